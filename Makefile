@@ -1,0 +1,130 @@
+# weir: one GNU Makefile. `make help` lists the targets, `make config` what was
+# found on this machine. Objects go to $(O), programs to the top folder (or to
+# $(O) when O or BUILD is given, so that builds live side by side).
+
+BUILD ?= release
+ifeq ($(BUILD),release)
+O ?= build
+else
+O ?= build/$(BUILD)
+endif
+BIN := $(if $(filter build,$(O)),.,$(O))
+V ?= 0
+PREFIX ?= /usr/local
+MPICC ?= mpicc
+MPIRUN ?= mpirun
+NP ?= 8
+
+.DEFAULT_GOAL := all
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules
+Q := $(if $(filter 1,$(V)),,@)
+say = $(if $(filter 1,$(V)),,@printf '  %-7s %s\n' '$(1)' '$(2)')
+
+# ------------------------------------------------------------------- probes
+# Each is what the machine answers, or empty.
+have = $(shell command -v $(1) 2>/dev/null)
+pkg = $(shell pkg-config --exists $(1) 2>/dev/null && pkg-config --modversion $(1))
+header = $(shell printf '\#include <$(1)>\n' | $(CC) -E - >/dev/null 2>&1 && echo yes)
+
+HAVE_MPI := $(call have,$(MPICC))
+HAVE_HWLOC := $(call pkg,hwloc)
+HAVE_VERBS := $(call header,infiniband/verbs.h)
+HAVE_CMOCKA := $(call pkg,cmocka)
+HAVE_GNUPLOT := $(call have,gnuplot)
+HAVE_PYTHON := $(call have,python3)
+NVCC ?= $(firstword $(call have,nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
+CUDA ?= $(if $(NVCC),1,0)
+SM ?= 90
+ARCH := $(shell $(CC) -dumpmachine 2>/dev/null | cut -d- -f1)
+
+# -------------------------------------------------------------------- flags
+CSTD := -std=gnu11
+WARN := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla
+OPT_release := -O3 -g -DNDEBUG
+OPT_debug := -O0 -g3
+OPT_asan := -O1 -g -fsanitize=address,undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined
+OPT_tsan := -O1 -g -fsanitize=thread -fno-omit-frame-pointer
+OPT := $(OPT_$(BUILD))
+$(if $(OPT),,$(error BUILD=$(BUILD): expected release, debug, asan or tsan))
+
+CFLAGS ?=
+LDFLAGS ?=
+WEIR_CFLAGS = $(CSTD) $(WARN) $(OPT) -fPIC -fvisibility=hidden -pthread -Ilib -I. \
+	-DWEIR_BUILD_NAME='"$(BUILD)"' $(CFLAGS)
+WEIR_LDFLAGS = $(OPT) -pthread $(LDFLAGS)
+WEIR_LIBS := -lm -ldl -lrt
+HWLOC_LIBS := $(if $(HAVE_HWLOC),$(shell pkg-config --libs hwloc))
+
+# A source whose name ends in an instruction set is compiled for it and called
+# only where the processor has it.
+%_avx2.o: ISA := -mavx2 -mfma -mf16c
+%_avx512.o: ISA := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx2 -mfma -mf16c -mprefer-vector-width=512
+
+# ------------------------------------------------------------------ sources
+ISA_SRC := $(wildcard lib/coll/*_avx2.c lib/coll/*_avx512.c)
+BOOT_MPI_SRC := lib/boot/mpi.c
+LIB_SRC := $(filter-out $(BOOT_MPI_SRC) $(if $(filter x86_64,$(ARCH)),,$(ISA_SRC)),\
+	$(wildcard $(addprefix lib/,base/*.c boot/*.c comm/*.c transport/*.c chan/*.c coll/*.c plan/*.c)))
+TOPO_SRC := $(if $(HAVE_HWLOC),$(filter-out topo/weir_topo.c,$(wildcard topo/*.c)))
+VERIFY_SRC := $(wildcard verify/*.c)
+BENCH_MAIN := $(wildcard bench/bench_*.c)
+BENCH_SRC := $(filter-out $(BENCH_MAIN),$(wildcard bench/*.c))
+TEST_SRC := $(wildcard verify/tests/test_*.c)
+
+obj = $(patsubst %.c,$(O)/obj/%.o,$(1))
+LIB_OBJ := $(call obj,$(LIB_SRC))
+TOPO_OBJ := $(call obj,$(TOPO_SRC))
+VERIFY_OBJ := $(call obj,$(VERIFY_SRC))
+BENCH_OBJ := $(call obj,$(BENCH_SRC))
+BOOT_MPI_OBJ := $(if $(HAVE_MPI),$(call obj,$(BOOT_MPI_SRC)))
+ALL_OBJ := $(call obj,$(LIB_SRC) $(TOPO_SRC) $(VERIFY_SRC) $(BENCH_SRC) $(BENCH_MAIN) \
+	$(BOOT_MPI_SRC) $(TEST_SRC) $(wildcard topo/weir_topo.c))
+
+BENCHES := $(if $(and $(HAVE_MPI),$(HAVE_HWLOC)),$(patsubst bench/%.c,$(BIN)/%,$(BENCH_MAIN)))
+TOOLS := $(if $(and $(HAVE_HWLOC),$(wildcard topo/weir_topo.c)),$(BIN)/weir-topo)
+TESTS := $(if $(HAVE_CMOCKA),$(patsubst verify/tests/%.c,$(O)/tests/%,$(TEST_SRC)))
+
+# ------------------------------------------------------------------ targets
+.PHONY: all lib tests run test check lint config install clean help plot deps left-out
+all: left-out lib $(BENCHES) $(TOOLS) ## everything that this machine can build
+lib: $(O)/libweir.a $(O)/libweir.so ## the libraries alone
+tests: $(TESTS)
+
+$(O)/libweir.a: $(LIB_OBJ)
+	$(call say,AR,$@)
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+
+$(O)/libweir.so: $(LIB_OBJ)
+	$(call say,LINK,$@)
+	$(Q)$(CC) -shared -Wl,-soname,libweir.so.0 -o $@ $^ $(WEIR_LDFLAGS) $(WEIR_LIBS)
+	$(Q)ln -sf libweir.so $(O)/libweir.so.0
+
+# MPI programs and the MPI bootstrap are compiled by MPI's wrapper around CC.
+MPI_CC := OMPI_CC="$(CC)" MPICH_CC="$(CC)" $(MPICC)
+$(BOOT_MPI_OBJ) $(BENCH_OBJ) $(call obj,$(BENCH_MAIN)) $(VERIFY_OBJ): COMPILE := $(if $(HAVE_MPI),$(MPI_CC),$(CC))
+COMPILE ?= $(CC)
+
+$(O)/obj/%.o: %.c Makefile
+	$(call say,CC,$<)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(COMPILE) $(WEIR_CFLAGS) $(ISA) -MMD -MP -c -o $@ $<
+
+$(BENCHES): $(BIN)/%: $(O)/obj/bench/%.o $(BENCH_OBJ) $(VERIFY_OBJ) $(TOPO_OBJ) $(BOOT_MPI_OBJ) $(O)/libweir.a
+	$(call say,LINK,$@)
+	$(Q)$(MPI_CC) -o $@ $^ $(WEIR_LDFLAGS) $(HWLOC_LIBS) $(WEIR_LIBS)
+
+$(BIN)/weir-topo: $(O)/obj/topo/weir_topo.o $(TOPO_OBJ) $(O)/libweir.a
+	$(call say,LINK,$@)
+	$(Q)$(CC) -o $@ $^ $(WEIR_LDFLAGS) $(HWLOC_LIBS) $(WEIR_LIBS)
+
+$(TESTS): $(O)/tests/%: $(O)/obj/verify/tests/%.o $(TOPO_OBJ) $(O)/libweir.a
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -o $@ $^ $(WEIR_LDFLAGS) $(HWLOC_LIBS) -lcmocka $(WEIR_LIBS)
+
+-include $(ALL_OBJ:.o=.d)
+
+clean: ## remove everything that was built
+	$(call say,RM,$(O))
+	$(Q)rm -rf $(O) $(BENCHES) $(TOOLS)

@@ -1,0 +1,70 @@
+/* Look-up in the table of environment variables. */
+#include "base/env.h"
+
+#include "base/error.h"
+#include "base/log.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+typedef struct env_row {
+    const char *variable, *fallback, *meaning;
+} env_row;
+
+static const env_row rows[] = {
+#define ROW(symbol, variable, fallback, meaning) {variable, fallback, meaning},
+    WEIRI_ENV_MAP(ROW)
+#undef ROW
+};
+
+const char *weiri_env(weiri_env_key key)
+{
+    const char *value = getenv(rows[key].variable);
+    return value && *value ? value : NULL;
+}
+
+const char *weiri_env_name(weiri_env_key key)
+{
+    return rows[key].variable;
+}
+
+weir_status weiri_env_long(weiri_env_key key, long low, long high, long fallback, long *value)
+{
+    const char *text = weiri_env(key);
+    if (!text) {
+        *value = fallback;
+        return WEIR_OK;
+    }
+    char *end = NULL;
+    errno = 0;
+    long number = strtol(text, &end, 10);
+    if (errno || *end || number < low || number > high)
+        return weiri_fail(WEIR_ERR_INVALID, "%s=%s: expected a number from %ld to %ld",
+                          rows[key].variable, text, low, high);
+    *value = number;
+    return WEIR_OK;
+}
+
+int weiri_env_timeout_ms(void)
+{
+    enum { DEFAULT_MS = 30000, LONGEST_MS = 86400000 };
+    long value = DEFAULT_MS;
+    if (weiri_env_long(WEIRI_ENV_TIMEOUT_MS, 1, LONGEST_MS, DEFAULT_MS, &value) != WEIR_OK) {
+        weiri_log(WEIRI_LOG_WARN, "%s; using %d", weir_last_error(), DEFAULT_MS);
+        return DEFAULT_MS;
+    }
+    return (int)value;
+}
+
+int weir_env_help(char *text, size_t bytes)
+{
+    size_t used = 0;
+    for (int key = 0; key < WEIRI_ENV_COUNT; key++) {
+        int more = snprintf(used < bytes ? text + used : NULL, used < bytes ? bytes - used : 0,
+                            "  %-22s %s (default: %s)\n", rows[key].variable, rows[key].meaning,
+                            rows[key].fallback);
+        used += (size_t)more;
+    }
+    return (int)used;
+}

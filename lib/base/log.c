@@ -1,0 +1,60 @@
+/* Formats one line in memory and writes it with one call. */
+#include "base/log.h"
+
+#include "base/env.h"
+
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { LINE_BYTES = 1024 };
+
+static const char *const level_names[] = {"error", "warn", "info", "debug"};
+static atomic_int log_rank = -1;
+static atomic_int log_level = -1;
+
+static int level_from_environment(void)
+{
+    const char *wanted = weiri_env(WEIRI_ENV_LOG);
+    for (int level = WEIRI_LOG_ERROR; wanted && level <= WEIRI_LOG_DEBUG; level++)
+        if (strcmp(wanted, level_names[level]) == 0)
+            return level;
+    return WEIRI_LOG_WARN;
+}
+
+void weiri_log_set_rank(int rank)
+{
+    atomic_store(&log_rank, rank);
+}
+
+int weiri_log_enabled(weiri_log_level level)
+{
+    int limit = atomic_load(&log_level);
+    if (limit < 0) {
+        limit = level_from_environment();
+        atomic_store(&log_level, limit);
+    }
+    return (int)level <= limit;
+}
+
+void weiri_log(weiri_log_level level, const char *format, ...)
+{
+    if (!weiri_log_enabled(level))
+        return;
+    char line[LINE_BYTES];
+    int rank = atomic_load(&log_rank);
+    int used = rank < 0 ? snprintf(line, sizeof line, "weir %s: ", level_names[level])
+                        : snprintf(line, sizeof line, "weir[%d] %s: ", rank, level_names[level]);
+    va_list arguments;
+    va_start(arguments, format);
+    int more = vsnprintf(line + used, sizeof line - (size_t)used - 1, format, arguments);
+    va_end(arguments);
+    size_t length = (size_t)used + (more > 0 ? (size_t)more : 0);
+    if (length > sizeof line - 2)
+        length = sizeof line - 2;
+    line[length++] = '\n';
+    ssize_t written = write(STDERR_FILENO, line, length);
+    (void)written;
+}

@@ -1,0 +1,81 @@
+/*
+ * The one header that knows which compiler and which target reads it: C for
+ * the host, or CUDA for the GPU. Everything that differs between the two and
+ * is needed by code compiled for both is defined here, and nowhere else.
+ */
+#ifndef WEIR_BASE_TARGET_H
+#define WEIR_BASE_TARGET_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__CUDACC__)
+#define WEIR_FN static __host__ __device__ __forceinline__
+#else
+#define WEIR_FN static inline __attribute__((always_inline, unused))
+#endif
+
+#if defined(__CUDA_ARCH__)
+#define WEIR_ON_DEVICE 1
+#else
+#define WEIR_ON_DEVICE 0
+#endif
+
+/* Bytes that two cores fight over: one line, as the prefetchers see it, two. */
+#define WEIR_LINE_BYTES 64
+
+/* Atomics on plain words shared with peers. "relaxed" orders nothing, "acquire"
+ * and "release" are system scope on a GPU. */
+WEIR_FN uint64_t weir_load_relaxed(const uint64_t *word)
+{
+#if WEIR_ON_DEVICE
+    uint64_t value;
+    asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
+    return value;
+#else
+    return __atomic_load_n(word, __ATOMIC_RELAXED);
+#endif
+}
+
+WEIR_FN uint64_t weir_load_acquire(const uint64_t *word)
+{
+#if WEIR_ON_DEVICE
+    uint64_t value;
+    asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
+    return value;
+#else
+    return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+#endif
+}
+
+WEIR_FN void weir_store_relaxed(uint64_t *word, uint64_t value)
+{
+#if WEIR_ON_DEVICE
+    asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(word), "l"(value) : "memory");
+#else
+    __atomic_store_n(word, value, __ATOMIC_RELAXED);
+#endif
+}
+
+WEIR_FN void weir_store_release(uint64_t *word, uint64_t value)
+{
+#if WEIR_ON_DEVICE
+    asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(word), "l"(value) : "memory");
+#else
+    __atomic_store_n(word, value, __ATOMIC_RELEASE);
+#endif
+}
+
+/* A hint to the core that this is a wait loop. */
+WEIR_FN void weir_pause(void)
+{
+#if WEIR_ON_DEVICE
+    __nanosleep(20);
+#elif defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+#endif

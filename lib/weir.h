@@ -1,0 +1,424 @@
+/*
+ * weir: communication channels and collective kernels.
+ *
+ * This is the whole public API. Handles are opaque. Sizes say in their name
+ * or their comment whether they count bytes or elements. Every function says
+ *
+ *   - who owns what it takes and gives,
+ *   - whether it is collective (every rank of the communicator or bootstrap
+ *     calls it, in the same order) or local,
+ *   - whether it blocks, and which errors it returns.
+ *
+ * Functions return WEIR_OK (0) or a negative weir_status. Out-parameters come
+ * last and are written on success only. When a call fails, weir_last_error()
+ * gives the calling thread one line that names the object, what was expected
+ * and what to do.
+ *
+ * A handle may be used by one thread at a time unless its comment says more.
+ */
+#ifndef WEIR_H
+#define WEIR_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define WEIR_VERSION_MAJOR 0
+#define WEIR_VERSION_MINOR 1
+#define WEIR_VERSION_PATCH 0
+#define WEIR_VERSION "0.1.0"
+
+#define WEIR_API __attribute__((visibility("default")))
+
+/* ------------------------------------------------------------------ status */
+
+/* X(symbol, value, exit code of a program that ends on it, text) */
+#define WEIR_STATUS_MAP(X)                                                     \
+    X(OK, 0, 0, "success")                                                     \
+    X(ERR_INVALID, -1, 2, "invalid argument")                                  \
+    X(ERR_UNSUPPORTED, -2, 2, "not supported here")                            \
+    X(ERR_MISMATCH, -3, 2, "ranks disagree")                                   \
+    X(ERR_SYSTEM, -4, 3, "operating system error")                             \
+    X(ERR_NO_MEMORY, -5, 3, "out of memory")                                   \
+    X(ERR_REFUSED, -6, 3, "connection refused")                                \
+    X(ERR_PEER, -7, 3, "a peer is gone")                                       \
+    X(ERR_TIMEOUT, -8, 4, "a deadline passed")                                 \
+    X(ERR_ABORTED, -9, 4, "the communicator was aborted")                      \
+    X(ERR_INTERNAL, -10, 3, "internal error")
+
+typedef enum weir_status {
+#define WEIR_STATUS_ENUM(symbol, value, exit_code, text) WEIR_##symbol = (value),
+    WEIR_STATUS_MAP(WEIR_STATUS_ENUM)
+#undef WEIR_STATUS_ENUM
+} weir_status;
+
+/* The symbol's name ("WEIR_ERR_TIMEOUT"). Local; static storage. */
+WEIR_API const char *weir_status_name(weir_status status);
+/* A short description ("a deadline passed"). Local; static storage. */
+WEIR_API const char *weir_status_text(weir_status status);
+/* The exit code a program should end with: 0, 2 usage, 3 system, 4 deadline. */
+WEIR_API int weir_status_exit_code(weir_status status);
+/* What went wrong in the calling thread's last failing call: one line, never
+ * NULL, valid until the thread's next failing call. */
+WEIR_API const char *weir_last_error(void);
+/* "weir 0.1.0 (12.2.0, release)": version, compiler, build. Static storage. */
+WEIR_API const char *weir_version_string(void);
+/* Writes one line for each environment variable that weir reads into text
+ * (at most bytes, terminated) and returns the length of the whole. Local. */
+WEIR_API int weir_env_help(char *text, size_t bytes);
+
+/* ------------------------------------------------------- types, operations */
+
+/* X(symbol, name, bytes). Values are the position in this list. */
+#define WEIR_DTYPE_MAP(X)                                                      \
+    X(INT8, "int8", 1)                                                         \
+    X(UINT8, "uint8", 1)                                                       \
+    X(INT32, "int32", 4)                                                       \
+    X(UINT32, "uint32", 4)                                                     \
+    X(INT64, "int64", 8)                                                       \
+    X(UINT64, "uint64", 8)                                                     \
+    X(HALF, "half", 2)                                                         \
+    X(FLOAT, "float", 4)                                                       \
+    X(DOUBLE, "double", 8)                                                     \
+    X(BFLOAT16, "bfloat16", 2)                                                 \
+    X(FP8_E4M3, "f8e4m3", 1)                                                   \
+    X(FP8_E5M2, "f8e5m2", 1)
+
+typedef enum weir_dtype {
+#define WEIR_DTYPE_ENUM(symbol, name, bytes) WEIR_##symbol,
+    WEIR_DTYPE_MAP(WEIR_DTYPE_ENUM)
+#undef WEIR_DTYPE_ENUM
+    WEIR_DTYPE_COUNT
+} weir_dtype;
+
+/*
+ * Reduction operations. Integers wrap modulo 2^bits; the average of integers
+ * is that wrapped sum divided by the number of ranks, rounded towards zero.
+ * half, bfloat16 and both fp8 types accumulate in float over all ranks of one
+ * reduction step and round once, to nearest even; fp8 saturates at the largest
+ * finite value (e4m3: 448, e5m2: 57344), NaN stays NaN. max and min return NaN
+ * if any input is NaN.
+ */
+#define WEIR_OP_MAP(X)                                                         \
+    X(SUM, "sum")                                                              \
+    X(PROD, "prod")                                                            \
+    X(MAX, "max")                                                              \
+    X(MIN, "min")                                                              \
+    X(AVG, "avg")
+
+typedef enum weir_op {
+#define WEIR_OP_ENUM(symbol, name) WEIR_##symbol,
+    WEIR_OP_MAP(WEIR_OP_ENUM)
+#undef WEIR_OP_ENUM
+    WEIR_OP_COUNT
+} weir_op;
+
+/* Bytes of one element; 0 for a value outside the list. Local. */
+WEIR_API size_t weir_dtype_bytes(weir_dtype dtype);
+/* nccl-tests' name ("float", "f8e4m3"); NULL for a value outside the list. */
+WEIR_API const char *weir_dtype_name(weir_dtype dtype);
+WEIR_API const char *weir_op_name(weir_op op);
+/* The value of a name. Local. WEIR_ERR_INVALID lists the known names. */
+WEIR_API weir_status weir_dtype_parse(const char *name, weir_dtype *dtype);
+WEIR_API weir_status weir_op_parse(const char *name, weir_op *op);
+
+/* Where work is ordered: a cudaStream_t for GPU buffers, NULL on the host,
+ * where calls block until the caller's buffers are complete. */
+typedef void *weir_stream;
+
+/* --------------------------------------------------------------- bootstrap */
+
+/*
+ * The control plane: ranks find one another and exchange small messages. An
+ * ops table with three implementations here (TCP, fork, and MPI in
+ * weir_boot_mpi.h); a caller may bring its own.
+ */
+typedef struct weir_boot weir_boot;
+
+typedef struct weir_boot_ops {
+    const char *name; /* "tcp", "mpi", "fork": static storage */
+    /* Collective, blocking. all: nranks x bytes, rank r's part at r * bytes;
+     * the caller's own part is in place already. */
+    weir_status (*allgather)(void *context, void *all, size_t bytes);
+    /* Local, may block until the peer receives. Between one pair of ranks
+     * messages arrive in order; tag and bytes must match at both ends, else
+     * WEIR_ERR_MISMATCH. */
+    weir_status (*send)(void *context, const void *data, size_t bytes, int peer, int tag);
+    weir_status (*recv)(void *context, void *data, size_t bytes, int peer, int tag);
+    /* Collective, blocking. */
+    weir_status (*barrier)(void *context);
+    /* Local. Frees context. Called once, by weir_boot_destroy. */
+    void (*destroy)(void *context);
+} weir_boot_ops;
+
+/* Wraps an implementation. Local. ops must outlive the bootstrap; context
+ * passes to it on success. WEIR_ERR_INVALID: a rank outside 0..nranks-1 or a
+ * missing operation. */
+WEIR_API weir_status weir_boot_create(const weir_boot_ops *ops, void *context, int rank,
+                                      int nranks, weir_boot **boot);
+WEIR_API int weir_boot_rank(const weir_boot *boot);
+WEIR_API int weir_boot_nranks(const weir_boot *boot);
+WEIR_API const char *weir_boot_name(const weir_boot *boot);
+/* The operations, as in weir_boot_ops. Errors: what the implementation met
+ * (WEIR_ERR_TIMEOUT, WEIR_ERR_PEER, WEIR_ERR_SYSTEM), naming the peer. */
+WEIR_API weir_status weir_boot_allgather(weir_boot *boot, void *all, size_t bytes);
+WEIR_API weir_status weir_boot_send(weir_boot *boot, const void *data, size_t bytes, int peer,
+                                    int tag);
+WEIR_API weir_status weir_boot_recv(weir_boot *boot, void *data, size_t bytes, int peer, int tag);
+WEIR_API weir_status weir_boot_barrier(weir_boot *boot);
+/* Collective, blocking: every rank gives its status, every rank gets the worst
+ * of them (the smallest value; on a tie the lowest rank's) and, when it is an
+ * error, a last-error text that names the failing rank. A failure of the
+ * exchange itself is returned likewise. */
+WEIR_API weir_status weir_boot_agree(weir_boot *boot, weir_status mine);
+/* Local. NULL is allowed. Communicators made from it must be gone. */
+WEIR_API void weir_boot_destroy(weir_boot *boot);
+
+#define WEIR_UNIQUE_ID_BYTES 128
+/* An address and a random secret that lets ranks of one job find each other
+ * over TCP. Copy it to every rank by any means; it is plain bytes. */
+typedef struct weir_unique_id {
+    char bytes[WEIR_UNIQUE_ID_BYTES];
+} weir_unique_id;
+
+/* Opens the meeting point in the calling process (which must then be the one
+ * that becomes rank 0) on the interface of WEIR_SOCKET_IFNAME, else the first
+ * usable one, loopback last. Local, not blocking. WEIR_ERR_SYSTEM: no
+ * interface or no port. */
+WEIR_API weir_status weir_unique_id_create(weir_unique_id *id);
+/* Joins the job of a unique id. Collective, blocks until all ranks have met
+ * or WEIR_TIMEOUT_MS has passed (WEIR_ERR_TIMEOUT names the missing ranks).
+ * A stranger without the id's secret is refused and logged. */
+WEIR_API weir_status weir_boot_tcp_create(const weir_unique_id *id, int rank, int nranks,
+                                          weir_boot **boot);
+/* The same with rank 0's address given as "interface:ip:port" or "ip:port"
+ * ("eth0:10.0.0.4:50000", "lo:[::1]:50000"): rank 0 listens there. There is no
+ * secret beyond WEIR_BOOT_SECRET, if that is set on every rank. */
+WEIR_API weir_status weir_boot_tcp_create_at(const char *interface_ip_port, int rank, int nranks,
+                                             weir_boot **boot);
+
+/* Runs body in nranks forked children joined by a bootstrap over socket pairs;
+ * for tests and single-machine tools. Local, blocks until every child has
+ * ended or timeout_ms has passed (the rest is killed, WEIR_ERR_TIMEOUT). A
+ * child's exit code is body's result; exit_codes (nranks entries, may be NULL)
+ * gets it, or 128 + signal. WEIR_OK says only that all children ended. */
+WEIR_API weir_status weir_boot_fork_run(int nranks, int (*body)(weir_boot *boot, void *argument),
+                                        void *argument, int timeout_ms, int *exit_codes);
+
+/* ------------------------------------------------------------ communicator */
+
+typedef struct weir_comm weir_comm;
+
+typedef struct weir_comm_config {
+    size_t scratch_bytes; /* library memory a rank, rounded up; 0: the default */
+    int timeout_ms;       /* deadline of every wait; 0: WEIR_TIMEOUT_MS, else 30000 */
+} weir_comm_config;
+
+/* Sets up a communicator over boot: exchanges who sits where, maps every
+ * peer's scratch memory, and agrees on the outcome. Collective, blocking.
+ * config may be NULL. boot stays the caller's and must outlive the
+ * communicator. WEIR_ERR_UNSUPPORTED: ranks that no transport joins;
+ * WEIR_ERR_NO_MEMORY: the machine cannot hold the scratch memory. */
+WEIR_API weir_status weir_comm_create(weir_boot *boot, const weir_comm_config *config,
+                                      weir_comm **comm);
+/* Collective; waits for peers to stop using this rank's memory (deadline). */
+WEIR_API void weir_comm_destroy(weir_comm *comm);
+/* Makes every wait of every rank end with WEIR_ERR_ABORTED. Local, not
+ * blocking; any thread may call it, at any time. */
+WEIR_API void weir_comm_abort(weir_comm *comm);
+WEIR_API int weir_comm_rank(const weir_comm *comm);
+WEIR_API int weir_comm_nranks(const weir_comm *comm);
+/* Number of machines, ranks on this machine, and this rank's place among them. */
+WEIR_API int weir_comm_nnodes(const weir_comm *comm);
+WEIR_API int weir_comm_local_nranks(const weir_comm *comm);
+WEIR_API int weir_comm_local_rank(const weir_comm *comm);
+WEIR_API weir_boot *weir_comm_boot(const weir_comm *comm);
+/* Bytes of library memory that this rank holds beyond its callers' buffers. */
+WEIR_API size_t weir_comm_scratch_bytes(const weir_comm *comm);
+/* Ranks meet. Collective, blocking. */
+WEIR_API weir_status weir_comm_barrier(weir_comm *comm);
+
+/* ------------------------------------------------------- registered memory */
+
+/* A buffer that peers can address. */
+typedef struct weir_mem weir_mem;
+
+#define WEIR_MEM_HANDLE_BYTES 64
+/* A serialisable name of registered memory; plain bytes, valid in any process
+ * of the job while the memory lives. */
+typedef struct weir_mem_handle {
+    unsigned char bytes[WEIR_MEM_HANDLE_BYTES];
+} weir_mem_handle;
+
+/* Allocates memory that peers of comm can map: collectives use it without
+ * copies. Local. Zeroed, page aligned. Free with weir_mem_free before the
+ * communicator. bytes may be 0. WEIR_ERR_NO_MEMORY: no space is left; nothing
+ * is touched that would fail later. */
+WEIR_API weir_status weir_mem_alloc(weir_comm *comm, size_t bytes, weir_mem **mem);
+/* Makes the caller's memory [pointer, pointer + bytes) known. Local. If it lies
+ * within an allocation of weir_mem_alloc it is shared without copies; plain
+ * memory of the process cannot be mapped by others and stays staged (the
+ * handle then imports with WEIR_ERR_UNSUPPORTED). */
+WEIR_API weir_status weir_mem_register(weir_comm *comm, void *pointer, size_t bytes,
+                                       weir_mem **mem);
+WEIR_API void *weir_mem_pointer(const weir_mem *mem);
+WEIR_API size_t weir_mem_bytes(const weir_mem *mem);
+/* 1 if peers can map it, 0 if it is staged. */
+WEIR_API int weir_mem_shareable(const weir_mem *mem);
+/* Local. */
+WEIR_API weir_status weir_mem_export(const weir_mem *mem, weir_mem_handle *handle);
+/* Maps a peer's memory into this process (one mapping an allocation, however
+ * often it is imported). Local. Free with weir_mem_free. WEIR_ERR_PEER: its
+ * owner is gone; WEIR_ERR_INVALID: no handle of this job. */
+WEIR_API weir_status weir_mem_import(weir_comm *comm, const weir_mem_handle *handle,
+                                     weir_mem **mem);
+/* Handles over the bootstrap: to one peer, from one peer (local, matched), and
+ * among all (collective; mems has nranks entries, the own one is mem itself). */
+WEIR_API weir_status weir_mem_send(weir_comm *comm, const weir_mem *mem, int peer, int tag);
+WEIR_API weir_status weir_mem_recv(weir_comm *comm, int peer, int tag, weir_mem **mem);
+WEIR_API weir_status weir_mem_exchange(weir_comm *comm, weir_mem *mem, weir_mem **mems);
+/* Local. Peers must have stopped using it. NULL is allowed. */
+WEIR_API void weir_mem_free(weir_mem *mem);
+
+/* ---------------------------------------- connections, semaphores, channels */
+
+/* A path to one peer over one transport. */
+typedef struct weir_conn weir_conn;
+typedef enum weir_transport {
+    WEIR_TRANSPORT_AUTO,
+    WEIR_TRANSPORT_SHM,
+    WEIR_TRANSPORT_CUDA_IPC,
+    WEIR_TRANSPORT_IB,
+    WEIR_TRANSPORT_TCP
+} weir_transport;
+
+/* Both ends call it with the same tag. Blocks until the peer has answered.
+ * WEIR_ERR_UNSUPPORTED: the transport does not reach that peer. Owned by the
+ * caller; free with weir_conn_free after the channels on it. */
+WEIR_API weir_status weir_connect(weir_comm *comm, int peer, int tag, weir_transport transport,
+                                  weir_conn **conn);
+WEIR_API weir_transport weir_conn_transport(const weir_conn *conn);
+WEIR_API int weir_conn_peer(const weir_conn *conn);
+WEIR_API void weir_conn_free(weir_conn *conn);
+WEIR_API const char *weir_transport_name(weir_transport transport);
+
+/* A monotonic counter in each end's memory: the peer advances it, the owner
+ * waits on it. It starts at zero and is never reset. Both ends of the
+ * connection create it, in the same order; blocks until both have. */
+typedef struct weir_sem weir_sem;
+WEIR_API weir_status weir_sem_create(weir_conn *conn, weir_sem **sem);
+WEIR_API void weir_sem_free(weir_sem *sem);
+
+/* The plain data that a kernel uses; see weir_device.h. */
+struct weir_memchan_dev;
+
+/* A memory channel: the peer's memory is mapped here and the caller itself
+ * stores, loads and signals. remote is the peer's registered memory (imported),
+ * local the caller's own, packets (may be NULL) the caller's own memory where
+ * packets of the peer arrive. Local. All three stay the caller's and must
+ * outlive the channel. */
+typedef struct weir_memchan weir_memchan;
+WEIR_API weir_status weir_memchan_create(weir_sem *sem, const weir_mem *remote,
+                                         const weir_mem *local, const weir_mem *packets,
+                                         weir_memchan **chan);
+/* The kernel's view; owned by the channel, at a stable address. */
+WEIR_API struct weir_memchan_dev *weir_memchan_device(weir_memchan *chan);
+WEIR_API void weir_memchan_free(weir_memchan *chan);
+
+/* ------------------------------------------------------------- collectives */
+
+/*
+ * Every collective is called by every rank of comm in the same order, with the
+ * same count, dtype, op and root (alltoallv and sendrecv: with counts that
+ * match pairwise). Counts are in elements. Any count, 0 included, and any
+ * alignment is allowed; in and out are either equal where the comment says
+ * in place, or do not overlap. On the host the call blocks until out is
+ * complete and in may be written again; stream is NULL.
+ *
+ * Reductions combine contributions in rank order 0, 1, ... n-1 unless the
+ * algorithm is "ring", so results are the same bits on every rank.
+ *
+ * Errors: WEIR_ERR_INVALID, WEIR_ERR_MISMATCH (alltoallv, sendrecv: a pair's
+ * counts differ), WEIR_ERR_TIMEOUT, WEIR_ERR_ABORTED, WEIR_ERR_PEER. After any
+ * of the last three the communicator is aborted.
+ */
+
+/* in, out: count elements. In place: in == out. */
+WEIR_API weir_status weir_allreduce(weir_comm *comm, const void *in, void *out, size_t count,
+                                    weir_dtype dtype, weir_op op, weir_stream stream);
+/* in: nranks * count elements; out: count. In place: out == in + rank * count. */
+WEIR_API weir_status weir_reduce_scatter(weir_comm *comm, const void *in, void *out, size_t count,
+                                         weir_dtype dtype, weir_op op, weir_stream stream);
+/* in: count elements; out: nranks * count. In place: in == out + rank * count. */
+WEIR_API weir_status weir_allgather(weir_comm *comm, const void *in, void *out, size_t count,
+                                    weir_dtype dtype, weir_stream stream);
+/* count elements; in is read on root only, out is written everywhere. In
+ * place: in == out. */
+WEIR_API weir_status weir_broadcast(weir_comm *comm, const void *in, void *out, size_t count,
+                                    weir_dtype dtype, int root, weir_stream stream);
+/* count elements; out is written on root only. In place: in == out on root. */
+WEIR_API weir_status weir_reduce(weir_comm *comm, const void *in, void *out, size_t count,
+                                 weir_dtype dtype, weir_op op, int root, weir_stream stream);
+/* in, out: nranks * count elements, block r for/from rank r. Out of place. */
+WEIR_API weir_status weir_alltoall(weir_comm *comm, const void *in, void *out, size_t count,
+                                   weir_dtype dtype, weir_stream stream);
+/* Arrays of nranks counts and displacements, in elements. Out of place. */
+WEIR_API weir_status weir_alltoallv(weir_comm *comm, const void *in, const size_t *send_counts,
+                                    const size_t *send_displs, void *out,
+                                    const size_t *recv_counts, const size_t *recv_displs,
+                                    weir_dtype dtype, weir_stream stream);
+/* Every rank sends to one rank and receives from one; -1 for none. Out of
+ * place. */
+WEIR_API weir_status weir_sendrecv(weir_comm *comm, const void *in, size_t send_count,
+                                   int destination, void *out, size_t recv_count, int source,
+                                   weir_dtype dtype, weir_stream stream);
+
+/* X(symbol, name) */
+#define WEIR_COLLECTIVE_MAP(X)                                                 \
+    X(ALLREDUCE, "allreduce")                                                  \
+    X(REDUCE_SCATTER, "reduce_scatter")                                        \
+    X(ALLGATHER, "allgather")                                                  \
+    X(BROADCAST, "broadcast")                                                  \
+    X(REDUCE, "reduce")                                                        \
+    X(ALLTOALL, "alltoall")                                                    \
+    X(ALLTOALLV, "alltoallv")                                                  \
+    X(SENDRECV, "sendrecv")
+
+typedef enum weir_collective {
+#define WEIR_COLLECTIVE_ENUM(symbol, name) WEIR_COLL_##symbol,
+    WEIR_COLLECTIVE_MAP(WEIR_COLLECTIVE_ENUM)
+#undef WEIR_COLLECTIVE_ENUM
+    WEIR_COLL_COUNT
+} weir_collective;
+
+WEIR_API const char *weir_collective_name(weir_collective collective);
+
+/* -------------------------------------------------------------- algorithms */
+
+/* One row of the algorithm table. Strings are static. */
+typedef struct weir_algo_info {
+    weir_collective collective;
+    const char *name;    /* what --algo and weir_comm_set_algo take */
+    const char *backend; /* "host" or "cuda" */
+    const char *summary; /* one line */
+    int min_ranks, max_ranks;
+} weir_algo_info;
+
+/* The table of this build. Local; static storage. */
+WEIR_API const weir_algo_info *weir_algo_list(size_t *count);
+/* Makes comm use the named algorithm for a collective wherever its limits
+ * allow; "auto" returns to selection by the tuning table. Local, and to be
+ * called alike on every rank. WEIR_ERR_INVALID lists the known names. */
+WEIR_API weir_status weir_comm_set_algo(weir_comm *comm, weir_collective collective,
+                                        const char *name);
+/* The algorithm that the last collective on comm used. Static storage. */
+WEIR_API const char *weir_comm_last_algo(const weir_comm *comm);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
