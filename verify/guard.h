@@ -1,0 +1,31 @@
+/*
+ * Guarded buffers: canary bytes around a user's buffer that show writes
+ * outside it. The caller owns the memory (library memory or plain memory);
+ * only its layout is decided here:
+ *
+ *   base | >= 4096 canary bytes | user bytes | >= 4096 canary bytes | end
+ */
+#ifndef WEIRV_GUARD_H
+#define WEIRV_GUARD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct weirv_guard {
+    void *base;
+    size_t total_bytes;
+    void *user;
+    size_t user_bytes;
+} weirv_guard;
+
+/* Bytes that base must have for a buffer of user_bytes. Local. */
+size_t weirv_guard_bytes(size_t user_bytes, size_t misalign_bytes);
+/* Lays a buffer out in base (weirv_guard_bytes of them), writes the canaries
+ * and returns the user's part: page aligned, plus misalign_bytes. The user's
+ * bytes are not touched. Local. */
+void *weirv_guard_place(weirv_guard *guard, void *base, size_t user_bytes,
+                        size_t misalign_bytes);
+/* The number of canary bytes that were changed. Local. */
+uint64_t weirv_guard_check(const weirv_guard *guard);
+
+#endif

@@ -1,0 +1,70 @@
+/*
+ * What a check is about (weirv_case), the input data, and the poison of
+ * output buffers.
+ *
+ * Every input element is a function of (type, operation, seed, rank, index),
+ * so any rank can write any part of any rank's input again at any time: no
+ * check keeps a copy of the data. Elements differ between indices, ranks and
+ * seeds, so chunks that are misplaced, stale or left out show.
+ */
+#ifndef WEIRV_PATTERN_H
+#define WEIRV_PATTERN_H
+
+#include "weir.h"
+
+/* One call of one collective as one rank sees it. Counts and displacements are
+ * in elements and mean what they mean in weir.h. */
+typedef struct weirv_case {
+    weir_collective collective;
+    weir_dtype dtype;
+    weir_op op; /* reductions only */
+    int root;   /* broadcast and reduce only */
+    int rank, nranks;
+    size_t count; /* sendrecv: sent to rank + 1 and received from rank - 1, cyclic */
+    uint64_t seed;
+    /* alltoallv only: nranks entries each */
+    const size_t *send_counts, *send_displs, *recv_counts, *recv_displs;
+    /* in and out are the places of one buffer that weir.h states. Where only
+     * one of them has a meaning (reduce and broadcast off the root), the other
+     * is the same memory. */
+    int in_place;
+} weirv_case;
+
+/* Elements of the buffers that this rank passes as in and out. Reduce has an
+ * out and broadcast an in on every rank, also where they are not used: they
+ * must be left alone there. alltoallv: the end of the furthest block. Local. */
+size_t weirv_send_elements(const weirv_case *c);
+size_t weirv_recv_elements(const weirv_case *c);
+/* Whether the collective combines values (op counts). */
+int weirv_is_reduction(weir_collective collective);
+
+/*
+ * Writes elements [first, first + count) of rank's input to buffer, element
+ * first at its start; buffer needs no alignment. Local. Data by operation:
+ *
+ *   sum, avg   integers: all bits random (sums wrap); floats: +-[0.25, 4), so
+ *              64 ranks stay below 448, and partial sums of fp8, half and
+ *              bfloat16 data are exact in float
+ *   prod       integers: odd, so no factor is lost modulo 2^bits; floats near
+ *              1 (even ranks below, odd ranks above), fp8: +-2^k whose product
+ *              over ranks 0..n-1 stays within 2^-3..2^3 for any n
+ *   max, min   integers: all bits random; floats: either sign, many exponents
+ *
+ * No element is zero, subnormal, infinite or NaN in a floating type.
+ */
+void weirv_fill(void *buffer, size_t first, size_t count, weir_dtype dtype, weir_op op, int rank,
+                uint64_t seed);
+/* Writes this rank's whole input (weirv_send_elements). Data movement takes the
+ * data of max. Broadcast: ranks other than root get data of their own, which
+ * no rank may deliver. Local. */
+void weirv_fill_input(const weirv_case *c, void *in);
+/* The number of elements of the input that are no longer what
+ * weirv_fill_input wrote, leaving out those that an in-place call may
+ * overwrite. Local. */
+uint64_t weirv_input_changed(const weirv_case *c, const void *in);
+
+/* Fills an output buffer before the call: all bits set, which is NaN in every
+ * floating type and unlikely in an integer. Local. */
+void weirv_poison(void *buffer, size_t bytes);
+
+#endif
