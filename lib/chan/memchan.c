@@ -1,0 +1,43 @@
+/* Memory channels: a semaphore and mapped memory, gathered into the plain data
+ * that weir_device.h works on. */
+#include "base/error.h"
+#include "chan/chan.h"
+
+#include <stdlib.h>
+
+struct weir_memchan {
+    weir_memchan_dev device;
+};
+
+weir_status weir_memchan_create(weir_sem *sem, const weir_mem *remote, const weir_mem *local,
+                                const weir_mem *packets, weir_memchan **chan)
+{
+    if (!sem || !remote || !local || !chan)
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "weir_memchan_create: sem, remote, local and chan are required");
+    weir_memchan *made = calloc(1, sizeof *made);
+    if (!made)
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a memory channel");
+    made->device = (weir_memchan_dev){
+        .sem = sem->device,
+        .guard = sem->conn->comm->guard,
+        .remote = weir_mem_pointer(remote),
+        .local = weir_mem_pointer(local),
+        .packets = packets ? weir_mem_pointer(packets) : NULL,
+        .remote_bytes = weir_mem_bytes(remote),
+        .local_bytes = weir_mem_bytes(local),
+        .packets_bytes = packets ? weir_mem_bytes(packets) : 0,
+    };
+    *chan = made;
+    return WEIR_OK;
+}
+
+weir_memchan_dev *weir_memchan_device(weir_memchan *chan)
+{
+    return &chan->device;
+}
+
+void weir_memchan_free(weir_memchan *chan)
+{
+    free(chan);
+}

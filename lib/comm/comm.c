@@ -1,0 +1,279 @@
+/*
+ * Creating and ending a communicator. Creation is three exchanges over the
+ * bootstrap: everyone's scratch memory or the reason it has none, a mapping of
+ * every peer's, and agreement that all of that worked.
+ */
+#define _GNU_SOURCE
+#include "comm/comm.h"
+
+#include "base/env.h"
+#include "base/error.h"
+#include "base/log.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum {
+    DEFAULT_AREA_BYTES = 1 << 20,
+    SPINS_ALONE = 4096,  /* a core to itself: polls before yielding */
+    SPINS_SHARED = 24,   /* more ranks than cores: the awaited one may need ours */
+};
+
+/* What a rank tells the others at creation. */
+typedef struct introduction {
+    uint64_t host;
+    uint64_t job; /* rank 0's counts */
+    uint64_t area_bytes;
+    int32_t pid;
+    int32_t padding;
+    weiri_segment_key scratch;
+    cpu_set_t cores;
+} introduction;
+
+static size_t page_set_bytes(void)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    return (sizeof(weiri_comm_page) + page - 1) / page * page;
+}
+
+static weir_status introduce(weir_comm *comm, introduction *mine)
+{
+    memset(mine, 0, sizeof *mine);
+    mine->host = weiri_host_id();
+    mine->pid = (int32_t)getpid();
+    mine->area_bytes = comm->area_bytes;
+    if (sched_getaffinity(0, sizeof mine->cores, &mine->cores) < 0)
+        CPU_SET((size_t)comm->rank % CPU_SETSIZE, &mine->cores);
+    if (getrandom(&mine->job, sizeof mine->job, 0) != sizeof mine->job)
+        return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot read random bytes");
+    weiri_peer *own = &comm->peers[comm->rank];
+    return comm->transport->segment_create(comm->scratch_bytes, &own->scratch, &mine->scratch);
+}
+
+/* Fills in who sits where. WEIR_ERR_UNSUPPORTED if a transport is missing. */
+static weir_status place_ranks(weir_comm *comm, const introduction *all)
+{
+    const introduction *mine = &all[comm->rank];
+    comm->job = all[0].job;
+    comm->nnodes = comm->local_nranks = comm->local_rank = 0;
+    for (int rank = 0; rank < comm->nranks; rank++) {
+        int first = 1;
+        for (int earlier = 0; earlier < rank; earlier++)
+            first &= all[earlier].host != all[rank].host;
+        comm->nnodes += first;
+        int local = all[rank].host == mine->host;
+        comm->local_nranks += local;
+        comm->local_rank += local && rank < comm->rank;
+        if (all[rank].area_bytes != mine->area_bytes)
+            return weiri_fail(WEIR_ERR_MISMATCH,
+                              "scratch_bytes differs: rank %d has %zu, rank %d has %zu", comm->rank,
+                              (size_t)mine->area_bytes, rank, (size_t)all[rank].area_bytes);
+    }
+    if (comm->nnodes > 1)
+        return weiri_fail(WEIR_ERR_UNSUPPORTED,
+                          "the ranks sit on %d machines, and this build joins ranks of one "
+                          "machine only (transport shm)",
+                          comm->nnodes);
+    int cores = weiri_host_cores(&all[0].cores, sizeof *all, comm->nranks);
+    comm->oversubscribed = comm->local_nranks > cores;
+    comm->guard.spins = comm->oversubscribed ? SPINS_SHARED : SPINS_ALONE;
+    return WEIR_OK;
+}
+
+static weir_status map_peer(weir_comm *comm, int rank, const introduction *who)
+{
+    weiri_peer *peer = &comm->peers[rank];
+    peer->pid = who->pid;
+    peer->mappings = calloc(WEIRI_REGIONS_MAX, sizeof *peer->mappings);
+    if (!peer->mappings)
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for rank %d's mappings", rank);
+    if (rank != comm->rank) {
+        weir_status status = comm->transport->segment_map(&who->scratch, &peer->scratch);
+        if (status != WEIR_OK)
+            return weiri_fail_context(status, "rank %d cannot reach rank %d", comm->rank, rank);
+#ifdef SYS_pidfd_open
+        peer->pidfd = (int)syscall(SYS_pidfd_open, who->pid, 0);
+#endif
+    }
+    peer->page = peer->scratch.base;
+    peer->area = (char *)peer->scratch.base + page_set_bytes();
+    return WEIR_OK;
+}
+
+static weir_status map_peers(weir_comm *comm, const introduction *all)
+{
+    weir_status status = place_ranks(comm, all);
+    for (int rank = 0; rank < comm->nranks && status == WEIR_OK; rank++)
+        status = map_peer(comm, rank, &all[rank]);
+    return status;
+}
+
+/* Local clean-up; peers may still be running. */
+static void comm_free(weir_comm *comm)
+{
+    if (comm->coll)
+        comm->coll_destroy(comm->coll);
+    if (comm->sem_slab)
+        comm->sem_slab_destroy(comm->sem_slab);
+    if (comm->peers && comm->regions)
+        weiri_region_destroy_all(comm);
+    for (int rank = 0; comm->peers && rank < comm->nranks; rank++) {
+        weiri_peer *peer = &comm->peers[rank];
+        if (peer->pidfd >= 0)
+            close(peer->pidfd);
+        free(peer->mappings);
+        comm->transport->segment_destroy(&peer->scratch);
+    }
+    free(comm->peers);
+    free(comm->regions);
+    free(comm);
+}
+
+static weir_status make_tables(weir_comm *comm)
+{
+    comm->peers = calloc((size_t)comm->nranks, sizeof *comm->peers);
+    comm->regions = calloc(WEIRI_REGIONS_MAX, sizeof *comm->regions);
+    if (!comm->peers || !comm->regions)
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for the tables of %d ranks",
+                          comm->nranks);
+    for (int rank = 0; rank < comm->nranks; rank++) {
+        comm->peers[rank].pidfd = -1;
+        comm->peers[rank].scratch.fd = -1;
+    }
+    for (int id = 0; id < WEIRI_REGIONS_MAX; id++)
+        comm->regions[id].segment.fd = -1;
+    return WEIR_OK;
+}
+
+/* The local part: everything that can fail before ranks talk. */
+static weir_status comm_new(weir_boot *boot, const weir_comm_config *config, weir_comm **comm)
+{
+    weir_comm *made = calloc(1, sizeof *made);
+    if (!made)
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a communicator");
+    made->boot = boot;
+    made->rank = weir_boot_rank(boot);
+    made->nranks = weir_boot_nranks(boot);
+    int timeout_ms = config && config->timeout_ms > 0 ? config->timeout_ms : weiri_env_timeout_ms();
+    made->guard.timeout_ns = (uint64_t)timeout_ms * 1000000u;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t area = config && config->scratch_bytes ? config->scratch_bytes : DEFAULT_AREA_BYTES;
+    made->area_bytes = (area + page - 1) / page * page;
+    made->scratch_bytes = page_set_bytes() + made->area_bytes;
+    weir_status status = weiri_transport_select(&made->transport);
+    if (status == WEIR_OK && made->nranks > WEIRI_RANKS_MAX)
+        status = weiri_fail(WEIR_ERR_UNSUPPORTED, "%d ranks: at most %d are supported on the host",
+                            made->nranks, WEIRI_RANKS_MAX);
+    if (status == WEIR_OK)
+        status = make_tables(made);
+    if (status == WEIR_OK)
+        *comm = made;
+    else
+        comm_free(made);
+    return status;
+}
+
+/* The exchanges. On failure the caller frees. */
+static weir_status comm_join(weir_comm *comm, introduction *all)
+{
+    weir_status status = weir_boot_agree(comm->boot, introduce(comm, &all[comm->rank]));
+    if (status == WEIR_OK)
+        status = weir_boot_allgather(comm->boot, all, sizeof *all);
+    if (status == WEIR_OK)
+        status = weir_boot_agree(comm->boot, map_peers(comm, all));
+    return status;
+}
+
+weir_status weir_comm_create(weir_boot *boot, const weir_comm_config *config, weir_comm **comm)
+{
+    if (!boot || !comm)
+        return weiri_fail(WEIR_ERR_INVALID, "weir_comm_create: boot and comm are required");
+    weir_comm *made = NULL;
+    introduction *all = calloc((size_t)weir_boot_nranks(boot), sizeof *all);
+    weir_status status = all ? comm_new(boot, config, &made)
+                             : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for the introductions");
+    status = weir_boot_agree(boot, status);
+    if (status == WEIR_OK)
+        status = comm_join(made, all);
+    free(all);
+    if (status != WEIR_OK) {
+        if (made)
+            comm_free(made);
+        return status;
+    }
+    made->guard.abort_word = &made->peers[made->rank].page->abort.value;
+    weiri_log(WEIRI_LOG_INFO, "communicator of %d ranks on %d machine(s), %zu bytes of scratch%s",
+              made->nranks, made->nnodes, made->scratch_bytes,
+              made->oversubscribed ? ", more ranks than cores" : "");
+    *comm = made;
+    return WEIR_OK;
+}
+
+void weir_comm_destroy(weir_comm *comm)
+{
+    if (!comm)
+        return;
+    if (!weir_load_acquire(comm->guard.abort_word))
+        weir_comm_barrier(comm);
+    comm_free(comm);
+}
+
+void weir_comm_abort(weir_comm *comm)
+{
+    for (int rank = 0; rank < comm->nranks; rank++)
+        weir_store_release(&comm->peers[rank].page->abort.value, 1);
+}
+
+weir_status weir_comm_barrier(weir_comm *comm)
+{
+    uint64_t round = ++comm->barriers;
+    weir_store_release(&comm->peers[comm->rank].page->barrier.value, round);
+    for (int rank = 0; rank < comm->nranks; rank++) {
+        weir_status status =
+            weiri_comm_wait(comm, &comm->peers[rank].page->barrier.value, round, rank, "barrier");
+        if (status != WEIR_OK)
+            return status;
+    }
+    weiri_region_sweep(comm);
+    return WEIR_OK;
+}
+
+int weir_comm_rank(const weir_comm *comm)
+{
+    return comm->rank;
+}
+
+int weir_comm_nranks(const weir_comm *comm)
+{
+    return comm->nranks;
+}
+
+int weir_comm_nnodes(const weir_comm *comm)
+{
+    return comm->nnodes;
+}
+
+int weir_comm_local_nranks(const weir_comm *comm)
+{
+    return comm->local_nranks;
+}
+
+int weir_comm_local_rank(const weir_comm *comm)
+{
+    return comm->local_rank;
+}
+
+weir_boot *weir_comm_boot(const weir_comm *comm)
+{
+    return comm->boot;
+}
+
+size_t weir_comm_scratch_bytes(const weir_comm *comm)
+{
+    return comm->scratch_bytes;
+}

@@ -1,0 +1,155 @@
+/*
+ * The communicator inside: who the ranks are, the memory they share, and how
+ * waits end.
+ *
+ * Every rank owns one scratch segment that all peers map when the communicator
+ * is created. It begins with a page set (weiri_comm_page) and goes on with the
+ * area that the collectives lay out themselves. Words in it have one writer:
+ * the owner, except for the abort word, which any rank sets.
+ *
+ * Memory that a rank allocates later gets a record in its page's directory.
+ * A peer that meets a (region, generation, offset) triple looks the record up
+ * and maps the segment then, without any exchange; so no collective decision
+ * hangs on what one rank has cached.
+ */
+#ifndef WEIR_COMM_COMM_H
+#define WEIR_COMM_COMM_H
+
+#include "base/target.h"
+#include "transport/transport.h"
+#include "weir.h"
+#include "weir_device.h"
+
+#define WEIRI_LIKELY(condition) __builtin_expect(!!(condition), 1)
+#define WEIRI_UNLIKELY(condition) __builtin_expect(!!(condition), 0)
+
+enum {
+    WEIRI_REGIONS_MAX = 512, /* live allocations a rank */
+    WEIRI_RANKS_MAX = 64,    /* of one host communicator */
+};
+
+/* A word that peers poll, alone on its line. */
+typedef struct weiri_word {
+    _Alignas(WEIR_LINE_BYTES) uint64_t value;
+} weiri_word;
+
+/* A rank's allocation as peers see it; generation 0 while there is none. Its
+ * owner fills key first and publishes generation last. */
+typedef struct weiri_region_record {
+    weiri_segment_key key;
+    uint64_t generation;
+} weiri_region_record;
+
+typedef struct weiri_comm_page {
+    weiri_word abort;    /* non-zero: every wait of this rank ends */
+    weiri_word barrier;  /* barriers that this rank has entered */
+    weiri_word freed;    /* regions that this rank has freed so far */
+    weiri_region_record directory[WEIRI_REGIONS_MAX];
+} weiri_comm_page;
+
+/* A buffer as it travels in-band: 16 bytes. generation 0: not shareable. */
+typedef struct weiri_desc {
+    uint32_t region;
+    uint32_t generation;
+    uint64_t offset;
+} weiri_desc;
+
+/* A live allocation of this rank. */
+typedef struct weiri_region {
+    weiri_segment segment;
+    size_t bytes;        /* as asked for; 0: this entry is free */
+    uint32_t generation; /* of the latest use of this entry */
+} weiri_region;
+
+/* A peer's region mapped here. */
+typedef struct weiri_mapping {
+    weiri_segment segment;
+    uint32_t generation; /* 0: none */
+    uint32_t users;      /* imported weir_mem objects */
+} weiri_mapping;
+
+typedef struct weiri_peer {
+    int pid, pidfd; /* pidfd -1 where the system has none, or for the own rank */
+    weiri_segment scratch;
+    weiri_comm_page *page; /* in scratch */
+    char *area;            /* behind the page: the collectives' */
+    weiri_mapping *mappings; /* WEIRI_REGIONS_MAX */
+    uint64_t freed_seen;
+} weiri_peer;
+
+struct weir_comm {
+    weir_boot *boot;
+    const weiri_transport_ops *transport;
+    int rank, nranks, nnodes, local_rank, local_nranks;
+    int oversubscribed;  /* this machine has more ranks than cores allowed to them */
+    uint64_t job;        /* the same random number on every rank */
+    weir_guard guard;
+    size_t scratch_bytes, area_bytes;
+    weiri_peer *peers;   /* nranks entries, the own one included */
+    weiri_region *regions;
+    int nregions;        /* entries ever used */
+    uint64_t barriers;
+    void *coll;          /* the collectives' state, made on first use */
+    void (*coll_destroy)(void *coll);
+    void *sem_slab;      /* the semaphores' memory, made on first use */
+    void (*sem_slab_destroy)(void *slab);
+};
+
+/* Waits until *word >= target; the word belongs to peer. On failure says what
+ * was waited for (phase, peer, expected, seen), aborts the communicator and
+ * returns WEIR_ERR_TIMEOUT, WEIR_ERR_ABORTED or WEIR_ERR_PEER. */
+weir_status weiri_comm_wait_slow(weir_comm *comm, const uint64_t *word, uint64_t target, int peer,
+                                 const char *phase);
+
+static inline weir_status weiri_comm_wait(weir_comm *comm, const uint64_t *word, uint64_t target,
+                                          int peer, const char *phase)
+{
+    /* A few polls here: when ranks have cores of their own the word is close. */
+    for (int poll = 0; poll < 16; poll++)
+        if (WEIRI_LIKELY(weir_load_acquire(word) >= target))
+            return WEIR_OK;
+    return weiri_comm_wait_slow(comm, word, target, peer, phase);
+}
+
+/* The state of a wait between its polls; start it zeroed. */
+typedef struct weiri_waiter {
+    weir_waiter polls;
+    int suspicions; /* how often a dead peer was seen */
+} weiri_waiter;
+
+/* For loops that wait for several things at once: after a round without
+ * progress. peer is one that is still missing, -1 for none in particular. */
+weir_status weiri_comm_idle(weir_comm *comm, weiri_waiter *waiter, int peer, const char *phase);
+
+/* How many cores the ranks of this machine may use together, given each rank's
+ * affinity mask (comm/host.c). */
+int weiri_host_cores(const void *masks, size_t stride_bytes, int count);
+/* A number that is equal on ranks which can share memory: the machine, its
+ * boot, the process namespace and WEIR_HOSTID. */
+uint64_t weiri_host_id(void);
+
+/* The own buffer [pointer, pointer + bytes) as peers can address it;
+ * generation 0 if it is not within an allocation of this communicator. */
+weiri_desc weiri_region_describe(const weir_comm *comm, const void *pointer, size_t bytes);
+
+/* A peer's buffer, mapped on first sight. */
+weir_status weiri_region_map(weir_comm *comm, int rank, weiri_desc desc);
+static inline weir_status weiri_region_pointer(weir_comm *comm, int rank, weiri_desc desc,
+                                               char **pointer)
+{
+    const weiri_mapping *mapping = &comm->peers[rank].mappings[desc.region];
+    if (WEIRI_UNLIKELY(mapping->generation != desc.generation)) {
+        weir_status status = weiri_region_map(comm, rank, desc);
+        if (status != WEIR_OK)
+            return status;
+    }
+    *pointer = (char *)mapping->segment.base + desc.offset;
+    return WEIR_OK;
+}
+
+/* Unmaps what peers have freed since the last call and nobody here imports. */
+void weiri_region_sweep(weir_comm *comm);
+/* Frees all regions and mappings. */
+void weiri_region_destroy_all(weir_comm *comm);
+
+#endif

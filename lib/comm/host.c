@@ -1,0 +1,53 @@
+/* Which ranks share a machine, and how many of its cores they may use. */
+#define _GNU_SOURCE
+#include "comm/comm.h"
+
+#include "base/env.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* FNV-1a, 64 bit: http://www.isthe.com/chongo/tech/comp/fnv/ */
+static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t length)
+{
+    const unsigned char *byte = bytes;
+    for (size_t i = 0; i < length; i++)
+        hash = (hash ^ byte[i]) * 0x100000001b3u;
+    return hash;
+}
+
+uint64_t weiri_host_id(void)
+{
+    uint64_t hash = 0xcbf29ce484222325u;
+    char text[256] = "";
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+    if (file) {
+        size_t length = fread(text, 1, sizeof text, file);
+        hash = hash_bytes(hash, text, length);
+        fclose(file);
+    }
+    if (gethostname(text, sizeof text - 1) == 0)
+        hash = hash_bytes(hash, text, strlen(text));
+    struct stat info;
+    if (stat("/proc/self/ns/pid", &info) == 0)
+        hash = hash_bytes(hash, &info.st_ino, sizeof info.st_ino);
+    const char *name = weiri_env(WEIRI_ENV_HOSTID);
+    if (name)
+        hash = hash_bytes(hash, name, strlen(name));
+    return hash;
+}
+
+int weiri_host_cores(const void *masks, size_t stride_bytes, int count)
+{
+    cpu_set_t all;
+    CPU_ZERO(&all);
+    for (int i = 0; i < count; i++) {
+        cpu_set_t one;
+        memcpy(&one, (const char *)masks + (size_t)i * stride_bytes, sizeof one);
+        CPU_OR(&all, &all, &one);
+    }
+    return CPU_COUNT(&all);
+}

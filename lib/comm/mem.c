@@ -1,0 +1,213 @@
+/*
+ * Registered memory: the public face of regions. A weir_mem is a piece of an
+ * own region, a piece of a peer's region (imported), or plain memory of this
+ * process that no peer can map (staged).
+ */
+#include "base/error.h"
+#include "comm/comm.h"
+#include "comm/region.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct weir_mem {
+    weir_comm *comm;
+    void *pointer;
+    size_t bytes;
+    enum { ALLOCATED, REGISTERED, IMPORTED } kind;
+    int owner;       /* rank whose region it lies in */
+    weiri_desc desc; /* generation 0: staged */
+};
+
+/* The content of a weir_mem_handle. */
+typedef struct handle_content {
+    uint64_t magic;
+    uint64_t job;
+    uint64_t bytes;
+    weiri_desc desc;
+    int32_t owner;
+} handle_content;
+
+_Static_assert(sizeof(handle_content) <= WEIR_MEM_HANDLE_BYTES, "the handle holds its content");
+
+static const uint64_t handle_magic = 0x31304d454d524957; /* "WIRMEM01" */
+
+static weir_status make(weir_mem content, weir_mem **mem)
+{
+    weir_mem *object = malloc(sizeof *object);
+    if (!object)
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a registered-memory object");
+    *object = content;
+    *mem = object;
+    return WEIR_OK;
+}
+
+weir_status weir_mem_alloc(weir_comm *comm, size_t bytes, weir_mem **mem)
+{
+    if (!comm || !mem)
+        return weiri_fail(WEIR_ERR_INVALID, "weir_mem_alloc: comm and mem are required");
+    int id;
+    weir_status status = weiri_region_create(comm, bytes, &id);
+    if (status != WEIR_OK)
+        return status;
+    void *base = comm->regions[id].segment.base;
+    status = make((weir_mem){comm, base, bytes, ALLOCATED, comm->rank,
+                             weiri_region_describe(comm, base, bytes)},
+                  mem);
+    if (status != WEIR_OK)
+        weiri_region_free(comm, id);
+    return status;
+}
+
+weir_status weir_mem_register(weir_comm *comm, void *pointer, size_t bytes, weir_mem **mem)
+{
+    if (!comm || !mem || (!pointer && bytes))
+        return weiri_fail(WEIR_ERR_INVALID, "weir_mem_register: comm, pointer and mem are required");
+    return make((weir_mem){comm, pointer, bytes, REGISTERED, comm->rank,
+                           weiri_region_describe(comm, pointer, bytes)},
+                mem);
+}
+
+void *weir_mem_pointer(const weir_mem *mem)
+{
+    return mem->pointer;
+}
+
+size_t weir_mem_bytes(const weir_mem *mem)
+{
+    return mem->bytes;
+}
+
+int weir_mem_shareable(const weir_mem *mem)
+{
+    return mem->desc.generation != 0;
+}
+
+weir_status weir_mem_export(const weir_mem *mem, weir_mem_handle *handle)
+{
+    if (!mem || !handle)
+        return weiri_fail(WEIR_ERR_INVALID, "weir_mem_export: mem and handle are required");
+    handle_content content = {handle_magic, mem->comm->job, mem->bytes, mem->desc, mem->owner};
+    memset(handle, 0, sizeof *handle);
+    memcpy(handle->bytes, &content, sizeof content);
+    return WEIR_OK;
+}
+
+static weir_status check_handle(const weir_comm *comm, const handle_content *content)
+{
+    if (content->magic != handle_magic || content->job != comm->job || content->owner < 0 ||
+        content->owner >= comm->nranks)
+        return weiri_fail(WEIR_ERR_INVALID, "not a memory handle of this communicator");
+    if (content->desc.generation == 0)
+        return weiri_fail(WEIR_ERR_UNSUPPORTED,
+                          "rank %d's memory is plain memory, which peers cannot map; allocate it "
+                          "with weir_mem_alloc",
+                          content->owner);
+    return WEIR_OK;
+}
+
+/* A handle of this rank's own memory: no mapping, the region itself. */
+static weir_status own_pointer(weir_comm *comm, weiri_desc desc, char **pointer)
+{
+    if (desc.region >= (uint32_t)comm->nregions || !comm->regions[desc.region].segment.base ||
+        comm->regions[desc.region].generation != desc.generation)
+        return weiri_fail(WEIR_ERR_INVALID, "this memory of rank %d is freed", comm->rank);
+    *pointer = (char *)comm->regions[desc.region].segment.base + desc.offset;
+    return WEIR_OK;
+}
+
+weir_status weir_mem_import(weir_comm *comm, const weir_mem_handle *handle, weir_mem **mem)
+{
+    if (!comm || !handle || !mem)
+        return weiri_fail(WEIR_ERR_INVALID, "weir_mem_import: comm, handle and mem are required");
+    handle_content content;
+    memcpy(&content, handle->bytes, sizeof content);
+    weir_status status = check_handle(comm, &content);
+    if (status != WEIR_OK)
+        return status;
+    char *pointer = NULL;
+    int own = content.owner == comm->rank;
+    status = own ? own_pointer(comm, content.desc, &pointer)
+                 : weiri_region_pointer(comm, content.owner, content.desc, &pointer);
+    if (status != WEIR_OK)
+        return status;
+    status = make((weir_mem){comm, pointer, content.bytes, IMPORTED, content.owner, content.desc},
+                  mem);
+    if (status == WEIR_OK && !own)
+        comm->peers[content.owner].mappings[content.desc.region].users++;
+    return status;
+}
+
+weir_status weir_mem_send(weir_comm *comm, const weir_mem *mem, int peer, int tag)
+{
+    weir_mem_handle handle;
+    weir_status status = weir_mem_export(mem, &handle);
+    if (status == WEIR_OK)
+        status = weir_boot_send(comm->boot, &handle, sizeof handle, peer, tag);
+    return status;
+}
+
+weir_status weir_mem_recv(weir_comm *comm, int peer, int tag, weir_mem **mem)
+{
+    weir_mem_handle handle;
+    weir_status status = weir_boot_recv(comm->boot, &handle, sizeof handle, peer, tag);
+    if (status == WEIR_OK)
+        status = weir_mem_import(comm, &handle, mem);
+    return status;
+}
+
+static weir_status import_all(weir_comm *comm, weir_mem *own, const weir_mem_handle *handles,
+                              weir_mem **mems)
+{
+    for (int rank = 0; rank < comm->nranks; rank++) {
+        weir_status status = WEIR_OK;
+        if (rank == comm->rank)
+            mems[rank] = own;
+        else
+            status = weir_mem_import(comm, &handles[rank], &mems[rank]);
+        if (status != WEIR_OK) {
+            while (--rank >= 0)
+                if (rank != comm->rank)
+                    weir_mem_free(mems[rank]);
+            return status;
+        }
+    }
+    return WEIR_OK;
+}
+
+weir_status weir_mem_exchange(weir_comm *comm, weir_mem *mem, weir_mem **mems)
+{
+    weir_mem_handle *handles = calloc((size_t)comm->nranks, sizeof *handles);
+    weir_status status = weir_boot_agree(
+        comm->boot, !handles ? weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for %d handles",
+                                          comm->nranks)
+                             : weir_mem_export(mem, &handles[comm->rank]));
+    if (status == WEIR_OK)
+        status = weir_boot_allgather(comm->boot, handles, sizeof *handles);
+    if (status == WEIR_OK) {
+        weir_status imported = import_all(comm, mem, handles, mems);
+        status = weir_boot_agree(comm->boot, imported);
+        for (int rank = 0; status != WEIR_OK && imported == WEIR_OK && rank < comm->nranks; rank++)
+            if (rank != comm->rank)
+                weir_mem_free(mems[rank]);
+    }
+    free(handles);
+    return status;
+}
+
+void weir_mem_free(weir_mem *mem)
+{
+    if (!mem)
+        return;
+    weir_comm *comm = mem->comm;
+    if (mem->kind == ALLOCATED)
+        weiri_region_free(comm, (int)mem->desc.region);
+    if (mem->kind == IMPORTED && mem->owner != comm->rank) {
+        weiri_mapping *mapping = &comm->peers[mem->owner].mappings[mem->desc.region];
+        if (--mapping->users == 0) {
+            comm->transport->segment_destroy(&mapping->segment);
+            mapping->generation = 0;
+        }
+    }
+    free(mem);
+}

@@ -1,0 +1,96 @@
+/*
+ * Waits that do not end at once, and how they fail. A wait polls, then yields,
+ * and every so often looks whether the communicator was aborted, the awaited
+ * peer has died, or the deadline has passed. The rank that finds a reason
+ * first aborts all others, and each says where it stood.
+ */
+#define _GNU_SOURCE
+#include "comm/comm.h"
+
+#include "base/error.h"
+#include "base/log.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+
+enum { POLLS_PER_LIFE_CHECK = 4096 };
+
+static int peer_is_dead(const weir_comm *comm, int peer)
+{
+    const weiri_peer *who = &comm->peers[peer];
+    if (peer == comm->rank)
+        return 0;
+    if (who->pidfd < 0)
+        return kill(who->pid, 0) < 0 && errno == ESRCH;
+    struct pollfd ended = {.fd = who->pidfd, .events = POLLIN};
+    return poll(&ended, 1, 0) > 0;
+}
+
+static int find_dead_peer(const weir_comm *comm)
+{
+    for (int peer = 0; peer < comm->nranks; peer++)
+        if (peer_is_dead(comm, peer))
+            return peer;
+    return -1;
+}
+
+/* One unsuccessful poll. dead is set to a dead peer on WEIR_ERR_PEER. A rank
+ * that did its part and ended looks dead, too, until the word it wrote is seen:
+ * so the first sight only raises a suspicion. */
+static weir_status step(weir_comm *comm, weiri_waiter *waiter, int *dead)
+{
+    int status = weir_waiter_step(&waiter->polls, &comm->guard);
+    if (status == 0 && waiter->polls.polls % POLLS_PER_LIFE_CHECK == 0 &&
+        (*dead = find_dead_peer(comm)) >= 0 && waiter->suspicions++)
+        status = WEIR_ERR_PEER;
+    return (weir_status)status;
+}
+
+/* The tail of a failing wait: the reason in words, for every status. */
+static weir_status report(weir_comm *comm, weir_status status, int dead, const char *where)
+{
+    int rank = comm->rank;
+    if (status == WEIR_ERR_PEER)
+        weiri_fail(status, "rank %d: rank %d has died; %s", rank, dead, where);
+    else if (status == WEIR_ERR_TIMEOUT)
+        weiri_fail(status, "rank %d: deadline of %llu ms passed; %s", rank,
+                   (unsigned long long)(comm->guard.timeout_ns / 1000000), where);
+    else
+        weiri_fail(status, "rank %d: the communicator was aborted; %s", rank, where);
+    weiri_log(WEIRI_LOG_ERROR, "%s", weir_last_error());
+    weir_comm_abort(comm);
+    return status;
+}
+
+weir_status weiri_comm_wait_slow(weir_comm *comm, const uint64_t *word, uint64_t target, int peer,
+                                 const char *phase)
+{
+    weiri_waiter waiter = {{0, 0}, 0};
+    while (weir_load_acquire(word) < target) {
+        int dead = -1;
+        weir_status status = step(comm, &waiter, &dead);
+        if (WEIRI_LIKELY(status == WEIR_OK))
+            continue;
+        char where[160];
+        snprintf(where, sizeof where, "in %s, waiting for rank %d: expected %llu, seen %llu", phase,
+                 peer, (unsigned long long)target, (unsigned long long)weir_load_acquire(word));
+        return report(comm, status, dead, where);
+    }
+    return WEIR_OK;
+}
+
+weir_status weiri_comm_idle(weir_comm *comm, weiri_waiter *waiter, int peer, const char *phase)
+{
+    int dead = -1;
+    weir_status status = step(comm, waiter, &dead);
+    if (WEIRI_LIKELY(status == WEIR_OK))
+        return WEIR_OK;
+    char where[160];
+    if (peer < 0)
+        snprintf(where, sizeof where, "in %s", phase);
+    else
+        snprintf(where, sizeof where, "in %s, waiting for rank %d", phase, peer);
+    return report(comm, status, dead, where);
+}

@@ -1,0 +1,30 @@
+/* Which transports this build has, and the choice among them. */
+#include "transport/transport.h"
+
+#include "base/env.h"
+#include "base/error.h"
+
+#include <string.h>
+
+static const weiri_transport_ops *const built[] = {&weiri_transport_shm};
+
+weir_status weiri_transport_select(const weiri_transport_ops **ops)
+{
+    const char *wanted = weiri_env(WEIRI_ENV_TRANSPORT);
+    if (!wanted || strcmp(wanted, weir_transport_name(WEIR_TRANSPORT_AUTO)) == 0) {
+        *ops = built[0];
+        return WEIR_OK;
+    }
+    for (size_t i = 0; i < sizeof built / sizeof *built; i++)
+        if (strcmp(wanted, weir_transport_name(built[i]->transport)) == 0) {
+            *ops = built[i];
+            return WEIR_OK;
+        }
+    for (int known = WEIR_TRANSPORT_AUTO; known <= WEIR_TRANSPORT_TCP; known++)
+        if (strcmp(wanted, weir_transport_name((weir_transport)known)) == 0)
+            return weiri_fail(WEIR_ERR_UNSUPPORTED,
+                              "transport '%s' is not in this build; use shm or auto", wanted);
+    return weiri_fail(WEIR_ERR_INVALID,
+                      "%s=%s: expected auto, shm, cuda_ipc, ib or tcp",
+                      weiri_env_name(WEIRI_ENV_TRANSPORT), wanted);
+}

@@ -1,0 +1,157 @@
+/*
+ * Shared memory of one machine without names: a segment is a memfd, and a peer
+ * opens it through /proc/PID/fd. Nothing exists in a file system, so nothing
+ * stays behind however a rank ends, and the size of /dev/shm does not matter.
+ * The inode in the key tells a segment from a later one that reuses its
+ * descriptor.
+ */
+#define _GNU_SOURCE
+#include "transport/transport.h"
+
+#include "base/error.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+enum { HUGE_PAGE_BYTES = 2 << 20 };
+
+/* Bytes of memory the kernel says it can still give without swapping, or
+ * SIZE_MAX if it does not say. */
+static size_t available_bytes(void)
+{
+    FILE *file = fopen("/proc/meminfo", "re");
+    if (!file)
+        return SIZE_MAX;
+    char line[128];
+    size_t kilobytes = SIZE_MAX / 1024;
+    while (fgets(line, sizeof line, file))
+        if (sscanf(line, "MemAvailable: %zu kB", &kilobytes) == 1)
+            break;
+    fclose(file);
+    return kilobytes * 1024;
+}
+
+/* Backs the whole segment with memory now, so that no store into it can fail
+ * later. Large ones get huge pages where the system allows them. */
+static int populate(int fd, void *base, size_t bytes)
+{
+    if (bytes >= HUGE_PAGE_BYTES)
+        madvise(base, bytes, MADV_HUGEPAGE);
+    if (madvise(base, bytes, MADV_POPULATE_WRITE) == 0)
+        return 0;
+    if (errno != EINVAL)
+        return errno;
+    return posix_fallocate(fd, 0, (off_t)bytes);
+}
+
+static weir_status no_memory(size_t bytes, int error_number)
+{
+    return weiri_fail_errno(WEIR_ERR_NO_MEMORY, error_number,
+                            "no room for %zu bytes of shared memory; use smaller buffers or fewer "
+                            "ranks, or raise the container's memory limit",
+                            bytes);
+}
+
+static weir_status shm_segment_create(size_t bytes, weiri_segment *segment, weiri_segment_key *key)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    if (bytes > available_bytes() || bytes > SIZE_MAX - page)
+        return no_memory(bytes, ENOMEM);
+    size_t rounded = (bytes + page - 1) / page * page;
+    weir_status status = WEIR_ERR_SYSTEM;
+    int fd = memfd_create("weir", MFD_CLOEXEC);
+    if (fd < 0)
+        return weiri_fail_errno(status, errno, "cannot create shared memory (memfd)");
+    if (ftruncate(fd, (off_t)rounded) < 0) {
+        status = no_memory(rounded, errno);
+        goto close_fd;
+    }
+    void *base = mmap(NULL, rounded, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (base == MAP_FAILED) {
+        status = no_memory(rounded, errno);
+        goto close_fd;
+    }
+    int error_number = populate(fd, base, rounded);
+    if (error_number) {
+        status = no_memory(rounded, error_number);
+        goto unmap;
+    }
+    struct stat info;
+    if (fstat(fd, &info) < 0) {
+        status = weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot inspect shared memory");
+        goto unmap;
+    }
+    *segment = (weiri_segment){.base = base, .bytes = rounded, .fd = fd};
+    *key = (weiri_segment_key){
+        .pid = (int32_t)getpid(), .fd = fd, .inode = info.st_ino, .bytes = rounded};
+    return WEIR_OK;
+unmap:
+    munmap(base, rounded);
+close_fd:
+    close(fd);
+    return status;
+}
+
+static weir_status open_failure(const weiri_segment_key *key, int error_number)
+{
+    if (error_number == EACCES || error_number == EPERM)
+        return weiri_fail_errno(WEIR_ERR_UNSUPPORTED, error_number,
+                                "cannot open the shared memory of process %d; run all ranks as "
+                                "one user in one container",
+                                (int)key->pid);
+    return weiri_fail_errno(WEIR_ERR_PEER, error_number,
+                            "cannot open the shared memory of process %d; it has ended, freed it, "
+                            "or runs in another container",
+                            (int)key->pid);
+}
+
+static weir_status shm_segment_map(const weiri_segment_key *key, weiri_segment *segment)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)key->pid, (int)key->fd);
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0)
+        return open_failure(key, errno);
+    struct stat info;
+    weir_status status = WEIR_OK;
+    void *base = MAP_FAILED;
+    if (fstat(fd, &info) < 0 || info.st_ino != key->inode ||
+        (uint64_t)info.st_size != key->bytes)
+        status = weiri_fail(WEIR_ERR_PEER, "process %d has freed that shared memory",
+                            (int)key->pid);
+    else if ((base = mmap(NULL, key->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)) ==
+             MAP_FAILED)
+        status = no_memory(key->bytes, errno);
+    close(fd);
+    if (status != WEIR_OK)
+        return status;
+    if (key->bytes >= HUGE_PAGE_BYTES)
+        madvise(base, key->bytes, MADV_HUGEPAGE);
+    *segment = (weiri_segment){.base = base, .bytes = key->bytes, .fd = -1};
+    return WEIR_OK;
+}
+
+static void shm_segment_destroy(weiri_segment *segment)
+{
+    if (segment->base)
+        munmap(segment->base, segment->bytes);
+    if (segment->base && segment->fd >= 0)
+        close(segment->fd);
+    *segment = (weiri_segment){.base = NULL, .bytes = 0, .fd = -1};
+}
+
+const weiri_transport_ops weiri_transport_shm = {
+    .transport = WEIR_TRANSPORT_SHM,
+    .segment_create = shm_segment_create,
+    .segment_map = shm_segment_map,
+    .segment_destroy = shm_segment_destroy,
+};

@@ -1,0 +1,297 @@
+/*
+ * What a kernel calls: semaphores, memory channels and packets as plain data
+ * and inline functions. The same source compiles as C, where a rank is one
+ * thread (tid 0 of 1), and as CUDA, where the threads of a block share a call.
+ *
+ * Memory order. put and get are plain stores and loads. signal orders
+ * everything that the calling thread wrote before it, wait and poll everything
+ * it reads after them; the relaxed forms order nothing and serve where data
+ * carries its own flag or is not touched at all. On a GPU the other threads of
+ * a block must meet (__syncthreads) between their puts and the signal, and
+ * between the wait and their gets.
+ *
+ * Packets. A packet holds data and flag in one 8-byte store that no reader can
+ * see half of, so arrival needs no fence. The flag is the epoch of the
+ * exchange: never 0, different from that of the packet it overwrites. A buffer
+ * of packets is twice as long as its data: weir_packet_bytes(). Writers must
+ * know that the reader has finished with the previous epoch in that buffer.
+ *
+ * Every wait ends: when the word arrives, when the guard's deadline passes
+ * (WEIR_ERR_TIMEOUT), or when the communicator is aborted (WEIR_ERR_ABORTED).
+ */
+#ifndef WEIR_DEVICE_H
+#define WEIR_DEVICE_H
+
+#include "base/target.h"
+#include "weir.h"
+
+#if !WEIR_ON_DEVICE
+#include <sched.h>
+#include <string.h>
+#include <time.h>
+#endif
+
+/* ------------------------------------------------------------------ waiting */
+
+/* What a wait watches besides its word. */
+typedef struct weir_guard {
+    const uint64_t *abort_word; /* becomes non-zero when the communicator is aborted */
+    uint64_t timeout_ns;        /* longest wait */
+    uint32_t spins;             /* polls before a host rank yields its processor */
+} weir_guard;
+
+WEIR_FN uint64_t weir_clock_ns(void)
+{
+#if WEIR_ON_DEVICE
+    uint64_t now;
+    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+    return now;
+#else
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+#endif
+}
+
+/* Lets another rank run: host ranks may outnumber the cores. */
+WEIR_FN void weir_relax(void)
+{
+#if WEIR_ON_DEVICE
+    __nanosleep(100);
+#else
+    sched_yield();
+#endif
+}
+
+/* The state of one wait between its polls; start it zeroed. */
+typedef struct weir_waiter {
+    uint64_t polls, started_ns;
+} weir_waiter;
+
+/* One unsuccessful poll: pauses, or yields, and now and then looks at the
+ * abort word and the clock. 0, WEIR_ERR_TIMEOUT or WEIR_ERR_ABORTED. */
+WEIR_FN int weir_waiter_step(weir_waiter *waiter, const weir_guard *guard)
+{
+    enum { FREE_POLLS = 64, POLLS_PER_CHECK = 64 };
+    uint64_t polls = ++waiter->polls;
+    if (polls < guard->spins) {
+        if (polls > FREE_POLLS)
+            weir_pause();
+        return 0;
+    }
+    weir_relax();
+    if (polls % POLLS_PER_CHECK)
+        return 0;
+    if (weir_load_acquire(guard->abort_word))
+        return WEIR_ERR_ABORTED;
+    uint64_t now_ns = weir_clock_ns();
+    if (!waiter->started_ns)
+        waiter->started_ns = now_ns;
+    return now_ns - waiter->started_ns > guard->timeout_ns ? WEIR_ERR_TIMEOUT : 0;
+}
+
+/* Waits until *word, a monotonic counter, is at least target; acquires. */
+WEIR_FN int weir_wait_at_least(const uint64_t *word, uint64_t target, const weir_guard *guard)
+{
+    weir_waiter waiter = {0, 0};
+    while (weir_load_acquire(word) < target) {
+        int status = weir_waiter_step(&waiter, guard);
+        if (status)
+            return status;
+    }
+    return 0;
+}
+
+/* --------------------------------------------------------------- semaphores */
+
+/* One end of a semaphore. The counters live in memory, not in launch
+ * arguments, so that a captured launch replays correctly. */
+typedef struct weir_sem_dev {
+    uint64_t *remote_inbound; /* the peer's inbound counter, mapped here */
+    uint64_t *inbound;        /* ours: the peer stores into it */
+    uint64_t *outbound;       /* ours: how often we have signalled */
+    uint64_t *expected;       /* ours: how many signals we have consumed */
+} weir_sem_dev;
+
+WEIR_FN void weir_sem_signal(weir_sem_dev *sem)
+{
+    weir_store_release(sem->remote_inbound, ++*sem->outbound);
+}
+
+WEIR_FN void weir_sem_signal_relaxed(weir_sem_dev *sem)
+{
+    weir_store_relaxed(sem->remote_inbound, ++*sem->outbound);
+}
+
+/* Consumes one signal; on failure none is consumed. */
+WEIR_FN int weir_sem_wait(weir_sem_dev *sem, const weir_guard *guard)
+{
+    int status = weir_wait_at_least(sem->inbound, *sem->expected + 1, guard);
+    *sem->expected += status == 0;
+    return status;
+}
+
+/* Consumes a signal if one is there: 1, else 0. Never blocks. */
+WEIR_FN int weir_sem_poll(weir_sem_dev *sem)
+{
+    int arrived = weir_load_acquire(sem->inbound) > *sem->expected;
+    *sem->expected += (uint64_t)arrived;
+    return arrived;
+}
+
+WEIR_FN int weir_sem_poll_relaxed(weir_sem_dev *sem)
+{
+    int arrived = weir_load_relaxed(sem->inbound) > *sem->expected;
+    *sem->expected += (uint64_t)arrived;
+    return arrived;
+}
+
+/* ---------------------------------------------------------- memory channels */
+
+typedef struct weir_memchan_dev {
+    weir_sem_dev sem;
+    weir_guard guard;
+    char *remote;  /* the peer's memory, mapped here */
+    char *local;   /* our memory: source of put, destination of get */
+    char *packets; /* our memory where the peer's packets arrive, or NULL */
+    size_t remote_bytes, local_bytes, packets_bytes;
+} weir_memchan_dev;
+
+/* Copies bytes with the calling threads; 16 bytes a thread where both ends
+ * are aligned alike. */
+WEIR_FN void weir_copy_shared(char *to, const char *from, size_t bytes, uint32_t tid,
+                              uint32_t nthreads)
+{
+#if WEIR_ON_DEVICE
+    size_t head = (16 - (uintptr_t)to % 16) % 16;
+    if (head > bytes || (uintptr_t)to % 16 != (uintptr_t)from % 16)
+        head = bytes;
+    size_t words = (bytes - head) / 16;
+    size_t tail = head + words * 16;
+    for (size_t i = tid; i < head; i += nthreads)
+        to[i] = from[i];
+    for (size_t i = tid; i < words; i += nthreads)
+        ((uint4 *)(to + head))[i] = ((const uint4 *)(from + head))[i];
+    for (size_t i = tail + tid; i < bytes; i += nthreads)
+        to[i] = from[i];
+#else
+    size_t share = (bytes + nthreads - 1) / nthreads;
+    size_t first = share * tid < bytes ? share * tid : bytes;
+    memcpy(to + first, from + first, bytes - first < share ? bytes - first : share);
+#endif
+}
+
+/* Offsets and lengths in bytes; the caller keeps within the channel's sizes. */
+WEIR_FN void weir_put(weir_memchan_dev *chan, size_t remote_offset, size_t local_offset,
+                      size_t bytes, uint32_t tid, uint32_t nthreads)
+{
+    weir_copy_shared(chan->remote + remote_offset, chan->local + local_offset, bytes, tid,
+                     nthreads);
+}
+
+WEIR_FN void weir_get(weir_memchan_dev *chan, size_t local_offset, size_t remote_offset,
+                      size_t bytes, uint32_t tid, uint32_t nthreads)
+{
+    weir_copy_shared(chan->local + local_offset, chan->remote + remote_offset, bytes, tid,
+                     nthreads);
+}
+
+/* One thread calls these. */
+WEIR_FN void weir_signal(weir_memchan_dev *chan)
+{
+    weir_sem_signal(&chan->sem);
+}
+
+WEIR_FN void weir_signal_relaxed(weir_memchan_dev *chan)
+{
+    weir_sem_signal_relaxed(&chan->sem);
+}
+
+WEIR_FN int weir_wait(weir_memchan_dev *chan)
+{
+    return weir_sem_wait(&chan->sem, &chan->guard);
+}
+
+WEIR_FN int weir_poll(weir_memchan_dev *chan)
+{
+    return weir_sem_poll(&chan->sem);
+}
+
+WEIR_FN int weir_poll_relaxed(weir_memchan_dev *chan)
+{
+    return weir_sem_poll_relaxed(&chan->sem);
+}
+
+/* ------------------------------------------------------------------ packets */
+
+/* Bytes of packets that carry so many bytes of data: 8 for each 4 begun. */
+WEIR_FN size_t weir_packet_bytes(size_t data_bytes)
+{
+    return (data_bytes + 3) / 4 * 8;
+}
+
+WEIR_FN uint64_t weir_packet_make(uint32_t data, uint32_t flag)
+{
+    return (uint64_t)flag << 32 | data;
+}
+
+/* 1 and the data if the packet carries this flag, else 0. */
+WEIR_FN int weir_packet_read(const uint64_t *packet, uint32_t flag, uint32_t *data)
+{
+    uint64_t value = weir_load_relaxed(packet);
+    if ((uint32_t)(value >> 32) != flag)
+        return 0;
+    *data = (uint32_t)value;
+    return 1;
+}
+
+WEIR_FN uint32_t weir_word_load(const char *from, size_t bytes)
+{
+    uint32_t word = 0;
+    for (size_t i = 0; i < bytes; i++)
+        word |= (uint32_t)(unsigned char)from[i] << (8 * i);
+    return word;
+}
+
+WEIR_FN void weir_word_store(char *to, uint32_t word, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++)
+        to[i] = (char)(word >> (8 * i));
+}
+
+/* Sends local bytes as packets into the peer's packet buffer, which is the
+ * remote memory here. remote_offset counts bytes of packets, a multiple of 8. */
+WEIR_FN void weir_put_packets(weir_memchan_dev *chan, size_t remote_offset, size_t local_offset,
+                              size_t bytes, uint32_t tid, uint32_t nthreads, uint32_t flag)
+{
+    uint64_t *packets = (uint64_t *)(void *)(chan->remote + remote_offset);
+    const char *from = chan->local + local_offset;
+    for (size_t i = tid; 4 * i < bytes; i += nthreads) {
+        size_t length = bytes - 4 * i < 4 ? bytes - 4 * i : 4;
+        weir_store_relaxed(packets + i, weir_packet_make(weir_word_load(from + 4 * i, length),
+                                                         flag));
+    }
+}
+
+/* Waits for the peer's packets in our packet buffer and unpacks them into
+ * local memory. Each thread waits for its own packets: 0 or the wait's error. */
+WEIR_FN int weir_get_packets(weir_memchan_dev *chan, size_t local_offset, size_t packets_offset,
+                             size_t bytes, uint32_t tid, uint32_t nthreads, uint32_t flag)
+{
+    const uint64_t *packets = (const uint64_t *)(const void *)(chan->packets + packets_offset);
+    char *to = chan->local + local_offset;
+    for (size_t i = tid; 4 * i < bytes; i += nthreads) {
+        size_t length = bytes - 4 * i < 4 ? bytes - 4 * i : 4;
+        weir_waiter waiter = {0, 0};
+        uint32_t word = 0;
+        while (!weir_packet_read(packets + i, flag, &word)) {
+            int status = weir_waiter_step(&waiter, &chan->guard);
+            if (status)
+                return status;
+        }
+        weir_word_store(to + 4 * i, word, length);
+    }
+    return 0;
+}
+
+#endif
