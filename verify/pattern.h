@@ -58,6 +58,8 @@ void weirv_fill(void *buffer, size_t first, size_t count, weir_dtype dtype, weir
  * data of max. Broadcast: ranks other than root get data of their own, which
  * no rank may deliver. Local. */
 void weirv_fill_input(const weirv_case *c, void *in);
+/* The operation whose data the case's input is: op, or max for movement. */
+weir_op weirv_pattern_op(const weirv_case *c);
 /* The number of elements of the input that are no longer what
  * weirv_fill_input wrote, leaving out those that an in-place call may
  * overwrite. Local. */
