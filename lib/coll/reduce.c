@@ -1,0 +1,122 @@
+/*
+ * Chooses the reduction functions for this processor, and reduces around the
+ * caches in pieces.
+ */
+#include "coll/reduce.h"
+
+#include "base/target.h"
+#include "coll/copy.h"
+
+#include <string.h>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+typedef struct isa {
+    const char *name;
+    const weiri_reduce_table *table;
+    int (*usable)(void);
+} isa;
+
+static int usable_always(void)
+{
+    return 1;
+}
+
+#if defined(__x86_64__)
+
+static int usable_avx2(void)
+{
+    unsigned eax, ebx, ecx = 0, edx;
+    __builtin_cpu_init();
+    return __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx & bit_F16C) &&
+           __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
+
+static int usable_avx512(void)
+{
+    return usable_avx2() && __builtin_cpu_supports("avx512f") &&
+           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+           __builtin_cpu_supports("avx512dq");
+}
+
+#endif
+
+/* The best first; the last is always usable. */
+static const isa isas[] = {
+#if defined(__x86_64__)
+    {"avx512", &weiri_reduce_avx512, usable_avx512},
+    {"avx2", &weiri_reduce_avx2, usable_avx2},
+#endif
+    {"plain", &weiri_reduce_plain, usable_always},
+};
+
+/* Decided on first use. Threads that race decide the same, so the order of
+ * their stores does not matter. */
+static const isa *best_isa(void)
+{
+    static const isa *best;
+    const isa *known = __atomic_load_n(&best, __ATOMIC_RELAXED);
+    if (known)
+        return known;
+    known = isas;
+    while (!known->usable())
+        known++;
+    __atomic_store_n(&best, known, __ATOMIC_RELAXED);
+    return known;
+}
+
+static weiri_reduce_fn table_entry(const weiri_reduce_table *table, weir_dtype dtype, weir_op op)
+{
+    if ((unsigned)dtype >= WEIR_DTYPE_COUNT || (unsigned)op >= WEIR_OP_COUNT)
+        return NULL;
+    return (*table)[dtype][op];
+}
+
+weiri_reduce_fn weiri_reduce_get(weir_dtype dtype, weir_op op)
+{
+    return table_entry(best_isa()->table, dtype, op);
+}
+
+weiri_reduce_fn weiri_reduce_get_isa(const char *name, weir_dtype dtype, weir_op op)
+{
+    for (size_t i = 0; i < sizeof isas / sizeof isas[0]; i++)
+        if (strcmp(isas[i].name, name) == 0)
+            return isas[i].usable() ? table_entry(isas[i].table, dtype, op) : NULL;
+    return NULL;
+}
+
+const char *weiri_reduce_isa(void)
+{
+    return best_isa()->name;
+}
+
+void weiri_reduce(void *dst, const void *const *src, int nsrc, size_t count, weir_dtype dtype,
+                  weir_op op, uint64_t divisor, int streaming)
+{
+    weiri_reduce_fn reduce = weiri_reduce_get(dtype, op);
+    if (reduce)
+        reduce(dst, src, nsrc, count, divisor, streaming);
+}
+
+void weiri_reduce_streamed(weiri_reduce_fn reduce, size_t element_bytes, void *dst,
+                           const void *const *src, int nsrc, size_t count, uint64_t divisor)
+{
+    enum { PIECE_BYTES = 4096 };
+    _Alignas(WEIR_LINE_BYTES) uint8_t piece[PIECE_BYTES];
+    const void *from[WEIRI_REDUCE_MAX_SOURCES];
+    size_t bytes = count * element_bytes;
+    /* The first piece ends on a line of dst, so that no later line is torn. */
+    size_t torn = (uintptr_t)dst % WEIR_LINE_BYTES / element_bytes * element_bytes;
+    size_t length = PIECE_BYTES - torn;
+    for (size_t at = 0; at < bytes; at += length, length = PIECE_BYTES) {
+        if (length > bytes - at)
+            length = bytes - at;
+        for (int k = 0; k < nsrc; k++)
+            from[k] = (const uint8_t *)src[k] + at;
+        reduce(piece, from, nsrc, length / element_bytes, divisor, 0);
+        weiri_copy_streaming_unfenced((uint8_t *)dst + at, piece, length);
+    }
+    weiri_streaming_fence();
+}
