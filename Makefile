@@ -32,11 +32,13 @@ HAVE_HWLOC := $(call pkg,hwloc)
 HAVE_VERBS := $(call header,infiniband/verbs.h)
 HAVE_CMOCKA := $(call pkg,cmocka)
 HAVE_GNUPLOT := $(call have,gnuplot)
-HAVE_PYTHON := $(call have,python3)
 NVCC ?= $(firstword $(call have,nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
 CUDA ?= $(if $(NVCC),1,0)
 SM ?= 90
 ARCH := $(shell $(CC) -dumpmachine 2>/dev/null | cut -d- -f1)
+GPU_SRC := $(wildcard lib/*/*.cu)
+RDMA_SRC := $(wildcard lib/transport/ib*.c)
+VERSION := $(shell sed -n 's/^\#define WEIR_VERSION "\(.*\)"/\1/p' lib/weir.h)
 
 # -------------------------------------------------------------------- flags
 CSTD := -std=gnu11
@@ -55,6 +57,7 @@ WEIR_CFLAGS = $(CSTD) $(WARN) $(OPT) -fPIC -fvisibility=hidden -pthread -Ilib -I
 WEIR_LDFLAGS = $(OPT) -pthread $(LDFLAGS)
 WEIR_LIBS := -lm -ldl -lrt
 HWLOC_LIBS := $(if $(HAVE_HWLOC),$(shell pkg-config --libs hwloc))
+HWLOC_CFLAGS := $(if $(HAVE_HWLOC),$(shell pkg-config --cflags hwloc))
 
 # A source whose name ends in an instruction set is compiled for it and called
 # only where the processor has it.
@@ -97,8 +100,8 @@ $(O)/libweir.a: $(LIB_OBJ)
 
 $(O)/libweir.so: $(LIB_OBJ)
 	$(call say,LINK,$@)
-	$(Q)$(CC) -shared -Wl,-soname,libweir.so.0 -o $@ $^ $(WEIR_LDFLAGS) $(WEIR_LIBS)
-	$(Q)ln -sf libweir.so $(O)/libweir.so.0
+	$(Q)$(CC) -shared -Wl,-soname,$(SONAME) -o $@ $^ $(WEIR_LDFLAGS) $(WEIR_LIBS)
+	$(Q)ln -sf libweir.so $(O)/$(SONAME)
 
 # MPI programs and the MPI bootstrap are compiled by MPI's wrapper around CC.
 MPI_CC := OMPI_CC="$(CC)" MPICH_CC="$(CC)" $(MPICC)
@@ -125,6 +128,76 @@ $(TESTS): $(O)/tests/%: $(O)/obj/verify/tests/%.o $(TOPO_OBJ) $(O)/libweir.a
 
 -include $(ALL_OBJ:.o=.d)
 
+# One line for each part that this machine or this version cannot build.
+# $(1): what it needs, empty if missing; $(2): the part; $(3): why and how to get it.
+missing = $(if $(1),,@printf '  %-7s %s\n' WITHOUT '$(2): $(3)')
+left-out:
+	$(call missing,$(HAVE_MPI),the benchmarks,no $(MPICC); apt-get install libopenmpi-dev openmpi-bin)
+	$(call missing,$(HAVE_HWLOC),weir-topo and the benchmarks,no hwloc; apt-get install libhwloc-dev pkg-config)
+	$(call missing,$(HAVE_CMOCKA),the C tests,no cmocka; apt-get install libcmocka-dev pkg-config)
+	$(call missing,$(HAVE_GNUPLOT),plots,no gnuplot; apt-get install gnuplot-nox)
+	$(call missing,$(GPU_READY),GPU memory,$(GPU_WHY))
+	$(call missing,$(RDMA_READY),RDMA,$(RDMA_WHY))
+GPU_READY := $(and $(GPU_SRC),$(NVCC),$(filter 1,$(CUDA)))
+GPU_WHY := $(if $(GPU_SRC),$(if $(NVCC),CUDA=$(CUDA); make CUDA=1,no nvcc; install the CUDA toolkit or set NVCC),not in this version)
+RDMA_READY := $(and $(RDMA_SRC),$(HAVE_VERBS))
+RDMA_WHY := $(if $(RDMA_SRC),no verbs; apt-get install libibverbs-dev,not in this version)
+
+config: left-out ## what was found on this machine and what is left out
+	@VERSION='$(VERSION)' BUILD='$(BUILD)' O='$(O)' BIN='$(BIN)' CC='$(CC)' \
+		MPICC='$(MPICC)' MPIRUN='$(MPIRUN)' HWLOC='$(HAVE_HWLOC)' VERBS='$(HAVE_VERBS)' \
+		CMOCKA='$(HAVE_CMOCKA)' NVCC='$(NVCC)' CUDA='$(CUDA)' SM='$(SM)' ARCH='$(ARCH)' ci/config
+
+# What these two start with changes the probes above, hence a make of its own.
+# It uses every core unless -j was given.
+AGAIN = $(Q)+$(MAKE) --no-print-directory $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
+
+run: ## the main job: install what is missing, build, run NP=8 ranks of bench_allreduce (ARGS=...)
+	$(Q)ci/deps
+	$(AGAIN) all
+	$(Q)MPIRUN='$(MPIRUN)' ci/mpirun -np $(NP) $(BIN)/bench_allreduce $(ARGS)
+
+test: ## likewise, then all tests (T=word: only those whose name has the word)
+	$(Q)ci/deps
+	$(AGAIN) check
+
+# Shell tests drive the programs in the top folder: another build has none there.
+check: all tests ## the tests, installing nothing
+	$(Q)O='$(O)' verify/run $(if $(T),-t '$(T)') $(sort $(TESTS)) \
+		$(if $(filter .,$(BIN)),$(sort $(wildcard verify/tests/*.sh)))
+
+deps: ## install what is missing
+	$(Q)ci/deps
+
+lint: ## warnings of two compilers as errors, headers alone, scripts, blanks
+	$(Q)CFLAGS_LINT='$(CSTD) $(WARN) -Ilib -I. $(HWLOC_CFLAGS)' MPICC='$(MPICC)' ci/lint
+
+plot: ## plots of results: CSV="a.csv b.csv" [OUT=folder]
+	$(Q)results/plot $(if $(OUT),-o '$(OUT)') $(CSV)
+
+# ------------------------------------------------------------------ install
+DEST = $(DESTDIR)$(PREFIX)
+SONAME := libweir.so.$(firstword $(subst ., ,$(VERSION)))
+PUBLIC_HEADERS := $(filter-out $(if $(HAVE_MPI),,%_mpi.h),$(wildcard lib/weir*.h))
+
+install: all ## PREFIX=/usr/local, DESTDIR: headers, libraries, programs, weir.pc
+	$(call say,INSTALL,$(DEST))
+	$(Q)install -d $(DEST)/include/weir/base $(DEST)/lib/pkgconfig $(DEST)/bin
+	$(Q)install -m 644 $(PUBLIC_HEADERS) $(DEST)/include/weir
+	$(Q)install -m 644 lib/base/target.h $(DEST)/include/weir/base
+	$(Q)install -m 644 $(O)/libweir.a $(DEST)/lib
+	$(Q)install -m 755 $(O)/libweir.so $(DEST)/lib/libweir.so.$(VERSION)
+	$(Q)ln -sf libweir.so.$(VERSION) $(DEST)/lib/$(SONAME)
+	$(Q)ln -sf $(SONAME) $(DEST)/lib/libweir.so
+	$(Q)$(if $(BENCHES)$(TOOLS),install -m 755 $(BENCHES) $(TOOLS) $(DEST)/bin)
+	$(Q)sed 's|@prefix@|$(PREFIX)|; s|@version@|$(VERSION)|' ci/weir.pc.in \
+		>$(DEST)/lib/pkgconfig/weir.pc
+
 clean: ## remove everything that was built
 	$(call say,RM,$(O))
 	$(Q)rm -rf $(O) $(BENCHES) $(TOOLS)
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+	@echo '  V=1 shows commands; O=folder; BUILD=release|debug|asan|tsan; CC=clang; NP, ARGS and'
+	@echo '  MPIRUN_FLAGS shape make run.'
