@@ -1,0 +1,48 @@
+/*
+ * Network addresses in a form that travels: fixed size, IPv4 or IPv6, in
+ * tables and unique ids. And the network interfaces of this machine.
+ */
+#ifndef WEIR_BOOT_ADDRESS_H
+#define WEIR_BOOT_ADDRESS_H
+
+#include "weir.h"
+
+#include <net/if.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+typedef struct weiri_address {
+    uint8_t ip[16];    /* network order; IPv4 uses the first four */
+    uint32_t scope;    /* interface index of a link-local IPv6 address */
+    uint16_t port;
+    uint8_t is_ipv6;
+    uint8_t unused;
+} weiri_address;
+
+typedef struct weiri_endpoint {
+    char interface[IF_NAMESIZE]; /* "" when none is named */
+    weiri_address address;
+} weiri_endpoint;
+
+enum { WEIRI_ADDRESS_TEXT_BYTES = 72 };
+
+/* "10.0.0.4:50000" or "[fe80::1%2]:50000", into text; returns text. */
+const char *weiri_address_text(const weiri_address *address, char text[WEIRI_ADDRESS_TEXT_BYTES]);
+socklen_t weiri_address_to_socket(const weiri_address *address, struct sockaddr_storage *name);
+/* WEIR_ERR_UNSUPPORTED: neither IPv4 nor IPv6. */
+weir_status weiri_address_from_socket(const struct sockaddr_storage *name, weiri_address *address);
+
+/* Reads "interface:ip:port" or "ip:port", IPv6 in brackets. Names are not
+ * looked up. WEIR_ERR_INVALID says what is wrong and what is expected. */
+weir_status weiri_endpoint_parse(const char *text, weiri_endpoint *endpoint);
+
+/* An address of the named interface, port 0; with like, one of its family.
+ * WEIR_ERR_SYSTEM lists the interfaces there are. */
+weir_status weiri_interface_address(const char *interface, const weiri_address *like,
+                                    weiri_address *address);
+/* The address that others can most likely reach, port 0: a real interface
+ * before a bridge of virtual machines and containers before loopback, IPv4
+ * before IPv6. WEIR_ERR_SYSTEM: none is up. */
+weir_status weiri_interface_best(weiri_address *address);
+
+#endif

@@ -1,0 +1,151 @@
+/*
+ * The bootstrap object: an implementation's ops table with its context, the
+ * checks of arguments that all implementations share, and agreement on errors,
+ * which is built on allgather alone.
+ */
+#include "base/error.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct weir_boot {
+    const weir_boot_ops *ops;
+    void *context;
+    int rank, nranks;
+};
+
+weir_status weir_boot_create(const weir_boot_ops *ops, void *context, int rank, int nranks,
+                             weir_boot **boot)
+{
+    if (!ops || !boot)
+        return weiri_fail(WEIR_ERR_INVALID, "weir_boot_create: ops and boot must not be NULL");
+    if (nranks < 1 || rank < 0 || rank >= nranks)
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "bootstrap: rank %d of %d; expected at least 1 rank, and a rank from 0 "
+                          "to the number of ranks - 1",
+                          rank, nranks);
+    if (!ops->name || !ops->allgather || !ops->send || !ops->recv || !ops->barrier ||
+        !ops->destroy)
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "bootstrap '%s': an operation is missing; expected name, allgather, "
+                          "send, recv, barrier and destroy",
+                          ops->name ? ops->name : "(no name)");
+    weir_boot *made = malloc(sizeof *made);
+    if (!made)
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "bootstrap '%s': no memory for it", ops->name);
+    *made = (weir_boot){.ops = ops, .context = context, .rank = rank, .nranks = nranks};
+    *boot = made;
+    return WEIR_OK;
+}
+
+int weir_boot_rank(const weir_boot *boot)
+{
+    return boot->rank;
+}
+
+int weir_boot_nranks(const weir_boot *boot)
+{
+    return boot->nranks;
+}
+
+const char *weir_boot_name(const weir_boot *boot)
+{
+    return boot->ops->name;
+}
+
+weir_status weir_boot_allgather(weir_boot *boot, void *all, size_t bytes)
+{
+    if (bytes > 0 && !all)
+        return weiri_fail(WEIR_ERR_INVALID, "rank %d, allgather of %zu bytes: no buffer",
+                          boot->rank, bytes);
+    if (bytes > SIZE_MAX / (size_t)boot->nranks)
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "rank %d, allgather of %zu bytes from each of %d ranks: more than memory "
+                          "can hold",
+                          boot->rank, bytes, boot->nranks);
+    return boot->ops->allgather(boot->context, all, bytes);
+}
+
+static weir_status check_message(const weir_boot *boot, const char *verb, const void *data,
+                                 size_t bytes, int peer)
+{
+    if (peer < 0 || peer >= boot->nranks || peer == boot->rank)
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "rank %d cannot %s rank %d; expected another rank from 0 to %d",
+                          boot->rank, verb, peer, boot->nranks - 1);
+    if (bytes > 0 && !data)
+        return weiri_fail(WEIR_ERR_INVALID, "rank %d cannot %s rank %d: no buffer for %zu bytes",
+                          boot->rank, verb, peer, bytes);
+    return WEIR_OK;
+}
+
+weir_status weir_boot_send(weir_boot *boot, const void *data, size_t bytes, int peer, int tag)
+{
+    weir_status status = check_message(boot, "send to", data, bytes, peer);
+    if (status != WEIR_OK)
+        return status;
+    return boot->ops->send(boot->context, data, bytes, peer, tag);
+}
+
+weir_status weir_boot_recv(weir_boot *boot, void *data, size_t bytes, int peer, int tag)
+{
+    weir_status status = check_message(boot, "receive from", data, bytes, peer);
+    if (status != WEIR_OK)
+        return status;
+    return boot->ops->recv(boot->context, data, bytes, peer, tag);
+}
+
+weir_status weir_boot_barrier(weir_boot *boot)
+{
+    return boot->ops->barrier(boot->context);
+}
+
+/* What a rank tells the others when they agree: its status, and why. */
+typedef struct verdict {
+    int32_t status;
+    char text[252];
+} verdict;
+
+static weir_status worst_of(const verdict *all, int nranks)
+{
+    int worst = 0;
+    for (int rank = 1; rank < nranks; rank++)
+        if (all[rank].status < all[worst].status)
+            worst = rank;
+    weir_status status = (weir_status)all[worst].status;
+    if (status == WEIR_OK)
+        return WEIR_OK;
+    return weiri_fail(status, "rank %d failed (%s): %.*s", worst, weir_status_text(status),
+                      (int)sizeof all[worst].text, all[worst].text);
+}
+
+weir_status weir_boot_agree(weir_boot *boot, weir_status mine)
+{
+    verdict *all = calloc((size_t)boot->nranks, sizeof *all);
+    /* Without memory this rank cannot take part, and the others run into their
+     * deadline: there is no way left to tell them. */
+    if (!all)
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "rank %d: no memory to agree with %d ranks",
+                          boot->rank, boot->nranks);
+    verdict *own = &all[boot->rank];
+    own->status = mine;
+    if (mine != WEIR_OK)
+        snprintf(own->text, sizeof own->text, "%s", weir_last_error());
+    weir_status status = weir_boot_allgather(boot, all, sizeof *all);
+    if (status != WEIR_OK)
+        status = weiri_fail_context(status, "rank %d could not agree on %s", boot->rank,
+                                    weir_status_name(mine));
+    else
+        status = worst_of(all, boot->nranks);
+    free(all);
+    return status;
+}
+
+void weir_boot_destroy(weir_boot *boot)
+{
+    if (!boot)
+        return;
+    boot->ops->destroy(boot->context);
+    free(boot);
+}

@@ -1,0 +1,240 @@
+/*
+ * The mesh's collective operations: every rank sends its part to every peer
+ * and receives theirs, all at once, around one poll loop. Ranks that disagree
+ * about the number of bytes still complete the exchange, so that all of them
+ * learn of it and the streams stay in step.
+ */
+#include "boot/mesh.h"
+
+#include "base/error.h"
+#include "boot/link.h"
+#include "boot/ranks.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+
+/* Where the exchange with one peer stands. */
+typedef struct transfer {
+    int sent_all, received_all;
+    size_t sent;            /* of the header and the own part */
+    uint64_t received;      /* of the payload that is arriving */
+    weiri_message *message; /* that payload's place, if it is a message */
+} transfer;
+
+typedef struct exchange {
+    weiri_mesh *mesh;
+    char *all;
+    size_t bytes;
+    weiri_frame frame;
+    transfer *transfers;
+    struct pollfd *set;
+    int mismatched_rank; /* the first whose bytes differ, or -1 */
+    uint64_t mismatched_bytes;
+} exchange;
+
+static weir_status send_part(exchange *ex, int peer)
+{
+    weiri_mesh *mesh = ex->mesh;
+    transfer *to = &ex->transfers[peer];
+    struct iovec parts[2] = {{&ex->frame, sizeof ex->frame}, {NULL, ex->bytes}};
+    if (ex->bytes > 0)
+        parts[1].iov_base = ex->all + (size_t)mesh->rank * ex->bytes;
+    weir_status status = weiri_link_write_some(mesh->peers[peer].fd, peer, parts, 2, &to->sent);
+    to->sent_all = to->sent == sizeof ex->frame + ex->bytes;
+    return status;
+}
+
+/* Reads into data, in the transfer's count of payload bytes. */
+static weir_status receive_into(exchange *ex, int peer, void *data, size_t bytes)
+{
+    transfer *from = &ex->transfers[peer];
+    size_t done = (size_t)from->received;
+    weir_status status = weiri_link_read_some(ex->mesh->peers[peer].fd, peer, data, bytes, &done);
+    from->received = done;
+    return status;
+}
+
+static weir_status receive_message(exchange *ex, int peer)
+{
+    weiri_mesh_peer *from = &ex->mesh->peers[peer];
+    transfer *arriving = &ex->transfers[peer];
+    size_t bytes = (size_t)from->frame.bytes;
+    if (!arriving->message) {
+        arriving->message = malloc(sizeof *arriving->message + bytes);
+        if (!arriving->message)
+            return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for %zu bytes from rank %d", bytes,
+                              peer);
+        arriving->message->tag = from->frame.tag;
+        arriving->message->bytes = bytes;
+    }
+    weir_status status = receive_into(ex, peer, arriving->message->data, bytes);
+    if (status != WEIR_OK || arriving->received < bytes)
+        return status;
+    weiri_mesh_keep(from, arriving->message);
+    arriving->message = NULL;
+    arriving->received = 0;
+    from->frame_bytes = 0;
+    return WEIR_OK;
+}
+
+static weir_status receive_part(exchange *ex, int peer)
+{
+    weiri_mesh_peer *from = &ex->mesh->peers[peer];
+    transfer *arriving = &ex->transfers[peer];
+    uint64_t bytes = from->frame.bytes;
+    weir_status status;
+    if (bytes == ex->bytes) {
+        char *place = bytes ? ex->all + (size_t)peer * ex->bytes : NULL;
+        status = receive_into(ex, peer, place, ex->bytes);
+    } else {
+        if (ex->mismatched_rank < 0) {
+            ex->mismatched_rank = peer;
+            ex->mismatched_bytes = bytes;
+        }
+        status = weiri_link_discard_some(from->fd, peer, bytes, &arriving->received);
+    }
+    if (status != WEIR_OK || arriving->received < bytes)
+        return status;
+    arriving->received_all = 1;
+    from->frame_bytes = 0;
+    return WEIR_OK;
+}
+
+/* Takes frames until the peer's part is complete or nothing more can be had. */
+static weir_status receive_frames(exchange *ex, int peer)
+{
+    weiri_mesh_peer *from = &ex->mesh->peers[peer];
+    transfer *arriving = &ex->transfers[peer];
+    while (!arriving->received_all) {
+        weir_status status = weiri_link_read_some(from->fd, peer, &from->frame,
+                                                  sizeof from->frame, &from->frame_bytes);
+        if (status != WEIR_OK || from->frame_bytes < sizeof from->frame)
+            return status;
+        uint32_t kind = from->frame.kind;
+        if (kind == WEIRI_FRAME_MESSAGE)
+            status = receive_message(ex, peer);
+        else if (kind == WEIRI_FRAME_EXCHANGE)
+            status = receive_part(ex, peer);
+        else
+            status = weiri_fail(WEIR_ERR_INTERNAL, "no frame, but %#x from rank %d", kind, peer);
+        if (status != WEIR_OK)
+            return status;
+        if (!arriving->received_all && from->frame_bytes != 0)
+            return WEIR_OK;
+    }
+    return WEIR_OK;
+}
+
+/* One step with every peer; *left counts those that are not done. */
+static weir_status step(exchange *ex, int *left)
+{
+    int nranks = ex->mesh->nranks;
+    *left = 0;
+    /* Starting behind the own rank spreads the first writes over the peers. */
+    for (int i = 1; i < nranks; i++) {
+        int peer = (ex->mesh->rank + i) % nranks;
+        transfer *with = &ex->transfers[peer];
+        short ready = ex->set[peer].revents;
+        weir_status status = WEIR_OK;
+        if (!with->sent_all && ready)
+            status = send_part(ex, peer);
+        if (status == WEIR_OK && !with->received_all && ready)
+            status = receive_frames(ex, peer);
+        if (status != WEIR_OK)
+            return status;
+        int open = !with->sent_all || !with->received_all;
+        ex->set[peer].fd = open ? ex->mesh->peers[peer].fd : -1;
+        ex->set[peer].events = (short)((with->sent_all ? 0 : POLLOUT) |
+                                       (with->received_all ? 0 : POLLIN));
+        *left += open;
+    }
+    return WEIR_OK;
+}
+
+static weir_status fail_late(exchange *ex, const weiri_deadline *deadline)
+{
+    weiri_ranks late = {0};
+    for (int peer = 0; peer < ex->mesh->nranks; peer++)
+        if (ex->set[peer].fd >= 0)
+            weiri_ranks_add(&late, peer);
+    return weiri_fail(WEIR_ERR_TIMEOUT,
+                      "%s %s %s not arrived after %d ms; see where they are, or raise "
+                      "WEIR_TIMEOUT_MS",
+                      weiri_ranks_noun(&late), late.list, weiri_ranks_have(&late),
+                      deadline->timeout_ms);
+}
+
+static weir_status run(exchange *ex)
+{
+    weiri_deadline deadline = weiri_deadline_in(ex->mesh->timeout_ms);
+    for (;;) {
+        int left;
+        weir_status status = step(ex, &left);
+        if (status != WEIR_OK || left == 0)
+            return status;
+        int left_ms = weiri_deadline_left_ms(&deadline);
+        int ready = poll(ex->set, (nfds_t)ex->mesh->nranks, left_ms);
+        if (ready < 0 && errno != EINTR)
+            return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "poll");
+        if (ready == 0 && left_ms == 0)
+            return fail_late(ex, &deadline);
+        for (int peer = 0; ready < 0 && peer < ex->mesh->nranks; peer++)
+            ex->set[peer].revents = 0;
+    }
+}
+
+static weir_status finish(const exchange *ex, const char *what, weir_status status)
+{
+    weiri_mesh *mesh = ex->mesh;
+    if (status != WEIR_OK) {
+        weiri_fail_context(status, "rank %d, %s of %zu bytes", mesh->rank, what, ex->bytes);
+        return weiri_mesh_break(mesh, status);
+    }
+    if (ex->mismatched_rank < 0)
+        return WEIR_OK;
+    return weiri_fail(WEIR_ERR_MISMATCH,
+                      "rank %d is in %s of %zu bytes, rank %d in one of %llu; all ranks must call "
+                      "it alike",
+                      mesh->rank, what, ex->bytes, ex->mismatched_rank,
+                      (unsigned long long)ex->mismatched_bytes);
+}
+
+static weir_status exchange_all(weiri_mesh *mesh, const char *what, void *all, size_t bytes)
+{
+    weir_status status = weiri_mesh_usable(mesh);
+    if (status != WEIR_OK)
+        return status;
+    size_t nranks = (size_t)mesh->nranks;
+    exchange ex = {.mesh = mesh,
+                   .all = all,
+                   .bytes = bytes,
+                   .frame = {.kind = WEIRI_FRAME_EXCHANGE, .bytes = bytes},
+                   .transfers = calloc(nranks, sizeof *ex.transfers),
+                   .set = calloc(nranks, sizeof *ex.set),
+                   .mismatched_rank = -1};
+    if (ex.transfers && ex.set) {
+        /* The first step tries every peer before anything is waited for. */
+        for (size_t peer = 0; peer < nranks; peer++)
+            ex.set[peer] = (struct pollfd){.fd = -1, .revents = POLLIN | POLLOUT};
+        status = run(&ex);
+    } else {
+        status = weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for %d transfers", mesh->nranks);
+    }
+    status = finish(&ex, what, status);
+    for (size_t peer = 0; ex.transfers && peer < nranks; peer++)
+        free(ex.transfers[peer].message);
+    free(ex.transfers);
+    free(ex.set);
+    return status;
+}
+
+weir_status weiri_mesh_allgather(void *context, void *all, size_t bytes)
+{
+    return exchange_all(context, "allgather", all, bytes);
+}
+
+weir_status weiri_mesh_barrier(void *context)
+{
+    return exchange_all(context, "barrier", NULL, 0);
+}

@@ -1,0 +1,148 @@
+/* The messages of the handshake, and the caller's side of it. */
+#include "boot/handshake.h"
+
+#include "base/error.h"
+#include "boot/link.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The names of the messages; the last digit is the protocol's version. */
+#define MAGIC_CHALLENGE 0x3168634372696577u
+#define MAGIC_HELLO 0x3169486872696577u
+#define MAGIC_REPLY 0x3170655272696577u
+
+_Static_assert(sizeof(weiri_address) == 24, "addresses have no padding");
+_Static_assert(sizeof(weiri_challenge) == 32, "challenges have no padding");
+_Static_assert(sizeof(weiri_hello) == 72, "hellos have no padding");
+_Static_assert(sizeof(weiri_reply) == 224, "replies have no padding");
+
+void weiri_text_clean(char *text, size_t bytes)
+{
+    text[bytes - 1] = '\0';
+    for (char *at = text; *at; at++)
+        if (*at < ' ' || *at > '~')
+            *at = '?';
+}
+
+weir_status weiri_challenge_make(const weiri_job *job, weiri_challenge *challenge)
+{
+    *challenge = (weiri_challenge){.magic = MAGIC_CHALLENGE,
+                                   .rank = job->rank,
+                                   .nranks = job->nranks};
+    return weiri_random(challenge->nonce, sizeof challenge->nonce);
+}
+
+int weiri_hello_plausible(const weiri_hello *hello)
+{
+    return hello->magic == MAGIC_HELLO;
+}
+
+static void mac_hello(const weiri_job *job, const weiri_challenge *challenge,
+                      const weiri_hello *hello, uint8_t mac[WEIRI_MAC_BYTES])
+{
+    uint8_t said[sizeof *challenge + offsetof(weiri_hello, mac)];
+    memcpy(said, challenge, sizeof *challenge);
+    memcpy(said + sizeof *challenge, hello, offsetof(weiri_hello, mac));
+    weiri_mac(job->key, said, sizeof said, mac);
+}
+
+static void mac_reply(const weiri_job *job, const weiri_challenge *challenge,
+                      const weiri_hello *hello, const weiri_reply *reply,
+                      uint8_t mac[WEIRI_MAC_BYTES])
+{
+    uint8_t said[sizeof *challenge + sizeof *hello + offsetof(weiri_reply, mac)];
+    memcpy(said, challenge, sizeof *challenge);
+    memcpy(said + sizeof *challenge, hello, sizeof *hello);
+    memcpy(said + sizeof *challenge + sizeof *hello, reply, offsetof(weiri_reply, mac));
+    weiri_mac(job->key, said, sizeof said, mac);
+}
+
+int weiri_hello_proven(const weiri_job *job, const weiri_challenge *challenge,
+                       const weiri_hello *hello)
+{
+    uint8_t mac[WEIRI_MAC_BYTES];
+    mac_hello(job, challenge, hello, mac);
+    return weiri_mac_equal(mac, hello->mac);
+}
+
+void weiri_reply_make(const weiri_job *job, const weiri_challenge *challenge,
+                      const weiri_hello *hello, weir_status status, const char *text,
+                      weiri_reply *reply)
+{
+    memset(reply, 0, sizeof *reply);
+    reply->magic = MAGIC_REPLY;
+    reply->status = status;
+    snprintf(reply->text, sizeof reply->text, "%s", text);
+    mac_reply(job, challenge, hello, reply, reply->mac);
+}
+
+static weir_status read_challenge(const weiri_job *job, int fd, int peer, const char *where,
+                                  const weiri_deadline *deadline, weiri_challenge *challenge)
+{
+    size_t done = 0;
+    weir_status status = weiri_link_read(fd, peer, challenge, sizeof *challenge, deadline, &done);
+    if (status != WEIR_OK)
+        return weiri_fail_context(status, "rank %d joins rank %d at %s", job->rank, peer, where);
+    if (challenge->magic != MAGIC_CHALLENGE)
+        return weiri_fail(WEIR_ERR_REFUSED,
+                          "rank %d: what listens at %s is no weir rank of this version; is the "
+                          "address right?",
+                          job->rank, where);
+    if (challenge->rank != peer)
+        return weiri_fail(WEIR_ERR_REFUSED,
+                          "rank %d expected rank %d at %s, but rank %d of %d answers; does another "
+                          "job use this port?",
+                          job->rank, peer, where, challenge->rank, challenge->nranks);
+    return WEIR_OK;
+}
+
+static weir_status send_hello(const weiri_job *job, int fd, int peer,
+                              const weiri_address *listens, const weiri_challenge *challenge,
+                              const weiri_deadline *deadline, weiri_hello *hello)
+{
+    *hello = (weiri_hello){.magic = MAGIC_HELLO,
+                           .rank = job->rank,
+                           .nranks = job->nranks,
+                           .listens = *listens};
+    weir_status status = weiri_random(hello->nonce, sizeof hello->nonce);
+    if (status != WEIR_OK)
+        return status;
+    mac_hello(job, challenge, hello, hello->mac);
+    size_t done = 0;
+    struct iovec part = {hello, sizeof *hello};
+    return weiri_link_write(fd, peer, &part, 1, deadline, &done);
+}
+
+weir_status weiri_handshake_call(const weiri_job *job, int fd, int peer, const weiri_address *to,
+                                 const weiri_address *listens, const weiri_deadline *deadline)
+{
+    char where[WEIRI_ADDRESS_TEXT_BYTES];
+    weiri_address_text(to, where);
+    weiri_challenge challenge;
+    weiri_hello hello;
+    weiri_reply reply;
+    size_t done = 0;
+    weir_status status = read_challenge(job, fd, peer, where, deadline, &challenge);
+    if (status != WEIR_OK)
+        return status;
+    status = send_hello(job, fd, peer, listens, &challenge, deadline, &hello);
+    if (status == WEIR_OK)
+        status = weiri_link_read(fd, peer, &reply, sizeof reply, deadline, &done);
+    if (status != WEIR_OK)
+        return weiri_fail_context(status, "rank %d introduces itself to rank %d at %s", job->rank,
+                                  peer, where);
+    uint8_t mac[WEIRI_MAC_BYTES];
+    mac_reply(job, &challenge, &hello, &reply, mac);
+    weiri_text_clean(reply.text, sizeof reply.text);
+    if (reply.magic == MAGIC_REPLY && reply.status < 0)
+        return weiri_fail((weir_status)reply.status, "rank %d refused by rank %d at %s: %s",
+                          job->rank, peer, where, reply.text);
+    if (reply.magic != MAGIC_REPLY || reply.status != WEIR_OK || !weiri_mac_equal(mac, reply.mac))
+        return weiri_fail(WEIR_ERR_REFUSED,
+                          "rank %d: what listens at %s does not know this job's secret; is it "
+                          "another job?",
+                          job->rank, where);
+    return WEIR_OK;
+}

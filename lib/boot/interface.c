@@ -1,0 +1,128 @@
+/* Which of this machine's network interfaces to listen on and to leave by. */
+#include "boot/address.h"
+
+#include "base/error.h"
+
+#include <errno.h>
+#include <ifaddrs.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+
+static int is_link_local(const weiri_address *address)
+{
+    return address->is_ipv6 && address->ip[0] == 0xfe && (address->ip[1] & 0xc0) == 0x80;
+}
+
+/* The address of an entry that is up and running; 0 if it is not usable. */
+static int usable(const struct ifaddrs *entry, weiri_address *address)
+{
+    unsigned int wanted = IFF_UP | IFF_RUNNING;
+    if (!entry->ifa_addr || (entry->ifa_flags & wanted) != wanted)
+        return 0;
+    int family = entry->ifa_addr->sa_family;
+    if (family != AF_INET && family != AF_INET6)
+        return 0;
+    struct sockaddr_storage name = {0};
+    memcpy(&name, entry->ifa_addr,
+           family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in));
+    return weiri_address_from_socket(&name, address) == WEIR_OK;
+}
+
+/* Interfaces have an entry for each of their addresses. */
+static int is_first_usable(const struct ifaddrs *entries, const struct ifaddrs *entry)
+{
+    weiri_address address;
+    if (!usable(entry, &address))
+        return 0;
+    for (const struct ifaddrs *before = entries; before != entry; before = before->ifa_next)
+        if (strcmp(before->ifa_name, entry->ifa_name) == 0 && usable(before, &address))
+            return 0;
+    return 1;
+}
+
+/* "lo, eth0": the usable interfaces, each once. */
+static void list_names(const struct ifaddrs *entries, char *names, size_t bytes)
+{
+    size_t used = 0;
+    names[0] = '\0';
+    for (const struct ifaddrs *entry = entries; entry; entry = entry->ifa_next) {
+        if (!is_first_usable(entries, entry) || used + IF_NAMESIZE + 2 > bytes)
+            continue;
+        used += (size_t)snprintf(names + used, bytes - used, "%s%s", used ? ", " : "",
+                                 entry->ifa_name);
+    }
+}
+
+weir_status weiri_interface_address(const char *interface, const weiri_address *like,
+                                    weiri_address *address)
+{
+    struct ifaddrs *entries;
+    if (getifaddrs(&entries) != 0)
+        return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "network interfaces");
+    int found = 0;
+    weiri_address best = {0}, here;
+    for (const struct ifaddrs *entry = entries; entry; entry = entry->ifa_next) {
+        if (strcmp(entry->ifa_name, interface) != 0 || !usable(entry, &here))
+            continue;
+        if (like && (here.is_ipv6 != like->is_ipv6 || is_link_local(&here) != is_link_local(like)))
+            continue;
+        int better = !found || here.is_ipv6 < best.is_ipv6 ||
+                     is_link_local(&here) < is_link_local(&best);
+        if (better)
+            best = here;
+        found = 1;
+    }
+    char names[256];
+    list_names(entries, names, sizeof names);
+    freeifaddrs(entries);
+    if (!found)
+        return weiri_fail(WEIR_ERR_SYSTEM,
+                          "network interface '%s' is not up%s; interfaces that are: %s", interface,
+                          like ? (like->is_ipv6 ? " with IPv6" : " with IPv4") : "", names);
+    *address = best;
+    return WEIR_OK;
+}
+
+static int is_bridge(const char *name)
+{
+    static const char *const prefixes[] = {"docker", "virbr", "br-", "veth", "cni", "podman"};
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
+        if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0)
+            return 1;
+    return 0;
+}
+
+static int preference(const struct ifaddrs *entry, const weiri_address *address)
+{
+    int place = 2;
+    if (is_bridge(entry->ifa_name))
+        place = 1;
+    if (entry->ifa_flags & IFF_LOOPBACK)
+        place = 0;
+    return 1 + 2 * place + !address->is_ipv6;
+}
+
+weir_status weiri_interface_best(weiri_address *address)
+{
+    struct ifaddrs *entries;
+    if (getifaddrs(&entries) != 0)
+        return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "network interfaces");
+    int best = 0;
+    weiri_address here;
+    for (const struct ifaddrs *entry = entries; entry; entry = entry->ifa_next) {
+        /* A link-local address means nothing on another machine. */
+        if (!usable(entry, &here) || is_link_local(&here))
+            continue;
+        int mine = preference(entry, &here);
+        if (mine > best) {
+            best = mine;
+            *address = here;
+        }
+    }
+    freeifaddrs(entries);
+    if (best == 0)
+        return weiri_fail(WEIR_ERR_SYSTEM,
+                          "no network interface is up, not even loopback; try 'ip link set lo up'");
+    return WEIR_OK;
+}

@@ -1,0 +1,175 @@
+/* The mesh's life, and its messages between two ranks. */
+#include "boot/mesh.h"
+
+#include "base/env.h"
+#include "base/error.h"
+#include "boot/link.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+weir_status weiri_mesh_break(weiri_mesh *mesh, weir_status status)
+{
+    mesh->broken = status;
+    snprintf(mesh->reason, sizeof mesh->reason, "%s", weir_last_error());
+    for (int peer = 0; peer < mesh->nranks; peer++)
+        if (mesh->peers[peer].fd >= 0)
+            shutdown(mesh->peers[peer].fd, SHUT_RDWR);
+    return status;
+}
+
+weir_status weiri_mesh_usable(const weiri_mesh *mesh)
+{
+    if (mesh->broken == WEIR_OK)
+        return WEIR_OK;
+    return weiri_fail(mesh->broken, "rank %d: the %s bootstrap failed before: %s", mesh->rank,
+                      mesh->ops.name, mesh->reason);
+}
+
+void weiri_mesh_keep(weiri_mesh_peer *from, weiri_message *message)
+{
+    message->next = NULL;
+    *from->last = message;
+    from->last = &message->next;
+}
+
+static weiri_message *take_kept(weiri_mesh_peer *from)
+{
+    weiri_message *message = from->first;
+    if (!message)
+        return NULL;
+    from->first = message->next;
+    if (!from->first)
+        from->last = &from->first;
+    return message;
+}
+
+static weir_status send_message(void *context, const void *data, size_t bytes, int peer, int tag)
+{
+    weiri_mesh *mesh = context;
+    weir_status status = weiri_mesh_usable(mesh);
+    if (status != WEIR_OK)
+        return status;
+    weiri_frame frame = {.kind = WEIRI_FRAME_MESSAGE, .tag = tag, .bytes = bytes};
+    struct iovec parts[2] = {{&frame, sizeof frame}, {(void *)(uintptr_t)data, bytes}};
+    weiri_deadline deadline = weiri_deadline_in(mesh->timeout_ms);
+    size_t done = 0;
+    status = weiri_link_write(mesh->peers[peer].fd, peer, parts, 2, &deadline, &done);
+    if (status == WEIR_OK)
+        return WEIR_OK;
+    weiri_fail_context(status, "rank %d sends %zu bytes with tag %d to rank %d", mesh->rank,
+                       bytes, tag, peer);
+    return done > 0 ? weiri_mesh_break(mesh, status) : status;
+}
+
+static weir_status check_match(const weiri_mesh *mesh, int peer, int tag, size_t bytes,
+                               int got_tag, uint64_t got_bytes)
+{
+    if (got_tag == tag && got_bytes == bytes)
+        return WEIR_OK;
+    return weiri_fail(WEIR_ERR_MISMATCH,
+                      "rank %d expected %zu bytes with tag %d from rank %d, got %llu bytes with "
+                      "tag %d; sends and receives of two ranks must match in order",
+                      mesh->rank, bytes, tag, peer, (unsigned long long)got_bytes, got_tag);
+}
+
+static weir_status receive_kept(const weiri_mesh *mesh, weiri_message *message, void *data,
+                                size_t bytes, int peer, int tag)
+{
+    weir_status status = check_match(mesh, peer, tag, bytes, message->tag, message->bytes);
+    if (status == WEIR_OK && bytes > 0)
+        memcpy(data, message->data, bytes);
+    free(message);
+    return status;
+}
+
+/* The payload of the frame whose header has arrived. One that does not match
+ * is read all the same, so that the stream stays in step. */
+static weir_status receive_payload(weiri_mesh *mesh, void *data, size_t bytes, int peer, int tag,
+                                   const weiri_deadline *deadline)
+{
+    weiri_mesh_peer *from = &mesh->peers[peer];
+    weiri_frame frame = from->frame;
+    if (frame.kind == WEIRI_FRAME_EXCHANGE)
+        return weiri_fail(WEIR_ERR_MISMATCH,
+                          "rank %d expected %zu bytes with tag %d from rank %d, which is in a "
+                          "barrier or an allgather of %llu bytes",
+                          mesh->rank, bytes, tag, peer, (unsigned long long)frame.bytes);
+    if (frame.kind != WEIRI_FRAME_MESSAGE) {
+        weiri_fail(WEIR_ERR_INTERNAL, "rank %d: no frame, but %#x from rank %d", mesh->rank,
+                   frame.kind, peer);
+        return weiri_mesh_break(mesh, WEIR_ERR_INTERNAL);
+    }
+    from->frame_bytes = 0;
+    int matches = frame.tag == tag && frame.bytes == bytes;
+    size_t done = 0;
+    weir_status status = matches ? weiri_link_read(from->fd, peer, data, bytes, deadline, &done)
+                                 : weiri_link_discard(from->fd, peer, frame.bytes, deadline);
+    if (status != WEIR_OK) {
+        weiri_fail_context(status, "rank %d receives %zu bytes with tag %d", mesh->rank, bytes,
+                           tag);
+        return weiri_mesh_break(mesh, status);
+    }
+    return check_match(mesh, peer, tag, bytes, frame.tag, frame.bytes);
+}
+
+static weir_status recv_message(void *context, void *data, size_t bytes, int peer, int tag)
+{
+    weiri_mesh *mesh = context;
+    weir_status status = weiri_mesh_usable(mesh);
+    if (status != WEIR_OK)
+        return status;
+    weiri_mesh_peer *from = &mesh->peers[peer];
+    weiri_message *kept = take_kept(from);
+    if (kept)
+        return receive_kept(mesh, kept, data, bytes, peer, tag);
+    weiri_deadline deadline = weiri_deadline_in(mesh->timeout_ms);
+    status = weiri_link_read(from->fd, peer, &from->frame, sizeof from->frame, &deadline,
+                             &from->frame_bytes);
+    if (status != WEIR_OK)
+        return weiri_fail_context(status, "rank %d receives %zu bytes with tag %d", mesh->rank,
+                                  bytes, tag);
+    return receive_payload(mesh, data, bytes, peer, tag, &deadline);
+}
+
+static void destroy(void *context)
+{
+    weiri_mesh *mesh = context;
+    for (int peer = 0; peer < mesh->nranks; peer++) {
+        weiri_message *message;
+        while ((message = take_kept(&mesh->peers[peer])) != NULL)
+            free(message);
+        if (mesh->peers[peer].fd >= 0)
+            close(mesh->peers[peer].fd);
+    }
+    free(mesh);
+}
+
+weir_status weiri_mesh_create(const char *name, int rank, int nranks, const int *fds,
+                              weir_boot **boot)
+{
+    weiri_mesh *mesh = calloc(1, sizeof *mesh + (size_t)nranks * sizeof mesh->peers[0]);
+    if (!mesh)
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "rank %d: no memory for a bootstrap of %d ranks",
+                          rank, nranks);
+    mesh->ops = (weir_boot_ops){.name = name,
+                                .allgather = weiri_mesh_allgather,
+                                .send = send_message,
+                                .recv = recv_message,
+                                .barrier = weiri_mesh_barrier,
+                                .destroy = destroy};
+    mesh->rank = rank;
+    mesh->nranks = nranks;
+    mesh->timeout_ms = weiri_env_timeout_ms();
+    for (int peer = 0; peer < nranks; peer++) {
+        mesh->peers[peer].fd = fds[peer];
+        mesh->peers[peer].last = &mesh->peers[peer].first;
+    }
+    weir_status status = weir_boot_create(&mesh->ops, mesh, rank, nranks, boot);
+    if (status != WEIR_OK)
+        free(mesh);
+    return status;
+}

@@ -1,0 +1,74 @@
+/*
+ * A mesh is the bootstrap that fork and TCP share: one connected stream socket
+ * to every peer. How the sockets came about is their business; from there on
+ * everything is here.
+ *
+ * Protocol: each direction of a socket carries frames, a header and bytes of
+ * payload. A frame is either a message (send, recv) or this rank's part of an
+ * exchange (allgather, barrier). An exchange is direct, every rank with every
+ * other, so that whoever is missing is named by everyone. Messages that a peer
+ * sent before it entered an exchange are queued until they are received.
+ *
+ * A frame that was cut off in the middle leaves its stream useless: the mesh
+ * then counts as broken, its sockets are shut down so that peers notice at
+ * once, and every later operation repeats the failure.
+ */
+#ifndef WEIR_BOOT_MESH_H
+#define WEIR_BOOT_MESH_H
+
+#include "weir.h"
+
+#include <stdint.h>
+
+/* Makes a bootstrap of a mesh. Local. fds: the non-blocking socket to each
+ * rank, -1 at the own place; on success they pass to the bootstrap. name:
+ * static storage. Waits end after WEIR_TIMEOUT_MS. */
+weir_status weiri_mesh_create(const char *name, int rank, int nranks, const int *fds,
+                              weir_boot **boot);
+
+/* ------------------------------------------- between mesh.c and exchange.c */
+
+enum { WEIRI_FRAME_MESSAGE = 0x4753454d, WEIRI_FRAME_EXCHANGE = 0x48435845 };
+
+/* As it stands on the wire: all ranks have the same byte order. */
+typedef struct weiri_frame {
+    uint32_t kind;
+    int32_t tag; /* of a message; 0 in an exchange */
+    uint64_t bytes;
+} weiri_frame;
+
+typedef struct weiri_message {
+    struct weiri_message *next;
+    int tag;
+    size_t bytes;
+    char data[];
+} weiri_message;
+
+typedef struct weiri_mesh_peer {
+    int fd;
+    weiri_frame frame;   /* the header that is arriving */
+    size_t frame_bytes;  /* how much of it has; kept when a wait times out */
+    weiri_message *first; /* messages that came ahead of an exchange, in order */
+    weiri_message **last; /* where the next one is linked */
+} weiri_mesh_peer;
+
+typedef struct weiri_mesh {
+    weir_boot_ops ops;
+    int rank, nranks, timeout_ms;
+    weir_status broken; /* WEIR_OK, or why nothing works any more */
+    char reason[384];
+    weiri_mesh_peer peers[];
+} weiri_mesh;
+
+/* The operations of exchange.c; context is the weiri_mesh. */
+weir_status weiri_mesh_allgather(void *context, void *all, size_t bytes);
+weir_status weiri_mesh_barrier(void *context);
+
+/* Marks the mesh broken by the calling thread's last error; returns status. */
+weir_status weiri_mesh_break(weiri_mesh *mesh, weir_status status);
+/* WEIR_OK, or the failure that broke the mesh. */
+weir_status weiri_mesh_usable(const weiri_mesh *mesh);
+/* Queues a message that arrived while an exchange was waited for. */
+void weiri_mesh_keep(weiri_mesh_peer *from, weiri_message *message);
+
+#endif

@@ -1,0 +1,160 @@
+/* TCP sockets: listen, and connect with retries until a deadline. */
+#include "boot/socket.h"
+
+#include "base/error.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+void weiri_socket_no_delay(int fd)
+{
+    int on = 1;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+}
+
+static int open_socket(const weiri_address *address)
+{
+    return socket(address->is_ipv6 ? AF_INET6 : AF_INET,
+                  SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+}
+
+weir_status weiri_socket_listen(const weiri_address *address, int *fd)
+{
+    enum { BACKLOG = 1024 };
+    char text[WEIRI_ADDRESS_TEXT_BYTES];
+    struct sockaddr_storage name;
+    socklen_t bytes = weiri_address_to_socket(address, &name);
+    int on = 1;
+    int made = open_socket(address);
+    if (made < 0)
+        return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "socket for %s",
+                                weiri_address_text(address, text));
+    /* A port whose last connections linger in TIME_WAIT is free for us. */
+    setsockopt(made, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (bind(made, (struct sockaddr *)&name, bytes) != 0 || listen(made, BACKLOG) != 0) {
+        int error_number = errno;
+        close(made);
+        return weiri_fail_errno(WEIR_ERR_SYSTEM, error_number,
+                                "cannot listen at %s; choose a free port and an address of this "
+                                "machine",
+                                weiri_address_text(address, text));
+    }
+    *fd = made;
+    return WEIR_OK;
+}
+
+weir_status weiri_socket_address(int fd, weiri_address *address)
+{
+    struct sockaddr_storage name = {0};
+    socklen_t bytes = sizeof name;
+    if (getsockname(fd, (struct sockaddr *)&name, &bytes) != 0)
+        return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "address of a socket");
+    return weiri_address_from_socket(&name, address);
+}
+
+/* With nobody listening at a port that the kernel also gives to callers, a
+ * socket can be connected to itself. */
+static int is_connected_to_itself(int fd)
+{
+    struct sockaddr_storage here = {0}, there = {0};
+    socklen_t here_bytes = sizeof here, there_bytes = sizeof there;
+    return getsockname(fd, (struct sockaddr *)&here, &here_bytes) == 0 &&
+           getpeername(fd, (struct sockaddr *)&there, &there_bytes) == 0 &&
+           here_bytes == there_bytes && memcmp(&here, &there, here_bytes) == 0;
+}
+
+/* 0, or the errno of the attempt; ETIME when the deadline passed. */
+static int await_connection(int fd, const weiri_deadline *deadline)
+{
+    for (;;) {
+        struct pollfd one = {.fd = fd, .events = POLLOUT};
+        int left_ms = weiri_deadline_left_ms(deadline);
+        int ready = poll(&one, 1, left_ms);
+        if (ready < 0 && errno != EINTR)
+            return errno;
+        if (ready > 0)
+            break;
+        if (left_ms == 0)
+            return ETIME;
+    }
+    int error_number = 0;
+    socklen_t bytes = sizeof error_number;
+    if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error_number, &bytes) != 0)
+        return errno;
+    if (error_number == 0 && is_connected_to_itself(fd))
+        return ECONNREFUSED;
+    return error_number;
+}
+
+/* One attempt. 0 and *fd, or the errno. */
+static int attempt(const weiri_call *call, const weiri_deadline *deadline, int *fd)
+{
+    struct sockaddr_storage name;
+    socklen_t bytes;
+    int error_number = 0;
+    int made = open_socket(call->to);
+    if (made < 0)
+        return errno;
+    if (call->source) {
+        bytes = weiri_address_to_socket(call->source, &name);
+        if (bind(made, (struct sockaddr *)&name, bytes) != 0)
+            error_number = errno;
+    }
+    if (error_number == 0) {
+        weiri_socket_no_delay(made);
+        bytes = weiri_address_to_socket(call->to, &name);
+        if (connect(made, (struct sockaddr *)&name, bytes) != 0)
+            error_number = errno;
+    }
+    if (error_number == EINPROGRESS)
+        error_number = await_connection(made, deadline);
+    if (error_number != 0) {
+        close(made);
+        return error_number;
+    }
+    *fd = made;
+    return 0;
+}
+
+/* Failures that pass when the listener, its machine or its route comes up. */
+static int may_pass(int error_number)
+{
+    return error_number == ECONNREFUSED || error_number == ECONNRESET ||
+           error_number == ETIMEDOUT || error_number == EHOSTUNREACH ||
+           error_number == ENETUNREACH || error_number == EINTR || error_number == EAGAIN;
+}
+
+weir_status weiri_socket_connect(const weiri_call *call, const weiri_deadline *deadline, int *fd)
+{
+    enum { LONGEST_NAP_NS = 50000000 };
+    char text[WEIRI_ADDRESS_TEXT_BYTES];
+    struct timespec nap = {.tv_nsec = 1000000};
+    for (;;) {
+        int error_number = attempt(call, deadline, fd);
+        if (error_number == 0)
+            return WEIR_OK;
+        weiri_address_text(call->to, text);
+        if (error_number == ETIME || weiri_deadline_left_ms(deadline) == 0)
+            return weiri_fail_errno(WEIR_ERR_TIMEOUT, error_number,
+                                    "rank %d could not reach rank %d at %s within %d ms; is it "
+                                    "running, and does a firewall let the port through?",
+                                    call->rank, call->peer, text, deadline->timeout_ms);
+        if (!call->patient && error_number == ECONNREFUSED)
+            return weiri_fail(WEIR_ERR_PEER,
+                              "rank %d finds nobody at %s: rank %d has gone, or has its ranks "
+                              "already",
+                              call->rank, text, call->peer);
+        if (!may_pass(error_number))
+            return weiri_fail_errno(WEIR_ERR_SYSTEM, error_number,
+                                    "rank %d cannot connect to rank %d at %s", call->rank,
+                                    call->peer, text);
+        nanosleep(&nap, NULL);
+        if (nap.tv_nsec < LONGEST_NAP_NS)
+            nap.tv_nsec *= 2;
+    }
+}

@@ -1,0 +1,250 @@
+/*
+ * The TCP bootstrap: how ranks that know one address become a mesh.
+ *
+ * Rank 0 listens. Every other rank calls it, says where it listens itself, and
+ * waits for rank 0's word: the table of all ranks' addresses, or the reason why
+ * there will be no job. With the table each rank calls the ranks below it and
+ * then receives those above. Every connection begins with the handshake. A last
+ * barrier makes sure that nobody leaves before everybody has arrived.
+ *
+ * Each step has a deadline of WEIR_TIMEOUT_MS.
+ */
+#include "base/env.h"
+#include "base/error.h"
+#include "boot/link.h"
+#include "boot/mesh.h"
+#include "boot/reception.h"
+#include "boot/socket.h"
+#include "boot/unique_id.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Who has joined must outwait rank 0, to hear from it who has not. */
+enum { GRACE_MS = 500 };
+
+/* How a rank comes to its job. */
+typedef struct entry {
+    weiri_job job;
+    weiri_address root;
+    weiri_address source; /* to leave by, if has_source */
+    int has_source;
+    int patient;          /* rank 0 may be started later than the others */
+} entry;
+
+/* Rank 0's word to those who have joined; on WEIR_OK the table follows. */
+typedef struct word {
+    int32_t status;
+    char text[252];
+} word;
+
+/* Rank 0: everybody else comes here. */
+static weir_status announce(const weiri_job *job, const int *fds, weiri_address *table,
+                            weir_status outcome)
+{
+    word said = {.status = outcome};
+    if (outcome != WEIR_OK)
+        snprintf(said.text, sizeof said.text, "%s", weir_last_error());
+    struct iovec parts[2] = {{&said, sizeof said},
+                             {table, (size_t)job->nranks * sizeof *table}};
+    weiri_deadline deadline = weiri_deadline_in(job->timeout_ms);
+    weir_status status = WEIR_OK;
+    for (int rank = 1; rank < job->nranks && status == WEIR_OK; rank++) {
+        size_t done = 0;
+        if (outcome == WEIR_OK)
+            status = weiri_link_write(fds[rank], rank, parts, 2, &deadline, &done);
+        else if (fds[rank] >= 0) /* as far as it goes: the job has failed already */
+            weiri_link_write_some(fds[rank], rank, parts, 1, &done);
+    }
+    return status;
+}
+
+static weir_status lead(const weiri_job *job, int listener, int *fds, weiri_address *table)
+{
+    weiri_deadline deadline = weiri_deadline_in(job->timeout_ms);
+    weir_status status = weiri_reception_run(job, listener, &deadline, fds, table);
+    if (status == WEIR_OK)
+        return announce(job, fds, table, WEIR_OK);
+    announce(job, fds, table, status);
+    return weiri_fail_context(status, "rank 0 of %d", job->nranks);
+}
+
+static weir_status call(const entry *way, int peer, const weiri_address *to, int patient,
+                        const weiri_deadline *deadline, int *fd)
+{
+    weiri_call details = {.rank = way->job.rank,
+                          .peer = peer,
+                          .to = to,
+                          .source = way->has_source ? &way->source : NULL,
+                          .patient = patient};
+    return weiri_socket_connect(&details, deadline, fd);
+}
+
+/* Calls rank 0, and listens at the address that leads there. */
+static weir_status join(const entry *way, int *fds, int *listener)
+{
+    weiri_deadline deadline = weiri_deadline_in(way->job.timeout_ms);
+    weir_status status = call(way, 0, &way->root, way->patient, &deadline, &fds[0]);
+    weiri_address here = {0};
+    if (status == WEIR_OK)
+        status = weiri_socket_address(fds[0], &here);
+    here.port = 0;
+    if (status == WEIR_OK)
+        status = weiri_socket_listen(&here, listener);
+    if (status == WEIR_OK)
+        status = weiri_socket_address(*listener, &here);
+    if (status == WEIR_OK)
+        status = weiri_handshake_call(&way->job, fds[0], 0, &way->root, &here, &deadline);
+    return status;
+}
+
+static weir_status hear(const weiri_job *job, int root_fd, weiri_address *table)
+{
+    weiri_deadline deadline = weiri_deadline_in(job->timeout_ms + GRACE_MS);
+    word heard;
+    size_t done = 0;
+    weir_status status = weiri_link_read(root_fd, 0, &heard, sizeof heard, &deadline, &done);
+    if (status == WEIR_OK && heard.status != WEIR_OK) {
+        weiri_text_clean(heard.text, sizeof heard.text);
+        return weiri_fail((weir_status)heard.status, "rank %d of %d, told by rank 0: %s",
+                          job->rank, job->nranks, heard.text);
+    }
+    done = 0;
+    if (status == WEIR_OK)
+        status = weiri_link_read(root_fd, 0, table, (size_t)job->nranks * sizeof *table,
+                                 &deadline, &done);
+    if (status != WEIR_OK)
+        return weiri_fail_context(status, "rank %d of %d waits for rank 0's table of ranks",
+                                  job->rank, job->nranks);
+    return WEIR_OK;
+}
+
+/* Every other rank: to rank 0, and with its table to the peers. */
+static weir_status follow(const entry *way, int *fds, weiri_address *table)
+{
+    const weiri_job *job = &way->job;
+    int listener = -1;
+    weir_status status = join(way, fds, &listener);
+    if (status == WEIR_OK)
+        status = hear(job, fds[0], table);
+    weiri_deadline deadline = weiri_deadline_in(job->timeout_ms);
+    for (int peer = 1; peer < job->rank && status == WEIR_OK; peer++) {
+        status = call(way, peer, &table[peer], 0, &deadline, &fds[peer]);
+        if (status == WEIR_OK)
+            status = weiri_handshake_call(job, fds[peer], peer, &table[peer],
+                                          &table[job->rank], &deadline);
+    }
+    if (status == WEIR_OK)
+        status = weiri_reception_run(job, listener, &deadline, fds, NULL);
+    if (listener >= 0)
+        close(listener);
+    return status;
+}
+
+/* The whole way; takes the listener, which rank 0 alone has. */
+static weir_status meet(const entry *way, int listener, weir_boot **boot)
+{
+    const weiri_job *job = &way->job;
+    size_t nranks = (size_t)job->nranks;
+    weir_boot *made = NULL;
+    weir_status status;
+    int *fds = malloc(nranks * sizeof *fds);
+    weiri_address *table = calloc(nranks, sizeof *table);
+    if (!fds || !table) {
+        status = weiri_fail(WEIR_ERR_NO_MEMORY, "rank %d: no memory for a table of %d ranks",
+                            job->rank, job->nranks);
+        goto free_table;
+    }
+    memset(fds, 0xff, nranks * sizeof *fds); /* every entry -1 */
+    status = job->rank == 0 ? lead(job, listener, fds, table) : follow(way, fds, table);
+    if (status == WEIR_OK)
+        status = weiri_mesh_create("tcp", job->rank, job->nranks, fds, &made);
+    if (status != WEIR_OK) {
+        weiri_link_close_all(fds, job->nranks);
+        goto free_table;
+    }
+    status = weir_boot_barrier(made);
+    if (status == WEIR_OK) {
+        *boot = made;
+    } else {
+        weiri_fail_context(status, "the last step of joining");
+        weir_boot_destroy(made);
+    }
+
+free_table:
+    free(table);
+    free(fds);
+    if (listener >= 0)
+        close(listener);
+    return status;
+}
+
+static weir_status check_ranks(int rank, int nranks)
+{
+    enum { MOST_RANKS = 1 << 16 };
+    if (nranks < 1 || nranks > MOST_RANKS || rank < 0 || rank >= nranks)
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "rank %d of %d; expected 1 to %d ranks and a rank below their number",
+                          rank, nranks, MOST_RANKS);
+    return WEIR_OK;
+}
+
+/* The address that a rank leaves by, where an interface is named. Rank 0 calls
+ * nobody, but is told as well that there is no such interface. */
+static weir_status choose_source(entry *way, const char *interface)
+{
+    if (!interface)
+        return WEIR_OK;
+    weir_status status = weiri_interface_address(interface, &way->root, &way->source);
+    if (status != WEIR_OK)
+        return weiri_fail_context(status, "rank %d", way->job.rank);
+    way->has_source = 1;
+    return WEIR_OK;
+}
+
+weir_status weir_boot_tcp_create(const weir_unique_id *id, int rank, int nranks, weir_boot **boot)
+{
+    weiri_meeting meeting;
+    int listener = -1;
+    weir_status status = check_ranks(rank, nranks);
+    if (status == WEIR_OK)
+        status = weiri_unique_id_decode(id, &meeting);
+    if (status != WEIR_OK)
+        return status;
+    entry way = {.job = {.rank = rank, .nranks = nranks, .timeout_ms = weiri_env_timeout_ms()},
+                 .root = meeting.address};
+    memcpy(way.job.key, meeting.key, sizeof way.job.key);
+    status = choose_source(&way, weiri_env(WEIRI_ENV_SOCKET_IFNAME));
+    if (status == WEIR_OK && rank == 0)
+        status = weiri_unique_id_take(&meeting, &listener);
+    return status == WEIR_OK ? meet(&way, listener, boot) : status;
+}
+
+/* Any text makes a key; no text makes the one that everybody knows. */
+static void key_of_secret(const char *secret, uint8_t key[WEIRI_KEY_BYTES])
+{
+    static const uint8_t known[WEIRI_KEY_BYTES] = "weir boot secret";
+    weiri_mac(known, secret ? secret : "", secret ? strlen(secret) : 0, key);
+}
+
+weir_status weir_boot_tcp_create_at(const char *interface_ip_port, int rank, int nranks,
+                                    weir_boot **boot)
+{
+    weiri_endpoint endpoint;
+    int listener = -1;
+    weir_status status = check_ranks(rank, nranks);
+    if (status == WEIR_OK)
+        status = weiri_endpoint_parse(interface_ip_port, &endpoint);
+    if (status != WEIR_OK)
+        return status;
+    entry way = {.job = {.rank = rank, .nranks = nranks, .timeout_ms = weiri_env_timeout_ms()},
+                 .root = endpoint.address,
+                 .patient = 1};
+    key_of_secret(weiri_env(WEIRI_ENV_BOOT_SECRET), way.job.key);
+    status = choose_source(&way, endpoint.interface[0] ? endpoint.interface : NULL);
+    if (status == WEIR_OK && rank == 0)
+        status = weiri_socket_listen(&endpoint.address, &listener);
+    return status == WEIR_OK ? meet(&way, listener, boot) : status;
+}

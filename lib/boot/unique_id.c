@@ -1,0 +1,118 @@
+/*
+ * Unique ids. The process that makes one listens from then on; the socket waits
+ * in a list until rank 0 takes it. The list is the only state of the process,
+ * and any thread may use it.
+ */
+#include "boot/unique_id.h"
+
+#include "base/env.h"
+#include "base/error.h"
+#include "boot/socket.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MAGIC 0x3164692d72696577u /* the last digit is the version */
+
+/* The bytes of an id; what is left of it is zero. */
+typedef struct contents {
+    uint64_t magic;
+    weiri_meeting meeting;
+    uint8_t check[WEIRI_MAC_BYTES]; /* MAC of what is before it */
+} contents;
+
+_Static_assert(sizeof(contents) == 8 + 24 + 16 + 16, "ids have no padding");
+_Static_assert(sizeof(contents) <= WEIR_UNIQUE_ID_BYTES, "an id holds its contents");
+
+typedef struct waiting {
+    struct waiting *next;
+    weiri_meeting meeting;
+    int listener;
+} waiting;
+
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+static waiting *list;
+
+void weiri_unique_id_encode(const weiri_meeting *meeting, weir_unique_id *id)
+{
+    contents all = {.magic = MAGIC, .meeting = *meeting};
+    weiri_mac(meeting->key, &all, offsetof(contents, check), all.check);
+    memset(id, 0, sizeof *id);
+    memcpy(id->bytes, &all, sizeof all);
+}
+
+weir_status weiri_unique_id_decode(const weir_unique_id *id, weiri_meeting *meeting)
+{
+    contents all;
+    uint8_t check[WEIRI_MAC_BYTES];
+    memcpy(&all, id->bytes, sizeof all);
+    weiri_mac(all.meeting.key, &all, offsetof(contents, check), check);
+    if (all.magic != MAGIC || !weiri_mac_equal(check, all.check))
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "the unique id is damaged or not one of this version; pass on all %d "
+                          "bytes that weir_unique_id_create gave",
+                          WEIR_UNIQUE_ID_BYTES);
+    *meeting = all.meeting;
+    return WEIR_OK;
+}
+
+static weir_status choose_address(weiri_address *address)
+{
+    const char *interface = weiri_env(WEIRI_ENV_SOCKET_IFNAME);
+    if (!interface)
+        return weiri_interface_best(address);
+    weir_status status = weiri_interface_address(interface, NULL, address);
+    if (status != WEIR_OK)
+        return weiri_fail_context(status, "%s", weiri_env_name(WEIRI_ENV_SOCKET_IFNAME));
+    return WEIR_OK;
+}
+
+weir_status weir_unique_id_create(weir_unique_id *id)
+{
+    waiting *made = calloc(1, sizeof *made);
+    if (!made)
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a unique id");
+    weir_status status = choose_address(&made->meeting.address);
+    if (status == WEIR_OK)
+        status = weiri_random(made->meeting.key, sizeof made->meeting.key);
+    if (status == WEIR_OK)
+        status = weiri_socket_listen(&made->meeting.address, &made->listener);
+    if (status != WEIR_OK)
+        goto free_made;
+    status = weiri_socket_address(made->listener, &made->meeting.address);
+    if (status != WEIR_OK)
+        goto close_listener;
+    pthread_mutex_lock(&list_lock);
+    made->next = list;
+    list = made;
+    pthread_mutex_unlock(&list_lock);
+    weiri_unique_id_encode(&made->meeting, id);
+    return WEIR_OK;
+
+close_listener:
+    close(made->listener);
+free_made:
+    free(made);
+    return status;
+}
+
+weir_status weiri_unique_id_take(const weiri_meeting *meeting, int *listener)
+{
+    pthread_mutex_lock(&list_lock);
+    waiting **at = &list;
+    while (*at && !weiri_mac_equal((*at)->meeting.key, meeting->key))
+        at = &(*at)->next;
+    waiting *found = *at;
+    if (found)
+        *at = found->next;
+    pthread_mutex_unlock(&list_lock);
+    if (!found)
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "rank 0 must be the process that called weir_unique_id_create for this "
+                          "id, and an id serves one job only");
+    *listener = found->listener;
+    free(found);
+    return WEIR_OK;
+}
