@@ -1,0 +1,120 @@
+/*
+ * Facts that Linux tells and hwloc does not: a network link's rate and state,
+ * a GPU's model, and which GPUs of the machine this container may use. They
+ * are added to hwloc's objects as info attributes, from where the device
+ * tables read them; a recorded machine has them already.
+ */
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "topo/model.h"
+
+static const char nvidia_gpus[] = "/proc/driver/nvidia/gpus";
+
+/* The first line of a file without its end, or 0. */
+static int read_line(const char *path, char *line, size_t bytes)
+{
+    FILE *file = fopen(path, "r");
+    if (!file)
+        return 0;
+    int found = fgets(line, (int)bytes, file) != NULL;
+    fclose(file);
+    if (found)
+        line[strcspn(line, "\n")] = '\0';
+    return found;
+}
+
+static void add_info(hwloc_obj_t object, const char *name, const char *value)
+{
+    if (!hwloc_obj_get_info_by_name(object, name))
+        hwloc_obj_add_info(object, name, value);
+}
+
+/* A device is up if any of its ports is; the rate is the first up port's. */
+static void annotate_openfabrics(hwloc_obj_t osdev)
+{
+    char path[256], line[64];
+    int known = 0, up = 0;
+    for (int port = 1; !up; port++) {
+        snprintf(path, sizeof path, "/sys/class/infiniband/%s/ports/%d/state", osdev->name, port);
+        if (!read_line(path, line, sizeof line))
+            break;
+        known = 1;
+        up = atoi(line) == 4; /* "4: ACTIVE" */
+        snprintf(path, sizeof path, "/sys/class/infiniband/%s/ports/%d/rate", osdev->name, port);
+        if (up && read_line(path, line, sizeof line)) { /* "400 Gb/sec (4X NDR)" */
+            line[strcspn(line, " ")] = '\0';
+            add_info(osdev, WEIRI_TOPO_INFO_LINK_GBITS, line);
+        }
+    }
+    if (known)
+        add_info(osdev, WEIRI_TOPO_INFO_LINK_STATE, up ? "up" : "down");
+}
+
+static void annotate_network(hwloc_obj_t osdev)
+{
+    char path[256], line[64];
+    snprintf(path, sizeof path, "/sys/class/net/%s/operstate", osdev->name);
+    if (read_line(path, line, sizeof line) && (!strcmp(line, "up") || !strcmp(line, "down")))
+        add_info(osdev, WEIRI_TOPO_INFO_LINK_STATE, line);
+    snprintf(path, sizeof path, "/sys/class/net/%s/speed", osdev->name);
+    if (read_line(path, line, sizeof line) && atol(line) > 0) { /* Mbit/s */
+        snprintf(line, sizeof line, "%g", (double)atol(line) / 1000);
+        add_info(osdev, WEIRI_TOPO_INFO_LINK_GBITS, line);
+    }
+}
+
+/* "Model: \t\t NVIDIA H200" */
+static void annotate_nvidia_model(hwloc_obj_t pci, const char *information_path)
+{
+    char line[160];
+    if (!read_line(information_path, line, sizeof line) || strncmp(line, "Model:", 6) != 0)
+        return;
+    const char *model = line + 6 + strspn(line + 6, " \t");
+    if (*model)
+        add_info(pci, WEIRI_TOPO_INFO_MODEL, model);
+}
+
+static int has_entries(const char *directory_path)
+{
+    DIR *directory = opendir(directory_path);
+    if (!directory)
+        return 0;
+    int found = 0;
+    for (struct dirent *entry; !found && (entry = readdir(directory));)
+        found = entry->d_name[0] != '.';
+    closedir(directory);
+    return found;
+}
+
+/* sysfs shows every PCI device of the machine, also to a container that was
+ * given some of the GPUs; the driver's list holds only those. */
+static void annotate_nvidia(hwloc_obj_t pci)
+{
+    const struct hwloc_pcidev_attr_s *at = &pci->attr->pcidev;
+    char path[128];
+    snprintf(path, sizeof path, "%s/%04x:%02x:%02x.%x/information", nvidia_gpus, at->domain,
+             at->bus, at->dev, at->func);
+    if (access(path, R_OK) == 0)
+        annotate_nvidia_model(pci, path);
+    else if (has_entries(nvidia_gpus))
+        add_info(pci, WEIRI_TOPO_INFO_HIDDEN, "1");
+}
+
+void weiri_topo_annotate(hwloc_topology_t hwloc)
+{
+    hwloc_obj_t object = NULL;
+    while ((object = hwloc_get_next_osdev(hwloc, object))) {
+        if (object->attr->osdev.type == HWLOC_OBJ_OSDEV_OPENFABRICS)
+            annotate_openfabrics(object);
+        else if (object->attr->osdev.type == HWLOC_OBJ_OSDEV_NETWORK)
+            annotate_network(object);
+    }
+    object = NULL;
+    while ((object = hwloc_get_next_pcidev(hwloc, object)))
+        if (weiri_topo_is_gpu(object) && object->attr->pcidev.vendor_id == 0x10de)
+            annotate_nvidia(object);
+}

@@ -1,0 +1,128 @@
+/*
+ * Binding the process to its place, unless its launcher did so first. The
+ * evidence for that: the process may not run on every hardware thread that the
+ * machine (or the cgroup) offers, or the environment tells of a binding that
+ * the user asked the launcher for.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "topo/model.h"
+
+static int begins_with_any(const char *text, const char *const *prefixes)
+{
+    for (; *prefixes; prefixes++)
+        if (strncmp(text, *prefixes, strlen(*prefixes)) == 0)
+            return 1;
+    return 0;
+}
+
+/* Open MPI also binds without being asked, and on a machine of one package
+ * that is no binding at all: only a policy that was asked for counts, and only
+ * if it was carried out. */
+static int openmpi_says_bound(void)
+{
+    const char *policy = getenv("OMPI_MCA_hwloc_base_binding_policy");
+    const char *done = getenv("OMPI_MCA_orte_bound_at_launch");
+    return policy && strncmp(policy, "none", 4) != 0 && done && strcmp(done, "1") == 0;
+}
+
+static int slurm_says_bound(void)
+{
+    static const char *const masks[] = {"map_", "mask_", NULL};
+    const char *type = getenv("SLURM_CPU_BIND_TYPE");
+    return type && begins_with_any(type, masks);
+}
+
+const char *weiri_topo_launcher_binding(void)
+{
+    if (openmpi_says_bound())
+        return "Open MPI";
+    return slurm_says_bound() ? "Slurm" : NULL;
+}
+
+static int count_cores(const weiri_topo *topo, hwloc_const_bitmap_t cpus)
+{
+    int ncores = 0;
+    hwloc_obj_t core = NULL;
+    while ((core = hwloc_get_next_obj_by_type(topo->hwloc, topo->core_type, core)))
+        ncores += hwloc_bitmap_intersects(core->cpuset, cpus);
+    return ncores;
+}
+
+/* The NUMA node of all these cpus, or -1. */
+static int numa_of_cpus(const weiri_topo *topo, hwloc_const_bitmap_t cpus)
+{
+    int numa = -1;
+    hwloc_obj_t core = NULL;
+    while ((core = hwloc_get_next_obj_by_type(topo->hwloc, topo->core_type, core))) {
+        int here = hwloc_bitmap_first(core->nodeset);
+        if (!hwloc_bitmap_intersects(core->cpuset, cpus))
+            continue;
+        if (numa >= 0 && here != numa)
+            return -1;
+        numa = here;
+    }
+    return numa;
+}
+
+static weir_status adopt(const weiri_topo *topo, hwloc_const_bitmap_t cpus, weiri_place *place)
+{
+    char text[WEIRI_PLACE_CPUS_BYTES];
+    int length = hwloc_bitmap_list_snprintf(text, sizeof text, cpus);
+    if (length < 0 || (size_t)length >= sizeof text)
+        return weiri_fail(WEIR_ERR_INTERNAL, "local rank %d: its list of cpus exceeds %zu bytes",
+                          place->local_rank, sizeof text);
+    memcpy(place->cpus, text, sizeof text);
+    place->bound_by_launcher = 1;
+    place->ncores = count_cores(topo, cpus);
+    place->numa = numa_of_cpus(topo, cpus);
+    place->sharers = 0;
+    return WEIR_OK;
+}
+
+static weir_status bind_process(const weiri_topo *topo, hwloc_bitmap_t cpus, weiri_place *place)
+{
+    if (hwloc_bitmap_list_sscanf(cpus, place->cpus) != 0 || hwloc_bitmap_iszero(cpus))
+        return weiri_fail(WEIR_ERR_INVALID, "local rank %d: \"%s\" is no list of cpus",
+                          place->local_rank, place->cpus);
+    if (hwloc_set_cpubind(topo->hwloc, cpus, HWLOC_CPUBIND_PROCESS) != 0)
+        return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "local rank %d: cannot bind to cpus %s",
+                                place->local_rank, place->cpus);
+    place->bound = 1;
+    weiri_log(WEIRI_LOG_DEBUG, "bound to cpus %s", place->cpus);
+    return WEIR_OK;
+}
+
+weir_status weiri_topo_bind(const weiri_topo *topo, weiri_place *place)
+{
+    if (place->bound || place->bound_by_launcher)
+        return WEIR_OK;
+    if (!weiri_topo_is_live(topo))
+        return weiri_fail(WEIR_ERR_UNSUPPORTED,
+                          "local rank %d: a recorded machine has nothing to bind to; use the "
+                          "topology of this machine",
+                          place->local_rank);
+    hwloc_const_bitmap_t all = hwloc_topology_get_allowed_cpuset(topo->hwloc);
+    hwloc_bitmap_t cpus = hwloc_bitmap_alloc();
+    if (!cpus)
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a set of cpus");
+    weir_status status;
+    if (hwloc_get_cpubind(topo->hwloc, cpus, HWLOC_CPUBIND_PROCESS) != 0) {
+        status = weiri_fail_errno(WEIR_ERR_SYSTEM, errno,
+                                  "local rank %d: cannot read the process's affinity",
+                                  place->local_rank);
+        goto free_cpus;
+    }
+    hwloc_bitmap_and(cpus, cpus, all);
+    if (!hwloc_bitmap_isequal(cpus, all) || weiri_topo_launcher_binding())
+        status = adopt(topo, cpus, place);
+    else
+        status = bind_process(topo, cpus, place);
+free_cpus:
+    hwloc_bitmap_free(cpus);
+    return status;
+}

@@ -1,0 +1,172 @@
+/*
+ * A topology's life: hwloc is set up to look only at what weir reads, the tree
+ * is loaded from this machine or from a recording, and the device tables are
+ * read out of it. A recording takes the same way as a live machine from the
+ * loaded tree on, so that recorded machines test all of it.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "topo/model.h"
+
+/* hwloc components that start a GPU's driver or a display: slow, and placing
+ * ranks needs none of what they add. */
+static const char *const driver_components[] = {"cuda", "nvml", "opencl", "gl", "rsmi",
+                                                "levelzero"};
+
+static weir_status configure(hwloc_topology_t hwloc, int ask_drivers)
+{
+    unsigned long flags = HWLOC_TOPOLOGY_FLAG_NO_MEMATTRS | HWLOC_TOPOLOGY_FLAG_NO_CPUKINDS |
+                          HWLOC_TOPOLOGY_FLAG_IMPORT_SUPPORT;
+    if (!ask_drivers)
+        flags |= HWLOC_TOPOLOGY_FLAG_NO_DISTANCES;
+    if (hwloc_topology_set_flags(hwloc, flags) != 0 ||
+        hwloc_topology_set_io_types_filter(hwloc, HWLOC_TYPE_FILTER_KEEP_IMPORTANT) != 0)
+        return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "hwloc refuses its settings");
+    size_t ncomponents = sizeof driver_components / sizeof driver_components[0];
+    for (size_t i = 0; !ask_drivers && i < ncomponents; i++)
+        hwloc_topology_set_components(hwloc, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST,
+                                      driver_components[i]);
+    return WEIR_OK;
+}
+
+/* What this process may run on: hwloc's tree leaves out what the cgroup
+ * forbids, the affinity is taken off here. */
+static weir_status find_usable(weiri_topo *topo)
+{
+    hwloc_const_bitmap_t all = hwloc_topology_get_allowed_cpuset(topo->hwloc);
+    topo->usable = hwloc_bitmap_alloc();
+    if (!topo->usable)
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a set of cpus");
+    if (weiri_topo_is_live(topo) &&
+        hwloc_get_cpubind(topo->hwloc, topo->usable, HWLOC_CPUBIND_PROCESS) == 0)
+        hwloc_bitmap_and(topo->usable, topo->usable, all);
+    if (hwloc_bitmap_iszero(topo->usable))
+        hwloc_bitmap_copy(topo->usable, all);
+    return WEIR_OK;
+}
+
+static weir_status read_tree(weiri_topo *topo)
+{
+    int ncores = hwloc_get_nbobjs_by_type(topo->hwloc, HWLOC_OBJ_CORE);
+    topo->core_type = ncores > 0 ? HWLOC_OBJ_CORE : HWLOC_OBJ_PU;
+    if (weiri_topo_is_live(topo))
+        weiri_topo_annotate(topo->hwloc);
+    weir_status status = find_usable(topo);
+    if (!status)
+        status = weiri_topo_collect_devices(topo);
+    if (!status)
+        status = weiri_topo_collect_nvlink(topo);
+    return status;
+}
+
+static weir_status load_tree(weiri_topo *topo, const char *xml_path, int ask_drivers)
+{
+    weir_status status = configure(topo->hwloc, ask_drivers);
+    if (status)
+        return status;
+    if (xml_path && hwloc_topology_set_xml(topo->hwloc, xml_path) != 0)
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "%s: not a machine recorded as hwloc XML; record one with "
+                          "weir-topo --save FILE",
+                          xml_path);
+    if (hwloc_topology_load(topo->hwloc) == 0)
+        return read_tree(topo);
+    if (xml_path)
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "%s: hwloc cannot read it to its end; record the machine again with "
+                          "weir-topo --save FILE",
+                          xml_path);
+    return weiri_fail_errno(WEIR_ERR_SYSTEM, errno,
+                            "hwloc cannot discover this machine (are /sys and /proc mounted?)");
+}
+
+static weir_status create(const char *xml_path, int ask_drivers, weiri_topo **topo)
+{
+    weiri_topo *made = calloc(1, sizeof *made);
+    if (!made)
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a topology");
+    weir_status status;
+    if (hwloc_topology_init(&made->hwloc) != 0) {
+        made->hwloc = NULL;
+        status = weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "hwloc cannot start");
+        goto destroy;
+    }
+    status = load_tree(made, xml_path, ask_drivers);
+    if (status)
+        goto destroy;
+    *topo = made;
+    return WEIR_OK;
+destroy:
+    weiri_topo_destroy(made);
+    return status;
+}
+
+weir_status weiri_topo_discover(weiri_topo **topo)
+{
+    return create(NULL, 0, topo);
+}
+
+weir_status weiri_topo_discover_full(weiri_topo **topo)
+{
+    return create(NULL, 1, topo);
+}
+
+/* hwloc's parsers print to standard error when a file is no XML at all, so the
+ * first byte is looked at beforehand. */
+weir_status weiri_topo_load(const char *xml_path, weiri_topo **topo)
+{
+    FILE *file = fopen(xml_path, "r");
+    if (!file)
+        return weiri_fail_errno(WEIR_ERR_INVALID, errno, "%s: cannot read the recorded machine",
+                                xml_path);
+    int first = fgetc(file);
+    fclose(file);
+    if (first != '<')
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "%s: not a machine recorded as hwloc XML; record one with "
+                          "weir-topo --save FILE",
+                          xml_path);
+    return create(xml_path, 1, topo);
+}
+
+void weiri_topo_destroy(weiri_topo *topo)
+{
+    if (!topo)
+        return;
+    free(topo->nvlink_gbs);
+    free(topo->nics.entries);
+    free(topo->gpus.entries);
+    hwloc_bitmap_free(topo->usable);
+    if (topo->hwloc)
+        hwloc_topology_destroy(topo->hwloc);
+    free(topo);
+}
+
+int weiri_topo_is_live(const weiri_topo *topo)
+{
+    return hwloc_topology_is_thissystem(topo->hwloc);
+}
+
+static int count_usable(const weiri_topo *topo, hwloc_obj_type_t type)
+{
+    int count = 0;
+    hwloc_obj_t object = NULL;
+    while ((object = hwloc_get_next_obj_by_type(topo->hwloc, type, object)))
+        count += hwloc_bitmap_intersects(object->cpuset, topo->usable);
+    return count;
+}
+
+void weiri_topo_count(const weiri_topo *topo, weiri_topo_counts *counts)
+{
+    counts->packages = hwloc_get_nbobjs_by_type(topo->hwloc, HWLOC_OBJ_PACKAGE);
+    counts->numa_nodes = hwloc_get_nbobjs_by_type(topo->hwloc, HWLOC_OBJ_NUMANODE);
+    counts->cores = hwloc_get_nbobjs_by_type(topo->hwloc, topo->core_type);
+    counts->pus = hwloc_get_nbobjs_by_type(topo->hwloc, HWLOC_OBJ_PU);
+    counts->usable_cores = count_usable(topo, topo->core_type);
+    counts->usable_pus = count_usable(topo, HWLOC_OBJ_PU);
+    counts->gpus = topo->gpus.count;
+    counts->nics = topo->nics.count;
+}

@@ -1,0 +1,55 @@
+/*
+ * The inside of a topology, for the files of this folder: hwloc's tree, and
+ * the tables that are read out of it once.
+ */
+#ifndef WEIR_TOPO_MODEL_H
+#define WEIR_TOPO_MODEL_H
+
+#include <hwloc.h>
+
+#include "topo/topo.h"
+
+/* One device: what callers see, and where it sits in hwloc's tree. */
+typedef struct weiri_topo_entry {
+    weiri_topo_device device;
+    hwloc_obj_t pci;
+} weiri_topo_entry;
+
+typedef struct weiri_topo_table {
+    weiri_topo_entry *entries; /* in PCI address order */
+    int count;
+} weiri_topo_table;
+
+struct weiri_topo {
+    hwloc_topology_t hwloc;
+    hwloc_bitmap_t usable; /* hardware threads this process may run on; all, if recorded */
+    hwloc_obj_type_t core_type; /* cores; hardware threads where no core is reported */
+    weiri_topo_table gpus;
+    weiri_topo_table nics;
+    double *nvlink_gbs; /* gpus.count squared, row: from; NULL: nothing known */
+};
+
+/* Info attributes that discovery adds to hwloc's objects, so that a recording
+ * keeps what hwloc itself does not report. */
+#define WEIRI_TOPO_INFO_MODEL "GPUModel"
+#define WEIRI_TOPO_INFO_HIDDEN "WeirHidden"
+#define WEIRI_TOPO_INFO_LINK_GBITS "WeirLinkGbits"
+#define WEIRI_TOPO_INFO_LINK_STATE "WeirLinkState"
+
+/* Adds the info attributes above from sysfs and procfs. Live machines only. */
+void weiri_topo_annotate(hwloc_topology_t hwloc);
+/* Fill topo->gpus, topo->nics; topo->nvlink_gbs. WEIR_ERR_NO_MEMORY. */
+weir_status weiri_topo_collect_devices(weiri_topo *topo);
+weir_status weiri_topo_collect_nvlink(weiri_topo *topo);
+
+/* The PCI device that an OS device belongs to, or NULL. */
+hwloc_obj_t weiri_topo_pci_of(hwloc_obj_t osdev);
+/* 1 for a PCI device that computes: a GPU of a known vendor. */
+int weiri_topo_is_gpu(hwloc_obj_t pci);
+/* The NUMA node that holds all of a normal object's cores (a device: its first
+ * ancestor's), or -1. */
+int weiri_topo_numa_of(const weiri_topo *topo, hwloc_obj_t object);
+/* The processor's name as hwloc tells it, "" if it does not. */
+const char *weiri_topo_processor(const weiri_topo *topo);
+
+#endif

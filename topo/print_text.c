@@ -1,0 +1,190 @@
+/*
+ * The machine for people: a summary, then one short table a question (what
+ * NUMA nodes, GPUs and NICs are there, where does each rank run, how far apart
+ * are the devices). A table without rows is left out.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "topo/model.h"
+
+/* Words of the distance tables, short enough for eight columns. */
+static const char *short_path(weiri_topo_path path)
+{
+    static const char *const words[] = {"-", "switch", "root", "numa", "far"};
+    return words[path];
+}
+
+/* "3", or "-" for none. */
+static const char *number_or_dash(int number, char text[16])
+{
+    snprintf(text, 16, "%d", number);
+    return number >= 0 ? text : "-";
+}
+
+static void print_bytes(FILE *out, double bytes)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    int unit = 0;
+    for (; bytes >= 1024 && unit < 4; unit++)
+        bytes /= 1024;
+    fprintf(out, "%.3g %s", bytes, units[unit]);
+}
+
+static void print_caches(const weiri_topo *topo, FILE *out)
+{
+    const char *separator = "  caches     ";
+    for (int type = HWLOC_OBJ_L5CACHE; type >= HWLOC_OBJ_L1CACHE; type--) {
+        int count = hwloc_get_nbobjs_by_type(topo->hwloc, (hwloc_obj_type_t)type);
+        hwloc_obj_t first = hwloc_get_obj_by_type(topo->hwloc, (hwloc_obj_type_t)type, 0);
+        if (count <= 0 || !first)
+            continue;
+        fprintf(out, "%sL%u %d x ", separator, first->attr->cache.depth, count);
+        print_bytes(out, (double)first->attr->cache.size);
+        separator = ", ";
+    }
+    if (*separator == ',')
+        fputc('\n', out);
+}
+
+static void print_overview(const weiri_topo *topo, const char *source, FILE *out)
+{
+    weiri_topo_counts counts;
+    char summary[256], digest[WEIRI_TOPO_DIGEST_BYTES];
+    weiri_topo_count(topo, &counts);
+    weiri_topo_summary(topo, summary, sizeof summary);
+    weiri_topo_digest(topo, digest);
+    fprintf(out, "%s: %s\n", source, summary);
+    fprintf(out, "  threads    %d on %d core%s", counts.pus, counts.cores,
+            counts.cores == 1 ? "" : "s");
+    if (counts.usable_pus < counts.pus)
+        fprintf(out, "; this process may use %d on %d", counts.usable_pus, counts.usable_cores);
+    fputc('\n', out);
+    print_caches(topo, out);
+    fprintf(out, "  digest     %s\n", digest);
+}
+
+static void print_numa(const weiri_topo *topo, FILE *out)
+{
+    fprintf(out, "\nNUMA node   memory     cpus\n");
+    hwloc_obj_t node = NULL;
+    while ((node = hwloc_get_next_obj_by_type(topo->hwloc, HWLOC_OBJ_NUMANODE, node))) {
+        char cpus[WEIRI_PLACE_CPUS_BYTES];
+        hwloc_bitmap_list_snprintf(cpus, sizeof cpus, node->cpuset);
+        fprintf(out, "%9u   %5.0f GiB  %s\n", node->os_index,
+                (double)node->attr->numanode.local_memory / (1 << 30), cpus[0] ? cpus : "-");
+    }
+}
+
+static void print_gpus(const weiri_topo *topo, FILE *out)
+{
+    if (topo->gpus.count == 0)
+        return;
+    fprintf(out, "\nGPU  name    PCI address   NUMA  PCIe GB/s  NIC       model\n");
+    for (int i = 0; i < topo->gpus.count; i++) {
+        const weiri_topo_device *gpu = weiri_topo_gpu(topo, i);
+        const weiri_topo_device *nic = weiri_topo_nic(topo, weiri_topo_pick_nic(topo, i));
+        char numa[16], speed[16] = "-";
+        if (gpu->pcie_gbs > 0)
+            snprintf(speed, sizeof speed, "%.1f", gpu->pcie_gbs);
+        fprintf(out, "%3d  %-6s  %-12s  %4s  %9s  %-8s  %s\n", i, gpu->name, gpu->pci,
+                number_or_dash(gpu->numa, numa), speed, nic ? nic->name : "-",
+                gpu->model[0] ? gpu->model : "-");
+    }
+}
+
+static void print_nics(const weiri_topo *topo, FILE *out)
+{
+    static const char *const states[] = {"-", "down", "up"};
+    if (topo->nics.count == 0)
+        return;
+    fprintf(out, "\nNIC  name      PCI address   NUMA  Gbit/s  state  kind\n");
+    for (int i = 0; i < topo->nics.count; i++) {
+        const weiri_topo_device *nic = weiri_topo_nic(topo, i);
+        char numa[16], speed[16] = "-";
+        if (nic->link_gbits > 0)
+            snprintf(speed, sizeof speed, "%g", nic->link_gbits);
+        fprintf(out, "%3d  %-8s  %-12s  %4s  %6s  %-5s  %s\n", i, nic->name, nic->pci,
+                number_or_dash(nic->numa, numa), speed, states[nic->link_up + 1],
+                nic->openfabrics ? "OpenFabrics (verbs)" : "network");
+    }
+}
+
+static void print_place(const weiri_topo *topo, const weiri_place *place, FILE *out)
+{
+    const weiri_topo_device *gpu = weiri_topo_gpu(topo, place->gpu);
+    const weiri_topo_device *nic = weiri_topo_nic(topo, place->nic);
+    char numa[16];
+    fprintf(out, "%4d  %4s  %-6s  %-8s  %5d  %s", place->local_rank,
+            number_or_dash(place->numa, numa), gpu ? gpu->name : "-", nic ? nic->name : "-",
+            place->ncores, place->cpus);
+    if (place->sharers > 1)
+        fprintf(out, " (shared by %d ranks)", place->sharers);
+    fputc('\n', out);
+}
+
+static weir_status print_places(const weiri_topo *topo, int nranks, FILE *out)
+{
+    fprintf(out, "\nRank  NUMA  GPU     NIC       cores  cpus\n");
+    for (int rank = 0; rank < nranks; rank++) {
+        weiri_place place;
+        weir_status status = weiri_topo_place(topo, rank, nranks, &place);
+        if (status)
+            return status;
+        print_place(topo, &place, out);
+    }
+    return WEIR_OK;
+}
+
+static void print_gpu_row(const weiri_topo *topo, int from, FILE *out)
+{
+    fprintf(out, "  %-6s", topo->gpus.entries[from].device.name);
+    for (int to = 0; to < topo->gpus.count; to++) {
+        double nvlink_gbs = weiri_topo_nvlink_gbs(topo, from, to);
+        if (nvlink_gbs > 0)
+            fprintf(out, "  nv%-5.0f", nvlink_gbs);
+        else
+            fprintf(out, "  %-7s", short_path(weiri_topo_gpu_gpu(topo, from, to)));
+    }
+    fputc('\n', out);
+}
+
+static void print_distances(const weiri_topo *topo, FILE *out)
+{
+    if (topo->gpus.count == 0)
+        return;
+    fprintf(out, "\nDistance");
+    for (int to = 0; to < topo->gpus.count; to++)
+        fprintf(out, "  %-7s", topo->gpus.entries[to].device.name);
+    fputc('\n', out);
+    for (int from = 0; from < topo->gpus.count; from++)
+        print_gpu_row(topo, from, out);
+    if (topo->nics.count > 0) {
+        fprintf(out, "\nDistance");
+        for (int nic = 0; nic < topo->nics.count; nic++)
+            fprintf(out, "  %-7s", topo->nics.entries[nic].device.name);
+        fputc('\n', out);
+    }
+    for (int gpu = 0; topo->nics.count > 0 && gpu < topo->gpus.count; gpu++) {
+        fprintf(out, "  %-6s", topo->gpus.entries[gpu].device.name);
+        for (int nic = 0; nic < topo->nics.count; nic++)
+            fprintf(out, "  %-7s", short_path(weiri_topo_gpu_nic(topo, gpu, nic)));
+        fputc('\n', out);
+    }
+    fprintf(out, "\n%sswitch: below one PCIe switch; root: one PCIe root complex; numa: one NUMA "
+                 "node;\nfar: another NUMA node, or not known\n",
+            topo->nvlink_gbs ? "nvN: NVLink, N GB/s; " : "");
+}
+
+weir_status weiri_topo_print_text(const weiri_topo *topo, const char *source, int nranks,
+                                  FILE *out)
+{
+    print_overview(topo, source, out);
+    print_numa(topo, out);
+    print_gpus(topo, out);
+    print_nics(topo, out);
+    weir_status status = print_places(topo, nranks, out);
+    if (!status)
+        print_distances(topo, out);
+    return status;
+}

@@ -1,0 +1,67 @@
+/*
+ * Recording a machine: hwloc's XML without what names this one machine or its
+ * hardware, so that a recording can be shown to anyone. hwloc writes one
+ * element a line; lines that tell such facts are left out.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "topo/model.h"
+
+/* Prefixes of info names that identify a machine, a user or a card. */
+static const char *const private_infos[] = {
+    "HostName", "ProcessName", "LinuxCgroup", "OSVersion",    "DMI",   "Address",
+    "NodeGUID", "SysImageGUID", "Port",       "SerialNumber", "UUID",  "NVIDIAUUID",
+    "NVIDIASerial", "AMDUUID",  "AMDSerial",  "MemoryModule", "XGMI",  "LevelZeroUUID",
+};
+
+static int tells_identity(const char *line)
+{
+    static const char mark[] = "<info name=\"";
+    size_t indent = strspn(line, " ");
+    if (strncmp(line + indent, mark, sizeof mark - 1) != 0)
+        return 0;
+    const char *name = line + indent + sizeof mark - 1;
+    /* Not private, although its prefix is: a port's state decides which NIC is used. */
+    if (strncmp(name, "Port1State", 10) == 0)
+        return 0;
+    for (size_t i = 0; i < sizeof private_infos / sizeof private_infos[0]; i++)
+        if (strncmp(name, private_infos[i], strlen(private_infos[i])) == 0)
+            return 1;
+    return 0;
+}
+
+static void write_public_lines(const char *xml, FILE *file)
+{
+    for (const char *line = xml; *line;) {
+        const char *end = strchr(line, '\n');
+        size_t bytes = end ? (size_t)(end - line) + 1 : strlen(line);
+        if (!tells_identity(line))
+            fwrite(line, 1, bytes, file);
+        line += bytes;
+    }
+}
+
+weir_status weiri_topo_save(const weiri_topo *topo, const char *xml_path)
+{
+    char *xml = NULL;
+    int bytes = 0;
+    if (hwloc_topology_export_xmlbuffer(topo->hwloc, &xml, &bytes, 0) != 0)
+        return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "hwloc cannot export the machine");
+    weir_status status = WEIR_OK;
+    FILE *file = fopen(xml_path, "w");
+    if (!file) {
+        status = weiri_fail_errno(WEIR_ERR_INVALID, errno, "%s: cannot write the recording",
+                                  xml_path);
+        goto free_xml;
+    }
+    write_public_lines(xml, file);
+    int failed = ferror(file);
+    if (fclose(file) != 0 || failed)
+        status = weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "%s: cannot write the recording",
+                                  xml_path);
+free_xml:
+    hwloc_free_xmlbuffer(topo->hwloc, xml);
+    return status;
+}
