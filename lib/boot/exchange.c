@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 /* Where the exchange with one peer stands. */
@@ -24,6 +25,7 @@ typedef struct transfer {
 
 typedef struct exchange {
     weiri_mesh *mesh;
+    int is_barrier; /* for messages */
     char *all;
     size_t bytes;
     weiri_frame frame;
@@ -117,13 +119,44 @@ static weir_status receive_frames(exchange *ex, int peer)
         else if (kind == WEIRI_FRAME_EXCHANGE)
             status = receive_part(ex, peer);
         else
-            status = weiri_fail(WEIR_ERR_INTERNAL, "no frame, but %#x from rank %d", kind, peer);
+            status = weiri_mesh_fail_frame(ex->mesh, peer);
         if (status != WEIR_OK)
             return status;
         if (!arriving->received_all && from->frame_bytes != 0)
             return WEIR_OK;
     }
     return WEIR_OK;
+}
+
+/* The peer's farewell, if that is what comes next; else WEIR_OK. */
+static weir_status read_farewell(exchange *ex, int peer)
+{
+    weiri_mesh_peer *from = &ex->mesh->peers[peer];
+    if (!ex->transfers[peer].received_all) {
+        weir_status status = receive_frames(ex, peer);
+        if (status != WEIR_OK || !ex->transfers[peer].received_all)
+            return status;
+    }
+    weiri_link_read_some(from->fd, peer, &from->frame, sizeof from->frame, &from->frame_bytes);
+    int said = from->frame_bytes == sizeof from->frame && from->frame.kind == WEIRI_FRAME_FAREWELL;
+    return said ? weiri_mesh_fail_frame(ex->mesh, peer) : WEIR_OK;
+}
+
+/* What can be moved now, to and from one peer. A peer that cannot be sent to may
+ * have said why before it left: its own words are the better reason. */
+static weir_status move(exchange *ex, int peer)
+{
+    transfer *with = &ex->transfers[peer];
+    weir_status status = with->received_all ? WEIR_OK : receive_frames(ex, peer);
+    if (status != WEIR_OK || with->sent_all)
+        return status;
+    status = send_part(ex, peer);
+    if (status != WEIR_ERR_PEER)
+        return status;
+    char reason[WEIRI_REASON_BYTES];
+    snprintf(reason, sizeof reason, "%s", weir_last_error());
+    weir_status said = read_farewell(ex, peer);
+    return said != WEIR_OK ? said : weiri_fail(status, "%s", reason);
 }
 
 /* One step with every peer; *left counts those that are not done. */
@@ -136,11 +169,7 @@ static weir_status step(exchange *ex, int *left)
         int peer = (ex->mesh->rank + i) % nranks;
         transfer *with = &ex->transfers[peer];
         short ready = ex->set[peer].revents;
-        weir_status status = WEIR_OK;
-        if (!with->sent_all && ready)
-            status = send_part(ex, peer);
-        if (status == WEIR_OK && !with->received_all && ready)
-            status = receive_frames(ex, peer);
+        weir_status status = ready ? move(ex, peer) : WEIR_OK;
         if (status != WEIR_OK)
             return status;
         int open = !with->sent_all || !with->received_all;
@@ -184,29 +213,36 @@ static weir_status run(exchange *ex)
     }
 }
 
-static weir_status finish(const exchange *ex, const char *what, weir_status status)
+static weir_status finish(exchange *ex, weir_status status)
 {
     weiri_mesh *mesh = ex->mesh;
+    char what[64] = "barrier";
+    if (!ex->is_barrier)
+        snprintf(what, sizeof what, "allgather of %zu bytes", ex->bytes);
     if (status != WEIR_OK) {
-        weiri_fail_context(status, "rank %d, %s of %zu bytes", mesh->rank, what, ex->bytes);
+        for (int peer = 0; ex->transfers && peer < mesh->nranks; peer++)
+            mesh->peers[peer].cut_off = ex->transfers[peer].sent > 0 &&
+                                        !ex->transfers[peer].sent_all;
+        weiri_fail_context(status, "rank %d, %s", mesh->rank, what);
         return weiri_mesh_break(mesh, status);
     }
     if (ex->mismatched_rank < 0)
         return WEIR_OK;
     return weiri_fail(WEIR_ERR_MISMATCH,
-                      "rank %d is in %s of %zu bytes, rank %d in one of %llu; all ranks must call "
-                      "it alike",
-                      mesh->rank, what, ex->bytes, ex->mismatched_rank,
+                      "rank %d, %s: rank %d takes part with %llu bytes; all ranks must call it "
+                      "alike",
+                      mesh->rank, what, ex->mismatched_rank,
                       (unsigned long long)ex->mismatched_bytes);
 }
 
-static weir_status exchange_all(weiri_mesh *mesh, const char *what, void *all, size_t bytes)
+static weir_status exchange_all(weiri_mesh *mesh, int is_barrier, void *all, size_t bytes)
 {
     weir_status status = weiri_mesh_usable(mesh);
     if (status != WEIR_OK)
         return status;
     size_t nranks = (size_t)mesh->nranks;
     exchange ex = {.mesh = mesh,
+                   .is_barrier = is_barrier,
                    .all = all,
                    .bytes = bytes,
                    .frame = {.kind = WEIRI_FRAME_EXCHANGE, .bytes = bytes},
@@ -221,7 +257,7 @@ static weir_status exchange_all(weiri_mesh *mesh, const char *what, void *all, s
     } else {
         status = weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for %d transfers", mesh->nranks);
     }
-    status = finish(&ex, what, status);
+    status = finish(&ex, status);
     for (size_t peer = 0; ex.transfers && peer < nranks; peer++)
         free(ex.transfers[peer].message);
     free(ex.transfers);
@@ -231,10 +267,10 @@ static weir_status exchange_all(weiri_mesh *mesh, const char *what, void *all, s
 
 weir_status weiri_mesh_allgather(void *context, void *all, size_t bytes)
 {
-    return exchange_all(context, "allgather", all, bytes);
+    return exchange_all(context, 0, all, bytes);
 }
 
 weir_status weiri_mesh_barrier(void *context)
 {
-    return exchange_all(context, "barrier", NULL, 0);
+    return exchange_all(context, 1, NULL, 0);
 }

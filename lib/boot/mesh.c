@@ -15,10 +15,37 @@ weir_status weiri_mesh_break(weiri_mesh *mesh, weir_status status)
 {
     mesh->broken = status;
     snprintf(mesh->reason, sizeof mesh->reason, "%s", weir_last_error());
-    for (int peer = 0; peer < mesh->nranks; peer++)
-        if (mesh->peers[peer].fd >= 0)
-            shutdown(mesh->peers[peer].fd, SHUT_RDWR);
+    weiri_frame frame = {.kind = WEIRI_FRAME_FAREWELL,
+                         .tag = status,
+                         .bytes = strlen(mesh->reason)};
+    struct iovec parts[2] = {{&frame, sizeof frame}, {mesh->reason, frame.bytes}};
+    for (int peer = 0; peer < mesh->nranks; peer++) {
+        weiri_mesh_peer *to = &mesh->peers[peer];
+        if (to->fd < 0)
+            continue;
+        size_t done = 0; /* as far as it goes: the peer may be the one that is gone */
+        if (!to->cut_off)
+            weiri_link_write_some(to->fd, peer, parts, 2, &done);
+        shutdown(to->fd, SHUT_WR);
+    }
+    weiri_fail(status, "%s", mesh->reason);
     return status;
+}
+
+weir_status weiri_mesh_fail_frame(weiri_mesh *mesh, int peer)
+{
+    enum { TEXT_MS = 1000 }; /* the text was written together with its header */
+    weiri_mesh_peer *from = &mesh->peers[peer];
+    weiri_frame frame = from->frame;
+    char text[WEIRI_REASON_BYTES] = "";
+    from->frame_bytes = 0;
+    if (frame.kind != WEIRI_FRAME_FAREWELL || frame.bytes >= sizeof text || frame.tag >= 0)
+        return weiri_fail(WEIR_ERR_INTERNAL, "rank %d: no frame, but %#x from rank %d",
+                          mesh->rank, frame.kind, peer);
+    size_t done = 0;
+    weiri_deadline deadline = weiri_deadline_in(TEXT_MS);
+    weiri_link_read(from->fd, peer, text, (size_t)frame.bytes, &deadline, &done);
+    return weiri_fail((weir_status)frame.tag, "rank %d gave up: %s", peer, text);
 }
 
 weir_status weiri_mesh_usable(const weiri_mesh *mesh)
@@ -62,7 +89,8 @@ static weir_status send_message(void *context, const void *data, size_t bytes, i
         return WEIR_OK;
     weiri_fail_context(status, "rank %d sends %zu bytes with tag %d to rank %d", mesh->rank,
                        bytes, tag, peer);
-    return done > 0 ? weiri_mesh_break(mesh, status) : status;
+    mesh->peers[peer].cut_off = done > 0;
+    return done > 0 || status == WEIR_ERR_PEER ? weiri_mesh_break(mesh, status) : status;
 }
 
 static weir_status check_match(const weiri_mesh *mesh, int peer, int tag, size_t bytes,
@@ -98,11 +126,8 @@ static weir_status receive_payload(weiri_mesh *mesh, void *data, size_t bytes, i
                           "rank %d expected %zu bytes with tag %d from rank %d, which is in a "
                           "barrier or an allgather of %llu bytes",
                           mesh->rank, bytes, tag, peer, (unsigned long long)frame.bytes);
-    if (frame.kind != WEIRI_FRAME_MESSAGE) {
-        weiri_fail(WEIR_ERR_INTERNAL, "rank %d: no frame, but %#x from rank %d", mesh->rank,
-                   frame.kind, peer);
-        return weiri_mesh_break(mesh, WEIR_ERR_INTERNAL);
-    }
+    if (frame.kind != WEIRI_FRAME_MESSAGE)
+        return weiri_mesh_break(mesh, weiri_mesh_fail_frame(mesh, peer));
     from->frame_bytes = 0;
     int matches = frame.tag == tag && frame.bytes == bytes;
     size_t done = 0;
@@ -129,9 +154,11 @@ static weir_status recv_message(void *context, void *data, size_t bytes, int pee
     weiri_deadline deadline = weiri_deadline_in(mesh->timeout_ms);
     status = weiri_link_read(from->fd, peer, &from->frame, sizeof from->frame, &deadline,
                              &from->frame_bytes);
-    if (status != WEIR_OK)
-        return weiri_fail_context(status, "rank %d receives %zu bytes with tag %d", mesh->rank,
-                                  bytes, tag);
+    if (status != WEIR_OK) {
+        weiri_fail_context(status, "rank %d receives %zu bytes with tag %d", mesh->rank, bytes,
+                           tag);
+        return status == WEIR_ERR_PEER ? weiri_mesh_break(mesh, status) : status;
+    }
     return receive_payload(mesh, data, bytes, peer, tag, &deadline);
 }
 

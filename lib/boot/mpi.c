@@ -211,11 +211,15 @@ static weir_status mpi_recv(void *context, void *data, size_t bytes, int peer, i
     char *copy = copy_buffer(boot, (size_t)total, &status);
     if (!copy)
         return break_boot(boot, status);
-    int code = MPI_Mrecv(copy, total, MPI_BYTE, &message, MPI_STATUS_IGNORE);
+    MPI_Request request;
+    int code = MPI_Imrecv(copy, total, MPI_BYTE, &message, &request);
     if (code != MPI_SUCCESS) {
         free(copy);
         return break_boot(boot, fail_mpi(boot->rank, code, what));
     }
+    status = complete(boot, &request, what);
+    if (status != WEIR_OK)
+        return status; /* MPI may still write to the copy */
     header head;
     memcpy(&head, copy, sizeof head);
     if (head.tag == tag && head.bytes == bytes) {
