@@ -86,15 +86,24 @@ ALL_OBJ := $(call obj,$(LIB_SRC) $(TOPO_SRC) $(VERIFY_SRC) $(BENCH_SRC) $(BENCH_
 
 BENCHES := $(if $(and $(HAVE_MPI),$(HAVE_HWLOC)),$(patsubst bench/%.c,$(BIN)/%,$(BENCH_MAIN)))
 TOOLS := $(if $(and $(HAVE_HWLOC),$(wildcard topo/weir_topo.c)),$(BIN)/weir-topo)
-TESTS := $(if $(HAVE_CMOCKA),$(patsubst verify/tests/%.c,$(O)/tests/%,$(TEST_SRC)))
+# Tests of the validation library and of the benchmarks' parts need MPI, as those do.
+MPI_TEST_SRC := $(filter verify/tests/test_verify% verify/tests/test_bench%,$(TEST_SRC))
+to_test = $(if $(HAVE_CMOCKA),$(patsubst verify/tests/%.c,$(O)/tests/%,$(1)))
+MPI_TESTS := $(if $(HAVE_MPI),$(call to_test,$(MPI_TEST_SRC)))
+TESTS := $(call to_test,$(filter-out $(MPI_TEST_SRC),$(TEST_SRC))) $(MPI_TESTS)
 
 # ------------------------------------------------------------------ targets
 .PHONY: all lib tests run test check lint config install clean help plot deps left-out
 all: left-out lib $(BENCHES) $(TOOLS) ## everything that this machine can build
-lib: $(O)/libweir.a $(O)/libweir.so ## the libraries alone
+LIBS := $(O)/libweir.a $(O)/libweir.so $(if $(HAVE_MPI),$(O)/libweir_mpi.a)
+lib: $(LIBS) ## the libraries alone
 tests: $(TESTS)
 
 $(O)/libweir.a: $(LIB_OBJ)
+	$(call say,AR,$@)
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+
+$(O)/libweir_mpi.a: $(BOOT_MPI_OBJ)
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
@@ -105,7 +114,7 @@ $(O)/libweir.so: $(LIB_OBJ)
 
 # MPI programs and the MPI bootstrap are compiled by MPI's wrapper around CC.
 MPI_CC := OMPI_CC="$(CC)" MPICH_CC="$(CC)" $(MPICC)
-$(BOOT_MPI_OBJ) $(BENCH_OBJ) $(call obj,$(BENCH_MAIN)) $(VERIFY_OBJ): COMPILE := $(if $(HAVE_MPI),$(MPI_CC),$(CC))
+$(BOOT_MPI_OBJ) $(BENCH_OBJ) $(call obj,$(BENCH_MAIN) $(MPI_TEST_SRC)) $(VERIFY_OBJ): COMPILE := $(if $(HAVE_MPI),$(MPI_CC),$(CC))
 COMPILE ?= $(CC)
 
 $(O)/obj/%.o: %.c Makefile
@@ -124,7 +133,12 @@ $(BIN)/weir-topo: $(O)/obj/topo/weir_topo.o $(TOPO_OBJ) $(O)/libweir.a
 $(TESTS): $(O)/tests/%: $(O)/obj/verify/tests/%.o $(TOPO_OBJ) $(O)/libweir.a
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) -o $@ $^ $(WEIR_LDFLAGS) $(HWLOC_LIBS) -lcmocka $(WEIR_LIBS)
+	$(Q)$(TEST_CC) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(WEIR_LDFLAGS) $(HWLOC_LIBS) -lcmocka $(WEIR_LIBS)
+
+TEST_CC = $(CC)
+$(MPI_TESTS): TEST_CC = $(MPI_CC)
+$(MPI_TESTS): $(VERIFY_OBJ)
+$(filter $(O)/tests/test_bench%,$(MPI_TESTS)): $(BENCH_OBJ) $(O)/libweir_mpi.a
 
 -include $(ALL_OBJ:.o=.d)
 
@@ -180,18 +194,19 @@ DEST = $(DESTDIR)$(PREFIX)
 SONAME := libweir.so.$(firstword $(subst ., ,$(VERSION)))
 PUBLIC_HEADERS := $(filter-out $(if $(HAVE_MPI),,%_mpi.h),$(wildcard lib/weir*.h))
 
-install: all ## PREFIX=/usr/local, DESTDIR: headers, libraries, programs, weir.pc
+install: all ## PREFIX=/usr/local, DESTDIR: headers, libraries, programs, pkg-config files
 	$(call say,INSTALL,$(DEST))
 	$(Q)install -d $(DEST)/include/weir/base $(DEST)/lib/pkgconfig $(DEST)/bin
 	$(Q)install -m 644 $(PUBLIC_HEADERS) $(DEST)/include/weir
 	$(Q)install -m 644 lib/base/target.h $(DEST)/include/weir/base
-	$(Q)install -m 644 $(O)/libweir.a $(DEST)/lib
+	$(Q)install -m 644 $(filter %.a,$(LIBS)) $(DEST)/lib
 	$(Q)install -m 755 $(O)/libweir.so $(DEST)/lib/libweir.so.$(VERSION)
 	$(Q)ln -sf libweir.so.$(VERSION) $(DEST)/lib/$(SONAME)
 	$(Q)ln -sf $(SONAME) $(DEST)/lib/libweir.so
 	$(Q)$(if $(BENCHES)$(TOOLS),install -m 755 $(BENCHES) $(TOOLS) $(DEST)/bin)
-	$(Q)sed 's|@prefix@|$(PREFIX)|; s|@version@|$(VERSION)|' ci/weir.pc.in \
-		>$(DEST)/lib/pkgconfig/weir.pc
+	$(Q)for name in weir $(if $(HAVE_MPI),weir-mpi); do \
+		sed 's|@prefix@|$(PREFIX)|; s|@version@|$(VERSION)|' ci/$$name.pc.in \
+			>$(DEST)/lib/pkgconfig/$$name.pc || exit; done
 
 clean: ## remove everything that was built
 	$(call say,RM,$(O))

@@ -48,7 +48,7 @@ set border 3 linecolor rgb "#555555"
 set tics nomirror out textcolor rgb "#333333"
 set grid xtics ytics linetype 1 linewidth 0.6 linecolor rgb "#DDDDDD"
 set key top left reverse Left samplen 3 spacing 1.25
-if (lines > 9) { set key outside right top font ",11" }
+if (lines > 9) { set rmargin -1; set key outside right top font ",11" }
 set style fill transparent solid 0.18 noborder
 set logscale x 2
 set logscale y 10

@@ -1,0 +1,58 @@
+# shellcheck shell=bash
+# What shell tests share: TAP lines and a scratch folder. Source it from the
+# repository's root; end with `tap_done`.
+#
+#   check "name" command arguments...     passes if the command ends with 0
+#   ends_with N command arguments...      0 if the command ends with status N;
+#                                         what it printed is in $out and $err
+#   skip "name" "reason"
+
+tap_count=0
+tap_failed=0
+scratch=$(mktemp -d) || exit 3
+out=$scratch/out
+err=$scratch/err
+touch "$out" "$err"
+trap 'rm -rf "$scratch"' EXIT
+
+check() {
+    local name=$1
+    shift
+    tap_count=$((tap_count + 1))
+    if "$@"; then
+        echo "ok $tap_count - $name"
+    else
+        tap_failed=$((tap_failed + 1))
+        echo "not ok $tap_count - $name"
+        echo "# $*"
+        tail -n 5 "$out" | sed 's/^/# out: /'
+        tail -n 5 "$err" | sed 's/^/# err: /'
+    fi
+}
+
+skip() {
+    tap_count=$((tap_count + 1))
+    echo "ok $tap_count - $1 # SKIP $2"
+}
+
+ends_with() {
+    local expected=$1 status
+    shift
+    "$@" >"$out" 2>"$err" </dev/null
+    status=$?
+    [ $status -eq "$expected" ] || echo "# ended with $status, expected $expected"
+    [ $status -eq "$expected" ]
+}
+
+# Whether the last command's standard error is one line that has every word.
+one_line_says() {
+    local word
+    [ "$(wc -l <"$err")" -eq 1 ] || return 1
+    for word; do grep -qF -- "$word" "$err" || return 1; done
+}
+
+tap_done() {
+    echo "1..$tap_count"
+    [ $tap_failed -eq 0 ]
+    exit
+}
