@@ -48,7 +48,7 @@ static weiri_sem_words *slab_words(const sem_slab *slab)
 
 static weir_status slot_take(weir_comm *comm, weir_mem **words)
 {
-    sem_slab *slab;
+    sem_slab *slab = NULL;
     weir_status status = slab_get(comm, &slab);
     if (status != WEIR_OK)
         return status;

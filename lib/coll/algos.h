@@ -1,0 +1,31 @@
+/* The run functions of the algorithm table; each is described in its file. */
+#ifndef WEIR_COLL_ALGOS_H
+#define WEIR_COLL_ALGOS_H
+
+#include "coll/coll.h"
+
+weir_status weiri_allreduce_packet(weiri_coll *coll, const weiri_call *call);
+weir_status weiri_allreduce_packet2(weiri_coll *coll, const weiri_call *call);
+weir_status weiri_allreduce_fused(weiri_coll *coll, const weiri_call *call);
+weir_status weiri_allreduce_ring(weiri_coll *coll, const weiri_call *call);
+weir_status weiri_reduce_scatter_packet(weiri_coll *coll, const weiri_call *call);
+weir_status weiri_reduce_scatter_direct(weiri_coll *coll, const weiri_call *call);
+weir_status weiri_allgather_packet(weiri_coll *coll, const weiri_call *call);
+weir_status weiri_allgather_direct(weiri_coll *coll, const weiri_call *call);
+weir_status weiri_broadcast_packet(weiri_coll *coll, const weiri_call *call);
+weir_status weiri_broadcast_direct(weiri_coll *coll, const weiri_call *call);
+weir_status weiri_reduce_packet(weiri_coll *coll, const weiri_call *call);
+weir_status weiri_reduce_direct(weiri_coll *coll, const weiri_call *call);
+/* alltoall, alltoallv and sendrecv: coll->pairs says what goes where. */
+weir_status weiri_exchange_packet(weiri_coll *coll, const weiri_call *call);
+weir_status weiri_exchange_direct(weiri_coll *coll, const weiri_call *call);
+
+/* What weir_comm_last_algo says when an algorithm had to give way to another. */
+static inline weir_status weiri_algo_give_way(weiri_coll *coll, const weiri_call *call,
+                                              const char *name, weiri_algo_run run)
+{
+    coll->last_algo = name;
+    return run(coll, call);
+}
+
+#endif

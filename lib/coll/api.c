@@ -1,0 +1,210 @@
+/*
+ * The public collectives: check the arguments, serve a single rank, choose the
+ * algorithm, run it. Everything here is on the path of an 8-byte allreduce.
+ */
+#include "base/error.h"
+#include "coll/coll.h"
+#include "coll/copy.h"
+
+#include <string.h>
+
+static weir_status refuse(const weiri_call *call, const char *what)
+{
+    return weiri_fail(WEIR_ERR_INVALID, "weir_%s: %s", weir_collective_name(call->collective),
+                      what);
+}
+
+/* Checks what all collectives share and completes the call. blocks: by how many
+ * count is multiplied in the larger buffer. */
+static weir_status prepare(weir_comm *comm, weiri_call *call, size_t blocks, weir_stream stream,
+                           weiri_coll **coll)
+{
+    call->element_bytes = weir_dtype_bytes(call->dtype);
+    if (WEIRI_UNLIKELY(!comm))
+        return refuse(call, "comm is required");
+    if (WEIRI_UNLIKELY(!call->element_bytes || (unsigned)call->op >= WEIR_OP_COUNT))
+        return refuse(call, "unknown data type or operation");
+    if (WEIRI_UNLIKELY(stream != NULL))
+        return refuse(call, "host memory takes no stream");
+    if (WEIRI_UNLIKELY(call->count > SIZE_MAX / 2 / call->element_bytes / blocks))
+        return refuse(call, "count is too large");
+    if (WEIRI_UNLIKELY(call->root < 0 || call->root >= comm->nranks))
+        return refuse(call, "root is outside the communicator");
+    call->bytes = call->count * call->element_bytes;
+    return weiri_coll_get(comm, coll);
+}
+
+static weir_status need_buffers(const weiri_call *call, int needs_in, int needs_out)
+{
+    if (WEIRI_UNLIKELY(call->count && ((needs_in && !call->in) || (needs_out && !call->out))))
+        return refuse(call, "a buffer is NULL");
+    return WEIR_OK;
+}
+
+static weir_status serve_alone(weiri_coll *coll, const weiri_call *call)
+{
+    coll->last_algo = "local";
+    if (call->in != call->out)
+        weiri_copy(call->out, call->in, call->bytes);
+    return WEIR_OK;
+}
+
+/* size_bytes: what the tuning table counts. */
+static weir_status dispatch(weiri_coll *coll, const weiri_call *call, size_t size_bytes)
+{
+    const weiri_choice *choice = coll->choices[call->collective];
+    while (size_bytes > choice->max_bytes)
+        choice++;
+    coll->last_algo = choice->algo->info.name;
+    return choice->algo->run(coll, call);
+}
+
+/* A collective with one count for all ranks. */
+static weir_status serve(weir_comm *comm, weiri_call *call, size_t blocks, int needs_in,
+                         int needs_out, weir_stream stream)
+{
+    weiri_coll *coll = NULL;
+    weir_status status = prepare(comm, call, blocks, stream, &coll);
+    if (WEIRI_LIKELY(status == WEIR_OK))
+        status = need_buffers(call, needs_in, needs_out);
+    if (WEIRI_UNLIKELY(status != WEIR_OK) || call->count == 0)
+        return status;
+    if (coll->nranks == 1)
+        return serve_alone(coll, call);
+    return dispatch(coll, call, call->bytes * blocks);
+}
+
+weir_status weir_allreduce(weir_comm *comm, const void *in, void *out, size_t count,
+                           weir_dtype dtype, weir_op op, weir_stream stream)
+{
+    weiri_call call = {.collective = WEIR_COLL_ALLREDUCE, .in = in, .out = out, .count = count,
+                       .dtype = dtype, .op = op};
+    return serve(comm, &call, 1, 1, 1, stream);
+}
+
+static size_t ranks_of(const weir_comm *comm)
+{
+    return comm ? (size_t)comm->nranks : 1;
+}
+
+weir_status weir_reduce_scatter(weir_comm *comm, const void *in, void *out, size_t count,
+                                weir_dtype dtype, weir_op op, weir_stream stream)
+{
+    weiri_call call = {.collective = WEIR_COLL_REDUCE_SCATTER, .in = in, .out = out,
+                       .count = count, .dtype = dtype, .op = op};
+    return serve(comm, &call, ranks_of(comm), 1, 1, stream);
+}
+
+weir_status weir_allgather(weir_comm *comm, const void *in, void *out, size_t count,
+                           weir_dtype dtype, weir_stream stream)
+{
+    weiri_call call = {.collective = WEIR_COLL_ALLGATHER, .in = in, .out = out, .count = count,
+                       .dtype = dtype};
+    return serve(comm, &call, ranks_of(comm), 1, 1, stream);
+}
+
+weir_status weir_broadcast(weir_comm *comm, const void *in, void *out, size_t count,
+                           weir_dtype dtype, int root, weir_stream stream)
+{
+    weiri_call call = {.collective = WEIR_COLL_BROADCAST, .in = in, .out = out, .count = count,
+                       .dtype = dtype, .root = root};
+    return serve(comm, &call, 1, comm && comm->rank == root, 1, stream);
+}
+
+weir_status weir_reduce(weir_comm *comm, const void *in, void *out, size_t count,
+                        weir_dtype dtype, weir_op op, int root, weir_stream stream)
+{
+    weiri_call call = {.collective = WEIR_COLL_REDUCE, .in = in, .out = out, .count = count,
+                       .dtype = dtype, .op = op, .root = root};
+    return serve(comm, &call, 1, 1, comm && comm->rank == root, stream);
+}
+
+/* ----------------------------------------------------- pairwise collectives */
+
+weir_status weir_alltoall(weir_comm *comm, const void *in, void *out, size_t count,
+                          weir_dtype dtype, weir_stream stream)
+{
+    weiri_call call = {.collective = WEIR_COLL_ALLTOALL, .in = in, .out = out, .count = count,
+                       .dtype = dtype};
+    weiri_coll *coll = NULL;
+    weir_status status = prepare(comm, &call, ranks_of(comm), stream, &coll);
+    if (WEIRI_LIKELY(status == WEIR_OK))
+        status = need_buffers(&call, 1, 1);
+    if (WEIRI_UNLIKELY(status != WEIR_OK) || count == 0)
+        return status;
+    if (coll->nranks == 1)
+        return serve_alone(coll, &call);
+    for (int peer = 0; peer < coll->nranks; peer++)
+        coll->pairs[peer] =
+            (weiri_pair){call.in + (size_t)peer * call.bytes, call.out + (size_t)peer * call.bytes,
+                         call.bytes, call.bytes, 1, 1};
+    return dispatch(coll, &call, call.bytes * (size_t)coll->nranks);
+}
+
+weir_status weir_alltoallv(weir_comm *comm, const void *in, const size_t *send_counts,
+                           const size_t *send_displs, void *out, const size_t *recv_counts,
+                           const size_t *recv_displs, weir_dtype dtype, weir_stream stream)
+{
+    weiri_call call = {.collective = WEIR_COLL_ALLTOALLV, .in = in, .out = out, .dtype = dtype};
+    weiri_coll *coll = NULL;
+    weir_status status = prepare(comm, &call, 1, stream, &coll);
+    if (WEIRI_UNLIKELY(status != WEIR_OK))
+        return status;
+    if (WEIRI_UNLIKELY(!send_counts || !send_displs || !recv_counts || !recv_displs))
+        return refuse(&call, "counts and displacements are required");
+    size_t sent = 0, received = 0, size = call.element_bytes;
+    for (int peer = 0; peer < coll->nranks; peer++) {
+        size_t send_bytes = send_counts[peer] * size, recv_bytes = recv_counts[peer] * size;
+        coll->pairs[peer] =
+            (weiri_pair){call.in + send_displs[peer] * size, call.out + recv_displs[peer] * size,
+                         send_bytes, recv_bytes, 1, 1};
+        sent += send_bytes;
+        received += recv_bytes;
+    }
+    if (WEIRI_UNLIKELY((sent && !in) || (received && !out)))
+        return refuse(&call, "a buffer is NULL");
+    const weiri_pair *self = &coll->pairs[coll->rank];
+    if (WEIRI_UNLIKELY(self->send_bytes != self->recv_bytes))
+        return refuse(&call, "this rank's counts for itself differ");
+    return dispatch(coll, &call, sent > received ? sent : received);
+}
+
+static int is_peer_or_none(const weir_comm *comm, int peer)
+{
+    return peer >= -1 && peer < comm->nranks;
+}
+
+weir_status weir_sendrecv(weir_comm *comm, const void *in, size_t send_count, int destination,
+                          void *out, size_t recv_count, int source, weir_dtype dtype,
+                          weir_stream stream)
+{
+    size_t larger = send_count > recv_count ? send_count : recv_count;
+    weiri_call call = {.collective = WEIR_COLL_SENDRECV, .in = in, .out = out, .count = larger,
+                       .dtype = dtype};
+    weiri_coll *coll = NULL;
+    weir_status status = prepare(comm, &call, 1, stream, &coll);
+    if (WEIRI_UNLIKELY(status != WEIR_OK))
+        return status;
+    if (WEIRI_UNLIKELY(!is_peer_or_none(comm, destination) || !is_peer_or_none(comm, source)))
+        return refuse(&call, "destination or source is outside the communicator");
+    if (WEIRI_UNLIKELY((destination >= 0 && send_count && !in) ||
+                       (source >= 0 && recv_count && !out)))
+        return refuse(&call, "a buffer is NULL");
+    if (WEIRI_UNLIKELY((destination == comm->rank) != (source == comm->rank) ||
+                       (source == comm->rank && send_count != recv_count)))
+        return refuse(&call, "a rank that sends to itself receives the same from itself");
+    memset(coll->pairs, 0, sizeof *coll->pairs * (size_t)coll->nranks);
+    if (destination >= 0) {
+        weiri_pair *to = &coll->pairs[destination];
+        to->sends = 1;
+        to->from = in;
+        to->send_bytes = send_count * call.element_bytes;
+    }
+    if (source >= 0) {
+        weiri_pair *from = &coll->pairs[source];
+        from->receives = 1;
+        from->to = out;
+        from->recv_bytes = recv_count * call.element_bytes;
+    }
+    return dispatch(coll, &call, call.bytes);
+}

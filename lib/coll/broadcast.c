@@ -1,0 +1,102 @@
+/*
+ * Broadcast. packet: the root publishes piece by piece in its slot and the
+ * others follow; two pieces are on their way at most, because the root begins
+ * an epoch only when all have finished the one before the last. direct: the
+ * root posts its buffer and the others copy from it; the root leaves when all
+ * have.
+ */
+#include "coll/algos.h"
+#include "coll/slot.h"
+
+static const char packet_phase[] = "broadcast (packet)";
+static const char direct_phase[] = "broadcast (direct)";
+
+static void keep_own(weiri_coll *coll, const weiri_call *call)
+{
+    if (call->out != call->in)
+        weiri_move(coll, call->out, call->in, call->bytes, call->bytes);
+}
+
+/* Only the root stores, so only the root must know that readers have finished. */
+static weir_status begin(weiri_coll *coll, const weiri_call *call)
+{
+    if (coll->rank == call->root)
+        return weiri_coll_begin(coll, WEIRI_ALL_RANKS);
+    coll->epoch++;
+    return WEIR_OK;
+}
+
+static weir_status follow(weiri_coll *coll, const weiri_call *call, size_t done, size_t total)
+{
+    weiri_slot *slot = coll->areas[call->root].slot[coll->epoch & 1];
+    const char *data = weiri_slot_data(slot, total);
+    for (size_t at = 0; at < total; at += WEIRI_CHUNK_BYTES) {
+        size_t bytes = total - at < WEIRI_CHUNK_BYTES ? total - at : WEIRI_CHUNK_BYTES;
+        weir_status status = weiri_slot_await(coll, slot, call->root, at + bytes, packet_phase);
+        if (status != WEIR_OK)
+            return status;
+        memcpy(call->out + done + at, data + at, bytes);
+    }
+    return WEIR_OK;
+}
+
+weir_status weiri_broadcast_packet(weiri_coll *coll, const weiri_call *call)
+{
+    int is_root = coll->rank == call->root;
+    for (size_t done = 0; done < call->bytes; done += coll->piece_bytes) {
+        size_t left = call->bytes - done;
+        size_t total = left < coll->piece_bytes ? left : coll->piece_bytes;
+        weir_status status = begin(coll, call);
+        if (status == WEIR_OK && is_root)
+            weiri_slot_publish(coll->areas[coll->rank].slot[coll->epoch & 1], coll->epoch, call->in + done, total);
+        else if (status == WEIR_OK)
+            status = follow(coll, call, done, total);
+        if (status != WEIR_OK)
+            return status;
+        weiri_coll_end(coll);
+    }
+    if (is_root)
+        keep_own(coll, call);
+    return WEIR_OK;
+}
+
+static weir_status lend(weiri_coll *coll, const weiri_call *call)
+{
+    weiri_post *post = coll->areas[coll->rank].post[coll->epoch & 1];
+    post->in = weiri_region_describe(coll->comm, call->in, call->bytes);
+    weir_store_release(&post->flag, coll->epoch);
+    if (post->in.generation == 0) {
+        weiri_coll_end(coll);
+        return weiri_algo_give_way(coll, call, "packet", weiri_broadcast_packet);
+    }
+    keep_own(coll, call);
+    return weiri_coll_end_together(coll, direct_phase);
+}
+
+static weir_status borrow(weiri_coll *coll, const weiri_call *call)
+{
+    const weiri_post *post = coll->areas[call->root].post[coll->epoch & 1];
+    weir_status status =
+        weiri_comm_wait(coll->comm, &post->flag, coll->epoch, call->root, direct_phase);
+    if (status != WEIR_OK)
+        return status;
+    if (post->in.generation == 0) {
+        weiri_coll_end(coll);
+        return weiri_algo_give_way(coll, call, "packet", weiri_broadcast_packet);
+    }
+    const char *in = NULL;
+    status = weiri_post_in(coll, call->root, NULL, &in);
+    if (status != WEIR_OK)
+        return status;
+    weiri_move(coll, call->out, in, call->bytes, call->bytes);
+    weiri_coll_end(coll);
+    return WEIR_OK;
+}
+
+weir_status weiri_broadcast_direct(weiri_coll *coll, const weiri_call *call)
+{
+    weir_status status = begin(coll, call);
+    if (status != WEIR_OK)
+        return status;
+    return coll->rank == call->root ? lend(coll, call) : borrow(coll, call);
+}

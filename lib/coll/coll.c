@@ -1,0 +1,238 @@
+/* The state of a communicator's collectives: layout of the areas, epochs. */
+#include "coll/coll.h"
+
+#include "base/error.h"
+#include "coll/copy.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    SMALLEST_MESSAGE_BYTES = 1024, /* data behind a message's line */
+    LARGEST_MESSAGE_BYTES = 65536,
+    LARGEST_PIECE_BYTES = 131072,
+};
+
+static size_t round_down(size_t value, size_t unit)
+{
+    return value / unit * unit;
+}
+
+/* Divides the area: two thirds at most for slots and results, the rest for
+ * messages. */
+static weir_status lay_out(weiri_coll *coll, size_t area_bytes)
+{
+    size_t n = (size_t)coll->nranks;
+    size_t control = (1 + n) * sizeof(weiri_word) + 2 * sizeof(weiri_post);
+    size_t least = control + 2 * n * (sizeof(weiri_message) + SMALLEST_MESSAGE_BYTES) +
+                   4 * (sizeof(weiri_slot) + WEIRI_CHUNK_BYTES);
+    if (area_bytes < least)
+        return weiri_fail(WEIR_ERR_INVALID, "scratch_bytes is %zu; %d ranks need at least %zu",
+                          area_bytes, coll->nranks, least);
+    size_t rest = area_bytes - control;
+    size_t piece = round_down(rest / 6, WEIRI_CHUNK_BYTES);
+    coll->piece_bytes = piece < LARGEST_PIECE_BYTES ? piece : LARGEST_PIECE_BYTES;
+    if (coll->piece_bytes < WEIRI_CHUNK_BYTES)
+        coll->piece_bytes = WEIRI_CHUNK_BYTES;
+    coll->result_bytes = coll->piece_bytes;
+    rest -= 2 * (2 * sizeof(weiri_slot) + coll->piece_bytes + coll->result_bytes);
+    size_t message = round_down(rest / (2 * n), WEIR_LINE_BYTES) - sizeof(weiri_message);
+    coll->message_bytes = message < LARGEST_MESSAGE_BYTES ? message : LARGEST_MESSAGE_BYTES;
+    coll->pair_stride = sizeof(weiri_message) + coll->message_bytes;
+    return WEIR_OK;
+}
+
+static void *take(char **cursor, size_t bytes)
+{
+    void *taken = *cursor;
+    *cursor += bytes;
+    return taken;
+}
+
+static void locate(const weiri_coll *coll, char *base, weiri_area *area)
+{
+    size_t n = (size_t)coll->nranks;
+    area->done = take(&base, sizeof(weiri_word));
+    area->consumed = take(&base, n * sizeof(weiri_word));
+    for (int parity = 0; parity < 2; parity++) {
+        area->post[parity] = take(&base, sizeof(weiri_post));
+        area->slot[parity] = take(&base, sizeof(weiri_slot) + coll->piece_bytes);
+        area->result[parity] = take(&base, sizeof(weiri_slot) + coll->result_bytes);
+        area->pair[parity] = take(&base, n * coll->pair_stride);
+    }
+}
+
+static void coll_destroy(void *opaque)
+{
+    weiri_coll *coll = opaque;
+    free(coll->areas);
+    free(coll->pairs);
+    free(coll->sources);
+    free(coll->block);
+    free(coll);
+}
+
+static weir_status coll_create(weir_comm *comm, weiri_coll **coll)
+{
+    weiri_coll *made = calloc(1, sizeof *made);
+    if (!made)
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for the collectives' state");
+    size_t n = (size_t)comm->nranks;
+    made->comm = comm;
+    made->rank = comm->rank;
+    made->nranks = comm->nranks;
+    made->last_algo = "none";
+    made->streaming_from_bytes = weiri_streaming_threshold_bytes();
+    made->areas = calloc(n, sizeof *made->areas);
+    made->pairs = calloc(n, sizeof *made->pairs);
+    made->sources = calloc(n, sizeof *made->sources);
+    made->block = aligned_alloc(WEIR_LINE_BYTES, WEIRI_BLOCK_BYTES);
+    weir_status status = WEIR_OK;
+    if (!made->areas || !made->pairs || !made->sources || !made->block)
+        status = weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for the collectives' tables");
+    if (status == WEIR_OK)
+        status = lay_out(made, comm->area_bytes);
+    if (status == WEIR_OK)
+        status = weiri_coll_tune(made);
+    if (status != WEIR_OK) {
+        coll_destroy(made);
+        return status;
+    }
+    for (int rank = 0; rank < comm->nranks; rank++)
+        locate(made, comm->peers[rank].area, &made->areas[rank]);
+    *coll = made;
+    return WEIR_OK;
+}
+
+weir_status weiri_coll_get(weir_comm *comm, weiri_coll **coll)
+{
+    if (WEIRI_UNLIKELY(!comm->coll)) {
+        weiri_coll *made = NULL;
+        weir_status status = coll_create(comm, &made);
+        if (status != WEIR_OK)
+            return status;
+        comm->coll = made;
+        comm->coll_destroy = coll_destroy;
+    }
+    *coll = comm->coll;
+    return WEIR_OK;
+}
+
+weir_status weiri_coll_begin_slow(weiri_coll *coll, uint64_t finished, int readers)
+{
+    int first = readers == WEIRI_ALL_RANKS ? 0 : readers;
+    int last = readers == WEIRI_ALL_RANKS ? coll->nranks - 1 : readers;
+    for (int rank = first; rank <= last; rank++) {
+        if (rank == coll->rank)
+            continue;
+        weir_status status = weiri_comm_wait(coll->comm, &coll->areas[rank].done->value, finished,
+                                             rank, "reuse of scratch memory");
+        if (status != WEIR_OK)
+            return status;
+    }
+    if (readers == WEIRI_ALL_RANKS)
+        coll->all_done = finished;
+    return WEIR_OK;
+}
+
+weir_status weiri_coll_end_together(weiri_coll *coll, const char *phase)
+{
+    weiri_coll_end(coll);
+    for (int step = 1; step < coll->nranks; step++) {
+        int rank = (coll->rank + step) % coll->nranks;
+        weir_status status = weiri_comm_wait(coll->comm, &coll->areas[rank].done->value,
+                                             coll->epoch, rank, phase);
+        if (status != WEIR_OK)
+            return status;
+    }
+    coll->all_done = coll->epoch;
+    return WEIR_OK;
+}
+
+weiri_share weiri_share_of(size_t count_all, size_t element_bytes, int rank, int nranks)
+{
+    size_t line = WEIR_LINE_BYTES / element_bytes;
+    size_t lines = (count_all + line - 1) / line;
+    size_t each = (lines + (size_t)nranks - 1) / (size_t)nranks * line;
+    size_t first = each * (size_t)rank < count_all ? each * (size_t)rank : count_all;
+    size_t left = count_all - first;
+    return (weiri_share){first, left < each ? left : each};
+}
+
+weir_status weiri_posts_exchange(weiri_coll *coll, const void *in, size_t in_bytes,
+                                 const void *out, size_t out_bytes, int *all_in, int *all_out)
+{
+    int parity = (int)(coll->epoch & 1);
+    weiri_post *own = coll->areas[coll->rank].post[parity];
+    own->in = weiri_region_describe(coll->comm, in, in_bytes);
+    own->out = weiri_region_describe(coll->comm, out, out_bytes);
+    weir_store_release(&own->flag, coll->epoch);
+    *all_in = own->in.generation != 0;
+    *all_out = own->out.generation != 0;
+    for (int step = 1; step < coll->nranks; step++) {
+        int rank = (coll->rank + step) % coll->nranks;
+        const weiri_post *post = coll->areas[rank].post[parity];
+        weir_status status =
+            weiri_comm_wait(coll->comm, &post->flag, coll->epoch, rank, "exchange of buffers");
+        if (status != WEIR_OK)
+            return status;
+        *all_in &= post->in.generation != 0;
+        *all_out &= post->out.generation != 0;
+    }
+    return WEIR_OK;
+}
+
+weir_status weiri_post_in(weiri_coll *coll, int rank, const void *own, const char **pointer)
+{
+    if (rank == coll->rank) {
+        *pointer = own;
+        return WEIR_OK;
+    }
+    char *mapped = NULL;
+    weir_status status = weiri_region_pointer(
+        coll->comm, rank, coll->areas[rank].post[coll->epoch & 1]->in, &mapped);
+    *pointer = mapped;
+    return status;
+}
+
+weir_status weiri_post_out(weiri_coll *coll, int rank, void *own, char **pointer)
+{
+    if (rank == coll->rank) {
+        *pointer = own;
+        return WEIR_OK;
+    }
+    return weiri_region_pointer(coll->comm, rank, coll->areas[rank].post[coll->epoch & 1]->out,
+                                pointer);
+}
+
+void weiri_reduce_into(weiri_coll *coll, const weiri_call *call, size_t first, size_t count,
+                       char *const *outputs, int noutputs)
+{
+    size_t step = WEIRI_BLOCK_BYTES / call->element_bytes;
+    int streaming = call->bytes >= coll->streaming_from_bytes;
+    const void **sources = coll->sources;
+    const void *blocks[WEIRI_RANKS_MAX];
+    weiri_reduce_fn reduce = weiri_reduce_get(call->dtype, call->op);
+    for (size_t at = first; at < first + count; at += step) {
+        size_t length = first + count - at < step ? first + count - at : step;
+        size_t offset = at * call->element_bytes, bytes = length * call->element_bytes;
+        for (int rank = 0; rank < coll->nranks; rank++)
+            blocks[rank] = (const char *)sources[rank] + offset;
+        char *block = streaming && noutputs > 1 ? coll->block : outputs[0] + offset;
+        reduce(block, blocks, coll->nranks, length, (uint64_t)coll->nranks,
+               streaming && noutputs == 1);
+        for (int i = 0; i < noutputs; i++)
+            if (streaming && noutputs > 1)
+                weiri_copy_streaming(outputs[i] + offset, block, bytes);
+            else if (i > 0)
+                memcpy(outputs[i] + offset, block, bytes);
+    }
+}
+
+void weiri_move(const weiri_coll *coll, void *to, const void *from, size_t bytes, size_t total)
+{
+    if (total >= coll->streaming_from_bytes)
+        weiri_copy_streaming(to, from, bytes);
+    else
+        weiri_copy(to, from, bytes);
+}

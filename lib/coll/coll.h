@@ -1,0 +1,213 @@
+/*
+ * What the host algorithms share: the layout of each rank's area, the epoch
+ * rule that lets them reuse it, and the table they are rows of.
+ *
+ * Area. Every rank owns one, mapped by all; only the owner stores into it:
+ *
+ *   done          the last epoch that the owner has finished
+ *   consumed[n]   progress of the owner as a reader of each peer's streams
+ *   post[2]       where the owner's buffers are, for algorithms without copies
+ *   slot[2]       data that any peer may read: one piece of the owner's input
+ *   result[2]     the same for intermediate results
+ *   pair[2][n]    a message to each single peer
+ *
+ * Epochs. Each exchange through the area is one epoch: a number that grows
+ * alike on every rank, because all ranks call the same collectives in the same
+ * order. What arrives carries its epoch in a flag word next to it, stored with
+ * release after the data and loaded with acquire before. Buffers alternate by
+ * the epoch's parity. So before a rank stores anything for epoch e, the readers
+ * must have finished e - 2. Most exchanges prove that by themselves: a rank
+ * that has received from every peer in epoch e knows that all have finished
+ * e - 1. For the others (broadcast, a ring) weiri_coll_begin looks at the done
+ * words of the readers and waits if need be.
+ */
+#ifndef WEIR_COLL_COLL_H
+#define WEIR_COLL_COLL_H
+
+#include "coll/reduce.h"
+#include "comm/comm.h"
+
+enum {
+    WEIRI_CHUNK_BYTES = 8192,        /* data behind one step of a flag */
+    WEIRI_FLAG_SHIFT = 24,           /* flag = epoch << shift | steps published */
+    WEIRI_INLINE_BYTES = 56,         /* data on the flag's own line */
+    WEIRI_MESSAGE_INLINE_BYTES = 48, /* the same in a message to one peer */
+    WEIRI_BLOCK_BYTES = 8192,        /* reduced at once: fits the first-level cache */
+};
+
+/* A flag, then data on the same line, or on the lines behind it. */
+typedef struct weiri_slot {
+    _Alignas(WEIR_LINE_BYTES) uint64_t flag;
+    char small[WEIRI_INLINE_BYTES];
+    char data[];
+} weiri_slot;
+
+/* Where a rank's buffers are. */
+typedef struct weiri_post {
+    _Alignas(WEIR_LINE_BYTES) uint64_t flag;
+    weiri_desc in, out;
+} weiri_post;
+
+/* How a message to one peer travels. */
+typedef enum weiri_message_kind {
+    WEIRI_MESSAGE_SMALL,  /* on the flag's line */
+    WEIRI_MESSAGE_PACKET, /* behind it, in chunks */
+    WEIRI_MESSAGE_DIRECT, /* the reader copies from the sender's buffer */
+    WEIRI_MESSAGE_STREAM, /* behind it, piece after piece through two halves */
+} weiri_message_kind;
+
+typedef struct weiri_message {
+    _Alignas(WEIR_LINE_BYTES) uint64_t flag;
+    uint32_t kind;        /* weiri_message_kind */
+    uint32_t small_bytes; /* length of a small message */
+    union {
+        char small[WEIRI_MESSAGE_INLINE_BYTES];
+        struct {
+            uint64_t bytes;
+            weiri_desc desc;
+        };
+    };
+    char data[];
+} weiri_message;
+
+/* Pointers into one rank's area. */
+typedef struct weiri_area {
+    weiri_word *done;
+    weiri_word *consumed;
+    weiri_post *post[2];
+    weiri_slot *slot[2];
+    weiri_slot *result[2];
+    char *pair[2]; /* n messages, pair_stride apart */
+} weiri_area;
+
+typedef struct weiri_coll weiri_coll;
+
+/* One call of a collective, checked. Sizes in bytes unless they say count. */
+typedef struct weiri_call {
+    weir_collective collective;
+    const char *in;
+    char *out;
+    size_t count;         /* the collective's count parameter */
+    size_t element_bytes;
+    size_t bytes;         /* count * element_bytes */
+    weir_dtype dtype;
+    weir_op op;
+    int root;
+} weiri_call;
+
+/* What this rank exchanges with one peer in alltoall(v) and sendrecv. */
+typedef struct weiri_pair {
+    const char *from;
+    char *to;
+    size_t send_bytes, recv_bytes;
+    int sends, receives; /* whether a message travels at all */
+} weiri_pair;
+
+typedef weir_status (*weiri_algo_run)(weiri_coll *coll, const weiri_call *call);
+
+/* A row of the algorithm table. */
+typedef struct weiri_algo {
+    weir_algo_info info;
+    weiri_algo_run run;
+} weiri_algo;
+
+extern const weiri_algo weiri_algo_table[];
+extern const size_t weiri_algo_table_rows;
+
+/* Up to so many bytes, this algorithm. */
+typedef struct weiri_choice {
+    uint64_t max_bytes;
+    const weiri_algo *algo;
+} weiri_choice;
+
+enum { WEIRI_CHOICES_MAX = 8 };
+
+struct weiri_coll {
+    weir_comm *comm;
+    int rank, nranks;
+    uint64_t epoch;    /* the last one begun */
+    uint64_t all_done; /* every rank is known to have finished it */
+    size_t piece_bytes, result_bytes, message_bytes; /* data behind the flags */
+    size_t pair_stride;
+    size_t streaming_from_bytes; /* bytes a rank moves from which stores bypass the caches */
+    const char *last_algo;
+    weiri_area *areas;  /* nranks */
+    weiri_pair *pairs;  /* nranks */
+    const void **sources; /* nranks, scratch of the reductions */
+    char *block;        /* WEIRI_BLOCK_BYTES, line aligned */
+    weiri_choice choices[WEIR_COLL_COUNT][WEIRI_CHOICES_MAX];
+    weiri_choice tuned[WEIR_COLL_COUNT][WEIRI_CHOICES_MAX];
+};
+
+/* The communicator's state, made on the first collective. Local. */
+weir_status weiri_coll_get(weir_comm *comm, weiri_coll **coll);
+
+/* coll/select.c: fills tuned and choices from the tuning table, WEIR_TUNING and
+ * WEIR_ALGO. WEIR_ERR_INVALID names the file's line or the variable. */
+weir_status weiri_coll_tune(weiri_coll *coll);
+
+/* Begins the next epoch; peers may then be stored to. readers: the rank that
+ * reads what will be stored, or WEIRI_ALL_RANKS. */
+enum { WEIRI_ALL_RANKS = -1 };
+weir_status weiri_coll_begin_slow(weiri_coll *coll, uint64_t finished, int readers);
+static inline weir_status weiri_coll_begin(weiri_coll *coll, int readers)
+{
+    uint64_t epoch = ++coll->epoch;
+    if (WEIRI_LIKELY(coll->all_done + 2 >= epoch))
+        return WEIR_OK;
+    return weiri_coll_begin_slow(coll, epoch - 2, readers);
+}
+
+/* Ends the current epoch: this rank reads nothing of it any more. */
+static inline void weiri_coll_end(weiri_coll *coll)
+{
+    weir_store_release(&coll->areas[coll->rank].done->value, coll->epoch);
+}
+
+/* The same after data from every peer has arrived: all have finished the epoch
+ * before this one. */
+static inline void weiri_coll_end_all_heard(weiri_coll *coll)
+{
+    weiri_coll_end(coll);
+    coll->all_done = coll->epoch - 1;
+}
+
+/* Ends the epoch and waits until every rank has ended it. */
+weir_status weiri_coll_end_together(weiri_coll *coll, const char *phase);
+
+static inline uint64_t weiri_flag(uint64_t epoch, uint64_t steps)
+{
+    return epoch << WEIRI_FLAG_SHIFT | steps;
+}
+
+static inline weiri_message *weiri_coll_message(const weiri_coll *coll, int from, int to)
+{
+    return (weiri_message *)(void *)(coll->areas[from].pair[coll->epoch & 1] +
+                                     (size_t)to * coll->pair_stride);
+}
+
+/* The elements [first, first + count) of count_all that a rank works on when
+ * the ranks share a buffer: whole lines, the last shares may be empty. */
+typedef struct weiri_share {
+    size_t first, count;
+} weiri_share;
+weiri_share weiri_share_of(size_t count_all, size_t element_bytes, int rank, int nranks);
+
+/* Stores where this rank's buffers are for the current epoch and learns where
+ * everyone's are. pointers come from weiri_posts_in/out afterwards. all_in,
+ * all_out: whether every rank's buffer can be mapped. */
+weir_status weiri_posts_exchange(weiri_coll *coll, const void *in, size_t in_bytes,
+                                 const void *out, size_t out_bytes, int *all_in, int *all_out);
+/* A rank's posted buffers as pointers here. */
+weir_status weiri_post_in(weiri_coll *coll, int rank, const void *own, const char **pointer);
+weir_status weiri_post_out(weiri_coll *coll, int rank, void *own, char **pointer);
+
+/* Reduces elements [first, first + count) of every rank's input, given in
+ * coll->sources, into the ndst outputs at the same place. */
+void weiri_reduce_into(weiri_coll *coll, const weiri_call *call, size_t first, size_t count,
+                       char *const *outputs, int noutputs);
+
+/* Copies past the caches when the call moves more than they hold. */
+void weiri_move(const weiri_coll *coll, void *to, const void *from, size_t bytes, size_t total);
+
+#endif

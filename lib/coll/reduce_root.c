@@ -1,0 +1,90 @@
+/*
+ * Reduce to a root. packet: every rank publishes its input piece by piece and
+ * the root reduces all of them. direct: ranks post their buffers; each reduces
+ * its share of everybody's input into the root's output, and all leave
+ * together.
+ */
+#include "coll/algos.h"
+#include "coll/slot.h"
+
+static const char packet_phase[] = "reduce (packet)";
+static const char direct_phase[] = "reduce (direct)";
+
+static weir_status reduce_piece(weiri_coll *coll, const weiri_call *call, size_t done, size_t total)
+{
+    for (int rank = 0; rank < coll->nranks; rank++) {
+        weiri_slot *slot = coll->areas[rank].slot[coll->epoch & 1];
+        coll->sources[rank] = weiri_slot_data(slot, total);
+        if (rank == coll->rank) {
+            coll->sources[rank] = call->in + done;
+            continue;
+        }
+        weir_status status = weiri_slot_await(coll, slot, rank, total, packet_phase);
+        if (status != WEIR_OK)
+            return status;
+    }
+    weiri_reduce(call->out + done, coll->sources, coll->nranks, total / call->element_bytes,
+                 call->dtype, call->op, (uint64_t)coll->nranks, 0);
+    return WEIR_OK;
+}
+
+weir_status weiri_reduce_packet(weiri_coll *coll, const weiri_call *call)
+{
+    int is_root = coll->rank == call->root;
+    for (size_t done = 0; done < call->bytes; done += coll->piece_bytes) {
+        size_t left = call->bytes - done;
+        size_t total = left < coll->piece_bytes ? left : coll->piece_bytes;
+        weir_status status = WEIR_OK;
+        if (is_root) {
+            coll->epoch++; /* stores nothing that others read */
+            status = reduce_piece(coll, call, done, total);
+        } else {
+            status = weiri_coll_begin(coll, call->root);
+            if (status == WEIR_OK)
+                weiri_slot_publish(coll->areas[coll->rank].slot[coll->epoch & 1], coll->epoch, call->in + done, total);
+        }
+        if (status != WEIR_OK)
+            return status;
+        weiri_coll_end(coll);
+    }
+    return WEIR_OK;
+}
+
+/* Only the root's output counts: the others declare an empty buffer. */
+static weir_status exchange_posts(weiri_coll *coll, const weiri_call *call, int *usable)
+{
+    int all_in, all_out;
+    int is_root = coll->rank == call->root;
+    weir_status status =
+        weiri_posts_exchange(coll, call->in, call->bytes, is_root ? call->out : call->in,
+                             is_root ? call->bytes : 0, &all_in, &all_out);
+    *usable = status == WEIR_OK && all_in && all_out;
+    return status;
+}
+
+weir_status weiri_reduce_direct(weiri_coll *coll, const weiri_call *call)
+{
+    int usable = 0;
+    weir_status status = weiri_coll_begin(coll, WEIRI_ALL_RANKS);
+    if (status == WEIR_OK)
+        status = exchange_posts(coll, call, &usable);
+    if (status != WEIR_OK)
+        return status;
+    if (!usable) {
+        weiri_coll_end_all_heard(coll);
+        return weiri_algo_give_way(coll, call, "packet", weiri_reduce_packet);
+    }
+    char *out = NULL;
+    status = weiri_post_out(coll, call->root, call->out, &out);
+    for (int rank = 0; rank < coll->nranks && status == WEIR_OK; rank++) {
+        const char *in = NULL;
+        status = weiri_post_in(coll, rank, call->in, &in);
+        coll->sources[rank] = in;
+    }
+    if (status != WEIR_OK)
+        return status;
+    weiri_share share =
+        weiri_share_of(call->count, call->element_bytes, coll->rank, coll->nranks);
+    weiri_reduce_into(coll, call, share.first, share.count, &out, 1);
+    return weiri_coll_end_together(coll, direct_phase);
+}

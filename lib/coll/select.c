@@ -1,0 +1,263 @@
+/*
+ * Selection: which algorithm serves which size. The tuning table is data: the
+ * built-in rows below, or the file that WEIR_TUNING names. A file has one row a
+ * line, five words each, # begins a comment:
+ *
+ *   collective  max_ranks  cores  max_bytes  algorithm
+ *   allreduce   2          own    16K        packet
+ *   allreduce   2          own    -          fused
+ *
+ * cores is "own" where every rank has a core, "shared" where ranks outnumber
+ * the cores, "any" for both. max_bytes is the size that a benchmark prints
+ * (the larger of bytes sent and received), "-" for no limit. For a collective
+ * the first row that matches ranks and cores sets the group: rows of the same
+ * max_ranks and cores are taken in order of size.
+ */
+#include "base/env.h"
+#include "base/error.h"
+#include "coll/coll.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct tuning_row {
+    char collective[24];
+    int max_ranks;
+    char cores[8];
+    char max_bytes[24];
+    char algo[24];
+} tuning_row;
+
+enum { ROWS_MAX = 256 };
+
+static const tuning_row built_in[] = {
+    {"allreduce", 2, "own", "16K", "packet"},
+    {"allreduce", 2, "own", "-", "fused"},
+    {"allreduce", WEIRI_RANKS_MAX, "any", "8K", "packet"},
+    {"allreduce", WEIRI_RANKS_MAX, "any", "-", "fused"},
+    {"reduce_scatter", WEIRI_RANKS_MAX, "any", "16K", "packet"},
+    {"reduce_scatter", WEIRI_RANKS_MAX, "any", "-", "direct"},
+    {"allgather", WEIRI_RANKS_MAX, "any", "16K", "packet"},
+    {"allgather", WEIRI_RANKS_MAX, "any", "-", "direct"},
+    {"broadcast", WEIRI_RANKS_MAX, "any", "16K", "packet"},
+    {"broadcast", WEIRI_RANKS_MAX, "any", "-", "direct"},
+    {"reduce", WEIRI_RANKS_MAX, "any", "16K", "packet"},
+    {"reduce", WEIRI_RANKS_MAX, "any", "-", "direct"},
+    {"alltoall", WEIRI_RANKS_MAX, "any", "16K", "packet"},
+    {"alltoall", WEIRI_RANKS_MAX, "any", "-", "direct"},
+    {"alltoallv", WEIRI_RANKS_MAX, "any", "16K", "packet"},
+    {"alltoallv", WEIRI_RANKS_MAX, "any", "-", "direct"},
+    {"sendrecv", WEIRI_RANKS_MAX, "any", "16K", "packet"},
+    {"sendrecv", WEIRI_RANKS_MAX, "any", "-", "direct"},
+};
+
+static const weiri_algo *find_algo(int collective, const char *name)
+{
+    for (size_t i = 0; i < weiri_algo_table_rows; i++)
+        if ((int)weiri_algo_table[i].info.collective == collective &&
+            strcmp(weiri_algo_table[i].info.name, name) == 0)
+            return &weiri_algo_table[i];
+    return NULL;
+}
+
+/* A collective's algorithms by name, for messages. */
+static const char *known_algos(int collective, char *text, size_t bytes)
+{
+    size_t used = 0;
+    for (size_t i = 0; i < weiri_algo_table_rows && used < bytes; i++)
+        if (collective < 0 || (int)weiri_algo_table[i].info.collective == collective)
+            used += (size_t)snprintf(text + used, bytes - used, ", %s",
+                                     weiri_algo_table[i].info.name);
+    return text;
+}
+
+static int find_collective(const char *name)
+{
+    for (int i = 0; i < WEIR_COLL_COUNT; i++)
+        if (strcmp(weir_collective_name((weir_collective)i), name) == 0)
+            return i;
+    return -1;
+}
+
+/* "16K" -> 16384, "-" -> no limit; -1 if it is neither. */
+static int parse_bytes(const char *text, uint64_t *bytes)
+{
+    if (strcmp(text, "-") == 0) {
+        *bytes = UINT64_MAX;
+        return 0;
+    }
+    char *end = NULL;
+    errno = 0;
+    unsigned long long number = strtoull(text, &end, 10);
+    static const char suffixes[] = "KMG";
+    const char *suffix = *end ? strchr(suffixes, *end) : NULL;
+    if (end == text || errno || (*end && (!suffix || end[1])))
+        return -1;
+    *bytes = number << (suffix ? 10 * (suffix - suffixes + 1) : 0);
+    return 0;
+}
+
+static weir_status check_row(const tuning_row *row, const char *file, int line)
+{
+    uint64_t bytes;
+    char known[256] = "";
+    int collective = find_collective(row->collective);
+    if (collective < 0)
+        return weiri_fail(WEIR_ERR_INVALID, "%s:%d: unknown collective '%s'", file, line,
+                          row->collective);
+    if (!find_algo(collective, row->algo))
+        return weiri_fail(WEIR_ERR_INVALID, "%s:%d: %s has no algorithm '%s'; known are auto%s",
+                          file, line, row->collective, row->algo,
+                          known_algos(collective, known, sizeof known));
+    if (strcmp(row->cores, "any") && strcmp(row->cores, "own") && strcmp(row->cores, "shared"))
+        return weiri_fail(WEIR_ERR_INVALID, "%s:%d: cores is '%s'; expected own, shared or any",
+                          file, line, row->cores);
+    if (row->max_ranks < 1 || parse_bytes(row->max_bytes, &bytes))
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "%s:%d: expected max_ranks >= 1 and a size such as 16K or -", file, line);
+    return WEIR_OK;
+}
+
+static weir_status read_rows(const char *path, tuning_row *rows, size_t *count)
+{
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return weiri_fail_errno(WEIR_ERR_INVALID, errno, "cannot read the tuning file %s", path);
+    char text[256];
+    weir_status status = WEIR_OK;
+    *count = 0;
+    for (int line = 1; status == WEIR_OK && fgets(text, sizeof text, file); line++) {
+        text[strcspn(text, "#\n")] = '\0';
+        if (text[strspn(text, " \t\r")] == '\0')
+            continue;
+        tuning_row *row = &rows[*count];
+        char extra[2];
+        if (*count == ROWS_MAX)
+            status = weiri_fail(WEIR_ERR_INVALID, "%s: more than %d rows", path, ROWS_MAX);
+        else if (sscanf(text, "%23s %d %7s %23s %23s %1s", row->collective, &row->max_ranks,
+                        row->cores, row->max_bytes, row->algo, extra) != 5)
+            status = weiri_fail(WEIR_ERR_INVALID,
+                                "%s:%d: expected 'collective max_ranks cores max_bytes algorithm'",
+                                path, line);
+        else
+            status = check_row(row, path, line);
+        ++*count;
+    }
+    fclose(file);
+    return status;
+}
+
+static int matches(const weiri_coll *coll, const tuning_row *row)
+{
+    const char *cores = coll->comm->oversubscribed ? "shared" : "own";
+    return coll->nranks <= row->max_ranks &&
+           (strcmp(row->cores, "any") == 0 || strcmp(row->cores, cores) == 0);
+}
+
+/* The choices of one collective; without a row its first algorithm. */
+static void take_rows(weiri_coll *coll, int collective, const tuning_row *rows, size_t count)
+{
+    const tuning_row *group = NULL;
+    int used = 0;
+    const char *name = weir_collective_name((weir_collective)collective);
+    weiri_choice *choices = coll->tuned[collective];
+    for (size_t i = 0; i < count && used < WEIRI_CHOICES_MAX - 1; i++) {
+        const tuning_row *row = &rows[i];
+        if (strcmp(row->collective, name) || !matches(coll, row))
+            continue;
+        if (!group)
+            group = row;
+        if (row->max_ranks != group->max_ranks || strcmp(row->cores, group->cores))
+            continue;
+        parse_bytes(row->max_bytes, &choices[used].max_bytes);
+        choices[used++].algo = find_algo(collective, row->algo);
+    }
+    if (used == 0 || choices[used - 1].max_bytes != UINT64_MAX) {
+        const weiri_algo *fallback = used ? choices[used - 1].algo : find_algo(collective, "packet");
+        choices[used] = (weiri_choice){UINT64_MAX, fallback};
+    }
+}
+
+static void force(weiri_coll *coll, int collective, const weiri_algo *algo)
+{
+    coll->choices[collective][0] = (weiri_choice){UINT64_MAX, algo};
+}
+
+/* WEIR_ALGO names an algorithm of any collective; those that lack it stay. */
+static weir_status apply_environment(weiri_coll *coll)
+{
+    const char *name = weiri_env(WEIRI_ENV_ALGO);
+    if (!name || strcmp(name, "auto") == 0)
+        return WEIR_OK;
+    int found = 0;
+    for (int collective = 0; collective < WEIR_COLL_COUNT; collective++) {
+        const weiri_algo *algo = find_algo(collective, name);
+        if (algo)
+            force(coll, collective, algo);
+        found |= algo != NULL;
+    }
+    char known[512] = "";
+    return found ? WEIR_OK
+                 : weiri_fail(WEIR_ERR_INVALID, "%s=%s: no collective has it; known are auto%s",
+                              weiri_env_name(WEIRI_ENV_ALGO), name,
+                              known_algos(-1, known, sizeof known));
+}
+
+weir_status weiri_coll_tune(weiri_coll *coll)
+{
+    const tuning_row *rows = built_in;
+    size_t count = sizeof built_in / sizeof *built_in;
+    tuning_row *read = NULL;
+    weir_status status = WEIR_OK;
+    const char *path = weiri_env(WEIRI_ENV_TUNING);
+    if (path) {
+        read = calloc(ROWS_MAX + 1, sizeof *read);
+        status = read ? read_rows(path, read, &count)
+                      : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for the tuning table");
+        rows = read;
+    }
+    for (int collective = 0; status == WEIR_OK && collective < WEIR_COLL_COUNT; collective++)
+        take_rows(coll, collective, rows, count);
+    free(read);
+    memcpy(coll->choices, coll->tuned, sizeof coll->choices);
+    return status == WEIR_OK ? apply_environment(coll) : status;
+}
+
+weir_status weir_comm_set_algo(weir_comm *comm, weir_collective collective, const char *name)
+{
+    if (!comm || !name || (unsigned)collective >= WEIR_COLL_COUNT)
+        return weiri_fail(WEIR_ERR_INVALID, "weir_comm_set_algo: comm, collective and name needed");
+    weiri_coll *coll = NULL;
+    weir_status status = weiri_coll_get(comm, &coll);
+    if (status != WEIR_OK)
+        return status;
+    if (strcmp(name, "auto") == 0) {
+        memcpy(coll->choices[collective], coll->tuned[collective], sizeof coll->tuned[collective]);
+        return WEIR_OK;
+    }
+    const weiri_algo *algo = find_algo((int)collective, name);
+    char known[256] = "";
+    if (!algo)
+        return weiri_fail(WEIR_ERR_INVALID, "%s has no algorithm '%s'; known are auto%s",
+                          weir_collective_name(collective), name,
+                          known_algos((int)collective, known, sizeof known));
+    force(coll, (int)collective, algo);
+    return WEIR_OK;
+}
+
+const char *weir_comm_last_algo(const weir_comm *comm)
+{
+    const weiri_coll *coll = comm->coll;
+    return coll ? coll->last_algo : "none";
+}
+
+const weir_algo_info *weir_algo_list(size_t *count)
+{
+    static weir_algo_info infos[64];
+    for (size_t i = 0; i < weiri_algo_table_rows && i < 64; i++)
+        infos[i] = weiri_algo_table[i].info;
+    *count = weiri_algo_table_rows;
+    return infos;
+}
