@@ -34,8 +34,9 @@
  * Elements that the call must not write on this rank (reduce off the root,
  * gaps between alltoallv's blocks) must hold poison still; reduce in place off
  * the root: the input. Adds this rank's findings to result. Returns
- * MPI_SUCCESS or MPI's error; MPI_ERR_ARG if mpi does not fit the case or
- * alltoallv's counts do not match pairwise, on every rank alike.
+ * MPI_SUCCESS or MPI's error; MPI_ERR_ARG if alltoallv's counts do not match
+ * pairwise (on every rank alike), or where mpi's rank or size is not the case's
+ * (a mistake of the caller, found locally); MPI_ERR_NO_MEM (on every rank).
  */
 int weirv_check(MPI_Comm mpi, const weirv_case *c, const void *out, int steps,
                 weirv_result *result);
