@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 
+#include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -120,15 +121,19 @@ static int parse_port(const char *text, uint16_t *port)
     return 1;
 }
 
-static int parse_ip(const char *text, weiri_address *address)
+static int parse_ip(const char *text, int is_ipv6, weiri_address *address)
 {
-    struct addrinfo hints = {.ai_flags = AI_NUMERICHOST, .ai_socktype = SOCK_STREAM};
+    weiri_address got = {.is_ipv6 = (uint8_t)is_ipv6};
+    if (!is_ipv6) {
+        if (inet_pton(AF_INET, text, got.ip) != 1)
+            return 0;
+        *address = got;
+        return 1;
+    }
+    /* Unlike inet_pton, this reads the "%eth0" of a link-local address. */
+    struct addrinfo hints = {.ai_family = AF_INET6, .ai_flags = AI_NUMERICHOST,
+                             .ai_socktype = SOCK_STREAM};
     struct addrinfo *found;
-    /* It also takes "1" and "0x7f.1"; whoever writes that means something else. */
-    if (!strchr(text, ':') && strspn(text, "0123456789.") != strlen(text))
-        return 0;
-    if (!strchr(text, ':') && !strchr(text, '.'))
-        return 0;
     if (getaddrinfo(text, NULL, &hints, &found) != 0)
         return 0;
     struct sockaddr_storage name = {0};
@@ -155,7 +160,7 @@ weir_status weiri_endpoint_parse(const char *text, weiri_endpoint *endpoint)
     memcpy(got.interface, parts.interface, (size_t)parts.interface_chars);
     memcpy(ip, parts.ip, (size_t)parts.ip_chars);
     ip[parts.ip_chars] = '\0';
-    if (!parse_ip(ip, &got.address) || got.address.is_ipv6 != (open != NULL))
+    if (!parse_ip(ip, open != NULL, &got.address))
         return malformed(text, open ? "no IPv6 address in the brackets"
                                     : "no numeric IPv4 address");
     if (!parse_port(parts.port, &got.address.port))

@@ -23,12 +23,27 @@ static int open_socket(const weiri_address *address)
                   SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 }
 
-weir_status weiri_socket_listen(const weiri_address *address, int *fd)
+/* A given port may be taken for a moment by a caller who tries to reach it
+ * before anybody listens, since the kernel gives callers their ports from the
+ * same numbers: worth a second of trying. 0 or the errno. */
+static int bind_and_listen(int fd, const weiri_address *address)
 {
-    enum { BACKLOG = 1024 };
-    char text[WEIRI_ADDRESS_TEXT_BYTES];
+    enum { BACKLOG = 1024, TRIES = 50 };
+    struct timespec nap = {.tv_nsec = 20000000};
     struct sockaddr_storage name;
     socklen_t bytes = weiri_address_to_socket(address, &name);
+    for (int try = 1;; try++) {
+        if (bind(fd, (struct sockaddr *)&name, bytes) == 0)
+            return listen(fd, BACKLOG) == 0 ? 0 : errno;
+        if (errno != EADDRINUSE || address->port == 0 || try == TRIES)
+            return errno;
+        nanosleep(&nap, NULL);
+    }
+}
+
+weir_status weiri_socket_listen(const weiri_address *address, int *fd)
+{
+    char text[WEIRI_ADDRESS_TEXT_BYTES];
     int on = 1;
     int made = open_socket(address);
     if (made < 0)
@@ -36,8 +51,8 @@ weir_status weiri_socket_listen(const weiri_address *address, int *fd)
                                 weiri_address_text(address, text));
     /* A port whose last connections linger in TIME_WAIT is free for us. */
     setsockopt(made, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (bind(made, (struct sockaddr *)&name, bytes) != 0 || listen(made, BACKLOG) != 0) {
-        int error_number = errno;
+    int error_number = bind_and_listen(made, address);
+    if (error_number != 0) {
         close(made);
         return weiri_fail_errno(WEIR_ERR_SYSTEM, error_number,
                                 "cannot listen at %s; choose a free port and an address of this "
