@@ -87,11 +87,12 @@ weir_status weiri_topo_collect_nvlink(weiri_topo *topo)
         hwloc_distances_get_by_name(topo->hwloc, "NVLinkBandwidth", &count, &links, 0) != 0 ||
         count == 0)
         return WEIR_OK;
-    /* Each does nothing, and fails, where no NVSwitch is among the objects. */
-    hwloc_distances_transform(topo->hwloc, links, HWLOC_DISTANCES_TRANSFORM_MERGE_SWITCH_PORTS,
-                              NULL, 0);
-    hwloc_distances_transform(topo->hwloc, links, HWLOC_DISTANCES_TRANSFORM_TRANSITIVE_CLOSURE,
-                              NULL, 0);
+    /* GPUs joined by NVSwitches: from links to the switches, to links between
+     * GPUs. Only then, for the second step drops the GPUs' direct links. */
+    if (hwloc_distances_transform(topo->hwloc, links,
+                                  HWLOC_DISTANCES_TRANSFORM_MERGE_SWITCH_PORTS, NULL, 0) == 0)
+        hwloc_distances_transform(topo->hwloc, links,
+                                  HWLOC_DISTANCES_TRANSFORM_TRANSITIVE_CLOSURE, NULL, 0);
     size_t ngpus = (size_t)topo->gpus.count;
     topo->nvlink_gbs = calloc(ngpus * ngpus, sizeof *topo->nvlink_gbs);
     if (topo->nvlink_gbs)

@@ -11,7 +11,6 @@
  *   distances{gpu_gpu[][],gpu_nic[][],nvlink_gbs[][] or null}
  */
 #include <inttypes.h>
-#include <stdlib.h>
 
 #include "topo/model.h"
 
@@ -34,6 +33,15 @@ static void put_text_field(FILE *out, const char *name, const char *text)
 {
     fprintf(out, ", \"%s\": ", name);
     put_string(out, text);
+}
+
+/* null for an empty text. */
+static void put_known_text_field(FILE *out, const char *name, const char *text)
+{
+    if (*text)
+        put_text_field(out, name, text);
+    else
+        fprintf(out, ", \"%s\": null", name);
 }
 
 /* null for an unknown number: an index below 0, a speed of 0. */
@@ -64,7 +72,7 @@ static void put_overview(const weiri_topo *topo, const char *source, FILE *out)
     put_text_field(out, "source", source);
     put_text_field(out, "digest", digest);
     put_text_field(out, "summary", summary);
-    put_text_field(out, "processor", weiri_topo_processor(topo));
+    put_known_text_field(out, "processor", weiri_topo_processor(topo));
     fprintf(out,
             ",\n \"counts\": {\"packages\": %d, \"numa_nodes\": %d, \"cores\": %d, "
             "\"threads\": %d, \"usable_cores\": %d, \"usable_threads\": %d, \"gpus\": %d, "
@@ -110,7 +118,7 @@ static void put_device(const weiri_topo_device *device, const char *kind, int in
 {
     fprintf(out, "%s\n  {\"%s\": %d", index > 0 ? "," : "", kind, index);
     put_text_field(out, "name", device->name);
-    put_text_field(out, "model", device->model);
+    put_known_text_field(out, "model", device->model);
     put_text_field(out, "pci", device->pci);
     fprintf(out, ", \"vendor_id\": \"%04x\", \"device_id\": \"%04x\"", device->vendor_id,
             device->device_id);

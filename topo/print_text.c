@@ -3,8 +3,7 @@
  * NUMA nodes, GPUs and NICs are there, where does each rank run, how far apart
  * are the devices). A table without rows is left out.
  */
-#include <stdlib.h>
-#include <string.h>
+#include <stdio.h>
 
 #include "topo/model.h"
 
@@ -66,12 +65,12 @@ static void print_overview(const weiri_topo *topo, const char *source, FILE *out
 
 static void print_numa(const weiri_topo *topo, FILE *out)
 {
-    fprintf(out, "\nNUMA node   memory     cpus\n");
+    fprintf(out, "\nNUMA      memory  cpus\n");
     hwloc_obj_t node = NULL;
     while ((node = hwloc_get_next_obj_by_type(topo->hwloc, HWLOC_OBJ_NUMANODE, node))) {
         char cpus[WEIRI_PLACE_CPUS_BYTES];
         hwloc_bitmap_list_snprintf(cpus, sizeof cpus, node->cpuset);
-        fprintf(out, "%9u   %5.0f GiB  %s\n", node->os_index,
+        fprintf(out, "%4u  %6.0f GiB  %s\n", node->os_index,
                 (double)node->attr->numanode.local_memory / (1 << 30), cpus[0] ? cpus : "-");
     }
 }
@@ -136,44 +135,53 @@ static weir_status print_places(const weiri_topo *topo, int nranks, FILE *out)
     return WEIR_OK;
 }
 
-static void print_gpu_row(const weiri_topo *topo, int from, FILE *out)
+/* "-", a path's word, or "nv450" for NVLink of 450 GB/s. */
+static const char *gpu_gpu_cell(const weiri_topo *topo, int row, int column, char text[16])
 {
-    fprintf(out, "  %-6s", topo->gpus.entries[from].device.name);
-    for (int to = 0; to < topo->gpus.count; to++) {
-        double nvlink_gbs = weiri_topo_nvlink_gbs(topo, from, to);
-        if (nvlink_gbs > 0)
-            fprintf(out, "  nv%-5.0f", nvlink_gbs);
-        else
-            fprintf(out, "  %-7s", short_path(weiri_topo_gpu_gpu(topo, from, to)));
-    }
+    double nvlink_gbs = weiri_topo_nvlink_gbs(topo, row, column);
+    if (nvlink_gbs <= 0)
+        return short_path(weiri_topo_gpu_gpu(topo, row, column));
+    snprintf(text, 16, "nv%.0f", nvlink_gbs);
+    return text;
+}
+
+static const char *gpu_nic_cell(const weiri_topo *topo, int row, int column, char text[16])
+{
+    (void)text;
+    return short_path(weiri_topo_gpu_nic(topo, row, column));
+}
+
+typedef const char *(*cell_text)(const weiri_topo *topo, int row, int column, char text[16]);
+
+/* One row a GPU, one column a device of columns. */
+static void print_matrix(const weiri_topo *topo, const char *title,
+                         const weiri_topo_table *columns, cell_text cell, FILE *out)
+{
+    if (columns->count == 0)
+        return;
+    fprintf(out, "\n%-8s", title);
+    for (int column = 0; column < columns->count; column++)
+        fprintf(out, " %8s", columns->entries[column].device.name);
     fputc('\n', out);
+    for (int row = 0; row < topo->gpus.count; row++) {
+        fprintf(out, "%-8s", topo->gpus.entries[row].device.name);
+        for (int column = 0; column < columns->count; column++) {
+            char text[16];
+            fprintf(out, " %8s", cell(topo, row, column, text));
+        }
+        fputc('\n', out);
+    }
 }
 
 static void print_distances(const weiri_topo *topo, FILE *out)
 {
     if (topo->gpus.count == 0)
         return;
-    fprintf(out, "\nDistance");
-    for (int to = 0; to < topo->gpus.count; to++)
-        fprintf(out, "  %-7s", topo->gpus.entries[to].device.name);
-    fputc('\n', out);
-    for (int from = 0; from < topo->gpus.count; from++)
-        print_gpu_row(topo, from, out);
-    if (topo->nics.count > 0) {
-        fprintf(out, "\nDistance");
-        for (int nic = 0; nic < topo->nics.count; nic++)
-            fprintf(out, "  %-7s", topo->nics.entries[nic].device.name);
-        fputc('\n', out);
-    }
-    for (int gpu = 0; topo->nics.count > 0 && gpu < topo->gpus.count; gpu++) {
-        fprintf(out, "  %-6s", topo->gpus.entries[gpu].device.name);
-        for (int nic = 0; nic < topo->nics.count; nic++)
-            fprintf(out, "  %-7s", short_path(weiri_topo_gpu_nic(topo, gpu, nic)));
-        fputc('\n', out);
-    }
-    fprintf(out, "\n%sswitch: below one PCIe switch; root: one PCIe root complex; numa: one NUMA "
-                 "node;\nfar: another NUMA node, or not known\n",
-            topo->nvlink_gbs ? "nvN: NVLink, N GB/s; " : "");
+    print_matrix(topo, "GPU:GPU", &topo->gpus, gpu_gpu_cell, out);
+    print_matrix(topo, "GPU:NIC", &topo->nics, gpu_nic_cell, out);
+    fprintf(out, "\nShared by the two: switch, one PCIe switch; root, one PCIe root complex; "
+                 "numa, one NUMA\nnode; far, only the machine (or the place is not known)%s\n",
+            topo->nvlink_gbs ? "; nvN, NVLink of N GB/s" : "");
 }
 
 weir_status weiri_topo_print_text(const weiri_topo *topo, const char *source, int nranks,

@@ -1,0 +1,694 @@
+/*
+ * Topology: what is read from recorded machines, where ranks are placed, which
+ * NIC they get, what the digest covers, and that binding binds. Faults are put
+ * into copies of the recordings: a lost NIC, a port that is down, GPUs that
+ * are gone. Binding is tried in forked children, on this machine.
+ */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <hwloc.h>
+
+#include "topo/topo.h"
+
+#define MACHINE_8GPU "topo/machines/8-gpu-8-nic.xml"
+#define MACHINE_4GPU "topo/machines/4-gpu-1-nic.xml"
+#define MACHINE_2CORE "topo/machines/2-core.xml"
+
+static const char *const machines[] = {MACHINE_8GPU, MACHINE_4GPU, MACHINE_2CORE};
+enum { NMACHINES = sizeof machines / sizeof machines[0] };
+
+static const int rank_counts[] = {1, 2, 3, 5, 8, 16, 32, 100};
+enum { NRANK_COUNTS = sizeof rank_counts / sizeof rank_counts[0] };
+
+/* ----------------------------------------------------------------- helpers */
+
+static weiri_topo *load(const char *path)
+{
+    weiri_topo *topo = NULL;
+    if (weiri_topo_load(path, &topo))
+        fail_msg("%s (tests run in the top folder)", weir_last_error());
+    return topo;
+}
+
+static char *read_text(const char *path)
+{
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    char *text = calloc(1, 1 << 20);
+    assert_non_null(text);
+    size_t bytes = fread(text, 1, (1 << 20) - 1, file);
+    assert_true(bytes > 0 && bytes < (1 << 20) - 1);
+    fclose(file);
+    return text;
+}
+
+/* Writes text to a new file; the caller unlinks it. */
+static void write_temporary(const char *text, size_t bytes, char path[32])
+{
+    strcpy(path, "/tmp/weir-topo-XXXXXX");
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, bytes), (ssize_t)bytes);
+    close(fd);
+}
+
+/* `from` becomes `to` wherever it stands; there must be `times` of them, lest
+ * an edit that no longer matches proves nothing. */
+typedef struct edit {
+    const char *from;
+    const char *to;
+    int times;
+} edit;
+
+static char *apply(const edit *change, const char *text)
+{
+    char *edited = calloc(1, 2 << 20);
+    assert_non_null(edited);
+    char *out = edited;
+    int found = 0;
+    for (const char *hit; (hit = strstr(text, change->from)); found++) {
+        out = mempcpy(out, text, (size_t)(hit - text));
+        out = stpcpy(out, change->to);
+        text = hit + strlen(change->from);
+    }
+    strcpy(out, text);
+    assert_int_equal(found, change->times);
+    return edited;
+}
+
+static weiri_topo *load_with(const char *machine, const edit *edits, int nedits)
+{
+    char *text = read_text(machine);
+    for (int i = 0; i < nedits; i++) {
+        char *edited = apply(&edits[i], text);
+        free(text);
+        text = edited;
+    }
+    char path[32];
+    write_temporary(text, strlen(text), path);
+    free(text);
+    weiri_topo *topo = load(path);
+    unlink(path);
+    return topo;
+}
+
+static weiri_topo *load_edited(const char *machine, const char *from, const char *to, int times)
+{
+    return load_with(machine, &(edit){from, to, times}, 1);
+}
+
+static weiri_place place_of(const weiri_topo *topo, int rank, int nranks)
+{
+    weiri_place place;
+    memset(&place, 0xee, sizeof place);
+    assert_int_equal(weiri_topo_place(topo, rank, nranks, &place), WEIR_OK);
+    return place;
+}
+
+static weiri_topo_counts counts_of(const weiri_topo *topo)
+{
+    weiri_topo_counts counts;
+    weiri_topo_count(topo, &counts);
+    return counts;
+}
+
+/* Adds a place's hardware threads to uses[]. */
+static void count_uses(const weiri_place *place, int uses[64])
+{
+    hwloc_bitmap_t cpus = hwloc_bitmap_alloc();
+    assert_int_equal(hwloc_bitmap_list_sscanf(cpus, place->cpus), 0);
+    assert_false(hwloc_bitmap_iszero(cpus));
+    assert_true(hwloc_bitmap_last(cpus) < 64);
+    for (int cpu = hwloc_bitmap_first(cpus); cpu >= 0; cpu = hwloc_bitmap_next(cpus, cpu))
+        uses[cpu]++;
+    hwloc_bitmap_free(cpus);
+}
+
+/* ------------------------------------------------------- recorded machines */
+
+static void recorded_machines_have_their_parts(void **state)
+{
+    (void)state;
+    static const weiri_topo_counts expected[NMACHINES] = {
+        {2, 2, 32, 64, 32, 64, 8, 8}, {1, 1, 8, 8, 8, 8, 4, 1}, {1, 1, 2, 2, 2, 2, 0, 1}};
+    for (int i = 0; i < NMACHINES; i++) {
+        weiri_topo *topo = load(machines[i]);
+        weiri_topo_counts counts = counts_of(topo);
+        assert_memory_equal(&counts, &expected[i], sizeof counts);
+        assert_false(weiri_topo_is_live(topo));
+        weiri_topo_destroy(topo);
+    }
+}
+
+static void devices_are_described(void **state)
+{
+    (void)state;
+    weiri_topo *topo = load(MACHINE_8GPU);
+    const weiri_topo_device *gpu = weiri_topo_gpu(topo, 5);
+    assert_string_equal(gpu->name, "cuda5");
+    assert_string_equal(gpu->model, "NVIDIA GPU 80GB");
+    assert_string_equal(gpu->pci, "0000:95:00.0");
+    assert_int_equal(gpu->vendor_id, 0x10de);
+    assert_int_equal(gpu->numa, 1);
+    assert_true(gpu->pcie_gbs > 60 && gpu->pcie_gbs < 64);
+    assert_int_equal(gpu->link_up, -1);
+    const weiri_topo_device *nic = weiri_topo_nic(topo, 2);
+    assert_string_equal(nic->name, "mlx5_2"); /* not ib2, which is the same card */
+    assert_int_equal(nic->openfabrics, 1);
+    assert_int_equal(nic->link_up, 1);
+    assert_true(nic->link_gbits > 399 && nic->link_gbits < 401);
+    assert_null(weiri_topo_gpu(topo, 8));
+    assert_null(weiri_topo_gpu(topo, -1));
+    assert_null(weiri_topo_nic(topo, 8));
+    assert_int_equal(weiri_topo_gpu_by_pci(topo, "0000:C5:00.0"), 7);
+    assert_int_equal(weiri_topo_gpu_by_pci(topo, "0000:c6:00.0"), -1);
+    weiri_topo_destroy(topo);
+}
+
+static void distances_name_what_is_shared(void **state)
+{
+    (void)state;
+    weiri_topo *topo = load(MACHINE_8GPU);
+    assert_int_equal(weiri_topo_gpu_gpu(topo, 0, 0), WEIRI_TOPO_SELF);
+    assert_int_equal(weiri_topo_gpu_gpu(topo, 0, 1), WEIRI_TOPO_SAME_SWITCH);
+    assert_int_equal(weiri_topo_gpu_gpu(topo, 2, 0), WEIRI_TOPO_SAME_NUMA);
+    assert_int_equal(weiri_topo_gpu_gpu(topo, 3, 4), WEIRI_TOPO_CROSS_NUMA);
+    assert_int_equal(weiri_topo_gpu_nic(topo, 6, 7), WEIRI_TOPO_SAME_SWITCH);
+    assert_int_equal(weiri_topo_gpu_nic(topo, 6, 3), WEIRI_TOPO_CROSS_NUMA);
+    assert_true(weiri_topo_nvlink_gbs(topo, 0, 7) > 449 && weiri_topo_nvlink_gbs(topo, 0, 7) < 451);
+    assert_true(weiri_topo_nvlink_gbs(topo, 3, 3) <= 0);
+    weiri_topo_destroy(topo);
+    topo = load(MACHINE_4GPU);
+    assert_int_equal(weiri_topo_gpu_gpu(topo, 0, 1), WEIRI_TOPO_SAME_ROOT);
+    assert_int_equal(weiri_topo_gpu_gpu(topo, 1, 2), WEIRI_TOPO_SAME_NUMA);
+    assert_int_equal(weiri_topo_gpu_nic(topo, 1, 0), WEIRI_TOPO_SAME_ROOT);
+    assert_true(weiri_topo_nvlink_gbs(topo, 0, 1) <= 0);
+    weiri_topo_destroy(topo);
+}
+
+static void a_hidden_gpu_does_not_exist(void **state)
+{
+    (void)state;
+    weiri_topo *topo = load_edited(
+        MACHINE_8GPU,
+        "0000:13:00.0\" pci_type=\"0302 [10de:2330] [0000:0000] 00\" pci_link_speed=\"63.015385\">",
+        "0000:13:00.0\" pci_type=\"0302 [10de:2330] [0000:0000] 00\" pci_link_speed=\"63.015385\">"
+        "<info name=\"WeirHidden\" value=\"1\"/>",
+        1);
+    assert_int_equal(counts_of(topo).gpus, 7);
+    assert_string_equal(weiri_topo_gpu(topo, 0)->pci, "0000:15:00.0");
+    weiri_topo_destroy(topo);
+}
+
+/* ------------------------------------------------------------------ places */
+
+static void ranks_sit_near_their_gpu(void **state)
+{
+    (void)state;
+    weiri_topo *topo = load(MACHINE_8GPU);
+    for (int i = 0; i < NRANK_COUNTS; i++)
+        for (int rank = 0; rank < rank_counts[i]; rank++) {
+            weiri_place place = place_of(topo, rank, rank_counts[i]);
+            int gpu = rank % 8;
+            assert_int_equal(place.gpu, gpu);
+            assert_int_equal(place.numa, weiri_topo_gpu(topo, gpu)->numa);
+            assert_int_equal(weiri_topo_gpu_nic(topo, gpu, place.nic), WEIRI_TOPO_SAME_SWITCH);
+            assert_int_equal(place.bound + place.bound_by_launcher, 0);
+        }
+    weiri_topo_destroy(topo);
+}
+
+/* Every rank's threads at most once, unless there are more ranks than cores;
+ * then every core is used, and none by two ranks more than another. */
+static void check_sharing(const weiri_topo *topo, int nranks)
+{
+    weiri_topo_counts counts = counts_of(topo);
+    int uses[64] = {0}, least = nranks, most = 0;
+    for (int rank = 0; rank < nranks; rank++) {
+        weiri_place place = place_of(topo, rank, nranks);
+        assert_true(place.ncores >= 1);
+        count_uses(&place, uses);
+        if (nranks <= counts.cores)
+            assert_int_equal(place.sharers, 1);
+    }
+    for (int cpu = 0; cpu < counts.pus; cpu++) {
+        least = uses[cpu] < least ? uses[cpu] : least;
+        most = uses[cpu] > most ? uses[cpu] : most;
+    }
+    if (nranks <= counts.cores)
+        assert_int_equal(most, 1);
+    else
+        assert_in_range(most - least, 0, 1);
+}
+
+static void no_core_is_used_twice_without_need(void **state)
+{
+    (void)state;
+    for (int i = 0; i < NMACHINES; i++) {
+        weiri_topo *topo = load(machines[i]);
+        for (int j = 0; j < NRANK_COUNTS; j++)
+            check_sharing(topo, rank_counts[j]);
+        weiri_topo_destroy(topo);
+    }
+}
+
+static void sharers_counts_the_ranks_of_a_core(void **state)
+{
+    (void)state;
+    weiri_topo *topo = load(MACHINE_2CORE);
+    int uses[64] = {0};
+    for (int rank = 0; rank < 5; rank++) {
+        weiri_place place = place_of(topo, rank, 5);
+        count_uses(&place, uses);
+    }
+    for (int rank = 0; rank < 5; rank++) {
+        weiri_place place = place_of(topo, rank, 5);
+        assert_int_equal(place.sharers, uses[atoi(place.cpus)]);
+        assert_int_equal(place.gpu, -1);
+        assert_int_equal(place.nic, 0);
+    }
+    weiri_topo_destroy(topo);
+}
+
+/* GPUs become service consoles: what is left is a host of two NUMA nodes. */
+static void without_gpus_ranks_balance_over_numa(void **state)
+{
+    (void)state;
+    weiri_topo *topo = load_edited(MACHINE_8GPU, "0302 [10de:", "0300 [1a03:", 8);
+    assert_int_equal(counts_of(topo).gpus, 0);
+    for (int i = 0; i < NRANK_COUNTS; i++) {
+        int nranks = rank_counts[i], on_numa[2] = {0};
+        for (int rank = 0; rank < nranks; rank++) {
+            weiri_place place = place_of(topo, rank, nranks);
+            on_numa[place.numa]++;
+            assert_int_equal(weiri_topo_nic(topo, place.nic)->numa, place.numa);
+        }
+        assert_in_range(on_numa[0] - on_numa[1], 0, 1);
+        check_sharing(topo, nranks);
+    }
+    weiri_topo_destroy(topo);
+}
+
+/* 32 ranks, 32 cores, all GPUs on one of two NUMA nodes: half of the ranks
+ * leave their GPU's node rather than share a core. */
+static void a_full_numa_node_sends_ranks_to_the_other(void **state)
+{
+    (void)state;
+    static const edit lose_gpus[] = {
+        {"0000:93:00.0\" pci_type=\"0302", "0000:93:00.0\" pci_type=\"0108", 1},
+        {"0000:95:00.0\" pci_type=\"0302", "0000:95:00.0\" pci_type=\"0108", 1},
+        {"0000:c3:00.0\" pci_type=\"0302", "0000:c3:00.0\" pci_type=\"0108", 1},
+        {"0000:c5:00.0\" pci_type=\"0302", "0000:c5:00.0\" pci_type=\"0108", 1}};
+    weiri_topo *topo = load_with(MACHINE_8GPU, lose_gpus, 4);
+    assert_int_equal(counts_of(topo).gpus, 4);
+    check_sharing(topo, 32);
+    for (int rank = 0; rank < 32; rank++)
+        assert_int_equal(place_of(topo, rank, 32).numa, rank < 16 ? 0 : 1);
+    assert_int_equal(place_of(topo, 15, 16).numa, 0);
+    weiri_topo_destroy(topo);
+}
+
+static void a_place_outside_the_ranks_is_refused(void **state)
+{
+    (void)state;
+    weiri_topo *topo = load(MACHINE_2CORE);
+    weiri_place place = {.ncores = 77};
+    assert_int_equal(weiri_topo_place(topo, 2, 2, &place), WEIR_ERR_INVALID);
+    assert_int_equal(weiri_topo_place(topo, -1, 2, &place), WEIR_ERR_INVALID);
+    assert_int_equal(weiri_topo_place(topo, 0, 0, &place), WEIR_ERR_INVALID);
+    assert_int_equal(place.ncores, 77);
+    weiri_topo_destroy(topo);
+}
+
+/* -------------------------------------------------------------------- NICs */
+
+static void a_lost_nic_is_replaced_by_the_nearest(void **state)
+{
+    (void)state;
+    weiri_topo *topo = load_edited(MACHINE_8GPU, "name=\"mlx5_2\" osdev_type=\"3\"",
+                                   "name=\"mlx5_2\" osdev_type=\"0\"", 1);
+    /* ib2 stays, a network device of the same card, which verbs cannot drive. */
+    assert_string_equal(weiri_topo_nic(topo, 2)->name, "ib2");
+    assert_string_equal(weiri_topo_nic(topo, weiri_topo_pick_nic(topo, 2))->name, "mlx5_3");
+    assert_string_equal(weiri_topo_nic(topo, weiri_topo_pick_nic(topo, 4))->name, "mlx5_4");
+    weiri_topo_destroy(topo);
+}
+
+static void a_port_that_is_down_is_not_picked(void **state)
+{
+    (void)state;
+    weiri_topo *topo = load_edited(MACHINE_8GPU, "name=\"mlx5_5\" osdev_type=\"3\">",
+                                   "name=\"mlx5_5\" osdev_type=\"3\">"
+                                   "<info name=\"WeirLinkState\" value=\"down\"/>",
+                                   1);
+    assert_int_equal(weiri_topo_nic(topo, 5)->link_up, 0);
+    assert_int_equal(weiri_topo_pick_nic(topo, 5), 4);
+    assert_int_equal(weiri_topo_pick_nic(topo, 4), 4);
+    weiri_topo_destroy(topo);
+}
+
+static void without_a_nic_none_is_picked(void **state)
+{
+    (void)state;
+    weiri_topo *topo = load_edited(MACHINE_4GPU, "name=\"eth0\" osdev_type=\"2\"",
+                                   "name=\"eth0\" osdev_type=\"0\"", 1);
+    assert_int_equal(counts_of(topo).nics, 0);
+    assert_int_equal(weiri_topo_pick_nic(topo, 0), -1);
+    assert_int_equal(weiri_topo_pick_nic(topo, -1), -1);
+    assert_int_equal(place_of(topo, 1, 2).nic, -1);
+    weiri_topo_destroy(topo);
+}
+
+/* ------------------------------------------------------ digest and summary */
+
+static void digest_and_destroy(weiri_topo *topo, char hex[WEIRI_TOPO_DIGEST_BYTES])
+{
+    weiri_topo_digest(topo, hex);
+    weiri_topo_destroy(topo);
+    assert_int_equal(strspn(hex, "0123456789abcdef"), 16);
+    assert_int_equal(strlen(hex), 16);
+}
+
+static void the_digest_covers_structure_alone(void **state)
+{
+    (void)state;
+    char first[17], again[17], other[17];
+    digest_and_destroy(load(MACHINE_8GPU), first);
+    digest_and_destroy(load(MACHINE_8GPU), again);
+    assert_string_equal(first, again);
+    digest_and_destroy(load(MACHINE_4GPU), other);
+    assert_string_not_equal(first, other);
+    digest_and_destroy(load_edited(MACHINE_8GPU, "value=\"up\"", "value=\"down\"", 16), again);
+    assert_string_equal(first, again);
+    digest_and_destroy(load_edited(MACHINE_8GPU, "name=\"cuda3\"", "name=\"cuda9\"", 1), again);
+    assert_string_equal(first, again);
+    digest_and_destroy(load_edited(MACHINE_8GPU, "[10de:2330]", "[10de:2335]", 8), other);
+    assert_string_not_equal(first, other);
+    digest_and_destroy(load_edited(MACHINE_8GPU, "cache_size=\"67108864\"",
+                                   "cache_size=\"33554432\"", 2),
+                       other);
+    assert_string_not_equal(first, other);
+}
+
+static void a_saved_machine_is_the_same_machine(void **state)
+{
+    (void)state;
+    for (int i = 0; i <= NMACHINES; i++) {
+        weiri_topo *topo = NULL;
+        if (i < NMACHINES)
+            topo = load(machines[i]);
+        else
+            assert_int_equal(weiri_topo_discover(&topo), WEIR_OK);
+        char path[32], before[17], after[17];
+        write_temporary("", 0, path);
+        assert_int_equal(weiri_topo_save(topo, path), WEIR_OK);
+        digest_and_destroy(topo, before);
+        char *text = read_text(path);
+        assert_null(strstr(text, "HostName"));
+        assert_null(strstr(text, "name=\"Address\""));
+        free(text);
+        digest_and_destroy(load(path), after);
+        unlink(path);
+        assert_string_equal(before, after);
+    }
+}
+
+static void the_summary_fits_in_a_line(void **state)
+{
+    (void)state;
+    static const char *const expected[NMACHINES] = {
+        "32 cores, 2 NUMA nodes, 8 GPUs (NVIDIA GPU 80GB), 8 NICs, Server CPU, 16 cores",
+        "8 cores, 1 NUMA node, 4 GPUs (NVIDIA GPU 24GB), 1 NIC, Workstation CPU, 8 cores",
+        "2 cores, 1 NUMA node, no GPU, 1 NIC, Small CPU, 2 cores"};
+    for (int i = 0; i < NMACHINES; i++) {
+        weiri_topo *topo = load(machines[i]);
+        char text[128], cut[10];
+        weiri_topo_summary(topo, text, sizeof text);
+        assert_string_equal(text, expected[i]);
+        weiri_topo_summary(topo, cut, sizeof cut);
+        assert_int_equal(strlen(cut), sizeof cut - 1);
+        assert_memory_equal(cut, expected[i], sizeof cut - 1);
+        weiri_topo_destroy(topo);
+    }
+}
+
+/* ------------------------------------------------------------------ errors */
+
+static void unreadable_recordings_are_refused(void **state)
+{
+    (void)state;
+    weiri_topo *topo = (weiri_topo *)&topo;
+    weiri_topo *untouched = topo;
+    assert_int_equal(weiri_topo_load("no/such/file.xml", &topo), WEIR_ERR_INVALID);
+    assert_non_null(strstr(weir_last_error(), "no/such/file.xml"));
+    assert_int_equal(weiri_topo_load("topo", &topo), WEIR_ERR_INVALID);
+    char *text = read_text(MACHINE_8GPU);
+    const char *wrong[] = {"", "size,time\n", "<html></html>\n", text};
+    for (int i = 0; i < 4; i++) {
+        size_t bytes = strlen(wrong[i]);
+        char path[32];
+        write_temporary(wrong[i], wrong[i] == text ? bytes / 2 : bytes, path);
+        weir_status status = weiri_topo_load(path, &topo);
+        unlink(path);
+        assert_int_equal(status, WEIR_ERR_INVALID);
+        assert_non_null(strstr(weir_last_error(), path));
+    }
+    assert_ptr_equal(topo, untouched);
+    free(text);
+}
+
+static void an_unwritable_recording_is_refused(void **state)
+{
+    (void)state;
+    weiri_topo *topo = load(MACHINE_2CORE);
+    assert_int_equal(weiri_topo_save(topo, "no/such/folder/x.xml"), WEIR_ERR_INVALID);
+    assert_int_equal(weiri_topo_save(topo, "/dev/full"), WEIR_ERR_SYSTEM);
+    weiri_topo_destroy(topo);
+}
+
+static void a_recorded_machine_binds_nothing(void **state)
+{
+    (void)state;
+    weiri_topo *topo = load(MACHINE_2CORE);
+    weiri_place place = place_of(topo, 1, 2);
+    cpu_set_t before, after;
+    assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
+    assert_int_equal(weiri_topo_bind(topo, &place), WEIR_ERR_UNSUPPORTED);
+    assert_int_equal(sched_getaffinity(0, sizeof after, &after), 0);
+    assert_true(CPU_EQUAL(&before, &after));
+    assert_int_equal(place.bound, 0);
+    weiri_topo_destroy(topo);
+}
+
+/* ------------------------------------------------------------ this machine */
+
+/* Runs body in a child, whose affinity and environment it may change, and
+ * returns body's result. */
+static int in_child(int (*body)(void))
+{
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(body());
+    int result = 0;
+    assert_true(child > 0 && waitpid(child, &result, 0) == child);
+    assert_true(WIFEXITED(result));
+    return WEXITSTATUS(result);
+}
+
+/* What a child's body returns; else the number of the check that failed. */
+enum { CHECKS_PASSED = 0, CHECK_SKIPPED = 77 };
+
+static void forget_launcher(void)
+{
+    unsetenv("OMPI_MCA_hwloc_base_binding_policy");
+    unsetenv("OMPI_MCA_orte_bound_at_launch");
+    unsetenv("SLURM_CPU_BIND_TYPE");
+}
+
+/* 1 if this process runs where it likes, on two cores or more. */
+static int is_free(const weiri_topo *topo)
+{
+    weiri_topo_counts counts = counts_of(topo);
+    return counts.usable_pus == counts.pus && counts.usable_cores >= 2;
+}
+
+static int bind_second_of_two(void)
+{
+    forget_launcher();
+    weiri_topo *topo;
+    weiri_place place;
+    cpu_set_t bound;
+    if (weiri_topo_discover(&topo))
+        return 1;
+    if (!is_free(topo))
+        return CHECK_SKIPPED;
+    if (weiri_topo_place(topo, 1, 2, &place) || weiri_topo_bind(topo, &place))
+        return 2;
+    if (!place.bound || place.bound_by_launcher)
+        return 3;
+    if (sched_getaffinity(0, sizeof bound, &bound) != 0)
+        return 4;
+    hwloc_bitmap_t cpus = hwloc_bitmap_alloc();
+    hwloc_bitmap_list_sscanf(cpus, place.cpus);
+    if (CPU_COUNT(&bound) != hwloc_bitmap_weight(cpus))
+        return 5;
+    for (int cpu = hwloc_bitmap_first(cpus); cpu >= 0; cpu = hwloc_bitmap_next(cpus, cpu))
+        if (!CPU_ISSET((size_t)cpu, &bound))
+            return 6;
+    return weiri_topo_bind(topo, &place) || place.bound_by_launcher ? 7 : CHECKS_PASSED;
+}
+
+/* Binds this process to the first hardware thread it may use. */
+static int bind_to_first(void)
+{
+    cpu_set_t set, first;
+    CPU_ZERO(&first);
+    if (sched_getaffinity(0, sizeof set, &set) != 0)
+        return -1;
+    size_t cpu = 0;
+    while (!CPU_ISSET(cpu, &set))
+        cpu++;
+    CPU_SET(cpu, &first);
+    return sched_setaffinity(0, sizeof first, &first) == 0 ? (int)cpu : -1;
+}
+
+static int find_launchers_affinity(void)
+{
+    forget_launcher();
+    weiri_topo *topo;
+    weiri_place place;
+    cpu_set_t after;
+    if (weiri_topo_discover(&topo))
+        return 1;
+    if (!is_free(topo))
+        return CHECK_SKIPPED;
+    weiri_topo_destroy(topo);
+    int cpu = bind_to_first();
+    if (cpu < 0 || weiri_topo_discover(&topo))
+        return 2;
+    if (counts_of(topo).usable_pus != 1)
+        return 3;
+    if (weiri_topo_place(topo, 1, 2, &place) || weiri_topo_bind(topo, &place))
+        return 4;
+    if (!place.bound_by_launcher || place.bound || place.ncores != 1 || atoi(place.cpus) != cpu)
+        return 5;
+    if (sched_getaffinity(0, sizeof after, &after) != 0 || CPU_COUNT(&after) != 1)
+        return 6;
+    return CPU_ISSET((size_t)cpu, &after) ? CHECKS_PASSED : 7;
+}
+
+static int believe_launcher(void)
+{
+    forget_launcher();
+    weiri_topo *topo;
+    weiri_place place;
+    cpu_set_t before, after;
+    if (weiri_topo_launcher_binding() || weiri_topo_discover(&topo))
+        return 1;
+    setenv("OMPI_MCA_orte_bound_at_launch", "1", 1);
+    setenv("OMPI_MCA_hwloc_base_binding_policy", "none", 1);
+    if (weiri_topo_launcher_binding())
+        return 2;
+    setenv("OMPI_MCA_hwloc_base_binding_policy", "socket", 1);
+    if (!weiri_topo_launcher_binding())
+        return 3;
+    sched_getaffinity(0, sizeof before, &before);
+    if (weiri_topo_place(topo, 1, 2, &place) || weiri_topo_bind(topo, &place))
+        return 4;
+    sched_getaffinity(0, sizeof after, &after);
+    if (!place.bound_by_launcher || place.bound || !CPU_EQUAL(&before, &after))
+        return 5;
+    forget_launcher();
+    setenv("SLURM_CPU_BIND_TYPE", "none", 1);
+    if (weiri_topo_launcher_binding())
+        return 6;
+    setenv("SLURM_CPU_BIND_TYPE", "mask_cpu:", 1);
+    return weiri_topo_launcher_binding() ? CHECKS_PASSED : 7;
+}
+
+static void expect_child(int (*body)(void))
+{
+    int result = in_child(body);
+    if (result == CHECK_SKIPPED) {
+        print_message("# needs two cores and a process that may run on all of them\n");
+        skip();
+    }
+    if (result != CHECKS_PASSED)
+        fail_msg("check %d of the child failed", result);
+}
+
+static void binding_changes_the_affinity(void **state)
+{
+    (void)state;
+    expect_child(bind_second_of_two);
+}
+
+static void a_bound_process_is_left_alone(void **state)
+{
+    (void)state;
+    expect_child(find_launchers_affinity);
+}
+
+static void a_launcher_that_says_so_is_believed(void **state)
+{
+    (void)state;
+    expect_child(believe_launcher);
+}
+
+static void asking_drivers_keeps_the_digest(void **state)
+{
+    (void)state;
+    weiri_topo *quick, *full;
+    char a[17], b[17];
+    assert_int_equal(weiri_topo_discover(&quick), WEIR_OK);
+    assert_int_equal(weiri_topo_discover_full(&full), WEIR_OK);
+    assert_true(weiri_topo_is_live(quick));
+    assert_true(counts_of(quick).usable_cores >= 1);
+    digest_and_destroy(quick, a);
+    digest_and_destroy(full, b);
+    assert_string_equal(a, b);
+}
+
+int main(void)
+{
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(recorded_machines_have_their_parts),
+        cmocka_unit_test(devices_are_described),
+        cmocka_unit_test(distances_name_what_is_shared),
+        cmocka_unit_test(a_hidden_gpu_does_not_exist),
+        cmocka_unit_test(ranks_sit_near_their_gpu),
+        cmocka_unit_test(no_core_is_used_twice_without_need),
+        cmocka_unit_test(sharers_counts_the_ranks_of_a_core),
+        cmocka_unit_test(without_gpus_ranks_balance_over_numa),
+        cmocka_unit_test(a_full_numa_node_sends_ranks_to_the_other),
+        cmocka_unit_test(a_place_outside_the_ranks_is_refused),
+        cmocka_unit_test(a_lost_nic_is_replaced_by_the_nearest),
+        cmocka_unit_test(a_port_that_is_down_is_not_picked),
+        cmocka_unit_test(without_a_nic_none_is_picked),
+        cmocka_unit_test(the_digest_covers_structure_alone),
+        cmocka_unit_test(a_saved_machine_is_the_same_machine),
+        cmocka_unit_test(the_summary_fits_in_a_line),
+        cmocka_unit_test(unreadable_recordings_are_refused),
+        cmocka_unit_test(an_unwritable_recording_is_refused),
+        cmocka_unit_test(a_recorded_machine_binds_nothing),
+        cmocka_unit_test(binding_changes_the_affinity),
+        cmocka_unit_test(a_bound_process_is_left_alone),
+        cmocka_unit_test(a_launcher_that_says_so_is_believed),
+        cmocka_unit_test(asking_drivers_keeps_the_digest),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,175 @@
+#!/bin/sh
+# The command line of weir-topo: what it prints about recorded machines and
+# this one, that its JSON is JSON, that a recording reads back as the same
+# machine, and that every error is one line with the right exit code. TAP on
+# standard output; run from the top folder. WEIR_TOPO names another program.
+
+program=${WEIR_TOPO:-./weir-topo}
+machines=topo/machines
+number=0
+failed=0
+scratch=$(mktemp -d) || exit 3
+trap 'rm -rf "$scratch"' EXIT
+
+# check NAME STATUS: one TAP line.
+check() {
+    number=$((number + 1))
+    if [ "$2" -eq 0 ]; then
+        printf 'ok %d - %s\n' "$number" "$1"
+    else
+        printf 'not ok %d - %s\n' "$number" "$1"
+        sed 's/^/# /' "$scratch/out" "$scratch/err" 2>/dev/null
+        failed=1
+    fi
+}
+
+# plain ARGUMENTS: as text, without the folders.
+plain() {
+    printf '%s\n' "$*" | sed "s:$scratch/::g; s:$machines/::g"
+}
+
+skip() {
+    number=$((number + 1))
+    echo "ok $number - $1 # SKIP $2"
+}
+
+# run ARGUMENTS: leaves out, err, and the exit code in $code.
+run() {
+    "$program" "$@" >"$scratch/out" 2>"$scratch/err"
+    code=$?
+}
+
+# shows NAME PATTERN...: the last run ended with 0, was silent on standard
+# error, and its output holds every pattern.
+shows() {
+    name=$1
+    shift
+    status=0
+    [ "$code" -eq 0 ] && [ ! -s "$scratch/err" ] || status=1
+    for pattern in "$@"; do
+        grep -q -e "$pattern" "$scratch/out" || status=1
+    done
+    check "$name" $status
+}
+
+# refuses CODE PATTERN ARGUMENTS: one line on standard error, nothing else.
+refuses() {
+    expected=$1
+    pattern=$2
+    shift 2
+    run "$@"
+    status=0
+    [ "$code" -eq "$expected" ] || status=1
+    [ "$(wc -l <"$scratch/err")" -eq 1 ] || status=1
+    [ ! -s "$scratch/out" ] || status=1
+    grep -q -e "$pattern" "$scratch/err" || status=1
+    check "weir-topo $(plain "$*") is refused with $expected" $status
+}
+
+is_json() {
+    if command -v python3 >/dev/null 2>&1; then
+        python3 -m json.tool "$1" >/dev/null 2>&1
+        return
+    fi
+    [ "$(tr -cd '{[' <"$1" | wc -c)" -eq "$(tr -cd '}]' <"$1" | wc -c)" ] &&
+        [ "$(head -c 1 "$1")" = "{" ] && [ "$(tail -n 1 "$1" | tail -c 2)" = "}" ]
+}
+
+json_of() {
+    run --json "$@"
+    status=1
+    [ "$code" -eq 0 ] && is_json "$scratch/out" && status=0
+    check "weir-topo $(plain --json "$@") prints JSON" $status
+}
+
+run
+shows "this machine prints its summary, nodes and ranks" \
+    "^this machine: .* NUMA node" "digest" "^NUMA" "^Rank"
+
+run --xml $machines/8-gpu-8-nic.xml
+shows "8 GPUs: ranks, their NICs, NVLink and switches" \
+    "8 GPUs (NVIDIA GPU 80GB), 8 NICs" "^   7     1  cuda7   mlx5_7 " "^cuda0 .*nv450" \
+    "^cuda5 .*switch"
+run --xml $machines/4-gpu-1-nic.xml --ranks=16
+shows "4 GPUs, 16 ranks: cores are shared and said to be" "^  15 .*(shared by 2 ranks)"
+run --xml $machines/2-core.xml --ranks 2
+shows "2 cores, 2 ranks: one core each" "^   0     0  -  .* 1  0$" "^   1     0  -  .* 1  1$"
+run --xml $machines/2-core.xml
+status=0
+grep -q "GPU:" "$scratch/out" && status=1
+check "without GPUs there is no table of distances" $status
+
+json_of
+json_of --xml $machines/8-gpu-8-nic.xml --ranks 16
+json_of --xml $machines/4-gpu-1-nic.xml --ranks 3
+json_of --xml $machines/2-core.xml
+cp $machines/2-core.xml "$scratch/a\"b\\c.xml"
+json_of --xml "$scratch/a\"b\\c.xml"
+
+run --save "$scratch/saved.xml"
+before=$(sed -n 's/.*digest *//p' "$scratch/out")
+run --xml "$scratch/saved.xml"
+after=$(sed -n 's/.*digest *//p' "$scratch/out")
+status=1
+[ -n "$before" ] && [ "$before" = "$after" ] && status=0
+check "a recording of this machine has this machine's digest" $status
+
+status=1
+grep -q -i -e "name=\"hostname\"" -e "name=\"address\"" "$scratch/saved.xml" || status=0
+check "a recording tells neither host name nor addresses" $status
+
+if command -v taskset >/dev/null 2>&1 && [ "$(nproc)" -ge 2 ]; then
+    cpu=$(taskset -pc $$ | sed 's/.*: *\([0-9]*\).*/\1/')
+    taskset -c "$cpu" "$program" >"$scratch/out" 2>"$scratch/err"
+    code=$?
+    shows "a process bound to one thread is told so" "this process may use 1 on 1"
+else
+    skip "a process bound to one thread is told so" "needs taskset and two cores"
+fi
+
+run --help
+shows "--help lists every option" --ranks --json --xml --save --version --help
+run --version
+shows "--version names the version" "weir-topo: weir [0-9]"
+
+refuses 2 "unknown option --frobnicate" --frobnicate
+refuses 2 "unknown option machine" machine
+refuses 2 "unknown option --json=yes" --json=yes
+refuses 2 "expected a value" --ranks
+refuses 2 "from 1 to" --ranks 0
+refuses 2 "from 1 to" --ranks 3x
+refuses 2 "from 1 to" --ranks 99999999999999999999
+refuses 2 "No such file" --xml "$scratch/none.xml"
+refuses 2 "weir-topo --save" --xml Makefile
+refuses 2 "weir-topo --save" --xml topo
+head -c 20000 $machines/8-gpu-8-nic.xml >"$scratch/cut.xml"
+refuses 2 "weir-topo --save" --xml "$scratch/cut.xml"
+HWLOC_LIBXML=0
+export HWLOC_LIBXML
+refuses 2 "weir-topo --save" --xml "$scratch/cut.xml"
+unset HWLOC_LIBXML
+refuses 2 "cannot write" --save "$scratch/none/x.xml"
+
+if [ -w /dev/full ]; then
+    "$program" >/dev/full 2>"$scratch/err"
+    code=$?
+    status=1
+    [ "$code" -eq 3 ] && grep -q "standard output" "$scratch/err" && status=0
+    check "a full disk behind standard output ends with 3" $status
+else
+    skip "a full disk behind standard output ends with 3" "needs /dev/full"
+fi
+
+if command -v python3 >/dev/null 2>&1; then
+    python3 $machines/recipe.py "$scratch"
+    status=0
+    for machine in "$machines"/*.xml; do
+        cmp -s "$machine" "$scratch/${machine##*/}" || status=1
+    done
+    check "the recorded machines are what their recipe writes" $status
+else
+    skip "the recorded machines are what their recipe writes" "needs python3"
+fi
+
+echo "1..$number"
+exit $failed
