@@ -1,0 +1,10 @@
+/*
+ * bench_sendrecv: rank r sends to r + 1 and receives from r - 1, cyclic. S is one buffer, as
+ * is busbw's. There is no in-place form.
+ */
+#include "bench/program.h"
+
+int main(int argc, char **argv)
+{
+    return bench_program_main(WEIR_COLL_SENDRECV, "bench_sendrecv", argc, argv);
+}

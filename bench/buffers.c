@@ -1,0 +1,124 @@
+/* Allocation, registration and layout of the buffers. */
+#include "bench/buffers.h"
+
+#include "bench/sizes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The largest buffers that any type of the sweep needs, in bytes. Sizes only
+ * grow, so the last one decides. */
+static void needed_bytes(const bench_job *job, const bench_options *options,
+                         weir_collective collective, const bench_dist *dist, size_t *in_bytes,
+                         size_t *out_bytes)
+{
+    size_t last = bench_sizes_last(options);
+    *in_bytes = *out_bytes = 0;
+    for (int type = 0; type < WEIR_DTYPE_COUNT; type++) {
+        size_t element_bytes = weir_dtype_bytes((weir_dtype)type);
+        size_t shift = (size_t)options->unalign_elements * element_bytes;
+        if (options->dtype != BENCH_ALL && options->dtype != type)
+            continue;
+        bench_shape shape = bench_shape_make(collective, last, element_bytes, job->nranks, dist);
+        size_t in = weirv_guard_bytes(shape.send_elements * element_bytes, shift);
+        size_t out = weirv_guard_bytes(bench_collective_in_place(collective)
+                                           ? shape.bytes
+                                           : shape.recv_elements * element_bytes,
+                                       shift);
+        *in_bytes = in > *in_bytes ? in : *in_bytes;
+        *out_bytes = out > *out_bytes ? out : *out_bytes;
+    }
+}
+
+static weir_status allocate(bench_job *job, int plain, bench_buffer *buffer)
+{
+    enum { PAGE_BYTES = 4096 };
+    weir_status status = WEIR_OK;
+    if (!plain)
+        status = weir_mem_alloc(job->comm, buffer->bytes, &buffer->mem);
+    else if (posix_memalign(&buffer->base, PAGE_BYTES, buffer->bytes) != 0)
+        status = bench_job_note(job, WEIR_ERR_NO_MEMORY,
+                                "no memory for a buffer of %zu bytes; give a smaller -e",
+                                buffer->bytes);
+    if (buffer->mem)
+        buffer->base = weir_mem_pointer(buffer->mem);
+    return bench_job_agree(job, status, "buffers");
+}
+
+static weir_status register_buffer(bench_job *job, int level, bench_buffer *buffer)
+{
+    weir_status status = weir_mem_register(job->comm, buffer->base, buffer->bytes,
+                                           &buffer->registered);
+    status = bench_job_agree(job, status, "registration");
+    if (status != WEIR_OK || level < 2)
+        return status;
+    buffer->peers = calloc((size_t)job->nranks, sizeof *buffer->peers);
+    if (!buffer->peers)
+        status = bench_job_note(job, WEIR_ERR_NO_MEMORY, "no memory for handles");
+    status = bench_job_agree(job, status, "handles");
+    if (status != WEIR_OK)
+        return status;
+    status = weir_mem_exchange(job->comm, buffer->registered, buffer->peers);
+    return bench_job_agree(job, status, "exchange of handles");
+}
+
+weir_status bench_buffers_open(bench_job *job, const bench_options *options,
+                               weir_collective collective, const bench_dist *dist,
+                               bench_buffers *buffers)
+{
+    int plain = strcmp(options->buffers, "plain") == 0;
+    bench_buffer *both[] = {&buffers->in, &buffers->out};
+    memset(buffers, 0, sizeof *buffers);
+    needed_bytes(job, options, collective, dist, &buffers->in.bytes, &buffers->out.bytes);
+    for (int i = 0; i < 2; i++) {
+        weir_status status = allocate(job, plain, both[i]);
+        if (status == WEIR_OK && options->registration)
+            status = register_buffer(job, options->registration, both[i]);
+        if (status != WEIR_OK)
+            return status;
+    }
+    return WEIR_OK;
+}
+
+static void free_buffer(const bench_job *job, bench_buffer *buffer)
+{
+    for (int peer = 0; buffer->peers && peer < job->nranks; peer++)
+        if (peer != job->rank)
+            weir_mem_free(buffer->peers[peer]);
+    free(buffer->peers);
+    weir_mem_free(buffer->registered);
+    if (buffer->mem)
+        weir_mem_free(buffer->mem);
+    else
+        free(buffer->base);
+}
+
+void bench_buffers_close(bench_job *job, bench_buffers *buffers)
+{
+    bench_job_barrier(job);
+    free_buffer(job, &buffers->in);
+    free_buffer(job, &buffers->out);
+    memset(buffers, 0, sizeof *buffers);
+}
+
+void bench_buffers_place(const bench_buffers *buffers, const bench_shape *shape,
+                         size_t element_bytes, size_t unalign_elements, int rank, int in_place,
+                         bench_layout *layout)
+{
+    size_t shift = unalign_elements * element_bytes;
+    memset(layout, 0, sizeof *layout);
+    if (!in_place) {
+        layout->in = weirv_guard_place(&layout->guards[0], buffers->in.base,
+                                       shape->send_elements * element_bytes, shift);
+        layout->out = weirv_guard_place(&layout->guards[1], buffers->out.base,
+                                        shape->recv_elements * element_bytes, shift);
+        layout->nguards = 2;
+        return;
+    }
+    char *user = weirv_guard_place(&layout->guards[0], buffers->out.base, shape->bytes, shift);
+    layout->nguards = 1;
+    layout->whole = user;
+    layout->whole_bytes = shape->bytes;
+    layout->in = user + shape->send_stride_elements * element_bytes * (size_t)rank;
+    layout->out = user + shape->recv_stride_elements * element_bytes * (size_t)rank;
+}

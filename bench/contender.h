@@ -1,0 +1,64 @@
+/*
+ * What is measured: weir itself and its peers, each behind the same small ops
+ * table. A contender is opened once a run, told about each call once before it
+ * is checked or timed, and then run any number of times.
+ */
+#ifndef BENCH_CONTENDER_H
+#define BENCH_CONTENDER_H
+
+#include "bench/job.h"
+#include "bench/options.h"
+#include "weir.h"
+
+/* One call of one collective, as this rank makes it. All counts in elements. */
+typedef struct bench_call {
+    weir_collective collective;
+    weir_dtype dtype;
+    weir_op op;
+    int root;
+    size_t count;
+    const void *in; /* in place: as weir.h says for the collective */
+    void *out;
+    int in_place;
+    const size_t *send_counts, *send_displs, *recv_counts, *recv_displs; /* alltoallv */
+} bench_call;
+
+typedef struct bench_contender bench_contender;
+
+typedef struct bench_contender_ops {
+    /* NULL if the contender can make this call, else why not (static or the
+     * contender's storage). Local; the same answer on every rank. */
+    const char *(*refuses)(bench_contender *self, const bench_call *call);
+    /* Makes the call current. Local. Called again before each timed block, when
+     * another contender may have run in between. call outlives its use. */
+    weir_status (*prepare)(bench_contender *self, const bench_call *call);
+    /* Runs the current call once. Collective, blocking. If it fails, weir_last_error()
+     * or bench_job_note() holds a line. */
+    weir_status (*run)(bench_contender *self);
+    /* Where the current call leaves its result: out, unless the contender's own
+     * notion of in place differs. Local. */
+    const void *(*result)(bench_contender *self);
+    /* The algorithm of the last run; "" where that is not known. Local. */
+    const char *(*algo)(bench_contender *self);
+    /* Frees self. Collective. */
+    void (*close)(bench_contender *self);
+} bench_contender_ops;
+
+struct bench_contender {
+    const bench_contender_ops *ops;
+    char name[64];      /* CSV's contender: "weir", "mpi:openmpi-4.1.4" */
+    char transport[16]; /* CSV's transport; "": not known */
+    int peer;           /* 0: weir */
+    const char *forced; /* the algorithm it is held to; NULL: its own choice */
+    bench_job *job;
+    const bench_call *call;
+    void *state; /* the implementation's */
+};
+
+/* weir, held to an algorithm unless algo is "auto". Local. */
+weir_status bench_contender_weir_open(bench_job *job, const char *algo,
+                                      bench_contender **contender);
+/* MPI's own collective of that name. Collective. */
+weir_status bench_contender_mpi_open(bench_job *job, bench_contender **contender);
+
+#endif

@@ -1,0 +1,89 @@
+/* weir as a contender: the public collectives on a communicator. */
+#include "bench/contender.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *refuses(bench_contender *self, const bench_call *call)
+{
+    (void)self;
+    (void)call;
+    return NULL;
+}
+
+static weir_status prepare(bench_contender *self, const bench_call *call)
+{
+    self->call = call;
+    return weir_comm_set_algo(self->job->comm, call->collective,
+                              self->forced ? self->forced : "auto");
+}
+
+/* Rank r sends to r + 1 and receives from r - 1, cyclic. */
+static weir_status run_sendrecv(weir_comm *comm, const bench_call *call)
+{
+    int rank = weir_comm_rank(comm), nranks = weir_comm_nranks(comm);
+    return weir_sendrecv(comm, call->in, call->count, (rank + 1) % nranks, call->out, call->count,
+                         (rank + nranks - 1) % nranks, call->dtype, NULL);
+}
+
+static weir_status run(bench_contender *self)
+{
+    const bench_call *c = self->call;
+    weir_comm *comm = self->job->comm;
+    switch (c->collective) {
+    case WEIR_COLL_ALLREDUCE:
+        return weir_allreduce(comm, c->in, c->out, c->count, c->dtype, c->op, NULL);
+    case WEIR_COLL_REDUCE_SCATTER:
+        return weir_reduce_scatter(comm, c->in, c->out, c->count, c->dtype, c->op, NULL);
+    case WEIR_COLL_ALLGATHER:
+        return weir_allgather(comm, c->in, c->out, c->count, c->dtype, NULL);
+    case WEIR_COLL_BROADCAST:
+        return weir_broadcast(comm, c->in, c->out, c->count, c->dtype, c->root, NULL);
+    case WEIR_COLL_REDUCE:
+        return weir_reduce(comm, c->in, c->out, c->count, c->dtype, c->op, c->root, NULL);
+    case WEIR_COLL_ALLTOALL:
+        return weir_alltoall(comm, c->in, c->out, c->count, c->dtype, NULL);
+    case WEIR_COLL_ALLTOALLV:
+        return weir_alltoallv(comm, c->in, c->send_counts, c->send_displs, c->out, c->recv_counts,
+                              c->recv_displs, c->dtype, NULL);
+    case WEIR_COLL_SENDRECV:
+        return run_sendrecv(comm, c);
+    case WEIR_COLL_COUNT:
+        break;
+    }
+    return WEIR_ERR_INVALID;
+}
+
+static const void *result(bench_contender *self)
+{
+    return self->call->out;
+}
+
+static const char *algo(bench_contender *self)
+{
+    const char *name = weir_comm_last_algo(self->job->comm);
+    return name ? name : "";
+}
+
+static void close_weir(bench_contender *self)
+{
+    free(self);
+}
+
+static const bench_contender_ops ops = {refuses, prepare, run, result, algo, close_weir};
+
+weir_status bench_contender_weir_open(bench_job *job, const char *algo_name,
+                                      bench_contender **contender)
+{
+    bench_contender *self = calloc(1, sizeof *self);
+    if (!self)
+        return bench_job_note(job, WEIR_ERR_NO_MEMORY, "no memory for a contender");
+    self->ops = &ops;
+    self->job = job;
+    self->forced = strcmp(algo_name, "auto") == 0 ? NULL : algo_name;
+    snprintf(self->name, sizeof self->name, "weir");
+    snprintf(self->transport, sizeof self->transport, "shm");
+    *contender = self;
+    return WEIR_OK;
+}

@@ -1,0 +1,20 @@
+/* The contenders of a run, in the order that blocks are timed. */
+#ifndef BENCH_CONTENDERS_H
+#define BENCH_CONTENDERS_H
+
+#include "bench/contender.h"
+#include "bench/result.h"
+
+typedef struct bench_contenders {
+    bench_contender *list[BENCH_CONTENDERS_MAX];
+    int count;
+} bench_contenders;
+
+/* weir as --algo says (with all: its own choice, then each algorithm that takes
+ * this number of ranks), then the peers. Collective; agreed and told. */
+weir_status bench_contenders_open(bench_job *job, const bench_options *options,
+                                  weir_collective collective, bench_contenders *contenders);
+/* Collective. */
+void bench_contenders_close(bench_contenders *contenders);
+
+#endif

@@ -1,0 +1,104 @@
+/* Blocks, loops and clocks. */
+#include "bench/engine.h"
+
+#include <time.h>
+
+static double read_us(clockid_t clock)
+{
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec * 1e-3;
+}
+
+/* Back to back: one reading of the clock ends an iteration and starts the next. */
+static weir_status loop_back_to_back(const bench_timing *timing, bench_subject *subject, int first,
+                                     int end)
+{
+    weir_status status = WEIR_OK;
+    double before = read_us(CLOCK_MONOTONIC);
+    for (int i = first; i < end; i++) {
+        for (int k = 0; k < timing->aggregate && status == WEIR_OK; k++)
+            status = subject->run(subject->context);
+        double after = read_us(CLOCK_MONOTONIC);
+        subject->wall_us[i] = (after - before) / timing->aggregate;
+        before = after;
+    }
+    return status;
+}
+
+/* Ranks meet after each iteration, or after each operation; the time between is
+ * summed. A failed rank keeps the meetings. */
+static weir_status loop_isolated(const bench_timing *timing, const bench_meeting *meeting,
+                                 bench_subject *subject, int first, int end)
+{
+    int each = timing->isolation == BENCH_BARRIER_OPERATION;
+    weir_status status = WEIR_OK;
+    for (int i = first; i < end; i++) {
+        double sum = 0, before = read_us(CLOCK_MONOTONIC);
+        for (int k = 0; k < timing->aggregate; k++) {
+            if (status == WEIR_OK)
+                status = subject->run(subject->context);
+            if (!each)
+                continue;
+            sum += read_us(CLOCK_MONOTONIC) - before;
+            meeting->barrier(meeting->context);
+            before = read_us(CLOCK_MONOTONIC);
+        }
+        if (!each) {
+            sum = read_us(CLOCK_MONOTONIC) - before;
+            meeting->barrier(meeting->context);
+        }
+        subject->wall_us[i] = sum / timing->aggregate;
+    }
+    return status;
+}
+
+static weir_status warm_up(const bench_timing *timing, bench_subject *subject)
+{
+    weir_status status = WEIR_OK;
+    for (int i = 0; i < timing->warmups && status == WEIR_OK; i++)
+        status = subject->run(subject->context);
+    return status;
+}
+
+/* One block: iterations first to end - 1. */
+static weir_status run_block(const bench_timing *timing, const bench_meeting *meeting,
+                             bench_subject *subject, int first, int end)
+{
+    weir_status status = subject->begin ? subject->begin(subject->context) : WEIR_OK;
+    meeting->barrier(meeting->context);
+    if (status == WEIR_OK)
+        status = warm_up(timing, subject);
+    /* Every rank must know before the loop whether it will be run. */
+    if (timing->isolation != BENCH_BACK_TO_BACK) {
+        status = meeting->agree(meeting->context, status);
+        meeting->barrier(meeting->context);
+    }
+    double cpu_us = read_us(CLOCK_THREAD_CPUTIME_ID);
+    if (status == WEIR_OK && timing->isolation == BENCH_BACK_TO_BACK)
+        status = loop_back_to_back(timing, subject, first, end);
+    else if (status == WEIR_OK)
+        status = loop_isolated(timing, meeting, subject, first, end);
+    cpu_us = read_us(CLOCK_THREAD_CPUTIME_ID) - cpu_us;
+    subject->cpu_us += cpu_us / timing->aggregate / timing->iterations;
+    return meeting->agree(meeting->context, status);
+}
+
+weir_status bench_engine_run(const bench_timing *timing, const bench_meeting *meeting,
+                             bench_subject *subjects, int nsubjects)
+{
+    int half = timing->iterations / 2;
+    for (int i = 0; i < nsubjects; i++)
+        subjects[i].cpu_us = 0;
+    for (int turn = 0; turn < 2 * nsubjects; turn++) {
+        int back = turn >= nsubjects;
+        bench_subject *subject = &subjects[back ? 2 * nsubjects - 1 - turn : turn];
+        int first = back ? half : 0, end = back ? timing->iterations : half;
+        if (first == end)
+            continue;
+        weir_status status = run_block(timing, meeting, subject, first, end);
+        if (status != WEIR_OK)
+            return status;
+    }
+    return WEIR_OK;
+}

@@ -1,0 +1,83 @@
+/*
+ * The run header. nccl-tests' lines keep their wording and order, because
+ * parsers match them; what they have no place for follows as comment lines.
+ */
+#include "bench/header.h"
+
+#include <string.h>
+
+static void write_nccl_lines(FILE *out, const bench_run *run, const bench_rank_info *infos)
+{
+    const bench_options *o = run->options;
+    int by_factor = o->step_factor > 1;
+    fprintf(out, "# weir version %s nccl-headers=0 nccl-library=0\n", WEIR_VERSION);
+    fprintf(out, "# Collective test starting: %s\n", run->job->program);
+    fprintf(out,
+            "# nThread %d nGpus %d minBytes %zu maxBytes %zu step: %zu(%s) warmup iters: %d "
+            "iters: %d agg iters: %d validation: %d graph: %d unalign: %d\n",
+            o->nthreads, o->ngpus, o->min_bytes, o->max_bytes,
+            by_factor ? o->step_factor : o->step_bytes, by_factor ? "factor" : "bytes", o->warmups,
+            o->iterations, o->aggregate, bench_options_verifies(o) ? o->checks : 0, o->graph,
+            o->unalign_elements);
+    fprintf(out, "#\n# Using devices\n");
+    for (int i = 0; i < run->job->nranks; i++)
+        fprintf(out, "#  Rank %2d Group %2d Pid %6d on %10s device %2d [0000:00:00] %s\n",
+                infos[i].rank, 0, infos[i].pid, infos[i].host, infos[i].device, infos[i].place);
+}
+
+static const char *timing_mode(const bench_options *options)
+{
+    switch (options->barrier_mode) {
+    case 1:
+        return "isolated: a barrier after each operation, not in the time";
+    case 3:
+        return "isolated: a barrier after each iteration, not in the time";
+    default:
+        return "back to back; a barrier before each block of iterations";
+    }
+}
+
+static const char *rank_time(const bench_options *options)
+{
+    static const char *const words[] = {"rank 0's time", "mean over ranks", "minimum over ranks",
+                                        "maximum over ranks"};
+    return words[options->rank_time];
+}
+
+static void write_mpi(FILE *out)
+{
+    char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+    int length = 0;
+    MPI_Get_library_version(version, &length);
+    fprintf(out, "# MPI: %.*s\n", (int)strcspn(version, ",\n"), version);
+}
+
+static void write_our_lines(FILE *out, const bench_run *run)
+{
+    const bench_job *job = run->job;
+    const bench_options *o = run->options;
+    fprintf(out, "#\n# %s, run %s, %s\n", weir_version_string(), run->id, run->utc);
+    fprintf(out, "# Machine of rank 0: %s (structure %s)\n", job->machine, job->digest);
+    write_mpi(out);
+    fprintf(out, "# Ranks: %d on %d machine%s; set-up of weir %.1f ms; library memory %.1f MiB a "
+                 "rank\n", job->nranks, job->nnodes, job->nnodes == 1 ? "" : "s", job->setup_ms,
+            (double)weir_comm_scratch_bytes(job->comm) / 1048576);
+    fprintf(out, "# Buffers: %s memory, warm; algorithm: %s\n", o->buffers, o->algo);
+    fprintf(out, "# Timing: %s; ", timing_mode(o));
+    if (o->iterations)
+        fprintf(out, "%d iterations", o->iterations);
+    else
+        fprintf(out, "20 to 2000 iterations by time budget");
+    fprintf(out, "; time is the median of each iteration's %s%s\n", rank_time(o),
+            o->cpu_time ? "; cputime is the mean processor time of an operation" : "");
+    if (o->npeers)
+        fprintf(out, "# Peers are interleaved with weir (A B B A); ratio is peer's median / "
+                     "weir's, its interval from both medians' order statistics (95%%)\n");
+}
+
+void bench_header_write(FILE *out, const bench_run *run, const bench_rank_info *infos)
+{
+    write_nccl_lines(out, run, infos);
+    write_our_lines(out, run);
+    fflush(out);
+}

@@ -1,0 +1,144 @@
+/*
+ * Start and end of a rank, and agreement among ranks over MPI. The process is
+ * bound before weir's communicator exists, so that shared memory is touched
+ * first where the rank will run.
+ */
+#include "bench/job.h"
+
+#include "base/log.h"
+#include "topo/topo.h"
+#include "weir_boot_mpi.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+void bench_job_start(bench_job *job, const char *program, int *argc, char ***argv)
+{
+    memset(job, 0, sizeof *job);
+    job->program = program;
+    MPI_Init(argc, argv);
+    MPI_Comm_dup(MPI_COMM_WORLD, &job->mpi);
+    MPI_Comm_rank(job->mpi, &job->rank);
+    MPI_Comm_size(job->mpi, &job->nranks);
+    if (gethostname(job->host, sizeof job->host - 1) != 0)
+        snprintf(job->host, sizeof job->host, "unknown");
+    job->host[strcspn(job->host, ".")] = '\0';
+    weiri_log_set_rank(job->rank);
+}
+
+static void find_local_ranks(bench_job *job)
+{
+    MPI_Comm local;
+    MPI_Comm_split_type(job->mpi, MPI_COMM_TYPE_SHARED, job->rank, MPI_INFO_NULL, &local);
+    MPI_Comm_rank(local, &job->local_rank);
+    MPI_Comm_size(local, &job->local_nranks);
+    MPI_Comm_free(&local);
+}
+
+static void describe_place(bench_job *job, const weiri_place *place)
+{
+    char shared[32] = "";
+    if (place->sharers > 1)
+        snprintf(shared, sizeof shared, ", %d ranks share", place->sharers);
+    snprintf(job->place, sizeof job->place, "cpus %.80s%s (%s)", place->cpus, shared,
+             place->bound_by_launcher ? "bound by the launcher"
+             : place->bound           ? "bound by weir"
+                                      : "not bound");
+}
+
+/* A machine that cannot be read or bound to is told, not fatal: the numbers
+ * are then only less steady. */
+static void place_process(bench_job *job)
+{
+    weiri_topo *topo = NULL;
+    weiri_place place;
+    snprintf(job->machine, sizeof job->machine, "unknown machine");
+    snprintf(job->place, sizeof job->place, "not bound");
+    if (weiri_topo_discover(&topo) != WEIR_OK) {
+        weiri_log(WEIRI_LOG_WARN, "not bound: %s", weir_last_error());
+        return;
+    }
+    weiri_topo_summary(topo, job->machine, sizeof job->machine);
+    weiri_topo_digest(topo, job->digest);
+    if (weiri_topo_place(topo, job->local_rank, job->local_nranks, &place) == WEIR_OK) {
+        if (weiri_topo_bind(topo, &place) != WEIR_OK)
+            weiri_log(WEIRI_LOG_WARN, "not bound: %s", weir_last_error());
+        describe_place(job, &place);
+    }
+    weiri_topo_destroy(topo);
+}
+
+weir_status bench_job_connect(bench_job *job, int timeout_s)
+{
+    weir_comm_config config = {.timeout_ms = timeout_s * 1000};
+    find_local_ranks(job);
+    place_process(job);
+    bench_job_barrier(job);
+    double started = MPI_Wtime();
+    weir_status status = bench_job_agree(job, weir_boot_mpi_create(job->mpi, &job->boot),
+                                         "bootstrap");
+    if (status != WEIR_OK)
+        return status;
+    status = bench_job_agree(job, weir_comm_create(job->boot, &config, &job->comm),
+                             "communicator");
+    if (status != WEIR_OK)
+        return status;
+    double mine_ms = (MPI_Wtime() - started) * 1e3;
+    MPI_Allreduce(&mine_ms, &job->setup_ms, 1, MPI_DOUBLE, MPI_MAX, job->mpi);
+    job->nnodes = weir_comm_nnodes(job->comm);
+    return WEIR_OK;
+}
+
+void bench_job_end(bench_job *job)
+{
+    if (job->comm)
+        weir_comm_destroy(job->comm);
+    weir_boot_destroy(job->boot);
+    MPI_Comm_free(&job->mpi);
+    MPI_Finalize();
+    memset(job, 0, sizeof *job);
+}
+
+weir_status bench_job_note(bench_job *job, weir_status status, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(job->note, sizeof job->note, format, arguments);
+    va_end(arguments);
+    return status;
+}
+
+weir_status bench_job_agree(bench_job *job, weir_status mine, const char *what)
+{
+    struct {
+        int status, rank;
+    } own = {(int)mine, job->rank}, worst;
+    MPI_Allreduce(&own, &worst, 1, MPI_2INT, MPI_MINLOC, job->mpi);
+    weir_status agreed = (weir_status)worst.status;
+    int tells = agreed == WEIR_ERR_TIMEOUT ? mine != WEIR_OK : worst.rank == job->rank;
+    if (agreed != WEIR_OK && tells)
+        fprintf(stderr, "%s: rank %d: %s: %s\n", job->program, job->rank, what,
+                job->note[0] ? job->note : weir_last_error());
+    if (agreed != WEIR_OK)
+        job->note[0] = '\0';
+    return agreed;
+}
+
+void bench_job_barrier(bench_job *job)
+{
+    MPI_Barrier(job->mpi);
+}
+
+void bench_job_say(const bench_job *job, const char *format, ...)
+{
+    va_list arguments;
+    if (job->rank != 0)
+        return;
+    fprintf(stderr, "%s: ", job->program);
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fputc('\n', stderr);
+}

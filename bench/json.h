@@ -1,0 +1,26 @@
+/*
+ * A small JSON writer: values go straight to a file, commas are put where they
+ * belong. Inside an object each value follows its key. Local.
+ */
+#ifndef BENCH_JSON_H
+#define BENCH_JSON_H
+
+#include <stdio.h>
+
+typedef struct bench_json {
+    FILE *file;
+    int comma; /* a value stands before this place on the same level */
+} bench_json;
+
+void bench_json_key(bench_json *json, const char *key);
+void bench_json_open_object(bench_json *json);
+void bench_json_close_object(bench_json *json);
+void bench_json_open_list(bench_json *json);
+void bench_json_close_list(bench_json *json);
+void bench_json_text(bench_json *json, const char *text);
+void bench_json_whole(bench_json *json, long long value);
+/* NaN and infinities, which JSON lacks, become null. */
+void bench_json_real(bench_json *json, double value);
+void bench_json_null(bench_json *json);
+
+#endif

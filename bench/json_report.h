@@ -1,0 +1,24 @@
+/* -J: the run as nccl-tests' JSON, schema version 3. Local, for rank 0. */
+#ifndef BENCH_JSON_REPORT_H
+#define BENCH_JSON_REPORT_H
+
+#include "bench/json.h"
+#include "bench/result.h"
+#include "bench/run.h"
+
+typedef struct bench_json_report {
+    bench_json json; /* file NULL: no report, all calls do nothing */
+    const bench_run *run;
+} bench_json_report;
+
+/* Creates the file. WEIR_ERR_INVALID, noted in the job: it cannot be written. */
+weir_status bench_json_report_open(bench_json_report *report, const bench_run *run,
+                                   const char *path);
+/* Everything before the first row. */
+void bench_json_report_begin(bench_json_report *report, const bench_rank_info *infos);
+void bench_json_report_row(bench_json_report *report, const bench_row *row);
+/* failed: wrong results; busbw_gbs: the footer's average. Closes the file.
+ * WEIR_ERR_SYSTEM, noted in the job: not all could be written. */
+weir_status bench_json_report_end(bench_json_report *report, long failed, double busbw_gbs);
+
+#endif

@@ -1,0 +1,125 @@
+/* The rules that join several options, checked after each was read alone. */
+#include "bench/dist.h"
+#include "bench/options.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <string.h>
+#include <unistd.h>
+
+static int fail(char *problem, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static int fail(char *problem, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(problem, BENCH_PROBLEM_BYTES, format, arguments);
+    va_end(arguments);
+    return -1;
+}
+
+static void default_sizes(bench_options *options)
+{
+    const size_t usual = (size_t)32 << 20;
+    if (!options->min_given && !options->max_given) {
+        options->min_bytes = 8;
+        options->max_bytes = (size_t)16 << 20;
+        if (!options->step_given)
+            options->step_factor = 4;
+        return;
+    }
+    if (!options->min_given)
+        options->min_bytes = options->max_bytes < usual ? options->max_bytes : usual;
+    if (!options->max_given)
+        options->max_bytes = options->min_bytes > usual ? options->min_bytes : usual;
+}
+
+static int check_sizes(const bench_options *options, char *problem)
+{
+    if (options->min_bytes > options->max_bytes)
+        return fail(problem, "-b %zu is above -e %zu (bytes): give -b no larger than -e",
+                    options->min_bytes, options->max_bytes);
+    if (options->dtype == BENCH_ALL)
+        return 0;
+    size_t element_bytes = weir_dtype_bytes((weir_dtype)options->dtype);
+    if (options->min_bytes && options->min_bytes < element_bytes)
+        return fail(problem, "-b %zu is below one element: %s has %zu bytes, give -b %zu or more",
+                    options->min_bytes, weir_dtype_name((weir_dtype)options->dtype), element_bytes,
+                    element_bytes);
+    return 0;
+}
+
+static int check_counts(const bench_options *options, char *problem)
+{
+    if (options->nthreads != 1)
+        return fail(problem, "-t %d: a process has one thread of its own here; start %d times as "
+                             "many ranks with mpirun -np instead", options->nthreads,
+                    options->nthreads);
+    if (options->ngpus != 1)
+        return fail(problem, "-g %d: a rank drives one device; start %d times as many ranks with "
+                             "mpirun -np instead", options->ngpus, options->ngpus);
+    if (options->skip && !options->per_iteration)
+        return fail(problem, "-K %d needs -I 1, whose columns it shortens", options->skip);
+    if (options->skip && options->iterations && options->skip >= options->iterations)
+        return fail(problem, "-K %d leaves none of -n %d iterations: give -K below -n",
+                    options->skip, options->iterations);
+    return 0;
+}
+
+static int check_algo(const bench_options *options, weir_collective collective, char *problem)
+{
+    size_t count = 0;
+    const weir_algo_info *table = weir_algo_list(&count);
+    if (strcmp(options->algo, "auto") == 0 || strcmp(options->algo, "all") == 0)
+        return 0;
+    for (size_t i = 0; i < count; i++)
+        if (table[i].collective == collective && strcmp(table[i].name, options->algo) == 0)
+            return 0;
+    int used = snprintf(problem, BENCH_PROBLEM_BYTES, "--algo %s: unknown for %s; known: auto, all",
+                        options->algo, weir_collective_name(collective));
+    for (size_t i = 0; i < count && used < BENCH_PROBLEM_BYTES; i++)
+        if (table[i].collective == collective)
+            used += snprintf(problem + used, (size_t)(BENCH_PROBLEM_BYTES - used), ", %s",
+                             table[i].name);
+    return -1;
+}
+
+static int check_build(const bench_options *options, char *problem)
+{
+    if (strcmp(options->backend, "cuda") == 0)
+        return fail(problem, "--backend cuda: this build has no CUDA backend; use --backend host");
+    if (strcmp(options->transport, "auto") != 0 && strcmp(options->transport, "shm") != 0)
+        return fail(problem, "--transport %s: not built in; use --transport shm",
+                    options->transport);
+    for (int i = 0; i < options->npeers; i++)
+        if (strcmp(options->peers[i], "mpi") != 0)
+            return fail(problem, "--peer %s: not built in; use --peer mpi", options->peers[i]);
+    return 0;
+}
+
+static int check_files(const bench_options *options, weir_collective collective, char *problem)
+{
+    bench_dist dist;
+    if (options->plan && access(options->plan, R_OK) != 0)
+        return fail(problem, "--plan %s: %s; give a readable file", options->plan,
+                    strerror(errno));
+    if (options->plan)
+        return fail(problem, "--plan %s: plans are not supported by this build yet; use --algo",
+                    options->plan);
+    if (bench_dist_parse(options->dist, &dist) != WEIR_OK)
+        return fail(problem, "--dist %s: expected uniform or spread:X with X from 0 to 1",
+                    options->dist);
+    if (strcmp(options->dist, "spread:1") != 0 && collective != WEIR_COLL_ALLTOALLV)
+        return fail(problem, "--dist %s: only bench_alltoallv has a distribution", options->dist);
+    return 0;
+}
+
+weir_status bench_options_check(bench_options *options, weir_collective collective, char *problem)
+{
+    default_sizes(options);
+    if (check_sizes(options, problem) || check_counts(options, problem) ||
+        check_algo(options, collective, problem) || check_build(options, problem) ||
+        check_files(options, collective, problem))
+        return WEIR_ERR_INVALID;
+    return WEIR_OK;
+}

@@ -1,0 +1,138 @@
+/* The shared flow. Each step that fails undoes what came before it. */
+#include "bench/program.h"
+
+#include "bench/memory.h"
+#include "bench/sweep.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { EXIT_WRONG = 1 };
+
+static void list_algos(weir_collective collective)
+{
+    size_t count = 0;
+    const weir_algo_info *table = weir_algo_list(&count);
+    printf("%-20s %-8s %-8s %s\n", "algorithm", "backend", "ranks", "what it does");
+    for (size_t i = 0; i < count; i++) {
+        char ranks[32];
+        snprintf(ranks, sizeof ranks, "%d-%d", table[i].min_ranks, table[i].max_ranks);
+        if (table[i].collective == collective)
+            printf("%-20s %-8s %-8s %s\n", table[i].name, table[i].backend, ranks,
+                   table[i].summary);
+    }
+}
+
+static void help_env(void)
+{
+    char text[8192];
+    weir_env_help(text, sizeof text);
+    printf("Environment variables that weir reads:\n%s", text);
+}
+
+/* What ends the program before it measures anything. Rank 0 prints. */
+static void inform(const bench_run *run)
+{
+    if (run->job->rank != 0)
+        return;
+    switch ((bench_action)run->options->action) {
+    case BENCH_ACTION_HELP:
+        bench_options_help(stdout, run->job->program);
+        break;
+    case BENCH_ACTION_HELP_ENV:
+        help_env();
+        break;
+    case BENCH_ACTION_VERSION:
+        printf("%s\n", weir_version_string());
+        break;
+    case BENCH_ACTION_LIST_ALGOS:
+        list_algos(run->collective);
+        break;
+    case BENCH_ACTION_RUN:
+        break;
+    }
+}
+
+/* Options go before the environment: the library reads only the latter. */
+static void export_options(const bench_options *options)
+{
+    if (strcmp(options->backend, "auto") != 0)
+        setenv("WEIR_BACKEND", options->backend, 1);
+    if (strcmp(options->transport, "auto") != 0)
+        setenv("WEIR_TRANSPORT", options->transport, 1);
+}
+
+static weir_status measure(const bench_run *run, bench_report *report, const bench_dist *dist,
+                           long *failed)
+{
+    bench_contenders contenders = {.count = 0};
+    bench_buffers buffers;
+    weir_status status = bench_buffers_open(run->job, run->options, run->collective, dist,
+                                            &buffers);
+    if (status == WEIR_OK)
+        status = bench_contenders_open(run->job, run->options, run->collective, &contenders);
+    if (status == WEIR_OK)
+        status = bench_report_begin(report);
+    if (status == WEIR_OK)
+        status = bench_sweep(run, &buffers, &contenders, report, failed);
+    if (status == WEIR_OK && run->job->rank == 0)
+        bench_report_end(report);
+    bench_contenders_close(&contenders);
+    bench_buffers_close(run->job, &buffers);
+    return status;
+}
+
+/* From a started job to the exit code. */
+static int run_benchmark(bench_run *run, bench_options *options)
+{
+    bench_report report;
+    bench_dist dist;
+    long failed = 0;
+    int reduced = 0;
+    bench_dist_parse(options->dist, &dist);
+    export_options(options);
+    bench_run_stamp(run);
+    weir_status status = bench_job_connect(run->job, options->timeout_s);
+    if (status == WEIR_OK)
+        status = bench_memory_limit(run->job, options, &reduced);
+    if (status != WEIR_OK)
+        return weir_status_exit_code(status);
+    status = bench_report_open(&report, run);
+    if (status == WEIR_OK)
+        status = measure(run, &report, &dist, &failed);
+    weir_status closed = bench_report_close(&report);
+    status = status != WEIR_OK ? status : closed;
+    if (status == WEIR_OK && failed)
+        return EXIT_WRONG;
+    return weir_status_exit_code(status);
+}
+
+int bench_program_main(weir_collective collective, const char *program, int argc, char **argv)
+{
+    bench_options options;
+    bench_job job;
+    bench_run run = {.job = &job, .options = &options, .collective = collective};
+    char problem[BENCH_PROBLEM_BYTES] = "";
+    int code = 0;
+    /* MPI may take words of its own out of the list. */
+    bench_job_start(&job, program, &argc, &argv);
+    run.argc = argc;
+    run.argv = argv;
+    weir_status status = bench_options_parse(argc, argv, collective, &options, problem);
+    if (status == WEIR_OK && options.action == BENCH_ACTION_RUN && options.root >= job.nranks) {
+        snprintf(problem, sizeof problem, "-r %d: there are %d ranks; give a root from 0 to %d",
+                 options.root, job.nranks, job.nranks - 1);
+        status = WEIR_ERR_INVALID;
+    }
+    if (status != WEIR_OK) {
+        bench_job_say(&job, "%s", problem);
+        code = weir_status_exit_code(status);
+    } else if (options.action != BENCH_ACTION_RUN) {
+        inform(&run);
+    } else {
+        code = run_benchmark(&run, &options);
+    }
+    bench_job_end(&job);
+    return code;
+}

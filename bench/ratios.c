@@ -1,0 +1,129 @@
+/* Comment lines about algorithms and ratios. */
+#include "bench/ratios.h"
+
+#include <math.h>
+#include <string.h>
+
+static const char *const places[] = {"out of place", "in place"};
+
+void bench_ratios_begin(bench_ratios *ratios, FILE *out)
+{
+    memset(ratios, 0, sizeof *ratios);
+    ratios->out = out;
+}
+
+static int usable(const bench_result *result)
+{
+    return result->timed && !bench_result_failed(result);
+}
+
+static bench_ratio_sum *find_peer(bench_ratios *ratios, const char *name)
+{
+    int i = 0;
+    while (i < ratios->npeers && strcmp(ratios->peers[i].name, name) != 0)
+        i++;
+    if (i == BENCH_CONTENDERS_MAX)
+        return NULL;
+    if (i == ratios->npeers) {
+        snprintf(ratios->peers[i].name, sizeof ratios->peers[i].name, "%s", name);
+        ratios->npeers++;
+    }
+    return &ratios->peers[i];
+}
+
+static void add(bench_ratio_sum *sum, const bench_row *row, int placement,
+                const bench_ratio *ratio)
+{
+    if (!sum || row->shape.bytes == 0)
+        return;
+    if (sum->rows == 0 || ratio->ratio < sum->worst.ratio) {
+        sum->worst = *ratio;
+        sum->worst_bytes = row->shape.bytes;
+        sum->worst_placement = placement;
+    }
+    sum->log_sum += log(ratio->ratio);
+    sum->rows++;
+}
+
+/* Another algorithm, or a peer, beside the one that the table shows. */
+static void write_other(bench_ratios *ratios, const bench_row *row, int placement,
+                        const bench_result *shown, const bench_result *other)
+{
+    if (!usable(other)) {
+        fprintf(ratios->out, " | %s %s wrong", other->contender, other->algo);
+        return;
+    }
+    bench_ratio ratio = bench_stats_ratio(&other->stats, &shown->stats);
+    fprintf(ratios->out, " | %s%s%s %.2f us, ratio %.2f [%.2f, %.2f]", other->contender,
+            *other->algo ? " " : "", other->algo, other->stats.median, ratio.ratio, ratio.low,
+            ratio.high);
+    if (other->peer)
+        add(find_peer(ratios, other->contender), row, placement, &ratio);
+}
+
+static void write_placement(bench_ratios *ratios, const bench_row *row, int placement)
+{
+    const bench_result *results = row->results[placement];
+    int primary = row->primary[placement], others = 0;
+    for (int i = 0; i < row->ncontenders; i++)
+        others += i != primary && results[i].ran;
+    if (!others || !usable(&results[primary]))
+        return;
+    fprintf(ratios->out, "#   %s, %zu B: weir %s %.2f us", places[placement], row->shape.bytes,
+            results[primary].algo, results[primary].stats.median);
+    for (int i = 0; i < row->ncontenders; i++)
+        if (i != primary && results[i].ran)
+            write_other(ratios, row, placement, &results[primary], &results[i]);
+    fputc('\n', ratios->out);
+}
+
+static void note_algorithm(bench_ratios *ratios, const bench_row *row)
+{
+    const char *name = row->results[BENCH_OUT_OF_PLACE][row->primary[BENCH_OUT_OF_PLACE]].algo;
+    bench_algo_span *last = ratios->nspans ? &ratios->spans[ratios->nspans - 1] : NULL;
+    if (!*name)
+        return;
+    if (last && strcmp(last->name, name) == 0 && row->shape.bytes >= last->last_bytes) {
+        last->last_bytes = row->shape.bytes;
+        return;
+    }
+    if (ratios->nspans == BENCH_SPANS_MAX)
+        return;
+    last = &ratios->spans[ratios->nspans++];
+    snprintf(last->name, sizeof last->name, "%s", name);
+    last->first_bytes = last->last_bytes = row->shape.bytes;
+}
+
+void bench_ratios_row(bench_ratios *ratios, const bench_row *row)
+{
+    note_algorithm(ratios, row);
+    for (int placement = 0; placement < row->placements; placement++)
+        write_placement(ratios, row, placement);
+    fflush(ratios->out);
+}
+
+void bench_ratios_end(const bench_ratios *ratios)
+{
+    FILE *out = ratios->out;
+    if (ratios->nspans)
+        fprintf(out, "# Algorithms of weir    :");
+    for (int i = 0; i < ratios->nspans; i++) {
+        const bench_algo_span *span = &ratios->spans[i];
+        fprintf(out, "%s %s %zu", i ? "," : "", span->name, span->first_bytes);
+        if (span->last_bytes != span->first_bytes)
+            fprintf(out, " to %zu", span->last_bytes);
+        fprintf(out, " B");
+    }
+    fprintf(out, "%s", ratios->nspans ? "\n" : "");
+    for (int i = 0; i < ratios->npeers; i++) {
+        const bench_ratio_sum *sum = &ratios->peers[i];
+        if (sum->rows)
+            fprintf(out,
+                    "# %-20s : weir is %.2fx as fast (geometric mean of %ld ratios); worst "
+                    "%.2fx [%.2f, %.2f] at %zu B %s\n",
+                    sum->name, exp(sum->log_sum / (double)sum->rows), sum->rows, sum->worst.ratio,
+                    sum->worst.low, sum->worst.high, sum->worst_bytes,
+                    places[sum->worst_placement]);
+    }
+    fflush(out);
+}

@@ -1,0 +1,29 @@
+/* All writers of a run together: table, CSV, JSON and ratios. */
+#ifndef BENCH_REPORT_H
+#define BENCH_REPORT_H
+
+#include "bench/csv.h"
+#include "bench/json_report.h"
+#include "bench/ratios.h"
+#include "bench/table.h"
+
+typedef struct bench_report {
+    const bench_run *run;
+    bench_table table;
+    bench_csv csv;
+    bench_json_report json;
+    bench_ratios ratios;
+} bench_report;
+
+/* Opens the files on rank 0. Collective; agreed and told. */
+weir_status bench_report_open(bench_report *report, const bench_run *run);
+/* The run header and the table's headings. Collective; agreed and told. */
+weir_status bench_report_begin(bench_report *report);
+/* Local, for rank 0. */
+void bench_report_row(bench_report *report, const bench_row *row);
+/* Footer. Local, for rank 0. */
+void bench_report_end(bench_report *report);
+/* Closes what is open. Collective; agreed and told. */
+weir_status bench_report_close(bench_report *report);
+
+#endif

@@ -1,0 +1,36 @@
+/* Bandwidths and verdicts of results. */
+#include "bench/result.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int bench_result_failed(const bench_result *result)
+{
+    return result->checked &&
+           (result->check.wrong || result->check.overruns || result->check.inputs_changed);
+}
+
+double bench_algbw_gbs(const bench_row *row, double time_us)
+{
+    return time_us > 0 ? (double)row->shape.bytes / (time_us * 1e3) : 0;
+}
+
+double bench_busbw_gbs(const bench_row *row, double time_us)
+{
+    return bench_algbw_gbs(row, time_us) * bench_bus_factor(row->collective, row->nranks);
+}
+
+const char *bench_row_op_name(const bench_row *row)
+{
+    return bench_collective_has_op(row->collective) ? weir_op_name(row->op) : "none";
+}
+
+void bench_row_clear(bench_row *row)
+{
+    for (int placement = 0; placement < BENCH_PLACEMENTS; placement++)
+        for (int i = 0; i < row->ncontenders; i++) {
+            free(row->results[placement][i].slowest_us);
+            free(row->results[placement][i].all_us);
+        }
+    memset(row->results, 0, sizeof row->results);
+}

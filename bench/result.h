@@ -1,0 +1,56 @@
+/*
+ * What was measured, as plain data: the writers (table, CSV, JSON, ratios) read
+ * this and nothing else. Statistics exist on rank 0 only.
+ */
+#ifndef BENCH_RESULT_H
+#define BENCH_RESULT_H
+
+#include "bench/shape.h"
+#include "bench/stats.h"
+#include "verify/verify.h"
+
+enum { BENCH_OUT_OF_PLACE, BENCH_IN_PLACE, BENCH_PLACEMENTS, BENCH_CONTENDERS_MAX = 64 };
+
+/* One contender at one size in one placement. */
+typedef struct bench_result {
+    const char *contender, *transport; /* the contender's storage */
+    char algo[32];
+    int peer;    /* 1: a peer; 0: weir */
+    int ran;     /* 0: cannot make this call, or the algorithm does not apply */
+    int checked; /* check is valid; with a defect nothing was timed */
+    weirv_result check;
+    int timed; /* the rest is valid, on rank 0 */
+    int iterations;
+    bench_stats stats;    /* over iterations of the slowest rank's time, us */
+    bench_stats per_iter; /* the same without the first -K iterations */
+    double time_us;       /* the table's, by -a: a median */
+    double cpu_us;        /* a mean, the busiest rank's */
+    double *slowest_us;   /* iterations; owned here */
+    double *all_us;       /* nranks x iterations, row r rank r's; owned here */
+} bench_result;
+
+/* One line of the table. */
+typedef struct bench_row {
+    weir_collective collective;
+    weir_dtype dtype;
+    weir_op op;
+    int root; /* -1: the collective has none */
+    int nranks;
+    bench_shape shape;
+    int placements; /* 2, or 1 where the collective has no in-place form */
+    int ncontenders;
+    int primary[BENCH_PLACEMENTS]; /* index of the contender that the table shows */
+    bench_result results[BENCH_PLACEMENTS][BENCH_CONTENDERS_MAX];
+} bench_row;
+
+/* 1 if the result is known to be wrong. */
+int bench_result_failed(const bench_result *result);
+/* bytes/time, GB/s (1e9), and the same times the bus factor. */
+double bench_algbw_gbs(const bench_row *row, double time_us);
+double bench_busbw_gbs(const bench_row *row, double time_us);
+/* "sum", or "none" where nothing is reduced. */
+const char *bench_row_op_name(const bench_row *row);
+/* Frees what the results own. */
+void bench_row_clear(bench_row *row);
+
+#endif

@@ -1,0 +1,34 @@
+/* What a run is, for the writers: who measures what with which options. */
+#ifndef BENCH_RUN_H
+#define BENCH_RUN_H
+
+#include "bench/job.h"
+#include "bench/options.h"
+
+typedef struct bench_run {
+    bench_job *job;
+    const bench_options *options;
+    weir_collective collective;
+    int argc;
+    char **argv;
+    char id[40];    /* unique to the run */
+    char utc[24];   /* its start, "2025-01-31T12:00:00Z" */
+    char local[24]; /* the same in local time, "2025-01-31 12:00:00" */
+} bench_run;
+
+/* One rank, as the header and JSON show it. */
+typedef struct bench_rank_info {
+    int rank, pid, device;
+    char host[64];
+    char place[160];
+} bench_rank_info;
+
+/* Gathers every rank's description on rank 0 (infos there: nranks entries, the
+ * caller's; elsewhere unused). Collective. */
+void bench_run_gather(const bench_run *run, bench_rank_info *infos);
+/* Fills id and times. Local. */
+void bench_run_stamp(bench_run *run);
+/* The time now, "2025-01-31 12:00:00", local. text has 24 bytes or more. */
+void bench_run_now(char *text, size_t bytes);
+
+#endif

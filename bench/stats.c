@@ -1,0 +1,72 @@
+/* Order statistics of one measurement. */
+#include "bench/stats.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static int compare(const void *left, const void *right)
+{
+    double a = *(const double *)left, b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+
+size_t bench_stats_median_rank(size_t count, double confidence)
+{
+    double n = (double)count, below = 0;
+    size_t k = 0;
+    while (k < (count + 1) / 2) {
+        double b = (double)k;
+        below += exp(lgamma(n + 1) - lgamma(b + 1) - lgamma(n - b + 1) - n * log(2.0));
+        if (2 * below > 1 - confidence)
+            break;
+        k++;
+    }
+    return k ? k : 1;
+}
+
+/* The smallest sample that at least percent of all do not exceed. */
+static double nearest_rank(const double *sorted, size_t count, size_t percent)
+{
+    size_t rank = (count * percent + 99) / 100;
+    return sorted[rank ? rank - 1 : 0];
+}
+
+static void mean_and_deviation(bench_stats *stats, const double *samples, size_t count)
+{
+    double sum = 0, squares = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += samples[i];
+    stats->mean = sum / (double)count;
+    for (size_t i = 0; i < count; i++)
+        squares += (samples[i] - stats->mean) * (samples[i] - stats->mean);
+    stats->stdev = sqrt(squares / (double)count);
+}
+
+bench_stats bench_stats_make(double *samples, size_t count)
+{
+    bench_stats stats = {.samples = count};
+    mean_and_deviation(&stats, samples, count);
+    qsort(samples, count, sizeof *samples, compare);
+    stats.min = samples[0];
+    stats.max = samples[count - 1];
+    stats.median = (samples[(count - 1) / 2] + samples[count / 2]) / 2;
+    stats.p95 = nearest_rank(samples, count, 95);
+    stats.p99 = nearest_rank(samples, count, 99);
+    size_t k = bench_stats_median_rank(count, 0.95);
+    stats.ci_low = samples[k - 1];
+    stats.ci_high = samples[count - k];
+    k = bench_stats_median_rank(count, 0.975);
+    stats.low975 = samples[k - 1];
+    stats.high975 = samples[count - k];
+    return stats;
+}
+
+bench_ratio bench_stats_ratio(const bench_stats *above, const bench_stats *below)
+{
+    bench_ratio ratio = {
+        .ratio = above->median / below->median,
+        .low = above->low975 / below->high975,
+        .high = above->high975 / below->low975,
+    };
+    return ratio;
+}

@@ -1,0 +1,43 @@
+/*
+ * Statistics over the iterations of one measurement: order statistics, because
+ * times of iterations are skewed and have outliers. All functions are pure.
+ */
+#ifndef BENCH_STATS_H
+#define BENCH_STATS_H
+
+#include <stddef.h>
+
+/* In the unit of the samples. */
+typedef struct bench_stats {
+    size_t samples;
+    double median, min, max, mean, stdev;
+    double p95, p99;         /* nearest rank */
+    double ci_low, ci_high;  /* 95% interval of the median */
+    double low975, high975;  /* 97.5% interval of the median, for ratios */
+} bench_stats;
+
+typedef struct bench_ratio {
+    double ratio, low, high; /* of medians; an interval of at least 95% */
+} bench_ratio;
+
+/* Sorts samples in place; count must be 1 or more. */
+bench_stats bench_stats_make(double *samples, size_t count);
+
+/*
+ * The ratio of two medians and an interval that covers it with at least 95%:
+ * each median lies in its 97.5% interval, so by Bonferroni's inequality both
+ * do with 95%, and the ratio then lies between the quotients of the ends.
+ */
+bench_ratio bench_stats_ratio(const bench_stats *above, const bench_stats *below);
+
+/*
+ * The number k such that the kth smallest and the kth largest of count samples
+ * enclose the median with the given confidence; 1 (minimum and maximum) where
+ * count is too small for it. The number of samples below the median is
+ * Binomial(count, 1/2), so the interval misses with 2 P(B <= k - 1); k is the
+ * largest with a miss of at most 1 - confidence. See David and Nagaraja, Order
+ * Statistics, 3rd ed., section 7.1.
+ */
+size_t bench_stats_median_rank(size_t count, double confidence);
+
+#endif

@@ -1,0 +1,156 @@
+/* The loops over types, operations, roots and sizes. */
+#include "bench/sweep.h"
+
+#include "bench/sizes.h"
+#include "bench/trial.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct sweep {
+    const bench_run *run;
+    bench_contenders *contenders;
+    bench_report *report;
+    bench_trial trial;
+    bench_dist dist;
+    bench_row row; /* large: one for all */
+    uint64_t next_seed;
+    long failed;
+    size_t done; /* sizes, for the progress line */
+} sweep;
+
+/* Where standard error is a terminal; a line that the next one overwrites. */
+static void show_progress(sweep *s, size_t bytes)
+{
+    const bench_job *job = s->run->job;
+    if (job->rank == 0 && isatty(STDERR_FILENO))
+        fprintf(stderr, "\r%s: size %zu of %zu, %zu bytes \033[K\r", job->program, ++s->done,
+                bench_sizes_count(s->run->options), bytes);
+}
+
+static void count_failures(sweep *s)
+{
+    for (int placement = 0; placement < s->row.placements; placement++)
+        for (int i = 0; i < s->row.ncontenders; i++)
+            s->failed += bench_result_failed(&s->row.results[placement][i]);
+}
+
+/* One line of the table. */
+static weir_status measure_size(sweep *s, size_t bytes)
+{
+    bench_row *row = &s->row;
+    weir_status status = WEIR_OK;
+    row->shape = bench_shape_make(row->collective, bytes, weir_dtype_bytes(row->dtype),
+                                  row->nranks, &s->dist);
+    memset(row->primary, 0, sizeof row->primary);
+    show_progress(s, bytes);
+    for (int placement = 0; placement < row->placements && status == WEIR_OK; placement++) {
+        s->trial.in_place = placement == BENCH_IN_PLACE;
+        status = bench_trial_run(&s->trial);
+    }
+    if (status == WEIR_OK)
+        count_failures(s);
+    if (status == WEIR_OK && s->run->job->rank == 0)
+        bench_report_row(s->report, row);
+    bench_row_clear(row);
+    return status;
+}
+
+static weir_status sweep_sizes(sweep *s)
+{
+    const bench_options *options = s->run->options;
+    for (int cycle = 0; options->cycles == 0 || cycle < options->cycles; cycle++) {
+        size_t bytes = options->min_bytes;
+        s->done = 0;
+        do {
+            weir_status status = measure_size(s, bytes);
+            if (status != WEIR_OK)
+                return status;
+            bytes = bench_sizes_next(options, bytes);
+        } while (bytes);
+    }
+    return WEIR_OK;
+}
+
+/* The first and last value of a loop that an option fixes or leaves to all. */
+static void loop_bounds(int option, int count, int *first, int *last)
+{
+    *first = option == BENCH_ALL ? 0 : option;
+    *last = option == BENCH_ALL ? count - 1 : option;
+}
+
+static weir_status sweep_roots(sweep *s)
+{
+    int root, last;
+    loop_bounds(s->run->options->root, s->run->job->nranks, &root, &last);
+    if (!bench_collective_has_root(s->row.collective))
+        root = last = -1;
+    for (; root <= last; root++) {
+        s->row.root = root;
+        weir_status status = sweep_sizes(s);
+        if (status != WEIR_OK)
+            return status;
+    }
+    return WEIR_OK;
+}
+
+static weir_status sweep_types(sweep *s)
+{
+    const bench_options *options = s->run->options;
+    int type, last_type, op, last_op;
+    loop_bounds(options->dtype, WEIR_DTYPE_COUNT, &type, &last_type);
+    for (; type <= last_type; type++) {
+        loop_bounds(options->op, WEIR_OP_COUNT, &op, &last_op);
+        if (!bench_collective_has_op(s->row.collective))
+            op = last_op = WEIR_SUM;
+        for (; op <= last_op; op++) {
+            s->row.dtype = (weir_dtype)type;
+            s->row.op = (weir_op)op;
+            weir_status status = sweep_roots(s);
+            if (status != WEIR_OK)
+                return status;
+        }
+    }
+    return WEIR_OK;
+}
+
+static void prepare(sweep *s, const bench_buffers *buffers)
+{
+    const bench_run *run = s->run;
+    s->next_seed = run->options->seed;
+    bench_dist_parse(run->options->dist, &s->dist);
+    s->row.collective = run->collective;
+    s->row.nranks = run->job->nranks;
+    s->row.placements = bench_collective_in_place(run->collective) ? BENCH_PLACEMENTS : 1;
+    s->row.ncontenders = s->contenders->count;
+    s->trial.job = run->job;
+    s->trial.options = run->options;
+    s->trial.buffers = buffers;
+    s->trial.contenders = s->contenders->list;
+    s->trial.row = &s->row;
+    s->trial.next_seed = &s->next_seed;
+}
+
+weir_status bench_sweep(const bench_run *run, const bench_buffers *buffers,
+                        bench_contenders *contenders, bench_report *report, long *failed)
+{
+    sweep *s = calloc(1, sizeof *s);
+    size_t *counts = calloc((size_t)run->job->nranks * 4, sizeof *counts);
+    weir_status status = WEIR_OK;
+    if (!s || !counts)
+        status = bench_job_note(run->job, WEIR_ERR_NO_MEMORY, "no memory for a row of results");
+    status = bench_job_agree(run->job, status, "sweep");
+    if (status == WEIR_OK) {
+        s->run = run;
+        s->contenders = contenders;
+        s->report = report;
+        s->trial.counts = counts;
+        prepare(s, buffers);
+        status = sweep_types(s);
+        *failed = s->failed;
+    }
+    free(counts);
+    free(s);
+    return status;
+}

@@ -1,0 +1,227 @@
+/* The timed part of a trial: how many iterations, whose, and what they say. */
+#include "bench/engine.h"
+#include "bench/trial.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* -n 0: each contender gets this long, within these bounds. */
+enum { BUDGET_US = 150000, ITERATIONS_LOW = 20, ITERATIONS_HIGH = 2000, PROBE_ITERATIONS = 3 };
+
+typedef struct timed_contender {
+    bench_trial *trial;
+    bench_contender *contender;
+    bench_result *result;
+} timed_contender;
+
+static weir_status begin_block(void *context)
+{
+    timed_contender *timed = context;
+    bench_trial_reset(timed->trial);
+    return timed->contender->ops->prepare(timed->contender, &timed->trial->call);
+}
+
+static weir_status run_operation(void *context)
+{
+    bench_contender *contender = ((timed_contender *)context)->contender;
+    return contender->ops->run(contender);
+}
+
+static void meet(void *context)
+{
+    bench_job_barrier(context);
+}
+
+static weir_status agree(void *context, weir_status mine)
+{
+    return bench_job_agree(context, mine, "timed loop");
+}
+
+static bench_timing make_timing(const bench_options *options, int iterations)
+{
+    bench_timing timing = {.iterations = iterations,
+                           .warmups = options->warmups,
+                           .aggregate = options->aggregate};
+    if (options->barrier_mode == 1)
+        timing.isolation = BENCH_BARRIER_OPERATION;
+    else if (options->barrier_mode == 3)
+        timing.isolation = BENCH_BARRIER_ITERATION;
+    return timing;
+}
+
+static double lowest(const double *values, int count)
+{
+    double low = values[0];
+    for (int i = 1; i < count; i++)
+        low = values[i] < low ? values[i] : low;
+    return low;
+}
+
+/* Fits the slowest contender into the budget, so that all get the same number. */
+static weir_status choose_iterations(bench_trial *trial, const bench_meeting *meeting,
+                                     bench_subject *subjects, int nsubjects, int *iterations)
+{
+    bench_timing probe = make_timing(trial->options, PROBE_ITERATIONS);
+    double mine_us = 0, slowest_us = 0;
+    probe.warmups = 1;
+    weir_status status = bench_engine_run(&probe, meeting, subjects, nsubjects);
+    if (status != WEIR_OK)
+        return status;
+    for (int i = 0; i < nsubjects; i++) {
+        double low_us = lowest(subjects[i].wall_us, PROBE_ITERATIONS) * probe.aggregate;
+        mine_us = low_us > mine_us ? low_us : mine_us;
+    }
+    MPI_Allreduce(&mine_us, &slowest_us, 1, MPI_DOUBLE, MPI_MAX, trial->job->mpi);
+    double fitting = slowest_us > 0 ? BUDGET_US / slowest_us : ITERATIONS_HIGH;
+    *iterations = fitting < ITERATIONS_LOW    ? ITERATIONS_LOW
+                  : fitting > ITERATIONS_HIGH ? ITERATIONS_HIGH
+                                              : (int)fitting;
+    return WEIR_OK;
+}
+
+/* The ranks' times of iteration i, combined as -a says. */
+static double combine(const double *all_us, int nranks, int iterations, int i, int how)
+{
+    double low = all_us[i], high = all_us[i], sum = 0;
+    for (int rank = 0; rank < nranks; rank++) {
+        double us = all_us[(size_t)rank * (size_t)iterations + (size_t)i];
+        low = us < low ? us : low;
+        high = us > high ? us : high;
+        sum += us;
+    }
+    switch ((bench_rank_time)how) {
+    case BENCH_RANK_ZERO:
+        return all_us[i];
+    case BENCH_RANK_MEAN:
+        return sum / nranks;
+    case BENCH_RANK_MIN:
+        return low;
+    case BENCH_RANK_MAX:
+        break;
+    }
+    return high;
+}
+
+/* On rank 0: statistics of one contender from all ranks' times. scratch holds
+ * iterations numbers. */
+static void summarise(const bench_trial *trial, bench_result *result, double *scratch)
+{
+    const bench_options *options = trial->options;
+    int n = result->iterations, nranks = trial->job->nranks;
+    int skip = options->skip < n ? options->skip : 0;
+    for (int i = 0; i < n; i++)
+        result->slowest_us[i] = combine(result->all_us, nranks, n, i, BENCH_RANK_MAX);
+    memcpy(scratch, result->slowest_us + skip, (size_t)(n - skip) * sizeof *scratch);
+    result->per_iter = bench_stats_make(scratch, (size_t)(n - skip));
+    memcpy(scratch, result->slowest_us, (size_t)n * sizeof *scratch);
+    result->stats = bench_stats_make(scratch, (size_t)n);
+    for (int i = 0; i < n; i++)
+        scratch[i] = combine(result->all_us, nranks, n, i, options->rank_time);
+    result->time_us = bench_stats_make(scratch, (size_t)n).median;
+}
+
+/* Brings all ranks' times to rank 0, which keeps the statistics. */
+static weir_status collect(bench_trial *trial, bench_subject *subject, int iterations,
+                           bench_result *result)
+{
+    bench_job *job = trial->job;
+    size_t n = (size_t)iterations;
+    weir_status status = WEIR_OK;
+    if (job->rank == 0) {
+        result->slowest_us = malloc(n * sizeof(double));
+        result->all_us = malloc(n * (size_t)job->nranks * sizeof(double));
+        if (!result->slowest_us || !result->all_us)
+            status = bench_job_note(job, WEIR_ERR_NO_MEMORY,
+                                    "no memory for the times of %d iterations; give a smaller -n",
+                                    iterations);
+    }
+    status = bench_job_agree(job, status, "times");
+    if (status != WEIR_OK)
+        return status;
+    MPI_Gather(subject->wall_us, iterations, MPI_DOUBLE, result->all_us, iterations, MPI_DOUBLE, 0,
+               job->mpi);
+    MPI_Reduce(&subject->cpu_us, &result->cpu_us, 1, MPI_DOUBLE, MPI_MAX, 0, job->mpi);
+    result->iterations = iterations;
+    result->timed = 1;
+    if (job->rank == 0)
+        summarise(trial, result, subject->wall_us);
+    return WEIR_OK;
+}
+
+static void free_times(bench_subject *subjects, int nsubjects)
+{
+    for (int i = 0; i < nsubjects; i++) {
+        free(subjects[i].wall_us);
+        subjects[i].wall_us = NULL;
+    }
+}
+
+/* (Re)allocates every subject's array of times. Agreed. */
+static weir_status allocate_times(bench_job *job, bench_subject *subjects, int nsubjects,
+                                  int iterations)
+{
+    weir_status status = WEIR_OK;
+    free_times(subjects, nsubjects);
+    for (int i = 0; i < nsubjects; i++) {
+        subjects[i].wall_us = malloc((size_t)iterations * sizeof(double));
+        if (!subjects[i].wall_us)
+            status = bench_job_note(job, WEIR_ERR_NO_MEMORY,
+                                    "no memory for the times of %d iterations; give a smaller -n",
+                                    iterations);
+    }
+    return bench_job_agree(job, status, "times");
+}
+
+/* Which contenders take part. Returns their number. */
+static int select_subjects(bench_trial *trial, timed_contender *timed, bench_subject *subjects)
+{
+    bench_result *results = trial->row->results[trial->in_place];
+    int count = 0;
+    for (int i = 0; i < trial->row->ncontenders; i++) {
+        if (!results[i].ran || bench_result_failed(&results[i]))
+            continue;
+        timed[count] = (timed_contender){trial, trial->contenders[i], &results[i]};
+        subjects[count] = (bench_subject){
+            .context = &timed[count], .begin = begin_block, .run = run_operation};
+        count++;
+    }
+    return count;
+}
+
+/* Probes if need be, times, and collects. */
+static weir_status time_subjects(bench_trial *trial, const timed_contender *timed,
+                                 bench_subject *subjects, int nsubjects)
+{
+    const bench_options *options = trial->options;
+    const bench_meeting meeting = {.context = trial->job, .barrier = meet, .agree = agree};
+    int iterations = options->iterations;
+    weir_status status = WEIR_OK;
+    if (!iterations)
+        status = allocate_times(trial->job, subjects, nsubjects, PROBE_ITERATIONS);
+    if (!iterations && status == WEIR_OK)
+        status = choose_iterations(trial, &meeting, subjects, nsubjects, &iterations);
+    if (options->graph > 1)
+        iterations = iterations > INT_MAX / options->graph ? INT_MAX : iterations * options->graph;
+    if (status == WEIR_OK)
+        status = allocate_times(trial->job, subjects, nsubjects, iterations);
+    if (status != WEIR_OK)
+        return status;
+    bench_timing timing = make_timing(options, iterations);
+    status = bench_engine_run(&timing, &meeting, subjects, nsubjects);
+    for (int i = 0; i < nsubjects && status == WEIR_OK; i++)
+        status = collect(trial, &subjects[i], iterations, timed[i].result);
+    return status;
+}
+
+weir_status bench_trial_time(bench_trial *trial)
+{
+    timed_contender timed[BENCH_CONTENDERS_MAX];
+    bench_subject subjects[BENCH_CONTENDERS_MAX];
+    int nsubjects = select_subjects(trial, timed, subjects);
+    if (nsubjects == 0)
+        return WEIR_OK;
+    weir_status status = time_subjects(trial, timed, subjects, nsubjects);
+    free_times(subjects, nsubjects);
+    return status;
+}

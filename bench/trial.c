@@ -1,0 +1,225 @@
+/* Layout, checks and their order. */
+#include "bench/trial.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Block sizes and packed displacements of this rank. */
+static void fill_counts(bench_trial *trial, const bench_dist *dist, size_t element_bytes)
+{
+    size_t n = (size_t)trial->job->nranks, sent = 0, received = 0;
+    size_t *counts = trial->counts;
+    int rank = trial->job->rank;
+    for (size_t peer = 0; peer < n; peer++) {
+        counts[peer] = bench_dist_elements(dist, trial->row->shape.count, element_bytes, rank,
+                                           (int)peer, (int)n);
+        counts[2 * n + peer] = bench_dist_elements(dist, trial->row->shape.count, element_bytes,
+                                                   (int)peer, rank, (int)n);
+        counts[n + peer] = sent;
+        counts[3 * n + peer] = received;
+        sent += counts[peer];
+        received += counts[2 * n + peer];
+    }
+}
+
+static void describe_data(bench_trial *trial)
+{
+    const bench_row *row = trial->row;
+    size_t n = (size_t)trial->job->nranks;
+    trial->data = (weirv_case){
+        .collective = row->collective,
+        .dtype = row->dtype,
+        .op = row->op,
+        .root = row->root < 0 ? 0 : row->root,
+        .rank = trial->job->rank,
+        .nranks = trial->job->nranks,
+        .count = row->shape.count,
+        .in_place = trial->in_place,
+    };
+    if (row->collective != WEIR_COLL_ALLTOALLV)
+        return;
+    trial->data.send_counts = trial->counts;
+    trial->data.send_displs = trial->counts + n;
+    trial->data.recv_counts = trial->counts + 2 * n;
+    trial->data.recv_displs = trial->counts + 3 * n;
+}
+
+static void describe_call(bench_trial *trial)
+{
+    const weirv_case *data = &trial->data;
+    trial->call = (bench_call){
+        .collective = data->collective,
+        .dtype = data->dtype,
+        .op = data->op,
+        .root = data->root,
+        .count = data->count,
+        .in = trial->layout.in,
+        .out = trial->layout.out,
+        .in_place = data->in_place,
+        .send_counts = data->send_counts,
+        .send_displs = data->send_displs,
+        .recv_counts = data->recv_counts,
+        .recv_displs = data->recv_displs,
+    };
+}
+
+static void lay_out(bench_trial *trial)
+{
+    bench_dist dist;
+    size_t element_bytes = weir_dtype_bytes(trial->row->dtype);
+    bench_dist_parse(trial->options->dist, &dist);
+    if (trial->row->collective == WEIR_COLL_ALLTOALLV)
+        fill_counts(trial, &dist, element_bytes);
+    bench_buffers_place(trial->buffers, &trial->row->shape, element_bytes,
+                        (size_t)trial->options->unalign_elements, trial->job->rank,
+                        trial->in_place, &trial->layout);
+    describe_data(trial);
+    describe_call(trial);
+}
+
+void bench_trial_reset(bench_trial *trial)
+{
+    size_t element_bytes = weir_dtype_bytes(trial->row->dtype);
+    trial->data.seed = (*trial->next_seed)++;
+    if (trial->in_place)
+        weirv_poison(trial->layout.whole, trial->layout.whole_bytes);
+    else
+        weirv_poison(trial->layout.out, trial->row->shape.recv_elements * element_bytes);
+    weirv_fill_input(&trial->data, trial->layout.in);
+}
+
+/* Roundings of an 8- or 16-bit value on its way: a ring rounds at every hop,
+ * the others once. A peer's are not known: as many as ranks allow. */
+static int rounding_steps(const bench_trial *trial, bench_contender *contender)
+{
+    const char *algo = contender->ops->algo(contender);
+    return *algo && strcmp(algo, "ring") != 0 ? 1 : trial->job->nranks;
+}
+
+weir_status bench_trial_compare(bench_trial *trial, bench_contender *contender,
+                                weirv_result *check)
+{
+    weirv_result found = {0};
+    weir_status status = WEIR_OK;
+    int error = weirv_check(trial->job->mpi, &trial->data, contender->ops->result(contender),
+                            rounding_steps(trial, contender), &found);
+    for (int i = 0; i < trial->layout.nguards; i++)
+        found.overruns += weirv_guard_check(&trial->layout.guards[i]);
+    /* A contender with its own place for results overwrites other inputs too. */
+    if (contender->ops->result(contender) == trial->call.out)
+        found.inputs_changed += weirv_input_changed(&trial->data, trial->layout.in);
+    if (error == MPI_SUCCESS)
+        error = weirv_reduce_result(trial->job->mpi, &found);
+    if (error != MPI_SUCCESS)
+        status = bench_job_note(trial->job, WEIR_ERR_SYSTEM, "MPI error %d", error);
+    if (!check->has_first && found.has_first) {
+        check->has_first = 1;
+        check->first = found.first;
+    }
+    check->wrong += found.wrong;
+    check->overruns += found.overruns;
+    check->inputs_changed += found.inputs_changed;
+    if (found.worst_error > check->worst_error)
+        check->worst_error = found.worst_error;
+    return bench_job_agree(trial->job, status, "verification");
+}
+
+static weir_status run_once(bench_trial *trial, bench_contender *contender)
+{
+    bench_trial_reset(trial);
+    weir_status status = contender->ops->prepare(contender, &trial->call);
+    bench_job_barrier(trial->job);
+    if (status == WEIR_OK)
+        status = contender->ops->run(contender);
+    return bench_job_agree(trial->job, status, weir_collective_name(trial->row->collective));
+}
+
+static void tell_failure(const bench_trial *trial, const bench_result *result)
+{
+    char text[256];
+    weirv_describe(&result->check, text, sizeof text);
+    bench_job_say(trial->job, "wrong data: %s%s%s, %s %s, %zu bytes, %s: %s", result->contender,
+                  *result->algo ? " " : "", result->algo, weir_dtype_name(trial->row->dtype),
+                  bench_row_op_name(trial->row), trial->row->shape.bytes,
+                  trial->in_place ? "in place" : "out of place", text);
+}
+
+/* Runs one contender and checks it, -c times. */
+static weir_status try_contender(bench_trial *trial, bench_contender *contender,
+                                 bench_result *result)
+{
+    int checks = bench_options_verifies(trial->options) ? trial->options->checks : 0;
+    result->contender = contender->name;
+    result->transport = contender->transport;
+    result->peer = contender->peer;
+    if (contender->ops->refuses(contender, &trial->call))
+        return WEIR_OK;
+    for (int i = 0; i < checks || i == 0; i++) {
+        weir_status status = run_once(trial, contender);
+        snprintf(result->algo, sizeof result->algo, "%s", contender->ops->algo(contender));
+        if (status == WEIR_OK && i < checks)
+            status = bench_trial_compare(trial, contender, &result->check);
+        if (status != WEIR_OK)
+            return status;
+    }
+    result->ran = !contender->forced || strcmp(contender->forced, result->algo) == 0;
+    result->checked = checks > 0;
+    if (bench_result_failed(result))
+        tell_failure(trial, result);
+    return WEIR_OK;
+}
+
+/* With --algo all the table shows the algorithm that weir would choose. Its own
+ * choice is the first contender, which then need not be timed twice. */
+static void choose_primary(bench_trial *trial, bench_result *results)
+{
+    int *primary = &trial->row->primary[trial->in_place];
+    *primary = 0;
+    if (trial->contenders[0]->forced)
+        return;
+    for (int i = 1; i < trial->row->ncontenders && *primary == 0; i++)
+        if (trial->contenders[i]->forced && results[i].ran &&
+            strcmp(results[i].algo, results[0].algo) == 0)
+            *primary = i;
+    if (*primary && !bench_result_failed(&results[0]))
+        results[0].ran = 0;
+}
+
+/* After the timed loops. The first contender ran last: out of place its last
+ * timed result is still there; the others run once more. */
+static weir_status check_again(bench_trial *trial, bench_result *results)
+{
+    int first = 1;
+    for (int i = 0; i < trial->row->ncontenders; i++) {
+        bench_contender *contender = trial->contenders[i];
+        weir_status status = WEIR_OK;
+        if (!results[i].ran || bench_result_failed(&results[i]))
+            continue;
+        if (!first || trial->in_place)
+            status = results[i].peer ? WEIR_OK : run_once(trial, contender);
+        first = 0;
+        if (status == WEIR_OK && !results[i].peer)
+            status = bench_trial_compare(trial, contender, &results[i].check);
+        if (status != WEIR_OK)
+            return status;
+        if (bench_result_failed(&results[i]))
+            tell_failure(trial, &results[i]);
+    }
+    return WEIR_OK;
+}
+
+weir_status bench_trial_run(bench_trial *trial)
+{
+    bench_result *results = trial->row->results[trial->in_place];
+    lay_out(trial);
+    for (int i = 0; i < trial->row->ncontenders; i++) {
+        weir_status status = try_contender(trial, trial->contenders[i], &results[i]);
+        if (status != WEIR_OK)
+            return status;
+    }
+    choose_primary(trial, results);
+    weir_status status = bench_trial_time(trial);
+    if (status == WEIR_OK && bench_options_verifies(trial->options))
+        status = check_again(trial, results);
+    return status;
+}

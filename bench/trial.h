@@ -1,0 +1,43 @@
+/*
+ * One trial: one size of one type and operation in one placement. All
+ * contenders run on the same buffers; each is checked once, and only those
+ * whose results are right are timed, interleaved, and weir is checked again
+ * after its timed loop.
+ */
+#ifndef BENCH_TRIAL_H
+#define BENCH_TRIAL_H
+
+#include "bench/buffers.h"
+#include "bench/contender.h"
+#include "bench/result.h"
+
+typedef struct bench_trial {
+    bench_job *job;
+    const bench_options *options;
+    const bench_buffers *buffers;
+    bench_contender *const *contenders;
+    bench_row *row;
+    int in_place;
+    bench_layout layout;
+    bench_call call;
+    weirv_case data;
+    uint64_t *next_seed; /* the run's counter: no two fills have the same data */
+    size_t *counts;      /* alltoallv: 4 * nranks, send counts, displacements, receive likewise */
+} bench_trial;
+
+/* Measures every contender of row in one placement and fills row's results.
+ * Collective. Agreed on every rank; a failure is told on standard error. Wrong
+ * data is not a failure here: see bench_result_failed. */
+weir_status bench_trial_run(bench_trial *trial);
+
+/* The parts, for bench_trial_run. Writes new input, poisons the output.
+ * Local. */
+void bench_trial_reset(bench_trial *trial);
+/* Compares the current output and adds the findings to check. Collective. */
+weir_status bench_trial_compare(bench_trial *trial, bench_contender *contender,
+                                weirv_result *check);
+/* Times the contenders whose results have run set and did not fail. Fills their
+ * timing results. Collective. */
+weir_status bench_trial_time(bench_trial *trial);
+
+#endif
