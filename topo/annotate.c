@@ -97,11 +97,22 @@ static void annotate_nvidia(hwloc_obj_t pci)
     const struct hwloc_pcidev_attr_s *at = &pci->attr->pcidev;
     char path[128];
     snprintf(path, sizeof path, "%s/%04x:%02x:%02x.%x/information", nvidia_gpus, at->domain,
-             at->bus, at->dev, at->func);
+             at->bus, at->dev, at->func & 0xfu);
     if (access(path, R_OK) == 0)
         annotate_nvidia_model(pci, path);
     else if (has_entries(nvidia_gpus))
         add_info(pci, WEIRI_TOPO_INFO_HIDDEN, "1");
+}
+
+/* What an AMD card says of itself; empty on some. */
+static void annotate_amd(hwloc_obj_t pci)
+{
+    const struct hwloc_pcidev_attr_s *at = &pci->attr->pcidev;
+    char path[128], model[96];
+    snprintf(path, sizeof path, "/sys/bus/pci/devices/%04x:%02x:%02x.%x/product_name", at->domain,
+             at->bus, at->dev, at->func & 0xfu);
+    if (read_line(path, model, sizeof model) && model[0])
+        add_info(pci, WEIRI_TOPO_INFO_MODEL, model);
 }
 
 void weiri_topo_annotate(hwloc_topology_t hwloc)
@@ -115,6 +126,8 @@ void weiri_topo_annotate(hwloc_topology_t hwloc)
     }
     object = NULL;
     while ((object = hwloc_get_next_pcidev(hwloc, object)))
-        if (weiri_topo_is_gpu(object) && object->attr->pcidev.vendor_id == 0x10de)
+        if (weiri_topo_is_gpu(object) && object->attr->pcidev.vendor_id == WEIRI_VENDOR_NVIDIA)
             annotate_nvidia(object);
+        else if (weiri_topo_is_gpu(object) && object->attr->pcidev.vendor_id == WEIRI_VENDOR_AMD)
+            annotate_amd(object);
 }

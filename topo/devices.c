@@ -11,7 +11,6 @@
 #include "base/error.h"
 #include "topo/model.h"
 
-enum { VENDOR_NVIDIA = 0x10de, VENDOR_AMD = 0x1002, VENDOR_INTEL = 0x8086 };
 enum { CLASS_VGA = 0x0300, CLASS_DISPLAY = 0x03, CLASS_ACCELERATOR = 0x12 };
 
 /* Intel's VGA devices are the processor's own graphics; other vendors' are
@@ -22,9 +21,9 @@ int weiri_topo_is_gpu(hwloc_obj_t pci)
     int class_base = at->class_id >> 8;
     if (class_base != CLASS_DISPLAY && class_base != CLASS_ACCELERATOR)
         return 0;
-    if (at->vendor_id == VENDOR_INTEL)
+    if (at->vendor_id == WEIRI_VENDOR_INTEL)
         return class_base == CLASS_DISPLAY && at->class_id != CLASS_VGA;
-    return at->vendor_id == VENDOR_NVIDIA || at->vendor_id == VENDOR_AMD;
+    return at->vendor_id == WEIRI_VENDOR_NVIDIA || at->vendor_id == WEIRI_VENDOR_AMD;
 }
 
 hwloc_obj_t weiri_topo_pci_of(hwloc_obj_t osdev)

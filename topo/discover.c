@@ -11,10 +11,19 @@
 #include "base/error.h"
 #include "topo/model.h"
 
-/* hwloc components that start a GPU's driver or a display: slow, and placing
- * ranks needs none of what they add. */
-static const char *const driver_components[] = {"cuda", "nvml", "opencl", "gl", "rsmi",
-                                                "levelzero"};
+/* hwloc components that start a GPU's driver: slow, and placing ranks needs
+ * none of what they add. */
+static const char *const driver_components[] = {"cuda", "nvml", "rsmi", "levelzero", NULL};
+/* Those that weir never needs: PCI devices come from sysfs without libpciaccess,
+ * which leaks, and OpenCL and X displays tell nothing about places. */
+static const char *const unused_components[] = {"pci", "opencl", "gl", NULL};
+
+static void leave_out(hwloc_topology_t hwloc, const char *const *components)
+{
+    for (; *components; components++)
+        hwloc_topology_set_components(hwloc, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST,
+                                      *components);
+}
 
 static weir_status configure(hwloc_topology_t hwloc, int ask_drivers)
 {
@@ -25,10 +34,9 @@ static weir_status configure(hwloc_topology_t hwloc, int ask_drivers)
     if (hwloc_topology_set_flags(hwloc, flags) != 0 ||
         hwloc_topology_set_io_types_filter(hwloc, HWLOC_TYPE_FILTER_KEEP_IMPORTANT) != 0)
         return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "hwloc refuses its settings");
-    size_t ncomponents = sizeof driver_components / sizeof driver_components[0];
-    for (size_t i = 0; !ask_drivers && i < ncomponents; i++)
-        hwloc_topology_set_components(hwloc, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST,
-                                      driver_components[i]);
+    leave_out(hwloc, unused_components);
+    if (!ask_drivers)
+        leave_out(hwloc, driver_components);
     return WEIR_OK;
 }
 

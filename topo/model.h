@@ -29,6 +29,9 @@ struct weiri_topo {
     double *nvlink_gbs; /* gpus.count squared, row: from; NULL: nothing known */
 };
 
+/* PCI vendors whose GPUs compute. */
+enum { WEIRI_VENDOR_NVIDIA = 0x10de, WEIRI_VENDOR_AMD = 0x1002, WEIRI_VENDOR_INTEL = 0x8086 };
+
 /* Info attributes that discovery adds to hwloc's objects, so that a recording
  * keeps what hwloc itself does not report. */
 #define WEIRI_TOPO_INFO_MODEL "GPUModel"
