@@ -177,7 +177,7 @@ test: ## likewise, then all tests (T=word: only those whose name has the word)
 
 # Shell tests drive the programs in the top folder: another build has none there.
 check: all tests ## the tests, installing nothing
-	$(Q)O='$(O)' verify/run $(if $(T),-t '$(T)') $(sort $(TESTS)) \
+	$(Q)O='$(O)' BUILD='$(BUILD)' verify/run $(if $(T),-t '$(T)') $(sort $(TESTS)) \
 		$(if $(filter .,$(BIN)),$(sort $(wildcard verify/tests/*.sh)))
 
 deps: ## install what is missing
