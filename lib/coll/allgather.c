@@ -69,8 +69,8 @@ weir_status weiri_allgather_direct(weiri_coll *coll, const weiri_call *call)
         return weiri_algo_give_way(coll, call, "packet", weiri_allgather_packet);
     }
     place_own(coll, call);
-    for (int step = 1; step < coll->nranks; step++) {
-        int rank = (coll->rank + step) % coll->nranks;
+    int n = coll->nranks;
+    for (int rank = weiri_next(coll->rank, n); rank != coll->rank; rank = weiri_next(rank, n)) {
         const char *in = NULL;
         status = weiri_post_in(coll, rank, NULL, &in);
         if (status != WEIR_OK)

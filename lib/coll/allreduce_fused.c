@@ -9,6 +9,8 @@
  */
 #include "coll/algos.h"
 
+enum { ONE_STEP_BYTES = 16384 }; /* of plain memory: one latency beats fewer bytes */
+
 static const char phase[] = "allreduce (fused)";
 
 static weir_status run_share(weiri_coll *coll, const weiri_call *call)
@@ -42,7 +44,9 @@ weir_status weiri_allreduce_fused(weiri_coll *coll, const weiri_call *call)
         return status;
     if (!all_in || !all_out) {
         weiri_coll_end_all_heard(coll);
-        return weiri_algo_give_way(coll, call, "packet2", weiri_allreduce_packet2);
+        return call->bytes <= ONE_STEP_BYTES
+                   ? weiri_algo_give_way(coll, call, "packet", weiri_allreduce_packet)
+                   : weiri_algo_give_way(coll, call, "packet2", weiri_allreduce_packet2);
     }
     status = run_share(coll, call);
     return status == WEIR_OK ? weiri_coll_end_together(coll, phase) : status;

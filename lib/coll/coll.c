@@ -38,7 +38,6 @@ static weir_status lay_out(weiri_coll *coll, size_t area_bytes)
     rest -= 2 * (2 * sizeof(weiri_slot) + coll->piece_bytes + coll->result_bytes);
     size_t message = round_down(rest / (2 * n), WEIR_LINE_BYTES) - sizeof(weiri_message);
     coll->message_bytes = message < LARGEST_MESSAGE_BYTES ? message : LARGEST_MESSAGE_BYTES;
-    coll->pair_stride = sizeof(weiri_message) + coll->message_bytes;
     return WEIR_OK;
 }
 
@@ -58,7 +57,8 @@ static void locate(const weiri_coll *coll, char *base, weiri_area *area)
         area->post[parity] = take(&base, sizeof(weiri_post));
         area->slot[parity] = take(&base, sizeof(weiri_slot) + coll->piece_bytes);
         area->result[parity] = take(&base, sizeof(weiri_slot) + coll->result_bytes);
-        area->pair[parity] = take(&base, n * coll->pair_stride);
+        area->message[parity] = take(&base, n * sizeof(weiri_message));
+        area->payload[parity] = take(&base, n * coll->message_bytes);
     }
 }
 
@@ -72,6 +72,17 @@ static void coll_destroy(void *opaque)
     free(coll);
 }
 
+/* Storing around the caches pays when the ranks' inputs and outputs together
+ * exceed the last-level cache. Reductions write to every rank's output, and
+ * ranks that take turns on a core find less of what they left there, so there
+ * it pays from half of that. */
+static void set_streaming(weiri_coll *coll)
+{
+    size_t each = weiri_streaming_threshold_bytes() / (2 * (size_t)coll->nranks);
+    coll->stream_copies_from_bytes = each + 1;
+    coll->stream_reductions_from_bytes = coll->comm->oversubscribed ? each / 2 : each + 1;
+}
+
 static weir_status coll_create(weir_comm *comm, weiri_coll **coll)
 {
     weiri_coll *made = calloc(1, sizeof *made);
@@ -82,7 +93,7 @@ static weir_status coll_create(weir_comm *comm, weiri_coll **coll)
     made->rank = comm->rank;
     made->nranks = comm->nranks;
     made->last_algo = "none";
-    made->streaming_from_bytes = weiri_streaming_threshold_bytes();
+    set_streaming(made);
     made->areas = calloc(n, sizeof *made->areas);
     made->pairs = calloc(n, sizeof *made->pairs);
     made->sources = calloc(n, sizeof *made->sources);
@@ -138,8 +149,8 @@ weir_status weiri_coll_begin_slow(weiri_coll *coll, uint64_t finished, int reade
 weir_status weiri_coll_end_together(weiri_coll *coll, const char *phase)
 {
     weiri_coll_end(coll);
-    for (int step = 1; step < coll->nranks; step++) {
-        int rank = (coll->rank + step) % coll->nranks;
+    int n = coll->nranks;
+    for (int rank = weiri_next(coll->rank, n); rank != coll->rank; rank = weiri_next(rank, n)) {
         weir_status status = weiri_comm_wait(coll->comm, &coll->areas[rank].done->value,
                                              coll->epoch, rank, phase);
         if (status != WEIR_OK)
@@ -169,8 +180,8 @@ weir_status weiri_posts_exchange(weiri_coll *coll, const void *in, size_t in_byt
     weir_store_release(&own->flag, coll->epoch);
     *all_in = own->in.generation != 0;
     *all_out = own->out.generation != 0;
-    for (int step = 1; step < coll->nranks; step++) {
-        int rank = (coll->rank + step) % coll->nranks;
+    int n = coll->nranks;
+    for (int rank = weiri_next(coll->rank, n); rank != coll->rank; rank = weiri_next(rank, n)) {
         const weiri_post *post = coll->areas[rank].post[parity];
         weir_status status =
             weiri_comm_wait(coll->comm, &post->flag, coll->epoch, rank, "exchange of buffers");
@@ -209,7 +220,7 @@ void weiri_reduce_into(weiri_coll *coll, const weiri_call *call, size_t first, s
                        char *const *outputs, int noutputs)
 {
     size_t step = WEIRI_BLOCK_BYTES / call->element_bytes;
-    int streaming = call->bytes >= coll->streaming_from_bytes;
+    int streaming = call->bytes >= coll->stream_reductions_from_bytes;
     const void **sources = coll->sources;
     const void *blocks[WEIRI_RANKS_MAX];
     weiri_reduce_fn reduce = weiri_reduce_get(call->dtype, call->op);
@@ -229,9 +240,10 @@ void weiri_reduce_into(weiri_coll *coll, const weiri_call *call, size_t first, s
     }
 }
 
-void weiri_move(const weiri_coll *coll, void *to, const void *from, size_t bytes, size_t total)
+void weiri_move(const weiri_coll *coll, void *to, const void *from, size_t bytes,
+                size_t total_bytes)
 {
-    if (total >= coll->streaming_from_bytes)
+    if (total_bytes >= coll->stream_copies_from_bytes)
         weiri_copy_streaming(to, from, bytes);
     else
         weiri_copy(to, from, bytes);

@@ -9,7 +9,8 @@
  *   post[2]       where the owner's buffers are, for algorithms without copies
  *   slot[2]       data that any peer may read: one piece of the owner's input
  *   result[2]     the same for intermediate results
- *   pair[2][n]    a message to each single peer
+ *   message[2][n] a message to each single peer, a line each
+ *   payload[2][n] what follows the message's line
  *
  * Epochs. Each exchange through the area is one epoch: a number that grows
  * alike on every rank, because all ranks call the same collectives in the same
@@ -67,7 +68,6 @@ typedef struct weiri_message {
             weiri_desc desc;
         };
     };
-    char data[];
 } weiri_message;
 
 /* Pointers into one rank's area. */
@@ -77,7 +77,8 @@ typedef struct weiri_area {
     weiri_post *post[2];
     weiri_slot *slot[2];
     weiri_slot *result[2];
-    char *pair[2]; /* n messages, pair_stride apart */
+    weiri_message *message[2]; /* n: the one to each peer */
+    char *payload[2];          /* n, message_bytes apart */
 } weiri_area;
 
 typedef struct weiri_coll weiri_coll;
@@ -128,8 +129,8 @@ struct weiri_coll {
     uint64_t epoch;    /* the last one begun */
     uint64_t all_done; /* every rank is known to have finished it */
     size_t piece_bytes, result_bytes, message_bytes; /* data behind the flags */
-    size_t pair_stride;
-    size_t streaming_from_bytes; /* bytes a rank moves from which stores bypass the caches */
+    size_t stream_copies_from_bytes;     /* buffers from this size on are stored around */
+    size_t stream_reductions_from_bytes; /* the caches */
     const char *last_algo;
     weiri_area *areas;  /* nranks */
     weiri_pair *pairs;  /* nranks */
@@ -182,8 +183,23 @@ static inline uint64_t weiri_flag(uint64_t epoch, uint64_t steps)
 
 static inline weiri_message *weiri_coll_message(const weiri_coll *coll, int from, int to)
 {
-    return (weiri_message *)(void *)(coll->areas[from].pair[coll->epoch & 1] +
-                                     (size_t)to * coll->pair_stride);
+    return &coll->areas[from].message[coll->epoch & 1][to];
+}
+
+static inline char *weiri_coll_payload(const weiri_coll *coll, int from, int to)
+{
+    return coll->areas[from].payload[coll->epoch & 1] + (size_t)to * coll->message_bytes;
+}
+
+/* The ranks after and before one, around. */
+static inline int weiri_next(int rank, int nranks)
+{
+    return rank + 1 < nranks ? rank + 1 : 0;
+}
+
+static inline int weiri_previous(int rank, int nranks)
+{
+    return rank > 0 ? rank - 1 : nranks - 1;
 }
 
 /* The elements [first, first + count) of count_all that a rank works on when
@@ -207,7 +223,8 @@ weir_status weiri_post_out(weiri_coll *coll, int rank, void *own, char **pointer
 void weiri_reduce_into(weiri_coll *coll, const weiri_call *call, size_t first, size_t count,
                        char *const *outputs, int noutputs);
 
-/* Copies past the caches when the call moves more than they hold. */
-void weiri_move(const weiri_coll *coll, void *to, const void *from, size_t bytes, size_t total);
+/* Copies a part of a buffer of total_bytes, around the caches if it is large. */
+void weiri_move(const weiri_coll *coll, void *to, const void *from, size_t bytes,
+                size_t total_bytes);
 
 #endif

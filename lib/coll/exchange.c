@@ -32,7 +32,7 @@ typedef struct exchange {
     weiri_coll *coll;
     const char *phase;
     size_t direct_from_bytes;
-    int reads_from_others; /* whether any peer copies from our buffer */
+    int lends; /* whether any peer copies from this rank's buffer */
     progress of[WEIRI_RANKS_MAX];
 } exchange;
 
@@ -48,13 +48,14 @@ static uint64_t stream_pieces(const weiri_coll *coll, size_t bytes)
 }
 
 /* Copies into the message's memory and steps the flag behind each chunk. */
-static void send_packet(const weiri_coll *coll, weiri_message *message, const weiri_pair *pair)
+static void send_packet(const weiri_coll *coll, weiri_message *message, char *payload,
+                        const weiri_pair *pair)
 {
     message->bytes = pair->send_bytes;
     for (size_t at = 0; at < pair->send_bytes; at += WEIRI_CHUNK_BYTES) {
         size_t left = pair->send_bytes - at;
         size_t length = left < WEIRI_CHUNK_BYTES ? left : WEIRI_CHUNK_BYTES;
-        memcpy(message->data + at, pair->from + at, length);
+        memcpy(payload + at, pair->from + at, length);
         weir_store_release(&message->flag,
                            weiri_flag(coll->epoch, at / WEIRI_CHUNK_BYTES + 1));
     }
@@ -85,11 +86,11 @@ static void send_first(exchange *x, int peer)
         message->kind = WEIRI_MESSAGE_DIRECT;
         message->bytes = pair->send_bytes;
         message->desc = desc;
-        x->reads_from_others = 1;
+        x->lends = 1;
         weir_store_release(&message->flag, weiri_flag(coll->epoch, 1));
     } else if (pair->send_bytes <= coll->message_bytes) {
         message->kind = WEIRI_MESSAGE_PACKET;
-        send_packet(coll, message, pair);
+        send_packet(coll, message, weiri_coll_payload(coll, coll->rank, peer), pair);
     } else {
         message->kind = WEIRI_MESSAGE_STREAM;
         message->bytes = pair->send_bytes;
@@ -105,6 +106,7 @@ static int send_more(exchange *x, int peer)
     weiri_message *message = weiri_coll_message(coll, coll->rank, peer);
     if (pair->send_bytes <= WEIRI_MESSAGE_INLINE_BYTES || message->kind != WEIRI_MESSAGE_STREAM)
         return 0;
+    char *payload = weiri_coll_payload(coll, coll->rank, peer);
     size_t piece = stream_piece_bytes(coll);
     uint64_t pieces = stream_pieces(coll, pair->send_bytes);
     uint64_t *streamed = &x->of[peer].streamed;
@@ -117,7 +119,7 @@ static int send_more(exchange *x, int peer)
         if (*streamed >= consumed + 2)
             break;
         size_t at = *streamed * piece, left = pair->send_bytes - at;
-        memcpy(message->data + *streamed % 2 * piece, pair->from + at, left < piece ? left : piece);
+        memcpy(payload + *streamed % 2 * piece, pair->from + at, left < piece ? left : piece);
         ++*streamed;
         weir_store_release(&message->flag, weiri_flag(coll->epoch, *streamed));
         moved = 1;
@@ -151,6 +153,7 @@ static weir_status receive_packet(exchange *x, int peer, const weiri_message *me
 {
     weiri_coll *coll = x->coll;
     const weiri_pair *pair = &coll->pairs[peer];
+    const char *payload = weiri_coll_payload(coll, peer, coll->rank);
     for (size_t at = 0; at < pair->recv_bytes; at += WEIRI_CHUNK_BYTES) {
         size_t left = pair->recv_bytes - at;
         weir_status status =
@@ -158,7 +161,7 @@ static weir_status receive_packet(exchange *x, int peer, const weiri_message *me
                             weiri_flag(coll->epoch, at / WEIRI_CHUNK_BYTES + 1), peer, x->phase);
         if (status != WEIR_OK)
             return status;
-        memcpy(pair->to + at, message->data + at,
+        memcpy(pair->to + at, payload + at,
                left < WEIRI_CHUNK_BYTES ? left : WEIRI_CHUNK_BYTES);
     }
     x->of[peer].received = 1;
@@ -183,12 +186,13 @@ static void receive_stream(exchange *x, int peer, const weiri_message *message, 
 {
     weiri_coll *coll = x->coll;
     const weiri_pair *pair = &coll->pairs[peer];
+    const char *payload = weiri_coll_payload(coll, peer, coll->rank);
     progress *of = &x->of[peer];
     size_t piece = stream_piece_bytes(coll);
     uint64_t arrived = weir_load_acquire(&message->flag) - weiri_flag(coll->epoch, 0);
     while (of->consumed < arrived) {
         size_t at = of->consumed * piece, left = pair->recv_bytes - at;
-        memcpy(pair->to + at, message->data + of->consumed % 2 * piece,
+        memcpy(pair->to + at, payload + of->consumed % 2 * piece,
                left < piece ? left : piece);
         of->consumed++;
         weir_store_release(&coll->areas[coll->rank].consumed[peer].value,
@@ -228,10 +232,11 @@ static weir_status receive(exchange *x, int peer, int *moved)
 static weir_status make_progress(exchange *x, int *moved, int *missing)
 {
     weiri_coll *coll = x->coll;
+    int n = coll->nranks, to = coll->rank, from = coll->rank;
     *missing = -1;
-    for (int step = 1; step < coll->nranks; step++) {
-        int to = (coll->rank + step) % coll->nranks;
-        int from = (coll->rank + coll->nranks - step) % coll->nranks;
+    for (int step = 1; step < n; step++) {
+        to = weiri_next(to, n);
+        from = weiri_previous(from, n);
         if (coll->pairs[to].sends) {
             *moved |= send_more(x, to);
             if (sending(x, to))
@@ -266,11 +271,10 @@ static weir_status begin(weiri_coll *coll)
 static void send_all(exchange *x)
 {
     weiri_coll *coll = x->coll;
-    for (int step = 1; step < coll->nranks; step++) {
-        int peer = (coll->rank + step) % coll->nranks;
+    int n = coll->nranks;
+    for (int peer = weiri_next(coll->rank, n); peer != coll->rank; peer = weiri_next(peer, n))
         if (coll->pairs[peer].sends)
             send_first(x, peer);
-    }
     const weiri_pair *self = &coll->pairs[coll->rank];
     if (self->sends)
         weiri_move(coll, self->to, self->from, self->send_bytes,
@@ -301,7 +305,7 @@ static weir_status run(weiri_coll *coll, const weiri_call *call, size_t direct_f
     x.coll = coll;
     x.phase = weir_collective_name(call->collective);
     x.direct_from_bytes = direct_from_bytes;
-    x.reads_from_others = 0;
+    x.lends = 0;
     memset(x.of, 0, sizeof *x.of * (size_t)coll->nranks);
     weir_status status = begin(coll);
     if (status != WEIR_OK)
@@ -320,7 +324,7 @@ static weir_status run(weiri_coll *coll, const weiri_call *call, size_t direct_f
         weiri_coll_end(coll);
     else
         weiri_coll_end_all_heard(coll);
-    return x.reads_from_others ? await_readers(&x) : WEIR_OK;
+    return x.lends ? await_readers(&x) : WEIR_OK;
 }
 
 weir_status weiri_exchange_packet(weiri_coll *coll, const weiri_call *call)

@@ -99,24 +99,3 @@ void weiri_reduce(void *dst, const void *const *src, int nsrc, size_t count, wei
     if (reduce)
         reduce(dst, src, nsrc, count, divisor, streaming);
 }
-
-void weiri_reduce_streamed(weiri_reduce_fn reduce, size_t element_bytes, void *dst,
-                           const void *const *src, int nsrc, size_t count, uint64_t divisor)
-{
-    enum { PIECE_BYTES = 4096 };
-    _Alignas(WEIR_LINE_BYTES) uint8_t piece[PIECE_BYTES];
-    const void *from[WEIRI_REDUCE_MAX_SOURCES];
-    size_t bytes = count * element_bytes;
-    /* The first piece ends on a line of dst, so that no later line is torn. */
-    size_t torn = (uintptr_t)dst % WEIR_LINE_BYTES / element_bytes * element_bytes;
-    size_t length = PIECE_BYTES - torn;
-    for (size_t at = 0; at < bytes; at += length, length = PIECE_BYTES) {
-        if (length > bytes - at)
-            length = bytes - at;
-        for (int k = 0; k < nsrc; k++)
-            from[k] = (const uint8_t *)src[k] + at;
-        reduce(piece, from, nsrc, length / element_bytes, divisor, 0);
-        weiri_copy_streaming_unfenced((uint8_t *)dst + at, piece, length);
-    }
-    weiri_streaming_fence();
-}

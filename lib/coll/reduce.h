@@ -52,9 +52,4 @@ extern const weiri_reduce_table weiri_reduce_plain;
 extern const weiri_reduce_table weiri_reduce_avx2;
 extern const weiri_reduce_table weiri_reduce_avx512;
 
-/* Calls reduce, which must not stream, piece by piece into a buffer that stays
- * in the first-level cache, and stores each piece around the caches. */
-void weiri_reduce_streamed(weiri_reduce_fn reduce, size_t element_bytes, void *dst,
-                           const void *const *src, int nsrc, size_t count, uint64_t divisor);
-
 #endif

@@ -17,8 +17,10 @@
 #include "coll/reduce.h"
 #include "coll/reduce_vector.h"
 
-/* Vectors that stay in registers while the sources pass by. */
-enum { BLOCK = 8 };
+enum {
+    BLOCK = 8,             /* vectors that stay in registers while the sources pass by */
+    STREAMING_BYTES = 2048 /* below it a fence costs more than streaming saves */
+};
 
 /* ------------------------------------------------------------- the average */
 
@@ -274,6 +276,24 @@ WEIR_FN void one_store_f32(weir_dtype dtype, uint8_t *at, float value)
     }
 }
 
+/* ----------------------------------------------------- around the caches */
+
+/* store_ around the caches. at is a multiple of bytes, the stride of a vector in
+ * memory; stored never leaves the registers. */
+#define STREAM(kind)                                                                              \
+    WEIR_FN void stream_##kind(weir_dtype dtype, uint8_t *at, vec_##kind value, size_t bytes)     \
+    {                                                                                             \
+        _Alignas(WEIRI_VECTOR_BYTES) uint8_t stored[WEIRI_VECTOR_BYTES];                          \
+        store_##kind(dtype, stored, value);                                                       \
+        stream_bytes(at, stored, bytes);                                                          \
+    }
+
+STREAM(f32)
+STREAM(f64)
+STREAM(u8)
+STREAM(u32)
+STREAM(u64)
+
 /* --------------------------------------------------------------- the loops */
 
 #define KIND f32
@@ -298,10 +318,7 @@ WEIR_FN void one_store_f32(weir_dtype dtype, uint8_t *at, float value)
     static void name(void *dst, const void *const *src, int nsrc, size_t count,                   \
                      uint64_t divisor, int streaming)                                             \
     {                                                                                             \
-        if (streaming)                                                                            \
-            weiri_reduce_streamed(name, element_bytes, dst, src, nsrc, count, divisor);           \
-        else                                                                                      \
-            reduce_##kind(dtype, op, element_bytes, dst, src, nsrc, count, divisor);              \
+        reduce_##kind(dtype, op, element_bytes, dst, src, nsrc, count, divisor, streaming);       \
     }
 
 /* X(dtype's symbol, kind, bytes of an element); those of one symbol make a row. */

@@ -1,14 +1,16 @@
 /*
  * The reduction loop for lanes of one kind. Included by reduce_body.h once for
  * each KIND (f32, f64, u8, u32, u64), with that kind's vec_, load_, store_,
- * combine_ and finish_ and their one-element forms in sight. No include guard.
+ * stream_, combine_ and finish_ and their one-element forms in sight. No include guard.
  *
  * A block of vectors is loaded from the first source, combined with every other
  * source in turn while it stays in registers, and stored once. Because a block
  * is stored only after all its elements are read, dst may be a source. The
  * vector that ends exactly at the last element overlaps the one before it
- * instead of leaving a remainder; it is computed before the first store, which
- * keeps that true in place as well.
+ * instead of leaving a remainder. A streaming loop must start where dst is
+ * aligned, so there the vector at the first element overlaps the one after it.
+ * Both are computed before the first store and stored after the last load,
+ * which keeps results right in place as well.
  */
 #define JOIN_TOKENS(a, b) a##b
 #define JOIN(a, b) JOIN_TOKENS(a, b)
@@ -41,38 +43,49 @@ WEIR_FN vec_kind OF_KIND(reduce_vector_)(weir_dtype dtype, weir_op op, const voi
     return op == WEIR_AVG ? OF_KIND(finish_)(dtype, total, average) : total;
 }
 
-/* BLOCK vectors, stride bytes apart in memory. */
+/* BLOCK vectors, stride bytes apart in memory; streaming needs dst + at to be a
+ * multiple of stride. */
 WEIR_FN void OF_KIND(reduce_block_)(weir_dtype dtype, weir_op op, uint8_t *dst,
                                     const void *const *src, int nsrc, size_t at, size_t stride,
-                                    const struct average *average)
+                                    size_t block, const struct average *average, int streaming)
 {
     vec_kind total[BLOCK];
     const uint8_t *from = (const uint8_t *)src[0] + at;
 #pragma GCC unroll 8
-    for (size_t j = 0; j < BLOCK; j++)
+    for (size_t j = 0; j < block; j++)
         total[j] = OF_KIND(load_)(dtype, from + j * stride);
     for (int k = 1; k < nsrc; k++) {
         from = (const uint8_t *)src[k] + at;
 #pragma GCC unroll 8
-        for (size_t j = 0; j < BLOCK; j++)
+        for (size_t j = 0; j < block; j++)
             total[j] = OF_KIND(combine_)(dtype, op, total[j],
                                          OF_KIND(load_)(dtype, from + j * stride));
     }
+    if (op == WEIR_AVG) {
 #pragma GCC unroll 8
-    for (size_t j = 0; j < BLOCK; j++) {
-        if (op == WEIR_AVG)
+        for (size_t j = 0; j < block; j++)
             total[j] = OF_KIND(finish_)(dtype, total[j], average);
-        OF_KIND(store_)(dtype, dst + at + j * stride, total[j]);
+    }
+    if (streaming) {
+#pragma GCC unroll 8
+        for (size_t j = 0; j < block; j++)
+            OF_KIND(stream_)(dtype, dst + at + j * stride, total[j], stride);
+    } else {
+#pragma GCC unroll 8
+        for (size_t j = 0; j < block; j++)
+            OF_KIND(store_)(dtype, dst + at + j * stride, total[j]);
     }
 }
 
-/* element_bytes, dtype and op are constants of the caller, folded away here. */
+/* dtype, op and element_bytes are constants of the caller, folded away here. */
 WEIR_FN void OF_KIND(reduce_)(weir_dtype dtype, weir_op op, size_t element_bytes, uint8_t *dst,
-                              const void *const *src, int nsrc, size_t count, uint64_t divisor)
+                              const void *const *src, int nsrc, size_t count, uint64_t divisor,
+                              int streaming)
 {
     const size_t stride = sizeof(vec_kind) / sizeof(one_kind) * element_bytes;
+    const size_t block = element_bytes < sizeof(one_kind) ? BLOCK / 2 : BLOCK;
     const size_t bytes = count * element_bytes;
-    struct average average;
+    struct average average = {.divisor = 1};
     if (op == WEIR_AVG)
         average = average_of(divisor);
     if (bytes < stride) {
@@ -81,13 +94,25 @@ WEIR_FN void OF_KIND(reduce_)(weir_dtype dtype, weir_op op, size_t element_bytes
         return;
     }
     const size_t last = bytes - stride;
+    size_t at = (size_t)(0 - (uintptr_t)dst) % stride;
+    if (at % element_bytes || bytes < STREAMING_BYTES)
+        streaming = 0;
+    if (!streaming)
+        at = 0;
+    vec_kind begin = {0};
+    if (streaming)
+        begin = OF_KIND(reduce_vector_)(dtype, op, src, nsrc, 0, &average);
     vec_kind end = OF_KIND(reduce_vector_)(dtype, op, src, nsrc, last, &average);
-    size_t at = 0;
-    for (; at + BLOCK * stride <= bytes; at += BLOCK * stride)
-        OF_KIND(reduce_block_)(dtype, op, dst, src, nsrc, at, stride, &average);
+    for (; at + block * stride <= bytes; at += block * stride)
+        OF_KIND(reduce_block_)(dtype, op, dst, src, nsrc, at, stride, block, &average,
+                               streaming);
     for (; at < last; at += stride) {
         vec_kind total = OF_KIND(reduce_vector_)(dtype, op, src, nsrc, at, &average);
         OF_KIND(store_)(dtype, dst + at, total);
+    }
+    if (streaming) {
+        OF_KIND(store_)(dtype, dst, begin);
+        streaming_fence();
     }
     OF_KIND(store_)(dtype, dst + last, end);
 }

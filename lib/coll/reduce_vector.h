@@ -14,7 +14,7 @@
 #include "coll/numeric.h"
 #include "weir.h"
 
-#if defined(__AVX2__)
+#if defined(__x86_64__)
 #include <immintrin.h>
 #endif
 
@@ -278,6 +278,52 @@ WEIR_FN void store_f32(weir_dtype dtype, uint8_t *at, vec_f32 value)
     default:
         *(vec_f32_memory *)(void *)at = value;
     }
+}
+
+/* ------------------------------------------------------ around the caches */
+
+/* Stores bytes (4 to WEIRI_VECTOR_BYTES, a power of two) without reading the
+ * line into a cache. at is a multiple of bytes. */
+WEIR_FN void stream_bytes(uint8_t *at, const uint8_t *value, size_t bytes)
+{
+#if defined(__x86_64__)
+    int word;
+    long long words;
+    switch (bytes) {
+    case 4:
+        memcpy(&word, value, sizeof word);
+        _mm_stream_si32((int *)(void *)at, word);
+        return;
+    case 8:
+        memcpy(&words, value, sizeof words);
+        _mm_stream_si64((long long *)(void *)at, words);
+        return;
+    case 16:
+        _mm_stream_si128((__m128i *)(void *)at,
+                         _mm_loadu_si128((const __m128i *)(const void *)value));
+        return;
+#if WEIRI_VECTOR_BYTES >= 32
+    case 32:
+        _mm256_stream_si256((__m256i *)(void *)at,
+                            _mm256_loadu_si256((const __m256i *)(const void *)value));
+        return;
+#endif
+#if WEIRI_VECTOR_BYTES >= 64
+    case 64:
+        _mm512_stream_si512((__m512i *)(void *)at, _mm512_loadu_si512(value));
+        return;
+#endif
+    }
+#endif
+    memcpy(at, value, bytes);
+}
+
+/* Orders the stores of stream_bytes before every later store. */
+WEIR_FN void streaming_fence(void)
+{
+#if defined(__x86_64__)
+    _mm_sfence();
+#endif
 }
 
 #endif

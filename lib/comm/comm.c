@@ -21,7 +21,7 @@
 enum {
     DEFAULT_AREA_BYTES = 1 << 20,
     SPINS_ALONE = 4096,  /* a core to itself: polls before yielding */
-    SPINS_SHARED = 24,   /* more ranks than cores: the awaited one may need ours */
+    SPINS_SHARED = 2,   /* more ranks than cores: the awaited one may need ours */
 };
 
 /* What a rank tells the others at creation. */
