@@ -175,9 +175,10 @@ static void print_matrix(const weiri_topo *topo, const char *title,
 
 static void print_distances(const weiri_topo *topo, FILE *out)
 {
-    if (topo->gpus.count == 0)
+    if (topo->gpus.count < 2 && (topo->gpus.count == 0 || topo->nics.count == 0))
         return;
-    print_matrix(topo, "GPU:GPU", &topo->gpus, gpu_gpu_cell, out);
+    if (topo->gpus.count > 1)
+        print_matrix(topo, "GPU:GPU", &topo->gpus, gpu_gpu_cell, out);
     print_matrix(topo, "GPU:NIC", &topo->nics, gpu_nic_cell, out);
     fprintf(out, "\nShared by the two: switch, one PCIe switch; root, one PCIe root complex; "
                  "numa, one NUMA\nnode; far, only the machine (or the place is not known)%s\n",
