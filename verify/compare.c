@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { STRIP = 512, LANES = 8, BITS_STRIP_BYTES = 4096 };
+enum { VALUES_STRIP = 512, LANES = 8, BITS_STRIP_BYTES = 4096 };
 
 static int is_signed(weir_dtype dtype)
 {
@@ -187,7 +187,7 @@ static void compare_strip(weir_dtype dtype, int rank, size_t first_index, size_t
                           const uint8_t *out, const double *values, const double *magnitudes,
                           weirv_bound bound, weirv_result *result)
 {
-    double got[STRIP], wanted[STRIP], sizes[STRIP], worst[LANES] = {0};
+    double got[VALUES_STRIP], wanted[VALUES_STRIP], sizes[VALUES_STRIP], worst[LANES] = {0};
     size_t padded = (count + LANES - 1) / LANES * LANES;
     weirv_decode(dtype, out, count, got);
     memcpy(wanted, values, count * sizeof *wanted);
@@ -212,8 +212,8 @@ void weirv_compare_values(weir_dtype dtype, int rank, size_t first_index, size_t
                           weirv_bound bound, weirv_result *result)
 {
     size_t width = weir_dtype_bytes(dtype);
-    for (size_t done = 0; done < count; done += STRIP) {
-        size_t part = count - done < STRIP ? count - done : STRIP;
+    for (size_t done = 0; done < count; done += VALUES_STRIP) {
+        size_t part = count - done < VALUES_STRIP ? count - done : VALUES_STRIP;
         compare_strip(dtype, rank, first_index + done, part, (const uint8_t *)out + done * width,
                       values + done, magnitudes ? magnitudes + done : NULL, bound, result);
     }
@@ -266,11 +266,12 @@ void weirv_describe(const weirv_result *result, char *text, size_t bytes)
                  result->first.rank, result->first.index, result->first.got,
                  result->first.expected, result->wrong, result->wrong == 1 ? "" : "s");
     if (result->overruns)
-        snprintf(overruns, sizeof overruns, "%s%" PRIu64 " bytes written outside the buffers",
-                 data[0] ? "; " : "", result->overruns);
+        snprintf(overruns, sizeof overruns, "%s%" PRIu64 " byte%s written outside the buffers",
+                 data[0] ? "; " : "", result->overruns, result->overruns == 1 ? "" : "s");
     if (result->inputs_changed)
-        snprintf(inputs, sizeof inputs, "%s%" PRIu64 " input elements changed",
-                 data[0] || overruns[0] ? "; " : "", result->inputs_changed);
+        snprintf(inputs, sizeof inputs, "%s%" PRIu64 " input element%s changed",
+                 data[0] || overruns[0] ? "; " : "", result->inputs_changed,
+                 result->inputs_changed == 1 ? "" : "s");
     if (data[0] || overruns[0] || inputs[0])
         snprintf(text, bytes, "%s%s%s", data, overruns, inputs);
     else

@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-enum { STRIP = 4096, CHECK_ELEMENTS = 2048 };
+enum { STRIP_ELEMENTS = 4096, CHECK_ELEMENTS = 2048 };
 
 typedef struct strip_key {
     uint32_t add, flip;
@@ -160,9 +160,11 @@ void weirv_fill(void *buffer, size_t first, size_t count, weir_dtype dtype, weir
     size_t width = weir_dtype_bytes(dtype), done = 0;
     while (done < count) {
         size_t index = first + done;
-        uint32_t lane = (uint32_t)(index % STRIP);
-        size_t part = STRIP - lane < count - done ? STRIP - lane : count - done;
-        fill_strip(out + done * width, index / STRIP, lane, (uint32_t)part, dtype, op, rank, seed);
+        uint32_t lane = (uint32_t)(index % STRIP_ELEMENTS);
+        size_t rest = STRIP_ELEMENTS - lane;
+        size_t part = rest < count - done ? rest : count - done;
+        fill_strip(out + done * width, index / STRIP_ELEMENTS, lane, (uint32_t)part, dtype, op,
+                   rank, seed);
         done += part;
     }
 }
@@ -240,10 +242,11 @@ static uint64_t count_changed_elements(const weirv_case *c, const void *in, size
 uint64_t weirv_input_changed(const weirv_case *c, const void *in)
 {
     size_t all = weirv_send_elements(c);
-    int overwritten = c->in_place && (c->collective == WEIR_COLL_ALLREDUCE ||
-                                      (c->collective == WEIR_COLL_BROADCAST && c->rank != c->root) ||
-                                      (c->collective == WEIR_COLL_REDUCE && c->rank == c->root));
-    if (overwritten)
+    int at_root = c->rank == c->root;
+    int overwritten = c->collective == WEIR_COLL_ALLREDUCE ||
+                      (c->collective == WEIR_COLL_BROADCAST && !at_root) ||
+                      (c->collective == WEIR_COLL_REDUCE && at_root);
+    if (c->in_place && overwritten)
         return 0;
     if (!c->in_place || c->collective != WEIR_COLL_REDUCE_SCATTER)
         return count_changed_elements(c, in, 0, all);

@@ -1,0 +1,698 @@
+/*
+ * The parts of verification that need no MPI: data patterns, number formats,
+ * canaries and comparison. References are computed here, from the patterns of
+ * all ranks.
+ */
+#include "verify/compare.h"
+#include "verify/guard.h"
+#include "verify/number.h"
+#include "verify/pattern.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { ELEMENTS = 5003, RANKS = 5, MOST_RANKS = 64, SEED = 77 };
+
+static int is_float(weir_dtype dtype)
+{
+    return weirv_format_of(dtype) != NULL;
+}
+
+static int is_small_float(weir_dtype dtype)
+{
+    return is_float(dtype) && weir_dtype_bytes(dtype) <= 2;
+}
+
+static void *new_input(weir_dtype dtype, weir_op op, int rank, uint64_t seed, size_t count)
+{
+    void *input = malloc(count * 8);
+    assert_non_null(input);
+    weirv_fill(input, 0, count, dtype, op, rank, seed);
+    return input;
+}
+
+static size_t count_equal(weir_dtype dtype, const void *a, const void *b, size_t count)
+{
+    size_t width = weir_dtype_bytes(dtype), equal = 0;
+    for (size_t i = 0; i < count; i++)
+        equal += memcmp((const char *)a + i * width, (const char *)b + i * width, width) == 0;
+    return equal;
+}
+
+/* ----------------------------------------------------------------- pattern */
+
+static void fill_depends_on_the_index_alone(void **state)
+{
+    (void)state;
+    for (int t = 0; t < WEIR_DTYPE_COUNT; t++) {
+        size_t width = weir_dtype_bytes((weir_dtype)t);
+        char *whole = new_input((weir_dtype)t, WEIR_PROD, 3, SEED, ELEMENTS);
+        char *pieces = malloc(ELEMENTS * width + 1), *odd = pieces + 1;
+        for (size_t at = 0, part = 1; at < ELEMENTS; at += part, part = part * 3 + 1) {
+            part = part < ELEMENTS - at ? part : ELEMENTS - at;
+            weirv_fill(odd + at * width, at, part, (weir_dtype)t, WEIR_PROD, 3, SEED);
+        }
+        assert_memory_equal(odd, whole, ELEMENTS * width);
+        free(pieces);
+        free(whole);
+    }
+}
+
+/* How many of ELEMENTS may be equal by chance: 8-bit data has from 14 values
+ * on, 16-bit data from 32, wider data a million. */
+static size_t equal_by_chance(weir_dtype dtype)
+{
+    size_t width = weir_dtype_bytes(dtype);
+    return width == 1 ? ELEMENTS / 4 : width == 2 ? ELEMENTS / 8 : 8;
+}
+
+static void fill_differs_by_rank_seed_and_place(void **state)
+{
+    (void)state;
+    enum { SHIFTS = 4 };
+    static const size_t shifts[SHIFTS] = {1, 2, 1024, 4096};
+    for (int t = 0; t < WEIR_DTYPE_COUNT; t++) {
+        for (int o = 0; o < WEIR_OP_COUNT; o++) {
+            weir_dtype dtype = (weir_dtype)t;
+            size_t chance = equal_by_chance(dtype);
+            char *base = new_input(dtype, (weir_op)o, 2, SEED, ELEMENTS + 4096);
+            char *rank = new_input(dtype, (weir_op)o, 4, SEED, ELEMENTS);
+            char *seed = new_input(dtype, (weir_op)o, 2, SEED + 1, ELEMENTS);
+            assert_true(count_equal(dtype, base, rank, ELEMENTS) <= chance);
+            assert_true(count_equal(dtype, base, seed, ELEMENTS) <= chance);
+            for (int s = 0; s < SHIFTS; s++) {
+                const char *moved = base + shifts[s] * weir_dtype_bytes(dtype);
+                assert_true(count_equal(dtype, base, moved, ELEMENTS) <= chance);
+            }
+            free(seed);
+            free(rank);
+            free(base);
+        }
+    }
+}
+
+static void fill_goes_on_past_4g_elements(void **state)
+{
+    (void)state;
+    enum { COUNT = 256 };
+    uint32_t low[COUNT], high[COUNT];
+    weirv_fill(low, 0, COUNT, WEIR_UINT32, WEIR_MAX, 0, SEED);
+    weirv_fill(high, (size_t)1 << 32, COUNT, WEIR_UINT32, WEIR_MAX, 0, SEED);
+    assert_int_equal(count_equal(WEIR_UINT32, low, high, COUNT), 0);
+}
+
+/* Every element normal; the result over 64 ranks in double, and in float for
+ * the small types, where it must be the same number if sums are exact. */
+static void check_range(weir_dtype dtype, weir_op op, double least, double most)
+{
+    double total[ELEMENTS], value[ELEMENTS];
+    float single[ELEMENTS];
+    for (int rank = 0; rank < MOST_RANKS; rank++) {
+        void *input = new_input(dtype, op, rank, SEED, ELEMENTS);
+        weirv_decode(dtype, input, ELEMENTS, value);
+        for (int i = 0; i < ELEMENTS; i++) {
+            assert_true(fabs(value[i]) >= least && fabs(value[i]) < most);
+            total[i] = rank == 0 ? value[i] : op == WEIR_PROD ? total[i] * value[i]
+                                                              : total[i] + value[i];
+            single[i] = rank == 0 ? (float)value[i] : single[i] + (float)value[i];
+            if (op != WEIR_PROD && is_small_float(dtype))
+                assert_true(total[i] == (double)single[i]);
+        }
+        free(input);
+    }
+    double largest = dtype == WEIR_FP8_E4M3 ? 448 : 57344;
+    for (int i = 0; i < ELEMENTS; i++) {
+        assert_true(fabs(total[i]) < largest);
+        assert_true(op != WEIR_PROD || fabs(total[i]) >= 0x1p-6);
+    }
+}
+
+static void floats_of_64_ranks_stay_in_range(void **state)
+{
+    (void)state;
+    for (int t = 0; t < WEIR_DTYPE_COUNT; t++) {
+        if (!is_float((weir_dtype)t))
+            continue;
+        int fp8 = weir_dtype_bytes((weir_dtype)t) == 1;
+        check_range((weir_dtype)t, WEIR_SUM, 0.25, 4);
+        check_range((weir_dtype)t, WEIR_AVG, 0.25, 4);
+        check_range((weir_dtype)t, WEIR_PROD, fp8 ? 0.125 : 0.875, fp8 ? 8.5 : 1.125);
+    }
+}
+
+static void products_of_integers_lose_no_factor(void **state)
+{
+    (void)state;
+    for (int t = 0; t <= WEIR_UINT64; t++) {
+        size_t width = weir_dtype_bytes((weir_dtype)t);
+        unsigned char *input = new_input((weir_dtype)t, WEIR_PROD, 1, SEED, ELEMENTS);
+        for (size_t i = 0; i < ELEMENTS; i++)
+            assert_int_equal(input[i * width] & 1, 1);
+        free(input);
+    }
+}
+
+static weirv_case case_of(weir_collective collective, int rank)
+{
+    static const size_t counts[RANKS] = {3, 0, 200, 7, 1}, displs[RANKS] = {1, 9, 10, 300, 310};
+    return (weirv_case){.collective = collective, .dtype = WEIR_HALF, .op = WEIR_SUM, .root = 1,
+                        .rank = rank, .nranks = RANKS, .count = 101, .seed = SEED,
+                        .send_counts = counts, .send_displs = displs,
+                        .recv_counts = counts, .recv_displs = displs};
+}
+
+static void lengths_follow_the_collective(void **state)
+{
+    (void)state;
+    static const size_t sent[] = {101, 505, 101, 101, 101, 505, 311, 101};
+    static const size_t received[] = {101, 101, 505, 101, 101, 505, 311, 101};
+    for (int k = 0; k < WEIR_COLL_COUNT; k++) {
+        weirv_case c = case_of((weir_collective)k, 0);
+        assert_int_equal(weirv_send_elements(&c), sent[k]);
+        assert_int_equal(weirv_recv_elements(&c), received[k]);
+    }
+}
+
+static void changed_inputs_are_counted(void **state)
+{
+    (void)state;
+    for (int k = 0; k < WEIR_COLL_COUNT; k++) {
+        weirv_case c = case_of((weir_collective)k, 2);
+        uint16_t in[505];
+        weirv_fill_input(&c, in);
+        assert_int_equal(weirv_input_changed(&c, in), 0);
+        in[0] ^= 1;
+        in[weirv_send_elements(&c) - 1] ^= 0x8000;
+        assert_int_equal(weirv_input_changed(&c, in), 2);
+    }
+}
+
+static uint64_t changed_in_place(weir_collective collective, int rank, size_t element)
+{
+    weirv_case c = case_of(collective, rank);
+    uint16_t in[505];
+    c.in_place = 1;
+    weirv_fill_input(&c, in);
+    in[element] ^= 1;
+    return weirv_input_changed(&c, in);
+}
+
+static void in_place_results_are_no_changed_inputs(void **state)
+{
+    (void)state;
+    assert_int_equal(changed_in_place(WEIR_COLL_ALLREDUCE, 1, 5), 0);
+    assert_int_equal(changed_in_place(WEIR_COLL_REDUCE, 1, 5), 0);
+    assert_int_equal(changed_in_place(WEIR_COLL_REDUCE, 2, 5), 1);
+    assert_int_equal(changed_in_place(WEIR_COLL_BROADCAST, 1, 5), 1);
+    assert_int_equal(changed_in_place(WEIR_COLL_BROADCAST, 2, 5), 0);
+    assert_int_equal(changed_in_place(WEIR_COLL_ALLGATHER, 2, 5), 1);
+    assert_int_equal(changed_in_place(WEIR_COLL_REDUCE_SCATTER, 2, 201), 1);
+    assert_int_equal(changed_in_place(WEIR_COLL_REDUCE_SCATTER, 2, 202), 0);
+    assert_int_equal(changed_in_place(WEIR_COLL_REDUCE_SCATTER, 2, 302), 0);
+    assert_int_equal(changed_in_place(WEIR_COLL_REDUCE_SCATTER, 2, 303), 1);
+}
+
+/* ----------------------------------------------------------------- numbers */
+
+/* The value of bits from the definition of a format: (-1)^s 2^(e - bias) 1.m. */
+static double defined_value(weir_dtype dtype, uint32_t bits)
+{
+    const weirv_format *f = weirv_format_of(dtype);
+    int exponent = (int)(bits >> f->mantissa_bits) & ((1 << f->exponent_bits) - 1);
+    int mantissa = (int)bits & ((1 << f->mantissa_bits) - 1);
+    double sign = bits >> (f->exponent_bits + f->mantissa_bits) ? -1 : 1;
+    if (dtype == WEIR_FP8_E4M3 && exponent == 15 && mantissa == 7)
+        return NAN;
+    if (dtype != WEIR_FP8_E4M3 && exponent == (1 << f->exponent_bits) - 1)
+        return mantissa ? NAN : sign * INFINITY;
+    double fraction = mantissa / ldexp(1, f->mantissa_bits);
+    if (exponent == 0)
+        return sign * ldexp(fraction, 1 - f->bias);
+    return sign * ldexp(1 + fraction, exponent - f->bias);
+}
+
+static double decode_bits(weir_dtype dtype, uint32_t bits)
+{
+    uint8_t one = (uint8_t)bits;
+    uint16_t two = (uint16_t)bits;
+    double value;
+    weirv_decode(dtype, weir_dtype_bytes(dtype) == 1 ? (void *)&one : (void *)&two, 1, &value);
+    return value;
+}
+
+static uint32_t encode_bits(weir_dtype dtype, double value)
+{
+    uint8_t one = 0;
+    uint16_t two = 0;
+    weirv_encode(dtype, value, weir_dtype_bytes(dtype) == 1 ? (void *)&one : (void *)&two);
+    return weir_dtype_bytes(dtype) == 1 ? one : two;
+}
+
+static void every_small_number_decodes_and_encodes(void **state)
+{
+    (void)state;
+    for (int t = 0; t < WEIR_DTYPE_COUNT; t++) {
+        weir_dtype dtype = (weir_dtype)t;
+        for (uint32_t bits = 0; is_small_float(dtype) && bits >> weir_dtype_bytes(dtype) * 8 == 0;
+             bits++) {
+            double value = decode_bits(dtype, bits), defined = defined_value(dtype, bits);
+            int fp8_infinity = dtype == WEIR_FP8_E5M2 && isinf(defined);
+            if (isnan(defined)) {
+                assert_true(isnan(value));
+                assert_true(isnan(decode_bits(dtype, encode_bits(dtype, value))));
+                continue;
+            }
+            assert_true(value == defined && signbit(value) == signbit(defined));
+            if (!fp8_infinity)
+                assert_int_equal(encode_bits(dtype, value), bits);
+        }
+    }
+}
+
+/* Between consecutive numbers, halves go to the even one. */
+static void encoding_rounds_to_nearest_even(void **state)
+{
+    (void)state;
+    for (int t = 0; t < WEIR_DTYPE_COUNT; t++) {
+        weir_dtype dtype = (weir_dtype)t;
+        for (uint32_t low = 0; is_small_float(dtype) && isfinite(defined_value(dtype, low + 1));
+             low++) {
+            double a = defined_value(dtype, low), b = defined_value(dtype, low + 1);
+            double middle = (a + b) / 2;
+            assert_int_equal(encode_bits(dtype, middle), low + (low & 1));
+            assert_int_equal(encode_bits(dtype, nextafter(middle, 0)), low);
+            assert_int_equal(encode_bits(dtype, nextafter(middle, INFINITY)), low + 1);
+        }
+    }
+}
+
+static void encoding_saturates_or_overflows(void **state)
+{
+    (void)state;
+    assert_true(decode_bits(WEIR_FP8_E4M3, encode_bits(WEIR_FP8_E4M3, 1e9)) == 448);
+    assert_true(decode_bits(WEIR_FP8_E4M3, encode_bits(WEIR_FP8_E4M3, -INFINITY)) == -448);
+    assert_true(decode_bits(WEIR_FP8_E5M2, encode_bits(WEIR_FP8_E5M2, 61440)) == 57344);
+    assert_true(decode_bits(WEIR_FP8_E5M2, encode_bits(WEIR_FP8_E5M2, -1e9)) == -57344);
+    assert_true(decode_bits(WEIR_HALF, encode_bits(WEIR_HALF, 65519)) == 65504);
+    assert_true(isinf(decode_bits(WEIR_HALF, encode_bits(WEIR_HALF, 65520))));
+    assert_true(isinf(decode_bits(WEIR_BFLOAT16, encode_bits(WEIR_BFLOAT16, 1e39))));
+}
+
+/* ------------------------------------------------------------------ guards */
+
+static void check_flip(weirv_guard *guard, size_t at)
+{
+    unsigned char *byte = (unsigned char *)guard->base + at;
+    *byte ^= 0x10;
+    assert_int_equal(weirv_guard_check(guard), 1);
+    *byte ^= 0x10;
+    assert_int_equal(weirv_guard_check(guard), 0);
+}
+
+static void canaries_catch_each_side_near_and_far(void **state)
+{
+    (void)state;
+    static const size_t lengths[] = {0, 1, 4097, 100000};
+    for (size_t k = 0; k < sizeof lengths / sizeof *lengths; k++) {
+        for (size_t misalign = 0; misalign < 8; misalign += 3) {
+            void *base = malloc(weirv_guard_bytes(lengths[k], misalign));
+            weirv_guard guard;
+            unsigned char *user = weirv_guard_place(&guard, base, lengths[k], misalign);
+            size_t before = (size_t)(user - (unsigned char *)base);
+            assert_int_equal(((uintptr_t)user - misalign) % 4096, 0);
+            assert_true(before >= 4096);
+            assert_true(guard.total_bytes - before - lengths[k] >= 4096);
+            weirv_poison(user, lengths[k]);
+            assert_int_equal(weirv_guard_check(&guard), 0);
+            check_flip(&guard, 0);
+            check_flip(&guard, before - 1);
+            check_flip(&guard, before + lengths[k]);
+            check_flip(&guard, guard.total_bytes - 1);
+            free(base);
+        }
+    }
+}
+
+static void canaries_catch_constants_and_moved_canaries(void **state)
+{
+    (void)state;
+    void *base = malloc(weirv_guard_bytes(64, 0));
+    weirv_guard guard;
+    unsigned char *user = weirv_guard_place(&guard, base, 64, 0);
+    memset(user + 64, user[64], 256);
+    assert_true(weirv_guard_check(&guard) >= 250);
+    user = weirv_guard_place(&guard, base, 64, 0);
+    memmove(user + 64, user + 64 + 128, 256);
+    assert_true(weirv_guard_check(&guard) >= 250);
+    free(base);
+}
+
+/* -------------------------------------------------------------- comparison */
+
+/* The reference of a floating reduction over ranks [0, RANKS), and a correct
+ * result of one rounding to the type. */
+typedef struct reference {
+    weir_dtype dtype;
+    weir_op op;
+    double values[ELEMENTS], magnitudes[ELEMENTS];
+    unsigned char out[ELEMENTS * 8];
+    weirv_bound bound;
+} reference;
+
+static double apply(weir_op op, double a, double x)
+{
+    switch (op) {
+    case WEIR_PROD:
+        return a * x;
+    case WEIR_MAX:
+        return fmax(a, x);
+    case WEIR_MIN:
+        return fmin(a, x);
+    default:
+        return a + x;
+    }
+}
+
+/* Sums the patterns of ranks [0, nranks) with a seed; an average is over RANKS. */
+static void sum_up(weir_dtype dtype, weir_op op, int nranks, uint64_t seed, double *values,
+                   double *magnitudes)
+{
+    double scale_by = op == WEIR_AVG ? RANKS : 1;
+    double *value = malloc(ELEMENTS * sizeof *value);
+    for (int rank = 0; rank < nranks; rank++) {
+        void *input = new_input(dtype, op, rank, seed, ELEMENTS);
+        weirv_decode(dtype, input, ELEMENTS, value);
+        for (int i = 0; i < ELEMENTS; i++) {
+            values[i] = rank ? apply(op, values[i], value[i]) : value[i];
+            magnitudes[i] = (rank ? magnitudes[i] : 0) + fabs(value[i]) / scale_by;
+        }
+        free(input);
+    }
+    for (int i = 0; i < ELEMENTS; i++)
+        values[i] /= scale_by;
+    free(value);
+}
+
+static void encode_all(weir_dtype dtype, const double *values, unsigned char *out)
+{
+    for (int i = 0; i < ELEMENTS; i++)
+        weirv_encode(dtype, values[i], out + (size_t)i * weir_dtype_bytes(dtype));
+}
+
+static reference *new_reference(weir_dtype dtype, weir_op op)
+{
+    reference *r = malloc(sizeof *r);
+    assert_non_null(r);
+    r->dtype = dtype;
+    r->op = op;
+    r->bound = weirv_bound_make(dtype, op, RANKS, 1);
+    sum_up(dtype, op, RANKS, SEED, r->values, r->magnitudes);
+    encode_all(dtype, r->values, r->out);
+    return r;
+}
+
+static weirv_result judge_out(const reference *r)
+{
+    weirv_result result = {0};
+    weirv_compare_values(r->dtype, 3, 1000, ELEMENTS, r->out, r->values, r->magnitudes, r->bound,
+                         &result);
+    return result;
+}
+
+/* Calls check with every floating type and operation. */
+static void for_each_float(void (*check)(reference *r))
+{
+    for (int t = 0; t < WEIR_DTYPE_COUNT; t++) {
+        for (int o = 0; is_float((weir_dtype)t) && o < WEIR_OP_COUNT; o++) {
+            reference *r = new_reference((weir_dtype)t, (weir_op)o);
+            check(r);
+            free(r);
+        }
+    }
+}
+
+static void expect_right(reference *r)
+{
+    weirv_result result = judge_out(r);
+    assert_int_equal(result.wrong, 0);
+    assert_false(result.has_first);
+    assert_true(result.worst_error <= 1);
+}
+
+static void correct_results_pass(void **state)
+{
+    (void)state;
+    for_each_float(expect_right);
+}
+
+/* The exponent's highest bit of the first, some middle and the last element. */
+static void expect_single(reference *r)
+{
+    static const size_t places[] = {0, 511, 512, 2049, ELEMENTS - 1};
+    size_t width = weir_dtype_bytes(r->dtype);
+    for (size_t k = 0; k < sizeof places / sizeof *places; k++) {
+        unsigned char *top = r->out + (places[k] + 1) * width - 1;
+        *top ^= 0x40;
+        weirv_result result = judge_out(r);
+        *top ^= 0x40;
+        assert_int_equal(result.wrong, 1);
+        assert_true(result.has_first && result.first.rank == 3);
+        assert_int_equal(result.first.index, 1000 + places[k]);
+        assert_true(result.worst_error > 1);
+    }
+}
+
+static void a_single_wrong_float_is_found(void **state)
+{
+    (void)state;
+    for_each_float(expect_single);
+}
+
+static void a_single_wrong_bit_is_found(void **state)
+{
+    (void)state;
+    static const size_t places[] = {0, 511, 4096, ELEMENTS - 1};
+    for (int t = 0; t < WEIR_DTYPE_COUNT; t++) {
+        weir_dtype dtype = (weir_dtype)t;
+        unsigned char *wanted = new_input(dtype, WEIR_MAX, 0, SEED, ELEMENTS);
+        unsigned char *got = new_input(dtype, WEIR_MAX, 0, SEED, ELEMENTS);
+        for (size_t k = 0; k < sizeof places / sizeof *places; k++) {
+            weirv_result result = {0};
+            got[places[k] * weir_dtype_bytes(dtype)] ^= 1;
+            weirv_compare_bits(dtype, 2, 0, ELEMENTS, got, wanted, &result);
+            got[places[k] * weir_dtype_bytes(dtype)] ^= 1;
+            assert_int_equal(result.wrong, 1);
+            assert_int_equal(result.first.index, places[k]);
+            assert_string_not_equal(result.first.got, result.first.expected);
+        }
+        free(got);
+        free(wanted);
+    }
+}
+
+static void expect_faults(reference *r)
+{
+    size_t half = ELEMENTS / 2 * weir_dtype_bytes(r->dtype);
+    unsigned char *kept = malloc(half);
+    memcpy(kept, r->out, half);
+    memcpy(r->out, r->out + half, half);
+    memcpy(r->out + half, kept, half);
+    free(kept);
+    assert_true(judge_out(r).wrong > ELEMENTS / 4); /* chunks swapped */
+
+    double *values = malloc(2 * ELEMENTS * sizeof *values);
+    sum_up(r->dtype, r->op, RANKS, SEED - 1, values, values + ELEMENTS);
+    encode_all(r->dtype, values, r->out);
+    assert_true(judge_out(r).wrong > ELEMENTS / 4); /* the last run's result */
+    sum_up(r->dtype, r->op, RANKS - 1, SEED, values, values + ELEMENTS);
+    encode_all(r->dtype, values, r->out);
+    assert_true(judge_out(r).wrong > ELEMENTS / 16); /* a rank left out */
+    free(values);
+}
+
+static void swapped_stale_and_incomplete_results_are_found(void **state)
+{
+    (void)state;
+    for_each_float(expect_faults);
+}
+
+static void expect_unwritten(reference *r)
+{
+    size_t width = weir_dtype_bytes(r->dtype);
+    weirv_poison(r->out + (ELEMENTS - 1) * width, width);
+    weirv_result result = judge_out(r);
+    assert_int_equal(result.wrong, 1);
+    assert_true(isinf(result.worst_error));
+    assert_non_null(strstr(result.first.got, "unwritten"));
+}
+
+static void an_unwritten_last_element_is_found(void **state)
+{
+    (void)state;
+    for_each_float(expect_unwritten);
+}
+
+/* Within the bound passes, four times the bound does not, on either side. */
+static void expect_tight(reference *r)
+{
+    if (r->op == WEIR_MAX || r->op == WEIR_MIN)
+        return;
+    for (int sign = -1; sign <= 1; sign += 2) {
+        double moved[ELEMENTS];
+        for (int i = 0; i < ELEMENTS; i++)
+            moved[i] = r->values[i] + sign * 4 * (r->bound.spread * r->magnitudes[i] +
+                       r->bound.relative * fabs(r->values[i]) + r->bound.floor);
+        encode_all(r->dtype, moved, r->out);
+        assert_int_equal(judge_out(r).wrong, ELEMENTS);
+    }
+}
+
+static void four_times_the_bound_is_rejected(void **state)
+{
+    (void)state;
+    for_each_float(expect_tight);
+}
+
+/* A result at the very edge, in double, where edges can be met. */
+static void the_bound_is_an_edge(void **state)
+{
+    (void)state;
+    double value = 3, magnitude = 7;
+    weirv_bound bound = {0x1p-20, 0x1p-30, 0x1p-40};
+    double allowed = 0x1p-20 * 7 + 0x1p-30 * 3 + 0x1p-40;
+    for (int k = 0; k < 4; k++) {
+        double got = value + (k % 2 ? -1 : 1) * allowed * (k < 2 ? 0.999 : 1.001);
+        weirv_result result = {0};
+        weirv_compare_values(WEIR_DOUBLE, 0, 0, 1, &got, &value, &magnitude, bound, &result);
+        assert_int_equal(result.wrong, k < 2 ? 0 : 1);
+        assert_true(fabs(result.worst_error - 1) < 0.01);
+    }
+}
+
+/* A ring stores partial sums in the type: too inaccurate for one rounding,
+ * accurate enough for as many as there are. */
+static void rounding_at_each_step_is_allowed_for_a_ring(void **state)
+{
+    (void)state;
+    uint64_t refused = 0;
+    for (int t = 0; t < WEIR_DTYPE_COUNT; t++) {
+        if (!is_small_float((weir_dtype)t))
+            continue;
+        reference *r = new_reference((weir_dtype)t, WEIR_SUM);
+        size_t width = weir_dtype_bytes(r->dtype);
+        memset(r->out, 0, sizeof r->out);
+        for (int rank = 0; rank < RANKS; rank++) {
+            unsigned char *input = new_input(r->dtype, WEIR_SUM, rank, SEED, ELEMENTS);
+            for (size_t i = 0; i < ELEMENTS; i++) {
+                double a, x;
+                weirv_decode(r->dtype, r->out + i * width, 1, &a);
+                weirv_decode(r->dtype, input + i * width, 1, &x);
+                weirv_encode(r->dtype, a + x, r->out + i * width);
+            }
+            free(input);
+        }
+        refused += judge_out(r).wrong;
+        r->bound = weirv_bound_make(r->dtype, WEIR_SUM, RANKS, RANKS - 1);
+        assert_int_equal(judge_out(r).wrong, 0);
+        free(r);
+    }
+    assert_true(refused > 0);
+}
+
+static void infinity_is_never_within_a_bound(void **state)
+{
+    (void)state;
+    double values[2] = {1, 1}, magnitudes[2] = {1, 1}, got[2] = {-INFINITY, NAN};
+    weirv_result result = {0};
+    weirv_compare_values(WEIR_DOUBLE, 0, 0, 2, got, values, magnitudes,
+                         weirv_bound_make(WEIR_DOUBLE, WEIR_SUM, 64, 64), &result);
+    assert_int_equal(result.wrong, 2);
+    assert_true(isinf(result.worst_error));
+}
+
+static void changed_poison_is_found(void **state)
+{
+    (void)state;
+    for (int t = 0; t < WEIR_DTYPE_COUNT; t++) {
+        size_t width = weir_dtype_bytes((weir_dtype)t);
+        unsigned char out[ELEMENTS * 8];
+        weirv_result result = {0};
+        weirv_poison(out, sizeof out);
+        weirv_compare_poison((weir_dtype)t, 1, 0, ELEMENTS, out, &result);
+        assert_int_equal(result.wrong, 0);
+        out[(ELEMENTS - 1) * width] = 0;
+        weirv_compare_poison((weir_dtype)t, 1, 10, ELEMENTS, out, &result);
+        assert_int_equal(result.wrong, 1);
+        assert_int_equal(result.first.index, 10 + ELEMENTS - 1);
+        assert_string_equal(result.first.expected, "nothing written");
+    }
+}
+
+static void descriptions_name_rank_element_and_values(void **state)
+{
+    (void)state;
+    char text[300];
+    weirv_result result = {0};
+    weirv_describe(&result, text, sizeof text);
+    assert_string_equal(text, "no error");
+    int8_t got = -3, wanted = 5;
+    weirv_compare_bits(WEIR_INT8, 4, 9, 1, &got, &wanted, &result);
+    weirv_describe(&result, text, sizeof text);
+    assert_string_equal(text, "rank 4, element 9: got -3, expected 5 (1 wrong element in all)");
+    result.wrong = 12;
+    result.overruns = 2;
+    result.inputs_changed = 1;
+    weirv_describe(&result, text, sizeof text);
+    assert_string_equal(text, "rank 4, element 9: got -3, expected 5 (12 wrong elements in all); "
+                              "2 bytes written outside the buffers; 1 input element changed");
+}
+
+static void the_first_mismatch_stays(void **state)
+{
+    (void)state;
+    float got[2] = {4.5f, 1}, wanted[2] = {5, 2};
+    weirv_result result = {0};
+    weirv_compare_bits(WEIR_FLOAT, 3, 17, 2, got, wanted, &result);
+    assert_int_equal(result.wrong, 2);
+    assert_int_equal(result.first.index, 17);
+    assert_string_equal(result.first.got, "4.5");
+    assert_string_equal(result.first.expected, "5");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fill_depends_on_the_index_alone),
+        cmocka_unit_test(fill_differs_by_rank_seed_and_place),
+        cmocka_unit_test(fill_goes_on_past_4g_elements),
+        cmocka_unit_test(floats_of_64_ranks_stay_in_range),
+        cmocka_unit_test(products_of_integers_lose_no_factor),
+        cmocka_unit_test(lengths_follow_the_collective),
+        cmocka_unit_test(changed_inputs_are_counted),
+        cmocka_unit_test(in_place_results_are_no_changed_inputs),
+        cmocka_unit_test(every_small_number_decodes_and_encodes),
+        cmocka_unit_test(encoding_rounds_to_nearest_even),
+        cmocka_unit_test(encoding_saturates_or_overflows),
+        cmocka_unit_test(canaries_catch_each_side_near_and_far),
+        cmocka_unit_test(canaries_catch_constants_and_moved_canaries),
+        cmocka_unit_test(correct_results_pass),
+        cmocka_unit_test(a_single_wrong_float_is_found),
+        cmocka_unit_test(a_single_wrong_bit_is_found),
+        cmocka_unit_test(swapped_stale_and_incomplete_results_are_found),
+        cmocka_unit_test(an_unwritten_last_element_is_found),
+        cmocka_unit_test(four_times_the_bound_is_rejected),
+        cmocka_unit_test(the_bound_is_an_edge),
+        cmocka_unit_test(rounding_at_each_step_is_allowed_for_a_ring),
+        cmocka_unit_test(infinity_is_never_within_a_bound),
+        cmocka_unit_test(changed_poison_is_found),
+        cmocka_unit_test(descriptions_name_rank_element_and_values),
+        cmocka_unit_test(the_first_mismatch_stays),
+    };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests_name("verify", tests, NULL, NULL);
+}
