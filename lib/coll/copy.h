@@ -10,14 +10,9 @@
 /* Through the caches: for data that somebody reads soon. */
 void weiri_copy(void *dst, const void *src, size_t bytes);
 
-/* Stores around the caches where the processor can: for a destination that is
- * not read soon. When it returns, its stores come before any later store. */
+/* Around the caches where the processor can: for a destination that is not
+ * read soon. When it returns, its stores come before any later store. */
 void weiri_copy_streaming(void *dst, const void *src, size_t bytes);
-
-/* The same in pieces: any number of copies, then one fence, before which the
- * copies are in no order with other stores. */
-void weiri_copy_streaming_unfenced(void *dst, const void *src, size_t bytes);
-void weiri_streaming_fence(void);
 
 /* The working set (bytes that all sharers of the last-level cache read and
  * write in one operation) from which streaming beats storing through the

@@ -1,12 +1,9 @@
 /*
- * Chooses the reduction functions for this processor, and reduces around the
- * caches in pieces.
+ * Chooses the reduction functions for this processor and each type.
  */
 #include "coll/reduce.h"
 
-#include "base/target.h"
-#include "coll/copy.h"
-
+#include <stddef.h>
 #include <string.h>
 
 #if defined(__x86_64__)
@@ -43,17 +40,25 @@ static int usable_avx512(void)
 
 #endif
 
-/* The best first; the last is always usable. */
-static const isa isas[] = {
+/* The widest first; the last is always usable. */
+enum isa_index {
 #if defined(__x86_64__)
-    {"avx512", &weiri_reduce_avx512, usable_avx512},
-    {"avx2", &weiri_reduce_avx2, usable_avx2},
+    ISA_AVX512,
+    ISA_AVX2,
 #endif
-    {"plain", &weiri_reduce_plain, usable_always},
+    ISA_PLAIN
 };
 
-/* Decided on first use. Threads that race decide the same, so the order of
- * their stores does not matter. */
+static const isa isas[] = {
+#if defined(__x86_64__)
+    [ISA_AVX512] = {"avx512", &weiri_reduce_avx512, usable_avx512},
+    [ISA_AVX2] = {"avx2", &weiri_reduce_avx2, usable_avx2},
+#endif
+    [ISA_PLAIN] = {"plain", &weiri_reduce_plain, usable_always},
+};
+
+/* The best that is usable. Decided on first use; threads that race decide the
+ * same, so the order of their stores does not matter. */
 static const isa *best_isa(void)
 {
     static const isa *best;
@@ -67,23 +72,38 @@ static const isa *best_isa(void)
     return known;
 }
 
-static weiri_reduce_fn table_entry(const weiri_reduce_table *table, weir_dtype dtype, weir_op op)
+/* Wider vectors pay where the conversions of small floats limit the speed.
+ * Where loads do, beyond the first-level cache, 32-byte ones are faster. */
+static const isa *isa_for(weir_dtype dtype)
+{
+    const isa *best = best_isa();
+#if defined(__x86_64__)
+    int converts = dtype == WEIR_BFLOAT16 || dtype == WEIR_FP8_E4M3 || dtype == WEIR_FP8_E5M2;
+    if (best == &isas[ISA_AVX512] && !converts)
+        return &isas[ISA_AVX2];
+#else
+    (void)dtype;
+#endif
+    return best;
+}
+
+static weiri_reduce_fn table_entry(const isa *from, weir_dtype dtype, weir_op op)
 {
     if ((unsigned)dtype >= WEIR_DTYPE_COUNT || (unsigned)op >= WEIR_OP_COUNT)
         return NULL;
-    return (*table)[dtype][op];
+    return (*from->table)[dtype][op];
 }
 
 weiri_reduce_fn weiri_reduce_get(weir_dtype dtype, weir_op op)
 {
-    return table_entry(best_isa()->table, dtype, op);
+    return table_entry(isa_for(dtype), dtype, op);
 }
 
 weiri_reduce_fn weiri_reduce_get_isa(const char *name, weir_dtype dtype, weir_op op)
 {
     for (size_t i = 0; i < sizeof isas / sizeof isas[0]; i++)
         if (strcmp(isas[i].name, name) == 0)
-            return isas[i].usable() ? table_entry(isas[i].table, dtype, op) : NULL;
+            return isas[i].usable() ? table_entry(&isas[i], dtype, op) : NULL;
     return NULL;
 }
 

@@ -36,8 +36,8 @@ weiri_reduce_fn weiri_reduce_get(weir_dtype dtype, weir_op op);
 void weiri_reduce(void *dst, const void *const *src, int nsrc, size_t count, weir_dtype dtype,
                   weir_op op, uint64_t divisor, int streaming);
 
-/* The instruction set that weiri_reduce_get chooses: "plain", "avx2" or
- * "avx512". Static storage. */
+/* The widest instruction set that weiri_reduce_get makes use of: "plain", "avx2"
+ * or "avx512". Static storage. */
 const char *weiri_reduce_isa(void);
 
 /* As weiri_reduce_get for one instruction set by name; NULL if the name is
