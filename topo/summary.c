@@ -87,7 +87,8 @@ typedef struct line_buffer {
     size_t used;
 } line_buffer;
 
-static void append(line_buffer *line, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void append(line_buffer *line, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 static void append(line_buffer *line, const char *format, ...)
 {
