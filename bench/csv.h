@@ -1,7 +1,7 @@
 /*
- * The CSV file (RFC 4180, lines end with a line feed): one row a size, placement and contender, written and
- * flushed as soon as it is known. Columns may only be added at the end. Local,
- * for rank 0.
+ * The CSV file (RFC 4180, lines end with a line feed): one row a size,
+ * placement and contender, written and flushed as soon as it is known. Columns
+ * may only be added at the end. Local, for rank 0.
  */
 #ifndef BENCH_CSV_H
 #define BENCH_CSV_H

@@ -4,9 +4,10 @@
  *
  * Every subject's iterations are split into two blocks, and the blocks of all
  * subjects run as A B C C B A, so that slow drifts of the machine meet all of
- * them alike; the first subject always runs last. A block is: begin, barrier, warm-ups, timed iterations, agreement
- * on errors. A rank whose subject fails runs nothing more in that block but
- * still meets the others wherever they meet.
+ * them alike; the first subject always runs last. A block is: begin, barrier,
+ * warm-ups, timed iterations, agreement on errors. A rank whose subject fails
+ * runs nothing more in that block but still meets the others wherever they
+ * meet.
  */
 #ifndef BENCH_ENGINE_H
 #define BENCH_ENGINE_H

@@ -5,14 +5,55 @@
  */
 #include "bench/job.h"
 
+#include "base/env.h"
 #include "base/log.h"
 #include "topo/topo.h"
 #include "weir_boot_mpi.h"
 
+#include <sched.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/time.h>
 #include <unistd.h>
+
+enum { EXIT_DEADLINE = 4, WATCH_DEADLINES = 10 };
+
+/* The watch: a timer's signal compares what bench_job_progress counted. Both
+ * belong to the process, as the signal does. */
+static volatile unsigned long progress_count;
+static volatile unsigned long progress_seen;
+
+void bench_job_progress(void)
+{
+    progress_count++;
+}
+
+/* Async-signal-safe: only write and _exit. */
+static void watch(int signal_number)
+{
+    static const char line[] = "weir: no progress within ten deadlines (-T, WEIR_TIMEOUT_MS): "
+                               "a rank is stopped or too slow; the job ends\n";
+    (void)signal_number;
+    if (progress_count != progress_seen) {
+        progress_seen = progress_count;
+        return;
+    }
+    if (write(STDERR_FILENO, line, sizeof line - 1) < 0)
+        _exit(EXIT_DEADLINE);
+    _exit(EXIT_DEADLINE);
+}
+
+static void start_watch(int timeout_ms)
+{
+    long seconds = (long)timeout_ms * WATCH_DEADLINES / 1000 + 1;
+    struct itimerval every = {.it_interval = {.tv_sec = seconds}, .it_value = {.tv_sec = seconds}};
+    struct sigaction action = {.sa_handler = watch, .sa_flags = SA_RESTART};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGALRM, &action, NULL);
+    setitimer(ITIMER_REAL, &every, NULL);
+}
 
 void bench_job_start(bench_job *job, const char *program, int *argc, char ***argv)
 {
@@ -73,6 +114,8 @@ static void place_process(bench_job *job)
 weir_status bench_job_connect(bench_job *job, int timeout_s)
 {
     weir_comm_config config = {.timeout_ms = timeout_s * 1000};
+    job->timeout_ms = timeout_s ? timeout_s * 1000 : weiri_env_timeout_ms();
+    start_watch(job->timeout_ms);
     find_local_ranks(job);
     place_process(job);
     bench_job_barrier(job);
@@ -110,19 +153,41 @@ weir_status bench_job_note(bench_job *job, weir_status status, const char *forma
     return status;
 }
 
+static void tell(bench_job *job, const char *what)
+{
+    fprintf(stderr, "%s: rank %d: %s: %s\n", job->program, job->rank, what,
+            job->note[0] ? job->note : weir_last_error());
+    job->note[0] = '\0';
+}
+
+/* After these the communicator is aborted: a peer may never come again. */
+static int is_abort(weir_status status)
+{
+    return status == WEIR_ERR_TIMEOUT || status == WEIR_ERR_ABORTED || status == WEIR_ERR_PEER;
+}
+
 weir_status bench_job_agree(bench_job *job, weir_status mine, const char *what)
 {
     struct {
         int status, rank;
-    } own = {(int)mine, job->rank}, worst;
-    MPI_Allreduce(&own, &worst, 1, MPI_2INT, MPI_MINLOC, job->mpi);
+    } own = {(int)mine, job->rank}, worst = own;
+    MPI_Request request;
+    int done = 0;
+    double deadline = MPI_Wtime() + job->timeout_ms * 1e-3 + 1;
+    bench_job_progress();
+    MPI_Iallreduce(&own, &worst, 1, MPI_2INT, MPI_MINLOC, job->mpi, &request);
+    for (MPI_Test(&request, &done, MPI_STATUS_IGNORE); !done;
+         MPI_Test(&request, &done, MPI_STATUS_IGNORE)) {
+        if (is_abort(mine) && MPI_Wtime() > deadline) {
+            tell(job, what);
+            MPI_Abort(job->mpi, weir_status_exit_code(mine));
+        }
+        sched_yield();
+    }
     weir_status agreed = (weir_status)worst.status;
-    int tells = agreed == WEIR_ERR_TIMEOUT ? mine != WEIR_OK : worst.rank == job->rank;
+    int tells = is_abort(agreed) ? mine != WEIR_OK : worst.rank == job->rank;
     if (agreed != WEIR_OK && tells)
-        fprintf(stderr, "%s: rank %d: %s: %s\n", job->program, job->rank, what,
-                job->note[0] ? job->note : weir_last_error());
-    if (agreed != WEIR_OK)
-        job->note[0] = '\0';
+        tell(job, what);
     return agreed;
 }
 

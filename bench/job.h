@@ -22,6 +22,7 @@ typedef struct bench_job {
     char place[160];   /* where this rank is bound */
     char digest[17];   /* of the machine's structure */
     char note[256];    /* see bench_job_note */
+    int timeout_ms;    /* deadline of a wait */
 } bench_job;
 
 /* Starts MPI and learns rank and size. Collective. */
@@ -38,9 +39,15 @@ weir_status bench_job_note(bench_job *job, weir_status status, const char *forma
     __attribute__((format(printf, 3, 4)));
 /* Collective: every rank gets the worst status of all. If that is an error, the
  * lowest rank that has it prints one line on standard error: "program: rank r:
- * what: line"; after a passed deadline every failing rank prints its own. */
+ * what: line"; after a passed deadline every failing rank prints its own. If
+ * this rank's communicator failed and the others do not come within their own
+ * deadline, the job is aborted with this rank's exit code. */
 weir_status bench_job_agree(bench_job *job, weir_status mine, const char *what);
 void bench_job_barrier(bench_job *job);
+/* Says that the job goes on. A rank that does not say so for ten deadlines, be
+ * it in MPI, in weir or in a check, ends the job with exit code 4. Local, a few
+ * instructions. */
+void bench_job_progress(void);
 /* One line on standard error from rank 0 alone. Local. */
 void bench_job_say(const bench_job *job, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

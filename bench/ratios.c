@@ -80,18 +80,20 @@ static void write_placement(bench_ratios *ratios, const bench_row *row, int plac
 static void note_algorithm(bench_ratios *ratios, const bench_row *row)
 {
     const char *name = row->results[BENCH_OUT_OF_PLACE][row->primary[BENCH_OUT_OF_PLACE]].algo;
-    bench_algo_span *last = ratios->nspans ? &ratios->spans[ratios->nspans - 1] : NULL;
-    if (!*name)
+    size_t bytes = row->shape.bytes;
+    int i = 0;
+    while (i < ratios->nspans && strcmp(ratios->spans[i].name, name) != 0)
+        i++;
+    if (!*name || i == BENCH_SPANS_MAX)
         return;
-    if (last && strcmp(last->name, name) == 0 && row->shape.bytes >= last->last_bytes) {
-        last->last_bytes = row->shape.bytes;
-        return;
+    bench_algo_span *span = &ratios->spans[i];
+    if (i == ratios->nspans) {
+        ratios->nspans++;
+        snprintf(span->name, sizeof span->name, "%s", name);
+        span->first_bytes = span->last_bytes = bytes;
     }
-    if (ratios->nspans == BENCH_SPANS_MAX)
-        return;
-    last = &ratios->spans[ratios->nspans++];
-    snprintf(last->name, sizeof last->name, "%s", name);
-    last->first_bytes = last->last_bytes = row->shape.bytes;
+    span->first_bytes = bytes < span->first_bytes ? bytes : span->first_bytes;
+    span->last_bytes = bytes > span->last_bytes ? bytes : span->last_bytes;
 }
 
 void bench_ratios_row(bench_ratios *ratios, const bench_row *row)
@@ -106,7 +108,7 @@ void bench_ratios_end(const bench_ratios *ratios)
 {
     FILE *out = ratios->out;
     if (ratios->nspans)
-        fprintf(out, "# Algorithms of weir    :");
+        fprintf(out, "# %-20s :", "Algorithms of weir");
     for (int i = 0; i < ratios->nspans; i++) {
         const bench_algo_span *span = &ratios->spans[i];
         fprintf(out, "%s %s %zu", i ? "," : "", span->name, span->first_bytes);

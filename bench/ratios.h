@@ -1,7 +1,7 @@
 /*
  * weir against its peers, as comment lines of standard output: one a row, and
  * a summary with the geometric mean and the worst size. Also which algorithm
- * weir chose up to which size. Local, for rank 0.
+ * ran for which sizes. Local, for rank 0.
  */
 #ifndef BENCH_RATIOS_H
 #define BENCH_RATIOS_H
@@ -22,7 +22,7 @@ typedef struct bench_ratio_sum {
     int worst_placement;
 } bench_ratio_sum;
 
-/* Consecutive sizes out of place for which weir chose the same algorithm. */
+/* The smallest and largest size out of place that an algorithm ran. */
 typedef struct bench_algo_span {
     char name[32];
     size_t first_bytes, last_bytes;

@@ -25,6 +25,7 @@ static weir_status begin_block(void *context)
 static weir_status run_operation(void *context)
 {
     bench_contender *contender = ((timed_contender *)context)->contender;
+    bench_job_progress();
     return contender->ops->run(contender);
 }
 
