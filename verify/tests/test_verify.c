@@ -558,6 +558,64 @@ static void four_times_the_bound_is_rejected(void **state)
     for_each_float(expect_tight);
 }
 
+static void expect_near(double value, double wanted)
+{
+    assert_true(fabs(value - wanted) <= wanted * 1e-3);
+}
+
+/* Five ranks: four additions; an average also scales. The numbers are from the
+ * formulas, worked out by hand. */
+static void bounds_have_the_size_of_the_roundings(void **state)
+{
+    (void)state;
+    weirv_bound b = weirv_bound_make(WEIR_FLOAT, WEIR_SUM, 5, 1);
+    expect_near(b.spread, 4 * 0x1p-24);
+    expect_near(b.relative, 0x1p-24);
+    b = weirv_bound_make(WEIR_FLOAT, WEIR_AVG, 5, 5); /* float is not stored between steps */
+    expect_near(b.spread, 6 * 0x1p-24);
+    b = weirv_bound_make(WEIR_DOUBLE, WEIR_SUM, 5, 1); /* the reference's roundings too */
+    expect_near(b.spread, 9 * 0x1p-53);
+    expect_near(b.relative, 0x1p-53);
+    b = weirv_bound_make(WEIR_HALF, WEIR_SUM, 5, 1);
+    expect_near(b.spread, 4 * 0x1p-24);
+    expect_near(b.relative, 0x1p-11);
+    expect_near(b.floor, 0x1p-24);
+    b = weirv_bound_make(WEIR_FP8_E4M3, WEIR_SUM, 5, 3); /* (17/16)^2 - 1, times 17/16 */
+    expect_near(b.spread, 0.13696);
+    expect_near(b.relative, 0x1p-4);
+    b = weirv_bound_make(WEIR_BFLOAT16, WEIR_PROD, 5, 1);
+    expect_near(b.spread + 1, 1);
+    expect_near(b.relative, 0x1p-8);
+    b = weirv_bound_make(WEIR_FLOAT, WEIR_PROD, 5, 1);
+    expect_near(b.relative, 5 * 0x1p-24);
+}
+
+/* The magnitude's body grows by two: more than one unit in the last place. Near
+ * zero, units are smaller than the accumulator's own roundings. */
+static void expect_two_units_refused(reference *r)
+{
+    if (!is_small_float(r->dtype) || r->op == WEIR_PROD)
+        return;
+    size_t width = weir_dtype_bytes(r->dtype), moved = 0;
+    for (size_t i = 0; i < ELEMENTS; i++) {
+        if (fabs(r->values[i]) < 0x1p-4)
+            continue;
+        moved++;
+        uint16_t bits = 0;
+        memcpy(&bits, r->out + i * width, width);
+        bits = (uint16_t)(bits + 2);
+        memcpy(r->out + i * width, &bits, width);
+    }
+    assert_true(moved > ELEMENTS / 2);
+    assert_int_equal(judge_out(r).wrong, moved);
+}
+
+static void two_units_in_the_last_place_are_rejected(void **state)
+{
+    (void)state;
+    for_each_float(expect_two_units_refused);
+}
+
 /* A result at the very edge, in double, where edges can be met. */
 static void the_bound_is_an_edge(void **state)
 {
@@ -686,6 +744,8 @@ int main(void)
         cmocka_unit_test(swapped_stale_and_incomplete_results_are_found),
         cmocka_unit_test(an_unwritten_last_element_is_found),
         cmocka_unit_test(four_times_the_bound_is_rejected),
+        cmocka_unit_test(bounds_have_the_size_of_the_roundings),
+        cmocka_unit_test(two_units_in_the_last_place_are_rejected),
         cmocka_unit_test(the_bound_is_an_edge),
         cmocka_unit_test(rounding_at_each_step_is_allowed_for_a_ring),
         cmocka_unit_test(infinity_is_never_within_a_bound),
