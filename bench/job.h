@@ -26,7 +26,7 @@ typedef struct bench_job {
 } bench_job;
 
 /* Starts MPI and learns rank and size. Collective. */
-void bench_job_start(bench_job *job, const char *program, int *argc, char ***argv);
+void bench_job_start(bench_job *job, const char *program);
 /* Places and binds the process, then makes weir's bootstrap and communicator.
  * Collective. Agreed on every rank; the failure is told on standard error. */
 weir_status bench_job_connect(bench_job *job, int timeout_s);
@@ -44,7 +44,7 @@ weir_status bench_job_note(bench_job *job, weir_status status, const char *forma
  * deadline, the job is aborted with this rank's exit code. */
 weir_status bench_job_agree(bench_job *job, weir_status mine, const char *what);
 void bench_job_barrier(bench_job *job);
-/* Says that the job goes on. A rank that does not say so for ten deadlines, be
+/* Says that the job goes on. A rank that does not say so for five deadlines, be
  * it in MPI, in weir or in a check, ends the job with exit code 4. Local, a few
  * instructions. */
 void bench_job_progress(void);

@@ -108,31 +108,47 @@ static int run_benchmark(bench_run *run, bench_options *options)
     return weir_status_exit_code(status);
 }
 
+/* Whether a launcher started this process as one of several. */
+static int is_launched(void)
+{
+    static const char *const ranks[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK",
+                                        "SLURM_PROCID"};
+    for (size_t i = 0; i < sizeof ranks / sizeof ranks[0]; i++)
+        if (getenv(ranks[i]))
+            return 1;
+    return 0;
+}
+
+/* Usage errors and requests for information, on every rank alike. */
+static int end_early(const bench_run *run, const char *problem)
+{
+    if (*problem) {
+        bench_job_say(run->job, "%s", problem);
+        return weir_status_exit_code(WEIR_ERR_INVALID);
+    }
+    inform(run);
+    return 0;
+}
+
 int bench_program_main(weir_collective collective, const char *program, int argc, char **argv)
 {
     bench_options options;
-    bench_job job;
-    bench_run run = {.job = &job, .options = &options, .collective = collective};
+    bench_job job = {.program = program};
+    bench_run run = {.job = &job, .options = &options, .collective = collective,
+                     .argc = argc, .argv = argv};
     char problem[BENCH_PROBLEM_BYTES] = "";
-    int code = 0;
-    /* MPI may take words of its own out of the list. */
-    bench_job_start(&job, program, &argc, &argv);
-    run.argc = argc;
-    run.argv = argv;
-    weir_status status = bench_options_parse(argc, argv, collective, &options, problem);
-    if (status == WEIR_OK && options.action == BENCH_ACTION_RUN && options.root >= job.nranks) {
+    bench_options_parse(argc, argv, collective, &options, problem);
+    int early = *problem || options.action != BENCH_ACTION_RUN;
+    /* Alone, no MPI is needed to say so. Among others it is: a rank that ends at
+     * once could make the launcher kill rank 0 before it has spoken. */
+    if (early && !is_launched())
+        return end_early(&run, problem);
+    bench_job_start(&job, program);
+    if (!early && options.root >= job.nranks)
         snprintf(problem, sizeof problem, "-r %d: there are %d ranks; give a root from 0 to %d",
                  options.root, job.nranks, job.nranks - 1);
-        status = WEIR_ERR_INVALID;
-    }
-    if (status != WEIR_OK) {
-        bench_job_say(&job, "%s", problem);
-        code = weir_status_exit_code(status);
-    } else if (options.action != BENCH_ACTION_RUN) {
-        inform(&run);
-    } else {
-        code = run_benchmark(&run, &options);
-    }
+    early = early || *problem;
+    int code = early ? end_early(&run, problem) : run_benchmark(&run, &options);
     bench_job_end(&job);
     return code;
 }

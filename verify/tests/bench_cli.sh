@@ -1,0 +1,110 @@
+#!/bin/sh
+# The command line of the benchmarks: help from the option table, lists, and
+# every usage error as one line with its remedy, nothing on standard output, and
+# the right exit code. TAP on standard output; run from the top folder.
+. verify/tests/bench_tap.inc
+[ -x ./bench_allreduce ] || skip_all "command line" "bench_allreduce is not built; run make"
+
+# refuses CODE PATTERN ARGUMENTS: bench_allreduce, unless $program says other.
+refuses() {
+    expected=$1 pattern=$2
+    shift 2
+    run "./${program:-bench_allreduce}" "$@"
+    status=1
+    [ "$code" -eq "$expected" ] && [ ! -s "$scratch/out" ] &&
+        [ "$(wc -l <"$scratch/err")" -eq 1 ] && grep -q -e "$pattern" "$scratch/err" && status=0
+    check "refused with $expected: ${program:-bench_allreduce} $(echo "$*" | sed "s:$scratch/::g")" \
+        $status
+}
+
+# shows NAME PATTERN...: the last run ended with 0 and its output has each.
+shows() {
+    name=$1 status=0
+    shift
+    [ "$code" -eq 0 ] || status=1
+    for pattern in "$@"; do
+        grep -q -e "$pattern" "$scratch/out" || status=1
+    done
+    check "$name" $status
+}
+
+run ./bench_allreduce --help
+shows "--help has nccl-tests' options" '-b, --minbytes' '-e, --maxbytes' '-i, --stepbytes' \
+    '-f, --stepfactor' '-n, --iters' '-w, --warmup_iters' '-m, --agg_iters' '-c, --check' \
+    '-o, --op' '-d, --datatype' '-r, --root' '-G, --cudagraph' '-z, --blocking' \
+    '-C, --report_cputime' '-a, --average' '-I, --per_iter' '-K, --per_iter_skip' \
+    '-N, --run_cycles' '-T, --timeout' '-J, --output_file' '-S, --report_timestamps' \
+    '-M, --memory' '-R, --local_register' '-u, --unalign'
+shows "--help has weir's options" '--csv FILE' '--backend auto|host|cuda' \
+    '--transport auto|shm|cuda_ipc|ib|tcp' '--algo auto|all|NAME' '--peer mpi|nccl|PATH' \
+    '--verify mpi|exact|both|off' '--plan FILE' '--seed N' '--list-algos'
+status=0
+awk 'length > 100 { exit 1 }' "$scratch/out" || status=1
+check "--help fits 100 columns" $status
+run ./bench_allreduce -h
+shows "-h is --help" 'usage: '
+run ./bench_allreduce --version
+shows "--version" '^weir [0-9]'
+run ./bench_allreduce --help-env
+shows "--help-env lists the environment" WEIR_TIMEOUT_MS WEIR_ALGO
+for program in allreduce allgather alltoallv alltoall reduce_scatter broadcast reduce sendrecv; do
+    run "./bench_$program" --list-algos
+    status=1
+    [ "$code" -eq 0 ] && [ "$(wc -l <"$scratch/out")" -ge 2 ] && status=0
+    check "bench_$program --list-algos names algorithms" $status
+done
+program=
+
+refuses 2 'unknown option --nope; --help' --nope
+refuses 2 'unknown option -q; --help' -q
+refuses 2 '^bench_allreduce: unexpected word 8M' 8M
+refuses 2 'needs a value: SIZE' -b
+refuses 2 'takes no value' --help=yes
+for bad in x -8 8Q 8MM '' 1e99; do
+    refuses 2 'expected a size' -b "$bad"
+done
+refuses 2 'expected a whole number' -n many
+refuses 2 'expected a whole number of 0 or more' -n -1
+refuses 2 'expected a whole number from 0 to 3' -z 4
+refuses 2 '-b 64 is above -e 32' -b 64 -e 32
+refuses 2 '-b 4 is below one element: double has 8 bytes' -b 4 -e 64 -d double
+refuses 2 'int8.*float' -d complex
+refuses 2 'sum.*avg' -o xor
+refuses 2 'known: auto, all, ' --algo nope
+refuses 2 'one of auto|host|cuda' --backend tpu
+refuses 2 'no CUDA' --backend cuda
+refuses 2 'one of auto|shm' --transport pigeon
+refuses 2 'use --transport shm' --transport ib
+refuses 2 'not built in; use --peer mpi' --peer nccl
+refuses 2 'No such file' --plan "$scratch/none"
+: >"$scratch/plan"
+refuses 2 'plans are not supported' --plan "$scratch/plan"
+refuses 2 'No such file.*can be written' --csv "$scratch/none/a.csv"
+refuses 2 'No such file.*can be written' -J "$scratch/none/a.json"
+refuses 2 'start 2 times as many ranks' -t 2
+refuses 2 'start 4 times as many ranks' -g 4
+refuses 2 'there are 1 ranks' -r 5
+refuses 2 'needs -I 1' -K 3
+refuses 2 'leaves none of -n 3' -I 1 -n 3 -K 3
+refuses 2 'only bench_alltoallv' --dist uniform
+program=bench_alltoallv
+refuses 2 'uniform or spread:X' --dist zipf:2
+refuses 2 'uniform or spread:X' --dist spread:2
+program=
+refuses 3 'memory for [0-9]* bytes' -b 8T -e 8T
+PMI_SIZE=4
+export PMI_SIZE
+refuses 3 'the launcher started 4 processes' -b 8 -e 8
+unset PMI_SIZE
+
+run ./bench_allreduce -b 8 -e 8T -f 1099511627776 -n 1
+status=1
+[ "$code" -eq 0 ] && grep -q 'warning: -e 8796093022208 .*reduced to' "$scratch/err" &&
+    [ "$(grep -c '^ ' "$scratch/out")" -eq 1 ] && status=0
+check "-e beyond the memory is reduced with a warning" $status
+
+run ci/mpirun -np 3 ./bench_allreduce -b 64 -e 32
+status=1
+[ "$code" -eq 2 ] && [ "$(grep -c '^bench_allreduce: ' "$scratch/err")" -eq 1 ] && status=0
+check "3 ranks refuse as one: one line, exit code $code" $status
+finish
