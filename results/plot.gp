@@ -13,7 +13,6 @@
 array colour[7] = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
 array shape[7] = [7, 5, 9, 11, 13, 4, 6]
 nth(i) = (i - 1) % 7 + 1
-dash(i) = (i - 1) / 7 + 1
 
 if (format eq "png") {
     if (strstrt(GPVAL_TERMINALS, " pngcairo ")) {
@@ -47,7 +46,7 @@ set ylabel y_label
 set border 3 linecolor rgb "#555555"
 set tics nomirror out textcolor rgb "#333333"
 set grid xtics ytics linetype 1 linewidth 0.6 linecolor rgb "#DDDDDD"
-set key top left reverse Left samplen 3 spacing 1.25
+set key top left reverse Left samplen 4 spacing 1.25
 if (lines > 9) { set rmargin -1; set key outside right top font ",11" }
 set style fill transparent solid 0.18 noborder
 set logscale x 2
@@ -80,11 +79,11 @@ floor_y = y_low / 1.8
 set yrange [floor_y : y_high * 1.8]
 
 plot for [i = 1:lines] line_file[i] using 1:low:high with filledcurves \
-        linecolor rgb colour[nth(i)] notitle, \
+        linecolor rgb colour[nth(line_colour[i])] notitle, \
      for [i = 1:lines] line_file[i] using 1:middle with linespoints \
-        linecolor rgb colour[nth(i)] dashtype dash(i) linewidth 2.2 \
+        linecolor rgb colour[nth(line_colour[i])] dashtype line_dash[i] linewidth 2.2 \
         pointtype shape[nth(i)] pointsize 1.1 title line_title[i], \
      for [i = 1:lines] line_file[i] using 1:($8 == 1 ? floor_y * 1.15 : NaN) with points \
-        linecolor rgb colour[nth(i)] pointtype 2 pointsize 1.6 linewidth 2.5 notitle, \
+        linecolor rgb colour[nth(line_colour[i])] pointtype 2 pointsize 1.6 linewidth 2.5 notitle, \
      for [i = 1:failures > 0] NaN with points linecolor rgb "#333333" pointtype 2 \
         pointsize 1.6 linewidth 2.5 title "failed verification"

@@ -205,7 +205,36 @@ function write_line(c, n, wanted,    row, count, order, i, j, path, r, has, bw_l
     close(path)
 }
 
-function write_collective(c,    i, row, n, seen, path, subtitle) {
+# Orders the lines of collective c by contender: name[], title[] and, so that
+# the eye can follow, one colour a contender and one dash a variant of it. With
+# one contender, or more variants than dashes, every line has its own colour.
+function arrange(c,    row, i, k, n, who, what, whos, whats, contender_number, variant_number, seen) {
+    for (row = 1; row <= rows; row++) {
+        if (collective[row] != c || (key[row]) in seen) continue
+        seen[key[row]] = 1
+        who = cell[row, "contender"]
+        what = substr(key[row], length(SUBSEP who) + 1)
+        if (!(who in contender_number)) contender_number[who] = ++whos
+        if (!(what in variant_number)) variant_number[what] = ++whats
+        n++
+    }
+    split("", seen)
+    k = 0
+    for (i = 1; i <= whos; i++)
+        for (row = 1; row <= rows; row++) {
+            who = cell[row, "contender"]
+            if (collective[row] != c || contender_number[who] != i || (key[row]) in seen) continue
+            seen[key[row]] = 1
+            what = substr(key[row], length(SUBSEP who) + 1)
+            name[++k] = key[row]
+            title[k] = label[row]
+            colour[k] = whos == 1 || whats > 4 ? k : i
+            dash[k] = whos == 1 || whats > 4 ? int((k - 1) / 7) + 1 : variant_number[what]
+        }
+    return n
+}
+
+function write_collective(c,    i, row, n, path, subtitle) {
     split("", range)
     for (row = 1; row <= rows; row++) { key[row] = ""; label[row] = "" }
     divide(c, "contender")
@@ -220,20 +249,18 @@ function write_collective(c,    i, row, n, seen, path, subtitle) {
         subtitle = subtitle (common(c, "nranks") != "" ? " on " : ", ") common(c, "nnodes")
     subtitle = join(subtitle, join(common(c, "backend"), common(c, "placement")))
     subtitle = join(subtitle, common(c, "host"))
-    for (row = 1; row <= rows; row++)
-        if (collective[row] == c && !(key[row] in seen)) {
-            seen[key[row]] = ++n
-            name[n] = key[row]
-            title[n] = label[row]
-        }
+    n = arrange(c)
     failures = 0
     print "collective = " quoted(c) >path
     print "subtitle = " quoted(subtitle) >path
     print "lines = " n >path
     print "array line_title[" n "]; array line_file[" n "]" >path
+    print "array line_colour[" n "]; array line_dash[" n "]" >path
     for (i = 1; i <= n; i++) {
         write_line(c, i, name[i])
         print "line_title[" i "] = " quoted(title[i]) >path
+        print "line_colour[" i "] = " colour[i] >path
+        print "line_dash[" i "] = " dash[i] >path
         print "line_file[" i "] = " quoted(scratch "/" c "." i ".dat") >path
     }
     for (i in range) {

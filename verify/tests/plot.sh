@@ -57,21 +57,21 @@ check "the sample is drawn" ends_with 0 results/plot -o "$plots" $sample
 check "the failed row is named" one_line_says "line 12" "8192 bytes by weir" "17 wrong"
 check "four paths are printed" test "$(wc -l <"$out")" -eq 4
 for measure in latency bandwidth; do
-    check "$measure is a PNG" is_png "$plots/sample-allreduce-$measure.png"
-    check "$measure is an SVG" is_svg "$plots/sample-allreduce-$measure.svg"
+    check "$measure is a PNG" is_png "$plots/sample-$measure.png"
+    check "$measure is an SVG" is_svg "$plots/sample-$measure.svg"
     for text in 'mpi:openmpi-4.1.4' 'float sum, 8 ranks on 1 node' 'failed verification' '512K'; do
-        check "$measure shows '$text'" svg_has "$plots/sample-allreduce-$measure.svg" "$text"
+        check "$measure shows '$text'" svg_has "$plots/sample-$measure.svg" "$text"
     done
 done
 check "an algorithm that changes with the size divides no line" \
-    svg_lacks "$plots/sample-allreduce-latency.svg" packet
-check "bandwidth says its unit" svg_has "$plots/sample-allreduce-bandwidth.svg" GB/s
+    svg_lacks "$plots/sample-latency.svg" packet
+check "bandwidth says its unit" svg_has "$plots/sample-bandwidth.svg" GB/s
 
 sed '/,fail,/d' $sample >"$scratch/passed.csv"
 check "without a failed row nothing is named" \
     eval 'ends_with 0 results/plot -o "$plots" "$scratch/passed.csv" && test ! -s "$err"'
 check "without a failed row there is no cross" \
-    svg_lacks "$plots/passed-allreduce-latency.svg" "failed verification"
+    svg_lacks "$plots/passed-latency.svg" "failed verification"
 
 {
     header
@@ -84,7 +84,7 @@ check "without a failed row there is no cross" \
 } | sed 's/$/\r/' >"$scratch/quoted,name.csv"
 check "quotes, commas and carriage returns are read" ends_with 0 results/plot "$scratch/quoted,name.csv"
 check "a row of 0 bytes is named" one_line_says "line 11" "0 bytes"
-wide="$scratch/quoted,name-allgather-latency.svg"
+wide="$scratch/quoted,name-latency.svg"
 check "the default folder is the file's" is_svg "$wide"
 check "two algorithms at one size are two lines" svg_has "$wide" "weir, out of place, tree, wide"
 check "two placements are two lines" svg_has "$wide" "weir, in place, ring"
@@ -92,7 +92,12 @@ check "two placements are two lines" svg_has "$wide" "weir, in place, ring"
 { header; row weir ring out 8 10; row weir ring out 64 11; } >"$scratch/one.csv"
 { header; row weir ring out 8 20; row weir ring out 64 21; } >"$scratch/two.csv"
 check "two files are drawn" ends_with 0 results/plot -o "$plots" "$scratch/one.csv" "$scratch/two.csv"
-check "two files are told apart" svg_has "$plots/one-allgather-latency.svg" "weir, two.csv"
+check "two files are told apart" svg_has "$plots/one-latency.svg" "weir, two.csv"
+
+{ header; row weir ring out 8 10; row weir ring out 64 9 | sed s/allgather/broadcast/; } >"$scratch/mixed.csv"
+check "two collectives are drawn" ends_with 0 results/plot -o "$plots" "$scratch/mixed.csv"
+check "two collectives are two plots" \
+    eval 'is_png "$plots/mixed-allgather-latency.png" && is_png "$plots/mixed-broadcast-latency.png"'
 
 { header; row weir ring out 8 10; row weir ring out 64 11 | cut -c 1-40; } >"$scratch/cut.csv"
 check "a file that was cut off is drawn" ends_with 0 results/plot -o "$plots" "$scratch/cut.csv"
@@ -103,6 +108,6 @@ check "one rank has latency" ends_with 0 results/plot -o "$plots" "$scratch/sing
 check "one rank has no bandwidth, and that is said" one_line_says "no bus bandwidth"
 
 check "make plot" ends_with 0 make plot CSV="$scratch/one.csv" OUT="$scratch/made"
-check "make plot: to OUT" is_png "$scratch/made/one-allgather-bandwidth.png"
+check "make plot: to OUT" is_png "$scratch/made/one-bandwidth.png"
 check "make plot without CSV fails" ends_with 2 make plot
 tap_done
