@@ -1,0 +1,172 @@
+/*
+ * The reference of reductions: MPI combines the ranks' patterns block by block,
+ * integers in their own type, floats in double together with their magnitudes.
+ */
+#include "verify/check.h"
+
+#include "verify/number.h"
+
+#include <math.h>
+
+/* Sums and products wrap, which MPI promises for unsigned types alone; their
+ * bits are the signed ones' too. 8-bit ones are made in 32 bits and cut: Open
+ * MPI's vector code saturates them. */
+static MPI_Datatype integer_type(weir_dtype dtype, weir_op op)
+{
+    int ordered = op == WEIR_MAX || op == WEIR_MIN;
+    switch (dtype) {
+    case WEIR_INT8:
+        return ordered ? MPI_INT8_T : MPI_UINT32_T;
+    case WEIR_UINT8:
+        return ordered ? MPI_UINT8_T : MPI_UINT32_T;
+    case WEIR_INT32:
+        return ordered ? MPI_INT32_T : MPI_UINT32_T;
+    case WEIR_UINT32:
+        return MPI_UINT32_T;
+    case WEIR_INT64:
+        return ordered ? MPI_INT64_T : MPI_UINT64_T;
+    default:
+        return MPI_UINT64_T;
+    }
+}
+
+static int is_widened(const weirv_case *c)
+{
+    return weir_dtype_bytes(c->dtype) == 1 && c->op != WEIR_MAX && c->op != WEIR_MIN;
+}
+
+static MPI_Op mpi_op(weir_op op)
+{
+    switch (op) {
+    case WEIR_PROD:
+        return MPI_PROD;
+    case WEIR_MAX:
+        return MPI_MAX;
+    case WEIR_MIN:
+        return MPI_MIN;
+    default:
+        return MPI_SUM;
+    }
+}
+
+/* Combines near over the ranks, in place; count is a slot's. */
+static int combine(const weirv_work *w, size_t count, MPI_Datatype type)
+{
+    const weirv_case *c = w->c;
+    MPI_Op op = mpi_op(c->op);
+    if (c->collective == WEIR_COLL_REDUCE_SCATTER)
+        return MPI_Reduce_scatter_block(MPI_IN_PLACE, w->near, (int)count, type, op, w->mpi);
+    if (c->collective == WEIR_COLL_REDUCE && c->rank != c->root)
+        return MPI_Reduce(w->near, NULL, (int)count, type, op, c->root, w->mpi);
+    if (c->collective == WEIR_COLL_REDUCE)
+        return MPI_Reduce(MPI_IN_PLACE, w->near, (int)count, type, op, c->root, w->mpi);
+    return MPI_Allreduce(MPI_IN_PLACE, w->near, (int)count, type, op, w->mpi);
+}
+
+static void divide_integers(weir_dtype dtype, int nranks, size_t count, void *elements)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (dtype == WEIR_INT8)
+            ((int8_t *)elements)[i] = (int8_t)(((int8_t *)elements)[i] / nranks);
+        else if (dtype == WEIR_UINT8)
+            ((uint8_t *)elements)[i] = (uint8_t)(((uint8_t *)elements)[i] / nranks);
+        else if (dtype == WEIR_INT32)
+            ((int32_t *)elements)[i] /= nranks;
+        else if (dtype == WEIR_UINT32)
+            ((uint32_t *)elements)[i] /= (uint32_t)nranks;
+        else if (dtype == WEIR_INT64)
+            ((int64_t *)elements)[i] /= nranks;
+        else
+            ((uint64_t *)elements)[i] /= (uint64_t)nranks;
+    }
+}
+
+static int has_reduced(const weirv_case *c)
+{
+    return c->collective != WEIR_COLL_REDUCE || c->rank == c->root;
+}
+
+/* This rank's slots as combine() takes them. */
+static void fill_integers(const weirv_work *w, size_t first, size_t count)
+{
+    uint32_t *wide = (uint32_t *)w->near;
+    for (size_t slot = 0; slot < w->slots; slot++) {
+        size_t at = slot * count, index = slot * w->c->count + first;
+        void *part = is_widened(w->c) ? w->far : w->near + at * w->width;
+        weirv_work_fill(w, part, index, count, w->c->rank);
+        for (size_t i = 0; is_widened(w->c) && i < count; i++)
+            wide[at + i] = w->far[i];
+    }
+}
+
+static int reduce_integers(const weirv_work *w, size_t first, size_t count)
+{
+    const weirv_case *c = w->c;
+    fill_integers(w, first, count);
+    int error = combine(w, count, integer_type(c->dtype, c->op));
+    if (error != MPI_SUCCESS || !has_reduced(c))
+        return error;
+    unsigned char *answer = is_widened(c) ? w->far : w->near;
+    for (size_t i = 0; is_widened(c) && i < count; i++)
+        answer[i] = (unsigned char)((uint32_t *)w->near)[i];
+    if (c->op == WEIR_AVG)
+        divide_integers(c->dtype, c->nranks, count, answer);
+    weirv_work_compare(w, first, count, answer);
+    return MPI_SUCCESS;
+}
+
+static void scale(double *values, size_t count, double divisor)
+{
+    for (size_t i = 0; i < count; i++)
+        values[i] /= divisor;
+}
+
+static int reduce_floats(const weirv_work *w, size_t first, size_t count)
+{
+    const weirv_case *c = w->c;
+    double *values = (double *)w->near;
+    for (size_t slot = 0; slot < w->slots; slot++) {
+        double *part = values + slot * w->planes * count;
+        weirv_work_fill(w, w->far, slot * c->count + first, count, c->rank);
+        weirv_decode(c->dtype, w->far, count, part);
+        for (size_t i = 0; w->planes == 2 && i < count; i++)
+            part[count + i] = fabs(part[i]);
+    }
+    int error = combine(w, w->planes * count, MPI_DOUBLE);
+    if (error != MPI_SUCCESS || !has_reduced(c))
+        return error;
+    if (c->op == WEIR_AVG)
+        scale(values, w->planes * count, c->nranks);
+    weirv_compare_values(c->dtype, c->rank, first, count, w->out + first * w->width, values,
+                         w->planes == 2 ? values + count : NULL, w->bound, w->result);
+    return MPI_SUCCESS;
+}
+
+/* reduce off the root: out is untouched. */
+static void check_untouched(const weirv_work *w)
+{
+    const weirv_case *c = w->c;
+    if (!c->in_place) {
+        weirv_compare_poison(c->dtype, c->rank, 0, c->count, w->out, w->result);
+        return;
+    }
+    for (size_t first = 0; first < c->count; first += w->block) {
+        size_t count = weirv_work_smaller(w->block, c->count - first);
+        weirv_work_fill(w, w->far, first, count, c->rank);
+        weirv_work_compare(w, first, count, w->far);
+    }
+}
+
+int weirv_check_reduction(const weirv_work *w)
+{
+    for (size_t first = 0; first < w->c->count; first += w->block) {
+        size_t count = weirv_work_smaller(w->block, w->c->count - first);
+        int error = weirv_format_of(w->c->dtype) ? reduce_floats(w, first, count)
+                                                 : reduce_integers(w, first, count);
+        if (error != MPI_SUCCESS)
+            return error;
+    }
+    if (!has_reduced(w->c))
+        check_untouched(w);
+    return MPI_SUCCESS;
+}
