@@ -1,0 +1,42 @@
+/*
+ * A library to preload that makes MPI_Allreduce wrong, so that tests can see
+ * what a benchmark does about wrong data. BENCH_FAULT says when:
+ *
+ *   peer        results of type float: the peer that is measured is wrong
+ *   reference   blocks of type double, in place: verification's reference is
+ *               wrong, so weir's results look wrong
+ *   late        likewise, but not the first time: as if only the timed
+ *               iterations had left wrong data
+ *
+ * The fault is one element: index 1 on the last rank.
+ */
+#include <mpi.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+static int wants(const char *fault)
+{
+    const char *value = getenv("BENCH_FAULT");
+    return value && strcmp(value, fault) == 0;
+}
+
+int MPI_Allreduce(const void *in, void *out, int count, MPI_Datatype type, MPI_Op op,
+                  MPI_Comm comm)
+{
+    static int references;
+    int rank = 0, nranks = 0;
+    int error = PMPI_Allreduce(in, out, count, type, op, comm);
+    PMPI_Comm_rank(comm, &rank);
+    PMPI_Comm_size(comm, &nranks);
+    if (rank != nranks - 1 || count < 2)
+        return error;
+    if (type == MPI_FLOAT && wants("peer"))
+        ((float *)out)[1] += 1;
+    if (type != MPI_DOUBLE || in != MPI_IN_PLACE)
+        return error;
+    references++;
+    if (wants("reference") || (wants("late") && references > 1))
+        ((double *)out)[1] += 1;
+    return error;
+}

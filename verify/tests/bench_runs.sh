@@ -1,0 +1,162 @@
+#!/bin/sh
+# Whole runs of the benchmarks under the launcher: every program, several rank
+# counts, odd sizes, both kinds of memory, options that change the measurement,
+# and what happens when data is wrong or a rank stops. TAP on standard output;
+# run from the top folder.
+. verify/tests/bench_tap.inc
+[ -x ./bench_allreduce ] || skip_all "runs" "bench_allreduce is not built; run make"
+programs="allreduce allgather alltoallv alltoall reduce_scatter broadcast reduce sendrecv"
+csv=$scratch/a.csv
+
+# bench RANKS PROGRAM ARGUMENTS
+bench() {
+    ranks=$1 program=$2
+    shift 2
+    run ci/mpirun -np "$ranks" "./bench_$program" "$@"
+}
+
+# passes NAME ROWS: exit code 0, and exactly that many CSV rows, all passed,
+# with as many fields as the header, a positive time and an interval around it.
+passes() {
+    status=1
+    [ "$code" -eq 0 ] && awk -F, -v rows="$2" '
+        NR == 1 { fields = NF; next }
+        NF != fields || $27 != "pass" || $28 != 0 { bad = 1 }
+        !($19 > 0 && $20 <= $23 && $23 <= $19 && $19 <= $24 && $24 <= $21) { bad = 1 }
+        END { exit bad || NR - 1 != rows }' "$csv" && status=0
+    check "$1" $status
+}
+
+for program in $programs; do
+    case $program in alltoall*|sendrecv) places=1 ;; *) places=2 ;; esac
+    for ranks in 1 3 5; do
+        bench $ranks "$program" -b 8 -e 32K -f 64 -n 6 -w 1 --peer mpi --csv "$csv"
+        passes "bench_$program, $ranks ranks, with MPI in the same run" $((2 * 2 * places + places * 2))
+    done
+    bench 2 "$program" -b 1000 -e 3001 -i 667 -n 4 -w 1 -d bfloat16 --buffers plain -u 1 --csv "$csv"
+    passes "bench_$program, plain memory, shifted by an element" $((4 * places))
+done
+
+bench 4 allreduce -d all -o all -b 1 -e 1K -f 9 -n 2 -w 0 --csv "$csv"
+passes "every type and operation, odd sizes" $((12 * 5 * 4 * 2))
+bench 3 reduce -r all -b 64 -e 64 -n 2 --csv "$csv"
+passes "every root" 6
+for level in 1 2; do
+    bench 3 allreduce -R $level -b 8 -e 64K -f 128 -n 4 --csv "$csv"
+    passes "-R $level registers the buffers" 4
+done
+bench 2 allreduce -b 64 -e 64 -n 5 -c 3 -z 1 -m 3 --csv "$csv"
+passes "-z 1 with -m and three checks" 2
+bench 2 allreduce -b 64 -e 64 -n 1 -z 3 --csv "$csv"
+passes "-z 3, one iteration" 2
+bench 2 allreduce -b 64 -e 64 -n 4 -N 3 --csv "$csv"
+passes "-N repeats the sweep" 6
+
+algos=$(./bench_allreduce --list-algos | awk 'NR > 1 { print $1 }')
+bench 2 allreduce -b 1K -e 1K -n 4 --algo all --csv "$csv"
+status=1
+[ "$code" -eq 0 ] && [ "$(awk -F, 'NR > 1 { print $15, $11 }' "$csv" | sort | uniq -d | wc -l)" -eq 0 ] &&
+    [ "$(awk -F, '$10 == "weir" && $15 == "out"' "$csv" | wc -l)" -ge 2 ] && status=0
+check "--algo all measures each algorithm once" $status
+for algo in $algos; do
+    bench 2 allreduce -b 1K -e 1K -n 4 --algo "$algo" --csv "$csv"
+    status=1
+    [ "$code" -eq 0 ] && [ "$(awk -F, 'NR > 1 && $27 != "pass"' "$csv" | wc -l)" -eq 0 ] && status=0
+    check "--algo $algo" $status
+done
+
+bench 2 allreduce -b 64 -e 64 -n 4 -c 0 --csv "$csv"
+status=1
+[ "$code" -eq 0 ] && [ "$(grep -c ',off,0$' "$csv")" -eq 2 ] && status=0
+check "-c 0 checks nothing and says so" $status
+
+bench 2 allreduce -b 64 -e 64 -n 4 -d half --peer mpi --csv "$csv"
+passes "MPI takes no part where it lacks the type" 2
+
+bench 4 alltoallv -b 128 -e 128 -n 4
+status=1
+[ "$code" -eq 0 ] && awk '/^ / { found = $1 == 112 && $2 == 8 } END { exit !found }' \
+    "$scratch/out" && status=0
+check "alltoallv has nccl-tests' byte counts" $status
+
+# JSON, with per-iteration times.
+bench 3 allreduce -b 64 -e 1K -f 16 -n 7 -I 1 -K 2 -J "$scratch/a.json"
+status=1
+if command -v python3 >/dev/null 2>&1; then
+    [ "$code" -eq 0 ] && python3 - "$scratch/a.json" <<'END' && status=0
+import json, sys
+run = json.load(open(sys.argv[1]))
+assert run["version"] == 3 and len(run["config"]["devices"]) == 3
+assert [row["size"] for row in run["results"]] == [64, 1024]
+assert not any(text.startswith("PATH=") or text.startswith("HOME=") for text in run["env"])
+for row in run["results"]:
+    assert row["out_of_place"]["time"] > 0 and row["in_place"]["nwrong"] == 0
+    detail = row["out_of_place_per_iter"]
+    assert detail["skipped_iterations"] == 2 and len(detail["times_us"]) == 7
+    assert [max(column) for column in zip(*detail["per_process_max_times_us"])] == detail["times_us"]
+assert run["out_of_bounds"] == {"count": 0, "okay": "true"}
+END
+    check "JSON is nccl-tests' schema, without the environment" $status
+fi
+
+# Wrong data.
+if command -v "${MPICC:-mpicc}" >/dev/null 2>&1 &&
+    "${MPICC:-mpicc}" -shared -fPIC -o "$scratch/faults.so" verify/tests/bench_faults.c; then
+    # fault KIND ARGUMENTS: 3 ranks with wrong data.
+    fault() {
+        kind=$1
+        shift
+        run ci/mpirun -np 3 env LD_PRELOAD="$scratch/faults.so" BENCH_FAULT="$kind" \
+            ./bench_allreduce -b 64 -e 64 -n 4 --csv "$csv" "$@"
+    }
+    fault none --peer mpi
+    passes "without a fault the preloaded library changes nothing" 4
+    # failed NAME CONTENDER ROWS: that many of its rows failed, without numbers.
+    failed() {
+        status=1
+        [ "$code" -eq 1 ] && awk -F, -v contender="$2" -v rows="$3" '
+            NR > 1 && index($10, contender) == 1 && $27 == "fail" {
+                n++
+                for (i = 19; i <= 26; i++) if ($i != "") bad = 1
+                if ($28 < 1) bad = 1
+            }
+            END { exit bad || n != rows }' "$csv" && status=0
+        check "$1" $status
+    }
+    fault peer --peer mpi
+    failed "a wrong peer: exit code 1, no number" mpi 2
+    status=1
+    grep -q 'wrong data: mpi.*rank 2, element 1: got .*, expected' "$scratch/err" && status=0
+    check "the first mismatch is told: rank, element, got, expected" $status
+    status=1
+    [ "$(awk -F, '$10 == "weir" && $27 == "pass" && $19 > 0' "$csv" | wc -l)" -eq 2 ] && status=0
+    check "weir's own rows are not harmed by a wrong peer" $status
+    fault reference
+    failed "wrong results of weir: exit code 1, no number" weir 2
+    status=1
+    awk '/^ / && $9 == 1 { row = 1 } /Out of bounds values : 2 FAILED/ { foot = 1 }
+         END { exit !(row && foot) }' "$scratch/out" && status=0
+    check "the table's row and footer show it" $status
+    fault late
+    failed "wrong after the timed loop: the timing is withdrawn" weir 2
+else
+    tap_number=$((tap_number + 1))
+    echo "ok $tap_number - wrong data # SKIP no MPI compiler"
+fi
+
+# A rank that stops: the others end at their deadline and name it.
+timeout 60 ci/mpirun -np 3 ./bench_allreduce -b 1K -e 1K -N 0 -T 1 -n 100000 \
+    >"$scratch/out" 2>"$scratch/err" &
+job=$!
+for _ in 1 2 3 4 5 6 7 8 9 10; do
+    sleep 0.3
+    pid=$(sed -n 's/^#  Rank  1 .* Pid *\([0-9]*\) .*/\1/p' "$scratch/out")
+    [ -z "$pid" ] || break
+done
+sleep 0.5
+kill -STOP "$pid"
+wait $job
+code=$?
+kill -KILL "$pid" 2>/dev/null
+ends "a stopped rank: a deadline passes" 4
+finish
