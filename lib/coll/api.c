@@ -55,7 +55,7 @@ static weir_status dispatch(weiri_coll *coll, const weiri_call *call, size_t siz
     const weiri_choice *choice = coll->choices[call->collective];
     while (size_bytes > choice->max_bytes)
         choice++;
-    coll->last_algo = choice->algo->info.name;
+    coll->last_algo = choice->algo->name;
     return choice->algo->run(coll, call);
 }
 

@@ -106,9 +106,10 @@ typedef struct weiri_pair {
 
 typedef weir_status (*weiri_algo_run)(weiri_coll *coll, const weiri_call *call);
 
-/* A row of the algorithm table. */
+/* A row of the algorithm table, as dispatch sees it. */
 typedef struct weiri_algo {
-    weir_algo_info info;
+    weir_collective collective;
+    const char *name;
     weiri_algo_run run;
 } weiri_algo;
 

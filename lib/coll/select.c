@@ -70,8 +70,8 @@ static const tuning_row built_in[] = {
 static const weiri_algo *find_algo(int collective, const char *name)
 {
     for (size_t i = 0; i < weiri_algo_table_rows; i++)
-        if ((int)weiri_algo_table[i].info.collective == collective &&
-            strcmp(weiri_algo_table[i].info.name, name) == 0)
+        if ((int)weiri_algo_table[i].collective == collective &&
+            strcmp(weiri_algo_table[i].name, name) == 0)
             return &weiri_algo_table[i];
     return NULL;
 }
@@ -81,9 +81,9 @@ static const char *known_algos(int collective, char *text, size_t bytes)
 {
     size_t used = 0;
     for (size_t i = 0; i < weiri_algo_table_rows && used < bytes; i++)
-        if (collective < 0 || (int)weiri_algo_table[i].info.collective == collective)
+        if (collective < 0 || (int)weiri_algo_table[i].collective == collective)
             used += (size_t)snprintf(text + used, bytes - used, ", %s",
-                                     weiri_algo_table[i].info.name);
+                                     weiri_algo_table[i].name);
     return text;
 }
 
@@ -265,13 +265,4 @@ const char *weir_comm_last_algo(const weir_comm *comm)
 {
     const weiri_coll *coll = comm->coll;
     return coll ? coll->last_algo : "none";
-}
-
-const weir_algo_info *weir_algo_list(size_t *count)
-{
-    static weir_algo_info infos[64];
-    for (size_t i = 0; i < weiri_algo_table_rows && i < 64; i++)
-        infos[i] = weiri_algo_table[i].info;
-    *count = weiri_algo_table_rows;
-    return infos;
 }

@@ -1,38 +1,55 @@
-/* The algorithm table: one row for each algorithm of each collective. */
+/*
+ * The algorithm table: one row for each algorithm of each collective. The
+ * first row of a collective must serve every size and kind of memory.
+ */
 #include "coll/algos.h"
 
-#define HOST(collective, name, summary, min_ranks, run)                                            \
-    {                                                                                              \
-        {WEIR_COLL_##collective, name, "host", summary, min_ranks, WEIRI_RANKS_MAX}, run           \
-    }
+/* X(collective, name, run, summary) */
+#define HOST_ALGOS(X)                                                                              \
+    X(ALLREDUCE, "packet", weiri_allreduce_packet,                                                 \
+      "publish the input, reduce everybody's; one latency, small sizes")                           \
+    X(ALLREDUCE, "packet2", weiri_allreduce_packet2,                                               \
+      "reduce a share, gather the shares, through scratch memory; plain memory")                   \
+    X(ALLREDUCE, "fused", weiri_allreduce_fused,                                                   \
+      "read a share of all, reduce it, write it to all; library memory")                           \
+    X(ALLREDUCE, "ring", weiri_allreduce_ring,                                                     \
+      "partial sums from rank to rank, through scratch memory")                                    \
+    X(REDUCE_SCATTER, "packet", weiri_reduce_scatter_packet,                                       \
+      "publish the input, reduce the own block of everybody's")                                    \
+    X(REDUCE_SCATTER, "direct", weiri_reduce_scatter_direct,                                       \
+      "reduce the own block from everybody's library memory")                                      \
+    X(ALLGATHER, "packet", weiri_allgather_packet, "publish the input, copy everybody's")          \
+    X(ALLGATHER, "direct", weiri_allgather_direct, "copy from everybody's library memory")         \
+    X(BROADCAST, "packet", weiri_broadcast_packet, "the root publishes, the others follow")        \
+    X(BROADCAST, "direct", weiri_broadcast_direct, "copy from the root's library memory")          \
+    X(REDUCE, "packet", weiri_reduce_packet, "publish the input, the root reduces everybody's")    \
+    X(REDUCE, "direct", weiri_reduce_direct,                                                       \
+      "each reduces a share into the root's library memory")                                       \
+    X(ALLTOALL, "packet", weiri_exchange_packet, "messages through scratch memory")                \
+    X(ALLTOALL, "direct", weiri_exchange_direct, "copy from the sender's library memory")          \
+    X(ALLTOALLV, "packet", weiri_exchange_packet, "messages through scratch memory")               \
+    X(ALLTOALLV, "direct", weiri_exchange_direct, "copy from the sender's library memory")         \
+    X(SENDRECV, "packet", weiri_exchange_packet, "messages through scratch memory")                \
+    X(SENDRECV, "direct", weiri_exchange_direct, "copy from the sender's library memory")
+
+/* Two arrays of one order: what the public sees, and what runs. */
+static const weir_algo_info infos[] = {
+#define ROW(collective, name, run, summary)                                                        \
+    {WEIR_COLL_##collective, name, "host", summary, 2, WEIRI_RANKS_MAX},
+    HOST_ALGOS(ROW)
+#undef ROW
+};
 
 const weiri_algo weiri_algo_table[] = {
-    HOST(ALLREDUCE, "packet", "publish the input, reduce everybody's; one latency, small sizes", 2,
-         weiri_allreduce_packet),
-    HOST(ALLREDUCE, "packet2", "reduce a share, gather the shares, through slots; plain memory", 2,
-         weiri_allreduce_packet2),
-    HOST(ALLREDUCE, "fused", "read a share of all, reduce, write it to all; library memory", 2,
-         weiri_allreduce_fused),
-    HOST(ALLREDUCE, "ring", "partial sums from rank to rank, through slots", 2,
-         weiri_allreduce_ring),
-    HOST(REDUCE_SCATTER, "packet", "publish the input, reduce the own block of everybody's", 2,
-         weiri_reduce_scatter_packet),
-    HOST(REDUCE_SCATTER, "direct", "reduce the own block from everybody's library memory", 2,
-         weiri_reduce_scatter_direct),
-    HOST(ALLGATHER, "packet", "publish the input, copy everybody's", 2, weiri_allgather_packet),
-    HOST(ALLGATHER, "direct", "copy from everybody's library memory", 2, weiri_allgather_direct),
-    HOST(BROADCAST, "packet", "the root publishes, the others follow", 2, weiri_broadcast_packet),
-    HOST(BROADCAST, "direct", "copy from the root's library memory", 2, weiri_broadcast_direct),
-    HOST(REDUCE, "packet", "publish the input, the root reduces everybody's", 2,
-         weiri_reduce_packet),
-    HOST(REDUCE, "direct", "each reduces a share into the root's library memory", 2,
-         weiri_reduce_direct),
-    HOST(ALLTOALL, "packet", "messages through scratch memory", 2, weiri_exchange_packet),
-    HOST(ALLTOALL, "direct", "copy from the sender's library memory", 2, weiri_exchange_direct),
-    HOST(ALLTOALLV, "packet", "messages through scratch memory", 2, weiri_exchange_packet),
-    HOST(ALLTOALLV, "direct", "copy from the sender's library memory", 2, weiri_exchange_direct),
-    HOST(SENDRECV, "packet", "messages through scratch memory", 2, weiri_exchange_packet),
-    HOST(SENDRECV, "direct", "copy from the sender's library memory", 2, weiri_exchange_direct),
+#define ROW(collective, name, run, summary) {WEIR_COLL_##collective, name, run},
+    HOST_ALGOS(ROW)
+#undef ROW
 };
 
 const size_t weiri_algo_table_rows = sizeof weiri_algo_table / sizeof *weiri_algo_table;
+
+const weir_algo_info *weir_algo_list(size_t *count)
+{
+    *count = weiri_algo_table_rows;
+    return infos;
+}
