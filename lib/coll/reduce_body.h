@@ -106,67 +106,67 @@ WEIR_FN vec_f64 finish_f64(weir_dtype dtype, vec_f64 value, const struct average
 /* ------------------------------------------------------------ the integers */
 
 /* The functions of one integer kind. MAX and MIN compare as dtype's sign says. */
-#define INTEGER_KIND(kind, bits, signed_dtype)                                                    \
-    typedef uint##bits##_t one_##kind;                                                            \
-                                                                                                  \
-    WEIR_FN vec_##kind load_##kind(weir_dtype dtype, const uint8_t *at)                           \
-    {                                                                                             \
-        (void)dtype;                                                                              \
-        return *(const vec_##kind##_memory *)(const void *)at;                                    \
-    }                                                                                             \
-                                                                                                  \
-    WEIR_FN void store_##kind(weir_dtype dtype, uint8_t *at, vec_##kind value)                    \
-    {                                                                                             \
-        (void)dtype;                                                                              \
-        *(vec_##kind##_memory *)(void *)at = value;                                               \
-    }                                                                                             \
-                                                                                                  \
-    WEIR_FN vec_##kind combine_##kind(weir_dtype dtype, weir_op op, vec_##kind a, vec_##kind b)   \
-    {                                                                                             \
-        if (op == WEIR_SUM || op == WEIR_AVG)                                                     \
-            return a + b;                                                                         \
-        if (op == WEIR_PROD)                                                                      \
-            return a * b;                                                                         \
-        vec_##kind greater = dtype == (signed_dtype)                                              \
-                                 ? (vec_##kind)((vec_i##bits)a > (vec_i##bits)b)                  \
-                                 : (vec_##kind)(a > b);                                           \
-        return op == WEIR_MAX ? (greater & a) | (~greater & b) : (greater & b) | (~greater & a);  \
-    }                                                                                             \
-                                                                                                  \
-    WEIR_FN vec_##kind finish_##kind(weir_dtype dtype, vec_##kind value,                          \
-                                     const struct average *average)                               \
-    {                                                                                             \
-        one_##kind lanes[sizeof value / sizeof(one_##kind)];                                      \
-        memcpy(lanes, &value, sizeof value);                                                      \
-        for (size_t i = 0; i < sizeof lanes / sizeof lanes[0]; i++)                               \
-            lanes[i] = one_finish_##kind(dtype, lanes[i], average);                               \
-        memcpy(&value, lanes, sizeof value);                                                      \
-        return value;                                                                             \
-    }                                                                                             \
-                                                                                                  \
-    WEIR_FN one_##kind one_load_##kind(weir_dtype dtype, const uint8_t *at)                       \
-    {                                                                                             \
-        (void)dtype;                                                                              \
-        one_##kind value;                                                                         \
-        memcpy(&value, at, sizeof value);                                                         \
-        return value;                                                                             \
-    }                                                                                             \
-                                                                                                  \
-    WEIR_FN void one_store_##kind(weir_dtype dtype, uint8_t *at, one_##kind value)                \
-    {                                                                                             \
-        (void)dtype;                                                                              \
-        memcpy(at, &value, sizeof value);                                                         \
-    }                                                                                             \
-                                                                                                  \
-    WEIR_FN one_##kind one_combine_##kind(weir_dtype dtype, weir_op op, one_##kind a,             \
-                                          one_##kind b)                                           \
-    {                                                                                             \
-        if (op == WEIR_SUM || op == WEIR_AVG)                                                     \
-            return (one_##kind)(a + b);                                                           \
-        if (op == WEIR_PROD)                                                                      \
-            return (one_##kind)(a * b);                                                           \
-        int greater = dtype == (signed_dtype) ? (int##bits##_t)a > (int##bits##_t)b : a > b;      \
-        return greater == (op == WEIR_MAX) ? a : b;                                               \
+#define INTEGER_KIND(kind, bits, signed_dtype)                                                     \
+    typedef uint##bits##_t one_##kind;                                                             \
+                                                                                                   \
+    WEIR_FN vec_##kind load_##kind(weir_dtype dtype, const uint8_t *at)                            \
+    {                                                                                              \
+        (void)dtype;                                                                               \
+        return *(const vec_##kind##_memory *)(const void *)at;                                     \
+    }                                                                                              \
+                                                                                                   \
+    WEIR_FN void store_##kind(weir_dtype dtype, uint8_t *at, vec_##kind value)                     \
+    {                                                                                              \
+        (void)dtype;                                                                               \
+        *(vec_##kind##_memory *)(void *)at = value;                                                \
+    }                                                                                              \
+                                                                                                   \
+    WEIR_FN vec_##kind combine_##kind(weir_dtype dtype, weir_op op, vec_##kind a, vec_##kind b)    \
+    {                                                                                              \
+        if (op == WEIR_SUM || op == WEIR_AVG)                                                      \
+            return a + b;                                                                          \
+        if (op == WEIR_PROD)                                                                       \
+            return a * b;                                                                          \
+        vec_##kind greater = dtype == (signed_dtype)                                               \
+                                 ? (vec_##kind)((vec_i##bits)a > (vec_i##bits)b)                   \
+                                 : (vec_##kind)(a > b);                                            \
+        return op == WEIR_MAX ? (greater & a) | (~greater & b) : (greater & b) | (~greater & a);   \
+    }                                                                                              \
+                                                                                                   \
+    WEIR_FN vec_##kind finish_##kind(weir_dtype dtype, vec_##kind value,                           \
+                                     const struct average *average)                                \
+    {                                                                                              \
+        one_##kind lanes[sizeof value / sizeof(one_##kind)];                                       \
+        memcpy(lanes, &value, sizeof value);                                                       \
+        for (size_t i = 0; i < sizeof lanes / sizeof lanes[0]; i++)                                \
+            lanes[i] = one_finish_##kind(dtype, lanes[i], average);                                \
+        memcpy(&value, lanes, sizeof value);                                                       \
+        return value;                                                                              \
+    }                                                                                              \
+                                                                                                   \
+    WEIR_FN one_##kind one_load_##kind(weir_dtype dtype, const uint8_t *at)                        \
+    {                                                                                              \
+        (void)dtype;                                                                               \
+        one_##kind value;                                                                          \
+        memcpy(&value, at, sizeof value);                                                          \
+        return value;                                                                              \
+    }                                                                                              \
+                                                                                                   \
+    WEIR_FN void one_store_##kind(weir_dtype dtype, uint8_t *at, one_##kind value)                 \
+    {                                                                                              \
+        (void)dtype;                                                                               \
+        memcpy(at, &value, sizeof value);                                                          \
+    }                                                                                              \
+                                                                                                   \
+    WEIR_FN one_##kind one_combine_##kind(weir_dtype dtype, weir_op op, one_##kind a,              \
+                                          one_##kind b)                                            \
+    {                                                                                              \
+        if (op == WEIR_SUM || op == WEIR_AVG)                                                      \
+            return (one_##kind)(a + b);                                                            \
+        if (op == WEIR_PROD)                                                                       \
+            return (one_##kind)(a * b);                                                            \
+        int greater = dtype == (signed_dtype) ? (int##bits##_t)a > (int##bits##_t)b : a > b;       \
+        return greater == (op == WEIR_MAX) ? a : b;                                                \
     }
 
 INTEGER_KIND(u8, 8, WEIR_INT8)
@@ -177,30 +177,30 @@ INTEGER_KIND(u64, 64, WEIR_INT64)
 
 /* MAX and MIN give a NaN of either side: a NaN in a selects a, a NaN in b makes
  * the comparison false and selects b. */
-#define FLOAT_KIND(kind, type, bits)                                                              \
-    typedef type one_##kind;                                                                      \
-                                                                                                  \
-    WEIR_FN vec_##kind combine_##kind(weir_dtype dtype, weir_op op, vec_##kind a, vec_##kind b)   \
-    {                                                                                             \
-        (void)dtype;                                                                              \
-        if (op == WEIR_SUM || op == WEIR_AVG)                                                     \
-            return a + b;                                                                         \
-        if (op == WEIR_PROD)                                                                      \
-            return a * b;                                                                         \
-        vec_u##bits chosen = (vec_u##bits)(op == WEIR_MAX ? a > b : a < b);                       \
-        chosen |= (vec_u##bits)(a != a);                                                          \
-        return (vec_##kind)((chosen & (vec_u##bits)a) | (~chosen & (vec_u##bits)b));              \
-    }                                                                                             \
-                                                                                                  \
-    WEIR_FN one_##kind one_combine_##kind(weir_dtype dtype, weir_op op, one_##kind a,             \
-                                          one_##kind b)                                           \
-    {                                                                                             \
-        (void)dtype;                                                                              \
-        if (op == WEIR_SUM || op == WEIR_AVG)                                                     \
-            return a + b;                                                                         \
-        if (op == WEIR_PROD)                                                                      \
-            return a * b;                                                                         \
-        return (op == WEIR_MAX ? a > b : a < b) || a != a ? a : b;                                \
+#define FLOAT_KIND(kind, type, bits)                                                               \
+    typedef type one_##kind;                                                                       \
+                                                                                                   \
+    WEIR_FN vec_##kind combine_##kind(weir_dtype dtype, weir_op op, vec_##kind a, vec_##kind b)    \
+    {                                                                                              \
+        (void)dtype;                                                                               \
+        if (op == WEIR_SUM || op == WEIR_AVG)                                                      \
+            return a + b;                                                                          \
+        if (op == WEIR_PROD)                                                                       \
+            return a * b;                                                                          \
+        vec_u##bits chosen = (vec_u##bits)(op == WEIR_MAX ? a > b : a < b);                        \
+        chosen |= (vec_u##bits)(a != a);                                                           \
+        return (vec_##kind)((chosen & (vec_u##bits)a) | (~chosen & (vec_u##bits)b));               \
+    }                                                                                              \
+                                                                                                   \
+    WEIR_FN one_##kind one_combine_##kind(weir_dtype dtype, weir_op op, one_##kind a,              \
+                                          one_##kind b)                                            \
+    {                                                                                              \
+        (void)dtype;                                                                               \
+        if (op == WEIR_SUM || op == WEIR_AVG)                                                      \
+            return a + b;                                                                          \
+        if (op == WEIR_PROD)                                                                       \
+            return a * b;                                                                          \
+        return (op == WEIR_MAX ? a > b : a < b) || a != a ? a : b;                                 \
     }
 
 FLOAT_KIND(f32, float, 32)
@@ -280,12 +280,12 @@ WEIR_FN void one_store_f32(weir_dtype dtype, uint8_t *at, float value)
 
 /* store_ around the caches. at is a multiple of bytes, the stride of a vector in
  * memory; stored never leaves the registers. */
-#define STREAM(kind)                                                                              \
-    WEIR_FN void stream_##kind(weir_dtype dtype, uint8_t *at, vec_##kind value, size_t bytes)     \
-    {                                                                                             \
-        _Alignas(WEIRI_VECTOR_BYTES) uint8_t stored[WEIRI_VECTOR_BYTES];                          \
-        store_##kind(dtype, stored, value);                                                       \
-        stream_bytes(at, stored, bytes);                                                          \
+#define STREAM(kind)                                                                               \
+    WEIR_FN void stream_##kind(weir_dtype dtype, uint8_t *at, vec_##kind value, size_t bytes)      \
+    {                                                                                              \
+        _Alignas(WEIRI_VECTOR_BYTES) uint8_t stored[WEIRI_VECTOR_BYTES];                           \
+        store_##kind(dtype, stored, value);                                                        \
+        stream_bytes(at, stored, bytes);                                                           \
     }
 
 STREAM(f32)
@@ -314,43 +314,40 @@ STREAM(u64)
 
 /* --------------------------------------------------------------- the table */
 
-#define FUNCTION(name, kind, dtype, op, element_bytes)                                            \
-    static void name(void *dst, const void *const *src, int nsrc, size_t count,                   \
-                     uint64_t divisor, int streaming)                                             \
-    {                                                                                             \
-        reduce_##kind(dtype, op, element_bytes, dst, src, nsrc, count, divisor, streaming);       \
+#define FUNCTION(name, kind, dtype, op, element_bytes)                                             \
+    static void name(void *dst, const void *const *src, int nsrc, size_t count, uint64_t divisor,  \
+                     int streaming)                                                                \
+    {                                                                                              \
+        reduce_##kind(dtype, op, element_bytes, dst, src, nsrc, count, divisor, streaming);        \
     }
 
 /* X(dtype's symbol, kind, bytes of an element); those of one symbol make a row. */
-#define ROWS(X)                                                                                   \
-    X(INT8, u8, 1)                                                                                \
-    X(UINT8, u8, 1)                                                                               \
-    X(INT32, u32, 4)                                                                              \
-    X(UINT32, u32, 4)                                                                             \
-    X(INT64, u64, 8)                                                                              \
-    X(UINT64, u64, 8)                                                                             \
-    X(HALF, f32, 2)                                                                               \
-    X(FLOAT, f32, 4)                                                                              \
-    X(DOUBLE, f64, 8)                                                                             \
-    X(BFLOAT16, f32, 2)                                                                           \
-    X(FP8_E4M3, f32, 1)                                                                           \
+#define ROWS(X)                                                                                    \
+    X(INT8, u8, 1)                                                                                 \
+    X(UINT8, u8, 1)                                                                                \
+    X(INT32, u32, 4)                                                                               \
+    X(UINT32, u32, 4)                                                                              \
+    X(INT64, u64, 8)                                                                               \
+    X(UINT64, u64, 8)                                                                              \
+    X(HALF, f32, 2)                                                                                \
+    X(FLOAT, f32, 4)                                                                               \
+    X(DOUBLE, f64, 8)                                                                              \
+    X(BFLOAT16, f32, 2)                                                                            \
+    X(FP8_E4M3, f32, 1)                                                                            \
     X(FP8_E5M2, f32, 1)
 
-#define FUNCTIONS(symbol, kind, bytes)                                                            \
-    FUNCTION(sum_##symbol, kind, WEIR_##symbol, WEIR_SUM, bytes)                                  \
-    FUNCTION(prod_##symbol, kind, WEIR_##symbol, WEIR_PROD, bytes)                                \
-    FUNCTION(max_##symbol, kind, WEIR_##symbol, WEIR_MAX, bytes)                                  \
-    FUNCTION(min_##symbol, kind, WEIR_##symbol, WEIR_MIN, bytes)                                  \
+#define FUNCTIONS(symbol, kind, bytes)                                                             \
+    FUNCTION(sum_##symbol, kind, WEIR_##symbol, WEIR_SUM, bytes)                                   \
+    FUNCTION(prod_##symbol, kind, WEIR_##symbol, WEIR_PROD, bytes)                                 \
+    FUNCTION(max_##symbol, kind, WEIR_##symbol, WEIR_MAX, bytes)                                   \
+    FUNCTION(min_##symbol, kind, WEIR_##symbol, WEIR_MIN, bytes)                                   \
     FUNCTION(avg_##symbol, kind, WEIR_##symbol, WEIR_AVG, bytes)
 ROWS(FUNCTIONS)
 
-#define ROW(symbol, kind, bytes)                                                                  \
-    [WEIR_##symbol] = {                                                                           \
-        [WEIR_SUM] = sum_##symbol,                                                                \
-        [WEIR_PROD] = prod_##symbol,                                                              \
-        [WEIR_MAX] = max_##symbol,                                                                \
-        [WEIR_MIN] = min_##symbol,                                                                \
-        [WEIR_AVG] = avg_##symbol,                                                                \
+#define ROW(symbol, kind, bytes)                                                                   \
+    [WEIR_##symbol] = {                                                                            \
+        [WEIR_SUM] = sum_##symbol, [WEIR_PROD] = prod_##symbol, [WEIR_MAX] = max_##symbol,         \
+        [WEIR_MIN] = min_##symbol, [WEIR_AVG] = avg_##symbol,                                      \
     },
 const weiri_reduce_table WEIRI_REDUCE_TABLE = {ROWS(ROW)};
 

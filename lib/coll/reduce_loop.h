@@ -58,8 +58,8 @@ WEIR_FN void OF_KIND(reduce_block_)(weir_dtype dtype, weir_op op, uint8_t *dst,
         from = (const uint8_t *)src[k] + at;
 #pragma GCC unroll 8
         for (size_t j = 0; j < block; j++)
-            total[j] = OF_KIND(combine_)(dtype, op, total[j],
-                                         OF_KIND(load_)(dtype, from + j * stride));
+            total[j] =
+                OF_KIND(combine_)(dtype, op, total[j], OF_KIND(load_)(dtype, from + j * stride));
     }
     if (op == WEIR_AVG) {
 #pragma GCC unroll 8
@@ -104,8 +104,7 @@ WEIR_FN void OF_KIND(reduce_)(weir_dtype dtype, weir_op op, size_t element_bytes
         begin = OF_KIND(reduce_vector_)(dtype, op, src, nsrc, 0, &average);
     vec_kind end = OF_KIND(reduce_vector_)(dtype, op, src, nsrc, last, &average);
     for (; at + block * stride <= bytes; at += block * stride)
-        OF_KIND(reduce_block_)(dtype, op, dst, src, nsrc, at, stride, block, &average,
-                               streaming);
+        OF_KIND(reduce_block_)(dtype, op, dst, src, nsrc, at, stride, block, &average, streaming);
     for (; at < last; at += stride) {
         vec_kind total = OF_KIND(reduce_vector_)(dtype, op, src, nsrc, at, &average);
         OF_KIND(store_)(dtype, dst + at, total);

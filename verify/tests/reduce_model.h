@@ -76,8 +76,7 @@ WEIR_FN double model_decode(format f, unsigned code)
         return NAN;
     if (exponent == 0)
         return sign * ldexp(mantissa, 1 - bias - f.mantissa_bits);
-    return sign * ldexp(mantissa + (1u << f.mantissa_bits),
-                        (int)exponent - bias - f.mantissa_bits);
+    return sign * ldexp(mantissa + (1u << f.mantissa_bits), (int)exponent - bias - f.mantissa_bits);
 }
 
 WEIR_FN double model_largest(format f)
@@ -99,7 +98,8 @@ WEIR_FN unsigned model_encode(format f, double value)
     int exponent = 1 - bias;
     if (isfinite(value) && value != 0 && ilogb(value) > exponent)
         exponent = ilogb(value);
-    double steps = isinf(value) ? INFINITY : nearbyint(ldexp(fabs(value), f.mantissa_bits - exponent));
+    double steps =
+        isinf(value) ? INFINITY : nearbyint(ldexp(fabs(value), f.mantissa_bits - exponent));
     if (ldexp(steps, exponent - f.mantissa_bits) > largest) {
         if (!f.saturates)
             return sign | infinity;
@@ -126,7 +126,7 @@ WEIR_FN uint64_t extend(weir_dtype dtype, uint64_t bits)
 }
 
 WEIR_FN uint64_t model_integer(weir_dtype dtype, weir_op op, const uint64_t *values, int nsrc,
-                              uint64_t divisor)
+                               uint64_t divisor)
 {
     uint64_t total = extend(dtype, values[0]);
     for (int k = 1; k < nsrc; k++) {
@@ -148,22 +148,22 @@ WEIR_FN uint64_t model_integer(weir_dtype dtype, weir_op op, const uint64_t *val
     return total / divisor;
 }
 
-#define MODEL_FLOATING(name, type)                                                                \
+#define MODEL_FLOATING(name, type)                                                                 \
     WEIR_FN type name(weir_op op, const type *values, int nsrc, uint64_t divisor)                  \
-    {                                                                                             \
-        type total = values[0];                                                                   \
-        for (int k = 1; k < nsrc; k++) {                                                          \
-            type next = values[k];                                                                \
-            if (op == WEIR_PROD)                                                                  \
-                total = total * next;                                                             \
-            else if (op == WEIR_SUM || op == WEIR_AVG)                                            \
-                total = total + next;                                                             \
-            else if (isnan(total) || isnan(next))                                                 \
-                total = NAN;                                                                      \
-            else if (op == WEIR_MAX ? !(total > next) : !(total < next))                          \
-                total = next;                                                                     \
-        }                                                                                         \
-        return op == WEIR_AVG ? total / (type)divisor : total;                                    \
+    {                                                                                              \
+        type total = values[0];                                                                    \
+        for (int k = 1; k < nsrc; k++) {                                                           \
+            type next = values[k];                                                                 \
+            if (op == WEIR_PROD)                                                                   \
+                total = total * next;                                                              \
+            else if (op == WEIR_SUM || op == WEIR_AVG)                                             \
+                total = total + next;                                                              \
+            else if (isnan(total) || isnan(next))                                                  \
+                total = NAN;                                                                       \
+            else if (op == WEIR_MAX ? !(total > next) : !(total < next))                           \
+                total = next;                                                                      \
+        }                                                                                          \
+        return op == WEIR_AVG ? total / (type)divisor : total;                                     \
     }
 
 MODEL_FLOATING(model_float, float)
@@ -171,7 +171,7 @@ MODEL_FLOATING(model_double, double)
 
 /* One element: values are its bits in every source, the result its bits. */
 WEIR_FN uint64_t model_element(weir_dtype dtype, weir_op op, const uint64_t *values, int nsrc,
-                              uint64_t divisor)
+                               uint64_t divisor)
 {
     float floats[MODEL_MAX_NSRC] = {0};
     double doubles[MODEL_MAX_NSRC] = {0};
@@ -230,7 +230,7 @@ WEIR_FN int is_nan_bits(weir_dtype dtype, uint64_t bits)
 
 /* Whether data holds expected, any NaN for a NaN. */
 WEIR_FN int same_values(weir_dtype dtype, const uint8_t *data, const uint8_t *expected,
-                       size_t count)
+                        size_t count)
 {
     size_t bytes = weir_dtype_bytes(dtype);
     if (memcmp(data, expected, count * bytes) == 0)

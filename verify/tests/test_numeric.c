@@ -82,8 +82,7 @@ static void test_rounding_at_every_midpoint(void **state)
             float near[] = {middle, nextafterf(middle, 0), nextafterf(middle, INFINITY)};
             for (int i = 0; i < 3; i++) {
                 assert_int_equal(scalar_encode(dtype, near[i]), model_encode(f, (double)near[i]));
-                assert_int_equal(scalar_encode(dtype, -near[i]),
-                                 model_encode(f, -(double)near[i]));
+                assert_int_equal(scalar_encode(dtype, -near[i]), model_encode(f, -(double)near[i]));
             }
         }
     }
