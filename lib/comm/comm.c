@@ -138,15 +138,29 @@ static weir_status make_tables(weir_comm *comm)
 {
     comm->peers = calloc((size_t)comm->nranks, sizeof *comm->peers);
     comm->regions = calloc(WEIRI_REGIONS_MAX, sizeof *comm->regions);
-    if (!comm->peers || !comm->regions)
-        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for the tables of %d ranks",
-                          comm->nranks);
-    for (int rank = 0; rank < comm->nranks; rank++) {
+    for (int rank = 0; comm->peers && rank < comm->nranks; rank++) {
         comm->peers[rank].pidfd = -1;
         comm->peers[rank].scratch.fd = -1;
     }
-    for (int id = 0; id < WEIRI_REGIONS_MAX; id++)
+    for (int id = 0; comm->regions && id < WEIRI_REGIONS_MAX; id++)
         comm->regions[id].segment.fd = -1;
+    if (!comm->peers || !comm->regions)
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for the tables of %d ranks",
+                          comm->nranks);
+    return WEIR_OK;
+}
+
+/* What config asks for, in whole pages. */
+static weir_status size_scratch(weir_comm *comm, const weir_comm_config *config)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t area = config && config->scratch_bytes ? config->scratch_bytes : DEFAULT_AREA_BYTES;
+    if (area > SIZE_MAX / 2)
+        return weiri_fail(WEIR_ERR_NO_MEMORY,
+                          "scratch_bytes is %zu, more than any machine holds; 0 is the default",
+                          area);
+    comm->area_bytes = (area + page - 1) / page * page;
+    comm->scratch_bytes = page_set_bytes() + comm->area_bytes;
     return WEIR_OK;
 }
 
@@ -161,11 +175,9 @@ static weir_status comm_new(weir_boot *boot, const weir_comm_config *config, wei
     made->nranks = weir_boot_nranks(boot);
     int timeout_ms = config && config->timeout_ms > 0 ? config->timeout_ms : weiri_env_timeout_ms();
     made->guard.timeout_ns = (uint64_t)timeout_ms * 1000000u;
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    size_t area = config && config->scratch_bytes ? config->scratch_bytes : DEFAULT_AREA_BYTES;
-    made->area_bytes = (area + page - 1) / page * page;
-    made->scratch_bytes = page_set_bytes() + made->area_bytes;
     weir_status status = weiri_transport_select(&made->transport);
+    if (status == WEIR_OK)
+        status = size_scratch(made, config);
     if (status == WEIR_OK && made->nranks > WEIRI_RANKS_MAX)
         status = weiri_fail(WEIR_ERR_UNSUPPORTED, "%d ranks: at most %d are supported on the host",
                             made->nranks, WEIRI_RANKS_MAX);
@@ -223,10 +235,18 @@ void weir_comm_destroy(weir_comm *comm)
     comm_free(comm);
 }
 
+void weiri_comm_abort_for(weir_comm *comm, uint64_t reason)
+{
+    for (int rank = 0; rank < comm->nranks; rank++) {
+        uint64_t none = 0;
+        __atomic_compare_exchange_n(&comm->peers[rank].page->abort.value, &none, reason, 0,
+                                    __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+    }
+}
+
 void weir_comm_abort(weir_comm *comm)
 {
-    for (int rank = 0; rank < comm->nranks; rank++)
-        weir_store_release(&comm->peers[rank].page->abort.value, 1);
+    weiri_comm_abort_for(comm, WEIRI_ABORT_ASKED);
 }
 
 weir_status weir_comm_barrier(weir_comm *comm)

@@ -2,7 +2,8 @@
  * Waits that do not end at once, and how they fail. A wait polls, then yields,
  * and every so often looks whether the communicator was aborted, the awaited
  * peer has died, or the deadline has passed. The rank that finds a reason
- * first aborts all others, and each says where it stood.
+ * first aborts all others, and each says where it stood. A death is told on
+ * with the abort, so every rank names the dead one.
  */
 #define _GNU_SOURCE
 #include "comm/comm.h"
@@ -42,6 +43,13 @@ static int find_dead_peer(const weir_comm *comm)
 static weir_status step(weir_comm *comm, weiri_waiter *waiter, int *dead)
 {
     int status = weir_waiter_step(&waiter->polls, &comm->guard);
+    if (status == WEIR_ERR_ABORTED) {
+        uint64_t reason = weir_load_acquire(comm->guard.abort_word);
+        if (reason < WEIRI_ABORT_DEATH)
+            return WEIR_ERR_ABORTED;
+        *dead = (int)(reason - WEIRI_ABORT_DEATH);
+        return WEIR_ERR_PEER;
+    }
     if (status == 0 && waiter->polls.polls % POLLS_PER_LIFE_CHECK == 0 &&
         (*dead = find_dead_peer(comm)) >= 0 && waiter->suspicions++)
         status = WEIR_ERR_PEER;
@@ -60,7 +68,8 @@ static weir_status report(weir_comm *comm, weir_status status, int dead, const c
     else
         weiri_fail(status, "rank %d: the communicator was aborted; %s", rank, where);
     weiri_log(WEIRI_LOG_ERROR, "%s", weir_last_error());
-    weir_comm_abort(comm);
+    weiri_comm_abort_for(comm, status == WEIR_ERR_PEER ? WEIRI_ABORT_DEATH + (uint64_t)dead
+                                                       : WEIRI_ABORT_ASKED);
     return status;
 }
 
