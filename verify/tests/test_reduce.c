@@ -90,6 +90,7 @@ static int check_shift(weiri_reduce_fn reduce, weir_dtype dtype, int nsrc, uint6
                        int shift)
 {
     static const size_t large[] = {127, 128, 129, 259, 1037, MAX_COUNT};
+    const int step = nsrc > 3 ? 4 : 1;
     int right = 1;
     for (int k = 0; k < nsrc; k++)
         memcpy(data.shifted[k] + (shift + k) % MAX_SHIFT, data.source[k],
@@ -98,7 +99,7 @@ static int check_shift(weiri_reduce_fn reduce, weir_dtype dtype, int nsrc, uint6
         right &= check_call(reduce, dtype, nsrc, count, divisor, shift,
                             (int)(count % (size_t)(nsrc + 1)) - 1, 0);
     for (size_t i = 0; i < sizeof large / sizeof large[0]; i++)
-        for (int in_place = -1; in_place<nsrc; in_place += nsrc> 3 ? 4 : 1)
+        for (int in_place = -1; in_place < nsrc; in_place += step)
             for (int streaming = 0; streaming < 2; streaming++)
                 right &=
                     check_call(reduce, dtype, nsrc, large[i], divisor, shift, in_place, streaming);
@@ -309,7 +310,7 @@ int main(void)
     {"test_" name "_as_the_model_everywhere", test_dtype, NULL, NULL, &dtypes[WEIR_##symbol]},
         WEIR_DTYPE_MAP(TEST)
 #undef TEST
-            cmocka_unit_test(test_injected_faults_are_found),
+        cmocka_unit_test(test_injected_faults_are_found),
         cmocka_unit_test(test_fp8_saturates_and_keeps_nan),
         cmocka_unit_test(test_small_floats_round_once),
         cmocka_unit_test(test_floats_are_combined_in_order),
