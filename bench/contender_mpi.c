@@ -8,7 +8,8 @@
  *   in place    MPI_IN_PLACE; reduce_scatter then leaves its result at the
  *               start of the buffer, not at the rank's block
  * Types that MPI lacks (half, bfloat16, fp8) move as bytes and are refused for
- * reductions.
+ * reductions; so are sums of 8-bit integers where this MPI saturates them (Open
+ * MPI's AVX operations do), because weir's wrap.
  */
 #include "bench/contender.h"
 
@@ -22,6 +23,7 @@ typedef struct mpi_state {
     MPI_Datatype type;
     MPI_Op op;
     int count;     /* of type */
+    int saturates; /* sums of 8-bit integers do not wrap */
     int *counts;   /* 4 * nranks: send counts and displacements, receive likewise */
     char note[64]; /* why a call was refused */
 } mpi_state;
@@ -87,6 +89,10 @@ static const char *refuses(bench_contender *self, const bench_call *call)
                  weir_dtype_name(call->dtype));
         return state->note;
     }
+    int sums = call->op == WEIR_SUM || call->op == WEIR_AVG;
+    if (reduces(call->collective) && sums && state->saturates &&
+        (call->dtype == WEIR_INT8 || call->dtype == WEIR_UINT8))
+        return "this MPI saturates sums of 8-bit integers";
     if (call->count > INT_MAX / (size_t)self->job->nranks)
         return "MPI counts elements in an int";
     return NULL;
@@ -263,6 +269,20 @@ static void close_mpi(bench_contender *self)
 
 static const bench_contender_ops ops = {refuses, prepare, run, result, algo, close_mpi};
 
+/* 200 + 100 in 8 bits is 44. As many elements as a vector has, and a rest. */
+static int saturates_bytes(void)
+{
+    enum { COUNT = 100 };
+    uint8_t in[COUNT], out[COUNT];
+    memset(in, 200, sizeof in);
+    memset(out, 100, sizeof out);
+    MPI_Reduce_local(in, out, COUNT, MPI_UINT8_T, MPI_SUM);
+    for (int i = 0; i < COUNT; i++)
+        if (out[i] != 44)
+            return 1;
+    return 0;
+}
+
 /* "mpi:openmpi-4.1.4" from the library's own first line. */
 static void name_library(char *name, size_t bytes)
 {
@@ -292,6 +312,7 @@ weir_status bench_contender_mpi_open(bench_job *job, bench_contender **contender
     }
     MPI_Comm_set_errhandler(job->mpi, MPI_ERRORS_RETURN);
     state->counts = counts;
+    state->saturates = saturates_bytes();
     self->ops = &ops;
     self->job = job;
     self->state = state;

@@ -96,9 +96,26 @@ static void note_algorithm(bench_ratios *ratios, const bench_row *row)
     span->last_bytes = bytes > span->last_bytes ? bytes : span->last_bytes;
 }
 
+/* Once for each type and operation, not for each size. */
+static void write_refusals(bench_ratios *ratios, const bench_row *row)
+{
+    for (int i = 0; i < row->ncontenders; i++) {
+        const bench_result *result = &row->results[BENCH_OUT_OF_PLACE][i];
+        char line[sizeof ratios->told];
+        if (!result->refusal[0])
+            continue;
+        snprintf(line, sizeof line, "#   %s takes no part in %s %s: %s", result->contender,
+                 weir_dtype_name(row->dtype), bench_row_op_name(row), result->refusal);
+        if (strcmp(line, ratios->told) != 0)
+            fprintf(ratios->out, "%s\n", line);
+        memcpy(ratios->told, line, sizeof line);
+    }
+}
+
 void bench_ratios_row(bench_ratios *ratios, const bench_row *row)
 {
     note_algorithm(ratios, row);
+    write_refusals(ratios, row);
     for (int placement = 0; placement < row->placements; placement++)
         write_placement(ratios, row, placement);
     fflush(ratios->out);

@@ -17,6 +17,7 @@ typedef struct bench_result {
     char algo[32];
     int peer;    /* 1: a peer; 0: weir */
     int ran;     /* 0: cannot make this call, or the algorithm does not apply */
+    char refusal[64]; /* why it cannot; else empty */
     int checked; /* check is valid; with a defect nothing was timed */
     weirv_result check;
     int timed; /* the rest is valid, on rank 0 */

@@ -70,9 +70,9 @@ static void write_numbers(FILE *out, const double *values, int count, int width)
 
 static void write_per_iteration(FILE *out, const bench_result *result, int good)
 {
-    const bench_stats *stats = &result->per_iter;
     double values[] = {NAN, NAN, NAN, NAN};
     if (good) {
+        const bench_stats *stats = &result->per_iter;
         values[0] = stats->min;
         values[1] = stats->max;
         values[2] = stats->p99;

@@ -152,8 +152,11 @@ static weir_status try_contender(bench_trial *trial, bench_contender *contender,
     result->contender = contender->name;
     result->transport = contender->transport;
     result->peer = contender->peer;
-    if (contender->ops->refuses(contender, &trial->call))
+    const char *refusal = contender->ops->refuses(contender, &trial->call);
+    if (refusal) {
+        snprintf(result->refusal, sizeof result->refusal, "%s", refusal);
         return WEIR_OK;
+    }
     for (int i = 0; i < checks || i == 0; i++) {
         weir_status status = run_once(trial, contender);
         snprintf(result->algo, sizeof result->algo, "%s", contender->ops->algo(contender));

@@ -16,12 +16,12 @@ cat >"$scratch/sample" <<'END'
 #  Rank  0 Group  0 Pid   1234 on      node0 device  0 [0000:1b:00] A GPU
 #  Rank  1 Group  0 Pid   1235 on      node0 device  1 [0000:43:00] A GPU
 #
-#                                                              out-of-place                       in-place          
-#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong 
-#        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)  (GB/s)  (GB/s)         
+#                                                              out-of-place                       in-place
+#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong
+#        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)  (GB/s)  (GB/s)
     33554432       8388608     float     sum      -1    207.9  161.38  282.42       0    208.6  160.85  281.49    N/A
 # Out of bounds values : 0 OK
-# Avg bus bandwidth    : 281.954 
+# Avg bus bandwidth    : 281.954
 #
 # Collective test concluded: all_reduce_perf
 #
