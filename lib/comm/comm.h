@@ -28,6 +28,16 @@ enum {
     WEIRI_RANKS_MAX = 64,    /* of one host communicator */
 };
 
+/* Why a communicator was aborted: the value of its abort words. The first
+ * reason to reach a rank stays, so that each can tell it. */
+enum {
+    WEIRI_ABORT_ASKED = 1, /* by weir_comm_abort, or by a wait that failed */
+    WEIRI_ABORT_DEATH = 2, /* plus the rank that has died */
+};
+
+/* The first value of weiri_hash_bytes. */
+#define WEIRI_HASH_START 0xcbf29ce484222325u
+
 /* A word that peers poll, alone on its line. */
 typedef struct weiri_word {
     _Alignas(WEIR_LINE_BYTES) uint64_t value;
@@ -41,7 +51,7 @@ typedef struct weiri_region_record {
 } weiri_region_record;
 
 typedef struct weiri_comm_page {
-    weiri_word abort;    /* non-zero: every wait of this rank ends */
+    weiri_word abort;    /* non-zero: every wait of this rank ends, for that reason */
     weiri_word barrier;  /* barriers that this rank has entered */
     weiri_word freed;    /* regions that this rank has freed so far */
     weiri_region_record directory[WEIRI_REGIONS_MAX];
@@ -95,6 +105,9 @@ struct weir_comm {
     void (*sem_slab_destroy)(void *slab);
 };
 
+/* Ends every wait of every rank; reason as in the abort word. Local. */
+void weiri_comm_abort_for(weir_comm *comm, uint64_t reason);
+
 /* Waits until *word >= target; the word belongs to peer. On failure says what
  * was waited for (phase, peer, expected, seen), aborts the communicator and
  * returns WEIR_ERR_TIMEOUT, WEIR_ERR_ABORTED or WEIR_ERR_PEER. */
@@ -124,6 +137,8 @@ weir_status weiri_comm_idle(weir_comm *comm, weiri_waiter *waiter, int peer, con
 /* How many cores the ranks of this machine may use together, given each rank's
  * affinity mask (comm/host.c). */
 int weiri_host_cores(const void *masks, size_t stride_bytes, int count);
+/* Goes on with a hash (FNV-1a, 64 bit) over more bytes. */
+uint64_t weiri_hash_bytes(uint64_t hash, const void *bytes, size_t length);
 /* A number that is equal on ranks which can share memory: the machine, its
  * boot, the process namespace and WEIR_HOSTID. */
 uint64_t weiri_host_id(void);

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 /* FNV-1a, 64 bit: http://www.isthe.com/chongo/tech/comp/fnv/ */
-static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t length)
+uint64_t weiri_hash_bytes(uint64_t hash, const void *bytes, size_t length)
 {
     const unsigned char *byte = bytes;
     for (size_t i = 0; i < length; i++)
@@ -21,22 +21,22 @@ static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t length)
 
 uint64_t weiri_host_id(void)
 {
-    uint64_t hash = 0xcbf29ce484222325u;
+    uint64_t hash = WEIRI_HASH_START;
     char text[256] = "";
     FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
     if (file) {
         size_t length = fread(text, 1, sizeof text, file);
-        hash = hash_bytes(hash, text, length);
+        hash = weiri_hash_bytes(hash, text, length);
         fclose(file);
     }
     if (gethostname(text, sizeof text - 1) == 0)
-        hash = hash_bytes(hash, text, strlen(text));
+        hash = weiri_hash_bytes(hash, text, strlen(text));
     struct stat info;
     if (stat("/proc/self/ns/pid", &info) == 0)
-        hash = hash_bytes(hash, &info.st_ino, sizeof info.st_ino);
+        hash = weiri_hash_bytes(hash, &info.st_ino, sizeof info.st_ino);
     const char *name = weiri_env(WEIRI_ENV_HOSTID);
     if (name)
-        hash = hash_bytes(hash, name, strlen(name));
+        hash = weiri_hash_bytes(hash, name, strlen(name));
     return hash;
 }
 

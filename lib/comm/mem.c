@@ -26,6 +26,8 @@ typedef struct handle_content {
     uint64_t bytes;
     weiri_desc desc;
     int32_t owner;
+    int32_t padding;
+    uint64_t check; /* hash of all of the above: tells a damaged handle */
 } handle_content;
 
 _Static_assert(sizeof(handle_content) <= WEIR_MEM_HANDLE_BYTES, "the handle holds its content");
@@ -51,9 +53,9 @@ weir_status weir_mem_alloc(weir_comm *comm, size_t bytes, weir_mem **mem)
     if (status != WEIR_OK)
         return status;
     void *base = comm->regions[id].segment.base;
-    status = make((weir_mem){comm, base, bytes, ALLOCATED, comm->rank,
-                             weiri_region_describe(comm, base, bytes)},
-                  mem);
+    /* Not by its address: an empty one may begin where another one ends. */
+    weiri_desc desc = {(uint32_t)id, comm->regions[id].generation, 0};
+    status = make((weir_mem){comm, base, bytes, ALLOCATED, comm->rank, desc}, mem);
     if (status != WEIR_OK)
         weiri_region_free(comm, id);
     return status;
@@ -83,11 +85,18 @@ int weir_mem_shareable(const weir_mem *mem)
     return mem->desc.generation != 0;
 }
 
+static uint64_t check_of(const handle_content *content)
+{
+    return weiri_hash_bytes(WEIRI_HASH_START, content, offsetof(handle_content, check));
+}
+
 weir_status weir_mem_export(const weir_mem *mem, weir_mem_handle *handle)
 {
     if (!mem || !handle)
         return weiri_fail(WEIR_ERR_INVALID, "weir_mem_export: mem and handle are required");
-    handle_content content = {handle_magic, mem->comm->job, mem->bytes, mem->desc, mem->owner};
+    handle_content content = {handle_magic, mem->comm->job, mem->bytes, mem->desc,
+                              mem->owner,   0,              0};
+    content.check = check_of(&content);
     memset(handle, 0, sizeof *handle);
     memcpy(handle->bytes, &content, sizeof content);
     return WEIR_OK;
@@ -95,9 +104,13 @@ weir_status weir_mem_export(const weir_mem *mem, weir_mem_handle *handle)
 
 static weir_status check_handle(const weir_comm *comm, const handle_content *content)
 {
-    if (content->magic != handle_magic || content->job != comm->job || content->owner < 0 ||
-        content->owner >= comm->nranks)
-        return weiri_fail(WEIR_ERR_INVALID, "not a memory handle of this communicator");
+    if (content->magic != handle_magic || content->check != check_of(content))
+        return weiri_fail(WEIR_ERR_INVALID, "not a memory handle, or a damaged one; pass on all %d "
+                                            "bytes that weir_mem_export wrote",
+                          WEIR_MEM_HANDLE_BYTES);
+    if (content->job != comm->job || content->owner < 0 || content->owner >= comm->nranks ||
+        content->desc.region >= WEIRI_REGIONS_MAX)
+        return weiri_fail(WEIR_ERR_INVALID, "this memory handle is another communicator's");
     if (content->desc.generation == 0)
         return weiri_fail(WEIR_ERR_UNSUPPORTED,
                           "rank %d's memory is plain memory, which peers cannot map; allocate it "

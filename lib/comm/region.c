@@ -94,6 +94,11 @@ weir_status weiri_region_map(weir_comm *comm, int rank, weiri_desc desc)
     weir_status status = comm->transport->segment_map(&record->key, &mapping->segment);
     if (status != WEIR_OK)
         return weiri_fail_context(status, "rank %d's region %u", rank, desc.region);
+    /* Had the owner reused the entry meanwhile, key would have named the new one. */
+    if (weir_load_acquire(&record->generation) != desc.generation) {
+        unmap(comm, mapping);
+        return weiri_fail(WEIR_ERR_PEER, "rank %d has freed region %u", rank, desc.region);
+    }
     mapping->generation = desc.generation;
     return WEIR_OK;
 }
