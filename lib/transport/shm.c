@@ -70,7 +70,8 @@ static weir_status shm_segment_create(size_t bytes, weiri_segment *segment, weir
     weir_status status = WEIR_ERR_SYSTEM;
     int fd = memfd_create("weir", MFD_CLOEXEC);
     if (fd < 0)
-        return weiri_fail_errno(status, errno, "cannot create shared memory (memfd)");
+        return weiri_fail_errno(status, errno, "cannot create shared memory (memfd)%s",
+                                errno == EMFILE ? "; raise 'ulimit -n'" : "");
     if (ftruncate(fd, (off_t)rounded) < 0) {
         status = no_memory(rounded, errno);
         goto close_fd;
@@ -103,6 +104,10 @@ close_fd:
 
 static weir_status open_failure(const weiri_segment_key *key, int error_number)
 {
+    if (error_number == EMFILE || error_number == ENFILE)
+        return weiri_fail_errno(WEIR_ERR_SYSTEM, error_number,
+                                "cannot open the shared memory of process %d; raise 'ulimit -n'",
+                                (int)key->pid);
     if (error_number == EACCES || error_number == EPERM)
         return weiri_fail_errno(WEIR_ERR_UNSUPPORTED, error_number,
                                 "cannot open the shared memory of process %d; run all ranks as "
