@@ -2,6 +2,9 @@
  * Semaphores. All ends of a rank share one allocation, the slab, so that a
  * peer maps one segment however many semaphores it has with this rank. A slot
  * is zeroed before its handle is given away, so a recycled one starts at zero.
+ *
+ * Both ends of a new semaphore exchange offers, map each other's words, and
+ * then tell each other how that went: either both have it or neither.
  */
 #include "base/error.h"
 #include "chan/chan.h"
@@ -70,6 +73,55 @@ static void slot_give(weir_comm *comm, weir_mem *words)
     weir_mem_free(words);
 }
 
+/* What each end tells the other: its words, or why it has none. */
+typedef struct offer {
+    int32_t status;
+    weir_mem_handle words;
+} offer;
+
+static weir_status swap(weir_conn *conn, const void *mine, void *theirs, size_t bytes)
+{
+    weir_boot *boot = conn->comm->boot;
+    weir_status status = weir_boot_send(boot, mine, bytes, conn->peer, conn->tag);
+    return status == WEIR_OK ? weir_boot_recv(boot, theirs, bytes, conn->peer, conn->tag) : status;
+}
+
+static weir_status peer_failed(const weir_conn *conn, int32_t status)
+{
+    return weiri_fail((weir_status)status,
+                      "rank %d could not make its end of a semaphore with rank %d; its own message "
+                      "says why",
+                      conn->peer, conn->comm->rank);
+}
+
+/* Meets the peer, whether this end has words or only a reason why not. On
+ * success remote is the peer's words, mapped. */
+static weir_status meet(weir_conn *conn, weir_status status, const weir_mem *local,
+                        weir_mem **remote)
+{
+    offer mine = {.status = status}, theirs = {.status = WEIR_OK};
+    if (status == WEIR_OK)
+        status = mine.status = weir_mem_export(local, &mine.words);
+    weir_status met = swap(conn, &mine, &theirs, sizeof mine);
+    if (met != WEIR_OK)
+        return met;
+    if (status != WEIR_OK || theirs.status != WEIR_OK)
+        return status != WEIR_OK ? status : peer_failed(conn, theirs.status);
+    weir_mem *mapped = NULL;
+    status = weir_mem_import(conn->comm, &theirs.words, &mapped);
+    int32_t end = status, other_end = WEIR_OK;
+    met = swap(conn, &end, &other_end, sizeof end);
+    if (status == WEIR_OK && met != WEIR_OK)
+        status = met;
+    if (status == WEIR_OK && other_end != WEIR_OK)
+        status = peer_failed(conn, other_end);
+    if (status == WEIR_OK)
+        *remote = mapped;
+    else
+        weir_mem_free(mapped);
+    return status;
+}
+
 weir_status weir_sem_create(weir_conn *conn, weir_sem **sem)
 {
     if (!conn || !sem)
@@ -80,11 +132,7 @@ weir_status weir_sem_create(weir_conn *conn, weir_sem **sem)
     weir_comm *comm = conn->comm;
     made->conn = conn;
     weir_status status = slot_take(comm, &made->local);
-    if (status != WEIR_OK)
-        goto free_object;
-    status = weir_mem_send(comm, made->local, conn->peer, conn->tag);
-    if (status == WEIR_OK)
-        status = weir_mem_recv(comm, conn->peer, conn->tag, &made->remote);
+    status = meet(conn, status, made->local, &made->remote);
     if (status != WEIR_OK)
         goto give_slot;
     weiri_sem_words *own = weir_mem_pointer(made->local);
@@ -94,8 +142,8 @@ weir_status weir_sem_create(weir_conn *conn, weir_sem **sem)
     *sem = made;
     return WEIR_OK;
 give_slot:
-    slot_give(comm, made->local);
-free_object:
+    if (made->local)
+        slot_give(comm, made->local);
     free(made);
     return status;
 }
