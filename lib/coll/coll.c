@@ -73,12 +73,12 @@ static void coll_destroy(void *opaque)
 }
 
 /* Storing around the caches pays when the ranks' inputs and outputs together
- * exceed the last-level cache. Reductions write to every rank's output, and
- * ranks that take turns on a core find less of what they left there, so there
- * it pays from half of that. */
+ * exceed the last-level cache, which is twice the threshold of a single loop.
+ * Reductions write to every rank's output, and ranks that take turns on a core
+ * find less of what they left there, so there it pays from half of that. */
 static void set_streaming(weiri_coll *coll)
 {
-    size_t each = weiri_streaming_threshold_bytes() / (2 * (size_t)coll->nranks);
+    size_t each = weiri_streaming_threshold_bytes() / (size_t)coll->nranks;
     coll->stream_copies_from_bytes = each + 1;
     coll->stream_reductions_from_bytes = coll->comm->oversubscribed ? each / 2 : each + 1;
 }
