@@ -77,8 +77,9 @@ static weir_status place_ranks(weir_comm *comm, const introduction *all)
     if (comm->nnodes > 1)
         return weiri_fail(WEIR_ERR_UNSUPPORTED,
                           "the ranks sit on %d machines, and this build joins ranks of one "
-                          "machine only (transport shm)",
-                          comm->nnodes);
+                          "machine only (transport shm); start all of them on one, with the same "
+                          "%s",
+                          comm->nnodes, weiri_env_name(WEIRI_ENV_HOSTID));
     int cores = weiri_host_cores(&all[0].cores, sizeof *all, comm->nranks);
     comm->oversubscribed = comm->local_nranks > cores;
     comm->guard.spins = comm->oversubscribed ? SPINS_SHARED : SPINS_ALONE;
