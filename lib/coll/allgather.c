@@ -43,8 +43,8 @@ weir_status weiri_allgather_packet(weiri_coll *coll, const weiri_call *call)
         weir_status status = weiri_coll_begin(coll, WEIRI_ALL_RANKS);
         if (status != WEIR_OK)
             return status;
-        weiri_slot_publish(coll->areas[coll->rank].slot[coll->epoch & 1], coll->epoch, call->in + done,
-                           total);
+        weiri_slot_publish(coll->areas[coll->rank].slot[coll->epoch & 1], coll->epoch,
+                           call->in + done, total);
         if (done == 0)
             place_own(coll, call);
         for (int step = 1; step < coll->nranks && status == WEIR_OK; step++)

@@ -60,7 +60,8 @@ static weir_status step(const ring *r, const char *from, int out_share, int in_s
         if (status != WEIR_OK)
             return status;
         int parity = (int)(coll->epoch & 1);
-        weiri_slot_publish(coll->areas[coll->rank].slot[parity], coll->epoch, from + sent.first * size + done, out_bytes);
+        weiri_slot_publish(coll->areas[coll->rank].slot[parity], coll->epoch,
+                           from + sent.first * size + done, out_bytes);
         weiri_slot *arriving = coll->areas[r->previous].slot[parity];
         status = weiri_slot_await(coll, arriving, r->previous, in_bytes, phase);
         if (status != WEIR_OK)

@@ -77,8 +77,12 @@ static weir_status serve(weir_comm *comm, weiri_call *call, size_t blocks, int n
 weir_status weir_allreduce(weir_comm *comm, const void *in, void *out, size_t count,
                            weir_dtype dtype, weir_op op, weir_stream stream)
 {
-    weiri_call call = {.collective = WEIR_COLL_ALLREDUCE, .in = in, .out = out, .count = count,
-                       .dtype = dtype, .op = op};
+    weiri_call call = {.collective = WEIR_COLL_ALLREDUCE,
+                       .in = in,
+                       .out = out,
+                       .count = count,
+                       .dtype = dtype,
+                       .op = op};
     return serve(comm, &call, 1, 1, 1, stream);
 }
 
@@ -90,54 +94,90 @@ static size_t ranks_of(const weir_comm *comm)
 weir_status weir_reduce_scatter(weir_comm *comm, const void *in, void *out, size_t count,
                                 weir_dtype dtype, weir_op op, weir_stream stream)
 {
-    weiri_call call = {.collective = WEIR_COLL_REDUCE_SCATTER, .in = in, .out = out,
-                       .count = count, .dtype = dtype, .op = op};
+    weiri_call call = {.collective = WEIR_COLL_REDUCE_SCATTER,
+                       .in = in,
+                       .out = out,
+                       .count = count,
+                       .dtype = dtype,
+                       .op = op};
     return serve(comm, &call, ranks_of(comm), 1, 1, stream);
 }
 
 weir_status weir_allgather(weir_comm *comm, const void *in, void *out, size_t count,
                            weir_dtype dtype, weir_stream stream)
 {
-    weiri_call call = {.collective = WEIR_COLL_ALLGATHER, .in = in, .out = out, .count = count,
-                       .dtype = dtype};
+    weiri_call call = {
+        .collective = WEIR_COLL_ALLGATHER, .in = in, .out = out, .count = count, .dtype = dtype};
     return serve(comm, &call, ranks_of(comm), 1, 1, stream);
 }
 
 weir_status weir_broadcast(weir_comm *comm, const void *in, void *out, size_t count,
                            weir_dtype dtype, int root, weir_stream stream)
 {
-    weiri_call call = {.collective = WEIR_COLL_BROADCAST, .in = in, .out = out, .count = count,
-                       .dtype = dtype, .root = root};
+    weiri_call call = {.collective = WEIR_COLL_BROADCAST,
+                       .in = in,
+                       .out = out,
+                       .count = count,
+                       .dtype = dtype,
+                       .root = root};
     return serve(comm, &call, 1, comm && comm->rank == root, 1, stream);
 }
 
-weir_status weir_reduce(weir_comm *comm, const void *in, void *out, size_t count,
-                        weir_dtype dtype, weir_op op, int root, weir_stream stream)
+weir_status weir_reduce(weir_comm *comm, const void *in, void *out, size_t count, weir_dtype dtype,
+                        weir_op op, int root, weir_stream stream)
 {
-    weiri_call call = {.collective = WEIR_COLL_REDUCE, .in = in, .out = out, .count = count,
-                       .dtype = dtype, .op = op, .root = root};
+    weiri_call call = {.collective = WEIR_COLL_REDUCE,
+                       .in = in,
+                       .out = out,
+                       .count = count,
+                       .dtype = dtype,
+                       .op = op,
+                       .root = root};
     return serve(comm, &call, 1, 1, comm && comm->rank == root, stream);
 }
 
 /* ----------------------------------------------------- pairwise collectives */
 
+/* Pairwise calls may have nothing to send or receive and no buffer for it; a
+ * pointer to compute with stands in for it. */
+static void complete_buffers(const weiri_coll *coll, weiri_call *call)
+{
+    if (!call->in)
+        call->in = coll->block;
+    if (!call->out)
+        call->out = coll->block;
+}
+
+static weir_status refuse_in_place(const weiri_call *call)
+{
+    if (WEIRI_UNLIKELY(call->in == call->out && call->in))
+        return refuse(call, "in and out are the same buffer; use two");
+    return WEIR_OK;
+}
+
 weir_status weir_alltoall(weir_comm *comm, const void *in, void *out, size_t count,
                           weir_dtype dtype, weir_stream stream)
 {
-    weiri_call call = {.collective = WEIR_COLL_ALLTOALL, .in = in, .out = out, .count = count,
-                       .dtype = dtype};
+    weiri_call call = {
+        .collective = WEIR_COLL_ALLTOALL, .in = in, .out = out, .count = count, .dtype = dtype};
     weiri_coll *coll = NULL;
     weir_status status = prepare(comm, &call, ranks_of(comm), stream, &coll);
     if (WEIRI_LIKELY(status == WEIR_OK))
         status = need_buffers(&call, 1, 1);
     if (WEIRI_UNLIKELY(status != WEIR_OK) || count == 0)
         return status;
+    status = refuse_in_place(&call);
+    if (WEIRI_UNLIKELY(status != WEIR_OK))
+        return status;
     if (coll->nranks == 1)
         return serve_alone(coll, &call);
     for (int peer = 0; peer < coll->nranks; peer++)
-        coll->pairs[peer] =
-            (weiri_pair){call.in + (size_t)peer * call.bytes, call.out + (size_t)peer * call.bytes,
-                         call.bytes, call.bytes, 1, 1};
+        coll->pairs[peer] = (weiri_pair){call.in + (size_t)peer * call.bytes,
+                                         call.out + (size_t)peer * call.bytes,
+                                         call.bytes,
+                                         call.bytes,
+                                         1,
+                                         1};
     return dispatch(coll, &call, call.bytes * (size_t)coll->nranks);
 }
 
@@ -152,12 +192,19 @@ weir_status weir_alltoallv(weir_comm *comm, const void *in, const size_t *send_c
         return status;
     if (WEIRI_UNLIKELY(!send_counts || !send_displs || !recv_counts || !recv_displs))
         return refuse(&call, "counts and displacements are required");
+    status = refuse_in_place(&call);
+    if (WEIRI_UNLIKELY(status != WEIR_OK))
+        return status;
+    complete_buffers(coll, &call);
     size_t sent = 0, received = 0, size = call.element_bytes;
     for (int peer = 0; peer < coll->nranks; peer++) {
         size_t send_bytes = send_counts[peer] * size, recv_bytes = recv_counts[peer] * size;
-        coll->pairs[peer] =
-            (weiri_pair){call.in + send_displs[peer] * size, call.out + recv_displs[peer] * size,
-                         send_bytes, recv_bytes, 1, 1};
+        coll->pairs[peer] = (weiri_pair){call.in + send_displs[peer] * size,
+                                         call.out + recv_displs[peer] * size,
+                                         send_bytes,
+                                         recv_bytes,
+                                         1,
+                                         1};
         sent += send_bytes;
         received += recv_bytes;
     }
@@ -179,8 +226,8 @@ weir_status weir_sendrecv(weir_comm *comm, const void *in, size_t send_count, in
                           weir_stream stream)
 {
     size_t larger = send_count > recv_count ? send_count : recv_count;
-    weiri_call call = {.collective = WEIR_COLL_SENDRECV, .in = in, .out = out, .count = larger,
-                       .dtype = dtype};
+    weiri_call call = {
+        .collective = WEIR_COLL_SENDRECV, .in = in, .out = out, .count = larger, .dtype = dtype};
     weiri_coll *coll = NULL;
     weir_status status = prepare(comm, &call, 1, stream, &coll);
     if (WEIRI_UNLIKELY(status != WEIR_OK))
@@ -193,17 +240,21 @@ weir_status weir_sendrecv(weir_comm *comm, const void *in, size_t send_count, in
     if (WEIRI_UNLIKELY((destination == comm->rank) != (source == comm->rank) ||
                        (source == comm->rank && send_count != recv_count)))
         return refuse(&call, "a rank that sends to itself receives the same from itself");
+    status = refuse_in_place(&call);
+    if (WEIRI_UNLIKELY(status != WEIR_OK))
+        return status;
+    complete_buffers(coll, &call);
     memset(coll->pairs, 0, sizeof *coll->pairs * (size_t)coll->nranks);
     if (destination >= 0) {
         weiri_pair *to = &coll->pairs[destination];
         to->sends = 1;
-        to->from = in;
+        to->from = call.in;
         to->send_bytes = send_count * call.element_bytes;
     }
     if (source >= 0) {
         weiri_pair *from = &coll->pairs[source];
         from->receives = 1;
-        from->to = out;
+        from->to = call.out;
         from->recv_bytes = recv_count * call.element_bytes;
     }
     return dispatch(coll, &call, call.bytes);

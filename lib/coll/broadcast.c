@@ -48,7 +48,8 @@ weir_status weiri_broadcast_packet(weiri_coll *coll, const weiri_call *call)
         size_t total = left < coll->piece_bytes ? left : coll->piece_bytes;
         weir_status status = begin(coll, call);
         if (status == WEIR_OK && is_root)
-            weiri_slot_publish(coll->areas[coll->rank].slot[coll->epoch & 1], coll->epoch, call->in + done, total);
+            weiri_slot_publish(coll->areas[coll->rank].slot[coll->epoch & 1], coll->epoch,
+                               call->in + done, total);
         else if (status == WEIR_OK)
             status = follow(coll, call, done, total);
         if (status != WEIR_OK)

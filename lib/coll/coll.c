@@ -151,8 +151,8 @@ weir_status weiri_coll_end_together(weiri_coll *coll, const char *phase)
     weiri_coll_end(coll);
     int n = coll->nranks;
     for (int rank = weiri_next(coll->rank, n); rank != coll->rank; rank = weiri_next(rank, n)) {
-        weir_status status = weiri_comm_wait(coll->comm, &coll->areas[rank].done->value,
-                                             coll->epoch, rank, phase);
+        weir_status status =
+            weiri_comm_wait(coll->comm, &coll->areas[rank].done->value, coll->epoch, rank, phase);
         if (status != WEIR_OK)
             return status;
     }
@@ -170,8 +170,8 @@ weiri_share weiri_share_of(size_t count_all, size_t element_bytes, int rank, int
     return (weiri_share){first, left < each ? left : each};
 }
 
-weir_status weiri_posts_exchange(weiri_coll *coll, const void *in, size_t in_bytes,
-                                 const void *out, size_t out_bytes, int *all_in, int *all_out)
+weir_status weiri_posts_exchange(weiri_coll *coll, const void *in, size_t in_bytes, const void *out,
+                                 size_t out_bytes, int *all_in, int *all_out)
 {
     int parity = (int)(coll->epoch & 1);
     weiri_post *own = coll->areas[coll->rank].post[parity];
@@ -200,8 +200,8 @@ weir_status weiri_post_in(weiri_coll *coll, int rank, const void *own, const cha
         return WEIR_OK;
     }
     char *mapped = NULL;
-    weir_status status = weiri_region_pointer(
-        coll->comm, rank, coll->areas[rank].post[coll->epoch & 1]->in, &mapped);
+    weir_status status = weiri_region_pointer(coll->comm, rank,
+                                              coll->areas[rank].post[coll->epoch & 1]->in, &mapped);
     *pointer = mapped;
     return status;
 }

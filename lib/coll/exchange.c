@@ -23,9 +23,9 @@
 
 /* Where a pair's stream stands, in pieces, on the sender's side. */
 typedef struct progress {
-    uint64_t streamed;  /* pieces stored */
-    int received;       /* the incoming message is complete */
-    uint64_t consumed;  /* pieces of the incoming stream copied */
+    uint64_t streamed; /* pieces stored */
+    int received;      /* the incoming message is complete */
+    uint64_t consumed; /* pieces of the incoming stream copied */
 } progress;
 
 typedef struct exchange {
@@ -56,8 +56,7 @@ static void send_packet(const weiri_coll *coll, weiri_message *message, char *pa
         size_t left = pair->send_bytes - at;
         size_t length = left < WEIRI_CHUNK_BYTES ? left : WEIRI_CHUNK_BYTES;
         memcpy(payload + at, pair->from + at, length);
-        weir_store_release(&message->flag,
-                           weiri_flag(coll->epoch, at / WEIRI_CHUNK_BYTES + 1));
+        weir_store_release(&message->flag, weiri_flag(coll->epoch, at / WEIRI_CHUNK_BYTES + 1));
     }
 }
 
@@ -112,8 +111,7 @@ static int send_more(exchange *x, int peer)
     uint64_t *streamed = &x->of[peer].streamed;
     int moved = 0;
     while (*streamed < pieces) {
-        uint64_t consumed =
-            weir_load_acquire(&coll->areas[peer].consumed[coll->rank].value);
+        uint64_t consumed = weir_load_acquire(&coll->areas[peer].consumed[coll->rank].value);
         uint64_t base = weiri_flag(coll->epoch, 0);
         consumed = consumed > base ? consumed - base : 0;
         if (*streamed >= consumed + 2)
@@ -161,8 +159,7 @@ static weir_status receive_packet(exchange *x, int peer, const weiri_message *me
                             weiri_flag(coll->epoch, at / WEIRI_CHUNK_BYTES + 1), peer, x->phase);
         if (status != WEIR_OK)
             return status;
-        memcpy(pair->to + at, payload + at,
-               left < WEIRI_CHUNK_BYTES ? left : WEIRI_CHUNK_BYTES);
+        memcpy(pair->to + at, payload + at, left < WEIRI_CHUNK_BYTES ? left : WEIRI_CHUNK_BYTES);
     }
     x->of[peer].received = 1;
     return WEIR_OK;
@@ -192,8 +189,7 @@ static void receive_stream(exchange *x, int peer, const weiri_message *message, 
     uint64_t arrived = weir_load_acquire(&message->flag) - weiri_flag(coll->epoch, 0);
     while (of->consumed < arrived) {
         size_t at = of->consumed * piece, left = pair->recv_bytes - at;
-        memcpy(pair->to + at, payload + of->consumed % 2 * piece,
-               left < piece ? left : piece);
+        memcpy(pair->to + at, payload + of->consumed % 2 * piece, left < piece ? left : piece);
         of->consumed++;
         weir_store_release(&coll->areas[coll->rank].consumed[peer].value,
                            weiri_flag(coll->epoch, of->consumed));
@@ -287,8 +283,7 @@ static weir_status await_readers(exchange *x)
     weiri_coll *coll = x->coll;
     for (int peer = 0; peer < coll->nranks; peer++) {
         const weiri_pair *pair = &coll->pairs[peer];
-        if (peer == coll->rank || !pair->sends ||
-            pair->send_bytes <= WEIRI_MESSAGE_INLINE_BYTES ||
+        if (peer == coll->rank || !pair->sends || pair->send_bytes <= WEIRI_MESSAGE_INLINE_BYTES ||
             weiri_coll_message(coll, coll->rank, peer)->kind != WEIRI_MESSAGE_DIRECT)
             continue;
         weir_status status = weiri_comm_wait(coll->comm, &coll->areas[peer].done->value,

@@ -41,7 +41,8 @@ weir_status weiri_reduce_packet(weiri_coll *coll, const weiri_call *call)
         } else {
             status = weiri_coll_begin(coll, call->root);
             if (status == WEIR_OK)
-                weiri_slot_publish(coll->areas[coll->rank].slot[coll->epoch & 1], coll->epoch, call->in + done, total);
+                weiri_slot_publish(coll->areas[coll->rank].slot[coll->epoch & 1], coll->epoch,
+                                   call->in + done, total);
         }
         if (status != WEIR_OK)
             return status;
@@ -83,8 +84,7 @@ weir_status weiri_reduce_direct(weiri_coll *coll, const weiri_call *call)
     }
     if (status != WEIR_OK)
         return status;
-    weiri_share share =
-        weiri_share_of(call->count, call->element_bytes, coll->rank, coll->nranks);
+    weiri_share share = weiri_share_of(call->count, call->element_bytes, coll->rank, coll->nranks);
     weiri_reduce_into(coll, call, share.first, share.count, &out, 1);
     return weiri_coll_end_together(coll, direct_phase);
 }

@@ -18,9 +18,8 @@ static void publish_blocks(weiri_coll *coll, const weiri_call *call, size_t done
     for (int block = 0; block < coll->nranks; block++) {
         memcpy(data + (size_t)block * bytes, call->in + (size_t)block * call->bytes + done, bytes);
         if (total > WEIRI_INLINE_BYTES)
-            weir_store_release(&own->flag,
-                               weiri_flag(coll->epoch,
-                                          ((size_t)block + 1) * bytes / WEIRI_CHUNK_BYTES));
+            weir_store_release(&own->flag, weiri_flag(coll->epoch, ((size_t)block + 1) * bytes /
+                                                                       WEIRI_CHUNK_BYTES));
     }
     weiri_slot_advance(coll, own, total);
 }

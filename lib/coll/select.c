@@ -88,8 +88,7 @@ static const char *known_algos(int collective, char *text, size_t bytes)
     size_t used = 0;
     for (size_t i = 0; i < weiri_algo_table_rows && used < bytes; i++)
         if (collective < 0 || (int)weiri_algo_table[i].collective == collective)
-            used += (size_t)snprintf(text + used, bytes - used, ", %s",
-                                     weiri_algo_table[i].name);
+            used += (size_t)snprintf(text + used, bytes - used, ", %s", weiri_algo_table[i].name);
     return text;
 }
 
@@ -195,7 +194,8 @@ static void take_rows(weiri_coll *coll, int collective, const tuning_row *rows, 
         choices[used++].algo = find_algo(collective, row->algo);
     }
     if (used == 0 || choices[used - 1].max_bytes != UINT64_MAX) {
-        const weiri_algo *fallback = used ? choices[used - 1].algo : find_algo(collective, "packet");
+        const weiri_algo *fallback =
+            used ? choices[used - 1].algo : find_algo(collective, "packet");
         choices[used] = (weiri_choice){UINT64_MAX, fallback};
     }
 }

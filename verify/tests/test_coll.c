@@ -236,7 +236,8 @@ static void compare(const bench *b, const trial *t, const unsigned char *out)
 
 static void run_trial(const bench *b, const trial *t)
 {
-    size_t size = weir_dtype_bytes(t->dtype), skew = (t->skew + (t->skew ? (size_t)b->rank : 0)) % 13;
+    size_t size = weir_dtype_bytes(t->dtype);
+    size_t skew = t->skew ? (t->skew + (size_t)b->rank) % 13 : 0;
     size_t in_elements = t->count * blocks_in(t, b->nranks);
     size_t out_elements = t->count * blocks_out(t, b->nranks);
     size_t larger = in_elements > out_elements ? in_elements : out_elements;
@@ -287,13 +288,17 @@ static void each_algo(const bench *b, trial t)
 /* All collectives over counts around every threshold and all alignments. */
 static void sweep_counts(const bench *b)
 {
-    static const size_t counts[] = {0, 1, 2, 3, 7, 12, 13, 14, 15, 63, 257, 2047, 2049, 33333, 70001};
+    static const size_t counts[] = {0,  1,  2,   3,    7,    12,    13,   14,
+                                    15, 63, 257, 2047, 2049, 33333, 70001};
     for (size_t k = 0; k < sizeof counts / sizeof *counts; k++)
         for (int c = 0; c < WEIR_COLL_COUNT; c++) {
             if (c == WEIR_COLL_ALLTOALLV)
                 continue;
-            each_algo(b, (trial){.collective = (weir_collective)c, .dtype = WEIR_INT32,
-                                 .op = WEIR_SUM, .count = counts[k], .skew = k % 3 * 4,
+            each_algo(b, (trial){.collective = (weir_collective)c,
+                                 .dtype = WEIR_INT32,
+                                 .op = WEIR_SUM,
+                                 .count = counts[k],
+                                 .skew = k % 3 * 4,
                                  .root = (int)(k % (size_t)b->nranks)});
         }
 }
@@ -308,8 +313,10 @@ static void sweep_types(const bench *b)
                 for (int c = 0; c < WEIR_COLL_COUNT; c++)
                     if (reduces((weir_collective)c))
                         each_algo(b, (trial){.collective = (weir_collective)c,
-                                             .dtype = (weir_dtype)dtype, .op = (weir_op)op,
-                                             .count = counts[k], .skew = k % 2 ? 3 : 0,
+                                             .dtype = (weir_dtype)dtype,
+                                             .op = (weir_op)op,
+                                             .count = counts[k],
+                                             .skew = k % 2 ? 3 : 0,
                                              .root = b->nranks - 1});
 }
 
@@ -328,8 +335,11 @@ static void mixed_sequence(const bench *b)
     const weir_algo_info *list = weir_algo_list(&rows);
     for (int round = 0; round < 400 && !failures; round++) {
         const weir_algo_info *info = &list[next_random(&shared) % rows];
-        trial t = {.collective = info->collective, .algo = info->name, .dtype = WEIR_INT32,
-                   .op = WEIR_SUM, .count = next_random(&shared) % 3000,
+        trial t = {.collective = info->collective,
+                   .algo = info->name,
+                   .dtype = WEIR_INT32,
+                   .op = WEIR_SUM,
+                   .count = next_random(&shared) % 3000,
                    .root = (int)(next_random(&shared) % (unsigned)b->nranks)};
         if (next_random(&shared) % 8 == 0)
             t.count = 40000 + next_random(&shared) % 40000;
@@ -402,8 +412,10 @@ static void alltoallv_round(const bench *b, const char *algo, int round)
         for (size_t i = 0; i < counts[0][peer]; i++)
             ((int *)(void *)in.data)[counts[1][peer] + i] = v_value(b->rank, peer, round, i);
     check(b, weir_comm_set_algo(b->comm, WEIR_COLL_ALLTOALLV, algo), "weir_comm_set_algo");
-    check(b, weir_alltoallv(b->comm, in.data, counts[0], counts[1], out.data, counts[2], counts[3],
-                            WEIR_INT32, NULL), "weir_alltoallv");
+    check(b,
+          weir_alltoallv(b->comm, in.data, counts[0], counts[1], out.data, counts[2], counts[3],
+                         WEIR_INT32, NULL),
+          "weir_alltoallv");
     for (int peer = 0; peer < b->nranks; peer++) {
         const int *block = (int *)(void *)out.data + counts[3][peer];
         int gap;
@@ -440,6 +452,19 @@ static void sendrecv_pairs(const bench *b)
         if (got != (from < 0 ? -1 : 100 + from))
             fail_rank(b, "weir_sendrecv", "wrong element");
     }
+}
+
+/* Nothing to exchange needs no buffers, and still keeps the ranks in step. */
+static void nothing_at_all(const bench *b)
+{
+    size_t none[64] = {0};
+    for (int round = 0; round < 50; round++)
+        check(b, weir_alltoallv(b->comm, NULL, none, none, NULL, none, none, WEIR_DOUBLE, NULL),
+              "weir_alltoallv of nothing");
+    check(b, weir_sendrecv(b->comm, NULL, 0, -1, NULL, 0, -1, WEIR_INT8, NULL),
+          "weir_sendrecv of nothing");
+    check(b, weir_allreduce(b->comm, NULL, NULL, 0, WEIR_INT8, WEIR_SUM, NULL),
+          "weir_allreduce of nothing");
 }
 
 /* --------------------------------------------------------------- the runner */
@@ -539,9 +564,18 @@ static void few_counts(const bench *b)
 {
     for (int c = 0; c < WEIR_COLL_COUNT; c++)
         if (c != WEIR_COLL_ALLTOALLV)
-            each_algo(b, (trial){.collective = (weir_collective)c, .dtype = WEIR_FLOAT,
-                                 .op = WEIR_SUM, .count = 3001, .root = b->nranks / 2});
+            each_algo(b, (trial){.collective = (weir_collective)c,
+                                 .dtype = WEIR_FLOAT,
+                                 .op = WEIR_SUM,
+                                 .count = 3001,
+                                 .root = b->nranks / 2});
     alltoallv_round(b, "packet", 3);
+}
+
+static void test_nothing_to_exchange(void **state)
+{
+    (void)state;
+    over_ranks((job){.body = nothing_at_all});
 }
 
 static void test_64_ranks(void **state)
@@ -574,6 +608,7 @@ static void bad_arguments(const bench *b)
                      "large") &&
              refused(weir_allreduce(b->comm, in, out, 4, WEIR_INT32, WEIR_SUM, in), "stream") &&
              refused(weir_broadcast(b->comm, in, out, 4, WEIR_INT32, b->nranks, NULL), "root") &&
+             refused(weir_alltoall(b->comm, in, in, 1, WEIR_INT32, NULL), "same buffer") &&
              refused(weir_sendrecv(b->comm, in, 1, 77, out, 1, 0, WEIR_INT32, NULL), "outside") &&
              refused(weir_comm_set_algo(b->comm, WEIR_COLL_ALLGATHER, "fused"), "packet, direct");
     if (!ok)
@@ -593,7 +628,8 @@ static void unequal_counts(const bench *b)
     received[0] += b->rank == 1; /* rank 1 expects 5 from rank 0 */
     weir_status status = weir_alltoallv(b->comm, in, four, displs, out,
                                         b->rank == 1 ? received : four, displs, WEIR_INT8, NULL);
-    if (b->rank == 1 && (status != WEIR_ERR_MISMATCH || !strstr(weir_last_error(), "rank 0 sends 4")))
+    if (b->rank == 1 &&
+        (status != WEIR_ERR_MISMATCH || !strstr(weir_last_error(), "rank 0 sends 4")))
         fail_rank(b, "unequal counts", weir_last_error());
 }
 
@@ -670,6 +706,7 @@ int main(void)
         cmocka_unit_test(test_broadcasts_back_to_back),
         cmocka_unit_test(test_alltoallv),
         cmocka_unit_test(test_sendrecv_of_pairs),
+        cmocka_unit_test(test_nothing_to_exchange),
         cmocka_unit_test(test_64_ranks),
         cmocka_unit_test(test_least_scratch_memory),
         cmocka_unit_test(test_bad_arguments_are_refused),
