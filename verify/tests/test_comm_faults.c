@@ -2,6 +2,10 @@
  * What every rank of a communicator learns when one of them aborts, is late,
  * is killed, or has not the means to take part: the same error, soon, in words
  * that name the rank.
+ *
+ * With the argument "hold" this program is the victim of no_traces.sh instead:
+ * ranks that hold all kinds of memory, print "rank pid", and wait for
+ * rank 1, which never comes.
  */
 #include "comm_ranks.h"
 
@@ -212,10 +216,42 @@ static void test_shortage_of_memory_reaches_all(void **state)
         run_ranks(3, run_short, *state);
 }
 
+/* ------------------------------------------------------- for no_traces.sh */
+
+static int hold(weir_boot *boot, void *argument)
+{
+    (void)argument;
+    int rank = weir_boot_rank(boot), failures = 0;
+    weir_comm *comm = open_comm(boot);
+    weir_mem *mem = NULL, *mems[MOST_RANKS] = {NULL};
+    weir_conn *conn = NULL;
+    weir_sem *sem = NULL;
+    if (!comm || weir_mem_alloc(comm, 1 << 20, &mem) != WEIR_OK)
+        return NO_COMM;
+    EXPECT_OK(&failures, weir_mem_exchange(comm, mem, mems));
+    EXPECT_OK(&failures, weir_connect(comm, rank ^ 1, TAG, WEIR_TRANSPORT_AUTO, &conn));
+    EXPECT_OK(&failures, weir_sem_create(conn, &sem));
+    EXPECT_OK(&failures, meet_in_allreduce(comm));
+    printf("%d %ld\n", rank, (long)getpid());
+    fflush(stdout);
+    while (rank == 1)
+        pause();
+    EXPECT_OK(&failures, weir_comm_barrier(comm));
+    return failures;
+}
+
+static int run_victims(void)
+{
+    enum { VICTIMS = 4 };
+    return weir_boot_fork_run(VICTIMS, hold, NULL, LIMIT_MS, NULL) == WEIR_OK ? 0 : 1;
+}
+
 static meeting in_barrier = {meet_in_barrier}, in_allreduce = {meet_in_allreduce};
 
-int main(void)
+int main(int argc, char **argv)
 {
+    if (argc == 2 && strcmp(argv[1], "hold") == 0)
+        return run_victims();
     cmocka_set_message_output(CM_OUTPUT_TAP);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_abort_ends_every_wait),
