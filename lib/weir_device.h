@@ -28,7 +28,6 @@
 #if !WEIR_ON_DEVICE
 #include <sched.h>
 #include <string.h>
-#include <time.h>
 #endif
 
 /* ------------------------------------------------------------------ waiting */
@@ -39,19 +38,6 @@ typedef struct weir_guard {
     uint64_t timeout_ns;        /* longest wait */
     uint32_t spins;             /* polls before a host rank yields its processor */
 } weir_guard;
-
-WEIR_FN uint64_t weir_clock_ns(void)
-{
-#if WEIR_ON_DEVICE
-    uint64_t now;
-    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
-    return now;
-#else
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-#endif
-}
 
 /* Lets another rank run: host ranks may outnumber the cores. */
 WEIR_FN void weir_relax(void)

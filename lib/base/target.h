@@ -8,6 +8,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #if defined(__CUDACC__)
 #define WEIR_FN static __host__ __device__ __forceinline__
@@ -63,6 +64,20 @@ WEIR_FN void weir_store_release(uint64_t *word, uint64_t value)
     asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(word), "l"(value) : "memory");
 #else
     __atomic_store_n(word, value, __ATOMIC_RELEASE);
+#endif
+}
+
+/* A monotonic clock for deadlines and measurements; a device's is its own. */
+WEIR_FN uint64_t weir_clock_ns(void)
+{
+#if WEIR_ON_DEVICE
+    uint64_t now;
+    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+    return now;
+#else
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 #endif
 }
 
