@@ -64,7 +64,8 @@ weir_status weir_mem_alloc(weir_comm *comm, size_t bytes, weir_mem **mem)
 weir_status weir_mem_register(weir_comm *comm, void *pointer, size_t bytes, weir_mem **mem)
 {
     if (!comm || !mem || (!pointer && bytes))
-        return weiri_fail(WEIR_ERR_INVALID, "weir_mem_register: comm, pointer and mem are required");
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "weir_mem_register: comm, pointer and mem are required");
     return make((weir_mem){comm, pointer, bytes, REGISTERED, comm->rank,
                            weiri_region_describe(comm, pointer, bytes)},
                 mem);
