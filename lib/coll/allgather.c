@@ -40,7 +40,7 @@ weir_status weiri_allgather_packet(weiri_coll *coll, const weiri_call *call)
     for (size_t done = 0; done < call->bytes; done += coll->piece_bytes) {
         size_t left = call->bytes - done;
         size_t total = left < coll->piece_bytes ? left : coll->piece_bytes;
-        weir_status status = weiri_coll_begin(coll, WEIRI_ALL_RANKS);
+        weir_status status = weiri_coll_begin(coll);
         if (status != WEIR_OK)
             return status;
         weiri_slot_publish(coll->areas[coll->rank].slot[coll->epoch & 1], coll->epoch,
@@ -59,7 +59,7 @@ weir_status weiri_allgather_packet(weiri_coll *coll, const weiri_call *call)
 weir_status weiri_allgather_direct(weiri_coll *coll, const weiri_call *call)
 {
     int all_in, all_out;
-    weir_status status = weiri_coll_begin(coll, WEIRI_ALL_RANKS);
+    weir_status status = weiri_coll_begin(coll);
     if (status == WEIR_OK)
         status = weiri_posts_exchange(coll, call->in, call->bytes, NULL, 0, &all_in, &all_out);
     if (status != WEIR_OK)

@@ -36,7 +36,7 @@ static weir_status run_share(weiri_coll *coll, const weiri_call *call)
 weir_status weiri_allreduce_fused(weiri_coll *coll, const weiri_call *call)
 {
     int all_in, all_out;
-    weir_status status = weiri_coll_begin(coll, WEIRI_ALL_RANKS);
+    weir_status status = weiri_coll_begin(coll);
     if (status == WEIR_OK)
         status = weiri_posts_exchange(coll, call->in, call->bytes, call->out, call->bytes, &all_in,
                                       &all_out);

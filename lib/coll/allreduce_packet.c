@@ -38,7 +38,7 @@ weir_status weiri_allreduce_packet(weiri_coll *coll, const weiri_call *call)
         size_t total = call->bytes - done;
         if (total > coll->piece_bytes)
             total = coll->piece_bytes;
-        status = weiri_coll_begin(coll, WEIRI_ALL_RANKS);
+        status = weiri_coll_begin(coll);
         if (status != WEIR_OK)
             return status;
         weiri_slot *own = coll->areas[coll->rank].slot[coll->epoch & 1];

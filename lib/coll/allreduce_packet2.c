@@ -77,7 +77,7 @@ weir_status weiri_allreduce_packet2(weiri_coll *coll, const weiri_call *call)
 {
     size_t pieces = (call->bytes + coll->piece_bytes - 1) / coll->piece_bytes;
     for (size_t index = 0; index < pieces; index++) {
-        weir_status status = weiri_coll_begin(coll, WEIRI_ALL_RANKS);
+        weir_status status = weiri_coll_begin(coll);
         if (status != WEIR_OK)
             return status;
         piece part = piece_at(coll, call, index);

@@ -56,7 +56,7 @@ static weir_status step(const ring *r, const char *from, int out_share, int in_s
     for (size_t done = 0; done < largest.count * size; done += coll->piece_bytes) {
         size_t out_bytes = piece_of(sent.count * size, done, coll->piece_bytes);
         size_t in_bytes = piece_of(received.count * size, done, coll->piece_bytes);
-        weir_status status = weiri_coll_begin(coll, r->next);
+        weir_status status = weiri_coll_begin(coll);
         if (status != WEIR_OK)
             return status;
         int parity = (int)(coll->epoch & 1);

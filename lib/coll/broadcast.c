@@ -17,11 +17,11 @@ static void keep_own(weiri_coll *coll, const weiri_call *call)
         weiri_move(coll, call->out, call->in, call->bytes, call->bytes);
 }
 
-/* Only the root stores, so only the root must know that readers have finished. */
+/* Only the root stores, so only the root must know that all have finished. */
 static weir_status begin(weiri_coll *coll, const weiri_call *call)
 {
     if (coll->rank == call->root)
-        return weiri_coll_begin(coll, WEIRI_ALL_RANKS);
+        return weiri_coll_begin(coll);
     coll->epoch++;
     return WEIR_OK;
 }

@@ -129,19 +129,19 @@ weir_status weiri_coll_get(weir_comm *comm, weiri_coll **coll)
     return WEIR_OK;
 }
 
-weir_status weiri_coll_begin_slow(weiri_coll *coll, uint64_t finished, int readers)
+weir_status weiri_coll_await_done(weiri_coll *coll, uint64_t finished, int rank)
 {
-    int first = readers == WEIRI_ALL_RANKS ? 0 : readers;
-    int last = readers == WEIRI_ALL_RANKS ? coll->nranks - 1 : readers;
-    for (int rank = first; rank <= last; rank++) {
-        if (rank == coll->rank)
+    int first = rank == WEIRI_ALL_RANKS ? 0 : rank;
+    int last = rank == WEIRI_ALL_RANKS ? coll->nranks - 1 : rank;
+    for (int reader = first; reader <= last; reader++) {
+        if (reader == coll->rank)
             continue;
-        weir_status status = weiri_comm_wait(coll->comm, &coll->areas[rank].done->value, finished,
-                                             rank, "reuse of scratch memory");
+        weir_status status = weiri_comm_wait(coll->comm, &coll->areas[reader].done->value, finished,
+                                             reader, "reuse of scratch memory");
         if (status != WEIR_OK)
             return status;
     }
-    if (readers == WEIRI_ALL_RANKS)
+    if (rank == WEIRI_ALL_RANKS)
         coll->all_done = finished;
     return WEIR_OK;
 }

@@ -20,7 +20,7 @@
  * must have finished e - 2. Most exchanges prove that by themselves: a rank
  * that has received from every peer in epoch e knows that all have finished
  * e - 1. For the others (broadcast, a ring) weiri_coll_begin looks at the done
- * words of the readers and waits if need be.
+ * words and waits if need be.
  */
 #ifndef WEIR_COLL_COLL_H
 #define WEIR_COLL_COLL_H
@@ -148,16 +148,19 @@ weir_status weiri_coll_get(weir_comm *comm, weiri_coll **coll);
  * WEIR_ALGO. WEIR_ERR_INVALID names the file's line or the variable. */
 weir_status weiri_coll_tune(weiri_coll *coll);
 
-/* Begins the next epoch; peers may then be stored to. readers: the rank that
- * reads what will be stored, or WEIRI_ALL_RANKS. */
+/* Waits until a rank, or WEIRI_ALL_RANKS, has finished an epoch. */
 enum { WEIRI_ALL_RANKS = -1 };
-weir_status weiri_coll_begin_slow(weiri_coll *coll, uint64_t finished, int readers);
-static inline weir_status weiri_coll_begin(weiri_coll *coll, int readers)
+weir_status weiri_coll_await_done(weiri_coll *coll, uint64_t finished, int rank);
+
+/* Begins the next epoch; this rank may then store into its area. All ranks must
+ * have finished the epoch before the last: who reads now does not matter, but
+ * who may still be reading what was stored then, and that may be anybody. */
+static inline weir_status weiri_coll_begin(weiri_coll *coll)
 {
     uint64_t epoch = ++coll->epoch;
     if (WEIRI_LIKELY(coll->all_done + 2 >= epoch))
         return WEIR_OK;
-    return weiri_coll_begin_slow(coll, epoch - 2, readers);
+    return weiri_coll_await_done(coll, epoch - 2, WEIRI_ALL_RANKS);
 }
 
 /* Ends the current epoch: this rank reads nothing of it any more. */

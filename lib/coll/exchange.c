@@ -249,6 +249,8 @@ static weir_status make_progress(exchange *x, int *moved, int *missing)
     return WEIR_OK;
 }
 
+/* A message's memory has one reader ever, so sendrecv asks only the ranks that
+ * it sends to. */
 static weir_status begin(weiri_coll *coll)
 {
     uint64_t epoch = ++coll->epoch;
@@ -257,7 +259,7 @@ static weir_status begin(weiri_coll *coll)
     for (int peer = 0; peer < coll->nranks; peer++) {
         if (!coll->pairs[peer].sends || peer == coll->rank)
             continue;
-        weir_status status = weiri_coll_begin_slow(coll, epoch - 2, peer);
+        weir_status status = weiri_coll_await_done(coll, epoch - 2, peer);
         if (status != WEIR_OK)
             return status;
     }

@@ -39,7 +39,7 @@ weir_status weiri_reduce_packet(weiri_coll *coll, const weiri_call *call)
             coll->epoch++; /* stores nothing that others read */
             status = reduce_piece(coll, call, done, total);
         } else {
-            status = weiri_coll_begin(coll, call->root);
+            status = weiri_coll_begin(coll);
             if (status == WEIR_OK)
                 weiri_slot_publish(coll->areas[coll->rank].slot[coll->epoch & 1], coll->epoch,
                                    call->in + done, total);
@@ -66,7 +66,7 @@ static weir_status exchange_posts(weiri_coll *coll, const weiri_call *call, int 
 weir_status weiri_reduce_direct(weiri_coll *coll, const weiri_call *call)
 {
     int usable = 0;
-    weir_status status = weiri_coll_begin(coll, WEIRI_ALL_RANKS);
+    weir_status status = weiri_coll_begin(coll);
     if (status == WEIR_OK)
         status = exchange_posts(coll, call, &usable);
     if (status != WEIR_OK)

@@ -45,7 +45,7 @@ weir_status weiri_reduce_scatter_packet(weiri_coll *coll, const weiri_call *call
     size_t piece = coll->piece_bytes / (size_t)coll->nranks / WEIR_LINE_BYTES * WEIR_LINE_BYTES;
     for (size_t done = 0; done < call->bytes; done += piece) {
         size_t bytes = call->bytes - done < piece ? call->bytes - done : piece;
-        weir_status status = weiri_coll_begin(coll, WEIRI_ALL_RANKS);
+        weir_status status = weiri_coll_begin(coll);
         if (status != WEIR_OK)
             return status;
         publish_blocks(coll, call, done, bytes);
@@ -60,7 +60,7 @@ weir_status weiri_reduce_scatter_packet(weiri_coll *coll, const weiri_call *call
 weir_status weiri_reduce_scatter_direct(weiri_coll *coll, const weiri_call *call)
 {
     int all_in, all_out;
-    weir_status status = weiri_coll_begin(coll, WEIRI_ALL_RANKS);
+    weir_status status = weiri_coll_begin(coll);
     if (status == WEIR_OK)
         status = weiri_posts_exchange(coll, call->in, call->bytes * (size_t)coll->nranks, NULL, 0,
                                       &all_in, &all_out);
