@@ -142,10 +142,11 @@ weir_status weir_reduce(weir_comm *comm, const void *in, void *out, size_t count
  * pointer to compute with stands in for it. */
 static void complete_buffers(const weiri_coll *coll, weiri_call *call)
 {
+    char *nothing = (char *)coll->sources;
     if (!call->in)
-        call->in = coll->block;
+        call->in = nothing;
     if (!call->out)
-        call->out = coll->block;
+        call->out = nothing;
 }
 
 static weir_status refuse_in_place(const weiri_call *call)

@@ -68,19 +68,14 @@ static void coll_destroy(void *opaque)
     free(coll->areas);
     free(coll->pairs);
     free(coll->sources);
-    free(coll->block);
     free(coll);
 }
 
 /* Storing around the caches pays when the ranks' inputs and outputs together
- * exceed the last-level cache, which is twice the threshold of a single loop.
- * Reductions write to every rank's output, and ranks that take turns on a core
- * find less of what they left there, so there it pays from half of that. */
-static void set_streaming(weiri_coll *coll)
+ * exceed the last-level cache, which is twice the threshold of a single loop. */
+static size_t streaming_from(const weiri_coll *coll)
 {
-    size_t each = weiri_streaming_threshold_bytes() / (size_t)coll->nranks;
-    coll->stream_copies_from_bytes = each + 1;
-    coll->stream_reductions_from_bytes = coll->comm->oversubscribed ? each / 2 : each + 1;
+    return weiri_streaming_threshold_bytes() / (size_t)coll->nranks + 1;
 }
 
 static weir_status coll_create(weir_comm *comm, weiri_coll **coll)
@@ -93,13 +88,12 @@ static weir_status coll_create(weir_comm *comm, weiri_coll **coll)
     made->rank = comm->rank;
     made->nranks = comm->nranks;
     made->last_algo = "none";
-    set_streaming(made);
+    made->streaming_from_bytes = streaming_from(made);
     made->areas = calloc(n, sizeof *made->areas);
     made->pairs = calloc(n, sizeof *made->pairs);
     made->sources = calloc(n, sizeof *made->sources);
-    made->block = aligned_alloc(WEIR_LINE_BYTES, WEIRI_BLOCK_BYTES);
     weir_status status = WEIR_OK;
-    if (!made->areas || !made->pairs || !made->sources || !made->block)
+    if (!made->areas || !made->pairs || !made->sources)
         status = weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for the collectives' tables");
     if (status == WEIR_OK)
         status = lay_out(made, comm->area_bytes);
@@ -220,30 +214,25 @@ void weiri_reduce_into(weiri_coll *coll, const weiri_call *call, size_t first, s
                        char *const *outputs, int noutputs)
 {
     size_t step = WEIRI_BLOCK_BYTES / call->element_bytes;
-    int streaming = call->bytes >= coll->stream_reductions_from_bytes;
-    const void **sources = coll->sources;
+    int streaming = noutputs == 1 && call->bytes >= coll->streaming_from_bytes;
     const void *blocks[WEIRI_RANKS_MAX];
     weiri_reduce_fn reduce = weiri_reduce_get(call->dtype, call->op);
     for (size_t at = first; at < first + count; at += step) {
         size_t length = first + count - at < step ? first + count - at : step;
-        size_t offset = at * call->element_bytes, bytes = length * call->element_bytes;
+        size_t offset = at * call->element_bytes;
         for (int rank = 0; rank < coll->nranks; rank++)
-            blocks[rank] = (const char *)sources[rank] + offset;
-        char *block = streaming && noutputs > 1 ? coll->block : outputs[0] + offset;
-        reduce(block, blocks, coll->nranks, length, (uint64_t)coll->nranks,
-               streaming && noutputs == 1);
-        for (int i = 0; i < noutputs; i++)
-            if (streaming && noutputs > 1)
-                weiri_copy_streaming(outputs[i] + offset, block, bytes);
-            else if (i > 0)
-                memcpy(outputs[i] + offset, block, bytes);
+            blocks[rank] = (const char *)coll->sources[rank] + offset;
+        reduce(outputs[0] + offset, blocks, coll->nranks, length, (uint64_t)coll->nranks,
+               streaming);
+        for (int i = 1; i < noutputs; i++)
+            memcpy(outputs[i] + offset, outputs[0] + offset, length * call->element_bytes);
     }
 }
 
 void weiri_move(const weiri_coll *coll, void *to, const void *from, size_t bytes,
                 size_t total_bytes)
 {
-    if (total_bytes >= coll->stream_copies_from_bytes)
+    if (total_bytes >= coll->streaming_from_bytes)
         weiri_copy_streaming(to, from, bytes);
     else
         weiri_copy(to, from, bytes);

@@ -130,13 +130,11 @@ struct weiri_coll {
     uint64_t epoch;    /* the last one begun */
     uint64_t all_done; /* every rank is known to have finished it */
     size_t piece_bytes, result_bytes, message_bytes; /* data behind the flags */
-    size_t stream_copies_from_bytes;     /* buffers from this size on are stored around */
-    size_t stream_reductions_from_bytes; /* the caches */
+    size_t streaming_from_bytes; /* buffers from this size on are stored around the caches */
     const char *last_algo;
     weiri_area *areas;  /* nranks */
     weiri_pair *pairs;  /* nranks */
     const void **sources; /* nranks, scratch of the reductions */
-    char *block;        /* WEIRI_BLOCK_BYTES, line aligned */
     weiri_choice choices[WEIR_COLL_COUNT][WEIRI_CHOICES_MAX];
     weiri_choice tuned[WEIR_COLL_COUNT][WEIRI_CHOICES_MAX];
 };
@@ -223,7 +221,7 @@ weir_status weiri_post_in(weiri_coll *coll, int rank, const void *own, const cha
 weir_status weiri_post_out(weiri_coll *coll, int rank, void *own, char **pointer);
 
 /* Reduces elements [first, first + count) of every rank's input, given in
- * coll->sources, into the ndst outputs at the same place. */
+ * coll->sources, into the outputs at the same place, block by block. */
 void weiri_reduce_into(weiri_coll *coll, const weiri_call *call, size_t first, size_t count,
                        char *const *outputs, int noutputs);
 
