@@ -1,11 +1,11 @@
 /*
- * Broadcast. packet: the root publishes piece by piece in its slot and the
- * others follow; two pieces are on their way at most, because the root begins
- * an epoch only when all have finished the one before the last. direct: the
- * root posts its buffer and the others copy from it; the root leaves when all
- * have.
+ * Broadcast. packet: short messages go through the root's lane. Longer ones the
+ * root publishes piece by piece in its slot, and the others follow; two pieces are on their way at
+ * most, because the root begins an epoch only when all have finished the one before the last.
+ * direct: the root posts its buffer and the others copy from it; the root leaves when all have.
  */
 #include "coll/algos.h"
+#include "coll/lane.h"
 #include "coll/slot.h"
 
 static const char packet_phase[] = "broadcast (packet)";
@@ -40,9 +40,28 @@ static weir_status follow(weiri_coll *coll, const weiri_call *call, size_t done,
     return WEIR_OK;
 }
 
+static weir_status through_lane(weiri_coll *coll, const weiri_call *call)
+{
+    weir_status status;
+    if (coll->rank == call->root) {
+        status = weiri_lane_send(coll, call->in, call->bytes);
+        keep_own(coll, call);
+    } else {
+        const char *data;
+        coll->epoch++;
+        status = weiri_lane_await(coll, call->root, packet_phase, &data);
+        if (status == WEIR_OK)
+            memcpy(call->out, data, call->bytes);
+    }
+    weiri_coll_end(coll);
+    return status;
+}
+
 weir_status weiri_broadcast_packet(weiri_coll *coll, const weiri_call *call)
 {
     int is_root = coll->rank == call->root;
+    if (call->bytes <= WEIRI_LANE_BYTES)
+        return through_lane(coll, call);
     for (size_t done = 0; done < call->bytes; done += coll->piece_bytes) {
         size_t left = call->bytes - done;
         size_t total = left < coll->piece_bytes ? left : coll->piece_bytes;

@@ -23,7 +23,8 @@ static size_t round_down(size_t value, size_t unit)
 static weir_status lay_out(weiri_coll *coll, size_t area_bytes)
 {
     size_t n = (size_t)coll->nranks;
-    size_t control = (1 + n) * sizeof(weiri_word) + 2 * sizeof(weiri_post);
+    size_t control = (1 + n) * sizeof(weiri_word) + 2 * sizeof(weiri_post) +
+                     WEIRI_LANE_DEPTH * sizeof(weiri_lane);
     size_t least = control + 2 * n * (sizeof(weiri_message) + SMALLEST_MESSAGE_BYTES) +
                    4 * (sizeof(weiri_slot) + WEIRI_CHUNK_BYTES);
     if (area_bytes < least)
@@ -53,6 +54,7 @@ static void locate(const weiri_coll *coll, char *base, weiri_area *area)
     size_t n = (size_t)coll->nranks;
     area->done = take(&base, sizeof(weiri_word));
     area->consumed = take(&base, n * sizeof(weiri_word));
+    area->lane = take(&base, WEIRI_LANE_DEPTH * sizeof(weiri_lane));
     for (int parity = 0; parity < 2; parity++) {
         area->post[parity] = take(&base, sizeof(weiri_post));
         area->slot[parity] = take(&base, sizeof(weiri_slot) + coll->piece_bytes);
@@ -127,16 +129,20 @@ weir_status weiri_coll_await_done(weiri_coll *coll, uint64_t finished, int rank)
 {
     int first = rank == WEIRI_ALL_RANKS ? 0 : rank;
     int last = rank == WEIRI_ALL_RANKS ? coll->nranks - 1 : rank;
+    uint64_t oldest = UINT64_MAX;
     for (int reader = first; reader <= last; reader++) {
         if (reader == coll->rank)
             continue;
-        weir_status status = weiri_comm_wait(coll->comm, &coll->areas[reader].done->value, finished,
-                                             reader, "reuse of scratch memory");
+        const uint64_t *done = &coll->areas[reader].done->value;
+        weir_status status =
+            weiri_comm_wait(coll->comm, done, finished, reader, "reuse of scratch memory");
         if (status != WEIR_OK)
             return status;
+        uint64_t reached = weir_load_acquire(done);
+        oldest = reached < oldest ? reached : oldest;
     }
     if (rank == WEIRI_ALL_RANKS)
-        coll->all_done = finished;
+        coll->all_done = oldest;
     return WEIR_OK;
 }
 

@@ -7,6 +7,7 @@
  *   done          the last epoch that the owner has finished
  *   consumed[n]   progress of the owner as a reader of each peer's streams
  *   post[2]       where the owner's buffers are, for algorithms without copies
+ *   lane          short messages that run ahead of their readers (lane.h)
  *   slot[2]       data that any peer may read: one piece of the owner's input
  *   result[2]     the same for intermediate results
  *   message[2][n] a message to each single peer, a line each
@@ -33,6 +34,8 @@ enum {
     WEIRI_FLAG_SHIFT = 24,           /* flag = epoch << shift | steps published */
     WEIRI_INLINE_BYTES = 56,         /* data on the flag's own line */
     WEIRI_MESSAGE_INLINE_BYTES = 48, /* the same in a message to one peer */
+    WEIRI_LANE_BYTES = 184,          /* the longest message of a lane */
+    WEIRI_LANE_DEPTH = 32,           /* messages of a lane: epochs that it may be ahead */
     WEIRI_BLOCK_BYTES = 8192,        /* reduced at once: fits the first-level cache */
 };
 
@@ -42,6 +45,12 @@ typedef struct weiri_slot {
     char small[WEIRI_INLINE_BYTES];
     char data[];
 } weiri_slot;
+
+/* A short message: a flag and its data, three lines. */
+typedef struct weiri_lane {
+    _Alignas(WEIR_LINE_BYTES) uint64_t flag;
+    char data[WEIRI_LANE_BYTES];
+} weiri_lane;
 
 /* Where a rank's buffers are. */
 typedef struct weiri_post {
@@ -74,6 +83,7 @@ typedef struct weiri_message {
 typedef struct weiri_area {
     weiri_word *done;
     weiri_word *consumed;
+    weiri_lane *lane; /* WEIRI_LANE_DEPTH */
     weiri_post *post[2];
     weiri_slot *slot[2];
     weiri_slot *result[2];
@@ -150,15 +160,21 @@ weir_status weiri_coll_tune(weiri_coll *coll);
 enum { WEIRI_ALL_RANKS = -1 };
 weir_status weiri_coll_await_done(weiri_coll *coll, uint64_t finished, int rank);
 
-/* Begins the next epoch; this rank may then store into its area. All ranks must
- * have finished the epoch before the last: who reads now does not matter, but
- * who may still be reading what was stored then, and that may be anybody. */
-static inline weir_status weiri_coll_begin(weiri_coll *coll)
+/* Begins the next epoch in an area whose buffers are used again after depth
+ * epochs. All ranks must have finished what was stored there then: who reads
+ * now does not matter, but who may still be reading, and that may be anybody. */
+static inline weir_status weiri_coll_begin_ahead(weiri_coll *coll, uint64_t depth)
 {
     uint64_t epoch = ++coll->epoch;
-    if (WEIRI_LIKELY(coll->all_done + 2 >= epoch))
+    if (WEIRI_LIKELY(coll->all_done + depth >= epoch))
         return WEIR_OK;
-    return weiri_coll_await_done(coll, epoch - 2, WEIRI_ALL_RANKS);
+    return weiri_coll_await_done(coll, epoch - depth, WEIRI_ALL_RANKS);
+}
+
+/* The same for everything that alternates by parity. */
+static inline weir_status weiri_coll_begin(weiri_coll *coll)
+{
+    return weiri_coll_begin_ahead(coll, 2);
 }
 
 /* Ends the current epoch: this rank reads nothing of it any more. */

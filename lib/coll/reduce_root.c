@@ -1,10 +1,11 @@
 /*
- * Reduce to a root. packet: every rank publishes its input piece by piece and
- * the root reduces all of them. direct: ranks post their buffers; each reduces
- * its share of everybody's input into the root's output, and all leave
+ * Reduce to a root. packet: every rank publishes its input, short ones in its
+ * lane, longer ones piece by piece, and the root reduces all of them. direct: ranks post their
+ * buffers; each reduces its share of everybody's input into the root's output, and all leave
  * together.
  */
 #include "coll/algos.h"
+#include "coll/lane.h"
 #include "coll/slot.h"
 
 static const char packet_phase[] = "reduce (packet)";
@@ -28,9 +29,35 @@ static weir_status reduce_piece(weiri_coll *coll, const weiri_call *call, size_t
     return WEIR_OK;
 }
 
+static weir_status reduce_lanes(weiri_coll *coll, const weiri_call *call)
+{
+    coll->epoch++;
+    for (int rank = 0; rank < coll->nranks; rank++) {
+        const char *data = call->in;
+        weir_status status =
+            rank == coll->rank ? WEIR_OK : weiri_lane_await(coll, rank, packet_phase, &data);
+        if (status != WEIR_OK)
+            return status;
+        coll->sources[rank] = data;
+    }
+    weiri_reduce(call->out, coll->sources, coll->nranks, call->count, call->dtype, call->op,
+                 (uint64_t)coll->nranks, 0);
+    return WEIR_OK;
+}
+
+static weir_status through_lanes(weiri_coll *coll, const weiri_call *call)
+{
+    weir_status status = coll->rank == call->root ? reduce_lanes(coll, call)
+                                                  : weiri_lane_send(coll, call->in, call->bytes);
+    weiri_coll_end(coll);
+    return status;
+}
+
 weir_status weiri_reduce_packet(weiri_coll *coll, const weiri_call *call)
 {
     int is_root = coll->rank == call->root;
+    if (call->bytes <= WEIRI_LANE_BYTES)
+        return through_lanes(coll, call);
     for (size_t done = 0; done < call->bytes; done += coll->piece_bytes) {
         size_t left = call->bytes - done;
         size_t total = left < coll->piece_bytes ? left : coll->piece_bytes;

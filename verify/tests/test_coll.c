@@ -425,6 +425,30 @@ static void back_to_back(const bench *b)
     weir_comm_barrier(b->comm);
 }
 
+/* Short messages in one direction, more of them than a sender may be ahead,
+ * while a receiver is late. */
+static void bursts(const bench *b)
+{
+    int in[46], out[46];
+    for (int round = 0; round < 500 && !failures; round++) {
+        trial t = {.collective = round % 100 < 50 ? WEIR_COLL_BROADCAST : WEIR_COLL_REDUCE,
+                   .algo = "packet",
+                   .dtype = WEIR_INT32,
+                   .op = WEIR_SUM,
+                   .count = (size_t)round % 46 + 1,
+                   .root = round / 100 % b->nranks};
+        if (round % 50 == 0 && b->rank == (t.root + round / 50) % b->nranks)
+            usleep(3000);
+        for (size_t i = 0; i < t.count; i++)
+            in[i] = round_value(round, b->rank, 0, i);
+        check(b, call(b, &t, in, out), name_of(&t));
+        for (size_t i = 0; writes_out(b, &t) && i < t.count; i++)
+            if (out[i] != round_expected(b, &t, round, i))
+                fail_rank(b, name_of(&t), "a message was overtaken");
+    }
+    weir_comm_barrier(b->comm);
+}
+
 /* ---------------------------------------------------------------- alltoallv */
 
 /* Elements from rank to peer in a round: zero, small, packets and streams. */
@@ -594,6 +618,12 @@ static void test_calls_back_to_back(void **state)
     run_ranks(4, (job){.body = back_to_back, .plain = 1});
 }
 
+static void test_bursts_of_short_messages(void **state)
+{
+    (void)state;
+    over_ranks((job){.body = bursts});
+}
+
 static void test_alltoallv(void **state)
 {
     (void)state;
@@ -751,6 +781,7 @@ int main(void)
         cmocka_unit_test(test_types_and_operations_in_plain_memory),
         cmocka_unit_test(test_collectives_in_any_order),
         cmocka_unit_test(test_calls_back_to_back),
+        cmocka_unit_test(test_bursts_of_short_messages),
         cmocka_unit_test(test_alltoallv),
         cmocka_unit_test(test_sendrecv_of_pairs),
         cmocka_unit_test(test_nothing_to_exchange),
