@@ -18,39 +18,24 @@ static void place_own(weiri_coll *coll, const weiri_call *call)
         weiri_move(coll, own, call->in, call->bytes, call->bytes * (size_t)coll->nranks);
 }
 
-/* Copies rank's piece as it arrives. */
-static weir_status collect(weiri_coll *coll, const weiri_call *call, int rank, size_t done,
-                           size_t total)
-{
-    weiri_slot *slot = coll->areas[rank].slot[coll->epoch & 1];
-    const char *data = weiri_slot_data(slot, total);
-    char *out = call->out + (size_t)rank * call->bytes + done;
-    for (size_t at = 0; at < total; at += WEIRI_CHUNK_BYTES) {
-        size_t bytes = total - at < WEIRI_CHUNK_BYTES ? total - at : WEIRI_CHUNK_BYTES;
-        weir_status status = weiri_slot_await(coll, slot, rank, at + bytes, packet_phase);
-        if (status != WEIR_OK)
-            return status;
-        memcpy(out + at, data + at, bytes);
-    }
-    return WEIR_OK;
-}
-
 weir_status weiri_allgather_packet(weiri_coll *coll, const weiri_call *call)
 {
+    int n = coll->nranks;
     for (size_t done = 0; done < call->bytes; done += coll->piece_bytes) {
-        size_t left = call->bytes - done;
-        size_t total = left < coll->piece_bytes ? left : coll->piece_bytes;
+        size_t total = weiri_piece_at(coll, call->bytes, done);
         weir_status status = weiri_coll_begin(coll);
         if (status != WEIR_OK)
             return status;
-        weiri_slot_publish(coll->areas[coll->rank].slot[coll->epoch & 1], coll->epoch,
-                           call->in + done, total);
+        weiri_slot_publish(weiri_slot_of(coll, coll->rank), coll->epoch, call->in + done, total);
         if (done == 0)
             place_own(coll, call);
-        for (int step = 1; step < coll->nranks && status == WEIR_OK; step++)
-            status = collect(coll, call, (coll->rank + step) % coll->nranks, done, total);
-        if (status != WEIR_OK)
-            return status;
+        for (int rank = weiri_next(coll->rank, n); rank != coll->rank; rank = weiri_next(rank, n)) {
+            char *to = call->out + (size_t)rank * call->bytes + done;
+            status =
+                weiri_slot_follow(coll, weiri_slot_of(coll, rank), rank, to, total, packet_phase);
+            if (status != WEIR_OK)
+                return status;
+        }
         weiri_coll_end_all_heard(coll);
     }
     return WEIR_OK;

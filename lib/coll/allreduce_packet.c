@@ -35,13 +35,11 @@ weir_status weiri_allreduce_packet(weiri_coll *coll, const weiri_call *call)
     weiri_reduce_fn reduce = weiri_reduce_get(call->dtype, call->op);
     weir_status status = WEIR_OK;
     for (size_t done = 0; done < call->bytes && status == WEIR_OK; done += coll->piece_bytes) {
-        size_t total = call->bytes - done;
-        if (total > coll->piece_bytes)
-            total = coll->piece_bytes;
+        size_t total = weiri_piece_at(coll, call->bytes, done);
         status = weiri_coll_begin(coll);
         if (status != WEIR_OK)
             return status;
-        weiri_slot *own = coll->areas[coll->rank].slot[coll->epoch & 1];
+        weiri_slot *own = weiri_slot_of(coll, coll->rank);
         weiri_slot_publish(own, coll->epoch, call->in + done, total);
         for (size_t at = 0; at < total && status == WEIR_OK; at += WEIRI_CHUNK_BYTES) {
             size_t bytes = total - at < WEIRI_CHUNK_BYTES ? total - at : WEIRI_CHUNK_BYTES;

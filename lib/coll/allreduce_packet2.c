@@ -24,8 +24,7 @@ typedef struct piece {
 static piece piece_at(const weiri_coll *coll, const weiri_call *call, size_t index)
 {
     size_t at = index * coll->piece_bytes;
-    size_t left = at < call->bytes ? call->bytes - at : 0;
-    return (piece){at, left < coll->piece_bytes ? left : coll->piece_bytes};
+    return (piece){at, weiri_piece_at(coll, call->bytes, at)};
 }
 
 static void publish(const weiri_coll *coll, const weiri_call *call, uint64_t epoch, piece part)

@@ -14,7 +14,7 @@ static const char phase[] = "allreduce (ring)";
 typedef struct ring {
     weiri_coll *coll;
     const weiri_call *call;
-    int next, previous;
+    int previous;
 } ring;
 
 static weiri_share share_of(const ring *r, int index)
@@ -39,12 +39,6 @@ static void take_piece(const ring *r, const char *arrived, size_t offset, size_t
                  (uint64_t)r->coll->nranks, 0);
 }
 
-static size_t piece_of(size_t share_bytes, size_t done, size_t piece_bytes)
-{
-    size_t left = share_bytes > done ? share_bytes - done : 0;
-    return left < piece_bytes ? left : piece_bytes;
-}
-
 /* One step: sends share `out_share` from `from`, receives share `in_share`. */
 static weir_status step(const ring *r, const char *from, int out_share, int in_share, int adds,
                         int last)
@@ -54,15 +48,14 @@ static weir_status step(const ring *r, const char *from, int out_share, int in_s
     weiri_share sent = share_of(r, out_share), received = share_of(r, in_share);
     weiri_share largest = share_of(r, 0);
     for (size_t done = 0; done < largest.count * size; done += coll->piece_bytes) {
-        size_t out_bytes = piece_of(sent.count * size, done, coll->piece_bytes);
-        size_t in_bytes = piece_of(received.count * size, done, coll->piece_bytes);
+        size_t out_bytes = weiri_piece_at(coll, sent.count * size, done);
+        size_t in_bytes = weiri_piece_at(coll, received.count * size, done);
         weir_status status = weiri_coll_begin(coll);
         if (status != WEIR_OK)
             return status;
-        int parity = (int)(coll->epoch & 1);
-        weiri_slot_publish(coll->areas[coll->rank].slot[parity], coll->epoch,
+        weiri_slot_publish(weiri_slot_of(coll, coll->rank), coll->epoch,
                            from + sent.first * size + done, out_bytes);
-        weiri_slot *arriving = coll->areas[r->previous].slot[parity];
+        weiri_slot *arriving = weiri_slot_of(coll, r->previous);
         status = weiri_slot_await(coll, arriving, r->previous, in_bytes, phase);
         if (status != WEIR_OK)
             return status;
@@ -76,7 +69,7 @@ static weir_status step(const ring *r, const char *from, int out_share, int in_s
 weir_status weiri_allreduce_ring(weiri_coll *coll, const weiri_call *call)
 {
     int n = coll->nranks, rank = coll->rank;
-    ring r = {coll, call, (rank + 1) % n, (rank + n - 1) % n};
+    ring r = {coll, call, weiri_previous(rank, n)};
     weir_status status = WEIR_OK;
     for (int i = 0; i < n - 1 && status == WEIR_OK; i++)
         status = step(&r, i == 0 ? call->in : call->out, rank - i, rank - i - 1, 1, i == n - 2);

@@ -26,20 +26,6 @@ static weir_status begin(weiri_coll *coll, const weiri_call *call)
     return WEIR_OK;
 }
 
-static weir_status follow(weiri_coll *coll, const weiri_call *call, size_t done, size_t total)
-{
-    weiri_slot *slot = coll->areas[call->root].slot[coll->epoch & 1];
-    const char *data = weiri_slot_data(slot, total);
-    for (size_t at = 0; at < total; at += WEIRI_CHUNK_BYTES) {
-        size_t bytes = total - at < WEIRI_CHUNK_BYTES ? total - at : WEIRI_CHUNK_BYTES;
-        weir_status status = weiri_slot_await(coll, slot, call->root, at + bytes, packet_phase);
-        if (status != WEIR_OK)
-            return status;
-        memcpy(call->out + done + at, data + at, bytes);
-    }
-    return WEIR_OK;
-}
-
 static weir_status through_lane(weiri_coll *coll, const weiri_call *call)
 {
     weir_status status;
@@ -63,14 +49,14 @@ weir_status weiri_broadcast_packet(weiri_coll *coll, const weiri_call *call)
     if (call->bytes <= WEIRI_LANE_BYTES)
         return through_lane(coll, call);
     for (size_t done = 0; done < call->bytes; done += coll->piece_bytes) {
-        size_t left = call->bytes - done;
-        size_t total = left < coll->piece_bytes ? left : coll->piece_bytes;
+        size_t total = weiri_piece_at(coll, call->bytes, done);
         weir_status status = begin(coll, call);
+        weiri_slot *slot = weiri_slot_of(coll, call->root);
         if (status == WEIR_OK && is_root)
-            weiri_slot_publish(coll->areas[coll->rank].slot[coll->epoch & 1], coll->epoch,
-                               call->in + done, total);
+            weiri_slot_publish(slot, coll->epoch, call->in + done, total);
         else if (status == WEIR_OK)
-            status = follow(coll, call, done, total);
+            status =
+                weiri_slot_follow(coll, slot, call->root, call->out + done, total, packet_phase);
         if (status != WEIR_OK)
             return status;
         weiri_coll_end(coll);

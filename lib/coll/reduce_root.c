@@ -14,7 +14,7 @@ static const char direct_phase[] = "reduce (direct)";
 static weir_status reduce_piece(weiri_coll *coll, const weiri_call *call, size_t done, size_t total)
 {
     for (int rank = 0; rank < coll->nranks; rank++) {
-        weiri_slot *slot = coll->areas[rank].slot[coll->epoch & 1];
+        weiri_slot *slot = weiri_slot_of(coll, rank);
         coll->sources[rank] = weiri_slot_data(slot, total);
         if (rank == coll->rank) {
             coll->sources[rank] = call->in + done;
@@ -59,8 +59,7 @@ weir_status weiri_reduce_packet(weiri_coll *coll, const weiri_call *call)
     if (call->bytes <= WEIRI_LANE_BYTES)
         return through_lanes(coll, call);
     for (size_t done = 0; done < call->bytes; done += coll->piece_bytes) {
-        size_t left = call->bytes - done;
-        size_t total = left < coll->piece_bytes ? left : coll->piece_bytes;
+        size_t total = weiri_piece_at(coll, call->bytes, done);
         weir_status status = WEIR_OK;
         if (is_root) {
             coll->epoch++; /* stores nothing that others read */
@@ -68,8 +67,8 @@ weir_status weiri_reduce_packet(weiri_coll *coll, const weiri_call *call)
         } else {
             status = weiri_coll_begin(coll);
             if (status == WEIR_OK)
-                weiri_slot_publish(coll->areas[coll->rank].slot[coll->epoch & 1], coll->epoch,
-                                   call->in + done, total);
+                weiri_slot_publish(weiri_slot_of(coll, coll->rank), coll->epoch, call->in + done,
+                                   total);
         }
         if (status != WEIR_OK)
             return status;

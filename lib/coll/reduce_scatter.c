@@ -12,7 +12,7 @@ static const char direct_phase[] = "reduce_scatter (direct)";
 /* Publishes bytes at offset done of every block, block after block. */
 static void publish_blocks(weiri_coll *coll, const weiri_call *call, size_t done, size_t bytes)
 {
-    weiri_slot *own = coll->areas[coll->rank].slot[coll->epoch & 1];
+    weiri_slot *own = weiri_slot_of(coll, coll->rank);
     size_t total = bytes * (size_t)coll->nranks;
     char *data = weiri_slot_data(own, total);
     for (int block = 0; block < coll->nranks; block++) {

@@ -17,9 +17,7 @@ static inline char *weiri_slot_data(weiri_slot *slot, size_t bytes)
 
 static inline uint64_t weiri_slot_steps(size_t bytes)
 {
-    return bytes <= WEIRI_INLINE_BYTES
-               ? 1
-               : (bytes + WEIRI_CHUNK_BYTES - 1) / WEIRI_CHUNK_BYTES;
+    return bytes <= WEIRI_INLINE_BYTES ? 1 : (bytes + WEIRI_CHUNK_BYTES - 1) / WEIRI_CHUNK_BYTES;
 }
 
 /* Tells readers that the first bytes are in the slot. */
@@ -50,6 +48,34 @@ static inline weir_status weiri_slot_await(weiri_coll *coll, const weiri_slot *s
 {
     return weiri_comm_wait(coll->comm, &slot->flag,
                            weiri_flag(coll->epoch, weiri_slot_steps(needed)), owner, phase);
+}
+
+/* Copies total bytes of owner's slot as they arrive. */
+static inline weir_status weiri_slot_follow(weiri_coll *coll, weiri_slot *slot, int owner, void *to,
+                                            size_t total, const char *phase)
+{
+    const char *data = weiri_slot_data(slot, total);
+    for (size_t at = 0; at < total; at += WEIRI_CHUNK_BYTES) {
+        size_t bytes = total - at < WEIRI_CHUNK_BYTES ? total - at : WEIRI_CHUNK_BYTES;
+        weir_status status = weiri_slot_await(coll, slot, owner, at + bytes, phase);
+        if (status != WEIR_OK)
+            return status;
+        memcpy((char *)to + at, data + at, bytes);
+    }
+    return WEIR_OK;
+}
+
+/* Bytes of the piece that begins at done, of a buffer of so many. */
+static inline size_t weiri_piece_at(const weiri_coll *coll, size_t bytes, size_t done)
+{
+    size_t left = bytes > done ? bytes - done : 0;
+    return left < coll->piece_bytes ? left : coll->piece_bytes;
+}
+
+/* This rank's slot of the current epoch, and a peer's. */
+static inline weiri_slot *weiri_slot_of(const weiri_coll *coll, int rank)
+{
+    return coll->areas[rank].slot[coll->epoch & 1];
 }
 
 #endif
