@@ -31,6 +31,7 @@ HAVE_MPI := $(call have,$(MPICC))
 HAVE_HWLOC := $(call pkg,hwloc)
 HAVE_VERBS := $(call header,infiniband/verbs.h)
 HAVE_CMOCKA := $(call pkg,cmocka)
+HAVE_GSL := $(call pkg,gsl)
 HAVE_GNUPLOT := $(call have,gnuplot)
 NVCC ?= $(firstword $(call have,nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
 CUDA ?= $(if $(NVCC),1,0)
@@ -58,6 +59,8 @@ WEIR_LDFLAGS = $(OPT) -pthread $(LDFLAGS)
 WEIR_LIBS := -lm -ldl -lrt
 HWLOC_LIBS := $(if $(HAVE_HWLOC),$(shell pkg-config --libs hwloc))
 HWLOC_CFLAGS := $(if $(HAVE_HWLOC),$(shell pkg-config --cflags hwloc))
+GSL_LIBS := $(if $(HAVE_GSL),$(shell pkg-config --libs gsl))
+GSL_CFLAGS := $(if $(HAVE_GSL),$(shell pkg-config --cflags gsl))
 
 # A source whose name ends in an instruction set is compiled for it and called
 # only where the processor has it.
@@ -72,7 +75,8 @@ LIB_SRC := $(filter-out $(BOOT_MPI_SRC) $(if $(filter x86_64,$(ARCH)),,$(ISA_SRC
 TOPO_SRC := $(if $(HAVE_HWLOC),$(filter-out topo/weir_topo.c,$(wildcard topo/*.c)))
 VERIFY_SRC := $(wildcard verify/*.c)
 BENCH_MAIN := $(wildcard bench/bench_*.c)
-BENCH_SRC := $(filter-out $(BENCH_MAIN),$(wildcard bench/*.c))
+BENCH_SRC := $(filter-out $(BENCH_MAIN) bench/bootstrap_$(if $(HAVE_GSL),none,gsl).c,\
+	$(wildcard bench/*.c))
 TEST_SRC := $(wildcard verify/tests/test_*.c)
 
 obj = $(patsubst %.c,$(O)/obj/%.o,$(1))
@@ -116,15 +120,16 @@ $(O)/libweir.so: $(LIB_OBJ)
 MPI_CC := OMPI_CC="$(CC)" MPICH_CC="$(CC)" $(MPICC)
 $(BOOT_MPI_OBJ) $(BENCH_OBJ) $(call obj,$(BENCH_MAIN) $(MPI_TEST_SRC)) $(VERIFY_OBJ): COMPILE := $(if $(HAVE_MPI),$(MPI_CC),$(CC))
 COMPILE ?= $(CC)
+$(call obj,bench/bootstrap_gsl.c): EXTRA_CFLAGS := $(GSL_CFLAGS)
 
 $(O)/obj/%.o: %.c Makefile
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(COMPILE) $(WEIR_CFLAGS) $(ISA) -MMD -MP -c -o $@ $<
+	$(Q)$(COMPILE) $(WEIR_CFLAGS) $(EXTRA_CFLAGS) $(ISA) -MMD -MP -c -o $@ $<
 
 $(BENCHES): $(BIN)/%: $(O)/obj/bench/%.o $(BENCH_OBJ) $(VERIFY_OBJ) $(TOPO_OBJ) $(BOOT_MPI_OBJ) $(O)/libweir.a
 	$(call say,LINK,$@)
-	$(Q)$(MPI_CC) -o $@ $^ $(WEIR_LDFLAGS) $(HWLOC_LIBS) $(WEIR_LIBS)
+	$(Q)$(MPI_CC) -o $@ $^ $(WEIR_LDFLAGS) $(GSL_LIBS) $(HWLOC_LIBS) $(WEIR_LIBS)
 
 $(BIN)/weir-topo: $(O)/obj/topo/weir_topo.o $(TOPO_OBJ) $(O)/libweir.a
 	$(call say,LINK,$@)
@@ -133,12 +138,14 @@ $(BIN)/weir-topo: $(O)/obj/topo/weir_topo.o $(TOPO_OBJ) $(O)/libweir.a
 $(TESTS): $(O)/tests/%: $(O)/obj/verify/tests/%.o $(TOPO_OBJ) $(O)/libweir.a
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(TEST_CC) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(WEIR_LDFLAGS) $(HWLOC_LIBS) -lcmocka $(WEIR_LIBS)
+	$(Q)$(TEST_CC) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(WEIR_LDFLAGS) $(TEST_LIBS) $(HWLOC_LIBS) -lcmocka $(WEIR_LIBS)
 
 TEST_CC = $(CC)
 $(MPI_TESTS): TEST_CC = $(MPI_CC)
 $(MPI_TESTS): $(VERIFY_OBJ)
-$(filter $(O)/tests/test_bench%,$(MPI_TESTS)): $(BENCH_OBJ) $(O)/libweir_mpi.a
+BENCH_TESTS := $(filter $(O)/tests/test_bench%,$(MPI_TESTS))
+$(BENCH_TESTS): $(BENCH_OBJ) $(O)/libweir_mpi.a
+$(BENCH_TESTS): TEST_LIBS := $(GSL_LIBS)
 
 -include $(ALL_OBJ:.o=.d)
 
@@ -149,6 +156,7 @@ left-out:
 	$(call missing,$(HAVE_MPI),the benchmarks,no $(MPICC); apt-get install libopenmpi-dev openmpi-bin)
 	$(call missing,$(HAVE_HWLOC),weir-topo and the benchmarks,no hwloc; apt-get install libhwloc-dev pkg-config)
 	$(call missing,$(HAVE_CMOCKA),the C tests,no cmocka; apt-get install libcmocka-dev pkg-config)
+	$(call missing,$(HAVE_GSL),bootstrap intervals,no gsl; apt-get install libgsl-dev pkg-config; order statistics instead)
 	$(call missing,$(HAVE_GNUPLOT),plots,no gnuplot; apt-get install gnuplot-nox)
 	$(call missing,$(GPU_READY),GPU memory,$(GPU_WHY))
 	$(call missing,$(RDMA_READY),RDMA,$(RDMA_WHY))
@@ -160,7 +168,7 @@ RDMA_WHY := $(if $(RDMA_SRC),no verbs; apt-get install libibverbs-dev,not in thi
 config: left-out ## what was found on this machine and what is left out
 	@VERSION='$(VERSION)' BUILD='$(BUILD)' O='$(O)' BIN='$(BIN)' CC='$(CC)' \
 		MPICC='$(MPICC)' MPIRUN='$(MPIRUN)' HWLOC='$(HAVE_HWLOC)' VERBS='$(HAVE_VERBS)' \
-		CMOCKA='$(HAVE_CMOCKA)' NVCC='$(NVCC)' CUDA='$(CUDA)' SM='$(SM)' ARCH='$(ARCH)' ci/config
+		CMOCKA='$(HAVE_CMOCKA)' GSL='$(HAVE_GSL)' NVCC='$(NVCC)' CUDA='$(CUDA)' SM='$(SM)' ARCH='$(ARCH)' ci/config
 
 # What these two start with changes the probes above, hence a make of its own.
 # It uses every core unless -j was given.
@@ -184,7 +192,7 @@ deps: ## install what is missing
 	$(Q)ci/deps
 
 lint: ## warnings of two compilers as errors, headers alone, scripts, blanks
-	$(Q)CFLAGS_LINT='$(CSTD) $(WARN) -Ilib -I. $(HWLOC_CFLAGS)' MPICC='$(MPICC)' ci/lint
+	$(Q)CFLAGS_LINT='$(CSTD) $(WARN) -Ilib -I. $(HWLOC_CFLAGS) $(GSL_CFLAGS)' MPICC='$(MPICC)' ci/lint
 
 plot: ## plots of results: CSV="a.csv b.csv" [OUT=folder]
 	$(Q)results/plot $(if $(OUT),-o '$(OUT)') $(CSV)

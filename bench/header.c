@@ -4,6 +4,8 @@
  */
 #include "bench/header.h"
 
+#include "bench/bootstrap.h"
+
 #include <string.h>
 
 static void write_nccl_lines(FILE *out, const bench_run *run, const bench_rank_info *infos)
@@ -66,13 +68,18 @@ static void write_our_lines(FILE *out, const bench_run *run)
     fprintf(out, "# Timing: %s; ", timing_mode(o));
     if (o->iterations)
         fprintf(out, "%d iterations", o->iterations);
+    else if (o->until > 0)
+        fprintf(out, "iterations until the median's interval is +- %g%%, %d s a size at most",
+                o->until * 100, bench_options_until_s(o));
     else
         fprintf(out, "20 to 2000 iterations by time budget");
     fprintf(out, "; time is the median of each iteration's %s%s\n", rank_time(o),
             o->cpu_time ? "; cputime is the mean processor time of an operation" : "");
     if (o->npeers)
         fprintf(out, "# Peers are interleaved with weir (A B B A); ratio is peer's median / "
-                     "weir's, its interval from both medians' order statistics (95%%)\n");
+                     "weir's: weir is faster where its whole interval is above 1\n");
+    fprintf(out, "# Intervals: 95%%, %s; of fewer than %d iterations, order statistics\n",
+            bench_bootstrap_method(), BENCH_BOOTSTRAP_SAMPLES);
 }
 
 void bench_header_write(FILE *out, const bench_run *run, const bench_rank_info *infos)

@@ -163,6 +163,21 @@ int bench_parse_peer(const bench_option *row, const char *text, bench_options *o
     return 0;
 }
 
+int bench_parse_percent(const bench_option *row, const char *text, bench_options *options,
+                        char *expected)
+{
+    char *end = NULL;
+    double value = isdigit((unsigned char)*text) || *text == '.' ? strtod(text, &end) : 0;
+    if (end && *end == '%')
+        end++;
+    if (!end || *end || !(value > 0 && value <= 100)) {
+        snprintf(expected, BENCH_EXPECTED_BYTES, "a percentage above 0 such as 2%% or 0.5%%");
+        return -1;
+    }
+    *(double *)((char *)options + row->offset) = value / 100;
+    return 0;
+}
+
 int bench_parse_flag(const bench_option *row, const char *text, bench_options *options,
                      char *expected)
 {

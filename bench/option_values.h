@@ -54,6 +54,9 @@ int bench_parse_root(const bench_option *row, const char *text, bench_options *o
 /* Adds to options->peers. */
 int bench_parse_peer(const bench_option *row, const char *text, bench_options *options,
                      char *expected);
+/* "2%" or "2": stores the double 0.02; above 0, at most 100. */
+int bench_parse_percent(const bench_option *row, const char *text, bench_options *options,
+                        char *expected);
 /* An option without a value. */
 int bench_parse_flag(const bench_option *row, const char *text, bench_options *options,
                      char *expected);

@@ -26,6 +26,10 @@ static const bench_option rows[] = {
     {'n', "iters", "N", bench_parse_int, AT(iterations), 0, INT_MAX,
      "timed iterations, exactly (default: 0, as many as fit a time\n"
      "budget, from 20 to 2000)"},
+    {0, "until", "PERCENT", bench_parse_percent, AT(until), 0, 0,
+     "go on until the median's 95% interval is the median +- PERCENT\n"
+     "(2%), for all contenders; ends after -T, else 10 s a size, at the\n"
+     "latest, and then says how wide it still is"},
     {'w', "warmup_iters", "N", bench_parse_int, AT(warmups), 0, INT_MAX,
      "untimed iterations before each timed block (default: 5)"},
     {'m', "agg_iters", "N", bench_parse_int, AT(aggregate), 1, INT_MAX,
@@ -255,4 +259,10 @@ void bench_options_help(FILE *to, const char *program)
 int bench_options_verifies(const bench_options *options)
 {
     return options->checks > 0 && strcmp(options->verify, "off") != 0;
+}
+
+int bench_options_until_s(const bench_options *options)
+{
+    enum { USUAL_S = 10 };
+    return options->timeout_s ? options->timeout_s : USUAL_S;
 }

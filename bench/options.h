@@ -31,12 +31,13 @@ typedef enum bench_rank_time {
     BENCH_RANK_MAX
 } bench_rank_time;
 
-/* The rows' parsers store int, size_t or const char * by offset: keep types. */
+/* The rows' parsers store int, size_t, double or const char * by offset: keep types. */
 typedef struct bench_options {
     int action; /* bench_action */
     size_t min_bytes, max_bytes, step_bytes, step_factor;
     int min_given, max_given, step_given;
     int iterations; /* 0: as many as fit the time budget */
+    double until;   /* 0: one round; else until half the interval is this share of the median */
     int warmups, aggregate, cycles, checks;
     int dtype, op, root; /* BENCH_ALL: each in turn */
     int barrier_mode;    /* -z */
@@ -63,6 +64,9 @@ void bench_options_help(FILE *to, const char *program);
 
 /* 1 if outputs are checked at all. */
 int bench_options_verifies(const bench_options *options);
+
+/* --until ends a size after this long. */
+int bench_options_until_s(const bench_options *options);
 
 /* Rules that join several options; called by bench_options_parse. */
 weir_status bench_options_check(bench_options *options, weir_collective collective, char *problem);

@@ -58,6 +58,9 @@ static int check_counts(const bench_options *options, char *problem)
     if (options->ngpus != 1)
         return fail(problem, "-g %d: a rank drives one device; start %d times as many ranks with "
                              "mpirun -np instead", options->ngpus, options->ngpus);
+    if (options->until > 0 && options->iterations)
+        return fail(problem, "-n %d and --until: one fixes the number of iterations, the other "
+                             "finds it; give one of them", options->iterations);
     if (options->skip && !options->per_iteration)
         return fail(problem, "-K %d needs -I 1, whose columns it shortens", options->skip);
     if (options->skip && options->iterations && options->skip >= options->iterations)

@@ -53,10 +53,10 @@ static void write_other(bench_ratios *ratios, const bench_row *row, int placemen
         fprintf(ratios->out, " | %s %s wrong", other->contender, other->algo);
         return;
     }
-    bench_ratio ratio = bench_stats_ratio(&other->stats, &shown->stats);
-    fprintf(ratios->out, " | %s%s%s %.2f us, ratio %.2f [%.2f, %.2f]", other->contender,
+    bench_ratio ratio = bench_result_ratio(other, shown);
+    fprintf(ratios->out, " | %s%s%s %.2f us, ratio %.2f [%.2f, %.2f], %s", other->contender,
             *other->algo ? " " : "", other->algo, other->stats.median, ratio.ratio, ratio.low,
-            ratio.high);
+            ratio.high, bench_ratio_word(&ratio));
     if (other->peer)
         add(find_peer(ratios, other->contender), row, placement, &ratio);
 }
@@ -139,9 +139,10 @@ void bench_ratios_end(const bench_ratios *ratios)
         if (sum->rows)
             fprintf(out,
                     "# %-20s : weir is %.2fx as fast (geometric mean of %ld ratios); worst "
-                    "%.2fx [%.2f, %.2f] at %zu B %s\n",
+                    "%.2fx [%.2f, %.2f], %s, at %zu B %s\n",
                     sum->name, exp(sum->log_sum / (double)sum->rows), sum->rows, sum->worst.ratio,
-                    sum->worst.low, sum->worst.high, sum->worst_bytes,
+                    sum->worst.low, sum->worst.high, bench_ratio_word(&sum->worst),
+                    sum->worst_bytes,
                     places[sum->worst_placement]);
     }
     fflush(out);

@@ -2,6 +2,7 @@
 #include "bench/report.h"
 
 #include "bench/header.h"
+#include "bench/remarks.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -48,6 +49,7 @@ void bench_report_row(bench_report *report, const bench_row *row)
     bench_csv_row(&report->csv, row);
     bench_json_report_row(&report->json, row);
     bench_ratios_row(&report->ratios, row);
+    bench_remarks_row(stdout, report->run, row);
 }
 
 void bench_report_end(bench_report *report)

@@ -1,6 +1,8 @@
 /* Bandwidths and verdicts of results. */
 #include "bench/result.h"
 
+#include "bench/bootstrap.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +20,18 @@ double bench_algbw_gbs(const bench_row *row, double time_us)
 double bench_busbw_gbs(const bench_row *row, double time_us)
 {
     return bench_algbw_gbs(row, time_us) * bench_bus_factor(row->collective, row->nranks);
+}
+
+bench_ratio bench_result_ratio(const bench_result *other, const bench_result *shown)
+{
+    bench_ratio ratio = bench_stats_ratio(&other->stats, &shown->stats);
+    bench_interval interval;
+    if (bench_bootstrap_ratio(other->slowest_us, (size_t)other->iterations, shown->slowest_us,
+                              (size_t)shown->iterations, &interval) == 0) {
+        ratio.low = interval.low;
+        ratio.high = interval.high;
+    }
+    return ratio;
 }
 
 const char *bench_row_op_name(const bench_row *row)

@@ -49,6 +49,9 @@ int bench_result_failed(const bench_result *result);
 /* bytes/time, GB/s (1e9), and the same times the bus factor. */
 double bench_algbw_gbs(const bench_row *row, double time_us);
 double bench_busbw_gbs(const bench_row *row, double time_us);
+/* How many times as long other's median is as shown's, with its 95% interval:
+ * the bootstrap's, else from both medians' order statistics. Both were timed. */
+bench_ratio bench_result_ratio(const bench_result *other, const bench_result *shown);
 /* "sum", or "none" where nothing is reduced. */
 const char *bench_row_op_name(const bench_row *row);
 /* Frees what the results own. */

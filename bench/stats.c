@@ -1,8 +1,11 @@
 /* Order statistics of one measurement. */
 #include "bench/stats.h"
 
+#include "bench/bootstrap.h"
+
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 static int compare(const void *left, const void *right)
 {
@@ -61,6 +64,23 @@ bench_stats bench_stats_make(double *samples, size_t count)
     return stats;
 }
 
+bench_stats bench_stats_series(const double *series, size_t count, double *scratch)
+{
+    bench_interval interval;
+    memcpy(scratch, series, count * sizeof *scratch);
+    bench_stats stats = bench_stats_make(scratch, count);
+    if (bench_bootstrap_median(series, count, &interval) == 0) {
+        stats.ci_low = interval.low;
+        stats.ci_high = interval.high;
+    }
+    return stats;
+}
+
+double bench_stats_half_width(const bench_stats *stats)
+{
+    return stats->median > 0 ? (stats->ci_high - stats->ci_low) / 2 / stats->median : 0;
+}
+
 bench_ratio bench_stats_ratio(const bench_stats *above, const bench_stats *below)
 {
     bench_ratio ratio = {
@@ -69,4 +89,9 @@ bench_ratio bench_stats_ratio(const bench_stats *above, const bench_stats *below
         .high = above->high975 / below->low975,
     };
     return ratio;
+}
+
+const char *bench_ratio_word(const bench_ratio *ratio)
+{
+    return ratio->low > 1 ? "faster" : ratio->high < 1 ? "slower" : "no difference shown";
 }

@@ -20,8 +20,16 @@ typedef struct bench_ratio {
     double ratio, low, high; /* of medians; an interval of at least 95% */
 } bench_ratio;
 
-/* Sorts samples in place; count must be 1 or more. */
+/* Sorts samples in place; count must be 1 or more. Intervals are those of order
+ * statistics. */
 bench_stats bench_stats_make(double *samples, size_t count);
+/* The same of a series in the order of time, which is left alone; its 95%
+ * interval is the bootstrap's (bootstrap.h) where there is one. scratch: count
+ * numbers. */
+bench_stats bench_stats_series(const double *series, size_t count, double *scratch);
+/* Half the 95% interval of the median, as a fraction of the median; 0 where
+ * that is 0. */
+double bench_stats_half_width(const bench_stats *stats);
 
 /*
  * The ratio of two medians and an interval that covers it with at least 95%:
@@ -29,6 +37,11 @@ bench_stats bench_stats_make(double *samples, size_t count);
  * do with 95%, and the ratio then lies between the quotients of the ends.
  */
 bench_ratio bench_stats_ratio(const bench_stats *above, const bench_stats *below);
+
+/* What the interval of a peer's time over ours lets us say: "faster" where all
+ * of it is above 1, "slower" where all of it is below, else "no difference
+ * shown". Static. */
+const char *bench_ratio_word(const bench_ratio *ratio);
 
 /*
  * The number k such that the kth smallest and the kth largest of count samples

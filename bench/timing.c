@@ -1,5 +1,6 @@
 /* The timed part of a trial: how many iterations, whose, and what they say. */
 #include "bench/engine.h"
+#include "bench/series.h"
 #include "bench/trial.h"
 
 #include <limits.h>
@@ -61,11 +62,14 @@ static double lowest(const double *values, int count)
 
 /* Fits the slowest contender into the budget, so that all get the same number. */
 static weir_status choose_iterations(bench_trial *trial, const bench_meeting *meeting,
-                                     bench_subject *subjects, int nsubjects, int *iterations)
+                                     bench_subject *subjects, int nsubjects,
+                                     bench_series *series, int *iterations)
 {
     bench_timing probe = make_timing(trial->options, PROBE_ITERATIONS);
     double mine_us = 0, slowest_us = 0;
     probe.warmups = 1;
+    for (int i = 0; i < nsubjects; i++)
+        subjects[i].wall_us = series->times_us[i];
     weir_status status = bench_engine_run(&probe, meeting, subjects, nsubjects);
     if (status != WEIR_OK)
         return status;
@@ -115,63 +119,56 @@ static void summarise(const bench_trial *trial, bench_result *result, double *sc
         result->slowest_us[i] = combine(result->all_us, nranks, n, i, BENCH_RANK_MAX);
     memcpy(scratch, result->slowest_us + skip, (size_t)(n - skip) * sizeof *scratch);
     result->per_iter = bench_stats_make(scratch, (size_t)(n - skip));
-    memcpy(scratch, result->slowest_us, (size_t)n * sizeof *scratch);
-    result->stats = bench_stats_make(scratch, (size_t)n);
+    result->stats = bench_stats_series(result->slowest_us, (size_t)n, scratch);
     for (int i = 0; i < n; i++)
         scratch[i] = combine(result->all_us, nranks, n, i, options->rank_time);
     result->time_us = bench_stats_make(scratch, (size_t)n).median;
 }
 
-/* Brings all ranks' times to rank 0, which keeps the statistics. */
-static weir_status collect(bench_trial *trial, bench_subject *subject, int iterations,
+/* Brings all ranks' times of one contender to rank 0, which keeps the statistics. */
+static weir_status collect(bench_trial *trial, bench_series *series, int index,
                            bench_result *result)
 {
     bench_job *job = trial->job;
+    int iterations = series->count;
     size_t n = (size_t)iterations;
+    double cpu_us = series->cpu_us[index] / iterations;
     weir_status status = WEIR_OK;
     if (job->rank == 0) {
         result->slowest_us = malloc(n * sizeof(double));
         result->all_us = malloc(n * (size_t)job->nranks * sizeof(double));
         if (!result->slowest_us || !result->all_us)
-            status = bench_job_note(job, WEIR_ERR_NO_MEMORY,
-                                    "no memory for the times of %d iterations; give a smaller -n",
-                                    iterations);
+            status = bench_series_no_memory(job, iterations);
     }
     status = bench_job_agree(job, status, "times");
     if (status != WEIR_OK)
         return status;
-    MPI_Gather(subject->wall_us, iterations, MPI_DOUBLE, result->all_us, iterations, MPI_DOUBLE, 0,
-               job->mpi);
-    MPI_Reduce(&subject->cpu_us, &result->cpu_us, 1, MPI_DOUBLE, MPI_MAX, 0, job->mpi);
+    MPI_Gather(series->times_us[index], iterations, MPI_DOUBLE, result->all_us, iterations,
+               MPI_DOUBLE, 0, job->mpi);
+    MPI_Reduce(&cpu_us, &result->cpu_us, 1, MPI_DOUBLE, MPI_MAX, 0, job->mpi);
     result->iterations = iterations;
     result->timed = 1;
     if (job->rank == 0)
-        summarise(trial, result, subject->wall_us);
+        summarise(trial, result, series->times_us[index]);
     return WEIR_OK;
 }
 
-static void free_times(bench_subject *subjects, int nsubjects)
+/* Appends a round of iterations to every subject's series. */
+static weir_status run_round(bench_trial *trial, const bench_meeting *meeting,
+                             bench_subject *subjects, int nsubjects, bench_series *series,
+                             int iterations)
 {
-    for (int i = 0; i < nsubjects; i++) {
-        free(subjects[i].wall_us);
-        subjects[i].wall_us = NULL;
-    }
-}
-
-/* (Re)allocates every subject's array of times. Agreed. */
-static weir_status allocate_times(bench_job *job, bench_subject *subjects, int nsubjects,
-                                  int iterations)
-{
-    weir_status status = WEIR_OK;
-    free_times(subjects, nsubjects);
-    for (int i = 0; i < nsubjects; i++) {
-        subjects[i].wall_us = malloc((size_t)iterations * sizeof(double));
-        if (!subjects[i].wall_us)
-            status = bench_job_note(job, WEIR_ERR_NO_MEMORY,
-                                    "no memory for the times of %d iterations; give a smaller -n",
-                                    iterations);
-    }
-    return bench_job_agree(job, status, "times");
+    bench_timing timing = make_timing(trial->options, iterations);
+    weir_status status = bench_series_extend(trial->job, series, nsubjects, iterations);
+    if (status != WEIR_OK)
+        return status;
+    for (int i = 0; i < nsubjects; i++)
+        subjects[i].wall_us = series->times_us[i] + series->count;
+    status = bench_engine_run(&timing, meeting, subjects, nsubjects);
+    for (int i = 0; i < nsubjects; i++)
+        series->cpu_us[i] += subjects[i].cpu_us * iterations;
+    series->count += iterations;
+    return status;
 }
 
 /* Which contenders take part. Returns their number. */
@@ -191,27 +188,27 @@ static int select_subjects(bench_trial *trial, timed_contender *timed, bench_sub
 }
 
 /* Probes if need be, times, and collects. */
-static weir_status time_subjects(bench_trial *trial, const timed_contender *timed,
-                                 bench_subject *subjects, int nsubjects)
+static weir_status time_subjects(bench_trial *trial, timed_contender *timed,
+                                 bench_subject *subjects, int nsubjects, bench_series *series)
 {
     const bench_options *options = trial->options;
     const bench_meeting meeting = {.context = trial->job, .barrier = meet, .agree = agree};
     int iterations = options->iterations;
     weir_status status = WEIR_OK;
     if (!iterations)
-        status = allocate_times(trial->job, subjects, nsubjects, PROBE_ITERATIONS);
+        status = bench_series_extend(trial->job, series, nsubjects, PROBE_ITERATIONS);
     if (!iterations && status == WEIR_OK)
-        status = choose_iterations(trial, &meeting, subjects, nsubjects, &iterations);
+        status = choose_iterations(trial, &meeting, subjects, nsubjects, series, &iterations);
     if (options->graph > 1)
         iterations = iterations > INT_MAX / options->graph ? INT_MAX : iterations * options->graph;
-    if (status == WEIR_OK)
-        status = allocate_times(trial->job, subjects, nsubjects, iterations);
-    if (status != WEIR_OK)
-        return status;
-    bench_timing timing = make_timing(options, iterations);
-    status = bench_engine_run(&timing, &meeting, subjects, nsubjects);
+    bench_series_restart(series, options);
+    while (status == WEIR_OK && iterations > 0) {
+        status = run_round(trial, &meeting, subjects, nsubjects, series, iterations);
+        if (status == WEIR_OK)
+            status = bench_series_more(trial->job, series, nsubjects, &iterations);
+    }
     for (int i = 0; i < nsubjects && status == WEIR_OK; i++)
-        status = collect(trial, &subjects[i], iterations, timed[i].result);
+        status = collect(trial, series, i, timed[i].result);
     return status;
 }
 
@@ -219,10 +216,11 @@ weir_status bench_trial_time(bench_trial *trial)
 {
     timed_contender timed[BENCH_CONTENDERS_MAX];
     bench_subject subjects[BENCH_CONTENDERS_MAX];
+    bench_series series = {.count = 0};
     int nsubjects = select_subjects(trial, timed, subjects);
     if (nsubjects == 0)
         return WEIR_OK;
-    weir_status status = time_subjects(trial, timed, subjects, nsubjects);
-    free_times(subjects, nsubjects);
+    weir_status status = time_subjects(trial, timed, subjects, nsubjects, &series);
+    bench_series_free(&series);
     return status;
 }

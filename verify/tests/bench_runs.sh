@@ -52,6 +52,26 @@ passes "-z 3, one iteration" 2
 bench 2 allreduce -b 64 -e 64 -n 4 -N 3 --csv "$csv"
 passes "-N repeats the sweep" 6
 
+# One rank: its interval narrows on the busiest machine.
+bench 1 allreduce -b 4K -e 4K --until 100% --csv "$csv"
+passes "--until ends by itself" 2
+status=1
+grep -q 'until the median.s interval is +- 100%' "$scratch/out" &&
+    ! grep -q 'not reached' "$scratch/out" && status=0
+check "--until that is reached says nothing more" $status
+bench 2 allreduce -b 512K -e 512K --until 0.00001% -T 1 --csv "$csv"
+passes "--until ends when its time is up" 2
+status=1
+[ "$(grep -c -- '--until 1e-05% not reached, the median is +- .*% after' "$scratch/out")" -eq 2 ] &&
+    [ "$(awk -F, 'NR > 1 && $18 < 40' "$csv" | wc -l)" -eq 0 ] && status=0
+check "and says how wide the interval still is, after more iterations" $status
+
+bench 3 broadcast -b 1K -e 1K -n 30 --peer mpi --csv "$csv"
+status=1
+[ "$(grep -c 'ratio [0-9.]* \[[0-9.]*, [0-9.]*\], \(faster\|slower\|no difference shown\)$' \
+    "$scratch/out")" -eq 2 ] && status=0
+check "a ratio comes with its interval and what that shows" $status
+
 algos=$(./bench_allreduce --list-algos | awk 'NR > 1 { print $1 }')
 bench 2 allreduce -b 1K -e 1K -n 4 --algo all --csv "$csv"
 status=1

@@ -15,7 +15,7 @@ for target in all run test lint config install plot clean; do
     check "make help lists $target" says "make $target +[a-zA-Z]"
 done
 check "make config" ends_with 0 make config
-for probe in compiler MPI hwloc cmocka gnuplot verbs nvcc processor; do
+for probe in compiler MPI hwloc cmocka GSL gnuplot verbs nvcc processor; do
     check "make config shows $probe" says "^  $probe +[^ ]"
 done
 check "make config without MPI" ends_with 0 make config MPICC=absent MPIRUN=absent
@@ -53,7 +53,7 @@ complete=yes
 for name in cc make pkg-config mpicc mpirun gnuplot; do
     command -v $name >/dev/null || complete=$name
 done
-if [ $complete = yes ] && pkg-config --exists hwloc cmocka; then
+if [ $complete = yes ] && pkg-config --exists hwloc cmocka gsl; then
     machine
     check "deps: a complete machine" ends_with 0 deps
     check "deps: says nothing when all is there" silent
@@ -64,7 +64,7 @@ if [ $complete = yes ] && pkg-config --exists hwloc cmocka; then
     check "deps: says what it installs, in one line" one_line_says installing gnuplot-nox
     check "deps: refreshes the lists first" apt_got '(^| )update$'
     check "deps: installs what is missing" apt_got 'install .*gnuplot-nox'
-    check "deps: and nothing else" eval '! apt_got "openmpi|cmocka|hwloc|gcc"'
+    check "deps: and nothing else" eval '! apt_got "openmpi|cmocka|hwloc|gsl|gcc"'
     check "deps: the second time, nothing" ends_with 0 deps
     check "deps: the second time, silent" silent
 

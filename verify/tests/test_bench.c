@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "bench/bootstrap.h"
 #include "bench/dist.h"
 #include "bench/engine.h"
 #include "bench/json.h"
@@ -80,6 +81,89 @@ static void median_interval_covers(void **state)
     assert_in_range(missed, 20, 65);
 }
 
+static double uniform(uint64_t *x)
+{
+    *x ^= *x << 13;
+    *x ^= *x >> 7;
+    *x ^= *x << 17;
+    return (double)(*x >> 11) / 9007199254740992.0;
+}
+
+/* The share of 400 series whose interval misses the true median. memory: how
+ * much of its neighbour a sample has (0: none). -1: no bootstrap here. */
+static double bootstrap_misses(double memory)
+{
+    uint64_t x = 88172645463325252u;
+    int missed = 0;
+    for (int trial = 0; trial < 400; trial++) {
+        double series[150], last = 0;
+        bench_interval interval;
+        for (int i = 0; i < 150; i++)
+            series[i] = 10 + (last = memory * last + uniform(&x) - 0.5);
+        if (bench_bootstrap_median(series, 150, &interval) != 0)
+            return -1;
+        missed += interval.low > 10 || interval.high < 10;
+    }
+    return missed / 400.0;
+}
+
+static void bootstrap_covers(void **state)
+{
+    (void)state;
+    double alone = bootstrap_misses(0), alike = bootstrap_misses(0.5);
+    if (strstr(bench_bootstrap_method(), "without GSL")) {
+        assert_true(alone == -1);
+        return;
+    }
+    assert_true(alone > 0.02 && alone < 0.09);
+    /* An interval that took neighbours for independent would miss 25%. */
+    assert_true(alike > 0.02 && alike < 0.13);
+}
+
+static void bootstrap_is_repeatable(void **state)
+{
+    double series[60], longer[61];
+    uint64_t x = 99;
+    bench_interval one, two, ratio;
+    (void)state;
+    for (int i = 0; i < 61; i++)
+        longer[i] = 5 + uniform(&x);
+    memcpy(series, longer, sizeof series);
+    if (strstr(bench_bootstrap_method(), "without GSL")) {
+        assert_int_equal(bench_bootstrap_ratio(series, 60, longer, 61, &ratio), -1);
+        return;
+    }
+    assert_int_equal(bench_bootstrap_median(series, 60, &one), 0);
+    assert_int_equal(bench_bootstrap_median(series, 60, &two), 0);
+    assert_true(one.low == two.low && one.high == two.high && one.low < one.high);
+    assert_int_equal(bench_bootstrap_ratio(series, 60, longer, 61, &ratio), 0);
+    assert_true(ratio.low < 1 && ratio.high > 1 && ratio.high / ratio.low < 1.2);
+    assert_int_equal(bench_bootstrap_median(series, BENCH_BOOTSTRAP_SAMPLES - 1, &one), -1);
+    for (int i = 0; i < 61; i++)
+        longer[i] = 7; /* ties only */
+    assert_int_equal(bench_bootstrap_median(longer, 61, &one), 0);
+    assert_true(one.low == 7 && one.high == 7);
+}
+
+static void ratio_words(void **state)
+{
+    (void)state;
+    assert_string_equal(bench_ratio_word(&(bench_ratio){2, 1.01, 3}), "faster");
+    assert_string_equal(bench_ratio_word(&(bench_ratio){0.5, 0.4, 0.99}), "slower");
+    assert_string_equal(bench_ratio_word(&(bench_ratio){1.2, 0.9, 1.4}), "no difference shown");
+    assert_string_equal(bench_ratio_word(&(bench_ratio){1.2, 1, 1.4}), "no difference shown");
+}
+
+static void series_keeps_its_order(void **state)
+{
+    double series[] = {3, 1, 2}, scratch[3];
+    (void)state;
+    bench_stats stats = bench_stats_series(series, 3, scratch);
+    assert_true(series[0] == 3 && series[1] == 1 && series[2] == 2);
+    assert_true(stats.median == 2 && stats.ci_low == 1 && stats.ci_high == 3);
+    assert_true(bench_stats_half_width(&stats) == 0.5);
+}
+
 static void ratio_of_medians(void **state)
 {
     double slow[50], fast[50];
@@ -135,6 +219,7 @@ static void option_forms(void **state)
     assert_true(options.iterations == 7 && options.dtype == WEIR_FP8_E5M2);
     assert_true(options.op == BENCH_ALL && options.root == BENCH_ALL);
     assert_true(options.npeers == 2 && options.seed == 9);
+    assert_true(parsed("--until 2%").until == 0.02 && parsed("--until .5").until == 0.005);
 }
 
 static void sweep_of_sizes(void **state)
@@ -374,6 +459,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(order_statistics),   cmocka_unit_test(median_interval),
         cmocka_unit_test(median_interval_covers), cmocka_unit_test(ratio_of_medians),
+        cmocka_unit_test(bootstrap_covers),   cmocka_unit_test(bootstrap_is_repeatable),
+        cmocka_unit_test(ratio_words),        cmocka_unit_test(series_keeps_its_order),
         cmocka_unit_test(option_defaults),    cmocka_unit_test(option_forms),
         cmocka_unit_test(sweep_of_sizes),     cmocka_unit_test(shapes),
         cmocka_unit_test(bus_factors),        cmocka_unit_test(distributions),

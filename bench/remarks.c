@@ -1,0 +1,32 @@
+/* Comment lines about single measurements. */
+#include "bench/remarks.h"
+
+static void name(FILE *out, const bench_row *row, int placement, const bench_result *result)
+{
+    fprintf(out, "#   %s, %zu B, %s%s%s: ",
+            placement == BENCH_IN_PLACE ? "in place" : "out of place", row->shape.bytes,
+            result->contender, *result->algo ? " " : "", result->algo);
+}
+
+static void remark(FILE *out, const bench_run *run, const bench_row *row, int placement,
+                   const bench_result *result)
+{
+    const bench_options *options = run->options;
+    double half = bench_stats_half_width(&result->stats);
+    if (options->until > 0 && half > options->until) {
+        name(out, row, placement, result);
+        fprintf(out, "--until %g%% not reached, the median is +- %.2g%% after %d iterations\n",
+                options->until * 100, half * 100, result->iterations);
+    }
+}
+
+void bench_remarks_row(FILE *out, const bench_run *run, const bench_row *row)
+{
+    for (int placement = 0; placement < row->placements; placement++)
+        for (int i = 0; i < row->ncontenders; i++) {
+            const bench_result *result = &row->results[placement][i];
+            if (result->timed && !bench_result_failed(result))
+                remark(out, run, row, placement, result);
+        }
+    fflush(out);
+}
