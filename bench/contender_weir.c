@@ -83,7 +83,8 @@ weir_status bench_contender_weir_open(bench_job *job, const char *algo_name,
     self->job = job;
     self->forced = strcmp(algo_name, "auto") == 0 ? NULL : algo_name;
     snprintf(self->name, sizeof self->name, "weir");
-    snprintf(self->transport, sizeof self->transport, "shm");
+    snprintf(self->transport, sizeof self->transport, "%s",
+             weir_transport_name(weir_comm_transport(job->comm)));
     *contender = self;
     return WEIR_OK;
 }

@@ -163,7 +163,8 @@ WEIR_API int weir_boot_rank(const weir_boot *boot);
 WEIR_API int weir_boot_nranks(const weir_boot *boot);
 WEIR_API const char *weir_boot_name(const weir_boot *boot);
 /* The operations, as in weir_boot_ops. Errors: what the implementation met
- * (WEIR_ERR_TIMEOUT, WEIR_ERR_PEER, WEIR_ERR_SYSTEM), naming the peer. */
+ * (WEIR_ERR_TIMEOUT, WEIR_ERR_PEER, WEIR_ERR_SYSTEM), naming the peer;
+ * WEIR_ERR_INVALID for a send or receive whose peer is the own rank. */
 WEIR_API weir_status weir_boot_allgather(weir_boot *boot, void *all, size_t bytes);
 WEIR_API weir_status weir_boot_send(weir_boot *boot, const void *data, size_t bytes, int peer,
                                     int tag);
@@ -212,8 +213,18 @@ WEIR_API weir_status weir_boot_fork_run(int nranks, int (*body)(weir_boot *boot,
 
 typedef struct weir_comm weir_comm;
 
+/* How bytes move between two ranks. */
+typedef enum weir_transport {
+    WEIR_TRANSPORT_AUTO,
+    WEIR_TRANSPORT_SHM,
+    WEIR_TRANSPORT_CUDA_IPC,
+    WEIR_TRANSPORT_IB,
+    WEIR_TRANSPORT_TCP
+} weir_transport;
+
 typedef struct weir_comm_config {
-    size_t scratch_bytes; /* library memory a rank, rounded up; 0: the default */
+    size_t scratch_bytes; /* library memory a rank, rounded up; 0: the default; too
+                             little for the ranks is WEIR_ERR_INVALID */
     int timeout_ms;       /* deadline of every wait; 0: WEIR_TIMEOUT_MS, else 30000 */
 } weir_comm_config;
 
@@ -227,7 +238,7 @@ WEIR_API weir_status weir_comm_create(weir_boot *boot, const weir_comm_config *c
 /* Collective; waits for peers to stop using this rank's memory (deadline). */
 WEIR_API void weir_comm_destroy(weir_comm *comm);
 /* Makes every wait of every rank end with WEIR_ERR_ABORTED. Local, not
- * blocking; any thread may call it, at any time. */
+ * blocking; any thread may call it, at any time. NULL is allowed. */
 WEIR_API void weir_comm_abort(weir_comm *comm);
 WEIR_API int weir_comm_rank(const weir_comm *comm);
 WEIR_API int weir_comm_nranks(const weir_comm *comm);
@@ -236,6 +247,8 @@ WEIR_API int weir_comm_nnodes(const weir_comm *comm);
 WEIR_API int weir_comm_local_nranks(const weir_comm *comm);
 WEIR_API int weir_comm_local_rank(const weir_comm *comm);
 WEIR_API weir_boot *weir_comm_boot(const weir_comm *comm);
+/* How the communicator's bytes move. */
+WEIR_API weir_transport weir_comm_transport(const weir_comm *comm);
 /* Bytes of library memory that this rank holds beyond its callers' buffers. */
 WEIR_API size_t weir_comm_scratch_bytes(const weir_comm *comm);
 /* Ranks meet. Collective, blocking. */
@@ -276,7 +289,8 @@ WEIR_API weir_status weir_mem_export(const weir_mem *mem, weir_mem_handle *handl
 WEIR_API weir_status weir_mem_import(weir_comm *comm, const weir_mem_handle *handle,
                                      weir_mem **mem);
 /* Handles over the bootstrap: to one peer, from one peer (local, matched), and
- * among all (collective; mems has nranks entries, the own one is mem itself). */
+ * among all (collective; mems has nranks entries, the own one is mem itself,
+ * and is written on success only). With mem NULL, WEIR_ERR_INVALID at both ends. */
 WEIR_API weir_status weir_mem_send(weir_comm *comm, const weir_mem *mem, int peer, int tag);
 WEIR_API weir_status weir_mem_recv(weir_comm *comm, int peer, int tag, weir_mem **mem);
 WEIR_API weir_status weir_mem_exchange(weir_comm *comm, weir_mem *mem, weir_mem **mems);
@@ -287,13 +301,6 @@ WEIR_API void weir_mem_free(weir_mem *mem);
 
 /* A path to one peer over one transport. */
 typedef struct weir_conn weir_conn;
-typedef enum weir_transport {
-    WEIR_TRANSPORT_AUTO,
-    WEIR_TRANSPORT_SHM,
-    WEIR_TRANSPORT_CUDA_IPC,
-    WEIR_TRANSPORT_IB,
-    WEIR_TRANSPORT_TCP
-} weir_transport;
 
 /* Both ends call it with the same tag. Blocks until the peer has answered.
  * WEIR_ERR_UNSUPPORTED: the transport does not reach that peer. Owned by the
@@ -310,6 +317,8 @@ WEIR_API const char *weir_transport_name(weir_transport transport);
  * connection create it, in the same order; blocks until both have. */
 typedef struct weir_sem weir_sem;
 WEIR_API weir_status weir_sem_create(weir_conn *conn, weir_sem **sem);
+/* Local. The peer must have made its last signal: it writes into this end's
+ * memory, which goes to the next semaphore. NULL is allowed. */
 WEIR_API void weir_sem_free(weir_sem *sem);
 
 /* The plain data that a kernel uses; see weir_device.h. */

@@ -5,6 +5,7 @@
 #include "base/log.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -49,9 +50,11 @@ weir_status weiri_env_long(weiri_env_key key, long low, long high, long fallback
 int weiri_env_timeout_ms(void)
 {
     enum { DEFAULT_MS = 30000, LONGEST_MS = 86400000 };
+    static atomic_flag told = ATOMIC_FLAG_INIT;
     long value = DEFAULT_MS;
     if (weiri_env_long(WEIRI_ENV_TIMEOUT_MS, 1, LONGEST_MS, DEFAULT_MS, &value) != WEIR_OK) {
-        weiri_log(WEIRI_LOG_WARN, "%s; using %d", weir_last_error(), DEFAULT_MS);
+        if (!atomic_flag_test_and_set(&told))
+            weiri_log(WEIRI_LOG_WARN, "%s; using %d", weir_last_error(), DEFAULT_MS);
         return DEFAULT_MS;
     }
     return (int)value;

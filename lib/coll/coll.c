@@ -18,18 +18,22 @@ static size_t round_down(size_t value, size_t unit)
     return value / unit * unit;
 }
 
+enum {
+    CONTROL_BYTES =
+        sizeof(weiri_word) + 2 * sizeof(weiri_post) + WEIRI_LANE_DEPTH * sizeof(weiri_lane),
+    SLOTS_BYTES = 4 * (sizeof(weiri_slot) + WEIRI_CHUNK_BYTES),
+    MESSAGES_BYTES = 2 * (sizeof(weiri_message) + SMALLEST_MESSAGE_BYTES),
+};
+_Static_assert(CONTROL_BYTES + SLOTS_BYTES <= WEIRI_AREA_LEAST_BYTES &&
+                   sizeof(weiri_word) + MESSAGES_BYTES <= WEIRI_AREA_LEAST_BYTES_EACH,
+               "every communicator's area holds the layout");
+
 /* Divides the area: two thirds at most for slots and results, the rest for
  * messages. */
-static weir_status lay_out(weiri_coll *coll, size_t area_bytes)
+static void lay_out(weiri_coll *coll, size_t area_bytes)
 {
     size_t n = (size_t)coll->nranks;
-    size_t control = (1 + n) * sizeof(weiri_word) + 2 * sizeof(weiri_post) +
-                     WEIRI_LANE_DEPTH * sizeof(weiri_lane);
-    size_t least = control + 2 * n * (sizeof(weiri_message) + SMALLEST_MESSAGE_BYTES) +
-                   4 * (sizeof(weiri_slot) + WEIRI_CHUNK_BYTES);
-    if (area_bytes < least)
-        return weiri_fail(WEIR_ERR_INVALID, "scratch_bytes is %zu; %d ranks need at least %zu",
-                          area_bytes, coll->nranks, least);
+    size_t control = CONTROL_BYTES + n * sizeof(weiri_word);
     size_t rest = area_bytes - control;
     size_t piece = round_down(rest / 6, WEIRI_CHUNK_BYTES);
     coll->piece_bytes = piece < LARGEST_PIECE_BYTES ? piece : LARGEST_PIECE_BYTES;
@@ -39,7 +43,6 @@ static weir_status lay_out(weiri_coll *coll, size_t area_bytes)
     rest -= 2 * (2 * sizeof(weiri_slot) + coll->piece_bytes + coll->result_bytes);
     size_t message = round_down(rest / (2 * n), WEIR_LINE_BYTES) - sizeof(weiri_message);
     coll->message_bytes = message < LARGEST_MESSAGE_BYTES ? message : LARGEST_MESSAGE_BYTES;
-    return WEIR_OK;
 }
 
 static void *take(char **cursor, size_t bytes)
@@ -97,8 +100,7 @@ static weir_status coll_create(weir_comm *comm, weiri_coll **coll)
     weir_status status = WEIR_OK;
     if (!made->areas || !made->pairs || !made->sources)
         status = weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for the collectives' tables");
-    if (status == WEIR_OK)
-        status = lay_out(made, comm->area_bytes);
+    lay_out(made, comm->area_bytes);
     if (status == WEIR_OK)
         status = weiri_coll_tune(made);
     if (status != WEIR_OK) {

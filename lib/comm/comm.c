@@ -160,6 +160,10 @@ static weir_status size_scratch(weir_comm *comm, const weir_comm_config *config)
         return weiri_fail(WEIR_ERR_NO_MEMORY,
                           "scratch_bytes is %zu, more than any machine holds; 0 is the default",
                           area);
+    size_t least = weiri_comm_least_area_bytes(comm->nranks);
+    if (area < least)
+        return weiri_fail(WEIR_ERR_INVALID, "scratch_bytes is %zu; %d ranks need at least %zu",
+                          area, comm->nranks, least);
     comm->area_bytes = (area + page - 1) / page * page;
     comm->scratch_bytes = page_set_bytes() + comm->area_bytes;
     return WEIR_OK;
@@ -247,7 +251,8 @@ void weiri_comm_abort_for(weir_comm *comm, uint64_t reason)
 
 void weir_comm_abort(weir_comm *comm)
 {
-    weiri_comm_abort_for(comm, WEIRI_ABORT_ASKED);
+    if (comm)
+        weiri_comm_abort_for(comm, WEIRI_ABORT_ASKED);
 }
 
 weir_status weir_comm_barrier(weir_comm *comm)
@@ -292,6 +297,11 @@ int weir_comm_local_rank(const weir_comm *comm)
 weir_boot *weir_comm_boot(const weir_comm *comm)
 {
     return comm->boot;
+}
+
+weir_transport weir_comm_transport(const weir_comm *comm)
+{
+    return comm->transport->transport;
 }
 
 size_t weir_comm_scratch_bytes(const weir_comm *comm)

@@ -152,22 +152,40 @@ weir_status weir_mem_import(weir_comm *comm, const weir_mem_handle *handle, weir
     return status;
 }
 
+/* What weir_mem_send sends: a handle, or why there is none. */
+typedef struct mem_letter {
+    int32_t status;
+    weir_mem_handle handle;
+} mem_letter;
+
 weir_status weir_mem_send(weir_comm *comm, const weir_mem *mem, int peer, int tag)
 {
-    weir_mem_handle handle;
-    weir_status status = weir_mem_export(mem, &handle);
-    if (status == WEIR_OK)
-        status = weir_boot_send(comm->boot, &handle, sizeof handle, peer, tag);
-    return status;
+    mem_letter letter;
+    memset(&letter, 0, sizeof letter);
+    weir_status status = weir_mem_export(mem, &letter.handle);
+    letter.status = status;
+    weir_status sent = weir_boot_send(comm->boot, &letter, sizeof letter, peer, tag);
+    return status != WEIR_OK ? status : sent;
 }
 
 weir_status weir_mem_recv(weir_comm *comm, int peer, int tag, weir_mem **mem)
 {
-    weir_mem_handle handle;
-    weir_status status = weir_boot_recv(comm->boot, &handle, sizeof handle, peer, tag);
+    mem_letter letter;
+    weir_status status = weir_boot_recv(comm->boot, &letter, sizeof letter, peer, tag);
+    if (status == WEIR_OK && letter.status != WEIR_OK)
+        status = weiri_fail((weir_status)letter.status,
+                            "rank %d had no memory to send to rank %d; its own message says why",
+                            peer, comm->rank);
     if (status == WEIR_OK)
-        status = weir_mem_import(comm, &handle, mem);
+        status = weir_mem_import(comm, &letter.handle, mem);
     return status;
+}
+
+static void free_imports(const weir_comm *comm, weir_mem **mems, int count)
+{
+    for (int rank = 0; rank < count; rank++)
+        if (rank != comm->rank)
+            weir_mem_free(mems[rank]);
 }
 
 static weir_status import_all(weir_comm *comm, weir_mem *own, const weir_mem_handle *handles,
@@ -180,9 +198,7 @@ static weir_status import_all(weir_comm *comm, weir_mem *own, const weir_mem_han
         else
             status = weir_mem_import(comm, &handles[rank], &mems[rank]);
         if (status != WEIR_OK) {
-            while (--rank >= 0)
-                if (rank != comm->rank)
-                    weir_mem_free(mems[rank]);
+            free_imports(comm, mems, rank);
             return status;
         }
     }
@@ -191,20 +207,24 @@ static weir_status import_all(weir_comm *comm, weir_mem *own, const weir_mem_han
 
 weir_status weir_mem_exchange(weir_comm *comm, weir_mem *mem, weir_mem **mems)
 {
-    weir_mem_handle *handles = calloc((size_t)comm->nranks, sizeof *handles);
-    weir_status status = weir_boot_agree(
-        comm->boot, !handles ? weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for %d handles",
-                                          comm->nranks)
-                             : weir_mem_export(mem, &handles[comm->rank]));
+    size_t n = (size_t)comm->nranks;
+    weir_mem_handle *handles = calloc(n, sizeof *handles);
+    weir_mem **made = calloc(n, sizeof *made);
+    weir_status status = handles && made
+                             ? weir_mem_export(mem, &handles[comm->rank])
+                             : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for %zu handles", n);
+    status = weir_boot_agree(comm->boot, status);
     if (status == WEIR_OK)
         status = weir_boot_allgather(comm->boot, handles, sizeof *handles);
     if (status == WEIR_OK) {
-        weir_status imported = import_all(comm, mem, handles, mems);
+        weir_status imported = import_all(comm, mem, handles, made);
         status = weir_boot_agree(comm->boot, imported);
-        for (int rank = 0; status != WEIR_OK && imported == WEIR_OK && rank < comm->nranks; rank++)
-            if (rank != comm->rank)
-                weir_mem_free(mems[rank]);
+        if (status != WEIR_OK && imported == WEIR_OK)
+            free_imports(comm, made, comm->nranks);
     }
+    if (status == WEIR_OK)
+        memcpy(mems, made, n * sizeof *mems);
+    free(made);
     free(handles);
     return status;
 }

@@ -2,7 +2,6 @@
  * The base: status names and exit codes, the last error and its contexts,
  * names of types and operations, the environment table, and the log.
  */
-#include "base/clock.h"
 #include "base/env.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -188,7 +187,22 @@ static void test_env_help_lists_every_variable(void **state)
 /* ---------------------------------------------------------------------- log */
 
 /* What a child that logs at every level leaves on standard error. */
-static void log_of_child(const char *level, int rank, char *text, size_t bytes)
+static void log_levels(void)
+{
+    weiri_log(WEIRI_LOG_ERROR, "one %d", 1);
+    weiri_log(WEIRI_LOG_WARN, "two");
+    weiri_log(WEIRI_LOG_INFO, "three");
+    weiri_log(WEIRI_LOG_DEBUG, "%02000d", 4);
+}
+
+static void read_bad_timeout(void)
+{
+    setenv("WEIR_TIMEOUT_MS", "soon", 1);
+    for (int i = 0; i < 3; i++)
+        weiri_env_timeout_ms();
+}
+
+static void log_of(void (*writes)(void), const char *level, int rank, char *text, size_t bytes)
 {
     int ends[2];
     assert_int_equal(pipe(ends), 0);
@@ -198,10 +212,7 @@ static void log_of_child(const char *level, int rank, char *text, size_t bytes)
         setenv("WEIR_LOG", level, 1);
         if (rank >= 0)
             weiri_log_set_rank(rank);
-        weiri_log(WEIRI_LOG_ERROR, "one %d", 1);
-        weiri_log(WEIRI_LOG_WARN, "two");
-        weiri_log(WEIRI_LOG_INFO, "three");
-        weiri_log(WEIRI_LOG_DEBUG, "%02000d", 4);
+        writes();
         _exit(0);
     }
     close(ends[1]);
@@ -212,6 +223,20 @@ static void log_of_child(const char *level, int rank, char *text, size_t bytes)
     text[used] = '\0';
     close(ends[0]);
     assert_int_equal(waitpid(child, NULL, 0), child);
+}
+
+static void log_of_child(const char *level, int rank, char *text, size_t bytes)
+{
+    log_of(log_levels, level, rank, text, bytes);
+}
+
+static void test_invalid_timeout_is_logged_once(void **state)
+{
+    (void)state;
+    char text[4096];
+    log_of(read_bad_timeout, "warn", -1, text, sizeof text);
+    assert_non_null(strstr(text, "WEIR_TIMEOUT_MS=soon"));
+    assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
 }
 
 static void test_log_is_filtered_by_level(void **state)
@@ -242,9 +267,9 @@ static void test_long_log_lines_end_in_a_newline(void **state)
 static void test_clock_advances(void **state)
 {
     (void)state;
-    uint64_t start = weiri_now_ns();
+    uint64_t start = weir_clock_ns();
     usleep(2000);
-    assert_true(weiri_now_ns() - start >= 2000000);
+    assert_true(weir_clock_ns() - start >= 2000000);
 }
 
 static uint64_t flag, payload;
@@ -285,6 +310,7 @@ int main(void)
         cmocka_unit_test(test_timeout_has_a_default),
         cmocka_unit_test(test_env_help_lists_every_variable),
         cmocka_unit_test(test_log_is_filtered_by_level),
+        cmocka_unit_test(test_invalid_timeout_is_logged_once),
         cmocka_unit_test(test_long_log_lines_end_in_a_newline),
         cmocka_unit_test(test_clock_advances),
         cmocka_unit_test(test_release_is_seen_by_acquire),

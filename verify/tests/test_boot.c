@@ -5,7 +5,7 @@
  */
 #include "boot_conformance.h"
 
-#include "base/clock.h"
+#include "base/target.h"
 
 #include <poll.h>
 #include <setjmp.h>
@@ -114,14 +114,14 @@ static int peer_killed(weir_boot *boot, void *argument)
         return 100;
     if (weir_boot_rank(boot) == 2)
         raise(SIGKILL);
-    uint64_t start = weiri_now_ns();
+    uint64_t start = weir_clock_ns();
     char data[16] = {0};
     if (weir_boot_rank(boot) == 0)
         EXPECT(&failures, weir_boot_recv(used, data, sizeof data, 2, 3) == WEIR_ERR_PEER);
     else
         EXPECT(&failures, weir_boot_barrier(used) == WEIR_ERR_PEER);
     EXPECT(&failures, boot_last_error_has("rank 2 is gone"));
-    EXPECT(&failures, weiri_now_ns() - start < 5000000000u);
+    EXPECT(&failures, weir_clock_ns() - start < 5000000000u);
     done_with(used, boot);
     return failures;
 }

@@ -5,7 +5,7 @@
  */
 #include "boot_conformance.h"
 
-#include "base/clock.h"
+#include "base/target.h"
 #include "boot/handshake.h"
 #include "boot/socket.h"
 #include "boot/unique_id.h"
@@ -78,8 +78,8 @@ static int connect_to(const weir_unique_id *id, int *failures)
 static int is_turned_away(int fd)
 {
     char bytes[256];
-    uint64_t end = weiri_now_ns() + 10000000000u;
-    while (weiri_now_ns() < end) {
+    uint64_t end = weir_clock_ns() + 10000000000u;
+    while (weir_clock_ns() < end) {
         ssize_t got = recv(fd, bytes, sizeof bytes, 0);
         if (got == 0 || (got < 0 && errno == ECONNRESET))
             return 1;
@@ -123,10 +123,10 @@ static int join_among_strangers(weir_boot *boot, void *argument)
     }
     if (rank == 1)
         EXPECT_OK(&failures, weir_boot_recv(boot, &go, sizeof go, 2, 0));
-    uint64_t start = weiri_now_ns();
+    uint64_t start = weir_clock_ns();
     EXPECT_OK(&failures, weir_boot_tcp_create(&id, rank, 2, &tcp));
     if (rank == 1)
-        EXPECT(&failures, weiri_now_ns() - start < 5000000000u);
+        EXPECT(&failures, weir_clock_ns() - start < 5000000000u);
     EXPECT_OK(&failures, weir_boot_barrier(boot));
     if (tcp)
         failures += boot_conformance(tcp, rank, 2, "tcp");
@@ -249,10 +249,10 @@ static int missing_root(weir_boot *boot, void *argument)
     setenv("WEIR_TIMEOUT_MS", "400", 1);
     share_address(boot, "127.0.0.1:%d", 0, address, &failures);
     if (rank == 1) {
-        uint64_t start = weiri_now_ns();
+        uint64_t start = weir_clock_ns();
         EXPECT(&failures, weir_boot_tcp_create_at(address, 1, 2, &tcp) == WEIR_ERR_TIMEOUT);
         EXPECT(&failures, boot_last_error_has("rank 0 at 127.0.0.1:"));
-        EXPECT(&failures, weiri_now_ns() - start >= SHORT_MS * 1000000u);
+        EXPECT(&failures, weir_clock_ns() - start >= SHORT_MS * 1000000u);
     }
     return failures;
 }
@@ -330,10 +330,10 @@ static int killed_while_joining(weir_boot *boot, void *argument)
     if (rank == 1)
         alarm(1); /* by then it waits for rank 2 within the call */
     if (rank < 2) {
-        uint64_t start = weiri_now_ns();
+        uint64_t start = weir_clock_ns();
         EXPECT(&failures, weir_boot_tcp_create(&id, rank, 3, &tcp) == WEIR_ERR_PEER);
         EXPECT(&failures, boot_last_error_has("rank 1 joined rank 0 and is gone"));
-        EXPECT(&failures, weiri_now_ns() - start < 10000000000u);
+        EXPECT(&failures, weir_clock_ns() - start < 10000000000u);
     }
     return failures;
 }

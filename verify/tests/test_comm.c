@@ -21,6 +21,8 @@ static int getters(weir_boot *boot, void *argument)
     EXPECT(&failures, weir_comm_local_nranks(comm) == nranks);
     EXPECT(&failures, weir_comm_local_rank(comm) == rank);
     EXPECT(&failures, weir_comm_boot(comm) == boot);
+    EXPECT(&failures, weir_comm_transport(comm) == WEIR_TRANSPORT_SHM);
+    weir_comm_abort(NULL);
     EXPECT(&failures, weir_comm_scratch_bytes(comm) >= 1 << 20);
     for (int i = 0; i < 5; i++)
         EXPECT_OK(&failures, weir_comm_barrier(comm));
@@ -247,6 +249,7 @@ static refusal refusals[] = {
      {"rank 2 failed", "use shm or auto"}},
     {1, NULL, NULL, {2 << 20, 0}, WEIR_ERR_MISMATCH, {"scratch_bytes differs", "2097152"}},
     {0, NULL, NULL, {SIZE_MAX, 0}, WEIR_ERR_NO_MEMORY, {"rank 0 failed", "scratch_bytes"}},
+    {1, NULL, NULL, {40 << 10, 0}, WEIR_ERR_INVALID, {"rank 1 failed", "3 ranks need at least"}},
     {2, NULL, NULL, {(size_t)1 << 50, 0}, WEIR_ERR_NO_MEMORY, {"rank 2 failed", "no room for"}},
 };
 
@@ -333,7 +336,8 @@ int main(void)
         AT("a transport of other builds is refused", test_refused_everywhere, &refusals[2]),
         AT("different scratch_bytes are refused", test_refused_everywhere, &refusals[3]),
         AT("the largest scratch_bytes is refused", test_refused_everywhere, &refusals[4]),
-        AT("an absurd scratch_bytes is refused", test_refused_everywhere, &refusals[5]),
+        AT("too small a scratch_bytes is refused", test_refused_everywhere, &refusals[5]),
+        AT("an absurd scratch_bytes is refused", test_refused_everywhere, &refusals[6]),
         cmocka_unit_test(test_65_ranks_are_too_many),
         cmocka_unit_test(test_missing_arguments_are_refused),
     };

@@ -126,6 +126,8 @@ static int plain_memory(weir_boot *boot, void *argument)
     }
     EXPECT(&failures, weir_mem_exchange(comm, mem, mems) == WEIR_ERR_UNSUPPORTED);
     EXPECT(&failures, boot_last_error_has("rank 1's memory is plain memory"));
+    for (int peer = 0; peer < weir_comm_nranks(comm); peer++)
+        EXPECT(&failures, mems[peer] == NULL);
     EXPECT_OK(&failures, weir_comm_barrier(comm)); /* as usable as before */
     weir_mem_free(mem);
     weir_comm_destroy(comm);
@@ -136,6 +138,31 @@ static void test_plain_memory_is_refused_everywhere(void **state)
 {
     (void)state;
     run_ranks(3, plain_memory, NULL);
+}
+
+/* Who sends nothing is refused, and so is the peer, which does not wait. */
+static int send_nothing(weir_boot *boot, void *argument)
+{
+    (void)argument;
+    int failures = 0;
+    weir_mem *mem = NULL;
+    weir_comm *comm = open_comm(boot);
+    if (!comm)
+        return NO_COMM;
+    if (weir_comm_rank(comm) == 0) {
+        EXPECT(&failures, weir_mem_send(comm, NULL, 1, 0) == WEIR_ERR_INVALID);
+    } else {
+        EXPECT(&failures, weir_mem_recv(comm, 0, 0, &mem) == WEIR_ERR_INVALID);
+        EXPECT(&failures, boot_last_error_has("rank 0 had no memory to send") && !mem);
+    }
+    weir_comm_destroy(comm);
+    return failures;
+}
+
+static void test_sending_nothing_fails_at_both_ends(void **state)
+{
+    (void)state;
+    run_ranks(2, send_nothing, NULL);
 }
 
 /* ------------------------------------------------------------ coming, going */
@@ -403,6 +430,7 @@ int main(void)
         AT("8 ranks write to all", test_all_write_to_all, &counts[4]),
         cmocka_unit_test(test_pieces_share_one_mapping),
         cmocka_unit_test(test_plain_memory_is_refused_everywhere),
+        cmocka_unit_test(test_sending_nothing_fails_at_both_ends),
         cmocka_unit_test(test_generations_leave_nothing),
         cmocka_unit_test(test_empty_memory_is_apart),
         cmocka_unit_test(test_bad_handles_are_refused),
