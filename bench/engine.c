@@ -53,12 +53,90 @@ static weir_status loop_isolated(const bench_timing *timing, const bench_meeting
     return status;
 }
 
+/* Ranks start each operation together; only the operation is timed. A failed
+ * rank keeps the meetings. */
+static weir_status loop_synchronised(const bench_timing *timing, const bench_meeting *meeting,
+                                     bench_subject *subject, int first, int end)
+{
+    weir_status status = WEIR_OK;
+    for (int i = first; i < end; i++) {
+        double sum = 0;
+        for (int k = 0; k < timing->aggregate; k++) {
+            meeting->start(meeting->context);
+            double before = read_us(CLOCK_MONOTONIC);
+            if (k == 0 && subject->start_us)
+                subject->start_us[i] = before;
+            if (status == WEIR_OK)
+                status = subject->run(subject->context);
+            sum += read_us(CLOCK_MONOTONIC) - before;
+        }
+        subject->wall_us[i] = sum / timing->aggregate;
+    }
+    return status;
+}
+
+/* The shorter of two operations, so that one disturbance does not count. */
+static weir_status time_pair(bench_subject *subject, double *shorter_us)
+{
+    weir_status status = WEIR_OK;
+    double before = read_us(CLOCK_MONOTONIC);
+    for (int i = 0; i < 2 && status == WEIR_OK; i++) {
+        status = subject->run(subject->context);
+        double after = read_us(CLOCK_MONOTONIC);
+        if (i == 0 || after - before < *shorter_us)
+            *shorter_us = after - before;
+        before = after;
+    }
+    return status;
+}
+
+/* Pairs of operations until STEADY_PAIRS in a row were no more than a
+ * twentieth faster than the best before them, on the slowest rank. Agreed. */
+static weir_status warm_up_steadily(const bench_meeting *meeting, bench_subject *subject,
+                                    weir_status status)
+{
+    enum { STEADY_PAIRS = 2, MOST_PAIRS = 30 };
+    double best_us = 0;
+    int steady = 0, pairs = 0;
+    while (steady < STEADY_PAIRS && pairs < MOST_PAIRS) {
+        double us = 0;
+        if (status == WEIR_OK)
+            status = time_pair(subject, &us);
+        us = meeting->largest(meeting->context, us);
+        status = meeting->agree(meeting->context, status);
+        if (status != WEIR_OK)
+            return status;
+        steady = pairs > 0 && us >= 0.95 * best_us ? steady + 1 : 0;
+        best_us = pairs == 0 || us < best_us ? us : best_us;
+        pairs++;
+    }
+    subject->unsteady |= steady < STEADY_PAIRS;
+    subject->warmups = 2 * pairs > subject->warmups ? 2 * pairs : subject->warmups;
+    return status;
+}
+
 static weir_status warm_up(const bench_timing *timing, bench_subject *subject)
 {
     weir_status status = WEIR_OK;
     for (int i = 0; i < timing->warmups && status == WEIR_OK; i++)
         status = subject->run(subject->context);
+    subject->warmups = timing->warmups;
     return status;
+}
+
+static weir_status run_loop(const bench_timing *timing, const bench_meeting *meeting,
+                            bench_subject *subject, int first, int end)
+{
+    switch (timing->isolation) {
+    case BENCH_BACK_TO_BACK:
+        break;
+    case BENCH_BARRIER_OPERATION:
+    case BENCH_BARRIER_ITERATION:
+        return loop_isolated(timing, meeting, subject, first, end);
+    case BENCH_SYNCHRONISED:
+        return loop_synchronised(timing, meeting, subject, first, end);
+    }
+    return loop_back_to_back(timing, subject, first, end);
 }
 
 /* One block: iterations first to end - 1. */
@@ -67,18 +145,23 @@ static weir_status run_block(const bench_timing *timing, const bench_meeting *me
 {
     weir_status status = subject->begin ? subject->begin(subject->context) : WEIR_OK;
     meeting->barrier(meeting->context);
-    if (status == WEIR_OK)
+    if (timing->warmups == BENCH_WARMUPS_STEADY) {
+        status = warm_up_steadily(meeting, subject, status);
+        if (status != WEIR_OK)
+            return status;
+        /* One more, because ranks come from the agreement at different times. */
+        status = subject->run(subject->context);
+    } else if (status == WEIR_OK) {
         status = warm_up(timing, subject);
+    }
     /* Every rank must know before the loop whether it will be run. */
     if (timing->isolation != BENCH_BACK_TO_BACK) {
         status = meeting->agree(meeting->context, status);
         meeting->barrier(meeting->context);
     }
     double cpu_us = read_us(CLOCK_THREAD_CPUTIME_ID);
-    if (status == WEIR_OK && timing->isolation == BENCH_BACK_TO_BACK)
-        status = loop_back_to_back(timing, subject, first, end);
-    else if (status == WEIR_OK)
-        status = loop_isolated(timing, meeting, subject, first, end);
+    if (status == WEIR_OK)
+        status = run_loop(timing, meeting, subject, first, end);
     cpu_us = read_us(CLOCK_THREAD_CPUTIME_ID) - cpu_us;
     subject->cpu_us += cpu_us / timing->aggregate / timing->iterations;
     return meeting->agree(meeting->context, status);
@@ -88,8 +171,10 @@ weir_status bench_engine_run(const bench_timing *timing, const bench_meeting *me
                              bench_subject *subjects, int nsubjects)
 {
     int half = timing->iterations / 2;
-    for (int i = 0; i < nsubjects; i++)
+    for (int i = 0; i < nsubjects; i++) {
         subjects[i].cpu_us = 0;
+        subjects[i].warmups = subjects[i].unsteady = 0;
+    }
     for (int turn = 0; turn < 2 * nsubjects; turn++) {
         int back = turn >= nsubjects;
         bench_subject *subject = &subjects[back ? 2 * nsubjects - 1 - turn : turn];

@@ -5,7 +5,8 @@
  * Every subject's iterations are split into two blocks, and the blocks of all
  * subjects run as A B C C B A, so that slow drifts of the machine meet all of
  * them alike; the first subject always runs last. A block is: begin, barrier,
- * warm-ups, timed iterations, agreement on errors. A rank whose subject fails
+ * warm-ups, timed iterations, agreement on errors. Warm-ups are a fixed number,
+ * or small batches until the slowest rank's times have stopped falling. A rank whose subject fails
  * runs nothing more in that block but still meets the others wherever they
  * meet.
  */
@@ -17,8 +18,12 @@
 typedef enum bench_isolation {
     BENCH_BACK_TO_BACK,       /* no barrier between operations */
     BENCH_BARRIER_OPERATION,  /* a barrier after each operation */
-    BENCH_BARRIER_ITERATION   /* a barrier after each iteration */
+    BENCH_BARRIER_ITERATION,  /* a barrier after each iteration */
+    BENCH_SYNCHRONISED        /* each operation starts at one moment on all ranks */
 } bench_isolation;
+
+/* bench_timing.warmups: until the series is stationary. */
+enum { BENCH_WARMUPS_STEADY = -1 };
 
 typedef struct bench_timing {
     int iterations; /* 1 or more */
@@ -27,12 +32,16 @@ typedef struct bench_timing {
     bench_isolation isolation;
 } bench_timing;
 
-/* Where the ranks meet. Both are collective and never timed. */
+/* Where the ranks meet. All are collective and never timed. */
 typedef struct bench_meeting {
     void *context;
     void (*barrier)(void *context);
     /* Gives every rank the worst status of all. */
     weir_status (*agree)(void *context, weir_status mine);
+    /* Gives every rank the largest value of all. */
+    double (*largest)(void *context, double mine);
+    /* Returns at the same moment on every rank, as nearly as can be. */
+    void (*start)(void *context);
 } bench_meeting;
 
 typedef struct bench_subject {
@@ -44,8 +53,13 @@ typedef struct bench_subject {
     /* Result: this rank's microseconds an operation, one number an iteration
      * (barriers left out). The caller's array of timing.iterations. */
     double *wall_us;
+    /* Result, for BENCH_SYNCHRONISED: when this rank started each iteration's
+     * first operation, on its monotonic clock. The caller's array; may be NULL. */
+    double *start_us;
     /* Result: this rank's processor time an operation, the mean of all. */
     double cpu_us;
+    int warmups;  /* result: the most that a block had */
+    int unsteady; /* result: times still fell when a block's warm-ups ended */
 } bench_subject;
 
 /* Times all subjects. Collective, blocking. Returns the agreed worst status at

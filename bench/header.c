@@ -18,7 +18,8 @@ static void write_nccl_lines(FILE *out, const bench_run *run, const bench_rank_i
             "# nThread %d nGpus %d minBytes %zu maxBytes %zu step: %zu(%s) warmup iters: %d "
             "iters: %d agg iters: %d validation: %d graph: %d unalign: %d\n",
             o->nthreads, o->ngpus, o->min_bytes, o->max_bytes,
-            by_factor ? o->step_factor : o->step_bytes, by_factor ? "factor" : "bytes", o->warmups,
+            by_factor ? o->step_factor : o->step_bytes, by_factor ? "factor" : "bytes",
+            o->warmups < 0 ? 0 : o->warmups,
             o->iterations, o->aggregate, bench_options_verifies(o) ? o->checks : 0, o->graph,
             o->unalign_elements);
     fprintf(out, "#\n# Using devices\n");
@@ -29,6 +30,8 @@ static void write_nccl_lines(FILE *out, const bench_run *run, const bench_rank_i
 
 static const char *timing_mode(const bench_options *options)
 {
+    if (strcmp(options->mode, "latency") == 0)
+        return "latency: ranks start each operation together, waiting is not in the time";
     switch (options->barrier_mode) {
     case 1:
         return "isolated: a barrier after each operation, not in the time";
@@ -73,6 +76,8 @@ static void write_our_lines(FILE *out, const bench_run *run)
                 o->until * 100, bench_options_until_s(o));
     else
         fprintf(out, "20 to 2000 iterations by time budget");
+    if (o->warmups < 0)
+        fprintf(out, "; warm-ups until times no longer fall");
     fprintf(out, "; time is the median of each iteration's %s%s\n", rank_time(o),
             o->cpu_time ? "; cputime is the mean processor time of an operation" : "");
     if (o->npeers)

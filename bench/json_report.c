@@ -97,7 +97,7 @@ static void put_config(bench_json *json, const bench_run *run, const bench_rank_
         put_whole(json, "step_factor", (long long)o->step_factor);
     else
         put_whole(json, "step_bytes", (long long)o->step_bytes);
-    put_whole(json, "warmup_iters", o->warmups);
+    put_whole(json, "warmup_iters", o->warmups < 0 ? 0 : o->warmups);
     put_whole(json, "iterations", o->iterations);
     put_whole(json, "aggregated_iterations", o->aggregate);
     put_whole(json, "validation", bench_options_verifies(o) ? o->checks : 0);

@@ -31,7 +31,8 @@ static const bench_option rows[] = {
      "(2%), for all contenders; ends after -T, else 10 s a size, at the\n"
      "latest, and then says how wide it still is"},
     {'w', "warmup_iters", "N", bench_parse_int, AT(warmups), 0, INT_MAX,
-     "untimed iterations before each timed block (default: 5)"},
+     "untimed iterations before each timed block, exactly (default:\n"
+     "until times no longer fall, 6 to 61)"},
     {'m', "agg_iters", "N", bench_parse_int, AT(aggregate), 1, INT_MAX,
      "operations timed together as one iteration (default: 1)"},
     {'N', "run_cycles", "N", bench_parse_int, AT(cycles), 0, INT_MAX,
@@ -93,6 +94,10 @@ static const bench_option rows[] = {
      "(default: auto)"},
     {0, "peer", "mpi|nccl|PATH", bench_parse_peer, AT(peers), 0, 0,
      "measure this too, in the same run, interleaved; repeatable"},
+    {0, "mode", "throughput|latency", bench_parse_word, AT(mode), 0, 0,
+     "throughput: operations back to back; latency: ranks start each\n"
+     "operation together, and how far apart they did is told\n"
+     "(default: throughput)"},
     {0, "verify", "mpi|exact|both|off", bench_parse_word, AT(verify), 0, 0,
      "the reference (default: mpi, which exact and both stand for in\n"
      "this build)"},
@@ -120,7 +125,7 @@ static void set_defaults(bench_options *options)
     memset(options, 0, sizeof *options);
     options->step_bytes = (size_t)1 << 20;
     options->step_factor = 1;
-    options->warmups = 5;
+    options->warmups = -1;
     options->aggregate = options->cycles = options->checks = 1;
     options->dtype = WEIR_FLOAT;
     options->op = WEIR_SUM;
@@ -129,6 +134,7 @@ static void set_defaults(bench_options *options)
     options->backend = options->transport = options->algo = "auto";
     options->verify = "mpi";
     options->buffers = "weir";
+    options->mode = "throughput";
     options->dist = "spread:1";
     options->seed = 1;
 }

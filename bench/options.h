@@ -38,7 +38,8 @@ typedef struct bench_options {
     int min_given, max_given, step_given;
     int iterations; /* 0: as many as fit the time budget */
     double until;   /* 0: one round; else until half the interval is this share of the median */
-    int warmups, aggregate, cycles, checks;
+    int warmups;    /* -1: until the series is stationary */
+    int aggregate, cycles, checks;
     int dtype, op, root; /* BENCH_ALL: each in turn */
     int barrier_mode;    /* -z */
     int timeout_s;       /* 0: weir's default */
@@ -46,7 +47,7 @@ typedef struct bench_options {
     int per_iteration, skip;
     int nthreads, ngpus, ignored;
     const char *json_path, *csv_path;
-    const char *backend, *transport, *algo, *verify, *buffers, *dist, *plan;
+    const char *backend, *transport, *algo, *verify, *buffers, *dist, *plan, *mode;
     size_t seed;
     const char *peers[BENCH_PEERS_MAX];
     int npeers;

@@ -61,6 +61,9 @@ static int check_counts(const bench_options *options, char *problem)
     if (options->until > 0 && options->iterations)
         return fail(problem, "-n %d and --until: one fixes the number of iterations, the other "
                              "finds it; give one of them", options->iterations);
+    if (options->barrier_mode % 2 && strcmp(options->mode, "latency") == 0)
+        return fail(problem, "-z %d and --mode latency: both say where ranks meet; give one",
+                    options->barrier_mode);
     if (options->skip && !options->per_iteration)
         return fail(problem, "-K %d needs -I 1, whose columns it shortens", options->skip);
     if (options->skip && options->iterations && options->skip >= options->iterations)

@@ -13,6 +13,15 @@ static void remark(FILE *out, const bench_run *run, const bench_row *row, int pl
 {
     const bench_options *options = run->options;
     double half = bench_stats_half_width(&result->stats);
+    if (result->skew.samples) {
+        name(out, row, placement, result);
+        fprintf(out, "start skew %.2f us median, %.2f us p99\n", result->skew.median,
+                result->skew.p99);
+    }
+    if (result->unsteady) {
+        name(out, row, placement, result);
+        fprintf(out, "times still fell after %d warm-ups; -w N sets more\n", result->warmups);
+    }
     if (options->until > 0 && half > options->until) {
         name(out, row, placement, result);
         fprintf(out, "--until %g%% not reached, the median is +- %.2g%% after %d iterations\n",

@@ -22,6 +22,9 @@ typedef struct bench_result {
     weirv_result check;
     int timed; /* the rest is valid, on rank 0 */
     int iterations;
+    int warmups;  /* untimed iterations, the most that a block had */
+    int unsteady; /* times still fell when they ended */
+    bench_stats skew; /* us between first and last rank to start; no samples: not measured */
     bench_stats stats;    /* over iterations of the slowest rank's time, us */
     bench_stats per_iter; /* the same without the first -K iterations */
     double time_us;       /* the table's, by -a: a median */

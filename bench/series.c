@@ -14,15 +14,25 @@ weir_status bench_series_no_memory(bench_job *job, int iterations)
                           iterations);
 }
 
+/* 0, or -1 without memory; the old array then stays. */
+static int resize(double **values, size_t bytes)
+{
+    double *moved = realloc(*values, bytes);
+    if (!moved)
+        return -1;
+    *values = moved;
+    return 0;
+}
+
 weir_status bench_series_extend(bench_job *job, bench_series *series, int nsubjects, int more)
 {
     size_t bytes = ((size_t)series->count + (size_t)more) * sizeof(double);
     weir_status status = WEIR_OK;
     for (int i = 0; i < nsubjects; i++) {
-        double *times_us = realloc(series->times_us[i], bytes);
-        if (times_us)
-            series->times_us[i] = times_us;
-        else
+        int error = resize(&series->times_us[i], bytes);
+        if (!error && series->wants_starts)
+            error = resize(&series->starts_us[i], bytes);
+        if (error)
             status = bench_series_no_memory(job, more);
     }
     return bench_job_agree(job, status, "times");
@@ -86,7 +96,9 @@ weir_status bench_series_more(bench_job *job, const bench_series *series, int ns
 
 void bench_series_free(bench_series *series)
 {
-    for (int i = 0; i < BENCH_CONTENDERS_MAX; i++)
+    for (int i = 0; i < BENCH_CONTENDERS_MAX; i++) {
         free(series->times_us[i]);
+        free(series->starts_us[i]);
+    }
     memset(series, 0, sizeof *series);
 }

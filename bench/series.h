@@ -12,7 +12,11 @@
 typedef struct bench_series {
     int count;                              /* iterations that every subject has */
     double *times_us[BENCH_CONTENDERS_MAX]; /* this rank's; owned */
+    double *starts_us[BENCH_CONTENDERS_MAX]; /* likewise, with wants_starts: of each iteration */
+    int wants_starts;
     double cpu_us[BENCH_CONTENDERS_MAX];    /* this rank's, the sum over iterations */
+    int warmups[BENCH_CONTENDERS_MAX];      /* the most that a block had */
+    int unsteady[BENCH_CONTENDERS_MAX];     /* a block's warm-ups ended too early */
     double until;                           /* as the option; 0: one round */
     double began_s, limit_s;                /* MPI_Wtime of the start; how long rounds may take */
 } bench_series;

@@ -2,8 +2,10 @@
 #include "bench/engine.h"
 #include "bench/series.h"
 #include "bench/trial.h"
+#include "weir_device.h"
 
 #include <limits.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,12 +42,45 @@ static weir_status agree(void *context, weir_status mine)
     return bench_job_agree(context, mine, "timed loop");
 }
 
+static double largest(void *context, double mine)
+{
+    double all = mine;
+    MPI_Allreduce(&mine, &all, 1, MPI_DOUBLE, MPI_MAX, ((bench_job *)context)->mpi);
+    return all;
+}
+
+static double now_us(void)
+{
+    return (double)weir_clock_ns() * 1e-3;
+}
+
+/* Ranks of one machine share its monotonic clock. */
+static int has_common_clock(const bench_job *job)
+{
+    return job->local_nranks == job->nranks;
+}
+
+/* On one machine ranks wait for a moment soon after the last one came;
+ * elsewhere the exit from the reduction must do, as from a barrier. */
+static void start_together(void *context)
+{
+    enum { WINDOW_US = 20, SPIN_US = 2 };
+    double moment_us = largest(context, now_us()) + WINDOW_US;
+    if (!has_common_clock(context))
+        return;
+    for (double left = moment_us - now_us(); left > 0; left = moment_us - now_us())
+        if (left > SPIN_US)
+            sched_yield();
+}
+
 static bench_timing make_timing(const bench_options *options, int iterations)
 {
     bench_timing timing = {.iterations = iterations,
                            .warmups = options->warmups,
                            .aggregate = options->aggregate};
-    if (options->barrier_mode == 1)
+    if (strcmp(options->mode, "latency") == 0)
+        timing.isolation = BENCH_SYNCHRONISED;
+    else if (options->barrier_mode == 1)
         timing.isolation = BENCH_BARRIER_OPERATION;
     else if (options->barrier_mode == 3)
         timing.isolation = BENCH_BARRIER_ITERATION;
@@ -125,6 +160,21 @@ static void summarise(const bench_trial *trial, bench_result *result, double *sc
     result->time_us = bench_stats_make(scratch, (size_t)n).median;
 }
 
+/* On rank 0: how far apart the ranks started each iteration. Collective. The
+ * series' own starts are lost. */
+static void collect_skew(const bench_job *job, bench_series *series, int index,
+                         bench_result *result)
+{
+    double *starts_us = series->starts_us[index], *scratch = series->times_us[index];
+    MPI_Reduce(starts_us, scratch, series->count, MPI_DOUBLE, MPI_MIN, 0, job->mpi);
+    MPI_Reduce(job->rank ? starts_us : MPI_IN_PLACE, starts_us, series->count, MPI_DOUBLE,
+               MPI_MAX, 0, job->mpi);
+    for (int i = 0; job->rank == 0 && i < series->count; i++)
+        starts_us[i] -= scratch[i];
+    if (job->rank == 0)
+        result->skew = bench_stats_make(starts_us, (size_t)series->count);
+}
+
 /* Brings all ranks' times of one contender to rank 0, which keeps the statistics. */
 static weir_status collect(bench_trial *trial, bench_series *series, int index,
                            bench_result *result)
@@ -147,9 +197,13 @@ static weir_status collect(bench_trial *trial, bench_series *series, int index,
                MPI_DOUBLE, 0, job->mpi);
     MPI_Reduce(&cpu_us, &result->cpu_us, 1, MPI_DOUBLE, MPI_MAX, 0, job->mpi);
     result->iterations = iterations;
+    result->warmups = series->warmups[index];
+    result->unsteady = series->unsteady[index];
     result->timed = 1;
     if (job->rank == 0)
         summarise(trial, result, series->times_us[index]);
+    if (series->wants_starts)
+        collect_skew(job, series, index, result);
     return WEIR_OK;
 }
 
@@ -164,9 +218,15 @@ static weir_status run_round(bench_trial *trial, const bench_meeting *meeting,
         return status;
     for (int i = 0; i < nsubjects; i++)
         subjects[i].wall_us = series->times_us[i] + series->count;
+    for (int i = 0; i < nsubjects && series->wants_starts; i++)
+        subjects[i].start_us = series->starts_us[i] + series->count;
     status = bench_engine_run(&timing, meeting, subjects, nsubjects);
-    for (int i = 0; i < nsubjects; i++)
+    for (int i = 0; i < nsubjects; i++) {
         series->cpu_us[i] += subjects[i].cpu_us * iterations;
+        series->unsteady[i] |= subjects[i].unsteady;
+        if (subjects[i].warmups > series->warmups[i])
+            series->warmups[i] = subjects[i].warmups;
+    }
     series->count += iterations;
     return status;
 }
@@ -192,7 +252,8 @@ static weir_status time_subjects(bench_trial *trial, timed_contender *timed,
                                  bench_subject *subjects, int nsubjects, bench_series *series)
 {
     const bench_options *options = trial->options;
-    const bench_meeting meeting = {.context = trial->job, .barrier = meet, .agree = agree};
+    const bench_meeting meeting = {.context = trial->job, .barrier = meet, .agree = agree,
+                                   .largest = largest, .start = start_together};
     int iterations = options->iterations;
     weir_status status = WEIR_OK;
     if (!iterations)
@@ -217,6 +278,8 @@ weir_status bench_trial_time(bench_trial *trial)
     timed_contender timed[BENCH_CONTENDERS_MAX];
     bench_subject subjects[BENCH_CONTENDERS_MAX];
     bench_series series = {.count = 0};
+    series.wants_starts =
+        strcmp(trial->options->mode, "latency") == 0 && has_common_clock(trial->job);
     int nsubjects = select_subjects(trial, timed, subjects);
     if (nsubjects == 0)
         return WEIR_OK;

@@ -37,7 +37,8 @@ shows "--help has nccl-tests' options" '-b, --minbytes' '-e, --maxbytes' '-i, --
     '-M, --memory' '-R, --local_register' '-u, --unalign'
 shows "--help has weir's options" '--csv FILE' '--backend auto|host|cuda' \
     '--transport auto|shm|cuda_ipc|ib|tcp' '--algo auto|all|NAME' '--peer mpi|nccl|PATH' \
-    '--verify mpi|exact|both|off' '--plan FILE' '--seed N' '--list-algos' '--until PERCENT'
+    '--verify mpi|exact|both|off' '--plan FILE' '--seed N' '--list-algos' '--until PERCENT' \
+    '--mode throughput|latency'
 status=0
 awk 'length > 100 { exit 1 }' "$scratch/out" || status=1
 check "--help fits 100 columns" $status
@@ -89,6 +90,8 @@ for bad in 0% -1% 101% 2%% x ''; do
     refuses 2 'expected a percentage' --until "$bad"
 done
 refuses 2 'give one of them' --until 2% -n 5
+refuses 2 'one of throughput|latency' --mode both
+refuses 2 'both say where ranks meet' --mode latency -z 1
 refuses 2 'leaves none of -n 3' -I 1 -n 3 -K 3
 refuses 2 'only bench_alltoallv' --dist uniform
 program=bench_alltoallv

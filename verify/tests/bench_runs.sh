@@ -66,6 +66,13 @@ status=1
     [ "$(awk -F, 'NR > 1 && $18 < 40' "$csv" | wc -l)" -eq 0 ] && status=0
 check "and says how wide the interval still is, after more iterations" $status
 
+bench 3 allreduce -b 64 -e 64 -n 40 -m 2 --mode latency --peer mpi --csv "$csv"
+passes "--mode latency" 4
+status=1
+[ "$(grep -c ': start skew [0-9.]* us median, [0-9.]* us p99$' "$scratch/out")" -eq 4 ] &&
+    grep -q '^# Timing: latency: ' "$scratch/out" && status=0
+check "and tells how far apart the ranks started" $status
+
 bench 3 broadcast -b 1K -e 1K -n 30 --peer mpi --csv "$csv"
 status=1
 [ "$(grep -c 'ratio [0-9.]* \[[0-9.]*, [0-9.]*\], \(faster\|slower\|no difference shown\)$' \

@@ -201,7 +201,7 @@ static void option_defaults(void **state)
     bench_options options = parsed("");
     assert_true(options.min_bytes == 8 && options.max_bytes == 16u << 20);
     assert_true(options.step_factor == 4 && options.rank_time == BENCH_RANK_MAX);
-    assert_true(options.iterations == 0 && options.warmups == 5 && options.checks == 1);
+    assert_true(options.iterations == 0 && options.warmups == -1 && options.checks == 1);
     options = parsed("-b 64M");
     assert_true(options.min_bytes == 64u << 20 && options.max_bytes == 64u << 20);
     options = parsed("-e 1K");
@@ -396,12 +396,28 @@ static weir_status scripted_agree(void *context, weir_status mine)
     return mine;
 }
 
+/* Warm-ups: what the slowest rank is made to need, then ever the same. */
+static const double *scripted_times;
+
+static double scripted_largest(void *context, double mine)
+{
+    append(context, '<');
+    (void)mine;
+    return scripted_times[1] > 0 ? *scripted_times++ : *scripted_times;
+}
+
+static void scripted_start(void *context)
+{
+    append(context, '!');
+}
+
 static weir_status play(bench_timing timing, int nsubjects, int fail_at, char *log)
 {
     static double times[3][16];
     scripted scripts[3];
     bench_subject subjects[3];
-    bench_meeting meeting = {log, scripted_barrier, scripted_agree};
+    bench_meeting meeting = {log, scripted_barrier, scripted_agree, scripted_largest,
+                             scripted_start};
     memset(log, 0, 256);
     for (int i = 0; i < nsubjects; i++) {
         scripts[i] = (scripted){.log = log, .letter = (char)('a' + i), .fail_at = fail_at};
@@ -441,6 +457,63 @@ static void engine_isolates(void **state)
     assert_string_equal(log, "(|)|aa|)(|)|aa|)");
 }
 
+/* Pairs go on while the slowest rank's times fall, and until two pairs do not. */
+static void engine_warms_up(void **state)
+{
+    static const double flat[] = {5, 0}, falling[] = {9, 7, 5, 5.2, 4.9, 0};
+    static const double noisy[] = {5, 50, 6, 0};
+    bench_timing timing = {.iterations = 1, .aggregate = 1, .warmups = BENCH_WARMUPS_STEADY};
+    char log[256];
+    (void)state;
+    scripted_times = flat;
+    play(timing, 1, 0, log);
+    assert_string_equal(log, "(|aa<)aa<)aa<)aa)");
+    scripted_times = falling;
+    play(timing, 1, 0, log);
+    assert_string_equal(log, "(|aa<)aa<)aa<)aa<)aa<)aa)");
+    scripted_times = noisy;
+    play(timing, 1, 0, log);
+    assert_string_equal(log, "(|aa<)aa<)aa<)aa)");
+    scripted_times = flat; /* a failed warm-up ends the run at its agreement */
+    assert_int_equal(play(timing, 1, 3, log), WEIR_ERR_PEER);
+    assert_string_equal(log, "(|aa<)a<)");
+}
+
+/* Times that halve for ever are never stationary: the warm-ups end and say so. */
+static void engine_tells_unsteady(void **state)
+{
+    bench_timing timing = {.iterations = 1, .aggregate = 1, .warmups = BENCH_WARMUPS_STEADY};
+    double times[64], wall_us[1];
+    char log[256] = "";
+    scripted script = {.log = log, .letter = 'a'};
+    bench_subject subject = {.context = &script, .run = scripted_run, .wall_us = wall_us};
+    bench_meeting meeting = {log, scripted_barrier, scripted_agree, scripted_largest,
+                             scripted_start};
+    (void)state;
+    for (int i = 0; i < 64; i++)
+        times[i] = ldexp(1, -i);
+    scripted_times = times;
+    assert_int_equal(bench_engine_run(&timing, &meeting, &subject, 1), WEIR_OK);
+    assert_true(subject.unsteady && subject.warmups == 60);
+    times[0] = 5;
+    times[1] = 0;
+    scripted_times = times;
+    assert_int_equal(bench_engine_run(&timing, &meeting, &subject, 1), WEIR_OK);
+    assert_true(!subject.unsteady && subject.warmups == 6);
+}
+
+/* Every operation starts together; a failed rank keeps the starts. */
+static void engine_synchronises(void **state)
+{
+    bench_timing timing = {.iterations = 2, .aggregate = 2, .isolation = BENCH_SYNCHRONISED};
+    char log[256];
+    (void)state;
+    play(timing, 1, 0, log);
+    assert_string_equal(log, "(|)|!a!a)(|)|!a!a)");
+    play(timing, 1, 1, log);
+    assert_string_equal(log, "(|)|!a!)");
+}
+
 /* A failed rank runs nothing more, keeps every meeting, and the run ends. */
 static void engine_fails(void **state)
 {
@@ -467,6 +540,8 @@ int main(void)
         cmocka_unit_test(table_numbers),      cmocka_unit_test(json_text),
         cmocka_unit_test(verdicts),           cmocka_unit_test(engine_interleaves),
         cmocka_unit_test(engine_isolates),    cmocka_unit_test(engine_fails),
+        cmocka_unit_test(engine_warms_up),    cmocka_unit_test(engine_tells_unsteady),
+        cmocka_unit_test(engine_synchronises),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);
