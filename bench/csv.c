@@ -4,12 +4,12 @@
 #include <errno.h>
 #include <string.h>
 
-enum { SCHEMA = 1 };
+enum { SCHEMA = 2 };
 
 static const char columns[] =
     "schema,run_id,utc,host,collective,backend,transport,nranks,nnodes,contender,algo,dtype,redop,"
     "root,placement,bytes,count,iters,median_us,min_us,max_us,p99_us,ci_low_us,ci_high_us,"
-    "algbw_gbs,busbw_gbs,verify,wrong";
+    "algbw_gbs,busbw_gbs,verify,wrong,oracle";
 
 weir_status bench_csv_open(bench_csv *csv, const bench_run *run, const char *path)
 {
@@ -72,11 +72,11 @@ static void write_result(const bench_csv *csv, const bench_row *row, int placeme
             row->root, placement == BENCH_IN_PLACE ? "in" : "out", row->shape.bytes,
             row->shape.count, result->iterations);
     write_times(file, row, result);
-    fprintf(file, ",%s,%llu\n",
+    fprintf(file, ",%s,%llu,%s\n",
             !result->checked              ? "off"
             : bench_result_failed(result) ? "fail"
                                           : "pass",
-            (unsigned long long)result->check.wrong);
+            (unsigned long long)result->check.wrong, bench_row_oracle(row, result));
 }
 
 void bench_csv_row(bench_csv *csv, const bench_row *row)

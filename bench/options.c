@@ -99,8 +99,9 @@ static const bench_option rows[] = {
      "operation together, and how far apart they did is told\n"
      "(default: throughput)"},
     {0, "verify", "mpi|exact|both|off", bench_parse_word, AT(verify), 0, 0,
-     "the reference (default: mpi, which exact and both stand for in\n"
-     "this build)"},
+     "the reference: mpi repeats the call, exact has data whose result\n"
+     "is known bit for bit (default: both; above 4 MiB a rank the data's\n"
+     "result is compared everywhere and MPI's in windows)"},
     {0, "buffers", "weir|plain", bench_parse_word, AT(buffers), 0, 0,
      "weir: memory that peers map; plain: malloc's, which is staged\n"
      "(default: weir)"},
@@ -132,7 +133,7 @@ static void set_defaults(bench_options *options)
     options->rank_time = BENCH_RANK_MAX;
     options->nthreads = options->ngpus = 1;
     options->backend = options->transport = options->algo = "auto";
-    options->verify = "mpi";
+    options->verify = "both";
     options->buffers = "weir";
     options->mode = "throughput";
     options->dist = "spread:1";
@@ -264,7 +265,16 @@ void bench_options_help(FILE *to, const char *program)
 
 int bench_options_verifies(const bench_options *options)
 {
-    return options->checks > 0 && strcmp(options->verify, "off") != 0;
+    return bench_options_oracles(options) != 0;
+}
+
+int bench_options_oracles(const bench_options *options)
+{
+    int both = strcmp(options->verify, "both") == 0;
+    if (options->checks == 0)
+        return 0;
+    return (both || strcmp(options->verify, "mpi") == 0 ? BENCH_ORACLE_MPI : 0) |
+           (both || strcmp(options->verify, "exact") == 0 ? BENCH_ORACLE_EXACT : 0);
 }
 
 int bench_options_until_s(const bench_options *options)

@@ -23,6 +23,9 @@ typedef enum bench_action {
     BENCH_ACTION_LIST_ALGOS
 } bench_action;
 
+/* --verify as bits, see bench_options_oracles. */
+enum { BENCH_ORACLE_MPI = 1, BENCH_ORACLE_EXACT = 2 };
+
 /* -a: which of the ranks' times of one iteration the table reports. */
 typedef enum bench_rank_time {
     BENCH_RANK_ZERO,
@@ -68,6 +71,9 @@ int bench_options_verifies(const bench_options *options);
 
 /* --until ends a size after this long. */
 int bench_options_until_s(const bench_options *options);
+
+/* The references that outputs are compared with, BENCH_ORACLE_*; 0: none. */
+int bench_options_oracles(const bench_options *options);
 
 /* Rules that join several options; called by bench_options_parse. */
 weir_status bench_options_check(bench_options *options, weir_collective collective, char *problem);

@@ -2,6 +2,7 @@
 #include "bench/result.h"
 
 #include "bench/bootstrap.h"
+#include "bench/options.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,17 @@ int bench_result_failed(const bench_result *result)
 {
     return result->checked &&
            (result->check.wrong || result->check.overruns || result->check.inputs_changed);
+}
+
+const char *bench_row_oracle(const bench_row *row, const bench_result *result)
+{
+    if (!result->checked)
+        return "none";
+    if (row->oracles == BENCH_ORACLE_MPI)
+        return "mpi";
+    if (row->oracles == BENCH_ORACLE_EXACT)
+        return "exact";
+    return result->sampled ? "exact+mpi-windows" : "exact+mpi";
 }
 
 double bench_algbw_gbs(const bench_row *row, double time_us)

@@ -20,6 +20,7 @@ typedef struct bench_result {
     char refusal[64]; /* why it cannot; else empty */
     int checked; /* check is valid; with a defect nothing was timed */
     weirv_result check;
+    int sampled; /* MPI's reference covered windows only */
     int timed; /* the rest is valid, on rank 0 */
     int iterations;
     int warmups;  /* untimed iterations, the most that a block had */
@@ -43,6 +44,7 @@ typedef struct bench_row {
     bench_shape shape;
     int placements; /* 2, or 1 where the collective has no in-place form */
     int ncontenders;
+    int oracles; /* BENCH_ORACLE_*: what results are compared with */
     int primary[BENCH_PLACEMENTS]; /* index of the contender that the table shows */
     bench_result results[BENCH_PLACEMENTS][BENCH_CONTENDERS_MAX];
 } bench_row;
@@ -55,6 +57,10 @@ double bench_busbw_gbs(const bench_row *row, double time_us);
 /* How many times as long other's median is as shown's, with its 95% interval:
  * the bootstrap's, else from both medians' order statistics. Both were timed. */
 bench_ratio bench_result_ratio(const bench_result *other, const bench_result *shown);
+
+/* What a result was compared with: "exact+mpi", "exact+mpi-windows", "exact",
+ * "mpi"; "none" where it was not. */
+const char *bench_row_oracle(const bench_row *row, const bench_result *result);
 /* "sum", or "none" where nothing is reduced. */
 const char *bench_row_op_name(const bench_row *row);
 /* Frees what the results own. */

@@ -123,6 +123,7 @@ static void prepare(sweep *s, const bench_buffers *buffers)
     s->row.collective = run->collective;
     s->row.nranks = run->job->nranks;
     s->row.placements = bench_collective_in_place(run->collective) ? BENCH_PLACEMENTS : 1;
+    s->row.oracles = bench_options_oracles(run->options);
     s->row.ncontenders = s->contenders->count;
     s->trial.job = run->job;
     s->trial.options = run->options;
@@ -136,7 +137,7 @@ weir_status bench_sweep(const bench_run *run, const bench_buffers *buffers,
                         bench_contenders *contenders, bench_report *report, long *failed)
 {
     sweep *s = calloc(1, sizeof *s);
-    size_t *counts = calloc((size_t)run->job->nranks * 4, sizeof *counts);
+    size_t *counts = calloc((size_t)run->job->nranks * 5, sizeof *counts);
     weir_status status = WEIR_OK;
     if (!s || !counts)
         status = bench_job_note(run->job, WEIR_ERR_NO_MEMORY, "no memory for a row of results");

@@ -22,7 +22,8 @@ typedef struct bench_trial {
     bench_call call;
     weirv_case data;
     uint64_t *next_seed; /* the run's counter: no two fills have the same data */
-    size_t *counts;      /* alltoallv: 4 * nranks, send counts, displacements, receive likewise */
+    size_t *counts;      /* alltoallv: 5 * nranks, send counts, displacements, receive likewise,
+                          * and where this rank's blocks lie in the senders' buffers */
 } bench_trial;
 
 /* Measures every contender of row in one placement and fills row's results.

@@ -6,6 +6,7 @@
  */
 #include "verify/check.h"
 
+#include "verify/hash.h"
 #include "verify/number.h"
 
 #include <stdlib.h>
@@ -16,13 +17,25 @@ enum { BLOCK_BYTES = 2 << 20 };
 
 void weirv_work_fill(const weirv_work *w, void *buffer, size_t first, size_t count, int rank)
 {
-    weirv_fill(buffer, first, count, w->c->dtype, weirv_pattern_op(w->c), rank, w->c->seed);
+    weirv_fill_part(w->c, buffer, first, count, rank);
 }
 
 void weirv_work_compare(const weirv_work *w, size_t index, size_t count, const void *expected)
 {
     weirv_compare_bits(w->c->dtype, w->c->rank, index, count, w->out + index * w->width, expected,
                        w->result);
+}
+
+size_t weirv_work_next(const weirv_work *w, size_t first, size_t count)
+{
+    size_t next = first / w->block + 1, blocks = (count + w->block - 1) / w->block;
+    if (w->sampled && blocks > 4 && next > 1 && next < blocks - 2) {
+        size_t one = 2 + weirv_mix64(w->c->seed) % (blocks - 4);
+        size_t other = 2 + weirv_mix64(w->c->seed + 1) % (blocks - 4);
+        size_t low = one < other ? one : other, high = one < other ? other : one;
+        next = next <= low ? low : next <= high ? high : blocks - 2;
+    }
+    return next < blocks ? next * w->block : count;
 }
 
 /* Sizes of blocks; memory for them. The same on every rank, memory aside. */
@@ -71,10 +84,10 @@ static int run(const weirv_work *w)
     return weirv_check_movement(w);
 }
 
-int weirv_check(MPI_Comm mpi, const weirv_case *c, const void *out, int steps,
-                weirv_result *result)
+static int check(MPI_Comm mpi, const weirv_case *c, const void *out, int steps, int sampled,
+                 weirv_result *result)
 {
-    weirv_work w = {.mpi = mpi, .c = c, .out = out, .result = result};
+    weirv_work w = {.mpi = mpi, .c = c, .out = out, .result = result, .sampled = sampled};
     w.width = weir_dtype_bytes(c->dtype);
     w.slots = (size_t)c->nranks;
     w.bound = weirv_bound_make(c->dtype, c->op, c->nranks, steps);
@@ -91,6 +104,18 @@ int weirv_check(MPI_Comm mpi, const weirv_case *c, const void *out, int steps,
     free(w.far);
     free(w.near);
     return error;
+}
+
+int weirv_check(MPI_Comm mpi, const weirv_case *c, const void *out, int steps,
+                weirv_result *result)
+{
+    return check(mpi, c, out, steps, 0, result);
+}
+
+int weirv_check_sampled(MPI_Comm mpi, const weirv_case *c, const void *out, int steps,
+                        weirv_result *result)
+{
+    return check(mpi, c, out, steps, 1, result);
 }
 
 int weirv_reduce_result(MPI_Comm mpi, weirv_result *result)

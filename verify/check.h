@@ -22,6 +22,7 @@ typedef struct weirv_work {
     size_t slots;   /* parts of a block */
     size_t planes;  /* numbers an element has in a floating reduction */
     size_t block;   /* elements of a slot */
+    int sampled;    /* some blocks only, see weirv_work_next */
     size_t largest; /* alltoallv: the largest count of any pair of ranks */
     unsigned char *near, *far; /* this rank's side of a block, and MPI's answer */
 } weirv_work;
@@ -30,6 +31,11 @@ typedef struct weirv_work {
 void weirv_work_fill(const weirv_work *w, void *buffer, size_t first, size_t count, int rank);
 /* Compares elements of out, from index on, bit for bit. Local. */
 void weirv_work_compare(const weirv_work *w, size_t index, size_t count, const void *expected);
+
+/* The block after the one at first, of an array of count elements a slot: where
+ * it starts, or count if there is none. Sampled: the first two, the last two,
+ * and two that the seed chooses. The same on every rank. Local. */
+size_t weirv_work_next(const weirv_work *w, size_t first, size_t count);
 
 static inline size_t weirv_work_smaller(size_t a, size_t b)
 {

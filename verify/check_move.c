@@ -77,7 +77,8 @@ static int move(const weirv_work *w, size_t first, size_t count)
 int weirv_check_movement(const weirv_work *w)
 {
     int error = MPI_SUCCESS;
-    for (size_t first = 0; error == MPI_SUCCESS && first < w->c->count; first += w->block)
+    for (size_t first = 0; error == MPI_SUCCESS && first < w->c->count;
+         first = weirv_work_next(w, first, w->c->count))
         error = move(w, first, weirv_work_smaller(w->block, w->c->count - first));
     return error;
 }
@@ -140,7 +141,8 @@ int weirv_check_alltoallv(const weirv_work *w)
     if (!bytes)
         MPI_Abort(w->mpi, 3); /* a few bytes a rank, and peers wait in MPI */
     int error = MPI_SUCCESS;
-    for (size_t first = 0; error == MPI_SUCCESS && first < w->largest; first += w->block)
+    for (size_t first = 0; error == MPI_SUCCESS && first < w->largest;
+         first = weirv_work_next(w, first, w->largest))
         error = move_pairs(w, first, bytes);
     free(bytes);
     if (error == MPI_SUCCESS)

@@ -1,50 +1,21 @@
 /*
- * Input data: see pattern.h.
- *
- * Indices are cut into strips of 4096. A strip's key is a strong 64-bit hash
- * of (seed, rank, type, operation, strip); an element is a cheap 32-bit hash of
- * the key and its lane, shaped into a valid number by masking. Within a strip
- * the 32-bit hash is a bijection of the lane.
+ * Input data: see pattern.h. An element is a hash (hash.h), shaped into a valid
+ * number by masking.
  */
 #include "verify/pattern.h"
 
+#include "verify/exact.h"
+#include "verify/hash.h"
 #include "verify/number.h"
 
 #include <string.h>
 
-enum { STRIP_ELEMENTS = 4096, CHECK_ELEMENTS = 2048 };
-
-typedef struct strip_key {
-    uint32_t add, flip;
-} strip_key;
+enum { CHECK_ELEMENTS = 2048 };
 
 /* How hash bits become an element: ((base + (hash & mask)) | (hash & sign)) | set. */
 typedef struct shape {
     uint64_t base, mask, sign, set;
 } shape;
-
-static uint64_t mix64(uint64_t x)
-{
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
-    return x ^ (x >> 31);
-}
-
-static strip_key key_of(weir_dtype dtype, weir_op op, uint64_t rank, uint64_t seed, uint64_t strip)
-{
-    uint64_t h = mix64(seed + 0x9e3779b97f4a7c15ull);
-    h = mix64(h ^ (rank << 16 | (uint64_t)dtype << 8 | (uint64_t)op));
-    h = mix64(h + 0x9e3779b97f4a7c15ull * (strip + 1));
-    return (strip_key){(uint32_t)h, (uint32_t)(h >> 32)};
-}
-
-static inline uint32_t hash_lane(strip_key key, uint32_t lane)
-{
-    uint32_t h = key.add + lane * 0x9e3779b9u;
-    h = (h ^ (h >> 15)) * 0x2c1b3c6du;
-    h ^= key.flip;
-    return h ^ (h >> 16);
-}
 
 static shape integer_shape(weir_dtype dtype, weir_op op)
 {
@@ -76,42 +47,42 @@ static inline uint64_t shaped(shape s, uint64_t h)
     return (s.base + (h & s.mask)) | (h & s.sign) | s.set;
 }
 
-static void fill8(uint8_t *out, uint32_t lane, uint32_t count, strip_key key, shape s)
+static void fill8(uint8_t *out, uint32_t lane, uint32_t count, weirv_key key, shape s)
 {
     uint8_t base = (uint8_t)s.base, mask = (uint8_t)s.mask, sign = (uint8_t)s.sign;
     uint8_t set = (uint8_t)s.set;
     for (uint32_t i = 0; i < count; i++) {
-        uint8_t h = (uint8_t)hash_lane(key, lane + i);
+        uint8_t h = (uint8_t)weirv_hash_lane(key, lane + i);
         out[i] = (uint8_t)((uint8_t)(base + (h & mask)) | (h & sign) | set);
     }
 }
 
-static void fill16(uint8_t *out, uint32_t lane, uint32_t count, strip_key key, shape s)
+static void fill16(uint8_t *out, uint32_t lane, uint32_t count, weirv_key key, shape s)
 {
     uint16_t base = (uint16_t)s.base, mask = (uint16_t)s.mask, sign = (uint16_t)s.sign;
     for (uint32_t i = 0; i < count; i++) {
-        uint16_t h = (uint16_t)hash_lane(key, lane + i);
+        uint16_t h = (uint16_t)weirv_hash_lane(key, lane + i);
         uint16_t element = (uint16_t)((uint16_t)(base + (h & mask)) | (h & sign));
         memcpy(out + 2 * i, &element, sizeof element);
     }
 }
 
-static void fill32(uint8_t *out, uint32_t lane, uint32_t count, strip_key key, shape s)
+static void fill32(uint8_t *out, uint32_t lane, uint32_t count, weirv_key key, shape s)
 {
     uint32_t base = (uint32_t)s.base, mask = (uint32_t)s.mask, sign = (uint32_t)s.sign;
     uint32_t set = (uint32_t)s.set;
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t h = hash_lane(key, lane + i);
+        uint32_t h = weirv_hash_lane(key, lane + i);
         uint32_t element = (base + (h & mask)) | (h & sign) | set;
         memcpy(out + 4 * i, &element, sizeof element);
     }
 }
 
-static void fill64(uint8_t *out, uint32_t lane, uint32_t count, strip_key key, shape s)
+static void fill64(uint8_t *out, uint32_t lane, uint32_t count, weirv_key key, shape s)
 {
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t high = hash_lane(key, lane + i);
-        uint32_t low = high * 0x297a2d39u ^ key.add;
+        uint32_t high = weirv_hash_lane(key, lane + i);
+        uint32_t low = weirv_hash_low(key, high);
         uint64_t element = shaped(s, (uint64_t)high << 32 | low);
         memcpy(out + 8 * (size_t)i, &element, sizeof element);
     }
@@ -120,11 +91,11 @@ static void fill64(uint8_t *out, uint32_t lane, uint32_t count, strip_key key, s
 /* prod in fp8, where even numbers near 1 are too coarse for many ranks: rank r
  * holds +-2^(d(r + 1) - d(r)) with d in 0..3 shared between neighbours, so that
  * products over ranks telescope and stay exact. */
-static void fill_fp8_prod(uint8_t *out, uint32_t lane, uint32_t count, strip_key own,
-                          strip_key next, int mantissa_bits, int bias)
+static void fill_fp8_prod(uint8_t *out, uint32_t lane, uint32_t count, weirv_key own,
+                          weirv_key next, int mantissa_bits, int bias)
 {
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t low = hash_lane(own, lane + i), high = hash_lane(next, lane + i);
+        uint32_t low = weirv_hash_lane(own, lane + i), high = weirv_hash_lane(next, lane + i);
         uint32_t exponent = (uint32_t)bias + (high & 3) - (low & 3);
         out[i] = (uint8_t)(exponent << mantissa_bits | (low & 0x80));
     }
@@ -135,10 +106,11 @@ static void fill_strip(uint8_t *out, uint64_t strip, uint32_t lane, uint32_t cou
                        weir_dtype dtype, weir_op op, int rank, uint64_t seed)
 {
     const weirv_format *format = weirv_format_of(dtype);
-    strip_key key = key_of(dtype, op, (uint64_t)rank, seed, strip);
+    uint64_t kind = (uint64_t)dtype << 8 | (uint64_t)op;
+    weirv_key key = weirv_key_of(kind, (uint64_t)rank, seed, strip);
     size_t width = weir_dtype_bytes(dtype);
     if (op == WEIR_PROD && format && width == 1) {
-        strip_key next = key_of(dtype, op, (uint64_t)rank + 1, seed, strip);
+        weirv_key next = weirv_key_of(kind, (uint64_t)rank + 1, seed, strip);
         fill_fp8_prod(out, lane, count, key, next, format->mantissa_bits, format->bias);
         return;
     }
@@ -160,11 +132,11 @@ void weirv_fill(void *buffer, size_t first, size_t count, weir_dtype dtype, weir
     size_t width = weir_dtype_bytes(dtype), done = 0;
     while (done < count) {
         size_t index = first + done;
-        uint32_t lane = (uint32_t)(index % STRIP_ELEMENTS);
-        size_t rest = STRIP_ELEMENTS - lane;
+        uint32_t lane = (uint32_t)(index % WEIRV_STRIP_ELEMENTS);
+        size_t rest = WEIRV_STRIP_ELEMENTS - lane;
         size_t part = rest < count - done ? rest : count - done;
-        fill_strip(out + done * width, index / STRIP_ELEMENTS, lane, (uint32_t)part, dtype, op,
-                   rank, seed);
+        fill_strip(out + done * width, index / WEIRV_STRIP_ELEMENTS, lane, (uint32_t)part, dtype,
+                   op, rank, seed);
         done += part;
     }
 }
@@ -215,9 +187,17 @@ weir_op weirv_pattern_op(const weirv_case *c)
     return weirv_is_reduction(c->collective) ? c->op : WEIR_MAX;
 }
 
+void weirv_fill_part(const weirv_case *c, void *buffer, size_t first, size_t count, int rank)
+{
+    if (c->exact && weirv_is_reduction(c->collective))
+        weirv_exact_fill(buffer, first, count, c->dtype, c->op, rank, c->nranks, c->seed);
+    else
+        weirv_fill(buffer, first, count, c->dtype, weirv_pattern_op(c), rank, c->seed);
+}
+
 void weirv_fill_input(const weirv_case *c, void *in)
 {
-    weirv_fill(in, 0, weirv_send_elements(c), c->dtype, weirv_pattern_op(c), c->rank, c->seed);
+    weirv_fill_part(c, in, 0, weirv_send_elements(c), c->rank);
 }
 
 /* Elements [first, first + count) of in that differ from the pattern. */
@@ -230,7 +210,7 @@ static uint64_t count_changed_elements(const weirv_case *c, const void *in, size
     for (size_t done = 0; done < count; done += CHECK_ELEMENTS) {
         size_t part = count - done < CHECK_ELEMENTS ? count - done : CHECK_ELEMENTS;
         const uint8_t *seen = (const uint8_t *)in + (first + done) * width;
-        weirv_fill(expected, first + done, part, c->dtype, weirv_pattern_op(c), c->rank, c->seed);
+        weirv_fill_part(c, expected, first + done, part, c->rank);
         if (memcmp(seen, expected, part * width) == 0)
             continue;
         for (size_t i = 0; i < part; i++)

@@ -28,6 +28,11 @@ typedef struct weirv_case {
      * one of them has a meaning (reduce and broadcast off the root), the other
      * is the same memory. */
     int in_place;
+    /* 1: a reduction's data are those of exact.h; 0: those of weirv_fill. */
+    int exact;
+    /* alltoallv, for weirv_expected: the element of rank r's in where its block
+     * for this rank starts; nranks entries, NULL where that is not needed. */
+    const size_t *recv_from;
 } weirv_case;
 
 /* Elements of the buffers that this rank passes as in and out. Reduce has an
@@ -54,6 +59,8 @@ int weirv_is_reduction(weir_collective collective);
  */
 void weirv_fill(void *buffer, size_t first, size_t count, weir_dtype dtype, weir_op op, int rank,
                 uint64_t seed);
+/* The same of any rank's input in a case, whichever data it has. Local. */
+void weirv_fill_part(const weirv_case *c, void *buffer, size_t first, size_t count, int rank);
 /* Writes this rank's whole input (weirv_send_elements). Data movement takes the
  * data of max. Broadcast: ranks other than root get data of their own, which
  * no rank may deliver. Local. */

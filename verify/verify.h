@@ -17,6 +17,7 @@
 #include <mpi.h>
 
 #include "verify/compare.h"
+#include "verify/expected.h"
 #include "verify/guard.h"
 #include "verify/pattern.h"
 
@@ -40,6 +41,12 @@
  */
 int weirv_check(MPI_Comm mpi, const weirv_case *c, const void *out, int steps,
                 weirv_result *result);
+
+/* The same for long buffers: only some blocks of each slot are compared, the
+ * first and last two and two that the seed chooses, besides what must not be
+ * written. */
+int weirv_check_sampled(MPI_Comm mpi, const weirv_case *c, const void *out, int steps,
+                        weirv_result *result);
 
 /* Makes a result global: sums, the worst error, and the first mismatch of the
  * lowest rank that has one, on every rank. Collective; call it once a result.

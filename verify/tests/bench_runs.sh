@@ -94,7 +94,7 @@ done
 
 bench 2 allreduce -b 64 -e 64 -n 4 -c 0 --csv "$csv"
 status=1
-[ "$code" -eq 0 ] && [ "$(grep -c ',off,0$' "$csv")" -eq 2 ] && status=0
+[ "$code" -eq 0 ] && [ "$(grep -c ',off,0,none$' "$csv")" -eq 2 ] && status=0
 check "-c 0 checks nothing and says so" $status
 
 bench 2 allreduce -b 64 -e 64 -n 4 -d half --peer mpi --csv "$csv"
