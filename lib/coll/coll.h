@@ -34,7 +34,7 @@ enum {
     WEIRI_FLAG_SHIFT = 24,           /* flag = epoch << shift | steps published */
     WEIRI_INLINE_BYTES = 56,         /* data on the flag's own line */
     WEIRI_MESSAGE_INLINE_BYTES = 48, /* the same in a message to one peer */
-    WEIRI_LANE_BYTES = 184,          /* the longest message of a lane */
+    WEIRI_LANE_BYTES = 568,          /* the longest message of a lane */
     WEIRI_LANE_DEPTH = 32,           /* messages of a lane: epochs that it may be ahead */
     WEIRI_BLOCK_BYTES = 8192,        /* reduced at once: fits the first-level cache */
 };
@@ -46,7 +46,7 @@ typedef struct weiri_slot {
     char data[];
 } weiri_slot;
 
-/* A short message: a flag and its data, three lines. */
+/* A short message: a flag and its data, nine lines. */
 typedef struct weiri_lane {
     _Alignas(WEIR_LINE_BYTES) uint64_t flag;
     char data[WEIRI_LANE_BYTES];
@@ -162,19 +162,21 @@ weir_status weiri_coll_await_done(weiri_coll *coll, uint64_t finished, int rank)
 
 /* Begins the next epoch in an area whose buffers are used again after depth
  * epochs. All ranks must have finished what was stored there then: who reads
- * now does not matter, but who may still be reading, and that may be anybody. */
-static inline weir_status weiri_coll_begin_ahead(weiri_coll *coll, uint64_t depth)
+ * now does not matter, but who may still be reading, and that may be anybody.
+ * A rank that has to wait does so until slack more epochs have room, lest all
+ * ranks look at all done words for every one. */
+static inline weir_status weiri_coll_begin_ahead(weiri_coll *coll, uint64_t depth, uint64_t slack)
 {
     uint64_t epoch = ++coll->epoch;
     if (WEIRI_LIKELY(coll->all_done + depth >= epoch))
         return WEIR_OK;
-    return weiri_coll_await_done(coll, epoch - depth, WEIRI_ALL_RANKS);
+    return weiri_coll_await_done(coll, epoch - depth + slack, WEIRI_ALL_RANKS);
 }
 
 /* The same for everything that alternates by parity. */
 static inline weir_status weiri_coll_begin(weiri_coll *coll)
 {
-    return weiri_coll_begin_ahead(coll, 2);
+    return weiri_coll_begin_ahead(coll, 2, 0);
 }
 
 /* Ends the current epoch: this rank reads nothing of it any more. */

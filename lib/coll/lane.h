@@ -19,7 +19,7 @@ static inline weiri_lane *weiri_lane_of(const weiri_coll *coll, int rank)
 /* Begins an epoch and sends bytes (at most WEIRI_LANE_BYTES) to all ranks. */
 static inline weir_status weiri_lane_send(weiri_coll *coll, const void *from, size_t bytes)
 {
-    weir_status status = weiri_coll_begin_ahead(coll, WEIRI_LANE_DEPTH);
+    weir_status status = weiri_coll_begin_ahead(coll, WEIRI_LANE_DEPTH, WEIRI_LANE_DEPTH / 2);
     if (WEIRI_UNLIKELY(status != WEIR_OK))
         return status;
     weiri_lane *lane = weiri_lane_of(coll, coll->rank);

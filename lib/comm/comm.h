@@ -31,7 +31,7 @@ enum {
 /* The least area that the collectives of n ranks can work in: a part of its own
  * and one for each rank. Known here, so that a communicator that is too small
  * is refused when it is made; coll/coll.c asserts that its layout fits. */
-enum { WEIRI_AREA_LEAST_BYTES = 40960, WEIRI_AREA_LEAST_BYTES_EACH = 2304 };
+enum { WEIRI_AREA_LEAST_BYTES = 53248, WEIRI_AREA_LEAST_BYTES_EACH = 2304 };
 static inline size_t weiri_comm_least_area_bytes(int nranks)
 {
     return WEIRI_AREA_LEAST_BYTES + (size_t)nranks * WEIRI_AREA_LEAST_BYTES_EACH;

@@ -429,13 +429,13 @@ static void back_to_back(const bench *b)
  * while a receiver is late. */
 static void bursts(const bench *b)
 {
-    int in[46], out[46];
+    int in[142], out[142];
     for (int round = 0; round < 500 && !failures; round++) {
         trial t = {.collective = round % 100 < 50 ? WEIR_COLL_BROADCAST : WEIR_COLL_REDUCE,
                    .algo = "packet",
                    .dtype = WEIR_INT32,
                    .op = WEIR_SUM,
-                   .count = (size_t)round % 46 + 1,
+                   .count = (size_t)(round * 7) % 142 + 1,
                    .root = round / 100 % b->nranks};
         if (round % 50 == 0 && b->rank == (t.root + round / 50) % b->nranks)
             usleep(3000);
@@ -665,7 +665,7 @@ static void test_64_ranks(void **state)
 static void test_least_scratch_memory(void **state)
 {
     (void)state;
-    run_ranks(3, (job){.body = sweep_counts, .plain = 1, .scratch_bytes = 48 << 10});
+    run_ranks(3, (job){.body = sweep_counts, .plain = 1, .scratch_bytes = 64 << 10});
 }
 
 /* ------------------------------------------------------------------- faults */
