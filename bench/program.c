@@ -2,6 +2,7 @@
 #include "bench/program.h"
 
 #include "bench/memory.h"
+#include "bench/preflight.h"
 #include "bench/sweep.h"
 
 #include <stdio.h>
@@ -72,8 +73,10 @@ static weir_status measure(const bench_run *run, bench_report *report, const ben
                                             &buffers);
     if (status == WEIR_OK)
         status = bench_contenders_open(run->job, run->options, run->collective, &contenders);
-    if (status == WEIR_OK)
+    if (status == WEIR_OK) {
+        bench_preflight(run->job);
         status = bench_report_begin(report);
+    }
     if (status == WEIR_OK)
         status = bench_sweep(run, &buffers, &contenders, report, failed);
     if (status == WEIR_OK && run->job->rank == 0)

@@ -106,6 +106,17 @@ status=1
     "$scratch/out" && status=0
 check "alltoallv has nccl-tests' byte counts" $status
 
+bench 3 allreduce -b 64 -e 64 -n 4 --csv "$csv"
+status=1
+cores=$(nproc)
+if [ "$cores" -lt 3 ]; then
+    grep -q "preflight: .*3 ranks share $cores core\|preflight: .* ranks share 1 core" \
+        "$scratch/err" && status=0
+else
+    ! grep -q 'preflight: .* ranks share' "$scratch/err" && status=0
+fi
+check "the preflight tells of shared cores, and only of those" $status
+
 # JSON, with per-iteration times.
 bench 3 allreduce -b 64 -e 1K -f 16 -n 7 -I 1 -K 2 -J "$scratch/a.json"
 status=1
