@@ -96,8 +96,18 @@ to_test = $(if $(HAVE_CMOCKA),$(patsubst verify/tests/%.c,$(O)/tests/%,$(1)))
 MPI_TESTS := $(if $(HAVE_MPI),$(call to_test,$(MPI_TEST_SRC)))
 TESTS := $(call to_test,$(filter-out $(MPI_TEST_SRC),$(TEST_SRC))) $(MPI_TESTS)
 
+# What the manifest of a result says about the build. The object is compiled
+# again when that changed, which build.id shows.
+SOURCES := $(sort $(LIB_SRC) $(TOPO_SRC) $(VERIFY_SRC) $(BENCH_SRC) $(BENCH_MAIN) $(BOOT_MPI_SRC)\
+	$(wildcard lib/*.h $(addsuffix /*.h,lib/* bench verify topo)) Makefile)
+BUILD_SOURCES := $(shell cat $(SOURCES) | sha256sum | cut -c1-16)
+BUILD_COMMIT := $(shell git describe --always --dirty 2>/dev/null)
+BUILD_FLAGS = $(subst ',,$(subst ",,$(strip $(CSTD) $(OPT) $(CFLAGS) $(LDFLAGS))))
+BUILD_INFO = -DWEIR_BUILD_SOURCES='"$(BUILD_SOURCES)"' -DWEIR_BUILD_COMMIT='"$(BUILD_COMMIT)"' \
+	-DWEIR_BUILD_FLAGS='"$(BUILD_FLAGS)"'
+
 # ------------------------------------------------------------------ targets
-.PHONY: all lib tests run test check lint config install clean help plot deps left-out
+.PHONY: FORCE all lib tests run test check lint config install clean help plot deps left-out
 all: left-out lib $(BENCHES) $(TOOLS) ## everything that this machine can build
 LIBS := $(O)/libweir.a $(O)/libweir.so $(if $(HAVE_MPI),$(O)/libweir_mpi.a)
 lib: $(LIBS) ## the libraries alone
@@ -120,6 +130,13 @@ $(O)/libweir.so: $(LIB_OBJ)
 MPI_CC := OMPI_CC="$(CC)" MPICH_CC="$(CC)" $(MPICC)
 $(BOOT_MPI_OBJ) $(BENCH_OBJ) $(call obj,$(BENCH_MAIN) $(MPI_TEST_SRC)) $(VERIFY_OBJ): COMPILE := $(if $(HAVE_MPI),$(MPI_CC),$(CC))
 COMPILE ?= $(CC)
+$(call obj,bench/build_info.c): EXTRA_CFLAGS = $(BUILD_INFO)
+$(call obj,bench/build_info.c): $(O)/build.id
+$(O)/build.id: FORCE
+	$(Q)mkdir -p $(@D)
+	$(Q)echo "$(BUILD_SOURCES) $(BUILD_COMMIT) $(BUILD_FLAGS)" | cmp -s - $@ || \
+		echo "$(BUILD_SOURCES) $(BUILD_COMMIT) $(BUILD_FLAGS)" >$@
+FORCE:
 $(call obj,bench/bootstrap_gsl.c): EXTRA_CFLAGS := $(GSL_CFLAGS)
 
 $(O)/obj/%.o: %.c Makefile

@@ -94,3 +94,21 @@ void bench_json_null(bench_json *json)
     separate(json);
     fputs("null", json->file);
 }
+
+void bench_json_put_text(bench_json *json, const char *key, const char *text)
+{
+    bench_json_key(json, key);
+    bench_json_text(json, text);
+}
+
+void bench_json_put_whole(bench_json *json, const char *key, long long value)
+{
+    bench_json_key(json, key);
+    bench_json_whole(json, value);
+}
+
+void bench_json_put_real(bench_json *json, const char *key, double value)
+{
+    bench_json_key(json, key);
+    bench_json_real(json, value);
+}

@@ -22,5 +22,9 @@ void bench_json_whole(bench_json *json, long long value);
 /* NaN and infinities, which JSON lacks, become null. */
 void bench_json_real(bench_json *json, double value);
 void bench_json_null(bench_json *json);
+/* A key and its value. */
+void bench_json_put_text(bench_json *json, const char *key, const char *text);
+void bench_json_put_whole(bench_json *json, const char *key, long long value);
+void bench_json_put_real(bench_json *json, const char *key, double value);
 
 #endif

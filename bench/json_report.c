@@ -5,6 +5,9 @@
  */
 #include "bench/json_report.h"
 
+#include "bench/environment.h"
+#include "bench/manifest.h"
+
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -12,14 +15,6 @@
 enum { SCHEMA = 3 };
 
 extern char **environ;
-
-/* Prefixes of the variables that are written. */
-static const char *const env_allowed[] = {
-    "WEIR_LOG=",          "WEIR_HOSTID=",  "WEIR_BACKEND=",         "WEIR_TRANSPORT=",
-    "WEIR_ALGO=",         "WEIR_TUNING=",  "WEIR_TIMEOUT_MS=",      "WEIR_SOCKET_IFNAME=",
-    "WEIR_IB_HCA=",       "WEIR_NCCL_SO=", "WEIR_IB_GID_INDEX=",    "OMPI_COMM_WORLD_SIZE=",
-    "OMP_NUM_THREADS=",   "OMPI_MCA_btl=", "OMPI_COMM_WORLD_LOCAL_SIZE=",
-};
 
 weir_status bench_json_report_open(bench_json_report *report, const bench_run *run,
                                    const char *path)
@@ -32,27 +27,9 @@ weir_status bench_json_report_open(bench_json_report *report, const bench_run *r
                           "-J %s: %s; give a file that can be written", path, strerror(errno));
 }
 
-static void put_text(bench_json *json, const char *key, const char *text)
-{
-    bench_json_key(json, key);
-    bench_json_text(json, text);
-}
-
-static void put_whole(bench_json *json, const char *key, long long value)
-{
-    bench_json_key(json, key);
-    bench_json_whole(json, value);
-}
-
-static void put_real(bench_json *json, const char *key, double value)
-{
-    bench_json_key(json, key);
-    bench_json_real(json, value);
-}
-
 static void put_flag(bench_json *json, const char *key, int value)
 {
-    put_text(json, key, value ? "true" : "false");
+    bench_json_put_text(json, key, value ? "true" : "false");
 }
 
 static void put_environment(bench_json *json)
@@ -60,9 +37,8 @@ static void put_environment(bench_json *json)
     bench_json_key(json, "env");
     bench_json_open_list(json);
     for (char **variable = environ; *variable; variable++)
-        for (size_t i = 0; i < sizeof env_allowed / sizeof env_allowed[0]; i++)
-            if (strncmp(*variable, env_allowed[i], strlen(env_allowed[i])) == 0)
-                bench_json_text(json, *variable);
+        if (bench_environment_allows(*variable))
+            bench_json_text(json, *variable);
     bench_json_close_list(json);
 }
 
@@ -72,13 +48,13 @@ static void put_devices(bench_json *json, const bench_rank_info *infos, int nran
     bench_json_open_list(json);
     for (int i = 0; i < nranks; i++) {
         bench_json_open_object(json);
-        put_whole(json, "rank", infos[i].rank);
-        put_whole(json, "group", 0);
-        put_whole(json, "pid", infos[i].pid);
-        put_text(json, "hostname", infos[i].host);
-        put_whole(json, "device", infos[i].device);
-        put_text(json, "device_hex", "0000:00:00");
-        put_text(json, "device_info", infos[i].place);
+        bench_json_put_whole(json, "rank", infos[i].rank);
+        bench_json_put_whole(json, "group", 0);
+        bench_json_put_whole(json, "pid", infos[i].pid);
+        bench_json_put_text(json, "hostname", infos[i].host);
+        bench_json_put_whole(json, "device", infos[i].device);
+        bench_json_put_text(json, "device_hex", "0000:00:00");
+        bench_json_put_text(json, "device_info", infos[i].place);
         bench_json_close_object(json);
     }
     bench_json_close_list(json);
@@ -89,22 +65,22 @@ static void put_config(bench_json *json, const bench_run *run, const bench_rank_
     const bench_options *o = run->options;
     bench_json_key(json, "config");
     bench_json_open_object(json);
-    put_whole(json, "nthreads", o->nthreads);
-    put_whole(json, "ngpus", o->ngpus);
-    put_whole(json, "minimum_bytes", (long long)o->min_bytes);
-    put_whole(json, "maximum_bytes", (long long)o->max_bytes);
+    bench_json_put_whole(json, "nthreads", o->nthreads);
+    bench_json_put_whole(json, "ngpus", o->ngpus);
+    bench_json_put_whole(json, "minimum_bytes", (long long)o->min_bytes);
+    bench_json_put_whole(json, "maximum_bytes", (long long)o->max_bytes);
     if (o->step_factor > 1)
-        put_whole(json, "step_factor", (long long)o->step_factor);
+        bench_json_put_whole(json, "step_factor", (long long)o->step_factor);
     else
-        put_whole(json, "step_bytes", (long long)o->step_bytes);
-    put_whole(json, "warmup_iters", o->warmups < 0 ? 0 : o->warmups);
-    put_whole(json, "iterations", o->iterations);
-    put_whole(json, "aggregated_iterations", o->aggregate);
-    put_whole(json, "validation", bench_options_verifies(o) ? o->checks : 0);
-    put_whole(json, "graph", o->graph);
+        bench_json_put_whole(json, "step_bytes", (long long)o->step_bytes);
+    bench_json_put_whole(json, "warmup_iters", o->warmups < 0 ? 0 : o->warmups);
+    bench_json_put_whole(json, "iterations", o->iterations);
+    bench_json_put_whole(json, "aggregated_iterations", o->aggregate);
+    bench_json_put_whole(json, "validation", bench_options_verifies(o) ? o->checks : 0);
+    bench_json_put_whole(json, "graph", o->graph);
     put_flag(json, "blocking_collectives", o->barrier_mode);
     put_flag(json, "per_iter_timing", o->per_iteration);
-    put_whole(json, "per_iter_skip", o->skip);
+    bench_json_put_whole(json, "per_iter_skip", o->skip);
     put_flag(json, "parallel_init", 0);
     put_devices(json, infos, run->job->nranks);
     bench_json_close_object(json);
@@ -117,16 +93,18 @@ void bench_json_report_begin(bench_json_report *report, const bench_rank_info *i
     if (!json->file)
         return;
     bench_json_open_object(json);
-    put_whole(json, "version", SCHEMA);
-    put_text(json, "start_time", run->local);
+    bench_json_put_whole(json, "version", SCHEMA);
+    bench_json_put_text(json, "start_time", run->local);
     bench_json_key(json, "args");
     bench_json_open_list(json);
     for (int i = 0; i < run->argc; i++)
         bench_json_text(json, run->argv[i]);
     bench_json_close_list(json);
     put_environment(json);
-    put_whole(json, "nccl_version", 0);
+    bench_json_put_whole(json, "nccl_version", 0);
     put_config(json, run, infos);
+    bench_json_key(json, "manifest");
+    bench_manifest_put(json, run, infos);
     bench_json_key(json, "results");
     bench_json_open_list(json);
 }
@@ -142,9 +120,9 @@ static void put_half(bench_json *json, const bench_run *run, const char *key,
     }
     double time_us = run->options->cpu_time ? result->cpu_us : result->time_us;
     bench_json_open_object(json);
-    put_real(json, run->options->cpu_time ? "cpu_time" : "time", good ? time_us : NAN);
-    put_real(json, "alg_bw", good ? bench_algbw_gbs(row, result->time_us) : NAN);
-    put_real(json, "bus_bw", good ? bench_busbw_gbs(row, result->time_us) : NAN);
+    bench_json_put_real(json, run->options->cpu_time ? "cpu_time" : "time", good ? time_us : NAN);
+    bench_json_put_real(json, "alg_bw", good ? bench_algbw_gbs(row, result->time_us) : NAN);
+    bench_json_put_real(json, "bus_bw", good ? bench_busbw_gbs(row, result->time_us) : NAN);
     bench_json_key(json, "nwrong");
     if (result->checked)
         bench_json_whole(json, (long long)(result->check.wrong + result->check.overruns +
@@ -169,15 +147,15 @@ static void put_per_iteration(bench_json *json, const bench_run *run, const char
     int skipped = result->iterations - (int)stats->samples;
     bench_json_key(json, key);
     bench_json_open_object(json);
-    put_whole(json, "skipped_iterations", skipped);
-    put_real(json, "min_us", stats->min);
-    put_real(json, "max_us", stats->max);
-    put_real(json, "avg_us", stats->mean);
-    put_real(json, "p50_us", stats->median);
-    put_real(json, "p95_us", stats->p95);
-    put_real(json, "p99_us", stats->p99);
-    put_real(json, "stdev_us", stats->stdev);
-    put_real(json, "cv_pct", stats->mean > 0 ? stats->stdev / stats->mean * 100 : 0);
+    bench_json_put_whole(json, "skipped_iterations", skipped);
+    bench_json_put_real(json, "min_us", stats->min);
+    bench_json_put_real(json, "max_us", stats->max);
+    bench_json_put_real(json, "avg_us", stats->mean);
+    bench_json_put_real(json, "p50_us", stats->median);
+    bench_json_put_real(json, "p95_us", stats->p95);
+    bench_json_put_real(json, "p99_us", stats->p99);
+    bench_json_put_real(json, "stdev_us", stats->stdev);
+    bench_json_put_real(json, "cv_pct", stats->mean > 0 ? stats->stdev / stats->mean * 100 : 0);
     bench_json_key(json, "times_us");
     put_times(json, result->slowest_us, result->iterations);
     if (row->nranks > 1) {
@@ -202,11 +180,11 @@ void bench_json_report_row(bench_json_report *report, const bench_row *row)
         return;
     snprintf(root, sizeof root, "%6d", row->root);
     bench_json_open_object(json);
-    put_whole(json, "size", (long long)row->shape.bytes);
-    put_whole(json, "count", (long long)row->shape.count);
-    put_text(json, "type", weir_dtype_name(row->dtype));
-    put_text(json, "redop", bench_row_op_name(row));
-    put_text(json, "root", root);
+    bench_json_put_whole(json, "size", (long long)row->shape.bytes);
+    bench_json_put_whole(json, "count", (long long)row->shape.count);
+    bench_json_put_text(json, "type", weir_dtype_name(row->dtype));
+    bench_json_put_text(json, "redop", bench_row_op_name(row));
+    bench_json_put_text(json, "root", root);
     for (int i = 0; i < BENCH_PLACEMENTS; i++) {
         const bench_result *result = &row->results[i][row->primary[i]];
         put_half(json, report->run, halves[i], row, i < row->placements ? result : NULL);
@@ -216,8 +194,8 @@ void bench_json_report_row(bench_json_report *report, const bench_row *row)
         if (report->run->options->per_iteration)
             put_per_iteration(json, report->run, details[i], row, result);
     }
-    put_whole(json, "actual_iterations", iterations);
-    put_text(json, "experiment_name", "");
+    bench_json_put_whole(json, "actual_iterations", iterations);
+    bench_json_put_text(json, "experiment_name", "");
     bench_json_close_object(json);
     fflush(json->file);
 }
@@ -231,19 +209,19 @@ weir_status bench_json_report_end(bench_json_report *report, long failed, double
     bench_json_close_list(json);
     bench_json_key(json, "out_of_bounds");
     bench_json_open_object(json);
-    put_whole(json, "count", failed);
+    bench_json_put_whole(json, "count", failed);
     put_flag(json, "okay", failed == 0);
     bench_json_close_object(json);
     bench_json_key(json, "average_bus_bandwidth");
     bench_json_open_object(json);
-    put_real(json, "bandwidth", busbw_gbs);
-    put_text(json, "okay", "unchecked");
+    bench_json_put_real(json, "bandwidth", busbw_gbs);
+    bench_json_put_text(json, "okay", "unchecked");
     bench_json_close_object(json);
     bench_json_key(json, "errors");
     bench_json_open_list(json);
     bench_json_close_list(json);
     bench_run_now(now, sizeof now);
-    put_text(json, "end_time", now);
+    bench_json_put_text(json, "end_time", now);
     bench_json_close_object(json);
     fputc('\n', json->file);
     int broken = ferror(json->file);

@@ -84,7 +84,8 @@ static const bench_option rows[] = {
     {'y', "stream_null", "0|1", bench_parse_int, AT(ignored), 0, 1,
      "for nccl-tests' command lines; no effect"},
     {0, "csv", "FILE", bench_parse_text, AT(csv_path), 0, 0,
-     "also write CSV, a row as soon as it is known"},
+     "also write CSV, a row as soon as it is known, and its manifest\n"
+     "beside it (a.csv has a.json)"},
     {0, "backend", "auto|host|cuda", bench_parse_word, AT(backend), 0, 0,
      "where buffers live (default: auto)"},
     {0, "transport", "auto|shm|cuda_ipc|ib|tcp", bench_parse_word, AT(transport), 0, 0,

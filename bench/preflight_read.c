@@ -37,8 +37,9 @@ static int read_line(char *line, size_t bytes, const char *format, ...)
 static int core_of(const char *root, int cpu)
 {
     char line[256];
-    if (read_line(line, sizeof line, "%s/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list",
-                  root, cpu) != 0)
+    if (read_line(line, sizeof line,
+                  "%s/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", root,
+                  cpu) != 0)
         return cpu;
     int lowest = atoi(line);
     return lowest >= 0 && lowest < CPU_SETSIZE ? lowest : cpu;

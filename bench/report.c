@@ -2,6 +2,7 @@
 #include "bench/report.h"
 
 #include "bench/header.h"
+#include "bench/manifest.h"
 #include "bench/remarks.h"
 
 #include <stdlib.h>
@@ -34,13 +35,14 @@ weir_status bench_report_begin(bench_report *report)
         return status;
     bench_run_gather(run, infos);
     if (run->job->rank == 0) {
+        status = bench_manifest_write(run, infos);
         bench_header_write(stdout, run, infos);
         bench_table_begin(&report->table, stdout, run);
         bench_ratios_begin(&report->ratios, stdout);
         bench_json_report_begin(&report->json, infos);
     }
     free(infos);
-    return WEIR_OK;
+    return bench_job_agree(run->job, status, "manifest");
 }
 
 void bench_report_row(bench_report *report, const bench_row *row)

@@ -137,6 +137,47 @@ END
     check "JSON is nccl-tests' schema, without the environment" $status
 fi
 
+# The manifest: beside the CSV and in -J, true, and without secrets.
+rm -f "$scratch/m.json"
+WEIR_BOOT_SECRET=hidden-1 AWS_SECRET=hidden-2 GITHUB_TOKEN=hidden-3 WEIR_ALGO=auto \
+    bench 3 allreduce -b 64 -e 64 -n 4 --csv "$scratch/m.csv" -J "$scratch/j.json"
+status=1
+[ "$code" -eq 0 ] && [ -s "$scratch/m.json" ] &&
+    ! grep -rl hidden- "$scratch/m.json" "$scratch/j.json" "$scratch/m.csv" && status=0
+check "no secret of the environment is written" $status
+if command -v python3 >/dev/null 2>&1; then
+    status=1
+    python3 - "$scratch/m.json" "$scratch/j.json" "$scratch/m.csv" 2>"$scratch/err" <<'END' && status=0
+import csv, json, os, sys
+beside, inside = json.load(open(sys.argv[1])), json.load(open(sys.argv[2]))["manifest"]
+assert beside == inside
+rows = list(csv.DictReader(open(sys.argv[3])))
+assert {row["run_id"] for row in rows} == {beside["run_id"]}
+build = beside["build"]
+assert len(build["sources"]) == 16 and int(build["sources"], 16) >= 0
+assert build["compiler"] and "-std=" in build["flags"] and build["kind"]
+assert [rank["rank"] for rank in beside["ranks"]] == [0, 1, 2]
+assert all("cpus" in rank["binding"] or rank["binding"] == "not bound" for rank in beside["ranks"])
+assert beside["libraries"] and all(os.path.exists(path) for path in beside["libraries"])
+assert any("libc." in path for path in beside["libraries"]) and beside["mpi"]
+assert len(beside["host"]["topology_digest"]) == 16 and beside["host"]["cpus"] >= 1
+assert beside["environment"]["WEIR_ALGO"] == "auto" and "HOME" not in beside["environment"]
+options = beside["options"]
+assert options["min_bytes"] == options["max_bytes"] == 64 and options["iterations"] == 4
+assert "-n" in beside["arguments"]
+END
+    check "the manifest is JSON, the same in both places, and true" $status
+fi
+bench 1 allreduce -b 64 -e 64 -n 2 --csv "$scratch/n.csv" -J "$scratch/n.json"
+status=1
+[ "$code" -eq 0 ] && grep -q '"out_of_bounds"' "$scratch/n.json" &&
+    grep -q '"manifest"' "$scratch/n.json" && status=0
+check "-J at the manifest's place keeps it" $status
+rm -f "$scratch/n.json"
+mkdir "$scratch/n.json"
+bench 1 allreduce -b 64 -e 64 -n 2 --csv "$scratch/n.csv"
+ends "a manifest that cannot be written is a usage error" 2
+
 # Wrong data.
 if command -v "${MPICC:-mpicc}" >/dev/null 2>&1 &&
     "${MPICC:-mpicc}" -shared -fPIC -o "$scratch/faults.so" verify/tests/bench_faults.c; then

@@ -11,7 +11,9 @@
 #include "bench/bootstrap.h"
 #include "bench/dist.h"
 #include "bench/engine.h"
+#include "bench/environment.h"
 #include "bench/json.h"
+#include "bench/manifest.h"
 #include "bench/options.h"
 #include "bench/result.h"
 #include "bench/shape.h"
@@ -342,6 +344,34 @@ static void json_text(void **state)
     assert_string_equal(text, "{\n\"a\\\"b\": [-1,0.5,null,\"tab\\u0009\"],\n\"c\": {}}");
 }
 
+static void manifest_paths(void **state)
+{
+    static const char *const cases[][2] = {
+        {"a.csv", "a.json"},         {"a.b/c", "a.b/c.json"}, {"x/a.b.csv", "x/a.b.json"},
+        {"a.json", "a.json.json"},   {".csv", ".csv.json"},   {"../out", "../out.json"},
+    };
+    char path[32];
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_int_equal(bench_manifest_path(cases[i][0], path, sizeof path), 0);
+        assert_string_equal(path, cases[i][1]);
+    }
+    assert_int_equal(bench_manifest_path("abc.csv", path, 8), -1);
+    assert_int_equal(bench_manifest_path("abc.csv", path, 9), 0);
+}
+
+/* Neither secrets, nor names that only begin like one on the list. */
+static void environment_is_chosen(void **state)
+{
+    (void)state;
+    assert_true(bench_environment_allows("WEIR_ALGO=ring"));
+    assert_false(bench_environment_allows("WEIR_ALGORITHM=x"));
+    assert_false(bench_environment_allows("WEIR_BOOT_SECRET=x"));
+    assert_false(bench_environment_allows("AWS_SECRET_ACCESS_KEY=x"));
+    assert_false(bench_environment_allows("HOME=/root"));
+    assert_false(bench_environment_allows(""));
+}
+
 static void verdicts(void **state)
 {
     bench_result result = {.checked = 1};
@@ -538,6 +568,7 @@ int main(void)
         cmocka_unit_test(sweep_of_sizes),     cmocka_unit_test(shapes),
         cmocka_unit_test(bus_factors),        cmocka_unit_test(distributions),
         cmocka_unit_test(table_numbers),      cmocka_unit_test(json_text),
+        cmocka_unit_test(manifest_paths),     cmocka_unit_test(environment_is_chosen),
         cmocka_unit_test(verdicts),           cmocka_unit_test(engine_interleaves),
         cmocka_unit_test(engine_isolates),    cmocka_unit_test(engine_fails),
         cmocka_unit_test(engine_warms_up),    cmocka_unit_test(engine_tells_unsteady),
