@@ -273,8 +273,9 @@ typedef struct weir_mem_handle {
 WEIR_API weir_status weir_mem_alloc(weir_comm *comm, size_t bytes, weir_mem **mem);
 /* Makes the caller's memory [pointer, pointer + bytes) known. Local. If it lies
  * within an allocation of weir_mem_alloc it is shared without copies; plain
- * memory of the process cannot be mapped by others and stays staged (the
- * handle then imports with WEIR_ERR_UNSUPPORTED). */
+ * memory of the process cannot be mapped by others (the handle then imports
+ * with WEIR_ERR_UNSUPPORTED): collectives stage it, or let the kernel copy
+ * from it where the system allows ranks to read each other. */
 WEIR_API weir_status weir_mem_register(weir_comm *comm, void *pointer, size_t bytes,
                                        weir_mem **mem);
 WEIR_API void *weir_mem_pointer(const weir_mem *mem);

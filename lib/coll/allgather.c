@@ -49,19 +49,18 @@ weir_status weiri_allgather_direct(weiri_coll *coll, const weiri_call *call)
         status = weiri_posts_exchange(coll, call->in, call->bytes, NULL, 0, &all_in, &all_out);
     if (status != WEIR_OK)
         return status;
-    if (!all_in) {
+    if (!all_in && !weiri_copies_plain(coll, call->bytes)) {
         weiri_coll_end_all_heard(coll);
         return weiri_algo_give_way(coll, call, "packet", weiri_allgather_packet);
     }
     place_own(coll, call);
     int n = coll->nranks;
     for (int rank = weiri_next(coll->rank, n); rank != coll->rank; rank = weiri_next(rank, n)) {
-        const char *in = NULL;
-        status = weiri_post_in(coll, rank, NULL, &in);
+        status = weiri_fetch(coll, rank, coll->areas[rank].post[coll->epoch & 1]->in,
+                             call->out + (size_t)rank * call->bytes, call->bytes,
+                             call->bytes * (size_t)n);
         if (status != WEIR_OK)
             return status;
-        weiri_move(coll, call->out + (size_t)rank * call->bytes, in, call->bytes,
-                   call->bytes * (size_t)coll->nranks);
     }
     return weiri_coll_end_together(coll, direct_phase);
 }

@@ -7,6 +7,7 @@
 #include "coll/algos.h"
 #include "coll/lane.h"
 #include "coll/slot.h"
+#include "comm/plain.h"
 
 static const char packet_phase[] = "broadcast (packet)";
 static const char direct_phase[] = "broadcast (direct)";
@@ -66,12 +67,18 @@ weir_status weiri_broadcast_packet(weiri_coll *coll, const weiri_call *call)
     return WEIR_OK;
 }
 
+static int readable(const weiri_coll *coll, const weiri_call *call, const weiri_post *post)
+{
+    return post->in.generation == WEIRI_GENERATION_PLAIN ? weiri_copies_plain(coll, call->bytes)
+                                                         : post->in.generation != 0;
+}
+
 static weir_status lend(weiri_coll *coll, const weiri_call *call)
 {
     weiri_post *post = coll->areas[coll->rank].post[coll->epoch & 1];
-    post->in = weiri_region_describe(coll->comm, call->in, call->bytes);
+    post->in = weiri_plain_describe(coll->comm, call->in, call->bytes);
     weir_store_release(&post->flag, coll->epoch);
-    if (post->in.generation == 0) {
+    if (!readable(coll, call, post)) {
         weiri_coll_end(coll);
         return weiri_algo_give_way(coll, call, "packet", weiri_broadcast_packet);
     }
@@ -86,15 +93,13 @@ static weir_status borrow(weiri_coll *coll, const weiri_call *call)
         weiri_comm_wait(coll->comm, &post->flag, coll->epoch, call->root, direct_phase);
     if (status != WEIR_OK)
         return status;
-    if (post->in.generation == 0) {
+    if (!readable(coll, call, post)) {
         weiri_coll_end(coll);
         return weiri_algo_give_way(coll, call, "packet", weiri_broadcast_packet);
     }
-    const char *in = NULL;
-    status = weiri_post_in(coll, call->root, NULL, &in);
+    status = weiri_fetch(coll, call->root, post->in, call->out, call->bytes, call->bytes);
     if (status != WEIR_OK)
         return status;
-    weiri_move(coll, call->out, in, call->bytes, call->bytes);
     weiri_coll_end(coll);
     return WEIR_OK;
 }

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "coll/copy.h"
+#include "comm/plain.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -172,16 +173,21 @@ weiri_share weiri_share_of(size_t count_all, size_t element_bytes, int rank, int
     return (weiri_share){first, left < each ? left : each};
 }
 
+static int mappable(weiri_desc desc)
+{
+    return desc.generation != 0 && desc.generation != WEIRI_GENERATION_PLAIN;
+}
+
 weir_status weiri_posts_exchange(weiri_coll *coll, const void *in, size_t in_bytes, const void *out,
                                  size_t out_bytes, int *all_in, int *all_out)
 {
     int parity = (int)(coll->epoch & 1);
     weiri_post *own = coll->areas[coll->rank].post[parity];
-    own->in = weiri_region_describe(coll->comm, in, in_bytes);
+    own->in = weiri_plain_describe(coll->comm, in, in_bytes);
     own->out = weiri_region_describe(coll->comm, out, out_bytes);
     weir_store_release(&own->flag, coll->epoch);
-    *all_in = own->in.generation != 0;
-    *all_out = own->out.generation != 0;
+    *all_in = mappable(own->in);
+    *all_out = mappable(own->out);
     int n = coll->nranks;
     for (int rank = weiri_next(coll->rank, n); rank != coll->rank; rank = weiri_next(rank, n)) {
         const weiri_post *post = coll->areas[rank].post[parity];
@@ -189,8 +195,8 @@ weir_status weiri_posts_exchange(weiri_coll *coll, const void *in, size_t in_byt
             weiri_comm_wait(coll->comm, &post->flag, coll->epoch, rank, "exchange of buffers");
         if (status != WEIR_OK)
             return status;
-        *all_in &= post->in.generation != 0;
-        *all_out &= post->out.generation != 0;
+        *all_in &= mappable(post->in);
+        *all_out &= mappable(post->out);
     }
     return WEIR_OK;
 }
@@ -244,4 +250,21 @@ void weiri_move(const weiri_coll *coll, void *to, const void *from, size_t bytes
         weiri_copy_streaming(to, from, bytes);
     else
         weiri_copy(to, from, bytes);
+}
+
+int weiri_copies_plain(const weiri_coll *coll, size_t bytes)
+{
+    return coll->comm->reads_plain && bytes >= WEIRI_PLAIN_FROM_BYTES;
+}
+
+weir_status weiri_fetch(weiri_coll *coll, int rank, weiri_desc desc, void *to, size_t bytes,
+                        size_t total_bytes)
+{
+    if (desc.generation == WEIRI_GENERATION_PLAIN)
+        return weiri_plain_read(coll->comm, rank, desc, to, bytes);
+    char *from = NULL;
+    weir_status status = weiri_region_pointer(coll->comm, rank, desc, &from);
+    if (status == WEIR_OK)
+        weiri_move(coll, to, from, bytes, total_bytes);
+    return status;
 }

@@ -36,6 +36,7 @@ enum {
     WEIRI_MESSAGE_INLINE_BYTES = 48, /* the same in a message to one peer */
     WEIRI_LANE_BYTES = 568,          /* the longest message of a lane */
     WEIRI_LANE_DEPTH = 32,           /* messages of a lane: epochs that it may be ahead */
+    WEIRI_PLAIN_FROM_BYTES = 16384,  /* plain memory is read by system call from here on */
     WEIRI_BLOCK_BYTES = 8192,        /* reduced at once: fits the first-level cache */
 };
 
@@ -230,11 +231,11 @@ typedef struct weiri_share {
 weiri_share weiri_share_of(size_t count_all, size_t element_bytes, int rank, int nranks);
 
 /* Stores where this rank's buffers are for the current epoch and learns where
- * everyone's are. pointers come from weiri_posts_in/out afterwards. all_in,
+ * everyone's are. Pointers come from weiri_post_in/out afterwards. all_in,
  * all_out: whether every rank's buffer can be mapped. */
 weir_status weiri_posts_exchange(weiri_coll *coll, const void *in, size_t in_bytes,
                                  const void *out, size_t out_bytes, int *all_in, int *all_out);
-/* A rank's posted buffers as pointers here. */
+/* A rank's posted buffers as pointers here; they must be mappable. */
 weir_status weiri_post_in(weiri_coll *coll, int rank, const void *own, const char **pointer);
 weir_status weiri_post_out(weiri_coll *coll, int rank, void *own, char **pointer);
 
@@ -242,6 +243,14 @@ weir_status weiri_post_out(weiri_coll *coll, int rank, void *own, char **pointer
  * coll->sources, into the outputs at the same place, block by block. */
 void weiri_reduce_into(weiri_coll *coll, const weiri_call *call, size_t first, size_t count,
                        char *const *outputs, int noutputs);
+
+/* Whether the direct form of a copying collective serves buffers of which some
+ * cannot be mapped: through the kernel, if it may and they are long enough. */
+int weiri_copies_plain(const weiri_coll *coll, size_t bytes);
+/* Copies bytes of a peer's buffer, mapped or plain, of a call that fills
+ * total_bytes. */
+weir_status weiri_fetch(weiri_coll *coll, int rank, weiri_desc desc, void *to, size_t bytes,
+                        size_t total_bytes);
 
 /* Copies a part of a buffer of total_bytes, around the caches if it is large. */
 void weiri_move(const weiri_coll *coll, void *to, const void *from, size_t bytes,

@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "coll/algos.h"
 #include "coll/slot.h"
+#include "comm/plain.h"
 
 /* Where a pair's stream stands, in pieces, on the sender's side. */
 typedef struct progress {
@@ -79,9 +80,11 @@ static void send_first(exchange *x, int peer)
         return;
     }
     weiri_desc desc = {0, 0, 0};
-    if (pair->send_bytes >= x->direct_from_bytes || pair->send_bytes > coll->message_bytes)
-        desc = weiri_region_describe(coll->comm, pair->from, pair->send_bytes);
-    if (desc.generation && pair->send_bytes >= x->direct_from_bytes) {
+    if (pair->send_bytes >= x->direct_from_bytes)
+        desc = weiri_plain_describe(coll->comm, pair->from, pair->send_bytes);
+    if (desc.generation == WEIRI_GENERATION_PLAIN && !weiri_copies_plain(coll, pair->send_bytes))
+        desc.generation = 0;
+    if (desc.generation) {
         message->kind = WEIRI_MESSAGE_DIRECT;
         message->bytes = pair->send_bytes;
         message->desc = desc;
@@ -169,11 +172,10 @@ static weir_status receive_direct(exchange *x, int peer, const weiri_message *me
 {
     weiri_coll *coll = x->coll;
     const weiri_pair *pair = &coll->pairs[peer];
-    char *from = NULL;
-    weir_status status = weiri_region_pointer(coll->comm, peer, message->desc, &from);
+    weir_status status = weiri_fetch(coll, peer, message->desc, pair->to, pair->recv_bytes,
+                                     pair->recv_bytes * (size_t)coll->nranks);
     if (status != WEIR_OK)
         return status;
-    weiri_move(coll, pair->to, from, pair->recv_bytes, pair->recv_bytes * (size_t)coll->nranks);
     x->of[peer].received = 1;
     return WEIR_OK;
 }

@@ -9,6 +9,7 @@
 #include "base/env.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "comm/plain.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -27,7 +28,8 @@ enum {
 /* What a rank tells the others at creation. */
 typedef struct introduction {
     uint64_t host;
-    uint64_t job; /* rank 0's counts */
+    uint64_t job;     /* rank 0's counts */
+    uint64_t address; /* of job in that rank, for trying to read it */
     uint64_t area_bytes;
     int32_t pid;
     int32_t padding;
@@ -51,6 +53,7 @@ static weir_status introduce(weir_comm *comm, introduction *mine)
         CPU_SET((size_t)comm->rank % CPU_SETSIZE, &mine->cores);
     if (getrandom(&mine->job, sizeof mine->job, 0) != sizeof mine->job)
         return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot read random bytes");
+    mine->address = (uint64_t)(uintptr_t)&mine->job;
     weiri_peer *own = &comm->peers[comm->rank];
     return comm->transport->segment_create(comm->scratch_bytes, &own->scratch, &mine->scratch);
 }
@@ -100,6 +103,7 @@ static weir_status map_peer(weir_comm *comm, int rank, const introduction *who)
 #ifdef SYS_pidfd_open
         peer->pidfd = (int)syscall(SYS_pidfd_open, who->pid, 0);
 #endif
+        comm->reads_plain &= weiri_plain_probe(who->pid, who->address, who->job);
     }
     peer->page = peer->scratch.base;
     peer->area = (char *)peer->scratch.base + page_set_bytes();
@@ -109,8 +113,11 @@ static weir_status map_peer(weir_comm *comm, int rank, const introduction *who)
 static weir_status map_peers(weir_comm *comm, const introduction *all)
 {
     weir_status status = place_ranks(comm, all);
+    comm->reads_plain = 1;
     for (int rank = 0; rank < comm->nranks && status == WEIR_OK; rank++)
         status = map_peer(comm, rank, &all[rank]);
+    if (status == WEIR_OK)
+        weir_store_release(&comm->peers[comm->rank].page->reads.value, comm->reads_plain);
     return status;
 }
 
@@ -203,6 +210,8 @@ static weir_status comm_join(weir_comm *comm, introduction *all)
         status = weir_boot_allgather(comm->boot, all, sizeof *all);
     if (status == WEIR_OK)
         status = weir_boot_agree(comm->boot, map_peers(comm, all));
+    for (int rank = 0; rank < comm->nranks && status == WEIR_OK; rank++)
+        comm->reads_plain &= (int)weir_load_acquire(&comm->peers[rank].page->reads.value);
     return status;
 }
 

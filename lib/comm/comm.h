@@ -63,10 +63,13 @@ typedef struct weiri_comm_page {
     weiri_word abort;    /* non-zero: every wait of this rank ends, for that reason */
     weiri_word barrier;  /* barriers that this rank has entered */
     weiri_word freed;    /* regions that this rank has freed so far */
+    weiri_word reads;    /* 1: this rank may read every peer's plain memory */
     weiri_region_record directory[WEIRI_REGIONS_MAX];
 } weiri_comm_page;
 
-/* A buffer as it travels in-band: 16 bytes. generation 0: not shareable. */
+/* A buffer as it travels in-band: 16 bytes. generation 0: not shareable;
+ * WEIRI_GENERATION_PLAIN: plain memory at the address in offset (plain.h). */
+#define WEIRI_GENERATION_PLAIN UINT32_MAX
 typedef struct weiri_desc {
     uint32_t region;
     uint32_t generation;
@@ -101,6 +104,7 @@ struct weir_comm {
     const weiri_transport_ops *transport;
     int rank, nranks, nnodes, local_rank, local_nranks;
     int oversubscribed;  /* this machine has more ranks than cores allowed to them */
+    int reads_plain;     /* all ranks may read each other's plain memory */
     uint64_t job;        /* the same random number on every rank */
     weir_guard guard;
     size_t scratch_bytes, area_bytes;
