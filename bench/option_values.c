@@ -1,6 +1,8 @@
 /* The parsers of option values. */
 #include "bench/option_values.h"
 
+#include "bench/inject.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <limits.h>
@@ -175,6 +177,20 @@ int bench_parse_percent(const bench_option *row, const char *text, bench_options
         return -1;
     }
     *(double *)((char *)options + row->offset) = value / 100;
+    return 0;
+}
+
+int bench_parse_inject(const bench_option *row, const char *text, bench_options *options,
+                       char *expected)
+{
+    (void)row;
+    options->inject = bench_fault_parse(text);
+    if (strcmp(text, "list") == 0)
+        options->action = BENCH_ACTION_LIST_FAULTS;
+    else if (options->inject == BENCH_FAULT_NONE) {
+        snprintf(expected, BENCH_EXPECTED_BYTES, "a fault that --inject list prints");
+        return -1;
+    }
     return 0;
 }
 

@@ -57,6 +57,9 @@ int bench_parse_peer(const bench_option *row, const char *text, bench_options *o
 /* "2%" or "2": stores the double 0.02; above 0, at most 100. */
 int bench_parse_percent(const bench_option *row, const char *text, bench_options *options,
                         char *expected);
+/* The name of a fault, or "list". */
+int bench_parse_inject(const bench_option *row, const char *text, bench_options *options,
+                       char *expected);
 /* An option without a value. */
 int bench_parse_flag(const bench_option *row, const char *text, bench_options *options,
                      char *expected);

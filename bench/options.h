@@ -20,7 +20,8 @@ typedef enum bench_action {
     BENCH_ACTION_HELP,
     BENCH_ACTION_HELP_ENV,
     BENCH_ACTION_VERSION,
-    BENCH_ACTION_LIST_ALGOS
+    BENCH_ACTION_LIST_ALGOS,
+    BENCH_ACTION_LIST_FAULTS
 } bench_action;
 
 /* --verify as bits, see bench_options_oracles. */
@@ -49,6 +50,7 @@ typedef struct bench_options {
     int graph, cpu_time, timestamps, rank_time, registration, memory_report, unalign_elements;
     int per_iteration, skip;
     int nthreads, ngpus, ignored;
+    int inject; /* bench_fault */
     const char *json_path, *csv_path;
     const char *backend, *transport, *algo, *verify, *buffers, *dist, *plan, *mode;
     size_t seed;

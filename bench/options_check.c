@@ -64,6 +64,8 @@ static int check_counts(const bench_options *options, char *problem)
     if (options->barrier_mode % 2 && strcmp(options->mode, "latency") == 0)
         return fail(problem, "-z %d and --mode latency: both say where ranks meet; give one",
                     options->barrier_mode);
+    if (options->inject && !bench_options_verifies(options))
+        return fail(problem, "--inject needs the checks that -c 0 and --verify off leave out");
     if (options->skip && !options->per_iteration)
         return fail(problem, "-K %d needs -I 1, whose columns it shortens", options->skip);
     if (options->skip && options->iterations && options->skip >= options->iterations)

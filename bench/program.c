@@ -1,6 +1,7 @@
 /* The shared flow. Each step that fails undoes what came before it. */
 #include "bench/program.h"
 
+#include "bench/inject.h"
 #include "bench/memory.h"
 #include "bench/preflight.h"
 #include "bench/sweep.h"
@@ -49,6 +50,9 @@ static void inform(const bench_run *run)
         break;
     case BENCH_ACTION_LIST_ALGOS:
         list_algos(run->collective);
+        break;
+    case BENCH_ACTION_LIST_FAULTS:
+        bench_fault_list(stdout);
         break;
     case BENCH_ACTION_RUN:
         break;

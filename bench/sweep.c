@@ -1,6 +1,7 @@
 /* The loops over types, operations, roots and sizes. */
 #include "bench/sweep.h"
 
+#include "bench/inject.h"
 #include "bench/sizes.h"
 #include "bench/trial.h"
 
@@ -133,6 +134,22 @@ static void prepare(sweep *s, const bench_buffers *buffers)
     s->trial.next_seed = &s->next_seed;
 }
 
+/* A fault of --inject that changed nothing proves nothing. */
+static weir_status check_planted(sweep *s)
+{
+    bench_job *job = s->run->job;
+    long planted = s->trial.planted;
+    if (!s->run->options->inject)
+        return WEIR_OK;
+    MPI_Allreduce(MPI_IN_PLACE, &planted, 1, MPI_LONG, MPI_SUM, job->mpi);
+    weir_status status = WEIR_OK;
+    if (planted == 0)
+        status = bench_job_note(job, WEIR_ERR_INVALID,
+                                "--inject %s changed nothing: give larger sizes, more ranks",
+                                bench_fault_name((bench_fault)s->run->options->inject));
+    return bench_job_agree(job, status, "injection");
+}
+
 weir_status bench_sweep(const bench_run *run, const bench_buffers *buffers,
                         bench_contenders *contenders, bench_report *report, long *failed)
 {
@@ -149,6 +166,8 @@ weir_status bench_sweep(const bench_run *run, const bench_buffers *buffers,
         s->trial.counts = counts;
         prepare(s, buffers);
         status = sweep_types(s);
+        if (status == WEIR_OK)
+            status = check_planted(s);
         *failed = s->failed;
     }
     free(counts);

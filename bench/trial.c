@@ -1,6 +1,8 @@
 /* Layout, checks and their order. */
 #include "bench/trial.h"
 
+#include "bench/inject.h"
+
 #include "verify/number.h"
 
 #include <stdio.h>
@@ -148,6 +150,8 @@ weir_status bench_trial_compare(bench_trial *trial, bench_contender *contender,
         error = weirv_reduce_result(trial->job->mpi, &found);
     if (error != MPI_SUCCESS)
         status = bench_job_note(trial->job, WEIR_ERR_SYSTEM, "MPI error %d", error);
+    else if (found.wrong || found.overruns || found.inputs_changed)
+        bench_trial_explain(trial, contender);
     if (!check->has_first && found.has_first) {
         check->has_first = 1;
         check->first = found.first;
@@ -163,11 +167,15 @@ weir_status bench_trial_compare(bench_trial *trial, bench_contender *contender,
 /* A run on new data. */
 static weir_status run_once(bench_trial *trial, bench_contender *contender)
 {
+    bench_fault fault = trial->injects && !contender->peer ? (bench_fault)trial->options->inject
+                                                           : BENCH_FAULT_NONE;
     bench_trial_reset(trial);
     weir_status status = contender->ops->prepare(contender, &trial->call);
     bench_job_barrier(trial->job);
-    if (status == WEIR_OK)
+    if (status == WEIR_OK && !bench_inject_stays_away(fault, &trial->data))
         status = contender->ops->run(contender);
+    trial->planted += bench_inject(fault, &trial->data, &trial->layout, trial->call.out,
+                                   bench_inject_place(&trial->data));
     return bench_job_agree(trial->job, status, weir_collective_name(trial->row->collective));
 }
 
@@ -213,7 +221,9 @@ static weir_status try_contender(bench_trial *trial, bench_contender *contender,
     }
     result->checked = checks > 0;
     for (int i = 0; i < checks || i == 0; i++) {
+        trial->injects = i == 0;
         weir_status status = run_once(trial, contender);
+        trial->injects = 0;
         snprintf(result->algo, sizeof result->algo, "%s", contender->ops->algo(contender));
         if (status == WEIR_OK && i < checks)
             status = bench_trial_compare(trial, contender, &result->check);

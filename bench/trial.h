@@ -21,6 +21,8 @@ typedef struct bench_trial {
     bench_layout layout;
     bench_call call;
     weirv_case data;
+    int injects;     /* the next run is to have the fault of --inject */
+    long planted;    /* faults that changed something on this rank */
     uint64_t *next_seed; /* the run's counter: no two fills have the same data */
     size_t *counts;      /* alltoallv: 5 * nranks, send counts, displacements, receive likewise,
                           * and where this rank's blocks lie in the senders' buffers */
@@ -37,6 +39,9 @@ void bench_trial_reset(bench_trial *trial);
 /* Compares the current output and adds the findings to check. Collective. */
 weir_status bench_trial_compare(bench_trial *trial, bench_contender *contender,
                                 weirv_result *check);
+/* Tells what is wrong with the current output, canaries and input, by rank, on
+ * standard error. Collective. */
+void bench_trial_explain(const bench_trial *trial, bench_contender *contender);
 /* Times the contenders whose results have run set and did not fail. Fills their
  * timing results. Collective. */
 weir_status bench_trial_time(bench_trial *trial);

@@ -52,3 +52,17 @@ uint64_t weirv_guard_check(const weirv_guard *guard)
     return count_changed(base, 0, before) +
            count_changed(base, before + guard->user_bytes, guard->total_bytes);
 }
+
+void weirv_guard_reach(const weirv_guard *guard, size_t *before_bytes, size_t *behind_bytes)
+{
+    const unsigned char *base = guard->base;
+    size_t start = (size_t)((const unsigned char *)guard->user - base);
+    size_t end = start + guard->user_bytes;
+    *before_bytes = *behind_bytes = 0;
+    for (size_t i = start; i-- > 0;)
+        if (base[i] != canary(i))
+            *before_bytes = start - i;
+    for (size_t i = end; i < guard->total_bytes; i++)
+        if (base[i] != canary(i))
+            *behind_bytes = i - end + 1;
+}

@@ -27,5 +27,8 @@ void *weirv_guard_place(weirv_guard *guard, void *base, size_t user_bytes,
                         size_t misalign_bytes);
 /* The number of canary bytes that were changed. Local. */
 uint64_t weirv_guard_check(const weirv_guard *guard);
+/* How far the furthest changed bytes lie before the user's first byte, and past
+ * the last one; 0 where none is changed. Local. */
+void weirv_guard_reach(const weirv_guard *guard, size_t *before_bytes, size_t *behind_bytes);
 
 #endif

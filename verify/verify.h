@@ -18,6 +18,7 @@
 
 #include "verify/compare.h"
 #include "verify/expected.h"
+#include "verify/forensics.h"
 #include "verify/guard.h"
 #include "verify/pattern.h"
 

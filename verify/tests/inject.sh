@@ -1,0 +1,79 @@
+#!/bin/sh
+# The injection matrix: every fault of --inject in every collective, among 3
+# ranks. Each must end with exit code 1 (skip-signal: 4) and be diagnosed as what
+# it is. Prints its table as comments; TAP on standard output; run from the top
+# folder.
+. verify/tests/bench_tap.inc
+[ -x ./bench_allreduce ] || skip_all "injection" "bench_allreduce is not built; run make"
+programs="allreduce reduce_scatter reduce broadcast allgather alltoall alltoallv sendrecv"
+faults=$(./bench_allreduce --inject list)
+
+# diagnosis FAULT PROGRAM: what standard error must say, as a pattern.
+diagnosis() {
+    lost="never written"
+    moved="equals rank [0-9]*'s chunk"
+    case $2 in *reduce*)
+        lost="sum lacks rank [0-9]"
+        moved="equals chunk [0-9]* of the result"
+    ;; esac
+    case $1 in
+    flip-bit) echo "1 wrong: .*: one bit differs (bit [0-9]*)" ;;
+    drop-chunk|drop-rank) echo "elements [0-9]*\.\.[0-9]*.*: $lost" ;;
+    swap-chunks) echo "$moved" ;;
+    replay) echo "equals the previous iteration" ;;
+    skip-signal) echo "rank [0-9].*deadline" ;;
+    overrun) echo "written outside the output: .* 1 past its end" ;;
+    modify-input) echo "input elements .*, 1 changed" ;;
+    bad-round) echo "rounded wrongly (1 ulp)" ;;
+    esac
+}
+
+check "--inject list names nine faults" "$([ "$(echo "$faults" | wc -l)" -eq 9 ]; echo $?)"
+run ci/mpirun -np 4 ./bench_allreduce -b 4K -e 4K -n 1
+check "without a fault nothing is found" "$code"
+
+table="# $(printf '%-15s' collective)"
+for fault in $faults; do table="$table $fault"; done
+for program in $programs; do
+    line="# $(printf '%-15s' "$program")"
+    for fault in $faults; do
+        expected=1
+        [ "$fault" = skip-signal ] && expected=4
+        run timeout 30 ci/mpirun -np 3 "./bench_$program" -b 4K -e 4K -n 1 -w 0 -T 1 \
+            --inject "$fault"
+        status=1
+        [ "$code" -eq $expected ] &&
+            grep -q -e "$(diagnosis "$fault" "$program")" "$scratch/err" && status=0
+        check "bench_$program finds $fault" $status
+        [ $status -eq 0 ] && word="exit $code" || word=MISSED
+        line="$line $(printf "%-${#fault}s" "$word")"
+    done
+    table="$table
+$line"
+done
+echo "$table"
+
+# The missing rank and the range by name; types of one and two bytes.
+run ci/mpirun -np 4 ./bench_allreduce -b 8K -e 8K -n 1 --inject drop-chunk
+status=1
+[ "$code" -eq 1 ] &&
+    grep -q 'rank 3: elements 0\.\.511, 512 wrong: .*sum lacks rank 0' "$scratch/err" && status=0
+check "drop-chunk: the missing rank and the range are named" $status
+for type in f8e4m3 bfloat16 int8 double; do
+    run ci/mpirun -np 3 ./bench_allreduce -d $type -b 6000 -e 6000 -n 1 --inject drop-rank
+    status=1
+    [ "$code" -eq 1 ] && [ "$(grep -c 'sum lacks rank 0' "$scratch/err")" -ge 3 ] && status=0
+    check "drop-rank in $type" $status
+done
+
+run ci/mpirun -np 3 ./bench_allreduce -b 64 -e 64 -n 1 -o max --inject drop-chunk --verify mpi
+ends "--verify mpi alone finds it too" 1
+run ci/mpirun -np 3 ./bench_allreduce -b 64 -e 64 -n 1 --inject drop-chunk --verify exact
+ends "--verify exact alone finds it too" 1
+run ci/mpirun -np 2 ./bench_allreduce -b 0 -e 0 -n 1 --inject flip-bit
+ends "a fault that changes nothing is refused" 2
+run ./bench_allreduce --inject nope
+ends "an unknown fault is refused" 2
+run ./bench_allreduce --inject replay -c 0
+ends "faults without checks are refused" 2
+finish
