@@ -1,6 +1,7 @@
 /* Allocation, registration and layout of the buffers. */
 #include "bench/buffers.h"
 
+#include "bench/cold.h"
 #include "bench/sizes.h"
 
 #include <stdlib.h>
@@ -28,6 +29,15 @@ static void needed_bytes(const bench_job *job, const bench_options *options,
         *in_bytes = in > *in_bytes ? in : *in_bytes;
         *out_bytes = out > *out_bytes ? out : *out_bytes;
     }
+}
+
+/* Adds room for the copies of --cold. */
+static void add_pool(const bench_job *job, bench_buffer *buffer)
+{
+    enum { PAGE_BYTES = 4096 };
+    buffer->home_bytes = (buffer->bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
+    buffer->pool_bytes = bench_cold_pool_bytes(job->local_nranks, buffer->home_bytes);
+    buffer->bytes = buffer->home_bytes + buffer->pool_bytes;
 }
 
 static weir_status allocate(bench_job *job, int plain, bench_buffer *buffer)
@@ -71,6 +81,8 @@ weir_status bench_buffers_open(bench_job *job, const bench_options *options,
     memset(buffers, 0, sizeof *buffers);
     needed_bytes(job, options, collective, dist, &buffers->in.bytes, &buffers->out.bytes);
     for (int i = 0; i < 2; i++) {
+        if (options->cold)
+            add_pool(job, both[i]);
         weir_status status = allocate(job, plain, both[i]);
         if (status == WEIR_OK && options->registration)
             status = register_buffer(job, options->registration, both[i]);

@@ -14,6 +14,7 @@
 typedef struct bench_buffer {
     void *base;
     size_t bytes;
+    size_t home_bytes, pool_bytes; /* --cold: where copies begin, and their room */
     weir_mem *mem;        /* library memory; NULL: base is malloc's */
     weir_mem *registered; /* -R 1 and 2; NULL otherwise */
     weir_mem **peers;     /* -R 2: nranks entries, the own one is registered itself */

@@ -5,6 +5,7 @@
 #include "bench/header.h"
 
 #include "bench/bootstrap.h"
+#include "bench/cold.h"
 
 #include <string.h>
 
@@ -67,7 +68,11 @@ static void write_our_lines(FILE *out, const bench_run *run)
     fprintf(out, "# Ranks: %d on %d machine%s; set-up of weir %.1f ms; library memory %.1f MiB a "
                  "rank\n", job->nranks, job->nnodes, job->nnodes == 1 ? "" : "s", job->setup_ms,
             (double)weir_comm_scratch_bytes(job->comm) / 1048576);
-    fprintf(out, "# Buffers: %s memory, warm; algorithm: %s\n", o->buffers, o->algo);
+    fprintf(out, "# Buffers: %s memory, ", o->buffers);
+    if (o->cold)
+        fprintf(out, "cold: operations take turns on copies, twice the last-level cache of "
+                     "%.0f MiB", (double)bench_cold_cache_bytes() / 1048576);
+    fprintf(out, "%s; algorithm: %s\n", o->cold ? "" : "warm", o->algo);
     fprintf(out, "# Timing: %s; ", timing_mode(o));
     if (o->iterations)
         fprintf(out, "%d iterations", o->iterations);

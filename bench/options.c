@@ -99,6 +99,9 @@ static const bench_option rows[] = {
      "throughput: operations back to back; latency: ranks start each\n"
      "operation together, and how far apart they did is told\n"
      "(default: throughput)"},
+    {0, "cold", NULL, bench_parse_flag, AT(cold), 0, 1,
+     "operations take turns on copies of their buffers, twice the\n"
+     "last-level cache together (default: the same buffers, warm)"},
     {0, "verify", "mpi|exact|both|off", bench_parse_word, AT(verify), 0, 0,
      "the reference: mpi repeats the call, exact has data whose result\n"
      "is known bit for bit (default: both; above 4 MiB a rank the data's\n"

@@ -22,12 +22,15 @@ static weir_status begin_block(void *context)
 {
     timed_contender *timed = context;
     bench_trial_reset(timed->trial);
+    bench_cold_fill(timed->trial);
     return timed->contender->ops->prepare(timed->contender, &timed->trial->call);
 }
 
 static weir_status run_operation(void *context)
 {
-    bench_contender *contender = ((timed_contender *)context)->contender;
+    timed_contender *timed = context;
+    bench_contender *contender = timed->contender;
+    bench_cold_next(timed->trial);
     bench_job_progress();
     return contender->ops->run(contender);
 }

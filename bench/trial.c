@@ -88,12 +88,14 @@ static void lay_out(bench_trial *trial)
                         trial->in_place, &trial->layout);
     describe_data(trial);
     describe_call(trial);
+    bench_cold_place(trial);
 }
 
 void bench_trial_reset(bench_trial *trial)
 {
     size_t element_bytes = weir_dtype_bytes(trial->row->dtype);
     trial->data.seed = (*trial->next_seed)++;
+    bench_cold_home(trial);
     if (trial->in_place)
         weirv_poison(trial->layout.whole, trial->layout.whole_bytes);
     else

@@ -8,6 +8,7 @@
 #define BENCH_TRIAL_H
 
 #include "bench/buffers.h"
+#include "bench/cold.h"
 #include "bench/contender.h"
 #include "bench/result.h"
 
@@ -19,6 +20,7 @@ typedef struct bench_trial {
     bench_row *row;
     int in_place;
     bench_layout layout;
+    bench_rotation rotation;
     bench_call call;
     weirv_case data;
     int injects;     /* the next run is to have the fault of --inject */

@@ -66,6 +66,15 @@ status=1
     [ "$(awk -F, 'NR > 1 && $18 < 40' "$csv" | wc -l)" -eq 0 ] && status=0
 check "and says how wide the interval still is, after more iterations" $status
 
+for program in allreduce alltoallv reduce_scatter; do
+    case $program in alltoallv) places=1 ;; *) places=2 ;; esac
+    bench 3 $program -b 1000 -e 256K -f 250 -n 5 -w 1 --cold --peer mpi --csv "$csv"
+    passes "--cold, bench_$program" $((4 * places))
+done
+status=1
+grep -q '^# Buffers: weir memory, cold: .* last-level cache of [0-9]* MiB; ' "$scratch/out" &&
+    status=0
+check "the header says cold" $status
 bench 3 allreduce -b 64 -e 64 -n 40 -m 2 --mode latency --peer mpi --csv "$csv"
 passes "--mode latency" 4
 status=1
@@ -218,6 +227,8 @@ if command -v "${MPICC:-mpicc}" >/dev/null 2>&1 &&
     check "the table's row and footer show it" $status
     fault late
     failed "wrong after the timed loop: the timing is withdrawn" weir 2
+    fault late --cold
+    failed "likewise with --cold" weir 2
 else
     tap_number=$((tap_number + 1))
     echo "ok $tap_number - wrong data # SKIP no MPI compiler"

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "bench/bootstrap.h"
+#include "bench/cold.h"
 #include "bench/dist.h"
 #include "bench/engine.h"
 #include "bench/environment.h"
@@ -20,6 +21,7 @@
 #include "bench/sizes.h"
 #include "bench/stats.h"
 #include "bench/table.h"
+#include "bench/trial.h"
 
 #include <getopt.h>
 #include <math.h>
@@ -372,6 +374,58 @@ static void environment_is_chosen(void **state)
     assert_false(bench_environment_allows(""));
 }
 
+/* Operations meet every copy once before any again, with its input in it and
+ * its output poisoned; neighbours in time are no neighbours in memory. */
+static void cold_copies(void **state)
+{
+    enum { COPIES = 10, ELEMENTS = 20, STRIDE = 128 };
+    static float in[ELEMENTS + COPIES * STRIDE / 4], out[ELEMENTS + COPIES * STRIDE / 4];
+    bench_options options = parsed("--cold");
+    bench_row row = {.dtype = WEIR_FLOAT, .shape.bytes = 80};
+    bench_buffers buffers = {
+        .in = {.base = in, .home_bytes = 80, .pool_bytes = COPIES * STRIDE},
+        .out = {.base = out, .home_bytes = 80, .pool_bytes = COPIES * STRIDE + 100}};
+    bench_trial trial = {.options = &options, .buffers = &buffers, .row = &row,
+                         .layout = {.in = in, .out = out}};
+    const float *last = NULL;
+    int met[COPIES] = {0};
+    (void)state;
+    row.shape.send_elements = row.shape.recv_elements = ELEMENTS;
+    for (int i = 0; i < ELEMENTS; i++)
+        in[i] = (float)i;
+    bench_cold_place(&trial);
+    assert_int_equal(trial.rotation.count, COPIES);
+    bench_cold_fill(&trial);
+    for (int i = 0; i < COPIES; i++) {
+        bench_cold_next(&trial);
+        const float *now = trial.call.in;
+        assert_memory_equal(now, in, 80);
+        assert_true(isnan(*(const float *)trial.call.out));
+        assert_true(!last || labs(now - last) > STRIDE / 4);
+        met[(now - in - ELEMENTS) / (STRIDE / 4)]++;
+        last = now;
+    }
+    for (int i = 0; i < COPIES; i++)
+        assert_int_equal(met[i], 1);
+    bench_cold_home(&trial);
+    assert_true(trial.call.in == in && trial.call.out == out);
+    options.cold = 0;
+    bench_cold_place(&trial);
+    bench_cold_next(&trial);
+    assert_true(trial.call.in == in && trial.call.out == out);
+}
+
+static void cold_pools(void **state)
+{
+    (void)state;
+    assert_int_equal(bench_cold_ranks_at_cache(8, 4, 16), 2);
+    assert_int_equal(bench_cold_ranks_at_cache(5, 4, 16), 2);
+    assert_int_equal(bench_cold_ranks_at_cache(8, 16, 16), 8);
+    assert_int_equal(bench_cold_ranks_at_cache(3, 0, 16), 3);
+    assert_true(bench_cold_pool_bytes(1, 64) >= 2 * bench_cold_cache_bytes());
+    assert_true(bench_cold_pool_bytes(8, (size_t)1 << 40) == (size_t)1 << 40);
+}
+
 static void verdicts(void **state)
 {
     bench_result result = {.checked = 1};
@@ -569,6 +623,7 @@ int main(void)
         cmocka_unit_test(bus_factors),        cmocka_unit_test(distributions),
         cmocka_unit_test(table_numbers),      cmocka_unit_test(json_text),
         cmocka_unit_test(manifest_paths),     cmocka_unit_test(environment_is_chosen),
+        cmocka_unit_test(cold_copies),        cmocka_unit_test(cold_pools),
         cmocka_unit_test(verdicts),           cmocka_unit_test(engine_interleaves),
         cmocka_unit_test(engine_isolates),    cmocka_unit_test(engine_fails),
         cmocka_unit_test(engine_warms_up),    cmocka_unit_test(engine_tells_unsteady),
