@@ -11,55 +11,37 @@
 #include "weir_boot_mpi.h"
 
 #include <sched.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/time.h>
 #include <unistd.h>
 
-enum { EXIT_DEADLINE = 4, WATCH_DEADLINES = 5 };
+/* At least so fast does a rank fill and check its buffers, with all ranks on a
+ * few cores and under a sanitizer. */
+enum { SLOWEST_BYTES_PER_MS = 4096 };
 
-/* The watch: a timer's signal compares what bench_job_progress counted. Both
- * belong to the process, as the signal does. */
-static volatile unsigned long progress_count;
-static volatile unsigned long progress_seen;
-
-void bench_job_progress(void)
+void bench_job_phase(bench_job *job, const char *phase, uint64_t iteration)
 {
-    progress_count++;
+    bench_watch_step(&job->watch, phase, 0);
+    weir_comm_note(job->comm, phase, iteration);
 }
 
-/* Async-signal-safe: only write and _exit. */
-static void watch(int signal_number)
+void bench_job_phase_bytes(bench_job *job, const char *phase, size_t bytes)
 {
-    static const char line[] = "weir: no progress within five deadlines (-T, WEIR_TIMEOUT_MS): "
-                               "a rank is stopped or too slow; the job ends\n";
-    (void)signal_number;
-    if (progress_count != progress_seen) {
-        progress_seen = progress_count;
-        return;
-    }
-    if (write(STDERR_FILENO, line, sizeof line - 1) < 0)
-        _exit(EXIT_DEADLINE);
-    _exit(EXIT_DEADLINE);
+    bench_watch_step(&job->watch, phase, bytes / SLOWEST_BYTES_PER_MS);
+    weir_comm_note(job->comm, phase, 0);
 }
 
-static void start_watch(int timeout_ms)
+void bench_job_start(bench_job *job, const char *program, int timeout_s)
 {
-    long seconds = (long)timeout_ms * WATCH_DEADLINES / 1000 + 1;
-    struct itimerval every = {.it_interval = {.tv_sec = seconds}, .it_value = {.tv_sec = seconds}};
-    struct sigaction action = {.sa_handler = watch, .sa_flags = SA_RESTART};
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGALRM, &action, NULL);
-    setitimer(ITIMER_REAL, &every, NULL);
-}
-
-void bench_job_start(bench_job *job, const char *program)
-{
+    int provided = MPI_THREAD_SINGLE; /* the watch calls no MPI */
     memset(job, 0, sizeof *job);
     job->program = program;
-    MPI_Init(NULL, NULL);
+    job->timeout_ms = timeout_s ? timeout_s * 1000 : weiri_env_timeout_ms();
+    bench_watch_start(&job->watch, program, job->timeout_ms);
+    bench_job_phase(job, "set-up: MPI_Init", 0);
+    MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided);
+    bench_job_phase(job, "set-up: first meeting", 0);
     MPI_Comm_dup(MPI_COMM_WORLD, &job->mpi);
     MPI_Comm_rank(job->mpi, &job->rank);
     MPI_Comm_size(job->mpi, &job->nranks);
@@ -111,14 +93,14 @@ static void place_process(bench_job *job)
     weiri_topo_destroy(topo);
 }
 
-weir_status bench_job_connect(bench_job *job, int timeout_s)
+weir_status bench_job_connect(bench_job *job)
 {
-    weir_comm_config config = {.timeout_ms = timeout_s * 1000};
-    job->timeout_ms = timeout_s ? timeout_s * 1000 : weiri_env_timeout_ms();
-    start_watch(job->timeout_ms);
+    weir_comm_config config = {.timeout_ms = job->timeout_ms};
     find_local_ranks(job);
+    bench_job_phase(job, "set-up: binding", 0);
     place_process(job);
     bench_job_barrier(job);
+    bench_job_phase(job, "set-up: communicator", 0);
     double started = MPI_Wtime();
     weir_status status = bench_job_agree(job, weir_boot_mpi_create(job->mpi, &job->boot),
                                          "bootstrap");
@@ -128,19 +110,28 @@ weir_status bench_job_connect(bench_job *job, int timeout_s)
                              "communicator");
     if (status != WEIR_OK)
         return status;
+    bench_watch_comm(&job->watch, job->comm);
     double mine_ms = (MPI_Wtime() - started) * 1e3;
     MPI_Allreduce(&mine_ms, &job->setup_ms, 1, MPI_DOUBLE, MPI_MAX, job->mpi);
     job->nnodes = weir_comm_nnodes(job->comm);
     return WEIR_OK;
 }
 
+/* The communicator goes last: until then the watch can ask it about the peers.
+ * Its own end is a barrier with a deadline, and needs no MPI. */
 void bench_job_end(bench_job *job)
 {
+    bench_job_phase(job, "tear-down: MPI_Finalize", 0);
+    MPI_Comm_free(&job->mpi);
+    MPI_Finalize();
+    bench_watch_comm(&job->watch, NULL);
+    bench_job_phase(job, "tear-down: last barrier", 0);
+    if (job->comm && weir_comm_barrier(job->comm) != WEIR_OK)
+        bench_watch_give_up(&job->watch, job->comm, weir_last_error());
+    bench_watch_end(&job->watch);
     if (job->comm)
         weir_comm_destroy(job->comm);
     weir_boot_destroy(job->boot);
-    MPI_Comm_free(&job->mpi);
-    MPI_Finalize();
     memset(job, 0, sizeof *job);
 }
 
@@ -174,7 +165,11 @@ weir_status bench_job_agree(bench_job *job, weir_status mine, const char *what)
     MPI_Request request;
     int done = 0;
     double deadline = MPI_Wtime() + job->timeout_ms * 1e-3 + 1;
-    bench_job_progress();
+    if (is_abort(mine) && job->comm) {
+        fflush(stdout); /* what the phase was stays as it is, for the report */
+        bench_watch_give_up(&job->watch, job->comm, weir_last_error());
+    }
+    bench_job_phase(job, what, 0);
     MPI_Iallreduce(&own, &worst, 1, MPI_2INT, MPI_MINLOC, job->mpi, &request);
     for (MPI_Test(&request, &done, MPI_STATUS_IGNORE); !done;
          MPI_Test(&request, &done, MPI_STATUS_IGNORE)) {
@@ -193,6 +188,7 @@ weir_status bench_job_agree(bench_job *job, weir_status mine, const char *what)
 
 void bench_job_barrier(bench_job *job)
 {
+    bench_job_phase(job, "MPI_Barrier", 0);
     MPI_Barrier(job->mpi);
 }
 

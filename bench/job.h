@@ -5,6 +5,7 @@
 #ifndef BENCH_JOB_H
 #define BENCH_JOB_H
 
+#include "bench/watch.h"
 #include "weir.h"
 
 #include <mpi.h>
@@ -23,13 +24,15 @@ typedef struct bench_job {
     char digest[17];   /* of the machine's structure */
     char note[256];    /* see bench_job_note */
     int timeout_ms;    /* deadline of a wait */
+    bench_watch watch;
 } bench_job;
 
-/* Starts MPI and learns rank and size. Collective. */
-void bench_job_start(bench_job *job, const char *program);
+/* Starts the watch and MPI, and learns rank and size. timeout_s: the deadline
+ * of everything, 0 for WEIR_TIMEOUT_MS. Collective. */
+void bench_job_start(bench_job *job, const char *program, int timeout_s);
 /* Places and binds the process, then makes weir's bootstrap and communicator.
  * Collective. Agreed on every rank; the failure is told on standard error. */
-weir_status bench_job_connect(bench_job *job, int timeout_s);
+weir_status bench_job_connect(bench_job *job);
 /* Frees everything and ends MPI; the job is then empty. Collective. */
 void bench_job_end(bench_job *job);
 
@@ -39,15 +42,18 @@ weir_status bench_job_note(bench_job *job, weir_status status, const char *forma
     __attribute__((format(printf, 3, 4)));
 /* Collective: every rank gets the worst status of all. If that is an error, the
  * lowest rank that has it prints one line on standard error: "program: rank r:
- * what: line"; after a passed deadline every failing rank prints its own. If
- * this rank's communicator failed and the others do not come within their own
- * deadline, the job is aborted with this rank's exit code. */
+ * what: line". Does not return when the communicator failed here (a deadline, a
+ * dead peer, an abort): where every rank stands is then reported, once for all,
+ * and this process ends with exit code 4, as the others do. */
 weir_status bench_job_agree(bench_job *job, weir_status mine, const char *what);
 void bench_job_barrier(bench_job *job);
-/* Says that the job goes on. A rank that does not say so for five deadlines, be
- * it in MPI, in weir or in a check, ends the job with exit code 4. Local, a few
- * instructions. */
-void bench_job_progress(void);
+/* Says where this rank is, for the watch and for reports: a phase (static
+ * storage) and a number. A rank that does not go on within its deadline and
+ * a few seconds, be it in MPI, in weir or in a check, ends the job with exit code
+ * 4. Local, a few stores. */
+void bench_job_phase(bench_job *job, const char *phase, uint64_t iteration);
+/* The same for a phase that works on so many bytes before it goes on. */
+void bench_job_phase_bytes(bench_job *job, const char *phase, size_t bytes);
 /* One line on standard error from rank 0 alone. Local. */
 void bench_job_say(const bench_job *job, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

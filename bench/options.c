@@ -62,8 +62,8 @@ static const bench_option rows[] = {
     {'K', "per_iter_skip", "N", bench_parse_int, AT(skip), 0, INT_MAX,
      "leave the first N iterations out of the columns of -I"},
     {'T', "timeout", "SECONDS", bench_parse_int, AT(timeout_s), 0, 86400,
-     "deadline of every wait; exit code 4 (default: 0, which is\n"
-     "WEIR_TIMEOUT_MS, else 30 s)"},
+     "deadline of set-up, every wait and tear-down: a report, and\n"
+     "exit code 4 (default: 0, which is WEIR_TIMEOUT_MS, else 30 s)"},
     {'J', "output_file", "FILE", bench_parse_text, AT(json_path), 0, 0,
      "also write nccl-tests' JSON (schema 3)"},
     {'S', "report_timestamps", "0|1", bench_parse_int, AT(timestamps), 0, 1,

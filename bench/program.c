@@ -100,7 +100,7 @@ static int run_benchmark(bench_run *run, bench_options *options)
     bench_dist_parse(options->dist, &dist);
     export_options(options);
     bench_run_stamp(run);
-    weir_status status = bench_job_connect(run->job, options->timeout_s);
+    weir_status status = bench_job_connect(run->job);
     if (status == WEIR_OK)
         status = bench_memory_limit(run->job, options, &reduced);
     if (status != WEIR_OK)
@@ -150,7 +150,7 @@ int bench_program_main(weir_collective collective, const char *program, int argc
      * once could make the launcher kill rank 0 before it has spoken. */
     if (early && !is_launched())
         return end_early(&run, problem);
-    bench_job_start(&job, program);
+    bench_job_start(&job, program, options.timeout_s);
     if (!early && options.root >= job.nranks)
         snprintf(problem, sizeof problem, "-r %d: there are %d ranks; give a root from 0 to %d",
                  options.root, job.nranks, job.nranks - 1);

@@ -16,11 +16,13 @@ typedef struct timed_contender {
     bench_trial *trial;
     bench_contender *contender;
     bench_result *result;
+    uint64_t operations; /* of the current block, warm-ups included */
 } timed_contender;
 
 static weir_status begin_block(void *context)
 {
     timed_contender *timed = context;
+    timed->operations = 0;
     bench_trial_reset(timed->trial);
     bench_cold_fill(timed->trial);
     return timed->contender->ops->prepare(timed->contender, &timed->trial->call);
@@ -29,10 +31,9 @@ static weir_status begin_block(void *context)
 static weir_status run_operation(void *context)
 {
     timed_contender *timed = context;
-    bench_contender *contender = timed->contender;
     bench_cold_next(timed->trial);
-    bench_job_progress();
-    return contender->ops->run(contender);
+    bench_job_phase(timed->trial->job, "timed loop", ++timed->operations);
+    return timed->contender->ops->run(timed->contender);
 }
 
 static void meet(void *context)
@@ -242,7 +243,7 @@ static int select_subjects(bench_trial *trial, timed_contender *timed, bench_sub
     for (int i = 0; i < trial->row->ncontenders; i++) {
         if (!results[i].ran || bench_result_failed(&results[i]))
             continue;
-        timed[count] = (timed_contender){trial, trial->contenders[i], &results[i]};
+        timed[count] = (timed_contender){trial, trial->contenders[i], &results[i], 0};
         subjects[count] = (bench_subject){
             .context = &timed[count], .begin = begin_block, .run = run_operation};
         count++;

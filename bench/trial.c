@@ -94,6 +94,7 @@ static void lay_out(bench_trial *trial)
 void bench_trial_reset(bench_trial *trial)
 {
     size_t element_bytes = weir_dtype_bytes(trial->row->dtype);
+    bench_job_phase_bytes(trial->job, "new data", trial->row->shape.bytes);
     trial->data.seed = (*trial->next_seed)++;
     bench_cold_home(trial);
     if (trial->in_place)
@@ -142,6 +143,8 @@ weir_status bench_trial_compare(bench_trial *trial, bench_contender *contender,
 {
     weirv_result found = {0};
     weir_status status = WEIR_OK;
+    bench_job_phase_bytes(trial->job, "verification",
+                          trial->row->shape.bytes * (size_t)trial->job->nranks);
     int error = consult_oracles(trial, contender, &found);
     for (int i = 0; i < trial->layout.nguards; i++)
         found.overruns += weirv_guard_check(&trial->layout.guards[i]);
@@ -174,6 +177,7 @@ static weir_status run_once(bench_trial *trial, bench_contender *contender)
     bench_trial_reset(trial);
     weir_status status = contender->ops->prepare(contender, &trial->call);
     bench_job_barrier(trial->job);
+    bench_job_phase(trial->job, "run to be checked", 0);
     if (status == WEIR_OK && !bench_inject_stays_away(fault, &trial->data))
         status = contender->ops->run(contender);
     trial->planted += bench_inject(fault, &trial->data, &trial->layout, trial->call.out,

@@ -251,6 +251,24 @@ WEIR_API weir_boot *weir_comm_boot(const weir_comm *comm);
 WEIR_API weir_transport weir_comm_transport(const weir_comm *comm);
 /* Bytes of library memory that this rank holds beyond its callers' buffers. */
 WEIR_API size_t weir_comm_scratch_bytes(const weir_comm *comm);
+/* Says what this rank is doing, for reports: a phase in a few words (the first
+ * 32 bytes count; static storage, as the same address is taken for the same
+ * text) and a number. Local: one store while the phase stays. NULL is allowed
+ * for comm, and then nothing happens. */
+WEIR_API void weir_comm_note(weir_comm *comm, const char *phase, uint64_t iteration);
+/* Whether every rank runs. Local, not blocking; any thread. WEIR_ERR_PEER: one
+ * has died; WEIR_ERR_ABORTED; WEIR_ERR_TIMEOUT: one is stopped (SIGSTOP). */
+WEIR_API weir_status weir_comm_check(weir_comm *comm);
+/* Writes where every rank stands into text (at most bytes, terminated), a line
+ * a rank in rank order: whether it is stopped or dead, what it noted, its last
+ * collective, and in a long wait the peer, the value expected and the value
+ * seen. Returns the length of the whole. After an abort it gives ranks that run
+ * half a second to say where they stood. Local; any thread, at any time. */
+WEIR_API int weir_comm_report(weir_comm *comm, char *text, size_t bytes);
+/* The same, written to a file descriptor by one rank for all: the first to
+ * call it. The others wait until it is written, two seconds at most, so that
+ * all may end then. 1 if this call wrote it. Local; any thread. */
+WEIR_API int weir_comm_report_once(weir_comm *comm, int fd);
 /* Ranks meet. Collective, blocking. */
 WEIR_API weir_status weir_comm_barrier(weir_comm *comm);
 

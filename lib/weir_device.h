@@ -32,11 +32,22 @@
 
 /* ------------------------------------------------------------------ waiting */
 
+/* What a wait tells the other ranks about itself once it has become slow, and
+ * leaves behind if it fails. Written by the waiting rank alone. */
+enum { WEIR_WAIT_NONE, WEIR_WAIT_WORD, WEIR_WAIT_SEMAPHORE, WEIR_WAIT_PACKET };
+typedef struct weir_wait_record {
+    uint64_t kind; /* WEIR_WAIT_*: what the rank waits for; NONE: in no slow wait */
+    uint64_t peer; /* the rank waited for; all bits set: several */
+    uint64_t expected, seen;
+} weir_wait_record;
+
 /* What a wait watches besides its word. */
 typedef struct weir_guard {
     const uint64_t *abort_word; /* becomes non-zero when the communicator is aborted */
     uint64_t timeout_ns;        /* longest wait */
     uint32_t spins;             /* polls before a host rank yields its processor */
+    int32_t peer;               /* whom waits with this guard wait for; -1: several */
+    weir_wait_record *record;   /* where a slow wait is noted; may be NULL */
 } weir_guard;
 
 /* Lets another rank run: host ranks may outnumber the cores. */
@@ -76,15 +87,35 @@ WEIR_FN int weir_waiter_step(weir_waiter *waiter, const weir_guard *guard)
     return now_ns - waiter->started_ns > guard->timeout_ns ? WEIR_ERR_TIMEOUT : 0;
 }
 
+/* Notes a slow wait, or with WEIR_WAIT_NONE its end. */
+WEIR_FN void weir_wait_note(const weir_guard *guard, uint64_t kind, uint64_t expected,
+                            uint64_t seen)
+{
+    weir_wait_record *record = guard->record;
+    if (!record)
+        return;
+    weir_store_relaxed(&record->peer, (uint64_t)(int64_t)guard->peer);
+    weir_store_relaxed(&record->expected, expected);
+    weir_store_relaxed(&record->seen, seen);
+    weir_store_release(&record->kind, kind);
+}
+
 /* Waits until *word, a monotonic counter, is at least target; acquires. */
 WEIR_FN int weir_wait_at_least(const uint64_t *word, uint64_t target, const weir_guard *guard)
 {
     weir_waiter waiter = {0, 0};
-    while (weir_load_acquire(word) < target) {
+    uint64_t noted_ns = 0, seen;
+    while ((seen = weir_load_acquire(word)) < target) {
         int status = weir_waiter_step(&waiter, guard);
+        if (status || waiter.started_ns != noted_ns) {
+            noted_ns = waiter.started_ns;
+            weir_wait_note(guard, WEIR_WAIT_SEMAPHORE, target, seen);
+        }
         if (status)
             return status;
     }
+    if (noted_ns)
+        weir_wait_note(guard, WEIR_WAIT_NONE, 0, 0);
     return 0;
 }
 
@@ -269,12 +300,20 @@ WEIR_FN int weir_get_packets(weir_memchan_dev *chan, size_t local_offset, size_t
     for (size_t i = tid; 4 * i < bytes; i += nthreads) {
         size_t length = bytes - 4 * i < 4 ? bytes - 4 * i : 4;
         weir_waiter waiter = {0, 0};
+        uint64_t noted_ns = 0;
         uint32_t word = 0;
         while (!weir_packet_read(packets + i, flag, &word)) {
             int status = weir_waiter_step(&waiter, &chan->guard);
+            if (status || waiter.started_ns != noted_ns) {
+                noted_ns = waiter.started_ns;
+                weir_wait_note(&chan->guard, WEIR_WAIT_PACKET, flag,
+                               weir_load_relaxed(packets + i) >> 32);
+            }
             if (status)
                 return status;
         }
+        if (noted_ns)
+            weir_wait_note(&chan->guard, WEIR_WAIT_NONE, 0, 0);
         weir_word_store(to + 4 * i, word, length);
     }
     return 0;

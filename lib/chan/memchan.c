@@ -28,6 +28,7 @@ weir_status weir_memchan_create(weir_sem *sem, const weir_mem *remote, const wei
         .local_bytes = weir_mem_bytes(local),
         .packets_bytes = packets ? weir_mem_bytes(packets) : 0,
     };
+    made->device.guard.peer = sem->conn->peer;
     *chan = made;
     return WEIR_OK;
 }

@@ -56,6 +56,7 @@ static weir_status dispatch(weiri_coll *coll, const weiri_call *call, size_t siz
     while (size_bytes > choice->max_bytes)
         choice++;
     coll->last_algo = choice->algo->name;
+    weiri_comm_enter(coll->comm, call->collective);
     return choice->algo->run(coll, call);
 }
 

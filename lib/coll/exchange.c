@@ -298,6 +298,21 @@ static weir_status await_readers(exchange *x)
     return WEIR_OK;
 }
 
+/* Nothing moved: a pause in the wait for a peer, be it that its message is not
+ * all there or that it has not taken the pieces of ours. */
+static weir_status await_peer(const exchange *x, weiri_waiter *waiter, int peer)
+{
+    weiri_coll *coll = x->coll;
+    const progress *of = &x->of[peer];
+    const uint64_t *word = &weiri_coll_message(coll, peer, coll->rank)->flag;
+    uint64_t target = weiri_flag(coll->epoch, of->consumed + 1);
+    if (!coll->pairs[peer].receives || of->received) {
+        word = &coll->areas[peer].consumed[coll->rank].value;
+        target = weiri_flag(coll->epoch, of->streamed - 1);
+    }
+    return weiri_comm_idle(coll->comm, waiter, word, target, peer, x->phase);
+}
+
 static weir_status run(weiri_coll *coll, const weiri_call *call, size_t direct_from_bytes)
 {
     exchange x;
@@ -310,15 +325,16 @@ static weir_status run(weiri_coll *coll, const weiri_call *call, size_t direct_f
     if (status != WEIR_OK)
         return status;
     send_all(&x);
-    weiri_waiter waiter = {{0, 0}, 0};
+    weiri_waiter waiter = {{0, 0}, 0, 0};
     for (int missing = 0; missing >= 0;) {
         int moved = 0;
         status = make_progress(&x, &moved, &missing);
         if (status == WEIR_OK && missing >= 0 && !moved)
-            status = weiri_comm_idle(coll->comm, &waiter, missing, x.phase);
+            status = await_peer(&x, &waiter, missing);
         if (status != WEIR_OK)
             return status;
     }
+    weiri_comm_idle_end(coll->comm, &waiter);
     if (call->collective == WEIR_COLL_SENDRECV)
         weiri_coll_end(coll);
     else

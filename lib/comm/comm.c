@@ -232,7 +232,11 @@ weir_status weir_comm_create(weir_boot *boot, const weir_comm_config *config, we
             comm_free(made);
         return status;
     }
-    made->guard.abort_word = &made->peers[made->rank].page->abort.value;
+    weiri_comm_page *page = made->peers[made->rank].page;
+    made->where = &page->where;
+    made->guard.abort_word = &page->abort.value;
+    made->guard.peer = -1;
+    made->guard.record = &page->where.wait;
     weiri_log(WEIRI_LOG_INFO, "communicator of %d ranks on %d machine(s), %zu bytes of scratch%s",
               made->nranks, made->nnodes, made->scratch_bytes,
               made->oversubscribed ? ", more ranks than cores" : "");

@@ -20,6 +20,8 @@
 #include "weir.h"
 #include "weir_device.h"
 
+#include <string.h>
+
 #define WEIRI_LIKELY(condition) __builtin_expect(!!(condition), 1)
 #define WEIRI_UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 
@@ -59,11 +61,28 @@ typedef struct weiri_region_record {
     uint64_t generation;
 } weiri_region_record;
 
+/* Text in shared memory: whole words, so that a reader beside the writer gets
+ * old or new ones but never reads beyond them. */
+enum { WEIRI_TEXT_WORDS = 4, WEIRI_TEXT_BYTES = WEIRI_TEXT_WORDS * 8 };
+
+/* Where a rank stands, as its peers see it: for weir_comm_report. The lines of
+ * the fast path come first. */
+typedef struct weiri_where {
+    _Alignas(WEIR_LINE_BYTES) uint64_t call; /* of collectives: number << 8 | which; 0: none yet */
+    uint64_t iteration;                      /* weir_comm_note's */
+    uint64_t note[WEIRI_TEXT_WORDS];
+    _Alignas(WEIR_LINE_BYTES) weir_wait_record wait;
+    uint64_t phase[WEIRI_TEXT_WORDS]; /* of a wait of kind WORD */
+    uint64_t answered;                /* non-zero: after an abort, the above is final */
+} weiri_where;
+
 typedef struct weiri_comm_page {
     weiri_word abort;    /* non-zero: every wait of this rank ends, for that reason */
     weiri_word barrier;  /* barriers that this rank has entered */
     weiri_word freed;    /* regions that this rank has freed so far */
     weiri_word reads;    /* 1: this rank may read every peer's plain memory */
+    weiri_word report;   /* rank 0's: who prints the report; see comm/report.c */
+    weiri_where where;
     weiri_region_record directory[WEIRI_REGIONS_MAX];
 } weiri_comm_page;
 
@@ -112,6 +131,9 @@ struct weir_comm {
     weiri_region *regions;
     int nregions;        /* entries ever used */
     uint64_t barriers;
+    weiri_where *where; /* the own one */
+    const char *noted;  /* the text that is in where->note */
+    uint64_t calls;     /* of collectives */
     void *coll;          /* the collectives' state, made on first use */
     void (*coll_destroy)(void *coll);
     void *sem_slab;      /* the semaphores' memory, made on first use */
@@ -140,12 +162,52 @@ static inline weir_status weiri_comm_wait(weir_comm *comm, const uint64_t *word,
 /* The state of a wait between its polls; start it zeroed. */
 typedef struct weiri_waiter {
     weir_waiter polls;
-    int suspicions; /* how often a dead peer was seen */
+    int suspicions;    /* how often a dead peer was seen */
+    uint64_t noted_ns; /* the start of the slow wait that the record tells of */
 } weiri_waiter;
 
 /* For loops that wait for several things at once: after a round without
- * progress. peer is one that is still missing, -1 for none in particular. */
-weir_status weiri_comm_idle(weir_comm *comm, weiri_waiter *waiter, int peer, const char *phase);
+ * progress. One of them is that peer's word reaches target. */
+weir_status weiri_comm_idle(weir_comm *comm, weiri_waiter *waiter, const uint64_t *word,
+                            uint64_t target, int peer, const char *phase);
+
+/* After such a loop has succeeded: this rank waits no more. */
+static inline void weiri_comm_idle_end(weir_comm *comm, const weiri_waiter *waiter)
+{
+    if (WEIRI_UNLIKELY(waiter->noted_ns))
+        weir_store_release(&comm->where->wait.kind, WEIR_WAIT_NONE);
+}
+
+/* Whether a peer's process has ended; never the own one. */
+int weiri_comm_is_dead(const weir_comm *comm, int peer);
+
+/* Notes that a collective is called: one store, to a line of this rank's own. */
+static inline void weiri_comm_enter(weir_comm *comm, weir_collective collective)
+{
+    weir_store_relaxed(&comm->where->call, ++comm->calls << 8 | (uint64_t)collective);
+}
+
+static inline void weiri_text_store(uint64_t *words, const char *text)
+{
+    char whole[WEIRI_TEXT_BYTES] = "";
+    uint64_t word;
+    for (int i = 0; i < WEIRI_TEXT_BYTES && text && text[i]; i++)
+        whole[i] = text[i];
+    for (int i = 0; i < WEIRI_TEXT_WORDS; i++) {
+        memcpy(&word, whole + i * 8, sizeof word);
+        weir_store_relaxed(&words[i], word);
+    }
+}
+
+/* text has WEIRI_TEXT_BYTES + 1 bytes. */
+static inline void weiri_text_load(char *text, const uint64_t *words)
+{
+    for (int i = 0; i < WEIRI_TEXT_WORDS; i++) {
+        uint64_t word = weir_load_relaxed(&words[i]);
+        memcpy(text + i * 8, &word, sizeof word);
+    }
+    text[WEIRI_TEXT_BYTES] = '\0';
+}
 
 /* How many cores the ranks of this machine may use together, given each rank's
  * affinity mask (comm/host.c). */

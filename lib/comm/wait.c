@@ -2,8 +2,9 @@
  * Waits that do not end at once, and how they fail. A wait polls, then yields,
  * and every so often looks whether the communicator was aborted, the awaited
  * peer has died, or the deadline has passed. The rank that finds a reason
- * first aborts all others, and each says where it stood. A death is told on
- * with the abort, so every rank names the dead one.
+ * first aborts all others, and each says where it stood, in its last error and
+ * in its record (comm/report.c). A death is told on with the abort, so every
+ * rank names the dead one.
  */
 #define _GNU_SOURCE
 #include "comm/comm.h"
@@ -18,7 +19,7 @@
 
 enum { POLLS_PER_LIFE_CHECK = 4096 };
 
-static int peer_is_dead(const weir_comm *comm, int peer)
+int weiri_comm_is_dead(const weir_comm *comm, int peer)
 {
     const weiri_peer *who = &comm->peers[peer];
     if (peer == comm->rank)
@@ -32,7 +33,7 @@ static int peer_is_dead(const weir_comm *comm, int peer)
 static int find_dead_peer(const weir_comm *comm)
 {
     for (int peer = 0; peer < comm->nranks; peer++)
-        if (peer_is_dead(comm, peer))
+        if (weiri_comm_is_dead(comm, peer))
             return peer;
     return -1;
 }
@@ -56,8 +57,20 @@ static weir_status step(weir_comm *comm, weiri_waiter *waiter, int *dead)
     return (weir_status)status;
 }
 
+/* Where a wait stands, into this rank's record. */
+static void note(weir_comm *comm, const uint64_t *word, uint64_t target, int peer,
+                 const char *phase)
+{
+    weir_wait_record *record = &comm->where->wait;
+    weiri_text_store(comm->where->phase, phase);
+    weir_store_relaxed(&record->peer, (uint64_t)(int64_t)peer);
+    weir_store_relaxed(&record->expected, target);
+    weir_store_relaxed(&record->seen, weir_load_relaxed(word));
+    weir_store_release(&record->kind, WEIR_WAIT_WORD);
+}
+
 /* The tail of a failing wait: the reason in words, for every status. */
-static weir_status report(weir_comm *comm, weir_status status, int dead, const char *where)
+static weir_status fail(weir_comm *comm, weir_status status, int dead, const char *where)
 {
     int rank = comm->rank;
     if (status == WEIR_ERR_PEER)
@@ -67,39 +80,39 @@ static weir_status report(weir_comm *comm, weir_status status, int dead, const c
                    (unsigned long long)(comm->guard.timeout_ns / 1000000), where);
     else
         weiri_fail(status, "rank %d: the communicator was aborted; %s", rank, where);
-    weiri_log(WEIRI_LOG_ERROR, "%s", weir_last_error());
+    weiri_log(WEIRI_LOG_INFO, "%s", weir_last_error());
     weiri_comm_abort_for(comm, status == WEIR_ERR_PEER ? WEIRI_ABORT_DEATH + (uint64_t)dead
                                                        : WEIRI_ABORT_ASKED);
+    weir_store_release(&comm->where->answered, 1);
     return status;
+}
+
+weir_status weiri_comm_idle(weir_comm *comm, weiri_waiter *waiter, const uint64_t *word,
+                            uint64_t target, int peer, const char *phase)
+{
+    int dead = -1;
+    weir_status status = step(comm, waiter, &dead);
+    if (WEIRI_LIKELY(status == WEIR_OK && waiter->polls.started_ns == waiter->noted_ns))
+        return WEIR_OK;
+    waiter->noted_ns = waiter->polls.started_ns;
+    note(comm, word, target, peer, phase);
+    if (status == WEIR_OK)
+        return WEIR_OK;
+    char where[160];
+    snprintf(where, sizeof where, "in %s, waiting for rank %d: expected %llu, seen %llu", phase,
+             peer, (unsigned long long)target, (unsigned long long)weir_load_acquire(word));
+    return fail(comm, status, dead, where);
 }
 
 weir_status weiri_comm_wait_slow(weir_comm *comm, const uint64_t *word, uint64_t target, int peer,
                                  const char *phase)
 {
-    weiri_waiter waiter = {{0, 0}, 0};
+    weiri_waiter waiter = {{0, 0}, 0, 0};
     while (weir_load_acquire(word) < target) {
-        int dead = -1;
-        weir_status status = step(comm, &waiter, &dead);
-        if (WEIRI_LIKELY(status == WEIR_OK))
-            continue;
-        char where[160];
-        snprintf(where, sizeof where, "in %s, waiting for rank %d: expected %llu, seen %llu", phase,
-                 peer, (unsigned long long)target, (unsigned long long)weir_load_acquire(word));
-        return report(comm, status, dead, where);
+        weir_status status = weiri_comm_idle(comm, &waiter, word, target, peer, phase);
+        if (WEIRI_UNLIKELY(status != WEIR_OK))
+            return status;
     }
+    weiri_comm_idle_end(comm, &waiter);
     return WEIR_OK;
-}
-
-weir_status weiri_comm_idle(weir_comm *comm, weiri_waiter *waiter, int peer, const char *phase)
-{
-    int dead = -1;
-    weir_status status = step(comm, waiter, &dead);
-    if (WEIRI_LIKELY(status == WEIR_OK))
-        return WEIR_OK;
-    char where[160];
-    if (peer < 0)
-        snprintf(where, sizeof where, "in %s", phase);
-    else
-        snprintf(where, sizeof where, "in %s, waiting for rank %d", phase, peer);
-    return report(comm, status, dead, where);
 }

@@ -21,7 +21,7 @@ diagnosis() {
     drop-chunk|drop-rank) echo "elements [0-9]*\.\.[0-9]*.*: $lost" ;;
     swap-chunks) echo "$moved" ;;
     replay) echo "equals the previous iteration" ;;
-    skip-signal) echo "rank [0-9].*deadline" ;;
+    skip-signal) echo "waits in .* for rank [0-9]: expected [0-9]*, seen" ;;
     overrun) echo "written outside the output: .* 1 past its end" ;;
     modify-input) echo "input elements .*, 1 changed" ;;
     bad-round) echo "rounded wrongly (1 ulp)" ;;

@@ -1,0 +1,237 @@
+/*
+ * Where every rank stands, in words. Each rank keeps a record of itself
+ * (weiri_where) in the page that all ranks map: what its caller noted, the
+ * collective it called last, and, once a wait has become slow, whom it waits
+ * for. So a rank that is stopped or dead is still described, by what it wrote
+ * before; whether it is, the system says: a pidfd for death, /proc for a stop.
+ */
+#include "comm/comm.h"
+
+#include "base/error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    ANSWER_MS = 500, /* for living ranks to say where they stood */
+    PRINT_MS = 2000, /* for the rank that prints */
+    LINE_BYTES = 400,
+};
+
+/* The report word of rank 0's page: 0, then 1 + the rank that prints, then that
+ * with PRINTED. */
+static const uint64_t printed = (uint64_t)1 << 32;
+
+typedef enum life { RUNS, STOPPED, DEAD } life;
+
+static void nap(void)
+{
+    const struct timespec while_ns = {.tv_nsec = 2000000};
+    nanosleep(&while_ns, NULL);
+}
+
+/* The state letter of a process in /proc, 0 if there is none to be read. */
+static char state_letter(int pid)
+{
+    char path[64], text[512];
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return 0;
+    size_t length = fread(text, 1, sizeof text - 1, file);
+    fclose(file);
+    text[length] = '\0';
+    /* The name before it may hold blanks and parentheses. */
+    const char *end = strrchr(text, ')');
+    return end && end[1] == ' ' ? end[2] : 0;
+}
+
+/* A rank that has said where it stood, and ended then, was not the cause: it
+ * counts as running. */
+static life life_of(const weir_comm *comm, int rank)
+{
+    if (rank == comm->rank)
+        return RUNS;
+    char letter = state_letter(comm->peers[rank].pid);
+    if (letter == 'T' || letter == 't')
+        return STOPPED;
+    if (!weiri_comm_is_dead(comm, rank))
+        return RUNS;
+    return weir_load_acquire(&comm->peers[rank].page->where.answered) ? RUNS : DEAD;
+}
+
+weir_status weir_comm_check(weir_comm *comm)
+{
+    for (int rank = 0; rank < comm->nranks; rank++)
+        if (life_of(comm, rank) == DEAD)
+            return weiri_fail(WEIR_ERR_PEER, "rank %d has died", rank);
+    if (weir_load_acquire(comm->guard.abort_word))
+        return weiri_fail(WEIR_ERR_ABORTED, "the communicator was aborted");
+    for (int rank = 0; rank < comm->nranks; rank++)
+        if (life_of(comm, rank) == STOPPED)
+            return weiri_fail(WEIR_ERR_TIMEOUT, "rank %d is stopped", rank);
+    return WEIR_OK;
+}
+
+void weir_comm_note(weir_comm *comm, const char *phase, uint64_t iteration)
+{
+    if (!comm)
+        return;
+    if (phase != comm->noted) {
+        comm->noted = phase;
+        weiri_text_store(comm->where->note, phase);
+    }
+    weir_store_relaxed(&comm->where->iteration, iteration);
+}
+
+/* ------------------------------------------------------------------ the text */
+
+typedef struct writer {
+    char *text;
+    size_t bytes, used;
+} writer;
+
+static void put(writer *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void put(writer *w, const char *format, ...)
+{
+    size_t left = w->used < w->bytes ? w->bytes - w->used : 0;
+    va_list arguments;
+    va_start(arguments, format);
+    int more = vsnprintf(left ? w->text + w->used : NULL, left, format, arguments);
+    va_end(arguments);
+    w->used += more > 0 ? (size_t)more : 0;
+}
+
+static void put_wait(writer *w, const weiri_where *where)
+{
+    static const char *const kinds[] = {"", "", "a semaphore", "packets"};
+    char phase[WEIRI_TEXT_BYTES + 1];
+    uint64_t kind = weir_load_acquire(&where->wait.kind);
+    int64_t peer = (int64_t)weir_load_relaxed(&where->wait.peer);
+    uint64_t expected = weir_load_relaxed(&where->wait.expected);
+    if (kind == WEIR_WAIT_NONE || kind > WEIR_WAIT_PACKET) {
+        put(w, "; in no long wait of weir");
+        return;
+    }
+    weiri_text_load(phase, where->phase);
+    put(w, "; waits in %s", kind == WEIR_WAIT_WORD ? phase : kinds[kind]);
+    if (peer >= 0)
+        put(w, " for rank %d", (int)peer);
+    if (expected)
+        put(w, ": expected %llu, seen %llu", (unsigned long long)expected,
+            (unsigned long long)weir_load_relaxed(&where->wait.seen));
+}
+
+/* What the rank's record says. */
+static void put_place(writer *w, const weiri_where *where)
+{
+    char note[WEIRI_TEXT_BYTES + 1];
+    uint64_t call = weir_load_relaxed(&where->call);
+    weiri_text_load(note, where->note);
+    if (*note)
+        put(w, "%s, iteration %llu; ", note,
+            (unsigned long long)weir_load_relaxed(&where->iteration));
+    if (call)
+        put(w, "%s, call %llu", weir_collective_name((weir_collective)(call & 0xff)),
+            (unsigned long long)(call >> 8));
+    else
+        put(w, "no collective yet");
+    put_wait(w, where);
+}
+
+static void put_rank(writer *w, const weir_comm *comm, int rank, life state)
+{
+    const weiri_where *where = &comm->peers[rank].page->where;
+    int aborted = weir_load_acquire(comm->guard.abort_word) != 0;
+    put(w, "  rank %d (pid %d): ", rank, comm->peers[rank].pid);
+    if (state == STOPPED)
+        put(w, "stopped (state T); last seen in ");
+    else if (state == DEAD)
+        put(w, "dead; last seen in ");
+    else if (aborted && !weir_load_acquire(&where->answered))
+        put(w, "no answer; last seen in ");
+    put_place(w, where);
+    put(w, "\n");
+}
+
+static void put_head(writer *w, const weir_comm *comm, const life *lives)
+{
+    int lost = 0;
+    put(w, "weir: where %d ranks stand (deadline %llu ms):", comm->nranks,
+        (unsigned long long)(comm->guard.timeout_ns / 1000000));
+    for (int rank = 0; rank < comm->nranks; rank++)
+        if (lives[rank] != RUNS)
+            put(w, "%s rank %d is %s", lost++ ? "," : "", rank,
+                lives[rank] == DEAD ? "dead" : "stopped");
+    put(w, "%s\n", lost ? "" : " all run; one is slow or stuck");
+}
+
+/* After an abort: until those who can have said where they stood. */
+static void await_answers(const weir_comm *comm)
+{
+    uint64_t end_ns = weir_clock_ns() + ANSWER_MS * 1000000ull;
+    weir_store_release(&comm->where->answered, 1);
+    for (int rank = 0; rank < comm->nranks; rank++)
+        while (!weir_load_acquire(&comm->peers[rank].page->where.answered) &&
+               life_of(comm, rank) == RUNS && weir_clock_ns() < end_ns)
+            nap();
+}
+
+int weir_comm_report(weir_comm *comm, char *text, size_t bytes)
+{
+    writer w = {.text = text, .bytes = bytes};
+    life lives[WEIRI_RANKS_MAX];
+    if (weir_load_acquire(comm->guard.abort_word))
+        await_answers(comm);
+    for (int rank = 0; rank < comm->nranks; rank++)
+        lives[rank] = life_of(comm, rank);
+    put_head(&w, comm, lives);
+    for (int rank = 0; rank < comm->nranks; rank++)
+        put_rank(&w, comm, rank, lives[rank]);
+    return (int)w.used;
+}
+
+/* ------------------------------------------------------------------ only once */
+
+static void print(weir_comm *comm, int fd)
+{
+    char text[WEIRI_RANKS_MAX * LINE_BYTES];
+    size_t length = (size_t)weir_comm_report(comm, text, sizeof text);
+    size_t end = length < sizeof text ? length : sizeof text - 1;
+    for (size_t at = 0; at < end;) {
+        ssize_t written = write(fd, text + at, end - at);
+        if (written <= 0)
+            return;
+        at += (size_t)written;
+    }
+}
+
+/* Whether the rank cannot print any more, whatever it has said. */
+static int is_lost(const weir_comm *comm, int rank)
+{
+    return life_of(comm, rank) != RUNS || (rank != comm->rank && weiri_comm_is_dead(comm, rank));
+}
+
+int weir_comm_report_once(weir_comm *comm, int fd)
+{
+    uint64_t *word = &comm->peers[0].page->report.value;
+    uint64_t mine = (uint64_t)comm->rank + 1, end_ns = weir_clock_ns() + PRINT_MS * 1000000ull;
+    weir_store_release(&comm->where->answered, 1);
+    while (weir_clock_ns() < end_ns) {
+        uint64_t holder = weir_load_acquire(word);
+        if (holder & printed)
+            return 0;
+        if ((!holder || is_lost(comm, (int)holder - 1)) &&
+            __atomic_compare_exchange_n(word, &holder, mine, 0, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_ACQUIRE)) {
+            print(comm, fd);
+            weir_store_release(word, mine | printed);
+            return 1;
+        }
+        nap();
+    }
+    return 0;
+}
