@@ -10,18 +10,23 @@ static double read_us(clockid_t clock)
     return (double)now.tv_sec * 1e6 + (double)now.tv_nsec * 1e-3;
 }
 
-/* Back to back: one reading of the clock ends an iteration and starts the next. */
+static void before_iteration(bench_subject *subject)
+{
+    if (subject->next)
+        subject->next(subject->context);
+}
+
+/* Back to back: no meeting between iterations. */
 static weir_status loop_back_to_back(const bench_timing *timing, bench_subject *subject, int first,
                                      int end)
 {
     weir_status status = WEIR_OK;
-    double before = read_us(CLOCK_MONOTONIC);
     for (int i = first; i < end; i++) {
+        before_iteration(subject);
+        double before = read_us(CLOCK_MONOTONIC);
         for (int k = 0; k < timing->aggregate && status == WEIR_OK; k++)
             status = subject->run(subject->context);
-        double after = read_us(CLOCK_MONOTONIC);
-        subject->wall_us[i] = (after - before) / timing->aggregate;
-        before = after;
+        subject->wall_us[i] = (read_us(CLOCK_MONOTONIC) - before) / timing->aggregate;
     }
     return status;
 }
@@ -34,6 +39,7 @@ static weir_status loop_isolated(const bench_timing *timing, const bench_meeting
     int each = timing->isolation == BENCH_BARRIER_OPERATION;
     weir_status status = WEIR_OK;
     for (int i = first; i < end; i++) {
+        before_iteration(subject);
         double sum = 0, before = read_us(CLOCK_MONOTONIC);
         for (int k = 0; k < timing->aggregate; k++) {
             if (status == WEIR_OK)
@@ -61,6 +67,7 @@ static weir_status loop_synchronised(const bench_timing *timing, const bench_mee
     weir_status status = WEIR_OK;
     for (int i = first; i < end; i++) {
         double sum = 0;
+        before_iteration(subject);
         for (int k = 0; k < timing->aggregate; k++) {
             meeting->start(meeting->context);
             double before = read_us(CLOCK_MONOTONIC);
@@ -164,6 +171,8 @@ static weir_status run_block(const bench_timing *timing, const bench_meeting *me
         status = run_loop(timing, meeting, subject, first, end);
     cpu_us = read_us(CLOCK_THREAD_CPUTIME_ID) - cpu_us;
     subject->cpu_us += cpu_us / timing->aggregate / timing->iterations;
+    if (status == WEIR_OK && subject->end)
+        subject->end(subject->context);
     return meeting->agree(meeting->context, status);
 }
 

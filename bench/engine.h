@@ -48,6 +48,10 @@ typedef struct bench_subject {
     void *context;
     /* Collective; before each block, not timed. May be NULL. */
     weir_status (*begin)(void *context);
+    /* Local; before each timed iteration, and after the last one of a block. Not
+     * timed. Both may be NULL. */
+    void (*next)(void *context);
+    void (*end)(void *context);
     /* One operation. */
     weir_status (*run)(void *context);
     /* Result: this rank's microseconds an operation, one number an iteration

@@ -184,11 +184,20 @@ int bench_parse_inject(const bench_option *row, const char *text, bench_options 
                        char *expected)
 {
     (void)row;
-    options->inject = bench_fault_parse(text);
+    char name[32] = "";
+    size_t length = strcspn(text, "@");
+    int has_time = strcmp(text + length, "@timed") == 0;
+    if (length < sizeof name && (has_time || !text[length]))
+        memcpy(name, text, length);
+    options->inject = bench_fault_parse(name);
+    options->inject_timed = has_time;
+    if (has_time && options->inject == BENCH_FAULT_MODIFY_INPUT)
+        options->inject = BENCH_FAULT_NONE; /* new data may hide it */
     if (strcmp(text, "list") == 0)
         options->action = BENCH_ACTION_LIST_FAULTS;
     else if (options->inject == BENCH_FAULT_NONE) {
-        snprintf(expected, BENCH_EXPECTED_BYTES, "a fault that --inject list prints");
+        snprintf(expected, BENCH_EXPECTED_BYTES,
+                 "a fault that --inject list prints; modify-input not @timed");
         return -1;
     }
     return 0;

@@ -114,9 +114,10 @@ static const bench_option rows[] = {
      "(default: spread:1)"},
     {0, "plan", "FILE", bench_parse_text, AT(plan), 0, 0, "run a plan (not in this build)"},
     {0, "seed", "N", bench_parse_size, AT(seed), 0, 0, "seed of the data (default: 1)"},
-    {0, "inject", "list|FAULT", bench_parse_inject, AT(inject), 0, 0,
-     "plant a fault in the first checked run of each size, to see it\n"
-     "caught; list: print the faults and end"},
+    {0, "inject", "list|FAULT[@timed]", bench_parse_inject, AT(inject), 0, 0,
+     "plant a fault in the first checked run of each size, or in the\n"
+     "second timed iteration, to see it caught; list: print the faults\n"
+     "and end"},
     {0, "list-algos", NULL, bench_parse_flag, AT(action), 0, BENCH_ACTION_LIST_ALGOS,
      "list the algorithms and end"},
     {0, "help-env", NULL, bench_parse_flag, AT(action), 0, BENCH_ACTION_HELP_ENV,

@@ -51,6 +51,7 @@ typedef struct bench_options {
     int per_iteration, skip, cold;
     int nthreads, ngpus, ignored;
     int inject; /* bench_fault */
+    int inject_timed;
     const char *json_path, *csv_path;
     const char *backend, *transport, *algo, *verify, *buffers, *dist, *plan, *mode;
     size_t seed;

@@ -66,6 +66,8 @@ static int check_counts(const bench_options *options, char *problem)
                     options->barrier_mode);
     if (options->inject && !bench_options_verifies(options))
         return fail(problem, "--inject needs the checks that -c 0 and --verify off leave out");
+    if (options->inject_timed && !(bench_options_oracles(options) & BENCH_ORACLE_EXACT))
+        return fail(problem, "--inject with @timed needs --verify exact or both");
     if (options->skip && !options->per_iteration)
         return fail(problem, "-K %d needs -I 1, whose columns it shortens", options->skip);
     if (options->skip && options->iterations && options->skip >= options->iterations)

@@ -1,5 +1,7 @@
 /* The timed part of a trial: how many iterations, whose, and what they say. */
 #include "bench/engine.h"
+#include "bench/inject.h"
+#include "bench/samples.h"
 #include "bench/series.h"
 #include "bench/trial.h"
 #include "weir_device.h"
@@ -17,6 +19,7 @@ typedef struct timed_contender {
     bench_contender *contender;
     bench_result *result;
     uint64_t operations; /* of the current block, warm-ups included */
+    bench_samples samples;
 } timed_contender;
 
 static weir_status begin_block(void *context)
@@ -28,12 +31,41 @@ static weir_status begin_block(void *context)
     return timed->contender->ops->prepare(timed->contender, &timed->trial->call);
 }
 
+/* An iteration with the fault of --inject. A replay is a call that no rank makes,
+ * so that what the iteration before left stays. */
+static weir_status run_with_fault(timed_contender *timed)
+{
+    bench_trial *trial = timed->trial;
+    bench_fault fault = (bench_fault)trial->options->inject;
+    size_t at = 0;
+    weirv_case c = bench_samples_case(&timed->samples, &at);
+    weir_status status = WEIR_OK;
+    if (fault != BENCH_FAULT_REPLAY && !bench_inject_stays_away(fault, &c))
+        status = timed->contender->ops->run(timed->contender);
+    trial->planted += fault == BENCH_FAULT_REPLAY ||
+                      bench_inject(fault, &c, &trial->layout, trial->call.out, at);
+    return status;
+}
+
 static weir_status run_operation(void *context)
 {
     timed_contender *timed = context;
     bench_cold_next(timed->trial);
     bench_job_phase(timed->trial->job, "timed loop", ++timed->operations);
+    if (timed->trial->options->inject_timed && bench_samples_is_second(&timed->samples) &&
+        !timed->result->peer)
+        return run_with_fault(timed);
     return timed->contender->ops->run(timed->contender);
+}
+
+static void next_iteration(void *context)
+{
+    bench_samples_next(&((timed_contender *)context)->samples);
+}
+
+static void end_block(void *context)
+{
+    bench_samples_end(&((timed_contender *)context)->samples);
 }
 
 static void meet(void *context)
@@ -236,16 +268,20 @@ static weir_status run_round(bench_trial *trial, const bench_meeting *meeting,
 }
 
 /* Which contenders take part. Returns their number. */
-static int select_subjects(bench_trial *trial, timed_contender *timed, bench_subject *subjects)
+static int select_subjects(bench_trial *trial, timed_contender *timed, bench_subject *subjects,
+                           unsigned char *notes)
 {
     bench_result *results = trial->row->results[trial->in_place];
     int count = 0;
     for (int i = 0; i < trial->row->ncontenders; i++) {
         if (!results[i].ran || bench_result_failed(&results[i]))
             continue;
-        timed[count] = (timed_contender){trial, trial->contenders[i], &results[i], 0};
+        timed[count] = (timed_contender){
+            .trial = trial, .contender = trial->contenders[i], .result = &results[i]};
         subjects[count] = (bench_subject){
-            .context = &timed[count], .begin = begin_block, .run = run_operation};
+            .context = &timed[count], .begin = begin_block, .next = next_iteration,
+            .end = end_block, .run = run_operation};
+        bench_samples_open(&timed[count].samples, trial, trial->contenders[i], notes);
         count++;
     }
     return count;
@@ -272,8 +308,11 @@ static weir_status time_subjects(bench_trial *trial, timed_contender *timed,
         if (status == WEIR_OK)
             status = bench_series_more(trial->job, series, nsubjects, &iterations);
     }
-    for (int i = 0; i < nsubjects && status == WEIR_OK; i++)
+    for (int i = 0; i < nsubjects && status == WEIR_OK; i++) {
         status = collect(trial, series, i, timed[i].result);
+        if (status == WEIR_OK)
+            status = bench_samples_collect(&timed[i].samples, &timed[i].result->check);
+    }
     return status;
 }
 
@@ -284,10 +323,15 @@ weir_status bench_trial_time(bench_trial *trial)
     bench_series series = {.count = 0};
     series.wants_starts =
         strcmp(trial->options->mode, "latency") == 0 && has_common_clock(trial->job);
-    int nsubjects = select_subjects(trial, timed, subjects);
-    if (nsubjects == 0)
-        return WEIR_OK;
-    weir_status status = time_subjects(trial, timed, subjects, nsubjects, &series);
+    unsigned char *notes = malloc(bench_samples_bytes());
+    weir_status status = WEIR_OK;
+    if (!notes)
+        status = bench_job_note(trial->job, WEIR_ERR_NO_MEMORY, "no memory for notes");
+    status = bench_job_agree(trial->job, status, "checks of timed iterations");
+    int nsubjects = select_subjects(trial, timed, subjects, notes);
+    if (nsubjects && status == WEIR_OK)
+        status = time_subjects(trial, timed, subjects, nsubjects, &series);
+    free(notes);
     bench_series_free(&series);
     return status;
 }

@@ -227,7 +227,7 @@ static weir_status try_contender(bench_trial *trial, bench_contender *contender,
     }
     result->checked = checks > 0;
     for (int i = 0; i < checks || i == 0; i++) {
-        trial->injects = i == 0;
+        trial->injects = i == 0 && !trial->options->inject_timed;
         weir_status status = run_once(trial, contender);
         trial->injects = 0;
         snprintf(result->algo, sizeof result->algo, "%s", contender->ops->algo(contender));

@@ -66,6 +66,21 @@ for type in f8e4m3 bfloat16 int8 double; do
     check "drop-rank in $type" $status
 done
 
+# Timed iterations: a call that did not happen, a chunk that is missing.
+for program in $programs; do
+    run ci/mpirun -np 3 "./bench_$program" -b 4K -e 4K -n 4 -w 1 --inject replay@timed
+    status=1
+    [ "$code" -eq 1 ] &&
+        grep -q 'timed iteration 2 of weir: rank .*: equals the previous' "$scratch/err" && status=0
+    check "bench_$program finds a stale timed iteration" $status
+done
+run ci/mpirun -np 3 ./bench_allreduce -b 64K -e 64K -n 4 --inject drop-chunk@timed
+ends "a chunk that is missing in a timed iteration" 1
+run timeout 30 ci/mpirun -np 3 ./bench_allreduce -b 64 -e 64 -n 4 -T 1 --inject skip-signal@timed
+ends "a rank that skips a timed iteration" 4
+run ./bench_allreduce --inject modify-input@timed
+ends "a change that new data would hide is refused" 2
+
 run ci/mpirun -np 3 ./bench_allreduce -b 64 -e 64 -n 1 -o max --inject drop-chunk --verify mpi
 ends "--verify mpi alone finds it too" 1
 run ci/mpirun -np 3 ./bench_allreduce -b 64 -e 64 -n 1 --inject drop-chunk --verify exact
