@@ -95,15 +95,16 @@ left_nothing() {
 
 has_code() { [ "$code" -eq "$1" ]; }
 
+# One long timed block without checks, so that the signal comes in a collective.
 for rank in 0 2; do
-    check "a benchmark runs" hang STOP $rank -n 100000
+    check "a benchmark runs" hang STOP $rank -n 1000000 -c 0
     check "rank $rank stopped in a collective: exit code 4" has_code 4
     check "rank $rank stopped: in time" ended_in_time
     check "rank $rank stopped: one report, in rank order" reports stopped $rank
     check "rank $rank stopped: what the others waited for" says_what_was_awaited $rank
     check "rank $rank stopped: nothing is left" left_nothing
     # Open MPI's launcher tells of the signal, not of the ranks' code.
-    check "a benchmark runs" hang KILL $rank -n 100000
+    check "a benchmark runs" hang KILL $rank -n 1000000 -c 0
     check "rank $rank killed: in time" ended_in_time
     check "rank $rank killed: one report, in rank order" reports dead $rank
     check "rank $rank killed: nothing is left" left_nothing
