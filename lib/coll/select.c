@@ -33,7 +33,7 @@ typedef struct tuning_row {
 enum { ROWS_MAX = 256 };
 
 static const tuning_row built_in[] = {
-    {"allreduce", WEIRI_RANKS_MAX, "own", "256", "packet"},
+    {"allreduce", WEIRI_RANKS_MAX, "own", "512", "packet"},
     {"allreduce", WEIRI_RANKS_MAX, "own", "-", "fused"},
     {"allreduce", WEIRI_RANKS_MAX, "shared", "8K", "packet"},
     {"allreduce", WEIRI_RANKS_MAX, "shared", "-", "fused"},
@@ -41,7 +41,7 @@ static const tuning_row built_in[] = {
     {"reduce_scatter", WEIRI_RANKS_MAX, "own", "-", "direct"},
     {"reduce_scatter", WEIRI_RANKS_MAX, "shared", "32K", "packet"},
     {"reduce_scatter", WEIRI_RANKS_MAX, "shared", "-", "direct"},
-    {"allgather", 2, "own", "256", "packet"},
+    {"allgather", 2, "own", "2K", "packet"},
     {"allgather", 2, "own", "-", "direct"},
     {"allgather", WEIRI_RANKS_MAX, "own", "1K", "packet"},
     {"allgather", WEIRI_RANKS_MAX, "own", "-", "direct"},
