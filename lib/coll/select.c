@@ -35,7 +35,7 @@ enum { ROWS_MAX = 256 };
 static const tuning_row built_in[] = {
     {"allreduce", WEIRI_RANKS_MAX, "own", "512", "packet"},
     {"allreduce", WEIRI_RANKS_MAX, "own", "-", "fused"},
-    {"allreduce", WEIRI_RANKS_MAX, "shared", "8K", "packet"},
+    {"allreduce", WEIRI_RANKS_MAX, "shared", "4K", "packet"},
     {"allreduce", WEIRI_RANKS_MAX, "shared", "-", "fused"},
     {"reduce_scatter", WEIRI_RANKS_MAX, "own", "32", "packet"},
     {"reduce_scatter", WEIRI_RANKS_MAX, "own", "-", "direct"},
