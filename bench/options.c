@@ -285,6 +285,11 @@ int bench_options_oracles(const bench_options *options)
            (both || strcmp(options->verify, "exact") == 0 ? BENCH_ORACLE_EXACT : 0);
 }
 
+double bench_options_step_us(const bench_options *options)
+{
+    return 1e-3 / options->aggregate;
+}
+
 int bench_options_until_s(const bench_options *options)
 {
     enum { USUAL_S = 10 };

@@ -72,6 +72,9 @@ void bench_options_help(FILE *to, const char *program);
 /* 1 if outputs are checked at all. */
 int bench_options_verifies(const bench_options *options);
 
+/* The smallest difference between two times of an operation that the clock,
+ * which counts nanoseconds, can show. */
+double bench_options_step_us(const bench_options *options);
 /* --until ends a size after this long. */
 int bench_options_until_s(const bench_options *options);
 

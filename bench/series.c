@@ -43,6 +43,7 @@ void bench_series_restart(bench_series *series, const bench_options *options)
     series->count = 0;
     memset(series->cpu_us, 0, sizeof series->cpu_us);
     series->until = options->until;
+    series->step_us = bench_options_step_us(options);
     series->began_s = MPI_Wtime();
     series->limit_s = bench_options_until_s(options);
 }
@@ -55,7 +56,7 @@ static double half_width(bench_job *job, const bench_series *series, int index, 
     MPI_Reduce(series->times_us[index], both, series->count, MPI_DOUBLE, MPI_MAX, 0, job->mpi);
     if (job->rank != 0)
         return 0;
-    bench_stats stats = bench_stats_series(both, (size_t)series->count, scratch);
+    bench_stats stats = bench_stats_series(both, (size_t)series->count, series->step_us, scratch);
     return bench_stats_half_width(&stats);
 }
 

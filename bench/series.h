@@ -18,6 +18,7 @@ typedef struct bench_series {
     int warmups[BENCH_CONTENDERS_MAX];      /* the most that a block had */
     int unsteady[BENCH_CONTENDERS_MAX];     /* a block's warm-ups ended too early */
     double until;                           /* as the option; 0: one round */
+    double step_us;                         /* bench_options_step_us */
     double began_s, limit_s;                /* MPI_Wtime of the start; how long rounds may take */
 } bench_series;
 

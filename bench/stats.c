@@ -64,7 +64,7 @@ bench_stats bench_stats_make(double *samples, size_t count)
     return stats;
 }
 
-bench_stats bench_stats_series(const double *series, size_t count, double *scratch)
+bench_stats bench_stats_series(const double *series, size_t count, double step, double *scratch)
 {
     bench_interval interval;
     memcpy(scratch, series, count * sizeof *scratch);
@@ -73,6 +73,8 @@ bench_stats bench_stats_series(const double *series, size_t count, double *scrat
         stats.ci_low = interval.low;
         stats.ci_high = interval.high;
     }
+    stats.ci_low = fmin(stats.ci_low, stats.median - step / 2);
+    stats.ci_high = fmax(stats.ci_high, stats.median + step / 2);
     return stats;
 }
 

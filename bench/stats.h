@@ -24,9 +24,11 @@ typedef struct bench_ratio {
  * statistics. */
 bench_stats bench_stats_make(double *samples, size_t count);
 /* The same of a series in the order of time, which is left alone; its 95%
- * interval is the bootstrap's (bootstrap.h) where there is one. scratch: count
- * numbers. */
-bench_stats bench_stats_series(const double *series, size_t count, double *scratch);
+ * interval is the bootstrap's (bootstrap.h) where there is one. step: the
+ * smallest difference that the clock shows; the interval's ends are at least
+ * half of it from the median, however often the clock says the same. scratch:
+ * count numbers. */
+bench_stats bench_stats_series(const double *series, size_t count, double step, double *scratch);
 /* Half the 95% interval of the median, as a fraction of the median; 0 where
  * that is 0. */
 double bench_stats_half_width(const bench_stats *stats);

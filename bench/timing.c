@@ -190,7 +190,8 @@ static void summarise(const bench_trial *trial, bench_result *result, double *sc
         result->slowest_us[i] = combine(result->all_us, nranks, n, i, BENCH_RANK_MAX);
     memcpy(scratch, result->slowest_us + skip, (size_t)(n - skip) * sizeof *scratch);
     result->per_iter = bench_stats_make(scratch, (size_t)(n - skip));
-    result->stats = bench_stats_series(result->slowest_us, (size_t)n, scratch);
+    result->stats = bench_stats_series(result->slowest_us, (size_t)n,
+                                       bench_options_step_us(options), scratch);
     for (int i = 0; i < n; i++)
         scratch[i] = combine(result->all_us, nranks, n, i, options->rank_time);
     result->time_us = bench_stats_make(scratch, (size_t)n).median;

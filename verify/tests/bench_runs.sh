@@ -22,7 +22,7 @@ passes() {
     [ "$code" -eq 0 ] && awk -F, -v rows="$2" '
         NR == 1 { fields = NF; next }
         NF != fields || $27 != "pass" || $28 != 0 { bad = 1 }
-        !($19 > 0 && $20 <= $23 && $23 <= $19 && $19 <= $24 && $24 <= $21) { bad = 1 }
+        !($20 > 0 && $20 <= $19 && $19 <= $21 && $23 <= $19 && $19 <= $24) { bad = 1 }
         END { exit bad || NR - 1 != rows }' "$csv" && status=0
     check "$1" $status
 }

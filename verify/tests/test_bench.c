@@ -162,10 +162,21 @@ static void series_keeps_its_order(void **state)
 {
     double series[] = {3, 1, 2}, scratch[3];
     (void)state;
-    bench_stats stats = bench_stats_series(series, 3, scratch);
+    bench_stats stats = bench_stats_series(series, 3, 0.1, scratch);
     assert_true(series[0] == 3 && series[1] == 1 && series[2] == 2);
     assert_true(stats.median == 2 && stats.ci_low == 1 && stats.ci_high == 3);
     assert_true(bench_stats_half_width(&stats) == 0.5);
+}
+
+/* A thousand equal readings of a coarse clock do not make the time exact. */
+static void interval_is_no_narrower_than_the_clock(void **state)
+{
+    double series[1000], scratch[1000];
+    (void)state;
+    for (int i = 0; i < 1000; i++)
+        series[i] = 8;
+    bench_stats stats = bench_stats_series(series, 1000, 0.5, scratch);
+    assert_true(stats.ci_low == 7.75 && stats.ci_high == 8.25);
 }
 
 static void ratio_of_medians(void **state)
@@ -618,6 +629,7 @@ int main(void)
         cmocka_unit_test(median_interval_covers), cmocka_unit_test(ratio_of_medians),
         cmocka_unit_test(bootstrap_covers),   cmocka_unit_test(bootstrap_is_repeatable),
         cmocka_unit_test(ratio_words),        cmocka_unit_test(series_keeps_its_order),
+        cmocka_unit_test(interval_is_no_narrower_than_the_clock),
         cmocka_unit_test(option_defaults),    cmocka_unit_test(option_forms),
         cmocka_unit_test(sweep_of_sizes),     cmocka_unit_test(shapes),
         cmocka_unit_test(bus_factors),        cmocka_unit_test(distributions),
