@@ -222,10 +222,20 @@ typedef enum weir_transport {
     WEIR_TRANSPORT_TCP
 } weir_transport;
 
+/* Where a communicator's collectives find their buffers. */
+typedef enum weir_backend {
+    WEIR_BACKEND_HOST, /* memory of the process */
+    WEIR_BACKEND_CUDA, /* memory of a GPU; a rank has one */
+    WEIR_BACKEND_AUTO  /* what WEIR_BACKEND says; where that is unset or "auto", cuda if every
+                          rank can have a GPU of its own, else host */
+} weir_backend;
+
 typedef struct weir_comm_config {
-    size_t scratch_bytes; /* library memory a rank, rounded up; 0: the default; too
+    size_t scratch_bytes; /* host: library memory a rank, rounded up; 0: the default; too
                              little for the ranks is WEIR_ERR_INVALID */
     int timeout_ms;       /* deadline of every wait; 0: WEIR_TIMEOUT_MS, else 30000 */
+    weir_backend backend; /* WEIR_BACKEND_HOST where config is NULL */
+    int device;           /* cuda: 1 + the device's number as CUDA counts them; 0: by local rank */
 } weir_comm_config;
 
 /* Sets up a communicator over boot: exchanges who sits where, maps every
@@ -247,6 +257,12 @@ WEIR_API int weir_comm_nnodes(const weir_comm *comm);
 WEIR_API int weir_comm_local_nranks(const weir_comm *comm);
 WEIR_API int weir_comm_local_rank(const weir_comm *comm);
 WEIR_API weir_boot *weir_comm_boot(const weir_comm *comm);
+/* WEIR_BACKEND_HOST or WEIR_BACKEND_CUDA; in a build or on a machine without
+ * GPUs the former. */
+WEIR_API weir_backend weir_comm_backend(const weir_comm *comm);
+WEIR_API const char *weir_backend_name(weir_backend backend);
+/* The CUDA device of this rank; -1 on the host backend. */
+WEIR_API int weir_comm_device(const weir_comm *comm);
 /* How the communicator's bytes move. */
 WEIR_API weir_transport weir_comm_transport(const weir_comm *comm);
 /* Bytes of library memory that this rank holds beyond its callers' buffers. */
@@ -284,8 +300,8 @@ typedef struct weir_mem_handle {
     unsigned char bytes[WEIR_MEM_HANDLE_BYTES];
 } weir_mem_handle;
 
-/* Allocates memory that peers of comm can map: collectives use it without
- * copies. Local. Zeroed, page aligned. Free with weir_mem_free before the
+/* Allocates memory that peers of comm can map, on this rank's GPU for the cuda
+ * backend: collectives use it without copies. Local. Zeroed, page aligned. Free with weir_mem_free before the
  * communicator. bytes may be 0. WEIR_ERR_NO_MEMORY: no space is left; nothing
  * is touched that would fail later. */
 WEIR_API weir_status weir_mem_alloc(weir_comm *comm, size_t bytes, weir_mem **mem);
@@ -297,6 +313,13 @@ WEIR_API weir_status weir_mem_alloc(weir_comm *comm, size_t bytes, weir_mem **me
 WEIR_API weir_status weir_mem_register(weir_comm *comm, void *pointer, size_t bytes,
                                        weir_mem **mem);
 WEIR_API void *weir_mem_pointer(const weir_mem *mem);
+/* Copies between the process's memory and a part of mem, wherever that is.
+ * Local, blocking; not ordered with any stream: synchronise first.
+ * WEIR_ERR_INVALID: the part is outside mem. */
+WEIR_API weir_status weir_mem_write(weir_mem *mem, size_t offset_bytes, const void *from,
+                                    size_t bytes);
+WEIR_API weir_status weir_mem_read(const weir_mem *mem, size_t offset_bytes, void *to,
+                                   size_t bytes);
 WEIR_API size_t weir_mem_bytes(const weir_mem *mem);
 /* 1 if peers can map it, 0 if it is staged. */
 WEIR_API int weir_mem_shareable(const weir_mem *mem);

@@ -50,11 +50,19 @@ typedef struct weir_guard {
     weir_wait_record *record;   /* where a slow wait is noted; may be NULL */
 } weir_guard;
 
+/* Where a test runs device code as host code, all threads of all ranks in one
+ * thread, it says here how the next of them gets its turn. */
+#if defined(WEIR_EMULATED)
+extern "C" void weir_emulated_relax(void);
+#endif
+
 /* Lets another rank run: host ranks may outnumber the cores. */
 WEIR_FN void weir_relax(void)
 {
 #if WEIR_ON_DEVICE
     __nanosleep(100);
+#elif defined(WEIR_EMULATED)
+    weir_emulated_relax();
 #else
     sched_yield();
 #endif
@@ -259,6 +267,25 @@ WEIR_FN int weir_packet_read(const uint64_t *packet, uint32_t flag, uint32_t *da
     if ((uint32_t)(value >> 32) != flag)
         return 0;
     *data = (uint32_t)value;
+    return 1;
+}
+
+/* The 16-byte form: 8 bytes of data in two packets of one access. packet is
+ * 16-byte aligned. */
+WEIR_FN void weir_packet16_write(uint64_t *packet, uint32_t flag, uint64_t data)
+{
+    weir_store_pair(packet, weir_packet_make((uint32_t)data, flag),
+                    weir_packet_make((uint32_t)(data >> 32), flag));
+}
+
+/* 1 and the data if both halves carry this flag, else 0. */
+WEIR_FN int weir_packet16_read(const uint64_t *packet, uint32_t flag, uint64_t *data)
+{
+    uint64_t low, high;
+    weir_load_pair(packet, &low, &high);
+    if ((uint32_t)(low >> 32) != flag || (uint32_t)(high >> 32) != flag)
+        return 0;
+    *data = (high << 32) | (uint32_t)low;
     return 1;
 }
 

@@ -67,6 +67,43 @@ WEIR_FN void weir_store_release(uint64_t *word, uint64_t value)
 #endif
 }
 
+/* Two words with one access of 16 bytes, which is atomic for each of them alone.
+ * words is 16-byte aligned. */
+WEIR_FN void weir_load_pair(const uint64_t *words, uint64_t *first, uint64_t *second)
+{
+#if WEIR_ON_DEVICE
+    asm volatile("ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2];"
+                 : "=l"(*first), "=l"(*second)
+                 : "l"(words)
+                 : "memory");
+#else
+    *first = __atomic_load_n(words, __ATOMIC_RELAXED);
+    *second = __atomic_load_n(words + 1, __ATOMIC_RELAXED);
+#endif
+}
+
+WEIR_FN void weir_store_pair(uint64_t *words, uint64_t first, uint64_t second)
+{
+#if WEIR_ON_DEVICE
+    asm volatile("st.relaxed.sys.global.v2.u64 [%0], {%1, %2};" ::"l"(words), "l"(first),
+                 "l"(second)
+                 : "memory");
+#else
+    __atomic_store_n(words, first, __ATOMIC_RELAXED);
+    __atomic_store_n(words + 1, second, __ATOMIC_RELAXED);
+#endif
+}
+
+/* Orders everything before it and everything behind it, for all ranks. */
+WEIR_FN void weir_fence_system(void)
+{
+#if WEIR_ON_DEVICE
+    __threadfence_system();
+#else
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+#endif
+}
+
 /* A monotonic clock for deadlines and measurements; a device's is its own. */
 WEIR_FN uint64_t weir_clock_ns(void)
 {

@@ -312,6 +312,24 @@ weir_boot *weir_comm_boot(const weir_comm *comm)
     return comm->boot;
 }
 
+weir_backend weir_comm_backend(const weir_comm *comm)
+{
+    (void)comm;
+    return WEIR_BACKEND_HOST;
+}
+
+int weir_comm_device(const weir_comm *comm)
+{
+    (void)comm;
+    return -1;
+}
+
+const char *weir_backend_name(weir_backend backend)
+{
+    static const char *const names[] = {"host", "cuda", "auto"};
+    return (unsigned)backend < sizeof names / sizeof *names ? names[backend] : NULL;
+}
+
 weir_transport weir_comm_transport(const weir_comm *comm)
 {
     return comm->transport->transport;

@@ -76,6 +76,31 @@ void *weir_mem_pointer(const weir_mem *mem)
     return mem->pointer;
 }
 
+static weir_status check_part(const weir_mem *mem, size_t offset_bytes, const void *other,
+                              size_t bytes)
+{
+    if (!mem || (!other && bytes) || offset_bytes > mem->bytes || bytes > mem->bytes - offset_bytes)
+        return weiri_fail(WEIR_ERR_INVALID, "%zu bytes at %zu are not within the memory's %zu", bytes,
+                          offset_bytes, mem ? mem->bytes : 0);
+    return WEIR_OK;
+}
+
+weir_status weir_mem_write(weir_mem *mem, size_t offset_bytes, const void *from, size_t bytes)
+{
+    weir_status status = check_part(mem, offset_bytes, from, bytes);
+    if (status == WEIR_OK && bytes)
+        memcpy((char *)mem->pointer + offset_bytes, from, bytes);
+    return status;
+}
+
+weir_status weir_mem_read(const weir_mem *mem, size_t offset_bytes, void *to, size_t bytes)
+{
+    weir_status status = check_part(mem, offset_bytes, to, bytes);
+    if (status == WEIR_OK && bytes)
+        memcpy(to, (const char *)mem->pointer + offset_bytes, bytes);
+    return status;
+}
+
 size_t weir_mem_bytes(const weir_mem *mem)
 {
     return mem->bytes;

@@ -1,0 +1,92 @@
+/*
+ * What a GPU kernel is given: plain data, filled by the host (coll/cuda/), by
+ * value in the launch. Everything that changes from one replay of a captured
+ * launch to the next lives in device memory (weiri_gpu_state).
+ *
+ * Scratch. Every rank has one scratch segment of device memory that all peers
+ * map; its layout is the same everywhere:
+ *
+ *   cells     [block][rank]: a line for each block of the grid and each sender,
+ *             where blocks of one index meet: where buffers are, and signals
+ *   packets   [parity][phase][rank]: slots of packets, written by that rank
+ *   stage     plain memory that stands in for buffers which peers cannot map
+ *
+ * Every word of it has one writer. Epochs number the launches of a
+ * communicator; flags grow with them and are never reset, so a grid that
+ * differs from the last one finds flags that are merely old.
+ */
+#ifndef WEIR_COLL_CUDA_ARGS_H
+#define WEIR_COLL_CUDA_ARGS_H
+
+#include "weir.h"
+#include "weir_device.h"
+
+enum {
+    WEIRI_GPU_RANKS_MAX = 8,
+    WEIRI_GPU_REGIONS_MAX = 512, /* as WEIRI_REGIONS_MAX */
+    WEIRI_GPU_BLOCKS_MAX = 512,
+    WEIRI_GPU_PHASES = 2,
+};
+
+/* Bytes of the parts of a scratch segment. */
+#define WEIRI_GPU_SLOT_BYTES ((size_t)1 << 20)   /* packets of one sender, phase and parity */
+#define WEIRI_GPU_STAGE_BYTES ((size_t)16 << 20) /* each of the two stages: in and out */
+
+/* Where blocks with one index meet: one line a sender. */
+typedef struct weiri_gpu_cell {
+    uint64_t in[2];    /* a 16-byte packet: where the sender's input is */
+    uint64_t out[2];   /* likewise, its output, or the part of it that the reader fills */
+    uint64_t signal;   /* epoch << 8 | how many signals of it were given */
+    uint64_t unused[11];
+} weiri_gpu_cell;
+
+#define WEIRI_GPU_CELLS_BYTES \
+    (sizeof(weiri_gpu_cell) * WEIRI_GPU_BLOCKS_MAX * WEIRI_GPU_RANKS_MAX)
+#define WEIRI_GPU_PACKETS_AT WEIRI_GPU_CELLS_BYTES
+#define WEIRI_GPU_PACKETS_BYTES \
+    (WEIRI_GPU_SLOT_BYTES * WEIRI_GPU_RANKS_MAX * WEIRI_GPU_PHASES * 2)
+#define WEIRI_GPU_STAGE_AT (WEIRI_GPU_PACKETS_AT + WEIRI_GPU_PACKETS_BYTES)
+#define WEIRI_GPU_SCRATCH_BYTES (WEIRI_GPU_STAGE_AT + 2 * WEIRI_GPU_STAGE_BYTES)
+
+/* The changing state of a communicator, in this rank's device memory; kernels of
+ * one communicator run one after another. */
+typedef struct weiri_gpu_state {
+    uint64_t epoch;   /* of the next launch, 1 or more */
+    uint32_t arrived; /* blocks of this launch that have read it */
+    uint32_t unused;
+} weiri_gpu_state;
+
+/* Where a buffer is: (region + 1) << 48 | offset. The owner gives it only once
+ * every peer has mapped the region; else WEIRI_GPU_PLAIN. */
+typedef uint64_t weiri_gpu_desc;
+#define WEIRI_GPU_PLAIN ((weiri_gpu_desc)0)
+
+/* A communicator as kernels see it. */
+typedef struct weiri_gpu_view {
+    int32_t rank, nranks;
+    weiri_gpu_state *state;
+    char *scratch[WEIRI_GPU_RANKS_MAX]; /* every rank's, mapped here */
+    char *const *regions; /* device memory: [rank * WEIRI_GPU_REGIONS_MAX + region], mapped here */
+    weir_guard guard;
+} weiri_gpu_view;
+
+/* What this rank exchanges with one peer in a pairwise collective. */
+typedef struct weiri_gpu_pair {
+    uint64_t send_at, send_bytes; /* in this rank's input */
+    uint64_t recv_at, recv_bytes; /* in this rank's output */
+} weiri_gpu_pair;
+
+/* One call of a collective; sizes in bytes unless they say count. */
+typedef struct weiri_gpu_args {
+    weiri_gpu_view view;
+    const char *in;
+    char *out;
+    weiri_gpu_desc in_desc, out_desc;
+    uint64_t count; /* elements: the collective's count parameter */
+    uint64_t bytes; /* count times the element */
+    int32_t dtype, op, root;
+    int32_t collective; /* weir_collective */
+    weiri_gpu_pair pairs[WEIRI_GPU_RANKS_MAX]; /* pairwise collectives */
+} weiri_gpu_args;
+
+#endif

@@ -1,0 +1,179 @@
+/*
+ * What all kernels share: the epoch, packets of 16 bytes, and meetings of the
+ * blocks that have one index on all ranks.
+ *
+ * A kernel is a function of one argument, weiri_gpu_args by value. It
+ *
+ *   1. reads the epoch (weiri_gpu_epoch): every thread for itself,
+ *   2. sends what it can without waiting,
+ *   3. calls weiri_gpu_turn in all threads of all blocks, exactly once, which
+ *      is __syncthreads and lets the last block to come step the epoch for the
+ *      next launch: in the shadow of what was sent, not at the end,
+ *   4. waits and works.
+ *
+ * Waits that fail (deadline, abort) leave their reason behind, and the kernel
+ * goes on without data: control flow never depends on them, so no block is
+ * left alone at a barrier.
+ *
+ * Order of memory. Packets carry their own flags, so they are relaxed. A desc
+ * sent at entry tells that the sender's earlier kernels have ended, whose
+ * stores are thus performed; its reader fences before it loads a peer's
+ * memory. weiri_gpu_signal follows __syncthreads and releases what all threads
+ * of the block have stored; weiri_gpu_await acquires.
+ */
+#ifndef WEIR_COLL_CUDA_FRAME_CUH
+#define WEIR_COLL_CUDA_FRAME_CUH
+
+#include "coll/cuda/args.h"
+
+#define WEIRI_GPU_FN static __device__ __forceinline__
+
+/* -------------------------------------------------------------------- epoch */
+
+WEIRI_GPU_FN uint64_t weiri_gpu_epoch(const weiri_gpu_view &view)
+{
+    return weir_load_relaxed(&view.state->epoch);
+}
+
+/* All threads of all blocks, once a launch, after all of them have the epoch. */
+WEIRI_GPU_FN void weiri_gpu_turn(const weiri_gpu_view &view, uint64_t epoch)
+{
+    __syncthreads();
+    if (threadIdx.x)
+        return;
+    weiri_gpu_state *state = view.state;
+    if (gridDim.x > 1 && atomicAdd(&state->arrived, 1u) != gridDim.x - 1)
+        return;
+    state->arrived = 0;
+    state->epoch = epoch + 1;
+}
+
+/* ------------------------------------------------------------------ waiting */
+
+/* A wait has failed: the reason stays for the host, and all other waits of this
+ * rank end, too. */
+WEIRI_GPU_FN void weiri_gpu_fail(const weiri_gpu_view &view, int status, int peer, uint64_t kind,
+                                 uint64_t expected, uint64_t seen)
+{
+    weir_wait_record *record = view.guard.record;
+    if (status != WEIR_ERR_TIMEOUT)
+        return;
+    if (record) {
+        weir_store_relaxed(&record->peer, (uint64_t)(int64_t)peer);
+        weir_store_relaxed(&record->expected, expected);
+        weir_store_relaxed(&record->seen, seen);
+        weir_store_release(&record->kind, kind);
+    }
+    weir_store_release((uint64_t *)view.guard.abort_word, 1);
+}
+
+/* ------------------------------------------------------------------ packets */
+
+/* The slot that rank `from` writes in rank `at`'s scratch. */
+WEIRI_GPU_FN char *weiri_gpu_slot(const weiri_gpu_view &view, int at, int from, uint64_t epoch,
+                                  int phase)
+{
+    size_t index = ((epoch & 1) * WEIRI_GPU_PHASES + (size_t)phase) * WEIRI_GPU_RANKS_MAX;
+    return view.scratch[at] + WEIRI_GPU_PACKETS_AT +
+           (index + (size_t)from) * WEIRI_GPU_SLOT_BYTES;
+}
+
+/* Waits for packet number `index` of a slot in the own scratch: 8 bytes. */
+WEIRI_GPU_FN uint64_t weiri_gpu_receive(const weiri_gpu_view &view, const char *slot, size_t index,
+                                        uint64_t epoch, int from)
+{
+    const uint64_t *packet = (const uint64_t *)slot + 2 * index;
+    weir_waiter waiter = {0, 0};
+    uint64_t data = 0;
+    while (!weir_packet16_read(packet, (uint32_t)epoch, &data)) {
+        int status = weir_waiter_step(&waiter, &view.guard);
+        if (status) {
+            weiri_gpu_fail(view, status, from, WEIR_WAIT_PACKET, epoch,
+                           weir_load_relaxed(packet) >> 32);
+            break;
+        }
+    }
+    return data;
+}
+
+WEIRI_GPU_FN void weiri_gpu_send(char *slot, size_t index, uint64_t epoch, uint64_t data)
+{
+    weir_packet16_write((uint64_t *)slot + 2 * index, (uint32_t)epoch, data);
+}
+
+/* ----------------------------------------------------------------- meetings */
+
+WEIRI_GPU_FN weiri_gpu_cell *weiri_gpu_cell_of(const weiri_gpu_view &view, int at, int from)
+{
+    return (weiri_gpu_cell *)view.scratch[at] + (size_t)blockIdx.x * WEIRI_GPU_RANKS_MAX + from;
+}
+
+/* Tells one peer where this rank's buffers are. One thread a peer. */
+WEIRI_GPU_FN void weiri_gpu_tell(const weiri_gpu_view &view, int peer, uint64_t epoch,
+                                 weiri_gpu_desc in, weiri_gpu_desc out)
+{
+    weiri_gpu_cell *cell = weiri_gpu_cell_of(view, peer, view.rank);
+    weir_packet16_write(cell->in, (uint32_t)epoch, in);
+    weir_packet16_write(cell->out, (uint32_t)epoch, out);
+}
+
+/* Waits until a peer has told. One thread a peer; before others use what it
+ * returns to read a peer's memory, weiri_gpu_fence and __syncthreads. */
+WEIRI_GPU_FN void weiri_gpu_hear(const weiri_gpu_view &view, int peer, uint64_t epoch,
+                                 weiri_gpu_desc *in, weiri_gpu_desc *out)
+{
+    const weiri_gpu_cell *cell = weiri_gpu_cell_of(view, view.rank, peer);
+    *in = weiri_gpu_receive(view, (const char *)cell->in, 0, epoch, peer);
+    *out = weiri_gpu_receive(view, (const char *)cell->out, 0, epoch, peer);
+}
+
+/* The address of what a rank described, mapped here; not for WEIRI_GPU_PLAIN. */
+WEIRI_GPU_FN char *weiri_gpu_address(const weiri_gpu_view &view, int rank, weiri_gpu_desc desc)
+{
+    size_t region = (size_t)(desc >> 48) - 1;
+    return view.regions[(size_t)rank * WEIRI_GPU_REGIONS_MAX + region] +
+           (desc & (((uint64_t)1 << 48) - 1));
+}
+
+/* Orders this thread's later loads behind what it has seen. */
+WEIRI_GPU_FN void weiri_gpu_fence(void)
+{
+    weir_fence_system();
+}
+
+/* The nth signal (1, 2, ...) of this epoch to a peer's block of this index,
+ * after __syncthreads. One thread a peer. */
+WEIRI_GPU_FN void weiri_gpu_signal(const weiri_gpu_view &view, int peer, uint64_t epoch, int nth)
+{
+    weir_store_release(&weiri_gpu_cell_of(view, peer, view.rank)->signal,
+                       epoch << 8 | (uint64_t)nth);
+}
+
+WEIRI_GPU_FN void weiri_gpu_await(const weiri_gpu_view &view, int peer, uint64_t epoch, int nth)
+{
+    const uint64_t *word = &weiri_gpu_cell_of(view, view.rank, peer)->signal;
+    uint64_t target = epoch << 8 | (uint64_t)nth, seen;
+    weir_waiter waiter = {0, 0};
+    while ((seen = weir_load_acquire(word)) < target) {
+        int status = weir_waiter_step(&waiter, &view.guard);
+        if (status) {
+            weiri_gpu_fail(view, status, peer, WEIR_WAIT_SEMAPHORE, target, seen);
+            return;
+        }
+    }
+}
+
+/* All threads of a block: what they stored is seen by the same block of all
+ * ranks, and theirs here. */
+WEIRI_GPU_FN void weiri_gpu_meet(const weiri_gpu_view &view, uint64_t epoch, int nth)
+{
+    int peer = (int)threadIdx.x;
+    __syncthreads();
+    if (peer < view.nranks && peer != view.rank) {
+        weiri_gpu_signal(view, peer, epoch, nth);
+        weiri_gpu_await(view, peer, epoch, nth);
+    }
+    __syncthreads();
+}
+
+#endif

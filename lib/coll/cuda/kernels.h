@@ -1,0 +1,62 @@
+/*
+ * The GPU algorithms as the host sees them: for each a kernel a data type, and
+ * how many threads serve a call best where no tuning table says it. Each is
+ * described in its .cu file.
+ */
+#ifndef WEIR_COLL_CUDA_KERNELS_H
+#define WEIR_COLL_CUDA_KERNELS_H
+
+#include "coll/cuda/args.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A grid. */
+typedef struct weiri_gpu_shape {
+    int blocks; /* at most WEIRI_GPU_BLOCKS_MAX, and all must be resident */
+    int threads;
+} weiri_gpu_shape;
+
+/* The kernel's host address for cudaLaunchKernel, whose one argument is a
+ * weiri_gpu_args; NULL for a type outside the list. Local. */
+typedef const void *(*weiri_gpu_kernel)(weir_dtype dtype);
+/* The grid for a call, on a device of so many multiprocessors. The same on all
+ * ranks: it depends on what is the same there. Local. */
+typedef weiri_gpu_shape (*weiri_gpu_shape_of)(const weiri_gpu_args *args, int processors);
+/* Whether the algorithm serves the call, by what is the same on all ranks. */
+typedef int (*weiri_gpu_serves)(const weiri_gpu_args *args);
+
+typedef struct weiri_gpu_algo {
+    weir_collective collective;
+    const char *name;
+    const char *summary;
+    weiri_gpu_kernel kernel;
+    weiri_gpu_shape_of shape;
+    weiri_gpu_serves serves;
+} weiri_gpu_algo;
+
+#define WEIRI_GPU_DECLARE(name)                                                                    \
+    const void *weiri_gpu_##name##_kernel(weir_dtype dtype);                                       \
+    weiri_gpu_shape weiri_gpu_##name##_shape(const weiri_gpu_args *args, int processors);          \
+    int weiri_gpu_##name##_serves(const weiri_gpu_args *args);
+
+WEIRI_GPU_DECLARE(allreduce_packet)
+WEIRI_GPU_DECLARE(allreduce_packet2)
+WEIRI_GPU_DECLARE(allreduce_fused)
+WEIRI_GPU_DECLARE(reduce_scatter_packet)
+WEIRI_GPU_DECLARE(reduce_scatter_direct)
+WEIRI_GPU_DECLARE(reduce_packet)
+WEIRI_GPU_DECLARE(reduce_direct)
+WEIRI_GPU_DECLARE(allgather_packet)
+WEIRI_GPU_DECLARE(allgather_direct)
+WEIRI_GPU_DECLARE(broadcast_packet)
+WEIRI_GPU_DECLARE(broadcast_direct)
+WEIRI_GPU_DECLARE(exchange_packet)
+WEIRI_GPU_DECLARE(exchange_direct)
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
