@@ -10,10 +10,14 @@ static double read_us(clockid_t clock)
     return (double)now.tv_sec * 1e6 + (double)now.tv_nsec * 1e-3;
 }
 
-static void before_iteration(bench_subject *subject)
+/* What comes before an iteration, not timed since since_us; returns the clock. */
+static double before_iteration(bench_subject *subject, double since_us)
 {
     if (subject->next)
         subject->next(subject->context);
+    double now_us = read_us(CLOCK_MONOTONIC);
+    subject->aside_us += now_us - since_us;
+    return now_us;
 }
 
 /* Back to back: no meeting between iterations. */
@@ -21,12 +25,13 @@ static weir_status loop_back_to_back(const bench_timing *timing, bench_subject *
                                      int end)
 {
     weir_status status = WEIR_OK;
+    double after = read_us(CLOCK_MONOTONIC);
     for (int i = first; i < end; i++) {
-        before_iteration(subject);
-        double before = read_us(CLOCK_MONOTONIC);
+        double before = before_iteration(subject, after);
         for (int k = 0; k < timing->aggregate && status == WEIR_OK; k++)
             status = subject->run(subject->context);
-        subject->wall_us[i] = (read_us(CLOCK_MONOTONIC) - before) / timing->aggregate;
+        after = read_us(CLOCK_MONOTONIC);
+        subject->wall_us[i] = (after - before) / timing->aggregate;
     }
     return status;
 }
@@ -39,8 +44,7 @@ static weir_status loop_isolated(const bench_timing *timing, const bench_meeting
     int each = timing->isolation == BENCH_BARRIER_OPERATION;
     weir_status status = WEIR_OK;
     for (int i = first; i < end; i++) {
-        before_iteration(subject);
-        double sum = 0, before = read_us(CLOCK_MONOTONIC);
+        double sum = 0, before = before_iteration(subject, read_us(CLOCK_MONOTONIC));
         for (int k = 0; k < timing->aggregate; k++) {
             if (status == WEIR_OK)
                 status = subject->run(subject->context);
@@ -67,7 +71,7 @@ static weir_status loop_synchronised(const bench_timing *timing, const bench_mee
     weir_status status = WEIR_OK;
     for (int i = first; i < end; i++) {
         double sum = 0;
-        before_iteration(subject);
+        before_iteration(subject, read_us(CLOCK_MONOTONIC));
         for (int k = 0; k < timing->aggregate; k++) {
             meeting->start(meeting->context);
             double before = read_us(CLOCK_MONOTONIC);
@@ -150,8 +154,10 @@ static weir_status run_loop(const bench_timing *timing, const bench_meeting *mee
 static weir_status run_block(const bench_timing *timing, const bench_meeting *meeting,
                              bench_subject *subject, int first, int end)
 {
+    double since_us = read_us(CLOCK_MONOTONIC);
     weir_status status = subject->begin ? subject->begin(subject->context) : WEIR_OK;
     meeting->barrier(meeting->context);
+    subject->aside_us += read_us(CLOCK_MONOTONIC) - since_us;
     if (timing->warmups == BENCH_WARMUPS_STEADY) {
         status = warm_up_steadily(meeting, subject, status);
         if (status != WEIR_OK)
@@ -171,9 +177,12 @@ static weir_status run_block(const bench_timing *timing, const bench_meeting *me
         status = run_loop(timing, meeting, subject, first, end);
     cpu_us = read_us(CLOCK_THREAD_CPUTIME_ID) - cpu_us;
     subject->cpu_us += cpu_us / timing->aggregate / timing->iterations;
+    since_us = read_us(CLOCK_MONOTONIC);
     if (status == WEIR_OK && subject->end)
         subject->end(subject->context);
-    return meeting->agree(meeting->context, status);
+    status = meeting->agree(meeting->context, status);
+    subject->aside_us += read_us(CLOCK_MONOTONIC) - since_us;
+    return status;
 }
 
 weir_status bench_engine_run(const bench_timing *timing, const bench_meeting *meeting,
@@ -181,7 +190,7 @@ weir_status bench_engine_run(const bench_timing *timing, const bench_meeting *me
 {
     int half = timing->iterations / 2;
     for (int i = 0; i < nsubjects; i++) {
-        subjects[i].cpu_us = 0;
+        subjects[i].cpu_us = subjects[i].aside_us = 0;
         subjects[i].warmups = subjects[i].unsteady = 0;
     }
     for (int turn = 0; turn < 2 * nsubjects; turn++) {

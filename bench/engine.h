@@ -62,6 +62,8 @@ typedef struct bench_subject {
     double *start_us;
     /* Result: this rank's processor time an operation, the mean of all. */
     double cpu_us;
+    /* Result: this rank's wall time in begin, next and end, until all ranks are ready. */
+    double aside_us;
     int warmups;  /* result: the most that a block had */
     int unsteady; /* result: times still fell when a block's warm-ups ended */
 } bench_subject;

@@ -169,6 +169,15 @@ static void put_per_iteration(bench_json *json, const bench_run *run, const char
     bench_json_close_object(json);
 }
 
+static void put_cost(bench_json *json, const bench_cost *cost)
+{
+    bench_json_key(json, "wall_time");
+    bench_json_open_object(json);
+    bench_json_put_real(json, "timing_s", cost->timing_s);
+    bench_json_put_real(json, "verification_s", cost->verification_s);
+    bench_json_close_object(json);
+}
+
 void bench_json_report_row(bench_json_report *report, const bench_row *row)
 {
     static const char *const halves[] = {"out_of_place", "in_place"};
@@ -194,13 +203,16 @@ void bench_json_report_row(bench_json_report *report, const bench_row *row)
         if (report->run->options->per_iteration)
             put_per_iteration(json, report->run, details[i], row, result);
     }
+    bench_cost cost = bench_row_cost(row);
     bench_json_put_whole(json, "actual_iterations", iterations);
     bench_json_put_text(json, "experiment_name", "");
+    put_cost(json, &cost);
     bench_json_close_object(json);
     fflush(json->file);
 }
 
-weir_status bench_json_report_end(bench_json_report *report, long failed, double busbw_gbs)
+weir_status bench_json_report_end(bench_json_report *report, long failed, double busbw_gbs,
+                                  const bench_cost *cost)
 {
     bench_json *json = &report->json;
     char now[24];
@@ -217,6 +229,7 @@ weir_status bench_json_report_end(bench_json_report *report, long failed, double
     bench_json_put_real(json, "bandwidth", busbw_gbs);
     bench_json_put_text(json, "okay", "unchecked");
     bench_json_close_object(json);
+    put_cost(json, cost);
     bench_json_key(json, "errors");
     bench_json_open_list(json);
     bench_json_close_list(json);

@@ -17,8 +17,9 @@ weir_status bench_json_report_open(bench_json_report *report, const bench_run *r
 /* Everything before the first row. */
 void bench_json_report_begin(bench_json_report *report, const bench_rank_info *infos);
 void bench_json_report_row(bench_json_report *report, const bench_row *row);
-/* failed: wrong results; busbw_gbs: the footer's average. Closes the file.
- * WEIR_ERR_SYSTEM, noted in the job: not all could be written. */
-weir_status bench_json_report_end(bench_json_report *report, long failed, double busbw_gbs);
+/* failed: wrong results; busbw_gbs: the footer's average; cost: of all rows. Closes
+ * the file. WEIR_ERR_SYSTEM, noted in the job: not all could be written. */
+weir_status bench_json_report_end(bench_json_report *report, long failed, double busbw_gbs,
+                                  const bench_cost *cost);
 
 #endif

@@ -45,8 +45,21 @@ weir_status bench_report_begin(bench_report *report)
     return bench_job_agree(run->job, status, "manifest");
 }
 
+static void add_cost(bench_report *report, const bench_row *row)
+{
+    bench_cost cost = bench_row_cost(row);
+    double share = cost.timing_s > 0 ? cost.verification_s / cost.timing_s : 0;
+    report->cost.timing_s += cost.timing_s;
+    report->cost.verification_s += cost.verification_s;
+    if (share <= report->worst_share)
+        return;
+    report->worst_share = share;
+    report->worst_bytes = row->shape.bytes;
+}
+
 void bench_report_row(bench_report *report, const bench_row *row)
 {
+    add_cost(report, row);
     bench_table_row(&report->table, row);
     bench_csv_row(&report->csv, row);
     bench_json_report_row(&report->json, row);
@@ -54,10 +67,22 @@ void bench_report_row(bench_report *report, const bench_row *row)
     bench_remarks_row(stdout, report->run, row);
 }
 
+static void tell_cost(const bench_report *report)
+{
+    const bench_cost *cost = &report->cost;
+    printf("# %-20s : timing %.2f s, verification %.2f s", "Wall time", cost->timing_s,
+           cost->verification_s);
+    if (cost->timing_s > 0 && report->worst_share > 0)
+        printf(" (%.2f of timing; at most %.2f, at %zu B)",
+               cost->verification_s / cost->timing_s, report->worst_share, report->worst_bytes);
+    fputc('\n', stdout);
+}
+
 void bench_report_end(bench_report *report)
 {
     const bench_run *run = report->run;
     bench_ratios_end(&report->ratios);
+    tell_cost(report);
     if (run->options->memory_report)
         printf("# %-20s : library %.1f MiB a rank beyond the buffers\n", "Memory usage",
                (double)weir_comm_scratch_bytes(run->job->comm) / 1048576);
@@ -69,6 +94,6 @@ weir_status bench_report_close(bench_report *report)
     bench_job *job = report->run->job;
     weir_status status = bench_csv_close(&report->csv);
     weir_status json = bench_json_report_end(&report->json, report->table.failed,
-                                             bench_table_average(&report->table));
+                                             bench_table_average(&report->table), &report->cost);
     return bench_job_agree(job, status != WEIR_OK ? status : json, "output");
 }

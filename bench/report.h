@@ -13,6 +13,9 @@ typedef struct bench_report {
     bench_csv csv;
     bench_json_report json;
     bench_ratios ratios;
+    bench_cost cost;         /* of all rows */
+    double worst_share;      /* largest verification / timing of a row */
+    size_t worst_bytes;
 } bench_report;
 
 /* Opens the files on rank 0. Collective; agreed and told. */

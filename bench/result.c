@@ -46,6 +46,16 @@ bench_ratio bench_result_ratio(const bench_result *other, const bench_result *sh
     return ratio;
 }
 
+bench_cost bench_row_cost(const bench_row *row)
+{
+    bench_cost sum = {0, 0};
+    for (int placement = 0; placement < row->placements; placement++) {
+        sum.timing_s += row->cost[placement].timing_s;
+        sum.verification_s += row->cost[placement].verification_s;
+    }
+    return sum;
+}
+
 const char *bench_row_op_name(const bench_row *row)
 {
     return bench_collective_has_op(row->collective) ? weir_op_name(row->op) : "none";
@@ -59,4 +69,5 @@ void bench_row_clear(bench_row *row)
             free(row->results[placement][i].all_us);
         }
     memset(row->results, 0, sizeof row->results);
+    memset(row->cost, 0, sizeof row->cost);
 }

@@ -34,6 +34,13 @@ typedef struct bench_result {
     double *all_us;       /* nranks x iterations, row r rank r's; owned here */
 } bench_result;
 
+/* Wall time of rank 0, in seconds. Timing is blocks of iterations with their
+ * warm-ups, of all contenders; verification all that -c 0 would leave out: new data,
+ * runs to be checked, comparison, and checks between timed iterations. */
+typedef struct bench_cost {
+    double timing_s, verification_s;
+} bench_cost;
+
 /* One line of the table. */
 typedef struct bench_row {
     weir_collective collective;
@@ -46,6 +53,7 @@ typedef struct bench_row {
     int ncontenders;
     int oracles; /* BENCH_ORACLE_*: what results are compared with */
     int primary[BENCH_PLACEMENTS]; /* index of the contender that the table shows */
+    bench_cost cost[BENCH_PLACEMENTS];
     bench_result results[BENCH_PLACEMENTS][BENCH_CONTENDERS_MAX];
 } bench_row;
 
@@ -58,6 +66,8 @@ double bench_busbw_gbs(const bench_row *row, double time_us);
  * the bootstrap's, else from both medians' order statistics. Both were timed. */
 bench_ratio bench_result_ratio(const bench_result *other, const bench_result *shown);
 
+/* Both placements together. */
+bench_cost bench_row_cost(const bench_row *row);
 /* What a result was compared with: "exact+mpi", "exact+mpi-windows", "exact",
  * "mpi"; "none" where it was not. */
 const char *bench_row_oracle(const bench_row *row, const bench_result *result);

@@ -131,6 +131,21 @@ static double lowest(const double *values, int count)
     return low;
 }
 
+/* Times, and adds what that cost to the row. */
+static weir_status run_engine(bench_trial *trial, const bench_timing *timing,
+                              const bench_meeting *meeting, bench_subject *subjects,
+                              int nsubjects)
+{
+    bench_cost *cost = &trial->row->cost[trial->in_place];
+    double began_s = MPI_Wtime(), aside_s = 0;
+    weir_status status = bench_engine_run(timing, meeting, subjects, nsubjects);
+    for (int i = 0; i < nsubjects && bench_options_verifies(trial->options); i++)
+        aside_s += subjects[i].aside_us * 1e-6;
+    cost->verification_s += aside_s;
+    cost->timing_s += MPI_Wtime() - began_s - aside_s;
+    return status;
+}
+
 /* Fits the slowest contender into the budget, so that all get the same number. */
 static weir_status choose_iterations(bench_trial *trial, const bench_meeting *meeting,
                                      bench_subject *subjects, int nsubjects,
@@ -141,7 +156,7 @@ static weir_status choose_iterations(bench_trial *trial, const bench_meeting *me
     probe.warmups = 1;
     for (int i = 0; i < nsubjects; i++)
         subjects[i].wall_us = series->times_us[i];
-    weir_status status = bench_engine_run(&probe, meeting, subjects, nsubjects);
+    weir_status status = run_engine(trial, &probe, meeting, subjects, nsubjects);
     if (status != WEIR_OK)
         return status;
     for (int i = 0; i < nsubjects; i++) {
@@ -257,7 +272,7 @@ static weir_status run_round(bench_trial *trial, const bench_meeting *meeting,
         subjects[i].wall_us = series->times_us[i] + series->count;
     for (int i = 0; i < nsubjects && series->wants_starts; i++)
         subjects[i].start_us = series->starts_us[i] + series->count;
-    status = bench_engine_run(&timing, meeting, subjects, nsubjects);
+    status = run_engine(trial, &timing, meeting, subjects, nsubjects);
     for (int i = 0; i < nsubjects; i++) {
         series->cpu_us[i] += subjects[i].cpu_us * iterations;
         series->unsteady[i] |= subjects[i].unsteady;

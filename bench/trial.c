@@ -284,9 +284,17 @@ static weir_status check_again(bench_trial *trial, bench_result *results)
     return WEIR_OK;
 }
 
+/* Adds the time since then to what verification cost. */
+static void count_verification(bench_trial *trial, double since_s)
+{
+    if (bench_options_verifies(trial->options))
+        trial->row->cost[trial->in_place].verification_s += MPI_Wtime() - since_s;
+}
+
 weir_status bench_trial_run(bench_trial *trial)
 {
     bench_result *results = trial->row->results[trial->in_place];
+    double began_s = MPI_Wtime();
     lay_out(trial);
     for (int i = 0; i < trial->row->ncontenders; i++) {
         weir_status status = try_contender(trial, trial->contenders[i], &results[i]);
@@ -294,8 +302,11 @@ weir_status bench_trial_run(bench_trial *trial)
             return status;
     }
     choose_primary(trial, results);
+    count_verification(trial, began_s);
     weir_status status = bench_trial_time(trial);
+    began_s = MPI_Wtime();
     if (status == WEIR_OK && bench_options_verifies(trial->options))
         status = check_again(trial, results);
+    count_verification(trial, began_s);
     return status;
 }

@@ -105,6 +105,8 @@ bench 2 allreduce -b 64 -e 64 -n 4 -c 0 --csv "$csv"
 status=1
 [ "$code" -eq 0 ] && [ "$(grep -c ',off,0,none$' "$csv")" -eq 2 ] && status=0
 check "-c 0 checks nothing and says so" $status
+grep -q '^# Wall time  .* timing [0-9.]* s, verification 0.00 s$' "$scratch/out"
+check "-c 0 spends no time on verification" $?
 
 bench 2 allreduce -b 64 -e 64 -n 4 -d half --peer mpi --csv "$csv"
 passes "MPI takes no part where it lacks the type" 2
@@ -142,8 +144,11 @@ for row in run["results"]:
     assert detail["skipped_iterations"] == 2 and len(detail["times_us"]) == 7
     assert [max(column) for column in zip(*detail["per_process_max_times_us"])] == detail["times_us"]
 assert run["out_of_bounds"] == {"count": 0, "okay": "true"}
+for key in "timing_s", "verification_s":
+    parts = [row["wall_time"][key] for row in run["results"]]
+    assert min(parts) > 0 and abs(sum(parts) - run["wall_time"][key]) < 1e-4
 END
-    check "JSON is nccl-tests' schema, without the environment" $status
+    check "JSON is nccl-tests' schema, without the environment, with its costs" $status
 fi
 
 # The manifest: beside the CSV and in -J, true, and without secrets.
