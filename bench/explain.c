@@ -12,7 +12,10 @@ static void find(const bench_trial *trial, bench_contender *contender, char *tex
     const weirv_case *data = &trial->data;
     const void *out = contender->ops->result(contender);
     size_t used = 0;
-    weirv_explain(data, out, data->seed - 1, text, FINDINGS_BYTES);
+    if (data->special)
+        weirv_explain_special(data, out, text, FINDINGS_BYTES);
+    else
+        weirv_explain(data, out, data->seed - 1, text, FINDINGS_BYTES);
     used = strlen(text);
     if (out == trial->call.out)
         weirv_explain_input(data, trial->layout.in, text + used, FINDINGS_BYTES - used);

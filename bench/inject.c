@@ -1,6 +1,9 @@
 /* Faults, their victims, and what they do: see inject.h. */
 #include "bench/inject.h"
 
+#include "verify/number.h"
+
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +12,8 @@ static const char *const names[BENCH_FAULT_COUNT] = {
     [BENCH_FAULT_SWAP_CHUNKS] = "swap-chunks",   [BENCH_FAULT_REPLAY] = "replay",
     [BENCH_FAULT_SKIP_SIGNAL] = "skip-signal",   [BENCH_FAULT_OVERRUN] = "overrun",
     [BENCH_FAULT_MODIFY_INPUT] = "modify-input", [BENCH_FAULT_DROP_RANK] = "drop-rank",
-    [BENCH_FAULT_BAD_ROUND] = "bad-round",
+    [BENCH_FAULT_BAD_ROUND] = "bad-round",       [BENCH_FAULT_LOSE_NAN] = "lose-nan",
+    [BENCH_FAULT_LOSE_SUBNORMAL] = "lose-subnormal",
 };
 
 /* Part of an output. */
@@ -28,6 +32,16 @@ bench_fault bench_fault_parse(const char *name)
 const char *bench_fault_name(bench_fault fault)
 {
     return fault == BENCH_FAULT_NONE ? "none" : names[fault];
+}
+
+int bench_fault_is_special(bench_fault fault)
+{
+    return fault == BENCH_FAULT_LOSE_NAN || fault == BENCH_FAULT_LOSE_SUBNORMAL;
+}
+
+int bench_fault_has_time(bench_fault fault)
+{
+    return fault != BENCH_FAULT_MODIFY_INPUT && !bench_fault_is_special(fault);
 }
 
 void bench_fault_list(FILE *to)
@@ -174,6 +188,19 @@ static void round_wrongly(const weirv_case *c, region part, unsigned char *out)
     }
 }
 
+/* Of the part, NaN or subnormal numbers become 0. */
+static void lose(bench_fault fault, const weirv_case *c, region part, unsigned char *out)
+{
+    const weirv_format *format = weirv_format_of(c->dtype);
+    size_t width = weir_dtype_bytes(c->dtype);
+    for (size_t i = part.first; format && i < part.first + part.count; i++) {
+        double value, normal = ldexp(1.0, 1 - format->bias);
+        weirv_decode(c->dtype, out + i * width, 1, &value);
+        if (fault == BENCH_FAULT_LOSE_NAN ? isnan(value) : fabs(value) < normal)
+            memset(out + i * width, 0, width);
+    }
+}
+
 static void change_output(bench_fault fault, const weirv_case *c, unsigned char *out, size_t at)
 {
     region part = part_with(c, at);
@@ -192,6 +219,10 @@ static void change_output(bench_fault fault, const weirv_case *c, unsigned char 
         break;
     case BENCH_FAULT_BAD_ROUND:
         round_wrongly(c, part, out);
+        break;
+    case BENCH_FAULT_LOSE_NAN:
+    case BENCH_FAULT_LOSE_SUBNORMAL:
+        lose(fault, c, part, out);
         break;
     default:
         replay(c, out);

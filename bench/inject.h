@@ -22,12 +22,19 @@ typedef enum bench_fault {
     BENCH_FAULT_MODIFY_INPUT,
     BENCH_FAULT_DROP_RANK,
     BENCH_FAULT_BAD_ROUND,
+    BENCH_FAULT_LOSE_NAN,
+    BENCH_FAULT_LOSE_SUBNORMAL,
     BENCH_FAULT_COUNT
 } bench_fault;
 
 /* The fault of that name, BENCH_FAULT_NONE if there is none. */
 bench_fault bench_fault_parse(const char *name);
 const char *bench_fault_name(bench_fault fault);
+/* Whether it harms special values alone, so that it is planted in a run on them. */
+int bench_fault_is_special(bench_fault fault);
+/* Whether it can be seen in a timed iteration, which has the exact oracle's data
+ * (where a changed input may be hidden by new data). */
+int bench_fault_has_time(bench_fault fault);
 /* One name a line. */
 void bench_fault_list(FILE *to);
 

@@ -191,13 +191,13 @@ int bench_parse_inject(const bench_option *row, const char *text, bench_options 
         memcpy(name, text, length);
     options->inject = bench_fault_parse(name);
     options->inject_timed = has_time;
-    if (has_time && options->inject == BENCH_FAULT_MODIFY_INPUT)
-        options->inject = BENCH_FAULT_NONE; /* new data may hide it */
+    if (has_time && !bench_fault_has_time((bench_fault)options->inject))
+        options->inject = BENCH_FAULT_NONE;
     if (strcmp(text, "list") == 0)
         options->action = BENCH_ACTION_LIST_FAULTS;
     else if (options->inject == BENCH_FAULT_NONE) {
         snprintf(expected, BENCH_EXPECTED_BYTES,
-                 "a fault that --inject list prints; modify-input not @timed");
+                 "a fault that --inject list prints; modify-input and lose-* not @timed");
         return -1;
     }
     return 0;

@@ -1,5 +1,6 @@
 /* The rules that join several options, checked after each was read alone. */
 #include "bench/dist.h"
+#include "bench/inject.h"
 #include "bench/options.h"
 
 #include <errno.h>
@@ -66,6 +67,10 @@ static int check_counts(const bench_options *options, char *problem)
                     options->barrier_mode);
     if (options->inject && !bench_options_verifies(options))
         return fail(problem, "--inject needs the checks that -c 0 and --verify off leave out");
+    if (bench_fault_is_special((bench_fault)options->inject) &&
+        !(bench_options_oracles(options) & BENCH_ORACLE_EXACT))
+        return fail(problem, "--inject %s needs --verify exact or both, which try special values",
+                    bench_fault_name((bench_fault)options->inject));
     if (options->inject_timed && !(bench_options_oracles(options) & BENCH_ORACLE_EXACT))
         return fail(problem, "--inject with @timed needs --verify exact or both");
     if (options->skip && !options->per_iteration)

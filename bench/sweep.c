@@ -145,7 +145,8 @@ static weir_status check_planted(sweep *s)
     weir_status status = WEIR_OK;
     if (planted == 0)
         status = bench_job_note(job, WEIR_ERR_INVALID,
-                                "--inject %s changed nothing: give larger sizes, more ranks",
+                                "--inject %s changed nothing: give other sizes, more ranks, "
+                                "a floating type",
                                 bench_fault_name((bench_fault)s->run->options->inject));
     return bench_job_agree(job, status, "injection");
 }

@@ -10,6 +10,8 @@
 
 /* Above it the MPI reference covers windows where the exact oracle covers all. */
 enum { SAMPLED_ABOVE_BYTES = 4 << 20 };
+/* Up to it special values are tried too. */
+enum { SPECIAL_UP_TO_BYTES = 256 << 10 };
 
 /* Block sizes and packed displacements of this rank. */
 static void fill_counts(bench_trial *trial, const bench_dist *dist, size_t element_bytes)
@@ -119,6 +121,10 @@ static int consult_oracles(bench_trial *trial, bench_contender *contender, weirv
     const weirv_case *data = &trial->data;
     const void *out = contender->ops->result(contender);
     weirv_result exact = {0};
+    if (data->special) {
+        weirv_check_special(data, out, found);
+        return MPI_SUCCESS;
+    }
     int knows = data->exact || !weirv_is_reduction(data->collective);
     int error = MPI_SUCCESS, steps = rounding_steps(trial, contender);
     if (trial->row->oracles & BENCH_ORACLE_EXACT && knows)
@@ -212,6 +218,28 @@ static weir_status try_full_precision(bench_trial *trial, bench_contender *conte
     return status;
 }
 
+/* NaN, infinities, signed zeros, subnormal numbers, overflow: of weir alone, since
+ * MPI promises nothing about them. */
+static weir_status try_special(bench_trial *trial, bench_contender *contender,
+                               bench_result *result)
+{
+    weirv_case *data = &trial->data;
+    if (!data->exact || contender->peer || !weirv_is_reduction(data->collective) ||
+        trial->row->shape.bytes > SPECIAL_UP_TO_BYTES || bench_result_failed(result))
+        return WEIR_OK;
+    data->exact = 0;
+    data->special = 1;
+    trial->injects = bench_fault_is_special((bench_fault)trial->options->inject);
+    weir_status status = run_once(trial, contender);
+    trial->injects = 0;
+    data->stores = rounding_steps(trial, contender) > 1;
+    if (status == WEIR_OK)
+        status = bench_trial_compare(trial, contender, &result->check);
+    data->special = 0;
+    data->exact = 1;
+    return status;
+}
+
 /* Runs one contender and checks it, -c times. */
 static weir_status try_contender(bench_trial *trial, bench_contender *contender,
                                  bench_result *result)
@@ -227,7 +255,8 @@ static weir_status try_contender(bench_trial *trial, bench_contender *contender,
     }
     result->checked = checks > 0;
     for (int i = 0; i < checks || i == 0; i++) {
-        trial->injects = i == 0 && !trial->options->inject_timed;
+        trial->injects = i == 0 && !trial->options->inject_timed &&
+                         !bench_fault_is_special((bench_fault)trial->options->inject);
         weir_status status = run_once(trial, contender);
         trial->injects = 0;
         snprintf(result->algo, sizeof result->algo, "%s", contender->ops->algo(contender));
@@ -235,6 +264,8 @@ static weir_status try_contender(bench_trial *trial, bench_contender *contender,
             status = bench_trial_compare(trial, contender, &result->check);
         if (status == WEIR_OK && i < checks && !bench_result_failed(result))
             status = try_full_precision(trial, contender, result);
+        if (status == WEIR_OK && i == 0 && checks)
+            status = try_special(trial, contender, result);
         if (status != WEIR_OK)
             return status;
     }

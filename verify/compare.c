@@ -48,9 +48,7 @@ static void print_value(weir_dtype dtype, double value, char *text, size_t bytes
     snprintf(text, bytes, dtype == WEIR_DOUBLE ? "%.17g" : "%.9g", value);
 }
 
-/* An element as text. A NaN shows its bits, and all bits set (the poison) that
- * nothing may have been written. */
-static void print_element(weir_dtype dtype, const void *element, char *text, size_t bytes)
+void weirv_print_element(weir_dtype dtype, const void *element, char *text, size_t bytes)
 {
     uint64_t bits = element_bits(dtype, element, is_signed(dtype));
     if (is_signed(dtype)) {
@@ -80,7 +78,7 @@ static char *note_first(weir_dtype dtype, int rank, size_t index, const void *go
     result->has_first = 1;
     result->first.rank = rank;
     result->first.index = index;
-    print_element(dtype, got, result->first.got, sizeof result->first.got);
+    weirv_print_element(dtype, got, result->first.got, sizeof result->first.got);
     return result->first.expected;
 }
 
@@ -236,7 +234,7 @@ void weirv_compare_bits(weir_dtype dtype, int rank, size_t first_index, size_t c
             char *text = note_first(dtype, rank, first_index + (strip + at) / width, seen + at,
                                     result);
             if (text)
-                print_element(dtype, wanted + at, text, sizeof result->first.expected);
+                weirv_print_element(dtype, wanted + at, text, sizeof result->first.expected);
         }
     }
 }

@@ -30,6 +30,10 @@ typedef struct weirv_result {
  * there are any; "no error" if nothing is wrong. Local. */
 void weirv_describe(const weirv_result *result, char *text, size_t bytes);
 
+/* Writes an element as text, terminated, at most bytes. A NaN shows its bits, and
+ * all bits set (the poison) that nothing may have been written. Local. */
+void weirv_print_element(weir_dtype dtype, const void *element, char *text, size_t bytes);
+
 /*
  * The error that a floating result may have. For a sum s of magnitude sum
  * A = sum |x_i| the computed value may be off by

@@ -7,6 +7,7 @@
 #include "verify/exact.h"
 #include "verify/hash.h"
 #include "verify/number.h"
+#include "verify/special.h"
 
 #include <string.h>
 
@@ -191,6 +192,8 @@ void weirv_fill_part(const weirv_case *c, void *buffer, size_t first, size_t cou
 {
     if (c->exact && weirv_is_reduction(c->collective))
         weirv_exact_fill(buffer, first, count, c->dtype, c->op, rank, c->nranks, c->seed);
+    else if (c->special && weirv_is_reduction(c->collective))
+        weirv_special_fill(buffer, first, count, c->dtype, c->op, rank, c->nranks, c->seed);
     else
         weirv_fill(buffer, first, count, c->dtype, weirv_pattern_op(c), rank, c->seed);
 }

@@ -30,6 +30,10 @@ typedef struct weirv_case {
     int in_place;
     /* 1: a reduction's data are those of exact.h; 0: those of weirv_fill. */
     int exact;
+    /* 1: they are those of special.h, and exact is 0. */
+    int special;
+    /* Special values: partial results may have been stored in the type. */
+    int stores;
     /* alltoallv, for weirv_expected: the element of rank r's in where its block
      * for this rank starts; nranks entries, NULL where that is not needed. */
     const size_t *recv_from;

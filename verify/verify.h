@@ -21,6 +21,7 @@
 #include "verify/forensics.h"
 #include "verify/guard.h"
 #include "verify/pattern.h"
+#include "verify/special.h"
 
 /*
  * Computes what out should hold with MPI, from inputs that are written again

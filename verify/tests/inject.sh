@@ -1,10 +1,12 @@
 #!/bin/sh
-# The injection matrix: every fault of --inject in every collective, among 3
-# ranks. Each must end with exit code 1 (skip-signal: 4) and be diagnosed as what
-# it is. Prints its table as comments; TAP on standard output; run from the top
+# The injection matrix: every fault of --inject in every collective that can have
+# it, among 3 ranks. Each must end with exit code 1 (skip-signal: 4) and be
+# diagnosed as what it is. Prints its table as comments; TAP on standard output; run from the top
 # folder.
 . verify/tests/bench_tap.inc
 [ -x ./bench_allreduce ] || skip_all "injection" "bench_allreduce is not built; run make"
+# Open MPI waits a second before it kills what is left of a job that failed.
+export OMPI_MCA_odls_base_sigkill_timeout=0
 programs="allreduce reduce_scatter reduce broadcast allgather alltoall alltoallv sendrecv"
 faults=$(./bench_allreduce --inject list)
 
@@ -25,10 +27,19 @@ diagnosis() {
     overrun) echo "written outside the output: .* 1 past its end" ;;
     modify-input) echo "input elements .*, 1 changed" ;;
     bad-round) echo "rounded wrongly (1 ulp)" ;;
+    lose-nan) echo "special value (NaN), .*: got 0, expected nan: rank [0-9] holds" ;;
+    lose-subnormal) echo "special value (subnormal), .*: got 0, expected [0-9.]*e-[0-9]*: rank" ;;
     esac
 }
 
-check "--inject list names nine faults" "$([ "$(echo "$faults" | wc -l)" -eq 9 ]; echo $?)"
+# has PROGRAM FAULT: special values are reduced ones.
+has() {
+    case $2 in
+    lose-*) case $1 in *reduce*) return 0 ;; *) return 1 ;; esac ;;
+    esac
+}
+
+check "--inject list names eleven faults" "$([ "$(echo "$faults" | wc -l)" -eq 11 ]; echo $?)"
 run ci/mpirun -np 4 ./bench_allreduce -b 4K -e 4K -n 1
 check "without a fault nothing is found" "$code"
 
@@ -37,6 +48,10 @@ for fault in $faults; do table="$table $fault"; done
 for program in $programs; do
     line="# $(printf '%-15s' "$program")"
     for fault in $faults; do
+        if ! has "$program" "$fault"; then
+            line="$line $(printf "%-${#fault}s" -)"
+            continue
+        fi
         expected=1
         [ "$fault" = skip-signal ] && expected=4
         run timeout 30 ci/mpirun -np 3 "./bench_$program" -b 4K -e 4K -n 1 -w 0 -T 1 \
@@ -65,6 +80,19 @@ for type in f8e4m3 bfloat16 int8 double; do
     [ "$code" -eq 1 ] && [ "$(grep -c 'sum lacks rank 0' "$scratch/err")" -ge 3 ] && status=0
     check "drop-rank in $type" $status
 done
+
+# Special values: in each type that has them, and nowhere else.
+for type in f8e4m3 f8e5m2 half bfloat16; do
+    run ci/mpirun -np 3 ./bench_allreduce -d $type -o max -b 600 -e 600 -n 1 -w 0 --algo ring \
+        --inject lose-nan
+    status=1
+    [ "$code" -eq 1 ] && grep -q 'special value (NaN).*got 0, expected nan' "$scratch/err" && status=0
+    check "lose-nan in $type" $status
+done
+run ci/mpirun -np 2 ./bench_allreduce -d int32 -b 4K -e 4K -n 1 -w 0 --inject lose-nan
+ends "a fault that no element can have is refused" 2
+run ./bench_allreduce --verify mpi --inject lose-nan
+ends "a fault that MPI's reference cannot see is refused" 2
 
 # Timed iterations: a call that did not happen, a chunk that is missing.
 for program in $programs; do

@@ -1,0 +1,199 @@
+/* Data, check and explanation of special values: see special.h. */
+#include "verify/special.h"
+
+#include "verify/expected.h"
+#include "verify/hash.h"
+#include "verify/number.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { ROWS_TOLD = 4 };
+
+weirv_special_place weirv_special_place_of(const weirv_special *special, size_t index,
+                                           uint64_t seed)
+{
+    size_t rows = (size_t)special->nrows, period = rows * (size_t)special->nranks;
+    size_t at = (index % period + (size_t)(weirv_mix64(seed) % period)) % period;
+    return (weirv_special_place){(int)(at % rows), (int)(at / rows)};
+}
+
+/* What a rank has in a row of which another holds the first element. */
+static uint64_t element_of(const weirv_special *special, weirv_special_place place, int rank)
+{
+    const weirv_special_row *row = &special->rows[place.row];
+    int turn = rank - place.first_rank;
+    if (turn < 0)
+        turn += special->nranks;
+    if (turn < special->held)
+        return row->held[turn];
+    if (special->op == WEIR_MAX || special->op == WEIR_MIN)
+        return row->held[turn % special->held];
+    return row->rest;
+}
+
+static void advance(const weirv_special *special, weirv_special_place *place)
+{
+    if (++place->row < special->nrows)
+        return;
+    place->row = 0;
+    if (++place->first_rank == special->nranks)
+        place->first_rank = 0;
+}
+
+void weirv_special_fill(void *buffer, size_t first, size_t count, weir_dtype dtype, weir_op op,
+                        int rank, int nranks, uint64_t seed)
+{
+    weirv_special special;
+    uint8_t *out = buffer;
+    size_t width = weir_dtype_bytes(dtype);
+    weirv_special_make(dtype, op, nranks, &special);
+    weirv_special_place place = weirv_special_place_of(&special, first, seed);
+    for (size_t i = 0; i < count; i++) {
+        uint64_t element = element_of(&special, place, rank);
+        memcpy(out + i * width, &element, width); /* little-endian */
+        advance(&special, &place);
+    }
+}
+
+/* "448 or inf", in at most bytes. */
+static void print_answers(const weirv_special *special, const weirv_special_row *row, char *text,
+                          size_t bytes)
+{
+    *text = '\0';
+    for (int i = 0; i < row->nanswers; i++) {
+        char answer[40];
+        size_t used = strlen(text);
+        weirv_print_element(special->dtype, &row->answers[i], answer, sizeof answer);
+        answer[strncmp(answer, "nan", 3) == 0 ? 3 : sizeof answer - 1] = '\0';
+        snprintf(text + used, bytes - used, "%s%s", i ? " or " : "", answer);
+    }
+}
+
+static void note(const weirv_case *c, const weirv_special *special, const weirv_special_row *row,
+                 size_t at, const uint8_t *got, weirv_result *result)
+{
+    result->wrong++;
+    if (result->has_first)
+        return;
+    result->has_first = 1;
+    result->first.rank = c->rank;
+    result->first.index = at;
+    weirv_print_element(c->dtype, got, result->first.got, sizeof result->first.got);
+    print_answers(special, row, result->first.expected, sizeof result->first.expected);
+}
+
+/* Elements [at, at + count) of out, which are combinations of those from index
+ * on in every rank's input. */
+static void check_combined(const weirv_case *c, const weirv_special *special,
+                           const uint8_t *out, size_t at, size_t index, size_t count,
+                           weirv_result *result)
+{
+    size_t width = weir_dtype_bytes(c->dtype);
+    weirv_special_place place = weirv_special_place_of(special, index, c->seed);
+    for (size_t i = at; i < at + count; i++) {
+        const weirv_special_row *row = &special->rows[place.row];
+        uint64_t element = 0;
+        memcpy(&element, out + i * width, width);
+        if (element != row->answers[0] && !weirv_special_accepts(special, row, element))
+            note(c, special, row, i, out + i * width, result);
+        advance(special, &place);
+    }
+}
+
+/* Elements that the call must leave as they are. */
+static void check_untouched(const weirv_case *c, const uint8_t *out, size_t at, size_t count,
+                            weirv_result *result)
+{
+    enum { PART = 512 };
+    uint64_t expected[PART];
+    size_t width = weir_dtype_bytes(c->dtype), part = PART;
+    for (size_t end = at + count; at < end; at += part) {
+        part = weirv_expected(c, at, end - at < PART ? end - at : PART, expected);
+        weirv_compare_bits(c->dtype, c->rank, at, part, out + at * width, expected, result);
+    }
+}
+
+void weirv_check_special(const weirv_case *c, const void *out, weirv_result *result)
+{
+    weirv_special special;
+    size_t all = weirv_recv_elements(c);
+    weirv_special_make(c->dtype, c->op, c->nranks, &special);
+    weirv_special_answer(&special, c->stores);
+    for (size_t at = 0; at < all;) {
+        weirv_source source = weirv_source_of(c, at);
+        size_t count = source.count < all - at ? source.count : all - at;
+        if (source.origin == WEIRV_FROM_ALL)
+            check_combined(c, &special, out, at, source.index, count, result);
+        else
+            check_untouched(c, out, at, count, result);
+        at += count;
+    }
+}
+
+/* ------------------------------------------------------------- explanation */
+
+/* "rank 2 holds inf, rank 0 holds -1, the others -0". */
+static void print_held(const weirv_special *special, weirv_special_place place, char *text,
+                       size_t bytes)
+{
+    const weirv_special_row *row = &special->rows[place.row];
+    char element[40];
+    size_t used = 0;
+    for (int k = 0; k < special->held && used < bytes; k++) {
+        weirv_print_element(special->dtype, &row->held[k], element, sizeof element);
+        used += (size_t)snprintf(text + used, bytes - used, "%srank %d holds %s", k ? ", " : "",
+                                 (place.first_rank + k) % special->nranks, element);
+    }
+    int orders = special->op == WEIR_MAX || special->op == WEIR_MIN;
+    if (used >= bytes || special->nranks == special->held)
+        return;
+    weirv_print_element(special->dtype, &row->rest, element, sizeof element);
+    snprintf(text + used, bytes - used, ", the others %s", orders ? "the same" : element);
+}
+
+/* One line for the first wrong element of a row, if there is one; its length. */
+static size_t explain_row(const weirv_case *c, const weirv_special *special, int row,
+                          const uint8_t *out, char *text, size_t bytes)
+{
+    size_t width = weir_dtype_bytes(c->dtype), all = weirv_recv_elements(c), first = 0, wrong = 0;
+    char got[40], answers[80], held[200];
+    weirv_special_place told = {0, 0};
+    for (size_t at = 0; at < all; at++) {
+        weirv_source source = weirv_source_of(c, at);
+        weirv_special_place place = weirv_special_place_of(special, source.index, c->seed);
+        uint64_t element = 0;
+        memcpy(&element, out + at * width, width);
+        if (source.origin != WEIRV_FROM_ALL || place.row != row ||
+            weirv_special_accepts(special, &special->rows[row], element))
+            continue;
+        if (wrong++ == 0) {
+            first = at;
+            told = place;
+        }
+    }
+    if (!wrong)
+        return 0;
+    weirv_print_element(c->dtype, out + first * width, got, sizeof got);
+    print_answers(special, &special->rows[row], answers, sizeof answers);
+    print_held(special, told, held, sizeof held);
+    int length = snprintf(text, bytes,
+                          "element %zu, special value (%s), %zu wrong: got %s, expected %s: %s\n",
+                          first, special->rows[row].name, wrong, got, answers, held);
+    return (size_t)length < bytes ? (size_t)length : bytes - 1;
+}
+
+void weirv_explain_special(const weirv_case *c, const void *out, char *text, size_t bytes)
+{
+    weirv_special special;
+    size_t used = 0;
+    int told = 0;
+    *text = '\0';
+    weirv_special_make(c->dtype, c->op, c->nranks, &special);
+    weirv_special_answer(&special, c->stores);
+    for (int row = 0; row < special.nrows && told < ROWS_TOLD; row++) {
+        size_t length = explain_row(c, &special, row, out, text + used, bytes - used);
+        told += length > 0;
+        used += length;
+    }
+}
