@@ -37,7 +37,9 @@ NVCC ?= $(firstword $(call have,nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
 CUDA ?= $(if $(NVCC),1,0)
 SM ?= 90
 ARCH := $(shell $(CC) -dumpmachine 2>/dev/null | cut -d- -f1)
-GPU_SRC := $(wildcard lib/*/*.cu)
+GPU_SRC := $(wildcard lib/coll/cuda/*.cu)
+HAVE_CUDA := $(and $(NVCC),$(filter 1,$(CUDA)))
+CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(if $(HAVE_CUDA),$(realpath $(NVCC))))
 RDMA_SRC := $(wildcard lib/transport/ib*.c)
 VERSION := $(shell sed -n 's/^\#define WEIR_VERSION "\(.*\)"/\1/p' lib/weir.h)
 
@@ -54,13 +56,22 @@ $(if $(OPT),,$(error BUILD=$(BUILD): expected release, debug, asan or tsan))
 CFLAGS ?=
 LDFLAGS ?=
 WEIR_CFLAGS = $(CSTD) $(WARN) $(OPT) -fPIC -fvisibility=hidden -pthread -Ilib -I. \
-	-DWEIR_BUILD_NAME='"$(BUILD)"' $(CFLAGS)
+	-DWEIR_BUILD_NAME='"$(BUILD)"' $(CUDA_CFLAGS) $(CFLAGS)
 WEIR_LDFLAGS = $(OPT) -pthread $(LDFLAGS)
-WEIR_LIBS := -lm -ldl -lrt
+CUDA_CFLAGS := $(if $(HAVE_CUDA),-DWEIR_HAVE_CUDA=1 -isystem $(CUDA_HOME)/include)
+CUDA_LIBS := $(if $(HAVE_CUDA),$(firstword $(wildcard $(CUDA_HOME)/lib64/libcudart_static.a \
+	$(CUDA_HOME)/targets/*/lib/libcudart_static.a)))
+WEIR_LIBS := $(CUDA_LIBS) -lm -ldl -lrt
 HWLOC_LIBS := $(if $(HAVE_HWLOC),$(shell pkg-config --libs hwloc))
 HWLOC_CFLAGS := $(if $(HAVE_HWLOC),$(shell pkg-config --cflags hwloc))
 GSL_LIBS := $(if $(HAVE_GSL),$(shell pkg-config --libs gsl))
 GSL_CFLAGS := $(if $(HAVE_GSL),$(shell pkg-config --cflags gsl))
+
+# Device code: for the architectures in SM, the last one also as PTX for later ones.
+NVCC_ARCH = $(foreach sm,$(SM),-gencode arch=compute_$(sm),code=sm_$(sm)) \
+	-gencode arch=compute_$(lastword $(SM)),code=compute_$(lastword $(SM))
+NVCC_FLAGS = -std=c++17 $(if $(filter debug,$(BUILD)),-G -O0,-O3 -lineinfo) $(NVCC_ARCH) -Ilib -I. \
+	-DWEIR_HAVE_CUDA=1 -Xcompiler -fPIC,-fvisibility=hidden,-fno-exceptions,-fno-rtti
 
 # A source whose name ends in an instruction set is compiled for it and called
 # only where the processor has it.
@@ -70,8 +81,10 @@ GSL_CFLAGS := $(if $(HAVE_GSL),$(shell pkg-config --cflags gsl))
 # ------------------------------------------------------------------ sources
 ISA_SRC := $(wildcard lib/coll/*_avx2.c lib/coll/*_avx512.c)
 BOOT_MPI_SRC := lib/boot/mpi.c
-LIB_SRC := $(filter-out $(BOOT_MPI_SRC) $(if $(filter x86_64,$(ARCH)),,$(ISA_SRC)),\
-	$(wildcard $(addprefix lib/,base/*.c boot/*.c comm/*.c transport/*.c chan/*.c coll/*.c plan/*.c)))
+# Of a seam's two sides, *_cuda.c and *_none.c, a build has one.
+LIB_SRC := $(filter-out %_$(if $(HAVE_CUDA),none,cuda).c $(BOOT_MPI_SRC) \
+	$(if $(filter x86_64,$(ARCH)),,$(ISA_SRC)),$(wildcard $(addprefix lib/,base/*.c boot/*.c \
+	comm/*.c transport/*.c chan/*.c coll/*.c coll/cuda/*.c plan/*.c)))
 TOPO_SRC := $(if $(HAVE_HWLOC),$(filter-out topo/weir_topo.c,$(wildcard topo/*.c)))
 VERIFY_SRC := $(wildcard verify/*.c)
 BENCH_MAIN := $(wildcard bench/bench_*.c)
@@ -80,13 +93,13 @@ BENCH_SRC := $(filter-out $(BENCH_MAIN) bench/bootstrap_$(if $(HAVE_GSL),none,gs
 TEST_SRC := $(wildcard verify/tests/test_*.c)
 
 obj = $(patsubst %.c,$(O)/obj/%.o,$(1))
-LIB_OBJ := $(call obj,$(LIB_SRC))
+LIB_OBJ := $(call obj,$(LIB_SRC)) $(if $(HAVE_CUDA),$(patsubst %.cu,$(O)/obj/%.o,$(GPU_SRC)))
 TOPO_OBJ := $(call obj,$(TOPO_SRC))
 VERIFY_OBJ := $(call obj,$(VERIFY_SRC))
 BENCH_OBJ := $(call obj,$(BENCH_SRC))
 BOOT_MPI_OBJ := $(if $(HAVE_MPI),$(call obj,$(BOOT_MPI_SRC)))
 ALL_OBJ := $(call obj,$(LIB_SRC) $(TOPO_SRC) $(VERIFY_SRC) $(BENCH_SRC) $(BENCH_MAIN) \
-	$(BOOT_MPI_SRC) $(TEST_SRC) $(wildcard topo/weir_topo.c))
+	$(BOOT_MPI_SRC) $(TEST_SRC) $(wildcard topo/weir_topo.c)) $(patsubst %.cu,$(O)/obj/%.o,$(GPU_SRC))
 
 BENCHES := $(if $(and $(HAVE_MPI),$(HAVE_HWLOC)),$(patsubst bench/%.c,$(BIN)/%,$(BENCH_MAIN)))
 TOOLS := $(if $(and $(HAVE_HWLOC),$(wildcard topo/weir_topo.c)),$(BIN)/weir-topo)
@@ -98,8 +111,9 @@ TESTS := $(call to_test,$(filter-out $(MPI_TEST_SRC),$(TEST_SRC))) $(MPI_TESTS)
 
 # What the manifest of a result says about the build. The object is compiled
 # again when that changed, which build.id shows.
-SOURCES := $(sort $(LIB_SRC) $(TOPO_SRC) $(VERIFY_SRC) $(BENCH_SRC) $(BENCH_MAIN) $(BOOT_MPI_SRC)\
-	$(wildcard lib/*.h $(addsuffix /*.h,lib/* bench verify topo)) Makefile)
+SOURCES := $(sort $(LIB_SRC) $(GPU_SRC) $(TOPO_SRC) $(VERIFY_SRC) $(BENCH_SRC) $(BENCH_MAIN) $(BOOT_MPI_SRC)\
+	$(wildcard lib/*.h $(addsuffix /*.h,lib/* lib/coll/cuda bench verify topo) lib/coll/cuda/*.cuh) \
+	Makefile)
 BUILD_SOURCES := $(shell cat $(SOURCES) | sha256sum | cut -c1-16)
 BUILD_COMMIT := $(shell git describe --always --dirty 2>/dev/null)
 BUILD_FLAGS = $(subst ',,$(subst ",,$(strip $(CSTD) $(OPT) $(CFLAGS) $(LDFLAGS))))
@@ -144,6 +158,11 @@ $(O)/obj/%.o: %.c Makefile
 	$(Q)mkdir -p $(@D)
 	$(Q)$(COMPILE) $(WEIR_CFLAGS) $(EXTRA_CFLAGS) $(ISA) -MMD -MP -c -o $@ $<
 
+$(O)/obj/%.o: %.cu Makefile
+	$(call say,NVCC,$<)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(NVCC) $(NVCC_FLAGS) -MMD -MP -MF $(@:.o=.d) -c -o $@ $<
+
 $(BENCHES): $(BIN)/%: $(O)/obj/bench/%.o $(BENCH_OBJ) $(VERIFY_OBJ) $(TOPO_OBJ) $(BOOT_MPI_OBJ) $(O)/libweir.a
 	$(call say,LINK,$@)
 	$(Q)$(MPI_CC) -o $@ $^ $(WEIR_LDFLAGS) $(GSL_LIBS) $(HWLOC_LIBS) $(WEIR_LIBS)
@@ -177,8 +196,8 @@ left-out:
 	$(call missing,$(HAVE_GNUPLOT),plots,no gnuplot; apt-get install gnuplot-nox)
 	$(call missing,$(GPU_READY),GPU memory,$(GPU_WHY))
 	$(call missing,$(RDMA_READY),RDMA,$(RDMA_WHY))
-GPU_READY := $(and $(GPU_SRC),$(NVCC),$(filter 1,$(CUDA)))
-GPU_WHY := $(if $(GPU_SRC),$(if $(NVCC),CUDA=$(CUDA); make CUDA=1,no nvcc; install the CUDA toolkit or set NVCC),not in this version)
+GPU_READY := $(HAVE_CUDA)
+GPU_WHY := $(if $(NVCC),CUDA=$(CUDA); make CUDA=1,no nvcc; install the CUDA toolkit or set NVCC)
 RDMA_READY := $(and $(RDMA_SRC),$(HAVE_VERBS))
 RDMA_WHY := $(if $(RDMA_SRC),no verbs; apt-get install libibverbs-dev,not in this version)
 

@@ -375,7 +375,8 @@ typedef struct weir_memchan weir_memchan;
 WEIR_API weir_status weir_memchan_create(weir_sem *sem, const weir_mem *remote,
                                          const weir_mem *local, const weir_mem *packets,
                                          weir_memchan **chan);
-/* The kernel's view; owned by the channel, at a stable address. */
+/* The kernel's view; owned by the channel, at a stable address, which on the
+ * cuda backend is in device memory. */
 WEIR_API struct weir_memchan_dev *weir_memchan_device(weir_memchan *chan);
 WEIR_API void weir_memchan_free(weir_memchan *chan);
 

@@ -2,11 +2,14 @@
  * that weir_device.h works on. */
 #include "base/error.h"
 #include "chan/chan.h"
+#include "comm/gpu.h"
 
 #include <stdlib.h>
 
 struct weir_memchan {
+    weir_comm *comm;
     weir_memchan_dev device;
+    void *kept; /* on GPUs: its copy in device memory */
 };
 
 weir_status weir_memchan_create(weir_sem *sem, const weir_mem *remote, const weir_mem *local,
@@ -28,17 +31,29 @@ weir_status weir_memchan_create(weir_sem *sem, const weir_mem *remote, const wei
         .local_bytes = weir_mem_bytes(local),
         .packets_bytes = packets ? weir_mem_bytes(packets) : 0,
     };
+    made->comm = sem->conn->comm;
+    weir_status status = WEIR_OK;
+    if (made->comm->gpu)
+        made->device.guard = made->comm->gpu->ops->guard(made->comm);
     made->device.guard.peer = sem->conn->peer;
-    *chan = made;
-    return WEIR_OK;
+    if (made->comm->gpu)
+        status = made->comm->gpu->ops->keep(made->comm, &made->device, sizeof made->device,
+                                            &made->kept);
+    if (status == WEIR_OK)
+        *chan = made;
+    else
+        free(made);
+    return status;
 }
 
 weir_memchan_dev *weir_memchan_device(weir_memchan *chan)
 {
-    return &chan->device;
+    return chan->kept ? chan->kept : &chan->device;
 }
 
 void weir_memchan_free(weir_memchan *chan)
 {
+    if (chan && chan->kept)
+        chan->comm->gpu->ops->release(chan->comm, chan->kept);
     free(chan);
 }

@@ -8,6 +8,7 @@
  */
 #include "base/error.h"
 #include "chan/chan.h"
+#include "comm/gpu.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -59,8 +60,12 @@ static weir_status slot_take(weir_comm *comm, weir_mem **words)
     if (!used)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "more than %d semaphores in one communicator", SLOTS);
     weiri_sem_words *slot = slab_words(slab) + (used - slab->used);
-    memset(slot, 0, sizeof *slot);
-    status = weir_mem_register(comm, slot, sizeof *slot, words);
+    if (comm->gpu)
+        status = comm->gpu->ops->clear(comm, slot, sizeof *slot);
+    else
+        memset(slot, 0, sizeof *slot);
+    if (status == WEIR_OK)
+        status = weir_mem_register(comm, slot, sizeof *slot, words);
     if (status == WEIR_OK)
         *used = 1;
     return status;

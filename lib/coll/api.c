@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "coll/coll.h"
 #include "coll/copy.h"
+#include "comm/gpu.h"
 
 #include <string.h>
 
@@ -24,13 +25,14 @@ static weir_status prepare(weir_comm *comm, weiri_call *call, size_t blocks, wei
         return refuse(call, "comm is required");
     if (WEIRI_UNLIKELY(!call->element_bytes || (unsigned)call->op >= WEIR_OP_COUNT))
         return refuse(call, "unknown data type or operation");
-    if (WEIRI_UNLIKELY(stream != NULL))
+    if (WEIRI_UNLIKELY(stream && !comm->gpu))
         return refuse(call, "host memory takes no stream");
     if (WEIRI_UNLIKELY(call->count > SIZE_MAX / 2 / call->element_bytes / blocks))
         return refuse(call, "count is too large");
     if (WEIRI_UNLIKELY(call->root < 0 || call->root >= comm->nranks))
         return refuse(call, "root is outside the communicator");
     call->bytes = call->count * call->element_bytes;
+    call->stream = stream;
     return weiri_coll_get(comm, coll);
 }
 
@@ -44,18 +46,22 @@ static weir_status need_buffers(const weiri_call *call, int needs_in, int needs_
 static weir_status serve_alone(weiri_coll *coll, const weiri_call *call)
 {
     coll->last_algo = "local";
+    if (coll->comm->gpu)
+        return coll->comm->gpu->ops->copy_on(coll->comm, call->out, call->in, call->bytes,
+                                             call->stream);
     if (call->in != call->out)
         weiri_copy(call->out, call->in, call->bytes);
     return WEIR_OK;
 }
 
 /* size_bytes: what the tuning table counts. */
-static weir_status dispatch(weiri_coll *coll, const weiri_call *call, size_t size_bytes)
+static weir_status dispatch(weiri_coll *coll, weiri_call *call, size_t size_bytes)
 {
     const weiri_choice *choice = coll->choices[call->collective];
     while (size_bytes > choice->max_bytes)
         choice++;
     coll->last_algo = choice->algo->name;
+    call->choice = choice;
     weiri_comm_enter(coll->comm, call->collective);
     return choice->algo->run(coll, call);
 }

@@ -105,6 +105,8 @@ typedef struct weiri_call {
     weir_dtype dtype;
     weir_op op;
     int root;
+    weir_stream stream;                 /* GPUs */
+    const struct weiri_choice *choice; /* by which it is served */
 } weiri_call;
 
 /* What this rank exchanges with one peer in alltoall(v) and sendrecv. */
@@ -121,19 +123,22 @@ typedef weir_status (*weiri_algo_run)(weiri_coll *coll, const weiri_call *call);
 typedef struct weiri_algo {
     weir_collective collective;
     const char *name;
+    weir_backend backend;
     weiri_algo_run run;
+    const struct weiri_gpu_algo *gpu; /* cuda: coll/cuda/kernels.h */
 } weiri_algo;
 
 extern const weiri_algo weiri_algo_table[];
 extern const size_t weiri_algo_table_rows;
 
-/* Up to so many bytes, this algorithm. */
+/* Up to so many bytes, this algorithm, on GPUs with this grid (0: its own). */
 typedef struct weiri_choice {
     uint64_t max_bytes;
     const weiri_algo *algo;
+    int blocks, threads;
 } weiri_choice;
 
-enum { WEIRI_CHOICES_MAX = 8 };
+enum { WEIRI_CHOICES_MAX = 24 };
 
 struct weiri_coll {
     weir_comm *comm;

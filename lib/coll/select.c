@@ -1,17 +1,20 @@
 /*
  * Selection: which algorithm serves which size. The tuning table is data: the
  * built-in rows below, or the file that WEIR_TUNING names. A file has one row a
- * line, five words each, # begins a comment:
+ * line, five words each and on GPUs perhaps a grid, # begins a comment:
  *
- *   collective  max_ranks  cores  max_bytes  algorithm
+ *   collective  max_ranks  cores  max_bytes  algorithm  [blocks x threads]
  *   allreduce   2          own    16K        packet
  *   allreduce   2          own    -          fused
+ *   allreduce   4          cuda   512        packet     1x64
  *
  * cores is "own" where every rank has a core, "shared" where ranks outnumber
- * the cores, "any" for both. max_bytes is the size that a benchmark prints
- * (the larger of bytes sent and received), "-" for no limit. For a collective
- * the first row that matches ranks and cores sets the group: rows of the same
- * max_ranks and cores are taken in order of size.
+ * the cores, "any" for both, and "cuda" for ranks on GPUs. max_bytes is the size
+ * that a benchmark prints (the larger of bytes sent and received), "-" for no
+ * limit. For a collective the first row that matches ranks and cores sets the
+ * group: rows of the same max_ranks and cores are taken in order of size. On
+ * GPUs a collective without rows is served by its first algorithm as far as
+ * that goes, and then by its last.
  */
 #include "base/env.h"
 #include "base/error.h"
@@ -28,66 +31,78 @@ typedef struct tuning_row {
     char cores[8];
     char max_bytes[24];
     char algo[24];
+    char grid[16]; /* "16x64"; empty: the algorithm's own */
 } tuning_row;
 
 enum { ROWS_MAX = 256 };
 
 static const tuning_row built_in[] = {
-    {"allreduce", WEIRI_RANKS_MAX, "own", "512", "packet"},
-    {"allreduce", WEIRI_RANKS_MAX, "own", "-", "fused"},
-    {"allreduce", WEIRI_RANKS_MAX, "shared", "4K", "packet"},
-    {"allreduce", WEIRI_RANKS_MAX, "shared", "-", "fused"},
-    {"reduce_scatter", WEIRI_RANKS_MAX, "own", "32", "packet"},
-    {"reduce_scatter", WEIRI_RANKS_MAX, "own", "-", "direct"},
-    {"reduce_scatter", WEIRI_RANKS_MAX, "shared", "32K", "packet"},
-    {"reduce_scatter", WEIRI_RANKS_MAX, "shared", "-", "direct"},
-    {"allgather", 2, "own", "2K", "packet"},
-    {"allgather", 2, "own", "-", "direct"},
-    {"allgather", WEIRI_RANKS_MAX, "own", "1K", "packet"},
-    {"allgather", WEIRI_RANKS_MAX, "own", "-", "direct"},
-    {"allgather", WEIRI_RANKS_MAX, "shared", "64K", "packet"},
-    {"allgather", WEIRI_RANKS_MAX, "shared", "-", "direct"},
-    {"broadcast", WEIRI_RANKS_MAX, "own", "1K", "packet"},
-    {"broadcast", WEIRI_RANKS_MAX, "own", "-", "direct"},
-    {"broadcast", WEIRI_RANKS_MAX, "shared", "16K", "packet"},
-    {"broadcast", WEIRI_RANKS_MAX, "shared", "-", "direct"},
-    {"reduce", WEIRI_RANKS_MAX, "own", "1K", "packet"},
-    {"reduce", WEIRI_RANKS_MAX, "own", "-", "direct"},
-    {"reduce", WEIRI_RANKS_MAX, "shared", "8K", "packet"},
-    {"reduce", WEIRI_RANKS_MAX, "shared", "-", "direct"},
-    {"alltoall", 2, "own", "128", "packet"},
-    {"alltoall", 2, "own", "-", "direct"},
-    {"alltoall", WEIRI_RANKS_MAX, "own", "512", "packet"},
-    {"alltoall", WEIRI_RANKS_MAX, "own", "-", "direct"},
-    {"alltoall", WEIRI_RANKS_MAX, "shared", "16K", "packet"},
-    {"alltoall", WEIRI_RANKS_MAX, "shared", "-", "direct"},
-    {"alltoallv", 2, "own", "128", "packet"},
-    {"alltoallv", 2, "own", "-", "direct"},
-    {"alltoallv", WEIRI_RANKS_MAX, "own", "512", "packet"},
-    {"alltoallv", WEIRI_RANKS_MAX, "own", "-", "direct"},
-    {"alltoallv", WEIRI_RANKS_MAX, "shared", "16K", "packet"},
-    {"alltoallv", WEIRI_RANKS_MAX, "shared", "-", "direct"},
-    {"sendrecv", WEIRI_RANKS_MAX, "own", "32", "packet"},
-    {"sendrecv", WEIRI_RANKS_MAX, "own", "-", "direct"},
-    {"sendrecv", WEIRI_RANKS_MAX, "shared", "16K", "packet"},
-    {"sendrecv", WEIRI_RANKS_MAX, "shared", "-", "direct"},
+    {"allreduce", WEIRI_RANKS_MAX, "own", "512", "packet", ""},
+    {"allreduce", WEIRI_RANKS_MAX, "own", "-", "fused", ""},
+    {"allreduce", WEIRI_RANKS_MAX, "shared", "4K", "packet", ""},
+    {"allreduce", WEIRI_RANKS_MAX, "shared", "-", "fused", ""},
+    {"reduce_scatter", WEIRI_RANKS_MAX, "own", "32", "packet", ""},
+    {"reduce_scatter", WEIRI_RANKS_MAX, "own", "-", "direct", ""},
+    {"reduce_scatter", WEIRI_RANKS_MAX, "shared", "32K", "packet", ""},
+    {"reduce_scatter", WEIRI_RANKS_MAX, "shared", "-", "direct", ""},
+    {"allgather", 2, "own", "2K", "packet", ""},
+    {"allgather", 2, "own", "-", "direct", ""},
+    {"allgather", WEIRI_RANKS_MAX, "own", "1K", "packet", ""},
+    {"allgather", WEIRI_RANKS_MAX, "own", "-", "direct", ""},
+    {"allgather", WEIRI_RANKS_MAX, "shared", "64K", "packet", ""},
+    {"allgather", WEIRI_RANKS_MAX, "shared", "-", "direct", ""},
+    {"broadcast", WEIRI_RANKS_MAX, "own", "1K", "packet", ""},
+    {"broadcast", WEIRI_RANKS_MAX, "own", "-", "direct", ""},
+    {"broadcast", WEIRI_RANKS_MAX, "shared", "16K", "packet", ""},
+    {"broadcast", WEIRI_RANKS_MAX, "shared", "-", "direct", ""},
+    {"reduce", WEIRI_RANKS_MAX, "own", "1K", "packet", ""},
+    {"reduce", WEIRI_RANKS_MAX, "own", "-", "direct", ""},
+    {"reduce", WEIRI_RANKS_MAX, "shared", "8K", "packet", ""},
+    {"reduce", WEIRI_RANKS_MAX, "shared", "-", "direct", ""},
+    {"alltoall", 2, "own", "128", "packet", ""},
+    {"alltoall", 2, "own", "-", "direct", ""},
+    {"alltoall", WEIRI_RANKS_MAX, "own", "512", "packet", ""},
+    {"alltoall", WEIRI_RANKS_MAX, "own", "-", "direct", ""},
+    {"alltoall", WEIRI_RANKS_MAX, "shared", "16K", "packet", ""},
+    {"alltoall", WEIRI_RANKS_MAX, "shared", "-", "direct", ""},
+    {"alltoallv", 2, "own", "128", "packet", ""},
+    {"alltoallv", 2, "own", "-", "direct", ""},
+    {"alltoallv", WEIRI_RANKS_MAX, "own", "512", "packet", ""},
+    {"alltoallv", WEIRI_RANKS_MAX, "own", "-", "direct", ""},
+    {"alltoallv", WEIRI_RANKS_MAX, "shared", "16K", "packet", ""},
+    {"alltoallv", WEIRI_RANKS_MAX, "shared", "-", "direct", ""},
+    {"sendrecv", WEIRI_RANKS_MAX, "own", "32", "packet", ""},
+    {"sendrecv", WEIRI_RANKS_MAX, "own", "-", "direct", ""},
+    {"sendrecv", WEIRI_RANKS_MAX, "shared", "16K", "packet", ""},
+    {"sendrecv", WEIRI_RANKS_MAX, "shared", "-", "direct", ""},
 };
 
-static const weiri_algo *find_algo(int collective, const char *name)
+static const weiri_algo *find_algo(weir_backend backend, int collective, const char *name)
 {
     for (size_t i = 0; i < weiri_algo_table_rows; i++)
         if ((int)weiri_algo_table[i].collective == collective &&
+            weiri_algo_table[i].backend == backend &&
             strcmp(weiri_algo_table[i].name, name) == 0)
             return &weiri_algo_table[i];
     return NULL;
 }
 
+static const weiri_algo *first_algo(weir_backend backend, int collective)
+{
+    for (size_t i = 0; i < weiri_algo_table_rows; i++)
+        if ((int)weiri_algo_table[i].collective == collective &&
+            weiri_algo_table[i].backend == backend)
+            return &weiri_algo_table[i];
+    return NULL;
+}
+
 /* A collective's algorithms by name, for messages. */
-static const char *known_algos(int collective, char *text, size_t bytes)
+static const char *known_algos(weir_backend backend, int collective, char *text, size_t bytes)
 {
     size_t used = 0;
     for (size_t i = 0; i < weiri_algo_table_rows && used < bytes; i++)
-        if (collective < 0 || (int)weiri_algo_table[i].collective == collective)
+        if (weiri_algo_table[i].backend == backend &&
+            (collective < 0 || (int)weiri_algo_table[i].collective == collective))
             used += (size_t)snprintf(text + used, bytes - used, ", %s", weiri_algo_table[i].name);
     return text;
 }
@@ -118,21 +133,48 @@ static int parse_bytes(const char *text, uint64_t *bytes)
     return 0;
 }
 
+static weir_backend backend_of(const tuning_row *row)
+{
+    return strcmp(row->cores, "cuda") == 0 ? WEIR_BACKEND_CUDA : WEIR_BACKEND_HOST;
+}
+
+/* "16x64"; -1 if it is neither that nor empty. */
+static int parse_grid(const char *text, int *blocks, int *threads)
+{
+    char extra;
+    *blocks = *threads = 0;
+    if (!*text)
+        return 0;
+    return sscanf(text, "%dx%d%c", blocks, threads, &extra) == 2 && *blocks > 0 && *threads > 0 &&
+                   *threads <= 1024 && *threads % 32 == 0
+               ? 0
+               : -1;
+}
+
 static weir_status check_row(const tuning_row *row, const char *file, int line)
 {
     uint64_t bytes;
+    int blocks, threads;
     char known[256] = "";
     int collective = find_collective(row->collective);
     if (collective < 0)
         return weiri_fail(WEIR_ERR_INVALID, "%s:%d: unknown collective '%s'", file, line,
                           row->collective);
-    if (!find_algo(collective, row->algo))
+    /* Rows for GPUs are no mistake in a build without. */
+    if (first_algo(backend_of(row), collective) &&
+        !find_algo(backend_of(row), collective, row->algo))
         return weiri_fail(WEIR_ERR_INVALID, "%s:%d: %s has no algorithm '%s'; known are auto%s",
                           file, line, row->collective, row->algo,
-                          known_algos(collective, known, sizeof known));
-    if (strcmp(row->cores, "any") && strcmp(row->cores, "own") && strcmp(row->cores, "shared"))
-        return weiri_fail(WEIR_ERR_INVALID, "%s:%d: cores is '%s'; expected own, shared or any",
-                          file, line, row->cores);
+                          known_algos(backend_of(row), collective, known, sizeof known));
+    if (strcmp(row->cores, "any") && strcmp(row->cores, "own") && strcmp(row->cores, "shared") &&
+        strcmp(row->cores, "cuda"))
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "%s:%d: cores is '%s'; expected own, shared, any or cuda", file, line,
+                          row->cores);
+    if (parse_grid(row->grid, &blocks, &threads))
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "%s:%d: grid is '%s'; expected blocks x threads such as 16x64, threads a "
+                          "multiple of 32", file, line, row->grid);
     if (row->max_ranks < 1 || parse_bytes(row->max_bytes, &bytes))
         return weiri_fail(WEIR_ERR_INVALID,
                           "%s:%d: expected max_ranks >= 1 and a size such as 16K or -", file, line);
@@ -153,12 +195,15 @@ static weir_status read_rows(const char *path, tuning_row *rows, size_t *count)
             continue;
         tuning_row *row = &rows[*count];
         char extra[2];
+        int words = 0;
         if (*count == ROWS_MAX)
             status = weiri_fail(WEIR_ERR_INVALID, "%s: more than %d rows", path, ROWS_MAX);
-        else if (sscanf(text, "%23s %d %7s %23s %23s %1s", row->collective, &row->max_ranks,
-                        row->cores, row->max_bytes, row->algo, extra) != 5)
+        else if ((words = sscanf(text, "%23s %d %7s %23s %23s %15s %1s", row->collective,
+                                 &row->max_ranks, row->cores, row->max_bytes, row->algo, row->grid,
+                                 extra)) != 5 && words != 6)
             status = weiri_fail(WEIR_ERR_INVALID,
-                                "%s:%d: expected 'collective max_ranks cores max_bytes algorithm'",
+                                "%s:%d: expected 'collective max_ranks cores max_bytes algorithm "
+                                "[blocks x threads]'",
                                 path, line);
         else
             status = check_row(row, path, line);
@@ -168,8 +213,15 @@ static weir_status read_rows(const char *path, tuning_row *rows, size_t *count)
     return status;
 }
 
+static weir_backend backend_of_comm(const weiri_coll *coll)
+{
+    return coll->comm->gpu ? WEIR_BACKEND_CUDA : WEIR_BACKEND_HOST;
+}
+
 static int matches(const weiri_coll *coll, const tuning_row *row)
 {
+    if (coll->comm->gpu)
+        return coll->nranks <= row->max_ranks && strcmp(row->cores, "cuda") == 0;
     const char *cores = coll->comm->oversubscribed ? "shared" : "own";
     return coll->nranks <= row->max_ranks &&
            (strcmp(row->cores, "any") == 0 || strcmp(row->cores, cores) == 0);
@@ -191,18 +243,19 @@ static void take_rows(weiri_coll *coll, int collective, const tuning_row *rows, 
         if (row->max_ranks != group->max_ranks || strcmp(row->cores, group->cores))
             continue;
         parse_bytes(row->max_bytes, &choices[used].max_bytes);
-        choices[used++].algo = find_algo(collective, row->algo);
+        parse_grid(row->grid, &choices[used].blocks, &choices[used].threads);
+        choices[used++].algo = find_algo(backend_of_comm(coll), collective, row->algo);
     }
     if (used == 0 || choices[used - 1].max_bytes != UINT64_MAX) {
         const weiri_algo *fallback =
-            used ? choices[used - 1].algo : find_algo(collective, "packet");
-        choices[used] = (weiri_choice){UINT64_MAX, fallback};
+            used ? choices[used - 1].algo : first_algo(backend_of_comm(coll), collective);
+        choices[used] = (weiri_choice){.max_bytes = UINT64_MAX, .algo = fallback};
     }
 }
 
 static void force(weiri_coll *coll, int collective, const weiri_algo *algo)
 {
-    coll->choices[collective][0] = (weiri_choice){UINT64_MAX, algo};
+    coll->choices[collective][0] = (weiri_choice){.max_bytes = UINT64_MAX, .algo = algo};
 }
 
 /* WEIR_ALGO names an algorithm of any collective; those that lack it stay. */
@@ -213,7 +266,7 @@ static weir_status apply_environment(weiri_coll *coll)
         return WEIR_OK;
     int found = 0;
     for (int collective = 0; collective < WEIR_COLL_COUNT; collective++) {
-        const weiri_algo *algo = find_algo(collective, name);
+        const weiri_algo *algo = find_algo(backend_of_comm(coll), collective, name);
         if (algo)
             force(coll, collective, algo);
         found |= algo != NULL;
@@ -222,7 +275,7 @@ static weir_status apply_environment(weiri_coll *coll)
     return found ? WEIR_OK
                  : weiri_fail(WEIR_ERR_INVALID, "%s=%s: no collective has it; known are auto%s",
                               weiri_env_name(WEIRI_ENV_ALGO), name,
-                              known_algos(-1, known, sizeof known));
+                              known_algos(backend_of_comm(coll), -1, known, sizeof known));
 }
 
 weir_status weiri_coll_tune(weiri_coll *coll)
@@ -257,12 +310,13 @@ weir_status weir_comm_set_algo(weir_comm *comm, weir_collective collective, cons
         memcpy(coll->choices[collective], coll->tuned[collective], sizeof coll->tuned[collective]);
         return WEIR_OK;
     }
-    const weiri_algo *algo = find_algo((int)collective, name);
+    weir_backend backend = backend_of_comm(coll);
+    const weiri_algo *algo = find_algo(backend, (int)collective, name);
     char known[256] = "";
     if (!algo)
         return weiri_fail(WEIR_ERR_INVALID, "%s has no algorithm '%s'; known are auto%s",
                           weir_collective_name(collective), name,
-                          known_algos((int)collective, known, sizeof known));
+                          known_algos(backend, (int)collective, known, sizeof known));
     force(coll, (int)collective, algo);
     return WEIR_OK;
 }

@@ -4,6 +4,8 @@
  */
 #include "coll/algos.h"
 
+#include "coll/cuda/kernels.h"
+
 /* X(collective, name, run, summary) */
 #define HOST_ALGOS(X)                                                                              \
     X(ALLREDUCE, "packet", weiri_allreduce_packet,                                                 \
@@ -32,17 +34,36 @@
     X(SENDRECV, "packet", weiri_exchange_packet, "messages through scratch memory")                \
     X(SENDRECV, "direct", weiri_exchange_direct, "copy from the sender's library memory")
 
+/* X(collective, name, kernel, summary); kernels are described in coll/cuda/. The
+ * last row of a collective serves every call. */
+#define CUDA_ALGOS(X)
+
 /* Two arrays of one order: what the public sees, and what runs. */
 static const weir_algo_info infos[] = {
 #define ROW(collective, name, run, summary)                                                        \
     {WEIR_COLL_##collective, name, "host", summary, 2, WEIRI_RANKS_MAX},
     HOST_ALGOS(ROW)
 #undef ROW
+#define ROW(collective, name, kernel, summary)                                                     \
+    {WEIR_COLL_##collective, name, "cuda", summary, 2, WEIRI_GPU_RANKS_MAX},
+    CUDA_ALGOS(ROW)
+#undef ROW
 };
 
+#define GPU_ROW(kernel)                                                                            \
+    &(const weiri_gpu_algo)                                                                        \
+    {                                                                                              \
+        weiri_gpu_##kernel##_kernel, weiri_gpu_##kernel##_shape, weiri_gpu_##kernel##_serves       \
+    }
+
 const weiri_algo weiri_algo_table[] = {
-#define ROW(collective, name, run, summary) {WEIR_COLL_##collective, name, run},
+#define ROW(collective, name, run, summary)                                                        \
+    {WEIR_COLL_##collective, name, WEIR_BACKEND_HOST, run, NULL},
     HOST_ALGOS(ROW)
+#undef ROW
+#define ROW(collective, name, kernel, summary)                                                     \
+    {WEIR_COLL_##collective, name, WEIR_BACKEND_CUDA, weiri_cuda_run, GPU_ROW(kernel)},
+    CUDA_ALGOS(ROW)
 #undef ROW
 };
 

@@ -9,6 +9,7 @@
 #include "base/env.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "comm/gpu.h"
 #include "comm/plain.h"
 
 #include <errno.h>
@@ -32,7 +33,7 @@ typedef struct introduction {
     uint64_t address; /* of job in that rank, for trying to read it */
     uint64_t area_bytes;
     int32_t pid;
-    int32_t padding;
+    int32_t backend; /* weir_backend: what it was asked for */
     weiri_segment_key scratch;
     cpu_set_t cores;
 } introduction;
@@ -48,6 +49,7 @@ static weir_status introduce(weir_comm *comm, introduction *mine)
     memset(mine, 0, sizeof *mine);
     mine->host = weiri_host_id();
     mine->pid = (int32_t)getpid();
+    mine->backend = (int32_t)comm->asked;
     mine->area_bytes = comm->area_bytes;
     if (sched_getaffinity(0, sizeof mine->cores, &mine->cores) < 0)
         CPU_SET((size_t)comm->rank % CPU_SETSIZE, &mine->cores);
@@ -72,6 +74,11 @@ static weir_status place_ranks(weir_comm *comm, const introduction *all)
         int local = all[rank].host == mine->host;
         comm->local_nranks += local;
         comm->local_rank += local && rank < comm->rank;
+        if (all[rank].backend != mine->backend)
+            return weiri_fail(WEIR_ERR_MISMATCH,
+                              "the backend differs: rank %d asks for %s, rank %d for %s",
+                              comm->rank, weir_backend_name((weir_backend)mine->backend), rank,
+                              weir_backend_name((weir_backend)all[rank].backend));
         if (all[rank].area_bytes != mine->area_bytes)
             return weiri_fail(WEIR_ERR_MISMATCH,
                               "scratch_bytes differs: rank %d has %zu, rank %d has %zu", comm->rank,
@@ -97,7 +104,7 @@ static weir_status map_peer(weir_comm *comm, int rank, const introduction *who)
     if (!peer->mappings)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for rank %d's mappings", rank);
     if (rank != comm->rank) {
-        weir_status status = comm->transport->segment_map(&who->scratch, &peer->scratch);
+        weir_status status = weiri_segment_map(&who->scratch, &peer->scratch);
         if (status != WEIR_OK)
             return weiri_fail_context(status, "rank %d cannot reach rank %d", comm->rank, rank);
 #ifdef SYS_pidfd_open
@@ -128,14 +135,18 @@ static void comm_free(weir_comm *comm)
         comm->coll_destroy(comm->coll);
     if (comm->sem_slab)
         comm->sem_slab_destroy(comm->sem_slab);
-    if (comm->peers && comm->regions)
-        weiri_region_destroy_all(comm);
+    if (comm->peers && comm->regions) {
+        weiri_region_unmap_all(comm);
+        weiri_region_free_all(comm);
+    }
+    if (comm->gpu)
+        comm->gpu->ops->destroy(comm);
     for (int rank = 0; comm->peers && rank < comm->nranks; rank++) {
         weiri_peer *peer = &comm->peers[rank];
         if (peer->pidfd >= 0)
             close(peer->pidfd);
         free(peer->mappings);
-        comm->transport->segment_destroy(&peer->scratch);
+        weiri_segment_destroy(&peer->scratch);
     }
     free(comm->peers);
     free(comm->regions);
@@ -176,6 +187,30 @@ static weir_status size_scratch(weir_comm *comm, const weir_comm_config *config)
     return WEIR_OK;
 }
 
+/* What a caller or, on its wish, the environment asks for. */
+static weir_status choose_backend(weir_backend wanted, weir_backend *asked)
+{
+    const char *name = weiri_env(WEIRI_ENV_BACKEND);
+    *asked = wanted;
+    if (!weir_backend_name(wanted))
+        return weiri_fail(WEIR_ERR_INVALID, "weir_comm_create: unknown backend %d", (int)wanted);
+    if (wanted == WEIR_BACKEND_AUTO && name) {
+        for (*asked = WEIR_BACKEND_HOST; *asked <= WEIR_BACKEND_AUTO; ++*asked)
+            if (strcmp(name, weir_backend_name(*asked)) == 0)
+                break;
+        if (*asked > WEIR_BACKEND_AUTO)
+            return weiri_fail(WEIR_ERR_INVALID, "%s=%s: expected auto, host or cuda",
+                              weiri_env_name(WEIRI_ENV_BACKEND), name);
+    }
+    if (weiri_gpu_ops_get() || *asked == WEIR_BACKEND_HOST)
+        return WEIR_OK;
+    if (*asked == WEIR_BACKEND_CUDA)
+        return weiri_fail(WEIR_ERR_UNSUPPORTED,
+                          "backend cuda: this build of weir has no CUDA; build it with nvcc");
+    *asked = WEIR_BACKEND_HOST;
+    return WEIR_OK;
+}
+
 /* The local part: everything that can fail before ranks talk. */
 static weir_status comm_new(weir_boot *boot, const weir_comm_config *config, weir_comm **comm)
 {
@@ -188,6 +223,9 @@ static weir_status comm_new(weir_boot *boot, const weir_comm_config *config, wei
     int timeout_ms = config && config->timeout_ms > 0 ? config->timeout_ms : weiri_env_timeout_ms();
     made->guard.timeout_ns = (uint64_t)timeout_ms * 1000000u;
     weir_status status = weiri_transport_select(&made->transport);
+    made->memory = made->transport;
+    if (status == WEIR_OK)
+        status = choose_backend(config ? config->backend : WEIR_BACKEND_HOST, &made->asked);
     if (status == WEIR_OK)
         status = size_scratch(made, config);
     if (status == WEIR_OK && made->nranks > WEIRI_RANKS_MAX)
@@ -203,15 +241,29 @@ static weir_status comm_new(weir_boot *boot, const weir_comm_config *config, wei
 }
 
 /* The exchanges. On failure the caller frees. */
-static weir_status comm_join(weir_comm *comm, introduction *all)
+/* What waits watch. */
+static void set_guard(weir_comm *comm)
+{
+    weiri_comm_page *page = comm->peers[comm->rank].page;
+    comm->where = &page->where;
+    comm->guard.abort_word = &page->abort.value;
+    comm->guard.peer = -1;
+    comm->guard.record = &page->where.wait;
+}
+
+static weir_status comm_join(weir_comm *comm, introduction *all, int device)
 {
     weir_status status = weir_boot_agree(comm->boot, introduce(comm, &all[comm->rank]));
     if (status == WEIR_OK)
         status = weir_boot_allgather(comm->boot, all, sizeof *all);
     if (status == WEIR_OK)
         status = weir_boot_agree(comm->boot, map_peers(comm, all));
+    if (status == WEIR_OK)
+        set_guard(comm);
     for (int rank = 0; rank < comm->nranks && status == WEIR_OK; rank++)
         comm->reads_plain &= (int)weir_load_acquire(&comm->peers[rank].page->reads.value);
+    if (status == WEIR_OK && comm->asked != WEIR_BACKEND_HOST)
+        status = weiri_gpu_ops_get()->join(comm, comm->asked, device);
     return status;
 }
 
@@ -225,18 +277,13 @@ weir_status weir_comm_create(weir_boot *boot, const weir_comm_config *config, we
                              : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for the introductions");
     status = weir_boot_agree(boot, status);
     if (status == WEIR_OK)
-        status = comm_join(made, all);
+        status = comm_join(made, all, config ? config->device - 1 : -1);
     free(all);
     if (status != WEIR_OK) {
         if (made)
             comm_free(made);
         return status;
     }
-    weiri_comm_page *page = made->peers[made->rank].page;
-    made->where = &page->where;
-    made->guard.abort_word = &page->abort.value;
-    made->guard.peer = -1;
-    made->guard.record = &page->where.wait;
     weiri_log(WEIRI_LOG_INFO, "communicator of %d ranks on %d machine(s), %zu bytes of scratch%s",
               made->nranks, made->nnodes, made->scratch_bytes,
               made->oversubscribed ? ", more ranks than cores" : "");
@@ -244,12 +291,24 @@ weir_status weir_comm_create(weir_boot *boot, const weir_comm_config *config, we
     return WEIR_OK;
 }
 
+/* GPU memory is freed only when no peer has it mapped any more. */
+static weir_status leave(weir_comm *comm)
+{
+    weiri_region_unmap_all(comm);
+    comm->gpu->ops->unmap(comm);
+    return weir_load_acquire(comm->guard.abort_word) ? WEIR_OK : weir_comm_barrier(comm);
+}
+
 void weir_comm_destroy(weir_comm *comm)
 {
     if (!comm)
         return;
+    if (comm->gpu)
+        comm->gpu->ops->quiesce(comm);
     if (!weir_load_acquire(comm->guard.abort_word))
         weir_comm_barrier(comm);
+    if (comm->gpu && leave(comm) != WEIR_OK)
+        weiri_log(WEIRI_LOG_INFO, "%s", weir_last_error());
     comm_free(comm);
 }
 
@@ -314,14 +373,12 @@ weir_boot *weir_comm_boot(const weir_comm *comm)
 
 weir_backend weir_comm_backend(const weir_comm *comm)
 {
-    (void)comm;
-    return WEIR_BACKEND_HOST;
+    return comm->gpu ? WEIR_BACKEND_CUDA : WEIR_BACKEND_HOST;
 }
 
 int weir_comm_device(const weir_comm *comm)
 {
-    (void)comm;
-    return -1;
+    return comm->gpu ? comm->gpu->device : -1;
 }
 
 const char *weir_backend_name(weir_backend backend)
@@ -332,10 +389,10 @@ const char *weir_backend_name(weir_backend backend)
 
 weir_transport weir_comm_transport(const weir_comm *comm)
 {
-    return comm->transport->transport;
+    return comm->memory->transport;
 }
 
 size_t weir_comm_scratch_bytes(const weir_comm *comm)
 {
-    return comm->scratch_bytes;
+    return comm->scratch_bytes + (comm->gpu ? comm->gpu->scratch_bytes : 0);
 }

@@ -16,6 +16,7 @@
 #define WEIR_COMM_COMM_H
 
 #include "base/target.h"
+#include "comm/gpu_view.h"
 #include "transport/transport.h"
 #include "weir.h"
 #include "weir_device.h"
@@ -26,7 +27,7 @@
 #define WEIRI_UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 
 enum {
-    WEIRI_REGIONS_MAX = 512, /* live allocations a rank */
+    WEIRI_REGIONS_MAX = WEIRI_GPU_REGIONS_MAX, /* live allocations a rank */
     WEIRI_RANKS_MAX = 64,    /* of one host communicator */
 };
 
@@ -76,12 +77,24 @@ typedef struct weiri_where {
     uint64_t answered;                /* non-zero: after an abort, the above is final */
 } weiri_where;
 
+/* How a rank introduces its GPU, in this order of exchanges. */
+typedef struct weiri_gpu_card {
+    int32_t found;       /* weir_status of having a device; WEIR_OK: the next two are known */
+    int32_t device;
+    char bus[16];        /* "0000:19:00.0" */
+    int32_t status;      /* of the last exchange */
+    int32_t padding;
+    weiri_segment_key scratch;
+} weiri_gpu_card;
+
 typedef struct weiri_comm_page {
     weiri_word abort;    /* non-zero: every wait of this rank ends, for that reason */
     weiri_word barrier;  /* barriers that this rank has entered */
-    weiri_word freed;    /* regions that this rank has freed so far */
+    weiri_word changes;  /* how often this rank has made or freed a region */
     weiri_word reads;    /* 1: this rank may read every peer's plain memory */
     weiri_word report;   /* rank 0's: who prints the report; see comm/report.c */
+    weiri_word followed[WEIRI_GPU_RANKS_MAX]; /* how many changes of each rank this one's GPU knows */
+    weiri_gpu_card gpu;
     weiri_where where;
     weiri_region_record directory[WEIRI_REGIONS_MAX];
 } weiri_comm_page;
@@ -98,8 +111,11 @@ typedef struct weiri_desc {
 /* A live allocation of this rank. */
 typedef struct weiri_region {
     weiri_segment segment;
-    size_t bytes;        /* as asked for; 0: this entry is free */
+    size_t bytes;        /* as asked for */
+    uint64_t change;     /* which of this rank's changes made it, or freed it */
     uint32_t generation; /* of the latest use of this entry */
+    int known;           /* GPUs: all peers have it mapped */
+    int freed;           /* peers may still have it mapped, so its memory waits for them */
 } weiri_region;
 
 /* A peer's region mapped here. */
@@ -115,12 +131,15 @@ typedef struct weiri_peer {
     weiri_comm_page *page; /* in scratch */
     char *area;            /* behind the page: the collectives' */
     weiri_mapping *mappings; /* WEIRI_REGIONS_MAX */
-    uint64_t freed_seen;
+    uint64_t changes_seen;
 } weiri_peer;
 
 struct weir_comm {
     weir_boot *boot;
-    const weiri_transport_ops *transport;
+    const weiri_transport_ops *transport; /* of the scratch segments */
+    const weiri_transport_ops *memory;    /* of weir_mem_alloc */
+    struct weiri_gpu *gpu;                /* NULL: the host backend */
+    weir_backend asked;
     int rank, nranks, nnodes, local_rank, local_nranks;
     int oversubscribed;  /* this machine has more ranks than cores allowed to them */
     int reads_plain;     /* all ranks may read each other's plain memory */
@@ -237,9 +256,14 @@ static inline weir_status weiri_region_pointer(weir_comm *comm, int rank, weiri_
     return WEIR_OK;
 }
 
-/* Unmaps what peers have freed since the last call and nobody here imports. */
+/* Whether every peer has mapped an own region, on GPUs. */
+int weiri_region_known(weir_comm *comm, weiri_desc desc);
+
+/* Unmaps what peers have freed since the last call and nobody here imports; on
+ * GPUs also maps what they have made. */
 void weiri_region_sweep(weir_comm *comm);
-/* Frees all regions and mappings. */
-void weiri_region_destroy_all(weir_comm *comm);
+/* Ends all mappings of peers' regions; then frees the own ones. */
+void weiri_region_unmap_all(weir_comm *comm);
+void weiri_region_free_all(weir_comm *comm);
 
 #endif

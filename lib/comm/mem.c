@@ -5,6 +5,7 @@
  */
 #include "base/error.h"
 #include "comm/comm.h"
+#include "comm/gpu.h"
 #include "comm/region.h"
 
 #include <stdlib.h>
@@ -14,7 +15,7 @@ struct weir_mem {
     weir_comm *comm;
     void *pointer;
     size_t bytes;
-    enum { ALLOCATED, REGISTERED, IMPORTED } kind;
+    enum { ALLOCATED, REGISTERED, IMPORTED } kind; /* ALLOCATED: it owns its region */
     int owner;       /* rank whose region it lies in */
     weiri_desc desc; /* generation 0: staged */
 };
@@ -49,7 +50,7 @@ weir_status weir_mem_alloc(weir_comm *comm, size_t bytes, weir_mem **mem)
     if (!comm || !mem)
         return weiri_fail(WEIR_ERR_INVALID, "weir_mem_alloc: comm and mem are required");
     int id;
-    weir_status status = weiri_region_create(comm, bytes, &id);
+    weir_status status = weiri_region_create(comm, NULL, bytes, &id);
     if (status != WEIR_OK)
         return status;
     void *base = comm->regions[id].segment.base;
@@ -66,9 +67,18 @@ weir_status weir_mem_register(weir_comm *comm, void *pointer, size_t bytes, weir
     if (!comm || !mem || (!pointer && bytes))
         return weiri_fail(WEIR_ERR_INVALID,
                           "weir_mem_register: comm, pointer and mem are required");
-    return make((weir_mem){comm, pointer, bytes, REGISTERED, comm->rank,
-                           weiri_region_describe(comm, pointer, bytes)},
-                mem);
+    weiri_desc desc = weiri_region_describe(comm, pointer, bytes);
+    int id;
+    if (desc.generation || !comm->gpu || !bytes)
+        return make((weir_mem){comm, pointer, bytes, REGISTERED, comm->rank, desc}, mem);
+    weir_status status = weiri_region_create(comm, pointer, bytes, &id);
+    if (status != WEIR_OK)
+        return status;
+    desc = (weiri_desc){(uint32_t)id, comm->regions[id].generation, 0};
+    status = make((weir_mem){comm, pointer, bytes, ALLOCATED, comm->rank, desc}, mem);
+    if (status != WEIR_OK)
+        weiri_region_free(comm, id);
+    return status;
 }
 
 void *weir_mem_pointer(const weir_mem *mem)
@@ -88,17 +98,25 @@ static weir_status check_part(const weir_mem *mem, size_t offset_bytes, const vo
 weir_status weir_mem_write(weir_mem *mem, size_t offset_bytes, const void *from, size_t bytes)
 {
     weir_status status = check_part(mem, offset_bytes, from, bytes);
-    if (status == WEIR_OK && bytes)
-        memcpy((char *)mem->pointer + offset_bytes, from, bytes);
-    return status;
+    char *to = mem ? (char *)mem->pointer + offset_bytes : NULL;
+    if (status != WEIR_OK || !bytes)
+        return status;
+    if (mem->comm->gpu)
+        return mem->comm->gpu->ops->copy(mem->comm, to, from, bytes);
+    memcpy(to, from, bytes);
+    return WEIR_OK;
 }
 
 weir_status weir_mem_read(const weir_mem *mem, size_t offset_bytes, void *to, size_t bytes)
 {
     weir_status status = check_part(mem, offset_bytes, to, bytes);
-    if (status == WEIR_OK && bytes)
-        memcpy(to, (const char *)mem->pointer + offset_bytes, bytes);
-    return status;
+    const char *from = mem ? (const char *)mem->pointer + offset_bytes : NULL;
+    if (status != WEIR_OK || !bytes)
+        return status;
+    if (mem->comm->gpu)
+        return mem->comm->gpu->ops->copy(mem->comm, to, from, bytes);
+    memcpy(to, from, bytes);
+    return WEIR_OK;
 }
 
 size_t weir_mem_bytes(const weir_mem *mem)
@@ -264,7 +282,7 @@ void weir_mem_free(weir_mem *mem)
     if (mem->kind == IMPORTED && mem->owner != comm->rank) {
         weiri_mapping *mapping = &comm->peers[mem->owner].mappings[mem->desc.region];
         if (--mapping->users == 0) {
-            comm->transport->segment_destroy(&mapping->segment);
+            weiri_segment_destroy(&mapping->segment);
             mapping->generation = 0;
         }
     }

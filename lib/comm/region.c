@@ -3,27 +3,47 @@
  * the peers' regions mapped here. A directory entry is reused with a higher
  * generation, so a mapping of an earlier one is recognised and replaced.
  *
- * A mapping made by a collective stays until its owner has freed the region;
- * weiri_region_sweep, called where memory is allocated or freed and at
- * barriers, then unmaps it. A mapping that weir_mem_import made stays until
- * the last importer is gone.
+ * On the host a mapping is made when a collective first meets the region. On
+ * GPUs, where kernels meet it, every rank maps all regions of its peers soon:
+ * each rank counts its changes (regions made and freed), and its peers follow
+ * them and tell how far they are. A region whose making all peers have followed
+ * may be named to their kernels.
+ *
+ * A mapping stays until its owner has freed the region; weiri_region_sweep,
+ * called where memory is allocated or freed, at barriers, and on GPUs before
+ * collectives, then unmaps it. A mapping that weir_mem_import made stays until
+ * the last importer is gone. Memory that must not be freed while others have it
+ * mapped waits until all peers have followed.
  */
 #include "comm/comm.h"
 
 #include "base/error.h"
+#include "comm/gpu.h"
 #include "comm/region.h"
 
 #include <string.h>
 
+static int is_free(const weiri_region *region)
+{
+    return !region->segment.ops;
+}
+
 static int find_free_entry(const weir_comm *comm)
 {
     for (int id = 0; id < comm->nregions; id++)
-        if (!comm->regions[id].segment.base)
+        if (is_free(&comm->regions[id]))
             return id;
     return comm->nregions < WEIRI_REGIONS_MAX ? comm->nregions : -1;
 }
 
-weir_status weiri_region_create(weir_comm *comm, size_t bytes, int *id)
+static uint64_t count_change(weir_comm *comm)
+{
+    weiri_word *changes = &comm->peers[comm->rank].page->changes;
+    weir_store_release(&changes->value, changes->value + 1);
+    return changes->value;
+}
+
+weir_status weiri_region_create(weir_comm *comm, void *adopted, size_t bytes, int *id)
 {
     weiri_region_sweep(comm);
     int entry = find_free_entry(comm);
@@ -35,24 +55,47 @@ weir_status weiri_region_create(weir_comm *comm, size_t bytes, int *id)
     weiri_region *region = &comm->regions[entry];
     weiri_region_record *record = &comm->peers[comm->rank].page->directory[entry];
     weir_status status =
-        comm->transport->segment_create(bytes ? bytes : 1, &region->segment, &record->key);
+        adopted ? comm->gpu->ops->adopt(comm, adopted, bytes, &region->segment, &record->key)
+                : comm->memory->segment_create(bytes ? bytes : 1, &region->segment, &record->key);
     if (status != WEIR_OK)
         return status;
     region->bytes = bytes;
     region->generation++;
+    region->known = region->freed = 0;
     weir_store_release(&record->generation, region->generation);
+    region->change = count_change(comm);
     if (entry == comm->nregions)
         comm->nregions++;
+    weiri_gpu_know(comm, comm->rank, entry, region->segment.base);
     *id = entry;
     return WEIR_OK;
 }
 
+static int all_followed(const weir_comm *comm, uint64_t change)
+{
+    for (int rank = 0; rank < comm->nranks; rank++)
+        if (rank != comm->rank &&
+            weir_load_acquire(&comm->peers[rank].page->followed[comm->rank].value) < change)
+            return 0;
+    return 1;
+}
+
+int weiri_region_known(weir_comm *comm, weiri_desc desc)
+{
+    weiri_region *region = &comm->regions[desc.region];
+    if (!region->known)
+        region->known = all_followed(comm, region->change);
+    return region->known;
+}
+
 void weiri_region_free(weir_comm *comm, int id)
 {
-    weiri_comm_page *page = comm->peers[comm->rank].page;
-    weir_store_release(&page->directory[id].generation, 0);
-    weir_store_release(&page->freed.value, page->freed.value + 1);
-    comm->transport->segment_destroy(&comm->regions[id].segment);
+    weiri_region *region = &comm->regions[id];
+    weir_store_release(&comm->peers[comm->rank].page->directory[id].generation, 0);
+    region->change = count_change(comm);
+    region->freed = 1;
+    if (region->segment.ops->outlives_owner)
+        weiri_segment_destroy(&region->segment);
     weiri_region_sweep(comm);
 }
 
@@ -61,15 +104,15 @@ weiri_desc weiri_region_describe(const weir_comm *comm, const void *pointer, siz
     for (int id = 0; id < comm->nregions; id++) {
         const weiri_region *region = &comm->regions[id];
         size_t offset = (size_t)((const char *)pointer - (const char *)region->segment.base);
-        if (region->segment.base && offset <= region->bytes && bytes <= region->bytes - offset)
+        if (region->segment.base && !region->freed && offset <= region->bytes && bytes <= region->bytes - offset)
             return (weiri_desc){(uint32_t)id, region->generation, offset};
     }
     return (weiri_desc){0, 0, 0};
 }
 
-static void unmap(weir_comm *comm, weiri_mapping *mapping)
+static void unmap(weiri_mapping *mapping)
 {
-    comm->transport->segment_destroy(&mapping->segment);
+    weiri_segment_destroy(&mapping->segment);
     mapping->generation = 0;
 }
 
@@ -90,45 +133,70 @@ weir_status weiri_region_map(weir_comm *comm, int rank, weiri_desc desc)
     if (weir_load_acquire(&record->generation) != desc.generation)
         return weiri_fail(WEIR_ERR_PEER, "rank %d has freed region %u", rank, desc.region);
     if (mapping->generation)
-        unmap(comm, mapping);
-    weir_status status = comm->transport->segment_map(&record->key, &mapping->segment);
+        unmap(mapping);
+    weir_status status = weiri_segment_map(&record->key, &mapping->segment);
     if (status != WEIR_OK)
         return weiri_fail_context(status, "rank %d's region %u", rank, desc.region);
     /* Had the owner reused the entry meanwhile, key would have named the new one. */
     if (weir_load_acquire(&record->generation) != desc.generation) {
-        unmap(comm, mapping);
+        unmap(mapping);
         return weiri_fail(WEIR_ERR_PEER, "rank %d has freed region %u", rank, desc.region);
     }
     mapping->generation = desc.generation;
+    weiri_gpu_know(comm, rank, (int)desc.region, mapping->segment.base);
     return WEIR_OK;
 }
 
-static void sweep_peer(weir_comm *comm, weiri_peer *peer)
+/* One region of a peer after a change: a mapping of what is gone is undone, and
+ * on GPUs what is there is mapped. What cannot be mapped stays unknown here, and
+ * the next collective on it says why. */
+static void follow_region(weir_comm *comm, int rank, int id)
 {
-    uint64_t freed = weir_load_acquire(&peer->page->freed.value);
-    if (freed == peer->freed_seen)
+    weiri_mapping *mapping = &comm->peers[rank].mappings[id];
+    uint64_t generation =
+        weir_load_acquire(&comm->peers[rank].page->directory[id].generation);
+    if (mapping->generation == generation || mapping->users)
         return;
-    peer->freed_seen = freed;
-    for (int id = 0; id < WEIRI_REGIONS_MAX; id++) {
-        weiri_mapping *mapping = &peer->mappings[id];
-        uint64_t generation = weir_load_acquire(&peer->page->directory[id].generation);
-        if (mapping->generation && !mapping->users && mapping->generation != generation)
-            unmap(comm, mapping);
-    }
+    if (mapping->generation)
+        unmap(mapping);
+    if (generation && comm->gpu)
+        weiri_region_map(comm, rank, (weiri_desc){(uint32_t)id, (uint32_t)generation, 0});
+}
+
+static void follow(weir_comm *comm, int rank)
+{
+    weiri_peer *peer = &comm->peers[rank];
+    uint64_t changes = weir_load_acquire(&peer->page->changes.value);
+    if (changes == peer->changes_seen || rank == comm->rank)
+        return;
+    for (int id = 0; id < WEIRI_REGIONS_MAX; id++)
+        follow_region(comm, rank, id);
+    peer->changes_seen = changes;
+    if (comm->gpu)
+        weir_store_release(&comm->peers[comm->rank].page->followed[rank].value, changes);
 }
 
 void weiri_region_sweep(weir_comm *comm)
 {
     for (int rank = 0; rank < comm->nranks; rank++)
-        sweep_peer(comm, &comm->peers[rank]);
+        follow(comm, rank);
+    for (int id = 0; id < comm->nregions; id++) {
+        weiri_region *region = &comm->regions[id];
+        if (region->freed && !is_free(region) && all_followed(comm, region->change))
+            weiri_segment_destroy(&region->segment);
+    }
 }
 
-void weiri_region_destroy_all(weir_comm *comm)
+void weiri_region_unmap_all(weir_comm *comm)
 {
     for (int rank = 0; rank < comm->nranks; rank++)
         for (int id = 0; comm->peers[rank].mappings && id < WEIRI_REGIONS_MAX; id++)
-            unmap(comm, &comm->peers[rank].mappings[id]);
+            unmap(&comm->peers[rank].mappings[id]);
+}
+
+void weiri_region_free_all(weir_comm *comm)
+{
     for (int id = 0; id < comm->nregions; id++)
-        comm->transport->segment_destroy(&comm->regions[id].segment);
+        weiri_segment_destroy(&comm->regions[id].segment);
     comm->nregions = 0;
 }

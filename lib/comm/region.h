@@ -4,8 +4,9 @@
 
 #include "comm/comm.h"
 
-/* Allocates a region of bytes (0 allowed) and publishes it. id: its entry. */
-weir_status weiri_region_create(weir_comm *comm, size_t bytes, int *id);
+/* Allocates a region of bytes (0 allowed), or on GPUs adopts a caller's memory,
+ * and publishes it. id: its entry. */
+weir_status weiri_region_create(weir_comm *comm, void *adopted, size_t bytes, int *id);
 /* Withdraws and frees it. Peers keep their mappings until their next sweep. */
 void weiri_region_free(weir_comm *comm, int id);
 

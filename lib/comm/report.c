@@ -63,13 +63,30 @@ static life life_of(const weir_comm *comm, int rank)
     return weir_load_acquire(&comm->peers[rank].page->where.answered) ? RUNS : DEAD;
 }
 
+/* A kernel that waited too long has left where it stood, and only this rank
+ * knows of it so far. */
+static weir_status aborted(weir_comm *comm)
+{
+    const weir_wait_record *record = &comm->where->wait;
+    if (!comm->gpu || weir_load_acquire(&record->kind) == WEIR_WAIT_NONE)
+        return weiri_fail(WEIR_ERR_ABORTED, "the communicator was aborted");
+    weiri_comm_abort_for(comm, WEIRI_ABORT_ASKED);
+    weir_store_release(&comm->where->answered, 1);
+    return weiri_fail(WEIR_ERR_TIMEOUT,
+                      "rank %d: deadline of %llu ms passed in a kernel; it waits for rank %lld: "
+                      "expected %llu, seen %llu",
+                      comm->rank, (unsigned long long)(comm->guard.timeout_ns / 1000000),
+                      (long long)record->peer, (unsigned long long)record->expected,
+                      (unsigned long long)record->seen);
+}
+
 weir_status weir_comm_check(weir_comm *comm)
 {
     for (int rank = 0; rank < comm->nranks; rank++)
         if (life_of(comm, rank) == DEAD)
             return weiri_fail(WEIR_ERR_PEER, "rank %d has died", rank);
     if (weir_load_acquire(comm->guard.abort_word))
-        return weiri_fail(WEIR_ERR_ABORTED, "the communicator was aborted");
+        return aborted(comm);
     for (int rank = 0; rank < comm->nranks; rank++)
         if (life_of(comm, rank) == STOPPED)
             return weiri_fail(WEIR_ERR_TIMEOUT, "rank %d is stopped", rank);

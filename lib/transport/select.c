@@ -8,6 +8,36 @@
 
 static const weiri_transport_ops *const built[] = {&weiri_transport_shm};
 
+const weiri_transport_ops *weiri_transport_of(uint32_t kind)
+{
+    switch (kind) {
+    case WEIRI_SEGMENT_MEMFD:
+        return &weiri_transport_shm;
+#if WEIR_HAVE_CUDA
+    case WEIRI_SEGMENT_CUDA_FD:
+        return &weiri_transport_cuda_fd;
+    case WEIRI_SEGMENT_CUDA_IPC:
+        return &weiri_transport_cuda_ipc;
+#endif
+    default:
+        return NULL;
+    }
+}
+
+weir_status weiri_segment_map(const weiri_segment_key *key, weiri_segment *segment)
+{
+    const weiri_transport_ops *ops = weiri_transport_of(key->kind);
+    return ops ? ops->segment_map(key, segment)
+               : weiri_fail(WEIR_ERR_UNSUPPORTED, "this build cannot map memory of kind %u",
+                            key->kind);
+}
+
+void weiri_segment_destroy(weiri_segment *segment)
+{
+    if (segment->ops)
+        segment->ops->segment_destroy(segment);
+}
+
 weir_status weiri_transport_select(const weiri_transport_ops **ops)
 {
     const char *wanted = weiri_env(WEIRI_ENV_TRANSPORT);

@@ -91,9 +91,13 @@ static weir_status shm_segment_create(size_t bytes, weiri_segment *segment, weir
         status = weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot inspect shared memory");
         goto unmap;
     }
-    *segment = (weiri_segment){.base = base, .bytes = rounded, .fd = fd};
-    *key = (weiri_segment_key){
-        .pid = (int32_t)getpid(), .fd = fd, .inode = info.st_ino, .bytes = rounded};
+    *segment = (weiri_segment){
+        .ops = &weiri_transport_shm, .base = base, .bytes = rounded, .fd = fd};
+    *key = (weiri_segment_key){.kind = WEIRI_SEGMENT_MEMFD,
+                               .pid = (int32_t)getpid(),
+                               .fd = fd,
+                               .inode = info.st_ino,
+                               .bytes = rounded};
     return WEIR_OK;
 unmap:
     munmap(base, rounded);
@@ -141,7 +145,8 @@ static weir_status shm_segment_map(const weiri_segment_key *key, weiri_segment *
         return status;
     if (key->bytes >= HUGE_PAGE_BYTES)
         madvise(base, key->bytes, MADV_HUGEPAGE);
-    *segment = (weiri_segment){.base = base, .bytes = key->bytes, .fd = -1};
+    *segment = (weiri_segment){
+        .ops = &weiri_transport_shm, .base = base, .bytes = key->bytes, .fd = -1};
     return WEIR_OK;
 }
 
@@ -151,7 +156,7 @@ static void shm_segment_destroy(weiri_segment *segment)
         munmap(segment->base, segment->bytes);
     if (segment->base && segment->fd >= 0)
         close(segment->fd);
-    *segment = (weiri_segment){.base = NULL, .bytes = 0, .fd = -1};
+    *segment = (weiri_segment){.fd = -1};
 }
 
 const weiri_transport_ops weiri_transport_shm = {
@@ -159,4 +164,5 @@ const weiri_transport_ops weiri_transport_shm = {
     .segment_create = shm_segment_create,
     .segment_map = shm_segment_map,
     .segment_destroy = shm_segment_destroy,
+    .outlives_owner = 1,
 };

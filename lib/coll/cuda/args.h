@@ -18,12 +18,9 @@
 #ifndef WEIR_COLL_CUDA_ARGS_H
 #define WEIR_COLL_CUDA_ARGS_H
 
-#include "weir.h"
-#include "weir_device.h"
+#include "comm/gpu_view.h"
 
 enum {
-    WEIRI_GPU_RANKS_MAX = 8,
-    WEIRI_GPU_REGIONS_MAX = 512, /* as WEIRI_REGIONS_MAX */
     WEIRI_GPU_BLOCKS_MAX = 512,
     WEIRI_GPU_PHASES = 2,
 };
@@ -48,27 +45,10 @@ typedef struct weiri_gpu_cell {
 #define WEIRI_GPU_STAGE_AT (WEIRI_GPU_PACKETS_AT + WEIRI_GPU_PACKETS_BYTES)
 #define WEIRI_GPU_SCRATCH_BYTES (WEIRI_GPU_STAGE_AT + 2 * WEIRI_GPU_STAGE_BYTES)
 
-/* The changing state of a communicator, in this rank's device memory; kernels of
- * one communicator run one after another. */
-typedef struct weiri_gpu_state {
-    uint64_t epoch;   /* of the next launch, 1 or more */
-    uint32_t arrived; /* blocks of this launch that have read it */
-    uint32_t unused;
-} weiri_gpu_state;
-
 /* Where a buffer is: (region + 1) << 48 | offset. The owner gives it only once
  * every peer has mapped the region; else WEIRI_GPU_PLAIN. */
 typedef uint64_t weiri_gpu_desc;
 #define WEIRI_GPU_PLAIN ((weiri_gpu_desc)0)
-
-/* A communicator as kernels see it. */
-typedef struct weiri_gpu_view {
-    int32_t rank, nranks;
-    weiri_gpu_state *state;
-    char *scratch[WEIRI_GPU_RANKS_MAX]; /* every rank's, mapped here */
-    char *const *regions; /* device memory: [rank * WEIRI_GPU_REGIONS_MAX + region], mapped here */
-    weir_guard guard;
-} weiri_gpu_view;
 
 /* What this rank exchanges with one peer in a pairwise collective. */
 typedef struct weiri_gpu_pair {

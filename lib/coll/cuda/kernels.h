@@ -28,9 +28,6 @@ typedef weiri_gpu_shape (*weiri_gpu_shape_of)(const weiri_gpu_args *args, int pr
 typedef int (*weiri_gpu_serves)(const weiri_gpu_args *args);
 
 typedef struct weiri_gpu_algo {
-    weir_collective collective;
-    const char *name;
-    const char *summary;
     weiri_gpu_kernel kernel;
     weiri_gpu_shape_of shape;
     weiri_gpu_serves serves;

@@ -1,0 +1,221 @@
+/*
+ * From a checked call to a launch: where the buffers are, which kernel, how
+ * many blocks. Not blocking, no exchange with other ranks: what they must know
+ * of each other's buffers they tell in the kernel.
+ *
+ * A kernel that failed leaves the reason in this rank's page; the next call, or
+ * weir_comm_check, tells it.
+ */
+#include "base/error.h"
+#include "base/log.h"
+#include "coll/algos.h"
+#include "coll/cuda/kernels.h"
+#include "comm/gpu_cuda.h"
+
+#include <string.h>
+
+_Static_assert(WEIRI_GPU_SCRATCH_BYTES <= WEIRI_CUDA_SCRATCH_BYTES, "the layout fits");
+
+/* How far a call's buffers reach, in bytes. */
+typedef struct extent {
+    size_t in, out;
+} extent;
+
+static extent extent_of_pairs(const weiri_coll *coll, const weiri_call *call)
+{
+    extent reach = {0, 0};
+    for (int peer = 0; peer < coll->nranks; peer++) {
+        const weiri_pair *pair = &coll->pairs[peer];
+        size_t in = pair->send_bytes ? (size_t)(pair->from - call->in) + pair->send_bytes : 0;
+        size_t out = pair->recv_bytes ? (size_t)(pair->to - call->out) + pair->recv_bytes : 0;
+        reach.in = in > reach.in ? in : reach.in;
+        reach.out = out > reach.out ? out : reach.out;
+    }
+    return reach;
+}
+
+static extent extent_of(const weiri_coll *coll, const weiri_call *call)
+{
+    size_t n = (size_t)coll->nranks;
+    switch (call->collective) {
+    case WEIR_COLL_REDUCE_SCATTER:
+        return (extent){n * call->bytes, call->bytes};
+    case WEIR_COLL_ALLGATHER:
+        return (extent){call->bytes, n * call->bytes};
+    case WEIR_COLL_BROADCAST:
+        return (extent){coll->rank == call->root ? call->bytes : 0, call->bytes};
+    case WEIR_COLL_REDUCE:
+        return (extent){call->bytes, coll->rank == call->root ? call->bytes : 0};
+    case WEIR_COLL_ALLTOALL:
+    case WEIR_COLL_ALLTOALLV:
+    case WEIR_COLL_SENDRECV:
+        return extent_of_pairs(coll, call);
+    case WEIR_COLL_ALLREDUCE:
+    case WEIR_COLL_COUNT:
+        break;
+    }
+    return (extent){call->bytes, call->bytes};
+}
+
+/* Memory that no region holds must at least be this GPU's. */
+static weir_status check_plain(const weir_comm *comm, const void *pointer)
+{
+    struct cudaPointerAttributes attributes;
+    cudaError_t error = cudaPointerGetAttributes(&attributes, pointer);
+    if (error != cudaSuccess)
+        return weiri_cuda_fail(WEIR_ERR_INVALID, error, "cannot tell whose memory a buffer is");
+    if (attributes.type == cudaMemoryTypeUnregistered || attributes.type == cudaMemoryTypeHost)
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "a buffer is host memory, but the communicator is on GPU %d",
+                          comm->gpu->device);
+    if (attributes.device != comm->gpu->device)
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "a buffer is on GPU %d, but the communicator is on GPU %d",
+                          attributes.device, comm->gpu->device);
+    return WEIR_OK;
+}
+
+static weir_status describe(weir_comm *comm, const void *pointer, size_t bytes,
+                            weiri_gpu_desc *described)
+{
+    weiri_desc desc = weiri_region_describe(comm, pointer, bytes);
+    *described = WEIRI_GPU_PLAIN;
+    if (!bytes)
+        return WEIR_OK;
+    if (!desc.generation)
+        return check_plain(comm, pointer);
+    if (weiri_region_known(comm, desc))
+        *described = (uint64_t)(desc.region + 1) << 48 | desc.offset;
+    return WEIR_OK;
+}
+
+static void fill_pairs(const weiri_coll *coll, const weiri_call *call, weiri_gpu_args *args)
+{
+    for (int peer = 0; peer < coll->nranks; peer++) {
+        const weiri_pair *pair = &coll->pairs[peer];
+        weiri_gpu_pair *to = &args->pairs[peer];
+        *to = (weiri_gpu_pair){.send_bytes = pair->send_bytes, .recv_bytes = pair->recv_bytes};
+        if (pair->send_bytes)
+            to->send_at = (uint64_t)(pair->from - call->in);
+        if (pair->recv_bytes)
+            to->recv_at = (uint64_t)(pair->to - call->out);
+    }
+}
+
+static int is_pairwise(weir_collective collective)
+{
+    return collective == WEIR_COLL_ALLTOALL || collective == WEIR_COLL_ALLTOALLV ||
+           collective == WEIR_COLL_SENDRECV;
+}
+
+static weir_status fill(weiri_coll *coll, const weiri_call *call, weiri_gpu_args *args)
+{
+    extent reach = extent_of(coll, call);
+    args->view = weiri_cuda_of(coll->comm)->view;
+    args->in = call->in;
+    args->out = call->out;
+    args->count = call->count;
+    args->bytes = call->bytes;
+    args->dtype = (int32_t)call->dtype;
+    args->op = (int32_t)call->op;
+    args->root = call->root;
+    args->collective = (int32_t)call->collective;
+    if (is_pairwise(call->collective))
+        fill_pairs(coll, call, args);
+    weir_status status = describe(coll->comm, call->in, reach.in, &args->in_desc);
+    if (status == WEIR_OK)
+        status = describe(coll->comm, call->out, reach.out, &args->out_desc);
+    return status;
+}
+
+/* The algorithm that serves every call of a collective: its last row. */
+static const weiri_algo *general_algo(weir_collective collective)
+{
+    size_t row = weiri_algo_table_rows;
+    while (row-- > 0)
+        if (weiri_algo_table[row].collective == collective && weiri_algo_table[row].gpu)
+            break;
+    return &weiri_algo_table[row];
+}
+
+/* All blocks of a grid must be on the device at once, because they wait for
+ * others': so many fit. */
+static int resident_blocks(weiri_cuda *cuda, const void *kernel, int threads)
+{
+    weiri_cuda_fit *fit =
+        &cuda->fits[((uintptr_t)kernel / 16 + (uintptr_t)threads) % WEIRI_CUDA_FITS];
+    int each = 0;
+    if (fit->kernel == kernel && fit->threads == threads)
+        return fit->blocks;
+    if (cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, threads, 0) != cudaSuccess)
+        cudaGetLastError();
+    int most = each * cuda->processors;
+    most = most < WEIRI_GPU_BLOCKS_MAX ? most : WEIRI_GPU_BLOCKS_MAX;
+    *fit = (weiri_cuda_fit){kernel, threads, most};
+    return most;
+}
+
+static weir_status launch(weiri_coll *coll, const weiri_call *call, weiri_gpu_args *args)
+{
+    weiri_cuda *cuda = weiri_cuda_of(coll->comm);
+    const weiri_algo *algo = call->choice->algo;
+    weiri_gpu_shape shape = {call->choice->blocks, call->choice->threads};
+    if (!algo->gpu->serves(args)) {
+        algo = general_algo(call->collective);
+        shape = (weiri_gpu_shape){0, 0};
+        coll->last_algo = algo->name;
+    }
+    if (!shape.blocks)
+        shape = algo->gpu->shape(args, cuda->processors);
+    const void *kernel = algo->gpu->kernel(call->dtype);
+    int most = resident_blocks(cuda, kernel, shape.threads);
+    if (most < 1)
+        return weiri_fail(WEIR_ERR_INVALID, "%s: no block of %d threads fits on the GPU",
+                          algo->name, shape.threads);
+    shape.blocks = shape.blocks < most ? shape.blocks : most;
+    void *arguments[] = {args};
+    cudaError_t error =
+        cudaLaunchKernel(kernel, (dim3){(unsigned)shape.blocks, 1, 1},
+                         (dim3){(unsigned)shape.threads, 1, 1}, arguments, 0,
+                         (cudaStream_t)call->stream);
+    return error == cudaSuccess ? WEIR_OK
+                                : weiri_cuda_fail(WEIR_ERR_SYSTEM, error, "cannot launch a kernel");
+}
+
+/* Follows what peers have allocated and freed; not while a graph is captured,
+ * when CUDA allows no such work. */
+static void follow_peers(weir_comm *comm, weir_stream stream)
+{
+    enum cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+    int changed = 0;
+    for (int rank = 0; rank < comm->nranks; rank++)
+        changed |= rank != comm->rank && weir_load_acquire(&comm->peers[rank].page->changes.value) !=
+                                             comm->peers[rank].changes_seen;
+    if (!changed)
+        return;
+    cudaStreamIsCapturing((cudaStream_t)stream, &capture);
+    if (capture == cudaStreamCaptureStatusNone)
+        weiri_region_sweep(comm);
+}
+
+weir_status weiri_cuda_run(weiri_coll *coll, const weiri_call *call)
+{
+    weir_comm *comm = coll->comm;
+    weiri_gpu_args args;
+    int before;
+    if (coll->nranks == 1)
+        return comm->gpu->ops->copy_on(comm, coll->pairs->to, coll->pairs->from,
+                                       coll->pairs->send_bytes, call->stream);
+    if (WEIRI_UNLIKELY(weir_load_relaxed(comm->guard.abort_word)))
+        return weir_comm_check(comm);
+    memset(&args, 0, sizeof args);
+    weir_status status = weiri_cuda_enter(comm, &before);
+    if (status == WEIR_OK) {
+        follow_peers(comm, call->stream);
+        status = fill(coll, call, &args);
+    }
+    if (status == WEIR_OK)
+        status = launch(coll, call, &args);
+    weiri_cuda_leave(comm, before);
+    return status;
+}

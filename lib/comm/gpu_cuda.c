@@ -1,0 +1,408 @@
+/*
+ * GPUs of a communicator: who has which, and what peers map of it. Setting up
+ * is a few exchanges through the ranks' pages: who has a device; whether all
+ * can take each other's memory as file descriptors, else as legacy handles.
+ */
+#include "comm/gpu_cuda.h"
+
+#include "base/env.h"
+#include "base/error.h"
+#include "base/log.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+weir_status weiri_cuda_fail(weir_status status, cudaError_t error, const char *what)
+{
+    cudaGetLastError();
+    return weiri_fail(status, "%s: %s", what, cudaGetErrorString(error));
+}
+
+static weir_status check(cudaError_t error, const char *what)
+{
+    return error == cudaSuccess ? WEIR_OK : weiri_cuda_fail(WEIR_ERR_SYSTEM, error, what);
+}
+
+weir_status weiri_cuda_enter(const weir_comm *comm, int *before)
+{
+    *before = -1;
+    cudaGetDevice(before);
+    if (*before == comm->gpu->device)
+        return WEIR_OK;
+    return check(cudaSetDevice(comm->gpu->device), "cannot use the communicator's GPU");
+}
+
+void weiri_cuda_leave(const weir_comm *comm, int before)
+{
+    if (before >= 0 && before != comm->gpu->device)
+        cudaSetDevice(before);
+}
+
+/* ------------------------------------------------------------ who has which */
+
+static weiri_gpu_card *card_of(const weir_comm *comm, int rank)
+{
+    return &comm->peers[rank].page->gpu;
+}
+
+/* Looks for this rank's device: the one asked for, else by local rank. */
+static weir_status find_device(const weir_comm *comm, int wanted, weiri_gpu_card *card)
+{
+    int count = 0;
+    cudaError_t error = cudaGetDeviceCount(&count);
+    if (error != cudaSuccess) {
+        cudaGetLastError();
+        return weiri_fail(WEIR_ERR_UNSUPPORTED, "backend cuda: no GPU can be used here (%s)",
+                          cudaGetErrorString(error));
+    }
+    if (count == 0)
+        return weiri_fail(WEIR_ERR_UNSUPPORTED, "backend cuda: this machine has no GPU");
+    if (wanted >= count)
+        return weiri_fail(WEIR_ERR_INVALID, "backend cuda: there is no GPU %d, only 0 to %d",
+                          wanted, count - 1);
+    card->device = wanted >= 0 ? wanted : comm->local_rank % count;
+    error = cudaDeviceGetPCIBusId(card->bus, sizeof card->bus, card->device);
+    return error == cudaSuccess
+               ? WEIR_OK
+               : weiri_cuda_fail(WEIR_ERR_UNSUPPORTED, error, "cannot name the GPU");
+}
+
+/* Every rank's outcome of an exchange, told through the pages: the worst. */
+static weir_status exchange(weir_comm *comm, weir_status mine)
+{
+    weir_status worst = WEIR_OK;
+    card_of(comm, comm->rank)->status = mine;
+    weir_status met = weir_boot_barrier(comm->boot);
+    for (int rank = 0; met == WEIR_OK && rank < comm->nranks; rank++)
+        if (card_of(comm, rank)->status < worst)
+            worst = (weir_status)card_of(comm, rank)->status;
+    if (met == WEIR_OK)
+        met = weir_boot_barrier(comm->boot);
+    return met != WEIR_OK ? met : worst;
+}
+
+static int allows_sharing(void)
+{
+    const char *value = weiri_env(WEIRI_ENV_ALLOW_SHARED_GPU);
+    return value && strcmp(value, "1") == 0;
+}
+
+/* Why the ranks cannot have GPUs, judged alike by all; the cards are there. */
+static weir_status judge(const weir_comm *comm)
+{
+    if (comm->nranks > WEIRI_GPU_RANKS_MAX)
+        return weiri_fail(WEIR_ERR_UNSUPPORTED,
+                          "backend cuda: %d ranks; at most %d GPUs of one machine are supported",
+                          comm->nranks, WEIRI_GPU_RANKS_MAX);
+    for (int rank = 0; rank < comm->nranks; rank++)
+        for (int other = 0; other < rank && !allows_sharing(); other++)
+            if (strcmp(card_of(comm, rank)->bus, card_of(comm, other)->bus) == 0)
+                return weiri_fail(WEIR_ERR_UNSUPPORTED,
+                                  "backend cuda: ranks %d and %d would share the GPU at %s; start "
+                                  "fewer ranks, or set %s=1",
+                                  other, rank, card_of(comm, rank)->bus,
+                                  weiri_env_name(WEIRI_ENV_ALLOW_SHARED_GPU));
+    return WEIR_OK;
+}
+
+/* ------------------------------------------------------------ device memory */
+
+static weir_status copy_now(const weiri_cuda *cuda, void *to, const void *from, size_t bytes)
+{
+    cudaError_t error = cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, cuda->side);
+    if (error == cudaSuccess)
+        error = cudaStreamSynchronize(cuda->side);
+    return check(error, "cannot copy to or from GPU memory");
+}
+
+static weir_status gpu_copy(weir_comm *comm, void *to, const void *from, size_t bytes)
+{
+    int before;
+    weir_status status = weiri_cuda_enter(comm, &before);
+    if (status == WEIR_OK)
+        status = copy_now(weiri_cuda_of(comm), to, from, bytes);
+    weiri_cuda_leave(comm, before);
+    return status;
+}
+
+static weir_status gpu_copy_on(weir_comm *comm, void *to, const void *from, size_t bytes,
+                               weir_stream stream)
+{
+    int before;
+    if (to == from || !bytes)
+        return WEIR_OK;
+    weir_status status = weiri_cuda_enter(comm, &before);
+    if (status == WEIR_OK)
+        status = check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice,
+                                       (cudaStream_t)stream),
+                       "cannot copy GPU memory");
+    weiri_cuda_leave(comm, before);
+    return status;
+}
+
+static weir_status gpu_clear(weir_comm *comm, void *to, size_t bytes)
+{
+    int before;
+    const weiri_cuda *cuda = weiri_cuda_of(comm);
+    weir_status status = weiri_cuda_enter(comm, &before);
+    if (status == WEIR_OK) {
+        cudaError_t error = cudaMemsetAsync(to, 0, bytes, cuda->side);
+        if (error == cudaSuccess)
+            error = cudaStreamSynchronize(cuda->side);
+        status = check(error, "cannot clear GPU memory");
+    }
+    weiri_cuda_leave(comm, before);
+    return status;
+}
+
+static weir_status gpu_keep(weir_comm *comm, const void *data, size_t bytes, void **kept)
+{
+    int before;
+    void *memory = NULL;
+    weir_status status = weiri_cuda_enter(comm, &before);
+    if (status == WEIR_OK && cudaMalloc(&memory, bytes) != cudaSuccess) {
+        cudaGetLastError();
+        status = weiri_fail(WEIR_ERR_NO_MEMORY, "no GPU memory for %zu bytes", bytes);
+    }
+    if (status == WEIR_OK)
+        status = copy_now(weiri_cuda_of(comm), memory, data, bytes);
+    if (status == WEIR_OK)
+        *kept = memory;
+    else
+        cudaFree(memory);
+    weiri_cuda_leave(comm, before);
+    return status;
+}
+
+static void gpu_release(weir_comm *comm, void *kept)
+{
+    int before;
+    if (kept && weiri_cuda_enter(comm, &before) == WEIR_OK) {
+        cudaFree(kept);
+        weiri_cuda_leave(comm, before);
+    }
+}
+
+/* No running kernel looks at the entry: its owner names a region to others only
+ * once they have told that they know it, and frees it only when it is idle. */
+static void gpu_know(weir_comm *comm, int rank, int region, void *base)
+{
+    char *pointer = base;
+    const weiri_cuda *cuda = weiri_cuda_of(comm);
+    gpu_copy(comm, &cuda->regions[rank * WEIRI_GPU_REGIONS_MAX + region], &pointer,
+             sizeof pointer);
+}
+
+static weir_status gpu_adopt(weir_comm *comm, void *pointer, size_t bytes, weiri_segment *segment,
+                             weiri_segment_key *key)
+{
+    int before;
+    struct cudaPointerAttributes attributes;
+    cudaError_t error = cudaPointerGetAttributes(&attributes, pointer);
+    if (error != cudaSuccess)
+        return weiri_cuda_fail(WEIR_ERR_INVALID, error, "cannot tell whose memory this is");
+    if (attributes.type != cudaMemoryTypeDevice)
+        return weiri_fail(WEIR_ERR_UNSUPPORTED, "this is no GPU memory; take cudaMalloc or "
+                                                "weir_mem_alloc");
+    if (attributes.device != comm->gpu->device)
+        return weiri_fail(WEIR_ERR_INVALID, "memory of GPU %d, but the communicator is on GPU %d",
+                          attributes.device, comm->gpu->device);
+    weir_status status = weiri_cuda_enter(comm, &before);
+    if (status == WEIR_OK)
+        status = weiri_transport_cuda_ipc.segment_adopt(pointer, bytes, segment, key);
+    weiri_cuda_leave(comm, before);
+    return status;
+}
+
+static weir_guard gpu_guard(const weir_comm *comm)
+{
+    return weiri_cuda_of(comm)->view.guard;
+}
+
+/* ------------------------------------------------------------------- set-up */
+
+/* The page, with the abort word and the record of waits, for kernels. */
+static weir_status register_page(const weir_comm *comm, weiri_cuda *cuda)
+{
+    enum { POLLS_BEFORE_CLOCK = 1 << 14 };
+    weiri_comm_page *page = comm->peers[comm->rank].page, *there = NULL;
+    weir_status status = check(cudaHostRegister(page, sizeof *page, cudaHostRegisterMapped),
+                               "the GPU cannot map the communicator's host memory");
+    if (status != WEIR_OK)
+        return status;
+    cuda->page_registered = 1;
+    status = check(cudaHostGetDevicePointer((void **)&there, page, 0),
+                   "the GPU cannot map the communicator's host memory");
+    cuda->view.guard = (weir_guard){.abort_word = &there->abort.value,
+                                    .timeout_ns = comm->guard.timeout_ns,
+                                    .spins = POLLS_BEFORE_CLOCK,
+                                    .peer = -1,
+                                    .record = &there->where.wait};
+    return status;
+}
+
+static weir_status make_own(const weir_comm *comm, weiri_cuda *cuda)
+{
+    static const weiri_gpu_state first = {.epoch = 1};
+    size_t table_bytes =
+        sizeof(char *) * WEIRI_GPU_REGIONS_MAX * WEIRI_GPU_RANKS_MAX;
+    weir_status status =
+        check(cudaStreamCreateWithFlags(&cuda->side, cudaStreamNonBlocking), "no CUDA stream");
+    if (status == WEIR_OK)
+        status = check(cudaMalloc((void **)&cuda->regions, table_bytes), "no GPU memory");
+    if (status == WEIR_OK)
+        status = check(cudaMalloc((void **)&cuda->view.state, sizeof first), "no GPU memory");
+    if (status == WEIR_OK)
+        status = copy_now(cuda, cuda->view.state, &first, sizeof first);
+    if (status == WEIR_OK)
+        status = check(cudaMemsetAsync(cuda->regions, 0, table_bytes, cuda->side), "no GPU memory");
+    if (status == WEIR_OK)
+        status = check(cudaDeviceGetAttribute(&cuda->processors,
+                                              cudaDevAttrMultiProcessorCount, cuda->base.device),
+                       "cannot ask the GPU");
+    if (status == WEIR_OK)
+        status = register_page(comm, cuda);
+    cuda->view.rank = comm->rank;
+    cuda->view.nranks = comm->nranks;
+    cuda->view.regions = cuda->regions;
+    return status;
+}
+
+static void drop_scratch(const weir_comm *comm, weiri_cuda *cuda)
+{
+    for (int rank = 0; rank < comm->nranks; rank++)
+        weiri_segment_destroy(&cuda->scratch[rank]);
+}
+
+/* Everybody's scratch memory by one way of handing memory on. Collective: the
+ * worst outcome of all ranks, which then all try the next way or fail. */
+static weir_status share_scratch(weir_comm *comm, weiri_cuda *cuda, const weiri_transport_ops *way)
+{
+    weir_status status = way->segment_create(WEIRI_CUDA_SCRATCH_BYTES, &cuda->scratch[comm->rank],
+                                             &card_of(comm, comm->rank)->scratch);
+    weir_status worst = exchange(comm, status);
+    if (worst != WEIR_OK)
+        goto drop;
+    for (int rank = 0; rank < comm->nranks && status == WEIR_OK; rank++)
+        if (rank != comm->rank)
+            status = weiri_segment_map(&card_of(comm, rank)->scratch, &cuda->scratch[rank]);
+    if (status != WEIR_OK)
+        weiri_log(WEIRI_LOG_INFO, "%s", weir_last_error());
+    worst = exchange(comm, status);
+    if (worst != WEIR_OK)
+        goto drop;
+    for (int rank = 0; rank < comm->nranks; rank++)
+        cuda->view.scratch[rank] = cuda->scratch[rank].base;
+    return WEIR_OK;
+drop:
+    drop_scratch(comm, cuda);
+    return status != WEIR_OK
+               ? status
+               : weiri_fail(worst, "another rank could not share its GPU memory");
+}
+
+static void gpu_quiesce(weir_comm *comm)
+{
+    int before;
+    if (weiri_cuda_enter(comm, &before) == WEIR_OK) {
+        cudaDeviceSynchronize();
+        weiri_cuda_leave(comm, before);
+    }
+}
+
+static void gpu_unmap(weir_comm *comm)
+{
+    weiri_cuda *cuda = weiri_cuda_of(comm);
+    for (int rank = 0; rank < comm->nranks; rank++)
+        if (rank != comm->rank)
+            weiri_segment_destroy(&cuda->scratch[rank]);
+}
+
+static void gpu_destroy(weir_comm *comm)
+{
+    weiri_cuda *cuda = weiri_cuda_of(comm);
+    int before;
+    weiri_cuda_enter(comm, &before);
+    drop_scratch(comm, cuda);
+    if (cuda->page_registered)
+        cudaHostUnregister(comm->peers[comm->rank].page);
+    cudaFree(cuda->view.state);
+    cudaFree(cuda->regions);
+    if (cuda->side)
+        cudaStreamDestroy(cuda->side);
+    weiri_cuda_leave(comm, before);
+    comm->gpu = NULL;
+    free(cuda);
+}
+
+static weir_status gpu_join(weir_comm *comm, weir_backend asked, int device);
+
+static const weiri_gpu_ops ops = {
+    .join = gpu_join,
+    .quiesce = gpu_quiesce,
+    .unmap = gpu_unmap,
+    .destroy = gpu_destroy,
+    .know = gpu_know,
+    .adopt = gpu_adopt,
+    .copy = gpu_copy,
+    .copy_on = gpu_copy_on,
+    .clear = gpu_clear,
+    .keep = gpu_keep,
+    .release = gpu_release,
+    .guard = gpu_guard,
+};
+
+/* All ranks have a device. Collective; agreed. */
+static weir_status set_up(weir_comm *comm, int device)
+{
+    weiri_cuda *cuda = calloc(1, sizeof *cuda);
+    int before = -1;
+    weir_status status = WEIR_OK;
+    if (!cuda)
+        return weir_boot_agree(comm->boot,
+                               weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a GPU's state"));
+    cuda->base = (struct weiri_gpu){&ops, device, WEIRI_CUDA_SCRATCH_BYTES};
+    for (int rank = 0; rank < WEIRI_GPU_RANKS_MAX; rank++)
+        cuda->scratch[rank].fd = -1;
+    comm->gpu = &cuda->base;
+    status = weiri_cuda_enter(comm, &before);
+    if (status == WEIR_OK)
+        status = make_own(comm, cuda);
+    status = weir_boot_agree(comm->boot, status);
+    if (status == WEIR_OK) {
+        comm->memory = &weiri_transport_cuda_fd;
+        status = share_scratch(comm, cuda, comm->memory);
+        if (status == WEIR_ERR_UNSUPPORTED) {
+            comm->memory = &weiri_transport_cuda_ipc;
+            status = share_scratch(comm, cuda, comm->memory);
+        }
+        status = weir_boot_agree(comm->boot, status);
+    }
+    weiri_cuda_leave(comm, before);
+    if (status == WEIR_OK)
+        weiri_log(WEIRI_LOG_INFO, "GPU %d, memory shared by %s", device,
+                  comm->memory == &weiri_transport_cuda_fd ? "file descriptors" : "IPC handles");
+    return status; /* a failed communicator is freed by its caller, comm->gpu with it */
+}
+
+static weir_status gpu_join(weir_comm *comm, weir_backend asked, int device)
+{
+    weiri_gpu_card *card = card_of(comm, comm->rank);
+    weir_status status = find_device(comm, device, card);
+    weir_status worst = exchange(comm, status);
+    if (worst == WEIR_OK)
+        worst = status = judge(comm);
+    if (worst != WEIR_OK && asked == WEIR_BACKEND_AUTO && worst == WEIR_ERR_UNSUPPORTED) {
+        if (status != WEIR_OK)
+            weiri_log(WEIRI_LOG_INFO, "host backend: %s", weir_last_error());
+        return WEIR_OK;
+    }
+    status = weir_boot_agree(comm->boot, status);
+    return status != WEIR_OK ? status : set_up(comm, card->device);
+}
+
+const weiri_gpu_ops *weiri_gpu_ops_get(void)
+{
+    return &ops;
+}

@@ -1,0 +1,45 @@
+/*
+ * A communicator's GPU in full, for the code that launches kernels.
+ */
+#ifndef WEIR_COMM_GPU_CUDA_H
+#define WEIR_COMM_GPU_CUDA_H
+
+#include "comm/gpu.h"
+
+#include <cuda_runtime_api.h>
+
+/* Device memory of a communicator beyond its callers': coll/ lays it out. */
+#define WEIRI_CUDA_SCRATCH_BYTES ((size_t)72 << 20)
+
+/* How many blocks of a kernel fit on the device at once. */
+enum { WEIRI_CUDA_FITS = 256 };
+typedef struct weiri_cuda_fit {
+    const void *kernel;
+    int threads, blocks;
+} weiri_cuda_fit;
+
+typedef struct weiri_cuda {
+    struct weiri_gpu base; /* first: comm->gpu points here */
+    int processors;        /* multiprocessors of the device */
+    cudaStream_t side;     /* for set-up: orders with no other stream */
+    weiri_segment scratch[WEIRI_GPU_RANKS_MAX]; /* every rank's, the own one included */
+    char **regions;        /* device memory: see weiri_gpu_view */
+    int page_registered;
+    weiri_cuda_fit fits[WEIRI_CUDA_FITS]; /* a cache */
+    weiri_gpu_view view;
+} weiri_cuda;
+
+static inline weiri_cuda *weiri_cuda_of(const weir_comm *comm)
+{
+    return (weiri_cuda *)(void *)comm->gpu;
+}
+
+/* A CUDA error as a status, with what was tried; clears CUDA's own record. */
+weir_status weiri_cuda_fail(weir_status status, cudaError_t error, const char *what);
+
+/* Makes the communicator's device current for the calling thread; *before gets
+ * the one that was, for weiri_cuda_leave. */
+weir_status weiri_cuda_enter(const weir_comm *comm, int *before);
+void weiri_cuda_leave(const weir_comm *comm, int before);
+
+#endif
