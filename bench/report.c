@@ -70,7 +70,7 @@ void bench_report_row(bench_report *report, const bench_row *row)
 static void tell_cost(const bench_report *report)
 {
     const bench_cost *cost = &report->cost;
-    printf("# %-20s : timing %.2f s, verification %.2f s", "Wall time", cost->timing_s,
+    printf("# %-20s : timing %.4f s, verification %.4f s", "Wall time", cost->timing_s,
            cost->verification_s);
     if (cost->timing_s > 0 && report->worst_share > 0)
         printf(" (%.2f of timing; at most %.2f, at %zu B)",

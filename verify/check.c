@@ -12,8 +12,9 @@
 #include <stdlib.h>
 
 /* A side of a block: large enough for MPI's large-message algorithms, small
- * enough for a cache. */
-enum { BLOCK_BYTES = 2 << 20 };
+ * enough for a cache. Of sampled checks, where a few blocks are to cost little
+ * beside one call, a window. */
+enum { BLOCK_BYTES = 2 << 20, WINDOW_BYTES = 256 << 10 };
 
 void weirv_work_fill(const weirv_work *w, void *buffer, size_t first, size_t count, int rank)
 {
@@ -52,7 +53,7 @@ static int prepare(weirv_work *w)
     if (weirv_is_reduction(c->collective) && near_bytes < sizeof(uint32_t))
         near_bytes = sizeof(uint32_t); /* see integer_type */
     w->slots = one_slot ? 1 : (size_t)c->nranks;
-    w->block = BLOCK_BYTES / (w->slots * near_bytes);
+    w->block = (w->sampled ? WINDOW_BYTES : BLOCK_BYTES) / (w->slots * near_bytes);
     w->block = weirv_work_smaller(w->block ? w->block : 1, longest ? longest : 1);
     w->near = malloc(w->slots * w->block * near_bytes);
     w->far = malloc(w->slots * w->block * w->width);

@@ -1,8 +1,13 @@
-/* Exact inputs and their results: see exact.h. */
+/*
+ * Exact inputs and their results: see exact.h. Elements are made in pieces by
+ * loops that vectorise: a piece is passed by value and elements go to an array
+ * of whole words first, so that no store can seem to change what a loop reads.
+ */
 #include "verify/exact.h"
 
 #include "verify/hash.h"
 #include "verify/number.h"
+#include "verify/vector.h"
 
 #include <string.h>
 
@@ -100,32 +105,34 @@ static inline uint32_t inverse32(uint32_t odd)
     return x;
 }
 
-static void average_integers(const piece *p, uint32_t *bits)
+/* Towards zero, as whole numbers are divided; doubles divide in vectors, and are
+ * exact enough where the quotient of 32 bits by fewer than 2^20 is cut off. */
+static inline void average_integers(piece p, uint32_t *bits)
 {
-    int32_t n = p->nranks;
-    for (uint32_t i = 0; i < p->count; i++) {
-        if (p->dtype == WEIR_INT8)
-            bits[i] = (uint32_t)((int8_t)bits[i] / n);
-        else if (p->dtype == WEIR_UINT8)
-            bits[i] = (uint8_t)bits[i] / (uint32_t)n;
-        else if (p->dtype == WEIR_INT32)
-            bits[i] = (uint32_t)((int32_t)bits[i] / n);
-        else
-            bits[i] /= (uint32_t)n;
-    }
+    double n = p.nranks;
+    for (uint32_t i = 0; i < p.count && p.dtype == WEIR_INT8; i++)
+        bits[i] = (uint32_t)(int32_t)((int8_t)bits[i] / n);
+    for (uint32_t i = 0; i < p.count && p.dtype == WEIR_UINT8; i++)
+        bits[i] = (uint32_t)(int32_t)((uint8_t)bits[i] / n);
+    for (uint32_t i = 0; i < p.count && p.dtype == WEIR_INT32; i++)
+        bits[i] = (uint32_t)(int32_t)((int32_t)bits[i] / n);
+    for (uint32_t i = 0; i < p.count && p.dtype == WEIR_UINT32; i++)
+        bits[i] = (uint32_t)(int64_t)(bits[i] / n);
 }
 
-static void combine_integers(const piece *p, uint8_t *out)
+static inline void combine_integers(piece p, uint8_t *out)
 {
     uint32_t bits[PIECE];
-    for (uint32_t i = 0; i < p->count; i++) {
-        uint32_t low = weirv_hash_lane(p->low, p->lane + i);
-        uint32_t high = weirv_hash_lane(p->high, p->lane + i);
-        bits[i] = p->op == WEIR_PROD ? (high | 1) * inverse32(low | 1) : high - low;
+    for (uint32_t i = 0; i < p.count && p.op == WEIR_PROD; i++) {
+        uint32_t low = weirv_hash_lane(p.low, p.lane + i);
+        uint32_t high = weirv_hash_lane(p.high, p.lane + i);
+        bits[i] = (high | 1) * inverse32(low | 1);
     }
-    if (p->op == WEIR_AVG && p->away < 0)
+    for (uint32_t i = 0; i < p.count && p.op != WEIR_PROD; i++)
+        bits[i] = weirv_hash_lane(p.high, p.lane + i) - weirv_hash_lane(p.low, p.lane + i);
+    if (p.op == WEIR_AVG && p.away < 0)
         average_integers(p, bits);
-    store(out, weir_dtype_bytes(p->dtype), p->count, bits);
+    store(out, weir_dtype_bytes(p.dtype), p.count, bits);
 }
 
 static inline uint64_t hash_wide(weirv_key key, uint32_t lane)
@@ -134,18 +141,20 @@ static inline uint64_t hash_wide(weirv_key key, uint32_t lane)
     return (uint64_t)high << 32 | weirv_hash_low(key, high);
 }
 
-static void combine_wide_integers(const piece *p, uint8_t *out)
+static inline void combine_wide_integers(piece p, uint8_t *out)
 {
-    int averages = p->op == WEIR_AVG && p->away < 0;
-    for (uint32_t i = 0; i < p->count; i++) {
-        uint64_t low = hash_wide(p->low, p->lane + i), high = hash_wide(p->high, p->lane + i);
-        uint64_t bits = p->op == WEIR_PROD ? (high | 1) * inverse64(low | 1) : high - low;
-        if (averages && p->dtype == WEIR_INT64)
-            bits = (uint64_t)((int64_t)bits / p->nranks);
-        else if (averages)
-            bits /= (uint64_t)p->nranks;
-        memcpy(out + 8 * (size_t)i, &bits, sizeof bits);
+    uint64_t bits[PIECE];
+    for (uint32_t i = 0; i < p.count && p.op == WEIR_PROD; i++) {
+        uint64_t low = hash_wide(p.low, p.lane + i), high = hash_wide(p.high, p.lane + i);
+        bits[i] = (high | 1) * inverse64(low | 1);
     }
+    for (uint32_t i = 0; i < p.count && p.op != WEIR_PROD; i++)
+        bits[i] = hash_wide(p.high, p.lane + i) - hash_wide(p.low, p.lane + i);
+    int averages = p.op == WEIR_AVG && p.away < 0;
+    for (uint32_t i = 0; i < p.count && averages; i++)
+        bits[i] = p.dtype == WEIR_INT64 ? (uint64_t)((int64_t)bits[i] / p.nranks)
+                                        : bits[i] / (uint64_t)p.nranks;
+    memcpy(out, bits, 8 * (size_t)p.count);
 }
 
 /* ---------------------------------------------------------------- floats */
@@ -161,123 +170,197 @@ static inline uint32_t narrow(float value, int mantissa_bits, int bias, uint32_t
     return (body ? small : 0) | (wide >> 31) << sign_shift;
 }
 
-static inline int32_t difference(const piece *p, uint32_t i, uint32_t values)
+static inline int32_t difference(piece p, uint32_t lane, uint32_t values)
 {
-    uint32_t low = weirv_hash_below(weirv_hash_lane(p->low, p->lane + i), values);
-    uint32_t high = weirv_hash_below(weirv_hash_lane(p->high, p->lane + i), values);
+    uint32_t low = weirv_hash_below(weirv_hash_lane(p.low, lane), values);
+    uint32_t high = weirv_hash_below(weirv_hash_lane(p.high, lane), values);
     return (int32_t)(high - low);
 }
 
-static void add_floats(const piece *p, uint8_t *out)
+static inline void add_doubles(piece p, uint8_t *out)
 {
-    const weirv_format *format = p->format;
-    double divisor = p->op == WEIR_AVG && p->away < 0 ? p->nranks : 1;
-    size_t width = weir_dtype_bytes(p->dtype);
-    uint32_t bits[PIECE];
-    if (p->dtype == WEIR_DOUBLE) {
-        for (uint32_t i = 0; i < p->count; i++) {
-            double value = difference(p, i, p->most + 1) / divisor;
-            memcpy(out + 8 * (size_t)i, &value, sizeof value);
-        }
+    double values[PIECE], divisor = p.nranks;
+    for (uint32_t i = 0; i < p.count; i++)
+        values[i] = difference(p, p.lane + i, p.most + 1);
+    for (uint32_t i = 0; i < p.count && p.op == WEIR_AVG && p.away < 0; i++)
+        values[i] /= divisor;
+    memcpy(out, values, 8 * (size_t)p.count);
+}
+
+static inline void add_floats(piece p, uint8_t *out)
+{
+    double divisor = p.nranks;
+    size_t width = weir_dtype_bytes(p.dtype);
+    int averages = p.op == WEIR_AVG && p.away < 0;
+    int mantissa = p.format->mantissa_bits, bias = p.format->bias;
+    uint32_t bits[PIECE], sign_shift = 8 * (uint32_t)width - 1;
+    float values[PIECE];
+    for (uint32_t i = 0; i < p.count && averages; i++)
+        values[i] = (float)(difference(p, p.lane + i, p.most + 1) / divisor);
+    for (uint32_t i = 0; i < p.count && !averages; i++)
+        values[i] = (float)difference(p, p.lane + i, p.most + 1);
+    if (p.dtype == WEIR_FLOAT) {
+        memcpy(out, values, 4 * (size_t)p.count);
         return;
     }
-    for (uint32_t i = 0; i < p->count; i++) {
-        float value = (float)(difference(p, i, p->most + 1) / divisor);
-        if (p->dtype == WEIR_FLOAT)
-            memcpy(&bits[i], &value, sizeof value);
-        else
-            bits[i] = narrow(value, format->mantissa_bits, format->bias, 8 * (uint32_t)width - 1);
-    }
-    store(out, width, p->count, bits);
+    for (uint32_t i = 0; i < p.count; i++)
+        bits[i] = narrow(values[i], mantissa, bias, sign_shift);
+    store(out, width, p.count, bits);
 }
 
 /* Exponent, sign and, on the rank whose turn it is, significand. */
-static void multiply_floats(const piece *p, uint8_t *out)
+static inline void multiply_doubles(piece p, uint8_t *out)
 {
-    const weirv_format *format = p->format;
-    size_t width = weir_dtype_bytes(p->dtype);
-    int mantissa = format->mantissa_bits;
-    for (uint32_t i = 0; i < p->count; i++) {
-        uint32_t lane = p->lane + i, h = weirv_hash_lane(p->shared, lane);
-        uint32_t low = weirv_hash_lane(p->low, lane), high = weirv_hash_lane(p->high, lane);
-        int turn = (int)weirv_hash_below(h, (uint32_t)p->nranks);
-        int64_t exponent = difference(p, i, p->most + 1);
-        uint64_t sign = (low ^ high) & 1;
-        uint64_t bits = (uint64_t)(format->bias + exponent) << mantissa;
-        uint64_t significand = (uint64_t)weirv_hash_low(p->shared, h) << 32 | h * 0x85ebca6bu;
-        if (p->away < 0 || p->away == turn)
-            bits |= significand >> (64 - mantissa);
-        bits |= sign << (8 * width - 1);
-        memcpy(out + width * i, &bits, width); /* little-endian */
+    uint64_t bits[PIECE];
+    int bias = p.format->bias, mantissa = p.format->mantissa_bits;
+    for (uint32_t i = 0; i < p.count; i++) {
+        uint32_t lane = p.lane + i, h = weirv_hash_lane(p.shared, lane);
+        uint32_t signs = weirv_hash_lane(p.low, lane) ^ weirv_hash_lane(p.high, lane);
+        int turn = (int)weirv_hash_below(h, (uint32_t)p.nranks);
+        uint64_t significand = (uint64_t)weirv_hash_low(p.shared, h) << 32 | h * 0x85ebca6bu;
+        uint64_t exponent = (uint64_t)(bias + difference(p, lane, p.most + 1));
+        significand = p.away < 0 || p.away == turn ? significand >> (64 - mantissa) : 0;
+        bits[i] = exponent << mantissa | significand | (uint64_t)signs << 63;
     }
+    memcpy(out, bits, 8 * (size_t)p.count);
+}
+
+static inline void multiply_floats(piece p, uint8_t *out)
+{
+    uint32_t bits[PIECE];
+    size_t width = weir_dtype_bytes(p.dtype);
+    int bias = p.format->bias, mantissa = p.format->mantissa_bits;
+    uint32_t sign_shift = 8 * (uint32_t)width - 1;
+    for (uint32_t i = 0; i < p.count; i++) {
+        uint32_t lane = p.lane + i, h = weirv_hash_lane(p.shared, lane);
+        uint32_t signs = weirv_hash_lane(p.low, lane) ^ weirv_hash_lane(p.high, lane);
+        int turn = (int)weirv_hash_below(h, (uint32_t)p.nranks);
+        uint32_t exponent = (uint32_t)(bias + difference(p, lane, p.most + 1));
+        uint32_t significand = weirv_hash_low(p.shared, h) >> (32 - mantissa);
+        significand = p.away < 0 || p.away == turn ? significand : 0;
+        bits[i] = exponent << mantissa | significand | (signs & 1) << sign_shift;
+    }
+    store(out, width, p.count, bits);
 }
 
 /* ---------------------------------------------------- the largest, least */
 
 /* Steps from the result, 0 on the rank whose turn it is. */
-static inline uint32_t steps_away(const piece *p, uint32_t h)
+static inline uint32_t steps_away(piece p, uint32_t h)
 {
-    uint32_t n = (uint32_t)p->nranks;
-    if (p->away < 0)
-        return 0;
-    uint32_t steps = (uint32_t)p->away + weirv_hash_below(h * 0x85ebca6bu, n);
+    uint32_t n = (uint32_t)p.nranks;
+    uint32_t steps = (uint32_t)p.away + weirv_hash_below(h * 0x85ebca6bu, n);
     steps -= steps >= n ? n : 0;
-    return steps < STEPS_AWAY ? steps : STEPS_AWAY;
+    steps = steps < STEPS_AWAY ? steps : STEPS_AWAY;
+    return p.away < 0 ? 0 : steps;
 }
 
-static void order_integers(const piece *p, uint8_t *out)
+static inline void order_integers(piece p, uint8_t *out)
 {
-    size_t width = weir_dtype_bytes(p->dtype);
-    int has_sign = p->dtype == WEIR_INT8 || p->dtype == WEIR_INT32 || p->dtype == WEIR_INT64;
-    uint64_t flip = (uint64_t)has_sign << (8 * width - 1);
-    for (uint32_t i = 0; i < p->count; i++) {
-        uint32_t h = weirv_hash_lane(p->shared, p->lane + i), steps = steps_away(p, h);
-        uint64_t wide = (uint64_t)weirv_hash_low(p->shared, h) << 32 | h;
-        uint64_t bits = p->op == WEIR_MAX ? (wide | 64) - steps : (wide & ~(uint64_t)64) + steps;
-        bits ^= flip;
-        memcpy(out + width * i, &bits, width);
+    uint32_t bits[PIECE];
+    size_t width = weir_dtype_bytes(p.dtype);
+    int has_sign = p.dtype == WEIR_INT8 || p.dtype == WEIR_INT32;
+    uint32_t flip = (uint32_t)has_sign << (8 * width - 1);
+    for (uint32_t i = 0; i < p.count; i++) {
+        uint32_t h = weirv_hash_lane(p.shared, p.lane + i), steps = steps_away(p, h);
+        bits[i] = (p.op == WEIR_MAX ? (h | 64) - steps : (h & ~64u) + steps) ^ flip;
     }
+    store(out, width, p.count, bits);
 }
 
-/* Normal numbers of either sign; magnitudes are consecutive bit patterns. */
-static void order_floats(const piece *p, uint8_t *out)
+static inline void order_wide_integers(piece p, uint8_t *out)
 {
-    const weirv_format *format = p->format;
-    size_t width = weir_dtype_bytes(p->dtype);
-    int mantissa = format->mantissa_bits, body = format->exponent_bits + mantissa;
-    uint64_t least = (uint64_t)1 << mantissa;
-    uint64_t infinity = ((uint64_t)1 << body) - least;
-    uint64_t largest = p->dtype == WEIR_FP8_E4M3 ? 0x7e : infinity - 1;
-    uint64_t span = largest - least - STEPS_AWAY + 1;
-    int cut = width == 8 ? 32 : 0;
-    for (uint32_t i = 0; i < p->count; i++) {
-        uint32_t h = weirv_hash_lane(p->shared, p->lane + i), steps = steps_away(p, h);
-        uint64_t negative = weirv_hash_low(p->shared, h) & 1;
-        int downwards = (p->op == WEIR_MAX) != (int)negative;
-        uint64_t bits = (uint64_t)weirv_hash_below(h, (uint32_t)(span >> cut)) << cut;
-        bits += cut ? weirv_hash_low(p->shared, h) : 0;
-        bits += downwards ? least + STEPS_AWAY - steps : least + steps;
-        bits |= negative << body;
-        memcpy(out + width * i, &bits, width);
+    uint64_t bits[PIECE], flip = (uint64_t)(p.dtype == WEIR_INT64) << 63;
+    for (uint32_t i = 0; i < p.count; i++) {
+        uint32_t h = weirv_hash_lane(p.shared, p.lane + i), steps = steps_away(p, h);
+        uint64_t wide = (uint64_t)weirv_hash_low(p.shared, h) << 32 | h;
+        bits[i] = (p.op == WEIR_MAX ? (wide | 64) - steps : (wide & ~(uint64_t)64) + steps) ^ flip;
     }
+    memcpy(out, bits, 8 * (size_t)p.count);
 }
 
-static void make(const piece *p, uint8_t *out)
+/* Normal numbers of either sign; magnitudes are consecutive bit patterns, from
+ * the least normal number on. */
+static inline void order_floats(piece p, uint8_t *out)
 {
-    int orders = p->op == WEIR_MAX || p->op == WEIR_MIN;
-    if (orders && p->format)
-        order_floats(p, out);
+    uint32_t bits[PIECE];
+    int mantissa = p.format->mantissa_bits, body = p.format->exponent_bits + mantissa;
+    uint32_t least = 1u << mantissa, infinity = (1u << body) - least;
+    uint32_t largest = p.dtype == WEIR_FP8_E4M3 ? 0x7e : infinity - 1;
+    uint32_t span = largest - least - STEPS_AWAY + 1;
+    for (uint32_t i = 0; i < p.count; i++) {
+        uint32_t h = weirv_hash_lane(p.shared, p.lane + i), steps = steps_away(p, h);
+        uint32_t negative = weirv_hash_low(p.shared, h) & 1;
+        uint32_t downwards = (uint32_t)(p.op == WEIR_MAX) ^ negative;
+        uint32_t magnitude = weirv_hash_below(h, span) + least;
+        magnitude += downwards ? STEPS_AWAY - steps : steps;
+        bits[i] = magnitude | negative << body;
+    }
+    store(out, weir_dtype_bytes(p.dtype), p.count, bits);
+}
+
+static inline void order_doubles(piece p, uint8_t *out)
+{
+    uint64_t bits[PIECE];
+    int mantissa = p.format->mantissa_bits, body = p.format->exponent_bits + mantissa;
+    uint64_t least = (uint64_t)1 << mantissa, infinity = ((uint64_t)1 << body) - least;
+    uint32_t span = (uint32_t)((infinity - least - STEPS_AWAY) >> 32);
+    for (uint32_t i = 0; i < p.count; i++) {
+        uint32_t h = weirv_hash_lane(p.shared, p.lane + i), steps = steps_away(p, h);
+        uint32_t low = weirv_hash_low(p.shared, h), negative = low & 1;
+        uint32_t downwards = (uint32_t)(p.op == WEIR_MAX) ^ negative;
+        uint64_t magnitude = ((uint64_t)weirv_hash_below(h, span) << 32 | low) + least;
+        magnitude += downwards ? STEPS_AWAY - steps : steps;
+        bits[i] = magnitude | (uint64_t)negative << body;
+    }
+    memcpy(out, bits, 8 * (size_t)p.count);
+}
+
+static inline void make(piece p, uint8_t *out)
+{
+    int orders = p.op == WEIR_MAX || p.op == WEIR_MIN, is_wide = weir_dtype_bytes(p.dtype) == 8;
+    if (orders && p.format)
+        is_wide ? order_doubles(p, out) : order_floats(p, out);
     else if (orders)
-        order_integers(p, out);
-    else if (p->format && p->op == WEIR_PROD)
-        multiply_floats(p, out);
-    else if (p->format)
-        add_floats(p, out);
-    else if (weir_dtype_bytes(p->dtype) == 8)
-        combine_wide_integers(p, out);
+        is_wide ? order_wide_integers(p, out) : order_integers(p, out);
+    else if (p.format && p.op == WEIR_PROD)
+        is_wide ? multiply_doubles(p, out) : multiply_floats(p, out);
+    else if (p.format)
+        is_wide ? add_doubles(p, out) : add_floats(p, out);
     else
-        combine_integers(p, out);
+        is_wide ? combine_wide_integers(p, out) : combine_integers(p, out);
 }
+
+/* ----------------------------------------------- for what the processor has */
+
+#ifdef __x86_64__
+__attribute__((target(WEIRV_AVX2), flatten))
+static void make_avx2(piece p, uint8_t *out)
+{
+    make(p, out);
+}
+
+__attribute__((target(WEIRV_AVX512), flatten))
+static void make_avx512(piece p, uint8_t *out)
+{
+    make(p, out);
+}
+
+static void make_best(piece p, uint8_t *out)
+{
+    if (weirv_has_avx512())
+        make_avx512(p, out);
+    else if (weirv_has_avx2())
+        make_avx2(p, out);
+    else
+        make(p, out);
+}
+#else
+static void make_best(piece p, uint8_t *out)
+{
+    make(p, out);
+}
+#endif
 
 void weirv_exact_fill(void *buffer, size_t first, size_t count, weir_dtype dtype, weir_op op,
                       int rank, int nranks, uint64_t seed)
@@ -287,7 +370,7 @@ void weirv_exact_fill(void *buffer, size_t first, size_t count, weir_dtype dtype
     size_t width = weir_dtype_bytes(dtype);
     for (size_t done = 0; done < count;) {
         size_t length = place(&p, first + done, count - done, seed);
-        make(&p, out + done * width);
+        make_best(p, out + done * width);
         done += length;
     }
 }

@@ -8,6 +8,7 @@
 #include "verify/hash.h"
 #include "verify/number.h"
 #include "verify/special.h"
+#include "verify/vector.h"
 
 #include <string.h>
 
@@ -48,7 +49,7 @@ static inline uint64_t shaped(shape s, uint64_t h)
     return (s.base + (h & s.mask)) | (h & s.sign) | s.set;
 }
 
-static void fill8(uint8_t *out, uint32_t lane, uint32_t count, weirv_key key, shape s)
+static inline void fill8(uint8_t *out, uint32_t lane, uint32_t count, weirv_key key, shape s)
 {
     uint8_t base = (uint8_t)s.base, mask = (uint8_t)s.mask, sign = (uint8_t)s.sign;
     uint8_t set = (uint8_t)s.set;
@@ -58,7 +59,7 @@ static void fill8(uint8_t *out, uint32_t lane, uint32_t count, weirv_key key, sh
     }
 }
 
-static void fill16(uint8_t *out, uint32_t lane, uint32_t count, weirv_key key, shape s)
+static inline void fill16(uint8_t *out, uint32_t lane, uint32_t count, weirv_key key, shape s)
 {
     uint16_t base = (uint16_t)s.base, mask = (uint16_t)s.mask, sign = (uint16_t)s.sign;
     for (uint32_t i = 0; i < count; i++) {
@@ -68,7 +69,7 @@ static void fill16(uint8_t *out, uint32_t lane, uint32_t count, weirv_key key, s
     }
 }
 
-static void fill32(uint8_t *out, uint32_t lane, uint32_t count, weirv_key key, shape s)
+static inline void fill32(uint8_t *out, uint32_t lane, uint32_t count, weirv_key key, shape s)
 {
     uint32_t base = (uint32_t)s.base, mask = (uint32_t)s.mask, sign = (uint32_t)s.sign;
     uint32_t set = (uint32_t)s.set;
@@ -79,7 +80,7 @@ static void fill32(uint8_t *out, uint32_t lane, uint32_t count, weirv_key key, s
     }
 }
 
-static void fill64(uint8_t *out, uint32_t lane, uint32_t count, weirv_key key, shape s)
+static inline void fill64(uint8_t *out, uint32_t lane, uint32_t count, weirv_key key, shape s)
 {
     for (uint32_t i = 0; i < count; i++) {
         uint32_t high = weirv_hash_lane(key, lane + i);
@@ -92,7 +93,7 @@ static void fill64(uint8_t *out, uint32_t lane, uint32_t count, weirv_key key, s
 /* prod in fp8, where even numbers near 1 are too coarse for many ranks: rank r
  * holds +-2^(d(r + 1) - d(r)) with d in 0..3 shared between neighbours, so that
  * products over ranks telescope and stay exact. */
-static void fill_fp8_prod(uint8_t *out, uint32_t lane, uint32_t count, weirv_key own,
+static inline void fill_fp8_prod(uint8_t *out, uint32_t lane, uint32_t count, weirv_key own,
                           weirv_key next, int mantissa_bits, int bias)
 {
     for (uint32_t i = 0; i < count; i++) {
@@ -103,8 +104,8 @@ static void fill_fp8_prod(uint8_t *out, uint32_t lane, uint32_t count, weirv_key
 }
 
 /* Elements of one strip, from a lane on. */
-static void fill_strip(uint8_t *out, uint64_t strip, uint32_t lane, uint32_t count,
-                       weir_dtype dtype, weir_op op, int rank, uint64_t seed)
+static inline void fill_strip(uint8_t *out, uint64_t strip, uint32_t lane, uint32_t count,
+                              weir_dtype dtype, weir_op op, int rank, uint64_t seed)
 {
     const weirv_format *format = weirv_format_of(dtype);
     uint64_t kind = (uint64_t)dtype << 8 | (uint64_t)op;
@@ -126,8 +127,8 @@ static void fill_strip(uint8_t *out, uint64_t strip, uint32_t lane, uint32_t cou
         fill64(out, lane, count, key, s);
 }
 
-void weirv_fill(void *buffer, size_t first, size_t count, weir_dtype dtype, weir_op op, int rank,
-                uint64_t seed)
+static inline void fill(void *buffer, size_t first, size_t count, weir_dtype dtype, weir_op op,
+                        int rank, uint64_t seed)
 {
     uint8_t *out = buffer;
     size_t width = weir_dtype_bytes(dtype), done = 0;
@@ -141,6 +142,39 @@ void weirv_fill(void *buffer, size_t first, size_t count, weir_dtype dtype, weir
         done += part;
     }
 }
+
+#ifdef __x86_64__
+__attribute__((target(WEIRV_AVX2), flatten))
+static void fill_avx2(void *buffer, size_t first, size_t count, weir_dtype dtype, weir_op op,
+                      int rank, uint64_t seed)
+{
+    fill(buffer, first, count, dtype, op, rank, seed);
+}
+
+__attribute__((target(WEIRV_AVX512), flatten))
+static void fill_avx512(void *buffer, size_t first, size_t count, weir_dtype dtype, weir_op op,
+                        int rank, uint64_t seed)
+{
+    fill(buffer, first, count, dtype, op, rank, seed);
+}
+
+void weirv_fill(void *buffer, size_t first, size_t count, weir_dtype dtype, weir_op op, int rank,
+                uint64_t seed)
+{
+    if (weirv_has_avx512())
+        fill_avx512(buffer, first, count, dtype, op, rank, seed);
+    else if (weirv_has_avx2())
+        fill_avx2(buffer, first, count, dtype, op, rank, seed);
+    else
+        fill(buffer, first, count, dtype, op, rank, seed);
+}
+#else
+void weirv_fill(void *buffer, size_t first, size_t count, weir_dtype dtype, weir_op op, int rank,
+                uint64_t seed)
+{
+    fill(buffer, first, count, dtype, op, rank, seed);
+}
+#endif
 
 int weirv_is_reduction(weir_collective collective)
 {
