@@ -115,6 +115,7 @@ typedef struct weiri_region {
     uint64_t change;     /* which of this rank's changes made it, or freed it */
     uint32_t generation; /* of the latest use of this entry */
     int known;           /* GPUs: all peers have it mapped */
+    weiri_desc *symmetric; /* what it is on every rank, or NULL; owned */
     int freed;           /* peers may still have it mapped, so its memory waits for them */
 } weiri_region;
 

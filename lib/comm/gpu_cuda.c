@@ -250,6 +250,13 @@ static weir_status make_own(const weir_comm *comm, weiri_cuda *cuda)
     weir_status status =
         check(cudaStreamCreateWithFlags(&cuda->side, cudaStreamNonBlocking), "no CUDA stream");
     if (status == WEIR_OK)
+        status =
+            check(cudaStreamCreateWithFlags(&cuda->beside, cudaStreamNonBlocking), "no CUDA stream");
+    if (status == WEIR_OK)
+        status = check(cudaEventCreateWithFlags(&cuda->fork, cudaEventDisableTiming), "no event");
+    if (status == WEIR_OK)
+        status = check(cudaEventCreateWithFlags(&cuda->join, cudaEventDisableTiming), "no event");
+    if (status == WEIR_OK)
         status = check(cudaMalloc((void **)&cuda->regions, table_bytes), "no GPU memory");
     if (status == WEIR_OK)
         status = check(cudaMalloc((void **)&cuda->view.state, sizeof first), "no GPU memory");
@@ -329,6 +336,12 @@ static void gpu_destroy(weir_comm *comm)
         cudaHostUnregister(comm->peers[comm->rank].page);
     cudaFree(cuda->view.state);
     cudaFree(cuda->regions);
+    if (cuda->beside)
+        cudaStreamDestroy(cuda->beside);
+    if (cuda->fork)
+        cudaEventDestroy(cuda->fork);
+    if (cuda->join)
+        cudaEventDestroy(cuda->join);
     if (cuda->side)
         cudaStreamDestroy(cuda->side);
     weiri_cuda_leave(comm, before);

@@ -22,6 +22,8 @@ typedef struct weiri_cuda {
     struct weiri_gpu base; /* first: comm->gpu points here */
     int processors;        /* multiprocessors of the device */
     cudaStream_t side;     /* for set-up: orders with no other stream */
+    cudaStream_t beside;   /* for copies beside a caller's stream */
+    cudaEvent_t fork, join; /* between the two */
     weiri_segment scratch[WEIRI_GPU_RANKS_MAX]; /* every rank's, the own one included */
     char **regions;        /* device memory: see weiri_gpu_view */
     int page_registered;

@@ -272,6 +272,67 @@ weir_status weir_mem_exchange(weir_comm *comm, weir_mem *mem, weir_mem **mems)
     return status;
 }
 
+/* What a rank brings to weir_mem_symmetric. */
+typedef struct symmetric_part {
+    uint64_t bytes;
+    weiri_desc desc;
+} symmetric_part;
+
+/* Notes who has what, and on GPUs maps it all. Local. */
+static weir_status take_parts(weir_mem *mem, const symmetric_part *parts)
+{
+    weir_comm *comm = mem->comm;
+    weiri_region *region = &comm->regions[mem->desc.region];
+    size_t n = (size_t)comm->nranks;
+    for (size_t rank = 0; rank < n; rank++)
+        if (parts[rank].bytes != mem->bytes)
+            return weiri_fail(WEIR_ERR_MISMATCH,
+                              "symmetric memory: rank %d has %zu bytes, rank %zu has %zu",
+                              comm->rank, mem->bytes, rank, (size_t)parts[rank].bytes);
+    weiri_desc *all = calloc(n, sizeof *all);
+    if (!all)
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for the ranks' parts");
+    for (size_t rank = 0; rank < n; rank++)
+        all[rank] = parts[rank].desc;
+    free(region->symmetric);
+    region->symmetric = all;
+    for (int rank = 0; rank < comm->nranks; rank++) {
+        weir_status status = WEIR_OK;
+        if (rank != comm->rank)
+            status = weiri_region_map(comm, rank, all[rank]);
+        if (status != WEIR_OK)
+            return status;
+    }
+    return WEIR_OK;
+}
+
+weir_status weir_mem_symmetric(weir_mem *mem)
+{
+    if (!mem)
+        return weiri_fail(WEIR_ERR_INVALID, "weir_mem_symmetric: mem is required");
+    weir_comm *comm = mem->comm;
+    weir_status status = WEIR_OK;
+    symmetric_part *parts = calloc((size_t)comm->nranks, sizeof *parts);
+    if (!parts)
+        status = weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for the ranks' parts");
+    else if (mem->kind != ALLOCATED)
+        status = weiri_fail(WEIR_ERR_INVALID,
+                            "symmetric memory must come from weir_mem_alloc or be registered whole");
+    else
+        parts[comm->rank] = (symmetric_part){mem->bytes, mem->desc};
+    status = weir_boot_agree(comm->boot, status);
+    if (status == WEIR_OK)
+        status = weir_boot_allgather(comm->boot, parts, sizeof *parts);
+    if (status == WEIR_OK)
+        status = weir_boot_agree(comm->boot, take_parts(mem, parts));
+    free(parts);
+    if (status != WEIR_OK && mem->kind == ALLOCATED) {
+        free(comm->regions[mem->desc.region].symmetric);
+        comm->regions[mem->desc.region].symmetric = NULL;
+    }
+    return status;
+}
+
 void weir_mem_free(weir_mem *mem)
 {
     if (!mem)

@@ -21,6 +21,7 @@
 #include "comm/gpu.h"
 #include "comm/region.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static int is_free(const weiri_region *region)
@@ -62,6 +63,7 @@ weir_status weiri_region_create(weir_comm *comm, void *adopted, size_t bytes, in
     region->bytes = bytes;
     region->generation++;
     region->known = region->freed = 0;
+    region->symmetric = NULL;
     weir_store_release(&record->generation, region->generation);
     region->change = count_change(comm);
     if (entry == comm->nregions)
@@ -94,6 +96,8 @@ void weiri_region_free(weir_comm *comm, int id)
     weir_store_release(&comm->peers[comm->rank].page->directory[id].generation, 0);
     region->change = count_change(comm);
     region->freed = 1;
+    free(region->symmetric);
+    region->symmetric = NULL;
     if (region->segment.ops->outlives_owner)
         weiri_segment_destroy(&region->segment);
     weiri_region_sweep(comm);
@@ -196,7 +200,9 @@ void weiri_region_unmap_all(weir_comm *comm)
 
 void weiri_region_free_all(weir_comm *comm)
 {
-    for (int id = 0; id < comm->nregions; id++)
+    for (int id = 0; id < comm->nregions; id++) {
+        free(comm->regions[id].symmetric);
         weiri_segment_destroy(&comm->regions[id].segment);
+    }
     comm->nregions = 0;
 }

@@ -56,6 +56,61 @@ static int write_to_all(weir_boot *boot, void *argument)
     return failures;
 }
 
+/* Bytes in and out by copies, and parts that are not within the memory. */
+static int write_and_read(weir_boot *boot, void *argument)
+{
+    char text[] = "channel", back[8] = "";
+    (void)argument;
+    int failures = 0;
+    weir_comm *comm = open_comm(boot);
+    weir_mem *mem = NULL;
+    if (!comm || weir_mem_alloc(comm, 64, &mem) != WEIR_OK)
+        return NO_COMM;
+    EXPECT_OK(&failures, weir_mem_write(mem, 56, text, 8));
+    EXPECT_OK(&failures, weir_mem_read(mem, 56, back, 8));
+    EXPECT(&failures, strcmp(text, back) == 0);
+    EXPECT(&failures, weir_mem_write(mem, 57, text, 8) == WEIR_ERR_INVALID);
+    EXPECT(&failures, weir_mem_read(mem, SIZE_MAX, back, 8) == WEIR_ERR_INVALID);
+    EXPECT(&failures, weir_mem_read(mem, 64, NULL, 0) == WEIR_OK);
+    weir_mem_free(mem);
+    weir_comm_destroy(comm);
+    return failures;
+}
+
+/* Memory of one size is symmetric, of two sizes not, on every rank alike. */
+static int symmetric(weir_boot *boot, void *argument)
+{
+    (void)argument;
+    int failures = 0, rank = weir_boot_rank(boot);
+    weir_comm *comm = open_comm(boot);
+    weir_mem *equal = NULL, *unequal = NULL, *piece = NULL;
+    if (!comm || weir_mem_alloc(comm, 4096, &equal) != WEIR_OK ||
+        weir_mem_alloc(comm, rank == 1 ? 8192 : 4096, &unequal) != WEIR_OK ||
+        weir_mem_register(comm, weir_mem_pointer(equal), 64, &piece) != WEIR_OK)
+        return NO_COMM;
+    EXPECT_OK(&failures, weir_mem_symmetric(equal));
+    EXPECT_OK(&failures, weir_mem_symmetric(equal));
+    EXPECT(&failures, weir_mem_symmetric(unequal) == WEIR_ERR_MISMATCH);
+    EXPECT(&failures, weir_mem_symmetric(rank == 0 ? piece : equal) == WEIR_ERR_INVALID);
+    weir_mem_free(piece);
+    weir_mem_free(unequal);
+    weir_mem_free(equal);
+    weir_comm_destroy(comm);
+    return failures;
+}
+
+static void test_write_and_read(void **state)
+{
+    (void)state;
+    run_ranks(2, write_and_read, NULL);
+}
+
+static void test_symmetric_memory(void **state)
+{
+    (void)state;
+    run_ranks(3, symmetric, NULL);
+}
+
 static void test_all_write_to_all(void **state)
 {
     run_ranks(*(int *)*state, write_to_all, NULL);
@@ -428,6 +483,8 @@ int main(void)
         AT("3 ranks write to all", test_all_write_to_all, &counts[2]),
         AT("5 ranks write to all", test_all_write_to_all, &counts[3]),
         AT("8 ranks write to all", test_all_write_to_all, &counts[4]),
+        cmocka_unit_test(test_write_and_read),
+        cmocka_unit_test(test_symmetric_memory),
         cmocka_unit_test(test_pieces_share_one_mapping),
         cmocka_unit_test(test_plain_memory_is_refused_everywhere),
         cmocka_unit_test(test_sending_nothing_fails_at_both_ends),

@@ -6,8 +6,9 @@
  * A kernel that failed leaves the reason in this rank's page; the next call, or
  * weir_comm_check, tells it.
  */
+#include "coll/cuda/run_cuda.h"
+
 #include "base/error.h"
-#include "base/log.h"
 #include "coll/algos.h"
 #include "coll/cuda/kernels.h"
 #include "comm/gpu_cuda.h"
@@ -85,7 +86,7 @@ static weir_status describe(weir_comm *comm, const void *pointer, size_t bytes,
     if (!desc.generation)
         return check_plain(comm, pointer);
     if (weiri_region_known(comm, desc))
-        *described = (uint64_t)(desc.region + 1) << 48 | desc.offset;
+        *described = weiri_cuda_desc(desc);
     return WEIR_OK;
 }
 
@@ -155,16 +156,10 @@ static int resident_blocks(weiri_cuda *cuda, const void *kernel, int threads)
     return most;
 }
 
-static weir_status launch(weiri_coll *coll, const weiri_call *call, weiri_gpu_args *args)
+static weir_status launch(weiri_coll *coll, const weiri_call *call, const weiri_algo *algo,
+                          weiri_gpu_shape shape, weiri_gpu_args *args)
 {
     weiri_cuda *cuda = weiri_cuda_of(coll->comm);
-    const weiri_algo *algo = call->choice->algo;
-    weiri_gpu_shape shape = {call->choice->blocks, call->choice->threads};
-    if (!algo->gpu->serves(args)) {
-        algo = general_algo(call->collective);
-        shape = (weiri_gpu_shape){0, 0};
-        coll->last_algo = algo->name;
-    }
     if (!shape.blocks)
         shape = algo->gpu->shape(args, cuda->processors);
     const void *kernel = algo->gpu->kernel(call->dtype);
@@ -198,24 +193,55 @@ static void follow_peers(weir_comm *comm, weir_stream stream)
         weiri_region_sweep(comm);
 }
 
-weir_status weiri_cuda_run(weiri_coll *coll, const weiri_call *call)
+weir_status weiri_cuda_ready(weir_comm *comm, weir_stream stream, int *before)
 {
-    weir_comm *comm = coll->comm;
+    if (WEIRI_UNLIKELY(weir_load_relaxed(comm->guard.abort_word))) {
+        weir_status status = weir_comm_check(comm);
+        return status != WEIR_OK ? status : WEIR_ERR_ABORTED;
+    }
+    weir_status status = weiri_cuda_enter(comm, before);
+    if (status == WEIR_OK)
+        follow_peers(comm, stream);
+    return status;
+}
+
+static weir_status copy_alone(weiri_coll *coll, const weiri_call *call)
+{
+    return coll->comm->gpu->ops->copy_on(coll->comm, coll->pairs->to, coll->pairs->from,
+                                         coll->pairs->send_bytes, call->stream);
+}
+
+/* With an algorithm if that serves the call, else with the general one. */
+static weir_status run_with(weiri_coll *coll, const weiri_call *call, const weiri_algo *algo,
+                            weiri_gpu_shape shape)
+{
     weiri_gpu_args args;
     int before;
     if (coll->nranks == 1)
-        return comm->gpu->ops->copy_on(comm, coll->pairs->to, coll->pairs->from,
-                                       coll->pairs->send_bytes, call->stream);
-    if (WEIRI_UNLIKELY(weir_load_relaxed(comm->guard.abort_word)))
-        return weir_comm_check(comm);
+        return copy_alone(coll, call);
+    weir_status status = weiri_cuda_ready(coll->comm, call->stream, &before);
+    if (status != WEIR_OK)
+        return status;
     memset(&args, 0, sizeof args);
-    weir_status status = weiri_cuda_enter(comm, &before);
-    if (status == WEIR_OK) {
-        follow_peers(comm, call->stream);
-        status = fill(coll, call, &args);
+    status = fill(coll, call, &args);
+    if (status == WEIR_OK && !algo->gpu->serves(&args)) {
+        algo = general_algo(call->collective);
+        shape = (weiri_gpu_shape){0, 0};
     }
+    coll->last_algo = algo->name;
     if (status == WEIR_OK)
-        status = launch(coll, call, &args);
-    weiri_cuda_leave(comm, before);
+        status = launch(coll, call, algo, shape, &args);
+    weiri_cuda_leave(coll->comm, before);
     return status;
+}
+
+weir_status weiri_cuda_run(weiri_coll *coll, const weiri_call *call)
+{
+    return run_with(coll, call, call->choice->algo,
+                    (weiri_gpu_shape){call->choice->blocks, call->choice->threads});
+}
+
+weir_status weiri_cuda_run_general(weiri_coll *coll, const weiri_call *call)
+{
+    return run_with(coll, call, general_algo(call->collective), (weiri_gpu_shape){0, 0});
 }

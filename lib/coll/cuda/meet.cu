@@ -1,0 +1,33 @@
+/*
+ * One block that meets the other ranks' and does nothing else: before and after
+ * copies by copy engines, which cannot wait. At entry each rank tells where its
+ * output is; a rank that finds a peer's elsewhere than symmetric memory promises
+ * ends the communicator, because copies into it follow. A launch is an epoch of
+ * its own.
+ */
+#include "coll/cuda/copy_engine.h"
+#include "coll/cuda/frame.cuh"
+
+extern "C" __global__ void weiri_gpu_meet_ranks(const __grid_constant__ weiri_gpu_args args)
+{
+    const weiri_gpu_view &view = args.view;
+    uint64_t epoch = weiri_gpu_epoch(view);
+    int peer = (int)threadIdx.x;
+    int talks = peer < view.nranks && peer != view.rank;
+    if (talks)
+        weiri_gpu_tell(view, peer, epoch, args.in_desc, args.out_desc);
+    weiri_gpu_turn(view, epoch);
+    if (talks) {
+        weiri_gpu_desc in, out;
+        weiri_gpu_hear(view, peer, epoch, &in, &out);
+        if (args.pairs[peer].recv_at && out != args.pairs[peer].recv_at)
+            weiri_gpu_fail(view, WEIR_ERR_TIMEOUT, peer, WEIR_WAIT_WORD, args.pairs[peer].recv_at,
+                           out);
+    }
+    weiri_gpu_meet(view, epoch, 1);
+}
+
+const void *weiri_gpu_meet_kernel(void)
+{
+    return (const void *)weiri_gpu_meet_ranks;
+}
