@@ -109,6 +109,17 @@ to_test = $(if $(HAVE_CMOCKA),$(patsubst verify/tests/%.c,$(O)/tests/%,$(1)))
 MPI_TESTS := $(if $(HAVE_MPI),$(call to_test,$(MPI_TEST_SRC)))
 TESTS := $(call to_test,$(filter-out $(MPI_TEST_SRC),$(TEST_SRC))) $(MPI_TESTS)
 
+# Kernels compiled as C++ of the host and run by verify/tests/gpu_emulator.h. The
+# thread sanitizer cannot follow their fibers.
+HAVE_CXX := $(call have,$(CXX))
+CAN_EMULATE := $(and $(HAVE_CXX),$(HAVE_CMOCKA),$(filter-out tsan,$(BUILD)))
+KERNEL_SRC := $(wildcard lib/coll/cuda/*.cu)
+GPU_TEST_SRC := $(wildcard verify/tests/gpu_test_*.cc)
+emulated = $(patsubst %,$(O)/emulated/%.o,$(1))
+EMULATED_OBJ := $(call emulated,$(KERNEL_SRC) $(filter-out $(GPU_TEST_SRC),$(wildcard verify/tests/gpu_*.cc)))
+GPU_TESTS := $(if $(CAN_EMULATE),$(patsubst verify/tests/%.cc,$(O)/tests/%,$(GPU_TEST_SRC)))
+TESTS += $(GPU_TESTS)
+
 # What the manifest of a result says about the build. The object is compiled
 # again when that changed, which build.id shows.
 SOURCES := $(sort $(LIB_SRC) $(GPU_SRC) $(TOPO_SRC) $(VERIFY_SRC) $(BENCH_SRC) $(BENCH_MAIN) $(BOOT_MPI_SRC)\
@@ -171,7 +182,7 @@ $(BIN)/weir-topo: $(O)/obj/topo/weir_topo.o $(TOPO_OBJ) $(O)/libweir.a
 	$(call say,LINK,$@)
 	$(Q)$(CC) -o $@ $^ $(WEIR_LDFLAGS) $(HWLOC_LIBS) $(WEIR_LIBS)
 
-$(TESTS): $(O)/tests/%: $(O)/obj/verify/tests/%.o $(TOPO_OBJ) $(O)/libweir.a
+$(filter-out $(GPU_TESTS),$(TESTS)): $(O)/tests/%: $(O)/obj/verify/tests/%.o $(TOPO_OBJ) $(O)/libweir.a
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(TEST_CC) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(WEIR_LDFLAGS) $(TEST_LIBS) $(HWLOC_LIBS) -lcmocka $(WEIR_LIBS)
@@ -183,7 +194,19 @@ BENCH_TESTS := $(filter $(O)/tests/test_bench%,$(MPI_TESTS))
 $(BENCH_TESTS): $(BENCH_OBJ) $(O)/libweir_mpi.a
 $(BENCH_TESTS): TEST_LIBS := $(GSL_LIBS)
 
--include $(ALL_OBJ:.o=.d)
+EMULATED_CXXFLAGS = -std=gnu++17 -Wall -Wextra -Wshadow -Wno-unknown-pragmas $(filter-out -O%,$(OPT)) -O1 \
+	-fno-ipa-reference -DWEIR_EMULATED -Ilib -I. -include verify/tests/gpu_words.h $(CXXFLAGS)
+$(O)/emulated/%.o: % Makefile
+	$(call say,CXX,$<)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CXX) $(EMULATED_CXXFLAGS) -MMD -MP -c -o $@ -x c++ $<
+
+$(GPU_TESTS): $(O)/tests/%: $(O)/emulated/verify/tests/%.cc.o $(EMULATED_OBJ) $(O)/obj/lib/base/types.o
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CXX) -o $@ $^ $(WEIR_LDFLAGS) -lcmocka $(WEIR_LIBS)
+
+-include $(ALL_OBJ:.o=.d) $(EMULATED_OBJ:.o=.d) $(patsubst %.o,%.d,$(call emulated,$(GPU_TEST_SRC)))
 
 # One line for each part that this machine or this version cannot build.
 # $(1): what it needs, empty if missing; $(2): the part; $(3): why and how to get it.
@@ -194,8 +217,10 @@ left-out:
 	$(call missing,$(HAVE_CMOCKA),the C tests,no cmocka; apt-get install libcmocka-dev pkg-config)
 	$(call missing,$(HAVE_GSL),bootstrap intervals,no gsl; apt-get install libgsl-dev pkg-config; order statistics instead)
 	$(call missing,$(HAVE_GNUPLOT),plots,no gnuplot; apt-get install gnuplot-nox)
+	$(call missing,$(CAN_EMULATE),emulated GPU kernels in the tests,$(EMULATE_WHY))
 	$(call missing,$(GPU_READY),GPU memory,$(GPU_WHY))
 	$(call missing,$(RDMA_READY),RDMA,$(RDMA_WHY))
+EMULATE_WHY := $(if $(filter tsan,$(BUILD)),not with BUILD=tsan,$(if $(HAVE_CXX),no cmocka; apt-get install libcmocka-dev,no $(CXX); apt-get install g++))
 GPU_READY := $(HAVE_CUDA)
 GPU_WHY := $(if $(NVCC),CUDA=$(CUDA); make CUDA=1,no nvcc; install the CUDA toolkit or set NVCC)
 RDMA_READY := $(and $(RDMA_SRC),$(HAVE_VERBS))

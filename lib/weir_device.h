@@ -50,12 +50,6 @@ typedef struct weir_guard {
     weir_wait_record *record;   /* where a slow wait is noted; may be NULL */
 } weir_guard;
 
-/* Where a test runs device code as host code, all threads of all ranks in one
- * thread, it says here how the next of them gets its turn. */
-#if defined(WEIR_EMULATED)
-extern "C" void weir_emulated_relax(void);
-#endif
-
 /* Lets another rank run: host ranks may outnumber the cores. */
 WEIR_FN void weir_relax(void)
 {

@@ -22,6 +22,20 @@
 #define WEIR_ON_DEVICE 0
 #endif
 
+/*
+ * Emulation: a test compiles device code as C++ for the host (WEIR_EMULATED) and
+ * runs all threads of all ranks in one thread. These are the test's: a poll that
+ * found nothing gives another thread its turn; a store to shared words may do so
+ * and counts as progress; the clock moves only once nothing else can.
+ */
+#if defined(WEIR_EMULATED)
+extern "C" {
+void weir_emulated_relax(void);
+void weir_emulated_stored(void);
+uint64_t weir_emulated_clock_ns(void);
+}
+#endif
+
 /* Bytes that two cores fight over: one line, as the prefetchers see it, two. */
 #define WEIR_LINE_BYTES 64
 
@@ -56,6 +70,9 @@ WEIR_FN void weir_store_relaxed(uint64_t *word, uint64_t value)
 #else
     __atomic_store_n(word, value, __ATOMIC_RELAXED);
 #endif
+#if defined(WEIR_EMULATED)
+    weir_emulated_stored();
+#endif
 }
 
 WEIR_FN void weir_store_release(uint64_t *word, uint64_t value)
@@ -64,6 +81,9 @@ WEIR_FN void weir_store_release(uint64_t *word, uint64_t value)
     asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(word), "l"(value) : "memory");
 #else
     __atomic_store_n(word, value, __ATOMIC_RELEASE);
+#endif
+#if defined(WEIR_EMULATED)
+    weir_emulated_stored();
 #endif
 }
 
@@ -89,8 +109,8 @@ WEIR_FN void weir_store_pair(uint64_t *words, uint64_t first, uint64_t second)
                  "l"(second)
                  : "memory");
 #else
-    __atomic_store_n(words, first, __ATOMIC_RELAXED);
-    __atomic_store_n(words + 1, second, __ATOMIC_RELAXED);
+    weir_store_relaxed(words, first);
+    weir_store_relaxed(words + 1, second);
 #endif
 }
 
@@ -111,6 +131,8 @@ WEIR_FN uint64_t weir_clock_ns(void)
     uint64_t now;
     asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
     return now;
+#elif defined(WEIR_EMULATED)
+    return weir_emulated_clock_ns();
 #else
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
