@@ -13,7 +13,8 @@ static const char *const names[BENCH_FAULT_COUNT] = {
     [BENCH_FAULT_SKIP_SIGNAL] = "skip-signal",   [BENCH_FAULT_OVERRUN] = "overrun",
     [BENCH_FAULT_MODIFY_INPUT] = "modify-input", [BENCH_FAULT_DROP_RANK] = "drop-rank",
     [BENCH_FAULT_BAD_ROUND] = "bad-round",       [BENCH_FAULT_LOSE_NAN] = "lose-nan",
-    [BENCH_FAULT_LOSE_SUBNORMAL] = "lose-subnormal",
+    [BENCH_FAULT_LOSE_SUBNORMAL] = "lose-subnormal", [BENCH_FAULT_UNSTABLE_BIT] = "unstable-bit",
+    [BENCH_FAULT_RANK_BIT] = "rank-bit",
 };
 
 /* Part of an output. */
@@ -34,14 +35,23 @@ const char *bench_fault_name(bench_fault fault)
     return fault == BENCH_FAULT_NONE ? "none" : names[fault];
 }
 
-int bench_fault_is_special(bench_fault fault)
+bench_fault_run bench_fault_planted_in(bench_fault fault)
 {
-    return fault == BENCH_FAULT_LOSE_NAN || fault == BENCH_FAULT_LOSE_SUBNORMAL;
+    switch (fault) {
+    case BENCH_FAULT_LOSE_NAN:
+    case BENCH_FAULT_LOSE_SUBNORMAL:
+        return BENCH_RUN_SPECIAL;
+    case BENCH_FAULT_UNSTABLE_BIT:
+    case BENCH_FAULT_RANK_BIT:
+        return BENCH_RUN_REPEATED;
+    default:
+        return BENCH_RUN_CHECKED;
+    }
 }
 
 int bench_fault_has_time(bench_fault fault)
 {
-    return fault != BENCH_FAULT_MODIFY_INPUT && !bench_fault_is_special(fault);
+    return fault != BENCH_FAULT_MODIFY_INPUT && bench_fault_planted_in(fault) == BENCH_RUN_CHECKED;
 }
 
 void bench_fault_list(FILE *to)
@@ -210,6 +220,10 @@ static void change_output(bench_fault fault, const weirv_case *c, unsigned char 
     switch (fault) {
     case BENCH_FAULT_FLIP_BIT:
         out[at * width + width / 2] ^= 0x20;
+        break;
+    case BENCH_FAULT_UNSTABLE_BIT:
+    case BENCH_FAULT_RANK_BIT:
+        out[at * width] ^= 1;
         break;
     case BENCH_FAULT_DROP_CHUNK:
         leave_out(c, part, out);

@@ -24,14 +24,22 @@ typedef enum bench_fault {
     BENCH_FAULT_BAD_ROUND,
     BENCH_FAULT_LOSE_NAN,
     BENCH_FAULT_LOSE_SUBNORMAL,
+    BENCH_FAULT_UNSTABLE_BIT,
+    BENCH_FAULT_RANK_BIT,
     BENCH_FAULT_COUNT
 } bench_fault;
 
 /* The fault of that name, BENCH_FAULT_NONE if there is none. */
 bench_fault bench_fault_parse(const char *name);
 const char *bench_fault_name(bench_fault fault);
-/* Whether it harms special values alone, so that it is planted in a run on them. */
-int bench_fault_is_special(bench_fault fault);
+/* The runs that can show a fault: the first checked one; the one on special values;
+ * the repeats of --determinism. */
+typedef enum bench_fault_run {
+    BENCH_RUN_CHECKED,
+    BENCH_RUN_SPECIAL,
+    BENCH_RUN_REPEATED
+} bench_fault_run;
+bench_fault_run bench_fault_planted_in(bench_fault fault);
 /* Whether it can be seen in a timed iteration, which has the exact oracle's data
  * (where a changed input may be hidden by new data). */
 int bench_fault_has_time(bench_fault fault);

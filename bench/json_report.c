@@ -212,7 +212,7 @@ void bench_json_report_row(bench_json_report *report, const bench_row *row)
 }
 
 weir_status bench_json_report_end(bench_json_report *report, long failed, double busbw_gbs,
-                                  const bench_cost *cost)
+                                  const bench_cost *cost, const bench_determinism *found)
 {
     bench_json *json = &report->json;
     char now[24];
@@ -230,6 +230,7 @@ weir_status bench_json_report_end(bench_json_report *report, long failed, double
     bench_json_put_text(json, "okay", "unchecked");
     bench_json_close_object(json);
     put_cost(json, cost);
+    bench_determinism_put(json, found);
     bench_json_key(json, "errors");
     bench_json_open_list(json);
     bench_json_close_list(json);

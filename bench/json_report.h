@@ -3,6 +3,7 @@
 #define BENCH_JSON_REPORT_H
 
 #include "bench/json.h"
+#include "bench/determinism.h"
 #include "bench/result.h"
 #include "bench/run.h"
 
@@ -17,9 +18,10 @@ weir_status bench_json_report_open(bench_json_report *report, const bench_run *r
 /* Everything before the first row. */
 void bench_json_report_begin(bench_json_report *report, const bench_rank_info *infos);
 void bench_json_report_row(bench_json_report *report, const bench_row *row);
-/* failed: wrong results; busbw_gbs: the footer's average; cost: of all rows. Closes
- * the file. WEIR_ERR_SYSTEM, noted in the job: not all could be written. */
+/* failed: wrong results; busbw_gbs: the footer's average; cost: of all rows;
+ * found: by --determinism. Closes the file. WEIR_ERR_SYSTEM, noted in the job: not
+ * all could be written. */
 weir_status bench_json_report_end(bench_json_report *report, long failed, double busbw_gbs,
-                                  const bench_cost *cost);
+                                  const bench_cost *cost, const bench_determinism *found);
 
 #endif

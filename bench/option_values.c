@@ -197,7 +197,8 @@ int bench_parse_inject(const bench_option *row, const char *text, bench_options 
         options->action = BENCH_ACTION_LIST_FAULTS;
     else if (options->inject == BENCH_FAULT_NONE) {
         snprintf(expected, BENCH_EXPECTED_BYTES,
-                 "a fault that --inject list prints; modify-input and lose-* not @timed");
+                 "a fault that --inject list prints; with @timed one of the output that "
+                 "exact data show");
         return -1;
     }
     return 0;

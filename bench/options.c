@@ -106,6 +106,10 @@ static const bench_option rows[] = {
      "the reference: mpi repeats the call, exact has data whose result\n"
      "is known bit for bit (default: both; above 4 MiB a rank the data's\n"
      "result is compared everywhere and MPI's in windows)"},
+    {0, "determinism", NULL, bench_parse_flag, AT(determinism), 0, 1,
+     "repeat each call 10 times on the same data and tell whether the\n"
+     "bits are the same in each repeat and on every rank; where weir\n"
+     "promises it (all but ring), other bits are wrong data"},
     {0, "buffers", "weir|plain", bench_parse_word, AT(buffers), 0, 0,
      "weir: memory that peers map; plain: malloc's, which is staged\n"
      "(default: weir)"},

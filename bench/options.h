@@ -48,7 +48,7 @@ typedef struct bench_options {
     int barrier_mode;    /* -z */
     int timeout_s;       /* 0: weir's default */
     int graph, cpu_time, timestamps, rank_time, registration, memory_report, unalign_elements;
-    int per_iteration, skip, cold;
+    int per_iteration, skip, cold, determinism;
     int nthreads, ngpus, ignored;
     int inject; /* bench_fault */
     int inject_timed;

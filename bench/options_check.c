@@ -65,9 +65,15 @@ static int check_counts(const bench_options *options, char *problem)
     if (options->barrier_mode % 2 && strcmp(options->mode, "latency") == 0)
         return fail(problem, "-z %d and --mode latency: both say where ranks meet; give one",
                     options->barrier_mode);
+    if (options->determinism && !bench_options_verifies(options))
+        return fail(problem, "--determinism needs the checks that -c 0 and --verify off leave out");
     if (options->inject && !bench_options_verifies(options))
         return fail(problem, "--inject needs the checks that -c 0 and --verify off leave out");
-    if (bench_fault_is_special((bench_fault)options->inject) &&
+    bench_fault_run run = bench_fault_planted_in((bench_fault)options->inject);
+    if (run == BENCH_RUN_REPEATED && !options->determinism)
+        return fail(problem, "--inject %s needs --determinism, which repeats calls",
+                    bench_fault_name((bench_fault)options->inject));
+    if (run == BENCH_RUN_SPECIAL &&
         !(bench_options_oracles(options) & BENCH_ORACLE_EXACT))
         return fail(problem, "--inject %s needs --verify exact or both, which try special values",
                     bench_fault_name((bench_fault)options->inject));

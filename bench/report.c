@@ -82,6 +82,7 @@ void bench_report_end(bench_report *report)
 {
     const bench_run *run = report->run;
     bench_ratios_end(&report->ratios);
+    bench_determinism_write(&report->determinism, stdout);
     tell_cost(report);
     if (run->options->memory_report)
         printf("# %-20s : library %.1f MiB a rank beyond the buffers\n", "Memory usage",
@@ -94,6 +95,7 @@ weir_status bench_report_close(bench_report *report)
     bench_job *job = report->run->job;
     weir_status status = bench_csv_close(&report->csv);
     weir_status json = bench_json_report_end(&report->json, report->table.failed,
-                                             bench_table_average(&report->table), &report->cost);
+                                             bench_table_average(&report->table), &report->cost,
+                                             &report->determinism);
     return bench_job_agree(job, status != WEIR_OK ? status : json, "output");
 }

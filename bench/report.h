@@ -3,6 +3,7 @@
 #define BENCH_REPORT_H
 
 #include "bench/csv.h"
+#include "bench/determinism.h"
 #include "bench/json_report.h"
 #include "bench/ratios.h"
 #include "bench/table.h"
@@ -13,6 +14,7 @@ typedef struct bench_report {
     bench_csv csv;
     bench_json_report json;
     bench_ratios ratios;
+    bench_determinism determinism; /* on every rank */
     bench_cost cost;         /* of all rows */
     double worst_share;      /* largest verification / timing of a row */
     size_t worst_bytes;

@@ -132,6 +132,7 @@ static void prepare(sweep *s, const bench_buffers *buffers)
     s->trial.contenders = s->contenders->list;
     s->trial.row = &s->row;
     s->trial.next_seed = &s->next_seed;
+    s->trial.determinism = run->options->determinism ? &s->report->determinism : NULL;
 }
 
 /* A fault of --inject that changed nothing proves nothing. */

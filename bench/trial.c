@@ -1,6 +1,7 @@
 /* Layout, checks and their order. */
 #include "bench/trial.h"
 
+#include "bench/determinism.h"
 #include "bench/inject.h"
 
 #include "verify/number.h"
@@ -93,17 +94,22 @@ static void lay_out(bench_trial *trial)
     bench_cold_place(trial);
 }
 
-void bench_trial_reset(bench_trial *trial)
+void bench_trial_fill(bench_trial *trial)
 {
     size_t element_bytes = weir_dtype_bytes(trial->row->dtype);
     bench_job_phase_bytes(trial->job, "new data", trial->row->shape.bytes);
-    trial->data.seed = (*trial->next_seed)++;
     bench_cold_home(trial);
     if (trial->in_place)
         weirv_poison(trial->layout.whole, trial->layout.whole_bytes);
     else
         weirv_poison(trial->layout.out, trial->row->shape.recv_elements * element_bytes);
     weirv_fill_input(&trial->data, trial->layout.in);
+}
+
+void bench_trial_reset(bench_trial *trial)
+{
+    trial->data.seed = (*trial->next_seed)++;
+    bench_trial_fill(trial);
 }
 
 /* Roundings of an 8- or 16-bit value on its way: a ring rounds at every hop,
@@ -219,6 +225,11 @@ static weir_status try_full_precision(bench_trial *trial, bench_contender *conte
     return status;
 }
 
+static int injects_in(const bench_trial *trial, bench_fault_run run)
+{
+    return bench_fault_planted_in((bench_fault)trial->options->inject) == run;
+}
+
 /* NaN, infinities, signed zeros, subnormal numbers, overflow: of weir alone, since
  * MPI promises nothing about them. */
 static weir_status try_special(bench_trial *trial, bench_contender *contender,
@@ -230,7 +241,7 @@ static weir_status try_special(bench_trial *trial, bench_contender *contender,
         return WEIR_OK;
     data->exact = 0;
     data->special = 1;
-    trial->injects = bench_fault_is_special((bench_fault)trial->options->inject);
+    trial->injects = injects_in(trial, BENCH_RUN_SPECIAL);
     weir_status status = run_once(trial, contender);
     trial->injects = 0;
     data->stores = rounding_steps(trial, contender) > 1;
@@ -257,7 +268,7 @@ static weir_status try_contender(bench_trial *trial, bench_contender *contender,
     result->checked = checks > 0;
     for (int i = 0; i < checks || i == 0; i++) {
         trial->injects = i == 0 && !trial->options->inject_timed &&
-                         !bench_fault_is_special((bench_fault)trial->options->inject);
+                         injects_in(trial, BENCH_RUN_CHECKED);
         weir_status status = run_once(trial, contender);
         trial->injects = 0;
         snprintf(result->algo, sizeof result->algo, "%s", contender->ops->algo(contender));
@@ -316,6 +327,19 @@ static weir_status check_again(bench_trial *trial, bench_result *results)
     return WEIR_OK;
 }
 
+static weir_status try_determinism(bench_trial *trial, bench_result *results)
+{
+    weir_status status = WEIR_OK;
+    for (int i = 0; i < trial->row->ncontenders && status == WEIR_OK; i++) {
+        if (!trial->determinism || !results[i].ran || bench_result_failed(&results[i]))
+            continue;
+        status = bench_determinism_try(trial, trial->contenders[i], &results[i]);
+        if (status == WEIR_OK && bench_result_failed(&results[i]))
+            tell_failure(trial, &results[i]);
+    }
+    return status;
+}
+
 /* Adds the time since then to what verification cost. */
 static void count_verification(bench_trial *trial, double since_s)
 {
@@ -334,8 +358,10 @@ weir_status bench_trial_run(bench_trial *trial)
             return status;
     }
     choose_primary(trial, results);
+    weir_status status = try_determinism(trial, results);
     count_verification(trial, began_s);
-    weir_status status = bench_trial_time(trial);
+    if (status == WEIR_OK)
+        status = bench_trial_time(trial);
     began_s = MPI_Wtime();
     if (status == WEIR_OK && bench_options_verifies(trial->options))
         status = check_again(trial, results);

@@ -12,6 +12,8 @@
 #include "bench/contender.h"
 #include "bench/result.h"
 
+typedef struct bench_determinism bench_determinism;
+
 typedef struct bench_trial {
     bench_job *job;
     const bench_options *options;
@@ -26,6 +28,7 @@ typedef struct bench_trial {
     int injects;     /* the next run is to have the fault of --inject */
     long planted;    /* faults that changed something on this rank */
     uint64_t *next_seed; /* the run's counter: no two fills have the same data */
+    bench_determinism *determinism; /* the run's findings; NULL: not asked for */
     size_t *counts;      /* alltoallv: 5 * nranks, send counts, displacements, receive likewise,
                           * and where this rank's blocks lie in the senders' buffers */
 } bench_trial;
@@ -38,6 +41,8 @@ weir_status bench_trial_run(bench_trial *trial);
 /* The parts, for bench_trial_run. Writes new input, poisons the output.
  * Local. */
 void bench_trial_reset(bench_trial *trial);
+/* The same with the data of the last reset. Local. */
+void bench_trial_fill(bench_trial *trial);
 /* Compares the current output and adds the findings to check. Collective. */
 weir_status bench_trial_compare(bench_trial *trial, bench_contender *contender,
                                 weirv_result *check);

@@ -99,8 +99,9 @@ typedef enum weir_dtype {
  * is that wrapped sum divided by the number of ranks, rounded towards zero.
  * half, bfloat16 and both fp8 types accumulate in float over all ranks of one
  * reduction step and round once, to nearest even; fp8 saturates at the largest
- * finite value (e4m3: 448, e5m2: 57344), NaN stays NaN. max and min return NaN
- * if any input is NaN.
+ * finite value (e4m3: 448, e5m2: 57344), infinities too. NaN stays NaN, with any
+ * sign and payload; subnormal numbers and the sign of zero are kept. max and min
+ * return NaN if any input is NaN, and of two zeros either.
  */
 #define WEIR_OP_MAP(X)                                                         \
     X(SUM, "sum")                                                              \

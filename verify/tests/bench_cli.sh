@@ -38,7 +38,7 @@ shows "--help has nccl-tests' options" '-b, --minbytes' '-e, --maxbytes' '-i, --
 shows "--help has weir's options" '--csv FILE' '--backend auto|host|cuda' \
     '--transport auto|shm|cuda_ipc|ib|tcp' '--algo auto|all|NAME' '--peer mpi|nccl|PATH' \
     '--verify mpi|exact|both|off' '--plan FILE' '--seed N' '--list-algos' '--until PERCENT' \
-    '--mode throughput|latency'
+    '--mode throughput|latency' --determinism
 status=0
 awk 'length > 100 { exit 1 }' "$scratch/out" || status=1
 check "--help fits 100 columns" $status
@@ -57,6 +57,7 @@ done
 program=
 
 refuses 2 'unknown option --nope; --help' --nope
+refuses 2 '--determinism needs the checks' --determinism -c 0
 refuses 2 'unknown option -q; --help' -q
 refuses 2 '^bench_allreduce: unexpected word 8M' 8M
 refuses 2 'needs a value: SIZE' -b

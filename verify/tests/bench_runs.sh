@@ -101,6 +101,17 @@ for algo in $algos; do
     check "--algo $algo" $status
 done
 
+bench 3 allreduce -b 1000 -e 40000 -f 40 -n 4 -d half --algo all --determinism --csv "$csv"
+status=1
+[ "$code" -eq 0 ] && [ "$(grep -c '^# Determinism .*: same bits in 10 repeats and on 3 ranks$' \
+    "$scratch/out")" -eq "$(echo "$algos" | wc -l)" ] && status=0
+check "--determinism says of each algorithm whether its bits are the same" $status
+bench 3 reduce -b 1000 -e 1000 -n 4 --peer mpi --determinism --csv "$csv"
+status=1
+[ "$code" -eq 0 ] && grep -q '^# Determinism  *: mpi:.*: same bits in 10 repeats$' "$scratch/out" &&
+    status=0
+check "likewise of a peer; where one rank has the result, ranks are not compared" $status
+
 bench 2 allreduce -b 64 -e 64 -n 4 -c 0 --csv "$csv"
 status=1
 [ "$code" -eq 0 ] && [ "$(grep -c ',off,0,none$' "$csv")" -eq 2 ] && status=0

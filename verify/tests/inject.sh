@@ -28,18 +28,22 @@ diagnosis() {
     modify-input) echo "input elements .*, 1 changed" ;;
     bad-round) echo "rounded wrongly (1 ulp)" ;;
     lose-nan) echo "special value (NaN), .*: got 0, expected nan: rank [0-9] holds" ;;
+    unstable-bit) echo "not the same bits: weir .*: got .*, in the first repeat " ;;
+    rank-bit) echo "not the same bits: weir .*: rank [0-9], .*: got .*, on rank 0 " ;;
     lose-subnormal) echo "special value (subnormal), .*: got 0, expected [0-9.]*e-[0-9]*: rank" ;;
     esac
 }
 
-# has PROGRAM FAULT: special values are reduced ones.
+# has PROGRAM FAULT: special values are reduced ones; ranks are compared where all
+# have the same result.
 has() {
     case $2 in
-    lose-*) case $1 in *reduce*) return 0 ;; *) return 1 ;; esac ;;
+    lose-*|unstable-bit) case $1 in *reduce*) return 0 ;; *) return 1 ;; esac ;;
+    rank-bit) case $1 in allreduce|broadcast|allgather) return 0 ;; *) return 1 ;; esac ;;
     esac
 }
 
-check "--inject list names eleven faults" "$([ "$(echo "$faults" | wc -l)" -eq 11 ]; echo $?)"
+check "--inject list names thirteen faults" "$([ "$(echo "$faults" | wc -l)" -eq 13 ]; echo $?)"
 run ci/mpirun -np 4 ./bench_allreduce -b 4K -e 4K -n 1
 check "without a fault nothing is found" "$code"
 
@@ -54,8 +58,9 @@ for program in $programs; do
         fi
         expected=1
         [ "$fault" = skip-signal ] && expected=4
+        case $fault in unstable-bit|rank-bit) option=--determinism ;; *) option= ;; esac
         run timeout 30 ci/mpirun -np 3 "./bench_$program" -b 4K -e 4K -n 1 -w 0 -T 1 \
-            --inject "$fault"
+            --inject "$fault" $option
         status=1
         [ "$code" -eq $expected ] &&
             grep -q -e "$(diagnosis "$fault" "$program")" "$scratch/err" && status=0
@@ -93,6 +98,16 @@ run ci/mpirun -np 2 ./bench_allreduce -d int32 -b 4K -e 4K -n 1 -w 0 --inject lo
 ends "a fault that no element can have is refused" 2
 run ./bench_allreduce --verify mpi --inject lose-nan
 ends "a fault that MPI's reference cannot see is refused" 2
+
+# Determinism: what nobody promises is told, but no wrong data.
+run ci/mpirun -np 3 ./bench_allreduce -b 4K -e 4K -n 1 -w 0 --algo ring --determinism --inject rank-bit
+status=1
+told='ring: same bits in 10 repeats; other bits on the ranks in 2 of 2 results; first in float sum'
+[ "$code" -eq 0 ] && grep -q "^# Determinism .*: $told, 4096 bytes, .*: rank 2, element 0: got " \
+    "$scratch/out" && status=0
+check "a ring with other bits on a rank is told, and passes" $status
+run ./bench_allreduce --inject rank-bit
+ends "a fault of repeats is refused without them" 2
 
 # Timed iterations: a call that did not happen, a chunk that is missing.
 for program in $programs; do
