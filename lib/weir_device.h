@@ -34,7 +34,13 @@
 
 /* What a wait tells the other ranks about itself once it has become slow, and
  * leaves behind if it fails. Written by the waiting rank alone. */
-enum { WEIR_WAIT_NONE, WEIR_WAIT_WORD, WEIR_WAIT_SEMAPHORE, WEIR_WAIT_PACKET };
+enum {
+    WEIR_WAIT_NONE,
+    WEIR_WAIT_WORD,
+    WEIR_WAIT_SEMAPHORE,
+    WEIR_WAIT_PACKET,
+    WEIR_WAIT_COUNTS, /* no wait: the bytes expected of the peer, and those it sends */
+};
 typedef struct weir_wait_record {
     uint64_t kind; /* WEIR_WAIT_*: what the rank waits for; NONE: in no slow wait */
     uint64_t peer; /* the rank waited for; all bits set: several */

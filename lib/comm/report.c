@@ -72,6 +72,12 @@ static weir_status aborted(weir_comm *comm)
         return weiri_fail(WEIR_ERR_ABORTED, "the communicator was aborted");
     weiri_comm_abort_for(comm, WEIRI_ABORT_ASKED);
     weir_store_release(&comm->where->answered, 1);
+    if (record->kind == WEIR_WAIT_COUNTS)
+        return weiri_fail(WEIR_ERR_MISMATCH,
+                          "rank %d: between it and rank %lld a kernel was to move %llu bytes, but "
+                          "the sender has %llu; counts must match pairwise",
+                          comm->rank, (long long)record->peer,
+                          (unsigned long long)record->expected, (unsigned long long)record->seen);
     return weiri_fail(WEIR_ERR_TIMEOUT,
                       "rank %d: deadline of %llu ms passed in a kernel; it waits for rank %lld: "
                       "expected %llu, seen %llu",

@@ -8,7 +8,6 @@
  *
  *   cells     [block][rank]: a line for each block of the grid and each sender,
  *             where blocks of one index meet: where buffers are, and signals
- *   counters  [rank]: how far pipelines of copy engines are
  *   packets   [parity][phase][rank]: slots of packets, written by that rank
  *   stage     plain memory that stands in for buffers which peers cannot map
  *
@@ -31,7 +30,7 @@ enum {
 #if defined(WEIR_EMULATED)
 #define WEIRI_GPU_STAGE_BYTES ((size_t)4096) /* tests cross the pieces' borders soon */
 #else
-#define WEIRI_GPU_STAGE_BYTES ((size_t)28 << 20) /* each of the two stages: in and out */
+#define WEIRI_GPU_STAGE_BYTES ((size_t)16 << 20) /* each of the two stages: in and out */
 #endif
 
 /* Where blocks with one index meet: one line a sender. */
@@ -39,22 +38,14 @@ typedef struct weiri_gpu_cell {
     uint64_t in[2];    /* a 16-byte packet: where the sender's input is */
     uint64_t out[2];   /* likewise, its output, or the part of it that the reader fills */
     uint64_t signal;   /* epoch << 8 | how many signals of it were given */
-    uint64_t unused[11];
+    uint64_t staged;   /* epoch << 24 | pieces that the sender has stored */
+    uint64_t taken;    /* likewise, pieces of the reader's that the sender has used up */
+    uint64_t unused[9];
 } weiri_gpu_cell;
-
-/* Chunks of a pipeline, counted from a communicator's beginning: one line a
- * sender. */
-typedef struct weiri_gpu_counters {
-    uint64_t pushed; /* chunks that the sender has put into the stage here */
-    uint64_t used;   /* chunks from here that the sender has used up */
-    uint64_t unused[14];
-} weiri_gpu_counters;
 
 #define WEIRI_GPU_CELLS_BYTES \
     (sizeof(weiri_gpu_cell) * WEIRI_GPU_BLOCKS_MAX * WEIRI_GPU_RANKS_MAX)
-#define WEIRI_GPU_COUNTERS_AT WEIRI_GPU_CELLS_BYTES
-#define WEIRI_GPU_PACKETS_AT \
-    (WEIRI_GPU_COUNTERS_AT + sizeof(weiri_gpu_counters) * WEIRI_GPU_RANKS_MAX)
+#define WEIRI_GPU_PACKETS_AT WEIRI_GPU_CELLS_BYTES
 #define WEIRI_GPU_PACKETS_BYTES \
     (WEIRI_GPU_SLOT_BYTES * WEIRI_GPU_RANKS_MAX * WEIRI_GPU_PHASES * 2)
 #define WEIRI_GPU_STAGE_AT (WEIRI_GPU_PACKETS_AT + WEIRI_GPU_PACKETS_BYTES)
@@ -71,6 +62,13 @@ typedef struct weiri_gpu_pair {
     uint64_t recv_at, recv_bytes; /* in this rank's output */
 } weiri_gpu_pair;
 
+/* The same where it is known on the device only: arrays of nranks elements in
+ * device memory, in elements of the data type. send_counts is NULL where the
+ * host knows, and the pairs say it. */
+typedef struct weiri_gpu_counts {
+    const uint64_t *send_counts, *send_displs, *recv_counts, *recv_displs;
+} weiri_gpu_counts;
+
 /* One call of a collective; sizes in bytes unless they say count. */
 typedef struct weiri_gpu_args {
     weiri_gpu_view view;
@@ -81,7 +79,12 @@ typedef struct weiri_gpu_args {
     uint64_t bytes; /* count times the element */
     int32_t dtype, op, root;
     int32_t collective; /* weir_collective */
+    uint32_t element_bytes;
+    uint32_t packet_bytes; /* pairs that exchange no more than that do so by packets;
+                              the same on all ranks; 0: the algorithm's default */
     weiri_gpu_pair pairs[WEIRI_GPU_RANKS_MAX]; /* pairwise collectives */
+    weiri_gpu_counts counts;                   /* alltoallv; bytes is then the most that a
+                                                  pair exchanges, 0 if that is unknown */
 } weiri_gpu_args;
 
 #endif

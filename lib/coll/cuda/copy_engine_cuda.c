@@ -23,16 +23,18 @@ static weir_status check(cudaError_t error)
                : weiri_cuda_fail(WEIR_ERR_SYSTEM, error, "cannot copy with the copy engines");
 }
 
-int weiri_cuda_find_outputs(weiri_coll *coll, char *out, size_t bytes, char **outputs,
-                            weiri_gpu_args *args)
+/* Where this call's output begins on every rank, and what the ranks will tell. */
+static int find_outputs(weiri_coll *coll, const weiri_call *call, char **outputs,
+                        weiri_gpu_args *args)
 {
     weir_comm *comm = coll->comm;
-    weiri_desc own = weiri_region_describe(comm, out, bytes);
+    size_t bytes = call->bytes * (size_t)coll->nranks;
+    weiri_desc own = weiri_region_describe(comm, call->out, bytes);
     const weiri_desc *all = own.generation ? comm->regions[own.region].symmetric : NULL;
     for (int rank = 0; all && rank < coll->nranks; rank++) {
         weiri_desc desc = {all[rank].region, all[rank].generation, own.offset};
         if (rank == coll->rank)
-            outputs[rank] = out;
+            outputs[rank] = call->out;
         else if (weiri_region_pointer(comm, rank, desc, &outputs[rank]) != WEIR_OK)
             return 0;
         args->pairs[rank].recv_at = weiri_cuda_desc(desc);
@@ -42,11 +44,11 @@ int weiri_cuda_find_outputs(weiri_coll *coll, char *out, size_t bytes, char **ou
     return all != NULL;
 }
 
-cudaError_t weiri_cuda_meet(const weiri_call *call, weiri_gpu_args *args)
+static weir_status meet(const weiri_call *call, weiri_gpu_args *args)
 {
     void *arguments[] = {args};
-    return cudaLaunchKernel(weiri_gpu_meet_kernel(), (dim3){1, 1, 1}, (dim3){32, 1, 1}, arguments,
-                            0, (cudaStream_t)call->stream);
+    return check(cudaLaunchKernel(weiri_gpu_meet_kernel(), (dim3){1, 1, 1}, (dim3){32, 1, 1},
+                                  arguments, 0, (cudaStream_t)call->stream));
 }
 
 /* The part that goes from this rank to rank, as it is sent and where it lands. */
@@ -65,13 +67,13 @@ static weir_status copy_own(const weiri_coll *coll, const weiri_call *call)
     const char *from = part_for(call, coll->rank);
     if (to == from)
         return WEIR_OK;
-    cudaStream_t beside = cuda->lanes[0];
-    weir_status status = check(cudaEventRecord(cuda->order, stream));
+    weir_status status = check(cudaEventRecord(cuda->fork, stream));
     if (status == WEIR_OK)
-        status = check(cudaStreamWaitEvent(beside, cuda->order, 0));
+        status = check(cudaStreamWaitEvent(cuda->beside, cuda->fork, 0));
     if (status == WEIR_OK)
-        status = check(cudaMemcpyAsync(to, from, call->bytes, cudaMemcpyDeviceToDevice, beside));
-    return status == WEIR_OK ? check(cudaEventRecord(cuda->order, beside)) : status;
+        status = check(
+            cudaMemcpyAsync(to, from, call->bytes, cudaMemcpyDeviceToDevice, cuda->beside));
+    return status == WEIR_OK ? check(cudaEventRecord(cuda->join, cuda->beside)) : status;
 }
 
 static weir_status copy_all(const weiri_coll *coll, const weiri_call *call, char *const *outputs)
@@ -85,7 +87,7 @@ static weir_status copy_all(const weiri_coll *coll, const weiri_call *call, char
                                        cudaMemcpyDeviceToDevice, (cudaStream_t)call->stream));
     }
     if (status == WEIR_OK && part_for(call, coll->rank) != call->out + own)
-        status = check(cudaStreamWaitEvent((cudaStream_t)call->stream, cuda->order, 0));
+        status = check(cudaStreamWaitEvent((cudaStream_t)call->stream, cuda->join, 0));
     return status;
 }
 
@@ -95,18 +97,17 @@ weir_status weiri_cuda_copy_engine(weiri_coll *coll, const weiri_call *call)
     char *outputs[WEIRI_GPU_RANKS_MAX];
     int before;
     memset(&args, 0, sizeof args);
-    if (coll->nranks == 1 || !weiri_cuda_find_outputs(coll, call->out, call->bytes * (size_t)coll->nranks, outputs,
-                                 &args))
+    if (coll->nranks == 1 || !find_outputs(coll, call, outputs, &args))
         return weiri_cuda_run_general(coll, call);
     weir_status status = weiri_cuda_ready(coll->comm, call->stream, &before);
     if (status != WEIR_OK)
         return status;
     args.view = weiri_cuda_of(coll->comm)->view;
-    status = check(weiri_cuda_meet(call, &args));
+    status = meet(call, &args);
     if (status == WEIR_OK)
         status = copy_all(coll, call, outputs);
     if (status == WEIR_OK)
-        status = check(weiri_cuda_meet(call, &args));
+        status = meet(call, &args);
     weiri_cuda_leave(coll->comm, before);
     return status;
 }

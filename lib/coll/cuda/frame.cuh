@@ -50,13 +50,13 @@ WEIRI_GPU_FN void weiri_gpu_turn(const weiri_gpu_view &view, uint64_t epoch)
 
 /* ------------------------------------------------------------------ waiting */
 
-/* A wait has failed: the reason stays for the host, and all other waits of this
- * rank end, too. */
+/* A wait has failed, or ranks disagree: the reason stays for the host, and all
+ * other waits of this rank end, too. */
 WEIRI_GPU_FN void weiri_gpu_fail(const weiri_gpu_view &view, int status, int peer, uint64_t kind,
                                  uint64_t expected, uint64_t seen)
 {
     weir_wait_record *record = view.guard.record;
-    if (status != WEIR_ERR_TIMEOUT)
+    if (status != WEIR_ERR_TIMEOUT && status != WEIR_ERR_MISMATCH)
         return;
     if (record) {
         weir_store_relaxed(&record->peer, (uint64_t)(int64_t)peer);
@@ -103,9 +103,15 @@ WEIRI_GPU_FN void weiri_gpu_send(char *slot, size_t index, uint64_t epoch, uint6
 
 /* ----------------------------------------------------------------- meetings */
 
+WEIRI_GPU_FN weiri_gpu_cell *weiri_gpu_cell_at(const weiri_gpu_view &view, int at, int from,
+                                              uint32_t index)
+{
+    return (weiri_gpu_cell *)view.scratch[at] + (size_t)index * WEIRI_GPU_RANKS_MAX + from;
+}
+
 WEIRI_GPU_FN weiri_gpu_cell *weiri_gpu_cell_of(const weiri_gpu_view &view, int at, int from)
 {
-    return (weiri_gpu_cell *)view.scratch[at] + (size_t)blockIdx.x * WEIRI_GPU_RANKS_MAX + from;
+    return weiri_gpu_cell_at(view, at, from, blockIdx.x);
 }
 
 /* Tells one peer where this rank's buffers are. One thread a peer. */
@@ -149,10 +155,11 @@ WEIRI_GPU_FN void weiri_gpu_signal(const weiri_gpu_view &view, int peer, uint64_
                        epoch << 8 | (uint64_t)nth);
 }
 
-WEIRI_GPU_FN void weiri_gpu_await(const weiri_gpu_view &view, int peer, uint64_t epoch, int nth)
+/* Waits until a peer has stepped a word of this rank's cells that far; acquires. */
+WEIRI_GPU_FN void weiri_gpu_await_word(const weiri_gpu_view &view, const uint64_t *word,
+                                       uint64_t target, int peer)
 {
-    const uint64_t *word = &weiri_gpu_cell_of(view, view.rank, peer)->signal;
-    uint64_t target = epoch << 8 | (uint64_t)nth, seen;
+    uint64_t seen;
     weir_waiter waiter = {0, 0};
     while ((seen = weir_load_acquire(word)) < target) {
         int status = weir_waiter_step(&waiter, &view.guard);
@@ -161,6 +168,12 @@ WEIRI_GPU_FN void weiri_gpu_await(const weiri_gpu_view &view, int peer, uint64_t
             return;
         }
     }
+}
+
+WEIRI_GPU_FN void weiri_gpu_await(const weiri_gpu_view &view, int peer, uint64_t epoch, int nth)
+{
+    weiri_gpu_await_word(view, &weiri_gpu_cell_of(view, view.rank, peer)->signal,
+                         epoch << 8 | (uint64_t)nth, peer);
 }
 
 /* All threads of a block: what they stored is seen by the same block of all

@@ -1,0 +1,177 @@
+/*
+ * allgather by pushing. Every block owns a part of the input, the same part on
+ * all ranks; blocks of one index meet. Phases:
+ *
+ *   1. tell: where this rank's output is, which also says that its earlier
+ *      kernels have ended,
+ *   2. hear where the peers' outputs are,
+ *   3. load the part once, store it into all outputs that are mapped here; the
+ *      others get it through their stages (stage.cuh), where this rank's own
+ *      output may be among those that others cannot map,
+ *   4. meet: signal to all (release), await all (acquire).
+ *
+ * A link carries nothing but the data, once. Blocks without a part do nothing.
+ */
+#include "coll/cuda/stage.cuh"
+
+enum { UNIT_BYTES = 2048 };
+
+typedef struct gather {
+    weiri_gpu_desc out[WEIRI_GPU_RANKS_MAX];
+    char *to[WEIRI_GPU_RANKS_MAX]; /* where this rank's block belongs in an output, or NULL */
+    weiri_gpu_streams streams;
+} gather;
+
+/* A block's part of the input; bytes == 0: none. */
+typedef struct part {
+    uint64_t at, bytes;
+    uint32_t blocks; /* that have one */
+} part;
+
+WEIRI_GPU_FN part part_of(const weiri_gpu_args &args)
+{
+    uint32_t units = weiri_gpu_units(args.bytes, UNIT_BYTES);
+    uint32_t units_each = weiri_gpu_parts(units, gridDim.x);
+    uint64_t each = (uint64_t)units_each * UNIT_BYTES;
+    part mine = {blockIdx.x * each, 0, weiri_gpu_parts(units, units_each)};
+    if (mine.at < args.bytes)
+        mine.bytes = weiri_gpu_least(args.bytes - mine.at, each);
+    return mine;
+}
+
+/* One thread a peer fills in what the block knows of it. */
+WEIRI_GPU_FN void hear_one(const weiri_gpu_args &args, gather *g, const part &mine, uint64_t epoch,
+                           int peer)
+{
+    const weiri_gpu_view &view = args.view;
+    uint64_t own_at = (uint64_t)view.rank * args.bytes;
+    weiri_gpu_stream *leave = &g->streams.leave[peer], *come = &g->streams.come[peer];
+    weiri_gpu_desc in = 0, out = 0;
+    leave->lanes = come->lanes = 0;
+    g->to[peer] = NULL;
+    if (peer == view.rank) {
+        g->to[peer] = args.out + own_at == args.in ? NULL : args.out + own_at;
+        return;
+    }
+    weiri_gpu_hear(view, peer, epoch, &in, &out);
+    if (out != WEIRI_GPU_PLAIN) {
+        g->to[peer] = weiri_gpu_address(view, peer, out) + own_at;
+    } else {
+        leave->at = (char *)args.in;
+        leave->bytes = args.bytes;
+        leave->lanes = weiri_gpu_lanes(mine.blocks);
+        leave->lane = blockIdx.x;
+    }
+    if (args.out_desc == WEIRI_GPU_PLAIN) {
+        come->at = args.out + (uint64_t)peer * args.bytes;
+        come->bytes = args.bytes;
+        come->lanes = weiri_gpu_lanes(mine.blocks);
+        come->lane = 0;
+    }
+}
+
+/* Loads words once and stores them to all targets, which are aligned. */
+template <int N>
+WEIRI_GPU_FN void push_words(const weiri_gpu_view &view, const gather *g, uint64_t at,
+                             const char *from, uint64_t words)
+{
+    enum { UNROLL = WEIRI_GPU_COPY_UNROLL };
+    char *to[N];
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        to[i] = i < view.nranks ? g->to[(view.rank + i) % view.nranks] : NULL;
+        if (to[i])
+            to[i] += at;
+    }
+    for (uint64_t first = threadIdx.x; first < words; first += (uint64_t)blockDim.x * UNROLL) {
+        weiri_gpu_vec vec[UNROLL];
+#pragma unroll
+        for (int u = 0; u < UNROLL; u++)
+            if (first + blockDim.x * u < words)
+                vec[u] = weiri_gpu_load16(from + 16 * (first + blockDim.x * u));
+#pragma unroll
+        for (int i = 0; i < N; i++)
+#pragma unroll
+            for (int u = 0; u < UNROLL; u++)
+                if (to[i] && first + blockDim.x * u < words)
+                    weiri_gpu_store16(to[i] + 16 * (first + blockDim.x * u), vec[u]);
+    }
+}
+
+WEIRI_GPU_FN void push(const weiri_gpu_args &args, const gather *g, const part &mine)
+{
+    const weiri_gpu_view &view = args.view;
+    const char *from = args.in + mine.at;
+    uint64_t words = 0;
+    uint32_t odd = weiri_gpu_misaligned(from, 16);
+    for (int rank = 0; rank < view.nranks; rank++)
+        odd |= weiri_gpu_misaligned(g->to[rank], 16);
+    if (!odd) {
+        words = mine.bytes / 16;
+        if (view.nranks <= 4)
+            push_words<4>(view, g, mine.at, from, words);
+        else
+            push_words<8>(view, g, mine.at, from, words);
+    }
+    for (int i = 0; i < view.nranks; i++) {
+        char *to = g->to[(view.rank + i) % view.nranks];
+        if (to)
+            weiri_gpu_copy(to + mine.at + words * 16, from + words * 16, mine.bytes - words * 16,
+                           threadIdx.x, blockDim.x);
+    }
+}
+
+WEIRI_GPU_FN int any_streams(const weiri_gpu_view &view, const gather *g)
+{
+    uint32_t any = 0;
+    for (int peer = 0; peer < view.nranks; peer++)
+        any |= g->streams.leave[peer].lanes | g->streams.come[peer].lanes;
+    return any != 0;
+}
+
+static __global__ void __launch_bounds__(512)
+    allgather_direct(const __grid_constant__ weiri_gpu_args args)
+{
+    __shared__ gather g;
+    const weiri_gpu_view &view = args.view;
+    uint64_t epoch = weiri_gpu_epoch(view);
+    part mine = part_of(args);
+    weiri_gpu_prefetch(args.in + mine.at, mine.bytes, threadIdx.x, blockDim.x);
+    for (int peer = (int)threadIdx.x; peer < view.nranks; peer += (int)blockDim.x)
+        if (peer != view.rank && mine.bytes)
+            weiri_gpu_tell(view, peer, epoch, WEIRI_GPU_PLAIN, args.out_desc);
+    weiri_gpu_turn(view, epoch);
+    if (!mine.bytes)
+        return;
+    for (int peer = (int)threadIdx.x; peer < view.nranks; peer += (int)blockDim.x)
+        hear_one(args, &g, mine, epoch, peer);
+    __syncthreads();
+    push(args, &g, mine);
+    if (any_streams(view, &g))
+        weiri_gpu_stream_all(view, &g.streams, epoch);
+    weiri_gpu_meet(view, epoch, 1);
+}
+
+extern "C" const void *weiri_gpu_allgather_direct_kernel(weir_dtype dtype)
+{
+    return (unsigned)dtype < WEIR_DTYPE_COUNT ? (const void *)allgather_direct : NULL;
+}
+
+extern "C" weiri_gpu_shape weiri_gpu_allgather_direct_shape(const weiri_gpu_args *args,
+                                                            int processors)
+{
+    uint64_t units = (args->bytes + UNIT_BYTES - 1) / UNIT_BYTES;
+    weiri_gpu_shape shape = {processors, 512};
+    if (units < (uint64_t)processors)
+        shape.blocks = (int)units;
+    if (args->bytes <= (uint64_t)processors * 2 * UNIT_BYTES)
+        shape.threads = 128;
+    else if (args->bytes <= (uint64_t)processors * 8 * UNIT_BYTES)
+        shape.threads = 256;
+    return shape;
+}
+
+extern "C" int weiri_gpu_allgather_direct_serves(const weiri_gpu_args *args)
+{
+    return args->collective == WEIR_COLL_ALLGATHER && args->bytes > 0;
+}

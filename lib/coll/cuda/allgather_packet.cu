@@ -1,0 +1,71 @@
+/*
+ * allgather by packets. Every thread loads its words of the input once and
+ * stores each as a packet into the slots at all peers; then it polls the packets
+ * of that number of all peers in turn and stores their words into the output. A
+ * peer's packets are also what proves that it has finished the epoch before. No
+ * fence, no meeting.
+ */
+#include "coll/cuda/packets.cuh"
+
+/* The body for up to N ranks. Each thread's words are one item at a time: its
+ * parallelism is the ranks. */
+template <int N>
+WEIRI_GPU_FN void gather(const weiri_gpu_args &args, uint64_t epoch)
+{
+    const weiri_gpu_view &view = args.view;
+    uint32_t packets = weiri_gpu_packets(args.bytes);
+    uint32_t first = blockIdx.x * blockDim.x + threadIdx.x, step = gridDim.x * blockDim.x;
+    uint32_t peers = ((1u << view.nranks) - 1) & ~(1u << view.rank);
+    char *own = args.out + (uint64_t)view.rank * args.bytes;
+    for (uint32_t i = first; i < packets; i += step) {
+        uint64_t word = weiri_gpu_load8(args.in, i, args.bytes);
+#pragma unroll
+        for (int peer = 0; peer < N; peer++)
+            if (peers >> peer & 1)
+                weiri_gpu_send(weiri_gpu_slot(view, peer, view.rank, epoch, WEIRI_GPU_MESSAGE), i,
+                               epoch, word);
+        if (own != args.in)
+            weiri_gpu_store8(own, i, args.bytes, word);
+    }
+    weiri_gpu_turn(view, epoch);
+    const char *slots = weiri_gpu_slot(view, view.rank, 0, epoch, WEIRI_GPU_MESSAGE);
+    for (uint32_t i = first; i < packets; i += step) {
+        uint64_t words[N];
+        weiri_gpu_receive_all<N>(view, slots + (size_t)i * 16, WEIRI_GPU_SLOT_BYTES, peers, epoch,
+                                 -1, words);
+#pragma unroll
+        for (int peer = 0; peer < N; peer++)
+            if (peers >> peer & 1)
+                weiri_gpu_store8(args.out + (uint64_t)peer * args.bytes, i, args.bytes,
+                                 words[peer]);
+    }
+}
+
+static __global__ void __launch_bounds__(512)
+    allgather_packet(const __grid_constant__ weiri_gpu_args args)
+{
+    uint64_t epoch = weiri_gpu_epoch(args.view);
+    if (args.view.nranks <= 2)
+        gather<2>(args, epoch);
+    else if (args.view.nranks <= 4)
+        gather<4>(args, epoch);
+    else
+        gather<8>(args, epoch);
+}
+
+extern "C" const void *weiri_gpu_allgather_packet_kernel(weir_dtype dtype)
+{
+    return (unsigned)dtype < WEIR_DTYPE_COUNT ? (const void *)allgather_packet : NULL;
+}
+
+extern "C" weiri_gpu_shape weiri_gpu_allgather_packet_shape(const weiri_gpu_args *args,
+                                                            int processors)
+{
+    return weiri_gpu_packet_shape((args->bytes + 7) / 8, processors);
+}
+
+extern "C" int weiri_gpu_allgather_packet_serves(const weiri_gpu_args *args)
+{
+    return args->collective == WEIR_COLL_ALLGATHER && args->bytes > 0 &&
+           args->bytes <= WEIRI_GPU_SLOT_BYTES / 2;
+}

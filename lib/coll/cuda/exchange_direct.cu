@@ -1,0 +1,392 @@
+/*
+ * Messages between pairs in one launch, whatever their lengths: alltoallv,
+ * sendrecv, and alltoall of more than packets carry. How a message travels
+ * depends on its length alone, which both ends know:
+ *
+ *   short  as packets,
+ *   long   straight into the receiver's output; if peers cannot map that,
+ *          through the receiver's stage, piece by piece (stage.cuh).
+ *
+ * Every rank decides for itself how its blocks divide what it sends, so grids
+ * and everything else may differ between ranks. Phases:
+ *
+ *   1. credit: a receiver tells every sender of a long message where it may
+ *      store, which also says that the receiver's earlier kernels have ended,
+ *   2. short messages leave as packets, and to every peer a header: how long the
+ *      message is, and in how many lanes it comes if it is long,
+ *   3. long messages: a block's lane waits for the credit, stores its part,
+ *      meets and signals (release) in the cell of the lane's number,
+ *   4. short messages are received; each header is compared with what is
+ *      expected: a difference aborts the communicator, and nothing is stored
+ *      outside the output,
+ *   5. the lanes of long messages are awaited (acquire).
+ *
+ * A header comes from every peer in every launch, so packets need no other
+ * proof that a peer has finished. A credit is read only by blocks that signal
+ * behind it, and their signals are awaited: the next one cannot overwrite it
+ * unread.
+ */
+#include "coll/cuda/packets.cuh"
+#include "coll/cuda/stage.cuh"
+
+/* Long messages are divided into units; the own share, which crosses no link, is
+ * cheaper. */
+enum { UNIT_BYTES = 2048, OWN_UNIT_BYTES = 8192, HEADER_SHIFT = 48 };
+#define DEFAULT_PACKET_BYTES ((uint64_t)128 << 10)
+
+/* What this block has to do with a rank's credit. */
+enum { NOT_SERVED, MAPPED, STAGED, REFUSED };
+
+/* What this rank exchanges with each rank; the same in all blocks but for the
+ * last three. */
+typedef struct exchange {
+    weiri_gpu_pair pair[WEIRI_GPU_RANKS_MAX];
+    uint64_t packet_bytes;
+    uint32_t first_unit[WEIRI_GPU_RANKS_MAX], units[WEIRI_GPU_RANKS_MAX];
+    uint32_t first_block[WEIRI_GPU_RANKS_MAX], lanes[WEIRI_GPU_RANKS_MAX];
+    uint32_t block_units; /* units of a block */
+    int state[WEIRI_GPU_RANKS_MAX];
+    weiri_gpu_desc credit[WEIRI_GPU_RANKS_MAX];
+    weiri_gpu_streams streams;
+} exchange;
+
+WEIRI_GPU_FN int is_long(const exchange *x, uint64_t bytes)
+{
+    return bytes > x->packet_bytes;
+}
+
+WEIRI_GPU_FN void disagree(const weiri_gpu_view &view, int peer, uint64_t expected, uint64_t seen)
+{
+    weiri_gpu_fail(view, WEIR_ERR_MISMATCH, peer, WEIR_WAIT_COUNTS, expected, seen);
+}
+
+/* ------------------------------------------------------------------ division */
+
+WEIRI_GPU_FN weiri_gpu_pair load_pair(const weiri_gpu_args &args, int peer)
+{
+    const weiri_gpu_counts &counts = args.counts;
+    if (!counts.send_counts)
+        return args.pairs[peer];
+    uint64_t each = args.element_bytes;
+    weiri_gpu_pair pair = {counts.send_displs[peer] * each, counts.send_counts[peer] * each,
+                           counts.recv_displs[peer] * each, counts.recv_counts[peer] * each};
+    return pair;
+}
+
+/* Fills pair and packet_bytes; whether any message of this rank is long. */
+WEIRI_GPU_FN int load_pairs(const weiri_gpu_args &args, exchange *x)
+{
+    const weiri_gpu_view &view = args.view;
+    uint64_t packet_bytes = args.packet_bytes ? args.packet_bytes : DEFAULT_PACKET_BYTES;
+    int any_long = 0;
+    for (int peer = (int)threadIdx.x; peer < view.nranks; peer += (int)blockDim.x) {
+        weiri_gpu_pair pair = load_pair(args, peer);
+        if (peer == view.rank && pair.send_bytes != pair.recv_bytes) {
+            disagree(view, peer, pair.recv_bytes, pair.send_bytes);
+            pair.send_bytes = weiri_gpu_least(pair.send_bytes, pair.recv_bytes);
+        }
+        x->pair[peer] = pair;
+        any_long |= pair.send_bytes > packet_bytes || pair.recv_bytes > packet_bytes;
+    }
+    if (!threadIdx.x)
+        x->packet_bytes = packet_bytes;
+    return __syncthreads_or(any_long);
+}
+
+WEIRI_GPU_FN uint32_t units_for(const weiri_gpu_view &view, const exchange *x, int peer)
+{
+    uint64_t bytes = x->pair[peer].send_bytes;
+    if (!is_long(x, bytes))
+        return 0;
+    return peer == view.rank ? weiri_gpu_units(bytes, OWN_UNIT_BYTES)
+                             : weiri_gpu_units(bytes, UNIT_BYTES);
+}
+
+/* Long messages end to end, the own share last, in equal parts for all blocks.
+ * A peer's lanes are the blocks whose parts overlap its message. */
+WEIRI_GPU_FN void divide(const weiri_gpu_view &view, exchange *x)
+{
+    uint32_t before[WEIRI_GPU_RANKS_MAX], units[WEIRI_GPU_RANKS_MAX], all = 0;
+#pragma unroll
+    for (int i = 0; i < WEIRI_GPU_RANKS_MAX; i++) {
+        units[i] = i < view.nranks ? units_for(view, x, weiri_gpu_rank_after(view, i)) : 0;
+        before[i] = all;
+        all += units[i];
+    }
+    uint32_t each = all ? weiri_gpu_parts(all, gridDim.x) : 1;
+#pragma unroll
+    for (int i = 0; i < WEIRI_GPU_RANKS_MAX; i++) {
+        if (i >= view.nranks || (uint32_t)i % blockDim.x != threadIdx.x)
+            continue;
+        int peer = weiri_gpu_rank_after(view, i);
+        uint32_t block = before[i] / each;
+        x->first_unit[peer] = before[i];
+        x->units[peer] = units[i];
+        x->first_block[peer] = block;
+        x->lanes[peer] = units[i] ? (before[i] + units[i] - 1) / each - block + 1 : 0;
+        x->block_units = each;
+    }
+    __syncthreads();
+}
+
+/* The part of the message to a rank that this block sends. */
+WEIRI_GPU_FN uint64_t part_of(const weiri_gpu_view &view, const exchange *x, int peer,
+                              uint64_t *bytes)
+{
+    uint32_t first = x->first_unit[peer], end = first + x->units[peer];
+    uint32_t from = blockIdx.x * x->block_units, to = from + x->block_units;
+    from = from > first ? from : first;
+    to = to < end ? to : end;
+    *bytes = 0;
+    if (from >= to)
+        return 0;
+    uint64_t unit = peer == view.rank ? OWN_UNIT_BYTES : UNIT_BYTES;
+    uint64_t at = (from - first) * unit;
+    *bytes = weiri_gpu_least((to - first) * unit, x->pair[peer].send_bytes) - at;
+    return at;
+}
+
+WEIRI_GPU_FN int serves(const weiri_gpu_view &view, const exchange *x, int peer)
+{
+    uint64_t bytes;
+    part_of(view, x, peer, &bytes);
+    return bytes > 0;
+}
+
+/* --------------------------------------------------------- short, and headers */
+
+WEIRI_GPU_FN uint64_t header_of(uint64_t bytes, uint32_t lanes)
+{
+    return (uint64_t)lanes << HEADER_SHIFT | bytes;
+}
+
+WEIRI_GPU_FN uint64_t header_bytes(uint64_t header)
+{
+    return header & (((uint64_t)1 << HEADER_SHIFT) - 1);
+}
+
+/* The thread next to those that have the last packets deals with the header. */
+WEIRI_GPU_FN int has_header(const weiri_gpu_lane &lane, uint64_t bytes)
+{
+    return lane.worker == weiri_gpu_packets(bytes) % lane.workers;
+}
+
+/* Where the first block's threads tell senders of long messages what they wait
+ * for. Read by all their blocks. */
+WEIRI_GPU_FN void give_credits(const weiri_gpu_args &args, const exchange *x, uint64_t epoch)
+{
+    const weiri_gpu_view &view = args.view;
+    for (int peer = (int)threadIdx.x; peer < view.nranks; peer += (int)blockDim.x) {
+        const weiri_gpu_pair &pair = x->pair[peer];
+        if (peer != view.rank && is_long(x, pair.recv_bytes))
+            weiri_gpu_tell(view, peer, epoch, pair.recv_bytes,
+                           args.out_desc == WEIRI_GPU_PLAIN ? WEIRI_GPU_PLAIN
+                                                            : args.out_desc + pair.recv_at);
+    }
+}
+
+WEIRI_GPU_FN void send_short(const weiri_gpu_args &args, const exchange *x, uint64_t epoch,
+                             const weiri_gpu_lane &lane, int any_long)
+{
+    const weiri_gpu_view &view = args.view;
+    for (uint32_t i = lane.first; i + 1 < (uint32_t)view.nranks; i += lane.step) {
+        int peer = weiri_gpu_rank_after(view, (int)i);
+        const weiri_gpu_pair &pair = x->pair[peer];
+        uint64_t bytes = is_long(x, pair.send_bytes) ? 0 : pair.send_bytes;
+        weiri_gpu_send_run(weiri_gpu_slot(view, peer, view.rank, epoch, WEIRI_GPU_MESSAGE),
+                           args.in + pair.send_at, bytes, epoch, lane.worker, lane.workers);
+        if (has_header(lane, bytes))
+            weiri_gpu_send_header(view, peer, epoch,
+                                  header_of(pair.send_bytes, any_long ? x->lanes[peer] : 0));
+    }
+}
+
+WEIRI_GPU_FN void receive_short(const weiri_gpu_args &args, const exchange *x, uint64_t epoch,
+                                const weiri_gpu_lane &lane)
+{
+    const weiri_gpu_view &view = args.view;
+    for (uint32_t i = lane.first; i < (uint32_t)view.nranks; i += lane.step) {
+        int peer = weiri_gpu_rank_after(view, (int)i);
+        const weiri_gpu_pair &pair = x->pair[peer];
+        uint64_t bytes = is_long(x, pair.recv_bytes) ? 0 : pair.recv_bytes;
+        char *to = args.out + pair.recv_at;
+        if (peer == view.rank) {
+            if (!is_long(x, pair.send_bytes))
+                weiri_gpu_copy(to, args.in + pair.send_at, pair.send_bytes, lane.worker,
+                               lane.workers);
+            continue;
+        }
+        if (has_header(lane, bytes)) {
+            uint64_t seen = header_bytes(weiri_gpu_receive_header(view, peer, epoch));
+            if (seen != pair.recv_bytes)
+                disagree(view, peer, pair.recv_bytes, seen);
+        }
+        weiri_gpu_receive_run(view,
+                              weiri_gpu_slot(view, view.rank, peer, epoch, WEIRI_GPU_MESSAGE), to,
+                              bytes, epoch, peer, lane.worker, lane.workers);
+    }
+}
+
+/* ---------------------------------------------------------------------- long */
+
+/* Hears the credits that this block's parts need; afterwards all threads know
+ * the states. A credit that did not come, or says other bytes, is refused. */
+WEIRI_GPU_FN void hear_credits(const weiri_gpu_args &args, exchange *x, uint64_t epoch)
+{
+    const weiri_gpu_view &view = args.view;
+    for (int peer = (int)threadIdx.x; peer < view.nranks; peer += (int)blockDim.x) {
+        int state = serves(view, x, peer) ? MAPPED : NOT_SERVED;
+        if (state == MAPPED && peer != view.rank) {
+            const weiri_gpu_cell *cell = weiri_gpu_cell_at(view, view.rank, peer, 0);
+            uint64_t bytes = weiri_gpu_receive(view, (const char *)cell->in, 0, epoch, peer);
+            x->credit[peer] = weiri_gpu_receive(view, (const char *)cell->out, 0, epoch, peer);
+            state = x->credit[peer] == WEIRI_GPU_PLAIN ? STAGED : MAPPED;
+            if (bytes != x->pair[peer].send_bytes)
+                state = REFUSED;
+            if (state == REFUSED && bytes)
+                disagree(view, peer, bytes, x->pair[peer].send_bytes);
+        }
+        x->state[peer] = state;
+    }
+    __syncthreads();
+}
+
+WEIRI_GPU_FN void push_mapped(const weiri_gpu_args &args, const exchange *x)
+{
+    const weiri_gpu_view &view = args.view;
+    for (int i = 0; i < view.nranks; i++) {
+        int peer = weiri_gpu_rank_after(view, i);
+        if (x->state[peer] != MAPPED)
+            continue;
+        const weiri_gpu_pair &pair = x->pair[peer];
+        uint64_t bytes, at = part_of(view, x, peer, &bytes);
+        char *to = peer == view.rank ? args.out + pair.recv_at
+                                     : weiri_gpu_address(view, peer, x->credit[peer]);
+        weiri_gpu_copy(to + at, args.in + pair.send_at + at, bytes, threadIdx.x, blockDim.x);
+    }
+}
+
+/* Sets up this block's streams; whether there are any. The stage divides a
+ * message otherwise than the blocks do, as the receiver must know it. */
+WEIRI_GPU_FN int set_up_streams(const weiri_gpu_args &args, exchange *x, uint64_t epoch)
+{
+    const weiri_gpu_view &view = args.view;
+    int any = 0;
+    for (int peer = (int)threadIdx.x; peer < view.nranks; peer += (int)blockDim.x) {
+        const weiri_gpu_pair &pair = x->pair[peer];
+        weiri_gpu_stream *leave = &x->streams.leave[peer], *come = &x->streams.come[peer];
+        leave->at = (char *)args.in + pair.send_at;
+        leave->bytes = pair.send_bytes;
+        leave->lanes = x->state[peer] == STAGED ? weiri_gpu_lanes(x->lanes[peer]) : 0;
+        leave->lane = blockIdx.x - x->first_block[peer];
+        come->at = args.out + pair.recv_at;
+        come->bytes = pair.recv_bytes;
+        come->lanes = come->lane = 0;
+        if (args.out_desc == WEIRI_GPU_PLAIN && peer != view.rank &&
+            is_long(x, pair.recv_bytes)) {
+            uint64_t header = weiri_gpu_receive_header(view, peer, epoch);
+            if (header_bytes(header) == pair.recv_bytes)
+                come->lanes = weiri_gpu_lanes(header >> HEADER_SHIFT);
+        }
+        any |= leave->lanes || come->lanes;
+    }
+    return __syncthreads_or(any);
+}
+
+WEIRI_GPU_FN void send_long(const weiri_gpu_args &args, exchange *x, uint64_t epoch)
+{
+    const weiri_gpu_view &view = args.view;
+    for (int peer = 0; peer < view.nranks; peer++) {
+        uint64_t bytes, at = part_of(view, x, peer, &bytes);
+        weiri_gpu_prefetch(args.in + x->pair[peer].send_at + at, bytes, threadIdx.x, blockDim.x);
+    }
+    hear_credits(args, x, epoch);
+    push_mapped(args, x);
+    if (set_up_streams(args, x, epoch))
+        weiri_gpu_stream_all(view, &x->streams, epoch);
+    __syncthreads();
+    for (int peer = (int)threadIdx.x; peer < view.nranks; peer += (int)blockDim.x)
+        if (peer != view.rank && x->state[peer] != NOT_SERVED)
+            weir_store_release(&weiri_gpu_cell_at(view, peer, view.rank,
+                                                  blockIdx.x - x->first_block[peer])->signal,
+                               epoch << 8 | 1);
+}
+
+/* Each block waits for the lanes of some peers. */
+WEIRI_GPU_FN void await_long(const weiri_gpu_args &args, const exchange *x, uint64_t epoch)
+{
+    const weiri_gpu_view &view = args.view;
+    for (uint32_t i = blockIdx.x; i + 1 < (uint32_t)view.nranks; i += gridDim.x) {
+        int peer = weiri_gpu_rank_after(view, (int)i);
+        if (!is_long(x, x->pair[peer].recv_bytes))
+            continue;
+        uint64_t header = weiri_gpu_receive_header(view, peer, epoch);
+        if (header_bytes(header) != x->pair[peer].recv_bytes)
+            continue;
+        for (uint32_t lane = threadIdx.x; lane < header >> HEADER_SHIFT; lane += blockDim.x)
+            weiri_gpu_await_word(view, &weiri_gpu_cell_at(view, view.rank, peer, lane)->signal,
+                                 epoch << 8 | 1, peer);
+    }
+}
+
+static __global__ void __launch_bounds__(512)
+    exchange_direct(const __grid_constant__ weiri_gpu_args args)
+{
+    __shared__ exchange x;
+    uint64_t epoch = weiri_gpu_epoch(args.view);
+    weiri_gpu_lane lane = weiri_gpu_lane_of(args.view);
+    int any_long = load_pairs(args, &x);
+    if (any_long) {
+        if (!blockIdx.x)
+            give_credits(args, &x, epoch);
+        divide(args.view, &x);
+    }
+    send_short(args, &x, epoch, lane, any_long);
+    weiri_gpu_turn(args.view, epoch);
+    if (any_long)
+        send_long(args, &x, epoch);
+    receive_short(args, &x, epoch, lane);
+    if (any_long)
+        await_long(args, &x, epoch);
+}
+
+/* ---------------------------------------------------------------------- host */
+
+extern "C" const void *weiri_gpu_exchange_direct_kernel(weir_dtype dtype)
+{
+    return (unsigned)dtype < WEIR_DTYPE_COUNT ? (const void *)exchange_direct : NULL;
+}
+
+/* The longest message that this rank knows of. */
+static uint64_t longest_bytes(const weiri_gpu_args *args)
+{
+    uint64_t most = 0;
+    if (args->counts.send_counts)
+        return args->bytes ? args->bytes : UINT64_MAX;
+    for (int peer = 0; peer < args->view.nranks; peer++) {
+        uint64_t out = args->pairs[peer].send_bytes, in = args->pairs[peer].recv_bytes;
+        most = out > most ? out : most;
+        most = in > most ? in : most;
+    }
+    return most;
+}
+
+/* Differs between ranks, and may. */
+extern "C" weiri_gpu_shape weiri_gpu_exchange_direct_shape(const weiri_gpu_args *args,
+                                                           int processors)
+{
+    uint64_t packet_bytes = args->packet_bytes ? args->packet_bytes : DEFAULT_PACKET_BYTES;
+    uint64_t longest = longest_bytes(args), nranks = (uint64_t)args->view.nranks;
+    if (longest <= packet_bytes) /* a header is a packet more */
+        return weiri_gpu_packet_shape((longest + 8 + 255) / 256 * 32 * nranks, processors);
+    weiri_gpu_shape shape = {processors, longest <= (uint64_t)1 << 20 ? 256 : 512};
+    return shape;
+}
+
+extern "C" int weiri_gpu_exchange_direct_serves(const weiri_gpu_args *args)
+{
+    uint64_t packet_bytes = args->packet_bytes ? args->packet_bytes : DEFAULT_PACKET_BYTES;
+    return packet_bytes <= WEIRI_GPU_SLOT_BYTES / 2 &&
+           (args->collective == WEIR_COLL_ALLTOALL || args->collective == WEIR_COLL_ALLTOALLV ||
+            args->collective == WEIR_COLL_SENDRECV);
+}

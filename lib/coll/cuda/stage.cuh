@@ -1,0 +1,170 @@
+/*
+ * Streams through the stage: how data reach an output that peers cannot map.
+ *
+ * Each sender has an equal part of the receiver's stage (both stages, which are
+ * neighbours), in two halves that take turns. A stream is cut into pieces; piece
+ * number j * lanes + l is the lane l's in round j, in half j % 2. In a round a
+ * block first stores its own lanes' pieces into the stages of all peers that it
+ * serves so, then takes the pieces that have come for its own output.
+ *
+ *   sender    staged = epoch << 24 | pieces    in the receiver's cell of the lane
+ *   receiver  taken  = epoch << 24 | pieces    in the sender's cell of the lane
+ *
+ * A piece may be stored once the piece two rounds before is taken. Rounds are
+ * numbered alike at both ends, so no circle of waits can close: what a round
+ * waits for needs rounds before it only, or the first half of the same.
+ *
+ * Lanes need not be blocks of one index: a sender says how many lanes there are,
+ * and the receiver's blocks take them in turn. Between a block's threads
+ * __syncthreads stands before each release and behind each acquire.
+ */
+#ifndef WEIR_COLL_CUDA_STAGE_CUH
+#define WEIR_COLL_CUDA_STAGE_CUH
+
+#include "coll/cuda/move.cuh"
+
+enum { WEIRI_GPU_LANES_MAX = 32, WEIRI_GPU_STEP_SHIFT = 24 };
+#define WEIRI_GPU_PIECE_MAX_BYTES ((uint64_t)64 << 10)
+
+/* One direction of a pair; lanes == 0: this block has nothing to do with it. */
+typedef struct weiri_gpu_stream {
+    char *at; /* where its bytes come from, or are to go */
+    uint64_t bytes;
+    uint32_t lanes;
+    uint32_t lane; /* the block's, of a stream that leaves */
+} weiri_gpu_stream;
+
+/* A block's, in shared memory. */
+typedef struct weiri_gpu_streams {
+    weiri_gpu_stream leave[WEIRI_GPU_RANKS_MAX], come[WEIRI_GPU_RANKS_MAX];
+} weiri_gpu_streams;
+
+WEIRI_GPU_FN uint32_t weiri_gpu_lanes(uint64_t blocks)
+{
+    return (uint32_t)weiri_gpu_least(blocks, WEIRI_GPU_LANES_MAX);
+}
+
+WEIRI_GPU_FN uint64_t weiri_gpu_step(uint64_t epoch, uint64_t pieces)
+{
+    return epoch << WEIRI_GPU_STEP_SHIFT | pieces;
+}
+
+/* Bytes of half a sender's part of a stage. */
+WEIRI_GPU_FN uint64_t weiri_gpu_stage_half(const weiri_gpu_view &view)
+{
+    return (uint32_t)WEIRI_GPU_STAGE_BYTES / (uint32_t)view.nranks & ~127u;
+}
+
+/* The place in a rank's stage for a lane's piece of a sender's. */
+WEIRI_GPU_FN char *weiri_gpu_stage_at(const weiri_gpu_view &view, int at, int from, uint64_t round,
+                                      uint64_t offset)
+{
+    return view.scratch[at] + WEIRI_GPU_STAGE_AT +
+           ((uint64_t)from * 2 + (round & 1)) * weiri_gpu_stage_half(view) + offset;
+}
+
+WEIRI_GPU_FN uint64_t weiri_gpu_piece_bytes(const weiri_gpu_view &view, uint32_t lanes)
+{
+    uint32_t piece = (uint32_t)weiri_gpu_stage_half(view) / lanes & ~15u;
+    return weiri_gpu_least(piece, WEIRI_GPU_PIECE_MAX_BYTES);
+}
+
+/* Bytes of a lane's piece; 0: the stream has no such piece any more. */
+WEIRI_GPU_FN uint64_t weiri_gpu_piece_of(const weiri_gpu_view &view, const weiri_gpu_stream &stream,
+                                         uint32_t lane, uint64_t round, uint64_t *at)
+{
+    if (lane >= stream.lanes)
+        return 0;
+    uint64_t piece = weiri_gpu_piece_bytes(view, stream.lanes);
+    *at = (round * stream.lanes + lane) * piece;
+    return *at < stream.bytes ? weiri_gpu_least(stream.bytes - *at, piece) : 0;
+}
+
+WEIRI_GPU_FN uint64_t weiri_gpu_rounds(const weiri_gpu_view &view, const weiri_gpu_stream &stream)
+{
+    if (!stream.lanes)
+        return 0;
+    uint32_t piece = (uint32_t)weiri_gpu_piece_bytes(view, stream.lanes);
+    return weiri_gpu_parts(weiri_gpu_units(stream.bytes, 16), stream.lanes * (piece / 16));
+}
+
+/* One round of the streams that leave: wait for room, store, tell. */
+WEIRI_GPU_FN void weiri_gpu_leave_round(const weiri_gpu_view &view,
+                                        const weiri_gpu_streams *streams, uint64_t epoch,
+                                        uint64_t round)
+{
+    uint64_t at;
+    for (int peer = (int)threadIdx.x; peer < view.nranks; peer += (int)blockDim.x) {
+        const weiri_gpu_stream &stream = streams->leave[peer];
+        if (round >= 2 && weiri_gpu_piece_of(view, stream, stream.lane, round, &at))
+            weiri_gpu_await_word(
+                view, &weiri_gpu_cell_at(view, view.rank, peer, stream.lane)->taken,
+                weiri_gpu_step(epoch, round - 1), peer);
+    }
+    __syncthreads();
+    for (int peer = 0; peer < view.nranks; peer++) {
+        const weiri_gpu_stream &stream = streams->leave[peer];
+        uint64_t bytes = weiri_gpu_piece_of(view, stream, stream.lane, round, &at);
+        if (bytes)
+            weiri_gpu_copy(
+                weiri_gpu_stage_at(view, peer, view.rank, round,
+                                   stream.lane * weiri_gpu_piece_bytes(view, stream.lanes)),
+                stream.at + at, bytes, threadIdx.x, blockDim.x);
+    }
+    __syncthreads();
+    for (int peer = (int)threadIdx.x; peer < view.nranks; peer += (int)blockDim.x) {
+        const weiri_gpu_stream &stream = streams->leave[peer];
+        if (weiri_gpu_piece_of(view, stream, stream.lane, round, &at))
+            weir_store_release(&weiri_gpu_cell_at(view, peer, view.rank, stream.lane)->staged,
+                               weiri_gpu_step(epoch, round + 1));
+    }
+}
+
+/* One round of one lane of the streams that come: wait, take, tell. */
+WEIRI_GPU_FN void weiri_gpu_come_round(const weiri_gpu_view &view, const weiri_gpu_streams *streams,
+                                       uint64_t epoch, uint64_t round, uint32_t lane)
+{
+    uint64_t at;
+    for (int peer = (int)threadIdx.x; peer < view.nranks; peer += (int)blockDim.x)
+        if (weiri_gpu_piece_of(view, streams->come[peer], lane, round, &at))
+            weiri_gpu_await_word(view, &weiri_gpu_cell_at(view, view.rank, peer, lane)->staged,
+                                 weiri_gpu_step(epoch, round + 1), peer);
+    __syncthreads();
+    for (int peer = 0; peer < view.nranks; peer++) {
+        const weiri_gpu_stream &stream = streams->come[peer];
+        uint64_t bytes = weiri_gpu_piece_of(view, stream, lane, round, &at);
+        if (bytes)
+            weiri_gpu_copy(stream.at + at,
+                           weiri_gpu_stage_at(view, view.rank, peer, round,
+                                              lane * weiri_gpu_piece_bytes(view, stream.lanes)),
+                           bytes, threadIdx.x, blockDim.x);
+    }
+    __syncthreads();
+    for (int peer = (int)threadIdx.x; peer < view.nranks; peer += (int)blockDim.x)
+        if (weiri_gpu_piece_of(view, streams->come[peer], lane, round, &at))
+            weir_store_release(&weiri_gpu_cell_at(view, peer, view.rank, lane)->taken,
+                               weiri_gpu_step(epoch, round + 1));
+}
+
+/* All threads of a block, whose streams all of them see. */
+WEIRI_GPU_FN void weiri_gpu_stream_all(const weiri_gpu_view &view, const weiri_gpu_streams *streams,
+                                       uint64_t epoch)
+{
+    uint64_t rounds = 0;
+    uint32_t lanes = 0;
+    for (int peer = 0; peer < view.nranks; peer++) {
+        uint64_t out = weiri_gpu_rounds(view, streams->leave[peer]);
+        uint64_t in = weiri_gpu_rounds(view, streams->come[peer]);
+        rounds = rounds > out ? rounds : out;
+        rounds = rounds > in ? rounds : in;
+        if (streams->come[peer].lanes > lanes)
+            lanes = streams->come[peer].lanes;
+    }
+    for (uint64_t round = 0; round < rounds; round++) {
+        weiri_gpu_leave_round(view, streams, epoch, round);
+        for (uint32_t lane = blockIdx.x; lane < lanes; lane += gridDim.x)
+            weiri_gpu_come_round(view, streams, epoch, round, lane);
+    }
+}
+
+#endif

@@ -1,0 +1,341 @@
+/*
+ * Kernels that move data, in the emulator: allgather, broadcast, alltoall,
+ * alltoallv and sendrecv, several launches in a row with nothing between them,
+ * of one algorithm and of all in turn. Lengths are odd, buffers lie anywhere,
+ * some can be mapped and some not, grids change from launch to launch and, where
+ * an algorithm allows it, from rank to rank. Every byte of every output is
+ * compared, those that nobody should touch, too.
+ */
+#include "gpu_emulator.h"
+#include "gpu_tap.h"
+
+#include <cstring>
+#include <vector>
+
+using namespace emulator;
+
+/* What a rank's output must hold in the end. */
+struct expectation {
+    std::string name;
+    int rank;
+    buffer out;
+    std::vector<char> bytes;
+};
+
+/* How buffers of a launch lie. */
+enum places { ALL_MAPPED, ALL_PLAIN, MIXED };
+
+struct scene {
+    machine m;
+    std::vector<expectation> expected;
+    places where = MIXED;
+    bool aligned = false;
+    int launches = 0;
+    scene(int nranks, uint64_t seed) : m(nranks, seed) {}
+};
+
+struct setting {
+    const char *name;
+    weiri_gpu_kernel kernel;
+    weiri_gpu_serves serves;
+};
+
+#define SETTING(name) {#name, weiri_gpu_##name##_kernel, weiri_gpu_##name##_serves}
+
+/* Byte number i of what a rank gives in a launch. */
+static char byte_of(int launch, int rank, size_t i)
+{
+    uint64_t x = ((uint64_t)launch * 8 + (uint64_t)rank) * 0x9e3779b97f4a7c15u + i;
+    x = (x ^ x >> 29) * 0xbf58476d1ce4e5b9u;
+    return (char)(x >> 56);
+}
+
+static kind kind_of(scene &s)
+{
+    return s.where == MIXED ? (kind)s.m.random(2) : s.where == ALL_PLAIN ? PLAIN : MAPPED;
+}
+
+static buffer buffer_for(scene &s, int rank, size_t bytes)
+{
+    return s.m.alloc(rank, bytes, s.aligned ? 0 : s.m.random(16), kind_of(s));
+}
+
+static void fill(const scene &s, int rank, char *data, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++)
+        data[i] = byte_of(s.launches, rank, i);
+}
+
+/* Blocks have a thread for each peer at least. */
+static weiri_gpu_shape shape_for(scene &s)
+{
+    return {1 + (int)s.m.random(5), 8 + (int)s.m.random(3) * 13};
+}
+
+/* Notes what a rank's output holds now as what is expected. */
+static std::vector<char> &expect(scene &s, const char *name, int rank, const buffer &out)
+{
+    s.expected.push_back({std::string(name) + ", launch " + std::to_string(s.launches), rank, out,
+                          std::vector<char>(out.data, out.data + out.bytes)});
+    return s.expected.back().bytes;
+}
+
+static void queue(scene &s, const setting &it, int rank, weiri_gpu_shape shape,
+                  weiri_gpu_args &args)
+{
+    args.dtype = WEIR_INT8;
+    args.element_bytes = 1;
+    if (!it.serves(&args))
+        printf("# %s does not serve this call\n", it.name);
+    s.m.launch(rank, it.name, it.kernel(WEIR_INT8), shape, args);
+}
+
+/* -------------------------------------------------------------- collectives */
+
+static void allgather(scene &s, const setting &it, size_t bytes)
+{
+    int n = s.m.nranks(), in_place = (int)s.m.random(2);
+    weiri_gpu_shape shape = shape_for(s);
+    for (int rank = 0; rank < n; rank++) {
+        buffer out = buffer_for(s, rank, bytes * (size_t)n), in = buffer_for(s, rank, bytes);
+        weiri_gpu_args args = s.m.args(rank, in, out);
+        if (in_place)
+            args.in = out.data + bytes * (size_t)rank;
+        fill(s, rank, (char *)args.in, bytes);
+        std::vector<char> &bytes_of_all = expect(s, it.name, rank, out);
+        for (size_t i = 0; i < bytes_of_all.size(); i++)
+            bytes_of_all[i] = byte_of(s.launches, (int)(i / bytes), i % bytes);
+        args.count = args.bytes = bytes;
+        args.collective = WEIR_COLL_ALLGATHER;
+        queue(s, it, rank, shape, args);
+    }
+    s.launches++;
+}
+
+static void broadcast(scene &s, const setting &it, size_t bytes)
+{
+    int n = s.m.nranks(), in_place = (int)s.m.random(2), root = (int)s.m.random((uint64_t)n);
+    weiri_gpu_shape shape = shape_for(s);
+    for (int rank = 0; rank < n; rank++) {
+        buffer out = buffer_for(s, rank, bytes), in = buffer_for(s, rank, bytes);
+        weiri_gpu_args args = s.m.args(rank, in, out);
+        if (in_place)
+            args.in = out.data;
+        if (rank == root)
+            fill(s, rank, (char *)args.in, bytes);
+        std::vector<char> &bytes_of_root = expect(s, it.name, rank, out);
+        for (size_t i = 0; i < bytes; i++)
+            bytes_of_root[i] = byte_of(s.launches, root, i);
+        args.count = args.bytes = bytes;
+        args.root = root;
+        args.collective = WEIR_COLL_BROADCAST;
+        queue(s, it, rank, shape, args);
+    }
+    s.launches++;
+}
+
+/* Bytes that ranks send to each other, with gaps between them in the buffers. */
+struct matrix {
+    size_t bytes[8][8];      /* [from][to] */
+    size_t send_at[8][8];    /* [from][to] */
+    size_t recv_at[8][8];    /* [to][from] */
+    size_t in[8], out[8];    /* of the buffers */
+};
+
+static void lay_out(scene &s, matrix &x, size_t gap)
+{
+    int n = s.m.nranks();
+    for (int rank = 0; rank < n; rank++) {
+        x.in[rank] = x.out[rank] = 0;
+        for (int peer = 0; peer < n; peer++) {
+            x.send_at[rank][peer] = x.in[rank];
+            x.in[rank] += x.bytes[rank][peer] + (gap ? s.m.random(gap) : 0);
+            x.recv_at[rank][peer] = x.out[rank];
+            x.out[rank] += x.bytes[peer][rank] + (gap ? s.m.random(gap) : 0);
+        }
+    }
+}
+
+/* The same pairs as arrays that only the device reads. */
+static void hide_pairs(scene &s, int rank, weiri_gpu_args &args)
+{
+    size_t n = (size_t)s.m.nranks();
+    buffer arrays = s.m.alloc(rank, 4 * n * 8, 0, PLAIN);
+    uint64_t *words = (uint64_t *)arrays.data;
+    for (size_t peer = 0; peer < n; peer++) {
+        words[peer] = args.pairs[peer].send_bytes;
+        words[n + peer] = args.pairs[peer].send_at;
+        words[2 * n + peer] = args.pairs[peer].recv_bytes;
+        words[3 * n + peer] = args.pairs[peer].recv_at;
+    }
+    args.counts = {words, words + n, words + 2 * n, words + 3 * n};
+    memset(args.pairs, 0, sizeof args.pairs);
+}
+
+static void exchange(scene &s, const setting &it, weir_collective collective, const matrix &x,
+                     uint32_t packet_bytes)
+{
+    int n = s.m.nranks(), hidden = collective == WEIR_COLL_ALLTOALLV && s.m.random(3) == 0;
+    weiri_gpu_shape shape = shape_for(s);
+    for (int rank = 0; rank < n; rank++) {
+        buffer in = buffer_for(s, rank, x.in[rank]), out = buffer_for(s, rank, x.out[rank]);
+        weiri_gpu_args args = s.m.args(rank, in, out);
+        fill(s, rank, in.data, in.bytes);
+        std::vector<char> &received = expect(s, it.name, rank, out);
+        for (int peer = 0; peer < n; peer++) {
+            args.pairs[peer] = {x.send_at[rank][peer], x.bytes[rank][peer], x.recv_at[rank][peer],
+                                x.bytes[peer][rank]};
+            for (size_t i = 0; i < x.bytes[peer][rank]; i++)
+                received[x.recv_at[rank][peer] + i] =
+                    byte_of(s.launches, peer, x.send_at[peer][rank] + i);
+        }
+        args.collective = collective;
+        args.packet_bytes = packet_bytes;
+        if (collective == WEIR_COLL_ALLTOALL)
+            args.count = args.bytes = x.bytes[0][0];
+        if (hidden)
+            hide_pairs(s, rank, args);
+        if (collective != WEIR_COLL_ALLTOALL)
+            shape = shape_for(s);
+        queue(s, it, rank, shape, args);
+    }
+    s.launches++;
+}
+
+static void alltoall(scene &s, const setting &it, size_t bytes, uint32_t packet_bytes)
+{
+    matrix x;
+    for (int from = 0; from < 8; from++)
+        for (int to = 0; to < 8; to++)
+            x.bytes[from][to] = bytes;
+    lay_out(s, x, 0);
+    exchange(s, it, WEIR_COLL_ALLTOALL, x, packet_bytes);
+}
+
+/* Many pairs exchange nothing, some little, few much. */
+static void alltoallv(scene &s, const setting &it, size_t most, uint32_t packet_bytes)
+{
+    matrix x;
+    for (int from = 0; from < 8; from++)
+        for (int to = 0; to < 8; to++)
+            x.bytes[from][to] = s.m.random(3) == 0   ? 0
+                                : s.m.random(3) == 0 ? s.m.random(most)
+                                                     : s.m.random(2 * packet_bytes);
+    lay_out(s, x, 40);
+    exchange(s, it, WEIR_COLL_ALLTOALLV, x, packet_bytes);
+}
+
+/* Everybody to the next but one; some to nobody. */
+static void sendrecv(scene &s, const setting &it, size_t most, uint32_t packet_bytes)
+{
+    matrix x;
+    int n = s.m.nranks();
+    memset(&x, 0, sizeof x);
+    for (int from = 0; from < n; from++)
+        if (s.m.random(4))
+            x.bytes[from][(from + 2) % n] = 1 + s.m.random(most);
+    lay_out(s, x, 0);
+    exchange(s, it, WEIR_COLL_SENDRECV, x, packet_bytes);
+}
+
+/* ------------------------------------------------------------------ running */
+
+static const setting allgather_packet = SETTING(allgather_packet);
+static const setting allgather_direct = SETTING(allgather_direct);
+static const setting broadcast_packet = SETTING(broadcast_packet);
+static const setting broadcast_direct = SETTING(broadcast_direct);
+static const setting exchange_packet = SETTING(exchange_packet);
+static const setting exchange_direct = SETTING(exchange_direct);
+
+enum subject {
+    ALLGATHER_PACKET,
+    ALLGATHER_DIRECT,
+    BROADCAST_PACKET,
+    BROADCAST_DIRECT,
+    ALLTOALL_PACKET,
+    ALLTOALL_DIRECT,
+    ALLTOALLV,
+    SENDRECV,
+    ALL_IN_TURN,
+};
+
+static const char *const subject_names[] = {
+    "allgather (packet)", "allgather (direct)", "broadcast (packet)", "broadcast (direct)",
+    "alltoall (packet)",  "alltoall (direct)",  "alltoallv",          "sendrecv",
+    "all in turn",
+};
+
+static void queue_one(scene &s, int subject, size_t most)
+{
+    size_t bytes = 1 + s.m.random(s.m.random(2) ? most : 40);
+    uint32_t packet_bytes = 1 + (uint32_t)s.m.random(64);
+    switch (subject == ALL_IN_TURN ? (int)s.m.random(ALL_IN_TURN) : subject) {
+    case ALLGATHER_PACKET:
+        return allgather(s, allgather_packet, bytes);
+    case ALLGATHER_DIRECT:
+        return allgather(s, allgather_direct, bytes);
+    case BROADCAST_PACKET:
+        return broadcast(s, broadcast_packet, bytes);
+    case BROADCAST_DIRECT:
+        return broadcast(s, broadcast_direct, bytes);
+    case ALLTOALL_PACKET:
+        return alltoall(s, exchange_packet, bytes, 0);
+    case ALLTOALL_DIRECT:
+        return alltoall(s, exchange_direct, bytes, packet_bytes);
+    case ALLTOALLV:
+        return alltoallv(s, exchange_direct, most, packet_bytes);
+    case SENDRECV:
+        return sendrecv(s, exchange_direct, most, packet_bytes);
+    }
+}
+
+/* Runs what is queued and compares: what went wrong, or "". */
+static std::string outcome(scene &s)
+{
+    std::string why;
+    if (!s.m.run())
+        why = s.m.report();
+    for (const expectation &e : s.expected) {
+        size_t at = 0;
+        while (at < e.bytes.size() && e.bytes[at] == e.out.data[at])
+            at++;
+        if (at < e.bytes.size())
+            return why + e.name + ": rank " + std::to_string(e.rank) + " has wrong data at byte " +
+                   std::to_string(at) + " of " + std::to_string(e.bytes.size());
+    }
+    return why;
+}
+
+static std::string launches_of(int subject, int nranks, uint64_t seed, places where, size_t most)
+{
+    scene s(nranks, seed);
+    s.where = where;
+    s.aligned = seed % 4 == 0;
+    for (int launch = 0; launch < 5; launch++)
+        queue_one(s, subject, most);
+    std::string why = outcome(s);
+    return why.empty() ? why
+                       : why + "\n" + std::to_string(nranks) + " ranks, seed " +
+                             std::to_string(seed) + ", places " + std::to_string(where);
+}
+
+/* Every number of ranks and every kind of place. */
+static void runs(int subject, size_t most, uint64_t seeds)
+{
+    std::string why;
+    for (int nranks = 2; nranks <= 8 && why.empty(); nranks++)
+        for (uint64_t seed = 1; seed <= seeds && why.empty(); seed++)
+            why = launches_of(subject, nranks, seed * 8 + (uint64_t)nranks,
+                              (places)((seed + (uint64_t)nranks) % 3), most);
+    ok(why.empty(), why, "%s, up to %zu bytes, 2 to 8 ranks", subject_names[subject], most);
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t seeds = argc > 1 ? strtoull(argv[1], NULL, 10) : 3;
+    for (int subject = 0; subject <= ALL_IN_TURN; subject++)
+        runs(subject, 3000, seeds);
+    for (int subject = 0; subject <= ALL_IN_TURN; subject++)
+        runs(subject, 40000, (seeds + 2) / 3);
+    return tap_done();
+}
