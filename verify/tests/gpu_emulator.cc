@@ -390,6 +390,7 @@ void emulator::machine_state::release(meeting *at)
 static void meet(meeting *at)
 {
     at->waiting.push_back(now->current);
+    now->quiet = 0; /* fewer can run: what those have polled in vain counts anew */
     if (at->waiting.size() == at->members) {
         now->release(at);
     } else {
