@@ -470,8 +470,9 @@ typedef struct weir_algo_info {
 /* The table of this build. Local; static storage. */
 WEIR_API const weir_algo_info *weir_algo_list(size_t *count);
 /* Makes comm use the named algorithm for a collective wherever its limits
- * allow; "auto" returns to selection by the tuning table. Local, and to be
- * called alike on every rank. WEIR_ERR_INVALID lists the known names. */
+ * allow, on GPUs perhaps with a grid of blocks x threads ("packet:16x64");
+ * "auto" returns to selection by the tuning table. Local, and to be called alike
+ * on every rank. WEIR_ERR_INVALID lists the known names. */
 WEIR_API weir_status weir_comm_set_algo(weir_comm *comm, weir_collective collective,
                                         const char *name);
 /* The algorithm that the last collective on comm used. Static storage. */

@@ -311,13 +311,24 @@ weir_status weir_comm_set_algo(weir_comm *comm, weir_collective collective, cons
         return WEIR_OK;
     }
     weir_backend backend = backend_of_comm(coll);
-    const weiri_algo *algo = find_algo(backend, (int)collective, name);
-    char known[256] = "";
+    char word[24] = "", known[256] = "";
+    size_t length = strcspn(name, ":");
+    int blocks = 0, threads = 0;
+    if (name[length] && (backend != WEIR_BACKEND_CUDA || !name[length + 1] ||
+                         parse_grid(name + length + 1, &blocks, &threads)))
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "algorithm '%s': a grid, on GPUs, is blocks x threads such as packet:16x64",
+                          name);
+    if (length < sizeof word)
+        memcpy(word, name, length);
+    const weiri_algo *algo = find_algo(backend, (int)collective, word);
     if (!algo)
         return weiri_fail(WEIR_ERR_INVALID, "%s has no algorithm '%s'; known are auto%s",
                           weir_collective_name(collective), name,
                           known_algos(backend, (int)collective, known, sizeof known));
     force(coll, (int)collective, algo);
+    coll->choices[collective][0].blocks = blocks;
+    coll->choices[collective][0].threads = threads;
     return WEIR_OK;
 }
 

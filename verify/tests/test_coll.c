@@ -687,7 +687,8 @@ static void bad_arguments(const bench *b)
              refused(weir_broadcast(b->comm, in, out, 4, WEIR_INT32, b->nranks, NULL), "root") &&
              refused(weir_alltoall(b->comm, in, in, 1, WEIR_INT32, NULL), "same buffer") &&
              refused(weir_sendrecv(b->comm, in, 1, 77, out, 1, 0, WEIR_INT32, NULL), "outside") &&
-             refused(weir_comm_set_algo(b->comm, WEIR_COLL_ALLGATHER, "fused"), "packet, direct");
+             refused(weir_comm_set_algo(b->comm, WEIR_COLL_ALLGATHER, "fused"), "packet, direct") &&
+             refused(weir_comm_set_algo(b->comm, WEIR_COLL_ALLGATHER, "packet:1x64"), "on GPUs");
     if (!ok)
         fail_rank(b, "bad arguments", weir_last_error());
 }
