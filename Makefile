@@ -71,7 +71,7 @@ GSL_CFLAGS := $(if $(HAVE_GSL),$(shell pkg-config --cflags gsl))
 NVCC_ARCH = $(foreach sm,$(SM),-gencode arch=compute_$(sm),code=sm_$(sm)) \
 	-gencode arch=compute_$(lastword $(SM)),code=compute_$(lastword $(SM))
 NVCC_FLAGS = -std=c++17 $(if $(filter debug,$(BUILD)),-G -O0,-O3 -lineinfo) $(NVCC_ARCH) -Ilib -I. \
-	-DWEIR_HAVE_CUDA=1 -Xcompiler -fPIC,-fvisibility=hidden,-fno-exceptions,-fno-rtti
+	-DWEIR_HAVE_CUDA=1 -Xcompiler -fPIC,-fvisibility=hidden,-fno-exceptions,-fno-rtti,-fno-threadsafe-statics
 
 # A source whose name ends in an instruction set is compiled for it and called
 # only where the processor has it.
@@ -259,6 +259,8 @@ plot: ## plots of results: CSV="a.csv b.csv" [OUT=folder]
 	$(Q)results/plot $(if $(OUT),-o '$(OUT)') $(CSV)
 
 # ------------------------------------------------------------------ install
+empty :=
+space := $(empty) $(empty)
 DEST = $(DESTDIR)$(PREFIX)
 SONAME := libweir.so.$(firstword $(subst ., ,$(VERSION)))
 PUBLIC_HEADERS := $(filter-out $(if $(HAVE_MPI),,%_mpi.h),$(wildcard lib/weir*.h))
@@ -274,7 +276,7 @@ install: all ## PREFIX=/usr/local, DESTDIR: headers, libraries, programs, pkg-co
 	$(Q)ln -sf $(SONAME) $(DEST)/lib/libweir.so
 	$(Q)$(if $(BENCHES)$(TOOLS),install -m 755 $(BENCHES) $(TOOLS) $(DEST)/bin)
 	$(Q)for name in weir $(if $(HAVE_MPI),weir-mpi); do \
-		sed 's|@prefix@|$(PREFIX)|; s|@version@|$(VERSION)|' ci/$$name.pc.in \
+		sed 's|@prefix@|$(PREFIX)|; s|@version@|$(VERSION)|; s|@cuda@|$(addsuffix $(space),$(CUDA_LIBS))|' ci/$$name.pc.in \
 			>$(DEST)/lib/pkgconfig/$$name.pc || exit; done
 
 clean: ## remove everything that was built

@@ -36,7 +36,24 @@
 
 /* X(collective, name, kernel, summary); kernels are described in coll/cuda/. The
  * last row of a collective serves every call. */
+#if WEIR_HAVE_CUDA
+#define CUDA_ALGOS(X)                                                                              \
+    X(ALLGATHER, "packet", allgather_packet, "send the input to all as packets")                   \
+    X(ALLGATHER, "direct", allgather_direct, "write the input into everybody's output")            \
+    X(BROADCAST, "packet", broadcast_packet, "the root sends packets to all")                      \
+    X(BROADCAST, "direct", broadcast_direct, "the root scatters, all write to all")                \
+    X(ALLTOALL, "packet", exchange_packet, "blocks as packets")                                    \
+    X(ALLTOALL, "direct", exchange_direct, "short blocks as packets, long ones written directly")  \
+    X(ALLTOALLV, "direct", exchange_direct, "short blocks as packets, long ones written directly") \
+    X(SENDRECV, "direct", exchange_direct, "a short block as packets, a long one written directly")
+/* X(collective, name, run, summary); what the host drives, with copy engines. */
+#define COPY_ENGINE_ALGOS(X)                                                                       \
+    X(ALLGATHER, "ce", weiri_cuda_copy_engine, "copy engines write; symmetric memory")             \
+    X(ALLTOALL, "ce", weiri_cuda_copy_engine, "copy engines write; symmetric memory")
+#else
 #define CUDA_ALGOS(X)
+#define COPY_ENGINE_ALGOS(X)
+#endif
 
 /* Two arrays of one order: what the public sees, and what runs. */
 static const weir_algo_info infos[] = {
@@ -46,7 +63,7 @@ static const weir_algo_info infos[] = {
 #undef ROW
 #define ROW(collective, name, kernel, summary)                                                     \
     {WEIR_COLL_##collective, name, "cuda", summary, 2, WEIRI_GPU_RANKS_MAX},
-    CUDA_ALGOS(ROW)
+    CUDA_ALGOS(ROW) COPY_ENGINE_ALGOS(ROW)
 #undef ROW
 };
 
@@ -64,6 +81,10 @@ const weiri_algo weiri_algo_table[] = {
 #define ROW(collective, name, kernel, summary)                                                     \
     {WEIR_COLL_##collective, name, WEIR_BACKEND_CUDA, weiri_cuda_run, GPU_ROW(kernel)},
     CUDA_ALGOS(ROW)
+#undef ROW
+#define ROW(collective, name, run, summary)                                                        \
+    {WEIR_COLL_##collective, name, WEIR_BACKEND_CUDA, run, NULL},
+    COPY_ENGINE_ALGOS(ROW)
 #undef ROW
 };
 

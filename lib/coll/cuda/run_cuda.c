@@ -119,6 +119,7 @@ static weir_status fill(weiri_coll *coll, const weiri_call *call, weiri_gpu_args
     args->bytes = call->bytes;
     args->dtype = (int32_t)call->dtype;
     args->op = (int32_t)call->op;
+    args->element_bytes = (uint32_t)call->element_bytes;
     args->root = call->root;
     args->collective = (int32_t)call->collective;
     if (is_pairwise(call->collective))
