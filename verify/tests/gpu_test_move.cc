@@ -19,7 +19,7 @@ struct expectation {
     std::string name;
     int rank;
     buffer out;
-    std::vector<char> bytes;
+    std::vector<char> bytes, before;
 };
 
 /* How buffers of a launch lie. */
@@ -30,6 +30,7 @@ struct scene {
     std::vector<expectation> expected;
     places where = MIXED;
     bool aligned = false;
+    int blocks = 0; /* the most in a grid; 0: few */
     int launches = 0;
     scene(int nranks, uint64_t seed) : m(nranks, seed) {}
 };
@@ -69,14 +70,17 @@ static void fill(const scene &s, int rank, char *data, size_t bytes)
 /* Blocks have a thread for each peer at least. */
 static weiri_gpu_shape shape_for(scene &s)
 {
+    if (s.blocks)
+        return {s.blocks - (int)s.m.random((uint64_t)s.blocks / 2 + 1), 8};
     return {1 + (int)s.m.random(5), 8 + (int)s.m.random(3) * 13};
 }
 
 /* Notes what a rank's output holds now as what is expected. */
 static std::vector<char> &expect(scene &s, const char *name, int rank, const buffer &out)
 {
+    std::vector<char> before(out.data, out.data + out.bytes);
     s.expected.push_back({std::string(name) + ", launch " + std::to_string(s.launches), rank, out,
-                          std::vector<char>(out.data, out.data + out.bytes)});
+                          before, before});
     return s.expected.back().bytes;
 }
 
@@ -172,8 +176,10 @@ static void hide_pairs(scene &s, int rank, weiri_gpu_args &args)
     memset(args.pairs, 0, sizeof args.pairs);
 }
 
+/* sent, expected: what rank 0 and 1 believe that the first sends the second, if
+ * they disagree. */
 static void exchange(scene &s, const setting &it, weir_collective collective, const matrix &x,
-                     uint32_t packet_bytes)
+                     uint32_t packet_bytes, size_t sent = 0, size_t expected = 0)
 {
     int n = s.m.nranks(), hidden = collective == WEIR_COLL_ALLTOALLV && s.m.random(3) == 0;
     weiri_gpu_shape shape = shape_for(s);
@@ -189,6 +195,10 @@ static void exchange(scene &s, const setting &it, weir_collective collective, co
                 received[x.recv_at[rank][peer] + i] =
                     byte_of(s.launches, peer, x.send_at[peer][rank] + i);
         }
+        if (sent != expected && rank == 0)
+            args.pairs[1].send_bytes = sent;
+        if (sent != expected && rank == 1)
+            args.pairs[0].recv_bytes = expected;
         args.collective = collective;
         args.packet_bytes = packet_bytes;
         if (collective == WEIR_COLL_ALLTOALL)
@@ -330,6 +340,67 @@ static void runs(int subject, size_t most, uint64_t seeds)
     ok(why.empty(), why, "%s, up to %zu bytes, 2 to 8 ranks", subject_names[subject], most);
 }
 
+/* Much data in one block or in many: many rounds, more blocks than lanes. */
+static void runs_large(int subject, int blocks, int nranks, size_t bytes)
+{
+    std::string why;
+    for (int where = ALL_MAPPED; where <= MIXED && why.empty(); where++) {
+        scene s(nranks, (uint64_t)(subject * 3 + where));
+        s.where = (places)where;
+        s.blocks = blocks;
+        for (int launch = 0; launch < 2; launch++)
+            queue_one(s, subject, bytes);
+        why = outcome(s);
+    }
+    ok(why.empty(), why, "%s, up to %zu bytes, %d ranks, up to %d blocks", subject_names[subject],
+       bytes, nranks, blocks);
+}
+
+/* One pair's ends differ: the receiver must say so, nothing may end up outside
+ * of an output, all other pairs must get theirs, and the kernels must end. */
+static std::string mismatched(size_t sent, size_t expected, places where, uint64_t seed)
+{
+    enum { NRANKS = 3, PACKET_BYTES = 64 };
+    scene s(NRANKS, seed);
+    matrix x;
+    s.where = where;
+    for (int from = 0; from < NRANKS; from++)
+        for (int to = 0; to < NRANKS; to++)
+            x.bytes[from][to] = from == to ? 7 : 50;
+    x.bytes[0][1] = sent > expected ? sent : expected; /* room for either */
+    lay_out(s, x, 0);
+    exchange(s, exchange_direct, WEIR_COLL_ALLTOALLV, x, PACKET_BYTES, sent, expected);
+    const expectation &at_other = s.expected[2];
+    bool ended_well = s.m.run();
+    const std::string &report = s.m.report();
+    std::string how = std::to_string(sent) + " bytes sent, " + std::to_string(expected) +
+                      " expected, places " + std::to_string(where) + ": ";
+    if (ended_well || report.find("waited for other counts") == std::string::npos)
+        return how + "nobody said so\n" + report;
+    if (report.find("overrun") != std::string::npos)
+        return how + report;
+    if (memcmp(at_other.bytes.data(), at_other.out.data, at_other.bytes.size()))
+        return how + "an innocent rank has wrong data\n" + report;
+    const expectation &at_receiver = s.expected[1];
+    for (size_t i = expected; i < x.bytes[0][1]; i++)
+        if (at_receiver.out.data[i] != at_receiver.before[i])
+            return how + "more was stored than expected\n" + report;
+    return "";
+}
+
+static void mismatches()
+{
+    static const size_t lengths[] = {0, 9, 20, 64, 100, 3000};
+    std::string why;
+    uint64_t seed = 1;
+    for (size_t sent : lengths)
+        for (size_t expected : lengths)
+            for (int where = ALL_MAPPED; where <= MIXED && why.empty(); where++)
+                if (sent != expected)
+                    why = mismatched(sent, expected, (places)where, seed++);
+    ok(why.empty(), why, "counts that differ are told");
+}
+
 int main(int argc, char **argv)
 {
     uint64_t seeds = argc > 1 ? strtoull(argv[1], NULL, 10) : 3;
@@ -337,5 +408,10 @@ int main(int argc, char **argv)
         runs(subject, 3000, seeds);
     for (int subject = 0; subject <= ALL_IN_TURN; subject++)
         runs(subject, 40000, (seeds + 2) / 3);
+    for (int subject = 0; subject < ALL_IN_TURN; subject++) {
+        runs_large(subject, 1, 2, 300000);
+        runs_large(subject, 120, 3, 300000);
+    }
+    mismatches();
     return tap_done();
 }

@@ -46,14 +46,14 @@ WEIRI_GPU_FN void hear_one(const weiri_gpu_args &args, gather *g, const part &mi
     const weiri_gpu_view &view = args.view;
     uint64_t own_at = (uint64_t)view.rank * args.bytes;
     weiri_gpu_stream *leave = &g->streams.leave[peer], *come = &g->streams.come[peer];
-    weiri_gpu_desc in = 0, out = 0;
     leave->lanes = come->lanes = 0;
     g->to[peer] = NULL;
     if (peer == view.rank) {
         g->to[peer] = args.out + own_at == args.in ? NULL : args.out + own_at;
         return;
     }
-    weiri_gpu_hear(view, peer, epoch, &in, &out);
+    const weiri_gpu_cell *cell = weiri_gpu_cell_of(view, view.rank, peer);
+    weiri_gpu_desc out = weiri_gpu_receive(view, (const char *)cell->out, 0, epoch, peer);
     if (out != WEIRI_GPU_PLAIN) {
         g->to[peer] = weiri_gpu_address(view, peer, out) + own_at;
     } else {

@@ -214,6 +214,18 @@ WEIRI_GPU_FN void receive(const weiri_gpu_args &args, const spread *s, const pla
             await_staged(view, peer, epoch, p.rounds);
 }
 
+/* The root's first pieces, while it waits to be told where they go. */
+WEIRI_GPU_FN void prefetch(const weiri_gpu_args &args, const plan &p)
+{
+    const weiri_gpu_view &view = args.view;
+    for (uint32_t share = 0; share + 1 < (uint32_t)view.nranks; share++) {
+        uint64_t at = share * p.share + blockIdx.x * p.part;
+        if (at < args.bytes)
+            weiri_gpu_prefetch(args.in + at, weiri_gpu_least(args.bytes - at, p.part), threadIdx.x,
+                               blockDim.x);
+    }
+}
+
 /* -------------------------------------------------------------------- meeting */
 
 WEIRI_GPU_FN void tell_all(const weiri_gpu_args &args, uint64_t epoch)
@@ -231,11 +243,12 @@ WEIRI_GPU_FN void hear_all(const weiri_gpu_args &args, spread *s, uint64_t epoch
     const weiri_gpu_view &view = args.view;
     int plain = 0;
     for (int peer = (int)threadIdx.x; peer < view.nranks; peer += (int)blockDim.x) {
-        weiri_gpu_desc in, out = args.out_desc;
+        const weiri_gpu_cell *cell = weiri_gpu_cell_of(view, view.rank, peer);
+        weiri_gpu_desc out = args.out_desc;
         if (peer == args.root)
             continue;
         if (peer != view.rank)
-            weiri_gpu_hear(view, peer, epoch, &in, &out);
+            out = weiri_gpu_receive(view, (const char *)cell->out, 0, epoch, peer);
         s->out[peer] = out;
         plain |= out == WEIRI_GPU_PLAIN;
     }
@@ -255,6 +268,8 @@ static __global__ void __launch_bounds__(512)
     int has_part = blockIdx.x < p.blocks;
     if (has_part)
         tell_all(args, epoch);
+    if (has_part && view.rank == args.root)
+        prefetch(args, p);
     weiri_gpu_turn(view, epoch);
     if (!has_part)
         return;

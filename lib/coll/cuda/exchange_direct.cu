@@ -168,7 +168,8 @@ WEIRI_GPU_FN uint64_t header_bytes(uint64_t header)
 /* The thread next to those that have the last packets deals with the header. */
 WEIRI_GPU_FN int has_header(const weiri_gpu_lane &lane, uint64_t bytes)
 {
-    return lane.worker == weiri_gpu_packets(bytes) % lane.workers;
+    uint32_t packets = weiri_gpu_packets(bytes);
+    return lane.worker == (packets < lane.workers ? packets : packets % lane.workers);
 }
 
 /* Where the first block's threads tell senders of long messages what they wait
@@ -238,13 +239,14 @@ WEIRI_GPU_FN void hear_credits(const weiri_gpu_args &args, exchange *x, uint64_t
         int state = serves(view, x, peer) ? MAPPED : NOT_SERVED;
         if (state == MAPPED && peer != view.rank) {
             const weiri_gpu_cell *cell = weiri_gpu_cell_at(view, view.rank, peer, 0);
-            uint64_t bytes = weiri_gpu_receive(view, (const char *)cell->in, 0, epoch, peer);
-            x->credit[peer] = weiri_gpu_receive(view, (const char *)cell->out, 0, epoch, peer);
-            state = x->credit[peer] == WEIRI_GPU_PLAIN ? STAGED : MAPPED;
-            if (bytes != x->pair[peer].send_bytes)
+            uint64_t told[2]; /* bytes, and where */
+            weiri_gpu_receive_all<2>(view, (const char *)cell->in, 16, 3, epoch, peer, told);
+            x->credit[peer] = told[1];
+            state = told[1] == WEIRI_GPU_PLAIN ? STAGED : MAPPED;
+            if (told[0] != x->pair[peer].send_bytes)
                 state = REFUSED;
-            if (state == REFUSED && bytes)
-                disagree(view, peer, bytes, x->pair[peer].send_bytes);
+            if (state == REFUSED && told[0])
+                disagree(view, peer, told[0], x->pair[peer].send_bytes);
         }
         x->state[peer] = state;
     }
@@ -267,7 +269,8 @@ WEIRI_GPU_FN void push_mapped(const weiri_gpu_args &args, const exchange *x)
 }
 
 /* Sets up this block's streams; whether there are any. The stage divides a
- * message otherwise than the blocks do, as the receiver must know it. */
+ * message otherwise than the blocks do, as the receiver must know it. The block
+ * meets here between its stores to mapped outputs and its signals. */
 WEIRI_GPU_FN int set_up_streams(const weiri_gpu_args &args, exchange *x, uint64_t epoch)
 {
     const weiri_gpu_view &view = args.view;
@@ -304,7 +307,6 @@ WEIRI_GPU_FN void send_long(const weiri_gpu_args &args, exchange *x, uint64_t ep
     push_mapped(args, x);
     if (set_up_streams(args, x, epoch))
         weiri_gpu_stream_all(view, &x->streams, epoch);
-    __syncthreads();
     for (int peer = (int)threadIdx.x; peer < view.nranks; peer += (int)blockDim.x)
         if (peer != view.rank && x->state[peer] != NOT_SERVED)
             weir_store_release(&weiri_gpu_cell_at(view, peer, view.rank,

@@ -124,6 +124,27 @@ WEIRI_GPU_FN int weiri_gpu_rank_after(const weiri_gpu_view &view, int i)
     return rank < view.nranks ? rank : rank - view.nranks;
 }
 
+/* 2^32 / n, rounded up: x * it >> 32 is x / n for x below 2^28. */
+WEIRI_GPU_FN uint32_t weiri_gpu_reciprocal(uint32_t n)
+{
+    switch (n) {
+    case 2:
+        return 0x80000000u;
+    case 3:
+        return 0x55555556u;
+    case 4:
+        return 0x40000000u;
+    case 5:
+        return 0x33333334u;
+    case 6:
+        return 0x2aaaaaabu;
+    case 7:
+        return 0x24924925u;
+    default:
+        return 0x20000000u;
+    }
+}
+
 /* A thread among those that serve one rank each: as many for every rank, in
  * neighbouring threads of the grid, whole warps where there are enough. */
 typedef struct weiri_gpu_lane {
@@ -131,16 +152,24 @@ typedef struct weiri_gpu_lane {
     uint32_t worker, workers; /* its place among those that serve the same rank */
 } weiri_gpu_lane;
 
+/* Without division, which would stand before the loads of the input. */
 WEIRI_GPU_FN weiri_gpu_lane weiri_gpu_lane_of(const weiri_gpu_view &view)
 {
     uint32_t thread = blockIdx.x * blockDim.x + threadIdx.x;
     uint32_t threads = gridDim.x * blockDim.x, nranks = (uint32_t)view.nranks;
-    uint32_t workers = threads / nranks;
+    if (threads < nranks) {
+        weiri_gpu_lane few = {thread, threads, 0, 1};
+        return few;
+    }
+    uint32_t workers = (uint32_t)((uint64_t)threads * weiri_gpu_reciprocal(nranks) >> 32), first = 0;
     if (workers >= 32)
         workers &= ~31u;
-    else if (!workers)
-        workers = 1;
-    weiri_gpu_lane lane = {thread / workers, threads / workers, thread % workers, workers};
+#pragma unroll
+    for (uint32_t i = 1; i <= WEIRI_GPU_RANKS_MAX; i++)
+        first += thread >= i * workers;
+    weiri_gpu_lane lane = {first, nranks, thread - first * workers, workers};
+    if (thread >= nranks * workers)
+        lane.first = nranks;
     return lane;
 }
 
