@@ -4,8 +4,12 @@
 #include "bench/cold.h"
 #include "bench/sizes.h"
 
+#include "verify/hash.h"
+
 #include <stdlib.h>
 #include <string.h>
+
+enum { PAGE_BYTES = 4096, SPARE_PAGES = 64 };
 
 /* The largest buffers that any type of the sweep needs, in bytes. Sizes only
  * grow, so the last one decides. */
@@ -34,7 +38,6 @@ static void needed_bytes(const bench_job *job, const bench_options *options,
 /* Adds room for the copies of --cold. */
 static void add_pool(const bench_job *job, bench_buffer *buffer)
 {
-    enum { PAGE_BYTES = 4096 };
     buffer->home_bytes = (buffer->bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
     buffer->pool_bytes = bench_cold_pool_bytes(job->local_nranks, buffer->home_bytes);
     buffer->bytes = buffer->home_bytes + buffer->pool_bytes;
@@ -42,7 +45,6 @@ static void add_pool(const bench_job *job, bench_buffer *buffer)
 
 static weir_status allocate(bench_job *job, int plain, bench_buffer *buffer)
 {
-    enum { PAGE_BYTES = 4096 };
     weir_status status = WEIR_OK;
     if (!plain)
         status = weir_mem_alloc(job->comm, buffer->bytes, &buffer->mem);
@@ -81,6 +83,7 @@ weir_status bench_buffers_open(bench_job *job, const bench_options *options,
     memset(buffers, 0, sizeof *buffers);
     needed_bytes(job, options, collective, dist, &buffers->in.bytes, &buffers->out.bytes);
     for (int i = 0; i < 2; i++) {
+        both[i]->bytes += (size_t)SPARE_PAGES * PAGE_BYTES;
         if (options->cold)
             add_pool(job, both[i]);
         weir_status status = allocate(job, plain, both[i]);
@@ -113,21 +116,29 @@ void bench_buffers_close(bench_job *job, bench_buffers *buffers)
     memset(buffers, 0, sizeof *buffers);
 }
 
+/* Where a buffer's part for a visit begins. */
+static void *place_of(const bench_buffer *buffer, int visit, uint64_t side)
+{
+    uint64_t page = weirv_mix64((uint64_t)visit << 1 | side) % SPARE_PAGES;
+    return (char *)buffer->base + (visit ? page * PAGE_BYTES : 0);
+}
+
 void bench_buffers_place(const bench_buffers *buffers, const bench_shape *shape,
                          size_t element_bytes, size_t unalign_elements, int rank, int in_place,
-                         bench_layout *layout)
+                         int visit, bench_layout *layout)
 {
     size_t shift = unalign_elements * element_bytes;
+    void *in = place_of(&buffers->in, visit, 0), *out = place_of(&buffers->out, visit, 1);
     memset(layout, 0, sizeof *layout);
     if (!in_place) {
-        layout->in = weirv_guard_place(&layout->guards[0], buffers->in.base,
+        layout->in = weirv_guard_place(&layout->guards[0], in,
                                        shape->send_elements * element_bytes, shift);
-        layout->out = weirv_guard_place(&layout->guards[1], buffers->out.base,
+        layout->out = weirv_guard_place(&layout->guards[1], out,
                                         shape->recv_elements * element_bytes, shift);
         layout->nguards = 2;
         return;
     }
-    char *user = weirv_guard_place(&layout->guards[0], buffers->out.base, shape->bytes, shift);
+    char *user = weirv_guard_place(&layout->guards[0], out, shape->bytes, shift);
     layout->nguards = 1;
     layout->whole = user;
     layout->whole_bytes = shape->bytes;

@@ -39,9 +39,10 @@ weir_status bench_buffers_open(bench_job *job, const bench_options *options,
                                bench_buffers *buffers);
 /* Collective: ranks meet before anything is freed. */
 void bench_buffers_close(bench_job *job, bench_buffers *buffers);
-/* Lays out one size and writes the canaries. Local. */
+/* Lays out one size and writes the canaries. Visits other than 0 lie some pages
+ * further on, chosen by the visit and the same on every rank. Local. */
 void bench_buffers_place(const bench_buffers *buffers, const bench_shape *shape,
                          size_t element_bytes, size_t unalign_elements, int rank, int in_place,
-                         bench_layout *layout);
+                         int visit, bench_layout *layout);
 
 #endif

@@ -102,7 +102,8 @@ static weir_status time_pair(bench_subject *subject, double *shorter_us)
 }
 
 /* Pairs of operations until STEADY_PAIRS in a row were no more than a
- * twentieth faster than the best before them, on the slowest rank. Agreed. */
+ * twentieth faster than the best before them, on the slowest rank; one is enough
+ * if it is as fast as an earlier call's. Agreed. */
 static weir_status warm_up_steadily(const bench_meeting *meeting, bench_subject *subject,
                                     weir_status status)
 {
@@ -118,9 +119,13 @@ static weir_status warm_up_steadily(const bench_meeting *meeting, bench_subject 
         if (status != WEIR_OK)
             return status;
         steady = pairs > 0 && us >= 0.95 * best_us ? steady + 1 : 0;
+        if (pairs == 0 && subject->warm_us > 0 && us <= 1.05 * subject->warm_us)
+            steady = STEADY_PAIRS;
         best_us = pairs == 0 || us < best_us ? us : best_us;
         pairs++;
     }
+    if (!(subject->warm_us > 0) || best_us < subject->warm_us)
+        subject->warm_us = best_us;
     subject->unsteady |= steady < STEADY_PAIRS;
     subject->warmups = 2 * pairs > subject->warmups ? 2 * pairs : subject->warmups;
     return status;
@@ -188,7 +193,9 @@ static weir_status run_block(const bench_timing *timing, const bench_meeting *me
 weir_status bench_engine_run(const bench_timing *timing, const bench_meeting *meeting,
                              bench_subject *subjects, int nsubjects)
 {
-    int half = timing->iterations / 2;
+    int half = timing->order == BENCH_BOTH_WAYS ? timing->iterations / 2
+               : timing->order == BENCH_FORWARD ? timing->iterations
+                                                : 0;
     for (int i = 0; i < nsubjects; i++) {
         subjects[i].cpu_us = subjects[i].aside_us = 0;
         subjects[i].warmups = subjects[i].unsteady = 0;

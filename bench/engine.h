@@ -4,11 +4,12 @@
  *
  * Every subject's iterations are split into two blocks, and the blocks of all
  * subjects run as A B C C B A, so that slow drifts of the machine meet all of
- * them alike; the first subject always runs last. A block is: begin, barrier,
- * warm-ups, timed iterations, agreement on errors. Warm-ups are a fixed number,
- * or small batches until the slowest rank's times have stopped falling. A rank whose subject fails
- * runs nothing more in that block but still meets the others wherever they
- * meet.
+ * them alike; callers that come several times have A B C in one call and C B A in
+ * the next. A block is: begin, barrier, warm-ups, timed iterations, agreement on
+ * errors. Warm-ups are a fixed number, or small batches until the slowest rank's
+ * times have stopped falling, or are no longer than they were in earlier calls.
+ * A rank whose subject fails runs nothing more in that block but still meets the
+ * others wherever they meet.
  */
 #ifndef BENCH_ENGINE_H
 #define BENCH_ENGINE_H
@@ -22,6 +23,12 @@ typedef enum bench_isolation {
     BENCH_SYNCHRONISED        /* each operation starts at one moment on all ranks */
 } bench_isolation;
 
+typedef enum bench_order {
+    BENCH_BOTH_WAYS, /* A B C C B A, half of the iterations each */
+    BENCH_FORWARD,   /* A B C */
+    BENCH_BACKWARD   /* C B A */
+} bench_order;
+
 /* bench_timing.warmups: until the series is stationary. */
 enum { BENCH_WARMUPS_STEADY = -1 };
 
@@ -30,6 +37,7 @@ typedef struct bench_timing {
     int warmups;
     int aggregate; /* operations an iteration, 1 or more */
     bench_isolation isolation;
+    bench_order order;
 } bench_timing;
 
 /* Where the ranks meet. All are collective and never timed. */
@@ -64,6 +72,7 @@ typedef struct bench_subject {
     double cpu_us;
     /* Result: this rank's wall time in begin, next and end, until all ranks are ready. */
     double aside_us;
+    double warm_us; /* the shortest warm-up so far on the slowest rank; 0: none yet. Updated. */
     int warmups;  /* result: the most that a block had */
     int unsteady; /* result: times still fell when a block's warm-ups ended */
 } bench_subject;

@@ -26,6 +26,9 @@ static const bench_option rows[] = {
     {'n', "iters", "N", bench_parse_int, AT(iterations), 0, INT_MAX,
      "timed iterations, exactly (default: 0, as many as fit a time\n"
      "budget, from 20 to 2000)"},
+    {0, "visits", "N", bench_parse_int, AT(visits), 1, 64,
+     "divide the iterations of a size into N visits, each on other pages,\n"
+     "other sizes between them (default: 6; 1 where -n is below 12)"},
     {0, "until", "PERCENT", bench_parse_percent, AT(until), 0, 0,
      "go on until the median's 95% interval is the median +- PERCENT\n"
      "(2%), for all contenders; ends after -T, else 10 s a size, at the\n"
@@ -150,6 +153,7 @@ static void set_defaults(bench_options *options)
     options->mode = "throughput";
     options->dist = "spread:1";
     options->seed = 1;
+    options->visits = 6;
 }
 
 static void make_getopt(char *letters, struct option *longs)
@@ -292,6 +296,18 @@ int bench_options_oracles(const bench_options *options)
 double bench_options_step_us(const bench_options *options)
 {
     return 1e-3 / options->aggregate;
+}
+
+int bench_options_visits(const bench_options *options)
+{
+    int most = options->visits;
+    int few = most < BENCH_VISITS_FEW ? most : BENCH_VISITS_FEW;
+    if (options->iterations) {
+        long long all = (long long)options->iterations * (options->graph > 1 ? options->graph : 1);
+        long long fitting = all / BENCH_VISIT_ITERATIONS;
+        most = fitting < few ? 1 : fitting < most ? (int)fitting : most;
+    }
+    return options->inject_timed ? 1 : most;
 }
 
 int bench_options_until_s(const bench_options *options)

@@ -34,12 +34,18 @@ double bench_busbw_gbs(const bench_row *row, double time_us)
     return bench_algbw_gbs(row, time_us) * bench_bus_factor(row->collective, row->nranks);
 }
 
+bench_sequence bench_result_sequence(const bench_result *result)
+{
+    return (bench_sequence){.samples = result->slowest_us, .count = (size_t)result->iterations,
+                            .ends = result->visit_ends, .visits = result->visits};
+}
+
 bench_ratio bench_result_ratio(const bench_result *other, const bench_result *shown)
 {
     bench_ratio ratio = bench_stats_ratio(&other->stats, &shown->stats);
     bench_interval interval;
-    if (bench_bootstrap_ratio(other->slowest_us, (size_t)other->iterations, shown->slowest_us,
-                              (size_t)shown->iterations, &interval) == 0) {
+    bench_sequence above = bench_result_sequence(other), below = bench_result_sequence(shown);
+    if (bench_bootstrap_ratio(&above, &below, &interval) == 0) {
         ratio.low = interval.low;
         ratio.high = interval.high;
     }

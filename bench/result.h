@@ -9,7 +9,8 @@
 #include "bench/stats.h"
 #include "verify/verify.h"
 
-enum { BENCH_OUT_OF_PLACE, BENCH_IN_PLACE, BENCH_PLACEMENTS, BENCH_CONTENDERS_MAX = 64 };
+enum { BENCH_OUT_OF_PLACE, BENCH_IN_PLACE, BENCH_PLACEMENTS, BENCH_CONTENDERS_MAX = 64,
+       BENCH_VISITS_MAX = 256 };
 
 /* One contender at one size in one placement. */
 typedef struct bench_result {
@@ -23,6 +24,7 @@ typedef struct bench_result {
     int sampled; /* MPI's reference covered windows only */
     int timed; /* the rest is valid, on rank 0 */
     int iterations;
+    int visits, visit_ends[BENCH_VISITS_MAX]; /* as in bench_sequence */
     int warmups;  /* untimed iterations, the most that a block had */
     int unsteady; /* times still fell when they ended */
     bench_stats skew; /* us between first and last rank to start; no samples: not measured */
@@ -62,6 +64,8 @@ int bench_result_failed(const bench_result *result);
 /* bytes/time, GB/s (1e9), and the same times the bus factor. */
 double bench_algbw_gbs(const bench_row *row, double time_us);
 double bench_busbw_gbs(const bench_row *row, double time_us);
+/* The slowest rank's times of a timed result, which owns them. */
+bench_sequence bench_result_sequence(const bench_result *result);
 /* How many times as long other's median is as shown's, with its 95% interval:
  * the bootstrap's, else from both medians' order statistics. Both were timed. */
 bench_ratio bench_result_ratio(const bench_result *other, const bench_result *shown);

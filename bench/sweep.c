@@ -9,13 +9,24 @@
 #include <string.h>
 #include <unistd.h>
 
+/* A line of the table in the making; large. */
+typedef struct line {
+    bench_row row;
+    bench_series series[BENCH_PLACEMENTS];
+} line;
+
 typedef struct sweep {
     const bench_run *run;
     bench_contenders *contenders;
     bench_report *report;
     bench_trial trial;
     bench_dist dist;
-    bench_row row; /* large: one for all */
+    weir_collective collective;
+    weir_dtype dtype;
+    weir_op op;
+    int root;
+    int visits;
+    line *lines; /* visits of them, which sizes take in turn */
     uint64_t next_seed;
     long failed;
     size_t done; /* sizes, for the progress line */
@@ -30,46 +41,87 @@ static void show_progress(sweep *s, size_t bytes)
                 bench_sizes_count(s->run->options), bytes);
 }
 
-static void count_failures(sweep *s)
+static void count_failures(sweep *s, const bench_row *row)
 {
-    for (int placement = 0; placement < s->row.placements; placement++)
-        for (int i = 0; i < s->row.ncontenders; i++)
-            s->failed += bench_result_failed(&s->row.results[placement][i]);
+    for (int placement = 0; placement < row->placements; placement++)
+        for (int i = 0; i < row->ncontenders; i++)
+            s->failed += bench_result_failed(&row->results[placement][i]);
 }
 
-/* One line of the table. */
-static weir_status measure_size(sweep *s, size_t bytes)
+/* A new line of the table. */
+static void begin_size(sweep *s, line *at, size_t bytes)
 {
-    bench_row *row = &s->row;
-    weir_status status = WEIR_OK;
+    bench_row *row = &at->row;
+    row->dtype = s->dtype;
+    row->op = s->op;
+    row->root = s->root;
     row->shape = bench_shape_make(row->collective, bytes, weir_dtype_bytes(row->dtype),
                                   row->nranks, &s->dist);
     memset(row->primary, 0, sizeof row->primary);
     show_progress(s, bytes);
-    for (int placement = 0; placement < row->placements && status == WEIR_OK; placement++) {
+}
+
+static weir_status visit_size(sweep *s, line *at, int visit)
+{
+    weir_status status = WEIR_OK;
+    s->trial.row = &at->row;
+    for (int placement = 0; placement < at->row.placements && status == WEIR_OK; placement++) {
         s->trial.in_place = placement == BENCH_IN_PLACE;
-        status = bench_trial_run(&s->trial);
+        s->trial.series = &at->series[placement];
+        s->trial.visit = visit;
+        status = bench_trial_visit(&s->trial);
     }
-    if (status == WEIR_OK)
-        count_failures(s);
-    if (status == WEIR_OK && s->run->job->rank == 0)
-        bench_report_row(s->report, row);
-    bench_row_clear(row);
     return status;
+}
+
+static void clear_line(line *at)
+{
+    for (int placement = 0; placement < BENCH_PLACEMENTS; placement++)
+        bench_series_free(&at->series[placement]);
+    bench_row_clear(&at->row);
+}
+
+static void end_size(sweep *s, line *at)
+{
+    count_failures(s, &at->row);
+    if (s->run->job->rank == 0)
+        bench_report_row(s->report, &at->row);
+    clear_line(at);
+}
+
+/* Each step begins a size, and visits it and the sizes before it that are not yet
+ * done: size k has its visit v in step k + v. So a size is spread over as many
+ * steps as it has visits, and lines end in the order of sizes. */
+static weir_status walk_sizes(sweep *s)
+{
+    const bench_options *options = s->run->options;
+    size_t bytes = options->min_bytes;
+    int begun = 0, done = 0, has_more = 1;
+    for (int step = 0; has_more || done < begun; step++) {
+        if (has_more) {
+            begin_size(s, &s->lines[begun++ % s->visits], bytes);
+            bytes = bench_sizes_next(options, bytes);
+            has_more = bytes != 0;
+        }
+        for (int k = done; k < begun; k++) {
+            weir_status status = visit_size(s, &s->lines[k % s->visits], step - k);
+            if (status != WEIR_OK)
+                return status;
+        }
+        if (step - done == s->visits - 1)
+            end_size(s, &s->lines[done++ % s->visits]);
+    }
+    return WEIR_OK;
 }
 
 static weir_status sweep_sizes(sweep *s)
 {
     const bench_options *options = s->run->options;
     for (int cycle = 0; options->cycles == 0 || cycle < options->cycles; cycle++) {
-        size_t bytes = options->min_bytes;
         s->done = 0;
-        do {
-            weir_status status = measure_size(s, bytes);
-            if (status != WEIR_OK)
-                return status;
-            bytes = bench_sizes_next(options, bytes);
-        } while (bytes);
+        weir_status status = walk_sizes(s);
+        if (status != WEIR_OK)
+            return status;
     }
     return WEIR_OK;
 }
@@ -85,10 +137,10 @@ static weir_status sweep_roots(sweep *s)
 {
     int root, last;
     loop_bounds(s->run->options->root, s->run->job->nranks, &root, &last);
-    if (!bench_collective_has_root(s->row.collective))
+    if (!bench_collective_has_root(s->collective))
         root = last = -1;
     for (; root <= last; root++) {
-        s->row.root = root;
+        s->root = root;
         weir_status status = sweep_sizes(s);
         if (status != WEIR_OK)
             return status;
@@ -103,11 +155,11 @@ static weir_status sweep_types(sweep *s)
     loop_bounds(options->dtype, WEIR_DTYPE_COUNT, &type, &last_type);
     for (; type <= last_type; type++) {
         loop_bounds(options->op, WEIR_OP_COUNT, &op, &last_op);
-        if (!bench_collective_has_op(s->row.collective))
+        if (!bench_collective_has_op(s->collective))
             op = last_op = WEIR_SUM;
         for (; op <= last_op; op++) {
-            s->row.dtype = (weir_dtype)type;
-            s->row.op = (weir_op)op;
+            s->dtype = (weir_dtype)type;
+            s->op = (weir_op)op;
             weir_status status = sweep_roots(s);
             if (status != WEIR_OK)
                 return status;
@@ -121,16 +173,19 @@ static void prepare(sweep *s, const bench_buffers *buffers)
     const bench_run *run = s->run;
     s->next_seed = run->options->seed;
     bench_dist_parse(run->options->dist, &s->dist);
-    s->row.collective = run->collective;
-    s->row.nranks = run->job->nranks;
-    s->row.placements = bench_collective_in_place(run->collective) ? BENCH_PLACEMENTS : 1;
-    s->row.oracles = bench_options_oracles(run->options);
-    s->row.ncontenders = s->contenders->count;
+    s->collective = run->collective;
+    for (int i = 0; i < s->visits; i++) {
+        bench_row *row = &s->lines[i].row;
+        row->collective = run->collective;
+        row->nranks = run->job->nranks;
+        row->placements = bench_collective_in_place(run->collective) ? BENCH_PLACEMENTS : 1;
+        row->oracles = bench_options_oracles(run->options);
+        row->ncontenders = s->contenders->count;
+    }
     s->trial.job = run->job;
     s->trial.options = run->options;
     s->trial.buffers = buffers;
     s->trial.contenders = s->contenders->list;
-    s->trial.row = &s->row;
     s->trial.next_seed = &s->next_seed;
     s->trial.determinism = run->options->determinism ? &s->report->determinism : NULL;
 }
@@ -156,9 +211,11 @@ weir_status bench_sweep(const bench_run *run, const bench_buffers *buffers,
                         bench_contenders *contenders, bench_report *report, long *failed)
 {
     sweep *s = calloc(1, sizeof *s);
+    int visits = bench_options_visits(run->options);
+    line *lines = calloc((size_t)visits, sizeof *lines);
     size_t *counts = calloc((size_t)run->job->nranks * 5, sizeof *counts);
     weir_status status = WEIR_OK;
-    if (!s || !counts)
+    if (!s || !counts || !lines)
         status = bench_job_note(run->job, WEIR_ERR_NO_MEMORY, "no memory for a row of results");
     status = bench_job_agree(run->job, status, "sweep");
     if (status == WEIR_OK) {
@@ -166,12 +223,17 @@ weir_status bench_sweep(const bench_run *run, const bench_buffers *buffers,
         s->contenders = contenders;
         s->report = report;
         s->trial.counts = counts;
+        s->visits = visits;
+        s->lines = lines;
         prepare(s, buffers);
         status = sweep_types(s);
         if (status == WEIR_OK)
             status = check_planted(s);
         *failed = s->failed;
     }
+    for (int i = 0; lines && i < visits; i++)
+        clear_line(&lines[i]);
+    free(lines);
     free(counts);
     free(s);
     return status;

@@ -18,6 +18,7 @@ typedef struct timed_contender {
     bench_trial *trial;
     bench_contender *contender;
     bench_result *result;
+    int member;          /* of the series */
     uint64_t operations; /* of the current block, warm-ups included */
     bench_samples samples;
 } timed_contender;
@@ -205,8 +206,8 @@ static void summarise(const bench_trial *trial, bench_result *result, double *sc
         result->slowest_us[i] = combine(result->all_us, nranks, n, i, BENCH_RANK_MAX);
     memcpy(scratch, result->slowest_us + skip, (size_t)(n - skip) * sizeof *scratch);
     result->per_iter = bench_stats_make(scratch, (size_t)(n - skip));
-    result->stats = bench_stats_series(result->slowest_us, (size_t)n,
-                                       bench_options_step_us(options), scratch);
+    bench_sequence series = bench_result_sequence(result);
+    result->stats = bench_stats_series(&series, bench_options_step_us(options), scratch);
     for (int i = 0; i < n; i++)
         scratch[i] = combine(result->all_us, nranks, n, i, options->rank_time);
     result->time_us = bench_stats_make(scratch, (size_t)n).median;
@@ -227,7 +228,7 @@ static void collect_skew(const bench_job *job, bench_series *series, int index,
         result->skew = bench_stats_make(starts_us, (size_t)series->count);
 }
 
-/* Brings all ranks' times of one contender to rank 0, which keeps the statistics. */
+/* Brings all ranks' times of one member to rank 0, which keeps the statistics. */
 static weir_status collect(bench_trial *trial, bench_series *series, int index,
                            bench_result *result)
 {
@@ -249,6 +250,8 @@ static weir_status collect(bench_trial *trial, bench_series *series, int index,
                MPI_DOUBLE, 0, job->mpi);
     MPI_Reduce(&cpu_us, &result->cpu_us, 1, MPI_DOUBLE, MPI_MAX, 0, job->mpi);
     result->iterations = iterations;
+    result->visits = series->visits;
+    memcpy(result->visit_ends, series->ends, sizeof result->visit_ends);
     result->warmups = series->warmups[index];
     result->unsteady = series->unsteady[index];
     result->timed = 1;
@@ -259,41 +262,68 @@ static weir_status collect(bench_trial *trial, bench_series *series, int index,
     return WEIR_OK;
 }
 
-/* Appends a round of iterations to every subject's series. */
-static weir_status run_round(bench_trial *trial, const bench_meeting *meeting,
-                             bench_subject *subjects, int nsubjects, bench_series *series,
-                             int iterations)
+/* Turns alternate, and the first subject runs last in the last visit of all. */
+static bench_order order_of(const bench_series *series)
 {
+    int left = series->more_visits ? series->more_visits : series->planned - series->visits;
+    if (series->planned == 1)
+        return BENCH_BOTH_WAYS;
+    return left % 2 ? BENCH_BACKWARD : BENCH_FORWARD;
+}
+
+/* Appends a visit's iterations to the series of every subject. */
+static weir_status run_visit(bench_trial *trial, const bench_meeting *meeting,
+                             const timed_contender *timed, bench_subject *subjects, int nsubjects)
+{
+    bench_series *series = trial->series;
+    int iterations = bench_series_share(series);
     bench_timing timing = make_timing(trial->options, iterations);
-    weir_status status = bench_series_extend(trial->job, series, nsubjects, iterations);
-    if (status != WEIR_OK)
+    timing.order = order_of(series);
+    weir_status status = bench_series_extend(trial->job, series, iterations);
+    if (status != WEIR_OK || iterations == 0)
         return status;
-    for (int i = 0; i < nsubjects; i++)
-        subjects[i].wall_us = series->times_us[i] + series->count;
+    for (int i = 0; i < nsubjects; i++) {
+        subjects[i].wall_us = series->times_us[timed[i].member] + series->count;
+        subjects[i].warm_us = series->warm_us[timed[i].member];
+    }
     for (int i = 0; i < nsubjects && series->wants_starts; i++)
-        subjects[i].start_us = series->starts_us[i] + series->count;
+        subjects[i].start_us = series->starts_us[timed[i].member] + series->count;
     status = run_engine(trial, &timing, meeting, subjects, nsubjects);
     for (int i = 0; i < nsubjects; i++) {
-        series->cpu_us[i] += subjects[i].cpu_us * iterations;
-        series->unsteady[i] |= subjects[i].unsteady;
-        if (subjects[i].warmups > series->warmups[i])
-            series->warmups[i] = subjects[i].warmups;
+        int member = timed[i].member;
+        series->cpu_us[member] += subjects[i].cpu_us * iterations;
+        series->unsteady[member] |= subjects[i].unsteady;
+        series->warm_us[member] = subjects[i].warm_us;
+        if (subjects[i].warmups > series->warmups[member])
+            series->warmups[member] = subjects[i].warmups;
     }
-    series->count += iterations;
+    bench_series_end_visit(series, iterations);
     return status;
 }
 
-/* Which contenders take part. Returns their number. */
+/* Who takes part in all visits. */
+static void choose_members(bench_trial *trial)
+{
+    const bench_result *results = trial->row->results[trial->in_place];
+    bench_series *series = trial->series;
+    series->nmembers = 0;
+    for (int i = 0; i < trial->row->ncontenders; i++)
+        if (results[i].ran && !bench_result_failed(&results[i]))
+            series->members[series->nmembers++] = i;
+}
+
+/* The members that no check has found wrong since. Returns their number. */
 static int select_subjects(bench_trial *trial, timed_contender *timed, bench_subject *subjects,
                            unsigned char *notes)
 {
     bench_result *results = trial->row->results[trial->in_place];
     int count = 0;
-    for (int i = 0; i < trial->row->ncontenders; i++) {
-        if (!results[i].ran || bench_result_failed(&results[i]))
+    for (int member = 0; member < trial->series->nmembers; member++) {
+        int i = trial->series->members[member];
+        if (bench_result_failed(&results[i]))
             continue;
-        timed[count] = (timed_contender){
-            .trial = trial, .contender = trial->contenders[i], .result = &results[i]};
+        timed[count] = (timed_contender){.trial = trial, .contender = trial->contenders[i],
+                                         .result = &results[i], .member = member};
         subjects[count] = (bench_subject){
             .context = &timed[count], .begin = begin_block, .next = next_iteration,
             .end = end_block, .run = run_operation};
@@ -303,32 +333,38 @@ static int select_subjects(bench_trial *trial, timed_contender *timed, bench_sub
     return count;
 }
 
-/* Probes if need be, times, and collects. */
-static weir_status time_subjects(bench_trial *trial, timed_contender *timed,
-                                 bench_subject *subjects, int nsubjects, bench_series *series)
+/* The number of iterations of all planned visits; probes if need be. */
+static weir_status plan(bench_trial *trial, const bench_meeting *meeting, bench_subject *subjects,
+                        int nsubjects)
 {
     const bench_options *options = trial->options;
-    const bench_meeting meeting = {.context = trial->job, .barrier = meet, .agree = agree,
-                                   .largest = largest, .start = start_together};
+    bench_series *series = trial->series;
     int iterations = options->iterations;
     weir_status status = WEIR_OK;
     if (!iterations)
-        status = bench_series_extend(trial->job, series, nsubjects, PROBE_ITERATIONS);
+        status = bench_series_extend(trial->job, series, PROBE_ITERATIONS);
     if (!iterations && status == WEIR_OK)
-        status = choose_iterations(trial, &meeting, subjects, nsubjects, series, &iterations);
+        status = choose_iterations(trial, meeting, subjects, nsubjects, series, &iterations);
     if (options->graph > 1)
         iterations = iterations > INT_MAX / options->graph ? INT_MAX : iterations * options->graph;
-    bench_series_restart(series, options);
-    while (status == WEIR_OK && iterations > 0) {
-        status = run_round(trial, &meeting, subjects, nsubjects, series, iterations);
-        if (status == WEIR_OK)
-            status = bench_series_more(trial->job, series, nsubjects, &iterations);
-    }
-    for (int i = 0; i < nsubjects && status == WEIR_OK; i++) {
-        status = collect(trial, series, i, timed[i].result);
-        if (status == WEIR_OK)
-            status = bench_samples_collect(&timed[i].samples, &timed[i].result->check);
-    }
+    bench_series_restart(series, options, iterations);
+    return status;
+}
+
+static weir_status time_subjects(bench_trial *trial, timed_contender *timed,
+                                 bench_subject *subjects, int nsubjects)
+{
+    const bench_meeting meeting = {.context = trial->job, .barrier = meet, .agree = agree,
+                                   .largest = largest, .start = start_together};
+    double began_s = MPI_Wtime();
+    weir_status status = WEIR_OK;
+    if (trial->visit == 0)
+        status = plan(trial, &meeting, subjects, nsubjects);
+    if (status == WEIR_OK)
+        status = run_visit(trial, &meeting, timed, subjects, nsubjects);
+    for (int i = 0; i < nsubjects && status == WEIR_OK; i++)
+        status = bench_samples_collect(&timed[i].samples, &timed[i].result->check);
+    trial->series->spent_s += MPI_Wtime() - began_s;
     return status;
 }
 
@@ -336,18 +372,32 @@ weir_status bench_trial_time(bench_trial *trial)
 {
     timed_contender timed[BENCH_CONTENDERS_MAX];
     bench_subject subjects[BENCH_CONTENDERS_MAX];
-    bench_series series = {.count = 0};
-    series.wants_starts =
-        strcmp(trial->options->mode, "latency") == 0 && has_common_clock(trial->job);
     unsigned char *notes = malloc(bench_samples_bytes());
     weir_status status = WEIR_OK;
+    trial->series->wants_starts =
+        strcmp(trial->options->mode, "latency") == 0 && has_common_clock(trial->job);
     if (!notes)
         status = bench_job_note(trial->job, WEIR_ERR_NO_MEMORY, "no memory for notes");
     status = bench_job_agree(trial->job, status, "checks of timed iterations");
+    if (trial->visit == 0)
+        choose_members(trial);
     int nsubjects = select_subjects(trial, timed, subjects, notes);
     if (nsubjects && status == WEIR_OK)
-        status = time_subjects(trial, timed, subjects, nsubjects, &series);
+        status = time_subjects(trial, timed, subjects, nsubjects);
+    else
+        trial->series->until = trial->series->more_visits = 0;
     free(notes);
-    bench_series_free(&series);
+    return status;
+}
+
+weir_status bench_trial_collect(bench_trial *trial)
+{
+    bench_result *results = trial->row->results[trial->in_place];
+    weir_status status = WEIR_OK;
+    for (int i = 0; i < trial->series->nmembers && status == WEIR_OK; i++) {
+        bench_result *result = &results[trial->series->members[i]];
+        if (!bench_result_failed(result))
+            status = collect(trial, trial->series, i, result);
+    }
     return status;
 }

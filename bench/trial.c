@@ -88,7 +88,7 @@ static void lay_out(bench_trial *trial)
         fill_counts(trial, &dist, element_bytes);
     bench_buffers_place(trial->buffers, &trial->row->shape, element_bytes,
                         (size_t)trial->options->unalign_elements, trial->job->rank,
-                        trial->in_place, &trial->layout);
+                        trial->in_place, trial->visit, &trial->layout);
     describe_data(trial);
     describe_call(trial);
     bench_cold_place(trial);
@@ -347,24 +347,56 @@ static void count_verification(bench_trial *trial, double since_s)
         trial->row->cost[trial->in_place].verification_s += MPI_Wtime() - since_s;
 }
 
-weir_status bench_trial_run(bench_trial *trial)
+/* Another visit for --until. */
+static weir_status visit_again(bench_trial *trial)
 {
-    bench_result *results = trial->row->results[trial->in_place];
     double began_s = MPI_Wtime();
+    trial->visit++;
     lay_out(trial);
+    count_verification(trial, began_s);
+    return bench_trial_time(trial);
+}
+
+static weir_status finish(bench_trial *trial)
+{
+    weir_status status = bench_series_more(trial->job, trial->series);
+    while (status == WEIR_OK && trial->series->more_visits) {
+        status = visit_again(trial);
+        if (status == WEIR_OK && trial->series->more_visits == 0)
+            status = bench_series_more(trial->job, trial->series);
+    }
+    if (status == WEIR_OK)
+        status = bench_trial_collect(trial);
+    double began_s = MPI_Wtime();
+    if (status == WEIR_OK && bench_options_verifies(trial->options))
+        status = check_again(trial, trial->row->results[trial->in_place]);
+    count_verification(trial, began_s);
+    return status;
+}
+
+/* The checks of the first visit: who takes part, and who does so rightly. */
+static weir_status check_all(bench_trial *trial, bench_result *results)
+{
     for (int i = 0; i < trial->row->ncontenders; i++) {
         weir_status status = try_contender(trial, trial->contenders[i], &results[i]);
         if (status != WEIR_OK)
             return status;
     }
     choose_primary(trial, results);
-    weir_status status = try_determinism(trial, results);
+    return try_determinism(trial, results);
+}
+
+weir_status bench_trial_visit(bench_trial *trial)
+{
+    double began_s = MPI_Wtime();
+    weir_status status = WEIR_OK;
+    lay_out(trial);
+    if (trial->visit == 0)
+        status = check_all(trial, trial->row->results[trial->in_place]);
     count_verification(trial, began_s);
     if (status == WEIR_OK)
         status = bench_trial_time(trial);
-    began_s = MPI_Wtime();
-    if (status == WEIR_OK && bench_options_verifies(trial->options))
-        status = check_again(trial, results);
-    count_verification(trial, began_s);
+    if (status == WEIR_OK && trial->visit == bench_options_visits(trial->options) - 1)
+        status = finish(trial);
     return status;
 }

@@ -1,8 +1,8 @@
 /*
- * One trial: one size of one type and operation in one placement. All
- * contenders run on the same buffers; each is checked once, and only those
- * whose results are right are timed, interleaved, and weir is checked again
- * after its timed loop.
+ * One trial: one size of one type and operation in one placement, in several
+ * visits. All contenders run on the same buffers; each is checked in the first visit,
+ * and only those whose results are right are timed, interleaved, in all of them; weir
+ * is checked again after its last timed loop.
  */
 #ifndef BENCH_TRIAL_H
 #define BENCH_TRIAL_H
@@ -11,6 +11,7 @@
 #include "bench/cold.h"
 #include "bench/contender.h"
 #include "bench/result.h"
+#include "bench/series.h"
 
 typedef struct bench_determinism bench_determinism;
 
@@ -20,7 +21,8 @@ typedef struct bench_trial {
     const bench_buffers *buffers;
     bench_contender *const *contenders;
     bench_row *row;
-    int in_place;
+    bench_series *series; /* the row's, in this placement */
+    int in_place, visit;
     bench_layout layout;
     bench_rotation rotation;
     bench_call call;
@@ -33,12 +35,12 @@ typedef struct bench_trial {
                           * and where this rank's blocks lie in the senders' buffers */
 } bench_trial;
 
-/* Measures every contender of row in one placement and fills row's results.
- * Collective. Agreed on every rank; a failure is told on standard error. Wrong
- * data is not a failure here: see bench_result_failed. */
-weir_status bench_trial_run(bench_trial *trial);
+/* One of the planned visits of row in one placement, 0 first: measures every
+ * contender; the last one fills row's results. Collective. Agreed on every rank; a
+ * failure is told on standard error. Wrong data is not a failure here: see bench_result_failed. */
+weir_status bench_trial_visit(bench_trial *trial);
 
-/* The parts, for bench_trial_run. Writes new input, poisons the output.
+/* The parts, for bench_trial_visit. Writes new input, poisons the output.
  * Local. */
 void bench_trial_reset(bench_trial *trial);
 /* The same with the data of the last reset. Local. */
@@ -49,8 +51,10 @@ weir_status bench_trial_compare(bench_trial *trial, bench_contender *contender,
 /* Tells what is wrong with the current output, canaries and input, by rank, on
  * standard error. Collective. */
 void bench_trial_explain(const bench_trial *trial, bench_contender *contender);
-/* Times the contenders whose results have run set and did not fail. Fills their
- * timing results. Collective. */
+/* Times a visit's share of iterations of the contenders whose results have run set
+ * in visit 0 and did not fail since. Collective. */
 weir_status bench_trial_time(bench_trial *trial);
+/* Fills the timing results of those. Collective. */
+weir_status bench_trial_collect(bench_trial *trial);
 
 #endif

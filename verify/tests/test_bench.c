@@ -7,7 +7,6 @@
 
 #include <cmocka.h>
 
-#include "bench/bootstrap.h"
 #include "bench/cold.h"
 #include "bench/dist.h"
 #include "bench/environment.h"
@@ -83,70 +82,6 @@ static void median_interval_covers(void **state)
     assert_in_range(missed, 20, 65);
 }
 
-static double uniform(uint64_t *x)
-{
-    *x ^= *x << 13;
-    *x ^= *x >> 7;
-    *x ^= *x << 17;
-    return (double)(*x >> 11) / 9007199254740992.0;
-}
-
-/* The share of 400 series whose interval misses the true median. memory: how
- * much of its neighbour a sample has (0: none). -1: no bootstrap here. */
-static double bootstrap_misses(double memory)
-{
-    uint64_t x = 88172645463325252u;
-    int missed = 0;
-    for (int trial = 0; trial < 400; trial++) {
-        double series[150], last = 0;
-        bench_interval interval;
-        for (int i = 0; i < 150; i++)
-            series[i] = 10 + (last = memory * last + uniform(&x) - 0.5);
-        if (bench_bootstrap_median(series, 150, &interval) != 0)
-            return -1;
-        missed += interval.low > 10 || interval.high < 10;
-    }
-    return missed / 400.0;
-}
-
-static void bootstrap_covers(void **state)
-{
-    (void)state;
-    double alone = bootstrap_misses(0), alike = bootstrap_misses(0.5);
-    if (strstr(bench_bootstrap_method(), "without GSL")) {
-        assert_true(alone == -1);
-        return;
-    }
-    assert_true(alone > 0.02 && alone < 0.09);
-    /* An interval that took neighbours for independent would miss 25%. */
-    assert_true(alike > 0.02 && alike < 0.13);
-}
-
-static void bootstrap_is_repeatable(void **state)
-{
-    double series[60], longer[61];
-    uint64_t x = 99;
-    bench_interval one, two, ratio;
-    (void)state;
-    for (int i = 0; i < 61; i++)
-        longer[i] = 5 + uniform(&x);
-    memcpy(series, longer, sizeof series);
-    if (strstr(bench_bootstrap_method(), "without GSL")) {
-        assert_int_equal(bench_bootstrap_ratio(series, 60, longer, 61, &ratio), -1);
-        return;
-    }
-    assert_int_equal(bench_bootstrap_median(series, 60, &one), 0);
-    assert_int_equal(bench_bootstrap_median(series, 60, &two), 0);
-    assert_true(one.low == two.low && one.high == two.high && one.low < one.high);
-    assert_int_equal(bench_bootstrap_ratio(series, 60, longer, 61, &ratio), 0);
-    assert_true(ratio.low < 1 && ratio.high > 1 && ratio.high / ratio.low < 1.2);
-    assert_int_equal(bench_bootstrap_median(series, BENCH_BOOTSTRAP_SAMPLES - 1, &one), -1);
-    for (int i = 0; i < 61; i++)
-        longer[i] = 7; /* ties only */
-    assert_int_equal(bench_bootstrap_median(longer, 61, &one), 0);
-    assert_true(one.low == 7 && one.high == 7);
-}
-
 static void ratio_words(void **state)
 {
     (void)state;
@@ -154,27 +89,6 @@ static void ratio_words(void **state)
     assert_string_equal(bench_ratio_word(&(bench_ratio){0.5, 0.4, 0.99}), "slower");
     assert_string_equal(bench_ratio_word(&(bench_ratio){1.2, 0.9, 1.4}), "no difference shown");
     assert_string_equal(bench_ratio_word(&(bench_ratio){1.2, 1, 1.4}), "no difference shown");
-}
-
-static void series_keeps_its_order(void **state)
-{
-    double series[] = {3, 1, 2}, scratch[3];
-    (void)state;
-    bench_stats stats = bench_stats_series(series, 3, 0.1, scratch);
-    assert_true(series[0] == 3 && series[1] == 1 && series[2] == 2);
-    assert_true(stats.median == 2 && stats.ci_low == 1 && stats.ci_high == 3);
-    assert_true(bench_stats_half_width(&stats) == 0.5);
-}
-
-/* A thousand equal readings of a coarse clock do not make the time exact. */
-static void interval_is_no_narrower_than_the_clock(void **state)
-{
-    double series[1000], scratch[1000];
-    (void)state;
-    for (int i = 0; i < 1000; i++)
-        series[i] = 8;
-    bench_stats stats = bench_stats_series(series, 1000, 0.5, scratch);
-    assert_true(stats.ci_low == 7.75 && stats.ci_high == 8.25);
 }
 
 static void ratio_of_medians(void **state)
@@ -455,9 +369,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(order_statistics),   cmocka_unit_test(median_interval),
         cmocka_unit_test(median_interval_covers), cmocka_unit_test(ratio_of_medians),
-        cmocka_unit_test(bootstrap_covers),   cmocka_unit_test(bootstrap_is_repeatable),
-        cmocka_unit_test(ratio_words),        cmocka_unit_test(series_keeps_its_order),
-        cmocka_unit_test(interval_is_no_narrower_than_the_clock),
+        cmocka_unit_test(ratio_words),
         cmocka_unit_test(option_defaults),    cmocka_unit_test(option_forms),
         cmocka_unit_test(sweep_of_sizes),     cmocka_unit_test(shapes),
         cmocka_unit_test(bus_factors),        cmocka_unit_test(distributions),

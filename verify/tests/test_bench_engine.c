@@ -96,6 +96,10 @@ static void engine_interleaves(void **state)
     assert_string_equal(log, "(|bb)(|aa)");
     play((bench_timing){.iterations = 3, .aggregate = 1}, 1, 0, log);
     assert_string_equal(log, "(|a)(|aa)");
+    play((bench_timing){.iterations = 2, .aggregate = 1, .order = BENCH_FORWARD}, 3, 0, log);
+    assert_string_equal(log, "(|aa)(|bb)(|cc)");
+    play((bench_timing){.iterations = 2, .aggregate = 1, .order = BENCH_BACKWARD}, 3, 0, log);
+    assert_string_equal(log, "(|cc)(|bb)(|aa)");
 }
 
 static void engine_isolates(void **state)
@@ -153,6 +157,28 @@ static void engine_tells_unsteady(void **state)
     scripted_times = times;
     assert_int_equal(bench_engine_run(&timing, &meeting, &subject, 1), WEIR_OK);
     assert_true(!subject.unsteady && subject.warmups == 6);
+}
+
+/* What an earlier call found is enough where a pair is as fast. */
+static void engine_remembers_warm_times(void **state)
+{
+    bench_timing timing = {.iterations = 1, .aggregate = 1, .warmups = BENCH_WARMUPS_STEADY};
+    double times[] = {5, 0}, wall_us[1];
+    char log[256] = "";
+    scripted script = {.log = log, .letter = 'a'};
+    bench_subject subject = {.context = &script, .run = scripted_run, .wall_us = wall_us};
+    bench_meeting meeting = {log, scripted_barrier, scripted_agree, scripted_largest,
+                             scripted_start};
+    (void)state;
+    scripted_times = times;
+    bench_engine_run(&timing, &meeting, &subject, 1);
+    assert_true(subject.warm_us == 5 && subject.warmups == 6);
+    times[0] = 5.2;
+    bench_engine_run(&timing, &meeting, &subject, 1);
+    assert_true(subject.warm_us == 5 && subject.warmups == 2 && !subject.unsteady);
+    times[0] = 6;
+    bench_engine_run(&timing, &meeting, &subject, 1);
+    assert_true(subject.warm_us == 5 && subject.warmups == 6);
 }
 
 /* Every operation starts together; a failed rank keeps the starts. */
@@ -231,6 +257,7 @@ int main(void)
         cmocka_unit_test(engine_interleaves), cmocka_unit_test(engine_isolates),
         cmocka_unit_test(engine_fails),       cmocka_unit_test(engine_warms_up),
         cmocka_unit_test(engine_tells_unsteady), cmocka_unit_test(engine_synchronises),
+        cmocka_unit_test(engine_remembers_warm_times),
         cmocka_unit_test(engine_counts_what_it_does_not_time),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
