@@ -43,7 +43,7 @@ typedef struct bench_options {
     int min_given, max_given, step_given;
     int iterations; /* 0: as many as fit the time budget */
     int visits;
-    double until;   /* 0: no more visits; else until half the interval is this share of the median */
+    double until;   /* 0: no more visits; else half the interval, as a share of the median */
     int warmups;    /* -1: until the series is stationary */
     int aggregate, cycles, checks;
     int dtype, op, root; /* BENCH_ALL: each in turn */
