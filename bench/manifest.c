@@ -133,6 +133,7 @@ static void put_options(bench_json *json, const bench_options *o)
     bench_json_put_whole(json, "warmups", o->warmups);
     bench_json_put_whole(json, "aggregate", o->aggregate);
     bench_json_put_whole(json, "cold", o->cold);
+    bench_json_put_whole(json, "determinism", o->determinism);
     bench_json_put_whole(json, "cycles", o->cycles);
     bench_json_put_whole(json, "checks", o->checks);
     bench_json_put_whole(json, "blocking", o->barrier_mode);

@@ -251,6 +251,29 @@ static void faults_are_found(void **state)
     refuses(WEIR_INT64, WEIR_MIN, "ends of the range", 0, "got 0, expected -9223372036854775808");
 }
 
+/* One wrong element, wherever it lies, is one. */
+static void single_elements(void **state)
+{
+    weirv_case c = case_of(WEIR_HALF, WEIR_SUM, 2);
+    weirv_special special;
+    uint8_t out[COUNT * 2];
+    (void)state;
+    weirv_special_make(c.dtype, c.op, c.nranks, &special);
+    weirv_special_answer(&special, 0);
+    for (size_t i = 0; i < COUNT; i++)
+        put_bits(c.dtype, out, i,
+                 special.rows[weirv_special_place_of(&special, i, SEED).row].answers[0]);
+    for (size_t i = 0; i < COUNT; i++) {
+        weirv_result result = {0};
+        uint64_t right = get_bits(c.dtype, out, i);
+        put_bits(c.dtype, out, i, 0x1234);
+        weirv_check_special(&c, out, &result);
+        assert_int_equal(result.wrong, 1);
+        assert_int_equal(result.first.index, i);
+        put_bits(c.dtype, out, i, right);
+    }
+}
+
 /* Off reduce's root nothing may be written; an input that changed is counted. */
 static void other_memory(void **state)
 {
@@ -278,7 +301,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_order),     cmocka_unit_test(coverage),
         cmocka_unit_test(rules_of_weir_h), cmocka_unit_test(parts_are_the_whole),
-        cmocka_unit_test(faults_are_found), cmocka_unit_test(other_memory),
+        cmocka_unit_test(faults_are_found), cmocka_unit_test(single_elements),
+        cmocka_unit_test(other_memory),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);
