@@ -7,6 +7,7 @@
 
 #include "verify/number.h"
 
+#include <fenv.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -60,12 +61,16 @@ void weirv_print_element(weir_dtype dtype, const void *element, char *text, size
         return;
     }
     double value;
+    fenv_t environment; /* the processor may be told to flush subnormal numbers */
+    fegetenv(&environment);
+    fesetenv(FE_DFL_ENV);
     weirv_decode(dtype, element, 1, &value);
     uint64_t ones = UINT64_MAX >> (64 - 8 * weir_dtype_bytes(dtype));
     if (isnan(value))
         snprintf(text, bytes, "nan (0x%" PRIx64 "%s)", bits, bits == ones ? ", unwritten" : "");
     else
         print_value(dtype, value, text, bytes);
+    fesetenv(&environment);
 }
 
 /* Notes the first mismatch; returns where its expected text goes, or NULL if

@@ -7,8 +7,8 @@
 
 #include "verify/number.h"
 
+#include <fenv.h>
 #include <math.h>
-#include <string.h>
 
 /* One way to combine a row. */
 typedef struct way {
@@ -165,8 +165,13 @@ static void answer_floats(const weirv_special *special, weirv_special_row *row, 
                     add(special, row, combine_floats(special, row, w));
 }
 
+/* In IEEE's arithmetic, even where a library has told the processor to flush
+ * subnormal numbers. */
 void weirv_special_answer(weirv_special *special, int stored)
 {
+    fenv_t environment;
+    fegetenv(&environment);
+    fesetenv(FE_DFL_ENV);
     for (int i = 0; i < special->nrows; i++) {
         weirv_special_row *row = &special->rows[i];
         row->nanswers = 0;
@@ -177,4 +182,5 @@ void weirv_special_answer(weirv_special *special, int stored)
         if (special->nranks == 1) /* nothing is combined, nor rounded */
             add(special, row, row->held[0]);
     }
+    fesetenv(&environment);
 }

@@ -1,25 +1,38 @@
 /*
- * A library to preload that makes MPI_Allreduce wrong, so that tests can see
- * what a benchmark does about wrong data. BENCH_FAULT says when:
+ * A library to preload that makes MPI_Allreduce, or arithmetic, wrong, so that tests
+ * can see what a benchmark does about wrong data. BENCH_FAULT says when:
  *
  *   peer        results of type float: the peer that is measured is wrong
  *   reference   blocks of type double, in place: verification's reference is
  *               wrong, so weir's results look wrong
  *   late        likewise, but not the first two times, before the timed loop: as if only the timed
  *               iterations had left wrong data
+ *   flush       the processor takes subnormal numbers as 0, and makes none
  *
- * The fault is one element: index 1 on the last rank, far beyond any rounding.
+ * Of the others, the fault is one element: index 1 on the last rank, far beyond any rounding.
  */
 #include <mpi.h>
 
 #include <stdlib.h>
 #include <string.h>
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
 
 static int wants(const char *fault)
 {
     const char *value = getenv("BENCH_FAULT");
     return value && strcmp(value, fault) == 0;
 }
+
+#if defined(__x86_64__)
+__attribute__((constructor)) static void flush(void)
+{
+    enum { ZERO_INPUTS = 0x40, ZERO_RESULTS = 0x8000 };
+    if (wants("flush"))
+        _mm_setcsr(_mm_getcsr() | ZERO_INPUTS | ZERO_RESULTS);
+}
+#endif
 
 int MPI_Allreduce(const void *in, void *out, int count, MPI_Datatype type, MPI_Op op,
                   MPI_Comm comm)

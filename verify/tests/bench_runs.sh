@@ -245,6 +245,13 @@ if command -v "${MPICC:-mpicc}" >/dev/null 2>&1 &&
     failed "wrong after the timed loop: the timing is withdrawn" weir 2
     fault late --cold
     failed "likewise with --cold" weir 2
+    if [ "$(uname -m)" = x86_64 ]; then
+        fault flush
+        status=1
+        [ "$code" -eq 1 ] &&
+            grep -q 'special value (subnormal.*got -*0, expected [0-9.]*e-' "$scratch/err" && status=0
+        check "a processor that flushes subnormal numbers: wrong data" $status
+    fi
 else
     tap_number=$((tap_number + 1))
     echo "ok $tap_number - wrong data # SKIP no MPI compiler"
