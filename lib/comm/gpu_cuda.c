@@ -249,13 +249,11 @@ static weir_status make_own(const weir_comm *comm, weiri_cuda *cuda)
         sizeof(char *) * WEIRI_GPU_REGIONS_MAX * WEIRI_GPU_RANKS_MAX;
     weir_status status =
         check(cudaStreamCreateWithFlags(&cuda->side, cudaStreamNonBlocking), "no CUDA stream");
+    for (int i = 0; i < WEIRI_CUDA_LANES && status == WEIR_OK; i++)
+        status = check(cudaStreamCreateWithFlags(&cuda->lanes[i], cudaStreamNonBlocking),
+                       "no CUDA stream");
     if (status == WEIR_OK)
-        status =
-            check(cudaStreamCreateWithFlags(&cuda->beside, cudaStreamNonBlocking), "no CUDA stream");
-    if (status == WEIR_OK)
-        status = check(cudaEventCreateWithFlags(&cuda->fork, cudaEventDisableTiming), "no event");
-    if (status == WEIR_OK)
-        status = check(cudaEventCreateWithFlags(&cuda->join, cudaEventDisableTiming), "no event");
+        status = check(cudaEventCreateWithFlags(&cuda->order, cudaEventDisableTiming), "no event");
     if (status == WEIR_OK)
         status = check(cudaMalloc((void **)&cuda->regions, table_bytes), "no GPU memory");
     if (status == WEIR_OK)
@@ -336,12 +334,11 @@ static void gpu_destroy(weir_comm *comm)
         cudaHostUnregister(comm->peers[comm->rank].page);
     cudaFree(cuda->view.state);
     cudaFree(cuda->regions);
-    if (cuda->beside)
-        cudaStreamDestroy(cuda->beside);
-    if (cuda->fork)
-        cudaEventDestroy(cuda->fork);
-    if (cuda->join)
-        cudaEventDestroy(cuda->join);
+    for (int i = 0; i < WEIRI_CUDA_LANES; i++)
+        if (cuda->lanes[i])
+            cudaStreamDestroy(cuda->lanes[i]);
+    if (cuda->order)
+        cudaEventDestroy(cuda->order);
     if (cuda->side)
         cudaStreamDestroy(cuda->side);
     weiri_cuda_leave(comm, before);

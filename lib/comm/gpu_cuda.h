@@ -9,7 +9,7 @@
 #include <cuda_runtime_api.h>
 
 /* Device memory of a communicator beyond its callers': coll/ lays it out. */
-#define WEIRI_CUDA_SCRATCH_BYTES ((size_t)72 << 20)
+#define WEIRI_CUDA_SCRATCH_BYTES ((size_t)90 << 20)
 
 /* How many blocks of a kernel fit on the device at once. */
 enum { WEIRI_CUDA_FITS = 256 };
@@ -18,12 +18,13 @@ typedef struct weiri_cuda_fit {
     int threads, blocks;
 } weiri_cuda_fit;
 
+enum { WEIRI_CUDA_LANES = 4 };
 typedef struct weiri_cuda {
     struct weiri_gpu base; /* first: comm->gpu points here */
     int processors;        /* multiprocessors of the device */
     cudaStream_t side;     /* for set-up: orders with no other stream */
-    cudaStream_t beside;   /* for copies beside a caller's stream */
-    cudaEvent_t fork, join; /* between the two */
+    cudaStream_t lanes[WEIRI_CUDA_LANES]; /* for copies beside a caller's stream */
+    cudaEvent_t order;     /* between streams */
     weiri_segment scratch[WEIRI_GPU_RANKS_MAX]; /* every rank's, the own one included */
     char **regions;        /* device memory: see weiri_gpu_view */
     int page_registered;

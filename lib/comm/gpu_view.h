@@ -17,6 +17,7 @@ typedef struct weiri_gpu_state {
     uint64_t epoch;   /* of the next launch, 1 or more */
     uint32_t arrived; /* blocks of this launch that have read it */
     uint32_t unused;
+    uint64_t chunks;  /* of pipelines of copy engines, in all calls before */
 } weiri_gpu_state;
 
 /* A communicator as kernels see it. */

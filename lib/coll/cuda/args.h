@@ -8,6 +8,7 @@
  *
  *   cells     [block][rank]: a line for each block of the grid and each sender,
  *             where blocks of one index meet: where buffers are, and signals
+ *   counters  [rank]: how far pipelines of copy engines are
  *   packets   [parity][phase][rank]: slots of packets, written by that rank
  *   stage     plain memory that stands in for buffers which peers cannot map
  *
@@ -30,7 +31,7 @@ enum {
 #if defined(WEIR_EMULATED)
 #define WEIRI_GPU_STAGE_BYTES ((size_t)4096) /* tests cross the pieces' borders soon */
 #else
-#define WEIRI_GPU_STAGE_BYTES ((size_t)16 << 20) /* each of the two stages: in and out */
+#define WEIRI_GPU_STAGE_BYTES ((size_t)28 << 20) /* each of the two stages: in and out */
 #endif
 
 /* Where blocks with one index meet: one line a sender. */
@@ -43,9 +44,19 @@ typedef struct weiri_gpu_cell {
     uint64_t unused[9];
 } weiri_gpu_cell;
 
+/* Chunks of a pipeline, counted from a communicator's beginning: one line a
+ * sender. */
+typedef struct weiri_gpu_counters {
+    uint64_t pushed; /* chunks that the sender has put into the stage here */
+    uint64_t used;   /* chunks from here that the sender has used up */
+    uint64_t unused[14];
+} weiri_gpu_counters;
+
 #define WEIRI_GPU_CELLS_BYTES \
     (sizeof(weiri_gpu_cell) * WEIRI_GPU_BLOCKS_MAX * WEIRI_GPU_RANKS_MAX)
-#define WEIRI_GPU_PACKETS_AT WEIRI_GPU_CELLS_BYTES
+#define WEIRI_GPU_COUNTERS_AT WEIRI_GPU_CELLS_BYTES
+#define WEIRI_GPU_PACKETS_AT \
+    (WEIRI_GPU_COUNTERS_AT + sizeof(weiri_gpu_counters) * WEIRI_GPU_RANKS_MAX)
 #define WEIRI_GPU_PACKETS_BYTES \
     (WEIRI_GPU_SLOT_BYTES * WEIRI_GPU_RANKS_MAX * WEIRI_GPU_PHASES * 2)
 #define WEIRI_GPU_STAGE_AT (WEIRI_GPU_PACKETS_AT + WEIRI_GPU_PACKETS_BYTES)

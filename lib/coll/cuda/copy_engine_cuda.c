@@ -23,18 +23,16 @@ static weir_status check(cudaError_t error)
                : weiri_cuda_fail(WEIR_ERR_SYSTEM, error, "cannot copy with the copy engines");
 }
 
-/* Where this call's output begins on every rank, and what the ranks will tell. */
-static int find_outputs(weiri_coll *coll, const weiri_call *call, char **outputs,
-                        weiri_gpu_args *args)
+int weiri_cuda_find_outputs(weiri_coll *coll, char *out, size_t bytes, char **outputs,
+                            weiri_gpu_args *args)
 {
     weir_comm *comm = coll->comm;
-    size_t bytes = call->bytes * (size_t)coll->nranks;
-    weiri_desc own = weiri_region_describe(comm, call->out, bytes);
+    weiri_desc own = weiri_region_describe(comm, out, bytes);
     const weiri_desc *all = own.generation ? comm->regions[own.region].symmetric : NULL;
     for (int rank = 0; all && rank < coll->nranks; rank++) {
         weiri_desc desc = {all[rank].region, all[rank].generation, own.offset};
         if (rank == coll->rank)
-            outputs[rank] = call->out;
+            outputs[rank] = out;
         else if (weiri_region_pointer(comm, rank, desc, &outputs[rank]) != WEIR_OK)
             return 0;
         args->pairs[rank].recv_at = weiri_cuda_desc(desc);
@@ -44,11 +42,11 @@ static int find_outputs(weiri_coll *coll, const weiri_call *call, char **outputs
     return all != NULL;
 }
 
-static weir_status meet(const weiri_call *call, weiri_gpu_args *args)
+cudaError_t weiri_cuda_meet(const weiri_call *call, weiri_gpu_args *args)
 {
     void *arguments[] = {args};
-    return check(cudaLaunchKernel(weiri_gpu_meet_kernel(), (dim3){1, 1, 1}, (dim3){32, 1, 1},
-                                  arguments, 0, (cudaStream_t)call->stream));
+    return cudaLaunchKernel(weiri_gpu_meet_kernel(), (dim3){1, 1, 1}, (dim3){32, 1, 1}, arguments,
+                            0, (cudaStream_t)call->stream);
 }
 
 /* The part that goes from this rank to rank, as it is sent and where it lands. */
@@ -67,13 +65,13 @@ static weir_status copy_own(const weiri_coll *coll, const weiri_call *call)
     const char *from = part_for(call, coll->rank);
     if (to == from)
         return WEIR_OK;
-    weir_status status = check(cudaEventRecord(cuda->fork, stream));
+    cudaStream_t beside = cuda->lanes[0];
+    weir_status status = check(cudaEventRecord(cuda->order, stream));
     if (status == WEIR_OK)
-        status = check(cudaStreamWaitEvent(cuda->beside, cuda->fork, 0));
+        status = check(cudaStreamWaitEvent(beside, cuda->order, 0));
     if (status == WEIR_OK)
-        status = check(
-            cudaMemcpyAsync(to, from, call->bytes, cudaMemcpyDeviceToDevice, cuda->beside));
-    return status == WEIR_OK ? check(cudaEventRecord(cuda->join, cuda->beside)) : status;
+        status = check(cudaMemcpyAsync(to, from, call->bytes, cudaMemcpyDeviceToDevice, beside));
+    return status == WEIR_OK ? check(cudaEventRecord(cuda->order, beside)) : status;
 }
 
 static weir_status copy_all(const weiri_coll *coll, const weiri_call *call, char *const *outputs)
@@ -87,7 +85,7 @@ static weir_status copy_all(const weiri_coll *coll, const weiri_call *call, char
                                        cudaMemcpyDeviceToDevice, (cudaStream_t)call->stream));
     }
     if (status == WEIR_OK && part_for(call, coll->rank) != call->out + own)
-        status = check(cudaStreamWaitEvent((cudaStream_t)call->stream, cuda->join, 0));
+        status = check(cudaStreamWaitEvent((cudaStream_t)call->stream, cuda->order, 0));
     return status;
 }
 
@@ -97,17 +95,18 @@ weir_status weiri_cuda_copy_engine(weiri_coll *coll, const weiri_call *call)
     char *outputs[WEIRI_GPU_RANKS_MAX];
     int before;
     memset(&args, 0, sizeof args);
-    if (coll->nranks == 1 || !find_outputs(coll, call, outputs, &args))
+    if (coll->nranks == 1 || !weiri_cuda_find_outputs(coll, call->out, call->bytes * (size_t)coll->nranks, outputs,
+                                 &args))
         return weiri_cuda_run_general(coll, call);
     weir_status status = weiri_cuda_ready(coll->comm, call->stream, &before);
     if (status != WEIR_OK)
         return status;
     args.view = weiri_cuda_of(coll->comm)->view;
-    status = meet(call, &args);
+    status = check(weiri_cuda_meet(call, &args));
     if (status == WEIR_OK)
         status = copy_all(coll, call, outputs);
     if (status == WEIR_OK)
-        status = meet(call, &args);
+        status = check(weiri_cuda_meet(call, &args));
     weiri_cuda_leave(coll->comm, before);
     return status;
 }

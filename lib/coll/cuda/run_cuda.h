@@ -5,6 +5,8 @@
 #include "coll/coll.h"
 #include "coll/cuda/args.h"
 
+#include <cuda_runtime_api.h>
+
 /* What kernels are told of a buffer in a region that peers know. */
 static inline weiri_gpu_desc weiri_cuda_desc(weiri_desc desc)
 {
@@ -14,6 +16,14 @@ static inline weiri_gpu_desc weiri_cuda_desc(weiri_desc desc)
 /* Before launches: whether the communicator lives, its device current (then
  * weiri_cuda_leave must follow), what peers have allocated known. Local. */
 weir_status weiri_cuda_ready(weir_comm *comm, weir_stream stream, int *before);
+
+/* Where an output of so many bytes begins on every rank, if it is in symmetric
+ * memory: 1, else 0. args gets what the ranks will tell each other when they
+ * meet. Local. */
+int weiri_cuda_find_outputs(weiri_coll *coll, char *out, size_t bytes, char **outputs,
+                            weiri_gpu_args *args);
+/* Puts a kernel into the call's stream in which the ranks meet (meet.cu). */
+cudaError_t weiri_cuda_meet(const weiri_call *call, weiri_gpu_args *args);
 
 /* The algorithm that serves every call of the collective: its last row. */
 weir_status weiri_cuda_run_general(weiri_coll *coll, const weiri_call *call);
