@@ -39,11 +39,14 @@
 #if WEIR_HAVE_CUDA
 #define CUDA_ALGOS(X)                                                                              \
     X(ALLGATHER, "packet", allgather_packet, "send the input to all as packets")                   \
+    X(ALLGATHER, "bulk", allgather_bulk, "the same as direct, by asynchronous bulk copies")        \
     X(ALLGATHER, "direct", allgather_direct, "write the input into everybody's output")            \
     X(BROADCAST, "packet", broadcast_packet, "the root sends packets to all")                      \
     X(BROADCAST, "direct", broadcast_direct, "the root scatters, all write to all")                \
     X(ALLTOALL, "packet", exchange_packet, "blocks as packets")                                    \
+    X(ALLTOALL, "bulk", exchange_bulk, "the same as direct, by asynchronous bulk copies")          \
     X(ALLTOALL, "direct", exchange_direct, "short blocks as packets, long ones written directly")  \
+    X(ALLTOALLV, "bulk", exchange_bulk, "the same as direct, by asynchronous bulk copies")         \
     X(ALLTOALLV, "direct", exchange_direct, "short blocks as packets, long ones written directly") \
     X(SENDRECV, "direct", exchange_direct, "a short block as packets, a long one written directly")
 /* X(collective, name, run, summary); what the host drives, with copy engines. */

@@ -252,27 +252,31 @@ static void sendrecv(scene &s, const setting &it, size_t most, uint32_t packet_b
 
 static const setting allgather_packet = SETTING(allgather_packet);
 static const setting allgather_direct = SETTING(allgather_direct);
+static const setting allgather_bulk = SETTING(allgather_bulk);
 static const setting broadcast_packet = SETTING(broadcast_packet);
 static const setting broadcast_direct = SETTING(broadcast_direct);
 static const setting exchange_packet = SETTING(exchange_packet);
 static const setting exchange_direct = SETTING(exchange_direct);
+static const setting exchange_bulk = SETTING(exchange_bulk);
 
 enum subject {
     ALLGATHER_PACKET,
     ALLGATHER_DIRECT,
+    ALLGATHER_BULK,
     BROADCAST_PACKET,
     BROADCAST_DIRECT,
     ALLTOALL_PACKET,
     ALLTOALL_DIRECT,
     ALLTOALLV,
+    ALLTOALLV_BULK,
     SENDRECV,
     ALL_IN_TURN,
 };
 
 static const char *const subject_names[] = {
-    "allgather (packet)", "allgather (direct)", "broadcast (packet)", "broadcast (direct)",
-    "alltoall (packet)",  "alltoall (direct)",  "alltoallv",          "sendrecv",
-    "all in turn",
+    "allgather (packet)", "allgather (direct)", "allgather (bulk)",  "broadcast (packet)",
+    "broadcast (direct)", "alltoall (packet)",  "alltoall (direct)", "alltoallv",
+    "alltoallv (bulk)",   "sendrecv",           "all in turn",
 };
 
 static void queue_one(scene &s, int subject, size_t most)
@@ -284,6 +288,8 @@ static void queue_one(scene &s, int subject, size_t most)
         return allgather(s, allgather_packet, bytes);
     case ALLGATHER_DIRECT:
         return allgather(s, allgather_direct, bytes);
+    case ALLGATHER_BULK:
+        return allgather(s, allgather_bulk, bytes);
     case BROADCAST_PACKET:
         return broadcast(s, broadcast_packet, bytes);
     case BROADCAST_DIRECT:
@@ -294,6 +300,8 @@ static void queue_one(scene &s, int subject, size_t most)
         return alltoall(s, exchange_direct, bytes, packet_bytes);
     case ALLTOALLV:
         return alltoallv(s, exchange_direct, most, packet_bytes);
+    case ALLTOALLV_BULK:
+        return alltoallv(s, exchange_bulk, most, packet_bytes);
     case SENDRECV:
         return sendrecv(s, exchange_direct, most, packet_bytes);
     }
@@ -410,7 +418,7 @@ int main(int argc, char **argv)
         runs(subject, 40000, (seeds + 2) / 3);
     for (int subject = 0; subject < ALL_IN_TURN; subject++) {
         runs_large(subject, 1, 2, 300000);
-        runs_large(subject, 120, 3, 300000);
+        runs_large(subject, 60, 3, 200000);
     }
     mismatches();
     return tap_done();

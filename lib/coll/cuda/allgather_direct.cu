@@ -5,13 +5,15 @@
  *   1. tell: where this rank's output is, which also says that its earlier
  *      kernels have ended,
  *   2. hear where the peers' outputs are,
- *   3. load the part once, store it into all outputs that are mapped here; the
- *      others get it through their stages (stage.cuh), where this rank's own
+ *   3. load the part once, store it into all outputs that are mapped here,
+ *      through registers or, as "bulk", by the asynchronous copy unit (bulk.cuh);
+ *      the others get it through their stages (stage.cuh), where this rank's own
  *      output may be among those that others cannot map,
  *   4. meet: signal to all (release), await all (acquire).
  *
  * A link carries nothing but the data, once. Blocks without a part do nothing.
  */
+#include "coll/cuda/bulk.cuh"
 #include "coll/cuda/stage.cuh"
 
 enum { UNIT_BYTES = 2048 };
@@ -129,10 +131,9 @@ WEIRI_GPU_FN int any_streams(const weiri_gpu_view &view, const gather *g)
     return any != 0;
 }
 
-static __global__ void __launch_bounds__(512)
-    allgather_direct(const __grid_constant__ weiri_gpu_args args)
+/* bulk: for the asynchronous copy unit; NULL: by the block's threads. */
+WEIRI_GPU_FN void gather_all(const weiri_gpu_args &args, gather *g, weiri_gpu_bulk *bulk)
 {
-    __shared__ gather g;
     const weiri_gpu_view &view = args.view;
     uint64_t epoch = weiri_gpu_epoch(view);
     part mine = part_of(args);
@@ -144,17 +145,44 @@ static __global__ void __launch_bounds__(512)
     if (!mine.bytes)
         return;
     for (int peer = (int)threadIdx.x; peer < view.nranks; peer += (int)blockDim.x)
-        hear_one(args, &g, mine, epoch, peer);
+        hear_one(args, g, mine, epoch, peer);
     __syncthreads();
-    push(args, &g, mine);
-    if (any_streams(view, &g))
-        weiri_gpu_stream_all(view, &g.streams, epoch);
+    if (bulk) {
+        weiri_gpu_targets targets = {g->to, view.nranks, view.rank, mine.at};
+        weiri_gpu_bulk_copy(bulk, targets, args.in + mine.at, mine.bytes);
+        weiri_gpu_bulk_end(bulk);
+    } else {
+        push(args, g, mine);
+    }
+    if (any_streams(view, g))
+        weiri_gpu_stream_all(view, &g->streams, epoch);
     weiri_gpu_meet(view, epoch, 1);
+}
+
+static __global__ void __launch_bounds__(512)
+    allgather_direct(const __grid_constant__ weiri_gpu_args args)
+{
+    __shared__ gather g;
+    gather_all(args, &g, NULL);
+}
+
+static __global__ void __launch_bounds__(512)
+    allgather_bulk(const __grid_constant__ weiri_gpu_args args)
+{
+    __shared__ gather g;
+    __shared__ weiri_gpu_bulk bulk;
+    weiri_gpu_bulk_begin(&bulk);
+    gather_all(args, &g, &bulk);
 }
 
 extern "C" const void *weiri_gpu_allgather_direct_kernel(weir_dtype dtype)
 {
     return (unsigned)dtype < WEIR_DTYPE_COUNT ? (const void *)allgather_direct : NULL;
+}
+
+extern "C" const void *weiri_gpu_allgather_bulk_kernel(weir_dtype dtype)
+{
+    return (unsigned)dtype < WEIR_DTYPE_COUNT ? (const void *)allgather_bulk : NULL;
 }
 
 extern "C" weiri_gpu_shape weiri_gpu_allgather_direct_shape(const weiri_gpu_args *args,
@@ -171,7 +199,20 @@ extern "C" weiri_gpu_shape weiri_gpu_allgather_direct_shape(const weiri_gpu_args
     return shape;
 }
 
+extern "C" weiri_gpu_shape weiri_gpu_allgather_bulk_shape(const weiri_gpu_args *args,
+                                                          int processors)
+{
+    weiri_gpu_shape shape = weiri_gpu_allgather_direct_shape(args, processors);
+    shape.threads = 128; /* one of them moves the data */
+    return shape;
+}
+
 extern "C" int weiri_gpu_allgather_direct_serves(const weiri_gpu_args *args)
 {
     return args->collective == WEIR_COLL_ALLGATHER && args->bytes > 0;
+}
+
+extern "C" int weiri_gpu_allgather_bulk_serves(const weiri_gpu_args *args)
+{
+    return weiri_gpu_allgather_direct_serves(args);
 }

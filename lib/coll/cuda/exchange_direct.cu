@@ -15,7 +15,8 @@
  *   2. short messages leave as packets, and to every peer a header: how long the
  *      message is, and in how many lanes it comes if it is long,
  *   3. long messages: a block's lane waits for the credit, stores its part,
- *      meets and signals (release) in the cell of the lane's number,
+ *      meets and signals (release) in the cell of the lane's number; "bulk" is
+ *      the same kernel with parts moved by the asynchronous copy unit (bulk.cuh),
  *   4. short messages are received; each header is compared with what is
  *      expected: a difference aborts the communicator, and nothing is stored
  *      outside the output,
@@ -26,6 +27,7 @@
  * behind it, and their signals are awaited: the next one cannot overwrite it
  * unread.
  */
+#include "coll/cuda/bulk.cuh"
 #include "coll/cuda/packets.cuh"
 #include "coll/cuda/stage.cuh"
 
@@ -253,7 +255,8 @@ WEIRI_GPU_FN void hear_credits(const weiri_gpu_args &args, exchange *x, uint64_t
     __syncthreads();
 }
 
-WEIRI_GPU_FN void push_mapped(const weiri_gpu_args &args, const exchange *x)
+/* bulk: for the asynchronous copy unit; NULL: by the block's threads. */
+WEIRI_GPU_FN void push_mapped(const weiri_gpu_args &args, const exchange *x, weiri_gpu_bulk *bulk)
 {
     const weiri_gpu_view &view = args.view;
     for (int i = 0; i < view.nranks; i++) {
@@ -264,8 +267,15 @@ WEIRI_GPU_FN void push_mapped(const weiri_gpu_args &args, const exchange *x)
         uint64_t bytes, at = part_of(view, x, peer, &bytes);
         char *to = peer == view.rank ? args.out + pair.recv_at
                                      : weiri_gpu_address(view, peer, x->credit[peer]);
-        weiri_gpu_copy(to + at, args.in + pair.send_at + at, bytes, threadIdx.x, blockDim.x);
+        const char *from = args.in + pair.send_at + at;
+        weiri_gpu_targets target = {&to, 1, 0, at};
+        if (bulk)
+            weiri_gpu_bulk_copy(bulk, target, from, bytes);
+        else
+            weiri_gpu_copy(to + at, from, bytes, threadIdx.x, blockDim.x);
     }
+    if (bulk)
+        weiri_gpu_bulk_end(bulk);
 }
 
 /* Sets up this block's streams; whether there are any. The stage divides a
@@ -296,7 +306,8 @@ WEIRI_GPU_FN int set_up_streams(const weiri_gpu_args &args, exchange *x, uint64_
     return __syncthreads_or(any);
 }
 
-WEIRI_GPU_FN void send_long(const weiri_gpu_args &args, exchange *x, uint64_t epoch)
+WEIRI_GPU_FN void send_long(const weiri_gpu_args &args, exchange *x, uint64_t epoch,
+                            weiri_gpu_bulk *bulk)
 {
     const weiri_gpu_view &view = args.view;
     for (int peer = 0; peer < view.nranks; peer++) {
@@ -304,7 +315,7 @@ WEIRI_GPU_FN void send_long(const weiri_gpu_args &args, exchange *x, uint64_t ep
         weiri_gpu_prefetch(args.in + x->pair[peer].send_at + at, bytes, threadIdx.x, blockDim.x);
     }
     hear_credits(args, x, epoch);
-    push_mapped(args, x);
+    push_mapped(args, x, bulk);
     if (set_up_streams(args, x, epoch))
         weiri_gpu_stream_all(view, &x->streams, epoch);
     for (int peer = (int)threadIdx.x; peer < view.nranks; peer += (int)blockDim.x)
@@ -331,25 +342,39 @@ WEIRI_GPU_FN void await_long(const weiri_gpu_args &args, const exchange *x, uint
     }
 }
 
+WEIRI_GPU_FN void exchange_all(const weiri_gpu_args &args, exchange *x, weiri_gpu_bulk *bulk)
+{
+    uint64_t epoch = weiri_gpu_epoch(args.view);
+    weiri_gpu_lane lane = weiri_gpu_lane_of(args.view);
+    int any_long = load_pairs(args, x);
+    if (any_long) {
+        if (!blockIdx.x)
+            give_credits(args, x, epoch);
+        divide(args.view, x);
+    }
+    send_short(args, x, epoch, lane, any_long);
+    weiri_gpu_turn(args.view, epoch);
+    if (any_long)
+        send_long(args, x, epoch, bulk);
+    receive_short(args, x, epoch, lane);
+    if (any_long)
+        await_long(args, x, epoch);
+}
+
 static __global__ void __launch_bounds__(512)
     exchange_direct(const __grid_constant__ weiri_gpu_args args)
 {
     __shared__ exchange x;
-    uint64_t epoch = weiri_gpu_epoch(args.view);
-    weiri_gpu_lane lane = weiri_gpu_lane_of(args.view);
-    int any_long = load_pairs(args, &x);
-    if (any_long) {
-        if (!blockIdx.x)
-            give_credits(args, &x, epoch);
-        divide(args.view, &x);
-    }
-    send_short(args, &x, epoch, lane, any_long);
-    weiri_gpu_turn(args.view, epoch);
-    if (any_long)
-        send_long(args, &x, epoch);
-    receive_short(args, &x, epoch, lane);
-    if (any_long)
-        await_long(args, &x, epoch);
+    exchange_all(args, &x, NULL);
+}
+
+static __global__ void __launch_bounds__(512)
+    exchange_bulk(const __grid_constant__ weiri_gpu_args args)
+{
+    __shared__ exchange x;
+    __shared__ weiri_gpu_bulk bulk;
+    weiri_gpu_bulk_begin(&bulk);
+    exchange_all(args, &x, &bulk);
 }
 
 /* ---------------------------------------------------------------------- host */
@@ -357,6 +382,11 @@ static __global__ void __launch_bounds__(512)
 extern "C" const void *weiri_gpu_exchange_direct_kernel(weir_dtype dtype)
 {
     return (unsigned)dtype < WEIR_DTYPE_COUNT ? (const void *)exchange_direct : NULL;
+}
+
+extern "C" const void *weiri_gpu_exchange_bulk_kernel(weir_dtype dtype)
+{
+    return (unsigned)dtype < WEIR_DTYPE_COUNT ? (const void *)exchange_bulk : NULL;
 }
 
 /* The longest message that this rank knows of. */
@@ -385,10 +415,24 @@ extern "C" weiri_gpu_shape weiri_gpu_exchange_direct_shape(const weiri_gpu_args 
     return shape;
 }
 
+extern "C" weiri_gpu_shape weiri_gpu_exchange_bulk_shape(const weiri_gpu_args *args,
+                                                         int processors)
+{
+    weiri_gpu_shape shape = weiri_gpu_exchange_direct_shape(args, processors);
+    if (shape.blocks == processors && shape.threads > 128)
+        shape.threads = 128; /* one of them moves the long ones */
+    return shape;
+}
+
 extern "C" int weiri_gpu_exchange_direct_serves(const weiri_gpu_args *args)
 {
     uint64_t packet_bytes = args->packet_bytes ? args->packet_bytes : DEFAULT_PACKET_BYTES;
     return packet_bytes <= WEIRI_GPU_SLOT_BYTES / 2 &&
            (args->collective == WEIR_COLL_ALLTOALL || args->collective == WEIR_COLL_ALLTOALLV ||
             args->collective == WEIR_COLL_SENDRECV);
+}
+
+extern "C" int weiri_gpu_exchange_bulk_serves(const weiri_gpu_args *args)
+{
+    return weiri_gpu_exchange_direct_serves(args);
 }

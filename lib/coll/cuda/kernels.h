@@ -47,10 +47,12 @@ WEIRI_GPU_DECLARE(reduce_packet)
 WEIRI_GPU_DECLARE(reduce_direct)
 WEIRI_GPU_DECLARE(allgather_packet)
 WEIRI_GPU_DECLARE(allgather_direct)
+WEIRI_GPU_DECLARE(allgather_bulk)
 WEIRI_GPU_DECLARE(broadcast_packet)
 WEIRI_GPU_DECLARE(broadcast_direct)
 WEIRI_GPU_DECLARE(exchange_packet)
 WEIRI_GPU_DECLARE(exchange_direct)
+WEIRI_GPU_DECLARE(exchange_bulk)
 
 #ifdef __cplusplus
 }

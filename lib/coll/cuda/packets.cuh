@@ -161,7 +161,8 @@ WEIRI_GPU_FN weiri_gpu_lane weiri_gpu_lane_of(const weiri_gpu_view &view)
         weiri_gpu_lane few = {thread, threads, 0, 1};
         return few;
     }
-    uint32_t workers = (uint32_t)((uint64_t)threads * weiri_gpu_reciprocal(nranks) >> 32), first = 0;
+    uint32_t workers = (uint32_t)((uint64_t)threads * weiri_gpu_reciprocal(nranks) >> 32);
+    uint32_t first = 0;
     if (workers >= 32)
         workers &= ~31u;
 #pragma unroll
