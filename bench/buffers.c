@@ -6,6 +6,7 @@
 
 #include "verify/hash.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,24 +44,38 @@ static void add_pool(const bench_job *job, bench_buffer *buffer)
     buffer->bytes = buffer->home_bytes + buffer->pool_bytes;
 }
 
-static weir_status allocate(bench_job *job, int plain, bench_buffer *buffer)
+/* Memory of the process, or of the device. */
+static weir_status allocate_plain(bench_job *job, size_t bytes, void **home)
+{
+    if (job->gpu)
+        return bench_gpu_alloc(job->gpu, bytes, home);
+    if (posix_memalign(home, PAGE_BYTES, bytes) == 0)
+        return WEIR_OK;
+    return bench_job_note(job, WEIR_ERR_NO_MEMORY,
+                          "no memory for a buffer of %zu bytes; give a smaller -e", bytes);
+}
+
+static weir_status allocate(bench_job *job, int plain, bench_buffer *buffer, void **home)
 {
     weir_status status = WEIR_OK;
-    if (!plain)
+    if (plain)
+        status = allocate_plain(job, buffer->bytes, home);
+    else
         status = weir_mem_alloc(job->comm, buffer->bytes, &buffer->mem);
-    else if (posix_memalign(&buffer->base, PAGE_BYTES, buffer->bytes) != 0)
-        status = bench_job_note(job, WEIR_ERR_NO_MEMORY,
-                                "no memory for a buffer of %zu bytes; give a smaller -e",
-                                buffer->bytes);
     if (buffer->mem)
-        buffer->base = weir_mem_pointer(buffer->mem);
+        *home = weir_mem_pointer(buffer->mem);
+    buffer->base = *home;
+    if (job->gpu) {
+        buffer->base = NULL;
+        if (status == WEIR_OK)
+            status = bench_gpu_mirror_alloc(job->gpu, buffer->bytes, &buffer->base);
+    }
     return bench_job_agree(job, status, "buffers");
 }
 
-static weir_status register_buffer(bench_job *job, int level, bench_buffer *buffer)
+static weir_status register_buffer(bench_job *job, int level, bench_buffer *buffer, void *home)
 {
-    weir_status status = weir_mem_register(job->comm, buffer->base, buffer->bytes,
-                                           &buffer->registered);
+    weir_status status = weir_mem_register(job->comm, home, buffer->bytes, &buffer->registered);
     status = bench_job_agree(job, status, "registration");
     if (status != WEIR_OK || level < 2)
         return status;
@@ -80,39 +95,45 @@ weir_status bench_buffers_open(bench_job *job, const bench_options *options,
 {
     int plain = strcmp(options->buffers, "plain") == 0;
     bench_buffer *both[] = {&buffers->in, &buffers->out};
+    void **homes[] = {&buffers->home.in, &buffers->home.out};
     memset(buffers, 0, sizeof *buffers);
+    buffers->gpu = job->gpu;
     needed_bytes(job, options, collective, dist, &buffers->in.bytes, &buffers->out.bytes);
     for (int i = 0; i < 2; i++) {
         both[i]->bytes += (size_t)SPARE_PAGES * PAGE_BYTES;
         if (options->cold)
             add_pool(job, both[i]);
-        weir_status status = allocate(job, plain, both[i]);
+        weir_status status = allocate(job, plain, both[i], homes[i]);
         if (status == WEIR_OK && options->registration)
-            status = register_buffer(job, options->registration, both[i]);
+            status = register_buffer(job, options->registration, both[i], *homes[i]);
         if (status != WEIR_OK)
             return status;
     }
     return WEIR_OK;
 }
 
-static void free_buffer(const bench_job *job, bench_buffer *buffer)
+static void free_buffer(const bench_job *job, bench_buffer *buffer, void *home)
 {
     for (int peer = 0; buffer->peers && peer < job->nranks; peer++)
         if (peer != job->rank)
             weir_mem_free(buffer->peers[peer]);
     free(buffer->peers);
     weir_mem_free(buffer->registered);
+    if (job->gpu && buffer->base)
+        bench_gpu_mirror_free(job->gpu, buffer->base);
     if (buffer->mem)
         weir_mem_free(buffer->mem);
+    else if (job->gpu && home)
+        bench_gpu_free(job->gpu, home);
     else
-        free(buffer->base);
+        free(home);
 }
 
 void bench_buffers_close(bench_job *job, bench_buffers *buffers)
 {
     bench_job_barrier(job);
-    free_buffer(job, &buffers->in);
-    free_buffer(job, &buffers->out);
+    free_buffer(job, &buffers->in, buffers->home.in);
+    free_buffer(job, &buffers->out, buffers->home.out);
     memset(buffers, 0, sizeof *buffers);
 }
 
@@ -144,4 +165,63 @@ void bench_buffers_place(const bench_buffers *buffers, const bench_shape *shape,
     layout->whole_bytes = shape->bytes;
     layout->in = user + shape->send_stride_elements * element_bytes * (size_t)rank;
     layout->out = user + shape->recv_stride_elements * element_bytes * (size_t)rank;
+}
+
+/* The buffer that an address lies in. */
+static const bench_buffer *buffer_of(const bench_buffers *buffers, const void *address)
+{
+    uintptr_t at = (uintptr_t)address - (uintptr_t)buffers->in.base;
+    return at < buffers->in.bytes ? &buffers->in : &buffers->out;
+}
+
+void *bench_buffers_at(const bench_buffers *buffers, const bench_home *home, const void *address)
+{
+    const bench_buffer *buffer = buffer_of(buffers, address);
+    char *base = buffer == &buffers->in ? home->in : home->out;
+    return base + ((const char *)address - (const char *)buffer->base);
+}
+
+void *bench_buffers_mirror(const bench_buffers *buffers, const bench_home *home,
+                           const void *address)
+{
+    uintptr_t at = (uintptr_t)address - (uintptr_t)home->in;
+    if (at < buffers->in.bytes)
+        return (char *)buffers->in.base + at;
+    return (char *)buffers->out.base + ((const char *)address - (const char *)home->out);
+}
+
+weir_status bench_buffers_push(const bench_buffers *buffers, const bench_home *home,
+                               const void *address, size_t bytes)
+{
+    if (!buffers->gpu)
+        return WEIR_OK;
+    return bench_gpu_push(buffers->gpu, bench_buffers_at(buffers, home, address), address, bytes);
+}
+
+weir_status bench_buffers_pull(const bench_buffers *buffers, const bench_home *home, void *address,
+                               size_t bytes)
+{
+    if (!buffers->gpu)
+        return WEIR_OK;
+    return bench_gpu_pull(buffers->gpu, address, bench_buffers_at(buffers, home, address), bytes);
+}
+
+weir_status bench_layout_push(const bench_buffers *buffers, const bench_home *home,
+                              const bench_layout *layout)
+{
+    weir_status status = WEIR_OK;
+    for (int i = 0; i < layout->nguards && status == WEIR_OK; i++)
+        status = bench_buffers_push(buffers, home, layout->guards[i].base,
+                                    layout->guards[i].total_bytes);
+    return status;
+}
+
+weir_status bench_layout_pull(const bench_buffers *buffers, const bench_home *home,
+                              const bench_layout *layout)
+{
+    weir_status status = WEIR_OK;
+    for (int i = 0; i < layout->nguards && status == WEIR_OK; i++)
+        status = bench_buffers_pull(buffers, home, layout->guards[i].base,
+                                    layout->guards[i].total_bytes);
+    return status;
 }

@@ -119,13 +119,33 @@ void bench_cold_place(bench_trial *trial)
     rotation->step = choose_step(rotation->count);
 }
 
-void bench_cold_home(bench_trial *trial)
+static void point_call(bench_trial *trial, const char *in, const char *out)
 {
-    trial->call.in = trial->layout.in;
-    trial->call.out = trial->layout.out;
+    trial->call.in = bench_buffers_at(trial->buffers, trial->home, in);
+    trial->call.out = bench_buffers_at(trial->buffers, trial->home, out);
 }
 
-void bench_cold_fill(bench_trial *trial)
+void bench_cold_home(bench_trial *trial)
+{
+    point_call(trial, trial->layout.in, trial->layout.out);
+}
+
+/* Brings all copies home. */
+static weir_status push_copies(const bench_trial *trial)
+{
+    const bench_rotation *rotation = &trial->rotation;
+    const bench_buffers *buffers = trial->buffers;
+    weir_status status = WEIR_OK;
+    if (!trial->in_place && rotation->count)
+        status = bench_buffers_push(buffers, trial->home, rotation->in,
+                                    rotation->count * rotation->in_stride_bytes);
+    if (rotation->count && status == WEIR_OK)
+        status = bench_buffers_push(buffers, trial->home, rotation->out,
+                                    rotation->count * rotation->out_stride_bytes);
+    return status;
+}
+
+weir_status bench_cold_fill(bench_trial *trial)
 {
     const bench_rotation *rotation = &trial->rotation;
     const bench_layout *layout = &trial->layout;
@@ -141,6 +161,7 @@ void bench_cold_fill(bench_trial *trial)
         weirv_poison(out, out_bytes);
         memcpy(rotation->in + at * rotation->in_stride_bytes, layout->in, in_bytes);
     }
+    return push_copies(trial);
 }
 
 void bench_cold_next(bench_trial *trial)
@@ -154,10 +175,9 @@ void bench_cold_next(bench_trial *trial)
         rotation->at -= rotation->count;
     char *out = rotation->out + rotation->at * rotation->out_stride_bytes;
     if (trial->in_place) {
-        trial->call.in = out + ((char *)layout->in - (char *)layout->whole);
-        trial->call.out = out + ((char *)layout->out - (char *)layout->whole);
+        point_call(trial, out + ((char *)layout->in - (char *)layout->whole),
+                   out + ((char *)layout->out - (char *)layout->whole));
         return;
     }
-    trial->call.in = rotation->in + rotation->at * rotation->in_stride_bytes;
-    trial->call.out = out;
+    point_call(trial, rotation->in + rotation->at * rotation->in_stride_bytes, out);
 }

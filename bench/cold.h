@@ -6,6 +6,8 @@
 #ifndef BENCH_COLD_H
 #define BENCH_COLD_H
 
+#include "weir.h"
+
 #include <stddef.h>
 
 struct bench_trial;
@@ -14,7 +16,7 @@ struct bench_trial;
 typedef struct bench_rotation {
     size_t count; /* of copies; 0: operations stay where they are */
     size_t at, step;
-    char *in, *out; /* the first copies; in place both are the whole buffer */
+    char *in, *out; /* the first copies, in the mirror; in place both are the whole buffer */
     size_t in_stride_bytes, out_stride_bytes;
 } bench_rotation;
 
@@ -32,7 +34,7 @@ void bench_cold_place(struct bench_trial *trial);
 /* Points the call at the buffers themselves. */
 void bench_cold_home(struct bench_trial *trial);
 /* Gives every copy the input, and poisons its output. */
-void bench_cold_fill(struct bench_trial *trial);
+weir_status bench_cold_fill(struct bench_trial *trial);
 /* Points the call at the next copy. */
 void bench_cold_next(struct bench_trial *trial);
 

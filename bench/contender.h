@@ -6,6 +6,7 @@
 #ifndef BENCH_CONTENDER_H
 #define BENCH_CONTENDER_H
 
+#include "bench/buffers.h"
 #include "bench/job.h"
 #include "bench/options.h"
 #include "weir.h"
@@ -17,7 +18,7 @@ typedef struct bench_call {
     weir_op op;
     int root;
     size_t count;
-    const void *in; /* in place: as weir.h says for the collective */
+    const void *in; /* at the contender's home; in place: as weir.h says for the collective */
     void *out;
     int in_place;
     const size_t *send_counts, *send_displs, *recv_counts, *recv_displs; /* alltoallv */
@@ -32,8 +33,9 @@ typedef struct bench_contender_ops {
     /* Makes the call current. Local. Called again before each timed block, when
      * another contender may have run in between. call outlives its use. */
     weir_status (*prepare)(bench_contender *self, const bench_call *call);
-    /* Runs the current call once. Collective, blocking. If it fails, weir_last_error()
-     * or bench_job_note() holds a line. */
+    /* Runs the current call once. Collective; blocking on the host backend, on GPUs
+     * enqueued on the stream of job->gpu. If it fails, weir_last_error() or
+     * bench_job_note() holds a line. */
     weir_status (*run)(bench_contender *self);
     /* Where the current call leaves its result: out, unless the contender's own
      * notion of in place differs. Local. */
@@ -50,6 +52,7 @@ struct bench_contender {
     char transport[16]; /* CSV's transport; "": not known */
     int peer;           /* 0: weir */
     const char *forced; /* the algorithm it is held to; NULL: its own choice */
+    const bench_home *home; /* where it works, if not in the buffers' own home; else NULL */
     bench_job *job;
     const bench_call *call;
     void *state; /* the implementation's */

@@ -84,6 +84,8 @@ static int reduces(weir_collective collective)
 static const char *refuses(bench_contender *self, const bench_call *call)
 {
     mpi_state *state = self->state;
+    if (self->job->gpu)
+        return "MPI works on memory of the process here";
     if (reduces(call->collective) && native_type(call->dtype) == MPI_DATATYPE_NULL) {
         snprintf(state->note, sizeof state->note, "MPI has no type %s to reduce",
                  weir_dtype_name(call->dtype));

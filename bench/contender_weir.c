@@ -20,35 +20,36 @@ static weir_status prepare(bench_contender *self, const bench_call *call)
 }
 
 /* Rank r sends to r + 1 and receives from r - 1, cyclic. */
-static weir_status run_sendrecv(weir_comm *comm, const bench_call *call)
+static weir_status run_sendrecv(weir_comm *comm, const bench_call *call, weir_stream stream)
 {
     int rank = weir_comm_rank(comm), nranks = weir_comm_nranks(comm);
     return weir_sendrecv(comm, call->in, call->count, (rank + 1) % nranks, call->out, call->count,
-                         (rank + nranks - 1) % nranks, call->dtype, NULL);
+                         (rank + nranks - 1) % nranks, call->dtype, stream);
 }
 
 static weir_status run(bench_contender *self)
 {
     const bench_call *c = self->call;
     weir_comm *comm = self->job->comm;
+    weir_stream stream = bench_gpu_stream(self->job->gpu);
     switch (c->collective) {
     case WEIR_COLL_ALLREDUCE:
-        return weir_allreduce(comm, c->in, c->out, c->count, c->dtype, c->op, NULL);
+        return weir_allreduce(comm, c->in, c->out, c->count, c->dtype, c->op, stream);
     case WEIR_COLL_REDUCE_SCATTER:
-        return weir_reduce_scatter(comm, c->in, c->out, c->count, c->dtype, c->op, NULL);
+        return weir_reduce_scatter(comm, c->in, c->out, c->count, c->dtype, c->op, stream);
     case WEIR_COLL_ALLGATHER:
-        return weir_allgather(comm, c->in, c->out, c->count, c->dtype, NULL);
+        return weir_allgather(comm, c->in, c->out, c->count, c->dtype, stream);
     case WEIR_COLL_BROADCAST:
-        return weir_broadcast(comm, c->in, c->out, c->count, c->dtype, c->root, NULL);
+        return weir_broadcast(comm, c->in, c->out, c->count, c->dtype, c->root, stream);
     case WEIR_COLL_REDUCE:
-        return weir_reduce(comm, c->in, c->out, c->count, c->dtype, c->op, c->root, NULL);
+        return weir_reduce(comm, c->in, c->out, c->count, c->dtype, c->op, c->root, stream);
     case WEIR_COLL_ALLTOALL:
-        return weir_alltoall(comm, c->in, c->out, c->count, c->dtype, NULL);
+        return weir_alltoall(comm, c->in, c->out, c->count, c->dtype, stream);
     case WEIR_COLL_ALLTOALLV:
         return weir_alltoallv(comm, c->in, c->send_counts, c->send_displs, c->out, c->recv_counts,
-                              c->recv_displs, c->dtype, NULL);
+                              c->recv_displs, c->dtype, stream);
     case WEIR_COLL_SENDRECV:
-        return run_sendrecv(comm, c);
+        return run_sendrecv(comm, c, stream);
     case WEIR_COLL_COUNT:
         break;
     }

@@ -17,10 +17,11 @@ static weir_status add_algorithms(bench_job *job, weir_collective collective,
                                   bench_contenders *contenders)
 {
     size_t count = 0;
+    const char *backend = weir_backend_name(weir_comm_backend(job->comm));
     const weir_algo_info *table = weir_algo_list(&count);
     for (size_t i = 0; i < count; i++) {
         if (table[i].collective != collective || job->nranks < table[i].min_ranks ||
-            job->nranks > table[i].max_ranks)
+            job->nranks > table[i].max_ranks || strcmp(table[i].backend, backend) != 0)
             continue;
         weir_status status = add_weir(job, table[i].name, contenders);
         if (status != WEIR_OK)
@@ -30,8 +31,10 @@ static weir_status add_algorithms(bench_job *job, weir_collective collective,
 }
 
 weir_status bench_contenders_open(bench_job *job, const bench_options *options,
-                                  weir_collective collective, bench_contenders *contenders)
+                                  weir_collective collective, const bench_buffers *buffers,
+                                  bench_contenders *contenders)
 {
+    (void)buffers;
     int all = strcmp(options->algo, "all") == 0;
     contenders->count = 0;
     weir_status status = add_weir(job, all ? "auto" : options->algo, contenders);

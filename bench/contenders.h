@@ -13,7 +13,8 @@ typedef struct bench_contenders {
 /* weir as --algo says (with all: its own choice, then each algorithm that takes
  * this number of ranks), then the peers. Collective; agreed and told. */
 weir_status bench_contenders_open(bench_job *job, const bench_options *options,
-                                  weir_collective collective, bench_contenders *contenders);
+                                  weir_collective collective, const bench_buffers *buffers,
+                                  bench_contenders *contenders);
 /* Collective. */
 void bench_contenders_close(bench_contenders *contenders);
 

@@ -63,7 +63,7 @@ static void write_result(const bench_csv *csv, const bench_row *row, int placeme
     write_text(file, run->utc);
     write_text(file, run->job->host);
     write_text(file, weir_collective_name(row->collective));
-    write_text(file, "host");
+    write_text(file, weir_backend_name(weir_comm_backend(run->job->comm)));
     write_text(file, result->transport);
     fprintf(file, ",%d,%d", run->job->nranks, run->job->nnodes);
     write_text(file, result->contender);

@@ -37,32 +37,37 @@ static void come_late(const bench_job *job, int turn)
         nanosleep(&late, NULL);
 }
 
-static void plant(repeats *r, int turn)
+static weir_status plant(repeats *r, int turn)
 {
     bench_trial *trial = r->trial;
     bench_fault fault = (bench_fault)trial->options->inject;
     int planted = (fault == BENCH_FAULT_UNSTABLE_BIT && turn == 1) ||
                   (fault == BENCH_FAULT_RANK_BIT && is_common(trial->row->collective));
-    if (planted && !r->contender->peer)
-        trial->planted += bench_inject(fault, &trial->data, &trial->layout, trial->call.out,
-                                       bench_inject_place(&trial->data));
+    if (!planted || r->contender->peer)
+        return WEIR_OK;
+    return bench_trial_inject(trial, r->contender, fault, &trial->data,
+                              bench_inject_place(&trial->data));
 }
 
 static weir_status run_repeat(repeats *r, int turn)
 {
     bench_trial *trial = r->trial;
     bench_contender *contender = r->contender;
-    if (turn == 0)
-        bench_trial_reset(trial);
-    else
-        bench_trial_fill(trial);
-    weir_status status = contender->ops->prepare(contender, &trial->call);
+    weir_status status = turn == 0 ? bench_trial_reset(trial, contender)
+                                   : bench_trial_fill(trial, contender);
+    if (status == WEIR_OK)
+        status = contender->ops->prepare(contender, &trial->call);
     bench_job_barrier(trial->job);
     bench_job_phase(trial->job, "repeat of a call", (uint64_t)turn);
     come_late(trial->job, turn);
     if (status == WEIR_OK)
         status = contender->ops->run(contender);
-    plant(r, turn);
+    if (status == WEIR_OK)
+        status = bench_trial_wait(trial, contender);
+    if (status == WEIR_OK)
+        status = plant(r, turn);
+    if (status == WEIR_OK)
+        status = bench_trial_pull(trial, contender);
     return bench_job_agree(trial->job, status, weir_collective_name(trial->row->collective));
 }
 
@@ -95,7 +100,7 @@ static weir_status run_repeats(repeats *r)
 {
     bench_job *job = r->trial->job;
     weir_status status = run_repeat(r, 0);
-    const void *out = r->contender->ops->result(r->contender);
+    const void *out = bench_trial_result(r->trial, r->contender);
     memcpy(r->first, out, r->elements * r->width);
     for (int turn = 1; turn < BENCH_REPEATS && status == WEIR_OK; turn++) {
         status = run_repeat(r, turn);

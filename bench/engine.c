@@ -86,10 +86,28 @@ static weir_status loop_synchronised(const bench_timing *timing, const bench_mee
     return status;
 }
 
-/* The shorter of two operations, so that one disturbance does not count. */
-static weir_status time_pair(bench_subject *subject, double *shorter_us)
+/* The subject has the clock. A failed rank keeps the meetings. */
+static weir_status loop_batches(const bench_timing *timing, const bench_meeting *meeting,
+                                bench_subject *subject, int first, int end)
 {
     weir_status status = WEIR_OK;
+    for (int i = first; i < end; i++) {
+        before_iteration(subject, read_us(CLOCK_MONOTONIC));
+        meeting->barrier(meeting->context);
+        subject->wall_us[i] = 0;
+        if (status == WEIR_OK)
+            status = subject->run_batch(subject->context, timing->aggregate, &subject->wall_us[i]);
+    }
+    return status;
+}
+
+/* The shorter of two operations, so that one disturbance does not count. */
+static weir_status time_pair(const bench_timing *timing, bench_subject *subject,
+                             double *shorter_us)
+{
+    weir_status status = WEIR_OK;
+    if (timing->isolation == BENCH_BATCHES)
+        return subject->run_batch(subject->context, timing->aggregate, shorter_us);
     double before = read_us(CLOCK_MONOTONIC);
     for (int i = 0; i < 2 && status == WEIR_OK; i++) {
         status = subject->run(subject->context);
@@ -101,11 +119,11 @@ static weir_status time_pair(bench_subject *subject, double *shorter_us)
     return status;
 }
 
-/* Pairs of operations until STEADY_PAIRS in a row were no more than a
+/* Pairs of operations, or batches, until STEADY_PAIRS in a row were no more than a
  * twentieth faster than the best before them, on the slowest rank; one is enough
  * if it is as fast as an earlier call's. Agreed. */
-static weir_status warm_up_steadily(const bench_meeting *meeting, bench_subject *subject,
-                                    weir_status status)
+static weir_status warm_up_steadily(const bench_timing *timing, const bench_meeting *meeting,
+                                    bench_subject *subject, weir_status status)
 {
     enum { STEADY_PAIRS = 2, MOST_PAIRS = 30 };
     double best_us = 0;
@@ -113,7 +131,7 @@ static weir_status warm_up_steadily(const bench_meeting *meeting, bench_subject 
     while (steady < STEADY_PAIRS && pairs < MOST_PAIRS) {
         double us = 0;
         if (status == WEIR_OK)
-            status = time_pair(subject, &us);
+            status = time_pair(timing, subject, &us);
         us = meeting->largest(meeting->context, us);
         status = meeting->agree(meeting->context, status);
         if (status != WEIR_OK)
@@ -127,7 +145,8 @@ static weir_status warm_up_steadily(const bench_meeting *meeting, bench_subject 
     if (!(subject->warm_us > 0) || best_us < subject->warm_us)
         subject->warm_us = best_us;
     subject->unsteady |= steady < STEADY_PAIRS;
-    subject->warmups = 2 * pairs > subject->warmups ? 2 * pairs : subject->warmups;
+    int operations = pairs * (timing->isolation == BENCH_BATCHES ? timing->aggregate : 2);
+    subject->warmups = operations > subject->warmups ? operations : subject->warmups;
     return status;
 }
 
@@ -151,6 +170,8 @@ static weir_status run_loop(const bench_timing *timing, const bench_meeting *mee
         return loop_isolated(timing, meeting, subject, first, end);
     case BENCH_SYNCHRONISED:
         return loop_synchronised(timing, meeting, subject, first, end);
+    case BENCH_BATCHES:
+        return loop_batches(timing, meeting, subject, first, end);
     }
     return loop_back_to_back(timing, subject, first, end);
 }
@@ -164,7 +185,7 @@ static weir_status run_block(const bench_timing *timing, const bench_meeting *me
     meeting->barrier(meeting->context);
     subject->aside_us += read_us(CLOCK_MONOTONIC) - since_us;
     if (timing->warmups == BENCH_WARMUPS_STEADY) {
-        status = warm_up_steadily(meeting, subject, status);
+        status = warm_up_steadily(timing, meeting, subject, status);
         if (status != WEIR_OK)
             return status;
         /* One more, because ranks come from the agreement at different times. */

@@ -20,7 +20,9 @@ typedef enum bench_isolation {
     BENCH_BACK_TO_BACK,       /* no barrier between operations */
     BENCH_BARRIER_OPERATION,  /* a barrier after each operation */
     BENCH_BARRIER_ITERATION,  /* a barrier after each iteration */
-    BENCH_SYNCHRONISED        /* each operation starts at one moment on all ranks */
+    BENCH_SYNCHRONISED,       /* each operation starts at one moment on all ranks */
+    BENCH_BATCHES             /* an iteration's operations are enqueued as a batch, which the
+                                 subject itself times; a barrier before each batch */
 } bench_isolation;
 
 typedef enum bench_order {
@@ -60,8 +62,10 @@ typedef struct bench_subject {
      * timed. Both may be NULL. */
     void (*next)(void *context);
     void (*end)(void *context);
-    /* One operation. */
+    /* One operation, which is complete when it returns. */
     weir_status (*run)(void *context);
+    /* BENCH_BATCHES: so many operations; gives this rank's microseconds of one. */
+    weir_status (*run_batch)(void *context, int operations, double *us);
     /* Result: this rank's microseconds an operation, one number an iteration
      * (barriers left out). The caller's array of timing.iterations. */
     double *wall_us;

@@ -10,14 +10,14 @@ enum { FINDINGS_BYTES = 1024, RANKS_TOLD = 8 };
 static void find(const bench_trial *trial, bench_contender *contender, char *text)
 {
     const weirv_case *data = &trial->data;
-    const void *out = contender->ops->result(contender);
+    const void *out = bench_trial_result(trial, contender);
     size_t used = 0;
     if (data->special)
         weirv_explain_special(data, out, text, FINDINGS_BYTES);
     else
         weirv_explain(data, out, data->seed - 1, text, FINDINGS_BYTES);
     used = strlen(text);
-    if (out == trial->call.out)
+    if (contender->ops->result(contender) == trial->call.out)
         weirv_explain_input(data, trial->layout.in, text + used, FINDINGS_BYTES - used);
     for (int i = 0; i < trial->layout.nguards; i++) {
         used += strlen(text + used);

@@ -7,6 +7,7 @@
 
 #include "base/env.h"
 #include "base/log.h"
+#include "bench/gpu.h"
 #include "topo/topo.h"
 #include "weir_boot_mpi.h"
 
@@ -93,9 +94,25 @@ static void place_process(bench_job *job)
     weiri_topo_destroy(topo);
 }
 
-weir_status bench_job_connect(bench_job *job)
+/* The communicator of a backend, and the rank's GPU. Agreed. */
+static weir_status make_communicator(bench_job *job, weir_backend backend)
 {
-    weir_comm_config config = {.timeout_ms = job->timeout_ms};
+    const weir_comm_config config = {.timeout_ms = job->timeout_ms, .backend = backend};
+    weir_status status = backend == WEIR_BACKEND_CUDA ? bench_gpu_probe(job) : WEIR_OK;
+    status = bench_job_agree(job, status, "GPUs");
+    if (status == WEIR_OK)
+        status = bench_job_agree(job, weir_comm_create(job->boot, &config, &job->comm),
+                                 "communicator");
+    if (status != WEIR_OK)
+        return status;
+    bench_watch_comm(&job->watch, job->comm);
+    if (bench_gpu_serves(job->comm))
+        status = bench_gpu_open(job, &job->gpu);
+    return bench_job_agree(job, status, "GPUs");
+}
+
+weir_status bench_job_connect(bench_job *job, weir_backend backend)
+{
     find_local_ranks(job);
     bench_job_phase(job, "set-up: binding", 0);
     place_process(job);
@@ -106,11 +123,9 @@ weir_status bench_job_connect(bench_job *job)
                                          "bootstrap");
     if (status != WEIR_OK)
         return status;
-    status = bench_job_agree(job, weir_comm_create(job->boot, &config, &job->comm),
-                             "communicator");
+    status = make_communicator(job, backend);
     if (status != WEIR_OK)
         return status;
-    bench_watch_comm(&job->watch, job->comm);
     double mine_ms = (MPI_Wtime() - started) * 1e3;
     MPI_Allreduce(&mine_ms, &job->setup_ms, 1, MPI_DOUBLE, MPI_MAX, job->mpi);
     job->nnodes = weir_comm_nnodes(job->comm);
@@ -129,6 +144,7 @@ void bench_job_end(bench_job *job)
     if (job->comm && weir_comm_barrier(job->comm) != WEIR_OK)
         bench_watch_give_up(&job->watch, job->comm, weir_last_error());
     bench_watch_end(&job->watch);
+    bench_gpu_close(job->gpu);
     if (job->comm)
         weir_comm_destroy(job->comm);
     weir_boot_destroy(job->boot);

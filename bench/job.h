@@ -17,6 +17,7 @@ typedef struct bench_job {
     int local_rank, local_nranks, nnodes;
     weir_boot *boot;
     weir_comm *comm;
+    struct bench_gpu *gpu; /* this rank's; NULL on the host backend */
     double setup_ms; /* of weir: bootstrap and communicator, the slowest rank's */
     char host[64];
     char machine[160]; /* one line: processor, cores, memory nodes, devices */
@@ -30,9 +31,10 @@ typedef struct bench_job {
 /* Starts the watch and MPI, and learns rank and size. timeout_s: the deadline
  * of everything, 0 for WEIR_TIMEOUT_MS. Collective. */
 void bench_job_start(bench_job *job, const char *program, int timeout_s);
-/* Places and binds the process, then makes weir's bootstrap and communicator.
- * Collective. Agreed on every rank; the failure is told on standard error. */
-weir_status bench_job_connect(bench_job *job);
+/* Places and binds the process, then makes weir's bootstrap and communicator, and
+ * takes the rank's GPU where that is the backend. Collective. Agreed on every rank;
+ * the failure is told on standard error. */
+weir_status bench_job_connect(bench_job *job, weir_backend backend);
 /* Frees everything and ends MPI; the job is then empty. Collective. */
 void bench_job_end(bench_job *job);
 

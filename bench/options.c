@@ -302,8 +302,10 @@ int bench_options_visits(const bench_options *options)
 {
     int most = options->visits;
     int few = most < BENCH_VISITS_FEW ? most : BENCH_VISITS_FEW;
-    if (options->iterations) {
-        long long all = (long long)options->iterations * (options->graph > 1 ? options->graph : 1);
+    int iterations = options->batched ? options->graph : options->iterations;
+    if (iterations) {
+        int times = options->graph > 1 && !options->batched ? options->graph : 1;
+        long long all = (long long)iterations * times;
         long long fitting = all / BENCH_VISIT_ITERATIONS;
         most = fitting < few ? 1 : fitting < most ? (int)fitting : most;
     }

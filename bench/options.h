@@ -43,6 +43,8 @@ typedef struct bench_options {
     int min_given, max_given, step_given;
     int iterations; /* 0: as many as fit the time budget */
     int visits;
+    int batched;    /* set by the program: timed operations are enqueued in batches, whose
+                       number -G says, and -n the operations of each */
     double until;   /* 0: no more visits; else half the interval, as a share of the median */
     int warmups;    /* -1: until the series is stationary */
     int aggregate, cycles, checks;

@@ -1,5 +1,6 @@
 /* The rules that join several options, checked after each was read alone. */
 #include "bench/dist.h"
+#include "bench/gpu.h"
 #include "bench/inject.h"
 #include "bench/options.h"
 
@@ -107,8 +108,10 @@ static int check_algo(const bench_options *options, weir_collective collective, 
 
 static int check_build(const bench_options *options, char *problem)
 {
-    if (strcmp(options->backend, "cuda") == 0)
+    if (strcmp(options->backend, "cuda") == 0 && !bench_gpu_built())
         return fail(problem, "--backend cuda: this build has no CUDA backend; use --backend host");
+    if (strcmp(options->transport, "cuda_ipc") == 0 && bench_gpu_built())
+        return 0;
     if (strcmp(options->transport, "auto") != 0 && strcmp(options->transport, "shm") != 0)
         return fail(problem, "--transport %s: not built in; use --transport shm",
                     options->transport);

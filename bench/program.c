@@ -62,10 +62,15 @@ static void inform(const bench_run *run)
 /* Options go before the environment: the library reads only the latter. */
 static void export_options(const bench_options *options)
 {
-    if (strcmp(options->backend, "auto") != 0)
-        setenv("WEIR_BACKEND", options->backend, 1);
     if (strcmp(options->transport, "auto") != 0)
         setenv("WEIR_TRANSPORT", options->transport, 1);
+}
+
+static weir_backend backend_of(const bench_options *options)
+{
+    if (strcmp(options->backend, "cuda") == 0)
+        return WEIR_BACKEND_CUDA;
+    return strcmp(options->backend, "host") == 0 ? WEIR_BACKEND_HOST : WEIR_BACKEND_AUTO;
 }
 
 static weir_status measure(const bench_run *run, bench_report *report, const bench_dist *dist,
@@ -76,7 +81,8 @@ static weir_status measure(const bench_run *run, bench_report *report, const ben
     weir_status status = bench_buffers_open(run->job, run->options, run->collective, dist,
                                             &buffers);
     if (status == WEIR_OK)
-        status = bench_contenders_open(run->job, run->options, run->collective, &contenders);
+        status = bench_contenders_open(run->job, run->options, run->collective, &buffers,
+                                       &contenders);
     if (status == WEIR_OK) {
         bench_preflight(run->job);
         status = bench_report_begin(report);
@@ -100,7 +106,9 @@ static int run_benchmark(bench_run *run, bench_options *options)
     bench_dist_parse(options->dist, &dist);
     export_options(options);
     bench_run_stamp(run);
-    weir_status status = bench_job_connect(run->job);
+    weir_status status = bench_job_connect(run->job, backend_of(options));
+    options->batched = run->job->gpu && strcmp(options->mode, "latency") != 0 &&
+                       options->barrier_mode % 2 == 0;
     if (status == WEIR_OK)
         status = bench_memory_limit(run->job, options, &reduced);
     if (status != WEIR_OK)

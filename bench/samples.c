@@ -16,7 +16,7 @@ void bench_samples_open(bench_samples *samples, bench_trial *trial, bench_conten
                         unsigned char *notes)
 {
     int knows = (trial->row->oracles & BENCH_ORACLE_EXACT) != 0;
-    int repeats_in_place = trial->in_place && trial->options->aggregate > 1;
+    int repeats_in_place = trial->in_place && (trial->options->batched || trial->options->aggregate > 1);
     *samples = (bench_samples){.trial = trial, .contender = contender, .notes = notes};
     /* In place a peer's result may lie elsewhere, on some ranks only. */
     samples->active = notes && knows && !repeats_in_place && trial->rotation.count == 0 &&
@@ -59,25 +59,31 @@ static size_t find_window(const weirv_case *c, int is_input, int s, size_t *at)
 static void fill_windows(const bench_samples *samples, const weirv_case *window,
                          const weirv_case *c)
 {
+    const bench_trial *trial = samples->trial;
     size_t width = weir_dtype_bytes(c->dtype), at;
     for (int s = 0; s < c->nranks; s++) {
         size_t count = find_window(window, 1, s, &at);
-        if (count)
-            weirv_fill_part(c, (char *)samples->trial->layout.in + at * width, at, count,
-                            c->rank);
+        if (count == 0)
+            continue;
+        char *place = (char *)trial->layout.in + at * width;
+        weirv_fill_part(c, place, at, count, c->rank);
+        bench_buffers_push(trial->buffers, trial->home, place, count * width);
     }
 }
 
 static void note(bench_samples *samples)
 {
+    const bench_trial *trial = samples->trial;
     weirv_case c = case_of(samples, samples->turn);
     size_t width = weir_dtype_bytes(c.dtype), at;
     unsigned char *entry = samples->notes + samples->entries++ * entry_bytes(samples);
     for (int s = 0; s < c.nranks; s++) {
         size_t count = find_window(&c, 0, s, &at);
-        if (count)
-            memcpy(entry + (size_t)s * WINDOW * width,
-                   (const char *)samples->trial->call.out + at * width, count * width);
+        if (count == 0)
+            continue;
+        char *place = (char *)trial->layout.out + at * width;
+        bench_buffers_pull(trial->buffers, trial->home, place, count * width);
+        memcpy(entry + (size_t)s * WINDOW * width, place, count * width);
     }
 }
 
@@ -172,9 +178,11 @@ void bench_samples_end(bench_samples *samples)
     compare_notes(samples);
     for (int s = 0; s < c.nranks && !samples->trial->in_place; s++) {
         size_t count = find_window(&c, 0, s, &at);
-        unsigned char *out = (unsigned char *)samples->trial->call.out;
-        if (count)
-            expect(base, at, count, out + at * width);
+        unsigned char *place = (unsigned char *)samples->trial->layout.out + at * width;
+        if (count == 0)
+            continue;
+        expect(base, at, count, place);
+        bench_buffers_push(samples->trial->buffers, samples->trial->home, place, count * width);
     }
 }
 

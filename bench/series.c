@@ -39,14 +39,15 @@ weir_status bench_series_extend(bench_job *job, bench_series *series, int more)
     return bench_job_agree(job, status, "times");
 }
 
-void bench_series_restart(bench_series *series, const bench_options *options, int iterations)
+void bench_series_restart(bench_series *series, const bench_options *options, int iterations,
+                          double step_us)
 {
     series->count = series->visits = 0;
     series->planned = bench_options_visits(options);
     series->iterations = iterations;
     memset(series->cpu_us, 0, sizeof series->cpu_us);
     series->until = options->until;
-    series->step_us = bench_options_step_us(options);
+    series->step_us = step_us;
     series->limit_s = bench_options_until_s(options);
 }
 

@@ -26,14 +26,19 @@ typedef struct bench_series {
     int unsteady[BENCH_CONTENDERS_MAX];     /* a block's warm-ups ended too early */
     double warm_us[BENCH_CONTENDERS_MAX];   /* the shortest warm-up */
     double until;                           /* as the option; 0: one round */
-    double step_us;                         /* bench_options_step_us */
+    double step_us;                         /* of the clock */
+    int batch;                              /* operations of a batch, where they are enqueued; alike
+                                               on every rank, as the next is */
+    int batch_is_long;                      /* launches take no time beside it */
     double spent_s, limit_s;                /* wall time of all visits; how long they may take */
 } bench_series;
 
 /* Makes room for more iterations of every member. Collective; agreed. */
 weir_status bench_series_extend(bench_job *job, bench_series *series, int more);
-/* Forgets all iterations, and sets how many the planned visits have. Local. */
-void bench_series_restart(bench_series *series, const bench_options *options, int iterations);
+/* Forgets all iterations, and sets how many the planned visits have; step_us: the
+ * smallest difference that their clock shows. Local. */
+void bench_series_restart(bench_series *series, const bench_options *options, int iterations,
+                          double step_us);
 /* The iterations of the next visit. Local. */
 int bench_series_share(const bench_series *series);
 /* Notes that a visit has appended so many iterations. Local. */

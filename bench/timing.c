@@ -1,117 +1,19 @@
 /* The timed part of a trial: how many iterations, whose, and what they say. */
-#include "bench/engine.h"
-#include "bench/inject.h"
-#include "bench/samples.h"
 #include "bench/series.h"
-#include "bench/trial.h"
-#include "weir_device.h"
+#include "bench/timed.h"
 
 #include <limits.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* -n 0: each contender gets this long, within these bounds. */
 enum { BUDGET_US = 150000, ITERATIONS_LOW = 20, ITERATIONS_HIGH = 2000, PROBE_ITERATIONS = 3 };
+/* Batches are about so long, within these bounds of operations, and so many. */
+enum { BATCH_US = 1000, PROBE_BATCH = 4, BATCH_HIGH = 20, BATCHES_HIGH = 100 };
 
-typedef struct timed_contender {
-    bench_trial *trial;
-    bench_contender *contender;
-    bench_result *result;
-    int member;          /* of the series */
-    uint64_t operations; /* of the current block, warm-ups included */
-    bench_samples samples;
-} timed_contender;
-
-static weir_status begin_block(void *context)
+static bench_timing make_timing(const bench_trial *trial, int iterations)
 {
-    timed_contender *timed = context;
-    timed->operations = 0;
-    bench_trial_reset(timed->trial);
-    bench_cold_fill(timed->trial);
-    return timed->contender->ops->prepare(timed->contender, &timed->trial->call);
-}
-
-/* An iteration with the fault of --inject. A replay is a call that no rank makes,
- * so that what the iteration before left stays. */
-static weir_status run_with_fault(timed_contender *timed)
-{
-    bench_trial *trial = timed->trial;
-    bench_fault fault = (bench_fault)trial->options->inject;
-    size_t at = 0;
-    weirv_case c = bench_samples_case(&timed->samples, &at);
-    weir_status status = WEIR_OK;
-    if (fault != BENCH_FAULT_REPLAY && !bench_inject_stays_away(fault, &c))
-        status = timed->contender->ops->run(timed->contender);
-    trial->planted += fault == BENCH_FAULT_REPLAY ||
-                      bench_inject(fault, &c, &trial->layout, trial->call.out, at);
-    return status;
-}
-
-static weir_status run_operation(void *context)
-{
-    timed_contender *timed = context;
-    bench_cold_next(timed->trial);
-    bench_job_phase(timed->trial->job, "timed loop", ++timed->operations);
-    if (timed->trial->options->inject_timed && bench_samples_is_second(&timed->samples) &&
-        !timed->result->peer)
-        return run_with_fault(timed);
-    return timed->contender->ops->run(timed->contender);
-}
-
-static void next_iteration(void *context)
-{
-    bench_samples_next(&((timed_contender *)context)->samples);
-}
-
-static void end_block(void *context)
-{
-    bench_samples_end(&((timed_contender *)context)->samples);
-}
-
-static void meet(void *context)
-{
-    bench_job_barrier(context);
-}
-
-static weir_status agree(void *context, weir_status mine)
-{
-    return bench_job_agree(context, mine, "timed loop");
-}
-
-static double largest(void *context, double mine)
-{
-    double all = mine;
-    MPI_Allreduce(&mine, &all, 1, MPI_DOUBLE, MPI_MAX, ((bench_job *)context)->mpi);
-    return all;
-}
-
-static double now_us(void)
-{
-    return (double)weir_clock_ns() * 1e-3;
-}
-
-/* Ranks of one machine share its monotonic clock. */
-static int has_common_clock(const bench_job *job)
-{
-    return job->local_nranks == job->nranks;
-}
-
-/* On one machine ranks wait for a moment soon after the last one came;
- * elsewhere the exit from the reduction must do, as from a barrier. */
-static void start_together(void *context)
-{
-    enum { WINDOW_US = 20, SPIN_US = 2 };
-    double moment_us = largest(context, now_us()) + WINDOW_US;
-    if (!has_common_clock(context))
-        return;
-    for (double left = moment_us - now_us(); left > 0; left = moment_us - now_us())
-        if (left > SPIN_US)
-            sched_yield();
-}
-
-static bench_timing make_timing(const bench_options *options, int iterations)
-{
+    const bench_options *options = trial->options;
     bench_timing timing = {.iterations = iterations,
                            .warmups = options->warmups,
                            .aggregate = options->aggregate};
@@ -121,6 +23,10 @@ static bench_timing make_timing(const bench_options *options, int iterations)
         timing.isolation = BENCH_BARRIER_OPERATION;
     else if (options->barrier_mode == 3)
         timing.isolation = BENCH_BARRIER_ITERATION;
+    if (trial->options->batched) {
+        timing.isolation = BENCH_BATCHES;
+        timing.aggregate = trial->series->batch;
+    }
     return timing;
 }
 
@@ -147,29 +53,88 @@ static weir_status run_engine(bench_trial *trial, const bench_timing *timing,
     return status;
 }
 
-/* Fits the slowest contender into the budget, so that all get the same number. */
-static weir_status choose_iterations(bench_trial *trial, const bench_meeting *meeting,
-                                     bench_subject *subjects, int nsubjects,
-                                     bench_series *series, int *iterations)
+/* Times few iterations of every contender: the slowest one's, on the slowest rank. */
+static weir_status probe(bench_trial *trial, const bench_meeting *meeting,
+                         bench_subject *subjects, int nsubjects, double *slowest_us)
 {
-    bench_timing probe = make_timing(trial->options, PROBE_ITERATIONS);
-    double mine_us = 0, slowest_us = 0;
-    probe.warmups = 1;
+    bench_timing timing = make_timing(trial, PROBE_ITERATIONS);
+    double mine_us = 0;
+    weir_status status = bench_series_extend(trial->job, trial->series, PROBE_ITERATIONS);
+    if (status != WEIR_OK)
+        return status;
+    timing.warmups = 1;
     for (int i = 0; i < nsubjects; i++)
-        subjects[i].wall_us = series->times_us[i];
-    weir_status status = run_engine(trial, &probe, meeting, subjects, nsubjects);
+        subjects[i].wall_us = trial->series->times_us[i];
+    status = run_engine(trial, &timing, meeting, subjects, nsubjects);
     if (status != WEIR_OK)
         return status;
     for (int i = 0; i < nsubjects; i++) {
-        double low_us = lowest(subjects[i].wall_us, PROBE_ITERATIONS) * probe.aggregate;
+        double low_us = lowest(subjects[i].wall_us, PROBE_ITERATIONS) * timing.aggregate;
         mine_us = low_us > mine_us ? low_us : mine_us;
     }
-    MPI_Allreduce(&mine_us, &slowest_us, 1, MPI_DOUBLE, MPI_MAX, trial->job->mpi);
-    double fitting = slowest_us > 0 ? BUDGET_US / slowest_us : ITERATIONS_HIGH;
-    *iterations = fitting < ITERATIONS_LOW    ? ITERATIONS_LOW
-                  : fitting > ITERATIONS_HIGH ? ITERATIONS_HIGH
-                                              : (int)fitting;
+    MPI_Allreduce(&mine_us, slowest_us, 1, MPI_DOUBLE, MPI_MAX, trial->job->mpi);
     return WEIR_OK;
+}
+
+/* How often us fit into the budget. */
+static int fit(double budget_us, double us, int low, int high)
+{
+    double fitting = us > 0 ? budget_us / us : high;
+    return fitting < low ? low : fitting > high ? high : (int)fitting;
+}
+
+static int product(int a, int b)
+{
+    return a > INT_MAX / b ? INT_MAX : a * b;
+}
+
+/* How many iterations, all planned visits together; the slowest contender fits into
+ * the budget, so that all get the same number. Probes if need be. */
+static weir_status choose_iterations(bench_trial *trial, const bench_meeting *meeting,
+                                     bench_subject *subjects, int nsubjects, int *iterations)
+{
+    const bench_options *options = trial->options;
+    weir_status status = WEIR_OK;
+    double us = 0;
+    *iterations = options->iterations;
+    if (!options->iterations) {
+        status = probe(trial, meeting, subjects, nsubjects, &us);
+        *iterations = fit(BUDGET_US, us, ITERATIONS_LOW, ITERATIONS_HIGH);
+    }
+    if (options->graph > 1)
+        *iterations = product(*iterations, options->graph);
+    return status;
+}
+
+/* The same on a GPU: -n is the operations of a batch, and -G the number of batches. */
+static weir_status choose_batches(bench_trial *trial, const bench_meeting *meeting,
+                                  bench_subject *subjects, int nsubjects, int *batches)
+{
+    const bench_options *options = trial->options;
+    bench_series *series = trial->series;
+    double us = 0;
+    series->batch = PROBE_BATCH;
+    series->batch_is_long = 0;
+    weir_status status = probe(trial, meeting, subjects, nsubjects, &us);
+    us /= PROBE_BATCH;
+    series->batch = product(options->iterations ? options->iterations
+                                                : fit(BATCH_US, us, 1, BATCH_HIGH),
+                            options->aggregate);
+    us *= series->batch;
+    series->batch_is_long = us > BATCH_US;
+    /* The lead-in takes time, too. */
+    *batches = options->graph ? options->graph
+                              : fit(BUDGET_US, 2 * us, ITERATIONS_LOW, BATCHES_HIGH);
+    return status;
+}
+
+/* The smallest difference that the clock shows: CUDA's events have half a
+ * microsecond. */
+static double step_us(const bench_trial *trial)
+{
+    if (trial->options->batched)
+        return 0.5 / trial->series->batch;
+    return bench_options_step_us(trial->options);
 }
 
 /* The ranks' times of iteration i, combined as -a says. */
@@ -207,7 +172,7 @@ static void summarise(const bench_trial *trial, bench_result *result, double *sc
     memcpy(scratch, result->slowest_us + skip, (size_t)(n - skip) * sizeof *scratch);
     result->per_iter = bench_stats_make(scratch, (size_t)(n - skip));
     bench_sequence series = bench_result_sequence(result);
-    result->stats = bench_stats_series(&series, bench_options_step_us(options), scratch);
+    result->stats = bench_stats_series(&series, step_us(trial), scratch);
     for (int i = 0; i < n; i++)
         scratch[i] = combine(result->all_us, nranks, n, i, options->rank_time);
     result->time_us = bench_stats_make(scratch, (size_t)n).median;
@@ -273,11 +238,11 @@ static bench_order order_of(const bench_series *series)
 
 /* Appends a visit's iterations to the series of every subject. */
 static weir_status run_visit(bench_trial *trial, const bench_meeting *meeting,
-                             const timed_contender *timed, bench_subject *subjects, int nsubjects)
+                             const bench_timed *timed, bench_subject *subjects, int nsubjects)
 {
     bench_series *series = trial->series;
     int iterations = bench_series_share(series);
-    bench_timing timing = make_timing(trial->options, iterations);
+    bench_timing timing = make_timing(trial, iterations);
     timing.order = order_of(series);
     weir_status status = bench_series_extend(trial->job, series, iterations);
     if (status != WEIR_OK || iterations == 0)
@@ -313,7 +278,7 @@ static void choose_members(bench_trial *trial)
 }
 
 /* The members that no check has found wrong since. Returns their number. */
-static int select_subjects(bench_trial *trial, timed_contender *timed, bench_subject *subjects,
+static int select_subjects(bench_trial *trial, bench_timed *timed, bench_subject *subjects,
                            unsigned char *notes)
 {
     bench_result *results = trial->row->results[trial->in_place];
@@ -322,11 +287,9 @@ static int select_subjects(bench_trial *trial, timed_contender *timed, bench_sub
         int i = trial->series->members[member];
         if (bench_result_failed(&results[i]))
             continue;
-        timed[count] = (timed_contender){.trial = trial, .contender = trial->contenders[i],
-                                         .result = &results[i], .member = member};
-        subjects[count] = (bench_subject){
-            .context = &timed[count], .begin = begin_block, .next = next_iteration,
-            .end = end_block, .run = run_operation};
+        timed[count] = (bench_timed){.trial = trial, .contender = trial->contenders[i],
+                                     .result = &results[i], .member = member};
+        subjects[count] = bench_timed_subject(&timed[count]);
         bench_samples_open(&timed[count].samples, trial, trial->contenders[i], notes);
         count++;
     }
@@ -339,23 +302,18 @@ static weir_status plan(bench_trial *trial, const bench_meeting *meeting, bench_
 {
     const bench_options *options = trial->options;
     bench_series *series = trial->series;
-    int iterations = options->iterations;
-    weir_status status = WEIR_OK;
-    if (!iterations)
-        status = bench_series_extend(trial->job, series, PROBE_ITERATIONS);
-    if (!iterations && status == WEIR_OK)
-        status = choose_iterations(trial, meeting, subjects, nsubjects, series, &iterations);
-    if (options->graph > 1)
-        iterations = iterations > INT_MAX / options->graph ? INT_MAX : iterations * options->graph;
-    bench_series_restart(series, options, iterations);
+    int iterations = 0;
+    weir_status status =
+        options->batched ? choose_batches(trial, meeting, subjects, nsubjects, &iterations)
+                         : choose_iterations(trial, meeting, subjects, nsubjects, &iterations);
+    bench_series_restart(series, options, iterations, step_us(trial));
     return status;
 }
 
-static weir_status time_subjects(bench_trial *trial, timed_contender *timed,
+static weir_status time_subjects(bench_trial *trial, bench_timed *timed,
                                  bench_subject *subjects, int nsubjects)
 {
-    const bench_meeting meeting = {.context = trial->job, .barrier = meet, .agree = agree,
-                                   .largest = largest, .start = start_together};
+    const bench_meeting meeting = bench_timed_meeting(trial->job);
     double began_s = MPI_Wtime();
     weir_status status = WEIR_OK;
     if (trial->visit == 0)
@@ -370,12 +328,12 @@ static weir_status time_subjects(bench_trial *trial, timed_contender *timed,
 
 weir_status bench_trial_time(bench_trial *trial)
 {
-    timed_contender timed[BENCH_CONTENDERS_MAX];
+    bench_timed timed[BENCH_CONTENDERS_MAX];
     bench_subject subjects[BENCH_CONTENDERS_MAX];
     unsigned char *notes = malloc(bench_samples_bytes());
     weir_status status = WEIR_OK;
     trial->series->wants_starts =
-        strcmp(trial->options->mode, "latency") == 0 && has_common_clock(trial->job);
+        strcmp(trial->options->mode, "latency") == 0 && bench_has_common_clock(trial->job);
     if (!notes)
         status = bench_job_note(trial->job, WEIR_ERR_NO_MEMORY, "no memory for notes");
     status = bench_job_agree(trial->job, status, "checks of timed iterations");

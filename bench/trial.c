@@ -2,7 +2,6 @@
 #include "bench/trial.h"
 
 #include "bench/determinism.h"
-#include "bench/inject.h"
 
 #include "verify/number.h"
 
@@ -89,27 +88,30 @@ static void lay_out(bench_trial *trial)
     bench_buffers_place(trial->buffers, &trial->row->shape, element_bytes,
                         (size_t)trial->options->unalign_elements, trial->job->rank,
                         trial->in_place, trial->visit, &trial->layout);
+    trial->home = &trial->buffers->home;
     describe_data(trial);
     describe_call(trial);
     bench_cold_place(trial);
 }
 
-void bench_trial_fill(bench_trial *trial)
+weir_status bench_trial_fill(bench_trial *trial, const bench_contender *contender)
 {
     size_t element_bytes = weir_dtype_bytes(trial->row->dtype);
     bench_job_phase_bytes(trial->job, "new data", trial->row->shape.bytes);
+    trial->home = contender->home ? contender->home : &trial->buffers->home;
     bench_cold_home(trial);
     if (trial->in_place)
         weirv_poison(trial->layout.whole, trial->layout.whole_bytes);
     else
         weirv_poison(trial->layout.out, trial->row->shape.recv_elements * element_bytes);
     weirv_fill_input(&trial->data, trial->layout.in);
+    return bench_trial_push(trial);
 }
 
-void bench_trial_reset(bench_trial *trial)
+weir_status bench_trial_reset(bench_trial *trial, const bench_contender *contender)
 {
     trial->data.seed = (*trial->next_seed)++;
-    bench_trial_fill(trial);
+    return bench_trial_fill(trial, contender);
 }
 
 /* Roundings of an 8- or 16-bit value on its way: a ring rounds at every hop,
@@ -125,7 +127,7 @@ static int rounding_steps(const bench_trial *trial, bench_contender *contender)
 static int consult_oracles(bench_trial *trial, bench_contender *contender, weirv_result *found)
 {
     const weirv_case *data = &trial->data;
-    const void *out = contender->ops->result(contender);
+    const void *out = bench_trial_result(trial, contender);
     weirv_result exact = {0};
     if (data->special) {
         weirv_check_special(data, out, found);
@@ -158,6 +160,9 @@ weir_status bench_trial_compare(bench_trial *trial, bench_contender *contender,
     weir_status status = WEIR_OK;
     bench_job_phase_bytes(trial->job, "verification",
                           trial->row->shape.bytes * (size_t)trial->job->nranks);
+    status = bench_job_agree(trial->job, bench_trial_pull(trial, contender), "copy of the result");
+    if (status != WEIR_OK)
+        return status;
     int error = consult_oracles(trial, contender, &found);
     for (int i = 0; i < trial->layout.nguards; i++)
         found.overruns += weirv_guard_check(&trial->layout.guards[i]);
@@ -187,14 +192,18 @@ static weir_status run_once(bench_trial *trial, bench_contender *contender)
 {
     bench_fault fault = trial->injects && !contender->peer ? (bench_fault)trial->options->inject
                                                            : BENCH_FAULT_NONE;
-    bench_trial_reset(trial);
-    weir_status status = contender->ops->prepare(contender, &trial->call);
+    weir_status status = bench_trial_reset(trial, contender);
+    if (status == WEIR_OK)
+        status = contender->ops->prepare(contender, &trial->call);
     bench_job_barrier(trial->job);
     bench_job_phase(trial->job, "run to be checked", 0);
     if (status == WEIR_OK && !bench_inject_stays_away(fault, &trial->data))
         status = contender->ops->run(contender);
-    trial->planted += bench_inject(fault, &trial->data, &trial->layout, trial->call.out,
-                                   bench_inject_place(&trial->data));
+    if (status == WEIR_OK)
+        status = bench_trial_wait(trial, contender);
+    if (status == WEIR_OK)
+        status = bench_trial_inject(trial, contender, fault, &trial->data,
+                                    bench_inject_place(&trial->data));
     return bench_job_agree(trial->job, status, weir_collective_name(trial->row->collective));
 }
 

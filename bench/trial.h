@@ -10,6 +10,7 @@
 #include "bench/buffers.h"
 #include "bench/cold.h"
 #include "bench/contender.h"
+#include "bench/inject.h"
 #include "bench/result.h"
 #include "bench/series.h"
 
@@ -19,13 +20,14 @@ typedef struct bench_trial {
     bench_job *job;
     const bench_options *options;
     const bench_buffers *buffers;
+    const bench_home *home; /* the current contender's */
     bench_contender *const *contenders;
     bench_row *row;
     bench_series *series; /* the row's, in this placement */
     int in_place, visit;
     bench_layout layout;
     bench_rotation rotation;
-    bench_call call;
+    bench_call call; /* with addresses at home; layout and rotation have the mirror's */
     weirv_case data;
     int injects;     /* the next run is to have the fault of --inject */
     long planted;    /* faults that changed something on this rank */
@@ -40,11 +42,23 @@ typedef struct bench_trial {
  * failure is told on standard error. Wrong data is not a failure here: see bench_result_failed. */
 weir_status bench_trial_visit(bench_trial *trial);
 
-/* The parts, for bench_trial_visit. Writes new input, poisons the output.
- * Local. */
-void bench_trial_reset(bench_trial *trial);
+/* The parts, for bench_trial_visit. Writes new input and poisons the output, where the
+ * contender works. Local. */
+weir_status bench_trial_reset(bench_trial *trial, const bench_contender *contender);
 /* The same with the data of the last reset. Local. */
-void bench_trial_fill(bench_trial *trial);
+weir_status bench_trial_fill(bench_trial *trial, const bench_contender *contender);
+/* Where the contender's result can be read, once it was pulled. Local. */
+void *bench_trial_result(const bench_trial *trial, bench_contender *contender);
+/* Makes what the process has of the buffers what they hold at home, and what they hold
+ * at home what the process has. Local, blocking; nothing on the host backend. */
+weir_status bench_trial_pull(const bench_trial *trial, bench_contender *contender);
+weir_status bench_trial_push(const bench_trial *trial);
+/* Waits until what the contender has enqueued is done, and asks weir whether all
+ * went well. Local, blocking; nothing on the host backend. */
+weir_status bench_trial_wait(const bench_trial *trial, const bench_contender *contender);
+/* Plants a fault in the buffers, see bench_inject. Returns what went wrong. Local. */
+weir_status bench_trial_inject(bench_trial *trial, bench_contender *contender, bench_fault fault,
+                               const weirv_case *c, size_t at);
 /* Compares the current output and adds the findings to check. Collective. */
 weir_status bench_trial_compare(bench_trial *trial, bench_contender *contender,
                                 weirv_result *check);

@@ -74,7 +74,16 @@ refuses 2 'int8.*float' -d complex
 refuses 2 'sum.*avg' -o xor
 refuses 2 'known: auto, all, ' --algo nope
 refuses 2 'one of auto|host|cuda' --backend tpu
-refuses 2 'no CUDA' --backend cuda
+# A build with CUDA finds no GPU, one without has no use for one.
+CUDA_VISIBLE_DEVICES=''
+export CUDA_VISIBLE_DEVICES
+run ./bench_allreduce --backend cuda
+status=1
+case $code in
+2) grep -q 'no CUDA backend' "$scratch/err" && status=0 ;;
+3) grep -q 'no GPU can be used: .*--backend host' "$scratch/err" && status=0 ;;
+esac
+check "--backend cuda without a GPU (exit code $code)" $status
 refuses 2 'one of auto|shm' --transport pigeon
 refuses 2 'use --transport shm' --transport ib
 refuses 2 'not built in; use --peer mpi' --peer nccl

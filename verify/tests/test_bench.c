@@ -306,10 +306,12 @@ static void cold_copies(void **state)
     bench_options options = parsed("--cold");
     bench_row row = {.dtype = WEIR_FLOAT, .shape.bytes = 80};
     bench_buffers buffers = {
-        .in = {.base = in, .home_bytes = 80, .pool_bytes = COPIES * STRIDE},
-        .out = {.base = out, .home_bytes = 80, .pool_bytes = COPIES * STRIDE + 100}};
-    bench_trial trial = {.options = &options, .buffers = &buffers, .row = &row,
-                         .layout = {.in = in, .out = out}};
+        .in = {.base = in, .bytes = sizeof in, .home_bytes = 80, .pool_bytes = COPIES * STRIDE},
+        .out = {.base = out, .bytes = sizeof out, .home_bytes = 80,
+                .pool_bytes = COPIES * STRIDE + 100},
+        .home = {in, out}};
+    bench_trial trial = {.options = &options, .buffers = &buffers, .home = &buffers.home,
+                         .row = &row, .layout = {.in = in, .out = out}};
     const float *last = NULL;
     int met[COPIES] = {0};
     (void)state;

@@ -203,7 +203,7 @@ static void visits_share_iterations(void **state)
     bench_series series = {.nmembers = 1};
     int shortest = 100, longest = 0;
     (void)state;
-    bench_series_restart(&series, &options, 20);
+    bench_series_restart(&series, &options, 20, 1e-3);
     for (int v = 0; v < 6; v++) {
         int share = bench_series_share(&series);
         shortest = share < shortest ? share : shortest;
