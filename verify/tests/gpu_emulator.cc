@@ -394,6 +394,7 @@ static void meet(meeting *at)
     if (at->waiting.size() == at->members) {
         now->release(at);
     } else {
+        now->quiet = 0;
         now->sleep();
     }
     now->go_on();

@@ -220,7 +220,7 @@ WEIR_FN void put_bits(weir_dtype dtype, uint8_t *data, size_t i, uint64_t bits)
 
 WEIR_FN int is_nan_bits(weir_dtype dtype, uint64_t bits)
 {
-    format f = {0};
+    format f = {0, 0, 0, 0};
     if (dtype == WEIR_DOUBLE)
         return (bits & INT64_MAX) > 0x7ff0000000000000;
     if (dtype == WEIR_FLOAT)

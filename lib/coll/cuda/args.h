@@ -24,6 +24,7 @@
 enum {
     WEIRI_GPU_BLOCKS_MAX = 512,
     WEIRI_GPU_PHASES = 2,
+    WEIRI_GPU_SIGNAL_SHIFT = 20, /* signals of one launch: a million */
 };
 
 /* Bytes of the parts of a scratch segment. */
@@ -38,7 +39,7 @@ enum {
 typedef struct weiri_gpu_cell {
     uint64_t in[2];    /* a 16-byte packet: where the sender's input is */
     uint64_t out[2];   /* likewise, its output, or the part of it that the reader fills */
-    uint64_t signal;   /* epoch << 8 | how many signals of it were given */
+    uint64_t signal;   /* epoch << WEIRI_GPU_SIGNAL_SHIFT | how many of it were given */
     uint64_t staged;   /* epoch << 24 | pieces that the sender has stored */
     uint64_t taken;    /* likewise, pieces of the reader's that the sender has used up */
     uint64_t unused[9];

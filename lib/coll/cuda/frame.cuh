@@ -129,8 +129,20 @@ WEIRI_GPU_FN void weiri_gpu_hear(const weiri_gpu_view &view, int peer, uint64_t 
                                  weiri_gpu_desc *in, weiri_gpu_desc *out)
 {
     const weiri_gpu_cell *cell = weiri_gpu_cell_of(view, view.rank, peer);
-    *in = weiri_gpu_receive(view, (const char *)cell->in, 0, epoch, peer);
-    *out = weiri_gpu_receive(view, (const char *)cell->out, 0, epoch, peer);
+    weir_waiter waiter = {0, 0};
+    for (;;) { /* both are under way at once */
+        int have_in = weir_packet16_read(cell->in, (uint32_t)epoch, in);
+        int have_out = weir_packet16_read(cell->out, (uint32_t)epoch, out);
+        if (have_in && have_out)
+            return;
+        int status = weir_waiter_step(&waiter, &view.guard);
+        if (status) {
+            weiri_gpu_fail(view, status, peer, WEIR_WAIT_PACKET, epoch,
+                           weir_load_relaxed(cell->in) >> 32);
+            *in = *out = WEIRI_GPU_PLAIN;
+            return;
+        }
+    }
 }
 
 /* The address of what a rank described, mapped here; not for WEIRI_GPU_PLAIN. */
@@ -152,7 +164,7 @@ WEIRI_GPU_FN void weiri_gpu_fence(void)
 WEIRI_GPU_FN void weiri_gpu_signal(const weiri_gpu_view &view, int peer, uint64_t epoch, int nth)
 {
     weir_store_release(&weiri_gpu_cell_of(view, peer, view.rank)->signal,
-                       epoch << 8 | (uint64_t)nth);
+                       epoch << WEIRI_GPU_SIGNAL_SHIFT | (uint64_t)nth);
 }
 
 /* Waits until a peer has stepped a word of this rank's cells that far; acquires. */
@@ -173,7 +185,7 @@ WEIRI_GPU_FN void weiri_gpu_await_word(const weiri_gpu_view &view, const uint64_
 WEIRI_GPU_FN void weiri_gpu_await(const weiri_gpu_view &view, int peer, uint64_t epoch, int nth)
 {
     weiri_gpu_await_word(view, &weiri_gpu_cell_of(view, view.rank, peer)->signal,
-                         epoch << 8 | (uint64_t)nth, peer);
+                         epoch << WEIRI_GPU_SIGNAL_SHIFT | (uint64_t)nth, peer);
 }
 
 /* All threads of a block: what they stored is seen by the same block of all

@@ -1,0 +1,100 @@
+/*
+ * reduce to one rank.
+ *
+ * packet: every rank sends its whole input to the root as packets, which reduces
+ * it. Ranks that exchange no data exchange one empty packet each, as packet
+ * buffers may alternate only if every rank hears from every other: in block 0,
+ * the thread with a peer's number, if that is neither this rank's reader nor its
+ * writer. The root's empty packets are of phase 1, which holds nothing else here.
+ *
+ * direct: every rank reduces a share and writes it into the root's output
+ * (shared_reduce.cuh); the links to the root carry a share each.
+ */
+#include "coll/cuda/kernels.h"
+#include "coll/cuda/packet.cuh"
+#include "coll/cuda/shared_reduce.cuh"
+#include "coll/cuda/types.cuh"
+
+enum { THREADS_MAX = 256 };
+
+/* The root's part: waits for all peers' words and reduces them. */
+template <int dtype>
+static __device__ __forceinline__ void receive(const weiri_gpu_args &args, uint64_t epoch,
+                                               size_t first, size_t step)
+{
+    const size_t nwords = (args.bytes + 7) / 8;
+    for (size_t i = first; i < nwords; i += step) {
+        uint64_t words[WEIRI_GPU_RANKS_MAX][1], total[1];
+        uint64_t own = weiri_gpu_load_word(args.in + 8 * i, args.bytes - 8 * i);
+#pragma unroll
+        for (int r = 0; r < WEIRI_GPU_RANKS_MAX; r++)
+            words[r][0] = own;
+        weiri_gpu_receive_all(args.view, epoch, 0, i, words);
+        weiri_gpu_reduce<dtype>(args.op, args.view.nranks, words, total);
+        weiri_gpu_store_word(args.out + 8 * i, total[0], args.bytes - 8 * i);
+    }
+}
+
+template <int dtype>
+static __global__ void __launch_bounds__(THREADS_MAX)
+    reduce_packet(const __grid_constant__ weiri_gpu_args args)
+{
+    const weiri_gpu_view &view = args.view;
+    const size_t step = gridDim.x * blockDim.x, nwords = (args.bytes + 7) / 8;
+    const size_t first = blockIdx.x * blockDim.x + threadIdx.x;
+    const int is_root = view.rank == args.root, peer = (int)first;
+    /* Whom this thread exchanges an empty packet with, and both phases of it. */
+    const int greets = first < (size_t)view.nranks && peer != view.rank;
+    const uint64_t epoch = weiri_gpu_epoch(view);
+    if (!is_root)
+        for (size_t i = first; i < nwords; i += step)
+            weiri_gpu_send(weiri_gpu_slot(view, args.root, view.rank, epoch, 0), i, epoch,
+                           weiri_gpu_load_word(args.in + 8 * i, args.bytes - 8 * i));
+    if (greets && peer != args.root)
+        weiri_gpu_send(weiri_gpu_slot(view, peer, view.rank, epoch, 1), 0, epoch, 0);
+    weiri_gpu_turn(view, epoch);
+    if (is_root)
+        receive<dtype>(args, epoch, first, step);
+    else if (greets)
+        weiri_gpu_receive(view, weiri_gpu_slot(view, view.rank, peer, epoch, 1), 0, epoch, peer);
+}
+
+template <int dtype>
+static __global__ void __launch_bounds__(WEIRI_GPU_DIRECT_THREADS)
+    reduce_direct(const __grid_constant__ weiri_gpu_args args)
+{
+    __shared__ weiri_gpu_buffers buffers;
+    weiri_gpu_shared_reduce<dtype>(args, 1u << args.root, &buffers);
+}
+
+const void *weiri_gpu_reduce_packet_kernel(weir_dtype dtype)
+{
+    static const void *const kernels[] = WEIRI_GPU_OF_TYPES(reduce_packet);
+    return weiri_gpu_of_type(kernels, dtype);
+}
+
+weiri_gpu_shape weiri_gpu_reduce_packet_shape(const weiri_gpu_args *args, int processors)
+{
+    return weiri_gpu_packet_shape((args->bytes + 7) / 8, processors, THREADS_MAX);
+}
+
+int weiri_gpu_reduce_packet_serves(const weiri_gpu_args *args)
+{
+    return args->bytes <= WEIRI_GPU_SLOT_BYTES / 2;
+}
+
+const void *weiri_gpu_reduce_direct_kernel(weir_dtype dtype)
+{
+    static const void *const kernels[] = WEIRI_GPU_OF_TYPES(reduce_direct);
+    return weiri_gpu_of_type(kernels, dtype);
+}
+
+weiri_gpu_shape weiri_gpu_reduce_direct_shape(const weiri_gpu_args *args, int processors)
+{
+    return weiri_gpu_direct_shape(args->bytes / (uint64_t)args->view.nranks, processors);
+}
+
+int weiri_gpu_reduce_direct_serves(const weiri_gpu_args *)
+{
+    return 1;
+}

@@ -1,0 +1,141 @@
+/*
+ * reduce_scatter: rank r's output is the reduction of block r of all inputs.
+ *
+ * packet: every rank sends each peer the block that is the peer's, as packets,
+ * and reduces what arrives. A thread reads the words of its own block that it
+ * writes later; so out may be the own block of in.
+ *
+ * direct: blocks of one index tell each other where the inputs are; every rank
+ * reads its block of all of them, and all meet again, so that nobody leaves while
+ * others read its input. Some input is plain: piece after piece, each block of
+ * threads copies its part of all blocks of data into its rank's stage, meets,
+ * reduces from the stages, and meets, when nobody reads the stage any more.
+ */
+#include "coll/cuda/direct.cuh"
+#include "coll/cuda/kernels.h"
+#include "coll/cuda/packet.cuh"
+#include "coll/cuda/types.cuh"
+
+enum { THREADS_MAX = 256 };
+
+/* ------------------------------------------------------------------- packet */
+
+template <int dtype>
+static __global__ void __launch_bounds__(THREADS_MAX)
+    reduce_scatter_packet(const __grid_constant__ weiri_gpu_args args)
+{
+    const weiri_gpu_view &view = args.view;
+    const size_t step = gridDim.x * blockDim.x, nwords = (args.bytes + 7) / 8;
+    const size_t first = blockIdx.x * blockDim.x + threadIdx.x;
+    const char *own_block = args.in + (size_t)view.rank * args.bytes;
+    const uint64_t epoch = weiri_gpu_epoch(view);
+    for (size_t i = first; i < nwords; i += step) {
+        uint64_t blocks[WEIRI_GPU_RANKS_MAX];
+#pragma unroll
+        for (int peer = 0; peer < WEIRI_GPU_RANKS_MAX; peer++)
+            if (peer < view.nranks && peer != view.rank)
+                blocks[peer] = weiri_gpu_load_word(
+                    args.in + (size_t)peer * args.bytes + 8 * i, args.bytes - 8 * i);
+#pragma unroll
+        for (int peer = 0; peer < WEIRI_GPU_RANKS_MAX; peer++)
+            if (peer < view.nranks && peer != view.rank)
+                weiri_gpu_send(weiri_gpu_slot(view, peer, view.rank, epoch, 0), i, epoch,
+                               blocks[peer]);
+    }
+    weiri_gpu_turn(view, epoch);
+    for (size_t i = first; i < nwords; i += step) {
+        uint64_t words[WEIRI_GPU_RANKS_MAX][1], total[1];
+        uint64_t own = weiri_gpu_load_word(own_block + 8 * i, args.bytes - 8 * i);
+#pragma unroll
+        for (int r = 0; r < WEIRI_GPU_RANKS_MAX; r++)
+            words[r][0] = own;
+        weiri_gpu_receive_all(view, epoch, 0, i, words);
+        weiri_gpu_reduce<dtype>(args.op, view.nranks, words, total);
+        weiri_gpu_store_word(args.out + 8 * i, total[0], args.bytes - 8 * i);
+    }
+}
+
+/* ------------------------------------------------------------------- direct */
+
+/* Where the reduction of a piece reads and writes: the own block of the inputs, or
+ * of the stages, and the output. All threads call it, and meet before they use it. */
+static __device__ __forceinline__ void aim(const weiri_gpu_args &args, weiri_gpu_buffers *buffers,
+                                           int staged, size_t at, size_t piece)
+{
+    const weiri_gpu_view &view = args.view;
+    if (staged)
+        weiri_gpu_use_stages(view, buffers);
+    if ((int)threadIdx.x < view.nranks)
+        buffers->in[threadIdx.x] += (size_t)view.rank * piece;
+    if ((int)threadIdx.x == view.rank)
+        buffers->out[view.rank] = args.out + at;
+}
+
+template <int dtype>
+static __global__ void __launch_bounds__(WEIRI_GPU_DIRECT_THREADS)
+    reduce_scatter_direct(const __grid_constant__ weiri_gpu_args args)
+{
+    __shared__ weiri_gpu_buffers buffers;
+    const weiri_gpu_view &view = args.view;
+    const uint64_t epoch = weiri_gpu_epoch(view);
+    const int staged = weiri_gpu_meet_buffers(args, epoch, 0, &buffers);
+    char *stage = weiri_gpu_stage(view, view.rank, 0);
+    weiri_gpu_range mine = {0, args.bytes};
+    size_t piece = args.bytes, tid = blockIdx.x * blockDim.x + threadIdx.x;
+    size_t step = gridDim.x * blockDim.x;
+    int meetings = 0;
+    if (staged) {
+        piece = weiri_gpu_even_piece(args.bytes,
+                                      WEIRI_GPU_STAGE_BYTES / (size_t)view.nranks / 16 * 16);
+        tid = threadIdx.x;
+        step = blockDim.x;
+    }
+    for (size_t at = 0; at < args.bytes; at += piece) {
+        aim(args, &buffers, staged, at, piece);
+        if (staged) {
+            mine = weiri_gpu_block_part(args.bytes, at, piece);
+            for (int r = 0; r < view.nranks; r++)
+                weiri_gpu_copy(stage + (size_t)r * piece + mine.at,
+                               args.in + (size_t)r * args.bytes + at + mine.at, mine.bytes);
+            weiri_gpu_meet(view, epoch, ++meetings);
+        } else {
+            __syncthreads();
+        }
+        weiri_gpu_reduce_range<dtype>(args, &buffers, 1u << view.rank, mine, tid, step);
+        weiri_gpu_meet(view, epoch, ++meetings);
+    }
+}
+
+/* ------------------------------------------------------------------ the host */
+
+const void *weiri_gpu_reduce_scatter_packet_kernel(weir_dtype dtype)
+{
+    static const void *const kernels[] = WEIRI_GPU_OF_TYPES(reduce_scatter_packet);
+    return weiri_gpu_of_type(kernels, dtype);
+}
+
+weiri_gpu_shape weiri_gpu_reduce_scatter_packet_shape(const weiri_gpu_args *args, int processors)
+{
+    return weiri_gpu_packet_shape((args->bytes + 7) / 8, processors, THREADS_MAX);
+}
+
+int weiri_gpu_reduce_scatter_packet_serves(const weiri_gpu_args *args)
+{
+    return args->bytes <= WEIRI_GPU_SLOT_BYTES / 2;
+}
+
+const void *weiri_gpu_reduce_scatter_direct_kernel(weir_dtype dtype)
+{
+    static const void *const kernels[] = WEIRI_GPU_OF_TYPES(reduce_scatter_direct);
+    return weiri_gpu_of_type(kernels, dtype);
+}
+
+weiri_gpu_shape weiri_gpu_reduce_scatter_direct_shape(const weiri_gpu_args *args, int processors)
+{
+    return weiri_gpu_direct_shape(args->bytes, processors);
+}
+
+int weiri_gpu_reduce_scatter_direct_serves(const weiri_gpu_args *)
+{
+    return 1;
+}

@@ -1,0 +1,59 @@
+/*
+ * allreduce and reduce without copies: every rank reduces one share of all
+ * ranks' inputs, read where they are, and writes it into all outputs that are
+ * wanted. Each byte crosses a link once for reading and once for writing.
+ *
+ *   1. At entry blocks of one index tell each other where their buffers are.
+ *   2. The grid's threads reduce the own share.
+ *   3. Blocks of one index meet again: all have written, and nobody reads any
+ *      more; so nobody leaves while others use its buffers.
+ *
+ * Nobody but the share's reducer touches that share of any input or output, so
+ * in may be out.
+ *
+ * Some buffer is plain: piece after piece, each block copies its part of the
+ * input into its rank's stage, meets, reduces its rank's share of that part from
+ * stage to stages, meets, and copies its part of the output out. The next piece
+ * overwrites an input's stage after the second meeting, when nobody reads it, and
+ * an output's after the first one of that piece, when it has been copied out.
+ */
+#ifndef WEIR_COLL_CUDA_SHARED_REDUCE_CUH
+#define WEIR_COLL_CUDA_SHARED_REDUCE_CUH
+
+#include "coll/cuda/direct.cuh"
+
+/* The whole kernel; outs: the ranks that want the result, a bit each. */
+template <int dtype>
+WEIRI_GPU_FN void weiri_gpu_shared_reduce(const weiri_gpu_args &args, unsigned outs,
+                                          weiri_gpu_buffers *buffers)
+{
+    const weiri_gpu_view &view = args.view;
+    const unsigned rank = (unsigned)view.rank, nranks = (unsigned)view.nranks;
+    const uint64_t epoch = weiri_gpu_epoch(view);
+    const int staged = weiri_gpu_meet_buffers(args, epoch, outs, buffers);
+    char *in = weiri_gpu_stage(view, view.rank, 0), *out = weiri_gpu_stage(view, view.rank, 1);
+    weiri_gpu_range mine = {0, args.bytes};
+    size_t piece = args.bytes, tid = blockIdx.x * blockDim.x + threadIdx.x;
+    size_t step = gridDim.x * blockDim.x;
+    int meetings = 0;
+    if (staged) {
+        weiri_gpu_use_stages(view, buffers);
+        piece = weiri_gpu_even_piece(args.bytes, WEIRI_GPU_STAGE_BYTES);
+        tid = threadIdx.x;
+        step = blockDim.x;
+    }
+    for (size_t at = 0; at < args.bytes; at += piece) {
+        if (staged) {
+            mine = weiri_gpu_block_part(args.bytes, at, piece);
+            weiri_gpu_copy(in + mine.at, args.in + at + mine.at, mine.bytes);
+            weiri_gpu_meet(view, epoch, ++meetings);
+        }
+        weiri_gpu_reduce_range<dtype>(args, buffers, outs, weiri_gpu_part(mine, rank, nranks), tid,
+                                      step);
+        weiri_gpu_meet(view, epoch, ++meetings);
+        if (staged && outs >> rank & 1)
+            weiri_gpu_copy(args.out + at + mine.at, out + mine.at, mine.bytes);
+    }
+}
+
+#endif

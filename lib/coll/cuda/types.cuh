@@ -1,0 +1,63 @@
+/*
+ * The host's side of a .cu file: its kernel for each data type, and grids.
+ */
+#ifndef WEIR_COLL_CUDA_TYPES_CUH
+#define WEIR_COLL_CUDA_TYPES_CUH
+
+#include "coll/cuda/kernels.h"
+
+/* The table of a kernel that is a template of the data type, in weir_dtype's order. */
+#define WEIRI_GPU_OF_TYPES(kernel)                                                                 \
+    {                                                                                              \
+        (const void *)&kernel<WEIR_INT8>, (const void *)&kernel<WEIR_UINT8>,                       \
+            (const void *)&kernel<WEIR_INT32>, (const void *)&kernel<WEIR_UINT32>,                 \
+            (const void *)&kernel<WEIR_INT64>, (const void *)&kernel<WEIR_UINT64>,                 \
+            (const void *)&kernel<WEIR_HALF>, (const void *)&kernel<WEIR_FLOAT>,                   \
+            (const void *)&kernel<WEIR_DOUBLE>, (const void *)&kernel<WEIR_BFLOAT16>,              \
+            (const void *)&kernel<WEIR_FP8_E4M3>, (const void *)&kernel<WEIR_FP8_E5M2>             \
+    }
+
+static inline const void *weiri_gpu_of_type(const void *const (&kernels)[WEIR_DTYPE_COUNT],
+                                            weir_dtype dtype)
+{
+    return (unsigned)dtype < WEIR_DTYPE_COUNT ? kernels[dtype] : nullptr;
+}
+
+/* A word a thread where that needs no more than a block a processor: one block
+ * for up to 64 words, blocks of 32 threads for up to 512, of 64 beyond. */
+static inline weiri_gpu_shape weiri_gpu_packet_shape(uint64_t words, int processors,
+                                                     int threads_max)
+{
+    const int limit = WEIRI_GPU_BLOCKS_MAX;
+    uint64_t most = (uint64_t)(processors < limit ? processors : limit);
+    uint64_t threads = words <= 32 || (words > 64 && words <= 512) ? 32 : 64;
+    uint64_t blocks = (words + threads - 1) / threads;
+    if (blocks > most) {
+        blocks = most;
+        threads = ((words + blocks - 1) / blocks + 31) / 32 * 32;
+    }
+    weiri_gpu_shape shape = {(int)(blocks ? blocks : 1),
+                             threads < (uint64_t)threads_max ? (int)threads : threads_max};
+    return shape;
+}
+
+/* The most threads of a block that reads and writes peers' buffers: each may use
+ * 128 registers then, for what it has in flight. */
+enum { WEIRI_GPU_DIRECT_THREADS = 512 };
+
+/* For so many bytes that a rank reduces: a vector of 16 bytes a thread as long as
+ * there are threads. Few blocks where their meetings take longer than the data. */
+static inline weiri_gpu_shape weiri_gpu_direct_shape(uint64_t bytes, int processors)
+{
+    const uint64_t vectors = (bytes + 15) / 16;
+    weiri_gpu_shape shape;
+    shape.threads = bytes <= (256 << 10) ? 256 : WEIRI_GPU_DIRECT_THREADS;
+    uint64_t blocks = (vectors + (uint64_t)shape.threads - 1) / (uint64_t)shape.threads;
+    uint64_t most = bytes <= (256 << 10) ? 48 : bytes <= (1 << 20) ? 64 : 128;
+    most = most < (uint64_t)processors ? most : (uint64_t)processors;
+    blocks = blocks < most ? blocks : most;
+    shape.blocks = blocks ? (int)blocks : 1;
+    return shape;
+}
+
+#endif

@@ -1,0 +1,380 @@
+/*
+ * Reductions of 8 bytes of any type: the word that a packet carries, half of a
+ * 16-byte access. A word is taken apart into lanes, lanes of all ranks are
+ * combined in rank order, and the result is rounded and packed once:
+ *
+ *   half, bfloat16, fp8   lanes are float
+ *   float, double         themselves
+ *   integers              int32 or uint32 lanes for 8 and 32 bits, else 64 bits;
+ *                         arithmetic is unsigned, so it wraps
+ *
+ * The host's code, which tests run, computes the same bits as the device's, but
+ * for the payload of a NaN. The operation is a number known at run time and the
+ * same for a whole launch: one uniform branch a word, outside the ranks' loop.
+ *
+ * Buffers may start anywhere and end within a word: weiri_gpu_load_word and
+ * weiri_gpu_store_word take what there is.
+ */
+#ifndef WEIR_COLL_CUDA_VECTOR_CUH
+#define WEIR_COLL_CUDA_VECTOR_CUH
+
+#include "coll/cuda/frame.cuh"
+#include "coll/numeric.h"
+
+#if defined(__CUDACC__)
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_fp8.h>
+#endif
+
+/* -------------------------------------------------------------------- access */
+
+struct weiri_gpu_vector {
+    uint64_t word[2];
+};
+
+/* 16 bytes, aligned. Not kept in the first-level cache: nobody reads them twice. */
+WEIRI_GPU_FN weiri_gpu_vector weiri_gpu_load16(const char *from)
+{
+    weiri_gpu_vector vector;
+#if WEIR_ON_DEVICE
+    asm volatile("ld.global.L1::no_allocate.v2.u64 {%0, %1}, [%2];"
+                 : "=l"(vector.word[0]), "=l"(vector.word[1])
+                 : "l"(from)
+                 : "memory");
+#else
+    memcpy(&vector, from, sizeof vector);
+#endif
+    return vector;
+}
+
+WEIRI_GPU_FN void weiri_gpu_store16(char *to, const weiri_gpu_vector &vector)
+{
+#if WEIR_ON_DEVICE
+    asm volatile("st.global.v2.u64 [%0], {%1, %2};" ::"l"(to), "l"(vector.word[0]),
+                 "l"(vector.word[1])
+                 : "memory");
+#else
+    memcpy(to, &vector, sizeof vector);
+#endif
+}
+
+/* The first `bytes` of 8 from anywhere; the rest is 0. */
+WEIRI_GPU_FN uint64_t weiri_gpu_load_word(const char *from, size_t bytes)
+{
+    uint64_t word = 0;
+    if (bytes >= 8 && (uintptr_t)from % 8 == 0)
+        return *(const volatile uint64_t *)from;
+    if (bytes >= 8 && (uintptr_t)from % 4 == 0) {
+        const volatile uint32_t *halves = (const volatile uint32_t *)from;
+        return halves[0] | (uint64_t)halves[1] << 32;
+    }
+    for (size_t i = 0; i < 8 && i < bytes; i++)
+        word |= (uint64_t) * (const volatile uint8_t *)(from + i) << (8 * i);
+    return word;
+}
+
+WEIRI_GPU_FN void weiri_gpu_store_word(char *to, uint64_t word, size_t bytes)
+{
+    if (bytes >= 8 && (uintptr_t)to % 8 == 0) {
+        *(uint64_t *)to = word;
+    } else if (bytes >= 8 && (uintptr_t)to % 4 == 0) {
+        ((uint32_t *)to)[0] = (uint32_t)word;
+        ((uint32_t *)to)[1] = (uint32_t)(word >> 32);
+    } else {
+        for (size_t i = 0; i < 8 && i < bytes; i++)
+            to[i] = (char)(word >> (8 * i));
+    }
+}
+
+/* --------------------------------------------------------------------- lanes */
+
+/* Of each type: the lane, how many a word has, and the way there and back. */
+template <int dtype> struct weiri_gpu_lanes;
+
+/* As the type whose arithmetic wraps. */
+WEIRI_GPU_FN float weiri_gpu_wrapping(float value)
+{
+    return value;
+}
+WEIRI_GPU_FN double weiri_gpu_wrapping(double value)
+{
+    return value;
+}
+WEIRI_GPU_FN uint32_t weiri_gpu_wrapping(uint32_t value)
+{
+    return value;
+}
+WEIRI_GPU_FN uint32_t weiri_gpu_wrapping(int32_t value)
+{
+    return (uint32_t)value;
+}
+WEIRI_GPU_FN uint64_t weiri_gpu_wrapping(uint64_t value)
+{
+    return value;
+}
+WEIRI_GPU_FN uint64_t weiri_gpu_wrapping(int64_t value)
+{
+    return (uint64_t)value;
+}
+
+/* Integers of `bits` bits in lanes of one C type. */
+template <typename type, int bits> struct weiri_gpu_integers {
+    typedef type lane;
+    enum { COUNT = 64 / bits };
+    /* What is left of a lane in so many bits, extended as its sign is. */
+    WEIRI_GPU_FN type wrap(type value)
+    {
+        const int unused = (int)(8 * sizeof(type)) - bits;
+        return (type)(weiri_gpu_wrapping(value) << unused) >> unused;
+    }
+    WEIRI_GPU_FN type get(uint64_t word, int i)
+    {
+        return wrap((type)(word >> (bits * i % 64)));
+    }
+    WEIRI_GPU_FN uint64_t put(type value, int i)
+    {
+        return ((uint64_t)value & (~(uint64_t)0 >> (64 - bits))) << (bits * i % 64);
+    }
+    WEIRI_GPU_FN void unpack(uint64_t word, type (&lanes)[COUNT])
+    {
+#pragma unroll
+        for (int i = 0; i < COUNT; i++)
+            lanes[i] = get(word, i);
+    }
+    WEIRI_GPU_FN uint64_t pack(const type (&lanes)[COUNT])
+    {
+        uint64_t word = 0;
+#pragma unroll
+        for (int i = 0; i < COUNT; i++)
+            word |= put(lanes[i], i);
+        return word;
+    }
+    WEIRI_GPU_FN type average(type value, int nranks)
+    {
+        return wrap(value) / (type)nranks;
+    }
+};
+
+template <> struct weiri_gpu_lanes<WEIR_INT8> : weiri_gpu_integers<int32_t, 8> {
+};
+template <> struct weiri_gpu_lanes<WEIR_UINT8> : weiri_gpu_integers<uint32_t, 8> {
+};
+template <> struct weiri_gpu_lanes<WEIR_INT32> : weiri_gpu_integers<int32_t, 32> {
+};
+template <> struct weiri_gpu_lanes<WEIR_UINT32> : weiri_gpu_integers<uint32_t, 32> {
+};
+template <> struct weiri_gpu_lanes<WEIR_INT64> : weiri_gpu_integers<int64_t, 64> {
+};
+template <> struct weiri_gpu_lanes<WEIR_UINT64> : weiri_gpu_integers<uint64_t, 64> {
+};
+
+template <> struct weiri_gpu_lanes<WEIR_DOUBLE> {
+    typedef double lane;
+    enum { COUNT = 1 };
+    WEIRI_GPU_FN void unpack(uint64_t word, double (&lanes)[1])
+    {
+        memcpy(lanes, &word, sizeof word);
+    }
+    WEIRI_GPU_FN uint64_t pack(const double (&lanes)[1])
+    {
+        uint64_t word;
+        memcpy(&word, lanes, sizeof word);
+        return word;
+    }
+    WEIRI_GPU_FN double average(double value, int nranks)
+    {
+        return value / nranks;
+    }
+};
+
+/* Types of `bits` bits in lanes of float, two at a time: float_of(pair, floats)
+ * and pair_of(floats) are the type's. */
+template <typename pairs, int bits> struct weiri_gpu_floats {
+    typedef float lane;
+    enum { COUNT = 64 / bits };
+    WEIRI_GPU_FN void unpack(uint64_t word, float (&lanes)[COUNT])
+    {
+#pragma unroll
+        for (int i = 0; i < COUNT; i += 2)
+            pairs::floats_of(word >> (bits * i), lanes + i);
+    }
+    WEIRI_GPU_FN uint64_t pack(const float (&lanes)[COUNT])
+    {
+        uint64_t word = 0;
+#pragma unroll
+        for (int i = 0; i < COUNT; i += 2)
+            word |= pairs::pair_of(lanes + i) << (bits * i);
+        return word;
+    }
+    WEIRI_GPU_FN float average(float value, int nranks)
+    {
+        return value / (float)nranks;
+    }
+};
+
+struct weiri_gpu_float_pair {
+    WEIRI_GPU_FN void floats_of(uint64_t pair, float *floats)
+    {
+        floats[0] = weiri_float_from_bits((uint32_t)pair);
+        floats[1] = weiri_float_from_bits((uint32_t)(pair >> 32));
+    }
+    WEIRI_GPU_FN uint64_t pair_of(const float *floats)
+    {
+        return weiri_float_bits(floats[0]) | (uint64_t)weiri_float_bits(floats[1]) << 32;
+    }
+};
+
+struct weiri_gpu_half_pair {
+    WEIRI_GPU_FN void floats_of(uint64_t pair, float *floats)
+    {
+#if WEIR_ON_DEVICE
+        uint32_t bits = (uint32_t)pair;
+        __half2 halves;
+        memcpy(&halves, &bits, sizeof bits);
+        float2 both = __half22float2(halves);
+        floats[0] = both.x;
+        floats[1] = both.y;
+#else
+        floats[0] = weiri_half_to_float((uint16_t)pair);
+        floats[1] = weiri_half_to_float((uint16_t)(pair >> 16));
+#endif
+    }
+    WEIRI_GPU_FN uint64_t pair_of(const float *floats)
+    {
+#if WEIR_ON_DEVICE
+        __half2 halves = __floats2half2_rn(floats[0], floats[1]);
+        uint32_t bits;
+        memcpy(&bits, &halves, sizeof bits);
+        return bits;
+#else
+        return weiri_half_from_float(floats[0]) | (uint32_t)weiri_half_from_float(floats[1]) << 16;
+#endif
+    }
+};
+
+struct weiri_gpu_bfloat16_pair {
+    WEIRI_GPU_FN void floats_of(uint64_t pair, float *floats)
+    {
+        floats[0] = weiri_float_from_bits((uint32_t)pair << 16);
+        floats[1] = weiri_float_from_bits((uint32_t)pair & 0xffff0000u);
+    }
+    WEIRI_GPU_FN uint64_t pair_of(const float *floats)
+    {
+#if WEIR_ON_DEVICE
+        __nv_bfloat162 both = __floats2bfloat162_rn(floats[0], floats[1]);
+        uint32_t bits;
+        memcpy(&bits, &both, sizeof bits);
+        return bits;
+#else
+        return weiri_bf16_from_float(floats[0]) | (uint32_t)weiri_bf16_from_float(floats[1]) << 16;
+#endif
+    }
+};
+
+template <int dtype> struct weiri_gpu_fp8_pair {
+    WEIRI_GPU_FN void floats_of(uint64_t pair, float *floats)
+    {
+#if WEIR_ON_DEVICE
+        __half2_raw halves = __nv_cvt_fp8x2_to_halfraw2(
+            (__nv_fp8x2_storage_t)pair, dtype == WEIR_FP8_E4M3 ? __NV_E4M3 : __NV_E5M2);
+        float2 both = __half22float2(__half2(halves));
+        floats[0] = both.x;
+        floats[1] = both.y;
+#else
+        for (int i = 0; i < 2; i++)
+            floats[i] = dtype == WEIR_FP8_E4M3 ? weiri_fp8e4m3_to_float((uint8_t)(pair >> 8 * i))
+                                               : weiri_fp8e5m2_to_float((uint8_t)(pair >> 8 * i));
+#endif
+    }
+    WEIRI_GPU_FN uint64_t pair_of(const float *floats)
+    {
+#if WEIR_ON_DEVICE
+        return __nv_cvt_float2_to_fp8x2(make_float2(floats[0], floats[1]), __NV_SATFINITE,
+                                        dtype == WEIR_FP8_E4M3 ? __NV_E4M3 : __NV_E5M2);
+#else
+        uint32_t bits = 0;
+        for (int i = 0; i < 2; i++)
+            bits |= (uint32_t)(dtype == WEIR_FP8_E4M3 ? weiri_fp8e4m3_from_float(floats[i])
+                                                      : weiri_fp8e5m2_from_float(floats[i]))
+                    << 8 * i;
+        return bits;
+#endif
+    }
+};
+
+template <> struct weiri_gpu_lanes<WEIR_FLOAT> : weiri_gpu_floats<weiri_gpu_float_pair, 32> {
+};
+template <> struct weiri_gpu_lanes<WEIR_HALF> : weiri_gpu_floats<weiri_gpu_half_pair, 16> {
+};
+template <> struct weiri_gpu_lanes<WEIR_BFLOAT16> : weiri_gpu_floats<weiri_gpu_bfloat16_pair, 16> {
+};
+template <>
+struct weiri_gpu_lanes<WEIR_FP8_E4M3> : weiri_gpu_floats<weiri_gpu_fp8_pair<WEIR_FP8_E4M3>, 8> {
+};
+template <>
+struct weiri_gpu_lanes<WEIR_FP8_E5M2> : weiri_gpu_floats<weiri_gpu_fp8_pair<WEIR_FP8_E5M2>, 8> {
+};
+
+/* ---------------------------------------------------------------- reductions */
+
+/* A NaN stays; of equals the later one, as everywhere in the library. */
+template <int op, typename lane> WEIRI_GPU_FN lane weiri_gpu_combine(lane total, lane next)
+{
+    if (op == WEIR_PROD)
+        return (lane)(weiri_gpu_wrapping(total) * weiri_gpu_wrapping(next));
+    if (op == WEIR_MAX)
+        return total > next || total != total ? total : next;
+    if (op == WEIR_MIN)
+        return total < next || total != total ? total : next;
+    return (lane)(weiri_gpu_wrapping(total) + weiri_gpu_wrapping(next));
+}
+
+/* Words of nranks <= ranks ranks, place by place: words[rank][place] become
+ * totals[place]. The average is the sum, divided before it is rounded. */
+template <int dtype, int op, int ranks, int places>
+WEIRI_GPU_FN void weiri_gpu_combine_all(int nranks, const uint64_t (&words)[ranks][places],
+                                        uint64_t (&totals)[places])
+{
+    typedef weiri_gpu_lanes<dtype> lanes;
+    typedef typename lanes::lane lane;
+#pragma unroll
+    for (int p = 0; p < places; p++) {
+        lane total[lanes::COUNT], next[lanes::COUNT];
+        lanes::unpack(words[0][p], total);
+#pragma unroll
+        for (int r = 1; r < ranks; r++) {
+            if (r >= nranks)
+                continue;
+            lanes::unpack(words[r][p], next);
+#pragma unroll
+            for (int i = 0; i < lanes::COUNT; i++)
+                total[i] = weiri_gpu_combine<op>(total[i], next[i]);
+        }
+        if (op == WEIR_AVG) {
+#pragma unroll
+            for (int i = 0; i < lanes::COUNT; i++)
+                total[i] = lanes::average(total[i], nranks);
+        }
+        totals[p] = lanes::pack(total);
+    }
+}
+
+/* The reduction of words of nranks <= ranks ranks in rank order, place by place. */
+template <int dtype, int ranks, int places>
+WEIRI_GPU_FN void weiri_gpu_reduce(int op, int nranks, const uint64_t (&words)[ranks][places],
+                                   uint64_t (&totals)[places])
+{
+    if (op == WEIR_SUM)
+        weiri_gpu_combine_all<dtype, WEIR_SUM>(nranks, words, totals);
+    else if (op == WEIR_AVG)
+        weiri_gpu_combine_all<dtype, WEIR_AVG>(nranks, words, totals);
+    else if (op == WEIR_MAX)
+        weiri_gpu_combine_all<dtype, WEIR_MAX>(nranks, words, totals);
+    else if (op == WEIR_MIN)
+        weiri_gpu_combine_all<dtype, WEIR_MIN>(nranks, words, totals);
+    else
+        weiri_gpu_combine_all<dtype, WEIR_PROD>(nranks, words, totals);
+}
+
+#endif
