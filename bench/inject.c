@@ -12,7 +12,8 @@ static const char *const names[BENCH_FAULT_COUNT] = {
     [BENCH_FAULT_SWAP_CHUNKS] = "swap-chunks",   [BENCH_FAULT_REPLAY] = "replay",
     [BENCH_FAULT_SKIP_SIGNAL] = "skip-signal",   [BENCH_FAULT_OVERRUN] = "overrun",
     [BENCH_FAULT_MODIFY_INPUT] = "modify-input", [BENCH_FAULT_DROP_RANK] = "drop-rank",
-    [BENCH_FAULT_BAD_ROUND] = "bad-round",       [BENCH_FAULT_LOSE_NAN] = "lose-nan",
+    [BENCH_FAULT_BAD_ROUND] = "bad-round",       [BENCH_FAULT_SWAP_BYTES] = "swap-bytes",
+    [BENCH_FAULT_LOSE_NAN] = "lose-nan",
     [BENCH_FAULT_LOSE_SUBNORMAL] = "lose-subnormal", [BENCH_FAULT_UNSTABLE_BIT] = "unstable-bit",
     [BENCH_FAULT_RANK_BIT] = "rank-bit",
 };
@@ -211,6 +212,15 @@ static void lose(bench_fault fault, const weirv_case *c, region part, unsigned c
     }
 }
 
+/* Each element as a machine of the other byte order has it. */
+static void reverse_elements(const weirv_case *c, region part, unsigned char *out)
+{
+    size_t width = weir_dtype_bytes(c->dtype);
+    for (size_t i = part.first; i < part.first + part.count; i++)
+        for (size_t low = 0, high = width - 1; low < high; low++, high--)
+            swap_bytes(out + i * width + low, out + i * width + high, 1);
+}
+
 static void change_output(bench_fault fault, const weirv_case *c, unsigned char *out, size_t at)
 {
     region part = part_with(c, at);
@@ -233,6 +243,9 @@ static void change_output(bench_fault fault, const weirv_case *c, unsigned char 
         break;
     case BENCH_FAULT_BAD_ROUND:
         round_wrongly(c, part, out);
+        break;
+    case BENCH_FAULT_SWAP_BYTES:
+        reverse_elements(c, part, out);
         break;
     case BENCH_FAULT_LOSE_NAN:
     case BENCH_FAULT_LOSE_SUBNORMAL:

@@ -27,6 +27,7 @@ diagnosis() {
     overrun) echo "written outside the output: .* 1 past its end" ;;
     modify-input) echo "input elements .*, 1 changed" ;;
     bad-round) echo "rounded wrongly (1 ulp)" ;;
+    swap-bytes) echo "elements [0-9]*\.\.[0-9]*.*: byte-swapped" ;;
     lose-nan) echo "special value (NaN), .*: got 0, expected nan: rank [0-9] holds" ;;
     unstable-bit) echo "not the same bits: weir .*: got .*, in the first repeat " ;;
     rank-bit) echo "not the same bits: weir .*: rank [0-9], .*: got .*, on rank 0 " ;;
@@ -43,7 +44,7 @@ has() {
     esac
 }
 
-check "--inject list names thirteen faults" "$([ "$(echo "$faults" | wc -l)" -eq 13 ]; echo $?)"
+check "--inject list names fourteen faults" "$([ "$(echo "$faults" | wc -l)" -eq 14 ]; echo $?)"
 run ci/mpirun -np 4 ./bench_allreduce -b 4K -e 4K -n 1
 check "without a fault nothing is found" "$code"
 
@@ -128,6 +129,8 @@ run ci/mpirun -np 3 ./bench_allreduce -b 64 -e 64 -n 1 -o max --inject drop-chun
 ends "--verify mpi alone finds it too" 1
 run ci/mpirun -np 3 ./bench_allreduce -b 64 -e 64 -n 1 --inject drop-chunk --verify exact
 ends "--verify exact alone finds it too" 1
+run ci/mpirun -np 2 ./bench_allreduce -b 64 -e 64 -n 1 -d int8 --inject swap-bytes
+ends "elements of one byte have no order of bytes: refused" 2
 run ci/mpirun -np 2 ./bench_allreduce -b 0 -e 0 -n 1 --inject flip-bit
 ends "a fault that changes nothing is refused" 2
 run ./bench_allreduce --inject nope
