@@ -1,6 +1,8 @@
 /* The thread, and the end that it makes. */
 #include "bench/watch.h"
 
+#include "bench/early.h"
+
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,18 +13,13 @@ enum { EXIT_DEADLINE = 4, TICK_MS = 250, SLOWER_MS = 3000 };
 
 _Noreturn void bench_watch_give_up(bench_watch *watch, weir_comm *comm, const char *why)
 {
-    char line[400];
     const char *phase = atomic_load(&watch->phase);
     if (comm) {
         weir_comm_abort(comm);
         weir_comm_report_once(comm, STDERR_FILENO);
         _exit(EXIT_DEADLINE);
     }
-    int length = snprintf(line, sizeof line, "%s: pid %ld in %s: %s (deadline %d ms)\n",
-                          watch->program, (long)getpid(), phase ? phase : "start", why,
-                          watch->deadline_ms);
-    if (write(STDERR_FILENO, line, (size_t)length) < 0)
-        _exit(EXIT_DEADLINE);
+    bench_early_report(watch->program, phase ? phase : "start", why, watch->deadline_ms);
     _exit(EXIT_DEADLINE);
 }
 

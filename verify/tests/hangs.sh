@@ -116,17 +116,30 @@ check "a rank stopped between collectives: in time" ended_in_time
 check "a rank stopped between collectives: one report" reports stopped 1
 check "a rank stopped between collectives: nothing is left" left_nothing
 
-# Rank 2 does not come to the first meeting.
+# A rank does not come to the first meeting.
 # shellcheck disable=SC2016  # expanded by the ranks
 missing() {
-    timeout 60 ci/mpirun -np 3 bash -c \
-        'case ${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-0}} in 2) sleep 50 ;; esac
+    LATE=$1 timeout 60 ci/mpirun -np 3 bash -c \
+        'case ${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-0}} in "$LATE") sleep 50 ;; esac
          exec ./bench_allreduce -b 8 -e 8 -T 1'
 }
-started=$(now_ms)
-check "a rank that does not come: exit code 4" ends_with 4 missing
-took_ms=$(($(now_ms) - started))
-check "a rank that does not come: in time" ended_in_time
-check "a rank that does not come: the others say where they wait" \
-    grep -q 'bench_allreduce: pid [0-9]* in set-up: .*(deadline 1000 ms)' "$err"
+# One report of three ranks in order, in which that rank is silent.
+reports_set_up() {
+    awk -v silent="$1" '
+        BEGIN { lines = 0 }
+        /^weir: where 3 ranks stand in set-up \(deadline 1000 ms\): bench_allreduce$/ { heads++ }
+        /^  rank [0-9]/ {
+            if (heads != 1 || $2 + 0 != lines) wrong = 1
+            if ($0 !~ (lines == silent ? ": no answer; " : "[(]pid [0-9]+[)]: in set-up: ")) wrong = 1
+            lines++
+        }
+        END { exit !(heads == 1 && lines == 3 && !wrong) }' "$err"
+}
+for rank in 0 2; do
+    started=$(now_ms)
+    check "rank $rank does not come: exit code 4" ends_with 4 missing $rank
+    took_ms=$(($(now_ms) - started))
+    check "rank $rank does not come: in time" ended_in_time
+    check "rank $rank does not come: one report in rank order" reports_set_up $rank
+done
 tap_done
