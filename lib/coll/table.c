@@ -38,6 +38,15 @@
  * last row of a collective serves every call. */
 #if WEIR_HAVE_CUDA
 #define CUDA_ALGOS(X)                                                                              \
+    X(ALLREDUCE, "packet", allreduce_packet,                                                       \
+      "send the input to all as packets, reduce everybody's; one latency")                         \
+    X(ALLREDUCE, "packet2", allreduce_packet2,                                                     \
+      "reduce a share, gather the shares, both as packets")                                        \
+    X(ALLREDUCE, "fused", allreduce_fused, "read a share of all, reduce it, write it to all")      \
+    X(REDUCE_SCATTER, "packet", reduce_scatter_packet, "send everybody its block as packets")      \
+    X(REDUCE_SCATTER, "direct", reduce_scatter_direct, "read and reduce the own block of all")     \
+    X(REDUCE, "packet", reduce_packet, "send the input to the root as packets")                    \
+    X(REDUCE, "direct", reduce_direct, "each reduces a share into the root's output")              \
     X(ALLGATHER, "packet", allgather_packet, "send the input to all as packets")                   \
     X(ALLGATHER, "bulk", allgather_bulk, "the same as direct, by asynchronous bulk copies")        \
     X(ALLGATHER, "direct", allgather_direct, "write the input into everybody's output")            \
@@ -52,7 +61,9 @@
 /* X(collective, name, run, summary); what the host drives, with copy engines. */
 #define COPY_ENGINE_ALGOS(X)                                                                       \
     X(ALLGATHER, "ce", weiri_cuda_copy_engine, "copy engines write; symmetric memory")             \
-    X(ALLTOALL, "ce", weiri_cuda_copy_engine, "copy engines write; symmetric memory")
+    X(ALLTOALL, "ce", weiri_cuda_copy_engine, "copy engines write; symmetric memory")              \
+    X(ALLREDUCE, "ce", weiri_cuda_pipeline,                                                        \
+      "copy engines scatter and gather, kernels reduce; symmetric memory")
 #else
 #define CUDA_ALGOS(X)
 #define COPY_ENGINE_ALGOS(X)
