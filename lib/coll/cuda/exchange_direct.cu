@@ -322,7 +322,7 @@ WEIRI_GPU_FN void send_long(const weiri_gpu_args &args, exchange *x, uint64_t ep
         if (peer != view.rank && x->state[peer] != NOT_SERVED)
             weir_store_release(&weiri_gpu_cell_at(view, peer, view.rank,
                                                   blockIdx.x - x->first_block[peer])->signal,
-                               epoch << 8 | 1);
+                               epoch << WEIRI_GPU_SIGNAL_SHIFT | 1);
 }
 
 /* Each block waits for the lanes of some peers. */
@@ -338,7 +338,7 @@ WEIRI_GPU_FN void await_long(const weiri_gpu_args &args, const exchange *x, uint
             continue;
         for (uint32_t lane = threadIdx.x; lane < header >> HEADER_SHIFT; lane += blockDim.x)
             weiri_gpu_await_word(view, &weiri_gpu_cell_at(view, view.rank, peer, lane)->signal,
-                                 epoch << 8 | 1, peer);
+                                 epoch << WEIRI_GPU_SIGNAL_SHIFT | 1, peer);
     }
 }
 
