@@ -244,7 +244,7 @@ static weir_status register_page(const weir_comm *comm, weiri_cuda *cuda)
 
 static weir_status make_own(const weir_comm *comm, weiri_cuda *cuda)
 {
-    static const weiri_gpu_state first = {.epoch = 1};
+    static const weiri_gpu_state first = {.turns = (uint64_t)1 << WEIRI_GPU_TURN_SHIFT};
     size_t table_bytes =
         sizeof(char *) * WEIRI_GPU_REGIONS_MAX * WEIRI_GPU_RANKS_MAX;
     weir_status status =

@@ -9,15 +9,15 @@
 enum {
     WEIRI_GPU_RANKS_MAX = 8,
     WEIRI_GPU_REGIONS_MAX = 512, /* live allocations a rank */
+    WEIRI_GPU_TURN_SHIFT = 16,   /* a launch has fewer blocks than 2^16 */
 };
 
 /* The changing state of a communicator, in this rank's device memory; kernels of
  * one communicator run one after another. */
 typedef struct weiri_gpu_state {
-    uint64_t epoch;   /* of the next launch, 1 or more */
-    uint32_t arrived; /* blocks of this launch that have read it */
-    uint32_t unused;
-    uint64_t chunks;  /* of pipelines of copy engines, in all calls before */
+    uint64_t turns;  /* epoch of the next launch, 1 or more, << WEIRI_GPU_TURN_SHIFT, and
+                        while a launch runs what its blocks have added to that */
+    uint64_t chunks; /* of pipelines of copy engines, in all calls before */
 } weiri_gpu_state;
 
 /* A communicator as kernels see it. */

@@ -87,7 +87,7 @@ struct guarded {
 
 struct rank_state {
     char *scratch = nullptr;
-    weiri_gpu_state state = {1, 0, 0};
+    weiri_gpu_state state = {};
     uint64_t abort_word = 0, launches = 0;
     int regions = 0;
     weir_wait_record record = {};
@@ -266,13 +266,13 @@ void emulator::machine_state::end_launch(int rank)
 {
     rank_state &of = ranks[rank];
     const launched *launch = of.queue.front().get();
-    if (of.state.epoch != launch->number + 1 || of.state.arrived)
-        complain("rank %d, %s: launch %llu left epoch %llu, arrived %u", rank, launch->name,
-                 (unsigned long long)launch->number, (unsigned long long)of.state.epoch,
-                 of.state.arrived);
-    of.state = {launch->number + 1, 0, 0};
-    placed.of = nullptr;
+    const uint64_t turns = (launch->number + 1) << WEIRI_GPU_TURN_SHIFT;
+    if (of.state.turns != turns)
+        complain("rank %d, %s: launch %llu left turns %#llx", rank, launch->name,
+                 (unsigned long long)launch->number, (unsigned long long)of.state.turns);
+    of.state.turns = turns;
     of.queue.pop_front();
+    placed.of = nullptr;
     if (!of.queue.empty())
         begin(rank);
 }
@@ -492,6 +492,7 @@ machine::machine(int nranks, uint64_t seed) : its(new machine_state)
     its->ranks = std::vector<rank_state>((size_t)nranks);
     its->regions.resize(WEIRI_GPU_RANKS_MAX * (size_t)WEIRI_GPU_REGIONS_MAX);
     for (rank_state &rank : its->ranks) {
+        rank.state.turns = (uint64_t)1 << WEIRI_GPU_TURN_SHIFT;
         void *scratch = mmap(nullptr, WEIRI_GPU_SCRATCH_BYTES, PROT_READ | PROT_WRITE,
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (scratch == MAP_FAILED) {

@@ -187,7 +187,7 @@ int main()
     found(by_packets<HALF_A_PACKET>, "half a packet", "wrong data", false);
     found(from_root<NO_HELLO>, "a sender that runs ahead of its readers", "waited for a packet",
           true);
-    found(by_packets<NO_TURN>, "a block without its turn", "left epoch", false);
+    found(by_packets<NO_TURN>, "a block without its turn", "left turns", false);
     found(by_packets<SKIPPED_WAIT>, "a wait that is missing", "wrong data", false);
     found(by_packets<LONE_BARRIER>, "a barrier that one thread does not reach",
           "ended while others meet", false);

@@ -16,33 +16,70 @@
 
 enum { THREADS_MAX = 256 };
 
+/* The own word and those of all peers, reduced. */
+template <int dtype, int exact>
+static __device__ __forceinline__ uint64_t reduced(const weiri_gpu_args &args, uint64_t epoch,
+                                                   size_t index, uint64_t own)
+{
+    uint64_t words[WEIRI_GPU_RANKS_MAX][1], total[1];
+#pragma unroll
+    for (int r = 0; r < WEIRI_GPU_RANKS_MAX; r++)
+        words[r][0] = own;
+    weiri_gpu_receive_all<exact>(args.view, epoch, 0, index, words);
+    weiri_gpu_reduce<dtype>(args.op, weiri_gpu_nranks<exact>(args.view), words, total);
+    return total[0];
+}
+
+/* Whole, aligned words, one a thread at most: nothing but what must be done. */
+template <int dtype, int exact>
+static __device__ __forceinline__ void reduce_one(const weiri_gpu_args &args, unsigned i)
+{
+    const weiri_gpu_view &view = args.view;
+    const bool works = i < (unsigned)(args.bytes / 8);
+    const uint64_t epoch = weiri_gpu_epoch(view);
+    uint64_t own = 0;
+    if (works) {
+        own = *(const volatile uint64_t *)(args.in + 8 * i);
+        weiri_gpu_send_all<exact>(view, epoch, 0, i, own);
+    }
+    weiri_gpu_turn(view, epoch);
+    if (works)
+        *(uint64_t *)(args.out + 8 * i) = reduced<dtype, exact>(args, epoch, i, own);
+}
+
+/* Any number of words a thread, from anywhere to anywhere. */
+template <int dtype>
+static __device__ __forceinline__ void reduce_many(const weiri_gpu_args &args, size_t first)
+{
+    const weiri_gpu_view &view = args.view;
+    const size_t step = gridDim.x * blockDim.x, nwords = (args.bytes + 7) / 8;
+    const uint64_t epoch = weiri_gpu_epoch(view);
+    for (size_t i = first; i < nwords; i += step)
+        weiri_gpu_send_all<0>(view, epoch, 0, i,
+                              weiri_gpu_load_word(args.in + 8 * i, args.bytes - 8 * i));
+    weiri_gpu_turn(view, epoch);
+    for (size_t i = first; i < nwords; i += step) {
+        uint64_t own = weiri_gpu_load_word(args.in + 8 * i, args.bytes - 8 * i);
+        weiri_gpu_store_word(args.out + 8 * i, reduced<dtype, 0>(args, epoch, i, own),
+                             args.bytes - 8 * i);
+    }
+}
+
 template <int dtype>
 static __global__ void __launch_bounds__(THREADS_MAX)
     allreduce_packet(const __grid_constant__ weiri_gpu_args args)
 {
-    const weiri_gpu_view &view = args.view;
-    const size_t step = gridDim.x * blockDim.x, nwords = (args.bytes + 7) / 8;
-    const size_t first = blockIdx.x * blockDim.x + threadIdx.x;
-    uint64_t words[WEIRI_GPU_RANKS_MAX][1], own = 0, total[1];
-    if (first < nwords)
-        own = weiri_gpu_load_word(args.in + 8 * first, args.bytes - 8 * first);
-    const uint64_t epoch = weiri_gpu_epoch(view);
-    if (first < nwords)
-        weiri_gpu_send_all(view, epoch, 0, first, own);
-    for (size_t i = first + step; i < nwords; i += step)
-        weiri_gpu_send_all(view, epoch, 0, i,
-                           weiri_gpu_load_word(args.in + 8 * i, args.bytes - 8 * i));
-    weiri_gpu_turn(view, epoch);
-    for (size_t i = first; i < nwords; i += step) {
-        if (i != first)
-            own = weiri_gpu_load_word(args.in + 8 * i, args.bytes - 8 * i);
-#pragma unroll
-        for (int r = 0; r < WEIRI_GPU_RANKS_MAX; r++)
-            words[r][0] = own;
-        weiri_gpu_receive_all(view, epoch, 0, i, words);
-        weiri_gpu_reduce<dtype>(args.op, view.nranks, words, total);
-        weiri_gpu_store_word(args.out + 8 * i, total[0], args.bytes - 8 * i);
-    }
+    const unsigned first = blockIdx.x * blockDim.x + threadIdx.x;
+    const bool simple = ((uintptr_t)args.in | (uintptr_t)args.out | args.bytes) % 8 == 0 &&
+                        args.bytes <= (uint64_t)8 * gridDim.x * blockDim.x;
+    if (simple && args.view.nranks == 4)
+        reduce_one<dtype, 4>(args, first);
+    else if (simple && args.view.nranks == 2)
+        reduce_one<dtype, 2>(args, first);
+    else if (simple && args.view.nranks == 8)
+        reduce_one<dtype, 8>(args, first);
+    else
+        reduce_many<dtype>(args, first);
 }
 
 const void *weiri_gpu_allreduce_packet_kernel(weir_dtype dtype)

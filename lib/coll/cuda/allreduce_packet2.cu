@@ -40,22 +40,25 @@ static __device__ __forceinline__ void store(const weiri_gpu_args &args, size_t 
 }
 
 /* Phase 0: word j of all shares but the own one. */
+template <int exact>
 static __device__ __forceinline__ void scatter(const weiri_gpu_args &args, uint64_t epoch,
                                                size_t share, size_t j)
 {
     const weiri_gpu_view &view = args.view;
+    const int nranks = weiri_gpu_nranks<exact>(view);
+    const size_t at = weiri_gpu_slot_at(view.rank, epoch, 0);
     uint64_t words[WEIRI_GPU_RANKS_MAX];
 #pragma unroll
     for (int r = 0; r < WEIRI_GPU_RANKS_MAX; r++)
-        if (r < view.nranks && r != view.rank)
+        if (r < nranks && r != view.rank)
             words[r] = load(args, (size_t)r * share + j);
 #pragma unroll
     for (int r = 0; r < WEIRI_GPU_RANKS_MAX; r++)
-        if (r < view.nranks && r != view.rank)
-            weiri_gpu_send(weiri_gpu_slot(view, r, view.rank, epoch, 0), j, epoch, words[r]);
+        if (r < nranks && r != view.rank)
+            weiri_gpu_send(view.scratch[r] + at, j, epoch, words[r]);
 }
 
-template <int dtype>
+template <int dtype, int exact>
 static __device__ __forceinline__ void reduce(const weiri_gpu_args &args, uint64_t epoch,
                                               size_t share, size_t j)
 {
@@ -66,40 +69,51 @@ static __device__ __forceinline__ void reduce(const weiri_gpu_args &args, uint64
 #pragma unroll
     for (int r = 0; r < WEIRI_GPU_RANKS_MAX; r++)
         words[r][0] = own;
-    weiri_gpu_receive_all(view, epoch, 0, j, words);
-    weiri_gpu_reduce<dtype>(args.op, view.nranks, words, total);
-    weiri_gpu_send_all(view, epoch, 1, j, total[0]);
+    weiri_gpu_receive_all<exact>(view, epoch, 0, j, words);
+    weiri_gpu_reduce<dtype>(args.op, weiri_gpu_nranks<exact>(view), words, total);
+    weiri_gpu_send_all<exact>(view, epoch, 1, j, total[0]);
     store(args, word, total[0]);
 }
 
 /* Phase 1: word j of all shares but the own one. */
+template <int exact>
 static __device__ __forceinline__ void gather(const weiri_gpu_args &args, uint64_t epoch,
                                               size_t share, size_t j)
 {
     const weiri_gpu_view &view = args.view;
+    const int nranks = weiri_gpu_nranks<exact>(view);
     uint64_t words[WEIRI_GPU_RANKS_MAX][1] = {};
-    weiri_gpu_receive_all(view, epoch, 1, j, words);
+    weiri_gpu_receive_all<exact>(view, epoch, 1, j, words);
 #pragma unroll
     for (int r = 0; r < WEIRI_GPU_RANKS_MAX; r++)
-        if (r < view.nranks && r != view.rank)
+        if (r < nranks && r != view.rank)
             store(args, (size_t)r * share + j, words[r][0]);
+}
+
+template <int dtype, int exact>
+static __device__ __forceinline__ void all_phases(const weiri_gpu_args &args)
+{
+    const weiri_gpu_view &view = args.view;
+    const size_t share = share_words(args.bytes, weiri_gpu_nranks<exact>(view));
+    const size_t first = blockIdx.x * blockDim.x + threadIdx.x, step = gridDim.x * blockDim.x;
+    const uint64_t epoch = weiri_gpu_epoch(view);
+    for (size_t j = first; j < share; j += step)
+        scatter<exact>(args, epoch, share, j);
+    weiri_gpu_turn(view, epoch);
+    for (size_t j = first; j < share; j += step)
+        reduce<dtype, exact>(args, epoch, share, j);
+    for (size_t j = first; j < share; j += step)
+        gather<exact>(args, epoch, share, j);
 }
 
 template <int dtype>
 static __global__ void __launch_bounds__(THREADS_MAX)
     allreduce_packet2(const __grid_constant__ weiri_gpu_args args)
 {
-    const weiri_gpu_view &view = args.view;
-    const size_t share = share_words(args.bytes, view.nranks), step = gridDim.x * blockDim.x;
-    const size_t first = blockIdx.x * blockDim.x + threadIdx.x;
-    const uint64_t epoch = weiri_gpu_epoch(view);
-    for (size_t j = first; j < share; j += step)
-        scatter(args, epoch, share, j);
-    weiri_gpu_turn(view, epoch);
-    for (size_t j = first; j < share; j += step)
-        reduce<dtype>(args, epoch, share, j);
-    for (size_t j = first; j < share; j += step)
-        gather(args, epoch, share, j);
+    if (args.view.nranks == 4)
+        all_phases<dtype, 4>(args);
+    else
+        all_phases<dtype, 0>(args);
 }
 
 const void *weiri_gpu_allreduce_packet2_kernel(weir_dtype dtype)

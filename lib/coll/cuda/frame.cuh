@@ -7,8 +7,7 @@
  *   1. reads the epoch (weiri_gpu_epoch): every thread for itself,
  *   2. sends what it can without waiting,
  *   3. calls weiri_gpu_turn in all threads of all blocks, exactly once, which
- *      is __syncthreads and lets the last block to come step the epoch for the
- *      next launch: in the shadow of what was sent, not at the end,
+ *      is __syncthreads and steps the epoch for the next launch: in the shadow of what was sent, not at the end,
  *   4. waits and works.
  *
  * Waits that fail (deadline, abort) leave their reason behind, and the kernel
@@ -32,20 +31,23 @@
 
 WEIRI_GPU_FN uint64_t weiri_gpu_epoch(const weiri_gpu_view &view)
 {
-    return weir_load_relaxed(&view.state->epoch);
+    return weir_load_relaxed(&view.state->turns) >> WEIRI_GPU_TURN_SHIFT;
 }
 
-/* All threads of all blocks, once a launch, after all of them have the epoch. */
+/* All threads of all blocks, once a launch, after all of them have the epoch.
+ * Every block adds its part of one epoch, so the last one to come completes it,
+ * and none waits for the sum. */
 WEIRI_GPU_FN void weiri_gpu_turn(const weiri_gpu_view &view, uint64_t epoch)
 {
+    const uint64_t one = (uint64_t)1 << WEIRI_GPU_TURN_SHIFT;
+    uint64_t *turns = &view.state->turns;
     __syncthreads();
     if (threadIdx.x)
         return;
-    weiri_gpu_state *state = view.state;
-    if (gridDim.x > 1 && atomicAdd(&state->arrived, 1u) != gridDim.x - 1)
-        return;
-    state->arrived = 0;
-    state->epoch = epoch + 1;
+    if (gridDim.x == 1)
+        *turns = (epoch + 1) << WEIRI_GPU_TURN_SHIFT;
+    else
+        atomicAdd((unsigned long long *)turns, blockIdx.x ? 1 : one - (gridDim.x - 1));
 }
 
 /* ------------------------------------------------------------------ waiting */
@@ -69,13 +71,19 @@ WEIRI_GPU_FN void weiri_gpu_fail(const weiri_gpu_view &view, int status, int pee
 
 /* ------------------------------------------------------------------ packets */
 
+/* Where in a scratch segment the slot is that rank `from` writes. */
+WEIRI_GPU_FN size_t weiri_gpu_slot_at(int from, uint64_t epoch, int phase)
+{
+    unsigned index = ((unsigned)epoch % 2 * WEIRI_GPU_PHASES + (unsigned)phase);
+    return WEIRI_GPU_PACKETS_AT +
+           (size_t)(index * WEIRI_GPU_RANKS_MAX + (unsigned)from) * WEIRI_GPU_SLOT_BYTES;
+}
+
 /* The slot that rank `from` writes in rank `at`'s scratch. */
 WEIRI_GPU_FN char *weiri_gpu_slot(const weiri_gpu_view &view, int at, int from, uint64_t epoch,
                                   int phase)
 {
-    size_t index = ((epoch & 1) * WEIRI_GPU_PHASES + (size_t)phase) * WEIRI_GPU_RANKS_MAX;
-    return view.scratch[at] + WEIRI_GPU_PACKETS_AT +
-           (index + (size_t)from) * WEIRI_GPU_SLOT_BYTES;
+    return view.scratch[at] + weiri_gpu_slot_at(from, epoch, phase);
 }
 
 /* Waits for packet number `index` of a slot in the own scratch: 8 bytes. */

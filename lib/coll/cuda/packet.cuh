@@ -14,35 +14,46 @@ WEIRI_GPU_FN size_t weiri_gpu_word_bytes(size_t bytes, size_t word)
     return at >= bytes ? 0 : bytes - at < 8 ? bytes - at : 8;
 }
 
+/* Kernels are compiled for an exact number of ranks, where it pays, and with 0 for
+ * any number. */
+template <int exact> WEIRI_GPU_FN int weiri_gpu_nranks(const weiri_gpu_view &view)
+{
+    return exact ? exact : view.nranks;
+}
+
 /* Packet number `index` of this rank's slot at every peer. */
+template <int exact>
 WEIRI_GPU_FN void weiri_gpu_send_all(const weiri_gpu_view &view, uint64_t epoch, int phase,
                                      size_t index, uint64_t word)
 {
+    const int nranks = weiri_gpu_nranks<exact>(view);
+    const size_t at = weiri_gpu_slot_at(view.rank, epoch, phase) + 16 * index;
 #pragma unroll
     for (int peer = 0; peer < WEIRI_GPU_RANKS_MAX; peer++)
-        if (peer < view.nranks && peer != view.rank)
-            weiri_gpu_send(weiri_gpu_slot(view, peer, view.rank, epoch, phase), index, epoch, word);
+        if (peer < nranks && peer != view.rank)
+            weiri_gpu_send(view.scratch[peer] + at, 0, epoch, word);
 }
 
 /* Packet number `index` of every peer's slot here: words[peer][0]; the own word
  * stays as it is. */
+template <int exact>
 WEIRI_GPU_FN void weiri_gpu_receive_all(const weiri_gpu_view &view, uint64_t epoch, int phase,
                                         size_t index, uint64_t (&words)[WEIRI_GPU_RANKS_MAX][1])
 {
-    const uint64_t *first =
-        (const uint64_t *)weiri_gpu_slot(view, view.rank, 0, epoch, phase) + 2 * index;
-    const size_t stride = WEIRI_GPU_SLOT_BYTES / sizeof *first;
-    unsigned missing = ((1u << view.nranks) - 1) & ~(1u << view.rank);
+    const int nranks = weiri_gpu_nranks<exact>(view);
+    const char *first = view.scratch[view.rank] + weiri_gpu_slot_at(0, epoch, phase) + 16 * index;
+    unsigned missing = ((1u << nranks) - 1) & ~(1u << view.rank);
     weir_waiter waiter = {0, 0};
     for (;;) {
         uint64_t low[WEIRI_GPU_RANKS_MAX], high[WEIRI_GPU_RANKS_MAX];
 #pragma unroll
         for (int r = 0; r < WEIRI_GPU_RANKS_MAX; r++)
-            if (missing >> r & 1)
-                weir_load_pair(first + (size_t)r * stride, &low[r], &high[r]);
+            if (r < nranks && missing >> r & 1)
+                weir_load_pair((const uint64_t *)(first + (size_t)r * WEIRI_GPU_SLOT_BYTES),
+                               &low[r], &high[r]);
 #pragma unroll
         for (int r = 0; r < WEIRI_GPU_RANKS_MAX; r++) {
-            if (!(missing >> r & 1) || (uint32_t)(low[r] >> 32) != (uint32_t)epoch ||
+            if (r >= nranks || !(missing >> r & 1) || (uint32_t)(low[r] >> 32) != (uint32_t)epoch ||
                 (uint32_t)(high[r] >> 32) != (uint32_t)epoch)
                 continue;
             words[r][0] = high[r] << 32 | (uint32_t)low[r];

@@ -29,7 +29,7 @@ static __device__ __forceinline__ void receive(const weiri_gpu_args &args, uint6
 #pragma unroll
         for (int r = 0; r < WEIRI_GPU_RANKS_MAX; r++)
             words[r][0] = own;
-        weiri_gpu_receive_all(args.view, epoch, 0, i, words);
+        weiri_gpu_receive_all<0>(args.view, epoch, 0, i, words);
         weiri_gpu_reduce<dtype>(args.op, args.view.nranks, words, total);
         weiri_gpu_store_word(args.out + 8 * i, total[0], args.bytes - 8 * i);
     }

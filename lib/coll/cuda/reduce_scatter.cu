@@ -49,7 +49,7 @@ static __global__ void __launch_bounds__(THREADS_MAX)
 #pragma unroll
         for (int r = 0; r < WEIRI_GPU_RANKS_MAX; r++)
             words[r][0] = own;
-        weiri_gpu_receive_all(view, epoch, 0, i, words);
+        weiri_gpu_receive_all<0>(view, epoch, 0, i, words);
         weiri_gpu_reduce<dtype>(args.op, view.nranks, words, total);
         weiri_gpu_store_word(args.out + 8 * i, total[0], args.bytes - 8 * i);
     }
