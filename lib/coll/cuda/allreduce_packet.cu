@@ -36,12 +36,10 @@ static __device__ __forceinline__ void reduce_one(const weiri_gpu_args &args, un
 {
     const weiri_gpu_view &view = args.view;
     const bool works = i < (unsigned)(args.bytes / 8);
+    const uint64_t own = works ? *(const volatile uint64_t *)(args.in + 8 * i) : 0;
     const uint64_t epoch = weiri_gpu_epoch(view);
-    uint64_t own = 0;
-    if (works) {
-        own = *(const volatile uint64_t *)(args.in + 8 * i);
+    if (works)
         weiri_gpu_send_all<exact>(view, epoch, 0, i, own);
-    }
     weiri_gpu_turn(view, epoch);
     if (works)
         *(uint64_t *)(args.out + 8 * i) = reduced<dtype, exact>(args, epoch, i, own);

@@ -39,23 +39,16 @@ static __device__ __forceinline__ void store(const weiri_gpu_args &args, size_t 
         weiri_gpu_store_word(args.out + 8 * word, data, bytes);
 }
 
-/* Phase 0: word j of all shares but the own one. */
+/* Word j of all shares but the own one, on its way in phase 0. */
 template <int exact>
-static __device__ __forceinline__ void scatter(const weiri_gpu_args &args, uint64_t epoch,
-                                               size_t share, size_t j)
+static __device__ __forceinline__ void load_each(const weiri_gpu_args &args, size_t share, size_t j,
+                                                 uint64_t (&words)[WEIRI_GPU_RANKS_MAX])
 {
-    const weiri_gpu_view &view = args.view;
-    const int nranks = weiri_gpu_nranks<exact>(view);
-    const size_t at = weiri_gpu_slot_at(view.rank, epoch, 0);
-    uint64_t words[WEIRI_GPU_RANKS_MAX];
+    const int nranks = weiri_gpu_nranks<exact>(args.view);
 #pragma unroll
     for (int r = 0; r < WEIRI_GPU_RANKS_MAX; r++)
-        if (r < nranks && r != view.rank)
+        if (r < nranks && r != args.view.rank)
             words[r] = load(args, (size_t)r * share + j);
-#pragma unroll
-    for (int r = 0; r < WEIRI_GPU_RANKS_MAX; r++)
-        if (r < nranks && r != view.rank)
-            weiri_gpu_send(view.scratch[r] + at, j, epoch, words[r]);
 }
 
 template <int dtype, int exact>
@@ -96,9 +89,15 @@ static __device__ __forceinline__ void all_phases(const weiri_gpu_args &args)
     const weiri_gpu_view &view = args.view;
     const size_t share = share_words(args.bytes, weiri_gpu_nranks<exact>(view));
     const size_t first = blockIdx.x * blockDim.x + threadIdx.x, step = gridDim.x * blockDim.x;
+    uint64_t words[WEIRI_GPU_RANKS_MAX];
+    if (first < share)
+        load_each<exact>(args, share, first, words);
     const uint64_t epoch = weiri_gpu_epoch(view);
-    for (size_t j = first; j < share; j += step)
-        scatter<exact>(args, epoch, share, j);
+    for (size_t j = first; j < share; j += step) {
+        if (j != first)
+            load_each<exact>(args, share, j, words);
+        weiri_gpu_send_each<exact>(view, epoch, 0, j, words);
+    }
     weiri_gpu_turn(view, epoch);
     for (size_t j = first; j < share; j += step)
         reduce<dtype, exact>(args, epoch, share, j);

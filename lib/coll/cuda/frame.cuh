@@ -29,6 +29,8 @@
 
 /* -------------------------------------------------------------------- epoch */
 
+/* What is to be under way at the same time is loaded before: the first use of the
+ * epoch, a shift, waits for it. */
 WEIRI_GPU_FN uint64_t weiri_gpu_epoch(const weiri_gpu_view &view)
 {
     return weir_load_relaxed(&view.state->turns) >> WEIRI_GPU_TURN_SHIFT;

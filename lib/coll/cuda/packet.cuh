@@ -34,6 +34,19 @@ WEIRI_GPU_FN void weiri_gpu_send_all(const weiri_gpu_view &view, uint64_t epoch,
             weiri_gpu_send(view.scratch[peer] + at, 0, epoch, word);
 }
 
+/* Packet number `index` of this rank's slot at every peer, to each another word. */
+template <int exact>
+WEIRI_GPU_FN void weiri_gpu_send_each(const weiri_gpu_view &view, uint64_t epoch, int phase,
+                                      size_t index, const uint64_t (&words)[WEIRI_GPU_RANKS_MAX])
+{
+    const int nranks = weiri_gpu_nranks<exact>(view);
+    const size_t at = weiri_gpu_slot_at(view.rank, epoch, phase) + 16 * index;
+#pragma unroll
+    for (int peer = 0; peer < WEIRI_GPU_RANKS_MAX; peer++)
+        if (peer < nranks && peer != view.rank)
+            weiri_gpu_send(view.scratch[peer] + at, 0, epoch, words[peer]);
+}
+
 /* Packet number `index` of every peer's slot here: words[peer][0]; the own word
  * stays as it is. */
 template <int exact>

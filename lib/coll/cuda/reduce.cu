@@ -45,11 +45,15 @@ static __global__ void __launch_bounds__(THREADS_MAX)
     const int is_root = view.rank == args.root, peer = (int)first;
     /* Whom this thread exchanges an empty packet with, and both phases of it. */
     const int greets = first < (size_t)view.nranks && peer != view.rank;
+    uint64_t word = 0;
+    if (first < nwords && !is_root)
+        word = weiri_gpu_load_word(args.in + 8 * first, args.bytes - 8 * first);
     const uint64_t epoch = weiri_gpu_epoch(view);
-    if (!is_root)
-        for (size_t i = first; i < nwords; i += step)
-            weiri_gpu_send(weiri_gpu_slot(view, args.root, view.rank, epoch, 0), i, epoch,
-                           weiri_gpu_load_word(args.in + 8 * i, args.bytes - 8 * i));
+    for (size_t i = first; i < nwords && !is_root; i += step) {
+        if (i != first)
+            word = weiri_gpu_load_word(args.in + 8 * i, args.bytes - 8 * i);
+        weiri_gpu_send(weiri_gpu_slot(view, args.root, view.rank, epoch, 0), i, epoch, word);
+    }
     if (greets && peer != args.root)
         weiri_gpu_send(weiri_gpu_slot(view, peer, view.rank, epoch, 1), 0, epoch, 0);
     weiri_gpu_turn(view, epoch);

@@ -20,6 +20,17 @@ enum { THREADS_MAX = 256 };
 
 /* ------------------------------------------------------------------- packet */
 
+/* Word i of all peers' blocks. */
+static __device__ __forceinline__ void load_each(const weiri_gpu_args &args, size_t i,
+                                                 uint64_t (&words)[WEIRI_GPU_RANKS_MAX])
+{
+#pragma unroll
+    for (int peer = 0; peer < WEIRI_GPU_RANKS_MAX; peer++)
+        if (peer < args.view.nranks && peer != args.view.rank)
+            words[peer] = weiri_gpu_load_word(args.in + (size_t)peer * args.bytes + 8 * i,
+                                              args.bytes - 8 * i);
+}
+
 template <int dtype>
 static __global__ void __launch_bounds__(THREADS_MAX)
     reduce_scatter_packet(const __grid_constant__ weiri_gpu_args args)
@@ -28,19 +39,14 @@ static __global__ void __launch_bounds__(THREADS_MAX)
     const size_t step = gridDim.x * blockDim.x, nwords = (args.bytes + 7) / 8;
     const size_t first = blockIdx.x * blockDim.x + threadIdx.x;
     const char *own_block = args.in + (size_t)view.rank * args.bytes;
+    uint64_t leaving[WEIRI_GPU_RANKS_MAX];
+    if (first < nwords)
+        load_each(args, first, leaving);
     const uint64_t epoch = weiri_gpu_epoch(view);
     for (size_t i = first; i < nwords; i += step) {
-        uint64_t blocks[WEIRI_GPU_RANKS_MAX];
-#pragma unroll
-        for (int peer = 0; peer < WEIRI_GPU_RANKS_MAX; peer++)
-            if (peer < view.nranks && peer != view.rank)
-                blocks[peer] = weiri_gpu_load_word(
-                    args.in + (size_t)peer * args.bytes + 8 * i, args.bytes - 8 * i);
-#pragma unroll
-        for (int peer = 0; peer < WEIRI_GPU_RANKS_MAX; peer++)
-            if (peer < view.nranks && peer != view.rank)
-                weiri_gpu_send(weiri_gpu_slot(view, peer, view.rank, epoch, 0), i, epoch,
-                               blocks[peer]);
+        if (i != first)
+            load_each(args, i, leaving);
+        weiri_gpu_send_each<0>(view, epoch, 0, i, leaving);
     }
     weiri_gpu_turn(view, epoch);
     for (size_t i = first; i < nwords; i += step) {

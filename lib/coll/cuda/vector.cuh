@@ -69,6 +69,7 @@ WEIRI_GPU_FN uint64_t weiri_gpu_load_word(const char *from, size_t bytes)
         const volatile uint32_t *halves = (const volatile uint32_t *)from;
         return halves[0] | (uint64_t)halves[1] << 32;
     }
+#pragma unroll 1
     for (size_t i = 0; i < 8 && i < bytes; i++)
         word |= (uint64_t) * (const volatile uint8_t *)(from + i) << (8 * i);
     return word;
@@ -82,6 +83,7 @@ WEIRI_GPU_FN void weiri_gpu_store_word(char *to, uint64_t word, size_t bytes)
         ((uint32_t *)to)[0] = (uint32_t)word;
         ((uint32_t *)to)[1] = (uint32_t)(word >> 32);
     } else {
+#pragma unroll 1
         for (size_t i = 0; i < 8 && i < bytes; i++)
             to[i] = (char)(word >> (8 * i));
     }
