@@ -109,7 +109,7 @@ to_test = $(if $(HAVE_CMOCKA),$(patsubst verify/tests/%.c,$(O)/tests/%,$(1)))
 MPI_TESTS := $(if $(HAVE_MPI),$(call to_test,$(MPI_TEST_SRC)))
 TESTS := $(call to_test,$(filter-out $(MPI_TEST_SRC),$(TEST_SRC))) $(MPI_TESTS)
 
-# Kernels compiled as C++ of the host and run by verify/tests/gpu_emulator.h. The
+# Kernels compiled as C++ of the host and run by verify/tests/gpu_emulator.hh. The
 # thread sanitizer cannot follow their fibers.
 HAVE_CXX := $(call have,$(CXX))
 CAN_EMULATE := $(and $(HAVE_CXX),$(HAVE_CMOCKA),$(filter-out tsan,$(BUILD)))

@@ -16,7 +16,8 @@ void bench_samples_open(bench_samples *samples, bench_trial *trial, bench_conten
                         unsigned char *notes)
 {
     int knows = (trial->row->oracles & BENCH_ORACLE_EXACT) != 0;
-    int repeats_in_place = trial->in_place && (trial->options->batched || trial->options->aggregate > 1);
+    int repeats = trial->options->batched || trial->options->aggregate > 1;
+    int repeats_in_place = trial->in_place && repeats;
     *samples = (bench_samples){.trial = trial, .contender = contender, .notes = notes};
     /* In place a peer's result may lie elsewhere, on some ranks only. */
     samples->active = notes && knows && !repeats_in_place && trial->rotation.count == 0 &&

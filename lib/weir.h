@@ -302,9 +302,9 @@ typedef struct weir_mem_handle {
 } weir_mem_handle;
 
 /* Allocates memory that peers of comm can map, on this rank's GPU for the cuda
- * backend: collectives use it without copies. Local. Zeroed, page aligned. Free with weir_mem_free before the
- * communicator. bytes may be 0. WEIR_ERR_NO_MEMORY: no space is left; nothing
- * is touched that would fail later. */
+ * backend: collectives use it without copies. Local. Zeroed, page aligned. Free
+ * with weir_mem_free before the communicator. bytes may be 0.
+ * WEIR_ERR_NO_MEMORY: no space is left; nothing is touched that would fail later. */
 WEIR_API weir_status weir_mem_alloc(weir_comm *comm, size_t bytes, weir_mem **mem);
 /* Makes the caller's memory [pointer, pointer + bytes) known. Local. If it lies
  * within an allocation of weir_mem_alloc it is shared without copies; plain

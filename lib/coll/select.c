@@ -317,7 +317,7 @@ weir_status weir_comm_set_algo(weir_comm *comm, weir_collective collective, cons
     if (name[length] && (backend != WEIR_BACKEND_CUDA || !name[length + 1] ||
                          parse_grid(name + length + 1, &blocks, &threads)))
         return weiri_fail(WEIR_ERR_INVALID,
-                          "algorithm '%s': a grid, on GPUs, is blocks x threads such as packet:16x64",
+                          "algorithm '%s': a grid is blocks x threads, on GPUs: packet:16x64",
                           name);
     if (length < sizeof word)
         memcpy(word, name, length);

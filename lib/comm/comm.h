@@ -93,7 +93,7 @@ typedef struct weiri_comm_page {
     weiri_word changes;  /* how often this rank has made or freed a region */
     weiri_word reads;    /* 1: this rank may read every peer's plain memory */
     weiri_word report;   /* rank 0's: who prints the report; see comm/report.c */
-    weiri_word followed[WEIRI_GPU_RANKS_MAX]; /* how many changes of each rank this one's GPU knows */
+    weiri_word followed[WEIRI_GPU_RANKS_MAX]; /* changes of each rank that this GPU knows */
     weiri_gpu_card gpu;
     weiri_where where;
     weiri_region_record directory[WEIRI_REGIONS_MAX];

@@ -16,8 +16,8 @@ struct weir_mem {
     void *pointer;
     size_t bytes;
     enum { ALLOCATED, REGISTERED, IMPORTED } kind; /* ALLOCATED: it owns its region */
-    int owner;       /* rank whose region it lies in */
-    weiri_desc desc; /* generation 0: staged */
+    int owner;                                     /* rank whose region it lies in */
+    weiri_desc desc;                               /* generation 0: staged */
 };
 
 /* The content of a weir_mem_handle. */
@@ -90,8 +90,8 @@ static weir_status check_part(const weir_mem *mem, size_t offset_bytes, const vo
                               size_t bytes)
 {
     if (!mem || (!other && bytes) || offset_bytes > mem->bytes || bytes > mem->bytes - offset_bytes)
-        return weiri_fail(WEIR_ERR_INVALID, "%zu bytes at %zu are not within the memory's %zu", bytes,
-                          offset_bytes, mem ? mem->bytes : 0);
+        return weiri_fail(WEIR_ERR_INVALID, "%zu bytes at %zu are not within the memory's %zu",
+                          bytes, offset_bytes, mem ? mem->bytes : 0);
     return WEIR_OK;
 }
 
@@ -138,8 +138,8 @@ weir_status weir_mem_export(const weir_mem *mem, weir_mem_handle *handle)
 {
     if (!mem || !handle)
         return weiri_fail(WEIR_ERR_INVALID, "weir_mem_export: mem and handle are required");
-    handle_content content = {handle_magic, mem->comm->job, mem->bytes, mem->desc,
-                              mem->owner,   0,              0};
+    handle_content content = {
+        handle_magic, mem->comm->job, mem->bytes, mem->desc, mem->owner, 0, 0};
     content.check = check_of(&content);
     memset(handle, 0, sizeof *handle);
     memcpy(handle->bytes, &content, sizeof content);
@@ -149,8 +149,9 @@ weir_status weir_mem_export(const weir_mem *mem, weir_mem_handle *handle)
 static weir_status check_handle(const weir_comm *comm, const handle_content *content)
 {
     if (content->magic != handle_magic || content->check != check_of(content))
-        return weiri_fail(WEIR_ERR_INVALID, "not a memory handle, or a damaged one; pass on all %d "
-                                            "bytes that weir_mem_export wrote",
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "not a memory handle, or a damaged one; pass on all %d "
+                          "bytes that weir_mem_export wrote",
                           WEIR_MEM_HANDLE_BYTES);
     if (content->job != comm->job || content->owner < 0 || content->owner >= comm->nranks ||
         content->desc.region >= WEIRI_REGIONS_MAX)
@@ -188,8 +189,8 @@ weir_status weir_mem_import(weir_comm *comm, const weir_mem_handle *handle, weir
                  : weiri_region_pointer(comm, content.owner, content.desc, &pointer);
     if (status != WEIR_OK)
         return status;
-    status = make((weir_mem){comm, pointer, content.bytes, IMPORTED, content.owner, content.desc},
-                  mem);
+    status =
+        make((weir_mem){comm, pointer, content.bytes, IMPORTED, content.owner, content.desc}, mem);
     if (status == WEIR_OK && !own)
         comm->peers[content.owner].mappings[content.desc.region].users++;
     return status;
@@ -316,8 +317,9 @@ weir_status weir_mem_symmetric(weir_mem *mem)
     if (!parts)
         status = weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for the ranks' parts");
     else if (mem->kind != ALLOCATED)
-        status = weiri_fail(WEIR_ERR_INVALID,
-                            "symmetric memory must come from weir_mem_alloc or be registered whole");
+        status =
+            weiri_fail(WEIR_ERR_INVALID,
+                       "symmetric memory must come from weir_mem_alloc or be registered whole");
     else
         parts[comm->rank] = (symmetric_part){mem->bytes, mem->desc};
     status = weir_boot_agree(comm->boot, status);

@@ -108,7 +108,8 @@ weiri_desc weiri_region_describe(const weir_comm *comm, const void *pointer, siz
     for (int id = 0; id < comm->nregions; id++) {
         const weiri_region *region = &comm->regions[id];
         size_t offset = (size_t)((const char *)pointer - (const char *)region->segment.base);
-        if (region->segment.base && !region->freed && offset <= region->bytes && bytes <= region->bytes - offset)
+        if (region->segment.base && !region->freed && offset <= region->bytes &&
+            bytes <= region->bytes - offset)
             return (weiri_desc){(uint32_t)id, region->generation, offset};
     }
     return (weiri_desc){0, 0, 0};
@@ -157,8 +158,7 @@ weir_status weiri_region_map(weir_comm *comm, int rank, weiri_desc desc)
 static void follow_region(weir_comm *comm, int rank, int id)
 {
     weiri_mapping *mapping = &comm->peers[rank].mappings[id];
-    uint64_t generation =
-        weir_load_acquire(&comm->peers[rank].page->directory[id].generation);
+    uint64_t generation = weir_load_acquire(&comm->peers[rank].page->directory[id].generation);
     if (mapping->generation == generation || mapping->users)
         return;
     if (mapping->generation)

@@ -88,7 +88,7 @@ status=1
     "$scratch/out")" -eq 2 ] && status=0
 check "a ratio comes with its interval and what that shows" $status
 
-algos=$(./bench_allreduce --list-algos | awk 'NR > 1 { print $1 }')
+algos=$(./bench_allreduce --list-algos | awk '$2 == "host" { print $1 }')
 bench 2 allreduce -b 1K -e 1K -n 4 --algo all --csv "$csv"
 status=1
 [ "$code" -eq 0 ] && [ "$(awk -F, 'NR > 1 { print $15, $11 }' "$csv" | sort | uniq -d | wc -l)" -eq 0 ] &&

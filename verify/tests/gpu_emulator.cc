@@ -1,5 +1,5 @@
 /*
- * The emulator of gpu_emulator.h. One thread; `now` is the machine that runs.
+ * The emulator of gpu_emulator.hh. One thread; `now` is the machine that runs.
  *
  * A fiber of the pool is one GPU thread while its launch lasts. Those that can
  * run are in `runnable`; a fiber that waits at a barrier is in none. Whoever
@@ -8,8 +8,8 @@
  */
 #include "gpu_words.h"
 
-#include "gpu_emulator.h"
-#include "gpu_fibers.h"
+#include "gpu_emulator.hh"
+#include "gpu_fibers.hh"
 
 #include <cstdarg>
 #include <deque>

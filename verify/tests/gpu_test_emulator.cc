@@ -5,8 +5,8 @@
  */
 #include "coll/cuda/frame.cuh"
 
-#include "gpu_emulator.h"
-#include "gpu_tap.h"
+#include "gpu_emulator.hh"
+#include "gpu_tap.hh"
 
 #include <vector>
 

@@ -6,8 +6,8 @@
  * an algorithm allows it, from rank to rank. Every byte of every output is
  * compared, those that nobody should touch, too.
  */
-#include "gpu_emulator.h"
-#include "gpu_tap.h"
+#include "gpu_emulator.hh"
+#include "gpu_tap.hh"
 
 #include <cstring>
 #include <vector>

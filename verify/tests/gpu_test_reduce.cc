@@ -4,8 +4,8 @@
  * out of place, buffers that peers can map and others, grids that change from one
  * launch to the next, and launches of different kernels one behind the other.
  */
-#include "gpu_emulator.h"
-#include "gpu_tap.h"
+#include "gpu_emulator.hh"
+#include "gpu_tap.hh"
 
 extern "C" {
 #include "reduce_model.h"

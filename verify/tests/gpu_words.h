@@ -1,6 +1,6 @@
 /*
  * CUDA's words for a C++ compiler of the host: the Makefile includes this first
- * where it compiles kernels (lib/coll/cuda) for the emulator, gpu_emulator.h.
+ * where it compiles kernels (lib/coll/cuda) for the emulator, gpu_emulator.hh.
  *
  * threadIdx and its like are variables that the emulator sets whenever another
  * thread gets its turn. __shared__ variables are thread-local ones, which the

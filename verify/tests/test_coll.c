@@ -269,12 +269,18 @@ static int has_in_place(weir_collective collective)
     return collective != WEIR_COLL_ALLTOALL && collective != WEIR_COLL_SENDRECV;
 }
 
+/* The rows of other backends are not for this communicator. */
+static int on_host(const weir_algo_info *info)
+{
+    return strcmp(info->backend, "host") == 0;
+}
+
 static void each_algo(const bench *b, trial t)
 {
     size_t rows;
     const weir_algo_info *list = weir_algo_list(&rows);
     for (size_t i = 0; i < rows; i++) {
-        if (list[i].collective != t.collective)
+        if (list[i].collective != t.collective || !on_host(&list[i]))
             continue;
         t.algo = list[i].name;
         for (t.in_place = 0; t.in_place <= has_in_place(t.collective); t.in_place++)
@@ -327,14 +333,22 @@ static unsigned next_random(unsigned *state)
     return *state >> 8;
 }
 
+static const weir_algo_info *random_algo(unsigned *state)
+{
+    size_t rows;
+    const weir_algo_info *list = weir_algo_list(&rows), *info;
+    do
+        info = &list[next_random(state) % rows];
+    while (!on_host(info));
+    return info;
+}
+
 /* Collectives in any order, with ranks that come late: the epoch rule. */
 static void mixed_sequence(const bench *b)
 {
     unsigned shared = 12345, own = 99u + (unsigned)b->rank;
-    size_t rows;
-    const weir_algo_info *list = weir_algo_list(&rows);
     for (int round = 0; round < 400 && !failures; round++) {
-        const weir_algo_info *info = &list[next_random(&shared) % rows];
+        const weir_algo_info *info = random_algo(&shared);
         trial t = {.collective = info->collective,
                    .algo = info->name,
                    .dtype = WEIR_INT32,
@@ -384,9 +398,7 @@ static int round_expected(const bench *b, const trial *t, int round, size_t i)
 
 static trial random_trial(const bench *b, unsigned *shared)
 {
-    size_t rows;
-    const weir_algo_info *list = weir_algo_list(&rows);
-    const weir_algo_info *info = &list[next_random(shared) % rows];
+    const weir_algo_info *info = random_algo(shared);
     trial t = {.collective = info->collective,
                .algo = info->name,
                .dtype = WEIR_INT32,

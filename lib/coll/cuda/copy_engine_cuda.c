@@ -95,7 +95,8 @@ weir_status weiri_cuda_copy_engine(weiri_coll *coll, const weiri_call *call)
     char *outputs[WEIRI_GPU_RANKS_MAX];
     int before;
     memset(&args, 0, sizeof args);
-    if (coll->nranks == 1 || !weiri_cuda_find_outputs(coll, call->out, call->bytes * (size_t)coll->nranks, outputs,
+    if (coll->nranks == 1 ||
+        !weiri_cuda_find_outputs(coll, call->out, call->bytes * (size_t)coll->nranks, outputs,
                                  &args))
         return weiri_cuda_run_general(coll, call);
     weir_status status = weiri_cuda_ready(coll->comm, call->stream, &before);

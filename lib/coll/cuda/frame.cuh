@@ -7,7 +7,8 @@
  *   1. reads the epoch (weiri_gpu_epoch): every thread for itself,
  *   2. sends what it can without waiting,
  *   3. calls weiri_gpu_turn in all threads of all blocks, exactly once, which
- *      is __syncthreads and steps the epoch for the next launch: in the shadow of what was sent, not at the end,
+ *      is __syncthreads and steps the epoch for the next launch: in the shadow of
+ *      what was sent, not at the end,
  *   4. waits and works.
  *
  * Waits that fail (deadline, abort) leave their reason behind, and the kernel

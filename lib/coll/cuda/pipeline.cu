@@ -40,8 +40,7 @@ static __global__ void tell(const __grid_constant__ weiri_gpu_chunk chunk)
 /* The own piece: 16 bytes of all ranks at a time, or by words where buffers are
  * aligned otherwise. Stages are aligned. */
 template <int dtype, int ranks>
-static __global__ void __launch_bounds__(512)
-    reduce(const __grid_constant__ weiri_gpu_chunk chunk)
+static __global__ void __launch_bounds__(512) reduce(const __grid_constant__ weiri_gpu_chunk chunk)
 {
     const weiri_gpu_view &view = chunk.view;
     uint64_t before = weir_load_relaxed(&view.state->chunks) + chunk.number;
@@ -55,11 +54,13 @@ static __global__ void __launch_bounds__(512)
     const char *from[ranks];
 #pragma unroll
     for (int r = 0; r < ranks; r++)
-        from[r] = r == view.rank || r >= view.nranks
-                      ? chunk.in
-                      : view.scratch[view.rank] +
-                            weiri_gpu_stage_at(r, view.nranks, (int)(chunk.number & 1), chunk.slot_bytes);
-    size_t stride = (size_t)gridDim.x * blockDim.x, i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+        from[r] =
+            r == view.rank || r >= view.nranks
+                ? chunk.in
+                : view.scratch[view.rank] +
+                      weiri_gpu_stage_at(r, view.nranks, (int)(chunk.number & 1), chunk.slot_bytes);
+    size_t stride = (size_t)gridDim.x * blockDim.x,
+           i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
     int aligned = ((uintptr_t)chunk.in | (uintptr_t)chunk.out) % 16 == 0;
     size_t vectors = aligned ? chunk.bytes / 16 : 0;
     for (size_t at = i; at < vectors; at += stride) {

@@ -170,10 +170,9 @@ static weir_status launch(weiri_coll *coll, const weiri_call *call, const weiri_
                           algo->name, shape.threads);
     shape.blocks = shape.blocks < most ? shape.blocks : most;
     void *arguments[] = {args};
-    cudaError_t error =
-        cudaLaunchKernel(kernel, (dim3){(unsigned)shape.blocks, 1, 1},
-                         (dim3){(unsigned)shape.threads, 1, 1}, arguments, 0,
-                         (cudaStream_t)call->stream);
+    cudaError_t error = cudaLaunchKernel(kernel, (dim3){(unsigned)shape.blocks, 1, 1},
+                                         (dim3){(unsigned)shape.threads, 1, 1}, arguments, 0,
+                                         (cudaStream_t)call->stream);
     return error == cudaSuccess ? WEIR_OK
                                 : weiri_cuda_fail(WEIR_ERR_SYSTEM, error, "cannot launch a kernel");
 }
@@ -185,8 +184,9 @@ static void follow_peers(weir_comm *comm, weir_stream stream)
     enum cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
     int changed = 0;
     for (int rank = 0; rank < comm->nranks; rank++)
-        changed |= rank != comm->rank && weir_load_acquire(&comm->peers[rank].page->changes.value) !=
-                                             comm->peers[rank].changes_seen;
+        changed |=
+            rank != comm->rank && weir_load_acquire(&comm->peers[rank].page->changes.value) !=
+                                      comm->peers[rank].changes_seen;
     if (!changed)
         return;
     cudaStreamIsCapturing((cudaStream_t)stream, &capture);

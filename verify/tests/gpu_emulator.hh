@@ -28,7 +28,7 @@
  * runs on until all waits have ended by their deadline.
  *
  * A test is a file verify/tests/gpu_test_*.cc, a program of its own in which all
- * of lib/coll/cuda/ is linked; TAP by gpu_tap.h.
+ * of lib/coll/cuda/ is linked; TAP by gpu_tap.hh.
  */
 #ifndef WEIR_TESTS_GPU_EMULATOR_H
 #define WEIR_TESTS_GPU_EMULATOR_H
