@@ -40,7 +40,13 @@ static void needed_bytes(const bench_job *job, const bench_options *options,
 static void add_pool(const bench_job *job, bench_buffer *buffer)
 {
     buffer->home_bytes = (buffer->bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
-    buffer->pool_bytes = bench_cold_pool_bytes(job->local_nranks, buffer->home_bytes);
+    if (job->gpu) {
+        bench_gpu_info gpu;
+        bench_gpu_describe(job->gpu, &gpu);
+        buffer->pool_bytes = bench_cold_gpu_pool_bytes(gpu.cache_bytes, buffer->home_bytes);
+    } else {
+        buffer->pool_bytes = bench_cold_pool_bytes(job->local_nranks, buffer->home_bytes);
+    }
     buffer->bytes = buffer->home_bytes + buffer->pool_bytes;
 }
 

@@ -66,6 +66,11 @@ size_t bench_cold_pool_bytes(int local_nranks, size_t largest)
     return share > largest ? share : largest;
 }
 
+size_t bench_cold_gpu_pool_bytes(size_t cache_bytes, size_t largest)
+{
+    return CACHES * cache_bytes > largest ? CACHES * cache_bytes : largest;
+}
+
 static size_t stride(size_t bytes)
 {
     return (bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;

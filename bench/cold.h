@@ -25,6 +25,8 @@ size_t bench_cold_cache_bytes(void);
 /* What one buffer needs for copies that, with those of the other ranks at the
  * same cache, are twice as large as it; largest is the largest copy. */
 size_t bench_cold_pool_bytes(int local_nranks, size_t largest);
+/* The same of a GPU, whose cache is its rank's alone. */
+size_t bench_cold_gpu_pool_bytes(size_t cache_bytes, size_t largest);
 /* Ranks that share a last-level cache when local_nranks spread over all. Pure.
  * sharing: hardware threads at one; all: of the machine. */
 int bench_cold_ranks_at_cache(int local_nranks, int sharing, int all);

@@ -25,14 +25,20 @@ static void write_nccl_lines(FILE *out, const bench_run *run, const bench_rank_i
             o->unalign_elements);
     fprintf(out, "#\n# Using devices\n");
     for (int i = 0; i < run->job->nranks; i++)
-        fprintf(out, "#  Rank %2d Group %2d Pid %6d on %10s device %2d [0000:00:00] %s\n",
-                infos[i].rank, 0, infos[i].pid, infos[i].host, infos[i].device, infos[i].place);
+        fprintf(out, "#  Rank %2d Group %2d Pid %6d on %10s device %2d [%s] %s%s%s\n",
+                infos[i].rank, 0, infos[i].pid, infos[i].host, infos[i].device, infos[i].gpu.bus,
+                infos[i].gpu.name, infos[i].gpu.name[0] ? ", " : "", infos[i].place);
 }
 
 static const char *timing_mode(const bench_options *options)
 {
     if (strcmp(options->mode, "latency") == 0)
         return "latency: ranks start each operation together, waiting is not in the time";
+    if (options->batched)
+        return options->graph ? "an iteration is the replay of a graph of operations, whose time "
+                                "is that of one; a replay before it is not in the time"
+                              : "an iteration is a batch of operations enqueued together, whose "
+                                "time is that of one; some before it are not in the time";
     switch (options->barrier_mode) {
     case 1:
         return "isolated: a barrier after each operation, not in the time";
@@ -58,23 +64,40 @@ static void write_mpi(FILE *out)
     fprintf(out, "# MPI: %.*s\n", (int)strcspn(version, ",\n"), version);
 }
 
-static void write_our_lines(FILE *out, const bench_run *run)
+/* CUDA's version 13010 is 13.1. */
+static void write_gpu(FILE *out, const bench_gpu_info *gpu)
+{
+    if (gpu->name[0])
+        fprintf(out, "# GPUs: %s of %.0f GiB; CUDA runtime %d.%d, the driver's %d.%d\n", gpu->name,
+                (double)gpu->memory_bytes / (1 << 30), gpu->runtime / 1000,
+                gpu->runtime % 1000 / 10, gpu->driver / 1000, gpu->driver % 1000 / 10);
+}
+
+static void write_our_lines(FILE *out, const bench_run *run, const bench_rank_info *infos)
 {
     const bench_job *job = run->job;
     const bench_options *o = run->options;
     fprintf(out, "#\n# %s, run %s, %s\n", weir_version_string(), run->id, run->utc);
     fprintf(out, "# Machine of rank 0: %s (structure %s)\n", job->machine, job->digest);
     write_mpi(out);
+    write_gpu(out, &infos[0].gpu);
     fprintf(out, "# Ranks: %d on %d machine%s; set-up of weir %.1f ms; library memory %.1f MiB a "
                  "rank\n", job->nranks, job->nnodes, job->nnodes == 1 ? "" : "s", job->setup_ms,
             (double)weir_comm_scratch_bytes(job->comm) / 1048576);
     fprintf(out, "# Buffers: %s memory, ", o->buffers);
     if (o->cold)
         fprintf(out, "cold: operations take turns on copies, twice the last-level cache of "
-                     "%.0f MiB", (double)bench_cold_cache_bytes() / 1048576);
+                     "%.0f MiB", (double)(job->gpu ? infos[0].gpu.cache_bytes
+                                                   : bench_cold_cache_bytes()) / 1048576);
     fprintf(out, "%s; algorithm: %s\n", o->cold ? "" : "warm", o->algo);
     fprintf(out, "# Timing: %s; ", timing_mode(o));
-    if (o->iterations)
+    if (o->batched && o->iterations)
+        fprintf(out, "%d operations each, ", o->iterations);
+    if (o->batched && o->graph)
+        fprintf(out, "%d iterations", o->graph);
+    else if (o->batched && !(o->until > 0))
+        fprintf(out, "20 to 100 iterations by time budget");
+    else if (o->iterations && !o->batched)
         fprintf(out, "%d iterations", o->iterations);
     else if (o->until > 0)
         fprintf(out, "iterations until the median's interval is +- %g%%, %d s a size at most",
@@ -99,6 +122,6 @@ static void write_our_lines(FILE *out, const bench_run *run)
 void bench_header_write(FILE *out, const bench_run *run, const bench_rank_info *infos)
 {
     write_nccl_lines(out, run, infos);
-    write_our_lines(out, run);
+    write_our_lines(out, run, infos);
     fflush(out);
 }

@@ -53,8 +53,9 @@ static void put_devices(bench_json *json, const bench_rank_info *infos, int nran
         bench_json_put_whole(json, "pid", infos[i].pid);
         bench_json_put_text(json, "hostname", infos[i].host);
         bench_json_put_whole(json, "device", infos[i].device);
-        bench_json_put_text(json, "device_hex", "0000:00:00");
-        bench_json_put_text(json, "device_info", infos[i].place);
+        bench_json_put_text(json, "device_hex", infos[i].gpu.bus);
+        bench_json_put_text(json, "device_info",
+                            infos[i].gpu.name[0] ? infos[i].gpu.name : infos[i].place);
         bench_json_close_object(json);
     }
     bench_json_close_list(json);

@@ -46,6 +46,22 @@ static void put_host(bench_json *json, const bench_job *job)
     bench_json_close_object(json);
 }
 
+static void put_gpu(bench_json *json, const bench_rank_info *info)
+{
+    const bench_gpu_info *gpu = &info->gpu;
+    bench_json_key(json, "gpu");
+    bench_json_open_object(json);
+    bench_json_put_whole(json, "device", info->device);
+    bench_json_put_text(json, "name", gpu->name);
+    bench_json_put_text(json, "bus", gpu->bus);
+    bench_json_put_whole(json, "memory_bytes", (long long)gpu->memory_bytes);
+    bench_json_put_whole(json, "free_bytes", (long long)gpu->free_bytes);
+    bench_json_put_whole(json, "cache_bytes", (long long)gpu->cache_bytes);
+    bench_json_put_whole(json, "cuda_runtime", gpu->runtime);
+    bench_json_put_whole(json, "cuda_driver", gpu->driver);
+    bench_json_close_object(json);
+}
+
 static void put_ranks(bench_json *json, const bench_rank_info *infos, int nranks)
 {
     bench_json_key(json, "ranks");
@@ -56,6 +72,8 @@ static void put_ranks(bench_json *json, const bench_rank_info *infos, int nranks
         bench_json_put_whole(json, "pid", infos[i].pid);
         bench_json_put_text(json, "host", infos[i].host);
         bench_json_put_text(json, "binding", infos[i].place);
+        if (infos[i].gpu.name[0])
+            put_gpu(json, &infos[i]);
         bench_json_close_object(json);
     }
     bench_json_close_list(json);

@@ -5,6 +5,8 @@
  */
 #include "bench/memory.h"
 
+#include "bench/gpu.h"
+
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -52,19 +54,31 @@ static size_t available_bytes(void)
                                        "/sys/fs/cgroup/memory/memory.usage_in_bytes"));
 }
 
+/* The same of a rank's GPU. A vendor's library may have two buffers of its own, and
+ * takes some memory for itself. */
+static size_t device_limit(const bench_job *job, const bench_options *options)
+{
+    const size_t margin_bytes = (size_t)1 << 30;
+    size_t buffers = options->npeers ? 4 : 2;
+    bench_gpu_info gpu;
+    bench_gpu_describe(job->gpu, &gpu);
+    return gpu.free_bytes > margin_bytes ? (gpu.free_bytes - margin_bytes) / buffers : 0;
+}
+
 /* The largest size that a rank of this machine can run. */
-static size_t size_limit(const bench_job *job)
+static size_t size_limit(const bench_job *job, const bench_options *options)
 {
     const size_t margin_bytes = (size_t)48 << 20;
     size_t usable = available_bytes();
     usable -= usable / 16;
     size_t share = usable / (size_t)job->local_nranks;
-    return share > margin_bytes ? (share - margin_bytes) / 2 : 0;
+    share = share > margin_bytes ? (share - margin_bytes) / 2 : 0;
+    return job->gpu ? min_size(share, device_limit(job, options)) : share;
 }
 
 weir_status bench_memory_limit(bench_job *job, bench_options *options, int *reduced)
 {
-    uint64_t mine = size_limit(job), limit = 0;
+    uint64_t mine = size_limit(job, options), limit = 0;
     MPI_Allreduce(&mine, &limit, 1, MPI_UINT64_T, MPI_MIN, job->mpi);
     *reduced = 0;
     if (options->max_bytes <= limit)

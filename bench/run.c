@@ -33,6 +33,11 @@ void bench_run_gather(const bench_run *run, bench_rank_info *infos)
     mine.rank = run->job->rank;
     mine.pid = (int)getpid();
     mine.device = run->job->local_rank;
+    memcpy(mine.gpu.bus, "0000:00:00", sizeof "0000:00:00");
+    if (run->job->gpu) {
+        mine.device = weir_comm_device(run->job->comm);
+        bench_gpu_describe(run->job->gpu, &mine.gpu);
+    }
     memcpy(mine.host, run->job->host, sizeof mine.host);
     memcpy(mine.place, run->job->place, sizeof mine.place);
     MPI_Gather(&mine, sizeof mine, MPI_BYTE, infos, sizeof mine, MPI_BYTE, 0, run->job->mpi);

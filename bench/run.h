@@ -2,6 +2,7 @@
 #ifndef BENCH_RUN_H
 #define BENCH_RUN_H
 
+#include "bench/gpu.h"
 #include "bench/job.h"
 #include "bench/options.h"
 
@@ -21,6 +22,7 @@ typedef struct bench_rank_info {
     int rank, pid, device;
     char host[64];
     char place[160];
+    bench_gpu_info gpu; /* bus "0000:00:00" and no name on the host backend */
 } bench_rank_info;
 
 /* Gathers every rank's description on rank 0 (infos there: nranks entries, the
