@@ -64,4 +64,20 @@ weir_status bench_contender_weir_open(bench_job *job, const char *algo,
 /* MPI's own collective of that name. Collective. */
 weir_status bench_contender_mpi_open(bench_job *job, bench_contender **contender);
 
+/* How a vendor's library is used, see contender_nccl.c. */
+typedef enum bench_nccl_mode {
+    BENCH_NCCL_DEFAULT,
+    BENCH_NCCL_SYMMETRIC,
+    BENCH_NCCL_ZERO_CTA,
+    BENCH_NCCL_MODES
+} bench_nccl_mode;
+
+struct bench_vendor;
+/* Whether this version has it. Pure. */
+int bench_nccl_has_mode(const struct bench_vendor *vendor, bench_nccl_mode mode);
+/* The library in one mode, on GPUs only. Collective; agreed and told. */
+weir_status bench_contender_nccl_open(bench_job *job, const bench_buffers *buffers,
+                                      const struct bench_vendor *vendor, bench_nccl_mode mode,
+                                      bench_contender **contender);
+
 #endif

@@ -1,6 +1,8 @@
 /* Who takes part. */
 #include "bench/contenders.h"
 
+#include "bench/vendor.h"
+
 #include <string.h>
 
 static weir_status add_weir(bench_job *job, const char *algo, bench_contenders *contenders)
@@ -30,23 +32,73 @@ static weir_status add_algorithms(bench_job *job, weir_collective collective,
     return WEIR_OK;
 }
 
+static weir_status add_mpi(bench_job *job, bench_contenders *contenders)
+{
+    weir_status status = bench_contender_mpi_open(job, &contenders->list[contenders->count]);
+    contenders->count += status == WEIR_OK;
+    return status;
+}
+
+/* Which modes a peer's word asks for, as bits, and the library's path. "nccl" and a
+ * path mean all that it has. */
+static int modes_of(const char *word, const char **path)
+{
+    static const char *const modes[] = {"nccl:default", "nccl:symmetric", "nccl:zero-cta"};
+    *path = strchr(word, '/') ? word : NULL;
+    for (int mode = 0; mode < BENCH_NCCL_MODES; mode++)
+        if (strcmp(word, modes[mode]) == 0)
+            return 1 << mode;
+    return (1 << BENCH_NCCL_MODES) - 1;
+}
+
+/* A vendor's library, each mode a contender. The first failure is agreed and told. */
+static weir_status add_vendor(bench_job *job, const char *word, const bench_buffers *buffers,
+                              bench_contenders *contenders)
+{
+    const char *path = NULL;
+    int modes = modes_of(word, &path);
+    bench_vendor vendor;
+    char why[200] = "";
+    weir_status status = WEIR_OK;
+    if (!job->gpu)
+        status = bench_job_note(job, WEIR_ERR_INVALID, "--peer %s: it works on GPUs; give "
+                                "--backend cuda, or --peer mpi", word);
+    else if (bench_vendor_open(path, &vendor, why, sizeof why) != WEIR_OK)
+        status = bench_job_note(job, WEIR_ERR_SYSTEM, "--peer %s: %s; name the library by "
+                                "WEIR_NCCL_SO or --peer PATH", word, why);
+    status = bench_job_agree(job, status, "vendor library");
+    for (int mode = 0; mode < BENCH_NCCL_MODES && status == WEIR_OK; mode++) {
+        if (!(modes >> mode & 1) || !bench_nccl_has_mode(&vendor, (bench_nccl_mode)mode) ||
+            contenders->count == BENCH_CONTENDERS_MAX)
+            continue;
+        status = bench_contender_nccl_open(job, buffers, &vendor, (bench_nccl_mode)mode,
+                                           &contenders->list[contenders->count]);
+        contenders->count += status == WEIR_OK;
+        if (status == WEIR_ERR_UNSUPPORTED && mode != BENCH_NCCL_DEFAULT && modes != 1 << mode)
+            status = WEIR_OK; /* told, and the others go on */
+    }
+    return status;
+}
+
 weir_status bench_contenders_open(bench_job *job, const bench_options *options,
                                   weir_collective collective, const bench_buffers *buffers,
                                   bench_contenders *contenders)
 {
-    (void)buffers;
     int all = strcmp(options->algo, "all") == 0;
     contenders->count = 0;
     weir_status status = add_weir(job, all ? "auto" : options->algo, contenders);
     if (status == WEIR_OK && all)
         status = add_algorithms(job, collective, contenders);
+    status = bench_job_agree(job, status, "contenders");
     for (int i = 0; i < options->npeers && status == WEIR_OK; i++) {
         if (contenders->count == BENCH_CONTENDERS_MAX)
             break;
-        status = bench_contender_mpi_open(job, &contenders->list[contenders->count]);
-        contenders->count += status == WEIR_OK;
+        if (strcmp(options->peers[i], "mpi") == 0)
+            status = bench_job_agree(job, add_mpi(job, contenders), "contenders");
+        else
+            status = add_vendor(job, options->peers[i], buffers, contenders);
     }
-    return bench_job_agree(job, status, "contenders");
+    return status;
 }
 
 void bench_contenders_close(bench_contenders *contenders)

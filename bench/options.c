@@ -97,7 +97,9 @@ static const bench_option rows[] = {
      "one algorithm, or each of --list-algos as a contender\n"
      "(default: auto)"},
     {0, "peer", "mpi|nccl|PATH", bench_parse_peer, AT(peers), 0, 0,
-     "measure this too, in the same run, interleaved; repeatable"},
+     "measure this too, in the same run, interleaved; repeatable. nccl,\n"
+     "or a vendor's library by its path, in each mode that it has;\n"
+     "nccl:default, nccl:symmetric or nccl:zero-cta in one"},
     {0, "mode", "throughput|latency", bench_parse_word, AT(mode), 0, 0,
      "throughput: operations back to back; latency: ranks start each\n"
      "operation together, and how far apart they did is told\n"

@@ -106,6 +106,16 @@ static int check_algo(const bench_options *options, weir_collective collective, 
     return -1;
 }
 
+static int is_peer(const char *word)
+{
+    static const char *const words[] = {"mpi", "nccl", "nccl:default", "nccl:symmetric",
+                                        "nccl:zero-cta"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (strcmp(words[i], word) == 0)
+            return 1;
+    return strchr(word, '/') != NULL;
+}
+
 static int check_build(const bench_options *options, char *problem)
 {
     if (strcmp(options->backend, "cuda") == 0 && !bench_gpu_built())
@@ -116,7 +126,11 @@ static int check_build(const bench_options *options, char *problem)
         return fail(problem, "--transport %s: not built in; use --transport shm",
                     options->transport);
     for (int i = 0; i < options->npeers; i++)
-        if (strcmp(options->peers[i], "mpi") != 0)
+        if (!is_peer(options->peers[i]))
+            return fail(problem, "--peer %s: expected mpi, nccl, nccl:default, nccl:symmetric, "
+                                 "nccl:zero-cta, or a library's path (with a /)",
+                        options->peers[i]);
+        else if (strcmp(options->peers[i], "mpi") != 0 && !bench_gpu_built())
             return fail(problem, "--peer %s: not built in; use --peer mpi", options->peers[i]);
     return 0;
 }

@@ -61,6 +61,49 @@ static void write_other(bench_ratios *ratios, const bench_row *row, int placemen
         add(find_peer(ratios, other->contender), row, placement, &ratio);
 }
 
+/* "nccl:2.28.3" of "nccl:2.28.3:symmetric": the length of what modes share. */
+static size_t family_length(const char *name)
+{
+    const char *colon = strchr(name, ':');
+    colon = colon ? strchr(colon + 1, ':') : NULL;
+    return colon ? (size_t)(colon - name) : strlen(name);
+}
+
+static int is_family(const bench_result *a, const bench_result *b)
+{
+    size_t length = family_length(a->contender);
+    return length == family_length(b->contender) &&
+           strncmp(a->contender, b->contender, length) == 0;
+}
+
+/* Of a peer in several modes the fastest, told where first stands first among them. */
+static void write_best(bench_ratios *ratios, const bench_row *row, int placement, int first)
+{
+    const bench_result *results = row->results[placement], *best = NULL;
+    const bench_result *shown = &results[row->primary[placement]];
+    int modes = 0;
+    for (int i = 0; i < row->ncontenders; i++) {
+        const bench_result *mode = &results[i];
+        if (!mode->peer || !usable(mode) || !is_family(mode, &results[first]))
+            continue;
+        if (i < first)
+            return;
+        modes++;
+        if (!best || mode->stats.median < best->stats.median)
+            best = mode;
+    }
+    if (modes < 2)
+        return;
+    char name[sizeof ratios->peers[0].name];
+    size_t length = family_length(best->contender);
+    bench_ratio ratio = bench_result_ratio(best, shown);
+    fprintf(ratios->out, " | best of %.*s is %s, ratio %.2f [%.2f, %.2f], %s", (int)length,
+            best->contender, best->contender[length] ? best->contender + length + 1 : "default",
+            ratio.ratio, ratio.low, ratio.high, bench_ratio_word(&ratio));
+    snprintf(name, sizeof name, "%.*s, best mode", (int)length, best->contender);
+    add(find_peer(ratios, name), row, placement, &ratio);
+}
+
 static void write_placement(bench_ratios *ratios, const bench_row *row, int placement)
 {
     const bench_result *results = row->results[placement];
@@ -74,6 +117,9 @@ static void write_placement(bench_ratios *ratios, const bench_row *row, int plac
     for (int i = 0; i < row->ncontenders; i++)
         if (i != primary && results[i].ran)
             write_other(ratios, row, placement, &results[primary], &results[i]);
+    for (int i = 0; i < row->ncontenders; i++)
+        if (results[i].peer && usable(&results[i]))
+            write_best(ratios, row, placement, i);
     fputc('\n', ratios->out);
 }
 
