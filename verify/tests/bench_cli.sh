@@ -86,7 +86,7 @@ esac
 check "--backend cuda without a GPU (exit code $code)" $status
 refuses 2 'one of auto|shm' --transport pigeon
 refuses 2 'use --transport shm' --transport ib
-refuses 2 'not built in; use --peer mpi' --peer nccl
+refuses 2 '--peer nccl: .*--peer mpi' --peer nccl
 refuses 2 'No such file' --plan "$scratch/none"
 : >"$scratch/plan"
 refuses 2 'plans are not supported' --plan "$scratch/plan"

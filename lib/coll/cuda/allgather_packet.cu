@@ -7,28 +7,41 @@
  */
 #include "coll/cuda/packets.cuh"
 
+template <bool EVEN>
+WEIRI_GPU_FN void store(char *to, uint32_t i, uint64_t bytes, uint64_t word)
+{
+    if (EVEN)
+        weiri_gpu_store_even(to, i, word);
+    else
+        weiri_gpu_store8(to, i, bytes, word);
+}
+
 /* The body for up to N ranks. Each thread's words are one item at a time: its
  * parallelism is the ranks. */
-template <int N>
+template <int N, bool EVEN>
 WEIRI_GPU_FN void gather(const weiri_gpu_args &args, uint64_t epoch)
 {
     const weiri_gpu_view &view = args.view;
-    uint32_t packets = weiri_gpu_packets(args.bytes);
+    uint64_t bytes = args.bytes;
+    uint32_t packets = weiri_gpu_packets(bytes);
     uint32_t first = blockIdx.x * blockDim.x + threadIdx.x, step = gridDim.x * blockDim.x;
     uint32_t peers = ((1u << view.nranks) - 1) & ~(1u << view.rank);
-    char *own = args.out + (uint64_t)view.rank * args.bytes;
+    char *own = args.out + (uint64_t)view.rank * bytes;
+#pragma unroll 1
     for (uint32_t i = first; i < packets; i += step) {
-        uint64_t word = weiri_gpu_load8(args.in, i, args.bytes);
+        uint64_t word = EVEN ? weiri_gpu_load_even(args.in, i) : weiri_gpu_load8(args.in, i, bytes);
+        weiri_gpu_settle(&epoch);
 #pragma unroll
         for (int peer = 0; peer < N; peer++)
             if (peers >> peer & 1)
                 weiri_gpu_send(weiri_gpu_slot(view, peer, view.rank, epoch, WEIRI_GPU_MESSAGE), i,
                                epoch, word);
         if (own != args.in)
-            weiri_gpu_store8(own, i, args.bytes, word);
+            store<EVEN>(own, i, bytes, word);
     }
     weiri_gpu_turn(view, epoch);
     const char *slots = weiri_gpu_slot(view, view.rank, 0, epoch, WEIRI_GPU_MESSAGE);
+#pragma unroll 1
     for (uint32_t i = first; i < packets; i += step) {
         uint64_t words[N];
         weiri_gpu_receive_all<N>(view, slots + (size_t)i * 16, WEIRI_GPU_SLOT_BYTES, peers, epoch,
@@ -36,8 +49,7 @@ WEIRI_GPU_FN void gather(const weiri_gpu_args &args, uint64_t epoch)
 #pragma unroll
         for (int peer = 0; peer < N; peer++)
             if (peers >> peer & 1)
-                weiri_gpu_store8(args.out + (uint64_t)peer * args.bytes, i, args.bytes,
-                                 words[peer]);
+                store<EVEN>(args.out + (uint64_t)peer * bytes, i, bytes, words[peer]);
     }
 }
 
@@ -45,12 +57,14 @@ static __global__ void __launch_bounds__(512)
     allgather_packet(const __grid_constant__ weiri_gpu_args args)
 {
     uint64_t epoch = weiri_gpu_epoch(args.view);
-    if (args.view.nranks <= 2)
-        gather<2>(args, epoch);
+    if (!weiri_gpu_even(args.in, args.bytes) || !weiri_gpu_even(args.out, 0))
+        gather<8, false>(args, epoch);
+    else if (args.view.nranks <= 2)
+        gather<2, true>(args, epoch);
     else if (args.view.nranks <= 4)
-        gather<4>(args, epoch);
+        gather<4, true>(args, epoch);
     else
-        gather<8>(args, epoch);
+        gather<8, true>(args, epoch);
 }
 
 extern "C" const void *weiri_gpu_allgather_packet_kernel(weir_dtype dtype)

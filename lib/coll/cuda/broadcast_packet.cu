@@ -10,20 +10,27 @@
  */
 #include "coll/cuda/packets.cuh"
 
-template <int N>
+template <int N, bool EVEN>
 WEIRI_GPU_FN void send(const weiri_gpu_args &args, uint64_t epoch, uint32_t peers, uint32_t first,
                        uint32_t step)
 {
     const weiri_gpu_view &view = args.view;
     uint32_t packets = weiri_gpu_packets(args.bytes);
+#pragma unroll 1
     for (uint32_t i = first; i < packets; i += step) {
-        uint64_t word = weiri_gpu_load8(args.in, i, args.bytes);
+        uint64_t word = EVEN ? weiri_gpu_load_even(args.in, i)
+                             : weiri_gpu_load8(args.in, i, args.bytes);
+        weiri_gpu_settle(&epoch);
 #pragma unroll
         for (int peer = 0; peer < N; peer++)
             if (peers >> peer & 1)
                 weiri_gpu_send(weiri_gpu_slot(view, peer, view.rank, epoch, WEIRI_GPU_MESSAGE), i,
                                epoch, word);
-        if (args.out != args.in)
+        if (args.out == args.in)
+            continue;
+        if (EVEN)
+            weiri_gpu_store_even(args.out, i, word);
+        else
             weiri_gpu_store8(args.out, i, args.bytes, word);
     }
 }
@@ -45,16 +52,16 @@ static __global__ void __launch_bounds__(512)
         for (uint32_t peer = first; peer < (uint32_t)view.nranks; peer += step)
             if (greets(view, peer))
                 weiri_gpu_send_header(view, (int)peer, epoch, 0);
+    } else if (!weiri_gpu_even(args.in, args.bytes) || !weiri_gpu_even(args.out, 0)) {
+        send<8, false>(args, epoch, peers, first, step);
     } else if (view.nranks <= 4) {
-        send<4>(args, epoch, peers, first, step);
+        send<4, true>(args, epoch, peers, first, step);
     } else {
-        send<8>(args, epoch, peers, first, step);
+        send<8, true>(args, epoch, peers, first, step);
     }
     weiri_gpu_turn(view, epoch);
     if (view.rank != args.root)
-        weiri_gpu_receive_run(
-            view, weiri_gpu_slot(view, view.rank, args.root, epoch, WEIRI_GPU_MESSAGE), args.out,
-            args.bytes, epoch, args.root, first, step);
+        weiri_gpu_receive_run(view, args.root, args.out, args.bytes, epoch, first, step);
     for (uint32_t peer = first; peer < (uint32_t)view.nranks; peer += step)
         if (greets(view, peer) && (int)peer != args.root)
             weiri_gpu_receive_header(view, (int)peer, epoch);

@@ -68,6 +68,10 @@ WEIRI_GPU_FN int weiri_gpu_meet_buffers(const weiri_gpu_args &args, uint64_t epo
     const int peer = (int)threadIdx.x;
     weiri_gpu_desc in = args.in_desc, out = args.out_desc;
     int plain = 0;
+    if (peer < WEIRI_GPU_RANKS_MAX) {
+        buffers->in[peer] = nullptr;
+        buffers->out[peer] = nullptr;
+    }
     if (peer < view.nranks && peer != view.rank)
         weiri_gpu_tell(view, peer, epoch, in, out);
     weiri_gpu_turn(view, epoch);
@@ -134,17 +138,22 @@ WEIRI_GPU_FN void weiri_gpu_copy(char *to, const char *from, size_t bytes)
 
 /* ----------------------------------------------------------------- reducing */
 
-/* Vectors of 16 bytes of all ranks as words[rank], and of one result. */
+/* Vectors of 16 bytes of all ranks as words[rank]. The addresses are read together
+ * first, then all loads are under way at once. */
 WEIRI_GPU_FN void weiri_gpu_load_all(const weiri_gpu_buffers *buffers, int nranks, size_t at,
                                      size_t bytes, int aligned,
                                      uint64_t (&words)[WEIRI_GPU_RANKS_MAX][2])
 {
+    const char *in[WEIRI_GPU_RANKS_MAX];
+#pragma unroll
+    for (int r = 0; r < WEIRI_GPU_RANKS_MAX; r++)
+        in[r] = buffers->in[r] + at;
     if (aligned && bytes >= 16) {
 #pragma unroll
         for (int r = 0; r < WEIRI_GPU_RANKS_MAX; r++) {
             if (r >= nranks)
                 continue;
-            weiri_gpu_vector vector = weiri_gpu_load16(buffers->in[r] + at);
+            weiri_gpu_vector vector = weiri_gpu_load16(in[r]);
             words[r][0] = vector.word[0];
             words[r][1] = vector.word[1];
         }
@@ -154,21 +163,27 @@ WEIRI_GPU_FN void weiri_gpu_load_all(const weiri_gpu_buffers *buffers, int nrank
     for (int r = 0; r < WEIRI_GPU_RANKS_MAX; r++) {
         if (r >= nranks)
             continue;
-        words[r][0] = weiri_gpu_load_word(buffers->in[r] + at, bytes);
-        words[r][1] = bytes > 8 ? weiri_gpu_load_word(buffers->in[r] + at + 8, bytes - 8) : 0;
+        words[r][0] = weiri_gpu_load_word(in[r], bytes);
+        words[r][1] = bytes > 8 ? weiri_gpu_load_word(in[r] + 8, bytes - 8) : 0;
     }
 }
 
+/* A vector into every output that is wanted. */
 WEIRI_GPU_FN void weiri_gpu_store_all(const weiri_gpu_buffers *buffers, unsigned outs, size_t at,
                                       size_t bytes, int aligned, const uint64_t (&totals)[2])
 {
     if (aligned && bytes >= 16) {
+        char *out[WEIRI_GPU_RANKS_MAX];
+#pragma unroll
+        for (int r = 0; r < WEIRI_GPU_RANKS_MAX; r++)
+            out[r] = buffers->out[r] + at;
 #pragma unroll
         for (int r = 0; r < WEIRI_GPU_RANKS_MAX; r++)
             if (outs >> r & 1)
-                weiri_gpu_store16(buffers->out[r] + at, {{totals[0], totals[1]}});
+                weiri_gpu_store16(out[r], {{totals[0], totals[1]}});
         return;
     }
+#pragma unroll 1
     for (int r = 0; r < WEIRI_GPU_RANKS_MAX; r++) {
         if (!(outs >> r & 1))
             continue;

@@ -108,24 +108,20 @@ WEIRI_GPU_FN uint32_t units_for(const weiri_gpu_view &view, const exchange *x, i
  * A peer's lanes are the blocks whose parts overlap its message. */
 WEIRI_GPU_FN void divide(const weiri_gpu_view &view, exchange *x)
 {
-    uint32_t before[WEIRI_GPU_RANKS_MAX], units[WEIRI_GPU_RANKS_MAX], all = 0;
+    for (int peer = (int)threadIdx.x; peer < view.nranks; peer += (int)blockDim.x) {
+        uint32_t before = 0, all = 0, units = units_for(view, x, peer);
 #pragma unroll
-    for (int i = 0; i < WEIRI_GPU_RANKS_MAX; i++) {
-        units[i] = i < view.nranks ? units_for(view, x, weiri_gpu_rank_after(view, i)) : 0;
-        before[i] = all;
-        all += units[i];
-    }
-    uint32_t each = all ? weiri_gpu_parts(all, gridDim.x) : 1;
-#pragma unroll
-    for (int i = 0; i < WEIRI_GPU_RANKS_MAX; i++) {
-        if (i >= view.nranks || (uint32_t)i % blockDim.x != threadIdx.x)
-            continue;
-        int peer = weiri_gpu_rank_after(view, i);
-        uint32_t block = before[i] / each;
-        x->first_unit[peer] = before[i];
-        x->units[peer] = units[i];
+        for (int i = 0; i < WEIRI_GPU_RANKS_MAX; i++) {
+            int other = i < view.nranks ? weiri_gpu_rank_after(view, i) : peer;
+            before = other == peer && i < view.nranks ? all : before;
+            all += i < view.nranks ? units_for(view, x, other) : 0;
+        }
+        uint32_t each = all ? weiri_gpu_parts(all, gridDim.x) : 1;
+        uint32_t block = before / each;
+        x->first_unit[peer] = before;
+        x->units[peer] = units;
         x->first_block[peer] = block;
-        x->lanes[peer] = units[i] ? (before[i] + units[i] - 1) / each - block + 1 : 0;
+        x->lanes[peer] = units ? (before + units - 1) / each - block + 1 : 0;
         x->block_units = each;
     }
     __syncthreads();
@@ -196,8 +192,8 @@ WEIRI_GPU_FN void send_short(const weiri_gpu_args &args, const exchange *x, uint
         int peer = weiri_gpu_rank_after(view, (int)i);
         const weiri_gpu_pair &pair = x->pair[peer];
         uint64_t bytes = is_long(x, pair.send_bytes) ? 0 : pair.send_bytes;
-        weiri_gpu_send_run(weiri_gpu_slot(view, peer, view.rank, epoch, WEIRI_GPU_MESSAGE),
-                           args.in + pair.send_at, bytes, epoch, lane.worker, lane.workers);
+        weiri_gpu_send_run(view, peer, args.in + pair.send_at, bytes, epoch, lane.worker,
+                           lane.workers);
         if (has_header(lane, bytes))
             weiri_gpu_send_header(view, peer, epoch,
                                   header_of(pair.send_bytes, any_long ? x->lanes[peer] : 0));
@@ -224,9 +220,7 @@ WEIRI_GPU_FN void receive_short(const weiri_gpu_args &args, const exchange *x, u
             if (seen != pair.recv_bytes)
                 disagree(view, peer, pair.recv_bytes, seen);
         }
-        weiri_gpu_receive_run(view,
-                              weiri_gpu_slot(view, view.rank, peer, epoch, WEIRI_GPU_MESSAGE), to,
-                              bytes, epoch, peer, lane.worker, lane.workers);
+        weiri_gpu_receive_run(view, peer, to, bytes, epoch, lane.worker, lane.workers);
     }
 }
 

@@ -21,8 +21,7 @@ static __global__ void __launch_bounds__(512)
     uint32_t npeers = (uint32_t)view.nranks - 1;
     for (uint32_t i = lane.first; i < npeers; i += lane.step) {
         int peer = weiri_gpu_rank_after(view, (int)i);
-        weiri_gpu_send_run(weiri_gpu_slot(view, peer, view.rank, epoch, WEIRI_GPU_MESSAGE),
-                           args.in + (uint64_t)peer * bytes, bytes, epoch, lane.worker,
+        weiri_gpu_send_run(view, peer, args.in + (uint64_t)peer * bytes, bytes, epoch, lane.worker,
                            lane.workers);
     }
     weiri_gpu_turn(view, epoch);
@@ -32,9 +31,7 @@ static __global__ void __launch_bounds__(512)
         if (peer == view.rank)
             weiri_gpu_copy(to, args.in + (uint64_t)peer * bytes, bytes, lane.worker, lane.workers);
         else
-            weiri_gpu_receive_run(view,
-                                  weiri_gpu_slot(view, view.rank, peer, epoch, WEIRI_GPU_MESSAGE),
-                                  to, bytes, epoch, peer, lane.worker, lane.workers);
+            weiri_gpu_receive_run(view, peer, to, bytes, epoch, lane.worker, lane.workers);
     }
 }
 

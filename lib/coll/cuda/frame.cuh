@@ -31,10 +31,23 @@
 /* -------------------------------------------------------------------- epoch */
 
 /* What is to be under way at the same time is loaded before: the first use of the
- * epoch, a shift, waits for it. */
+ * epoch, a shift, waits for it. Blocks have one dimension, so threadIdx.y is 0: it
+ * keeps the epoch out of uniform registers, where a warp stalls for a loaded value
+ * on its way there, before the loads of its input are under way. */
 WEIRI_GPU_FN uint64_t weiri_gpu_epoch(const weiri_gpu_view &view)
 {
-    return weir_load_relaxed(&view.state->turns) >> WEIRI_GPU_TURN_SHIFT;
+    return weir_load_relaxed(&view.state->turns + threadIdx.y) >> WEIRI_GPU_TURN_SHIFT;
+}
+
+/* Keeps what is computed from the epoch behind the loads that stand before the
+ * call, for the same reason. */
+WEIRI_GPU_FN void weiri_gpu_settle(uint64_t *epoch)
+{
+#if WEIR_ON_DEVICE
+    asm volatile("" : "+l"(*epoch)::"memory");
+#else
+    (void)epoch;
+#endif
 }
 
 /* All threads of all blocks, once a launch, after all of them have the epoch.

@@ -86,18 +86,33 @@ WEIRI_GPU_FN void weiri_gpu_prefetch(const char *from, uint64_t bytes, uint32_t 
 
 /* -------------------------------------------------------------- words of 8 */
 
+/* Word number index of aligned words. */
+WEIRI_GPU_FN uint64_t weiri_gpu_load_even(const char *from, uint32_t index)
+{
+#if WEIR_ON_DEVICE
+    return ((const uint64_t *)from)[index];
+#else
+    uint64_t word;
+    memcpy(&word, from + (size_t)index * 8, 8);
+    return word;
+#endif
+}
+
+WEIRI_GPU_FN void weiri_gpu_store_even(char *to, uint32_t index, uint64_t word)
+{
+#if WEIR_ON_DEVICE
+    ((uint64_t *)to)[index] = word;
+#else
+    memcpy(to + (size_t)index * 8, &word, 8);
+#endif
+}
+
 /* Word number index of bytes; what lies behind their end is zero. */
 WEIRI_GPU_FN uint64_t weiri_gpu_load8(const char *from, uint32_t index, uint64_t bytes)
 {
     uint64_t at = (uint64_t)index * 8, word = 0;
-    if (at + 8 <= bytes && !weiri_gpu_misaligned(from, 8)) {
-#if WEIR_ON_DEVICE
-        return *(const uint64_t *)(from + at);
-#else
-        memcpy(&word, from + at, 8);
-        return word;
-#endif
-    }
+    if (at + 8 <= bytes && !weiri_gpu_misaligned(from, 8))
+        return weiri_gpu_load_even(from, index);
 #pragma unroll
     for (uint32_t i = 0; i < 8; i++)
         if (at + i < bytes)
@@ -131,13 +146,10 @@ WEIRI_GPU_FN void weiri_gpu_store_odd(char *to, uint64_t word, uint32_t length)
 WEIRI_GPU_FN void weiri_gpu_store8(char *to, uint32_t index, uint64_t bytes, uint64_t word)
 {
     uint64_t at = (uint64_t)index * 8;
-#if WEIR_ON_DEVICE
-    if (at + 8 <= bytes && !weiri_gpu_misaligned(to, 8)) {
-        *(uint64_t *)(to + at) = word;
-        return;
-    }
-#endif
-    weiri_gpu_store_odd(to + at, word, (uint32_t)weiri_gpu_least(bytes - at, 8));
+    if (at + 8 <= bytes && !weiri_gpu_misaligned(to, 8))
+        weiri_gpu_store_even(to, index, word);
+    else
+        weiri_gpu_store_odd(to + at, word, (uint32_t)weiri_gpu_least(bytes - at, 8));
 }
 
 /* ------------------------------------------------------------------- copies */

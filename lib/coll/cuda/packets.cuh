@@ -60,18 +60,30 @@ WEIRI_GPU_FN void weiri_gpu_receive_all(const weiri_gpu_view &view, const char *
         data[i] = high[i] << 32 | (uint32_t)low[i];
 }
 
-/* Sends bytes as packets; the worker's share of them. */
-WEIRI_GPU_FN void weiri_gpu_send_run(char *slot, const char *from, uint64_t bytes, uint64_t epoch,
-                                     uint32_t worker, uint32_t workers)
+/* Whether bytes are whole words of 8 at their alignment: the ordinary case, which
+ * gets short code of its own. */
+WEIRI_GPU_FN int weiri_gpu_even(const void *buffer, uint64_t bytes)
 {
-    enum { UNROLL = WEIRI_GPU_PACKET_UNROLL };
+    return !(((uint32_t)(uintptr_t)buffer | (uint32_t)bytes) & 7);
+}
+
+/* The worker's share of a message, UNROLL packets at a time. */
+template <int UNROLL, bool EVEN>
+WEIRI_GPU_FN void weiri_gpu_send_words(const weiri_gpu_view &view, int peer, const char *from,
+                                       uint64_t bytes, uint64_t epoch, uint32_t worker,
+                                       uint32_t workers)
+{
     uint32_t packets = weiri_gpu_packets(bytes);
+#pragma unroll 1
     for (uint32_t first = worker; first < packets; first += workers * UNROLL) {
         uint64_t data[UNROLL];
 #pragma unroll
         for (uint32_t u = 0; u < UNROLL; u++)
             if (first + u * workers < packets)
-                data[u] = weiri_gpu_load8(from, first + u * workers, bytes);
+                data[u] = EVEN ? weiri_gpu_load_even(from, first + u * workers)
+                               : weiri_gpu_load8(from, first + u * workers, bytes);
+        weiri_gpu_settle(&epoch);
+        char *slot = weiri_gpu_slot(view, peer, view.rank, epoch, WEIRI_GPU_MESSAGE);
 #pragma unroll
         for (uint32_t u = 0; u < UNROLL; u++)
             if (first + u * workers < packets)
@@ -79,13 +91,26 @@ WEIRI_GPU_FN void weiri_gpu_send_run(char *slot, const char *from, uint64_t byte
     }
 }
 
-/* Receives what weiri_gpu_send_run of a rank has sent. */
-WEIRI_GPU_FN void weiri_gpu_receive_run(const weiri_gpu_view &view, const char *slot, char *to,
-                                        uint64_t bytes, uint64_t epoch, int peer, uint32_t worker,
-                                        uint32_t workers)
+/* Sends a peer bytes as packets; the worker's share of them. */
+WEIRI_GPU_FN void weiri_gpu_send_run(const weiri_gpu_view &view, int peer, const char *from,
+                                     uint64_t bytes, uint64_t epoch, uint32_t worker,
+                                     uint32_t workers)
 {
-    enum { UNROLL = WEIRI_GPU_PACKET_UNROLL };
+    if (weiri_gpu_even(from, bytes))
+        weiri_gpu_send_words<WEIRI_GPU_PACKET_UNROLL, true>(view, peer, from, bytes, epoch, worker,
+                                                            workers);
+    else
+        weiri_gpu_send_words<1, false>(view, peer, from, bytes, epoch, worker, workers);
+}
+
+template <int UNROLL, bool EVEN>
+WEIRI_GPU_FN void weiri_gpu_receive_words(const weiri_gpu_view &view, int peer, char *to,
+                                          uint64_t bytes, uint64_t epoch, uint32_t worker,
+                                          uint32_t workers)
+{
     uint32_t packets = weiri_gpu_packets(bytes);
+    const char *slot = weiri_gpu_slot(view, view.rank, peer, epoch, WEIRI_GPU_MESSAGE);
+#pragma unroll 1
     for (uint32_t first = worker; first < packets; first += workers * UNROLL) {
         uint64_t data[UNROLL];
         uint32_t mask = 0;
@@ -95,10 +120,27 @@ WEIRI_GPU_FN void weiri_gpu_receive_run(const weiri_gpu_view &view, const char *
         weiri_gpu_receive_all<UNROLL>(view, slot + (size_t)first * 16, (size_t)workers * 16, mask,
                                       epoch, peer, data);
 #pragma unroll
-        for (uint32_t u = 0; u < UNROLL; u++)
-            if (mask >> u & 1)
+        for (uint32_t u = 0; u < UNROLL; u++) {
+            if (!(mask >> u & 1))
+                continue;
+            if (EVEN)
+                weiri_gpu_store_even(to, first + u * workers, data[u]);
+            else
                 weiri_gpu_store8(to, first + u * workers, bytes, data[u]);
+        }
     }
+}
+
+/* Receives what a peer has sent with weiri_gpu_send_run. */
+WEIRI_GPU_FN void weiri_gpu_receive_run(const weiri_gpu_view &view, int peer, char *to,
+                                        uint64_t bytes, uint64_t epoch, uint32_t worker,
+                                        uint32_t workers)
+{
+    if (weiri_gpu_even(to, bytes))
+        weiri_gpu_receive_words<WEIRI_GPU_PACKET_UNROLL, true>(view, peer, to, bytes, epoch,
+                                                               worker, workers);
+    else
+        weiri_gpu_receive_words<1, false>(view, peer, to, bytes, epoch, worker, workers);
 }
 
 /* The single packet of a slot's header. */
@@ -124,52 +166,36 @@ WEIRI_GPU_FN int weiri_gpu_rank_after(const weiri_gpu_view &view, int i)
     return rank < view.nranks ? rank : rank - view.nranks;
 }
 
-/* 2^32 / n, rounded up: x * it >> 32 is x / n for x below 2^28. */
-WEIRI_GPU_FN uint32_t weiri_gpu_reciprocal(uint32_t n)
-{
-    switch (n) {
-    case 2:
-        return 0x80000000u;
-    case 3:
-        return 0x55555556u;
-    case 4:
-        return 0x40000000u;
-    case 5:
-        return 0x33333334u;
-    case 6:
-        return 0x2aaaaaabu;
-    case 7:
-        return 0x24924925u;
-    default:
-        return 0x20000000u;
-    }
-}
-
-/* A thread among those that serve one rank each: as many for every rank, in
- * neighbouring threads of the grid, whole warps where there are enough. */
+/* A thread among those that serve one rank each: as many for every rank. */
 typedef struct weiri_gpu_lane {
     uint32_t first, step;     /* serves the ranks after this one number first, first + step, ... */
     uint32_t worker, workers; /* its place among those that serve the same rank */
 } weiri_gpu_lane;
 
-/* Without division, which would stand before the loads of the input. */
+/* whole / n for n of 2 to 8; without division for the usual n. */
+WEIRI_GPU_FN uint32_t weiri_gpu_share(uint32_t whole, uint32_t n)
+{
+    if (n & (n - 1))
+        return whole / n;
+    return whole >> ((n >> 1) - (n >> 3));
+}
+
+/* Warps serve ranks in turn; where there are fewer warps than ranks, threads do.
+ * What is left over serves none. */
 WEIRI_GPU_FN weiri_gpu_lane weiri_gpu_lane_of(const weiri_gpu_view &view)
 {
     uint32_t thread = blockIdx.x * blockDim.x + threadIdx.x;
     uint32_t threads = gridDim.x * blockDim.x, nranks = (uint32_t)view.nranks;
-    if (threads < nranks) {
+    uint32_t unit = threads >= nranks * 32 ? 5 : 0; /* 2^unit threads */
+    uint32_t mine = thread >> unit, each = weiri_gpu_share(threads >> unit, nranks);
+    if (!each) {
         weiri_gpu_lane few = {thread, threads, 0, 1};
         return few;
     }
-    uint32_t workers = (uint32_t)((uint64_t)threads * weiri_gpu_reciprocal(nranks) >> 32);
-    uint32_t first = 0;
-    if (workers >= 32)
-        workers &= ~31u;
-#pragma unroll
-    for (uint32_t i = 1; i <= WEIRI_GPU_RANKS_MAX; i++)
-        first += thread >= i * workers;
-    weiri_gpu_lane lane = {first, nranks, thread - first * workers, workers};
-    if (thread >= nranks * workers)
+    uint32_t place = weiri_gpu_share(mine, nranks);
+    weiri_gpu_lane lane = {mine - place * nranks, nranks,
+                           (place << unit) + (thread & ((1u << unit) - 1)), each << unit};
+    if (place >= each)
         lane.first = nranks;
     return lane;
 }
