@@ -79,6 +79,14 @@ static weir_status allocate(bench_job *job, int plain, bench_buffer *buffer, voi
     return bench_job_agree(job, status, "buffers");
 }
 
+/* All ranks lay out their buffers alike, and sizes are rank 0's everywhere. */
+static weir_status promise_symmetry(bench_job *job, bench_buffer *buffer)
+{
+    if (!job->gpu || !buffer->mem)
+        return WEIR_OK;
+    return bench_job_agree(job, weir_mem_symmetric(buffer->mem), "symmetric buffers");
+}
+
 static weir_status register_buffer(bench_job *job, int level, bench_buffer *buffer, void *home)
 {
     weir_status status = weir_mem_register(job->comm, home, buffer->bytes, &buffer->registered);
@@ -110,6 +118,8 @@ weir_status bench_buffers_open(bench_job *job, const bench_options *options,
         if (options->cold)
             add_pool(job, both[i]);
         weir_status status = allocate(job, plain, both[i], homes[i]);
+        if (status == WEIR_OK)
+            status = promise_symmetry(job, both[i]);
         if (status == WEIR_OK && options->registration)
             status = register_buffer(job, options->registration, both[i], *homes[i]);
         if (status != WEIR_OK)

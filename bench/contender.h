@@ -51,14 +51,16 @@ struct bench_contender {
     char name[64];      /* CSV's contender: "weir", "mpi:openmpi-4.1.4" */
     char transport[16]; /* CSV's transport; "": not known */
     int peer;           /* 0: weir */
-    const char *forced; /* the algorithm it is held to; NULL: its own choice */
+    char forced[32];    /* the algorithm it is held to, "fused" or "packet:16x64" (blocks
+                           and threads); empty: its own choice */
+    size_t least_bytes, most_bytes; /* the sizes it takes part in; most 0: all */
     const bench_home *home; /* where it works, if not in the buffers' own home; else NULL */
     bench_job *job;
     const bench_call *call;
     void *state; /* the implementation's */
 };
 
-/* weir, held to an algorithm unless algo is "auto". Local. */
+/* weir, held to an algorithm unless algo (31 characters at most) is "auto". Local. */
 weir_status bench_contender_weir_open(bench_job *job, const char *algo,
                                       bench_contender **contender);
 /* MPI's own collective of that name. Collective. */

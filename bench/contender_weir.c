@@ -16,7 +16,7 @@ static weir_status prepare(bench_contender *self, const bench_call *call)
 {
     self->call = call;
     return weir_comm_set_algo(self->job->comm, call->collective,
-                              self->forced ? self->forced : "auto");
+                              *self->forced ? self->forced : "auto");
 }
 
 /* Rank r sends to r + 1 and receives from r - 1, cyclic. */
@@ -82,7 +82,8 @@ weir_status bench_contender_weir_open(bench_job *job, const char *algo_name,
         return bench_job_note(job, WEIR_ERR_NO_MEMORY, "no memory for a contender");
     self->ops = &ops;
     self->job = job;
-    self->forced = strcmp(algo_name, "auto") == 0 ? NULL : algo_name;
+    snprintf(self->forced, sizeof self->forced, "%s",
+             strcmp(algo_name, "auto") == 0 ? "" : algo_name);
     snprintf(self->name, sizeof self->name, "weir");
     snprintf(self->transport, sizeof self->transport, "%s",
              weir_transport_name(weir_comm_transport(job->comm)));

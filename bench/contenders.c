@@ -1,33 +1,26 @@
 /* Who takes part. */
 #include "bench/contenders.h"
 
+#include "bench/algos.h"
 #include "bench/vendor.h"
 
 #include <string.h>
 
-static weir_status add_weir(bench_job *job, const char *algo, bench_contenders *contenders)
+/* weir's own choice, or held to algorithms. */
+static weir_status add_weir(bench_job *job, const bench_options *options,
+                            weir_collective collective, bench_contenders *contenders)
 {
-    if (contenders->count == BENCH_CONTENDERS_MAX)
-        return bench_job_note(job, WEIR_ERR_UNSUPPORTED, "more than %d contenders",
-                              BENCH_CONTENDERS_MAX);
-    weir_status status = bench_contender_weir_open(job, algo, &contenders->list[contenders->count]);
-    contenders->count += status == WEIR_OK;
-    return status;
-}
-
-static weir_status add_algorithms(bench_job *job, weir_collective collective,
-                                  bench_contenders *contenders)
-{
-    size_t count = 0;
+    bench_algo_word words[BENCH_CONTENDERS_MAX];
     const char *backend = weir_backend_name(weir_comm_backend(job->comm));
-    const weir_algo_info *table = weir_algo_list(&count);
-    for (size_t i = 0; i < count; i++) {
-        if (table[i].collective != collective || job->nranks < table[i].min_ranks ||
-            job->nranks > table[i].max_ranks || strcmp(table[i].backend, backend) != 0)
-            continue;
-        weir_status status = add_weir(job, table[i].name, contenders);
+    int count = bench_algos_list(options, collective, backend, job->nranks, words);
+    for (int i = 0; i < count; i++) {
+        bench_contender *made = NULL;
+        weir_status status = bench_contender_weir_open(job, words[i].name, &made);
         if (status != WEIR_OK)
             return status;
+        made->least_bytes = words[i].least_bytes;
+        made->most_bytes = words[i].most_bytes;
+        contenders->list[contenders->count++] = made;
     }
     return WEIR_OK;
 }
@@ -84,11 +77,8 @@ weir_status bench_contenders_open(bench_job *job, const bench_options *options,
                                   weir_collective collective, const bench_buffers *buffers,
                                   bench_contenders *contenders)
 {
-    int all = strcmp(options->algo, "all") == 0;
     contenders->count = 0;
-    weir_status status = add_weir(job, all ? "auto" : options->algo, contenders);
-    if (status == WEIR_OK && all)
-        status = add_algorithms(job, collective, contenders);
+    weir_status status = add_weir(job, options, collective, contenders);
     status = bench_job_agree(job, status, "contenders");
     for (int i = 0; i < options->npeers && status == WEIR_OK; i++) {
         if (contenders->count == BENCH_CONTENDERS_MAX)

@@ -93,9 +93,14 @@ static const bench_option rows[] = {
      "where buffers live (default: auto)"},
     {0, "transport", "auto|shm|cuda_ipc|ib|tcp", bench_parse_word, AT(transport), 0, 0,
      "how bytes move (default: auto)"},
-    {0, "algo", "auto|all|NAME", bench_parse_text, AT(algo), 0, 0,
-     "one algorithm, or each of --list-algos as a contender\n"
-     "(default: auto)"},
+    {0, "algo", "auto|all|NAME[,...]", bench_parse_text, AT(algo), 0, 0,
+     "one algorithm, or each of --list-algos as a contender, or those of\n"
+     "a list, on GPUs perhaps with a grid of blocks x threads, such as\n"
+     "packet:16x64 (default: auto)"},
+    {0, "tune", "FILE", bench_parse_text, AT(tune_path), 0, 0,
+     "try every algorithm, on GPUs with many grids, and write what is\n"
+     "fastest at each size into a tuning table for WEIR_TUNING; other\n"
+     "collectives and numbers of ranks in the file stay"},
     {0, "peer", "mpi|nccl|PATH", bench_parse_peer, AT(peers), 0, 0,
      "measure this too, in the same run, interleaved; repeatable. nccl,\n"
      "or a vendor's library by its path, in each mode that it has;\n"

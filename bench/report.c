@@ -18,6 +18,8 @@ weir_status bench_report_open(bench_report *report, const bench_run *run)
         status = bench_csv_open(&report->csv, run, options->csv_path);
     if (run->job->rank == 0 && status == WEIR_OK && options->json_path)
         status = bench_json_report_open(&report->json, run, options->json_path);
+    if (run->job->rank == 0 && status == WEIR_OK)
+        status = bench_tune_open(run, &report->tune);
     return bench_job_agree(run->job, status, "output");
 }
 
@@ -63,7 +65,9 @@ void bench_report_row(bench_report *report, const bench_row *row)
     bench_table_row(&report->table, row);
     bench_csv_row(&report->csv, row);
     bench_json_report_row(&report->json, row);
-    bench_ratios_row(&report->ratios, row);
+    if (!report->tune) /* of so many contenders nobody reads ratios */
+        bench_ratios_row(&report->ratios, row);
+    bench_tune_row(report->tune, row);
     bench_remarks_row(stdout, report->run, row);
 }
 
@@ -97,5 +101,7 @@ weir_status bench_report_close(bench_report *report)
     weir_status json = bench_json_report_end(&report->json, report->table.failed,
                                              bench_table_average(&report->table), &report->cost,
                                              &report->determinism);
-    return bench_job_agree(job, status != WEIR_OK ? status : json, "output");
+    weir_status tuned = bench_tune_close(report->tune);
+    status = status != WEIR_OK ? status : json;
+    return bench_job_agree(job, status != WEIR_OK ? status : tuned, "output");
 }

@@ -7,6 +7,7 @@
 #include "bench/json_report.h"
 #include "bench/ratios.h"
 #include "bench/table.h"
+#include "bench/tune.h"
 
 typedef struct bench_report {
     const bench_run *run;
@@ -14,6 +15,7 @@ typedef struct bench_report {
     bench_csv csv;
     bench_json_report json;
     bench_ratios ratios;
+    bench_tune *tune; /* --tune; else NULL */
     bench_determinism determinism; /* on every rank */
     bench_cost cost;         /* of all rows */
     double worst_share;      /* largest verification / timing of a row */

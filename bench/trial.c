@@ -269,6 +269,9 @@ static weir_status try_contender(bench_trial *trial, bench_contender *contender,
     result->contender = contender->name;
     result->transport = contender->transport;
     result->peer = contender->peer;
+    if (trial->row->shape.bytes < contender->least_bytes ||
+        (contender->most_bytes && trial->row->shape.bytes > contender->most_bytes))
+        return WEIR_OK;
     const char *refusal = contender->ops->refuses(contender, &trial->call);
     if (refusal) {
         snprintf(result->refusal, sizeof result->refusal, "%s", refusal);
@@ -290,7 +293,7 @@ static weir_status try_contender(bench_trial *trial, bench_contender *contender,
         if (status != WEIR_OK)
             return status;
     }
-    result->ran = !contender->forced || strcmp(contender->forced, result->algo) == 0;
+    result->ran = !*contender->forced || strcmp(contender->forced, result->algo) == 0;
     result->sampled = trial->row->shape.bytes > SAMPLED_ABOVE_BYTES;
     if (bench_result_failed(result))
         tell_failure(trial, result);
@@ -303,10 +306,10 @@ static void choose_primary(bench_trial *trial, bench_result *results)
 {
     int *primary = &trial->row->primary[trial->in_place];
     *primary = 0;
-    if (trial->contenders[0]->forced)
+    if (*trial->contenders[0]->forced)
         return;
     for (int i = 1; i < trial->row->ncontenders && *primary == 0; i++)
-        if (trial->contenders[i]->forced && results[i].ran &&
+        if (*trial->contenders[i]->forced && results[i].ran &&
             strcmp(results[i].algo, results[0].algo) == 0)
             *primary = i;
     if (*primary && !bench_result_failed(&results[0]))

@@ -266,6 +266,9 @@ WEIR_API const char *weir_backend_name(weir_backend backend);
 WEIR_API int weir_comm_device(const weir_comm *comm);
 /* How the communicator's bytes move. */
 WEIR_API weir_transport weir_comm_transport(const weir_comm *comm);
+/* 1 if this machine has more ranks of the communicator than cores for them: what
+ * "shared" means in a tuning table. */
+WEIR_API int weir_comm_shares_cores(const weir_comm *comm);
 /* Bytes of library memory that this rank holds beyond its callers' buffers. */
 WEIR_API size_t weir_comm_scratch_bytes(const weir_comm *comm);
 /* Says what this rank is doing, for reports: a phase in a few words (the first
@@ -337,9 +340,9 @@ WEIR_API weir_status weir_mem_import(weir_comm *comm, const weir_mem_handle *han
 WEIR_API weir_status weir_mem_send(weir_comm *comm, const weir_mem *mem, int peer, int tag);
 WEIR_API weir_status weir_mem_recv(weir_comm *comm, int peer, int tag, weir_mem **mem);
 WEIR_API weir_status weir_mem_exchange(weir_comm *comm, weir_mem *mem, weir_mem **mems);
-/* A promise: whenever a collective of its communicator is given a buffer within
- * mem, all ranks give theirs at the same offset of theirs. Copy engines of GPUs
- * then serve large calls; on the host nothing changes. Collective, blocking. It
+/* A promise: whenever allreduce, allgather or alltoall of its communicator is given
+ * an output within mem, all ranks give theirs at the same offset of theirs. Copy
+ * engines of GPUs then serve large calls; on the host nothing changes. Collective, blocking. It
  * lasts until mem is freed. WEIR_ERR_MISMATCH: the ranks' sizes differ;
  * WEIR_ERR_INVALID: mem is not weir_mem_alloc's or registered. A call that
  * breaks the promise ends with WEIR_ERR_ABORTED, or by its deadline. */
@@ -475,7 +478,8 @@ WEIR_API const weir_algo_info *weir_algo_list(size_t *count);
  * on every rank. WEIR_ERR_INVALID lists the known names. */
 WEIR_API weir_status weir_comm_set_algo(weir_comm *comm, weir_collective collective,
                                         const char *name);
-/* The algorithm that the last collective on comm used. Static storage. */
+/* The algorithm that the last collective on comm used, with the grid that a table or
+ * weir_comm_set_algo gave it ("packet:16x64"). Valid until the next call on comm. */
 WEIR_API const char *weir_comm_last_algo(const weir_comm *comm);
 
 #ifdef __cplusplus

@@ -60,7 +60,7 @@ static weir_status dispatch(weiri_coll *coll, weiri_call *call, size_t size_byte
     const weiri_choice *choice = coll->choices[call->collective];
     while (size_bytes > choice->max_bytes)
         choice++;
-    coll->last_algo = choice->algo->name;
+    coll->last_algo = choice->name;
     call->choice = choice;
     weiri_comm_enter(coll->comm, call->collective);
     return choice->algo->run(coll, call);

@@ -136,9 +136,10 @@ typedef struct weiri_choice {
     uint64_t max_bytes;
     const weiri_algo *algo;
     int blocks, threads;
+    char name[32]; /* the algorithm's, with the grid if there is one: "packet:16x64" */
 } weiri_choice;
 
-enum { WEIRI_CHOICES_MAX = 24 };
+enum { WEIRI_CHOICES_MAX = 40 };
 
 struct weiri_coll {
     weir_comm *comm;

@@ -11,8 +11,8 @@
  * cores is "own" where every rank has a core, "shared" where ranks outnumber
  * the cores, "any" for both, and "cuda" for ranks on GPUs. max_bytes is the size
  * that a benchmark prints (the larger of bytes sent and received), "-" for no
- * limit. For a collective the first row that matches ranks and cores sets the
- * group: rows of the same max_ranks and cores are taken in order of size. On
+ * limit. For a collective the rows of the smallest max_ranks that is enough count,
+ * with the cores of the first of them that matches, in order of size. On
  * GPUs a collective without rows is served by its first algorithm as far as
  * that goes, and then by its last.
  */
@@ -227,35 +227,59 @@ static int matches(const weiri_coll *coll, const tuning_row *row)
            (strcmp(row->cores, "any") == 0 || strcmp(row->cores, cores) == 0);
 }
 
+static weiri_choice choice_of(const weiri_algo *algo, uint64_t max_bytes, int blocks, int threads)
+{
+    weiri_choice choice = {max_bytes, algo, blocks, threads, ""};
+    if (algo && blocks)
+        snprintf(choice.name, sizeof choice.name, "%s:%dx%d", algo->name, blocks, threads);
+    else if (algo)
+        snprintf(choice.name, sizeof choice.name, "%s", algo->name);
+    return choice;
+}
+
+/* The first row of the group that serves this communicator. */
+static const tuning_row *find_group(const weiri_coll *coll, const char *name,
+                                    const tuning_row *rows, size_t count)
+{
+    const tuning_row *group = NULL;
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(rows[i].collective, name) == 0 && matches(coll, &rows[i]) &&
+            (!group || rows[i].max_ranks < group->max_ranks))
+            group = &rows[i];
+    return group;
+}
+
 /* The choices of one collective; without a row its first algorithm. */
 static void take_rows(weiri_coll *coll, int collective, const tuning_row *rows, size_t count)
 {
-    const tuning_row *group = NULL;
     int used = 0;
     const char *name = weir_collective_name((weir_collective)collective);
+    const tuning_row *group = find_group(coll, name, rows, count);
     weiri_choice *choices = coll->tuned[collective];
     for (size_t i = 0; i < count && used < WEIRI_CHOICES_MAX - 1; i++) {
         const tuning_row *row = &rows[i];
         if (strcmp(row->collective, name) || !matches(coll, row))
             continue;
-        if (!group)
-            group = row;
         if (row->max_ranks != group->max_ranks || strcmp(row->cores, group->cores))
             continue;
-        parse_bytes(row->max_bytes, &choices[used].max_bytes);
-        parse_grid(row->grid, &choices[used].blocks, &choices[used].threads);
-        choices[used++].algo = find_algo(backend_of_comm(coll), collective, row->algo);
+        uint64_t max_bytes;
+        int blocks, threads;
+        parse_bytes(row->max_bytes, &max_bytes);
+        parse_grid(row->grid, &blocks, &threads);
+        choices[used++] = choice_of(find_algo(backend_of_comm(coll), collective, row->algo),
+                                    max_bytes, blocks, threads);
     }
     if (used == 0 || choices[used - 1].max_bytes != UINT64_MAX) {
         const weiri_algo *fallback =
             used ? choices[used - 1].algo : first_algo(backend_of_comm(coll), collective);
-        choices[used] = (weiri_choice){.max_bytes = UINT64_MAX, .algo = fallback};
+        choices[used] = choice_of(fallback, UINT64_MAX, 0, 0);
     }
 }
 
-static void force(weiri_coll *coll, int collective, const weiri_algo *algo)
+static void force(weiri_coll *coll, int collective, const weiri_algo *algo, int blocks,
+                  int threads)
 {
-    coll->choices[collective][0] = (weiri_choice){.max_bytes = UINT64_MAX, .algo = algo};
+    coll->choices[collective][0] = choice_of(algo, UINT64_MAX, blocks, threads);
 }
 
 /* WEIR_ALGO names an algorithm of any collective; those that lack it stay. */
@@ -268,7 +292,7 @@ static weir_status apply_environment(weiri_coll *coll)
     for (int collective = 0; collective < WEIR_COLL_COUNT; collective++) {
         const weiri_algo *algo = find_algo(backend_of_comm(coll), collective, name);
         if (algo)
-            force(coll, collective, algo);
+            force(coll, collective, algo, 0, 0);
         found |= algo != NULL;
     }
     char known[512] = "";
@@ -326,9 +350,7 @@ weir_status weir_comm_set_algo(weir_comm *comm, weir_collective collective, cons
         return weiri_fail(WEIR_ERR_INVALID, "%s has no algorithm '%s'; known are auto%s",
                           weir_collective_name(collective), name,
                           known_algos(backend, (int)collective, known, sizeof known));
-    force(coll, (int)collective, algo);
-    coll->choices[collective][0].blocks = blocks;
-    coll->choices[collective][0].threads = threads;
+    force(coll, (int)collective, algo, blocks, threads);
     return WEIR_OK;
 }
 

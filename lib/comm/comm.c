@@ -392,6 +392,11 @@ weir_transport weir_comm_transport(const weir_comm *comm)
     return comm->memory->transport;
 }
 
+int weir_comm_shares_cores(const weir_comm *comm)
+{
+    return comm->oversubscribed;
+}
+
 size_t weir_comm_scratch_bytes(const weir_comm *comm)
 {
     return comm->scratch_bytes + (comm->gpu ? comm->gpu->scratch_bytes : 0);

@@ -101,6 +101,28 @@ for algo in $algos; do
     check "--algo $algo" $status
 done
 
+bench 2 allreduce -b 1K -e 1K -n 4 --algo ring,packet --csv "$csv"
+status=1
+[ "$code" -eq 0 ] && [ "$(awk -F, '$15 == "out" { printf "%s ", $11 }' "$csv")" = "ring packet " ] &&
+    status=0
+check "--algo takes a list" $status
+
+# The table that --tune writes is one that the library reads, and a second run leaves
+# the rows of other collectives alone.
+tuned=$scratch/tuned
+bench 2 allreduce -b 64 -e 256K -f 16 -n 8 --tune "$tuned"
+bench 2 allgather -b 64 -e 256K -f 16 -n 8 --tune "$tuned"
+bench 2 allgather -b 64 -e 256K -f 16 -n 8 --tune "$tuned"
+status=1
+[ "$code" -eq 0 ] && [ "$(grep -c '^allreduce .* - ' "$tuned")" -eq 1 ] &&
+    [ "$(grep -c '^allgather .* - ' "$tuned")" -eq 1 ] && status=0
+check "--tune writes a table, collective by collective" $status
+sed 's/^allreduce .*/allreduce 2 any - ring/' "$tuned" >"$scratch/ring"
+WEIR_TUNING=$scratch/ring bench 2 allreduce -b 1K -e 1K -n 4
+status=1
+[ "$code" -eq 0 ] && grep -q '^# Algorithms of weir   : ring 1024 B$' "$scratch/out" && status=0
+check "the library reads that table" $status
+
 bench 3 allreduce -b 1000 -e 40000 -f 40 -n 4 -d half --algo all --determinism --csv "$csv"
 status=1
 [ "$code" -eq 0 ] && [ "$(grep -c '^# Determinism .*: same bits in 10 repeats and on 3 ranks$' \

@@ -16,7 +16,14 @@
 enum { HALF_BYTES = 24 << 20, MARGIN_BYTES = 256, CANARY = 0xA5, MOST_GPUS = 8 };
 
 /* Whose memory a call's buffers are. */
-typedef enum memory_kind { LIBRARY, PLAIN, MIXED, REGISTERED, MEMORY_KINDS } memory_kind;
+typedef enum memory_kind {
+    LIBRARY,
+    PLAIN,
+    MIXED,
+    REGISTERED,
+    SYMMETRIC, /* the library's, at equal offsets by promise */
+    MEMORY_KINDS
+} memory_kind;
 
 /* One rank with a communicator of each backend. Halves are inputs and outputs. */
 typedef struct rig {
@@ -24,8 +31,8 @@ typedef struct rig {
     int rank, nranks, failures;
     unsigned char *expected; /* memory of the host communicator, two halves */
     unsigned char *mirror;   /* what a GPU half should hold, or holds */
-    weir_mem *host_memory, *library, *registration;
-    unsigned char *device, *plain; /* GPU memory: the library's, and cudaMalloc's */
+    weir_mem *host_memory, *library, *promised, *registration;
+    unsigned char *device, *symmetric, *plain; /* GPU memory: the library's, and cudaMalloc's */
     cudaStream_t stream;
     uint64_t calls;
 } rig;
@@ -70,10 +77,13 @@ static int open_rig(rig *r, weir_boot *boot, int timeout_ms)
         cudaStreamCreateWithFlags(&r->stream, cudaStreamNonBlocking) != cudaSuccess)
         return fails(r, "no CUDA");
     if (weir_mem_alloc(r->host, 2 * HALF_BYTES, &r->host_memory) != WEIR_OK ||
-        weir_mem_alloc(r->gpu, 2 * HALF_BYTES, &r->library) != WEIR_OK)
+        weir_mem_alloc(r->gpu, 2 * HALF_BYTES, &r->library) != WEIR_OK ||
+        weir_mem_alloc(r->gpu, 2 * HALF_BYTES, &r->promised) != WEIR_OK ||
+        weir_mem_symmetric(r->promised) != WEIR_OK)
         return fails(r, "no memory");
     r->expected = weir_mem_pointer(r->host_memory);
     r->device = weir_mem_pointer(r->library);
+    r->symmetric = weir_mem_pointer(r->promised);
     r->mirror = malloc(HALF_BYTES);
     for (int i = 0; i < 2; i++)
         if (weir_comm_barrier(r->gpu) != WEIR_OK)
@@ -86,6 +96,7 @@ static int close_rig(rig *r)
     if (cudaStreamSynchronize(r->stream) != cudaSuccess || weir_comm_check(r->gpu) != WEIR_OK)
         fails(r, "at the end");
     weir_mem_free(r->registration);
+    weir_mem_free(r->promised);
     weir_mem_free(r->library);
     weir_mem_free(r->host_memory);
     weir_comm_destroy(r->gpu);
@@ -97,6 +108,8 @@ static int close_rig(rig *r)
 
 static unsigned char *gpu_base(const rig *r, memory_kind memory)
 {
+    if (memory == SYMMETRIC)
+        return r->symmetric;
     int plain = memory == PLAIN || memory == REGISTERED || (memory == MIXED && r->rank % 2);
     return plain ? r->plain : r->device;
 }

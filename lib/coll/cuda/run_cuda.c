@@ -228,8 +228,8 @@ static weir_status run_with(weiri_coll *coll, const weiri_call *call, const weir
     if (status == WEIR_OK && !algo->gpu->serves(&args)) {
         algo = general_algo(call->collective);
         shape = (weiri_gpu_shape){0, 0};
+        coll->last_algo = algo->name;
     }
-    coll->last_algo = algo->name;
     if (status == WEIR_OK)
         status = launch(coll, call, algo, shape, &args);
     weiri_cuda_leave(coll->comm, before);
@@ -244,5 +244,7 @@ weir_status weiri_cuda_run(weiri_coll *coll, const weiri_call *call)
 
 weir_status weiri_cuda_run_general(weiri_coll *coll, const weiri_call *call)
 {
-    return run_with(coll, call, general_algo(call->collective), (weiri_gpu_shape){0, 0});
+    const weiri_algo *algo = general_algo(call->collective);
+    coll->last_algo = algo->name;
+    return run_with(coll, call, algo, (weiri_gpu_shape){0, 0});
 }

@@ -1,0 +1,194 @@
+/*
+ * The choice. A row of the table serves all sizes between two borders, and times have
+ * noise, so the choice is the path through all sizes with the smallest sum of
+ * logarithms of time and of penalties for each change: one that changes only where
+ * that pays.
+ */
+#include "bench/tune.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SIZES_MAX = 128, LINE_BYTES = 256 };
+
+/* A change must make a size faster by so much, as a logarithm: 1.5%. */
+static const double change_penalty = 0.015;
+
+typedef struct candidate {
+    char name[32]; /* "packet:16x64" */
+} candidate;
+
+/* Scores of one size: the mean logarithm of the median over placements. */
+typedef struct tuned_size {
+    size_t bytes;
+    double score[BENCH_CONTENDERS_MAX];
+    double median_us[BENCH_CONTENDERS_MAX]; /* out of place */
+    int chosen;
+} tuned_size;
+
+struct bench_tune {
+    const bench_run *run;
+    candidate candidates[BENCH_CONTENDERS_MAX];
+    int count, nsizes;
+    tuned_size sizes[SIZES_MAX];
+};
+
+weir_status bench_tune_open(const bench_run *run, bench_tune **tune)
+{
+    *tune = NULL;
+    if (!run->options->tune_path)
+        return WEIR_OK;
+    *tune = calloc(1, sizeof **tune);
+    if (!*tune)
+        return bench_job_note(run->job, WEIR_ERR_NO_MEMORY, "no memory for the tuner");
+    (*tune)->run = run;
+    return WEIR_OK;
+}
+
+/* The number of a candidate, a new one if need be; -1 if there is no room. */
+static int find(bench_tune *tune, const char *name)
+{
+    int i = 0;
+    while (i < tune->count && strcmp(tune->candidates[i].name, name) != 0)
+        i++;
+    if (i == BENCH_CONTENDERS_MAX)
+        return -1;
+    if (i == tune->count)
+        snprintf(tune->candidates[tune->count++].name, sizeof tune->candidates[i].name, "%s", name);
+    return i;
+}
+
+void bench_tune_row(bench_tune *tune, const bench_row *row)
+{
+    if (!tune || tune->nsizes == SIZES_MAX || row->shape.bytes == 0)
+        return;
+    tuned_size *size = &tune->sizes[tune->nsizes++];
+    size->bytes = row->shape.bytes;
+    for (int i = 0; i < BENCH_CONTENDERS_MAX; i++)
+        size->score[i] = INFINITY;
+    for (int i = 0; i < row->ncontenders; i++) {
+        const bench_result *out = &row->results[BENCH_OUT_OF_PLACE][i];
+        double sum = 0;
+        for (int placement = 0; placement < row->placements; placement++) {
+            const bench_result *result = &row->results[placement][i];
+            int usable = result->timed && result->ran && !bench_result_failed(result);
+            sum += usable ? log(result->stats.median) : INFINITY;
+        }
+        int at = out->peer || !out->ran ? -1 : find(tune, out->algo);
+        if (at < 0 || sum / row->placements >= size->score[at])
+            continue;
+        size->score[at] = sum / row->placements;
+        size->median_us[at] = out->stats.median;
+    }
+}
+
+/* The cheapest path: cost[i] ends at candidate i, from[k][i] is where it came from. */
+static void choose(bench_tune *tune)
+{
+    double cost[BENCH_CONTENDERS_MAX] = {0}, next[BENCH_CONTENDERS_MAX];
+    static int from[SIZES_MAX][BENCH_CONTENDERS_MAX];
+    int best = 0;
+    for (int k = 0; k < tune->nsizes; k++) {
+        for (int i = 0; i < tune->count; i++) {
+            int stays = cost[i] <= cost[best] + change_penalty;
+            from[k][i] = stays ? i : best;
+            next[i] = (stays ? cost[i] : cost[best] + change_penalty) + tune->sizes[k].score[i];
+        }
+        best = 0;
+        for (int i = 0; i < tune->count; i++) {
+            cost[i] = next[i];
+            best = cost[i] < cost[best] ? i : best;
+        }
+    }
+    for (int k = tune->nsizes - 1; k >= 0; k--) {
+        tune->sizes[k].chosen = best;
+        best = from[k][best];
+    }
+}
+
+static const char *cores_word(const bench_run *run)
+{
+    if (run->job->gpu)
+        return "cuda";
+    return weir_comm_shares_cores(run->job->comm) ? "shared" : "own";
+}
+
+static void write_rows(const bench_tune *tune, FILE *file)
+{
+    const bench_run *run = tune->run;
+    for (int k = 0; k < tune->nsizes; k++) {
+        const tuned_size *size = &tune->sizes[k];
+        int last = k + 1 == tune->nsizes;
+        if (!last && tune->sizes[k + 1].chosen == size->chosen)
+            continue;
+        char limit[24] = "-", word[32];
+        memcpy(word, tune->candidates[size->chosen].name, sizeof word);
+        char *grid = strchr(word, ':');
+        if (grid)
+            *grid++ = '\0';
+        if (!last) /* halfway to the next size */
+            snprintf(limit, sizeof limit, "%zu", (size->bytes + tune->sizes[k + 1].bytes) / 2);
+        fprintf(file, "%-14s %2d %-6s %-12s %-8s %-8s # %zu B: %.2f us\n",
+                weir_collective_name(run->collective), run->job->nranks, cores_word(run), limit,
+                word, grid ? grid : "", size->bytes, size->median_us[size->chosen]);
+    }
+}
+
+/* A line that the new rows replace. */
+static int gives_way(const bench_tune *tune, const char *line)
+{
+    char collective[24], cores[8];
+    int ranks;
+    return sscanf(line, "%23s %d %7s", collective, &ranks, cores) == 3 &&
+           strcmp(collective, weir_collective_name(tune->run->collective)) == 0 &&
+           ranks == tune->run->job->nranks && strcmp(cores, cores_word(tune->run)) == 0;
+}
+
+/* The file's other lines into a new one; a file that is not there has none. */
+static void copy_others(const bench_tune *tune, const char *path, FILE *to)
+{
+    FILE *old = fopen(path, "re");
+    char line[LINE_BYTES];
+    if (!old)
+        fprintf(to, "# collective  max_ranks  cores  max_bytes  algorithm  [blocks x threads]\n");
+    while (old && fgets(line, sizeof line, old))
+        if (!gives_way(tune, line))
+            fputs(line, to);
+    if (old)
+        fclose(old);
+}
+
+static weir_status write_file(const bench_tune *tune)
+{
+    const char *path = tune->run->options->tune_path;
+    char beside[4096];
+    snprintf(beside, sizeof beside, "%s.new", path);
+    FILE *file = fopen(beside, "we");
+    if (!file)
+        return bench_job_note(tune->run->job, WEIR_ERR_SYSTEM, "cannot write %s: %s", beside,
+                              strerror(errno));
+    copy_others(tune, path, file);
+    write_rows(tune, file);
+    int failed = ferror(file);
+    failed |= fclose(file);
+    if (failed || rename(beside, path) != 0)
+        return bench_job_note(tune->run->job, WEIR_ERR_SYSTEM, "cannot write %s: %s", path,
+                              strerror(errno));
+    printf("# %-20s : %s\n", "Tuning table", path);
+    return WEIR_OK;
+}
+
+weir_status bench_tune_close(bench_tune *tune)
+{
+    weir_status status = WEIR_OK;
+    if (!tune)
+        return status;
+    choose(tune);
+    if (tune->nsizes && tune->count)
+        status = write_file(tune);
+    free(tune);
+    return status;
+}
