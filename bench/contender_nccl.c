@@ -218,7 +218,11 @@ static weir_status make_communicator(bench_contender *self, bench_nccl_mode mode
                              ? state->vendor.comm_init_config(&state->comm, job->nranks, id,
                                                               job->rank, &config)
                              : state->vendor.comm_init(&state->comm, job->nranks, id, job->rank);
-    return bench_job_agree(job, judge(self, made, "communicator"), "vendor library");
+    status = judge(self, made, "communicator");
+    if (status != WEIR_OK && mode == BENCH_NCCL_ZERO_CTA) /* versions know it or do not */
+        status = bench_job_note(job, WEIR_ERR_UNSUPPORTED,
+                                "%s: this version has no such policy", self->name);
+    return bench_job_agree(job, status, "vendor library");
 }
 
 /* The library's own buffers, as windows. */

@@ -11,11 +11,12 @@
 /* Device memory of a communicator beyond its callers': coll/ lays it out. */
 #define WEIRI_CUDA_SCRATCH_BYTES ((size_t)90 << 20)
 
-/* How many blocks of a kernel fit on the device at once. */
+/* Of so many threads asked for a block of a kernel can have these, and so many blocks
+ * of them fit on the device at once. */
 enum { WEIRI_CUDA_FITS = 256 };
 typedef struct weiri_cuda_fit {
     const void *kernel;
-    int threads, blocks;
+    int asked, threads, blocks;
 } weiri_cuda_fit;
 
 enum { WEIRI_CUDA_LANES = 4 };

@@ -140,21 +140,24 @@ static const weiri_algo *general_algo(weir_collective collective)
     return &weiri_algo_table[row];
 }
 
-/* All blocks of a grid must be on the device at once, because they wait for
- * others': so many fit. */
-static int resident_blocks(weiri_cuda *cuda, const void *kernel, int threads)
+/* What a kernel can have of the threads asked for, and how many blocks of them are on
+ * the device at once: all must be, because they wait for others'. */
+static const weiri_cuda_fit *fit_of(weiri_cuda *cuda, const void *kernel, int asked)
 {
     weiri_cuda_fit *fit =
-        &cuda->fits[((uintptr_t)kernel / 16 + (uintptr_t)threads) % WEIRI_CUDA_FITS];
-    int each = 0;
-    if (fit->kernel == kernel && fit->threads == threads)
-        return fit->blocks;
+        &cuda->fits[((uintptr_t)kernel / 16 + (uintptr_t)asked) % WEIRI_CUDA_FITS];
+    if (fit->kernel == kernel && fit->asked == asked)
+        return fit;
+    struct cudaFuncAttributes limits;
+    int threads = asked, each = 0;
+    if (cudaFuncGetAttributes(&limits, kernel) == cudaSuccess)
+        threads = asked < limits.maxThreadsPerBlock ? asked : limits.maxThreadsPerBlock;
     if (cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, threads, 0) != cudaSuccess)
         cudaGetLastError();
-    int most = each * cuda->processors;
-    most = most < WEIRI_GPU_BLOCKS_MAX ? most : WEIRI_GPU_BLOCKS_MAX;
-    *fit = (weiri_cuda_fit){kernel, threads, most};
-    return most;
+    int blocks = each * cuda->processors;
+    blocks = blocks < WEIRI_GPU_BLOCKS_MAX ? blocks : WEIRI_GPU_BLOCKS_MAX;
+    *fit = (weiri_cuda_fit){kernel, asked, threads, blocks};
+    return fit;
 }
 
 static weir_status launch(weiri_coll *coll, const weiri_call *call, const weiri_algo *algo,
@@ -164,11 +167,12 @@ static weir_status launch(weiri_coll *coll, const weiri_call *call, const weiri_
     if (!shape.blocks)
         shape = algo->gpu->shape(args, cuda->processors);
     const void *kernel = algo->gpu->kernel(call->dtype);
-    int most = resident_blocks(cuda, kernel, shape.threads);
-    if (most < 1)
+    const weiri_cuda_fit *fit = fit_of(cuda, kernel, shape.threads);
+    if (fit->blocks < 1)
         return weiri_fail(WEIR_ERR_INVALID, "%s: no block of %d threads fits on the GPU",
                           algo->name, shape.threads);
-    shape.blocks = shape.blocks < most ? shape.blocks : most;
+    shape.threads = fit->threads;
+    shape.blocks = shape.blocks < fit->blocks ? shape.blocks : fit->blocks;
     void *arguments[] = {args};
     cudaError_t error = cudaLaunchKernel(kernel, (dim3){(unsigned)shape.blocks, 1, 1},
                                          (dim3){(unsigned)shape.threads, 1, 1}, arguments, 0,
