@@ -4,12 +4,13 @@
 #include <errno.h>
 #include <string.h>
 
-enum { SCHEMA = 2 };
+enum { SCHEMA = 3 };
 
 static const char columns[] =
     "schema,run_id,utc,host,collective,backend,transport,nranks,nnodes,contender,algo,dtype,redop,"
     "root,placement,bytes,count,iters,median_us,min_us,max_us,p99_us,ci_low_us,ci_high_us,"
-    "algbw_gbs,busbw_gbs,verify,wrong,oracle";
+    "algbw_gbs,busbw_gbs,verify,wrong,oracle,special,determinism,gpu_samples,gpu_throttled,"
+    "throttle_reasons,sm_mhz,memory_mhz,power_w,temperature_c";
 
 weir_status bench_csv_open(bench_csv *csv, const bench_run *run, const char *path)
 {
@@ -56,6 +57,7 @@ static void write_times(FILE *file, const bench_row *row, const bench_result *re
 static void write_result(const bench_csv *csv, const bench_row *row, int placement,
                          const bench_result *result)
 {
+    static const bench_clocks unread = {.samples = 0};
     const bench_run *run = csv->run;
     FILE *file = csv->file;
     fprintf(file, "%d", SCHEMA);
@@ -72,11 +74,14 @@ static void write_result(const bench_csv *csv, const bench_row *row, int placeme
             row->root, placement == BENCH_IN_PLACE ? "in" : "out", row->shape.bytes,
             row->shape.count, result->iterations);
     write_times(file, row, result);
-    fprintf(file, ",%s,%llu,%s\n",
+    fprintf(file, ",%s,%llu,%s,%s,%s",
             !result->checked              ? "off"
             : bench_result_failed(result) ? "fail"
                                           : "pass",
-            (unsigned long long)result->check.wrong, bench_row_oracle(row, result));
+            (unsigned long long)result->check.wrong, bench_row_oracle(row, result),
+            bench_outcome_name(result->special), bench_sameness_name(&result->sameness));
+    bench_clocks_write_csv(result->timed ? &result->clocks : &unread, file);
+    fputc('\n', file);
 }
 
 void bench_csv_row(bench_csv *csv, const bench_row *row)

@@ -168,6 +168,9 @@ static void note(const repeats *r, bench_result *result)
     char first[sizeof row->first] = "";
     int compares = is_common(trial->row->collective) && trial->job->nranks > 1;
     found->nranks = compares ? trial->job->nranks : 0;
+    result->sameness = (bench_sameness){.tried = 1,
+                                        .unlike_repeats = r->by_repeat.wrong > 0,
+                                        .unlike_ranks = r->by_rank.wrong > 0};
     if (r->by_repeat.wrong || r->by_rank.wrong)
         describe(r, first, sizeof first);
     if (row) {

@@ -208,6 +208,8 @@ static weir_status run_block(const bench_timing *timing, const bench_meeting *me
         subject->end(subject->context);
     status = meeting->agree(meeting->context, status);
     subject->aside_us += read_us(CLOCK_MONOTONIC) - since_us;
+    if (status == WEIR_OK && subject->after)
+        subject->after(subject->context);
     return status;
 }
 

@@ -6,7 +6,7 @@
  * subjects run as A B C C B A, so that slow drifts of the machine meet all of
  * them alike; callers that come several times have A B C in one call and C B A in
  * the next. A block is: begin, barrier, warm-ups, timed iterations, agreement on
- * errors. Warm-ups are a fixed number, or small batches until the slowest rank's
+ * errors, after. Warm-ups are a fixed number, or small batches until the slowest rank's
  * times have stopped falling, or are no longer than they were in earlier calls.
  * A rank whose subject fails runs nothing more in that block but still meets the
  * others wherever they meet.
@@ -62,6 +62,9 @@ typedef struct bench_subject {
      * timed. Both may be NULL. */
     void (*next)(void *context);
     void (*end)(void *context);
+    /* Local; after each block that went well, once all ranks have ended it. Not timed.
+     * May be NULL. */
+    void (*after)(void *context);
     /* One operation, which is complete when it returns. */
     weir_status (*run)(void *context);
     /* BENCH_BATCHES: so many operations; gives this rank's microseconds of one. */

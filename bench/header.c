@@ -73,6 +73,28 @@ static void write_gpu(FILE *out, const bench_gpu_info *gpu)
                 gpu->runtime % 1000 / 10, gpu->driver / 1000, gpu->driver % 1000 / 10);
 }
 
+/* What the driver tells of the GPUs' state, and what it does not. */
+static void write_nvml(FILE *out, const bench_rank_info *infos, int nranks)
+{
+    char state[96];
+    bench_clocks start;
+    int silent = 0;
+    bench_clocks_clear(&start);
+    for (int i = 0; i < nranks; i++)
+        if (infos[i].nvml.has_start)
+            bench_clocks_add(&start, &infos[i].nvml.start);
+    bench_clocks_describe(&start, state, sizeof state);
+    if (start.samples)
+        fprintf(out, "# State of the GPUs (NVML, driver %s), lowest clocks, most power and heat: "
+                     "%s%s\n", infos[0].nvml.driver, state,
+                start.throttled ? "; throttled before the run" : "");
+    while (silent < nranks && !infos[silent].nvml.problem[0])
+        silent++;
+    if (silent < nranks)
+        fprintf(out, "# State of the GPUs: rank %d: %s\n", infos[silent].rank,
+                infos[silent].nvml.problem);
+}
+
 static void write_our_lines(FILE *out, const bench_run *run, const bench_rank_info *infos)
 {
     const bench_job *job = run->job;
@@ -81,6 +103,7 @@ static void write_our_lines(FILE *out, const bench_run *run, const bench_rank_in
     fprintf(out, "# Machine of rank 0: %s (structure %s)\n", job->machine, job->digest);
     write_mpi(out);
     write_gpu(out, &infos[0].gpu);
+    write_nvml(out, infos, job->nranks);
     fprintf(out, "# Ranks: %d on %d machine%s; set-up of weir %.1f ms; library memory %.1f MiB a "
                  "rank\n", job->nranks, job->nnodes, job->nnodes == 1 ? "" : "s", job->setup_ms,
             (double)weir_comm_scratch_bytes(job->comm) / 1048576);

@@ -8,6 +8,7 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "bench/gpu.h"
+#include "bench/nvml.h"
 #include "topo/topo.h"
 #include "weir_boot_mpi.h"
 
@@ -111,6 +112,17 @@ static weir_status make_communicator(bench_job *job, weir_backend backend)
     return bench_job_agree(job, status, "GPUs");
 }
 
+/* Its absence is told in the header. */
+static void open_nvml(bench_job *job)
+{
+    bench_gpu_info gpu;
+    if (!job->gpu)
+        return;
+    bench_job_phase(job, "set-up: NVML", 0);
+    bench_gpu_describe(job->gpu, &gpu);
+    job->nvml = bench_nvml_open(gpu.bus);
+}
+
 weir_status bench_job_connect(bench_job *job, weir_backend backend)
 {
     find_local_ranks(job);
@@ -129,6 +141,7 @@ weir_status bench_job_connect(bench_job *job, weir_backend backend)
     double mine_ms = (MPI_Wtime() - started) * 1e3;
     MPI_Allreduce(&mine_ms, &job->setup_ms, 1, MPI_DOUBLE, MPI_MAX, job->mpi);
     job->nnodes = weir_comm_nnodes(job->comm);
+    open_nvml(job);
     return WEIR_OK;
 }
 
@@ -144,6 +157,7 @@ void bench_job_end(bench_job *job)
     if (job->comm && weir_comm_barrier(job->comm) != WEIR_OK)
         bench_watch_give_up(&job->watch, job->comm, weir_last_error());
     bench_watch_end(&job->watch);
+    bench_nvml_close(job->nvml);
     bench_gpu_close(job->gpu);
     if (job->comm)
         weir_comm_destroy(job->comm);

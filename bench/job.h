@@ -18,6 +18,7 @@ typedef struct bench_job {
     weir_boot *boot;
     weir_comm *comm;
     struct bench_gpu *gpu; /* this rank's; NULL on the host backend */
+    struct bench_nvml *nvml; /* what tells of its state; NULL on the host backend */
     double setup_ms; /* of weir: bootstrap and communicator, the slowest rank's */
     char host[64];
     char machine[160]; /* one line: processor, cores, memory nodes, devices */

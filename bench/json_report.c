@@ -130,6 +130,10 @@ static void put_half(bench_json *json, const bench_run *run, const char *key,
                                            result->check.inputs_changed));
     else
         bench_json_null(json);
+    bench_json_put_text(json, "special", bench_outcome_name(result->special));
+    bench_json_put_text(json, "determinism", bench_sameness_name(&result->sameness));
+    if (result->timed)
+        bench_clocks_put(json, &result->clocks);
     bench_json_close_object(json);
 }
 

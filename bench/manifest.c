@@ -46,6 +46,39 @@ static void put_host(bench_json *json, const bench_job *job)
     bench_json_close_object(json);
 }
 
+static void put_known(bench_json *json, const char *key, int value)
+{
+    if (value >= 0)
+        bench_json_put_whole(json, key, value);
+}
+
+/* The state before the run, and its limits. */
+static void put_nvml(bench_json *json, const bench_nvml_info *info)
+{
+    char reasons[BENCH_REASONS_BYTES];
+    bench_clocks start;
+    bench_clocks_clear(&start);
+    if (info->has_start)
+        bench_clocks_add(&start, &info->start);
+    bench_json_key(json, "state");
+    bench_json_open_object(json);
+    if (info->problem[0])
+        bench_json_put_text(json, "problem", info->problem);
+    if (info->has_start) {
+        bench_clocks_reasons(&start, reasons);
+        bench_json_put_text(json, "driver", info->driver);
+        bench_json_put_text(json, "throttle_reasons", reasons);
+        put_known(json, "sm_mhz", start.sm_mhz);
+        put_known(json, "memory_mhz", start.memory_mhz);
+        put_known(json, "power_w", start.power_w);
+        put_known(json, "temperature_c", start.temperature_c);
+        put_known(json, "sm_mhz_most", info->sm_mhz_most);
+        put_known(json, "memory_mhz_most", info->memory_mhz_most);
+        put_known(json, "power_limit_w", info->power_w_most);
+    }
+    bench_json_close_object(json);
+}
+
 static void put_gpu(bench_json *json, const bench_rank_info *info)
 {
     const bench_gpu_info *gpu = &info->gpu;
@@ -59,6 +92,7 @@ static void put_gpu(bench_json *json, const bench_rank_info *info)
     bench_json_put_whole(json, "cache_bytes", (long long)gpu->cache_bytes);
     bench_json_put_whole(json, "cuda_runtime", gpu->runtime);
     bench_json_put_whole(json, "cuda_driver", gpu->driver);
+    put_nvml(json, &info->nvml);
     bench_json_close_object(json);
 }
 

@@ -9,7 +9,7 @@
 #include "bench/json.h"
 #include "bench/run.h"
 
-enum { BENCH_MANIFEST_SCHEMA = 1 };
+enum { BENCH_MANIFEST_SCHEMA = 2 };
 
 /* Writes the object. infos: one entry a rank. */
 void bench_manifest_put(bench_json *json, const bench_run *run, const bench_rank_info *infos);

@@ -8,6 +8,18 @@ static void name(FILE *out, const bench_row *row, int placement, const bench_res
             result->contender, *result->algo ? " " : "", result->algo);
 }
 
+static void tell_throttling(FILE *out, const bench_row *row, int placement,
+                            const bench_result *result)
+{
+    char reasons[BENCH_REASONS_BYTES], state[96];
+    const bench_clocks *clocks = &result->clocks;
+    bench_clocks_reasons(clocks, reasons);
+    bench_clocks_describe(clocks, state, sizeof state);
+    name(out, row, placement, result);
+    fprintf(out, "GPUs throttled in %d of %d readings: %s; lowest clocks, most power and heat: "
+                 "%s\n", clocks->throttled, clocks->samples, reasons, state);
+}
+
 static void remark(FILE *out, const bench_run *run, const bench_row *row, int placement,
                    const bench_result *result)
 {
@@ -22,6 +34,8 @@ static void remark(FILE *out, const bench_run *run, const bench_row *row, int pl
         name(out, row, placement, result);
         fprintf(out, "times still fell after %d warm-ups; -w N sets more\n", result->warmups);
     }
+    if (result->clocks.throttled)
+        tell_throttling(out, row, placement, result);
     if (options->until > 0 && half > options->until) {
         name(out, row, placement, result);
         fprintf(out, "--until %g%% not reached, the median is +- %.2g%% after %d iterations\n",

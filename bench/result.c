@@ -24,6 +24,21 @@ const char *bench_row_oracle(const bench_row *row, const bench_result *result)
     return result->sampled ? "exact+mpi-windows" : "exact+mpi";
 }
 
+const char *bench_outcome_name(bench_outcome outcome)
+{
+    static const char *const names[] = {"off", "pass", "fail"};
+    return names[outcome];
+}
+
+const char *bench_sameness_name(const bench_sameness *sameness)
+{
+    if (!sameness->tried)
+        return "off";
+    if (sameness->unlike_repeats)
+        return sameness->unlike_ranks ? "unlike-both" : "unlike-repeats";
+    return sameness->unlike_ranks ? "unlike-ranks" : "same";
+}
+
 double bench_algbw_gbs(const bench_row *row, double time_us)
 {
     return time_us > 0 ? (double)row->shape.bytes / (time_us * 1e3) : 0;

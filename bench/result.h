@@ -5,12 +5,21 @@
 #ifndef BENCH_RESULT_H
 #define BENCH_RESULT_H
 
+#include "bench/clocks.h"
 #include "bench/shape.h"
 #include "bench/stats.h"
 #include "verify/verify.h"
 
 enum { BENCH_OUT_OF_PLACE, BENCH_IN_PLACE, BENCH_PLACEMENTS, BENCH_CONTENDERS_MAX = 64,
        BENCH_VISITS_MAX = 256 };
+
+/* Of a check that not every result has. */
+typedef enum bench_outcome { BENCH_OFF, BENCH_PASS, BENCH_FAIL } bench_outcome;
+
+/* What --determinism found of one result. */
+typedef struct bench_sameness {
+    int tried, unlike_repeats, unlike_ranks;
+} bench_sameness;
 
 /* One contender at one size in one placement. */
 typedef struct bench_result {
@@ -22,11 +31,14 @@ typedef struct bench_result {
     int checked; /* check is valid; with a defect nothing was timed */
     weirv_result check;
     int sampled; /* MPI's reference covered windows only */
+    bench_outcome special; /* the run on special values */
+    bench_sameness sameness;
     int timed; /* the rest is valid, on rank 0 */
     int iterations;
     int visits, visit_ends[BENCH_VISITS_MAX]; /* as in bench_sequence */
     int warmups;  /* untimed iterations, the most that a block had */
     int unsteady; /* times still fell when they ended */
+    bench_clocks clocks; /* this rank's GPU after each block; once timed, on rank 0, all ranks' */
     bench_stats skew; /* us between first and last rank to start; no samples: not measured */
     bench_stats stats;    /* over iterations of the slowest rank's time, us */
     bench_stats per_iter; /* the same without the first -K iterations */
@@ -75,6 +87,11 @@ bench_cost bench_row_cost(const bench_row *row);
 /* What a result was compared with: "exact+mpi", "exact+mpi-windows", "exact",
  * "mpi"; "none" where it was not. */
 const char *bench_row_oracle(const bench_row *row, const bench_result *result);
+/* "pass", "fail", or "off". Static. */
+const char *bench_outcome_name(bench_outcome outcome);
+/* What --determinism found: "same", "unlike-repeats" or "unlike-ranks" (other bits than in the
+ * first repeat, than on rank 0), "unlike-both"; "off" where nothing was tried. Static. */
+const char *bench_sameness_name(const bench_sameness *sameness);
 /* "sum", or "none" where nothing is reduced. */
 const char *bench_row_op_name(const bench_row *row);
 /* Frees what the results own. */

@@ -37,6 +37,7 @@ void bench_run_gather(const bench_run *run, bench_rank_info *infos)
     if (run->job->gpu) {
         mine.device = weir_comm_device(run->job->comm);
         bench_gpu_describe(run->job->gpu, &mine.gpu);
+        bench_nvml_describe(run->job->nvml, &mine.nvml);
     }
     memcpy(mine.host, run->job->host, sizeof mine.host);
     memcpy(mine.place, run->job->place, sizeof mine.place);

@@ -4,6 +4,7 @@
 
 #include "bench/gpu.h"
 #include "bench/job.h"
+#include "bench/nvml.h"
 #include "bench/options.h"
 
 typedef struct bench_run {
@@ -23,6 +24,7 @@ typedef struct bench_rank_info {
     char host[64];
     char place[160];
     bench_gpu_info gpu; /* bus "0000:00:00" and no name on the host backend */
+    bench_nvml_info nvml; /* where gpu has a name */
 } bench_rank_info;
 
 /* Gathers every rank's description on rank 0 (infos there: nranks entries, the

@@ -1,6 +1,8 @@
 /* The engine's callbacks: see timed.h. */
 #include "bench/timed.h"
 
+#include "bench/nvml.h"
+
 #include "weir_device.h"
 
 #include <sched.h>
@@ -82,6 +84,15 @@ static void end_block(void *context)
     bench_batch_close(&timed->batches);
 }
 
+/* The state that the block leaves the GPU in. */
+static void read_clocks(void *context)
+{
+    bench_timed *timed = context;
+    bench_reading reading;
+    if (bench_nvml_read(timed->trial->job->nvml, &reading) == 0)
+        bench_clocks_add(&timed->result->clocks, &reading);
+}
+
 static void meet(void *context)
 {
     bench_job_barrier(context);
@@ -128,6 +139,7 @@ bench_subject bench_timed_subject(bench_timed *timed)
                            .begin = begin_block,
                            .next = next_iteration,
                            .end = end_block,
+                           .after = read_clocks,
                            .run = run_operation,
                            .run_batch = run_batch};
 }

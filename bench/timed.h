@@ -1,7 +1,7 @@
 /*
  * A contender in its timed loop, as a subject of the engine: new data before each
- * block, checks of single iterations, a fault where one was asked for, and batches
- * on a GPU. And where the ranks meet meanwhile.
+ * block, checks of single iterations, a fault where one was asked for, batches on a
+ * GPU, and a reading of its clocks after each block. And where the ranks meet meanwhile.
  */
 #ifndef BENCH_TIMED_H
 #define BENCH_TIMED_H

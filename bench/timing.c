@@ -2,6 +2,8 @@
 #include "bench/series.h"
 #include "bench/timed.h"
 
+#include "bench/nvml.h"
+
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,11 +47,13 @@ static weir_status run_engine(bench_trial *trial, const bench_timing *timing,
 {
     bench_cost *cost = &trial->row->cost[trial->in_place];
     double began_s = MPI_Wtime(), aside_s = 0;
+    double reading_s = -bench_nvml_spent_s(trial->job->nvml);
     weir_status status = bench_engine_run(timing, meeting, subjects, nsubjects);
+    reading_s += bench_nvml_spent_s(trial->job->nvml);
     for (int i = 0; i < nsubjects && bench_options_verifies(trial->options); i++)
         aside_s += subjects[i].aside_us * 1e-6;
     cost->verification_s += aside_s;
-    cost->timing_s += MPI_Wtime() - began_s - aside_s;
+    cost->timing_s += MPI_Wtime() - began_s - aside_s - reading_s;
     return status;
 }
 
@@ -193,6 +197,18 @@ static void collect_skew(const bench_job *job, bench_series *series, int index,
         result->skew = bench_stats_make(starts_us, (size_t)series->count);
 }
 
+/* On rank 0: the readings of all ranks' GPUs together, in place of its own; each has
+ * one entry in all. Collective. */
+static void collect_clocks(const bench_job *job, bench_clocks *clocks, bench_clocks *all)
+{
+    const int bytes = (int)sizeof *clocks;
+    MPI_Gather(clocks, bytes, MPI_BYTE, all, bytes, MPI_BYTE, 0, job->mpi);
+    for (int rank = 0; all && rank < job->nranks; rank++)
+        if (rank != job->rank)
+            bench_clocks_merge(clocks, &all[rank]);
+    free(all);
+}
+
 /* Brings all ranks' times of one member to rank 0, which keeps the statistics. */
 static weir_status collect(bench_trial *trial, bench_series *series, int index,
                            bench_result *result)
@@ -201,16 +217,21 @@ static weir_status collect(bench_trial *trial, bench_series *series, int index,
     int iterations = series->count;
     size_t n = (size_t)iterations;
     double cpu_us = series->cpu_us[index] / iterations;
+    bench_clocks *clocks = NULL;
     weir_status status = WEIR_OK;
     if (job->rank == 0) {
+        clocks = calloc((size_t)job->nranks, sizeof *clocks);
         result->slowest_us = malloc(n * sizeof(double));
         result->all_us = malloc(n * (size_t)job->nranks * sizeof(double));
-        if (!result->slowest_us || !result->all_us)
+        if (!result->slowest_us || !result->all_us || !clocks)
             status = bench_series_no_memory(job, iterations);
     }
     status = bench_job_agree(job, status, "times");
-    if (status != WEIR_OK)
+    if (status != WEIR_OK) {
+        free(clocks);
         return status;
+    }
+    collect_clocks(job, &result->clocks, clocks);
     MPI_Gather(series->times_us[index], iterations, MPI_DOUBLE, result->all_us, iterations,
                MPI_DOUBLE, 0, job->mpi);
     MPI_Reduce(&cpu_us, &result->cpu_us, 1, MPI_DOUBLE, MPI_MAX, 0, job->mpi);
@@ -318,6 +339,8 @@ static weir_status time_subjects(bench_trial *trial, bench_timed *timed,
     weir_status status = WEIR_OK;
     if (trial->visit == 0)
         status = plan(trial, &meeting, subjects, nsubjects);
+    for (int i = 0; i < nsubjects && trial->visit == 0; i++)
+        bench_clocks_clear(&timed[i].result->clocks); /* of probes */
     if (status == WEIR_OK)
         status = run_visit(trial, &meeting, timed, subjects, nsubjects);
     for (int i = 0; i < nsubjects && status == WEIR_OK; i++)

@@ -256,6 +256,7 @@ static weir_status try_special(bench_trial *trial, bench_contender *contender,
     data->stores = rounding_steps(trial, contender) > 1;
     if (status == WEIR_OK)
         status = bench_trial_compare(trial, contender, &result->check);
+    result->special = bench_result_failed(result) ? BENCH_FAIL : BENCH_PASS;
     data->special = 0;
     data->exact = 1;
     return status;

@@ -1,0 +1,126 @@
+/*
+ * NVML in front of one invented GPU, at the bus id of gpu_standin.c: clocks of 1980 MHz,
+ * idle and with an administrator's clock, which is no throttling. STANDIN_THROTTLES: on
+ * rank 1 they are held down by the power cap and by heat. STANDIN_LACKS: throttle
+ * reasons have no function, nor has the memory's clock a value; STANDIN_RENAMED:
+ * they have a newer name; STANDIN_FAILS: the library does not start; STANDIN_BARE: it has no
+ * functions at all; STANDIN_LOST: it does not know the GPU.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+enum { OK = 0, NOT_SUPPORTED = 3, NOT_FOUND = 6, NO_DRIVER = 9 };
+enum { IDLE = 0x1, ADMINISTRATOR = 0x2, POWER_CAP = 0x4, HEAT = 0x20 };
+
+static int gpu;
+
+EXPORT int nvmlInit_v2(void);
+EXPORT int nvmlShutdown(void);
+EXPORT const char *nvmlErrorString(int result);
+EXPORT int nvmlDeviceGetHandleByPciBusId_v2(const char *bus, void **device);
+EXPORT int nvmlSystemGetDriverVersion(char *version, unsigned bytes);
+EXPORT int nvmlDeviceGetClockInfo(void *device, int domain, unsigned *mhz);
+EXPORT int nvmlDeviceGetMaxClockInfo(void *device, int domain, unsigned *mhz);
+EXPORT int nvmlDeviceGetPowerUsage(void *device, unsigned *mw);
+EXPORT int nvmlDeviceGetEnforcedPowerLimit(void *device, unsigned *mw);
+EXPORT int nvmlDeviceGetTemperature(void *device, int sensor, unsigned *celsius);
+EXPORT int nvmlDeviceGetCurrentClocksThrottleReasons(void *device, unsigned long long *reasons);
+EXPORT int nvmlDeviceGetCurrentClocksEventReasons(void *device, unsigned long long *reasons);
+
+#ifndef STANDIN_BARE
+
+static int is_held_down(void)
+{
+#ifdef STANDIN_THROTTLES
+    const char *rank = getenv("OMPI_COMM_WORLD_RANK");
+    return rank && strcmp(rank, "1") == 0;
+#else
+    return 0;
+#endif
+}
+
+int nvmlInit_v2(void)
+{
+#ifdef STANDIN_FAILS
+    return NO_DRIVER;
+#else
+    return OK;
+#endif
+}
+
+int nvmlShutdown(void)
+{
+    return OK;
+}
+
+const char *nvmlErrorString(int result)
+{
+    return result == NO_DRIVER ? "Driver Not Loaded" : result == NOT_FOUND ? "Not Found" : "?";
+}
+
+int nvmlDeviceGetHandleByPciBusId_v2(const char *bus, void **device)
+{
+    *device = &gpu;
+#ifdef STANDIN_LOST
+    return NOT_FOUND;
+#else
+    return strcmp(bus, "0000:5a:00.0") == 0 ? OK : NOT_FOUND;
+#endif
+}
+
+int nvmlSystemGetDriverVersion(char *version, unsigned bytes)
+{
+    snprintf(version, bytes, "580.1");
+    return OK;
+}
+
+int nvmlDeviceGetClockInfo(void *device, int domain, unsigned *mhz)
+{
+#ifdef STANDIN_LACKS
+    if (domain == 2)
+        return NOT_SUPPORTED;
+#endif
+    *mhz = domain == 2 ? 3201 : is_held_down() ? 1305 : 1980;
+    return device == &gpu ? OK : NOT_FOUND;
+}
+
+int nvmlDeviceGetMaxClockInfo(void *device, int domain, unsigned *mhz)
+{
+    *mhz = domain == 2 ? 3201 : 1981;
+    return device == &gpu ? OK : NOT_FOUND;
+}
+
+int nvmlDeviceGetPowerUsage(void *device, unsigned *mw)
+{
+    *mw = is_held_down() ? 699600 : 412300;
+    return device == &gpu ? OK : NOT_FOUND;
+}
+
+int nvmlDeviceGetEnforcedPowerLimit(void *device, unsigned *mw)
+{
+    *mw = 700000;
+    return device == &gpu ? OK : NOT_FOUND;
+}
+
+int nvmlDeviceGetTemperature(void *device, int sensor, unsigned *celsius)
+{
+    *celsius = is_held_down() ? 88 : 51;
+    return device == &gpu && sensor == 0 ? OK : NOT_FOUND;
+}
+
+#ifndef STANDIN_LACKS
+#ifdef STANDIN_RENAMED
+int nvmlDeviceGetCurrentClocksEventReasons(void *device, unsigned long long *reasons)
+#else
+int nvmlDeviceGetCurrentClocksThrottleReasons(void *device, unsigned long long *reasons)
+#endif
+{
+    *reasons = is_held_down() ? POWER_CAP | HEAT : IDLE | ADMINISTRATOR;
+    return device == &gpu ? OK : NOT_FOUND;
+}
+#endif
+
+#endif
