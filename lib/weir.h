@@ -277,7 +277,8 @@ WEIR_API size_t weir_comm_scratch_bytes(const weir_comm *comm);
  * for comm, and then nothing happens. */
 WEIR_API void weir_comm_note(weir_comm *comm, const char *phase, uint64_t iteration);
 /* Whether every rank runs. Local, not blocking; any thread. WEIR_ERR_PEER: one
- * has died; WEIR_ERR_ABORTED; WEIR_ERR_TIMEOUT: one is stopped (SIGSTOP). */
+ * has died; WEIR_ERR_ABORTED; WEIR_ERR_TIMEOUT: one is stopped (SIGSTOP). Also what
+ * a kernel of this rank met: WEIR_ERR_TIMEOUT, WEIR_ERR_MISMATCH, WEIR_ERR_INVALID. */
 WEIR_API weir_status weir_comm_check(weir_comm *comm);
 /* Writes where every rank stands into text (at most bytes, terminated), a line
  * a rank in rank order: whether it is stopped or dead, what it noted, its last
@@ -406,7 +407,7 @@ WEIR_API void weir_memchan_free(weir_memchan *chan);
  *
  * Errors: WEIR_ERR_INVALID, WEIR_ERR_MISMATCH (alltoallv, sendrecv: a pair's
  * counts differ), WEIR_ERR_TIMEOUT, WEIR_ERR_ABORTED, WEIR_ERR_PEER. After any
- * of the last three the communicator is aborted.
+ * of the last four the communicator is aborted.
  */
 
 /* in, out: count elements. In place: in == out. */
@@ -433,6 +434,30 @@ WEIR_API weir_status weir_alltoallv(weir_comm *comm, const void *in, const size_
                                     const size_t *send_displs, void *out,
                                     const size_t *recv_counts, const size_t *recv_displs,
                                     weir_dtype dtype, weir_stream stream);
+/*
+ * alltoallv whose counts the host need not know: the four arrays, of nranks
+ * numbers, in elements, lie in device memory (cuda backend; of this rank's GPU)
+ * or in the process's memory (host backend), and are read when the stream gets
+ * there, so that a captured call follows what was written into them before each
+ * replay. They must not change while the call runs. No exchange beforehand, no
+ * wait on the host, no memory is allocated. in_bytes and out_bytes are the
+ * lengths of in and out: a split that ends behind its buffer is not carried out.
+ * A tight length also lets a small call be served by a small grid. Displacements
+ * of empty splits do not matter.
+ *
+ * Errors in the counts are found where the counts are, and nothing is then
+ * written outside of out: WEIR_ERR_INVALID on a rank with a split behind its
+ * buffer, WEIR_ERR_MISMATCH on one that is sent another count than it expects
+ * (so, too, by a rank whose split was refused). The communicator is aborted. On
+ * the cuda backend weir_comm_check tells it once the stream has got there, or the
+ * next call does; on the host backend the call itself.
+ */
+WEIR_API weir_status weir_alltoallv_device(weir_comm *comm, const void *in, size_t in_bytes,
+                                           const uint64_t *send_counts,
+                                           const uint64_t *send_displs, void *out,
+                                           size_t out_bytes, const uint64_t *recv_counts,
+                                           const uint64_t *recv_displs, weir_dtype dtype,
+                                           weir_stream stream);
 /* Every rank sends to one rank and receives from one; -1 for none. Out of
  * place. */
 WEIR_API weir_status weir_sendrecv(weir_comm *comm, const void *in, size_t send_count,

@@ -3,6 +3,7 @@
  * algorithm, run it. Everything here is on the path of an 8-byte allreduce.
  */
 #include "base/error.h"
+#include "base/log.h"
 #include "coll/coll.h"
 #include "coll/copy.h"
 #include "comm/gpu.h"
@@ -222,6 +223,86 @@ weir_status weir_alltoallv(weir_comm *comm, const void *in, const size_t *send_c
     if (WEIRI_UNLIKELY(self->send_bytes != self->recv_bytes))
         return refuse(&call, "this rank's counts for itself differ");
     return dispatch(coll, &call, sent > received ? sent : received);
+}
+
+/* Counts that are read when the call runs cannot be refused to the caller alone:
+ * peers may have got theirs right, and wait. */
+static weir_status give_up(weiri_coll *coll, weir_status status)
+{
+    weiri_log(WEIRI_LOG_ERROR, "%s", weir_last_error());
+    weir_comm_abort(coll->comm);
+    return status;
+}
+
+static int fits(uint64_t count, uint64_t displ, size_t elements)
+{
+    return !count || (displ <= elements && count <= elements - displ);
+}
+
+/* On the host the arrays are read now. */
+static weir_status read_splits(weiri_coll *coll, const weiri_call *call,
+                               const weiri_splits *splits)
+{
+    size_t size = call->element_bytes;
+    for (int peer = 0; peer < coll->nranks; peer++) {
+        uint64_t send = splits->send_counts[peer], send_at = splits->send_displs[peer];
+        uint64_t recv = splits->recv_counts[peer], recv_at = splits->recv_displs[peer];
+        int in_fits = fits(send, send_at, splits->in_bytes / size);
+        if (!in_fits || !fits(recv, recv_at, splits->out_bytes / size)) {
+            weiri_fail(WEIR_ERR_INVALID,
+                       "rank %d: weir_alltoallv_device: %llu elements to be %s rank %d, from "
+                       "element %llu on, end behind the buffer's %zu bytes",
+                       coll->rank, (unsigned long long)(in_fits ? recv : send),
+                       in_fits ? "received from" : "sent to", peer,
+                       (unsigned long long)(in_fits ? recv_at : send_at),
+                       in_fits ? splits->out_bytes : splits->in_bytes);
+            return give_up(coll, WEIR_ERR_INVALID);
+        }
+        coll->pairs[peer] = (weiri_pair){call->in + (send ? send_at * size : 0),
+                                         call->out + (recv ? recv_at * size : 0),
+                                         send * size,
+                                         recv * size,
+                                         1,
+                                         1};
+    }
+    const weiri_pair *self = &coll->pairs[coll->rank];
+    if (self->send_bytes == self->recv_bytes)
+        return WEIR_OK;
+    weiri_fail(WEIR_ERR_MISMATCH,
+               "rank %d: weir_alltoallv_device: this rank's counts for itself differ: %zu bytes "
+               "are sent, %zu expected", coll->rank, self->send_bytes, self->recv_bytes);
+    return give_up(coll, WEIR_ERR_MISMATCH);
+}
+
+weir_status weir_alltoallv_device(weir_comm *comm, const void *in, size_t in_bytes,
+                                  const uint64_t *send_counts, const uint64_t *send_displs,
+                                  void *out, size_t out_bytes, const uint64_t *recv_counts,
+                                  const uint64_t *recv_displs, weir_dtype dtype,
+                                  weir_stream stream)
+{
+    const weiri_splits splits = {send_counts, send_displs, recv_counts,
+                                 recv_displs, in_bytes,    out_bytes};
+    weiri_call call = {.collective = WEIR_COLL_ALLTOALLV, .in = in, .out = out, .dtype = dtype};
+    weiri_coll *coll = NULL;
+    weir_status status = prepare(comm, &call, 1, stream, &coll);
+    if (WEIRI_UNLIKELY(status != WEIR_OK))
+        return status;
+    if (WEIRI_UNLIKELY(!send_counts || !send_displs || !recv_counts || !recv_displs))
+        return refuse(&call, "counts and displacements are required");
+    if (WEIRI_UNLIKELY((in_bytes && !in) || (out_bytes && !out)))
+        return refuse(&call, "a buffer is NULL; say 0 bytes where there is none");
+    if (WEIRI_UNLIKELY((in_bytes | out_bytes) >> WEIRI_SPLIT_BITS))
+        return refuse(&call, "a buffer is longer than any machine's memory");
+    status = refuse_in_place(&call);
+    if (WEIRI_UNLIKELY(status != WEIR_OK))
+        return status;
+    complete_buffers(coll, &call);
+    if (comm->gpu)
+        call.splits = &splits;
+    else
+        status = read_splits(coll, &call, &splits);
+    return status == WEIR_OK ? dispatch(coll, &call, in_bytes > out_bytes ? in_bytes : out_bytes)
+                             : status;
 }
 
 static int is_peer_or_none(const weir_comm *comm, int peer)

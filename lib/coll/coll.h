@@ -94,6 +94,16 @@ typedef struct weiri_area {
 
 typedef struct weiri_coll weiri_coll;
 
+/* Counts and displacements that are read when a call runs: arrays of nranks
+ * numbers, in elements, where the backend's buffers are; and the lengths of the
+ * buffers, which the host does know. */
+typedef struct weiri_splits {
+    const uint64_t *send_counts, *send_displs, *recv_counts, *recv_displs;
+    size_t in_bytes, out_bytes;
+} weiri_splits;
+
+enum { WEIRI_SPLIT_BITS = 47 }; /* a message's length goes into 48 bits of its header */
+
 /* One call of a collective, checked. Sizes in bytes unless they say count. */
 typedef struct weiri_call {
     weir_collective collective;
@@ -106,6 +116,7 @@ typedef struct weiri_call {
     weir_op op;
     int root;
     weir_stream stream;                 /* GPUs */
+    const weiri_splits *splits;         /* GPUs, alltoallv: instead of pairs; else NULL */
     const struct weiri_choice *choice; /* by which it is served */
 } weiri_call;
 

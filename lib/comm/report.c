@@ -72,6 +72,14 @@ static weir_status aborted(weir_comm *comm)
         return weiri_fail(WEIR_ERR_ABORTED, "the communicator was aborted");
     weiri_comm_abort_for(comm, WEIRI_ABORT_ASKED);
     weir_store_release(&comm->where->answered, 1);
+    if (record->kind == WEIR_WAIT_SEND || record->kind == WEIR_WAIT_RECV)
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "rank %d: what it is to %s rank %lld ends at byte %llu of an %s of %llu "
+                          "bytes; make the counts on the device fit",
+                          comm->rank, record->kind == WEIR_WAIT_SEND ? "send to" : "receive from",
+                          (long long)record->peer, (unsigned long long)record->seen,
+                          record->kind == WEIR_WAIT_SEND ? "input" : "output",
+                          (unsigned long long)record->expected);
     if (record->kind == WEIR_WAIT_COUNTS)
         return weiri_fail(WEIR_ERR_MISMATCH,
                           "rank %d: between it and rank %lld a kernel was to move %llu bytes, but "

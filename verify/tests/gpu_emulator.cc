@@ -454,12 +454,12 @@ void emulator::machine_state::explain_deadlock()
 void emulator::machine_state::tell_waits()
 {
     static const char *const kinds[] = {"nothing", "a word", "a signal", "a packet",
-                                        "other counts"};
+                                        "other counts", "a shorter send", "a shorter receive"};
     for (int r = 0; r < nranks; r++) {
         const weir_wait_record &record = ranks[r].record;
         if (record.kind)
             complain("rank %d waited for %s from rank %d: expected %#llx, saw %#llx", r,
-                     kinds[record.kind <= WEIR_WAIT_COUNTS ? record.kind : 0], (int)record.peer,
+                     kinds[record.kind <= WEIR_WAIT_RECV ? record.kind : 0], (int)record.peer,
                      (unsigned long long)record.expected, (unsigned long long)record.seen);
         else if (ranks[r].abort_word)
             complain("rank %d has aborted", r);

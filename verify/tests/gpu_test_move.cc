@@ -161,7 +161,8 @@ static void lay_out(scene &s, matrix &x, size_t gap)
 }
 
 /* The same pairs as arrays that only the device reads. */
-static void hide_pairs(scene &s, int rank, weiri_gpu_args &args)
+static void hide_pairs(scene &s, int rank, size_t in_bytes, size_t out_bytes,
+                       weiri_gpu_args &args)
 {
     size_t n = (size_t)s.m.nranks();
     buffer arrays = s.m.alloc(rank, 4 * n * 8, 0, PLAIN);
@@ -172,7 +173,7 @@ static void hide_pairs(scene &s, int rank, weiri_gpu_args &args)
         words[2 * n + peer] = args.pairs[peer].recv_bytes;
         words[3 * n + peer] = args.pairs[peer].recv_at;
     }
-    args.counts = {words, words + n, words + 2 * n, words + 3 * n};
+    args.counts = {words, words + n, words + 2 * n, words + 3 * n, in_bytes, out_bytes};
     memset(args.pairs, 0, sizeof args.pairs);
 }
 
@@ -204,7 +205,7 @@ static void exchange(scene &s, const setting &it, weir_collective collective, co
         if (collective == WEIR_COLL_ALLTOALL)
             args.count = args.bytes = x.bytes[0][0];
         if (hidden)
-            hide_pairs(s, rank, args);
+            hide_pairs(s, rank, x.in[rank], x.out[rank], args);
         if (collective != WEIR_COLL_ALLTOALL)
             shape = shape_for(s);
         queue(s, it, rank, shape, args);

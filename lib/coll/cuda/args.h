@@ -74,11 +74,12 @@ typedef struct weiri_gpu_pair {
     uint64_t recv_at, recv_bytes; /* in this rank's output */
 } weiri_gpu_pair;
 
-/* The same where it is known on the device only: arrays of nranks elements in
+/* The same where it is known on the device only: arrays of nranks numbers in
  * device memory, in elements of the data type. send_counts is NULL where the
- * host knows, and the pairs say it. */
+ * host knows, and the pairs say it. A split must end within its buffer. */
 typedef struct weiri_gpu_counts {
     const uint64_t *send_counts, *send_displs, *recv_counts, *recv_displs;
+    uint64_t in_elements, out_elements; /* of the buffers */
 } weiri_gpu_counts;
 
 /* One call of a collective; sizes in bytes unless they say count. */
@@ -95,8 +96,7 @@ typedef struct weiri_gpu_args {
     uint32_t packet_bytes; /* pairs that exchange no more than that do so by packets;
                               the same on all ranks; 0: the algorithm's default */
     weiri_gpu_pair pairs[WEIRI_GPU_RANKS_MAX]; /* pairwise collectives */
-    weiri_gpu_counts counts;                   /* alltoallv; bytes is then the most that a
-                                                  pair exchanges, 0 if that is unknown */
+    weiri_gpu_counts counts;                   /* alltoallv */
 } weiri_gpu_args;
 
 #endif

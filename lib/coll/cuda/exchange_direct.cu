@@ -19,7 +19,8 @@
  *      the same kernel with parts moved by the asynchronous copy unit (bulk.cuh),
  *   4. short messages are received; each header is compared with what is
  *      expected: a difference aborts the communicator, and nothing is stored
- *      outside the output,
+ *      outside the output. A sender that waits for a credit which its receiver has
+ *      no reason to give is told so by a credit for no bytes,
  *   5. the lanes of long messages are awaited (acquire).
  *
  * A header comes from every peer in every launch, so packets need no other
@@ -29,6 +30,7 @@
  */
 #include "coll/cuda/bulk.cuh"
 #include "coll/cuda/packets.cuh"
+#include "coll/cuda/splits.cuh"
 #include "coll/cuda/stage.cuh"
 
 /* Long messages are divided into units; the own share, which crosses no link, is
@@ -38,6 +40,9 @@ enum { UNIT_BYTES = 2048, OWN_UNIT_BYTES = 8192, HEADER_SHIFT = 48 };
 
 /* What this block has to do with a rank's credit. */
 enum { NOT_SERVED, MAPPED, STAGED, REFUSED };
+
+/* What a lane's signal says. */
+enum { SENT = 1, ABANDONED = 2 };
 
 /* What this rank exchanges with each rank; the same in all blocks but for the
  * last three. */
@@ -64,17 +69,6 @@ WEIRI_GPU_FN void disagree(const weiri_gpu_view &view, int peer, uint64_t expect
 
 /* ------------------------------------------------------------------ division */
 
-WEIRI_GPU_FN weiri_gpu_pair load_pair(const weiri_gpu_args &args, int peer)
-{
-    const weiri_gpu_counts &counts = args.counts;
-    if (!counts.send_counts)
-        return args.pairs[peer];
-    uint64_t each = args.element_bytes;
-    weiri_gpu_pair pair = {counts.send_displs[peer] * each, counts.send_counts[peer] * each,
-                           counts.recv_displs[peer] * each, counts.recv_counts[peer] * each};
-    return pair;
-}
-
 /* Fills pair and packet_bytes; whether any message of this rank is long. */
 WEIRI_GPU_FN int load_pairs(const weiri_gpu_args &args, exchange *x)
 {
@@ -82,9 +76,10 @@ WEIRI_GPU_FN int load_pairs(const weiri_gpu_args &args, exchange *x)
     uint64_t packet_bytes = args.packet_bytes ? args.packet_bytes : DEFAULT_PACKET_BYTES;
     int any_long = 0;
     for (int peer = (int)threadIdx.x; peer < view.nranks; peer += (int)blockDim.x) {
-        weiri_gpu_pair pair = load_pair(args, peer);
+        weiri_gpu_pair pair = weiri_gpu_load_pair(args, peer);
         if (peer == view.rank && pair.send_bytes != pair.recv_bytes) {
-            disagree(view, peer, pair.recv_bytes, pair.send_bytes);
+            if (pair.send_at != WEIRI_GPU_REFUSED && pair.recv_at != WEIRI_GPU_REFUSED)
+                disagree(view, peer, pair.recv_bytes, pair.send_bytes);
             pair.send_bytes = weiri_gpu_least(pair.send_bytes, pair.recv_bytes);
         }
         x->pair[peer] = pair;
@@ -184,6 +179,25 @@ WEIRI_GPU_FN void give_credits(const weiri_gpu_args &args, const exchange *x, ui
     }
 }
 
+/* Compares what a peer's header says with what is expected of it. Where they
+ * differ, or this rank has given up, the peer may wait for a credit. */
+WEIRI_GPU_FN void compare_header(const weiri_gpu_args &args, const exchange *x, int peer,
+                                 uint64_t epoch, uint64_t header)
+{
+    const weiri_gpu_view &view = args.view;
+    const weiri_gpu_pair &pair = x->pair[peer];
+    uint64_t seen = header_bytes(header);
+    if (header != WEIRI_GPU_NO_HEADER && seen == pair.recv_bytes)
+        return;
+    if (header != WEIRI_GPU_NO_HEADER && pair.recv_at != WEIRI_GPU_REFUSED)
+        disagree(view, peer, pair.recv_bytes, seen); /* what was refused has been told */
+    if (!is_long(x, pair.recv_bytes)) {
+        weiri_gpu_cell *cell = weiri_gpu_cell_at(view, peer, view.rank, 0);
+        weir_packet16_write(cell->in, (uint32_t)epoch, 0);
+        weir_packet16_write(cell->out, (uint32_t)epoch, WEIRI_GPU_PLAIN);
+    }
+}
+
 WEIRI_GPU_FN void send_short(const weiri_gpu_args &args, const exchange *x, uint64_t epoch,
                              const weiri_gpu_lane &lane, int any_long)
 {
@@ -215,16 +229,52 @@ WEIRI_GPU_FN void receive_short(const weiri_gpu_args &args, const exchange *x, u
                                lane.workers);
             continue;
         }
-        if (has_header(lane, bytes)) {
-            uint64_t seen = header_bytes(weiri_gpu_receive_header(view, peer, epoch));
-            if (seen != pair.recv_bytes)
-                disagree(view, peer, pair.recv_bytes, seen);
-        }
+        if (has_header(lane, bytes))
+            compare_header(args, x, peer, epoch, weiri_gpu_receive_header(view, peer, epoch));
         weiri_gpu_receive_run(view, peer, to, bytes, epoch, lane.worker, lane.workers);
     }
 }
 
 /* ---------------------------------------------------------------------- long */
+
+/* Looks at the headers that have come already: ranks that wait for credits which
+ * neither of them gives must not wait for each other. */
+WEIRI_GPU_FN void look_at_headers(const weiri_gpu_args &args, const exchange *x, uint64_t epoch)
+{
+    const weiri_gpu_view &view = args.view;
+    for (int peer = 0; peer < view.nranks; peer++) {
+        const char *slot = weiri_gpu_slot(view, view.rank, peer, epoch, WEIRI_GPU_HEADER);
+        uint64_t header;
+        if (peer != view.rank &&
+            weir_packet16_read((const uint64_t *)slot, (uint32_t)epoch, &header))
+            compare_header(args, x, peer, epoch, header);
+    }
+}
+
+/* Waits for a peer's credit: bytes, and where. No bytes if none comes. */
+WEIRI_GPU_FN void hear_credit(const weiri_gpu_args &args, const exchange *x, int peer,
+                              uint64_t epoch, uint64_t *bytes, weiri_gpu_desc *at)
+{
+    enum { POLLS_PER_LOOK = 16 };
+    const weiri_gpu_view &view = args.view;
+    const weiri_gpu_cell *cell = weiri_gpu_cell_at(view, view.rank, peer, 0);
+    weir_waiter waiter = {0, 0};
+    for (;;) { /* both are under way at once */
+        int has_bytes = weir_packet16_read(cell->in, (uint32_t)epoch, bytes);
+        int has_at = weir_packet16_read(cell->out, (uint32_t)epoch, at);
+        if (has_bytes && has_at)
+            return;
+        int status = weir_waiter_step(&waiter, &view.guard);
+        if (status) {
+            weiri_gpu_fail(view, status, peer, WEIR_WAIT_PACKET, epoch,
+                           weir_load_relaxed(cell->in) >> 32);
+            *bytes = 0;
+            return;
+        }
+        if (waiter.polls % POLLS_PER_LOOK == 0)
+            look_at_headers(args, x, epoch);
+    }
+}
 
 /* Hears the credits that this block's parts need; afterwards all threads know
  * the states. A credit that did not come, or says other bytes, is refused. */
@@ -234,15 +284,15 @@ WEIRI_GPU_FN void hear_credits(const weiri_gpu_args &args, exchange *x, uint64_t
     for (int peer = (int)threadIdx.x; peer < view.nranks; peer += (int)blockDim.x) {
         int state = serves(view, x, peer) ? MAPPED : NOT_SERVED;
         if (state == MAPPED && peer != view.rank) {
-            const weiri_gpu_cell *cell = weiri_gpu_cell_at(view, view.rank, peer, 0);
-            uint64_t told[2]; /* bytes, and where */
-            weiri_gpu_receive_all<2>(view, (const char *)cell->in, 16, 3, epoch, peer, told);
-            x->credit[peer] = told[1];
-            state = told[1] == WEIRI_GPU_PLAIN ? STAGED : MAPPED;
-            if (told[0] != x->pair[peer].send_bytes)
+            uint64_t bytes;
+            weiri_gpu_desc at = WEIRI_GPU_PLAIN;
+            hear_credit(args, x, peer, epoch, &bytes, &at);
+            x->credit[peer] = at;
+            state = at == WEIRI_GPU_PLAIN ? STAGED : MAPPED;
+            if (bytes != x->pair[peer].send_bytes)
                 state = REFUSED;
-            if (state == REFUSED && told[0])
-                disagree(view, peer, told[0], x->pair[peer].send_bytes);
+            if (state == REFUSED && bytes)
+                disagree(view, peer, bytes, x->pair[peer].send_bytes);
         }
         x->state[peer] = state;
     }
@@ -270,6 +320,11 @@ WEIRI_GPU_FN void push_mapped(const weiri_gpu_args &args, const exchange *x, wei
     }
     if (bulk)
         weiri_gpu_bulk_end(bulk);
+}
+
+WEIRI_GPU_FN uint64_t signal_of(uint64_t epoch, uint64_t how)
+{
+    return epoch << WEIRI_GPU_SIGNAL_SHIFT | how;
 }
 
 /* Sets up this block's streams; whether there are any. The stage divides a
@@ -312,11 +367,25 @@ WEIRI_GPU_FN void send_long(const weiri_gpu_args &args, exchange *x, uint64_t ep
     push_mapped(args, x, bulk);
     if (set_up_streams(args, x, epoch))
         weiri_gpu_stream_all(view, &x->streams, epoch);
-    for (int peer = (int)threadIdx.x; peer < view.nranks; peer += (int)blockDim.x)
-        if (peer != view.rank && x->state[peer] != NOT_SERVED)
-            weir_store_release(&weiri_gpu_cell_at(view, peer, view.rank,
-                                                  blockIdx.x - x->first_block[peer])->signal,
-                               epoch << WEIRI_GPU_SIGNAL_SHIFT | 1);
+    for (int peer = (int)threadIdx.x; peer < view.nranks; peer += (int)blockDim.x) {
+        if (peer == view.rank || x->state[peer] == NOT_SERVED)
+            continue;
+        weiri_gpu_cell *cell =
+            weiri_gpu_cell_at(view, peer, view.rank, blockIdx.x - x->first_block[peer]);
+        if (x->state[peer] == REFUSED) /* nobody shall wait for pieces */
+            weir_store_release(&cell->staged, weiri_gpu_step(epoch + 1, 0) - 1);
+        weir_store_release(&cell->signal,
+                           signal_of(epoch, x->state[peer] == REFUSED ? ABANDONED : SENT));
+    }
+}
+
+/* A lane's part is there. If its sender has given up, so does this rank. */
+WEIRI_GPU_FN void await_lane(const weiri_gpu_view &view, int peer, uint32_t lane, uint64_t epoch)
+{
+    const uint64_t *word = &weiri_gpu_cell_at(view, view.rank, peer, lane)->signal;
+    weiri_gpu_await_word(view, word, signal_of(epoch, SENT), peer);
+    if (weir_load_relaxed(word) == signal_of(epoch, ABANDONED))
+        weir_store_release((uint64_t *)view.guard.abort_word, 1);
 }
 
 /* Each block waits for the lanes of some peers. */
@@ -331,8 +400,7 @@ WEIRI_GPU_FN void await_long(const weiri_gpu_args &args, const exchange *x, uint
         if (header_bytes(header) != x->pair[peer].recv_bytes)
             continue;
         for (uint32_t lane = threadIdx.x; lane < header >> HEADER_SHIFT; lane += blockDim.x)
-            weiri_gpu_await_word(view, &weiri_gpu_cell_at(view, view.rank, peer, lane)->signal,
-                                 epoch << WEIRI_GPU_SIGNAL_SHIFT | 1, peer);
+            await_lane(view, peer, lane, epoch);
     }
 }
 
@@ -387,8 +455,12 @@ extern "C" const void *weiri_gpu_exchange_bulk_kernel(weir_dtype dtype)
 static uint64_t longest_bytes(const weiri_gpu_args *args)
 {
     uint64_t most = 0;
-    if (args->counts.send_counts)
-        return args->bytes ? args->bytes : UINT64_MAX;
+    if (args->counts.send_counts) { /* no more than there is room for */
+        const weiri_gpu_counts *counts = &args->counts;
+        most = counts->in_elements > counts->out_elements ? counts->in_elements
+                                                          : counts->out_elements;
+        return most * args->element_bytes;
+    }
     for (int peer = 0; peer < args->view.nranks; peer++) {
         uint64_t out = args->pairs[peer].send_bytes, in = args->pairs[peer].recv_bytes;
         most = out > most ? out : most;

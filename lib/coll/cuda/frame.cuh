@@ -68,13 +68,13 @@ WEIRI_GPU_FN void weiri_gpu_turn(const weiri_gpu_view &view, uint64_t epoch)
 
 /* ------------------------------------------------------------------ waiting */
 
-/* A wait has failed, or ranks disagree: the reason stays for the host, and all
- * other waits of this rank end, too. */
+/* A wait has failed, ranks disagree, or counts on the device are impossible: the
+ * reason stays for the host, and all other waits of this rank end, too. */
 WEIRI_GPU_FN void weiri_gpu_fail(const weiri_gpu_view &view, int status, int peer, uint64_t kind,
                                  uint64_t expected, uint64_t seen)
 {
     weir_wait_record *record = view.guard.record;
-    if (status != WEIR_ERR_TIMEOUT && status != WEIR_ERR_MISMATCH)
+    if (status != WEIR_ERR_TIMEOUT && status != WEIR_ERR_MISMATCH && status != WEIR_ERR_INVALID)
         return;
     if (record) {
         weir_store_relaxed(&record->peer, (uint64_t)(int64_t)peer);
@@ -102,13 +102,14 @@ WEIRI_GPU_FN char *weiri_gpu_slot(const weiri_gpu_view &view, int at, int from, 
     return view.scratch[at] + weiri_gpu_slot_at(from, epoch, phase);
 }
 
-/* Waits for packet number `index` of a slot in the own scratch: 8 bytes. */
+/* Waits for packet number `index` of a slot in the own scratch: 8 bytes; otherwise
+ * if it does not come. */
 WEIRI_GPU_FN uint64_t weiri_gpu_receive(const weiri_gpu_view &view, const char *slot, size_t index,
-                                        uint64_t epoch, int from)
+                                        uint64_t epoch, int from, uint64_t otherwise = 0)
 {
     const uint64_t *packet = (const uint64_t *)slot + 2 * index;
     weir_waiter waiter = {0, 0};
-    uint64_t data = 0;
+    uint64_t data = otherwise;
     while (!weir_packet16_read(packet, (uint32_t)epoch, &data)) {
         int status = weir_waiter_step(&waiter, &view.guard);
         if (status) {

@@ -151,11 +151,14 @@ WEIRI_GPU_FN void weiri_gpu_send_header(const weiri_gpu_view &view, int peer, ui
                    header);
 }
 
+/* What a header says that did not come before the wait ended. */
+#define WEIRI_GPU_NO_HEADER (~(uint64_t)0)
+
 WEIRI_GPU_FN uint64_t weiri_gpu_receive_header(const weiri_gpu_view &view, int peer,
                                                uint64_t epoch)
 {
     return weiri_gpu_receive(view, weiri_gpu_slot(view, view.rank, peer, epoch, WEIRI_GPU_HEADER),
-                             0, epoch, peer);
+                             0, epoch, peer, WEIRI_GPU_NO_HEADER);
 }
 
 /* The i-th rank after this one, around: peers are served in an order in which

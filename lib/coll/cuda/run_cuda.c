@@ -38,6 +38,8 @@ static extent extent_of_pairs(const weiri_coll *coll, const weiri_call *call)
 static extent extent_of(const weiri_coll *coll, const weiri_call *call)
 {
     size_t n = (size_t)coll->nranks;
+    if (call->splits)
+        return (extent){call->splits->in_bytes, call->splits->out_bytes};
     switch (call->collective) {
     case WEIR_COLL_REDUCE_SCATTER:
         return (extent){n * call->bytes, call->bytes};
@@ -103,6 +105,26 @@ static void fill_pairs(const weiri_coll *coll, const weiri_call *call, weiri_gpu
     }
 }
 
+/* The arrays must be this GPU's, lest a kernel dies of them. */
+static weir_status fill_counts(weir_comm *comm, const weiri_call *call, weiri_gpu_args *args)
+{
+    const weiri_splits *splits = call->splits;
+    const uint64_t *arrays[] = {splits->send_counts, splits->send_displs, splits->recv_counts,
+                                splits->recv_displs};
+    args->counts = (weiri_gpu_counts){splits->send_counts,
+                                      splits->send_displs,
+                                      splits->recv_counts,
+                                      splits->recv_displs,
+                                      splits->in_bytes / call->element_bytes,
+                                      splits->out_bytes / call->element_bytes};
+    weir_status status = WEIR_OK;
+    for (int i = 0; i < 4 && status == WEIR_OK; i++) {
+        weiri_gpu_desc ignored;
+        status = describe(comm, arrays[i], (size_t)comm->nranks * sizeof *arrays[i], &ignored);
+    }
+    return status;
+}
+
 static int is_pairwise(weir_collective collective)
 {
     return collective == WEIR_COLL_ALLTOALL || collective == WEIR_COLL_ALLTOALLV ||
@@ -122,9 +144,13 @@ static weir_status fill(weiri_coll *coll, const weiri_call *call, weiri_gpu_args
     args->element_bytes = (uint32_t)call->element_bytes;
     args->root = call->root;
     args->collective = (int32_t)call->collective;
-    if (is_pairwise(call->collective))
+    weir_status status = WEIR_OK;
+    if (call->splits)
+        status = fill_counts(coll->comm, call, args);
+    else if (is_pairwise(call->collective))
         fill_pairs(coll, call, args);
-    weir_status status = describe(coll->comm, call->in, reach.in, &args->in_desc);
+    if (status == WEIR_OK)
+        status = describe(coll->comm, call->in, reach.in, &args->in_desc);
     if (status == WEIR_OK)
         status = describe(coll->comm, call->out, reach.out, &args->out_desc);
     return status;
@@ -222,7 +248,7 @@ static weir_status run_with(weiri_coll *coll, const weiri_call *call, const weir
 {
     weiri_gpu_args args;
     int before;
-    if (coll->nranks == 1)
+    if (coll->nranks == 1 && !call->splits)
         return copy_alone(coll, call);
     weir_status status = weiri_cuda_ready(coll->comm, call->stream, &before);
     if (status != WEIR_OK)
