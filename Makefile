@@ -90,7 +90,7 @@ VERIFY_SRC := $(wildcard verify/*.c)
 BENCH_MAIN := $(wildcard bench/bench_*.c)
 BENCH_SRC := $(filter-out $(BENCH_MAIN) bench/bootstrap_$(if $(HAVE_GSL),none,gsl).c \
 	bench/gpu_$(if $(HAVE_CUDA),none,cuda).c,$(wildcard bench/*.c))
-TEST_SRC := $(filter-out $(if $(HAVE_CUDA),,%/test_gpu.c %/test_gpu_counts.c),$(wildcard verify/tests/test_*.c))
+TEST_SRC := $(filter-out $(if $(HAVE_CUDA),,verify/tests/test_gpu%),$(wildcard verify/tests/test_*.c))
 
 obj = $(patsubst %.c,$(O)/obj/%.o,$(1))
 LIB_OBJ := $(call obj,$(LIB_SRC)) $(if $(HAVE_CUDA),$(patsubst %.cu,$(O)/obj/%.o,$(GPU_SRC)))

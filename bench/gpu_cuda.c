@@ -38,16 +38,25 @@ int bench_gpu_built(void)
 
 weir_status bench_gpu_probe(bench_job *job)
 {
-    int count = 0;
+    int count = 0, driver = 0, runtime = 0;
     cudaError_t error = cudaGetDeviceCount(&count);
     if (error == cudaSuccess && count > 0)
         return WEIR_OK;
     cudaGetLastError();
+    cudaDriverGetVersion(&driver);
+    cudaRuntimeGetVersion(&runtime);
+    cudaGetLastError();
+    if (error == cudaErrorInsufficientDriver && driver)
+        return bench_job_note(job, WEIR_ERR_SYSTEM,
+                              "the GPU driver is too old, it serves CUDA %d.%d and this build is "
+                              "of %d.%d; install a newer one, or use --backend host", driver / 1000,
+                              driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
     return bench_job_note(job, WEIR_ERR_SYSTEM,
                           "no GPU can be used: %s; install the driver and give the process access "
                           "to a GPU, or use --backend host",
-                          error == cudaSuccess ? "CUDA finds no device"
-                                               : cudaGetErrorString(error));
+                          error == cudaSuccess                   ? "CUDA finds no device"
+                          : error == cudaErrorInsufficientDriver ? "there is no GPU driver"
+                                                                 : cudaGetErrorString(error));
 }
 
 int bench_gpu_serves(const weir_comm *comm)

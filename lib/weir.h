@@ -398,7 +398,8 @@ WEIR_API void weir_memchan_free(weir_memchan *chan);
  * Every collective is called by every rank of comm in the same order, with the
  * same count, dtype, op and root (alltoallv and sendrecv: with counts that
  * match pairwise). Counts are in elements. Any count, 0 included, and any
- * alignment is allowed; in and out are either equal where the comment says
+ * alignment is allowed; on GPUs buffers are memory of the communicator's GPU, and
+ * one that ends too soon is refused; in and out are either equal where the comment says
  * in place, or do not overlap. On the host the call blocks until out is
  * complete and in may be written again; stream is NULL.
  *

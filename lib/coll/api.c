@@ -190,6 +190,10 @@ weir_status weir_alltoall(weir_comm *comm, const void *in, void *out, size_t cou
     return dispatch(coll, &call, call.bytes * (size_t)coll->nranks);
 }
 
+/* Longer counts than any machine holds; shorter ones cannot overflow when they are
+ * multiplied by an element's bytes and added up over the ranks. */
+enum { COUNT_BITS = 52 };
+
 weir_status weir_alltoallv(weir_comm *comm, const void *in, const size_t *send_counts,
                            const size_t *send_displs, void *out, const size_t *recv_counts,
                            const size_t *recv_displs, weir_dtype dtype, weir_stream stream)
@@ -205,7 +209,11 @@ weir_status weir_alltoallv(weir_comm *comm, const void *in, const size_t *send_c
     if (WEIRI_UNLIKELY(status != WEIR_OK))
         return status;
     complete_buffers(coll, &call);
-    size_t sent = 0, received = 0, size = call.element_bytes;
+    size_t sent = 0, received = 0, size = call.element_bytes, all = 0;
+    for (int peer = 0; peer < coll->nranks; peer++)
+        all |= send_counts[peer] | send_displs[peer] | recv_counts[peer] | recv_displs[peer];
+    if (WEIRI_UNLIKELY(all >> COUNT_BITS))
+        return refuse(&call, "a count or displacement is too large");
     for (int peer = 0; peer < coll->nranks; peer++) {
         size_t send_bytes = send_counts[peer] * size, recv_bytes = recv_counts[peer] * size;
         coll->pairs[peer] = (weiri_pair){call.in + send_displs[peer] * size,

@@ -83,7 +83,7 @@ typedef struct weiri_gpu_card {
     int32_t device;
     char bus[16];        /* "0000:19:00.0" */
     int32_t status;      /* of the last exchange */
-    int32_t padding;
+    int32_t shares;      /* this rank was told that ranks may share a GPU */
     weiri_segment_key scratch;
 } weiri_gpu_card;
 
@@ -115,6 +115,7 @@ typedef struct weiri_region {
     uint64_t change;     /* which of this rank's changes made it, or freed it */
     uint32_t generation; /* of the latest use of this entry */
     int known;           /* GPUs: all peers have it mapped */
+    int adopted;         /* the caller's memory */
     weiri_desc *symmetric; /* what it is on every rank, or NULL; owned */
     int freed;           /* peers may still have it mapped, so its memory waits for them */
 } weiri_region;

@@ -19,6 +19,39 @@ weir_status weiri_cuda_fail(weir_status status, cudaError_t error, const char *w
     return weiri_fail(status, "%s: %s", what, cudaGetErrorString(error));
 }
 
+/* Whether the stream belongs to another GPU, and which: 1, else 0. */
+static int is_foreign(const weir_comm *comm, weir_stream stream, int *device)
+{
+#if CUDART_VERSION >= 12080
+    int known = stream && cudaStreamGetDevice((cudaStream_t)stream, device) == cudaSuccess;
+    cudaGetLastError();
+    return known && *device != comm->gpu->device;
+#else
+    (void)comm, (void)stream, (void)device;
+    return 0;
+#endif
+}
+
+weir_status weiri_cuda_fail_launch(const weir_comm *comm, cudaError_t error, weir_stream stream)
+{
+    int own = comm->gpu->device, other = -1;
+    cudaGetLastError();
+    if (error == cudaErrorNoKernelImageForDevice || error == cudaErrorInvalidDeviceFunction) {
+        int major = 0, minor = 0;
+        cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, own);
+        cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, own);
+        return weiri_fail(WEIR_ERR_UNSUPPORTED,
+                          "this build has no code for GPU %d (compute capability %d.%d): build "
+                          "with SM=%d%d", own, major, minor, major, minor);
+    }
+    if (error == cudaErrorInvalidResourceHandle && is_foreign(comm, stream, &other))
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "the stream is on GPU %d, but the communicator is on GPU %d: create it "
+                          "after cudaSetDevice(%d)", other, own, own);
+    return weiri_fail(error == cudaErrorInvalidResourceHandle ? WEIR_ERR_INVALID : WEIR_ERR_SYSTEM,
+                      "the stream takes no work: %s", cudaGetErrorString(error));
+}
+
 static weir_status check(cudaError_t error, const char *what)
 {
     return error == cudaSuccess ? WEIR_OK : weiri_cuda_fail(WEIR_ERR_SYSTEM, error, what);
@@ -46,18 +79,36 @@ static weiri_gpu_card *card_of(const weir_comm *comm, int rank)
     return &comm->peers[rank].page->gpu;
 }
 
+/* Why CUDA does not even count its devices. */
+static weir_status refuse_driver(cudaError_t error)
+{
+    int driver = 0, runtime = 0;
+    cudaGetLastError();
+    cudaDriverGetVersion(&driver);
+    cudaRuntimeGetVersion(&runtime);
+    cudaGetLastError();
+    if (error == cudaErrorInsufficientDriver && driver)
+        return weiri_fail(WEIR_ERR_UNSUPPORTED,
+                          "backend cuda: the GPU driver is too old, it serves CUDA %d.%d and this "
+                          "build is of %d.%d: install a newer driver, or build with that toolkit",
+                          driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
+    return weiri_fail(WEIR_ERR_UNSUPPORTED,
+                      "backend cuda: no GPU can be used here (%s): install a driver and give the "
+                      "process access to a GPU, or use the host backend",
+                      driver ? cudaGetErrorString(error) : "there is no GPU driver");
+}
+
 /* Looks for this rank's device: the one asked for, else by local rank. */
 static weir_status find_device(const weir_comm *comm, int wanted, weiri_gpu_card *card)
 {
     int count = 0;
     cudaError_t error = cudaGetDeviceCount(&count);
-    if (error != cudaSuccess) {
-        cudaGetLastError();
-        return weiri_fail(WEIR_ERR_UNSUPPORTED, "backend cuda: no GPU can be used here (%s)",
-                          cudaGetErrorString(error));
-    }
+    if (error != cudaSuccess)
+        return refuse_driver(error);
     if (count == 0)
-        return weiri_fail(WEIR_ERR_UNSUPPORTED, "backend cuda: this machine has no GPU");
+        return weiri_fail(WEIR_ERR_UNSUPPORTED,
+                          "backend cuda: this process sees no GPU; use the host backend, or give "
+                          "it one (CUDA_VISIBLE_DEVICES, the container's devices)");
     if (wanted >= count)
         return weiri_fail(WEIR_ERR_INVALID, "backend cuda: there is no GPU %d, only 0 to %d",
                           wanted, count - 1);
@@ -82,10 +133,19 @@ static weir_status exchange(weir_comm *comm, weir_status mine)
     return met != WEIR_OK ? met : worst;
 }
 
-static int allows_sharing(void)
+static int is_told_to_share(void)
 {
     const char *value = weiri_env(WEIRI_ENV_ALLOW_SHARED_GPU);
     return value && strcmp(value, "1") == 0;
+}
+
+/* Of ranks with different environments all must be told, lest some go on alone. */
+static int allows_sharing(const weir_comm *comm)
+{
+    int all = 1;
+    for (int rank = 0; rank < comm->nranks; rank++)
+        all &= card_of(comm, rank)->shares;
+    return all;
 }
 
 /* Why the ranks cannot have GPUs, judged alike by all; the cards are there. */
@@ -93,14 +153,15 @@ static weir_status judge(const weir_comm *comm)
 {
     if (comm->nranks > WEIRI_GPU_RANKS_MAX)
         return weiri_fail(WEIR_ERR_UNSUPPORTED,
-                          "backend cuda: %d ranks; at most %d GPUs of one machine are supported",
+                          "backend cuda: %d ranks; at most %d GPUs of one machine are supported: "
+                          "start fewer ranks, or use the host backend",
                           comm->nranks, WEIRI_GPU_RANKS_MAX);
     for (int rank = 0; rank < comm->nranks; rank++)
-        for (int other = 0; other < rank && !allows_sharing(); other++)
+        for (int other = 0; other < rank && !allows_sharing(comm); other++)
             if (strcmp(card_of(comm, rank)->bus, card_of(comm, other)->bus) == 0)
                 return weiri_fail(WEIR_ERR_UNSUPPORTED,
                                   "backend cuda: ranks %d and %d would share the GPU at %s; start "
-                                  "fewer ranks, or set %s=1",
+                                  "fewer ranks, or set %s=1 on all",
                                   other, rank, card_of(comm, rank)->bus,
                                   weiri_env_name(WEIRI_ENV_ALLOW_SHARED_GPU));
     return WEIR_OK;
@@ -130,13 +191,19 @@ static weir_status gpu_copy_on(weir_comm *comm, void *to, const void *from, size
                                weir_stream stream)
 {
     int before;
-    if (to == from || !bytes)
+    if (!bytes)
         return WEIR_OK;
     weir_status status = weiri_cuda_enter(comm, &before);
-    if (status == WEIR_OK)
-        status = check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice,
-                                       (cudaStream_t)stream),
-                       "cannot copy GPU memory");
+    if (status == WEIR_OK && !weiri_region_describe(comm, from, bytes).generation)
+        status = weiri_cuda_check_buffer(comm, from, bytes);
+    if (status == WEIR_OK && !weiri_region_describe(comm, to, bytes).generation)
+        status = weiri_cuda_check_buffer(comm, to, bytes);
+    if (status == WEIR_OK && to != from) {
+        cudaError_t error = cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice,
+                                            (cudaStream_t)stream);
+        if (error != cudaSuccess)
+            status = weiri_cuda_fail_launch(comm, error, stream);
+    }
     weiri_cuda_leave(comm, before);
     return status;
 }
@@ -280,8 +347,20 @@ static void drop_scratch(const weir_comm *comm, weiri_cuda *cuda)
         weiri_segment_destroy(&cuda->scratch[rank]);
 }
 
+static weir_status map_scratch(const weir_comm *comm, int rank, weiri_segment *segment)
+{
+    const weiri_gpu_card *own = card_of(comm, comm->rank), *peer = card_of(comm, rank);
+    weir_status status = weiri_segment_map(&peer->scratch, segment);
+    if (status == WEIR_OK)
+        return WEIR_OK;
+    return weiri_fail_context(status,
+                              "backend cuda: the GPU of rank %d at %s does not reach that of rank "
+                              "%d at %s (they need peer access, see nvidia-smi topo -p2p r; else "
+                              "use the host backend)", comm->rank, own->bus, rank, peer->bus);
+}
+
 /* Everybody's scratch memory by one way of handing memory on. Collective: the
- * worst outcome of all ranks, which then all try the next way or fail. */
+ * worst outcome of all ranks, alike on all, which then all try the next way or fail. */
 static weir_status share_scratch(weir_comm *comm, weiri_cuda *cuda, const weiri_transport_ops *way)
 {
     weir_status status = way->segment_create(WEIRI_CUDA_SCRATCH_BYTES, &cuda->scratch[comm->rank],
@@ -291,7 +370,7 @@ static weir_status share_scratch(weir_comm *comm, weiri_cuda *cuda, const weiri_
         goto drop;
     for (int rank = 0; rank < comm->nranks && status == WEIR_OK; rank++)
         if (rank != comm->rank)
-            status = weiri_segment_map(&card_of(comm, rank)->scratch, &cuda->scratch[rank]);
+            status = map_scratch(comm, rank, &cuda->scratch[rank]);
     if (status != WEIR_OK)
         weiri_log(WEIRI_LOG_INFO, "%s", weir_last_error());
     worst = exchange(comm, status);
@@ -302,9 +381,8 @@ static weir_status share_scratch(weir_comm *comm, weiri_cuda *cuda, const weiri_
     return WEIR_OK;
 drop:
     drop_scratch(comm, cuda);
-    return status != WEIR_OK
-               ? status
-               : weiri_fail(worst, "another rank could not share its GPU memory");
+    return status == worst ? worst
+                           : weiri_fail(worst, "another rank could not share its GPU memory");
 }
 
 static void gpu_quiesce(weir_comm *comm)
@@ -399,6 +477,7 @@ static weir_status set_up(weir_comm *comm, int device)
 static weir_status gpu_join(weir_comm *comm, weir_backend asked, int device)
 {
     weiri_gpu_card *card = card_of(comm, comm->rank);
+    card->shares = is_told_to_share();
     weir_status status = find_device(comm, device, card);
     weir_status worst = exchange(comm, status);
     if (worst == WEIR_OK)
@@ -409,7 +488,14 @@ static weir_status gpu_join(weir_comm *comm, weir_backend asked, int device)
         return WEIR_OK;
     }
     status = weir_boot_agree(comm->boot, status);
-    return status != WEIR_OK ? status : set_up(comm, card->device);
+    if (status == WEIR_OK)
+        status = set_up(comm, card->device);
+    if (status != WEIR_ERR_UNSUPPORTED || asked != WEIR_BACKEND_AUTO || !comm->gpu)
+        return status;
+    weiri_log(WEIRI_LOG_WARN, "host backend: %s", weir_last_error());
+    gpu_destroy(comm);
+    comm->memory = comm->transport;
+    return WEIR_OK;
 }
 
 const weiri_gpu_ops *weiri_gpu_ops_get(void)

@@ -19,6 +19,12 @@ typedef struct weiri_cuda_fit {
     int asked, threads, blocks;
 } weiri_cuda_fit;
 
+/* Memory of this GPU that a caller has used already. */
+enum { WEIRI_CUDA_SPANS = 8 };
+typedef struct weiri_cuda_span {
+    uintptr_t begin, end;
+} weiri_cuda_span;
+
 enum { WEIRI_CUDA_LANES = 4 };
 typedef struct weiri_cuda {
     struct weiri_gpu base; /* first: comm->gpu points here */
@@ -30,6 +36,8 @@ typedef struct weiri_cuda {
     char **regions;        /* device memory: see weiri_gpu_view */
     int page_registered;
     weiri_cuda_fit fits[WEIRI_CUDA_FITS]; /* a cache */
+    weiri_cuda_span spans[WEIRI_CUDA_SPANS]; /* likewise */
+    unsigned next_span;
     weiri_gpu_view view;
 } weiri_cuda;
 
@@ -40,6 +48,14 @@ static inline weiri_cuda *weiri_cuda_of(const weir_comm *comm)
 
 /* A CUDA error as a status, with what was tried; clears CUDA's own record. */
 weir_status weiri_cuda_fail(weir_status status, cudaError_t error, const char *what);
+
+/* Why a stream took no work: WEIR_ERR_INVALID where it is another GPU's, WEIR_ERR_UNSUPPORTED where
+ * the build has no code for this GPU. */
+weir_status weiri_cuda_fail_launch(const weir_comm *comm, cudaError_t error, weir_stream stream);
+
+/* Whether memory that is in no region can be a buffer of so many bytes. Local; some
+ * nanoseconds for memory that was asked for already. WEIR_ERR_INVALID with what to do. */
+weir_status weiri_cuda_check_buffer(const weir_comm *comm, const void *pointer, size_t bytes);
 
 /* Makes the communicator's device current for the calling thread; *before gets
  * the one that was, for weiri_cuda_leave. */

@@ -61,6 +61,7 @@ weir_status weiri_region_create(weir_comm *comm, void *adopted, size_t bytes, in
     if (status != WEIR_OK)
         return status;
     region->bytes = bytes;
+    region->adopted = adopted != NULL;
     region->generation++;
     region->known = region->freed = 0;
     region->symmetric = NULL;

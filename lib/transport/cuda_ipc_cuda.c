@@ -14,6 +14,7 @@
  * from and is mapped.
  */
 #define _GNU_SOURCE
+#include "transport/cuda_ipc.h"
 #include "transport/transport.h"
 
 #include "base/error.h"
@@ -40,6 +41,7 @@ _Static_assert(sizeof(cudaIpcMemHandle_t) == WEIRI_KEY_HANDLE_BYTES, "a key hold
     X(cuMemExportToShareableHandle)                                                                \
     X(cuMemImportFromShareableHandle)                                                              \
     X(cuMemGetAllocationGranularity)                                                               \
+    X(cuPointerGetAttribute)                                                                       \
     X(cuMemGetAddressRange)
 
 typedef struct driver_functions {
@@ -75,6 +77,22 @@ static const driver_functions *driver(void)
         functions = found;
     __atomic_store_n(&state, complete ? 1 : -1, __ATOMIC_RELEASE);
     return complete ? &functions : NULL;
+}
+
+int weiri_cuda_range_of(uintptr_t address, weiri_cuda_range *range)
+{
+    const driver_functions *cu = driver();
+    CUdeviceptr begin = 0;
+    size_t bytes = 0;
+    int legacy = 0; /* what has a legacy handle is an allocation of its own */
+    if (!cu || cu->cuMemGetAddressRange_at(&begin, &bytes, (CUdeviceptr)address) != CUDA_SUCCESS ||
+        address - begin >= bytes)
+        return -1;
+    if (cu->cuPointerGetAttribute_at(&legacy, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
+                                     (CUdeviceptr)address) != CUDA_SUCCESS)
+        legacy = 0;
+    *range = (weiri_cuda_range){(uintptr_t)begin, (uintptr_t)begin + bytes, legacy};
+    return 0;
 }
 
 static weir_status fail_runtime(weir_status status, cudaError_t error, const char *what)

@@ -89,6 +89,13 @@ static weir_status copy_all(const weiri_coll *coll, const weiri_call *call, char
     return status;
 }
 
+static weir_status meet(const weiri_coll *coll, const weiri_call *call, weiri_gpu_args *args)
+{
+    cudaError_t error = weiri_cuda_meet(call, args);
+    return error == cudaSuccess ? WEIR_OK
+                                : weiri_cuda_fail_launch(coll->comm, error, call->stream);
+}
+
 weir_status weiri_cuda_copy_engine(weiri_coll *coll, const weiri_call *call)
 {
     weiri_gpu_args args;
@@ -103,11 +110,13 @@ weir_status weiri_cuda_copy_engine(weiri_coll *coll, const weiri_call *call)
     if (status != WEIR_OK)
         return status;
     args.view = weiri_cuda_of(coll->comm)->view;
-    status = check(weiri_cuda_meet(call, &args));
+    status = weiri_cuda_check_input(coll, call);
+    if (status == WEIR_OK)
+        status = meet(coll, call, &args);
     if (status == WEIR_OK)
         status = copy_all(coll, call, outputs);
     if (status == WEIR_OK)
-        status = check(weiri_cuda_meet(call, &args));
+        status = meet(coll, call, &args);
     weiri_cuda_leave(coll->comm, before);
     return status;
 }

@@ -119,7 +119,11 @@ static void run_chunks(pipeline *p, weiri_gpu_args *meeting)
 {
     cudaStream_t stream = (cudaStream_t)p->call->stream;
     size_t chunks = (p->call->bytes + p->chunk_bytes - 1) / p->chunk_bytes;
-    step(p, weiri_cuda_meet(p->call, meeting));
+    cudaError_t error = weiri_cuda_meet(p->call, meeting);
+    if (error != cudaSuccess) {
+        p->status = weiri_cuda_fail_launch(p->coll->comm, error, p->call->stream);
+        return;
+    }
     for (int i = 0; i < WEIRI_CUDA_LANES; i++)
         order(p, stream, p->cuda->lanes[i]);
     for (size_t number = 0; number < chunks && p->status == WEIR_OK; number++)
@@ -146,7 +150,9 @@ weir_status weiri_cuda_pipeline(weiri_coll *coll, const weiri_call *call)
     if (status != WEIR_OK)
         return status;
     meeting.view = p.cuda->view;
-    run_chunks(&p, &meeting);
+    p.status = weiri_cuda_check_input(coll, call);
+    if (p.status == WEIR_OK)
+        run_chunks(&p, &meeting);
     weiri_cuda_leave(coll->comm, before);
     return p.status;
 }

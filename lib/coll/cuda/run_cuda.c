@@ -60,24 +60,7 @@ static extent extent_of(const weiri_coll *coll, const weiri_call *call)
     return (extent){call->bytes, call->bytes};
 }
 
-/* Memory that no region holds must at least be this GPU's. */
-static weir_status check_plain(const weir_comm *comm, const void *pointer)
-{
-    struct cudaPointerAttributes attributes;
-    cudaError_t error = cudaPointerGetAttributes(&attributes, pointer);
-    if (error != cudaSuccess)
-        return weiri_cuda_fail(WEIR_ERR_INVALID, error, "cannot tell whose memory a buffer is");
-    if (attributes.type == cudaMemoryTypeUnregistered || attributes.type == cudaMemoryTypeHost)
-        return weiri_fail(WEIR_ERR_INVALID,
-                          "a buffer is host memory, but the communicator is on GPU %d",
-                          comm->gpu->device);
-    if (attributes.device != comm->gpu->device)
-        return weiri_fail(WEIR_ERR_INVALID,
-                          "a buffer is on GPU %d, but the communicator is on GPU %d",
-                          attributes.device, comm->gpu->device);
-    return WEIR_OK;
-}
-
+/* Memory that no region holds must at least be this GPU's, and long enough. */
 static weir_status describe(weir_comm *comm, const void *pointer, size_t bytes,
                             weiri_gpu_desc *described)
 {
@@ -86,10 +69,16 @@ static weir_status describe(weir_comm *comm, const void *pointer, size_t bytes,
     if (!bytes)
         return WEIR_OK;
     if (!desc.generation)
-        return check_plain(comm, pointer);
+        return weiri_cuda_check_buffer(comm, pointer, bytes);
     if (weiri_region_known(comm, desc))
         *described = weiri_cuda_desc(desc);
     return WEIR_OK;
+}
+
+weir_status weiri_cuda_check_input(const weiri_coll *coll, const weiri_call *call)
+{
+    weiri_gpu_desc ignored;
+    return describe(coll->comm, call->in, extent_of(coll, call).in, &ignored);
 }
 
 static void fill_pairs(const weiri_coll *coll, const weiri_call *call, weiri_gpu_args *args)
@@ -186,6 +175,17 @@ static const weiri_cuda_fit *fit_of(weiri_cuda *cuda, const void *kernel, int as
     return fit;
 }
 
+static weir_status refuse_kernel(const weir_comm *comm, const weiri_algo *algo, const void *kernel,
+                                 int threads)
+{
+    struct cudaFuncAttributes limits;
+    cudaError_t error = cudaFuncGetAttributes(&limits, kernel);
+    if (error != cudaSuccess)
+        return weiri_cuda_fail_launch(comm, error, NULL);
+    return weiri_fail(WEIR_ERR_INVALID, "%s: no block of %d threads fits on the GPU", algo->name,
+                      threads);
+}
+
 static weir_status launch(weiri_coll *coll, const weiri_call *call, const weiri_algo *algo,
                           weiri_gpu_shape shape, weiri_gpu_args *args)
 {
@@ -195,8 +195,7 @@ static weir_status launch(weiri_coll *coll, const weiri_call *call, const weiri_
     const void *kernel = algo->gpu->kernel(call->dtype);
     const weiri_cuda_fit *fit = fit_of(cuda, kernel, shape.threads);
     if (fit->blocks < 1)
-        return weiri_fail(WEIR_ERR_INVALID, "%s: no block of %d threads fits on the GPU",
-                          algo->name, shape.threads);
+        return refuse_kernel(coll->comm, algo, kernel, shape.threads);
     shape.threads = fit->threads;
     shape.blocks = shape.blocks < fit->blocks ? shape.blocks : fit->blocks;
     void *arguments[] = {args};
@@ -204,7 +203,7 @@ static weir_status launch(weiri_coll *coll, const weiri_call *call, const weiri_
                                          (dim3){(unsigned)shape.threads, 1, 1}, arguments, 0,
                                          (cudaStream_t)call->stream);
     return error == cudaSuccess ? WEIR_OK
-                                : weiri_cuda_fail(WEIR_ERR_SYSTEM, error, "cannot launch a kernel");
+                                : weiri_cuda_fail_launch(coll->comm, error, call->stream);
 }
 
 /* Follows what peers have allocated and freed; not while a graph is captured,

@@ -1,0 +1,88 @@
+/*
+ * Whether the GPU of a communicator can use a caller's buffer: memory of that GPU, and
+ * as much of it as the call needs. The driver is asked once an allocation; only good
+ * answers are remembered, so that memory which came to where other memory was is never
+ * refused for its sake. (A shorter allocation in the place of a freed one passes; a
+ * kernel then finds out.)
+ */
+#include "comm/gpu_cuda.h"
+
+#include "base/error.h"
+#include "transport/cuda_ipc.h"
+
+static int is_within(const weiri_cuda_span *span, uintptr_t at, size_t bytes)
+{
+    return at >= span->begin && at < span->end && bytes <= span->end - at;
+}
+
+/* A buffer that begins in memory of weir_mem_alloc but ends behind it; what a caller
+ * has registered may be a part of more. */
+static weir_status check_own(const weir_comm *comm, const void *pointer, size_t bytes)
+{
+    for (int id = 0; id < comm->nregions; id++) {
+        const weiri_region *region = &comm->regions[id];
+        size_t offset = (size_t)((const char *)pointer - (const char *)region->segment.base);
+        if (!region->segment.base || region->freed || region->adopted || offset >= region->bytes)
+            continue;
+        if (bytes > region->bytes - offset)
+            return weiri_fail(WEIR_ERR_INVALID,
+                              "the call needs %zu bytes of a buffer, but %zu are left of what "
+                              "weir_mem_alloc gave: allocate more, or give a smaller count",
+                              bytes, region->bytes - offset);
+    }
+    return WEIR_OK;
+}
+
+static weir_status check_owner(const weir_comm *comm, const void *pointer)
+{
+    struct cudaPointerAttributes attributes;
+    int device = comm->gpu->device;
+    cudaError_t error = cudaPointerGetAttributes(&attributes, pointer);
+    if (error != cudaSuccess)
+        return weiri_cuda_fail(WEIR_ERR_INVALID, error, "cannot tell whose memory a buffer is");
+    if (attributes.type == cudaMemoryTypeUnregistered || attributes.type == cudaMemoryTypeHost)
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "a buffer is host memory, but the communicator is on GPU %d: give memory "
+                          "of weir_mem_alloc or cudaMalloc, or make a communicator with the host "
+                          "backend", device);
+    if (attributes.device != device)
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "a buffer is on GPU %d, but the communicator is on GPU %d: allocate it "
+                          "after cudaSetDevice(%d)", attributes.device, device, device);
+    return WEIR_OK;
+}
+
+/* How far memory goes from here on; 0 where the driver does not tell. */
+static uintptr_t end_of(uintptr_t at, uintptr_t needed, uintptr_t *begin)
+{
+    weiri_cuda_range range, next;
+    if (weiri_cuda_range_of(at, &range) != 0)
+        return 0;
+    while (range.end < needed && !range.is_whole &&
+           weiri_cuda_range_of(range.end, &next) == 0 && next.begin == range.end && !next.is_whole)
+        range.end = next.end;
+    *begin = range.begin;
+    return range.end;
+}
+
+weir_status weiri_cuda_check_buffer(const weir_comm *comm, const void *pointer, size_t bytes)
+{
+    weiri_cuda *cuda = weiri_cuda_of(comm);
+    uintptr_t at = (uintptr_t)pointer, begin = at;
+    for (int i = 0; i < WEIRI_CUDA_SPANS; i++)
+        if (is_within(&cuda->spans[i], at, bytes))
+            return WEIR_OK;
+    weir_status status = check_own(comm, pointer, bytes);
+    if (status == WEIR_OK)
+        status = check_owner(comm, pointer);
+    if (status != WEIR_OK)
+        return status;
+    uintptr_t end = end_of(at, at + bytes, &begin);
+    if (end && bytes > end - at)
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "the call needs %zu bytes of a buffer, but its allocation ends after "
+                          "%zu: allocate more, or give a smaller count", bytes, (size_t)(end - at));
+    cuda->spans[cuda->next_span++ % WEIRI_CUDA_SPANS] =
+        (weiri_cuda_span){begin, end ? end : at + bytes};
+    return WEIR_OK;
+}
