@@ -22,21 +22,23 @@ struct algo {
     weiri_gpu_kernel kernel;
     weiri_gpu_shape_of shape;
     weiri_gpu_serves serves;
+    int least_threads; /* 32: its warps must be whole */
 };
 
-#define ALGO(name, collective)                                                                     \
+#define ALGO(name, collective, least_threads)                                                      \
     {                                                                                              \
         #name, collective, weiri_gpu_##name##_kernel, weiri_gpu_##name##_shape,                    \
-            weiri_gpu_##name##_serves                                                              \
+            weiri_gpu_##name##_serves, least_threads                                               \
     }
 static const algo algos[] = {
-    ALGO(allreduce_packet, WEIR_COLL_ALLREDUCE),
-    ALGO(allreduce_packet2, WEIR_COLL_ALLREDUCE),
-    ALGO(allreduce_fused, WEIR_COLL_ALLREDUCE),
-    ALGO(reduce_scatter_packet, WEIR_COLL_REDUCE_SCATTER),
-    ALGO(reduce_scatter_direct, WEIR_COLL_REDUCE_SCATTER),
-    ALGO(reduce_packet, WEIR_COLL_REDUCE),
-    ALGO(reduce_direct, WEIR_COLL_REDUCE),
+    ALGO(allreduce_packet, WEIR_COLL_ALLREDUCE, 8),
+    ALGO(allreduce_packet2, WEIR_COLL_ALLREDUCE, 8),
+    ALGO(allreduce_ll128, WEIR_COLL_ALLREDUCE, 32),
+    ALGO(allreduce_fused, WEIR_COLL_ALLREDUCE, 8),
+    ALGO(reduce_scatter_packet, WEIR_COLL_REDUCE_SCATTER, 8),
+    ALGO(reduce_scatter_direct, WEIR_COLL_REDUCE_SCATTER, 8),
+    ALGO(reduce_packet, WEIR_COLL_REDUCE, 8),
+    ALGO(reduce_direct, WEIR_COLL_REDUCE, 8),
 };
 enum { NALGOS = sizeof algos / sizeof algos[0] };
 
@@ -203,9 +205,9 @@ static std::string run_all(machine &m, const std::vector<call> &calls,
 
 /* --------------------------------------------------------------------- tests */
 
-static weiri_gpu_shape any_shape(machine &m)
+static weiri_gpu_shape any_shape(machine &m, const algo *of)
 {
-    return {1 + (int)m.random(3), 8 << m.random(2)};
+    return {1 + (int)m.random(3), of->least_threads << m.random(2)};
 }
 
 static placing any_placing(machine &m)
@@ -236,7 +238,7 @@ static void all_types_and_ops(const algo *of)
             for (int op = 0; op < WEIR_OP_COUNT; op++) {
                 size_t count = any_count(m, (weir_dtype)dtype);
                 calls.push_back({of, (weir_dtype)dtype, (weir_op)op, count,
-                                 (int)m.random((uint64_t)nranks), any_shape(m)});
+                                 (int)m.random((uint64_t)nranks), any_shape(m, of)});
                 hows.push_back(any_placing(m));
             }
             why = run_all(m, calls, hows);
@@ -258,7 +260,7 @@ static void borders(const algo *of)
             placing how = {placing::ALIGNED, (decltype(how.kinds))kinds, kinds == 1};
             for (size_t count : counts)
                 calls.push_back({of, nranks % 2 ? WEIR_UINT8 : WEIR_HALF, WEIR_SUM, count,
-                                 nranks - 1, any_shape(m)});
+                                 nranks - 1, any_shape(m, of)});
             why = run_all(m, calls, {how});
         }
     }
@@ -294,7 +296,7 @@ static void back_to_back()
             const algo *of = &algos[m.random(NALGOS)];
             weir_dtype dtype = (weir_dtype)m.random(WEIR_DTYPE_COUNT);
             calls.push_back({of, dtype, (weir_op)m.random(WEIR_OP_COUNT), any_count(m, dtype),
-                             (int)m.random((uint64_t)m.nranks()), any_shape(m)});
+                             (int)m.random((uint64_t)m.nranks()), any_shape(m, of)});
             hows.push_back(any_placing(m));
         }
         why = run_all(m, calls, hows);

@@ -105,6 +105,15 @@ static inline int __all_sync(uint32_t mask, int predicate)
 {
     return __ballot_sync(mask, !predicate) == 0;
 }
+static inline uint32_t __reduce_or_sync(uint32_t, uint32_t bits)
+{
+    uint64_t lanes[32];
+    uint32_t all = 0;
+    weir_emulated_warp(bits, lanes);
+    for (int lane = 0; lane < 32; lane++)
+        all |= (uint32_t)lanes[lane];
+    return all;
+}
 template <typename T> static inline T __shfl_sync(uint32_t, T value, int from, int width = 32)
 {
     uint64_t lanes[32], mine = 0;

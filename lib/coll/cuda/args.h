@@ -10,6 +10,8 @@
  *             where blocks of one index meet: where buffers are, and signals
  *   counters  [rank]: how far pipelines of copy engines are
  *   packets   [parity][phase][rank]: slots of packets, written by that rank
+ *   lines     the same of packets of 128 bytes (lines.cuh), whose slots are longer
+ *             the fewer ranks there are
  *   stage     plain memory that stands in for buffers which peers cannot map
  *
  * Every word of it has one writer. Epochs number the launches of a
@@ -28,11 +30,12 @@ enum {
 };
 
 /* Bytes of the parts of a scratch segment. */
-#define WEIRI_GPU_SLOT_BYTES ((size_t)1 << 20)   /* packets of one sender, phase and parity */
+#define WEIRI_GPU_SLOT_BYTES ((size_t)1 << 19)   /* packets of one sender, phase and parity */
+#define WEIRI_GPU_LINES_BYTES ((size_t)36 << 20) /* of all senders, phases and parities */
 #if defined(WEIR_EMULATED)
 #define WEIRI_GPU_STAGE_BYTES ((size_t)4096) /* tests cross the pieces' borders soon */
 #else
-#define WEIRI_GPU_STAGE_BYTES ((size_t)28 << 20) /* each of the two stages: in and out */
+#define WEIRI_GPU_STAGE_BYTES ((size_t)20 << 20) /* each of the two stages: in and out */
 #endif
 
 /* Where blocks with one index meet: one line a sender. */
@@ -60,7 +63,8 @@ typedef struct weiri_gpu_counters {
     (WEIRI_GPU_COUNTERS_AT + sizeof(weiri_gpu_counters) * WEIRI_GPU_RANKS_MAX)
 #define WEIRI_GPU_PACKETS_BYTES \
     (WEIRI_GPU_SLOT_BYTES * WEIRI_GPU_RANKS_MAX * WEIRI_GPU_PHASES * 2)
-#define WEIRI_GPU_STAGE_AT (WEIRI_GPU_PACKETS_AT + WEIRI_GPU_PACKETS_BYTES)
+#define WEIRI_GPU_LINES_AT (WEIRI_GPU_PACKETS_AT + WEIRI_GPU_PACKETS_BYTES)
+#define WEIRI_GPU_STAGE_AT (WEIRI_GPU_LINES_AT + WEIRI_GPU_LINES_BYTES)
 #define WEIRI_GPU_SCRATCH_BYTES (WEIRI_GPU_STAGE_AT + 2 * WEIRI_GPU_STAGE_BYTES)
 
 /* Where a buffer is: (region + 1) << 48 | offset. The owner gives it only once

@@ -1,0 +1,173 @@
+/*
+ * allreduce, ll128: packet2 by lines (lines.cuh). A reduce-scatter and an allgather,
+ * two message latencies, at nearly the links' rate: from where packets' doubled bytes
+ * cost more than a second latency, to where buffers that peers write directly win.
+ *
+ *   1. A warp sends a unit of every other rank's share of its input to that rank
+ *      (phase 0).
+ *   2. It waits for the same unit of the own share of all peers, reduces them, sends
+ *      the result to all peers (phase 1) and stores it.
+ *   3. It waits for that unit of all other shares and stores them.
+ *
+ * Shares have the same number of units, one at least, even where the input ends
+ * before or within them: so every rank hears from every other, and the slots may
+ * alternate. A thread has the same part of a unit in all phases, so it has read what
+ * it overwrites if in is out.
+ */
+#include "coll/cuda/kernels.h"
+#include "coll/cuda/lines.cuh"
+#include "coll/cuda/types.cuh"
+
+enum { THREADS_MAX = 512 };
+
+static inline __host__ __device__ uint32_t share_units(uint64_t bytes, int nranks)
+{
+    const uint64_t all = (uint64_t)nranks * WEIRI_GPU_UNIT_DATA;
+    return (uint32_t)(bytes ? (bytes + all - 1) / all : 1);
+}
+
+/* What a launch's warps have in common, and this thread's part. */
+struct work {
+    size_t share;         /* bytes of the buffer; the last ones may be shorter */
+    uint32_t units;       /* of a share */
+    uint32_t first, step; /* this warp's */
+    int in_aligned, out_aligned;
+    weiri_gpu_line_part part;
+};
+
+template <int exact>
+static __device__ __forceinline__ void load_each(const weiri_gpu_args &args, const work &w,
+                                                 uint32_t unit,
+                                                 uint64_t (&words)[WEIRI_GPU_RANKS_MAX][2])
+{
+    const int nranks = weiri_gpu_nranks<exact>(args.view);
+#pragma unroll
+    for (int r = 0; r < WEIRI_GPU_RANKS_MAX; r++) {
+        if (r >= nranks || r == args.view.rank)
+            continue;
+        weiri_gpu_vector data = weiri_gpu_line_load(
+            w.part, args.in, args.bytes, (size_t)r * w.share + (size_t)unit * WEIRI_GPU_UNIT_DATA,
+            w.in_aligned);
+        words[r][0] = data.word[0];
+        words[r][1] = data.word[1];
+    }
+}
+
+template <int exact>
+static __device__ __forceinline__ void scatter(const weiri_gpu_args &args, const work &w,
+                                               uint32_t unit, uint64_t epoch,
+                                               const uint64_t (&words)[WEIRI_GPU_RANKS_MAX][2])
+{
+    const weiri_gpu_view &view = args.view;
+    const int nranks = weiri_gpu_nranks<exact>(view);
+    const size_t at =
+        weiri_gpu_lines_at<exact>(view, view.rank, epoch, 0) + (size_t)unit * WEIRI_GPU_UNIT_BYTES;
+#pragma unroll
+    for (int r = 0; r < WEIRI_GPU_RANKS_MAX; r++)
+        if (r < nranks && r != view.rank)
+            weiri_gpu_send_lines(w.part, view.scratch[r] + at, epoch, words[r][0], words[r][1]);
+}
+
+template <int dtype, int exact>
+static __device__ __forceinline__ void reduce(const weiri_gpu_args &args, const work &w,
+                                              uint32_t unit, uint64_t epoch)
+{
+    const weiri_gpu_view &view = args.view;
+    const int nranks = weiri_gpu_nranks<exact>(view);
+    const size_t in_slot = (size_t)unit * WEIRI_GPU_UNIT_BYTES;
+    const size_t at = (size_t)view.rank * w.share + (size_t)unit * WEIRI_GPU_UNIT_DATA;
+    const weiri_gpu_vector own = weiri_gpu_line_load(w.part, args.in, args.bytes, at, w.in_aligned);
+    uint64_t words[WEIRI_GPU_RANKS_MAX][2], totals[2];
+#pragma unroll
+    for (int r = 0; r < WEIRI_GPU_RANKS_MAX; r++) {
+        words[r][0] = own.word[0];
+        words[r][1] = own.word[1];
+    }
+    weiri_gpu_receive_lines<exact>(view, w.part,
+                                   view.scratch[view.rank] +
+                                       weiri_gpu_lines_at<exact>(view, 0, epoch, 0) + in_slot,
+                                   epoch, words);
+    weiri_gpu_reduce<dtype>(args.op, nranks, words, totals);
+    const size_t to = weiri_gpu_lines_at<exact>(view, view.rank, epoch, 1) + in_slot;
+#pragma unroll
+    for (int r = 0; r < WEIRI_GPU_RANKS_MAX; r++)
+        if (r < nranks && r != view.rank)
+            weiri_gpu_send_lines(w.part, view.scratch[r] + to, epoch, totals[0], totals[1]);
+    weiri_gpu_line_store(w.part, args.out, args.bytes, at, w.out_aligned, totals);
+}
+
+template <int exact>
+static __device__ __forceinline__ void gather(const weiri_gpu_args &args, const work &w,
+                                              uint32_t unit, uint64_t epoch)
+{
+    const weiri_gpu_view &view = args.view;
+    const int nranks = weiri_gpu_nranks<exact>(view);
+    uint64_t words[WEIRI_GPU_RANKS_MAX][2];
+    weiri_gpu_receive_lines<exact>(view, w.part,
+                                   view.scratch[view.rank] +
+                                       weiri_gpu_lines_at<exact>(view, 0, epoch, 1) +
+                                       (size_t)unit * WEIRI_GPU_UNIT_BYTES,
+                                   epoch, words);
+#pragma unroll
+    for (int r = 0; r < WEIRI_GPU_RANKS_MAX; r++)
+        if (r < nranks && r != view.rank)
+            weiri_gpu_line_store(w.part, args.out, args.bytes,
+                                 (size_t)r * w.share + (size_t)unit * WEIRI_GPU_UNIT_DATA,
+                                 w.out_aligned, words[r]);
+}
+
+template <int dtype, int exact>
+static __device__ __forceinline__ void all_phases(const weiri_gpu_args &args)
+{
+    const weiri_gpu_view &view = args.view;
+    work w;
+    w.units = share_units(args.bytes, weiri_gpu_nranks<exact>(view));
+    w.share = (size_t)w.units * WEIRI_GPU_UNIT_DATA;
+    w.first = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
+    w.step = gridDim.x * blockDim.x / 32;
+    w.in_aligned = (uintptr_t)args.in % 16 == 0;
+    w.out_aligned = (uintptr_t)args.out % 16 == 0;
+    w.part = weiri_gpu_my_line_part();
+    uint64_t words[WEIRI_GPU_RANKS_MAX][2];
+    if (w.first < w.units)
+        load_each<exact>(args, w, w.first, words);
+    const uint64_t epoch = weiri_gpu_epoch(view);
+    for (uint32_t unit = w.first; unit < w.units; unit += w.step) {
+        if (unit != w.first)
+            load_each<exact>(args, w, unit, words);
+        scatter<exact>(args, w, unit, epoch, words);
+    }
+    weiri_gpu_turn(view, epoch);
+    for (uint32_t unit = w.first; unit < w.units; unit += w.step)
+        reduce<dtype, exact>(args, w, unit, epoch);
+    for (uint32_t unit = w.first; unit < w.units; unit += w.step)
+        gather<exact>(args, w, unit, epoch);
+}
+
+template <int dtype>
+static __global__ void __launch_bounds__(THREADS_MAX)
+    allreduce_ll128(const __grid_constant__ weiri_gpu_args args)
+{
+    if (args.view.nranks == 4)
+        all_phases<dtype, 4>(args);
+    else
+        all_phases<dtype, 0>(args);
+}
+
+const void *weiri_gpu_allreduce_ll128_kernel(weir_dtype dtype)
+{
+    static const void *const kernels[] = WEIRI_GPU_OF_TYPES(allreduce_ll128);
+    return weiri_gpu_of_type(kernels, dtype);
+}
+
+weiri_gpu_shape weiri_gpu_allreduce_ll128_shape(const weiri_gpu_args *args, int processors)
+{
+    return weiri_gpu_packet_shape((uint64_t)share_units(args->bytes, args->view.nranks) * 32,
+                                  processors, THREADS_MAX);
+}
+
+int weiri_gpu_allreduce_ll128_serves(const weiri_gpu_args *args)
+{
+    const int nranks = args->view.nranks;
+    return args->bytes <= (uint64_t)nranks * weiri_gpu_line_units(nranks) * WEIRI_GPU_UNIT_DATA;
+}

@@ -1,0 +1,165 @@
+/*
+ * Lines: packets of 128 bytes, 120 of data and a flag of 8 (what NCCL calls LL128).
+ * A line costs a fifteenth more than its data, where a packet of 16 costs twice as
+ * much, and like it needs neither a meeting before nor a signal behind.
+ *
+ * Eight neighbouring threads store a line with one instruction, 16 bytes each, and
+ * load it so. Such an access of a warp to an aligned line is one transaction, on
+ * NVLink too: whoever sees the flag sees the line.
+ *
+ * A warp moves a unit at a time: four lines, 480 bytes, which are 30 vectors of 16
+ * bytes in a buffer. The last thread of each line has but 8 bytes of data, beside
+ * the flag; two such threads share a vector:
+ *
+ *   thread of a half warp   0  1  2  3  4  5  6  7       8  9 10 11 12 13 14 15
+ *   its vector of 15        0  1  2  3  4  5  6  14 low  7  8  9 10 11 12 13 14 high
+ *
+ * so that buffers are read and written in whole, aligned vectors. Flags are epochs
+ * and lie at the same places always, in memory that has only lines: no data can be
+ * taken for one.
+ */
+#ifndef WEIR_COLL_CUDA_LINES_CUH
+#define WEIR_COLL_CUDA_LINES_CUH
+
+#include "coll/cuda/packet.cuh"
+
+enum {
+    WEIRI_GPU_UNIT_DATA = 480,  /* bytes of a buffer */
+    WEIRI_GPU_UNIT_BYTES = 512, /* and of a slot */
+};
+
+/* Units that a slot of one sender, phase and parity holds. */
+static inline __host__ __device__ uint32_t weiri_gpu_line_units(int nranks)
+{
+    return (uint32_t)(WEIRI_GPU_LINES_BYTES / (2 * WEIRI_GPU_PHASES) / (unsigned)nranks /
+                      WEIRI_GPU_UNIT_BYTES);
+}
+
+/* A thread's part of each unit. */
+struct weiri_gpu_line_part {
+    uint32_t vector;  /* of 30: its data, or half of it */
+    uint32_t is_last; /* of its line: 8 bytes of data, and the flag */
+    uint32_t is_high; /* the second half of the vector is its data */
+    uint32_t slot_at; /* in the slot's unit */
+};
+
+WEIRI_GPU_FN weiri_gpu_line_part weiri_gpu_my_line_part(void)
+{
+    uint32_t lane = threadIdx.x % 32, thread = lane % 16;
+    weiri_gpu_line_part part;
+    part.is_last = lane % 8 == 7;
+    part.is_high = thread == 15;
+    part.vector = lane / 16 * 15 + (part.is_last ? 14 : thread < 7 ? thread : thread - 1);
+    part.slot_at = lane * 16;
+    return part;
+}
+
+/* Where in a scratch segment the lines are that rank `from` writes. */
+template <int exact>
+WEIRI_GPU_FN size_t weiri_gpu_lines_at(const weiri_gpu_view &view, int from, uint64_t epoch,
+                                       int phase)
+{
+    const int nranks = weiri_gpu_nranks<exact>(view);
+    unsigned index = ((unsigned)epoch % 2 * WEIRI_GPU_PHASES + (unsigned)phase) * (unsigned)nranks;
+    return WEIRI_GPU_LINES_AT +
+           (size_t)(index + (unsigned)from) * weiri_gpu_line_units(nranks) * WEIRI_GPU_UNIT_BYTES;
+}
+
+/* ------------------------------------------------------------------ buffers */
+
+/* The part's data of the unit that begins at `at` of a buffer of so many bytes; 0
+ * behind its end. Of a last part word 1 means nothing. aligned: the buffer is. */
+WEIRI_GPU_FN weiri_gpu_vector weiri_gpu_line_load(const weiri_gpu_line_part &part,
+                                                  const char *buffer, size_t bytes, size_t at,
+                                                  int aligned)
+{
+    weiri_gpu_vector data;
+    if (aligned && at + WEIRI_GPU_UNIT_DATA <= bytes) {
+        data = weiri_gpu_load16(buffer + at + 16 * part.vector);
+        data.word[0] = part.is_high ? data.word[1] : data.word[0];
+        return data;
+    }
+    const size_t first = at + 16 * part.vector + 8 * part.is_high, second = first + 8;
+    data.word[0] = first < bytes ? weiri_gpu_load_word(buffer + first, bytes - first) : 0;
+    data.word[1] =
+        !part.is_last && second < bytes ? weiri_gpu_load_word(buffer + second, bytes - second) : 0;
+    return data;
+}
+
+WEIRI_GPU_FN void weiri_gpu_line_store(const weiri_gpu_line_part &part, char *buffer, size_t bytes,
+                                       size_t at, int aligned, const uint64_t (&data)[2])
+{
+    const size_t first = at + 16 * part.vector + 8 * part.is_high, second = first + 8;
+    if (aligned && at + WEIRI_GPU_UNIT_DATA <= bytes && !part.is_last) {
+        weiri_gpu_store16(buffer + first, {{data[0], data[1]}});
+        return;
+    }
+    if (first < bytes)
+        weiri_gpu_store_word(buffer + first, data[0], bytes - first);
+    if (!part.is_last && second < bytes)
+        weiri_gpu_store_word(buffer + second, data[1], bytes - second);
+}
+
+/* -------------------------------------------------------------------- lines */
+
+/* The threads of a warp together: their parts of a unit. */
+WEIRI_GPU_FN void weiri_gpu_send_lines(const weiri_gpu_line_part &part, char *unit, uint64_t epoch,
+                                       uint64_t first, uint64_t second)
+{
+    uint64_t *to = (uint64_t *)(unit + part.slot_at);
+#if WEIR_ON_DEVICE
+    weir_store_pair(to, first, part.is_last ? epoch : second);
+#else
+    if (!part.is_last)
+        weir_store_pair(to, first, second);
+    else
+        weir_store_relaxed(to, first);
+    __syncwarp();
+    if (part.is_last)
+        weir_store_release(to + 1, epoch);
+#endif
+}
+
+/* The threads of a warp together: the same unit of every peer into words[peer], all
+ * peers' loads in flight at once; the own words stay as they are. unit: rank 0's. */
+template <int exact>
+WEIRI_GPU_FN void weiri_gpu_receive_lines(const weiri_gpu_view &view,
+                                          const weiri_gpu_line_part &part, const char *unit,
+                                          uint64_t epoch, uint64_t (&words)[WEIRI_GPU_RANKS_MAX][2])
+{
+    const int nranks = weiri_gpu_nranks<exact>(view);
+    const size_t stride = (size_t)weiri_gpu_line_units(nranks) * WEIRI_GPU_UNIT_BYTES;
+    const unsigned failed_bit = 1u << 31;
+    unsigned missing = ((1u << nranks) - 1) & ~(1u << view.rank);
+    weir_waiter waiter = {0, 0};
+    int status = 0;
+    for (;;) {
+        unsigned late = 0;
+#pragma unroll
+        for (int r = 0; r < WEIRI_GPU_RANKS_MAX; r++)
+            if (r < nranks && missing >> r & 1)
+                weir_load_pair((const uint64_t *)(unit + r * stride + part.slot_at), &words[r][0],
+                               &words[r][1]);
+#pragma unroll
+        for (int r = 0; r < WEIRI_GPU_RANKS_MAX; r++)
+            if (r < nranks && missing >> r & 1 && part.is_last && words[r][1] != epoch)
+                late |= 1u << r;
+        late = __reduce_or_sync(0xffffffff, late | (status ? failed_bit : 0));
+#if !WEIR_ON_DEVICE
+        for (int r = 0; r < nranks; r++) /* a line's threads load one after another here */
+            if (missing >> r & 1)
+                weir_load_pair((const uint64_t *)(unit + r * stride + part.slot_at), &words[r][0],
+                               &words[r][1]);
+#endif
+        if (!late)
+            return;
+        if (late & failed_bit)
+            break;
+        missing = late;
+        status = weir_waiter_step(&waiter, &view.guard);
+    }
+    if (status)
+        weiri_gpu_fail(view, status, __ffs((int)missing) - 1, WEIR_WAIT_PACKET, epoch, 0);
+}
+
+#endif
