@@ -5,8 +5,10 @@ static weir_status enqueue(void *context)
 {
     bench_batch *batch = context;
     weir_status status = WEIR_OK;
+    if (batch->graph)
+        bench_trial_take_step(batch->trial, batch->step);
     for (int i = 0; i < batch->operations && status == WEIR_OK; i++) {
-        bench_cold_next(batch->trial);
+        bench_trial_next(batch->trial);
         status = batch->contender->ops->run(batch->contender);
     }
     return status;
@@ -15,7 +17,8 @@ static weir_status enqueue(void *context)
 weir_status bench_batch_open(bench_batch *batch, bench_trial *trial, bench_contender *contender,
                              int operations, int graph)
 {
-    *batch = (bench_batch){.trial = trial, .contender = contender, .operations = operations};
+    *batch = (bench_batch){.trial = trial, .contender = contender, .operations = operations,
+                           .graph = graph, .step = trial->splits->step};
     if (!graph)
         return WEIR_OK;
     weir_status status = bench_gpu_record(trial->job->gpu, enqueue, batch);

@@ -15,7 +15,9 @@ typedef struct bench_batch {
     bench_trial *trial;
     bench_contender *contender;
     int operations;
-    int recorded; /* batches are replays */
+    int graph;    /* batches are to be replays */
+    int recorded; /* and are */
+    int step;     /* of alltoallv's, before the first operation of a recording */
 } bench_batch;
 
 /* Settles what a batch is; the contender is prepared. With graph, it is recorded.

@@ -1,5 +1,5 @@
 /*
- * bench_alltoallv: blocks of different lengths from every rank to every rank, by --dist.
+ * bench_alltoallv: blocks of different lengths from every rank to every rank, by --dist (dist.h).
  * S is what one rank sends, or receives, whichever is more; busbw counts
  * (n-1)/n of it. There is no in-place form.
  */

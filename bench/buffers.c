@@ -25,9 +25,12 @@ static void needed_bytes(const bench_job *job, const bench_options *options,
         size_t shift = (size_t)options->unalign_elements * element_bytes;
         if (options->dtype != BENCH_ALL && options->dtype != type)
             continue;
-        bench_shape shape = bench_shape_make(collective, last, element_bytes, job->nranks, dist);
-        size_t in = weirv_guard_bytes(shape.send_elements * element_bytes, shift);
-        size_t out = weirv_guard_bytes(bench_collective_in_place(collective)
+        bench_shape shape = bench_shape_make(collective, last, element_bytes, job->rank,
+                                             job->nranks, dist);
+        int uneven = collective == WEIR_COLL_ALLTOALLV; /* but buffers are alike on all ranks */
+        size_t in = weirv_guard_bytes(uneven ? shape.bytes : shape.send_elements * element_bytes,
+                                      shift);
+        size_t out = weirv_guard_bytes(uneven || bench_collective_in_place(collective)
                                            ? shape.bytes
                                            : shape.recv_elements * element_bytes,
                                        shift);

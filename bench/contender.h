@@ -21,7 +21,12 @@ typedef struct bench_call {
     const void *in; /* at the contender's home; in place: as weir.h says for the collective */
     void *out;
     int in_place;
-    const size_t *send_counts, *send_displs, *recv_counts, *recv_displs; /* alltoallv */
+    /* alltoallv: of the current step, one after the other in memory. */
+    const size_t *send_counts, *send_displs, *recv_counts, *recv_displs;
+    const int *mpi_counts;         /* the same four arrays as MPI takes them */
+    const uint64_t *device_counts; /* the same four where the backend's buffers are, for
+                                      contenders that read them there; NULL: not asked for */
+    size_t in_bytes, out_bytes;    /* of this rank's buffers */
 } bench_call;
 
 typedef struct bench_contender bench_contender;

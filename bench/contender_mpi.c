@@ -24,7 +24,6 @@ typedef struct mpi_state {
     MPI_Op op;
     int count;     /* of type */
     int saturates; /* sums of 8-bit integers do not wrap */
-    int *counts;   /* 4 * nranks: send counts and displacements, receive likewise */
     char note[64]; /* why a call was refused */
 } mpi_state;
 
@@ -103,17 +102,10 @@ static const char *refuses(bench_contender *self, const bench_call *call)
 static weir_status prepare(bench_contender *self, const bench_call *call)
 {
     mpi_state *state = self->state;
-    int nranks = self->job->nranks;
     self->call = call;
     state->type = carrier_type(call->dtype);
     state->op = native_op(call->op);
     state->count = (int)call->count;
-    for (int i = 0; call->collective == WEIR_COLL_ALLTOALLV && i < nranks; i++) {
-        state->counts[i] = (int)call->send_counts[i];
-        state->counts[nranks + i] = (int)call->send_displs[i];
-        state->counts[2 * nranks + i] = (int)call->recv_counts[i];
-        state->counts[3 * nranks + i] = (int)call->recv_displs[i];
-    }
     return WEIR_OK;
 }
 
@@ -191,7 +183,7 @@ static int run_alltoallv(bench_contender *self)
 {
     const bench_call *c = self->call;
     const mpi_state *state = self->state;
-    const int *counts = state->counts;
+    const int *counts = c->mpi_counts;
     int n = self->job->nranks;
     return MPI_Alltoallv(c->in, counts, counts + n, state->type, c->out, counts + 2 * n,
                          counts + 3 * n, state->type, self->job->mpi);
@@ -264,7 +256,6 @@ static const char *algo(bench_contender *self)
 
 static void close_mpi(bench_contender *self)
 {
-    free(((mpi_state *)self->state)->counts);
     free(self->state);
     free(self);
 }
@@ -305,15 +296,12 @@ weir_status bench_contender_mpi_open(bench_job *job, bench_contender **contender
 {
     bench_contender *self = calloc(1, sizeof *self);
     mpi_state *state = calloc(1, sizeof *state);
-    int *counts = calloc((size_t)job->nranks * 4, sizeof *counts);
-    if (!self || !state || !counts) {
+    if (!self || !state) {
         free(self);
         free(state);
-        free(counts);
         return bench_job_note(job, WEIR_ERR_NO_MEMORY, "no memory for a contender");
     }
     MPI_Comm_set_errhandler(job->mpi, MPI_ERRORS_RETURN);
-    state->counts = counts;
     state->saturates = saturates_bytes();
     self->ops = &ops;
     self->job = job;

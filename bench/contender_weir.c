@@ -27,6 +27,17 @@ static weir_status run_sendrecv(weir_comm *comm, const bench_call *call, weir_st
                          (rank + nranks - 1) % nranks, call->dtype, stream);
 }
 
+static weir_status run_alltoallv(weir_comm *comm, const bench_call *c, weir_stream stream)
+{
+    size_t n = (size_t)weir_comm_nranks(comm);
+    const uint64_t *counts = c->device_counts;
+    if (!counts)
+        return weir_alltoallv(comm, c->in, c->send_counts, c->send_displs, c->out, c->recv_counts,
+                              c->recv_displs, c->dtype, stream);
+    return weir_alltoallv_device(comm, c->in, c->in_bytes, counts, counts + n, c->out,
+                                 c->out_bytes, counts + 2 * n, counts + 3 * n, c->dtype, stream);
+}
+
 static weir_status run(bench_contender *self)
 {
     const bench_call *c = self->call;
@@ -46,8 +57,7 @@ static weir_status run(bench_contender *self)
     case WEIR_COLL_ALLTOALL:
         return weir_alltoall(comm, c->in, c->out, c->count, c->dtype, stream);
     case WEIR_COLL_ALLTOALLV:
-        return weir_alltoallv(comm, c->in, c->send_counts, c->send_displs, c->out, c->recv_counts,
-                              c->recv_displs, c->dtype, stream);
+        return run_alltoallv(comm, c, stream);
     case WEIR_COLL_SENDRECV:
         return run_sendrecv(comm, c, stream);
     case WEIR_COLL_COUNT:

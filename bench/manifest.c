@@ -159,6 +159,7 @@ static void put_words(bench_json *json, const bench_options *o)
     bench_json_put_text(json, "mode", o->mode);
     bench_json_put_text(json, "buffers", o->buffers);
     bench_json_put_text(json, "dist", o->dist);
+    bench_json_put_text(json, "counts", o->counts);
     bench_json_key(json, "peers");
     bench_json_open_list(json);
     for (int i = 0; i < o->npeers; i++)

@@ -123,9 +123,16 @@ static const bench_option rows[] = {
     {0, "buffers", "weir|plain", bench_parse_word, AT(buffers), 0, 0,
      "weir: memory that peers map; plain: malloc's, which is staged\n"
      "(default: weir)"},
-    {0, "dist", "uniform|spread:X", bench_parse_text, AT(dist), 0, 0,
-     "alltoallv: X from 0, uniform, to 1, the further the more\n"
-     "(default: spread:1)"},
+    {0, "dist", "WORD[:VALUE]", bench_parse_text, AT(dist), 0, 0,
+     "alltoallv, who sends how much to whom: uniform; spread:X, from 0,\n"
+     "uniform, to 1, the further the more; zipf:A, receivers in an order\n"
+     "drawn from the seed, 1/place^A; hot:K, K receivers get 90%;\n"
+     "matrix:FILE, a row of weights for each rank; trace:FILE, several\n"
+     "matrices between empty lines, calls take them in turn. The rank\n"
+     "with most to send or receive has the size (default: spread:1)"},
+    {0, "counts", "host|device", bench_parse_word, AT(counts), 0, 0,
+     "alltoallv of weir: counts are arguments, or read from memory of the\n"
+     "device when the call runs (default: host)"},
     {0, "plan", "FILE", bench_parse_text, AT(plan), 0, 0, "run a plan (not in this build)"},
     {0, "seed", "N", bench_parse_size, AT(seed), 0, 0, "seed of the data (default: 1)"},
     {0, "inject", "list|FAULT[@timed]", bench_parse_inject, AT(inject), 0, 0,
@@ -159,6 +166,7 @@ static void set_defaults(bench_options *options)
     options->buffers = "weir";
     options->mode = "throughput";
     options->dist = "spread:1";
+    options->counts = "host";
     options->seed = 1;
     options->visits = 6;
 }

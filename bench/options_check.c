@@ -158,10 +158,11 @@ static int check_files(const bench_options *options, weir_collective collective,
         return fail(problem, "--plan %s: plans are not supported by this build yet; use --algo",
                     options->plan);
     if (bench_dist_parse(options->dist, &dist) != WEIR_OK)
-        return fail(problem, "--dist %s: expected uniform or spread:X with X from 0 to 1",
-                    options->dist);
+        return fail(problem, "--dist %s: expected " BENCH_DIST_WORDS, options->dist);
     if (strcmp(options->dist, "spread:1") != 0 && collective != WEIR_COLL_ALLTOALLV)
         return fail(problem, "--dist %s: only bench_alltoallv has a distribution", options->dist);
+    if (strcmp(options->counts, "host") != 0 && collective != WEIR_COLL_ALLTOALLV)
+        return fail(problem, "--counts %s: only bench_alltoallv has counts", options->counts);
     return 0;
 }
 

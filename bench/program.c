@@ -73,12 +73,11 @@ static weir_backend backend_of(const bench_options *options)
     return strcmp(options->backend, "host") == 0 ? WEIR_BACKEND_HOST : WEIR_BACKEND_AUTO;
 }
 
-static weir_status measure(const bench_run *run, bench_report *report, const bench_dist *dist,
-                           long *failed)
+static weir_status measure(const bench_run *run, bench_report *report, long *failed)
 {
     bench_contenders contenders = {.count = 0};
     bench_buffers buffers;
-    weir_status status = bench_buffers_open(run->job, run->options, run->collective, dist,
+    weir_status status = bench_buffers_open(run->job, run->options, run->collective, run->dist,
                                             &buffers);
     if (status == WEIR_OK)
         status = bench_contenders_open(run->job, run->options, run->collective, &buffers,
@@ -100,10 +99,8 @@ static weir_status measure(const bench_run *run, bench_report *report, const ben
 static int run_benchmark(bench_run *run, bench_options *options)
 {
     bench_report report;
-    bench_dist dist;
     long failed = 0;
     int reduced = 0;
-    bench_dist_parse(options->dist, &dist);
     export_options(options);
     bench_run_stamp(run);
     weir_status status = bench_job_connect(run->job, backend_of(options));
@@ -115,7 +112,7 @@ static int run_benchmark(bench_run *run, bench_options *options)
         return weir_status_exit_code(status);
     status = bench_report_open(&report, run);
     if (status == WEIR_OK)
-        status = measure(run, &report, &dist, &failed);
+        status = measure(run, &report, &failed);
     weir_status closed = bench_report_close(&report);
     status = status != WEIR_OK ? status : closed;
     if (status == WEIR_OK && failed)
@@ -134,6 +131,24 @@ static int is_launched(void)
     return 0;
 }
 
+/* What can be checked once the number of ranks is known: the root and the weights of
+ * alltoallv. Ranks of several machines may find other files: all end if one must, and
+ * the first of those says why. Collective. */
+static void check_with_ranks(const bench_run *run, bench_dist *dist, char *problem)
+{
+    const bench_job *job = run->job;
+    if (run->options->root >= job->nranks)
+        snprintf(problem, BENCH_PROBLEM_BYTES,
+                 "-r %d: there are %d ranks; give a root from 0 to %d", run->options->root,
+                 job->nranks, job->nranks - 1);
+    else if (run->collective == WEIR_COLL_ALLTOALLV)
+        bench_dist_open(dist, job->nranks, run->options->seed, problem);
+    int first = *problem ? job->rank : job->nranks;
+    MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_MIN, job->mpi);
+    if (first < job->nranks)
+        MPI_Bcast(problem, BENCH_PROBLEM_BYTES, MPI_CHAR, first, job->mpi);
+}
+
 /* Usage errors and requests for information, on every rank alike. */
 static int end_early(const bench_run *run, const char *problem)
 {
@@ -148,8 +163,9 @@ static int end_early(const bench_run *run, const char *problem)
 int bench_program_main(weir_collective collective, const char *program, int argc, char **argv)
 {
     bench_options options;
+    bench_dist dist = {.nsteps = 1};
     bench_job job = {.program = program};
-    bench_run run = {.job = &job, .options = &options, .collective = collective,
+    bench_run run = {.job = &job, .options = &options, .collective = collective, .dist = &dist,
                      .argc = argc, .argv = argv};
     char problem[BENCH_PROBLEM_BYTES] = "";
     bench_options_parse(argc, argv, collective, &options, problem);
@@ -159,11 +175,11 @@ int bench_program_main(weir_collective collective, const char *program, int argc
     if (early && !is_launched())
         return end_early(&run, problem);
     bench_job_start(&job, program, options.timeout_s);
-    if (!early && options.root >= job.nranks)
-        snprintf(problem, sizeof problem, "-r %d: there are %d ranks; give a root from 0 to %d",
-                 options.root, job.nranks, job.nranks - 1);
+    if (!early && bench_dist_parse(options.dist, &dist) == WEIR_OK)
+        check_with_ranks(&run, &dist, problem);
     early = early || *problem;
     int code = early ? end_early(&run, problem) : run_benchmark(&run, &options);
+    bench_dist_close(&dist);
     bench_job_end(&job);
     return code;
 }

@@ -2,6 +2,7 @@
 #ifndef BENCH_RUN_H
 #define BENCH_RUN_H
 
+#include "bench/dist.h"
 #include "bench/gpu.h"
 #include "bench/job.h"
 #include "bench/nvml.h"
@@ -11,6 +12,7 @@ typedef struct bench_run {
     bench_job *job;
     const bench_options *options;
     weir_collective collective;
+    const bench_dist *dist; /* alltoallv's */
     int argc;
     char **argv;
     char id[40];    /* unique to the run */

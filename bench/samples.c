@@ -20,21 +20,27 @@ void bench_samples_open(bench_samples *samples, bench_trial *trial, bench_conten
     int repeats_in_place = trial->in_place && repeats;
     *samples = (bench_samples){.trial = trial, .contender = contender, .notes = notes};
     /* In place a peer's result may lie elsewhere, on some ranks only. */
-    samples->active = notes && knows && !repeats_in_place && trial->rotation.count == 0 &&
+    samples->active = notes && knows && !repeats_in_place &&
+                      !(trial->options->cold && trial->row->shape.bytes) &&
                       !(trial->in_place && contender->peer);
 }
 
-static weirv_case case_of(const bench_samples *samples, uint64_t turn)
+/* An entry begins with the step of its iteration. */
+enum { STEP_BYTES = 8 };
+
+static weirv_case case_of(const bench_samples *samples, uint64_t turn, int step)
 {
     weirv_case c = samples->trial->data;
     c.seed ^= turn << 32;
+    if (c.collective == WEIR_COLL_ALLTOALLV)
+        bench_splits_point(samples->trial->splits, step, &c, NULL);
     return c;
 }
 
 static size_t entry_bytes(const bench_samples *samples)
 {
     const weirv_case *c = &samples->trial->data;
-    return (size_t)c->nranks * WINDOW * weir_dtype_bytes(c->dtype);
+    return STEP_BYTES + (size_t)c->nranks * WINDOW * weir_dtype_bytes(c->dtype);
 }
 
 /* Block s of one side of the call; its window's length, and where it starts. */
@@ -75,9 +81,11 @@ static void fill_windows(const bench_samples *samples, const weirv_case *window,
 static void note(bench_samples *samples)
 {
     const bench_trial *trial = samples->trial;
-    weirv_case c = case_of(samples, samples->turn);
+    weirv_case c = case_of(samples, samples->turn, samples->step);
     size_t width = weir_dtype_bytes(c.dtype), at;
     unsigned char *entry = samples->notes + samples->entries++ * entry_bytes(samples);
+    memcpy(entry, &samples->step, sizeof samples->step);
+    entry += STEP_BYTES;
     for (int s = 0; s < c.nranks; s++) {
         size_t count = find_window(&c, 0, s, &at);
         if (count == 0)
@@ -98,10 +106,10 @@ static void expect(const weirv_case *c, size_t at, size_t count, unsigned char *
 
 /* Each element is that of the block's data or, where windows overlap, that of
  * the iteration before. */
-static int is_stale(const bench_samples *samples, uint64_t turn, size_t at, size_t count,
+static int is_stale(const bench_samples *samples, uint64_t turn, int step, size_t at, size_t count,
                     const unsigned char *got)
 {
-    weirv_case before = case_of(samples, turn - 1);
+    weirv_case before = case_of(samples, turn - 1, step);
     size_t width = weir_dtype_bytes(before.dtype);
     uint64_t base[WINDOW], last[WINDOW];
     int same = 1;
@@ -115,9 +123,13 @@ static int is_stale(const bench_samples *samples, uint64_t turn, size_t at, size
 
 static void compare(bench_samples *samples, uint64_t turn, const unsigned char *entry)
 {
-    weirv_case c = case_of(samples, turn);
+    int step = 0;
+    memcpy(&step, entry, sizeof step);
+    weirv_case c = case_of(samples, turn, step);
     size_t width = weir_dtype_bytes(c.dtype), at;
     uint64_t expected[WINDOW];
+    int steps = c.collective == WEIR_COLL_ALLTOALLV ? samples->trial->splits->dist->nsteps : 1;
+    entry += STEP_BYTES;
     for (int s = 0; s < c.nranks; s++) {
         const unsigned char *got = entry + (size_t)s * WINDOW * width;
         size_t count = find_window(&c, 0, s, &at);
@@ -129,7 +141,8 @@ static void compare(bench_samples *samples, uint64_t turn, const unsigned char *
         if (had_first || !samples->found.has_first)
             continue;
         samples->first_turn = turn;
-        samples->first_is_stale = is_stale(samples, turn, at, count, got);
+        /* The iteration before had other blocks, if there are steps. */
+        samples->first_is_stale = steps == 1 && is_stale(samples, turn, step, at, count, got);
     }
 }
 
@@ -144,7 +157,7 @@ static void compare_notes(bench_samples *samples)
 /* Ends an iteration: notes its windows, and gives the input its own data again. */
 static void close_window(bench_samples *samples)
 {
-    weirv_case c = case_of(samples, samples->turn);
+    weirv_case c = case_of(samples, samples->turn, samples->step);
     if (!samples->open)
         return;
     note(samples);
@@ -155,7 +168,7 @@ static void close_window(bench_samples *samples)
     samples->open = 0;
 }
 
-void bench_samples_next(bench_samples *samples)
+void bench_samples_next(bench_samples *samples, int step)
 {
     const void *result = samples->contender->ops->result(samples->contender);
     if (!samples->active || result != samples->trial->call.out ||
@@ -163,7 +176,8 @@ void bench_samples_next(bench_samples *samples)
         return;
     close_window(samples);
     samples->turn++;
-    weirv_case c = case_of(samples, samples->turn);
+    samples->step = step;
+    weirv_case c = case_of(samples, samples->turn, step);
     fill_windows(samples, &c, &c);
     samples->open = 1;
 }
@@ -171,7 +185,7 @@ void bench_samples_next(bench_samples *samples)
 void bench_samples_end(bench_samples *samples)
 {
     const weirv_case *base = &samples->trial->data;
-    weirv_case c = case_of(samples, samples->turn);
+    weirv_case c = case_of(samples, samples->turn, samples->step);
     size_t width = weir_dtype_bytes(c.dtype), at;
     if (!samples->open)
         return;
@@ -194,7 +208,7 @@ int bench_samples_is_second(const bench_samples *samples)
 
 weirv_case bench_samples_case(const bench_samples *samples, size_t *at)
 {
-    weirv_case c = case_of(samples, samples->turn);
+    weirv_case c = case_of(samples, samples->turn, samples->step);
     for (int s = 0; s < c.nranks; s++)
         if (find_window(&c, 0, s, at))
             break;

@@ -17,6 +17,7 @@ typedef struct bench_samples {
     bench_contender *contender;
     int active, open; /* open: an iteration's window is not yet noted */
     uint64_t turn;    /* iterations so far */
+    int step;         /* of the open iteration */
     unsigned char *notes;
     size_t entries;
     weirv_result found; /* this rank's */
@@ -30,8 +31,9 @@ void bench_samples_open(bench_samples *samples, bench_trial *trial, bench_conten
 /* Bytes of notes. */
 size_t bench_samples_bytes(void);
 /* Before each timed iteration, and after the last of a block, when input and
- * output become those of the block's own data again. Local. */
-void bench_samples_next(bench_samples *samples);
+ * output become those of the block's own data again. step: alltoallv's, of the
+ * iteration's last operation. Local. */
+void bench_samples_next(bench_samples *samples, int step);
 void bench_samples_end(bench_samples *samples);
 /* Whether the second iteration of all is under way; the call as it is then made,
  * and the first element of out that is noted. Local. */

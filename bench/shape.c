@@ -23,17 +23,43 @@ static const shape_row rows[WEIR_COLL_COUNT] = {
     [WEIR_COLL_SENDRECV] = {.factor = 1},
 };
 
-static void shape_alltoallv(bench_shape *shape, size_t element_bytes, int nranks,
+/* What a rank sends and receives in a step. */
+static void totals_of(const bench_shape *shape, size_t element_bytes, int step, int rank,
+                      int nranks, const bench_dist *dist, size_t totals[2])
+{
+    totals[0] = totals[1] = 0;
+    for (int peer = 0; peer < nranks; peer++) {
+        totals[0] += bench_dist_elements(dist, step, shape->count, element_bytes, rank, peer,
+                                         nranks);
+        totals[1] += bench_dist_elements(dist, step, shape->count, element_bytes, peer, rank,
+                                         nranks);
+    }
+}
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+static void shape_alltoallv(bench_shape *shape, size_t element_bytes, int rank, int nranks,
                             const bench_dist *dist)
 {
-    size_t total = 0;
-    for (int peer = 0; peer < nranks; peer++)
-        total += bench_dist_elements(dist, shape->count, element_bytes, 0, peer, nranks);
-    shape->send_elements = shape->recv_elements = total;
+    size_t most = 0, totals[2];
+    shape->send_elements = shape->recv_elements = 0;
+    for (int step = 0; step < dist->nsteps; step++)
+        for (int other = 0; other < nranks; other++) {
+            totals_of(shape, element_bytes, step, other, nranks, dist, totals);
+            most = larger(most, larger(totals[0], totals[1]));
+            if (other != rank)
+                continue;
+            shape->send_elements = larger(shape->send_elements, totals[0]);
+            shape->recv_elements = larger(shape->recv_elements, totals[1]);
+        }
+    shape->bytes = most * element_bytes;
 }
 
 bench_shape bench_shape_make(weir_collective collective, size_t bytes, size_t element_bytes,
-                             int nranks, const bench_dist *dist)
+                             int rank, int nranks, const bench_dist *dist)
 {
     const shape_row *row = &rows[collective];
     bench_shape shape = {.count = bytes / element_bytes};
@@ -41,12 +67,11 @@ bench_shape bench_shape_make(weir_collective collective, size_t bytes, size_t el
         shape.count = shape.count / (size_t)nranks & ~(ALIGN_BYTES / element_bytes - 1);
     shape.send_elements = shape.count * (row->send_all ? (size_t)nranks : 1);
     shape.recv_elements = shape.count * (row->recv_all ? (size_t)nranks : 1);
-    if (collective == WEIR_COLL_ALLTOALLV)
-        shape_alltoallv(&shape, element_bytes, nranks, dist);
     shape.send_stride_elements = row->recv_all && !row->send_all ? shape.count : 0;
     shape.recv_stride_elements = row->send_all && !row->recv_all ? shape.count : 0;
-    shape.bytes = element_bytes * (shape.send_elements > shape.recv_elements ? shape.send_elements
-                                                                             : shape.recv_elements);
+    shape.bytes = element_bytes * larger(shape.send_elements, shape.recv_elements);
+    if (collective == WEIR_COLL_ALLTOALLV)
+        shape_alltoallv(&shape, element_bytes, rank, nranks, dist);
     return shape;
 }
 

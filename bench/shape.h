@@ -11,18 +11,19 @@
 
 typedef struct bench_shape {
     size_t count; /* the collective's count parameter, elements */
-    size_t send_elements, recv_elements;
+    size_t send_elements, recv_elements; /* this rank's; alltoallv: the most of any step */
     /* In place both buffers are one; a rank's block starts at rank times
      * these, in elements. */
     size_t send_stride_elements, recv_stride_elements;
-    /* The larger of both buffers: the table's size and algbw's S. */
+    /* The larger of both buffers: the table's size and algbw's S. alltoallv: the
+     * most that any rank sends or receives in any step. */
     size_t bytes;
 } bench_shape;
 
-/* The shape for a size of at most bytes. Pure; the same on every rank. dist is
- * read for alltoallv only. */
+/* The shape for a size of at most bytes. Pure; count and bytes are the same on every
+ * rank. rank and dist are read for alltoallv only. */
 bench_shape bench_shape_make(weir_collective collective, size_t bytes, size_t element_bytes,
-                             int nranks, const bench_dist *dist);
+                             int rank, int nranks, const bench_dist *dist);
 
 int bench_collective_has_op(weir_collective collective);
 int bench_collective_has_root(weir_collective collective);

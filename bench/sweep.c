@@ -20,7 +20,6 @@ typedef struct sweep {
     bench_contenders *contenders;
     bench_report *report;
     bench_trial trial;
-    bench_dist dist;
     weir_collective collective;
     weir_dtype dtype;
     weir_op op;
@@ -56,7 +55,7 @@ static void begin_size(sweep *s, line *at, size_t bytes)
     row->op = s->op;
     row->root = s->root;
     row->shape = bench_shape_make(row->collective, bytes, weir_dtype_bytes(row->dtype),
-                                  row->nranks, &s->dist);
+                                  s->run->job->rank, row->nranks, s->run->dist);
     memset(row->primary, 0, sizeof row->primary);
     show_progress(s, bytes);
 }
@@ -172,7 +171,6 @@ static void prepare(sweep *s, const bench_buffers *buffers)
 {
     const bench_run *run = s->run;
     s->next_seed = run->options->seed;
-    bench_dist_parse(run->options->dist, &s->dist);
     s->collective = run->collective;
     for (int i = 0; i < s->visits; i++) {
         bench_row *row = &s->lines[i].row;
@@ -213,16 +211,19 @@ weir_status bench_sweep(const bench_run *run, const bench_buffers *buffers,
     sweep *s = calloc(1, sizeof *s);
     int visits = bench_options_visits(run->options);
     line *lines = calloc((size_t)visits, sizeof *lines);
-    size_t *counts = calloc((size_t)run->job->nranks * 5, sizeof *counts);
+    bench_splits splits = {.job = NULL};
     weir_status status = WEIR_OK;
-    if (!s || !counts || !lines)
+    if (run->collective == WEIR_COLL_ALLTOALLV)
+        status = bench_splits_open(&splits, run->job, run->dist,
+                                   strcmp(run->options->counts, "device") == 0);
+    if (!s || !lines)
         status = bench_job_note(run->job, WEIR_ERR_NO_MEMORY, "no memory for a row of results");
     status = bench_job_agree(run->job, status, "sweep");
     if (status == WEIR_OK) {
         s->run = run;
         s->contenders = contenders;
         s->report = report;
-        s->trial.counts = counts;
+        s->trial.splits = &splits;
         s->visits = visits;
         s->lines = lines;
         prepare(s, buffers);
@@ -234,7 +235,7 @@ weir_status bench_sweep(const bench_run *run, const bench_buffers *buffers,
     for (int i = 0; lines && i < visits; i++)
         clear_line(&lines[i]);
     free(lines);
-    free(counts);
+    bench_splits_close(&splits);
     free(s);
     return status;
 }

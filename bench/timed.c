@@ -7,10 +7,40 @@
 
 #include <sched.h>
 
+/* Operations of an iteration. */
+static int operations_of(const bench_trial *trial)
+{
+    return trial->options->batched ? trial->series->batch : trial->options->aggregate;
+}
+
+/* Before an iteration: the step that its first operation comes to. It follows from the
+ * iteration's number among all of the size, so contenders go through the same steps. */
+static void go_to_step(const bench_timed *timed)
+{
+    bench_trial *trial = timed->trial;
+    uint64_t before = (uint64_t)trial->series->count + timed->iterations;
+    if (trial->row->collective != WEIR_COLL_ALLTOALLV || trial->splits->dist->nsteps == 1)
+        return;
+    int first = trial->splits->dist->nsteps - 1; /* the one before step 0 */
+    bench_trial_take_step(trial, bench_splits_after(trial->splits, first,
+                                                    before * (uint64_t)operations_of(trial)));
+}
+
+/* The step of the last operation of the iteration that comes next. */
+static int last_step(const bench_timed *timed)
+{
+    const bench_trial *trial = timed->trial;
+    if (trial->row->collective != WEIR_COLL_ALLTOALLV)
+        return 0;
+    int before = timed->batches.recorded ? timed->batches.step : trial->splits->step;
+    return bench_splits_after(trial->splits, before, (uint64_t)operations_of(trial));
+}
+
 static weir_status begin_block(void *context)
 {
     bench_timed *timed = context;
     timed->operations = 0;
+    go_to_step(timed);
     weir_status status = bench_trial_reset(timed->trial, timed->contender);
     if (status == WEIR_OK)
         status = bench_cold_fill(timed->trial);
@@ -51,7 +81,7 @@ static int is_to_fail(const bench_timed *timed)
 static weir_status run_operation(void *context)
 {
     bench_timed *timed = context;
-    bench_cold_next(timed->trial);
+    bench_trial_next(timed->trial);
     bench_job_phase(timed->trial->job, "timed loop", ++timed->operations);
     if (is_to_fail(timed))
         return run_with_fault(timed);
@@ -67,14 +97,20 @@ static weir_status run_batch(void *context, int operations, double *us)
     bench_timed *timed = context;
     timed->operations += (uint64_t)operations;
     bench_job_phase(timed->trial->job, "timed loop", timed->operations);
-    if (is_to_fail(timed))
+    if (is_to_fail(timed)) { /* the batch's last operation alone */
+        bench_trial_take_step(timed->trial, timed->samples.step);
         return run_with_fault(timed);
+    }
     return bench_batch_run(&timed->batches, us);
 }
 
 static void next_iteration(void *context)
 {
-    bench_samples_next(&((bench_timed *)context)->samples);
+    bench_timed *timed = context;
+    if (!timed->batches.recorded) /* a recording has its steps */
+        go_to_step(timed);
+    timed->iterations++;
+    bench_samples_next(&timed->samples, last_step(timed));
 }
 
 static void end_block(void *context)

@@ -16,6 +16,7 @@ typedef struct bench_timed {
     bench_result *result;
     int member;          /* of the series */
     uint64_t operations; /* of the current block, warm-ups included */
+    uint64_t iterations; /* timed ones of the visit */
     bench_samples samples;
     bench_batch batches; /* on a GPU, in throughput mode */
 } bench_timed;

@@ -13,32 +13,9 @@ enum { SAMPLED_ABOVE_BYTES = 4 << 20 };
 /* Up to it special values are tried too. */
 enum { SPECIAL_UP_TO_BYTES = 256 << 10 };
 
-/* Block sizes and packed displacements of this rank. */
-static void fill_counts(bench_trial *trial, const bench_dist *dist, size_t element_bytes)
-{
-    size_t n = (size_t)trial->job->nranks, sent = 0, received = 0;
-    size_t *counts = trial->counts;
-    int rank = trial->job->rank;
-    for (size_t peer = 0; peer < n; peer++) {
-        counts[peer] = bench_dist_elements(dist, trial->row->shape.count, element_bytes, rank,
-                                           (int)peer, (int)n);
-        counts[2 * n + peer] = bench_dist_elements(dist, trial->row->shape.count, element_bytes,
-                                                   (int)peer, rank, (int)n);
-        counts[n + peer] = sent;
-        counts[3 * n + peer] = received;
-        counts[4 * n + peer] = 0;
-        for (int to = 0; to < rank; to++)
-            counts[4 * n + peer] += bench_dist_elements(dist, trial->row->shape.count,
-                                                        element_bytes, (int)peer, to, (int)n);
-        sent += counts[peer];
-        received += counts[2 * n + peer];
-    }
-}
-
 static void describe_data(bench_trial *trial)
 {
     const bench_row *row = trial->row;
-    size_t n = (size_t)trial->job->nranks;
     trial->data = (weirv_case){
         .collective = row->collective,
         .dtype = row->dtype,
@@ -50,18 +27,18 @@ static void describe_data(bench_trial *trial)
         .in_place = trial->in_place,
         .exact = (trial->row->oracles & BENCH_ORACLE_EXACT) != 0,
     };
-    if (row->collective != WEIR_COLL_ALLTOALLV)
-        return;
-    trial->data.send_counts = trial->counts;
-    trial->data.send_displs = trial->counts + n;
-    trial->data.recv_counts = trial->counts + 2 * n;
-    trial->data.recv_displs = trial->counts + 3 * n;
-    trial->data.recv_from = trial->counts + 4 * n;
+}
+
+static int takes_steps(const bench_trial *trial)
+{
+    return trial->row->collective == WEIR_COLL_ALLTOALLV && trial->splits->dist->nsteps > 1;
 }
 
 static void describe_call(bench_trial *trial)
 {
     const weirv_case *data = &trial->data;
+    const bench_shape *shape = &trial->row->shape;
+    size_t element_bytes = weir_dtype_bytes(data->dtype);
     trial->call = (bench_call){
         .collective = data->collective,
         .dtype = data->dtype,
@@ -71,27 +48,42 @@ static void describe_call(bench_trial *trial)
         .in = trial->layout.in,
         .out = trial->layout.out,
         .in_place = data->in_place,
-        .send_counts = data->send_counts,
-        .send_displs = data->send_displs,
-        .recv_counts = data->recv_counts,
-        .recv_displs = data->recv_displs,
+        .in_bytes = shape->send_elements * element_bytes,
+        .out_bytes = shape->recv_elements * element_bytes,
     };
 }
 
-static void lay_out(bench_trial *trial)
+void bench_trial_take_step(bench_trial *trial, int step)
 {
-    bench_dist dist;
+    if (trial->row->collective != WEIR_COLL_ALLTOALLV)
+        return;
+    trial->splits->step = step;
+    bench_splits_point(trial->splits, step, &trial->data, &trial->call);
+}
+
+void bench_trial_next(bench_trial *trial)
+{
+    bench_cold_next(trial);
+    if (takes_steps(trial))
+        bench_trial_take_step(trial, bench_splits_after(trial->splits, trial->splits->step, 1));
+}
+
+static weir_status lay_out(bench_trial *trial)
+{
     size_t element_bytes = weir_dtype_bytes(trial->row->dtype);
-    bench_dist_parse(trial->options->dist, &dist);
-    if (trial->row->collective == WEIR_COLL_ALLTOALLV)
-        fill_counts(trial, &dist, element_bytes);
+    int has_splits = trial->row->collective == WEIR_COLL_ALLTOALLV;
+    weir_status status = WEIR_OK;
     bench_buffers_place(trial->buffers, &trial->row->shape, element_bytes,
                         (size_t)trial->options->unalign_elements, trial->job->rank,
                         trial->in_place, trial->visit, &trial->layout);
     trial->home = &trial->buffers->home;
     describe_data(trial);
     describe_call(trial);
+    if (has_splits)
+        status = bench_splits_fill(trial->splits, trial->row->shape.count, element_bytes);
+    bench_trial_take_step(trial, 0);
     bench_cold_place(trial);
+    return bench_job_agree(trial->job, status, "counts");
 }
 
 weir_status bench_trial_fill(bench_trial *trial, const bench_contender *contender)
@@ -104,7 +96,11 @@ weir_status bench_trial_fill(bench_trial *trial, const bench_contender *contende
         weirv_poison(trial->layout.whole, trial->layout.whole_bytes);
     else
         weirv_poison(trial->layout.out, trial->row->shape.recv_elements * element_bytes);
-    weirv_fill_input(&trial->data, trial->layout.in);
+    if (trial->row->collective == WEIR_COLL_ALLTOALLV) /* for all steps */
+        weirv_fill_part(&trial->data, trial->layout.in, 0, trial->row->shape.send_elements,
+                        trial->job->rank);
+    else
+        weirv_fill_input(&trial->data, trial->layout.in);
     return bench_trial_push(trial);
 }
 
@@ -282,9 +278,13 @@ static weir_status try_contender(bench_trial *trial, bench_contender *contender,
     for (int i = 0; i < checks || i == 0; i++) {
         trial->injects = i == 0 && !trial->options->inject_timed &&
                          injects_in(trial, BENCH_RUN_CHECKED);
+        if (takes_steps(trial))
+            bench_trial_take_step(trial, i % trial->splits->dist->nsteps);
         weir_status status = run_once(trial, contender);
         trial->injects = 0;
         snprintf(result->algo, sizeof result->algo, "%s", contender->ops->algo(contender));
+        if (trial->row->collective == WEIR_COLL_ALLTOALLV) /* ranks may choose differently */
+            MPI_Bcast(result->algo, sizeof result->algo, MPI_CHAR, 0, trial->job->mpi);
         if (status == WEIR_OK && i < checks)
             status = bench_trial_compare(trial, contender, &result->check);
         if (status == WEIR_OK && i < checks && !bench_result_failed(result))
@@ -365,9 +365,9 @@ static weir_status visit_again(bench_trial *trial)
 {
     double began_s = MPI_Wtime();
     trial->visit++;
-    lay_out(trial);
+    weir_status status = lay_out(trial);
     count_verification(trial, began_s);
-    return bench_trial_time(trial);
+    return status == WEIR_OK ? bench_trial_time(trial) : status;
 }
 
 static weir_status finish(bench_trial *trial)
@@ -402,9 +402,8 @@ static weir_status check_all(bench_trial *trial, bench_result *results)
 weir_status bench_trial_visit(bench_trial *trial)
 {
     double began_s = MPI_Wtime();
-    weir_status status = WEIR_OK;
-    lay_out(trial);
-    if (trial->visit == 0)
+    weir_status status = lay_out(trial);
+    if (status == WEIR_OK && trial->visit == 0)
         status = check_all(trial, trial->row->results[trial->in_place]);
     count_verification(trial, began_s);
     if (status == WEIR_OK)

@@ -13,6 +13,7 @@
 #include "bench/inject.h"
 #include "bench/result.h"
 #include "bench/series.h"
+#include "bench/splits.h"
 
 typedef struct bench_determinism bench_determinism;
 
@@ -33,8 +34,7 @@ typedef struct bench_trial {
     long planted;    /* faults that changed something on this rank */
     uint64_t *next_seed; /* the run's counter: no two fills have the same data */
     bench_determinism *determinism; /* the run's findings; NULL: not asked for */
-    size_t *counts;      /* alltoallv: 5 * nranks, send counts, displacements, receive likewise,
-                          * and where this rank's blocks lie in the senders' buffers */
+    bench_splits *splits; /* the run's; alltoallv */
 } bench_trial;
 
 /* One of the planned visits of row in one placement, 0 first: measures every
@@ -47,6 +47,10 @@ weir_status bench_trial_visit(bench_trial *trial);
 weir_status bench_trial_reset(bench_trial *trial, const bench_contender *contender);
 /* The same with the data of the last reset. Local. */
 weir_status bench_trial_fill(bench_trial *trial, const bench_contender *contender);
+/* alltoallv: makes a step of the distribution the current one. Local. */
+void bench_trial_take_step(bench_trial *trial, int step);
+/* Before an operation of a loop: other buffers with --cold, the next step. Local. */
+void bench_trial_next(bench_trial *trial);
 /* Where the contender's result can be read, once it was pulled. Local. */
 void *bench_trial_result(const bench_trial *trial, bench_contender *contender);
 /* Makes what the process has of the buffers what they hold at home, and what they hold

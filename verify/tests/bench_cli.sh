@@ -104,9 +104,11 @@ refuses 2 'one of throughput|latency' --mode both
 refuses 2 'both say where ranks meet' --mode latency -z 1
 refuses 2 'leaves none of -n 3' -I 1 -n 3 -K 3
 refuses 2 'only bench_alltoallv' --dist uniform
+refuses 2 'only bench_alltoallv' --counts device
 program=bench_alltoallv
-refuses 2 'uniform or spread:X' --dist zipf:2
-refuses 2 'uniform or spread:X' --dist spread:2
+refuses 2 'spread:X with X from 0 to 1' --dist zipf:x
+refuses 2 'spread:X with X from 0 to 1' --dist spread:2
+refuses 2 'one of host|device' --counts gpu
 program=
 refuses 3 'memory for [0-9]* bytes' -b 8T -e 8T
 PMI_SIZE=4

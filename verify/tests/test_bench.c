@@ -170,21 +170,22 @@ static void sweep_of_sizes(void **state)
 
 static void shapes(void **state)
 {
-    bench_dist dist = {.spread = 1};
+    bench_dist dist;
     (void)state;
-    bench_shape shape = bench_shape_make(WEIR_COLL_ALLREDUCE, 1023, 4, 8, &dist);
+    assert_int_equal(bench_dist_parse("spread:1", &dist), WEIR_OK);
+    bench_shape shape = bench_shape_make(WEIR_COLL_ALLREDUCE, 1023, 4, 0, 8, &dist);
     assert_true(shape.count == 255 && shape.bytes == 1020);
     /* 1000 / 3 ranks = 333 bytes, whole 16: 320. */
-    shape = bench_shape_make(WEIR_COLL_ALLGATHER, 1000, 4, 3, &dist);
+    shape = bench_shape_make(WEIR_COLL_ALLGATHER, 1000, 4, 0, 3, &dist);
     assert_true(shape.count == 80 && shape.send_elements == 80 && shape.recv_elements == 240);
     assert_true(shape.send_stride_elements == 80 && shape.recv_stride_elements == 0);
-    shape = bench_shape_make(WEIR_COLL_REDUCE_SCATTER, 1000, 4, 3, &dist);
+    shape = bench_shape_make(WEIR_COLL_REDUCE_SCATTER, 1000, 4, 0, 3, &dist);
     assert_true(shape.send_elements == 240 && shape.recv_elements == 80);
     assert_true(shape.send_stride_elements == 0 && shape.recv_stride_elements == 80);
     assert_true(shape.bytes == 960);
-    shape = bench_shape_make(WEIR_COLL_ALLTOALLV, 128, 4, 4, &dist);
+    shape = bench_shape_make(WEIR_COLL_ALLTOALLV, 128, 4, 0, 4, &dist);
     assert_true(shape.count == 8 && shape.bytes == 112);
-    shape = bench_shape_make(WEIR_COLL_ALLTOALL, 8, 1, 4, &dist);
+    shape = bench_shape_make(WEIR_COLL_ALLTOALL, 8, 1, 0, 4, &dist);
     assert_true(shape.count == 0 && shape.bytes == 0);
 }
 
@@ -208,22 +209,22 @@ static void distributions(void **state)
     for (int n = 1; n <= 9; n++) {
         size_t total = 0;
         for (int peer = 0; peer < n; peer++)
-            total += bench_dist_elements(&dist, 1000, 4, 0, peer, n);
+            total += bench_dist_elements(&dist, 0, 1000, 4, 0, peer, n);
         for (int rank = 0; rank < n; rank++) {
             size_t sent = 0, received = 0;
             for (int peer = 0; peer < n; peer++) {
-                sent += bench_dist_elements(&dist, 1000, 4, rank, peer, n);
-                received += bench_dist_elements(&dist, 1000, 4, peer, rank, n);
+                sent += bench_dist_elements(&dist, 0, 1000, 4, rank, peer, n);
+                received += bench_dist_elements(&dist, 0, 1000, 4, peer, rank, n);
             }
             assert_int_equal(sent, total);
             assert_int_equal(received, total);
         }
     }
     assert_int_equal(bench_dist_parse("uniform", &dist), WEIR_OK);
-    assert_int_equal(bench_dist_elements(&dist, 8, 4, 0, 3, 4), 8);
+    assert_int_equal(bench_dist_elements(&dist, 0, 8, 4, 0, 3, 4), 8);
     assert_int_equal(bench_dist_parse("spread:1", &dist), WEIR_OK);
-    assert_int_equal(bench_dist_elements(&dist, 8, 4, 2, 2, 4), 0);
-    assert_int_equal(bench_dist_elements(&dist, 8, 4, 2, 1, 4), 16);
+    assert_int_equal(bench_dist_elements(&dist, 0, 8, 4, 2, 2, 4), 0);
+    assert_int_equal(bench_dist_elements(&dist, 0, 8, 4, 2, 1, 4), 16);
     assert_int_not_equal(bench_dist_parse("spread:nan", &dist), WEIR_OK);
     assert_int_not_equal(bench_dist_parse("spread:", &dist), WEIR_OK);
 }
