@@ -2,6 +2,7 @@
 # The state of GPUs beside their times: read, told, and throttling flagged. The GPU and the
 # driver's library are stand-ins. TAP on standard output; run from the top folder.
 . verify/tests/bench_tap.inc
+export WEIR_BACKEND=host # under the stand-in, also where there are GPUs
 bin=${O:-build}/tests
 [ -x "$bin/bench_allreduce_standin" ] || skip_all "GPU state" "not built; run make tests"
 command -v "${CC:-cc}" >/dev/null || skip_all "GPU state" "no compiler"

@@ -3,6 +3,7 @@
 # its modes and checked. The GPU and the library are stand-ins. TAP on standard output; run
 # from the top folder.
 . verify/tests/bench_tap.inc
+export WEIR_BACKEND=host # under the stand-in, also where there are GPUs
 bin=${O:-build}/tests
 [ -x "$bin/bench_allreduce_standin" ] || skip_all "vendor libraries" "not built; run make tests"
 command -v "${MPICC:-mpicc}" >/dev/null || skip_all "vendor libraries" "no mpicc"

@@ -1,14 +1,53 @@
 #!/bin/sh
 # The injection matrix: every fault of --inject in every collective that can have
-# it, among 3 ranks. Each must end with exit code 1 (skip-signal: 4) and be
+# it. Each must end with exit code 1 (skip-signal: 4) and be
 # diagnosed as what it is. Prints its table as comments; TAP on standard output; run from the top
 # folder.
+#
+#   verify/tests/inject.sh                  on the host, among 3 ranks, and more than the matrix
+#   BACKEND=cuda verify/tests/inject.sh     the matrix on GPUs
+#   BACKEND=standin verify/tests/inject.sh  a part of it on a stand-in for a GPU
+#
+# NP is the number of ranks, GPUS the number of GPUs to use (what there is), PROGRAMS and FAULTS the
+# parts of the matrix. Where there are GPUs for several jobs, collectives take turns on them.
 . verify/tests/bench_tap.inc
-[ -x ./bench_allreduce ] || skip_all "injection" "bench_allreduce is not built; run make"
+backend=${BACKEND:-host}
+[ -x ./bench_allreduce ] || skip_all "injection ($backend)" "bench_allreduce is not built; run make"
 # Open MPI waits a second before it kills what is left of a job that failed.
 export OMPI_MCA_odls_base_sigkill_timeout=0
-programs="allreduce reduce_scatter reduce broadcast allgather alltoall alltoallv sendrecv"
-faults=$(./bench_allreduce --inject list)
+programs=${PROGRAMS:-allreduce reduce_scatter reduce broadcast allgather alltoall alltoallv sendrecv}
+listed=$(./bench_allreduce --inject list)
+faults=${FAULTS:-$listed}
+np=${NP:-3} lanes=1 suffix='' deadline_s=1 limit_s=30
+
+case $backend in
+host)
+    export WEIR_BACKEND=host
+    ;;
+standin)
+    export WEIR_BACKEND=host
+    suffix=_standin
+    [ -x "${O:-build}/tests/bench_allreduce$suffix" ] ||
+        skip_all "injection (stand-in)" "not built; run make tests"
+    ;;
+cuda)
+    gpus=${GPUS:-$(verify/gpus)}
+    [ "$gpus" -ge 2 ] || skip_all "injection (cuda)" "needs 2 GPUs, here are $gpus"
+    np=${NP:-2} deadline_s=8 limit_s=60
+    export WEIR_BACKEND=cuda
+    lanes=$((gpus / np))
+    [ "$lanes" -ge 1 ] || skip_all "injection (cuda)" "$np ranks need as many GPUs, here are $gpus"
+    ;;
+*)
+    echo "inject.sh: BACKEND=$backend: host, cuda or standin" >&2
+    exit 2
+    ;;
+esac
+
+# program NAME: the command of a collective.
+program() {
+    if [ -n "$suffix" ]; then echo "${O:-build}/tests/bench_$1$suffix"; else echo "./bench_$1"; fi
+}
 
 # diagnosis FAULT PROGRAM: what standard error must say, as a pattern.
 diagnosis() {
@@ -44,35 +83,82 @@ has() {
     esac
 }
 
-check "--inject list names fourteen faults" "$([ "$(echo "$faults" | wc -l)" -eq 14 ]; echo $?)"
-run ci/mpirun -np 4 ./bench_allreduce -b 4K -e 4K -n 1
-check "without a fault nothing is found" "$code"
-
-table="# $(printf '%-15s' collective)"
-for fault in $faults; do table="$table $fault"; done
-for program in $programs; do
-    line="# $(printf '%-15s' "$program")"
+# inject PROGRAM LANE: a line "FAULT CODE STATUS" for each fault; what a missed one wrote stays.
+inject() {
+    command=$(program "$1")
+    if [ "$lanes" -gt 1 ]; then
+        devices=${CUDA_VISIBLE_DEVICES:-$(seq -s, 0 $((lanes * np - 1)))}
+        CUDA_VISIBLE_DEVICES=$(echo "$devices" | cut -d, -f$(($2 * np + 1))-$(($2 * np + np)))
+        export CUDA_VISIBLE_DEVICES
+    fi
     for fault in $faults; do
-        if ! has "$program" "$fault"; then
-            line="$line $(printf "%-${#fault}s" -)"
-            continue
-        fi
+        has "$1" "$fault" || continue
         expected=1
         [ "$fault" = skip-signal ] && expected=4
         case $fault in unstable-bit|rank-bit) option=--determinism ;; *) option= ;; esac
-        run timeout 30 ci/mpirun -np 3 "./bench_$program" -b 4K -e 4K -n 1 -w 0 -T 1 \
-            --inject "$fault" $option
+        # Uneven blocks of two ranks are one block: there is nothing to swap.
+        [ "$1$np" = alltoallv2 ] && option="$option --dist uniform"
+        # shellcheck disable=SC2154  # bench_tap.inc makes it
+        said=$scratch/$1.$fault
+        # shellcheck disable=SC2086  # an option, or none
+        timeout "$limit_s" ci/mpirun -np "$np" "$command" -b 4K -e 4K -n 1 -w 0 -T "$deadline_s" \
+            --inject "$fault" $option >"$said" 2>&1
+        code=$?
         status=1
-        [ "$code" -eq $expected ] &&
-            grep -q -e "$(diagnosis "$fault" "$program")" "$scratch/err" && status=0
-        check "bench_$program finds $fault" $status
-        [ $status -eq 0 ] && word="exit $code" || word=MISSED
+        [ "$code" -eq $expected ] && grep -q -e "$(diagnosis "$fault" "$1")" "$said" && status=0
+        echo "$fault $code $status"
+        [ $status -eq 0 ] && rm -f "$said"
+    done
+}
+
+# Every program, so many at a time as there are lanes; each lane has GPUs of its own.
+run_matrix() {
+    lane=0
+    while [ "$lane" -lt "$lanes" ]; do
+        turn=0
+        for name in $programs; do
+            [ $((turn % lanes)) -eq "$lane" ] && inject "$name" "$lane" >"$scratch/$name.done"
+            turn=$((turn + 1))
+        done &
+        lane=$((lane + 1))
+    done
+    wait
+}
+
+# tell PROGRAM: a test for each fault, and a line of the table.
+tell() {
+    line="# $(printf '%-15s' "$1")"
+    for fault in $faults; do
+        found=$(grep "^$fault " "$scratch/$1.done")
+        word=-
+        if [ -n "$found" ]; then
+            status=${found##* }
+            code=${found#* }
+            word="exit ${code% *}"
+            [ "$status" -eq 0 ] || word=MISSED
+            : >"$scratch/out"
+            mv "$scratch/$1.$fault" "$scratch/err" 2>/dev/null
+            check "bench_$1$suffix finds $fault" "$status"
+        elif has "$1" "$fault"; then
+            word=MISSED
+            check "bench_$1$suffix finds $fault" 1
+        fi
         line="$line $(printf "%-${#fault}s" "$word")"
     done
     table="$table
 $line"
-done
+}
+
+run_matrix
+table="# $(printf '%-15s' "$backend, $np ranks")"
+for fault in $faults; do table="$table $fault"; done
+for name in $programs; do tell "$name"; done
 echo "$table"
+[ "$backend" = host ] || finish
+
+check "--inject list names fourteen faults" "$([ "$(echo "$listed" | wc -l)" -eq 14 ]; echo $?)"
+run ci/mpirun -np 4 ./bench_allreduce -b 4K -e 4K -n 1
+check "without a fault nothing is found" "$code"
 
 # The missing rank and the range by name; types of one and two bytes.
 run ci/mpirun -np 4 ./bench_allreduce -b 8K -e 8K -n 1 --inject drop-chunk
