@@ -1,9 +1,10 @@
 /*
- * Whether the GPU of a communicator can use a caller's buffer: memory of that GPU, and
- * as much of it as the call needs. The driver is asked once an allocation; only good
- * answers are remembered, so that memory which came to where other memory was is never
- * refused for its sake. (A shorter allocation in the place of a freed one passes; a
- * kernel then finds out.)
+ * Whether the GPU of a communicator can use what a caller gives: a buffer must be memory
+ * of that GPU, as much as the call needs, a stream must be that GPU's (CUDA may run a
+ * kernel on whatever GPU the stream has, where our memory is not mapped). The driver is
+ * asked once an allocation or stream; only good answers are remembered, so that what came
+ * in the place of something else is never refused for its sake. (A shorter allocation in the
+ * place of a freed one passes; a kernel then finds out.)
  */
 #include "comm/gpu_cuda.h"
 
@@ -84,5 +85,26 @@ weir_status weiri_cuda_check_buffer(const weir_comm *comm, const void *pointer, 
                           "%zu: allocate more, or give a smaller count", bytes, (size_t)(end - at));
     cuda->spans[cuda->next_span++ % WEIRI_CUDA_SPANS] =
         (weiri_cuda_span){begin, end ? end : at + bytes};
+    return WEIR_OK;
+}
+
+weir_status weiri_cuda_check_stream(const weir_comm *comm, weir_stream stream)
+{
+    weiri_cuda *cuda = weiri_cuda_of(comm);
+    int own = comm->gpu->device, device = own;
+    for (int i = 0; i < WEIRI_CUDA_STREAMS; i++)
+        if (stream == cuda->streams[i]) /* NULL, the current GPU's, is there from the start */
+            return WEIR_OK;
+#if CUDART_VERSION >= 12080
+    if (cudaStreamGetDevice((cudaStream_t)stream, &device) != cudaSuccess) {
+        cudaGetLastError(); /* the launch will tell */
+        return WEIR_OK;
+    }
+#endif
+    if (device != own)
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "the stream is on GPU %d, but the communicator is on GPU %d: create it "
+                          "after cudaSetDevice(%d)", device, own, own);
+    cuda->streams[1 + cuda->next_stream++ % (WEIRI_CUDA_STREAMS - 1)] = stream;
     return WEIR_OK;
 }

@@ -19,22 +19,9 @@ weir_status weiri_cuda_fail(weir_status status, cudaError_t error, const char *w
     return weiri_fail(status, "%s: %s", what, cudaGetErrorString(error));
 }
 
-/* Whether the stream belongs to another GPU, and which: 1, else 0. */
-static int is_foreign(const weir_comm *comm, weir_stream stream, int *device)
+weir_status weiri_cuda_fail_launch(const weir_comm *comm, cudaError_t error)
 {
-#if CUDART_VERSION >= 12080
-    int known = stream && cudaStreamGetDevice((cudaStream_t)stream, device) == cudaSuccess;
-    cudaGetLastError();
-    return known && *device != comm->gpu->device;
-#else
-    (void)comm, (void)stream, (void)device;
-    return 0;
-#endif
-}
-
-weir_status weiri_cuda_fail_launch(const weir_comm *comm, cudaError_t error, weir_stream stream)
-{
-    int own = comm->gpu->device, other = -1;
+    int own = comm->gpu->device;
     cudaGetLastError();
     if (error == cudaErrorNoKernelImageForDevice || error == cudaErrorInvalidDeviceFunction) {
         int major = 0, minor = 0;
@@ -44,10 +31,6 @@ weir_status weiri_cuda_fail_launch(const weir_comm *comm, cudaError_t error, wei
                           "this build has no code for GPU %d (compute capability %d.%d): build "
                           "with SM=%d%d", own, major, minor, major, minor);
     }
-    if (error == cudaErrorInvalidResourceHandle && is_foreign(comm, stream, &other))
-        return weiri_fail(WEIR_ERR_INVALID,
-                          "the stream is on GPU %d, but the communicator is on GPU %d: create it "
-                          "after cudaSetDevice(%d)", other, own, own);
     return weiri_fail(error == cudaErrorInvalidResourceHandle ? WEIR_ERR_INVALID : WEIR_ERR_SYSTEM,
                       "the stream takes no work: %s", cudaGetErrorString(error));
 }
@@ -194,6 +177,8 @@ static weir_status gpu_copy_on(weir_comm *comm, void *to, const void *from, size
     if (!bytes)
         return WEIR_OK;
     weir_status status = weiri_cuda_enter(comm, &before);
+    if (status == WEIR_OK)
+        status = weiri_cuda_check_stream(comm, stream);
     if (status == WEIR_OK && !weiri_region_describe(comm, from, bytes).generation)
         status = weiri_cuda_check_buffer(comm, from, bytes);
     if (status == WEIR_OK && !weiri_region_describe(comm, to, bytes).generation)
@@ -202,7 +187,7 @@ static weir_status gpu_copy_on(weir_comm *comm, void *to, const void *from, size
         cudaError_t error = cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice,
                                             (cudaStream_t)stream);
         if (error != cudaSuccess)
-            status = weiri_cuda_fail_launch(comm, error, stream);
+            status = weiri_cuda_fail_launch(comm, error);
     }
     weiri_cuda_leave(comm, before);
     return status;

@@ -20,7 +20,7 @@ typedef struct weiri_cuda_fit {
 } weiri_cuda_fit;
 
 /* Memory of this GPU that a caller has used already. */
-enum { WEIRI_CUDA_SPANS = 8 };
+enum { WEIRI_CUDA_SPANS = 8, WEIRI_CUDA_STREAMS = 4 };
 typedef struct weiri_cuda_span {
     uintptr_t begin, end;
 } weiri_cuda_span;
@@ -37,7 +37,8 @@ typedef struct weiri_cuda {
     int page_registered;
     weiri_cuda_fit fits[WEIRI_CUDA_FITS]; /* a cache */
     weiri_cuda_span spans[WEIRI_CUDA_SPANS]; /* likewise */
-    unsigned next_span;
+    weir_stream streams[WEIRI_CUDA_STREAMS]; /* likewise */
+    unsigned next_span, next_stream;
     weiri_gpu_view view;
 } weiri_cuda;
 
@@ -49,13 +50,16 @@ static inline weiri_cuda *weiri_cuda_of(const weir_comm *comm)
 /* A CUDA error as a status, with what was tried; clears CUDA's own record. */
 weir_status weiri_cuda_fail(weir_status status, cudaError_t error, const char *what);
 
-/* Why a stream took no work: WEIR_ERR_INVALID where it is another GPU's, WEIR_ERR_UNSUPPORTED where
- * the build has no code for this GPU. */
-weir_status weiri_cuda_fail_launch(const weir_comm *comm, cudaError_t error, weir_stream stream);
+/* Why a stream took no work: WEIR_ERR_INVALID where it is none, WEIR_ERR_UNSUPPORTED where the
+ * build has no code for this GPU. */
+weir_status weiri_cuda_fail_launch(const weir_comm *comm, cudaError_t error);
 
 /* Whether memory that is in no region can be a buffer of so many bytes. Local; some
  * nanoseconds for memory that was asked for already. WEIR_ERR_INVALID with what to do. */
 weir_status weiri_cuda_check_buffer(const weir_comm *comm, const void *pointer, size_t bytes);
+/* Whether work of the communicator, whose device is current, can go to a stream: it is this
+ * GPU's. Likewise. */
+weir_status weiri_cuda_check_stream(const weir_comm *comm, weir_stream stream);
 
 /* Makes the communicator's device current for the calling thread; *before gets
  * the one that was, for weiri_cuda_leave. */

@@ -44,6 +44,8 @@ cuda)
     ;;
 esac
 
+devices=${CUDA_VISIBLE_DEVICES:-$(seq -s, 0 $((lanes * np - 1)))}
+
 # program NAME: the command of a collective.
 program() {
     if [ -n "$suffix" ]; then echo "${O:-build}/tests/bench_$1$suffix"; else echo "./bench_$1"; fi
@@ -87,7 +89,6 @@ has() {
 inject() {
     command=$(program "$1")
     if [ "$lanes" -gt 1 ]; then
-        devices=${CUDA_VISIBLE_DEVICES:-$(seq -s, 0 $((lanes * np - 1)))}
         CUDA_VISIBLE_DEVICES=$(echo "$devices" | cut -d, -f$(($2 * np + 1))-$(($2 * np + np)))
         export CUDA_VISIBLE_DEVICES
     fi

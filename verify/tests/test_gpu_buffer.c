@@ -14,6 +14,9 @@
 #define cudaPointerGetAttributes fake_attributes
 #define weiri_cuda_fail fake_fail
 #define weiri_cuda_check_buffer check_buffer
+#define weiri_cuda_check_stream check_stream
+#define cudaStreamGetDevice fake_stream_device
+#define cudaGetLastError fake_last_error
 #include "comm/gpu_buffer_cuda.c"
 
 typedef struct allocation {
@@ -60,6 +63,19 @@ weir_status fake_fail(weir_status status, cudaError_t error, const char *what)
 {
     (void)error, (void)what;
     return status;
+}
+
+/* A stream's address tells its GPU; 9 is none. */
+cudaError_t fake_stream_device(cudaStream_t stream, int *device)
+{
+    asked++;
+    *device = (int)((uintptr_t)stream % 16);
+    return *device == 9 ? cudaErrorInvalidResourceHandle : cudaSuccess;
+}
+
+cudaError_t fake_last_error(void)
+{
+    return cudaSuccess;
 }
 
 static weiri_region regions[2];
@@ -133,6 +149,24 @@ static void remembers(void **state)
     allocations[FIRST].end = 0x18000;
 }
 
+static void streams(void **state)
+{
+    (void)state;
+    weir_stream own[] = {(weir_stream)0x11, (weir_stream)0x21, (weir_stream)0x31};
+    for (int i = 0; i < 30; i++)
+        assert_int_equal(check_stream(&comm, own[i % 3]), WEIR_OK);
+    assert_int_equal(check_stream(&comm, NULL), WEIR_OK);
+    assert_int_equal(asked, CUDART_VERSION >= 12080 ? 3 : 0);
+    if (CUDART_VERSION < 12080)
+        return;
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(check_stream(&comm, (weir_stream)0x10), WEIR_ERR_INVALID);
+        assert_non_null(strstr(weir_last_error(), "the stream is on GPU 0"));
+    }
+    assert_int_equal(check_stream(&comm, (weir_stream)0x19), WEIR_OK);
+    assert_int_equal(asked, 6);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -140,6 +174,7 @@ int main(void)
         cmocka_unit_test_setup(owners, set_up),
         cmocka_unit_test_setup(registered, set_up),
         cmocka_unit_test_setup(remembers, set_up),
+        cmocka_unit_test_setup(streams, set_up),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);

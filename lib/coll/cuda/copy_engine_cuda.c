@@ -93,7 +93,7 @@ static weir_status meet(const weiri_coll *coll, const weiri_call *call, weiri_gp
 {
     cudaError_t error = weiri_cuda_meet(call, args);
     return error == cudaSuccess ? WEIR_OK
-                                : weiri_cuda_fail_launch(coll->comm, error, call->stream);
+                                : weiri_cuda_fail_launch(coll->comm, error);
 }
 
 weir_status weiri_cuda_copy_engine(weiri_coll *coll, const weiri_call *call)

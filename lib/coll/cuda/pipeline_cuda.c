@@ -121,7 +121,7 @@ static void run_chunks(pipeline *p, weiri_gpu_args *meeting)
     size_t chunks = (p->call->bytes + p->chunk_bytes - 1) / p->chunk_bytes;
     cudaError_t error = weiri_cuda_meet(p->call, meeting);
     if (error != cudaSuccess) {
-        p->status = weiri_cuda_fail_launch(p->coll->comm, error, p->call->stream);
+        p->status = weiri_cuda_fail_launch(p->coll->comm, error);
         return;
     }
     for (int i = 0; i < WEIRI_CUDA_LANES; i++)

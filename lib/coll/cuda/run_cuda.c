@@ -181,7 +181,7 @@ static weir_status refuse_kernel(const weir_comm *comm, const weiri_algo *algo, 
     struct cudaFuncAttributes limits;
     cudaError_t error = cudaFuncGetAttributes(&limits, kernel);
     if (error != cudaSuccess)
-        return weiri_cuda_fail_launch(comm, error, NULL);
+        return weiri_cuda_fail_launch(comm, error);
     return weiri_fail(WEIR_ERR_INVALID, "%s: no block of %d threads fits on the GPU", algo->name,
                       threads);
 }
@@ -203,7 +203,7 @@ static weir_status launch(weiri_coll *coll, const weiri_call *call, const weiri_
                                          (dim3){(unsigned)shape.threads, 1, 1}, arguments, 0,
                                          (cudaStream_t)call->stream);
     return error == cudaSuccess ? WEIR_OK
-                                : weiri_cuda_fail_launch(coll->comm, error, call->stream);
+                                : weiri_cuda_fail_launch(coll->comm, error);
 }
 
 /* Follows what peers have allocated and freed; not while a graph is captured,
@@ -230,8 +230,13 @@ weir_status weiri_cuda_ready(weir_comm *comm, weir_stream stream, int *before)
         return status != WEIR_OK ? status : WEIR_ERR_ABORTED;
     }
     weir_status status = weiri_cuda_enter(comm, before);
+    if (status != WEIR_OK)
+        return status;
+    status = weiri_cuda_check_stream(comm, stream);
     if (status == WEIR_OK)
         follow_peers(comm, stream);
+    else
+        weiri_cuda_leave(comm, *before);
     return status;
 }
 
