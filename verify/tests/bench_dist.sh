@@ -19,8 +19,8 @@ for dist in "zipf:1.2" "matrix:$matrix" "trace:$trace"; do
     bench --dist "$dist" --peer mpi
     ends "--dist ${dist%%/*} with MPI in the same run" 0
 done
-for arguments in "--counts device --algo all -d int8" "-m 4 -c 4 --determinism" "--cold" \
-    "--mode latency -u 1 --buffers plain"; do
+for arguments in "--counts device --algo all -d int8" "-m 4 -c 4 --determinism" \
+    "--cold --mode latency -u 1 --buffers plain"; do
     # shellcheck disable=SC2086
     bench --dist "trace:$trace" $arguments
     ends "a trace with $arguments" 0
