@@ -43,6 +43,7 @@
     X(ALLREDUCE, "packet2", allreduce_packet2,                                                     \
       "reduce a share, gather the shares, both as packets")                                        \
     X(ALLREDUCE, "ll128", allreduce_ll128, "the same by packets of 128 bytes, 120 of data")        \
+    X(ALLREDUCE, "push", allreduce_push, "store shares into stages, reduce, store into all")       \
     X(ALLREDUCE, "fused", allreduce_fused, "read a share of all, reduce it, write it to all")      \
     X(REDUCE_SCATTER, "packet", reduce_scatter_packet, "send everybody its block as packets")      \
     X(REDUCE_SCATTER, "direct", reduce_scatter_direct, "read and reduce the own block of all")     \
@@ -63,8 +64,8 @@
 #define COPY_ENGINE_ALGOS(X)                                                                       \
     X(ALLGATHER, "ce", weiri_cuda_copy_engine, "copy engines write; symmetric memory")             \
     X(ALLTOALL, "ce", weiri_cuda_copy_engine, "copy engines write; symmetric memory")              \
-    X(ALLREDUCE, "ce", weiri_cuda_pipeline,                                                        \
-      "copy engines scatter and gather, kernels reduce; symmetric memory")
+    X(ALLREDUCE, "ce", weiri_cuda_copy_engine,                                                     \
+      "push without the last step, which copy engines do; symmetric memory")
 #else
 #define CUDA_ALGOS(X)
 #define COPY_ENGINE_ALGOS(X)

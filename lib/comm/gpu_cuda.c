@@ -301,8 +301,8 @@ static weir_status make_own(const weir_comm *comm, weiri_cuda *cuda)
         sizeof(char *) * WEIRI_GPU_REGIONS_MAX * WEIRI_GPU_RANKS_MAX;
     weir_status status =
         check(cudaStreamCreateWithFlags(&cuda->side, cudaStreamNonBlocking), "no CUDA stream");
-    for (int i = 0; i < WEIRI_CUDA_LANES && status == WEIR_OK; i++)
-        status = check(cudaStreamCreateWithFlags(&cuda->lanes[i], cudaStreamNonBlocking),
+    if (status == WEIR_OK)
+        status = check(cudaStreamCreateWithFlags(&cuda->beside, cudaStreamNonBlocking),
                        "no CUDA stream");
     if (status == WEIR_OK)
         status = check(cudaEventCreateWithFlags(&cuda->order, cudaEventDisableTiming), "no event");
@@ -397,9 +397,8 @@ static void gpu_destroy(weir_comm *comm)
         cudaHostUnregister(comm->peers[comm->rank].page);
     cudaFree(cuda->view.state);
     cudaFree(cuda->regions);
-    for (int i = 0; i < WEIRI_CUDA_LANES; i++)
-        if (cuda->lanes[i])
-            cudaStreamDestroy(cuda->lanes[i]);
+    if (cuda->beside)
+        cudaStreamDestroy(cuda->beside);
     if (cuda->order)
         cudaEventDestroy(cuda->order);
     if (cuda->side)

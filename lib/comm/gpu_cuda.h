@@ -25,12 +25,11 @@ typedef struct weiri_cuda_span {
     uintptr_t begin, end;
 } weiri_cuda_span;
 
-enum { WEIRI_CUDA_LANES = 4 };
 typedef struct weiri_cuda {
     struct weiri_gpu base; /* first: comm->gpu points here */
     int processors;        /* multiprocessors of the device */
     cudaStream_t side;     /* for set-up: orders with no other stream */
-    cudaStream_t lanes[WEIRI_CUDA_LANES]; /* for copies beside a caller's stream */
+    cudaStream_t beside;   /* for copies beside a caller's stream */
     cudaEvent_t order;     /* between streams */
     weiri_segment scratch[WEIRI_GPU_RANKS_MAX]; /* every rank's, the own one included */
     char **regions;        /* device memory: see weiri_gpu_view */

@@ -15,9 +15,8 @@ enum {
 /* The changing state of a communicator, in this rank's device memory; kernels of
  * one communicator run one after another. */
 typedef struct weiri_gpu_state {
-    uint64_t turns;  /* epoch of the next launch, 1 or more, << WEIRI_GPU_TURN_SHIFT, and
-                        while a launch runs what its blocks have added to that */
-    uint64_t chunks; /* of pipelines of copy engines, in all calls before */
+    uint64_t turns; /* epoch of the next launch, 1 or more, << WEIRI_GPU_TURN_SHIFT, and
+                       while a launch runs what its blocks have added to that */
 } weiri_gpu_state;
 
 /* A communicator as kernels see it. */

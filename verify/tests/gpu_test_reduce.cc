@@ -34,6 +34,7 @@ static const algo algos[] = {
     ALGO(allreduce_packet, WEIR_COLL_ALLREDUCE, 8),
     ALGO(allreduce_packet2, WEIR_COLL_ALLREDUCE, 8),
     ALGO(allreduce_ll128, WEIR_COLL_ALLREDUCE, 32),
+    ALGO(allreduce_push, WEIR_COLL_ALLREDUCE, 8),
     ALGO(allreduce_fused, WEIR_COLL_ALLREDUCE, 8),
     ALGO(reduce_scatter_packet, WEIR_COLL_REDUCE_SCATTER, 8),
     ALGO(reduce_scatter_direct, WEIR_COLL_REDUCE_SCATTER, 8),

@@ -8,7 +8,6 @@
  *
  *   cells     [block][rank]: a line for each block of the grid and each sender,
  *             where blocks of one index meet: where buffers are, and signals
- *   counters  [rank]: how far pipelines of copy engines are
  *   packets   [parity][phase][rank]: slots of packets, written by that rank
  *   lines     the same of packets of 128 bytes (lines.cuh), whose slots are longer
  *             the fewer ranks there are
@@ -27,6 +26,7 @@ enum {
     WEIRI_GPU_BLOCKS_MAX = 512,
     WEIRI_GPU_PHASES = 2,
     WEIRI_GPU_SIGNAL_SHIFT = 20, /* signals of one launch: a million */
+    WEIRI_GPU_STEP_SHIFT = 24,   /* pieces of one launch */
 };
 
 /* Bytes of the parts of a scratch segment. */
@@ -48,19 +48,9 @@ typedef struct weiri_gpu_cell {
     uint64_t unused[9];
 } weiri_gpu_cell;
 
-/* Chunks of a pipeline, counted from a communicator's beginning: one line a
- * sender. */
-typedef struct weiri_gpu_counters {
-    uint64_t pushed; /* chunks that the sender has put into the stage here */
-    uint64_t used;   /* chunks from here that the sender has used up */
-    uint64_t unused[14];
-} weiri_gpu_counters;
-
 #define WEIRI_GPU_CELLS_BYTES \
     (sizeof(weiri_gpu_cell) * WEIRI_GPU_BLOCKS_MAX * WEIRI_GPU_RANKS_MAX)
-#define WEIRI_GPU_COUNTERS_AT WEIRI_GPU_CELLS_BYTES
-#define WEIRI_GPU_PACKETS_AT \
-    (WEIRI_GPU_COUNTERS_AT + sizeof(weiri_gpu_counters) * WEIRI_GPU_RANKS_MAX)
+#define WEIRI_GPU_PACKETS_AT WEIRI_GPU_CELLS_BYTES
 #define WEIRI_GPU_PACKETS_BYTES \
     (WEIRI_GPU_SLOT_BYTES * WEIRI_GPU_RANKS_MAX * WEIRI_GPU_PHASES * 2)
 #define WEIRI_GPU_LINES_AT (WEIRI_GPU_PACKETS_AT + WEIRI_GPU_PACKETS_BYTES)
@@ -97,6 +87,7 @@ typedef struct weiri_gpu_args {
     int32_t dtype, op, root;
     int32_t collective; /* weir_collective */
     uint32_t element_bytes;
+    int32_t keeps_share; /* allreduce_push: 1: each rank gets its share of the result only */
     uint32_t packet_bytes; /* pairs that exchange no more than that do so by packets;
                               the same on all ranks; 0: the algorithm's default */
     weiri_gpu_pair pairs[WEIRI_GPU_RANKS_MAX]; /* pairwise collectives */

@@ -4,13 +4,20 @@
 
 #include "coll/cuda/args.h"
 
+/* Of a buffer that ranks share out: from one share to the next. The last ones may be
+ * shorter, or empty. */
+WEIR_FN size_t weiri_gpu_share_bytes(size_t bytes, int nranks)
+{
+    return ((bytes + (size_t)nranks - 1) / (size_t)nranks + 15) / 16 * 16;
+}
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 /* A kernel of one block and at least as many threads as ranks, in which all
  * ranks meet. pairs[peer].recv_at: the desc that the peer's out_desc must be, or
- * 0 if it does not matter; count: of chunks that a pipeline has gone on by. */
+ * 0 if it does not matter. */
 const void *weiri_gpu_meet_kernel(void);
 
 #ifdef __cplusplus

@@ -207,6 +207,12 @@ WEIRI_GPU_FN void weiri_gpu_await_word(const weiri_gpu_view &view, const uint64_
     }
 }
 
+/* What a cell's staged and taken count, within an epoch. */
+WEIRI_GPU_FN uint64_t weiri_gpu_step(uint64_t epoch, uint64_t pieces)
+{
+    return epoch << WEIRI_GPU_STEP_SHIFT | pieces;
+}
+
 WEIRI_GPU_FN void weiri_gpu_await(const weiri_gpu_view &view, int peer, uint64_t epoch, int nth)
 {
     weiri_gpu_await_word(view, &weiri_gpu_cell_of(view, view.rank, peer)->signal,

@@ -41,6 +41,7 @@ typedef struct weiri_gpu_algo {
 WEIRI_GPU_DECLARE(allreduce_packet)
 WEIRI_GPU_DECLARE(allreduce_packet2)
 WEIRI_GPU_DECLARE(allreduce_ll128)
+WEIRI_GPU_DECLARE(allreduce_push)
 WEIRI_GPU_DECLARE(allreduce_fused)
 WEIRI_GPU_DECLARE(reduce_scatter_packet)
 WEIRI_GPU_DECLARE(reduce_scatter_direct)

@@ -107,6 +107,7 @@ WEIRI_GPU_FN void weiri_gpu_send_lines(const weiri_gpu_line_part &part, char *un
                                        uint64_t first, uint64_t second)
 {
     uint64_t *to = (uint64_t *)(unit + part.slot_at);
+    __syncwarp(); /* or what diverged before would store a line in parts */
 #if WEIR_ON_DEVICE
     weir_store_pair(to, first, part.is_last ? epoch : second);
 #else
@@ -135,6 +136,7 @@ WEIRI_GPU_FN void weiri_gpu_receive_lines(const weiri_gpu_view &view,
     int status = 0;
     for (;;) {
         unsigned late = 0;
+        __syncwarp();
 #pragma unroll
         for (int r = 0; r < WEIRI_GPU_RANKS_MAX; r++)
             if (r < nranks && missing >> r & 1)

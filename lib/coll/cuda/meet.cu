@@ -3,7 +3,7 @@
  * copies by copy engines, which cannot wait. At entry each rank tells where its
  * output is; a rank that finds a peer's elsewhere than symmetric memory promises
  * ends the communicator, because copies into it follow. A launch is an epoch of
- * its own. At the end of a pipeline it counts the chunks.
+ * its own.
  */
 #include "coll/cuda/copy_engine.h"
 #include "coll/cuda/frame.cuh"
@@ -25,8 +25,6 @@ extern "C" __global__ void weiri_gpu_meet_ranks(const __grid_constant__ weiri_gp
                            out);
     }
     weiri_gpu_meet(view, epoch, 1);
-    if (threadIdx.x == 0 && args.count)
-        view.state->chunks += args.count;
 }
 
 const void *weiri_gpu_meet_kernel(void)

@@ -175,35 +175,30 @@ static const weiri_cuda_fit *fit_of(weiri_cuda *cuda, const void *kernel, int as
     return fit;
 }
 
-static weir_status refuse_kernel(const weir_comm *comm, const weiri_algo *algo, const void *kernel,
+static weir_status refuse_kernel(const weir_comm *comm, const char *name, const void *kernel,
                                  int threads)
 {
     struct cudaFuncAttributes limits;
     cudaError_t error = cudaFuncGetAttributes(&limits, kernel);
     if (error != cudaSuccess)
         return weiri_cuda_fail_launch(comm, error);
-    return weiri_fail(WEIR_ERR_INVALID, "%s: no block of %d threads fits on the GPU", algo->name,
+    return weiri_fail(WEIR_ERR_INVALID, "%s: no block of %d threads fits on the GPU", name,
                       threads);
 }
 
-static weir_status launch(weiri_coll *coll, const weiri_call *call, const weiri_algo *algo,
-                          weiri_gpu_shape shape, weiri_gpu_args *args)
+weir_status weiri_cuda_launch(const weiri_coll *coll, const weiri_call *call, const char *name,
+                              const void *kernel, weiri_gpu_shape shape, weiri_gpu_args *args)
 {
-    weiri_cuda *cuda = weiri_cuda_of(coll->comm);
-    if (!shape.blocks)
-        shape = algo->gpu->shape(args, cuda->processors);
-    const void *kernel = algo->gpu->kernel(call->dtype);
-    const weiri_cuda_fit *fit = fit_of(cuda, kernel, shape.threads);
+    const weiri_cuda_fit *fit = fit_of(weiri_cuda_of(coll->comm), kernel, shape.threads);
     if (fit->blocks < 1)
-        return refuse_kernel(coll->comm, algo, kernel, shape.threads);
+        return refuse_kernel(coll->comm, name, kernel, shape.threads);
     shape.threads = fit->threads;
     shape.blocks = shape.blocks < fit->blocks ? shape.blocks : fit->blocks;
     void *arguments[] = {args};
     cudaError_t error = cudaLaunchKernel(kernel, (dim3){(unsigned)shape.blocks, 1, 1},
                                          (dim3){(unsigned)shape.threads, 1, 1}, arguments, 0,
                                          (cudaStream_t)call->stream);
-    return error == cudaSuccess ? WEIR_OK
-                                : weiri_cuda_fail_launch(coll->comm, error);
+    return error == cudaSuccess ? WEIR_OK : weiri_cuda_fail_launch(coll->comm, error);
 }
 
 /* Follows what peers have allocated and freed; not while a graph is captured,
@@ -265,7 +260,10 @@ static weir_status run_with(weiri_coll *coll, const weiri_call *call, const weir
         coll->last_algo = algo->name;
     }
     if (status == WEIR_OK)
-        status = launch(coll, call, algo, shape, &args);
+        status = weiri_cuda_launch(
+            coll, call, algo->name, algo->gpu->kernel(call->dtype),
+            shape.blocks ? shape : algo->gpu->shape(&args, weiri_cuda_of(coll->comm)->processors),
+            &args);
     weiri_cuda_leave(coll->comm, before);
     return status;
 }

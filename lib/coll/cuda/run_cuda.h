@@ -3,7 +3,7 @@
 #define WEIR_COLL_CUDA_RUN_CUDA_H
 
 #include "coll/coll.h"
-#include "coll/cuda/args.h"
+#include "coll/cuda/kernels.h"
 
 #include <cuda_runtime_api.h>
 
@@ -16,6 +16,11 @@ static inline weiri_gpu_desc weiri_cuda_desc(weiri_desc desc)
 /* Before launches: whether the communicator lives, its device current (then
  * weiri_cuda_leave must follow), what peers have allocated known. Local. */
 weir_status weiri_cuda_ready(weir_comm *comm, weir_stream stream, int *before);
+
+/* Puts a kernel into the call's stream, with a grid cut to what it can have and what
+ * is resident at once; name: the algorithm's, for messages. Local. */
+weir_status weiri_cuda_launch(const weiri_coll *coll, const weiri_call *call, const char *name,
+                              const void *kernel, weiri_gpu_shape shape, weiri_gpu_args *args);
 
 /* Where an output of so many bytes begins on every rank, if it is in symmetric
  * memory: 1, else 0. args gets what the ranks will tell each other when they

@@ -22,38 +22,46 @@
 
 #include "coll/cuda/direct.cuh"
 
-/* The whole kernel; outs: the ranks that want the result, a bit each. */
+/* When the ranks have met and some buffer is plain. outs: the ranks that want the
+ * result, a bit each. */
+template <int dtype>
+WEIRI_GPU_FN void weiri_gpu_reduce_staged(const weiri_gpu_args &args, uint64_t epoch, unsigned outs,
+                                          weiri_gpu_buffers *buffers)
+{
+    const weiri_gpu_view &view = args.view;
+    const unsigned rank = (unsigned)view.rank, nranks = (unsigned)view.nranks;
+    char *in = weiri_gpu_stage(view, view.rank, 0), *out = weiri_gpu_stage(view, view.rank, 1);
+    const size_t piece = weiri_gpu_even_piece(args.bytes, WEIRI_GPU_STAGE_BYTES);
+    int meetings = 0;
+    weiri_gpu_use_stages(view, buffers);
+    for (size_t at = 0; at < args.bytes; at += piece) {
+        const weiri_gpu_range mine = weiri_gpu_block_part(args.bytes, at, piece);
+        weiri_gpu_copy(in + mine.at, args.in + at + mine.at, mine.bytes);
+        weiri_gpu_meet(view, epoch, ++meetings);
+        weiri_gpu_reduce_range<dtype>(args, buffers, outs, weiri_gpu_part(mine, rank, nranks),
+                                      threadIdx.x, blockDim.x);
+        weiri_gpu_meet(view, epoch, ++meetings);
+        if (outs >> rank & 1)
+            weiri_gpu_copy(args.out + at + mine.at, out + mine.at, mine.bytes);
+    }
+}
+
+/* The whole kernel. */
 template <int dtype>
 WEIRI_GPU_FN void weiri_gpu_shared_reduce(const weiri_gpu_args &args, unsigned outs,
                                           weiri_gpu_buffers *buffers)
 {
     const weiri_gpu_view &view = args.view;
-    const unsigned rank = (unsigned)view.rank, nranks = (unsigned)view.nranks;
     const uint64_t epoch = weiri_gpu_epoch(view);
-    const int staged = weiri_gpu_meet_buffers(args, epoch, outs, buffers);
-    char *in = weiri_gpu_stage(view, view.rank, 0), *out = weiri_gpu_stage(view, view.rank, 1);
-    weiri_gpu_range mine = {0, args.bytes};
-    size_t piece = args.bytes, tid = blockIdx.x * blockDim.x + threadIdx.x;
-    size_t step = gridDim.x * blockDim.x;
-    int meetings = 0;
-    if (staged) {
-        weiri_gpu_use_stages(view, buffers);
-        piece = weiri_gpu_even_piece(args.bytes, WEIRI_GPU_STAGE_BYTES);
-        tid = threadIdx.x;
-        step = blockDim.x;
+    if (weiri_gpu_meet_buffers(args, epoch, outs, buffers)) {
+        weiri_gpu_reduce_staged<dtype>(args, epoch, outs, buffers);
+        return;
     }
-    for (size_t at = 0; at < args.bytes; at += piece) {
-        if (staged) {
-            mine = weiri_gpu_block_part(args.bytes, at, piece);
-            weiri_gpu_copy(in + mine.at, args.in + at + mine.at, mine.bytes);
-            weiri_gpu_meet(view, epoch, ++meetings);
-        }
-        weiri_gpu_reduce_range<dtype>(args, buffers, outs, weiri_gpu_part(mine, rank, nranks), tid,
-                                      step);
-        weiri_gpu_meet(view, epoch, ++meetings);
-        if (staged && outs >> rank & 1)
-            weiri_gpu_copy(args.out + at + mine.at, out + mine.at, mine.bytes);
-    }
+    const weiri_gpu_range mine =
+        weiri_gpu_part({0, args.bytes}, (unsigned)view.rank, (unsigned)view.nranks);
+    weiri_gpu_reduce_range<dtype>(args, buffers, outs, mine, blockIdx.x * blockDim.x + threadIdx.x,
+                                  gridDim.x * blockDim.x);
+    weiri_gpu_meet(view, epoch, 1);
 }
 
 #endif

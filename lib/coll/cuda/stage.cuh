@@ -23,7 +23,7 @@
 
 #include "coll/cuda/move.cuh"
 
-enum { WEIRI_GPU_LANES_MAX = 32, WEIRI_GPU_STEP_SHIFT = 24 };
+enum { WEIRI_GPU_LANES_MAX = 32 };
 #define WEIRI_GPU_PIECE_MAX_BYTES ((uint64_t)64 << 10)
 
 /* One direction of a pair; lanes == 0: this block has nothing to do with it. */
@@ -42,11 +42,6 @@ typedef struct weiri_gpu_streams {
 WEIRI_GPU_FN uint32_t weiri_gpu_lanes(uint64_t blocks)
 {
     return (uint32_t)weiri_gpu_least(blocks, WEIRI_GPU_LANES_MAX);
-}
-
-WEIRI_GPU_FN uint64_t weiri_gpu_step(uint64_t epoch, uint64_t pieces)
-{
-    return epoch << WEIRI_GPU_STEP_SHIFT | pieces;
 }
 
 /* Bytes of half a sender's part of a stage. */
