@@ -57,8 +57,10 @@
     X(ALLTOALL, "packet", exchange_packet, "blocks as packets")                                    \
     X(ALLTOALL, "bulk", exchange_bulk, "the same as direct, by asynchronous bulk copies")          \
     X(ALLTOALL, "direct", exchange_direct, "short blocks as packets, long ones written directly")  \
+    X(ALLTOALLV, "packet", exchange_short, "blocks as packets")                                    \
     X(ALLTOALLV, "bulk", exchange_bulk, "the same as direct, by asynchronous bulk copies")         \
     X(ALLTOALLV, "direct", exchange_direct, "short blocks as packets, long ones written directly") \
+    X(SENDRECV, "packet", exchange_short, "a block as packets")                                    \
     X(SENDRECV, "direct", exchange_direct, "a short block as packets, a long one written directly")
 /* X(collective, name, run, summary); what the host drives, with copy engines. */
 #define COPY_ENGINE_ALGOS(X)                                                                       \

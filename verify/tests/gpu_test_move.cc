@@ -177,7 +177,10 @@ static void hide_pairs(scene &s, int rank, size_t in_bytes, size_t out_bytes,
     memset(args.pairs, 0, sizeof args.pairs);
 }
 
-/* sent, expected: what rank 0 and 1 believe that the first sends the second, if
+static const setting exchange_short = SETTING(exchange_short);
+
+/* Ranks whose messages are short may be in a kernel of their own.
+ * sent, expected: what rank 0 and 1 believe that the first sends the second, if
  * they disagree. */
 static void exchange(scene &s, const setting &it, weir_collective collective, const matrix &x,
                      uint32_t packet_bytes, size_t sent = 0, size_t expected = 0)
@@ -208,7 +211,9 @@ static void exchange(scene &s, const setting &it, weir_collective collective, co
             hide_pairs(s, rank, x.in[rank], x.out[rank], args);
         if (collective != WEIR_COLL_ALLTOALL)
             shape = shape_for(s);
-        queue(s, it, rank, shape, args);
+        int may_be_short = collective != WEIR_COLL_ALLTOALL && s.m.random(2);
+        int is_short = may_be_short && weiri_gpu_exchange_short_serves(&args);
+        queue(s, is_short ? exchange_short : it, rank, shape, args);
     }
     s.launches++;
 }

@@ -3,7 +3,7 @@
  * sendrecv, and alltoall of more than packets carry. How a message travels
  * depends on its length alone, which both ends know:
  *
- *   short  as packets,
+ *   short  as packets; where a rank has no others, by a kernel that can do no more,
  *   long   straight into the receiver's output; if peers cannot map that,
  *          through the receiver's stage, piece by piece (stage.cuh).
  *
@@ -36,6 +36,8 @@
 /* Long messages are divided into units; the own share, which crosses no link, is
  * cheaper. */
 enum { UNIT_BYTES = 2048, OWN_UNIT_BYTES = 8192, HEADER_SHIFT = 48 };
+/* A block's stretch of a long message, before the next block's: four vectors a thread. */
+enum { TILE_THREAD_BYTES = 64 };
 #define DEFAULT_PACKET_BYTES ((uint64_t)128 << 10)
 
 /* What this block has to do with a rank's credit. */
@@ -49,9 +51,7 @@ enum { SENT = 1, ABANDONED = 2 };
 typedef struct exchange {
     weiri_gpu_pair pair[WEIRI_GPU_RANKS_MAX];
     uint64_t packet_bytes;
-    uint32_t first_unit[WEIRI_GPU_RANKS_MAX], units[WEIRI_GPU_RANKS_MAX];
     uint32_t first_block[WEIRI_GPU_RANKS_MAX], lanes[WEIRI_GPU_RANKS_MAX];
-    uint32_t block_units; /* units of a block */
     int state[WEIRI_GPU_RANKS_MAX];
     weiri_gpu_desc credit[WEIRI_GPU_RANKS_MAX];
     weiri_gpu_streams streams;
@@ -60,6 +60,11 @@ typedef struct exchange {
 WEIRI_GPU_FN int is_long(const exchange *x, uint64_t bytes)
 {
     return bytes > x->packet_bytes;
+}
+
+static inline __host__ __device__ uint64_t packet_bytes_of(const weiri_gpu_args &args)
+{
+    return args.packet_bytes ? args.packet_bytes : DEFAULT_PACKET_BYTES;
 }
 
 WEIRI_GPU_FN void disagree(const weiri_gpu_view &view, int peer, uint64_t expected, uint64_t seen)
@@ -73,7 +78,7 @@ WEIRI_GPU_FN void disagree(const weiri_gpu_view &view, int peer, uint64_t expect
 WEIRI_GPU_FN int load_pairs(const weiri_gpu_args &args, exchange *x)
 {
     const weiri_gpu_view &view = args.view;
-    uint64_t packet_bytes = args.packet_bytes ? args.packet_bytes : DEFAULT_PACKET_BYTES;
+    uint64_t packet_bytes = packet_bytes_of(args);
     int any_long = 0;
     for (int peer = (int)threadIdx.x; peer < view.nranks; peer += (int)blockDim.x) {
         weiri_gpu_pair pair = weiri_gpu_load_pair(args, peer);
@@ -99,51 +104,56 @@ WEIRI_GPU_FN uint32_t units_for(const weiri_gpu_view &view, const exchange *x, i
                              : weiri_gpu_units(bytes, UNIT_BYTES);
 }
 
-/* Long messages end to end, the own share last, in equal parts for all blocks.
- * A peer's lanes are the blocks whose parts overlap its message. */
+/* Gives each long message as many neighbouring blocks as it has of all units, one at
+ * least: its lanes. */
 WEIRI_GPU_FN void divide(const weiri_gpu_view &view, exchange *x)
 {
+    const uint32_t blocks = gridDim.x;
     for (int peer = (int)threadIdx.x; peer < view.nranks; peer += (int)blockDim.x) {
-        uint32_t before = 0, all = 0, units = units_for(view, x, peer);
+        uint64_t before = 0, all = 0, units = units_for(view, x, peer);
 #pragma unroll
         for (int i = 0; i < WEIRI_GPU_RANKS_MAX; i++) {
             int other = i < view.nranks ? weiri_gpu_rank_after(view, i) : peer;
             before = other == peer && i < view.nranks ? all : before;
             all += i < view.nranks ? units_for(view, x, other) : 0;
         }
-        uint32_t each = all ? weiri_gpu_parts(all, gridDim.x) : 1;
-        uint32_t block = before / each;
-        x->first_unit[peer] = before;
-        x->units[peer] = units;
-        x->first_block[peer] = block;
-        x->lanes[peer] = units ? (before + units - 1) / each - block + 1 : 0;
-        x->block_units = each;
+        uint32_t first = 0, end = 0;
+        if (units) {
+            first = (uint32_t)(before * blocks / all);
+            first = first < blocks ? first : blocks - 1;
+            end = (uint32_t)((before + units) * blocks / all);
+            end = end > first ? end : first + 1;
+        }
+        x->first_block[peer] = first;
+        x->lanes[peer] = end - first;
     }
     __syncthreads();
 }
 
-/* The part of the message to a rank that this block sends. */
-WEIRI_GPU_FN uint64_t part_of(const weiri_gpu_view &view, const exchange *x, int peer,
-                              uint64_t *bytes)
+WEIRI_GPU_FN int serves(const exchange *x, int peer)
 {
-    uint32_t first = x->first_unit[peer], end = first + x->units[peer];
-    uint32_t from = blockIdx.x * x->block_units, to = from + x->block_units;
-    from = from > first ? from : first;
-    to = to < end ? to : end;
-    *bytes = 0;
-    if (from >= to)
-        return 0;
-    uint64_t unit = peer == view.rank ? OWN_UNIT_BYTES : UNIT_BYTES;
-    uint64_t at = (from - first) * unit;
-    *bytes = weiri_gpu_least((to - first) * unit, x->pair[peer].send_bytes) - at;
-    return at;
+    return blockIdx.x - x->first_block[peer] < x->lanes[peer];
 }
 
-WEIRI_GPU_FN int serves(const weiri_gpu_view &view, const exchange *x, int peer)
+/* A message's lanes take its tiles in turn, so that all work in the same region. The
+ * first tile of this block's lane and the way from one to the next; bulk moves parts
+ * as long as can be. */
+typedef struct tiles {
+    uint64_t first, bytes, step;
+} tiles;
+
+WEIRI_GPU_FN tiles tiles_of(const exchange *x, int peer, int is_bulk)
 {
-    uint64_t bytes;
-    part_of(view, x, peer, &bytes);
-    return bytes > 0;
+    uint32_t lanes = x->lanes[peer], lane = blockIdx.x - x->first_block[peer];
+    uint64_t most = (uint64_t)blockDim.x * TILE_THREAD_BYTES;
+    uint64_t even = (x->pair[peer].send_bytes + lanes - 1) / lanes;
+    tiles t;
+    t.bytes = (even + 127) & ~(uint64_t)127;
+    if (!is_bulk)
+        t.bytes = weiri_gpu_least(t.bytes, most);
+    t.first = lane * t.bytes;
+    t.step = lanes * t.bytes;
+    return t;
 }
 
 /* --------------------------------------------------------- short, and headers */
@@ -181,56 +191,58 @@ WEIRI_GPU_FN void give_credits(const weiri_gpu_args &args, const exchange *x, ui
 
 /* Compares what a peer's header says with what is expected of it. Where they
  * differ, or this rank has given up, the peer may wait for a credit. */
-WEIRI_GPU_FN void compare_header(const weiri_gpu_args &args, const exchange *x, int peer,
-                                 uint64_t epoch, uint64_t header)
+WEIRI_GPU_FN void compare_header(const weiri_gpu_view &view, const weiri_gpu_pair &pair,
+                                 uint64_t packet_bytes, int peer, uint64_t epoch, uint64_t header)
 {
-    const weiri_gpu_view &view = args.view;
-    const weiri_gpu_pair &pair = x->pair[peer];
     uint64_t seen = header_bytes(header);
     if (header != WEIRI_GPU_NO_HEADER && seen == pair.recv_bytes)
         return;
     if (header != WEIRI_GPU_NO_HEADER && pair.recv_at != WEIRI_GPU_REFUSED)
         disagree(view, peer, pair.recv_bytes, seen); /* what was refused has been told */
-    if (!is_long(x, pair.recv_bytes)) {
+    if (pair.recv_bytes <= packet_bytes) {
         weiri_gpu_cell *cell = weiri_gpu_cell_at(view, peer, view.rank, 0);
         weir_packet16_write(cell->in, (uint32_t)epoch, 0);
         weir_packet16_write(cell->out, (uint32_t)epoch, WEIRI_GPU_PLAIN);
     }
 }
 
-WEIRI_GPU_FN void send_short(const weiri_gpu_args &args, const exchange *x, uint64_t epoch,
-                             const weiri_gpu_lane &lane, int any_long)
+/* lanes: each message's if some are long; else NULL. */
+WEIRI_GPU_FN void send_short(const weiri_gpu_args &args, const weiri_gpu_pair *pairs,
+                             uint64_t packet_bytes, const uint32_t *lanes, uint64_t epoch,
+                             const weiri_gpu_lane &lane)
 {
     const weiri_gpu_view &view = args.view;
     for (uint32_t i = lane.first; i + 1 < (uint32_t)view.nranks; i += lane.step) {
         int peer = weiri_gpu_rank_after(view, (int)i);
-        const weiri_gpu_pair &pair = x->pair[peer];
-        uint64_t bytes = is_long(x, pair.send_bytes) ? 0 : pair.send_bytes;
+        const weiri_gpu_pair &pair = pairs[peer];
+        uint64_t bytes = pair.send_bytes > packet_bytes ? 0 : pair.send_bytes;
         weiri_gpu_send_run(view, peer, args.in + pair.send_at, bytes, epoch, lane.worker,
                            lane.workers);
         if (has_header(lane, bytes))
             weiri_gpu_send_header(view, peer, epoch,
-                                  header_of(pair.send_bytes, any_long ? x->lanes[peer] : 0));
+                                  header_of(pair.send_bytes, lanes ? lanes[peer] : 0));
     }
 }
 
-WEIRI_GPU_FN void receive_short(const weiri_gpu_args &args, const exchange *x, uint64_t epoch,
-                                const weiri_gpu_lane &lane)
+WEIRI_GPU_FN void receive_short(const weiri_gpu_args &args, const weiri_gpu_pair *pairs,
+                                uint64_t packet_bytes, uint64_t epoch, const weiri_gpu_lane &lane)
 {
     const weiri_gpu_view &view = args.view;
     for (uint32_t i = lane.first; i < (uint32_t)view.nranks; i += lane.step) {
         int peer = weiri_gpu_rank_after(view, (int)i);
-        const weiri_gpu_pair &pair = x->pair[peer];
-        uint64_t bytes = is_long(x, pair.recv_bytes) ? 0 : pair.recv_bytes;
+        const weiri_gpu_pair &pair = pairs[peer];
+        uint64_t bytes = pair.recv_bytes > packet_bytes ? 0 : pair.recv_bytes;
         char *to = args.out + pair.recv_at;
         if (peer == view.rank) {
-            if (!is_long(x, pair.send_bytes))
-                weiri_gpu_copy(to, args.in + pair.send_at, pair.send_bytes, lane.worker,
+            if (pair.send_bytes <= packet_bytes)
+                weiri_gpu_copy(to, args.in + pair.send_at,
+                               weiri_gpu_least(pair.send_bytes, pair.recv_bytes), lane.worker,
                                lane.workers);
             continue;
         }
         if (has_header(lane, bytes))
-            compare_header(args, x, peer, epoch, weiri_gpu_receive_header(view, peer, epoch));
+            compare_header(view, pair, packet_bytes, peer, epoch,
+                           weiri_gpu_receive_header(view, peer, epoch));
         weiri_gpu_receive_run(view, peer, to, bytes, epoch, lane.worker, lane.workers);
     }
 }
@@ -247,7 +259,7 @@ WEIRI_GPU_FN void look_at_headers(const weiri_gpu_args &args, const exchange *x,
         uint64_t header;
         if (peer != view.rank &&
             weir_packet16_read((const uint64_t *)slot, (uint32_t)epoch, &header))
-            compare_header(args, x, peer, epoch, header);
+            compare_header(view, x->pair[peer], x->packet_bytes, peer, epoch, header);
     }
 }
 
@@ -291,7 +303,7 @@ WEIRI_GPU_FN void hear_credits(const weiri_gpu_args &args, exchange *x, uint64_t
 {
     const weiri_gpu_view &view = args.view;
     for (int peer = (int)threadIdx.x; peer < view.nranks; peer += (int)blockDim.x) {
-        int state = serves(view, x, peer) ? MAPPED : NOT_SERVED;
+        int state = serves(x, peer) ? MAPPED : NOT_SERVED;
         if (state == MAPPED && peer != view.rank) {
             uint64_t bytes;
             weiri_gpu_desc at = WEIRI_GPU_PLAIN;
@@ -317,15 +329,18 @@ WEIRI_GPU_FN void push_mapped(const weiri_gpu_args &args, const exchange *x, wei
         if (x->state[peer] != MAPPED)
             continue;
         const weiri_gpu_pair &pair = x->pair[peer];
-        uint64_t bytes, at = part_of(view, x, peer, &bytes);
+        const tiles t = tiles_of(x, peer, bulk != NULL);
         char *to = peer == view.rank ? args.out + pair.recv_at
                                      : weiri_gpu_address(view, peer, x->credit[peer]);
-        const char *from = args.in + pair.send_at + at;
-        weiri_gpu_targets target = {&to, 1, 0, at};
-        if (bulk)
-            weiri_gpu_bulk_copy(bulk, target, from, bytes);
-        else
-            weiri_gpu_copy(to + at, from, bytes, threadIdx.x, blockDim.x);
+        for (uint64_t at = t.first; at < pair.send_bytes; at += t.step) {
+            const char *from = args.in + pair.send_at + at;
+            uint64_t bytes = weiri_gpu_least(pair.send_bytes - at, t.bytes);
+            weiri_gpu_targets target = {&to, 1, 0, at};
+            if (bulk)
+                weiri_gpu_bulk_copy(bulk, target, from, bytes);
+            else
+                weiri_gpu_copy(to + at, from, bytes, threadIdx.x, blockDim.x);
+        }
     }
     if (bulk)
         weiri_gpu_bulk_end(bulk);
@@ -353,8 +368,7 @@ WEIRI_GPU_FN int set_up_streams(const weiri_gpu_args &args, exchange *x, uint64_
         come->at = args.out + pair.recv_at;
         come->bytes = pair.recv_bytes;
         come->lanes = come->lane = 0;
-        if (args.out_desc == WEIRI_GPU_PLAIN && peer != view.rank &&
-            is_long(x, pair.recv_bytes)) {
+        if (args.out_desc == WEIRI_GPU_PLAIN && peer != view.rank && is_long(x, pair.recv_bytes)) {
             uint64_t header = weiri_gpu_receive_header(view, peer, epoch);
             if (header_bytes(header) == pair.recv_bytes)
                 come->lanes = weiri_gpu_lanes(header >> HEADER_SHIFT);
@@ -369,8 +383,13 @@ WEIRI_GPU_FN void send_long(const weiri_gpu_args &args, exchange *x, uint64_t ep
 {
     const weiri_gpu_view &view = args.view;
     for (int peer = 0; peer < view.nranks; peer++) {
-        uint64_t bytes, at = part_of(view, x, peer, &bytes);
-        weiri_gpu_prefetch(args.in + x->pair[peer].send_at + at, bytes, threadIdx.x, blockDim.x);
+        if (!serves(x, peer))
+            continue;
+        const uint64_t all = x->pair[peer].send_bytes;
+        const tiles t = tiles_of(x, peer, 0);
+        if (t.first < all)
+            weiri_gpu_prefetch(args.in + x->pair[peer].send_at + t.first,
+                               weiri_gpu_least(all - t.first, t.bytes), threadIdx.x, blockDim.x);
     }
     hear_credits(args, x, epoch);
     push_mapped(args, x, bulk);
@@ -423,11 +442,11 @@ WEIRI_GPU_FN void exchange_all(const weiri_gpu_args &args, exchange *x, weiri_gp
             give_credits(args, x, epoch);
         divide(args.view, x);
     }
-    send_short(args, x, epoch, lane, any_long);
+    send_short(args, x->pair, x->packet_bytes, any_long ? x->lanes : NULL, epoch, lane);
     weiri_gpu_turn(args.view, epoch);
     if (any_long)
         send_long(args, x, epoch, bulk);
-    receive_short(args, x, epoch, lane);
+    receive_short(args, x->pair, x->packet_bytes, epoch, lane);
     if (any_long)
         await_long(args, x, epoch);
 }
@@ -448,7 +467,28 @@ static __global__ void __launch_bounds__(512)
     exchange_all(args, &x, &bulk);
 }
 
+/* Where the host knows that all messages of this rank are short. Peers may be in one
+ * of the others. */
+static __global__ void __launch_bounds__(512)
+    exchange_short(const __grid_constant__ weiri_gpu_args args)
+{
+    const weiri_gpu_view &view = args.view;
+    const weiri_gpu_pair &own = args.pairs[view.rank];
+    uint64_t epoch = weiri_gpu_epoch(view), packet_bytes = packet_bytes_of(args);
+    weiri_gpu_lane lane = weiri_gpu_lane_of(view);
+    if (!threadIdx.x && own.send_bytes != own.recv_bytes)
+        disagree(view, view.rank, own.recv_bytes, own.send_bytes);
+    send_short(args, args.pairs, packet_bytes, NULL, epoch, lane);
+    weiri_gpu_turn(view, epoch);
+    receive_short(args, args.pairs, packet_bytes, epoch, lane);
+}
+
 /* ---------------------------------------------------------------------- host */
+
+extern "C" const void *weiri_gpu_exchange_short_kernel(weir_dtype dtype)
+{
+    return (unsigned)dtype < WEIR_DTYPE_COUNT ? (const void *)exchange_short : NULL;
+}
 
 extern "C" const void *weiri_gpu_exchange_direct_kernel(weir_dtype dtype)
 {
@@ -466,8 +506,8 @@ static uint64_t longest_bytes(const weiri_gpu_args *args)
     uint64_t most = 0;
     if (args->counts.send_counts) { /* no more than there is room for */
         const weiri_gpu_counts *counts = &args->counts;
-        most = counts->in_elements > counts->out_elements ? counts->in_elements
-                                                          : counts->out_elements;
+        most =
+            counts->in_elements > counts->out_elements ? counts->in_elements : counts->out_elements;
         return most * args->element_bytes;
     }
     for (int peer = 0; peer < args->view.nranks; peer++) {
@@ -482,7 +522,7 @@ static uint64_t longest_bytes(const weiri_gpu_args *args)
 extern "C" weiri_gpu_shape weiri_gpu_exchange_direct_shape(const weiri_gpu_args *args,
                                                            int processors)
 {
-    uint64_t packet_bytes = args->packet_bytes ? args->packet_bytes : DEFAULT_PACKET_BYTES;
+    uint64_t packet_bytes = packet_bytes_of(*args);
     uint64_t longest = longest_bytes(args), nranks = (uint64_t)args->view.nranks;
     if (longest <= packet_bytes) /* a header is a packet more */
         return weiri_gpu_packet_shape((longest + 8 + 255) / 256 * 32 * nranks, processors);
@@ -490,8 +530,7 @@ extern "C" weiri_gpu_shape weiri_gpu_exchange_direct_shape(const weiri_gpu_args 
     return shape;
 }
 
-extern "C" weiri_gpu_shape weiri_gpu_exchange_bulk_shape(const weiri_gpu_args *args,
-                                                         int processors)
+extern "C" weiri_gpu_shape weiri_gpu_exchange_bulk_shape(const weiri_gpu_args *args, int processors)
 {
     weiri_gpu_shape shape = weiri_gpu_exchange_direct_shape(args, processors);
     if (shape.blocks == processors && shape.threads > 128)
@@ -501,10 +540,22 @@ extern "C" weiri_gpu_shape weiri_gpu_exchange_bulk_shape(const weiri_gpu_args *a
 
 extern "C" int weiri_gpu_exchange_direct_serves(const weiri_gpu_args *args)
 {
-    uint64_t packet_bytes = args->packet_bytes ? args->packet_bytes : DEFAULT_PACKET_BYTES;
+    uint64_t packet_bytes = packet_bytes_of(*args);
     return packet_bytes <= WEIRI_GPU_SLOT_BYTES / 2 &&
            (args->collective == WEIR_COLL_ALLTOALL || args->collective == WEIR_COLL_ALLTOALLV ||
             args->collective == WEIR_COLL_SENDRECV);
+}
+
+extern "C" weiri_gpu_shape weiri_gpu_exchange_short_shape(const weiri_gpu_args *args,
+                                                          int processors)
+{
+    return weiri_gpu_exchange_direct_shape(args, processors);
+}
+
+extern "C" int weiri_gpu_exchange_short_serves(const weiri_gpu_args *args)
+{
+    return weiri_gpu_exchange_direct_serves(args) && !args->counts.send_counts &&
+           longest_bytes(args) <= packet_bytes_of(*args);
 }
 
 extern "C" int weiri_gpu_exchange_bulk_serves(const weiri_gpu_args *args)

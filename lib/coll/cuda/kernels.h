@@ -53,6 +53,7 @@ WEIRI_GPU_DECLARE(allgather_bulk)
 WEIRI_GPU_DECLARE(broadcast_packet)
 WEIRI_GPU_DECLARE(broadcast_direct)
 WEIRI_GPU_DECLARE(exchange_packet)
+WEIRI_GPU_DECLARE(exchange_short)
 WEIRI_GPU_DECLARE(exchange_direct)
 WEIRI_GPU_DECLARE(exchange_bulk)
 
