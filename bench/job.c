@@ -73,9 +73,18 @@ static void describe_place(bench_job *job, const weiri_place *place)
                                       : "not bound");
 }
 
+/* Whether the rank's one thread does all the work; with GPUs the driver has threads of its
+ * own, which would be bound to the same core. */
+static int works_alone(const weiri_topo *topo, weir_backend backend)
+{
+    weiri_topo_counts counts;
+    weiri_topo_count(topo, &counts);
+    return backend == WEIR_BACKEND_HOST || counts.gpus == 0;
+}
+
 /* A machine that cannot be read or bound to is told, not fatal: the numbers
  * are then only less steady. */
-static void place_process(bench_job *job)
+static void place_process(bench_job *job, weir_backend backend)
 {
     weiri_topo *topo = NULL;
     weiri_place place;
@@ -90,6 +99,8 @@ static void place_process(bench_job *job)
     if (weiri_topo_place(topo, job->local_rank, job->local_nranks, &place) == WEIR_OK) {
         if (weiri_topo_bind(topo, &place) != WEIR_OK)
             weiri_log(WEIRI_LOG_WARN, "not bound: %s", weir_last_error());
+        if (works_alone(topo, backend) && weiri_topo_settle(topo, &place) != WEIR_OK)
+            weiri_log(WEIRI_LOG_WARN, "not on one core: %s", weir_last_error());
         describe_place(job, &place);
     }
     weiri_topo_destroy(topo);
@@ -127,7 +138,7 @@ weir_status bench_job_connect(bench_job *job, weir_backend backend)
 {
     find_local_ranks(job);
     bench_job_phase(job, "set-up: binding", 0);
-    place_process(job);
+    place_process(job, backend);
     bench_job_barrier(job);
     bench_job_phase(job, "set-up: communicator", 0);
     double started = MPI_Wtime();

@@ -2,7 +2,8 @@
  * Binding the process to its place, unless its launcher did so first. The
  * evidence for that: the process may not run on every hardware thread that the
  * machine (or the cgroup) offers, or the environment tells of a binding that
- * the user asked the launcher for.
+ * the user asked the launcher for. A thread that does all the work of a process can
+ * settle on one core of the place.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -125,4 +126,38 @@ weir_status weiri_topo_bind(const weiri_topo *topo, weiri_place *place)
 free_cpus:
     hwloc_bitmap_free(cpus);
     return status;
+}
+
+/* The hardware threads of the last core of cpus remain in it. */
+static void keep_last_core(const weiri_topo *topo, hwloc_bitmap_t cpus)
+{
+    hwloc_obj_t core = NULL, last = NULL;
+    while ((core = hwloc_get_next_obj_by_type(topo->hwloc, topo->core_type, core)))
+        if (hwloc_bitmap_intersects(core->cpuset, cpus))
+            last = core;
+    if (last)
+        hwloc_bitmap_and(cpus, cpus, last->cpuset);
+}
+
+weir_status weiri_topo_settle(const weiri_topo *topo, weiri_place *place)
+{
+    char text[WEIRI_PLACE_CPUS_BYTES];
+    if (!place->bound || place->ncores < 2)
+        return WEIR_OK;
+    hwloc_bitmap_t cpus = hwloc_bitmap_alloc();
+    if (!cpus)
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a set of cpus");
+    weir_status status = WEIR_OK;
+    hwloc_bitmap_list_sscanf(cpus, place->cpus);
+    keep_last_core(topo, cpus);
+    hwloc_bitmap_list_snprintf(text, sizeof text, cpus);
+    if (hwloc_set_cpubind(topo->hwloc, cpus, HWLOC_CPUBIND_THREAD) != 0)
+        status = weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "local rank %d: cannot bind to cpus %s",
+                                  place->local_rank, text);
+    hwloc_bitmap_free(cpus);
+    if (status != WEIR_OK)
+        return status;
+    memcpy(place->cpus, text, sizeof text);
+    place->ncores = 1;
+    return WEIR_OK;
 }

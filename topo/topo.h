@@ -120,6 +120,12 @@ weir_status weiri_topo_place(const weiri_topo *topo, int local_rank, int local_n
  * again for a bound place it does nothing. WEIR_ERR_UNSUPPORTED: a recorded
  * machine; WEIR_ERR_SYSTEM: the operating system refuses (place is as before). */
 weir_status weiri_topo_bind(const weiri_topo *topo, weiri_place *place);
+/* Keeps the calling thread, alone of the process's, on the last core of a place that
+ * weiri_topo_bind has bound to several, and tells that core in place: its distance from the
+ * other ranks' is then the same in every start. (The first core of a machine is the one that
+ * systems like to interrupt.) Does nothing where the launcher bound the process. WEIR_ERR_SYSTEM:
+ * the operating system refuses (place is as before). */
+weir_status weiri_topo_settle(const weiri_topo *topo, weiri_place *place);
 /* The launcher that says in the environment that it bound this process, or
  * NULL. Static storage. */
 const char *weiri_topo_launcher_binding(void);

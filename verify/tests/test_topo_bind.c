@@ -85,6 +85,36 @@ static int bind_second_of_two(void)
     return weiri_topo_bind(topo, &place) || place.bound_by_launcher ? 7 : CHECKS_PASSED;
 }
 
+/* One rank alone has all cores, and settles on the last; other threads stay where they are. */
+static int settle_on_one_core(void)
+{
+    forget_launcher();
+    weiri_topo *topo;
+    weiri_place place;
+    cpu_set_t before, after;
+    if (weiri_topo_discover(&topo))
+        return 1;
+    if (!is_free(topo))
+        return CHECK_SKIPPED;
+    if (weiri_topo_place(topo, 0, 1, &place) || weiri_topo_settle(topo, &place) ||
+        place.ncores != counts_of(topo).usable_cores)
+        return 2; /* nothing is bound yet, so nothing may happen */
+    if (weiri_topo_bind(topo, &place) || sched_getaffinity(0, sizeof before, &before) != 0)
+        return 3;
+    if (weiri_topo_settle(topo, &place) || place.ncores != 1 || !place.bound)
+        return 4;
+    if (sched_getaffinity(0, sizeof after, &after) != 0 || CPU_COUNT(&after) >= CPU_COUNT(&before))
+        return 5;
+    hwloc_bitmap_t cpus = hwloc_bitmap_alloc();
+    hwloc_bitmap_list_sscanf(cpus, place.cpus);
+    if (CPU_COUNT(&after) != hwloc_bitmap_weight(cpus))
+        return 6;
+    for (int cpu = hwloc_bitmap_first(cpus); cpu >= 0; cpu = hwloc_bitmap_next(cpus, cpu))
+        if (!CPU_ISSET((size_t)cpu, &after))
+            return 7;
+    return CHECKS_PASSED;
+}
+
 /* Binds this process to the first hardware thread it may use. */
 static int bind_to_first(void)
 {
@@ -170,6 +200,12 @@ static void binding_changes_the_affinity(void **state)
     expect_child(bind_second_of_two);
 }
 
+static void a_thread_settles_on_one_core(void **state)
+{
+    (void)state;
+    expect_child(settle_on_one_core);
+}
+
 static void a_bound_process_is_left_alone(void **state)
 {
     (void)state;
@@ -220,6 +256,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_recorded_machine_binds_nothing),
         cmocka_unit_test(binding_changes_the_affinity),
+        cmocka_unit_test(a_thread_settles_on_one_core),
         cmocka_unit_test(a_bound_process_is_left_alone),
         cmocka_unit_test(a_launcher_that_says_so_is_believed),
         cmocka_unit_test(asking_drivers_keeps_the_digest),
