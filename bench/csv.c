@@ -4,13 +4,13 @@
 #include <errno.h>
 #include <string.h>
 
-enum { SCHEMA = 3 };
+enum { SCHEMA = 4 };
 
 static const char columns[] =
     "schema,run_id,utc,host,collective,backend,transport,nranks,nnodes,contender,algo,dtype,redop,"
     "root,placement,bytes,count,iters,median_us,min_us,max_us,p99_us,ci_low_us,ci_high_us,"
     "algbw_gbs,busbw_gbs,verify,wrong,oracle,special,determinism,gpu_samples,gpu_throttled,"
-    "throttle_reasons,sm_mhz,memory_mhz,power_w,temperature_c";
+    "throttle_reasons,sm_mhz,memory_mhz,power_w,temperature_c,dist,counts";
 
 weir_status bench_csv_open(bench_csv *csv, const bench_run *run, const char *path)
 {
@@ -54,6 +54,15 @@ static void write_times(FILE *file, const bench_row *row, const bench_result *re
             bench_algbw_gbs(row, stats->median), bench_busbw_gbs(row, stats->median));
 }
 
+/* alltoallv's; counts read from the device are weir's alone. */
+static void write_splits(const bench_csv *csv, const bench_result *result)
+{
+    const bench_options *options = csv->run->options;
+    int has_splits = csv->run->collective == WEIR_COLL_ALLTOALLV;
+    write_text(csv->file, has_splits ? options->dist : "");
+    write_text(csv->file, !has_splits ? "" : result->peer ? "host" : options->counts);
+}
+
 static void write_result(const bench_csv *csv, const bench_row *row, int placement,
                          const bench_result *result)
 {
@@ -81,6 +90,7 @@ static void write_result(const bench_csv *csv, const bench_row *row, int placeme
             (unsigned long long)result->check.wrong, bench_row_oracle(row, result),
             bench_outcome_name(result->special), bench_sameness_name(&result->sameness));
     bench_clocks_write_csv(result->timed ? &result->clocks : &unread, file);
+    write_splits(csv, result);
     fputc('\n', file);
 }
 

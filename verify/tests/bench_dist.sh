@@ -16,9 +16,11 @@ bench() {
 }
 
 for dist in "zipf:1.2" "matrix:$matrix" "trace:$trace"; do
-    bench --dist "$dist" --peer mpi
+    bench --dist "$dist" --peer mpi --csv "$scratch/a.csv"
     ends "--dist ${dist%%/*} with MPI in the same run" 0
 done
+check "the CSV names the last of them" \
+    "$(grep -q ",trace:$trace,host\$" "$scratch/a.csv"; echo $?)"
 for arguments in "--counts device --algo all -d int8" "-m 4 -c 4 --determinism" \
     "--cold --mode latency -u 1 --buffers plain"; do
     # shellcheck disable=SC2086
