@@ -1,6 +1,7 @@
 /*
  * Selection: which algorithm serves which size. The tuning table is data: the
- * built-in rows below, or the file that WEIR_TUNING names. A file has one row a
+ * built-in rows (tuning.c), and for collectives that it has rows for the file that
+ * WEIR_TUNING names. A file has one row a
  * line, five words each and on GPUs perhaps a grid, # begins a comment:
  *
  *   collective  max_ranks  cores  max_bytes  algorithm  [blocks x threads]
@@ -19,63 +20,14 @@
 #include "base/env.h"
 #include "base/error.h"
 #include "coll/coll.h"
+#include "coll/tuning.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct tuning_row {
-    char collective[24];
-    int max_ranks;
-    char cores[8];
-    char max_bytes[24];
-    char algo[24];
-    char grid[16]; /* "16x64"; empty: the algorithm's own */
-} tuning_row;
-
 enum { ROWS_MAX = 256 };
-
-static const tuning_row built_in[] = {
-    {"allreduce", WEIRI_RANKS_MAX, "own", "512", "packet", ""},
-    {"allreduce", WEIRI_RANKS_MAX, "own", "-", "fused", ""},
-    {"allreduce", WEIRI_RANKS_MAX, "shared", "4K", "packet", ""},
-    {"allreduce", WEIRI_RANKS_MAX, "shared", "-", "fused", ""},
-    {"reduce_scatter", WEIRI_RANKS_MAX, "own", "32", "packet", ""},
-    {"reduce_scatter", WEIRI_RANKS_MAX, "own", "-", "direct", ""},
-    {"reduce_scatter", WEIRI_RANKS_MAX, "shared", "32K", "packet", ""},
-    {"reduce_scatter", WEIRI_RANKS_MAX, "shared", "-", "direct", ""},
-    {"allgather", 2, "own", "2K", "packet", ""},
-    {"allgather", 2, "own", "-", "direct", ""},
-    {"allgather", WEIRI_RANKS_MAX, "own", "1K", "packet", ""},
-    {"allgather", WEIRI_RANKS_MAX, "own", "-", "direct", ""},
-    {"allgather", WEIRI_RANKS_MAX, "shared", "64K", "packet", ""},
-    {"allgather", WEIRI_RANKS_MAX, "shared", "-", "direct", ""},
-    {"broadcast", WEIRI_RANKS_MAX, "own", "1K", "packet", ""},
-    {"broadcast", WEIRI_RANKS_MAX, "own", "-", "direct", ""},
-    {"broadcast", WEIRI_RANKS_MAX, "shared", "16K", "packet", ""},
-    {"broadcast", WEIRI_RANKS_MAX, "shared", "-", "direct", ""},
-    {"reduce", WEIRI_RANKS_MAX, "own", "1K", "packet", ""},
-    {"reduce", WEIRI_RANKS_MAX, "own", "-", "direct", ""},
-    {"reduce", WEIRI_RANKS_MAX, "shared", "8K", "packet", ""},
-    {"reduce", WEIRI_RANKS_MAX, "shared", "-", "direct", ""},
-    {"alltoall", 2, "own", "128", "packet", ""},
-    {"alltoall", 2, "own", "-", "direct", ""},
-    {"alltoall", WEIRI_RANKS_MAX, "own", "512", "packet", ""},
-    {"alltoall", WEIRI_RANKS_MAX, "own", "-", "direct", ""},
-    {"alltoall", WEIRI_RANKS_MAX, "shared", "16K", "packet", ""},
-    {"alltoall", WEIRI_RANKS_MAX, "shared", "-", "direct", ""},
-    {"alltoallv", 2, "own", "128", "packet", ""},
-    {"alltoallv", 2, "own", "-", "direct", ""},
-    {"alltoallv", WEIRI_RANKS_MAX, "own", "512", "packet", ""},
-    {"alltoallv", WEIRI_RANKS_MAX, "own", "-", "direct", ""},
-    {"alltoallv", WEIRI_RANKS_MAX, "shared", "16K", "packet", ""},
-    {"alltoallv", WEIRI_RANKS_MAX, "shared", "-", "direct", ""},
-    {"sendrecv", WEIRI_RANKS_MAX, "own", "32", "packet", ""},
-    {"sendrecv", WEIRI_RANKS_MAX, "own", "-", "direct", ""},
-    {"sendrecv", WEIRI_RANKS_MAX, "shared", "16K", "packet", ""},
-    {"sendrecv", WEIRI_RANKS_MAX, "shared", "-", "direct", ""},
-};
 
 static const weiri_algo *find_algo(weir_backend backend, int collective, const char *name)
 {
@@ -133,7 +85,7 @@ static int parse_bytes(const char *text, uint64_t *bytes)
     return 0;
 }
 
-static weir_backend backend_of(const tuning_row *row)
+static weir_backend backend_of(const weiri_tuning_row *row)
 {
     return strcmp(row->cores, "cuda") == 0 ? WEIR_BACKEND_CUDA : WEIR_BACKEND_HOST;
 }
@@ -151,7 +103,7 @@ static int parse_grid(const char *text, int *blocks, int *threads)
                : -1;
 }
 
-static weir_status check_row(const tuning_row *row, const char *file, int line)
+static weir_status check_row(const weiri_tuning_row *row, const char *file, int line)
 {
     uint64_t bytes;
     int blocks, threads;
@@ -181,7 +133,7 @@ static weir_status check_row(const tuning_row *row, const char *file, int line)
     return WEIR_OK;
 }
 
-static weir_status read_rows(const char *path, tuning_row *rows, size_t *count)
+static weir_status read_rows(const char *path, weiri_tuning_row *rows, size_t *count)
 {
     FILE *file = fopen(path, "re");
     if (!file)
@@ -193,7 +145,7 @@ static weir_status read_rows(const char *path, tuning_row *rows, size_t *count)
         text[strcspn(text, "#\n")] = '\0';
         if (text[strspn(text, " \t\r")] == '\0')
             continue;
-        tuning_row *row = &rows[*count];
+        weiri_tuning_row *row = &rows[*count];
         char extra[2];
         int words = 0;
         if (*count == ROWS_MAX)
@@ -218,7 +170,7 @@ static weir_backend backend_of_comm(const weiri_coll *coll)
     return coll->comm->gpu ? WEIR_BACKEND_CUDA : WEIR_BACKEND_HOST;
 }
 
-static int matches(const weiri_coll *coll, const tuning_row *row)
+static int matches(const weiri_coll *coll, const weiri_tuning_row *row)
 {
     if (coll->comm->gpu)
         return coll->nranks <= row->max_ranks && strcmp(row->cores, "cuda") == 0;
@@ -238,10 +190,11 @@ static weiri_choice choice_of(const weiri_algo *algo, uint64_t max_bytes, int bl
 }
 
 /* The first row of the group that serves this communicator. */
-static const tuning_row *find_group(const weiri_coll *coll, const char *name,
-                                    const tuning_row *rows, size_t count)
+static const weiri_tuning_row *find_group(const weiri_coll *coll, int collective,
+                                          const weiri_tuning_row *rows, size_t count)
 {
-    const tuning_row *group = NULL;
+    const weiri_tuning_row *group = NULL;
+    const char *name = weir_collective_name((weir_collective)collective);
     for (size_t i = 0; i < count; i++)
         if (strcmp(rows[i].collective, name) == 0 && matches(coll, &rows[i]) &&
             (!group || rows[i].max_ranks < group->max_ranks))
@@ -250,14 +203,14 @@ static const tuning_row *find_group(const weiri_coll *coll, const char *name,
 }
 
 /* The choices of one collective; without a row its first algorithm. */
-static void take_rows(weiri_coll *coll, int collective, const tuning_row *rows, size_t count)
+static void take_rows(weiri_coll *coll, int collective, const weiri_tuning_row *rows, size_t count)
 {
     int used = 0;
     const char *name = weir_collective_name((weir_collective)collective);
-    const tuning_row *group = find_group(coll, name, rows, count);
+    const weiri_tuning_row *group = find_group(coll, collective, rows, count);
     weiri_choice *choices = coll->tuned[collective];
     for (size_t i = 0; i < count && used < WEIRI_CHOICES_MAX - 1; i++) {
-        const tuning_row *row = &rows[i];
+        const weiri_tuning_row *row = &rows[i];
         if (strcmp(row->collective, name) || !matches(coll, row))
             continue;
         if (row->max_ranks != group->max_ranks || strcmp(row->cores, group->cores))
@@ -304,19 +257,20 @@ static weir_status apply_environment(weiri_coll *coll)
 
 weir_status weiri_coll_tune(weiri_coll *coll)
 {
-    const tuning_row *rows = built_in;
-    size_t count = sizeof built_in / sizeof *built_in;
-    tuning_row *read = NULL;
+    weiri_tuning_row *read = NULL;
+    size_t count = 0;
     weir_status status = WEIR_OK;
     const char *path = weiri_env(WEIRI_ENV_TUNING);
     if (path) {
         read = calloc(ROWS_MAX + 1, sizeof *read);
         status = read ? read_rows(path, read, &count)
                       : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for the tuning table");
-        rows = read;
     }
-    for (int collective = 0; status == WEIR_OK && collective < WEIR_COLL_COUNT; collective++)
-        take_rows(coll, collective, rows, count);
+    for (int collective = 0; status == WEIR_OK && collective < WEIR_COLL_COUNT; collective++) {
+        int is_in_file = find_group(coll, collective, read, count) != NULL;
+        take_rows(coll, collective, is_in_file ? read : weiri_tuning_rows,
+                  is_in_file ? count : weiri_tuning_row_count);
+    }
     free(read);
     memcpy(coll->choices, coll->tuned, sizeof coll->choices);
     return status == WEIR_OK ? apply_environment(coll) : status;

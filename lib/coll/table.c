@@ -43,8 +43,8 @@
     X(ALLREDUCE, "packet2", allreduce_packet2,                                                     \
       "reduce a share, gather the shares, both as packets")                                        \
     X(ALLREDUCE, "ll128", allreduce_ll128, "the same by packets of 128 bytes, 120 of data")        \
-    X(ALLREDUCE, "push", allreduce_push, "store shares into stages, reduce, store into all")       \
     X(ALLREDUCE, "fused", allreduce_fused, "read a share of all, reduce it, write it to all")      \
+    X(ALLREDUCE, "push", allreduce_push, "store shares into stages, reduce, store into all")       \
     X(REDUCE_SCATTER, "packet", reduce_scatter_packet, "send everybody its block as packets")      \
     X(REDUCE_SCATTER, "direct", reduce_scatter_direct, "read and reduce the own block of all")     \
     X(REDUCE, "packet", reduce_packet, "send the input to the root as packets")                    \

@@ -1,0 +1,20 @@
+/* Rows of a tuning table, as text; select.c says what they mean. */
+#ifndef WEIR_COLL_TUNING_H
+#define WEIR_COLL_TUNING_H
+
+#include <stddef.h>
+
+typedef struct weiri_tuning_row {
+    char collective[24];
+    int max_ranks;
+    char cores[8];
+    char max_bytes[24];
+    char algo[24];
+    char grid[16]; /* "16x64"; empty: the algorithm's own */
+} weiri_tuning_row;
+
+/* The built-in ones. */
+extern const weiri_tuning_row weiri_tuning_rows[];
+extern const size_t weiri_tuning_row_count;
+
+#endif
