@@ -72,7 +72,7 @@ static void any_order_passes(const weirv_case *c)
             char text[1024];
             now.stores = stores;
             for (size_t i = 0; i < COUNT; i++) {
-                uint64_t values[MODEL_MAX_NSRC];
+                uint64_t values[MODEL_MAX_NSRC] = {0};
                 ordered(c, i, turn, values);
                 put_bits(c->dtype, out, i, combined(c, values, stores));
             }
