@@ -107,12 +107,31 @@ WEIRI_GPU_FN void weiri_gpu_store_even(char *to, uint32_t index, uint64_t word)
 #endif
 }
 
+/* The same of words of 4. */
+WEIRI_GPU_FN uint64_t weiri_gpu_load_half(const char *from)
+{
+#if WEIR_ON_DEVICE
+    return *(const uint32_t *)from;
+#else
+    uint32_t half;
+    memcpy(&half, from, 4);
+    return half;
+#endif
+}
+
 /* Word number index of bytes; what lies behind their end is zero. */
 WEIRI_GPU_FN uint64_t weiri_gpu_load8(const char *from, uint32_t index, uint64_t bytes)
 {
     uint64_t at = (uint64_t)index * 8, word = 0;
     if (at + 8 <= bytes && !weiri_gpu_misaligned(from, 8))
         return weiri_gpu_load_even(from, index);
+    if (!weiri_gpu_misaligned(from, 4) && !(bytes & 3)) {
+        if (at < bytes)
+            word = weiri_gpu_load_half(from + at);
+        if (at + 4 < bytes)
+            word |= weiri_gpu_load_half(from + at + 4) << 32;
+        return word;
+    }
 #pragma unroll
     for (uint32_t i = 0; i < 8; i++)
         if (at + i < bytes)
@@ -124,9 +143,10 @@ WEIRI_GPU_FN uint64_t weiri_gpu_load8(const char *from, uint32_t index, uint64_t
 WEIRI_GPU_FN void weiri_gpu_store_odd(char *to, uint64_t word, uint32_t length)
 {
 #if WEIR_ON_DEVICE
-    if (length == 8 && !weiri_gpu_misaligned(to, 4)) {
+    if (!(length & 3) && !weiri_gpu_misaligned(to, 4)) {
         ((uint32_t *)to)[0] = (uint32_t)word;
-        ((uint32_t *)to)[1] = (uint32_t)(word >> 32);
+        if (length == 8)
+            ((uint32_t *)to)[1] = (uint32_t)(word >> 32);
         return;
     }
     if (length == 8 && !weiri_gpu_misaligned(to, 2)) {
@@ -136,7 +156,7 @@ WEIRI_GPU_FN void weiri_gpu_store_odd(char *to, uint64_t word, uint32_t length)
         return;
     }
 #endif
-#pragma unroll
+#pragma unroll 1
     for (uint32_t i = 0; i < 8; i++)
         if (i < length)
             to[i] = (char)(word >> (8 * i));
