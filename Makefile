@@ -206,6 +206,9 @@ $(filter-out $(GPU_TESTS),$(TESTS)): $(O)/tests/%: $(O)/obj/verify/tests/%.o $(T
 	$(Q)mkdir -p $(@D)
 	$(Q)$(TEST_CC) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(WEIR_LDFLAGS) $(TEST_LIBS) $(HWLOC_LIBS) -lcmocka $(WEIR_LIBS)
 
+# Its kernels.
+$(O)/tests/test_gpu_channels: $(O)/obj/verify/tests/gpu_channels.o
+
 TEST_CC = $(CC)
 $(MPI_TESTS): TEST_CC = $(MPI_CC)
 $(MPI_TESTS): $(VERIFY_OBJ)

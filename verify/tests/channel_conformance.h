@@ -229,8 +229,8 @@ static inline void check_recycling(pair *with, int *failures)
         EXPECT_OK(failures, weir_sem_create(with->conn, &sem));
         if (*failures)
             return;
-        EXPECT_OK(failures, weir_memchan_create(sem, with->peer_data_mem, with->data_mem, NULL,
-                                                &chan));
+        EXPECT_OK(failures,
+                  weir_memchan_create(sem, with->peer_data_mem, with->data_mem, NULL, &chan));
         weir_memchan_dev *fresh = weir_memchan_device(chan);
         EXPECT(failures, *fresh->sem.outbound == 0 && *fresh->sem.expected == 0);
         EXPECT(failures, weir_poll(fresh) == 0);
@@ -341,20 +341,69 @@ static inline void check_packets(pair *with, int *failures)
     check_packets_of(with, PACKETS_BYTES / 2 - 64 + 3, failures);
 }
 
+/* ----------------------------------------------------- packets of 128 bytes */
+
+/* Whole messages of every length; a flag that is not there yet; a packet of the epoch
+ * before. */
+static inline void check_packets128_of(pair *with, size_t bytes, int *failures)
+{
+    size_t to = 32 + bytes % 5, from = bytes % 3;
+    const unsigned char *behind = weir_mem_pointer(with->packet_mem);
+    weir_memchan_dev hasty = *with->packets;
+    hasty.guard.timeout_ns = 1000000;
+    memset(with->own + HALF_BYTES, CANARY, bytes + 128);
+    boot_fill(with->own + from, bytes, with->rank, (int)bytes);
+    memset(weir_mem_pointer(with->packet_mem), 0, PACKETS_BYTES);
+    EXPECT_OK(failures, pair_meet(with));
+    with->epoch++;
+    for (uint32_t tid = 0; tid < 2; tid++)
+        weir_put_packets128(with->packets, 0, from, bytes, tid, 2, with->epoch);
+    for (uint32_t tid = 0; tid < 3; tid++)
+        EXPECT_OK(failures, weir_get_packets128(with->packets, HALF_BYTES + to, 0, bytes, tid, 3,
+                                                with->epoch));
+    EXPECT(failures, arrived(with, to, bytes, with->peer, (int)bytes));
+    EXPECT(failures, !bytes || weir_get_packets128(&hasty, HALF_BYTES + to, 0, bytes, 0, 1,
+                                                   with->epoch + 1u) == WEIR_ERR_TIMEOUT);
+    EXPECT_OK(failures, pair_meet(with));
+    EXPECT(failures, all_are(behind + weir_packet128_bytes(bytes), 128, 0));
+    EXPECT_OK(failures, pair_meet(with));
+}
+
+static inline void check_packets128(pair *with, int *failures)
+{
+    EXPECT(failures, weir_packet128_bytes(0) == 0 && weir_packet128_bytes(1) == 128 &&
+                         weir_packet128_bytes(120) == 128 && weir_packet128_bytes(121) == 256);
+    for (size_t bytes = 0; bytes <= 500 && !*failures; bytes += bytes < 20 ? 1 : 20)
+        check_packets128_of(with, bytes, failures);
+}
+
+static inline void check_barrier(pair *with, int *failures)
+{
+    weir_memchan_dev *chans[] = {with->data, with->packets};
+    for (int round = 0; round < 50 && !*failures; round++) {
+        boot_fill(with->own, 64, with->rank, round);
+        weir_put(with->data, HALF_BYTES, 0, 64, 0, 1);
+        EXPECT_OK(failures, weir_barrier(chans, 2, 0, 1));
+        EXPECT(failures, boot_filled(with->own + HALF_BYTES, 64, with->peer, round));
+        EXPECT_OK(failures, weir_barrier(chans, 2, 0, 1));
+    }
+}
+
 /* --------------------------------------------------------------------- all */
 
 static inline void pair_conformance(pair *with, weir_transport transport, int *failures)
 {
-    static void (*const checks[])(pair *with, int *failures) = {
-        check_transfers, check_signals, check_ping_pong, check_deadline,
-        check_recycling, check_packets, check_partial_packets, check_packet_ping_pong};
+    static void (*const checks[])(pair * with, int *failures) = {
+        check_transfers,  check_signals, check_ping_pong,       check_deadline,
+        check_recycling,  check_packets, check_partial_packets, check_packet_ping_pong,
+        check_packets128, check_barrier};
     weir_status status = pair_open(with, transport);
     EXPECT(failures, status == WEIR_OK);
     if (status != WEIR_OK)
         return;
     EXPECT(failures, weir_conn_peer(with->conn) == with->peer);
-    EXPECT(failures, transport == WEIR_TRANSPORT_AUTO ||
-                         weir_conn_transport(with->conn) == transport);
+    EXPECT(failures,
+           transport == WEIR_TRANSPORT_AUTO || weir_conn_transport(with->conn) == transport);
     EXPECT(failures, weir_conn_transport(with->conn) != WEIR_TRANSPORT_AUTO);
     for (size_t i = 0; i < sizeof checks / sizeof *checks && !*failures; i++)
         checks[i](with, failures);
@@ -369,8 +418,7 @@ static inline int channel_conformance(weir_comm *comm, weir_transport transport,
 {
     int failures = 0;
     for (int peer = 0; peer < weir_comm_nranks(comm) && !failures; peer++) {
-        pair with = {
-            .comm = comm, .rank = weir_comm_rank(comm), .peer = peer, .rounds = rounds};
+        pair with = {.comm = comm, .rank = weir_comm_rank(comm), .peer = peer, .rounds = rounds};
         if (peer != with.rank)
             pair_conformance(&with, transport, &failures);
     }
