@@ -45,7 +45,7 @@ static void add(words *w, const char *name, size_t least, size_t most)
 
 static void add_grids(words *w, const char *name)
 {
-    int packets = strncmp(name, "packet", 6) == 0 || strcmp(name, "ll128") == 0;
+    int packets = strncmp(name, "packet", 6) == 0 || strncmp(name, "ll128", 5) == 0;
     const grid *grids = packets ? packet_grids : direct_grids;
     size_t count = packets ? sizeof packet_grids / sizeof *packet_grids
                            : sizeof direct_grids / sizeof *direct_grids;

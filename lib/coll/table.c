@@ -42,7 +42,8 @@
       "send the input to all as packets, reduce everybody's; one latency")                         \
     X(ALLREDUCE, "packet2", allreduce_packet2,                                                     \
       "reduce a share, gather the shares, both as packets")                                        \
-    X(ALLREDUCE, "ll128", allreduce_ll128, "the same by packets of 128 bytes, 120 of data")        \
+    X(ALLREDUCE, "ll128_one", allreduce_ll128_one, "as packet, by packets of 128 bytes")           \
+    X(ALLREDUCE, "ll128", allreduce_ll128, "as packet2, by packets of 128 bytes, 120 of data")     \
     X(ALLREDUCE, "fused", allreduce_fused, "read a share of all, reduce it, write it to all")      \
     X(ALLREDUCE, "push", allreduce_push, "store shares into stages, reduce, store into all")       \
     X(REDUCE_SCATTER, "packet", reduce_scatter_packet, "send everybody its block as packets")      \

@@ -33,6 +33,7 @@ struct algo {
 static const algo algos[] = {
     ALGO(allreduce_packet, WEIR_COLL_ALLREDUCE, 8),
     ALGO(allreduce_packet2, WEIR_COLL_ALLREDUCE, 8),
+    ALGO(allreduce_ll128_one, WEIR_COLL_ALLREDUCE, 32),
     ALGO(allreduce_ll128, WEIR_COLL_ALLREDUCE, 32),
     ALGO(allreduce_push, WEIR_COLL_ALLREDUCE, 8),
     ALGO(allreduce_fused, WEIR_COLL_ALLREDUCE, 8),

@@ -29,16 +29,14 @@
  * unread.
  */
 #include "coll/cuda/bulk.cuh"
-#include "coll/cuda/packets.cuh"
-#include "coll/cuda/splits.cuh"
+#include "coll/cuda/exchange.cuh"
 #include "coll/cuda/stage.cuh"
 
 /* Long messages are divided into units; the own share, which crosses no link, is
  * cheaper. */
-enum { UNIT_BYTES = 2048, OWN_UNIT_BYTES = 8192, HEADER_SHIFT = 48 };
+enum { UNIT_BYTES = 2048, OWN_UNIT_BYTES = 8192 };
 /* A block's stretch of a long message, before the next block's: four vectors a thread. */
 enum { TILE_THREAD_BYTES = 64 };
-#define DEFAULT_PACKET_BYTES ((uint64_t)128 << 10)
 
 /* What this block has to do with a rank's credit. */
 enum { NOT_SERVED, MAPPED, STAGED, REFUSED };
@@ -62,29 +60,19 @@ WEIRI_GPU_FN int is_long(const exchange *x, uint64_t bytes)
     return bytes > x->packet_bytes;
 }
 
-static inline __host__ __device__ uint64_t packet_bytes_of(const weiri_gpu_args &args)
-{
-    return args.packet_bytes ? args.packet_bytes : DEFAULT_PACKET_BYTES;
-}
-
-WEIRI_GPU_FN void disagree(const weiri_gpu_view &view, int peer, uint64_t expected, uint64_t seen)
-{
-    weiri_gpu_fail(view, WEIR_ERR_MISMATCH, peer, WEIR_WAIT_COUNTS, expected, seen);
-}
-
 /* ------------------------------------------------------------------ division */
 
 /* Fills pair and packet_bytes; whether any message of this rank is long. */
 WEIRI_GPU_FN int load_pairs(const weiri_gpu_args &args, exchange *x)
 {
     const weiri_gpu_view &view = args.view;
-    uint64_t packet_bytes = packet_bytes_of(args);
+    uint64_t packet_bytes = weiri_gpu_packet_bytes_of(args);
     int any_long = 0;
     for (int peer = (int)threadIdx.x; peer < view.nranks; peer += (int)blockDim.x) {
         weiri_gpu_pair pair = weiri_gpu_load_pair(args, peer);
         if (peer == view.rank && pair.send_bytes != pair.recv_bytes) {
             if (pair.send_at != WEIRI_GPU_REFUSED && pair.recv_at != WEIRI_GPU_REFUSED)
-                disagree(view, peer, pair.recv_bytes, pair.send_bytes);
+                weiri_gpu_disagree(view, peer, pair.recv_bytes, pair.send_bytes);
             pair.send_bytes = weiri_gpu_least(pair.send_bytes, pair.recv_bytes);
         }
         x->pair[peer] = pair;
@@ -156,25 +144,6 @@ WEIRI_GPU_FN tiles tiles_of(const exchange *x, int peer, int is_bulk)
     return t;
 }
 
-/* --------------------------------------------------------- short, and headers */
-
-WEIRI_GPU_FN uint64_t header_of(uint64_t bytes, uint32_t lanes)
-{
-    return (uint64_t)lanes << HEADER_SHIFT | bytes;
-}
-
-WEIRI_GPU_FN uint64_t header_bytes(uint64_t header)
-{
-    return header & (((uint64_t)1 << HEADER_SHIFT) - 1);
-}
-
-/* The thread next to those that have the last packets deals with the header. */
-WEIRI_GPU_FN int has_header(const weiri_gpu_lane &lane, uint64_t bytes)
-{
-    uint32_t packets = weiri_gpu_packets(bytes);
-    return lane.worker == (packets < lane.workers ? packets : packets % lane.workers);
-}
-
 /* Where the first block's threads tell senders of long messages what they wait
  * for. Read by all their blocks. */
 WEIRI_GPU_FN void give_credits(const weiri_gpu_args &args, const exchange *x, uint64_t epoch)
@@ -186,64 +155,6 @@ WEIRI_GPU_FN void give_credits(const weiri_gpu_args &args, const exchange *x, ui
             weiri_gpu_tell(view, peer, epoch, pair.recv_bytes,
                            args.out_desc == WEIRI_GPU_PLAIN ? WEIRI_GPU_PLAIN
                                                             : args.out_desc + pair.recv_at);
-    }
-}
-
-/* Compares what a peer's header says with what is expected of it. Where they
- * differ, or this rank has given up, the peer may wait for a credit. */
-WEIRI_GPU_FN void compare_header(const weiri_gpu_view &view, const weiri_gpu_pair &pair,
-                                 uint64_t packet_bytes, int peer, uint64_t epoch, uint64_t header)
-{
-    uint64_t seen = header_bytes(header);
-    if (header != WEIRI_GPU_NO_HEADER && seen == pair.recv_bytes)
-        return;
-    if (header != WEIRI_GPU_NO_HEADER && pair.recv_at != WEIRI_GPU_REFUSED)
-        disagree(view, peer, pair.recv_bytes, seen); /* what was refused has been told */
-    if (pair.recv_bytes <= packet_bytes) {
-        weiri_gpu_cell *cell = weiri_gpu_cell_at(view, peer, view.rank, 0);
-        weir_packet16_write(cell->in, (uint32_t)epoch, 0);
-        weir_packet16_write(cell->out, (uint32_t)epoch, WEIRI_GPU_PLAIN);
-    }
-}
-
-/* lanes: each message's if some are long; else NULL. */
-WEIRI_GPU_FN void send_short(const weiri_gpu_args &args, const weiri_gpu_pair *pairs,
-                             uint64_t packet_bytes, const uint32_t *lanes, uint64_t epoch,
-                             const weiri_gpu_lane &lane)
-{
-    const weiri_gpu_view &view = args.view;
-    for (uint32_t i = lane.first; i + 1 < (uint32_t)view.nranks; i += lane.step) {
-        int peer = weiri_gpu_rank_after(view, (int)i);
-        const weiri_gpu_pair &pair = pairs[peer];
-        uint64_t bytes = pair.send_bytes > packet_bytes ? 0 : pair.send_bytes;
-        weiri_gpu_send_run(view, peer, args.in + pair.send_at, bytes, epoch, lane.worker,
-                           lane.workers);
-        if (has_header(lane, bytes))
-            weiri_gpu_send_header(view, peer, epoch,
-                                  header_of(pair.send_bytes, lanes ? lanes[peer] : 0));
-    }
-}
-
-WEIRI_GPU_FN void receive_short(const weiri_gpu_args &args, const weiri_gpu_pair *pairs,
-                                uint64_t packet_bytes, uint64_t epoch, const weiri_gpu_lane &lane)
-{
-    const weiri_gpu_view &view = args.view;
-    for (uint32_t i = lane.first; i < (uint32_t)view.nranks; i += lane.step) {
-        int peer = weiri_gpu_rank_after(view, (int)i);
-        const weiri_gpu_pair &pair = pairs[peer];
-        uint64_t bytes = pair.recv_bytes > packet_bytes ? 0 : pair.recv_bytes;
-        char *to = args.out + pair.recv_at;
-        if (peer == view.rank) {
-            if (pair.send_bytes <= packet_bytes)
-                weiri_gpu_copy(to, args.in + pair.send_at,
-                               weiri_gpu_least(pair.send_bytes, pair.recv_bytes), lane.worker,
-                               lane.workers);
-            continue;
-        }
-        if (has_header(lane, bytes))
-            compare_header(view, pair, packet_bytes, peer, epoch,
-                           weiri_gpu_receive_header(view, peer, epoch));
-        weiri_gpu_receive_run(view, peer, to, bytes, epoch, lane.worker, lane.workers);
     }
 }
 
@@ -259,7 +170,7 @@ WEIRI_GPU_FN void look_at_headers(const weiri_gpu_args &args, const exchange *x,
         uint64_t header;
         if (peer != view.rank &&
             weir_packet16_read((const uint64_t *)slot, (uint32_t)epoch, &header))
-            compare_header(view, x->pair[peer], x->packet_bytes, peer, epoch, header);
+            weiri_gpu_compare_header(view, x->pair[peer], x->packet_bytes, peer, epoch, header);
     }
 }
 
@@ -313,7 +224,7 @@ WEIRI_GPU_FN void hear_credits(const weiri_gpu_args &args, exchange *x, uint64_t
             if (bytes != x->pair[peer].send_bytes)
                 state = REFUSED;
             if (state == REFUSED && bytes)
-                disagree(view, peer, bytes, x->pair[peer].send_bytes);
+                weiri_gpu_disagree(view, peer, bytes, x->pair[peer].send_bytes);
         }
         x->state[peer] = state;
     }
@@ -370,8 +281,8 @@ WEIRI_GPU_FN int set_up_streams(const weiri_gpu_args &args, exchange *x, uint64_
         come->lanes = come->lane = 0;
         if (args.out_desc == WEIRI_GPU_PLAIN && peer != view.rank && is_long(x, pair.recv_bytes)) {
             uint64_t header = weiri_gpu_receive_header(view, peer, epoch);
-            if (header_bytes(header) == pair.recv_bytes)
-                come->lanes = weiri_gpu_lanes(header >> HEADER_SHIFT);
+            if (weiri_gpu_header_bytes(header) == pair.recv_bytes)
+                come->lanes = weiri_gpu_lanes(header >> WEIRI_GPU_HEADER_SHIFT);
         }
         any |= leave->lanes || come->lanes;
     }
@@ -425,9 +336,10 @@ WEIRI_GPU_FN void await_long(const weiri_gpu_args &args, const exchange *x, uint
         if (!is_long(x, x->pair[peer].recv_bytes))
             continue;
         uint64_t header = weiri_gpu_receive_header(view, peer, epoch);
-        if (header_bytes(header) != x->pair[peer].recv_bytes)
+        if (weiri_gpu_header_bytes(header) != x->pair[peer].recv_bytes)
             continue;
-        for (uint32_t lane = threadIdx.x; lane < header >> HEADER_SHIFT; lane += blockDim.x)
+        for (uint32_t lane = threadIdx.x; lane < header >> WEIRI_GPU_HEADER_SHIFT;
+             lane += blockDim.x)
             await_lane(view, peer, lane, epoch);
     }
 }
@@ -442,11 +354,11 @@ WEIRI_GPU_FN void exchange_all(const weiri_gpu_args &args, exchange *x, weiri_gp
             give_credits(args, x, epoch);
         divide(args.view, x);
     }
-    send_short(args, x->pair, x->packet_bytes, any_long ? x->lanes : NULL, epoch, lane);
+    weiri_gpu_send_short(args, x->pair, x->packet_bytes, any_long ? x->lanes : NULL, epoch, lane);
     weiri_gpu_turn(args.view, epoch);
     if (any_long)
         send_long(args, x, epoch, bulk);
-    receive_short(args, x->pair, x->packet_bytes, epoch, lane);
+    weiri_gpu_receive_short(args, x->pair, x->packet_bytes, epoch, lane);
     if (any_long)
         await_long(args, x, epoch);
 }
@@ -467,28 +379,7 @@ static __global__ void __launch_bounds__(512)
     exchange_all(args, &x, &bulk);
 }
 
-/* Where the host knows that all messages of this rank are short. Peers may be in one
- * of the others. */
-static __global__ void __launch_bounds__(512)
-    exchange_short(const __grid_constant__ weiri_gpu_args args)
-{
-    const weiri_gpu_view &view = args.view;
-    const weiri_gpu_pair &own = args.pairs[view.rank];
-    uint64_t epoch = weiri_gpu_epoch(view), packet_bytes = packet_bytes_of(args);
-    weiri_gpu_lane lane = weiri_gpu_lane_of(view);
-    if (!threadIdx.x && own.send_bytes != own.recv_bytes)
-        disagree(view, view.rank, own.recv_bytes, own.send_bytes);
-    send_short(args, args.pairs, packet_bytes, NULL, epoch, lane);
-    weiri_gpu_turn(view, epoch);
-    receive_short(args, args.pairs, packet_bytes, epoch, lane);
-}
-
 /* ---------------------------------------------------------------------- host */
-
-extern "C" const void *weiri_gpu_exchange_short_kernel(weir_dtype dtype)
-{
-    return (unsigned)dtype < WEIR_DTYPE_COUNT ? (const void *)exchange_short : NULL;
-}
 
 extern "C" const void *weiri_gpu_exchange_direct_kernel(weir_dtype dtype)
 {
@@ -500,30 +391,11 @@ extern "C" const void *weiri_gpu_exchange_bulk_kernel(weir_dtype dtype)
     return (unsigned)dtype < WEIR_DTYPE_COUNT ? (const void *)exchange_bulk : NULL;
 }
 
-/* The longest message that this rank knows of. */
-static uint64_t longest_bytes(const weiri_gpu_args *args)
-{
-    uint64_t most = 0;
-    if (args->counts.send_counts) { /* no more than there is room for */
-        const weiri_gpu_counts *counts = &args->counts;
-        most =
-            counts->in_elements > counts->out_elements ? counts->in_elements : counts->out_elements;
-        return most * args->element_bytes;
-    }
-    for (int peer = 0; peer < args->view.nranks; peer++) {
-        uint64_t out = args->pairs[peer].send_bytes, in = args->pairs[peer].recv_bytes;
-        most = out > most ? out : most;
-        most = in > most ? in : most;
-    }
-    return most;
-}
-
-/* Differs between ranks, and may. */
 extern "C" weiri_gpu_shape weiri_gpu_exchange_direct_shape(const weiri_gpu_args *args,
                                                            int processors)
 {
-    uint64_t packet_bytes = packet_bytes_of(*args);
-    uint64_t longest = longest_bytes(args), nranks = (uint64_t)args->view.nranks;
+    uint64_t packet_bytes = weiri_gpu_packet_bytes_of(*args);
+    uint64_t longest = weiri_gpu_longest_bytes(args), nranks = (uint64_t)args->view.nranks;
     if (longest <= packet_bytes) /* a header is a packet more */
         return weiri_gpu_packet_shape((longest + 8 + 255) / 256 * 32 * nranks, processors);
     weiri_gpu_shape shape = {processors, longest <= (uint64_t)1 << 20 ? 256 : 512};
@@ -540,22 +412,10 @@ extern "C" weiri_gpu_shape weiri_gpu_exchange_bulk_shape(const weiri_gpu_args *a
 
 extern "C" int weiri_gpu_exchange_direct_serves(const weiri_gpu_args *args)
 {
-    uint64_t packet_bytes = packet_bytes_of(*args);
+    uint64_t packet_bytes = weiri_gpu_packet_bytes_of(*args);
     return packet_bytes <= WEIRI_GPU_SLOT_BYTES / 2 &&
            (args->collective == WEIR_COLL_ALLTOALL || args->collective == WEIR_COLL_ALLTOALLV ||
             args->collective == WEIR_COLL_SENDRECV);
-}
-
-extern "C" weiri_gpu_shape weiri_gpu_exchange_short_shape(const weiri_gpu_args *args,
-                                                          int processors)
-{
-    return weiri_gpu_exchange_direct_shape(args, processors);
-}
-
-extern "C" int weiri_gpu_exchange_short_serves(const weiri_gpu_args *args)
-{
-    return weiri_gpu_exchange_direct_serves(args) && !args->counts.send_counts &&
-           longest_bytes(args) <= packet_bytes_of(*args);
 }
 
 extern "C" int weiri_gpu_exchange_bulk_serves(const weiri_gpu_args *args)

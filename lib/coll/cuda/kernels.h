@@ -40,6 +40,7 @@ typedef struct weiri_gpu_algo {
 
 WEIRI_GPU_DECLARE(allreduce_packet)
 WEIRI_GPU_DECLARE(allreduce_packet2)
+WEIRI_GPU_DECLARE(allreduce_ll128_one)
 WEIRI_GPU_DECLARE(allreduce_ll128)
 WEIRI_GPU_DECLARE(allreduce_push)
 WEIRI_GPU_DECLARE(allreduce_fused)

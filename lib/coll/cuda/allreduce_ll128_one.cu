@@ -1,0 +1,114 @@
+/*
+ * allreduce, ll128_one: packet by lines (lines.cuh). One message latency at half of a
+ * packet's bytes: between the sizes where the latency of lines, a little longer than
+ * that of packets, and the second latency of ll128 cost more.
+ *
+ *   1. A warp sends its units of the input to all peers (phase 0).
+ *   2. It waits for the same units of all peers, reduces them in rank order and
+ *      stores the result.
+ *
+ * A thread reads what it writes later, so in may be out. Every rank hears from every
+ * other: the slots may alternate.
+ */
+#include "coll/cuda/kernels.h"
+#include "coll/cuda/lines.cuh"
+#include "coll/cuda/types.cuh"
+
+enum { THREADS_MAX = 512 };
+
+static inline __host__ __device__ uint32_t units_of(uint64_t bytes)
+{
+    return (uint32_t)(bytes ? (bytes + WEIRI_GPU_UNIT_DATA - 1) / WEIRI_GPU_UNIT_DATA : 1);
+}
+
+template <int exact>
+static __device__ __forceinline__ void send(const weiri_gpu_args &args,
+                                            const weiri_gpu_line_part &part, uint32_t unit,
+                                            uint64_t epoch, const weiri_gpu_vector &own)
+{
+    const weiri_gpu_view &view = args.view;
+    const int nranks = weiri_gpu_nranks<exact>(view);
+    const size_t at =
+        weiri_gpu_lines_at<exact>(view, view.rank, epoch, 0) + (size_t)unit * WEIRI_GPU_UNIT_BYTES;
+#pragma unroll
+    for (int r = 0; r < WEIRI_GPU_RANKS_MAX; r++)
+        if (r < nranks && r != view.rank)
+            weiri_gpu_send_lines(part, view.scratch[r] + at, epoch, own.word[0], own.word[1]);
+}
+
+template <int dtype, int exact>
+static __device__ __forceinline__ void
+reduce(const weiri_gpu_args &args, const weiri_gpu_line_part &part, uint32_t unit, uint64_t epoch,
+       const weiri_gpu_vector &own, int out_aligned)
+{
+    const weiri_gpu_view &view = args.view;
+    uint64_t words[WEIRI_GPU_RANKS_MAX][2], totals[2];
+#pragma unroll
+    for (int r = 0; r < WEIRI_GPU_RANKS_MAX; r++) {
+        words[r][0] = own.word[0];
+        words[r][1] = own.word[1];
+    }
+    weiri_gpu_receive_lines<exact>(view, part,
+                                   view.scratch[view.rank] +
+                                       weiri_gpu_lines_at<exact>(view, 0, epoch, 0) +
+                                       (size_t)unit * WEIRI_GPU_UNIT_BYTES,
+                                   epoch, words);
+    weiri_gpu_reduce<dtype>(args.op, weiri_gpu_nranks<exact>(view), words, totals);
+    weiri_gpu_line_store(part, args.out, args.bytes, (size_t)unit * WEIRI_GPU_UNIT_DATA,
+                         out_aligned, totals);
+}
+
+template <int dtype, int exact>
+static __device__ __forceinline__ void both_phases(const weiri_gpu_args &args)
+{
+    const weiri_gpu_line_part part = weiri_gpu_my_line_part();
+    const uint32_t units = units_of(args.bytes), step = gridDim.x * blockDim.x / 32;
+    const uint32_t first = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
+    const int in_aligned = (uintptr_t)args.in % 16 == 0;
+    const int out_aligned = (uintptr_t)args.out % 16 == 0;
+    weiri_gpu_vector own = {{0, 0}};
+    if (first < units)
+        own = weiri_gpu_line_load(part, args.in, args.bytes, (size_t)first * WEIRI_GPU_UNIT_DATA,
+                                  in_aligned);
+    const uint64_t epoch = weiri_gpu_epoch(args.view);
+    for (uint32_t unit = first; unit < units; unit += step)
+        send<exact>(args, part, unit, epoch,
+                    unit == first
+                        ? own
+                        : weiri_gpu_line_load(part, args.in, args.bytes,
+                                              (size_t)unit * WEIRI_GPU_UNIT_DATA, in_aligned));
+    weiri_gpu_turn(args.view, epoch);
+    for (uint32_t unit = first; unit < units; unit += step)
+        reduce<dtype, exact>(args, part, unit, epoch,
+                             unit == first ? own
+                                           : weiri_gpu_line_load(part, args.in, args.bytes,
+                                                                 (size_t)unit * WEIRI_GPU_UNIT_DATA,
+                                                                 in_aligned),
+                             out_aligned);
+}
+
+template <int dtype>
+static __global__ void __launch_bounds__(THREADS_MAX, 1)
+    allreduce_ll128_one(const __grid_constant__ weiri_gpu_args args)
+{
+    if (args.view.nranks == 4)
+        both_phases<dtype, 4>(args);
+    else
+        both_phases<dtype, 0>(args);
+}
+
+const void *weiri_gpu_allreduce_ll128_one_kernel(weir_dtype dtype)
+{
+    static const void *const kernels[] = WEIRI_GPU_OF_TYPES(allreduce_ll128_one);
+    return weiri_gpu_of_type(kernels, dtype);
+}
+
+weiri_gpu_shape weiri_gpu_allreduce_ll128_one_shape(const weiri_gpu_args *args, int processors)
+{
+    return weiri_gpu_packet_shape((uint64_t)units_of(args->bytes) * 32, processors, THREADS_MAX);
+}
+
+int weiri_gpu_allreduce_ll128_one_serves(const weiri_gpu_args *args)
+{
+    return args->bytes <= (uint64_t)weiri_gpu_line_units(args->view.nranks) * WEIRI_GPU_UNIT_DATA;
+}

@@ -1,0 +1,37 @@
+/*
+ * Messages between pairs where the host knows that all of this rank's are short: as
+ * packets, with headers, by a kernel that can do no more and has no more to decide.
+ * Peers may be in it or in exchange_direct.
+ */
+#include "coll/cuda/exchange.cuh"
+
+static __global__ void __launch_bounds__(512)
+    exchange_short(const __grid_constant__ weiri_gpu_args args)
+{
+    const weiri_gpu_view &view = args.view;
+    const weiri_gpu_pair &own = args.pairs[view.rank];
+    uint64_t epoch = weiri_gpu_epoch(view), packet_bytes = weiri_gpu_packet_bytes_of(args);
+    weiri_gpu_lane lane = weiri_gpu_lane_of(view);
+    if (!threadIdx.x && own.send_bytes != own.recv_bytes)
+        weiri_gpu_disagree(view, view.rank, own.recv_bytes, own.send_bytes);
+    weiri_gpu_send_short(args, args.pairs, packet_bytes, NULL, epoch, lane);
+    weiri_gpu_turn(view, epoch);
+    weiri_gpu_receive_short(args, args.pairs, packet_bytes, epoch, lane);
+}
+
+extern "C" const void *weiri_gpu_exchange_short_kernel(weir_dtype dtype)
+{
+    return (unsigned)dtype < WEIR_DTYPE_COUNT ? (const void *)exchange_short : NULL;
+}
+
+extern "C" weiri_gpu_shape weiri_gpu_exchange_short_shape(const weiri_gpu_args *args,
+                                                          int processors)
+{
+    return weiri_gpu_exchange_direct_shape(args, processors);
+}
+
+extern "C" int weiri_gpu_exchange_short_serves(const weiri_gpu_args *args)
+{
+    return weiri_gpu_exchange_direct_serves(args) && !args->counts.send_counts &&
+           weiri_gpu_longest_bytes(args) <= weiri_gpu_packet_bytes_of(*args);
+}
