@@ -18,10 +18,11 @@ export OMPI_MCA_odls_base_sigkill_timeout=0
 programs=${PROGRAMS:-allreduce reduce_scatter reduce broadcast allgather alltoall alltoallv sendrecv}
 listed=$(./bench_allreduce --inject list)
 faults=${FAULTS:-$listed}
-np=${NP:-3} lanes=1 suffix='' deadline_s=1 limit_s=30
+np=${NP:-3} lanes=1 suffix='' deadline_s=2 limit_s=30
 
 case $backend in
 host)
+    lanes=2 # much of a job is starting and ending it
     export WEIR_BACKEND=host
     ;;
 standin)
@@ -88,7 +89,7 @@ has() {
 # inject PROGRAM LANE: a line "FAULT CODE STATUS" for each fault; what a missed one wrote stays.
 inject() {
     command=$(program "$1")
-    if [ "$lanes" -gt 1 ]; then
+    if [ "$backend" = cuda ] && [ "$lanes" -gt 1 ]; then
         CUDA_VISIBLE_DEVICES=$(echo "$devices" | cut -d, -f$(($2 * np + 1))-$(($2 * np + np)))
         export CUDA_VISIBLE_DEVICES
     fi
