@@ -18,8 +18,8 @@ typedef struct vendor_id {
     char bytes[128];
 } vendor_id;
 
-/* What ncclConfig_t was in 2.27, to which later versions only add. INT_MIN and NULL
- * leave a choice to the library. */
+/* What ncclConfig_t is in 2.28, whole: a library takes what is behind its end for set.
+ * INT_MIN and NULL leave a choice to the library. */
 typedef struct vendor_config {
     size_t size;
     unsigned magic, version;
@@ -28,6 +28,7 @@ typedef struct vendor_config {
     int split_share, traffic_class;
     const char *comm_name;
     int collnet_enable, cta_policy, shrink_share;
+    int nvls_ctas, channels_per_net_peer, nvlink_centric_schedule;
 } vendor_config;
 
 enum {

@@ -66,16 +66,12 @@ static uintptr_t end_of(uintptr_t at, uintptr_t needed, uintptr_t *begin)
     return range.end;
 }
 
-weir_status weiri_cuda_check_buffer(const weir_comm *comm, const void *pointer, size_t bytes)
+/* Asks the driver, and remembers a good answer. */
+static weir_status ask_about_buffer(const weir_comm *comm, const void *pointer, size_t bytes)
 {
     weiri_cuda *cuda = weiri_cuda_of(comm);
     uintptr_t at = (uintptr_t)pointer, begin = at;
-    for (int i = 0; i < WEIRI_CUDA_SPANS; i++)
-        if (is_within(&cuda->spans[i], at, bytes))
-            return WEIR_OK;
-    weir_status status = check_own(comm, pointer, bytes);
-    if (status == WEIR_OK)
-        status = check_owner(comm, pointer);
+    weir_status status = check_owner(comm, pointer);
     if (status != WEIR_OK)
         return status;
     uintptr_t end = end_of(at, at + bytes, &begin);
@@ -88,6 +84,21 @@ weir_status weiri_cuda_check_buffer(const weir_comm *comm, const void *pointer, 
     return WEIR_OK;
 }
 
+weir_status weiri_cuda_check_buffer(const weir_comm *comm, const void *pointer, size_t bytes)
+{
+    const weiri_cuda *cuda = weiri_cuda_of(comm);
+    for (int i = 0; i < WEIRI_CUDA_SPANS; i++)
+        if (is_within(&cuda->spans[i], (uintptr_t)pointer, bytes))
+            return WEIR_OK;
+    weir_status status = check_own(comm, pointer, bytes);
+    if (status != WEIR_OK)
+        return status;
+    enum cudaStreamCaptureMode mode = weiri_cuda_relax();
+    status = ask_about_buffer(comm, pointer, bytes);
+    weiri_cuda_restore(mode);
+    return status;
+}
+
 weir_status weiri_cuda_check_stream(const weir_comm *comm, weir_stream stream)
 {
     weiri_cuda *cuda = weiri_cuda_of(comm);
@@ -96,7 +107,10 @@ weir_status weiri_cuda_check_stream(const weir_comm *comm, weir_stream stream)
         if (stream == cuda->streams[i]) /* NULL, the current GPU's, is there from the start */
             return WEIR_OK;
 #if CUDART_VERSION >= 12080
-    if (cudaStreamGetDevice((cudaStream_t)stream, &device) != cudaSuccess) {
+    enum cudaStreamCaptureMode mode = weiri_cuda_relax();
+    cudaError_t error = cudaStreamGetDevice((cudaStream_t)stream, &device);
+    weiri_cuda_restore(mode);
+    if (error != cudaSuccess) {
         cudaGetLastError(); /* the launch will tell */
         return WEIR_OK;
     }

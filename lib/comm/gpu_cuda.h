@@ -60,6 +60,21 @@ weir_status weiri_cuda_check_buffer(const weir_comm *comm, const void *pointer, 
  * GPU's. Likewise. */
 weir_status weiri_cuda_check_stream(const weir_comm *comm, weir_stream stream);
 
+/* While a caller captures a stream, CUDA forbids its thread much, such as loading a
+ * kernel, and ends the capture; not in the relaxed mode. The mode that was, for
+ * weiri_cuda_restore. */
+static inline enum cudaStreamCaptureMode weiri_cuda_relax(void)
+{
+    enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+    cudaThreadExchangeStreamCaptureMode(&mode);
+    return mode;
+}
+
+static inline void weiri_cuda_restore(enum cudaStreamCaptureMode mode)
+{
+    cudaThreadExchangeStreamCaptureMode(&mode);
+}
+
 /* Makes the communicator's device current for the calling thread; *before gets
  * the one that was, for weiri_cuda_leave. */
 weir_status weiri_cuda_enter(const weir_comm *comm, int *before);

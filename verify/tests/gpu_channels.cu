@@ -1,13 +1,15 @@
 /*
  * Kernels of test_gpu_channels.c: weir_device.h as a caller's CUDA code uses it. Each
- * launch is one block; what a wait returns goes to *status.
+ * launch is one block; where a wait fails, what it returns goes to *status.
  */
 #include "gpu_channels.h"
 
-/* Thread 0 speaks for the block. */
-static __device__ int together(int status)
+/* What any thread's wait returned, and the block meets. */
+static __device__ void together(int seen, int *status)
 {
-    return __syncthreads_or(status);
+    if (seen)
+        *status = seen;
+    __syncthreads();
 }
 
 static __global__ void put_and_wait(weir_memchan_dev *chan, size_t to, size_t from, size_t bytes,
@@ -20,9 +22,7 @@ static __global__ void put_and_wait(weir_memchan_dev *chan, size_t to, size_t fr
         weir_signal(chan);
         seen = weir_wait(chan);
     }
-    seen = together(seen);
-    if (threadIdx.x == 0)
-        *status = seen;
+    together(seen, status);
 }
 
 static __global__ void wait_and_get(weir_memchan_dev *chan, size_t to, size_t from, size_t bytes,
@@ -33,10 +33,8 @@ static __global__ void wait_and_get(weir_memchan_dev *chan, size_t to, size_t fr
         weir_signal(chan); /* what this stream did before is there */
         seen = weir_wait(chan);
     }
-    seen = together(seen);
+    together(seen, status);
     weir_get(chan, to, from, bytes, threadIdx.x, blockDim.x);
-    if (threadIdx.x == 0)
-        *status = seen;
 }
 
 static __global__ void packets(weir_memchan_dev *chan, size_t to, size_t from, size_t bytes,
@@ -50,21 +48,16 @@ static __global__ void packets(weir_memchan_dev *chan, size_t to, size_t from, s
         weir_put_packets(chan, 0, from, bytes, threadIdx.x, blockDim.x, flag);
         seen = weir_get_packets(chan, to, 0, bytes, threadIdx.x, blockDim.x, flag);
     }
-    seen = together(seen);
-    if (threadIdx.x == 0)
-        *status = seen;
+    together(seen, status);
 }
 
 static __global__ void barriers(weir_memchan_dev *chan, int rounds, int *status)
 {
     weir_memchan_dev *chans[] = {chan};
-    int seen = 0;
     for (int round = 0; round < rounds; round++) {
         __syncthreads();
-        seen |= together(weir_barrier(chans, 1, threadIdx.x, blockDim.x));
+        together(weir_barrier(chans, 1, threadIdx.x, blockDim.x), status);
     }
-    if (threadIdx.x == 0)
-        *status = seen;
 }
 
 void gpu_channels_put_and_wait(weir_memchan_dev *chan, size_t to, size_t from, size_t bytes,

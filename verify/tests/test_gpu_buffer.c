@@ -17,6 +17,7 @@
 #define weiri_cuda_check_stream check_stream
 #define cudaStreamGetDevice fake_stream_device
 #define cudaGetLastError fake_last_error
+#define cudaThreadExchangeStreamCaptureMode fake_mode
 #include "comm/gpu_buffer_cuda.c"
 
 typedef struct allocation {
@@ -31,6 +32,16 @@ static allocation allocations[] = {{0x10000, 0x18000, 1, 1}, {0x18000, 0x20000, 
                                    {0x70000, 0x80000, 0, 1}, {0x90000, 0xa0000, 1, 0}};
 enum { FIRST, NEIGHBOUR, PIECE, LAST = 5 };
 static int asked;
+/* The thread's; a question in another than the relaxed one would end a capture. */
+static enum cudaStreamCaptureMode current_mode = cudaStreamCaptureModeGlobal;
+
+cudaError_t fake_mode(enum cudaStreamCaptureMode *mode)
+{
+    enum cudaStreamCaptureMode before = current_mode;
+    current_mode = *mode;
+    *mode = before;
+    return cudaSuccess;
+}
 
 static const allocation *find(uintptr_t at)
 {
@@ -53,6 +64,7 @@ cudaError_t fake_attributes(struct cudaPointerAttributes *attributes, const void
 {
     const allocation *found = find((uintptr_t)pointer);
     asked++;
+    assert_int_equal(current_mode, cudaStreamCaptureModeRelaxed);
     memset(attributes, 0, sizeof *attributes);
     attributes->type = found ? cudaMemoryTypeDevice : cudaMemoryTypeUnregistered;
     attributes->device = found ? found->device : -2;
@@ -69,6 +81,7 @@ weir_status fake_fail(weir_status status, cudaError_t error, const char *what)
 cudaError_t fake_stream_device(cudaStream_t stream, int *device)
 {
     asked++;
+    assert_int_equal(current_mode, cudaStreamCaptureModeRelaxed);
     *device = (int)((uintptr_t)stream % 16);
     return *device == 9 ? cudaErrorInvalidResourceHandle : cudaSuccess;
 }
@@ -96,6 +109,7 @@ static int set_up(void **state)
 
 static void takes(uintptr_t at, size_t bytes)
 {
+    assert_int_equal(current_mode, cudaStreamCaptureModeGlobal);
     if (check_buffer(&comm, (void *)at, bytes) != WEIR_OK)
         fail_msg("%s", weir_last_error());
 }

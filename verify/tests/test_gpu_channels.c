@@ -69,8 +69,10 @@ static int open_rig(rig *r, weir_boot *boot, int timeout_ms)
     }
     r->memory = weir_mem_pointer(r->data);
     r->mirror = malloc(HALF);
-    return cudaHostAlloc((void **)&r->status, sizeof *r->status, cudaHostAllocMapped) !=
-           cudaSuccess;
+    if (cudaHostAlloc((void **)&r->status, sizeof *r->status, cudaHostAllocMapped) != cudaSuccess)
+        return 1;
+    *r->status = 0;
+    return 0;
 }
 
 static int close_rig(rig *r, int failures)

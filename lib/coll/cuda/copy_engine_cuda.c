@@ -44,13 +44,6 @@ int weiri_cuda_find_outputs(weiri_coll *coll, char *out, size_t bytes, char **ou
     return all != NULL;
 }
 
-cudaError_t weiri_cuda_meet(const weiri_call *call, weiri_gpu_args *args)
-{
-    void *arguments[] = {args};
-    return cudaLaunchKernel(weiri_gpu_meet_kernel(), (dim3){1, 1, 1}, (dim3){32, 1, 1}, arguments,
-                            0, (cudaStream_t)call->stream);
-}
-
 /* Bytes [at, at + bytes) of every rank's output, which this rank writes. */
 typedef struct part {
     size_t at, bytes;
@@ -126,10 +119,11 @@ static weir_status reduce(const weiri_coll *coll, const weiri_call *call)
                              weiri_gpu_allreduce_push_shape(&args, cuda->processors), &args);
 }
 
+/* A kernel in which the ranks meet (meet.cu). */
 static weir_status meet(const weiri_coll *coll, const weiri_call *call, weiri_gpu_args *args)
 {
-    cudaError_t error = weiri_cuda_meet(call, args);
-    return error == cudaSuccess ? WEIR_OK : weiri_cuda_fail_launch(coll->comm, error);
+    return weiri_cuda_launch(coll, call, "ce", weiri_gpu_meet_kernel(), (weiri_gpu_shape){1, 32},
+                             args);
 }
 
 weir_status weiri_cuda_copy_engine(weiri_coll *coll, const weiri_call *call)

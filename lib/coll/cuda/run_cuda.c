@@ -165,10 +165,12 @@ static const weiri_cuda_fit *fit_of(weiri_cuda *cuda, const void *kernel, int as
         return fit;
     struct cudaFuncAttributes limits;
     int threads = asked, each = 0;
-    if (cudaFuncGetAttributes(&limits, kernel) == cudaSuccess)
+    enum cudaStreamCaptureMode mode = weiri_cuda_relax();
+    if (cudaFuncGetAttributes(&limits, kernel) == cudaSuccess) /* loads it */
         threads = asked < limits.maxThreadsPerBlock ? asked : limits.maxThreadsPerBlock;
     if (cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, threads, 0) != cudaSuccess)
         cudaGetLastError();
+    weiri_cuda_restore(mode);
     int blocks = each * cuda->processors;
     blocks = blocks < WEIRI_GPU_BLOCKS_MAX ? blocks : WEIRI_GPU_BLOCKS_MAX;
     *fit = (weiri_cuda_fit){kernel, asked, threads, blocks};

@@ -29,9 +29,6 @@ int weiri_cuda_find_outputs(weiri_coll *coll, char *out, size_t bytes, char **ou
                             weiri_gpu_args *args);
 /* Whether the call's input can be one. Local. WEIR_ERR_INVALID with what to do. */
 weir_status weiri_cuda_check_input(const weiri_coll *coll, const weiri_call *call);
-/* Puts a kernel into the call's stream in which the ranks meet (meet.cu). */
-cudaError_t weiri_cuda_meet(const weiri_call *call, weiri_gpu_args *args);
-
 /* The algorithm that serves every call of the collective: its last row. */
 weir_status weiri_cuda_run_general(weiri_coll *coll, const weiri_call *call);
 
