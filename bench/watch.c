@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { EXIT_DEADLINE = 4, TICK_MS = 250, SLOWER_MS = 3000 };
+enum { EXIT_DEADLINE = 4, TICK_MS = 250, SLOWER_MS = 2000 };
 
 _Noreturn void bench_watch_give_up(bench_watch *watch, weir_comm *comm, const char *why)
 {

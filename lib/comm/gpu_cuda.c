@@ -1,11 +1,10 @@
 /*
- * GPUs of a communicator: who has which, and what peers map of it. Setting up
- * is a few exchanges through the ranks' pages: who has a device; whether all
- * can take each other's memory as file descriptors, else as legacy handles.
+ * The GPU of a communicator and what peers map of it. Setting up is a few exchanges
+ * through the ranks' pages: who has a device (gpu_device_cuda.c); whether all can take
+ * each other's memory as file descriptors, else as legacy handles.
  */
 #include "comm/gpu_cuda.h"
 
-#include "base/env.h"
 #include "base/error.h"
 #include "base/log.h"
 
@@ -29,7 +28,8 @@ weir_status weiri_cuda_fail_launch(const weir_comm *comm, cudaError_t error)
         cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, own);
         return weiri_fail(WEIR_ERR_UNSUPPORTED,
                           "this build has no code for GPU %d (compute capability %d.%d): build "
-                          "with SM=%d%d", own, major, minor, major, minor);
+                          "with SM=%d%d",
+                          own, major, minor, major, minor);
     }
     return weiri_fail(error == cudaErrorInvalidResourceHandle ? WEIR_ERR_INVALID : WEIR_ERR_SYSTEM,
                       "the stream takes no work: %s", cudaGetErrorString(error));
@@ -53,101 +53,6 @@ void weiri_cuda_leave(const weir_comm *comm, int before)
 {
     if (before >= 0 && before != comm->gpu->device)
         cudaSetDevice(before);
-}
-
-/* ------------------------------------------------------------ who has which */
-
-static weiri_gpu_card *card_of(const weir_comm *comm, int rank)
-{
-    return &comm->peers[rank].page->gpu;
-}
-
-/* Why CUDA does not even count its devices. */
-static weir_status refuse_driver(cudaError_t error)
-{
-    int driver = 0, runtime = 0;
-    cudaGetLastError();
-    cudaDriverGetVersion(&driver);
-    cudaRuntimeGetVersion(&runtime);
-    cudaGetLastError();
-    if (error == cudaErrorInsufficientDriver && driver)
-        return weiri_fail(WEIR_ERR_UNSUPPORTED,
-                          "backend cuda: the GPU driver is too old, it serves CUDA %d.%d and this "
-                          "build is of %d.%d: install a newer driver, or build with that toolkit",
-                          driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
-    return weiri_fail(WEIR_ERR_UNSUPPORTED,
-                      "backend cuda: no GPU can be used here (%s): install a driver and give the "
-                      "process access to a GPU, or use the host backend",
-                      driver ? cudaGetErrorString(error) : "there is no GPU driver");
-}
-
-/* Looks for this rank's device: the one asked for, else by local rank. */
-static weir_status find_device(const weir_comm *comm, int wanted, weiri_gpu_card *card)
-{
-    int count = 0;
-    cudaError_t error = cudaGetDeviceCount(&count);
-    if (error != cudaSuccess)
-        return refuse_driver(error);
-    if (count == 0)
-        return weiri_fail(WEIR_ERR_UNSUPPORTED,
-                          "backend cuda: this process sees no GPU; use the host backend, or give "
-                          "it one (CUDA_VISIBLE_DEVICES, the container's devices)");
-    if (wanted >= count)
-        return weiri_fail(WEIR_ERR_INVALID, "backend cuda: there is no GPU %d, only 0 to %d",
-                          wanted, count - 1);
-    card->device = wanted >= 0 ? wanted : comm->local_rank % count;
-    error = cudaDeviceGetPCIBusId(card->bus, sizeof card->bus, card->device);
-    return error == cudaSuccess
-               ? WEIR_OK
-               : weiri_cuda_fail(WEIR_ERR_UNSUPPORTED, error, "cannot name the GPU");
-}
-
-/* Every rank's outcome of an exchange, told through the pages: the worst. */
-static weir_status exchange(weir_comm *comm, weir_status mine)
-{
-    weir_status worst = WEIR_OK;
-    card_of(comm, comm->rank)->status = mine;
-    weir_status met = weir_boot_barrier(comm->boot);
-    for (int rank = 0; met == WEIR_OK && rank < comm->nranks; rank++)
-        if (card_of(comm, rank)->status < worst)
-            worst = (weir_status)card_of(comm, rank)->status;
-    if (met == WEIR_OK)
-        met = weir_boot_barrier(comm->boot);
-    return met != WEIR_OK ? met : worst;
-}
-
-static int is_told_to_share(void)
-{
-    const char *value = weiri_env(WEIRI_ENV_ALLOW_SHARED_GPU);
-    return value && strcmp(value, "1") == 0;
-}
-
-/* Of ranks with different environments all must be told, lest some go on alone. */
-static int allows_sharing(const weir_comm *comm)
-{
-    int all = 1;
-    for (int rank = 0; rank < comm->nranks; rank++)
-        all &= card_of(comm, rank)->shares;
-    return all;
-}
-
-/* Why the ranks cannot have GPUs, judged alike by all; the cards are there. */
-static weir_status judge(const weir_comm *comm)
-{
-    if (comm->nranks > WEIRI_GPU_RANKS_MAX)
-        return weiri_fail(WEIR_ERR_UNSUPPORTED,
-                          "backend cuda: %d ranks; at most %d GPUs of one machine are supported: "
-                          "start fewer ranks, or use the host backend",
-                          comm->nranks, WEIRI_GPU_RANKS_MAX);
-    for (int rank = 0; rank < comm->nranks; rank++)
-        for (int other = 0; other < rank && !allows_sharing(comm); other++)
-            if (strcmp(card_of(comm, rank)->bus, card_of(comm, other)->bus) == 0)
-                return weiri_fail(WEIR_ERR_UNSUPPORTED,
-                                  "backend cuda: ranks %d and %d would share the GPU at %s; start "
-                                  "fewer ranks, or set %s=1 on all",
-                                  other, rank, card_of(comm, rank)->bus,
-                                  weiri_env_name(WEIRI_ENV_ALLOW_SHARED_GPU));
-    return WEIR_OK;
 }
 
 /* ------------------------------------------------------------ device memory */
@@ -184,8 +89,8 @@ static weir_status gpu_copy_on(weir_comm *comm, void *to, const void *from, size
     if (status == WEIR_OK && !weiri_region_describe(comm, to, bytes).generation)
         status = weiri_cuda_check_buffer(comm, to, bytes);
     if (status == WEIR_OK && to != from) {
-        cudaError_t error = cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice,
-                                            (cudaStream_t)stream);
+        cudaError_t error =
+            cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, (cudaStream_t)stream);
         if (error != cudaSuccess)
             status = weiri_cuda_fail_launch(comm, error);
     }
@@ -242,8 +147,7 @@ static void gpu_know(weir_comm *comm, int rank, int region, void *base)
 {
     char *pointer = base;
     const weiri_cuda *cuda = weiri_cuda_of(comm);
-    gpu_copy(comm, &cuda->regions[rank * WEIRI_GPU_REGIONS_MAX + region], &pointer,
-             sizeof pointer);
+    gpu_copy(comm, &cuda->regions[rank * WEIRI_GPU_REGIONS_MAX + region], &pointer, sizeof pointer);
 }
 
 static weir_status gpu_adopt(weir_comm *comm, void *pointer, size_t bytes, weiri_segment *segment,
@@ -297,8 +201,7 @@ static weir_status register_page(const weir_comm *comm, weiri_cuda *cuda)
 static weir_status make_own(const weir_comm *comm, weiri_cuda *cuda)
 {
     static const weiri_gpu_state first = {.turns = (uint64_t)1 << WEIRI_GPU_TURN_SHIFT};
-    size_t table_bytes =
-        sizeof(char *) * WEIRI_GPU_REGIONS_MAX * WEIRI_GPU_RANKS_MAX;
+    size_t table_bytes = sizeof(char *) * WEIRI_GPU_REGIONS_MAX * WEIRI_GPU_RANKS_MAX;
     weir_status status =
         check(cudaStreamCreateWithFlags(&cuda->side, cudaStreamNonBlocking), "no CUDA stream");
     if (status == WEIR_OK)
@@ -315,8 +218,8 @@ static weir_status make_own(const weir_comm *comm, weiri_cuda *cuda)
     if (status == WEIR_OK)
         status = check(cudaMemsetAsync(cuda->regions, 0, table_bytes, cuda->side), "no GPU memory");
     if (status == WEIR_OK)
-        status = check(cudaDeviceGetAttribute(&cuda->processors,
-                                              cudaDevAttrMultiProcessorCount, cuda->base.device),
+        status = check(cudaDeviceGetAttribute(&cuda->processors, cudaDevAttrMultiProcessorCount,
+                                              cuda->base.device),
                        "cannot ask the GPU");
     if (status == WEIR_OK)
         status = register_page(comm, cuda);
@@ -334,14 +237,16 @@ static void drop_scratch(const weir_comm *comm, weiri_cuda *cuda)
 
 static weir_status map_scratch(const weir_comm *comm, int rank, weiri_segment *segment)
 {
-    const weiri_gpu_card *own = card_of(comm, comm->rank), *peer = card_of(comm, rank);
+    const weiri_gpu_card *own = weiri_cuda_card(comm, comm->rank),
+                         *peer = weiri_cuda_card(comm, rank);
     weir_status status = weiri_segment_map(&peer->scratch, segment);
     if (status == WEIR_OK)
         return WEIR_OK;
     return weiri_fail_context(status,
                               "backend cuda: the GPU of rank %d at %s does not reach that of rank "
                               "%d at %s (they need peer access, see nvidia-smi topo -p2p r; else "
-                              "use the host backend)", comm->rank, own->bus, rank, peer->bus);
+                              "use the host backend)",
+                              comm->rank, own->bus, rank, peer->bus);
 }
 
 /* Everybody's scratch memory by one way of handing memory on. Collective: the
@@ -349,8 +254,8 @@ static weir_status map_scratch(const weir_comm *comm, int rank, weiri_segment *s
 static weir_status share_scratch(weir_comm *comm, weiri_cuda *cuda, const weiri_transport_ops *way)
 {
     weir_status status = way->segment_create(WEIRI_CUDA_SCRATCH_BYTES, &cuda->scratch[comm->rank],
-                                             &card_of(comm, comm->rank)->scratch);
-    weir_status worst = exchange(comm, status);
+                                             &weiri_cuda_card(comm, comm->rank)->scratch);
+    weir_status worst = weiri_cuda_exchange(comm, status);
     if (worst != WEIR_OK)
         goto drop;
     for (int rank = 0; rank < comm->nranks && status == WEIR_OK; rank++)
@@ -358,7 +263,7 @@ static weir_status share_scratch(weir_comm *comm, weiri_cuda *cuda, const weiri_
             status = map_scratch(comm, rank, &cuda->scratch[rank]);
     if (status != WEIR_OK)
         weiri_log(WEIRI_LOG_INFO, "%s", weir_last_error());
-    worst = exchange(comm, status);
+    worst = weiri_cuda_exchange(comm, status);
     if (worst != WEIR_OK)
         goto drop;
     for (int rank = 0; rank < comm->nranks; rank++)
@@ -460,12 +365,7 @@ static weir_status set_up(weir_comm *comm, int device)
 
 static weir_status gpu_join(weir_comm *comm, weir_backend asked, int device)
 {
-    weiri_gpu_card *card = card_of(comm, comm->rank);
-    card->shares = is_told_to_share();
-    weir_status status = find_device(comm, device, card);
-    weir_status worst = exchange(comm, status);
-    if (worst == WEIR_OK)
-        worst = status = judge(comm);
+    weir_status worst, status = weiri_cuda_choose_device(comm, device, &worst);
     if (worst != WEIR_OK && asked == WEIR_BACKEND_AUTO && worst == WEIR_ERR_UNSUPPORTED) {
         if (status != WEIR_OK)
             weiri_log(WEIRI_LOG_INFO, "host backend: %s", weir_last_error());
@@ -473,7 +373,7 @@ static weir_status gpu_join(weir_comm *comm, weir_backend asked, int device)
     }
     status = weir_boot_agree(comm->boot, status);
     if (status == WEIR_OK)
-        status = set_up(comm, card->device);
+        status = set_up(comm, comm->peers[comm->rank].page->gpu.device);
     if (status != WEIR_ERR_UNSUPPORTED || asked != WEIR_BACKEND_AUTO || !comm->gpu)
         return status;
     weiri_log(WEIRI_LOG_WARN, "host backend: %s", weir_last_error());

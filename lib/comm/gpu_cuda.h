@@ -60,6 +60,19 @@ weir_status weiri_cuda_check_buffer(const weir_comm *comm, const void *pointer, 
  * GPU's. Likewise. */
 weir_status weiri_cuda_check_stream(const weir_comm *comm, weir_stream stream);
 
+/* What a rank says of its GPU, in its page. */
+static inline weiri_gpu_card *weiri_cuda_card(const weir_comm *comm, int rank)
+{
+    return &comm->peers[rank].page->gpu;
+}
+
+/* Every rank's outcome of a step, told through the pages: the worst. Collective. */
+weir_status weiri_cuda_exchange(weir_comm *comm, weir_status mine);
+
+/* Finds this rank's device, wanted or, if that is -1, by local rank, and writes its
+ * card. Collective. What it returns is this rank's outcome; *worst the ranks' worst. */
+weir_status weiri_cuda_choose_device(weir_comm *comm, int wanted, weir_status *worst);
+
 /* While a caller captures a stream, CUDA forbids its thread much, such as loading a
  * kernel, and ends the capture; not in the relaxed mode. The mode that was, for
  * weiri_cuda_restore. */
