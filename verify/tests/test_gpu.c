@@ -3,15 +3,13 @@
  * the same inputs, byte for byte and with what lies around the outputs. Needs
  * two GPUs; the parent process never touches CUDA, because its children do.
  */
-#include "comm_ranks.h"
+#include "gpu_ranks.h"
 #include "small_numbers.h"
 
 #include "weir.h"
 #include "weir_device.h"
 
-#include <cuda_runtime_api.h>
 #include <stdlib.h>
-#include <sys/wait.h>
 
 enum { HALF_BYTES = 24 << 20, MARGIN_BYTES = 256, CANARY = 0xA5, MOST_GPUS = 8 };
 
@@ -491,26 +489,10 @@ static int bad_buffers(weir_boot *boot, void *argument)
 
 /* ------------------------------------------------------------------ harness */
 
-/* GPUs of this machine, counted in a process of its own. */
-static int count_gpus(void)
-{
-    int status = 0, count = 0;
-    pid_t child = fork();
-    if (child == 0)
-        _exit(cudaGetDeviceCount(&count) == cudaSuccess ? count : 0);
-    return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status)
-               ? WEXITSTATUS(status)
-               : 0;
-}
-
 static void on_gpus(void **state)
 {
     int (*const *body)(weir_boot *, void *) = *state;
-    int gpus = count_gpus();
-    if (gpus < 2) {
-        print_message("# needs 2 GPUs, here are %d\n", gpus);
-        skip();
-    }
+    int gpus = need_gpus(2);
     for (int nranks = 2; nranks <= gpus && nranks <= MOST_GPUS; nranks++)
         run_ranks(nranks, *body, NULL);
 }

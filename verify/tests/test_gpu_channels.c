@@ -3,13 +3,11 @@
  * of 8 and of 128 bytes, barriers, and a wait that ends at its deadline. Needs two
  * GPUs; the parent process never touches CUDA, because its children do.
  */
-#include "comm_ranks.h"
 #include "gpu_channels.h"
+#include "gpu_ranks.h"
 
-#include <cuda_runtime_api.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 
 enum { HALF = 1 << 20, PACKETS = 1 << 21, MARGIN = 64, CANARY = 0xA5 };
 
@@ -180,24 +178,10 @@ static int meetings(weir_boot *boot, void *argument)
     return close_rig(&r, failures);
 }
 
-/* How many GPUs a child finds. */
-static int count_gpus(void)
-{
-    int count = 0, code = 0;
-    pid_t child = fork();
-    if (child == 0)
-        _exit(cudaGetDeviceCount(&count) == cudaSuccess ? count : 0);
-    waitpid(child, &code, 0);
-    return WIFEXITED(code) ? WEXITSTATUS(code) : 0;
-}
-
 static void run_body(void **state)
 {
     int (*body)(weir_boot * boot, void *argument) = *(int (**)(weir_boot *, void *)) * state;
-    if (count_gpus() < 2) {
-        print_message("# needs 2 GPUs\n");
-        skip();
-    }
+    need_gpus(2);
     run_ranks(2, body, NULL);
 }
 

@@ -4,13 +4,11 @@
  * call that follows counts rewritten between its replays; counts that are wrong.
  * Needs two GPUs; the parent process never touches CUDA, because its children do.
  */
-#include "comm_ranks.h"
+#include "gpu_ranks.h"
 
 #include "weir.h"
 
-#include <cuda_runtime_api.h>
 #include <stdlib.h>
-#include <sys/wait.h>
 
 enum { MOST_GPUS = 8, CALLS = 16, ROOM = 400000, MARGIN = 64 };
 enum { ROOM_BYTES = ROOM * 4, ALL_BYTES = (ROOM + 2 * MARGIN) * 4 };
@@ -308,25 +306,9 @@ static int wrong_counts(weir_boot *boot, void *argument)
 
 /* ------------------------------------------------------------------ harness */
 
-/* GPUs of this machine, counted in a process of its own. */
-static int count_gpus(void)
-{
-    int status = 0, count = 0;
-    pid_t child = fork();
-    if (child == 0)
-        _exit(cudaGetDeviceCount(&count) == cudaSuccess ? count : 0);
-    return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status)
-               ? WEXITSTATUS(status)
-               : 0;
-}
-
 static int enough_gpus(void)
 {
-    int gpus = count_gpus();
-    if (gpus < 2) {
-        print_message("# needs 2 GPUs, here are %d\n", gpus);
-        skip();
-    }
+    int gpus = need_gpus(2);
     return gpus < MOST_GPUS ? gpus : MOST_GPUS;
 }
 

@@ -4,14 +4,12 @@
  * Each refusal has its status and says what to do, nothing hangs, and the communicator
  * serves the next call. Most need two GPUs; the parent process never touches CUDA.
  */
-#include "comm_ranks.h"
+#include "gpu_ranks.h"
 
 #include "weir.h"
 
-#include <cuda_runtime_api.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 
 enum { COUNT = 1024, BUFFER_BYTES = 1 << 20, HELD = BUFFER_BYTES / 4, MOST_GPUS = 8 };
 enum { TIMEOUT_MS = 5000 };
@@ -299,39 +297,17 @@ static int shared(weir_boot *boot, void *argument)
 
 /* ------------------------------------------------------------------ harness */
 
-/* GPUs of this machine, counted in a process of its own. */
-static int count_gpus(void)
-{
-    int status = 0, count = 0;
-    pid_t child = fork();
-    if (child == 0)
-        _exit(cudaGetDeviceCount(&count) == cudaSuccess ? count : 0);
-    return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status)
-               ? WEXITSTATUS(status)
-               : 0;
-}
-
-static int has_gpus(int least)
-{
-    int gpus = count_gpus();
-    if (gpus >= least)
-        return gpus;
-    print_message("# needs %d GPU%s, here are %d\n", least, least == 1 ? "" : "s", gpus);
-    skip();
-    return 0;
-}
-
 static void on_two_gpus(void **state)
 {
     int (*const *body)(weir_boot *, void *) = *state;
-    has_gpus(2);
+    need_gpus(2);
     run_ranks(2, *body, NULL);
 }
 
 static void on_one_gpu(void **state)
 {
     (void)state;
-    int gpus = has_gpus(1);
+    int gpus = need_gpus(1);
     run_ranks(1, alone, NULL);
     run_ranks(2, shared, NULL);
     run_ranks(MOST_GPUS + 1, too_many, (void *)"at most 8 GPUs");
