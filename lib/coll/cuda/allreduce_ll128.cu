@@ -72,27 +72,12 @@ template <int dtype, int exact>
 static __device__ __forceinline__ void reduce(const weiri_gpu_args &args, const work &w,
                                               uint32_t unit, uint64_t epoch)
 {
-    const weiri_gpu_view &view = args.view;
-    const int nranks = weiri_gpu_nranks<exact>(view);
-    const size_t in_slot = (size_t)unit * WEIRI_GPU_UNIT_BYTES;
-    const size_t at = (size_t)view.rank * w.share + (size_t)unit * WEIRI_GPU_UNIT_DATA;
-    const weiri_gpu_vector own = weiri_gpu_line_load(w.part, args.in, args.bytes, at, w.in_aligned);
-    uint64_t words[WEIRI_GPU_RANKS_MAX][2], totals[2];
-#pragma unroll
-    for (int r = 0; r < WEIRI_GPU_RANKS_MAX; r++) {
-        words[r][0] = own.word[0];
-        words[r][1] = own.word[1];
-    }
-    weiri_gpu_receive_lines<exact>(view, w.part,
-                                   view.scratch[view.rank] +
-                                       weiri_gpu_lines_at<exact>(view, 0, epoch, 0) + in_slot,
-                                   epoch, words);
-    weiri_gpu_reduce<dtype>(args.op, nranks, words, totals);
-    const size_t to = weiri_gpu_lines_at<exact>(view, view.rank, epoch, 1) + in_slot;
-#pragma unroll
-    for (int r = 0; r < WEIRI_GPU_RANKS_MAX; r++)
-        if (r < nranks && r != view.rank)
-            weiri_gpu_send_lines(w.part, view.scratch[r] + to, epoch, totals[0], totals[1]);
+    const size_t at = (size_t)args.view.rank * w.share + (size_t)unit * WEIRI_GPU_UNIT_DATA;
+    uint64_t totals[2];
+    weiri_gpu_reduce_lines<dtype, exact>(
+        args.view, w.part, args.op, epoch, unit,
+        weiri_gpu_line_load(w.part, args.in, args.bytes, at, w.in_aligned), totals);
+    weiri_gpu_send_lines_all<exact>(args.view, w.part, epoch, 1, unit, totals);
     weiri_gpu_line_store(w.part, args.out, args.bytes, at, w.out_aligned, totals);
 }
 
@@ -103,11 +88,7 @@ static __device__ __forceinline__ void gather(const weiri_gpu_args &args, const 
     const weiri_gpu_view &view = args.view;
     const int nranks = weiri_gpu_nranks<exact>(view);
     uint64_t words[WEIRI_GPU_RANKS_MAX][2];
-    weiri_gpu_receive_lines<exact>(view, w.part,
-                                   view.scratch[view.rank] +
-                                       weiri_gpu_lines_at<exact>(view, 0, epoch, 1) +
-                                       (size_t)unit * WEIRI_GPU_UNIT_BYTES,
-                                   epoch, words);
+    weiri_gpu_receive_lines<exact>(view, w.part, epoch, 1, unit, words);
 #pragma unroll
     for (int r = 0; r < WEIRI_GPU_RANKS_MAX; r++)
         if (r < nranks && r != view.rank)

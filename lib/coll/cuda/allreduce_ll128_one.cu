@@ -21,70 +21,34 @@ static inline __host__ __device__ uint32_t units_of(uint64_t bytes)
     return (uint32_t)(bytes ? (bytes + WEIRI_GPU_UNIT_DATA - 1) / WEIRI_GPU_UNIT_DATA : 1);
 }
 
-template <int exact>
-static __device__ __forceinline__ void send(const weiri_gpu_args &args,
-                                            const weiri_gpu_line_part &part, uint32_t unit,
-                                            uint64_t epoch, const weiri_gpu_vector &own)
-{
-    const weiri_gpu_view &view = args.view;
-    const int nranks = weiri_gpu_nranks<exact>(view);
-    const size_t at =
-        weiri_gpu_lines_at<exact>(view, view.rank, epoch, 0) + (size_t)unit * WEIRI_GPU_UNIT_BYTES;
-#pragma unroll
-    for (int r = 0; r < WEIRI_GPU_RANKS_MAX; r++)
-        if (r < nranks && r != view.rank)
-            weiri_gpu_send_lines(part, view.scratch[r] + at, epoch, own.word[0], own.word[1]);
-}
-
-template <int dtype, int exact>
-static __device__ __forceinline__ void
-reduce(const weiri_gpu_args &args, const weiri_gpu_line_part &part, uint32_t unit, uint64_t epoch,
-       const weiri_gpu_vector &own, int out_aligned)
-{
-    const weiri_gpu_view &view = args.view;
-    uint64_t words[WEIRI_GPU_RANKS_MAX][2], totals[2];
-#pragma unroll
-    for (int r = 0; r < WEIRI_GPU_RANKS_MAX; r++) {
-        words[r][0] = own.word[0];
-        words[r][1] = own.word[1];
-    }
-    weiri_gpu_receive_lines<exact>(view, part,
-                                   view.scratch[view.rank] +
-                                       weiri_gpu_lines_at<exact>(view, 0, epoch, 0) +
-                                       (size_t)unit * WEIRI_GPU_UNIT_BYTES,
-                                   epoch, words);
-    weiri_gpu_reduce<dtype>(args.op, weiri_gpu_nranks<exact>(view), words, totals);
-    weiri_gpu_line_store(part, args.out, args.bytes, (size_t)unit * WEIRI_GPU_UNIT_DATA,
-                         out_aligned, totals);
-}
-
 template <int dtype, int exact>
 static __device__ __forceinline__ void both_phases(const weiri_gpu_args &args)
 {
+    const weiri_gpu_view &view = args.view;
     const weiri_gpu_line_part part = weiri_gpu_my_line_part();
     const uint32_t units = units_of(args.bytes), step = gridDim.x * blockDim.x / 32;
     const uint32_t first = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
     const int in_aligned = (uintptr_t)args.in % 16 == 0;
     const int out_aligned = (uintptr_t)args.out % 16 == 0;
-    weiri_gpu_vector own = {{0, 0}};
+    const auto load = [&](uint32_t unit) {
+        return weiri_gpu_line_load(part, args.in, args.bytes, (size_t)unit * WEIRI_GPU_UNIT_DATA,
+                                   in_aligned);
+    };
+    weiri_gpu_vector own = {{0, 0}}; /* of the first unit */
     if (first < units)
-        own = weiri_gpu_line_load(part, args.in, args.bytes, (size_t)first * WEIRI_GPU_UNIT_DATA,
-                                  in_aligned);
-    const uint64_t epoch = weiri_gpu_epoch(args.view);
+        own = load(first);
+    const uint64_t epoch = weiri_gpu_epoch(view);
     for (uint32_t unit = first; unit < units; unit += step)
-        send<exact>(args, part, unit, epoch,
-                    unit == first
-                        ? own
-                        : weiri_gpu_line_load(part, args.in, args.bytes,
-                                              (size_t)unit * WEIRI_GPU_UNIT_DATA, in_aligned));
-    weiri_gpu_turn(args.view, epoch);
-    for (uint32_t unit = first; unit < units; unit += step)
-        reduce<dtype, exact>(args, part, unit, epoch,
-                             unit == first ? own
-                                           : weiri_gpu_line_load(part, args.in, args.bytes,
-                                                                 (size_t)unit * WEIRI_GPU_UNIT_DATA,
-                                                                 in_aligned),
-                             out_aligned);
+        weiri_gpu_send_lines_all<exact>(view, part, epoch, 0, unit,
+                                        (unit == first ? own : load(unit)).word);
+    weiri_gpu_turn(view, epoch);
+    for (uint32_t unit = first; unit < units; unit += step) {
+        uint64_t totals[2];
+        weiri_gpu_reduce_lines<dtype, exact>(view, part, args.op, epoch, unit,
+                                             unit == first ? own : load(unit), totals);
+        weiri_gpu_line_store(part, args.out, args.bytes, (size_t)unit * WEIRI_GPU_UNIT_DATA,
+                             out_aligned, totals);
+    }
 }
 
 template <int dtype>

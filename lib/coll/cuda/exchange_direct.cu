@@ -174,11 +174,6 @@ WEIRI_GPU_FN void look_at_headers(const weiri_gpu_args &args, const exchange *x,
     }
 }
 
-WEIRI_GPU_FN int has_flags(uint64_t low, uint64_t high, uint64_t epoch)
-{
-    return (uint32_t)(low >> 32) == (uint32_t)epoch && (uint32_t)(high >> 32) == (uint32_t)epoch;
-}
-
 /* Waits for a peer's credit: bytes, and where. No bytes if none comes. */
 WEIRI_GPU_FN void hear_credit(const weiri_gpu_args &args, const exchange *x, int peer,
                               uint64_t epoch, uint64_t *bytes, weiri_gpu_desc *at)
@@ -187,15 +182,7 @@ WEIRI_GPU_FN void hear_credit(const weiri_gpu_args &args, const exchange *x, int
     const weiri_gpu_view &view = args.view;
     const weiri_gpu_cell *cell = weiri_gpu_cell_at(view, view.rank, peer, 0);
     weir_waiter waiter = {0, 0};
-    for (;;) {
-        uint64_t low[2], high[2];
-        weir_load_pair(cell->in, &low[0], &high[0]); /* both are under way at once */
-        weir_load_pair(cell->out, &low[1], &high[1]);
-        if (has_flags(low[0], high[0], epoch) && has_flags(low[1], high[1], epoch)) {
-            *bytes = high[0] << 32 | (uint32_t)low[0];
-            *at = high[1] << 32 | (uint32_t)low[1];
-            return;
-        }
+    while (!weiri_gpu_read_told(cell, epoch, bytes, at)) {
         int status = weir_waiter_step(&waiter, &view.guard);
         if (status) {
             weiri_gpu_fail(view, status, peer, WEIR_WAIT_PACKET, epoch,

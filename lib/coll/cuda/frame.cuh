@@ -129,7 +129,7 @@ WEIRI_GPU_FN void weiri_gpu_send(char *slot, size_t index, uint64_t epoch, uint6
 /* ----------------------------------------------------------------- meetings */
 
 WEIRI_GPU_FN weiri_gpu_cell *weiri_gpu_cell_at(const weiri_gpu_view &view, int at, int from,
-                                              uint32_t index)
+                                               uint32_t index)
 {
     return (weiri_gpu_cell *)view.scratch[at] + (size_t)index * WEIRI_GPU_RANKS_MAX + from;
 }
@@ -148,6 +148,23 @@ WEIRI_GPU_FN void weiri_gpu_tell(const weiri_gpu_view &view, int peer, uint64_t 
     weir_packet16_write(cell->out, (uint32_t)epoch, out);
 }
 
+/* Reads what a peer has told in a cell, both packets with loads that are under way at
+ * once: 1, or 0 if not both are of this epoch. */
+WEIRI_GPU_FN int weiri_gpu_read_told(const weiri_gpu_cell *cell, uint64_t epoch, uint64_t *in,
+                                     uint64_t *out)
+{
+    uint64_t low[2], high[2];
+    weir_load_pair(cell->in, &low[0], &high[0]);
+    weir_load_pair(cell->out, &low[1], &high[1]);
+    for (int i = 0; i < 2; i++)
+        if ((uint32_t)(low[i] >> 32) != (uint32_t)epoch ||
+            (uint32_t)(high[i] >> 32) != (uint32_t)epoch)
+            return 0;
+    *in = high[0] << 32 | (uint32_t)low[0];
+    *out = high[1] << 32 | (uint32_t)low[1];
+    return 1;
+}
+
 /* Waits until a peer has told. One thread a peer; before others use what it
  * returns to read a peer's memory, weiri_gpu_fence and __syncthreads. */
 WEIRI_GPU_FN void weiri_gpu_hear(const weiri_gpu_view &view, int peer, uint64_t epoch,
@@ -155,11 +172,7 @@ WEIRI_GPU_FN void weiri_gpu_hear(const weiri_gpu_view &view, int peer, uint64_t 
 {
     const weiri_gpu_cell *cell = weiri_gpu_cell_of(view, view.rank, peer);
     weir_waiter waiter = {0, 0};
-    for (;;) { /* both are under way at once */
-        int have_in = weir_packet16_read(cell->in, (uint32_t)epoch, in);
-        int have_out = weir_packet16_read(cell->out, (uint32_t)epoch, out);
-        if (have_in && have_out)
-            return;
+    while (!weiri_gpu_read_told(cell, epoch, in, out)) {
         int status = weir_waiter_step(&waiter, &view.guard);
         if (status) {
             weiri_gpu_fail(view, status, peer, WEIR_WAIT_PACKET, epoch,

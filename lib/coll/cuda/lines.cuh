@@ -121,15 +121,32 @@ WEIRI_GPU_FN void weiri_gpu_send_lines(const weiri_gpu_line_part &part, char *un
 #endif
 }
 
-/* The threads of a warp together: the same unit of every peer into words[peer], all
- * peers' loads in flight at once; the own words stay as they are. unit: rank 0's. */
+/* The same unit of this rank's slot at every peer. */
 template <int exact>
-WEIRI_GPU_FN void weiri_gpu_receive_lines(const weiri_gpu_view &view,
-                                          const weiri_gpu_line_part &part, const char *unit,
-                                          uint64_t epoch, uint64_t (&words)[WEIRI_GPU_RANKS_MAX][2])
+WEIRI_GPU_FN void weiri_gpu_send_lines_all(const weiri_gpu_view &view,
+                                           const weiri_gpu_line_part &part, uint64_t epoch,
+                                           int phase, uint32_t unit, const uint64_t (&data)[2])
+{
+    const int nranks = weiri_gpu_nranks<exact>(view);
+    const size_t at = weiri_gpu_lines_at<exact>(view, view.rank, epoch, phase) +
+                      (size_t)unit * WEIRI_GPU_UNIT_BYTES;
+#pragma unroll
+    for (int r = 0; r < WEIRI_GPU_RANKS_MAX; r++)
+        if (r < nranks && r != view.rank)
+            weiri_gpu_send_lines(part, view.scratch[r] + at, epoch, data[0], data[1]);
+}
+
+/* The threads of a warp together: a unit of every peer's slot here into words[peer], all
+ * peers' loads in flight at once; the own words stay as they are. */
+template <int exact>
+WEIRI_GPU_FN void
+weiri_gpu_receive_lines(const weiri_gpu_view &view, const weiri_gpu_line_part &part, uint64_t epoch,
+                        int phase, uint32_t unit, uint64_t (&words)[WEIRI_GPU_RANKS_MAX][2])
 {
     const int nranks = weiri_gpu_nranks<exact>(view);
     const size_t stride = (size_t)weiri_gpu_line_units(nranks) * WEIRI_GPU_UNIT_BYTES;
+    const char *first = view.scratch[view.rank] + weiri_gpu_lines_at<exact>(view, 0, epoch, phase) +
+                        (size_t)unit * WEIRI_GPU_UNIT_BYTES + part.slot_at;
     const unsigned failed_bit = 1u << 31;
     unsigned missing = ((1u << nranks) - 1) & ~(1u << view.rank);
     weir_waiter waiter = {0, 0};
@@ -140,8 +157,7 @@ WEIRI_GPU_FN void weiri_gpu_receive_lines(const weiri_gpu_view &view,
 #pragma unroll
         for (int r = 0; r < WEIRI_GPU_RANKS_MAX; r++)
             if (r < nranks && missing >> r & 1)
-                weir_load_pair((const uint64_t *)(unit + r * stride + part.slot_at), &words[r][0],
-                               &words[r][1]);
+                weir_load_pair((const uint64_t *)(first + r * stride), &words[r][0], &words[r][1]);
 #pragma unroll
         for (int r = 0; r < WEIRI_GPU_RANKS_MAX; r++)
             if (r < nranks && missing >> r & 1 && part.is_last && words[r][1] != epoch)
@@ -150,8 +166,7 @@ WEIRI_GPU_FN void weiri_gpu_receive_lines(const weiri_gpu_view &view,
 #if !WEIR_ON_DEVICE
         for (int r = 0; r < nranks; r++) /* a line's threads load one after another here */
             if (missing >> r & 1)
-                weir_load_pair((const uint64_t *)(unit + r * stride + part.slot_at), &words[r][0],
-                               &words[r][1]);
+                weir_load_pair((const uint64_t *)(first + r * stride), &words[r][0], &words[r][1]);
 #endif
         if (!late)
             return;
@@ -162,6 +177,23 @@ WEIRI_GPU_FN void weiri_gpu_receive_lines(const weiri_gpu_view &view,
     }
     if (status)
         weiri_gpu_fail(view, status, __ffs((int)missing) - 1, WEIR_WAIT_PACKET, epoch, 0);
+}
+
+/* Waits for a unit of all peers in phase 0, and reduces it with the own data. */
+template <int dtype, int exact>
+WEIRI_GPU_FN void weiri_gpu_reduce_lines(const weiri_gpu_view &view,
+                                         const weiri_gpu_line_part &part, int op, uint64_t epoch,
+                                         uint32_t unit, const weiri_gpu_vector &own,
+                                         uint64_t (&totals)[2])
+{
+    uint64_t words[WEIRI_GPU_RANKS_MAX][2];
+#pragma unroll
+    for (int r = 0; r < WEIRI_GPU_RANKS_MAX; r++) {
+        words[r][0] = own.word[0];
+        words[r][1] = own.word[1];
+    }
+    weiri_gpu_receive_lines<exact>(view, part, epoch, 0, unit, words);
+    weiri_gpu_reduce<dtype>(op, weiri_gpu_nranks<exact>(view), words, totals);
 }
 
 #endif
