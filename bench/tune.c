@@ -17,10 +17,6 @@ enum { SIZES_MAX = 128, LINE_BYTES = 256 };
 /* A change must make a size faster by so much, as a logarithm: 1.5%. */
 static const double change_penalty = 0.015;
 
-typedef struct candidate {
-    char name[32]; /* "packet:16x64" */
-} candidate;
-
 /* Scores of one size: the mean logarithm of the median over placements. */
 typedef struct tuned_size {
     size_t bytes;
@@ -31,7 +27,7 @@ typedef struct tuned_size {
 
 struct bench_tune {
     const bench_run *run;
-    candidate candidates[BENCH_CONTENDERS_MAX];
+    char names[BENCH_CONTENDERS_MAX][32]; /* of candidates: "packet:16x64" */
     int count, nsizes;
     tuned_size sizes[SIZES_MAX];
 };
@@ -52,12 +48,12 @@ weir_status bench_tune_open(const bench_run *run, bench_tune **tune)
 static int find(bench_tune *tune, const char *name)
 {
     int i = 0;
-    while (i < tune->count && strcmp(tune->candidates[i].name, name) != 0)
+    while (i < tune->count && strcmp(tune->names[i], name) != 0)
         i++;
     if (i == BENCH_CONTENDERS_MAX)
         return -1;
     if (i == tune->count)
-        snprintf(tune->candidates[tune->count++].name, sizeof tune->candidates[i].name, "%s", name);
+        snprintf(tune->names[tune->count++], sizeof tune->names[i], "%s", name);
     return i;
 }
 
@@ -125,7 +121,7 @@ static void write_rows(const bench_tune *tune, FILE *file)
         if (!last && tune->sizes[k + 1].chosen == size->chosen)
             continue;
         char limit[24] = "-", word[32];
-        memcpy(word, tune->candidates[size->chosen].name, sizeof word);
+        memcpy(word, tune->names[size->chosen], sizeof word);
         char *grid = strchr(word, ':');
         if (grid)
             *grid++ = '\0';

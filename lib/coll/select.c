@@ -202,14 +202,15 @@ static const weiri_tuning_row *find_group(const weiri_coll *coll, int collective
     return group;
 }
 
-/* The choices of one collective; without a row its first algorithm. */
-static void take_rows(weiri_coll *coll, int collective, const weiri_tuning_row *rows, size_t count)
+/* The choices of one collective, by the rows of a group; without one, NULL, its first
+ * algorithm. */
+static void take_rows(weiri_coll *coll, int collective, const weiri_tuning_row *group,
+                      const weiri_tuning_row *rows, size_t count)
 {
     int used = 0;
     const char *name = weir_collective_name((weir_collective)collective);
-    const weiri_tuning_row *group = find_group(coll, collective, rows, count);
     weiri_choice *choices = coll->tuned[collective];
-    for (size_t i = 0; i < count && used < WEIRI_CHOICES_MAX - 1; i++) {
+    for (size_t i = 0; group && i < count && used < WEIRI_CHOICES_MAX - 1; i++) {
         const weiri_tuning_row *row = &rows[i];
         if (strcmp(row->collective, name) || !matches(coll, row))
             continue;
@@ -267,9 +268,13 @@ weir_status weiri_coll_tune(weiri_coll *coll)
                       : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for the tuning table");
     }
     for (int collective = 0; status == WEIR_OK && collective < WEIR_COLL_COUNT; collective++) {
-        int is_in_file = find_group(coll, collective, read, count) != NULL;
-        take_rows(coll, collective, is_in_file ? read : weiri_tuning_rows,
-                  is_in_file ? count : weiri_tuning_row_count);
+        const weiri_tuning_row *group = find_group(coll, collective, read, count);
+        if (group)
+            take_rows(coll, collective, group, read, count);
+        else
+            take_rows(coll, collective,
+                      find_group(coll, collective, weiri_tuning_rows, weiri_tuning_row_count),
+                      weiri_tuning_rows, weiri_tuning_row_count);
     }
     free(read);
     memcpy(coll->choices, coll->tuned, sizeof coll->choices);
