@@ -18,7 +18,8 @@ static const grid packet_grids[] = {
     {1, 32},  {1, 64},   {1, 128}, {2, 64},   {4, 64},   {8, 64},    {16, 64},   {32, 64},
     {64, 64}, {64, 128}, {96, 64}, {96, 128}, {128, 64}, {128, 128}, {128, 256}, {128, 512}};
 static const grid direct_grids[] = {{8, 256},  {16, 256}, {16, 512}, {32, 256},  {32, 512},
-                                    {48, 512}, {64, 512}, {96, 512}, {128, 256}, {128, 512}};
+                                    {48, 512}, {64, 512}, {96, 512}, {128, 256}, {128, 512},
+                                    {256, 256}};
 
 enum {
     PACKET_LEAST = 2, /* bytes a thread */
@@ -35,8 +36,10 @@ typedef struct words {
 
 static void add(words *w, const char *name, size_t least, size_t most)
 {
-    if (w->count == BENCH_CONTENDERS_MAX)
+    if (w->count < 0 || w->count == BENCH_CONTENDERS_MAX) {
+        w->count = -1;
         return;
+    }
     bench_algo_word *word = &w->list[w->count++];
     snprintf(word->name, sizeof word->name, "%s", name);
     word->least_bytes = least;

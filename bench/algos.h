@@ -14,8 +14,9 @@ typedef struct bench_algo_word {
     size_t least_bytes, most_bytes; /* sizes worth trying; most 0: all */
 } bench_algo_word;
 
-/* Writes at most BENCH_CONTENDERS_MAX words, for a backend ("host", "cuda") and a
- * number of ranks, and returns how many: the first is what the table shows. Pure. */
+/* Writes the words for a backend ("host", "cuda") and a number of ranks, and returns how
+ * many: the first is what the table shows. -1 if there are more than
+ * BENCH_CONTENDERS_MAX. Pure. */
 int bench_algos_list(const bench_options *options, weir_collective collective,
                      const char *backend, int nranks, bench_algo_word *words);
 

@@ -13,6 +13,9 @@ static weir_status add_weir(bench_job *job, const bench_options *options,
     bench_algo_word words[BENCH_CONTENDERS_MAX];
     const char *backend = weir_backend_name(weir_comm_backend(job->comm));
     int count = bench_algos_list(options, collective, backend, job->nranks, words);
+    if (count < 0)
+        return bench_job_note(job, WEIR_ERR_INVALID, "more than %d algorithms to measure at once",
+                              BENCH_CONTENDERS_MAX);
     for (int i = 0; i < count; i++) {
         bench_contender *made = NULL;
         weir_status status = bench_contender_weir_open(job, words[i].name, &made);

@@ -10,7 +10,7 @@
 #include "bench/stats.h"
 #include "verify/verify.h"
 
-enum { BENCH_OUT_OF_PLACE, BENCH_IN_PLACE, BENCH_PLACEMENTS, BENCH_CONTENDERS_MAX = 64,
+enum { BENCH_OUT_OF_PLACE, BENCH_IN_PLACE, BENCH_PLACEMENTS, BENCH_CONTENDERS_MAX = 192,
        BENCH_VISITS_MAX = 256 };
 
 /* Of a check that not every result has. */

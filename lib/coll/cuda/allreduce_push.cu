@@ -50,7 +50,7 @@ static __global__ void __launch_bounds__(THREADS_MAX)
         weiri_gpu_push_all<dtype, 4>(args, plan, &buffers, outs, epoch);
     else
         weiri_gpu_push_all<dtype, 0>(args, plan, &buffers, outs, epoch);
-    if (!args.keeps_share)
+    if (!args.keeps_share && plan.reduces)
         weiri_gpu_meet(args.view, epoch, 1);
 }
 
@@ -60,9 +60,14 @@ const void *weiri_gpu_allreduce_push_kernel(weir_dtype dtype)
     return weiri_gpu_of_type(kernels, dtype);
 }
 
+/* Two blocks a lane, and as many lanes as multiprocessors: registers suffice for two
+ * blocks of 256 threads on each. */
 weiri_gpu_shape weiri_gpu_allreduce_push_shape(const weiri_gpu_args *args, int processors)
 {
-    return weiri_gpu_direct_shape(args->bytes / (uint64_t)args->view.nranks, processors);
+    enum { LANE_LEAST_BYTES = 8192 };
+    uint64_t share = args->bytes / (uint64_t)args->view.nranks, lanes = share / LANE_LEAST_BYTES;
+    lanes = lanes < (uint64_t)processors ? lanes : (uint64_t)processors;
+    return (weiri_gpu_shape){2 * (int)(lanes ? lanes : 1), 256};
 }
 
 int weiri_gpu_allreduce_push_serves(const weiri_gpu_args *)

@@ -3,20 +3,25 @@
  * and reduces what they have stored here. All that crosses a link is a store, which
  * links carry faster than loads (355 against 325 GB/s a GPU, 4 GPUs).
  *
- * A buffer is a share for each rank; a share is cut into pieces, one for each block
- * of the grid, round after round, so that all blocks work in the same region. Of its
- * piece a block, in each round,
+ * A buffer is a share for each rank; a share is cut into pieces, one for each lane
+ * round after round, so that all lanes work in the same region. A lane is two blocks
+ * that run beside each other on one multiprocessor, so that links are busy while data
+ * are waited for. In each round its pusher
  *
  *   1. waits until the peers have used up its piece two rounds before, whose place in
  *      their stages comes next,
  *   2. stores the same piece of each peer's share into that peer's stage,
  *   3. tells them (staged, release),
- *   4. waits for the peers' pieces of the round before (acquire), reduces them with
- *      the own input, and stores the result where it is wanted,
+ *
+ * and its reducer
+ *
+ *   4. waits for the peers' pieces (acquire), reduces them with the own input, and
+ *      stores the result where it is wanted,
  *   5. tells the peers that their pieces are used up (taken, release).
  *
- * So the sending of a round overlaps the reduction of the one before. Counts go up to
- * the number of rounds, in the cell of the block. The grid is the same on all ranks.
+ * Counts go up to the number of rounds, in the lane's cell. The grid is the same on all
+ * ranks. A grid of one block is pusher and reducer in turn; an odd block has nothing
+ * to do.
  *
  * A rank reads a piece of its own share's input only to reduce it, and a peer's to
  * push it, before the peer can have its result: results may overwrite inputs.
@@ -32,41 +37,52 @@
 struct weiri_gpu_push {
     const char *in;
     size_t bytes, share; /* of the buffer, and from share to share */
-    size_t piece;        /* bytes of a block's */
+    size_t piece;        /* bytes of a lane's */
     uint32_t rounds;
+    uint32_t lanes, lane; /* the block's */
+    int pushes, reduces;  /* what the block does */
     int in_aligned, out_aligned; /* to 16 bytes */
 };
 
+/* Pieces are as long as the stages allow, but shorter where there would be too few
+ * rounds for one to travel while another is reduced. */
 WEIRI_GPU_FN weiri_gpu_push weiri_gpu_plan_push(const weiri_gpu_args &args)
 {
+    enum { ROUNDS_WANTED = 4, PIECE_LEAST_BYTES = 8192 };
     const unsigned nranks = (unsigned)args.view.nranks;
-    const size_t most = 2 * WEIRI_GPU_STAGE_BYTES / (2 * nranks * gridDim.x) / 16 * 16;
     weiri_gpu_push p;
+    p.lanes = gridDim.x > 1 ? gridDim.x / 2 : 1;
+    p.lane = blockIdx.x % p.lanes;
+    p.pushes = blockIdx.x < p.lanes;
+    p.reduces = gridDim.x == 1 || blockIdx.x / p.lanes == 1;
     p.in = args.in;
     p.bytes = args.bytes;
     p.share = weiri_gpu_share_bytes(args.bytes, (int)nranks);
-    p.rounds = (uint32_t)((p.share + most * gridDim.x - 1) / (most * gridDim.x));
-    const size_t parts = (size_t)p.rounds * gridDim.x;
+    const size_t most = 2 * WEIRI_GPU_STAGE_BYTES / (2 * nranks * p.lanes) / 16 * 16;
+    size_t piece = p.share / (ROUNDS_WANTED * p.lanes);
+    piece = piece > PIECE_LEAST_BYTES ? piece : PIECE_LEAST_BYTES;
+    piece = piece < most ? piece : most;
+    p.rounds = (uint32_t)((p.share + piece * p.lanes - 1) / (piece * p.lanes));
+    const size_t parts = (size_t)p.rounds * p.lanes;
     p.piece = ((p.share + parts - 1) / parts + 15) / 16 * 16;
     p.in_aligned = (uintptr_t)args.in % 16 == 0;
     p.out_aligned = 0;
     return p;
 }
 
-/* Where in a rank's stage this block's piece of a round from a sender is. */
+/* Where in a rank's stage this lane's piece of a round from a sender is. */
 WEIRI_GPU_FN size_t weiri_gpu_push_slot(const weiri_gpu_view &view, const weiri_gpu_push &p,
                                         int from, uint32_t round)
 {
     return WEIRI_GPU_STAGE_AT +
-           (((size_t)(round & 1) * (unsigned)view.nranks + (unsigned)from) * gridDim.x +
-            blockIdx.x) *
+           (((size_t)(round & 1) * (unsigned)view.nranks + (unsigned)from) * p.lanes + p.lane) *
                p.piece;
 }
 
-/* Where in a share this block's piece of a round begins. */
+/* Where in a share this lane's piece of a round begins. */
 WEIRI_GPU_FN size_t weiri_gpu_push_at(const weiri_gpu_push &p, uint32_t round)
 {
-    return ((size_t)round * gridDim.x + blockIdx.x) * p.piece;
+    return ((size_t)round * p.lanes + p.lane) * p.piece;
 }
 
 /* 16 bytes at `at` of the input, or what there is of them. */
@@ -87,7 +103,7 @@ WEIRI_GPU_FN void weiri_gpu_push_round(const weiri_gpu_view &view, const weiri_g
     const int nranks = weiri_gpu_nranks<exact>(view), peer = (int)threadIdx.x;
     const bool talks = peer < nranks && peer != view.rank;
     if (talks && round >= 2)
-        weiri_gpu_await_word(view, &weiri_gpu_cell_of(view, view.rank, peer)->taken,
+        weiri_gpu_await_word(view, &weiri_gpu_cell_at(view, view.rank, peer, p.lane)->taken,
                              weiri_gpu_step(epoch, round - 1), peer);
     if (round >= 2)
         __syncthreads();
@@ -106,7 +122,7 @@ WEIRI_GPU_FN void weiri_gpu_push_round(const weiri_gpu_view &view, const weiri_g
     }
     __syncthreads();
     if (talks)
-        weir_store_release(&weiri_gpu_cell_of(view, peer, view.rank)->staged,
+        weir_store_release(&weiri_gpu_cell_at(view, peer, view.rank, p.lane)->staged,
                            weiri_gpu_step(epoch, round + 1));
 }
 
@@ -119,7 +135,7 @@ WEIRI_GPU_FN void weiri_gpu_reduce_round(const weiri_gpu_view &view, const weiri
     const int nranks = weiri_gpu_nranks<exact>(view), peer = (int)threadIdx.x;
     const bool talks = peer < nranks && peer != view.rank;
     if (talks)
-        weiri_gpu_await_word(view, &weiri_gpu_cell_of(view, view.rank, peer)->staged,
+        weiri_gpu_await_word(view, &weiri_gpu_cell_at(view, view.rank, peer, p.lane)->staged,
                              weiri_gpu_step(epoch, round + 1), peer);
     __syncthreads();
     const size_t begin = weiri_gpu_push_at(p, round), own = (size_t)view.rank * p.share;
@@ -135,7 +151,7 @@ WEIRI_GPU_FN void weiri_gpu_reduce_round(const weiri_gpu_view &view, const weiri
                 continue;
             weiri_gpu_vector data =
                 r == view.rank ? weiri_gpu_push_load(p, at)
-                               : weiri_gpu_load16(stage + (size_t)r * gridDim.x * p.piece + i);
+                               : weiri_gpu_load16(stage + (size_t)r * p.lanes * p.piece + i);
             words[r][0] = data.word[0];
             words[r][1] = data.word[1];
         }
@@ -144,7 +160,7 @@ WEIRI_GPU_FN void weiri_gpu_reduce_round(const weiri_gpu_view &view, const weiri
     }
     __syncthreads();
     if (talks)
-        weir_store_release(&weiri_gpu_cell_of(view, peer, view.rank)->taken,
+        weir_store_release(&weiri_gpu_cell_at(view, peer, view.rank, p.lane)->taken,
                            weiri_gpu_step(epoch, round + 1));
 }
 
@@ -156,9 +172,9 @@ WEIRI_GPU_FN void weiri_gpu_push_all(const weiri_gpu_args &args, weiri_gpu_push 
 {
     const weiri_gpu_view &view = args.view;
     for (uint32_t round = 0; round <= p.rounds; round++) {
-        if (round < p.rounds)
+        if (p.pushes && round < p.rounds)
             weiri_gpu_push_round<exact>(view, p, epoch, round);
-        if (round)
+        if (p.reduces && round)
             weiri_gpu_reduce_round<dtype, exact>(view, p, args.op, buffers, outs, epoch, round - 1);
     }
 }
