@@ -1,4 +1,4 @@
-/* Addresses as text and as socket names, and the text of an endpoint. */
+/* Addresses as text and as socket names, and the text of a named address. */
 #include "boot/address.h"
 
 #include "base/error.h"
@@ -70,7 +70,7 @@ static weir_status malformed(const char *text, const char *why)
                       text, why);
 }
 
-/* Where the three parts of an endpoint's text lie; interface may be empty. */
+/* Where the three parts of a named address lie in its text; interface may be empty. */
 typedef struct pieces {
     const char *interface, *ip, *port;
     int interface_chars, ip_chars;
@@ -142,7 +142,7 @@ static int parse_ip(const char *text, int is_ipv6, weiri_address *address)
     return weiri_address_from_socket(&name, address) == WEIR_OK;
 }
 
-weir_status weiri_endpoint_parse(const char *text, weiri_endpoint *endpoint)
+weir_status weiri_named_address_parse(const char *text, weiri_named_address *named)
 {
     if (!text || !*text)
         return malformed(text ? text : "", "no address");
@@ -151,7 +151,7 @@ weir_status weiri_endpoint_parse(const char *text, weiri_endpoint *endpoint)
     const char *wrong = open ? split_bracketed(text, open, &parts) : split_plain(text, &parts);
     if (wrong)
         return malformed(text, wrong);
-    weiri_endpoint got = {0};
+    weiri_named_address got = {0};
     char ip[64];
     if (parts.interface_chars >= (int)sizeof got.interface)
         return malformed(text, "the interface's name is too long");
@@ -167,6 +167,6 @@ weir_status weiri_endpoint_parse(const char *text, weiri_endpoint *endpoint)
         return malformed(text, "the port is no number from 1 to 65535");
     if (got.address.is_ipv6 && got.address.ip[0] == 0xfe && !got.address.scope)
         got.address.scope = if_nametoindex(got.interface);
-    *endpoint = got;
+    *named = got;
     return WEIR_OK;
 }

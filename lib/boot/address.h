@@ -19,10 +19,10 @@ typedef struct weiri_address {
     uint8_t unused;
 } weiri_address;
 
-typedef struct weiri_endpoint {
+typedef struct weiri_named_address {
     char interface[IF_NAMESIZE]; /* "" when none is named */
     weiri_address address;
-} weiri_endpoint;
+} weiri_named_address;
 
 enum { WEIRI_ADDRESS_TEXT_BYTES = 72 };
 
@@ -34,7 +34,7 @@ weir_status weiri_address_from_socket(const struct sockaddr_storage *name, weiri
 
 /* Reads "interface:ip:port" or "ip:port", IPv6 in brackets. Names are not
  * looked up. WEIR_ERR_INVALID says what is wrong and what is expected. */
-weir_status weiri_endpoint_parse(const char *text, weiri_endpoint *endpoint);
+weir_status weiri_named_address_parse(const char *text, weiri_named_address *named);
 
 /* An address of the named interface, port 0; with like, one of its family.
  * WEIR_ERR_SYSTEM lists the interfaces there are. */

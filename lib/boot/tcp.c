@@ -232,19 +232,19 @@ static void key_of_secret(const char *secret, uint8_t key[WEIRI_KEY_BYTES])
 weir_status weir_boot_tcp_create_at(const char *interface_ip_port, int rank, int nranks,
                                     weir_boot **boot)
 {
-    weiri_endpoint endpoint;
+    weiri_named_address named;
     int listener = -1;
     weir_status status = check_ranks(rank, nranks);
     if (status == WEIR_OK)
-        status = weiri_endpoint_parse(interface_ip_port, &endpoint);
+        status = weiri_named_address_parse(interface_ip_port, &named);
     if (status != WEIR_OK)
         return status;
     entry way = {.job = {.rank = rank, .nranks = nranks, .timeout_ms = weiri_env_timeout_ms()},
-                 .root = endpoint.address,
+                 .root = named.address,
                  .patient = 1};
     key_of_secret(weiri_env(WEIRI_ENV_BOOT_SECRET), way.job.key);
-    status = choose_source(&way, endpoint.interface[0] ? endpoint.interface : NULL);
+    status = choose_source(&way, named.interface[0] ? named.interface : NULL);
     if (status == WEIR_OK && rank == 0)
-        status = weiri_socket_listen(&endpoint.address, &listener);
+        status = weiri_socket_listen(&named.address, &listener);
     return status == WEIR_OK ? meet(&way, listener, boot) : status;
 }

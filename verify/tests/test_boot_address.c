@@ -48,16 +48,16 @@ static void test_malformed_addresses(void **state)
 static void test_wellformed_addresses(void **state)
 {
     (void)state;
-    weiri_endpoint endpoint;
+    weiri_named_address named;
     char text[WEIRI_ADDRESS_TEXT_BYTES];
-    assert_int_equal(weiri_endpoint_parse("eth0:10.0.0.4:50000", &endpoint), WEIR_OK);
-    assert_string_equal(endpoint.interface, "eth0");
-    assert_string_equal(weiri_address_text(&endpoint.address, text), "10.0.0.4:50000");
-    assert_int_equal(weiri_endpoint_parse("10.0.0.4:1", &endpoint), WEIR_OK);
-    assert_string_equal(endpoint.interface, "");
-    assert_int_equal(weiri_endpoint_parse("lo:[::1]:65535", &endpoint), WEIR_OK);
-    assert_string_equal(endpoint.interface, "lo");
-    assert_string_equal(weiri_address_text(&endpoint.address, text), "[::1]:65535");
+    assert_int_equal(weiri_named_address_parse("eth0:10.0.0.4:50000", &named), WEIR_OK);
+    assert_string_equal(named.interface, "eth0");
+    assert_string_equal(weiri_address_text(&named.address, text), "10.0.0.4:50000");
+    assert_int_equal(weiri_named_address_parse("10.0.0.4:1", &named), WEIR_OK);
+    assert_string_equal(named.interface, "");
+    assert_int_equal(weiri_named_address_parse("lo:[::1]:65535", &named), WEIR_OK);
+    assert_string_equal(named.interface, "lo");
+    assert_string_equal(weiri_address_text(&named.address, text), "[::1]:65535");
 }
 
 static void test_malformed_ids(void **state)

@@ -399,10 +399,10 @@ static int port_in_use(weir_boot *boot, void *argument)
     (void)argument;
     int failures = 0, rank = weir_boot_rank(boot), listener = -1, go = 0;
     char address[64];
-    weiri_endpoint endpoint;
+    weiri_named_address endpoint;
     weir_boot *tcp = NULL;
     share_address(boot, "127.0.0.1:%d", 0, address, &failures);
-    EXPECT_OK(&failures, weiri_endpoint_parse(address, &endpoint));
+    EXPECT_OK(&failures, weiri_named_address_parse(address, &endpoint));
     if (rank == 1)
         EXPECT_OK(&failures, weiri_socket_listen(&endpoint.address, &listener));
     EXPECT_OK(&failures, weir_boot_barrier(boot));

@@ -1,0 +1,10 @@
+/* Which wires this build has. */
+#include "transport/wire.h"
+
+const weiri_wire_ops *weiri_wire_of(weir_transport transport)
+{
+    switch (transport) {
+    default:
+        return NULL;
+    }
+}
