@@ -58,8 +58,11 @@ typedef struct weiri_endpoint {
     weiri_wire *wire;
     int peer;
     uint64_t posted;    /* operations: puts and signals */
+    uint64_t sent;      /* of these, in order, those that need no more progress on this side
+                           to arrive: handed to the system or the device */
     uint64_t completed; /* of these, in order, those whose source may be used again and
                            which have arrived in the peer's memory */
+    weir_status failed; /* WEIR_OK, or what progress returned when this end failed for good */
 } weiri_endpoint;
 
 /* Registered memory of this rank. */
