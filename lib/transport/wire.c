@@ -4,6 +4,8 @@
 const weiri_wire_ops *weiri_wire_of(weir_transport transport)
 {
     switch (transport) {
+    case WEIR_TRANSPORT_SHM:
+        return &weiri_wire_shm;
     default:
         return NULL;
     }

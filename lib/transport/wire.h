@@ -120,6 +120,9 @@ typedef struct weiri_wire_ops {
     int (*arm)(weiri_wire *wire, int *descriptor);
 } weiri_wire_ops;
 
+/* Memory of one machine, for ranks that act as different machines. */
+extern const weiri_wire_ops weiri_wire_shm;
+
 /* The table of a transport; NULL where this build has none. */
 const weiri_wire_ops *weiri_wire_of(weir_transport transport);
 
