@@ -10,8 +10,9 @@
  * arrived: the memory that an operation names is the reader's, so no rank maps
  * another's registered memory. The order of operations is that of the bytes.
  *
- * A peer is gone when it has closed its ring, or when its process has ended. There
- * is nothing to sleep on: arm always says that there is something to do.
+ * A peer whose process has ended is gone; one that has destroyed its end is missed by
+ * who still has something for it only. There is nothing to sleep on: arm always says
+ * that there is something to do.
  */
 #define _GNU_SOURCE
 #include "transport/transport.h"
@@ -26,14 +27,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
     RING_BYTES = 1 << 18,
-    POLLS_PER_LIFE_CHECK = 1024,
+    POLLS_PER_LOOK = 64, /* at the clock and at the peer's life */
     MEMORIES_MAX = 4096,
-    CONNECT_NAP_NS = 200000,
 };
 
 typedef struct line_word {
@@ -43,7 +42,7 @@ typedef struct line_word {
 typedef struct ring {
     line_word head;      /* bytes ever written: the writer's */
     line_word tail;      /* bytes ever read: the reader's */
-    line_word connected; /* 1: the writer has mapped it; 2: and is gone */
+    line_word closed;    /* 1: the writer is gone */
     char data[RING_BYTES];
 } ring;
 
@@ -87,6 +86,7 @@ typedef struct shm_endpoint {
     header arriving;
     uint64_t arrived; /* bytes of the arriving operation, its header included */
     unsigned idle;
+    uint64_t stuck_ns; /* since when nothing has moved; 0: it does */
 } shm_endpoint;
 
 typedef struct shm_wire {
@@ -127,7 +127,7 @@ static void shm_endpoint_destroy(weiri_endpoint *endpoint)
     if (*link)
         *link = gone->next;
     if (gone->outbound)
-        weir_store_release(&gone->outbound->connected.value, 2);
+        weir_store_release(&gone->outbound->closed.value, 1);
     if (gone->pidfd >= 0)
         close(gone->pidfd);
     weiri_segment_destroy(&gone->outbound_segment);
@@ -179,12 +179,10 @@ static weir_status shm_endpoint_create(weiri_wire *wire, int peer, weiri_endpoin
     return WEIR_OK;
 }
 
-/* Both ends map the other's ring; each waits until that has happened to its own. */
+/* Each end maps the ring of the other, which is there already: it can post then. */
 static weir_status shm_endpoint_connect(weiri_endpoint *endpoint, const weiri_wire_address *peers)
 {
     shm_endpoint *end = (shm_endpoint *)endpoint;
-    const struct timespec nap = {.tv_nsec = CONNECT_NAP_NS};
-    uint64_t limit_ns = weir_clock_ns() + (uint64_t)endpoint->wire->timeout_ms * 1000000u;
     shm_address address;
     memcpy(&address, peers->bytes, sizeof address);
     if (address.rank != endpoint->peer)
@@ -200,14 +198,6 @@ static weir_status shm_endpoint_connect(weiri_endpoint *endpoint, const weiri_wi
 #ifdef SYS_pidfd_open
     end->pidfd = (int)syscall(SYS_pidfd_open, address.pid, 0);
 #endif
-    weir_store_release(&end->outbound->connected.value, 1);
-    while (!weir_load_acquire(&end->inbound->connected.value)) {
-        if (weir_clock_ns() > limit_ns)
-            return weiri_fail(WEIR_ERR_TIMEOUT,
-                              "wire shm: rank %d did not connect to rank %d within %d ms",
-                              endpoint->peer, endpoint->wire->rank, endpoint->wire->timeout_ms);
-        nanosleep(&nap, NULL);
-    }
     return WEIR_OK;
 }
 
@@ -245,6 +235,9 @@ static void shm_mem_deregister(weiri_wire_mem *mem)
 static weir_status post(weiri_endpoint *endpoint, header head, const char *from)
 {
     shm_endpoint *end = (shm_endpoint *)endpoint;
+    if (endpoint->failed != WEIR_OK)
+        return weiri_fail(endpoint->failed, "wire shm: the path to rank %d has failed before",
+                          endpoint->peer);
     operation *made = malloc(sizeof *made);
     if (!made)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for an operation to rank %d",
@@ -436,13 +429,20 @@ static int process_is_gone(const shm_endpoint *end)
 /* After a round without any move. */
 static weir_status look_for_peer(shm_endpoint *end)
 {
-    int closed = weir_load_acquire(&end->inbound->connected.value) == 2;
-    if (!closed && (++end->idle % POLLS_PER_LIFE_CHECK || !process_is_gone(end)))
+    int pending = end->base.posted != end->base.completed;
+    int closed = weir_load_acquire(&end->inbound->closed.value) != 0;
+    if (++end->idle % POLLS_PER_LOOK || (closed && !pending))
         return WEIR_OK;
-    /* What it wrote before comes first. */
-    if (weir_load_acquire(&end->inbound->head.value) != end->inbound->tail.value)
-        return WEIR_OK;
-    return fail(end, WEIR_ERR_PEER, "is gone; see its own messages");
+    if (closed || process_is_gone(end)) {
+        /* What it wrote before comes first. */
+        int left = weir_load_acquire(&end->inbound->head.value) != end->inbound->tail.value;
+        return left ? WEIR_OK : fail(end, WEIR_ERR_PEER, "is gone; see its own messages");
+    }
+    if (!pending || !end->stuck_ns)
+        end->stuck_ns = weir_clock_ns();
+    else if (weir_clock_ns() - end->stuck_ns > (uint64_t)end->base.wire->timeout_ms * 1000000u)
+        return fail(end, WEIR_ERR_TIMEOUT, "takes nothing any more; see where it is");
+    return WEIR_OK;
 }
 
 static weir_status shm_progress(weiri_wire *wire, int *moved)
@@ -459,6 +459,8 @@ static weir_status shm_progress(weiri_wire *wire, int *moved)
             status = look_for_peer(end);
         if (status != WEIR_OK)
             worst = status;
+        if (here)
+            end->stuck_ns = 0;
         *moved |= here;
     }
     return worst;
