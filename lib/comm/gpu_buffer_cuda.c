@@ -107,9 +107,12 @@ weir_status weiri_cuda_check_stream(const weir_comm *comm, weir_stream stream)
         if (stream == cuda->streams[i]) /* NULL, the current GPU's, is there from the start */
             return WEIR_OK;
 #if CUDART_VERSION >= 12080
-    enum cudaStreamCaptureMode mode = weiri_cuda_relax();
-    cudaError_t error = cudaStreamGetDevice((cudaStream_t)stream, &device);
-    weiri_cuda_restore(mode);
+    enum cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+    cudaError_t error = cudaStreamIsCapturing((cudaStream_t)stream, &capture);
+    if (error == cudaSuccess && capture != cudaStreamCaptureStatusNone)
+        return WEIR_OK; /* to ask for the device would end the capture */
+    if (error == cudaSuccess)
+        error = cudaStreamGetDevice((cudaStream_t)stream, &device);
     if (error != cudaSuccess) {
         cudaGetLastError(); /* the launch will tell */
         return WEIR_OK;
