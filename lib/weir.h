@@ -342,11 +342,12 @@ WEIR_API weir_status weir_mem_send(weir_comm *comm, const weir_mem *mem, int pee
 WEIR_API weir_status weir_mem_recv(weir_comm *comm, int peer, int tag, weir_mem **mem);
 WEIR_API weir_status weir_mem_exchange(weir_comm *comm, weir_mem *mem, weir_mem **mems);
 /* A promise: whenever allreduce, allgather or alltoall of its communicator is given
- * an output within mem, all ranks give theirs at the same offset of theirs. Copy
- * engines of GPUs then serve large calls; on the host nothing changes. Collective, blocking. It
- * lasts until mem is freed. WEIR_ERR_MISMATCH: the ranks' sizes differ;
- * WEIR_ERR_INVALID: mem is not weir_mem_alloc's or registered. A call that
- * breaks the promise ends with WEIR_ERR_ABORTED, or by its deadline. */
+ * an output within mem, all ranks give theirs at the same offset of theirs, and for
+ * allreduce all of them work in place or none does. Copy engines of GPUs then serve
+ * large calls; on the host nothing changes. Collective, blocking. It lasts until mem is
+ * freed. WEIR_ERR_MISMATCH: the ranks' sizes differ; WEIR_ERR_INVALID: mem is not
+ * weir_mem_alloc's or registered. A call that breaks the promise ends with
+ * WEIR_ERR_ABORTED, or by its deadline. */
 WEIR_API weir_status weir_mem_symmetric(weir_mem *mem);
 /* Local. Peers must have stopped using it. NULL is allowed. */
 WEIR_API void weir_mem_free(weir_mem *mem);

@@ -26,6 +26,7 @@ weir_status weiri_cuda_run(weiri_coll *coll, const weiri_call *call);
 
 /* The same by copy engines; without symmetric memory the general algorithm. */
 weir_status weiri_cuda_copy_engine(weiri_coll *coll, const weiri_call *call);
+weir_status weiri_cuda_allreduce_ce(weiri_coll *coll, const weiri_call *call);
 
 /* What weir_comm_last_algo says when an algorithm had to give way to another. */
 static inline weir_status weiri_algo_give_way(weiri_coll *coll, const weiri_call *call,

@@ -67,8 +67,8 @@
 #define COPY_ENGINE_ALGOS(X)                                                                       \
     X(ALLGATHER, "ce", weiri_cuda_copy_engine, "copy engines write; symmetric memory")             \
     X(ALLTOALL, "ce", weiri_cuda_copy_engine, "copy engines write; symmetric memory")              \
-    X(ALLREDUCE, "ce", weiri_cuda_copy_engine,                                                     \
-      "push without the last step, which copy engines do; symmetric memory")
+    X(ALLREDUCE, "ce", weiri_cuda_allreduce_ce,                                                     \
+      "copy engines exchange and gather, reduced beside; symmetric memory")
 #else
 #define CUDA_ALGOS(X)
 #define COPY_ENGINE_ALGOS(X)

@@ -5,9 +5,9 @@
  * meet at the end: all results have arrived. If some output is plain, the call is
  * served as fused serves it.
  *
- * With keeps_share each rank has but its share of the result, in its own output, and
- * copy engines gather behind it (copy_engine_cuda.c). The ranks meet in a kernel
- * before and behind it.
+ * With chunk_bytes each rank has but the result of a chunk of its share, in its own
+ * output, and copy engines do the rest (allreduce_ce_cuda.c). The ranks meet in a
+ * kernel before and behind it.
  */
 #include "coll/cuda/kernels.h"
 #include "coll/cuda/push.cuh"
@@ -20,7 +20,7 @@ enum { THREADS_MAX = 512 };
 static __device__ __forceinline__ int find_outputs(const weiri_gpu_args &args, unsigned outs,
                                                    uint64_t epoch, weiri_gpu_buffers *buffers)
 {
-    if (!args.keeps_share)
+    if (!args.chunk_bytes)
         return !weiri_gpu_meet_buffers(args, epoch, outs, buffers);
     if (threadIdx.x == 0)
         buffers->out[args.view.rank] = args.out;
@@ -35,7 +35,7 @@ static __global__ void __launch_bounds__(THREADS_MAX)
 {
     __shared__ weiri_gpu_buffers buffers;
     const unsigned nranks = (unsigned)args.view.nranks;
-    const unsigned outs = args.keeps_share ? 1u << args.view.rank : (1u << nranks) - 1;
+    const unsigned outs = args.chunk_bytes ? 1u << args.view.rank : (1u << nranks) - 1;
     const uint64_t epoch = weiri_gpu_epoch(args.view);
     if (!find_outputs(args, outs, epoch, &buffers)) {
         weiri_gpu_reduce_staged<dtype>(args, epoch, outs, &buffers);
@@ -50,7 +50,7 @@ static __global__ void __launch_bounds__(THREADS_MAX)
         weiri_gpu_push_all<dtype, 4>(args, plan, &buffers, outs, epoch);
     else
         weiri_gpu_push_all<dtype, 0>(args, plan, &buffers, outs, epoch);
-    if (!args.keeps_share && plan.reduces)
+    if (!args.chunk_bytes) /* pushers, too: they must have heard before peers tell again */
         weiri_gpu_meet(args.view, epoch, 1);
 }
 

@@ -84,10 +84,11 @@ typedef struct weiri_gpu_args {
     weiri_gpu_desc in_desc, out_desc;
     uint64_t count; /* elements: the collective's count parameter */
     uint64_t bytes; /* count times the element */
+    uint64_t chunk_bytes; /* allreduce_push: not 0: each rank reduces so much of its share, and
+                             keeps the result */
     int32_t dtype, op, root;
     int32_t collective; /* weir_collective */
     uint32_t element_bytes;
-    int32_t keeps_share; /* allreduce_push: 1: each rank gets its share of the result only */
     uint32_t packet_bytes; /* pairs that exchange no more than that do so by packets;
                               the same on all ranks; 0: the algorithm's default */
     weiri_gpu_pair pairs[WEIRI_GPU_RANKS_MAX]; /* pairwise collectives */

@@ -168,23 +168,23 @@ WEIRI_GPU_FN void weiri_gpu_load_all(const weiri_gpu_buffers *buffers, int nrank
     }
 }
 
-/* A vector into every output that is wanted. */
-WEIRI_GPU_FN void weiri_gpu_store_all(const weiri_gpu_buffers *buffers, unsigned outs, size_t at,
-                                      size_t bytes, int aligned, const uint64_t (&totals)[2])
+/* A vector into every output that is wanted, beginning with the first rank's: were it
+ * the same on all ranks, all would store into one GPU at a time. */
+WEIRI_GPU_FN void weiri_gpu_store_all(const weiri_gpu_buffers *buffers, unsigned outs, int first,
+                                      int nranks, size_t at, size_t bytes, int aligned,
+                                      const uint64_t (&totals)[2])
 {
     if (aligned && bytes >= 16) {
-        char *out[WEIRI_GPU_RANKS_MAX];
 #pragma unroll
-        for (int r = 0; r < WEIRI_GPU_RANKS_MAX; r++)
-            out[r] = buffers->out[r] + at;
-#pragma unroll
-        for (int r = 0; r < WEIRI_GPU_RANKS_MAX; r++)
-            if (outs >> r & 1)
-                weiri_gpu_store16(out[r], {{totals[0], totals[1]}});
+        for (int i = 0; i < WEIRI_GPU_RANKS_MAX; i++) {
+            const int r = first + i < nranks ? first + i : first + i - nranks;
+            if (i < nranks && outs >> r & 1)
+                weiri_gpu_store16(buffers->out[r] + at, {{totals[0], totals[1]}});
+        }
         return;
     }
 #pragma unroll 1
-    for (int r = 0; r < WEIRI_GPU_RANKS_MAX; r++) {
+    for (int r = 0; r < nranks; r++) {
         if (!(outs >> r & 1))
             continue;
         weiri_gpu_store_word(buffers->out[r] + at, totals[0], bytes);
@@ -218,7 +218,7 @@ WEIRI_GPU_FN void weiri_gpu_reduce_range(const weiri_gpu_args &args,
         const size_t at = range.at + done, left = range.bytes - done;
         weiri_gpu_load_all(buffers, nranks, at, left, aligned, words);
         weiri_gpu_reduce<dtype>(op, nranks, words, totals);
-        weiri_gpu_store_all(buffers, outs, at, left, aligned, totals);
+        weiri_gpu_store_all(buffers, outs, args.view.rank, nranks, at, left, aligned, totals);
     }
 }
 

@@ -1,9 +1,9 @@
 /*
  * One block that meets the other ranks' and does nothing else: before and after
  * copies by copy engines, which cannot wait. At entry each rank tells where its
- * output is; a rank that finds a peer's elsewhere than symmetric memory promises
- * ends the communicator, because copies into it follow. A launch is an epoch of
- * its own.
+ * output is, and whether its input is there, too; a rank that finds a peer's elsewhere
+ * than symmetric memory promises ends the communicator, because copies into it follow.
+ * A launch is an epoch of its own.
  */
 #include "coll/cuda/copy_engine.h"
 #include "coll/cuda/frame.cuh"
@@ -20,9 +20,10 @@ extern "C" __global__ void weiri_gpu_meet_ranks(const __grid_constant__ weiri_gp
     if (talks) {
         weiri_gpu_desc in, out;
         weiri_gpu_hear(view, peer, epoch, &in, &out);
-        if (args.pairs[peer].recv_at && out != args.pairs[peer].recv_at)
-            weiri_gpu_fail(view, WEIR_ERR_TIMEOUT, peer, WEIR_WAIT_WORD, args.pairs[peer].recv_at,
-                           out);
+        const weiri_gpu_desc promised = args.pairs[peer].recv_at;
+        const int in_place = args.in_desc != WEIRI_GPU_PLAIN;
+        if (promised && (out != promised || in_place != (in != WEIRI_GPU_PLAIN)))
+            weiri_gpu_fail(view, WEIR_ERR_TIMEOUT, peer, WEIR_WAIT_WORD, promised, out);
     }
     weiri_gpu_meet(view, epoch, 1);
 }

@@ -37,6 +37,7 @@
 struct weiri_gpu_push {
     const char *in;
     size_t bytes, share; /* of the buffer, and from share to share */
+    size_t length;       /* of a share, what is reduced */
     size_t piece;        /* bytes of a lane's */
     uint32_t rounds;
     uint32_t lanes, lane; /* the block's */
@@ -48,7 +49,8 @@ struct weiri_gpu_push {
  * rounds for one to travel while another is reduced. */
 WEIRI_GPU_FN weiri_gpu_push weiri_gpu_plan_push(const weiri_gpu_args &args)
 {
-    enum { ROUNDS_WANTED = 4, PIECE_LEAST_BYTES = 8192 };
+    enum { ROUNDS_WANTED = 4 };
+    const size_t least = 8192;
     const unsigned nranks = (unsigned)args.view.nranks;
     weiri_gpu_push p;
     p.lanes = gridDim.x > 1 ? gridDim.x / 2 : 1;
@@ -58,13 +60,14 @@ WEIRI_GPU_FN weiri_gpu_push weiri_gpu_plan_push(const weiri_gpu_args &args)
     p.in = args.in;
     p.bytes = args.bytes;
     p.share = weiri_gpu_share_bytes(args.bytes, (int)nranks);
+    p.length = args.chunk_bytes ? args.chunk_bytes : p.share;
     const size_t most = 2 * WEIRI_GPU_STAGE_BYTES / (2 * nranks * p.lanes) / 16 * 16;
-    size_t piece = p.share / (ROUNDS_WANTED * p.lanes);
-    piece = piece > PIECE_LEAST_BYTES ? piece : PIECE_LEAST_BYTES;
+    size_t piece = p.length / (ROUNDS_WANTED * p.lanes);
+    piece = piece > least ? piece : least;
     piece = piece < most ? piece : most;
-    p.rounds = (uint32_t)((p.share + piece * p.lanes - 1) / (piece * p.lanes));
+    p.rounds = (uint32_t)((p.length + piece * p.lanes - 1) / (piece * p.lanes));
     const size_t parts = (size_t)p.rounds * p.lanes;
-    p.piece = ((p.share + parts - 1) / parts + 15) / 16 * 16;
+    p.piece = ((p.length + parts - 1) / parts + 15) / 16 * 16;
     p.in_aligned = (uintptr_t)args.in % 16 == 0;
     p.out_aligned = 0;
     return p;
@@ -109,16 +112,13 @@ WEIRI_GPU_FN void weiri_gpu_push_round(const weiri_gpu_view &view, const weiri_g
         __syncthreads();
     const size_t begin = weiri_gpu_push_at(p, round);
     const size_t slot = weiri_gpu_push_slot(view, p, view.rank, round);
-    for (size_t i = 16 * threadIdx.x; i < p.piece && begin + i < p.share; i += 16 * blockDim.x) {
-        weiri_gpu_vector data[WEIRI_GPU_RANKS_MAX];
-#pragma unroll
-        for (int r = 0; r < WEIRI_GPU_RANKS_MAX; r++)
-            if (r < nranks && r != view.rank && (size_t)r * p.share + begin + i < p.bytes)
-                data[r] = weiri_gpu_push_load(p, (size_t)r * p.share + begin + i);
-#pragma unroll
-        for (int r = 0; r < WEIRI_GPU_RANKS_MAX; r++)
-            if (r < nranks && r != view.rank && (size_t)r * p.share + begin + i < p.bytes)
-                weiri_gpu_store16(view.scratch[r] + slot + i, data[r]);
+    const size_t most = begin < p.length ? p.length - begin : 0;
+    const size_t length = most < p.piece ? most : p.piece;
+    for (int i = 1; i < nranks; i++) { /* each sender begins with another receiver */
+        const int r = view.rank + i < nranks ? view.rank + i : view.rank + i - nranks;
+        const size_t at = (size_t)r * p.share + begin;
+        const size_t left = at < p.bytes ? p.bytes - at : 0;
+        weiri_gpu_copy(view.scratch[r] + slot, p.in + at, left < length ? left : length);
     }
     __syncthreads();
     if (talks)
@@ -140,7 +140,7 @@ WEIRI_GPU_FN void weiri_gpu_reduce_round(const weiri_gpu_view &view, const weiri
     __syncthreads();
     const size_t begin = weiri_gpu_push_at(p, round), own = (size_t)view.rank * p.share;
     const char *stage = view.scratch[view.rank] + weiri_gpu_push_slot(view, p, 0, round);
-    for (size_t i = 16 * threadIdx.x; i < p.piece && begin + i < p.share; i += 16 * blockDim.x) {
+    for (size_t i = 16 * threadIdx.x; i < p.piece && begin + i < p.length; i += 16 * blockDim.x) {
         const size_t at = own + begin + i;
         if (at >= p.bytes)
             break;
@@ -156,7 +156,8 @@ WEIRI_GPU_FN void weiri_gpu_reduce_round(const weiri_gpu_view &view, const weiri
             words[r][1] = data.word[1];
         }
         weiri_gpu_reduce<dtype>(op, nranks, words, totals);
-        weiri_gpu_store_all(buffers, outs, at, p.bytes - at, p.out_aligned, totals);
+        weiri_gpu_store_all(buffers, outs, view.rank, nranks, at, p.bytes - at, p.out_aligned,
+                            totals);
     }
     __syncthreads();
     if (talks)

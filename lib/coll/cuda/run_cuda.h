@@ -22,11 +22,6 @@ weir_status weiri_cuda_ready(weir_comm *comm, weir_stream stream, int *before);
 weir_status weiri_cuda_launch(const weiri_coll *coll, const weiri_call *call, const char *name,
                               const void *kernel, weiri_gpu_shape shape, weiri_gpu_args *args);
 
-/* Where an output of so many bytes begins on every rank, if it is in symmetric
- * memory: 1, else 0. args gets what the ranks will tell each other when they
- * meet. Local. */
-int weiri_cuda_find_outputs(weiri_coll *coll, char *out, size_t bytes, char **outputs,
-                            weiri_gpu_args *args);
 /* Whether the call's input can be one. Local. WEIR_ERR_INVALID with what to do. */
 weir_status weiri_cuda_check_input(const weiri_coll *coll, const weiri_call *call);
 /* The algorithm that serves every call of the collective: its last row. */

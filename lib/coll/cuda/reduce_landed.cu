@@ -1,0 +1,27 @@
+/*
+ * What copy engines have brought into this GPU's memory is reduced there: no rank waits
+ * for another in it. What allreduce by copy engines runs beside its copies.
+ */
+#include "coll/cuda/copy_engine.h"
+#include "coll/cuda/direct.cuh"
+#include "coll/cuda/types.cuh"
+
+template <int dtype>
+static __global__ void __launch_bounds__(512)
+    reduce_landed(const __grid_constant__ weiri_gpu_args args)
+{
+    __shared__ weiri_gpu_buffers buffers;
+    if (threadIdx.x < WEIRI_GPU_RANKS_MAX) {
+        buffers.in[threadIdx.x] = (const char *)(uintptr_t)args.pairs[threadIdx.x].send_at;
+        buffers.out[threadIdx.x] = args.out;
+    }
+    __syncthreads();
+    weiri_gpu_reduce_range<dtype>(args, &buffers, 1u << args.view.rank, {0, args.bytes},
+                                  blockIdx.x * blockDim.x + threadIdx.x, gridDim.x * blockDim.x);
+}
+
+extern "C" const void *weiri_gpu_reduce_landed_kernel(weir_dtype dtype)
+{
+    static const void *const kernels[] = WEIRI_GPU_OF_TYPES(reduce_landed);
+    return weiri_gpu_of_type(kernels, dtype);
+}
