@@ -298,7 +298,7 @@ WEIR_API weir_status weir_comm_barrier(weir_comm *comm);
 /* A buffer that peers can address. */
 typedef struct weir_mem weir_mem;
 
-#define WEIR_MEM_HANDLE_BYTES 64
+#define WEIR_MEM_HANDLE_BYTES 256
 /* A serialisable name of registered memory; plain bytes, valid in any process
  * of the job while the memory lives. */
 typedef struct weir_mem_handle {
@@ -328,11 +328,14 @@ WEIR_API weir_status weir_mem_read(const weir_mem *mem, size_t offset_bytes, voi
 WEIR_API size_t weir_mem_bytes(const weir_mem *mem);
 /* 1 if peers can map it, 0 if it is staged. */
 WEIR_API int weir_mem_shareable(const weir_mem *mem);
-/* Local. */
+/* The handle serves channels over mapped memory, and over those networks (ib, tcp)
+ * over which this rank has connected before. Local. WEIR_ERR_NO_MEMORY: the system
+ * lets no more memory be registered with a network; the text names the remedy. */
 WEIR_API weir_status weir_mem_export(const weir_mem *mem, weir_mem_handle *handle);
 /* Maps a peer's memory into this process (one mapping an allocation, however
- * often it is imported). Local. Free with weir_mem_free. WEIR_ERR_PEER: its
- * owner is gone; WEIR_ERR_INVALID: no handle of this job. */
+ * often it is imported). What cannot be mapped but was exported for a network serves
+ * port channels, and weir_mem_pointer is NULL. Local. Free with weir_mem_free.
+ * WEIR_ERR_PEER: its owner is gone; WEIR_ERR_INVALID: no handle of this job. */
 WEIR_API weir_status weir_mem_import(weir_comm *comm, const weir_mem_handle *handle,
                                      weir_mem **mem);
 /* Handles over the bootstrap: to one peer, from one peer (local, matched), and
@@ -357,9 +360,10 @@ WEIR_API void weir_mem_free(weir_mem *mem);
 /* A path to one peer over one transport. */
 typedef struct weir_conn weir_conn;
 
-/* Both ends call it with the same tag. Blocks until the peer has answered.
- * WEIR_ERR_UNSUPPORTED: the transport does not reach that peer. Owned by the
- * caller; free with weir_conn_free after the channels on it. */
+/* Both ends call it with the same tag. Blocks until the peer has answered. auto is
+ * mapped memory where there is any, else a network. WEIR_ERR_UNSUPPORTED: the
+ * transport does not reach that peer. Owned by the caller; free with weir_conn_free
+ * after the channels on it. */
 WEIR_API weir_status weir_connect(weir_comm *comm, int peer, int tag, weir_transport transport,
                                   weir_conn **conn);
 WEIR_API weir_transport weir_conn_transport(const weir_conn *conn);
@@ -392,6 +396,68 @@ WEIR_API weir_status weir_memchan_create(weir_sem *sem, const weir_mem *remote,
  * cuda backend is in device memory. */
 WEIR_API struct weir_memchan_dev *weir_memchan_device(weir_memchan *chan);
 WEIR_API void weir_memchan_free(weir_memchan *chan);
+
+/* ------------------------------------------------------ proxy, port channels */
+
+/*
+ * A proxy is a thread of this process that moves data for those who cannot or should
+ * not do so themselves: kernels, and threads with better things to do. They push
+ * triggers into its FIFO (weir_port_device.h), mostly by way of a port channel.
+ */
+typedef struct weir_proxy weir_proxy;
+struct weir_trigger;
+struct weir_fifo_dev;
+
+/* Handles a custom trigger, in the proxy's thread; anything but WEIR_OK ends the proxy
+ * and aborts the communicator. It must not block. */
+typedef weir_status (*weir_trigger_handler)(void *argument, const struct weir_trigger *trigger);
+
+typedef struct weir_proxy_config {
+    unsigned fifo_slots; /* triggers under way; rounded up to a power of two; 0: 512 */
+    int cpu;             /* 1 + the processor that the thread runs on; 0: those that this process
+                            may use, on GPUs such as are near the GPU */
+    int stop_timeout_ms; /* how long a stop waits for what is under way; 0: as all waits */
+    weir_trigger_handler handler; /* of custom triggers; may be NULL */
+    void *argument;
+} weir_proxy_config;
+
+/* Local. config may be NULL. The communicator must outlive the proxy. Does not start it. */
+WEIR_API weir_status weir_proxy_create(weir_comm *comm, const weir_proxy_config *config,
+                                       weir_proxy **proxy);
+/* Starts the thread. Local. It polls for a while after the last trigger, and then sleeps
+ * until a host thread pushes one or a network has something; to see the triggers of
+ * kernels, which wake nobody, it naps, up to a millisecond. WEIR_ERR_INVALID: it runs. */
+WEIR_API weir_status weir_proxy_start(weir_proxy *proxy);
+/* Wakes the thread before a kernel is launched that will need it. Local, any thread. */
+WEIR_API void weir_proxy_wake(weir_proxy *proxy);
+/* How the proxy does: WEIR_OK, or what ended it, with its text as the last error. Local,
+ * any thread. Every failure has aborted the communicator. */
+WEIR_API weir_status weir_proxy_status(weir_proxy *proxy);
+/* Carries out all triggers that were pushed before, waits for what they moved to arrive,
+ * and ends the thread. Local, blocking; kernels that push triggers have ended. It may be
+ * started again. WEIR_ERR_TIMEOUT: something was still under way at the deadline, the
+ * text says what; otherwise as weir_proxy_status. */
+WEIR_API weir_status weir_proxy_stop(weir_proxy *proxy);
+/* Stops it if it runs. Channels on it must be gone. NULL is allowed. */
+WEIR_API void weir_proxy_free(weir_proxy *proxy);
+/* The FIFO for custom triggers: the producers' view, owned by the proxy, on the cuda
+ * backend in device memory and for kernels only. */
+WEIR_API struct weir_fifo_dev *weir_proxy_fifo(weir_proxy *proxy);
+
+/* A port channel: the proxy copies from local, this rank's memory, to remote, the
+ * peer's (imported), over the connection of sem, and signals. Local. All four must
+ * outlive it; a connection has one proxy. Several channels may share a semaphore: their
+ * signals are then told by their number alone. WEIR_ERR_UNSUPPORTED: remote was exported
+ * before the connection was made, or cannot be registered with its network. */
+typedef struct weir_portchan weir_portchan;
+struct weir_portchan_dev;
+WEIR_API weir_status weir_portchan_create(weir_proxy *proxy, weir_sem *sem, const weir_mem *remote,
+                                          const weir_mem *local, weir_portchan **chan);
+/* The caller's view; owned by the channel, at a stable address, which on the cuda
+ * backend is in device memory. */
+WEIR_API struct weir_portchan_dev *weir_portchan_device(weir_portchan *chan);
+/* All that it was asked for is done (flush, or the proxy's end). NULL is allowed. */
+WEIR_API void weir_portchan_free(weir_portchan *chan);
 
 /* ------------------------------------------------------------- collectives */
 

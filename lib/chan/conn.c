@@ -1,28 +1,104 @@
 /*
  * Connections: a path to one peer over one transport, agreed by both ends
- * before either goes on.
+ * before either goes on. Over a network that is an endpoint of the communicator's
+ * wire, one for each connection; otherwise the peer's memory is mapped, and there
+ * is nothing to make.
  */
 #include "base/error.h"
 #include "chan/chan.h"
+#include "chan/mover.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* What each end tells the other. */
 typedef struct greeting {
     int32_t status, transport;
+    weiri_wire_address address; /* of its endpoint */
 } greeting;
 
-static weir_status choose(const weir_comm *comm, int peer, weir_transport wanted,
-                          weir_transport *chosen)
+static weir_status swap(weir_comm *comm, int peer, int tag, const void *mine, void *theirs,
+                        size_t bytes)
 {
-    if (wanted == WEIR_TRANSPORT_AUTO || wanted == comm->transport->transport) {
-        *chosen = comm->transport->transport;
+    weir_status status = weir_boot_send(comm->boot, mine, bytes, peer, tag);
+    return status == WEIR_OK ? weir_boot_recv(comm->boot, theirs, bytes, peer, tag) : status;
+}
+
+/* The transport for a peer, and its wire if it is a network. */
+static weir_status choose(weir_comm *comm, int peer, weir_transport wanted, weir_transport *chosen,
+                          weiri_wire **wire)
+{
+    weir_transport mapped = comm->memory->transport;
+    const char *name = weir_transport_name(wanted);
+    int maps = weiri_comm_maps(comm, peer);
+    if (maps && (wanted == WEIR_TRANSPORT_AUTO || wanted == mapped)) {
+        *chosen = mapped;
         return WEIR_OK;
     }
-    const char *name = weir_transport_name(wanted);
-    return weiri_fail(WEIR_ERR_UNSUPPORTED, "rank %d does not reach rank %d over %s; %s does",
-                      comm->rank, peer, name ? name : "an unknown transport",
-                      weir_transport_name(comm->transport->transport));
+    *chosen = wanted;
+    if (wanted == WEIR_TRANSPORT_AUTO) {
+        *chosen = WEIR_TRANSPORT_IB;
+        if (weiri_comm_wire(comm, *chosen, wire) == WEIR_OK)
+            return WEIR_OK;
+        *chosen = WEIR_TRANSPORT_TCP;
+    }
+    if (weiri_network_of(*chosen) < 0 || (maps && wanted == WEIR_TRANSPORT_SHM))
+        return weiri_fail(WEIR_ERR_UNSUPPORTED,
+                          "rank %d does not reach rank %d over %s; it does over %s", comm->rank,
+                          peer, name ? name : "an unknown transport",
+                          maps ? weir_transport_name(mapped) : "a network (ib, tcp)");
+    weir_status status = weiri_comm_wire(comm, *chosen, wire);
+    if (status != WEIR_OK)
+        weiri_fail_context(status, "rank %d does not reach rank %d over %s%s%s", comm->rank, peer,
+                           weir_transport_name(*chosen), maps ? "; it does over " : "",
+                           maps ? weir_transport_name(mapped) : "");
+    return status;
+}
+
+static weir_status make_endpoint(weir_conn *conn, weiri_wire *wire, weiri_wire_address *address)
+{
+    if (!wire)
+        return WEIR_OK;
+    weiri_wire_lock(wire);
+    weir_status status = wire->ops->endpoint_create(wire, conn->peer, &conn->endpoint, address);
+    weiri_wire_unlock(wire);
+    return status;
+}
+
+static weir_status peer_failed(const weir_conn *conn, int32_t status)
+{
+    return weiri_fail((weir_status)status, "rank %d could not connect to rank %d", conn->peer,
+                      conn->comm->rank);
+}
+
+/* Both ends know each other's: over a network they connect, and say how that went. */
+static weir_status join_endpoint(weir_conn *conn, const weiri_wire_address *address)
+{
+    weiri_wire *wire = conn->endpoint->wire;
+    weiri_wire_lock(wire);
+    weir_status status = wire->ops->endpoint_connect(conn->endpoint, address);
+    weiri_wire_unlock(wire);
+    int32_t mine = status, theirs = WEIR_OK;
+    weir_status met = swap(conn->comm, conn->peer, conn->tag, &mine, &theirs, sizeof mine);
+    if (status == WEIR_OK && met == WEIR_OK && theirs != WEIR_OK)
+        status = peer_failed(conn, theirs);
+    return status != WEIR_OK ? status : met;
+}
+
+/* Greets the peer, whether this end is there or only a reason why not. */
+static weir_status meet(weir_conn *conn, weir_status status, const weiri_wire_address *address)
+{
+    greeting mine = {.status = status, .transport = (int32_t)conn->transport}, theirs;
+    mine.address = *address;
+    weir_status met = swap(conn->comm, conn->peer, conn->tag, &mine, &theirs, sizeof mine);
+    if (status != WEIR_OK || met != WEIR_OK)
+        return status != WEIR_OK ? status : met;
+    if (theirs.status != WEIR_OK)
+        return peer_failed(conn, theirs.status);
+    if (theirs.transport != mine.transport)
+        return weiri_fail(WEIR_ERR_MISMATCH, "rank %d and rank %d chose different transports",
+                          conn->comm->rank, conn->peer);
+    return conn->endpoint ? join_endpoint(conn, &theirs.address) : WEIR_OK;
 }
 
 weir_status weir_connect(weir_comm *comm, int peer, int tag, weir_transport transport,
@@ -31,30 +107,22 @@ weir_status weir_connect(weir_comm *comm, int peer, int tag, weir_transport tran
     if (!comm || !conn || peer < 0 || peer >= comm->nranks || peer == comm->rank)
         return weiri_fail(WEIR_ERR_INVALID, "weir_connect: expected a peer of 0..%d, not %d",
                           comm ? comm->nranks - 1 : 0, peer);
-    weir_transport chosen = WEIR_TRANSPORT_AUTO;
-    weir_status status = choose(comm, peer, transport, &chosen);
-    weir_conn *made = status == WEIR_OK ? calloc(1, sizeof *made) : NULL;
-    if (status == WEIR_OK && !made)
-        status = weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a connection");
-    greeting mine = {status, chosen}, theirs;
-    weir_status sent = weir_boot_send(comm->boot, &mine, sizeof mine, peer, tag);
-    if (sent == WEIR_OK)
-        sent = weir_boot_recv(comm->boot, &theirs, sizeof theirs, peer, tag);
-    if (status == WEIR_OK && sent == WEIR_OK && theirs.status != WEIR_OK)
-        status = weiri_fail((weir_status)theirs.status, "rank %d could not connect to rank %d",
-                            peer, comm->rank);
-    if (status == WEIR_OK && sent == WEIR_OK && theirs.transport != (int32_t)chosen)
-        status = weiri_fail(WEIR_ERR_MISMATCH, "rank %d and rank %d chose different transports",
-                            comm->rank, peer);
+    weir_conn *made = calloc(1, sizeof *made), none = {0};
+    weiri_wire *wire = NULL;
+    weiri_wire_address address;
+    memset(&address, 0, sizeof address);
+    weir_conn *end = made ? made : &none;
+    *end = (weir_conn){.comm = comm, .peer = peer, .tag = tag};
+    weir_status status = made ? choose(comm, peer, transport, &end->transport, &wire)
+                              : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a connection");
     if (status == WEIR_OK)
-        status = sent;
-    if (status != WEIR_OK) {
-        free(made);
-        return status;
-    }
-    *made = (weir_conn){.comm = comm, .peer = peer, .tag = tag, .transport = chosen};
-    *conn = made;
-    return WEIR_OK;
+        status = make_endpoint(end, wire, &address);
+    status = meet(end, status, &address);
+    if (status == WEIR_OK)
+        *conn = made;
+    else
+        weir_conn_free(made);
+    return status;
 }
 
 weir_transport weir_conn_transport(const weir_conn *conn)
@@ -69,5 +137,14 @@ int weir_conn_peer(const weir_conn *conn)
 
 void weir_conn_free(weir_conn *conn)
 {
+    if (!conn)
+        return;
+    weiri_mover_free(conn->stream.mover);
+    if (conn->endpoint) {
+        weiri_wire *wire = conn->endpoint->wire;
+        weiri_wire_lock(wire);
+        wire->ops->endpoint_destroy(conn->endpoint);
+        weiri_wire_unlock(wire);
+    }
     free(conn);
 }

@@ -18,6 +18,11 @@ weir_status weir_memchan_create(weir_sem *sem, const weir_mem *remote, const wei
     if (!sem || !remote || !local || !chan)
         return weiri_fail(WEIR_ERR_INVALID,
                           "weir_memchan_create: sem, remote, local and chan are required");
+    if (!sem->remote || !weir_mem_pointer(remote))
+        return weiri_fail(WEIR_ERR_UNSUPPORTED,
+                          "rank %d's memory is not mapped here; a memory channel needs a "
+                          "connection over mapped memory, others have port channels",
+                          sem->conn->peer);
     weir_memchan *made = calloc(1, sizeof *made);
     if (!made)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a memory channel");

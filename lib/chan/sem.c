@@ -16,13 +16,15 @@
 enum { SLOTS = 1024 };
 
 typedef struct sem_slab {
-    weir_mem *memory; /* SLOTS x weiri_sem_words */
+    weir_mem *memory;       /* SLOTS x weiri_sem_words */
+    weiri_port_slab *ports; /* the same slots for port channels */
     unsigned char used[SLOTS];
 } sem_slab;
 
 static void slab_destroy(void *opaque)
 {
     sem_slab *slab = opaque;
+    weiri_port_slab_destroy(slab->ports);
     weir_mem_free(slab->memory);
     free(slab);
 }
@@ -34,7 +36,10 @@ static weir_status slab_get(weir_comm *comm, sem_slab **slab)
         if (!made)
             return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for semaphores");
         weir_status status = weir_mem_alloc(comm, SLOTS * sizeof(weiri_sem_words), &made->memory);
+        if (status == WEIR_OK)
+            status = weiri_port_slab_create(comm, SLOTS, &made->ports);
         if (status != WEIR_OK) {
+            weir_mem_free(made->memory);
             free(made);
             return status;
         }
@@ -71,17 +76,23 @@ static weir_status slot_take(weir_comm *comm, weir_mem **words)
     return status;
 }
 
+static int slot_of(const sem_slab *slab, const weir_mem *words)
+{
+    return (int)((weiri_sem_words *)weir_mem_pointer(words) - slab_words(slab));
+}
+
 static void slot_give(weir_comm *comm, weir_mem *words)
 {
     sem_slab *slab = comm->sem_slab;
-    slab->used[(weiri_sem_words *)weir_mem_pointer(words) - slab_words(slab)] = 0;
+    slab->used[slot_of(slab, words)] = 0;
     weir_mem_free(words);
 }
 
 /* What each end tells the other: its words, or why it has none. */
 typedef struct offer {
     int32_t status;
-    weir_mem_handle words;
+    weir_mem_handle words; /* where peers map them */
+    weiri_port_card port;
 } offer;
 
 static weir_status swap(weir_conn *conn, const void *mine, void *theirs, size_t bytes)
@@ -99,31 +110,55 @@ static weir_status peer_failed(const weir_conn *conn, int32_t status)
                       conn->peer, conn->comm->rank);
 }
 
-/* Meets the peer, whether this end has words or only a reason why not. On
- * success remote is the peer's words, mapped. */
-static weir_status meet(weir_conn *conn, weir_status status, const weir_mem *local,
-                        weir_mem **remote)
+static weiri_wire *wire_of(const weir_conn *conn)
 {
-    offer mine = {.status = status}, theirs = {.status = WEIR_OK};
+    return conn->endpoint ? conn->endpoint->wire : NULL;
+}
+
+/* This end's offer. Over a network nothing is mapped, so port channels alone use it. */
+static weir_status make_offer(weir_sem *sem, offer *mine)
+{
+    const weir_conn *conn = sem->conn;
+    sem_slab *slab = conn->comm->sem_slab;
+    weir_status status = weiri_port_slab_open(slab->ports, slot_of(slab, sem->local), wire_of(conn),
+                                              &sem->port, &mine->port);
+    if (status == WEIR_OK && !conn->endpoint)
+        status = weir_mem_export(sem->local, &mine->words);
+    return status;
+}
+
+static weir_status take_offer(weir_sem *sem, const offer *theirs)
+{
+    const weir_conn *conn = sem->conn;
+    sem_slab *slab = conn->comm->sem_slab;
+    weir_status status =
+        weiri_port_slab_join(slab->ports, conn->peer, wire_of(conn), &theirs->port, &sem->port);
+    if (status == WEIR_OK && !conn->endpoint)
+        status = weir_mem_import(conn->comm, &theirs->words, &sem->remote);
+    return status;
+}
+
+/* Meets the peer, whether this end has words or only a reason why not. */
+static weir_status meet(weir_sem *sem, weir_status status)
+{
+    weir_conn *conn = sem->conn;
+    offer mine, theirs;
+    memset(&mine, 0, sizeof mine);
     if (status == WEIR_OK)
-        status = mine.status = weir_mem_export(local, &mine.words);
+        status = make_offer(sem, &mine);
+    mine.status = status;
     weir_status met = swap(conn, &mine, &theirs, sizeof mine);
     if (met != WEIR_OK)
         return met;
     if (status != WEIR_OK || theirs.status != WEIR_OK)
         return status != WEIR_OK ? status : peer_failed(conn, theirs.status);
-    weir_mem *mapped = NULL;
-    status = weir_mem_import(conn->comm, &theirs.words, &mapped);
+    status = take_offer(sem, &theirs);
     int32_t end = status, other_end = WEIR_OK;
     met = swap(conn, &end, &other_end, sizeof end);
     if (status == WEIR_OK && met != WEIR_OK)
         status = met;
     if (status == WEIR_OK && other_end != WEIR_OK)
         status = peer_failed(conn, other_end);
-    if (status == WEIR_OK)
-        *remote = mapped;
-    else
-        weir_mem_free(mapped);
     return status;
 }
 
@@ -134,21 +169,21 @@ weir_status weir_sem_create(weir_conn *conn, weir_sem **sem)
     weir_sem *made = calloc(1, sizeof *made);
     if (!made)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a semaphore");
-    weir_comm *comm = conn->comm;
     made->conn = conn;
-    weir_status status = slot_take(comm, &made->local);
-    status = meet(conn, status, made->local, &made->remote);
+    weir_status status = slot_take(conn->comm, &made->local);
+    status = meet(made, status);
     if (status != WEIR_OK)
         goto give_slot;
     weiri_sem_words *own = weir_mem_pointer(made->local);
-    weiri_sem_words *theirs = weir_mem_pointer(made->remote);
-    made->device = (weir_sem_dev){&theirs->inbound.value, &own->inbound.value, &own->outbound,
-                                  &own->expected};
+    weiri_sem_words *theirs = made->remote ? weir_mem_pointer(made->remote) : NULL;
+    made->device = (weir_sem_dev){theirs ? &theirs->inbound.value : NULL, &own->inbound.value,
+                                  &own->outbound, &own->expected};
     *sem = made;
     return WEIR_OK;
 give_slot:
+    weir_mem_free(made->remote);
     if (made->local)
-        slot_give(comm, made->local);
+        slot_give(conn->comm, made->local);
     free(made);
     return status;
 }

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "comm/gpu.h"
 #include "comm/plain.h"
+#include "comm/wires.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -139,6 +140,7 @@ static void comm_free(weir_comm *comm)
         weiri_region_unmap_all(comm);
         weiri_region_free_all(comm);
     }
+    weiri_comm_wires_close(comm);
     if (comm->gpu)
         comm->gpu->ops->destroy(comm);
     for (int rank = 0; comm->peers && rank < comm->nranks; rank++) {

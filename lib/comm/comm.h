@@ -29,6 +29,7 @@
 enum {
     WEIRI_REGIONS_MAX = WEIRI_GPU_REGIONS_MAX, /* live allocations a rank */
     WEIRI_RANKS_MAX = 64,    /* of one host communicator */
+    WEIRI_NETWORKS = 3,      /* transports that can be wires: ib, tcp, shm */
 };
 
 /* The least area that the collectives of n ranks can work in: a part of its own
@@ -159,7 +160,14 @@ struct weir_comm {
     void (*coll_destroy)(void *coll);
     void *sem_slab;      /* the semaphores' memory, made on first use */
     void (*sem_slab_destroy)(void *slab);
+    struct weiri_wire *wires[WEIRI_NETWORKS]; /* comm/wires.h; opened on first use */
 };
+
+/* Whether this rank maps memory of another one. */
+static inline int weiri_comm_maps(const weir_comm *comm, int rank)
+{
+    return comm->peers[rank].page != NULL;
+}
 
 /* Ends every wait of every rank; reason as in the abort word. Local. */
 void weiri_comm_abort_for(weir_comm *comm, uint64_t reason);

@@ -39,6 +39,9 @@ typedef struct weiri_gpu_ops {
      * frees it. */
     weir_status (*keep)(weir_comm *comm, const void *data, size_t bytes, void **kept);
     void (*release)(weir_comm *comm, void *kept);
+    /* Lets kernels and copies use host memory in whole pages; *there is where they see it. */
+    weir_status (*pin)(weir_comm *comm, void *memory, size_t bytes, void **there);
+    void (*unpin)(weir_comm *comm, void *memory);
     /* The guard that waits in kernels watch. */
     weir_guard (*guard)(const weir_comm *comm);
 } weiri_gpu_ops;

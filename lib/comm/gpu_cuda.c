@@ -171,6 +171,32 @@ static weir_status gpu_adopt(weir_comm *comm, void *pointer, size_t bytes, weiri
     return status;
 }
 
+static weir_status gpu_pin(weir_comm *comm, void *memory, size_t bytes, void **there)
+{
+    int before;
+    weir_status status = weiri_cuda_enter(comm, &before);
+    const unsigned flags = cudaHostRegisterMapped | cudaHostRegisterPortable;
+    if (status == WEIR_OK)
+        status = check(cudaHostRegister(memory, bytes, flags), "the GPU cannot map host memory");
+    if (status == WEIR_OK) {
+        status = check(cudaHostGetDevicePointer(there, memory, 0),
+                       "the GPU cannot map host memory");
+        if (status != WEIR_OK)
+            cudaHostUnregister(memory);
+    }
+    weiri_cuda_leave(comm, before);
+    return status;
+}
+
+static void gpu_unpin(weir_comm *comm, void *memory)
+{
+    int before;
+    if (weiri_cuda_enter(comm, &before) == WEIR_OK) {
+        cudaHostUnregister(memory);
+        weiri_cuda_leave(comm, before);
+    }
+}
+
 static weir_guard gpu_guard(const weir_comm *comm)
 {
     return weiri_cuda_of(comm)->view.guard;
@@ -327,6 +353,8 @@ static const weiri_gpu_ops ops = {
     .clear = gpu_clear,
     .keep = gpu_keep,
     .release = gpu_release,
+    .pin = gpu_pin,
+    .unpin = gpu_unpin,
     .guard = gpu_guard,
 };
 

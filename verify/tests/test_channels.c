@@ -82,7 +82,8 @@ static int refuse_transport(weir_boot *boot, void *argument)
         weir_conn *conn = NULL;
         EXPECT(&failures, weir_connect(comm, 1 - rank, TAG, rank ? absent[i] : WEIR_TRANSPORT_SHM,
                                        &conn) == WEIR_ERR_UNSUPPORTED);
-        EXPECT(&failures, boot_last_error_has(rank ? "shm does" : "rank 1 could not connect"));
+        EXPECT(&failures, boot_last_error_has(rank ? "it does over shm"
+                                                   : "rank 1 could not connect"));
         EXPECT(&failures, conn == NULL);
         EXPECT_OK(&failures, weir_connect(comm, 1 - rank, TAG, WEIR_TRANSPORT_SHM, &conn));
         weir_conn_free(conn);

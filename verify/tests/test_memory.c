@@ -5,7 +5,7 @@
  */
 #include "comm_ranks.h"
 
-enum { MOST_ALLOCATIONS = 512, HANDLE_CONTENT_BYTES = 56 };
+enum { MOST_ALLOCATIONS = 512, HANDLE_CONTENT_BYTES = 256 };
 
 static int counts[] = {1, 2, 3, 5, 8};
 
@@ -318,12 +318,12 @@ static void check_forgeries(int *failures, weir_comm *comm, const weir_mem_handl
         memcpy(&bad, good, kept);
         /* What was cut off may have been zero: then nothing is missing. */
         if (memcmp(&bad, good, sizeof bad) != 0)
-            expect_refused(failures, comm, &bad, WEIR_ERR_INVALID, "64 bytes");
+            expect_refused(failures, comm, &bad, WEIR_ERR_INVALID, "256 bytes");
     }
     for (size_t spoilt = 0; spoilt < HANDLE_CONTENT_BYTES; spoilt++) {
         bad = *good;
         bad.bytes[spoilt] ^= 0x80;
-        expect_refused(failures, comm, &bad, WEIR_ERR_INVALID, "64 bytes");
+        expect_refused(failures, comm, &bad, WEIR_ERR_INVALID, "256 bytes");
     }
 }
 

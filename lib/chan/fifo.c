@@ -1,0 +1,113 @@
+/*
+ * The memory of a FIFO: the tail on a line of its own and the slots behind it in pages
+ * of the host, and the producers' two words, on GPUs in device memory.
+ */
+#define _GNU_SOURCE
+#include "chan/fifo.h"
+
+#include "base/error.h"
+#include "comm/gpu.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum {
+    DEFAULT_SLOTS = 512,
+    MOST_SLOTS = 1 << 20,
+    HEAD_AT = 0,
+    TAIL_SEEN_AT = 16, /* in words: lines of their own */
+    HEADS = 32,
+    SLOTS_AT_BYTES = 128,
+};
+
+static size_t in_pages(size_t bytes)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    return (bytes + page - 1) / page * page;
+}
+
+/* Where producers of this backend find it all. */
+static weir_status place(weiri_fifo *fifo, char **there)
+{
+    const weir_comm *comm = fifo->comm;
+    static const uint64_t zeros[HEADS];
+    void *pinned = fifo->memory, *heads = NULL;
+    weir_status status = WEIR_OK;
+    if (comm->gpu) {
+        status = comm->gpu->ops->pin(fifo->comm, fifo->memory, fifo->bytes, &pinned);
+        fifo->pinned = status == WEIR_OK;
+        if (status == WEIR_OK)
+            status = comm->gpu->ops->keep(fifo->comm, zeros, sizeof zeros, &heads);
+    } else if (posix_memalign(&heads, 128, sizeof zeros) != 0) {
+        heads = NULL;
+        status = weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a FIFO's counters");
+    } else {
+        memset(heads, 0, sizeof zeros);
+    }
+    fifo->heads = heads;
+    *there = pinned;
+    return status;
+}
+
+weir_status weiri_fifo_create(weir_comm *comm, unsigned slots, int wake, const uint64_t *asleep,
+                              weiri_fifo *fifo)
+{
+    uint32_t shift = 0;
+    char *there = NULL;
+    if (!slots)
+        slots = DEFAULT_SLOTS;
+    if (slots > MOST_SLOTS)
+        return weiri_fail(WEIR_ERR_INVALID, "fifo_slots is %u; at most %d", slots, MOST_SLOTS);
+    while (1u << shift < slots)
+        shift++;
+    *fifo = (weiri_fifo){.comm = comm};
+    fifo->bytes = in_pages(SLOTS_AT_BYTES + (sizeof(uint64_t) * WEIR_FIFO_WORDS << shift));
+    fifo->memory =
+        mmap(NULL, fifo->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (fifo->memory == MAP_FAILED) {
+        fifo->memory = NULL;
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a FIFO of %u slots", 1u << shift);
+    }
+    weir_status status = place(fifo, &there);
+    if (status != WEIR_OK) {
+        weiri_fifo_destroy(fifo);
+        return status;
+    }
+    fifo->end =
+        (weiri_fifo_end){.slots = (uint64_t *)(void *)((char *)fifo->memory + SLOTS_AT_BYTES),
+                         .tail = fifo->memory,
+                         .shift = shift};
+    fifo->device = (weir_fifo_dev){.slots = (uint64_t *)(void *)(there + SLOTS_AT_BYTES),
+                                   .head = fifo->heads + HEAD_AT,
+                                   .tail_seen = fifo->heads + TAIL_SEEN_AT,
+                                   .tail = (uint64_t *)(void *)there,
+                                   .shift = shift,
+                                   .wake = comm->gpu ? -1 : wake,
+                                   .asleep = comm->gpu ? NULL : asleep,
+                                   .guard = comm->gpu ? comm->gpu->ops->guard(comm) : comm->guard};
+    return WEIR_OK;
+}
+
+void weiri_fifo_destroy(weiri_fifo *fifo)
+{
+    if (!fifo->memory)
+        return;
+    if (!fifo->comm->gpu)
+        free(fifo->heads);
+    else if (fifo->heads)
+        fifo->comm->gpu->ops->release(fifo->comm, fifo->heads);
+    if (fifo->pinned)
+        fifo->comm->gpu->ops->unpin(fifo->comm, fifo->memory);
+    munmap(fifo->memory, fifo->bytes);
+    fifo->memory = NULL;
+}
+
+weir_status weiri_fifo_head(const weiri_fifo *fifo, uint64_t *head)
+{
+    if (fifo->comm->gpu)
+        return fifo->comm->gpu->ops->copy(fifo->comm, head, fifo->heads + HEAD_AT, sizeof *head);
+    *head = weir_load_acquire(fifo->heads + HEAD_AT);
+    return WEIR_OK;
+}

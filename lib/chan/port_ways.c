@@ -1,0 +1,186 @@
+/*
+ * How a port channel's bytes move.
+ *
+ *   mapped host memory   the proxy copies and stores; all is done at once
+ *   copy engine          copies on the connection's stream. A signal is a plain store as
+ *                        long as nothing is under way there; behind a copy the stream
+ *                        itself stores it, so that no thread waits and none calls CUDA to
+ *                        look. What the stream has stored last tells how far it is.
+ *   wire                 puts and signals are the wire's
+ */
+#include "chan/port.h"
+
+#include "base/error.h"
+#include "chan/mover.h"
+
+#include <string.h>
+
+static weir_status word_reached(weir_portchan *chan, const weiri_port_mark *mark, int *there)
+{
+    (void)chan;
+    *there = !mark->word || weir_load_acquire(mark->word) >= mark->value;
+    return WEIR_OK;
+}
+
+/* ------------------------------------------------------- mapped host memory */
+
+static weir_status host_put(weir_portchan *chan, uint64_t to, uint64_t from, uint64_t bytes)
+{
+    if (bytes)
+        memcpy(chan->remote + to, chan->local + from, bytes);
+    return WEIR_OK;
+}
+
+static weir_status host_signal(weir_portchan *chan, uint64_t value)
+{
+    weir_store_release(&chan->sem->port.remote->inbound.value, value);
+    return WEIR_OK;
+}
+
+static weir_status host_flush(weir_portchan *chan, weiri_port_mark *mark)
+{
+    (void)chan;
+    *mark = (weiri_port_mark){NULL, 0};
+    return WEIR_OK;
+}
+
+static const weiri_port_way host_way = {host_put, host_signal, host_flush, word_reached};
+
+/* -------------------------------------------------------------- copy engine */
+
+/* Whether nothing is under way on the connection's stream. */
+static int is_idle(const weiri_stream *stream)
+{
+    return !stream->copying &&
+           (!stream->last.word || weir_load_acquire(stream->last.word) >= stream->last.value);
+}
+
+static weir_status copy_put(weir_portchan *chan, uint64_t to, uint64_t from, uint64_t bytes)
+{
+    weiri_stream *stream = &chan->sem->conn->stream;
+    if (bytes)
+        stream->copying = 1;
+    return weiri_mover_copy(stream->mover, chan->remote + to, chan->local + from, bytes);
+}
+
+static weir_status copy_signal(weir_portchan *chan, uint64_t value)
+{
+    weiri_stream *stream = &chan->sem->conn->stream;
+    uint64_t *word = &chan->sem->port.remote->inbound.value;
+    if (is_idle(stream)) {
+        weir_store_release(word, value);
+        return WEIR_OK;
+    }
+    stream->copying = 0;
+    stream->last = (weiri_port_mark){word, value};
+    return weiri_mover_store(stream->mover, &chan->sem->port.remote_there->inbound.value, value);
+}
+
+static weir_status copy_flush(weir_portchan *chan, weiri_port_mark *mark)
+{
+    weiri_stream *stream = &chan->sem->conn->stream;
+    weiri_port_end *port = &chan->sem->port;
+    weir_status status = WEIR_OK;
+    if (stream->copying) {
+        stream->copying = 0;
+        stream->last = (weiri_port_mark){&port->own->reached.value, ++port->marks};
+        status = weiri_mover_store(stream->mover, &port->own_there->reached.value, port->marks);
+    }
+    *mark = stream->last;
+    return status;
+}
+
+static const weiri_port_way copy_way = {copy_put, copy_signal, copy_flush, word_reached};
+
+/* --------------------------------------------------------------------- wires */
+
+static weir_status wire_put(weir_portchan *chan, uint64_t to, uint64_t from, uint64_t bytes)
+{
+    weiri_endpoint *endpoint = chan->sem->conn->endpoint;
+    weiri_wire *wire = endpoint->wire;
+    weiri_wire_lock(wire);
+    weir_status status =
+        wire->ops->put(endpoint, chan->local_wired, from, &chan->remote_key, to, bytes);
+    weiri_wire_unlock(wire);
+    return status;
+}
+
+static weir_status wire_signal(weir_portchan *chan, uint64_t value)
+{
+    const weiri_port_end *port = &chan->sem->port;
+    weiri_endpoint *endpoint = chan->sem->conn->endpoint;
+    weiri_wire *wire = endpoint->wire;
+    uint64_t at = port->remote_at + offsetof(weiri_port_words, inbound);
+    weiri_wire_lock(wire);
+    weir_status status = wire->ops->signal(endpoint, &port->remote_key, at, value);
+    weiri_wire_unlock(wire);
+    return status;
+}
+
+static weir_status wire_flush(weir_portchan *chan, weiri_port_mark *mark)
+{
+    weiri_endpoint *endpoint = chan->sem->conn->endpoint;
+    weiri_wire_lock(endpoint->wire);
+    *mark = (weiri_port_mark){&endpoint->completed, endpoint->posted};
+    weiri_wire_unlock(endpoint->wire);
+    return WEIR_OK;
+}
+
+static weir_status wire_reached(weir_portchan *chan, const weiri_port_mark *mark, int *there)
+{
+    weiri_endpoint *endpoint = chan->sem->conn->endpoint;
+    weiri_wire_lock(endpoint->wire);
+    weir_status failed = endpoint->failed;
+    *there = endpoint->completed >= mark->value;
+    weiri_wire_unlock(endpoint->wire);
+    if (failed == WEIR_OK || *there)
+        return WEIR_OK;
+    return weiri_fail(failed, "the connection to rank %d over %s has failed", endpoint->peer,
+                      weir_transport_name(chan->sem->conn->transport));
+}
+
+static const weiri_port_way wire_way = {wire_put, wire_signal, wire_flush, wire_reached};
+
+/* -------------------------------------------------------------------- choice */
+
+static weir_status choose_wire(weir_portchan *chan, const weir_mem *remote, const weir_mem *local)
+{
+    const weir_conn *conn = chan->sem->conn;
+    chan->way = &wire_way;
+    weir_status status = weiri_mem_wire_key(remote, conn->transport, &chan->remote_key);
+    if (status == WEIR_OK)
+        status = weiri_mem_wired(local, conn->endpoint->wire, &chan->local_wired);
+    return status;
+}
+
+/* The stream of the connection's first channel serves the others; what it can do is
+ * tried here, by a store that changes nothing. */
+static weir_status choose_copy(weir_portchan *chan)
+{
+    weir_conn *conn = chan->sem->conn;
+    chan->way = &copy_way;
+    if (conn->stream.mover)
+        return WEIR_OK;
+    weir_status status = weiri_mover_create(conn->comm, &conn->stream.mover);
+    if (status == WEIR_OK)
+        status =
+            weiri_mover_store(conn->stream.mover, &chan->sem->port.own_there->reached.value, 0);
+    return status;
+}
+
+weir_status weiri_port_choose(weir_portchan *chan, const weir_mem *remote, const weir_mem *local)
+{
+    const weir_conn *conn = chan->sem->conn;
+    chan->remote = weir_mem_pointer(remote);
+    chan->local = weir_mem_pointer(local);
+    chan->remote_bytes = weir_mem_bytes(remote);
+    chan->local_bytes = weir_mem_bytes(local);
+    if (conn->endpoint)
+        return choose_wire(chan, remote, local);
+    if (!chan->remote)
+        return weiri_fail(WEIR_ERR_UNSUPPORTED, "rank %d's memory is not mapped here", conn->peer);
+    if (conn->comm->gpu)
+        return choose_copy(chan);
+    chan->way = &host_way;
+    return WEIR_OK;
+}

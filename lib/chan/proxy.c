@@ -1,0 +1,196 @@
+/*
+ * The proxy as an object: making it, starting and stopping its thread. The thread
+ * itself is proxy_serve.c and proxy_rest.c; channels are portchan.c.
+ */
+#define _GNU_SOURCE
+#include "chan/port.h"
+
+#include "base/error.h"
+#include "base/log.h"
+#include "chan/mover.h"
+#include "comm/gpu.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { GRACE_MS = 1000 }; /* for the thread to see its deadline */
+
+weir_status weir_proxy_create(weir_comm *comm, const weir_proxy_config *config, weir_proxy **proxy)
+{
+    if (!comm || !proxy)
+        return weiri_fail(WEIR_ERR_INVALID, "weir_proxy_create: comm and proxy are required");
+    weir_proxy *made = calloc(1, sizeof *made);
+    if (!made)
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a proxy");
+    made->comm = comm;
+    if (config)
+        made->config = *config;
+    pthread_mutex_init(&made->lock, NULL);
+    made->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    weir_status status = made->wake >= 0 ? WEIR_OK
+                                         : weiri_fail_errno(WEIR_ERR_SYSTEM, errno,
+                                                            "cannot create a proxy's eventfd");
+    if (status == WEIR_OK)
+        status = weiri_fifo_create(comm, made->config.fifo_slots, made->wake, &made->asleep,
+                                   &made->fifo);
+    if (status == WEIR_OK && comm->gpu)
+        status = comm->gpu->ops->keep(comm, &made->fifo.device, sizeof made->fifo.device,
+                                      &made->kept_fifo);
+    if (status == WEIR_OK)
+        *proxy = made;
+    else
+        weir_proxy_free(made);
+    return status;
+}
+
+static int has_to_end(weir_proxy *proxy)
+{
+    uint64_t stop_ns = weir_load_acquire(&proxy->stop_ns);
+    return stop_ns && (!weiri_proxy_is_busy(proxy) || weir_clock_ns() > stop_ns);
+}
+
+static void *run(void *opaque)
+{
+    weir_proxy *proxy = opaque;
+    weiri_proxy_rest rest = {0};
+    weiri_log_set_rank(proxy->comm->rank);
+    weiri_proxy_bind(proxy);
+    weir_status status = weiri_mover_enter(proxy->comm);
+    if (status != WEIR_OK)
+        weiri_proxy_fail(proxy, status);
+    while (!has_to_end(proxy)) {
+        int moved = weiri_proxy_serve(proxy);
+        weiri_proxy_rest_after(proxy, &rest, moved);
+    }
+    weir_store_release(&proxy->ended, 1);
+    return NULL;
+}
+
+weir_status weir_proxy_start(weir_proxy *proxy)
+{
+    if (!proxy || proxy->running)
+        return weiri_fail(WEIR_ERR_INVALID, "weir_proxy_start: %s",
+                          proxy ? "the proxy runs already" : "proxy is required");
+    weir_store_relaxed(&proxy->stop_ns, 0);
+    weir_store_relaxed(&proxy->ended, 0);
+    int error_number = pthread_create(&proxy->thread, NULL, run, proxy);
+    if (error_number)
+        return weiri_fail_errno(WEIR_ERR_SYSTEM, error_number, "cannot start a proxy's thread");
+    proxy->running = 1;
+    return WEIR_OK;
+}
+
+void weir_proxy_wake(weir_proxy *proxy)
+{
+    const uint64_t one = 1;
+    weir_store_relaxed(&proxy->woken, 1);
+    if (write(proxy->wake, &one, sizeof one) < 0)
+        weir_store_relaxed(&proxy->woken, 1); /* its counter is full: it is woken as it is */
+}
+
+weir_status weir_proxy_status(weir_proxy *proxy)
+{
+    pthread_mutex_lock(&proxy->lock);
+    weir_status status = proxy->status;
+    if (status != WEIR_OK)
+        weiri_fail(status, "%s", proxy->why);
+    pthread_mutex_unlock(&proxy->lock);
+    return status;
+}
+
+/* -------------------------------------------------------------------- the end */
+
+/* Waits for the thread, whose handler may not return. */
+static int join_by(weir_proxy *proxy, uint64_t deadline_ns)
+{
+    const struct timespec nap = {.tv_nsec = 200000};
+    while (!weir_load_acquire(&proxy->ended) && weir_clock_ns() < deadline_ns)
+        nanosleep(&nap, NULL);
+    if (!weir_load_acquire(&proxy->ended)) {
+        pthread_detach(proxy->thread);
+        proxy->lost = 1;
+        return 0;
+    }
+    pthread_join(proxy->thread, NULL);
+    return 1;
+}
+
+/* What is left undone, in words. */
+static weir_status tell_left(const weir_proxy *proxy, unsigned long long timeout_ms)
+{
+    uint64_t head = proxy->fifo.end.taken;
+    weir_status status = weiri_fifo_head(&proxy->fifo, &head);
+    if (status != WEIR_OK)
+        return status;
+    unsigned long long left = head - proxy->fifo.end.taken;
+    if (left)
+        return weiri_fail(WEIR_ERR_TIMEOUT,
+                          "rank %d: %llu triggers were not carried out within %llu ms; the first "
+                          "has ticket %llu: its producer has %s",
+                          proxy->comm->rank, left, timeout_ms,
+                          (unsigned long long)proxy->fifo.end.taken,
+                          proxy->unfilled ? "taken a slot and never filled it" : "filled it");
+    if (proxy->unfinished)
+        return weiri_fail(WEIR_ERR_TIMEOUT,
+                          "rank %d: what the proxy has moved had not arrived after %llu ms",
+                          proxy->comm->rank, timeout_ms);
+    return WEIR_OK;
+}
+
+weir_status weir_proxy_stop(weir_proxy *proxy)
+{
+    if (!proxy || !proxy->running)
+        return proxy ? weir_proxy_status(proxy)
+                     : weiri_fail(WEIR_ERR_INVALID, "weir_proxy_stop: proxy is required");
+    uint64_t timeout_ns = proxy->config.stop_timeout_ms > 0
+                              ? (uint64_t)proxy->config.stop_timeout_ms * 1000000u
+                              : proxy->comm->guard.timeout_ns;
+    unsigned long long timeout_ms = timeout_ns / 1000000;
+    weir_trigger trigger;
+    uint64_t stop_ns = weir_clock_ns() + timeout_ns;
+    weir_store_release(&proxy->stop_ns, stop_ns);
+    weir_proxy_wake(proxy);
+    proxy->running = 0;
+    if (!join_by(proxy, stop_ns + GRACE_MS * 1000000ull))
+        return weiri_fail(WEIR_ERR_TIMEOUT,
+                          "rank %d: the proxy has not returned within %llu ms, from a handler or "
+                          "the system; it is left behind with its memory",
+                          proxy->comm->rank, timeout_ms);
+    weir_status status = weir_proxy_status(proxy);
+    if (status != WEIR_OK)
+        return status;
+    if (weir_load_acquire(proxy->comm->guard.abort_word))
+        return weiri_fail(WEIR_ERR_ABORTED, "rank %d: the communicator was aborted under the proxy",
+                          proxy->comm->rank);
+    proxy->unfilled = !weiri_fifo_peek(&proxy->fifo.end, &trigger);
+    proxy->unfinished = weiri_proxy_is_busy(proxy);
+    return tell_left(proxy, timeout_ms);
+}
+
+void weir_proxy_free(weir_proxy *proxy)
+{
+    if (!proxy)
+        return;
+    if (proxy->running && weir_proxy_stop(proxy) != WEIR_OK)
+        weiri_log(WEIRI_LOG_INFO, "%s", weir_last_error());
+    if (proxy->lost)
+        return; /* its thread still uses all of this */
+    if (proxy->kept_fifo)
+        proxy->comm->gpu->ops->release(proxy->comm, proxy->kept_fifo);
+    weiri_fifo_destroy(&proxy->fifo);
+    if (proxy->wake >= 0)
+        close(proxy->wake);
+    pthread_mutex_destroy(&proxy->lock);
+    free(proxy->flushes);
+    free(proxy->chans);
+    free(proxy);
+}
+
+weir_fifo_dev *weir_proxy_fifo(weir_proxy *proxy)
+{
+    return proxy->kept_fifo ? proxy->kept_fifo : &proxy->fifo.device;
+}

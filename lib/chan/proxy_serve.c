@@ -1,0 +1,227 @@
+/*
+ * What a proxy's thread does with triggers: takes each from the FIFO, checks it, has
+ * the channel's way carry it out, and frees the slot; whatever has to arrive first, a
+ * flush, goes on a list and holds up nothing behind it. After a failure triggers are
+ * dropped: the communicator is aborted, which those who wait for them see.
+ */
+#include "chan/port.h"
+
+#include "base/error.h"
+#include "base/log.h"
+#include "chan/mover.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+void weiri_proxy_fail(weir_proxy *proxy, weir_status status)
+{
+    pthread_mutex_lock(&proxy->lock);
+    if (proxy->status == WEIR_OK) {
+        snprintf(proxy->why, sizeof proxy->why, "rank %d: proxy: %s", proxy->comm->rank,
+                 weir_last_error());
+        weiri_log(WEIRI_LOG_WARN, "%s", proxy->why);
+        proxy->status = status;
+    }
+    pthread_mutex_unlock(&proxy->lock);
+    weiri_comm_abort_for(proxy->comm, WEIRI_ABORT_ASKED);
+}
+
+/* ------------------------------------------------------------------ triggers */
+
+/* Whether [at, at + bytes) lies in a memory. */
+static int is_within(uint64_t at, uint64_t bytes, size_t whole)
+{
+    return at <= whole && bytes <= whole - at;
+}
+
+static weir_status find(const weir_proxy *proxy, const weir_trigger *trigger, weir_portchan **chan)
+{
+    const uint32_t known = WEIR_TRIGGER_PUT | WEIR_TRIGGER_SIGNAL | WEIR_TRIGGER_FLUSH;
+    weir_portchan *found = trigger->chan < proxy->nchans ? proxy->chans[trigger->chan] : NULL;
+    if (!found || trigger->op & ~known || !trigger->op)
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "a trigger of kind %#x for port channel %u, which is none of its %u; "
+                          "use channels of this proxy that live",
+                          trigger->op, trigger->chan, proxy->nchans);
+    if (trigger->op & WEIR_TRIGGER_PUT &&
+        (!is_within(trigger->to, trigger->bytes, found->remote_bytes) ||
+         !is_within(trigger->from, trigger->bytes, found->local_bytes)))
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "a put of %llu bytes from %llu of %zu to %llu of rank %d's %zu reaches "
+                          "beyond the memory",
+                          (unsigned long long)trigger->bytes, (unsigned long long)trigger->from,
+                          found->local_bytes, (unsigned long long)trigger->to,
+                          found->sem->conn->peer, found->remote_bytes);
+    *chan = found;
+    return WEIR_OK;
+}
+
+static void tell_flushed(const weir_portchan *chan, uint64_t ticket)
+{
+    weir_store_release(&chan->sem->port.own->flushed.value, ticket + 1);
+}
+
+/* Flushes of one connection are done in their order, of several in any. */
+static weir_status begin_flush(weir_proxy *proxy, weir_portchan *chan, uint64_t ticket)
+{
+    weiri_port_flush flush = {.chan = chan, .ticket = ticket};
+    int there = 0;
+    weir_status status = chan->way->flush(chan, &flush.mark);
+    if (status == WEIR_OK)
+        status = chan->way->reached(chan, &flush.mark, &there);
+    if (status != WEIR_OK)
+        return status;
+    if (there && !proxy->nflushes) {
+        tell_flushed(chan, ticket);
+        return WEIR_OK;
+    }
+    if (proxy->nflushes == proxy->most_flushes) {
+        size_t most = 2 * proxy->most_flushes + 16;
+        weiri_port_flush *more = realloc(proxy->flushes, most * sizeof *more);
+        if (!more)
+            return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for %zu flushes", most);
+        proxy->flushes = more;
+        proxy->most_flushes = most;
+    }
+    flush.since_ns = weir_clock_ns();
+    proxy->flushes[proxy->nflushes++] = flush;
+    return WEIR_OK;
+}
+
+static weir_status move(weir_proxy *proxy, const weir_trigger *trigger, uint64_t ticket)
+{
+    weir_portchan *chan = NULL;
+    weir_status status = find(proxy, trigger, &chan);
+    if (status == WEIR_OK && trigger->op & WEIR_TRIGGER_PUT)
+        status = chan->way->put(chan, trigger->to, trigger->from, trigger->bytes);
+    if (status == WEIR_OK && trigger->op & WEIR_TRIGGER_SIGNAL)
+        status = chan->way->signal(chan, ++chan->sem->port.sent);
+    if (status == WEIR_OK && trigger->op & WEIR_TRIGGER_FLUSH)
+        status = begin_flush(proxy, chan, ticket);
+    return status;
+}
+
+static weir_status carry_out(weir_proxy *proxy, const weir_trigger *trigger, uint64_t ticket)
+{
+    weir_status status = WEIR_OK;
+    if (trigger->op == WEIR_TRIGGER_CUSTOM && proxy->config.handler) {
+        status = proxy->config.handler(proxy->config.argument, trigger);
+        return status == WEIR_OK ? status
+                                 : weiri_fail_context(status, "the handler of triggers failed");
+    }
+    if (trigger->op == WEIR_TRIGGER_CUSTOM)
+        return weiri_fail(WEIR_ERR_INVALID, "a custom trigger, but the proxy has no handler");
+    pthread_mutex_lock(&proxy->lock);
+    status = move(proxy, trigger, ticket);
+    pthread_mutex_unlock(&proxy->lock);
+    return status;
+}
+
+/* Up to a ring of them, so that flushes and wires have their turn. */
+static int take_triggers(weir_proxy *proxy)
+{
+    weiri_fifo_end *end = &proxy->fifo.end;
+    weir_trigger trigger;
+    int taken = 0;
+    while (taken < 1 << end->shift && weiri_fifo_peek(end, &trigger)) {
+        if (proxy->status == WEIR_OK) {
+            weir_status status = carry_out(proxy, &trigger, end->taken);
+            if (status != WEIR_OK)
+                weiri_proxy_fail(proxy, status);
+        }
+        weiri_fifo_pop(end);
+        taken++;
+    }
+    return taken;
+}
+
+/* ------------------------------------------------------------------- flushes */
+
+static weir_status look_at(const weir_proxy *proxy, const weiri_port_flush *flush, int *there)
+{
+    const weir_conn *conn = flush->chan->sem->conn;
+    weir_status status = flush->chan->way->reached(flush->chan, &flush->mark, there);
+    if (status != WEIR_OK || *there ||
+        weir_clock_ns() - flush->since_ns <= proxy->comm->guard.timeout_ns)
+        return status;
+    status = conn->stream.mover ? weiri_mover_check(conn->stream.mover) : WEIR_OK;
+    return status != WEIR_OK
+               ? status
+               : weiri_fail(WEIR_ERR_TIMEOUT,
+                            "what was put to rank %d over %s has not arrived within %llu ms",
+                            conn->peer, weir_transport_name(conn->transport),
+                            (unsigned long long)(proxy->comm->guard.timeout_ns / 1000000));
+}
+
+static int finish_flushes(weir_proxy *proxy)
+{
+    weir_status status = WEIR_OK;
+    size_t left = 0, all = proxy->nflushes;
+    if (!all)
+        return 0;
+    pthread_mutex_lock(&proxy->lock);
+    for (size_t i = 0; i < all; i++) {
+        int there = 0;
+        if (status == WEIR_OK)
+            status = look_at(proxy, &proxy->flushes[i], &there);
+        if (there)
+            tell_flushed(proxy->flushes[i].chan, proxy->flushes[i].ticket);
+        else
+            proxy->flushes[left++] = proxy->flushes[i];
+    }
+    proxy->nflushes = left;
+    pthread_mutex_unlock(&proxy->lock);
+    if (status != WEIR_OK)
+        weiri_proxy_fail(proxy, status);
+    return left < all;
+}
+
+/* --------------------------------------------------------------------- rounds */
+
+static int move_wires(weir_proxy *proxy)
+{
+    int moved = 0;
+    for (int network = 0; network < WEIRI_NETWORKS; network++) {
+        weiri_wire *wire = weiri_comm_open_wire(proxy->comm, network);
+        if (!wire)
+            continue;
+        weiri_wire_lock(wire);
+        weir_status status = wire->ops->progress(wire, &moved);
+        weiri_wire_unlock(wire);
+        if (status != WEIR_OK && proxy->status == WEIR_OK)
+            weiri_proxy_fail(proxy, status);
+    }
+    return moved;
+}
+
+int weiri_proxy_serve(weir_proxy *proxy)
+{
+    int moved = take_triggers(proxy);
+    if (proxy->status != WEIR_OK)
+        proxy->nflushes = 0; /* nobody waits for them any more */
+    moved |= move_wires(proxy);
+    return moved | finish_flushes(proxy);
+}
+
+int weiri_proxy_is_busy(weir_proxy *proxy)
+{
+    weir_trigger trigger;
+    uint64_t head = 0;
+    int busy = weiri_fifo_peek(&proxy->fifo.end, &trigger) || proxy->nflushes;
+    if (proxy->status != WEIR_OK || weir_load_acquire(proxy->comm->guard.abort_word))
+        return 0; /* what is left is nobody's any more */
+    if (!proxy->comm->gpu && weiri_fifo_head(&proxy->fifo, &head) == WEIR_OK)
+        busy |= head != proxy->fifo.end.taken;
+    pthread_mutex_lock(&proxy->lock);
+    for (uint32_t id = 0; id < proxy->nchans && !busy; id++) {
+        weir_portchan *chan = proxy->chans[id];
+        weiri_port_mark mark;
+        int there = 1;
+        if (chan && (chan->way->flush(chan, &mark) != WEIR_OK ||
+                     chan->way->reached(chan, &mark, &there) != WEIR_OK))
+            there = 1;
+        busy |= !there;
+    }
+    pthread_mutex_unlock(&proxy->lock);
+    return busy;
+}

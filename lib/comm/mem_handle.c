@@ -1,0 +1,242 @@
+/*
+ * Handles of registered memory: what they hold, how they are told from damaged and
+ * foreign ones, and how they travel over the bootstrap.
+ */
+#include "base/error.h"
+#include "comm/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The content of a weir_mem_handle. */
+typedef struct handle_content {
+    uint64_t magic;
+    uint64_t job;
+    uint64_t bytes;
+    weiri_desc desc;
+    int32_t owner;
+    int32_t known[WEIRI_NETWORKS]; /* which of the keys are there */
+    weiri_wire_key keys[WEIRI_NETWORKS];
+    uint64_t check; /* hash of all of the above: tells a damaged handle */
+} handle_content;
+
+_Static_assert(sizeof(handle_content) == 256, "no padding, which the check would not cover");
+
+static const uint64_t handle_magic = 0x32304d454d524957; /* "WIRMEM02" */
+
+static uint64_t check_of(const handle_content *content)
+{
+    return weiri_hash_bytes(WEIRI_HASH_START, content, offsetof(handle_content, check));
+}
+
+weir_status weiri_mem_wired(const weir_mem *mem, weiri_wire *wire, const weiri_wire_mem **own)
+{
+    if (mem->kind == WEIRI_MEM_IMPORTED)
+        return weiri_fail(WEIR_ERR_INVALID, "rank %d's memory is not this rank's to send from",
+                          mem->owner);
+    /* An empty one is registered, too: signals and empty puts name it. */
+    weir_status status = weiri_mem_wires_add(mem->wires, wire, mem->pointer, mem->bytes,
+                                             mem->comm->gpu ? WEIRI_WIRE_CUDA : WEIRI_WIRE_HOST);
+    if (status == WEIR_OK)
+        *own = mem->wires->own[weiri_network_of(wire->ops->transport)];
+    return status;
+}
+
+weir_status weiri_mem_wire_key(const weir_mem *mem, weir_transport transport, weiri_wire_key *key)
+{
+    int network = weiri_network_of(transport);
+    if (mem->kind != WEIRI_MEM_IMPORTED || !mem->wires->known[network])
+        return weiri_fail(WEIR_ERR_UNSUPPORTED,
+                          "memory of rank %d was exported before that rank had connected over %s; "
+                          "connect first",
+                          mem->owner, weir_transport_name(transport));
+    *key = mem->wires->keys[network];
+    return WEIR_OK;
+}
+
+/* The keys of the own memory for all wires that are open, or of a peer's as they came. */
+static weir_status add_keys(const weir_mem *mem, handle_content *content)
+{
+    for (int network = 0; network < WEIRI_NETWORKS; network++) {
+        weiri_wire *wire = weiri_comm_open_wire(mem->comm, network);
+        content->known[network] = mem->wires->known[network];
+        content->keys[network] = mem->wires->keys[network];
+        if (mem->kind == WEIRI_MEM_IMPORTED || !wire)
+            continue;
+        const weiri_wire_mem *own = NULL;
+        weir_status status = weiri_mem_wired(mem, wire, &own);
+        if (status != WEIR_OK)
+            return status;
+        content->known[network] = 1;
+        content->keys[network] = own->key;
+    }
+    return WEIR_OK;
+}
+
+weir_status weir_mem_export(const weir_mem *mem, weir_mem_handle *handle)
+{
+    if (!mem || !handle)
+        return weiri_fail(WEIR_ERR_INVALID, "weir_mem_export: mem and handle are required");
+    handle_content content = {.magic = handle_magic,
+                              .job = mem->comm->job,
+                              .bytes = mem->bytes,
+                              .desc = mem->desc,
+                              .owner = mem->owner};
+    weir_status status = add_keys(mem, &content);
+    if (status != WEIR_OK)
+        return status;
+    content.check = check_of(&content);
+    memset(handle, 0, sizeof *handle);
+    memcpy(handle->bytes, &content, sizeof content);
+    return WEIR_OK;
+}
+
+static int has_key(const handle_content *content)
+{
+    int known = 0;
+    for (int network = 0; network < WEIRI_NETWORKS; network++)
+        known |= content->known[network];
+    return known;
+}
+
+static weir_status check_handle(const weir_comm *comm, const handle_content *content)
+{
+    if (content->magic != handle_magic || content->check != check_of(content))
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "not a memory handle, or a damaged one; pass on all %d "
+                          "bytes that weir_mem_export wrote",
+                          WEIR_MEM_HANDLE_BYTES);
+    if (content->job != comm->job || content->owner < 0 || content->owner >= comm->nranks ||
+        content->desc.region >= WEIRI_REGIONS_MAX)
+        return weiri_fail(WEIR_ERR_INVALID, "this memory handle is another communicator's");
+    if (content->desc.generation == 0 && !has_key(content))
+        return weiri_fail(WEIR_ERR_UNSUPPORTED,
+                          "rank %d's memory is plain memory, which peers cannot map; allocate it "
+                          "with weir_mem_alloc",
+                          content->owner);
+    return WEIR_OK;
+}
+
+/* A handle of this rank's own memory: no mapping, the region itself. */
+static weir_status own_pointer(weir_comm *comm, weiri_desc desc, char **pointer)
+{
+    if (desc.region >= (uint32_t)comm->nregions || !comm->regions[desc.region].segment.base ||
+        comm->regions[desc.region].generation != desc.generation)
+        return weiri_fail(WEIR_ERR_INVALID, "this memory of rank %d is freed", comm->rank);
+    *pointer = (char *)comm->regions[desc.region].segment.base + desc.offset;
+    return WEIR_OK;
+}
+
+weir_status weir_mem_import(weir_comm *comm, const weir_mem_handle *handle, weir_mem **mem)
+{
+    if (!comm || !handle || !mem)
+        return weiri_fail(WEIR_ERR_INVALID, "weir_mem_import: comm, handle and mem are required");
+    handle_content content;
+    memcpy(&content, handle->bytes, sizeof content);
+    weir_status status = check_handle(comm, &content);
+    if (status != WEIR_OK)
+        return status;
+    char *pointer = NULL;
+    int own = content.owner == comm->rank;
+    int mapped = !own && weiri_comm_maps(comm, content.owner) && content.desc.generation != 0;
+    if (own && content.desc.generation)
+        status = own_pointer(comm, content.desc, &pointer);
+    if (mapped)
+        status = weiri_region_pointer(comm, content.owner, content.desc, &pointer);
+    else if (!own && !has_key(&content))
+        status = weiri_fail(WEIR_ERR_UNSUPPORTED,
+                            "rank %d is on another machine, and its memory was exported before it "
+                            "had connected over a network",
+                            content.owner);
+    if (status != WEIR_OK)
+        return status;
+    weir_mem *made = NULL;
+    status = weiri_mem_make((weir_mem){comm, pointer, content.bytes, WEIRI_MEM_IMPORTED,
+                                       content.owner, content.desc, NULL},
+                            &made);
+    if (status != WEIR_OK)
+        return status;
+    memcpy(made->wires->known, content.known, sizeof content.known);
+    memcpy(made->wires->keys, content.keys, sizeof content.keys);
+    if (mapped)
+        comm->peers[content.owner].mappings[content.desc.region].users++;
+    *mem = made;
+    return WEIR_OK;
+}
+
+/* What weir_mem_send sends: a handle, or why there is none. */
+typedef struct mem_letter {
+    int32_t status;
+    weir_mem_handle handle;
+} mem_letter;
+
+weir_status weir_mem_send(weir_comm *comm, const weir_mem *mem, int peer, int tag)
+{
+    mem_letter letter;
+    memset(&letter, 0, sizeof letter);
+    weir_status status = weir_mem_export(mem, &letter.handle);
+    letter.status = status;
+    weir_status sent = weir_boot_send(comm->boot, &letter, sizeof letter, peer, tag);
+    return status != WEIR_OK ? status : sent;
+}
+
+weir_status weir_mem_recv(weir_comm *comm, int peer, int tag, weir_mem **mem)
+{
+    mem_letter letter;
+    weir_status status = weir_boot_recv(comm->boot, &letter, sizeof letter, peer, tag);
+    if (status == WEIR_OK && letter.status != WEIR_OK)
+        status = weiri_fail((weir_status)letter.status,
+                            "rank %d had no memory to send to rank %d; its own message says why",
+                            peer, comm->rank);
+    if (status == WEIR_OK)
+        status = weir_mem_import(comm, &letter.handle, mem);
+    return status;
+}
+
+static void free_imports(const weir_comm *comm, weir_mem **mems, int count)
+{
+    for (int rank = 0; rank < count; rank++)
+        if (rank != comm->rank)
+            weir_mem_free(mems[rank]);
+}
+
+static weir_status import_all(weir_comm *comm, weir_mem *own, const weir_mem_handle *handles,
+                              weir_mem **mems)
+{
+    for (int rank = 0; rank < comm->nranks; rank++) {
+        weir_status status = WEIR_OK;
+        if (rank == comm->rank)
+            mems[rank] = own;
+        else
+            status = weir_mem_import(comm, &handles[rank], &mems[rank]);
+        if (status != WEIR_OK) {
+            free_imports(comm, mems, rank);
+            return status;
+        }
+    }
+    return WEIR_OK;
+}
+
+weir_status weir_mem_exchange(weir_comm *comm, weir_mem *mem, weir_mem **mems)
+{
+    size_t n = (size_t)comm->nranks;
+    weir_mem_handle *handles = calloc(n, sizeof *handles);
+    weir_mem **made = calloc(n, sizeof *made);
+    weir_status status = handles && made
+                             ? weir_mem_export(mem, &handles[comm->rank])
+                             : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for %zu handles", n);
+    status = weir_boot_agree(comm->boot, status);
+    if (status == WEIR_OK)
+        status = weir_boot_allgather(comm->boot, handles, sizeof *handles);
+    if (status == WEIR_OK) {
+        weir_status imported = import_all(comm, mem, handles, made);
+        status = weir_boot_agree(comm->boot, imported);
+        if (status != WEIR_OK && imported == WEIR_OK)
+            free_imports(comm, made, comm->nranks);
+    }
+    if (status == WEIR_OK)
+        memcpy(mems, made, n * sizeof *mems);
+    free(made);
+    free(handles);
+    return status;
+}
