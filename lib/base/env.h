@@ -19,6 +19,8 @@
     X(TIMEOUT_MS, "WEIR_TIMEOUT_MS", "30000", "deadline of every wait, in milliseconds")          \
     X(SOCKET_IFNAME, "WEIR_SOCKET_IFNAME", "(first usable)",                                      \
       "network interface of the TCP bootstrap and transport")                                     \
+    X(SOCKET_STREAMS, "WEIR_SOCKET_STREAMS", "4",                                                 \
+      "connections to each peer of the TCP transport, 1 to 8")                                    \
     X(BOOT_SECRET, "WEIR_BOOT_SECRET", "(none)",                                                  \
       "shared secret of a TCP bootstrap that is given by address")                                \
     X(IB_HCA, "WEIR_IB_HCA", "(nearest)", "InfiniBand device, name or name:port")                 \

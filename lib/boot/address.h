@@ -44,5 +44,7 @@ weir_status weiri_interface_address(const char *interface, const weiri_address *
  * before a bridge of virtual machines and containers before loopback, IPv4
  * before IPv6. WEIR_ERR_SYSTEM: none is up. */
 weir_status weiri_interface_best(weiri_address *address);
+/* The name of the interface that has the address, "?" if none has. */
+void weiri_interface_name(const weiri_address *address, char name[IF_NAMESIZE]);
 
 #endif

@@ -126,3 +126,17 @@ weir_status weiri_interface_best(weiri_address *address)
                           "no network interface is up, not even loopback; try 'ip link set lo up'");
     return WEIR_OK;
 }
+
+void weiri_interface_name(const weiri_address *address, char name[IF_NAMESIZE])
+{
+    struct ifaddrs *entries;
+    weiri_address here;
+    snprintf(name, IF_NAMESIZE, "?");
+    if (getifaddrs(&entries) != 0)
+        return;
+    for (const struct ifaddrs *entry = entries; entry; entry = entry->ifa_next)
+        if (usable(entry, &here) && here.is_ipv6 == address->is_ipv6 &&
+            memcmp(here.ip, address->ip, sizeof here.ip) == 0)
+            snprintf(name, IF_NAMESIZE, "%s", entry->ifa_name);
+    freeifaddrs(entries);
+}

@@ -6,6 +6,8 @@ const weiri_wire_ops *weiri_wire_of(weir_transport transport)
     switch (transport) {
     case WEIR_TRANSPORT_SHM:
         return &weiri_wire_shm;
+    case WEIR_TRANSPORT_TCP:
+        return &weiri_wire_tcp;
     default:
         return NULL;
     }

@@ -122,6 +122,8 @@ typedef struct weiri_wire_ops {
 
 /* Memory of one machine, for ranks that act as different machines. */
 extern const weiri_wire_ops weiri_wire_shm;
+/* Sockets, between any machines. */
+extern const weiri_wire_ops weiri_wire_tcp;
 
 /* The table of a transport; NULL where this build has none. */
 const weiri_wire_ops *weiri_wire_of(weir_transport transport);

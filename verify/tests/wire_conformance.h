@@ -165,7 +165,8 @@ static inline weir_status wire_await(wire_party *party, const uint64_t *word, ui
     return WEIR_OK;
 }
 
-/* Until the peer has all that was posted. */
+/* Until the peer has all that was posted, which takes both sides' progress: so a meeting
+ * must come after it, before a rank stops for anything else. */
 static inline weir_status wire_flush(wire_party *party, const weiri_endpoint *end)
 {
     return wire_await(party, &end->completed, end->posted);
@@ -267,8 +268,8 @@ static inline void wire_check_order(wire_party *party, int *failures)
     for (int slot = 0; slot < ROUNDS; slot++)
         boot_fill(wire_source(party) + slot * SLOT, SLOT, party->rank, slot);
     memset(party->own + wire_landing(left), 0, WIRE_AREA_BYTES);
-    EXPECT_OK(failures, wire_meet(party));
     uint64_t before = *wire_word(party, left, 1);
+    EXPECT_OK(failures, wire_meet(party));
     for (int slot = 0; slot < ROUNDS; slot++) {
         EXPECT_OK(failures, wire_put(party, right, (size_t)slot * SLOT, (size_t)slot * SLOT,
                                      lengths[slot % 6]));
@@ -315,7 +316,6 @@ static inline void wire_check_many(wire_party *party, int *failures)
     boot_fill(wire_source(party), (size_t)COUNT * EACH, rank, 7);
     for (int peer = 0; peer < nranks; peer++)
         memset(party->own + wire_landing(peer), 0, (size_t)COUNT * EACH);
-    EXPECT_OK(failures, wire_meet(party));
     uint64_t before = *wire_word(party, (rank + 1) % nranks, 1);
     EXPECT_OK(failures, wire_meet(party));
     for (int i = 0; i < COUNT && !*failures; i++)
@@ -336,7 +336,9 @@ static inline void wire_check_many(wire_party *party, int *failures)
         EXPECT(failures, *wire_word(party, peer, 1) == before + 1 + (COUNT - 1) / 3 * 3);
         EXPECT_OK(failures, wire_flush(party, party->ends[peer]));
         EXPECT(failures, party->ends[peer]->completed == party->ends[peer]->posted);
+        EXPECT(failures, party->ends[peer]->sent == party->ends[peer]->posted);
     }
+    EXPECT_OK(failures, wire_meet(party));
     /* Words of all ranks start alike in the next check. */
     for (int peer = 0; peer < nranks; peer++)
         if (peer != rank)
@@ -347,12 +349,12 @@ static inline void wire_check_many(wire_party *party, int *failures)
 /* Short exchanges to and fro: no signal is late, none is lost. */
 static inline void wire_check_ping_pong(wire_party *party, int rounds, int *failures)
 {
-    const int partner = party->rank ^ 1;
+    const int partner = party->rank ^ 1, paired = partner < party->nranks;
+    const uint64_t *word = wire_word(party, paired ? partner : 0, 1);
+    uint64_t value = *word;
     EXPECT_OK(failures, wire_meet(party));
-    if (partner < party->nranks) {
+    if (paired) {
         weiri_endpoint *end = party->ends[partner];
-        const uint64_t *word = wire_word(party, partner, 1);
-        uint64_t value = *word;
         volatile unsigned char *landed = party->own + wire_landing(partner);
         for (int round = 0; round < rounds && !*failures; round++) {
             value++;
@@ -436,7 +438,8 @@ static inline void wire_check_memories(wire_party *party, int *failures)
     }
 }
 
-/* What leaves the own memory is refused before it is posted. */
+/* What leaves the own memory is refused before it is posted. A put of nothing, at its very
+ * end, completes without one that follows. */
 static inline void wire_check_refusals(wire_party *party, int *failures)
 {
     const int peer = (party->rank + 1) % party->nranks;
@@ -450,7 +453,10 @@ static inline void wire_check_refusals(wire_party *party, int *failures)
         EXPECT(failures, party->ops->put(end, party->mem, wrong[i].at, &party->keys[peer], 0,
                                          wrong[i].bytes) == WEIR_ERR_INVALID);
     EXPECT(failures, end->posted == posted);
+    EXPECT_OK(failures, party->ops->put(end, party->mem, whole, &party->keys[peer], whole, 0));
     weiri_wire_unlock(party->wire);
+    EXPECT_OK(failures, wire_flush(party, end));
+    EXPECT(failures, end->posted == posted + 1);
     EXPECT_OK(failures, wire_meet(party));
 }
 
@@ -459,9 +465,6 @@ static inline void wire_check_sleep(wire_party *party, int *failures)
 {
     enum { NAP_MS = 100 };
     EXPECT_OK(failures, wire_meet(party));
-    for (int peer = 0; peer < party->nranks; peer++)
-        if (peer != party->rank)
-            EXPECT_OK(failures, wire_flush(party, party->ends[peer]));
     EXPECT_OK(failures, weir_boot_barrier(party->boot));
     struct pollfd one = {.fd = -1, .events = POLLIN};
     int armed = 0, moved, quiet = 0;
@@ -532,6 +535,7 @@ static inline void wire_expect_failed(wire_party *party, int peer, int *failures
     EXPECT(failures, status == WEIR_ERR_PEER || status == WEIR_ERR_TIMEOUT ||
                          status == WEIR_ERR_SYSTEM);
     EXPECT(failures, boot_last_error_has(name));
+    EXPECT(failures, party->ends[peer]->failed == status);
     EXPECT(failures, wire_move(party, &moved) != WEIR_OK ||
                          wire_signal(party, party->ends[peer], 0, 1) != WEIR_OK ||
                          wire_await_failure(party) != WEIR_OK);
@@ -556,8 +560,10 @@ static inline int wire_fault_killed(weir_boot *boot, weir_transport transport)
     if (!wire_fault_open(&party, boot, transport, &failures))
         return failures ? failures : NO_WIRE;
     EXPECT_OK(&failures, wire_meet(&party));
-    if (party.rank == 1)
+    if (party.rank == 1) {
+        usleep(100000); /* rank 0 has met by then */
         raise(SIGKILL);
+    }
     for (int i = 0; i < 8; i++)
         wire_put(&party, 1, 0, 0, WIRE_AREA_BYTES);
     wire_signal(&party, party.ends[1], 0, party.epoch + 1);
@@ -650,8 +656,8 @@ static inline int wire_fault_leaks(weir_boot *boot, weir_transport transport, in
             return failures ? failures : NO_WIRE;
         }
         EXPECT_OK(&failures, wire_put(&party, 1 - party.rank, 0, 0, 1000));
-        EXPECT_OK(&failures, wire_meet(&party));
         EXPECT_OK(&failures, wire_flush(&party, party.ends[1 - party.rank]));
+        EXPECT_OK(&failures, wire_meet(&party));
         weir_boot_barrier(boot);
         wire_party_close(&party);
         if (round == 4) { /* by then whatever is made once has been */

@@ -1,0 +1,180 @@
+/* Accepting, challenging and hearing guests, and turning strangers away. */
+#define _GNU_SOURCE /* accept4 */
+
+#include "boot/guests.h"
+
+#include "base/error.h"
+#include "base/log.h"
+#include "boot/link.h"
+#include "boot/socket.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* When the room is full, whoever has been there longest has to go. */
+enum { MOST_STRANGERS = 64 };
+
+static void remove_guest(weiri_guests *room, int index)
+{
+    room->count--;
+    memmove(&room->list[index], &room->list[index + 1],
+            (size_t)(room->count - index) * sizeof *room->list);
+}
+
+static void refuse(weiri_guests *room, int index, const char *why)
+{
+    weiri_guest *who = &room->list[index];
+    weiri_log(WEIRI_LOG_WARN, "rank %d refused the connection from %s: %s", room->job->rank,
+              who->where, why);
+    room->refused++;
+    snprintf(room->last_refusal, sizeof room->last_refusal, "%s, %s", who->where, why);
+    close(who->fd);
+    remove_guest(room, index);
+}
+
+/* Writes to a fresh connection, whose buffer is empty: it fits or fails. */
+static int write_now(int fd, const void *data, size_t bytes)
+{
+    struct iovec part = {(void *)(uintptr_t)data, bytes};
+    size_t done = 0;
+    return weiri_link_write_some(fd, -1, &part, 1, &done) == WEIR_OK && done == bytes;
+}
+
+static weir_status welcome(weiri_guests *room, int fd, const struct sockaddr_storage *name)
+{
+    if (room->count == room->most)
+        refuse(room, 0, "too many connections that say nothing");
+    weiri_guest *who = &room->list[room->count];
+    memset(who, 0, sizeof *who);
+    who->fd = fd;
+    weiri_address address = {0};
+    weiri_address_from_socket(name, &address);
+    weiri_address_text(&address, who->where);
+    weir_status status = weiri_challenge_make(room->job, &who->challenge);
+    if (status != WEIR_OK) {
+        close(fd);
+        return status;
+    }
+    room->count++;
+    weiri_socket_no_delay(fd);
+    if (!write_now(fd, &who->challenge, sizeof who->challenge))
+        refuse(room, room->count - 1, "it hung up");
+    return WEIR_OK;
+}
+
+static weir_status accept_guests(weiri_guests *room)
+{
+    for (;;) {
+        struct sockaddr_storage name = {0};
+        socklen_t bytes = sizeof name;
+        int fd = accept4(room->listener, (struct sockaddr *)&name, &bytes,
+                         SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd < 0 && (errno == EMFILE || errno == ENFILE) && room->count > 0) {
+            refuse(room, 0, "no more files can be opened");
+            continue;
+        }
+        if (fd < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+            return WEIR_OK;
+        if (fd < 0 && (errno == EINTR || errno == ECONNABORTED || errno == EPROTO))
+            continue;
+        if (fd < 0)
+            return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "rank %d accepts connections",
+                                    room->job->rank);
+        weir_status status = welcome(room, fd, &name);
+        if (status != WEIR_OK)
+            return status;
+    }
+}
+
+/* Takes a guest with a complete hello in, or turns it away. */
+static weir_status decide(weiri_guests *room, int index)
+{
+    weiri_guest *who = &room->list[index];
+    const weiri_guests_host *host = &room->host;
+    const weiri_job *job = host->recognise(host->context, who);
+    weiri_reply reply;
+    if (!job) {
+        weiri_reply_make(room->job, &who->challenge, &who->hello, WEIR_ERR_REFUSED,
+                         "wrong secret; use the unique id or WEIR_BOOT_SECRET of this job",
+                         &reply);
+        write_now(who->fd, &reply, sizeof reply);
+        refuse(room, index, "it does not know this job's secret");
+        return WEIR_OK;
+    }
+    weir_status status = host->check(host->context, job, who);
+    weiri_reply_make(job, &who->challenge, &who->hello, status,
+                     status == WEIR_OK ? "" : weir_last_error(), &reply);
+    int told = write_now(who->fd, &reply, sizeof reply);
+    if (status != WEIR_OK || !told) {
+        refuse(room, index, status == WEIR_OK ? "it hung up" : weir_last_error());
+        return status;
+    }
+    host->take(host->context, job, who);
+    remove_guest(room, index);
+    return WEIR_OK;
+}
+
+static weir_status hear(weiri_guests *room, int index)
+{
+    weiri_guest *who = &room->list[index];
+    weir_status status = weiri_link_read_some(who->fd, -1, &who->hello, sizeof who->hello,
+                                              &who->hello_bytes);
+    if (who->hello_bytes >= sizeof who->hello.magic && !weiri_hello_plausible(&who->hello)) {
+        refuse(room, index, "it does not speak weir's protocol");
+        return WEIR_OK;
+    }
+    if (status != WEIR_OK) {
+        refuse(room, index, "it hung up without saying who it is");
+        return WEIR_OK;
+    }
+    return who->hello_bytes == sizeof who->hello ? decide(room, index) : WEIR_OK;
+}
+
+weir_status weiri_guests_open(const weiri_job *job, const weiri_guests_host *host, int listener,
+                              int expected, weiri_guests *guests)
+{
+    int most = expected + MOST_STRANGERS;
+    weiri_guest *list = calloc((size_t)most, sizeof *list);
+    if (!list)
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "rank %d: no memory to receive %d ranks", job->rank,
+                          expected);
+    *guests = (weiri_guests){
+        .job = job, .host = *host, .listener = listener, .most = most, .list = list};
+    return WEIR_OK;
+}
+
+void weiri_guests_close(weiri_guests *guests)
+{
+    while (guests->count > 0)
+        refuse(guests, 0, "it never said who it is");
+    free(guests->list);
+    guests->list = NULL;
+}
+
+int weiri_guests_most_watched(const weiri_guests *guests)
+{
+    return 1 + guests->most;
+}
+
+int weiri_guests_watch(const weiri_guests *guests, struct pollfd *set)
+{
+    int entries = 0;
+    set[entries++] = (struct pollfd){.fd = guests->listener, .events = POLLIN};
+    for (int i = 0; i < guests->count; i++)
+        set[entries++] = (struct pollfd){.fd = guests->list[i].fd, .events = POLLIN};
+    return entries;
+}
+
+weir_status weiri_guests_act(weiri_guests *guests, const struct pollfd *set, int entries)
+{
+    /* Backwards, since a guest that leaves moves those behind it. */
+    for (int i = entries - 2; i >= 0; i--) {
+        weir_status status = set[1 + i].revents ? hear(guests, i) : WEIR_OK;
+        if (status != WEIR_OK)
+            return status;
+    }
+    return set[0].revents ? accept_guests(guests) : WEIR_OK;
+}
