@@ -34,6 +34,7 @@
 enum {
     CHUNKS_LEAST = 3,
     CHUNK_MOST_BYTES = 64 << 20,
+    PAGE_BYTES = 4096,
     BLOCKS_BESIDE = 64, /* of the reduction: more disturb the copies, fewer are late */
 };
 
@@ -44,14 +45,16 @@ typedef struct plan {
     int in_place;
 } plan;
 
+/* Chunks of whole pages, or of a small share of whole vectors. */
 static void divide(plan *p, size_t bytes)
 {
-    size_t least;
+    size_t least, unit;
     p->share = bytes / (size_t)p->engines.coll->nranks / 16 * 16;
+    unit = p->share < 16 * PAGE_BYTES ? 16 : PAGE_BYTES;
     least = (p->share + CHUNK_MOST_BYTES - 1) / CHUNK_MOST_BYTES;
     p->chunks = least > CHUNKS_LEAST ? least : CHUNKS_LEAST;
-    p->chunk = (p->share / 16 + p->chunks - 1) / p->chunks * 16;
-    p->chunks = p->chunk ? (p->share + p->chunk - 1) / p->chunk : 0;
+    p->chunk = ((p->share + p->chunks - 1) / p->chunks + unit - 1) / unit * unit;
+    p->chunks = (p->share + p->chunk - 1) / p->chunk;
 }
 
 static size_t length_of(const plan *p, size_t k)

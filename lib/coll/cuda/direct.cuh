@@ -25,12 +25,12 @@ struct weiri_gpu_range {
     size_t at, bytes;
 };
 
-/* Part number `part` of `parts` of a range: whole vectors of 16 bytes, so that
- * the last parts may be shorter, or empty. */
+/* Part number `part` of `parts` of a range: whole lines of 128 bytes, which links carry
+ * best, so that the last parts may be shorter, or empty. */
 WEIRI_GPU_FN weiri_gpu_range weiri_gpu_part(weiri_gpu_range whole, unsigned part, unsigned parts)
 {
-    size_t vectors = (whole.bytes + 15) / 16;
-    size_t each = (vectors + parts - 1) / parts * 16;
+    size_t lines = (whole.bytes + 127) / 128;
+    size_t each = (lines + parts - 1) / parts * 128;
     size_t begin = each * part < whole.bytes ? each * part : whole.bytes;
     size_t left = whole.bytes - begin;
     return {whole.at + begin, left < each ? left : each};

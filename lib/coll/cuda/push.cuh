@@ -45,12 +45,13 @@ struct weiri_gpu_push {
     int in_aligned, out_aligned; /* to 16 bytes */
 };
 
-/* Pieces are as long as the stages allow, but shorter where there would be too few
- * rounds for one to travel while another is reduced. */
+/* Pieces are whole lines of 128 bytes, which links carry best, as many as the stages
+ * allow, but fewer where there would be too few rounds for one to travel while another is
+ * reduced. */
 WEIRI_GPU_FN weiri_gpu_push weiri_gpu_plan_push(const weiri_gpu_args &args)
 {
     enum { ROUNDS_WANTED = 4 };
-    const size_t least = 8192;
+    const size_t least = 8192, line = 128;
     const unsigned nranks = (unsigned)args.view.nranks;
     weiri_gpu_push p;
     p.lanes = gridDim.x > 1 ? gridDim.x / 2 : 1;
@@ -61,13 +62,14 @@ WEIRI_GPU_FN weiri_gpu_push weiri_gpu_plan_push(const weiri_gpu_args &args)
     p.bytes = args.bytes;
     p.share = weiri_gpu_share_bytes(args.bytes, (int)nranks);
     p.length = args.chunk_bytes ? args.chunk_bytes : p.share;
-    const size_t most = 2 * WEIRI_GPU_STAGE_BYTES / (2 * nranks * p.lanes) / 16 * 16;
+    const size_t room = 2 * WEIRI_GPU_STAGE_BYTES / (2 * nranks * p.lanes);
+    const size_t unit = room < line ? 16 : line, most = room / unit * unit;
     size_t piece = p.length / (ROUNDS_WANTED * p.lanes);
     piece = piece > least ? piece : least;
     piece = piece < most ? piece : most;
     p.rounds = (uint32_t)((p.length + piece * p.lanes - 1) / (piece * p.lanes));
     const size_t parts = (size_t)p.rounds * p.lanes;
-    p.piece = ((p.length + parts - 1) / parts + 15) / 16 * 16;
+    p.piece = ((p.length + parts - 1) / parts + unit - 1) / unit * unit;
     p.in_aligned = (uintptr_t)args.in % 16 == 0;
     p.out_aligned = 0;
     return p;
