@@ -91,6 +91,8 @@ BENCH_MAIN := $(wildcard bench/bench_*.c)
 BENCH_SRC := $(filter-out $(BENCH_MAIN) bench/bootstrap_$(if $(HAVE_GSL),none,gsl).c \
 	bench/gpu_$(if $(HAVE_CUDA),none,cuda).c,$(wildcard bench/*.c))
 TEST_SRC := $(filter-out $(if $(HAVE_CUDA),,verify/tests/test_gpu%),$(wildcard verify/tests/test_*.c))
+# Run by hand: programs that measure, built as tests are.
+BY_HAND_SRC := $(if $(HAVE_CUDA),verify/tests/port_latency.c)
 
 obj = $(patsubst %.c,$(O)/obj/%.o,$(1))
 LIB_OBJ := $(call obj,$(LIB_SRC)) $(if $(HAVE_CUDA),$(patsubst %.cu,$(O)/obj/%.o,$(GPU_SRC)))
@@ -99,7 +101,7 @@ VERIFY_OBJ := $(call obj,$(VERIFY_SRC))
 BENCH_OBJ := $(call obj,$(BENCH_SRC))
 BOOT_MPI_OBJ := $(if $(HAVE_MPI),$(call obj,$(BOOT_MPI_SRC)))
 ALL_OBJ := $(call obj,$(LIB_SRC) $(TOPO_SRC) $(VERIFY_SRC) $(BENCH_SRC) $(BENCH_MAIN) \
-	$(BOOT_MPI_SRC) $(TEST_SRC) verify/tests/gpu_standin.c verify/tests/soak.c $(wildcard topo/weir_topo.c)) $(patsubst %.cu,$(O)/obj/%.o,$(GPU_SRC))
+	$(BOOT_MPI_SRC) $(TEST_SRC) $(BY_HAND_SRC) verify/tests/gpu_standin.c verify/tests/soak.c $(wildcard topo/weir_topo.c)) $(patsubst %.cu,$(O)/obj/%.o,$(GPU_SRC))
 
 BENCHES := $(if $(and $(HAVE_MPI),$(HAVE_HWLOC)),$(patsubst bench/%.c,$(BIN)/%,$(BENCH_MAIN)))
 TOOLS := $(if $(and $(HAVE_HWLOC),$(wildcard topo/weir_topo.c)),$(BIN)/weir-topo)
@@ -108,6 +110,7 @@ MPI_TEST_SRC := $(filter verify/tests/test_verify% verify/tests/test_bench%,$(TE
 to_test = $(if $(HAVE_CMOCKA),$(patsubst verify/tests/%.c,$(O)/tests/%,$(1)))
 MPI_TESTS := $(if $(HAVE_MPI),$(call to_test,$(MPI_TEST_SRC)))
 TESTS := $(call to_test,$(filter-out $(MPI_TEST_SRC),$(TEST_SRC))) $(MPI_TESTS)
+BY_HAND := $(call to_test,$(BY_HAND_SRC))
 
 # Kernels compiled as C++ of the host and run by verify/tests/gpu_emulator.hh. The
 # thread sanitizer cannot follow their fibers.
@@ -142,7 +145,7 @@ BUILD_INFO = -DWEIR_BUILD_SOURCES='"$(BUILD_SOURCES)"' -DWEIR_BUILD_COMMIT='"$(B
 all: left-out lib $(BENCHES) $(TOOLS) ## everything that this machine can build
 LIBS := $(O)/libweir.a $(O)/libweir.so $(if $(HAVE_MPI),$(O)/libweir_mpi.a)
 lib: $(LIBS) ## the libraries alone
-tests: $(TESTS) $(STANDINS) $(SOAKS)
+tests: $(TESTS) $(BY_HAND) $(STANDINS) $(SOAKS)
 
 $(O)/libweir.a: $(LIB_OBJ)
 	$(call say,AR,$@)
@@ -201,13 +204,14 @@ $(BIN)/weir-topo: $(O)/obj/topo/weir_topo.o $(TOPO_OBJ) $(O)/libweir.a
 	$(call say,LINK,$@)
 	$(Q)$(CC) -o $@ $^ $(WEIR_LDFLAGS) $(HWLOC_LIBS) $(WEIR_LIBS)
 
-$(filter-out $(GPU_TESTS),$(TESTS)): $(O)/tests/%: $(O)/obj/verify/tests/%.o $(TOPO_OBJ) $(O)/libweir.a
+$(filter-out $(GPU_TESTS),$(TESTS)) $(BY_HAND): $(O)/tests/%: $(O)/obj/verify/tests/%.o $(TOPO_OBJ) $(O)/libweir.a
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(TEST_CC) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(WEIR_LDFLAGS) $(TEST_LIBS) $(HWLOC_LIBS) -lcmocka $(WEIR_LIBS)
 
-# Its kernels.
+# Their kernels.
 $(O)/tests/test_gpu_channels: $(O)/obj/verify/tests/gpu_channels.o
+$(O)/tests/test_gpu_ports $(O)/tests/port_latency: $(O)/obj/verify/tests/gpu_ports.o
 
 TEST_CC = $(CC)
 $(MPI_TESTS): TEST_CC = $(MPI_CC)

@@ -63,19 +63,37 @@ typedef struct weir_fifo_dev {
     weir_guard guard;
 } weir_fifo_dev;
 
-/* Stores value if the word is as expected; what it was. Orders nothing. For words of
- * one GPU, or of one process. */
-WEIR_FN uint64_t weir_compare_exchange(uint64_t *word, uint64_t expected, uint64_t value)
+/* Adds to a word of one GPU or of one process; what it was. Orders nothing. */
+WEIR_FN uint64_t weir_fetch_add(uint64_t *word, uint64_t more)
 {
 #if WEIR_ON_DEVICE
-    return atomicCAS((unsigned long long *)word, (unsigned long long)expected,
-                     (unsigned long long)value);
+    return atomicAdd((unsigned long long *)word, (unsigned long long)more);
 #else
-    __atomic_compare_exchange_n(word, &expected, value, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    const uint64_t before = __atomic_fetch_add(word, more, __ATOMIC_RELAXED);
 #if defined(WEIR_EMULATED)
     weir_emulated_stored();
 #endif
+    return before;
+#endif
+}
+
+/* Stores value if the word of this process is as expected; what it was. Orders nothing. */
+#if !WEIR_ON_DEVICE
+WEIR_FN uint64_t weir_compare_exchange(uint64_t *word, uint64_t expected, uint64_t value)
+{
+    __atomic_compare_exchange_n(word, &expected, value, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
     return expected;
+}
+#endif
+
+/* Orders what was read and written before it against what is written after it, and what
+ * was read before against what is read after. */
+WEIR_FN void weir_fence_both(void)
+{
+#if WEIR_ON_DEVICE
+    asm volatile("fence.acq_rel.sys;" ::: "memory");
+#else
+    __atomic_thread_fence(__ATOMIC_ACQ_REL);
 #endif
 }
 
@@ -85,20 +103,77 @@ WEIR_FN uint64_t weir_fifo_lap(uint64_t ticket, uint32_t shift)
     return (ticket >> shift) & 1 ? 0 : WEIR_FIFO_LAP;
 }
 
-/* Takes the next ticket once its slot is free. Nothing is taken on failure, so that a
- * producer which gave up leaves no gap. The store into the slot depends on the tail
- * seen here, behind which the proxy has no business with the slot's last trigger. */
-WEIR_FN int weir_fifo_reserve(const weir_fifo_dev *fifo, uint64_t *ticket)
+/* Waits for a word at the other end of a bus, where one look takes a kernel a
+ * microsecond: several are under way at a time. Acquires, as weir_wait_at_least. */
+WEIR_FN int weir_wait_far(const uint64_t *word, uint64_t target, const weir_guard *guard)
+{
+#if WEIR_ON_DEVICE
+    enum { GAP_CYCLES = 400 }; /* so that they do not go in one bunch */
+    weir_waiter waiter = {0, 0};
+    uint64_t noted_ns = 0, first = weir_load_relaxed(word), second, third;
+    for (const long long begin = clock64(); clock64() - begin < GAP_CYCLES;)
+        ;
+    second = weir_load_relaxed(word);
+    for (const long long begin = clock64(); clock64() - begin < GAP_CYCLES;)
+        ;
+    third = weir_load_relaxed(word);
+    for (;;) {
+        if (first >= target)
+            break;
+        first = weir_load_relaxed(word);
+        if (second >= target)
+            break;
+        second = weir_load_relaxed(word);
+        if (third >= target)
+            break;
+        const uint64_t seen = third;
+        third = weir_load_relaxed(word);
+        const int status = weir_waiter_step(&waiter, guard);
+        if (status || waiter.started_ns != noted_ns) {
+            noted_ns = waiter.started_ns;
+            weir_wait_note(guard, WEIR_WAIT_SEMAPHORE, target, seen);
+        }
+        if (status)
+            return status;
+    }
+    weir_fence_both();
+    if (noted_ns)
+        weir_wait_note(guard, WEIR_WAIT_NONE, 0, 0);
+    return 0;
+#else
+    return weir_wait_at_least(word, target, guard);
+#endif
+}
+
+/* Waits until a ticket's slot is free. */
+WEIR_FN int weir_fifo_await_room(const weir_fifo_dev *fifo, uint64_t ticket)
 {
     const uint64_t slots = (uint64_t)1 << fifo->shift;
+    if ((int64_t)(ticket - weir_load_relaxed(fifo->tail_seen)) < (int64_t)slots)
+        return 0;
+    const int status = weir_wait_far(fifo->tail, ticket + 1 - slots, &fifo->guard);
+    if (!status)
+        weir_store_relaxed(fifo->tail_seen, weir_load_relaxed(fifo->tail));
+    return status;
+}
+
+/* Takes the next ticket, whose slot is free. The store into the slot depends on the tail
+ * seen here, behind which the proxy has no business with the slot's last trigger.
+ *
+ * A thread of the host takes its ticket once there is room: where there is none in time,
+ * nothing is taken, and others go on. A kernel, for which one look at the counter takes
+ * long and whose failed wait ends the communicator anyway, takes it first. */
+WEIR_FN int weir_fifo_reserve(const weir_fifo_dev *fifo, uint64_t *ticket)
+{
+#if WEIR_ON_DEVICE || defined(WEIR_EMULATED)
+    *ticket = weir_fetch_add(fifo->head, 1);
+    return weir_fifo_await_room(fifo, *ticket);
+#else
     uint64_t head = weir_load_relaxed(fifo->head);
     for (;;) {
-        if ((int64_t)(head - weir_load_relaxed(fifo->tail_seen)) >= (int64_t)slots) {
-            const int status = weir_wait_at_least(fifo->tail, head + 1 - slots, &fifo->guard);
-            if (status)
-                return status;
-            weir_store_relaxed(fifo->tail_seen, weir_load_relaxed(fifo->tail));
-        }
+        const int status = weir_fifo_await_room(fifo, head);
+        if (status)
+            return status;
         const uint64_t seen = weir_compare_exchange(fifo->head, head, head + 1);
         if (seen == head)
             break;
@@ -106,6 +181,7 @@ WEIR_FN int weir_fifo_reserve(const weir_fifo_dev *fifo, uint64_t *ticket)
     }
     *ticket = head;
     return 0;
+#endif
 }
 
 /* Stores a trigger into its ticket's slot. */
@@ -142,7 +218,7 @@ WEIR_FN int weir_fifo_push(const weir_fifo_dev *fifo, const weir_trigger *trigge
     const int status = weir_fifo_reserve(fifo, ticket);
     if (status)
         return status;
-    weir_fence_system();
+    weir_fence_both();
     weir_fifo_commit(fifo, *ticket, trigger);
     weir_fifo_wake(fifo);
     return 0;
@@ -164,7 +240,7 @@ WEIR_FN int weir_fifo_push_relaxed(const weir_fifo_dev *fifo, const weir_trigger
  * handled, and what its handler wrote is there. */
 WEIR_FN int weir_fifo_wait(const weir_fifo_dev *fifo, uint64_t ticket)
 {
-    return weir_wait_at_least(fifo->tail, ticket + 1, &fifo->guard);
+    return weir_wait_far(fifo->tail, ticket + 1, &fifo->guard);
 }
 
 /* ------------------------------------------------------------- port channels */
@@ -188,7 +264,7 @@ WEIR_FN int weir_port_push(weir_portchan_dev *chan, uint32_t op, uint64_t to, ui
 
 WEIR_FN int weir_port_await_flush(weir_portchan_dev *chan, uint64_t ticket)
 {
-    return weir_wait_at_least(chan->flushed, ticket + 1, &chan->fifo.guard);
+    return weir_wait_far(chan->flushed, ticket + 1, &chan->fifo.guard);
 }
 
 /* Copies bytes from offset local_offset of the own memory to offset remote_offset of the
@@ -236,7 +312,7 @@ WEIR_FN int weir_port_put_with_signal_and_flush(weir_portchan_dev *chan, uint64_
 /* Waits for the peer's next signal and consumes it; on failure none is consumed. */
 WEIR_FN int weir_port_wait(weir_portchan_dev *chan)
 {
-    const int status = weir_wait_at_least(chan->inbound, *chan->expected + 1, &chan->fifo.guard);
+    const int status = weir_wait_far(chan->inbound, *chan->expected + 1, &chan->fifo.guard);
     *chan->expected += status == 0;
     return status;
 }

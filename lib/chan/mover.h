@@ -10,10 +10,13 @@
 
 typedef struct weiri_mover weiri_mover;
 
-/* For this thread's current GPU, or (proxies) make that current for good. */
+/* Makes the communicator's GPU current for the calling thread, for good. */
 weir_status weiri_mover_enter(const weir_comm *comm);
 /* Whether the device of comm, and its driver, can. Local. */
 weir_status weiri_mover_create(const weir_comm *comm, weiri_mover **mover);
+/* Tries all that it will do, so that nothing is left to be loaded or made once kernels
+ * run: reads 8 bytes at from, and stores 0 into word. Blocks. */
+weir_status weiri_mover_try(weiri_mover *mover, const void *from, uint64_t *word);
 /* Waits for what is under way. NULL is allowed. */
 void weiri_mover_free(weiri_mover *mover);
 /* Both return at once; their memory is as this GPU sees it. */

@@ -14,9 +14,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { TRIED_BYTES = 8 };
+
 struct weiri_mover {
     int device;
     cudaStream_t stream;
+    void *scratch; /* for weiri_mover_try */
     __typeof__(&cuStreamWriteValue64) write_value; /* NULL: by a function of the host's */
 };
 
@@ -62,13 +65,31 @@ weir_status weiri_mover_create(const weir_comm *comm, weiri_mover **mover)
         status = check(cudaDeviceGetStreamPriorityRange(NULL, &highest));
     if (status == WEIR_OK)
         status = check(cudaStreamCreateWithPriority(&made->stream, cudaStreamNonBlocking, highest));
+    if (status == WEIR_OK)
+        status = check(cudaMalloc(&made->scratch, TRIED_BYTES));
     void *found = status == WEIR_OK ? find_write_value(made->device) : NULL;
     memcpy(&made->write_value, &found, sizeof found);
     weiri_cuda_leave(comm, before);
     if (status == WEIR_OK)
         *mover = made;
     else
-        free(made);
+        weiri_mover_free(made);
+    return status;
+}
+
+weir_status weiri_mover_try(weiri_mover *mover, const void *from, uint64_t *word)
+{
+    int before = -1;
+    cudaGetDevice(&before);
+    weir_status status = check(cudaSetDevice(mover->device));
+    if (status == WEIR_OK && from)
+        status = weiri_mover_copy(mover, mover->scratch, from, TRIED_BYTES);
+    if (status == WEIR_OK)
+        status = weiri_mover_store(mover, word, 0);
+    if (status == WEIR_OK)
+        status = check(cudaStreamSynchronize(mover->stream));
+    if (before >= 0)
+        cudaSetDevice(before);
     return status;
 }
 
@@ -79,8 +100,11 @@ void weiri_mover_free(weiri_mover *mover)
         return;
     cudaGetDevice(&before);
     cudaSetDevice(mover->device);
-    cudaStreamSynchronize(mover->stream);
-    cudaStreamDestroy(mover->stream);
+    if (mover->stream) {
+        cudaStreamSynchronize(mover->stream);
+        cudaStreamDestroy(mover->stream);
+    }
+    cudaFree(mover->scratch);
     if (before >= 0)
         cudaSetDevice(before);
     free(mover);

@@ -19,6 +19,12 @@ weir_status weiri_mover_create(const weir_comm *comm, weiri_mover **mover)
     return absent();
 }
 
+weir_status weiri_mover_try(weiri_mover *mover, const void *from, uint64_t *word)
+{
+    (void)mover, (void)from, (void)word;
+    return absent();
+}
+
 void weiri_mover_free(weiri_mover *mover)
 {
     (void)mover;

@@ -63,6 +63,7 @@ struct weir_proxy {
 
     pthread_t thread;
     int running;
+    int naps;                 /* its producers are kernels, which wake nobody */
     int lost;                 /* its thread did not end */
     int unfilled, unfinished; /* what a stop has found */
     int wake;         /* an eventfd */

@@ -153,8 +153,7 @@ static weir_status choose_wire(weir_portchan *chan, const weir_mem *remote, cons
     return status;
 }
 
-/* The stream of the connection's first channel serves the others; what it can do is
- * tried here, by a store that changes nothing. */
+/* The stream of the connection's first channel serves the others. */
 static weir_status choose_copy(weir_portchan *chan)
 {
     weir_conn *conn = chan->sem->conn;
@@ -163,8 +162,8 @@ static weir_status choose_copy(weir_portchan *chan)
         return WEIR_OK;
     weir_status status = weiri_mover_create(conn->comm, &conn->stream.mover);
     if (status == WEIR_OK)
-        status =
-            weiri_mover_store(conn->stream.mover, &chan->sem->port.own_there->reached.value, 0);
+        status = weiri_mover_try(conn->stream.mover, chan->remote_bytes < 8 ? NULL : chan->remote,
+                                 &chan->sem->port.own_there->reached.value);
     return status;
 }
 

@@ -27,6 +27,7 @@ weir_status weir_proxy_create(weir_comm *comm, const weir_proxy_config *config, 
     if (!made)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a proxy");
     made->comm = comm;
+    made->naps = comm->gpu != NULL;
     if (config)
         made->config = *config;
     pthread_mutex_init(&made->lock, NULL);

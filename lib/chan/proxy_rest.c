@@ -25,7 +25,7 @@ enum {
     HOT_NS = 50000,       /* polls so long where others may want its core */
     HOT_GPU_NS = 1000000, /* and so long where kernels wait */
     LEAST_NAP_NS = 20000,
-    MOST_NAP_NS = 1000000,
+    MOST_NAP_NS = 5000000,
     BLIND_NAP_NS = 1000000, /* beside a network that has no descriptor */
     SLEEP_NS = 200000000,   /* where whoever comes wakes it: a look at the abort word */
 };
@@ -85,14 +85,14 @@ void weiri_proxy_rest_after(weir_proxy *proxy, weiri_proxy_rest *rest, int moved
     }
     uint64_t idle_ns = now_ns - rest->moved_ns, nap_ns = SLEEP_NS;
     int polls = proxy->nflushes && !proxy->flushes[0].chan->sem->conn->endpoint;
-    if (polls || idle_ns < (comm->gpu ? HOT_GPU_NS : HOT_NS)) {
+    if (polls || idle_ns < (proxy->naps ? HOT_GPU_NS : HOT_NS)) {
         if (comm->oversubscribed)
             sched_yield();
         else
             weir_pause();
         return;
     }
-    if (comm->gpu) {
+    if (proxy->naps) {
         nap_ns = idle_ns / 16;
         nap_ns = nap_ns < LEAST_NAP_NS ? LEAST_NAP_NS : nap_ns > MOST_NAP_NS ? MOST_NAP_NS : nap_ns;
     }
