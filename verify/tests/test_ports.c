@@ -7,6 +7,7 @@
 #include "port_conformance.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <sys/resource.h>
 
 /* -------------------------------------------------------------- conformance */
@@ -333,6 +334,85 @@ static int beyond_memory(weir_boot *boot, void *argument)
     return failures;
 }
 
+/* What setting up makes, tearing down takes away: descriptors, mappings. */
+static int come_and_go(weir_boot *boot, void *argument)
+{
+    enum { ROUNDS = 25 };
+    int failures = 0, fds = 0, maps = 0;
+    weir_comm *comm = open_comm(boot);
+    if (!comm)
+        return NO_COMM;
+    for (int round = 0; round < ROUNDS && !failures; round++) {
+        weir_proxy *proxy = NULL;
+        EXPECT_OK(&failures, weir_proxy_create(comm, NULL, &proxy));
+        EXPECT_OK(&failures, weir_proxy_start(proxy));
+        port_pair with = {.comm = comm,
+                          .proxy = proxy,
+                          .rank = weir_comm_rank(comm),
+                          .peer = 1 - weir_comm_rank(comm)};
+        EXPECT_OK(&failures, port_open(&with, *(weir_transport *)argument));
+        if (!failures)
+            EXPECT_OK(&failures, port_meet(&with));
+        port_close(&with);
+        EXPECT_OK(&failures, weir_proxy_stop(proxy));
+        weir_proxy_free(proxy);
+        EXPECT_OK(&failures, weir_comm_barrier(comm));
+        if (round == 2) {
+            fds = count_fds();
+            maps = count_steady_maps();
+        }
+    }
+    EXPECT(&failures, count_fds() <= fds && count_steady_maps() <= maps);
+    weir_comm_destroy(comm);
+    return failures;
+}
+
+static void test_come_and_go(void **state)
+{
+    run_ranks(2, come_and_go, *state);
+}
+
+/* Rank 1 dies, its proxy and all. Over a network rank 0's proxy finds out, and ends its
+ * waits long before their deadline. */
+static int peer_dies(weir_boot *boot, void *argument)
+{
+    int failures = 0;
+    weir_comm *comm = open_comm(boot);
+    weir_proxy *proxy = NULL;
+    (void)argument;
+    if (!comm)
+        return NO_COMM;
+    EXPECT_OK(&failures, weir_proxy_create(comm, NULL, &proxy));
+    EXPECT_OK(&failures, weir_proxy_start(proxy));
+    port_pair with = {.comm = comm,
+                      .proxy = proxy,
+                      .rank = weir_comm_rank(comm),
+                      .peer = 1 - weir_comm_rank(comm)};
+    EXPECT_OK(&failures, port_open(&with, WEIR_TRANSPORT_TCP));
+    EXPECT_OK(&failures, port_meet(&with));
+    if (failures)
+        return failures;
+    if (with.rank == 1)
+        raise(SIGKILL);
+    double start_s = now_s();
+    EXPECT(&failures, weir_port_wait(with.port) == WEIR_ERR_ABORTED);
+    EXPECT(&failures, weir_port_flush(with.port) == WEIR_ERR_ABORTED);
+    EXPECT(&failures, now_s() - start_s < 10);
+    EXPECT(&failures, weir_proxy_status(proxy) == WEIR_ERR_PEER && boot_last_error_has("rank 1"));
+    weir_proxy_free(proxy);
+    return failures;
+}
+
+static void test_peer_dies(void **state)
+{
+    int codes[2];
+    (void)state;
+    if (weir_boot_fork_run(2, peer_dies, NULL, LIMIT_MS, codes) != WEIR_OK)
+        fail_msg("%s", weir_last_error());
+    assert_int_equal(codes[0], 0);
+    assert_int_equal(codes[1], 128 + SIGKILL);
+}
+
 static double used_s(void)
 {
     struct rusage usage;
@@ -385,7 +465,7 @@ static void run_pair(void **state)
     run_ranks(2, *(int (**)(weir_boot *, void *)) * state, NULL);
 }
 
-static weir_transport shm = WEIR_TRANSPORT_SHM;
+static weir_transport shm = WEIR_TRANSPORT_SHM, tcp = WEIR_TRANSPORT_TCP;
 static unsigned tiny = 1, small = 8, whole = 0;
 
 int main(void)
@@ -393,6 +473,7 @@ int main(void)
     cmocka_set_message_output(CM_OUTPUT_TAP);
     const struct CMUnitTest tests[] = {
         AT("shm: port channels conform", test_conforms, &shm),
+        AT("tcp: port channels conform", test_conforms, &tcp),
         AT("many producers, 1 slot", test_many_producers, &tiny),
         AT("many producers, 8 slots", test_many_producers, &small),
         AT("many producers, the usual FIFO", test_many_producers, &whole),
@@ -402,6 +483,9 @@ int main(void)
         AT("a handler that hangs does not hold up the stop", run_alone, &alone[3]),
         AT("wrong triggers end the proxy with their reason", run_alone, &alone[4]),
         AT("puts beyond memory are refused", run_pair, &in_pairs[0]),
+        AT("shm: nothing is left behind", test_come_and_go, &shm),
+        AT("tcp: nothing is left behind", test_come_and_go, &tcp),
+        cmocka_unit_test(test_peer_dies),
         AT("an idle proxy takes less than 1% of a core", run_alone, &alone[5]),
     };
     return cmocka_run_group_tests_name("ports", tests, NULL, NULL);
