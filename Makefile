@@ -41,6 +41,7 @@ GPU_SRC := $(wildcard lib/coll/cuda/*.cu)
 HAVE_CUDA := $(and $(NVCC),$(filter 1,$(CUDA)))
 CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(if $(HAVE_CUDA),$(realpath $(NVCC))))
 RDMA_SRC := $(wildcard lib/transport/ib*.c)
+VERBS_CFLAGS := $(if $(HAVE_VERBS),-DWEIR_HAVE_VERBS=1)
 VERSION := $(shell sed -n 's/^\#define WEIR_VERSION "\(.*\)"/\1/p' lib/weir.h)
 
 # -------------------------------------------------------------------- flags
@@ -56,7 +57,7 @@ $(if $(OPT),,$(error BUILD=$(BUILD): expected release, debug, asan or tsan))
 CFLAGS ?=
 LDFLAGS ?=
 WEIR_CFLAGS = $(CSTD) $(WARN) $(OPT) -fPIC -fvisibility=hidden -pthread -Ilib -I. \
-	-DWEIR_BUILD_NAME='"$(BUILD)"' $(CUDA_CFLAGS) $(CFLAGS)
+	-DWEIR_BUILD_NAME='"$(BUILD)"' $(CUDA_CFLAGS) $(VERBS_CFLAGS) $(CFLAGS)
 WEIR_LDFLAGS = $(OPT) -pthread $(LDFLAGS)
 CUDA_CFLAGS := $(if $(HAVE_CUDA),-DWEIR_HAVE_CUDA=1 -isystem $(CUDA_HOME)/include)
 CUDA_LIBS := $(if $(HAVE_CUDA),$(firstword $(wildcard $(CUDA_HOME)/lib64/libcudart_static.a \
@@ -82,7 +83,7 @@ NVCC_FLAGS = -std=c++17 $(if $(filter debug,$(BUILD)),-G -O0,-O3 -lineinfo) $(NV
 ISA_SRC := $(wildcard lib/coll/*_avx2.c lib/coll/*_avx512.c)
 BOOT_MPI_SRC := lib/boot/mpi.c
 # Of a seam's two sides, *_cuda.c and *_none.c, a build has one.
-LIB_SRC := $(filter-out %_$(if $(HAVE_CUDA),none,cuda).c $(BOOT_MPI_SRC) \
+LIB_SRC := $(filter-out %_$(if $(HAVE_CUDA),none,cuda).c $(BOOT_MPI_SRC) $(if $(HAVE_VERBS),,$(RDMA_SRC)) \
 	$(if $(filter x86_64,$(ARCH)),,$(ISA_SRC)),$(wildcard $(addprefix lib/,base/*.c boot/*.c \
 	comm/*.c transport/*.c chan/*.c coll/*.c coll/cuda/*.c plan/*.c)))
 TOPO_SRC := $(if $(HAVE_HWLOC),$(filter-out topo/weir_topo.c,$(wildcard topo/*.c)))

@@ -8,6 +8,10 @@ const weiri_wire_ops *weiri_wire_of(weir_transport transport)
         return &weiri_wire_shm;
     case WEIR_TRANSPORT_TCP:
         return &weiri_wire_tcp;
+#if WEIR_HAVE_VERBS
+    case WEIR_TRANSPORT_IB:
+        return &weiri_wire_ib;
+#endif
     default:
         return NULL;
     }

@@ -124,6 +124,8 @@ typedef struct weiri_wire_ops {
 extern const weiri_wire_ops weiri_wire_shm;
 /* Sockets, between any machines. */
 extern const weiri_wire_ops weiri_wire_tcp;
+/* RDMA, in a build with the verbs' headers: lib/transport/ib_wire.h. */
+extern const weiri_wire_ops weiri_wire_ib;
 
 /* The table of a transport; NULL where this build has none. */
 const weiri_wire_ops *weiri_wire_of(weir_transport transport);
