@@ -85,7 +85,7 @@ BOOT_MPI_SRC := lib/boot/mpi.c
 # Of a seam's two sides, *_cuda.c and *_none.c, a build has one.
 LIB_SRC := $(filter-out %_$(if $(HAVE_CUDA),none,cuda).c $(BOOT_MPI_SRC) $(if $(HAVE_VERBS),,$(RDMA_SRC)) \
 	$(if $(filter x86_64,$(ARCH)),,$(ISA_SRC)),$(wildcard $(addprefix lib/,base/*.c boot/*.c \
-	comm/*.c transport/*.c chan/*.c coll/*.c coll/cuda/*.c plan/*.c)))
+	comm/*.c transport/*.c chan/*.c coll/*.c coll/cuda/*.c coll/net/*.c plan/*.c)))
 TOPO_SRC := $(if $(HAVE_HWLOC),$(filter-out topo/weir_topo.c,$(wildcard topo/*.c)))
 VERIFY_SRC := $(wildcard verify/*.c)
 BENCH_MAIN := $(wildcard bench/bench_*.c)
@@ -136,7 +136,7 @@ SOAK_OBJ := $(call obj,verify/tests/soak.c)
 # What the manifest of a result says about the build. The object is compiled
 # again when that changed, which build.id shows.
 SOURCES := $(sort $(LIB_SRC) $(GPU_SRC) $(TOPO_SRC) $(VERIFY_SRC) $(BENCH_SRC) $(BENCH_MAIN) $(BOOT_MPI_SRC)\
-	$(wildcard lib/*.h $(addsuffix /*.h,lib/* lib/coll/cuda bench verify topo) lib/coll/cuda/*.cuh) \
+	$(wildcard lib/*.h $(addsuffix /*.h,lib/* lib/coll/cuda lib/coll/net bench verify topo) lib/coll/cuda/*.cuh) \
 	Makefile)
 BUILD_SOURCES := $(shell cat $(SOURCES) | sha256sum | cut -c1-16)
 BUILD_COMMIT := $(shell git describe --always --dirty 2>/dev/null)

@@ -12,6 +12,8 @@ static weir_status add_weir(bench_job *job, const bench_options *options,
 {
     bench_algo_word words[BENCH_CONTENDERS_MAX];
     const char *backend = weir_backend_name(weir_comm_backend(job->comm));
+    if (job->nnodes > 1)
+        backend = "net"; /* what the table calls algorithms across machines */
     int count = bench_algos_list(options, collective, backend, job->nranks, words);
     if (count < 0)
         return bench_job_note(job, WEIR_ERR_INVALID, "more than %d algorithms to measure at once",

@@ -133,11 +133,8 @@ static int check_build(const bench_options *options, char *problem)
 {
     if (strcmp(options->backend, "cuda") == 0 && !bench_gpu_built())
         return fail(problem, "--backend cuda: this build has no CUDA backend; use --backend host");
-    if (strcmp(options->transport, "cuda_ipc") == 0 && bench_gpu_built())
-        return 0;
-    if (strcmp(options->transport, "auto") != 0 && strcmp(options->transport, "shm") != 0)
-        return fail(problem, "--transport %s: not built in; use --transport shm",
-                    options->transport);
+    if (strcmp(options->transport, "cuda_ipc") == 0 && !bench_gpu_built())
+        return fail(problem, "--transport cuda_ipc: not built in; use --transport shm");
     for (int i = 0; i < options->npeers; i++)
         if (!is_peer(options->peers[i]))
             return fail(problem, "--peer %s: expected mpi, nccl, nccl:default, nccl:symmetric, "

@@ -111,10 +111,13 @@ weir_status bench_trial_reset(bench_trial *trial, const bench_contender *contend
 }
 
 /* Roundings of an 8- or 16-bit value on its way: a ring rounds at every hop,
- * the others once. A peer's are not known: as many as ranks allow. */
+ * rails the result of each machine and their sum, the others once. A peer's are not
+ * known: as many as ranks allow. */
 static int rounding_steps(const bench_trial *trial, bench_contender *contender)
 {
     const char *algo = contender->ops->algo(contender);
+    if (strcmp(algo, "rails") == 0)
+        return 2;
     return *algo && strcmp(algo, "ring") != 0 ? 1 : trial->job->nranks;
 }
 

@@ -107,6 +107,8 @@ static void choose(bench_tune *tune)
 
 static const char *cores_word(const bench_run *run)
 {
+    if (run->job->nnodes > 1)
+        return "net";
     if (run->job->gpu)
         return "cuda";
     return weir_comm_shares_cores(run->job->comm) ? "shared" : "own";

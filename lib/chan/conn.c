@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "chan/chan.h"
 #include "chan/mover.h"
+#include "comm/net.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +37,9 @@ static weir_status choose(weir_comm *comm, int peer, weir_transport wanted, weir
         return WEIR_OK;
     }
     *chosen = wanted;
-    if (wanted == WEIR_TRANSPORT_AUTO) {
+    if (wanted == WEIR_TRANSPORT_AUTO && comm->net) {
+        *chosen = comm->net->wire->ops->transport;
+    } else if (wanted == WEIR_TRANSPORT_AUTO) {
         *chosen = WEIR_TRANSPORT_IB;
         if (weiri_comm_wire(comm, *chosen, wire) == WEIR_OK)
             return WEIR_OK;

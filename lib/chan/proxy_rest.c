@@ -156,7 +156,8 @@ void weiri_proxy_bind(const weir_proxy *proxy)
     }
     if (sched_getaffinity(0, sizeof mine, &mine) < 0)
         return;
-    int knows = comm->gpu && cpus_near(comm->peers[comm->rank].page->gpu.bus, &near);
+    const weir_comm *here = comm->local ? comm->local : comm;
+    int knows = comm->gpu && cpus_near(here->peers[here->rank].page->gpu.bus, &near);
     CPU_AND(&both, &mine, &near);
     if (knows && CPU_COUNT(&both) > 1) {
         mine = both;

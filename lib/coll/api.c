@@ -67,6 +67,12 @@ static weir_status dispatch(weiri_coll *coll, weiri_call *call, size_t size_byte
     return choice->algo->run(coll, call);
 }
 
+weir_status weiri_coll_run(weiri_coll *coll, const weiri_call *call, size_t size_bytes)
+{
+    weiri_call own = *call;
+    return dispatch(coll, &own, size_bytes);
+}
+
 /* A collective with one count for all ranks. */
 static weir_status serve(weir_comm *comm, weiri_call *call, size_t blocks, int needs_in,
                          int needs_out, weir_stream stream)

@@ -128,6 +128,9 @@ typedef struct weiri_pair {
     int sends, receives; /* whether a message travels at all */
 } weiri_pair;
 
+/* What the algorithm table calls the backend of algorithms across machines. */
+#define WEIRI_BACKEND_NET ((weir_backend)(WEIR_BACKEND_AUTO + 1))
+
 typedef weir_status (*weiri_algo_run)(weiri_coll *coll, const weiri_call *call);
 
 /* A row of the algorithm table, as dispatch sees it. */
@@ -169,6 +172,9 @@ struct weiri_coll {
 
 /* The communicator's state, made on the first collective. Local. */
 weir_status weiri_coll_get(weir_comm *comm, weiri_coll **coll);
+
+/* Runs a checked call, which counts as size_bytes, by the tuning table. */
+weir_status weiri_coll_run(weiri_coll *coll, const weiri_call *call, size_t size_bytes);
 
 /* coll/select.c: fills tuned and choices from the tuning table, WEIR_TUNING and
  * WEIR_ALGO. WEIR_ERR_INVALID names the file's line or the variable. */

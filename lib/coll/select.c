@@ -10,7 +10,8 @@
  *   allreduce   4          cuda   512        packet     1x64
  *
  * cores is "own" where every rank has a core, "shared" where ranks outnumber
- * the cores, "any" for both, and "cuda" for ranks on GPUs. max_bytes is the size
+ * the cores, "any" for both, "cuda" for ranks on GPUs, and "net" for ranks of several
+ * machines. max_bytes is the size
  * that a benchmark prints (the larger of bytes sent and received), "-" for no
  * limit. For a collective the rows of the smallest max_ranks that is enough count,
  * with the cores of the first of them that matches, in order of size. On
@@ -87,6 +88,8 @@ static int parse_bytes(const char *text, uint64_t *bytes)
 
 static weir_backend backend_of(const weiri_tuning_row *row)
 {
+    if (strcmp(row->cores, "net") == 0)
+        return WEIRI_BACKEND_NET;
     return strcmp(row->cores, "cuda") == 0 ? WEIR_BACKEND_CUDA : WEIR_BACKEND_HOST;
 }
 
@@ -119,10 +122,10 @@ static weir_status check_row(const weiri_tuning_row *row, const char *file, int 
                           file, line, row->collective, row->algo,
                           known_algos(backend_of(row), collective, known, sizeof known));
     if (strcmp(row->cores, "any") && strcmp(row->cores, "own") && strcmp(row->cores, "shared") &&
-        strcmp(row->cores, "cuda"))
+        strcmp(row->cores, "cuda") && strcmp(row->cores, "net"))
         return weiri_fail(WEIR_ERR_INVALID,
-                          "%s:%d: cores is '%s'; expected own, shared, any or cuda", file, line,
-                          row->cores);
+                          "%s:%d: cores is '%s'; expected own, shared, any, cuda or net", file,
+                          line, row->cores);
     if (parse_grid(row->grid, &blocks, &threads))
         return weiri_fail(WEIR_ERR_INVALID,
                           "%s:%d: grid is '%s'; expected blocks x threads such as 16x64, threads a "
@@ -167,11 +170,15 @@ static weir_status read_rows(const char *path, weiri_tuning_row *rows, size_t *c
 
 static weir_backend backend_of_comm(const weiri_coll *coll)
 {
+    if (coll->comm->net)
+        return WEIRI_BACKEND_NET;
     return coll->comm->gpu ? WEIR_BACKEND_CUDA : WEIR_BACKEND_HOST;
 }
 
 static int matches(const weiri_coll *coll, const weiri_tuning_row *row)
 {
+    if (coll->comm->net)
+        return coll->nranks <= row->max_ranks && strcmp(row->cores, "net") == 0;
     if (coll->comm->gpu)
         return coll->nranks <= row->max_ranks && strcmp(row->cores, "cuda") == 0;
     const char *cores = coll->comm->oversubscribed ? "shared" : "own";

@@ -47,6 +47,16 @@ const weiri_tuning_row weiri_tuning_rows[] = {
     {"sendrecv", WEIRI_RANKS_MAX, "shared", "16K", "packet", ""},
     {"sendrecv", WEIRI_RANKS_MAX, "shared", "-", "direct", ""},
 
+    /* Ranks of several machines. */
+    {"allreduce", WEIRI_RANKS_MAX, "net", "4K", "packet", ""},
+    {"allreduce", WEIRI_RANKS_MAX, "net", "-", "rails", ""},
+    {"reduce_scatter", WEIRI_RANKS_MAX, "net", "4K", "packet", ""},
+    {"reduce_scatter", WEIRI_RANKS_MAX, "net", "-", "rails", ""},
+    {"allgather", WEIRI_RANKS_MAX, "net", "4K", "packet", ""},
+    {"allgather", WEIRI_RANKS_MAX, "net", "-", "rails", ""},
+    {"alltoall", WEIRI_RANKS_MAX, "net", "4K", "packet", ""},
+    {"alltoall", WEIRI_RANKS_MAX, "net", "-", "pairs", ""},
+
     /* 2 x H200, NVLink: bench_* --tune, float sum, in graphs. From where copy engines
      * serve is by their rate and start: 192 MiB and more of symmetric memory. */
     {"allreduce", 2, "cuda", "384", "packet", "1x32"},

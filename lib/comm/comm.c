@@ -1,7 +1,8 @@
 /*
  * Creating and ending a communicator. Creation is three exchanges over the
  * bootstrap: everyone's scratch memory or the reason it has none, a mapping of
- * every peer's, and agreement that all of that worked.
+ * every peer's, and agreement that all of that worked. Before them ranks tell on
+ * which machine they are; those of several get a communicator across machines.
  */
 #define _GNU_SOURCE
 #include "comm/comm.h"
@@ -9,6 +10,7 @@
 #include "base/env.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "comm/across.h"
 #include "comm/gpu.h"
 #include "comm/plain.h"
 #include "comm/wires.h"
@@ -23,8 +25,6 @@
 
 enum {
     DEFAULT_AREA_BYTES = 1 << 20,
-    SPINS_ALONE = 4096,  /* a core to itself: polls before yielding */
-    SPINS_SHARED = 2,   /* more ranks than cores: the awaited one may need ours */
 };
 
 /* What a rank tells the others at creation. */
@@ -45,6 +45,15 @@ static size_t page_set_bytes(void)
     return (sizeof(weiri_comm_page) + page - 1) / page * page;
 }
 
+_Static_assert(sizeof(cpu_set_t) == WEIRI_CORES_BYTES, "a berth holds the cores");
+
+static void own_cores(int rank, cpu_set_t *cores)
+{
+    CPU_ZERO(cores);
+    if (sched_getaffinity(0, sizeof *cores, cores) < 0)
+        CPU_SET((size_t)rank % CPU_SETSIZE, cores);
+}
+
 static weir_status introduce(weir_comm *comm, introduction *mine)
 {
     memset(mine, 0, sizeof *mine);
@@ -52,8 +61,7 @@ static weir_status introduce(weir_comm *comm, introduction *mine)
     mine->pid = (int32_t)getpid();
     mine->backend = (int32_t)comm->asked;
     mine->area_bytes = comm->area_bytes;
-    if (sched_getaffinity(0, sizeof mine->cores, &mine->cores) < 0)
-        CPU_SET((size_t)comm->rank % CPU_SETSIZE, &mine->cores);
+    own_cores(comm->rank, &mine->cores);
     if (getrandom(&mine->job, sizeof mine->job, 0) != sizeof mine->job)
         return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot read random bytes");
     mine->address = (uint64_t)(uintptr_t)&mine->job;
@@ -85,15 +93,9 @@ static weir_status place_ranks(weir_comm *comm, const introduction *all)
                               "scratch_bytes differs: rank %d has %zu, rank %d has %zu", comm->rank,
                               (size_t)mine->area_bytes, rank, (size_t)all[rank].area_bytes);
     }
-    if (comm->nnodes > 1)
-        return weiri_fail(WEIR_ERR_UNSUPPORTED,
-                          "the ranks sit on %d machines, and this build joins ranks of one "
-                          "machine only (transport shm); start all of them on one, with the same "
-                          "%s",
-                          comm->nnodes, weiri_env_name(WEIRI_ENV_HOSTID));
     int cores = weiri_host_cores(&all[0].cores, sizeof *all, comm->nranks);
     comm->oversubscribed = comm->local_nranks > cores;
-    comm->guard.spins = comm->oversubscribed ? SPINS_SHARED : SPINS_ALONE;
+    comm->guard.spins = comm->oversubscribed ? WEIRI_SPINS_SHARED : WEIRI_SPINS_ALONE;
     return WEIR_OK;
 }
 
@@ -269,15 +271,18 @@ static weir_status comm_join(weir_comm *comm, introduction *all, int device)
     return status;
 }
 
-weir_status weir_comm_create(weir_boot *boot, const weir_comm_config *config, weir_comm **comm)
+weir_status weiri_comm_create_here(weir_boot *boot, const weir_comm_config *config,
+                                   weir_comm *whole, const int *members, weir_comm **comm)
 {
-    if (!boot || !comm)
-        return weiri_fail(WEIR_ERR_INVALID, "weir_comm_create: boot and comm are required");
     weir_comm *made = NULL;
     introduction *all = calloc((size_t)weir_boot_nranks(boot), sizeof *all);
     weir_status status = all ? comm_new(boot, config, &made)
                              : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for the introductions");
     status = weir_boot_agree(boot, status);
+    if (made) {
+        made->whole = whole;
+        made->names = members;
+    }
     if (status == WEIR_OK)
         status = comm_join(made, all, config ? config->device - 1 : -1);
     free(all);
@@ -293,6 +298,57 @@ weir_status weir_comm_create(weir_boot *boot, const weir_comm_config *config, we
     return WEIR_OK;
 }
 
+/* Where every rank sits. Collective; agreed. *nhosts: how many machines. */
+static weir_status find_berths(weir_boot *boot, weiri_berth *berths, int *nhosts)
+{
+    int rank = weir_boot_rank(boot), nranks = weir_boot_nranks(boot);
+    cpu_set_t cores;
+    berths[rank] = (weiri_berth){
+        .host = weiri_host_id(), .metal = weiri_metal_id(), .pid = (int32_t)getpid()};
+    own_cores(rank, &cores);
+    memcpy(berths[rank].cores, &cores, sizeof cores);
+    weir_status status = weir_boot_allgather(boot, berths, sizeof *berths);
+    *nhosts = 0;
+    for (int i = 0; i < nranks && status == WEIR_OK; i++) {
+        int first = 0;
+        while (berths[first].host != berths[i].host)
+            first++;
+        *nhosts += first == i;
+    }
+    return status;
+}
+
+/* A wire is for ranks of several machines, and these share memory. */
+static weir_status check_transport(void)
+{
+    const char *wanted = weiri_env(WEIRI_ENV_TRANSPORT);
+    if (wanted && (strcmp(wanted, weir_transport_name(WEIR_TRANSPORT_IB)) == 0 ||
+                   strcmp(wanted, weir_transport_name(WEIR_TRANSPORT_TCP)) == 0))
+        return weiri_fail(WEIR_ERR_UNSUPPORTED,
+                          "transport '%s' joins machines, and all ranks sit on one; use shm or "
+                          "auto, or ranks with different values of %s",
+                          wanted, weiri_env_name(WEIRI_ENV_HOSTID));
+    return WEIR_OK;
+}
+
+weir_status weir_comm_create(weir_boot *boot, const weir_comm_config *config, weir_comm **comm)
+{
+    if (!boot || !comm)
+        return weiri_fail(WEIR_ERR_INVALID, "weir_comm_create: boot and comm are required");
+    int nhosts = 0;
+    weiri_berth *berths = calloc((size_t)weir_boot_nranks(boot), sizeof *berths);
+    weir_status status = weir_boot_agree(
+        boot, berths ? WEIR_OK : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory to place the ranks"));
+    if (status == WEIR_OK)
+        status = find_berths(boot, berths, &nhosts);
+    if (status == WEIR_OK && nhosts > 1)
+        status = weiri_across_create(boot, config, berths, comm);
+    else if (status == WEIR_OK && (status = weir_boot_agree(boot, check_transport())) == WEIR_OK)
+        status = weiri_comm_create_here(boot, config, NULL, NULL, comm);
+    free(berths);
+    return status;
+}
+
 /* GPU memory is freed only when no peer has it mapped any more. */
 static weir_status leave(weir_comm *comm)
 {
@@ -305,6 +361,10 @@ void weir_comm_destroy(weir_comm *comm)
 {
     if (!comm)
         return;
+    if (comm->net) {
+        weiri_across_destroy(comm);
+        return;
+    }
     if (comm->gpu)
         comm->gpu->ops->quiesce(comm);
     if (!weir_load_acquire(comm->guard.abort_word))
@@ -315,6 +375,14 @@ void weir_comm_destroy(weir_comm *comm)
 }
 
 void weiri_comm_abort_for(weir_comm *comm, uint64_t reason)
+{
+    weir_comm *here = comm->local ? comm->local : comm;
+    weiri_comm_abort_here(here, reason);
+    if (here->whole && here->whole->net)
+        weiri_net_abort(here->whole->net, reason);
+}
+
+void weiri_comm_abort_here(weir_comm *comm, uint64_t reason)
 {
     for (int rank = 0; rank < comm->nranks; rank++) {
         uint64_t none = 0;
@@ -331,6 +399,8 @@ void weir_comm_abort(weir_comm *comm)
 
 weir_status weir_comm_barrier(weir_comm *comm)
 {
+    if (comm->net)
+        return weiri_across_barrier(comm);
     uint64_t round = ++comm->barriers;
     weir_store_release(&comm->peers[comm->rank].page->barrier.value, round);
     for (int rank = 0; rank < comm->nranks; rank++) {
@@ -391,7 +461,7 @@ const char *weir_backend_name(weir_backend backend)
 
 weir_transport weir_comm_transport(const weir_comm *comm)
 {
-    return comm->memory->transport;
+    return comm->net ? comm->net->wire->ops->transport : comm->memory->transport;
 }
 
 int weir_comm_shares_cores(const weir_comm *comm)
@@ -401,5 +471,7 @@ int weir_comm_shares_cores(const weir_comm *comm)
 
 size_t weir_comm_scratch_bytes(const weir_comm *comm)
 {
+    if (comm->net)
+        return weir_comm_scratch_bytes(comm->local) + comm->net->window_bytes;
     return comm->scratch_bytes + (comm->gpu ? comm->gpu->scratch_bytes : 0);
 }

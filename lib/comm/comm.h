@@ -137,6 +137,8 @@ typedef struct weiri_peer {
     uint64_t changes_seen;
 } weiri_peer;
 
+struct weiri_net;
+
 struct weir_comm {
     weir_boot *boot;
     const weiri_transport_ops *transport; /* of the scratch segments */
@@ -156,6 +158,15 @@ struct weir_comm {
     weiri_where *where; /* the own one */
     const char *noted;  /* the text that is in where->note */
     uint64_t calls;     /* of collectives */
+    /* Across machines: the communicator of this machine's ranks, and the paths to the
+     * others. It has no peers and regions of its own. */
+    weir_comm *local;
+    struct weiri_net *net;
+    weir_boot *local_boot;
+    int *members;        /* this machine's ranks */
+    /* Of such a local one: what it is a part of, and its ranks' numbers there. */
+    weir_comm *whole;
+    const int *names;
     void *coll;          /* the collectives' state, made on first use */
     void (*coll_destroy)(void *coll);
     void *sem_slab;      /* the semaphores' memory, made on first use */
@@ -163,14 +174,27 @@ struct weir_comm {
     struct weiri_wire *wires[WEIRI_NETWORKS]; /* comm/wires.h; opened on first use */
 };
 
-/* Whether this rank maps memory of another one. */
-static inline int weiri_comm_maps(const weir_comm *comm, int rank)
+/* The communicator of this machine's ranks: that of a whole one across machines, or comm
+ * itself; and the number that a rank of this machine has there. */
+static inline weir_comm *weiri_comm_here(weir_comm *comm)
 {
-    return comm->peers[rank].page != NULL;
+    return comm->local ? comm->local : comm;
 }
+int weiri_comm_place(const weir_comm *comm, int rank);
+/* Whether this rank maps memory of another one. */
+int weiri_comm_maps(const weir_comm *comm, int rank);
 
-/* Ends every wait of every rank; reason as in the abort word. Local. */
+/* Ends every wait of every rank; reason as in the abort word, with the number of a dead
+ * rank in the whole communicator. Local. */
 void weiri_comm_abort_for(weir_comm *comm, uint64_t reason);
+/* The same on this machine only: the others know it. */
+void weiri_comm_abort_here(weir_comm *comm, uint64_t reason);
+
+/* A rank's number as the caller knows it. */
+static inline int weiri_comm_name(const weir_comm *comm, int rank)
+{
+    return comm->names && rank >= 0 ? comm->names[rank] : rank;
+}
 
 /* Waits until *word >= target; the word belongs to peer. On failure says what
  * was waited for (phase, peer, expected, seen), aborts the communicator and
@@ -199,6 +223,9 @@ typedef struct weiri_waiter {
  * progress. One of them is that peer's word reaches target. */
 weir_status weiri_comm_idle(weir_comm *comm, weiri_waiter *waiter, const uint64_t *word,
                             uint64_t target, int peer, const char *phase);
+/* The same for a rank by its number in the whole communicator. */
+weir_status weiri_comm_idle_for(weir_comm *comm, weiri_waiter *waiter, const uint64_t *word,
+                                uint64_t target, int name, const char *phase);
 
 /* After such a loop has succeeded: this rank waits no more. */
 static inline void weiri_comm_idle_end(weir_comm *comm, const weiri_waiter *waiter)
@@ -213,7 +240,8 @@ int weiri_comm_is_dead(const weir_comm *comm, int peer);
 /* Notes that a collective is called: one store, to a line of this rank's own. */
 static inline void weiri_comm_enter(weir_comm *comm, weir_collective collective)
 {
-    weir_store_relaxed(&comm->where->call, ++comm->calls << 8 | (uint64_t)collective);
+    if (WEIRI_LIKELY(!comm->whole)) /* else the caller's call is what counts */
+        weir_store_relaxed(&comm->where->call, ++comm->calls << 8 | (uint64_t)collective);
 }
 
 static inline void weiri_text_store(uint64_t *words, const char *text)
@@ -240,12 +268,15 @@ static inline void weiri_text_load(char *text, const uint64_t *words)
 
 /* How many cores the ranks of this machine may use together, given each rank's
  * affinity mask (comm/host.c). */
+enum { WEIRI_SPINS_ALONE = 4096, WEIRI_SPINS_SHARED = 2 }; /* polls before yielding */
 int weiri_host_cores(const void *masks, size_t stride_bytes, int count);
 /* Goes on with a hash (FNV-1a, 64 bit) over more bytes. */
 uint64_t weiri_hash_bytes(uint64_t hash, const void *bytes, size_t length);
 /* A number that is equal on ranks which can share memory: the machine, its
  * boot, the process namespace and WEIR_HOSTID. */
 uint64_t weiri_host_id(void);
+/* The same without WEIR_HOSTID: equal on ranks that share cores. */
+uint64_t weiri_metal_id(void);
 
 /* The own buffer [pointer, pointer + bytes) as peers can address it;
  * generation 0 if it is not within an allocation of this communicator. */

@@ -19,7 +19,7 @@ uint64_t weiri_hash_bytes(uint64_t hash, const void *bytes, size_t length)
     return hash;
 }
 
-uint64_t weiri_host_id(void)
+uint64_t weiri_metal_id(void)
 {
     uint64_t hash = WEIRI_HASH_START;
     char text[256] = "";
@@ -34,10 +34,14 @@ uint64_t weiri_host_id(void)
     struct stat info;
     if (stat("/proc/self/ns/pid", &info) == 0)
         hash = weiri_hash_bytes(hash, &info.st_ino, sizeof info.st_ino);
-    const char *name = weiri_env(WEIRI_ENV_HOSTID);
-    if (name)
-        hash = weiri_hash_bytes(hash, name, strlen(name));
     return hash;
+}
+
+uint64_t weiri_host_id(void)
+{
+    uint64_t hash = weiri_metal_id();
+    const char *name = weiri_env(WEIRI_ENV_HOSTID);
+    return name ? weiri_hash_bytes(hash, name, strlen(name)) : hash;
 }
 
 int weiri_host_cores(const void *masks, size_t stride_bytes, int count)

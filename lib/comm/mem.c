@@ -32,16 +32,17 @@ weir_status weir_mem_alloc(weir_comm *comm, size_t bytes, weir_mem **mem)
     if (!comm || !mem)
         return weiri_fail(WEIR_ERR_INVALID, "weir_mem_alloc: comm and mem are required");
     int id;
-    weir_status status = weiri_region_create(comm, NULL, bytes, &id);
+    weir_comm *here = weiri_comm_here(comm);
+    weir_status status = weiri_region_create(here, NULL, bytes, &id);
     if (status != WEIR_OK)
         return status;
-    void *base = comm->regions[id].segment.base;
+    void *base = here->regions[id].segment.base;
     /* Not by its address: an empty one may begin where another one ends. */
-    weiri_desc desc = {(uint32_t)id, comm->regions[id].generation, 0};
+    weiri_desc desc = {(uint32_t)id, here->regions[id].generation, 0};
     status = weiri_mem_make(
         (weir_mem){comm, base, bytes, WEIRI_MEM_ALLOCATED, comm->rank, desc, NULL}, mem);
     if (status != WEIR_OK)
-        weiri_region_free(comm, id);
+        weiri_region_free(here, id);
     return status;
 }
 
@@ -50,19 +51,20 @@ weir_status weir_mem_register(weir_comm *comm, void *pointer, size_t bytes, weir
     if (!comm || !mem || (!pointer && bytes))
         return weiri_fail(WEIR_ERR_INVALID,
                           "weir_mem_register: comm, pointer and mem are required");
-    weiri_desc desc = weiri_region_describe(comm, pointer, bytes);
+    weir_comm *here = weiri_comm_here(comm);
+    weiri_desc desc = weiri_region_describe(here, pointer, bytes);
     int id;
     if (desc.generation || !comm->gpu || !bytes)
         return weiri_mem_make(
             (weir_mem){comm, pointer, bytes, WEIRI_MEM_REGISTERED, comm->rank, desc, NULL}, mem);
-    weir_status status = weiri_region_create(comm, pointer, bytes, &id);
+    weir_status status = weiri_region_create(here, pointer, bytes, &id);
     if (status != WEIR_OK)
         return status;
-    desc = (weiri_desc){(uint32_t)id, comm->regions[id].generation, 0};
+    desc = (weiri_desc){(uint32_t)id, here->regions[id].generation, 0};
     status = weiri_mem_make(
         (weir_mem){comm, pointer, bytes, WEIRI_MEM_ALLOCATED, comm->rank, desc, NULL}, mem);
     if (status != WEIR_OK)
-        weiri_region_free(comm, id);
+        weiri_region_free(here, id);
     return status;
 }
 
@@ -74,6 +76,8 @@ void *weir_mem_pointer(const weir_mem *mem)
 static weir_status check_part(const weir_mem *mem, size_t offset_bytes, const void *other,
                               size_t bytes)
 {
+    if (mem && !mem->pointer && bytes)
+        return weiri_fail(WEIR_ERR_UNSUPPORTED, "rank %d's memory is not mapped here", mem->owner);
     if (!mem || (!other && bytes) || offset_bytes > mem->bytes || bytes > mem->bytes - offset_bytes)
         return weiri_fail(WEIR_ERR_INVALID, "%zu bytes at %zu are not within the memory's %zu",
                           bytes, offset_bytes, mem ? mem->bytes : 0);
@@ -123,7 +127,7 @@ typedef struct symmetric_part {
 /* Notes who has what, and on GPUs maps it all. Local. */
 static weir_status take_parts(weir_mem *mem, const symmetric_part *parts)
 {
-    weir_comm *comm = mem->comm;
+    weir_comm *comm = weiri_comm_here(mem->comm);
     weiri_region *region = &comm->regions[mem->desc.region];
     size_t n = (size_t)comm->nranks;
     for (size_t rank = 0; rank < n; rank++)
@@ -152,7 +156,7 @@ weir_status weir_mem_symmetric(weir_mem *mem)
 {
     if (!mem)
         return weiri_fail(WEIR_ERR_INVALID, "weir_mem_symmetric: mem is required");
-    weir_comm *comm = mem->comm;
+    weir_comm *comm = weiri_comm_here(mem->comm);
     weir_status status = WEIR_OK;
     symmetric_part *parts = calloc((size_t)comm->nranks, sizeof *parts);
     if (!parts)
@@ -180,13 +184,14 @@ void weir_mem_free(weir_mem *mem)
 {
     if (!mem)
         return;
-    weir_comm *comm = mem->comm;
+    weir_comm *comm = weiri_comm_here(mem->comm);
     weiri_mem_wires_drop(mem->wires);
     free(mem->wires);
     if (mem->kind == WEIRI_MEM_ALLOCATED)
         weiri_region_free(comm, (int)mem->desc.region);
-    if (mem->kind == WEIRI_MEM_IMPORTED && mem->owner != comm->rank && mem->pointer) {
-        weiri_mapping *mapping = &comm->peers[mem->owner].mappings[mem->desc.region];
+    if (mem->kind == WEIRI_MEM_IMPORTED && mem->owner != mem->comm->rank && mem->pointer) {
+        int place = weiri_comm_place(mem->comm, mem->owner);
+        weiri_mapping *mapping = &comm->peers[place].mappings[mem->desc.region];
         if (--mapping->users == 0) {
             weiri_segment_destroy(&mapping->segment);
             mapping->generation = 0;

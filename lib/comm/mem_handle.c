@@ -137,12 +137,13 @@ weir_status weir_mem_import(weir_comm *comm, const weir_mem_handle *handle, weir
     if (status != WEIR_OK)
         return status;
     char *pointer = NULL;
-    int own = content.owner == comm->rank;
+    weir_comm *here = weiri_comm_here(comm);
+    int own = content.owner == comm->rank, place = weiri_comm_place(comm, content.owner);
     int mapped = !own && weiri_comm_maps(comm, content.owner) && content.desc.generation != 0;
     if (own && content.desc.generation)
-        status = own_pointer(comm, content.desc, &pointer);
+        status = own_pointer(here, content.desc, &pointer);
     if (mapped)
-        status = weiri_region_pointer(comm, content.owner, content.desc, &pointer);
+        status = weiri_region_pointer(here, place, content.desc, &pointer);
     else if (!own && !has_key(&content))
         status = weiri_fail(WEIR_ERR_UNSUPPORTED,
                             "rank %d is on another machine, and its memory was exported before it "
@@ -159,7 +160,7 @@ weir_status weir_mem_import(weir_comm *comm, const weir_mem_handle *handle, weir
     memcpy(made->wires->known, content.known, sizeof content.known);
     memcpy(made->wires->keys, content.keys, sizeof content.keys);
     if (mapped)
-        comm->peers[content.owner].mappings[content.desc.region].users++;
+        here->peers[place].mappings[content.desc.region].users++;
     *mem = made;
     return WEIR_OK;
 }

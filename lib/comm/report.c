@@ -4,8 +4,14 @@
  * collective it called last, and, once a wait has become slow, whom it waits
  * for. So a rank that is stopped or dead is still described, by what it wrote
  * before; whether it is, the system says: a pidfd for death, /proc for a stop.
+ *
+ * Across machines a rank's record lies where its own machine maps it; the others have a
+ * copy, which it sends when it ends for a reason that is reported. The loss of its path
+ * tells its death.
  */
 #include "comm/comm.h"
+
+#include "comm/net.h"
 
 #include "base/error.h"
 
@@ -49,18 +55,52 @@ static char state_letter(int pid)
     return end && end[1] == ' ' ? end[2] : 0;
 }
 
+static int is_remote(const weir_comm *comm, int rank)
+{
+    return comm->net && weiri_net_is_remote(comm->net, rank);
+}
+
+/* Where a rank's record is read. */
+static const weiri_where *where_of(const weir_comm *comm, int rank)
+{
+    if (is_remote(comm, rank))
+        return comm->net->peers[rank].mirror;
+    if (comm->net)
+        return &comm->local->peers[comm->net->place_of[rank]].page->where;
+    return &comm->peers[rank].page->where;
+}
+
+static int has_answered(const weir_comm *comm, int rank)
+{
+    if (is_remote(comm, rank))
+        return weir_load_acquire(&comm->net->peers[rank].words->answered) != 0;
+    return weir_load_acquire(&where_of(comm, rank)->answered) != 0;
+}
+
 /* A rank that has said where it stood, and ended then, was not the cause: it
  * counts as running. */
 static life life_of(const weir_comm *comm, int rank)
 {
     if (rank == comm->rank)
         return RUNS;
+    if (is_remote(comm, rank))
+        return weiri_net_is_lost(comm->net, rank) && !has_answered(comm, rank) ? DEAD : RUNS;
+    if (comm->net)
+        return life_of(comm->local, comm->net->place_of[rank]);
     char letter = state_letter(comm->peers[rank].pid);
     if (letter == 'T' || letter == 't')
         return STOPPED;
     if (!weiri_comm_is_dead(comm, rank))
         return RUNS;
-    return weir_load_acquire(&comm->peers[rank].page->where.answered) ? RUNS : DEAD;
+    return has_answered(comm, rank) ? RUNS : DEAD;
+}
+
+/* Says for good where this rank stands. */
+static void answer(const weir_comm *comm)
+{
+    weir_store_release(&comm->where->answered, 1);
+    if (comm->net)
+        weiri_net_answer(comm->net);
 }
 
 /* A kernel that waited too long has left where it stood, and only this rank
@@ -71,7 +111,7 @@ static weir_status aborted(weir_comm *comm)
     if (!comm->gpu || weir_load_acquire(&record->kind) == WEIR_WAIT_NONE)
         return weiri_fail(WEIR_ERR_ABORTED, "the communicator was aborted");
     weiri_comm_abort_for(comm, WEIRI_ABORT_ASKED);
-    weir_store_release(&comm->where->answered, 1);
+    answer(comm);
     if (record->kind == WEIR_WAIT_SEND || record->kind == WEIR_WAIT_RECV)
         return weiri_fail(WEIR_ERR_INVALID,
                           "rank %d: what it is to %s rank %lld ends at byte %llu of an %s of %llu "
@@ -96,6 +136,8 @@ static weir_status aborted(weir_comm *comm)
 
 weir_status weir_comm_check(weir_comm *comm)
 {
+    if (comm->net)
+        weiri_net_poll(comm->net);
     for (int rank = 0; rank < comm->nranks; rank++)
         if (life_of(comm, rank) == DEAD)
             return weiri_fail(WEIR_ERR_PEER, "rank %d has died", rank);
@@ -175,14 +217,22 @@ static void put_place(writer *w, const weiri_where *where)
 
 static void put_rank(writer *w, const weir_comm *comm, int rank, life state)
 {
-    const weiri_where *where = &comm->peers[rank].page->where;
+    const weiri_where *where = where_of(comm, rank);
     int aborted = weir_load_acquire(comm->guard.abort_word) != 0;
-    put(w, "  rank %d (pid %d): ", rank, comm->peers[rank].pid);
+    int unknown = is_remote(comm, rank) && !has_answered(comm, rank);
+    put(w, "  rank %d (pid %d", rank, comm->net ? comm->net->pids[rank] : comm->peers[rank].pid);
+    if (comm->net)
+        put(w, ", machine %d", comm->net->machine_of[rank]);
+    put(w, "): ");
+    if (unknown) {
+        put(w, "%s; on another machine\n", state == DEAD ? "dead" : "no answer");
+        return;
+    }
     if (state == STOPPED)
         put(w, "stopped (state T); last seen in ");
     else if (state == DEAD)
         put(w, "dead; last seen in ");
-    else if (aborted && !weir_load_acquire(&where->answered))
+    else if (aborted && !has_answered(comm, rank))
         put(w, "no answer; last seen in ");
     put_place(w, where);
     put(w, "\n");
@@ -201,14 +251,17 @@ static void put_head(writer *w, const weir_comm *comm, const life *lives)
 }
 
 /* After an abort: until those who can have said where they stood. */
-static void await_answers(const weir_comm *comm)
+static void await_answers(weir_comm *comm)
 {
     uint64_t end_ns = weir_clock_ns() + ANSWER_MS * 1000000ull;
-    weir_store_release(&comm->where->answered, 1);
+    answer(comm);
     for (int rank = 0; rank < comm->nranks; rank++)
-        while (!weir_load_acquire(&comm->peers[rank].page->where.answered) &&
-               life_of(comm, rank) == RUNS && weir_clock_ns() < end_ns)
+        while (!has_answered(comm, rank) && life_of(comm, rank) == RUNS &&
+               weir_clock_ns() < end_ns) {
+            if (comm->net)
+                weiri_net_poll(comm->net);
             nap();
+        }
 }
 
 int weir_comm_report(weir_comm *comm, char *text, size_t bytes)
@@ -246,16 +299,31 @@ static int is_lost(const weir_comm *comm, int rank)
     return life_of(comm, rank) != RUNS || (rank != comm->rank && weiri_comm_is_dead(comm, rank));
 }
 
+/* Whether an earlier machine prints for this one: one of its ranks has answered. */
+static int other_machine_prints(weir_comm *comm)
+{
+    if (!comm->net || comm->net->machine == 0)
+        return 0;
+    await_answers(comm);
+    for (int rank = 0; rank < comm->nranks; rank++)
+        if (comm->net->machine_of[rank] < comm->net->machine && has_answered(comm, rank))
+            return 1;
+    return 0;
+}
+
 int weir_comm_report_once(weir_comm *comm, int fd)
 {
-    uint64_t *word = &comm->peers[0].page->report.value;
-    uint64_t mine = (uint64_t)comm->rank + 1, end_ns = weir_clock_ns() + PRINT_MS * 1000000ull;
-    weir_store_release(&comm->where->answered, 1);
+    const weir_comm *here = comm->local ? comm->local : comm;
+    uint64_t *word = &here->peers[0].page->report.value;
+    uint64_t mine = (uint64_t)here->rank + 1, end_ns = weir_clock_ns() + PRINT_MS * 1000000ull;
+    answer(comm);
+    if (other_machine_prints(comm))
+        return 0;
     while (weir_clock_ns() < end_ns) {
         uint64_t holder = weir_load_acquire(word);
         if (holder & printed)
             return 0;
-        if ((!holder || is_lost(comm, (int)holder - 1)) &&
+        if ((!holder || is_lost(here, (int)holder - 1)) &&
             __atomic_compare_exchange_n(word, &holder, mine, 0, __ATOMIC_ACQ_REL,
                                         __ATOMIC_ACQUIRE)) {
             print(comm, fd);

@@ -4,13 +4,15 @@
  * peer has died, or the deadline has passed. The rank that finds a reason
  * first aborts all others, and each says where it stood, in its last error and
  * in its record (comm/report.c). A death is told on with the abort, so every
- * rank names the dead one.
+ * rank names the dead one. Where a communicator is part of one across machines, a
+ * wait moves the wire on, too, and ranks have their numbers there.
  */
 #define _GNU_SOURCE
 #include "comm/comm.h"
 
 #include "base/error.h"
 #include "base/log.h"
+#include "comm/net.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -52,7 +54,7 @@ static weir_status step(weir_comm *comm, weiri_waiter *waiter, int *dead)
         return WEIR_ERR_PEER;
     }
     if (status == 0 && waiter->polls.polls % POLLS_PER_LIFE_CHECK == 0 &&
-        (*dead = find_dead_peer(comm)) >= 0 && waiter->suspicions++)
+        (*dead = weiri_comm_name(comm, find_dead_peer(comm))) >= 0 && waiter->suspicions++)
         status = WEIR_ERR_PEER;
     return (weir_status)status;
 }
@@ -72,7 +74,7 @@ static void note(weir_comm *comm, const uint64_t *word, uint64_t target, int pee
 /* The tail of a failing wait: the reason in words, for every status. */
 static weir_status fail(weir_comm *comm, weir_status status, int dead, const char *where)
 {
-    int rank = comm->rank;
+    int rank = weiri_comm_name(comm, comm->rank);
     if (status == WEIR_ERR_PEER)
         weiri_fail(status, "rank %d: rank %d has died; %s", rank, dead, where);
     else if (status == WEIR_ERR_TIMEOUT)
@@ -84,13 +86,23 @@ static weir_status fail(weir_comm *comm, weir_status status, int dead, const cha
     weiri_comm_abort_for(comm, status == WEIR_ERR_PEER ? WEIRI_ABORT_DEATH + (uint64_t)dead
                                                        : WEIRI_ABORT_ASKED);
     weir_store_release(&comm->where->answered, 1);
+    if (comm->whole && comm->whole->net)
+        weiri_net_answer(comm->whole->net);
     return status;
 }
 
 weir_status weiri_comm_idle(weir_comm *comm, weiri_waiter *waiter, const uint64_t *word,
                             uint64_t target, int peer, const char *phase)
 {
+    return weiri_comm_idle_for(comm, waiter, word, target, weiri_comm_name(comm, peer), phase);
+}
+
+weir_status weiri_comm_idle_for(weir_comm *comm, weiri_waiter *waiter, const uint64_t *word,
+                                uint64_t target, int peer, const char *phase)
+{
     int dead = -1;
+    if (comm->whole && comm->whole->net)
+        weiri_net_poll(comm->whole->net);
     weir_status status = step(comm, waiter, &dead);
     if (WEIRI_LIKELY(status == WEIR_OK && waiter->polls.started_ns == waiter->noted_ns))
         return WEIR_OK;

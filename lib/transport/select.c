@@ -50,6 +50,12 @@ weir_status weiri_transport_select(const weiri_transport_ops **ops)
             *ops = built[i];
             return WEIR_OK;
         }
+    /* Between machines wires; inside one, memory. */
+    if (strcmp(wanted, weir_transport_name(WEIR_TRANSPORT_IB)) == 0 ||
+        strcmp(wanted, weir_transport_name(WEIR_TRANSPORT_TCP)) == 0) {
+        *ops = built[0];
+        return WEIR_OK;
+    }
     for (int known = WEIR_TRANSPORT_AUTO; known <= WEIR_TRANSPORT_TCP; known++)
         if (strcmp(wanted, weir_transport_name((weir_transport)known)) == 0)
             return weiri_fail(WEIR_ERR_UNSUPPORTED,

@@ -85,7 +85,7 @@ case $code in
 esac
 check "--backend cuda without a GPU (exit code $code)" $status
 refuses 2 'one of auto|shm' --transport pigeon
-refuses 2 'use --transport shm' --transport ib
+refuses 2 'use shm or auto' --transport ib
 refuses 2 '--peer nccl: .*--peer mpi' --peer nccl
 refuses 2 'No such file' --plan "$scratch/none"
 : >"$scratch/plan"

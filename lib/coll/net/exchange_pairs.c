@@ -1,0 +1,147 @@
+/*
+ * alltoall, alltoallv and sendrecv: each pair of ranks on two machines has messages of
+ * its own, as many as its block needs, and one for an empty block; pairs inside a
+ * machine exchange by its own collective meanwhile. The first message of a block says
+ * its length, which both sides compare.
+ */
+#include "base/error.h"
+#include "base/log.h"
+#include "coll/copy.h"
+#include "coll/net/net_coll.h"
+
+#include <string.h>
+
+typedef struct pairs {
+    weiri_across x;
+    size_t sent[WEIRI_RANKS_MAX], received[WEIRI_RANKS_MAX];
+    unsigned char sends[WEIRI_RANKS_MAX], receives[WEIRI_RANKS_MAX]; /* is not done yet */
+} pairs;
+
+/* What has room goes out; sets *moved if anything does. */
+static weir_status send_some(pairs *p, int rank, int *moved)
+{
+    const weiri_pair *pair = &p->x.coll->pairs[rank];
+    weiri_net *net = p->x.net;
+    weir_status status = WEIR_OK;
+    while (status == WEIR_OK && p->sends[rank] && weiri_net_has_room(&net->peers[rank])) {
+        size_t bytes = weiri_least(pair->send_bytes - p->sent[rank], net->slot_bytes);
+        weiri_copy(weiri_net_outgoing(net, rank), pair->from + p->sent[rank], bytes);
+        status = weiri_net_send(net, rank, bytes, pair->send_bytes);
+        p->sent[rank] += bytes;
+        p->sends[rank] = p->sent[rank] < pair->send_bytes;
+        *moved = 1;
+    }
+    return status;
+}
+
+static weir_status mismatch(const pairs *p, int rank, uint64_t sent)
+{
+    weir_comm *comm = p->x.coll->comm;
+    weiri_fail(WEIR_ERR_MISMATCH,
+               "rank %d: in %s rank %d sends %llu bytes, but %zu are expected; counts must match "
+               "pairwise",
+               comm->rank, p->x.phase, rank, (unsigned long long)sent,
+               p->x.coll->pairs[rank].recv_bytes);
+    weiri_log(WEIRI_LOG_ERROR, "%s", weir_last_error());
+    weir_comm_abort(comm);
+    return WEIR_ERR_MISMATCH;
+}
+
+static weir_status receive_some(pairs *p, int rank, int *moved)
+{
+    const weiri_pair *pair = &p->x.coll->pairs[rank];
+    weiri_net *net = p->x.net;
+    weir_status status = WEIR_OK;
+    while (status == WEIR_OK && p->receives[rank] && weiri_net_has_arrived(&net->peers[rank])) {
+        const char *data = weiri_net_incoming(net, rank);
+        const weiri_net_head *head = weiri_net_head_of(data);
+        if (head->total_bytes != pair->recv_bytes ||
+            head->bytes > pair->recv_bytes - p->received[rank])
+            return mismatch(p, rank, head->total_bytes);
+        weiri_copy(pair->to + p->received[rank], data, head->bytes);
+        p->received[rank] += head->bytes;
+        p->receives[rank] = p->received[rank] < pair->recv_bytes;
+        status = weiri_net_take(net, rank);
+        *moved = 1;
+    }
+    return status;
+}
+
+/* A round over the ranks of other machines. missing: one that is not done, or -1. */
+static weir_status move(pairs *p, int *moved, int *missing)
+{
+    int n = p->x.coll->nranks, to = p->x.coll->rank, from = to;
+    *missing = -1;
+    for (int step = 1; step < n; step++) {
+        to = weiri_next(to, n);
+        from = weiri_previous(from, n);
+        weir_status status = send_some(p, to, moved);
+        if (status == WEIR_OK)
+            status = receive_some(p, from, moved);
+        if (status != WEIR_OK)
+            return status;
+        if (p->sends[to])
+            *missing = to;
+        if (p->receives[from])
+            *missing = from;
+    }
+    return WEIR_OK;
+}
+
+static weir_status await_peer(pairs *p, weiri_waiter *waiter, int rank)
+{
+    const weiri_net_peer *peer = &p->x.net->peers[rank];
+    const uint64_t *word = p->receives[rank] ? &peer->words->arrived : &peer->words->consumed;
+    uint64_t target = p->receives[rank] ? peer->taken + 1 : peer->sent + 1 - WEIRI_NET_SLOTS;
+    return weiri_comm_idle_for(p->x.local->comm, waiter, word, target, rank, p->x.phase);
+}
+
+/* Pairs inside the machine; every local rank takes part, be there any or not. */
+static weir_status exchange_inside(pairs *p)
+{
+    const weiri_net *net = p->x.net;
+    const weiri_machine *own = &net->machines[net->machine];
+    weiri_coll *local = p->x.local;
+    weiri_call call = *p->x.call;
+    size_t most = 0;
+    for (int place = 0; place < own->count; place++) {
+        const weiri_pair *pair = &p->x.coll->pairs[own->ranks[place]];
+        local->pairs[place] = *pair;
+        most = pair->send_bytes > most ? pair->send_bytes : most;
+        most = pair->recv_bytes > most ? pair->recv_bytes : most;
+    }
+    if (own->count > 1)
+        return weiri_coll_run(local, &call, most * (size_t)own->count);
+    const weiri_pair *self = &local->pairs[0];
+    if (self->sends)
+        weiri_copy(self->to, self->from, self->send_bytes);
+    return WEIR_OK;
+}
+
+weir_status weiri_across_pairs(weiri_coll *coll, const weiri_call *call)
+{
+    pairs p;
+    int moved = 0, missing = -1;
+    weiri_waiter waiter = {{0, 0}, 0, 0};
+    weir_status status = weiri_across_begin(coll, call, &p.x);
+    if (status != WEIR_OK)
+        return status;
+    memset(p.sent, 0, sizeof p.sent);
+    memset(p.received, 0, sizeof p.received);
+    for (int rank = 0; rank < coll->nranks; rank++) {
+        int is_remote = weiri_net_is_remote(p.x.net, rank);
+        p.sends[rank] = is_remote && coll->pairs[rank].sends;
+        p.receives[rank] = is_remote && coll->pairs[rank].receives;
+    }
+    status = move(&p, &moved, &missing);
+    if (status == WEIR_OK)
+        status = exchange_inside(&p);
+    while (status == WEIR_OK && missing >= 0) {
+        moved = 0;
+        status = move(&p, &moved, &missing);
+        if (status == WEIR_OK && missing >= 0 && !moved)
+            status = await_peer(&p, &waiter, missing);
+    }
+    weiri_comm_idle_end(p.x.local->comm, &waiter);
+    return status == WEIR_OK ? weiri_net_flush(p.x.net, p.x.phase) : status;
+}
