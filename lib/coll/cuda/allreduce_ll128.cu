@@ -35,6 +35,7 @@ struct work {
     weiri_gpu_line_part part;
 };
 
+/* words[i]: of the share of the i-th rank after this one. */
 template <int exact>
 static __device__ __forceinline__ void load_each(const weiri_gpu_args &args, const work &w,
                                                  uint32_t unit,
@@ -42,14 +43,15 @@ static __device__ __forceinline__ void load_each(const weiri_gpu_args &args, con
 {
     const int nranks = weiri_gpu_nranks<exact>(args.view);
 #pragma unroll
-    for (int r = 0; r < WEIRI_GPU_RANKS_MAX; r++) {
-        if (r >= nranks || r == args.view.rank)
+    for (int i = 1; i < WEIRI_GPU_RANKS_MAX; i++) {
+        if (i >= nranks)
             continue;
+        const int r = weiri_gpu_nth_after(args.view.rank, i, nranks);
         weiri_gpu_vector data = weiri_gpu_line_load(
             w.part, args.in, args.bytes, (size_t)r * w.share + (size_t)unit * WEIRI_GPU_UNIT_DATA,
             w.in_aligned);
-        words[r][0] = data.word[0];
-        words[r][1] = data.word[1];
+        words[i][0] = data.word[0];
+        words[i][1] = data.word[1];
     }
 }
 
@@ -63,9 +65,11 @@ static __device__ __forceinline__ void scatter(const weiri_gpu_args &args, const
     const size_t at =
         weiri_gpu_lines_at<exact>(view, view.rank, epoch, 0) + (size_t)unit * WEIRI_GPU_UNIT_BYTES;
 #pragma unroll
-    for (int r = 0; r < WEIRI_GPU_RANKS_MAX; r++)
-        if (r < nranks && r != view.rank)
-            weiri_gpu_send_lines(w.part, view.scratch[r] + at, epoch, words[r][0], words[r][1]);
+    for (int i = 1; i < WEIRI_GPU_RANKS_MAX; i++)
+        if (i < nranks)
+            weiri_gpu_send_lines(w.part,
+                                 view.scratch[weiri_gpu_nth_after(view.rank, i, nranks)] + at,
+                                 epoch, words[i][0], words[i][1]);
 }
 
 template <int dtype, int exact>

@@ -168,8 +168,8 @@ WEIRI_GPU_FN void weiri_gpu_load_all(const weiri_gpu_buffers *buffers, int nrank
     }
 }
 
-/* A vector into every output that is wanted, beginning with the first rank's: were it
- * the same on all ranks, all would store into one GPU at a time. */
+/* A vector into every output that is wanted, beginning with a rank's that differs from
+ * rank to rank. */
 WEIRI_GPU_FN void weiri_gpu_store_all(const weiri_gpu_buffers *buffers, unsigned outs, int first,
                                       int nranks, size_t at, size_t bytes, int aligned,
                                       const uint64_t (&totals)[2])
@@ -177,7 +177,7 @@ WEIRI_GPU_FN void weiri_gpu_store_all(const weiri_gpu_buffers *buffers, unsigned
     if (aligned && bytes >= 16) {
 #pragma unroll
         for (int i = 0; i < WEIRI_GPU_RANKS_MAX; i++) {
-            const int r = first + i < nranks ? first + i : first + i - nranks;
+            const int r = weiri_gpu_nth_after(first, i, nranks);
             if (i < nranks && outs >> r & 1)
                 weiri_gpu_store16(buffers->out[r] + at, {{totals[0], totals[1]}});
         }

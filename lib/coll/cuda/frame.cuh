@@ -85,6 +85,13 @@ WEIRI_GPU_FN void weiri_gpu_fail(const weiri_gpu_view &view, int status, int pee
     weir_store_release((uint64_t *)view.guard.abort_word, 1);
 }
 
+/* The nth rank after one, round the ranks: who sends to all begins with the next, since
+ * all would send to one GPU at a time if they began with the same. */
+WEIRI_GPU_FN int weiri_gpu_nth_after(int rank, int nth, int nranks)
+{
+    return rank + nth < nranks ? rank + nth : rank + nth - nranks;
+}
+
 /* ------------------------------------------------------------------ packets */
 
 /* Where in a scratch segment the slot is that rank `from` writes. */

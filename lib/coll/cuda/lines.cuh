@@ -131,9 +131,10 @@ WEIRI_GPU_FN void weiri_gpu_send_lines_all(const weiri_gpu_view &view,
     const size_t at = weiri_gpu_lines_at<exact>(view, view.rank, epoch, phase) +
                       (size_t)unit * WEIRI_GPU_UNIT_BYTES;
 #pragma unroll
-    for (int r = 0; r < WEIRI_GPU_RANKS_MAX; r++)
-        if (r < nranks && r != view.rank)
-            weiri_gpu_send_lines(part, view.scratch[r] + at, epoch, data[0], data[1]);
+    for (int i = 1; i < WEIRI_GPU_RANKS_MAX; i++)
+        if (i < nranks)
+            weiri_gpu_send_lines(part, view.scratch[weiri_gpu_nth_after(view.rank, i, nranks)] + at,
+                                 epoch, data[0], data[1]);
 }
 
 /* The threads of a warp together: a unit of every peer's slot here into words[peer], all

@@ -165,8 +165,7 @@ WEIRI_GPU_FN uint64_t weiri_gpu_receive_header(const weiri_gpu_view &view, int p
  * no two ranks begin with the same; i == nranks - 1 is this rank itself. */
 WEIRI_GPU_FN int weiri_gpu_rank_after(const weiri_gpu_view &view, int i)
 {
-    int rank = view.rank + 1 + i;
-    return rank < view.nranks ? rank : rank - view.nranks;
+    return weiri_gpu_nth_after(view.rank, i + 1, view.nranks);
 }
 
 /* A thread among those that serve one rank each: as many for every rank. */

@@ -116,8 +116,8 @@ WEIRI_GPU_FN void weiri_gpu_push_round(const weiri_gpu_view &view, const weiri_g
     const size_t slot = weiri_gpu_push_slot(view, p, view.rank, round);
     const size_t most = begin < p.length ? p.length - begin : 0;
     const size_t length = most < p.piece ? most : p.piece;
-    for (int i = 1; i < nranks; i++) { /* each sender begins with another receiver */
-        const int r = view.rank + i < nranks ? view.rank + i : view.rank + i - nranks;
+    for (int i = 1; i < nranks; i++) {
+        const int r = weiri_gpu_nth_after(view.rank, i, nranks);
         const size_t at = (size_t)r * p.share + begin;
         const size_t left = at < p.bytes ? p.bytes - at : 0;
         weiri_gpu_copy(view.scratch[r] + slot, p.in + at, left < length ? left : length);
