@@ -122,7 +122,8 @@ int weiri_ib_post(weiri_ib_endpoint *end)
     int posted = 0;
     while (end->connected_ns && end->base.failed == WEIR_OK && end->head != end->tail &&
            room(end) > 0) {
-        ib_batch batch = {.count = 0};
+        ib_batch batch;
+        batch.count = 0; /* the rest is filled as it is used */
         uint64_t most = room(end) < WEIRI_IB_BATCH ? room(end) : WEIRI_IB_BATCH;
         uint64_t sent = end->base.sent;
         while ((uint64_t)batch.count < most && end->head != end->tail) {
@@ -145,7 +146,8 @@ int weiri_ib_post(weiri_ib_endpoint *end)
 /* An empty write. */
 static void post_empty(weiri_ib_endpoint *end, enum ibv_wr_opcode opcode)
 {
-    ib_batch batch = {.count = 0};
+    ib_batch batch;
+    batch.count = 0;
     struct ibv_send_wr *request = add_request(end, &batch, end->base.sent);
     request->opcode = opcode;
     request->imm_data = WEIRI_IB_GREETING;
@@ -195,6 +197,7 @@ static weir_status take(weiri_ib_endpoint *end, const weiri_ib_op *op, int at_on
     end->base.posted++;
     if (at_once)
         weiri_ib_post(end);
+    end->ib->waiting |= end->head != end->tail;
     return WEIR_OK;
 }
 

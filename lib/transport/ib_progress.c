@@ -188,6 +188,7 @@ static void disarm(weiri_ib_wire *ib)
 static int post_all(weiri_ib_wire *ib)
 {
     int moved = 0;
+    ib->waiting = 0;
     for (uint32_t i = 0; i < ib->nslots; i++) {
         weiri_ib_endpoint *end = ib->slots[i];
         if (!end || end->base.failed != WEIR_OK)
@@ -198,6 +199,7 @@ static int post_all(weiri_ib_wire *ib)
             weiri_ib_post_receives(end, 0);
         if (end->head != end->tail)
             moved |= weiri_ib_post(end);
+        ib->waiting |= end->head != end->tail;
     }
     return moved;
 }
@@ -208,7 +210,8 @@ weir_status weiri_ib_progress(weiri_wire *wire, int *moved)
     if (ib->armed)
         disarm(ib);
     int some = weiri_ib_reap(ib);
-    some |= post_all(ib);
+    if (some || ib->waiting)
+        some |= post_all(ib);
     if (some)
         *moved = 1;
     if (!some && ++ib->idle >= IDLE_CALLS) {

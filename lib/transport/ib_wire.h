@@ -11,8 +11,8 @@
  *
  * Operations lie in a ring (weiri_ib_op) until the send queue has room. Posting takes as many as
  * fit and asks for one completion, the last's: completions come in order. A word to be signalled
- * lies in a table that the device reads (words), one entry a work request, unless the device takes so
- * few bytes inline.
+ * lies in a table that the device reads (words), one entry a work request, unless the device takes
+ * so few bytes inline.
  *
  * A queue pair can send as soon as it has the peer's address, but what reaches a peer that has not
  * yet come so far is lost. Connecting does not wait for that, since ranks connect in any order: it
@@ -110,6 +110,7 @@ typedef struct weiri_ib_wire {
     int sends, receives;  /* depth of the queues, within the device's limits */
     int cq_entries;
     int armed;
+    int waiting;          /* an endpoint has operations that are not posted */
     unsigned idle;        /* calls of progress since the clock was looked at */
     int failures;         /* endpoints that have failed and not been told */
     weiri_ib_endpoint **slots;
