@@ -67,6 +67,8 @@ static weir_status read_tree(weiri_topo *topo)
         status = weiri_topo_collect_devices(topo);
     if (!status)
         status = weiri_topo_collect_nvlink(topo);
+    if (!status && weiri_topo_is_live(topo))
+        status = weiri_topo_collect_ports(topo);
     return status;
 }
 
@@ -145,6 +147,7 @@ void weiri_topo_destroy(weiri_topo *topo)
     if (!topo)
         return;
     free(topo->nvlink_gbs);
+    free(topo->ports);
     free(topo->nics.entries);
     free(topo->gpus.entries);
     hwloc_bitmap_free(topo->usable);

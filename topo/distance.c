@@ -7,6 +7,10 @@
 #include "base/error.h"
 #include "topo/model.h"
 
+_Static_assert((int)WEIRI_TOPO_SAME_SWITCH == (int)WEIRI_NIC_SAME_SWITCH &&
+                   (int)WEIRI_TOPO_CROSS_NUMA == (int)WEIRI_NIC_FAR,
+               "paths are the library's distances");
+
 const char *weiri_topo_path_name(weiri_topo_path path)
 {
     static const char *const names[] = {"self", "same-switch", "same-root", "same-numa",
@@ -118,31 +122,21 @@ static weiri_topo_path path_to_nic(const weiri_topo *topo, int gpu, int numa, in
     return path_of_numa(topo, numa, topo->nics.entries[nic].device.numa);
 }
 
-/* Smaller is better: state first, then kind, then distance. */
-static int cost(const weiri_topo *topo, int gpu, int numa, int nic)
-{
-    const weiri_topo_device *device = &topo->nics.entries[nic].device;
-    return (device->link_up == 0 ? 100 : 0) + (device->openfabrics ? 0 : 10) +
-           (int)path_to_nic(topo, gpu, numa, nic);
-}
-
-/* Of the NICs that cost least, ordinal picks one. */
+/* By the rule that the library has for its wires. */
 static int pick(const weiri_topo *topo, int gpu, int numa, int ordinal)
 {
-    int least = -1, nequal = 0;
-    for (int i = 0; i < topo->nics.count; i++) {
-        int here = cost(topo, gpu, numa, i);
-        if (least < 0 || here < least) {
-            least = here;
-            nequal = 0;
-        }
-        nequal += here == least;
+    weiri_nic_view *views = calloc((size_t)topo->nics.count + 1, sizeof *views);
+    int picked = -1;
+    for (int i = 0; views && i < topo->nics.count; i++) {
+        const weiri_topo_device *device = &topo->nics.entries[i].device;
+        views[i] = (weiri_nic_view){.up = device->link_up,
+                                    .verbs = device->openfabrics,
+                                    .distance = (int)path_to_nic(topo, gpu, numa, i)};
     }
-    int skip = nequal > 0 ? ordinal % nequal : 0;
-    for (int i = 0; i < topo->nics.count; i++)
-        if (cost(topo, gpu, numa, i) == least && skip-- == 0)
-            return i;
-    return -1;
+    if (views)
+        picked = weiri_nic_pick(views, topo->nics.count, ordinal);
+    free(views);
+    return picked;
 }
 
 int weiri_topo_pick_nic(const weiri_topo *topo, int gpu)

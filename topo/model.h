@@ -8,6 +8,7 @@
 #include <hwloc.h>
 
 #include "topo/topo.h"
+#include "transport/rdma_port.h"
 
 /* One device: what callers see, and where it sits in hwloc's tree. */
 typedef struct weiri_topo_entry {
@@ -26,6 +27,8 @@ struct weiri_topo {
     hwloc_obj_type_t core_type; /* cores; hardware threads where no core is reported */
     weiri_topo_table gpus;
     weiri_topo_table nics;
+    weiri_rdma_port *ports; /* of a live machine, in the order of names */
+    int nports;
     double *nvlink_gbs; /* gpus.count squared, row: from; NULL: nothing known */
 };
 
@@ -44,6 +47,14 @@ void weiri_topo_annotate(hwloc_topology_t hwloc);
 /* Fill topo->gpus, topo->nics; topo->nvlink_gbs. WEIR_ERR_NO_MEMORY. */
 weir_status weiri_topo_collect_devices(weiri_topo *topo);
 weir_status weiri_topo_collect_nvlink(weiri_topo *topo);
+
+/* Fills topo->ports from this machine. WEIR_ERR_NO_MEMORY. */
+weir_status weiri_topo_collect_ports(weiri_topo *topo);
+/* The port and GID that the `ib` wire of a rank in this place takes, and why. Errors: those of
+ * weiri_rdma_choose. */
+weir_status weiri_topo_choose_port(const weiri_topo *topo, const weiri_place *place,
+                                   weiri_rdma_choice *choice);
+weiri_topo_path weiri_topo_gpu_port(const weiri_topo *topo, int gpu, int port);
 
 /* The PCI device that an OS device belongs to, or NULL. */
 hwloc_obj_t weiri_topo_pci_of(hwloc_obj_t osdev);

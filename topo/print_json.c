@@ -8,6 +8,9 @@
  *   gpus[{gpu,name,model,pci,vendor_id,device_id,numa,pcie_gbs,nic}],
  *   nics[{nic,name,model,pci,vendor_id,device_id,numa,pcie_gbs,link_gbits,link_up,openfabrics}],
  *   ranks[{rank,numa,gpu,nic,cores,cpus,sharers}],
+ *   rdma_ports[{port,numa,gbits,state,active,link_layer,interface,gpu_paths[],
+ *     gids[{index,gid,type}]}],
+ *   rdma_ranks[{rank,port,gid,why}] (port and gid null where none serves),
  *   distances{gpu_gpu[][],gpu_nic[][],nvlink_gbs[][] or null}
  */
 #include <inttypes.h>
@@ -166,6 +169,74 @@ static weir_status put_ranks(const weiri_topo *topo, int nranks, FILE *out)
     return WEIR_OK;
 }
 
+static void put_port_name(const weiri_rdma_port *port, FILE *out)
+{
+    fprintf(out, "\"port\": \"%s:%d\"", port->device, port->port);
+}
+
+static void put_gids(const weiri_rdma_port *port, FILE *out)
+{
+    fprintf(out, ", \"gids\": [");
+    for (int i = 0; i < port->ngids; i++) {
+        char address[WEIRI_RDMA_GID_TEXT_BYTES];
+        weiri_rdma_gid_text(&port->gids[i], address);
+        fprintf(out, "%s{\"index\": %d", i ? ", " : "", port->gids[i].index);
+        put_text_field(out, "gid", address);
+        put_text_field(out, "type", weiri_rdma_gid_type_name(port->gids[i].type));
+        fputc('}', out);
+    }
+    fprintf(out, "]");
+}
+
+static void put_ports(const weiri_topo *topo, FILE *out)
+{
+    fprintf(out, ",\n \"rdma_ports\": [");
+    for (int i = 0; i < topo->nports; i++) {
+        const weiri_rdma_port *port = &topo->ports[i];
+        fprintf(out, "%s\n  {", i ? "," : "");
+        put_port_name(port, out);
+        put_index_field(out, "numa", port->numa);
+        put_speed_field(out, "gbits", port->gbits);
+        put_text_field(out, "state", port->state);
+        fprintf(out, ", \"active\": %s", port->active ? "true" : "false");
+        put_text_field(out, "link_layer", port->ethernet ? "Ethernet" : "InfiniBand");
+        put_known_text_field(out, "interface", port->netdev);
+        fprintf(out, ", \"gpu_paths\": [");
+        for (int gpu = 0; gpu < topo->gpus.count; gpu++)
+            fprintf(out, "%s\"%s\"", gpu ? ", " : "",
+                    weiri_topo_path_name(weiri_topo_gpu_port(topo, gpu, i)));
+        fprintf(out, "]");
+        put_gids(port, out);
+        fputc('}', out);
+    }
+    fprintf(out, "]");
+}
+
+static weir_status put_choices(const weiri_topo *topo, int nranks, FILE *out)
+{
+    fprintf(out, ",\n \"rdma_ranks\": [");
+    for (int rank = 0; topo->nports > 0 && rank < nranks; rank++) {
+        weiri_place place;
+        weiri_rdma_choice choice;
+        weir_status status = weiri_topo_place(topo, rank, nranks, &place);
+        if (status)
+            return status;
+        fprintf(out, "%s\n  {\"rank\": %d, ", rank ? "," : "", rank);
+        if (weiri_topo_choose_port(topo, &place, &choice) == WEIR_OK) {
+            const weiri_rdma_port *port = &topo->ports[choice.port];
+            put_port_name(port, out);
+            fprintf(out, ", \"gid\": %d", port->gids[choice.gid].index);
+            put_text_field(out, "why", choice.why);
+        } else {
+            fprintf(out, "\"port\": null, \"gid\": null");
+            put_text_field(out, "why", weir_last_error());
+        }
+        fputc('}', out);
+    }
+    fprintf(out, "]");
+    return WEIR_OK;
+}
+
 typedef const char *(*cell_writer)(const weiri_topo *topo, int row, int column, char text[32]);
 
 static const char *gpu_gpu_cell(const weiri_topo *topo, int row, int column, char text[32])
@@ -222,6 +293,9 @@ weir_status weiri_topo_print_json(const weiri_topo *topo, const char *source, in
     put_numa(topo, out);
     put_devices(topo, out);
     weir_status status = put_ranks(topo, nranks, out);
+    put_ports(topo, out);
+    if (!status)
+        status = put_choices(topo, nranks, out);
     if (!status)
         put_distances(topo, out);
     return status;

@@ -135,6 +135,81 @@ static weir_status print_places(const weiri_topo *topo, int nranks, FILE *out)
     return WEIR_OK;
 }
 
+/* "0 fe80::1, 1 10.9.9.1 (RoCE v2)" */
+static void print_gids(const weiri_rdma_port *port, FILE *out)
+{
+    for (int i = 0; i < port->ngids; i++) {
+        char address[WEIRI_RDMA_GID_TEXT_BYTES];
+        weiri_rdma_gid_text(&port->gids[i], address);
+        fprintf(out, "%s%d %s (%s)", i ? ", " : "", port->gids[i].index, address,
+                weiri_rdma_gid_type_name(port->gids[i].type));
+    }
+    fputs(port->ngids ? "\n" : "none\n", out);
+}
+
+static void print_ports(const weiri_topo *topo, FILE *out)
+{
+    if (topo->nports == 0)
+        return;
+    fprintf(out, "\nRDMA port   NUMA  Gbit/s  state     link        interface  GIDs\n");
+    for (int i = 0; i < topo->nports; i++) {
+        const weiri_rdma_port *port = &topo->ports[i];
+        char name[80], numa[16], speed[16] = "-";
+        snprintf(name, sizeof name, "%s:%d", port->device, port->port);
+        if (port->gbits > 0)
+            snprintf(speed, sizeof speed, "%g", port->gbits);
+        fprintf(out, "%-10s  %4s  %6s  %-8s  %-10s  %-9s  ", name,
+                number_or_dash(port->numa, numa), speed, port->state,
+                port->ethernet ? "Ethernet" : "InfiniBand",
+                port->netdev[0] ? port->netdev : "-");
+        print_gids(port, out);
+    }
+}
+
+/* What the `ib` wire of each rank takes. */
+static weir_status print_choices(const weiri_topo *topo, int nranks, FILE *out)
+{
+    if (topo->nports == 0)
+        return WEIR_OK;
+    fprintf(out, "\nRank  RDMA port   GID  why\n");
+    for (int rank = 0; rank < nranks; rank++) {
+        char name[80];
+        weiri_place place;
+        weiri_rdma_choice choice;
+        weir_status status = weiri_topo_place(topo, rank, nranks, &place);
+        if (status)
+            return status;
+        if (weiri_topo_choose_port(topo, &place, &choice) != WEIR_OK) {
+            fprintf(out, "%4d  -             -  %s\n", rank, weir_last_error());
+            continue;
+        }
+        const weiri_rdma_port *port = &topo->ports[choice.port];
+        snprintf(name, sizeof name, "%s:%d", port->device, port->port);
+        fprintf(out, "%4d  %-10s  %3d  %s\n", rank, name, port->gids[choice.gid].index,
+                choice.why);
+    }
+    return WEIR_OK;
+}
+
+static void print_port_distances(const weiri_topo *topo, FILE *out)
+{
+    if (topo->nports == 0 || topo->gpus.count == 0)
+        return;
+    fprintf(out, "\nGPU:port");
+    for (int port = 0; port < topo->nports; port++) {
+        char name[80];
+        snprintf(name, sizeof name, "%s:%d", topo->ports[port].device, topo->ports[port].port);
+        fprintf(out, " %10s", name);
+    }
+    fputc('\n', out);
+    for (int gpu = 0; gpu < topo->gpus.count; gpu++) {
+        fprintf(out, "%-8s", topo->gpus.entries[gpu].device.name);
+        for (int port = 0; port < topo->nports; port++)
+            fprintf(out, " %10s", short_path(weiri_topo_gpu_port(topo, gpu, port)));
+        fputc('\n', out);
+    }
+}
+
 /* "-", a path's word, or "nv450" for NVLink of 450 GB/s. */
 static const char *gpu_gpu_cell(const weiri_topo *topo, int row, int column, char text[16])
 {
@@ -192,8 +267,13 @@ weir_status weiri_topo_print_text(const weiri_topo *topo, const char *source, in
     print_numa(topo, out);
     print_gpus(topo, out);
     print_nics(topo, out);
+    print_ports(topo, out);
     weir_status status = print_places(topo, nranks, out);
     if (!status)
+        status = print_choices(topo, nranks, out);
+    if (!status) {
+        print_port_distances(topo, out);
         print_distances(topo, out);
+    }
     return status;
 }

@@ -11,7 +11,7 @@ fi
 check "a deadline ends the machine" ends_with 124 ci/rdma-vm --seconds 1 true
 check "an option that does not exist is refused" ends_with 2 ci/rdma-vm --second 1 true
 WEIR_HOSTID=passed check "the command's status comes back" \
-    ends_with 7 ci/rdma-vm --seconds 100 bash -c "O=${O:-build}"'; . verify/tests/rdma_inside.inc; exit 7'
+    ends_with 7 ci/rdma-vm --seconds 240 bash -c "O=${O:-build}"'; . verify/tests/rdma_inside.inc; exit 7'
 check "its output comes back whole and in order" test "$(tail -n 1 "$out")" = 'end of the inside'
 # Its tests have a plan of their own.
 grep -E '^(not ok|ok|1\.\.| *#)' "$out"
