@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "coll/coll.h"
 #include "coll/copy.h"
+#include "coll/net/staged.h"
 #include "comm/gpu.h"
 
 #include <string.h>
@@ -64,6 +65,8 @@ static weir_status dispatch(weiri_coll *coll, weiri_call *call, size_t size_byte
     coll->last_algo = choice->name;
     call->choice = choice;
     weiri_comm_enter(coll->comm, call->collective);
+    if (WEIRI_UNLIKELY(coll->comm->device != NULL))
+        return weiri_across_staged(coll, call);
     return choice->algo->run(coll, call);
 }
 

@@ -166,6 +166,7 @@ struct weiri_coll {
     weiri_area *areas;  /* nranks */
     weiri_pair *pairs;  /* nranks */
     const void **sources; /* nranks, scratch of the reductions */
+    struct weiri_stage *stages; /* GPUs across machines: pinned memory, or NULL */
     weiri_choice choices[WEIR_COLL_COUNT][WEIRI_CHOICES_MAX];
     weiri_choice tuned[WEIR_COLL_COUNT][WEIRI_CHOICES_MAX];
 };

@@ -1,7 +1,9 @@
 /*
  * A communicator across machines. It owns an ordinary communicator of the ranks of its
  * own machine, in which everything inside the machine stays as it is (memory, barrier,
- * aborts, deaths, the record that a report is made of), and the paths to the others.
+ * aborts, deaths, the record that a report is made of), and the paths to the others. On
+ * GPUs it owns two: one has the GPUs' memory, and the other, in host memory, the rest,
+ * since between machines the host moves the data.
  */
 #include "comm/across.h"
 
@@ -39,13 +41,20 @@ static weir_status create_local(weir_comm *comm, const weir_comm_config *config,
         comm->nnodes += first;
         if (berths[rank].host == berths[comm->rank].host)
             comm->members[count++] = rank;
+        comm->metal_rank += rank < comm->rank && berths[rank].metal == berths[comm->rank].metal;
     }
     weir_status status = weiri_boot_part_create(comm->boot, comm->members, count,
                                                 &comm->local_boot);
     if (status == WEIR_OK)
         status = weiri_comm_create_here(comm->local_boot, config, comm, comm->members,
                                         &comm->local);
-    return status;
+    if (status != WEIR_OK || !comm->local->gpu)
+        return status;
+    weir_comm_config on_host = *config; /* whoever has a GPU has asked for it */
+    on_host.backend = WEIR_BACKEND_HOST;
+    comm->device = comm->local;
+    comm->local = NULL;
+    return weiri_comm_create_here(comm->local_boot, &on_host, comm, comm->members, &comm->local);
 }
 
 /* Ranks that act as different machines share one's cores. */
@@ -66,10 +75,11 @@ static void count_sharers(weir_comm *comm, const weiri_berth *berths)
 static void take_over(weir_comm *comm)
 {
     const weir_comm *local = comm->local;
+    const weir_comm *here = comm->device ? comm->device : local;
     comm->transport = local->transport;
-    comm->memory = local->memory;
-    comm->gpu = local->gpu;
-    comm->asked = local->asked;
+    comm->memory = here->memory;
+    comm->gpu = here->gpu;
+    comm->asked = here->asked;
     comm->local_rank = local->rank;
     comm->local_nranks = local->nranks;
     comm->oversubscribed = local->oversubscribed;
@@ -124,10 +134,12 @@ static void free_all(weir_comm *comm)
     weiri_comm_wires_close(comm);
     weiri_net_destroy(comm->net);
     comm->net = NULL;
-    if (comm->local) {
-        comm->local->whole = NULL;
-        weir_comm_destroy(comm->local);
-    }
+    weir_comm *parts[] = {comm->device, comm->local};
+    for (int i = 0; i < 2; i++)
+        if (parts[i]) {
+            parts[i]->whole = NULL;
+            weir_comm_destroy(parts[i]);
+        }
     weir_boot_destroy(comm->local_boot);
     free(comm->members);
     free(comm);

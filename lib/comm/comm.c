@@ -382,13 +382,22 @@ void weiri_comm_abort_for(weir_comm *comm, uint64_t reason)
         weiri_net_abort(here->whole->net, reason);
 }
 
-void weiri_comm_abort_here(weir_comm *comm, uint64_t reason)
+static void set_abort_words(weir_comm *comm, uint64_t reason)
 {
     for (int rank = 0; rank < comm->nranks; rank++) {
         uint64_t none = 0;
         __atomic_compare_exchange_n(&comm->peers[rank].page->abort.value, &none, reason, 0,
                                     __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
     }
+}
+
+void weiri_comm_abort_here(weir_comm *comm, uint64_t reason)
+{
+    set_abort_words(comm, reason);
+    if (comm->whole && comm->whole->device)
+        set_abort_words(comm->whole->device, reason);
+    if (comm->whole && comm->whole->local)
+        set_abort_words(comm->whole->local, reason);
 }
 
 void weir_comm_abort(weir_comm *comm)
@@ -472,6 +481,7 @@ int weir_comm_shares_cores(const weir_comm *comm)
 size_t weir_comm_scratch_bytes(const weir_comm *comm)
 {
     if (comm->net)
-        return weir_comm_scratch_bytes(comm->local) + comm->net->window_bytes;
+        return weir_comm_scratch_bytes(comm->local) + comm->net->window_bytes +
+               (comm->device ? weir_comm_scratch_bytes(comm->device) : 0);
     return comm->scratch_bytes + (comm->gpu ? comm->gpu->scratch_bytes : 0);
 }

@@ -158,9 +158,11 @@ struct weir_comm {
     weiri_where *where; /* the own one */
     const char *noted;  /* the text that is in where->note */
     uint64_t calls;     /* of collectives */
-    /* Across machines: the communicator of this machine's ranks, and the paths to the
-     * others. It has no peers and regions of its own. */
-    weir_comm *local;
+    /* Across machines: the communicator of this machine's ranks in host memory, on GPUs
+     * another one that has their memory, and the paths to the other machines. The whole
+     * has no peers and regions of its own. */
+    weir_comm *local, *device;
+    int metal_rank;      /* among the ranks that share this one's cores and GPUs */
     struct weiri_net *net;
     weir_boot *local_boot;
     int *members;        /* this machine's ranks */
@@ -174,10 +176,12 @@ struct weir_comm {
     struct weiri_wire *wires[WEIRI_NETWORKS]; /* comm/wires.h; opened on first use */
 };
 
-/* The communicator of this machine's ranks: that of a whole one across machines, or comm
- * itself; and the number that a rank of this machine has there. */
+/* The communicator that has the memory of this machine's ranks: a part of a whole one
+ * across machines, or comm itself; and the number that a rank of this machine has there. */
 static inline weir_comm *weiri_comm_here(weir_comm *comm)
 {
+    if (comm->device)
+        return comm->device;
     return comm->local ? comm->local : comm;
 }
 int weiri_comm_place(const weir_comm *comm, int rank);

@@ -33,6 +33,9 @@ typedef struct weiri_gpu_ops {
     /* Copies between buffers of the device, in the order of a stream. */
     weir_status (*copy_on)(weir_comm *comm, void *to, const void *from, size_t bytes,
                            weir_stream stream);
+    /* Waits until a stream of the caller's has ended. WEIR_ERR_UNSUPPORTED where it is
+     * captured. */
+    weir_status (*await)(weir_comm *comm, weir_stream stream);
     /* Clears device memory; blocking. */
     weir_status (*clear)(weir_comm *comm, void *to, size_t bytes);
     /* Copies plain data that kernels are to use into device memory; release

@@ -171,6 +171,26 @@ static weir_status gpu_adopt(weir_comm *comm, void *pointer, size_t bytes, weiri
     return status;
 }
 
+static weir_status gpu_await(weir_comm *comm, weir_stream stream)
+{
+    int before;
+    enum cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+    weir_status status = weiri_cuda_enter(comm, &before);
+    if (status == WEIR_OK)
+        status = weiri_cuda_check_stream(comm, stream);
+    if (status == WEIR_OK)
+        status = check(cudaStreamIsCapturing((cudaStream_t)stream, &capture),
+                       "cannot ask a stream for its state");
+    if (status == WEIR_OK && capture != cudaStreamCaptureStatusNone)
+        status = weiri_fail(WEIR_ERR_UNSUPPORTED,
+                            "a call across machines cannot be captured in a graph: the host moves "
+                            "its data; call it outside");
+    if (status == WEIR_OK)
+        status = check(cudaStreamSynchronize((cudaStream_t)stream), "work on a stream failed");
+    weiri_cuda_leave(comm, before);
+    return status;
+}
+
 static weir_status gpu_pin(weir_comm *comm, void *memory, size_t bytes, void **there)
 {
     int before;
@@ -350,6 +370,7 @@ static const weiri_gpu_ops ops = {
     .adopt = gpu_adopt,
     .copy = gpu_copy,
     .copy_on = gpu_copy_on,
+    .await = gpu_await,
     .clear = gpu_clear,
     .keep = gpu_keep,
     .release = gpu_release,

@@ -42,7 +42,8 @@ static weir_status find_device(const weir_comm *comm, int wanted, weiri_gpu_card
     if (wanted >= count)
         return weiri_fail(WEIR_ERR_INVALID, "backend cuda: there is no GPU %d, only 0 to %d",
                           wanted, count - 1);
-    card->device = wanted >= 0 ? wanted : comm->local_rank % count;
+    int turn = comm->whole ? comm->whole->metal_rank : comm->local_rank;
+    card->device = wanted >= 0 ? wanted : turn % count;
     error = cudaDeviceGetPCIBusId(card->bus, sizeof card->bus, card->device);
     return error == cudaSuccess
                ? WEIR_OK

@@ -125,17 +125,10 @@ static weir_status make_window(weiri_net *net)
 {
     size_t ring = WEIRI_NET_SLOTS * weiri_net_stride(net);
     net->window_bytes = boxes_at(net, net->whole->rank) + (size_t)net->nremote * 2 * ring;
-    weir_status status;
-    if (net->local->gpu) {
-        weiri_segment_key unused;
-        status = weiri_transport_shm.segment_create(net->window_bytes, &net->segment, &unused);
-        net->window = net->segment.base;
-    } else {
-        status = weir_mem_alloc(net->local, net->window_bytes, &net->memory);
-        net->window = status == WEIR_OK ? weir_mem_pointer(net->memory) : NULL;
-    }
+    weir_status status = weir_mem_alloc(net->local, net->window_bytes, &net->memory);
     if (status != WEIR_OK)
         return status;
+    net->window = weir_mem_pointer(net->memory);
     lay_out(net);
     weiri_wire_lock(net->wire);
     status = net->wire->ops->mem_register(net->wire, net->window, net->window_bytes,
@@ -155,10 +148,8 @@ static weir_status open_wire(weiri_net *net)
     const weir_comm *whole = net->whole;
     int timeout_ms = (int)(whole->guard.timeout_ns / 1000000u);
     int any = !wanted || strcmp(wanted, weir_transport_name(WEIR_TRANSPORT_AUTO)) == 0;
-    weir_status status = weiri_fail(WEIR_ERR_UNSUPPORTED,
-                                    "transport '%s' does not join machines in this build; use "
-                                    "tcp or auto", any ? "auto" : wanted);
-    for (size_t i = 0; i < sizeof order / sizeof *order && status != WEIR_OK; i++) {
+    weir_status status = WEIR_OK;
+    for (size_t i = 0; i < sizeof order / sizeof *order && !net->wire; i++) {
         const weiri_wire_ops *ops = weiri_wire_of(order[i]);
         int named = !any && strcmp(wanted, weir_transport_name(order[i])) == 0;
         if (!ops || (any ? order[i] == WEIR_TRANSPORT_SHM : !named))
@@ -168,6 +159,10 @@ static weir_status open_wire(weiri_net *net)
             weiri_log(WEIRI_LOG_INFO, "transport %s: %s", weir_transport_name(order[i]),
                       weir_last_error());
     }
+    if (!net->wire && status == WEIR_OK)
+        status = weiri_fail(WEIR_ERR_UNSUPPORTED,
+                            "transport '%s' does not join machines in this build; use tcp or auto",
+                            any ? "auto" : wanted);
     return status;
 }
 
@@ -265,7 +260,6 @@ weir_status weiri_net_create(weir_comm *whole, const weiri_berth *berths, weiri_
                                                        "no memory for paths to other machines"));
     made->whole = whole;
     made->local = whole->local;
-    made->segment.fd = -1;
     weir_status status = place_ranks(made, berths);
     if (status == WEIR_OK)
         status = open_wire(made);
@@ -299,7 +293,6 @@ void weiri_net_destroy(weiri_net *net)
     if (net->wire)
         net->wire->ops->close(net->wire);
     weir_mem_free(net->memory);
-    weiri_segment_destroy(&net->segment);
     for (int m = 0; net->machines && m < net->nmachines; m++)
         free(net->machines[m].ranks);
     free(net->machines);

@@ -73,8 +73,7 @@ typedef struct weiri_net {
     int nremote;         /* ranks of other machines */
     size_t slot_bytes;   /* the longest message's data */
     size_t window_bytes; /* of this rank's window */
-    weir_mem *memory;    /* the window: on the host backend, memory of the machine's ranks */
-    weiri_segment segment; /* on GPUs, memory of the process */
+    weir_mem *memory;    /* the window: memory that the machine's ranks map */
     char *window;
     weiri_wire_mem *mem;
     weiri_where *told_from; /* in the window: a copy of the own record */
