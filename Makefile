@@ -145,7 +145,7 @@ BUILD_INFO = -DWEIR_BUILD_SOURCES='"$(BUILD_SOURCES)"' -DWEIR_BUILD_COMMIT='"$(B
 	-DWEIR_BUILD_FLAGS='"$(BUILD_FLAGS)"'
 
 # ------------------------------------------------------------------ targets
-.PHONY: FORCE all lib tests run test test-rdma check lint config install clean help plot deps left-out
+.PHONY: FORCE all lib tests run test test-hosts test-rdma check lint config install clean help plot deps left-out
 all: left-out lib $(BENCHES) $(TOOLS) ## everything that this machine can build
 LIBS := $(O)/libweir.a $(O)/libweir.so $(if $(HAVE_MPI),$(O)/libweir_mpi.a)
 lib: $(LIBS) ## the libraries alone
@@ -283,6 +283,10 @@ test: ## likewise, then all tests (T=word: only those whose name has the word)
 check: all tests ## the tests, installing nothing
 	$(Q)O='$(O)' BUILD='$(BUILD)' verify/run $(if $(T),-t '$(T)') $(sort $(TESTS)) \
 		$(if $(filter .,$(BIN)),$(sort $(wildcard verify/tests/*.sh)))
+
+test-hosts: ## of the tests, those between two emulated hosts (ci/hosts)
+	$(Q)ci/deps
+	$(AGAIN) check T=hosts
 
 test-rdma: ## of the tests, those in a virtual machine with soft-RoCE (ci/rdma-vm)
 	$(Q)ci/deps

@@ -128,8 +128,8 @@ static void check_time(weiri_tcp_endpoint *end)
     else if (end->count > 0 && !end->has_left && now - end->moved_ns > timeout_ns)
         fail_endpoint(end, weiri_fail(WEIR_ERR_TIMEOUT,
                                       "rank %d at %s has taken nothing for %d ms, with %llu "
-                                      "operations of rank %d under way; is it stuck, or slower "
-                                      "than WEIR_TIMEOUT_MS allows?",
+                                      "operations of rank %d under way; is it stuck, cut off, "
+                                      "or slower than WEIR_TIMEOUT_MS allows?",
                                       end->base.peer, end->where, end->job.timeout_ms,
                                       (unsigned long long)end->count, end->job.rank));
 }

@@ -1,9 +1,17 @@
 /*
  * The wires of this build: each conforms, and fails as it should. A wire that this
- * machine has no device for is skipped. `test_wires NAME` runs one transport alone,
- * `test_wires "NAME: a peer*"` its tests that fit the pattern.
+ * machine has no device for is skipped.
+ *
+ *   test_wires                     all
+ *   test_wires NAME                the tests of one transport
+ *   test_wires "NAME: a peer*"     its tests that fit the pattern
+ *   test_wires NAME BODY RANK NRANKS INTERFACE:IP:PORT
+ *                                  this process is one rank of a job over several hosts,
+ *                                  rank 0 being at that address; BODY is conform, cut or
+ *                                  speed. Ends with 0 if all is well.
  */
 #include "wire_conformance.h"
+#include "wire_speed.h"
 
 typedef struct subject {
     weir_transport transport;
@@ -55,8 +63,37 @@ static int come_and_go(weir_boot *boot, weir_transport transport)
         {word ": 200 set-ups leave nothing behind", test_subject, NULL, NULL,                     \
          &(subject){transport, 2, come_and_go, 0}}
 
+/* One rank of a job over several hosts. */
+static int join(char **words)
+{
+    static const struct {
+        const char *name;
+        int (*body)(weir_boot *boot, weir_transport transport);
+    } bodies[] = {{"conform", wire_conformance}, {"cut", wire_fault_cut}, {"speed", wire_speed}};
+    weir_transport transport = WEIR_TRANSPORT_AUTO;
+    weir_boot *boot = NULL;
+    for (int known = WEIR_TRANSPORT_SHM; known <= WEIR_TRANSPORT_TCP; known++)
+        if (strcmp(words[0], weir_transport_name((weir_transport)known)) == 0)
+            transport = (weir_transport)known;
+    for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
+        if (strcmp(words[1], bodies[i].name) != 0)
+            continue;
+        if (weir_boot_tcp_create_at(words[4], atoi(words[2]), atoi(words[3]), &boot) != WEIR_OK) {
+            fprintf(stderr, "# %s\n", weir_last_error());
+            return 1;
+        }
+        int code = bodies[i].body(boot, transport);
+        weir_boot_destroy(boot);
+        return code;
+    }
+    fprintf(stderr, "# no body %s\n", words[1]);
+    return 2;
+}
+
 int main(int argc, char **argv)
 {
+    if (argc == 6)
+        return join(argv + 1);
     cmocka_set_message_output(CM_OUTPUT_TAP);
     const struct CMUnitTest tests[] = {
         ROWS("tcp", WEIR_TRANSPORT_TCP),

@@ -590,6 +590,28 @@ static inline int wire_fault_killed(weir_boot *boot, weir_transport transport)
     return failures;
 }
 
+/* The way between the ranks is cut amid exchanges: both sides fail, in bounds. */
+static inline int wire_fault_cut(weir_boot *boot, weir_transport transport)
+{
+    int failures = 0;
+    wire_party party;
+    if (!wire_fault_open(&party, boot, transport, &failures))
+        return failures ? failures : NO_WIRE;
+    const int peer = 1 - party.rank;
+    double start_s = now_s();
+    weir_status status = WEIR_OK;
+    while (status == WEIR_OK && now_s() - start_s < WIRE_FAULT_GRACE_S) {
+        status = wire_put(&party, peer, 0, 0, WIRE_AREA_BYTES / 4);
+        if (status == WEIR_OK)
+            status = wire_meet(&party);
+    }
+    EXPECT(&failures, status == WEIR_ERR_PEER || status == WEIR_ERR_TIMEOUT);
+    wire_expect_failed(&party, peer, &failures);
+    fprintf(stderr, "# %.1f s: %s\n", now_s() - start_s, weir_last_error());
+    wire_party_close(&party);
+    return failures;
+}
+
 /* Rank 1 lives but does not progress: rank 0's deadline passes, in bounds. */
 static inline int wire_fault_silent(weir_boot *boot, weir_transport transport)
 {
