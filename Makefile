@@ -86,6 +86,9 @@ BOOT_MPI_SRC := lib/boot/mpi.c
 LIB_SRC := $(filter-out %_$(if $(HAVE_CUDA),none,cuda).c $(BOOT_MPI_SRC) $(if $(HAVE_VERBS),,$(RDMA_SRC)) \
 	$(if $(filter x86_64,$(ARCH)),,$(ISA_SRC)),$(wildcard $(addprefix lib/,base/*.c boot/*.c \
 	comm/*.c transport/*.c chan/*.c coll/*.c coll/cuda/*.c coll/net/*.c plan/*.c)))
+# The NCCL-shaped library: its own sources over libweir.a.
+NCCL_SRC := $(filter-out %_$(if $(and $(HAVE_CUDA),$(wildcard lib/nccl/gpu_cuda.c)),none,cuda).c,$(wildcard lib/nccl/*.c))
+NCCL_GPU_SRC := $(if $(HAVE_CUDA),$(wildcard lib/nccl/*.cu))
 TOPO_SRC := $(if $(HAVE_HWLOC),$(filter-out topo/weir_topo.c,$(wildcard topo/*.c)))
 VERIFY_SRC := $(wildcard verify/*.c)
 BENCH_MAIN := $(wildcard bench/bench_*.c)
@@ -97,11 +100,12 @@ BY_HAND_SRC := $(if $(HAVE_CUDA),verify/tests/port_latency.c)
 
 obj = $(patsubst %.c,$(O)/obj/%.o,$(1))
 LIB_OBJ := $(call obj,$(LIB_SRC)) $(if $(HAVE_CUDA),$(patsubst %.cu,$(O)/obj/%.o,$(GPU_SRC)))
+NCCL_OBJ := $(call obj,$(NCCL_SRC)) $(patsubst %.cu,$(O)/obj/%.o,$(NCCL_GPU_SRC))
 TOPO_OBJ := $(call obj,$(TOPO_SRC))
 VERIFY_OBJ := $(call obj,$(VERIFY_SRC))
 BENCH_OBJ := $(call obj,$(BENCH_SRC))
 BOOT_MPI_OBJ := $(if $(HAVE_MPI),$(call obj,$(BOOT_MPI_SRC)))
-ALL_OBJ := $(call obj,$(LIB_SRC) $(TOPO_SRC) $(VERIFY_SRC) $(BENCH_SRC) $(BENCH_MAIN) \
+ALL_OBJ := $(NCCL_OBJ) $(call obj,$(LIB_SRC) $(TOPO_SRC) $(VERIFY_SRC) $(BENCH_SRC) $(BENCH_MAIN) \
 	$(BOOT_MPI_SRC) $(TEST_SRC) $(BY_HAND_SRC) verify/tests/gpu_standin.c verify/tests/soak.c verify/tests/port_mesh.c $(wildcard topo/weir_topo.c)) $(patsubst %.cu,$(O)/obj/%.o,$(GPU_SRC))
 
 BENCHES := $(if $(and $(HAVE_MPI),$(HAVE_HWLOC)),$(patsubst bench/%.c,$(BIN)/%,$(BENCH_MAIN)))
@@ -135,7 +139,7 @@ SOAK_OBJ := $(call obj,verify/tests/soak.c)
 
 # What the manifest of a result says about the build. The object is compiled
 # again when that changed, which build.id shows.
-SOURCES := $(sort $(LIB_SRC) $(GPU_SRC) $(TOPO_SRC) $(VERIFY_SRC) $(BENCH_SRC) $(BENCH_MAIN) $(BOOT_MPI_SRC)\
+SOURCES := $(sort $(LIB_SRC) $(GPU_SRC) $(NCCL_SRC) $(NCCL_GPU_SRC) $(TOPO_SRC) $(VERIFY_SRC) $(BENCH_SRC) $(BENCH_MAIN) $(BOOT_MPI_SRC)\
 	$(wildcard lib/*.h $(addsuffix /*.h,lib/* lib/coll/cuda lib/coll/net bench verify topo) lib/coll/cuda/*.cuh) \
 	Makefile)
 BUILD_SOURCES := $(shell cat $(SOURCES) | sha256sum | cut -c1-16)
@@ -147,7 +151,7 @@ BUILD_INFO = -DWEIR_BUILD_SOURCES='"$(BUILD_SOURCES)"' -DWEIR_BUILD_COMMIT='"$(B
 # ------------------------------------------------------------------ targets
 .PHONY: FORCE all lib tests run test test-hosts test-rdma check lint config install clean help plot deps left-out
 all: left-out lib $(BENCHES) $(TOOLS) ## everything that this machine can build
-LIBS := $(O)/libweir.a $(O)/libweir.so $(if $(HAVE_MPI),$(O)/libweir_mpi.a)
+LIBS := $(O)/libweir.a $(O)/libweir.so $(O)/libweir_nccl.so $(if $(HAVE_MPI),$(O)/libweir_mpi.a)
 lib: $(LIBS) ## the libraries alone
 tests: $(TESTS) $(BY_HAND) $(MESH) $(STANDINS) $(SOAKS)
 
@@ -163,6 +167,16 @@ $(O)/libweir.so: $(LIB_OBJ)
 	$(call say,LINK,$@)
 	$(Q)$(CC) -shared -Wl,-soname,$(SONAME) -o $@ $^ $(WEIR_LDFLAGS) $(WEIR_LIBS)
 	$(Q)ln -sf libweir.so $(O)/$(SONAME)
+
+# Under NCCL's name in compat/, for programs that are linked with it; nothing but NCCL's
+# functions is exported.
+$(O)/libweir_nccl.so: $(NCCL_OBJ) $(O)/libweir.a lib/nccl/exports.map
+	$(call say,LINK,$@)
+	$(Q)$(CC) -shared -Wl,-soname,libnccl.so.2 -Wl,--version-script=lib/nccl/exports.map -o $@ \
+		$(filter %.o %.a,$^) $(WEIR_LDFLAGS) $(WEIR_LIBS)
+	$(Q)mkdir -p $(O)/compat
+	$(Q)ln -sf ../libweir_nccl.so $(O)/compat/libnccl.so.2
+	$(Q)ln -sf libnccl.so.2 $(O)/compat/libnccl.so
 
 # MPI programs and the MPI bootstrap are compiled by MPI's wrapper around CC.
 MPI_CC := OMPI_CC="$(CC)" MPICH_CC="$(CC)" $(MPICC)
@@ -317,6 +331,7 @@ install: all ## PREFIX=/usr/local, DESTDIR: headers, libraries, programs, pkg-co
 	$(Q)install -m 755 $(O)/libweir.so $(DEST)/lib/libweir.so.$(VERSION)
 	$(Q)ln -sf libweir.so.$(VERSION) $(DEST)/lib/$(SONAME)
 	$(Q)ln -sf $(SONAME) $(DEST)/lib/libweir.so
+	$(Q)install -m 755 $(O)/libweir_nccl.so $(DEST)/lib
 	$(Q)$(if $(BENCHES)$(TOOLS),install -m 755 $(BENCHES) $(TOOLS) $(DEST)/bin)
 	$(Q)for name in weir $(if $(HAVE_MPI),weir-mpi); do \
 		sed 's|@prefix@|$(PREFIX)|; s|@version@|$(VERSION)|; s|@cuda@|$(addsuffix $(space),$(CUDA_LIBS))|' ci/$$name.pc.in \

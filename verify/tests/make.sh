@@ -154,7 +154,7 @@ prefix=/opt/weir
 check "make install" ends_with 0 make install DESTDIR="$stage" PREFIX=$prefix
 installed=$stage$prefix
 for path in include/weir/weir.h include/weir/weir_device.h include/weir/base/target.h \
-    lib/libweir.a lib/libweir.so lib/pkgconfig/weir.pc; do
+    lib/libweir.a lib/libweir.so lib/libweir_nccl.so lib/pkgconfig/weir.pc; do
     check "installed: $path" test -e "$installed/$path"
 done
 check "installed: the soname is a link to the versioned file" \

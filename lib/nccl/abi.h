@@ -1,0 +1,144 @@
+/*
+ * What the files of the NCCL-shaped library share: a communicator behind its
+ * handle, errors in NCCL's terms, and calls as data, which a group keeps until
+ * it ends.
+ *
+ * A handle is a number, not an address: the place in a table and how often that
+ * place was used. So a handle that is garbage, or was destroyed, is found out
+ * without following it. Whoever works on a communicator has entered it; who
+ * destroys it withdraws the handle first and waits until all have left.
+ */
+#ifndef WEIR_NCCL_ABI_H
+#define WEIR_NCCL_ABI_H
+
+#include "nccl/weir_nccl.h"
+#include "weir.h"
+
+#include <stdatomic.h>
+
+/* The same function under MCCL's name; behind the definition, in its file. */
+#define WEIRI_NCCL_ALIAS(name)                                                                     \
+    extern __typeof__(nccl##name) mccl##name                                                       \
+        __attribute__((alias("nccl" #name), visibility("default")))
+
+enum { WEIRI_NCCL_TEXT_BYTES = 512, WEIRI_NCCL_CUSTOM_OPS = 64 };
+
+/* A reduction with a scalar. */
+typedef struct weiri_nccl_scale {
+    int used;
+    ncclDataType_t datatype;
+    ncclScalarResidence_t residence;
+    const void *there;        /* ncclScalarDevice: read when the collective runs */
+    unsigned char scalar[8];  /* else: its value */
+} weiri_nccl_scale;
+
+struct weiri_nccl_p2p;
+
+typedef struct weiri_nccl_comm {
+    weir_boot *boot;
+    weir_comm *comm;
+    int rank, nranks;
+    int device;               /* as CUDA counts; -1: memory of the process */
+    int local_nranks;         /* ranks in this process */
+    void *vendor;             /* not NULL: another library's communicator serves all calls */
+    struct weiri_nccl_p2p *p2p;
+    atomic_int async_error;   /* ncclResult_t of what ended it */
+    weiri_nccl_scale scales[WEIRI_NCCL_CUSTOM_OPS];
+    void *last_stream;        /* GPUs: where the last work went */
+    int has_stream;
+    void *order;              /* GPUs: an event between streams */
+    ncclComm_t handle;
+    unsigned slot;            /* of the table of handles */
+    struct weiri_nccl_comm *next; /* of those that wait for their siblings' destruction */
+} weiri_nccl_comm;
+
+/* ------------------------------------------------------------------- handles */
+
+/* The handle of a new communicator; NULL if there are too many. */
+ncclComm_t weiri_nccl_publish(weiri_nccl_comm *comm);
+/* The communicator of a handle, which stays until weiri_nccl_leave. NULL, with an error text,
+ * if there is none. */
+weiri_nccl_comm *weiri_nccl_enter(ncclComm_t handle);
+void weiri_nccl_leave(weiri_nccl_comm *comm);
+/* The handle is no more; its communicator is the caller's alone after
+ * weiri_nccl_await_users. NULL likewise. */
+weiri_nccl_comm *weiri_nccl_withdraw(ncclComm_t handle);
+void weiri_nccl_await_users(weiri_nccl_comm *comm);
+/* After that: the place in the table may be used again. */
+void weiri_nccl_recycle(weiri_nccl_comm *comm);
+
+/* -------------------------------------------------------------------- errors */
+
+/* Stores the line for ncclGetLastError and returns result. */
+ncclResult_t weiri_nccl_fail(ncclResult_t result, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* A status of weir's as a result, its text as the last error. */
+ncclResult_t weiri_nccl_result(weir_status status);
+/* The same; what ends the communicator becomes its asynchronous error. comm may be NULL. */
+ncclResult_t weiri_nccl_result_of(weiri_nccl_comm *comm, weir_status status);
+
+/* --------------------------------------------------------------------- calls */
+
+typedef enum weiri_nccl_kind {
+    WEIRI_NCCL_ALLREDUCE,
+    WEIRI_NCCL_REDUCE_SCATTER,
+    WEIRI_NCCL_ALLGATHER,
+    WEIRI_NCCL_BROADCAST,
+    WEIRI_NCCL_REDUCE,
+    WEIRI_NCCL_ALLTOALL,
+    WEIRI_NCCL_SEND,
+    WEIRI_NCCL_RECV
+} weiri_nccl_kind;
+
+typedef struct weiri_nccl_call {
+    weiri_nccl_kind kind;
+    ncclComm_t handle;
+    const void *in;
+    void *out;
+    size_t count;
+    ncclDataType_t datatype;
+    ncclRedOp_t op;
+    int root; /* or the peer */
+    cudaStream_t stream;
+} weiri_nccl_call;
+
+/* Runs a collective now. The call is checked. */
+ncclResult_t weiri_nccl_run(weiri_nccl_comm *comm, const weiri_nccl_call *call);
+
+/* Whether the thread is in a group. */
+int weiri_nccl_in_group(void);
+/* Keeps a checked call for the end of the thread's group. */
+ncclResult_t weiri_nccl_keep(const weiri_nccl_call *call);
+/* Makes the end of the thread's group, if it is in one, fail with result; returns it. */
+ncclResult_t weiri_nccl_refuse(ncclResult_t result);
+
+/* Work that meets other ranks on the host, which may be in this thread's group. */
+typedef struct weiri_nccl_job {
+    ncclResult_t (*run)(void *argument);
+    void *argument; /* from malloc; freed when it has run */
+} weiri_nccl_job;
+/* Runs it at the end of the thread's group, beside the group's other jobs; now if there is none. */
+ncclResult_t weiri_nccl_do(weiri_nccl_job job);
+/* Runs all at once, each in a thread if there are several, and frees their arguments. */
+ncclResult_t weiri_nccl_do_all(const weiri_nccl_job *jobs, size_t count);
+
+/* ---------------------------------------------------------- sends, receives */
+
+weir_status weiri_nccl_p2p_create(weiri_nccl_comm *comm);
+void weiri_nccl_p2p_destroy(weiri_nccl_comm *comm);
+/* All sends and receives among the calls, at once; other kinds are passed over. */
+weir_status weiri_nccl_p2p_run(weiri_nccl_comm *comm, const weiri_nccl_call *calls, size_t count);
+
+/* -------------------------------------------------------------------- memory */
+
+/* Ends the registrations of a communicator that ends. */
+void weiri_nccl_forget_memory(ncclComm_t handle);
+
+/* ------------------------------------------------------------------- scalars */
+
+/* Whether op is one for this communicator and type. */
+int weiri_nccl_op_serves(const weiri_nccl_comm *comm, ncclRedOp_t op, ncclDataType_t datatype);
+/* The scalar of a custom operation; NULL for the others. */
+const weiri_nccl_scale *weiri_nccl_scale_of(const weiri_nccl_comm *comm, ncclRedOp_t op);
+
+#endif

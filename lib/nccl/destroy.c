@@ -1,0 +1,201 @@
+/*
+ * Ending communicators. weir's end is a meeting of all ranks, and a program with
+ * several ranks in one thread destroys one after the other: so a process's ranks
+ * of one communicator wait in a list, and the last one to be destroyed ends all
+ * of them at once. Ranks may also destroy several communicators in different
+ * orders: so the meeting is a thread's, for which the caller waits a while only.
+ * An aborted communicator ends without a meeting.
+ */
+#define _GNU_SOURCE /* pthread_timedjoin_np */
+#include "nccl/init.h"
+
+#include "nccl/vendor.h"
+
+#include "base/error.h"
+#include "comm/comm.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum { PATIENCE_S = 1 };
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static weiri_nccl_comm *waiting;
+
+static ncclResult_t run_bury(void *argument)
+{
+    weiri_nccl_bury(*(weiri_nccl_comm **)argument);
+    return ncclSuccess;
+}
+
+/* Puts comm into the list; takes it and its siblings out, linked, if they are all there or
+ * none needs the others. */
+static weiri_nccl_comm *gather(weiri_nccl_comm *comm, int *count)
+{
+    weiri_nccl_comm *all = NULL;
+    int here = 0;
+    pthread_mutex_lock(&lock);
+    comm->next = waiting;
+    waiting = comm;
+    for (weiri_nccl_comm *one = waiting; one; one = one->next)
+        here += one->comm->job == comm->comm->job;
+    if (here == comm->local_nranks || comm->async_error) {
+        for (weiri_nccl_comm **at = &waiting; *at;) {
+            weiri_nccl_comm *one = *at;
+            if (one->comm->job != comm->comm->job) {
+                at = &one->next;
+                continue;
+            }
+            *at = one->next;
+            one->next = all;
+            one->async_error = comm->async_error;
+            all = one;
+        }
+        *count = here;
+    }
+    pthread_mutex_unlock(&lock);
+    return all;
+}
+
+/* Communicators that end together. */
+typedef struct funeral {
+    int count;
+    weiri_nccl_job jobs[];
+} funeral;
+
+static void *run_funeral(void *opaque)
+{
+    funeral *all = opaque;
+    weiri_nccl_do_all(all->jobs, (size_t)all->count);
+    free(all);
+    return NULL;
+}
+
+/* The communicators of a list; NULL without memory. */
+static funeral *prepare(weiri_nccl_comm *list, int count)
+{
+    funeral *all = calloc(1, sizeof *all + (size_t)count * sizeof *all->jobs);
+    for (weiri_nccl_comm *one = list; all && one; one = one->next) {
+        weiri_nccl_comm **argument = malloc(sizeof(weiri_nccl_comm *));
+        if (!argument)
+            continue; /* it is lost */
+        *argument = one;
+        all->jobs[all->count++] = (weiri_nccl_job){run_bury, argument};
+    }
+    return all;
+}
+
+/* Ends comm, whose handle is withdrawn, and perhaps its siblings. */
+static ncclResult_t end(weiri_nccl_comm *comm)
+{
+    int count = 0;
+    struct timespec until;
+    pthread_t thread;
+    if (comm->vendor) {
+        weiri_nccl_vendor_end(comm, comm->async_error != ncclSuccess);
+        weiri_nccl_bury(comm);
+        return ncclSuccess;
+    }
+    weiri_nccl_comm *list = gather(comm, &count);
+    if (!list)
+        return ncclSuccess;
+    funeral *all = prepare(list, count);
+    if (!all)
+        return weiri_nccl_fail(ncclSystemError, "no memory to end a communicator");
+    if (pthread_create(&thread, NULL, run_funeral, all) != 0) {
+        run_funeral(all);
+        return ncclSuccess;
+    }
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += PATIENCE_S;
+    if (pthread_timedjoin_np(thread, NULL, &until) != 0)
+        pthread_detach(thread);
+    return ncclSuccess;
+}
+
+static ncclResult_t withdraw(ncclComm_t handle, int aborts)
+{
+    weiri_nccl_comm *comm = weiri_nccl_withdraw(handle);
+    int none = ncclSuccess;
+    if (!comm)
+        return ncclInvalidArgument;
+    if (aborts)
+        atomic_compare_exchange_strong(&comm->async_error, &none, (int)ncclRemoteError);
+    if (aborts && comm->comm)
+        weir_comm_abort(comm->comm);
+    weiri_nccl_await_users(comm);
+    weiri_nccl_recycle(comm);
+    return end(comm);
+}
+
+ncclResult_t ncclCommDestroy(ncclComm_t comm)
+{
+    return comm ? withdraw(comm, 0) : ncclSuccess;
+}
+WEIRI_NCCL_ALIAS(CommDestroy);
+
+ncclResult_t ncclCommAbort(ncclComm_t comm)
+{
+    return comm ? withdraw(comm, 1) : ncclSuccess;
+}
+WEIRI_NCCL_ALIAS(CommAbort);
+
+/* Calls have ended, or are in their streams, when they return. */
+ncclResult_t ncclCommFinalize(ncclComm_t comm)
+{
+    weiri_nccl_comm *own = weiri_nccl_enter(comm);
+    if (!own)
+        return ncclInvalidArgument;
+    weiri_nccl_leave(own);
+    return ncclSuccess;
+}
+WEIRI_NCCL_ALIAS(CommFinalize);
+
+ncclResult_t ncclCommRevoke(ncclComm_t comm, int revokeFlags)
+{
+    weiri_nccl_comm *own = weiri_nccl_enter(comm);
+    int none = ncclSuccess;
+    ncclResult_t result = ncclSuccess;
+    if (!own)
+        return ncclInvalidArgument;
+    if (revokeFlags || !own->comm) {
+        result = weiri_nccl_fail(ncclInvalidArgument, "ncclCommRevoke: flags %d, expected 0",
+                                 revokeFlags);
+    } else {
+        atomic_compare_exchange_strong(&own->async_error, &none, (int)ncclRemoteError);
+        weir_comm_abort(own->comm);
+    }
+    weiri_nccl_leave(own);
+    return result;
+}
+WEIRI_NCCL_ALIAS(CommRevoke);
+
+/* Looks at weir's communicator without spoiling the thread's last error. */
+static ncclResult_t look(weiri_nccl_comm *comm)
+{
+    int known = atomic_load(&comm->async_error);
+    if (known)
+        return (ncclResult_t)known;
+    weir_status status = weir_comm_check(comm->comm);
+    if (status == WEIR_ERR_TIMEOUT && !weir_load_acquire(comm->comm->guard.abort_word))
+        return ncclSuccess; /* a peer is stopped, and may go on */
+    return weiri_nccl_result_of(comm, status);
+}
+
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *asyncError)
+{
+    weiri_nccl_comm *own = weiri_nccl_enter(comm);
+    ncclResult_t result = ncclSuccess;
+    if (!own)
+        return ncclInvalidArgument;
+    if (!asyncError)
+        result = weiri_nccl_fail(ncclInvalidArgument, "ncclCommGetAsyncError: no place");
+    else if (own->vendor)
+        result = weiri_nccl_vendor_async(own, asyncError);
+    else
+        *asyncError = look(own);
+    weiri_nccl_leave(own);
+    return result;
+}
+WEIRI_NCCL_ALIAS(CommGetAsyncError);

@@ -1,0 +1,72 @@
+/* A build without CUDA: there is no device, so nothing below the first three is called. */
+#include "nccl/gpu.h"
+
+#include "base/error.h"
+
+int weiri_nccl_gpu_current(void)
+{
+    return -1;
+}
+
+int weiri_nccl_gpu_count(void)
+{
+    return 0;
+}
+
+void weiri_nccl_gpu_use(int device)
+{
+    (void)device;
+}
+
+void *weiri_nccl_gpu_alloc(size_t bytes)
+{
+    (void)bytes;
+    return NULL;
+}
+
+void weiri_nccl_gpu_free(void *memory)
+{
+    (void)memory;
+}
+
+static weir_status refuse(void)
+{
+    return weiri_fail(WEIR_ERR_INTERNAL, "this build of weir has no CUDA");
+}
+
+weir_status weiri_nccl_gpu_order(weiri_nccl_comm *comm, cudaStream_t stream)
+{
+    (void)comm, (void)stream;
+    return refuse();
+}
+
+void weiri_nccl_gpu_forget(weiri_nccl_comm *comm)
+{
+    (void)comm;
+}
+
+weir_status weiri_nccl_gpu_scale(const weiri_nccl_comm *comm, const weiri_nccl_scale *scale,
+                                 const void *in, size_t count, cudaStream_t stream, void **scaled)
+{
+    (void)comm, (void)scale, (void)in, (void)count, (void)stream, (void)scaled;
+    return refuse();
+}
+
+void weiri_nccl_gpu_scaled(void *scaled, cudaStream_t stream)
+{
+    (void)scaled, (void)stream;
+}
+
+weir_status weiri_nccl_gpu_copy(weiri_nccl_comm *comm, void *to, const void *from, size_t bytes,
+                                cudaStream_t stream)
+{
+    (void)comm, (void)to, (void)from, (void)bytes, (void)stream;
+    return refuse();
+}
+
+weir_status weiri_nccl_gpu_exchange(weiri_nccl_comm *comm, struct weiri_p2p_args *args,
+                                    cudaStream_t stream)
+{
+    (void)comm, (void)args, (void)stream;
+    return refuse();
+}

@@ -1,0 +1,275 @@
+/*
+ * Groups: what a thread calls between ncclGroupStart and the end of the
+ * outermost group is kept, and runs then. First the jobs, which make
+ * communicators and the like and meet other ranks on the host: each in a thread
+ * of its own if there are several, since they may wait for each other. Then the
+ * calls of each communicator. On GPUs, where calls only launch, one thread does
+ * all of them; in memory of the process, where calls wait for other ranks, each
+ * communicator has a thread of its own if there are several.
+ */
+#include "nccl/abi.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct group {
+    int depth;
+    ncclResult_t error; /* the first call that was refused */
+    weiri_nccl_call *calls;
+    size_t ncalls, call_room;
+    weiri_nccl_job *jobs;
+    size_t njobs, job_room;
+} group;
+
+static _Thread_local group current;
+
+int weiri_nccl_in_group(void)
+{
+    return current.depth > 0;
+}
+
+ncclResult_t weiri_nccl_refuse(ncclResult_t result)
+{
+    if (current.depth > 0 && current.error == ncclSuccess)
+        current.error = result;
+    return result;
+}
+
+/* Makes room for one more. */
+static int grow(void **list, size_t used, size_t *room, size_t each)
+{
+    if (used < *room)
+        return 1;
+    size_t more = *room ? 2 * *room : 32;
+    void *longer = realloc(*list, more * each);
+    if (!longer)
+        return 0;
+    *list = longer;
+    *room = more;
+    return 1;
+}
+
+static ncclResult_t no_memory(void)
+{
+    return weiri_nccl_refuse(weiri_nccl_fail(ncclSystemError, "no memory for a group's calls"));
+}
+
+ncclResult_t weiri_nccl_keep(const weiri_nccl_call *call)
+{
+    void *list = current.calls;
+    if (!grow(&list, current.ncalls, &current.call_room, sizeof *call))
+        return no_memory();
+    current.calls = list;
+    current.calls[current.ncalls++] = *call;
+    return ncclSuccess;
+}
+
+ncclResult_t weiri_nccl_do(weiri_nccl_job job)
+{
+    if (!current.depth)
+        return weiri_nccl_do_all(&job, 1);
+    void *list = current.jobs;
+    if (!grow(&list, current.njobs, &current.job_room, sizeof job)) {
+        free(job.argument);
+        return no_memory();
+    }
+    current.jobs = list;
+    current.jobs[current.njobs++] = job;
+    return ncclSuccess;
+}
+
+/* ------------------------------------------------------------------- threads */
+
+typedef struct worker {
+    pthread_t thread;
+    int started;
+    ncclResult_t (*run)(void *argument);
+    void *argument;
+    ncclResult_t result;
+} worker;
+
+static void *work(void *opaque)
+{
+    worker *self = opaque;
+    self->result = self->run(self->argument);
+    return NULL;
+}
+
+/* All at once, or the only one here; the first failure. */
+static ncclResult_t run_workers(worker *workers, size_t count)
+{
+    ncclResult_t result = ncclSuccess;
+    for (size_t i = 0; i < count; i++) {
+        worker *one = &workers[i];
+        one->started = count > 1 && pthread_create(&one->thread, NULL, work, one) == 0;
+        if (count > 1 && !one->started)
+            one->result = weiri_nccl_fail(ncclSystemError, "no thread for a rank of the group");
+    }
+    if (count == 1)
+        work(workers);
+    for (size_t i = 0; i < count; i++) {
+        if (workers[i].started)
+            pthread_join(workers[i].thread, NULL);
+        if (result == ncclSuccess)
+            result = workers[i].result;
+    }
+    return result;
+}
+
+ncclResult_t weiri_nccl_do_all(const weiri_nccl_job *jobs, size_t count)
+{
+    ncclResult_t result = ncclSuccess;
+    worker *workers = calloc(count ? count : 1, sizeof *workers);
+    for (size_t i = 0; workers && i < count; i++) {
+        workers[i].run = jobs[i].run;
+        workers[i].argument = jobs[i].argument;
+    }
+    result = workers ? run_workers(workers, count) : no_memory();
+    for (size_t i = 0; i < count; i++)
+        free(jobs[i].argument);
+    free(workers);
+    return result;
+}
+
+/* --------------------------------------------------------------------- calls */
+
+/* The calls of one communicator. */
+typedef struct part {
+    weiri_nccl_comm *comm;
+    weiri_nccl_call *calls;
+    size_t ncalls;
+} part;
+
+static ncclResult_t run_collectives(const part *mine, int *has_p2p)
+{
+    ncclResult_t result = ncclSuccess;
+    for (size_t i = 0; i < mine->ncalls && result == ncclSuccess; i++) {
+        if (mine->calls[i].kind == WEIRI_NCCL_SEND || mine->calls[i].kind == WEIRI_NCCL_RECV)
+            *has_p2p = 1;
+        else
+            result = weiri_nccl_run(mine->comm, &mine->calls[i]);
+    }
+    return result;
+}
+
+static ncclResult_t run_part(void *opaque)
+{
+    const part *mine = opaque;
+    int has_p2p = 0;
+    ncclResult_t result = run_collectives(mine, &has_p2p);
+    if (result == ncclSuccess && has_p2p)
+        result = weiri_nccl_result_of(
+            mine->comm, weiri_nccl_p2p_run(mine->comm, mine->calls, mine->ncalls));
+    return result;
+}
+
+/* Puts each communicator's calls together, in order; how many communicators, or -1. */
+static int divide(const group *all, part *parts, weiri_nccl_call *sorted)
+{
+    int count = 0;
+    size_t filled = 0;
+    for (size_t i = 0; i < all->ncalls; i++) {
+        ncclComm_t handle = all->calls[i].handle;
+        size_t before = 0;
+        while (before < i && all->calls[before].handle != handle)
+            before++;
+        if (before < i)
+            continue;
+        part *mine = &parts[count];
+        mine->comm = weiri_nccl_enter(handle);
+        if (!mine->comm)
+            break;
+        count++;
+        mine->calls = &sorted[filled];
+        for (size_t j = i; j < all->ncalls; j++)
+            if (all->calls[j].handle == handle)
+                sorted[filled++] = all->calls[j];
+        mine->ncalls = filled - (size_t)(mine->calls - sorted);
+    }
+    if (filled == all->ncalls)
+        return count;
+    while (count > 0)
+        weiri_nccl_leave(parts[--count].comm);
+    return -1;
+}
+
+static ncclResult_t run_parts(part *parts, size_t count)
+{
+    ncclResult_t result = ncclSuccess;
+    int launches = 1; /* and waits for nobody */
+    for (size_t i = 0; i < count; i++)
+        launches &= parts[i].comm->device >= 0;
+    if (launches || count == 1) {
+        for (size_t i = 0; i < count && result == ncclSuccess; i++)
+            result = run_part(&parts[i]);
+        return result;
+    }
+    worker *workers = calloc(count, sizeof *workers);
+    if (!workers)
+        return no_memory();
+    for (size_t i = 0; i < count; i++) {
+        workers[i].run = run_part;
+        workers[i].argument = &parts[i];
+    }
+    result = run_workers(workers, count);
+    free(workers);
+    return result;
+}
+
+static ncclResult_t run_calls(const group *all)
+{
+    ncclResult_t result = ncclSuccess;
+    if (!all->ncalls)
+        return result;
+    part *parts = calloc(all->ncalls, sizeof *parts);
+    weiri_nccl_call *sorted = calloc(all->ncalls, sizeof *sorted);
+    int count = -1;
+    if (!parts || !sorted)
+        result = no_memory();
+    else if ((count = divide(all, parts, sorted)) < 0)
+        result = ncclInvalidArgument; /* the text is there */
+    else
+        result = run_parts(parts, (size_t)count);
+    while (count > 0)
+        weiri_nccl_leave(parts[--count].comm);
+    free(sorted);
+    free(parts);
+    return result;
+}
+
+ncclResult_t ncclGroupStart(void)
+{
+    current.depth++;
+    return ncclSuccess;
+}
+WEIRI_NCCL_ALIAS(GroupStart);
+
+ncclResult_t ncclGroupEnd(void)
+{
+    if (!current.depth)
+        return weiri_nccl_fail(ncclInvalidUsage, "ncclGroupEnd without ncclGroupStart");
+    if (--current.depth)
+        return ncclSuccess;
+    group all = current;
+    memset(&current, 0, sizeof current);
+    ncclResult_t result = all.error;
+    if (result == ncclSuccess)
+        result = weiri_nccl_do_all(all.jobs, all.njobs);
+    else
+        for (size_t i = 0; i < all.njobs; i++)
+            free(all.jobs[i].argument);
+    if (result == ncclSuccess)
+        result = run_calls(&all);
+    free(all.calls);
+    free(all.jobs);
+    return result;
+}
+WEIRI_NCCL_ALIAS(GroupEnd);
+
+ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t *simInfo)
+{
+    (void)simInfo;
+    return weiri_nccl_fail(ncclInvalidUsage, "ncclGroupSimulateEnd: weir estimates no times");
+}
+WEIRI_NCCL_ALIAS(GroupSimulateEnd);

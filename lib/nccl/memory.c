@@ -1,0 +1,230 @@
+/*
+ * Memory for collectives, and registration. What ncclMemAlloc gave is kept in a
+ * list, so that ncclMemFree knows what it is asked to free. A registration, and
+ * a window, is an object of this process whose address is the handle.
+ */
+#include "nccl/gpu.h"
+
+#include "base/error.h"
+#include "base/log.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+enum { ALIGNMENT = 4096 };
+
+typedef struct allocation {
+    struct allocation *next;
+    void *memory;
+    int device; /* -1: of the process */
+} allocation;
+
+/* A registered buffer; mem is NULL where peers cannot map it. */
+typedef struct registration {
+    struct registration *next;
+    ncclComm_t handle;
+    weir_mem *mem;
+} registration;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static allocation *allocations;
+static registration *registrations;
+
+ncclResult_t ncclMemAlloc(void **ptr, size_t size)
+{
+    int device = weiri_nccl_gpu_current();
+    allocation *made = ptr ? malloc(sizeof *made) : NULL;
+    if (!ptr)
+        return weiri_nccl_fail(ncclInvalidArgument, "ncclMemAlloc: ptr is NULL");
+    size_t bytes = size ? size : 1;
+    void *memory = NULL;
+    if (made && device >= 0)
+        memory = weiri_nccl_gpu_alloc(bytes);
+    else if (made && posix_memalign(&memory, ALIGNMENT, bytes) != 0)
+        memory = NULL;
+    if (!memory) {
+        free(made);
+        return weiri_nccl_fail(ncclSystemError, "ncclMemAlloc: no memory for %zu bytes", size);
+    }
+    *made = (allocation){.memory = memory, .device = device};
+    pthread_mutex_lock(&lock);
+    made->next = allocations;
+    allocations = made;
+    pthread_mutex_unlock(&lock);
+    *ptr = memory;
+    return ncclSuccess;
+}
+WEIRI_NCCL_ALIAS(MemAlloc);
+
+ncclResult_t ncclMemFree(void *ptr)
+{
+    if (!ptr)
+        return ncclSuccess;
+    pthread_mutex_lock(&lock);
+    allocation **at = &allocations;
+    while (*at && (*at)->memory != ptr)
+        at = &(*at)->next;
+    allocation *found = *at;
+    if (found)
+        *at = found->next;
+    pthread_mutex_unlock(&lock);
+    if (!found)
+        return weiri_nccl_fail(ncclInvalidArgument, "ncclMemFree: %p is not of ncclMemAlloc", ptr);
+    if (found->device >= 0)
+        weiri_nccl_gpu_free(ptr);
+    else
+        free(ptr);
+    free(found);
+    return ncclSuccess;
+}
+WEIRI_NCCL_ALIAS(MemFree);
+
+/* -------------------------------------------------------------- registration */
+
+static void *keep(ncclComm_t handle, weir_mem *mem)
+{
+    registration *made = malloc(sizeof *made);
+    if (!made)
+        return NULL;
+    pthread_mutex_lock(&lock);
+    *made = (registration){registrations, handle, mem};
+    registrations = made;
+    pthread_mutex_unlock(&lock);
+    return made;
+}
+
+/* Takes a registration of this communicator out of the list; NULL if it is none. */
+static registration *take(ncclComm_t handle, const void *object)
+{
+    pthread_mutex_lock(&lock);
+    registration **at = &registrations;
+    while (*at && ((const void *)*at != object || (*at)->handle != handle))
+        at = &(*at)->next;
+    registration *found = *at;
+    if (found)
+        *at = found->next;
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+/* Drops those of a communicator that ends. */
+void weiri_nccl_forget_memory(ncclComm_t handle)
+{
+    pthread_mutex_lock(&lock);
+    for (registration **at = &registrations; *at;) {
+        registration *one = *at;
+        if (one->handle != handle) {
+            at = &one->next;
+            continue;
+        }
+        *at = one->next;
+        weir_mem_free(one->mem);
+        free(one);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+/* What cannot be shared is no failure: it is staged. */
+static weir_mem *share(const weiri_nccl_comm *comm, void *buff, size_t size)
+{
+    weir_mem *mem = NULL;
+    if (!comm->vendor && size && weir_mem_register(comm->comm, buff, size, &mem) != WEIR_OK)
+        weiri_log(WEIRI_LOG_INFO, "nccl: %p is staged: %s", buff, weir_last_error());
+    return mem;
+}
+
+ncclResult_t ncclCommRegister(const ncclComm_t comm, void *buff, size_t size, void **handle)
+{
+    weiri_nccl_comm *own = weiri_nccl_enter(comm);
+    ncclResult_t result = ncclSuccess;
+    if (!own)
+        return ncclInvalidArgument;
+    if (!buff || !handle)
+        result = weiri_nccl_fail(ncclInvalidArgument, "ncclCommRegister: a pointer is NULL");
+    else if (!(*handle = keep(comm, share(own, buff, size))))
+        result = weiri_nccl_fail(ncclSystemError, "no memory for a registration");
+    weiri_nccl_leave(own);
+    return result;
+}
+WEIRI_NCCL_ALIAS(CommRegister);
+
+static ncclResult_t drop(ncclComm_t comm, const void *object)
+{
+    weiri_nccl_comm *own = weiri_nccl_enter(comm);
+    ncclResult_t result = ncclSuccess;
+    if (!own)
+        return ncclInvalidArgument;
+    registration *found = object ? take(comm, object) : NULL;
+    if (found)
+        weir_mem_free(found->mem);
+    else if (object)
+        result = weiri_nccl_fail(ncclInvalidArgument, "%p is not registered with this communicator",
+                                 object);
+    free(found);
+    weiri_nccl_leave(own);
+    return result;
+}
+
+ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle)
+{
+    return drop(comm, handle);
+}
+WEIRI_NCCL_ALIAS(CommDeregister);
+
+/* A job's argument. */
+typedef struct wish {
+    ncclComm_t comm;
+    void *buff;
+    size_t size;
+    ncclWindow_t *window;
+    int flags;
+} wish;
+
+/* Collective. On the host nothing is gained by a promise. */
+static weir_status promise(weiri_nccl_comm *own, const wish *what, weir_mem *mem)
+{
+    weir_status status = mem ? WEIR_OK : WEIR_ERR_UNSUPPORTED;
+    if (own->vendor || own->device < 0 || !(what->flags & NCCL_WIN_COLL_SYMMETRIC))
+        return WEIR_OK;
+    status = weir_boot_agree(own->boot, status);
+    if (status == WEIR_ERR_UNSUPPORTED)
+        return WEIR_OK;
+    return status == WEIR_OK ? weir_mem_symmetric(mem) : status;
+}
+
+static ncclResult_t run_window(void *argument)
+{
+    const wish *what = argument;
+    weiri_nccl_comm *own = weiri_nccl_enter(what->comm);
+    if (!own)
+        return ncclInvalidArgument;
+    weir_mem *mem = share(own, what->buff, what->size);
+    ncclResult_t result = weiri_nccl_result(promise(own, what, mem));
+    void *object = result == ncclSuccess ? keep(what->comm, mem) : NULL;
+    if (!object) {
+        weir_mem_free(mem);
+        if (result == ncclSuccess)
+            result = weiri_nccl_fail(ncclSystemError, "no memory for a window");
+    }
+    *what->window = object;
+    weiri_nccl_leave(own);
+    return result;
+}
+
+ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *buff, size_t size, ncclWindow_t *win,
+                                    int winFlags)
+{
+    wish *what = win && buff ? malloc(sizeof *what) : NULL;
+    if (!what)
+        return weiri_nccl_refuse(
+            weiri_nccl_fail(ncclInvalidArgument, "ncclCommWindowRegister: a pointer is NULL"));
+    *what = (wish){comm, buff, size, win, winFlags};
+    return weiri_nccl_do((weiri_nccl_job){run_window, what});
+}
+WEIRI_NCCL_ALIAS(CommWindowRegister);
+
+ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t win)
+{
+    return drop(comm, win);
+}
+WEIRI_NCCL_ALIAS(CommWindowDeregister);

@@ -1,0 +1,77 @@
+/*
+ * Sends and receives between two ranks, in which no other rank takes part. So
+ * they cannot be one of weir's collectives, which number their epochs alike on
+ * all ranks; each direction of a pair counts for itself.
+ *
+ * Every rank owns a mailbox that all peers map. It has, for each sender, lanes:
+ * rings of slots. A message is cut into pieces, dealt to its lanes in turn, of
+ * which every lane gets at least one, be it empty; each piece tells how long the
+ * message is, and the receiver compares that with what it expects.
+ *
+ *   sent    the sender's, in the receiver's mailbox: pieces stored so far;
+ *           stored with release behind a piece, loaded with acquire before it
+ *   taken   the receiver's, in the sender's mailbox: pieces used up, likewise
+ *   slots   the sender's, in the receiver's mailbox
+ *
+ * Both counters only grow, and each end keeps its own count in its own mailbox,
+ * so that a captured launch replays correctly.
+ */
+#ifndef WEIR_NCCL_P2P_H
+#define WEIR_NCCL_P2P_H
+
+#include "base/target.h"
+#include "weir.h"
+#include "weir_device.h"
+
+enum {
+    WEIRI_P2P_LANES = 8, /* on GPUs, where a block serves a lane; one lane in host memory */
+    WEIRI_P2P_SLOTS = 2,
+    WEIRI_P2P_SLOT_BYTES = 64 << 10,
+    WEIRI_P2P_SMALL_BYTES = 16 << 10, /* up to so many a message has one lane */
+};
+
+typedef struct weiri_p2p_lane {
+    uint64_t sent; /* the sender's */
+    uint64_t pad0[15];
+    uint64_t taken; /* the peer's, of what this rank sends to it in this lane */
+    uint64_t pad1[15];
+    uint64_t own_sent, own_taken; /* this rank's counts: sent to the peer, taken from it */
+    uint64_t pad2[14];
+    struct {
+        uint64_t message_bytes;
+        uint64_t pad[15];
+        char data[WEIRI_P2P_SLOT_BYTES];
+    } slot[WEIRI_P2P_SLOTS];
+} weiri_p2p_lane;
+
+/* A rank's mailbox is an array [peer][lane]. */
+WEIR_FN weiri_p2p_lane *weiri_p2p_lane_at(char *mailbox, int peer, int lanes, int lane)
+{
+    return (weiri_p2p_lane *)(void *)mailbox + (size_t)peer * (size_t)lanes + (size_t)lane;
+}
+
+/* Lanes that a message uses of those there are. Both ends know it by the length. */
+WEIR_FN int weiri_p2p_lanes_of(uint64_t bytes, int lanes)
+{
+    return bytes <= WEIRI_P2P_SMALL_BYTES ? 1 : lanes;
+}
+
+/* Pieces of a message in one of its lanes. */
+WEIR_FN uint64_t weiri_p2p_pieces(uint64_t bytes, int lanes, int lane)
+{
+    uint64_t all = (bytes + WEIRI_P2P_SLOT_BYTES - 1) / WEIRI_P2P_SLOT_BYTES;
+    uint64_t mine = all > (uint64_t)lane ? (all - (uint64_t)lane - 1) / (uint64_t)lanes + 1 : 0;
+    return mine ? mine : 1;
+}
+
+/* The bytes of a lane's piece from *at on. */
+WEIR_FN uint64_t weiri_p2p_piece(uint64_t bytes, int lanes, int lane, uint64_t piece, uint64_t *at)
+{
+    *at = (piece * (uint64_t)lanes + (uint64_t)lane) * WEIRI_P2P_SLOT_BYTES;
+    if (*at >= bytes)
+        return 0;
+    uint64_t left = bytes - *at;
+    return left < WEIRI_P2P_SLOT_BYTES ? left : (uint64_t)WEIRI_P2P_SLOT_BYTES;
+}
+
+#endif

@@ -1,0 +1,29 @@
+/*
+ * What the kernel of sends and receives is given: plain data, by value in the
+ * launch. All its blocks must be on the device at once, since they wait for
+ * other ranks' blocks.
+ */
+#ifndef WEIR_NCCL_P2P_GPU_H
+#define WEIR_NCCL_P2P_GPU_H
+
+#include "comm/gpu_view.h"
+#include "nccl/p2p.h"
+
+/* In one launch: a send and a receive with each of the most ranks, and some more; fits
+ * into the 4 KiB of arguments. */
+enum { WEIRI_P2P_CALLS_MAX = 96 };
+
+typedef struct weiri_p2p_call {
+    char *buffer;
+    uint64_t bytes;
+    int32_t peer, sends;
+} weiri_p2p_call;
+
+typedef struct weiri_p2p_args {
+    weir_guard guard;
+    char *mailbox[WEIRI_GPU_RANKS_MAX]; /* every rank's, mapped here */
+    int32_t rank, nranks, ncalls, pad;
+    weiri_p2p_call call[WEIRI_P2P_CALLS_MAX];
+} weiri_p2p_args;
+
+#endif

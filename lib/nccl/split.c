@@ -1,0 +1,191 @@
+/*
+ * Communicators out of others. The ranks of a new one learn over the old one's
+ * bootstrap who they are and get a unique id of their own; from there on a new
+ * communicator is like any other and shares nothing with the old one.
+ */
+#include "nccl/gpu.h"
+#include "nccl/init.h"
+
+#include "base/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A job's argument. */
+typedef struct split {
+    ncclComm_t parent;
+    int color, key;
+    ncclComm_t *made;
+    int nexcluded; /* ncclCommShrink */
+    int excluded[];
+} split;
+
+/* What each rank says; the id is that of a color's first rank. */
+typedef struct card {
+    int32_t color, key;
+    weir_unique_id id;
+} card;
+
+/* Where rank comes among those of its color, and how many those are; *first is the one
+ * that comes first. */
+static int place_of(const card *cards, int nranks, int rank, int *first, int *size)
+{
+    int place = 0;
+    *size = 0;
+    *first = rank;
+    for (int other = 0; other < nranks; other++) {
+        if (cards[other].color != cards[rank].color)
+            continue;
+        ++*size;
+        if (cards[other].key < cards[rank].key ||
+            (cards[other].key == cards[rank].key && other < rank))
+            place++;
+        if (cards[other].key < cards[*first].key ||
+            (cards[other].key == cards[*first].key && other < *first))
+            *first = other;
+    }
+    return place;
+}
+
+static ncclResult_t bear(const weiri_nccl_comm *comm, const weir_unique_id *id, int rank,
+                         int nranks, ncclComm_t *made)
+{
+    const weiri_nccl_birth birth = {
+        .id = *id, .rank = rank, .nranks = nranks, .device = comm->device, .made = made};
+    return weiri_nccl_bear(&birth);
+}
+
+static ncclResult_t split_with(weiri_nccl_comm *comm, const split *wish, card *cards)
+{
+    int first = 0, size = 0;
+    card *mine = &cards[comm->rank];
+    mine->color = wish->color;
+    mine->key = wish->key;
+    weir_status status = weir_boot_allgather(comm->boot, cards, sizeof *cards);
+    if (status != WEIR_OK)
+        return weiri_nccl_result(status);
+    int place = place_of(cards, comm->nranks, comm->rank, &first, &size);
+    if (mine->color != NCCL_SPLIT_NOCOLOR && place == 0)
+        status = weir_unique_id_create(&mine->id);
+    status = weir_boot_agree(comm->boot, status);
+    if (status == WEIR_OK)
+        status = weir_boot_allgather(comm->boot, cards, sizeof *cards);
+    if (status != WEIR_OK || mine->color == NCCL_SPLIT_NOCOLOR)
+        return weiri_nccl_result(status);
+    return bear(comm, &cards[first].id, place, size, wish->made);
+}
+
+static ncclResult_t refuse_vendor(void)
+{
+    return weiri_nccl_fail(ncclInvalidUsage,
+                           "a communicator of the library fallen back to cannot be divided");
+}
+
+static ncclResult_t run_split(void *argument)
+{
+    const split *wish = argument;
+    weiri_nccl_comm *comm = weiri_nccl_enter(wish->parent);
+    if (!comm)
+        return ncclInvalidArgument;
+    ncclResult_t result = ncclSystemError;
+    card *cards = calloc((size_t)comm->nranks, sizeof *cards);
+    if (comm->vendor)
+        result = refuse_vendor();
+    else if (cards)
+        result = split_with(comm, wish, cards);
+    free(cards);
+    weiri_nccl_leave(comm);
+    return result;
+}
+
+ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *newcomm,
+                           ncclConfig_t *config)
+{
+    ncclResult_t result = weiri_nccl_check_config(config);
+    split *wish = NULL;
+    if (result == ncclSuccess && (!newcomm || color < NCCL_SPLIT_NOCOLOR))
+        result = weiri_nccl_fail(ncclInvalidArgument, "ncclCommSplit: color %d", color);
+    if (result == ncclSuccess && !(wish = malloc(sizeof *wish)))
+        result = weiri_nccl_fail(ncclSystemError, "no memory");
+    if (result != ncclSuccess)
+        return weiri_nccl_refuse(result);
+    *newcomm = NULL;
+    *wish = (split){.parent = comm, .color = color, .key = key, .made = newcomm};
+    return weiri_nccl_do((weiri_nccl_job){run_split, wish});
+}
+WEIRI_NCCL_ALIAS(CommSplit);
+
+/* -------------------------------------------------------------------- shrink */
+
+static int is_excluded(const split *wish, int rank)
+{
+    for (int i = 0; i < wish->nexcluded; i++)
+        if (wish->excluded[i] == rank)
+            return 1;
+    return 0;
+}
+
+/* From the first of those that stay to the others: those that go do not take part. */
+static weir_status pass_id(const weiri_nccl_comm *comm, const split *wish, int first,
+                           weir_unique_id *id)
+{
+    weir_status status = WEIR_OK;
+    if (comm->rank != first)
+        return weir_boot_recv(comm->boot, id, sizeof *id, first, 1);
+    status = weir_unique_id_create(id);
+    for (int peer = first + 1; peer < comm->nranks && status == WEIR_OK; peer++)
+        if (!is_excluded(wish, peer))
+            status = weir_boot_send(comm->boot, id, sizeof *id, peer, 1);
+    return status;
+}
+
+static ncclResult_t shrink(const weiri_nccl_comm *comm, const split *wish)
+{
+    int first = -1, place = 0, size = 0;
+    weir_unique_id id;
+    for (int rank = 0; rank < comm->nranks; rank++) {
+        if (is_excluded(wish, rank))
+            continue;
+        first = first < 0 ? rank : first;
+        place += rank < comm->rank;
+        size++;
+    }
+    if (is_excluded(wish, comm->rank))
+        return weiri_nccl_fail(ncclInvalidUsage, "ncclCommShrink: rank %d is excluded itself",
+                               comm->rank);
+    weir_status status = pass_id(comm, wish, first, &id);
+    return status == WEIR_OK ? bear(comm, &id, place, size, wish->made)
+                             : weiri_nccl_result(status);
+}
+
+static ncclResult_t run_shrink(void *argument)
+{
+    const split *wish = argument;
+    weiri_nccl_comm *comm = weiri_nccl_enter(wish->parent);
+    if (!comm)
+        return ncclInvalidArgument;
+    ncclResult_t result = comm->vendor ? refuse_vendor() : shrink(comm, wish);
+    weiri_nccl_leave(comm);
+    return result;
+}
+
+ncclResult_t ncclCommShrink(ncclComm_t comm, int *excludeRanksList, int excludeRanksCount,
+                            ncclComm_t *newcomm, ncclConfig_t *config, int shrinkFlags)
+{
+    ncclResult_t result = weiri_nccl_check_config(config);
+    split *wish = NULL;
+    if (result == ncclSuccess && (!newcomm || excludeRanksCount < 1 || !excludeRanksList))
+        result = weiri_nccl_fail(ncclInvalidArgument, "ncclCommShrink: nobody is excluded");
+    if (result == ncclSuccess && (shrinkFlags & NCCL_SHRINK_ABORT))
+        result = ncclCommRevoke(comm, 0);
+    if (result == ncclSuccess &&
+        !(wish = malloc(sizeof *wish + (size_t)excludeRanksCount * sizeof(int))))
+        result = weiri_nccl_fail(ncclSystemError, "no memory");
+    if (result != ncclSuccess)
+        return weiri_nccl_refuse(result);
+    *newcomm = NULL;
+    *wish = (split){.parent = comm, .made = newcomm, .nexcluded = excludeRanksCount};
+    memcpy(wish->excluded, excludeRanksList, (size_t)excludeRanksCount * sizeof(int));
+    return weiri_nccl_do((weiri_nccl_job){run_shrink, wish});
+}
+WEIRI_NCCL_ALIAS(CommShrink);

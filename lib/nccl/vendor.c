@@ -1,0 +1,204 @@
+/*
+ * The hand-over to the real library. It is opened once, when a communicator is
+ * asked for that weir cannot make. Its ranks meet by an id of its own, which
+ * rank 0 makes and passes on over weir's bootstrap.
+ */
+#define _GNU_SOURCE /* RTLD_DEEPBIND */
+#include "nccl/vendor.h"
+
+#include "base/env.h"
+#include "base/error.h"
+#include "base/log.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <string.h>
+
+/* X(name) of what is needed; AlltoAll is not in older ones and is made of the others. */
+#define VENDOR_FUNCTIONS(X)                                                                        \
+    X(GetUniqueId)                                                                                 \
+    X(CommInitRank)                                                                                \
+    X(CommDestroy)                                                                                 \
+    X(CommAbort)                                                                                   \
+    X(CommGetAsyncError)                                                                           \
+    X(GetErrorString)                                                                              \
+    X(GroupStart)                                                                                  \
+    X(GroupEnd)                                                                                    \
+    X(AllReduce)                                                                                   \
+    X(ReduceScatter)                                                                               \
+    X(AllGather)                                                                                   \
+    X(Broadcast)                                                                                   \
+    X(Reduce)                                                                                      \
+    X(Send)                                                                                        \
+    X(Recv)
+
+typedef struct vendor {
+    void *library;
+#define MEMBER(name) __typeof__(nccl##name) *name;
+    VENDOR_FUNCTIONS(MEMBER)
+#undef MEMBER
+} vendor;
+
+/* What it calls itself must not come back here where this library is preloaded; the
+ * address sanitizer forbids that. */
+#ifdef __SANITIZE_ADDRESS__
+enum { OPEN_MODE = RTLD_NOW | RTLD_LOCAL };
+#else
+enum { OPEN_MODE = RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND };
+#endif
+
+static vendor real;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static weir_status open_library(const char *path)
+{
+    vendor found = {.library = dlopen(path, OPEN_MODE)};
+    const char *missing = NULL;
+    if (!found.library)
+        return weiri_fail(WEIR_ERR_UNSUPPORTED, "%s: %s", weiri_env_name(WEIRI_ENV_NCCL_FALLBACK),
+                          dlerror());
+#define FIND(name)                                                                                 \
+    *(void **)&found.name = dlsym(found.library, "nccl" #name);                                    \
+    if (!found.name)                                                                               \
+        missing = "nccl" #name;
+    VENDOR_FUNCTIONS(FIND)
+#undef FIND
+    if (!missing && found.AllReduce != ncclAllReduce) {
+        real = found;
+        return WEIR_OK;
+    }
+    dlclose(found.library);
+    return weiri_fail(WEIR_ERR_UNSUPPORTED, "%s=%s: %s", weiri_env_name(WEIRI_ENV_NCCL_FALLBACK),
+                      path, missing ? missing : "this is weir's own library");
+}
+
+static weir_status open_once(void)
+{
+    const char *path = weiri_env(WEIRI_ENV_NCCL_FALLBACK);
+    weir_status status = WEIR_OK;
+    if (!path)
+        return weiri_fail_context(WEIR_ERR_UNSUPPORTED, "%s names no library to fall back to",
+                                  weiri_env_name(WEIRI_ENV_NCCL_FALLBACK));
+    pthread_mutex_lock(&lock);
+    if (!real.library)
+        status = open_library(path);
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+static weir_status status_of(ncclResult_t result, const char *what)
+{
+    return result == ncclSuccess || result == ncclInProgress
+               ? WEIR_OK
+               : weiri_fail(WEIR_ERR_SYSTEM, "%s of the library fallen back to: %s", what,
+                            real.GetErrorString(result));
+}
+
+/* Rank 0's id, to all. */
+static weir_status share_id(weir_boot *boot, int nranks, ncclUniqueId *id)
+{
+    weir_status status = WEIR_OK;
+    int rank = weir_boot_rank(boot);
+    if (rank == 0)
+        status = status_of(real.GetUniqueId(id), "ncclGetUniqueId");
+    status = weir_boot_agree(boot, status);
+    for (int peer = 1; rank == 0 && peer < nranks && status == WEIR_OK; peer++)
+        status = weir_boot_send(boot, id, sizeof *id, peer, 0);
+    if (rank > 0 && status == WEIR_OK)
+        status = weir_boot_recv(boot, id, sizeof *id, 0, 0);
+    return weir_boot_agree(boot, status);
+}
+
+weir_status weiri_nccl_vendor_init(weiri_nccl_comm *comm, weir_status reason)
+{
+    ncclUniqueId id;
+    ncclComm_t made = NULL;
+    if (reason != WEIR_ERR_UNSUPPORTED) /* which all ranks agreed on */
+        return reason;
+    weir_status status = weir_boot_agree(comm->boot, open_once());
+    if (status == WEIR_OK)
+        status = share_id(comm->boot, comm->nranks, &id);
+    if (status == WEIR_OK)
+        status = status_of(real.CommInitRank(&made, comm->nranks, id, comm->rank),
+                           "ncclCommInitRank");
+    if (status != WEIR_OK)
+        return status;
+    comm->vendor = made;
+    weiri_log(WEIRI_LOG_INFO, "nccl: rank %d of %d falls back to %s", comm->rank, comm->nranks,
+              weiri_env(WEIRI_ENV_NCCL_FALLBACK));
+    return WEIR_OK;
+}
+
+static ncclResult_t all_to_all(const weiri_nccl_comm *comm, const weiri_nccl_call *call)
+{
+    size_t bytes = call->count * weir_dtype_bytes((weir_dtype)call->datatype);
+    ncclResult_t result = real.GroupStart();
+    for (int peer = 0; peer < comm->nranks && result == ncclSuccess; peer++) {
+        result = real.Send((const char *)call->in + (size_t)peer * bytes, call->count,
+                           call->datatype, peer, comm->vendor, call->stream);
+        if (result == ncclSuccess)
+            result = real.Recv((char *)call->out + (size_t)peer * bytes, call->count,
+                               call->datatype, peer, comm->vendor, call->stream);
+    }
+    ncclResult_t end = real.GroupEnd();
+    return result == ncclSuccess ? end : result;
+}
+
+static ncclResult_t dispatch(const weiri_nccl_comm *comm, const weiri_nccl_call *c)
+{
+    ncclComm_t to = comm->vendor;
+    switch (c->kind) {
+    case WEIRI_NCCL_ALLREDUCE:
+        return real.AllReduce(c->in, c->out, c->count, c->datatype, c->op, to, c->stream);
+    case WEIRI_NCCL_REDUCE_SCATTER:
+        return real.ReduceScatter(c->in, c->out, c->count, c->datatype, c->op, to, c->stream);
+    case WEIRI_NCCL_ALLGATHER:
+        return real.AllGather(c->in, c->out, c->count, c->datatype, to, c->stream);
+    case WEIRI_NCCL_BROADCAST:
+        return real.Broadcast(c->in, c->out, c->count, c->datatype, c->root, to, c->stream);
+    case WEIRI_NCCL_REDUCE:
+        return real.Reduce(c->in, c->out, c->count, c->datatype, c->op, c->root, to, c->stream);
+    case WEIRI_NCCL_ALLTOALL:
+        return all_to_all(comm, c);
+    case WEIRI_NCCL_SEND:
+        return real.Send(c->in, c->count, c->datatype, c->root, to, c->stream);
+    case WEIRI_NCCL_RECV:
+        return real.Recv(c->out, c->count, c->datatype, c->root, to, c->stream);
+    }
+    return ncclInternalError;
+}
+
+ncclResult_t weiri_nccl_vendor_run(weiri_nccl_comm *comm, const weiri_nccl_call *call)
+{
+    ncclResult_t result = ncclInvalidUsage;
+    if (call->op < ncclNumOps)
+        result = dispatch(comm, call);
+    weiri_log(WEIRI_LOG_INFO, "nccl: call %d, rank %d of %d: %zu elements fell back: result %d",
+              (int)call->kind, comm->rank, comm->nranks, call->count, (int)result);
+    if (result == ncclSuccess)
+        return result;
+    return weiri_nccl_fail(result, "the library fallen back to: %s", real.GetErrorString(result));
+}
+
+weir_status weiri_nccl_vendor_p2p(weiri_nccl_comm *comm, const weiri_nccl_call *calls, size_t count)
+{
+    ncclResult_t result = real.GroupStart();
+    for (size_t i = 0; i < count && result == ncclSuccess; i++)
+        if (calls[i].kind == WEIRI_NCCL_SEND || calls[i].kind == WEIRI_NCCL_RECV)
+            result = dispatch(comm, &calls[i]);
+    ncclResult_t end = real.GroupEnd();
+    return status_of(result == ncclSuccess ? end : result, "sends and receives");
+}
+
+ncclResult_t weiri_nccl_vendor_async(weiri_nccl_comm *comm, ncclResult_t *error)
+{
+    return real.CommGetAsyncError(comm->vendor, error);
+}
+
+void weiri_nccl_vendor_end(weiri_nccl_comm *comm, int aborts)
+{
+    if (aborts)
+        real.CommAbort(comm->vendor);
+    else
+        real.CommDestroy(comm->vendor);
+}

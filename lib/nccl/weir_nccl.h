@@ -1,0 +1,256 @@
+/*
+ * The host interface of NCCL 2.28 as weir's own library serves it
+ * (libweir_nccl.so): names, values and layouts are NCCL's, so that programs
+ * built with its header load the library unchanged; the words are weir's. The
+ * same functions exist with the prefix mccl.
+ *
+ * Counts are in elements. In a build or on a machine without GPUs, buffers are
+ * memory of the process, streams are ignored, and calls return when the
+ * caller's buffers are complete. On GPUs calls return when the work is in the
+ * stream. A call that fails says so by its result, and in words by
+ * ncclGetLastError.
+ *
+ * A communicator serves one thread at a time, but for ncclCommAbort,
+ * ncclCommRevoke and ncclCommGetAsyncError, which any thread may call at any
+ * time. A handle that was destroyed or never made is refused, not followed.
+ */
+#ifndef WEIR_NCCL_H
+#define WEIR_NCCL_H
+
+#include <limits.h>
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define WEIR_NCCL_API __attribute__((visibility("default")))
+
+#define NCCL_MAJOR 2
+#define NCCL_MINOR 28
+#define NCCL_PATCH 9
+#define NCCL_VERSION_CODE 22809
+
+typedef struct CUstream_st *cudaStream_t; /* the CUDA runtime's own */
+typedef struct ncclComm *ncclComm_t;
+typedef struct ncclWindow_vidmem *ncclWindow_t;
+
+#define NCCL_UNIQUE_ID_BYTES 128
+typedef struct {
+    char internal[NCCL_UNIQUE_ID_BYTES];
+} ncclUniqueId;
+
+typedef enum {
+    ncclSuccess = 0,
+    ncclUnhandledCudaError = 1,
+    ncclSystemError = 2,
+    ncclInternalError = 3,
+    ncclInvalidArgument = 4,
+    ncclInvalidUsage = 5,
+    ncclRemoteError = 6, /* a peer has died or left, or was not there by the deadline */
+    ncclInProgress = 7,
+    ncclNumResults = 8
+} ncclResult_t;
+
+/* Values are weir_dtype's. */
+typedef enum {
+    ncclInt8 = 0,
+    ncclChar = 0,
+    ncclUint8 = 1,
+    ncclInt32 = 2,
+    ncclInt = 2,
+    ncclUint32 = 3,
+    ncclInt64 = 4,
+    ncclUint64 = 5,
+    ncclFloat16 = 6,
+    ncclHalf = 6,
+    ncclFloat32 = 7,
+    ncclFloat = 7,
+    ncclFloat64 = 8,
+    ncclDouble = 8,
+    ncclBfloat16 = 9,
+    ncclFloat8e4m3 = 10,
+    ncclFloat8e5m2 = 11,
+    ncclNumTypes = 12
+} ncclDataType_t;
+
+/* Values are weir_op's; from ncclNumOps on they are ncclRedOpCreatePreMulSum's. */
+typedef enum {
+    ncclSum = 0,
+    ncclProd = 1,
+    ncclMax = 2,
+    ncclMin = 3,
+    ncclAvg = 4,
+    ncclNumOps = 5,
+    ncclMaxRedOp = INT_MAX
+} ncclRedOp_t;
+
+typedef enum { ncclScalarDevice = 0, ncclScalarHostImmediate = 1 } ncclScalarResidence_t;
+
+#define NCCL_CONFIG_UNDEF_INT INT_MIN
+#define NCCL_CONFIG_UNDEF_PTR NULL
+#define NCCL_CONFIG_MAGIC 0xcafebeefu
+#define NCCL_SPLIT_NOCOLOR (-1)
+#define NCCL_UNDEF_FLOAT (-1.0f)
+#define NCCL_WIN_DEFAULT 0x00
+#define NCCL_WIN_COLL_SYMMETRIC 0x01
+#define NCCL_SHRINK_DEFAULT 0x00
+#define NCCL_SHRINK_ABORT 0x01
+
+/* What a caller wishes of a communicator. size, magic and version are those of
+ * the header that the caller was built with. Creation is always complete when
+ * the call returns, also with blocking 0; the other members change nothing. */
+typedef struct ncclConfig_v22800 {
+    size_t size;
+    unsigned int magic;
+    unsigned int version;
+    int blocking;
+    int cgaClusterSize;
+    int minCTAs;
+    int maxCTAs;
+    const char *netName;
+    int splitShare;
+    int trafficClass;
+    const char *commName;
+    int collnetEnable;
+    int CTAPolicy;
+    int shrinkShare;
+    int nvlsCTAs;
+    int nChannelsPerNetPeer;
+    int nvlinkCentricSched;
+} ncclConfig_t;
+
+typedef struct ncclSimInfo_v22200 {
+    size_t size;
+    unsigned int magic;
+    unsigned int version;
+    float estimatedTime;
+} ncclSimInfo_t;
+
+/* ------------------------------------------------------- version and errors */
+
+WEIR_NCCL_API ncclResult_t ncclGetVersion(int *version);
+WEIR_NCCL_API const char *ncclGetErrorString(ncclResult_t result);
+/* What went wrong last, in any thread; comm does not matter. Valid until the
+ * calling thread asks again. */
+WEIR_NCCL_API const char *ncclGetLastError(ncclComm_t comm);
+WEIR_NCCL_API void ncclResetDebugInit(void);
+
+/* ------------------------------------------------------------ communicators */
+
+/* To be called in the process that will be rank 0. An id serves one communicator. */
+WEIR_NCCL_API ncclResult_t ncclGetUniqueId(ncclUniqueId *uniqueId);
+/* Collective: blocks until all ranks are there, WEIR_TIMEOUT_MS at most. On GPUs
+ * the rank has the calling thread's current device. */
+WEIR_NCCL_API ncclResult_t ncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId commId,
+                                            int rank);
+WEIR_NCCL_API ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nranks,
+                                                  ncclUniqueId commId, int rank,
+                                                  ncclConfig_t *config);
+/* The ranks meet by the first of the ids. */
+WEIR_NCCL_API ncclResult_t ncclCommInitRankScalable(ncclComm_t *newcomm, int nranks, int myrank,
+                                                    int nId, ncclUniqueId *commIds,
+                                                    ncclConfig_t *config);
+/* All ranks in this process; devlist may be NULL. comm gets ndev handles. */
+WEIR_NCCL_API ncclResult_t ncclCommInitAll(ncclComm_t *comm, int ndev, const int *devlist);
+/* Collective. newcomm gets NULL where color is NCCL_SPLIT_NOCOLOR. */
+WEIR_NCCL_API ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *newcomm,
+                                         ncclConfig_t *config);
+/* Collective among those that are not excluded. */
+WEIR_NCCL_API ncclResult_t ncclCommShrink(ncclComm_t comm, int *excludeRanksList,
+                                          int excludeRanksCount, ncclComm_t *newcomm,
+                                          ncclConfig_t *config, int shrinkFlags);
+WEIR_NCCL_API ncclResult_t ncclCommFinalize(ncclComm_t comm);
+/* Waits until all ranks have called it; among several ranks of one process the
+ * last one waits for all of them. */
+WEIR_NCCL_API ncclResult_t ncclCommDestroy(ncclComm_t comm);
+/* Ends what is under way on every rank with an error, and frees comm. */
+WEIR_NCCL_API ncclResult_t ncclCommAbort(ncclComm_t comm);
+/* The same without freeing it. */
+WEIR_NCCL_API ncclResult_t ncclCommRevoke(ncclComm_t comm, int revokeFlags);
+WEIR_NCCL_API ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *asyncError);
+WEIR_NCCL_API ncclResult_t ncclCommCount(const ncclComm_t comm, int *count);
+/* The CUDA device; 0 where there are no GPUs. */
+WEIR_NCCL_API ncclResult_t ncclCommCuDevice(const ncclComm_t comm, int *device);
+WEIR_NCCL_API ncclResult_t ncclCommUserRank(const ncclComm_t comm, int *rank);
+
+/* ------------------------------------------------------------------- memory */
+
+WEIR_NCCL_API ncclResult_t ncclMemAlloc(void **ptr, size_t size);
+WEIR_NCCL_API ncclResult_t ncclMemFree(void *ptr);
+/* A promise that the memory stays until it is deregistered. Memory that peers
+ * cannot map is accepted, and staged. */
+WEIR_NCCL_API ncclResult_t ncclCommRegister(const ncclComm_t comm, void *buff, size_t size,
+                                            void **handle);
+WEIR_NCCL_API ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle);
+/* Collective. With NCCL_WIN_COLL_SYMMETRIC calls on it use one offset on all
+ * ranks (weir_mem_symmetric in weir.h). */
+WEIR_NCCL_API ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *buff, size_t size,
+                                                  ncclWindow_t *win, int winFlags);
+WEIR_NCCL_API ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t win);
+
+/* --------------------------------------------------------------- reductions */
+
+/* op multiplies each rank's input by its scalar before it is added. */
+WEIR_NCCL_API ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar,
+                                                    ncclDataType_t datatype,
+                                                    ncclScalarResidence_t residence,
+                                                    ncclComm_t comm);
+WEIR_NCCL_API ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm);
+
+/* -------------------------------------------------------------- collectives */
+
+/* In place: sendbuff == recvbuff. */
+WEIR_NCCL_API ncclResult_t ncclReduce(const void *sendbuff, void *recvbuff, size_t count,
+                                      ncclDataType_t datatype, ncclRedOp_t op, int root,
+                                      ncclComm_t comm, cudaStream_t stream);
+WEIR_NCCL_API ncclResult_t ncclBcast(void *buff, size_t count, ncclDataType_t datatype, int root,
+                                     ncclComm_t comm, cudaStream_t stream);
+WEIR_NCCL_API ncclResult_t ncclBroadcast(const void *sendbuff, void *recvbuff, size_t count,
+                                         ncclDataType_t datatype, int root, ncclComm_t comm,
+                                         cudaStream_t stream);
+WEIR_NCCL_API ncclResult_t ncclAllReduce(const void *sendbuff, void *recvbuff, size_t count,
+                                         ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
+                                         cudaStream_t stream);
+/* sendbuff: nranks * recvcount. In place: recvbuff == sendbuff + rank * recvcount. */
+WEIR_NCCL_API ncclResult_t ncclReduceScatter(const void *sendbuff, void *recvbuff,
+                                             size_t recvcount, ncclDataType_t datatype,
+                                             ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream);
+/* recvbuff: nranks * sendcount. In place: sendbuff == recvbuff + rank * sendcount. */
+WEIR_NCCL_API ncclResult_t ncclAllGather(const void *sendbuff, void *recvbuff, size_t sendcount,
+                                         ncclDataType_t datatype, ncclComm_t comm,
+                                         cudaStream_t stream);
+/* Both buffers: nranks * count. Out of place. */
+WEIR_NCCL_API ncclResult_t ncclAlltoAll(const void *sendbuff, void *recvbuff, size_t count,
+                                        ncclDataType_t datatype, ncclComm_t comm,
+                                        cudaStream_t stream);
+/* On root: nranks * count in recvbuff. In place: sendbuff == recvbuff + root * count. */
+WEIR_NCCL_API ncclResult_t ncclGather(const void *sendbuff, void *recvbuff, size_t count,
+                                      ncclDataType_t datatype, int root, ncclComm_t comm,
+                                      cudaStream_t stream);
+/* On root: nranks * count in sendbuff. In place: recvbuff == sendbuff + root * count. */
+WEIR_NCCL_API ncclResult_t ncclScatter(const void *sendbuff, void *recvbuff, size_t count,
+                                       ncclDataType_t datatype, int root, ncclComm_t comm,
+                                       cudaStream_t stream);
+/* Messages between two ranks arrive in order, and their lengths must match.
+ * Ranks that neither send nor receive call nothing. */
+WEIR_NCCL_API ncclResult_t ncclSend(const void *sendbuff, size_t count, ncclDataType_t datatype,
+                                    int peer, ncclComm_t comm, cudaStream_t stream);
+WEIR_NCCL_API ncclResult_t ncclRecv(void *recvbuff, size_t count, ncclDataType_t datatype,
+                                    int peer, ncclComm_t comm, cudaStream_t stream);
+
+/* ------------------------------------------------------------------- groups */
+
+/* What the thread calls in between runs at the end of the outermost group: first
+ * communicators are made, then each one's collectives run in order, then all its
+ * sends and receives at once. A call that is refused makes the end of the group
+ * fail, and nothing runs. */
+WEIR_NCCL_API ncclResult_t ncclGroupStart(void);
+WEIR_NCCL_API ncclResult_t ncclGroupEnd(void);
+WEIR_NCCL_API ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t *simInfo);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,71 @@
+#!/bin/bash
+# The NCCL-shaped library as programs meet it: what it exports, its name, ctypes on memory of
+# the process (nccl_checks.py), what it logs, and its hand-over to another library, for which
+# nccl_standin.c stands in. TAP on standard output; run from the top folder.
+. verify/tap.sh
+O=${O:-build}
+library=$PWD/$O/libweir_nccl.so
+if [ ! -f "$library" ]; then
+    skip "the NCCL-shaped library" "not built; run make"
+    tap_done
+fi
+export NCCL_SO_PATH=$library
+export WEIR_BACKEND=host # also where there are GPUs
+unset WEIR_NCCL_FALLBACK
+
+# What the header declares, under both names, and nothing else.
+exports_the_header() {
+    grep -ho 'nccl[A-Z][A-Za-z]*(' lib/nccl/weir_nccl.h | tr -d '(' | sort -u >"$scratch/declared"
+    sed 's/^nccl/mccl/' "$scratch/declared" | sort - "$scratch/declared" >"$scratch/expected"
+    nm -D --defined-only "$library" | awk '{ print $3 }' | sort >"$out"
+    diff "$scratch/expected" "$out" >"$err"
+}
+if command -v nm >/dev/null; then
+    check "NCCL's and MCCL's functions are exported and nothing else" exports_the_header
+    is_called_nccl() { readelf -d "$library" | grep -q 'SONAME.*\[libnccl.so.2\]'; }
+    check "it is called libnccl.so.2" is_called_nccl
+else
+    skip "exported functions" "no nm; apt-get install binutils"
+fi
+check "compat/ has it by that name" test "$library" -ef "$O/compat/libnccl.so.2"
+
+if ! command -v python3 >/dev/null || ! python3 -c 'import ctypes' 2>/dev/null; then
+    skip "the library by ctypes" "no python3; apt-get install python3"
+    tap_done
+fi
+case ${BUILD:-} in
+asan | tsan)
+    skip "the library by ctypes" "python3 is built without the sanitizer"
+    tap_done
+    ;;
+esac
+
+# Its lines become ours.
+python3 verify/tests/nccl_checks.py >"$scratch/checks" 2>"$err" </dev/null
+checks_status=$?
+while IFS= read -r line; do
+    case $line in
+    'ok '*) check "${line#* - }" true ;;
+    'not ok '*) check "${line#* - }" false ;;
+    '#'*) echo "$line" ;;
+    esac
+done <"$scratch/checks"
+check "all checks ran" test $checks_status -eq 0
+check "the checks end with their plan" grep -q '^1\.\.' "$scratch/checks"
+
+checks() { python3 verify/tests/nccl_checks.py "$@"; }
+logs() { WEIR_LOG=info ends_with 0 checks collectives && grep -q "$1" "$err"; }
+check "WEIR_LOG=info says what a call was and which algorithm ran" \
+    logs 'ncclReduce, rank 1 of 3: 997 x int32 by [a-z]'
+
+# No GPU for a communicator that must have one.
+export WEIR_BACKEND=cuda CUDA_VISIBLE_DEVICES=
+check "what cannot be made is refused" ends_with 0 checks no_fallback
+if "${CC:-cc}" -shared -fPIC -Ilib -o "$scratch/standin.so" verify/tests/nccl_standin.c 2>"$err"; then
+    WEIR_NCCL_FALLBACK=$scratch/standin.so check "or made by the library to fall back to" \
+        ends_with 0 checks fallback
+else
+    skip "falling back" "no compiler"
+fi
+WEIR_NCCL_FALLBACK=$library check "which is not the library itself" ends_with 0 checks no_fallback
+tap_done

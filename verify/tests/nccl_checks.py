@@ -1,0 +1,477 @@
+"""Checks of the NCCL-shaped library on memory of the process. Prints TAP.
+
+Every check is a job of processes, one a rank, which meet by a unique id that rank 0 writes
+into a store of files. A rank that fails says why; one that hangs is ended by its alarm.
+"""
+import ctypes
+import os
+import signal
+import sys
+import tempfile
+import threading
+import time
+import traceback
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from nccl_library import *  # noqa: E402,F403 pylint: disable=wildcard-import,unused-wildcard-import
+
+LIMIT_S = 40
+
+
+def demand(condition, what="demand"):
+    if not condition:
+        raise AssertionError(what)
+
+
+class Store:
+    """Keys and bytes that ranks share: files of a folder."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def set(self, key, data):
+        path = os.path.join(self.folder, key)
+        with open(path + ".part", "wb") as file:
+            file.write(data)
+        os.rename(path + ".part", path)
+
+    def get(self, key):
+        path = os.path.join(self.folder, key)
+        while not os.path.exists(path):
+            time.sleep(0.002)
+        with open(path, "rb") as file:
+            return file.read()
+
+
+class Rank:
+    """What a check is given."""
+
+    def __init__(self, rank, nranks, store, prefix):
+        self.rank, self.nranks, self.store = rank, nranks, store
+        self.lib = Library(prefix=prefix)
+
+    def identity(self, key="id"):
+        if self.rank == 0:
+            identity = self.lib.unique_id()
+            self.store.set(key, bytes(identity))
+            return identity
+        return UniqueId.from_buffer_copy(self.store.get(key))
+
+    def comm(self, key="id"):
+        return self.lib.init(self.nranks, self.identity(key), self.rank)
+
+
+def run_rank(body, rank, nranks, folder, prefix):
+    signal.alarm(LIMIT_S)
+    try:
+        body(Rank(rank, nranks, Store(folder), prefix))
+    except BaseException:  # pylint: disable=broad-except
+        sys.stdout.write("# rank %d: %s" % (rank, traceback.format_exc().replace("\n", "\n# ")))
+        sys.stdout.write("\n")
+        sys.stdout.flush()
+        os._exit(1)
+    os._exit(0)
+
+
+def job(body, nranks, prefix="nccl"):
+    """Whether all ranks ended well."""
+    sys.stdout.flush()
+    with tempfile.TemporaryDirectory() as folder:
+        children = []
+        for rank in range(nranks):
+            child = os.fork()
+            if child == 0:
+                run_rank(body, rank, nranks, folder, prefix)
+            children.append(child)
+        return all([os.waitpid(child, 0)[1] == 0 for child in children])
+
+
+# ------------------------------------------------------------------ what is right
+
+def every_type_and_op(r):
+    comm, count = r.comm(), 1031
+    results = {SUM: 4, PROD: 3, MAX: 3, MIN: 1, AVG: 2}
+    for dtype in range(len(TYPES)):
+        for op, result in results.items():
+            mine = [1 + 2 * ((i + r.rank) % 2) for i in range(count)]
+            data = buffer(dtype, mine)
+            r.lib.AllReduce(data, data, count, dtype, op, comm, None)
+            demand(holds(data, dtype, [result] * count), f"{TYPES[dtype]} {op}")
+    r.lib.CommDestroy(comm)
+
+
+def custom_ops(r):
+    comm, count = r.comm(), 333
+    for dtype in range(len(TYPES)):
+        for residence in (DEVICE, IMMEDIATE):
+            scalar, op = buffer(dtype, [2]), ctypes.c_int()
+            r.lib.RedOpCreatePreMulSum(ctypes.byref(op), scalar, dtype, residence, comm)
+            mine = buffer(dtype, [1 + 2 * r.rank] * count * 2)
+            out = buffer(dtype, [0] * count * 2)
+            r.lib.AllReduce(mine, out, count, dtype, op, comm, None)
+            demand(holds(out, dtype, [8] * count), TYPES[dtype])
+            r.lib.ReduceScatter(mine, out, count, dtype, op, comm, None)
+            demand(holds(out, dtype, [8] * count), TYPES[dtype])
+            demand(holds(mine, dtype, [1 + 2 * r.rank] * count * 2), "the input is kept")
+            other = (dtype + 1) % len(TYPES)
+            demand(r.lib.try_("AllReduce", mine, out, 1, other, op, comm, None) == ARGUMENT)
+            r.lib.RedOpDestroy(op, comm)
+            demand(r.lib.try_("AllReduce", mine, out, 1, dtype, op, comm, None) == ARGUMENT)
+    r.lib.CommDestroy(comm)
+
+
+def collectives(r):
+    comm, n, lib, count = r.comm(), r.nranks, r.lib, 997
+    ints = lambda values: buffer(INT32, values)  # noqa: E731
+    block = lambda rank, salt=0: [rank * 100 + salt + i for i in range(count)]  # noqa: E731
+    total = [sum(rank * 100 + i for rank in range(n)) for i in range(count)]
+    out, whole = ints([0] * count), ints([0] * count * n)
+    lib.Reduce(ints(block(r.rank)), out, count, INT32, SUM, 1, comm, None)
+    demand(holds(out, INT32, total if r.rank == 1 else [0] * count), "reduce")
+    lib.Broadcast(ints(block(r.rank)), out, count, INT32, 2, comm, None)
+    demand(holds(out, INT32, block(2)), "broadcast")
+    out = ints(block(r.rank))
+    lib.Bcast(out, count, INT32, 0, comm, None)
+    demand(holds(out, INT32, block(0)), "bcast")
+    everything = [x for rank in range(n) for x in block(rank)]
+    lib.AllGather(ints(block(r.rank)), whole, count, INT32, comm, None)
+    demand(holds(whole, INT32, everything), "allgather")
+    whole = ints([0] * (r.rank * count) + block(r.rank) + [0] * ((n - 1 - r.rank) * count))
+    lib.AllGather(at(whole, 4 * count * r.rank), whole, count, INT32, comm, None)
+    demand(holds(whole, INT32, everything), "allgather in place")
+    lib.ReduceScatter(whole, at(whole, 4 * count * r.rank), count, INT32, SUM, comm, None)
+    mine = ctypes.create_string_buffer(whole.raw[4 * count * r.rank:4 * count * (r.rank + 1)])
+    demand(holds(mine, INT32, [n * x for x in block(r.rank)]), "reduce_scatter in place")
+    sent = ints([x for peer in range(n) for x in block(r.rank, 1000 * peer)])
+    lib.AlltoAll(sent, whole, count, INT32, comm, None)
+    demand(holds(whole, INT32, [x for peer in range(n) for x in block(peer, 1000 * r.rank)]),
+           "alltoall")
+    stars(r, comm, count, block, everything)
+    lib.CommDestroy(comm)
+
+
+def stars(r, comm, count, block, everything):
+    n, lib, ints = r.nranks, r.lib, lambda values: buffer(INT32, values)
+    for root in range(n):
+        whole, mine = ints([0] * count * n), ints(block(r.rank))
+        lib.Gather(mine, whole if r.rank == root else None, count, INT32, root, comm, None)
+        demand(holds(whole, INT32, everything if r.rank == root else [0]), "gather")
+        mine = ints([0] * count)
+        place = at(whole, 4 * count * root) if r.rank == root else mine
+        lib.Scatter(whole if r.rank == root else None, place, count, INT32, root, comm, None)
+        demand(r.rank == root or holds(mine, INT32, block(r.rank)), "scatter, in place on root")
+        demand(r.rank != root or holds(whole, INT32, everything), "scatter changes no input")
+
+
+def messages(r):
+    comm, n, lib = r.comm(), r.nranks, r.lib
+    right, left = (r.rank + 1) % n, (r.rank - 1) % n
+    for count in (0, 1, 16384, 16385, 100003):
+        data, out = buffer(UINT8, [r.rank] * count), buffer(UINT8, [9] * (count + 1))
+        lib.GroupStart()
+        lib.Send(data, count, UINT8, right, comm, None)
+        lib.Recv(out, count, UINT8, left, comm, None)
+        lib.GroupEnd()
+        demand(holds(out, UINT8, [left] * count + [9]), f"ring of {count}")
+    if r.rank == 0:  # rank 1 takes no part
+        for value in range(5):
+            lib.Send(buffer(INT32, [value] * 50000), 50000, INT32, 2, comm, None)
+    if r.rank == 2:
+        for value in range(5):
+            out = buffer(INT32, [0] * 50000)
+            lib.Recv(out, 50000, INT32, 0, comm, None)
+            demand(holds(out, INT32, [value] * 50000), "pair")
+    outs = [[buffer(INT32, [0] * 3000) for _ in range(3)] for _ in range(n)]
+    data = [[buffer(INT32, [100 * r.rank + 10 * peer + i] * 3000) for i in range(3)]
+            for peer in range(n)]
+    sums = buffer(INT32, [1])
+    lib.GroupStart()  # several to each, itself too, in any order, with a collective
+    for peer in range(n):
+        for i in reversed(range(3)):
+            lib.Recv(outs[peer][2 - i], 3000, INT32, peer, comm, None)
+    for i in range(3):
+        for peer in range(n):
+            lib.Send(data[peer][i], 3000, INT32, peer, comm, None)
+    lib.AllReduce(sums, sums, 1, INT32, SUM, comm, None)
+    lib.GroupEnd()
+    demand(holds(sums, INT32, [n]), "a collective in a group")
+    for peer in range(n):
+        for i in range(3):
+            demand(holds(outs[peer][i], INT32, [100 * peer + 10 * r.rank + i] * 3000),
+                   f"message {i} of {peer}")
+    lib.CommDestroy(comm)
+
+
+def sum_of(r, comm, value):
+    data = buffer(INT32, [value])
+    r.lib.AllReduce(data, data, 1, INT32, SUM, comm, None)
+    return int.from_bytes(data.raw[:4], "little")
+
+
+def ask(lib, name, comm):
+    answer = ctypes.c_int(-7)
+    getattr(lib, name)(comm, ctypes.byref(answer))
+    return answer.value
+
+
+def families(r):
+    lib, comm, second = r.lib, r.comm(), r.comm("second")
+    half, none, rest = ctypes.c_void_p(), ctypes.c_void_p(1), ctypes.c_void_p()
+    lib.CommSplit(comm, r.rank % 2, -r.rank, ctypes.byref(half), None)
+    members = list(range(r.rank % 2, r.nranks, 2))
+    demand(ask(lib, "CommCount", half) == len(members))
+    demand(ask(lib, "CommUserRank", half) == members[::-1].index(r.rank), "ranks by key")
+    lib.CommSplit(comm, 5 if r.rank else -1, 0, ctypes.byref(none), None)
+    demand(bool(none.value) == (r.rank > 0), "no color, no communicator")
+    demand(sum_of(r, half, 1 + r.rank) == sum(1 + member for member in members))
+    demand(sum_of(r, comm, 1) == r.nranks and sum_of(r, second, 2) == 2 * r.nranks)
+    if r.rank != 1:
+        lib.CommShrink(comm, (ctypes.c_int * 1)(1), 1, ctypes.byref(rest), None, 0)
+        demand(sum_of(r, rest, 1) == r.nranks - 1, "shrunk")
+    order = (comm, second) if r.rank % 2 else (second, comm)
+    started = time.monotonic()
+    for one in order:
+        lib.CommDestroy(one)
+    demand(time.monotonic() - started < 10, "destroyed in different orders")
+
+
+def one_process(r):
+    lib, n = r.lib, 3
+    comms, values = (ctypes.c_void_p * n)(), [buffer(INT32, [i + 1] * 7) for i in range(n)]
+    lib.CommInitAll(comms, n, None)
+    lib.GroupStart()
+    for i in range(n):
+        lib.AllReduce(values[i], values[i], 7, INT32, SUM, comms[i], None)
+        lib.Send(values[i], 7, INT32, (i + 1) % n, comms[i], None)
+    outs = [buffer(INT32, [0] * 7) for _ in range(n)]
+    for i in range(n):
+        lib.Recv(outs[i], 7, INT32, (i - 1) % n, comms[i], None)
+    lib.GroupEnd()
+    demand(all(holds(out, INT32, [6] * 7) for out in outs), "ranks of one thread")
+    for comm in comms:
+        lib.CommDestroy(comm)
+    identity, sums = lib.unique_id(), [0] * n
+
+    def thread(rank):
+        comm = lib.init(n, identity, rank)
+        sums[rank] = sum_of(r, comm, rank)
+        lib.CommDestroy(comm)
+    threads = [threading.Thread(target=thread, args=(rank,)) for rank in range(n)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    demand(sums == [3] * n, "a thread a rank")
+
+
+def memory(r):
+    lib, comm = r.lib, r.comm()
+    pointer, handle, window = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+    lib.MemAlloc(ctypes.byref(pointer), 1 << 16)
+    demand(pointer.value % 4096 == 0)
+    lib.CommRegister(comm, pointer, 1 << 16, ctypes.byref(handle))
+    lib.CommWindowRegister(comm, pointer, 1 << 16, ctypes.byref(window), 1)
+    ctypes.memset(pointer, 1, 1 << 16)
+    lib.AllReduce(pointer, pointer, 1 << 16, UINT8, SUM, comm, None)
+    demand(ctypes.string_at(pointer, 1 << 16) == bytes([r.nranks]) * (1 << 16))
+    lib.CommWindowDeregister(comm, window)
+    demand(lib.try_("CommWindowDeregister", comm, window) == ARGUMENT)
+    lib.CommDeregister(comm, handle)
+    lib.MemFree(pointer)
+    demand(lib.try_("MemFree", pointer) == ARGUMENT and lib.try_("MemFree", None) == OK)
+    lib.CommDestroy(comm)
+
+
+# ------------------------------------------------------------------ what is wrong
+
+def abort(r):
+    lib, comm, data = r.lib, r.comm(), buffer(INT32, [1])
+    demand(ask(lib, "CommGetAsyncError", comm) == OK)
+    if r.rank == 0:
+        results = []
+        stuck = threading.Thread(target=lambda: results.append(
+            lib.try_("AllReduce", data, data, 1, INT32, SUM, comm, None)))
+        stuck.start()
+        time.sleep(0.3)
+        demand(stuck.is_alive(), "it waits for rank 1")
+        started = time.monotonic()
+        lib.CommAbort(comm)
+        stuck.join()
+        demand(time.monotonic() - started < 1, "an abort takes less than a second")
+        demand(results == [REMOTE], f"results {results}")
+        demand(lib.try_("AllReduce", data, data, 1, INT32, SUM, comm, None) == ARGUMENT)
+        demand("destroyed or aborted" in lib.last_error())
+    else:
+        while ask(lib, "CommGetAsyncError", comm) == OK:
+            time.sleep(0.01)
+        demand(lib.try_("AllReduce", data, data, 1, INT32, SUM, comm, None) == REMOTE)
+        lib.CommAbort(comm)
+
+
+def revoke(r):
+    lib, comm, data = r.lib, r.comm(), buffer(INT32, [1])
+    if r.rank == 0:
+        lib.CommRevoke(comm, 0)
+    while ask(lib, "CommGetAsyncError", comm) != REMOTE:
+        time.sleep(0.01)
+    demand(lib.try_("Send", data, 1, INT32, 1 - r.rank, comm, None) == REMOTE)
+    lib.CommDestroy(comm)
+
+
+def counts(r):
+    lib, comm, data = r.lib, r.comm(), buffer(INT32, [1] * 8)
+    if r.rank == 0:
+        lib.Send(data, 5, INT32, 1, comm, None)
+        while ask(lib, "CommGetAsyncError", comm) == OK:
+            time.sleep(0.01)
+    else:
+        demand(lib.try_("Recv", data, 6, INT32, 0, comm, None) == USAGE)
+        demand("24 bytes from rank 0, which sends 20" in lib.last_error(), lib.last_error())
+    lib.CommDestroy(comm)
+
+
+def refusals(r):
+    lib, comm, data = r.lib, r.comm(), buffer(INT32, [7] * 8)
+    made, answer = ctypes.c_void_p(), ctypes.c_int()
+    wrong = UniqueId.from_buffer_copy(bytes(range(128)))
+    demand(lib.try_("CommInitRank", ctypes.byref(made), 1, wrong, 0) == ARGUMENT)
+    demand("unique id" in lib.last_error() and not made.value)
+    for rank, nranks in ((2, 2), (-1, 2), (0, 0)):
+        demand(lib.try_("CommInitRank", ctypes.byref(made), nranks, wrong, rank) == ARGUMENT)
+    config = Config(size=80, magic=1)
+    demand(lib.try_("CommInitRankConfig", ctypes.byref(made), 1, wrong, 0, ctypes.byref(config))
+           == ARGUMENT)
+    for handle in (None, 1, 8, 0xdeadbeef, ctypes.addressof(data), (1 << 64) - 1):
+        demand(lib.try_("CommCount", handle, ctypes.byref(answer)) == ARGUMENT, f"{handle}")
+        demand(lib.try_("AllReduce", data, data, 1, INT32, SUM, handle, None) == ARGUMENT)
+        demand(not handle or lib.try_("CommDestroy", handle) == ARGUMENT)
+    reduce = lambda *a: lib.try_("AllReduce", *a, comm, None)  # noqa: E731
+    demand(reduce(data, data, 1, 12, SUM) == ARGUMENT and "data type" in lib.last_error())
+    demand(reduce(data, data, 1, INT32, 5) == ARGUMENT and "operation" in lib.last_error())
+    demand(reduce(None, data, 1, INT32, SUM) == ARGUMENT and "NULL" in lib.last_error())
+    demand(reduce(data, data, 1 << 62, INT32, SUM) == ARGUMENT)
+    demand(reduce(None, None, 0, INT32, SUM) == OK)
+    demand(lib.try_("Reduce", data, data, 1, INT32, SUM, 2, comm, None) == ARGUMENT)
+    demand(lib.try_("Send", data, 1, INT32, -1, comm, None) == ARGUMENT)
+    demand(lib.try_("Send", data, 1, INT32, r.rank, comm, None) == USAGE)
+    demand(lib.try_("CommCount", comm, None) == ARGUMENT)
+    demand(lib.try_("GetVersion", None) == ARGUMENT and lib.try_("GetUniqueId", None) == ARGUMENT)
+    lib.CommAbort(comm)
+
+
+def groups(r):
+    lib, comm, data = r.lib, r.comm(), buffer(INT32, [1])
+    demand(lib.try_("GroupEnd") == USAGE and "ncclGroupStart" in lib.last_error())
+    lib.GroupStart()
+    demand(lib.try_("AllReduce", data, data, 1, INT32, SUM, comm, None) == OK)
+    demand(lib.try_("AllReduce", data, data, 1, 99, SUM, comm, None) == ARGUMENT)
+    demand(lib.try_("GroupEnd") == ARGUMENT, "a refused call fails the group")
+    demand(holds(data, INT32, [1]), "and nothing of it runs")
+    lib.GroupStart()
+    lib.GroupStart()
+    lib.AllReduce(data, data, 1, INT32, SUM, comm, None)
+    lib.GroupEnd()
+    demand(holds(data, INT32, [1]), "the outermost end runs it")
+    lib.GroupEnd()
+    demand(holds(data, INT32, [r.nranks]))
+    made = (ctypes.c_void_p * 2)()
+    ids = [r.identity("a"), r.identity("b")]
+    lib.GroupStart()
+    for i in range(2):
+        lib.CommInitRank(ctypes.byref(made, 8 * i), r.nranks, ids[i], r.rank)
+    lib.GroupEnd()
+    demand(sum_of(r, made[0], 1) == r.nranks and sum_of(r, made[1], 2) == 2 * r.nranks)
+    lib.GroupStart()
+    lib.AllReduce(data, data, 1, INT32, SUM, made[0], None)
+    lib.CommDestroy(made[0])
+    demand(lib.try_("GroupEnd") == ARGUMENT, "a communicator destroyed in a group that uses it")
+    lib.CommDestroy(made[1])
+    lib.CommDestroy(comm)
+
+
+def death(r):
+    comm, data = r.comm(), buffer(INT32, [1])
+    if r.rank == 1:
+        os._exit(0)
+    demand(r.lib.try_("Recv", data, 1, INT32, 1, comm, None) == REMOTE)
+    demand("rank 1 has died" in r.lib.last_error(), r.lib.last_error())
+
+
+def fallback(r):
+    """The stand-in, tests/nccl_standin.c, writes 42."""
+    lib, comm, data = r.lib, r.comm(), buffer(UINT8, [1] * 4)
+    lib.AllReduce(data, data, 4, UINT8, SUM, comm, None)
+    demand(holds(data, UINT8, [42] * 4), "the library fallen back to serves it")
+    lib.GroupStart()
+    lib.Send(data, 2, UINT8, 1 - r.rank, comm, None)
+    lib.Recv(data, 2, UINT8, 1 - r.rank, comm, None)
+    lib.GroupEnd()
+    demand(holds(data, UINT8, [43, 43, 42, 42]), "and sends and receives")
+    demand(lib.try_("CommSplit", comm, 0, 0, ctypes.byref(ctypes.c_void_p()), None) == USAGE)
+    lib.CommDestroy(comm)
+
+
+def no_fallback(r):
+    made = ctypes.c_void_p()
+    identity = r.identity()
+    demand(r.lib.try_("CommInitRank", ctypes.byref(made), r.nranks, identity, r.rank) == USAGE)
+    text = r.lib.last_error()
+    demand("cuda" in text or "own library" in text, text)
+
+
+def wrong_data(r):
+    """A rank's contribution is changed: a check that cannot fail would pass."""
+    comm, data = r.comm(), buffer(INT32, [1 + r.rank])
+    r.lib.AllReduce(data, data, 1, INT32, SUM, comm, None)
+    demand(holds(data, INT32, [2]), "a wrong sum")
+
+
+CHECKS = [
+    ("every type and operation, by the names of MCCL", every_type_and_op, 2, "mccl"),
+    ("custom operations of every type", custom_ops, 2, "nccl"),
+    ("collectives, out of place and in place", collectives, 3, "nccl"),
+    ("sends and receives", messages, 3, "mccl"),
+    ("several communicators, split, shrunk, destroyed in different orders", families, 4, "nccl"),
+    ("ranks of one process, in one thread and in several", one_process, 1, "nccl"),
+    ("memory and registrations", memory, 2, "nccl"),
+    ("an abort from another thread", abort, 2, "nccl"),
+    ("a revoked communicator", revoke, 2, "nccl"),
+    ("counts that differ", counts, 2, "nccl"),
+    ("bad arguments", refusals, 2, "nccl"),
+    ("groups and their misuse", groups, 2, "nccl"),
+    ("the death of a rank", death, 2, "nccl"),
+]
+
+
+def main():
+    results = []
+
+    def report(name, passed):
+        results.append(passed)
+        print("%s %d - %s" % ("ok" if passed else "not ok", len(results), name), flush=True)
+
+    only = sys.argv[1:]
+    for one in (fallback, no_fallback):  # nccl.sh sets the scene for these
+        if only == [one.__name__]:
+            sys.exit(0 if job(one, 2) else 1)
+    path = os.environ["NCCL_SO_PATH"]
+    version = ctypes.c_int()
+    integrity_check(path)
+    library = Library(path)
+    library.GetVersion(ctypes.byref(version))
+    report("it opens in a child and is of version 2.28", 22800 <= version.value < 22900)
+    report("every result has a text", all(library.error_string(i) for i in range(-1, 10)))
+    for name, body, nranks, prefix in CHECKS:
+        if not only or body.__name__ in only:
+            report(name, job(body, nranks, prefix))
+    kept = os.dup(1)
+    os.dup2(os.open("/dev/null", os.O_WRONLY), 1)  # that ranks fail is what is wanted
+    found = not job(wrong_data, 2)
+    os.dup2(kept, 1)
+    report("wrong data is found", found)
+    print("1..%d" % len(results))
+    sys.exit(0 if all(results) else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,127 @@
+"""NCCL's host interface by ctypes, on memory of the process, and small numbers of every type.
+
+The library is named by NCCL_SO_PATH, and tried in a child first, so that one that crashes
+does not end the caller. prefix: "nccl" or "mccl".
+"""
+import ctypes
+import os
+import struct
+import subprocess
+import sys
+
+OK, SYSTEM, ARGUMENT, USAGE, REMOTE = 0, 2, 4, 5, 6
+SUM, PROD, MAX, MIN, AVG = range(5)
+DEVICE, IMMEDIATE = 0, 1
+FLOAT, INT32, UINT8 = 7, 2, 1
+TYPES = ("int8", "uint8", "int32", "uint32", "int64", "uint64", "half", "float", "double",
+         "bfloat16", "f8e4m3", "f8e5m2")
+BYTES = (1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1)
+FORMATS = ("b", "B", "i", "I", "q", "Q", "e", "f", "d")
+E4M3 = {0: 0, 1: 0x38, 2: 0x40, 3: 0x44, 4: 0x48, 6: 0x4c, 8: 0x50}
+E5M2 = {0: 0, 1: 0x3c, 2: 0x40, 3: 0x42, 4: 0x44, 6: 0x46, 8: 0x48}
+
+
+def encode(dtype, value):
+    """The bytes of a small whole number."""
+    if dtype < 9:
+        return struct.pack("<" + FORMATS[dtype], value)
+    if dtype == 9:
+        return struct.pack("<f", value)[2:]
+    return bytes([(E4M3 if dtype == 10 else E5M2)[value]])
+
+
+class UniqueId(ctypes.Structure):
+    _fields_ = [("internal", ctypes.c_byte * 128)]
+
+
+class Config(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_size_t), ("magic", ctypes.c_uint), ("version", ctypes.c_uint),
+                ("blocking", ctypes.c_int), ("rest", ctypes.c_byte * 64)]
+
+
+def integrity_check(path):
+    """Opens the library in another process."""
+    code = "import ctypes, sys; ctypes.CDLL(sys.argv[1])"
+    if subprocess.run([sys.executable, "-c", code, path], check=False).returncode != 0:
+        raise RuntimeError(f"{path} cannot be opened, or crashes")
+
+
+class Failed(RuntimeError):
+    def __init__(self, name, result, text):
+        super().__init__(f"{name}: {result}: {text}")
+        self.result, self.text = result, text
+
+
+class Library:
+    """lib.AllReduce(...) calls ncclAllReduce and raises Failed unless it succeeds;
+    lib.try_("AllReduce", ...) returns the result."""
+    V, S, I = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
+    ARGUMENTS = {
+        "GetVersion": (V,), "GetUniqueId": (V,), "CommInitRank": (V, I, UniqueId, I),
+        "CommInitRankConfig": (V, I, UniqueId, I, V), "CommInitAll": (V, I, V),
+        "CommSplit": (V, I, I, V, V), "CommShrink": (V, V, I, V, V, I),
+        "CommFinalize": (V,), "CommDestroy": (V,), "CommAbort": (V,), "CommRevoke": (V, I),
+        "CommGetAsyncError": (V, V), "CommCount": (V, V), "CommCuDevice": (V, V),
+        "CommUserRank": (V, V), "MemAlloc": (V, S), "MemFree": (V,),
+        "CommRegister": (V, V, S, V), "CommDeregister": (V, V),
+        "CommWindowRegister": (V, V, S, V, I), "CommWindowDeregister": (V, V),
+        "RedOpCreatePreMulSum": (V, V, I, I, V), "RedOpDestroy": (I, V),
+        "Reduce": (V, V, S, I, I, I, V, V), "Bcast": (V, S, I, I, V, V),
+        "Broadcast": (V, V, S, I, I, V, V), "AllReduce": (V, V, S, I, I, V, V),
+        "ReduceScatter": (V, V, S, I, I, V, V), "AllGather": (V, V, S, I, V, V),
+        "AlltoAll": (V, V, S, I, V, V), "Gather": (V, V, S, I, I, V, V),
+        "Scatter": (V, V, S, I, I, V, V), "Send": (V, S, I, I, V, V), "Recv": (V, S, I, I, V, V),
+        "GroupStart": (), "GroupEnd": (), "GroupSimulateEnd": (V,),
+    }
+
+    def __init__(self, path=None, prefix="nccl"):
+        self.library = ctypes.CDLL(path or os.environ["NCCL_SO_PATH"])
+        self.prefix = prefix
+        for name, arguments in self.ARGUMENTS.items():
+            function = getattr(self.library, prefix + name)
+            function.restype, function.argtypes = ctypes.c_int, arguments
+        for name in ("GetErrorString", "GetLastError"):
+            getattr(self.library, prefix + name).restype = ctypes.c_char_p
+        getattr(self.library, prefix + "GetLastError").argtypes = (ctypes.c_void_p,)
+
+    def try_(self, name, *arguments):
+        return getattr(self.library, self.prefix + name)(*arguments)
+
+    def last_error(self):
+        return getattr(self.library, self.prefix + "GetLastError")(None).decode()
+
+    def error_string(self, result):
+        return getattr(self.library, self.prefix + "GetErrorString")(result).decode()
+
+    def __getattr__(self, name):
+        def call(*arguments):
+            result = self.try_(name, *arguments)
+            if result != OK:
+                raise Failed(name, result, self.last_error())
+        return call
+
+    def unique_id(self):
+        identity = UniqueId()
+        self.GetUniqueId(ctypes.byref(identity))
+        return identity
+
+    def init(self, nranks, identity, rank):
+        comm = ctypes.c_void_p()
+        self.CommInitRank(ctypes.byref(comm), nranks, identity, rank)
+        return comm
+
+
+def buffer(dtype, values):
+    """A ctypes array of the encoded numbers."""
+    data = b"".join(encode(dtype, value) for value in values)
+    return ctypes.create_string_buffer(data, max(1, len(data)))
+
+
+def at(array, offset_bytes):
+    return ctypes.c_void_p(ctypes.addressof(array) + offset_bytes)
+
+
+def holds(array, dtype, values):
+    """Whether an array begins with the encoded numbers."""
+    data = b"".join(encode(dtype, value) for value in values)
+    return array.raw[:len(data)] == data

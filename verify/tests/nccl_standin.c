@@ -1,0 +1,123 @@
+/*
+ * Stands in for the real NCCL when libweir_nccl.so falls back to it: it demands
+ * its own unique id, writes 42 where a collective's result belongs and 43 where
+ * a message does, and refuses handles that are not its own.
+ */
+#include "nccl/weir_nccl.h"
+
+#include <string.h>
+
+static int own; /* its address is the handle */
+static int groups;
+
+static ncclComm_t handle(void)
+{
+    return (ncclComm_t)(void *)&own;
+}
+
+static ncclResult_t write_to(ncclComm_t comm, void *out, size_t count, int value)
+{
+    if (comm != handle())
+        return ncclInvalidArgument;
+    memset(out, value, count);
+    return ncclSuccess;
+}
+
+ncclResult_t ncclGetUniqueId(ncclUniqueId *uniqueId)
+{
+    memset(uniqueId, 7, sizeof *uniqueId);
+    return ncclSuccess;
+}
+
+ncclResult_t ncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId commId, int rank)
+{
+    ncclUniqueId expected;
+    ncclGetUniqueId(&expected);
+    if (memcmp(&expected, &commId, sizeof expected) != 0 || rank >= nranks)
+        return ncclInvalidArgument;
+    *comm = handle();
+    return ncclSuccess;
+}
+
+ncclResult_t ncclCommDestroy(ncclComm_t comm)
+{
+    return comm == handle() && !groups ? ncclSuccess : ncclInvalidArgument;
+}
+
+ncclResult_t ncclCommAbort(ncclComm_t comm)
+{
+    return ncclCommDestroy(comm);
+}
+
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *asyncError)
+{
+    *asyncError = ncclCommDestroy(comm);
+    return ncclSuccess;
+}
+
+const char *ncclGetErrorString(ncclResult_t result)
+{
+    return result == ncclSuccess ? "the stand-in succeeded" : "the stand-in failed";
+}
+
+ncclResult_t ncclGroupStart(void)
+{
+    groups++;
+    return ncclSuccess;
+}
+
+ncclResult_t ncclGroupEnd(void)
+{
+    groups--;
+    return ncclSuccess;
+}
+
+ncclResult_t ncclAllReduce(const void *sendbuff, void *recvbuff, size_t count,
+                           ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
+                           cudaStream_t stream)
+{
+    (void)sendbuff, (void)datatype, (void)op, (void)stream;
+    return write_to(comm, recvbuff, count, 42);
+}
+
+ncclResult_t ncclReduceScatter(const void *sendbuff, void *recvbuff, size_t recvcount,
+                               ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
+                               cudaStream_t stream)
+{
+    return ncclAllReduce(sendbuff, recvbuff, recvcount, datatype, op, comm, stream);
+}
+
+ncclResult_t ncclAllGather(const void *sendbuff, void *recvbuff, size_t sendcount,
+                           ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream)
+{
+    return ncclAllReduce(sendbuff, recvbuff, sendcount, datatype, ncclSum, comm, stream);
+}
+
+ncclResult_t ncclBroadcast(const void *sendbuff, void *recvbuff, size_t count,
+                           ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream)
+{
+    (void)root;
+    return ncclAllReduce(sendbuff, recvbuff, count, datatype, ncclSum, comm, stream);
+}
+
+ncclResult_t ncclReduce(const void *sendbuff, void *recvbuff, size_t count,
+                        ncclDataType_t datatype, ncclRedOp_t op, int root, ncclComm_t comm,
+                        cudaStream_t stream)
+{
+    (void)root;
+    return ncclAllReduce(sendbuff, recvbuff, count, datatype, op, comm, stream);
+}
+
+ncclResult_t ncclSend(const void *sendbuff, size_t count, ncclDataType_t datatype, int peer,
+                      ncclComm_t comm, cudaStream_t stream)
+{
+    (void)sendbuff, (void)count, (void)datatype, (void)peer, (void)stream;
+    return comm == handle() ? ncclSuccess : ncclInvalidArgument;
+}
+
+ncclResult_t ncclRecv(void *recvbuff, size_t count, ncclDataType_t datatype, int peer,
+                      ncclComm_t comm, cudaStream_t stream)
+{
+    (void)datatype, (void)peer, (void)stream;
+    return write_to(comm, recvbuff, count, 43);
+}
