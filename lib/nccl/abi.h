@@ -40,6 +40,7 @@ typedef struct weiri_nccl_comm {
     int rank, nranks;
     int device;               /* as CUDA counts; -1: memory of the process */
     int local_nranks;         /* ranks in this process */
+    uint64_t job;             /* the same random number on all ranks, and no other communicator's */
     void *vendor;             /* not NULL: another library's communicator serves all calls */
     struct weiri_nccl_p2p *p2p;
     atomic_int async_error;   /* ncclResult_t of what ended it */

@@ -39,11 +39,11 @@ static weiri_nccl_comm *gather(weiri_nccl_comm *comm, int *count)
     comm->next = waiting;
     waiting = comm;
     for (weiri_nccl_comm *one = waiting; one; one = one->next)
-        here += one->comm->job == comm->comm->job;
+        here += one->job == comm->job;
     if (here == comm->local_nranks || comm->async_error) {
         for (weiri_nccl_comm **at = &waiting; *at;) {
             weiri_nccl_comm *one = *at;
-            if (one->comm->job != comm->comm->job) {
+            if (one->job != comm->job) {
                 at = &one->next;
                 continue;
             }

@@ -15,6 +15,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 /* How long ranks of a program may be apart, unless WEIR_TIMEOUT_MS says: such programs
@@ -42,12 +43,31 @@ ncclResult_t weiri_nccl_check_config(const ncclConfig_t *config)
                            "the configuration was not set to NCCL_CONFIG_INITIALIZER");
 }
 
-static int count_here(const weir_comm *comm)
+/* What tells the ranks of this process from others. */
+typedef struct seat {
+    uint64_t job; /* rank 0's counts: a random number */
+    uint64_t host;
+    int64_t pid;
+} seat;
+
+/* Fills in what destruction needs to know. Collective. */
+static weir_status take_seats(weiri_nccl_comm *own)
 {
-    int here = 0;
-    for (int rank = 0; rank < weir_comm_nranks(comm); rank++)
-        here += weiri_comm_maps(comm, rank) && comm->peers[rank].pid == (int)getpid();
-    return here;
+    seat *seats = calloc((size_t)own->nranks, sizeof *seats);
+    if (!seats)
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for %d ranks", own->nranks);
+    seat *mine = &seats[own->rank];
+    *mine = (seat){.host = weiri_host_id(), .pid = (int64_t)getpid()};
+    weir_status status = WEIR_OK;
+    if (getrandom(&mine->job, sizeof mine->job, 0) != (ssize_t)sizeof mine->job)
+        mine->job = (uint64_t)(uintptr_t)own;
+    status = weir_boot_allgather(own->boot, seats, sizeof *seats);
+    own->job = seats->job;
+    own->local_nranks = 0;
+    for (int rank = 0; rank < own->nranks; rank++)
+        own->local_nranks += seats[rank].host == mine->host && seats[rank].pid == mine->pid;
+    free(seats);
+    return status;
 }
 
 /* GPUs are asked for wherever there are any: else what a program gives as a device's
@@ -64,8 +84,8 @@ static weir_status create(weiri_nccl_comm *own)
     if (status != WEIR_OK)
         return weiri_nccl_vendor_init(own, status);
     own->device = weir_comm_device(own->comm);
-    own->local_nranks = count_here(own->comm);
-    return weiri_nccl_p2p_create(own);
+    status = take_seats(own);
+    return status == WEIR_OK ? weiri_nccl_p2p_create(own) : status;
 }
 
 void weiri_nccl_bury(weiri_nccl_comm *comm)
