@@ -86,14 +86,12 @@ WEIR_FN uint64_t weir_compare_exchange(uint64_t *word, uint64_t expected, uint64
 }
 #endif
 
-/* Orders what was read and written before it against what is written after it, and what
- * was read before against what is read after. */
+/* On a GPU: orders what was read and written before it against what is written after
+ * it, and what was read before against what is read after. */
 WEIR_FN void weir_fence_both(void)
 {
 #if WEIR_ON_DEVICE
     asm volatile("fence.acq_rel.sys;" ::: "memory");
-#else
-    __atomic_thread_fence(__ATOMIC_ACQ_REL);
 #endif
 }
 
@@ -184,7 +182,8 @@ WEIR_FN int weir_fifo_reserve(const weir_fifo_dev *fifo, uint64_t *ticket)
 #endif
 }
 
-/* Stores a trigger into its ticket's slot. */
+/* Stores a trigger into its ticket's slot. On a host each word is a release, which costs
+ * nothing there; on a GPU a fence came before, if there is anything to order. */
 WEIR_FN void weir_fifo_commit(const weir_fifo_dev *fifo, uint64_t ticket,
                               const weir_trigger *trigger)
 {
@@ -192,8 +191,15 @@ WEIR_FN void weir_fifo_commit(const weir_fifo_dev *fifo, uint64_t ticket,
     const uint64_t mask = ((uint64_t)1 << fifo->shift) - 1;
     uint64_t *slot = fifo->slots + (ticket & mask) * WEIR_FIFO_WORDS;
     const uint64_t what = (uint64_t)trigger->op << 32 | trigger->chan;
+#if WEIR_ON_DEVICE
     weir_store_pair(slot, lap | (what & rest), lap | (trigger->to & rest));
     weir_store_pair(slot + 2, lap | (trigger->from & rest), lap | (trigger->bytes & rest));
+#else
+    weir_store_release(slot, lap | (what & rest));
+    weir_store_release(slot + 1, lap | (trigger->to & rest));
+    weir_store_release(slot + 2, lap | (trigger->from & rest));
+    weir_store_release(slot + 3, lap | (trigger->bytes & rest));
+#endif
 }
 
 /* After a commit: wakes a proxy that sleeps. For kernels it wakes by itself. */

@@ -57,7 +57,8 @@ struct weir_proxy {
     weir_portchan **chans; /* by number; NULL: free */
     uint32_t nchans;
     weiri_port_flush *flushes;
-    size_t nflushes, most_flushes;
+    uint64_t nflushes, most_flushes;
+    int polls; /* flushes are under way that only a poll tells of; the thread's */
     weir_status status; /* the first failure, and its text */
     char why[512];
 

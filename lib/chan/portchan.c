@@ -105,11 +105,11 @@ void weir_portchan_free(weir_portchan *chan)
     weir_proxy *proxy = chan->proxy;
     pthread_mutex_lock(&proxy->lock);
     proxy->chans[chan->id] = NULL;
-    size_t left = 0;
-    for (size_t i = 0; i < proxy->nflushes; i++) /* those of a stop that gave up */
+    uint64_t left = 0;
+    for (uint64_t i = 0; i < proxy->nflushes; i++) /* those of a stop that gave up */
         if (proxy->flushes[i].chan != chan)
             proxy->flushes[left++] = proxy->flushes[i];
-    proxy->nflushes = left;
+    weir_store_relaxed(&proxy->nflushes, left);
     if (conn->stream.last.word == &chan->sem->port.own->reached.value ||
         (chan->sem->port.remote &&
          conn->stream.last.word == &chan->sem->port.remote->inbound.value))

@@ -84,8 +84,7 @@ void weiri_proxy_rest_after(weir_proxy *proxy, weiri_proxy_rest *rest, int moved
         return;
     }
     uint64_t idle_ns = now_ns - rest->moved_ns, nap_ns = SLEEP_NS;
-    int polls = proxy->nflushes && !proxy->flushes[0].chan->sem->conn->endpoint;
-    if (polls || idle_ns < (proxy->naps ? HOT_GPU_NS : HOT_NS)) {
+    if (proxy->polls || idle_ns < (proxy->naps ? HOT_GPU_NS : HOT_NS)) {
         if (comm->oversubscribed)
             sched_yield();
         else

@@ -76,15 +76,16 @@ static weir_status begin_flush(weir_proxy *proxy, weir_portchan *chan, uint64_t 
         return WEIR_OK;
     }
     if (proxy->nflushes == proxy->most_flushes) {
-        size_t most = 2 * proxy->most_flushes + 16;
-        weiri_port_flush *more = realloc(proxy->flushes, most * sizeof *more);
+        uint64_t most = 2 * proxy->most_flushes + 16;
+        weiri_port_flush *more = realloc(proxy->flushes, (size_t)most * sizeof *more);
         if (!more)
-            return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for %zu flushes", most);
+            return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for %zu flushes", (size_t)most);
         proxy->flushes = more;
         proxy->most_flushes = most;
     }
     flush.since_ns = weir_clock_ns();
-    proxy->flushes[proxy->nflushes++] = flush;
+    proxy->flushes[proxy->nflushes] = flush;
+    weir_store_relaxed(&proxy->nflushes, proxy->nflushes + 1);
     return WEIR_OK;
 }
 
@@ -153,25 +154,30 @@ static weir_status look_at(const weir_proxy *proxy, const weiri_port_flush *flus
                             (unsigned long long)(proxy->comm->guard.timeout_ns / 1000000));
 }
 
+/* Those that have arrived are told. After a failure nobody waits for the others. */
 static int finish_flushes(weir_proxy *proxy)
 {
-    weir_status status = WEIR_OK;
-    size_t left = 0, all = proxy->nflushes;
-    if (!all)
+    weir_status status = proxy->status;
+    uint64_t left = 0;
+    proxy->polls = 0;
+    if (!weir_load_relaxed(&proxy->nflushes))
         return 0;
     pthread_mutex_lock(&proxy->lock);
-    for (size_t i = 0; i < all; i++) {
+    const uint64_t all = proxy->nflushes;
+    for (uint64_t i = 0; i < all; i++) {
+        weiri_port_flush *flush = &proxy->flushes[i];
         int there = 0;
         if (status == WEIR_OK)
-            status = look_at(proxy, &proxy->flushes[i], &there);
+            status = look_at(proxy, flush, &there);
         if (there)
-            tell_flushed(proxy->flushes[i].chan, proxy->flushes[i].ticket);
-        else
-            proxy->flushes[left++] = proxy->flushes[i];
+            tell_flushed(flush->chan, flush->ticket);
+        else if (status == WEIR_OK)
+            proxy->flushes[left++] = *flush;
+        proxy->polls |= !there && !flush->chan->sem->conn->endpoint;
     }
-    proxy->nflushes = left;
+    weir_store_relaxed(&proxy->nflushes, left);
     pthread_mutex_unlock(&proxy->lock);
-    if (status != WEIR_OK)
+    if (status != WEIR_OK && proxy->status == WEIR_OK)
         weiri_proxy_fail(proxy, status);
     return left < all;
 }
@@ -197,8 +203,6 @@ static int move_wires(weir_proxy *proxy)
 int weiri_proxy_serve(weir_proxy *proxy)
 {
     int moved = take_triggers(proxy);
-    if (proxy->status != WEIR_OK)
-        proxy->nflushes = 0; /* nobody waits for them any more */
     moved |= move_wires(proxy);
     return moved | finish_flushes(proxy);
 }
@@ -207,7 +211,7 @@ int weiri_proxy_is_busy(weir_proxy *proxy)
 {
     weir_trigger trigger;
     uint64_t head = 0;
-    int busy = weiri_fifo_peek(&proxy->fifo.end, &trigger) || proxy->nflushes;
+    int busy = weiri_fifo_peek(&proxy->fifo.end, &trigger) || weir_load_relaxed(&proxy->nflushes);
     if (proxy->status != WEIR_OK || weir_load_acquire(proxy->comm->guard.abort_word))
         return 0; /* what is left is nobody's any more */
     if (!proxy->comm->gpu && weiri_fifo_head(&proxy->fifo, &head) == WEIR_OK)

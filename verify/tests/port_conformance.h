@@ -100,10 +100,11 @@ static inline void port_check_put(port_pair *with, size_t bytes, int round, int 
         EXPECT_OK(failures, weir_port_put_with_signal(port, PORT_HALF + to, from, bytes));
     } else {
         EXPECT_OK(failures, weir_port_put_with_signal_and_flush(port, PORT_HALF + to, from, bytes));
-        memset(with->own + from, 0, bytes); /* it is ours again */
+        memset(with->own + from, 0, bytes); /* likewise */
     }
     EXPECT_OK(failures, weir_port_wait(port));
     EXPECT(failures, port_arrived(with, to, bytes, round));
+    EXPECT_OK(failures, weir_port_flush(port)); /* the source is ours again */
     EXPECT_OK(failures, port_meet(with));
 }
 
@@ -176,6 +177,7 @@ static inline void port_check_stream(port_pair *with, int *failures)
         wrong += !boot_filled(with->own + PORT_HALF + BYTES * i, BYTES, with->peer, i);
     }
     EXPECT(failures, status == 0 && wrong == 0);
+    EXPECT_OK(failures, weir_port_flush(with->port));
     EXPECT_OK(failures, port_meet(with));
 }
 

@@ -374,10 +374,10 @@ static int come_and_go(weir_boot *boot, void *argument)
         EXPECT_OK(&failures, weir_comm_barrier(comm));
         if (round == 2) {
             fds = count_fds();
-            maps = count_steady_maps();
+            maps = count_maps("memfd:weir");
         }
     }
-    EXPECT(&failures, count_fds() <= fds && count_steady_maps() <= maps);
+    EXPECT(&failures, count_fds() <= fds && count_maps("memfd:weir") <= maps);
     weir_comm_destroy(comm);
     return failures;
 }
