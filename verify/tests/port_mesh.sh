@@ -1,6 +1,6 @@
 #!/bin/bash
 # The mesh of port_mesh.c: ranks that find each other by MPI, and by TCP at a given
-# address; over mapped memory and over tcp; with kernels where there are GPUs. Runs from the repository's root; TAP on standard output.
+# address; over mapped memory, over tcp, and on two machines; with kernels where there are GPUs. Runs from the repository's root; TAP on standard output.
 set -u
 . verify/tap.sh
 
@@ -40,6 +40,8 @@ check "MPI, 3 ranks, tcp" passes 3 ci/mpirun -np 3 "$program" --transport tcp
 check "TCP at an address, 3 ranks, mapped memory" passes 3 bash -c 'by_tcp "$@"' _ 3 $port
 check "TCP at an address, 4 ranks, tcp" \
     passes 4 bash -c 'by_tcp "$@"' _ 4 $((port + 1)) --transport tcp
+check "two machines of 1 and 3 ranks, mapped memory and a network" \
+    passes 4 ci/mpirun -np 1 env WEIR_HOSTID=a "$program" : -np 3 env WEIR_HOSTID=b "$program"
 check "a transport that is not there is refused" \
     ends_with 2 timeout 60 ci/mpirun -np 2 "$program" --transport cuda_ipc
 
