@@ -32,6 +32,7 @@ HAVE_HWLOC := $(call pkg,hwloc)
 HAVE_VERBS := $(call header,infiniband/verbs.h)
 HAVE_CMOCKA := $(call pkg,cmocka)
 HAVE_GSL := $(call pkg,gsl)
+HAVE_JANSSON := $(call pkg,jansson)
 HAVE_GNUPLOT := $(call have,gnuplot)
 NVCC ?= $(firstword $(call have,nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
 CUDA ?= $(if $(NVCC),1,0)
@@ -67,6 +68,8 @@ HWLOC_LIBS := $(if $(HAVE_HWLOC),$(shell pkg-config --libs hwloc))
 HWLOC_CFLAGS := $(if $(HAVE_HWLOC),$(shell pkg-config --cflags hwloc))
 GSL_LIBS := $(if $(HAVE_GSL),$(shell pkg-config --libs gsl))
 GSL_CFLAGS := $(if $(HAVE_GSL),$(shell pkg-config --cflags gsl))
+JANSSON_LIBS := $(if $(HAVE_JANSSON),$(shell pkg-config --libs jansson))
+JANSSON_CFLAGS := $(if $(HAVE_JANSSON),$(shell pkg-config --cflags jansson))
 
 # Device code: for the architectures in SM, the last one also as PTX for later ones.
 NVCC_ARCH = $(foreach sm,$(SM),-gencode arch=compute_$(sm),code=sm_$(sm)) \
@@ -94,7 +97,11 @@ VERIFY_SRC := $(wildcard verify/*.c)
 BENCH_MAIN := $(wildcard bench/bench_*.c)
 BENCH_SRC := $(filter-out $(BENCH_MAIN) bench/bootstrap_$(if $(HAVE_GSL),none,gsl).c \
 	bench/gpu_$(if $(HAVE_CUDA),none,cuda).c,$(wildcard bench/*.c))
-TEST_SRC := $(filter-out $(if $(HAVE_CUDA),,verify/tests/test_gpu%),$(wildcard verify/tests/test_*.c))
+# Programs that read results need no MPI and no library of ours.
+HAVE_RESULTS := $(and $(HAVE_GSL),$(HAVE_JANSSON))
+RESULTS_MAIN := $(if $(HAVE_RESULTS),$(wildcard results/weir_*.c))
+RESULTS_SRC := $(if $(HAVE_RESULTS),$(filter-out $(RESULTS_MAIN),$(wildcard results/*.c)))
+TEST_SRC := $(filter-out $(if $(HAVE_RESULTS),,verify/tests/test_results%) $(if $(HAVE_CUDA),,verify/tests/test_gpu%),$(wildcard verify/tests/test_*.c))
 # Run by hand: programs that measure, built as tests are.
 BY_HAND_SRC := $(if $(HAVE_CUDA),verify/tests/port_latency.c)
 
@@ -104,12 +111,15 @@ NCCL_OBJ := $(call obj,$(NCCL_SRC)) $(patsubst %.cu,$(O)/obj/%.o,$(NCCL_GPU_SRC)
 TOPO_OBJ := $(call obj,$(TOPO_SRC))
 VERIFY_OBJ := $(call obj,$(VERIFY_SRC))
 BENCH_OBJ := $(call obj,$(BENCH_SRC))
+RESULTS_OBJ := $(call obj,$(RESULTS_SRC))
 BOOT_MPI_OBJ := $(if $(HAVE_MPI),$(call obj,$(BOOT_MPI_SRC)))
-ALL_OBJ := $(NCCL_OBJ) $(call obj,$(LIB_SRC) $(TOPO_SRC) $(VERIFY_SRC) $(BENCH_SRC) $(BENCH_MAIN) \
+ALL_OBJ := $(NCCL_OBJ) $(call obj,$(RESULTS_SRC) $(RESULTS_MAIN) $(LIB_SRC) $(TOPO_SRC) $(VERIFY_SRC) $(BENCH_SRC) $(BENCH_MAIN) \
 	$(BOOT_MPI_SRC) $(TEST_SRC) $(BY_HAND_SRC) verify/tests/gpu_standin.c verify/tests/soak.c verify/tests/port_mesh.c $(wildcard topo/weir_topo.c)) $(patsubst %.cu,$(O)/obj/%.o,$(GPU_SRC))
 
 BENCHES := $(if $(and $(HAVE_MPI),$(HAVE_HWLOC)),$(patsubst bench/%.c,$(BIN)/%,$(BENCH_MAIN)))
 TOOLS := $(if $(and $(HAVE_HWLOC),$(wildcard topo/weir_topo.c)),$(BIN)/weir-topo)
+READERS := $(patsubst results/weir_%.c,$(BIN)/weir-%,$(RESULTS_MAIN))
+TOOLS += $(READERS)
 # Tests of the validation library and of the benchmarks' parts need MPI, as those do.
 MPI_TEST_SRC := $(filter verify/tests/test_verify% verify/tests/test_bench%,$(TEST_SRC))
 to_test = $(if $(HAVE_CMOCKA),$(patsubst verify/tests/%.c,$(O)/tests/%,$(1)))
@@ -227,6 +237,12 @@ $(BIN)/weir-topo: $(O)/obj/topo/weir_topo.o $(TOPO_OBJ) $(O)/libweir.a
 	$(call say,LINK,$@)
 	$(Q)$(CC) -o $@ $^ $(WEIR_LDFLAGS) $(HWLOC_LIBS) $(WEIR_LIBS)
 
+$(READERS): $(BIN)/weir-%: $(O)/obj/results/weir_%.o $(RESULTS_OBJ)
+	$(call say,LINK,$@)
+	$(Q)$(CC) -o $@ $^ $(WEIR_LDFLAGS) $(GSL_LIBS) $(JANSSON_LIBS) -lm
+.SECONDARY: $(call obj,$(RESULTS_MAIN))
+$(RESULTS_OBJ): EXTRA_CFLAGS = $(GSL_CFLAGS) $(JANSSON_CFLAGS)
+
 $(filter-out $(GPU_TESTS),$(TESTS)) $(BY_HAND): $(O)/tests/%: $(O)/obj/verify/tests/%.o $(TOPO_OBJ) $(O)/libweir.a
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
@@ -235,6 +251,11 @@ $(filter-out $(GPU_TESTS),$(TESTS)) $(BY_HAND): $(O)/tests/%: $(O)/obj/verify/te
 # Their kernels.
 $(O)/tests/test_gpu_channels: $(O)/obj/verify/tests/gpu_channels.o
 $(O)/tests/test_gpu_ports $(O)/tests/port_latency: $(O)/obj/verify/tests/gpu_ports.o
+
+# Readers of results and their statistics.
+RESULTS_TESTS := $(filter $(O)/tests/test_results%,$(TESTS))
+$(RESULTS_TESTS): $(RESULTS_OBJ)
+$(RESULTS_TESTS): TEST_LIBS = $(GSL_LIBS) $(JANSSON_LIBS)
 
 TEST_CC = $(CC)
 $(MPI_TESTS): TEST_CC = $(MPI_CC)
@@ -265,6 +286,7 @@ left-out:
 	$(call missing,$(HAVE_HWLOC),weir-topo and the benchmarks,no hwloc; apt-get install libhwloc-dev pkg-config)
 	$(call missing,$(HAVE_CMOCKA),the C tests,no cmocka; apt-get install libcmocka-dev pkg-config)
 	$(call missing,$(HAVE_GSL),bootstrap intervals,no gsl; apt-get install libgsl-dev pkg-config; order statistics instead)
+	$(call missing,$(HAVE_RESULTS),weir-compare,no gsl or no jansson; apt-get install libgsl-dev libjansson-dev pkg-config)
 	$(call missing,$(HAVE_GNUPLOT),plots,no gnuplot; apt-get install gnuplot-nox)
 	$(call missing,$(CAN_EMULATE),emulated GPU kernels in the tests,$(EMULATE_WHY))
 	$(call missing,$(GPU_READY),GPU memory,$(GPU_WHY))
@@ -278,7 +300,7 @@ RDMA_WHY := $(if $(RDMA_SRC),no verbs; apt-get install libibverbs-dev,not in thi
 config: left-out ## what was found on this machine and what is left out
 	@VERSION='$(VERSION)' BUILD='$(BUILD)' O='$(O)' BIN='$(BIN)' CC='$(CC)' \
 		MPICC='$(MPICC)' MPIRUN='$(MPIRUN)' HWLOC='$(HAVE_HWLOC)' VERBS='$(HAVE_VERBS)' \
-		CMOCKA='$(HAVE_CMOCKA)' GSL='$(HAVE_GSL)' NVCC='$(NVCC)' CUDA='$(CUDA)' SM='$(SM)' ARCH='$(ARCH)' ci/config
+		CMOCKA='$(HAVE_CMOCKA)' GSL='$(HAVE_GSL)' JANSSON='$(HAVE_JANSSON)' NVCC='$(NVCC)' CUDA='$(CUDA)' SM='$(SM)' ARCH='$(ARCH)' ci/config
 
 # What these two start with changes the probes above, hence a make of its own.
 # It uses every core unless -j was given.
@@ -310,7 +332,7 @@ deps: ## install what is missing
 	$(Q)ci/deps
 
 lint: ## warnings of two compilers as errors, headers alone, scripts, blanks
-	$(Q)CFLAGS_LINT='$(CSTD) $(WARN) -Ilib -I. $(HWLOC_CFLAGS) $(GSL_CFLAGS)' MPICC='$(MPICC)' ci/lint
+	$(Q)CFLAGS_LINT='$(CSTD) $(WARN) -Ilib -I. $(HWLOC_CFLAGS) $(GSL_CFLAGS) $(JANSSON_CFLAGS)' MPICC='$(MPICC)' ci/lint
 
 plot: ## plots of results: CSV="a.csv b.csv" [OUT=folder]
 	$(Q)results/plot $(if $(OUT),-o '$(OUT)') $(CSV)

@@ -1,0 +1,50 @@
+/*
+ * Floors and ceilings that a result must keep, from a file with one a line:
+ *
+ *   allreduce 1G >= 350 GB/s
+ *   alltoallv 8M dtype=bfloat16 ranks=4 place=out contender=weir algbw >= 200 GB/s
+ *   allgather 8 <= 6.5 us      # behind a number sign: a remark
+ *
+ * Bandwidths are busbw unless the word algbw stands there. Words that are left out fit any
+ * row, and each row that fits must keep it. Local.
+ */
+#ifndef RESULTS_EXPECT_H
+#define RESULTS_EXPECT_H
+
+#include "results/compare.h"
+
+typedef enum results_outcome {
+    RESULTS_MET,
+    RESULTS_CLOSE,  /* not met, but by less than the noise */
+    RESULTS_UNMET,
+    RESULTS_ABSENT  /* no row fits */
+} results_outcome;
+
+typedef struct results_expectation {
+    const char *text;  /* as in the file, without blanks around; the set's */
+    const char *path;
+    int line;
+    const char *collective, *dtype, *redop, *placement, *contender; /* NULL: any */
+    unsigned long long bytes;
+    int nranks;        /* 0: any */
+    int is_time, is_algbw;
+    double value;
+    results_outcome outcome;
+    const results_pair *worst; /* the row that keeps it least; NULL if absent */
+    double got;                /* of worst, in the unit of value */
+} results_expectation;
+
+typedef struct results_expectations {
+    results_expectation *list; /* the set's memory */
+    size_t count;
+    size_t outcomes[RESULTS_ABSENT + 1];
+} results_expectations;
+
+/* Lines that cannot be understood are noted in the set. 0, or -1: the file cannot be read. */
+int results_expect_read(results_set *set, const char *path, results_expectations *made);
+/* Holds them against the B side of a judged comparison. */
+void results_expect_check(results_expectations *made, const results_comparison *comparison);
+
+const char *results_outcome_name(results_outcome outcome);
+
+#endif

@@ -1,0 +1,153 @@
+#!/bin/bash
+# weir-compare: verdicts, missing rows, formats, the store, expectations, bad input, exit codes.
+set -u
+. verify/tap.sh
+
+program=./weir-compare
+if [ ! -x $program ]; then
+    skip "weir-compare" "not built here: no GSL or no jansson"
+    tap_done
+fi
+store=$scratch/store
+header='schema,run_id,utc,host,collective,backend,transport,nranks,nnodes,contender,algo,dtype,redop,root,placement,bytes,count,iters,median_us,min_us,max_us,p99_us,ci_low_us,ci_high_us,algbw_gbs,busbw_gbs,verify,wrong'
+
+# A row: run, bytes, median, [contender, [host]]. Its interval is 1% to both sides.
+row() {
+    awk -v run="$1" -v bytes="$2" -v us="$3" -v who="${4:-weir}" -v host="${5:-h}" 'BEGIN {
+        printf "1,%s,2026-01-01T00:00:00Z,%s,allreduce,cuda,cuda_ipc,4,1,%s,ring,float,sum,-1,out,", run, host, who
+        printf "%s,2,20,%.3f,%.3f,%.3f,%.3f,%.3f,%.3f,,,pass,0\n", bytes, us, us * .95, us * 1.2, us * 1.1, us * .99, us * 1.01 }'
+}
+# A file of a start: name, factor on all times, factor on 4096 bytes alone.
+start() {
+    local bytes
+    {
+        echo "$header"
+        for bytes in 8 64 512 4096 32768 262144; do
+            row "${1##*/}" $bytes "$(awk -v b=$bytes -v all="$2" -v one="$3" 'BEGIN { print (10 + b / 1000) * all * (b == 4096 ? one : 1) }')"
+        done
+    } >"$1"
+}
+has() { grep -qE -- "$1" "$out"; }
+lacks() { ! grep -qE -- "$1" "$out"; }
+errs() { grep -qE -- "$1" "$err"; }
+
+mkdir -p "$scratch/a" "$scratch/b" "$scratch/slow" "$store"
+i=0
+for factor in 1.00 1.01 0.99 1.004; do
+    i=$((i + 1))
+    start "$scratch/a/r$i-x.csv" $factor 1.0
+    start "$scratch/b/r$i-x.csv" "$(awk -v f=$factor 'BEGIN { print f * 1.002 }')" 1.0
+    start "$scratch/slow/r$i-x.csv" "$(awk -v f=$factor 'BEGIN { print f * 1.002 }')" 1.10
+done
+for f in "$scratch"/{b,slow}/*.csv; do sed -i "s/,r\([0-9]\)-x/,b\1/" "$f"; done
+
+# Verdicts.
+check "a file beside itself shows no difference" ends_with 0 $program results/sample.csv results/sample.csv
+check "  ... and says so" has ' 0 improved, 1 inconclusive, 21 no difference'
+check "four starts that are alike end with 0" ends_with 0 $program "$scratch/a" "$scratch/b"
+check "  ... no difference in 6 rows" has '0 regressed, 0 improved, 0 inconclusive, 6 no difference'
+check "  ... the noise was measured" has 'measured in 6 rows'
+check "one row 1.10x slower ends with 1" ends_with 1 $program "$scratch/a" "$scratch/slow"
+check "  ... that row alone" has '1 regressed, 0 improved, 0 inconclusive, 5 no difference'
+check "  ... it is 4096 bytes" has '^ +4096 .*regressed'
+check "the other way round it is improved, which ends with 0" ends_with 0 $program "$scratch/slow" "$scratch/a"
+check "  ... and says so" has 'Verdict: improved'
+check "below the practical threshold it is no alarm" ends_with 0 $program --min-effect 12% "$scratch/a" "$scratch/slow"
+check "one start a side and 5% is inconclusive where noise may be 8%" \
+    ends_with 0 $program --start-noise 8% "$scratch/a/r1-x.csv" "$scratch/slow/r1-x.csv"
+check "  ... with the reason" has 'inconclusive: one start on a side'
+sed 's/,pass,0$/,fail,17/; s/,20,[0-9.,]*,fail/,20,,,,,,,,,fail/' "$scratch/b/r1-x.csv" >"$scratch/wrong.csv"
+check "wrong results in B end with 1" ends_with 1 $program "$scratch/a/r1-x.csv" "$scratch/wrong.csv"
+check "  ... with the reason" has 'regressed: wrong results in B'
+
+# Missing rows and contenders.
+grep -v ,512, "$scratch/b/r1-x.csv" >"$scratch/less.csv"
+check "a missing row is named" ends_with 0 $program "$scratch/a/r1-x.csv" "$scratch/less.csv"
+check "  ... with its size" has '^ +512 .*missing in B'
+check "nothing in common ends with 3" ends_with 3 $program results/sample.csv "$scratch/a"
+{ echo "$header"; row r 8 10; row r 8 12 nccl:2.28.3; } >"$scratch/two.csv"
+check "contenders of one file against each other" ends_with 0 $program --contender-a nccl --contender-b weir "$scratch/two.csv" "$scratch/two.csv"
+check "  ... is B/A of them" has ' 0\.833 '
+{ echo "$header"; row s 8 10; row s 8 12 nccl:2.30.1; } >"$scratch/newer.csv"
+check "another version of a peer is the same contender" ends_with 0 $program "$scratch/two.csv" "$scratch/newer.csv"
+check "  ... both match" lacks 'missing in A$'
+{ echo "$header"; row r 8 10; row r 8 10; row r 64 11; } >"$scratch/double.csv"
+check "a row twice is told with both lines" ends_with 0 $program "$scratch/double.csv" "$scratch/two.csv"
+check "  ... by file and line" errs 'double.csv:3: the same measurement as .*double.csv:2'
+
+# Bad input: told with its line, the rest compared, names made harmless.
+{ head -n 3 "$scratch/a/r1-x.csv"; echo '1,cut,2026'; tail -n 3 "$scratch/a/r1-x.csv"; } >"$scratch/cut.csv"
+check "a line that was cut off does not end the comparison" ends_with 0 $program "$scratch/cut.csv" "$scratch/b/r1-x.csv"
+check "  ... and is told by file and line" errs 'cut.csv:4: 3 fields'
+head -c 3000 /dev/urandom >"$scratch/binary.csv"
+check "a binary file ends with 3" ends_with 3 $program "$scratch/binary.csv" "$scratch/a"
+: >"$scratch/empty.csv"
+check "an empty file ends with 3" ends_with 3 $program "$scratch/empty.csv" "$scratch/a"
+check "  ... and is told" errs 'empty.csv: empty file'
+check "a missing file ends with 3" ends_with 3 $program "$scratch/none.csv" "$scratch/a"
+{ echo "$header"; row r 8 10 '<script>|x|'; } >"$scratch/html.csv"
+check "HTML in a name" ends_with 0 $program --markdown "$scratch/html.md" --junit "$scratch/html.xml" --json "$scratch/html.json" "$scratch/html.csv" "$scratch/html.csv"
+check "  ... is none in Markdown, nor cells" eval '! grep -q "<script\|[|]x[|]" "$scratch/html.md"'
+check "  ... nor in XML" eval '! grep -q "<script" "$scratch/html.xml"'
+if command -v xmllint >/dev/null; then
+    check "  ... which is well formed" ends_with 0 xmllint --noout "$scratch/html.xml"
+fi
+check "a formula in a name" eval '{ echo "$header"; row r 8 10 weir "=cmd()"; } >"$scratch/formula.csv"; ends_with 0 $program --csv "$scratch/formula.out.csv" "$scratch/formula.csv"'
+check "  ... is none in what is written" eval '! grep -q ",=cmd" "$scratch/formula.out.csv"'
+
+# Other tools' logs; the store; patterns; expectations.
+cat >"$scratch/nccl.log" <<'LOG'
+# nccl-tests version 2.19.6 nccl-headers=22809 nccl-library=22803
+# Collective test starting: all_reduce_perf
+# nThread 1 nGpus 1 minBytes 8 maxBytes 64 step: 8(factor) warmup iters: 5 iters: 20
+#  Rank  3 Group  0 Pid    991 on          h device  3 [0000:00:06] NVIDIA H200
+#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong
+           8             2     float     sum      -1    20.45    0.00    0.00       0     8.30    0.00    0.00       0
+h:991:1000 [0] NCCL INFO a line between
+          64            16     float     sum      -1    20.13    0.00    0.01       0     9.04    0.00    0.01       0
+LOG
+check "a log of nccl-tests beside our CSV" ends_with 0 $program "$scratch/nccl.log" "$scratch/a"
+check "  ... side by side" has '^ +8 +allreduce .* 20\.45 +10\.0. .*improved'
+# NCCL_TESTS_LOGS: a folder of real logs of nccl-tests, each of 12 sizes or more.
+for log in ${NCCL_TESTS_LOGS:+"$NCCL_TESTS_LOGS"/*.txt}; do
+    check "$(basename "$log") is read whole" eval 'ends_with 0 $program --csv "$scratch/log.csv" "$log" && test ! -s "$err" && test "$(wc -l <"$scratch/log.csv")" -ge 24'
+done
+cp -r "$scratch/a" "$store/20260101-a"
+cp -r "$scratch/slow" "$store/20260102-slow"
+check "a store without a baseline says how to have one" ends_with 3 $program --store "$store" baseline latest
+check "  ... " errs -- --accept
+check "a path is no run folder" ends_with 3 $program --store "$store" --accept ../a
+check "a run folder becomes the baseline" ends_with 0 $program --store "$store" --accept 20260101-a
+check "baseline and latest of a store" ends_with 1 $program --store "$store" baseline latest
+check "a pattern" ends_with 0 $program "$scratch/a/r[12]-*.csv" "$scratch/b"
+cat >"$scratch/floors" <<'FLOORS'
+allreduce 256K >= 1 GB/s   # met
+allreduce 8 <= 2 us
+allreduce 4K dtype=half >= 1 GB/s
+allreduce 4K > 1
+FLOORS
+check "an expectation that is missed by far ends with 1" ends_with 1 $program --expect "$scratch/floors" "$scratch/a"
+check "  ... met, unmet, absent" eval 'has "256K.*: met" && has "8 <= 2 us: unmet" && has "half.*: absent"'
+check "  ... a line that is none is told" errs 'floors:4: .allreduce 4K > 1'
+sed -i 2d "$scratch/floors"
+check "an expectation without a row ends with 3" ends_with 3 $program --expect "$scratch/floors" "$scratch/a"
+
+# Formats and usage.
+check "JSON" ends_with 1 $program --format json "$scratch/a" "$scratch/slow"
+if command -v jq >/dev/null; then
+    check "  ... has the verdicts" eval 'test "$(jq -r ".verdict, (.rows | length), (.rows[] | select(.verdict == \"regressed\") | .bytes)" "$out" | xargs)" = "regressed 6 4096"'
+fi
+check "JUnit" ends_with 1 $program --format junit "$scratch/a" "$scratch/slow"
+check "  ... one failure" has 'tests="6" failures="1" skipped="0"'
+check "rows worth measuring again" ends_with 1 $program --suspects "$scratch/suspects" "$scratch/a" "$scratch/slow"
+check "  ... the slow one" eval 'test "$(cat "$scratch/suspects")" = allreduce,float,sum,4,4096'
+check "only those" ends_with 1 $program --only "$scratch/suspects" "$scratch/a" "$scratch/slow"
+check "  ... one row" has '1 regressed, 0 improved, 0 inconclusive, 0 no difference, 0 missing'
+for wrong in --bogus "--min-effect x" "--format x" "--alpha 7" --store "--ranks 0"; do
+    # Words to split.
+    # shellcheck disable=SC2086
+    check "usage: $wrong" ends_with 2 $program "$scratch/a" "$scratch/b" $wrong
+done
+check "one source alone is usage" ends_with 2 $program "$scratch/a"
+check "--help ends with 0" ends_with 0 $program --help
+tap_done
