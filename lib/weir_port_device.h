@@ -217,29 +217,53 @@ WEIR_FN void weir_fifo_wake(const weir_fifo_dev *fifo)
 #endif
 }
 
-/* Pushes a trigger: 0, or the error of the wait for room. */
-WEIR_FN int weir_fifo_push(const weir_fifo_dev *fifo, const weir_trigger *trigger,
-                           uint64_t *ticket)
+/* One thread's trigger. */
+WEIR_FN int weir_fifo_push_one(const weir_fifo_dev *fifo, const weir_trigger *trigger, int ordered,
+                               uint64_t *ticket)
 {
     const int status = weir_fifo_reserve(fifo, ticket);
     if (status)
         return status;
-    weir_fence_both();
+    if (ordered)
+        weir_fence_both();
     weir_fifo_commit(fifo, *ticket, trigger);
     weir_fifo_wake(fifo);
     return 0;
+}
+
+/* The threads of a warp that are here push one after the other: a thread that waits for
+ * room may wait for a trigger of its neighbour's, and the compiler has those that need
+ * not wait stay with those that do. */
+WEIR_FN int weir_fifo_push_in_turn(const weir_fifo_dev *fifo, const weir_trigger *trigger,
+                                   int ordered, uint64_t *ticket)
+{
+#if WEIR_ON_DEVICE
+    const unsigned here = __activemask();
+    int status = 0, lane;
+    asm("mov.u32 %0, %%laneid;" : "=r"(lane));
+    for (unsigned left = here; left; left &= left - 1) {
+        if (lane == __ffs((int)left) - 1)
+            status = weir_fifo_push_one(fifo, trigger, ordered, ticket);
+        __syncwarp(here);
+    }
+    return status;
+#else
+    return weir_fifo_push_one(fifo, trigger, ordered, ticket);
+#endif
+}
+
+/* Pushes a trigger: 0, or the error of the wait for room. */
+WEIR_FN int weir_fifo_push(const weir_fifo_dev *fifo, const weir_trigger *trigger,
+                           uint64_t *ticket)
+{
+    return weir_fifo_push_in_turn(fifo, trigger, 1, ticket);
 }
 
 /* The same for a trigger behind which no data stands: orders nothing. */
 WEIR_FN int weir_fifo_push_relaxed(const weir_fifo_dev *fifo, const weir_trigger *trigger,
                                    uint64_t *ticket)
 {
-    const int status = weir_fifo_reserve(fifo, ticket);
-    if (status)
-        return status;
-    weir_fifo_commit(fifo, *ticket, trigger);
-    weir_fifo_wake(fifo);
-    return 0;
+    return weir_fifo_push_in_turn(fifo, trigger, 0, ticket);
 }
 
 /* Waits until the proxy has taken the trigger of a ticket: a custom one has then been
