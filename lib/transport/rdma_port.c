@@ -18,8 +18,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Entries of a port's GID table that are looked at: hosts use the first few. */
-enum { GIDS_LOOKED_AT = 64, PATH_BYTES = 512 };
+/* Entries of a port's GID table that are looked at: hosts use the first few. So many empty ones in
+ * a row end it, since each costs a file. */
+enum { GIDS_LOOKED_AT = 128, GIDS_EMPTY = 16, PATH_BYTES = 512 };
 
 /* The first line of a file, its name from a format, without its end; 0: not readable. */
 __attribute__((format(printf, 3, 4))) static int read_line(char *line, size_t bytes,
@@ -49,12 +50,17 @@ static int parse_gid(const char *text, unsigned char bytes[16])
 static void read_gids(const char *ports_path, weiri_rdma_port *port)
 {
     char line[128];
-    for (int index = 0; index < GIDS_LOOKED_AT && port->ngids < WEIRI_RDMA_GIDS; index++) {
+    int empty = 0;
+    for (int index = 0; index < GIDS_LOOKED_AT && empty < GIDS_EMPTY &&
+                        port->ngids < WEIRI_RDMA_GIDS;
+         index++) {
         weiri_rdma_gid *gid = &port->gids[port->ngids];
         if (!read_line(line, sizeof line, "%s/%d/gids/%d", ports_path, port->port, index))
             break;
+        empty++;
         if (!parse_gid(line, gid->bytes))
             continue;
+        empty = 0;
         gid->index = index;
         gid->type = port->ethernet ? WEIRI_GID_ROCE_1 : WEIRI_GID_IB;
         if (read_line(line, sizeof line, "%s/%d/gid_attrs/types/%d", ports_path, port->port,
