@@ -47,7 +47,7 @@ static weir_status register_host(weiri_ib_wire *ib, void *base, size_t bytes, st
 static void fill_key(const weiri_ib_mem *mem, weiri_wire_key *key)
 {
     const weiri_ib_key own = {.magic = WEIRI_IB_MAGIC,
-                              .rkey = mem->mr->rkey,
+                              .rkey = mem->mr ? mem->mr->rkey : 0,
                               .base = (uint64_t)(uintptr_t)mem->base.base,
                               .bytes = mem->base.bytes};
     _Static_assert(sizeof own <= sizeof key->bytes, "a key holds it");
@@ -61,9 +61,11 @@ weir_status weiri_ib_mem_register(weiri_wire *wire, void *base, size_t bytes,
     weiri_ib_mem *made = calloc(1, sizeof *made);
     if (!made)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a registration");
+    weir_status status = WEIR_OK;
     made->is_host = place == WEIRI_WIRE_HOST;
-    weir_status status = made->is_host ? register_host(ib, base, bytes, &made->mr)
-                                       : weiri_ib_gpu_register(ib, base, bytes, &made->mr);
+    if (bytes > 0) /* an empty one can be named, too; devices know of none */
+        status = made->is_host ? register_host(ib, base, bytes, &made->mr)
+                               : weiri_ib_gpu_register(ib, base, bytes, &made->mr);
     if (status != WEIR_OK) {
         free(made);
         return status;
@@ -87,6 +89,7 @@ void weiri_ib_mem_deregister(weiri_wire_mem *mem)
     *(own->before ? &own->before->next : &ib->mems) = own->next;
     if (own->next)
         own->next->before = own->before;
-    ib->verbs->dereg_mr(own->mr);
+    if (own->mr)
+        ib->verbs->dereg_mr(own->mr);
     free(own);
 }

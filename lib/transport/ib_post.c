@@ -233,7 +233,7 @@ weir_status weiri_ib_put(weiri_endpoint *endpoint, const weiri_wire_mem *mem, ui
     const weiri_ib_op op = {.local = (uint64_t)(uintptr_t)mem->base + at,
                             .remote = theirs.base + to,
                             .bytes = bytes,
-                            .lkey = own->mr->lkey,
+                            .lkey = own->mr ? own->mr->lkey : 0,
                             .rkey = theirs.rkey,
                             .is_host = own->is_host};
     return take(end, &op, bytes >= AT_ONCE_BYTES);
