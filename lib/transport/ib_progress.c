@@ -8,12 +8,14 @@
 #include "base/target.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-/* How many calls without any completion pass between looks at the clock. */
-enum { IDLE_CALLS = 256 };
+/* How many calls without any completion pass between looks at the clock; and, where packets are
+ * the work of this machine's processors, until one gives way to it. */
+enum { IDLE_CALLS = 256, IDLE_CALLS_OF_SOFTWARE = 32 };
 
 void weiri_ib_fail(weiri_ib_endpoint *end, weir_status status, const char *format, ...)
 {
@@ -214,10 +216,11 @@ weir_status weiri_ib_progress(weiri_wire *wire, int *moved)
         some |= post_all(ib);
     if (some)
         *moved = 1;
-    if (!some && ++ib->idle >= IDLE_CALLS) {
-        ib->idle = 0;
+    ib->idle = some ? 0 : ib->idle + 1;
+    if (ib->idle && ib->idle % IDLE_CALLS == 0)
         watch(ib);
-    }
+    if (ib->idle && ib->is_software && ib->idle % IDLE_CALLS_OF_SOFTWARE == 0)
+        sched_yield();
     return ib->failures > 0 ? tell(ib) : WEIR_OK;
 }
 
