@@ -403,6 +403,10 @@ WEIR_API void weir_memchan_free(weir_memchan *chan);
  * A proxy is a thread of this process that moves data for those who cannot or should
  * not do so themselves: kernels, and threads with better things to do. They push
  * triggers into its FIFO (weir_port_device.h), mostly by way of a port channel.
+ *
+ * A kernel that waits for its proxy must not be running when CUDA loads another one, at
+ * that one's first launch: CUDA then waits for the kernel, and the proxy for CUDA. Load
+ * kernels beforehand (cudaFuncGetAttributes, or CUDA_MODULE_LOADING=EAGER).
  */
 typedef struct weir_proxy weir_proxy;
 struct weir_trigger;

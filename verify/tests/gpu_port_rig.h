@@ -64,6 +64,7 @@ static inline int rig_open(port_rig *r, weir_boot *boot, int timeout_ms,
         fprintf(stderr, "# rank %d: %s\n", r->rank, weir_last_error());
         return 1;
     }
+    gpu_ports_load();
     r->port = weir_portchan_device(r->chan);
     r->memory = weir_mem_pointer(r->mem);
     if (cudaHostAlloc((void **)&r->status, sizeof *r->status, cudaHostAllocMapped) != cudaSuccess ||

@@ -23,6 +23,11 @@ typedef struct gpu_ports_mesh_args {
     int *status;
 } gpu_ports_mesh_args;
 
+/* Loads all of these kernels into the current GPU. A program does so before kernels run
+ * that need its proxy: CUDA loads a kernel at its first launch, waits for what runs to
+ * end meanwhile, and has the proxy wait, too. */
+void gpu_ports_load(void);
+
 /* As often as rounds say, a thread for each peer puts this rank's part to it, signals,
  * flushes, and waits for its part; in between all tell that they have read. */
 void gpu_ports_mesh(const gpu_ports_mesh_args *args);

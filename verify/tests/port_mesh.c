@@ -173,6 +173,7 @@ static weir_status exchange_by_kernel(mesh *m, int rounds)
     if (cudaSetDevice(weir_comm_device(m->comm)) != cudaSuccess ||
         cudaHostAlloc((void **)&status, sizeof *status, cudaHostAllocMapped) != cudaSuccess)
         return WEIR_ERR_SYSTEM;
+    gpu_ports_load();
     gpu_ports_mesh_args args = {.rank = m->rank,
                                 .nranks = m->nranks,
                                 .part_bytes = PART_BYTES,
