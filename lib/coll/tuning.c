@@ -58,14 +58,12 @@ const weiri_tuning_row weiri_tuning_rows[] = {
     {"alltoall", WEIRI_RANKS_MAX, "net", "-", "pairs", ""},
 
     /* 2 x H200, NVLink: bench_* --tune, float sum, in graphs. From where copy engines
-     * serve is by their rate and start: 192 MiB and more of symmetric memory. */
-    {"allreduce", 2, "cuda", "384", "packet", "1x32"},
-    {"allreduce", 2, "cuda", "3K", "packet", "4x64"},
-    {"allreduce", 2, "cuda", "12K", "packet", "16x64"},
-    {"allreduce", 2, "cuda", "384K", "packet", ""},
-    {"allreduce", 2, "cuda", "3M", "ll128", ""},
-    {"allreduce", 2, "cuda", "24M", "fused", ""},
-    {"allreduce", 2, "cuda", "192M", "push", "128x512"},
+     * serve, in symmetric memory, is measured for allreduce, and for the others by their
+     * rate and start. */
+    {"allreduce", 2, "cuda", "320K", "packet", ""},
+    {"allreduce", 2, "cuda", "5M", "ll128_one", ""},
+    {"allreduce", 2, "cuda", "20M", "fused", "128x512"},
+    {"allreduce", 2, "cuda", "768M", "push", "128x512"},
     {"allreduce", 2, "cuda", "-", "ce", ""},
     {"allgather", 2, "cuda", "320", "packet", ""},
     {"allgather", 2, "cuda", "5K", "packet", "4x64"},
@@ -79,8 +77,8 @@ const weiri_tuning_row weiri_tuning_rows[] = {
     {"alltoall", 2, "cuda", "80M", "direct", "128x256"},
     {"alltoall", 2, "cuda", "192M", "bulk", ""},
     {"alltoall", 2, "cuda", "-", "ce", ""},
-    {"alltoallv", 2, "cuda", "320K", "packet", ""},
-    {"alltoallv", 2, "cuda", "1280K", "direct", "16x256"},
+    {"alltoallv", 2, "cuda", "20K", "packet", ""},
+    {"alltoallv", 2, "cuda", "320K", "packet", "128x128"},
     {"alltoallv", 2, "cuda", "-", "direct", "128x256"},
     {"reduce_scatter", 2, "cuda", "512K", "packet", ""},
     {"reduce_scatter", 2, "cuda", "-", "direct", ""},
@@ -92,9 +90,10 @@ const weiri_tuning_row weiri_tuning_rows[] = {
     {"sendrecv", 2, "cuda", "-", "direct", ""},
 
     /* 3 and 4 GPUs: 4 x H200, likewise. */
-    {"allreduce", 4, "cuda", "160K", "packet", ""},
+    {"allreduce", 4, "cuda", "80K", "packet", ""},
+    {"allreduce", 4, "cuda", "320K", "ll128_one", ""},
     {"allreduce", 4, "cuda", "8800K", "ll128", ""},
-    {"allreduce", 4, "cuda", "192M", "push", ""},
+    {"allreduce", 4, "cuda", "384M", "push", ""},
     {"allreduce", 4, "cuda", "-", "ce", ""},
     {"allgather", 4, "cuda", "320", "packet", "1x64"},
     {"allgather", 4, "cuda", "20K", "packet", "4x64"},
@@ -104,8 +103,9 @@ const weiri_tuning_row weiri_tuning_rows[] = {
     {"alltoall", 4, "cuda", "1280K", "packet", ""},
     {"alltoall", 4, "cuda", "192M", "direct", "128x256"},
     {"alltoall", 4, "cuda", "-", "ce", ""},
-    {"alltoallv", 4, "cuda", "640K", "packet", ""},
-    {"alltoallv", 4, "cuda", "-", "direct", ""},
+    {"alltoallv", 4, "cuda", "320K", "packet", ""},
+    {"alltoallv", 4, "cuda", "80M", "direct", "128x256"},
+    {"alltoallv", 4, "cuda", "-", "direct", "128x512"},
     {"reduce_scatter", 4, "cuda", "1M", "packet", ""},
     {"reduce_scatter", 4, "cuda", "-", "direct", ""},
     {"broadcast", 4, "cuda", "256K", "packet", ""},
@@ -116,10 +116,12 @@ const weiri_tuning_row weiri_tuning_rows[] = {
     {"sendrecv", 4, "cuda", "-", "direct", ""},
 
     /* 5 to 8 GPUs: estimates. With n ranks and S bytes at 345 GB/s one exchange of
-     * packets takes 2 us + 2 (n - 1) S, two of lines 5.2 us + 32/15 (n - 1)/n S. */
-    {"allreduce", 8, "cuda", "80K", "packet", ""},
+     * packets takes 2 us + 2 (n - 1) S, one of lines 2.8 us + 16/15 (n - 1) S, two 5.2 us +
+     * 32/15 (n - 1)/n S. */
+    {"allreduce", 8, "cuda", "32K", "packet", ""},
+    {"allreduce", 8, "cuda", "128K", "ll128_one", ""},
     {"allreduce", 8, "cuda", "8800K", "ll128", ""},
-    {"allreduce", 8, "cuda", "192M", "push", ""},
+    {"allreduce", 8, "cuda", "384M", "push", ""},
     {"allreduce", 8, "cuda", "-", "ce", ""},
     {"allgather", 8, "cuda", "2M", "packet", ""},
     {"allgather", 8, "cuda", "192M", "direct", ""},
