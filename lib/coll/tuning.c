@@ -60,8 +60,8 @@ const weiri_tuning_row weiri_tuning_rows[] = {
     /* 2 x H200, NVLink: bench_* --tune, float sum, in graphs. From where copy engines
      * serve, in symmetric memory, is measured for allreduce, and for the others by their
      * rate and start. */
-    {"allreduce", 2, "cuda", "320K", "packet", ""},
-    {"allreduce", 2, "cuda", "5M", "ll128_one", ""},
+    {"allreduce", 2, "cuda", "256K", "packet", ""},
+    {"allreduce", 2, "cuda", "4300K", "ll128_one", ""},
     {"allreduce", 2, "cuda", "20M", "fused", "128x512"},
     {"allreduce", 2, "cuda", "768M", "push", "128x512"},
     {"allreduce", 2, "cuda", "-", "ce", ""},
