@@ -35,7 +35,7 @@ typedef struct results_side {
     double *logs;             /* natural logarithms of their times, in their order */
     int starts;
     const results_row *failed; /* one that failed verification, or NULL */
-    double median_us;          /* over starts; NaN without */
+    double median_us;          /* the center over starts (noise.h); NaN without */
     double busbw_gbs;          /* at median_us */
 } results_side;
 
@@ -45,7 +45,8 @@ typedef struct results_pair {
     results_side a, b;
     int paired;                   /* rounds in which both sides were measured, or 0 */
     double log_ratio;             /* of B's time to A's */
-    double scale;                 /* standard deviation of one start, or one pair, of logs */
+    double scale;                 /* of logs: standard deviation of a start, or a pair, but for
+                                     those that go wrong */
     double freedom;               /* degrees of freedom behind scale */
     double ratio, low, high;      /* with a 95% interval; above 1: B is slower */
     double p, p_corrected;        /* of no difference at all */

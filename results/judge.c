@@ -1,5 +1,5 @@
 /*
- * Verdicts. A row's ratio is that of the medians over starts (of pairs: the median of their
+ * Verdicts. A row's ratio is that of the centers over starts (of pairs: the center of their
  * ratios); its interval comes from the tables of noise.h, its probability from Student's t
  * with the same standard deviation. A regression must be both significant, after the
  * correction for many rows, and as large as the practical threshold.
@@ -57,11 +57,11 @@ void results_correct(double *p, size_t n, results_correction correction)
     free(order);
 }
 
-static double median_of(const double *logs, int count)
+static double center_of(const double *logs, int count)
 {
     double copy[STARTS_MOST];
     memcpy(copy, logs, (size_t)count * sizeof *copy);
-    return results_median(copy, count);
+    return results_center(copy, count);
 }
 
 /* More starts than tables hold: the first ones. */
@@ -73,7 +73,7 @@ static void summarize(results_side *side)
     if (side->starts == 0)
         return;
     const results_row *row = side->rows[0];
-    side->median_us = exp(median_of(side->logs, side->starts));
+    side->median_us = exp(center_of(side->logs, side->starts));
     side->busbw_gbs = row->busbw_gbs * row->median_us / side->median_us;
 }
 
@@ -90,9 +90,9 @@ static void describe(results_pair *pair)
     pair->paired = results_paired(pair, differences);
     if (pair->paired < 2)
         pair->paired = 0;
-    pair->log_ratio = pair->paired ? results_median(differences, pair->paired)
-                                   : median_of(pair->b.logs, pair->b.starts) -
-                                         median_of(pair->a.logs, pair->a.starts);
+    pair->log_ratio = pair->paired ? results_center(differences, pair->paired)
+                                   : center_of(pair->b.logs, pair->b.starts) -
+                                         center_of(pair->a.logs, pair->a.starts);
     pair->ratio = exp(pair->log_ratio);
 }
 

@@ -2,8 +2,10 @@
  * Noise from start to start. Each row has too few starts to know its own, so rows lend
  * each other degrees of freedom: the variance of a row is moderated by a prior fitted to
  * the variances of all rows (Smyth 2004, Statistical Applications in Genetics and
- * Molecular Biology 3, article 3). Residuals of all rows, in units of each row's scale,
- * are pooled; the tables are a bootstrap that draws from the pool (from normal numbers
+ * Molecular Biology 3, article 3). Some starts go wrong, and a few are not to hide what all
+ * others show: centers are trimmed means, variances winsorized ones (Yuen 1974, Biometrika
+ * 61, 165-170). Residuals of all rows, in units of each row's scale, are pooled, those of
+ * starts that went wrong among them; the tables are a bootstrap that draws from the pool (from normal numbers
  * where the pool is small) and divides by the root of chi-square / freedom, as the scale
  * is not known better.
  */
@@ -38,12 +40,38 @@ struct results_noise {
     table *tables;
     size_t count;
     gsl_rng *generator;
+    double expected[STARTS_MOST + 1]; /* expected_squares, once known */
 };
 
-double results_median(double *values, int count)
+/* How many values at each end do not count for the center; for the scale. */
+static int cut_of_center(int count)
 {
+    return count < 3 ? 0 : count < 5 ? (count - 1) / 2 : count / 5 > 0 ? count / 5 : 1;
+}
+
+static int cut_of_scale(int count)
+{
+    return count < 6 ? 0 : cut_of_center(count);
+}
+
+double results_center(double *values, int count)
+{
+    int cut = cut_of_center(count);
     gsl_sort(values, 1, (size_t)count);
-    return gsl_stats_median_from_sorted_data(values, 1, (size_t)count);
+    return gsl_stats_mean(values + cut, 1, (size_t)(count - 2 * cut));
+}
+
+/* Sum of squares around the mean, of values whose ends were moved to the first value that
+ * counts: a start that went wrong does not make all others look uncertain. Sorts. */
+static double winsorized_squares(double *values, int count)
+{
+    int cut = cut_of_scale(count);
+    gsl_sort(values, 1, (size_t)count);
+    for (int i = 0; i < cut; i++) {
+        values[i] = values[cut];
+        values[count - 1 - i] = values[count - 1 - cut];
+    }
+    return gsl_stats_tss(values, 1, (size_t)count);
 }
 
 int results_paired(const results_pair *pair, double *differences)
@@ -59,18 +87,30 @@ int results_paired(const results_pair *pair, double *differences)
     return count;
 }
 
-/* Sum of squares around the mean; residuals (NULL: not wanted) are inflated to the
- * variance that they lost to the mean. */
-static double squares(const double *values, int count, double *residuals)
+/* How values lie around their center, inflated by what the center takes of them. */
+static void make_residuals(const double *values, int count, double *residuals)
 {
-    double mean = count > 0 ? gsl_stats_mean(values, 1, (size_t)count) : 0, sum = 0;
-    for (int i = 0; i < count; i++) {
-        double off = values[i] - mean;
-        sum += off * off;
-        if (residuals)
-            residuals[i] = count > 1 ? off * sqrt(count / (count - 1.0)) : 0;
+    double sorted[STARTS_MOST];
+    memcpy(sorted, values, (size_t)count * sizeof *sorted);
+    double center = results_center(sorted, count);
+    for (int i = 0; i < count; i++)
+        residuals[i] = (values[i] - center) * sqrt(count / (count - 1.0));
+}
+
+/* What winsorized_squares is of so many normal numbers, on average. */
+static double expected_squares(results_noise *noise, int count)
+{
+    double values[STARTS_MOST], sum = 0;
+    if (cut_of_scale(count) == 0)
+        return count - 1;
+    if (noise->expected[count] > 0)
+        return noise->expected[count];
+    for (int i = 0; i < RESAMPLES; i++) {
+        for (int j = 0; j < count; j++)
+            values[j] = gsl_ran_gaussian_ziggurat(noise->generator, 1);
+        sum += winsorized_squares(values, count);
     }
-    return sum;
+    return noise->expected[count] = sum / RESAMPLES;
 }
 
 /* Variance within starts, from the rows' own intervals: a start cannot differ from the
@@ -90,20 +130,29 @@ static double within(const results_side *side)
     return known ? sum / known : 0;
 }
 
-static double own_variance(const results_pair *pair, double *d)
+/* Adds what values say about the variance, and its degrees of freedom. */
+static void add_squares(results_noise *noise, const double *values, int count, double *sum,
+                        double *d)
 {
-    double sum = 0;
+    double sorted[STARTS_MOST];
+    if (count < 2)
+        return;
+    memcpy(sorted, values, (size_t)count * sizeof *sorted);
+    double freedom = count - 1 - 2 * cut_of_scale(count);
+    *sum += freedom * winsorized_squares(sorted, count) / expected_squares(noise, count);
+    *d += freedom;
+}
+
+static double own_variance(results_noise *noise, const results_pair *pair, double *d)
+{
+    double sum = 0, differences[STARTS_MOST];
     *d = 0;
     if (pair->paired > 0) {
-        double differences[STARTS_MOST];
         int count = results_paired(pair, differences);
-        *d = count - 1;
-        sum = squares(differences, count, NULL);
+        add_squares(noise, differences, count, &sum, d);
     } else {
-        *d = (pair->a.starts > 1 ? pair->a.starts - 1 : 0) +
-             (pair->b.starts > 1 ? pair->b.starts - 1 : 0);
-        sum = squares(pair->a.logs, pair->a.starts, NULL) +
-              squares(pair->b.logs, pair->b.starts, NULL);
+        add_squares(noise, pair->a.logs, pair->a.starts, &sum, d);
+        add_squares(noise, pair->b.logs, pair->b.starts, &sum, d);
     }
     return *d > 0 ? fmax(sum / *d, least_scale * least_scale) : 0;
 }
@@ -183,31 +232,25 @@ static void pool_row(results_noise *noise, const results_pair *pair)
     for (int side = 0; side < 2; side++) {
         if (counts[side] < 2)
             continue;
-        squares(from[side], counts[side], residuals);
+        make_residuals(from[side], counts[side], residuals);
         for (int i = 0; i < counts[side]; i++)
             noise->pool[noise->pooled++] = residuals[i] / pair->scale;
     }
 }
 
-/* The pool's mean square becomes 1. */
-static void scale_pool(results_noise *noise)
+/* Few residuals are no distribution: normal numbers stand for them. */
+static void check_pool(results_noise *noise)
 {
-    double sum = 0;
-    for (size_t i = 0; i < noise->pooled; i++)
-        sum += noise->pool[i] * noise->pool[i];
-    double root = noise->pooled ? sqrt(sum / (double)noise->pooled) : 0;
-    for (size_t i = 0; i < noise->pooled && root > 0; i++)
-        noise->pool[i] /= root;
-    if (noise->pooled < POOL_LEAST || root <= 0)
+    if (noise->pooled < POOL_LEAST)
         noise->pooled = 0;
 }
 
-static void set_scales(results_comparison *made, const results_rules *rules, double *variances,
-                       double *d)
+static void set_scales(results_noise *noise, results_comparison *made,
+                       const results_rules *rules, double *variances, double *d)
 {
     double prior = 0, prior_freedom = 0;
     for (size_t i = 0; i < made->count; i++)
-        variances[i] = own_variance(&made->pairs[i], &d[i]);
+        variances[i] = own_variance(noise, &made->pairs[i], &d[i]);
     for (size_t i = 0; i < made->count; i++)
         made->noise_rows += d[i] > 0;
     results_prior(variances, d, made->count, &prior, &prior_freedom);
@@ -252,18 +295,18 @@ results_noise *results_noise_make(results_comparison *made, const results_rules 
         noise = NULL;
     } else {
         gsl_rng_set(noise->generator, SEED);
-        set_scales(made, rules, variances, d);
+        set_scales(noise, made, rules, variances, d);
         for (size_t i = 0; i < made->count; i++)
             pool_row(noise, &made->pairs[i]);
-        scale_pool(noise);
+        check_pool(noise);
     }
     free(variances);
     free(d);
     return noise;
 }
 
-/* The median of so many starts, around nothing. */
-static double draw_median(results_noise *noise, int starts)
+/* The center of so many starts, around nothing. */
+static double draw_center(results_noise *noise, int starts)
 {
     double drawn[STARTS_MOST];
     for (int i = 0; i < starts; i++) {
@@ -274,7 +317,7 @@ static double draw_median(results_noise *noise, int starts)
         unsigned long pick = gsl_rng_uniform_int(noise->generator, 2 * noise->pooled);
         drawn[i] = pick & 1 ? noise->pool[pick / 2] : -noise->pool[pick / 2];
     }
-    return results_median(drawn, starts);
+    return results_center(drawn, starts);
 }
 
 static results_spread make_spread(results_noise *noise, results_design design, double freedom)
@@ -282,9 +325,9 @@ static results_spread make_spread(results_noise *noise, results_design design, d
     static double sizes[RESAMPLES];
     double sum = 0;
     for (int i = 0; i < RESAMPLES; i++) {
-        double drawn = draw_median(noise, design.a);
+        double drawn = draw_center(noise, design.a);
         if (design.b > 0)
-            drawn -= draw_median(noise, design.b);
+            drawn -= draw_center(noise, design.b);
         sum += drawn * drawn;
         sizes[i] = fabs(drawn) / sqrt(gsl_ran_chisq(noise->generator, freedom) / freedom);
     }

@@ -1,6 +1,6 @@
 /*
  * How much times differ from start to start, over all rows of a comparison, and tables
- * of what the median of a few starts does then. Needs GSL. Local.
+ * of what the center of a few starts does then. Needs GSL. Local.
  */
 #ifndef RESULTS_NOISE_H
 #define RESULTS_NOISE_H
@@ -16,7 +16,7 @@ typedef struct results_design {
 } results_design;
 
 /*
- * What |median of b starts - median of a starts| (of pairs: |median of their differences|)
+ * What |center of b starts - center of a starts| (of pairs: |center of their differences|)
  * is when nothing changed, in units of the scale: its standard deviation, and the 95%
  * quantile with a scale that is itself known from so many degrees of freedom only.
  */
@@ -41,6 +41,8 @@ results_spread results_noise_spread(results_noise *noise, results_design design,
  * differences has room for the fewer starts of both. */
 int results_paired(const results_pair *pair, double *differences);
 
-double results_median(double *values, int count); /* sorts */
+/* The mean without the fifth of the values at each end, the median of up to 4: starts that
+ * went wrong do not move it. Sorts. */
+double results_center(double *values, int count);
 
 #endif
