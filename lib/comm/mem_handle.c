@@ -65,6 +65,8 @@ static weir_status add_keys(const weir_mem *mem, handle_content *content)
             continue;
         const weiri_wire_mem *own = NULL;
         weir_status status = weiri_mem_wired(mem, wire, &own);
+        if (status == WEIR_ERR_UNSUPPORTED) /* memory of a GPU may serve mappings alone */
+            continue;
         if (status != WEIR_OK)
             return status;
         content->known[network] = 1;
