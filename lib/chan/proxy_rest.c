@@ -121,15 +121,11 @@ static int parse_cpus(const char *text, cpu_set_t *cpus)
     return any;
 }
 
-/* The processors that are near a PCI device, as the system says. */
-static int cpus_near(const char *bus, cpu_set_t *cpus)
+/* The processors that are near a device, of which this is the folder in sysfs. */
+static int cpus_near(const char *folder, cpu_set_t *cpus)
 {
-    char path[96], text[1024] = "", address[32];
-    size_t i = 0;
-    for (; bus[i] && i < sizeof address - 1; i++)
-        address[i] = (char)tolower((unsigned char)bus[i]);
-    address[i] = '\0';
-    snprintf(path, sizeof path, "/sys/bus/pci/devices/%s/local_cpulist", address);
+    char path[320], text[1024] = "";
+    snprintf(path, sizeof path, "%s/local_cpulist", folder);
     int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0)
         return 0;
@@ -139,12 +135,32 @@ static int cpus_near(const char *bus, cpu_set_t *cpus)
     return parse_cpus(text, cpus);
 }
 
+/* Near the GPU, else near the network card of a wire that is open. */
+static int cpus_wanted(const weir_comm *comm, cpu_set_t *cpus)
+{
+    const weir_comm *here = comm->local ? comm->local : comm;
+    char folder[64] = "/sys/bus/pci/devices/";
+    CPU_ZERO(cpus);
+    if (comm->gpu) {
+        const char *bus = here->peers[here->rank].page->gpu.bus;
+        size_t at = strlen(folder);
+        for (; *bus && at < sizeof folder - 1; bus++)
+            folder[at++] = (char)tolower((unsigned char)*bus);
+        folder[at] = '\0';
+        return cpus_near(folder, cpus);
+    }
+    for (int network = 0; network < WEIRI_NETWORKS; network++) {
+        const weiri_wire *wire = weiri_comm_open_wire(comm, network);
+        if (wire && wire->card && *wire->card && cpus_near(wire->card, cpus))
+            return 1;
+    }
+    return 0;
+}
+
 /* A caller that is kept on one core is not to share it with its proxy. */
 void weiri_proxy_bind(const weir_proxy *proxy)
 {
-    const weir_comm *comm = proxy->comm;
     cpu_set_t mine, near, both;
-    CPU_ZERO(&near);
     if (proxy->config.cpu > 0) {
         CPU_ZERO(&mine);
         CPU_SET((size_t)(proxy->config.cpu - 1), &mine);
@@ -155,8 +171,7 @@ void weiri_proxy_bind(const weir_proxy *proxy)
     }
     if (sched_getaffinity(0, sizeof mine, &mine) < 0)
         return;
-    const weir_comm *here = comm->local ? comm->local : comm;
-    int knows = comm->gpu && cpus_near(here->peers[here->rank].page->gpu.bus, &near);
+    int knows = cpus_wanted(proxy->comm, &near);
     CPU_AND(&both, &mine, &near);
     if (knows && CPU_COUNT(&both) > 1) {
         mine = both;

@@ -41,6 +41,7 @@ static weir_status choose_port(weiri_ib_wire *ib)
                                    &choice);
     if (status == WEIR_OK) {
         ib->port = ports[choice.port];
+        ib->base.card = ib->port.path;
         ib->gid = ib->port.gids[choice.gid];
         snprintf(ib->name, sizeof ib->name, "%s:%d", ib->port.device, ib->port.port);
         weiri_rdma_gid_text(&ib->gid, address);
