@@ -202,6 +202,12 @@ WEIR_API weir_status weir_boot_tcp_create(const weir_unique_id *id, int rank, in
 WEIR_API weir_status weir_boot_tcp_create_at(const char *interface_ip_port, int rank, int nranks,
                                              weir_boot **boot);
 
+/* The same from the environment that torchrun gives its processes: RANK, WORLD_SIZE,
+ * MASTER_ADDR and MASTER_PORT. Rank 0 listens at the port behind the latter, which is that
+ * of PyTorch's own store, or at WEIR_BOOT_PORT. LOCAL_RANK is what weir_comm_local_rank
+ * finds by itself. WEIR_ERR_INVALID: one is missing or no number. */
+WEIR_API weir_status weir_boot_torchrun_create(weir_boot **boot);
+
 /* Runs body in nranks forked children joined by a bootstrap over socket pairs;
  * for tests and single-machine tools. Local, blocks until every child has
  * ended or timeout_ms has passed (the rest is killed, WEIR_ERR_TIMEOUT). A

@@ -23,6 +23,12 @@
       "connections to each peer of the TCP transport, 1 to 8")                                    \
     X(BOOT_SECRET, "WEIR_BOOT_SECRET", "(none)",                                                  \
       "shared secret of a TCP bootstrap that is given by address")                                \
+    X(BOOT_PORT, "WEIR_BOOT_PORT", "(MASTER_PORT + 1)",                                           \
+      "port of rank 0 where torchrun's environment says the rest")                                \
+    X(RANK, "RANK", "(none)", "torchrun's: this rank, with WORLD_SIZE, MASTER_ADDR, MASTER_PORT") \
+    X(WORLD_SIZE, "WORLD_SIZE", "(none)", "torchrun's: the number of ranks")                      \
+    X(MASTER_ADDR, "MASTER_ADDR", "(none)", "torchrun's: the address of rank 0")                  \
+    X(MASTER_PORT, "MASTER_PORT", "(none)", "torchrun's: the port of PyTorch's store")            \
     X(IB_HCA, "WEIR_IB_HCA", "(nearest)", "InfiniBand device, name or name:port")                 \
     X(IB_GID_INDEX, "WEIR_IB_GID_INDEX", "(probed)", "GID table index of the InfiniBand port")    \
     X(NCCL_SO, "WEIR_NCCL_SO", "libnccl.so.2", "the vendor library that --peer nccl measures")    \

@@ -453,6 +453,72 @@ static void test_different_boot_secrets_are_refused(void **state)
     run_ranks(2, different_secrets, NULL);
 }
 
+static void set_number(const char *name, int value)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%d", value);
+    setenv(name, text, 1);
+}
+
+static int join_by_torchrun(weir_boot *boot, void *argument)
+{
+    int by_port = *(int *)argument, failures = 0, port = 0; /* of rank 0 */
+    char text[64];
+    weir_boot *tcp = NULL;
+    share_address(boot, "%d", 0, text, &failures);
+    sscanf(text, "%d", &port);
+    set_number("RANK", weir_boot_rank(boot));
+    set_number("WORLD_SIZE", weir_boot_nranks(boot));
+    set_number(by_port ? "WEIR_BOOT_PORT" : "MASTER_PORT", by_port ? port : port - 1);
+    setenv("MASTER_ADDR", "localhost", 1);
+    EXPECT_OK(&failures, weir_boot_torchrun_create(&tcp));
+    if (tcp) {
+        EXPECT(&failures, weir_boot_rank(tcp) == weir_boot_rank(boot));
+        EXPECT_OK(&failures, weir_boot_barrier(tcp));
+    }
+    weir_boot_destroy(tcp);
+    return failures;
+}
+
+static void test_join_by_torchrun(void **state)
+{
+    run_ranks(3, join_by_torchrun, *state);
+}
+
+static int torchrun_refusals(weir_boot *boot, void *argument)
+{
+    (void)boot, (void)argument;
+    int failures = 0;
+    weir_boot *tcp = NULL;
+    unsetenv("RANK");
+    unsetenv("MASTER_ADDR");
+    EXPECT(&failures, weir_boot_torchrun_create(&tcp) == WEIR_ERR_INVALID);
+    EXPECT(&failures, boot_last_error_has("RANK is not set"));
+    setenv("RANK", "2", 1);
+    setenv("WORLD_SIZE", "two", 1);
+    EXPECT(&failures, weir_boot_torchrun_create(&tcp) == WEIR_ERR_INVALID);
+    EXPECT(&failures, boot_last_error_has("WORLD_SIZE=two"));
+    setenv("WORLD_SIZE", "2", 1);
+    EXPECT(&failures, weir_boot_torchrun_create(&tcp) == WEIR_ERR_INVALID);
+    EXPECT(&failures, boot_last_error_has("MASTER_ADDR"));
+    setenv("MASTER_ADDR", "127.0.0.1", 1);
+    setenv("MASTER_PORT", "65535", 1);
+    EXPECT(&failures, weir_boot_torchrun_create(&tcp) == WEIR_ERR_INVALID);
+    EXPECT(&failures, boot_last_error_has("MASTER_PORT=65535"));
+    setenv("MASTER_PORT", "29500", 1);
+    EXPECT(&failures, weir_boot_torchrun_create(&tcp) == WEIR_ERR_INVALID);
+    EXPECT(&failures, boot_last_error_has("rank 2 of 2"));
+    return failures;
+}
+
+static void test_torchrun_refusals(void **state)
+{
+    (void)state;
+    run_ranks(1, torchrun_refusals, NULL);
+}
+
+static int behind_store = 0, at_port = 1;
+
 static place plain = {"127.0.0.1:%d", 0, NULL}, with_interface = {"lo:127.0.0.1:%d", 0, NULL};
 static place ipv6 = {"lo:[::1]:%d", 1, NULL}, secret = {"127.0.0.1:%d", 0, "sesame"};
 
@@ -468,6 +534,9 @@ int main(void)
         AT("join at interface:ip:port", test_join_at_address, &with_interface),
         AT("join at interface:[ipv6]:port", test_join_at_address, &ipv6),
         AT("join at ip:port with a secret", test_join_at_address, &secret),
+        AT("join by torchrun's environment", test_join_by_torchrun, &behind_store),
+        AT("join by torchrun's environment at WEIR_BOOT_PORT", test_join_by_torchrun, &at_port),
+        cmocka_unit_test(test_torchrun_refusals),
         cmocka_unit_test(test_port_in_use),
         cmocka_unit_test(test_different_boot_secrets_are_refused),
         cmocka_unit_test(test_strangers_neither_enter_nor_hold_up),
