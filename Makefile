@@ -90,7 +90,7 @@ LIB_SRC := $(filter-out %_$(if $(HAVE_CUDA),none,cuda).c $(BOOT_MPI_SRC) $(if $(
 	$(if $(filter x86_64,$(ARCH)),,$(ISA_SRC)),$(wildcard $(addprefix lib/,base/*.c boot/*.c \
 	comm/*.c transport/*.c chan/*.c coll/*.c coll/cuda/*.c coll/net/*.c plan/*.c)))
 # The NCCL-shaped library: its own sources over libweir.a.
-NCCL_SRC := $(filter-out %_$(if $(and $(HAVE_CUDA),$(wildcard lib/nccl/gpu_cuda.c)),none,cuda).c,$(wildcard lib/nccl/*.c))
+NCCL_SRC := $(filter-out %_$(if $(HAVE_CUDA),none,cuda).c,$(wildcard lib/nccl/*.c))
 NCCL_GPU_SRC := $(if $(HAVE_CUDA),$(wildcard lib/nccl/*.cu))
 TOPO_SRC := $(if $(HAVE_HWLOC),$(filter-out topo/weir_topo.c,$(wildcard topo/*.c)))
 VERIFY_SRC := $(wildcard verify/*.c)
@@ -150,7 +150,7 @@ SOAK_OBJ := $(call obj,verify/tests/soak.c)
 # What the manifest of a result says about the build. The object is compiled
 # again when that changed, which build.id shows.
 SOURCES := $(sort $(LIB_SRC) $(GPU_SRC) $(NCCL_SRC) $(NCCL_GPU_SRC) $(TOPO_SRC) $(VERIFY_SRC) $(BENCH_SRC) $(BENCH_MAIN) $(BOOT_MPI_SRC)\
-	$(wildcard lib/*.h $(addsuffix /*.h,lib/* lib/coll/cuda lib/coll/net bench verify topo) lib/coll/cuda/*.cuh) \
+	$(wildcard lib/*.h $(addsuffix /*.h,lib/* lib/coll/cuda lib/coll/net bench verify topo) lib/coll/cuda/*.cuh lib/nccl/*.cuh) \
 	Makefile)
 BUILD_SOURCES := $(shell cat $(SOURCES) | sha256sum | cut -c1-16)
 BUILD_COMMIT := $(shell git describe --always --dirty 2>/dev/null)

@@ -104,6 +104,8 @@ ncclResult_t weiri_nccl_run(weiri_nccl_comm *comm, const weiri_nccl_call *call)
         status = scale ? run_scaled(comm, call, scale, stream)
                        : dispatch(comm->comm, call, call->in,
                                   reduces(call->kind) ? (weir_op)call->op : WEIR_SUM, stream);
+    if (status == WEIR_OK && comm->device >= 0)
+        status = weiri_nccl_gpu_ordered(comm, call->stream);
     if (status == WEIR_OK && weiri_log_enabled(WEIRI_LOG_INFO))
         weiri_log(WEIRI_LOG_INFO, "nccl%s, rank %d of %d: %zu x %s by %s", names[call->kind],
                   comm->rank, comm->nranks, call->count,

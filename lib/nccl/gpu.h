@@ -21,6 +21,9 @@ void weiri_nccl_gpu_free(void *memory);
 /* Before work goes into a stream: it waits for what went into the last one, since the
  * kernels of a communicator run one after another. */
 weir_status weiri_nccl_gpu_order(weiri_nccl_comm *comm, cudaStream_t stream);
+/* Behind that work. */
+weir_status weiri_nccl_gpu_ordered(weiri_nccl_comm *comm, cudaStream_t stream);
+/* Waits for this rank's kernels, and drops what order needed. */
 void weiri_nccl_gpu_forget(weiri_nccl_comm *comm);
 
 /* A scaled copy of count elements, made in the stream; to be given back after the work on

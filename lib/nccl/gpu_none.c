@@ -40,6 +40,12 @@ weir_status weiri_nccl_gpu_order(weiri_nccl_comm *comm, cudaStream_t stream)
     return refuse();
 }
 
+weir_status weiri_nccl_gpu_ordered(weiri_nccl_comm *comm, cudaStream_t stream)
+{
+    (void)comm, (void)stream;
+    return refuse();
+}
+
 void weiri_nccl_gpu_forget(weiri_nccl_comm *comm)
 {
     (void)comm;

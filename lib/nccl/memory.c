@@ -187,9 +187,9 @@ static weir_status promise(weiri_nccl_comm *own, const wish *what, weir_mem *mem
     if (own->vendor || own->device < 0 || !(what->flags & NCCL_WIN_COLL_SYMMETRIC))
         return WEIR_OK;
     status = weir_boot_agree(own->boot, status);
-    if (status == WEIR_ERR_UNSUPPORTED)
-        return WEIR_OK;
-    return status == WEIR_OK ? weir_mem_symmetric(mem) : status;
+    if (status == WEIR_OK)
+        status = weir_mem_symmetric(mem);
+    return status == WEIR_ERR_UNSUPPORTED ? WEIR_OK : status; /* it is a buffer like others */
 }
 
 static ncclResult_t run_window(void *argument)

@@ -45,7 +45,7 @@ static weir_status make_own(weiri_nccl_comm *comm)
     weiri_nccl_p2p *p2p = calloc(1, sizeof *p2p);
     comm->p2p = p2p;
     if (p2p) {
-        p2p->lanes = comm->device >= 0 ? WEIRI_P2P_LANES : 1;
+        p2p->lanes = weiri_p2p_lanes(comm->device >= 0, comm->nranks);
         p2p->all = calloc(n, sizeof *p2p->all);
         p2p->mailbox = calloc(n, sizeof *p2p->mailbox);
     }
@@ -264,25 +264,37 @@ static weiri_p2p_call describe(const weiri_nccl_call *call)
                             call->root, sends};
 }
 
+/* The next calls of one direction of a pair, into a launch. */
+static void add_flow(const weiri_nccl_call *calls, size_t count, int way, size_t *next,
+                     weiri_p2p_args *args, cudaStream_t *stream)
+{
+    weiri_nccl_kind kind = way % 2 ? WEIRI_NCCL_RECV : WEIRI_NCCL_SEND;
+    int before = args->ncalls;
+    for (int i = 0; i < CALLS_EACH; i++) {
+        const weiri_nccl_call *call = next_of(calls, count, kind, way / 2, next);
+        if (!call)
+            break;
+        int lanes = weiri_p2p_lanes_of(bytes_of(call), args->lanes);
+        args->blocks_each = lanes > args->blocks_each ? lanes : args->blocks_each;
+        args->call[args->ncalls++] = describe(call);
+        *stream = call->stream;
+    }
+    if (args->ncalls > before)
+        args->first[args->nflows++] = before;
+    args->first[args->nflows] = args->ncalls;
+}
+
 /* Puts the next calls of each direction of each pair into a launch. */
 static weir_status launch(weiri_nccl_comm *comm, const weiri_nccl_call *calls, size_t count,
                           size_t *next, int *launched)
 {
-    weiri_p2p_args args = {.rank = comm->rank, .nranks = comm->nranks};
+    weiri_p2p_args args = {.rank = comm->rank, .lanes = comm->p2p->lanes};
     cudaStream_t stream = NULL;
     for (int rank = 0; rank < comm->nranks; rank++)
         args.mailbox[rank] = comm->p2p->mailbox[rank];
-    for (int way = 0; way < 2 * comm->nranks; way++) {
-        const weiri_nccl_call *call = NULL;
-        weiri_nccl_kind kind = way % 2 ? WEIRI_NCCL_RECV : WEIRI_NCCL_SEND;
-        for (int i = 0; i < CALLS_EACH && way / 2 != comm->rank; i++) {
-            call = next_of(calls, count, kind, way / 2, &next[way]);
-            if (!call)
-                break;
-            stream = call->stream;
-            args.call[args.ncalls++] = describe(call);
-        }
-    }
+    for (int way = 0; way < 2 * comm->nranks; way++)
+        if (way / 2 != comm->rank)
+            add_flow(calls, count, way, &next[way], &args, &stream);
     *launched = args.ncalls > 0;
     return *launched ? weiri_nccl_gpu_exchange(comm, &args, stream) : WEIR_OK;
 }

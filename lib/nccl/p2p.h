@@ -24,11 +24,24 @@
 #include "weir_device.h"
 
 enum {
-    WEIRI_P2P_LANES = 8, /* on GPUs, where a block serves a lane; one lane in host memory */
     WEIRI_P2P_SLOTS = 2,
+#if defined(WEIR_EMULATED)
+    WEIRI_P2P_SLOT_BYTES = 256, /* tests cross the pieces' borders soon */
+    WEIRI_P2P_SMALL_BYTES = 64,
+#else
     WEIRI_P2P_SLOT_BYTES = 64 << 10,
     WEIRI_P2P_SMALL_BYTES = 16 << 10, /* up to so many a message has one lane */
+#endif
 };
+
+/* Lanes of each direction of a pair. On GPUs a block serves each, and all blocks of all
+ * peers must be on the device at once; in memory of the process there is one. */
+WEIR_FN int weiri_p2p_lanes(int on_gpu, int nranks)
+{
+    if (!on_gpu)
+        return 1;
+    return nranks <= 2 ? 32 : nranks <= 4 ? 16 : 8;
+}
 
 typedef struct weiri_p2p_lane {
     uint64_t sent; /* the sender's */

@@ -22,7 +22,10 @@ typedef struct weiri_p2p_call {
 typedef struct weiri_p2p_args {
     weir_guard guard;
     char *mailbox[WEIRI_GPU_RANKS_MAX]; /* every rank's, mapped here */
-    int32_t rank, nranks, ncalls, pad;
+    int32_t rank, lanes;
+    int32_t ncalls, nflows;
+    int32_t blocks_each; /* of a flow: the most lanes that a message of this launch has */
+    int32_t first[2 * WEIRI_GPU_RANKS_MAX + 1]; /* a flow's calls, one direction of a pair's */
     weiri_p2p_call call[WEIRI_P2P_CALLS_MAX];
 } weiri_p2p_args;
 

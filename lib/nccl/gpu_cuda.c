@@ -1,0 +1,254 @@
+/*
+ * The library's own work on GPUs: the device of the calling thread, memory, order
+ * between streams, and launches.
+ *
+ * Order. Most programs use one stream for a communicator, and pay nothing. Once
+ * another one is seen, the device is waited for, and from then on an event behind
+ * each call lets the next one's stream wait. While a graph is captured nothing of
+ * this is done: a graph's calls are ordered by the graph.
+ */
+#include "nccl/gpu.h"
+
+#include "base/env.h"
+#include "base/error.h"
+#include "comm/gpu_cuda.h"
+#include "nccl/p2p_gpu.h"
+
+#include <string.h>
+
+const void *weiri_nccl_exchange_kernel(int *threads);
+const void *weiri_nccl_scale_kernel(int *threads);
+
+static weir_status check(cudaError_t error, const char *what)
+{
+    return error == cudaSuccess ? WEIR_OK : weiri_cuda_fail(WEIR_ERR_SYSTEM, error, what);
+}
+
+/* With WEIR_BACKEND=host there are none. */
+int weiri_nccl_gpu_count(void)
+{
+    const char *backend = weiri_env(WEIRI_ENV_BACKEND);
+    int count = 0;
+    if (backend && strcmp(backend, "host") == 0)
+        return 0;
+    if (cudaGetDeviceCount(&count) == cudaSuccess)
+        return count;
+    cudaGetLastError();
+    return 0;
+}
+
+int weiri_nccl_gpu_current(void)
+{
+    int device = -1;
+    if (weiri_nccl_gpu_count() == 0 || cudaGetDevice(&device) != cudaSuccess) {
+        cudaGetLastError();
+        return -1;
+    }
+    return device;
+}
+
+void weiri_nccl_gpu_use(int device)
+{
+    if (cudaSetDevice(device) != cudaSuccess)
+        cudaGetLastError(); /* making the communicator tells */
+}
+
+void *weiri_nccl_gpu_alloc(size_t bytes)
+{
+    void *memory = NULL;
+    if (cudaMalloc(&memory, bytes) == cudaSuccess)
+        return memory;
+    cudaGetLastError();
+    return NULL;
+}
+
+void weiri_nccl_gpu_free(void *memory)
+{
+    cudaFree(memory);
+}
+
+/* --------------------------------------------------------------------- order */
+
+static int is_captured(cudaStream_t stream)
+{
+    enum cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+    if (cudaStreamIsCapturing(stream, &capture) != cudaSuccess) {
+        cudaGetLastError(); /* the legacy stream beside a capture */
+        return 1;
+    }
+    return capture != cudaStreamCaptureStatusNone;
+}
+
+/* A second stream is seen for the first time. */
+static weir_status make_order(weiri_nccl_comm *comm)
+{
+    cudaEvent_t made = NULL;
+    weir_status status = check(cudaDeviceSynchronize(), "cannot wait for the GPU");
+    if (status == WEIR_OK)
+        status = check(cudaEventCreateWithFlags(&made, cudaEventDisableTiming), "no event");
+    comm->order = made;
+    return status;
+}
+
+weir_status weiri_nccl_gpu_order(weiri_nccl_comm *comm, cudaStream_t stream)
+{
+    int before;
+    if ((comm->has_stream && comm->last_stream == stream) || is_captured(stream))
+        return WEIR_OK;
+    weir_status status = weiri_cuda_enter(comm->comm, &before);
+    if (status == WEIR_OK && comm->has_stream && !comm->order)
+        status = make_order(comm);
+    else if (status == WEIR_OK && comm->has_stream)
+        status = check(cudaStreamWaitEvent(stream, (cudaEvent_t)comm->order, 0),
+                       "a stream cannot wait for another one");
+    weiri_cuda_leave(comm->comm, before);
+    if (status == WEIR_OK) {
+        comm->has_stream = 1;
+        comm->last_stream = stream;
+    }
+    return status;
+}
+
+weir_status weiri_nccl_gpu_ordered(weiri_nccl_comm *comm, cudaStream_t stream)
+{
+    int before;
+    if (!comm->order || is_captured(stream))
+        return WEIR_OK;
+    weir_status status = weiri_cuda_enter(comm->comm, &before);
+    if (status == WEIR_OK)
+        status = check(cudaEventRecord((cudaEvent_t)comm->order, stream),
+                       "a stream takes no event");
+    weiri_cuda_leave(comm->comm, before);
+    return status;
+}
+
+void weiri_nccl_gpu_forget(weiri_nccl_comm *comm)
+{
+    int before;
+    if (!comm->comm || !comm->comm->gpu || weiri_cuda_enter(comm->comm, &before) != WEIR_OK)
+        return;
+    if (cudaDeviceSynchronize() != cudaSuccess)
+        cudaGetLastError();
+    if (comm->order)
+        cudaEventDestroy((cudaEvent_t)comm->order);
+    comm->order = NULL;
+    weiri_cuda_leave(comm->comm, before);
+}
+
+/* ------------------------------------------------------------------ launches */
+
+weir_status weiri_nccl_gpu_copy(weiri_nccl_comm *comm, void *to, const void *from, size_t bytes,
+                                cudaStream_t stream)
+{
+    weir_comm *here = weiri_comm_here(comm->comm);
+    weir_status status = weiri_nccl_gpu_order(comm, stream);
+    if (status == WEIR_OK)
+        status = here->gpu->ops->copy_on(here, to, from, bytes, stream);
+    return status == WEIR_OK ? weiri_nccl_gpu_ordered(comm, stream) : status;
+}
+
+/* A scaled copy; the stream's own memory, so that a graph may capture it. */
+static weir_status scale_into(void **scaled, const weiri_nccl_scale *scale, const void *in,
+                              size_t count, cudaStream_t stream)
+{
+    enum { BLOCKS_MOST = 1024 };
+    int threads = 0, dtype = (int)scale->datatype;
+    const void *kernel = weiri_nccl_scale_kernel(&threads);
+    const void *there = scale->residence == ncclScalarDevice ? scale->there : NULL;
+    size_t blocks = (count + (size_t)threads - 1) / (size_t)threads;
+    uint64_t value, elements = count;
+    memcpy(&value, scale->scalar, sizeof value);
+    void *arguments[] = {scaled, &in, &there, &value, &dtype, &elements};
+    size_t bytes = count * weir_dtype_bytes((weir_dtype)scale->datatype);
+    if (cudaMallocAsync(scaled, bytes, stream) != cudaSuccess) {
+        cudaGetLastError();
+        *scaled = NULL;
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "no GPU memory for a scaled copy of %zu bytes",
+                          bytes);
+    }
+    return check(cudaLaunchKernel(kernel,
+                                  (dim3){(unsigned)(blocks < BLOCKS_MOST ? blocks : BLOCKS_MOST),
+                                         1, 1},
+                                  (dim3){(unsigned)threads, 1, 1}, arguments, 0, stream),
+                 "the stream takes no scaled copy");
+}
+
+weir_status weiri_nccl_gpu_scale(const weiri_nccl_comm *comm, const weiri_nccl_scale *scale,
+                                 const void *in, size_t count, cudaStream_t stream, void **scaled)
+{
+    int before;
+    *scaled = NULL;
+    enum cudaStreamCaptureMode mode = weiri_cuda_relax();
+    weir_status status = weiri_cuda_enter(comm->comm, &before);
+    if (status == WEIR_OK)
+        status = scale_into(scaled, scale, in, count, stream);
+    if (status != WEIR_OK && *scaled) {
+        cudaFreeAsync(*scaled, stream);
+        *scaled = NULL;
+    }
+    weiri_cuda_leave(comm->comm, before);
+    weiri_cuda_restore(mode);
+    return status;
+}
+
+void weiri_nccl_gpu_scaled(void *scaled, cudaStream_t stream)
+{
+    if (scaled && cudaFreeAsync(scaled, stream) != cudaSuccess)
+        cudaGetLastError();
+}
+
+/* Whether buffers are this GPU's, lest a kernel dies of them. */
+static weir_status check_buffers(const weir_comm *here, const weiri_p2p_args *args)
+{
+    weir_status status = WEIR_OK;
+    for (int i = 0; i < args->ncalls && status == WEIR_OK; i++) {
+        const weiri_p2p_call *call = &args->call[i];
+        if (call->bytes && !weiri_region_describe(here, call->buffer, call->bytes).generation)
+            status = weiri_cuda_check_buffer(here, call->buffer, call->bytes);
+    }
+    return status;
+}
+
+static weir_status launch_exchange(const weir_comm *here, weiri_p2p_args *args,
+                                   cudaStream_t stream)
+{
+    int threads = 0, each = 0;
+    const void *kernel = weiri_nccl_exchange_kernel(&threads);
+    unsigned blocks = (unsigned)(args->nflows * args->blocks_each);
+    void *arguments[] = {args};
+    enum cudaStreamCaptureMode mode = weiri_cuda_relax();
+    cudaError_t error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, threads, 0);
+    weiri_cuda_restore(mode);
+    if (error == cudaSuccess && blocks > (unsigned)(each * weiri_cuda_of(here)->processors))
+        return weiri_fail(WEIR_ERR_UNSUPPORTED,
+                          "%u blocks of sends and receives do not fit on GPU %d at once", blocks,
+                          here->gpu->device);
+    if (error == cudaSuccess)
+        error = cudaLaunchKernel(kernel, (dim3){blocks, 1, 1}, (dim3){(unsigned)threads, 1, 1},
+                                 arguments, 0, stream);
+    return error == cudaSuccess ? WEIR_OK : weiri_cuda_fail_launch(here, error);
+}
+
+weir_status weiri_nccl_gpu_exchange(weiri_nccl_comm *comm, weiri_p2p_args *args,
+                                    cudaStream_t stream)
+{
+    int before;
+    weir_comm *here = weiri_comm_here(comm->comm);
+    args->guard = here->gpu->ops->guard(here);
+    if (weir_load_relaxed(here->guard.abort_word)) {
+        weir_status ended = weir_comm_check(comm->comm);
+        return ended != WEIR_OK ? ended : WEIR_ERR_ABORTED;
+    }
+    weir_status status = weiri_nccl_gpu_order(comm, stream);
+    if (status != WEIR_OK)
+        return status;
+    status = weiri_cuda_enter(here, &before);
+    if (status == WEIR_OK)
+        status = weiri_cuda_check_stream(here, stream);
+    if (status == WEIR_OK)
+        status = check_buffers(here, args);
+    if (status == WEIR_OK)
+        status = launch_exchange(here, args, stream);
+    weiri_cuda_leave(here, before);
+    return status == WEIR_OK ? weiri_nccl_gpu_ordered(comm, stream) : status;
+}

@@ -1,0 +1,35 @@
+/*
+ * The kernels of the NCCL-shaped library: sends and receives, and the scaled copy of
+ * a custom operation's input.
+ */
+#include "nccl/p2p.cuh"
+#include "nccl/scale.h"
+
+enum { EXCHANGE_THREADS = 512, SCALE_THREADS = 256 };
+
+static __global__ void __launch_bounds__(EXCHANGE_THREADS)
+exchange(const __grid_constant__ weiri_p2p_args args)
+{
+    weiri_p2p_exchange(args);
+}
+
+/* there: where the scalar is; NULL: value has it. */
+static __global__ void __launch_bounds__(SCALE_THREADS)
+scale(void *to, const void *from, const void *there, uint64_t value, int dtype, uint64_t count)
+{
+    const uint64_t first = (uint64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    weiri_nccl_scale_span(to, from, there ? there : &value, dtype, first,
+                          (uint64_t)gridDim.x * blockDim.x, count);
+}
+
+extern "C" const void *weiri_nccl_exchange_kernel(int *threads)
+{
+    *threads = EXCHANGE_THREADS;
+    return (const void *)exchange;
+}
+
+extern "C" const void *weiri_nccl_scale_kernel(int *threads)
+{
+    *threads = SCALE_THREADS;
+    return (const void *)scale;
+}

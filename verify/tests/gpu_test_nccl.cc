@@ -1,0 +1,169 @@
+/*
+ * Sends and receives of the NCCL-shaped library, under the emulator: ranks launch
+ * different sets of messages, of all lengths around the borders of pieces and lanes, some
+ * ranks none, several launches long. Lengths that differ are told. A sender that does
+ * not wait for room, and a receiver that does not wait for data, must be found out.
+ */
+#include "nccl/p2p.cuh"
+
+#include "gpu_emulator.hh"
+#include "gpu_tap.hh"
+
+#include <cstdlib>
+#include <vector>
+
+using namespace emulator;
+
+enum { RANKS_MAX = 4, ROUNDS = 3, EACH = 2 };
+enum fault { NONE, NO_ROOM, NO_DATA, LENGTH };
+
+static void kernel(weiri_gpu_args args)
+{
+    const uint64_t epoch = weiri_gpu_epoch(args.view);
+    weiri_p2p_args mine = *(const weiri_p2p_args *)(uintptr_t)args.in;
+    mine.guard = args.view.guard;
+    weiri_p2p_exchange(mine);
+    weiri_gpu_turn(args.view, epoch);
+}
+
+/* The message number i of a round, or one that is not sent at all: ~0. */
+static uint64_t length_of(uint64_t seed, int round, int from, int to, int i)
+{
+    static const uint64_t lengths[] = {0, 1, 63, 64, 65, 255, 256, 257, 700, 1024, 2049, 5000};
+    uint64_t which = seed * 31 + (uint64_t)(round * 64 + from * 16 + to * 4 + i);
+    uint64_t mixed = which * 0x9e3779b97f4a7c15u;
+    return mixed >> 61 == 0 ? ~(uint64_t)0 : lengths[(mixed >> 33) % 12];
+}
+
+static char byte_of(int round, int from, int to, int i, uint64_t at)
+{
+    return (char)(at * 7 + at / 251 + (uint64_t)(round * 89 + from * 23 + to * 5 + i));
+}
+
+struct message {
+    buffer data;
+    int round, from, to, i;
+    uint64_t bytes;
+};
+
+struct scene {
+    machine &m;
+    uint64_t seed;
+    int lanes;
+    std::vector<char *> mailboxes;
+    std::vector<std::unique_ptr<weiri_p2p_args>> kept;
+    std::vector<message> received;
+};
+
+/* One direction of a pair, into a launch of rank. */
+static void add_flow(scene &s, weiri_p2p_args &args, int round, int from, int to, int sends,
+                     int fault)
+{
+    int before = args.ncalls, rank = sends ? from : to;
+    for (int i = 0; i < EACH; i++) {
+        uint64_t bytes = length_of(s.seed, round, from, to, i);
+        if (bytes == ~(uint64_t)0)
+            continue;
+        if (fault == LENGTH && !sends && from == 0 && to == 1 && round == 1)
+            bytes++;
+        buffer data = s.m.alloc(rank, bytes, (size_t)s.m.random(16), MAPPED);
+        for (uint64_t at = 0; sends && at < bytes; at++)
+            data.data[at] = byte_of(round, from, to, i, at);
+        if (!sends)
+            s.received.push_back({data, round, from, to, i, bytes});
+        args.call[args.ncalls++] = {data.data, bytes, sends ? to : from, sends};
+        int used = weiri_p2p_lanes_of(bytes, s.lanes);
+        args.blocks_each = used > args.blocks_each ? used : args.blocks_each;
+    }
+    if (args.ncalls > before)
+        args.first[args.nflows++] = before;
+    args.first[args.nflows] = args.ncalls;
+}
+
+static void launch(scene &s, int rank, int round, int fault)
+{
+    s.kept.emplace_back(new weiri_p2p_args());
+    weiri_p2p_args &args = *s.kept.back();
+    args.rank = rank;
+    args.lanes = s.lanes;
+    for (int i = 0; i < s.m.nranks(); i++)
+        args.mailbox[i] = s.mailboxes[(size_t)i];
+    for (int peer = 0; peer < s.m.nranks(); peer++) {
+        if (peer == rank)
+            continue;
+        add_flow(s, args, round, rank, peer, 1, fault);
+        add_flow(s, args, round, peer, rank, 0, fault);
+    }
+    if (!args.ncalls)
+        return;
+    buffer none = s.m.alloc(rank, 16, 0, PLAIN);
+    weiri_gpu_args launched = s.m.args(rank, none, none);
+    launched.in = (const char *)&args;
+    const int threads[] = {1, 33, 64};
+    s.m.launch(rank, "exchange", (const void *)kernel,
+               {args.nflows * args.blocks_each, threads[s.m.random(3)]}, launched);
+}
+
+/* What peers would have told. */
+static void spoil(scene &s, int fault)
+{
+    for (int rank = 0; rank < s.m.nranks(); rank++)
+        for (int peer = 0; peer < s.m.nranks(); peer++)
+            for (int lane = 0; lane < s.lanes; lane++) {
+                weiri_p2p_lane *at =
+                    weiri_p2p_lane_at(s.mailboxes[(size_t)rank], peer, s.lanes, lane);
+                at->taken = fault == NO_ROOM ? 1 << 20 : 0;
+                at->sent = fault == NO_DATA ? 1 << 20 : 0;
+            }
+}
+
+static std::string check(const scene &s)
+{
+    for (const message &got : s.received)
+        for (uint64_t at = 0; at < got.bytes; at++)
+            if (got.data.data[at] != byte_of(got.round, got.from, got.to, got.i, at))
+                return "wrong data from " + std::to_string(got.from) + " to " +
+                       std::to_string(got.to) + " at " + std::to_string(at);
+    return "";
+}
+
+static std::string run(int nranks, uint64_t seed, int fault)
+{
+    machine m(nranks, seed);
+    scene s = {m, seed, (int)(1 + seed % 3), {}, {}, {}};
+    for (int rank = 0; rank < nranks; rank++) {
+        size_t bytes = sizeof(weiri_p2p_lane) * (size_t)(nranks * s.lanes);
+        buffer box = m.alloc(rank, bytes, 0, MAPPED);
+        memset(box.data, 0, bytes);
+        s.mailboxes.push_back(box.data);
+    }
+    if (fault == NO_ROOM || fault == NO_DATA)
+        spoil(s, fault);
+    for (int round = 0; round < ROUNDS; round++)
+        for (int rank = 0; rank < nranks; rank++)
+            launch(s, rank, round, fault);
+    if (!m.run())
+        return m.report();
+    return check(s);
+}
+
+int main(int argc, char **argv)
+{
+    const uint64_t seeds = argc > 1 ? strtoull(argv[1], NULL, 10) : 8;
+    for (int nranks = 2; nranks <= RANKS_MAX; nranks++) {
+        std::string why;
+        for (uint64_t seed = 1; seed <= seeds && why.empty(); seed++)
+            why = run(nranks, seed, NONE);
+        ok(why.empty(), why, "messages among %d ranks", nranks);
+    }
+    static const char *const faults[] = {"", "a sender that does not wait for room",
+                                         "a receiver that does not wait for data",
+                                         "lengths that differ"};
+    for (int fault = NO_ROOM; fault <= LENGTH; fault++) {
+        bool found = false;
+        for (uint64_t seed = 1; seed <= seeds && !found; seed++)
+            found = !run(3, seed, fault).empty();
+        ok(found, "", "found: %s", faults[fault]);
+    }
+    return tap_done();
+}
