@@ -23,8 +23,8 @@ typedef struct results_rules {
     double min_effect;  /* changes below are no alarm: 0.03 */
     double resolve;     /* "no difference" excludes changes of this and more: 0.10 */
     double alpha;       /* for all rows together */
-    double start_noise; /* relative standard deviation from start to start where no row has two
-                           starts; negative: 0.08 on the host, 0.02 on GPUs */
+    double start_noise; /* relative standard deviation from start to start where too few rows
+                           have two starts; negative: 0.08 on the host, 0.02 on GPUs */
     results_correction correction;
     const char *contender_a, *contender_b; /* NULL: those that both have */
 } results_rules;

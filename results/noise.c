@@ -22,9 +22,10 @@
 
 enum { RESAMPLES = 4000, SEED = 20, POOL_LEAST = 60, PRIOR_ROWS = 8 };
 enum { STARTS_MOST = RESULTS_STARTS_MOST };
-/* Degrees of freedom: a prior that all rows agree on is not believed beyond the first; one
- * that few rows or none support is the assumption, worth the second and the third. */
-static const double prior_most = 50, prior_weak = 2, prior_assumed = 1000;
+/* Degrees of freedom: a prior that all rows agree on is not believed beyond the first. Where
+ * few rows are there, it is the assumption, worth the second, or what the user says, worth
+ * the third; where no row has two starts, there is nothing else. */
+static const double prior_most = 50, prior_weak = 2, prior_told = 4, prior_alone = 1000;
 /* Two clocks' readings agree no better than this. */
 static const double least_scale = 1e-4;
 
@@ -211,7 +212,7 @@ static void set_scale(results_pair *pair, const results_rules *rules, double var
     if (prior <= 0) {
         double inside = floor / 2;
         prior = factor * (assumed * assumed + inside);
-        prior_freedom = d > 0 ? prior_weak : prior_assumed;
+        prior_freedom = d <= 0 ? prior_alone : rules->start_noise >= 0 ? prior_told : prior_weak;
     }
     pair->freedom = d + prior_freedom;
     pair->scale = sqrt((d * variance + prior_freedom * prior) / pair->freedom);
@@ -265,7 +266,10 @@ static void set_scales(results_noise *noise, results_comparison *made,
         }
     }
     made->noise = rows ? exp(sum / (double)rows) : 0;
-    made->noise_freedom = prior > 0 ? prior_freedom : made->noise_rows ? prior_weak : 0;
+    made->noise_freedom = prior > 0                ? prior_freedom
+                          : !made->noise_rows      ? 0
+                          : rules->start_noise >= 0 ? prior_told
+                                                    : prior_weak;
 }
 
 void results_noise_free(results_noise *noise)

@@ -13,7 +13,7 @@ static const double by_chance = 0.2;
 
 int results_is_suspect(const results_pair *pair, const results_rules *rules)
 {
-    if (pair->verdict == RESULTS_REGRESSED || pair->verdict == RESULTS_MISSING_IN_B)
+    if (pair->verdict == RESULTS_REGRESSED)
         return 1;
     return pair->log_ratio >= log1p(rules->min_effect) / 2 && pair->p < by_chance;
 }

@@ -8,7 +8,7 @@
 #include "results/compare.h"
 
 /* Slower by half the practical threshold or more and not plainly by chance (p below 0.2), or
- * wrong in B, or there in A and not in B. */
+ * wrong in B. */
 int results_is_suspect(const results_pair *pair, const results_rules *rules);
 /* A line for each row that is one, none twice. 0, or -1: the file cannot be written. */
 int results_suspects_write(const char *path, const results_comparison *comparison,

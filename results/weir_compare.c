@@ -45,7 +45,7 @@ static const option_row options[] = {
     TEXT("--alpha", "P", alpha, "risk of a false alarm, all rows together (default 0.05)"),
     TEXT("--correction", "WORD", correction, "for many rows: holm (default), bh, none"),
     TEXT("--start-noise", "PERCENT", noise,
-         "noise from start to start where none is measured (default 8% host, 2% GPU)"),
+         "noise from start to start where few rows measure it (default 8% host, 2% GPU)"),
     TEXT("--contender", "NAME", contender, "compares this contender alone, as weir or nccl"),
     TEXT("--contender-a", "NAME", rules.contender_a, "A's contender, held against ..."),
     TEXT("--contender-b", "NAME", rules.contender_b, "... B's; A and B may be the same file"),
