@@ -63,7 +63,9 @@ _Static_assert(sizeof(weiri_tcp_frame) == offsetof(weiri_tcp_item, counts),
 void weiri_tcp_watch(weiri_tcp_stream *stream)
 {
     const weiri_tcp_wire *wire = (const weiri_tcp_wire *)stream->endpoint->base.wire;
-    uint32_t events = stream->is_stalled || stream->is_ended ? 0 : EPOLLIN;
+    uint32_t events = EPOLLIN;
+    if (stream->is_stalled || stream->awaits_copy || stream->is_ended)
+        events = 0;
     if (stream->count > 0 && stream->is_full && !stream->is_dumb)
         events |= EPOLLOUT;
     if (stream->fd < 0 || events == stream->events)
@@ -146,6 +148,8 @@ static void tcp_close(weiri_wire *base)
     for (uint32_t i = 0; i < wire->nmems; i++)
         free(wire->mems[i]);
     free(wire->mems);
+    if (wire->stage)
+        wire->stage_ops->close(wire->stage);
     if (wire->guests.list)
         weiri_guests_close(&wire->guests);
     if (wire->listener >= 0)
@@ -186,6 +190,7 @@ static weir_status tcp_open(int rank, int nranks, int timeout_ms, weiri_wire **o
     pthread_mutex_init(&wire->base.lock, NULL);
     wire->job = (weiri_job){.rank = rank, .nranks = nranks, .timeout_ms = timeout_ms};
     wire->nstreams = (int)nstreams;
+    wire->stage_ops = weiri_tcp_stage_ops_get();
     wire->listener = wire->epoll = wire->timer = -1;
     status = open_descriptors(wire);
     if (status == WEIR_OK)
@@ -229,10 +234,13 @@ static weir_status tcp_mem_register(weiri_wire *base, void *memory, size_t bytes
                                     weiri_wire_place place, weiri_wire_mem **registered)
 {
     weiri_tcp_wire *wire = (weiri_tcp_wire *)base;
-    if (place != WEIRI_WIRE_HOST)
-        return weiri_fail(WEIR_ERR_UNSUPPORTED,
-                          "rank %d: the tcp wire takes host memory only in this build",
-                          base->rank);
+    if (bytes == 0)
+        place = WEIRI_WIRE_HOST; /* nothing is copied */
+    weir_status status = WEIR_OK;
+    if (place == WEIRI_WIRE_CUDA)
+        status = weiri_tcp_stage_add(wire, memory);
+    if (status != WEIR_OK)
+        return status;
     weiri_tcp_mem *mem = calloc(1, sizeof *mem);
     uint32_t slot = mem ? free_slot(wire) : 0;
     if (!mem || slot == wire->nmems) {
@@ -304,11 +312,15 @@ static weir_status tcp_put(weiri_endpoint *endpoint, const weiri_wire_mem *mem, 
     weir_status status = check(end, given, to, bytes, &key);
     if (status != WEIR_OK)
         return status;
-    status = weiri_tcp_queue_put(end, mem->base + at, &key, to, bytes);
+    int is_staged = ((const weiri_tcp_mem *)mem)->place == WEIRI_WIRE_CUDA;
+    status = weiri_tcp_queue_put(end, mem->base + at, is_staged, &key, to, bytes);
+    /* What is short goes with what comes next, a signal as a rule. */
+    int is_much = bytes > WEIRI_TCP_BUFFER_BYTES ||
+                  end->streams[0]->queued_bytes > WEIRI_TCP_BUFFER_BYTES;
+    if (status == WEIR_OK && is_much)
+        status = weiri_tcp_write(end, &moved);
     if (status != WEIR_OK)
         fail_endpoint(end, status);
-    else if (end->streams[0]->queued_bytes > WEIRI_TCP_BUFFER_BYTES)
-        weiri_tcp_write(end, &moved); /* else with what comes next, a signal as a rule */
     return status;
 }
 
@@ -326,13 +338,12 @@ static weir_status tcp_signal(weiri_endpoint *endpoint, const weiri_wire_key *gi
     if (status != WEIR_OK)
         return status;
     status = weiri_tcp_queue_signal(end, &key, to, value);
-    if (status != WEIR_OK) {
-        fail_endpoint(end, status);
-        return status;
-    }
     weiri_tcp_acknowledge(end);
-    weiri_tcp_write(end, &moved);
-    return WEIR_OK;
+    if (status == WEIR_OK)
+        status = weiri_tcp_write(end, &moved);
+    if (status != WEIR_OK)
+        fail_endpoint(end, status);
+    return status;
 }
 
 /* ------------------------------------------------------------------ progress */
@@ -379,9 +390,15 @@ static weir_status tcp_progress(weiri_wire *base, int *moved)
     for (weiri_tcp_endpoint *end = wire->endpoints; end; end = end->next) {
         if (end->is_connected && end->base.failed == WEIR_OK && !end->has_left) {
             int due = end->owed_frames >= OWED_FRAMES || end->owed_bytes >= OWED_BYTES;
+            weir_status status = WEIR_OK;
             if (end->owed_frames > 0 && (due || end->idle_passes++ >= IDLE_PASSES))
                 weiri_tcp_acknowledge(end);
-            weiri_tcp_write(end, moved);
+            if (wire->stage)
+                status = weiri_tcp_settle_copies(end, moved);
+            if (status == WEIR_OK)
+                status = weiri_tcp_write(end, moved);
+            if (status != WEIR_OK)
+                fail_endpoint(end, status);
         }
         if (!*moved)
             check_time(end);
@@ -417,9 +434,13 @@ static int tcp_arm(weiri_wire *base, int *descriptor)
         if (!end->is_connected || end->base.failed != WEIR_OK || end->has_left)
             continue;
         weiri_tcp_acknowledge(end);
-        weiri_tcp_write(end, &moved);
+        weir_status status = weiri_tcp_write(end, &moved);
+        if (status != WEIR_OK)
+            fail_endpoint(end, status);
+        /* Neither memory of GPUs nor the next pass can be polled for. */
         for (int i = 0; i < end->nstreams; i++)
-            if (end->streams[i]->count > 0 && !end->streams[i]->is_full)
+            if (status != WEIR_OK || weiri_tcp_stage_copies(end->streams[i]) ||
+                (end->streams[i]->count > 0 && !end->streams[i]->is_full))
                 return 0;
     }
     uint64_t at = next_deadline(wire);

@@ -5,6 +5,7 @@
 #define WEIR_TRANSPORT_TCP_H
 
 #include "boot/guests.h"
+#include "transport/tcp_stage.h"
 #include "transport/wire.h"
 
 enum {
@@ -38,6 +39,8 @@ typedef struct weiri_tcp_item {
     uint64_t counts[WEIRI_TCP_MOST_STREAMS]; /* as many as frame.nstreams */
     const char *payload;
     size_t payload_bytes;
+    int is_staged;        /* the payload is a GPU's, */
+    weiri_tcp_slot *slot; /* and this is where it is copied to first; NULL: not begun */
 } weiri_tcp_item;
 
 struct weiri_tcp_endpoint;
@@ -61,10 +64,15 @@ typedef struct weiri_tcp_stream {
     size_t in_begin, in_end;
     char *payload; /* where the rest of the current payload goes */
     size_t payload_left;
+    int is_staged;   /* that is a GPU's memory */
+    size_t slot_bytes; /* of the payload, in the buffer that fills now */
+    int awaits_copy; /* nothing can be taken before one has ended */
     uint64_t frames_done;
     uint64_t awaits[WEIRI_TCP_MOST_STREAMS]; /* counts of the fence it stands at */
     int is_stalled;
     int is_ended; /* the peer closed it */
+    weiri_tcp_slot out[WEIRI_TCP_SLOTS], into[WEIRI_TCP_SLOTS];
+    int into_next;
     unsigned char in[WEIRI_TCP_BUFFER_BYTES];
 } weiri_tcp_stream;
 
@@ -115,6 +123,8 @@ typedef struct weiri_tcp_wire {
     weiri_tcp_endpoint *endpoints;
     weiri_tcp_mem **mems; /* by slot */
     uint32_t nmems, generation;
+    const weiri_tcp_stage_ops *stage_ops; /* NULL: memory of GPUs is not taken */
+    void *stage;                          /* made with the first such memory */
 } weiri_tcp_wire;
 
 /* What WEIRI_WIRE_ADDRESS_BYTES hold. */
@@ -146,15 +156,16 @@ void weiri_tcp_endpoint_destroy(weiri_endpoint *endpoint);
 /* ---------------------------------------------------------------- tcp_send.c */
 
 /* Queue an operation. WEIR_ERR_NO_MEMORY. */
-weir_status weiri_tcp_queue_put(weiri_tcp_endpoint *endpoint, const char *from,
+weir_status weiri_tcp_queue_put(weiri_tcp_endpoint *endpoint, const char *from, int is_staged,
                                 const weiri_tcp_key *key, uint64_t to, uint64_t bytes);
 weir_status weiri_tcp_queue_signal(weiri_tcp_endpoint *endpoint, const weiri_tcp_key *key,
                                    uint64_t to, uint64_t value);
 /* The last word of this end, behind all that is queued; text is cut to what fits. */
 weir_status weiri_tcp_queue_bye(weiri_tcp_endpoint *endpoint, weir_status status,
                                 const char *text);
-/* Writes what the sockets take now. *moved is set if that was anything. */
-void weiri_tcp_write(weiri_tcp_endpoint *endpoint, int *moved);
+/* Writes what the sockets take now. *moved is set if that was anything. Fails if a GPU's
+ * memory cannot be read; else it is reading that tells of a peer that is gone. */
+weir_status weiri_tcp_write(weiri_tcp_endpoint *endpoint, int *moved);
 /* The peer has so many frames of each stream. 0: more than were sent. */
 int weiri_tcp_acknowledged(weiri_tcp_endpoint *endpoint, const uint64_t *counts);
 /* Has the peer told what has arrived here. */
@@ -166,6 +177,31 @@ void weiri_tcp_acknowledge(weiri_tcp_endpoint *endpoint);
 weir_status weiri_tcp_read(weiri_tcp_stream *stream, int *moved);
 /* Goes on with streams whose fences have fallen. */
 weir_status weiri_tcp_resume(weiri_tcp_endpoint *endpoint, int *moved);
+
+/* Goes on with what waited for copies into a GPU's memory. */
+weir_status weiri_tcp_settle_copies(weiri_tcp_endpoint *endpoint, int *moved);
+
+/* --------------------------------------------------------------- tcp_stage.c */
+
+/* Memory of a GPU was registered: all streams need buffers. WEIR_ERR_UNSUPPORTED. */
+weir_status weiri_tcp_stage_add(weiri_tcp_wire *wire, const void *memory);
+/* Gives the endpoint's streams buffers, if the wire needs them. */
+weir_status weiri_tcp_stage_prepare(weiri_tcp_endpoint *endpoint);
+/* Frees a stream's buffers, behind the copies that use them. */
+void weiri_tcp_stage_drop(weiri_tcp_stream *stream);
+/* Begins to copy an item's payload out, if a buffer is free; its payload is there then. */
+weir_status weiri_tcp_stage_out(weiri_tcp_stream *stream, weiri_tcp_item *item);
+/* Whether an item can be written. */
+weir_status weiri_tcp_stage_is_out(weiri_tcp_stream *stream, const weiri_tcp_item *item,
+                                   int *ready);
+/* The buffer that fills next; NULL: none is free. */
+weiri_tcp_slot *weiri_tcp_stage_room(weiri_tcp_stream *stream);
+/* Begins to copy that buffer to where the payload goes, and that goes on behind it. */
+weir_status weiri_tcp_stage_in(weiri_tcp_stream *stream, size_t bytes, int ends_frame);
+/* Adds the frames whose copies have ended; *ended is set if a buffer is free again. */
+weir_status weiri_tcp_stage_settle(weiri_tcp_stream *stream, uint64_t *frames, int *ended);
+/* Whether copies into GPU memory are under way. */
+int weiri_tcp_stage_copies(const weiri_tcp_stream *stream);
 
 /* -------------------------------------------------------------------- tcp.c */
 

@@ -254,6 +254,8 @@ weir_status weiri_tcp_endpoint_connect(weiri_endpoint *endpoint, const weiri_wir
             status = weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "rank %d watches rank %d",
                                       end->job.rank, endpoint->peer);
     }
+    if (status == WEIR_OK)
+        status = weiri_tcp_stage_prepare(end);
     end->is_connected = status == WEIR_OK;
     return status == WEIR_OK ? status : weiri_fail_context(status, "tcp wire");
 }
@@ -326,6 +328,7 @@ void weiri_tcp_endpoint_destroy(weiri_endpoint *endpoint)
         at = &(*at)->next;
     *at = end->next;
     for (int i = 0; i < end->nstreams; i++) {
+        weiri_tcp_stage_drop(end->streams[i]);
         free(end->streams[i]->items);
         free(end->streams[i]);
     }

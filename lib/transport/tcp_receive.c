@@ -51,15 +51,15 @@ static weir_status ended(weiri_tcp_stream *stream, int error_number)
 
 /* -------------------------------------------------------------------- frames */
 
-/* Where a frame's bytes go, NULL if they must not. */
-static char *target_of(const weiri_tcp_stream *stream, const weiri_tcp_frame *frame,
-                       uint64_t bytes)
+/* The memory that a frame's bytes go to, NULL if they must not. */
+static const weiri_tcp_mem *target_of(const weiri_tcp_stream *stream,
+                                      const weiri_tcp_frame *frame, uint64_t bytes)
 {
     const weiri_tcp_wire *wire = (const weiri_tcp_wire *)stream->endpoint->base.wire;
     const weiri_tcp_mem *mem = weiri_tcp_mem_of(wire, frame->memory);
     if (!mem || frame->to > mem->base.bytes || bytes > mem->base.bytes - frame->to)
         return NULL;
-    return mem->base.base + frame->to;
+    return mem;
 }
 
 static weir_status refused(const weiri_tcp_stream *stream, const weiri_tcp_frame *frame,
@@ -80,36 +80,57 @@ static weir_status refused(const weiri_tcp_stream *stream, const weiri_tcp_frame
                       end->base.peer, end->where, end->job.rank);
 }
 
-static void frame_done(weiri_tcp_stream *stream, uint64_t bytes)
+static void frames_done(weiri_tcp_stream *stream, uint64_t frames)
 {
-    stream->frames_done++;
-    stream->endpoint->owed_frames++;
-    stream->endpoint->owed_bytes += bytes;
+    stream->frames_done += frames;
+    stream->endpoint->owed_frames += frames;
     stream->endpoint->idle_passes = 0;
 }
 
 static weir_status begin_put(weiri_tcp_stream *stream, const weiri_tcp_frame *frame)
 {
-    stream->payload = target_of(stream, frame, frame->value);
-    if (!stream->payload)
+    const weiri_tcp_mem *mem = target_of(stream, frame, frame->value);
+    if (!mem)
         return refused(stream, frame, frame->value);
-    stream->payload_left = frame->value;
     if (frame->value == 0)
         return impossible(stream, "a put of nothing");
+    stream->payload = mem->base.base + frame->to;
+    stream->payload_left = frame->value;
+    stream->is_staged = mem->place == WEIRI_WIRE_CUDA;
+    stream->slot_bytes = 0;
     stream->endpoint->owed_bytes += frame->value;
     return WEIR_OK;
 }
 
+/* No copies are under way. */
 static weir_status do_signal(weiri_tcp_stream *stream, const weiri_tcp_frame *frame)
 {
-    char *word = target_of(stream, frame, sizeof(uint64_t));
-    if (!word)
+    const weiri_tcp_mem *mem = target_of(stream, frame, sizeof(uint64_t));
+    if (!mem)
         return refused(stream, frame, sizeof(uint64_t));
+    char *word = mem->base.base + frame->to;
     if ((uintptr_t)word % sizeof(uint64_t) != 0)
         return impossible(stream, "a signal to an address that is no multiple of 8");
+    if (mem->place == WEIRI_WIRE_CUDA) {
+        memcpy(weiri_tcp_stage_room(stream)->buffer, &frame->value, sizeof frame->value);
+        stream->payload = word;
+        return weiri_tcp_stage_in(stream, sizeof frame->value, 1);
+    }
     weir_store_release((uint64_t *)(void *)word, frame->value);
-    frame_done(stream, 0);
+    frames_done(stream, 1);
     return WEIR_OK;
+}
+
+/* Whether a frame has to wait until copies into a GPU's memory have ended: whatever
+ * moves data, but a put that is copied behind them. */
+static int must_await_copies(const weiri_tcp_stream *stream, const weiri_tcp_frame *frame)
+{
+    const weiri_tcp_wire *wire = (const weiri_tcp_wire *)stream->endpoint->base.wire;
+    const weiri_tcp_mem *mem = weiri_tcp_mem_of(wire, frame->memory);
+    if (!weiri_tcp_stage_copies(stream))
+        return 0;
+    return frame->kind == WEIRI_TCP_SIGNAL ||
+           (frame->kind == WEIRI_TCP_PUT && mem && mem->place != WEIRI_WIRE_CUDA);
 }
 
 static int fence_has_fallen(const weiri_tcp_stream *stream)
@@ -184,12 +205,54 @@ static weir_status do_frame(weiri_tcp_stream *stream, const weiri_tcp_frame *fra
 
 /* ------------------------------------------------------------------ reading */
 
-static void payload_came(weiri_tcp_stream *stream, size_t bytes)
+/* Where the next bytes of a payload go; 0: nowhere now. */
+static size_t payload_room(weiri_tcp_stream *stream, char **room)
 {
-    stream->payload += bytes;
+    *room = stream->payload;
+    if (!stream->is_staged)
+        return stream->payload_left;
+    const weiri_tcp_slot *slot = weiri_tcp_stage_room(stream);
+    stream->awaits_copy = !slot;
+    if (!slot)
+        return 0;
+    size_t bytes = WEIRI_TCP_SLOT_BYTES - stream->slot_bytes;
+    *room = slot->buffer + stream->slot_bytes;
+    return bytes < stream->payload_left ? bytes : stream->payload_left;
+}
+
+static weir_status payload_came(weiri_tcp_stream *stream, size_t bytes)
+{
     stream->payload_left -= bytes;
+    if (stream->is_staged) {
+        int ends = stream->payload_left == 0;
+        size_t filled = stream->slot_bytes += bytes;
+        if (!ends && filled < WEIRI_TCP_SLOT_BYTES)
+            return WEIR_OK;
+        stream->slot_bytes = 0;
+        return weiri_tcp_stage_in(stream, filled, ends);
+    }
+    stream->payload += bytes;
     if (stream->payload_left == 0)
-        frame_done(stream, 0);
+        frames_done(stream, 1);
+    return WEIR_OK;
+}
+
+static weir_status digest_payload(weiri_tcp_stream *stream)
+{
+    size_t there = stream->in_end - stream->in_begin;
+    char *room;
+    size_t bytes = payload_room(stream, &room);
+    bytes = bytes < there ? bytes : there;
+    if (bytes == 0)
+        return WEIR_OK;
+    memcpy(room, stream->in + stream->in_begin, bytes);
+    stream->in_begin += bytes;
+    return payload_came(stream, bytes);
+}
+
+static int can_go_on(const weiri_tcp_stream *stream)
+{
+    return !stream->is_stalled && !stream->awaits_copy && !stream->endpoint->has_left;
 }
 
 /* Takes what is in the buffer, as far as it goes. */
@@ -197,14 +260,11 @@ static weir_status digest(weiri_tcp_stream *stream)
 {
     weir_status status = WEIR_OK;
     weiri_tcp_frame frame;
-    while (status == WEIR_OK && !stream->is_stalled && !stream->endpoint->has_left) {
+    while (status == WEIR_OK && can_go_on(stream)) {
         size_t there = stream->in_end - stream->in_begin;
         const unsigned char *at = stream->in + stream->in_begin;
         if (stream->payload_left > 0 && there > 0) {
-            size_t bytes = there < stream->payload_left ? there : stream->payload_left;
-            memcpy(stream->payload, at, bytes);
-            stream->in_begin += bytes;
-            payload_came(stream, bytes);
+            status = digest_payload(stream);
             continue;
         }
         if (there < sizeof frame)
@@ -215,10 +275,13 @@ static weir_status digest(weiri_tcp_stream *stream)
             return impossible(stream, "what is no frame of this version");
         if (there - sizeof frame < rest)
             break;
+        stream->awaits_copy = must_await_copies(stream, &frame);
+        if (stream->awaits_copy)
+            break;
         stream->in_begin += sizeof frame + rest;
         status = do_frame(stream, &frame, at + sizeof frame);
     }
-    if (stream->in_begin > 0 && !stream->is_stalled) {
+    if (stream->in_begin > 0 && can_go_on(stream)) {
         memmove(stream->in, stream->in + stream->in_begin, stream->in_end - stream->in_begin);
         stream->in_end -= stream->in_begin;
         stream->in_begin = 0;
@@ -231,37 +294,39 @@ static weir_status read_once(weiri_tcp_stream *stream, size_t *got)
 {
     struct iovec parts[2];
     int nparts = 0;
-    size_t payload = stream->payload_left;
+    char *room;
+    size_t payload = stream->payload_left ? payload_room(stream, &room) : 0;
+    *got = 0;
+    if (stream->awaits_copy)
+        return WEIR_OK;
     if (payload > 0)
-        parts[nparts++] = (struct iovec){stream->payload, payload};
-    parts[nparts++] = (struct iovec){stream->in + stream->in_end,
-                                     payload ? WEIRI_TCP_AHEAD_BYTES
-                                             : sizeof stream->in - stream->in_end};
+        parts[nparts++] = (struct iovec){room, payload};
+    /* Behind a part of a payload there is no header. */
+    if (payload == stream->payload_left)
+        parts[nparts++] = (struct iovec){stream->in + stream->in_end,
+                                         payload ? WEIRI_TCP_AHEAD_BYTES
+                                                 : sizeof stream->in - stream->in_end};
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = (size_t)nparts};
     ssize_t had;
     do
         had = recvmsg(stream->fd, &message, MSG_DONTWAIT);
     while (had < 0 && errno == EINTR);
-    *got = 0;
     if (had < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
         return WEIR_OK;
     if (had <= 0)
         return ended(stream, had < 0 ? errno : 0);
     *got = (size_t)had;
     size_t direct = *got < payload ? *got : payload;
-    if (direct > 0)
-        payload_came(stream, direct);
     stream->in_end += *got - direct;
-    return WEIR_OK;
+    return direct > 0 ? payload_came(stream, direct) : WEIR_OK;
 }
 
 weir_status weiri_tcp_read(weiri_tcp_stream *stream, int *moved)
 {
-    const weiri_tcp_endpoint *end = stream->endpoint;
     weir_status status = digest(stream);
     size_t got = 1;
     for (size_t pass = 0; status == WEIR_OK && got > 0 && pass < PASS_BYTES; pass += got) {
-        if (stream->is_stalled || stream->is_ended || end->has_left)
+        if (stream->is_ended || !can_go_on(stream))
             break;
         status = read_once(stream, &got);
         if (got > 0)
@@ -286,4 +351,27 @@ weir_status weiri_tcp_resume(weiri_tcp_endpoint *end, int *moved)
         i = -1; /* what it brought may be what another one waits for */
     }
     return status;
+}
+
+weir_status weiri_tcp_settle_copies(weiri_tcp_endpoint *end, int *moved)
+{
+    weir_status status = WEIR_OK;
+    int any = 0;
+    for (int i = 0; i < end->nstreams && status == WEIR_OK; i++) {
+        weiri_tcp_stream *stream = end->streams[i];
+        uint64_t frames = 0;
+        int ended = 0;
+        status = weiri_tcp_stage_settle(stream, &frames, &ended);
+        if (frames > 0)
+            frames_done(stream, frames);
+        any |= ended;
+        if (status != WEIR_OK || !ended || !stream->awaits_copy)
+            continue;
+        stream->awaits_copy = 0;
+        status = weiri_tcp_read(stream, moved);
+        weiri_tcp_watch(stream);
+    }
+    if (any)
+        *moved = 1;
+    return status == WEIR_OK && any ? weiri_tcp_resume(end, moved) : status;
 }

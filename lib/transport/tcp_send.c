@@ -70,6 +70,8 @@ static weiri_tcp_item *append_item(weiri_tcp_stream *stream)
     }
     weiri_tcp_item *item = item_at(stream, stream->count++);
     item->payload_bytes = 0;
+    item->is_staged = 0;
+    item->slot = NULL;
     return item;
 }
 
@@ -128,7 +130,7 @@ static void counts_sent(const weiri_tcp_endpoint *end, uint64_t *counts)
 
 /* -------------------------------------------------------------------- puts */
 
-static weir_status queue_stripe(weiri_tcp_stream *stream, const char *from,
+static weir_status queue_stripe(weiri_tcp_stream *stream, const char *from, int is_staged,
                                 const weiri_tcp_key *key, uint64_t to, uint64_t bytes)
 {
     weiri_tcp_item *item = append_item(stream);
@@ -138,6 +140,7 @@ static weir_status queue_stripe(weiri_tcp_stream *stream, const char *from,
         .kind = WEIRI_TCP_PUT, .memory = key->id, .to = to, .value = bytes};
     item->payload = from;
     item->payload_bytes = bytes;
+    item->is_staged = is_staged;
     stream->frames_sent++;
     stream->queued_bytes += bytes;
     return WEIR_OK;
@@ -170,20 +173,21 @@ static weiri_tcp_stream *next_stream(weiri_tcp_endpoint *end)
 }
 
 static weir_status queue_stripes(weiri_tcp_endpoint *end, weiri_tcp_op *op, const char *from,
-                                 const weiri_tcp_key *key)
+                                 int is_staged, const weiri_tcp_key *key)
 {
     uint64_t counts[WEIRI_TCP_MOST_STREAMS], done = 0;
     uint64_t stripe = op->bytes / (uint64_t)(end->nstreams - 1) / 4096 * 4096 + 4096;
     int fenced = overlaps(end, op->memory, op->to, op->bytes);
     stripe = stripe < STRIPE_BYTES_MIN ? STRIPE_BYTES_MIN : stripe;
-    stripe = stripe > STRIPE_BYTES_MAX ? STRIPE_BYTES_MAX : stripe;
+    uint64_t most = is_staged ? WEIRI_TCP_SLOT_BYTES : STRIPE_BYTES_MAX;
+    stripe = stripe > most ? most : stripe;
     counts_sent(end, counts);
     while (done < op->bytes) {
         weiri_tcp_stream *stream = next_stream(end);
         uint64_t bytes = op->bytes - done < stripe ? op->bytes - done : stripe;
         weir_status status = fenced ? fence(stream, counts) : WEIR_OK;
         if (status == WEIR_OK)
-            status = queue_stripe(stream, from + done, key, op->to + done, bytes);
+            status = queue_stripe(stream, from + done, is_staged, key, op->to + done, bytes);
         if (status != WEIR_OK)
             return status;
         op->needs[stream->index] = stream->frames_sent;
@@ -192,20 +196,26 @@ static weir_status queue_stripes(weiri_tcp_endpoint *end, weiri_tcp_op *op, cons
     return WEIR_OK;
 }
 
-/* On the first stream: behind what was sent on the others. */
+/* On the first stream: behind what was sent on the others. What is staged goes in pieces
+ * that fit its buffers. */
 static weir_status queue_short(weiri_tcp_endpoint *end, weiri_tcp_op *op, const char *from,
-                               const weiri_tcp_key *key)
+                               int is_staged, const weiri_tcp_key *key)
 {
     uint64_t counts[WEIRI_TCP_MOST_STREAMS];
     counts_sent(end, counts);
     weir_status status = fence(end->streams[0], counts);
-    if (status == WEIR_OK)
-        status = queue_stripe(end->streams[0], from, key, op->to, op->bytes);
+    for (uint64_t done = 0; status == WEIR_OK && done < op->bytes;) {
+        uint64_t bytes = op->bytes - done;
+        if (is_staged && bytes > WEIRI_TCP_SLOT_BYTES)
+            bytes = WEIRI_TCP_SLOT_BYTES;
+        status = queue_stripe(end->streams[0], from + done, is_staged, key, op->to + done, bytes);
+        done += bytes;
+    }
     op->needs[0] = end->streams[0]->frames_sent;
     return status;
 }
 
-weir_status weiri_tcp_queue_put(weiri_tcp_endpoint *end, const char *from,
+weir_status weiri_tcp_queue_put(weiri_tcp_endpoint *end, const char *from, int is_staged,
                                 const weiri_tcp_key *key, uint64_t to, uint64_t bytes)
 {
     weiri_tcp_op *op = append_op(end);
@@ -216,9 +226,9 @@ weir_status weiri_tcp_queue_put(weiri_tcp_endpoint *end, const char *from,
     op->to = to;
     op->bytes = bytes;
     if (bytes >= STRIPED_BYTES && end->nstreams > 1)
-        status = queue_stripes(end, op, from, key);
+        status = queue_stripes(end, op, from, is_staged, key);
     else if (bytes > 0)
-        status = queue_short(end, op, from, key);
+        status = queue_short(end, op, from, is_staged, key);
     if (status == WEIR_OK)
         commit_op(end);
     return status;
@@ -316,6 +326,8 @@ void weiri_tcp_acknowledge(weiri_tcp_endpoint *end)
     weiri_tcp_item *item = item_at(stream, stream->head_sent > 0);
     item->frame = (weiri_tcp_frame){.kind = WEIRI_TCP_ACK, .nstreams = (uint32_t)end->nstreams};
     item->payload_bytes = 0;
+    item->is_staged = 0;
+    item->slot = NULL;
     for (int i = 0; i < end->nstreams; i++)
         item->counts[i] = end->streams[i]->frames_done;
     end->owed_frames = end->owed_bytes = 0;
@@ -351,6 +363,8 @@ static void written(weiri_tcp_stream *stream, size_t bytes)
         if (stream->head_sent < total)
             return;
         stream->head_sent -= total;
+        if (item->slot)
+            item->slot->is_busy = 0;
         if (item->frame.kind == WEIRI_TCP_PUT)
             stream->queued_bytes -= item->payload_bytes;
         if (item->frame.kind == WEIRI_TCP_PUT || item->frame.kind == WEIRI_TCP_SIGNAL)
@@ -360,14 +374,48 @@ static void written(weiri_tcp_stream *stream, size_t bytes)
     }
 }
 
-/* One write; returns the bytes it took, 0 if the socket takes none. */
-static size_t write_once(weiri_tcp_stream *stream)
+/* Has the first payloads of GPUs copied out, as far as there are buffers. */
+static weir_status stage(weiri_tcp_stream *stream)
+{
+    enum { AHEAD = 16 };
+    weir_status status = WEIR_OK;
+    for (size_t i = 0; i < stream->count && i < AHEAD && status == WEIR_OK; i++) {
+        weiri_tcp_item *item = item_at(stream, i);
+        if (item->is_staged && !item->slot)
+            status = weiri_tcp_stage_out(stream, item);
+        if (item->is_staged && !item->slot)
+            break;
+    }
+    return status;
+}
+
+/* The parts of the next write: of the items from the first to one that is not ready. */
+static weir_status gather(weiri_tcp_stream *stream, struct iovec *parts, int *nparts,
+                          size_t *offered)
+{
+    weir_status status = stage(stream);
+    int ready = 1;
+    for (size_t i = 0; i < stream->count && *nparts + 2 <= MOST_PARTS; i++) {
+        const weiri_tcp_item *item = item_at(stream, i);
+        if (status == WEIR_OK)
+            status = weiri_tcp_stage_is_out(stream, item, &ready);
+        if (status != WEIR_OK || !ready || *offered >= PASS_BYTES)
+            break;
+        *offered += add_parts(item, i ? 0 : stream->head_sent, parts, nparts);
+    }
+    return status;
+}
+
+/* One write; *taken is the bytes it took, 0 if there is nothing to write now. */
+static weir_status write_once(weiri_tcp_stream *stream, size_t *taken)
 {
     struct iovec parts[MOST_PARTS];
     int nparts = 0;
     size_t offered = 0;
-    for (size_t i = 0; i < stream->count && nparts + 2 <= MOST_PARTS && offered < PASS_BYTES; i++)
-        offered += add_parts(item_at(stream, i), i ? 0 : stream->head_sent, parts, &nparts);
+    *taken = 0;
+    weir_status status = gather(stream, parts, &nparts, &offered);
+    if (status != WEIR_OK || nparts == 0)
+        return status;
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = (size_t)nparts};
     ssize_t put;
     do
@@ -376,21 +424,26 @@ static size_t write_once(weiri_tcp_stream *stream)
     if (put >= 0) {
         written(stream, (size_t)put);
         stream->is_full = (size_t)put < offered;
-        return (size_t)put;
+        *taken = (size_t)put;
+        return WEIR_OK;
     }
     stream->is_full = 1;
     /* A peer that is gone: what it said last is still to be read, and tells why. */
     stream->is_dumb = errno != EAGAIN && errno != EWOULDBLOCK;
-    return 0;
+    return WEIR_OK;
 }
 
-void weiri_tcp_write(weiri_tcp_endpoint *end, int *moved)
+weir_status weiri_tcp_write(weiri_tcp_endpoint *end, int *moved)
 {
-    for (int i = 0; i < end->nstreams; i++) {
+    weir_status status = WEIR_OK;
+    for (int i = 0; i < end->nstreams && status == WEIR_OK; i++) {
         weiri_tcp_stream *stream = end->streams[i];
-        size_t pass = 0;
-        while (stream->count > 0 && !stream->is_full && pass < PASS_BYTES)
-            pass += write_once(stream);
+        size_t pass = 0, taken = 1;
+        while (stream->count > 0 && !stream->is_full && pass < PASS_BYTES && taken > 0 &&
+               status == WEIR_OK) {
+            status = write_once(stream, &taken);
+            pass += taken;
+        }
         if (pass > 0) {
             end->moved_ns = weir_clock_ns();
             *moved = 1;
@@ -398,4 +451,5 @@ void weiri_tcp_write(weiri_tcp_endpoint *end, int *moved)
         weiri_tcp_watch(stream);
     }
     settle(end);
+    return status;
 }

@@ -41,6 +41,16 @@ typedef struct wire_party {
     uint64_t epoch;                  /* meetings so far */
 } wire_party;
 
+/* What a test may put in the place of plain host memory, for what all ranks share first. */
+typedef struct wire_bed {
+    weiri_wire_place place;
+    void (*adapt)(weiri_wire *wire); /* a wire that was just opened */
+    /* Memory as the test sees it, and where it is registered. It stays the bed's. */
+    unsigned char *(*room)(size_t bytes, void **registered);
+} wire_bed;
+
+static const wire_bed *wire_bed_used; /* NULL: host memory */
+
 /* ------------------------------------------------------------------- set-up */
 
 static inline size_t wire_landing(int from)
@@ -73,15 +83,22 @@ static inline void wire_connect_all(wire_party *party, weiri_endpoint **ends, in
     free(all);
 }
 
-static inline weiri_wire_mem *wire_share(wire_party *party, void *base, size_t bytes,
-                                         weiri_wire_key *keys, int *failures)
+static inline weiri_wire_mem *wire_share_at(wire_party *party, void *base, size_t bytes,
+                                            weiri_wire_place place, weiri_wire_key *keys,
+                                            int *failures)
 {
     weiri_wire_mem *mem = NULL;
-    EXPECT_OK(failures, party->ops->mem_register(party->wire, base, bytes, WEIRI_WIRE_HOST, &mem));
+    EXPECT_OK(failures, party->ops->mem_register(party->wire, base, bytes, place, &mem));
     if (mem)
         keys[party->rank] = mem->key;
     EXPECT_OK(failures, weir_boot_allgather(party->boot, keys, sizeof *keys));
     return mem;
+}
+
+static inline weiri_wire_mem *wire_share(wire_party *party, void *base, size_t bytes,
+                                         weiri_wire_key *keys, int *failures)
+{
+    return wire_share_at(party, base, bytes, WEIRI_WIRE_HOST, keys, failures);
 }
 
 /* Memory that all wires of this process have one after the other, since to make it takes an
@@ -121,11 +138,17 @@ static inline int wire_party_open(wire_party *party, weir_boot *boot, weir_trans
     }
     EXPECT(failures, party->ops->transport == transport && party->wire->ops == party->ops);
     EXPECT(failures, party->wire->rank == rank && party->wire->nranks == nranks);
+    const wire_bed *bed = wire_bed_used;
+    if (bed)
+        bed->adapt(party->wire);
     wire_connect_all(party, party->ends, failures);
     size_t bytes = wire_landing(nranks);
-    party->own = wire_room(bytes);
+    void *registered = party->own = bed ? NULL : wire_room(bytes);
+    if (bed)
+        party->own = bed->room(bytes, &registered);
     memset(party->own, 0, WIRE_WORDS_BYTES);
-    party->mem = wire_share(party, party->own, bytes, party->keys, failures);
+    party->mem = wire_share_at(party, registered, bytes, bed ? bed->place : WEIRI_WIRE_HOST,
+                               party->keys, failures);
     return 1;
 }
 
