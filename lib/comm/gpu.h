@@ -23,6 +23,9 @@ typedef struct weiri_gpu_ops {
     void (*unmap)(weir_comm *comm);
     /* After a barrier behind that: frees all, comm->gpu too. */
     void (*destroy)(weir_comm *comm);
+    /* Makes the GPU the calling thread's current one; *before gets what was, for leave. */
+    weir_status (*enter)(const weir_comm *comm, int *before);
+    void (*leave)(const weir_comm *comm, int before);
     /* Makes rank's region known to kernels. */
     void (*know)(weir_comm *comm, int rank, int region, void *base);
     /* A caller's GPU memory as a segment. WEIR_ERR_UNSUPPORTED for other memory. */
@@ -58,6 +61,18 @@ struct weiri_gpu {
 
 /* NULL in a build without CUDA. */
 const weiri_gpu_ops *weiri_gpu_ops_get(void);
+
+/* With a GPU, around what works on the current one: segments are made and mapped there. */
+static inline weir_status weiri_gpu_enter(const weir_comm *comm, int *before)
+{
+    return comm->gpu ? comm->gpu->ops->enter(comm, before) : WEIR_OK;
+}
+
+static inline void weiri_gpu_leave(const weir_comm *comm, int before)
+{
+    if (comm->gpu)
+        comm->gpu->ops->leave(comm, before);
+}
 
 static inline void weiri_gpu_know(weir_comm *comm, int rank, int region, void *base)
 {

@@ -55,9 +55,14 @@ weir_status weiri_region_create(weir_comm *comm, void *adopted, size_t bytes, in
                           comm->rank, WEIRI_REGIONS_MAX);
     weiri_region *region = &comm->regions[entry];
     weiri_region_record *record = &comm->peers[comm->rank].page->directory[entry];
-    weir_status status =
-        adopted ? comm->gpu->ops->adopt(comm, adopted, bytes, &region->segment, &record->key)
-                : comm->memory->segment_create(bytes ? bytes : 1, &region->segment, &record->key);
+    int before = -1;
+    weir_status status = weiri_gpu_enter(comm, &before);
+    if (status == WEIR_OK)
+        status = adopted
+                     ? comm->gpu->ops->adopt(comm, adopted, bytes, &region->segment, &record->key)
+                     : comm->memory->segment_create(bytes ? bytes : 1, &region->segment,
+                                                    &record->key);
+    weiri_gpu_leave(comm, before);
     if (status != WEIR_OK)
         return status;
     region->bytes = bytes;
@@ -140,7 +145,11 @@ weir_status weiri_region_map(weir_comm *comm, int rank, weiri_desc desc)
         return weiri_fail(WEIR_ERR_PEER, "rank %d has freed region %u", rank, desc.region);
     if (mapping->generation)
         unmap(mapping);
-    weir_status status = weiri_segment_map(&record->key, &mapping->segment);
+    int before = -1;
+    weir_status status = weiri_gpu_enter(comm, &before);
+    if (status == WEIR_OK)
+        status = weiri_segment_map(&record->key, &mapping->segment);
+    weiri_gpu_leave(comm, before);
     if (status != WEIR_OK)
         return weiri_fail_context(status, "rank %d's region %u", rank, desc.region);
     /* Had the owner reused the entry meanwhile, key would have named the new one. */

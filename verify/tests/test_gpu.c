@@ -70,12 +70,15 @@ static int open_rig(rig *r, weir_boot *boot, int timeout_ms)
         return fails(r, "no communicator");
     r->rank = weir_comm_rank(r->host);
     r->nranks = weir_comm_nranks(r->host);
+    int current = -1; /* the process's first GPU: the library finds the communicator's itself */
+    if (weir_mem_alloc(r->gpu, 2 * HALF_BYTES, &r->library) != WEIR_OK ||
+        cudaGetDevice(&current) != cudaSuccess || current != 0)
+        return fails(r, "no memory, or another device than before");
     if (cudaSetDevice(weir_comm_device(r->gpu)) != cudaSuccess ||
         cudaMalloc((void **)&r->plain, 2 * HALF_BYTES) != cudaSuccess ||
         cudaStreamCreateWithFlags(&r->stream, cudaStreamNonBlocking) != cudaSuccess)
         return fails(r, "no CUDA");
     if (weir_mem_alloc(r->host, 2 * HALF_BYTES, &r->host_memory) != WEIR_OK ||
-        weir_mem_alloc(r->gpu, 2 * HALF_BYTES, &r->library) != WEIR_OK ||
         weir_mem_alloc(r->gpu, 2 * HALF_BYTES, &r->promised) != WEIR_OK ||
         weir_mem_symmetric(r->promised) != WEIR_OK)
         return fails(r, "no memory");
