@@ -117,10 +117,11 @@ ncclResult_t weiri_nccl_refuse(ncclResult_t result);
 typedef struct weiri_nccl_job {
     ncclResult_t (*run)(void *argument);
     void *argument; /* from malloc; freed when it has run */
+    ncclComm_t on;  /* jobs on one communicator run in order; NULL: beside all others */
 } weiri_nccl_job;
 /* Runs it at the end of the thread's group, beside the group's other jobs; now if there is none. */
 ncclResult_t weiri_nccl_do(weiri_nccl_job job);
-/* Runs all at once, each in a thread if there are several, and frees their arguments. */
+/* Runs all, in threads if there are several communicators, and frees their arguments. */
 ncclResult_t weiri_nccl_do_all(const weiri_nccl_job *jobs, size_t count);
 
 /* ---------------------------------------------------------- sends, receives */

@@ -81,7 +81,7 @@ static funeral *prepare(weiri_nccl_comm *list, int count)
         if (!argument)
             continue; /* it is lost */
         *argument = one;
-        all->jobs[all->count++] = (weiri_nccl_job){run_bury, argument};
+        all->jobs[all->count++] = (weiri_nccl_job){run_bury, argument, NULL};
     }
     return all;
 }

@@ -1,8 +1,8 @@
 /*
  * Groups: what a thread calls between ncclGroupStart and the end of the
  * outermost group is kept, and runs then. First the jobs, which make
- * communicators and the like and meet other ranks on the host: each in a thread
- * of its own if there are several, since they may wait for each other. Then the
+ * communicators and the like and meet other ranks on the host: in threads if they
+ * concern several communicators, since they may wait for each other. Then the
  * calls of each communicator. On GPUs, where calls only launch, one thread does
  * all of them; in memory of the process, where calls wait for other ranks, each
  * communicator has a thread of its own if there are several.
@@ -117,17 +117,48 @@ static ncclResult_t run_workers(worker *workers, size_t count)
     return result;
 }
 
+/* Jobs on one communicator. */
+typedef struct chain {
+    const weiri_nccl_job *jobs; /* all there are, from the first of these on */
+    size_t count;
+} chain;
+
+static ncclResult_t run_chain(void *opaque)
+{
+    const chain *mine = opaque;
+    ncclResult_t result = mine->jobs->run(mine->jobs->argument);
+    for (size_t i = 1; mine->jobs->on && i < mine->count && result == ncclSuccess; i++)
+        if (mine->jobs[i].on == mine->jobs->on)
+            result = mine->jobs[i].run(mine->jobs[i].argument);
+    return result;
+}
+
+static int is_first(const weiri_nccl_job *jobs, size_t index)
+{
+    for (size_t i = 0; jobs[index].on && i < index; i++)
+        if (jobs[i].on == jobs[index].on)
+            return 0;
+    return 1;
+}
+
 ncclResult_t weiri_nccl_do_all(const weiri_nccl_job *jobs, size_t count)
 {
     ncclResult_t result = ncclSuccess;
-    worker *workers = calloc(count ? count : 1, sizeof *workers);
-    for (size_t i = 0; workers && i < count; i++) {
-        workers[i].run = jobs[i].run;
-        workers[i].argument = jobs[i].argument;
+    size_t nchains = 0;
+    worker *workers = calloc(count + 1, sizeof *workers);
+    chain *chains = calloc(count + 1, sizeof *chains);
+    for (size_t i = 0; workers && chains && i < count; i++) {
+        if (!is_first(jobs, i))
+            continue;
+        chains[nchains] = (chain){&jobs[i], count - i};
+        workers[nchains].run = run_chain;
+        workers[nchains].argument = &chains[nchains];
+        nchains++;
     }
-    result = workers ? run_workers(workers, count) : no_memory();
+    result = workers && chains ? run_workers(workers, nchains) : no_memory();
     for (size_t i = 0; i < count; i++)
         free(jobs[i].argument);
+    free(chains);
     free(workers);
     return result;
 }

@@ -153,7 +153,7 @@ static ncclResult_t init(ncclComm_t *comm, int nranks, const ncclUniqueId *id, i
     *birth = (weiri_nccl_birth){
         .rank = rank, .nranks = nranks, .device = weiri_nccl_gpu_current(), .made = comm};
     memcpy(&birth->id, id, sizeof birth->id);
-    return weiri_nccl_do((weiri_nccl_job){run_birth, birth});
+    return weiri_nccl_do((weiri_nccl_job){run_birth, birth, NULL});
 }
 
 ncclResult_t ncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId commId, int rank)

@@ -219,7 +219,7 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *buff, size_t size, nc
         return weiri_nccl_refuse(
             weiri_nccl_fail(ncclInvalidArgument, "ncclCommWindowRegister: a pointer is NULL"));
     *what = (wish){comm, buff, size, win, winFlags};
-    return weiri_nccl_do((weiri_nccl_job){run_window, what});
+    return weiri_nccl_do((weiri_nccl_job){run_window, what, comm});
 }
 WEIRI_NCCL_ALIAS(CommWindowRegister);
 

@@ -111,7 +111,7 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *newc
         return weiri_nccl_refuse(result);
     *newcomm = NULL;
     *wish = (split){.parent = comm, .color = color, .key = key, .made = newcomm};
-    return weiri_nccl_do((weiri_nccl_job){run_split, wish});
+    return weiri_nccl_do((weiri_nccl_job){run_split, wish, comm});
 }
 WEIRI_NCCL_ALIAS(CommSplit);
 
@@ -186,6 +186,6 @@ ncclResult_t ncclCommShrink(ncclComm_t comm, int *excludeRanksList, int excludeR
     *newcomm = NULL;
     *wish = (split){.parent = comm, .made = newcomm, .nexcluded = excludeRanksCount};
     memcpy(wish->excluded, excludeRanksList, (size_t)excludeRanksCount * sizeof(int));
-    return weiri_nccl_do((weiri_nccl_job){run_shrink, wish});
+    return weiri_nccl_do((weiri_nccl_job){run_shrink, wish, comm});
 }
 WEIRI_NCCL_ALIAS(CommShrink);

@@ -288,6 +288,7 @@ static weir_status ipc_segment_adopt(void *pointer, size_t bytes, weiri_segment 
     *key = (weiri_segment_key){.kind = WEIRI_SEGMENT_CUDA_IPC,
                                .pid = (int32_t)getpid(),
                                .fd = -1,
+                               .inode = (uint64_t)(uintptr_t)pointer,
                                .bytes = whole,
                                .offset = offset};
     memcpy(key->handle, &handle, sizeof handle);
@@ -316,10 +317,39 @@ static weir_status ipc_segment_create(size_t bytes, weiri_segment *segment, weir
     return status;
 }
 
+/* Memory of this process, whose ranks may have GPUs of their own: a handle cannot be opened
+ * where it was made, and need not be. */
+static weir_status ipc_segment_reach(const weiri_segment_key *key, weiri_segment *segment)
+{
+    void *pointer = (void *)(uintptr_t)key->inode;
+    struct cudaPointerAttributes attributes;
+    int own = -1;
+    cudaError_t error = cudaPointerGetAttributes(&attributes, pointer);
+    if (error == cudaSuccess)
+        error = cudaGetDevice(&own);
+    if (error == cudaSuccess && attributes.device != own)
+        error = cudaDeviceEnablePeerAccess(attributes.device, 0);
+    if (error == cudaErrorPeerAccessAlreadyEnabled) {
+        cudaGetLastError();
+        error = cudaSuccess;
+    }
+    if (error != cudaSuccess)
+        return fail_runtime(WEIR_ERR_UNSUPPORTED, error,
+                            "memory of this process's other GPU cannot be reached");
+    *segment = (weiri_segment){.ops = &weiri_transport_cuda_ipc,
+                               .base = pointer,
+                               .bytes = key->bytes - key->offset,
+                               .fd = -1,
+                               .handle = ADOPTED};
+    return WEIR_OK;
+}
+
 static weir_status ipc_segment_map(const weiri_segment_key *key, weiri_segment *segment)
 {
     cudaIpcMemHandle_t handle;
     void *mapping = NULL;
+    if (key->pid == (int32_t)getpid())
+        return ipc_segment_reach(key, segment);
     memcpy(&handle, key->handle, sizeof handle);
     cudaError_t error =
         cudaIpcOpenMemHandle(&mapping, handle, cudaIpcMemLazyEnablePeerAccess);

@@ -270,7 +270,14 @@ def memory(r):
     lib.MemAlloc(ctypes.byref(pointer), 1 << 16)
     demand(pointer.value % 4096 == 0)
     lib.CommRegister(comm, pointer, 1 << 16, ctypes.byref(handle))
+    others = (ctypes.c_void_p * 2)()
+    lib.GroupStart()  # several on one communicator
     lib.CommWindowRegister(comm, pointer, 1 << 16, ctypes.byref(window), 1)
+    for i in range(2):
+        lib.CommSplit(comm, i, 0, ctypes.byref(others, 8 * i), None)
+    lib.GroupEnd()
+    for other in others:
+        lib.CommDestroy(other)
     ctypes.memset(pointer, 1, 1 << 16)
     lib.AllReduce(pointer, pointer, 1 << 16, UINT8, SUM, comm, None)
     demand(ctypes.string_at(pointer, 1 << 16) == bytes([r.nranks]) * (1 << 16))
