@@ -139,7 +139,7 @@ static int cpus_near(const char *folder, cpu_set_t *cpus)
 static int cpus_wanted(const weir_comm *comm, cpu_set_t *cpus)
 {
     const weir_comm *here = comm->local ? comm->local : comm;
-    char folder[64] = "/sys/bus/pci/devices/";
+    char folder[300] = "/sys/bus/pci/devices/";
     CPU_ZERO(cpus);
     if (comm->gpu) {
         const char *bus = here->peers[here->rank].page->gpu.bus;
@@ -151,7 +151,10 @@ static int cpus_wanted(const weir_comm *comm, cpu_set_t *cpus)
     }
     for (int network = 0; network < WEIRI_NETWORKS; network++) {
         const weiri_wire *wire = weiri_comm_open_wire(comm, network);
-        if (wire && wire->card && *wire->card && cpus_near(wire->card, cpus))
+        if (!wire || !wire->card || !*wire->card)
+            continue;
+        snprintf(folder, sizeof folder, "/sys%s", wire->card);
+        if (cpus_near(folder, cpus))
             return 1;
     }
     return 0;

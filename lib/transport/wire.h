@@ -51,8 +51,8 @@ typedef struct weiri_wire {
     pthread_mutex_t lock;
     int rank, nranks; /* of the job: for messages */
     int timeout_ms;   /* of open, connect and close, and of a peer that does not answer */
-    const char *card; /* the card's path in /sys/devices, for threads that work with it to
-                         be near; NULL or empty: it has none */
+    const char *card; /* the card's path below /sys, for threads that work with it to be near;
+                         NULL or empty: it has none */
 } weiri_wire;
 
 /* One end of the path to one peer; likewise the beginning of the transport's. */
