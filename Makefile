@@ -159,7 +159,7 @@ BUILD_INFO = -DWEIR_BUILD_SOURCES='"$(BUILD_SOURCES)"' -DWEIR_BUILD_COMMIT='"$(B
 	-DWEIR_BUILD_FLAGS='"$(BUILD_FLAGS)"'
 
 # ------------------------------------------------------------------ targets
-.PHONY: FORCE all lib tests run test test-hosts test-rdma check lint config install clean help plot deps left-out
+.PHONY: FORCE all lib tests run test test-hosts test-rdma check lint config install clean help plot deps fuzz left-out
 all: left-out lib $(BENCHES) $(TOOLS) ## everything that this machine can build
 LIBS := $(O)/libweir.a $(O)/libweir.so $(O)/libweir_nccl.so $(if $(HAVE_MPI),$(O)/libweir_mpi.a)
 lib: $(LIBS) ## the libraries alone
@@ -286,8 +286,8 @@ left-out:
 	$(call missing,$(HAVE_HWLOC),weir-topo and the benchmarks,no hwloc; apt-get install libhwloc-dev pkg-config)
 	$(call missing,$(HAVE_CMOCKA),the C tests,no cmocka; apt-get install libcmocka-dev pkg-config)
 	$(call missing,$(HAVE_GSL),bootstrap intervals,no gsl; apt-get install libgsl-dev pkg-config; order statistics instead)
-	$(call missing,$(HAVE_RESULTS),weir-compare,no gsl or no jansson; apt-get install libgsl-dev libjansson-dev pkg-config)
-	$(call missing,$(HAVE_GNUPLOT),plots,no gnuplot; apt-get install gnuplot-nox)
+	$(call missing,$(HAVE_RESULTS),weir-compare and weir-report,no gsl or no jansson; apt-get install libgsl-dev libjansson-dev pkg-config)
+	$(call missing,$(HAVE_GNUPLOT),plots of make plot and weir-report,no gnuplot; apt-get install gnuplot-nox)
 	$(call missing,$(CAN_EMULATE),emulated GPU kernels in the tests,$(EMULATE_WHY))
 	$(call missing,$(GPU_READY),GPU memory,$(GPU_WHY))
 	$(call missing,$(RDMA_READY),RDMA,$(RDMA_WHY))
@@ -327,6 +327,10 @@ test-hosts: ## of the tests, those between two emulated hosts (ci/hosts)
 test-rdma: ## of the tests, those in a virtual machine with soft-RoCE (ci/rdma-vm)
 	$(Q)ci/deps
 	$(AGAIN) check T=rdma
+
+S ?= 60
+fuzz: $(filter $(O)/tests/test_results,$(TESTS)) ## feed readers of results with changed files for S=60 seconds (BUILD=asan)
+	$(Q)FUZZ_S=$(S) $(O)/tests/test_results
 
 deps: ## install what is missing
 	$(Q)ci/deps

@@ -47,6 +47,8 @@ int results_load(results_set *set, const char *source, const char *store);
  * `baseline`. Writes the path; 0, or -1 and path has the reason.
  */
 int results_store_find(const char *store, const char *word, char *path, size_t bytes);
+/* Of a run folder that ci/nightly made, the part in which the candidate was screened. */
+void results_store_candidate(char *path, size_t bytes);
 /* Makes a run folder of the store its baseline. 0, or -1 with the reason. */
 int results_store_accept(const char *store, const char *name, char *reason, size_t bytes);
 

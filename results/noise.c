@@ -5,9 +5,9 @@
  * Molecular Biology 3, article 3). Some starts go wrong, and a few are not to hide what all
  * others show: centers are trimmed means, variances winsorized ones (Yuen 1974, Biometrika
  * 61, 165-170). Residuals of all rows, in units of each row's scale, are pooled, those of
- * starts that went wrong among them; the tables are a bootstrap that draws from the pool (from normal numbers
- * where the pool is small) and divides by the root of chi-square / freedom, as the scale
- * is not known better.
+ * starts that went wrong among them; the tables are a bootstrap that draws from the pool
+ * (from normal numbers where the pool is small) and divides by the root of
+ * chi-square / freedom, as the scale is not known better.
  */
 #include "results/noise.h"
 

@@ -69,8 +69,19 @@ int results_store_find(const char *store, const char *word, char *path, size_t b
         snprintf(path, bytes, "needs --store DIR, the folder of run folders");
         return -1;
     }
-    return strcmp(word, "latest") == 0 ? find_latest(store, path, bytes)
-                                       : find_baseline(store, path, bytes);
+    int status = strcmp(word, "latest") == 0 ? find_latest(store, path, bytes)
+                                             : find_baseline(store, path, bytes);
+    if (status == 0)
+        results_store_candidate(path, bytes);
+    return status;
+}
+
+void results_store_candidate(char *path, size_t bytes)
+{
+    char inside[PATH_MAX];
+    if (snprintf(inside, sizeof inside, "%s/screen/b", path) < (int)sizeof inside &&
+        is_folder(inside) && strlen(inside) < bytes)
+        strcpy(path, inside);
 }
 
 int results_store_accept(const char *store, const char *name, char *reason, size_t bytes)
