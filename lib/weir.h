@@ -425,7 +425,7 @@ typedef weir_status (*weir_trigger_handler)(void *argument, const struct weir_tr
 typedef struct weir_proxy_config {
     unsigned fifo_slots; /* triggers under way; rounded up to a power of two; 0: 512 */
     int cpu;             /* 1 + the processor that the thread runs on; 0: those that this process
-                            may use, on GPUs such as are near the GPU */
+                            may use and that are near its GPU or network card */
     int stop_timeout_ms; /* how long a stop waits for what is under way; 0: as all waits */
     weir_trigger_handler handler; /* of custom triggers; may be NULL */
     void *argument;
@@ -458,8 +458,9 @@ WEIR_API struct weir_fifo_dev *weir_proxy_fifo(weir_proxy *proxy);
 /* A port channel: the proxy copies from local, this rank's memory, to remote, the
  * peer's (imported), over the connection of sem, and signals. Local. All four must
  * outlive it; a connection has one proxy. Several channels may share a semaphore: their
- * signals are then told by their number alone. WEIR_ERR_UNSUPPORTED: remote was exported
- * before the connection was made, or cannot be registered with its network. */
+ * signals are then told by their number alone. On the cuda backend no kernel that needs
+ * the proxy is running. WEIR_ERR_UNSUPPORTED: remote was exported before the connection
+ * was made, or the memory cannot be registered with its network. */
 typedef struct weir_portchan weir_portchan;
 struct weir_portchan_dev;
 WEIR_API weir_status weir_portchan_create(weir_proxy *proxy, weir_sem *sem, const weir_mem *remote,

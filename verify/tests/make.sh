@@ -153,7 +153,8 @@ stage=$scratch/stage
 prefix=/opt/weir
 check "make install" ends_with 0 make install DESTDIR="$stage" PREFIX=$prefix
 installed=$stage$prefix
-for path in include/weir/weir.h include/weir/weir_device.h include/weir/base/target.h \
+for path in include/weir/weir.h include/weir/weir_device.h include/weir/weir_port_device.h \
+    include/weir/base/target.h \
     lib/libweir.a lib/libweir.so lib/libweir_nccl.so lib/pkgconfig/weir.pc; do
     check "installed: $path" test -e "$installed/$path"
 done
@@ -164,6 +165,7 @@ check "installed: nothing names the staging folder" eval '! grep -rqI "$stage" "
 cat >"$scratch/program.c" <<'C'
 #include <weir.h>
 #include <weir_device.h>
+#include <weir_port_device.h>
 
 #include <stdio.h>
 
