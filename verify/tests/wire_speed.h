@@ -9,10 +9,10 @@
 
 #include "wire_conformance.h"
 
-enum { SPEED_WINDOW_BYTES = 8 << 20, SPEED_TRIPS = 400, SPEED_PASSES = 50 };
+enum { SPEED_WINDOW_BYTES = 4 << 20, SPEED_ROOM_BYTES = 12 << 20, SPEED_TRIPS = 400, SPEED_PASSES = 50 };
 
-/* Memory of its own, twice the window: puts under way do not overlap where they go, and all
- * come from one place, as iperf3's do. */
+/* Memory of its own: puts under way do not overlap where they go, and all come from one
+ * place, as iperf3's do. */
 typedef struct speed_room {
     unsigned char *bytes;
     weiri_wire_mem *mem;
@@ -36,9 +36,9 @@ static inline weir_status speed_await(wire_party *party, const uint64_t *word, u
 }
 
 static inline weir_status speed_put(wire_party *party, const speed_room *room, size_t bytes,
-                                    uint64_t number)
+                                    uint64_t slot)
 {
-    uint64_t at = number * bytes % (2 * (uint64_t)SPEED_WINDOW_BYTES);
+    uint64_t at = slot * bytes;
     weiri_wire_lock(party->wire);
     weir_status status = party->ops->put(party->ends[1], room->mem, 0, &room->keys[1], at, bytes);
     weiri_wire_unlock(party->wire);
@@ -60,7 +60,7 @@ static inline weir_status speed_stream(wire_party *party, const speed_room *room
     double start_s = now_s();
     while (now_s() - start_s < seconds && status == WEIR_OK) {
         while (status == WEIR_OK && end->posted < end->completed + window)
-            status = speed_put(party, room, bytes, end->posted);
+            status = speed_put(party, room, bytes, end->posted % (window + 1));
         if (status == WEIR_OK)
             status = speed_await(party, &end->completed, end->completed + 1);
     }
@@ -112,9 +112,9 @@ static inline int wire_speed(weir_boot *boot, weir_transport transport)
         wire_party_close(&party);
         return failures ? failures : NO_WIRE;
     }
-    room.bytes = malloc(2 * SPEED_WINDOW_BYTES);
-    memset(room.bytes, 1, 2 * SPEED_WINDOW_BYTES);
-    room.mem = wire_share(&party, room.bytes, 2 * SPEED_WINDOW_BYTES, room.keys, &failures);
+    room.bytes = malloc(SPEED_ROOM_BYTES);
+    memset(room.bytes, 1, SPEED_ROOM_BYTES);
+    room.mem = wire_share(&party, room.bytes, SPEED_ROOM_BYTES, room.keys, &failures);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes && !failures; i++) {
         double gbs = 0, one_way_us = 0;
         EXPECT_OK(&failures, wire_meet(&party));
