@@ -14,8 +14,8 @@
 #include <string.h>
 
 /* How many calls without any completion pass between looks at the clock; and, where packets are
- * the work of this machine's processors, until one gives way to it. */
-enum { IDLE_CALLS = 256, IDLE_CALLS_OF_SOFTWARE = 32 };
+ * the work of this machine's processors, until calls give way to it, every so many. */
+enum { IDLE_CALLS = 512, IDLE_CALLS_OF_SOFTWARE = 128, GIVE_WAY_CALLS = 4 };
 
 void weiri_ib_fail(weiri_ib_endpoint *end, weir_status status, const char *format, ...)
 {
@@ -219,7 +219,8 @@ weir_status weiri_ib_progress(weiri_wire *wire, int *moved)
     ib->idle = some ? 0 : ib->idle + 1;
     if (ib->idle && ib->idle % IDLE_CALLS == 0)
         watch(ib);
-    if (ib->idle && ib->is_software && ib->idle % IDLE_CALLS_OF_SOFTWARE == 0)
+    if (ib->port.is_software && ib->idle >= IDLE_CALLS_OF_SOFTWARE &&
+        ib->idle % GIVE_WAY_CALLS == 0)
         sched_yield();
     return ib->failures > 0 ? tell(ib) : WEIR_OK;
 }

@@ -88,7 +88,6 @@ static weir_status query(weiri_ib_wire *ib)
         return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "RDMA port %s does not answer", ib->name);
     ib->sends = least(WEIRI_IB_SENDS, ib->limits.max_qp_wr);
     ib->receives = least(WEIRI_IB_RECEIVES, ib->limits.max_qp_wr);
-    ib->is_software = !ib->port.path[0];
     ib->chunk_bytes = WEIRI_IB_CHUNK_BYTES;
     if (ib->attributes.max_msg_sz && ib->attributes.max_msg_sz < ib->chunk_bytes)
         ib->chunk_bytes = ib->attributes.max_msg_sz;

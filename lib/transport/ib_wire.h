@@ -112,7 +112,6 @@ typedef struct weiri_ib_wire {
     int armed;
     int waiting;          /* an endpoint has operations that are not posted */
     unsigned idle;        /* calls of progress since one that moved something */
-    int is_software;      /* the device is a part of the kernel: soft-RoCE */
     int failures;         /* endpoints that have failed and not been told */
     weiri_ib_endpoint **slots;
     uint32_t nslots, generations;

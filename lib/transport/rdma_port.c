@@ -135,7 +135,10 @@ int weiri_rdma_numa_of(const char *sys, const char *address)
 /* Of the PCI device; for a device without one, its interface's. */
 static void read_place(const char *sys, weiri_rdma_port *port)
 {
-    char link[PATH_BYTES];
+    char link[PATH_BYTES], own[WEIRI_RDMA_PATH_BYTES];
+    snprintf(link, sizeof link, "%s/class/infiniband/%s", sys, port->device);
+    port->is_software =
+        device_path(sys, link, own) && strncmp(own, "/devices/virtual/", 17) == 0;
     snprintf(link, sizeof link, "%s/class/infiniband/%s/device", sys, port->device);
     if (!device_path(sys, link, port->path) && port->netdev[0]) {
         snprintf(link, sizeof link, "%s/class/net/%s/device", sys, port->netdev);

@@ -30,6 +30,7 @@ typedef struct weiri_rdma_port {
     char state[24];  /* "ACTIVE", "DOWN" */
     int ethernet;    /* link layer: 1 Ethernet (RoCE), 0 InfiniBand */
     double gbits;    /* 0: unknown */
+    int is_software; /* a part of the kernel (soft-RoCE), no card */
     char netdev[32]; /* its Ethernet interface, or empty */
     char path[WEIRI_RDMA_PATH_BYTES]; /* of its PCI device in /sys/devices; empty: it has none */
     int numa;                         /* -1: unknown */
