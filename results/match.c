@@ -230,12 +230,13 @@ static void split_by_algo(matching *m)
     qsort(m->entries, m->count, sizeof *m->entries, by_key_and_run);
 }
 
-/* The same start has one row of a key. Ours may stand in a CSV and a JSON file. */
+/* The same start has one row of a key. Ours may stand in a CSV and a JSON file, and of 0
+ * bytes all algorithms are the same. */
 static int is_duplicate(const matching *m, const entry *one, const entry *before)
 {
     if (!same_run(one, before))
         return 0;
-    if (one->row->origin == before->row->origin && !m->made->cross)
+    if (one->row->origin == before->row->origin && one->row->bytes > 0 && !m->made->cross)
         results_note(one->is_b ? m->b : m->a, one->row->path, one->row->line,
                      "the same measurement as %s:%d; row left out", before->row->path,
                      before->row->line);

@@ -141,14 +141,36 @@ int results_whole(const char *text, unsigned long long *value)
     return 0;
 }
 
-/* Whether a name may stand in a terminal, a page and a spreadsheet. Nothing is
- * lost: what is not, is shown with '?' or '_' in its place, and told. */
-static int is_harmless(const char *text, int is_number)
+/* Bytes of the UTF-8 character that begins here; 0: none, or a control character. */
+static size_t plain_character(const char *text)
 {
-    if (!is_number && strchr("=+-@", text[0]) && text[0])
+    const unsigned char *c = (const unsigned char *)text;
+    size_t length = c[0] < 0x80                      ? 1
+                    : c[0] >= 0xc2 && c[0] < 0xe0 ? 2
+                    : c[0] >= 0xe0 && c[0] < 0xf0 ? 3
+                    : c[0] >= 0xf0 && c[0] < 0xf5 ? 4
+                                                  : 0;
+    for (size_t i = 1; i < length; i++)
+        if ((c[i] & 0xc0) != 0x80)
+            return 0;
+    int control = c[0] < ' ' || c[0] == 127 || (c[0] == 0xc2 && c[1] < 0xa0);
+    return control ? 0 : length;
+}
+
+/* What a spreadsheet would take for a formula. */
+static int is_formula(const char *text)
+{
+    return text[0] && strchr("=+-@", text[0]);
+}
+
+/* Whether a name may stand in a terminal, a page and a spreadsheet. Nothing is lost: what
+ * may not, is shown with '?' or '_' in its place, and told. */
+static int is_harmless(const char *text)
+{
+    if (is_formula(text))
         return 0;
-    for (; *text; text++)
-        if ((unsigned char)*text < ' ' || *text == 127)
+    for (size_t length; *text; text += length)
+        if ((length = plain_character(text)) == 0)
             return 0;
     return 1;
 }
@@ -156,38 +178,61 @@ static int is_harmless(const char *text, int is_number)
 static const char *make_harmless(results_set *set, const char *text)
 {
     char *kept = results_keep_text(set, text, strlen(text));
-    if (strchr("=+-@", kept[0]) && kept[0])
+    if (is_formula(kept))
         kept[0] = '_';
-    for (char *at = kept; *at; at++)
-        if ((unsigned char)*at < ' ' || *at == 127)
+    for (char *at = kept; *at;) {
+        size_t length = plain_character(at);
+        if (length == 0)
             *at = '?';
+        at += length ? length : 1;
+    }
     return kept;
 }
 
-static int is_name(int column)
+typedef enum content { NAME, NUMBER, CHECKED_LATER } content;
+
+static content content_of(int column)
 {
-    return column <= RESULTS_TRANSPORT ? column != RESULTS_SCHEMA
-           : column == RESULTS_CONTENDER || column == RESULTS_ALGO || column == RESULTS_DTYPE ||
-                 column == RESULTS_REDOP || column == RESULTS_PLACEMENT ||
-                 column == RESULTS_VERIFY ||
-                 (column >= RESULTS_ORACLE && column < RESULTS_GPU_SAMPLES) ||
-                 column == RESULTS_THROTTLE_REASONS || column >= RESULTS_DIST;
+    switch (column) {
+    case RESULTS_NRANKS: case RESULTS_NNODES: case RESULTS_BYTES: case RESULTS_MEDIAN_US:
+        return CHECKED_LATER;
+    case RESULTS_SCHEMA: case RESULTS_ROOT: case RESULTS_WRONG: case RESULTS_GPU_SAMPLES:
+    case RESULTS_GPU_THROTTLED: case RESULTS_SM_MHZ: case RESULTS_MEMORY_MHZ:
+    case RESULTS_POWER_W: case RESULTS_TEMPERATURE_C:
+        return NUMBER;
+    default:
+        return column >= RESULTS_COUNT && column <= RESULTS_BUSBW_GBS ? NUMBER : NAME;
+    }
+}
+
+/* -1: the row is no row. */
+static int check_text(results_set *set, results_row *row, int column)
+{
+    const char *text = row->text[column], *name = results_column_name(column);
+    double number;
+    if (strlen(text) > FIELD_BYTES) {
+        results_note(set, row->path, row->line, "%s has more than %d characters; row left out",
+                     name, FIELD_BYTES);
+        return -1;
+    }
+    if (content_of(column) == NAME && !is_harmless(text)) {
+        results_note(set, row->path, row->line, "%s '%s' could do harm elsewhere; shown changed",
+                     name, text);
+        row->text[column] = make_harmless(set, text);
+    } else if (content_of(column) == NUMBER && text[0] && results_real(text, &number) != 0) {
+        results_note(set, row->path, row->line, "%s '%s' is no number; left out", name, text);
+        row->text[column] = "";
+    }
+    return 0;
 }
 
 static int check_texts(results_set *set, results_row *row)
 {
-    for (int i = 0; i < RESULTS_COLUMNS; i++) {
-        if (strlen(row->text[i]) > FIELD_BYTES) {
-            results_note(set, row->path, row->line, "%s has more than %d characters; row left out",
-                         results_column_name(i), FIELD_BYTES);
+    for (int i = 0; i < RESULTS_COLUMNS; i++)
+        if (check_text(set, row, i) != 0)
             return -1;
-        }
-        if (is_harmless(row->text[i], !is_name(i)))
-            continue;
-        results_note(set, row->path, row->line, "%s '%s' could do harm elsewhere; shown changed",
-                     results_column_name(i), row->text[i]);
-        row->text[i] = make_harmless(set, row->text[i]);
-    }
+    if (!row->text[RESULTS_RUN_ID][0])
+        row->text[RESULTS_RUN_ID] = make_harmless(set, row->path);
     return 0;
 }
 

@@ -100,6 +100,10 @@ static void bad_csv(void **state)
     expect("a.txt", "hello\n", 0, "a.txt: text; no result file that is known");
     expect("a.csv", OLD_HEADER "\n1,r\x01,u,=cmd(),allreduce,host,shm,8,1,weir,ring,float,sum,-1,"
            "out,8" TIMES "\n", 1, "a.csv:2: host '=cmd()' could do harm");
+    expect("a.csv", OLD_HEADER "\n1,r,u,h\xff\xc2\x9b,allreduce,host,shm,8,1,weir,ring,float,sum,"
+           "-1,out,8" TIMES "\n", 1, "a.csv:2: host");
+    expect("a.csv", OLD_HEADER "\n" ROW "8,2,=1+1,5,4,6,6,5,5,1,1,pass,0\n", 1,
+           "a.csv:2: iters '=1+1' is no number");
     reading made;
     static const char binary[] = OLD_HEADER "\n" ROW "8" TIMES "\n\0\0\0x\n" ROW "16" TIMES "\n";
     read_bytes(&made, "a.csv", binary, sizeof binary - 1);

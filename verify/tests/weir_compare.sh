@@ -132,6 +132,16 @@ check "  ... a line that is none is told" errs 'floors:4: .allreduce 4K > 1'
 sed -i 2d "$scratch/floors"
 check "an expectation without a row ends with 3" ends_with 3 $program --expect "$scratch/floors" "$scratch/a"
 
+# Every file that the repository has, of whatever schema, is read whole.
+read_whole() {
+    local file
+    for file in results/record/*.csv results/example/*.csv; do
+        ends_with 0 $program --csv "$scratch/whole.csv" "$file" && [ ! -s "$err" ] || return 1
+        [ "$(wc -l <"$file")" -eq "$(wc -l <"$scratch/whole.csv")" ] || return 1
+    done
+}
+check "result files of all schemas are read whole" read_whole
+
 # Formats and usage.
 check "JSON" ends_with 1 $program --format json "$scratch/a" "$scratch/slow"
 if command -v jq >/dev/null; then
