@@ -87,7 +87,7 @@
 #define COPY_ENGINE_ALGOS(X)                                                                       \
     X(ALLGATHER, "ce", weiri_cuda_copy_engine, "copy engines write; symmetric memory")             \
     X(ALLTOALL, "ce", weiri_cuda_copy_engine, "copy engines write; symmetric memory")              \
-    X(ALLREDUCE, "ce", weiri_cuda_allreduce_ce,                                                     \
+    X(ALLREDUCE, "ce", weiri_cuda_allreduce_ce,                                                    \
       "copy engines exchange and gather, reduced beside; symmetric memory")
 #else
 #define CUDA_ALGOS(X)
