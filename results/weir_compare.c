@@ -250,7 +250,11 @@ static int outcome(const settings *s, const results_report *report)
                 report->b->count);
         return EXIT_NOTHING;
     }
-    if (e->outcomes[RESULTS_ABSENT] || (!report->name_a && report->b->count == 0)) {
+    if (!report->name_a && report->b->count == 0) {
+        fprintf(stderr, "weir-compare: no row in %s\n", report->name_b);
+        return EXIT_NOTHING;
+    }
+    if (e->outcomes[RESULTS_ABSENT]) {
         fprintf(stderr, "weir-compare: no result for %zu that are expected\n",
                 e->outcomes[RESULTS_ABSENT]);
         return EXIT_NOTHING;

@@ -44,6 +44,16 @@ check "  ... not what is the same" lacks "<td>same</td>"
 if command -v gnuplot >/dev/null; then
     check "  ... with three plots and one a size" plots 6
 fi
+# A real browser's idea of the page: every section and plot has its place in it.
+browser=$(command -v chromium || command -v google-chrome || true)
+if [ -n "$browser" ] && command -v gnuplot >/dev/null; then
+    seen() {
+        timeout 60 "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$scratch/browser" \
+            --dump-dom "file://$page" >"$out" 2>"$err" </dev/null
+        [ "$(grep -c '<svg' "$out")" -eq 6 ] && [ "$(grep -c '</section>' "$out")" -eq 4 ]
+    }
+    check "a browser sees its sections and plots" seen
+fi
 { echo "$header"; sed -n 2p "$scratch/store/20260101/a.csv" | sed "s|,weir,|,\"<script>x</script>' ; system('touch $scratch/owned')\",|"; } >"$scratch/evil.csv"
 check "a name that is a script" ends_with 0 $program -o "$page" "$scratch/evil.csv"
 check "  ... is text in the page" eval 'lacks "<script" && has "&lt;script"'
