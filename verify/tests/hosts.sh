@@ -1,11 +1,12 @@
 #!/bin/bash
 # Two emulated hosts (ci/hosts): the tcp wire between them over IPv4 and IPv6, a cable
-# that is cut, an interface that is not there, and a launcher over both.
+# that is cut, an interface that is not there, a launcher over both, and a benchmark ($BENCH).
 cd "$(dirname "$0")/../.." || exit 3
 # shellcheck source=verify/tap.sh
 . verify/tap.sh
 
 wires=${O:-build}/tests/test_wires
+bench=${BENCH:-./bench_allreduce}
 hosts='timeout -k 5 60 ci/hosts'
 
 # Each host runs one rank of two; the address is that of rank 0. What a host's shell
@@ -17,7 +18,8 @@ names=("the tcp wire conforms between hosts" "the tcp wire conforms over IPv6"
     "a cut cable is named at both ends within the deadline"
     "one connection a peer will do" "the interface that was chosen is logged, and why"
     "an interface that is not there is refused by name"
-    "a launcher starts half of the ranks on each host")
+    "a launcher starts half of the ranks on each host"
+    "an allreduce of two ranks a host is right")
 
 $hosts --each true >"$out" 2>"$err"
 if [ $? -eq 77 ]; then
@@ -56,6 +58,10 @@ fi
         ends_with 0 $hosts -np 4 sh -c 'echo "$WEIR_HOSTID"' &&
             [ "$(sort "$out" | uniq -c | xargs)" = '2 emulated-a 2 emulated-b' ]
     }
+    allreduce() {
+        ends_with 0 $hosts -np 4 "$bench" --transport tcp -b 8 -e 512 -f 64 -w 1 -n 2 &&
+            grep -q 'Out of bounds values : 0 OK' "$out"
+    }
 }
 
 check "${names[0]}" conform
@@ -69,4 +75,5 @@ if command -v "${MPIRUN:-mpirun}" >/dev/null 2>&1; then
 else
     skip "${names[6]}" "no mpirun"
 fi
+if [ -x "$bench" ]; then check "${names[7]}" allreduce; else skip "${names[7]}" "no $bench"; fi
 tap_done
