@@ -9,7 +9,12 @@
 
 #include "wire_conformance.h"
 
-enum { SPEED_WINDOW_BYTES = 4 << 20, SPEED_ROOM_BYTES = 12 << 20, SPEED_TRIPS = 400, SPEED_PASSES = 50 };
+enum {
+    SPEED_WINDOW_BYTES = 4 << 20,
+    SPEED_ROOM_BYTES = 12 << 20,
+    SPEED_TRIPS = 400,
+    SPEED_PASSES = 50,
+};
 
 /* Memory of its own: puts under way do not overlap where they go, and all come from one
  * place, as iperf3's do. */
