@@ -228,3 +228,25 @@ ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t win)
     return drop(comm, win);
 }
 WEIRI_NCCL_ALIAS(CommWindowDeregister);
+
+static ncclResult_t refuse_device(const char *name)
+{
+    return weiri_nccl_fail(ncclInvalidUsage,
+                           "%s: weir's kernels have channels of their own (weir_device.h)", name);
+}
+
+ncclResult_t ncclDevCommCreate(ncclComm_t comm,
+                               const struct ncclDevCommRequirements *requirements,
+                               struct ncclDevComm *made)
+{
+    (void)comm, (void)requirements, (void)made;
+    return refuse_device("ncclDevCommCreate");
+}
+WEIRI_NCCL_ALIAS(DevCommCreate);
+
+ncclResult_t ncclDevCommDestroy(ncclComm_t comm, const struct ncclDevComm *device)
+{
+    (void)comm, (void)device;
+    return refuse_device("ncclDevCommDestroy");
+}
+WEIRI_NCCL_ALIAS(DevCommDestroy);

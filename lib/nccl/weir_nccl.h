@@ -189,6 +189,14 @@ WEIR_NCCL_API ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *buff, s
                                                   ncclWindow_t *win, int winFlags);
 WEIR_NCCL_API ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t win);
 
+/* NCCL's interface for kernels has no counterpart here: ncclInvalidUsage. */
+struct ncclDevComm;
+struct ncclDevCommRequirements;
+WEIR_NCCL_API ncclResult_t ncclDevCommCreate(ncclComm_t comm,
+                                             const struct ncclDevCommRequirements *requirements,
+                                             struct ncclDevComm *made);
+WEIR_NCCL_API ncclResult_t ncclDevCommDestroy(ncclComm_t comm, const struct ncclDevComm *device);
+
 /* --------------------------------------------------------------- reductions */
 
 /* op multiplies each rank's input by its scalar before it is added. */

@@ -29,6 +29,34 @@ else
 fi
 check "compat/ has it by that name" test "$library" -ef "$O/compat/libnccl.so.2"
 
+# The clients, where they are absent, and one that prints a table of nccl-tests.
+says() { # word, command...
+    local word=$1
+    shift
+    "$@" >"$out" 2>"$err" </dev/null
+    grep -q "$word" "$out"
+}
+export LIBRARY=$library
+check "PyTorch that is absent is skipped" says "torch: skipped" env PYTHON=/nonexistent verify/clients/torch.sh
+check "nccl-tests that is absent is skipped" says "nccl-tests: skipped" env NCCL_TESTS= verify/clients/nccl_tests.sh
+cat >"$scratch/all_reduce_perf" <<'END'
+#!/bin/sh
+echo "    33554432       8388608     float     sum      -1    207.9  161.38  282.42       0    208.6  160.85  281.49    N/A"
+echo "          64            16     float     sum      -1      2.9    0.02    0.03  $WRONG      2.9    0.02    0.03      0"
+echo "# Avg bus bandwidth    : 141.07 "
+END
+chmod +x "$scratch/all_reduce_perf"
+if command -v "${MPIRUN:-mpirun}" >/dev/null; then
+    one() {
+        WRONG=$1 LEAST_GPUS=0 NCCL_TESTS=$scratch PROGRAMS=all_reduce ends_with "$2" \
+            verify/clients/nccl_tests.sh processes && grep -q "$3" "$out"
+    }
+    check "a table of nccl-tests passes" one 0 0 'all_reduce .* 2 *0 *141.07  pass'
+    check "one with a wrong element fails" one 3 1 'all_reduce .* 2 *3 *141.07  FAIL'
+else
+    skip "tables of nccl-tests" "no mpirun"
+fi
+
 if ! command -v python3 >/dev/null || ! python3 -c 'import ctypes' 2>/dev/null; then
     skip "the library by ctypes" "no python3; apt-get install python3"
     tap_done

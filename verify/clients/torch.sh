@@ -1,0 +1,91 @@
+#!/bin/bash
+# PyTorch over libweir_nccl.so: torch.distributed with the backend nccl and our library
+# preloaded (torch_distributed.py), the losses of a training beside those with the library that
+# PyTorch brings; and weir.h by ctypes on tensors (weir_torch.py).
+#
+#   verify/clients/torch.sh          RANKS="2 4", PYTHON=python3, LIBRARY=build/libweir_nccl.so
+#
+# Prints a table. 0: all passed, 1: one failed, 0 with a line that says so where PyTorch or GPUs
+# are absent.
+set -u
+cd "$(dirname "$0")/../.." || exit 3
+python=${PYTHON:-python3}
+library=$(realpath -m "${LIBRARY:-build/libweir_nccl.so}")
+gpus=$(verify/gpus)
+failed=0
+scratch=$(mktemp -d) || exit 3
+trap 'rm -rf "$scratch"' EXIT
+
+skip() {
+    echo "torch: skipped: $1"
+    exit 0
+}
+[ -f "$library" ] || { echo "no $library; run make" >&2; exit 3; }
+command -v "$python" >/dev/null || skip "no $python"
+"$python" -c 'import torch' 2>/dev/null || skip "$python has no torch"
+[ "$gpus" -ge 2 ] || skip "$gpus GPU(s) here, 2 are needed"
+
+# Where PyTorch wants functions that are not ours, its own library gives them, behind ours.
+preload=$library
+if ! LD_PRELOAD=$preload "$python" -c 'import torch' 2>"$scratch/err"; then
+    theirs=$("$python" -c 'import torch, glob, os
+print((glob.glob(os.path.join(os.path.dirname(torch.__file__), "../nvidia/nccl/lib/libnccl.so.2")) or [""])[0])')
+    echo "# PyTorch needs more than is exported: $(tail -n 1 "$scratch/err")"
+    preload="$library $theirs"
+fi
+
+# run_it NAME RANKS PRELOAD SCRIPT: what it printed in $scratch/NAME.
+run_it() {
+    LD_PRELOAD='' timeout -k 5 "${LIMIT_S:-200}" "$python" -m torch.distributed.run \
+        --nproc-per-node "$2" --master-port "${PORT:-29531}" --no-python \
+        env LD_PRELOAD="$3" WEIR_LOG="${4:-warn}" "$python" -u "$5" >"$scratch/$1" 2>"$scratch/$1.err" </dev/null
+}
+
+# table RANKS HOW NAME STATUS
+table() {
+    awk -v ranks="$1" -v how="$2" '
+        $1 == "ok" || $1 == "FAIL" {
+            word = $1 == "ok" ? "pass" : "FAIL"; name = $2; $1 = $2 = ""
+            printf "%-24s %5d  %-10s %s%s\n", name, ranks, how, word, $0
+        }' "$scratch/$3"
+    [ "$4" -eq 0 ] && return
+    printf '%-24s %5d  %-10s FAIL (status %d)\n' "(the run)" "$1" "$2" "$4"
+    tail -n 6 "$scratch/$3.err" | sed 's/^/    /'
+    failed=1
+}
+
+# The losses agree to 1e-4 of their size: sums are rounded in another order.
+compare_losses() {
+    grep -h '^loss ddp' "$scratch/linked" "$scratch/weir" 2>/dev/null | awk -v ranks="$1" '
+        { for (i = 3; i <= NF; i++) loss[NR, i] = $i; fields = NF }
+        END {
+            for (i = 3; i <= fields; i++) {
+                d = loss[1, i] - loss[2, i]; d = d < 0 ? -d : d
+                if (d > worst * loss[1, i]) worst = d / loss[1, i]
+            }
+            good = NR == 2 && worst < 1e-4
+            printf "%-24s %5d  %-10s %s (differ by %.2g)\n", "losses", ranks, "both", good ? "pass" : "FAIL", worst
+            exit !good
+        }' || failed=1
+}
+
+printf '%-24s %5s  %-10s\n' check ranks library
+for ranks in ${RANKS:-2 4}; do
+    [ "$ranks" -le "$gpus" ] || { echo "$ranks ranks: skipped: $gpus GPU(s) here"; continue; }
+    run_it linked "$ranks" "" warn verify/clients/torch_distributed.py
+    table "$ranks" PyTorch\'s linked $?
+    run_it weir "$ranks" "$preload" info verify/clients/torch_distributed.py
+    table "$ranks" weir weir $?
+    # Not that PyTorch has found its own all the same.
+    if grep -q 'ncclAllReduce, rank' "$scratch/weir.err"; then
+        printf '%-24s %5d  %-10s pass\n' "it is weir that ran" "$ranks" weir
+    else
+        printf '%-24s %5d  %-10s FAIL\n' "it is weir that ran" "$ranks" weir
+        failed=1
+    fi
+    compare_losses "$ranks"
+    run_it ctypes "$ranks" "" warn verify/clients/weir_torch.py
+    table "$ranks" weir.h ctypes $?
+done
+[ $failed -eq 0 ] && echo "torch: all passed"
+exit $failed
