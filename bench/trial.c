@@ -117,7 +117,7 @@ static int rounding_steps(const bench_trial *trial, bench_contender *contender)
 {
     const char *algo = contender->ops->algo(contender);
     if (strcmp(algo, "rails") == 0)
-        return 2;
+        return trial->job->nnodes + 1;
     return *algo && strcmp(algo, "ring") != 0 ? 1 : trial->job->nranks;
 }
 
