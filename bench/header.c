@@ -95,18 +95,35 @@ static void write_nvml(FILE *out, const bench_rank_info *infos, int nranks)
                 infos[silent].nvml.problem);
 }
 
+/* One line a machine. */
+static void write_machines(FILE *out, const bench_rank_info *infos, const bench_job *job)
+{
+    for (int i = 0; i < job->nranks; i++) {
+        const bench_rank_info *info = &infos[i];
+        if (!info->machine_ranks)
+            continue;
+        fprintf(out, "# Machine of rank %d: %s (structure %s)", i, info->machine, info->digest);
+        if (job->nnodes > 1)
+            fprintf(out, "; %s, %d rank%s", info->host, info->machine_ranks,
+                    info->machine_ranks == 1 ? "" : "s");
+        fputc('\n', out);
+    }
+}
+
 static void write_our_lines(FILE *out, const bench_run *run, const bench_rank_info *infos)
 {
     const bench_job *job = run->job;
     const bench_options *o = run->options;
     fprintf(out, "#\n# %s, run %s, %s\n", weir_version_string(), run->id, run->utc);
-    fprintf(out, "# Machine of rank 0: %s (structure %s)\n", job->machine, job->digest);
+    write_machines(out, infos, job);
     write_mpi(out);
     write_gpu(out, &infos[0].gpu);
     write_nvml(out, infos, job->nranks);
     fprintf(out, "# Ranks: %d on %d machine%s; set-up of weir %.1f ms; library memory %.1f MiB a "
-                 "rank\n", job->nranks, job->nnodes, job->nnodes == 1 ? "" : "s", job->setup_ms,
-            (double)weir_comm_scratch_bytes(job->comm) / 1048576);
+                 "rank%s%s\n", job->nranks, job->nnodes, job->nnodes == 1 ? "" : "s", job->setup_ms,
+            (double)weir_comm_scratch_bytes(job->comm) / 1048576,
+            job->nnodes == 1 ? "" : "; machines joined by ",
+            job->nnodes == 1 ? "" : weir_transport_name(weir_comm_transport(job->comm)));
     fprintf(out, "# Buffers: %s memory, ", o->buffers);
     if (o->cold)
         fprintf(out, "cold: operations take turns on copies, twice the last-level cache of "

@@ -92,8 +92,8 @@ static const bench_option rows[] = {
     {0, "backend", "auto|host|cuda", bench_parse_word, AT(backend), 0, 0,
      "where buffers live (default: auto)"},
     {0, "transport", "auto|shm|cuda_ipc|ib|tcp", bench_parse_word, AT(transport), 0, 0,
-     "how bytes move; ib and tcp between machines, whose ranks share memory\n"
-     "inside (default: auto)"},
+     "how bytes move; ib and tcp join machines, inside which ranks share\n"
+     "memory (default: auto)"},
     {0, "algo", "auto|all|NAME[,...]", bench_parse_text, AT(algo), 0, 0,
      "one algorithm, or each of --list-algos as a contender, or those of\n"
      "a list, on GPUs perhaps with a grid of blocks x threads, such as\n"

@@ -25,6 +25,9 @@ typedef struct bench_rank_info {
     int rank, pid, device;
     char host[64];
     char place[160];
+    int machine_ranks; /* of the first rank of a machine: how many it has; else 0 */
+    char machine[160]; /* one line */
+    char digest[17];   /* of the machine's structure */
     bench_gpu_info gpu; /* bus "0000:00:00" and no name on the host backend */
     bench_nvml_info nvml; /* where gpu has a name */
 } bench_rank_info;

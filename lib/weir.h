@@ -259,7 +259,9 @@ WEIR_API void weir_comm_destroy(weir_comm *comm);
 WEIR_API void weir_comm_abort(weir_comm *comm);
 WEIR_API int weir_comm_rank(const weir_comm *comm);
 WEIR_API int weir_comm_nranks(const weir_comm *comm);
-/* Number of machines, ranks on this machine, and this rank's place among them. */
+/* Number of machines, ranks on this machine, and this rank's place among them. Ranks of
+ * several machines are joined by a network (ib, tcp; WEIR_TRANSPORT), those of one map
+ * each other's memory. */
 WEIR_API int weir_comm_nnodes(const weir_comm *comm);
 WEIR_API int weir_comm_local_nranks(const weir_comm *comm);
 WEIR_API int weir_comm_local_rank(const weir_comm *comm);
@@ -270,7 +272,7 @@ WEIR_API weir_backend weir_comm_backend(const weir_comm *comm);
 WEIR_API const char *weir_backend_name(weir_backend backend);
 /* The CUDA device of this rank; -1 on the host backend. */
 WEIR_API int weir_comm_device(const weir_comm *comm);
-/* How the communicator's bytes move. */
+/* How the communicator's bytes move: between machines, if there are several. */
 WEIR_API weir_transport weir_comm_transport(const weir_comm *comm);
 /* 1 if this machine has more ranks of the communicator than cores for them: what
  * "shared" means in a tuning table. */
@@ -483,7 +485,13 @@ WEIR_API void weir_portchan_free(weir_portchan *chan);
  * complete and in may be written again; stream is NULL.
  *
  * Reductions combine contributions in rank order 0, 1, ... n-1 unless the
- * algorithm is "ring", so results are the same bits on every rank.
+ * algorithm is "ring" or "rails", so results are the same bits on every rank. Across
+ * machines "rails" combines each machine's ranks in order, rounds, and combines the
+ * machines in the order of their first ranks: again the same bits on every rank, and in
+ * every call.
+ *
+ * Across machines a call on GPUs' buffers is blocking, cannot be captured in a graph, and
+ * the host moves the data.
  *
  * Errors: WEIR_ERR_INVALID, WEIR_ERR_MISMATCH (alltoallv, sendrecv: a pair's
  * counts differ), WEIR_ERR_TIMEOUT, WEIR_ERR_ABORTED, WEIR_ERR_PEER. After any

@@ -23,6 +23,7 @@
 
 enum {
     ANSWER_MS = 500, /* for living ranks to say where they stood */
+    OTHERS_MS = 1000, /* for ranks of a machine that is to print for others */
     PRINT_MS = 2000, /* for the rank that prints */
     LINE_BYTES = 400,
 };
@@ -302,12 +303,20 @@ static int is_lost(const weir_comm *comm, int rank)
 /* Whether an earlier machine prints for this one: one of its ranks has answered. */
 static int other_machine_prints(weir_comm *comm)
 {
+    uint64_t end_ns = weir_clock_ns() + OTHERS_MS * 1000000ull;
     if (!comm->net || comm->net->machine == 0)
         return 0;
-    await_answers(comm);
-    for (int rank = 0; rank < comm->nranks; rank++)
-        if (comm->net->machine_of[rank] < comm->net->machine && has_answered(comm, rank))
-            return 1;
+    for (int waits = 1; waits && weir_clock_ns() < end_ns; nap()) {
+        waits = 0;
+        weiri_net_poll(comm->net);
+        for (int rank = 0; rank < comm->nranks; rank++) {
+            if (comm->net->machine_of[rank] >= comm->net->machine)
+                continue;
+            if (has_answered(comm, rank))
+                return 1;
+            waits |= !weiri_net_is_lost(comm->net, rank);
+        }
+    }
     return 0;
 }
 
