@@ -11,6 +11,7 @@
  *   consumed   messages of ours that the peer has taken out of its inbox, ever
  *   abort      why the peer ended all waits (WEIRI_ABORT_*); 0: it did not
  *   answered   1: the peer's record is final
+ *   printed    1: the peer has printed the report for all
  *   left       1: the peer needs nothing from this rank any more
  *   meeting    barriers that the peer has entered for its machine
  *
@@ -36,7 +37,7 @@ enum { WEIRI_NET_SLOTS = 8 };
 
 typedef struct weiri_net_words {
     _Alignas(WEIR_LINE_BYTES) uint64_t arrived;
-    uint64_t consumed, abort, answered, left, meeting;
+    uint64_t consumed, abort, answered, left, meeting, printed;
 } weiri_net_words;
 
 /* In front of a message's data. */
@@ -111,6 +112,8 @@ void weiri_net_poll(weiri_net *net);
 void weiri_net_abort(weiri_net *net, uint64_t reason);
 /* Tells them where this rank stands, for good. */
 void weiri_net_answer(weiri_net *net);
+/* Tells them that the report is printed. */
+void weiri_net_printed(weiri_net *net);
 /* Whether the path to a rank has failed although it did not say goodbye. */
 int weiri_net_is_lost(const weiri_net *net, int rank);
 /* Machines meet; called by their leaders. */

@@ -121,6 +121,14 @@ void weiri_net_answer(weiri_net *net)
     weiri_wire_unlock(net->wire);
 }
 
+void weiri_net_printed(weiri_net *net)
+{
+    weiri_wire_lock(net->wire);
+    tell(net, offsetof(weiri_net_words, printed), 1);
+    push(net);
+    weiri_wire_unlock(net->wire);
+}
+
 static int all_have_left(const weiri_net *net)
 {
     for (int rank = 0; rank < net->whole->nranks; rank++) {

@@ -300,24 +300,26 @@ static int is_lost(const weir_comm *comm, int rank)
     return life_of(comm, rank) != RUNS || (rank != comm->rank && weiri_comm_is_dead(comm, rank));
 }
 
-/* Whether an earlier machine prints for this one: one of its ranks has answered. */
+/* Whether an earlier machine prints for this one, which one of its ranks does that has
+ * answered. Then this rank waits until it has: all may end then. */
 static int other_machine_prints(weir_comm *comm)
 {
-    uint64_t end_ns = weir_clock_ns() + OTHERS_MS * 1000000ull;
-    if (!comm->net || comm->net->machine == 0)
-        return 0;
-    for (int waits = 1; waits && weir_clock_ns() < end_ns; nap()) {
+    uint64_t start_ns = weir_clock_ns();
+    int prints = 0, waits = comm->net && comm->net->machine > 0;
+    while (waits && weir_clock_ns() - start_ns < (prints ? PRINT_MS : OTHERS_MS) * 1000000ull) {
         waits = 0;
         weiri_net_poll(comm->net);
         for (int rank = 0; rank < comm->nranks; rank++) {
             if (comm->net->machine_of[rank] >= comm->net->machine)
                 continue;
-            if (has_answered(comm, rank))
+            if (weir_load_acquire(&comm->net->peers[rank].words->printed))
                 return 1;
+            prints |= has_answered(comm, rank);
             waits |= !weiri_net_is_lost(comm->net, rank);
         }
+        nap();
     }
-    return 0;
+    return prints && waits;
 }
 
 int weir_comm_report_once(weir_comm *comm, int fd)
@@ -337,6 +339,8 @@ int weir_comm_report_once(weir_comm *comm, int fd)
                                         __ATOMIC_ACQUIRE)) {
             print(comm, fd);
             weir_store_release(word, mine | printed);
+            if (comm->net)
+                weiri_net_printed(comm->net);
             return 1;
         }
         nap();
