@@ -9,6 +9,7 @@
 #define _GNU_SOURCE /* pthread_timedjoin_np */
 #include "nccl/init.h"
 
+#include "nccl/gpu.h"
 #include "nccl/vendor.h"
 
 #include "base/error.h"
@@ -171,15 +172,27 @@ ncclResult_t ncclCommRevoke(ncclComm_t comm, int revokeFlags)
 }
 WEIRI_NCCL_ALIAS(CommRevoke);
 
-/* Looks at weir's communicator without spoiling the thread's last error. */
+/* A peer that is stopped may go on, and one that has ended may have done its part, unless this
+ * rank's GPU waits. In memory of the process a call that waits finds out by itself. */
+static int matters(const weiri_nccl_comm *comm, weir_status status)
+{
+    if (weir_load_acquire(comm->comm->guard.abort_word))
+        return 1;
+    if (status == WEIR_ERR_TIMEOUT)
+        return 0;
+    return status != WEIR_ERR_PEER || (comm->device >= 0 && weiri_nccl_gpu_is_busy(comm));
+}
+
 static ncclResult_t look(weiri_nccl_comm *comm)
 {
     int known = atomic_load(&comm->async_error);
     if (known)
         return (ncclResult_t)known;
     weir_status status = weir_comm_check(comm->comm);
-    if (status == WEIR_ERR_TIMEOUT && !weir_load_acquire(comm->comm->guard.abort_word))
-        return ncclSuccess; /* a peer is stopped, and may go on */
+    if (status == WEIR_OK || !matters(comm, status))
+        return ncclSuccess;
+    if (status == WEIR_ERR_PEER)
+        weir_comm_abort(comm->comm); /* its kernel shall end */
     return weiri_nccl_result_of(comm, status);
 }
 

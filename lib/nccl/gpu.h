@@ -23,6 +23,8 @@ void weiri_nccl_gpu_free(void *memory);
 weir_status weiri_nccl_gpu_order(weiri_nccl_comm *comm, cudaStream_t stream);
 /* Behind that work. */
 weir_status weiri_nccl_gpu_ordered(weiri_nccl_comm *comm, cudaStream_t stream);
+/* Whether that work is still under way. */
+int weiri_nccl_gpu_is_busy(const weiri_nccl_comm *comm);
 /* Waits for this rank's kernels, and drops what order needed. */
 void weiri_nccl_gpu_forget(weiri_nccl_comm *comm);
 

@@ -122,6 +122,16 @@ weir_status weiri_nccl_gpu_ordered(weiri_nccl_comm *comm, cudaStream_t stream)
     return status;
 }
 
+int weiri_nccl_gpu_is_busy(const weiri_nccl_comm *comm)
+{
+    if (!comm->has_stream || is_captured(comm->last_stream))
+        return 0;
+    cudaError_t error = cudaStreamQuery(comm->last_stream);
+    if (error != cudaSuccess)
+        cudaGetLastError();
+    return error == cudaErrorNotReady;
+}
+
 void weiri_nccl_gpu_forget(weiri_nccl_comm *comm)
 {
     int before;

@@ -426,6 +426,19 @@ def no_fallback(r):
     demand("cuda" in text or "own library" in text, text)
 
 
+def early_end(r):
+    """A rank that ends without a word after its part is no failure of the others."""
+    comm = r.comm()
+    demand(sum_of(r, comm, 1) == 2)
+    if r.rank == 1:
+        os._exit(0)
+    started = time.monotonic()
+    while time.monotonic() - started < 0.3:
+        demand(ask(r.lib, "CommGetAsyncError", comm) == OK)
+    r.lib.CommDestroy(comm)
+    demand(time.monotonic() - started < 5)
+
+
 def wrong_data(r):
     """A rank's contribution is changed: a check that cannot fail would pass."""
     comm, data = r.comm(), buffer(INT32, [1 + r.rank])
@@ -447,6 +460,7 @@ CHECKS = [
     ("bad arguments", refusals, 2, "nccl"),
     ("groups and their misuse", groups, 2, "nccl"),
     ("the death of a rank", death, 2, "nccl"),
+    ("a rank that ends early", early_end, 2, "nccl"),
 ]
 
 
