@@ -131,6 +131,15 @@ check "runner: a hang is told" says "limit of 1 s"
 # A process that ended and that nobody has waited for is gone as well.
 gone() { ! grep -q '^State:[^Z]*$' "/proc/$1/status" 2>/dev/null; }
 check "runner: nothing of it runs on" eval 'gone "$(cat "$scratch/left")"'
+# Each of the two ends well only if the other runs at the same time.
+for pair in "one two" "two one"; do
+    test_file "${pair% *}.sh" "touch $scratch/${pair% *}.runs; for i in \$(seq 100); do
+[ -e $scratch/${pair#* }.runs ] && echo 1..1 && echo ok && exit; sleep 0.1; done; exit 1"
+done
+check "runner: files beside the others" ends_with 0 runner -b "no* tw?.sh" "$scratch/good.sh" \
+    "$scratch/one.sh" "$scratch/two.sh"
+check "runner: counts those, too" last_line_is "3 passed, 0 failed, 1 skipped"
+check "runner: a failure beside" ends_with 1 runner -b "bad.sh" "$scratch/good.sh" "$scratch/bad.sh"
 check "runner: a filter" ends_with 0 runner -t good "$scratch/good.sh" "$scratch/bad.sh"
 check "runner: a filter that matches nothing fails" ends_with 1 runner -t none "$scratch/good.sh"
 check "runner: no test at all fails" ends_with 1 runner

@@ -70,9 +70,10 @@ static int open_rig(rig *r, weir_boot *boot, int timeout_ms)
         return fails(r, "no communicator");
     r->rank = weir_comm_rank(r->host);
     r->nranks = weir_comm_nranks(r->host);
-    int current = -1; /* the process's first GPU: the library finds the communicator's itself */
+    int before = -1, after = -1; /* not ours yet: the library finds it itself */
+    cudaGetDevice(&before);
     if (weir_mem_alloc(r->gpu, 2 * HALF_BYTES, &r->library) != WEIR_OK ||
-        cudaGetDevice(&current) != cudaSuccess || current != 0)
+        cudaGetDevice(&after) != cudaSuccess || after != before)
         return fails(r, "no memory, or another device than before");
     if (cudaSetDevice(weir_comm_device(r->gpu)) != cudaSuccess ||
         cudaMalloc((void **)&r->plain, 2 * HALF_BYTES) != cudaSuccess ||
