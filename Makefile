@@ -315,9 +315,12 @@ test: ## likewise, then all tests (T=word: only those whose name has the word)
 	$(Q)ci/deps
 	$(AGAIN) check
 
+# These keep one core busy, or a virtual machine, and measure nothing.
+BESIDE := gpu_test_* test_results* test_tcp_* test_wires weir_compare.sh weir_report.sh plot.sh rdma.sh
+
 # Shell tests drive the programs in the top folder: another build has none there.
 check: all tests ## the tests, installing nothing
-	$(Q)O='$(O)' BUILD='$(BUILD)' verify/run $(if $(T),-t '$(T)') $(sort $(TESTS)) \
+	$(Q)O='$(O)' BUILD='$(BUILD)' verify/run $(if $(T),-t '$(T)') -b '$(BESIDE)' $(sort $(TESTS)) \
 		$(if $(filter .,$(BIN)),$(sort $(wildcard verify/tests/*.sh)))
 
 test-hosts: ## of the tests, those between two emulated hosts (ci/hosts)
