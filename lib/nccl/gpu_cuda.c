@@ -219,24 +219,37 @@ static weir_status check_buffers(const weir_comm *here, const weiri_p2p_args *ar
     return status;
 }
 
+/* All blocks must be on the device at once; one on each multiprocessor always fits. */
+static cudaError_t fits(const weir_comm *here, const void *kernel, int threads, unsigned blocks,
+                        int *fit)
+{
+    int each = 1, processors = weiri_cuda_of(here)->processors;
+    cudaError_t error = cudaSuccess;
+    if (blocks > (unsigned)processors)
+        error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, threads, 0);
+    *fit = blocks <= (unsigned)(each * processors);
+    return error;
+}
+
 static weir_status launch_exchange(const weir_comm *here, weiri_p2p_args *args,
                                    cudaStream_t stream)
 {
-    int threads = 0, each = 0;
+    int threads = 0, fit = 1;
     const void *kernel = weiri_nccl_exchange_kernel(&threads);
     unsigned blocks = (unsigned)(args->nflows * args->blocks_each);
     void *arguments[] = {args};
-    enum cudaStreamCaptureMode mode = weiri_cuda_relax();
-    cudaError_t error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, threads, 0);
-    weiri_cuda_restore(mode);
-    if (error == cudaSuccess && blocks > (unsigned)(each * weiri_cuda_of(here)->processors))
-        return weiri_fail(WEIR_ERR_UNSUPPORTED,
-                          "%u blocks of sends and receives do not fit on GPU %d at once", blocks,
-                          here->gpu->device);
-    if (error == cudaSuccess)
+    enum cudaStreamCaptureMode mode = weiri_cuda_relax(); /* the first launch loads the kernel */
+    cudaError_t error = fits(here, kernel, threads, blocks, &fit);
+    if (error == cudaSuccess && fit)
         error = cudaLaunchKernel(kernel, (dim3){blocks, 1, 1}, (dim3){(unsigned)threads, 1, 1},
                                  arguments, 0, stream);
-    return error == cudaSuccess ? WEIR_OK : weiri_cuda_fail_launch(here, error);
+    weiri_cuda_restore(mode);
+    if (error != cudaSuccess)
+        return weiri_cuda_fail_launch(here, error);
+    return fit ? WEIR_OK
+               : weiri_fail(WEIR_ERR_UNSUPPORTED,
+                            "%u blocks of sends and receives do not fit on GPU %d at once", blocks,
+                            here->gpu->device);
 }
 
 weir_status weiri_nccl_gpu_exchange(weiri_nccl_comm *comm, weiri_p2p_args *args,
