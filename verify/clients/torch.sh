@@ -34,11 +34,14 @@ print((glob.glob(os.path.join(os.path.dirname(torch.__file__), "../nvidia/nccl/l
     preload="$library $theirs"
 fi
 
-# run_it NAME RANKS PRELOAD SCRIPT: what it printed in $scratch/NAME.
+# run_it NAME RANKS PRELOAD LOG SCRIPT: what it printed in $scratch/NAME. Every run has ports of its
+# own: PyTorch's store, and weir behind it.
+port=${PORT:-29531}
 run_it() {
+    port=$((port + 2))
     LD_PRELOAD='' timeout -k 5 "${LIMIT_S:-200}" "$python" -m torch.distributed.run \
-        --nproc-per-node "$2" --master-port "${PORT:-29531}" --no-python \
-        env LD_PRELOAD="$3" WEIR_LOG="${4:-warn}" "$python" -u "$5" >"$scratch/$1" 2>"$scratch/$1.err" </dev/null
+        --nproc-per-node "$2" --master-port "$port" --no-python \
+        env LD_PRELOAD="$3" WEIR_LOG="$4" "$python" -u "$5" >"$scratch/$1" 2>"$scratch/$1.err" </dev/null
 }
 
 # table RANKS HOW NAME STATUS
