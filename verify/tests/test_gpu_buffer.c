@@ -16,6 +16,7 @@
 #define weiri_cuda_check_buffer check_buffer
 #define weiri_cuda_check_stream check_stream
 #define cudaStreamGetDevice fake_stream_device
+#define cudaStreamIsCapturing fake_capturing
 #define cudaGetLastError fake_last_error
 #define cudaThreadExchangeStreamCaptureMode fake_mode
 #include "comm/gpu_buffer_cuda.c"
@@ -78,10 +79,18 @@ weir_status fake_fail(weir_status status, cudaError_t error, const char *what)
 }
 
 /* A stream's address tells its GPU; 9 is none. */
+static cudaStream_t captured; /* to ask for its device would end the capture */
+
+cudaError_t fake_capturing(cudaStream_t stream, enum cudaStreamCaptureStatus *capture)
+{
+    *capture = stream == captured ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+    return cudaSuccess;
+}
+
 cudaError_t fake_stream_device(cudaStream_t stream, int *device)
 {
     asked++;
-    assert_int_equal(current_mode, cudaStreamCaptureModeRelaxed);
+    assert_ptr_not_equal(stream, captured);
     *device = (int)((uintptr_t)stream % 16);
     return *device == 9 ? cudaErrorInvalidResourceHandle : cudaSuccess;
 }
@@ -179,6 +188,12 @@ static void streams(void **state)
     }
     assert_int_equal(check_stream(&comm, (weir_stream)0x19), WEIR_OK);
     assert_int_equal(asked, 6);
+    captured = (cudaStream_t)0x20;
+    assert_int_equal(check_stream(&comm, (weir_stream)0x20), WEIR_OK);
+    assert_int_equal(asked, 6);
+    captured = NULL;
+    assert_int_equal(check_stream(&comm, (weir_stream)0x20), WEIR_ERR_INVALID);
+    assert_int_equal(asked, 7);
 }
 
 int main(void)
