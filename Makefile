@@ -315,8 +315,9 @@ test: ## likewise, then all tests (T=word: only those whose name has the word)
 	$(Q)ci/deps
 	$(AGAIN) check
 
-# These keep one core busy, or a virtual machine, and measure nothing.
-BESIDE := gpu_test_* test_results* test_tcp_* test_wires weir_compare.sh weir_report.sh plot.sh rdma.sh
+# These keep one core busy, or a virtual machine, or mostly wait, and measure nothing.
+BESIDE := gpu_test_* test_results* test_tcp_* test_wires weir_compare.sh weir_report.sh plot.sh \
+	rdma.sh across.sh hosts.sh mpi_verify.sh nccl.sh bench_vendor.sh bench_nvml.sh
 
 # Shell tests drive the programs in the top folder: another build has none there.
 check: all tests ## the tests, installing nothing

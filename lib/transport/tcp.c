@@ -48,7 +48,8 @@ enum {
     DEFAULT_STREAMS = 4,
     OWED_FRAMES = 64,         /* acknowledged at once */
     OWED_BYTES = 512 << 10,   /* likewise */
-    IDLE_PASSES = 3,          /* of progress, before what is owed is sent alone */
+    IDLE_PASSES = 24,         /* of progress, before what is owed is sent alone: the time of an
+                                 answer that it can go with */
     GRACE_MS = 500,           /* between a peer's going and our calling it a failure */
     EVENTS = 64,
 };

@@ -289,14 +289,15 @@ static weir_status digest(weiri_tcp_stream *stream)
     return status;
 }
 
-/* One read; *got is 0 when nothing is there now. */
-static weir_status read_once(weiri_tcp_stream *stream, size_t *got)
+/* One read of *got bytes; *is_dry if nothing is there any more now. */
+static weir_status read_once(weiri_tcp_stream *stream, size_t *got, int *is_dry)
 {
     struct iovec parts[2];
     int nparts = 0;
     char *room;
     size_t payload = stream->payload_left ? payload_room(stream, &room) : 0;
     *got = 0;
+    *is_dry = 1;
     if (stream->awaits_copy)
         return WEIR_OK;
     if (payload > 0)
@@ -316,6 +317,7 @@ static weir_status read_once(weiri_tcp_stream *stream, size_t *got)
     if (had <= 0)
         return ended(stream, had < 0 ? errno : 0);
     *got = (size_t)had;
+    *is_dry = *got < parts[0].iov_len + (nparts > 1 ? parts[1].iov_len : 0);
     size_t direct = *got < payload ? *got : payload;
     stream->in_end += *got - direct;
     return direct > 0 ? payload_came(stream, direct) : WEIR_OK;
@@ -324,11 +326,12 @@ static weir_status read_once(weiri_tcp_stream *stream, size_t *got)
 weir_status weiri_tcp_read(weiri_tcp_stream *stream, int *moved)
 {
     weir_status status = digest(stream);
-    size_t got = 1;
-    for (size_t pass = 0; status == WEIR_OK && got > 0 && pass < PASS_BYTES; pass += got) {
+    size_t got = 0;
+    int is_dry = 0;
+    for (size_t pass = 0; status == WEIR_OK && !is_dry && pass < PASS_BYTES; pass += got) {
         if (stream->is_ended || !can_go_on(stream))
             break;
-        status = read_once(stream, &got);
+        status = read_once(stream, &got, &is_dry);
         if (got > 0)
             *moved = 1;
         if (status == WEIR_OK && got > 0)
