@@ -119,6 +119,7 @@ typedef struct weiri_tcp_wire {
     weiri_address listens;
     int has_source; /* WEIR_SOCKET_IFNAME says where to leave by */
     int listener, epoll, timer;
+    unsigned passes; /* of progress since epoll was last asked for more than the first streams */
     weiri_guests guests;
     weiri_tcp_endpoint *endpoints;
     weiri_tcp_mem **mems; /* by slot */
