@@ -1,6 +1,8 @@
 /* The CSV writer. The column list and the values stand in the same order. */
 #include "bench/csv.h"
 
+#include "base/csv.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -25,21 +27,11 @@ weir_status bench_csv_open(bench_csv *csv, const bench_run *run, const char *pat
     return WEIR_OK;
 }
 
-/* A field of text and the comma before it, quoted where it must be. */
+/* A field of text and the comma before it. */
 static void write_text(FILE *file, const char *text)
 {
     fputc(',', file);
-    if (!text[strcspn(text, ",\"\n")]) {
-        fputs(text, file);
-        return;
-    }
-    fputc('"', file);
-    for (; *text; text++) {
-        if (*text == '"')
-            fputc('"', file);
-        fputc(*text, file);
-    }
-    fputc('"', file);
+    weiri_csv_write_field(file, text);
 }
 
 static void write_times(FILE *file, const bench_row *row, const bench_result *result)

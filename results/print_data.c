@@ -1,6 +1,8 @@
 /* A comparison as JSON, rows as CSV. */
 #include "results/print.h"
 
+#include "base/csv.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -118,21 +120,6 @@ void results_print_json(FILE *file, const results_report *report)
     fputs("  ]}\n", file);
 }
 
-static void put_field(FILE *file, const char *text)
-{
-    if (!text[strcspn(text, ",\"\r\n")]) {
-        fputs(text, file);
-        return;
-    }
-    fputc('"', file);
-    for (; *text; text++) {
-        if (*text == '"')
-            fputc('"', file);
-        fputc(*text, file);
-    }
-    fputc('"', file);
-}
-
 void results_print_csv(FILE *file, const results_set *set)
 {
     for (int i = 0; i < RESULTS_COLUMNS; i++)
@@ -142,7 +129,7 @@ void results_print_csv(FILE *file, const results_set *set)
         for (int j = 0; j < RESULTS_COLUMNS; j++) {
             if (j)
                 fputc(',', file);
-            put_field(file, set->rows[i].text[j]);
+            weiri_csv_write_field(file, set->rows[i].text[j]);
         }
         fputc('\n', file);
     }

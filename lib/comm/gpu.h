@@ -28,7 +28,8 @@ typedef struct weiri_gpu_ops {
     void (*leave)(const weir_comm *comm, int before);
     /* Makes rank's region known to kernels. */
     void (*know)(weir_comm *comm, int rank, int region, void *base);
-    /* A caller's GPU memory as a segment. WEIR_ERR_UNSUPPORTED for other memory. */
+    /* A caller's GPU memory as a segment, between enter and leave. WEIR_ERR_UNSUPPORTED for
+     * other memory. */
     weir_status (*adopt)(weir_comm *comm, void *pointer, size_t bytes, weiri_segment *segment,
                          weiri_segment_key *key);
     /* Copies between memory of the process and of the device; blocking. */

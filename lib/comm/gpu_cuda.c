@@ -153,7 +153,6 @@ static void gpu_know(weir_comm *comm, int rank, int region, void *base)
 static weir_status gpu_adopt(weir_comm *comm, void *pointer, size_t bytes, weiri_segment *segment,
                              weiri_segment_key *key)
 {
-    int before;
     struct cudaPointerAttributes attributes;
     cudaError_t error = cudaPointerGetAttributes(&attributes, pointer);
     if (error != cudaSuccess)
@@ -164,11 +163,7 @@ static weir_status gpu_adopt(weir_comm *comm, void *pointer, size_t bytes, weiri
     if (attributes.device != comm->gpu->device)
         return weiri_fail(WEIR_ERR_INVALID, "memory of GPU %d, but the communicator is on GPU %d",
                           attributes.device, comm->gpu->device);
-    weir_status status = weiri_cuda_enter(comm, &before);
-    if (status == WEIR_OK)
-        status = weiri_transport_cuda_ipc.segment_adopt(pointer, bytes, segment, key);
-    weiri_cuda_leave(comm, before);
-    return status;
+    return weiri_transport_cuda_ipc.segment_adopt(pointer, bytes, segment, key);
 }
 
 static weir_status gpu_await(weir_comm *comm, weir_stream stream)

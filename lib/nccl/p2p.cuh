@@ -17,6 +17,15 @@
 #include "coll/cuda/move.cuh"
 #include "nccl/p2p_gpu.h"
 
+/* Why this launch fails, for the host; one thread. */
+WEIRI_GPU_FN void weiri_p2p_fail(const weiri_p2p_args &args, int status, int peer, uint64_t kind,
+                                 uint64_t expected, uint64_t seen)
+{
+    weiri_gpu_view view;
+    view.guard = args.guard;
+    weiri_gpu_fail(view, status, peer, kind, expected, seen);
+}
+
 /* Whether a word has reached target; all threads of the block know it. If not, why is told
  * to the host, with the peer. */
 WEIRI_GPU_FN int weiri_p2p_await(const weiri_p2p_args &args, const uint64_t *word, uint64_t target,
@@ -28,12 +37,9 @@ WEIRI_GPU_FN int weiri_p2p_await(const weiri_p2p_args &args, const uint64_t *wor
         guard.peer = peer;
         guard.record = NULL; /* of many blocks the one that fails tells */
         status = weir_wait_at_least(word, target, &guard);
-        if (status) {
-            weiri_gpu_view view;
-            view.guard = args.guard;
-            weiri_gpu_fail(view, status, peer, WEIR_WAIT_SEMAPHORE, target,
+        if (status)
+            weiri_p2p_fail(args, status, peer, WEIR_WAIT_SEMAPHORE, target,
                            weir_load_relaxed(word));
-        }
     }
     return !__syncthreads_or(status);
 }
@@ -76,11 +82,8 @@ WEIRI_GPU_FN int weiri_p2p_agrees(const weiri_p2p_args &args, uint64_t seen, uin
                                   int peer)
 {
     int differs = seen != expected;
-    if (!threadIdx.x && differs) {
-        weiri_gpu_view view;
-        view.guard = args.guard;
-        weiri_gpu_fail(view, WEIR_ERR_MISMATCH, peer, WEIR_WAIT_COUNTS, expected, seen);
-    }
+    if (!threadIdx.x && differs)
+        weiri_p2p_fail(args, WEIR_ERR_MISMATCH, peer, WEIR_WAIT_COUNTS, expected, seen);
     return !__syncthreads_or(differs);
 }
 

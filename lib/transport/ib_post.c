@@ -223,11 +223,9 @@ weir_status weiri_ib_put(weiri_endpoint *endpoint, const weiri_wire_mem *mem, ui
     weiri_ib_endpoint *end = (weiri_ib_endpoint *)(void *)endpoint;
     const weiri_ib_mem *own = (const weiri_ib_mem *)(const void *)mem;
     weiri_ib_key theirs;
-    if (at > mem->bytes || bytes > mem->bytes - at)
-        return weiri_fail(WEIR_ERR_INVALID,
-                          "%llu bytes at offset %llu: beyond the registered memory of %zu bytes",
-                          (unsigned long long)bytes, (unsigned long long)at, mem->bytes);
-    weir_status status = read_key(end, key, to, bytes, &theirs);
+    weir_status status = weiri_wire_check_source(mem, at, bytes);
+    if (status == WEIR_OK)
+        status = read_key(end, key, to, bytes, &theirs);
     if (status != WEIR_OK)
         return status;
     const weiri_ib_op op = {.local = (uint64_t)(uintptr_t)mem->base + at,

@@ -306,11 +306,9 @@ static weir_status tcp_put(weiri_endpoint *endpoint, const weiri_wire_mem *mem, 
     weiri_tcp_endpoint *end = (weiri_tcp_endpoint *)endpoint;
     weiri_tcp_key key;
     int moved;
-    if (at > mem->bytes || bytes > mem->bytes - at)
-        return weiri_fail(WEIR_ERR_INVALID,
-                          "tcp wire: %llu bytes at offset %llu leave the memory, which has %zu",
-                          (unsigned long long)bytes, (unsigned long long)at, mem->bytes);
-    weir_status status = check(end, given, to, bytes, &key);
+    weir_status status = weiri_wire_check_source(mem, at, bytes);
+    if (status == WEIR_OK)
+        status = check(end, given, to, bytes, &key);
     if (status != WEIR_OK)
         return status;
     int is_staged = ((const weiri_tcp_mem *)mem)->place == WEIRI_WIRE_CUDA;

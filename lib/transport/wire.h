@@ -129,6 +129,9 @@ extern const weiri_wire_ops weiri_wire_tcp;
 /* RDMA, in a build with the verbs' headers: lib/transport/ib_wire.h. */
 extern const weiri_wire_ops weiri_wire_ib;
 
+/* For a wire's put: whether [at, at + bytes) lies within mem. WEIR_ERR_INVALID. */
+weir_status weiri_wire_check_source(const weiri_wire_mem *mem, uint64_t at, uint64_t bytes);
+
 /* The table of a transport; NULL where this build has none. */
 const weiri_wire_ops *weiri_wire_of(weir_transport transport);
 

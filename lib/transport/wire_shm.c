@@ -268,11 +268,9 @@ static weir_status shm_put(weiri_endpoint *endpoint, const weiri_wire_mem *mem, 
 {
     shm_key target;
     memcpy(&target, key->bytes, sizeof target);
-    if (at > mem->bytes || bytes > mem->bytes - at)
-        return weiri_fail(WEIR_ERR_INVALID,
-                          "wire shm: %llu bytes at %llu are beyond the own memory of %zu bytes",
-                          (unsigned long long)bytes, (unsigned long long)at, mem->bytes);
-    weir_status status = check_target(endpoint, &target, to, bytes);
+    weir_status status = weiri_wire_check_source(mem, at, bytes);
+    if (status == WEIR_OK)
+        status = check_target(endpoint, &target, to, bytes);
     if (status != WEIR_OK)
         return status;
     return post(endpoint, (header){PUT, target.memory, to, bytes, 0}, mem->base + at);

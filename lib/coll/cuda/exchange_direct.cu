@@ -93,7 +93,9 @@ WEIRI_GPU_FN uint64_t tile_bytes(void)
 WEIRI_GPU_FN uint32_t tiles_for(const exchange *x, int peer)
 {
     uint64_t bytes = x->pair[peer].send_bytes;
-    return is_long(x, bytes) ? (uint32_t)((bytes + tile_bytes() - 1) / tile_bytes()) : 0;
+    return is_long(x, bytes)
+               ? weiri_gpu_parts(weiri_gpu_units(bytes, TILE_THREAD_BYTES), blockDim.x)
+               : 0;
 }
 
 /* Deals the tiles of all long messages to the blocks in turn, one message after the
@@ -103,19 +105,17 @@ WEIRI_GPU_FN void divide(const weiri_gpu_view &view, exchange *x)
 {
     const uint32_t blocks = gridDim.x;
     for (int peer = (int)threadIdx.x; peer < view.nranks; peer += (int)blockDim.x) {
-        const uint64_t tiles = tiles_for(x, peer), own = tiles_for(x, view.rank);
-        uint64_t before = 0, all = 0;
-        int passed = 0;
+        const uint32_t tiles = tiles_for(x, peer), own = tiles_for(x, view.rank);
+        uint32_t before = 0, all = 0;
         for (int i = 0; i + 1 < view.nranks; i++) {
             int other = weiri_gpu_rank_after(view, i);
-            passed |= other == peer;
+            before = other == peer ? all : before;
             all += tiles_for(x, other);
-            before += passed ? 0 : tiles_for(x, other);
         }
         uint32_t alone = 0; /* blocks that copy the own share */
         if (own) {
-            uint64_t weight = all * OWN_TILES_AS_ONE + own;
-            alone = (uint32_t)((own * blocks + weight - 1) / weight);
+            uint64_t weight = (uint64_t)all * OWN_TILES_AS_ONE + own;
+            alone = (uint32_t)(((uint64_t)own * blocks + weight - 1) / weight);
             alone = all && alone == blocks ? blocks - 1 : alone;
         }
         const uint32_t senders = blocks - alone;
@@ -124,7 +124,7 @@ WEIRI_GPU_FN void divide(const weiri_gpu_view &view, exchange *x)
             x->first_block[peer] = alone ? senders : 0;
             x->lanes[peer] = own ? (alone ? alone : 1) : 0;
         } else {
-            x->first_block[peer] = tiles ? (uint32_t)(before % senders) : 0;
+            x->first_block[peer] = tiles ? before % senders : 0;
             x->lanes[peer] = (uint32_t)weiri_gpu_least(tiles, senders);
         }
     }
