@@ -90,16 +90,6 @@ static const char *read_words(results_expectation *made, char **words, int count
     return NULL;
 }
 
-static int split(char *line, char **words)
-{
-    int count = 0;
-    char *rest = NULL;
-    for (char *word = strtok_r(line, " \t\r", &rest); word && count < WORDS;
-         word = strtok_r(NULL, " \t\r", &rest))
-        words[count++] = word;
-    return count;
-}
-
 static void read_line(results_set *set, const char *path, int number, char *line,
                       results_expectations *made)
 {
@@ -112,7 +102,7 @@ static void read_line(results_set *set, const char *path, int number, char *line
         return;
     results_expectation one = {.text = results_keep_text(set, line, strlen(line)), .path = path,
                                .line = number};
-    const char *problem = read_words(&one, words, split(line, words));
+    const char *problem = read_words(&one, words, results_split(line, words, WORDS));
     if (problem)
         results_note(set, path, number, "'%s': %s", one.text, problem);
     else

@@ -30,6 +30,16 @@ char *results_next_line(char **at, const char *end)
     return line;
 }
 
+int results_split(char *line, char **words, int most)
+{
+    int count = 0;
+    char *rest = NULL;
+    for (char *word = strtok_r(line, " \t\r", &rest); word && count < most;
+         word = strtok_r(NULL, " \t\r", &rest))
+        words[count++] = word;
+    return count;
+}
+
 static int has(const results_input *input, const char *word)
 {
     size_t length = strlen(word), most = input->length < SNIFF_BYTES ? input->length : SNIFF_BYTES;

@@ -55,5 +55,7 @@ int results_store_accept(const char *store, const char *name, char *reason, size
 /* The next line of *at as a string of its own (the line feed becomes a NUL, a
  * carriage return before it goes), or NULL at the end. */
 char *results_next_line(char **at, const char *end);
+/* The words of a line, at most so many, which it is cut into; how many. */
+int results_split(char *line, char **words, int most);
 
 #endif

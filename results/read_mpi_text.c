@@ -9,16 +9,6 @@
 
 enum { TOKENS = 12 };
 
-static int split(char *line, char **tokens)
-{
-    int count = 0;
-    char *rest = NULL;
-    for (char *token = strtok_r(line, " \t\r", &rest); token && count < TOKENS;
-         token = strtok_r(NULL, " \t\r", &rest))
-        tokens[count++] = token;
-    return count;
-}
-
 /* Collectives in which every rank has a block for every rank. */
 static int has_blocks(const char *collective)
 {
@@ -95,7 +85,7 @@ void results_read_osu(results_set *set, results_input *input)
             in.dtype = results_dtype(results_keep_text(set, type, strlen(type)));
         if (line[0] == '#' || !in.collective)
             continue;
-        int count = split(line, tokens);
+        int count = results_split(line, tokens, TOKENS);
         if (count < 2 || results_whole(tokens[0], &bytes) != 0)
             continue;
         add(&in, tokens[0], tokens[1], count >= 4 ? tokens[2] : "", count >= 4 ? tokens[3] : "",
@@ -130,7 +120,7 @@ void results_read_imb(results_set *set, results_input *input)
             in.ranks = 0;
         if (line[0] == '#' || !in.collective)
             continue;
-        int count = split(line, tokens);
+        int count = results_split(line, tokens, TOKENS);
         if (count < 2 || results_whole(tokens[0], &bytes) != 0)
             continue;
         if (count < 5)

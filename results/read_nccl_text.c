@@ -30,16 +30,6 @@ typedef struct reader {
     half halves[HALVES];
 } reader;
 
-static int split(char *line, char **tokens)
-{
-    int count = 0;
-    char *rest = NULL;
-    for (char *token = strtok_r(line, " \t\r", &rest); token && count < TOKENS;
-         token = strtok_r(NULL, " \t\r", &rest))
-        tokens[count++] = token;
-    return count;
-}
-
 /* 22803 is 2.28.3; before 2.9 a digit less. */
 static const char *nccl_contender(results_set *set, const char *version)
 {
@@ -120,7 +110,7 @@ static void read_name(reader *in, const char *line)
 static void read_headings(reader *in, char *line)
 {
     char *tokens[TOKENS];
-    int count = split(line + 1, tokens), halves = 0;
+    int count = results_split(line + 1, tokens, TOKENS), halves = 0;
     in->count = in->type = in->redop = in->root = -1;
     for (int i = 0; i < HALVES; i++)
         in->halves[i] = (half){-1, -1, -1, -1};
@@ -191,7 +181,7 @@ static void read_row(reader *in, char *line)
 {
     char *tokens[TOKENS];
     unsigned long long number;
-    int count = split(line, tokens);
+    int count = results_split(line, tokens, TOKENS);
     if (count < 2 || results_whole(tokens[0], &number) != 0 ||
         results_whole(tokens[1], &number) != 0)
         return;
