@@ -313,21 +313,30 @@ int weiri_tcp_acknowledged(weiri_tcp_endpoint *end, const uint64_t *counts)
     return 1;
 }
 
-/* In front of what waits, for nothing that waits there says what has arrived here; but
- * behind a frame that is written in part. */
+/* Room for an acknowledgement: the one that still waits, which a later one contains; else in
+ * front of what waits, for nothing that waits there says what has arrived here, but behind a
+ * frame that is written in part. NULL: no memory. */
+static weiri_tcp_item *acknowledgement(weiri_tcp_stream *stream)
+{
+    size_t at = stream->head_sent > 0;
+    if (stream->count > at && item_at(stream, at)->frame.kind == WEIRI_TCP_ACK)
+        return item_at(stream, at);
+    if (!append_item(stream))
+        return NULL;
+    stream->head = (stream->head - 1) & (stream->capacity - 1);
+    if (at > 0)
+        *item_at(stream, 0) = *item_at(stream, 1);
+    weiri_tcp_item *item = item_at(stream, at);
+    *item = (weiri_tcp_item){.frame = {.kind = WEIRI_TCP_ACK}};
+    return item;
+}
+
 void weiri_tcp_acknowledge(weiri_tcp_endpoint *end)
 {
-    weiri_tcp_stream *stream = end->streams[0];
-    if (end->owed_frames == 0 || !append_item(stream))
+    weiri_tcp_item *item = end->owed_frames ? acknowledgement(end->streams[0]) : NULL;
+    if (!item)
         return; /* without memory later */
-    stream->head = (stream->head - 1) & (stream->capacity - 1);
-    if (stream->head_sent > 0)
-        *item_at(stream, 0) = *item_at(stream, 1);
-    weiri_tcp_item *item = item_at(stream, stream->head_sent > 0);
-    item->frame = (weiri_tcp_frame){.kind = WEIRI_TCP_ACK, .nstreams = (uint32_t)end->nstreams};
-    item->payload_bytes = 0;
-    item->is_staged = 0;
-    item->slot = NULL;
+    item->frame.nstreams = (uint32_t)end->nstreams;
     for (int i = 0; i < end->nstreams; i++)
         item->counts[i] = end->streams[i]->frames_done;
     end->owed_frames = end->owed_bytes = 0;

@@ -165,6 +165,49 @@ static void test_lies_are_found_out(void **state)
         run_ranks(2, tell_lie, &lies[i]);
 }
 
+/* ------------------------------------------------------------ acknowledgements */
+
+/* Rank 0 acknowledges three signals before its socket takes anything: the peer hears of
+ * them in their order, whatever waits for the socket. */
+static int acknowledge_late(weir_boot *boot, void *argument)
+{
+    (void)argument;
+    int failures = 0;
+    wire_party party;
+    if (!wire_fault_open(&party, boot, WEIR_TRANSPORT_TCP, &failures))
+        return 1;
+    weiri_endpoint *end = party.ends[1 - party.rank];
+    EXPECT_OK(&failures, wire_meet(&party));
+    EXPECT_OK(&failures, weir_boot_barrier(boot));
+    for (uint64_t value = 1; value <= 3; value++) {
+        int moved = 0;
+        if (party.rank == 1) {
+            EXPECT_OK(&failures, wire_signal(&party, end, 1, value));
+            EXPECT_OK(&failures, wire_move(&party, &moved));
+        }
+        double limit_s = now_s() + 5;
+        while (party.rank == 0 && *wire_word(&party, 1, 1) < value && now_s() < limit_s)
+            EXPECT_OK(&failures,
+                      weiri_tcp_read(((weiri_tcp_endpoint *)end)->streams[0], &moved));
+        if (party.rank == 0)
+            weiri_tcp_acknowledge((weiri_tcp_endpoint *)end);
+        EXPECT_OK(&failures, weir_boot_barrier(boot));
+    }
+    EXPECT(&failures, *wire_word(&party, 1, 1) == (party.rank == 0 ? 3 : 0));
+    EXPECT_OK(&failures, wire_meet(&party));
+    EXPECT_OK(&failures, wire_flush(&party, end));
+    EXPECT_OK(&failures, wire_meet(&party));
+    weir_boot_barrier(boot);
+    wire_party_close(&party);
+    return failures;
+}
+
+static void test_acknowledgements_stay_in_order(void **state)
+{
+    (void)state;
+    run_ranks(2, acknowledge_late, NULL);
+}
+
 /* ------------------------------------------------------------------- settings */
 
 static void test_bad_settings_are_refused(void **state)
@@ -191,6 +234,7 @@ int main(void)
         cmocka_unit_test(test_strangers_are_refused),
         cmocka_unit_test(test_who_never_calls_is_named),
         cmocka_unit_test(test_lies_are_found_out),
+        cmocka_unit_test(test_acknowledgements_stay_in_order),
         cmocka_unit_test(test_bad_settings_are_refused),
     };
     return cmocka_run_group_tests_name("tcp_wire", tests, NULL, NULL);
