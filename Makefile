@@ -63,13 +63,14 @@ WEIR_LDFLAGS = $(OPT) -pthread $(LDFLAGS)
 CUDA_CFLAGS := $(if $(HAVE_CUDA),-DWEIR_HAVE_CUDA=1 -isystem $(CUDA_HOME)/include)
 CUDA_LIBS := $(if $(HAVE_CUDA),$(firstword $(wildcard $(CUDA_HOME)/lib64/libcudart_static.a \
 	$(CUDA_HOME)/targets/*/lib/libcudart_static.a)))
-WEIR_LIBS := $(CUDA_LIBS) -lm -ldl -lrt
 HWLOC_LIBS := $(if $(HAVE_HWLOC),$(shell pkg-config --libs hwloc))
 HWLOC_CFLAGS := $(if $(HAVE_HWLOC),$(shell pkg-config --cflags hwloc))
 GSL_LIBS := $(if $(HAVE_GSL),$(shell pkg-config --libs gsl))
 GSL_CFLAGS := $(if $(HAVE_GSL),$(shell pkg-config --cflags gsl))
 JANSSON_LIBS := $(if $(HAVE_JANSSON),$(shell pkg-config --libs jansson))
 JANSSON_CFLAGS := $(if $(HAVE_JANSSON),$(shell pkg-config --cflags jansson))
+SYSTEM_LIBS := $(CUDA_LIBS) -lm -ldl -lrt
+WEIR_LIBS := $(JANSSON_LIBS) $(SYSTEM_LIBS)
 
 # Device code: for the architectures in SM, the last one also as PTX for later ones.
 NVCC_ARCH = $(foreach sm,$(SM),-gencode arch=compute_$(sm),code=sm_$(sm)) \
@@ -86,7 +87,8 @@ NVCC_FLAGS = -std=c++17 $(if $(filter debug,$(BUILD)),-G -O0,-O3 -lineinfo) $(NV
 ISA_SRC := $(wildcard lib/coll/*_avx2.c lib/coll/*_avx512.c)
 BOOT_MPI_SRC := lib/boot/mpi.c
 # Of a seam's two sides, *_cuda.c and *_none.c, a build has one.
-LIB_SRC := $(filter-out %_$(if $(HAVE_CUDA),none,cuda).c $(BOOT_MPI_SRC) $(if $(HAVE_VERBS),,$(RDMA_SRC)) \
+LIB_SRC := $(filter-out %_$(if $(HAVE_CUDA),none,cuda).c $(BOOT_MPI_SRC) \
+	lib/plan/json$(if $(HAVE_JANSSON),_missing).c $(if $(HAVE_VERBS),,$(RDMA_SRC)) \
 	$(if $(filter x86_64,$(ARCH)),,$(ISA_SRC)),$(wildcard $(addprefix lib/,base/*.c boot/*.c \
 	comm/*.c transport/*.c chan/*.c coll/*.c coll/cuda/*.c coll/net/*.c plan/*.c)))
 # The NCCL-shaped library: its own sources over libweir.a.
@@ -183,7 +185,7 @@ $(O)/libweir.so: $(LIB_OBJ)
 $(O)/libweir_nccl.so: $(NCCL_OBJ) $(O)/libweir.a lib/nccl/exports.map
 	$(call say,LINK,$@)
 	$(Q)$(CC) -shared -Wl,-soname,libnccl.so.2 -Wl,--version-script=lib/nccl/exports.map -o $@ \
-		$(filter %.o %.a,$^) $(WEIR_LDFLAGS) $(WEIR_LIBS)
+		$(filter %.o %.a,$^) $(WEIR_LDFLAGS) $(SYSTEM_LIBS)
 	$(Q)mkdir -p $(O)/compat
 	$(Q)ln -sf ../libweir_nccl.so $(O)/compat/libnccl.so.2
 	$(Q)ln -sf libnccl.so.2 $(O)/compat/libnccl.so
@@ -242,6 +244,7 @@ $(READERS): $(BIN)/weir-%: $(O)/obj/results/weir_%.o $(RESULTS_OBJ)
 	$(Q)$(CC) -o $@ $^ $(WEIR_LDFLAGS) $(GSL_LIBS) $(JANSSON_LIBS) -lm
 .SECONDARY: $(call obj,$(RESULTS_MAIN))
 $(RESULTS_OBJ): EXTRA_CFLAGS = $(GSL_CFLAGS) $(JANSSON_CFLAGS)
+$(call obj,lib/plan/json.c): EXTRA_CFLAGS = $(JANSSON_CFLAGS)
 
 $(filter-out $(GPU_TESTS),$(TESTS)) $(BY_HAND): $(O)/tests/%: $(O)/obj/verify/tests/%.o $(TOPO_OBJ) $(O)/libweir.a
 	$(call say,LINK,$@)
@@ -287,6 +290,7 @@ left-out:
 	$(call missing,$(HAVE_CMOCKA),the C tests,no cmocka; apt-get install libcmocka-dev pkg-config)
 	$(call missing,$(HAVE_GSL),bootstrap intervals,no gsl; apt-get install libgsl-dev pkg-config; order statistics instead)
 	$(call missing,$(HAVE_RESULTS),weir-compare and weir-report,no gsl or no jansson; apt-get install libgsl-dev libjansson-dev pkg-config)
+	$(call missing,$(HAVE_JANSSON),the reader of plans,no jansson; apt-get install libjansson-dev pkg-config)
 	$(call missing,$(HAVE_GNUPLOT),plots of make plot and weir-report,no gnuplot; apt-get install gnuplot-nox)
 	$(call missing,$(CAN_EMULATE),emulated GPU kernels in the tests,$(EMULATE_WHY))
 	$(call missing,$(GPU_READY),GPU memory,$(GPU_WHY))
@@ -364,7 +368,7 @@ install: all ## PREFIX=/usr/local, DESTDIR: headers, libraries, programs, pkg-co
 	$(Q)install -m 755 $(O)/libweir_nccl.so $(DEST)/lib
 	$(Q)$(if $(BENCHES)$(TOOLS),install -m 755 $(BENCHES) $(TOOLS) $(DEST)/bin)
 	$(Q)for name in weir $(if $(HAVE_MPI),weir-mpi); do \
-		sed 's|@prefix@|$(PREFIX)|; s|@version@|$(VERSION)|; s|@cuda@|$(addsuffix $(space),$(CUDA_LIBS))|' ci/$$name.pc.in \
+		sed 's|@prefix@|$(PREFIX)|; s|@version@|$(VERSION)|; s|@libs@|$(addsuffix $(space),$(JANSSON_LIBS) $(CUDA_LIBS))|' ci/$$name.pc.in \
 			>$(DEST)/lib/pkgconfig/$$name.pc || exit; done
 
 clean: ## remove everything that was built
