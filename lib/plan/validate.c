@@ -122,7 +122,8 @@ static weir_status check_resources(const spot *at)
         status = check_rank_number(at, "remote_buffers", gpu->remotes[i].rank, 0);
     for (uint32_t i = 0; i < gpu->nswitches && status == WEIR_OK; i++)
         status = check_switch(at, &gpu->switches[i]);
-    if (status == WEIR_OK && (gpu->nblocks > WEIRI_PLAN_BLOCKS_MAX || gpu->nops > WEIRI_PLAN_OPS_MAX))
+    if (status == WEIR_OK &&
+        (gpu->nblocks > WEIRI_PLAN_BLOCKS_MAX || gpu->nops > WEIRI_PLAN_OPS_MAX))
         return refuse(at, "%u thread blocks with %u operations; expected at most %d with %d",
                       gpu->nblocks, gpu->nops, WEIRI_PLAN_BLOCKS_MAX, WEIRI_PLAN_OPS_MAX);
     return status;
