@@ -4,19 +4,22 @@
 #include "base/csv.h"
 
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 
-enum { SCHEMA = 4 };
+enum { SCHEMA = 5 };
 
 static const char columns[] =
     "schema,run_id,utc,host,collective,backend,transport,nranks,nnodes,contender,algo,dtype,redop,"
     "root,placement,bytes,count,iters,median_us,min_us,max_us,p99_us,ci_low_us,ci_high_us,"
     "algbw_gbs,busbw_gbs,verify,wrong,oracle,special,determinism,gpu_samples,gpu_throttled,"
-    "throttle_reasons,sm_mhz,memory_mhz,power_w,temperature_c,dist,counts";
+    "throttle_reasons,sm_mhz,memory_mhz,power_w,temperature_c,dist,counts,ceiling_pct";
 
-weir_status bench_csv_open(bench_csv *csv, const bench_run *run, const char *path)
+weir_status bench_csv_open(bench_csv *csv, const bench_run *run, const bench_ceiling *ceiling,
+                           const char *path)
 {
     csv->run = run;
+    csv->ceiling = ceiling;
     csv->file = fopen(path, "w");
     if (!csv->file)
         return bench_job_note(run->job, WEIR_ERR_INVALID,
@@ -83,6 +86,8 @@ static void write_result(const bench_csv *csv, const bench_row *row, int placeme
             bench_outcome_name(result->special), bench_sameness_name(&result->sameness));
     bench_clocks_write_csv(result->timed ? &result->clocks : &unread, file);
     write_splits(csv, result);
+    double pct = bench_ceiling_pct(csv->ceiling, row, result);
+    fprintf(file, isnan(pct) ? "," : ",%.1f", pct);
     fputc('\n', file);
 }
 

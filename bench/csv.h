@@ -6,17 +6,20 @@
 #ifndef BENCH_CSV_H
 #define BENCH_CSV_H
 
+#include "bench/ceiling.h"
 #include "bench/result.h"
 #include "bench/run.h"
 
 typedef struct bench_csv {
     FILE *file;
     const bench_run *run;
+    const bench_ceiling *ceiling;
 } bench_csv;
 
 /* Creates the file and writes the header line. WEIR_ERR_INVALID, noted in the
  * job: it cannot be written. */
-weir_status bench_csv_open(bench_csv *csv, const bench_run *run, const char *path);
+weir_status bench_csv_open(bench_csv *csv, const bench_run *run, const bench_ceiling *ceiling,
+                           const char *path);
 /* NULL file: does nothing. */
 void bench_csv_row(bench_csv *csv, const bench_row *row);
 /* WEIR_ERR_SYSTEM, noted in the job: not all could be written. */

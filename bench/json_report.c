@@ -17,9 +17,10 @@ enum { SCHEMA = 3 };
 extern char **environ;
 
 weir_status bench_json_report_open(bench_json_report *report, const bench_run *run,
-                                   const char *path)
+                                   const bench_ceiling *ceiling, const char *path)
 {
     report->run = run;
+    report->ceiling = ceiling;
     report->json = (bench_json){.file = fopen(path, "w")};
     if (report->json.file)
         return WEIR_OK;
@@ -110,9 +111,11 @@ void bench_json_report_begin(bench_json_report *report, const bench_rank_info *i
     bench_json_open_list(json);
 }
 
-static void put_half(bench_json *json, const bench_run *run, const char *key,
-                     const bench_row *row, const bench_result *result)
+static void put_half(bench_json_report *report, const char *key, const bench_row *row,
+                     const bench_result *result)
 {
+    bench_json *json = &report->json;
+    const bench_run *run = report->run;
     int good = result && result->timed && !bench_result_failed(result);
     bench_json_key(json, key);
     if (!result) {
@@ -132,6 +135,8 @@ static void put_half(bench_json *json, const bench_run *run, const char *key,
         bench_json_null(json);
     bench_json_put_text(json, "special", bench_outcome_name(result->special));
     bench_json_put_text(json, "determinism", bench_sameness_name(&result->sameness));
+    if (report->ceiling->links)
+        bench_json_put_real(json, "ceiling_pct", bench_ceiling_pct(report->ceiling, row, result));
     if (result->timed)
         bench_clocks_put(json, &result->clocks);
     bench_json_close_object(json);
@@ -201,7 +206,7 @@ void bench_json_report_row(bench_json_report *report, const bench_row *row)
     bench_json_put_text(json, "root", root);
     for (int i = 0; i < BENCH_PLACEMENTS; i++) {
         const bench_result *result = &row->results[i][row->primary[i]];
-        put_half(json, report->run, halves[i], row, i < row->placements ? result : NULL);
+        put_half(report, halves[i], row, i < row->placements ? result : NULL);
         if (i >= row->placements || !result->timed || bench_result_failed(result))
             continue;
         iterations = result->iterations;

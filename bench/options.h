@@ -56,7 +56,7 @@ typedef struct bench_options {
     int nthreads, ngpus, ignored;
     int inject; /* bench_fault */
     int inject_timed;
-    const char *json_path, *csv_path, *tune_path;
+    const char *json_path, *csv_path, *tune_path, *ceiling_path;
     const char *backend, *transport, *algo, *verify, *buffers, *dist, *counts, *plan, *mode;
     size_t seed;
     const char *peers[BENCH_PEERS_MAX];

@@ -14,10 +14,12 @@ weir_status bench_report_open(bench_report *report, const bench_run *run)
     weir_status status = WEIR_OK;
     memset(report, 0, sizeof *report);
     report->run = run;
-    if (run->job->rank == 0 && options->csv_path)
-        status = bench_csv_open(&report->csv, run, options->csv_path);
+    if (run->job->rank == 0)
+        status = bench_ceiling_open(&report->ceiling, run);
+    if (run->job->rank == 0 && status == WEIR_OK && options->csv_path)
+        status = bench_csv_open(&report->csv, run, &report->ceiling, options->csv_path);
     if (run->job->rank == 0 && status == WEIR_OK && options->json_path)
-        status = bench_json_report_open(&report->json, run, options->json_path);
+        status = bench_json_report_open(&report->json, run, &report->ceiling, options->json_path);
     if (run->job->rank == 0 && status == WEIR_OK)
         status = bench_tune_open(run, &report->tune);
     return bench_job_agree(run->job, status, "output");
@@ -67,6 +69,7 @@ void bench_report_row(bench_report *report, const bench_row *row)
     bench_json_report_row(&report->json, row);
     if (!report->tune) /* of so many contenders nobody reads ratios */
         bench_ratios_row(&report->ratios, row);
+    bench_ceiling_row(&report->ceiling, row);
     bench_tune_row(report->tune, row);
     bench_remarks_row(stdout, report->run, row);
 }
@@ -86,6 +89,7 @@ void bench_report_end(bench_report *report)
 {
     const bench_run *run = report->run;
     bench_ratios_end(&report->ratios);
+    bench_ceiling_end(&report->ceiling, stdout);
     bench_determinism_write(&report->determinism, stdout);
     tell_cost(report);
     if (run->options->memory_report)

@@ -2,6 +2,7 @@
 #ifndef BENCH_REPORT_H
 #define BENCH_REPORT_H
 
+#include "bench/ceiling.h"
 #include "bench/csv.h"
 #include "bench/determinism.h"
 #include "bench/json_report.h"
@@ -15,6 +16,7 @@ typedef struct bench_report {
     bench_csv csv;
     bench_json_report json;
     bench_ratios ratios;
+    bench_ceiling ceiling;
     bench_tune *tune; /* --tune; else NULL */
     bench_determinism determinism; /* on every rank */
     bench_cost cost;         /* of all rows */

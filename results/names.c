@@ -11,6 +11,7 @@ static const char *const columns[RESULTS_COLUMNS] = {
     "median_us", "min_us", "max_us", "p99_us", "ci_low_us", "ci_high_us", "algbw_gbs", "busbw_gbs",
     "verify", "wrong", "oracle", "special", "determinism", "gpu_samples", "gpu_throttled",
     "throttle_reasons", "sm_mhz", "memory_mhz", "power_w", "temperature_c", "dist", "counts",
+    "ceiling_pct",
 };
 
 const char *results_column_name(results_column column)

@@ -98,6 +98,7 @@ static void add_half(reader *in, const json_t *result, int number, int in_place)
                                                                                      : "cpu_time");
     row.text[RESULTS_ALGBW_GBS] = member(in->set, half, "alg_bw");
     row.text[RESULTS_BUSBW_GBS] = member(in->set, half, "bus_bw");
+    row.text[RESULTS_CEILING_PCT] = member(in->set, half, "ceiling_pct");
     row.text[RESULTS_WRONG] = text_of(in->set, wrong);
     row.text[RESULTS_SPECIAL] = member(in->set, half, "special");
     row.text[RESULTS_DETERMINISM] = member(in->set, half, "determinism");

@@ -198,7 +198,7 @@ static content content_of(int column)
         return CHECKED_LATER;
     case RESULTS_SCHEMA: case RESULTS_ROOT: case RESULTS_WRONG: case RESULTS_GPU_SAMPLES:
     case RESULTS_GPU_THROTTLED: case RESULTS_SM_MHZ: case RESULTS_MEMORY_MHZ:
-    case RESULTS_POWER_W: case RESULTS_TEMPERATURE_C:
+    case RESULTS_POWER_W: case RESULTS_TEMPERATURE_C: case RESULTS_CEILING_PCT:
         return NUMBER;
     default:
         return column >= RESULTS_COUNT && column <= RESULTS_BUSBW_GBS ? NUMBER : NAME;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "topo/measure.h"
 #include "topo/topo.h"
 
 enum { MAX_RANKS = 4096 };
@@ -20,6 +21,7 @@ typedef struct settings {
     int nranks; /* 0: as many as GPUs, else as usable cores */
     const char *xml_path;
     const char *save_path;
+    const char *measure_path;
 } settings;
 
 typedef weir_status (*option_action)(settings *chosen, const char *value);
@@ -69,6 +71,12 @@ static weir_status choose_save(settings *chosen, const char *value)
     return WEIR_OK;
 }
 
+static weir_status choose_measure(settings *chosen, const char *value)
+{
+    chosen->measure_path = value;
+    return WEIR_OK;
+}
+
 /* What is parsed, and what --help prints. */
 static const struct option_row {
     const char *name;
@@ -81,6 +89,10 @@ static const struct option_row {
     {"--xml", "FILE", "show a recorded machine (hwloc XML) instead of this one", choose_xml},
     {"--save", "FILE", "record the machine as hwloc XML, without names and addresses",
      choose_save},
+    {"--measure", "FILE",
+     "measure the links between GPUs, or with --ranks or fewer\n"
+     "                  than two GPUs between the ranks' cores, and record them",
+     choose_measure},
     {"--version", NULL, "print the version", choose_version},
     {"--help", NULL, "print this help", choose_help},
 };
@@ -90,7 +102,7 @@ static void print_help(void)
 {
     printf("usage: weir-topo [options]\n"
            "Prints this machine's cores, GPUs and NICs, how near they are, and each rank's "
-           "place.\n\n");
+           "place; or measures the links between them.\n\n");
     for (int i = 0; i < NOPTIONS; i++) {
         const struct option_row *row = &option_rows[i];
         printf("  %-9s %-5s %s\n", row->name, row->value ? row->value : "", row->help);
@@ -137,6 +149,36 @@ static int default_nranks(const weiri_topo *topo)
     return counts.gpus > 0 ? counts.gpus : counts.usable_cores;
 }
 
+static weir_status record(const weiri_links *links, const char *path)
+{
+    FILE *to = fopen(path, "w");
+    if (!to)
+        return weiri_fail_errno(WEIR_ERR_INVALID, errno, "--measure %s", path);
+    weiri_links_write(links, to);
+    int failed = ferror(to);
+    failed |= fclose(to) != 0;
+    return failed ? weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot write %s", path) : WEIR_OK;
+}
+
+static weir_status measure(const settings *chosen, const weiri_topo *topo, int nranks)
+{
+    weiri_topo_counts counts;
+    weiri_links *links;
+    weiri_topo_count(topo, &counts);
+    if (chosen->xml_path)
+        return weiri_fail(WEIR_ERR_INVALID, "--measure: a recorded machine cannot be measured");
+    weir_status status = counts.gpus > 1 && !chosen->nranks
+                             ? weiri_topo_measure_gpus(topo, &links)
+                             : weiri_topo_measure_cores(topo, nranks, &links);
+    if (status)
+        return status;
+    status = record(links, chosen->measure_path);
+    if (!status)
+        weiri_topo_print_links(links, stdout);
+    weiri_links_free(links);
+    return status;
+}
+
 static weir_status show(const settings *chosen)
 {
     weiri_topo *topo;
@@ -148,7 +190,9 @@ static weir_status show(const settings *chosen)
     const char *source = chosen->xml_path ? chosen->xml_path : "this machine";
     if (chosen->save_path)
         status = weiri_topo_save(topo, chosen->save_path);
-    if (!status && chosen->json)
+    if (!status && chosen->measure_path)
+        status = measure(chosen, topo, nranks);
+    else if (!status && chosen->json)
         status = weiri_topo_print_json(topo, source, nranks, stdout);
     else if (!status)
         status = weiri_topo_print_text(topo, source, nranks, stdout);

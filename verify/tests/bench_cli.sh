@@ -116,6 +116,25 @@ export PMI_SIZE
 refuses 3 'the launcher started 4 processes' -b 8 -e 8
 unset PMI_SIZE
 
+cat >"$scratch/links" <<'END'
+weir-links 1
+backend host
+endpoints 2
+pair 0 1 1 0.001
+pair 1 0 1 0.001
+together 8 1
+END
+run ci/mpirun -np 2 ./bench_allreduce -b 1K -e 1K -n 5 --ceiling "$scratch/links" --csv "$scratch/a.csv"
+status=1
+# 1024 bytes at 1 GB/s and 1 ns are 1.025 us.
+[ "$code" -eq 0 ] && grep -q '^# Ceiling .*of what 2 measured links allow' "$scratch/out" &&
+    awk -F , 'NR > 1 && ($41 * $19 < 102 || $41 * $19 > 103) { bad = 1 } END { exit bad || NR != 3 }' \
+        "$scratch/a.csv" && status=0
+check "--ceiling: percent of what the links allow" $status
+sed -i 's/host/cuda/' "$scratch/links"
+refuses 2 'links of other memory' --ceiling "$scratch/links"
+refuses 2 'cannot open' --ceiling "$scratch/none"
+
 run ./bench_allreduce -b 8 -e 8T -f 1099511627776 -n 1
 status=1
 [ "$code" -eq 0 ] && grep -q 'warning: -e 8796093022208 .*reduced to' "$scratch/err" &&

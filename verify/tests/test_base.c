@@ -4,6 +4,7 @@
  */
 #include "base/env.h"
 #include "base/error.h"
+#include "base/links.h"
 #include "base/log.h"
 #include "base/target.h"
 
@@ -295,6 +296,71 @@ static void test_release_is_seen_by_acquire(void **state)
     assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
+/* Reads links from a text as if it were a file. */
+static weir_status read_links(const char *text, weiri_links **links)
+{
+    char path[] = "/tmp/weir-links-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    close(fd);
+    weir_status status = weiri_links_read(path, links);
+    unlink(path);
+    return status;
+}
+
+#define LINKS "weir-links 1\nmachine abc # its structure\nbackend host\nendpoints 3\n"
+
+/* The least latency, and bandwidth between sizes by the logarithm. */
+static void test_links_say_what_is_possible(void **state)
+{
+    weiri_links *links = NULL, *again = NULL;
+    char *text = NULL;
+    size_t bytes = 0;
+    (void)state;
+    assert_int_equal(read_links(LINKS "pair 0 1 8 0.5\npair 2 1 8 0.25\n\ntogether 1000 1\n"
+                                "together 4000 3\n",
+                                &links),
+                     WEIR_OK);
+    assert_float_equal(weiri_links_floor_us(links, 500), 0.25 + 0.5, 1e-9);
+    assert_float_equal(weiri_links_floor_us(links, 2000), 0.25 + 1, 1e-9);
+    assert_float_equal(weiri_links_floor_us(links, 9000), 0.25 + 3, 1e-9);
+    FILE *file = open_memstream(&text, &bytes);
+    weiri_links_write(links, file);
+    fclose(file);
+    assert_int_equal(read_links(text, &again), WEIR_OK);
+    assert_string_equal(again->machine, "abc");
+    assert_int_equal(again->endpoints, 3);
+    assert_float_equal(again->us[2 * 3 + 1], 0.25, 1e-9);
+    assert_float_equal(again->together_gbs[1], 3, 1e-9);
+    free(text);
+    weiri_links_free(links);
+    weiri_links_free(again);
+}
+
+static void test_bad_links_are_refused_by_line(void **state)
+{
+    static const struct {
+        const char *text, *line;
+    } bad[] = {
+        {"", ":0: "}, {"schema,run_id\n", ":1: "}, {"weir-links 2\n", ":1: "},
+        {LINKS, ":4: expected endpoints and what"},
+        {"weir-links 1\nendpoints 0\n", ":2: "}, {"weir-links 1\nendpoints 999\n", ":2: "},
+        {LINKS "endpoints 3\n", ":5: "}, {LINKS "pair 0 3 1 1\n", ":5: "},
+        {LINKS "pair 0 1 nan 1\n", ":5: "}, {LINKS "pair 0 1 -1 1\n", ":5: "},
+        {LINKS "pair 0 1 1\n", ":5: "}, {LINKS "pair 0 1 1 1 1\n", ":5: "},
+        {LINKS "together 8 1\ntogether 8 1\n", ":6: "}, {LINKS "together 8 0\n", ":5: "},
+        {LINKS "novel 8\n", ":5: "}, {"weir-links 1\ntogether 8 1\n", ":2: "},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        weiri_links *links = NULL;
+        assert_int_equal(read_links(bad[i].text, &links), WEIR_ERR_INVALID);
+        assert_non_null(strstr(weir_last_error(), bad[i].line));
+        assert_null(links);
+    }
+}
+
 int main(void)
 {
     cmocka_set_message_output(CM_OUTPUT_TAP);
@@ -314,6 +380,8 @@ int main(void)
         cmocka_unit_test(test_long_log_lines_end_in_a_newline),
         cmocka_unit_test(test_clock_advances),
         cmocka_unit_test(test_release_is_seen_by_acquire),
+        cmocka_unit_test(test_links_say_what_is_possible),
+        cmocka_unit_test(test_bad_links_are_refused_by_line),
     };
     return cmocka_run_group_tests_name("base", tests, NULL, NULL);
 }

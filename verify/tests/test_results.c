@@ -22,7 +22,7 @@
     "ci_high_us,algbw_gbs,busbw_gbs,verify,wrong"
 #define NEW_HEADER                                                                             \
     OLD_HEADER ",oracle,special,determinism,gpu_samples,gpu_throttled,throttle_reasons,sm_mhz," \
-               "memory_mhz,power_w,temperature_c,dist,counts"
+               "memory_mhz,power_w,temperature_c,dist,counts,ceiling_pct"
 #define ROW "1,r1,2026-01-01T00:00:00Z,h,allreduce,host,shm,8,1,weir,ring,float,sum,-1,out,"
 #define TIMES ",2,20,10.000,9.000,12.000,11.000,9.900,10.100,0.1,0.175,pass,0"
 
@@ -74,7 +74,7 @@ static void our_csv(void **state)
     expect("a.csv", OLD_HEADER "\n" ROW "8" TIMES, 1, NULL);
     expect("a.csv", "\xef\xbb\xbf" OLD_HEADER "\n" ROW "8" TIMES "\n", 1, NULL);
     expect("a.csv", OLD_HEADER "\n" ROW "8" TIMES "\n" NEW_HEADER "\n" ROW "16" TIMES
-           ",exact,pass,off,0,0,none,,,,,,\n", 2, NULL);
+           ",exact,pass,off,0,0,none,,,,,,,\n", 2, NULL);
     expect("a.csv", OLD_HEADER "\n" ROW "8,2,20,,,,,,,,,fail,17\n", 1, NULL);
     expect("a.csv", OLD_HEADER ",novel\n" ROW "8" TIMES ",x\n", 1,
            "a.csv:1: unknown column 'novel'");
@@ -118,7 +118,7 @@ static void csv_round_trip(void **state)
     static const char text[] = NEW_HEADER "\n"
         "4,r1,2026-01-01T00:00:00Z,\"a \"\"b\"\", c\",alltoallv,cuda,cuda_ipc,8,1,weir,p:4x32,"
         "float,none,-1,out,1024,2,20,10.000,9.000,12.000,11.000,9.900,10.100,0.1024,0.0896,pass,0,"
-        "exact,off,off,6,0,none,1980,3201,120,40,zipf:1.2,device\n";
+        "exact,off,off,6,0,none,1980,3201,120,40,zipf:1.2,device,71.5\n";
     char *written = NULL;
     size_t bytes = 0;
     reading made;

@@ -150,6 +150,17 @@ refuses 2 "weir-topo --save" --xml "$scratch/cut.xml"
 unset HWLOC_LIBXML
 refuses 2 "cannot write" --save "$scratch/none/x.xml"
 
+run --measure "$scratch/links" --ranks 3
+shows "the links between cores are measured" 'between 3 cores' 'GB/s of the slowest'
+status=1
+[ "$(grep -c '^pair ' "$scratch/links")" -eq 6 ] && [ "$(grep -c '^together ' "$scratch/links")" -ge 5 ] &&
+    awk '$1 == "pair" && ($4 <= 0 || $5 <= 0) { bad = 1 } $1 == "together" && $3 <= 0 { bad = 1 }
+        END { exit bad }' "$scratch/links" && status=0
+check "each pair has a bandwidth and a latency, and so have all together" $status
+refuses 2 "give --ranks 2 to" --measure "$scratch/links" --ranks 1
+refuses 2 "recorded machine cannot be measured" --measure "$scratch/links" --xml $machines/4-gpu-1-nic.xml
+refuses 2 "none/links" --measure "$scratch/none/links" --ranks 2
+
 if [ -w /dev/full ]; then
     "$program" >/dev/full 2>"$scratch/err"
     code=$?

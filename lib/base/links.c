@@ -1,0 +1,225 @@
+/* Files of measured links; links.h says what they hold. */
+#include "base/links.h"
+
+#include "base/error.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+weir_status weiri_links_create(int endpoints, weiri_links **links)
+{
+    weiri_links *made = calloc(1, sizeof *made);
+    size_t pairs = (size_t)endpoints * (size_t)endpoints;
+    if (made) {
+        made->endpoints = endpoints;
+        made->gbs = calloc(pairs, sizeof *made->gbs);
+        made->us = calloc(pairs, sizeof *made->us);
+    }
+    if (!made || !made->gbs || !made->us) {
+        weiri_links_free(made);
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for the links of %d endpoints",
+                          endpoints);
+    }
+    *links = made;
+    return WEIR_OK;
+}
+
+void weiri_links_free(weiri_links *links)
+{
+    if (!links)
+        return;
+    free(links->gbs);
+    free(links->us);
+    free(links);
+}
+
+/* ------------------------------------------------------------------- reading */
+
+enum { LINE_BYTES = 256, WORDS = 5 };
+
+typedef struct reader {
+    const char *path;
+    int line;
+    char text[LINE_BYTES];
+    char *words[WORDS + 1]; /* one more, to see that there are too many */
+    int nwords;
+    char machine[WEIRI_LINKS_WORD_BYTES], backend[WEIRI_LINKS_WORD_BYTES];
+    weiri_links *links; /* once the number of endpoints is known */
+} reader;
+
+static weir_status refuse(const reader *in, const char *expected)
+{
+    return weiri_fail(WEIR_ERR_INVALID, "%s:%d: expected %s, as weir-topo --measure writes it",
+                      in->path, in->line, expected);
+}
+
+static void split(reader *in)
+{
+    char *rest = in->text;
+    in->text[strcspn(in->text, "#\r\n")] = '\0';
+    in->nwords = 0;
+    for (char *word; in->nwords <= WORDS && (word = strsep(&rest, " \t"));)
+        if (*word)
+            in->words[in->nwords++] = word;
+}
+
+/* A number from 0 to most; -1: it is none. */
+static double number(const char *word, double most)
+{
+    char *end;
+    double value = strtod(word, &end);
+    return *end == '\0' && value >= 0 && value <= most ? value : -1;
+}
+
+static weir_status take_word(const reader *in, char *to)
+{
+    size_t length = strlen(in->words[1]);
+    if (length >= WEIRI_LINKS_WORD_BYTES)
+        return refuse(in, "a shorter word");
+    memcpy(to, in->words[1], length + 1);
+    return WEIR_OK;
+}
+
+static weir_status take_endpoints(reader *in)
+{
+    double count = number(in->words[1], WEIRI_LINKS_ENDPOINTS_MAX);
+    if (in->links || count < 1 || count != floor(count))
+        return refuse(in, "endpoints once, 1 to 256");
+    return weiri_links_create((int)count, &in->links);
+}
+
+static weir_status take_pair(reader *in)
+{
+    weiri_links *links = in->links;
+    double last = links ? links->endpoints - 1 : -1;
+    double from = number(in->words[1], last), to = number(in->words[2], last);
+    double gbs = number(in->words[3], 1e9), us = number(in->words[4], 1e9);
+    if (!links || from < 0 || to < 0 || from != floor(from) || to != floor(to) || gbs < 0 ||
+        us < 0)
+        return refuse(in, "pair FROM TO GBS US, behind endpoints");
+    size_t at = (size_t)from * (size_t)links->endpoints + (size_t)to;
+    links->gbs[at] = gbs;
+    links->us[at] = us;
+    return WEIR_OK;
+}
+
+static weir_status take_together(reader *in)
+{
+    weiri_links *links = in->links;
+    double bytes = number(in->words[1], 1e15), gbs = number(in->words[2], 1e9);
+    int n = links ? links->nsizes : WEIRI_LINKS_SIZES_MAX;
+    if (n == WEIRI_LINKS_SIZES_MAX || !(bytes >= 1) || !(gbs > 0) ||
+        (n > 0 && bytes <= links->bytes[n - 1]))
+        return refuse(in, "together BYTES GBS, behind endpoints, in order of BYTES");
+    links->bytes[n] = bytes;
+    links->together_gbs[n] = gbs;
+    links->nsizes++;
+    return WEIR_OK;
+}
+
+static weir_status take(reader *in)
+{
+    const char *key = in->words[0];
+    if (strcmp(key, "machine") == 0 && in->nwords == 2)
+        return take_word(in, in->machine);
+    if (strcmp(key, "backend") == 0 && in->nwords == 2)
+        return take_word(in, in->backend);
+    if (strcmp(key, "endpoints") == 0 && in->nwords == 2)
+        return take_endpoints(in);
+    if (strcmp(key, "pair") == 0 && in->nwords == 5)
+        return take_pair(in);
+    if (strcmp(key, "together") == 0 && in->nwords == 3)
+        return take_together(in);
+    return refuse(in, "machine, backend, endpoints, pair or together with its values");
+}
+
+static weir_status read_lines(reader *in, FILE *from)
+{
+    int is_ours = 0;
+    weir_status status = WEIR_OK;
+    while (status == WEIR_OK && fgets(in->text, sizeof in->text, from)) {
+        in->line++;
+        if (strlen(in->text) == sizeof in->text - 1)
+            return refuse(in, "a shorter line");
+        split(in);
+        if (in->nwords == 0)
+            continue;
+        if (is_ours)
+            status = take(in);
+        else if (in->nwords == 2 && strcmp(in->words[0], "weir-links") == 0 &&
+                 strcmp(in->words[1], "1") == 0)
+            is_ours = 1;
+        else
+            return refuse(in, "'weir-links 1'");
+    }
+    if (status == WEIR_OK && ferror(from))
+        return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot read %s", in->path);
+    if (status == WEIR_OK && (!in->links || in->links->nsizes == 0))
+        return refuse(in, "endpoints and what they do together");
+    return status;
+}
+
+weir_status weiri_links_read(const char *path, weiri_links **links)
+{
+    reader in = {.path = path};
+    FILE *from = fopen(path, "r");
+    if (!from)
+        return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot open %s", path);
+    weir_status status = read_lines(&in, from);
+    fclose(from);
+    if (status != WEIR_OK) {
+        weiri_links_free(in.links);
+        return status;
+    }
+    memcpy(in.links->machine, in.machine, sizeof in.machine);
+    memcpy(in.links->backend, in.backend, sizeof in.backend);
+    *links = in.links;
+    return WEIR_OK;
+}
+
+/* ------------------------------------------------------------------- writing */
+
+void weiri_links_write(const weiri_links *links, FILE *to)
+{
+    int n = links->endpoints;
+    fprintf(to, "weir-links 1\nmachine %s\nbackend %s\nendpoints %d\n", links->machine,
+            links->backend, n);
+    fprintf(to, "#    from to   GB/s       us\n");
+    for (int from = 0; from < n; from++)
+        for (int dest = 0; dest < n; dest++)
+            if (from != dest)
+                fprintf(to, "pair %4d %2d %6.2f %8.3f\n", from, dest, links->gbs[from * n + dest],
+                        links->us[from * n + dest]);
+    fprintf(to, "#           bytes   GB/s\n");
+    for (int i = 0; i < links->nsizes; i++)
+        fprintf(to, "together %8.0f %6.2f\n", links->bytes[i], links->together_gbs[i]);
+}
+
+/* --------------------------------------------------------------------- floor */
+
+static double bandwidth(const weiri_links *links, double bytes)
+{
+    const double *at = links->bytes, *gbs = links->together_gbs;
+    int last = links->nsizes - 1, i = 1;
+    if (bytes <= at[0])
+        return gbs[0];
+    if (bytes >= at[last])
+        return gbs[last];
+    while (at[i] < bytes)
+        i++;
+    double share = log(bytes / at[i - 1]) / log(at[i] / at[i - 1]);
+    return gbs[i - 1] + share * (gbs[i] - gbs[i - 1]);
+}
+
+double weiri_links_floor_us(const weiri_links *links, double bytes)
+{
+    double fastest_us = 0;
+    if (links->nsizes == 0)
+        return 0;
+    for (int i = 0; i < links->endpoints * links->endpoints; i++)
+        if (links->us[i] > 0 && (fastest_us <= 0 || links->us[i] < fastest_us))
+            fastest_us = links->us[i];
+    return fastest_us + bytes / bandwidth(links, bytes) * 1e-3;
+}

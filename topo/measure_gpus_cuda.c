@@ -1,0 +1,249 @@
+/*
+ * Links between GPUs, all in this process: bandwidths by copy engines, first each pair alone,
+ * then every GPU reading from the next one at once; latencies by two kernels that answer each
+ * other. Memory is plain, peer access is enabled once and stays.
+ */
+#include "topo/measure.h"
+
+#include <cuda_runtime_api.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "base/target.h"
+#include "topo/measure_gpus.h"
+
+enum {
+    TURNS = 5,
+    PAIR_BYTES = 256 << 20,
+    LARGEST_BYTES = 256 << 20,
+    SMALLEST_BYTES = 64 << 10,
+    STEP = 8,
+    ROUNDS = 500,
+    WORD_BYTES = 256, /* a word and the room around it */
+};
+
+typedef struct gpu {
+    cudaStream_t stream;
+    cudaEvent_t begins, ends;
+    char *source, *target;
+    uint64_t *word, *result;
+} gpu;
+
+typedef struct study {
+    int count;
+    gpu *gpus;
+    weiri_links *links;
+} study;
+
+/* What CUDA says of the last call that failed. */
+static weir_status told(cudaError_t error, const char *what)
+{
+    if (error == cudaSuccess)
+        return WEIR_OK;
+    cudaGetLastError();
+    return weiri_fail(WEIR_ERR_UNSUPPORTED, "measuring GPUs: %s: %s", what,
+                      cudaGetErrorString(error));
+}
+
+static weir_status open_gpu(study *all, int index)
+{
+    gpu *own = &all->gpus[index];
+    cudaError_t error = cudaSetDevice(index);
+    for (int peer = 0; peer < all->count && error == cudaSuccess; peer++) {
+        if (peer == index)
+            continue;
+        error = cudaDeviceEnablePeerAccess(peer, 0);
+        if (error == cudaErrorPeerAccessAlreadyEnabled)
+            error = (cudaGetLastError(), cudaSuccess);
+    }
+    if (error == cudaSuccess)
+        error = cudaStreamCreateWithFlags(&own->stream, cudaStreamNonBlocking);
+    if (error == cudaSuccess)
+        error = cudaEventCreate(&own->begins);
+    if (error == cudaSuccess)
+        error = cudaEventCreate(&own->ends);
+    if (error == cudaSuccess)
+        error = cudaMalloc((void **)&own->source, LARGEST_BYTES);
+    if (error == cudaSuccess)
+        error = cudaMalloc((void **)&own->target, LARGEST_BYTES);
+    if (error == cudaSuccess)
+        error = cudaMalloc((void **)&own->word, WORD_BYTES);
+    if (error == cudaSuccess)
+        error = cudaMalloc((void **)&own->result, WORD_BYTES);
+    if (error == cudaSuccess)
+        error = cudaMemset(own->source, 1, LARGEST_BYTES);
+    return told(error, "set-up, with peer access between all GPUs");
+}
+
+static void close_gpu(study *all, int index)
+{
+    gpu *own = &all->gpus[index];
+    cudaSetDevice(index);
+    if (own->stream)
+        cudaStreamDestroy(own->stream);
+    if (own->begins)
+        cudaEventDestroy(own->begins);
+    if (own->ends)
+        cudaEventDestroy(own->ends);
+    cudaFree(own->source);
+    cudaFree(own->target);
+    cudaFree(own->word);
+    cudaFree(own->result);
+}
+
+/* Of all turns. */
+static double least(const double *values)
+{
+    double found = values[0];
+    for (int i = 1; i < TURNS; i++)
+        found = values[i] < found ? values[i] : found;
+    return found;
+}
+
+/* Starts a read of so many bytes from another GPU, timed. */
+static cudaError_t start_read(study *all, int from, int to, size_t bytes)
+{
+    gpu *own = &all->gpus[to];
+    cudaError_t error = cudaSetDevice(to);
+    if (error == cudaSuccess)
+        error = cudaEventRecord(own->begins, own->stream);
+    if (error == cudaSuccess)
+        error = cudaMemcpyPeerAsync(own->target, to, all->gpus[from].source, from, bytes,
+                                    own->stream);
+    return error == cudaSuccess ? cudaEventRecord(own->ends, own->stream) : error;
+}
+
+static cudaError_t end_read(study *all, int to, double *us)
+{
+    float ms = 0;
+    cudaError_t error = cudaEventSynchronize(all->gpus[to].ends);
+    if (error == cudaSuccess)
+        error = cudaEventElapsedTime(&ms, all->gpus[to].begins, all->gpus[to].ends);
+    *us = ms * 1e3;
+    return error;
+}
+
+static weir_status measure_pair(study *all, int from, int to)
+{
+    double times_us[TURNS];
+    cudaError_t error = cudaSuccess;
+    for (int turn = 0; turn < TURNS && error == cudaSuccess; turn++) {
+        error = start_read(all, from, to, PAIR_BYTES);
+        if (error == cudaSuccess)
+            error = end_read(all, to, &times_us[turn]);
+    }
+    if (error != cudaSuccess)
+        return told(error, "a copy between two GPUs");
+    all->links->gbs[from * all->count + to] = PAIR_BYTES / least(times_us) * 1e-3;
+    return WEIR_OK;
+}
+
+static weir_status measure_together(study *all, size_t bytes)
+{
+    weiri_links *links = all->links;
+    double slowest_us[TURNS];
+    cudaError_t error = cudaSuccess;
+    for (int turn = 0; turn < TURNS && error == cudaSuccess; turn++) {
+        slowest_us[turn] = 0;
+        for (int to = 0; to < all->count && error == cudaSuccess; to++)
+            error = start_read(all, (to + 1) % all->count, to, bytes);
+        for (int to = 0; to < all->count && error == cudaSuccess; to++) {
+            double us = 0;
+            error = end_read(all, to, &us);
+            slowest_us[turn] = us > slowest_us[turn] ? us : slowest_us[turn];
+        }
+    }
+    if (error != cudaSuccess)
+        return told(error, "copies between all GPUs");
+    links->bytes[links->nsizes] = (double)bytes;
+    links->together_gbs[links->nsizes++] = (double)bytes / least(slowest_us) * 1e-3;
+    return WEIR_OK;
+}
+
+/* Half a round trip, the same in both directions. The first end's kernel may start late: its
+ * own clock begins then, so its times count. */
+static weir_status measure_latency(study *all, int first, int second)
+{
+    gpu *one = &all->gpus[first], *other = &all->gpus[second];
+    uint64_t result[2] = {0, 0};
+    cudaError_t error = cudaSetDevice(first);
+    if (error == cudaSuccess)
+        error = cudaMemset(one->word, 0, WORD_BYTES);
+    if (error == cudaSuccess)
+        error = cudaSetDevice(second);
+    if (error == cudaSuccess)
+        error = cudaMemset(other->word, 0, WORD_BYTES);
+    if (error == cudaSuccess)
+        error = cudaDeviceSynchronize();
+    if (error == cudaSuccess)
+        error = (cudaError_t)weiri_topo_gpu_ping_pong(other->stream, 0, ROUNDS, other->word,
+                                                      one->word, other->result);
+    if (error == cudaSuccess)
+        error = cudaSetDevice(first);
+    if (error == cudaSuccess)
+        error = cudaDeviceSynchronize();
+    if (error == cudaSuccess)
+        error = (cudaError_t)weiri_topo_gpu_ping_pong(one->stream, 1, ROUNDS, one->word,
+                                                      other->word, one->result);
+    if (error == cudaSuccess)
+        error = cudaStreamSynchronize(one->stream);
+    if (error == cudaSuccess)
+        error = cudaStreamSynchronize(other->stream);
+    if (error == cudaSuccess)
+        error = cudaMemcpy(result, one->result, sizeof result, cudaMemcpyDeviceToHost);
+    if (error != cudaSuccess)
+        return told(error, "kernels that answer each other");
+    if (result[1] < ROUNDS)
+        return weiri_fail(WEIR_ERR_UNSUPPORTED,
+                          "measuring GPUs: GPU %d does not see what GPU %d stores", first, second);
+    double us = (double)result[0] * 1e-3 / ROUNDS / 2;
+    all->links->us[first * all->count + second] = all->links->us[second * all->count + first] = us;
+    return WEIR_OK;
+}
+
+static weir_status measure(study *all)
+{
+    weir_status status = WEIR_OK;
+    for (int index = 0; index < all->count && status == WEIR_OK; index++)
+        status = open_gpu(all, index);
+    for (int first = 0; first < all->count && status == WEIR_OK; first++)
+        for (int second = first + 1; second < all->count && status == WEIR_OK; second++)
+            status = measure_latency(all, first, second);
+    for (int from = 0; from < all->count && status == WEIR_OK; from++)
+        for (int to = 0; to < all->count && status == WEIR_OK; to++)
+            if (from != to)
+                status = measure_pair(all, from, to);
+    for (size_t bytes = SMALLEST_BYTES; bytes <= LARGEST_BYTES && status == WEIR_OK; bytes *= STEP)
+        status = measure_together(all, bytes);
+    for (int index = 0; index < all->count; index++)
+        close_gpu(all, index);
+    return status;
+}
+
+weir_status weiri_topo_measure_gpus(const weiri_topo *topo, weiri_links **links)
+{
+    study all = {0};
+    weir_status status = told(cudaGetDeviceCount(&all.count), "no driver");
+    if (status != WEIR_OK)
+        return status;
+    if (all.count < 2 || all.count > WEIRI_LINKS_ENDPOINTS_MAX)
+        return weiri_fail(WEIR_ERR_UNSUPPORTED,
+                          "measuring GPUs: CUDA sees %d; give --ranks N for the links between "
+                          "cores",
+                          all.count);
+    status = weiri_links_create(all.count, &all.links);
+    if (status != WEIR_OK)
+        return status;
+    all.gpus = calloc((size_t)all.count, sizeof *all.gpus);
+    status = all.gpus ? measure(&all)
+                      : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory to measure %d GPUs", all.count);
+    free(all.gpus);
+    if (status != WEIR_OK) {
+        weiri_links_free(all.links);
+        return status;
+    }
+    snprintf(all.links->backend, sizeof all.links->backend, "cuda");
+    weiri_topo_digest(topo, all.links->machine);
+    *links = all.links;
+    return WEIR_OK;
+}
