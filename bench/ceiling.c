@@ -6,8 +6,8 @@
 
 static weir_status refuse(const bench_run *run, const char *why)
 {
-    return bench_job_note(run->job, WEIR_ERR_INVALID, "--ceiling %s: %s", run->options->ceiling_path,
-                          why);
+    return bench_job_note(run->job, WEIR_ERR_INVALID, "--ceiling %s: %s",
+                          run->options->ceiling_path, why);
 }
 
 weir_status bench_ceiling_open(bench_ceiling *ceiling, const bench_run *run)
