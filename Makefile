@@ -90,7 +90,7 @@ BOOT_MPI_SRC := lib/boot/mpi.c
 LIB_SRC := $(filter-out %_$(if $(HAVE_CUDA),none,cuda).c $(BOOT_MPI_SRC) \
 	lib/plan/json$(if $(HAVE_JANSSON),_missing).c $(if $(HAVE_VERBS),,$(RDMA_SRC)) \
 	$(if $(filter x86_64,$(ARCH)),,$(ISA_SRC)),$(wildcard $(addprefix lib/,base/*.c boot/*.c \
-	comm/*.c transport/*.c chan/*.c coll/*.c coll/cuda/*.c coll/net/*.c plan/*.c)))
+	comm/*.c transport/*.c chan/*.c coll/*.c coll/cuda/*.c coll/net/*.c plan/*.c plan/examples/*.c)))
 # The NCCL-shaped library: its own sources over libweir.a.
 NCCL_SRC := $(filter-out %_$(if $(HAVE_CUDA),none,cuda).c,$(wildcard lib/nccl/*.c))
 NCCL_GPU_SRC := $(if $(HAVE_CUDA),$(wildcard lib/nccl/*.cu))
@@ -104,7 +104,7 @@ BENCH_SRC := $(filter-out $(BENCH_MAIN) bench/bootstrap_$(if $(HAVE_GSL),none,gs
 HAVE_RESULTS := $(and $(HAVE_GSL),$(HAVE_JANSSON))
 RESULTS_MAIN := $(if $(HAVE_RESULTS),$(wildcard results/weir_*.c))
 RESULTS_SRC := $(if $(HAVE_RESULTS),$(filter-out $(RESULTS_MAIN),$(wildcard results/*.c)))
-TEST_SRC := $(filter-out $(if $(HAVE_RESULTS),,verify/tests/test_results%) $(if $(HAVE_CUDA),,verify/tests/test_gpu%),$(wildcard verify/tests/test_*.c))
+TEST_SRC := $(filter-out $(if $(HAVE_JANSSON),,verify/tests/test_plan%) $(if $(HAVE_RESULTS),,verify/tests/test_results%) $(if $(HAVE_CUDA),,verify/tests/test_gpu%),$(wildcard verify/tests/test_*.c))
 # Run by hand: programs that measure, built as tests are.
 BY_HAND_SRC := $(if $(HAVE_CUDA),verify/tests/port_latency.c)
 
@@ -153,7 +153,7 @@ SOAK_OBJ := $(call obj,verify/tests/soak.c)
 # What the manifest of a result says about the build. The object is compiled
 # again when that changed, which build.id shows.
 SOURCES := $(sort $(LIB_SRC) $(GPU_SRC) $(NCCL_SRC) $(NCCL_GPU_SRC) $(TOPO_SRC) $(VERIFY_SRC) $(BENCH_SRC) $(BENCH_MAIN) $(BOOT_MPI_SRC)\
-	$(wildcard lib/*.h $(addsuffix /*.h,lib/* lib/coll/cuda lib/coll/net bench verify topo) lib/coll/cuda/*.cuh lib/nccl/*.cuh) \
+	$(wildcard lib/*.h $(addsuffix /*.h,lib/* lib/coll/cuda lib/coll/net lib/plan/examples bench verify topo) lib/coll/cuda/*.cuh lib/nccl/*.cuh) \
 	Makefile)
 BUILD_SOURCES := $(shell cat $(SOURCES) | sha256sum | cut -c1-16)
 BUILD_COMMIT := $(shell git describe --always --dirty 2>/dev/null)

@@ -46,6 +46,14 @@ WEIR_API int weir_plan_in_place(const weir_plan *plan);
 /* The bytes of a message that it serves: those of the input, of an allgather the output. */
 WEIR_API void weir_plan_range(const weir_plan *plan, uint64_t *min_bytes, uint64_t *max_bytes);
 
+/* ------------------------------------------------------------------- writing */
+
+/* Writes a plan as JSON, as MSCCL++'s DSL does: to a file, which is replaced, or to memory:
+ * text is the caller's to free(), of so many bytes without its NUL. Reading it gives the same
+ * plan. WEIR_ERR_SYSTEM: the file cannot be written; WEIR_ERR_NO_MEMORY. */
+WEIR_API weir_status weir_plan_write(const weir_plan *plan, const char *file);
+WEIR_API weir_status weir_plan_print(const weir_plan *plan, char **text, size_t *bytes);
+
 #ifdef __cplusplus
 }
 #endif
