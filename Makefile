@@ -86,8 +86,9 @@ NVCC_FLAGS = -std=c++17 $(if $(filter debug,$(BUILD)),-G -O0,-O3 -lineinfo) $(NV
 # ------------------------------------------------------------------ sources
 ISA_SRC := $(wildcard lib/coll/*_avx2.c lib/coll/*_avx512.c)
 BOOT_MPI_SRC := lib/boot/mpi.c
+PLAN_MAIN := lib/plan/weir_plan.c
 # Of a seam's two sides, *_cuda.c and *_none.c, a build has one.
-LIB_SRC := $(filter-out %_$(if $(HAVE_CUDA),none,cuda).c $(BOOT_MPI_SRC) \
+LIB_SRC := $(filter-out %_$(if $(HAVE_CUDA),none,cuda).c $(BOOT_MPI_SRC) $(PLAN_MAIN) \
 	lib/plan/json$(if $(HAVE_JANSSON),_missing).c $(if $(HAVE_VERBS),,$(RDMA_SRC)) \
 	$(if $(filter x86_64,$(ARCH)),,$(ISA_SRC)),$(wildcard $(addprefix lib/,base/*.c boot/*.c \
 	comm/*.c transport/*.c chan/*.c coll/*.c coll/cuda/*.c coll/net/*.c plan/*.c plan/examples/*.c)))
@@ -116,13 +117,13 @@ VERIFY_OBJ := $(call obj,$(VERIFY_SRC))
 BENCH_OBJ := $(call obj,$(BENCH_SRC))
 RESULTS_OBJ := $(call obj,$(RESULTS_SRC))
 BOOT_MPI_OBJ := $(if $(HAVE_MPI),$(call obj,$(BOOT_MPI_SRC)))
-ALL_OBJ := $(NCCL_OBJ) $(call obj,$(RESULTS_SRC) $(RESULTS_MAIN) $(LIB_SRC) $(TOPO_SRC) $(VERIFY_SRC) $(BENCH_SRC) $(BENCH_MAIN) \
+ALL_OBJ := $(NCCL_OBJ) $(call obj,$(PLAN_MAIN) $(RESULTS_SRC) $(RESULTS_MAIN) $(LIB_SRC) $(TOPO_SRC) $(VERIFY_SRC) $(BENCH_SRC) $(BENCH_MAIN) \
 	$(BOOT_MPI_SRC) $(TEST_SRC) $(BY_HAND_SRC) verify/tests/gpu_standin.c verify/tests/soak.c verify/tests/port_mesh.c $(wildcard topo/weir_topo.c)) $(patsubst %.cu,$(O)/obj/%.o,$(GPU_SRC))
 
 BENCHES := $(if $(and $(HAVE_MPI),$(HAVE_HWLOC)),$(patsubst bench/%.c,$(BIN)/%,$(BENCH_MAIN)))
 TOOLS := $(if $(and $(HAVE_HWLOC),$(wildcard topo/weir_topo.c)),$(BIN)/weir-topo)
 READERS := $(patsubst results/weir_%.c,$(BIN)/weir-%,$(RESULTS_MAIN))
-TOOLS += $(READERS)
+TOOLS += $(READERS) $(BIN)/weir-plan
 # Tests of the validation library and of the benchmarks' parts need MPI, as those do.
 MPI_TEST_SRC := $(filter verify/tests/test_verify% verify/tests/test_bench%,$(TEST_SRC))
 to_test = $(if $(HAVE_CMOCKA),$(patsubst verify/tests/%.c,$(O)/tests/%,$(1)))
@@ -239,6 +240,10 @@ $(MESH): $(MESH_OBJ) $(if $(HAVE_CUDA),$(O)/obj/verify/tests/gpu_ports.o) $(BOOT
 $(BIN)/weir-topo: $(O)/obj/topo/weir_topo.o $(TOPO_OBJ) $(O)/libweir.a
 	$(call say,LINK,$@)
 	$(Q)$(CC) -o $@ $^ $(WEIR_LDFLAGS) $(HWLOC_LIBS) $(WEIR_LIBS)
+
+$(BIN)/weir-plan: $(call obj,$(PLAN_MAIN)) $(O)/libweir.a
+	$(call say,LINK,$@)
+	$(Q)$(CC) -o $@ $^ $(WEIR_LDFLAGS) $(WEIR_LIBS)
 
 $(READERS): $(BIN)/weir-%: $(O)/obj/results/weir_%.o $(RESULTS_OBJ)
 	$(call say,LINK,$@)

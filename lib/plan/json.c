@@ -658,7 +658,8 @@ weir_status weir_plan_read(const char *file, weir_plan **plan)
     char *text = NULL;
     long bytes = -1;
     weir_status status;
-    if (from && fseek(from, 0, SEEK_END) == 0)
+    int readable = from && (getc(from) != EOF || !ferror(from)); /* a folder is not */
+    if (readable && fseek(from, 0, SEEK_END) == 0)
         bytes = ftell(from);
     if (from && bytes >= 0 && bytes <= FILE_BYTES_MAX && fseek(from, 0, SEEK_SET) == 0)
         text = malloc((size_t)bytes + 1);

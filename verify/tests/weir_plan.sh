@@ -1,0 +1,117 @@
+#!/bin/bash
+# The command line of weir-plan: what it shows of plans, and that every refusal is one line
+# with the right exit code, the place and a remedy. TAP on standard output; run from the top
+# folder. WEIR_PLAN names another program.
+. verify/tap.sh
+
+program=${WEIR_PLAN:-./weir-plan}
+
+# A block's operations ($1: rank 0's, $2: rank 1's; may be empty) as a plan of two ranks that
+# exchange their input: allgather, one memory channel each way.
+plan() {
+    local rank list
+    printf '{"name": "%s", "collective": "allgather", "protocol": "Simple", "gpus": [' \
+        "${name:-exchange}"
+    for rank in 0 1; do
+        [ $rank = 0 ] && list=$1 || list=$2
+        printf '%s{"id": %d, "input_chunks": 2, "output_chunks": 4, "scratch_chunks": 4,
+  "channels": [{"channel_type": "memory", "connected_to": [%d]}],
+  "remote_buffers": [{"rank": %d, "type": "o", "access_channel_types": ["memory"]}],
+  "threadblocks": [{"id": 0, "ops": [%s],
+    "channels": [{"channel_type": "memory", "channel_ids": [0]}],
+    "remote_buffer_refs": [{"access_channel_type": "memory", "remote_buffer_ids": [0]}]}]}' \
+            "$([ $rank = 1 ] && echo ', ')" $rank $((1 - rank)) $((1 - rank)) "$list"
+    done
+    echo ']}'
+}
+
+# One operation each. $1: index of chunks, $2: how many, $3: where they go.
+copy() {
+    printf '{"name": "copy", "src_buff": [{"type": "i", "index": %d, "size": %d}],
+      "dst_buff": [{"type": "o", "index": %d, "size": %d}]}' "$1" "$2" "$3" "$2"
+}
+put() {
+    printf '{"name": "put", "channel_type": "memory", "channel_ids": [0],
+      "src_buff": [{"type": "i", "index": %d, "size": %d}],
+      "dst_buff": [{"buffer_id": 0, "index": %d, "size": %d}]}' "$1" "$2" "$3" "$2"
+}
+on_channel() {
+    printf '{"name": "%s", "channel_type": "memory", "channel_ids": [0]}' "$1"
+}
+exchange=$(on_channel signal), fence='{"name": "nop"}'
+plan "$(put 0 2 0), $(copy 0 2 0), $fence, $exchange $(on_channel wait)" \
+    "$(put 0 2 2), $(copy 0 2 2), $fence, $exchange $(on_channel wait)" >"$scratch/good.json"
+
+prints() {
+    local word
+    ends_with 0 "$program" "${arguments[@]}" || return 1
+    [ ! -s "$err" ] || return 1
+    for word; do grep -qF -- "$word" "$out" || { echo "# without: $word"; return 1; }; done
+}
+
+# refuses "name" CODE "arguments" WORD...
+refuses() {
+    local name=$1 code=$2
+    read -ra arguments <<<"$3"
+    shift 3
+    check "$name" refused "$code" "$@"
+}
+refused() {
+    local code=$1
+    shift
+    ends_with "$code" "$program" "${arguments[@]}" && [ ! -s "$out" ] && one_line_says "$@"
+}
+
+# -------------------------------------------------------------------- the command line
+
+arguments=(--help)
+check "--help names each command and option" prints "show FILE" --bytes --rank --summary "exit codes"
+arguments=(--version)
+check "--version names the version" prints "weir-plan: weir "
+refuses "no command" 2 "" "expected a command" --help
+refuses "an unknown command" 2 "frobnicate x" "unknown command frobnicate"
+refuses "an unknown option" 2 "show --frobnicate x" "unknown option --frobnicate"
+refuses "an option before its command" 2 "--rank 1 show x" "unknown option --rank"
+refuses "no file" 2 "show" "expected FILE"
+refuses "two files" 2 "show a b" "expected FILE" "2 given"
+refuses "an option without its value" 2 "show x --rank" "--rank: expected a value"
+refuses "a flag with a value" 2 "show --summary=1 x" "unknown option --summary=1"
+refuses "a rank that is none" 2 "show --rank 1x x" "--rank 1x"
+refuses "bytes that are none" 2 "show --bytes 1Q x" "--bytes 1Q"
+refuses "no bytes" 2 "show --bytes 0 x" "--bytes 0"
+
+if "$program" show "$scratch/good.json" 2>&1 | grep -q "this build reads no plans"; then
+    skip "plans" "a build without jansson"
+    tap_done
+fi
+# ---------------------------------------------------------------------- plans that are none
+refuses "a rank that the plan has not" 2 "show --rank 2 $scratch/good.json" "no rank 2" "0 to 1"
+refuses "a message that does not divide" 2 "show --bytes 1001 $scratch/good.json" "1001" \
+    "multiple"
+refuses "a file that is not there" 3 "show $scratch/none.json" "none.json" "No such file"
+refuses "a folder" 3 "show $scratch" "cannot read"
+
+sed 's/"good"//; s/"gpus": \[/"gpus": [,/' "$scratch/good.json" >"$scratch/bad.json"
+refuses "malformed JSON, with its position" 2 "show $scratch/bad.json" "bad.json:1:" "JSON"
+head -c 400 "$scratch/good.json" >"$scratch/bad.json"
+refuses "half a file" 2 "show $scratch/bad.json" "bad.json:" "JSON"
+plan "$(put 0 2 0), $(on_channel signol)" "" >"$scratch/bad.json"
+refuses "an unknown operation" 2 "show $scratch/bad.json" "signol" "rank 0" "thread block 0" "op 1"
+plan "$(put 0 2 3)" "" >"$scratch/bad.json"
+refuses "chunks out of range" 2 "show $scratch/bad.json" "op 0 (put)" "chunks 3 to 4" "it has 4"
+plan "" "$(on_channel wait | sed 's/\[0\]/[1]/')" >"$scratch/bad.json"
+refuses "a channel out of range" 2 "show $scratch/bad.json" "rank 1" "channel_ids[0] is 1"
+sed 's/"connected_to": \[0\]/"connected_to": [7]/' "$scratch/good.json" >"$scratch/bad.json"
+refuses "a rank out of range" 2 "show $scratch/bad.json" "names rank 7" "ranks 0 to 1"
+
+# ------------------------------------------------------------------------------- show
+
+arguments=(show --bytes 4096 "$scratch/good.json")
+check "show: the plan's summary" prints "plan         exchange" "allgather of 2 ranks, out of place" \
+    "operations   10: 2 nop, 2 signal, 2 wait, 2 put, 2 copy" "any bytes"
+check "show: what ranks move" prints "2048 bytes  0>1 1>0" "2048 bytes  within 0 1" \
+    "chunks of 1024 bytes"
+check "show: operations, with chunks and peers" prints "put       i[0..1] -> rank 1 o[0..1]" \
+    "copy      i[0..1] -> o[2..3]" "signal    to rank 1" "wait      for rank 0" "2 nop"
+
+tap_done
