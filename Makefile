@@ -101,7 +101,7 @@ VERIFY_SRC := $(wildcard verify/*.c)
 BENCH_MAIN := $(wildcard bench/bench_*.c)
 BENCH_SRC := $(filter-out $(BENCH_MAIN) bench/bootstrap_$(if $(HAVE_GSL),none,gsl).c \
 	bench/gpu_$(if $(HAVE_CUDA),none,cuda).c,$(wildcard bench/*.c))
-# Programs that read results need no MPI and no library of ours.
+# Programs that read results need no MPI, and of our library its base alone.
 HAVE_RESULTS := $(and $(HAVE_GSL),$(HAVE_JANSSON))
 RESULTS_MAIN := $(if $(HAVE_RESULTS),$(wildcard results/weir_*.c))
 RESULTS_SRC := $(if $(HAVE_RESULTS),$(filter-out $(RESULTS_MAIN),$(wildcard results/*.c)))
@@ -245,9 +245,9 @@ $(BIN)/weir-plan: $(call obj,$(PLAN_MAIN)) $(O)/libweir.a
 	$(call say,LINK,$@)
 	$(Q)$(CC) -o $@ $^ $(WEIR_LDFLAGS) $(WEIR_LIBS)
 
-$(READERS): $(BIN)/weir-%: $(O)/obj/results/weir_%.o $(RESULTS_OBJ)
+$(READERS): $(BIN)/weir-%: $(O)/obj/results/weir_%.o $(RESULTS_OBJ) $(O)/libweir.a
 	$(call say,LINK,$@)
-	$(Q)$(CC) -o $@ $^ $(WEIR_LDFLAGS) $(GSL_LIBS) $(JANSSON_LIBS) -lm
+	$(Q)$(CC) -o $@ $^ $(WEIR_LDFLAGS) $(GSL_LIBS) $(WEIR_LIBS)
 .SECONDARY: $(call obj,$(RESULTS_MAIN))
 $(RESULTS_OBJ): EXTRA_CFLAGS = $(GSL_CFLAGS) $(JANSSON_CFLAGS)
 $(call obj,lib/plan/json.c): EXTRA_CFLAGS = $(JANSSON_CFLAGS)

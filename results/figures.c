@@ -135,9 +135,42 @@ static results_figure draw_ratios(results_plots *plots, const results_group *gro
     return (results_figure){number, "Ratio of times; above 1, B is slower"};
 }
 
-size_t results_groups_make(const results_comparison *comparison, results_plots *plots,
-                           int has_a, results_group *groups, size_t most)
+/* B's lines in percent of what the machine's links allow. */
+static results_figure draw_ceiling(results_plots *plots, const results_group *group,
+                                   const results_machine *machine)
 {
+    static const results_axes axes = {.x = "bytes", .y = "% of the ceiling", .log_x = 1};
+    char names[LINES][128];
+    int count = machine->links ? name_lines(group, 1, names) : 0, number = -1;
+    for (int i = 0; i < count; i++) {
+        results_point points[POINTS];
+        size_t n = 0;
+        for (size_t k = 0; k < group->count && n < POINTS; k++) {
+            const results_pair *pair = &group->pairs[k];
+            char name[128];
+            double pct = results_machine_pct(machine, pair->example, pair->b.median_us,
+                                             pair->b.busbw_gbs);
+            if (isnan(pct) || pair->example->bytes == 0)
+                continue;
+            line_name(pair, &pair->b, name, sizeof name);
+            if (strcmp(name, names[i]) == 0)
+                points[n++] = (results_point){(double)pair->example->bytes, pct, NAN, NAN};
+        }
+        if (n > 0 && number < 0)
+            number = results_plots_begin(plots, &axes);
+        if (n > 0)
+            results_plots_line(plots, names[i], 0, points, n);
+    }
+    if (number >= 0)
+        results_plots_end(plots);
+    return (results_figure){number, "Percent of what the machine's measured links allow"};
+}
+
+size_t results_groups_make(const results_page *page, results_group *groups, size_t most)
+{
+    const results_comparison *comparison = page->report->comparison;
+    results_plots *plots = page->plots;
+    int has_a = page->report->name_a != NULL;
     size_t made = 0;
     for (size_t from = 0, to; from < comparison->count && made < most; from = to) {
         results_group *group = &groups[made];
@@ -145,12 +178,13 @@ size_t results_groups_make(const results_comparison *comparison, results_plots *
              same_group(comparison->pairs[from].example, comparison->pairs[to].example);)
             to++;
         *group = (results_group){comparison->pairs + from, to - from,
-                                 {{-1, ""}, {-1, ""}, {-1, ""}}};
+                                 {{-1, ""}, {-1, ""}, {-1, ""}, {-1, ""}}};
         if (plots && made < RESULTS_GROUPS) {
             group->figures[0] = draw_measure(plots, group, has_a, BANDWIDTH);
             group->figures[1] = draw_measure(plots, group, has_a, TIME);
             if (has_a)
                 group->figures[2] = draw_ratios(plots, group);
+            group->figures[3] = draw_ceiling(plots, group, page->machine);
         }
         made++;
     }

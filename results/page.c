@@ -28,6 +28,9 @@ static const char head[] =
     ".figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 30rem), "
     "1fr)); gap: 1rem; }\nfigure { margin: 0; } figure svg { width: 100%; height: auto; }\n"
     "figcaption { color: var(--dim); font-size: .9rem; }\nsummary { cursor: pointer; }\n"
+    ".heat { margin: .5rem 0; } .heat caption { text-align: left; color: var(--dim); }\n"
+    ".heat td { background: color-mix(in srgb, #2ca02c var(--heat, 0%), transparent); }\n"
+    "svg.machine { max-width: none; }\n"
     "@media print { nav { display: none; } figure, tr { break-inside: avoid; } }\n"
     "</style>\n</head>\n<body>\n<a class=\"skip\" href=\"#verdict\">To the verdict</a>\n";
 
@@ -53,8 +56,10 @@ static void put_number(FILE *file, double value, int digits)
         fprintf(file, "<td class=\"n\">%.*f</td>", digits, value);
 }
 
-static void put_pair(FILE *file, const results_pair *pair, int has_a)
+static void put_pair(const results_page *page, const results_pair *pair)
 {
+    FILE *file = page->file;
+    int has_a = page->report->name_a != NULL;
     const results_row *row = pair->example;
     fprintf(file, "<tr><td class=\"n\">%llu</td>", row->bytes);
     put_cell(file, row->text[RESULTS_CONTENDER]);
@@ -65,6 +70,9 @@ static void put_pair(FILE *file, const results_pair *pair, int has_a)
     if (has_a)
         put_number(file, pair->a.busbw_gbs, 2);
     put_number(file, pair->b.busbw_gbs, 2);
+    if (page->machine->links)
+        put_number(file, results_machine_pct(page->machine, row, pair->b.median_us,
+                                             pair->b.busbw_gbs), 0);
     if (has_a && isnan(pair->ratio))
         fputs("<td></td>", file);
     else if (has_a)
@@ -75,16 +83,22 @@ static void put_pair(FILE *file, const results_pair *pair, int has_a)
     fputs("</tr>\n", file);
 }
 
-static void put_table(FILE *file, const results_pair *pairs, size_t count, int has_a)
+static void put_table(const results_page *page, const results_group *group)
 {
+    FILE *file = page->file;
+    int has_a = page->report->name_a != NULL;
     fputs("<div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th class=\"n\">bytes</th>"
           "<th>contender</th><th>algorithm</th>", file);
     fputs(has_a ? "<th class=\"n\">A us</th><th class=\"n\">B us</th><th class=\"n\">A GB/s</th>"
-                  "<th class=\"n\">B GB/s</th><th>B/A (95%)</th><th>verdict</th>"
+                  "<th class=\"n\">B GB/s</th>"
                 : "<th class=\"n\">us</th><th class=\"n\">busbw GB/s</th>", file);
+    if (page->machine->links)
+        fputs("<th class=\"n\">% of ceiling</th>", file);
+    if (has_a)
+        fputs("<th>B/A (95%)</th><th>verdict</th>", file);
     fputs("</tr></thead><tbody>\n", file);
-    for (size_t i = 0; i < count; i++)
-        put_pair(file, &pairs[i], has_a);
+    for (size_t i = 0; i < group->count; i++)
+        put_pair(page, &group->pairs[i]);
     fputs("</tbody></table></div>\n", file);
 }
 
@@ -159,14 +173,13 @@ static void put_figure(const results_page *page, int number, const char *caption
 static void put_group(const results_page *page, const results_group *group, size_t number)
 {
     FILE *file = page->file;
-    int has_a = page->report->name_a != NULL;
     fprintf(file, "<section id=\"g%zu\">\n<h2>", number);
     put_title(file, group->pairs[0].example);
     fputs("</h2>\n<div class=\"figures\">\n", file);
     for (int i = 0; i < RESULTS_FIGURES; i++)
         put_figure(page, group->figures[i].number, group->figures[i].caption);
     fprintf(file, "</div>\n<details><summary>%zu rows</summary>\n", group->count);
-    put_table(file, group->pairs, group->count, has_a);
+    put_table(page, group);
     fputs("</details>\n</section>\n", file);
 }
 
@@ -230,6 +243,8 @@ static void put_navigation(const results_page *page, const results_group *groups
         put_title(file, groups[i].pairs[0].example);
         fputs("</a>", file);
     }
+    if (page->machine->links || page->machine->topology)
+        fputs("<a href=\"#machine\">The machine</a>", file);
     if (page->history && page->history->nseries)
         fputs("<a href=\"#nights\">Nights</a>", file);
     if (page->manifest_a->file && page->manifest_b->file)
@@ -244,8 +259,7 @@ int results_page_write(const results_page *page)
     results_group *groups = malloc((c->count + 1) * sizeof *groups);
     int *series = malloc((nseries + 1) * sizeof *series), status = 0;
     if (groups && series) {
-        size_t count = results_groups_make(c, page->plots, page->report->name_a != NULL, groups,
-                                           c->count);
+        size_t count = results_groups_make(page, groups, c->count);
         for (size_t i = 0; i < nseries; i++)
             series[i] = page->plots && i < SERIES_PLOTTED
                             ? results_plot_series(page->plots, &page->history->series[i]) : -1;
@@ -256,6 +270,7 @@ int results_page_write(const results_page *page)
         put_verdict(page->file, page->report);
         for (size_t i = 0; i < count; i++)
             put_group(page, &groups[i], i);
+        results_machine_put(page->machine, page->file);
         put_history(page, series);
         put_manifests(page);
         fputs("</main>\n</body>\n</html>\n", page->file);

@@ -6,6 +6,7 @@
 #define RESULTS_PAGE_H
 
 #include "results/history.h"
+#include "results/machine.h"
 #include "results/manifest.h"
 #include "results/plots.h"
 #include "results/print.h"
@@ -16,6 +17,7 @@ typedef struct results_page {
     results_plots *plots;            /* NULL: no gnuplot */
     const results_history *history;  /* NULL: no store */
     const results_manifest *manifest_a, *manifest_b;
+    const results_machine *machine;  /* B's */
 } results_page;
 
 /* Adds the plots of all sections, draws them and writes the page. 0, or -1: gnuplot failed,
@@ -28,18 +30,17 @@ typedef struct results_figure {
     int number;              /* of the plot; -1: none */
     const char *caption;     /* static */
 } results_figure;
-enum { RESULTS_FIGURES = 3, RESULTS_GROUPS = 16 };
+enum { RESULTS_FIGURES = 4, RESULTS_GROUPS = 16 };
 
 typedef struct results_group {
     const results_pair *pairs; /* the comparison's */
     size_t count;
-    results_figure figures[RESULTS_FIGURES]; /* bandwidth, time, ratio */
+    results_figure figures[RESULTS_FIGURES]; /* bandwidth, time, ratio, ceiling */
 } results_group;
 
 /* Groups of a comparison, the first RESULTS_GROUPS with plots (plots NULL: none). Returns how
  * many; groups has room for most. */
-size_t results_groups_make(const results_comparison *comparison, results_plots *plots,
-                           int has_a, results_group *groups, size_t most);
+size_t results_groups_make(const results_page *page, results_group *groups, size_t most);
 /* A plot of a series; its number. */
 int results_plot_series(results_plots *plots, const results_series *series);
 

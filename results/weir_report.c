@@ -8,16 +8,19 @@
 enum { EXIT_USAGE = 2, EXIT_NOTHING = 3 };
 
 typedef struct settings {
-    const char *out, *store, *sources[2]; /* A (NULL: none) and B */
+    const char *out, *store, *links, *sources[2]; /* A (NULL: none) and B */
     int help;
 } settings;
 
 static const char help[] =
-    "usage: weir-report [-o FILE] [--store DIR] [A] B\n\n"
+    "usage: weir-report [-o FILE] [--store DIR] [--links FILE] [A] B\n\n"
     "One HTML page about B, and what changed since A: verdicts, plots (by gnuplot), tables,\n"
     "with --store the history of its nights. A and B as in weir-compare --help.\n\n"
     "  -o FILE      the page (default report.html)\n"
-    "  --store DIR  folder of run folders: history, and where latest and baseline are\n\n"
+    "  --store DIR  folder of run folders: history, and where latest and baseline are\n"
+    "  --links FILE what weir-topo --measure wrote: percent of what the machine's links allow\n"
+    "               (default: links.txt in the folder of B's results or above it; there, too,\n"
+    "               topology.json of weir-topo --json becomes a picture)\n\n"
     "exit codes: 0; 2 usage; 3 nothing to report, or the page cannot be written.\n";
 
 static int usage(const char *what, const char *about)
@@ -32,16 +35,19 @@ static int read_settings(settings *s, int argc, char **argv)
     *s = (settings){.out = "report.html"};
     for (int i = 1; i < argc; i++) {
         int is_out = strcmp(argv[i], "-o") == 0, is_store = strcmp(argv[i], "--store") == 0;
+        int is_links = strcmp(argv[i], "--links") == 0;
         if (strcmp(argv[i], "--help") == 0) {
             s->help = 1;
             return 0;
         }
-        if ((is_out || is_store) && i + 1 >= argc)
+        if ((is_out || is_store || is_links) && i + 1 >= argc)
             return usage("needs a value:", argv[i]);
         if (is_out)
             s->out = argv[++i];
         else if (is_store)
             s->store = argv[++i];
+        else if (is_links)
+            s->links = argv[++i];
         else if (argv[i][0] == '-')
             return usage("no option", argv[i]);
         else if (named == 2)
@@ -65,6 +71,7 @@ typedef struct material {
     results_comparison comparison;
     results_history history;
     results_manifest manifest_a, manifest_b;
+    results_machine machine;
     results_expectations expectations;
 } material;
 
@@ -81,6 +88,8 @@ static int gather(const settings *s, const results_rules *rules, material *m)
     results_judge(&m->comparison, rules);
     results_manifest_read(&m->a, &m->manifest_a);
     results_manifest_read(&m->b, &m->manifest_b);
+    if (results_machine_read(&m->b, s->links, &m->machine) != 0)
+        return EXIT_NOTHING;
     if (s->store && results_history_read(&m->nights, s->store, &m->history) != 0)
         return EXIT_NOTHING;
     return m->comparison.count > 0 ? 0 : EXIT_NOTHING;
@@ -93,7 +102,8 @@ static int write_page(const settings *s, const results_rules *rules, material *m
                              .rules = rules, .expectations = &m->expectations};
     results_plots plots;
     results_page page = {.report = &report, .history = s->store ? &m->history : NULL,
-                         .manifest_a = &m->manifest_a, .manifest_b = &m->manifest_b};
+                         .manifest_a = &m->manifest_a, .manifest_b = &m->manifest_b,
+                         .machine = &m->machine};
     page.file = fopen(s->out, "we");
     if (!page.file) {
         fprintf(stderr, "weir-report: %s: %s\n", s->out, strerror(errno));
@@ -119,6 +129,7 @@ static void material_free(material *m)
 {
     results_manifest_free(&m->manifest_a);
     results_manifest_free(&m->manifest_b);
+    results_machine_free(&m->machine);
     results_comparison_free(&m->comparison);
     results_set_free(&m->a);
     results_set_free(&m->b);

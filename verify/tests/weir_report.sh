@@ -58,6 +58,34 @@ fi
 check "a name that is a script" ends_with 0 $program -o "$page" "$scratch/evil.csv"
 check "  ... is text in the page" eval 'lacks "<script" && has "&lt;script"'
 check "  ... and runs nowhere" test ! -e "$scratch/owned"
+# The machine: the fast link is at 100 GB/s with 1 us, so 1 KiB in 5 us is at 20% and 1 MiB at 20%.
+machine=$scratch/machine/screen/b
+mkdir -p "$machine"
+cp "$scratch/store/20260101/a.csv" "$machine/r1-x.csv"
+cat >"$scratch/machine/links.txt" <<'END'
+weir-links 1
+machine abc
+backend cuda
+endpoints 2
+pair 0 1 100.0 1.00
+pair 1 0 90.0 2.00
+together 8 100
+END
+./weir-topo --xml topo/machines/8-gpu-8-nic.xml --json >"$scratch/machine/topology.json" 2>/dev/null ||
+    echo '{"processor": "P", "numa": [], "gpus": [{"name": "<i>g"}], "nics": []}' >"$scratch/machine/topology.json"
+check "links and topology beside the results" ends_with 0 $program -o "$page" "$machine/r1-x.csv"
+check "  ... are a section with a picture and a table of links" \
+    eval 'has "id=\"machine\"" && has "class=\"machine\"" && has ">90.0<" && has "--heat:70%" && has "GB/s of one link alone"'
+check "  ... and percent of the ceiling" eval 'has "% of ceiling" && has "Percent of what the machine"'
+echo '{"processor": "<b>p", "numa": [{"numa": -7, "memory_bytes": "x"}, 5], "gpus": [{"name": "<i>g", "nic": 99999999999}, null, []], "nics": {}}' \
+    >"$scratch/machine/topology.json"
+check "a topology of nonsense" ends_with 0 $program -o "$page" "$machine/r1-x.csv"
+check "  ... is shown as far as it goes, escaped" eval 'has "&lt;b&gt;p" && lacks "<b>p" && lacks "<i>g"'
+echo '{"numa": [' >"$scratch/machine/topology.json"
+sed -i 's/^pair 1 0 .*/pair 1 0 fast/' "$scratch/machine/links.txt"
+check "broken files of the machine are named" eval 'ends_with 0 $program -o "$page" "$machine/r1-x.csv" &&
+    grep -q "links.txt:6: " "$err" && grep -q "topology.json:" "$err" && lacks "id=\"machine\""'
+check "  ... and end with 3 if they were asked for" ends_with 3 $program -o "$page" --links "$scratch/machine/links.txt" "$machine/r1-x.csv"
 check "nothing to report ends with 3" ends_with 3 $program -o "$page" "$scratch/none"
 check "no source is usage" ends_with 2 $program
 check "a page that cannot be written ends with 3" ends_with 3 $program -o "$scratch/none/page" results/sample.csv
