@@ -91,7 +91,8 @@ PLAN_MAIN := lib/plan/weir_plan.c
 LIB_SRC := $(filter-out %_$(if $(HAVE_CUDA),none,cuda).c $(BOOT_MPI_SRC) $(PLAN_MAIN) \
 	lib/plan/json$(if $(HAVE_JANSSON),_missing).c $(if $(HAVE_VERBS),,$(RDMA_SRC)) \
 	$(if $(filter x86_64,$(ARCH)),,$(ISA_SRC)),$(wildcard $(addprefix lib/,base/*.c boot/*.c \
-	comm/*.c transport/*.c chan/*.c coll/*.c coll/cuda/*.c coll/net/*.c plan/*.c plan/examples/*.c)))
+	comm/*.c transport/*.c chan/*.c coll/*.c coll/cuda/*.c coll/net/*.c algo/*.c plan/*.c \
+	plan/examples/*.c)))
 # The NCCL-shaped library: its own sources over libweir.a.
 NCCL_SRC := $(filter-out %_$(if $(HAVE_CUDA),none,cuda).c,$(wildcard lib/nccl/*.c))
 NCCL_GPU_SRC := $(if $(HAVE_CUDA),$(wildcard lib/nccl/*.cu))

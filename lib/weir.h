@@ -31,7 +31,11 @@ extern "C" {
 #define WEIR_VERSION_PATCH 0
 #define WEIR_VERSION "0.1.0"
 
+#if defined(__CUDACC_RTC__) /* a kernel that is compiled at run time has no library */
+#define WEIR_API
+#else
 #define WEIR_API __attribute__((visibility("default")))
+#endif
 
 /* ------------------------------------------------------------------ status */
 

@@ -34,6 +34,11 @@
     X(NCCL_SO, "WEIR_NCCL_SO", "libnccl.so.2", "the vendor library that --peer nccl measures")    \
     X(NCCL_FALLBACK, "WEIR_NCCL_FALLBACK", "(none)",                                              \
       "the vendor library that libweir_nccl.so falls back to")                                    \
+    X(INCLUDE, "WEIR_INCLUDE", "(beside the library)",                                            \
+      "folder of weir's headers, for kernels that are compiled at run time")                      \
+    X(CC, "WEIR_CC", "cc", "the compiler of such kernels on the host; a command without options") \
+    X(NVRTC_SO, "WEIR_NVRTC_SO", "libnvrtc.so", "the library that compiles them for GPUs")        \
+    X(CACHE_HOME, "XDG_CACHE_HOME", "~/.cache", "where the folder weir keeps them compiled")      \
     X(ALLOW_SHARED_GPU, "WEIR_ALLOW_SHARED_GPU", "0", "1 lets several ranks use one GPU")
 
 typedef enum weiri_env_key {

@@ -93,6 +93,7 @@ typedef struct weiri_comm_page {
     weiri_word barrier;  /* barriers that this rank has entered */
     weiri_word changes;  /* how often this rank has made or freed a region */
     weiri_word reads;    /* 1: this rank may read every peer's plain memory */
+    weiri_word votes[2]; /* algo/context.c: by parity, this rank's vote on a context */
     weiri_word report;   /* rank 0's: who prints the report; see comm/report.c */
     weiri_word followed[WEIRI_GPU_RANKS_MAX]; /* changes of each rank that this GPU knows */
     weiri_gpu_card gpu;
@@ -158,6 +159,7 @@ struct weir_comm {
     weiri_where *where; /* the own one */
     const char *noted;  /* the text that is in where->note */
     uint64_t calls;     /* of collectives */
+    uint64_t votes;     /* that this rank took part in */
     /* Across machines: the communicator of this machine's ranks in host memory, on GPUs
      * another one that has their memory, and the paths to the other machines. The whole
      * has no peers and regions of its own. */

@@ -40,6 +40,12 @@ typedef struct weiri_gpu_ops {
     /* Waits until a stream of the caller's has ended. WEIR_ERR_UNSUPPORTED where it is
      * captured. */
     weir_status (*await)(weir_comm *comm, weir_stream stream);
+    /* Whether work on a stream is being recorded into a graph. */
+    int (*captures)(const weir_comm *comm, weir_stream stream);
+    /* Whether memory can be a buffer of so many bytes, for kernels on this GPU, and a stream
+     * can take them. */
+    weir_status (*check_buffer)(const weir_comm *comm, const void *pointer, size_t bytes);
+    weir_status (*check_stream)(const weir_comm *comm, weir_stream stream);
     /* Clears device memory; blocking. */
     weir_status (*clear)(weir_comm *comm, void *to, size_t bytes);
     /* Copies plain data that kernels are to use into device memory; release

@@ -186,6 +186,39 @@ static weir_status gpu_await(weir_comm *comm, weir_stream stream)
     return status;
 }
 
+static int gpu_captures(const weir_comm *comm, weir_stream stream)
+{
+    int before;
+    enum cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+    if (weiri_cuda_enter(comm, &before) == WEIR_OK &&
+        cudaStreamIsCapturing((cudaStream_t)stream, &capture) != cudaSuccess)
+        cudaGetLastError(); /* the default stream beside another one that is captured */
+    weiri_cuda_leave(comm, before);
+    return capture != cudaStreamCaptureStatusNone;
+}
+
+static weir_status gpu_check_buffer(const weir_comm *comm, const void *pointer, size_t bytes)
+{
+    int before;
+    if (!bytes || weiri_region_describe(comm, pointer, bytes).generation)
+        return WEIR_OK;
+    weir_status status = weiri_cuda_enter(comm, &before);
+    if (status == WEIR_OK)
+        status = weiri_cuda_check_buffer(comm, pointer, bytes);
+    weiri_cuda_leave(comm, before);
+    return status;
+}
+
+static weir_status gpu_check_stream(const weir_comm *comm, weir_stream stream)
+{
+    int before;
+    weir_status status = weiri_cuda_enter(comm, &before);
+    if (status == WEIR_OK)
+        status = weiri_cuda_check_stream(comm, stream);
+    weiri_cuda_leave(comm, before);
+    return status;
+}
+
 static weir_status gpu_pin(weir_comm *comm, void *memory, size_t bytes, void **there)
 {
     int before;
@@ -368,6 +401,9 @@ static const weiri_gpu_ops ops = {
     .copy = gpu_copy,
     .copy_on = gpu_copy_on,
     .await = gpu_await,
+    .captures = gpu_captures,
+    .check_buffer = gpu_check_buffer,
+    .check_stream = gpu_check_stream,
     .clear = gpu_clear,
     .keep = gpu_keep,
     .release = gpu_release,

@@ -1,0 +1,199 @@
+/*
+ * Algorithms: the object, and the one way to execute any of them.
+ */
+#include "algo/algo.h"
+
+#include "base/error.h"
+#include "coll/coll.h"
+#include "comm/gpu.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+weir_status weir_algo_create(const char *name, weir_collective collective,
+                             const weir_algo_ops *ops, void *state, weir_algo **algo)
+{
+    if (!name || !*name || strlen(name) >= WEIR_ALGO_NAME_BYTES || !algo ||
+        (unsigned)collective >= WEIR_COLL_COUNT)
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "weir_algo_create: a name of 1 to %d characters, a collective and algo "
+                          "are required", WEIR_ALGO_NAME_BYTES - 1);
+    if (!ops || !ops->launch || !ops->context_key != !ops->context_create ||
+        !ops->context_key != !ops->context_destroy)
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "algorithm %s: launch is required, and of context_key, context_create "
+                          "and context_destroy all or none", name);
+    if (ops->contexts_max < 0 || ops->contexts_max > WEIRI_CONTEXTS_MAX)
+        return weiri_fail(WEIR_ERR_INVALID, "algorithm %s: contexts_max is %d; expected 0 to %d",
+                          name, ops->contexts_max, WEIRI_CONTEXTS_MAX);
+    weir_algo *made = calloc(1, sizeof *made);
+    if (!made)
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for an algorithm");
+    snprintf(made->name, sizeof made->name, "%s", name);
+    snprintf(made->summary, sizeof made->summary, "of the program");
+    made->collective = collective;
+    made->ops = ops;
+    made->state = state;
+    *algo = made;
+    return WEIR_OK;
+}
+
+void weir_algo_destroy(weir_algo *algo)
+{
+    if (!algo)
+        return;
+    while (algo->places) {
+        weiri_algo_place *place = algo->places;
+        algo->places = place->next;
+        weiri_contexts_drop(algo, place);
+        free(place);
+    }
+    if (algo->ops->destroy)
+        algo->ops->destroy(algo->state);
+    free(algo);
+}
+
+const char *weir_algo_name(const weir_algo *algo)
+{
+    return algo->name;
+}
+
+weir_collective weir_algo_collective(const weir_algo *algo)
+{
+    return algo->collective;
+}
+
+const char *weir_algo_summary(const weir_algo *algo)
+{
+    return algo->summary;
+}
+
+const void *weir_algo_call_extra(const weir_algo_call *call, const char *name)
+{
+    for (const weir_algo_extra *extra = call->extras; extra && extra->name; extra++)
+        if (strcmp(extra->name, name) == 0)
+            return extra->pointer;
+    return NULL;
+}
+
+/* ---------------------------------------------------------------- execution */
+
+static weiri_algo_place *find_place(const weir_algo *algo, const weir_comm *comm)
+{
+    weiri_algo_place *place = algo->places;
+    while (place && place->comm != comm)
+        place = place->next;
+    return place;
+}
+
+int weir_algo_contexts(const weir_algo *algo, const weir_comm *comm)
+{
+    const weiri_algo_place *place = find_place(algo, comm);
+    int count = 0;
+    for (int i = 0; place && i < WEIRI_CONTEXTS_MAX; i++)
+        count += place->contexts[i].used;
+    return count;
+}
+
+/* What is wrong with a call whatever the algorithm. */
+static weir_status check(const weir_algo *algo, const weir_algo_call *call)
+{
+    weir_status status = WEIR_OK;
+    if (!weir_dtype_bytes(call->dtype) || (unsigned)call->op >= WEIR_OP_COUNT)
+        return weiri_fail(WEIR_ERR_INVALID, "algorithm %s: unknown data type or operation",
+                          algo->name);
+    if ((call->in_bytes && !call->in) || (call->out_bytes && !call->out))
+        return weiri_fail(WEIR_ERR_INVALID, "algorithm %s: a buffer is NULL", algo->name);
+    if (call->nblocks < 0 || call->nthreads < 0 || call->nthreads > 1024)
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "algorithm %s: a grid of %d blocks of %d threads; expected 0 or more "
+                          "blocks, 0 to 1024 threads", algo->name, call->nblocks, call->nthreads);
+    if (call->stream && !call->comm->gpu && !call->comm->device)
+        return weiri_fail(WEIR_ERR_INVALID, "algorithm %s: host memory takes no stream",
+                          algo->name);
+    if (call->comm->gpu && !algo->is_builtin) {
+        const weiri_gpu_ops *gpu = call->comm->gpu->ops;
+        status = gpu->check_stream(call->comm, call->stream);
+        if (status == WEIR_OK)
+            status = gpu->check_buffer(call->comm, call->in, call->in_bytes);
+        if (status == WEIR_OK)
+            status = gpu->check_buffer(call->comm, call->out, call->out_bytes);
+    }
+    return status;
+}
+
+/* The first call on a communicator. Collective; a call that is refused here is so everywhere. */
+static weir_status settle(weir_algo *algo, weir_comm *comm, weir_status mine,
+                          weiri_algo_place **place)
+{
+    weiri_algo_place *made = calloc(1, sizeof *made);
+    if (!made && mine == WEIR_OK)
+        mine = weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for algorithm %s", algo->name);
+    weir_status status = weir_boot_agree(comm->boot, mine);
+    if (status == WEIR_OK && algo->ops->initialise)
+        status = weir_boot_agree(comm->boot, algo->ops->initialise(algo->state, comm));
+    if (status != WEIR_OK) {
+        free(made);
+        return status;
+    }
+    made->comm = comm;
+    made->next = algo->places;
+    algo->places = made;
+    *place = made;
+    return WEIR_OK;
+}
+
+/* What weir_comm_last_algo and reports say of the call. */
+static void note_call(const weir_algo *algo, weir_comm *comm)
+{
+    weiri_coll *coll = NULL;
+    weiri_comm_enter(comm, algo->collective);
+    if (weiri_coll_get(comm, &coll) == WEIR_OK)
+        coll->last_algo = algo->name;
+}
+
+static weir_status execute(weir_algo *algo, const weir_algo_call *call)
+{
+    void *context = NULL;
+    weir_status status = check(algo, call);
+    if (algo->ops->context_key || algo->ops->initialise) {
+        weiri_algo_place *place = find_place(algo, call->comm);
+        if (!place) {
+            status = settle(algo, call->comm, status, &place);
+            if (status != WEIR_OK)
+                return status;
+        }
+        if (algo->ops->context_key)
+            status = weiri_context_take(algo, place, call, status, &context);
+    }
+    if (status != WEIR_OK)
+        return status;
+    if (!algo->is_builtin)
+        note_call(algo, call->comm);
+    return algo->ops->launch(algo->state, context, call);
+}
+
+weir_status weir_algo_execute(weir_algo *algo, weir_comm *comm, const void *in, void *out,
+                              size_t in_bytes, size_t out_bytes, weir_dtype dtype, weir_op op,
+                              weir_stream stream, weir_executor *executor, int nblocks,
+                              int nthreads, const weir_algo_extra *extras)
+{
+    if (!algo || !comm)
+        return weiri_fail(WEIR_ERR_INVALID, "weir_algo_execute: algo and comm are required");
+    const weir_algo_call call = {.comm = comm,
+                                 .collective = algo->collective,
+                                 .in = in,
+                                 .out = out,
+                                 .in_bytes = in_bytes,
+                                 .out_bytes = out_bytes,
+                                 .dtype = dtype,
+                                 .op = op,
+                                 .stream = stream,
+                                 .executor = executor,
+                                 .nblocks = nblocks,
+                                 .nthreads = nthreads,
+                                 .extras = extras,
+                                 .scratch = algo->scratch};
+    return execute(algo, &call);
+}

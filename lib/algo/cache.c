@@ -1,0 +1,193 @@
+/*
+ * An entry is the compiler's output and, behind it, a seal: its length, the key, and a hash
+ * of the content. What follows an ELF file's end disturbs no loader.
+ */
+#define _GNU_SOURCE
+#include "algo/cache.h"
+
+#include "base/env.h"
+#include "base/error.h"
+#include "base/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MOST_BYTES = 256 << 20 };
+
+typedef struct seal {
+    char mark[8];
+    uint64_t bytes;
+    weiri_hash key, content;
+} seal;
+
+static seal seal_of(const weiri_hash *key, const char *content, size_t bytes)
+{
+    seal made = {.mark = "weir-k1", .bytes = bytes, .key = *key};
+    weiri_hash_add(&made.content, content, bytes);
+    return made;
+}
+
+/* ------------------------------------------------------------------- folder */
+
+static weir_status make_temporary(weiri_cache *cache)
+{
+    const char *where = getenv("TMPDIR");
+    int length = snprintf(cache->folder, sizeof cache->folder, "%s/weir-XXXXXX",
+                          where && *where ? where : "/tmp");
+    if (length >= WEIRI_PATH_BYTES || !mkdtemp(cache->folder))
+        return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "no folder for compiled kernels: %s",
+                                cache->folder);
+    cache->is_temporary = 1;
+    return WEIR_OK;
+}
+
+/* The user's folder, and the one that it is in. 0 if there is no place for it. */
+static int name_folders(char *parent, char *folder)
+{
+    const char *given = weiri_env(WEIRI_ENV_CACHE_HOME), *home = getenv("HOME");
+    int length;
+    if (given && *given == '/')
+        length = snprintf(parent, WEIRI_PATH_BYTES, "%s", given);
+    else if (home && *home == '/')
+        length = snprintf(parent, WEIRI_PATH_BYTES, "%s/.cache", home);
+    else
+        return 0;
+    if (length >= WEIRI_PATH_BYTES - 64)
+        return 0;
+    snprintf(folder, WEIRI_PATH_BYTES, "%.*s/weir", WEIRI_PATH_BYTES - 64, parent);
+    return 1;
+}
+
+static weir_status check_folder(const char *folder)
+{
+    struct stat about;
+    if (lstat(folder, &about) != 0)
+        return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot use the folder %s", folder);
+    if (!S_ISDIR(about.st_mode))
+        return weiri_fail(WEIR_ERR_SYSTEM,
+                          "%s is no folder: move it away, or set %s to another place", folder,
+                          weiri_env_name(WEIRI_ENV_CACHE_HOME));
+    if (about.st_uid != geteuid())
+        return weiri_fail(WEIR_ERR_SYSTEM,
+                          "compiled kernels in %s are not taken: it belongs to user %ld, not to "
+                          "user %ld; set %s to another place",
+                          folder, (long)about.st_uid, (long)geteuid(),
+                          weiri_env_name(WEIRI_ENV_CACHE_HOME));
+    if (about.st_mode & (S_IWGRP | S_IWOTH))
+        return weiri_fail(WEIR_ERR_SYSTEM,
+                          "compiled kernels in %s are not taken: others can write there (mode "
+                          "%03o); chmod 700 it once you trust what it holds, or remove it",
+                          folder, (unsigned)about.st_mode & 0777);
+    return WEIR_OK;
+}
+
+weir_status weiri_cache_open(int wanted, weiri_cache *cache)
+{
+    char parent[WEIRI_PATH_BYTES];
+    memset(cache, 0, sizeof *cache);
+    if (!wanted || !name_folders(parent, cache->folder))
+        return make_temporary(cache);
+    mkdir(parent, 0700);
+    if (mkdir(cache->folder, 0700) != 0 && errno != EEXIST) {
+        weiri_log(WEIRI_LOG_INFO, "compiled kernels are not kept: cannot make %s: %s",
+                  cache->folder, strerror(errno));
+        return make_temporary(cache);
+    }
+    weir_status status = check_folder(cache->folder);
+    if (status == WEIR_OK && access(cache->folder, W_OK | X_OK) != 0)
+        return make_temporary(cache); /* a file system that cannot be written */
+    return status;
+}
+
+void weiri_cache_close(weiri_cache *cache)
+{
+    if (cache->is_temporary)
+        rmdir(cache->folder);
+    cache->is_temporary = 0;
+}
+
+/* ------------------------------------------------------------------ entries */
+
+static void name_entry(const weiri_cache *cache, const weiri_hash *key, const char *kind,
+                       char *path)
+{
+    char hex[2 * WEIRI_HASH_BYTES + 1];
+    for (int i = 0; i < WEIRI_HASH_BYTES; i++)
+        snprintf(hex + 2 * i, 3, "%02x", key->bytes[i]);
+    snprintf(path, WEIRI_PATH_BYTES, "%.*s/%s.%s", WEIRI_PATH_BYTES - 64, cache->folder, hex, kind);
+}
+
+/* Whether nobody else can have written a file of ours. */
+static int is_own(const char *path)
+{
+    struct stat about;
+    return lstat(path, &about) == 0 && S_ISREG(about.st_mode) && about.st_uid == geteuid() &&
+           !(about.st_mode & (S_IWGRP | S_IWOTH));
+}
+
+int weiri_cache_find(const weiri_cache *cache, const weiri_hash *key, const char *kind, char *path)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    seal found;
+    name_entry(cache, key, kind, path);
+    if (access(path, F_OK) != 0)
+        return 0;
+    int whole = is_own(path) && weiri_file_read(path, MOST_BYTES, &text, &bytes) == WEIR_OK &&
+                bytes >= sizeof found;
+    if (whole) {
+        const seal good = seal_of(key, text, bytes - sizeof found);
+        memcpy(&found, text + bytes - sizeof found, sizeof found);
+        whole = memcmp(&found, &good, sizeof good) == 0;
+    }
+    free(text);
+    if (!whole)
+        weiri_log(WEIRI_LOG_WARN, "%s is not as it was written; the kernel is compiled again",
+                  path);
+    return whole;
+}
+
+weir_status weiri_cache_begin(const weiri_cache *cache, char *path)
+{
+    snprintf(path, WEIRI_PATH_BYTES, "%.*s/making-XXXXXX", WEIRI_PATH_BYTES - 64, cache->folder);
+    int file = mkostemp(path, O_CLOEXEC);
+    if (file < 0)
+        return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot write into %s", cache->folder);
+    close(file);
+    return WEIR_OK;
+}
+
+static weir_status append_seal(const char *path, const seal *made)
+{
+    FILE *file = fopen(path, "ae");
+    int written = file && fwrite(made, sizeof *made, 1, file) == 1;
+    if (file && fclose(file) != 0)
+        written = 0;
+    return written ? WEIR_OK
+                   : weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot write %s", path);
+}
+
+weir_status weiri_cache_end(const weiri_cache *cache, const weiri_hash *key, const char *kind,
+                            const char *path)
+{
+    char *text = NULL, entry[WEIRI_PATH_BYTES];
+    size_t bytes = 0;
+    weir_status status = weiri_file_read(path, MOST_BYTES, &text, &bytes);
+    if (status != WEIR_OK)
+        return status;
+    const seal made = seal_of(key, text, bytes);
+    free(text);
+    name_entry(cache, key, kind, entry);
+    /* The linker, too, has made it anew: with the umask's rights. */
+    if (chmod(path, 0700) != 0)
+        return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot write %s", path);
+    status = append_seal(path, &made);
+    if (status == WEIR_OK && rename(path, entry) != 0)
+        status = weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot write %s", entry);
+    return status;
+}

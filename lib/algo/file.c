@@ -1,0 +1,330 @@
+/*
+ * An algorithm that is a kernel in a file (weir_algo_from_file): what the kernel's
+ * weir_kernel_args points to is made here. A context has scratch memory, a slot for each
+ * rank and the blocks' own words behind them, and a channel from each block to its like on
+ * every other rank. Its key is the number of blocks alone, the same on all ranks, so a
+ * captured call goes on with the buffers that it was captured with and nothing else.
+ */
+#include "algo/algo.h"
+
+#include "algo/kernel.h"
+#include "base/error.h"
+#include "comm/gpu.h"
+#include "weir_kernel.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    SCRATCH_BYTES = 8 << 20, /* at most, of a context */
+    SLOT_MOST_BYTES = 1 << 20,
+    SLOT_UNIT_BYTES = 128,
+    GPU_BLOCKS = 8,
+    GPU_THREADS = 512,
+    GPU_BLOCKS_MAX = 64, /* semaphores of a communicator are 1024 */
+    TAG = 0x616c676f,
+    GPU_RANKS = 8,       /* WEIR_KERNEL_RANKS_MAX as a kernel on GPUs sees it */
+};
+
+_Static_assert(sizeof(weir_kernel_args) <= WEIR_PARAMS_BYTES &&
+                   sizeof(weir_kernel_args) ==
+                       offsetof(weir_kernel_args, splits) +
+                           WEIR_KERNEL_RANKS_MAX * sizeof(weir_kernel_split) &&
+                   (int)WEIR_KERNEL_RANKS_MAX >= WEIRI_RANKS_MAX &&
+                   (int)GPU_RANKS >= WEIRI_GPU_RANKS_MAX,
+               "the parameter of fewer ranks is the beginning of that of more");
+
+typedef struct file_algo {
+    weir_comm *comm;
+    weir_kernel *kernel;
+} file_algo;
+
+typedef struct file_context {
+    weir_comm *comm;
+    int blocks, npeers;
+    size_t slot_bytes;
+    weir_mem *scratch;
+    weir_mem **all; /* of each rank; the own one is scratch itself */
+    weir_conn **conns;      /* npeers: to the next rank, the one after it, ... */
+    weir_sem **sems;        /* blocks x npeers */
+    weir_memchan **chans;   /* likewise */
+    weir_memchan_dev **dev; /* likewise, in the process's memory */
+    void *kept;             /* on GPUs: dev in device memory */
+} file_context;
+
+static int blocks_of(const weir_algo_call *call)
+{
+    if (!call->comm->gpu)
+        return 1;
+    return call->nblocks ? call->nblocks : GPU_BLOCKS;
+}
+
+static weir_status file_key(void *opaque, const weir_algo_call *call, weir_algo_key *key)
+{
+    const file_algo *state = opaque;
+    if (call->comm != state->comm)
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "kernel %s was compiled for another communicator",
+                          weir_kernel_name(state->kernel));
+    key->words[0] = (uint64_t)blocks_of(call);
+    return WEIR_OK;
+}
+
+/* ------------------------------------------------------------------ contexts */
+
+static void free_context(file_context *of)
+{
+    int nchans = of->blocks * of->npeers;
+    for (int i = 0; of->chans && i < nchans; i++)
+        weir_memchan_free(of->chans[i]);
+    for (int i = 0; of->sems && i < nchans; i++)
+        weir_sem_free(of->sems[i]);
+    for (int i = 0; of->conns && i < of->npeers; i++)
+        weir_conn_free(of->conns[i]);
+    for (int rank = 0; of->all && rank < of->comm->nranks; rank++)
+        if (of->all[rank] != of->scratch)
+            weir_mem_free(of->all[rank]);
+    if (of->kept)
+        of->comm->gpu->ops->release(of->comm, of->kept);
+    weir_mem_free(of->scratch);
+    free(of->dev);
+    free(of->chans);
+    free(of->sems);
+    free(of->conns);
+    free(of->all);
+    free(of);
+}
+
+static void file_context_destroy(void *opaque, void *context)
+{
+    (void)opaque;
+    free_context(context);
+}
+
+static weir_status allocate(weir_comm *comm, int blocks, file_context **context)
+{
+    const size_t n = (size_t)comm->nranks, peers = n - 1, nchans = (size_t)blocks * peers + 1;
+    file_context *made = calloc(1, sizeof *made);
+    *context = made;
+    if (!made)
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a kernel's channels");
+    size_t slot = SCRATCH_BYTES / n < SLOT_MOST_BYTES ? SCRATCH_BYTES / n : SLOT_MOST_BYTES;
+    *made = (file_context){.comm = comm,
+                           .blocks = blocks,
+                           .npeers = (int)peers,
+                           .slot_bytes = slot / SLOT_UNIT_BYTES * SLOT_UNIT_BYTES,
+                           .all = calloc(n, sizeof *made->all),
+                           .conns = calloc(peers + 1, sizeof *made->conns),
+                           .sems = calloc(nchans, sizeof *made->sems),
+                           .chans = calloc(nchans, sizeof *made->chans),
+                           .dev = calloc(nchans, sizeof *made->dev)};
+    if (!made->all || !made->conns || !made->sems || !made->chans || !made->dev)
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a kernel's channels");
+    return weir_mem_alloc(comm, n * made->slot_bytes + (size_t)blocks * WEIR_KERNEL_STATE_WORDS *
+                                                           sizeof(uint64_t),
+                          &made->scratch);
+}
+
+static int peer_of(const file_context *of, int index)
+{
+    return (of->comm->rank + 1 + index) % of->comm->nranks;
+}
+
+static weir_status first_of(weir_status before, weir_status now)
+{
+    return before != WEIR_OK ? before : now;
+}
+
+/* Connections and semaphores, pair by pair in one order on all ranks. One that fails does so
+ * at both ends; the others go on, lest a rank wait for them. */
+static weir_status join_peers(file_context *of)
+{
+    weir_status status = WEIR_OK;
+    for (int peer = 0; peer < of->comm->nranks; peer++) {
+        const int index = (peer - of->comm->rank - 1 + of->comm->nranks) % of->comm->nranks;
+        if (peer == of->comm->rank)
+            continue;
+        weir_status joined =
+            weir_connect(of->comm, peer, TAG, WEIR_TRANSPORT_AUTO, &of->conns[index]);
+        for (int block = 0; joined == WEIR_OK && block < of->blocks; block++)
+            joined = weir_sem_create(of->conns[index], &of->sems[block * of->npeers + index]);
+        status = first_of(status, joined);
+    }
+    return status;
+}
+
+static weir_status make_channels(file_context *of)
+{
+    const int nchans = of->blocks * of->npeers;
+    weir_status status = WEIR_OK;
+    for (int i = 0; i < nchans && status == WEIR_OK; i++) {
+        status = weir_memchan_create(of->sems[i], of->all[peer_of(of, i % of->npeers)],
+                                     of->scratch, of->scratch, &of->chans[i]);
+        if (status == WEIR_OK)
+            of->dev[i] = weir_memchan_device(of->chans[i]);
+    }
+    if (status == WEIR_OK && of->comm->gpu && nchans)
+        status = of->comm->gpu->ops->keep(of->comm, of->dev, (size_t)nchans * sizeof *of->dev,
+                                          &of->kept);
+    return status;
+}
+
+static weir_status file_context_create(void *opaque, const weir_algo_call *call, void **context)
+{
+    file_context *made = NULL;
+    (void)opaque;
+    weir_boot *boot = call->comm->boot;
+    weir_status status = weir_boot_agree(boot, allocate(call->comm, blocks_of(call), &made));
+    if (status == WEIR_OK)
+        status = weir_boot_agree(boot, weir_mem_exchange(call->comm, made->scratch, made->all));
+    if (status == WEIR_OK)
+        status = weir_boot_agree(boot, join_peers(made));
+    if (status == WEIR_OK)
+        status = make_channels(made);
+    if (status == WEIR_OK)
+        *context = made;
+    else if (made)
+        free_context(made);
+    return status;
+}
+
+/* -------------------------------------------------------------------- launch */
+
+static void fill_splits(const weir_algo_call *call, const weiri_algo_shape *shape,
+                        weir_kernel_split *splits)
+{
+    const size_t size = shape->element_bytes;
+    if (call->collective == WEIR_COLL_ALLTOALLV)
+        for (int peer = 0; peer < call->comm->nranks; peer++)
+            splits[peer] = (weir_kernel_split){
+                shape->send_displs[peer] * size, shape->send_counts[peer] * size,
+                shape->recv_displs[peer] * size, shape->recv_counts[peer] * size};
+    if (call->collective != WEIR_COLL_SENDRECV)
+        return;
+    if (shape->destination >= 0)
+        splits[shape->destination].send_bytes = call->in_bytes;
+    if (shape->source >= 0)
+        splits[shape->source].recv_bytes = call->out_bytes;
+}
+
+static weir_status check_ranks(const weir_algo_call *call, const weiri_algo_shape *shape)
+{
+    const int n = call->comm->nranks;
+    if (shape->root >= 0 && shape->root < n && shape->destination >= -1 &&
+        shape->destination < n && shape->source >= -1 && shape->source < n)
+        return WEIR_OK;
+    return weiri_fail(WEIR_ERR_INVALID, "%s: root, destination or source is outside the "
+                                        "communicator", weir_collective_name(call->collective));
+}
+
+static weir_kernel_args args_of(const file_context *of, const weir_algo_call *call,
+                                const weiri_algo_shape *shape)
+{
+    const size_t slots_bytes = (size_t)call->comm->nranks * of->slot_bytes;
+    weir_kernel_args args = {
+        .in = call->in,
+        .out = call->out,
+        .in_bytes = call->in_bytes,
+        .out_bytes = call->out_bytes,
+        .rank = call->comm->rank,
+        .nranks = call->comm->nranks,
+        .collective = (int32_t)call->collective,
+        .dtype = (int32_t)call->dtype,
+        .op = (int32_t)call->op,
+        .root = shape->root,
+        .element_bytes = (uint32_t)shape->element_bytes,
+        .blocks = (uint32_t)of->blocks,
+        .slot_bytes = of->slot_bytes,
+        .chans = of->kept ? of->kept : of->dev,
+        .state = (uint64_t *)(void *)((char *)weir_mem_pointer(of->scratch) + slots_bytes),
+        .guard = call->comm->gpu ? call->comm->gpu->ops->guard(call->comm) : call->comm->guard,
+    };
+    fill_splits(call, shape, args.splits);
+    return args;
+}
+
+static weir_status file_launch(void *opaque, void *context, const weir_algo_call *call)
+{
+    const file_algo *state = opaque;
+    const file_context *of = context;
+    weiri_algo_shape shape;
+    weir_params params;
+    weir_status status = weiri_algo_shape_of(call, &shape);
+    if (status == WEIR_OK)
+        status = check_ranks(call, &shape);
+    if (status != WEIR_OK)
+        return status;
+    const weir_kernel_args args = args_of(of, call, &shape);
+    const size_t ranks = call->comm->gpu ? GPU_RANKS : WEIR_KERNEL_RANKS_MAX;
+    params.used_bytes = params.alignment = 0;
+    params.failed = 0;
+    weir_params_bytes(&params, &args,
+                      offsetof(weir_kernel_args, splits) + ranks * sizeof(weir_kernel_split),
+                      _Alignof(weir_kernel_args));
+    return weir_kernel_launch(state->kernel, of->blocks,
+                              call->nthreads ? call->nthreads : GPU_THREADS, 0, call->stream,
+                              &params);
+}
+
+static void file_destroy(void *opaque)
+{
+    file_algo *state = opaque;
+    weir_kernel_free(state->kernel);
+    free(state);
+}
+
+/* ------------------------------------------------------------------ creation */
+
+static const weir_algo_ops ops = {
+    .context_key = file_key,
+    .context_create = file_context_create,
+    .launch = file_launch,
+    .context_destroy = file_context_destroy,
+    .destroy = file_destroy,
+    .keys_alike = 1,
+    .contexts_max = 2,
+};
+
+static weir_status check_arguments(const weir_comm *comm, const char *file, const char *name)
+{
+    if (!file || !name || !*name || strlen(name) >= WEIR_ALGO_NAME_BYTES)
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "weir_algo_from_file: a file and a kernel's name of 1 to %d characters "
+                          "are required", WEIR_ALGO_NAME_BYTES - 1);
+    if (comm->net)
+        return weiri_fail(WEIR_ERR_UNSUPPORTED,
+                          "%s: kernels of files work between the ranks of one machine, whose "
+                          "memory they map", file);
+    return WEIR_OK;
+}
+
+weir_status weir_algo_from_file(weir_comm *comm, const char *file, const char *name,
+                                weir_collective collective, weir_algo **algo)
+{
+    if (!comm || !algo)
+        return weiri_fail(WEIR_ERR_INVALID, "weir_algo_from_file: comm and algo are required");
+    weir_algo *made = NULL;
+    file_algo *state = calloc(1, sizeof *state);
+    weir_status status = state ? check_arguments(comm, file, name)
+                               : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for an algorithm");
+    status = weir_boot_agree(comm->boot, status);
+    if (status == WEIR_OK) {
+        state->comm = comm;
+        status = weir_kernel_compile(comm, file, name, &state->kernel);
+    }
+    if (status == WEIR_OK)
+        status = weir_boot_agree(comm->boot,
+                                 weir_algo_create(name, collective, &ops, state, &made));
+    if (status != WEIR_OK) {
+        if (made)
+            weir_algo_destroy(made);
+        else if (state)
+            file_destroy(state);
+        return status;
+    }
+    snprintf(made->summary, sizeof made->summary, "kernel of %s", file);
+    *algo = made;
+    return WEIR_OK;
+}

@@ -1,0 +1,132 @@
+/* A program in a process group of its own, so that a deadline ends its children too. */
+#define _GNU_SOURCE
+#include "algo/process.h"
+
+#include "base/error.h"
+#include "base/target.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+/* The environment with messages in English: they are searched for "error". The caller frees
+ * the array; its strings are the environment's. */
+static char **english_environment(void)
+{
+    static char english[] = "LC_ALL=C";
+    size_t count = 0, used = 0;
+    while (environ && environ[count])
+        count++;
+    char **made = calloc(count + 2, sizeof *made);
+    for (size_t i = 0; made && i < count; i++)
+        if (strncmp(environ[i], "LC_", 3) != 0 && strncmp(environ[i], "LANG=", 5) != 0)
+            made[used++] = environ[i];
+    if (made)
+        made[used] = english;
+    return made;
+}
+
+static int describe_child(posix_spawn_file_actions_t *actions, posix_spawnattr_t *attributes,
+                          int to)
+{
+    sigset_t none;
+    sigemptyset(&none);
+    int error = posix_spawn_file_actions_addopen(actions, 0, "/dev/null", O_RDONLY, 0);
+    error = error ? error : posix_spawn_file_actions_adddup2(actions, to, 1);
+    error = error ? error : posix_spawn_file_actions_adddup2(actions, to, 2);
+    error = error ? error : posix_spawnattr_setpgroup(attributes, 0);
+    error = error ? error : posix_spawnattr_setsigmask(attributes, &none);
+    error = error ? error
+                  : posix_spawnattr_setflags(attributes,
+                                             POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
+    return error;
+}
+
+/* 0, or an errno. */
+static int start(const char *const *argv, int to, pid_t *child)
+{
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    char **environment = english_environment();
+    if (!environment)
+        return ENOMEM;
+    int error = posix_spawn_file_actions_init(&actions);
+    if (error)
+        goto free_environment;
+    error = posix_spawnattr_init(&attributes);
+    if (error)
+        goto destroy_actions;
+    error = describe_child(&actions, &attributes, to);
+    if (!error) /* it does not write to the words */
+        error = posix_spawnp(child, argv[0], &actions, &attributes, (char *const *)(void *)argv,
+                             environment);
+    posix_spawnattr_destroy(&attributes);
+destroy_actions:
+    posix_spawn_file_actions_destroy(&actions);
+free_environment:
+    free(environment);
+    return error;
+}
+
+/* Reads until the end; what does not fit is dropped. 0, or -1 at the deadline. */
+static int drain(int from, uint64_t deadline_ns, char *output, size_t bytes)
+{
+    size_t used = 0;
+    char rest[512];
+    output[0] = '\0';
+    for (;;) {
+        uint64_t now_ns = weir_clock_ns();
+        if (now_ns >= deadline_ns)
+            return -1;
+        struct pollfd ready = {.fd = from, .events = POLLIN};
+        uint64_t left_ms = (deadline_ns - now_ns) / 1000000 + 1;
+        if (poll(&ready, 1, left_ms > 60000 ? 60000 : (int)left_ms) <= 0)
+            continue;
+        size_t room = bytes - 1 - used;
+        ssize_t got = read(from, room ? output + used : rest, room ? room : sizeof rest);
+        if (got == 0 || (got < 0 && errno != EINTR))
+            return 0;
+        if (got > 0 && room) {
+            used += (size_t)got;
+            output[used] = '\0';
+        }
+    }
+}
+
+weir_status weiri_process_run(const char *const *argv, int timeout_ms, char *output, size_t bytes,
+                              int *exit_code)
+{
+    int ends[2], state = 0;
+    pid_t child = -1;
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot start %s", argv[0]);
+    int error = start(argv, ends[1], &child);
+    close(ends[1]);
+    if (error) {
+        close(ends[0]);
+        return weiri_fail_errno(WEIR_ERR_SYSTEM, error, "cannot start %s", argv[0]);
+    }
+    uint64_t deadline_ns = weir_clock_ns() + (uint64_t)timeout_ms * 1000000;
+    int late = drain(ends[0], deadline_ns, output, bytes) != 0;
+    if (late)
+        kill(-child, SIGKILL);
+    while (waitpid(child, &state, 0) < 0 && errno == EINTR)
+        continue;
+    close(ends[0]);
+    if (late)
+        return weiri_fail(WEIR_ERR_TIMEOUT, "%s has not ended within %d ms", argv[0], timeout_ms);
+    if (!WIFEXITED(state))
+        return weiri_fail(WEIR_ERR_SYSTEM, "%s was ended by signal %d", argv[0], WTERMSIG(state));
+    if (WEXITSTATUS(state) == 127 && !*output)
+        return weiri_fail(WEIR_ERR_SYSTEM, "cannot start %s: no such program", argv[0]);
+    *exit_code = WEXITSTATUS(state);
+    return WEIR_OK;
+}
