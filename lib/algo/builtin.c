@@ -21,8 +21,8 @@ typedef struct builtin {
 static weir_status refuse(const weir_algo_call *call, const char *expected)
 {
     return weiri_fail(WEIR_ERR_INVALID,
-                      "%s of %d ranks with %zu bytes of input and %zu of output: expected %s, whole "
-                      "elements of %zu bytes",
+                      "%s of %d ranks with %zu bytes of input and %zu of output: expected %s, "
+                      "whole elements of %zu bytes",
                       weir_collective_name(call->collective), weir_comm_nranks(call->comm),
                       call->in_bytes, call->out_bytes, expected, weir_dtype_bytes(call->dtype));
 }

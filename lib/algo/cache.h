@@ -19,7 +19,8 @@ typedef struct weiri_cache {
 weir_status weiri_cache_open(int wanted, weiri_cache *cache);
 void weiri_cache_close(weiri_cache *cache);
 
-/* Paths have WEIRI_PATH_BYTES. An entry's path; kind is the end of its name ("so"). 1 if it is there and whole. Local. */
+/* An entry's path (paths have WEIRI_PATH_BYTES); kind is the end of its name ("so"). 1 if it is
+ * there and whole. Local. */
 int weiri_cache_find(const weiri_cache *cache, const weiri_hash *key, const char *kind,
                      char *path);
 /* A file to write the content of an entry into. Local. */
