@@ -87,9 +87,10 @@ NVCC_FLAGS = -std=c++17 $(if $(filter debug,$(BUILD)),-G -O0,-O3 -lineinfo) $(NV
 ISA_SRC := $(wildcard lib/coll/*_avx2.c lib/coll/*_avx512.c)
 BOOT_MPI_SRC := lib/boot/mpi.c
 PLAN_MAIN := lib/plan/weir_plan.c
+JSON_SRC := $(filter-out %_missing.c,$(wildcard lib/plan/json*.c))
 # Of a seam's two sides, *_cuda.c and *_none.c, a build has one.
 LIB_SRC := $(filter-out %_$(if $(HAVE_CUDA),none,cuda).c $(BOOT_MPI_SRC) $(PLAN_MAIN) \
-	lib/plan/json$(if $(HAVE_JANSSON),_missing).c $(if $(HAVE_VERBS),,$(RDMA_SRC)) \
+	$(if $(HAVE_JANSSON),lib/plan/json_missing.c,$(JSON_SRC)) $(if $(HAVE_VERBS),,$(RDMA_SRC)) \
 	$(if $(filter x86_64,$(ARCH)),,$(ISA_SRC)),$(wildcard $(addprefix lib/,base/*.c boot/*.c \
 	comm/*.c transport/*.c chan/*.c coll/*.c coll/cuda/*.c coll/net/*.c algo/*.c plan/*.c \
 	plan/examples/*.c)))
@@ -251,7 +252,7 @@ $(READERS): $(BIN)/weir-%: $(O)/obj/results/weir_%.o $(RESULTS_OBJ) $(O)/libweir
 	$(Q)$(CC) -o $@ $^ $(WEIR_LDFLAGS) $(GSL_LIBS) $(WEIR_LIBS)
 .SECONDARY: $(call obj,$(RESULTS_MAIN))
 $(RESULTS_OBJ): EXTRA_CFLAGS = $(GSL_CFLAGS) $(JANSSON_CFLAGS)
-$(call obj,lib/plan/json.c): EXTRA_CFLAGS = $(JANSSON_CFLAGS)
+$(call obj,$(JSON_SRC)): EXTRA_CFLAGS = $(JANSSON_CFLAGS)
 
 $(filter-out $(GPU_TESTS),$(TESTS)) $(BY_HAND): $(O)/tests/%: $(O)/obj/verify/tests/%.o $(TOPO_OBJ) $(O)/libweir.a
 	$(call say,LINK,$@)
