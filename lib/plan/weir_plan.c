@@ -1,8 +1,10 @@
 /*
- * weir-plan: shows plans. Standard output holds the result only; a problem is one line on
- * standard error, and the exit code is 2 for usage and for plans that are refused, 3 for the
- * environment.
+ * weir-plan: shows plans, and estimates what they take. Standard output holds the result
+ * only; a problem is one line on standard error, and the exit code is 2 for usage and for
+ * plans that are refused, 3 for the environment.
  */
+#include "plan/cost.h"
+#include "plan/moves.h"
 #include "plan/show.h"
 
 #include "base/error.h"
@@ -13,7 +15,7 @@
 #include <string.h>
 
 typedef struct settings {
-    const char *rank, *bytes; /* as given, or NULL */
+    const char *rank, *bytes, *topology; /* as given, or NULL */
     int summary, help, version;
     char **files;
     int nfiles;
@@ -73,8 +75,31 @@ static weir_status show(const settings *chosen)
     return status;
 }
 
+static weir_status cost(const settings *chosen)
+{
+    weiri_plan_model model;
+    weiri_plan_cost found = {0};
+    weir_plan *plan = NULL;
+    uint64_t bytes = 0;
+    weir_status status =
+        weiri_plan_model_read(chosen->topology ? chosen->topology : "h200x8", &model);
+    if (status == WEIR_OK && chosen->bytes)
+        status = read_bytes(chosen->bytes, &bytes);
+    if (status == WEIR_OK)
+        status = weir_plan_read(chosen->files[0], &plan);
+    if (status == WEIR_OK)
+        status = weiri_plan_simulate(plan, &model, bytes ? bytes : weiri_plan_usual_bytes(plan),
+                                     &found);
+    if (status == WEIR_OK)
+        weiri_plan_cost_print(plan, &found, stdout);
+    weiri_plan_cost_free(&found);
+    weir_plan_free(plan);
+    return status;
+}
+
 static const command commands[] = {
     {"show", "FILE", "prints a plan: what it moves, and every rank's operations", 1, 1, show},
+    {"cost", "FILE", "estimates the time on a topology, and what takes it", 1, 1, cost},
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
@@ -85,8 +110,10 @@ static const struct option_row {
     size_t offset;
     const char *of, *help;    /* of: the commands that take it; NULL: all */
 } options[] = {
-    {"--bytes", "SIZE", offsetof(settings, bytes), "show",
+    {"--bytes", "SIZE", offsetof(settings, bytes), "show cost",
      "of a message, K, M and G allowed (default: 1M)"},
+    {"--topology", "NAME|FILE", offsetof(settings, topology), "cost",
+     "the machine, see below (default: h200x8)"},
     {"--rank", "R", offsetof(settings, rank), "show", "this rank alone"},
     {"--summary", NULL, offsetof(settings, summary), "show", "without operations"},
     {"--version", NULL, offsetof(settings, version), NULL, "prints the version"},
@@ -110,6 +137,9 @@ static void print_help(void)
         printf("  %-20s %s%s%s\n", left, options[i].of ? options[i].of : "",
                options[i].of ? ": " : "", options[i].help);
     }
+    puts("\ntopologies; also files of lines key = value (lib/plan/model.h), or of weir-topo\n"
+         "--measure:");
+    weiri_plan_model_list(stdout);
     puts("\nexit codes: 0 done; 2 usage, or a plan that is refused; 3 system or environment.\n"
          "README: lib/plan/README.md");
 }

@@ -65,7 +65,8 @@ refused() {
 # -------------------------------------------------------------------- the command line
 
 arguments=(--help)
-check "--help names each command and option" prints "show FILE" --bytes --rank --summary "exit codes"
+check "--help names each command and option" prints "show FILE" "cost FILE" --bytes --rank \
+    --summary --topology h200x4 host "exit codes"
 arguments=(--version)
 check "--version names the version" prints "weir-plan: weir "
 refuses "no command" 2 "" "expected a command" --help
@@ -113,5 +114,89 @@ check "show: what ranks move" prints "2048 bytes  0>1 1>0" "2048 bytes  within 0
     "chunks of 1024 bytes"
 check "show: operations, with chunks and peers" prints "put       i[0..1] -> rank 1 o[0..1]" \
     "copy      i[0..1] -> o[2..3]" "signal    to rank 1" "wait      for rank 0" "2 nop"
+
+# ------------------------------------------------------------------------------- cost
+
+cat >"$scratch/machine" <<'END'
+# Round numbers: a put of 1e6 bytes takes 1 + 20 us, a copy 1 + 10.
+base = host
+ranks = 2
+launch_us = 10
+op_us = 1
+fence_us = 0
+signal_us = 2
+block_gbs = 100
+pair_gbs = 50
+link_gbs = 1000
+memory_gbs = 1000 # plenty
+machine_gbs = 0
+END
+# estimate BYTES FILE [TOPOLOGY]: its microseconds.
+estimate() {
+    "$program" cost --bytes "$1" --topology "${3:-$scratch/machine}" "$2" | sed -n 's/^time *\([0-9.]*\) us.*/\1/p'
+}
+
+arguments=(cost --bytes 2000000 "--topology=$scratch/machine" "$scratch/good.json")
+check "cost: launch 10, put 21, copy 11, signal 1 + 2, wait 1 us" prints "time         46.00 us" \
+    "topology     machine" "1000000        20.00    43.5%  rank 0 > rank 1 and 1 more" \
+    "bound        20.00 us, 43%: 1000000 bytes rank 0 > rank 1 at 50 GB/s" \
+    "take 34.00 us, signals and packets between them 2.00 us, the launch 10.00 us"
+
+grows() {
+    local bytes us before=0
+    for bytes in 32 4K 64K 1M 16M 1G; do
+        us=$(estimate $bytes "$1" h200x8)
+        awk "BEGIN { exit !($us >= $before && $us > 0) }" || return 1
+        before=$us
+    done
+    awk "BEGIN { exit !($us > 1000) }"
+}
+check "cost: more bytes take longer" grows "$scratch/good.json"
+
+slower_by() {
+    awk "BEGIN { exit !($(estimate "$1" "$scratch/good.json") + $2 == \
+                        $(estimate "$1" "$scratch/good.json" "$scratch/other")) }"
+}
+{ cat "$scratch/machine"; echo 'signal_us = 5'; } >"$scratch/other"
+check "cost: a slower signal counts once" slower_by 2000000 3
+{ cat "$scratch/machine"; printf 'machine_ranks = 1\nnet_us = 4\nnet_gbs = 25\n'; } >"$scratch/other"
+check "cost: a network takes 20 us more for the bytes, 4 for the signal" slower_by 2000000 24
+{ cat "$scratch/machine"; echo 'link_gbs = 25'; } >"$scratch/other"
+check "cost: what a rank's links do together bounds each" slower_by 2000000 20
+
+plan "$(on_channel wait)" "$(on_channel wait)" >"$scratch/stuck.json"
+refuses "cost: waits that nothing ends" 2 "cost $scratch/stuck.json" "rank 0" "thread block 0" \
+    "op 0 (wait)" "for ever" "weir-plan check"
+refuses "cost: no such topology" 2 "cost --topology h300 $scratch/good.json" h300 h200x4 host
+refuses "cost: --topology of another command" 2 "show --topology host x" "unknown option --topology"
+echo 'ranks = 1' >"$scratch/bad"
+refuses "cost: a topology with fewer ranks" 2 "cost --topology $scratch/bad $scratch/good.json" \
+    "2 ranks" "bad has 1"
+printf '\npair_gbs = 0\n' >"$scratch/bad"
+refuses "cost: a bandwidth of nothing" 2 "cost --topology $scratch/bad $scratch/good.json" "bad:2:"
+echo 'pair_gbp = 1' >"$scratch/bad"
+refuses "cost: an unknown key" 2 "cost --topology $scratch/bad $scratch/good.json" "bad:1:" "key = value"
+printf 'ranks = 2\nmachine_ranks = 1\n' >"$scratch/bad"
+refuses "cost: machines without a network" 2 "cost --topology $scratch/bad $scratch/good.json" net_gbs
+cat >"$scratch/links" <<'END'
+weir-links 1
+machine 0
+backend host
+endpoints 2
+pair 0 1 5 0.3
+pair 1 0 5 0.3
+together 1000 4
+END
+arguments=(cost --bytes 2000000 --topology "$scratch/links" "$scratch/good.json")
+check "cost: links that weir-topo measured" prints "2 cores, measured" \
+    "1000000 bytes out of rank 0 at 4 GB/s"
+
+samples=../shared/plans
+if [ -d $samples ]; then
+    reads() { "$program" show "$1" >"$out" 2>"$err" && "$program" cost "$1" >"$out" 2>"$err"; }
+    for sample in $samples/*.json; do check "show and cost: ${sample##*/}" reads "$sample"; done
+else
+    skip "show and cost of plans by others" "no $samples"
+fi
 
 tap_done
