@@ -33,6 +33,7 @@ HAVE_VERBS := $(call header,infiniband/verbs.h)
 HAVE_CMOCKA := $(call pkg,cmocka)
 HAVE_GSL := $(call pkg,gsl)
 HAVE_JANSSON := $(call pkg,jansson)
+HAVE_SQLITE := $(call pkg,sqlite3)
 HAVE_GNUPLOT := $(call have,gnuplot)
 NVCC ?= $(firstword $(call have,nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
 CUDA ?= $(if $(NVCC),1,0)
@@ -69,6 +70,7 @@ GSL_LIBS := $(if $(HAVE_GSL),$(shell pkg-config --libs gsl))
 GSL_CFLAGS := $(if $(HAVE_GSL),$(shell pkg-config --cflags gsl))
 JANSSON_LIBS := $(if $(HAVE_JANSSON),$(shell pkg-config --libs jansson))
 JANSSON_CFLAGS := $(if $(HAVE_JANSSON),$(shell pkg-config --cflags jansson))
+SQLITE_LIBS := $(if $(HAVE_SQLITE),$(shell pkg-config --libs sqlite3))
 SYSTEM_LIBS := $(CUDA_LIBS) -lm -ldl -lrt
 WEIR_LIBS := $(JANSSON_LIBS) $(SYSTEM_LIBS)
 
@@ -106,7 +108,8 @@ BENCH_SRC := $(filter-out $(BENCH_MAIN) bench/bootstrap_$(if $(HAVE_GSL),none,gs
 # Programs that read results need no MPI, and of our library its base alone.
 HAVE_RESULTS := $(and $(HAVE_GSL),$(HAVE_JANSSON))
 RESULTS_MAIN := $(if $(HAVE_RESULTS),$(wildcard results/weir_*.c))
-RESULTS_SRC := $(if $(HAVE_RESULTS),$(filter-out $(RESULTS_MAIN),$(wildcard results/*.c)))
+RESULTS_SRC := $(if $(HAVE_RESULTS),$(filter-out $(RESULTS_MAIN) results/sqlite$(if $(HAVE_SQLITE),_missing).c,\
+	$(wildcard results/*.c)))
 TEST_SRC := $(filter-out $(if $(HAVE_JANSSON),,verify/tests/test_plan%) $(if $(HAVE_RESULTS),,verify/tests/test_results%) $(if $(HAVE_CUDA),,verify/tests/test_gpu%),$(wildcard verify/tests/test_*.c))
 # Run by hand: programs that measure, built as tests are.
 BY_HAND_SRC := $(if $(HAVE_CUDA),verify/tests/port_latency.c)
@@ -249,7 +252,7 @@ $(BIN)/weir-plan: $(call obj,$(PLAN_MAIN)) $(O)/libweir.a
 
 $(READERS): $(BIN)/weir-%: $(O)/obj/results/weir_%.o $(RESULTS_OBJ) $(O)/libweir.a
 	$(call say,LINK,$@)
-	$(Q)$(CC) -o $@ $^ $(WEIR_LDFLAGS) $(GSL_LIBS) $(WEIR_LIBS)
+	$(Q)$(CC) -o $@ $^ $(WEIR_LDFLAGS) $(GSL_LIBS) $(SQLITE_LIBS) $(WEIR_LIBS)
 .SECONDARY: $(call obj,$(RESULTS_MAIN))
 $(RESULTS_OBJ): EXTRA_CFLAGS = $(GSL_CFLAGS) $(JANSSON_CFLAGS)
 $(call obj,$(JSON_SRC)): EXTRA_CFLAGS = $(JANSSON_CFLAGS)
@@ -266,7 +269,7 @@ $(O)/tests/test_gpu_ports $(O)/tests/port_latency: $(O)/obj/verify/tests/gpu_por
 # Readers of results and their statistics.
 RESULTS_TESTS := $(filter $(O)/tests/test_results%,$(TESTS))
 $(RESULTS_TESTS): $(RESULTS_OBJ)
-$(RESULTS_TESTS): TEST_LIBS = $(GSL_LIBS) $(JANSSON_LIBS)
+$(RESULTS_TESTS): TEST_LIBS = $(GSL_LIBS) $(SQLITE_LIBS) $(JANSSON_LIBS)
 
 TEST_CC = $(CC)
 $(MPI_TESTS): TEST_CC = $(MPI_CC)
@@ -299,6 +302,7 @@ left-out:
 	$(call missing,$(HAVE_GSL),bootstrap intervals,no gsl; apt-get install libgsl-dev pkg-config; order statistics instead)
 	$(call missing,$(HAVE_RESULTS),weir-compare and weir-report,no gsl or no jansson; apt-get install libgsl-dev libjansson-dev pkg-config)
 	$(call missing,$(HAVE_JANSSON),the reader of plans,no jansson; apt-get install libjansson-dev pkg-config)
+	$(call missing,$(HAVE_SQLITE),stores of results in one file,no sqlite3; apt-get install libsqlite3-dev)
 	$(call missing,$(HAVE_GNUPLOT),plots of make plot and weir-report,no gnuplot; apt-get install gnuplot-nox)
 	$(call missing,$(CAN_EMULATE),emulated GPU kernels in the tests,$(EMULATE_WHY))
 	$(call missing,$(GPU_READY),GPU memory,$(GPU_WHY))
@@ -312,7 +316,7 @@ RDMA_WHY := $(if $(RDMA_SRC),no verbs; apt-get install libibverbs-dev,not in thi
 config: left-out ## what was found on this machine and what is left out
 	@VERSION='$(VERSION)' BUILD='$(BUILD)' O='$(O)' BIN='$(BIN)' CC='$(CC)' \
 		MPICC='$(MPICC)' MPIRUN='$(MPIRUN)' HWLOC='$(HAVE_HWLOC)' VERBS='$(HAVE_VERBS)' \
-		CMOCKA='$(HAVE_CMOCKA)' GSL='$(HAVE_GSL)' JANSSON='$(HAVE_JANSSON)' NVCC='$(NVCC)' CUDA='$(CUDA)' SM='$(SM)' ARCH='$(ARCH)' ci/config
+		CMOCKA='$(HAVE_CMOCKA)' GSL='$(HAVE_GSL)' JANSSON='$(HAVE_JANSSON)' SQLITE='$(HAVE_SQLITE)' NVCC='$(NVCC)' CUDA='$(CUDA)' SM='$(SM)' ARCH='$(ARCH)' ci/config
 
 # What these two start with changes the probes above, hence a make of its own.
 # It uses every core unless -j was given.

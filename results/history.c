@@ -2,6 +2,7 @@
 #include "results/history.h"
 
 #include "results/load.h"
+#include "results/sqlite.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -183,8 +184,20 @@ static void make_series(results_set *set, results_history *made, size_t skip)
     free(lines);
 }
 
+static int read_sqlite(results_set *set, const char *store, results_history *made)
+{
+    *made = (results_history){.count = 0};
+    if (results_sqlite_runs(set, store, &made->nights, &made->count) != 0 ||
+        results_sqlite_read(set, store, NULL) != 0)
+        return -1;
+    make_series(set, made, strlen(store) + 1);
+    return 0;
+}
+
 int results_history_read(results_set *set, const char *store, results_history *made)
 {
+    if (results_sqlite_is(store))
+        return read_sqlite(set, store, made);
     struct dirent **entries = NULL;
     int count = scandir(store, &entries, NULL, alphasort);
     *made = (results_history){.count = 0};

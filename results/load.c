@@ -1,6 +1,7 @@
 /* Sources to files to readers: patterns, folders, stores, and what kind a file is. */
 #define _GNU_SOURCE /* memmem */
 #include "results/load.h"
+#include "results/sqlite.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -178,7 +179,8 @@ static int read_path(results_set *set, const char *path)
     struct stat about;
     if (stat(path, &about) == 0 && S_ISDIR(about.st_mode))
         return read_folder(set, path, 0);
-    return read_file(set, path, 1);
+    return results_sqlite_is(path) ? results_sqlite_read(set, path, NULL)
+                                   : read_file(set, path, 1);
 }
 
 static int read_pattern(results_set *set, const char *pattern)
@@ -194,11 +196,31 @@ static int read_pattern(results_set *set, const char *pattern)
     return status == 0 ? 0 : -1;
 }
 
+/* A run of a store in one file: a word of the store, or its name. */
+static int read_run(results_set *set, const char *store, const char *source)
+{
+    char run[512];
+    size_t before = set->count;
+    int is_word = strcmp(source, "latest") == 0 || strcmp(source, "baseline") == 0;
+    if (is_word && results_sqlite_find(store, source, run, sizeof run) != 0) {
+        results_note(set, source, 0, "%s", run);
+        return -1;
+    }
+    if (results_sqlite_read(set, store, is_word ? run : source) != 0)
+        return -1;
+    if (set->count > before)
+        return 0;
+    results_note(set, source, 0, "neither a file nor a run of the store '%.200s'", store);
+    return -1;
+}
+
 int results_load(results_set *set, const char *source, const char *store)
 {
     char path[PATH_MAX];
     struct stat about;
     int exists = stat(source, &about) == 0;
+    if (!exists && store && results_sqlite_is(store))
+        return read_run(set, store, source);
     if (!exists && (strcmp(source, "latest") == 0 || strcmp(source, "baseline") == 0)) {
         if (results_store_find(store, source, path, sizeof path) == 0)
             return read_path(set, path);

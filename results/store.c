@@ -1,6 +1,7 @@
 /* The store: a folder of run folders, whose names begin with the time of the run, and
- * a file `baseline` with the name of one. */
+ * a file `baseline` with the name of one; or one SQLite file (sqlite.h). */
 #include "results/load.h"
+#include "results/sqlite.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -84,8 +85,21 @@ void results_store_candidate(char *path, size_t bytes)
         strcpy(path, inside);
 }
 
+int results_sqlite_is(const char *path)
+{
+    char magic[16] = "";
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return 0;
+    size_t length = fread(magic, 1, sizeof magic, file);
+    fclose(file);
+    return length == sizeof magic && memcmp(magic, "SQLite format 3", sizeof magic) == 0;
+}
+
 int results_store_accept(const char *store, const char *name, char *reason, size_t bytes)
 {
+    if (results_sqlite_is(store))
+        return results_sqlite_accept(store, name, reason, bytes);
     char path[PATH_MAX];
     int fits = snprintf(path, sizeof path, "%s/%s", store, name) < (int)sizeof path;
     if (!is_name(name) || !fits || !is_folder(path)) {

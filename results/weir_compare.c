@@ -6,6 +6,7 @@
 #include "results/expect.h"
 #include "results/load.h"
 #include "results/print.h"
+#include "results/sqlite.h"
 #include "results/suspects.h"
 
 #include <errno.h>
@@ -17,7 +18,7 @@ enum { EXIT_REGRESSED = 1, EXIT_USAGE = 2, EXIT_NOTHING = 3 };
 typedef struct settings {
     results_rules rules;
     const char *sources[2]; /* A (NULL: none) and B */
-    const char *store, *accept, *expect, *only, *suspects;
+    const char *store, *accept, *add, *expect, *only, *suspects;
     const char *format, *markdown, *json, *junit, *csv;
     const char *min_effect, *resolve, *alpha, *noise, *correction, *contender, *ranks;
     int changes, help;
@@ -52,8 +53,10 @@ static const option_row options[] = {
     TEXT("--ranks", "N", ranks, "ranks of files that do not say (OSU)"),
     TEXT("--only", "FILE", only, "compares the rows that a file of suspects names"),
     TEXT("--suspects", "FILE", suspects, "writes the rows worth measuring again, ci/nightly's"),
-    TEXT("--store", "DIR", store, "folder of run folders, where latest and baseline are"),
-    TEXT("--accept", "NAME", accept, "makes that run folder of the store its baseline; no more"),
+    TEXT("--store", "DIR", store,
+         "folder of run folders, or one SQLite file, where latest and baseline are"),
+    TEXT("--accept", "NAME", accept, "makes that run of the store its baseline; no more"),
+    TEXT("--add", "NAME", add, "adds B to a store in one file as that run; no more"),
     TEXT("--help", NULL, help, "this"),
 };
 enum { OPTIONS = sizeof options / sizeof *options };
@@ -179,7 +182,7 @@ static int read_settings(settings *s, int argc, char **argv)
     }
     if (status != 0 || s->help || s->accept)
         return status;
-    if (named == 1 && (s->expect || s->csv)) {
+    if (named == 1 && (s->expect || s->csv || s->add)) {
         s->sources[1] = s->sources[0];
         s->sources[0] = NULL;
     } else if (named != 2) {
@@ -314,6 +317,25 @@ static int accept_run(const settings *s)
     return EXIT_NOTHING;
 }
 
+/* B's rows become a run of the store. */
+static int add_run(const settings *s)
+{
+    char reason[512];
+    results_set set;
+    if (!s->store || s->sources[0])
+        return usage("needs --store FILE and one source:", "--add");
+    results_set_init(&set, s->nranks, stderr);
+    int status = results_load(&set, s->sources[1], NULL) == 0 && set.count > 0 ? 0 : EXIT_NOTHING;
+    if (status != 0)
+        fprintf(stderr, "weir-compare: --add: nothing to add\n");
+    else if (results_sqlite_add(&set, s->store, s->add, reason, sizeof reason) != 0) {
+        fprintf(stderr, "weir-compare: --add: %s: %s\n", s->store, reason);
+        status = EXIT_NOTHING;
+    }
+    results_set_free(&set);
+    return status;
+}
+
 int main(int argc, char **argv)
 {
     settings s;
@@ -324,5 +346,5 @@ int main(int argc, char **argv)
         print_help();
         return 0;
     }
-    return s.accept ? accept_run(&s) : compare(&s);
+    return s.accept ? accept_run(&s) : s.add ? add_run(&s) : compare(&s);
 }

@@ -53,7 +53,7 @@ complete=yes
 for name in cc g++ make pkg-config mpicc mpirun gnuplot; do
     command -v $name >/dev/null || complete=$name
 done
-if [ $complete = yes ] && pkg-config --exists hwloc cmocka gsl jansson; then
+if [ $complete = yes ] && pkg-config --exists hwloc cmocka gsl jansson sqlite3; then
     machine
     check "deps: a complete machine" ends_with 0 deps
     check "deps: says nothing when all is there" silent
@@ -64,7 +64,7 @@ if [ $complete = yes ] && pkg-config --exists hwloc cmocka gsl jansson; then
     check "deps: says what it installs, in one line" one_line_says installing gnuplot-nox
     check "deps: refreshes the lists first" apt_got '(^| )update$'
     check "deps: installs what is missing" apt_got 'install .*gnuplot-nox'
-    check "deps: and nothing else" eval '! apt_got "openmpi|cmocka|hwloc|gsl|jansson|gcc"'
+    check "deps: and nothing else" eval '! apt_got "openmpi|cmocka|hwloc|gsl|jansson|sqlite|gcc"'
     check "deps: the second time, nothing" ends_with 0 deps
     check "deps: the second time, silent" silent
 

@@ -160,4 +160,26 @@ for wrong in --bogus "--min-effect x" "--format x" "--alpha 7" --store "--ranks 
 done
 check "one source alone is usage" ends_with 2 $program "$scratch/a"
 check "--help ends with 0" ends_with 0 $program --help
+# A store in one file.
+nights=$scratch/nights.db
+if $program --store "$nights" --add 1 results/sample.csv 2>&1 | grep -q 'has no SQLite'; then
+    skip "a store in one file" "not built here: no SQLite"
+else
+    check "a store in one file: a run is added" test -s "$nights"
+    sed 's/-120000-1/-120000-2/' results/sample.csv >"$scratch/second.csv"
+    check "  ... and another one" ends_with 0 $program --store "$nights" --add 2 "$scratch/second.csv"
+    check "  ... a name is used once" eval 'ends_with 3 $program --store "$nights" --add 2 results/sample.csv &&
+        grep -q "names are used once" "$err"'
+    check "  ... gives back what was read, losing nothing" eval '$program --store "$nights" --csv "$scratch/back.csv" latest >"$out" 2>"$err";
+        $program --csv "$scratch/direct.csv" "$scratch/second.csv" >"$out" 2>"$err"; cmp "$scratch/back.csv" "$scratch/direct.csv"'
+    check "  ... has a baseline once one is accepted" eval '! $program --store "$nights" baseline latest >"$out" 2>"$err" &&
+        grep -q "has no baseline" "$err" && ends_with 0 $program --store "$nights" --accept 1 &&
+        ends_with 0 $program --store "$nights" baseline latest'
+    check "  ... names a run that is not there" eval 'ends_with 3 $program --store "$nights" 7 latest && grep -q "nor a run of" "$err"'
+    check "  ... which cannot be accepted" ends_with 3 $program --store "$nights" --accept 7
+    head -c 2000 "$nights" >"$scratch/cut.db"
+    check "a file that is cut off is named" eval '! $program "$scratch/cut.db" results/sample.csv >"$out" 2>"$err" && grep -q "cut.db" "$err"'
+    check "a name that is a statement stays a name" eval 'ends_with 0 $program --store "$nights" --add "x'"'"'); DROP TABLE rows; --" results/sample.csv &&
+        ends_with 0 $program --store "$nights" 1 2'
+fi
 tap_done
