@@ -42,8 +42,8 @@ void results_read_imb(results_set *set, results_input *input);
 int results_load(results_set *set, const char *source, const char *store);
 
 /*
- * A store is a folder of run folders, or one file (sqlite.h). `latest` is the one with the last name (they
- * begin with the time); `baseline` is the one whose name stands in the store's file
+ * A store is a folder of run folders, or one file (sqlite.h). `latest` is the one with the
+ * last name (they begin with the time); `baseline` is the one whose name stands in the store's file
  * `baseline`. Writes the path; 0, or -1 and path has the reason.
  */
 int results_store_find(const char *store, const char *word, char *path, size_t bytes);
