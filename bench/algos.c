@@ -1,9 +1,12 @@
 /* Words of --algo, and the candidates of --tune. */
 #include "bench/algos.h"
 
+#include <ctype.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { WORD_BYTES = sizeof((bench_algo_word *)0)->name };
 
@@ -42,6 +45,8 @@ static void add(words *w, const char *name, size_t least, size_t most)
     }
     bench_algo_word *word = &w->list[w->count++];
     snprintf(word->name, sizeof word->name, "%s", name);
+    word->file = NULL;
+    word->file_bytes = 0;
     word->least_bytes = least;
     word->most_bytes = most;
 }
@@ -81,12 +86,80 @@ static void add_all(words *w, weir_collective collective, const char *backend, i
     }
 }
 
-/* The next word of a list; the rest of the list, NULL at its end. */
-static const char *next_word(const char *list, char *word)
+/* ------------------------------------------------------------ words of --algo */
+
+static int is_name_byte(char byte)
 {
-    size_t length = strcspn(list, ",");
-    snprintf(word, WORD_BYTES, "%.*s", (int)(length < WORD_BYTES ? length : WORD_BYTES - 1), list);
+    return isalnum((unsigned char)byte) || byte == '_';
+}
+
+/* FILE:KERNEL or FILE:KERNEL:16x64 with a file that has a / or ends in .cu or .c: 1, and where
+ * the file's name ends. */
+static int is_file_word(const char *word, size_t length, size_t *file_bytes)
+{
+    size_t at = length, digits = length;
+    while (digits && (isdigit((unsigned char)word[digits - 1]) || word[digits - 1] == 'x'))
+        digits--;
+    if (digits && digits < length && word[digits - 1] == ':' &&
+        isdigit((unsigned char)word[digits]))
+        at = digits - 1;
+    while (at && is_name_byte(word[at - 1]))
+        at--;
+    if (at < 2 || word[at - 1] != ':')
+        return 0;
+    *file_bytes = at - 1;
+    return memchr(word, '/', *file_bytes) != NULL ||
+           (at > 3 && memcmp(word + at - 3, ".c", 2) == 0) ||
+           (at > 4 && memcmp(word + at - 4, ".cu", 3) == 0);
+}
+
+static int is_readable(const char *name, size_t length)
+{
+    char path[4096];
+    if (length >= sizeof path)
+        return 0;
+    memcpy(path, name, length);
+    path[length] = '\0';
+    return access(path, R_OK) == 0;
+}
+
+/* The length of a list's first word: up to a comma, unless all of it names one file. */
+static size_t word_length(const char *list)
+{
+    size_t all = strlen(list), file_bytes;
+    if (is_file_word(list, all, &file_bytes) && is_readable(list, file_bytes))
+        return all;
+    return strcspn(list, ",");
+}
+
+static const char *after_word(const char *list, size_t length)
+{
     return list[length] ? list + length + 1 : NULL;
+}
+
+size_t bench_algo_grid(const char *name, int *blocks, int *threads)
+{
+    const char *colon = strchr(name, ':');
+    *blocks = *threads = 0;
+    if (colon)
+        sscanf(colon, ":%dx%d", blocks, threads);
+    return colon ? (size_t)(colon - name) : strlen(name);
+}
+
+/* A word of --algo that is neither "all" nor without a place. */
+static void add_word(words *w, const char *text, size_t length)
+{
+    char name[WORD_BYTES];
+    size_t file_bytes = 0;
+    int is_file = is_file_word(text, length, &file_bytes);
+    const char *from = is_file ? text + file_bytes + 1 : text;
+    length -= is_file ? file_bytes + 1 : 0;
+    snprintf(name, sizeof name, "%.*s", (int)(length < WORD_BYTES ? length : WORD_BYTES - 1), from);
+    add(w, name, 0, 0);
+    if (is_file && w->count > 0) {
+        w->list[w->count - 1].file = text;
+        w->list[w->count - 1].file_bytes = file_bytes;
+    }
 }
 
 int bench_algos_list(const bench_options *options, weir_collective collective, const char *backend,
@@ -98,18 +171,20 @@ int bench_algos_list(const bench_options *options, weir_collective collective, c
         add_all(&w, collective, backend, nranks, 1);
         return w.count;
     }
-    char word[WORD_BYTES];
     for (const char *rest = options->algo; rest;) {
-        rest = next_word(rest, word);
-        if (strcmp(word, "all") == 0) {
+        const size_t length = word_length(rest);
+        if (length == 3 && memcmp(rest, "all", 3) == 0) {
             add(&w, "auto", 0, 0);
             add_all(&w, collective, backend, nranks, 0);
         } else {
-            add(&w, word, 0, 0);
+            add_word(&w, rest, length);
         }
+        rest = after_word(rest, length);
     }
     return w.count;
 }
+
+/* ------------------------------------------------------------------- checks */
 
 static int is_grid(const char *text)
 {
@@ -118,7 +193,7 @@ static int is_grid(const char *text)
     return sscanf(text, ":%dx%d%c", &blocks, &threads, &extra) == 2 && blocks > 0 && threads > 0;
 }
 
-static int is_word(const char *word, weir_collective collective)
+static int is_builtin(const char *word, weir_collective collective)
 {
     size_t count = 0, length = strcspn(word, ":");
     const weir_algo_info *table = weir_algo_list(&count);
@@ -131,12 +206,88 @@ static int is_word(const char *word, weir_collective collective)
     return 0;
 }
 
-int bench_algos_check(const char *list, weir_collective collective, char *bad)
+/* Not a row of the same name as one before, which another backend has. */
+static int is_new(const weir_algo_info *table, size_t row)
+{
+    for (size_t i = 0; i < row; i++)
+        if (table[i].collective == table[row].collective &&
+            strcmp(table[i].name, table[row].name) == 0)
+            return 0;
+    return 1;
+}
+
+static int refuse_builtin(const char *word, weir_collective collective, char *bad, size_t bytes)
+{
+    size_t count = 0, used;
+    const weir_algo_info *table = weir_algo_list(&count);
+    used = (size_t)snprintf(bad, bytes, "%s: unknown for %s; known: auto, all", word,
+                            weir_collective_name(collective));
+    for (size_t i = 0; i < count && used < bytes; i++)
+        if (table[i].collective == collective && is_new(table, i))
+            used += (size_t)snprintf(bad + used, bytes - used, ", %s", table[i].name);
+    if (used < bytes)
+        snprintf(bad + used, bytes - used, ", or a kernel's FILE.cu:NAME");
+    return -1;
+}
+
+static int check_file_word(const char *word, size_t length, size_t file_bytes, char *bad,
+                           size_t bytes)
+{
+    const char *name = word + file_bytes + 1;
+    size_t name_bytes = length - file_bytes - 1;
+    size_t kernel_bytes = 0;
+    while (kernel_bytes < name_bytes && is_name_byte(name[kernel_bytes]))
+        kernel_bytes++;
+    const char *problem = NULL;
+    if (kernel_bytes == 0 || isdigit((unsigned char)*name))
+        problem = "expected FILE:NAME, the name of a kernel in it";
+    else if (name_bytes >= WORD_BYTES)
+        problem = "names of kernels have at most 31 characters, a grid with them";
+    else if (!is_readable(word, file_bytes))
+        problem = strerror(errno);
+    if (!problem)
+        return 0;
+    snprintf(bad, bytes, "%.*s: %s", (int)length, word, problem);
+    return -1;
+}
+
+int bench_algos_check(const char *list, weir_collective collective, char *bad, size_t bytes)
 {
     for (const char *rest = list; rest;) {
-        rest = next_word(rest, bad);
-        if (!is_word(bad, collective))
-            return -1;
+        const size_t length = word_length(rest);
+        size_t file_bytes = 0;
+        char word[WORD_BYTES];
+        snprintf(word, sizeof word, "%.*s", (int)(length < WORD_BYTES ? length : WORD_BYTES - 1),
+                 rest);
+        if (is_file_word(rest, length, &file_bytes)) {
+            if (check_file_word(rest, length, file_bytes, bad, bytes))
+                return -1;
+        } else if (!is_builtin(word, collective)) {
+            return refuse_builtin(word, collective, bad, bytes);
+        }
+        rest = after_word(rest, length);
     }
     return 0;
+}
+
+void bench_algos_print(FILE *to, const bench_options *options, weir_collective collective)
+{
+    size_t count = 0;
+    const weir_algo_info *table = weir_algo_list(&count);
+    fprintf(to, "%-20s %-8s %-8s %s\n", "algorithm", "backend", "ranks", "what it does");
+    for (size_t i = 0; i < count; i++) {
+        char ranks[32];
+        snprintf(ranks, sizeof ranks, "%d-%d", table[i].min_ranks, table[i].max_ranks);
+        if (table[i].collective == collective)
+            fprintf(to, "%-20s %-8s %-8s %s\n", table[i].name, table[i].backend, ranks,
+                    table[i].summary);
+    }
+    for (const char *rest = options->algo; rest;) {
+        const size_t length = word_length(rest);
+        size_t file_bytes = 0;
+        if (is_file_word(rest, length, &file_bytes))
+            fprintf(to, "%-20.*s %-8s %-8s kernel of %.*s\n", (int)(length - file_bytes - 1),
+                    rest + file_bytes + 1, "any", "1-64", (int)file_bytes, rest);
+        rest = after_word(rest, length);
+    }
 }

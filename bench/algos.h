@@ -10,7 +10,10 @@
 #include "weir.h"
 
 typedef struct bench_algo_word {
-    char name[32]; /* as weir_comm_set_algo takes it: "auto", "fused", "packet:16x64" */
+    char name[32]; /* as weir_comm_set_algo takes it: "auto", "fused", "packet:16x64"; of a
+                      file, its kernel's, perhaps with a grid, too */
+    const char *file;  /* a kernel's source, or NULL: a part of --algo's text */
+    size_t file_bytes; /* its length */
     size_t least_bytes, most_bytes; /* sizes worth trying; most 0: all */
 } bench_algo_word;
 
@@ -20,8 +23,15 @@ typedef struct bench_algo_word {
 int bench_algos_list(const bench_options *options, weir_collective collective,
                      const char *backend, int nranks, bench_algo_word *words);
 
-/* The first of --algo's words that is no algorithm of the collective, copied to bad
- * (32 bytes); 0 if there is none, else -1. Pure. */
-int bench_algos_check(const char *list, weir_collective collective, char *bad);
+/* What is wrong with the first of --algo's words that is no algorithm of the collective and
+ * no file with a kernel's name, copied to bad (bytes long); 0 if all are, else -1. Local. */
+int bench_algos_check(const char *list, weir_collective collective, char *bad, size_t bytes);
+
+/* --list-algos: the built-in algorithms of a collective, and the kernels of files that --algo
+ * names. */
+void bench_algos_print(FILE *to, const bench_options *options, weir_collective collective);
+
+/* The grid behind a name, "packet:16x64"; 0 and 0 without one. Returns the name's length. */
+size_t bench_algo_grid(const char *name, int *blocks, int *threads);
 
 #endif

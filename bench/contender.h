@@ -10,6 +10,7 @@
 #include "bench/job.h"
 #include "bench/options.h"
 #include "weir.h"
+#include "weir_algo.h"
 
 /* One call of one collective, as this rank makes it. All counts in elements. */
 typedef struct bench_call {
@@ -67,6 +68,10 @@ struct bench_contender {
 
 /* weir, held to an algorithm unless algo (31 characters at most) is "auto". Local. */
 weir_status bench_contender_weir_open(bench_job *job, const char *algo,
+                                      bench_contender **contender);
+/* An algorithm of any kind, which passes to the contender; name as in bench_algo_word.
+ * Local. */
+weir_status bench_contender_algo_open(bench_job *job, weir_algo *algo, const char *name,
                                       bench_contender **contender);
 /* MPI's own collective of that name. Collective. */
 weir_status bench_contender_mpi_open(bench_job *job, bench_contender **contender);

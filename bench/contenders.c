@@ -4,9 +4,26 @@
 #include "bench/algos.h"
 #include "bench/vendor.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-/* weir's own choice, or held to algorithms. */
+/* A kernel of a file. Collective. */
+static weir_status open_kernel(bench_job *job, weir_collective collective,
+                               const bench_algo_word *word, bench_contender **made)
+{
+    int blocks, threads;
+    weir_algo *algo = NULL;
+    char *file = strndup(word->file, word->file_bytes);
+    char *name = strndup(word->name, bench_algo_grid(word->name, &blocks, &threads));
+    weir_status status = weir_algo_from_file(job->comm, file, name, collective, &algo);
+    if (status == WEIR_OK)
+        status = bench_contender_algo_open(job, algo, word->name, made);
+    free(name);
+    free(file);
+    return status;
+}
+
+/* weir's own choice, or held to algorithms. Collective where those are kernels of files. */
 static weir_status add_weir(bench_job *job, const bench_options *options,
                             weir_collective collective, bench_contenders *contenders)
 {
@@ -20,7 +37,9 @@ static weir_status add_weir(bench_job *job, const bench_options *options,
                               BENCH_CONTENDERS_MAX);
     for (int i = 0; i < count; i++) {
         bench_contender *made = NULL;
-        weir_status status = bench_contender_weir_open(job, words[i].name, &made);
+        weir_status status = words[i].file
+                                 ? open_kernel(job, collective, &words[i], &made)
+                                 : bench_contender_weir_open(job, words[i].name, &made);
         if (status != WEIR_OK)
             return status;
         made->least_bytes = words[i].least_bytes;

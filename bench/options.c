@@ -97,10 +97,11 @@ static const bench_option rows[] = {
     {0, "transport", "auto|shm|cuda_ipc|ib|tcp", bench_parse_word, AT(transport), 0, 0,
      "how bytes move; ib and tcp join machines, inside which ranks share\n"
      "memory (default: auto)"},
-    {0, "algo", "auto|all|NAME[,...]", bench_parse_text, AT(algo), 0, 0,
+    {0, "algo", "auto|all|NAME|FILE:NAME[,...]", bench_parse_text, AT(algo), 0, 0,
      "one algorithm, or each of --list-algos as a contender, or those of\n"
      "a list, on GPUs perhaps with a grid of blocks x threads, such as\n"
-     "packet:16x64 (default: auto)"},
+     "packet:16x64; FILE.cu:NAME compiles a kernel and takes it, see\n"
+     "lib/algo/README.md (default: auto)"},
     {0, "tune", "FILE", bench_parse_text, AT(tune_path), 0, 0,
      "try every algorithm, on GPUs with many grids, and write what is\n"
      "fastest at each size into a tuning table for WEIR_TUNING; other\n"

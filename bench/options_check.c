@@ -89,34 +89,16 @@ static int check_counts(const bench_options *options, char *problem)
     return 0;
 }
 
-/* Not a row of the same name as one before, which another backend has. */
-static int is_new(const weir_algo_info *table, size_t row)
-{
-    for (size_t i = 0; i < row; i++)
-        if (table[i].collective == table[row].collective &&
-            strcmp(table[i].name, table[row].name) == 0)
-            return 0;
-    return 1;
-}
-
 static int check_algo(const bench_options *options, weir_collective collective, char *problem)
 {
-    size_t count = 0;
-    const weir_algo_info *table = weir_algo_list(&count);
-    char bad[32];
+    char bad[BENCH_PROBLEM_BYTES - 16];
     if (options->tune_path && strcmp(options->algo, "auto") != 0)
         return fail(problem, "--tune tries every algorithm: leave --algo %s out", options->algo);
     if (options->tune_path && (options->dtype == BENCH_ALL || options->op == BENCH_ALL))
         return fail(problem, "--tune serves all types alike: give one type and operation");
-    if (bench_algos_check(options->algo, collective, bad) == 0)
+    if (bench_algos_check(options->algo, collective, bad, sizeof bad) == 0)
         return 0;
-    int used = snprintf(problem, BENCH_PROBLEM_BYTES, "--algo %s: unknown for %s; known: auto, all",
-                        bad, weir_collective_name(collective));
-    for (size_t i = 0; i < count && used < BENCH_PROBLEM_BYTES; i++)
-        if (table[i].collective == collective && is_new(table, i))
-            used += snprintf(problem + used, (size_t)(BENCH_PROBLEM_BYTES - used), ", %s",
-                             table[i].name);
-    return -1;
+    return fail(problem, "--algo %s", bad);
 }
 
 static int is_peer(const char *word)

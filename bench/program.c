@@ -1,6 +1,7 @@
 /* The shared flow. Each step that fails undoes what came before it. */
 #include "bench/program.h"
 
+#include "bench/algos.h"
 #include "bench/inject.h"
 #include "bench/memory.h"
 #include "bench/preflight.h"
@@ -11,20 +12,6 @@
 #include <string.h>
 
 enum { EXIT_WRONG = 1 };
-
-static void list_algos(weir_collective collective)
-{
-    size_t count = 0;
-    const weir_algo_info *table = weir_algo_list(&count);
-    printf("%-20s %-8s %-8s %s\n", "algorithm", "backend", "ranks", "what it does");
-    for (size_t i = 0; i < count; i++) {
-        char ranks[32];
-        snprintf(ranks, sizeof ranks, "%d-%d", table[i].min_ranks, table[i].max_ranks);
-        if (table[i].collective == collective)
-            printf("%-20s %-8s %-8s %s\n", table[i].name, table[i].backend, ranks,
-                   table[i].summary);
-    }
-}
 
 static void help_env(void)
 {
@@ -49,7 +36,7 @@ static void inform(const bench_run *run)
         printf("%s\n", weir_version_string());
         break;
     case BENCH_ACTION_LIST_ALGOS:
-        list_algos(run->collective);
+        bench_algos_print(stdout, run->options, run->collective);
         break;
     case BENCH_ACTION_LIST_FAULTS:
         bench_fault_list(stdout);

@@ -19,7 +19,8 @@
 
 enum {
     SCRATCH_BYTES = 8 << 20, /* at most, of a context */
-    SLOT_MOST_BYTES = 1 << 20,
+    HOST_SLOT_BYTES = 256 << 10, /* as many of all ranks as caches hold */
+    GPU_SLOT_BYTES = 1 << 20,
     SLOT_UNIT_BYTES = 128,
     GPU_BLOCKS = 8,
     GPU_THREADS = 512,
@@ -110,7 +111,8 @@ static weir_status allocate(weir_comm *comm, int blocks, file_context **context)
     *context = made;
     if (!made)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a kernel's channels");
-    size_t slot = SCRATCH_BYTES / n < SLOT_MOST_BYTES ? SCRATCH_BYTES / n : SLOT_MOST_BYTES;
+    const size_t most = comm->gpu ? GPU_SLOT_BYTES : HOST_SLOT_BYTES;
+    const size_t slot = SCRATCH_BYTES / n < most ? SCRATCH_BYTES / n : most;
     *made = (file_context){.comm = comm,
                            .blocks = blocks,
                            .npeers = (int)peers,
