@@ -46,6 +46,186 @@ WEIR_API int weir_plan_in_place(const weir_plan *plan);
 /* The bytes of a message that it serves: those of the input, of an allgather the output. */
 WEIR_API void weir_plan_range(const weir_plan *plan, uint64_t *min_bytes, uint64_t *max_bytes);
 
+/* ------------------------------------------------------------------ building
+ *
+ * A builder makes a plan call by call, for all ranks, as MSCCL++'s Python DSL does: buffers of
+ * chunks, channels, and operations that are appended to the thread block that a call names.
+ *
+ *     weir_plan_spec spec = {.name = "swap", .collective = WEIR_COLL_ALLTOALL, .nranks = 2};
+ *     weir_plan_builder_create(&spec, &b);
+ *     for (int rank = 0; rank < 2; rank++) {
+ *         weir_plan_chan to = weir_plan_memory_channel(b, rank, 1 - rank);
+ *         weir_plan_put(to, weir_plan_slice(weir_plan_output(b, 1 - rank), rank, 1),
+ *                       weir_plan_slice(weir_plan_input(b, rank), 1 - rank, 1), 0);
+ *         ...
+ *     }
+ *     status = weir_plan_build(b, &plan);
+ *
+ * Calls between these two have no status: the first that is wrong is kept, the later ones do
+ * nothing, and weir_plan_build fails with WEIR_ERR_INVALID and a message that names call and
+ * rank. All is local; nothing blocks. A builder is used by one thread at a time.
+ *
+ * weir_plan_build then does, for every thread block: neighbouring operations become one where
+ * an operation for both exists (signals of several channels, a reduction and the puts of its
+ * result, a put and its signal on a port channel); fences (nop) are put between operations of
+ * a block that touch the same chunk, and where a signal or wait asks for them; fences that
+ * order nothing are left out; each block is repeated for every instance, with the chunks
+ * divided between them. */
+
+typedef struct weir_plan_builder weir_plan_builder;
+
+/* What weir_plan_build leaves undone. */
+enum {
+    WEIR_PLAN_NO_FUSION = 1,  /* operations stay as they were called */
+    WEIR_PLAN_NO_FENCES = 2,  /* none is added between operations that touch the same chunk */
+    WEIR_PLAN_KEEP_FENCES = 4 /* those that order nothing stay, as the DSL has them */
+};
+
+typedef struct weir_plan_spec {
+    const char *name; /* printable ASCII; copied */
+    weir_collective collective;
+    int nranks;
+    int chunk_factor;     /* chunks of a rank's share; 0: 1. An allreduce's buffers, and those
+                           * of a collective with a share for each rank, have nranks times as
+                           * many; of a broadcast, reduce or sendrecv, just these. */
+    int in_place;         /* input and output are the same memory, as weir.h says */
+    int instances;        /* how often each thread block is repeated; 0: 1 */
+    int double_scratch;   /* launches use two scratch buffers in turn: a plan of packets whose
+                           * ranks all hear from one another needs no other order */
+    int reuse_resources;  /* kept in the file */
+    weir_op op;           /* of its reductions. WEIR_SUM: whichever the caller gives */
+    uint32_t nthreads;    /* of a thread block; 0: 1024 */
+    uint32_t alignment;   /* bytes, a power of two; 0: 16 */
+    uint64_t min_bytes;   /* of a message: of the input, of an allgather the output */
+    uint64_t max_bytes;   /* 0: no limit */
+    unsigned flags;       /* what to leave undone */
+} weir_plan_spec;
+
+/* The builder is the caller's until weir_plan_build. WEIR_ERR_INVALID: the spec. */
+WEIR_API weir_status weir_plan_builder_create(const weir_plan_spec *spec,
+                                              weir_plan_builder **builder);
+/* Frees the builder, whatever it returns. The plan is the caller's; it is validated.
+ * WEIR_ERR_INVALID: the first wrong call, or a signal without its wait. */
+WEIR_API weir_status weir_plan_build(weir_plan_builder *builder, weir_plan **plan);
+/* For a builder that is given up; NULL is allowed. */
+WEIR_API void weir_plan_builder_free(weir_plan_builder *builder);
+
+/* Chunks of one rank's buffer that lie side by side. */
+typedef struct weir_plan_chunks {
+    weir_plan_builder *builder;
+    int rank;
+    weir_plan_buffer buffer;
+    uint32_t index, size;
+} weir_plan_chunks;
+
+/* A rank's whole input, whole output, and so many more chunks of its scratch. */
+WEIR_API weir_plan_chunks weir_plan_input(weir_plan_builder *builder, int rank);
+WEIR_API weir_plan_chunks weir_plan_output(weir_plan_builder *builder, int rank);
+WEIR_API weir_plan_chunks weir_plan_scratch(weir_plan_builder *builder, int rank, int size);
+/* size chunks of these, from the first-th on; the DSL's buffer[first : first + size]. */
+WEIR_API weir_plan_chunks weir_plan_slice(weir_plan_chunks chunks, int first, int size);
+
+/* The rank's end of a channel to a peer. The k-th that it makes to this peer is one channel
+ * with the k-th of that type that the peer makes to the rank. */
+typedef struct weir_plan_chan {
+    weir_plan_builder *builder;
+    int rank, peer, is_port;
+    uint32_t index;
+} weir_plan_chan;
+WEIR_API weir_plan_chan weir_plan_memory_channel(weir_plan_builder *builder, int rank, int peer);
+WEIR_API weir_plan_chan weir_plan_port_channel(weir_plan_builder *builder, int rank, int peer);
+
+/* A channel to the same buffer of all these ranks at once; ranks NULL: of all nranks. */
+typedef struct weir_plan_switch {
+    weir_plan_builder *builder;
+    uint32_t index;
+} weir_plan_switch;
+WEIR_API weir_plan_switch weir_plan_switch_channel(weir_plan_builder *builder,
+                                                   weir_plan_buffer buffer, const int *ranks,
+                                                   int nranks);
+
+/* A counting semaphore between thread blocks of a rank. */
+typedef struct weir_plan_semaphore {
+    weir_plan_builder *builder;
+    int rank;
+    uint32_t index;
+} weir_plan_semaphore;
+WEIR_API weir_plan_semaphore weir_plan_semaphore_create(weir_plan_builder *builder, int rank,
+                                                        int value);
+
+/* A number that stands for several thread blocks wherever a call takes a thread block, block:
+ * each of them handles its part of the bytes. */
+WEIR_API int weir_plan_group(weir_plan_builder *builder, const int *blocks, int count);
+
+/* Fences around an operation: its block's earlier ones are done before it, its later ones
+ * start after it. */
+typedef enum weir_plan_sync {
+    WEIR_PLAN_UNSYNCED,
+    WEIR_PLAN_BEFORE,
+    WEIR_PLAN_AFTER,
+    WEIR_PLAN_BOTH
+} weir_plan_sync;
+
+/* Order. relaxed ones order nothing but themselves. A barrier of a rank is for the blocks of
+ * a group; of one block, it is a fence. flush waits until the puts over a port channel have
+ * left their source. */
+WEIR_API void weir_plan_signal(weir_plan_chan chan, int block, weir_plan_sync sync);
+WEIR_API void weir_plan_wait(weir_plan_chan chan, int block, weir_plan_sync sync);
+WEIR_API void weir_plan_relaxed_signal(weir_plan_chan chan, int block, weir_plan_sync sync);
+WEIR_API void weir_plan_relaxed_wait(weir_plan_chan chan, int block, weir_plan_sync sync);
+WEIR_API void weir_plan_flush(weir_plan_chan chan, int block, weir_plan_sync sync);
+WEIR_API void weir_plan_acquire(weir_plan_semaphore semaphore, int block, weir_plan_sync sync);
+WEIR_API void weir_plan_release(weir_plan_semaphore semaphore, int block, weir_plan_sync sync);
+WEIR_API void weir_plan_barrier(weir_plan_builder *builder, int rank, int block);
+
+/* Moves, all of as many chunks as the source. put: from the channel's rank to its peer; get:
+ * the other way; copy: on one rank. put_signal and put_signal_flush are for port channels. */
+WEIR_API void weir_plan_put(weir_plan_chan chan, weir_plan_chunks dst, weir_plan_chunks src,
+                            int block);
+WEIR_API void weir_plan_put_signal(weir_plan_chan chan, weir_plan_chunks dst,
+                                   weir_plan_chunks src, int block);
+WEIR_API void weir_plan_put_signal_flush(weir_plan_chan chan, weir_plan_chunks dst,
+                                         weir_plan_chunks src, int block);
+WEIR_API void weir_plan_get(weir_plan_chan chan, weir_plan_chunks dst, weir_plan_chunks src,
+                            int block);
+WEIR_API void weir_plan_copy(weir_plan_chunks dst, weir_plan_chunks src, int block);
+
+/* Moves of packets, which lie in scratch: data to the peer's packets, the rank's packets on
+ * to the peer's, data to packets, packets to data. Over a port channel, put_packets takes
+ * what are packets already. */
+WEIR_API void weir_plan_put_packets(weir_plan_chan chan, weir_plan_chunks dst,
+                                    weir_plan_chunks src, int block);
+WEIR_API void weir_plan_forward_packets(weir_plan_chan chan, weir_plan_chunks dst,
+                                        weir_plan_chunks src, int block);
+WEIR_API void weir_plan_copy_packets(weir_plan_chunks dst, weir_plan_chunks src, int block);
+WEIR_API void weir_plan_unpack_packets(weir_plan_chunks dst, weir_plan_chunks src, int block);
+
+/* Reductions: dst = src reduced with the others, in this order. dst may be src. The others are
+ * the rank's own, or packets of its own, or the channel's peer's. */
+WEIR_API void weir_plan_reduce(weir_plan_chunks dst, weir_plan_chunks src,
+                               const weir_plan_chunks *others, int nothers, int block);
+WEIR_API void weir_plan_reduce_packets(weir_plan_chunks dst, weir_plan_chunks src,
+                                       const weir_plan_chunks *others, int nothers, int block);
+WEIR_API void weir_plan_read_reduce(weir_plan_chan chan, weir_plan_chunks dst,
+                                    weir_plan_chunks src, const weir_plan_chunks *others,
+                                    int nothers, int block);
+
+/* Of a switch channel: dst is the reduction over all its ranks' chunks from index on, and
+ * these chunks of all its ranks become src. dst and src tell which rank does it. */
+WEIR_API void weir_plan_switch_reduce(weir_plan_switch group, int index, weir_plan_chunks dst,
+                                      int block);
+WEIR_API void weir_plan_switch_broadcast(weir_plan_switch group, weir_plan_chunks src, int index,
+                                         int block);
+WEIR_API void weir_plan_switch_broadcast_packets(weir_plan_switch group, weir_plan_chunks src,
+                                                 int index, int block);
+
+/* What is called between these two runs again and again, on unit_bytes of each chunk
+ * reference at a time, until num_chunks chunks are done; no reference is longer. The DSL's
+ * LoopIterationContext. */
+WEIR_API void weir_plan_pipeline_begin(weir_plan_builder *builder, uint64_t unit_bytes,
+                                       int num_chunks);
+WEIR_API void weir_plan_pipeline_end(weir_plan_builder *builder);
+
 /* ------------------------------------------------------------------- writing */
 
 /* Writes a plan as JSON, as MSCCL++'s DSL does: to a file, which is replaced, or to memory:
