@@ -13,8 +13,9 @@ void weiri_call_check_rank(const weiri_call *the)
 void weiri_call_check_block(const weiri_call *the)
 {
     weir_plan_builder *builder = the->builder;
-    int known = weiri_call_is_group(the->block) ? the->block - WEIRI_BUILD_GROUP < (int)builder->ngroups
-                                     : the->block >= 0 && the->block < WEIRI_PLAN_BLOCKS_MAX;
+    int known = weiri_call_is_group(the->block)
+                    ? the->block - WEIRI_BUILD_GROUP < (int)builder->ngroups
+                    : the->block >= 0 && the->block < WEIRI_PLAN_BLOCKS_MAX;
     if (weiri_call_goes_on(the) && !known)
         weiri_build_refuse(builder, the->name, the->rank,
                            "thread block %d; expected 0 to %d, or a weir_plan_group", the->block,
@@ -29,7 +30,7 @@ void weiri_call_check_single(const weiri_call *the)
 }
 
 weiri_plan_ref weiri_call_ref(const weiri_call *the, weir_plan_chunks chunks, int rank,
-                             const char *what)
+                              const char *what)
 {
     if (weiri_call_goes_on(the) && chunks.builder != the->builder)
         weiri_build_refuse(the->builder, the->name, the->rank, "the %s is another builder's",
@@ -57,7 +58,8 @@ void weiri_call_check_sizes(const weiri_call *the, const weiri_plan_ref *a, cons
                            "%u chunks for %u; expected as many", a->size, b->size);
 }
 
-void weiri_call_check_places(const weiri_call *the, const weiri_plan_ref *dst, const weiri_plan_ref *src)
+void weiri_call_check_places(const weiri_call *the, const weiri_plan_ref *dst,
+                             const weiri_plan_ref *src)
 {
     if (weiri_call_goes_on(the) && weiri_build_overlap(the->builder, the->rank, dst, src) &&
         !weiri_build_same_place(the->builder, the->rank, dst, src))
@@ -127,16 +129,17 @@ static void list_remote(const weiri_call *the, weiri_build_block *block, const w
         weiri_build_add(the->builder, &block->remotes[the->channel], at);
 }
 
-static void add_ref(const weiri_call *the, weiri_plan_ref **refs, uint32_t *count, weiri_plan_ref ref,
-                    int is_dst)
+static void add_ref(const weiri_call *the, weiri_plan_ref **refs, uint32_t *count,
+                    weiri_plan_ref ref, int is_dst)
 {
     const weiri_plan_trait *trait = &weiri_plan_traits[the->kind];
     int bit = is_dst ? (*count ? WEIRI_PLAN_PACKETS_DSTS : WEIRI_PLAN_PACKETS_DST0)
                      : (*count ? WEIRI_PLAN_PACKETS_REST : WEIRI_PLAN_PACKETS_SRC0);
-    weiri_plan_ref *place = weiri_call_goes_on(the) ? weiri_plan_append(refs, count, sizeof ref) : NULL;
+    if (!weiri_call_goes_on(the))
+        return;
+    weiri_plan_ref *place = weiri_plan_append(refs, count, sizeof ref);
     if (!place) {
-        if (weiri_call_goes_on(the))
-            weiri_build_no_memory(the->builder);
+        weiri_build_no_memory(the->builder);
         return;
     }
     *place = ref;

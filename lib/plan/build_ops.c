@@ -10,7 +10,7 @@ static void sync_op(weir_plan_chan chan, const char *name, weiri_plan_kind kind,
                     weir_plan_sync sync)
 {
     weiri_call the = {.builder = chan.builder, .name = name, .rank = chan.rank, .block = block,
-                .kind = kind, .sync = sync, .id = &chan.index, .uses_channel = 1};
+                      .kind = kind, .sync = sync, .id = &chan.index, .uses_channel = 1};
     the.channel = chan.is_port ? WEIRI_PLAN_PORT : WEIRI_PLAN_MEMORY;
     weiri_call_check_single(&the);
     weiri_call_append(&the);
@@ -45,8 +45,8 @@ static void semaphore_op(weir_plan_semaphore semaphore, const char *name, weiri_
                          int block, weir_plan_sync sync)
 {
     weiri_call the = {.builder = semaphore.builder, .name = name, .rank = semaphore.rank,
-                .block = block, .kind = kind, .channel = WEIRI_PLAN_NO_CHANNEL, .sync = sync,
-                .id = &semaphore.index};
+                      .block = block, .kind = kind, .channel = WEIRI_PLAN_NO_CHANNEL, .sync = sync,
+                      .id = &semaphore.index};
     weiri_call_check_single(&the);
     weiri_call_append(&the);
 }
@@ -82,15 +82,14 @@ static uint32_t barrier_of(weir_plan_builder *builder, int rank, uint32_t group)
 void weir_plan_barrier(weir_plan_builder *builder, int rank, int block)
 {
     weiri_call the = {.builder = builder, .name = __func__, .rank = rank, .block = block,
-                .kind = WEIRI_PLAN_NOP_OP, .channel = WEIRI_PLAN_NO_CHANNEL};
+                      .kind = WEIRI_PLAN_NOP_OP, .channel = WEIRI_PLAN_NO_CHANNEL};
     weiri_call_check_rank(&the);
     weiri_call_check_block(&the);
     if (!weiri_call_goes_on(&the))
         return;
     uint32_t group = weiri_call_is_group(block) ? (uint32_t)(block - WEIRI_BUILD_GROUP) : 0;
     if (!weiri_call_is_group(block) || builder->groups[group].count == 1) {
-        weiri_call_append_to(&the, weiri_call_is_group(block) ? builder->groups[group].items[0] : (uint32_t)block, 0,
-                  1);
+        weiri_call_append(&the);
         return;
     }
     uint32_t barrier = barrier_of(builder, rank, group);
@@ -111,7 +110,7 @@ void weir_plan_barrier(weir_plan_builder *builder, int rank, int block)
 static weiri_call over(weir_plan_chan chan, const char *name, weiri_plan_kind kind, int block)
 {
     weiri_call the = {.builder = chan.builder, .name = name, .rank = chan.rank, .block = block,
-                .kind = kind, .uses_channel = 1};
+                      .kind = kind, .uses_channel = 1};
     the.channel = chan.is_port ? WEIRI_PLAN_PORT : WEIRI_PLAN_MEMORY;
     return the;
 }
@@ -119,7 +118,7 @@ static weiri_call over(weir_plan_chan chan, const char *name, weiri_plan_kind ki
 static weiri_call on_rank(weir_plan_chunks dst, const char *name, weiri_plan_kind kind, int block)
 {
     weiri_call the = {.builder = dst.builder, .name = name, .rank = dst.rank, .block = block,
-                .kind = kind, .channel = WEIRI_PLAN_NO_CHANNEL};
+                      .kind = kind, .channel = WEIRI_PLAN_NO_CHANNEL};
     return the;
 }
 
