@@ -73,6 +73,10 @@ weir_status weiri_plan_simulate(const weir_plan *plan, const weiri_plan_model *m
                                 uint64_t message_bytes, weiri_plan_cost *cost);
 void weiri_plan_cost_free(weiri_plan_cost *cost);
 
+/* The steps that led to the last one, in their order, *count of them; the caller's to
+ * free(). NULL: no memory. */
+int64_t *weiri_plan_critical_path(const weiri_plan_cost *cost, uint32_t *count);
+
 /* The estimate as text: the time and what bounds it, the critical path, the links. */
 void weiri_plan_cost_print(const weir_plan *plan, const weiri_plan_cost *cost, FILE *to);
 

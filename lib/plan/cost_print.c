@@ -67,8 +67,7 @@ static void print_time(const weir_plan *plan, const weiri_plan_cost *cost, FILE 
 
 /* --------------------------------------------------------------- critical path */
 
-/* The steps that led to the last one, in their order; *count of them. NULL: no memory. */
-static int64_t *find_path(const weiri_plan_cost *cost, uint32_t *count)
+int64_t *weiri_plan_critical_path(const weiri_plan_cost *cost, uint32_t *count)
 {
     int64_t *path = malloc((cost->nsteps + 1) * sizeof *path);
     *count = 0;
@@ -99,7 +98,7 @@ static void print_path(const weir_plan *plan, const weiri_plan_cost *cost, FILE 
 {
     enum { ENDS = 20 }; /* steps of either end of a long path */
     uint32_t count;
-    int64_t *path = find_path(cost, &count);
+    int64_t *path = weiri_plan_critical_path(cost, &count);
     double moving = 0, under_way = 0, before = cost->model.launch_us;
     for (uint32_t i = 0; path && i < count; i++) {
         const weiri_plan_step *step = &cost->steps[path[i]];

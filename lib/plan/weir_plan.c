@@ -6,6 +6,7 @@
 #include "plan/cost.h"
 #include "plan/moves.h"
 #include "plan/show.h"
+#include "plan/svg.h"
 
 #include "base/error.h"
 
@@ -16,7 +17,9 @@
 
 typedef struct settings {
     const char *rank, *bytes, *topology; /* as given, or NULL */
-    int summary, help, version;
+    int only_rank;                       /* -1: all */
+    uint64_t message_bytes;              /* 0: a usual length */
+    int summary, svg, help, version;
     char **files;
     int nfiles;
 } settings;
@@ -58,38 +61,65 @@ static weir_status read_rank(const char *text, int *rank)
     return WEIR_OK;
 }
 
+static weir_status read_values(settings *chosen)
+{
+    weir_status status = WEIR_OK;
+    chosen->only_rank = -1;
+    if (chosen->rank)
+        status = read_rank(chosen->rank, &chosen->only_rank);
+    if (status == WEIR_OK && chosen->bytes)
+        status = read_bytes(chosen->bytes, &chosen->message_bytes);
+    return status;
+}
+
+/* What both commands need that simulate. */
+static weir_status simulate(const settings *chosen, const weir_plan *plan, weiri_plan_cost *found)
+{
+    weiri_plan_model model;
+    uint64_t bytes =
+        chosen->message_bytes ? chosen->message_bytes : weiri_plan_usual_bytes(plan);
+    weir_status status =
+        weiri_plan_model_read(chosen->topology ? chosen->topology : "h200x8", &model);
+    return status == WEIR_OK ? weiri_plan_simulate(plan, &model, bytes, found) : status;
+}
+
+static weir_status show_picture(const settings *chosen, const weir_plan *plan)
+{
+    weiri_plan_cost found = {0};
+    weir_status status = simulate(chosen, plan, &found);
+    if (status == WEIR_OK)
+        status = weiri_plan_svg(plan, &found, chosen->only_rank, stdout);
+    weiri_plan_cost_free(&found);
+    return status;
+}
+
+static weir_status show_text(const settings *chosen, const weir_plan *plan)
+{
+    const weiri_plan_show_options options = {.rank = chosen->only_rank,
+                                             .summary = chosen->summary,
+                                             .message_bytes = chosen->message_bytes};
+    return weiri_plan_show(plan, &options, stdout);
+}
+
 static weir_status show(const settings *chosen)
 {
-    weiri_plan_show_options options = {.rank = -1, .summary = chosen->summary};
     weir_plan *plan = NULL;
-    weir_status status = WEIR_OK;
-    if (chosen->rank)
-        status = read_rank(chosen->rank, &options.rank);
-    if (status == WEIR_OK && chosen->bytes)
-        status = read_bytes(chosen->bytes, &options.message_bytes);
+    if (chosen->topology && !chosen->svg)
+        return weiri_fail(WEIR_ERR_INVALID, "show: --topology goes with --svg");
+    weir_status status = weir_plan_read(chosen->files[0], &plan);
     if (status == WEIR_OK)
-        status = weir_plan_read(chosen->files[0], &plan);
-    if (status == WEIR_OK)
-        status = weiri_plan_show(plan, &options, stdout);
+        status = (chosen->svg ? show_picture : show_text)(chosen, plan);
     weir_plan_free(plan);
     return status;
 }
 
 static weir_status cost(const settings *chosen)
 {
-    weiri_plan_model model;
     weiri_plan_cost found = {0};
     weir_plan *plan = NULL;
-    uint64_t bytes = 0;
-    weir_status status =
-        weiri_plan_model_read(chosen->topology ? chosen->topology : "h200x8", &model);
-    if (status == WEIR_OK && chosen->bytes)
-        status = read_bytes(chosen->bytes, &bytes);
+    weir_status status = weir_plan_read(chosen->files[0], &plan);
     if (status == WEIR_OK)
-        status = weir_plan_read(chosen->files[0], &plan);
-    if (status == WEIR_OK)
-        status = weiri_plan_simulate(plan, &model, bytes ? bytes : weiri_plan_usual_bytes(plan),
-                                     &found);
+        status = simulate(chosen, plan, &found);
     if (status == WEIR_OK)
         weiri_plan_cost_print(plan, &found, stdout);
     weiri_plan_cost_free(&found);
@@ -112,10 +142,12 @@ static const struct option_row {
 } options[] = {
     {"--bytes", "SIZE", offsetof(settings, bytes), "show cost",
      "of a message, K, M and G allowed (default: 1M)"},
-    {"--topology", "NAME|FILE", offsetof(settings, topology), "cost",
+    {"--topology", "NAME|FILE", offsetof(settings, topology), "show cost",
      "the machine, see below (default: h200x8)"},
     {"--rank", "R", offsetof(settings, rank), "show", "this rank alone"},
     {"--summary", NULL, offsetof(settings, summary), "show", "without operations"},
+    {"--svg", NULL, offsetof(settings, svg), "show",
+     "a picture instead: an estimated timeline, as SVG"},
     {"--version", NULL, offsetof(settings, version), NULL, "prints the version"},
     {"--help", NULL, offsetof(settings, help), NULL, "this"},
 };
@@ -219,7 +251,7 @@ static weir_status parse(int argc, char **argv, settings *chosen, const command 
     if (chosen->nfiles < (*of)->least || chosen->nfiles > (*of)->most)
         return weiri_fail(WEIR_ERR_INVALID, "%s: expected %s, %d given", (*of)->name,
                           *(*of)->operands ? (*of)->operands : "no more words", chosen->nfiles);
-    return WEIR_OK;
+    return read_values(chosen);
 }
 
 int main(int argc, char **argv)

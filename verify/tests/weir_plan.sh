@@ -66,7 +66,7 @@ refused() {
 
 arguments=(--help)
 check "--help names each command and option" prints "show FILE" "cost FILE" --bytes --rank \
-    --summary --topology h200x4 host "exit codes"
+    --summary --topology --svg h200x4 host "exit codes"
 arguments=(--version)
 check "--version names the version" prints "weir-plan: weir "
 refuses "no command" 2 "" "expected a command" --help
@@ -114,6 +114,35 @@ check "show: what ranks move" prints "2048 bytes  0>1 1>0" "2048 bytes  within 0
     "chunks of 1024 bytes"
 check "show: operations, with chunks and peers" prints "put       i[0..1] -> rank 1 o[0..1]" \
     "copy      i[0..1] -> o[2..3]" "signal    to rank 1" "wait      for rank 0" "2 nop"
+
+is_xml() {
+    if command -v xmllint >/dev/null 2>&1; then
+        xmllint --noout "$1"
+    elif command -v python3 >/dev/null 2>&1; then
+        python3 -c 'import sys, xml.dom.minidom as m; m.parse(sys.argv[1])' "$1"
+    else
+        grep -q '^<svg' "$1" && [ "$(tail -n 1 "$1")" = "</svg>" ]
+    fi
+}
+draws() {
+    prints "${words[@]}" && is_xml "$out" && ! grep -qi "<script" "$out" &&
+        [ "$(grep -c '<title>rank [01], thread block 0, op ' "$out")" -eq "$1" ]
+}
+arguments=(show --svg --bytes 64K "$scratch/good.json")
+words=("</svg>" 'role="img"' '<title id="title">' '<desc id="desc">' "prefers-color-scheme: dark" \
+    "put       i[0..1] -&gt; rank 1 o[0..1]" "memory of rank 1" "critical path")
+check "show --svg: an XML picture with a box for each operation" draws 10
+check "show --svg: arrows to waits, and to where puts land" \
+    [ "$(grep -c 'class="arrow" .*d="M[0-9]' "$out")/$(grep -c '^<path class="arrow land"' "$out")" = 3/3 ]
+arguments=(show --svg --rank 1 "$scratch/good.json")
+words=("rank 1")
+check "show --svg --rank: one rank" draws 5
+sed 's/"exchange"/"a<b>\&c\\u0007"/' "$scratch/good.json" >"$scratch/odd.json"
+arguments=(show --svg "$scratch/odd.json")
+words=("a&lt;b&gt;&amp;c?")
+check "show --svg: names that XML would misread" draws 10
+refuses "show --svg: no such rank" 2 "show --svg --rank 2 $scratch/good.json" "no rank 2"
+refuses "show: a topology without a picture" 2 "show --topology host $scratch/good.json" "--svg"
 
 # ------------------------------------------------------------------------------- cost
 
@@ -168,7 +197,6 @@ plan "$(on_channel wait)" "$(on_channel wait)" >"$scratch/stuck.json"
 refuses "cost: waits that nothing ends" 2 "cost $scratch/stuck.json" "rank 0" "thread block 0" \
     "op 0 (wait)" "for ever" "weir-plan check"
 refuses "cost: no such topology" 2 "cost --topology h300 $scratch/good.json" h300 h200x4 host
-refuses "cost: --topology of another command" 2 "show --topology host x" "unknown option --topology"
 echo 'ranks = 1' >"$scratch/bad"
 refuses "cost: a topology with fewer ranks" 2 "cost --topology $scratch/bad $scratch/good.json" \
     "2 ranks" "bad has 1"
@@ -193,8 +221,9 @@ check "cost: links that weir-topo measured" prints "2 cores, measured" \
 
 samples=../shared/plans
 if [ -d $samples ]; then
-    reads() { "$program" show "$1" >"$out" 2>"$err" && "$program" cost "$1" >"$out" 2>"$err"; }
-    for sample in $samples/*.json; do check "show and cost: ${sample##*/}" reads "$sample"; done
+    reads() { "$program" show "$1" >"$out" 2>"$err" && "$program" cost "$1" >"$out" 2>"$err" &&
+        "$program" show --svg "$1" >"$out" 2>"$err" && is_xml "$out"; }
+    for sample in $samples/*.json; do check "show, cost and picture: ${sample##*/}" reads "$sample"; done
 else
     skip "show and cost of plans by others" "no $samples"
 fi
