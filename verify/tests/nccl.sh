@@ -86,6 +86,21 @@ logs() { WEIR_LOG=info ends_with 0 checks collectives && grep -q "$1" "$err"; }
 check "WEIR_LOG=info says what a call was and which algorithm ran" \
     logs 'ncclReduce, rank 1 of 3: 997 x int32 by [a-z]'
 
+# weir.h and weir_algo.h by ctypes: three ranks by torchrun's environment.
+by_ctypes() {
+    local rank status=0
+    export MASTER_ADDR=127.0.0.1 WORLD_SIZE=3 LIBWEIR=$PWD/$O/libweir.so
+    MASTER_PORT=$(python3 -c 'import socket; s = socket.socket(); s.bind(("", 0)); print(s.getsockname()[1] - 1)')
+    export MASTER_PORT
+    for rank in 1 2; do
+        RANK=$rank LOCAL_RANK=$rank python3 -B verify/clients/weir_ctypes.py >"$scratch/rank$rank" 2>&1 </dev/null &
+    done
+    RANK=0 LOCAL_RANK=0 python3 -B verify/clients/weir_ctypes.py >"$out" 2>"$err" </dev/null || status=1
+    wait
+    [ $status -eq 0 ] && grep -q '^packet packet ring [a-z]* [a-z]* named$' "$out" && [ ! -s "$scratch/rank1" ]
+}
+check "by ctypes, a communicator picks an algorithm by size" by_ctypes
+
 # No GPU for a communicator that must have one.
 export WEIR_BACKEND=cuda CUDA_VISIBLE_DEVICES=
 check "what cannot be made is refused" ends_with 0 checks no_fallback
