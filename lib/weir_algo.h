@@ -160,7 +160,7 @@ WEIR_API weir_status weir_algo_create(const char *name, weir_collective collecti
  * An algorithm that launches a kernel of a file, which takes a weir_kernel_args
  * (weir_kernel.h): the library makes channels to all ranks and scratch memory, the file has
  * nothing but the kernel. Collective, as weir_kernel_compile, and with its errors. It runs on
- * comm alone. nblocks 0 is 8 blocks on GPUs, nthreads 0 is 512 threads.
+ * comm alone. A call's grid on GPUs has 64 blocks at most; nblocks 0 is 8, nthreads 0 is 512.
  *
  * WEIR_ERR_UNSUPPORTED: ranks of several machines, which channels do not join.
  */

@@ -69,6 +69,9 @@ static weir_status file_key(void *opaque, const weir_algo_call *call, weir_algo_
         return weiri_fail(WEIR_ERR_INVALID,
                           "kernel %s was compiled for another communicator",
                           weir_kernel_name(state->kernel));
+    if (blocks_of(call) > GPU_BLOCKS_MAX)
+        return weiri_fail(WEIR_ERR_INVALID, "kernel %s: %d blocks; expected at most %d",
+                          weir_kernel_name(state->kernel), blocks_of(call), GPU_BLOCKS_MAX);
     key->words[0] = (uint64_t)blocks_of(call);
     return WEIR_OK;
 }

@@ -287,6 +287,34 @@ static void test_contexts_are_kept_and_the_oldest_gives_way(void **state)
     run_on(1, keep_and_evict);
 }
 
+/* One algorithm, two communicators: each has contexts of its own. */
+static int on_two(weir_comm *comm)
+{
+    recorder of = {0};
+    weir_algo *algo = NULL;
+    weir_comm *second = NULL;
+    int failures = 0;
+    EXPECT_OK(&failures, weir_comm_create(weir_comm_boot(comm), NULL, &second));
+    EXPECT_OK(&failures, weir_algo_create("recorder", WEIR_COLL_ALLREDUCE, &record_ops, &of,
+                                          &algo));
+    for (int i = 0; i < 4 && !failures; i++) {
+        EXPECT_OK(&failures, call_with(algo, i % 2 ? second : comm, 5));
+        EXPECT(&failures, of.last == 1 + i % 2);
+    }
+    EXPECT(&failures, weir_algo_contexts(algo, comm) == 1 &&
+                          weir_algo_contexts(algo, second) == 1 && of.initialised == 2);
+    weir_algo_destroy(algo);
+    EXPECT(&failures, of.destroyed == 2 && of.unlike == 0);
+    weir_comm_destroy(second);
+    return failures;
+}
+
+static void test_communicators_have_contexts_of_their_own(void **state)
+{
+    (void)state;
+    run_on(2, on_two);
+}
+
 /* Each rank has keys of its own, which repeat on some ranks where they do not on others. */
 static int disagree(weir_comm *comm)
 {
@@ -550,6 +578,7 @@ int main(void)
         cmocka_unit_test(test_builtins_run_through_execute),
         cmocka_unit_test(test_lengths_that_do_not_belong_together_are_refused),
         cmocka_unit_test(test_contexts_are_kept_and_the_oldest_gives_way),
+        cmocka_unit_test(test_communicators_have_contexts_of_their_own),
         cmocka_unit_test(test_one_ranks_hit_and_anothers_miss_agree),
         cmocka_unit_test(test_a_broken_promise_is_told),
         cmocka_unit_test(test_a_rank_that_refuses_is_heard_by_all),
