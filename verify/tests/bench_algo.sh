@@ -15,7 +15,11 @@ short=(-n 10 -w 1 --visits 1 --backend host)
 
 bench() { ci/mpirun -np "$1" "./bench_$2" "${short[@]}" "${@:3}"; }
 # The CSV's rows of the kernel $1: how many, none of them failed.
-rows() { [ "$(awk -F, -v k="$1" '$11 == k && $27 == "pass" && $28 == 0' "$scratch/a.csv" | wc -l)" -eq "$2" ]; }
+rows() {
+    awk -F, -v kernel="$1" -v count="$2" '
+        $11 == kernel && $27 == "pass" && $28 == 0 { found++ }
+        END { exit found != count }' "$scratch/a.csv"
+}
 says() { grep -qF -- "$1" "$out" "$err"; }
 
 example=lib/algo/examples/allgather.cu
@@ -35,12 +39,14 @@ check "is a kernel of that file, not of another" eval 'rows allgather 2 && [ ! -
 check "a broadcast" ends_with 0 bench 2 broadcast --algo "$kernels:broadcast" -b 4 -e 4K -f 32 -r 1
 check "an alltoallv" ends_with 0 bench 3 alltoallv --algo "$kernels:exchange" -b 24 -e 9K -f 16
 check "a sendrecv" ends_with 0 bench 2 sendrecv --algo "$kernels:exchange" -b 4 -e 4K -f 32
-check "an allreduce" ends_with 0 bench 3 allreduce --algo "$kernels:allreduce" -d int32 -b 4 -e 4K -f 32
+check "an allreduce" ends_with 0 bench 3 allreduce --algo "$kernels:allreduce" -d int32 \
+    -b 4 -e 4K -f 32
 check "a kernel that is wrong" ends_with 1 ./bench_allreduce "${short[@]}" \
     --algo "$kernels:wrong" -b 4K -e 4K
 check "is told with its wrong element" says "element"
 
-printf '#include "weir_kernel.h"\nWEIR_KERNEL(k, weir_kernel_args, args)\n{ oops }\n' >"$scratch/b.cu"
+printf '#include "weir_kernel.h"\nWEIR_KERNEL(k, weir_kernel_args, args)\n{ oops }\n' \
+    >"$scratch/b.cu"
 check "a source that does not compile" ends_with 2 ./bench_allgather --algo "$scratch/b.cu:k"
 check "is told with its place" eval 'grep -q "b.cu:3:.*oops" "$err" && ! says "Avg bus"'
 check "a kernel that is not there" ends_with 2 ./bench_allgather --algo "$example:gather"
