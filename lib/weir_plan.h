@@ -234,6 +234,43 @@ WEIR_API void weir_plan_pipeline_end(weir_plan_builder *builder);
 WEIR_API weir_status weir_plan_write(const weir_plan *plan, const char *file);
 WEIR_API weir_status weir_plan_print(const weir_plan *plan, char **text, size_t *bytes);
 
+/* ----------------------------------------------------------------- executor */
+
+/* Runs plans on a communicator's ranks. */
+typedef struct weir_executor weir_executor;
+
+/* Collective, blocking. The executor is the caller's; the communicator must outlive it.
+ * WEIR_ERR_UNSUPPORTED: the communicator's backend runs no plans. */
+WEIR_API weir_status weir_executor_create(weir_comm *comm, weir_executor **executor);
+/*
+ * Runs a plan: collective, every rank gives the same plan (each its own copy, of the same
+ * content), lengths, type and operation. in and out are what the plan's collective has in
+ * weir.h, of in_bytes and out_bytes: as long on every rank, broadcast's and reduce's too,
+ * where in (out) may be NULL on ranks that do not read (write) it. In place as weir.h says
+ * for the collective, of unknown ones in == out; a plan for use in place may be called with
+ * two buffers, and one for two in place, at the price of a copy. Memory of weir_mem_alloc
+ * is used as it is; other memory is copied where peers have to reach it.
+ *
+ * op is what the plan reduces with: WEIR_AVG sums, and divides the output at the end. A plan
+ * that names an operation other than sum may be called with that one only.
+ *
+ * On the host it blocks until out is complete and in may be written again; stream is NULL.
+ * The first call with a plan or with other lengths makes what they need (a context); an
+ * executor keeps the contexts of its latest calls, so that later ones just run.
+ *
+ * WEIR_ERR_INVALID: the plan is for another number of ranks, the lengths are outside its range
+ * or no whole elements, the operation is not the plan's, a buffer is missing: nothing has
+ * run. WEIR_ERR_MISMATCH: ranks called with different plans or lengths, which is found where
+ * a context is made. WEIR_ERR_UNSUPPORTED: ranks of two machines share a memory or switch
+ * channel. Otherwise as collectives in weir.h.
+ */
+WEIR_API weir_status weir_executor_run(weir_executor *executor, const weir_plan *plan,
+                                       const void *in, void *out, uint64_t in_bytes,
+                                       uint64_t out_bytes, weir_dtype dtype, weir_op op,
+                                       weir_stream stream);
+/* Collective; waits until all ranks have ended their calls (deadline). NULL is allowed. */
+WEIR_API void weir_executor_destroy(weir_executor *executor);
+
 #ifdef __cplusplus
 }
 #endif

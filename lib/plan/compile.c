@@ -39,17 +39,20 @@ static void *append(compiler *to, void *list, uint32_t *count, size_t element_by
 
 /* ----------------------------------------------------------------- channels */
 
-/* Memory channels from one rank to another: as many as the end that lists more of them. */
-static uint32_t count_channels(const weir_plan *plan, int from, int to)
+static uint32_t count_links(const weir_plan *plan, weiri_plan_channel type, int from, int to)
 {
-    uint32_t count[2] = {0, 0};
-    const int ends[2] = {from, to};
-    for (int end = 0; end < 2; end++) {
-        const weiri_plan_gpu *gpu = &plan->gpus[ends[end]];
-        for (uint32_t i = 0; i < gpu->nlinks[WEIRI_PLAN_MEMORY]; i++)
-            count[end] += gpu->links[WEIRI_PLAN_MEMORY][i].peer == ends[1 - end];
-    }
-    return count[0] > count[1] ? count[0] : count[1];
+    const weiri_plan_gpu *gpu = &plan->gpus[from];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < gpu->nlinks[type]; i++)
+        count += gpu->links[type][i].peer == to;
+    return count;
+}
+
+/* Channels between two ranks: as many as the end that lists more of them. */
+static uint32_t count_channels(const weir_plan *plan, weiri_plan_channel type, int a, int b)
+{
+    const uint32_t of_a = count_links(plan, type, a, b), of_b = count_links(plan, type, b, a);
+    return of_a > of_b ? of_a : of_b;
 }
 
 /* The first counter at a rank of the signals that another one sends it; with `from` behind
@@ -59,37 +62,40 @@ static uint32_t first_counter(const weir_plan *plan, int at, int from)
     uint32_t first = 0;
     for (int rank = 0; rank < from; rank++)
         if (rank != at)
-            first += count_channels(plan, at, rank);
+            first += count_channels(plan, WEIRI_PLAN_MEMORY, at, rank);
     return first;
+}
+
+static void add_channel(compiler *to, weiri_plan_channel type, int peer, int ordinal)
+{
+    weiri_channel *made = append(to, &to->channels, &to->head.nchannels, sizeof *made);
+    if (!made)
+        return;
+    *made = (weiri_channel){
+        .peer = peer, .ordinal = ordinal, .is_port = type == WEIRI_PLAN_PORT};
+    if (type == WEIRI_PLAN_PORT)
+        return;
+    made->inbound = first_counter(to->plan, to->rank, peer) + (uint32_t)ordinal;
+    made->outbound = first_counter(to->plan, peer, to->rank) + (uint32_t)ordinal;
 }
 
 static void add_channels(compiler *to)
 {
     const weir_plan *plan = to->plan;
-    uint32_t own[WEIRI_PLAN_RANKS_MAX], theirs[WEIRI_PLAN_RANKS_MAX];
-    for (int rank = 0; rank < plan->nranks; rank++) {
-        uint32_t counters = first_counter(plan, rank, plan->nranks);
-        own[rank] = first_counter(plan, to->rank, rank);
-        theirs[rank] = first_counter(plan, rank, to->rank);
+    for (int type = WEIRI_PLAN_MEMORY; type <= WEIRI_PLAN_PORT; type++)
+        for (uint32_t i = 0; i < to->gpu->nlinks[type]; i++)
+            add_channel(to, (weiri_plan_channel)type, to->gpu->links[type][i].peer,
+                        to->gpu->links[type][i].ordinal);
+    for (int peer = 0; peer < plan->nranks; peer++) {
+        const uint32_t counters = first_counter(plan, peer, plan->nranks);
         if (counters > to->head.ncounters)
             to->head.ncounters = counters;
+        if (peer == to->rank)
+            continue;
+        uint32_t ordinal = count_links(plan, WEIRI_PLAN_PORT, to->rank, peer);
+        for (; ordinal < count_channels(plan, WEIRI_PLAN_PORT, to->rank, peer); ordinal++)
+            add_channel(to, WEIRI_PLAN_PORT, peer, (int)ordinal);
     }
-    for (int type = WEIRI_PLAN_MEMORY; type <= WEIRI_PLAN_PORT; type++)
-        for (uint32_t i = 0; i < to->gpu->nlinks[type]; i++) {
-            const weiri_plan_link *link = &to->gpu->links[type][i];
-            const uint32_t ordinal = (uint32_t)link->ordinal;
-            weiri_channel *made =
-                append(to, &to->channels, &to->head.nchannels, sizeof *made);
-            if (!made)
-                return;
-            *made = (weiri_channel){.peer = link->peer,
-                                    .ordinal = link->ordinal,
-                                    .is_port = type == WEIRI_PLAN_PORT};
-            if (type == WEIRI_PLAN_MEMORY) {
-                made->inbound = own[link->peer] + ordinal;
-                made->outbound = theirs[link->peer] + ordinal;
-            }
-        }
 }
 
 /* ----------------------------------------------------------------- operands */

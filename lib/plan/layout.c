@@ -42,7 +42,8 @@ static weir_status refuse_bytes(const weir_plan *plan, const char *why, uint64_t
                       why, (unsigned long long)in_bytes, (unsigned long long)out_bytes);
 }
 
-static weir_status find_block(const weir_plan *plan, weiri_plan_layout *layout)
+static weir_status find_block(const weir_plan *plan, size_t element_bytes,
+                              weiri_plan_layout *layout)
 {
     uint64_t in = layout->in_bytes / weiri_plan_blocks(plan, WEIR_PLAN_INPUT);
     uint64_t out = layout->out_bytes / weiri_plan_blocks(plan, WEIR_PLAN_OUTPUT);
@@ -52,6 +53,9 @@ static weir_status find_block(const weir_plan *plan, weiri_plan_layout *layout)
         out * weiri_plan_blocks(plan, WEIR_PLAN_OUTPUT) != layout->out_bytes)
         return refuse_bytes(plan, "these are not the lengths of its collective",
                             layout->in_bytes, layout->out_bytes);
+    if (in % element_bytes)
+        return refuse_bytes(plan, "each rank's block has to be whole elements", layout->in_bytes,
+                            layout->out_bytes);
     uint64_t message =
         plan->collective == WEIR_COLL_ALLGATHER ? layout->out_bytes : layout->in_bytes;
     if (message >= plan->min_bytes && message <= plan->max_bytes)
@@ -86,7 +90,7 @@ weir_status weiri_plan_lay_out(const weir_plan *plan, uint64_t in_bytes, uint64_
         return refuse_bytes(plan, "lengths are whole elements", in_bytes, out_bytes);
     if ((in_bytes | out_bytes) >> 47)
         return refuse_bytes(plan, "longer than any machine's memory", in_bytes, out_bytes);
-    weir_status status = find_block(plan, &made);
+    weir_status status = find_block(plan, element_bytes, &made);
     if (status != WEIR_OK)
         return status;
     find_chunk(plan, element_bytes, &made);

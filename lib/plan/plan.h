@@ -213,6 +213,7 @@ struct weir_plan {
     uint32_t nthreads;     /* of a block */
     uint32_t alignment;    /* bytes; a power of two */
     uint64_t min_bytes, max_bytes; /* of a message */
+    uint64_t identity;     /* weiri_plan_identity, of the plan as it was validated */
     int nranks;
     weiri_plan_gpu *gpus;
 };
@@ -236,10 +237,13 @@ static inline const char *weiri_plan_kind_name(weiri_plan_kind kind)
 const char *weiri_plan_channel_name(weiri_plan_channel type);
 extern const char weiri_plan_buffer_letters[WEIR_PLAN_BUFFERS];
 
+/* A hash of all that a plan says but its file's name: the same on all ranks. */
+uint64_t weiri_plan_identity(const weir_plan *plan);
+
 /* Checks what one look at each operation can tell: ids, chunk ranges, what kinds of
  * references an operation takes, peers' ends of channels, limits. Sets what derives from the
- * operations (has_packets, refs' is_packets). Local. WEIR_ERR_INVALID names file, rank,
- * thread block and op, what was expected and what to do. */
+ * operations (has_packets, refs' is_packets, identity). Local. WEIR_ERR_INVALID names file,
+ * rank, thread block and op, what was expected and what to do. */
 weir_status weiri_plan_validate(weir_plan *plan);
 
 #endif

@@ -28,7 +28,8 @@
  * together, aligned to 16 bytes.
  *
  * Channels. Each end of a memory or port channel has a number, its place in `channels`: first
- * the rank's memory channels in their order, then its port channels. A signal of a memory
+ * the rank's memory channels in their order, then its port channels, then the port channels
+ * that only the other end lists, whose both ends are made together. A signal of a memory
  * channel adds 1 to the counter `outbound` of the peer, a wait consumes one of the own
  * counter `inbound`; every rank numbers its counters so that both ends know them. Counters
  * are never reset. Semaphores are the rank's own; every launch finds them at their initial

@@ -351,5 +351,7 @@ weir_status weiri_plan_validate(weir_plan *plan)
             for (at.op = 0; at.op < gpu->blocks[at.block].nops && status == WEIR_OK; at.op++)
                 status = check_op(&at);
     }
+    if (status == WEIR_OK)
+        plan->identity = weiri_plan_identity(plan);
     return status;
 }

@@ -1,0 +1,374 @@
+/*
+ * The executor's common part: checks calls, keeps contexts (executor.h), places buffers.
+ */
+#include "plan/executor.h"
+
+#include "base/error.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --------------------------------------------------------------- its life */
+
+weir_status weir_executor_create(weir_comm *comm, weir_executor **executor)
+{
+    if (!comm || !executor)
+        return weiri_fail(WEIR_ERR_INVALID, "weir_executor_create: comm and executor are required");
+    if (weir_comm_backend(comm) != WEIR_BACKEND_HOST)
+        return weiri_fail(WEIR_ERR_UNSUPPORTED, "plans run on the host backend only, not on %s",
+                          weir_backend_name(weir_comm_backend(comm)));
+    weir_executor *made = calloc(1, sizeof *made);
+    weir_status status =
+        made ? WEIR_OK : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for an executor");
+    if (made) {
+        made->comm = comm;
+        made->ops = &weiri_executor_host;
+    }
+    if (status == WEIR_OK && made->ops->open)
+        status = made->ops->open(made);
+    if (status == WEIR_OK)
+        *executor = made;
+    else
+        free(made);
+    return status;
+}
+
+static void free_context(weir_executor *executor, weiri_context *context)
+{
+    executor->ops->release(executor, context);
+    free(context->program);
+    free(context->name);
+    free(context);
+}
+
+void weir_executor_destroy(weir_executor *executor)
+{
+    if (!executor)
+        return;
+    if (executor->ncontexts) { /* where this fails, nobody uses anything any more */
+        executor->ops->settle(executor);
+        weir_comm_barrier(executor->comm);
+    }
+    while (executor->ncontexts)
+        free_context(executor, executor->contexts[--executor->ncontexts]);
+    if (executor->ops->close)
+        executor->ops->close(executor);
+    free(executor);
+}
+
+/* ------------------------------------------------------------ what a plan is */
+
+/* The operation that a plan insists on; sum and none leave it open. */
+static weir_status find_op(const weir_plan *plan, int *needs)
+{
+    *needs = -1;
+    for (int rank = 0; rank < plan->nranks; rank++) {
+        const weiri_plan_gpu *gpu = &plan->gpus[rank];
+        for (uint32_t block = 0; block < gpu->nblocks; block++)
+            for (uint32_t i = 0; i < gpu->blocks[block].nops; i++) {
+                int named = gpu->ops[gpu->blocks[block].first_op + i].reduce_op;
+                if (named < 0 || named == WEIR_SUM || named == *needs)
+                    continue;
+                char where[WEIRI_PLAN_WHERE_BYTES];
+                if (*needs >= 0)
+                    return weiri_fail(WEIR_ERR_INVALID,
+                                      "%s: reduce_op is %s here and %s before; expected one in "
+                                      "the whole plan",
+                                      weiri_plan_where(plan, rank, block, i, where),
+                                      weir_op_name((weir_op)named), weir_op_name((weir_op)*needs));
+                *needs = named;
+            }
+    }
+    return WEIR_OK;
+}
+
+static void note_reach(const weiri_plan_op *op, const weiri_plan_ref *ref, int *reached)
+{
+    if (ref->buffer == WEIR_PLAN_SCRATCH)
+        return;
+    if (op->channel == WEIRI_PLAN_PORT)
+        reached[ref->buffer] |= WEIRI_REACHED_BY_PORTS;
+    else if (ref->place != WEIRI_PLAN_LOCAL)
+        reached[ref->buffer] |= WEIRI_REACHED_BY_PEERS;
+}
+
+/* What the backend has to know of all ranks' operations. */
+static void survey(const weir_plan *plan, weiri_context *context)
+{
+    int reduces = 0;
+    for (int rank = 0; rank < plan->nranks; rank++) {
+        const weiri_plan_gpu *gpu = &plan->gpus[rank];
+        context->has_ports |= gpu->nlinks[WEIRI_PLAN_PORT] != 0;
+        for (uint32_t i = 0; i < gpu->nops; i++) {
+            const weiri_plan_op *op = &gpu->ops[i];
+            reduces |= weiri_plan_traits[op->kind].mode == WEIRI_PLAN_REDUCE;
+            for (uint32_t r = 0; r < op->nsrcs; r++)
+                note_reach(op, &gpu->refs[op->first_src + r], context->reached);
+            for (uint32_t r = 0; r < op->ndsts; r++)
+                note_reach(op, &gpu->refs[op->first_dst + r], context->reached);
+        }
+    }
+    if (plan->in_place)
+        context->reached[0] = context->reached[1] = context->reached[0] | context->reached[1];
+    context->reduces = reduces && (plan->collective == WEIR_COLL_ALLREDUCE ||
+                                   plan->collective == WEIR_COLL_REDUCE_SCATTER ||
+                                   plan->collective == WEIR_COLL_REDUCE || plan->collective < 0);
+}
+
+/* ---------------------------------------------------------------- contexts */
+
+static weiri_context *find_context(const weir_executor *executor, const weir_plan *plan,
+                                   uint64_t in_bytes, uint64_t out_bytes)
+{
+    for (int i = 0; i < executor->ncontexts; i++) {
+        weiri_context *context = executor->contexts[i];
+        if (context->identity == plan->identity && context->layout.in_bytes == in_bytes &&
+            context->layout.out_bytes == out_bytes)
+            return context;
+    }
+    return NULL;
+}
+
+/* What a rank is about to make a context of. */
+typedef struct intent {
+    uint64_t identity, in_bytes, out_bytes;
+} intent;
+
+/* Ranks that came here by different calls would wait for each other in vain. */
+static weir_status check_alike(weir_comm *comm, const weiri_context *context)
+{
+    intent *all = calloc((size_t)comm->nranks, sizeof *all);
+    weir_status status =
+        weir_boot_agree(comm->boot, all ? WEIR_OK
+                                        : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a plan"));
+    if (status != WEIR_OK) {
+        free(all);
+        return status;
+    }
+    const intent own = {context->identity, context->layout.in_bytes, context->layout.out_bytes};
+    all[comm->rank] = own;
+    status = weir_boot_allgather(comm->boot, all, sizeof *all);
+    for (int rank = 0; rank < comm->nranks && status == WEIR_OK; rank++)
+        if (memcmp(&all[rank], &own, sizeof own) != 0)
+            status = weiri_fail(
+                WEIR_ERR_MISMATCH,
+                "%s: rank %d runs it with %llu bytes of input and %llu of output, rank %d %s with "
+                "%llu and %llu; all ranks run the same plan with the same lengths",
+                context->name, comm->rank, (unsigned long long)own.in_bytes,
+                (unsigned long long)own.out_bytes, rank,
+                all[rank].identity == own.identity ? "the same" : "another plan",
+                (unsigned long long)all[rank].in_bytes, (unsigned long long)all[rank].out_bytes);
+    free(all);
+    return weir_boot_agree(comm->boot, status);
+}
+
+/* Everything of a context that is this rank's own to find. */
+static weir_status describe(const weir_executor *executor, const weir_plan *plan,
+                            weiri_context *context)
+{
+    context->identity = plan->identity;
+    context->collective = plan->collective;
+    context->in_place = plan->in_place;
+    context->in_blocks = weiri_plan_blocks(plan, WEIR_PLAN_INPUT);
+    context->out_blocks = weiri_plan_blocks(plan, WEIR_PLAN_OUTPUT);
+    context->name = strdup(plan->file);
+    if (!context->name)
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a plan's context");
+    survey(plan, context);
+    return weiri_program_compile(plan, executor->comm->rank, &context->layout, &context->program);
+}
+
+static weiri_context *take_oldest(weir_executor *executor)
+{
+    int oldest = 0;
+    for (int i = 1; i < executor->ncontexts; i++)
+        if (executor->contexts[i]->used < executor->contexts[oldest]->used)
+            oldest = i;
+    weiri_context *taken = executor->contexts[oldest];
+    executor->contexts[oldest] = executor->contexts[--executor->ncontexts];
+    return taken;
+}
+
+static uint64_t bytes_kept(const weir_executor *executor)
+{
+    uint64_t bytes = 0;
+    for (int i = 0; i < executor->ncontexts; i++)
+        bytes += executor->contexts[i]->shared_bytes;
+    return bytes;
+}
+
+/* Makes room for one more context; all ranks have met, so nobody uses an old one. */
+static void make_room(weir_executor *executor, uint64_t bytes)
+{
+    while (executor->ncontexts == WEIRI_CONTEXTS_MAX ||
+           (executor->ncontexts && bytes_kept(executor) + bytes > WEIRI_CONTEXTS_BYTES))
+        free_context(executor, take_oldest(executor));
+}
+
+/* Collective, as all ranks' contexts are alike. Ranks have ended their earlier calls once
+ * they met in check_alike. */
+static weir_status make_context(weir_executor *executor, const weir_plan *plan,
+                                const weiri_plan_layout *layout, int needs_op,
+                                weiri_context **context)
+{
+    weiri_context *made = calloc(1, sizeof *made);
+    weir_status status =
+        made ? WEIR_OK : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a plan's context");
+    if (made) {
+        made->layout = *layout;
+        made->needs_op = needs_op;
+        status = describe(executor, plan, made);
+    }
+    if (status == WEIR_OK)
+        status = executor->ops->settle(executor);
+    status = weir_boot_agree(executor->comm->boot, status);
+    if (status == WEIR_OK)
+        status = check_alike(executor->comm, made);
+    if (status == WEIR_OK) {
+        make_room(executor, layout->scratch_bytes);
+        status = executor->ops->prepare(executor, plan, made);
+    }
+    if (status == WEIR_OK) {
+        executor->contexts[executor->ncontexts++] = made;
+        *context = made;
+    } else if (made) {
+        free_context(executor, made);
+    }
+    return status;
+}
+
+/* -------------------------------------------------------------- placement */
+
+uint64_t weiri_region_in_offset(const weiri_context *context, int rank)
+{
+    return context->out_blocks > context->in_blocks
+               ? (uint64_t)rank * context->layout.block_bytes
+               : 0;
+}
+
+uint64_t weiri_region_out_offset(const weiri_context *context, int rank)
+{
+    return context->in_blocks > context->out_blocks
+               ? (uint64_t)rank * context->layout.block_bytes
+               : 0;
+}
+
+static int overlap(const char *in, uint64_t in_bytes, const char *out, uint64_t out_bytes)
+{
+    return in && out && in < out + out_bytes && out < in + in_bytes;
+}
+
+/* A plan for use in place. Where the input is the longer one, only a call in place may use
+ * the caller's memory as the region: its input is not the plan's to change otherwise. */
+static weiri_placement place_region(const weiri_context *context, int rank,
+                                    const weiri_plan_call *call)
+{
+    const weiri_plan_layout *layout = &context->layout;
+    weiri_placement made = {.one_region = 1};
+    made.in_offset = weiri_region_in_offset(context, rank);
+    made.out_offset = weiri_region_out_offset(context, rank);
+    made.region_bytes =
+        layout->in_bytes > layout->out_bytes ? layout->in_bytes : layout->out_bytes;
+    const int out_longer = layout->out_bytes >= layout->in_bytes;
+    const int in_place =
+        call->in && call->out && call->in + made.out_offset == call->out + made.in_offset;
+    made.region = out_longer ? call->out : in_place ? (char *)call->in : NULL;
+    made.copies_in = call->in && (!in_place || !made.region);
+    made.copies_out = call->out && !made.region;
+    made.in = made.region ? made.region + made.in_offset : NULL;
+    made.out = made.region ? made.region + made.out_offset : NULL;
+    return made;
+}
+
+weiri_placement weiri_executor_place(const weiri_context *context, int rank,
+                                     const weiri_plan_call *call)
+{
+    if (context->in_place)
+        return place_region(context, rank, call);
+    const weiri_plan_layout *layout = &context->layout;
+    weiri_placement made = {.in = (char *)call->in, .out = call->out};
+    if (overlap(call->in, layout->in_bytes, call->out, layout->out_bytes)) {
+        made.in = NULL;
+        made.copies_in = 1;
+    }
+    return made;
+}
+
+/* -------------------------------------------------------------------- runs */
+
+static weir_status check_call(const weir_executor *executor, const weir_plan *plan,
+                              const weiri_plan_call *call, uint64_t in_bytes, uint64_t out_bytes)
+{
+    const int nranks = executor->comm->nranks;
+    if (plan->nranks != nranks)
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "%s: the plan is for %d ranks, the communicator has %d; start as many "
+                          "ranks as the plan has, or take another plan",
+                          plan->file, plan->nranks, nranks);
+    if (!call->element_bytes || (unsigned)call->op >= WEIR_OP_COUNT)
+        return weiri_fail(WEIR_ERR_INVALID, "%s: unknown data type or operation", plan->file);
+    if (call->stream && !executor->comm->gpu)
+        return weiri_fail(WEIR_ERR_INVALID, "%s: host memory takes no stream", plan->file);
+    const int without_in = in_bytes == 0 || plan->collective == WEIR_COLL_BROADCAST;
+    const int without_out = out_bytes == 0 || plan->collective == WEIR_COLL_REDUCE;
+    if ((!call->in && !without_in) || (!call->out && !without_out))
+        return weiri_fail(WEIR_ERR_INVALID, "%s: a buffer is NULL", plan->file);
+    return WEIR_OK;
+}
+
+static weir_status check_op(const weir_plan *plan, int needs_op, weir_op op)
+{
+    if (needs_op < 0 || needs_op == (int)op)
+        return WEIR_OK;
+    return weiri_fail(WEIR_ERR_INVALID, "%s: the plan reduces with %s (reduce_op), not with %s",
+                      plan->file, weir_op_name((weir_op)needs_op), weir_op_name(op));
+}
+
+/* The context of a call that nothing speaks against. */
+static weir_status get_context(weir_executor *executor, const weir_plan *plan, uint64_t in_bytes,
+                               uint64_t out_bytes, const weiri_plan_call *call,
+                               weiri_context **context)
+{
+    *context = find_context(executor, plan, in_bytes, out_bytes);
+    if (*context && (*context)->layout.block_bytes % call->element_bytes == 0)
+        return check_op(plan, (*context)->needs_op, call->op);
+    weiri_plan_layout layout;
+    int needs_op;
+    weir_status status = find_op(plan, &needs_op);
+    if (status == WEIR_OK)
+        status = check_op(plan, needs_op, call->op);
+    if (status == WEIR_OK)
+        status = weiri_plan_lay_out(plan, in_bytes, out_bytes, call->element_bytes, &layout);
+    if (status != WEIR_OK || in_bytes + out_bytes == 0)
+        return status;
+    return make_context(executor, plan, &layout, needs_op, context);
+}
+
+weir_status weir_executor_run(weir_executor *executor, const weir_plan *plan, const void *in,
+                              void *out, uint64_t in_bytes, uint64_t out_bytes, weir_dtype dtype,
+                              weir_op op, weir_stream stream)
+{
+    if (WEIRI_UNLIKELY(!executor || !plan))
+        return weiri_fail(WEIR_ERR_INVALID, "weir_executor_run: executor and plan are required");
+    const weiri_plan_call call = {in, out, dtype, op, weir_dtype_bytes(dtype), stream};
+    weiri_context *context = NULL;
+    weir_status status = check_call(executor, plan, &call, in_bytes, out_bytes);
+    if (status == WEIR_OK)
+        status = get_context(executor, plan, in_bytes, out_bytes, &call, &context);
+    if (WEIRI_UNLIKELY(status != WEIR_OK || !context))
+        return status;
+    context->used = ++executor->calls;
+    if (context->collective >= 0)
+        weiri_comm_enter(executor->comm, (weir_collective)context->collective);
+    return executor->ops->run(executor, context, &call);
+}
+
+const char *weiri_step_where(const weiri_context *context, const weiri_program_block *block,
+                             const weiri_step *step, char *text)
+{
+    snprintf(text, WEIRI_PLAN_WHERE_BYTES, "%.160s: rank %d, thread block %u, op %u (%s)",
+             context->name, context->program->rank, block->id, step->op,
+             weiri_plan_kind_name((weiri_plan_kind)step->plan_kind));
+    return text;
+}

@@ -1,0 +1,111 @@
+/*
+ * The executor inside: what its common part (executor.c) and its backends share.
+ *
+ * The common part checks a call, finds or makes its context, and hands it to the backend. A
+ * context is a plan compiled for two lengths, and what the backend needs to run it: memory
+ * that all ranks share, counters, channels. Making one is collective, so contexts are told
+ * apart only by what all ranks have alike: the plan's content and the lengths. (An element's
+ * bytes change no layout: a plan's alignment is a multiple of each type's.) For the same
+ * reason all ranks throw the same contexts out at the same call.
+ *
+ * Whose memory the plan's input and output are. A plan for two buffers has one each; in a
+ * plan for use in place both lie in one region: the longer one, and the shorter one in it
+ * where weir.h has it for the collective. A call that does not fit (a plan for use in place
+ * called with two buffers, a plan for two called in place) has its input copied to where the
+ * plan wants it before anything is posted or sent: weiri_placement says what goes where.
+ */
+#ifndef WEIR_PLAN_EXECUTOR_H
+#define WEIR_PLAN_EXECUTOR_H
+
+#include "comm/comm.h"
+#include "plan/compile.h"
+
+enum { WEIRI_CONTEXTS_MAX = 32 };
+/* What the contexts of an executor may hold of shared memory together, bytes, on any rank;
+ * a single one may have more. */
+#define WEIRI_CONTEXTS_BYTES ((uint64_t)256 << 20)
+
+/* How a plan reaches the input or the output of ranks: bits, the same on all ranks. */
+enum {
+    WEIRI_REACHED_BY_PEERS = 1, /* through memory and switch channels */
+    WEIRI_REACHED_BY_PORTS = 2, /* ports read or write it, here or there */
+};
+
+typedef struct weiri_context {
+    uint64_t identity; /* the plan's */
+    char *name;        /* the plan's file, for messages; owned */
+    int collective, in_place;
+    int needs_op;      /* weir_op that the plan names; -1: any */
+    int reduces;       /* the plan does, and the collective is one that does */
+    int has_ports;
+    int reached[2];    /* WEIRI_REACHED_*, of INPUT and OUTPUT; in place of the one region */
+    weiri_plan_layout layout;
+    uint64_t in_blocks, out_blocks;
+    weiri_program *program; /* owned */
+    uint64_t shared_bytes;  /* set by the backend: of memory, the same on all ranks */
+    uint64_t used;          /* the executor's call that used it last */
+    void *own;              /* the backend's */
+} weiri_context;
+
+/* One call, checked. */
+typedef struct weiri_plan_call {
+    const char *in;
+    char *out;
+    weir_dtype dtype;
+    weir_op op;
+    size_t element_bytes;
+    weir_stream stream;
+} weiri_plan_call;
+
+/* A backend. All return as weir_executor_run does. */
+typedef struct weiri_executor_ops {
+    /* Once, when the executor is made: collective. own is the executor's to set. May be NULL. */
+    weir_status (*open)(struct weir_executor *executor);
+    /* Collective: all ranks succeed, or none does. Everything but shared_bytes and own is
+     * set. The plan may be gone afterwards. */
+    weir_status (*prepare)(struct weir_executor *executor, const weir_plan *plan,
+                           weiri_context *context);
+    weir_status (*run)(struct weir_executor *executor, weiri_context *context,
+                       const weiri_plan_call *call);
+    /* Local, blocking: nothing that this rank's calls began is under way any more. */
+    weir_status (*settle)(struct weir_executor *executor);
+    /* Local; all ranks have settled and met since the context was used, or the communicator
+     * is aborted. context->own may be NULL. */
+    void (*release)(struct weir_executor *executor, weiri_context *context);
+    void (*close)(struct weir_executor *executor); /* may be NULL */
+} weiri_executor_ops;
+
+extern const weiri_executor_ops weiri_executor_host;
+
+struct weir_executor {
+    weir_comm *comm;
+    const weiri_executor_ops *ops;
+    weiri_context *contexts[WEIRI_CONTEXTS_MAX];
+    int ncontexts;
+    uint64_t calls;
+    void *own; /* the backend's */
+};
+
+/* Where the buffers of a call go. Bytes; a pointer is NULL where the backend's own memory
+ * (stage) has to stand in. */
+typedef struct weiri_placement {
+    char *in, *out;       /* the plan's input and output */
+    int one_region;       /* in place: both lie in `region`, of region_bytes */
+    char *region;
+    uint64_t region_bytes, in_offset, out_offset; /* of it */
+    int copies_in;        /* the caller's input is copied to the plan's first, */
+    int copies_out;       /* the plan's output to the caller's at the end */
+} weiri_placement;
+weiri_placement weiri_executor_place(const weiri_context *context, int rank,
+                                     const weiri_plan_call *call);
+
+/* The offsets above for any rank. */
+uint64_t weiri_region_in_offset(const weiri_context *context, int rank);
+uint64_t weiri_region_out_offset(const weiri_context *context, int rank);
+
+/* Fails with the place of a step: "FILE: rank 3, thread block 1, op 5 (put)" in text of
+ * WEIRI_PLAN_WHERE_BYTES. */
+const char *weiri_step_where(const weiri_context *context, const weiri_program_block *block,
+                             const weiri_step *step, char *text);
+
+#endif
