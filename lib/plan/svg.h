@@ -1,9 +1,10 @@
 /*
  * A plan as a picture, SVG: time from left to right as the simulation (cost.h) has it, a lane
  * for each thread block, below its rank's memory. Operations are boxes, coloured by what
- * they do; thin bars are waits; arrows lead from signals and packets to what waited for them, and, dashed,
- * from data to the memory that it came into; the critical path is framed. Every box says in its
- * title what it is. Colours follow the reader's light or dark scheme; there are no scripts.
+ * they do; thin bars are waits; arrows lead from signals and packets to what waited for
+ * them, and, dashed, from data to the memory that it came into; the critical path is framed.
+ * Every box says in its title what it is. Colours follow the reader's light or dark scheme;
+ * there are no scripts.
  */
 #ifndef WEIR_PLAN_SVG_H
 #define WEIR_PLAN_SVG_H
