@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+_Static_assert(sizeof((weiri_coll *)0)->executed == WEIR_ALGO_NAME_BYTES, "any name fits");
+
 weir_status weir_algo_create(const char *name, weir_collective collective,
                              const weir_algo_ops *ops, void *state, weir_algo **algo)
 {
@@ -149,8 +151,10 @@ static void note_call(const weir_algo *algo, weir_comm *comm)
 {
     weiri_coll *coll = NULL;
     weiri_comm_enter(comm, algo->collective);
-    if (weiri_coll_get(comm, &coll) == WEIR_OK)
-        coll->last_algo = algo->name;
+    if (weiri_coll_get(comm, &coll) != WEIR_OK)
+        return;
+    memcpy(coll->executed, algo->name, sizeof coll->executed);
+    coll->last_algo = coll->executed;
 }
 
 static weir_status execute(weir_algo *algo, const weir_algo_call *call)

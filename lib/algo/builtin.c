@@ -13,7 +13,6 @@
 
 typedef struct builtin {
     const weiri_algo *row; /* NULL: what the tuning table says */
-    char name[WEIR_ALGO_NAME_BYTES]; /* of the last call, with its grid: weir_comm_last_algo */
 } builtin;
 
 /* ------------------------------------------------------------------- shapes */
@@ -153,7 +152,7 @@ static weir_backend backend_of(const weir_comm *comm)
 }
 
 /* The row in the place of what the table says, for one call. */
-static weir_status run_forced(builtin *state, weiri_coll *coll, const weir_algo_call *call,
+static weir_status run_forced(const builtin *state, weiri_coll *coll, const weir_algo_call *call,
                               const weiri_algo_shape *shape)
 {
     weiri_choice *first = &coll->choices[call->collective][0];
@@ -175,16 +174,17 @@ static weir_status run_forced(builtin *state, weiri_coll *coll, const weir_algo_
         snprintf(first->name, sizeof first->name, "%s", state->row->name);
     }
     weir_status status = run(call, shape);
-    snprintf(state->name, sizeof state->name, "%s", first->name);
-    if (coll->last_algo == first->name)
-        coll->last_algo = state->name;
+    if (coll->last_algo == first->name) { /* that name ends here */
+        memcpy(coll->executed, first->name, sizeof coll->executed);
+        coll->last_algo = coll->executed;
+    }
     *first = saved;
     return status;
 }
 
 static weir_status builtin_launch(void *opaque, void *context, const weir_algo_call *call)
 {
-    builtin *state = opaque;
+    const builtin *state = opaque;
     weiri_algo_shape shape;
     weiri_coll *coll = NULL;
     (void)context;

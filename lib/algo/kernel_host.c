@@ -17,7 +17,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { OUTPUT_BYTES = 16384, LEAST_TIMEOUT_MS = 60000 };
+enum { OUTPUT_BYTES = 16384 };
 
 /* What is loaded. */
 typedef struct host_kernel {
@@ -92,11 +92,9 @@ static weir_status host_compile(const weiri_kernel_job *job, const char *path)
     char *output = malloc(OUTPUT_BYTES);
     if (!output)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a compiler's output");
-    uint64_t timeout_ms = job->comm->guard.timeout_ns / 1000000;
-    if (timeout_ms < LEAST_TIMEOUT_MS)
-        timeout_ms = LEAST_TIMEOUT_MS;
-    weir_status status = weiri_process_run(argv, timeout_ms > INT_MAX ? INT_MAX : (int)timeout_ms,
-                                           output, OUTPUT_BYTES, &exit_code);
+    /* The others wait for this one at the bootstrap. */
+    weir_status status =
+        weiri_process_run(argv, weiri_env_timeout_ms(), output, OUTPUT_BYTES, &exit_code);
     if (status == WEIR_OK && exit_code)
         status = weiri_kernel_refuse_source(job, output);
     free(output);

@@ -163,6 +163,7 @@ struct weiri_coll {
     size_t piece_bytes, result_bytes, message_bytes; /* data behind the flags */
     size_t streaming_from_bytes; /* buffers from this size on are stored around the caches */
     const char *last_algo;
+    char executed[32]; /* what it points to after weir_algo_execute */
     weiri_area *areas;  /* nranks */
     weiri_pair *pairs;  /* nranks */
     const void **sources; /* nranks, scratch of the reductions */
