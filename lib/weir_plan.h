@@ -271,6 +271,49 @@ WEIR_API weir_status weir_executor_run(weir_executor *executor, const weir_plan 
 /* Collective; waits until all ranks have ended their calls (deadline). NULL is allowed. */
 WEIR_API void weir_executor_destroy(weir_executor *executor);
 
+/* ------------------------------------------------------------------- checking */
+
+/* What can be wrong with a plan. */
+typedef enum weir_plan_fault {
+    WEIR_PLAN_FAULT_RESULT,   /* an output chunk is not what the collective says */
+    WEIR_PLAN_FAULT_DEADLOCK, /* some wait never ends */
+    WEIR_PLAN_FAULT_RACE,     /* nothing orders two accesses to a chunk, of which one writes */
+    WEIR_PLAN_FAULT_BALANCE,  /* a channel or semaphore is not after a launch as before it */
+    WEIR_PLAN_FAULT_BARRIER,  /* other thread blocks come to a barrier than it is for */
+} weir_plan_fault;
+
+enum { WEIR_PLAN_VIOLATIONS_MAX = 16, WEIR_PLAN_TEXT_MAX = 512 };
+#define WEIR_PLAN_NOWHERE UINT32_MAX
+
+typedef struct weir_plan_violation {
+    weir_plan_fault fault;
+    int rank;
+    uint32_t block; /* id of the thread block; WEIR_PLAN_NOWHERE: of the rank as such */
+    uint32_t op;    /* of the thread block, bodies of pipelines included; or NOWHERE */
+    char text[WEIR_PLAN_TEXT_MAX]; /* the counter-example */
+} weir_plan_violation;
+
+typedef struct weir_plan_report {
+    int proves_result;  /* 0: the collective is unknown; all but its result is proved */
+    int root;           /* of a broadcast or reduce: which rank the plan has as root */
+    int all_lengths;    /* 1: for every length; 0: parts of groups of thread blocks make too many
+                           cases, of which the shorter lengths' were looked at */
+    unsigned max_turns; /* of pipelines: up to so many turns with data; 0: there are none */
+    unsigned nworlds;   /* cases of division into parts and turns that were run */
+    unsigned nviolations;
+    weir_plan_violation violations[WEIR_PLAN_VIOLATIONS_MAX]; /* one for each fault and op */
+} weir_plan_report;
+
+/* Proves, by running all ranks' programs with symbols for data, for the plan's number of ranks
+ * and in-placeness and for every length, that it computes its collective, ends, has no race,
+ * and can be launched again and again; lib/plan/README.md says under which memory model.
+ * Local, takes milliseconds to seconds. report may be NULL; it is written with WEIR_OK, and
+ * with WEIR_ERR_INVALID where violations were found, of which the first is the message too.
+ * WEIR_ERR_UNSUPPORTED: the plan is too large for the checker. */
+WEIR_API weir_status weir_plan_check(const weir_plan *plan, weir_plan_report *report);
+/* "result", "deadlock", "race", "balance", "barrier". Static. */
+WEIR_API const char *weir_plan_fault_name(weir_plan_fault fault);
+
 #ifdef __cplusplus
 }
 #endif

@@ -11,13 +11,13 @@ uint32_t weiri_plan_blocks(const weir_plan *plan, weir_plan_buffer buffer)
         plan->collective == WEIR_COLL_ALLTOALL || plan->collective == WEIR_COLL_ALLGATHER;
     if (buffer == WEIR_PLAN_INPUT ? each_in : buffer == WEIR_PLAN_OUTPUT && each_out)
         return (uint32_t)plan->nranks;
-    if (plan->collective >= 0)
+    if (plan->collective >= 0 || buffer == WEIR_PLAN_SCRATCH)
         return 1;
     /* Of a collective that weir does not know, the longer buffer consists of shorter ones. */
     for (int rank = 0; rank < plan->nranks; rank++) {
         const uint32_t *chunks = plan->gpus[rank].chunks;
         uint32_t own = chunks[buffer], other = chunks[1 - buffer];
-        if (buffer != WEIR_PLAN_SCRATCH && own && other)
+        if (own && other)
             return own > other ? own / other : 1;
     }
     return 1;
