@@ -320,7 +320,8 @@ static void read_one(moving *in, const pieces *part, const weiri_plan_ref *ref, 
     if (!check->plan->has_packets)
         return;
     uint32_t writer = at->last.lane;
-    if (writer != WEIRI_CHECK_NONE && check->nodes[check->lanes[writer].node].launch != check->launch)
+    if (writer != WEIRI_CHECK_NONE &&
+        check->nodes[check->lanes[writer].node].launch != check->launch)
         writer = WEIRI_CHECK_NONE;
     uint32_t *source = weiri_check_append(check, &check->sources, &check->nsources, sizeof *source);
     if (!source)

@@ -1,5 +1,5 @@
 /*
- * weir-plan: shows plans, and estimates what they take. Standard output holds the result
+ * weir-plan: checks plans, shows them, and estimates what they take. Standard output holds the result
  * only; a problem is one line on standard error, and the exit code is 2 for usage and for
  * plans that are refused, 3 for the environment.
  */
@@ -127,7 +127,49 @@ static weir_status cost(const settings *chosen)
     return status;
 }
 
+/* How much a report without violations says. */
+static void print_proof(const weir_plan *plan, const weir_plan_report *report)
+{
+    printf("%s: %s of %d ranks, no deadlock, no race, for every %s", weir_plan_name(plan),
+           weir_plan_collective(plan), weir_plan_nranks(plan),
+           report->all_lengths ? "length" : "length that was tried");
+    if (report->max_turns)
+        printf(" of up to %u turns", report->max_turns);
+    puts(report->proves_result ? "" : "; its result was not checked: the collective is unknown");
+}
+
+static weir_status check(const settings *chosen)
+{
+    weir_plan_report *report = calloc(1, sizeof *report);
+    weir_plan *plan = NULL;
+    weir_status status = WEIR_OK;
+    if (!report)
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory");
+    for (int i = 0; i < chosen->nfiles && status == WEIR_OK; i++) {
+        status = weir_plan_read(chosen->files[i], &plan);
+        if (status == WEIR_OK)
+            status = weir_plan_check(plan, report);
+        if (status == WEIR_OK)
+            print_proof(plan, report);
+        for (unsigned j = 1; j < report->nviolations; j++) {
+            const weir_plan_violation *at = &report->violations[j];
+            fprintf(stderr, "weir-plan: also: %s: rank %d", weir_plan_fault_name(at->fault), at->rank);
+            if (at->block != WEIR_PLAN_NOWHERE)
+                fprintf(stderr, ", thread block %u", at->block);
+            if (at->op != WEIR_PLAN_NOWHERE)
+                fprintf(stderr, ", op %u", at->op);
+            fprintf(stderr, ": %s\n", at->text);
+        }
+        weir_plan_free(plan);
+        plan = NULL;
+    }
+    free(report);
+    return status;
+}
+
 static const command commands[] = {
+    {"check", "FILE ...", "proves that plans compute their collective and cannot hang or race",
+     1, ANY, check},
     {"show", "FILE", "prints a plan: what it moves, and every rank's operations", 1, 1, show},
     {"cost", "FILE", "estimates the time on a topology, and what takes it", 1, 1, cost},
 };
