@@ -1,6 +1,6 @@
 /*
- * weir-plan: checks plans, shows them, and estimates what they take. Standard output holds the result
- * only; a problem is one line on standard error, and the exit code is 2 for usage and for
+ * weir-plan: checks plans, shows them, and estimates what they take. Standard output holds
+ * the result only; a problem is one line on standard error, and the exit code is 2 for usage and for
  * plans that are refused, 3 for the environment.
  */
 #include "plan/cost.h"
@@ -153,7 +153,8 @@ static weir_status check(const settings *chosen)
             print_proof(plan, report);
         for (unsigned j = 1; j < report->nviolations; j++) {
             const weir_plan_violation *at = &report->violations[j];
-            fprintf(stderr, "weir-plan: also: %s: rank %d", weir_plan_fault_name(at->fault), at->rank);
+            fprintf(stderr, "weir-plan: also: %s: rank %d", weir_plan_fault_name(at->fault),
+                    at->rank);
             if (at->block != WEIR_PLAN_NOWHERE)
                 fprintf(stderr, ", thread block %u", at->block);
             if (at->op != WEIR_PLAN_NOWHERE)
