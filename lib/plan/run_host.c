@@ -20,30 +20,45 @@ static uint64_t line_up(uint64_t bytes, uint64_t unit)
 
 /* --------------------------------------------------------------- preparing */
 
-/* A peer whose memory this rank's blocks address, but cannot map. */
+/* A rank whose memory a step addresses, but this rank cannot map; -1: there is none. */
+static int find_unmapped(const weir_executor *executor, const weiri_program *program,
+                         const weiri_step *step)
+{
+    const weiri_operand *operands = weiri_program_operands(program) + step->first_operand;
+    const weiri_channel *channels = weiri_program_channels(program);
+    const uint32_t *ids = weiri_program_ids(program) + step->first_id;
+    if (step->kind == WEIRI_STEP_PORT_PUT)
+        return -1;
+    for (uint32_t i = 0; i < step->nsrcs + step->ndsts; i++) {
+        const int owner = operands[i].base / WEIR_PLAN_BUFFERS;
+        if (owner != program->rank && !weiri_comm_maps(executor->comm, owner))
+            return owner;
+    }
+    if (step->kind != WEIRI_STEP_SIGNAL && step->kind != WEIRI_STEP_WAIT)
+        return -1;
+    for (uint32_t i = 0; i < step->nids; i++)
+        if (!channels[ids[i]].is_port && !weiri_comm_maps(executor->comm, channels[ids[i]].peer))
+            return channels[ids[i]].peer;
+    return -1;
+}
+
 static weir_status check_mapped(const weir_executor *executor, const weiri_context *context)
 {
     const weiri_program *program = context->program;
+    const weiri_program_block *blocks = weiri_program_blocks(program);
     const weiri_step *steps = weiri_program_steps(program);
-    const weiri_operand *operands = weiri_program_operands(program);
-    const weiri_channel *channels = weiri_program_channels(program);
-    int lost = -1;
-    for (uint32_t i = 0; i < program->nchannels; i++)
-        if (!channels[i].is_port && !weiri_comm_maps(executor->comm, channels[i].peer))
-            lost = channels[i].peer;
-    for (uint32_t i = 0; i < program->nsteps; i++)
-        for (uint32_t o = 0; o < steps[i].nsrcs + steps[i].ndsts; o++) {
-            int owner = operands[steps[i].first_operand + o].base / WEIR_PLAN_BUFFERS;
-            if (steps[i].kind != WEIRI_STEP_PORT_PUT && owner != program->rank &&
-                !weiri_comm_maps(executor->comm, owner))
-                lost = owner;
+    char where[WEIRI_PLAN_WHERE_BYTES];
+    for (uint32_t i = 0; i < program->nblocks; i++)
+        for (uint32_t s = 0; s < blocks[i].nsteps; s++) {
+            const weiri_step *step = &steps[blocks[i].first_step + s];
+            const int rank = find_unmapped(executor, program, step);
+            if (rank >= 0)
+                return weiri_fail(WEIR_ERR_UNSUPPORTED,
+                                  "%s: a memory or switch channel to rank %d, which is on another "
+                                  "machine; between machines plans use port channels",
+                                  weiri_step_where(context, &blocks[i], step, where), rank);
         }
-    if (lost < 0)
-        return WEIR_OK;
-    return weiri_fail(WEIR_ERR_UNSUPPORTED,
-                      "%s: rank %d has a memory or switch channel to rank %d, which is on another "
-                      "machine; between machines plans use port channels",
-                      context->name, program->rank, lost);
+    return WEIR_OK;
 }
 
 static void lay_out_arena(const weir_executor *executor, const weiri_context *context,
@@ -140,13 +155,13 @@ static weir_status exchange_arenas(weir_executor *executor, weiri_context *conte
     return status;
 }
 
-/* The counters of memory channels. */
+/* The counters of memory channels; no step uses those to ranks that are not mapped. */
 static void join_counters(const weiri_context *context, weiri_host_context *own)
 {
     const weiri_channel *channels = weiri_program_channels(context->program);
     weiri_word *counters = weir_mem_pointer(own->arena);
     for (uint32_t i = 0; i < context->program->nchannels; i++) {
-        if (channels[i].is_port)
+        if (channels[i].is_port || !own->arenas[channels[i].peer])
             continue;
         weiri_word *theirs = weir_mem_pointer(own->arenas[channels[i].peer]);
         own->channels[i].inbound = &counters[channels[i].inbound].value;
