@@ -237,15 +237,16 @@ static int fuse_sending(const pair *in)
     return 1;
 }
 
-/* A reduction over a group and the store of its result to the same place of the group. What
- * the reduction leaves on the rank is then part of the store. */
+/* A reduction over a group and the store of its result to a group, where that stores it to
+ * the rank too, and to no place of the group that another chunk was read from. */
 static int fuse_switch(const pair *in)
 {
     weiri_build_op *a = in->a, *b = in->b;
     if (a->kind != WEIRI_PLAN_GROUP_REDUCE_OP || b->kind != WEIRI_PLAN_GROUP_STORE_OP ||
-        a->ids[0] != b->ids[0] || !same_ref(&a->dsts[0], &b->srcs[0]) ||
+        !same_ref(&a->dsts[0], &b->srcs[0]) ||
         !weiri_build_same_place(in->builder, in->rank, &a->dsts[0], &b->dsts[0]) ||
-        a->srcs[0].index != b->dsts[0].index)
+        (weiri_build_overlap(in->builder, in->rank, &a->srcs[0], &b->dsts[0]) &&
+         !weiri_build_same_place(in->builder, in->rank, &a->srcs[0], &b->dsts[0])))
         return 0;
     a->kind = WEIRI_PLAN_GROUP_REDUCE_STORE_OP;
     a->dsts[0] = b->dsts[0];

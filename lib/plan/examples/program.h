@@ -1,0 +1,62 @@
+/* What the programs of the examples share; each is a row of the table in examples.c. */
+#ifndef WEIR_PLAN_EXAMPLES_PROGRAM_H
+#define WEIR_PLAN_EXAMPLES_PROGRAM_H
+
+#include "plan/examples/examples.h"
+
+enum { WEIRI_EXAMPLE_RANKS = 64 };
+
+typedef struct weiri_example_row {
+    weir_plan_chan to[WEIRI_EXAMPLE_RANKS]; /* each peer */
+} weiri_example_row;
+
+/* A memory channel from every rank to every other one. */
+typedef struct weiri_example_mesh {
+    weiri_example_row of[WEIRI_EXAMPLE_RANKS];
+} weiri_example_mesh;
+void weiri_example_mesh_create(weir_plan_builder *b, int nranks, weiri_example_mesh *mesh);
+
+/* Ranks in a ring or, with open ends, a chain: of each rank its channels to the next one and
+ * to the one before. Two ranks have one channel, for both. */
+typedef struct weiri_example_ring {
+    weir_plan_chan next[WEIRI_EXAMPLE_RANKS], prev[WEIRI_EXAMPLE_RANKS];
+} weiri_example_ring;
+void weiri_example_ring_create(weir_plan_builder *b, int nranks, weiri_example_ring *ring);
+
+/* A thread block of a rank meets that of some peers, first to end - 1 but the rank itself: it
+ * signals to them what it has done before, and what follows comes behind their signals. */
+void weiri_example_meet(const weiri_example_row *row, int rank, int first, int end, int block);
+
+/* The rank's buffer for the result, and for what goes into it: in place they are one. */
+static inline weir_plan_chunks weiri_example_source(weir_plan_builder *b, int rank,
+                                                    const weiri_plan_example_options *with)
+{
+    return with->in_place ? weir_plan_output(b, rank) : weir_plan_input(b, rank);
+}
+
+/* Which of the others a peer is, counted from 0. */
+static inline int weiri_example_among_others(int rank, int peer)
+{
+    return peer < rank ? peer : peer - 1;
+}
+
+typedef void weiri_example_program(weir_plan_builder *b, const weiri_plan_example_options *with);
+weiri_example_program weiri_example_allreduce_oneshot;
+weiri_example_program weiri_example_allreduce_twoshot;
+weiri_example_program weiri_example_allreduce_ring;
+weiri_example_program weiri_example_allreduce_direct;
+weiri_example_program weiri_example_allreduce_hierarchical;
+weiri_example_program weiri_example_allreduce_switch;
+weiri_example_program weiri_example_allgather_packets;
+weiri_example_program weiri_example_allgather_direct;
+weiri_example_program weiri_example_allgather_ring;
+weiri_example_program weiri_example_reduce_scatter_direct;
+weiri_example_program weiri_example_reduce_scatter_ring;
+weiri_example_program weiri_example_alltoall_packets;
+weiri_example_program weiri_example_alltoall_direct;
+weiri_example_program weiri_example_broadcast_direct;
+weiri_example_program weiri_example_broadcast_chain;
+weiri_example_program weiri_example_reduce_direct;
+weiri_example_program weiri_example_reduce_chain;
+
+#endif

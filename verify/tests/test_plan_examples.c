@@ -1,0 +1,84 @@
+/*
+ * The plans that the library makes itself: each is made, validated and printed for several
+ * numbers of ranks and instances, in place and out of place.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "plan/examples/examples.h"
+#include "plan/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static weir_plan *make(const weiri_plan_example *example, const weiri_plan_example_options *with)
+{
+    weir_plan *plan = NULL;
+    if (weiri_plan_example_make(example, with, &plan) != WEIR_OK)
+        fail_msg("%s", weir_last_error());
+    return plan;
+}
+
+/* What was written reads as the same text again. */
+static void read_again(const weir_plan *plan)
+{
+    char *text = NULL, *again = NULL;
+    size_t bytes, more;
+    weir_plan *read = NULL;
+    assert_int_equal(weir_plan_print(plan, &text, &bytes), WEIR_OK);
+    if (weir_plan_parse(text, bytes, plan->name, &read) != WEIR_OK)
+        fail_msg("%s", weir_last_error());
+    assert_int_equal(weir_plan_print(read, &again, &more), WEIR_OK);
+    assert_string_equal(text, again);
+    weir_plan_free(read);
+    free(text);
+    free(again);
+}
+
+static void examine(const weiri_plan_example *example, const weiri_plan_example_options *with)
+{
+    weir_plan *plan = make(example, with);
+    assert_string_equal(weir_plan_name(plan), example->name);
+    assert_int_equal(weir_plan_nranks(plan), with->nranks);
+    assert_int_equal(weir_plan_in_place(plan), with->in_place);
+    if (with->nranks <= 4)
+        read_again(plan);
+    weir_plan_free(plan);
+}
+
+static void test_every_example_is_made(void **state)
+{
+    static const int ranks[] = {2, 3, 4, 8};
+    size_t count;
+    const weiri_plan_example *all = weiri_plan_examples(&count);
+    (void)state;
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < sizeof ranks / sizeof *ranks; k++)
+            for (int variant = 0; variant < 4; variant++) {
+                weiri_plan_example_options with = {.nranks = ranks[k],
+                                                   .instances = variant & 1 ? 3 : 1,
+                                                   .in_place = variant >> 1};
+                examine(&all[i], &with);
+            }
+}
+
+static void test_sixteen_ranks_of_four_machines(void **state)
+{
+    weiri_plan_example_options with = {.nranks = 16, .instances = 2, .machine_ranks = 4};
+    (void)state;
+    examine(weiri_plan_example_find("allreduce_hierarchical"), &with);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_example_is_made),
+        cmocka_unit_test(test_sixteen_ranks_of_four_machines),
+    };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests_name("examples of plans", tests, NULL, NULL);
+}
