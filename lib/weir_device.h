@@ -44,6 +44,7 @@ enum {
     WEIR_WAIT_COUNTS, /* no wait: the bytes expected of the peer, and those it sends */
     WEIR_WAIT_SEND,   /* no wait: bytes of the input, and where the peer's split of it ends */
     WEIR_WAIT_RECV,   /* the same of the output */
+    WEIR_WAIT_FAILED, /* no wait: weir_kernel_fail, with the status, as a positive number */
 };
 typedef struct weir_wait_record {
     uint64_t kind; /* WEIR_WAIT_*: what the rank waits for; NONE: in no slow wait */

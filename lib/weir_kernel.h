@@ -88,8 +88,13 @@ WEIR_KERNEL_FN int weir_block_any(int status)
  * communicator, or weir_comm_check, tells it. guard is that of any channel. */
 WEIR_KERNEL_FN void weir_kernel_fail(const weir_guard *guard, int status)
 {
-    if (status == WEIR_ERR_TIMEOUT || status == WEIR_ERR_INVALID || status == WEIR_ERR_MISMATCH)
-        weir_store_release((uint64_t *)guard->abort_word, 1);
+    weir_wait_record *record = guard->record;
+    if (status != WEIR_ERR_TIMEOUT && status != WEIR_ERR_INVALID && status != WEIR_ERR_MISMATCH)
+        return;
+    /* A wait whose deadline passed has left more than this would say. */
+    if (record && (status != WEIR_ERR_TIMEOUT || !weir_load_relaxed(&record->kind)))
+        weir_wait_note(guard, WEIR_WAIT_FAILED, (uint64_t)-status, 0);
+    weir_store_release((uint64_t *)guard->abort_word, 1);
 }
 
 #if defined(__CUDACC__)

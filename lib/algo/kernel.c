@@ -55,9 +55,10 @@ weir_status weiri_kernel_refuse_source(const weiri_kernel_job *job, const char *
     snprintf(line, sizeof line, "%.*s", line_length(told), told);
     use_colons(line);
     weiri_log(WEIRI_LOG_INFO, "the compiler says of %s:\n%s", job->file, output);
-    if (strstr(line, job->file))
-        return weiri_fail(WEIR_ERR_INVALID, "%s", line);
-    return weiri_fail(WEIR_ERR_INVALID, "%s does not compile: %s", job->file, line);
+    const char *name = strrchr(job->file, '/') ? strrchr(job->file, '/') + 1 : job->file;
+    int has_place = strncmp(line, job->file, strlen(job->file)) == 0;
+    return weiri_fail(WEIR_ERR_INVALID, "%s%s%s (WEIR_LOG=info shows all that the compiler says)",
+                      has_place ? "" : name, has_place ? "" : " does not compile: ", line);
 }
 
 weir_status weiri_kernel_check_params(const weir_kernel *kernel, const weir_params *params,

@@ -113,6 +113,11 @@ static weir_status aborted(weir_comm *comm)
         return weiri_fail(WEIR_ERR_ABORTED, "the communicator was aborted");
     weiri_comm_abort_for(comm, WEIRI_ABORT_ASKED);
     answer(comm);
+    if (record->kind == WEIR_WAIT_FAILED) {
+        weir_status status = (weir_status)-(int)record->expected;
+        return weiri_fail(status, "rank %d: a kernel failed: %s", comm->rank,
+                          weir_status_text(status));
+    }
     if (record->kind == WEIR_WAIT_SEND || record->kind == WEIR_WAIT_RECV)
         return weiri_fail(WEIR_ERR_INVALID,
                           "rank %d: what it is to %s rank %lld ends at byte %llu of an %s of %llu "

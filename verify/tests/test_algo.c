@@ -374,7 +374,7 @@ static void test_ranks_of_two_machines_agree(void **state)
  * the vote above is what holds. */
 static int break_promise(weir_boot *boot, void *argument)
 {
-    weir_comm_config config = {.timeout_ms = 500};
+    weir_comm_config config = {.timeout_ms = 1000};
     weir_comm *comm = NULL;
     recorder of = {0};
     weir_algo *algo = NULL;
@@ -382,7 +382,7 @@ static int break_promise(weir_boot *boot, void *argument)
     int failures = 0;
     (void)argument;
     ops.keys_alike = 1;
-    setenv("WEIR_TIMEOUT_MS", "500", 1);
+    setenv("WEIR_TIMEOUT_MS", "1000", 1);
     if (weir_comm_create(boot, &config, &comm) != WEIR_OK)
         return NO_COMM;
     EXPECT_OK(&failures, weir_algo_create("liar", WEIR_COLL_ALLREDUCE, &ops, &of, &algo));
@@ -572,7 +572,7 @@ static void test_the_example_gathers(void **state)
 /* A rank that never comes: the others' kernels end at their deadline, and say for whom. */
 static int absent(weir_boot *boot, void *argument)
 {
-    weir_comm_config config = {.timeout_ms = 300};
+    weir_comm_config config = {.timeout_ms = 1000};
     weir_comm *comm = NULL;
     weir_algo *algo = NULL;
     int failures = 0, value = 1, all[2] = {0, 0};
@@ -584,7 +584,7 @@ static int absent(weir_boot *boot, void *argument)
     EXPECT_OK(&failures, execute(algo, comm, &value, all, 4, 8));
     if (weir_comm_rank(comm) == 0) {
         EXPECT(&failures, execute(algo, comm, &value, all, 4, 8) == WEIR_ERR_TIMEOUT);
-        EXPECT(&failures, boot_last_error_has("deadline of 300 ms passed in kernel allgather; it "
+        EXPECT(&failures, boot_last_error_has("deadline of 1000 ms passed in kernel allgather; it "
                                               "waits for rank 1"));
     }
     EXPECT_OK(&failures, weir_boot_barrier(boot));

@@ -7,6 +7,7 @@
 #include "algo_files.h"
 #include "gpu_ranks.h"
 
+#include "comm/gpu.h"
 #include "weir_algo.h"
 
 enum { MOST = 3 << 20, MARGIN = 64, CANARY = 0xA5 };
@@ -239,6 +240,39 @@ static int launch(weir_boot *boot, void *argument)
     return close_rig(&r, failures);
 }
 
+/* A kernel that gives up: the next call says so, on every rank that has one. */
+static int give_up(weir_boot *boot, void *argument)
+{
+    rig r;
+    weir_kernel *kernel = NULL;
+    weir_params params;
+    char path[512];
+    int failures = 0;
+    (void)argument;
+    if (open_rig(&r, boot))
+        return 1;
+    EXPECT_OK(&failures, weir_kernel_compile(r.comm, algo_path(path, "g.cu"), "give_up", &kernel));
+    if (failures)
+        return close_rig(&r, failures);
+    weir_guard guard = r.comm->gpu->ops->guard(r.comm);
+    weir_params_clear(&params);
+    weir_params_bytes(&params, &guard, sizeof guard, _Alignof(weir_guard));
+    EXPECT_OK(&failures, weir_kernel_launch(kernel, 1, 32, 0, r.stream, &params));
+    cudaStreamSynchronize(r.stream);
+    EXPECT(&failures, weir_kernel_launch(kernel, 1, 32, 0, r.stream, &params) ==
+                          WEIR_ERR_INVALID);
+    EXPECT(&failures, boot_last_error_has("rank 0: a kernel failed: invalid argument"));
+    weir_kernel_free(kernel);
+    return close_rig(&r, failures);
+}
+
+static void test_a_kernel_that_gives_up_is_told(void **state)
+{
+    (void)state;
+    need_gpus(1);
+    run_ranks(1, give_up, NULL);
+}
+
 static void test_kernels_are_compiled_and_launched(void **state)
 {
     (void)state;
@@ -252,6 +286,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kernels_are_compiled_and_launched),
+        cmocka_unit_test(test_a_kernel_that_gives_up_is_told),
         cmocka_unit_test(test_the_example_gathers),
         cmocka_unit_test(test_graphs_replay_and_hold_their_context),
     };
