@@ -110,7 +110,10 @@ static weir_status host_load(weir_kernel *kernel, const char *path, int *missing
     made->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!made->library) {
         free(made);
-        return weiri_fail(WEIR_ERR_SYSTEM, "cannot load the compiled kernel: %s", dlerror());
+        return weiri_fail(WEIR_ERR_SYSTEM,
+                          "cannot load the compiled kernel: %s (may files be run where %s is? else "
+                          "set %s to another place)",
+                          dlerror(), path, weiri_env_name(WEIRI_ENV_CACHE_HOME));
     }
     int length = snprintf(symbol, sizeof symbol, "weir_kernel_%s", kernel->name);
     if (length < (int)sizeof symbol)
