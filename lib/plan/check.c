@@ -255,8 +255,10 @@ static void run_world(weiri_check *check, const int32_t *row)
         check->begin[rank] = weiri_clock_new(&check->clocks);
     for (uint32_t i = 0; i < check->nblocks; i++) {
         check->blocks[i].tick = 0;
-        for (uint32_t j = 0; j < check->blocks[i].nports; j++)
+        for (uint32_t j = 0; j < check->blocks[i].nports; j++) {
             check->blocks[i].ports[j].nputs = check->blocks[i].ports[j].ncovered = 0;
+            check->blocks[i].ports[j].stretch = WEIRI_CHECK_NONE; /* no put yet */
+        }
     }
     if (check->clocks.failed)
         weiri_check_fail(check, WEIR_ERR_NO_MEMORY, "no memory to check the plan");
