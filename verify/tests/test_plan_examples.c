@@ -1,19 +1,11 @@
 /*
  * The plans that the library makes itself: each is made and proved for several numbers of
- * ranks and instances, in place and out of place.
+ * ranks and instances, in place and out of place, and run on the host.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "plan_ranks.h"
 
 #include "plan/examples/examples.h"
 #include "plan/plan.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 static weir_plan *make(const weiri_plan_example *example, const weiri_plan_example_options *with)
 {
@@ -79,11 +71,60 @@ static void test_sixteen_ranks_of_four_machines(void **state)
     examine(weiri_plan_example_find("allreduce_hierarchical"), &with);
 }
 
+/* -------------------------------------------------------------------- on hosts */
+
+enum { RUNS_WITH = 4, MEMORY_BYTES = 1 << 18 };
+
+/* Lengths that divide, that do not, that leave ranks without data, and of several turns. */
+static int use_plan(plan_rank *with, const weir_plan *plan, int in_place)
+{
+    static const size_t blocks[] = {1020, 8, 60000, 4096};
+    int failures = 0;
+    for (int round = 0; round < 8 && !failures; round++) {
+        const plan_use use = {.plan = plan,
+                              .block_bytes = blocks[round % 4],
+                              .dtype = round & 1 ? WEIR_INT32 : WEIR_FLOAT,
+                              .op = round & 2 ? WEIR_MAX : WEIR_SUM,
+                              .in_place = in_place,
+                              .is_plain = round == 5};
+        failures += plan_call(with, &use, round);
+    }
+    return failures;
+}
+
+static int example_body(weir_boot *boot, void *argument)
+{
+    plan_rank with = {0};
+    size_t count;
+    const weiri_plan_example *all = weiri_plan_examples(&count);
+    int failures = 0;
+    (void)argument;
+    EXPECT_OK(&failures, plan_rank_open(&with, boot, MEMORY_BYTES));
+    for (size_t i = 0; i < 2 * count && !failures; i++) {
+        weiri_plan_example_options how = {.nranks = RUNS_WITH, .instances = i & 1 ? 2 : 1,
+                                          .in_place = (int)i & 1, .unit_bytes = 4096};
+        weir_plan *plan = NULL;
+        EXPECT_OK(&failures, weiri_plan_example_make(&all[i / 2], &how, &plan));
+        if (!failures)
+            failures += use_plan(&with, plan, how.in_place);
+        weir_plan_free(plan);
+    }
+    plan_rank_close(&with);
+    return failures;
+}
+
+static void test_every_example_runs(void **state)
+{
+    (void)state;
+    run_ranks(RUNS_WITH, example_body, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_example_is_made),
         cmocka_unit_test(test_sixteen_ranks_of_four_machines),
+        cmocka_unit_test(test_every_example_runs),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests_name("examples of plans", tests, NULL, NULL);
