@@ -57,6 +57,8 @@ struct bench_contender {
     char name[64];      /* CSV's contender: "weir", "mpi:openmpi-4.1.4" */
     char transport[16]; /* CSV's transport; "": not known */
     int peer;           /* 0: weir */
+    int stores_partial; /* 1: may round partial results, as none of weir's own but ring does */
+    int is_users;       /* 1: the user's code, of which weir promises no special values or bits */
     char forced[32];    /* the algorithm it is held to, "fused" or "packet:16x64" (blocks
                            and threads); empty: its own choice */
     size_t least_bytes, most_bytes; /* the sizes it takes part in; most 0: all */
@@ -69,7 +71,7 @@ struct bench_contender {
 /* weir, held to an algorithm unless algo (31 characters at most) is "auto". Local. */
 weir_status bench_contender_weir_open(bench_job *job, const char *algo,
                                       bench_contender **contender);
-/* An algorithm of any kind, which passes to the contender; name as in bench_algo_word.
+/* An algorithm of any kind, which passes to the contender on success; name as in bench_algo_word.
  * Local. */
 weir_status bench_contender_algo_open(bench_job *job, weir_algo *algo, const char *name,
                                       bench_contender **contender);

@@ -116,6 +116,7 @@ weir_status bench_contender_algo_open(bench_job *job, weir_algo *made, const cha
     self->ops = &ops;
     self->job = job;
     self->state = state;
+    self->stores_partial = 1;
     snprintf(self->forced, sizeof self->forced, "%s", name);
     snprintf(self->name, sizeof self->name, "weir");
     snprintf(self->transport, sizeof self->transport, "%s",

@@ -16,8 +16,13 @@ static weir_status open_kernel(bench_job *job, weir_collective collective,
     char *file = strndup(word->file, word->file_bytes);
     char *name = strndup(word->name, bench_algo_grid(word->name, &blocks, &threads));
     weir_status status = weir_algo_from_file(job->comm, file, name, collective, &algo);
-    if (status == WEIR_OK)
+    if (status == WEIR_OK) {
         status = bench_contender_algo_open(job, algo, word->name, made);
+        if (status == WEIR_OK)
+            (*made)->is_users = 1;
+        else
+            weir_algo_destroy(algo);
+    }
     free(name);
     free(file);
     return status;

@@ -26,6 +26,7 @@ typedef struct bench_result {
     const char *contender, *transport; /* the contender's storage */
     char algo[32];
     int peer;    /* 1: a peer; 0: weir */
+    int is_users; /* 1: the user's code */
     int ran;     /* 0: cannot make this call, or the algorithm does not apply */
     char refusal[64]; /* why it cannot; else empty */
     int checked; /* check is valid; with a defect nothing was timed */

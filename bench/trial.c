@@ -112,10 +112,12 @@ weir_status bench_trial_reset(bench_trial *trial, const bench_contender *contend
 
 /* Roundings of an 8- or 16-bit value on its way: a ring rounds at every hop,
  * rails the result of each machine and their sum, the others once. A peer's are not
- * known: as many as ranks allow. */
+ * known, nor those of an algorithm from outside: as many as ranks allow. */
 static int rounding_steps(const bench_trial *trial, bench_contender *contender)
 {
     const char *algo = contender->ops->algo(contender);
+    if (contender->stores_partial)
+        return trial->job->nranks;
     if (strcmp(algo, "rails") == 0)
         return trial->job->nnodes + 1;
     return *algo && strcmp(algo, "ring") != 0 ? 1 : trial->job->nranks;
@@ -239,12 +241,13 @@ static int injects_in(const bench_trial *trial, bench_fault_run run)
 }
 
 /* NaN, infinities, signed zeros, subnormal numbers, overflow: of weir alone, since
- * MPI promises nothing about them. */
+ * MPI promises nothing about them, and the user's kernels nothing either. */
 static weir_status try_special(bench_trial *trial, bench_contender *contender,
                                bench_result *result)
 {
     weirv_case *data = &trial->data;
-    if (!data->exact || contender->peer || !weirv_is_reduction(data->collective) ||
+    if (!data->exact || contender->peer || contender->is_users ||
+        !weirv_is_reduction(data->collective) ||
         trial->row->shape.bytes > SPECIAL_UP_TO_BYTES || bench_result_failed(result))
         return WEIR_OK;
     data->exact = 0;
@@ -269,6 +272,7 @@ static weir_status try_contender(bench_trial *trial, bench_contender *contender,
     result->contender = contender->name;
     result->transport = contender->transport;
     result->peer = contender->peer;
+    result->is_users = contender->is_users;
     if (trial->row->shape.bytes < contender->least_bytes ||
         (contender->most_bytes && trial->row->shape.bytes > contender->most_bytes))
         return WEIR_OK;
