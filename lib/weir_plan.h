@@ -311,6 +311,9 @@ typedef struct weir_plan_report {
  * with WEIR_ERR_INVALID where violations were found, of which the first is the message too.
  * WEIR_ERR_UNSUPPORTED: the plan is too large for the checker. */
 WEIR_API weir_status weir_plan_check(const weir_plan *plan, weir_plan_report *report);
+/* Whether the executor checks a plan before it first runs, as it does unless told not to; one
+ * that fails is refused (WEIR_ERR_INVALID) and nothing has run. Local; alike on all ranks. */
+WEIR_API void weir_executor_set_checks(weir_executor *executor, int checks);
 /* "result", "deadlock", "race", "balance", "barrier". Static. */
 WEIR_API const char *weir_plan_fault_name(weir_plan_fault fault);
 

@@ -4,6 +4,7 @@
 #include "plan/executor.h"
 
 #include "base/error.h"
+#include "base/log.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +24,7 @@ weir_status weir_executor_create(weir_comm *comm, weir_executor **executor)
         made ? WEIR_OK : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for an executor");
     if (made) {
         made->comm = comm;
+        made->checks = 1;
         made->ops = &weiri_executor_host;
     }
     if (status == WEIR_OK && made->ops->open)
@@ -32,6 +34,11 @@ weir_status weir_executor_create(weir_comm *comm, weir_executor **executor)
     else
         free(made);
     return status;
+}
+
+void weir_executor_set_checks(weir_executor *executor, int checks)
+{
+    executor->checks = checks;
 }
 
 static void free_context(weir_executor *executor, weiri_context *context)
@@ -163,6 +170,20 @@ static weir_status check_alike(weir_comm *comm, const weiri_context *context)
     return weir_boot_agree(comm->boot, status);
 }
 
+/* Every rank checks a plan when it has no context of it, and all find the same. One that is
+ * too large for the checker runs unchecked. */
+static weir_status check_plan(const weir_executor *executor, const weir_plan *plan)
+{
+    for (int i = 0; i < executor->ncontexts; i++)
+        if (executor->contexts[i]->identity == plan->identity)
+            return WEIR_OK;
+    weir_status status = executor->checks ? weir_plan_check(plan, NULL) : WEIR_OK;
+    if (status != WEIR_ERR_UNSUPPORTED)
+        return status;
+    weiri_log(WEIRI_LOG_WARN, "%s; it runs unchecked", weir_last_error());
+    return WEIR_OK;
+}
+
 /* Everything of a context that is this rank's own to find. */
 static weir_status describe(const weir_executor *executor, const weir_plan *plan,
                             weiri_context *context)
@@ -175,6 +196,9 @@ static weir_status describe(const weir_executor *executor, const weir_plan *plan
     context->name = strdup(plan->file);
     if (!context->name)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a plan's context");
+    weir_status status = check_plan(executor, plan);
+    if (status != WEIR_OK)
+        return status;
     survey(plan, context);
     return weiri_program_compile(plan, executor->comm->rank, &context->layout, &context->program);
 }

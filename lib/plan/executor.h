@@ -83,6 +83,7 @@ struct weir_executor {
     weiri_context *contexts[WEIRI_CONTEXTS_MAX];
     int ncontexts;
     uint64_t calls;
+    int checks; /* plans before they first run */
     void *own; /* the backend's */
 };
 

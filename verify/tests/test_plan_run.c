@@ -161,12 +161,12 @@ static void test_types(void **state)
     "{'name':'pws','channel_type':'memory','channel_ids':[0],"                                   \
     "'src_buff':[{'type':'i','index':" #other ",'size':1}],"                                     \
     "'dst_buff':[{'buffer_id':0,'index':" #other ",'size':1}]},"                                 \
-    "{'name':'wait','channel_type':'memory','channel_ids':[0]},"                                 \
+    "{'name':'wait','channel_type':'memory','channel_ids':[0]},{'name':'nop'},"                  \
     "{'name':'res','channel_type':'memory','reduce_op':'OP',"                                  \
     "'src_buff':[{'type':'i','index':" #own ",'size':1},"                                        \
     "{'type':'s','index':" #own ",'size':1}],"                                                   \
     "'dst_buff':[{'type':'o','index':" #own ",'size':1},"                                        \
-    "{'buffer_id':1,'index':" #own ",'size':1}]},"                                               \
+    "{'buffer_id':1,'index':" #own ",'size':1}]},{'name':'nop'},"                                \
     "{'name':'signal','channel_type':'memory','channel_ids':[0]},"                               \
     "{'name':'wait','channel_type':'memory','channel_ids':[0]}]}]}"
 static const char pair_text[] =
@@ -377,6 +377,10 @@ static int deadline_body(weir_boot *boot, void *argument)
     EXPECT_OK(&failures, weir_comm_create(boot, &config, &comm));
     EXPECT_OK(&failures, weir_executor_create(comm, &executor));
     EXPECT(&failures, parse(text, &plan));
+    EXPECT(&failures, refused(weir_executor_run(executor, plan, value, value + 1, sizeof *value,
+                                                sizeof *value, WEIR_FLOAT, WEIR_SUM, NULL),
+                              WEIR_ERR_INVALID, "barrier 0 is for 2 thread blocks"));
+    weir_executor_set_checks(executor, 0);
     weir_status status = weir_executor_run(executor, plan, value, value + 1, sizeof *value,
                                            sizeof *value, WEIR_FLOAT, WEIR_SUM, NULL);
     if (weir_comm_rank(comm) == 1)
