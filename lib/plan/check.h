@@ -208,7 +208,8 @@ typedef struct weiri_check_signal {
 typedef struct weiri_check_take {
     weiri_clock *clock;  /* what it took over; NULL: of a single releaser */
     uint32_t block, op, tick;
-    uint32_t rank_of;    /* how many must have advanced it */
+    uint32_t advances;   /* how many there must have been, */
+    uint32_t nsignals;   /* and how many there were */
 } weiri_check_take;
 
 /* A channel's one direction, or a semaphore. */
@@ -222,6 +223,8 @@ typedef struct weiri_check_counter {
     weiri_check_take *takes;
     uint32_t nsignals, ntakes, ntaken;
     uint32_t waiting;
+    int is_contended;                /* blocks took of it in no order */
+    int tells_nothing;               /* of who advanced it: that depends on their speed */
 } weiri_check_counter;
 #define WEIRI_CHECK_MANY (UINT32_MAX - 1)
 
@@ -242,6 +245,7 @@ typedef struct weiri_check {
     uint32_t block_chunks;
     uint32_t blocks_of[WEIR_PLAN_BUFFERS]; /* blocks of a buffer, as layout.h has them */
     uint32_t launch;
+    int again;              /* a counter told too much: this world has to be run again */
 
     weiri_check_block *blocks; /* of all ranks */
     uint32_t nblocks;
@@ -331,6 +335,8 @@ void weiri_check_fence(weiri_check *check, uint32_t block);
 void weiri_check_wake(weiri_check *check, uint32_t *waiting);
 void weiri_check_signal_ids(weiri_check *check, uint32_t block, const weiri_plan_op *op,
                             int is_relaxed);
+/* The block will know, behind its next fence, that so many events of a chain have happened. */
+void weiri_check_learn(weiri_check *check, uint32_t block, uint32_t chain, uint32_t events);
 void weiri_check_flush(weiri_check *check, uint32_t block, const weiri_plan_op *op);
 weiri_check_port *weiri_check_port_of(weiri_check *check, uint32_t block, uint32_t link);
 /* After a launch: every counter is back at its initial value. */

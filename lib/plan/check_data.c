@@ -332,6 +332,8 @@ static void read_one(moving *in, const pieces *part, const weiri_plan_ref *ref, 
         const weiri_node *sender = &check->nodes[check->lanes[writer].node];
         check->lanes[lane].ranks |=
             check->lanes[writer].ranks | UINT64_C(1) << check->blocks[sender->block].rank;
+        if (at->last.chain >= check->rank_chain) /* a port's: it has read what it put */
+            weiri_check_learn(check, in->block, at->last.chain - 1, at->last.tick + 1);
     }
 }
 

@@ -10,7 +10,8 @@
  * Who takes the n-th of a counter knows that n have advanced it. If one block alone does
  * that, these are its first n. If several do, they may be any n of those that can have come:
  * then of each chain is known what the n-th of them knows that know least of it. So that all
- * of these are there to be looked at, such a taking is put off until nothing else moves.
+ * of these are there to be looked at, such a taking is put off until nothing else moves. If
+ * there was one more after all, the world is run again, and this counter then tells nothing.
  */
 #include "plan/check.h"
 
@@ -59,6 +60,15 @@ static void take_over(weiri_check *check, uint32_t block, const weiri_clock *clo
         weiri_clock_join(&check->clocks, &at->pending, clock);
 }
 
+void weiri_check_learn(weiri_check *check, uint32_t block, uint32_t chain, uint32_t events)
+{
+    weiri_check_block *at = &check->blocks[block];
+    if (!at->pending)
+        at->pending = weiri_clock_new(&check->clocks);
+    if (at->pending && at->pending->at[chain] < events)
+        weiri_clock_set(&check->clocks, &at->pending, chain, events);
+}
+
 /* Of a port channel: the sources of its puts are read. A memory channel's are anyway. */
 void weiri_check_flush(weiri_check *check, uint32_t block, const weiri_plan_op *op)
 {
@@ -66,12 +76,8 @@ void weiri_check_flush(weiri_check *check, uint32_t block, const weiri_plan_op *
     const weiri_plan_gpu *gpu = weiri_check_gpu(check, at);
     for (uint32_t i = 0; op->channel == WEIRI_PLAN_PORT && i < op->nids; i++) {
         weiri_check_port *port = weiri_check_port_of(check, block, gpu->ids[op->first_id + i]);
-        weiri_clock *done = port && port->nputs ? weiri_clock_new(&check->clocks) : NULL;
-        if (!done)
-            continue;
-        weiri_clock_set(&check->clocks, &done, port->chain, covered(at, port, i));
-        take_over(check, block, done);
-        weiri_clock_drop(&check->clocks, done);
+        if (port)
+            weiri_check_learn(check, block, port->chain, covered(at, port, i));
     }
 }
 
@@ -202,8 +208,12 @@ static void add_take(weiri_check *check, weiri_check_counter *counter, uint32_t 
     weiri_check_take *take =
         weiri_check_append(check, &counter->takes, &counter->ntakes, sizeof *take);
     if (take)
-        *take = (weiri_check_take){clock ? weiri_clock_keep(clock) : NULL, block,
-                                   check->blocks[block].op, check->blocks[block].tick, n};
+        *take = (weiri_check_take){.clock = clock ? weiri_clock_keep(clock) : NULL,
+                                   .block = block,
+                                   .op = check->blocks[block].op,
+                                   .tick = check->blocks[block].tick,
+                                   .advances = n,
+                                   .nsignals = counter->nsignals};
 }
 
 /* What the next taking of the block knows; the caller's; NULL: nothing. */
@@ -212,10 +222,12 @@ static weiri_clock *taken(weiri_check *check, weiri_check_counter *counter, uint
     uint32_t n = takings_before(check, counter, block) + 1;
     int several = counter->releaser == WEIRI_CHECK_MANY;
     weiri_clock *clock = NULL;
+    if (counter->acquirer == WEIRI_CHECK_MANY && n <= counter->ntakes)
+        counter->is_contended = 1;
     n = n > counter->initial ? n - counter->initial : 0;
-    if (n && several)
+    if (n && several && !counter->tells_nothing)
         clock = known_of(check, counter, n, NULL);
-    else if (n)
+    else if (n && !several)
         clock = weiri_clock_keep(counter->signals[n - 1].clock);
     if (several || counter->acquirer == WEIRI_CHECK_MANY)
         add_take(check, counter, block, n, several ? clock : NULL);
@@ -346,26 +358,79 @@ static void name_counter(const weiri_check_counter *counter, char *text, size_t 
                  counter->from, counter->to);
 }
 
-/* A taking that took what a later advance could have been taken for. */
-static void check_takes(weiri_check *check, weiri_check_counter *counter)
+/* Whether every taking knew no more than what holds whichever advance came first. What came
+ * behind it in this run may come before it in another. */
+static int knew_too_much(weiri_check *check, const weiri_check_counter *counter)
 {
-    char name[WEIRI_CHECK_TEXT];
-    name_counter(counter, name, sizeof name);
-    for (uint32_t i = 0; i < counter->ntakes && check->status == WEIR_OK; i++) {
+    int more = 0;
+    for (uint32_t i = 0; i < counter->ntakes && !more && check->status == WEIR_OK; i++) {
         const weiri_check_take *take = &counter->takes[i];
         if (!take->clock)
             continue;
-        weiri_clock *all = known_of(check, counter, take->rank_of, take);
-        int less = 0;
+        weiri_clock *all = known_of(check, counter, take->advances, take);
         for (uint32_t chain = 0; all && chain < check->clocks.nchains; chain++)
-            less |= all->at[chain] < take->clock->at[chain];
+            more |= all->at[chain] < take->clock->at[chain];
         weiri_clock_drop(&check->clocks, all);
-        if (less)
-            weiri_check_violate(check, WEIR_PLAN_FAULT_RACE, check->blocks[take->block].rank,
-                                take->block, take->op,
-                                "%s: several thread blocks advance it, and which of them this "
-                                "waits for depends on their speed",
-                                name);
+    }
+    return more;
+}
+
+/* Whether an operation may wait. */
+static int may_wait(const weiri_check *check, const weiri_check_block *block,
+                    const weiri_plan_op *op)
+{
+    const weiri_plan_gpu *gpu = weiri_check_gpu(check, block);
+    for (uint32_t i = 0; i < op->nsrcs; i++)
+        if (gpu->refs[op->first_src + i].is_packets)
+            return 1;
+    return op->kind == WEIRI_PLAN_WAIT_OP || op->kind == WEIRI_PLAN_RELAXED_WAIT_OP ||
+           op->kind == WEIRI_PLAN_SEM_ACQUIRE_OP || op->kind == WEIRI_PLAN_BARRIER_OP ||
+           op->kind == WEIRI_PLAN_PIPELINE_OP;
+}
+
+/* Whether a taking is of a semaphore that the block releases again before it may wait. */
+static int gives_back(const weiri_check *check, const weiri_check_take *take, uint32_t semaphore)
+{
+    const weiri_check_block *block = &check->blocks[take->block];
+    const weiri_plan_op *op = weiri_check_op(check, block, take->op);
+    uint32_t nops = weiri_check_gpu(check, block)->blocks[block->index].nops;
+    if (op->nids != 1)
+        return 0;
+    for (uint32_t i = take->op + 1; i < nops; i++) {
+        op = weiri_check_op(check, block, i);
+        if (may_wait(check, block, op))
+            return 0;
+        if (op->kind != WEIRI_PLAN_SEM_RELEASE_OP)
+            continue;
+        for (uint32_t j = 0; j < op->nids; j++)
+            if (weiri_check_counter_of(check, block->rank, op, j) == semaphore)
+                return 1;
+    }
+    return 0;
+}
+
+/* Blocks that take of one counter in no order. Whoever comes first, all get theirs, if all
+ * that advances the counter comes without any of them, or if each gives back what it took. */
+static void check_contention(weiri_check *check, uint32_t index)
+{
+    const weiri_check_counter *counter = &check->counters[index];
+    char name[WEIRI_CHECK_TEXT];
+    int depends = 0;
+    for (uint32_t i = 0; i < counter->ntakes; i++)
+        for (uint32_t j = 0; j < counter->nsignals; j++)
+            depends |= is_behind(check, &counter->signals[j], &counter->takes[i]) ||
+                       (j >= counter->takes[i].nsignals &&
+                        counter->signals[j].block == counter->takes[i].block);
+    for (uint32_t i = 0; depends && i < counter->ntakes; i++) {
+        const weiri_check_take *take = &counter->takes[i];
+        if (gives_back(check, take, index))
+            continue;
+        name_counter(counter, name, sizeof name);
+        weiri_check_violate(check, WEIR_PLAN_FAULT_DEADLOCK, check->blocks[take->block].rank,
+                            take->block, take->op,
+                            "%s: several thread blocks take of it in any order, and this one may "
+                            "wait for something else before it gives back what it took",
+                            name);
     }
 }
 
@@ -376,6 +441,7 @@ static void reset(weiri_check *check, weiri_check_counter *counter)
     for (uint32_t i = 0; i < counter->ntakes; i++)
         weiri_clock_drop(&check->clocks, counter->takes[i].clock);
     counter->nsignals = counter->ntakes = counter->ntaken = 0;
+    counter->is_contended = 0;
     counter->waiting = WEIRI_CHECK_NONE;
 }
 
@@ -398,7 +464,10 @@ void weiri_check_balance(weiri_check *check)
                                 is_semaphore ? "releases" : "signals", name, counter->nsignals,
                                 is_semaphore ? "acquires" : "waits for", counter->ntaken);
         }
-        check_takes(check, counter);
+        if (counter->is_contended)
+            check_contention(check, i);
+        if (knew_too_much(check, counter))
+            counter->tells_nothing = check->again = 1;
         reset(check, counter);
     }
 }

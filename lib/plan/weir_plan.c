@@ -1,7 +1,7 @@
 /*
  * weir-plan: checks plans, shows them, and estimates what they take. Standard output holds
- * the result only; a problem is one line on standard error, and the exit code is 2 for usage and for
- * plans that are refused, 3 for the environment.
+ * the result only; a problem is one line on standard error, and the exit code is 2 for usage
+ * and for plans that are refused, 3 for the environment.
  */
 #include "plan/cost.h"
 #include "plan/moves.h"

@@ -105,12 +105,19 @@ static int make(const shape *of, weir_plan **plan)
 
 /* ---------------------------------------------------------- pieces of plans */
 
-/* Signals all peers, or waits for all. */
+static void add_fence(text *to)
+{
+    add(to, ",{'name':'nop'}");
+}
+
+/* Signals all peers, or waits for all; ordered with what is before and behind. */
 static void add_all(text *to, const char *name, const char *type, int nranks)
 {
+    add_fence(to);
     add(to, ",{'name':'%s','channel_type':'%s','channel_ids':[", name, type);
     add_numbers(to, nranks - 1);
     add(to, "]}");
+    add_fence(to);
 }
 
 static void add_meeting(text *to, const char *type, int nranks)
@@ -152,6 +159,7 @@ static void port_allreduce(text *to, int rank, int nranks, int block)
     for (int k = 0; k < nranks - 1; k++)
         add(to, ",{'type':'s','index':%d,'size':1}", peer_at(rank, k));
     add(to, "],'dst_buff':[{'type':'o','index':%d,'size':1}]}", rank);
+    add_fence(to);
     for (int k = 0; k < nranks - 1; k++)
         add_put(to, "pwsf", "port", 'o', rank, k, 1, rank);
     add_all(to, "wait", "port", nranks);
@@ -163,6 +171,7 @@ static void port_packets(text *to, int rank, int nranks, int block)
 {
     (void)block;
     add_local(to, "cpkt", 'o', rank, 's', nranks);
+    add_fence(to);
     for (int k = 0; k < nranks - 1; k++)
         add_put(to, "ppkt", "port", 's', nranks, k, 2, rank);
     for (int k = 0; k < nranks - 1; k++)
@@ -203,9 +212,10 @@ static void blocks_allreduce(text *to, int rank, int nranks, int block)
 {
     if (block < 2) {
         add(to, ",{'name':'pipeline','iter_context':{'unit_size':48,'num_chunks':2},'ops':["
-                "{'name':'sem_acquire','semaphore_ids':[1]}");
+                "{'name':'sem_acquire','semaphore_ids':[1]},{'name':'nop'}");
         add(to, ",{'name':'copy','src_buff':[{'type':'i','index':%d,'size':2}],"
                 "'dst_buff':[{'type':'s','index':%d,'size':2}]}", 2 * block, 2 * block);
+        add_fence(to);
         add(to, ",{'name':'sem_release','semaphore_ids':[1]}]}");
         add(to, ",{'name':'sem_release','semaphore_ids':[0]}");
     } else {

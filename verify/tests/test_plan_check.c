@@ -155,12 +155,19 @@ static int has(const weir_plan_report *report, weir_plan_fault fault, int rank, 
     "0.1; copy i1+1 > s1+1; nop; sem_release $0\n"                                                 \
     "0.2; sem_acquire $0; sem_acquire $0; nop; copy s0+2 > o0+2"
 
+/* Two blocks exclude each other, and say when they are done. */
+#define EXCLUSION                                                                                  \
+    "custom 1 i2 o2 s2; sem 1 1 0\n"                                                               \
+    "0.0; sem_acquire $0; nop; copy i0+1 > s0+1; nop; sem_release $0; sem_release $2\n"            \
+    "0.1; sem_acquire $0; nop; copy i1+1 > s1+1; nop; sem_release $0; sem_release $2\n"            \
+    "0.2; sem_acquire $2 2; nop; copy s0+2 > o0+2"
+
 static void test_right_plans(void **state)
 {
     static const char *const texts[] = {HANDSHAKE,  PACKETS,   TWO_SHOTS, SEMAPHORES, BARRIERS,
                                         PORTS,      BROADCAST, REDUCE,    RING,       PIPELINE,
                                         GROUPS,     SWITCHES,  GATHER,    PORTS_FUSED,
-                                        UNPACKED};
+                                        UNPACKED,   EXCLUSION};
     static weir_plan_report report;
     (void)state;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
@@ -301,6 +308,11 @@ static const mutant mutants[] = {
     {"one of two releases", GATHER, "sem_acquire $0; sem_acquire $0; nop; copy s0+2 > o0+2",
      "sem_acquire $0; nop; copy s0+2 > o0+2; nop; sem_acquire $0", WEIR_PLAN_FAULT_RACE, 0, 2, 2,
      "scratch chunk"},
+    {"opposite order of two semaphores", EXCLUSION, "sem_acquire $0; nop; copy i0+1 > s0+1; nop; "
+     "sem_release $0", "sem_acquire $0; sem_acquire $1; nop; copy i0+1 > s0+1; nop; "
+     "sem_release $0 1", WEIR_PLAN_FAULT_DEADLOCK, 0, 0, 0, "in any order"},
+    {"exclusion is no order", EXCLUSION, "copy i1+1 > s1+1", "copy i1+1 > s0+1",
+     WEIR_PLAN_FAULT_RACE, 0, 1, 2, "no barrier, semaphore or signal orders them"},
     {"operation in its own way", GATHER, "copy i0+1 > s0+1; nop", "copy i0+1 i1+1 > i1+1 s0+1; nop",
      WEIR_PLAN_FAULT_RACE, 0, 0, 0, "they are one operation's"},
 };
