@@ -172,12 +172,23 @@ static weir_status check_alike(weir_comm *comm, const weiri_context *context)
 
 /* Every rank checks a plan when it has no context of it, and all find the same. One that is
  * too large for the checker runs unchecked. */
-static weir_status check_plan(const weir_executor *executor, const weir_plan *plan)
+static weir_status check_plan(const weir_executor *executor, const weir_plan *plan,
+                              weiri_context *context)
 {
     for (int i = 0; i < executor->ncontexts; i++)
-        if (executor->contexts[i]->identity == plan->identity)
+        if (executor->contexts[i]->identity == plan->identity) {
+            context->root = executor->contexts[i]->root;
             return WEIR_OK;
-    weir_status status = executor->checks ? weir_plan_check(plan, NULL) : WEIR_OK;
+        }
+    context->root = -1;
+    if (!executor->checks)
+        return WEIR_OK;
+    weir_plan_report *report = calloc(1, sizeof *report);
+    if (!report)
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory to check a plan");
+    weir_status status = weir_plan_check(plan, report);
+    context->root = status == WEIR_OK ? report->root : -1;
+    free(report);
     if (status != WEIR_ERR_UNSUPPORTED)
         return status;
     weiri_log(WEIRI_LOG_WARN, "%s; it runs unchecked", weir_last_error());
@@ -196,7 +207,7 @@ static weir_status describe(const weir_executor *executor, const weir_plan *plan
     context->name = strdup(plan->file);
     if (!context->name)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a plan's context");
-    weir_status status = check_plan(executor, plan);
+    weir_status status = check_plan(executor, plan, context);
     if (status != WEIR_OK)
         return status;
     survey(plan, context);

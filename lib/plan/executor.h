@@ -35,6 +35,7 @@ typedef struct weiri_context {
     uint64_t identity; /* the plan's */
     char *name;        /* the plan's file, for messages; owned */
     int collective, in_place;
+    int root;          /* of a broadcast or reduce; -1: not known */
     int needs_op;      /* weir_op that the plan names; -1: any */
     int reduces;       /* the plan does, and the collective is one that does */
     int has_ports;

@@ -161,9 +161,10 @@ static void join_counters(const weiri_context *context, weiri_host_context *own)
     const weiri_channel *channels = weiri_program_channels(context->program);
     weiri_word *counters = weir_mem_pointer(own->arena);
     for (uint32_t i = 0; i < context->program->nchannels; i++) {
-        if (channels[i].is_port || !own->arenas[channels[i].peer])
+        const weir_mem *arena = own->arenas[channels[i].peer];
+        weiri_word *theirs = arena ? weir_mem_pointer(arena) : NULL;
+        if (channels[i].is_port || !theirs)
             continue;
-        weiri_word *theirs = weir_mem_pointer(own->arenas[channels[i].peer]);
         own->channels[i].inbound = &counters[channels[i].inbound].value;
         own->channels[i].outbound = &theirs[channels[i].outbound].value;
     }
@@ -383,11 +384,18 @@ static void rewind_program(weiri_host_launch *launch)
         launch->own->meetings[i] = 0;
 }
 
+/* Of a reduction to one rank, only that one's output is written. */
+static int has_result(const weiri_context *context)
+{
+    return context->collective != WEIR_COLL_REDUCE || context->root < 0 ||
+           context->root == context->program->rank;
+}
+
 /* The average: what was summed is divided. */
 static void divide(const weiri_host_launch *launch, const weiri_plan_call *call, char *out)
 {
     const void *sums[] = {out};
-    if (call->op != WEIR_AVG || !launch->context->reduces || !call->out)
+    if (call->op != WEIR_AVG || !launch->context->reduces || !has_result(launch->context))
         return;
     weiri_reduce(out, sums, 1, launch->context->layout.out_bytes / call->element_bytes,
                  call->dtype, WEIR_AVG, (uint64_t)launch->program->nranks, 0);
@@ -418,9 +426,6 @@ static weir_status run(weir_executor *executor, weiri_context *context,
     }
     if (placement.copies_in && call->in)
         weiri_copy(placement.in, call->in, layout->in_bytes);
-    if (placement.copies_out && call->out && context->collective == WEIR_COLL_REDUCE &&
-        !context->in_place)
-        weiri_copy(placement.out, call->out, layout->out_bytes); /* what the root alone changes */
     rewind_program(&launch);
     status = find_bases(&launch, &placement);
     if (status == WEIR_OK)
@@ -428,7 +433,7 @@ static weir_status run(weir_executor *executor, weiri_context *context,
     if (status != WEIR_OK)
         return status;
     divide(&launch, call, placement.out);
-    if (placement.copies_out && call->out)
+    if (placement.copies_out && call->out && has_result(context))
         weiri_copy(call->out, placement.out, layout->out_bytes);
     return WEIR_OK;
 }
