@@ -39,7 +39,7 @@ NVCC ?= $(firstword $(call have,nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
 CUDA ?= $(if $(NVCC),1,0)
 SM ?= 90
 ARCH := $(shell $(CC) -dumpmachine 2>/dev/null | cut -d- -f1)
-GPU_SRC := $(wildcard lib/coll/cuda/*.cu)
+GPU_SRC := $(wildcard lib/coll/cuda/*.cu lib/plan/cuda/*.cu)
 HAVE_CUDA := $(and $(NVCC),$(filter 1,$(CUDA)))
 CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(if $(HAVE_CUDA),$(realpath $(NVCC))))
 RDMA_SRC := $(wildcard lib/transport/ib*.c)
@@ -95,7 +95,7 @@ LIB_SRC := $(filter-out %_$(if $(HAVE_CUDA),none,cuda).c $(BOOT_MPI_SRC) $(PLAN_
 	$(if $(HAVE_JANSSON),lib/plan/json_missing.c,$(JSON_SRC)) $(if $(HAVE_VERBS),,$(RDMA_SRC)) \
 	$(if $(filter x86_64,$(ARCH)),,$(ISA_SRC)),$(wildcard $(addprefix lib/,base/*.c boot/*.c \
 	comm/*.c transport/*.c chan/*.c coll/*.c coll/cuda/*.c coll/net/*.c algo/*.c plan/*.c \
-	plan/examples/*.c)))
+	plan/cuda/*.c plan/examples/*.c)))
 # The NCCL-shaped library: its own sources over libweir.a.
 NCCL_SRC := $(filter-out %_$(if $(HAVE_CUDA),none,cuda).c,$(wildcard lib/nccl/*.c))
 NCCL_GPU_SRC := $(if $(HAVE_CUDA),$(wildcard lib/nccl/*.cu))
@@ -140,7 +140,7 @@ BY_HAND := $(call to_test,$(BY_HAND_SRC))
 # thread sanitizer cannot follow their fibers.
 HAVE_CXX := $(call have,$(CXX))
 CAN_EMULATE := $(and $(HAVE_CXX),$(HAVE_CMOCKA),$(filter-out tsan,$(BUILD)))
-KERNEL_SRC := $(wildcard lib/coll/cuda/*.cu)
+KERNEL_SRC := $(wildcard lib/coll/cuda/*.cu lib/plan/cuda/*.cu)
 GPU_TEST_SRC := $(wildcard verify/tests/gpu_test_*.cc)
 emulated = $(patsubst %,$(O)/emulated/%.o,$(1))
 EMULATED_OBJ := $(call emulated,$(KERNEL_SRC) $(filter-out $(GPU_TEST_SRC),$(wildcard verify/tests/gpu_*.cc)))
@@ -159,7 +159,7 @@ SOAK_OBJ := $(call obj,verify/tests/soak.c)
 # What the manifest of a result says about the build. The object is compiled
 # again when that changed, which build.id shows.
 SOURCES := $(sort $(LIB_SRC) $(GPU_SRC) $(NCCL_SRC) $(NCCL_GPU_SRC) $(TOPO_SRC) $(VERIFY_SRC) $(BENCH_SRC) $(BENCH_MAIN) $(BOOT_MPI_SRC)\
-	$(wildcard lib/*.h $(addsuffix /*.h,lib/* lib/coll/cuda lib/coll/net lib/plan/examples bench verify topo) lib/coll/cuda/*.cuh lib/nccl/*.cuh) \
+	$(wildcard lib/*.h $(addsuffix /*.h,lib/* lib/coll/cuda lib/coll/net lib/plan/cuda lib/plan/examples bench verify topo) lib/coll/cuda/*.cuh lib/plan/cuda/*.cuh lib/nccl/*.cuh) \
 	Makefile)
 BUILD_SOURCES := $(shell cat $(SOURCES) | sha256sum | cut -c1-16)
 BUILD_COMMIT := $(shell git describe --always --dirty 2>/dev/null)
@@ -284,6 +284,10 @@ $(O)/emulated/%.o: % Makefile
 	$(call say,CXX,$<)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CXX) $(EMULATED_CXXFLAGS) -MMD -MP -c -o $@ -x c++ $<
+
+# Plans in the emulator, from their text on.
+$(O)/tests/gpu_test_plan: $(call obj,$(addprefix lib/plan/,ops.c layout.c validate.c compile.c cuda/encode.c \
+	cuda/tells.c) $(if $(HAVE_JANSSON),$(JSON_SRC),lib/plan/json_missing.c))
 
 $(GPU_TESTS): $(O)/tests/%: $(O)/emulated/verify/tests/%.cc.o $(EMULATED_OBJ) $(O)/obj/lib/base/types.o
 	$(call say,LINK,$@)
