@@ -610,7 +610,8 @@ static text groups(int n)
                       {'s', all_below((size_t)n)}};
         const bool packets = r % 2;
         for (const text &op : {sync("signal", ids), sync("wait", ids),
-                               move("glre", {plan_text::group(0, r)}, {local('s', 3 * n)}, "switch"),
+                               move("glre", {plan_text::group(0, r)}, {local('s', 3 * n)},
+                                    "switch"),
                                nop})
             one.add(0, op);
         if (packets) {

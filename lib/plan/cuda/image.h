@@ -61,8 +61,8 @@ typedef enum weiri_image_kind {
 enum {
     WEIRI_IMAGE_MEETS = 1,
     WEIRI_IMAGE_RELAXED = 2,
-    WEIRI_IMAGE_FROM_PACKETS = 4, /* copy, port put: the source; reduce: all sources but the first */
-    WEIRI_IMAGE_TO_PACKETS = 8,   /* copy: the destinations; reduce: all of them but the first */
+    WEIRI_IMAGE_FROM_PACKETS = 4, /* copy, port put: the source; reduce: all but the first */
+    WEIRI_IMAGE_TO_PACKETS = 8,   /* copy: the destinations; reduce: all but the first */
     WEIRI_IMAGE_IN_LOOP = 16,
 };
 
