@@ -285,9 +285,13 @@ $(O)/emulated/%.o: % Makefile
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CXX) $(EMULATED_CXXFLAGS) -MMD -MP -c -o $@ -x c++ $<
 
-# Plans in the emulator, from their text on.
-$(O)/tests/gpu_test_plan: $(call obj,$(addprefix lib/plan/,ops.c layout.c validate.c compile.c cuda/encode.c \
-	cuda/tells.c) $(if $(HAVE_JANSSON),$(JSON_SRC),lib/plan/json_missing.c))
+# Plans in the emulator, from their text on: of these what it needs.
+PLAN_OBJ := $(call obj,$(filter-out lib/plan/examples/% %_cuda.c,$(filter lib/plan/%,$(LIB_SRC))))
+$(O)/tests/gpu_test_plan: $(O)/tests/plan.a
+$(O)/tests/plan.a: $(PLAN_OBJ)
+	$(call say,AR,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
 $(GPU_TESTS): $(O)/tests/%: $(O)/emulated/verify/tests/%.cc.o $(EMULATED_OBJ) $(O)/obj/lib/base/types.o
 	$(call say,LINK,$@)
