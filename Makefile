@@ -112,7 +112,7 @@ RESULTS_SRC := $(if $(HAVE_RESULTS),$(filter-out $(RESULTS_MAIN) results/sqlite$
 	$(wildcard results/*.c)))
 TEST_SRC := $(filter-out $(if $(HAVE_JANSSON),,verify/tests/test_plan%) $(if $(HAVE_RESULTS),,verify/tests/test_results%) $(if $(HAVE_CUDA),,verify/tests/test_gpu%),$(wildcard verify/tests/test_*.c))
 # Run by hand: programs that measure, built as tests are.
-BY_HAND_SRC := $(if $(HAVE_CUDA),verify/tests/port_latency.c)
+BY_HAND_SRC := verify/tests/plan_speed.c $(if $(HAVE_CUDA),verify/tests/port_latency.c)
 
 obj = $(patsubst %.c,$(O)/obj/%.o,$(1))
 LIB_OBJ := $(call obj,$(LIB_SRC)) $(if $(HAVE_CUDA),$(patsubst %.cu,$(O)/obj/%.o,$(GPU_SRC)))

@@ -297,54 +297,66 @@ static weir_status find_buffers(weiri_host_launch *launch, weiri_placement *plac
     return status;
 }
 
-/* Everybody's posted buffers. */
-static weir_status follow_posts(weiri_host_launch *launch, const weiri_placement *placement)
+int weiri_host_read_post(weiri_host_launch *launch, int rank)
 {
     weiri_coll *coll = launch->host->coll;
-    char **bases = launch->own->bases;
-    const int region = placement->one_region;
-    weir_status status = WEIR_OK;
-    for (int rank = 0; rank < coll->nranks && status == WEIR_OK; rank++) {
-        char **base = bases + rank * WEIR_PLAN_BUFFERS;
-        const char *in = NULL;
-        if (rank == coll->rank)
-            continue;
-        if (region) {
-            status = weiri_post_out(coll, rank, NULL, &base[0]);
-            base[1] = base[0] + weiri_region_out_offset(launch->context, rank);
-            base[0] += weiri_region_in_offset(launch->context, rank);
-            continue;
-        }
-        if (launch->context->reached[0])
-            status = weiri_post_in(coll, rank, NULL, &in);
+    const weiri_context *context = launch->context;
+    char **base = launch->own->bases + rank * WEIR_PLAN_BUFFERS;
+    const char *in = NULL;
+    if (weir_load_acquire(&coll->areas[rank].post[coll->epoch & 1]->flag) < coll->epoch)
+        return 0;
+    if (context->in_place) {
+        launch->status = weiri_post_out(coll, rank, NULL, &base[0]);
+        base[1] = base[0] + weiri_region_out_offset(context, rank);
+        base[0] += weiri_region_in_offset(context, rank);
+    } else {
+        if (context->reached[0])
+            launch->status = weiri_post_in(coll, rank, NULL, &in);
+        if (context->reached[1] && launch->status == WEIR_OK)
+            launch->status = weiri_post_out(coll, rank, NULL, &base[1]);
         base[0] = (char *)in;
-        if (launch->context->reached[1] && status == WEIR_OK)
-            status = weiri_post_out(coll, rank, NULL, &base[1]);
     }
-    return status;
+    launch->unread &= ~(UINT64_C(1) << rank);
+    return launch->status == WEIR_OK ? 1 : -1;
 }
 
+/* Begins an epoch of the collectives' areas, and says where the own buffers are. */
 static weir_status post(weiri_host_launch *launch, const weiri_placement *placement)
 {
     const weiri_plan_layout *layout = &launch->context->layout;
     weiri_coll *coll = launch->host->coll;
-    const int region = placement->one_region;
-    int all_in, all_out;
+    const int *reached = launch->context->reached;
     weir_status status = weiri_coll_begin(coll);
-    if (status == WEIR_OK)
-        status = weiri_posts_exchange(
-            coll, region ? placement->region : placement->in,
-            region ? placement->region_bytes : layout->in_bytes,
-            region ? placement->region : placement->out,
-            region ? placement->region_bytes : layout->out_bytes, &all_in, &all_out);
     if (status != WEIR_OK)
         return status;
-    status = follow_posts(launch, placement);
-    if (status == WEIR_OK)
-        weiri_coll_end_all_heard(coll);
+    weiri_post *own = coll->areas[coll->rank].post[coll->epoch & 1];
+    const weiri_desc none = {0, 0, 0};
+    if (placement->one_region) {
+        own->in = none;
+        own->out =
+            weiri_region_describe(coll->comm, placement->region, placement->region_bytes);
+    } else {
+        own->in = reached[0] ? weiri_region_describe(coll->comm, placement->in, layout->in_bytes)
+                             : none;
+        own->out = reached[1]
+                       ? weiri_region_describe(coll->comm, placement->out, layout->out_bytes)
+                       : none;
+    }
+    weir_store_release(&own->flag, coll->epoch);
+    for (int rank = 0; rank < coll->nranks; rank++)
+        launch->unread |= rank != coll->rank ? UINT64_C(1) << rank : 0;
+    return WEIR_OK;
+}
+
+/* After the blocks' ends: this rank reads no posts any more. */
+static void end_posts(const weiri_host_launch *launch)
+{
+    if (!is_posted(launch, 0) && !is_posted(launch, 1))
+        return;
+    if (launch->unread)
+        weiri_coll_end(launch->host->coll);
     else
-        weir_comm_abort(launch->executor->comm); /* peers would wait for this rank */
-    return status;
+        weiri_coll_end_all_heard(launch->host->coll);
 }
 
 /* The addresses of all ranks' buffers, as far as this rank can reach them. */
@@ -376,8 +388,8 @@ static void rewind_program(weiri_host_launch *launch)
     const weiri_program_block *blocks = weiri_program_blocks(program);
     const uint32_t *values = weiri_program_semaphores(program);
     for (uint32_t i = 0; i < program->nblocks; i++)
-        launch->own->blocks[i] =
-            (weiri_host_block){.step = blocks[i].first_step, .loop = WEIRI_HOST_NO_LOOP};
+        launch->own->blocks[i] = (weiri_host_block){
+            .step = blocks[i].first_step, .loop = WEIRI_HOST_NO_LOOP, .post = -1};
     for (uint32_t i = 0; i < program->nsemaphores; i++)
         launch->own->semaphores[i] = values[i];
     for (uint32_t i = 0; i < program->nbarriers; i++)
@@ -432,6 +444,7 @@ static weir_status run(weir_executor *executor, weiri_context *context,
         status = weiri_host_interpret(&launch);
     if (status != WEIR_OK)
         return status;
+    end_posts(&launch);
     divide(&launch, call, placement.out);
     if (placement.copies_out && call->out && has_result(context))
         weiri_copy(call->out, placement.out, layout->out_bytes);

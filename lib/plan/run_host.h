@@ -8,7 +8,8 @@
  * memory when they are made; ranks of several machines), input and output, or the one region
  * of a plan for use in place. Otherwise, where a plan reaches peers' input or output, ranks
  * post their buffers in each call as the collectives do; memory that peers cannot map is
- * copied to a stage of the context.
+ * copied to a stage of the context. A post is read by the first step that needs it, which
+ * comes behind the plan's own meeting with that rank: so posts make nobody wait.
  *
  * Memory order. Signals are stores with release, waits loads with acquire. A rank's blocks
  * share a thread, so fences, barriers and semaphores within it need no more than its order.
@@ -34,6 +35,7 @@ typedef struct weiri_host_block {
     int entered;         /* the step has told others: a barrier, a flush */
     uint64_t target;     /* for which count it waits then */
     const uint64_t *missing; /* the packet that was not there at the last look */
+    int post;            /* whose post was not there at the last look; -1: all were */
 } weiri_host_block;
 
 typedef struct weiri_host_channel {
@@ -79,12 +81,16 @@ typedef struct weiri_host_launch {
     uint64_t total_bytes;  /* of the message, which tells how to store */
     size_t element_bytes;
     weiri_reduce_fn reduce;
+    uint64_t unread;       /* ranks, as bits, whose posts this launch has not read */
+    weir_status status;    /* of what failed in a step */
 } weiri_host_launch;
 
 /* run_host.c: where a buffer lies in its rank's arena in this launch; and the rank that puts
  * packets to an address of the own scratch, -1 if none does. */
 uint64_t weiri_host_arena_offset(const weiri_host_launch *launch, uint32_t base);
 int weiri_host_sender(const weiri_host_launch *launch, const uint64_t *packet);
+/* Reads a rank's post, if it is there: 1; 0: it is not; -1: launch->status. */
+int weiri_host_read_post(weiri_host_launch *launch, int rank);
 
 /* run_host_steps.c: runs all blocks to their ends. */
 weir_status weiri_host_interpret(weiri_host_launch *launch);

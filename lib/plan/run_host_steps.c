@@ -138,6 +138,36 @@ static outcome flush_step(weiri_host_launch *launch, const weiri_step *step,
     return DONE;
 }
 
+/* --------------------------------------------------------------------- data */
+
+/* Whether the buffers of a step are known: posts are read as far as it needs them. */
+static outcome find_posts(weiri_host_launch *launch, const weiri_step *step,
+                          weiri_host_block *block)
+{
+    const weiri_operand *operands = weiri_program_operands(launch->program) + step->first_operand;
+    for (uint32_t i = 0; i < step->nsrcs + step->ndsts; i++) {
+        const int owner = operands[i].base / WEIR_PLAN_BUFFERS;
+        if (operands[i].is_scratch || !(launch->unread >> owner & 1))
+            continue;
+        const int got = weiri_host_read_post(launch, owner);
+        block->post = got == 1 ? -1 : owner;
+        if (got != 1)
+            return got ? FAILED : STUCK;
+    }
+    return DONE;
+}
+
+static outcome move_step(weiri_host_launch *launch, const weiri_step *step,
+                         weiri_host_block *block)
+{
+    const outcome known = launch->unread ? find_posts(launch, step, block) : DONE;
+    if (WEIRI_UNLIKELY(known != DONE))
+        return known;
+    if (step->kind == WEIRI_STEP_COPY)
+        return weiri_host_copy(launch, step, block) ? DONE : STUCK;
+    return weiri_host_reduce(launch, step, block) ? DONE : STUCK;
+}
+
 /* ------------------------------------------------------------------- blocks */
 
 static outcome look(weiri_host_launch *launch, const weiri_step *step, weiri_host_block *block)
@@ -156,9 +186,8 @@ static outcome look(weiri_host_launch *launch, const weiri_step *step, weiri_hos
     case WEIRI_STEP_FLUSH:
         return flush_step(launch, step, block);
     case WEIRI_STEP_COPY:
-        return weiri_host_copy(launch, step, block) ? DONE : STUCK;
     case WEIRI_STEP_REDUCE:
-        return weiri_host_reduce(launch, step, block) ? DONE : STUCK;
+        return move_step(launch, step, block);
     case WEIRI_STEP_PORT_PUT:
         return put_step(launch, step, block);
     default:
@@ -189,6 +218,7 @@ static void advance(const weiri_step *steps, weiri_host_block *block)
     block->moved = 0;
     block->item = 0;
     block->entered = 0;
+    block->post = -1;
 }
 
 /* Runs a block as far as it comes. `got_on` is set if that is any further than before. */
@@ -226,6 +256,13 @@ static int find_obstacle(const weiri_host_launch *launch, const weiri_step *step
                          const weiri_host_block *block, obstacle *what)
 {
     const weiri_channel *channels = weiri_program_channels(launch->program);
+    const weiri_coll *coll = launch->host->coll;
+    if (block->post >= 0) {
+        what->word = &coll->areas[block->post].post[coll->epoch & 1]->flag;
+        what->target = coll->epoch;
+        what->peer = weiri_comm_name(coll->comm, block->post);
+        return 1;
+    }
     if (step->kind == WEIRI_STEP_COPY || step->kind == WEIRI_STEP_REDUCE) {
         what->word = block->missing;
         what->is_packet = 1;
@@ -290,12 +327,15 @@ static weir_status stuck_for_ever(const weiri_host_launch *launch, uint32_t whic
                       weiri_step_where(launch->context, block, step, where));
 }
 
-/* A port took no more: the proxy ended, or a wait for room in its FIFO. */
-static weir_status port_failed(const weiri_host_launch *launch, uint32_t which)
+/* A peer's buffer could not be mapped, or a port took no more: the proxy ended, or a wait
+ * for room in its FIFO. */
+static weir_status step_failed(const weiri_host_launch *launch, uint32_t which)
 {
     char phase[WEIRI_PLAN_WHERE_BYTES];
-    weir_status status = weir_proxy_status(launch->host->proxy);
+    weir_status status = launch->status;
     describe(launch, which, phase, sizeof phase);
+    if (status == WEIR_OK)
+        status = weir_proxy_status(launch->host->proxy);
     if (status == WEIR_OK)
         status = weir_load_acquire(launch->host->here->guard.abort_word)
                      ? weiri_fail(WEIR_ERR_ABORTED, "the communicator was aborted")
@@ -331,7 +371,7 @@ weir_status weiri_host_interpret(weiri_host_launch *launch)
         for (uint32_t i = 0; i < launch->program->nblocks; i++) {
             const outcome now = run_block(launch, i, &got_on);
             if (now == FAILED)
-                return port_failed(launch, i);
+                return step_failed(launch, i);
             left += now != DONE;
         }
         if (!left)
