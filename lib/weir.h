@@ -409,6 +409,32 @@ WEIR_API weir_status weir_memchan_create(weir_sem *sem, const weir_mem *remote,
 WEIR_API struct weir_memchan_dev *weir_memchan_device(weir_memchan *chan);
 WEIR_API void weir_memchan_free(weir_memchan *chan);
 
+/* A switch channel: one operation on the same offset of a group of ranks' memory. It works by
+ * loads and stores of each member's memory; hardware that does it within the network could
+ * stand behind the same calls. members: one registered memory for each rank of the group,
+ * equally long, mapped here (as weir_mem_exchange gives them), in the order in which a reduction
+ * combines them, which is the same on all ranks; they stay the caller's and must outlive the
+ * channel. Local. At most 64. Who else reads or writes there is the caller's to order, with
+ * the signals of memory channels. WEIR_ERR_INVALID: lengths differ; WEIR_ERR_UNSUPPORTED: a
+ * member is not mapped here. */
+typedef struct weir_switchchan weir_switchchan;
+struct weir_switchchan_dev;
+WEIR_API weir_status weir_switchchan_create(weir_comm *comm, weir_mem *const *members, int count,
+                                            weir_switchchan **chan);
+/* The kernel's view; owned by the channel, at a stable address, which on the cuda
+ * backend is in device memory. */
+WEIR_API struct weir_switchchan_dev *weir_switchchan_device(weir_switchchan *chan);
+/* Host backend: to = the reduction of count elements at offset_bytes of every member, and
+ * every member's bytes at offset_bytes become those of from. to and from may lie within the
+ * members' memory, where they are the same bytes of one of them or do not overlap. Local,
+ * blocking. WEIR_AVG divides by the number of members. WEIR_ERR_INVALID: it ends behind the
+ * members' memory; WEIR_ERR_UNSUPPORTED: the cuda backend, where kernels do it. */
+WEIR_API weir_status weir_switchchan_reduce(weir_switchchan *chan, void *to, size_t offset_bytes,
+                                            size_t count, weir_dtype dtype, weir_op op);
+WEIR_API weir_status weir_switchchan_broadcast(weir_switchchan *chan, size_t offset_bytes,
+                                               const void *from, size_t bytes);
+WEIR_API void weir_switchchan_free(weir_switchchan *chan);
+
 /* ------------------------------------------------------ proxy, port channels */
 
 /*

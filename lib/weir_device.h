@@ -252,6 +252,38 @@ WEIR_FN int weir_poll_relaxed(weir_memchan_dev *chan)
     return weir_sem_poll_relaxed(&chan->sem);
 }
 
+/* ---------------------------------------------------------- switch channels */
+
+enum { WEIR_SWITCH_MEMBERS = 64 };
+
+typedef struct weir_switchchan_dev {
+    char *members[WEIR_SWITCH_MEMBERS]; /* each one's memory, mapped here */
+    uint32_t count;
+    size_t bytes; /* of each */
+} weir_switchchan_dev;
+
+/* The same bytes of every member become these, by the calling threads. */
+WEIR_FN void weir_switch_broadcast(const weir_switchchan_dev *chan, size_t offset,
+                                   const char *from, size_t bytes, uint32_t tid,
+                                   uint32_t nthreads)
+{
+    for (uint32_t i = 0; i < chan->count; i++)
+        if (chan->members[i] + offset != from)
+            weir_copy_shared(chan->members[i] + offset, from, bytes, tid, nthreads);
+}
+
+/* Sums of floats, in the members' order; other types and operations are alike. */
+WEIR_FN void weir_switch_sum(const weir_switchchan_dev *chan, float *to, size_t offset,
+                             size_t count, uint32_t tid, uint32_t nthreads)
+{
+    for (size_t i = tid; i < count; i += nthreads) {
+        float sum = ((const float *)(const void *)(chan->members[0] + offset))[i];
+        for (uint32_t m = 1; m < chan->count; m++)
+            sum += ((const float *)(const void *)(chan->members[m] + offset))[i];
+        to[i] = sum;
+    }
+}
+
 /* ------------------------------------------------------------------ packets */
 
 /* Bytes of packets that carry so many bytes of data: 8 for each 4 begun. */
