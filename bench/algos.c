@@ -1,6 +1,8 @@
 /* Words of --algo, and the candidates of --tune. */
 #include "bench/algos.h"
 
+#include "bench/plan.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -162,6 +164,12 @@ static void add_word(words *w, const char *text, size_t length)
     }
 }
 
+/* The plan, which --plan measures anyway, and none of the words. */
+static int is_plan_alone(const bench_options *options)
+{
+    return options->plan && strcmp(options->algo, "plan") == 0;
+}
+
 int bench_algos_list(const bench_options *options, weir_collective collective, const char *backend,
                      int nranks, bench_algo_word *list)
 {
@@ -171,7 +179,7 @@ int bench_algos_list(const bench_options *options, weir_collective collective, c
         add_all(&w, collective, backend, nranks, 1);
         return w.count;
     }
-    for (const char *rest = options->algo; rest;) {
+    for (const char *rest = is_plan_alone(options) ? NULL : options->algo; rest;) {
         const size_t length = word_length(rest);
         if (length == 3 && memcmp(rest, "all", 3) == 0) {
             add(&w, "auto", 0, 0);
@@ -282,6 +290,8 @@ void bench_algos_print(FILE *to, const bench_options *options, weir_collective c
             fprintf(to, "%-20s %-8s %-8s %s\n", table[i].name, table[i].backend, ranks,
                     table[i].summary);
     }
+    if (options->plan)
+        bench_plan_print(to, options);
     for (const char *rest = options->algo; rest;) {
         const size_t length = word_length(rest);
         size_t file_bytes = 0;

@@ -27,8 +27,8 @@ int bench_algos_list(const bench_options *options, weir_collective collective,
  * no file with a kernel's name, copied to bad (bytes long); 0 if all are, else -1. Local. */
 int bench_algos_check(const char *list, weir_collective collective, char *bad, size_t bytes);
 
-/* --list-algos: the built-in algorithms of a collective, and the kernels of files that --algo
- * names. */
+/* --list-algos: the built-in algorithms of a collective, the plan of --plan, and the kernels
+ * of files that --algo names. */
 void bench_algos_print(FILE *to, const bench_options *options, weir_collective collective);
 
 /* The grid behind a name, "packet:16x64"; 0 and 0 without one. Returns the name's length. */

@@ -2,6 +2,7 @@
 #include "bench/contenders.h"
 
 #include "bench/algos.h"
+#include "bench/plan.h"
 #include "bench/vendor.h"
 
 #include <stdlib.h>
@@ -28,7 +29,13 @@ static weir_status open_kernel(bench_job *job, weir_collective collective,
     return status;
 }
 
-/* weir's own choice, or held to algorithms. Collective where those are kernels of files. */
+static void add(bench_contenders *contenders, bench_contender *made)
+{
+    contenders->list[contenders->count++] = made;
+}
+
+/* The plan, and weir's own choice, or held to algorithms. Collective where those are plans or
+ * kernels of files. */
 static weir_status add_weir(bench_job *job, const bench_options *options,
                             weir_collective collective, bench_contenders *contenders)
 {
@@ -37,11 +44,17 @@ static weir_status add_weir(bench_job *job, const bench_options *options,
     if (job->nnodes > 1)
         backend = "net"; /* what the table calls algorithms across machines */
     int count = bench_algos_list(options, collective, backend, job->nranks, words);
-    if (count < 0)
+    if (count < 0 || count + (options->plan != NULL) > BENCH_CONTENDERS_MAX)
         return bench_job_note(job, WEIR_ERR_INVALID, "more than %d algorithms to measure at once",
                               BENCH_CONTENDERS_MAX);
+    bench_contender *made = NULL;
+    if (options->plan) {
+        weir_status status = bench_contender_plan_open(job, options->plan, &made);
+        if (status != WEIR_OK)
+            return status;
+        add(contenders, made);
+    }
     for (int i = 0; i < count; i++) {
-        bench_contender *made = NULL;
         weir_status status = words[i].file
                                  ? open_kernel(job, collective, &words[i], &made)
                                  : bench_contender_weir_open(job, words[i].name, &made);
@@ -49,7 +62,7 @@ static weir_status add_weir(bench_job *job, const bench_options *options,
             return status;
         made->least_bytes = words[i].least_bytes;
         made->most_bytes = words[i].most_bytes;
-        contenders->list[contenders->count++] = made;
+        add(contenders, made);
     }
     return WEIR_OK;
 }

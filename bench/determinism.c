@@ -25,9 +25,9 @@ static int is_common(weir_collective collective)
 
 static int is_promised(const bench_trial *trial, const bench_result *result)
 {
-    int is_ring = strcmp(result->algo, "ring") == 0;
+    int is_open = strcmp(result->algo, "ring") == 0 || strncmp(result->algo, "plan:", 5) == 0;
     return !result->peer && !result->is_users &&
-           !(is_ring && weirv_is_reduction(trial->row->collective));
+           !(is_open && weirv_is_reduction(trial->row->collective));
 }
 
 /* In each repeat another rank comes last. */

@@ -138,7 +138,9 @@ static const bench_option rows[] = {
     {0, "counts", "host|device", bench_parse_word, AT(counts), 0, 0,
      "alltoallv of weir: counts are arguments, or read from memory of the\n"
      "device when the call runs (default: host)"},
-    {0, "plan", "FILE", bench_parse_text, AT(plan), 0, 0, "run a plan (not in this build)"},
+    {0, "plan", "FILE", bench_parse_text, AT(plan), 0, 0,
+     "run a plan, the JSON of MSCCL++'s DSL (lib/plan/README.md), instead of\n"
+     "weir's choice; --algo auto,... measures algorithms beside it"},
     {0, "seed", "N", bench_parse_size, AT(seed), 0, 0, "seed of the data (default: 1)"},
     {0, "inject", "list|FAULT[@timed]", bench_parse_inject, AT(inject), 0, 0,
      "plant a fault in the first checked run of each size, or in the\n"
@@ -166,7 +168,7 @@ static void set_defaults(bench_options *options)
     options->op = WEIR_SUM;
     options->rank_time = BENCH_RANK_MAX;
     options->nthreads = options->ngpus = 1;
-    options->backend = options->transport = options->algo = "auto";
+    options->backend = options->transport = "auto";
     options->verify = "both";
     options->buffers = "weir";
     options->mode = "throughput";
@@ -264,6 +266,8 @@ weir_status bench_options_parse(int argc, char **argv, weir_collective collectiv
                  "unexpected word %s: options start with -, --help lists them", argv[optind]);
         return WEIR_ERR_INVALID;
     }
+    if (!options->algo)
+        options->algo = options->plan ? "plan" : "auto";
     if (options->action != BENCH_ACTION_RUN)
         return WEIR_OK;
     return bench_options_check(options, collective, problem);

@@ -4,6 +4,7 @@
 #include "bench/gpu.h"
 #include "bench/inject.h"
 #include "bench/options.h"
+#include "bench/shape.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -92,10 +93,12 @@ static int check_counts(const bench_options *options, char *problem)
 static int check_algo(const bench_options *options, weir_collective collective, char *problem)
 {
     char bad[BENCH_PROBLEM_BYTES - 16];
-    if (options->tune_path && strcmp(options->algo, "auto") != 0)
+    if (options->tune_path && !options->plan && strcmp(options->algo, "auto") != 0)
         return fail(problem, "--tune tries every algorithm: leave --algo %s out", options->algo);
     if (options->tune_path && (options->dtype == BENCH_ALL || options->op == BENCH_ALL))
         return fail(problem, "--tune serves all types alike: give one type and operation");
+    if (options->plan && strcmp(options->algo, "plan") == 0)
+        return 0;
     if (bench_algos_check(options->algo, collective, bad, sizeof bad) == 0)
         return 0;
     return fail(problem, "--algo %s", bad);
@@ -133,9 +136,11 @@ static int check_files(const bench_options *options, weir_collective collective,
     if (options->plan && access(options->plan, R_OK) != 0)
         return fail(problem, "--plan %s: %s; give a readable file", options->plan,
                     strerror(errno));
-    if (options->plan)
-        return fail(problem, "--plan %s: plans are not supported by this build yet; use --algo",
+    if (options->plan && options->tune_path)
+        return fail(problem, "--plan %s: --tune tries weir's own algorithms; leave one out",
                     options->plan);
+    if (options->plan && options->root == BENCH_ALL && bench_collective_has_root(collective))
+        return fail(problem, "--plan %s: a plan has one root; give it by -r", options->plan);
     if (bench_dist_parse(options->dist, &dist) != WEIR_OK)
         return fail(problem, "--dist %s: expected " BENCH_DIST_WORDS, options->dist);
     if (strcmp(options->dist, "spread:1") != 0 && collective != WEIR_COLL_ALLTOALLV)

@@ -4,6 +4,7 @@
 #include "bench/algos.h"
 #include "bench/inject.h"
 #include "bench/memory.h"
+#include "bench/plan.h"
 #include "bench/preflight.h"
 #include "bench/sweep.h"
 
@@ -118,8 +119,8 @@ static int is_launched(void)
     return 0;
 }
 
-/* What can be checked once the number of ranks is known: the root and the weights of
- * alltoallv. Ranks of several machines may find other files: all end if one must, and
+/* What can be checked once the number of ranks is known: the root, the plan and the weights
+ * of alltoallv. Ranks of several machines may find other files: all end if one must, and
  * the first of those says why. Collective. */
 static void check_with_ranks(const bench_run *run, bench_dist *dist, char *problem)
 {
@@ -128,6 +129,8 @@ static void check_with_ranks(const bench_run *run, bench_dist *dist, char *probl
         snprintf(problem, BENCH_PROBLEM_BYTES,
                  "-r %d: there are %d ranks; give a root from 0 to %d", run->options->root,
                  job->nranks, job->nranks - 1);
+    else if (run->options->plan) /* never of alltoallv */
+        bench_plan_check(run->options, run->collective, job->nranks, problem);
     else if (run->collective == WEIR_COLL_ALLTOALLV)
         bench_dist_open(dist, job->nranks, run->options->seed, problem);
     int first = *problem ? job->rank : job->nranks;
@@ -156,6 +159,8 @@ int bench_program_main(weir_collective collective, const char *program, int argc
                      .argc = argc, .argv = argv};
     char problem[BENCH_PROBLEM_BYTES] = "";
     bench_options_parse(argc, argv, collective, &options, problem);
+    if (options.action == BENCH_ACTION_LIST_ALGOS && options.plan)
+        bench_plan_check(&options, collective, 0, problem);
     int early = *problem || options.action != BENCH_ACTION_RUN;
     /* Alone, no MPI is needed to say so. Among others it is: a rank that ends at
      * once could make the launcher kill rank 0 before it has spoken. */

@@ -89,7 +89,7 @@ refuses 2 'use shm or auto' --transport ib
 refuses 2 '--peer nccl: .*--peer mpi' --peer nccl
 refuses 2 'No such file' --plan "$scratch/none"
 : >"$scratch/plan"
-refuses 2 'plans are not supported' --plan "$scratch/plan"
+refuses 2 'expected a plan in JSON\|reads no plans' --plan "$scratch/plan"
 refuses 2 'No such file.*can be written' --csv "$scratch/none/a.csv"
 refuses 2 'No such file.*can be written' -J "$scratch/none/a.json"
 refuses 2 'start 2 times as many ranks' -t 2
