@@ -75,6 +75,8 @@ weir_status bench_contender_plan_open(bench_job *job, const char *file,
     status = bench_job_agree(job, status, "plan");
     if (status == WEIR_OK)
         status = weir_executor_create(job->comm, &state->executor);
+    if (status == WEIR_OK)
+        weir_executor_set_checks(state->executor, 0); /* bench_plan_check did */
     if (status != WEIR_OK) {
         if (state)
             weir_plan_free(state->plan);

@@ -1,9 +1,11 @@
 /* Whether a plan fits the run that was asked for. */
 #include "bench/plan.h"
 
+#include "bench/shape.h"
 #include "weir_plan.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 static int is_for(const weir_plan *plan, weir_collective collective)
@@ -57,6 +59,28 @@ static int check_plan(const bench_options *options, weir_collective collective, 
     return 0;
 }
 
+/* What checks of outputs might miss: races and hangs; and that its root is that of -r. Plans
+ * that are too large to be proved are measured, and their outputs are checked. */
+static int prove(const bench_options *options, weir_collective collective, const weir_plan *plan,
+                 char *problem)
+{
+    weir_plan_report *report = malloc(sizeof *report);
+    weir_status status = report ? weir_plan_check(plan, report) : WEIR_ERR_NO_MEMORY;
+    if (status == WEIR_ERR_INVALID)
+        snprintf(problem, BENCH_PROBLEM_BYTES, "--plan: %s; weir-plan check tells more",
+                 weir_last_error());
+    else if (status == WEIR_ERR_NO_MEMORY)
+        snprintf(problem, BENCH_PROBLEM_BYTES, "--plan %s: no memory to check it", options->plan);
+    if (status == WEIR_OK && bench_collective_has_root(collective) &&
+        report->root != options->root) {
+        snprintf(problem, BENCH_PROBLEM_BYTES, "--plan %s: its root is rank %d: give -r %d",
+                 options->plan, report->root, report->root);
+        status = WEIR_ERR_INVALID;
+    }
+    free(report);
+    return status == WEIR_OK || status == WEIR_ERR_UNSUPPORTED ? 0 : -1;
+}
+
 int bench_plan_check(const bench_options *options, weir_collective collective, int nranks,
                      char *problem)
 {
@@ -66,6 +90,8 @@ int bench_plan_check(const bench_options *options, weir_collective collective, i
         return -1;
     }
     int fits = check_plan(options, collective, nranks, plan, problem);
+    if (fits == 0 && nranks)
+        fits = prove(options, collective, plan, problem);
     weir_plan_free(plan);
     return fits;
 }

@@ -4,8 +4,9 @@
 
 #include "bench/contender.h"
 
-/* Whether the plan of --plan can be measured: it is read, its collective is this one, and
- * its sizes include those of the options; nranks 0: not known yet. 0; else -1, and problem
+/* Whether the plan of --plan can be measured: it is read, its collective is this one, its
+ * sizes include those of the options, and weir_plan_check finds no fault; nranks 0: not known
+ * yet, and the last is left out. 0; else -1, and problem
  * (BENCH_PROBLEM_BYTES) is a line. Local. */
 int bench_plan_check(const bench_options *options, weir_collective collective, int nranks,
                      char *problem);

@@ -1,7 +1,6 @@
 #!/bin/bash
 # Plans in the benchmarks: --plan FILE measures and checks one, beside weir's own algorithms
-# and peers; a plan that does not fit the run ends it before anything starts, and a wrong one
-# is found out.
+# and peers; a plan that is wrong, or does not fit the run, ends it before anything starts.
 set -u
 . verify/tap.sh
 
@@ -114,8 +113,6 @@ check "a plan's own operation" ends_with 0 bench 2 allreduce --plan "$scratch/ma
     -b 4K -e 4K -o max
 check "not another" ends_with 2 bench 2 allreduce --plan "$scratch/max2.json" -b 4K -e 4K
 check "is told" says "reduces with max"
-check "a wrong plan is found out" ends_with 1 bench 2 allreduce --plan "$scratch/wrong.json" -b 64 -e 64
-
 # refuses WORD...: $arguments end with 2 and these words, and measure nothing.
 refuses() {
     local word
@@ -125,6 +122,8 @@ refuses() {
 }
 arguments=(./bench_allgather --plan "$scratch/gather4.json")
 check "a plan for another number of ranks" refuses "is for 4 ranks" "has 1" "mpirun -np 4"
+arguments=(bench 2 allreduce --plan "$scratch/wrong.json")
+check "a plan that is wrong" refuses "rank 0" "op 0 (copy)" "the contribution of rank 1 is missing"
 arguments=(./bench_allreduce --plan "$scratch/gather4.json")
 check "a plan for another collective" refuses "is a plan for allgather" "measures allreduce"
 arguments=(./bench_allgather --plan "$scratch/ranged.json" -b 256 -e 8K)
@@ -135,6 +134,22 @@ check "a long name is cut" rows plan:a_name_that_is_longer_than 4
 echo '{"name": "x",' >"$scratch/bad.json"
 arguments=(./bench_allgather --plan "$scratch/bad.json")
 check "what is no JSON" refuses "bad.json:2:" "expected a plan in JSON"
+# Rank 1 puts its input into the output of rank 0.
+ops() {
+    [ "$1" = 1 ] && move copy "$(ref type '"i"' 0 1)" "$(ref type '"o"' 0 1)"
+    printf '%s' "$fence"
+    on rlxsignal 0
+    on rlxwait 0
+    printf '%s' "$fence"
+    [ "$1" = 1 ] && move put "$(ref type '"i"' 0 1)" "$(ref buffer_id 0 0 1)" ', "channel_ids": [0]'
+    printf '%s' "$fence"
+    on signal 0
+    on wait 0
+}
+plan rooted broadcast 2 "1 1 0" o >"$scratch/rooted.json"
+arguments=(bench 2 broadcast --plan "$scratch/rooted.json")
+check "another root" refuses "its root is rank 1: give -r 1"
+check "the plan's root" ends_with 0 "${arguments[@]}" -r 1 -b 4K -e 4K
 arguments=(./bench_broadcast --plan "$scratch/bad.json" -r all)
 check "roots in turn" refuses "a plan has one root"
 arguments=(./bench_alltoallv --plan "$scratch/gather4.json")
