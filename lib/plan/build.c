@@ -375,7 +375,8 @@ void weir_plan_pipeline_begin(weir_plan_builder *builder, uint64_t unit_bytes, i
         weiri_build_no_memory(builder);
         return;
     }
-    *loop = (weiri_build_loop){unit_bytes, (uint32_t)num_chunks};
+    loop->unit_bytes = unit_bytes;
+    loop->num_chunks = (uint32_t)num_chunks;
     builder->loop = builder->nloops;
 }
 

@@ -67,6 +67,8 @@ typedef struct weiri_build_switch {
 typedef struct weiri_build_loop {
     uint64_t unit_bytes;
     uint32_t num_chunks;
+    uint32_t size; /* of its references, in chunks; 0: none yet */
+    int is_mixed;  /* of several sizes */
 } weiri_build_loop;
 
 struct weir_plan_builder {

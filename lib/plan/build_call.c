@@ -78,11 +78,15 @@ void weiri_call_check_packets(const weiri_call *the, const weiri_plan_ref *ref, 
 void weiri_call_check_pipeline(const weiri_call *the, const weiri_plan_ref *ref)
 {
     const weir_plan_builder *builder = the->builder;
-    if (weiri_call_goes_on(the) && builder->loop &&
-        ref->size > builder->loops[builder->loop - 1].num_chunks)
+    if (!weiri_call_goes_on(the) || !builder->loop)
+        return;
+    weiri_build_loop *loop = &builder->loops[builder->loop - 1];
+    loop->is_mixed |= loop->size && loop->size != ref->size;
+    loop->size = ref->size;
+    if (ref->size > loop->num_chunks)
         weiri_build_refuse(the->builder, the->name, the->rank,
                            "%u chunks in a pipeline of %u; expected at most as many", ref->size,
-                           builder->loops[builder->loop - 1].num_chunks);
+                           loop->num_chunks);
 }
 
 /* ----------------------------------------------------------------------- lists */

@@ -166,7 +166,7 @@ static int keeps_ids(const weiri_build_op *op)
 }
 
 static void emit_piece(const emitter *in, const weiri_build_op *op, weiri_plan_kind kind,
-                       uint32_t chunk)
+                       uint32_t chunk, uint32_t nparts)
 {
     int reduces = weiri_plan_traits[kind].mode == WEIRI_PLAN_REDUCE;
     weiri_plan_op *made = append(in, &in->to->ops, &in->to->nops, sizeof *made);
@@ -177,8 +177,8 @@ static void emit_piece(const emitter *in, const weiri_build_op *op, weiri_plan_k
     made->reduce_op = reduces ? (int)in->builder->spec.op : -1;
     made->barrier = op->kind == WEIRI_PLAN_BARRIER_OP ? numbered(in, op->barrier) : 0;
     made->nblocks = op->nblocks;
-    made->part = op->part;
-    made->nparts = op->nparts;
+    made->part = nparts > 1 ? op->part : 0;
+    made->nparts = nparts;
     made->in_body = op->loop != 0;
     made->first_id = in->to->nids;
     for (uint32_t i = 0; keeps_ids(op) && i < op->nids; i++)
@@ -194,14 +194,29 @@ static void emit_piece(const emitter *in, const weiri_build_op *op, weiri_plan_k
     made->ndsts = in->to->nrefs - made->first_dst;
 }
 
-/* Of a put with a signal in pieces only the last one signals. */
-static void emit_op(const emitter *in, const weiri_build_op *op)
+/* Single chunks of an operation: all, or those of its part, which are whole. Of a put with a
+ * signal only the last one signals. */
+static void emit_singly(const emitter *in, const weiri_build_op *op)
 {
-    uint32_t pieces = in->singly && op->nsrcs ? op->srcs[0].size : 1;
+    uint32_t size = op->srcs[0].size, each = size / op->nparts;
+    uint32_t first = op->part * each;
     int signals = op->kind == WEIRI_PLAN_PUT_SIGNAL_OP ||
                   op->kind == WEIRI_PLAN_PUT_SIGNAL_FLUSH_OP;
-    for (uint32_t chunk = 0; chunk < pieces; chunk++)
-        emit_piece(in, op, signals && chunk + 1 < pieces ? WEIRI_PLAN_PUT_OP : op->kind, chunk);
+    if (size % op->nparts)
+        weiri_build_refuse(in->builder, "weir_plan_build", (int)(in->from - in->builder->ranks),
+                           "%u thread blocks divide %u chunks, which other operations use "
+                           "singly: instances need a multiple of the blocks, or one chunk",
+                           op->nparts, size);
+    for (uint32_t chunk = first; chunk < first + each; chunk++)
+        emit_piece(in, op, signals && chunk + 1 < size ? WEIRI_PLAN_PUT_OP : op->kind, chunk, 1);
+}
+
+static void emit_op(const emitter *in, const weiri_build_op *op)
+{
+    if (in->singly && op->nsrcs && op->srcs[0].size > 1)
+        emit_singly(in, op);
+    else
+        emit_piece(in, op, op->kind, 0, op->nparts);
 }
 
 /* The pipeline that begins with this operation of the block; where it ends. */
@@ -213,6 +228,10 @@ static uint32_t emit_pipeline(const emitter *in, uint32_t at)
     weiri_plan_op *made = append(in, &in->to->ops, &in->to->nops, sizeof *made);
     if (!made)
         return block->nops;
+    if (in->singly && loop->is_mixed)
+        weiri_build_refuse(in->builder, "weir_plan_build", (int)(in->from - in->builder->ranks),
+                           "a pipeline's operations on several numbers of chunks cannot be "
+                           "divided among instances");
     made->kind = WEIRI_PLAN_PIPELINE_OP;
     made->channel = WEIRI_PLAN_NO_CHANNEL;
     made->reduce_op = -1;

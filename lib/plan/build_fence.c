@@ -9,11 +9,14 @@
  *     put with a signal, a flush, or packets, which tell their reader that they have come;
  *   - the first has waited: a wait, an acquire, a flush, or packets that were read; and the
  *     second moves data;
- *   - both move data, and one writes what the other has.
+ *   - both move data, and one writes what the other has;
+ *   - the first puts to a port channel with one thread, and the second signals there, or
+ *     flushes it, with another.
  *
  * Nothing else needs order within a block: a signal may be overtaken by what follows it, and
  * a wait may begin early. In a pipeline's body, what is before a fence is also what its last
- * turn left, and what is behind it what the next turn begins with.
+ * turn left, and what is behind it what the next turn begins with. For what is outside of a
+ * pipeline, the fences in it do not count: a call of no bytes has no turns.
  *
  * Turns of a pipeline handle different bytes of a chunk, so the same chunks at the same place
  * in two of them are no conflict.
@@ -81,27 +84,15 @@ static void insert(list *to, uint32_t at, const weiri_build_op *op)
 
 /* ------------------------------------------------------------ those asked for */
 
-enum { NONE_DOUBLE, FIRST_DOUBLE, SECOND_DOUBLE };
-
-/* Which of two neighbours is a fence that the other makes unneeded: of two in one place the
- * plain one, else that outside of the other's pipeline. */
-static int which_is_double(const weiri_build_op *a, const weiri_build_op *b)
-{
-    if (!weiri_build_is_fence(a) || !weiri_build_is_fence(b))
-        return NONE_DOUBLE;
-    if (a->kind == WEIRI_PLAN_NOP_OP && (a->loop == b->loop || a->loop == 0))
-        return FIRST_DOUBLE;
-    if (b->kind == WEIRI_PLAN_NOP_OP && (a->loop == b->loop || b->loop == 0))
-        return SECOND_DOUBLE;
-    return NONE_DOUBLE;
-}
-
+/* Of two fences in one place one stays, a barrier if there is one. */
 static void push_single(list *to, const weiri_build_op *op)
 {
-    int is_double = to->nops ? which_is_double(&to->ops[to->nops - 1], op) : NONE_DOUBLE;
-    if (is_double == FIRST_DOUBLE)
-        to->ops[to->nops - 1] = *op;
-    else if (is_double == NONE_DOUBLE)
+    weiri_build_op *last = to->nops ? &to->ops[to->nops - 1] : NULL;
+    int is_double = last && weiri_build_is_fence(last) && weiri_build_is_fence(op) &&
+                    last->loop == op->loop;
+    if (is_double && last->kind == WEIRI_PLAN_NOP_OP)
+        *last = *op;
+    else if (!is_double || op->kind == WEIRI_PLAN_BARRIER_OP)
         insert(to, to->nops, op);
 }
 
@@ -136,10 +127,26 @@ static int at_same_places(const list *in, const weiri_build_op *a, const weiri_b
     return 1;
 }
 
+/* Whether b signals on a port channel, or flushes it, with another thread than a puts there:
+ * each channel of an operation is served by the thread of its place in the list. */
+static int overtakes_put(const weiri_build_op *a, const weiri_build_op *b)
+{
+    if (!(roles_of(a) & MOVES) || !(roles_of(b) & TELLS) || a->channel != WEIRI_PLAN_PORT ||
+        b->channel != WEIRI_PLAN_PORT)
+        return 0;
+    for (uint32_t i = 0; i < a->nids; i++)
+        for (uint32_t j = 0; j < b->nids; j++)
+            if (a->ids[i] == b->ids[j] && i != j)
+                return 1;
+    return 0;
+}
+
 /* Whether b must wait for a. later_turn: b is of a later turn of their pipeline. */
 static int conflicts(const list *in, const weiri_build_op *a, const weiri_build_op *b,
                      int later_turn)
 {
+    if (overtakes_put(a, b))
+        return 1;
     if (!(roles_of(a) & MOVES) || !(roles_of(b) & MOVES) ||
         !weiri_build_conflict(in->builder, in->rank, a, b))
         return 0;
@@ -152,78 +159,130 @@ typedef struct span {
     uint32_t first, end;
 } span;
 
-/* What is before a place, or from it on, back to or up to the next fence or the limit. */
-static span span_before(const list *in, uint32_t at, uint32_t limit)
+/* Those that no fence separates from a place, to one side of it. */
+enum { SPANS_MAX = 16 };
+typedef struct side {
+    span at[SPANS_MAX];
+    unsigned count;
+    int leaves_body; /* of the place's own pipeline; its other end is near, too */
+    int is_long;     /* there are more */
+} side;
+
+/* The pipeline's body, or what is outside of them, that a place is in. */
+static span body_of(const list *in, uint32_t at)
 {
-    uint32_t first = at;
-    while (first > limit && !weiri_build_is_fence(&in->ops[first - 1]))
-        first--;
-    return (span){first, at};
+    span body = {at, at + 1};
+    while (body.first && in->ops[body.first - 1].loop == in->ops[at].loop)
+        body.first--;
+    while (body.end < in->nops && in->ops[body.end].loop == in->ops[at].loop)
+        body.end++;
+    return body;
 }
 
-static span span_behind(const list *in, uint32_t at, uint32_t limit)
+/* From an operation on, forward (1) or back (-1), for a place in a pipeline or outside (0). */
+static side look(const list *in, int64_t at, int step, uint32_t own)
 {
-    uint32_t end = at;
-    while (end < limit && !weiri_build_is_fence(&in->ops[end]))
-        end++;
-    return (span){at, end};
+    side found = {.leaves_body = own != 0};
+    while (at >= 0 && at < in->nops) {
+        uint32_t loop = in->ops[at].loop;
+        span body = body_of(in, (uint32_t)at);
+        int64_t from = at, end = step > 0 ? (int64_t)body.end : (int64_t)body.first - 1;
+        while (at != end && !weiri_build_is_fence(&in->ops[at]))
+            at += step;
+        if (at != from && found.count == SPANS_MAX)
+            found.is_long = 1;
+        else if (at != from)
+            found.at[found.count++] = step > 0 ? (span){(uint32_t)from, (uint32_t)at}
+                                               : (span){(uint32_t)(at + 1), (uint32_t)from + 1};
+        if (at != end && loop == own)
+            found.leaves_body = 0;
+        if (at != end && (loop == own || loop == 0))
+            break;
+        at = end;
+    }
+    return found;
 }
 
-/* A pipeline's body begins with a fence if a turn needs one behind the turn before. since:
- * behind the list's last fence; the body is the list's end. */
-static void finish_body(list *to, uint32_t body, uint32_t *since)
+/* Within a pipeline's body: back from its end, or on from its beginning. */
+static side look_around(const list *in, span body, span except, int step)
 {
-    span tail = span_before(to, to->nops, body), head = span_behind(to, body, to->nops);
-    const weiri_build_op fence = new_fence(to->nops ? to->ops[to->nops - 1].loop : 0);
-    for (uint32_t a = tail.first; a < tail.end; a++)
-        for (uint32_t b = head.first; b < head.end; b++)
+    uint32_t at = step > 0 ? body.first : body.end;
+    uint32_t end = step > 0 ? except.first : except.end;
+    side found = {.count = 1};
+    if (step > 0)
+        while (at < end && !weiri_build_is_fence(&in->ops[at]))
+            at++;
+    else
+        while (at > end && !weiri_build_is_fence(&in->ops[at - 1]))
+            at--;
+    found.at[0] = step > 0 ? (span){body.first, at} : (span){at, body.end};
+    return found;
+}
+
+/* A pipeline's body, the list's end, begins with a fence if a turn needs one behind the turn
+ * before. */
+static void finish_body(list *to)
+{
+    span body = body_of(to, to->nops - 1), none_before = {body.first, body.first},
+         none_behind = {body.end, body.end};
+    side tail = look_around(to, body, none_before, -1);
+    side head = look_around(to, body, none_behind, 1);
+    const weiri_build_op fence = new_fence(to->ops[body.first].loop);
+    for (uint32_t a = tail.at[0].first; a < tail.at[0].end; a++)
+        for (uint32_t b = head.at[0].first; b < head.at[0].end; b++)
             if (conflicts(to, &to->ops[a], &to->ops[b], 1)) {
-                insert(to, body, &fence);
-                *since = *since > body ? *since + 1 : body + 1;
+                insert(to, body.first, &fence);
                 return;
             }
 }
 
-/* Fences between an operation and those before it, since the last fence. One that a body
- * needs behind what is before its pipeline is placed there, not in every turn. */
-static void push_behind_fence(list *to, const weiri_build_op *op, uint32_t *body,
-                              uint32_t *since)
+/* The last operation before the list's end that one behind it must wait for: 1, and which. */
+static int find_conflict(const list *to, const weiri_build_op *op, const side *before,
+                         uint32_t *found)
 {
-    for (uint32_t i = *since; i < to->nops; i++) {
-        if (!conflicts(to, &to->ops[i], op, 0))
-            continue;
-        int outside = op->loop && to->ops[i].loop != op->loop;
+    for (unsigned i = 0; i < before->count; i++)
+        for (uint32_t a = before->at[i].end; a > before->at[i].first; a--)
+            if (conflicts(to, &to->ops[a - 1], op, 0)) {
+                *found = a - 1;
+                return 1;
+            }
+    *found = to->nops - 1;
+    return before->is_long;
+}
+
+/* A fence before an operation where it needs one. One that a body needs behind what is before
+ * its pipeline is placed there, not in every turn. */
+static void push_behind_fence(list *to, const weiri_build_op *op)
+{
+    for (;;) {
+        side before = look(to, (int64_t)to->nops - 1, -1, op->loop);
+        uint32_t with;
+        if (!find_conflict(to, op, &before, &with))
+            break;
+        int in_body = to->ops[to->nops - 1].loop == op->loop;
+        int outside = op->loop && to->ops[with].loop != op->loop;
         const weiri_build_op fence = new_fence(outside ? 0 : op->loop);
-        uint32_t at = outside ? *body : to->nops;
-        insert(to, at, &fence);
-        *body += outside ? 1 : 0;
-        *since = at + 1;
-        i = at;
+        insert(to, outside && in_body ? body_of(to, to->nops - 1).first : to->nops, &fence);
+        if (to->builder->status != WEIR_OK)
+            return;
     }
     insert(to, to->nops, op);
-    if (weiri_build_is_fence(op))
-        *since = to->nops;
 }
 
 static void place_needed(list *to, const list *from)
 {
-    uint32_t body = 0, since = 0;
     for (uint32_t i = 0; i < from->nops && to->builder->status == WEIR_OK; i++) {
-        const weiri_build_op *op = &from->ops[i];
-        uint32_t before = i ? from->ops[i - 1].loop : 0;
-        if (before && before != op->loop)
-            finish_body(to, body, &since);
-        if (op->loop && before != op->loop)
-            body = to->nops;
-        push_behind_fence(to, op, &body, &since);
+        uint32_t loop = from->ops[i].loop;
+        push_behind_fence(to, &from->ops[i]);
+        if (loop && to->builder->status == WEIR_OK &&
+            (i + 1 == from->nops || from->ops[i + 1].loop != loop))
+            finish_body(to);
     }
-    if (from->nops && from->ops[from->nops - 1].loop)
-        finish_body(to, body, &since);
 }
 
 /* ----------------------------------------------------- those that order nothing */
 
-static int orders(const list *in, span before, span behind, int later_turn)
+static int orders_spans(const list *in, span before, span behind, int later_turn)
 {
     for (uint32_t a = before.first; a < before.end; a++)
         for (uint32_t b = behind.first; b < behind.end; b++) {
@@ -236,30 +295,27 @@ static int orders(const list *in, span before, span behind, int later_turn)
     return 0;
 }
 
-/* The pipeline's body that a place is in. */
-static span body_of(const list *in, uint32_t at)
+static int orders(const list *in, const side *before, const side *behind, int later_turn)
 {
-    span body = {at, at + 1};
-    while (body.first && in->ops[body.first - 1].loop == in->ops[at].loop)
-        body.first--;
-    while (body.end < in->nops && in->ops[body.end].loop == in->ops[at].loop)
-        body.end++;
-    return body;
+    for (unsigned i = 0; i < before->count; i++)
+        for (unsigned k = 0; k < behind->count; k++)
+            if (orders_spans(in, before->at[i], behind->at[k], later_turn))
+                return 1;
+    return before->is_long || behind->is_long;
 }
 
 static int is_needed(const list *in, uint32_t at)
 {
-    span before = span_before(in, at, 0), behind = span_behind(in, at + 1, in->nops);
-    span turn_before = {0, 0}, turn_behind = {0, 0};
-    if (in->ops[at].loop) {
-        span body = body_of(in, at);
-        if (before.first <= body.first)
-            turn_before = span_before(in, body.end, at + 1);
-        if (behind.end >= body.end)
-            turn_behind = span_behind(in, body.first, at);
-    }
-    return orders(in, before, behind, 0) || orders(in, turn_before, behind, 1) ||
-           orders(in, before, turn_behind, 1) || orders(in, turn_before, turn_behind, 1);
+    uint32_t loop = in->ops[at].loop;
+    side before = look(in, (int64_t)at - 1, -1, loop), behind = look(in, at + 1, 1, loop);
+    side turn_before = {.count = 0}, turn_behind = {.count = 0};
+    span body = body_of(in, at), self = {at, at + 1};
+    if (before.leaves_body)
+        turn_before = look_around(in, body, self, -1);
+    if (behind.leaves_body)
+        turn_behind = look_around(in, body, self, 1);
+    return orders(in, &before, &behind, 0) || orders(in, &turn_before, &behind, 1) ||
+           orders(in, &before, &turn_behind, 1) || orders(in, &turn_before, &turn_behind, 1);
 }
 
 static void leave_out_unneeded(list *from)

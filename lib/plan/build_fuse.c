@@ -63,6 +63,17 @@ static int shares_id(const weiri_build_op *a, const weiri_build_op *b)
     return 0;
 }
 
+/* The fences that both together ask for. One between the two, which goes, orders what is
+ * before them with a second that tells others, and a first that has waited with what follows:
+ * it is then asked for before them, or behind. */
+static unsigned common_sync(const weiri_build_op *a, const weiri_build_op *b, int tell, int wait)
+{
+    unsigned sync = a->sync | b->sync;
+    if (!(a->sync & WEIR_PLAN_AFTER) && !(b->sync & WEIR_PLAN_BEFORE))
+        return sync;
+    return sync | (tell ? WEIR_PLAN_BEFORE : 0u) | (wait ? WEIR_PLAN_AFTER : 0u);
+}
+
 /* Signals, waits, semaphores, flushes of several channels at once. */
 static int fuse_order(const pair *in)
 {
@@ -73,8 +84,10 @@ static int fuse_order(const pair *in)
                   a->kind == WEIRI_PLAN_SEM_ACQUIRE_OP || a->kind == WEIRI_PLAN_SEM_RELEASE_OP;
     if (!fusible || a->kind != b->kind || a->channel != b->channel || shares_id(a, b))
         return 0;
+    int waits = a->kind == WEIRI_PLAN_WAIT_OP || a->kind == WEIRI_PLAN_RELAXED_WAIT_OP ||
+                a->kind == WEIRI_PLAN_SEM_ACQUIRE_OP;
     append_ids(in);
-    a->sync |= b->sync;
+    a->sync = common_sync(a, b, !waits, waits || a->kind == WEIRI_PLAN_FLUSH_OP);
     return 1;
 }
 
@@ -105,13 +118,21 @@ static int fuse_port_put(const pair *in)
         b->channel != WEIRI_PLAN_PORT || !same_ids(a, b))
         return 0;
     a->kind = made;
-    a->sync |= b->sync;
+    a->sync |= b->sync; /* one between the two would order what one queue orders */
     return 1;
 }
 
 /* ----------------------------------------------------------------- moves of two */
 
-/* Puts of the same kind, or gets, as pairs of one operation. */
+/* Whether the signal of b comes behind the flush of a: a fence is between them. */
+static int signals_behind_flush(const weiri_build_op *a, const weiri_build_op *b)
+{
+    return a->kind == WEIRI_PLAN_PUT_SIGNAL_FLUSH_OP &&
+           (a->sync & WEIR_PLAN_AFTER || b->sync & WEIR_PLAN_BEFORE);
+}
+
+/* Puts of the same kind, or gets, as pairs of one operation. What goes to one port channel
+ * stays in order, which pairs have not. */
 static int fuse_moves(const pair *in)
 {
     weiri_build_op *a = in->a, *b = in->b;
@@ -120,12 +141,13 @@ static int fuse_moves(const pair *in)
                   a->kind == WEIRI_PLAN_PUT_SIGNAL_FLUSH_OP || a->kind == WEIRI_PLAN_GET_OP;
     if (!fusible || a->kind != b->kind || a->channel != b->channel ||
         a->srcs[0].size != b->srcs[0].size || a->nsrcs + b->nsrcs > WEIRI_PLAN_REFS_MAX ||
+        (a->channel == WEIRI_PLAN_PORT && shares_id(a, b)) || signals_behind_flush(a, b) ||
         weiri_build_conflict(in->builder, in->rank, a, b))
         return 0;
     append_srcs(in, 0);
     append_dsts(in);
     append_ids(in);
-    a->sync |= b->sync;
+    a->sync = common_sync(a, b, 1, 0);
     return 1;
 }
 

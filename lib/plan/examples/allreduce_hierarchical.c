@@ -76,8 +76,10 @@ static void exchange_between(const place *at)
             weir_plan_chunks there = share_of(at, weir_plan_output(at->b, partner(at, machine)));
             weir_plan_put(at->ports[machine], weir_plan_slice(there, at->machine, 1), own, 0);
             weir_plan_signal(at->ports[machine], 0, WEIR_PLAN_BEFORE);
-            weir_plan_flush(at->ports[machine], 0, WEIR_PLAN_AFTER);
         }
+    for (int machine = 0; machine < at->machines; machine++)
+        if (machine != at->machine)
+            weir_plan_flush(at->ports[machine], 0, WEIR_PLAN_AFTER);
     for (int machine = 0; machine < at->machines; machine++)
         if (machine != at->machine)
             weir_plan_wait(at->ports[machine], 0, WEIR_PLAN_AFTER);
