@@ -90,20 +90,22 @@ static weir_status find_op(const weir_plan *plan, int *needs)
     return WEIR_OK;
 }
 
-static void note_reach(const weiri_plan_op *op, const weiri_plan_ref *ref, int *reached)
+static void note_reference(const weiri_plan_op *op, const weiri_plan_ref *ref,
+                           weiri_context *context)
 {
     if (ref->buffer == WEIR_PLAN_SCRATCH)
-        return;
-    if (op->channel == WEIRI_PLAN_PORT)
-        reached[ref->buffer] |= WEIRI_REACHED_BY_PORTS;
+        context->only_packets &= ref->is_packets;
+    else if (op->channel == WEIRI_PLAN_PORT)
+        context->reached[ref->buffer] |= WEIRI_REACHED_BY_PORTS;
     else if (ref->place != WEIRI_PLAN_LOCAL)
-        reached[ref->buffer] |= WEIRI_REACHED_BY_PEERS;
+        context->reached[ref->buffer] |= WEIRI_REACHED_BY_PEERS;
 }
 
 /* What the backend has to know of all ranks' operations. */
 static void survey(const weir_plan *plan, weiri_context *context)
 {
     int reduces = 0;
+    context->only_packets = plan->has_packets;
     for (int rank = 0; rank < plan->nranks; rank++) {
         const weiri_plan_gpu *gpu = &plan->gpus[rank];
         context->has_ports |= gpu->nlinks[WEIRI_PLAN_PORT] != 0;
@@ -111,9 +113,9 @@ static void survey(const weir_plan *plan, weiri_context *context)
             const weiri_plan_op *op = &gpu->ops[i];
             reduces |= weiri_plan_traits[op->kind].mode == WEIRI_PLAN_REDUCE;
             for (uint32_t r = 0; r < op->nsrcs; r++)
-                note_reach(op, &gpu->refs[op->first_src + r], context->reached);
+                note_reference(op, &gpu->refs[op->first_src + r], context);
             for (uint32_t r = 0; r < op->ndsts; r++)
-                note_reach(op, &gpu->refs[op->first_dst + r], context->reached);
+                note_reference(op, &gpu->refs[op->first_dst + r], context);
         }
     }
     if (plan->in_place)

@@ -39,6 +39,7 @@ typedef struct weiri_context {
     int needs_op;      /* weir_op that the plan names; -1: any */
     int reduces;       /* the plan does, and the collective is one that does */
     int has_ports;
+    int only_packets;  /* all that the plan has in scratch are packets */
     int reached[2];    /* WEIRI_REACHED_*, of INPUT and OUTPUT; in place of the one region */
     weiri_plan_layout layout;
     uint64_t in_blocks, out_blocks;

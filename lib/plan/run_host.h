@@ -14,6 +14,13 @@
  * Memory order. Signals are stores with release, waits loads with acquire. A rank's blocks
  * share a thread, so fences, barriers and semaphores within it need no more than its order.
  * Packets carry the launch's number, which is never 0 and different in each launch.
+ *
+ * Packets apart. Where a plan has nothing but packets in scratch, chunks are long enough, and
+ * no port moves packets as they are, a half of scratch has data first, all of it in one
+ * piece, and then a byte of flag for each 8 bytes of data, stored with release behind them:
+ * half as many lines travel, and reductions read the data where it is. What program.h has at
+ * byte P of scratch is data at P / 2. A launch overwrites all that the launch before it
+ * wrote in that half, so 255 flags in turn are enough.
  */
 #ifndef WEIR_PLAN_RUN_HOST_H
 #define WEIR_PLAN_RUN_HOST_H
@@ -34,7 +41,7 @@ typedef struct weiri_host_block {
     uint32_t item;       /* ids that the step has handled */
     int entered;         /* the step has told others: a barrier, a flush */
     uint64_t target;     /* for which count it waits then */
-    const uint64_t *missing; /* the packet that was not there at the last look */
+    const void *missing; /* the packet, or flag, that was not there at the last look */
     int post;            /* whose post was not there at the last look; -1: all were */
 } weiri_host_block;
 
@@ -51,6 +58,8 @@ typedef struct weiri_host_context {
     weir_mem **arenas;    /* of all ranks; NULL where neither mapped nor reached by ports */
     uint64_t scratch_at, in_at, out_at, arena_bytes;
     int is_fixed;         /* input and output are in the arena */
+    int is_apart;         /* packets are */
+    uint64_t flags_at;    /* apart: in a half of scratch */
     weir_mem *stages[2];  /* made when a call needs one */
     char **bases;         /* of each rank's buffers in this launch */
     weiri_host_channel *channels;
@@ -77,7 +86,7 @@ typedef struct weiri_host_launch {
     weiri_context *context;
     weiri_host_context *own;
     const weiri_program *program;
-    uint32_t flag;         /* of its packets */
+    uint32_t flag;         /* of its packets; apart: of a byte */
     uint64_t total_bytes;  /* of the message, which tells how to store */
     size_t element_bytes;
     weiri_reduce_fn reduce;
@@ -85,10 +94,13 @@ typedef struct weiri_host_launch {
     weir_status status;    /* of what failed in a step */
 } weiri_host_launch;
 
-/* run_host.c: where a buffer lies in its rank's arena in this launch; and the rank that puts
+/* run_host_launch.c. As weir_executor_run, for a call that is checked. */
+weir_status weiri_host_run(weir_executor *executor, weiri_context *context,
+                           const weiri_plan_call *call);
+/* Where a buffer lies in its rank's arena in this launch; and the rank that puts
  * packets to an address of the own scratch, -1 if none does. */
 uint64_t weiri_host_arena_offset(const weiri_host_launch *launch, uint32_t base);
-int weiri_host_sender(const weiri_host_launch *launch, const uint64_t *packet);
+int weiri_host_sender(const weiri_host_launch *launch, const void *packet);
 /* Reads a rank's post, if it is there: 1; 0: it is not; -1: launch->status. */
 int weiri_host_read_post(weiri_host_launch *launch, int rank);
 
@@ -107,6 +119,13 @@ void weiri_host_pack(uint64_t *packets, const char *from, size_t data_bytes, siz
 /* Reads packets into memory as far as they have arrived: how many bytes, a multiple of 8. */
 size_t weiri_host_unpack(char *to, const uint64_t *packets, size_t data_bytes, size_t line_bytes,
                          uint32_t flag);
+
+/* Packets apart: flags of bytes whose data is stored; and for how many of the bytes flags have
+ * come, a multiple of 8, whose data may then be read. */
+void weiri_host_mark(uint8_t *flags, size_t line_bytes, uint32_t flag);
+size_t weiri_host_arrived(const uint8_t *flags, size_t line_bytes, uint32_t flag);
+/* The flag that is at a packet, or of it, now. */
+uint32_t weiri_host_flag_at(const weiri_host_launch *launch, const void *packet);
 
 /* run_host_ports.c. Connections and semaphores come before the arena's handle, channels
  * behind the exchange. All but settle and the last two are collective, and not agreed. */

@@ -21,14 +21,15 @@ typedef struct piece {
 static char *address(const piece *p, uint32_t operand)
 {
     const weiri_operand *o = &p->operands[operand];
-    return p->launch->own->bases[o->base] +
-           weiri_step_at(&p->launch->program->geometry, p->step, o, p->v);
+    const weiri_host_context *own = p->launch->own;
+    uint64_t at = weiri_step_at(&p->launch->program->geometry, p->step, o, p->v);
+    return own->bases[o->base] + (at >> (o->is_packets && own->is_apart));
 }
 
 /* Byte `at` of the run in an operand that begins at a pointer. */
 static char *advance(const piece *p, uint32_t operand, char *begin, size_t at)
 {
-    return begin + (at << p->operands[operand].is_packets);
+    return begin + (at << (p->operands[operand].is_packets && !p->launch->own->is_apart));
 }
 
 static uint64_t *packets_of(char *pointer)
@@ -36,12 +37,19 @@ static uint64_t *packets_of(char *pointer)
     return (uint64_t *)(void *)pointer;
 }
 
+/* The flags of packets apart, from their data. */
+static uint8_t *flags_of(const piece *p, uint32_t operand, const char *data)
+{
+    char *scratch = p->launch->own->bases[p->operands[operand].base];
+    return (uint8_t *)scratch + p->launch->own->flags_at + (size_t)(data - scratch) / 8;
+}
+
 /* Whether the packet that was missing is still missing. */
 static int is_missing(const weiri_host_launch *launch, weiri_host_block *block)
 {
     if (!block->missing)
         return 0;
-    if (weir_load_relaxed(block->missing) >> 32 != launch->flag)
+    if (weiri_host_flag_at(launch, block->missing) != launch->flag)
         return 1;
     block->missing = NULL;
     return 0;
@@ -54,29 +62,55 @@ static const uint64_t *find_missing(const uint64_t *packets, size_t at, uint32_t
     return weir_load_relaxed(first) >> 32 == flag ? first + 1 : first;
 }
 
-/* From at, so many bytes of the run; unpacked ones are put where to says, if that is not
- * NULL. How many have arrived: fewer than asked for if packets are missing. */
-static size_t fetch(const piece *p, uint32_t operand, char *begin, size_t at, size_t bytes,
-                    char *to, weiri_host_block *block)
+static size_t data_from(const piece *p, size_t at, size_t bytes)
 {
-    const uint64_t *packets = packets_of(advance(p, operand, begin, at));
-    size_t data = p->data_bytes > at ? p->data_bytes - at : 0;
-    size_t got =
-        weiri_host_unpack(to, packets, data < bytes ? data : bytes, bytes, p->launch->flag);
-    if (got < bytes)
-        block->missing = find_missing(packets, got, p->launch->flag);
+    const size_t left = p->data_bytes > at ? p->data_bytes - at : 0;
+    return left < bytes ? left : bytes;
+}
+
+/* Packets of the run from at on, so many bytes: how many of them have come, fewer than asked
+ * for if one is missing. *data is where their data is: of packets apart where it was put,
+ * else unpacked to memory of the caller's. */
+static size_t fetch(const piece *p, uint32_t operand, char *begin, size_t at, size_t bytes,
+                    char *to, weiri_host_block *block, const char **data)
+{
+    const uint32_t flag = p->launch->flag;
+    char *from = advance(p, operand, begin, at);
+    size_t got;
+    *data = p->launch->own->is_apart ? from : to;
+    if (p->launch->own->is_apart) {
+        const uint8_t *flags = flags_of(p, operand, from);
+        got = weiri_host_arrived(flags, bytes, flag);
+        block->missing = got < bytes ? flags + got / 8 : NULL;
+    } else {
+        const uint64_t *packets = packets_of(from);
+        got = weiri_host_unpack(to, packets, data_from(p, at, bytes), bytes, flag);
+        block->missing = got < bytes ? find_missing(packets, got, flag) : NULL;
+    }
     return got;
+}
+
+/* Packets to a destination; those apart: data, zeros behind it, then flags. */
+static void deliver_packets(const piece *p, uint32_t operand, char *to, size_t data, size_t bytes,
+                            const char *from)
+{
+    if (!p->launch->own->is_apart) {
+        weiri_host_pack(packets_of(to), from, data, bytes, p->launch->flag);
+        return;
+    }
+    weiri_copy(to, from, data);
+    memset(to + data, 0, bytes - data);
+    weiri_host_mark(flags_of(p, operand, to), bytes, p->launch->flag);
 }
 
 /* Stores bytes of the run from memory to a destination. */
 static void deliver(const piece *p, uint32_t operand, char *begin, size_t at, size_t bytes,
                     const char *from, int whole)
 {
-    size_t data = p->data_bytes > at ? p->data_bytes - at : 0;
+    const size_t data = data_from(p, at, bytes);
     char *to = advance(p, operand, begin, at);
-    data = data < bytes ? data : bytes;
     if (p->operands[operand].is_packets)
-        weiri_host_pack(packets_of(to), from, data, bytes, p->launch->flag);
+        deliver_packets(p, operand, to, data, bytes, from);
     else if (to != from && whole)
         weiri_move(p->launch->host->coll, to, from, data, p->launch->total_bytes);
     else if (to != from)
@@ -89,15 +123,18 @@ static void deliver(const piece *p, uint32_t operand, char *begin, size_t at, si
 static size_t copy_packets(const piece *p, weiri_host_block *block)
 {
     const uint32_t first = p->step->nsrcs, ndsts = p->step->ndsts;
+    const int straight =
+        ndsts == 1 && !p->operands[first].is_packets && !p->launch->own->is_apart;
     char *source = address(p, 0), *temporary = p->launch->own->unpacked;
-    if (ndsts == 1 && !p->operands[first].is_packets)
-        return fetch(p, 0, source, 0, p->line_bytes, address(p, first), block);
+    const char *data;
+    if (straight)
+        return fetch(p, 0, source, 0, p->line_bytes, address(p, first), block, &data);
     for (size_t at = 0; at < p->line_bytes;) {
         size_t left = p->line_bytes - at;
         size_t bytes = left < WEIRI_HOST_PACKET_BLOCK ? left : WEIRI_HOST_PACKET_BLOCK;
-        size_t got = fetch(p, 0, source, at, bytes, temporary, block);
+        size_t got = fetch(p, 0, source, at, bytes, temporary, block, &data);
         for (uint32_t i = 0; i < ndsts && got; i++)
-            deliver(p, first + i, address(p, first + i), at, got, temporary, 0);
+            deliver(p, first + i, address(p, first + i), at, got, data, 0);
         at += got;
         if (got < bytes)
             return at;
@@ -141,13 +178,12 @@ static int gather(const piece *p, char *const *begins, size_t at, size_t bytes,
     weiri_host_context *own = p->launch->own;
     char *temporary = own->unpacked;
     for (uint32_t i = 0; i < p->step->nsrcs; i++) {
-        own->sources[i] = advance(p, i, begins[i], at);
-        if (!p->operands[i].is_packets)
-            continue;
-        if (fetch(p, i, begins[i], at, bytes, temporary, block) < bytes)
+        const char *data = advance(p, i, begins[i], at);
+        if (p->operands[i].is_packets &&
+            fetch(p, i, begins[i], at, bytes, temporary, block, &data) < bytes)
             return 0;
-        own->sources[i] = temporary;
-        temporary += WEIRI_HOST_PACKET_BLOCK;
+        temporary += data == temporary ? WEIRI_HOST_PACKET_BLOCK : 0;
+        own->sources[i] = data;
     }
     return 1;
 }
@@ -160,12 +196,11 @@ static void reduce_block(const piece *p, char *const *begins, size_t at, size_t 
     const uint32_t first = p->step->nsrcs, ndsts = p->step->ndsts;
     char *partial = own->unpacked + (size_t)program->sources_most * WEIRI_HOST_PACKET_BLOCK;
     char *spare = partial + WEIRI_BLOCK_BYTES;
-    size_t data = p->data_bytes > at ? p->data_bytes - at : 0;
+    const size_t data = data_from(p, at, bytes);
     const int packed = p->operands[first].is_packets;
     const size_t streaming_from = p->launch->host->coll->streaming_from_bytes;
     const int streaming = ndsts == 1 && !packed && p->launch->total_bytes >= streaming_from;
     char *result = packed ? spare : advance(p, first, begins[first], at);
-    data = data < bytes ? data : bytes;
     if (data)
         reduce_sources(p->launch, result, own->sources, p->step->nsrcs, data, partial, streaming);
     for (uint32_t i = packed ? 0 : 1; i < ndsts; i++)

@@ -1,6 +1,7 @@
 /*
  * Packets on the host: 4 bytes of data and 4 of flag in each 8, stored and loaded at once. On
- * x86-64 two of them go together: each half of an aligned vector access is one access.
+ * x86-64 two of them go together: each half of an aligned vector access is one access. And
+ * packets apart, whose flags are bytes elsewhere (run_host.h).
  */
 #include "plan/run_host.h"
 
@@ -86,4 +87,52 @@ size_t weiri_host_unpack(char *to, const uint64_t *packets, size_t data_bytes, s
         weir_word_store(to + at + 4, high, data_of(at + 4, data_bytes));
     }
     return at;
+}
+
+/* ------------------------------------------------------------ packets apart */
+
+static uint64_t all_bytes(uint32_t flag)
+{
+    return flag * UINT64_C(0x0101010101010101);
+}
+
+static int is_word(const uint8_t *flags, size_t left)
+{
+    return (uintptr_t)flags % 8 == 0 && left >= 8;
+}
+
+void weiri_host_mark(uint8_t *flags, size_t line_bytes, uint32_t flag)
+{
+    for (size_t i = 0, count = line_bytes / 8; i < count;) {
+        if (is_word(flags + i, count - i)) {
+            weir_store_release((uint64_t *)(void *)(flags + i), all_bytes(flag));
+            i += 8;
+        } else {
+            __atomic_store_n(flags + i, (uint8_t)flag, __ATOMIC_RELEASE);
+            i++;
+        }
+    }
+}
+
+size_t weiri_host_arrived(const uint8_t *flags, size_t line_bytes, uint32_t flag)
+{
+    const size_t count = line_bytes / 8;
+    size_t i = 0;
+    while (i < count) {
+        if (is_word(flags + i, count - i) &&
+            weir_load_acquire((const uint64_t *)(const void *)(flags + i)) == all_bytes(flag))
+            i += 8;
+        else if (__atomic_load_n(flags + i, __ATOMIC_ACQUIRE) == flag)
+            i++;
+        else
+            break;
+    }
+    return i * 8;
+}
+
+uint32_t weiri_host_flag_at(const weiri_host_launch *launch, const void *packet)
+{
+    if (launch->own->is_apart)
+        return __atomic_load_n((const uint8_t *)packet, __ATOMIC_RELAXED);
+    return (uint32_t)(weir_load_relaxed(packet) >> 32);
 }

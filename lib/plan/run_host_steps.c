@@ -247,7 +247,7 @@ static outcome run_block(weiri_host_launch *launch, uint32_t which, int *got_on)
 /* What a block waits for of a peer. */
 typedef struct obstacle {
     const uint64_t *word;
-    int is_packet; /* what counts is its flag */
+    const void *packet; /* instead of a word */
     uint64_t target;
     int peer;
 } obstacle;
@@ -264,8 +264,7 @@ static int find_obstacle(const weiri_host_launch *launch, const weiri_step *step
         return 1;
     }
     if (step->kind == WEIRI_STEP_COPY || step->kind == WEIRI_STEP_REDUCE) {
-        what->word = block->missing;
-        what->is_packet = 1;
+        what->packet = block->missing;
         what->target = launch->flag;
         what->peer = weiri_host_sender(launch, block->missing);
         return 1;
@@ -348,7 +347,7 @@ static weir_status step_failed(const weiri_host_launch *launch, uint32_t which)
 static weir_status idle(weiri_host_launch *launch, weiri_waiter *waiter)
 {
     enum { LOOKS = 64 }; /* of which a wait notes where it stands once at most */
-    obstacle what = {NULL, 0, 0, -1};
+    obstacle what = {NULL, NULL, 0, -1};
     int is_remote;
     char phase[WEIRI_PLAN_WHERE_BYTES] = "a plan";
     uint32_t which = find_waiting(launch, &what, &is_remote);
@@ -356,8 +355,8 @@ static weir_status idle(weiri_host_launch *launch, weiri_waiter *waiter)
         return stuck_for_ever(launch, which);
     if ((waiter->polls.polls + 1) % LOOKS == 0)
         describe(launch, which, phase, sizeof phase);
-    const uint64_t flag = weir_load_relaxed(what.word) >> 32;
-    return weiri_comm_idle_for(launch->host->here, waiter, what.is_packet ? &flag : what.word,
+    const uint64_t flag = what.packet ? weiri_host_flag_at(launch, what.packet) : 0;
+    return weiri_comm_idle_for(launch->host->here, waiter, what.packet ? &flag : what.word,
                                what.target, what.peer, phase);
 }
 

@@ -80,9 +80,10 @@ static int by_size(const void *a, const void *b)
 }
 
 /* A block takes less than a scheduler's turn. */
-static int count_calls(size_t bytes)
+static int count_calls(size_t bytes, int nranks)
 {
-    size_t calls = ((size_t)1 << 21) / (bytes + 8192);
+    const int shared = nranks > sysconf(_SC_NPROCESSORS_ONLN);
+    size_t calls = ((size_t)1 << (shared ? 16 : 21)) / (bytes + 8192);
     return calls ? (int)calls : 1;
 }
 
@@ -98,7 +99,7 @@ static void settle(int rank)
 static int measure(const bench *b, const pairing *of)
 {
     double times[2][PAIRS], ratios[PAIRS];
-    const int calls = count_calls(of->bytes);
+    const int calls = count_calls(of->bytes, weir_comm_nranks(b->comm));
     for (int i = 0; i < PAIRS; i++) {
         for (int turn = 0; turn < 2; turn++) {
             const int is_plan = (i + turn) & 1;
