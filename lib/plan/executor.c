@@ -101,6 +101,18 @@ static void note_reference(const weiri_plan_op *op, const weiri_plan_ref *ref,
         context->reached[ref->buffer] |= WEIRI_REACHED_BY_PEERS;
 }
 
+/* Port channels of a rank, those that only the other ends list included, or a few more. */
+static uint32_t count_ports(const weir_plan *plan, int rank)
+{
+    uint32_t count = plan->gpus[rank].nlinks[WEIRI_PLAN_PORT];
+    for (int peer = 0; peer < plan->nranks; peer++)
+        for (uint32_t i = 0; i < plan->gpus[peer].nlinks[WEIRI_PLAN_PORT]; i++) {
+            const weiri_plan_link *link = &plan->gpus[peer].links[WEIRI_PLAN_PORT][i];
+            count += link->peer == rank;
+        }
+    return count;
+}
+
 /* What the backend has to know of all ranks' operations. */
 static void survey(const weir_plan *plan, weiri_context *context)
 {
@@ -108,7 +120,9 @@ static void survey(const weir_plan *plan, weiri_context *context)
     context->only_packets = plan->has_packets;
     for (int rank = 0; rank < plan->nranks; rank++) {
         const weiri_plan_gpu *gpu = &plan->gpus[rank];
-        context->has_ports |= gpu->nlinks[WEIRI_PLAN_PORT] != 0;
+        const uint32_t ports = count_ports(plan, rank);
+        context->has_ports |= ports != 0;
+        context->ports = ports > context->ports ? ports : context->ports;
         for (uint32_t i = 0; i < gpu->nops; i++) {
             const weiri_plan_op *op = &gpu->ops[i];
             reduces |= weiri_plan_traits[op->kind].mode == WEIRI_PLAN_REDUCE;
@@ -227,19 +241,22 @@ static weiri_context *take_oldest(weir_executor *executor)
     return taken;
 }
 
-static uint64_t bytes_kept(const weir_executor *executor)
+/* Whether the kept contexts leave no room for one more. All ranks see the same. */
+static int is_full(const weir_executor *executor, const weiri_context *more)
 {
-    uint64_t bytes = 0;
-    for (int i = 0; i < executor->ncontexts; i++)
+    uint64_t bytes = more->layout.scratch_bytes, ports = more->ports;
+    for (int i = 0; i < executor->ncontexts; i++) {
         bytes += executor->contexts[i]->shared_bytes;
-    return bytes;
+        ports += executor->contexts[i]->ports;
+    }
+    return executor->ncontexts == WEIRI_CONTEXTS_MAX || bytes > WEIRI_CONTEXTS_BYTES ||
+           ports > WEIRI_CONTEXTS_PORTS;
 }
 
-/* Makes room for one more context; all ranks have met, so nobody uses an old one. */
-static void make_room(weir_executor *executor, uint64_t bytes)
+/* All ranks have met, so nobody uses an old one. */
+static void make_room(weir_executor *executor, const weiri_context *more)
 {
-    while (executor->ncontexts == WEIRI_CONTEXTS_MAX ||
-           (executor->ncontexts && bytes_kept(executor) + bytes > WEIRI_CONTEXTS_BYTES))
+    while (executor->ncontexts && is_full(executor, more))
         free_context(executor, take_oldest(executor));
 }
 
@@ -263,7 +280,7 @@ static weir_status make_context(weir_executor *executor, const weir_plan *plan,
     if (status == WEIR_OK)
         status = check_alike(executor->comm, made);
     if (status == WEIR_OK) {
-        make_room(executor, layout->scratch_bytes);
+        make_room(executor, made);
         status = executor->ops->prepare(executor, plan, made);
     }
     if (status == WEIR_OK) {

@@ -24,6 +24,8 @@ enum { WEIRI_CONTEXTS_MAX = 32 };
 /* What the contexts of an executor may hold of shared memory together, bytes, on any rank;
  * a single one may have more. */
 #define WEIRI_CONTEXTS_BYTES ((uint64_t)256 << 20)
+/* Likewise of port channels, each of which has a semaphore of the communicator's. */
+enum { WEIRI_CONTEXTS_PORTS = 768 };
 
 /* How a plan reaches the input or the output of ranks: bits, the same on all ranks. */
 enum {
@@ -39,6 +41,7 @@ typedef struct weiri_context {
     int needs_op;      /* weir_op that the plan names; -1: any */
     int reduces;       /* the plan does, and the collective is one that does */
     int has_ports;
+    uint32_t ports;    /* port channels of the rank with the most */
     int only_packets;  /* all that the plan has in scratch are packets */
     int reached[2];    /* WEIRI_REACHED_*, of INPUT and OUTPUT; in place of the one region */
     weiri_plan_layout layout;

@@ -205,8 +205,6 @@ static void release(weir_executor *executor, weiri_context *context)
     weiri_host_ports_free(context);
     for (int rank = 0; own->arenas && rank < executor->comm->nranks; rank++)
         weir_mem_free(own->arenas[rank]);
-    weir_mem_free(own->stages[0]);
-    weir_mem_free(own->stages[1]);
     weir_mem_free(own->arena);
     free(own->arenas);
     free(own->bases);
@@ -246,8 +244,11 @@ static weir_status settle(weir_executor *executor)
 
 static void close_host(weir_executor *executor)
 {
+    weiri_host *host = executor->own;
     weiri_host_ports_close(executor);
-    free(executor->own);
+    weir_mem_free(host->stages[0]);
+    weir_mem_free(host->stages[1]);
+    free(host);
 }
 
 const weiri_executor_ops weiri_executor_host = {

@@ -8,7 +8,7 @@
  * memory when they are made; ranks of several machines), input and output, or the one region
  * of a plan for use in place. Otherwise, where a plan reaches peers' input or output, ranks
  * post their buffers in each call as the collectives do; memory that peers cannot map is
- * copied to a stage of the context. A post is read by the first step that needs it, which
+ * copied to a stage of the executor. A post is read by the first step that needs it, which
  * comes behind the plan's own meeting with that rank: so posts make nobody wait.
  *
  * Memory order. Signals are stores with release, waits loads with acquire. A rank's blocks
@@ -60,7 +60,6 @@ typedef struct weiri_host_context {
     int is_fixed;         /* input and output are in the arena */
     int is_apart;         /* packets are */
     uint64_t flags_at;    /* apart: in a half of scratch */
-    weir_mem *stages[2];  /* made when a call needs one */
     char **bases;         /* of each rank's buffers in this launch */
     weiri_host_channel *channels;
     uint64_t *semaphores, *meetings; /* values; how many blocks have come to each barrier */
@@ -77,6 +76,7 @@ typedef struct weiri_host {
     weiri_coll *coll;  /* of these */
     weir_proxy *proxy; /* for ports; made for the first of them */
     weir_conn *conns[WEIRI_PLAN_RANKS_MAX]; /* likewise */
+    weir_mem *stages[2]; /* stand in for input and output; as long as any call needed */
 } weiri_host;
 
 /* A launch. */

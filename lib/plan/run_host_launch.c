@@ -32,12 +32,18 @@ int weiri_host_sender(const weiri_host_launch *launch, const void *packet)
                                       : at / geometry->slot_bytes];
 }
 
-static char *stage_of(weir_executor *executor, weiri_host_context *own, int which, uint64_t bytes)
+/* Memory that peers can map; NULL: there is none. No peer uses what an earlier call had there:
+ * it was that call's input or output, which the caller has had back. */
+static char *stage_of(weiri_host_launch *launch, int which, uint64_t bytes)
 {
-    if (!own->stages[which] &&
-        weir_mem_alloc(executor->comm, bytes, &own->stages[which]) != WEIR_OK)
+    weir_mem **stage = &launch->host->stages[which];
+    if (*stage && weir_mem_bytes(*stage) < bytes) {
+        weir_mem_free(*stage);
+        *stage = NULL;
+    }
+    if (!*stage && weir_mem_alloc(launch->executor->comm, bytes, stage) != WEIR_OK)
         return NULL;
-    return weir_mem_pointer(own->stages[which]);
+    return weir_mem_pointer(*stage);
 }
 
 /* Whether peers reach a buffer by its post. */
@@ -58,7 +64,7 @@ static weir_status find_buffer(weiri_host_launch *launch, int which, uint64_t by
     if (*buffer && (!is_posted(launch, which) ||
                     weiri_region_describe(host->here, *buffer, bytes).generation))
         return WEIR_OK;
-    *buffer = stage_of(launch->executor, own, which, bytes);
+    *buffer = stage_of(launch, which, bytes);
     return *buffer ? WEIR_OK : WEIR_ERR_NO_MEMORY;
 }
 

@@ -234,6 +234,13 @@ static void blocks_allreduce(text *to, int rank, int nranks, int block)
         add_meeting(to, "memory", nranks);
 }
 
+/* One rank alone. */
+static void copy_alone(text *to, int rank, int nranks, int block)
+{
+    (void)rank, (void)nranks, (void)block;
+    add_local(to, "copy", 'i', 0, 'o', 0);
+}
+
 #define DOUBLE "'use_double_scratch_buffer':true,"
 static const shape shapes[] = {
     {"port allreduce", "allreduce", DOUBLE, 3, 3, 3, 3, 1, "i", port_allreduce},
@@ -243,6 +250,7 @@ static const shape shapes[] = {
      group_reduce_scatter},
     {"group packets", "allgather", DOUBLE "'inplace':true,", 3, 1, 3, 4, 1, "s", group_packets},
     {"blocks", "allreduce", "", 3, 4, 4, 4, 3, "i", blocks_allreduce},
+    {"alone", "allreduce", "", 1, 1, 1, 0, 1, "i", copy_alone},
 };
 
 /* ------------------------------------------------------------------- ranks */
@@ -315,6 +323,7 @@ int main(void)
         {&shapes[4], 1, NULL, WEIR_OK},    {&shapes[5], 1, NULL, WEIR_OK},
         {&shapes[0], 2, "tcp", WEIR_OK},   {&shapes[1], 3, "tcp", WEIR_OK},
         {&shapes[0], 3, "shm", WEIR_OK},   {&shapes[5], 2, "shm", WEIR_ERR_UNSUPPORTED},
+        {&shapes[6], 1, NULL, WEIR_OK},
     };
 #define ROW(name, i) {name, test_subject, NULL, NULL, (void *)(uintptr_t)&subjects[i]}
     const struct CMUnitTest tests[] = {
@@ -328,6 +337,7 @@ int main(void)
         ROW("ports: packets between three machines over tcp", 7),
         ROW("ports between three machines over shared memory", 8),
         ROW("memory channels between machines are refused", 9),
+        ROW("one rank alone", 10),
     };
     return cmocka_run_group_tests_name("channels of plans on the host", tests, NULL, NULL);
 }
