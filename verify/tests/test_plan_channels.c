@@ -339,5 +339,6 @@ int main(void)
         ROW("memory channels between machines are refused", 9),
         ROW("one rank alone", 10),
     };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests_name("channels of plans on the host", tests, NULL, NULL);
 }

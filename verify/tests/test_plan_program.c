@@ -173,5 +173,6 @@ int main(void)
         cmocka_unit_test(test_addresses),
         cmocka_unit_test(test_counters),
     };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests_name("programs of plans", tests, NULL, NULL);
 }

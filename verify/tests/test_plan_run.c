@@ -425,5 +425,6 @@ int main(void)
         AT("a rank that dies is named", test_death, NULL),
         AT("waits end, and say where the plan stood", test_deadline, NULL),
     };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests_name("plans on the host", tests, NULL, NULL);
 }

@@ -107,5 +107,6 @@ int main(void)
         cmocka_unit_test(test_switch),
         cmocka_unit_test(test_device),
     };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests_name("switch channels", tests, NULL, NULL);
 }
