@@ -8,7 +8,7 @@
 #ifndef WEIR_PLAN_H
 #define WEIR_PLAN_H
 
-#include "weir.h"
+#include "weir_algo.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -236,8 +236,7 @@ WEIR_API weir_status weir_plan_print(const weir_plan *plan, char **text, size_t 
 
 /* ----------------------------------------------------------------- executor */
 
-/* Runs plans on a communicator's ranks. */
-typedef struct weir_executor weir_executor;
+/* A weir_executor (weir_algo.h) runs plans on a communicator's ranks. */
 
 /* Collective, blocking. The executor is the caller's; the communicator must outlive it.
  * WEIR_ERR_UNSUPPORTED: the communicator's backend runs no plans. */
@@ -268,6 +267,11 @@ WEIR_API weir_status weir_executor_run(weir_executor *executor, const weir_plan 
                                        const void *in, void *out, uint64_t in_bytes,
                                        uint64_t out_bytes, weir_dtype dtype, weir_op op,
                                        weir_stream stream);
+WEIR_API weir_comm *weir_executor_comm(const weir_executor *executor);
+/* The plan as an algorithm of its name (of which 31 characters count), for weir_algo_execute
+ * with an executor and for collections. Local. The plan stays the caller's and must outlive the
+ * algorithm. WEIR_ERR_INVALID: its collective is none that weir knows. */
+WEIR_API weir_status weir_algo_from_plan(const weir_plan *plan, weir_algo **algo);
 /* Collective; waits until all ranks have ended their calls (deadline). NULL is allowed. */
 WEIR_API void weir_executor_destroy(weir_executor *executor);
 

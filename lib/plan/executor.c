@@ -49,6 +49,11 @@ static void free_context(weir_executor *executor, weiri_context *context)
     free(context);
 }
 
+weir_comm *weir_executor_comm(const weir_executor *executor)
+{
+    return executor->comm;
+}
+
 void weir_executor_destroy(weir_executor *executor)
 {
     if (!executor)

@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include "algo_files.h"
 
+#include "plan/examples/examples.h"
 #include "weir_algo.h"
 
 static const char *example; /* the file */
@@ -600,6 +601,51 @@ static void test_a_kernel_without_its_peer_ends(void **state)
     run_ranks(2, absent, NULL);
 }
 
+/* ---------------------------------------------------------------------- plans */
+
+/* A plan is found, executed as any other algorithm, and refuses what is not its own. */
+static int execute_plan(weir_comm *comm)
+{
+    int failures = 0;
+    const int rank = weir_comm_rank(comm), n = weir_comm_nranks(comm);
+    const weiri_plan_example_options options = {.nranks = n};
+    int32_t in[COUNT], out[COUNT];
+    weir_plan *plan = NULL;
+    weir_executor *executor = NULL;
+    weir_algo_collection *all = NULL;
+    weir_algo *made = NULL, *found = NULL;
+    EXPECT_OK(&failures, weiri_plan_example_make(weiri_plan_example_find("allreduce_ring"),
+                                                 &options, &plan));
+    EXPECT_OK(&failures, weir_executor_create(comm, &executor));
+    EXPECT_OK(&failures, weir_algo_collection_create(comm, NULL, &all));
+    EXPECT_OK(&failures, weir_algo_from_plan(plan, &made));
+    EXPECT_OK(&failures, weir_algo_collection_add(all, made));
+    EXPECT_OK(&failures, weir_algo_find(all, WEIR_COLL_ALLREDUCE, "allreduce_ring", &found));
+    EXPECT(&failures, found == made && strstr(weir_algo_summary(found), "plan of 3 ranks"));
+    for (size_t i = 0; i < COUNT; i++)
+        in[i] = value_of(rank, i);
+    for (int call = 0; call < 20 && !failures; call++) {
+        memset(out, 0xff, sizeof out);
+        EXPECT_OK(&failures, weir_algo_execute(found, comm, in, out, sizeof in, sizeof out,
+                                               WEIR_INT32, WEIR_SUM, NULL, executor, 0, 0, NULL));
+        for (size_t i = 0; i < COUNT; i++)
+            EXPECT(&failures, out[i] == expected_of(WEIR_COLL_ALLREDUCE, rank, n, i));
+    }
+    EXPECT(&failures, strcmp(weir_comm_last_algo(comm), "allreduce_ring") == 0);
+    EXPECT(&failures, execute(found, comm, in, out, sizeof in, sizeof out) == WEIR_ERR_INVALID);
+    EXPECT(&failures, boot_last_error_has("an executor is required"));
+    weir_algo_collection_destroy(all);
+    weir_executor_destroy(executor);
+    weir_plan_free(plan);
+    return failures;
+}
+
+static void test_a_plan_is_an_algorithm(void **state)
+{
+    (void)state;
+    run_on(3, execute_plan);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -615,6 +661,7 @@ int main(void)
         cmocka_unit_test(test_a_selector_chooses_by_size),
         cmocka_unit_test(test_the_example_gathers),
         cmocka_unit_test(test_a_kernel_without_its_peer_ends),
+        cmocka_unit_test(test_a_plan_is_an_algorithm),
     };
     static char path[4200];
     char folder[WEIR_PARAMS_BYTES];
