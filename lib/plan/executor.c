@@ -29,10 +29,15 @@ weir_status weir_executor_create(weir_comm *comm, weir_executor **executor)
     }
     if (status == WEIR_OK && made->ops->open)
         status = made->ops->open(made);
-    if (status == WEIR_OK)
+    const weir_status mine = status;
+    status = weir_boot_agree(comm->boot, mine);
+    if (status == WEIR_OK) {
         *executor = made;
-    else
-        free(made);
+        return WEIR_OK;
+    }
+    if (mine == WEIR_OK && made->ops->close)
+        made->ops->close(made);
+    free(made);
     return status;
 }
 

@@ -16,7 +16,8 @@
 static const char text[] =
     "{'name': 'p', 'collective': 'alltoall', 'protocol': 'LL', 'buffer_alignment': 8, 'gpus': ["
     "{'id': 0, 'input_chunks': 6, 'output_chunks': 6, 'scratch_chunks': 8, 'channels': ["
-    "  {'channel_type': 'memory', 'connected_to': [1, 1]}, {'channel_type': 'switch',"
+    "  {'channel_type': 'memory', 'connected_to': [1, 1]},"
+    "  {'channel_type': 'port', 'connected_to': [1]}, {'channel_type': 'switch',"
     "   'buffer_type': 'i', 'rank_groups': [{'size': 6, 'ranks': [0, 1]}]}],"
     " 'remote_buffers': [{'rank': 1, 'type': 's', 'access_channel_types': ['memory']}],"
     " 'threadblocks': [{'id': 0, 'channels': [{'channel_type': 'memory', 'channel_ids': [1]},"
@@ -151,8 +152,10 @@ static void test_counters(void **state)
     assert_int_equal(weiri_plan_lay_out(plan, 96, 96, 1, &layout), WEIR_OK);
     for (int rank = 0; rank < 2; rank++)
         assert_int_equal(weiri_program_compile(plan, rank, &layout, &programs[rank]), WEIR_OK);
-    assert_int_equal(programs[0]->nchannels, 2);
-    assert_int_equal(programs[1]->nchannels, 3);
+    assert_int_equal(programs[0]->nchannels, 3);
+    assert_int_equal(programs[1]->nchannels, 4);
+    const weiri_channel *unlisted = weiri_program_channels(programs[1]) + 3;
+    assert_true(unlisted->is_port && unlisted->peer == 0 && unlisted->ordinal == 0);
     for (uint32_t i = 0; i < 2; i++) {
         const weiri_channel *here = weiri_program_channels(programs[0]) + i;
         const weiri_channel *there = weiri_program_channels(programs[1]) + i;
