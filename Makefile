@@ -340,7 +340,7 @@ test: ## likewise, then all tests (T=word: only those whose name has the word)
 	$(AGAIN) check
 
 # These keep one core busy, or a virtual machine, or mostly wait, and measure nothing.
-BESIDE := gpu_test_* test_results* test_tcp_* test_wires weir_compare.sh weir_report.sh plot.sh \
+BESIDE := gpu_test_* test_plan_brute test_plan_fuzz test_results* test_tcp_* test_wires weir_compare.sh weir_report.sh plot.sh \
 	rdma.sh across.sh hosts.sh mpi_verify.sh nccl.sh bench_vendor.sh bench_nvml.sh
 
 # Shell tests drive the programs in the top folder: another build has none there.
@@ -357,8 +357,9 @@ test-rdma: ## of the tests, those in a virtual machine with soft-RoCE (ci/rdma-v
 	$(AGAIN) check T=rdma
 
 S ?= 60
-fuzz: $(filter $(O)/tests/test_results,$(TESTS)) ## feed readers of results with changed files for S=60 seconds (BUILD=asan)
-	$(Q)FUZZ_S=$(S) $(O)/tests/test_results
+FUZZERS := $(filter $(O)/tests/test_results $(O)/tests/test_plan_fuzz,$(TESTS))
+fuzz: $(FUZZERS) ## feed readers of results and of plans with changed files for S=60 seconds (BUILD=asan)
+	$(Q)printf '%s\n' $(FUZZERS) | FUZZ_S=$(S) xargs -P 2 -I @ @
 
 deps: ## install what is missing
 	$(Q)ci/deps

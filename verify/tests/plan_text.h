@@ -1,6 +1,6 @@
 /*
  * Plans in short, for tests: a text of lines, from which the JSON is made that the reader
- * reads. Included by one test; a part of it.
+ * reads. Included by tests.
  *
  *   allreduce 2 i4 o4 s4 inplace double        collective, ranks, chunks, flags
  *   sem 0 1                                    initial values of the next ranks' semaphores

@@ -4,25 +4,11 @@
  * mutant is a right plan's text with a piece replaced. The plans that MSCCL++'s DSL wrote are
  * checked, and mutated in memory, where they are at hand.
  */
-#include "plan/plan.h"
+#include "plan_right.h"
 
-#include "plan_text.h"
+#include "plan/examples/examples.h"
 
-#include <setjmp.h>
-#include <stdint.h>
 #include <time.h>
-
-#include <cmocka.h>
-
-static weir_plan *plan_of(const char *text)
-{
-    char *json = plan_json(text);
-    weir_plan *plan = NULL;
-    if (weir_plan_parse(json, strlen(json), "text", &plan) != WEIR_OK)
-        fail_msg("%s\n%s", weir_last_error(), text);
-    free(json);
-    return plan;
-}
 
 static void print_report(const weir_plan_report *report)
 {
@@ -47,134 +33,15 @@ static int has(const weir_plan_report *report, weir_plan_fault fault, int rank, 
 
 /* -------------------------------------------------------------- right plans */
 
-/* Everyone copies to scratch, and reads the other's. */
-#define HANDSHAKE                                                                                  \
-    "allreduce 2 i2 o2 s2\n"                                                                       \
-    "0.0; copy i0+2 > s0+2; nop; signal @m1; wait @m1; nop;"                                       \
-    " rre i0+1 1:s0+1 > o0+1; rre i1+1 1:s1+1 > o1+1; nop; signal @m1; wait @m1\n"                 \
-    "1.0; copy i0+2 > s0+2; nop; signal @m0; wait @m0; nop;"                                       \
-    " rre i0+2 0:s0+2 > o0+2; nop; wait @m0; signal @m0"
-/* One-shot, with packets: data tell when they are there, and the other half of scratch when
- * they may be overwritten. */
-#define PACKETS                                                                                    \
-    "allreduce 2 i1 o1 s1 double\n"                                                                \
-    "0.0; ppkt i0+1 > 1:s0+1; repkt i0+1 s0+1 > o0+1\n"                                            \
-    "1.0; ppkt i0+1 > 0:s0+1; repkt i0+1 s0+1 > o0+1"
-/* In place, in two shots: what comes back is written where what was sent was read. */
-#define TWO_SHOTS                                                                                  \
-    "allreduce 2 i2 o2 s2 inplace double\n"                                                        \
-    "0.0; ppkt i1+1 > 1:s0+1; respkt i0+1 s0+1 > i0+1 1:s1+1\n"                                    \
-    "0.1; upkt s1+1 > i1+1\n"                                                                      \
-    "1.0; ppkt i0+1 > 0:s0+1; respkt i1+1 s0+1 > i1+1 0:s1+1\n"                                    \
-    "1.1; upkt s1+1 > i0+1"
-#define UNPACKED                                                                                   \
-    "allgather 1 i1 o1 s1\n"                                                                       \
-    "0.0; cpkt i0+1 > s0+1; nop; upkt s0+1 > o0+1"
-/* Two blocks a rank, a semaphore between them; in place. */
-#define SEMAPHORES                                                                                 \
-    "allgather 2 i1 o2 s1 inplace; sem 0 0\n"                                                      \
-    "0.0; put o0+1 > 1:s0+1; nop; signal @m1; wait @m1; nop; sem_release $0\n"                     \
-    "0.1; sem_acquire $0; nop; copy s0+1 > o1+1; nop; signal @m1/1; wait @m1/1\n"                  \
-    "1.0; put o1+1 > 0:s0+1; nop; signal @m0; wait @m0; nop; sem_release $0\n"                     \
-    "1.1; sem_acquire $0; nop; copy s0+1 > o0+1; nop; signal @m0/1; wait @m0/1"
-/* Two blocks a rank that meet, each with half of the work. */
-#define BARRIERS                                                                                   \
-    "reduce_scatter 2 i4 o2 s2\n"                                                                  \
-    "0.0; copy i2+1 > s0+1; barrier #0/2; signal @m1; wait @m1; nop;"                              \
-    " rre i0+2 1:s0+2 > o0+2; nop; signal @m1; wait @m1\n"                                         \
-    "0.1; copy i3+1 > s1+1; barrier #0/2\n"                                                        \
-    "1.0; copy i0+1 > s0+1; barrier #0/2; signal @m0; wait @m0; nop;"                              \
-    " rre i2+2 0:s0+2 > o0+2; nop; signal @m0; wait @m0\n"                                         \
-    "1.1; copy i1+1 > s1+1; barrier #0/2"
-/* Through ports, from scratch; the last signals say that everyone has what he was sent. */
-#define PORTS                                                                                      \
-    "alltoall 2 i2 o2 s2\n"                                                                        \
-    "0.0; copy i0+1 > o0+1; copy i1+1 > s0+1; nop; put s0+1 > 1:s1+1 @p1; nop; signal @p1; "       \
-    "flush @p1; wait @p1; nop; copy s1+1 > o1+1; nop; signal @m1; wait @m1\n"                      \
-    "1.0; copy i1+1 > o1+1; copy i0+1 > s0+1; nop; put s0+1 > 0:s1+1 @p0; nop; signal @p0; "       \
-    "flush @p0; wait @p0; nop; copy s1+1 > o0+1; nop; signal @m0; wait @m0"
-/* The same with one operation for put, signal and flush; and what a port moves is ordered
- * against the fences of later operations. */
-#define PORTS_FUSED                                                                                \
-    "alltoall 2 i2 o2 s2\n"                                                                        \
-    "0.0; copy i0+1 > o0+1; copy i1+1 > s0+1; nop; pwsf s0+1 > 1:s1+1 @p1; wait @p1; nop; "        \
-    "copy s1+1 > o1+1; nop; signal @m1; wait @m1\n"                                                \
-    "1.0; copy i1+1 > o1+1; copy i0+1 > s0+1; nop; pwsf s0+1 > 0:s1+1 @p0; wait @p0; nop; "        \
-    "copy s1+1 > o0+1; nop; signal @m0; wait @m0"
-/* From rank 1 to all others, which say when they may be written to. */
-#define BROADCAST                                                                                  \
-    "broadcast 3 i1 o1 s0\n"                                                                       \
-    "0.0; rlxsignal @m1; wait @m1\n"                                                               \
-    "1.0; rlxwait @m0 m2; nop; put i0+1 i0+1 > 0:o0+1 2:o0+1 @m0 m2; copy i0+1 > o0+1; nop; "      \
-    "signal @m0 m2\n"                                                                              \
-    "2.0; rlxsignal @m1; wait @m1"
-/* To rank 2, which reads everyone's input and tells them when it has. */
-#define REDUCE                                                                                     \
-    "reduce 3 i1 o1 s0\n"                                                                          \
-    "0.0; rlxsignal @m2; wait @m2\n"                                                               \
-    "1.0; rlxsignal @m2; wait @m2\n"                                                               \
-    "2.0; rlxwait @m0 m1; nop; rre i0+1 0:i0+1 1:i0+1 > o0+1; nop; signal @m0 m1"
-/* Around a ring of three, block by block. */
-#define RING                                                                                       \
-    "allgather 3 i1 o3 s0 inplace\n"                                                               \
-    "0.0; rlxsignal @m2; rlxwait @m1; nop; put o0+1 > 1:o0+1; nop; signal @m1; wait @m2; nop; "    \
-    "put o2+1 > 1:o2+1; nop; signal @m1; wait @m2\n"                                               \
-    "1.0; rlxsignal @m0; rlxwait @m2; nop; put o1+1 > 2:o1+1; nop; signal @m2; wait @m0; nop; "    \
-    "put o0+1 > 2:o0+1; nop; signal @m2; wait @m0\n"                                               \
-    "2.0; rlxsignal @m1; rlxwait @m0; nop; put o2+1 > 0:o2+1; nop; signal @m0; wait @m1; nop; "    \
-    "put o1+1 > 0:o1+1; nop; signal @m0; wait @m1"
-/* A pipeline of two blocks: one brings the peer's data to scratch, one reduces them. */
-#define PIPELINE                                                                                   \
-    "allreduce 2 i1 o1 s1; sem 0 0\n"                                                              \
-    "0.0; rlxsignal @m1; rlxwait @m1; nop; pipeline 1024*1; get 1:i0+1 > s0+1; nop; "              \
-    "sem_release $0; nop; end; signal @m1; wait @m1\n"                                             \
-    "0.1; pipeline 1024*1; sem_acquire $0; nop; re i0+1 s0+1 > o0+1; nop; end\n"                   \
-    "1.0; rlxsignal @m0; rlxwait @m0; nop; pipeline 1024*1; get 0:i0+1 > s0+1; nop; "              \
-    "sem_release $0; nop; end; signal @m0; wait @m0\n"                                             \
-    "1.1; pipeline 1024*1; sem_acquire $0; nop; re i0+1 s0+1 > o0+1; nop; end"
-/* A group of two blocks that divide what they copy. */
-#define GROUPS                                                                                     \
-    "allgather 2 i2 o4 s0\n"                                                                       \
-    "0.0; copy i0+2 > o0+2; rlxsignal @m1; rlxwait @m1; nop; get 1:i0+2 > o2+2 %0/2; "             \
-    "nop; signal @m1; wait @m1\n"                                                                  \
-    "0.1; rlxsignal @m1/1; rlxwait @m1/1; nop; get 1:i0+2 > o2+2 %1/2; "                           \
-    "nop; signal @m1/1; wait @m1/1\n"                                                              \
-    "1.0; copy i0+2 > o2+2; rlxsignal @m0; rlxwait @m0; nop; get 0:i0+2 > o0+2 %0/2; "             \
-    "nop; signal @m0; wait @m0\n"                                                                  \
-    "1.1; rlxsignal @m0/1; rlxwait @m0/1; nop; get 0:i0+2 > o0+2 %1/2; "                           \
-    "nop; signal @m0/1; wait @m0/1"
-/* Every rank reduces a chunk of everyone's and stores it at everyone's. */
-#define SWITCHES                                                                                   \
-    "allreduce 2 i2 o2 s0 inplace\n"                                                               \
-    "0.0; rlxsignal @m1; rlxwait @m1; nop; glres g0i0+1 > g0i0+1; nop; signal @m1; wait @m1\n"     \
-    "1.0; rlxsignal @m0; rlxwait @m0; nop; glres g0i1+1 > g0i1+1; nop; signal @m0; wait @m0"
-/* One block waits for two others of its rank; which comes first does not matter. */
-#define GATHER                                                                                     \
-    "custom 1 i2 o2 s2; sem 0\n"                                                                   \
-    "0.0; copy i0+1 > s0+1; nop; sem_release $0\n"                                                 \
-    "0.1; copy i1+1 > s1+1; nop; sem_release $0\n"                                                 \
-    "0.2; sem_acquire $0; sem_acquire $0; nop; copy s0+2 > o0+2"
-
-/* Two blocks exclude each other, and say when they are done. */
-#define EXCLUSION                                                                                  \
-    "custom 1 i2 o2 s2; sem 1 1 0\n"                                                               \
-    "0.0; sem_acquire $0; nop; copy i0+1 > s0+1; nop; sem_release $0; sem_release $2\n"            \
-    "0.1; sem_acquire $0; nop; copy i1+1 > s1+1; nop; sem_release $0; sem_release $2\n"            \
-    "0.2; sem_acquire $2 2; nop; copy s0+2 > o0+2"
-
 static void test_right_plans(void **state)
 {
-    static const char *const texts[] = {HANDSHAKE,  PACKETS,   TWO_SHOTS, SEMAPHORES, BARRIERS,
-                                        PORTS,      BROADCAST, REDUCE,    RING,       PIPELINE,
-                                        GROUPS,     SWITCHES,  GATHER,    PORTS_FUSED,
-                                        UNPACKED,   EXCLUSION};
     static weir_plan_report report;
     (void)state;
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        weir_plan *plan = plan_of(texts[i]);
+    for (size_t i = 0; i < sizeof right_plans / sizeof *right_plans; i++) {
+        weir_plan *plan = plan_of(right_plans[i]);
         if (weir_plan_check(plan, &report) != WEIR_OK) {
             print_report(&report);
-            fail_msg("%s\n%s", weir_last_error(), texts[i]);
+            fail_msg("%s\n%s", weir_last_error(), right_plans[i]);
         }
         assert_int_equal(report.nviolations, 0);
         assert_int_equal(report.all_lengths, 1);
@@ -404,12 +271,131 @@ static void test_samples(void **state)
     }
 }
 
+/* Leaves out operation `at` of a block, and puts it back. */
+typedef struct left_out {
+    weiri_plan_gpu gpu;
+    weiri_plan_op *ops;
+    weiri_plan_block *blocks;
+} left_out;
+
+static left_out leave_out(weiri_plan_gpu *gpu, uint32_t block, uint32_t at)
+{
+    left_out saved = {*gpu, malloc(gpu->nops * sizeof *gpu->ops),
+                      malloc(gpu->nblocks * sizeof *gpu->blocks)};
+    assert_true(saved.ops && saved.blocks);
+    memcpy(saved.ops, gpu->ops, gpu->nops * sizeof *gpu->ops);
+    memcpy(saved.blocks, gpu->blocks, gpu->nblocks * sizeof *gpu->blocks);
+    for (uint32_t i = gpu->blocks[block].first_op; i < at; i++)
+        if (gpu->ops[i].kind == WEIRI_PLAN_PIPELINE_OP && at <= i + gpu->ops[i].nops)
+            gpu->ops[i].nops--;
+    memmove(&gpu->ops[at], &gpu->ops[at + 1], (gpu->nops - at - 1) * sizeof *gpu->ops);
+    gpu->nops--;
+    gpu->blocks[block].nops--;
+    for (uint32_t i = block + 1; i < gpu->nblocks; i++)
+        gpu->blocks[i].first_op--;
+    return saved;
+}
+
+static void put_back(weiri_plan_gpu *gpu, left_out *saved)
+{
+    *gpu = saved->gpu;
+    memcpy(gpu->ops, saved->ops, gpu->nops * sizeof *gpu->ops);
+    memcpy(gpu->blocks, saved->blocks, gpu->nblocks * sizeof *gpu->blocks);
+    free(saved->ops);
+    free(saved->blocks);
+}
+
+/* Every operation of a rank is needed, but for some fences. How many fences are. */
+static int need_all(weir_plan *plan, int rank)
+{
+    weiri_plan_gpu *gpu = &plan->gpus[rank];
+    int fences = 0;
+    for (uint32_t block = 0; block < gpu->nblocks; block++)
+        for (uint32_t i = 0; i < gpu->blocks[block].nops; i++) {
+            uint32_t at = gpu->blocks[block].first_op + i;
+            weiri_plan_kind kind = gpu->ops[at].kind;
+            if (kind == WEIRI_PLAN_PIPELINE_OP)
+                continue;
+            left_out saved = leave_out(gpu, block, at);
+            weir_status status = weir_plan_check(plan, NULL);
+            put_back(gpu, &saved);
+            if (status != WEIR_ERR_INVALID && kind != WEIRI_PLAN_NOP_OP)
+                fail_msg("%s: rank %d, thread block %u is accepted without op %u (%s)",
+                         plan->file, rank, block, i, weiri_plan_kind_name(kind));
+            fences += status == WEIR_ERR_INVALID && kind == WEIRI_PLAN_NOP_OP;
+        }
+    return fences;
+}
+
+static void test_samples_without_an_operation(void **state)
+{
+    static const struct {
+        const char *name;
+        int fences; /* that a rank needs */
+    } samples[] = {{"exec_reduce", 5},
+                   {"exec_transfer_pack", 0},
+                   {"single_node_allgather_pkt.8", 0},
+                   {"single_node_allreduce.8", 16},
+                   {"single_node_allreduce_pipeline.8", 5},
+                   {"single_node_allreduce_pkt.8", 0},
+                   {"single_node_alltoall_alltoall.8", 42}};
+    (void)state;
+    for (size_t i = 0; i < sizeof samples / sizeof *samples; i++) {
+        weir_plan *plan = sample(samples[i].name);
+        int fences = need_all(plan, 1);
+        if (fences != samples[i].fences)
+            fail_msg("%s: %d fences of rank 1 are needed, expected %d", samples[i].name, fences,
+                     samples[i].fences);
+        assert_int_equal(weir_plan_check(plan, NULL), WEIR_OK);
+        weir_plan_free(plan);
+    }
+}
+
+/* -------------------------------------------------------------- a large plan */
+
+/* 16 ranks, 2.5 MB of JSON. The limit is many times what it takes, for busy machines. */
+static void test_large_plan(void **state)
+{
+    enum { LEAST_BYTES = 2500 * 1000, LIMIT_MS = 20000 };
+    const weiri_plan_example *example = weiri_plan_example_find("allreduce_ring");
+    weiri_plan_example_options with = {.nranks = 16, .instances = 1};
+    weir_plan *plan = NULL, *read = NULL;
+    char *text = NULL;
+    size_t bytes = 0;
+    (void)state;
+    weir_plan_free(plan_of(right_plans[0])); /* or skips */
+    assert_non_null(example);
+    while (bytes < LEAST_BYTES) {
+        weir_plan_free(plan);
+        free(text);
+        if (weiri_plan_example_make(example, &with, &plan) != WEIR_OK)
+            fail_msg("%s", weir_last_error());
+        assert_int_equal(weir_plan_print(plan, &text, &bytes), WEIR_OK);
+        with.instances++;
+    }
+    double begin = now_ms();
+    assert_int_equal(weir_plan_parse(text, bytes, "large", &read), WEIR_OK);
+    double middle = now_ms();
+    if (weir_plan_check(read, NULL) != WEIR_OK)
+        fail_msg("%s", weir_last_error());
+    double end = now_ms();
+    print_message("# %zu bytes, %d ranks of %u thread blocks: read in %.0f ms, checked in %.0f "
+                  "ms\n",
+                  bytes, read->nranks, read->gpus[0].nblocks, middle - begin, end - middle);
+    assert_true(end - begin < LIMIT_MS);
+    weir_plan_free(plan);
+    weir_plan_free(read);
+    free(text);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_right_plans),
         cmocka_unit_test(test_mutants),
         cmocka_unit_test(test_samples),
+        cmocka_unit_test(test_samples_without_an_operation),
+        cmocka_unit_test(test_large_plan),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests_name("plan_check", tests, NULL, NULL);
