@@ -88,7 +88,8 @@ NVCC_FLAGS = -std=c++17 $(if $(filter debug,$(BUILD)),-G -O0,-O3 -lineinfo) $(NV
 # ------------------------------------------------------------------ sources
 ISA_SRC := $(wildcard lib/coll/*_avx2.c lib/coll/*_avx512.c)
 BOOT_MPI_SRC := lib/boot/mpi.c
-PLAN_MAIN := lib/plan/weir_plan.c
+# The program weir-plan.
+PLAN_MAIN := $(wildcard lib/plan/weir_plan*.c)
 JSON_SRC := $(filter-out %_missing.c,$(wildcard lib/plan/json*.c))
 # Of a seam's two sides, *_cuda.c and *_none.c, a build has one.
 LIB_SRC := $(filter-out %_$(if $(HAVE_CUDA),none,cuda).c $(BOOT_MPI_SRC) $(PLAN_MAIN) \

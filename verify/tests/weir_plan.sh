@@ -65,7 +65,7 @@ refused() {
 # -------------------------------------------------------------------- the command line
 
 arguments=(--help)
-check "--help names each command and option" prints "show FILE" "cost FILE" --bytes --rank \
+check "--help names each command and option" prints "show FILE" "cost FILE" "check FILE ..." "make NAME" list --bytes --rank \
     --summary --topology --svg h200x4 host "exit codes"
 arguments=(--version)
 check "--version names the version" prints "weir-plan: weir "
@@ -218,6 +218,52 @@ END
 arguments=(cost --bytes 2000000 --topology "$scratch/links" "$scratch/good.json")
 check "cost: links that weir-topo measured" prints "2 cores, measured" \
     "1000000 bytes out of rank 0 at 4 GB/s"
+
+# ---------------------------------------------------------------- check, make and list
+
+# good.json puts into outputs before their ranks' launches have begun.
+is_json() { ! command -v python3 >/dev/null 2>&1 || python3 -m json.tool "$out" >/dev/null; }
+arguments=(list)
+check "list: collectives and their schedules" prints allreduce_ring allgather_direct broadcast_chain \
+    "shares go round a ring"
+"$program" make allreduce_ring -n 3 -o "$scratch/ring.json"
+"$program" make --ranks=4 --instances 2 --in-place allreduce_direct >"$scratch/direct.json"
+"$program" make reduce_direct --op max -n 2 >"$scratch/max.json"
+arguments=(check "$scratch/ring.json" "$scratch/direct.json" "$scratch/max.json")
+check "make: plans that check accepts" prints "ring.json: accepted: allreduce of 3 ranks" \
+    "direct.json: accepted: allreduce of 4 ranks, no deadlock, no race" "for every length"
+arguments=(show "$scratch/direct.json")
+check "make: instances and placement" prints "4 ranks, in place" "2 thread blocks a rank"
+check "make: the operation" grep -q '"max"' "$scratch/max.json"
+
+finds() {
+    local word
+    ends_with 2 "$program" "${arguments[@]}" || return 1
+    for word; do grep -qF -- "$word" "$out" || { echo "# without: $word"; return 1; }; done
+}
+arguments=(check "$scratch/good.json")
+check "check: what is wrong, and where" finds "good.json: refused: " "race: rank 0, thread block 0, op 0 (put)" \
+    "race: rank 1"
+check "check: the first of it is the failure's line" one_line_says "good.json: rank" "op 0 (put)"
+arguments=(check "$scratch/good.json" "$scratch/ring.json" "$scratch/stuck.json" "$scratch/none.json")
+check "check: goes on with the other files" finds "good.json: refused: " "ring.json: accepted" \
+    "stuck.json: refused" "deadlock: rank 0, thread block 0, op 0 (wait)" "none.json: not checked: cannot read"
+check "check: and counts them" one_line_says "3 of 4 plans refused"
+arguments=(check --json "$scratch/good.json" "$scratch/ring.json" "$scratch/none.json")
+check "check --json" finds '"accepted": false' '"fault": "race"' '"thread_block": 0' '"accepted": true' \
+    '"error": "cannot read'
+check "check --json: is JSON" is_json
+refuses "check: no JSON" 2 "check $scratch/bad" "bad:1:" "JSON"
+refuses "make: no such plan" 2 "make allreduce_star -n 4" allreduce_star "weir-plan list"
+refuses "make: no number of ranks" 2 "make allreduce_ring" "-n 8"
+refuses "make: one rank" 2 "make allreduce_ring -n 1" "--ranks 1" "from 2"
+refuses "make: an unknown operation" 2 "make reduce_direct -n 2 --op xor" "--op xor"
+refuses "make: a file that cannot be written" 3 "make allreduce_ring -n 2 -o $scratch/none/x" "none/x"
+refuses "list: a word too many" 2 "list x" "no more words"
+
+"$program" show --svg --bytes 256K "$scratch/ring.json" >"$out"
+check "the README's picture is what weir-plan draws; see there for the commands" \
+    cmp "$out" lib/plan/examples/allreduce_ring.svg
 
 samples=../shared/plans
 if [ -d $samples ]; then
