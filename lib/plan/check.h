@@ -13,8 +13,8 @@
  * chains: the stretches of a thread block between fences, the launches of a rank, the reads
  * and the writes that a block asked of a port channel. A clock says for each chain how many
  * of its events have happened before (check_clock.c). Who waits takes over the clock
- * that the signal carried (check_sync.c). Accesses to a chunk that no clock orders, race
- * (check_data.c).
+ * that the signal carried (check_sync.c, check_counter.c). Accesses to a chunk that no clock
+ * orders, race (check_data.c, check_race.c).
  *
  * Values. A chunk holds an input chunk, reduced over a set of ranks, or something that no
  * result may have (check_value.c).
@@ -317,8 +317,6 @@ weiri_value weiri_value_reduce(weiri_value a, weiri_value b, uint32_t node);
 /* check_data.c */
 /* Carries out an operation on data. 0: packets are missing, and the block waits. */
 int weiri_check_data(weiri_check *check, uint32_t block, const weiri_plan_op *op);
-/* The caller writes his buffers, before a rank's launch or after the last one. */
-void weiri_check_caller(weiri_check *check, int rank);
 /* The first place of a reference's chunks, at one of its ranks. */
 uint32_t weiri_check_first_place(const weiri_check *check, int rank, unsigned buffer,
                                  uint32_t index);
@@ -327,23 +325,52 @@ uint32_t weiri_check_first_place(const weiri_check *check, int rank, unsigned bu
 void weiri_check_set_up(weiri_check *check);
 void weiri_check_tear_down(weiri_check *check);
 
+/* check_race.c */
+/* A block's access, compared with those before it. awaited: packets, whose flag told. */
+void weiri_check_read_place(weiri_check *check, uint32_t block, uint32_t place,
+                            weiri_access access, int awaited);
+void weiri_check_write_place(weiri_check *check, uint32_t block, uint32_t place,
+                             weiri_access access);
+/* The caller writes his buffers, before a rank's launch or after the last one. */
+void weiri_check_caller(weiri_check *check, int rank);
+
 /* check_sync.c */
 /* Carries out an operation that orders. 0: the block waits. take: of counters that several
  * advance, too. */
 int weiri_check_sync(weiri_check *check, uint32_t block, const weiri_plan_op *op, int take);
 void weiri_check_fence(weiri_check *check, uint32_t block);
 void weiri_check_wake(weiri_check *check, uint32_t *waiting);
-void weiri_check_signal_ids(weiri_check *check, uint32_t block, const weiri_plan_op *op,
-                            int is_relaxed);
 /* The block will know, behind its next fence, that so many events of a chain have happened. */
 void weiri_check_learn(weiri_check *check, uint32_t block, uint32_t chain, uint32_t events);
 void weiri_check_flush(weiri_check *check, uint32_t block, const weiri_plan_op *op);
 weiri_check_port *weiri_check_port_of(weiri_check *check, uint32_t block, uint32_t link);
+void weiri_check_take_over(weiri_check *check, uint32_t block, const weiri_clock *clock);
+/* The block's puts to a channel that a request of its thread i comes behind. */
+uint32_t weiri_check_covered(const weiri_check_block *block, const weiri_check_port *port,
+                             uint32_t i);
+
+/* check_counter.c */
+/* That of the op's i-th channel or semaphore. */
+uint32_t weiri_check_counter_of(const weiri_check *check, int rank, const weiri_plan_op *op,
+                                uint32_t i);
+/* Advances all of the op's. */
+void weiri_check_signal_ids(weiri_check *check, uint32_t block, const weiri_plan_op *op,
+                            int is_relaxed);
+/* Takes one of a counter. 0: there is none to take, or not yet (take), and the block waits. */
+int weiri_check_take_one(weiri_check *check, uint32_t block, uint32_t counter, int is_relaxed,
+                         int take);
+/* Whether a signal can only have come behind a taking; take may be NULL. */
+int weiri_check_is_behind(const weiri_check *check, const weiri_check_signal *signal,
+                          const weiri_check_take *take);
+/* Known of n advances, of whichever blocks; those behind take, if it is not NULL, are none.
+ * The caller's. */
+weiri_clock *weiri_check_known_of(weiri_check *check, const weiri_check_counter *counter,
+                                  uint32_t n, const weiri_check_take *take);
+
+/* check_balance.c */
 /* After a launch: every counter is back at its initial value. */
 void weiri_check_balance(weiri_check *check);
 void weiri_check_forget_signals(weiri_check *check);
-uint32_t weiri_check_counter_of(const weiri_check *check, int rank, const weiri_plan_op *op,
-                                uint32_t i);
 
 /* check_stuck.c: nothing moves any more, and some blocks have not ended. */
 void weiri_check_stuck(weiri_check *check);

@@ -1,10 +1,5 @@
 /*
- * Operations on data: the values they move, and whether what they access is theirs to access.
- *
- * Accesses to a chunk conflict if one of them writes. Each is compared with the last write, a
- * write also with the reads since: as order is transitive, what is behind these need not be
- * looked at again. What comes first in this run comes later in another if no clock orders
- * the two, so one run finds every race.
+ * Operations on data: the values they move, and who accesses what.
  *
  * Within a thread block two operations are ordered by a fence between them; within an operation
  * only the accesses to one element, a lane, are. What a port channel was asked to read and
@@ -17,8 +12,6 @@
  */
 #include "plan/check.h"
 
-#include <stdlib.h>
-#include <string.h>
 
 /* A part of an operation: sources and destinations that have the same chunks in common. */
 typedef struct pieces {
@@ -123,154 +116,6 @@ static uint32_t reach_of(const moving *in, const weiri_plan_ref *ref, uint32_t k
     return ref->buffer == WEIR_PLAN_SCRATCH ? 0 : (ref->index + k) % in->check->block_chunks;
 }
 
-/* -------------------------------------------------------------------- order */
-
-/* Whether lane `earlier` is among those that made what lane `from` reads. */
-static int flows(weiri_check *check, uint32_t earlier, uint32_t from)
-{
-    uint32_t *stack = NULL, depth = 0, *slot;
-    int found = 0;
-    if (earlier == WEIRI_CHECK_NONE || check->nsources == 0)
-        return 0;
-    check->stamp++;
-    slot = weiri_check_append(check, &stack, &depth, sizeof *stack);
-    if (slot)
-        *slot = from;
-    while (depth && !found && check->steps_left) {
-        const weiri_lane *lane = &check->lanes[stack[--depth]];
-        for (uint32_t i = 0; i < lane->count && !found && check->steps_left; i++) {
-            uint32_t source = check->sources[lane->first + i];
-            check->steps_left--;
-            if (source == WEIRI_CHECK_NONE || check->lanes[source].stamp == check->stamp)
-                continue;
-            check->lanes[source].stamp = check->stamp;
-            found = source == earlier;
-            slot = weiri_check_append(check, &stack, &depth, sizeof *stack);
-            if (slot)
-                *slot = source;
-        }
-    }
-    free(stack);
-    return found;
-}
-
-/* Whether an access has happened before this lane's. */
-static int ordered(weiri_check *check, const weiri_access *access, uint32_t block, uint32_t lane,
-                   int is_write, int is_read)
-{
-    if (access->tick == WEIRI_CHECK_NONE)
-        return 1;
-    if (weiri_clock_knows(check->blocks[block].now, access->chain, access->tick))
-        return 1;
-    if (access->lane == lane)
-        return is_read;
-    if (!is_write)
-        return 0;
-    for (uint64_t ranks = check->lanes[lane].ranks; ranks; ranks &= ranks - 1)
-        if (weiri_clock_knows(check->begin[__builtin_ctzll(ranks)], access->chain, access->tick))
-            return 1;
-    return is_read && flows(check, access->lane, lane);
-}
-
-static const char *remedy(const weiri_check *check, uint32_t block, const weiri_access *other)
-{
-    const weiri_check_block *own = &check->blocks[block];
-    const weiri_node *node = &check->nodes[check->lanes[other->lane].node];
-    const weiri_check_block *theirs = &check->blocks[node->block];
-    if (other->chain != theirs->chain)
-        return "the put may still be under way: a flush, or its signal and an answer, must "
-               "come first";
-    if (node->block == block && node->launch == check->launch && node->op == own->op &&
-        node->turn == own->turn)
-        return "they are one operation's";
-    if (node->block == block)
-        return "a nop is missing between them";
-    if (theirs->rank == own->rank)
-        return "no barrier, semaphore or signal orders them";
-    return node->launch == check->launch ? "no signal and wait order them"
-                                         : "nothing tells that the launch before is done with it";
-}
-
-static void refuse(weiri_check *check, uint32_t block, uint32_t place, int is_write,
-                   const weiri_access *other, int other_is_read)
-{
-    char name[WEIRI_CHECK_TEXT], where[WEIRI_CHECK_TEXT];
-    const weiri_check_block *own = &check->blocks[block];
-    const char *does = is_write ? "writes" : "reads";
-    weiri_check_place_name(check, place, name);
-    if (other->lane == WEIRI_CHECK_NONE) {
-        weiri_check_violate(check, WEIR_PLAN_FAULT_RACE, own->rank, block, own->op,
-                            "%s %s, which the caller may still be writing: nothing tells that "
-                            "the launch of that rank has begun",
-                            does, name);
-        return;
-    }
-    const weiri_node *node = &check->nodes[check->lanes[other->lane].node];
-    const char *when = node->launch == check->launch ? "" : " of the launch before";
-    weiri_check_violate(check, WEIR_PLAN_FAULT_RACE, own->rank, block, own->op,
-                        "%s %s, which %s%s %s: %s", does, name,
-                        weiri_check_where(check, node->block, node->op, where), when,
-                        other_is_read ? "may still be reading" : "may still be writing",
-                        remedy(check, block, other));
-}
-
-static void drop_reads(weiri_check *check, weiri_place *place)
-{
-    while (place->reads != WEIRI_CHECK_NONE) {
-        uint32_t read = place->reads;
-        place->reads = check->accesses[read].next;
-        check->accesses[read].next = check->free_access;
-        check->free_access = read;
-    }
-}
-
-static void add_read(weiri_check *check, weiri_place *place, weiri_access access)
-{
-    uint32_t slot = check->free_access;
-    if (slot != WEIRI_CHECK_NONE) {
-        check->free_access = check->accesses[slot].next;
-    } else {
-        if (!weiri_check_append(check, &check->accesses, &check->naccesses, sizeof access))
-            return;
-        slot = check->naccesses - 1;
-    }
-    access.next = place->reads;
-    check->accesses[slot] = access;
-    place->reads = slot;
-}
-
-/* One more access; 0: there are too many. */
-static int count_access(weiri_check *check)
-{
-    if (check->naccessed++ < WEIRI_CHECK_ACCESSES_MAX && check->status == WEIR_OK)
-        return 1;
-    weiri_check_fail(check, WEIR_ERR_UNSUPPORTED,
-                     "more than %d accesses to chunks in %d launches: too large to check",
-                     WEIRI_CHECK_ACCESSES_MAX, WEIRI_CHECK_LAUNCHES);
-    return 0;
-}
-
-/* Compares a write with what was before, and is then the last one. */
-static void write_place(weiri_check *check, uint32_t block, uint32_t place, weiri_access access)
-{
-    weiri_place *at = &check->places[place];
-    const weiri_access *late = NULL;
-    int late_is_read = 0;
-    for (uint32_t read = at->reads; read != WEIRI_CHECK_NONE && !late;
-         read = check->accesses[read].next)
-        if (!ordered(check, &check->accesses[read], block, access.lane, 1, 1)) {
-            late = &check->accesses[read];
-            late_is_read = 1;
-        }
-    if (!late && at->reads == WEIRI_CHECK_NONE &&
-        !ordered(check, &at->last, block, access.lane, 1, 0))
-        late = &at->last;
-    if (late)
-        refuse(check, block, place, 1, late, late_is_read);
-    drop_reads(check, at);
-    at->last = access;
-}
-
 /* ------------------------------------------------------------- an operation */
 
 /* Packets of this launch are where they are expected, or the block waits for them. */
@@ -312,11 +157,7 @@ static void read_one(moving *in, const pieces *part, const weiri_plan_ref *ref, 
         access.chain = part->port->chain;
         access.tick = part->port->nputs;
     }
-    if (!count_access(check))
-        return;
-    if (!awaits(in, ref) && !ordered(check, &at->last, in->block, lane, 0, 0))
-        refuse(check, in->block, place, 0, &at->last, 0);
-    add_read(check, at, access);
+    weiri_check_read_place(check, in->block, place, access, awaits(in, ref));
     if (!check->plan->has_packets)
         return;
     uint32_t writer = at->last.lane;
@@ -393,14 +234,12 @@ static void write_one(moving *in, const pieces *part, const weiri_plan_ref *ref,
         access.chain = part->port->chain + 1;
         access.tick = part->port->nputs;
     }
-    if (!count_access(check))
-        return;
     if (ref->is_packets && at->packets == (int32_t)check->launch)
         weiri_check_violate(check, WEIR_PLAN_FAULT_RACE, block->rank, in->block, block->op,
                             "writes packets in %s a second time in a launch: who waits for them "
                             "cannot tell the two apart",
                             weiri_check_place_name(check, place, name));
-    write_place(check, in->block, place, access);
+    weiri_check_write_place(check, in->block, place, access);
     at->value = *value;
     at->packets = ref->is_packets ? (int32_t)check->launch : -1;
     if (ref->is_packets)
@@ -480,44 +319,4 @@ int weiri_check_data(weiri_check *check, uint32_t block, const weiri_plan_op *op
     if (op->kind == WEIRI_PLAN_PUT_SIGNAL_FLUSH_OP)
         weiri_check_flush(check, block, op);
     return 1;
-}
-
-/* --------------------------------------------------------------- the caller */
-
-void weiri_check_caller(weiri_check *check, int rank)
-{
-    weiri_access access = {WEIRI_CHECK_NONE, check->rank_chain + (uint32_t)rank, check->launch,
-                           WEIRI_CHECK_NONE};
-    for (int buffer = WEIR_PLAN_INPUT; buffer <= WEIR_PLAN_OUTPUT; buffer++) {
-        uint32_t chunks = check->blocks_of[buffer] * check->block_chunks;
-        uint32_t first = weiri_check_first_place(check, rank, (unsigned)buffer, 0);
-        for (uint32_t i = 0; i < chunks; i++) {
-            weiri_place *place = &check->places[first + i];
-            const weiri_clock *now = check->begin[rank];
-            const weiri_access *late = NULL;
-            int late_is_read = 0;
-            for (uint32_t read = place->reads; read != WEIRI_CHECK_NONE && !late;
-                 read = check->accesses[read].next)
-                if (!weiri_clock_knows(now, check->accesses[read].chain,
-                                       check->accesses[read].tick)) {
-                    late = &check->accesses[read];
-                    late_is_read = 1;
-                }
-            if (!late && place->reads == WEIRI_CHECK_NONE && place->last.lane != WEIRI_CHECK_NONE &&
-                !weiri_clock_knows(now, place->last.chain, place->last.tick))
-                late = &place->last;
-            if (late) {
-                char name[WEIRI_CHECK_TEXT];
-                const weiri_node *node = &check->nodes[check->lanes[late->lane].node];
-                weiri_check_violate(check, WEIR_PLAN_FAULT_RACE, check->blocks[node->block].rank,
-                                    node->block, node->op,
-                                    "may still be %s %s when the launch of that rank has ended "
-                                    "and the caller uses it",
-                                    late_is_read ? "reading" : "writing",
-                                    weiri_check_place_name(check, first + i, name));
-            }
-            drop_reads(check, place);
-            place->last = access;
-        }
-    }
 }

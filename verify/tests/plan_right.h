@@ -129,9 +129,21 @@
     "0.1; sem_acquire $0; nop; copy i1+1 > s1+1; nop; sem_release $0; sem_release $2\n"            \
     "0.2; sem_acquire $2 2; nop; copy s0+2 > o0+2"
 
+/* Chunks of a block, of which the last may be shorter, through scratch. */
+#define SLOTS                                                                                      \
+    "allreduce 1 i2 o2 s1\n"                                                                       \
+    "0.0; copy i0+1 > s0+1; nop; copy s0+1 > o0+1; copy i1+1 > o1+1"
+/* Data and packets side by side: only the signal says that the data are there. */
+#define MIXED                                                                                      \
+    "allgather 2 i2 o4 s2 double\n"                                                                \
+    "0.0; copy i0+2 > o0+2; put i0+1 > 1:s1+1; ppkt i1+1 > 1:s0+1; nop; signal @m1; wait @m1; "    \
+    "nop; upkt s0+1 > o3+1; copy s1+1 > o2+1\n"                                                    \
+    "1.0; copy i0+2 > o2+2; put i0+1 > 0:s1+1; ppkt i1+1 > 0:s0+1; nop; signal @m0; wait @m0; "    \
+    "nop; upkt s0+1 > o1+1; copy s1+1 > o0+1"
+
 static const char *const right_plans[] = {
     HANDSHAKE, PACKETS, TWO_SHOTS, UNPACKED, SEMAPHORES, BARRIERS, PORTS, PORTS_FUSED,
-    BROADCAST, REDUCE, RING, PIPELINE, GROUPS, SWITCHES, GATHER, EXCLUSION,
+    BROADCAST, REDUCE, RING, PIPELINE, GROUPS, SWITCHES, GATHER, EXCLUSION, SLOTS, MIXED,
 };
 enum { RIGHT_PLANS = sizeof right_plans / sizeof *right_plans };
 

@@ -175,6 +175,12 @@ static const mutant mutants[] = {
     {"one of two releases", GATHER, "sem_acquire $0; sem_acquire $0; nop; copy s0+2 > o0+2",
      "sem_acquire $0; nop; copy s0+2 > o0+2; nop; sem_acquire $0", WEIR_PLAN_FAULT_RACE, 0, 2, 2,
      "scratch chunk"},
+    {"through a chunk that may be shorter", SLOTS, "s0+1; nop; copy s0+1 > o0+1; copy i1+1",
+     "o1+1; nop; copy o1+1 > o0+1; nop; copy i1+1", WEIR_PLAN_FAULT_RESULT, 0, 0, 2,
+     "output chunk 0 of rank 0: it went through chunk 1 of a block"},
+    {"packets tell of no other data", MIXED, "wait @m1; nop; upkt s0+1 > o3+1; copy s1+1 > o2+1",
+     "upkt s0+1 > o3+1; nop; copy s1+1 > o2+1; wait @m1", WEIR_PLAN_FAULT_RACE, 0, 0, 7,
+     "no signal and wait order them"},
     {"opposite order of two semaphores", EXCLUSION, "sem_acquire $0; nop; copy i0+1 > s0+1; nop; "
      "sem_release $0", "sem_acquire $0; sem_acquire $1; nop; copy i0+1 > s0+1; nop; "
      "sem_release $0 1", WEIR_PLAN_FAULT_DEADLOCK, 0, 0, 0, "in any order"},
