@@ -7,6 +7,8 @@
  */
 #include "plan_ranks.h"
 
+#include "plan/examples/examples.h"
+
 #include <signal.h>
 
 enum { MEMORY_BYTES = 1 << 21 };
@@ -291,6 +293,49 @@ static void test_mismatch(void **state)
     run_ranks(2, mismatch_body, NULL);
 }
 
+/* A broadcast or reduce where one rank has one buffer only: its other one is not touched, an
+ * average is divided on the root alone. */
+static int rooted_body(weir_boot *boot, void *argument)
+{
+    plan_rank with = {0};
+    int failures = 0;
+    (void)argument;
+    EXPECT_OK(&failures, plan_rank_open(&with, boot, 4096));
+    for (int variant = 0; variant < 8 && !failures; variant++) {
+        const int reduces = variant & 1, is_plain = variant >> 2 & 1, is_root = with.rank == 0;
+        const weiri_plan_example_options how = {.nranks = 2, .in_place = variant >> 1 & 1};
+        weir_plan *plan = NULL;
+        EXPECT_OK(&failures, weiri_plan_example_make(
+                                 weiri_plan_example_find(reduces ? "reduce_direct"
+                                                                 : "broadcast_direct"),
+                                 &how, &plan));
+        float *in = is_plain ? (void *)with.plain[0] : weir_mem_pointer(with.memory[0]);
+        float *out = is_plain ? (void *)with.plain[1] : weir_mem_pointer(with.memory[1]);
+        for (int i = 0; i < 5; i++) {
+            in[i] = (float)(4 + 8 * with.rank + i);
+            out[i] = -1;
+        }
+        EXPECT_OK(&failures,
+                  weir_executor_run(with.executor, plan, reduces || is_root ? in : NULL,
+                                    reduces && !is_root ? NULL : out, 20, 20, WEIR_FLOAT,
+                                    WEIR_AVG, NULL));
+        for (int i = 0; i < 5; i++) {
+            const float result = (float)(i + (reduces ? 8 : 4));
+            EXPECT(&failures, in[i] == (float)(4 + 8 * with.rank + i));
+            EXPECT(&failures, out[i] == (reduces && !is_root ? -1 : result));
+        }
+        weir_plan_free(plan);
+    }
+    plan_rank_close(&with);
+    return failures;
+}
+
+static void test_rooted(void **state)
+{
+    (void)state;
+    run_ranks(2, rooted_body, NULL);
+}
+
 /* More lengths than an executor keeps contexts, on two communicators in turn, with plans
  * that are read again: old contexts go, memory does not grow. */
 static int turns_body(weir_boot *boot, void *argument)
@@ -432,6 +477,7 @@ int main(void)
            "single_node_allreduce_pkt.8.json"),
         AT("calls are refused before anything runs", test_refusals, NULL),
         AT("ranks that disagree are told", test_mismatch, NULL),
+        AT("a broadcast's input and a reduce's output may be absent", test_rooted, NULL),
         AT("two communicators, many lengths: contexts come and go", test_turns, NULL),
         AT("a rank that dies is named", test_death, NULL),
         AT("waits end, and say where the plan stood", test_deadline, NULL),
