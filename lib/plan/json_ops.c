@@ -65,7 +65,7 @@ static void read_ref(weiri_json *in, json_t *object, const weiri_plan_block *blo
                      weiri_plan_channel channel, weiri_plan_ref *ref)
 {
     weiri_json_known(in, weiri_json_object(in, object, "a chunk reference"),
-                     "|type|buffer_id|switch_channel_id|index|size|");
+                     "|type|buffer_id|switch_channel_id|index|size|rank|");
     ref->index = (uint32_t)weiri_json_number(in, object, "index", WEIRI_PLAN_CHUNKS_MAX,
                                              WEIRI_JSON_REQUIRED);
     ref->size =
@@ -108,6 +108,47 @@ static void read_refs(weiri_json *in, json_t *object, const char *key,
         if (in->status != WEIR_OK)
             return;
     }
+}
+
+static weiri_plan_ref *append_ref(weiri_json *in, uint32_t *count)
+{
+    weiri_plan_gpu *gpu = weiri_json_gpu(in);
+    weiri_plan_ref *ref = weiri_plan_append(&gpu->refs, &gpu->nrefs, sizeof *ref);
+    if (ref)
+        ++*count;
+    else
+        weiri_json_no_memory(in);
+    return ref;
+}
+
+/* glre as the DSL writes it, with buffer_offset, size and dst_chunk, and its switch channel
+ * among channel_ids. */
+static void read_group_reduce(weiri_json *in, json_t *object, const weiri_plan_block *block,
+                              weiri_plan_op *op)
+{
+    const weiri_plan_list *list = &block->channels[WEIRI_PLAN_SWITCH];
+    const weiri_plan_gpu *gpu = weiri_json_gpu(in);
+    uint32_t id = 0;
+    if (op->nids != 1 || op->channel != WEIRI_PLAN_SWITCH) {
+        weiri_json_refuse(in, "it needs one switch channel in channel_ids");
+        return;
+    }
+    while (id < list->count && gpu->ids[list->first + id] != gpu->ids[op->first_id])
+        id++;
+    op->nids = 0;
+    op->first_src = gpu->nrefs;
+    weiri_plan_ref *src = append_ref(in, &op->nsrcs);
+    if (!src)
+        return;
+    src->index = (uint32_t)weiri_json_number(in, object, "buffer_offset", WEIRI_PLAN_CHUNKS_MAX,
+                                             WEIRI_JSON_REQUIRED);
+    src->size =
+        (uint32_t)weiri_json_number(in, object, "size", WEIRI_PLAN_CHUNKS_MAX, WEIRI_JSON_REQUIRED);
+    place_group(in, block, id, src);
+    op->first_dst = gpu->nrefs;
+    weiri_plan_ref *dst = append_ref(in, &op->ndsts);
+    if (dst)
+        read_ref(in, json_object_get(object, "dst_chunk"), block, op->channel, dst);
 }
 
 static void read_reduce_op(weiri_json *in, json_t *object, weiri_plan_op *op)
@@ -170,6 +211,11 @@ static void fill_op(weiri_json *in, json_t *object, const weiri_plan_block *bloc
         if (op->channel != WEIRI_PLAN_NO_CHANNEL)
             resolve(in, &block->channels[op->channel], op->first_id, op->nids, "channel_ids");
     }
+    if (op->kind == WEIRI_PLAN_GROUP_REDUCE_OP && json_object_get(object, "dst_chunk")) {
+        if (in->status == WEIR_OK)
+            read_group_reduce(in, object, block, op);
+        return;
+    }
     read_refs(in, object, "src_buff", block, op->channel, &op->first_src, &op->nsrcs);
     read_refs(in, object, "dst_buff", block, op->channel, &op->first_dst, &op->ndsts);
 }
@@ -203,7 +249,8 @@ static void read_op(weiri_json *in, json_t *object, uint32_t index, int in_body)
     gpu->blocks[in->block].nops++;
     weiri_json_known(in, weiri_json_object(in, object, "an operation"),
                      "|name|channel_type|channel_ids|semaphore_ids|src_buff|dst_buff|reduce_op|"
-                     "tbg_info|barrier_id|num_threadblocks|iter_context|ops|");
+                     "tbg_info|barrier_id|num_threadblocks|iter_context|ops|buffer_type|"
+                     "buffer_offset|size|dst_chunk|");
     op->in_body = (uint32_t)in_body;
     if (in->status == WEIR_OK)
         fill_op(in, object, &gpu->blocks[in->block], op);

@@ -170,7 +170,7 @@ typedef struct weiri_plan_link {
 
 typedef struct weiri_plan_switch {
     weir_plan_buffer buffer;
-    uint32_t size;               /* chunks, as the file has it */
+    uint32_t size;               /* of the group, as the file has it; nranks counts */
     uint32_t first_rank, nranks; /* of the gpu's ids */
 } weiri_plan_switch;
 

@@ -180,6 +180,32 @@ static void test_every_form_is_read_as_it_was_written(void **state)
     free(text);
 }
 
+/* The DSL has another form for the reduction of a switch channel than for all else. */
+static void test_the_dsls_form_of_a_group_reduction_is_read(void **state)
+{
+    static const char dsl[] =
+        "{\"name\": \"glre\", \"buffer_type\": \"i\", \"buffer_offset\": 1, \"size\": 1,"
+        " \"dst_chunk\": {\"rank\": 0, \"type\": \"o\", \"index\": 1, \"size\": 1},"
+        " \"channel_ids\": [%d], \"channel_type\": \"switch\", \"reduce_op\": \"max\"}]}]},";
+    const char *form = strstr(every_form, "{\"name\": \"glre\"");
+    const char *behind = strstr(form, "{\"id\": 1");
+    char text[4096], changed[512];
+    (void)state;
+    snprintf(changed, sizeof changed, dsl, 0);
+    snprintf(text, sizeof text, "%.*s%s%s", (int)(form - every_form), every_form, changed, behind);
+    weir_plan *plan = parse(every_form), *other = parse(text);
+    char *expected = print(plan), *made = print(other);
+    assert_string_equal(made, expected);
+    free(expected);
+    free(made);
+    weir_plan_free(plan);
+    weir_plan_free(other);
+    snprintf(changed, sizeof changed, dsl, 1);
+    snprintf(text, sizeof text, "%.*s%s%s", (int)(form - every_form), every_form, changed, behind);
+    assert_int_equal(weir_plan_parse(text, strlen(text), "text", &plan), WEIR_ERR_INVALID);
+    assert_non_null(strstr(weir_last_error(), "channel_ids[0] is 1"));
+}
+
 static void test_files_hold_the_same_text(void **state)
 {
     char file[64];
@@ -208,6 +234,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_the_dsl_wrote_is_written_as_it_was),
         cmocka_unit_test(test_every_form_is_read_as_it_was_written),
+        cmocka_unit_test(test_the_dsls_form_of_a_group_reduction_is_read),
         cmocka_unit_test(test_files_hold_the_same_text),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
