@@ -110,7 +110,8 @@ static inline int weiri_build_is_fence(const weiri_build_op *op)
 uint32_t weiri_build_chunks(const weir_plan_builder *builder, int rank, weir_plan_buffer buffer);
 
 /* Whether b must not begin before a is done with the chunks that they share: one of them
- * writes these. Readers of packets wait for them, so that needs no order. */
+ * writes these. Readers of packets wait for them, so that needs no order, but where a port
+ * reads. */
 int weiri_build_conflict(const weir_plan_builder *builder, int rank, const weiri_build_op *a,
                          const weiri_build_op *b);
 /* Whether two references may be to the same memory, of one chunk at least. */

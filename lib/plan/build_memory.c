@@ -79,7 +79,8 @@ static int any_overlap(const weir_plan_builder *builder, int rank, const weiri_p
 int weiri_build_conflict(const weir_plan_builder *builder, int rank, const weiri_build_op *a,
                          const weiri_build_op *b)
 {
-    return any_overlap(builder, rank, a->dsts, a->ndsts, b->srcs, b->nsrcs, 1) ||
+    int waits = b->channel != WEIRI_PLAN_PORT; /* a port takes packets as they are */
+    return any_overlap(builder, rank, a->dsts, a->ndsts, b->srcs, b->nsrcs, waits) ||
            any_overlap(builder, rank, a->dsts, a->ndsts, b->dsts, b->ndsts, 0) ||
            any_overlap(builder, rank, a->srcs, a->nsrcs, b->dsts, b->ndsts, 0);
 }

@@ -64,6 +64,47 @@ static void test_a_port_put_takes_its_signal_and_flush(void **state)
     expect(t.b, "put nop signal flush");
 }
 
+static void test_ports_to_several_ranks_are_one_operation(void **state)
+{
+    (void)state;
+    weir_plan_builder *b = create((weir_plan_spec){.nranks = 3, .chunk_factor = 2});
+    for (int rank = 0; rank < 3; rank++)
+        weir_plan_scratch(b, rank, 4);
+    for (int peer = 1; peer < 3; peer++) {
+        weir_plan_chan to = weir_plan_port_channel(b, 0, peer);
+        weir_plan_chan from = weir_plan_port_channel(b, peer, 0);
+        weir_plan_put_signal_flush(to, at(weir_plan_output(b, peer), 0),
+                                   at(weir_plan_input(b, 0), peer), 0);
+        weir_plan_wait(from, 0, WEIR_PLAN_AFTER);
+    }
+    weir_plan *plan = build(b);
+    char text[512];
+    assert_string_equal(names_of(plan, 0, 0, text), "pwsf");
+    assert_int_equal(plan->gpus[0].ops[0].ndsts, 2);
+    assert_int_equal(plan->gpus[0].ops[0].nids, 2);
+    weir_plan_free(plan);
+}
+
+/* Over a port, what is sent as packets are packets already. */
+static void test_packets_over_ports(void **state)
+{
+    (void)state;
+    two t = create_two((weir_plan_spec){0});
+    weir_plan_copy_packets(at(t.scratch[0], 0), at(t.in[0], 0), 0);
+    weir_plan_put_packets(t.port[0], at(t.scratch[1], 1), at(t.scratch[0], 0), 0);
+    weir_plan_flush(t.port[0], 0, WEIR_PLAN_BEFORE);
+    weir_plan_unpack_packets(at(t.out[1], 0), at(t.scratch[1], 1), 0);
+    weir_plan *plan = build(t.b);
+    char text[512];
+    assert_string_equal(names_of(plan, 0, 0, text), "cpkt nop ppkt nop flush");
+    assert_true(plan->gpus[0].refs[plan->gpus[0].ops[2].first_src].is_packets);
+    weir_plan_free(plan);
+    t = create_two((weir_plan_spec){0});
+    weir_plan_put_packets(t.port[0], at(t.scratch[1], 1), at(t.in[0], 0), 0);
+    assert_int_equal(weir_plan_build(t.b, &plan), WEIR_ERR_INVALID);
+    assert_non_null(strstr(weir_last_error(), "the source are packets in buffer 'i'"));
+}
+
 static void test_puts_of_one_port_channel_stay_in_order(void **state)
 {
     (void)state;
@@ -266,6 +307,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_signals_of_several_channels_are_one),
         cmocka_unit_test(test_a_port_put_takes_its_signal_and_flush),
+        cmocka_unit_test(test_ports_to_several_ranks_are_one_operation),
+        cmocka_unit_test(test_packets_over_ports),
         cmocka_unit_test(test_puts_of_one_port_channel_stay_in_order),
         cmocka_unit_test(test_reductions_take_more_sources_and_send_their_result),
         cmocka_unit_test(test_remote_reductions_are_fused_where_places_agree),
