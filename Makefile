@@ -287,7 +287,7 @@ $(O)/emulated/%.o: % Makefile
 	$(Q)$(CXX) $(EMULATED_CXXFLAGS) -MMD -MP -c -o $@ -x c++ $<
 
 # Plans in the emulator, from their text on: of these what it needs.
-PLAN_OBJ := $(call obj,$(filter-out lib/plan/examples/% %_cuda.c,$(filter lib/plan/%,$(LIB_SRC))))
+PLAN_OBJ := $(call obj,$(filter-out %_cuda.c,$(filter lib/plan/%,$(LIB_SRC))))
 $(O)/tests/gpu_test_plan: $(O)/tests/plan.a
 $(O)/tests/plan.a: $(PLAN_OBJ)
 	$(call say,AR,$@)

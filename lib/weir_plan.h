@@ -254,6 +254,12 @@ WEIR_API weir_status weir_executor_create(weir_comm *comm, weir_executor **execu
  * that names an operation other than sum may be called with that one only.
  *
  * On the host it blocks until out is complete and in may be written again; stream is NULL.
+ * On GPUs, of one host, the work goes into the stream, and may be captured in a graph once
+ * the plan has run with these lengths; what such a call needs lives as long as the executor.
+ * What peers have to reach must be memory of weir_mem_alloc or weir_mem_register that they
+ * know, as after weir_comm_barrier; where that is not so in the first call with a plan and
+ * lengths, this and later ones are served by copies; where it was and no longer is, a call is
+ * refused, and the communicator aborted.
  * The first call with a plan or with other lengths makes what they need (a context); an
  * executor keeps the contexts of its latest calls, so that later ones just run.
  *

@@ -16,16 +16,17 @@ weir_status weir_executor_create(weir_comm *comm, weir_executor **executor)
 {
     if (!comm || !executor)
         return weiri_fail(WEIR_ERR_INVALID, "weir_executor_create: comm and executor are required");
-    if (weir_comm_backend(comm) != WEIR_BACKEND_HOST)
-        return weiri_fail(WEIR_ERR_UNSUPPORTED, "plans run on the host backend only, not on %s",
-                          weir_backend_name(weir_comm_backend(comm)));
+    const int on_gpu = weir_comm_backend(comm) == WEIR_BACKEND_CUDA;
+    const weiri_executor_ops *ops = on_gpu ? weiri_executor_cuda() : &weiri_executor_host;
+    if (!ops)
+        return weiri_fail(WEIR_ERR_UNSUPPORTED, "this build runs no plans on GPUs");
     weir_executor *made = calloc(1, sizeof *made);
     weir_status status =
         made ? WEIR_OK : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for an executor");
     if (made) {
         made->comm = comm;
         made->checks = 1;
-        made->ops = &weiri_executor_host;
+        made->ops = ops;
     }
     if (status == WEIR_OK && made->ops->open)
         status = made->ops->open(made);
@@ -240,12 +241,16 @@ static weir_status describe(const weir_executor *executor, const weir_plan *plan
     return weiri_program_compile(plan, executor->comm->rank, &context->layout, &context->program);
 }
 
+/* Of those that no graph has; NULL: there is none. */
 static weiri_context *take_oldest(weir_executor *executor)
 {
-    int oldest = 0;
-    for (int i = 1; i < executor->ncontexts; i++)
-        if (executor->contexts[i]->used < executor->contexts[oldest]->used)
+    int oldest = -1;
+    for (int i = 0; i < executor->ncontexts; i++)
+        if (!executor->contexts[i]->is_captured &&
+            (oldest < 0 || executor->contexts[i]->used < executor->contexts[oldest]->used))
             oldest = i;
+    if (oldest < 0)
+        return NULL;
     weiri_context *taken = executor->contexts[oldest];
     executor->contexts[oldest] = executor->contexts[--executor->ncontexts];
     return taken;
@@ -264,17 +269,27 @@ static int is_full(const weir_executor *executor, const weiri_context *more)
 }
 
 /* All ranks have met, so nobody uses an old one. */
-static void make_room(weir_executor *executor, const weiri_context *more)
+static weir_status make_room(weir_executor *executor, const weiri_context *more)
 {
-    while (executor->ncontexts && is_full(executor, more))
-        free_context(executor, take_oldest(executor));
+    while (executor->ncontexts && is_full(executor, more)) {
+        weiri_context *oldest = take_oldest(executor);
+        if (!oldest)
+            break;
+        free_context(executor, oldest);
+    }
+    if (executor->ncontexts < WEIRI_CONTEXTS_MAX)
+        return WEIR_OK;
+    return weiri_fail(WEIR_ERR_INVALID,
+                      "%s: graphs have calls with %d plans and lengths; capture them with several "
+                      "executors",
+                      more->name, WEIRI_CONTEXTS_MAX);
 }
 
 /* Collective, as all ranks' contexts are alike. Ranks have ended their earlier calls once
  * they met in check_alike. */
 static weir_status make_context(weir_executor *executor, const weir_plan *plan,
                                 const weiri_plan_layout *layout, int needs_op,
-                                weiri_context **context)
+                                const weiri_plan_call *call, weiri_context **context)
 {
     weiri_context *made = calloc(1, sizeof *made);
     weir_status status =
@@ -282,19 +297,23 @@ static weir_status make_context(weir_executor *executor, const weir_plan *plan,
     if (made) {
         made->layout = *layout;
         made->needs_op = needs_op;
+        made->call = call;
         status = describe(executor, plan, made);
     }
+    if (status == WEIR_OK && executor->ops->admit)
+        status = executor->ops->admit(executor, plan, call);
     if (status == WEIR_OK)
         status = executor->ops->settle(executor);
     status = weir_boot_agree(executor->comm->boot, status);
     if (status == WEIR_OK)
         status = check_alike(executor->comm, made);
-    if (status == WEIR_OK) {
-        make_room(executor, made);
+    if (status == WEIR_OK) /* alike on all ranks */
+        status = make_room(executor, made);
+    if (status == WEIR_OK)
         status = executor->ops->prepare(executor, plan, made);
-    }
     if (status == WEIR_OK) {
         executor->contexts[executor->ncontexts++] = made;
+        made->call = NULL;
         *context = made;
     } else if (made) {
         free_context(executor, made);
@@ -406,7 +425,7 @@ static weir_status get_context(weir_executor *executor, const weir_plan *plan, u
         status = weiri_plan_lay_out(plan, in_bytes, out_bytes, call->element_bytes, &layout);
     if (status != WEIR_OK || in_bytes + out_bytes == 0)
         return status;
-    return make_context(executor, plan, &layout, needs_op, context);
+    return make_context(executor, plan, &layout, needs_op, call, context);
 }
 
 weir_status weir_executor_run(weir_executor *executor, const weir_plan *plan, const void *in,

@@ -49,7 +49,9 @@ typedef struct weiri_context {
     weiri_program *program; /* owned */
     uint64_t shared_bytes;  /* set by the backend: of memory, the same on all ranks */
     uint64_t used;          /* the executor's call that used it last */
+    int is_captured;        /* a graph has a call, so that it must stay */
     void *own;              /* the backend's */
+    const struct weiri_plan_call *call; /* which it is made for, as long as it is made */
 } weiri_context;
 
 /* One call, checked. */
@@ -66,6 +68,9 @@ typedef struct weiri_plan_call {
 typedef struct weiri_executor_ops {
     /* Once, when the executor is made: collective. own is the executor's to set. May be NULL. */
     weir_status (*open)(struct weir_executor *executor);
+    /* Local: whether a call can have a context made for it at all. May be NULL. */
+    weir_status (*admit)(const struct weir_executor *executor, const weir_plan *plan,
+                         const weiri_plan_call *call);
     /* Collective: all ranks succeed, or none does. Everything but shared_bytes and own is
      * set. The plan may be gone afterwards. */
     weir_status (*prepare)(struct weir_executor *executor, const weir_plan *plan,
@@ -81,6 +86,8 @@ typedef struct weiri_executor_ops {
 } weiri_executor_ops;
 
 extern const weiri_executor_ops weiri_executor_host;
+/* NULL in a build without CUDA. */
+const weiri_executor_ops *weiri_executor_cuda(void);
 
 struct weir_executor {
     weir_comm *comm;

@@ -17,6 +17,7 @@
 
 extern "C" {
 #include "plan/compile.h"
+#include "plan/examples/examples.h"
 #include "plan/cuda/encode.h"
 #include "reduce_model.h"
 
@@ -130,6 +131,11 @@ private:
     std::vector<uint8_t> expected(const std::vector<buffers> &call, int rank) const;
     std::string check(const std::vector<buffers> &call) const;
     std::string describe() const;
+    bool reduces() const
+    {
+        return plan_->collective == WEIR_COLL_ALLREDUCE || plan_->collective == WEIR_COLL_REDUCE ||
+               plan_->collective == WEIR_COLL_REDUCE_SCATTER;
+    }
 };
 
 std::string context::describe() const
@@ -192,7 +198,7 @@ void context::make_rank(int rank)
     one.channels.resize(one.program->nchannels);
 }
 
-/* The addresses of ports are whole ones, as the kernel has them. */
+/* A port's memories are the whole address space. */
 void context::make_ports(int rank)
 {
     proxy &own = ranks_[(size_t)rank].ports;
@@ -338,7 +344,8 @@ static void serve(weiri_gpu_args args)
             continue;
         }
         if (got.op & WEIR_TRIGGER_PUT)
-            memcpy((char *)(uintptr_t)got.to, (const char *)(uintptr_t)got.from, got.bytes);
+            memcpy((char *)WEIRI_IMAGE_PORT_BASE + got.to,
+                   (const char *)WEIRI_IMAGE_PORT_BASE + got.from, got.bytes);
         if (got.op & WEIR_TRIGGER_SIGNAL)
             weir_store_release(own->there[got.chan], ++own->sent[got.chan]);
         if (got.op & WEIR_TRIGGER_FLUSH)
@@ -384,10 +391,14 @@ std::vector<uint8_t> context::expected(const std::vector<buffers> &call, int ran
     for (size_t i = 0; i < layout_.out_bytes / element; i++) {
         uint64_t values[MODEL_MAX_NSRC];
         const size_t block = how_.count ? i / how_.count : 0, within = i - block * how_.count;
-        if (plan_->collective == WEIR_COLL_ALLREDUCE) {
+        if (reduces()) {
+            const bool scatters = plan_->collective == WEIR_COLL_REDUCE_SCATTER;
             for (size_t r = 0; r < n; r++)
-                values[r] = get_bits(how_.dtype, call[r].given.data(), i);
+                values[r] = get_bits(how_.dtype, call[r].given.data(),
+                                     i + (scatters ? me * how_.count : 0));
             values[0] = model_element(how_.dtype, how_.op, values, nranks_, n);
+        } else if (plan_->collective == WEIR_COLL_BROADCAST) {
+            values[0] = get_bits(how_.dtype, call[0].given.data(), i);
         } else if (plan_->collective == WEIR_COLL_ALLTOALL) {
             values[0] = get_bits(how_.dtype, call[block].given.data(), me * how_.count + within);
         } else {
@@ -400,7 +411,8 @@ std::vector<uint8_t> context::expected(const std::vector<buffers> &call, int ran
 
 std::string context::check(const std::vector<buffers> &call) const
 {
-    for (int rank = 0; rank < nranks_; rank++) {
+    const int checked = plan_->collective == WEIR_COLL_REDUCE ? 1 : nranks_; /* root 0 */
+    for (int rank = 0; rank < checked; rank++) {
         const std::vector<uint8_t> right = expected(call, rank);
         const buffers &got = call[(size_t)rank];
         if (!same_values(how_.dtype, (const uint8_t *)got.out.data, right.data(),
@@ -785,6 +797,33 @@ static void found(const char *name, const text &json)
     ok(plan && !why.empty(), "", "found: %s", name);
 }
 
+/* The plans that the library makes itself, in and out of place, with several instances. */
+static void examples()
+{
+    size_t count;
+    const weiri_plan_example *all = weiri_plan_examples(&count);
+    for (size_t i = 0; i < count; i++) {
+        std::string why;
+        for (int nranks = 2; nranks <= 4 && why.empty(); nranks++) {
+            weiri_plan_example_options with = {};
+            with.nranks = nranks;
+            with.instances = nranks == 3 ? 2 : 1;
+            with.in_place = nranks % 2;
+            with.unit_bytes = 32;
+            weir_plan *plan = nullptr;
+            if (weiri_plan_example_make(&all[i], &with, &plan) != WEIR_OK)
+                why = "no plan";
+            const owned_plan owner(plan);
+            for (size_t length = 0; length < 3 && why.empty(); length++)
+                why = launches(plan,
+                               {length ? WEIR_INT32 : WEIR_DOUBLE, WEIR_SUM,
+                                lengths[2 * length + 1], 4, length ? 512u : 2048u, length == 2},
+                               i + length, 3, plan->gpus[0].nlinks[WEIRI_PLAN_PORT] != 0);
+        }
+        ok(why.empty(), why, "%s", all[i].name);
+    }
+}
+
 /* The DSL's own plans, where they lie beside the checkout. */
 static void samples()
 {
@@ -834,6 +873,7 @@ int main()
     lengths_of("ports", through_ports(3), 2048, true);
     types_and_ops("packets", two_shot_packets(3));
     types_and_ops("loads and stores", direct(4, 2));
+    examples();
     samples();
     lost_signal();
     found("a barrier that a block does not wait for",

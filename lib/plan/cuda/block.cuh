@@ -63,12 +63,13 @@ WEIRI_GPU_FN int weiri_image_has_failed(const weiri_image_launch &run)
     return *(volatile int *)&run.block->failed;
 }
 
-/* op: of a wait; UINT32_MAX: at the entry. */
+/* op: of a wait; UINT32_MAX: at the entry. The place is that of a wait that was too long, or
+ * else of one that was aborted. */
 WEIRI_GPU_FN void weiri_image_fail(const weiri_image_launch &run, uint32_t op, int status,
                                    int peer, uint64_t kind, uint64_t expected, uint64_t seen)
 {
     *(volatile int *)&run.block->failed = 1;
-    if (status == WEIR_ERR_TIMEOUT)
+    if (status == WEIR_ERR_TIMEOUT || !weir_load_relaxed(run.args->failed_at))
         weir_store_relaxed(run.args->failed_at, (uint64_t)(blockIdx.x + 1) << 32 | op);
     weiri_gpu_fail(run.args->view, status, peer, kind, expected, seen);
 }
@@ -214,7 +215,7 @@ WEIRI_GPU_FN void weiri_image_renew(const weiri_image_launch &run)
 
 /* ----------------------------------------------------------------------- ports */
 
-/* The first thread's. Addresses are whole ones: the channel's memories begin at 0. */
+/* The first thread's. */
 WEIRI_GPU_FN void weiri_image_port(const weiri_image_launch &run, const weiri_image_step *step,
                                    uint32_t id, uint64_t to, uint64_t from, uint64_t bytes)
 {

@@ -3,7 +3,7 @@
  * lines with gaps are taken apart and meetings of the block's threads are placed; then the
  * lists into pages.
  */
-#include "plan/cuda/encode.h"
+#include "plan/cuda/encoder.h"
 
 #include "base/error.h"
 
@@ -18,18 +18,6 @@ enum {
 #define NOBODY 0
 #define SEVERAL UINT32_MAX
 
-/* A step before it has a page. */
-typedef struct item {
-    weiri_image_step step;
-    uint32_t first, count; /* of the encoder's operands or ids */
-    uint32_t target;       /* turn: the item of the body's first step */
-} item;
-
-typedef struct list {
-    void *at;
-    uint32_t count, most;
-} list;
-
 /* What a step does, for where the block meets. */
 typedef enum effect {
     MOVES,
@@ -39,20 +27,7 @@ typedef enum effect {
     LOOPS,
 } effect;
 
-typedef struct encoder {
-    const weiri_program *program;
-    const char *name;
-    weir_status status;
-    list items, operands, ids, begins; /* begins: each block's first item */
-    /* Since the block's threads met last: */
-    int moved, waited, fenced;
-    uint32_t first_move; /* item */
-    uint32_t meetings;   /* so far */
-    uint32_t *met;       /* [2 * channel + is a wait]: meetings when it was used last, plus 1 */
-    uint32_t *users;     /* likewise: the block that uses it, plus 1; SEVERAL */
-} encoder;
-
-static void *append(encoder *to, list *of, size_t element_bytes)
+static void *append(weiri_encoder *to, weiri_list *of, size_t element_bytes)
 {
     if (to->status != WEIR_OK)
         return NULL;
@@ -69,11 +44,6 @@ static void *append(encoder *to, list *of, size_t element_bytes)
     return memset((char *)of->at + of->count++ * element_bytes, 0, element_bytes);
 }
 
-static item *item_at(const encoder *of, uint32_t index)
-{
-    return (item *)of->items.at + index;
-}
-
 /* ----------------------------------------------------------------- meetings */
 
 /* Where in its buffer an operand of a step begins and ends. */
@@ -82,7 +52,7 @@ typedef struct extent {
     uint64_t begin, end;
 } extent;
 
-static extent extent_of(const encoder *of, const item *one, uint32_t i)
+static extent extent_of(const weiri_encoder *of, const weiri_item *one, uint32_t i)
 {
     const weiri_image_operand *operand =
         (const weiri_image_operand *)of->operands.at + one->first + i;
@@ -106,7 +76,7 @@ static int overlap(extent a, extent b)
     return a.begin < b.end && b.begin < a.end;
 }
 
-static int conflict(const encoder *of, const item *a, const item *b)
+static int conflict(const weiri_encoder *of, const weiri_item *a, const weiri_item *b)
 {
     const uint32_t na = (uint32_t)a->step.nsrcs + a->step.ndsts;
     const uint32_t nb = (uint32_t)b->step.nsrcs + b->step.ndsts;
@@ -118,20 +88,20 @@ static int conflict(const encoder *of, const item *a, const item *b)
     return 0;
 }
 
-static int conflicts(const encoder *of, const item *last)
+static int conflicts(const weiri_encoder *of, const weiri_item *last)
 {
-    const uint32_t end = (uint32_t)(last - item_at(of, 0));
+    const uint32_t end = (uint32_t)(last - weiri_item_at(of, 0));
     if (end - of->first_move > MOVES_MOST)
         return 1;
     for (uint32_t i = of->first_move; i < end; i++) {
-        const item *before = item_at(of, i);
+        const weiri_item *before = weiri_item_at(of, i);
         if (before->step.kind <= WEIRI_IMAGE_REDUCE && conflict(of, before, last))
             return 1;
     }
     return 0;
 }
 
-static void meet(encoder *to, item *before)
+static void meet(weiri_encoder *to, weiri_item *before)
 {
     before->step.flags |= WEIRI_IMAGE_MEETS;
     to->moved = to->waited = to->fenced = 0;
@@ -139,9 +109,9 @@ static void meet(encoder *to, item *before)
 }
 
 /* Whether the block must meet before the last item, which is complete. */
-static void place_meeting(encoder *to, effect what)
+static void place_meeting(weiri_encoder *to, effect what)
 {
-    item *last = item_at(to, to->items.count - 1);
+    weiri_item *last = weiri_item_at(to, to->items.count - 1);
     int must = to->waited || to->fenced;
     if (what == WAITS)
         must = 0;
@@ -159,9 +129,9 @@ static void place_meeting(encoder *to, effect what)
 
 /* -------------------------------------------------------------------- moves */
 
-static item *add_item(encoder *to, weiri_image_kind kind, const weiri_step *from)
+static weiri_item *add_item(weiri_encoder *to, weiri_image_kind kind, const weiri_step *from)
 {
-    item *made = append(to, &to->items, sizeof *made);
+    weiri_item *made = append(to, &to->items, sizeof *made);
     if (!made)
         return NULL;
     made->step.kind = (uint8_t)kind;
@@ -185,7 +155,8 @@ static uint8_t packet_flags(const weiri_step *step, const weiri_operand *operand
 }
 
 /* An operand whose line goes on as it does from byte v on. */
-static void add_operand(encoder *to, const weiri_step *step, const weiri_operand *from, uint64_t v)
+static void add_operand(weiri_encoder *to, const weiri_step *step, const weiri_operand *from,
+                        uint64_t v)
 {
     weiri_image_operand *made = append(to, &to->operands, sizeof *made);
     if (!made)
@@ -195,11 +166,11 @@ static void add_operand(encoder *to, const weiri_step *step, const weiri_operand
 }
 
 /* Some destinations of a run of a step's line. */
-static void add_run(encoder *to, weiri_image_kind kind, const weiri_step *step, uint64_t v,
+static void add_run(weiri_encoder *to, weiri_image_kind kind, const weiri_step *step, uint64_t v,
                     weiri_run run, uint32_t dst, uint32_t ndsts)
 {
     const weiri_operand *operands = weiri_program_operands(to->program) + step->first_operand;
-    item *made = add_item(to, kind, step);
+    weiri_item *made = add_item(to, kind, step);
     if (!made)
         return;
     const int loops = step->flags & WEIRI_STEP_IN_LOOP;
@@ -222,7 +193,7 @@ static void add_run(encoder *to, weiri_image_kind kind, const weiri_step *step, 
         place_meeting(to, MOVES);
 }
 
-static void add_move(encoder *to, weiri_image_kind kind, const weiri_step *step)
+static void add_move(weiri_encoder *to, weiri_image_kind kind, const weiri_step *step)
 {
     const weiri_operand *operands = weiri_program_operands(to->program);
     const weiri_operand *own = operands + step->first_operand;
@@ -240,21 +211,22 @@ static void add_move(encoder *to, weiri_image_kind kind, const weiri_step *step)
 
 /* --------------------------------------------------------- signals and waits */
 
-static void add_id(encoder *to, uint32_t id)
+static void add_id(weiri_encoder *to, uint32_t id)
 {
     uint32_t *made = append(to, &to->ids, sizeof *made);
     if (!made)
         return;
     *made = id;
-    item *last = item_at(to, to->items.count - 1);
+    weiri_item *last = weiri_item_at(to, to->items.count - 1);
     last->step.nids++;
     last->count++;
 }
 
 /* The next step for ids of an operation. */
-static item *add_id_item(encoder *to, weiri_image_kind kind, const weiri_step *step, effect what)
+static weiri_item *add_id_item(weiri_encoder *to, weiri_image_kind kind, const weiri_step *step,
+                               effect what)
 {
-    item *made = add_item(to, kind, step);
+    weiri_item *made = add_item(to, kind, step);
     if (!made)
         return NULL;
     made->step.flags |= step->flags & WEIRI_STEP_RELAXED ? WEIRI_IMAGE_RELAXED : 0;
@@ -263,7 +235,7 @@ static item *add_id_item(encoder *to, weiri_image_kind kind, const weiri_step *s
     return made;
 }
 
-static uint32_t channel_id(const encoder *of, uint32_t channel, int is_wait)
+static uint32_t channel_id(const weiri_encoder *of, uint32_t channel, int is_wait)
 {
     const weiri_channel *end = weiri_program_channels(of->program) + channel;
     const uint32_t shared = of->users[2 * channel + (uint32_t)is_wait] == SEVERAL;
@@ -273,11 +245,12 @@ static uint32_t channel_id(const encoder *of, uint32_t channel, int is_wait)
 
 /* Each channel is one thread's; the same channel again is so only once the block has met,
  * as it may be another thread. */
-static void add_channels(encoder *to, weiri_image_kind kind, const weiri_step *step, effect what)
+static void add_channels(weiri_encoder *to, weiri_image_kind kind, const weiri_step *step,
+                         effect what)
 {
     const uint32_t *ids = weiri_program_ids(to->program) + step->first_id;
     const int is_wait = what == WAITS;
-    item *made = NULL;
+    weiri_item *made = NULL;
     for (uint32_t i = 0; i < step->nids && to->status == WEIR_OK; i++) {
         uint32_t *met = &to->met[2 * ids[i] + (uint32_t)is_wait];
         const int again = *met == to->meetings + 1;
@@ -294,7 +267,8 @@ static void add_channels(encoder *to, weiri_image_kind kind, const weiri_step *s
     }
 }
 
-static void add_semaphores(encoder *to, weiri_image_kind kind, const weiri_step *step, effect what)
+static void add_semaphores(weiri_encoder *to, weiri_image_kind kind, const weiri_step *step,
+                           effect what)
 {
     const uint32_t *ids = weiri_program_ids(to->program) + step->first_id;
     for (uint32_t i = 0; i < step->nids && to->status == WEIR_OK; i++) {
@@ -305,13 +279,13 @@ static void add_semaphores(encoder *to, weiri_image_kind kind, const weiri_step 
 }
 
 /* Steps of ports are the first thread's, in their order. The put's channel is in nblocks. */
-static void add_port_put(encoder *to, const weiri_step *step)
+static void add_port_put(weiri_encoder *to, const weiri_step *step)
 {
     const uint32_t before = to->items.count;
     add_move(to, WEIRI_IMAGE_PORT_PUT, step);
     for (uint32_t i = before; i < to->items.count && to->status == WEIR_OK; i++) {
         const uint32_t channel = weiri_program_ids(to->program)[step->first_id];
-        item *one = item_at(to, i);
+        weiri_item *one = weiri_item_at(to, i);
         one->step.nids = 0;
         one->target = channel_id(to, channel, 0);
         if (to->moved || to->waited || to->fenced)
@@ -319,9 +293,9 @@ static void add_port_put(encoder *to, const weiri_step *step)
     }
 }
 
-static void add_barrier(encoder *to, const weiri_step *step)
+static void add_barrier(weiri_encoder *to, const weiri_step *step)
 {
-    item *made = add_item(to, WEIRI_IMAGE_BARRIER, step);
+    weiri_item *made = add_item(to, WEIRI_IMAGE_BARRIER, step);
     if (!made)
         return;
     made->step.slot = step->slot;
@@ -331,7 +305,7 @@ static void add_barrier(encoder *to, const weiri_step *step)
 
 /* ------------------------------------------------------------------- blocks */
 
-static void add_step(encoder *to, const weiri_step *step)
+static void add_step(weiri_encoder *to, const weiri_step *step)
 {
     const int is_port = step->flags & WEIRI_STEP_IS_PORT;
     const effect signals = step->flags & WEIRI_STEP_RELAXED ? ORDERS_NOTHING : ORDERS;
@@ -372,9 +346,9 @@ static void add_step(encoder *to, const weiri_step *step)
 }
 
 /* A loop's step, its body, and its end, which goes back to the body. */
-static void add_loop(encoder *to, const weiri_step *step)
+static void add_loop(weiri_encoder *to, const weiri_step *step)
 {
-    item *head = add_item(to, WEIRI_IMAGE_LOOP, step);
+    weiri_item *head = add_item(to, WEIRI_IMAGE_LOOP, step);
     if (!head)
         return;
     head->step.turns = step->turns;
@@ -385,14 +359,14 @@ static void add_loop(encoder *to, const weiri_step *step)
     const uint32_t body = to->items.count;
     for (uint32_t i = 1; i <= step->nsteps; i++)
         add_step(to, step + i);
-    item *turn = add_item(to, WEIRI_IMAGE_TURN, step);
+    weiri_item *turn = add_item(to, WEIRI_IMAGE_TURN, step);
     if (!turn)
         return;
     turn->target = body;
     meet(to, turn);
 }
 
-static void add_block(encoder *to, const weiri_program_block *block)
+static void add_block(weiri_encoder *to, const weiri_program_block *block)
 {
     const weiri_step *steps = weiri_program_steps(to->program) + block->first_step;
     uint32_t *begin = append(to, &to->begins, sizeof *begin);
@@ -413,7 +387,7 @@ static void add_block(encoder *to, const weiri_program_block *block)
 }
 
 /* Which block signals through a channel, and which waits for it. */
-static weir_status find_users(encoder *to)
+static weir_status find_users(weiri_encoder *to)
 {
     const weiri_program *program = to->program;
     to->users = calloc(2 * (size_t)program->nchannels + 1, sizeof *to->users);
@@ -441,174 +415,11 @@ static weir_status find_users(encoder *to)
     return WEIR_OK;
 }
 
-/* -------------------------------------------------------------------- pages */
-
-static int has_operands(const item *one)
-{
-    return one->step.kind <= WEIRI_IMAGE_REDUCE || one->step.kind == WEIRI_IMAGE_PORT_PUT;
-}
-
-/* What an item needs of a page. Of a port's put the id is one, too. */
-static uint32_t bytes_of(const item *one)
-{
-    uint32_t bytes = (uint32_t)sizeof one->step;
-    if (has_operands(one))
-        bytes += one->count * (uint32_t)sizeof(weiri_image_operand);
-    if (!has_operands(one))
-        bytes += one->count * (uint32_t)sizeof(uint32_t);
-    if (one->step.kind == WEIRI_IMAGE_PORT_PUT)
-        bytes += (uint32_t)sizeof(uint32_t);
-    return bytes;
-}
-
-static uint32_t end_of_block(const encoder *of, uint32_t block)
-{
-    return block + 1 < of->begins.count ? ((uint32_t *)of->begins.at)[block + 1] : of->items.count;
-}
-
-/* How many items from one on, before end, go into a page. */
-static uint32_t items_of_page(const encoder *of, uint32_t first, uint32_t end, uint32_t page_bytes,
-                              uint64_t *bytes)
-{
-    uint32_t count = 0;
-    *bytes = sizeof(weiri_image_page);
-    while (first + count < end && *bytes + bytes_of(item_at(of, first + count)) <= page_bytes)
-        *bytes += bytes_of(item_at(of, first + count++));
-    return count;
-}
-
-/* The pages' length: of the longest block's, if that is one page. */
-static uint32_t choose_page_bytes(const encoder *of, uint32_t most)
-{
-    uint64_t longest = sizeof(weiri_image_page);
-    for (uint32_t b = 0; b < of->begins.count; b++) {
-        uint64_t bytes;
-        const uint32_t begin = ((uint32_t *)of->begins.at)[b], end = end_of_block(of, b);
-        if (items_of_page(of, begin, end, most, &bytes) < end - begin)
-            return most;
-        longest = bytes > longest ? bytes : longest;
-    }
-    return (uint32_t)((longest + 15) / 16 * 16);
-}
-
-/* Where each item came to lie. */
-typedef struct spot {
-    uint32_t page, step;
-} spot;
-
-static void fill_step(const encoder *of, const item *one, weiri_image_page *page, uint32_t nth,
-                      uint32_t *noperands, uint32_t *nids)
-{
-    weiri_image_step *steps = (weiri_image_step *)(page + 1);
-    weiri_image_operand *operands = (weiri_image_operand *)(steps + page->nsteps);
-    uint32_t *ids = (uint32_t *)(void *)((char *)page + page->ids_at);
-    steps[nth] = one->step;
-    steps[nth].first = has_operands(one) ? *noperands : *nids;
-    if (has_operands(one)) {
-        memcpy(operands + *noperands, (weiri_image_operand *)of->operands.at + one->first,
-               one->count * sizeof *operands);
-        *noperands += one->count;
-    } else if (one->count) {
-        memcpy(ids + *nids, (uint32_t *)of->ids.at + one->first, one->count * sizeof *ids);
-        *nids += one->count;
-    }
-    if (one->step.kind == WEIRI_IMAGE_PORT_PUT) {
-        steps[nth].nids = (uint16_t)*nids; /* which id */
-        ids[(*nids)++] = one->target;
-    }
-}
-
-static void fill_page(const encoder *of, weiri_image_page *page, uint32_t first, uint32_t count)
-{
-    uint32_t noperands = 0, nids = 0;
-    page->nsteps = count;
-    for (uint32_t i = 0; i < count; i++)
-        if (has_operands(item_at(of, first + i)))
-            page->noperands += item_at(of, first + i)->count;
-    page->ids_at = (uint32_t)(sizeof *page + count * sizeof(weiri_image_step) +
-                              page->noperands * sizeof(weiri_image_operand));
-    for (uint32_t i = 0; i < count; i++)
-        fill_step(of, item_at(of, first + i), page, i, &noperands, &nids);
-}
-
-/* Gives each item its page; 0: one needs more than a page. */
-static uint32_t count_pages(const encoder *of, uint32_t page_bytes, spot *spots)
-{
-    uint32_t next = of->begins.count;
-    for (uint32_t b = 0; b < of->begins.count; b++) {
-        const uint32_t end = end_of_block(of, b);
-        uint32_t at = ((uint32_t *)of->begins.at)[b], page = b;
-        while (at < end) {
-            uint64_t bytes;
-            const uint32_t count = items_of_page(of, at, end, page_bytes, &bytes);
-            if (!count)
-                return 0;
-            for (uint32_t i = 0; i < count; i++)
-                spots[at + i] = (spot){page, i};
-            at += count;
-            page = at < end ? next++ : page;
-        }
-    }
-    return next;
-}
-
-static void fill_pages(const encoder *of, const spot *spots, const weiri_image *image)
-{
-    for (uint32_t b = 0; b < of->begins.count; b++) {
-        const uint32_t end = end_of_block(of, b);
-        for (uint32_t at = ((uint32_t *)of->begins.at)[b]; at < end;) {
-            uint32_t count = 1;
-            while (at + count < end && spots[at + count].page == spots[at].page)
-                count++;
-            weiri_image_page *page = (weiri_image_page *)(void *)(
-                image->pages + (size_t)spots[at].page * image->page_bytes);
-            fill_page(of, page, at, count);
-            page->next = at + count < end ? spots[at + count].page : 0;
-            for (uint32_t i = 0; i < count; i++) {
-                weiri_image_step *step = (weiri_image_step *)(page + 1) + i;
-                if (step->kind == WEIRI_IMAGE_TURN) {
-                    const spot to = spots[item_at(of, at + i)->target];
-                    step->page = to.page;
-                    step->step = to.step;
-                }
-            }
-            at += count;
-        }
-    }
-}
-
-static weir_status make_pages(const encoder *of, uint32_t page_most, weiri_image *image)
-{
-    weiri_image made = {.page_bytes = choose_page_bytes(of, page_most),
-                        .nblocks = of->begins.count};
-    spot *spots = calloc(of->items.count + 1, sizeof *spots);
-    if (!spots)
-        goto no_memory;
-    made.npages = count_pages(of, made.page_bytes, spots);
-    if (!made.npages) {
-        free(spots);
-        return weiri_fail(WEIR_ERR_INVALID,
-                          "%s: rank %d: an operation has more references than a kernel takes at "
-                          "once; divide it",
-                          of->name, of->program->rank);
-    }
-    made.pages = calloc(made.npages, made.page_bytes);
-    if (!made.pages)
-        goto no_memory;
-    fill_pages(of, spots, &made);
-    free(spots);
-    *image = made;
-    return WEIR_OK;
-no_memory:
-    free(spots);
-    return weiri_fail(WEIR_ERR_NO_MEMORY, "%s: no memory for its image", of->name);
-}
-
 weir_status weiri_image_encode(const weiri_program *program, const char *name, uint32_t page_bytes,
                                weiri_image *image)
 {
     static const weiri_program_block nothing;
-    encoder to = {.program = program, .name = name};
+    weiri_encoder to = {.program = program, .name = name};
     if (program->nranks > WEIRI_GPU_RANKS_MAX)
         return weiri_fail(WEIR_ERR_UNSUPPORTED, "%s: %d ranks; GPUs of one host serve up to %d",
                           name, program->nranks, WEIRI_GPU_RANKS_MAX);
@@ -617,7 +428,9 @@ weir_status weiri_image_encode(const weiri_program *program, const char *name, u
         add_block(&to, &weiri_program_blocks(program)[b]);
     if (program->nblocks == 0)
         add_block(&to, &nothing);
-    weir_status status = to.status == WEIR_OK ? make_pages(&to, page_bytes, image) : to.status;
+    weir_status status = to.status;
+    if (status == WEIR_OK)
+        status = weiri_image_make_pages(&to, page_bytes, image);
     free(to.items.at);
     free(to.operands.at);
     free(to.ids.at);

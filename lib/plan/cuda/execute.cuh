@@ -99,8 +99,8 @@ WEIRI_GPU_FN void weiri_image_port_step(const weiri_image_launch &run, const wei
     if (threadIdx.x || begin >= end)
         return;
     weiri_image_port(run, step, weiri_image_ids(run.block)[step->nids],
-                     (uint64_t)(uintptr_t)operands[1].line + (begin << packets),
-                     (uint64_t)(uintptr_t)operands[0].line + (begin << packets),
+                     (uintptr_t)operands[1].line + (begin << packets) - WEIRI_IMAGE_PORT_BASE,
+                     (uintptr_t)operands[0].line + (begin << packets) - WEIRI_IMAGE_PORT_BASE,
                      (end - begin) << packets);
 }
 

@@ -131,6 +131,8 @@ WEIR_FN uint64_t weiri_image_scratch_at(uint32_t ncounters)
     return (end + 511) / 512 * 512;
 }
 
+/* Where the address space of port channels begins: their offsets are addresses less that. */
+#define WEIRI_IMAGE_PORT_BASE ((uintptr_t)4096)
 struct weir_portchan_dev;
 
 /* What a launch is given, by value. */

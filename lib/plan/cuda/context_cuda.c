@@ -1,0 +1,283 @@
+/*
+ * A plan's context on GPUs: its image, its segment and its counters.
+ *
+ * Each rank's segment is one piece of the library's memory, which all ranks map when the
+ * context is made: cells, counters, scratch, and where they are needed, stand-ins for the
+ * caller's buffers. What changes from launch to launch lies in device memory that only this
+ * rank uses.
+ */
+#include "plan/cuda/device.h"
+
+#include "base/error.h"
+#include "coll/cuda/run_cuda.h"
+#include "comm/gpu_cuda.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Stand-ins that are no longer than this are there whether they are needed at first or not. */
+#define STAND_IN_BYTES ((uint64_t)1 << 20)
+
+_Static_assert((int)WEIR_PLAN_BUFFERS == (int)WEIRI_IMAGE_BUFFERS, "bases count alike");
+
+static uint64_t line_up(uint64_t bytes)
+{
+    return (bytes + 255) / 256 * 256;
+}
+
+static int threads_of(const weiri_program *program)
+{
+    const uint32_t most = WEIRI_IMAGE_THREADS_MAX;
+    const uint32_t threads = program->nthreads < most ? program->nthreads : most;
+    return (int)((threads + 31) / 32 * 32);
+}
+
+/* ------------------------------------------------------------- a context's memory */
+
+/* Which stand-ins go into the segment, so that peers know them. */
+static int wants_stand_in(weir_executor *executor, const weiri_context *context, int which)
+{
+    const weiri_placement placement =
+        weiri_executor_place(context, context->program->rank, context->call);
+    const uint64_t bytes = weiri_device_stand_in_bytes(context, which);
+    weiri_gpu_desc desc;
+    int can = 0;
+    if (!context->reached[which] || !bytes)
+        return 0;
+    if (bytes <= STAND_IN_BYTES)
+        return 1;
+    const weir_status status = weiri_device_can_use(
+        executor, context, which, weiri_device_asked(&placement, which), &desc, &can);
+    return status != WEIR_OK || !can;
+}
+
+/* Regions that are new at any rank become known to all. Collective. */
+static weir_status follow_all(weir_executor *executor)
+{
+    weir_status status = weir_comm_barrier(executor->comm);
+    return status == WEIR_OK ? weir_comm_barrier(executor->comm) : status;
+}
+
+static weir_status allocate_segment(weir_executor *executor, weiri_context *context)
+{
+    weiri_device_context *own = context->own;
+    const weiri_program *program = context->program;
+    uint64_t at[2] = {0, 0};
+    uint64_t end = line_up(weiri_image_scratch_at(program->ncounters) + program->scratch_bytes);
+    for (int which = 0; which < 2; which++)
+        if (wants_stand_in(executor, context, which)) {
+            at[which] = end;
+            end += line_up(weiri_device_stand_in_bytes(context, which));
+        }
+    weir_status status = weir_mem_alloc(executor->comm, end, &own->segment);
+    if (status != WEIR_OK)
+        return weiri_fail_context(status, "%s: %llu bytes for its scratch", context->name,
+                                  (unsigned long long)end);
+    char *base = weir_mem_pointer(own->segment);
+    status = executor->comm->gpu->ops->clear(executor->comm, base, end);
+    const weiri_desc desc = weiri_region_describe(executor->comm, base, end);
+    for (int which = 0; which < 2; which++)
+        if (at[which]) {
+            own->stand_ins[which].at = base + at[which];
+            own->stand_ins[which].desc = weiri_cuda_desc(desc) + at[which];
+        }
+    return status;
+}
+
+static weir_status allocate_lists(const weiri_context *context, weiri_device_context *own)
+{
+    const size_t nchannels = context->program->nchannels + 1u;
+    own->segments = calloc((size_t)context->program->nranks, sizeof *own->segments);
+    own->sems = calloc(nchannels, sizeof *own->sems);
+    own->ports = calloc(nchannels, sizeof *own->ports);
+    own->port_views = calloc(nchannels, sizeof *own->port_views);
+    if (!own->segments || !own->sems || !own->ports || !own->port_views)
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "%s: no memory to run it", context->name);
+    return WEIR_OK;
+}
+
+/* What only this rank's kernels use, one piece of device memory. */
+typedef struct own_memory {
+    uint64_t state, failed_at, semaphores, barriers, initial, channels, ports, pages, bytes;
+} own_memory;
+
+static uint64_t place(uint64_t *end, uint64_t bytes)
+{
+    const uint64_t at = *end;
+    *end = line_up(at + bytes);
+    return at;
+}
+
+static own_memory lay_out_own(const weiri_program *program, const weiri_image *image)
+{
+    own_memory made = {0};
+    uint64_t *end = &made.bytes;
+    made.state = place(end, sizeof(weiri_gpu_state));
+    made.failed_at = place(end, sizeof(uint64_t));
+    made.semaphores = place(end, 2 * sizeof(uint64_t) * program->nsemaphores);
+    made.barriers = place(end, 2 * sizeof(uint64_t) * program->nbarriers);
+    made.initial = place(end, sizeof(uint32_t) * program->nsemaphores);
+    made.channels = place(end, sizeof(weiri_image_channel) * program->nchannels);
+    made.ports = place(end, sizeof(struct weir_portchan_dev *) * program->nchannels);
+    made.pages = place(end, (uint64_t)image->npages * image->page_bytes);
+    return made;
+}
+
+static void fill_own(const weiri_context *context, const own_memory *at, char *memory)
+{
+    const weiri_device_context *own = context->own;
+    const weiri_program *program = context->program;
+    const uint32_t *initial = weiri_program_semaphores(program);
+    uint64_t *semaphores = (uint64_t *)(void *)(memory + at->semaphores);
+    const weiri_gpu_state first = {.turns = (uint64_t)1 << WEIRI_GPU_TURN_SHIFT};
+    memcpy(memory + at->state, &first, sizeof first);
+    for (uint32_t i = 0; i < 2 * program->nsemaphores; i++)
+        semaphores[i] = initial[i % program->nsemaphores];
+    if (program->nsemaphores)
+        memcpy(memory + at->initial, initial, program->nsemaphores * sizeof *initial);
+    weiri_image_fill_channels(program, own->args.segment,
+                              (weiri_image_channel *)(void *)(memory + at->channels));
+    memcpy(memory + at->ports, own->port_views, program->nchannels * sizeof *own->port_views);
+    memcpy(memory + at->pages, own->image.pages, (size_t)own->image.npages * own->image.page_bytes);
+}
+
+static void point_to_own(weiri_image_args *args, const own_memory *at, char *kept)
+{
+    args->view.state = (weiri_gpu_state *)(void *)(kept + at->state);
+    args->failed_at = (uint64_t *)(void *)(kept + at->failed_at);
+    args->semaphores = (uint64_t *)(void *)(kept + at->semaphores);
+    args->barriers = (uint64_t *)(void *)(kept + at->barriers);
+    args->initial = (const uint32_t *)(const void *)(kept + at->initial);
+    args->channels = (weiri_image_channel *)(void *)(kept + at->channels);
+    args->ports = (struct weir_portchan_dev *const *)(void *)(kept + at->ports);
+    args->pages = kept + at->pages;
+}
+
+/* What a launch is given, but for the call's; uploads the rest. */
+static weir_status upload(weir_executor *executor, weiri_context *context)
+{
+    weiri_device_context *own = context->own;
+    const weiri_program *program = context->program;
+    const own_memory at = lay_out_own(program, &own->image);
+    char *memory = calloc(1, at.bytes);
+    if (!memory)
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "%s: no memory to run it", context->name);
+    fill_own(context, &at, memory);
+    weir_status status =
+        executor->comm->gpu->ops->keep(executor->comm, memory, at.bytes, &own->kept);
+    free(memory);
+    if (status != WEIR_OK)
+        return status;
+    point_to_own(&own->args, &at, own->kept);
+    own->args.page_bytes = own->image.page_bytes;
+    own->args.nsemaphores = program->nsemaphores;
+    own->args.nbarriers = program->nbarriers;
+    own->args.scratch_at = weiri_image_scratch_at(program->ncounters);
+    own->args.half_bytes = program->geometry.half_bytes;
+    free(own->image.pages);
+    own->image.pages = NULL;
+    return WEIR_OK;
+}
+
+/* -------------------------------------------------------------------- contexts */
+
+/* Local: a context is made of allocations, for which a capture would end. */
+weir_status weiri_device_admit(const weir_executor *executor, const weir_plan *plan,
+                         const weiri_plan_call *call)
+{
+    enum cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+    int before;
+    weir_status status = weiri_cuda_enter(executor->comm, &before);
+    if (status == WEIR_OK)
+        cudaStreamIsCapturing((cudaStream_t)call->stream, &capture);
+    weiri_cuda_leave(executor->comm, before);
+    if (status == WEIR_OK && capture != cudaStreamCaptureStatusNone)
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "%s: a graph is captured, but the plan has not run with these lengths "
+                          "before; call it once outside of the capture",
+                          plan->file);
+    return status;
+}
+
+/* What needs no peer. */
+static weir_status prepare_own(weir_executor *executor, const weir_plan *plan,
+                               weiri_context *context)
+{
+    weir_comm *comm = executor->comm;
+    weiri_device_context *own = calloc(1, sizeof *own);
+    int before = -1;
+    context->own = own;
+    if (!own)
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "%s: no memory to run it", context->name);
+    weir_status status = weiri_image_encode(context->program, context->name,
+                                            WEIRI_IMAGE_PAGE_BYTES, &own->image);
+    if (status == WEIR_OK)
+        status = allocate_lists(context, own);
+    own->threads = threads_of(context->program);
+    own->args.view = weiri_cuda_of(comm)->view;
+    own->args.tells = (uint32_t)weiri_plan_tells(plan);
+    if (status == WEIR_OK)
+        status = weiri_cuda_enter(comm, &before);
+    if (status == WEIR_OK)
+        status = weiri_device_check_fit(executor, context, context->call->dtype);
+    weiri_cuda_leave(comm, before);
+    return status;
+}
+
+static weir_status exchange_segments(weir_executor *executor, weiri_context *context,
+                                     weir_status status)
+{
+    weir_comm *comm = executor->comm;
+    weiri_device_context *own = context->own;
+    status = weir_boot_agree(comm->boot, status);
+    if (status == WEIR_OK)
+        status = weir_mem_exchange(comm, own->segment, own->segments);
+    for (int rank = 0; rank < comm->nranks && status == WEIR_OK; rank++)
+        own->args.segment[rank] = weir_mem_pointer(own->segments[rank]);
+    return status;
+}
+
+weir_status weiri_device_prepare(weir_executor *executor, const weir_plan *plan,
+                                 weiri_context *context)
+{
+    weir_comm *comm = executor->comm;
+    weir_status status = weir_boot_agree(comm->boot, prepare_own(executor, plan, context));
+    if (status == WEIR_OK)
+        status = follow_all(executor);
+    if (status != WEIR_OK)
+        return status;
+    status = weiri_device_ports_connect(executor, context);
+    if (status == WEIR_OK)
+        status = allocate_segment(executor, context);
+    status = exchange_segments(executor, context, status);
+    if (status == WEIR_OK)
+        status = weiri_device_ports_create(executor, context);
+    if (status == WEIR_OK)
+        status = upload(executor, context);
+    const weiri_device_context *own = context->own;
+    context->shared_bytes = own->segment ? weiri_image_scratch_at(context->program->ncounters) +
+                                               context->program->scratch_bytes
+                                         : 0;
+    return weir_boot_agree(comm->boot, status);
+}
+
+void weiri_device_release(weir_executor *executor, weiri_context *context)
+{
+    weiri_device_context *own = context->own;
+    if (!own)
+        return;
+    weiri_device_ports_free(context);
+    for (int rank = 0; own->segments && rank < executor->comm->nranks; rank++)
+        if (own->segments[rank] != own->segment)
+            weir_mem_free(own->segments[rank]);
+    weir_mem_free(own->stand_ins[0].own);
+    weir_mem_free(own->stand_ins[1].own);
+    weir_mem_free(own->segment);
+    executor->comm->gpu->ops->release(executor->comm, own->kept);
+    free(own->image.pages);
+    free(own->segments);
+    free(own->sems);
+    free(own->ports);
+    free(own->port_views);
+    free(own);
+}

@@ -1,0 +1,311 @@
+/*
+ * Plans on GPUs, the host's side of a call: it finds out which buffers serve as they are, fills
+ * in what the call adds to the context's arguments, and puts one kernel into the stream. Copies
+ * into and out of stand-ins, and the division of an average, go there too. So calls can be
+ * captured in graphs, once a context is there.
+ */
+#include "plan/cuda/device.h"
+
+#include "base/error.h"
+#include "coll/cuda/run_cuda.h"
+#include "comm/gpu_cuda.h"
+
+#include <stdlib.h>
+
+/* ------------------------------------------------------------------- buffers */
+
+uint64_t weiri_device_stand_in_bytes(const weiri_context *context, int which)
+{
+    const weiri_plan_layout *layout = &context->layout;
+    if (!context->in_place)
+        return which ? layout->out_bytes : layout->in_bytes;
+    if (which)
+        return 0;
+    return layout->in_bytes > layout->out_bytes ? layout->in_bytes : layout->out_bytes;
+}
+
+/* The caller's memory as peers can address it; PLAIN where they cannot. */
+static weir_status describe(weir_comm *comm, const void *pointer, uint64_t bytes,
+                            weiri_gpu_desc *described)
+{
+    const weiri_desc desc = weiri_region_describe(comm, pointer, bytes);
+    *described = WEIRI_GPU_PLAIN;
+    if (!desc.generation)
+        return weiri_cuda_check_buffer(comm, pointer, bytes);
+    if (weiri_region_known(comm, desc))
+        *described = weiri_cuda_desc(desc);
+    return WEIR_OK;
+}
+
+weir_status weiri_device_can_use(weir_executor *executor, const weiri_context *context, int which,
+                           const char *pointer, weiri_gpu_desc *desc, int *can)
+{
+    *can = 0;
+    *desc = WEIRI_GPU_PLAIN;
+    const uint64_t bytes = weiri_device_stand_in_bytes(context, which);
+    if (!pointer && bytes)
+        return WEIR_OK;
+    *can = 1;
+    if (!bytes)
+        return WEIR_OK;
+    weir_status status = describe(executor->comm, pointer, bytes, desc);
+    *can = !context->reached[which] || *desc != WEIRI_GPU_PLAIN;
+    return status;
+}
+
+const char *weiri_device_asked(const weiri_placement *placement, int which)
+{
+    if (placement->one_region)
+        return which ? NULL : placement->region;
+    return which ? placement->out : placement->in;
+}
+
+/* Another piece of memory for a buffer that peers do not reach. */
+static weir_status make_stand_in(weir_executor *executor, const weiri_context *context, int which)
+{
+    weiri_device_context *own = context->own;
+    weiri_stand_in *made = &own->stand_ins[which];
+    if (context->reached[which]) {
+        weir_comm_abort(executor->comm); /* peers would wait for this rank */
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "%s: peers reach rank %d's %s, which they have not mapped: give memory "
+                          "of weir_mem_alloc or weir_mem_register, and call weir_comm_barrier "
+                          "after that",
+                          context->name, context->program->rank, which ? "output" : "input");
+    }
+    weir_status status =
+        weir_mem_alloc(executor->comm, weiri_device_stand_in_bytes(context, which), &made->own);
+    if (status == WEIR_OK)
+        made->at = weir_mem_pointer(made->own);
+    return status;
+}
+
+/* Where the plan's buffers are in a call, with what peers are told of them. */
+typedef struct places {
+    weiri_placement placement;
+    weiri_gpu_desc in, out;
+} places;
+
+static weir_status find_places(weir_executor *executor, const weiri_context *context,
+                               const weiri_plan_call *call, places *found)
+{
+    weiri_device_context *own = context->own;
+    weiri_placement *placement = &found->placement;
+    *placement = weiri_executor_place(context, context->program->rank, call);
+    weiri_gpu_desc desc[2] = {WEIRI_GPU_PLAIN, WEIRI_GPU_PLAIN};
+    const int nbuffers = placement->one_region ? 1 : 2;
+    const char *at[2];
+    for (int which = 0; which < nbuffers; which++) {
+        int can;
+        at[which] = weiri_device_asked(placement, which);
+        weir_status status = weiri_device_can_use(executor, context, which, at[which],
+                                                  &desc[which], &can);
+        if (status == WEIR_OK && !can && !own->stand_ins[which].at)
+            status = make_stand_in(executor, context, which);
+        if (status != WEIR_OK)
+            return status;
+        if (can)
+            continue;
+        at[which] = own->stand_ins[which].at;
+        desc[which] = own->stand_ins[which].desc;
+        placement->copies_in |= which == 0;
+        placement->copies_out |= placement->one_region || which == 1;
+    }
+    found->in = desc[0];
+    found->out = desc[1];
+    placement->in = (char *)at[0] + (placement->one_region ? placement->in_offset : 0);
+    if (placement->one_region) {
+        placement->out = (char *)at[0] + placement->out_offset;
+        const int mapped = desc[0] != WEIRI_GPU_PLAIN;
+        found->in = mapped ? desc[0] + placement->in_offset : WEIRI_GPU_PLAIN;
+        found->out = mapped ? desc[0] + placement->out_offset : WEIRI_GPU_PLAIN;
+    } else {
+        placement->out = (char *)at[1];
+    }
+    return WEIR_OK;
+}
+
+/* ------------------------------------------------------------------- kernels */
+
+weir_status weiri_device_check_fit(const weir_executor *executor, const weiri_context *context,
+                             weir_dtype dtype)
+{
+    const weir_comm *comm = executor->comm;
+    weiri_device_context *own = context->own;
+    const void *kernel = weiri_image_kernel(dtype);
+    struct cudaFuncAttributes limits;
+    int each = 0;
+    if (own->fits[dtype])
+        return WEIR_OK;
+    enum cudaStreamCaptureMode mode = weiri_cuda_relax();
+    cudaError_t error = cudaFuncGetAttributes(&limits, kernel);
+    if (error == cudaSuccess)
+        error = cudaFuncGetAttributes(&limits, weiri_divide_kernel(dtype));
+    if (error == cudaSuccess)
+        error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, own->threads, 0);
+    weiri_cuda_restore(mode);
+    if (error != cudaSuccess)
+        return weiri_cuda_fail_launch(comm, error);
+    const int room = each * weiri_cuda_of(comm)->processors;
+    if ((uint32_t)room < own->image.nblocks)
+        return weiri_fail(WEIR_ERR_UNSUPPORTED,
+                          "%s: rank %d has %u thread blocks of %d threads, GPU %d holds %d of them "
+                          "at once: give the plan fewer thread blocks, or a smaller "
+                          "num_threads_per_block",
+                          context->name, context->program->rank, own->image.nblocks, own->threads,
+                          comm->gpu->device, room);
+    own->fits[dtype] = 1;
+    return WEIR_OK;
+}
+
+/* ------------------------------------------------------------------- launching */
+
+/* Says where a wait of an earlier launch has failed, if one has. */
+static weir_status explain(const weir_executor *executor, const weiri_context *context,
+                           weir_status status)
+{
+    const weiri_device_context *own = context->own;
+    const weiri_program *program = context->program;
+    uint64_t at = 0;
+    if (executor->comm->gpu->ops->copy(executor->comm, &at, own->args.failed_at, sizeof at) ||
+        at >> 32 == 0 || at >> 32 > program->nblocks)
+        return status;
+    const weiri_program_block *block = &weiri_program_blocks(program)[(at >> 32) - 1];
+    const weiri_step *steps = weiri_program_steps(program) + block->first_step;
+    char where[WEIRI_PLAN_WHERE_BYTES];
+    for (uint32_t i = 0; i < block->nsteps; i++)
+        if (steps[i].op == (uint32_t)at)
+            return weiri_fail_context(status, "%s waited",
+                                      weiri_step_where(context, block, &steps[i], where));
+    return weiri_fail_context(status, "%s: rank %d waited for its peers to begin", context->name,
+                              program->rank);
+}
+
+/* Of a reduction to one rank, only that one's output is written. */
+static int has_result(const weiri_context *context)
+{
+    return context->collective != WEIR_COLL_REDUCE || context->root < 0 ||
+           context->root == context->program->rank;
+}
+
+static weir_status launch_kernel(const weir_comm *comm, const void *kernel, uint32_t blocks,
+                                 int threads, void *args, weir_stream stream)
+{
+    void *arguments[] = {args};
+    const cudaError_t error =
+        cudaLaunchKernel(kernel, (dim3){blocks, 1, 1}, (dim3){(unsigned)threads, 1, 1}, arguments,
+                         0, (cudaStream_t)stream);
+    return error == cudaSuccess ? WEIR_OK : weiri_cuda_fail_launch(comm, error);
+}
+
+static weir_status divide(const weir_executor *executor, const weiri_context *context,
+                          const weiri_plan_call *call, char *out)
+{
+    enum { THREADS = 256 };
+    weiri_divide_args args = {out, context->layout.out_bytes, executor->comm->nranks};
+    const uint64_t words = (args.bytes + 7) / 8, most = 1024;
+    const uint64_t blocks = (words + THREADS - 1) / THREADS;
+    if (call->op != WEIR_AVG || !context->reduces || !has_result(context) || !blocks)
+        return WEIR_OK;
+    return launch_kernel(executor->comm, weiri_divide_kernel(call->dtype),
+                         (uint32_t)(blocks < most ? blocks : most), THREADS, &args, call->stream);
+}
+
+static int is_captured(weir_stream stream)
+{
+    enum cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+    return cudaStreamIsCapturing((cudaStream_t)stream, &capture) == cudaSuccess &&
+           capture != cudaStreamCaptureStatusNone;
+}
+
+static weir_status launch(weir_executor *executor, weiri_context *context,
+                          const weiri_plan_call *call)
+{
+    weir_comm *comm = executor->comm;
+    const weiri_device *device = executor->own;
+    const weiri_device_context *own = context->own;
+    weiri_image_args args = own->args;
+    places found;
+    weir_status status = weiri_device_check_fit(executor, context, call->dtype);
+    if (status == WEIR_OK)
+        status = find_places(executor, context, call, &found);
+    if (status != WEIR_OK)
+        return status;
+    const weiri_placement *placement = &found.placement;
+    if (placement->copies_in && call->in)
+        status = comm->gpu->ops->copy_on(comm, placement->in, call->in, context->layout.in_bytes,
+                                         call->stream);
+    if (status != WEIR_OK)
+        return status;
+    args.in = placement->in;
+    args.out = placement->out;
+    args.in_desc = found.in;
+    args.out_desc = found.out;
+    args.op = call->op == WEIR_AVG ? WEIR_SUM : call->op;
+    context->is_captured |= is_captured(call->stream);
+    if (context->has_ports)
+        weir_proxy_wake(device->proxy);
+    status = launch_kernel(comm, weiri_image_kernel(call->dtype), own->image.nblocks, own->threads,
+                           &args, call->stream);
+    if (status == WEIR_OK)
+        status = divide(executor, context, call, placement->out);
+    if (status == WEIR_OK && placement->copies_out && call->out && has_result(context))
+        status = comm->gpu->ops->copy_on(comm, call->out, placement->out,
+                                         context->layout.out_bytes, call->stream);
+    return status;
+}
+
+static weir_status run(weir_executor *executor, weiri_context *context,
+                       const weiri_plan_call *call)
+{
+    int before;
+    weir_status status = weiri_cuda_ready(executor->comm, call->stream, &before);
+    if (status != WEIR_OK)
+        return weir_load_relaxed(executor->comm->guard.abort_word)
+                   ? explain(executor, context, status)
+                   : status;
+    status = launch(executor, context, call);
+    weiri_cuda_leave(executor->comm, before);
+    return status;
+}
+
+/* -------------------------------------------------------------------- executor */
+
+static weir_status open_device(weir_executor *executor)
+{
+    weir_comm *comm = executor->comm;
+    if (comm->nnodes > 1)
+        return weiri_fail(WEIR_ERR_UNSUPPORTED,
+                          "plans on GPUs run on the ranks of one host; these are on %d",
+                          comm->nnodes);
+    executor->own = calloc(1, sizeof(weiri_device));
+    return executor->own ? WEIR_OK
+                         : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for an executor");
+}
+
+static weir_status settle(weir_executor *executor)
+{
+    executor->comm->gpu->ops->quiesce(executor->comm);
+    return WEIR_OK;
+}
+
+static void close_device(weir_executor *executor)
+{
+    weiri_device_ports_close(executor);
+    free(executor->own);
+}
+
+static const weiri_executor_ops ops = {
+    .open = open_device,
+    .admit = weiri_device_admit,
+    .prepare = weiri_device_prepare,
+    .run = run,
+    .settle = settle,
+    .release = weiri_device_release,
+    .close = close_device,
+};
+
+const weiri_executor_ops *weiri_executor_cuda(void)
+{
+    return &ops;
+}
