@@ -200,6 +200,7 @@ static int run_launch(weiri_check *check)
 {
     check->nready = 0;
     check->nsources = 0;
+    check->first_lane = check->nlanes;
     for (uint32_t i = 0; i < check->nlanes; i++)
         check->lanes[i].count = 0; /* nothing flows from one launch into another */
     for (int rank = check->plan->nranks - 1; rank >= 0; rank--)
@@ -211,6 +212,7 @@ static int run_launch(weiri_check *check)
         weiri_check_stuck(check);
         return 0;
     }
+    weiri_check_reached(check);
     weiri_check_balance(check);
     if (check->report->nviolations || check->again || check->status != WEIR_OK)
         return 0; /* what races is any value */

@@ -142,6 +142,7 @@ typedef struct weiri_node {
 /* What it does with one chunk, element by element. */
 typedef struct weiri_lane {
     uint64_t ranks;        /* the launches of these had begun before its packets were sent */
+    uint64_t reaches;      /* to these flowed in its launch what it read; set at the end */
     uint32_t node;
     uint32_t first, count; /* of sources: the lanes that wrote what it reads */
     uint32_t stamp;        /* of a search */
@@ -273,6 +274,7 @@ typedef struct weiri_check {
     weiri_access *accesses;
     weiri_value *values;    /* of the operation at hand */
     uint32_t nnodes, nlanes, nsources, naccesses, nvalues, free_access;
+    uint32_t first_lane;    /* of this launch */
     uint64_t naccessed;     /* in this world */
     uint32_t stamp;
     uint64_t steps_left;    /* of searches */
@@ -331,6 +333,8 @@ void weiri_check_read_place(weiri_check *check, uint32_t block, uint32_t place,
                             weiri_access access, int awaited);
 void weiri_check_write_place(weiri_check *check, uint32_t block, uint32_t place,
                              weiri_access access);
+/* After a launch: notes which ranks what flowed has reached. */
+void weiri_check_reached(weiri_check *check);
 /* The caller writes his buffers, before a rank's launch or after the last one. */
 void weiri_check_caller(weiri_check *check, int rank);
 

@@ -41,6 +41,38 @@ static int flows(weiri_check *check, uint32_t earlier, uint32_t from)
     return found;
 }
 
+void weiri_check_reached(weiri_check *check)
+{
+    for (uint32_t i = check->nlanes; i > check->first_lane; i--) {
+        weiri_lane *lane = &check->lanes[i - 1];
+        const weiri_node *node = &check->nodes[lane->node];
+        const weiri_check_block *block = &check->blocks[node->block];
+        if (weiri_check_op(check, block, node->op)->channel != WEIRI_PLAN_PORT)
+            lane->reaches |= UINT64_C(1) << block->rank; /* a port may go on behind the end */
+        for (uint32_t j = 0; j < lane->count; j++) /* they came before it */
+            if (check->sources[lane->first + j] != WEIRI_CHECK_NONE)
+                check->lanes[check->sources[lane->first + j]].reaches |= lane->reaches;
+    }
+}
+
+/* Whether a read of an earlier launch was made before that launch ended on a rank whose next
+ * one is known to have begun: what was read has reached that rank. */
+static int has_reached(const weiri_check *check, const weiri_access *read,
+                       const weiri_clock *now)
+{
+    if (read->lane == WEIRI_CHECK_NONE || !check->plan->has_packets)
+        return 0;
+    const weiri_lane *lane = &check->lanes[read->lane];
+    uint32_t launch = check->nodes[lane->node].launch;
+    if (launch == check->launch)
+        return 0;
+    for (uint64_t ranks = lane->reaches; ranks; ranks &= ranks - 1)
+        if (weiri_clock_knows(now, check->rank_chain + (uint32_t)__builtin_ctzll(ranks),
+                              launch + 1))
+            return 1;
+    return 0;
+}
+
 /* Whether an access has happened before this lane's. */
 static int ordered(weiri_check *check, const weiri_access *access, uint32_t block, uint32_t lane,
                    int is_write, int is_read)
@@ -56,7 +88,8 @@ static int ordered(weiri_check *check, const weiri_access *access, uint32_t bloc
     for (uint64_t ranks = check->lanes[lane].ranks; ranks; ranks &= ranks - 1)
         if (weiri_clock_knows(check->begin[__builtin_ctzll(ranks)], access->chain, access->tick))
             return 1;
-    return is_read && flows(check, access->lane, lane);
+    return is_read && (has_reached(check, access, check->blocks[block].now) ||
+                       flows(check, access->lane, lane));
 }
 
 static const char *remedy(const weiri_check *check, uint32_t block, const weiri_access *other)
@@ -173,6 +206,12 @@ void weiri_check_write_place(weiri_check *check, uint32_t block, uint32_t place,
 
 /* --------------------------------------------------------------- the caller */
 
+/* Whether what was read has reached the caller's rank, whose launch has ended. */
+static int reaches_caller(const weiri_check *check, const weiri_access *read, int rank)
+{
+    return read->lane != WEIRI_CHECK_NONE && check->lanes[read->lane].reaches >> rank & 1;
+}
+
 void weiri_check_caller(weiri_check *check, int rank)
 {
     weiri_access access = {WEIRI_CHECK_NONE, check->rank_chain + (uint32_t)rank, check->launch,
@@ -188,7 +227,8 @@ void weiri_check_caller(weiri_check *check, int rank)
             for (uint32_t read = place->reads; read != WEIRI_CHECK_NONE && !late;
                  read = check->accesses[read].next)
                 if (!weiri_clock_knows(now, check->accesses[read].chain,
-                                       check->accesses[read].tick)) {
+                                       check->accesses[read].tick) &&
+                    !reaches_caller(check, &check->accesses[read], rank)) {
                     late = &check->accesses[read];
                     late_is_read = 1;
                 }

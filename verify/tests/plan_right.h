@@ -34,6 +34,13 @@
     "0.1; upkt s1+1 > i1+1\n"                                                                      \
     "1.0; ppkt i0+1 > 0:s0+1; respkt i1+1 s0+1 > i1+1 0:s1+1\n"                                    \
     "1.1; upkt s1+1 > i0+1"
+/* The same with one scratch: what comes back tells that what was sent has been read. */
+#define TWO_SHOTS_AGAIN                                                                            \
+    "allreduce 2 i2 o2 s2\n"                                                                       \
+    "0.0; ppkt i1+1 > 1:s0+1; respkt i0+1 s0+1 > o0+1 1:s1+1\n"                                    \
+    "0.1; upkt s1+1 > o1+1\n"                                                                      \
+    "1.0; ppkt i0+1 > 0:s0+1; respkt i1+1 s0+1 > o1+1 0:s1+1\n"                                    \
+    "1.1; upkt s1+1 > o0+1"
 #define UNPACKED                                                                                   \
     "allgather 1 i1 o1 s1\n"                                                                       \
     "0.0; cpkt i0+1 > s0+1; nop; upkt s0+1 > o0+1"
@@ -142,7 +149,8 @@
     "nop; upkt s0+1 > o1+1; copy s1+1 > o0+1"
 
 static const char *const right_plans[] = {
-    HANDSHAKE, PACKETS, TWO_SHOTS, UNPACKED, SEMAPHORES, BARRIERS, PORTS, PORTS_FUSED,
+    HANDSHAKE, PACKETS, TWO_SHOTS, TWO_SHOTS_AGAIN, UNPACKED, SEMAPHORES, BARRIERS, PORTS,
+    PORTS_FUSED,
     BROADCAST, REDUCE, RING, PIPELINE, GROUPS, SWITCHES, GATHER, EXCLUSION, SLOTS, MIXED,
 };
 enum { RIGHT_PLANS = sizeof right_plans / sizeof *right_plans };
