@@ -124,7 +124,7 @@ static const bench_option rows[] = {
     {0, "determinism", NULL, bench_parse_flag, AT(determinism), 0, 1,
      "repeat each call 10 times on the same data and tell whether the\n"
      "bits are the same in each repeat and on every rank; where weir\n"
-     "promises it (all but ring), other bits are wrong data"},
+     "promises it (all but ring and plans), other bits are wrong data"},
     {0, "buffers", "weir|plain", bench_parse_word, AT(buffers), 0, 0,
      "weir: memory that peers map; plain: malloc's, which is staged\n"
      "(default: weir)"},
@@ -139,7 +139,7 @@ static const bench_option rows[] = {
      "alltoallv of weir: counts are arguments, or read from memory of the\n"
      "device when the call runs (default: host)"},
     {0, "plan", "FILE", bench_parse_text, AT(plan), 0, 0,
-     "run a plan, the JSON of MSCCL++'s DSL (lib/plan/README.md), instead of\n"
+     "run a plan, the JSON of MSCCL++'s DSL (lib/plan/README.md), and not\n"
      "weir's choice; --algo auto,... measures algorithms beside it"},
     {0, "seed", "N", bench_parse_size, AT(seed), 0, 0, "seed of the data (default: 1)"},
     {0, "inject", "list|FAULT[@timed]", bench_parse_inject, AT(inject), 0, 0,
