@@ -60,8 +60,16 @@ const char *weiri_device_asked(const weiri_placement *placement, int which)
     return which ? placement->out : placement->in;
 }
 
+static int is_captured(weir_stream stream)
+{
+    enum cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+    return cudaStreamIsCapturing((cudaStream_t)stream, &capture) == cudaSuccess &&
+           capture != cudaStreamCaptureStatusNone;
+}
+
 /* Another piece of memory for a buffer that peers do not reach. */
-static weir_status make_stand_in(weir_executor *executor, const weiri_context *context, int which)
+static weir_status make_stand_in(weir_executor *executor, const weiri_context *context, int which,
+                                 weir_stream stream)
 {
     weiri_device_context *own = context->own;
     weiri_stand_in *made = &own->stand_ins[which];
@@ -73,6 +81,11 @@ static weir_status make_stand_in(weir_executor *executor, const weiri_context *c
                           "after that",
                           context->name, context->program->rank, which ? "output" : "input");
     }
+    if (is_captured(stream))
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "%s: a graph is captured, but the plan has not run with such buffers "
+                          "before; call it once outside of the capture",
+                          context->name);
     weir_status status =
         weir_mem_alloc(executor->comm, weiri_device_stand_in_bytes(context, which), &made->own);
     if (status == WEIR_OK)
@@ -101,7 +114,7 @@ static weir_status find_places(weir_executor *executor, const weiri_context *con
         weir_status status = weiri_device_can_use(executor, context, which, at[which],
                                                   &desc[which], &can);
         if (status == WEIR_OK && !can && !own->stand_ins[which].at)
-            status = make_stand_in(executor, context, which);
+            status = make_stand_in(executor, context, which, call->stream);
         if (status != WEIR_OK)
             return status;
         if (can)
@@ -127,33 +140,50 @@ static weir_status find_places(weir_executor *executor, const weiri_context *con
 
 /* ------------------------------------------------------------------- kernels */
 
-weir_status weiri_device_check_fit(const weir_executor *executor, const weiri_context *context,
-                             weir_dtype dtype)
+/* How many blocks of a kernel are on the device at once. */
+static int room_for(const weir_comm *comm, const void *kernel, int threads)
 {
-    const weir_comm *comm = executor->comm;
-    weiri_device_context *own = context->own;
+    int each = 0;
+    if (cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, threads, 0) != cudaSuccess)
+        cudaGetLastError();
+    return each * weiri_cuda_of(comm)->processors;
+}
+
+/* Loads the kernels of a type, and finds the most threads, at most those of the plan, with
+ * which all blocks are there. */
+static cudaError_t fit(const weir_comm *comm, weiri_device_context *own, weir_dtype dtype)
+{
+    enum { LEAST = 64 };
     const void *kernel = weiri_image_kernel(dtype);
     struct cudaFuncAttributes limits;
-    int each = 0;
-    if (own->fits[dtype])
-        return WEIR_OK;
-    enum cudaStreamCaptureMode mode = weiri_cuda_relax();
     cudaError_t error = cudaFuncGetAttributes(&limits, kernel);
     if (error == cudaSuccess)
         error = cudaFuncGetAttributes(&limits, weiri_divide_kernel(dtype));
-    if (error == cudaSuccess)
-        error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, own->threads, 0);
+    while (error == cudaSuccess && own->threads > LEAST &&
+           (uint32_t)room_for(comm, kernel, own->threads) < own->image.nblocks)
+        own->threads = own->threads / 64 * 32;
+    return error;
+}
+
+weir_status weiri_device_check_fit(const weir_executor *executor, const weiri_context *context,
+                                   weir_dtype dtype)
+{
+    const weir_comm *comm = executor->comm;
+    weiri_device_context *own = context->own;
+    if (own->fits[dtype])
+        return WEIR_OK;
+    enum cudaStreamCaptureMode mode = weiri_cuda_relax();
+    const cudaError_t error = fit(comm, own, dtype);
+    const int room = room_for(comm, weiri_image_kernel(dtype), own->threads);
     weiri_cuda_restore(mode);
     if (error != cudaSuccess)
         return weiri_cuda_fail_launch(comm, error);
-    const int room = each * weiri_cuda_of(comm)->processors;
     if ((uint32_t)room < own->image.nblocks)
         return weiri_fail(WEIR_ERR_UNSUPPORTED,
-                          "%s: rank %d has %u thread blocks of %d threads, GPU %d holds %d of them "
-                          "at once: give the plan fewer thread blocks, or a smaller "
-                          "num_threads_per_block",
-                          context->name, context->program->rank, own->image.nblocks, own->threads,
-                          comm->gpu->device, room);
+                          "%s: rank %d has %u thread blocks, GPU %d holds %d of them at once, of "
+                          "%d threads each: give the plan fewer thread blocks",
+                          context->name, context->program->rank, own->image.nblocks,
+                          comm->gpu->device, room, own->threads);
     own->fits[dtype] = 1;
     return WEIR_OK;
 }
@@ -209,13 +239,6 @@ static weir_status divide(const weir_executor *executor, const weiri_context *co
         return WEIR_OK;
     return launch_kernel(executor->comm, weiri_divide_kernel(call->dtype),
                          (uint32_t)(blocks < most ? blocks : most), THREADS, &args, call->stream);
-}
-
-static int is_captured(weir_stream stream)
-{
-    enum cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
-    return cudaStreamIsCapturing((cudaStream_t)stream, &capture) == cudaSuccess &&
-           capture != cudaStreamCaptureStatusNone;
 }
 
 static weir_status launch(weir_executor *executor, weiri_context *context,
