@@ -360,7 +360,7 @@ test-rdma: ## of the tests, those in a virtual machine with soft-RoCE (ci/rdma-v
 S ?= 60
 FUZZERS := $(filter $(O)/tests/test_results $(O)/tests/test_plan_fuzz,$(TESTS))
 fuzz: $(FUZZERS) ## feed readers of results and of plans with changed files for S=60 seconds (BUILD=asan)
-	$(Q)printf '%s\n' $(FUZZERS) | FUZZ_S=$(S) xargs -P 2 -I @ @
+	$(Q)printf '%s\n' $(FUZZERS) | FUZZ_S=$(S) xargs -P 2 -I @ env @
 
 deps: ## install what is missing
 	$(Q)ci/deps
