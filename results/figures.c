@@ -107,9 +107,26 @@ static results_figure draw_measure(results_plots *plots, const results_group *gr
                                                  : "Bus bandwidth; bands are 95% intervals"};
 }
 
-static results_figure draw_ratios(results_plots *plots, const results_group *group)
+/* What a line of B's shows of a pair; NaN y: nothing. */
+typedef results_point one_point(const results_pair *pair, const results_machine *machine);
+
+static results_point ratio_point(const results_pair *pair, const results_machine *machine)
 {
-    static const results_axes axes = {.x = "bytes", .y = "time of B / time of A", .log_x = 1};
+    (void)machine;
+    return (results_point){(double)pair->example->bytes, pair->ratio, pair->low, pair->high};
+}
+
+static results_point ceiling_point(const results_pair *pair, const results_machine *machine)
+{
+    double pct =
+        results_machine_pct(machine, pair->example, pair->b.median_us, pair->b.busbw_gbs);
+    return (results_point){(double)pair->example->bytes, pct, NAN, NAN};
+}
+
+/* A plot with a line for each of B's; none if there is no point. */
+static results_figure draw_points(const results_page *page, const results_group *group,
+                                  const results_axes *axes, one_point *point, const char *caption)
+{
     char names[LINES][128];
     int count = name_lines(group, 1, names), number = -1;
     for (int i = 0; i < count; i++) {
@@ -118,59 +135,40 @@ static results_figure draw_ratios(results_plots *plots, const results_group *gro
         for (size_t k = 0; k < group->count && n < POINTS; k++) {
             const results_pair *pair = &group->pairs[k];
             char name[128];
-            if (isnan(pair->ratio) || pair->example->bytes == 0)
+            results_point made = point(pair, page->machine);
+            if (isnan(made.y) || pair->example->bytes == 0)
                 continue;
             line_name(pair, &pair->b, name, sizeof name);
             if (strcmp(name, names[i]) == 0)
-                points[n++] = (results_point){(double)pair->example->bytes, pair->ratio, pair->low,
-                                              pair->high};
+                points[n++] = made;
         }
         if (n > 0 && number < 0)
-            number = results_plots_begin(plots, &axes);
+            number = results_plots_begin(page->plots, axes);
         if (n > 0)
-            results_plots_line(plots, names[i], 0, points, n);
+            results_plots_line(page->plots, names[i], 0, points, n);
     }
     if (number >= 0)
-        results_plots_end(plots);
-    return (results_figure){number, "Ratio of times; above 1, B is slower"};
+        results_plots_end(page->plots);
+    return (results_figure){number, caption};
 }
 
-/* B's lines in percent of what the machine's links allow. */
-static results_figure draw_ceiling(results_plots *plots, const results_group *group,
-                                   const results_machine *machine)
+static void draw_group(const results_page *page, results_group *group)
 {
-    static const results_axes axes = {.x = "bytes", .y = "% of the ceiling", .log_x = 1};
-    char names[LINES][128];
-    int count = machine->links ? name_lines(group, 1, names) : 0, number = -1;
-    for (int i = 0; i < count; i++) {
-        results_point points[POINTS];
-        size_t n = 0;
-        for (size_t k = 0; k < group->count && n < POINTS; k++) {
-            const results_pair *pair = &group->pairs[k];
-            char name[128];
-            double pct = results_machine_pct(machine, pair->example, pair->b.median_us,
-                                             pair->b.busbw_gbs);
-            if (isnan(pct) || pair->example->bytes == 0)
-                continue;
-            line_name(pair, &pair->b, name, sizeof name);
-            if (strcmp(name, names[i]) == 0)
-                points[n++] = (results_point){(double)pair->example->bytes, pct, NAN, NAN};
-        }
-        if (n > 0 && number < 0)
-            number = results_plots_begin(plots, &axes);
-        if (n > 0)
-            results_plots_line(plots, names[i], 0, points, n);
-    }
-    if (number >= 0)
-        results_plots_end(plots);
-    return (results_figure){number, "Percent of what the machine's measured links allow"};
+    static const results_axes ratios = {.x = "bytes", .y = "time of B / time of A", .log_x = 1};
+    static const results_axes ceiling = {.x = "bytes", .y = "% of the ceiling", .log_x = 1};
+    int has_a = page->report->name_a != NULL;
+    group->figures[0] = draw_measure(page->plots, group, has_a, BANDWIDTH);
+    group->figures[1] = draw_measure(page->plots, group, has_a, TIME);
+    if (has_a)
+        group->figures[2] = draw_points(page, group, &ratios, ratio_point,
+                                        "Ratio of times; above 1, B is slower");
+    group->figures[3] = draw_points(page, group, &ceiling, ceiling_point,
+                                    "Percent of what the machine's measured links allow");
 }
 
 size_t results_groups_make(const results_page *page, results_group *groups, size_t most)
 {
     const results_comparison *comparison = page->report->comparison;
-    results_plots *plots = page->plots;
-    int has_a = page->report->name_a != NULL;
     size_t made = 0;
     for (size_t from = 0, to; from < comparison->count && made < most; from = to) {
         results_group *group = &groups[made];
@@ -179,13 +177,8 @@ size_t results_groups_make(const results_page *page, results_group *groups, size
             to++;
         *group = (results_group){comparison->pairs + from, to - from,
                                  {{-1, ""}, {-1, ""}, {-1, ""}, {-1, ""}}};
-        if (plots && made < RESULTS_GROUPS) {
-            group->figures[0] = draw_measure(plots, group, has_a, BANDWIDTH);
-            group->figures[1] = draw_measure(plots, group, has_a, TIME);
-            if (has_a)
-                group->figures[2] = draw_ratios(plots, group);
-            group->figures[3] = draw_ceiling(plots, group, page->machine);
-        }
+        if (page->plots && made < RESULTS_GROUPS)
+            draw_group(page, group);
         made++;
     }
     return made;

@@ -90,14 +90,15 @@ static weir_status allocate(const weiri_context *context, weiri_host_context *ow
     own->arenas = calloc((size_t)program->nranks, sizeof *own->arenas);
     own->bases = calloc((size_t)program->nranks * WEIR_PLAN_BUFFERS, sizeof *own->bases);
     own->channels = calloc(program->nchannels + 1u, sizeof *own->channels);
+    own->sems = calloc(program->nchannels + 1u, sizeof *own->sems);
     own->semaphores = calloc(program->nsemaphores + 1u, sizeof *own->semaphores);
     own->meetings = calloc(program->nbarriers + 1u, sizeof *own->meetings);
     own->blocks = calloc(program->nblocks + 1u, sizeof *own->blocks);
     own->sources = calloc(program->sources_most + 1u, sizeof *own->sources);
     own->unpacked = malloc(unpacked);
     own->senders = malloc(chunks + 1);
-    if (!own->arenas || !own->bases || !own->channels || !own->semaphores || !own->meetings ||
-        !own->blocks || !own->sources || !own->unpacked || !own->senders)
+    if (!own->arenas || !own->bases || !own->channels || !own->sems || !own->semaphores ||
+        !own->meetings || !own->blocks || !own->sources || !own->unpacked || !own->senders)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "%s: no memory to run it", context->name);
     memset(own->senders, -1, chunks + 1);
     return WEIR_OK;
@@ -147,7 +148,7 @@ static weir_status exchange_arenas(weir_executor *executor, weiri_context *conte
         status = weir_boot_allgather(comm->boot, handles, sizeof *handles);
     for (int rank = 0; rank < comm->nranks && status == WEIR_OK; rank++)
         if (rank != comm->rank &&
-            (weiri_comm_maps(comm, rank) || weiri_host_has_port(context, rank)))
+            (weiri_comm_maps(comm, rank) || weiri_plan_has_port(context, rank)))
             status = weir_mem_import(comm, &handles[rank], &own->arenas[rank]);
     free(handles);
     return status;
@@ -209,6 +210,7 @@ static void release(weir_executor *executor, weiri_context *context)
     free(own->arenas);
     free(own->bases);
     free(own->channels);
+    free(own->sems);
     free(own->semaphores);
     free(own->meetings);
     free(own->blocks);

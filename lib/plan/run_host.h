@@ -26,7 +26,7 @@
 #define WEIR_PLAN_RUN_HOST_H
 
 #include "coll/coll.h"
-#include "plan/executor.h"
+#include "plan/ports.h"
 #include "weir_port_device.h"
 
 enum { WEIRI_HOST_PACKET_BLOCK = 4096 }; /* bytes of data that are unpacked at once */
@@ -48,7 +48,6 @@ typedef struct weiri_host_block {
 typedef struct weiri_host_channel {
     uint64_t *inbound, *outbound; /* memory: own counter, the peer's */
     uint64_t sent, consumed;      /* signals; consumed by waits */
-    weir_sem *sem;                /* port */
     weir_portchan *port;
 } weiri_host_channel;
 
@@ -62,6 +61,7 @@ typedef struct weiri_host_context {
     uint64_t flags_at;    /* apart: in a half of scratch */
     char **bases;         /* of each rank's buffers in this launch */
     weiri_host_channel *channels;
+    weir_sem **sems;      /* of port channels, by channel */
     uint64_t *semaphores, *meetings; /* values; how many blocks have come to each barrier */
     weiri_host_block *blocks;
     const void **sources; /* of a reduction */
@@ -74,8 +74,7 @@ typedef struct weiri_host_context {
 typedef struct weiri_host {
     weir_comm *here;   /* the ranks that map each other's memory */
     weiri_coll *coll;  /* of these */
-    weir_proxy *proxy; /* for ports; made for the first of them */
-    weir_conn *conns[WEIRI_PLAN_RANKS_MAX]; /* likewise */
+    weiri_plan_ports ports;
     weir_mem *stages[2]; /* stand in for input and output; as long as any call needed */
 } weiri_host;
 
@@ -131,7 +130,6 @@ uint32_t weiri_host_flag_at(const weiri_host_launch *launch, const void *packet)
  * behind the exchange. All but settle and the last two are collective, and not agreed. */
 weir_status weiri_host_ports_connect(weir_executor *executor, weiri_context *context);
 weir_status weiri_host_ports_create(weir_executor *executor, weiri_context *context);
-int weiri_host_has_port(const weiri_context *context, int peer);
 /* Waits until all that was put has arrived. */
 weir_status weiri_host_ports_settle(weir_executor *executor, weiri_context *context);
 void weiri_host_ports_free(weiri_context *context);

@@ -35,9 +35,7 @@ static outcome signal_step(weiri_host_launch *launch, const weiri_step *step)
         if (channel->port) {
             if (weir_port_signal(weir_portchan_device(channel->port)))
                 return FAILED;
-        } else if (step->flags & WEIRI_STEP_RELAXED) {
-            weir_store_relaxed(channel->outbound, ++channel->sent);
-        } else {
+        } else { /* relaxed ones, too: they say that this rank's launch has begun */
             weir_store_release(channel->outbound, ++channel->sent);
         }
     }
@@ -334,7 +332,7 @@ static weir_status step_failed(const weiri_host_launch *launch, uint32_t which)
     weir_status status = launch->status;
     describe(launch, which, phase, sizeof phase);
     if (status == WEIR_OK)
-        status = weir_proxy_status(launch->host->proxy);
+        status = weir_proxy_status(launch->host->ports.proxy);
     if (status == WEIR_OK)
         status = weir_load_acquire(launch->host->here->guard.abort_word)
                      ? weiri_fail(WEIR_ERR_ABORTED, "the communicator was aborted")

@@ -5,12 +5,11 @@
 
 #include "plan/cuda/encode.h"
 #include "plan/cuda/kernels.h"
-#include "plan/executor.h"
+#include "plan/ports.h"
 
 /* The executor's own. */
 typedef struct weiri_device {
-    weir_proxy *proxy; /* of all port channels; NULL before the first */
-    weir_conn *conns[WEIRI_GPU_RANKS_MAX];
+    weiri_plan_ports ports;
 } weiri_device;
 
 /* A buffer that stands in for the caller's where that cannot be used. */

@@ -1,6 +1,5 @@
 /*
- * Port channels of plans on GPUs: a proxy for the executor, a connection to each peer that
- * a plan has ports to, and for each port channel a semaphore and a channel.
+ * Port channels of plans on GPUs, over what plan/ports.h makes.
  *
  * A plan's puts go from any buffer of this rank to any of the peer's, which change from call
  * to call; the kernel has all their addresses. So a channel's two memories are the whole
@@ -13,64 +12,25 @@
 #include "chan/chan.h"
 #include "comm/mem.h"
 
-enum { TAG = 0x706c6763 };
-
-static int has_port(const weiri_context *context, int peer)
+/* Peers whose memory is not mapped are refused. */
+static weir_status check_peers(const weir_executor *executor, const weiri_context *context)
 {
-    const weiri_channel *channels = weiri_program_channels(context->program);
-    for (uint32_t i = 0; i < context->program->nchannels; i++)
-        if (channels[i].is_port && channels[i].peer == peer)
-            return 1;
-    return 0;
-}
-
-static weir_status start_proxy(weir_executor *executor)
-{
-    weiri_device *device = executor->own;
-    if (device->proxy)
-        return WEIR_OK;
-    weir_status status = weir_proxy_create(executor->comm, NULL, &device->proxy);
-    if (status == WEIR_OK)
-        status = weir_proxy_start(device->proxy);
-    return status;
-}
-
-/* Semaphores with a peer, in the order of the channels at both ends. */
-static weir_status connect_to(weir_executor *executor, weiri_context *context, int peer)
-{
-    weiri_device *device = executor->own;
-    weiri_device_context *own = context->own;
-    const weiri_channel *channels = weiri_program_channels(context->program);
-    weir_status status = WEIR_OK;
-    if (!device->conns[peer])
-        status =
-            weir_connect(executor->comm, peer, TAG, WEIR_TRANSPORT_AUTO, &device->conns[peer]);
-    for (uint32_t i = 0; i < context->program->nchannels && device->conns[peer]; i++) {
-        if (!channels[i].is_port || channels[i].peer != peer)
-            continue;
-        weir_status made = weir_sem_create(device->conns[peer], &own->sems[i]);
-        status = status == WEIR_OK ? made : status;
-    }
-    if (status == WEIR_OK && device->conns[peer]->endpoint)
-        status = weiri_fail(WEIR_ERR_UNSUPPORTED,
-                            "%s: port channels of plans on GPUs need mapped memory, which rank %d "
-                            "has not for rank %d",
-                            context->name, peer, context->program->rank);
-    return status;
+    const weiri_device *device = executor->own;
+    for (int peer = 0; peer < executor->comm->nranks; peer++)
+        if (weiri_plan_has_port(context, peer) && device->ports.conns[peer]->endpoint)
+            return weiri_fail(WEIR_ERR_UNSUPPORTED,
+                              "%s: port channels of plans on GPUs need mapped memory, which rank "
+                              "%d has not for rank %d",
+                              context->name, peer, context->program->rank);
+    return WEIR_OK;
 }
 
 weir_status weiri_device_ports_connect(weir_executor *executor, weiri_context *context)
 {
-    weir_status status = WEIR_OK;
-    if (!context->has_ports)
-        return WEIR_OK;
-    status = start_proxy(executor);
-    for (int peer = 0; peer < executor->comm->nranks; peer++)
-        if (has_port(context, peer)) {
-            weir_status made = connect_to(executor, context, peer);
-            status = status == WEIR_OK ? made : status;
-        }
-    return status;
+    weiri_device *device = executor->own;
+    const weiri_device_context *own = context->own;
+    weir_status status = weiri_plan_ports_connect(executor, context, &device->ports, own->sems);
+    return status == WEIR_OK ? check_peers(executor, context) : status;
 }
 
 static weir_status make_space(weir_comm *comm, weir_mem **space)
@@ -90,10 +50,11 @@ static weir_status create_channel(weir_executor *executor, weiri_device_context 
 {
     const weiri_device *device = executor->own;
     weir_portchan *first = NULL;
-    weir_status status = weir_portchan_create(device->proxy, own->sems[i], own->segments[peer],
+    weir_status status = weir_portchan_create(device->ports.proxy, own->sems[i], own->segments[peer],
                                               own->segment, &first);
     if (status == WEIR_OK)
-        status = weir_portchan_create(device->proxy, own->sems[i], space, space, &own->ports[i]);
+        status = weir_portchan_create(device->ports.proxy, own->sems[i], space, space,
+                                      &own->ports[i]);
     weir_portchan_free(first);
     if (status == WEIR_OK)
         own->port_views[i] = weir_portchan_device(own->ports[i]);
@@ -126,7 +87,5 @@ void weiri_device_ports_free(weiri_context *context)
 void weiri_device_ports_close(weir_executor *executor)
 {
     weiri_device *device = executor->own;
-    weir_proxy_free(device->proxy);
-    for (int peer = 0; peer < executor->comm->nranks; peer++)
-        weir_conn_free(device->conns[peer]);
+    weiri_plan_ports_close(executor, &device->ports);
 }

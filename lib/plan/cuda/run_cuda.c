@@ -267,7 +267,7 @@ static weir_status launch(weir_executor *executor, weiri_context *context,
     args.op = call->op == WEIR_AVG ? WEIR_SUM : call->op;
     context->is_captured |= is_captured(call->stream);
     if (context->has_ports)
-        weir_proxy_wake(device->proxy);
+        weir_proxy_wake(device->ports.proxy);
     status = launch_kernel(comm, weiri_image_kernel(call->dtype), own->image.nblocks, own->threads,
                            &args, call->stream);
     if (status == WEIR_OK)
