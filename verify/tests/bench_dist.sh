@@ -20,7 +20,7 @@ for dist in "zipf:1.2" "matrix:$matrix" "trace:$trace"; do
     ends "--dist ${dist%%/*} with MPI in the same run" 0
 done
 check "the CSV names the last of them" \
-    "$(grep -q ",trace:$trace,host\$" "$scratch/a.csv"; echo $?)"
+    "$(grep -q ",trace:$trace,host,\$" "$scratch/a.csv"; echo $?)"
 for arguments in "--counts device --algo all -d int8" "-m 4 -c 4 --determinism" \
     "--cold --mode latency -u 1 --buffers plain"; do
     # shellcheck disable=SC2086
