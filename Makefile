@@ -141,7 +141,8 @@ BY_HAND := $(call to_test,$(BY_HAND_SRC))
 # thread sanitizer cannot follow their fibers.
 HAVE_CXX := $(call have,$(CXX))
 CAN_EMULATE := $(and $(HAVE_CXX),$(HAVE_CMOCKA),$(filter-out tsan,$(BUILD)))
-KERNEL_SRC := $(wildcard lib/coll/cuda/*.cu lib/plan/cuda/*.cu)
+KERNEL_SRC := $(wildcard lib/coll/cuda/*.cu)
+PLAN_KERNEL_SRC := $(wildcard lib/plan/cuda/*.cu)
 GPU_TEST_SRC := $(wildcard verify/tests/gpu_test_*.cc)
 emulated = $(patsubst %,$(O)/emulated/%.o,$(1))
 EMULATED_OBJ := $(call emulated,$(KERNEL_SRC) $(filter-out $(GPU_TEST_SRC),$(wildcard verify/tests/gpu_*.cc)))
@@ -294,12 +295,15 @@ $(O)/tests/plan.a: $(PLAN_OBJ)
 	$(Q)mkdir -p $(@D)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
+# The shared memory of all kernels in a program is swapped with each block, so a test has none
+# that it does not run.
+$(O)/tests/gpu_test_plan: $(call emulated,$(PLAN_KERNEL_SRC))
 $(GPU_TESTS): $(O)/tests/%: $(O)/emulated/verify/tests/%.cc.o $(EMULATED_OBJ) $(O)/obj/lib/base/types.o
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CXX) -o $@ $^ $(WEIR_LDFLAGS) -lcmocka $(WEIR_LIBS)
 
--include $(ALL_OBJ:.o=.d) $(EMULATED_OBJ:.o=.d) $(patsubst %.o,%.d,$(call emulated,$(GPU_TEST_SRC)))
+-include $(ALL_OBJ:.o=.d) $(EMULATED_OBJ:.o=.d) $(patsubst %.o,%.d,$(call emulated,$(PLAN_KERNEL_SRC))) $(patsubst %.o,%.d,$(call emulated,$(GPU_TEST_SRC)))
 
 # One line for each part that this machine or this version cannot build.
 # $(1): what it needs, empty if missing; $(2): the part; $(3): why and how to get it.
@@ -342,7 +346,8 @@ test: ## likewise, then all tests (T=word: only those whose name has the word)
 
 # These keep one core busy, or a virtual machine, or mostly wait, and measure nothing.
 BESIDE := gpu_test_* test_plan_brute test_plan_fuzz test_results* test_tcp_* test_wires weir_compare.sh weir_plan.sh weir_report.sh plot.sh \
-	rdma.sh across.sh hosts.sh mpi_verify.sh nccl.sh bench_vendor.sh bench_nvml.sh
+	rdma.sh across.sh hosts.sh mpi_verify.sh nccl.sh bench_vendor.sh bench_nvml.sh \
+	bench_plan.sh bench_algo.sh bench_dist.sh
 
 # Shell tests drive the programs in the top folder: another build has none there.
 check: all tests ## the tests, installing nothing
