@@ -347,7 +347,7 @@ test: ## likewise, then all tests (T=word: only those whose name has the word)
 # These keep one core busy, or a virtual machine, or mostly wait, and measure nothing.
 BESIDE := gpu_test_* test_plan_brute test_plan_fuzz test_results* test_tcp_* test_wires weir_compare.sh weir_plan.sh weir_report.sh plot.sh \
 	rdma.sh across.sh hosts.sh mpi_verify.sh nccl.sh bench_vendor.sh bench_nvml.sh \
-	bench_plan.sh bench_algo.sh bench_dist.sh
+	bench_plan.sh bench_algo.sh bench_dist.sh inject.sh
 
 # Shell tests drive the programs in the top folder: another build has none there.
 check: all tests ## the tests, installing nothing
