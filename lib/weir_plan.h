@@ -247,8 +247,9 @@ WEIR_API weir_status weir_executor_create(weir_comm *comm, weir_executor **execu
  * weir.h, of in_bytes and out_bytes: as long on every rank, broadcast's and reduce's too,
  * where in (out) may be NULL on ranks that do not read (write) it. In place as weir.h says
  * for the collective, of unknown ones in == out; a plan for use in place may be called with
- * two buffers, and one for two in place, at the price of a copy. Memory of weir_mem_alloc
- * is used as it is; other memory is copied where peers have to reach it.
+ * two buffers, and one for two in place, at the price of a copy; all ranks are in place or
+ * none, but for broadcast and reduce, where each may be. Memory of weir_mem_alloc is used as
+ * it is; other memory is copied where peers have to reach it.
  *
  * op is what the plan reduces with: WEIR_AVG sums, and divides the output at the end. A plan
  * that names an operation other than sum may be called with that one only.
@@ -260,8 +261,8 @@ WEIR_API weir_status weir_executor_create(weir_comm *comm, weir_executor **execu
  * know, as after weir_comm_barrier; where that is not so in the first call with a plan and
  * lengths, this and later ones are served by copies; where it was and no longer is, a call is
  * refused, and the communicator aborted.
- * The first call with a plan or with other lengths makes what they need (a context); an
- * executor keeps the contexts of its latest calls, so that later ones just run.
+ * The first call with a plan or with other lengths, or in place, makes what they need (a
+ * context); an executor keeps the contexts of its latest calls, so that later ones just run.
  *
  * WEIR_ERR_INVALID: the plan is for another number of ranks, the lengths are outside its range
  * or no whole elements, the operation is not the plan's, a buffer is missing: nothing has

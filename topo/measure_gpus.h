@@ -1,4 +1,4 @@
-/* The kernel side of measuring GPUs: two blocks on two GPUs that answer each other. */
+/* The kernels that measure GPUs: two blocks that answer each other, and reads of a peer. */
 #ifndef WEIR_TOPO_MEASURE_GPUS_H
 #define WEIR_TOPO_MEASURE_GPUS_H
 
@@ -14,6 +14,12 @@ extern "C" {
  * nanoseconds of all rounds and their number. Not blocking; 0, or CUDA's error. */
 int weiri_topo_gpu_ping_pong(void *stream, int is_first, uint32_t rounds, uint64_t *own,
                              uint64_t *theirs, uint64_t *ns_and_rounds);
+
+/* Starts reads of `total` bytes by all of the current device, which are the first `bytes` of
+ * from, over and over, so that what starts one is not in the time. Both are powers of two, of 16
+ * at least. sink: a word that is hardly ever written. Not blocking; 0, or CUDA's error. */
+int weiri_topo_gpu_read(void *stream, const void *from, uint64_t bytes, uint64_t total,
+                        uint64_t *sink);
 
 #ifdef __cplusplus
 }

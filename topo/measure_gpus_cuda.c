@@ -1,7 +1,8 @@
 /*
- * Links between GPUs, all in this process: bandwidths by copy engines, first each pair alone,
- * then every GPU reading from the next one at once; latencies by two kernels that answer each
- * other. Memory is plain, peer access is enabled once and stays.
+ * Links between GPUs, all in this process: bandwidths, first of each pair alone by copy engines,
+ * then of every GPU reading from the next one at once, by copy engines or by kernels, whichever
+ * is faster; latencies by two kernels that answer each other. Memory is plain, peer access is
+ * enabled once and stays.
  */
 #include "topo/measure.h"
 
@@ -100,16 +101,22 @@ static double least(const double *values)
     return found;
 }
 
-/* Starts a read of so many bytes from another GPU, timed. */
-static cudaError_t start_read(study *all, int from, int to, size_t bytes)
+typedef enum engine { COPY_ENGINES, KERNELS, ENGINES } engine;
+
+/* Starts a read of so many bytes from another GPU, timed; kernels read them over and over,
+ * LARGEST_BYTES in all. */
+static cudaError_t start_read(study *all, int from, int to, engine by, size_t bytes)
 {
     gpu *own = &all->gpus[to];
     cudaError_t error = cudaSetDevice(to);
     if (error == cudaSuccess)
         error = cudaEventRecord(own->begins, own->stream);
-    if (error == cudaSuccess)
+    if (error == cudaSuccess && by == COPY_ENGINES)
         error = cudaMemcpyPeerAsync(own->target, to, all->gpus[from].source, from, bytes,
                                     own->stream);
+    else if (error == cudaSuccess)
+        error = (cudaError_t)weiri_topo_gpu_read(own->stream, all->gpus[from].source, bytes,
+                                                 LARGEST_BYTES, own->result);
     return error == cudaSuccess ? cudaEventRecord(own->ends, own->stream) : error;
 }
 
@@ -128,7 +135,7 @@ static weir_status measure_pair(study *all, int from, int to)
     double times_us[TURNS];
     cudaError_t error = cudaSuccess;
     for (int turn = 0; turn < TURNS && error == cudaSuccess; turn++) {
-        error = start_read(all, from, to, PAIR_BYTES);
+        error = start_read(all, from, to, COPY_ENGINES, PAIR_BYTES);
         if (error == cudaSuccess)
             error = end_read(all, to, &times_us[turn]);
     }
@@ -138,15 +145,16 @@ static weir_status measure_pair(study *all, int from, int to)
     return WEIR_OK;
 }
 
-static weir_status measure_together(study *all, size_t bytes)
+/* What the slowest GPU gets. */
+static weir_status read_together(study *all, engine by, size_t bytes, double *gbs)
 {
-    weiri_links *links = all->links;
+    const double read = by == KERNELS ? LARGEST_BYTES : (double)bytes;
     double slowest_us[TURNS];
     cudaError_t error = cudaSuccess;
     for (int turn = 0; turn < TURNS && error == cudaSuccess; turn++) {
         slowest_us[turn] = 0;
         for (int to = 0; to < all->count && error == cudaSuccess; to++)
-            error = start_read(all, (to + 1) % all->count, to, bytes);
+            error = start_read(all, (to + 1) % all->count, to, by, bytes);
         for (int to = 0; to < all->count && error == cudaSuccess; to++) {
             double us = 0;
             error = end_read(all, to, &us);
@@ -154,10 +162,24 @@ static weir_status measure_together(study *all, size_t bytes)
         }
     }
     if (error != cudaSuccess)
-        return told(error, "copies between all GPUs");
-    links->bytes[links->nsizes] = (double)bytes;
-    links->together_gbs[links->nsizes++] = (double)bytes / least(slowest_us) * 1e-3;
+        return told(error, "reads between all GPUs");
+    *gbs = read / least(slowest_us) * 1e-3;
     return WEIR_OK;
+}
+
+static weir_status measure_together(study *all, size_t bytes)
+{
+    weiri_links *links = all->links;
+    double most = 0;
+    weir_status status = WEIR_OK;
+    for (engine by = 0; by < ENGINES && status == WEIR_OK; by++) {
+        double gbs = 0;
+        status = read_together(all, by, bytes, &gbs);
+        most = gbs > most ? gbs : most;
+    }
+    links->bytes[links->nsizes] = (double)bytes;
+    links->together_gbs[links->nsizes++] = most;
+    return status;
 }
 
 /* Half a round trip, the same in both directions. The first end's kernel may start late: its

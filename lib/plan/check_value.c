@@ -232,7 +232,7 @@ void weiri_check_results(weiri_check *check)
     const weir_plan *plan = check->plan;
     uint32_t chunks = check->blocks_of[WEIR_PLAN_OUTPUT] * check->block_chunks;
     int root = 0;
-    if (plan->collective == WEIR_COLL_BROADCAST || plan->collective == WEIR_COLL_REDUCE)
+    if (weiri_plan_has_root(plan))
         check->report->root = root = find_root(check);
     for (int rank = 0; rank < plan->nranks; rank++) {
         uint32_t first = weiri_check_first_place(check, rank, WEIR_PLAN_OUTPUT, 0);

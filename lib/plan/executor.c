@@ -152,27 +152,45 @@ static void survey(const weir_plan *plan, weiri_context *context)
 
 /* ---------------------------------------------------------------- contexts */
 
-static weiri_context *find_context(const weir_executor *executor, const weir_plan *plan,
-                                   uint64_t in_bytes, uint64_t out_bytes)
+static int overlap(const char *in, uint64_t in_bytes, const char *out, uint64_t out_bytes)
 {
-    for (int i = 0; i < executor->ncontexts; i++) {
-        weiri_context *context = executor->contexts[i];
-        if (context->identity == plan->identity && context->layout.in_bytes == in_bytes &&
-            context->layout.out_bytes == out_bytes)
-            return context;
+    return in && out && in < out + out_bytes && out < in + in_bytes;
+}
+
+/* What all ranks' calls of a context have alike. */
+typedef struct context_key {
+    uint64_t identity, in_bytes, out_bytes, overlaps;
+} context_key;
+
+static context_key key_of_call(const weir_plan *plan, uint64_t in_bytes, uint64_t out_bytes,
+                               const weiri_plan_call *call)
+{
+    return (context_key){plan->identity, in_bytes, out_bytes,
+                         !weiri_plan_has_root(plan) &&
+                             overlap(call->in, in_bytes, call->out, out_bytes)};
+}
+
+static context_key key_of(const weiri_context *context)
+{
+    return (context_key){context->identity, context->layout.in_bytes, context->layout.out_bytes,
+                         (uint64_t)context->overlaps};
+}
+
+/* The latest calls' first. */
+static weiri_context *find_context(const weir_executor *executor, context_key wanted)
+{
+    for (int i = executor->ncontexts - 1; i >= 0; i--) {
+        const context_key key = key_of(executor->contexts[i]);
+        if (memcmp(&key, &wanted, sizeof key) == 0)
+            return executor->contexts[i];
     }
     return NULL;
 }
 
-/* What a rank is about to make a context of. */
-typedef struct intent {
-    uint64_t identity, in_bytes, out_bytes;
-} intent;
-
 /* Ranks that came here by different calls would wait for each other in vain. */
 static weir_status check_alike(weir_comm *comm, const weiri_context *context)
 {
-    intent *all = calloc((size_t)comm->nranks, sizeof *all);
+    context_key *all = calloc((size_t)comm->nranks, sizeof *all);
     weir_status status =
         weir_boot_agree(comm->boot, all ? WEIR_OK
                                         : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a plan"));
@@ -180,19 +198,21 @@ static weir_status check_alike(weir_comm *comm, const weiri_context *context)
         free(all);
         return status;
     }
-    const intent own = {context->identity, context->layout.in_bytes, context->layout.out_bytes};
+    const context_key own = key_of(context);
     all[comm->rank] = own;
     status = weir_boot_allgather(comm->boot, all, sizeof *all);
     for (int rank = 0; rank < comm->nranks && status == WEIR_OK; rank++)
         if (memcmp(&all[rank], &own, sizeof own) != 0)
             status = weiri_fail(
                 WEIR_ERR_MISMATCH,
-                "%s: rank %d runs it with %llu bytes of input and %llu of output, rank %d %s with "
-                "%llu and %llu; all ranks run the same plan with the same lengths",
+                "%s: rank %d runs it with %llu bytes of input and %llu of output%s, rank %d %s with "
+                "%llu and %llu%s; all ranks run the same plan with the same lengths, and all or "
+                "none of them in place",
                 context->name, comm->rank, (unsigned long long)own.in_bytes,
-                (unsigned long long)own.out_bytes, rank,
+                (unsigned long long)own.out_bytes, own.overlaps ? " in place" : "", rank,
                 all[rank].identity == own.identity ? "the same" : "another plan",
-                (unsigned long long)all[rank].in_bytes, (unsigned long long)all[rank].out_bytes);
+                (unsigned long long)all[rank].in_bytes, (unsigned long long)all[rank].out_bytes,
+                all[rank].overlaps ? " in place" : "");
     free(all);
     return weir_boot_agree(comm->boot, status);
 }
@@ -229,6 +249,7 @@ static weir_status describe(const weir_executor *executor, const weir_plan *plan
     context->identity = plan->identity;
     context->collective = plan->collective;
     context->in_place = plan->in_place;
+    context->has_root = weiri_plan_has_root(plan);
     context->in_blocks = weiri_plan_blocks(plan, WEIR_PLAN_INPUT);
     context->out_blocks = weiri_plan_blocks(plan, WEIR_PLAN_OUTPUT);
     context->name = strdup(plan->file);
@@ -264,7 +285,7 @@ static int is_full(const weir_executor *executor, const weiri_context *more)
         bytes += executor->contexts[i]->shared_bytes;
         ports += executor->contexts[i]->ports;
     }
-    return executor->ncontexts == WEIRI_CONTEXTS_MAX || bytes > WEIRI_CONTEXTS_BYTES ||
+    return executor->ncontexts == WEIRI_PLAN_CONTEXTS_MAX || bytes > WEIRI_CONTEXTS_BYTES ||
            ports > WEIRI_CONTEXTS_PORTS;
 }
 
@@ -277,12 +298,12 @@ static weir_status make_room(weir_executor *executor, const weiri_context *more)
             break;
         free_context(executor, oldest);
     }
-    if (executor->ncontexts < WEIRI_CONTEXTS_MAX)
+    if (executor->ncontexts < WEIRI_PLAN_CONTEXTS_MAX)
         return WEIR_OK;
     return weiri_fail(WEIR_ERR_INVALID,
                       "%s: graphs have calls with %d plans and lengths; capture them with several "
                       "executors",
-                      more->name, WEIRI_CONTEXTS_MAX);
+                      more->name, WEIRI_PLAN_CONTEXTS_MAX);
 }
 
 /* Collective, as all ranks' contexts are alike. Ranks have ended their earlier calls once
@@ -296,6 +317,7 @@ static weir_status make_context(weir_executor *executor, const weir_plan *plan,
         made ? WEIR_OK : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a plan's context");
     if (made) {
         made->layout = *layout;
+        made->overlaps = (int)key_of_call(plan, layout->in_bytes, layout->out_bytes, call).overlaps;
         made->needs_op = needs_op;
         made->call = call;
         status = describe(executor, plan, made);
@@ -335,11 +357,6 @@ uint64_t weiri_region_out_offset(const weiri_context *context, int rank)
     return context->in_blocks > context->out_blocks
                ? (uint64_t)rank * context->layout.block_bytes
                : 0;
-}
-
-static int overlap(const char *in, uint64_t in_bytes, const char *out, uint64_t out_bytes)
-{
-    return in && out && in < out + out_bytes && out < in + in_bytes;
 }
 
 /* A plan for use in place. Where the input is the longer one, only a call in place may use
@@ -413,7 +430,8 @@ static weir_status get_context(weir_executor *executor, const weir_plan *plan, u
                                uint64_t out_bytes, const weiri_plan_call *call,
                                weiri_context **context)
 {
-    *context = find_context(executor, plan, in_bytes, out_bytes);
+    const context_key key = key_of_call(plan, in_bytes, out_bytes, call);
+    *context = find_context(executor, key);
     if (*context && (*context)->layout.block_bytes % call->element_bytes == 0)
         return check_op(plan, (*context)->needs_op, call->op);
     weiri_plan_layout layout;

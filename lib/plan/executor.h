@@ -4,9 +4,9 @@
  * The common part checks a call, finds or makes its context, and hands it to the backend. A
  * context is a plan compiled for two lengths, and what the backend needs to run it: memory
  * that all ranks share, counters, channels. Making one is collective, so contexts are told
- * apart only by what all ranks have alike: the plan's content and the lengths. (An element's
- * bytes change no layout: a plan's alignment is a multiple of each type's.) For the same
- * reason all ranks throw the same contexts out at the same call.
+ * apart only by what all ranks have alike: the plan's content, the lengths, and whether input
+ * and output overlap. (An element's bytes change no layout: a plan's alignment is a multiple
+ * of each type's.) For the same reason all ranks throw the same contexts out at the same call.
  *
  * Whose memory the plan's input and output are. A plan for two buffers has one each; in a
  * plan for use in place both lie in one region: the longer one, and the shorter one in it
@@ -20,7 +20,7 @@
 #include "comm/comm.h"
 #include "plan/compile.h"
 
-enum { WEIRI_CONTEXTS_MAX = 32 };
+enum { WEIRI_PLAN_CONTEXTS_MAX = 128 };
 /* What the contexts of an executor may hold of shared memory together, bytes, on any rank;
  * a single one may have more. */
 #define WEIRI_CONTEXTS_BYTES ((uint64_t)256 << 20)
@@ -36,7 +36,7 @@ enum {
 typedef struct weiri_context {
     uint64_t identity; /* the plan's */
     char *name;        /* the plan's file, for messages; owned */
-    int collective, in_place;
+    int collective, in_place, has_root;
     int root;          /* of a broadcast or reduce; -1: not known */
     int needs_op;      /* weir_op that the plan names; -1: any */
     int reduces;       /* the plan does, and the collective is one that does */
@@ -45,6 +45,7 @@ typedef struct weiri_context {
     int only_packets;  /* all that the plan has in scratch are packets */
     int reached[2];    /* WEIRI_REACHED_*, of INPUT and OUTPUT; in place of the one region */
     weiri_plan_layout layout;
+    int overlaps; /* input and output of its calls do; 0 where only a root's may */
     uint64_t in_blocks, out_blocks;
     weiri_program *program; /* owned */
     uint64_t shared_bytes;  /* set by the backend: of memory, the same on all ranks */
@@ -92,7 +93,7 @@ const weiri_executor_ops *weiri_executor_cuda(void);
 struct weir_executor {
     weir_comm *comm;
     const weiri_executor_ops *ops;
-    weiri_context *contexts[WEIRI_CONTEXTS_MAX];
+    weiri_context *contexts[WEIRI_PLAN_CONTEXTS_MAX];
     int ncontexts;
     uint64_t calls;
     int checks; /* plans before they first run */

@@ -46,6 +46,12 @@ typedef struct weiri_plan_layout {
 weir_status weiri_plan_lay_out(const weir_plan *plan, uint64_t in_bytes, uint64_t out_bytes,
                                size_t element_bytes, weiri_plan_layout *layout);
 
+/* Whether one rank's part in the collective is another than the others'. */
+static inline int weiri_plan_has_root(const weir_plan *plan)
+{
+    return plan->collective == WEIR_COLL_BROADCAST || plan->collective == WEIR_COLL_REDUCE;
+}
+
 /* How many blocks the collective's input or output has; 1 for scratch. */
 uint32_t weiri_plan_blocks(const weir_plan *plan, weir_plan_buffer buffer);
 /* Chunks of one block; validated to be the same wherever a rank has chunks. */

@@ -146,13 +146,13 @@ static int run_once(rig *r, const plan_use *use, int round)
     return check(r, use, &b, round);
 }
 
-/* Captures a call of lengths that were called before, and replays it without a pause. */
+/* Captures a call, once its context is there, and replays it without a pause. */
 static int replay(rig *r, const plan_use *use, int round)
 {
     const buffers b = place(r, use);
     cudaGraph_t graph = NULL;
     cudaGraphExec_t ready = NULL;
-    if (give(r, use, &b, round) ||
+    if (run_once(r, use, round) || give(r, use, &b, round) ||
         cudaStreamBeginCapture(r->stream, cudaStreamCaptureModeGlobal) != cudaSuccess)
         return fails(r, "capture");
     weir_status status = call(r, use, &b);

@@ -386,7 +386,7 @@ static int death_body(weir_boot *boot, void *argument)
         raise(SIGKILL);
     weir_status status =
         weir_executor_run(with.executor, plan, weir_mem_pointer(with.memory[0]),
-                          weir_mem_pointer(with.memory[0]), 64, 64, WEIR_FLOAT, WEIR_SUM, NULL);
+                          weir_mem_pointer(with.memory[1]), 64, 64, WEIR_FLOAT, WEIR_SUM, NULL);
     EXPECT(&failures, refused(status, WEIR_ERR_PEER, "rank 1 has died"));
     return failures;
 }

@@ -34,7 +34,8 @@ static int threads_of(const weiri_program *program)
 
 /* ------------------------------------------------------------- a context's memory */
 
-/* Which stand-ins go into the segment, so that peers know them. */
+/* Which stand-ins go into the segment, so that peers know them. Where only the root's calls may
+ * be in place, which changes from call to call, the input's always does. */
 static int wants_stand_in(weir_executor *executor, const weiri_context *context, int which)
 {
     const weiri_placement placement =
@@ -44,7 +45,7 @@ static int wants_stand_in(weir_executor *executor, const weiri_context *context,
     int can = 0;
     if (!context->reached[which] || !bytes)
         return 0;
-    if (bytes <= STAND_IN_BYTES)
+    if (bytes <= STAND_IN_BYTES || (context->has_root && !which))
         return 1;
     const weir_status status = weiri_device_can_use(
         executor, context, which, weiri_device_asked(&placement, which), &desc, &can);
