@@ -47,7 +47,7 @@ void weir_executor_set_checks(weir_executor *executor, int checks)
     executor->checks = checks;
 }
 
-static void free_context(weir_executor *executor, weiri_context *context)
+static void free_context(weir_executor *executor, weiri_plan_context *context)
 {
     executor->ops->release(executor, context);
     free(context->program);
@@ -102,7 +102,7 @@ static weir_status find_op(const weir_plan *plan, int *needs)
 }
 
 static void note_reference(const weiri_plan_op *op, const weiri_plan_ref *ref,
-                           weiri_context *context)
+                           weiri_plan_context *context)
 {
     if (ref->buffer == WEIR_PLAN_SCRATCH)
         context->only_packets &= ref->is_packets;
@@ -125,7 +125,7 @@ static uint32_t count_ports(const weir_plan *plan, int rank)
 }
 
 /* What the backend has to know of all ranks' operations. */
-static void survey(const weir_plan *plan, weiri_context *context)
+static void survey(const weir_plan *plan, weiri_plan_context *context)
 {
     int reduces = 0;
     context->only_packets = plan->has_packets;
@@ -170,14 +170,14 @@ static context_key key_of_call(const weir_plan *plan, uint64_t in_bytes, uint64_
                              overlap(call->in, in_bytes, call->out, out_bytes)};
 }
 
-static context_key key_of(const weiri_context *context)
+static context_key key_of(const weiri_plan_context *context)
 {
     return (context_key){context->identity, context->layout.in_bytes, context->layout.out_bytes,
                          (uint64_t)context->overlaps};
 }
 
 /* The latest calls' first. */
-static weiri_context *find_context(const weir_executor *executor, context_key wanted)
+static weiri_plan_context *find_context(const weir_executor *executor, context_key wanted)
 {
     for (int i = executor->ncontexts - 1; i >= 0; i--) {
         const context_key key = key_of(executor->contexts[i]);
@@ -188,7 +188,7 @@ static weiri_context *find_context(const weir_executor *executor, context_key wa
 }
 
 /* Ranks that came here by different calls would wait for each other in vain. */
-static weir_status check_alike(weir_comm *comm, const weiri_context *context)
+static weir_status check_alike(weir_comm *comm, const weiri_plan_context *context)
 {
     context_key *all = calloc((size_t)comm->nranks, sizeof *all);
     weir_status status =
@@ -205,8 +205,8 @@ static weir_status check_alike(weir_comm *comm, const weiri_context *context)
         if (memcmp(&all[rank], &own, sizeof own) != 0)
             status = weiri_fail(
                 WEIR_ERR_MISMATCH,
-                "%s: rank %d runs it with %llu bytes of input and %llu of output%s, rank %d %s with "
-                "%llu and %llu%s; all ranks run the same plan with the same lengths, and all or "
+                "%s: rank %d runs it with %llu bytes of input and %llu of output%s, rank %d %s "
+                "with %llu and %llu%s; all ranks run the same plan with the same lengths, and all or "
                 "none of them in place",
                 context->name, comm->rank, (unsigned long long)own.in_bytes,
                 (unsigned long long)own.out_bytes, own.overlaps ? " in place" : "", rank,
@@ -220,7 +220,7 @@ static weir_status check_alike(weir_comm *comm, const weiri_context *context)
 /* Every rank checks a plan when it has no context of it, and all find the same. One that is
  * too large for the checker runs unchecked. */
 static weir_status check_plan(const weir_executor *executor, const weir_plan *plan,
-                              weiri_context *context)
+                              weiri_plan_context *context)
 {
     for (int i = 0; i < executor->ncontexts; i++)
         if (executor->contexts[i]->identity == plan->identity) {
@@ -244,7 +244,7 @@ static weir_status check_plan(const weir_executor *executor, const weir_plan *pl
 
 /* Everything of a context that is this rank's own to find. */
 static weir_status describe(const weir_executor *executor, const weir_plan *plan,
-                            weiri_context *context)
+                            weiri_plan_context *context)
 {
     context->identity = plan->identity;
     context->collective = plan->collective;
@@ -263,7 +263,7 @@ static weir_status describe(const weir_executor *executor, const weir_plan *plan
 }
 
 /* Of those that no graph has; NULL: there is none. */
-static weiri_context *take_oldest(weir_executor *executor)
+static weiri_plan_context *take_oldest(weir_executor *executor)
 {
     int oldest = -1;
     for (int i = 0; i < executor->ncontexts; i++)
@@ -272,13 +272,13 @@ static weiri_context *take_oldest(weir_executor *executor)
             oldest = i;
     if (oldest < 0)
         return NULL;
-    weiri_context *taken = executor->contexts[oldest];
+    weiri_plan_context *taken = executor->contexts[oldest];
     executor->contexts[oldest] = executor->contexts[--executor->ncontexts];
     return taken;
 }
 
 /* Whether the kept contexts leave no room for one more. All ranks see the same. */
-static int is_full(const weir_executor *executor, const weiri_context *more)
+static int is_full(const weir_executor *executor, const weiri_plan_context *more)
 {
     uint64_t bytes = more->layout.scratch_bytes, ports = more->ports;
     for (int i = 0; i < executor->ncontexts; i++) {
@@ -290,10 +290,10 @@ static int is_full(const weir_executor *executor, const weiri_context *more)
 }
 
 /* All ranks have met, so nobody uses an old one. */
-static weir_status make_room(weir_executor *executor, const weiri_context *more)
+static weir_status make_room(weir_executor *executor, const weiri_plan_context *more)
 {
     while (executor->ncontexts && is_full(executor, more)) {
-        weiri_context *oldest = take_oldest(executor);
+        weiri_plan_context *oldest = take_oldest(executor);
         if (!oldest)
             break;
         free_context(executor, oldest);
@@ -310,9 +310,9 @@ static weir_status make_room(weir_executor *executor, const weiri_context *more)
  * they met in check_alike. */
 static weir_status make_context(weir_executor *executor, const weir_plan *plan,
                                 const weiri_plan_layout *layout, int needs_op,
-                                const weiri_plan_call *call, weiri_context **context)
+                                const weiri_plan_call *call, weiri_plan_context **context)
 {
-    weiri_context *made = calloc(1, sizeof *made);
+    weiri_plan_context *made = calloc(1, sizeof *made);
     weir_status status =
         made ? WEIR_OK : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a plan's context");
     if (made) {
@@ -345,14 +345,14 @@ static weir_status make_context(weir_executor *executor, const weir_plan *plan,
 
 /* -------------------------------------------------------------- placement */
 
-uint64_t weiri_region_in_offset(const weiri_context *context, int rank)
+uint64_t weiri_region_in_offset(const weiri_plan_context *context, int rank)
 {
     return context->out_blocks > context->in_blocks
                ? (uint64_t)rank * context->layout.block_bytes
                : 0;
 }
 
-uint64_t weiri_region_out_offset(const weiri_context *context, int rank)
+uint64_t weiri_region_out_offset(const weiri_plan_context *context, int rank)
 {
     return context->in_blocks > context->out_blocks
                ? (uint64_t)rank * context->layout.block_bytes
@@ -361,7 +361,7 @@ uint64_t weiri_region_out_offset(const weiri_context *context, int rank)
 
 /* A plan for use in place. Where the input is the longer one, only a call in place may use
  * the caller's memory as the region: its input is not the plan's to change otherwise. */
-static weiri_placement place_region(const weiri_context *context, int rank,
+static weiri_placement place_region(const weiri_plan_context *context, int rank,
                                     const weiri_plan_call *call)
 {
     const weiri_plan_layout *layout = &context->layout;
@@ -381,7 +381,7 @@ static weiri_placement place_region(const weiri_context *context, int rank,
     return made;
 }
 
-weiri_placement weiri_executor_place(const weiri_context *context, int rank,
+weiri_placement weiri_executor_place(const weiri_plan_context *context, int rank,
                                      const weiri_plan_call *call)
 {
     if (context->in_place)
@@ -428,7 +428,7 @@ static weir_status check_op(const weir_plan *plan, int needs_op, weir_op op)
 /* The context of a call that nothing speaks against. */
 static weir_status get_context(weir_executor *executor, const weir_plan *plan, uint64_t in_bytes,
                                uint64_t out_bytes, const weiri_plan_call *call,
-                               weiri_context **context)
+                               weiri_plan_context **context)
 {
     const context_key key = key_of_call(plan, in_bytes, out_bytes, call);
     *context = find_context(executor, key);
@@ -453,7 +453,7 @@ weir_status weir_executor_run(weir_executor *executor, const weir_plan *plan, co
     if (WEIRI_UNLIKELY(!executor || !plan))
         return weiri_fail(WEIR_ERR_INVALID, "weir_executor_run: executor and plan are required");
     const weiri_plan_call call = {in, out, dtype, op, weir_dtype_bytes(dtype), stream};
-    weiri_context *context = NULL;
+    weiri_plan_context *context = NULL;
     weir_status status = check_call(executor, plan, &call, in_bytes, out_bytes);
     if (status == WEIR_OK)
         status = get_context(executor, plan, in_bytes, out_bytes, &call, &context);
@@ -465,7 +465,7 @@ weir_status weir_executor_run(weir_executor *executor, const weir_plan *plan, co
     return executor->ops->run(executor, context, &call);
 }
 
-const char *weiri_step_where(const weiri_context *context, const weiri_program_block *block,
+const char *weiri_step_where(const weiri_plan_context *context, const weiri_program_block *block,
                              const weiri_step *step, char *text)
 {
     snprintf(text, WEIRI_PLAN_WHERE_BYTES, "%.160s: rank %d, thread block %u, op %u (%s)",

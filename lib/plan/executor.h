@@ -33,7 +33,7 @@ enum {
     WEIRI_REACHED_BY_PORTS = 2, /* ports read or write it, here or there */
 };
 
-typedef struct weiri_context {
+typedef struct weiri_plan_context {
     uint64_t identity; /* the plan's */
     char *name;        /* the plan's file, for messages; owned */
     int collective, in_place, has_root;
@@ -53,7 +53,7 @@ typedef struct weiri_context {
     int is_captured;        /* a graph has a call, so that it must stay */
     void *own;              /* the backend's */
     const struct weiri_plan_call *call; /* which it is made for, as long as it is made */
-} weiri_context;
+} weiri_plan_context;
 
 /* One call, checked. */
 typedef struct weiri_plan_call {
@@ -75,14 +75,14 @@ typedef struct weiri_executor_ops {
     /* Collective: all ranks succeed, or none does. Everything but shared_bytes and own is
      * set. The plan may be gone afterwards. */
     weir_status (*prepare)(struct weir_executor *executor, const weir_plan *plan,
-                           weiri_context *context);
-    weir_status (*run)(struct weir_executor *executor, weiri_context *context,
+                           weiri_plan_context *context);
+    weir_status (*run)(struct weir_executor *executor, weiri_plan_context *context,
                        const weiri_plan_call *call);
     /* Local, blocking: nothing that this rank's calls began is under way any more. */
     weir_status (*settle)(struct weir_executor *executor);
     /* Local; all ranks have settled and met since the context was used, or the communicator
      * is aborted. context->own may be NULL. */
-    void (*release)(struct weir_executor *executor, weiri_context *context);
+    void (*release)(struct weir_executor *executor, weiri_plan_context *context);
     void (*close)(struct weir_executor *executor); /* may be NULL */
 } weiri_executor_ops;
 
@@ -93,7 +93,7 @@ const weiri_executor_ops *weiri_executor_cuda(void);
 struct weir_executor {
     weir_comm *comm;
     const weiri_executor_ops *ops;
-    weiri_context *contexts[WEIRI_PLAN_CONTEXTS_MAX];
+    weiri_plan_context *contexts[WEIRI_PLAN_CONTEXTS_MAX];
     int ncontexts;
     uint64_t calls;
     int checks; /* plans before they first run */
@@ -110,16 +110,16 @@ typedef struct weiri_placement {
     int copies_in;        /* the caller's input is copied to the plan's first, */
     int copies_out;       /* the plan's output to the caller's at the end */
 } weiri_placement;
-weiri_placement weiri_executor_place(const weiri_context *context, int rank,
+weiri_placement weiri_executor_place(const weiri_plan_context *context, int rank,
                                      const weiri_plan_call *call);
 
 /* The offsets above for any rank. */
-uint64_t weiri_region_in_offset(const weiri_context *context, int rank);
-uint64_t weiri_region_out_offset(const weiri_context *context, int rank);
+uint64_t weiri_region_in_offset(const weiri_plan_context *context, int rank);
+uint64_t weiri_region_out_offset(const weiri_plan_context *context, int rank);
 
 /* Fails with the place of a step: "FILE: rank 3, thread block 1, op 5 (put)" in text of
  * WEIRI_PLAN_WHERE_BYTES. */
-const char *weiri_step_where(const weiri_context *context, const weiri_program_block *block,
+const char *weiri_step_where(const weiri_plan_context *context, const weiri_program_block *block,
                              const weiri_step *step, char *text);
 
 #endif

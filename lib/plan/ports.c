@@ -9,7 +9,7 @@
 
 enum { TAG = 0x706c616e };
 
-int weiri_plan_has_port(const weiri_context *context, int peer)
+int weiri_plan_has_port(const weiri_plan_context *context, int peer)
 {
     const weiri_channel *channels = weiri_program_channels(context->program);
     for (uint32_t i = 0; i < context->program->nchannels; i++)
@@ -27,7 +27,7 @@ static weir_status start_proxy(const weir_executor *executor, weiri_plan_ports *
 }
 
 /* Semaphores with a peer, in the order of the channels at both ends. */
-static weir_status connect_to(const weir_executor *executor, const weiri_context *context,
+static weir_status connect_to(const weir_executor *executor, const weiri_plan_context *context,
                               weiri_plan_ports *ports, weir_sem **sems, int peer)
 {
     const weiri_channel *channels = weiri_program_channels(context->program);
@@ -44,7 +44,7 @@ static weir_status connect_to(const weir_executor *executor, const weiri_context
     return status;
 }
 
-weir_status weiri_plan_ports_connect(weir_executor *executor, const weiri_context *context,
+weir_status weiri_plan_ports_connect(weir_executor *executor, const weiri_plan_context *context,
                                      weiri_plan_ports *ports, weir_sem **sems)
 {
     if (!context->has_ports)

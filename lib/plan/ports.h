@@ -13,11 +13,11 @@ typedef struct weiri_plan_ports {
 } weiri_plan_ports;
 
 /* Whether a context's plan has port channels to a peer. */
-int weiri_plan_has_port(const weiri_context *context, int peer);
+int weiri_plan_has_port(const weiri_plan_context *context, int peer);
 /* Starts the proxy, connects to the peers that a context has ports to, where that has not
  * happened yet, and makes a semaphore for each of its port channels (sems, by channel; the
  * caller's). Collective, blocking; the outcome is not agreed. */
-weir_status weiri_plan_ports_connect(weir_executor *executor, const weiri_context *context,
+weir_status weiri_plan_ports_connect(weir_executor *executor, const weiri_plan_context *context,
                                      weiri_plan_ports *ports, weir_sem **sems);
 /* Channels and semaphores are gone. */
 void weiri_plan_ports_close(const weir_executor *executor, weiri_plan_ports *ports);

@@ -37,7 +37,7 @@ static int find_unmapped(const weir_executor *executor, const weiri_program *pro
     return -1;
 }
 
-static weir_status check_mapped(const weir_executor *executor, const weiri_context *context)
+static weir_status check_mapped(const weir_executor *executor, const weiri_plan_context *context)
 {
     const weiri_program *program = context->program;
     const weiri_program_block *blocks = weiri_program_blocks(program);
@@ -56,7 +56,7 @@ static weir_status check_mapped(const weir_executor *executor, const weiri_conte
     return WEIR_OK;
 }
 
-static void lay_out_arena(const weir_executor *executor, const weiri_context *context,
+static void lay_out_arena(const weir_executor *executor, const weiri_plan_context *context,
                           weiri_host_context *own)
 {
     const weiri_plan_layout *layout = &context->layout;
@@ -79,7 +79,7 @@ static void lay_out_arena(const weir_executor *executor, const weiri_context *co
     own->arena_bytes = at;
 }
 
-static weir_status allocate(const weiri_context *context, weiri_host_context *own)
+static weir_status allocate(const weiri_plan_context *context, weiri_host_context *own)
 {
     const weiri_program *program = context->program;
     const size_t unpacked = (size_t)program->sources_most * WEIRI_HOST_PACKET_BLOCK +
@@ -133,7 +133,7 @@ static void find_senders(const weir_plan *plan, int rank, int8_t *senders)
 }
 
 /* Everybody's arena, of those whose memory this rank uses. Collective, agreed. */
-static weir_status exchange_arenas(weir_executor *executor, weiri_context *context,
+static weir_status exchange_arenas(weir_executor *executor, weiri_plan_context *context,
                                    weiri_host_context *own, weir_status status)
 {
     weir_comm *comm = executor->comm;
@@ -155,7 +155,7 @@ static weir_status exchange_arenas(weir_executor *executor, weiri_context *conte
 }
 
 /* The counters of memory channels; no step uses those to ranks that are not mapped. */
-static void join_counters(const weiri_context *context, weiri_host_context *own)
+static void join_counters(const weiri_plan_context *context, weiri_host_context *own)
 {
     const weiri_channel *channels = weiri_program_channels(context->program);
     weiri_word *counters = weir_mem_pointer(own->arena);
@@ -169,7 +169,8 @@ static void join_counters(const weiri_context *context, weiri_host_context *own)
     }
 }
 
-static weir_status prepare(weir_executor *executor, const weir_plan *plan, weiri_context *context)
+static weir_status prepare(weir_executor *executor, const weir_plan *plan,
+                           weiri_plan_context *context)
 {
     weir_comm *comm = executor->comm;
     weiri_host_context *own = calloc(1, sizeof *own);
@@ -198,7 +199,7 @@ static weir_status prepare(weir_executor *executor, const weir_plan *plan, weiri
     return status;
 }
 
-static void release(weir_executor *executor, weiri_context *context)
+static void release(weir_executor *executor, weiri_plan_context *context)
 {
     weiri_host_context *own = context->own;
     if (!own)

@@ -82,7 +82,7 @@ typedef struct weiri_host {
 typedef struct weiri_host_launch {
     weir_executor *executor;
     weiri_host *host;
-    weiri_context *context;
+    weiri_plan_context *context;
     weiri_host_context *own;
     const weiri_program *program;
     uint32_t flag;         /* of its packets; apart: of a byte */
@@ -94,7 +94,7 @@ typedef struct weiri_host_launch {
 } weiri_host_launch;
 
 /* run_host_launch.c. As weir_executor_run, for a call that is checked. */
-weir_status weiri_host_run(weir_executor *executor, weiri_context *context,
+weir_status weiri_host_run(weir_executor *executor, weiri_plan_context *context,
                            const weiri_plan_call *call);
 /* Where a buffer lies in its rank's arena in this launch; and the rank that puts
  * packets to an address of the own scratch, -1 if none does. */
@@ -128,11 +128,11 @@ uint32_t weiri_host_flag_at(const weiri_host_launch *launch, const void *packet)
 
 /* run_host_ports.c. Connections and semaphores come before the arena's handle, channels
  * behind the exchange. All but settle and the last two are collective, and not agreed. */
-weir_status weiri_host_ports_connect(weir_executor *executor, weiri_context *context);
-weir_status weiri_host_ports_create(weir_executor *executor, weiri_context *context);
+weir_status weiri_host_ports_connect(weir_executor *executor, weiri_plan_context *context);
+weir_status weiri_host_ports_create(weir_executor *executor, weiri_plan_context *context);
 /* Waits until all that was put has arrived. */
-weir_status weiri_host_ports_settle(weir_executor *executor, weiri_context *context);
-void weiri_host_ports_free(weiri_context *context);
+weir_status weiri_host_ports_settle(weir_executor *executor, weiri_plan_context *context);
+void weiri_host_ports_free(weiri_plan_context *context);
 void weiri_host_ports_close(weir_executor *executor);
 
 #endif

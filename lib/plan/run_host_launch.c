@@ -93,7 +93,7 @@ static weir_status find_buffers(weiri_host_launch *launch, weiri_placement *plac
 int weiri_host_read_post(weiri_host_launch *launch, int rank)
 {
     weiri_coll *coll = launch->host->coll;
-    const weiri_context *context = launch->context;
+    const weiri_plan_context *context = launch->context;
     char **base = launch->own->bases + rank * WEIR_PLAN_BUFFERS;
     const char *in = NULL;
     if (weir_load_acquire(&coll->areas[rank].post[coll->epoch & 1]->flag) < coll->epoch)
@@ -190,7 +190,7 @@ static void rewind_program(weiri_host_launch *launch)
 }
 
 /* Of a reduction to one rank, only that one's output is written. */
-static int has_result(const weiri_context *context)
+static int has_result(const weiri_plan_context *context)
 {
     return context->collective != WEIR_COLL_REDUCE || context->root < 0 ||
            context->root == context->program->rank;
@@ -206,7 +206,7 @@ static void divide(const weiri_host_launch *launch, const weiri_plan_call *call,
                  call->dtype, WEIR_AVG, (uint64_t)launch->program->nranks, 0);
 }
 
-weir_status weiri_host_run(weir_executor *executor, weiri_context *context,
+weir_status weiri_host_run(weir_executor *executor, weiri_plan_context *context,
                            const weiri_plan_call *call)
 {
     const weiri_plan_layout *layout = &context->layout;

@@ -6,14 +6,14 @@
 
 #include "base/error.h"
 
-weir_status weiri_host_ports_connect(weir_executor *executor, weiri_context *context)
+weir_status weiri_host_ports_connect(weir_executor *executor, weiri_plan_context *context)
 {
     weiri_host *host = executor->own;
     const weiri_host_context *own = context->own;
     return weiri_plan_ports_connect(executor, context, &host->ports, own->sems);
 }
 
-weir_status weiri_host_ports_create(weir_executor *executor, weiri_context *context)
+weir_status weiri_host_ports_create(weir_executor *executor, weiri_plan_context *context)
 {
     const weiri_host *host = executor->own;
     weiri_host_context *own = context->own;
@@ -27,7 +27,7 @@ weir_status weiri_host_ports_create(weir_executor *executor, weiri_context *cont
     return status;
 }
 
-weir_status weiri_host_ports_settle(weir_executor *executor, weiri_context *context)
+weir_status weiri_host_ports_settle(weir_executor *executor, weiri_plan_context *context)
 {
     const weiri_host *host = executor->own;
     const weiri_host_context *own = context->own;
@@ -44,7 +44,7 @@ weir_status weiri_host_ports_settle(weir_executor *executor, weiri_context *cont
     return WEIR_OK;
 }
 
-void weiri_host_ports_free(weiri_context *context)
+void weiri_host_ports_free(weiri_plan_context *context)
 {
     const weiri_host_context *own = context->own;
     for (uint32_t i = 0; own->channels && own->sems && i < context->program->nchannels; i++) {

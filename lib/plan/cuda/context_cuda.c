@@ -36,7 +36,7 @@ static int threads_of(const weiri_program *program)
 
 /* Which stand-ins go into the segment, so that peers know them. Where only the root's calls may
  * be in place, which changes from call to call, the input's always does. */
-static int wants_stand_in(weir_executor *executor, const weiri_context *context, int which)
+static int wants_stand_in(weir_executor *executor, const weiri_plan_context *context, int which)
 {
     const weiri_placement placement =
         weiri_executor_place(context, context->program->rank, context->call);
@@ -59,7 +59,7 @@ static weir_status follow_all(weir_executor *executor)
     return status == WEIR_OK ? weir_comm_barrier(executor->comm) : status;
 }
 
-static weir_status allocate_segment(weir_executor *executor, weiri_context *context)
+static weir_status allocate_segment(weir_executor *executor, weiri_plan_context *context)
 {
     weiri_device_context *own = context->own;
     const weiri_program *program = context->program;
@@ -85,7 +85,7 @@ static weir_status allocate_segment(weir_executor *executor, weiri_context *cont
     return status;
 }
 
-static weir_status allocate_lists(const weiri_context *context, weiri_device_context *own)
+static weir_status allocate_lists(const weiri_plan_context *context, weiri_device_context *own)
 {
     const size_t nchannels = context->program->nchannels + 1u;
     own->segments = calloc((size_t)context->program->nranks, sizeof *own->segments);
@@ -124,7 +124,7 @@ static own_memory lay_out_own(const weiri_program *program, const weiri_image *i
     return made;
 }
 
-static void fill_own(const weiri_context *context, const own_memory *at, char *memory)
+static void fill_own(const weiri_plan_context *context, const own_memory *at, char *memory)
 {
     const weiri_device_context *own = context->own;
     const weiri_program *program = context->program;
@@ -155,7 +155,7 @@ static void point_to_own(weiri_image_args *args, const own_memory *at, char *kep
 }
 
 /* What a launch is given, but for the call's; uploads the rest. */
-static weir_status upload(weir_executor *executor, weiri_context *context)
+static weir_status upload(weir_executor *executor, weiri_plan_context *context)
 {
     weiri_device_context *own = context->own;
     const weiri_program *program = context->program;
@@ -202,7 +202,7 @@ weir_status weiri_device_admit(const weir_executor *executor, const weir_plan *p
 
 /* What needs no peer. */
 static weir_status prepare_own(weir_executor *executor, const weir_plan *plan,
-                               weiri_context *context)
+                               weiri_plan_context *context)
 {
     weir_comm *comm = executor->comm;
     weiri_device_context *own = calloc(1, sizeof *own);
@@ -225,7 +225,7 @@ static weir_status prepare_own(weir_executor *executor, const weir_plan *plan,
     return status;
 }
 
-static weir_status exchange_segments(weir_executor *executor, weiri_context *context,
+static weir_status exchange_segments(weir_executor *executor, weiri_plan_context *context,
                                      weir_status status)
 {
     weir_comm *comm = executor->comm;
@@ -239,7 +239,7 @@ static weir_status exchange_segments(weir_executor *executor, weiri_context *con
 }
 
 weir_status weiri_device_prepare(weir_executor *executor, const weir_plan *plan,
-                                 weiri_context *context)
+                                 weiri_plan_context *context)
 {
     weir_comm *comm = executor->comm;
     weir_status status = weir_boot_agree(comm->boot, prepare_own(executor, plan, context));
@@ -262,7 +262,7 @@ weir_status weiri_device_prepare(weir_executor *executor, const weir_plan *plan,
     return weir_boot_agree(comm->boot, status);
 }
 
-void weiri_device_release(weir_executor *executor, weiri_context *context)
+void weiri_device_release(weir_executor *executor, weiri_plan_context *context)
 {
     weiri_device_context *own = context->own;
     if (!own)

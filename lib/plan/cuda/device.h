@@ -37,28 +37,28 @@ typedef struct weiri_device_context {
 weir_status weiri_device_admit(const weir_executor *executor, const weir_plan *plan,
                                const weiri_plan_call *call);
 weir_status weiri_device_prepare(weir_executor *executor, const weir_plan *plan,
-                                 weiri_context *context);
-void weiri_device_release(weir_executor *executor, weiri_context *context);
+                                 weiri_plan_context *context);
+void weiri_device_release(weir_executor *executor, weiri_plan_context *context);
 
 /* Buffers of a call; which: 0, the input or the one region; 1, the output. How long one is;
  * what the placement asks for, NULL: something must stand in; and whether that serves as it
  * is, with what peers are told of it. Local. */
-uint64_t weiri_device_stand_in_bytes(const weiri_context *context, int which);
+uint64_t weiri_device_stand_in_bytes(const weiri_plan_context *context, int which);
 const char *weiri_device_asked(const weiri_placement *placement, int which);
-weir_status weiri_device_can_use(weir_executor *executor, const weiri_context *context, int which,
-                                 const char *pointer, weiri_gpu_desc *desc, int *can);
+weir_status weiri_device_can_use(weir_executor *executor, const weiri_plan_context *context,
+                                 int which, const char *pointer, weiri_gpu_desc *desc, int *can);
 
 /* Whether all blocks are on the device at once, as they wait for each other. Loads the type's
  * kernels. The device is current. Local. */
-weir_status weiri_device_check_fit(const weir_executor *executor, const weiri_context *context,
+weir_status weiri_device_check_fit(const weir_executor *executor, const weiri_plan_context *context,
                                    weir_dtype dtype);
 
 /* Semaphores of a context's port channels, with a proxy and connections where there are none
  * yet; then the channels, once the segments are known. The first is collective: every rank
  * calls it, whatever happened before. weiri_device_ports_free is local. */
-weir_status weiri_device_ports_connect(weir_executor *executor, weiri_context *context);
-weir_status weiri_device_ports_create(weir_executor *executor, weiri_context *context);
-void weiri_device_ports_free(weiri_context *context);
+weir_status weiri_device_ports_connect(weir_executor *executor, weiri_plan_context *context);
+weir_status weiri_device_ports_create(weir_executor *executor, weiri_plan_context *context);
+void weiri_device_ports_free(weiri_plan_context *context);
 /* Local: of the executor. */
 void weiri_device_ports_close(weir_executor *executor);
 

@@ -13,7 +13,7 @@
 #include "comm/mem.h"
 
 /* Peers whose memory is not mapped are refused. */
-static weir_status check_peers(const weir_executor *executor, const weiri_context *context)
+static weir_status check_peers(const weir_executor *executor, const weiri_plan_context *context)
 {
     const weiri_device *device = executor->own;
     for (int peer = 0; peer < executor->comm->nranks; peer++)
@@ -25,7 +25,7 @@ static weir_status check_peers(const weir_executor *executor, const weiri_contex
     return WEIR_OK;
 }
 
-weir_status weiri_device_ports_connect(weir_executor *executor, weiri_context *context)
+weir_status weiri_device_ports_connect(weir_executor *executor, weiri_plan_context *context)
 {
     weiri_device *device = executor->own;
     const weiri_device_context *own = context->own;
@@ -50,8 +50,8 @@ static weir_status create_channel(weir_executor *executor, weiri_device_context 
 {
     const weiri_device *device = executor->own;
     weir_portchan *first = NULL;
-    weir_status status = weir_portchan_create(device->ports.proxy, own->sems[i], own->segments[peer],
-                                              own->segment, &first);
+    weir_status status = weir_portchan_create(device->ports.proxy, own->sems[i],
+                                              own->segments[peer], own->segment, &first);
     if (status == WEIR_OK)
         status = weir_portchan_create(device->ports.proxy, own->sems[i], space, space,
                                       &own->ports[i]);
@@ -61,7 +61,7 @@ static weir_status create_channel(weir_executor *executor, weiri_device_context 
     return status;
 }
 
-weir_status weiri_device_ports_create(weir_executor *executor, weiri_context *context)
+weir_status weiri_device_ports_create(weir_executor *executor, weiri_plan_context *context)
 {
     const weiri_channel *channels = weiri_program_channels(context->program);
     weir_mem *space = NULL;
@@ -75,7 +75,7 @@ weir_status weiri_device_ports_create(weir_executor *executor, weiri_context *co
     return status;
 }
 
-void weiri_device_ports_free(weiri_context *context)
+void weiri_device_ports_free(weiri_plan_context *context)
 {
     const weiri_device_context *own = context->own;
     for (uint32_t i = 0; i < context->program->nchannels; i++) {

@@ -14,7 +14,7 @@
 
 /* ------------------------------------------------------------------- buffers */
 
-uint64_t weiri_device_stand_in_bytes(const weiri_context *context, int which)
+uint64_t weiri_device_stand_in_bytes(const weiri_plan_context *context, int which)
 {
     const weiri_plan_layout *layout = &context->layout;
     if (!context->in_place)
@@ -37,8 +37,8 @@ static weir_status describe(weir_comm *comm, const void *pointer, uint64_t bytes
     return WEIR_OK;
 }
 
-weir_status weiri_device_can_use(weir_executor *executor, const weiri_context *context, int which,
-                           const char *pointer, weiri_gpu_desc *desc, int *can)
+weir_status weiri_device_can_use(weir_executor *executor, const weiri_plan_context *context,
+                           int which, const char *pointer, weiri_gpu_desc *desc, int *can)
 {
     *can = 0;
     *desc = WEIRI_GPU_PLAIN;
@@ -68,8 +68,8 @@ static int is_captured(weir_stream stream)
 }
 
 /* Another piece of memory for a buffer that peers do not reach. */
-static weir_status make_stand_in(weir_executor *executor, const weiri_context *context, int which,
-                                 weir_stream stream)
+static weir_status make_stand_in(weir_executor *executor, const weiri_plan_context *context,
+                                 int which, weir_stream stream)
 {
     weiri_device_context *own = context->own;
     weiri_stand_in *made = &own->stand_ins[which];
@@ -99,7 +99,7 @@ typedef struct places {
     weiri_gpu_desc in, out;
 } places;
 
-static weir_status find_places(weir_executor *executor, const weiri_context *context,
+static weir_status find_places(weir_executor *executor, const weiri_plan_context *context,
                                const weiri_plan_call *call, places *found)
 {
     weiri_device_context *own = context->own;
@@ -165,7 +165,7 @@ static cudaError_t fit(const weir_comm *comm, weiri_device_context *own, weir_dt
     return error;
 }
 
-weir_status weiri_device_check_fit(const weir_executor *executor, const weiri_context *context,
+weir_status weiri_device_check_fit(const weir_executor *executor, const weiri_plan_context *context,
                                    weir_dtype dtype)
 {
     const weir_comm *comm = executor->comm;
@@ -191,7 +191,7 @@ weir_status weiri_device_check_fit(const weir_executor *executor, const weiri_co
 /* ------------------------------------------------------------------- launching */
 
 /* Says where a wait of an earlier launch has failed, if one has. */
-static weir_status explain(const weir_executor *executor, const weiri_context *context,
+static weir_status explain(const weir_executor *executor, const weiri_plan_context *context,
                            weir_status status)
 {
     const weiri_device_context *own = context->own;
@@ -212,7 +212,7 @@ static weir_status explain(const weir_executor *executor, const weiri_context *c
 }
 
 /* Of a reduction to one rank, only that one's output is written. */
-static int has_result(const weiri_context *context)
+static int has_result(const weiri_plan_context *context)
 {
     return context->collective != WEIR_COLL_REDUCE || context->root < 0 ||
            context->root == context->program->rank;
@@ -228,7 +228,7 @@ static weir_status launch_kernel(const weir_comm *comm, const void *kernel, uint
     return error == cudaSuccess ? WEIR_OK : weiri_cuda_fail_launch(comm, error);
 }
 
-static weir_status divide(const weir_executor *executor, const weiri_context *context,
+static weir_status divide(const weir_executor *executor, const weiri_plan_context *context,
                           const weiri_plan_call *call, char *out)
 {
     enum { THREADS = 256 };
@@ -241,7 +241,7 @@ static weir_status divide(const weir_executor *executor, const weiri_context *co
                          (uint32_t)(blocks < most ? blocks : most), THREADS, &args, call->stream);
 }
 
-static weir_status launch(weir_executor *executor, weiri_context *context,
+static weir_status launch(weir_executor *executor, weiri_plan_context *context,
                           const weiri_plan_call *call)
 {
     weir_comm *comm = executor->comm;
@@ -278,7 +278,7 @@ static weir_status launch(weir_executor *executor, weiri_context *context,
     return status;
 }
 
-static weir_status run(weir_executor *executor, weiri_context *context,
+static weir_status run(weir_executor *executor, weiri_plan_context *context,
                        const weiri_plan_call *call)
 {
     int before;
