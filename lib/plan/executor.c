@@ -206,8 +206,8 @@ static weir_status check_alike(weir_comm *comm, const weiri_plan_context *contex
             status = weiri_fail(
                 WEIR_ERR_MISMATCH,
                 "%s: rank %d runs it with %llu bytes of input and %llu of output%s, rank %d %s "
-                "with %llu and %llu%s; all ranks run the same plan with the same lengths, and all or "
-                "none of them in place",
+                "with %llu and %llu%s; all ranks run the same plan with the same lengths, and all "
+                "or none of them in place",
                 context->name, comm->rank, (unsigned long long)own.in_bytes,
                 (unsigned long long)own.out_bytes, own.overlaps ? " in place" : "", rank,
                 all[rank].identity == own.identity ? "the same" : "another plan",
