@@ -90,8 +90,7 @@ static void free_context(file_context *of)
     for (int rank = 0; of->all && rank < of->comm->nranks; rank++)
         if (of->all[rank] != of->scratch)
             weir_mem_free(of->all[rank]);
-    if (of->kept)
-        of->comm->gpu->ops->release(of->comm, of->kept);
+    weiri_gpu_release(of->comm, of->kept);
     weir_mem_free(of->scratch);
     free(of->dev);
     free(of->chans);
@@ -170,9 +169,8 @@ static weir_status make_channels(file_context *of)
         if (status == WEIR_OK)
             of->dev[i] = weir_memchan_device(of->chans[i]);
     }
-    if (status == WEIR_OK && of->comm->gpu && nchans)
-        status = of->comm->gpu->ops->keep(of->comm, of->dev, (size_t)nchans * sizeof *of->dev,
-                                          &of->kept);
+    if (status == WEIR_OK && nchans)
+        status = weiri_gpu_keep(of->comm, of->dev, (size_t)nchans * sizeof *of->dev, &of->kept);
     return status;
 }
 

@@ -37,13 +37,11 @@ weir_status weir_memchan_create(weir_sem *sem, const weir_mem *remote, const wei
         .packets_bytes = packets ? weir_mem_bytes(packets) : 0,
     };
     made->comm = sem->conn->comm;
-    weir_status status = WEIR_OK;
     if (made->comm->gpu)
         made->device.guard = made->comm->gpu->ops->guard(made->comm);
     made->device.guard.peer = sem->conn->peer;
-    if (made->comm->gpu)
-        status = made->comm->gpu->ops->keep(made->comm, &made->device, sizeof made->device,
-                                            &made->kept);
+    weir_status status =
+        weiri_gpu_keep(made->comm, &made->device, sizeof made->device, &made->kept);
     if (status == WEIR_OK)
         *chan = made;
     else
@@ -58,7 +56,7 @@ weir_memchan_dev *weir_memchan_device(weir_memchan *chan)
 
 void weir_memchan_free(weir_memchan *chan)
 {
-    if (chan && chan->kept)
-        chan->comm->gpu->ops->release(chan->comm, chan->kept);
+    if (chan)
+        weiri_gpu_release(chan->comm, chan->kept);
     free(chan);
 }

@@ -40,9 +40,7 @@ static weir_status show(weir_portchan *chan)
                                        .remote_bytes = chan->remote_bytes,
                                        .local_bytes = chan->local_bytes};
     chan->device.fifo.guard.peer = sem->conn->peer;
-    if (!comm->gpu)
-        return WEIR_OK;
-    return comm->gpu->ops->keep(comm, &chan->device, sizeof chan->device, &chan->kept);
+    return weiri_gpu_keep(comm, &chan->device, sizeof chan->device, &chan->kept);
 }
 
 static weir_status enter_table(weir_portchan *chan, const weir_mem *remote, const weir_mem *local)
@@ -118,7 +116,6 @@ void weir_portchan_free(weir_portchan *chan)
     chan->sem->port.channels--;
     if (--conn->port_channels == 0)
         conn->proxy = NULL;
-    if (chan->kept)
-        conn->comm->gpu->ops->release(conn->comm, chan->kept);
+    weiri_gpu_release(conn->comm, chan->kept);
     free(chan);
 }

@@ -38,9 +38,9 @@ weir_status weir_proxy_create(weir_comm *comm, const weir_proxy_config *config, 
     if (status == WEIR_OK)
         status = weiri_fifo_create(comm, made->config.fifo_slots, made->wake, &made->asleep,
                                    &made->fifo);
-    if (status == WEIR_OK && comm->gpu)
-        status = comm->gpu->ops->keep(comm, &made->fifo.device, sizeof made->fifo.device,
-                                      &made->kept_fifo);
+    if (status == WEIR_OK)
+        status = weiri_gpu_keep(comm, &made->fifo.device, sizeof made->fifo.device,
+                                &made->kept_fifo);
     if (status == WEIR_OK)
         *proxy = made;
     else
@@ -180,8 +180,7 @@ void weir_proxy_free(weir_proxy *proxy)
         weiri_log(WEIRI_LOG_INFO, "%s", weir_last_error());
     if (proxy->lost)
         return; /* its thread still uses all of this */
-    if (proxy->kept_fifo)
-        proxy->comm->gpu->ops->release(proxy->comm, proxy->kept_fifo);
+    weiri_gpu_release(proxy->comm, proxy->kept_fifo);
     weiri_fifo_destroy(&proxy->fifo);
     if (proxy->wake >= 0)
         close(proxy->wake);

@@ -54,8 +54,8 @@ weir_status weir_switchchan_create(weir_comm *comm, weir_mem *const *members, in
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a switch channel");
     made->comm = comm;
     weir_status status = gather(members, count, &made->device);
-    if (status == WEIR_OK && comm->gpu)
-        status = comm->gpu->ops->keep(comm, &made->device, sizeof made->device, &made->kept);
+    if (status == WEIR_OK)
+        status = weiri_gpu_keep(comm, &made->device, sizeof made->device, &made->kept);
     if (status == WEIR_OK)
         *chan = made;
     else
@@ -70,8 +70,8 @@ weir_switchchan_dev *weir_switchchan_device(weir_switchchan *chan)
 
 void weir_switchchan_free(weir_switchchan *chan)
 {
-    if (chan && chan->kept)
-        chan->comm->gpu->ops->release(chan->comm, chan->kept);
+    if (chan)
+        weiri_gpu_release(chan->comm, chan->kept);
     free(chan);
 }
 

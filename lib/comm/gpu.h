@@ -87,4 +87,18 @@ static inline void weiri_gpu_know(weir_comm *comm, int rank, int region, void *b
         comm->gpu->ops->know(comm, rank, region, base);
 }
 
+/* Plain data that kernels read: a copy of it in the GPU's memory, which weiri_gpu_release
+ * frees. Without a GPU they read the data where it is, and *kept stays as it was, NULL. */
+static inline weir_status weiri_gpu_keep(weir_comm *comm, const void *data, size_t bytes,
+                                         void **kept)
+{
+    return comm->gpu ? comm->gpu->ops->keep(comm, data, bytes, kept) : WEIR_OK;
+}
+
+static inline void weiri_gpu_release(weir_comm *comm, void *kept)
+{
+    if (kept)
+        comm->gpu->ops->release(comm, kept);
+}
+
 #endif
