@@ -68,6 +68,17 @@ struct bench_contender {
     void *state; /* the implementation's */
 };
 
+/* A contender with a cleared state of so many bytes, 0: none, which bench_contender_free frees
+ * with it: the close of those that hold nothing else. Local. */
+weir_status bench_contender_create(bench_job *job, const bench_contender_ops *ops,
+                                   size_t state_bytes, bench_contender **contender);
+void bench_contender_free(bench_contender *self);
+/* Its rows are weir's: contender and transport. Local. */
+void bench_contender_name_weir(bench_contender *self);
+/* For the ops' result, where that is in out; for their algo, if it is what it is held to. */
+const void *bench_contender_out(bench_contender *self);
+const char *bench_contender_forced(bench_contender *self);
+
 /* weir, held to an algorithm unless algo (31 characters at most) is "auto". Local. */
 weir_status bench_contender_weir_open(bench_job *job, const char *algo,
                                       bench_contender **contender);

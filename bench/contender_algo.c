@@ -4,7 +4,6 @@
 #include "bench/contender.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* What a call needs beyond the contender. */
@@ -81,46 +80,29 @@ static weir_status run(bench_contender *self)
                              NULL, state->blocks, state->threads, state->extras);
 }
 
-static const void *result(bench_contender *self)
-{
-    return self->call->out;
-}
-
-static const char *algo(bench_contender *self)
-{
-    return self->forced;
-}
-
 static void close_algo(bench_contender *self)
 {
     algo_state *state = self->state;
     weir_algo_destroy(state->algo);
-    free(state);
-    free(self);
+    bench_contender_free(self);
 }
 
-static const bench_contender_ops ops = {refuses, prepare, run, result, algo, close_algo};
+static const bench_contender_ops ops = {refuses, prepare, run, bench_contender_out,
+                                        bench_contender_forced, close_algo};
 
 weir_status bench_contender_algo_open(bench_job *job, weir_algo *made, const char *name,
                                       bench_contender **contender)
 {
-    bench_contender *self = calloc(1, sizeof *self);
-    algo_state *state = calloc(1, sizeof *state);
-    if (!self || !state) {
-        free(state);
-        free(self);
-        return bench_job_note(job, WEIR_ERR_NO_MEMORY, "no memory for a contender");
-    }
+    bench_contender *self = NULL;
+    weir_status status = bench_contender_create(job, &ops, sizeof(algo_state), &self);
+    if (status != WEIR_OK)
+        return status;
+    algo_state *state = self->state;
     state->algo = made;
     bench_algo_grid(name, &state->blocks, &state->threads);
-    self->ops = &ops;
-    self->job = job;
-    self->state = state;
     self->stores_partial = 1;
     snprintf(self->forced, sizeof self->forced, "%s", name);
-    snprintf(self->name, sizeof self->name, "weir");
-    snprintf(self->transport, sizeof self->transport, "%s",
-             weir_transport_name(weir_comm_transport(job->comm)));
+    bench_contender_name_weir(self);
     *contender = self;
     return WEIR_OK;
 }

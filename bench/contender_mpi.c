@@ -16,7 +16,6 @@
 #include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct mpi_state {
@@ -254,13 +253,8 @@ static const char *algo(bench_contender *self)
     return "";
 }
 
-static void close_mpi(bench_contender *self)
-{
-    free(self->state);
-    free(self);
-}
-
-static const bench_contender_ops ops = {refuses, prepare, run, result, algo, close_mpi};
+static const bench_contender_ops ops = {refuses, prepare, run, result, algo,
+                                        bench_contender_free};
 
 /* 200 + 100 in 8 bits is 44. As many elements as a vector has, and a rest. */
 static int saturates_bytes(void)
@@ -294,18 +288,13 @@ static void name_library(char *name, size_t bytes)
 
 weir_status bench_contender_mpi_open(bench_job *job, bench_contender **contender)
 {
-    bench_contender *self = calloc(1, sizeof *self);
-    mpi_state *state = calloc(1, sizeof *state);
-    if (!self || !state) {
-        free(self);
-        free(state);
-        return bench_job_note(job, WEIR_ERR_NO_MEMORY, "no memory for a contender");
-    }
+    bench_contender *self = NULL;
+    weir_status status = bench_contender_create(job, &ops, sizeof(mpi_state), &self);
+    if (status != WEIR_OK)
+        return status;
+    mpi_state *state = self->state;
     MPI_Comm_set_errhandler(job->mpi, MPI_ERRORS_RETURN);
     state->saturates = saturates_bytes();
-    self->ops = &ops;
-    self->job = job;
-    self->state = state;
     name_library(self->name, sizeof self->name);
     self->peer = 1;
     *contender = self;

@@ -15,7 +15,6 @@
 
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { VERSION_FP8 = 22400, VERSION_WINDOWS = 22700, VERSION_ZERO_CTA = 22800 };
@@ -160,11 +159,6 @@ static weir_status run(bench_contender *self)
                  weir_collective_name(self->call->collective));
 }
 
-static const void *result(bench_contender *self)
-{
-    return self->call->out;
-}
-
 static const char *algo(bench_contender *self)
 {
     (void)self;
@@ -183,11 +177,11 @@ static void close_nccl(bench_contender *self)
     for (int i = 0; i < 2; i++)
         if (memory[i])
             state->vendor.mem_free(memory[i]);
-    free(state);
-    free(self);
+    bench_contender_free(self);
 }
 
-static const bench_contender_ops ops = {refuses, prepare, run, result, algo, close_nccl};
+static const bench_contender_ops ops = {refuses, prepare, run, bench_contender_out, algo,
+                                        close_nccl};
 
 static vendor_config zero_cta_config(void)
 {
@@ -268,19 +262,16 @@ weir_status bench_contender_nccl_open(bench_job *job, const bench_buffers *buffe
                                       bench_contender **contender)
 {
     static const char *const suffixes[] = {"", ":symmetric", ":zero-cta"};
-    bench_contender *self = calloc(1, sizeof *self);
-    nccl_state *state = calloc(1, sizeof *state);
-    weir_status status = WEIR_OK;
-    if (!self || !state)
-        status = bench_job_note(job, WEIR_ERR_NO_MEMORY, "no memory for a contender");
+    bench_contender *self = NULL;
+    weir_status status = bench_contender_create(job, &ops, sizeof(nccl_state), &self);
     status = bench_job_agree(job, status, "contenders");
     if (status != WEIR_OK) {
-        free(self);
-        free(state);
+        bench_contender_free(self);
         return status;
     }
+    nccl_state *state = self->state;
     state->vendor = *vendor;
-    *self = (bench_contender){.ops = &ops, .peer = 1, .job = job, .state = state};
+    self->peer = 1;
     snprintf(self->name, sizeof self->name, "%s%s", vendor->name, suffixes[mode]);
     status = make_communicator(self, mode);
     if (status == WEIR_OK && mode != BENCH_NCCL_DEFAULT)

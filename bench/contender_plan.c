@@ -5,7 +5,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 typedef struct plan_state {
     weir_plan *plan;
@@ -41,35 +40,23 @@ static weir_status run(bench_contender *self)
                              c->out_bytes, c->dtype, c->op, bench_gpu_stream(self->job->gpu));
 }
 
-static const void *result(bench_contender *self)
-{
-    return self->call->out;
-}
-
-static const char *algo(bench_contender *self)
-{
-    return self->forced;
-}
-
 static void close_plan(bench_contender *self)
 {
     plan_state *state = self->state;
     weir_executor_destroy(state->executor);
     weir_plan_free(state->plan);
-    free(state);
-    free(self);
+    bench_contender_free(self);
 }
 
-static const bench_contender_ops ops = {refuses, prepare, run, result, algo, close_plan};
+static const bench_contender_ops ops = {refuses, prepare, run, bench_contender_out,
+                                        bench_contender_forced, close_plan};
 
 weir_status bench_contender_plan_open(bench_job *job, const char *file,
                                       bench_contender **contender)
 {
-    bench_contender *self = calloc(1, sizeof *self);
-    plan_state *state = calloc(1, sizeof *state);
-    weir_status status =
-        self && state ? WEIR_OK
-                      : bench_job_note(job, WEIR_ERR_NO_MEMORY, "no memory for a contender");
+    bench_contender *self = NULL;
+    weir_status status = bench_contender_create(job, &ops, sizeof(plan_state), &self);
+    plan_state *state = status == WEIR_OK ? self->state : NULL;
     if (status == WEIR_OK)
         status = weir_plan_read(file, &state->plan);
     status = bench_job_agree(job, status, "plan");
@@ -78,20 +65,13 @@ weir_status bench_contender_plan_open(bench_job *job, const char *file,
     if (status == WEIR_OK)
         weir_executor_set_checks(state->executor, 0); /* bench_plan_check did */
     if (status != WEIR_OK) {
-        if (state)
-            weir_plan_free(state->plan);
-        free(state);
-        free(self);
+        if (self)
+            close_plan(self);
         return status;
     }
-    self->ops = &ops;
-    self->job = job;
-    self->state = state;
     self->stores_partial = 1; /* on its way from rank to rank, perhaps */
     snprintf(self->forced, sizeof self->forced, "plan:%.26s", weir_plan_name(state->plan));
-    snprintf(self->name, sizeof self->name, "weir");
-    snprintf(self->transport, sizeof self->transport, "%s",
-             weir_transport_name(weir_comm_transport(job->comm)));
+    bench_contender_name_weir(self);
     *contender = self;
     return WEIR_OK;
 }

@@ -2,7 +2,6 @@
 #include "bench/contender.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const char *refuses(bench_contender *self, const bench_call *call)
@@ -66,37 +65,25 @@ static weir_status run(bench_contender *self)
     return WEIR_ERR_INVALID;
 }
 
-static const void *result(bench_contender *self)
-{
-    return self->call->out;
-}
-
 static const char *algo(bench_contender *self)
 {
     const char *name = weir_comm_last_algo(self->job->comm);
     return name ? name : "";
 }
 
-static void close_weir(bench_contender *self)
-{
-    free(self);
-}
-
-static const bench_contender_ops ops = {refuses, prepare, run, result, algo, close_weir};
+static const bench_contender_ops ops = {refuses, prepare, run, bench_contender_out, algo,
+                                        bench_contender_free};
 
 weir_status bench_contender_weir_open(bench_job *job, const char *algo_name,
                                       bench_contender **contender)
 {
-    bench_contender *self = calloc(1, sizeof *self);
-    if (!self)
-        return bench_job_note(job, WEIR_ERR_NO_MEMORY, "no memory for a contender");
-    self->ops = &ops;
-    self->job = job;
+    bench_contender *self = NULL;
+    weir_status status = bench_contender_create(job, &ops, 0, &self);
+    if (status != WEIR_OK)
+        return status;
     snprintf(self->forced, sizeof self->forced, "%s",
              strcmp(algo_name, "auto") == 0 ? "" : algo_name);
-    snprintf(self->name, sizeof self->name, "weir");
-    snprintf(self->transport, sizeof self->transport, "%s",
-             weir_transport_name(weir_comm_transport(job->comm)));
+    bench_contender_name_weir(self);
     *contender = self;
     return WEIR_OK;
 }
