@@ -182,7 +182,7 @@ void context::make_rank(int rank)
 {
     rank_end &one = ranks_[(size_t)rank];
     if (weiri_program_compile(plan_, rank, &layout_, &one.program) != WEIR_OK ||
-        weiri_image_encode(one.program, "test", how_.page_bytes, &one.image) != WEIR_OK) {
+        weiri_image_encode(plan_, one.program, how_.page_bytes, &one.image) != WEIR_OK) {
         why_ = "no image";
         return;
     }
@@ -293,7 +293,7 @@ weiri_image_args context::args_of(int rank, const buffers &of)
     args.view.state = &one.state;
     args.pages = one.image.pages;
     args.page_bytes = one.image.page_bytes;
-    args.tells = (uint32_t)weiri_plan_tells(plan_);
+    args.tells = (uint32_t)one.image.tells;
     args.nsemaphores = one.program->nsemaphores;
     args.nbarriers = one.program->nbarriers;
     args.semaphores = one.semaphores.data();

@@ -27,6 +27,8 @@
 #include "coll/cuda/args.h"
 
 #define WEIRI_GPU_FN static __device__ __forceinline__
+/* Rare work, whose instructions lie apart from the others. */
+#define WEIRI_GPU_COLD_FN static __device__ __attribute__((noinline, unused))
 
 /* -------------------------------------------------------------------- epoch */
 

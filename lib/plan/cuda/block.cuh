@@ -19,7 +19,7 @@
 
 struct __align__(16) weiri_image_block {
     char page[WEIRI_IMAGE_PAGE_BYTES];
-    char *bases[WEIRI_IMAGE_BASES];
+    char *told[2 * WEIRI_GPU_RANKS_MAX]; /* peers' inputs and outputs, if they tell */
     int failed; /* a wait of this block has */
 };
 
@@ -114,6 +114,7 @@ WEIRI_GPU_FN void weiri_image_signal(const weiri_image_launch &run, const weiri_
 {
     const uint32_t *ids = weiri_image_ids(run.block) + step->first;
     const bool relaxed = step->flags & WEIRI_IMAGE_RELAXED;
+#pragma unroll 1
     for (uint32_t i = threadIdx.x; i < step->nids; i += blockDim.x) {
         const uint32_t id = ids[i];
         weiri_image_channel *channel =
@@ -134,6 +135,7 @@ WEIRI_GPU_FN void weiri_image_signal(const weiri_image_launch &run, const weiri_
 WEIRI_GPU_FN void weiri_image_wait(const weiri_image_launch &run, const weiri_image_step *step)
 {
     const uint32_t *ids = weiri_image_ids(run.block) + step->first;
+#pragma unroll 1
     for (uint32_t i = threadIdx.x; i < step->nids; i += blockDim.x) {
         const uint32_t id = ids[i];
         weiri_image_channel *channel =
@@ -181,6 +183,7 @@ WEIRI_GPU_FN uint64_t *weiri_image_semaphore(const weiri_image_launch &run, uint
 WEIRI_GPU_FN void weiri_image_release(const weiri_image_launch &run, const weiri_image_step *step)
 {
     const uint32_t *ids = weiri_image_ids(run.block) + step->first;
+#pragma unroll 1
     for (uint32_t i = threadIdx.x; i < step->nids; i += blockDim.x) {
         weiri_gpu_fence();
         weir_fetch_add(weiri_image_semaphore(run, ids[i]), 1);
@@ -190,6 +193,7 @@ WEIRI_GPU_FN void weiri_image_release(const weiri_image_launch &run, const weiri
 WEIRI_GPU_FN void weiri_image_acquire(const weiri_image_launch &run, const weiri_image_step *step)
 {
     const uint32_t *ids = weiri_image_ids(run.block) + step->first;
+#pragma unroll 1
     for (uint32_t i = threadIdx.x; i < step->nids; i += blockDim.x) {
         unsigned long long *word = (unsigned long long *)weiri_image_semaphore(run, ids[i]);
         unsigned long long seen;
@@ -207,8 +211,10 @@ WEIRI_GPU_FN void weiri_image_renew(const weiri_image_launch &run)
 {
     const weiri_image_args &args = *run.args;
     const uint32_t next = 1 - weiri_image_set(run);
+#pragma unroll 1
     for (uint32_t i = threadIdx.x; i < args.nsemaphores; i += blockDim.x)
         args.semaphores[next * args.nsemaphores + i] = args.initial[i];
+#pragma unroll 1
     for (uint32_t i = threadIdx.x; i < args.nbarriers; i += blockDim.x)
         args.barriers[next * args.nbarriers + i] = 0;
 }
@@ -216,8 +222,8 @@ WEIRI_GPU_FN void weiri_image_renew(const weiri_image_launch &run)
 /* ----------------------------------------------------------------------- ports */
 
 /* The first thread's. */
-WEIRI_GPU_FN void weiri_image_port(const weiri_image_launch &run, const weiri_image_step *step,
-                                   uint32_t id, uint64_t to, uint64_t from, uint64_t bytes)
+WEIRI_GPU_COLD_FN void weiri_image_port(const weiri_image_launch run, const weiri_image_step *step,
+                                        uint32_t id, uint64_t to, uint64_t from, uint64_t bytes)
 {
     const int peer = (int)(id & ((1u << WEIRI_IMAGE_ID_SHIFT) - 1));
     weir_portchan_dev *port =
@@ -242,6 +248,7 @@ WEIRI_GPU_FN void weiri_image_port_ids(const weiri_image_launch &run, const weir
     const uint32_t *ids = weiri_image_ids(run.block) + step->first;
     if (threadIdx.x)
         return;
+#pragma unroll 1
     for (uint32_t i = 0; i < step->nids; i++)
         weiri_image_port(run, step, ids[i], 0, 0, 0);
 }
@@ -260,6 +267,7 @@ WEIRI_GPU_FN weiri_image_cell *weiri_image_cell_at(const weiri_image_launch &run
 WEIRI_GPU_FN void weiri_image_tell(const weiri_image_launch &run)
 {
     const weiri_gpu_view &view = run.args->view;
+#pragma unroll 1
     for (int peer = (int)threadIdx.x; peer < view.nranks; peer += (int)blockDim.x) {
         if (peer == view.rank)
             continue;
@@ -269,12 +277,13 @@ WEIRI_GPU_FN void weiri_image_tell(const weiri_image_launch &run)
     }
 }
 
-/* Waits until a peer has told. */
-WEIRI_GPU_FN void weiri_image_hear(const weiri_image_launch &run, int peer)
+/* Waits until a peer has told. If it did not, the block has failed, and must not touch any
+ * buffer. */
+WEIRI_GPU_FN void weiri_image_hear_from(const weiri_image_launch &run, int peer)
 {
     const weiri_gpu_view &view = run.args->view;
     const weiri_image_cell *cell = weiri_image_cell_at(run, view.rank, peer);
-    char **bases = run.block->bases + WEIRI_IMAGE_BUFFERS * peer;
+    char **told = run.block->told + 2 * peer;
     uint64_t in = 0, out = 0;
     weir_waiter waiter = {0, 0};
     while (!weir_packet16_read(cell->in, (uint32_t)run.epoch, &in) ||
@@ -287,49 +296,72 @@ WEIRI_GPU_FN void weiri_image_hear(const weiri_image_launch &run, int peer)
         return;
     }
     weiri_gpu_fence();
-    if (in != WEIRI_GPU_PLAIN)
-        bases[0] = weiri_gpu_address(view, peer, in);
-    if (out != WEIRI_GPU_PLAIN)
-        bases[1] = weiri_gpu_address(view, peer, out);
+    told[0] = in == WEIRI_GPU_PLAIN ? nullptr : weiri_gpu_address(view, peer, in);
+    told[1] = out == WEIRI_GPU_PLAIN ? nullptr : weiri_gpu_address(view, peer, out);
 }
 
-/* The addresses of all buffers. If a peer did not tell, the block has failed, and must not
- * touch any. */
-WEIRI_GPU_FN void weiri_image_fill_bases(const weiri_image_launch &run)
+/* All threads; one for each peer. */
+WEIRI_GPU_FN void weiri_image_hear(const weiri_image_launch &run)
 {
-    const weiri_image_args &args = *run.args;
-    const uint64_t at = args.scratch_at + weiri_image_set(run) * args.half_bytes;
-    for (int rank = (int)threadIdx.x; rank < args.view.nranks; rank += (int)blockDim.x) {
-        char **bases = run.block->bases + WEIRI_IMAGE_BUFFERS * rank;
-        const bool own = rank == args.view.rank;
-        bases[0] = own ? (char *)args.in : nullptr;
-        bases[1] = own ? args.out : nullptr;
-        bases[2] = args.segment[rank] + at;
-        if (args.tells && !own)
-            weiri_image_hear(run, rank);
-    }
+    const weiri_gpu_view &view = run.args->view;
+#pragma unroll 1
+    for (int peer = (int)threadIdx.x; peer < view.nranks; peer += (int)blockDim.x)
+        if (peer != view.rank)
+            weiri_image_hear_from(run, peer);
 }
 
-/* All threads: the block's next page. They have met behind the use of the last one. */
-WEIRI_GPU_FN void weiri_image_copy_page(const weiri_image_launch &run, uint32_t page)
+/* ----------------------------------------------------------------------- pages */
+
+/* All threads: what of a page lies from byte `at` on, this thread's part of it. */
+WEIRI_GPU_FN void weiri_image_copy_page(const weiri_image_launch &run, uint32_t page, uint32_t at)
 {
     const char *from = run.args->pages + (size_t)page * run.args->page_bytes;
-    for (uint32_t at = 16 * threadIdx.x; at < run.args->page_bytes; at += 16 * blockDim.x) {
+#pragma unroll 1
+    for (; at < run.args->page_bytes; at += 16 * blockDim.x) {
         const weiri_gpu_vector some = weiri_gpu_load16(from + at);
         memcpy(run.block->page + at, &some, sizeof some);
     }
 }
 
-/* Makes addresses of the page's operands; meets before and behind. */
+/* The launch's epoch, and the block's first page, whose first bytes are under way at the same
+ * time. */
+WEIRI_GPU_FN void weiri_image_begin(weiri_image_launch *run)
+{
+    const weiri_image_args &args = *run->args;
+    const uint32_t at = 16 * threadIdx.x;
+    const char *from = args.pages + (size_t)blockIdx.x * args.page_bytes + at;
+    weiri_gpu_vector some = {};
+    if (at < args.page_bytes)
+        some = weiri_gpu_load16(from);
+    run->epoch = weiri_gpu_epoch(args.view);
+    run->flag = (uint32_t)run->epoch * WEIRI_IMAGE_FLAG_FACTOR;
+    if (at < args.page_bytes)
+        memcpy(run->block->page + at, &some, sizeof some);
+    weiri_image_copy_page(*run, blockIdx.x, at + 16 * blockDim.x);
+}
+
+/* Where a buffer begins. */
+WEIRI_GPU_FN char *weiri_image_base(const weiri_image_launch &run, uint32_t base)
+{
+    const weiri_image_args &args = *run.args;
+    const uint32_t rank = base / WEIRI_IMAGE_BUFFERS, which = base % WEIRI_IMAGE_BUFFERS;
+    if (which == WEIRI_IMAGE_BUFFERS - 1)
+        return args.segment[rank] + args.scratch_at + weiri_image_set(run) * args.half_bytes;
+    if (rank == (uint32_t)args.view.rank)
+        return which ? args.out : (char *)args.in;
+    return run.block->told[2 * rank + which];
+}
+
+/* Makes addresses of the page's operands. The block has met since the page is there, and
+ * meets behind. */
 WEIRI_GPU_FN void weiri_image_resolve(const weiri_image_launch &run)
 {
-    __syncthreads();
     weiri_image_operand *operands = weiri_image_operands(run.block);
     const uint32_t count = weiri_image_page_of(run.block)->noperands;
+#pragma unroll 1
     for (uint32_t i = threadIdx.x; i < count; i += blockDim.x)
         operands[i].line =
-            (char *)((uintptr_t)run.block->bases[operands[i].base] + operands[i].offset);
-    __syncthreads();
+            (char *)((uintptr_t)weiri_image_base(run, operands[i].base) + operands[i].offset);
 }
 
 #endif

@@ -210,13 +210,13 @@ static weir_status prepare_own(weir_executor *executor, const weir_plan *plan,
     context->own = own;
     if (!own)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "%s: no memory to run it", context->name);
-    weir_status status = weiri_image_encode(context->program, context->name,
-                                            WEIRI_IMAGE_PAGE_BYTES, &own->image);
+    weir_status status = weiri_image_encode(plan, context->program, WEIRI_IMAGE_PAGE_BYTES,
+                                            &own->image);
     if (status == WEIR_OK)
         status = allocate_lists(context, own);
     own->threads = threads_of(context->program);
     own->args.view = weiri_cuda_of(comm)->view;
-    own->args.tells = (uint32_t)weiri_plan_tells(plan);
+    own->args.tells = (uint32_t)own->image.tells;
     if (status == WEIR_OK)
         status = weiri_cuda_enter(comm, &before);
     if (status == WEIR_OK)

@@ -1,8 +1,10 @@
 /*
  * The kernel of plans: each block carries out its list of steps (image.h). It
  *
- *   1. reads the launch's epoch; the first block tells peers where this rank's buffers are,
- *   2. takes the launch's turn, fetches its first page, and learns all buffers' addresses,
+ *   1. reads the launch's epoch and its first page; the first block tells peers where this
+ *      rank's buffers are, if the plan needs that,
+ *   2. takes the launch's turn, hears what peers tell, and makes addresses of the page's
+ *      operands,
  *   3. carries out steps until there are no more.
  *
  * All blocks of the grid must be resident, as they wait for each other and for peers.
@@ -153,8 +155,10 @@ WEIRI_GPU_FN void weiri_image_fetch(const weiri_image_launch &run, weiri_image_p
                                     uint32_t page)
 {
     __syncthreads();
-    weiri_image_copy_page(run, page);
+    weiri_image_copy_page(run, page, 16 * threadIdx.x);
+    __syncthreads();
     weiri_image_resolve(run);
+    __syncthreads();
     place->page = page;
 }
 
@@ -208,18 +212,20 @@ static __global__ void __launch_bounds__(WEIRI_IMAGE_THREADS_MAX, 1)
     weiri_image_launch run = {&args, &block, 0, 0};
     if (!threadIdx.x)
         block.failed = 0;
-    weiri_image_copy_page(run, blockIdx.x);
-    run.epoch = weiri_gpu_epoch(args.view);
-    run.flag = (uint32_t)run.epoch * WEIRI_IMAGE_FLAG_FACTOR;
+    weiri_image_begin(&run);
     if (args.tells && !blockIdx.x)
         weiri_image_tell(run);
     weiri_gpu_turn(args.view, run.epoch);
     if (!blockIdx.x)
         weiri_image_renew(run);
-    weiri_image_fill_bases(run);
+    if (args.tells) {
+        weiri_image_hear(run);
+        if (__syncthreads_or(weiri_image_has_failed(run)))
+            return;
+    }
     weiri_image_resolve(run);
-    if (!__syncthreads_or(block.failed))
-        weiri_image_run<dtype>(run);
+    __syncthreads();
+    weiri_image_run<dtype>(run);
 }
 
 #endif

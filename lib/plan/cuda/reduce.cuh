@@ -171,23 +171,22 @@ WEIRI_GPU_FN uint32_t weiri_image_receive_some(const weiri_image_launch &run, ui
     return count;
 }
 
-/* The word at byte `at` of all sources. The first one's load is under way while the others'
- * packets are awaited. */
-template <int dtype, int op>
+/* The word at byte `at` of all sources; `flight` packets are awaited at once. The first one's
+ * load is under way while the others' packets are awaited. */
+template <int dtype, int op, bool whole, int flight>
 WEIRI_GPU_FN uint64_t weiri_image_reduce_packet(const weiri_image_launch &run, uint32_t step_op,
                                                 const weiri_image_operand *operands,
                                                 uint32_t nsrcs, size_t at, size_t left)
 {
     typedef weiri_image_total<dtype, op, 1> total;
-    enum { GROUP = WEIRI_IMAGE_SOURCES - 1 };
     total sum;
-    uint64_t data[GROUP], some[1] = {weiri_gpu_load_word(operands[0].line + at, left)};
+    uint64_t data[flight], some[1] = {weiri_image_load<whole>(operands[0].line + at, left)};
     uint32_t count = weiri_image_receive_some(run, step_op, operands, 1, nsrcs, at, data);
     total::begin(sum, some);
 #pragma unroll 1
     for (uint32_t s = 1;;) {
 #pragma unroll
-        for (uint32_t g = 0; g < GROUP; g++) {
+        for (uint32_t g = 0; g < flight; g++) {
             some[0] = data[g];
             if (g < count)
                 total::add(sum, some);
@@ -202,24 +201,41 @@ WEIRI_GPU_FN uint64_t weiri_image_reduce_packet(const weiri_image_launch &run, u
 }
 
 /* Bytes [begin, end), both multiples of 8. */
-template <int dtype, int op>
-WEIRI_GPU_FN void weiri_image_reduce_packets(const weiri_image_launch &run, uint32_t step_op,
-                                                 const weiri_image_operand *operands,
-                                                 uint32_t nsrcs, uint32_t ndsts, size_t begin,
-                                                 size_t end, size_t data_end)
+template <int dtype, int op, bool whole, int flight>
+WEIRI_GPU_FN void weiri_image_reduce_packet_words(const weiri_image_launch &run, uint32_t step_op,
+                                                  const weiri_image_operand *operands,
+                                                  uint32_t nsrcs, uint32_t ndsts, size_t begin,
+                                                  size_t end, size_t data_end)
 {
     const size_t step = (size_t)8 * blockDim.x;
 #pragma unroll 1
     for (size_t at = begin + (size_t)8 * threadIdx.x; at < end; at += step) {
         const size_t left = weiri_image_data_left(at, data_end);
-        uint64_t word =
-            weiri_image_reduce_packet<dtype, op>(run, step_op, operands, nsrcs, at, left);
-        weiri_gpu_store_word(operands[nsrcs].line + at, word, left);
-        if (left < 8)
+        uint64_t word = weiri_image_reduce_packet<dtype, op, whole, flight>(
+            run, step_op, operands, nsrcs, at, left);
+        weiri_image_store<whole>(operands[nsrcs].line + at, word, left);
+        if (!whole && left < 8)
             word &= ((uint64_t)1 << 8 * left) - 1;
+#pragma unroll 1
         for (uint32_t d = nsrcs + 1; d < nsrcs + ndsts; d++)
             weir_packet16_write((uint64_t *)(operands[d].line + 2 * at), run.flag, word);
     }
+}
+
+/* Bytes [begin, end), both multiples of 8: first the words that are whole and aligned. */
+template <int dtype, int op>
+WEIRI_GPU_FN void weiri_image_reduce_packets(const weiri_image_launch &run, uint32_t step_op,
+                                             const weiri_image_operand *operands, uint32_t nsrcs,
+                                             uint32_t ndsts, size_t begin, size_t end,
+                                             size_t data_end)
+{
+    const uintptr_t odd =
+        weiri_image_oddness(operands, 1) | weiri_image_oddness(operands + nsrcs, 1);
+    const size_t middle = weiri_image_whole_end(odd, begin, end, data_end);
+    weiri_image_reduce_packet_words<dtype, op, true, WEIRI_IMAGE_SOURCES - 1>(
+        run, step_op, operands, nsrcs, ndsts, begin, middle, data_end);
+    weiri_image_reduce_packet_words<dtype, op, false, 1>(run, step_op, operands, nsrcs, ndsts,
+                                                         middle, end, data_end);
 }
 
 #endif

@@ -11,7 +11,8 @@
 
 #include "plan/cuda/block.cuh"
 
-enum { WEIRI_IMAGE_FLIGHT = 4 }; /* accesses of a thread that are under way */
+/* Accesses of a thread that are under way, of vectors and of packets. */
+enum { WEIRI_IMAGE_FLIGHT = 8, WEIRI_IMAGE_PACKETS_FLIGHT = 4 };
 
 /* The bytes [begin, end) of the line of some operands: head words, vectors, tail words. */
 struct weiri_image_cut {
@@ -141,45 +142,94 @@ WEIRI_GPU_FN size_t weiri_image_data_left(size_t at, size_t data_end)
     return at < data_end ? data_end - at : 0;
 }
 
-/* Bytes [begin, end), both multiples of 8. */
-template <bool from_packets, bool to_packets>
-WEIRI_GPU_FN void weiri_image_convert(const weiri_image_launch &run, uint32_t op,
-                                          const weiri_image_operand *operands, uint32_t ndsts,
-                                          size_t begin, size_t end, size_t data_end)
+/* What keeps the plain lines of some operands from beginning at words; 0: nothing. */
+WEIRI_GPU_FN uintptr_t weiri_image_oddness(const weiri_image_operand *operands, uint32_t count)
 {
-    enum { UNROLL = WEIRI_IMAGE_FLIGHT };
+    uintptr_t odd = 0;
+    for (uint32_t i = 0; i < count; i++)
+        odd |= (uintptr_t)operands[i].line % 8;
+    return odd;
+}
+
+/* How far the words of plain lines, of bytes [begin, end), are whole and aligned. */
+WEIRI_GPU_FN size_t weiri_image_whole_end(uintptr_t odd, size_t begin, size_t end,
+                                          size_t data_end)
+{
+    const size_t last = end < data_end ? end : data_end / 8 * 8;
+    return !odd && last > begin ? last : begin;
+}
+
+/* A word of data at byte `at` of a line, which has `left` bytes from there on; a whole one is
+ * aligned. */
+template <bool whole> WEIRI_GPU_FN uint64_t weiri_image_load(const char *from, size_t left)
+{
+    return whole ? *(const volatile uint64_t *)from : weiri_gpu_load_word(from, left);
+}
+
+template <bool whole>
+WEIRI_GPU_FN void weiri_image_store(char *to, uint64_t word, size_t left)
+{
+    if (whole)
+        *(uint64_t *)to = word;
+    else
+        weiri_gpu_store_word(to, word, left);
+}
+
+/* Bytes [begin, end), both multiples of 8; each thread has `flight` words under way. */
+template <bool from_packets, bool to_packets, bool whole, int flight>
+WEIRI_GPU_FN void weiri_image_convert_words(const weiri_image_launch &run, uint32_t op,
+                                            const weiri_image_operand *operands, uint32_t ndsts,
+                                            size_t begin, size_t end, size_t data_end)
+{
     const size_t step = (size_t)8 * blockDim.x;
 #pragma unroll 1
-    for (size_t at = begin + (size_t)8 * threadIdx.x; at < end; at += UNROLL * step) {
-        uint64_t data[UNROLL] = {};
+    for (size_t at = begin + (size_t)8 * threadIdx.x; at < end; at += flight * step) {
+        uint64_t data[flight] = {};
         uint32_t mask = 0;
 #pragma unroll
-        for (int u = 0; u < UNROLL; u++)
+        for (int u = 0; u < flight; u++)
             mask |= (uint32_t)(at + u * step < end) << u;
         if (from_packets) {
-            weiri_image_receive<UNROLL, true>(run, op, operands, 2 * at, 2 * step, mask, data);
+            weiri_image_receive<flight, true>(run, op, operands, 2 * at, 2 * step, mask, data);
         } else {
 #pragma unroll
-            for (int u = 0; u < UNROLL; u++)
+            for (int u = 0; u < flight; u++)
                 if (mask >> u & 1)
-                    data[u] = weiri_gpu_load_word(operands[0].line + at + u * step,
-                                                  weiri_image_data_left(at + u * step, data_end));
+                    data[u] = weiri_image_load<whole>(
+                        operands[0].line + at + u * step,
+                        weiri_image_data_left(at + u * step, data_end));
         }
+#pragma unroll 1
         for (uint32_t d = 1; d <= ndsts; d++) {
             char *to = operands[d].line;
 #pragma unroll
-            for (int u = 0; u < UNROLL; u++) {
+            for (int u = 0; u < flight; u++) {
                 const size_t here = at + u * step;
                 if (!(mask >> u & 1))
                     continue;
                 if (to_packets)
                     weir_packet16_write((uint64_t *)(to + 2 * here), run.flag, data[u]);
                 else
-                    weiri_gpu_store_word(to + here, data[u],
-                                         weiri_image_data_left(here, data_end));
+                    weiri_image_store<whole>(to + here, data[u],
+                                             weiri_image_data_left(here, data_end));
             }
         }
     }
+}
+
+/* Bytes [begin, end), both multiples of 8: first the words that are whole and aligned. */
+template <bool from_packets, bool to_packets>
+WEIRI_GPU_FN void weiri_image_convert(const weiri_image_launch &run, uint32_t op,
+                                      const weiri_image_operand *operands, uint32_t ndsts,
+                                      size_t begin, size_t end, size_t data_end)
+{
+    const uintptr_t odd = (from_packets ? 0 : weiri_image_oddness(operands, 1)) |
+                          (to_packets ? 0 : weiri_image_oddness(operands + 1, ndsts));
+    const size_t middle = weiri_image_whole_end(odd, begin, end, data_end);
+    weiri_image_convert_words<from_packets, to_packets, true, WEIRI_IMAGE_PACKETS_FLIGHT>(
+        run, op, operands, ndsts, begin, middle, data_end);
+    weiri_image_convert_words<from_packets, to_packets, false, 1>(run, op, operands, ndsts, middle,
+                                                                  end, data_end);
 }
 
 #endif

@@ -1,0 +1,132 @@
+/*
+ * Steps that move data as items of the encoder's list: one for each run of a line without
+ * gaps. Copies of the same bytes, one behind the other, become one that reads them once.
+ */
+#include "plan/cuda/encoder.h"
+
+enum { DSTS_MOST = 32 }; /* of a copy; what has more becomes several */
+
+static int is_packets(const weiri_step *step, const weiri_operand *operands, uint32_t i)
+{
+    return i < step->nsrcs + step->ndsts && operands[i].is_packets;
+}
+
+/* Of the sources but the first, and of the destinations but the first, or of a copy all of
+ * them: whether they are packets. */
+static uint8_t packet_flags(const weiri_step *step, const weiri_operand *operands)
+{
+    const uint32_t nth = step->kind == WEIRI_STEP_REDUCE;
+    const int from = nth < step->nsrcs && is_packets(step, operands, nth);
+    const int to = nth < step->ndsts && is_packets(step, operands, step->nsrcs + nth);
+    return (uint8_t)((from ? WEIRI_IMAGE_FROM_PACKETS : 0) | (to ? WEIRI_IMAGE_TO_PACKETS : 0));
+}
+
+/* Where an operand's line would begin that goes on as it does from byte v on. */
+static uint64_t line_offset(const weiri_encoder *of, const weiri_step *step,
+                            const weiri_operand *from, uint64_t v)
+{
+    return weiri_step_at(&of->program->geometry, step, from, v) - (v << from->is_packets);
+}
+
+static void add_operand(weiri_encoder *to, const weiri_step *step, const weiri_operand *from,
+                        uint64_t v)
+{
+    weiri_image_operand *made = weiri_encoder_append(to, &to->operands, sizeof *made);
+    if (!made)
+        return;
+    made->offset = line_offset(to, step, from, v);
+    made->base = from->base;
+}
+
+/* The last item, if it is a copy of the same bytes to some others. */
+static weiri_item *find_same_copy(const weiri_encoder *of, const weiri_step *step, uint64_t v,
+                                  weiri_run run, uint8_t flags)
+{
+    const weiri_operand *operands = weiri_program_operands(of->program) + step->first_operand;
+    const uint32_t *begin = (const uint32_t *)of->begins.at + of->begins.count - 1;
+    if (of->items.count == *begin || of->fenced || step->kind != WEIRI_STEP_COPY)
+        return NULL;
+    weiri_item *last = weiri_item_at(of, of->items.count - 1);
+    const weiri_image_step *image = &last->step;
+    const weiri_image_operand *from = (const weiri_image_operand *)of->operands.at + last->first;
+    const int same = image->kind == WEIRI_IMAGE_COPY &&
+                     (image->flags | WEIRI_IMAGE_MEETS) == (flags | WEIRI_IMAGE_MEETS) &&
+                     image->run_begin == v && image->run_end == v + run.line_bytes &&
+                     image->data_end == v + run.data_bytes && from->base == operands->base &&
+                     from->offset == line_offset(of, step, operands, v);
+    return same && (!(flags & WEIRI_IMAGE_IN_LOOP) ||
+                    (image->begin == step->first && image->end == step->end))
+               ? last
+               : NULL;
+}
+
+/* Some more destinations of the last item, a copy; whether the block need not meet for it. */
+static int join_copy(weiri_encoder *to, weiri_item *copy, const weiri_step *step, uint64_t v,
+                     uint32_t dst, uint32_t ndsts)
+{
+    const weiri_operand *operands = weiri_program_operands(to->program) + step->first_operand;
+    if (copy->step.ndsts + ndsts > DSTS_MOST)
+        return 0;
+    weiri_item more = *copy;
+    more.step.nsrcs = 0;
+    more.step.ndsts = (uint16_t)ndsts;
+    more.first = to->operands.count;
+    for (uint32_t i = 0; i < ndsts; i++)
+        add_operand(to, step, &operands[step->nsrcs + dst + i], v);
+    if (to->status != WEIR_OK || weiri_encoder_conflicts(to, &more, to->items.count)) {
+        to->operands.count = more.first;
+        return 0;
+    }
+    copy->step.ndsts = (uint16_t)(copy->step.ndsts + ndsts);
+    copy->count += ndsts;
+    return 1;
+}
+
+/* Some destinations of a run of a step's line. */
+static void add_run(weiri_encoder *to, weiri_image_kind kind, const weiri_step *step, uint64_t v,
+                    weiri_run run, uint32_t dst, uint32_t ndsts)
+{
+    const weiri_operand *operands = weiri_program_operands(to->program) + step->first_operand;
+    const int loops = step->flags & WEIRI_STEP_IN_LOOP;
+    const uint8_t flags =
+        (uint8_t)(packet_flags(step, operands) | (loops ? WEIRI_IMAGE_IN_LOOP : 0));
+    weiri_item *same = find_same_copy(to, step, v, run, flags);
+    if (same && join_copy(to, same, step, v, dst, ndsts))
+        return;
+    weiri_item *made = weiri_encoder_add_item(to, kind, step);
+    if (!made)
+        return;
+    weiri_image_step *image = &made->step;
+    image->flags = flags;
+    image->nsrcs = (uint16_t)step->nsrcs;
+    image->ndsts = (uint16_t)ndsts;
+    image->run_begin = v;
+    image->run_end = v + run.line_bytes;
+    image->begin = loops ? step->first : image->run_begin;
+    image->end = loops ? step->end : image->run_end;
+    image->data_end = v + run.data_bytes;
+    made->first = to->operands.count;
+    for (uint32_t i = 0; i < step->nsrcs; i++)
+        add_operand(to, step, &operands[i], v);
+    for (uint32_t i = 0; i < ndsts; i++)
+        add_operand(to, step, &operands[step->nsrcs + dst + i], v);
+    made->count = to->operands.count - made->first;
+    if (kind != WEIRI_IMAGE_PORT_PUT)
+        weiri_encoder_place_meeting(to, WEIRI_MOVES);
+}
+
+void weiri_encoder_add_move(weiri_encoder *to, weiri_image_kind kind, const weiri_step *step)
+{
+    const weiri_operand *operands = weiri_program_operands(to->program);
+    const weiri_operand *own = operands + step->first_operand;
+    const uint32_t most = kind == WEIRI_IMAGE_COPY ? DSTS_MOST : step->ndsts;
+    for (uint64_t v = step->first; v < step->end;) {
+        const weiri_run run =
+            weiri_step_run(&to->program->geometry, step, operands, v, step->end);
+        const int empty = run.data_bytes == 0 && !packet_flags(step, own);
+        for (uint32_t dst = 0; dst < step->ndsts && !empty; dst += most)
+            add_run(to, kind, step, v, run, dst,
+                    step->ndsts - dst < most ? step->ndsts - dst : most);
+        v += run.line_bytes;
+    }
+}

@@ -1,0 +1,195 @@
+/*
+ * The entry of a launch: which plans have ranks tell each other there where their buffers
+ * are, and which of the plan's own signals that makes needless; see encode.h and encoder.h.
+ */
+#include "plan/cuda/encoder.h"
+
+#include "base/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Whether the operations of a rank reach the input or output of another one. */
+static int is_direct(const weiri_plan_gpu *gpu)
+{
+    for (uint32_t i = 0; i < gpu->nrefs; i++)
+        if (gpu->refs[i].place != WEIRI_PLAN_LOCAL && gpu->refs[i].buffer != WEIR_PLAN_SCRATCH)
+            return 1;
+    return 0;
+}
+
+/* Marks the chunks of scratch whose packets a rank waits for. */
+static void mark_awaited(const weiri_plan_gpu *gpu, unsigned char *awaited)
+{
+    for (uint32_t i = 0; i < gpu->nops; i++) {
+        const weiri_plan_op *op = &gpu->ops[i];
+        for (uint32_t s = 0; s < op->nsrcs; s++) {
+            const weiri_plan_ref *ref = &gpu->refs[op->first_src + s];
+            if (ref->is_packets && ref->place == WEIRI_PLAN_LOCAL &&
+                op->channel != WEIRI_PLAN_PORT)
+                memset(awaited + ref->index, 1, ref->size);
+        }
+    }
+}
+
+static int is_in_group(const weiri_plan_gpu *gpu, const weiri_plan_ref *ref, int rank)
+{
+    const weiri_plan_switch *group = &gpu->switches[ref->rank];
+    for (uint32_t i = 0; i < group->nranks; i++)
+        if (gpu->ids[group->first_rank + i] == (uint32_t)rank)
+            return 1;
+    return 0;
+}
+
+/* Whether some of the packets that a rank sends to another one are awaited there. */
+static int is_heard(const weiri_plan_gpu *gpu, int at, const unsigned char *awaited)
+{
+    for (uint32_t i = 0; i < gpu->nops; i++) {
+        const weiri_plan_op *op = &gpu->ops[i];
+        for (uint32_t d = 0; d < op->ndsts; d++) {
+            const weiri_plan_ref *ref = &gpu->refs[op->first_dst + d];
+            if (!ref->is_packets || ref->place == WEIRI_PLAN_LOCAL ||
+                (ref->place == WEIRI_PLAN_GROUP ? !is_in_group(gpu, ref, at) : ref->rank != at))
+                continue;
+            if (memchr(awaited + ref->index, 1, ref->size))
+                return 1;
+        }
+    }
+    return 0;
+}
+
+/* Whether a rank waits for packets of every other. Without memory for the answer: no. */
+static int hears_all(const weir_plan *plan, int rank)
+{
+    unsigned char *awaited = calloc((size_t)plan->gpus[rank].chunks[WEIR_PLAN_SCRATCH] + 1, 1);
+    int all = awaited != NULL;
+    if (all)
+        mark_awaited(&plan->gpus[rank], awaited);
+    for (int peer = 0; peer < plan->nranks && all; peer++)
+        if (peer != rank)
+            all = is_heard(&plan->gpus[peer], rank, awaited);
+    free(awaited);
+    return all;
+}
+
+static int tells(const weir_plan *plan)
+{
+    int safe = !plan->has_packets || plan->double_scratch;
+    for (int rank = 0; rank < plan->nranks; rank++)
+        if (is_direct(&plan->gpus[rank]))
+            return 1;
+    for (int rank = 0; rank < plan->nranks && safe && plan->has_packets; rank++)
+        safe = hears_all(plan, rank);
+    return !safe;
+}
+
+/* ------------------------------------------------------------ needless signals */
+
+/* What a rank does with its end of a memory channel. */
+typedef struct end {
+    uint32_t signaller, waiter; /* the thread block that does, plus 1; WEIRI_SEVERAL */
+    int greets; /* the first signal comes before the block has moved or awaited anything */
+    int awaits; /* the first wait is in no loop */
+} end;
+
+static int is_mere_signal(const weiri_plan_op *op)
+{
+    return op->kind == WEIRI_PLAN_SIGNAL_OP || op->kind == WEIRI_PLAN_RELAXED_SIGNAL_OP;
+}
+
+static int is_wait(const weiri_plan_op *op)
+{
+    return op->kind == WEIRI_PLAN_WAIT_OP || op->kind == WEIRI_PLAN_RELAXED_WAIT_OP;
+}
+
+static int is_signal(const weiri_plan_op *op)
+{
+    return is_mere_signal(op) || op->kind == WEIRI_PLAN_PUT_SIGNAL_OP ||
+           op->kind == WEIRI_PLAN_PUT_SIGNAL_FLUSH_OP;
+}
+
+/* 1: it is the first time. */
+static int note_user(uint32_t *user, uint32_t block)
+{
+    const int first = *user == 0;
+    *user = first || *user == block + 1 ? block + 1 : WEIRI_SEVERAL;
+    return first;
+}
+
+static void find_ends_of(const weiri_plan_gpu *gpu, uint32_t block, end *ends)
+{
+    const weiri_plan_op *ops = &gpu->ops[gpu->blocks[block].first_op];
+    int begins = 1;
+    for (uint32_t i = 0; i < gpu->blocks[block].nops; i++) {
+        const weiri_plan_op *op = &ops[i];
+        const int signals = op->channel == WEIRI_PLAN_MEMORY && is_signal(op);
+        const int waits = op->channel == WEIRI_PLAN_MEMORY && is_wait(op);
+        for (uint32_t k = 0; k < op->nids && (signals || waits); k++) {
+            end *of = &ends[gpu->ids[op->first_id + k]];
+            if (signals && note_user(&of->signaller, block))
+                of->greets = begins && is_mere_signal(op);
+            if (waits && note_user(&of->waiter, block))
+                of->awaits = !op->in_body;
+        }
+        begins = begins && (op->kind == WEIRI_PLAN_NOP_OP || is_mere_signal(op));
+    }
+}
+
+/* The caller frees the list; NULL: no memory. */
+static end *find_ends(const weiri_plan_gpu *gpu)
+{
+    end *ends = calloc((size_t)gpu->nlinks[WEIRI_PLAN_MEMORY] + 1, sizeof *ends);
+    for (uint32_t block = 0; ends && block < gpu->nblocks; block++)
+        find_ends_of(gpu, block, ends);
+    return ends;
+}
+
+/* Whether the first signal from one end to the other says nothing but that the rank's launch
+ * has begun; both ranks find the same. */
+static int is_greeting(const end *from, const end *to)
+{
+    return from->greets && from->signaller != WEIRI_SEVERAL && to->awaits && to->waiter != WEIRI_SEVERAL;
+}
+
+static void compare_ends(const weir_plan *plan, int rank, int peer, const end *own,
+                         const end *theirs, unsigned char *needless)
+{
+    const weiri_plan_gpu *here = &plan->gpus[rank], *there = &plan->gpus[peer];
+    for (uint32_t i = 0; i < here->nlinks[WEIRI_PLAN_MEMORY]; i++) {
+        const weiri_plan_link *link = &here->links[WEIRI_PLAN_MEMORY][i];
+        for (uint32_t j = 0; link->peer == peer && j < there->nlinks[WEIRI_PLAN_MEMORY]; j++) {
+            const weiri_plan_link *back = &there->links[WEIRI_PLAN_MEMORY][j];
+            if (back->peer != rank || back->ordinal != link->ordinal)
+                continue;
+            needless[2 * i] = (unsigned char)is_greeting(&own[i], &theirs[j]);
+            needless[2 * i + 1] = (unsigned char)is_greeting(&theirs[j], &own[i]);
+        }
+    }
+}
+
+static weir_status find_needless(const weir_plan *plan, int rank, unsigned char *needless)
+{
+    end *own = find_ends(&plan->gpus[rank]), *theirs = NULL;
+    int found = own != NULL;
+    for (int peer = 0; peer < plan->nranks && found; peer++) {
+        if (peer == rank)
+            continue;
+        theirs = find_ends(&plan->gpus[peer]);
+        found = theirs != NULL;
+        if (found)
+            compare_ends(plan, rank, peer, own, theirs, needless);
+        free(theirs);
+    }
+    free(own);
+    return found ? WEIR_OK : weiri_fail(WEIR_ERR_NO_MEMORY, "%s: no memory for its image", plan->file);
+}
+
+weir_status weiri_image_settle_entry(const weir_plan *plan, int rank, uint32_t nchannels,
+                                     int *must_tell, unsigned char **needless)
+{
+    *must_tell = tells(plan);
+    *needless = calloc(2 * (size_t)nchannels + 1, 1);
+    if (!*needless)
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "%s: no memory for its image", plan->file);
+    return *must_tell ? find_needless(plan, rank, *needless) : WEIR_OK;
+}
