@@ -1,11 +1,12 @@
 /*
  * A builder inside: what its calls have said, before it is a plan.
  *
- * Calls (build.c, build_ops.c) append operations to thread blocks. weir_plan_build then looks
- * whether each signal has its wait (build_signals.c), works on one block at a time, with
- * fusion (build_fuse.c) and fences (build_fence.c), and copies all of it, once for every
- * instance, into a plan (build_emit.c). Channels and remote buffers are listed
- * as they are first used, for that is the order that files of the DSL have.
+ * Calls append operations (build_ops.c) to thread blocks, about buffers, channels and what else
+ * a rank has (build_parts.c). weir_plan_build (build.c) then looks whether each signal has its
+ * wait (build_signals.c), works on one block at a time, with fusion (build_fuse.c) and fences
+ * (build_fence.c), and copies all of it, once for every instance, into a plan (build_emit.c).
+ * Channels and remote buffers are listed as they are first used, for that is the order that
+ * files of the DSL have.
  */
 #ifndef WEIR_PLAN_BUILD_H
 #define WEIR_PLAN_BUILD_H

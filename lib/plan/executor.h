@@ -1,5 +1,5 @@
 /*
- * The executor inside: what its common part (executor.c) and its backends share.
+ * The executor inside: what its common part (executor.c, contexts.c) and its backends share.
  *
  * The common part checks a call, finds or makes its context, and hands it to the backend. A
  * context is a plan compiled for two lengths, and what the backend needs to run it: memory
@@ -100,6 +100,13 @@ struct weir_executor {
     void *own; /* the backend's */
 };
 
+/* contexts.c: that of a call which nothing speaks against; NULL where there is nothing to do.
+ * Collective where a new one is made, then agreed. And one that no list has any more: Local. */
+weir_status weiri_plan_context_get(weir_executor *executor, const weir_plan *plan,
+                                   uint64_t in_bytes, uint64_t out_bytes,
+                                   const weiri_plan_call *call, weiri_plan_context **context);
+void weiri_plan_context_free(weir_executor *executor, weiri_plan_context *context);
+
 /* Where the buffers of a call go. Bytes; a pointer is NULL where the backend's own memory
  * (stage) has to stand in. */
 typedef struct weiri_placement {
@@ -112,6 +119,9 @@ typedef struct weiri_placement {
 } weiri_placement;
 weiri_placement weiri_executor_place(const weiri_plan_context *context, int rank,
                                      const weiri_plan_call *call);
+
+/* Whether the caller's input and output share bytes. */
+int weiri_plan_overlap(const weiri_plan_call *call, uint64_t in_bytes, uint64_t out_bytes);
 
 /* The offsets above for any rank. */
 uint64_t weiri_region_in_offset(const weiri_plan_context *context, int rank);
