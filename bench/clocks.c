@@ -96,29 +96,6 @@ void bench_clocks_describe(const bench_clocks *clocks, char *text, size_t bytes)
     describe(text, bytes, "", clocks->temperature_c, "C");
 }
 
-static void write_number(FILE *file, int value)
-{
-    if (value >= 0)
-        fprintf(file, ",%d", value);
-    else
-        fputc(',', file);
-}
-
-void bench_clocks_write_csv(const bench_clocks *clocks, FILE *file)
-{
-    char reasons[BENCH_REASONS_BYTES];
-    if (!clocks->samples) {
-        fputs(",0,,,,,,", file);
-        return;
-    }
-    bench_clocks_reasons(clocks, reasons);
-    fprintf(file, ",%d,%d,%s", clocks->samples, clocks->throttled, reasons);
-    write_number(file, clocks->sm_mhz);
-    write_number(file, clocks->memory_mhz);
-    write_number(file, clocks->power_w);
-    write_number(file, clocks->temperature_c);
-}
-
 static void put_number(bench_json *json, const char *key, int value)
 {
     if (value >= 0)

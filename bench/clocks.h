@@ -3,7 +3,7 @@
  * summary of many, of one rank or of all. A reading is throttled where power,
  * temperature or the board's protection holds the clocks down; being idle and a clock
  * that an administrator has set are no throttling. All functions are pure but for
- * the writers.
+ * the writer.
  */
 #ifndef BENCH_CLOCKS_H
 #define BENCH_CLOCKS_H
@@ -47,9 +47,6 @@ void bench_clocks_merge(bench_clocks *clocks, const bench_clocks *other);
 void bench_clocks_reasons(const bench_clocks *clocks, char *text);
 /* "SM 1980 MHz, memory 3201 MHz, 412 W, 51 C", of what is known; text is terminated. */
 void bench_clocks_describe(const bench_clocks *clocks, char *text, size_t bytes);
-/* The summary's fields of the CSV, each with a comma before it; empty where nothing
- * was read. */
-void bench_clocks_write_csv(const bench_clocks *clocks, FILE *file);
 /* "gpu": an object; nothing where nothing was read. */
 void bench_clocks_put(bench_json *json, const bench_clocks *clocks);
 

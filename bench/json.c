@@ -89,6 +89,17 @@ void bench_json_real(bench_json *json, double value)
     fprintf(json->file, "%.17g", value);
 }
 
+void bench_json_number(bench_json *json, const char *text)
+{
+    const char *digits = text + (text[0] == '-');
+    if (digits[0] < '0' || digits[0] > '9') {
+        bench_json_null(json);
+        return;
+    }
+    separate(json);
+    fputs(text, json->file);
+}
+
 void bench_json_null(bench_json *json)
 {
     separate(json);

@@ -21,6 +21,8 @@ void bench_json_text(bench_json *json, const char *text);
 void bench_json_whole(bench_json *json, long long value);
 /* NaN and infinities, which JSON lacks, become null. */
 void bench_json_real(bench_json *json, double value);
+/* A number that is text already; what JSON has no number for (an empty text) becomes null. */
+void bench_json_number(bench_json *json, const char *text);
 void bench_json_null(bench_json *json);
 /* A key and its value. */
 void bench_json_put_text(bench_json *json, const char *key, const char *text);

@@ -1,12 +1,14 @@
 /*
  * nccl-tests' schema 3, with its habits: booleans are the strings "true" and
  * "false", root is a padded string. Unlike it, only environment variables that
- * say something about the measurement are written.
+ * say something about the measurement are written, and each result has `rows`,
+ * what the CSV has of it: of all contenders, by the columns' names.
  */
 #include "bench/json_report.h"
 
 #include "bench/environment.h"
 #include "bench/manifest.h"
+#include "bench/record.h"
 
 #include <errno.h>
 #include <math.h>
@@ -188,6 +190,36 @@ static void put_cost(bench_json *json, const bench_cost *cost)
     bench_json_close_object(json);
 }
 
+static void put_record(bench_json *json, const bench_record *record)
+{
+    bench_json_open_object(json);
+    for (int i = 0; i < BENCH_COLUMNS; i++) {
+        bench_json_key(json, bench_columns[i].name);
+        if (bench_columns[i].is_number)
+            bench_json_number(json, record->text[i]);
+        else
+            bench_json_text(json, record->text[i]);
+    }
+    bench_json_close_object(json);
+}
+
+static void put_rows(bench_json_report *report, const bench_row *row)
+{
+    bench_json *json = &report->json;
+    bench_record record;
+    bench_json_key(json, "rows");
+    bench_json_open_list(json);
+    for (int placement = 0; placement < row->placements; placement++)
+        for (int i = 0; i < row->ncontenders; i++) {
+            const bench_result *result = &row->results[placement][i];
+            if (!result->ran)
+                continue;
+            bench_record_fill(&record, report->run, report->ceiling, row, placement, result);
+            put_record(json, &record);
+        }
+    bench_json_close_list(json);
+}
+
 void bench_json_report_row(bench_json_report *report, const bench_row *row)
 {
     static const char *const halves[] = {"out_of_place", "in_place"};
@@ -217,6 +249,7 @@ void bench_json_report_row(bench_json_report *report, const bench_row *row)
     bench_json_put_whole(json, "actual_iterations", iterations);
     bench_json_put_text(json, "experiment_name", "");
     put_cost(json, &cost);
+    put_rows(report, row);
     bench_json_close_object(json);
     fflush(json->file);
 }

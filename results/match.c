@@ -73,7 +73,7 @@ static int sole_contender(const results_set *set, char *name, size_t bytes)
 static int is_foreign(const results_set *set)
 {
     for (size_t i = 0; i < set->count; i++)
-        if (set->rows[i].origin <= RESULTS_OWN_OUTPUT)
+        if (results_is_own(set->rows[i].origin))
             return 0;
     return 1;
 }
@@ -156,7 +156,7 @@ static const char *counts_key(const matching *m, const results_row *row)
 static int has_foreign(const results_set *set)
 {
     for (size_t i = 0; i < set->count; i++)
-        if (set->rows[i].origin != RESULTS_OWN_CSV)
+        if (set->rows[i].origin != RESULTS_OWN_CSV && set->rows[i].origin != RESULTS_OWN_ROWS)
             return 1;
     return 0;
 }

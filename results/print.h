@@ -24,6 +24,8 @@ void results_print_junit(FILE *file, const results_report *report);
 
 /* Rows as our CSV with the newest schema's columns. */
 void results_print_csv(FILE *file, const results_set *set);
+/* Rows as our JSON (README.md), with the documents that the set kept. */
+void results_print_rows_json(FILE *file, const results_set *set);
 
 /* What several formats say alike: the noise behind the verdicts; a verdict's counts. */
 void results_say_noise(FILE *file, const results_report *report);

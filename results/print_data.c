@@ -7,32 +7,21 @@
 #include <string.h>
 
 /* Bytes that are not UTF-8 would make the file none: they are shown as '?'. */
-static size_t utf8_length(const unsigned char *text)
-{
-    size_t length = text[0] < 0x80 ? 1 : text[0] >= 0xc2 && text[0] < 0xe0 ? 2
-                    : text[0] >= 0xe0 && text[0] < 0xf0 ? 3
-                    : text[0] >= 0xf0 && text[0] < 0xf5 ? 4 : 0;
-    for (size_t i = 1; i < length; i++)
-        if ((text[i] & 0xc0) != 0x80)
-            return 0;
-    return length;
-}
-
 void results_put_json(FILE *file, const char *text)
 {
-    const unsigned char *at = (const unsigned char *)text;
     fputc('"', file);
-    while (*at) {
-        size_t length = utf8_length(at);
-        if (*at == '"' || *at == '\\')
-            fprintf(file, "\\%c", *at);
-        else if (*at < ' ' || *at == 127)
-            fprintf(file, "\\u%04x", *at);
+    while (*text) {
+        size_t length = results_utf8_length(text);
+        unsigned char c = (unsigned char)*text;
+        if (c == '"' || c == '\\')
+            fprintf(file, "\\%c", c);
+        else if (c < ' ' || c == 127)
+            fprintf(file, "\\u%04x", c);
         else if (length == 0)
             fputc('?', file);
         else
-            fwrite(at, 1, length, file);
-        at += length ? length : 1;
+            fwrite(text, 1, length, file);
+        text += length ? length : 1;
     }
     fputc('"', file);
 }

@@ -33,7 +33,7 @@ static void put_side(FILE *file, const char *letter, const results_set *set, con
         fprintf(file, ", host %s", hosts);
     if (contender[0])
         fprintf(file, ", contender %s", contender);
-    if (set->count > 0 && set->rows[0].origin > RESULTS_OWN_OUTPUT)
+    if (set->count > 0 && !results_is_own(set->rows[0].origin))
         fprintf(file, ", times are means");
     fputc('\n', file);
 }

@@ -1,11 +1,11 @@
 /*
- * Reads JSON with jansson: nccl-tests' -J and ours (which is the same with a manifest),
- * rccl-tests' list, MSCCL++'s lines of one object each. "Line" of a message is the number
- * of the result, from 1.
+ * Reads JSON with jansson: nccl-tests' -J and ours (which is the same with a manifest and
+ * rows), a list of them, rccl-tests' list, MSCCL++'s lines of one object each. "Line" of a
+ * message is the number of the result, from 1.
  */
+#include "results/documents.h"
 #include "results/load.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +14,7 @@ typedef struct reader {
     results_set *set;
     const results_input *input;
     results_row common; /* what all rows of the file share */
+    int results;        /* read so far */
 } reader;
 
 static int by_value(const void *a, const void *b)
@@ -173,13 +174,55 @@ static void read_head(reader *in, const json_t *top)
     read_devices(in, json_object_get(top, "config"));
 }
 
-static void read_results(reader *in, const json_t *top)
+/* A field as our CSV has it: text as it is, a number in its column's form. */
+static const char *field_of(reader *in, results_column column, const json_t *value)
+{
+    if (json_is_string(value))
+        return results_keep_text(in->set, json_string_value(value), json_string_length(value));
+    if (json_is_real(value) || (json_is_integer(value) && results_is_decimal_column(column)))
+        return results_number_text(in->set, column, json_number_value(value));
+    return text_of(in->set, value);
+}
+
+static void add_row(reader *in, int number, json_t *object)
+{
+    results_row row = results_row_make(in->input->path, number, RESULTS_OWN_ROWS);
+    const char *key;
+    json_t *value;
+    json_object_foreach(object, key, value) {
+        int column = results_column_find(key);
+        if (column >= 0)
+            row.text[column] = field_of(in, (results_column)column, value);
+        else
+            results_note(in->set, row.path, number, "unknown column '%.60s'; left out", key);
+    }
+    results_add(in->set, &row);
+}
+
+/* A result's rows say all that its halves do, and more. */
+static void read_result(reader *in, const json_t *result, int number)
+{
+    const json_t *rows = json_object_get(result, "rows");
+    if (!json_is_array(rows)) {
+        add_half(in, result, number, 0);
+        add_half(in, result, number, 1);
+        return;
+    }
+    for (size_t i = 0; i < json_array_size(rows); i++)
+        if (json_is_object(json_array_get(rows, i)))
+            add_row(in, number, json_array_get(rows, i));
+        else
+            results_note(in->set, in->input->path, number, "a row that is no object; left out");
+}
+
+static void read_results(reader *in, json_t *top)
 {
     const json_t *results = json_object_get(top, "results");
+    in->common = results_row_make(in->input->path, 1, RESULTS_NCCL_TESTS);
     read_head(in, top);
+    results_document_keep(in->set, in->input->path, in->results + 1, top);
     for (size_t i = 0; i < json_array_size(results); i++)
-        for (int in_place = 0; in_place < 2; in_place++)
-            add_half(in, json_array_get(results, i), (int)i + 1, in_place);
+        read_result(in, json_array_get(results, i), ++in->results);
 }
 
 /* An object that is a row by itself: rccl-tests', MSCCL++'s. */
@@ -220,6 +263,11 @@ static void read_flat(reader *in, const json_t *object, int number)
     results_add(set, &row);
 }
 
+static int is_document(const json_t *value)
+{
+    return json_is_array(json_object_get(value, "results"));
+}
+
 static int is_flat(const json_t *value)
 {
     return json_object_get(value, "size") && json_object_get(value, "time") &&
@@ -227,9 +275,9 @@ static int is_flat(const json_t *value)
 }
 
 /* One whole value. Returns whether it held results. */
-static int read_value(reader *in, const json_t *value)
+static int read_value(reader *in, json_t *value)
 {
-    if (json_is_array(json_object_get(value, "results"))) {
+    if (is_document(value)) {
         read_results(in, value);
         return 1;
     }
@@ -238,11 +286,16 @@ static int read_value(reader *in, const json_t *value)
         return 1;
     }
     int found = 0;
-    for (size_t i = 0; i < json_array_size(value); i++)
-        if (is_flat(json_array_get(value, i))) {
-            read_flat(in, json_array_get(value, i), (int)i + 1);
-            found = 1;
-        }
+    for (size_t i = 0; i < json_array_size(value); i++) {
+        json_t *one = json_array_get(value, i);
+        if (is_document(one))
+            read_results(in, one);
+        else if (is_flat(one))
+            read_flat(in, one, ++in->results);
+        else
+            continue;
+        found = 1;
+    }
     return found;
 }
 
@@ -269,7 +322,7 @@ static int read_lines(reader *in)
 void results_read_json(results_set *set, results_input *input, int named)
 {
     json_error_t error;
-    reader in = {set, input, results_row_make(input->path, 1, RESULTS_NCCL_TESTS)};
+    reader in = {set, input, results_row_make(input->path, 1, RESULTS_NCCL_TESTS), 0};
     json_t *value = json_loadb(input->text, input->length, 0, &error);
     if (value) {
         if (!read_value(&in, value) && named)

@@ -120,32 +120,16 @@ results_row results_row_make(const char *path, int line, results_origin origin)
     return row;
 }
 
-int results_real(const char *text, double *value)
+int results_is_own(results_origin origin)
 {
-    char *end;
-    if (!text[0] || text[strspn(text, "0123456789+-.eE")] || !strpbrk(text, "0123456789"))
-        return -1;
-    double read = strtod(text, &end);
-    if (*end || !isfinite(read))
-        return -1;
-    *value = read;
-    return 0;
+    return origin <= RESULTS_OWN_OUTPUT || origin == RESULTS_OWN_ROWS;
 }
 
-int results_whole(const char *text, unsigned long long *value)
-{
-    size_t digits = strspn(text, "0123456789");
-    if (digits == 0 || digits > 18 || text[digits])
-        return -1;
-    *value = strtoull(text, NULL, 10);
-    return 0;
-}
-
-/* Bytes of the UTF-8 character that begins here; 0: none, or a control character. */
-static size_t plain_character(const char *text)
+/* Neither longer than need be, nor half of a pair, nor beyond the last character. */
+size_t results_utf8_length(const char *text)
 {
     const unsigned char *c = (const unsigned char *)text;
-    size_t length = c[0] < 0x80                      ? 1
+    size_t length = c[0] < 0x80                  ? 1
                     : c[0] >= 0xc2 && c[0] < 0xe0 ? 2
                     : c[0] >= 0xe0 && c[0] < 0xf0 ? 3
                     : c[0] >= 0xf0 && c[0] < 0xf5 ? 4
@@ -153,8 +137,18 @@ static size_t plain_character(const char *text)
     for (size_t i = 1; i < length; i++)
         if ((c[i] & 0xc0) != 0x80)
             return 0;
+    if ((c[0] == 0xe0 && c[1] < 0xa0) || (c[0] == 0xed && c[1] >= 0xa0) ||
+        (c[0] == 0xf0 && c[1] < 0x90) || (c[0] == 0xf4 && c[1] >= 0x90))
+        return 0;
+    return length;
+}
+
+/* The same; 0 for control characters too. */
+static size_t plain_character(const char *text)
+{
+    const unsigned char *c = (const unsigned char *)text;
     int control = c[0] < ' ' || c[0] == 127 || (c[0] == 0xc2 && c[1] < 0xa0);
-    return control ? 0 : length;
+    return control ? 0 : results_utf8_length(text);
 }
 
 /* What a spreadsheet would take for a formula. */
@@ -189,39 +183,40 @@ static const char *make_harmless(results_set *set, const char *text)
     return kept;
 }
 
-typedef enum content { NAME, NUMBER, CHECKED_LATER } content;
-
-static content content_of(int column)
+/* Those that a row cannot do without are checked as what they count. */
+static int is_checked_later(int column)
 {
-    switch (column) {
-    case RESULTS_NRANKS: case RESULTS_NNODES: case RESULTS_BYTES: case RESULTS_MEDIAN_US:
-        return CHECKED_LATER;
-    case RESULTS_SCHEMA: case RESULTS_ROOT: case RESULTS_WRONG: case RESULTS_GPU_SAMPLES:
-    case RESULTS_GPU_THROTTLED: case RESULTS_SM_MHZ: case RESULTS_MEMORY_MHZ:
-    case RESULTS_POWER_W: case RESULTS_TEMPERATURE_C: case RESULTS_CEILING_PCT:
-        return NUMBER;
-    default:
-        return column >= RESULTS_COUNT && column <= RESULTS_BUSBW_GBS ? NUMBER : NAME;
-    }
+    return column == RESULTS_NRANKS || column == RESULTS_NNODES || column == RESULTS_BYTES ||
+           column == RESULTS_MEDIAN_US;
+}
+
+static void drop_unless_number(results_set *set, results_row *row, int column)
+{
+    const char *text = row->text[column];
+    double number;
+    if (!text[0] || results_real(text, &number) == 0)
+        return;
+    results_note(set, row->path, row->line, "%s '%s' is no number; left out",
+                 results_column_name((results_column)column), text);
+    row->text[column] = "";
 }
 
 /* -1: the row is no row. */
 static int check_text(results_set *set, results_row *row, int column)
 {
     const char *text = row->text[column], *name = results_column_name(column);
-    double number;
     if (strlen(text) > FIELD_BYTES) {
         results_note(set, row->path, row->line, "%s has more than %d characters; row left out",
                      name, FIELD_BYTES);
         return -1;
     }
-    if (content_of(column) == NAME && !is_harmless(text)) {
+    int is_number = results_is_number_column((results_column)column);
+    if (!is_number && !is_harmless(text)) {
         results_note(set, row->path, row->line, "%s '%s' could do harm elsewhere; shown changed",
                      name, text);
         row->text[column] = make_harmless(set, text);
-    } else if (content_of(column) == NUMBER && text[0] && results_real(text, &number) != 0) {
-        results_note(set, row->path, row->line, "%s '%s' is no number; left out", name, text);
-        row->text[column] = "";
+    } else if (is_number && !is_checked_later(column)) {
+        drop_unless_number(set, row, column);
     }
     return 0;
 }
@@ -284,8 +279,10 @@ static int read_times(results_set *set, results_row *row)
 {
     row->median_us = row->low_us = row->high_us = row->algbw_gbs = row->busbw_gbs = NAN;
     row->failed = strcmp(row->text[RESULTS_VERIFY], "fail") == 0;
-    if (row->failed)
+    if (row->failed) {
+        drop_unless_number(set, row, RESULTS_MEDIAN_US);
         return 0;
+    }
     const char *text = row->text[RESULTS_MEDIAN_US];
     double factor = results_bus_factor(row->text[RESULTS_COLLECTIVE], row->nranks);
     if (results_real(text, &row->median_us) != 0 || row->median_us <= 0) {

@@ -33,8 +33,11 @@ typedef enum results_origin {
     RESULTS_NCCL_TESTS, /* means over iterations, of the mean over ranks; rccl-tests too */
     RESULTS_OSU,        /* means */
     RESULTS_IMB,        /* means of the slowest rank */
-    RESULTS_MSCCLPP     /* means */
+    RESULTS_MSCCLPP,    /* means */
+    RESULTS_OWN_ROWS    /* rows in our JSON: as our CSV */
 } results_origin;
+/* Numbers of origins stand in stores (sqlite.h): new ones are added at the end. */
+enum { RESULTS_ORIGINS = RESULTS_OWN_ROWS + 1 };
 
 typedef struct results_row {
     const char *text[RESULTS_COLUMNS]; /* never NULL; "" where the file has none */
@@ -51,6 +54,7 @@ typedef struct results_row {
 } results_row;
 
 typedef struct results_block results_block;
+typedef struct results_document results_document; /* write_json.c */
 
 typedef struct results_set {
     results_row *rows;
@@ -62,6 +66,8 @@ typedef struct results_set {
     const char *noted_path; /* the file of the last message, and how many it had */
     size_t noted;
     results_block *blocks;  /* text */
+    int keeps_documents;    /* wanted: what JSON files have beside their rows (write_json.c) */
+    results_document *documents, **last_document;
 } results_set;
 
 /* ranks: what to take where a file does not tell the number of ranks, 0 if unknown.
@@ -86,6 +92,12 @@ results_row results_row_make(const char *path, int line, results_origin origin);
  * bandwidths that are absent, and adds it. Returns 0, or -1: noted, not added. */
 int results_add(results_set *set, results_row *row);
 
+/* Whether the rows are weir's own measurements, not another tool's. */
+int results_is_own(results_origin origin);
+
+/* Bytes of the UTF-8 character that text begins with; 0: it begins with none. */
+size_t results_utf8_length(const char *text);
+
 /* Plain decimal numbers: nothing before, nothing behind, no hex, nan or inf.
  * 0, or -1 and value as it was. */
 int results_real(const char *text, double *value);
@@ -94,6 +106,15 @@ int results_whole(const char *text, unsigned long long *value);
 const char *results_column_name(results_column column);
 /* The column of a name, or -1. */
 int results_column_find(const char *name);
+
+/* A number as our CSV writes it in that column of decimal numbers; kept by the set. In any
+ * other column, with all its digits. */
+const char *results_number_text(results_set *set, results_column column, double value);
+/* Whether text is exactly what our CSV writes for its number in that column of numbers. */
+int results_is_number_text(results_column column, const char *text);
+/* Whether that column holds numbers; such with decimals. */
+int results_is_number_column(results_column column);
+int results_is_decimal_column(results_column column);
 
 /* Our name of a collective that another tool calls AllReduce, all_reduce_perf, ...;
  * static, or NULL. */

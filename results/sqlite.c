@@ -49,7 +49,7 @@ static void add_row(results_set *set, const char *path, sqlite3_stmt *from)
     const char *run = (const char *)sqlite3_column_text(from, 0);
     const char *was = (const char *)sqlite3_column_text(from, 1);
     int origin = sqlite3_column_int(from, 3);
-    if (origin < RESULTS_OWN_CSV || origin > RESULTS_MSCCLPP)
+    if (origin < 0 || origin >= RESULTS_ORIGINS)
         origin = RESULTS_OWN_CSV;
     results_row row = results_row_make(
         results_keep_printed(set, "%s/%s/%s", path, run ? run : "", was ? was : ""),

@@ -19,7 +19,7 @@ typedef struct settings {
     results_rules rules;
     const char *sources[2]; /* A (NULL: none) and B */
     const char *store, *accept, *add, *expect, *only, *suspects;
-    const char *format, *markdown, *json, *junit, *csv;
+    const char *format, *markdown, *json, *junit, *csv, *rows_json;
     const char *min_effect, *resolve, *alpha, *noise, *correction, *contender, *ranks;
     int changes, help;
     int nranks;
@@ -39,6 +39,8 @@ static const option_row options[] = {
     TEXT("--junit", "FILE", junit, "likewise as JUnit XML"),
     TEXT("--changes", NULL, changes, "tables without rows that show no difference"),
     TEXT("--csv", "FILE", csv, "writes B's rows as a CSV of ours, whatever tool wrote them"),
+    TEXT("--rows-json", "FILE", rows_json,
+         "likewise as JSON, as -J writes it, with all else that B's JSON of ours has"),
     TEXT("--expect", "FILE", expect, "floors that B must keep, such as: allreduce 1G >= 350 GB/s"),
     TEXT("--min-effect", "PERCENT", min_effect, "smaller changes are no alarm (default 3%)"),
     TEXT("--resolve", "PERCENT", resolve,
@@ -182,7 +184,7 @@ static int read_settings(settings *s, int argc, char **argv)
     }
     if (status != 0 || s->help || s->accept)
         return status;
-    if (named == 1 && (s->expect || s->csv || s->add)) {
+    if (named == 1 && (s->expect || s->csv || s->rows_json || s->add)) {
         s->sources[1] = s->sources[0];
         s->sources[0] = NULL;
     } else if (named != 2) {
@@ -214,6 +216,11 @@ static void print_b_as_csv(FILE *file, const results_report *report)
     results_print_csv(file, report->b);
 }
 
+static void print_b_as_json(FILE *file, const results_report *report)
+{
+    results_print_rows_json(file, report->b);
+}
+
 /* All that the user wants written. 0 or EXIT_NOTHING. */
 static int print_all(const settings *s, const results_report *report)
 {
@@ -229,6 +236,7 @@ static int print_all(const settings *s, const results_report *report)
     status |= print_to(s->json, results_print_json, report);
     status |= print_to(s->junit, results_print_junit, report);
     status |= print_to(s->csv, print_b_as_csv, report);
+    status |= print_to(s->rows_json, print_b_as_json, report);
     if (s->suspects && results_suspects_write(s->suspects, report->comparison, &s->rules) != 0) {
         fprintf(stderr, "weir-compare: %s: %s\n", s->suspects, strerror(errno));
         status = EXIT_NOTHING;
@@ -288,6 +296,7 @@ static int compare(const settings *s)
     results_expectations expected = {.count = 0};
     results_set_init(&a, s->nranks, stderr);
     results_set_init(&b, s->nranks, stderr);
+    b.keeps_documents = s->rows_json != NULL;
     int failed = load(s, &a, &b, &expected);
     int status = results_match(&a, &b, &s->rules, &made) == 0 ? 0 : EXIT_NOTHING;
     if (status == 0) {

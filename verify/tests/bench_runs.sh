@@ -215,6 +215,30 @@ assert "-n" in beside["arguments"]
 END
     check "the manifest is JSON, the same in both places, and true" $status
 fi
+
+# What -J has is what the CSV has, and reading and writing it loses nothing: of several contenders,
+# with times of each iteration, and of alltoallv.
+same_json() {
+    python3 -c 'import json, sys
+a, b = (json.load(open(path)) for path in sys.argv[1:])
+sys.exit(a != b or not all(result["rows"] for result in a["results"]))' "$1" "$2"
+}
+if [ -x ./weir-compare ] && command -v python3 >/dev/null 2>&1; then
+    for arguments in "allreduce -I 1 -K 1" "alltoallv --dist zipf:1.2"; do
+        # Words to split.
+        # shellcheck disable=SC2086
+        bench 2 $arguments -b 8 -e 4K -f 8 -n 6 --peer mpi --csv "$scratch/c.csv" -J "$scratch/j.json"
+        run ./weir-compare --csv "$scratch/back.csv" --rows-json "$scratch/back.json" "$scratch/j.json"
+        status=1
+        [ "$code" -eq 0 ] && [ ! -s "$scratch/err" ] && cmp "$scratch/c.csv" "$scratch/back.csv" &&
+            same_json "$scratch/j.json" "$scratch/back.json" && status=0
+        check "JSON of ${arguments%% *} is read and written again, and has the CSV's rows" $status
+    done
+    run ./weir-compare "$scratch" "$scratch"
+    status=1
+    ! grep -q 'same measurement as .*c.csv' "$scratch/err" && status=0
+    check "a CSV and the JSON of the same run are one run" $status
+fi
 bench 1 allreduce -b 64 -e 64 -n 2 --csv "$scratch/n.csv" -J "$scratch/n.json"
 status=1
 [ "$code" -eq 0 ] && grep -q '"out_of_bounds"' "$scratch/n.json" &&

@@ -38,6 +38,7 @@ static void read_bytes(reading *made, const char *path, const char *text, size_t
 {
     made->file = open_memstream(&made->messages, &made->bytes);
     results_set_init(&made->set, 0, made->file);
+    made->set.keeps_documents = 1;
     results_input input = {path, results_keep_text(&made->set, text, length), length};
     results_read_input(&made->set, &input, 1);
     fflush(made->file);
@@ -104,12 +105,25 @@ static void bad_csv(void **state)
            "-1,out,8" TIMES "\n", 1, "a.csv:2: host");
     expect("a.csv", OLD_HEADER "\n" ROW "8,2,=1+1,5,4,6,6,5,5,1,1,pass,0\n", 1,
            "a.csv:2: iters '=1+1' is no number");
+    expect("a.csv", OLD_HEADER "\n" ROW "8,2,20,=1+1,,,,,,,,fail,17\n", 1,
+           "a.csv:2: median_us '=1+1' is no number");
     reading made;
     static const char binary[] = OLD_HEADER "\n" ROW "8" TIMES "\n\0\0\0x\n" ROW "16" TIMES "\n";
     read_bytes(&made, "a.csv", binary, sizeof binary - 1);
     assert_int_equal(made.set.count, 2);
     assert_non_null(strstr(made.messages, "a.csv:3: binary data"));
     reading_free(&made);
+}
+
+/* What the printer makes of a set; to be freed. */
+static char *printed(const results_set *set, void (*print)(FILE *file, const results_set *set))
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *file = open_memstream(&text, &bytes);
+    print(file, set);
+    fclose(file);
+    return text;
 }
 
 /* What is read and written again is what was read, quotes and all. */
@@ -119,17 +133,119 @@ static void csv_round_trip(void **state)
         "4,r1,2026-01-01T00:00:00Z,\"a \"\"b\"\", c\",alltoallv,cuda,cuda_ipc,8,1,weir,p:4x32,"
         "float,none,-1,out,1024,2,20,10.000,9.000,12.000,11.000,9.900,10.100,0.1024,0.0896,pass,0,"
         "exact,off,off,6,0,none,1980,3201,120,40,zipf:1.2,device,71.5\n";
-    char *written = NULL;
-    size_t bytes = 0;
     reading made;
     (void)state;
     read_text(&made, "a.csv", text);
-    FILE *file = open_memstream(&written, &bytes);
-    results_print_csv(file, &made.set);
-    fclose(file);
+    char *written = printed(&made.set, results_print_csv);
     assert_string_equal(written, text);
     free(written);
     reading_free(&made);
+}
+
+/* A set and what a file of its rows gives back are the same rows. */
+static void expect_same_rows(const results_set *set,
+                             void (*print)(FILE *file, const results_set *set))
+{
+    char *text = printed(set, print), *before = printed(set, results_print_csv);
+    reading made;
+    read_text(&made, "again", text);
+    char *after = printed(&made.set, results_print_csv);
+    if (strcmp(before, after) != 0 || made.bytes > 0)
+        fail_msg("rows were\n%s, are\n%s, by way of\n%s, told: '%s'", before, after, text,
+                 made.messages);
+    free(text);
+    free(before);
+    free(after);
+    reading_free(&made);
+}
+
+#define JSON_ROW(more)                                                                         \
+    "{\"schema\": 5, \"run_id\": \"r1\", \"utc\": \"2026-01-01T00:00:00Z\", "                  \
+    "\"host\": \"a \\\"b\\\", \xc3\xbc\", \"collective\": \"alltoallv\", \"backend\": \"cuda\", " \
+    "\"transport\": \"cuda_ipc\", \"nranks\": 8, \"nnodes\": 1, \"contender\": \"weir\", "     \
+    "\"algo\": \"p:4x32\", \"dtype\": \"float\", \"redop\": \"none\", \"root\": -1, "          \
+    "\"placement\": \"out\", \"bytes\": 1024, \"count\": 2, \"iters\": 20, " more              \
+    "\"oracle\": \"exact\", \"special\": \"off\", \"determinism\": \"off\", \"gpu_samples\": 6, " \
+    "\"gpu_throttled\": 0, \"throttle_reasons\": \"none\", \"sm_mhz\": 1980, "                 \
+    "\"memory_mhz\": null, \"power_w\": 120, \"temperature_c\": 40, \"dist\": \"zipf:1.2\", "  \
+    "\"counts\": \"device\", \"ceiling_pct\": 71.5}"
+#define JSON_TIMES                                                                             \
+    "\"median_us\": 10.000, \"min_us\": 9.120, \"max_us\": 12.000, \"p99_us\": 11.000, "       \
+    "\"ci_low_us\": 9.900, \"ci_high_us\": 10.100, \"algbw_gbs\": 0.102402, "                   \
+    "\"busbw_gbs\": 1e+06, "                                                                 \
+    "\"verify\": \"pass\", \"wrong\": 0, "
+#define JSON_FAILED                                                                            \
+    "\"median_us\": null, \"min_us\": null, \"max_us\": null, \"p99_us\": null, "              \
+    "\"ci_low_us\": null, \"ci_high_us\": null, \"algbw_gbs\": null, \"busbw_gbs\": null, "    \
+    "\"verify\": \"fail\", \"wrong\": 17, "
+#define JSON_DOCUMENT                                                                          \
+    "{\n\"version\": 3,\n\"novel\": [0.5, 8.4499999999999993, {\"a\": null}],\n\"results\": [\n" \
+    "{\"size\": 1024, \"out_of_place\": {\"time\": 8.25}, \"out_of_place_per_iter\": "         \
+    "{\"times_us\": [9, 7.5]}, \"rows\": [\n" JSON_ROW(JSON_TIMES) ",\n" JSON_ROW(JSON_FAILED) \
+    "]},\n{\"rows\": []}],\n\"manifest\": {\"commit\": \"c\"},\n\"end_time\": \"now\"}"
+
+static void json_round_trip_of(const char *text, size_t rows)
+{
+    reading made;
+    read_text(&made, "j.json", text);
+    char *written = printed(&made.set, results_print_rows_json);
+    assert_string_equal(made.messages, "");
+    assert_int_equal(made.set.count, rows);
+    assert_string_equal(written, text);
+    expect_same_rows(&made.set, results_print_csv);
+    expect_same_rows(&made.set, results_print_rows_json);
+    free(written);
+    reading_free(&made);
+}
+
+/* The rows of our JSON and all that stands around them; numbers that another tool wrote in
+ * another form, which are text; several documents in one file. */
+static void json_round_trip(void **state)
+{
+    static const char document[] = JSON_DOCUMENT "\n";
+    reading made;
+    (void)state;
+    json_round_trip_of(document, 2);
+    json_round_trip_of("[\n" JSON_DOCUMENT ",\n" JSON_DOCUMENT "]\n", 4);
+    json_round_trip_of("{\n\"results\": []}\n", 0);
+    read_text(&made, "j.json", document);
+    const results_row *rows = made.set.rows;
+    assert_string_equal(rows[0].text[RESULTS_HOST], "a \"b\", \xc3\xbc");
+    assert_string_equal(rows[0].text[RESULTS_MEDIAN_US], "10.000");
+    assert_string_equal(rows[0].text[RESULTS_BUSBW_GBS], "1e+06");
+    assert_string_equal(rows[0].text[RESULTS_MEMORY_MHZ], "");
+    assert_true(rows[0].median_us == 10 && rows[0].high_us == 10.1 && rows[1].failed);
+    reading_free(&made);
+    read_text(&made, "a.csv", OLD_HEADER "\n" ROW "0016,-0,2,8.45,-0.000,1e1,+3,9.900,10.1,"
+              "1000000,0.17500,pass,0\n" ROW "999999999999999999" TIMES "\n");
+    assert_int_equal(made.set.count, 2);
+    expect_same_rows(&made.set, results_print_csv);
+    expect_same_rows(&made.set, results_print_rows_json);
+    reading_free(&made);
+}
+
+static void bad_json_rows(void **state)
+{
+    (void)state;
+    expect("j.json", "{\"results\":[{\"rows\":[7]}]}", 0, "j.json:1: a row that is no object");
+    expect("j.json", "{\"results\":[{\"rows\":[]},{\"rows\":[{\"novel\":1}]}]}", 0,
+           "j.json:2: unknown column 'novel'");
+    expect("j.json", "{\"results\":[{\"rows\":[{}]}]}", 0, "j.json:1: collective is empty");
+    expect("j.json", "{\"results\":[{\"rows\":[" JSON_ROW("\"median_us\": -1, ") "]}]}", 0,
+           "j.json:1: median_us '-1.000' is no time");
+    expect("j.json", "{\"results\":[{\"rows\":[" JSON_ROW("\"median_us\": [], ") "]}]}", 0,
+           "j.json:1: median_us '' is no time");
+    expect("j.json", "{\"results\":[5, {\"rows\":[" JSON_ROW(JSON_TIMES "\"wrong\": 0.5, ")
+           "]}]}", 1, NULL);
+    /* No characters though they look like some: halves of pairs, too long, too large. */
+    static const char *const none[] = {"\xed\xa0\x80", "\xe0\x80\x80", "\xf0\x80\x80\x80",
+                                       "\xf4\x90\x80\x80"};
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+        char text[1024];
+        snprintf(text, sizeof text, OLD_HEADER "\n1,r%s,u,h,allreduce,host,shm,8,1,weir,ring,float,"
+                 "sum,-1,out,8" TIMES "\n", none[i]);
+        expect("a.csv", text, 1, "a.csv:2: run_id");
+    }
 }
 
 #define NCCL_HEAD                                                                              \
@@ -252,6 +368,7 @@ static void nccl_tests_json(void **state)
 
 /* Texts that the fuzzer starts from. */
 static const char *const seeds[] = {
+    "{\"results\":[{\"rows\":[" JSON_ROW(JSON_TIMES) "]}]}",
     OLD_HEADER "\n" ROW "8" TIMES "\n" ROW "16" TIMES "\n" NEW_HEADER "\n" ROW "\"32\"" TIMES
                ",exact,pass,off,0,0,none,,,,,,\n",
     "numCycle,collective,ranks,size,type,redop,inplace,time,algbw,busbw,#wrong\n"
@@ -294,7 +411,8 @@ static size_t mutate(char *text, size_t length, uint64_t *x)
     return length;
 }
 
-/* Reads it, compares it with itself and writes it in every form. */
+/* Reads it, compares it with itself and writes it in every form; what is written as rows gives
+ * the same rows. */
 static void use(const char *text, size_t length)
 {
     reading a, b;
@@ -304,6 +422,8 @@ static void use(const char *text, size_t length)
     FILE *nowhere = fopen("/dev/null", "w");
     read_bytes(&a, "alltoall.a", text, length);
     read_bytes(&b, "alltoall.b", text, length - length % 7);
+    expect_same_rows(&a.set, results_print_csv);
+    expect_same_rows(&a.set, results_print_rows_json);
     if (results_match(&a.set, &b.set, &rules, &made) == 0) {
         results_judge(&made, &rules);
         results_report report = {.a = &a.set, .b = &b.set, .name_a = "a", .name_b = "b",
@@ -312,7 +432,6 @@ static void use(const char *text, size_t length)
         results_print_markdown(nowhere, &report);
         results_print_json(nowhere, &report);
         results_print_junit(nowhere, &report);
-        results_print_csv(nowhere, &a.set);
     }
     results_comparison_free(&made);
     fclose(nowhere);
@@ -342,6 +461,8 @@ int main(void)
         cmocka_unit_test(our_csv),
         cmocka_unit_test(bad_csv),
         cmocka_unit_test(csv_round_trip),
+        cmocka_unit_test(json_round_trip),
+        cmocka_unit_test(bad_json_rows),
         cmocka_unit_test(nccl_tests_text),
         cmocka_unit_test(nccl_tests_variants),
         cmocka_unit_test(nccl_tests_json),

@@ -142,6 +142,22 @@ read_whole() {
 }
 check "result files of all schemas are read whole" read_whole
 
+# CSV to rows to JSON to rows to CSV. Of the newest schema it is the file itself.
+round_trip() {
+    local file first again
+    for file in results/record/*.csv results/example/*.csv "$scratch/nccl.log"; do
+        first=$scratch/first again=$scratch/again
+        ends_with 0 $program --csv "$first.csv" --rows-json "$first.json" "$file" &&
+            ends_with 0 $program --csv "$again.csv" --rows-json "$again.json" "$first.json" &&
+            [ ! -s "$err" ] && cmp "$first.csv" "$again.csv" && cmp "$first.json" "$again.json" || return 1
+        ! head -n 1 "$file" | grep -q ',ceiling_pct$' || cmp "$file" "$again.csv" || return 1
+    done
+}
+check "rows written as JSON give the same rows, and the same file" round_trip
+check "a folder as JSON is the folder's rows" eval 'ends_with 0 $program --rows-json "$scratch/folder.json" "$scratch/a" &&
+    ends_with 0 $program "$scratch/folder.json" "$scratch/b" && has "6 no difference" && ! errs "same measurement"'
+check "JSON that cannot be written ends with 3" ends_with 3 $program --rows-json "$scratch/none/x.json" "$scratch/a"
+
 # Formats and usage.
 check "JSON" ends_with 1 $program --format json "$scratch/a" "$scratch/slow"
 if command -v jq >/dev/null; then
