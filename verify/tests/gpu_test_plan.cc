@@ -83,6 +83,7 @@ struct setting {
     int threads;
     uint32_t page_bytes;
     bool odd_places;
+    uint32_t does = 0; /* that the kernel can do besides what the image needs */
 };
 
 static void run_image(weiri_gpu_args args)
@@ -319,8 +320,10 @@ void context::launch()
     std::vector<buffers> call;
     for (int rank = 0; rank < nranks_ && why_.empty(); rank++) {
         call.push_back(place(rank));
+        const uint32_t does = how_.does | ranks_[(size_t)rank].image.does |
+                              (how_.op == WEIR_SUM ? 0 : WEIRI_IMAGE_DOES_OPS);
         launches_.emplace_back(new one_launch{args_of(rank, call.back()),
-                                              weiri_image_kernel(how_.dtype)});
+                                              weiri_image_kernel(how_.dtype, does)});
         weiri_gpu_args args = machine_.args(rank, call.back().in, call.back().out);
         args.in = (const char *)launches_.back().get();
         machine_.launch(rank, "plan", (const void *)run_image,

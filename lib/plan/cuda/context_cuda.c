@@ -220,7 +220,7 @@ static weir_status prepare_own(weir_executor *executor, const weir_plan *plan,
     if (status == WEIR_OK)
         status = weiri_cuda_enter(comm, &before);
     if (status == WEIR_OK)
-        status = weiri_device_check_fit(executor, context, context->call->dtype);
+        status = weiri_device_check_fit(executor, context, context->call);
     weiri_cuda_leave(comm, before);
     return status;
 }

@@ -29,7 +29,7 @@ typedef struct weiri_device_context {
     weir_portchan **ports;
     struct weir_portchan_dev **port_views; /* where the kernel sees them */
     int threads;            /* of a block */
-    int fits[WEIR_DTYPE_COUNT]; /* 1: all blocks of that kernel are resident at once */
+    const void *fits[WEIR_DTYPE_COUNT]; /* a type's kernel whose blocks all are resident at once */
     weiri_image_args args;  /* but for what a call adds */
 } weiri_device_context;
 
@@ -48,10 +48,12 @@ const char *weiri_device_asked(const weiri_placement *placement, int which);
 weir_status weiri_device_can_use(weir_executor *executor, const weiri_plan_context *context,
                                  int which, const char *pointer, weiri_gpu_desc *desc, int *can);
 
-/* Whether all blocks are on the device at once, as they wait for each other. Loads the type's
+/* The kernel of a call. */
+const void *weiri_device_kernel(const weiri_plan_context *context, const weiri_plan_call *call);
+/* Whether all its blocks are on the device at once, as they wait for each other. Loads the type's
  * kernels. The device is current. Local. */
 weir_status weiri_device_check_fit(const weir_executor *executor, const weiri_plan_context *context,
-                                   weir_dtype dtype);
+                                   const weiri_plan_call *call);
 
 /* Semaphores of a context's port channels, with a proxy and connections where there are none
  * yet; then the channels, once the segments are known. The first is collective: every rank

@@ -29,10 +29,10 @@ const void *weiri_divide_kernel(weir_dtype dtype)
     return weiri_gpu_of_type(kernels, dtype);
 }
 
-const void *weiri_image_kernel(weir_dtype dtype)
+const void *weiri_image_kernel(weir_dtype dtype, uint32_t does)
 {
-    const void *kernel = weiri_image_kernel_of_floats(dtype);
+    const void *kernel = weiri_image_kernel_of_floats(dtype, does);
     if (!kernel)
-        kernel = weiri_image_kernel_of_integers(dtype);
-    return kernel ? kernel : weiri_image_kernel_of_smalls(dtype);
+        kernel = weiri_image_kernel_of_integers(dtype, does);
+    return kernel ? kernel : weiri_image_kernel_of_smalls(dtype, does);
 }

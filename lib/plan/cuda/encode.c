@@ -145,7 +145,8 @@ static void add_barrier(weiri_encoder *to, const weiri_step *step)
 static void add_step(weiri_encoder *to, const weiri_step *step)
 {
     const int is_port = step->flags & WEIRI_STEP_IS_PORT;
-    const weiri_effect signals = step->flags & WEIRI_STEP_RELAXED ? WEIRI_ORDERS_NOTHING : WEIRI_ORDERS;
+    const int relaxed = step->flags & WEIRI_STEP_RELAXED;
+    const weiri_effect signals = relaxed ? WEIRI_ORDERS_NOTHING : WEIRI_ORDERS;
     switch ((weiri_step_kind)step->kind) {
     case WEIRI_STEP_FENCE:
         to->fenced |= to->moved || to->waited;
@@ -252,6 +253,22 @@ static weir_status find_users(weiri_encoder *to)
     return WEIR_OK;
 }
 
+static uint32_t what_does(const weiri_image_step *step)
+{
+    const int packets = step->flags & (WEIRI_IMAGE_FROM_PACKETS | WEIRI_IMAGE_TO_PACKETS);
+    switch (step->kind) {
+    case WEIRI_IMAGE_COPY:
+        return packets ? WEIRI_IMAGE_DOES_PACKETS : WEIRI_IMAGE_DOES_COPIES;
+    case WEIRI_IMAGE_REDUCE:
+        return packets ? WEIRI_IMAGE_DOES_PACKET_REDUCES : WEIRI_IMAGE_DOES_REDUCES;
+    case WEIRI_IMAGE_SIGNAL:
+    case WEIRI_IMAGE_WAIT:
+        return WEIRI_IMAGE_DOES_SIGNALS;
+    default:
+        return WEIRI_IMAGE_DOES_OTHERS;
+    }
+}
+
 weir_status weiri_image_encode(const weir_plan *plan, const weiri_program *program,
                                uint32_t page_bytes, weiri_image *image)
 {
@@ -272,8 +289,12 @@ weir_status weiri_image_encode(const weir_plan *plan, const weiri_program *progr
     weir_status status = to.status;
     if (status == WEIR_OK)
         status = weiri_image_make_pages(&to, page_bytes, image);
-    if (status == WEIR_OK)
+    if (status == WEIR_OK) {
         image->tells = tells;
+        image->does = tells ? WEIRI_IMAGE_DOES_TELLS : 0;
+        for (uint32_t i = 0; i < to.items.count; i++)
+            image->does |= what_does(&weiri_item_at(&to, i)->step);
+    }
     free(to.items.at);
     free(to.operands.at);
     free(to.ids.at);

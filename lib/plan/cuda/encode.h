@@ -15,6 +15,7 @@ typedef struct weiri_image {
      * still in. The latter cannot be if scratch alternates and every rank waits for packets of
      * every other. The same on all ranks. */
     int tells;
+    uint32_t does; /* WEIRI_IMAGE_DOES_*, TELLS included */
 } weiri_image;
 
 /* Local. program: the plan's, of one of its ranks. page_bytes: the longest page that the kernel

@@ -148,7 +148,8 @@ static end *find_ends(const weiri_plan_gpu *gpu)
  * has begun; both ranks find the same. */
 static int is_greeting(const end *from, const end *to)
 {
-    return from->greets && from->signaller != WEIRI_SEVERAL && to->awaits && to->waiter != WEIRI_SEVERAL;
+    return from->greets && from->signaller != WEIRI_SEVERAL && to->awaits &&
+           to->waiter != WEIRI_SEVERAL;
 }
 
 static void compare_ends(const weir_plan *plan, int rank, int peer, const end *own,
@@ -181,7 +182,8 @@ static weir_status find_needless(const weir_plan *plan, int rank, unsigned char 
         free(theirs);
     }
     free(own);
-    return found ? WEIR_OK : weiri_fail(WEIR_ERR_NO_MEMORY, "%s: no memory for its image", plan->file);
+    return found ? WEIR_OK
+                 : weiri_fail(WEIR_ERR_NO_MEMORY, "%s: no memory for its image", plan->file);
 }
 
 weir_status weiri_image_settle_entry(const weir_plan *plan, int rank, uint32_t nchannels,

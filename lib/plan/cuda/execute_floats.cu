@@ -1,15 +1,15 @@
-/* The kernel of plans for float, double and half. */
+/* The kernels of plans for float, double and half. */
 #include "plan/cuda/execute.cuh"
 
-const void *weiri_image_kernel_of_floats(weir_dtype dtype)
+const void *weiri_image_kernel_of_floats(weir_dtype dtype, uint32_t does)
 {
     switch (dtype) {
     case WEIR_FLOAT:
-        return (const void *)&weiri_image_execute<WEIR_FLOAT>;
+        return weiri_image_kernel_for<WEIR_FLOAT>(does);
     case WEIR_DOUBLE:
-        return (const void *)&weiri_image_execute<WEIR_DOUBLE>;
+        return weiri_image_kernel_for<WEIR_DOUBLE>(does);
     case WEIR_HALF:
-        return (const void *)&weiri_image_execute<WEIR_HALF>;
+        return weiri_image_kernel_for<WEIR_HALF>(does);
     default:
         return nullptr;
     }

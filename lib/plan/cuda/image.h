@@ -66,6 +66,20 @@ enum {
     WEIRI_IMAGE_IN_LOOP = 16,
 };
 
+/* What all steps of an image do, and a launch: bits. A kernel without those that a plan does not
+ * need has less to fetch before it comes to what it does. */
+enum {
+    WEIRI_IMAGE_DOES_COPIES = 1, /* of data */
+    WEIRI_IMAGE_DOES_REDUCES = 2,
+    WEIRI_IMAGE_DOES_PACKETS = 4, /* copies from or to packets */
+    WEIRI_IMAGE_DOES_PACKET_REDUCES = 8,
+    WEIRI_IMAGE_DOES_SIGNALS = 16, /* and waits */
+    WEIRI_IMAGE_DOES_OTHERS = 32,  /* loops, barriers, semaphores, ports */
+    WEIRI_IMAGE_DOES_TELLS = 64,
+    WEIRI_IMAGE_DOES_OPS = 128, /* the launch's operation is not the sum */
+    WEIRI_IMAGE_DOES_ALL = 255,
+};
+
 /* A step handles bytes [begin, end) of its line, in a loop of these what the turn handles,
  * and of that what lies in [run_begin, run_end). Bytes before data_end are data in all operands;
  * packets of what lies behind are zeros. */

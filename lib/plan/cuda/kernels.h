@@ -8,9 +8,10 @@
 extern "C" {
 #endif
 
-/* The kernel's host address for cudaLaunchKernel, whose one argument is a weiri_image_args;
- * NULL for a type outside the list. Local. */
-const void *weiri_image_kernel(weir_dtype dtype);
+/* The host address for cudaLaunchKernel of a kernel that can do what a launch does
+ * (WEIRI_IMAGE_DOES_*), whose one argument is a weiri_image_args; NULL for a type outside the
+ * list. Local. */
+const void *weiri_image_kernel(weir_dtype dtype, uint32_t does);
 
 /* Divides count elements at data by a number, as an average does its sum. */
 typedef struct weiri_divide_args {
@@ -22,9 +23,9 @@ typedef struct weiri_divide_args {
 const void *weiri_divide_kernel(weir_dtype dtype);
 
 /* The types' kernels, in the files that compile them. */
-const void *weiri_image_kernel_of_floats(weir_dtype dtype);
-const void *weiri_image_kernel_of_integers(weir_dtype dtype);
-const void *weiri_image_kernel_of_smalls(weir_dtype dtype);
+const void *weiri_image_kernel_of_floats(weir_dtype dtype, uint32_t does);
+const void *weiri_image_kernel_of_integers(weir_dtype dtype, uint32_t does);
+const void *weiri_image_kernel_of_smalls(weir_dtype dtype, uint32_t does);
 
 #ifdef __cplusplus
 }

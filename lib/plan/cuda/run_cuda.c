@@ -149,12 +149,19 @@ static int room_for(const weir_comm *comm, const void *kernel, int threads)
     return each * weiri_cuda_of(comm)->processors;
 }
 
+const void *weiri_device_kernel(const weiri_plan_context *context, const weiri_plan_call *call)
+{
+    const weiri_device_context *own = context->own;
+    const uint32_t ops = call->op == WEIR_SUM || call->op == WEIR_AVG ? 0 : WEIRI_IMAGE_DOES_OPS;
+    return weiri_image_kernel(call->dtype, own->image.does | ops);
+}
+
 /* Loads the kernels of a type, and finds the most threads, at most those of the plan, with
  * which all blocks are there. */
-static cudaError_t fit(const weir_comm *comm, weiri_device_context *own, weir_dtype dtype)
+static cudaError_t fit(const weir_comm *comm, weiri_device_context *own, const void *kernel,
+                       weir_dtype dtype)
 {
     enum { LEAST = 64 };
-    const void *kernel = weiri_image_kernel(dtype);
     struct cudaFuncAttributes limits;
     cudaError_t error = cudaFuncGetAttributes(&limits, kernel);
     if (error == cudaSuccess)
@@ -166,15 +173,16 @@ static cudaError_t fit(const weir_comm *comm, weiri_device_context *own, weir_dt
 }
 
 weir_status weiri_device_check_fit(const weir_executor *executor, const weiri_plan_context *context,
-                                   weir_dtype dtype)
+                                   const weiri_plan_call *call)
 {
     const weir_comm *comm = executor->comm;
     weiri_device_context *own = context->own;
-    if (own->fits[dtype])
+    const void *kernel = weiri_device_kernel(context, call);
+    if (own->fits[call->dtype] == kernel)
         return WEIR_OK;
     enum cudaStreamCaptureMode mode = weiri_cuda_relax();
-    const cudaError_t error = fit(comm, own, dtype);
-    const int room = room_for(comm, weiri_image_kernel(dtype), own->threads);
+    const cudaError_t error = fit(comm, own, kernel, call->dtype);
+    const int room = room_for(comm, kernel, own->threads);
     weiri_cuda_restore(mode);
     if (error != cudaSuccess)
         return weiri_cuda_fail_launch(comm, error);
@@ -184,7 +192,7 @@ weir_status weiri_device_check_fit(const weir_executor *executor, const weiri_pl
                           "%d threads each: give the plan fewer thread blocks",
                           context->name, context->program->rank, own->image.nblocks,
                           comm->gpu->device, room, own->threads);
-    own->fits[dtype] = 1;
+    own->fits[call->dtype] = kernel;
     return WEIR_OK;
 }
 
@@ -249,7 +257,7 @@ static weir_status launch(weir_executor *executor, weiri_plan_context *context,
     const weiri_device_context *own = context->own;
     weiri_image_args args = own->args;
     places found;
-    weir_status status = weiri_device_check_fit(executor, context, call->dtype);
+    weir_status status = weiri_device_check_fit(executor, context, call);
     if (status == WEIR_OK)
         status = find_places(executor, context, call, &found);
     if (status != WEIR_OK)
@@ -268,8 +276,8 @@ static weir_status launch(weir_executor *executor, weiri_plan_context *context,
     context->is_captured |= is_captured(call->stream);
     if (context->has_ports)
         weir_proxy_wake(device->ports.proxy);
-    status = launch_kernel(comm, weiri_image_kernel(call->dtype), own->image.nblocks, own->threads,
-                           &args, call->stream);
+    status = launch_kernel(comm, weiri_device_kernel(context, call), own->image.nblocks,
+                           own->threads, &args, call->stream);
     if (status == WEIR_OK)
         status = divide(executor, context, call, placement->out);
     if (status == WEIR_OK && placement->copies_out && call->out && has_result(context))

@@ -112,6 +112,7 @@ WEIRI_GPU_FN void weiri_image_receive(const weiri_image_launch &run, uint32_t op
         data[w] = 0;
         from[w] = lines[STRIDED || !(mask >> w & 1) ? 0 : w].line + at + (STRIDED ? w * step : 0);
     }
+#pragma unroll 1
     for (;;) {
         uint64_t low[COUNT], high[COUNT];
 #pragma unroll
