@@ -27,8 +27,8 @@ static int find(const char *result, const char *name, char *path)
         int written = snprintf(path, PATH_MAX, "%s%s%s", end ? folder : "", end ? "/" : "", name);
         if (written < PATH_MAX && access(path, R_OK) == 0)
             return 1;
-        if (!end)
-            return 0;
+        if (!end || end == folder)
+            return 0; /* nothing is above the working folder's own names, or the root */
     }
     return 0;
 }

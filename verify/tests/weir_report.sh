@@ -77,6 +77,15 @@ check "links and topology beside the results" ends_with 0 $program -o "$page" "$
 check "  ... are a section with a picture and a table of links" \
     eval 'has "id=\"machine\"" && has "class=\"machine\"" && has ">90.0<" && has "--heat:70%" && has "GB/s of one link alone"'
 check "  ... and percent of the ceiling" eval 'has "% of ceiling" && has "Percent of what the machine"'
+if [ -e /tmp/links.txt ] || [ -e /tmp/topology.json ] || [ -e /links.txt ] || [ -e /topology.json ]; then
+    skip "  ... those of the working folder are not for results elsewhere" "/tmp has some of its own"
+else
+    elsewhere=$(mktemp /tmp/weir-report-XXXXXX.csv)
+    cp "$scratch/store/20260101/a.csv" "$elsewhere"
+    (cd "$scratch/machine" && "$OLDPWD/$program" -o "$page" "$elsewhere") >"$out" 2>"$err"
+    check "  ... those of the working folder are not for results elsewhere" eval 'has "</html>" && lacks "id=\"machine\""'
+    rm -f "$elsewhere"
+fi
 echo '{"processor": "<b>p", "numa": [{"numa": -7, "memory_bytes": "x"}, 5], "gpus": [{"name": "<i>g", "nic": 99999999999}, null, []], "nics": {}}' \
     >"$scratch/machine/topology.json"
 check "a topology of nonsense" ends_with 0 $program -o "$page" "$machine/r1-x.csv"
