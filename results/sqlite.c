@@ -33,6 +33,13 @@ static sqlite3_stmt *prepare(sqlite3 *file, const char *statement, int count, ..
     return made;
 }
 
+static int step_once(sqlite3_stmt *statement)
+{
+    int status = statement ? sqlite3_step(statement) : SQLITE_ERROR;
+    sqlite3_finalize(statement);
+    return status;
+}
+
 /* ", "schema", "run_id", ..." */
 static void list_columns(char *text, size_t bytes)
 {
@@ -40,6 +47,14 @@ static void list_columns(char *text, size_t bytes)
     for (int i = 0; i < RESULTS_COLUMNS; i++)
         at += (size_t)snprintf(text + at, bytes - at, ", \"%s\"",
                                results_column_name((results_column)i));
+}
+
+/* Whether a file has a column: those of an earlier schema lack the later ones, and a quoted
+ * name that is no column's would be read as a text. */
+static int has_column(sqlite3 *file, int column)
+{
+    return step_once(prepare(file, "SELECT 1 FROM pragma_table_info('rows') WHERE name = ?", 1,
+                             results_column_name((results_column)column))) == SQLITE_ROW;
 }
 
 /* ------------------------------------------------------------------- reading */
@@ -62,16 +77,27 @@ static void add_row(results_set *set, const char *path, sqlite3_stmt *from)
     results_add(set, &row);
 }
 
+/* The rows in all of our columns, empty where the file has none; of one run or of all. */
+static sqlite3_stmt *select_rows(sqlite3 *file, const char *run)
+{
+    char statement[STATEMENT_BYTES];
+    size_t at = (size_t)snprintf(statement, sizeof statement, "SELECT run, path, line, origin");
+    for (int i = 0; i < RESULTS_COLUMNS; i++) {
+        const char *quote = has_column(file, i) ? "\"" : "";
+        at += (size_t)snprintf(statement + at, sizeof statement - at, ", %s%s%s", quote,
+                               *quote ? results_column_name((results_column)i) : "''", quote);
+    }
+    snprintf(statement + at, sizeof statement - at, " FROM rows %s ORDER BY run, rowid",
+             run ? "WHERE run = ?" : "");
+    return prepare(file, statement, run ? 1 : 0, run);
+}
+
 int results_sqlite_read(results_set *set, const char *path, const char *run)
 {
-    char reason[256] = "", names[STATEMENT_BYTES], statement[STATEMENT_BYTES + 128];
+    char reason[256] = "";
     sqlite3 *file = open_file(path, SQLITE_OPEN_READONLY, reason, sizeof reason);
     int status = SQLITE_ERROR;
-    list_columns(names, sizeof names);
-    snprintf(statement, sizeof statement,
-             "SELECT run, path, line, origin%s FROM rows %s ORDER BY run, rowid", names,
-             run ? "WHERE run = ?" : "");
-    sqlite3_stmt *from = file ? prepare(file, statement, run ? 1 : 0, run) : NULL;
+    sqlite3_stmt *from = file ? select_rows(file, run) : NULL;
     while (from && (status = sqlite3_step(from)) == SQLITE_ROW)
         add_row(set, path, from);
     if (status != SQLITE_DONE)
@@ -120,10 +146,13 @@ int results_sqlite_find(const char *path, const char *word, char *run, size_t by
     if (!file)
         return -1;
     sqlite3_stmt *from = prepare(file, is_latest ? latest : baseline, 0);
-    const char *text = from && sqlite3_step(from) == SQLITE_ROW
-                           ? (const char *)sqlite3_column_text(from, 0) : NULL;
+    const int status = from ? sqlite3_step(from) : SQLITE_ERROR;
+    const char *text =
+        status == SQLITE_ROW ? (const char *)sqlite3_column_text(from, 0) : NULL;
     if (text && snprintf(run, bytes, "%s", text) < (int)bytes)
         found = 1;
+    else if (status != SQLITE_ROW && status != SQLITE_DONE)
+        snprintf(run, bytes, "the store '%.200s': %s", path, sqlite3_errmsg(file));
     else if (is_latest)
         snprintf(run, bytes, "no run in the store '%.200s'", path);
     else
@@ -136,19 +165,13 @@ int results_sqlite_find(const char *path, const char *word, char *run, size_t by
 
 /* ------------------------------------------------------------------- writing */
 
-static int step_once(sqlite3_stmt *statement)
+/* SQLITE_ROW: it is there; SQLITE_DONE: it is not. */
+static int look_for(sqlite3 *file, const char *run)
 {
-    int status = statement ? sqlite3_step(statement) : SQLITE_ERROR;
-    sqlite3_finalize(statement);
-    return status;
+    return step_once(prepare(file, "SELECT 1 FROM rows WHERE run = ? LIMIT 1", 1, run));
 }
 
-static int has_run(sqlite3 *file, const char *run)
-{
-    return step_once(prepare(file, "SELECT 1 FROM rows WHERE run = ? LIMIT 1", 1, run)) ==
-           SQLITE_ROW;
-}
-
+/* Begins what a run is added in, with the tables and all of their columns. */
 static int make_tables(sqlite3 *file)
 {
     char names[STATEMENT_BYTES], statement[STATEMENT_BYTES + 256];
@@ -160,7 +183,15 @@ static int make_tables(sqlite3 *file)
              "origin INTEGER%s);"
              "CREATE INDEX IF NOT EXISTS rows_by_run ON rows(run);",
              names);
-    return sqlite3_exec(file, statement, NULL, NULL, NULL);
+    int status = sqlite3_exec(file, statement, NULL, NULL, NULL);
+    for (int i = 0; i < RESULTS_COLUMNS && status == SQLITE_OK; i++) {
+        if (has_column(file, i))
+            continue;
+        snprintf(statement, sizeof statement, "ALTER TABLE rows ADD COLUMN \"%s\"",
+                 results_column_name((results_column)i));
+        status = sqlite3_exec(file, statement, NULL, NULL, NULL);
+    }
+    return status;
 }
 
 static int add_rows(sqlite3 *file, const results_set *set, const char *run)
@@ -197,17 +228,20 @@ int results_sqlite_add(const results_set *set, const char *path, const char *run
         open_file(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, reason, bytes);
     if (!file)
         return -1;
-    int status = make_tables(file), is_there = status == SQLITE_OK && has_run(file, run);
-    if (status == SQLITE_OK && !is_there)
+    int status = make_tables(file), there = SQLITE_ERROR;
+    if (status == SQLITE_OK)
+        there = look_for(file, run);
+    if (there == SQLITE_DONE)
         status = add_rows(file, set, run);
-    if (status == SQLITE_OK && !is_there)
+    if (there == SQLITE_DONE && status == SQLITE_OK)
         status = sqlite3_exec(file, "COMMIT", NULL, NULL, NULL);
-    if (is_there)
+    const int is_added = there == SQLITE_DONE && status == SQLITE_OK;
+    if (there == SQLITE_ROW)
         snprintf(reason, bytes, "it has a run '%.100s' already; names are used once", run);
-    else if (status != SQLITE_OK)
+    else if (!is_added)
         snprintf(reason, bytes, "%s", sqlite3_errmsg(file));
     sqlite3_close(file); /* what was not committed is undone */
-    return status == SQLITE_OK && !is_there ? 0 : -1;
+    return is_added ? 0 : -1;
 }
 
 int results_sqlite_accept(const char *path, const char *run, char *reason, size_t bytes)
@@ -215,11 +249,11 @@ int results_sqlite_accept(const char *path, const char *run, char *reason, size_
     sqlite3 *file = open_file(path, SQLITE_OPEN_READWRITE, reason, bytes);
     if (!file)
         return -1;
-    int is_there = has_run(file, run), status = SQLITE_ERROR;
-    if (is_there)
+    int there = look_for(file, run), status = SQLITE_ERROR;
+    if (there == SQLITE_ROW)
         status = step_once(prepare(
             file, "INSERT OR REPLACE INTO settings(key, value) VALUES('baseline', ?)", 1, run));
-    if (!is_there)
+    if (there == SQLITE_DONE)
         snprintf(reason, bytes, "'%.100s' is no run of the store", run);
     else if (status != SQLITE_DONE)
         snprintf(reason, bytes, "%s", sqlite3_errmsg(file));

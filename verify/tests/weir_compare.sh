@@ -195,6 +195,18 @@ else
     check "  ... which cannot be accepted" ends_with 3 $program --store "$nights" --accept 7
     head -c 2000 "$nights" >"$scratch/cut.db"
     check "a file that is cut off is named" eval '! $program "$scratch/cut.db" results/sample.csv >"$out" 2>"$err" && grep -q "cut.db" "$err"'
+    { printf 'SQLite format 3\0'; printf "%4096d" 0; } >"$scratch/other.db"
+    check "  ... and what is wrong with a file that is no store" eval 'ends_with 3 $program --store "$scratch/other.db" --accept 1 && grep -q "not a database" "$err" &&
+        ends_with 3 $program --store "$scratch/other.db" latest baseline && grep -q "not a database" "$err"'
+    if python3 -c 'import sqlite3, sys; sys.exit(sqlite3.sqlite_version_info < (3, 35))' 2>/dev/null; then
+        python3 -c 'import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute("ALTER TABLE rows DROP COLUMN dist")' "$nights"
+        check "a store of an earlier schema has empty columns for later ones" eval 'ends_with 0 $program --store "$nights" --csv "$scratch/back.csv" latest &&
+            cmp "$scratch/back.csv" "$scratch/direct.csv"'
+        check "  ... and takes runs of this one" eval 'ends_with 0 $program --store "$nights" --add 3 results/sample.csv &&
+            ends_with 0 $program --store "$nights" 1 3'
+    else
+        skip "a store of an earlier schema" "python3 with SQLite 3.35 is not here to make one"
+    fi
     check "a name that is a statement stays a name" eval 'ends_with 0 $program --store "$nights" --add "x'"'"'); DROP TABLE rows; --" results/sample.csv &&
         ends_with 0 $program --store "$nights" 1 2'
 fi
