@@ -101,6 +101,24 @@ static int drain(int from, uint64_t deadline_ns, char *output, size_t bytes)
     }
 }
 
+/* Waits for a program that has closed its output; 0, or -1: it is killed at the deadline. */
+static int reap(pid_t child, uint64_t deadline_ns, int is_late, int *state)
+{
+    enum { NAP_US = 500 };
+    while (!is_late) {
+        const pid_t ended = waitpid(child, state, WNOHANG);
+        if (ended == child || (ended < 0 && errno != EINTR))
+            return 0;
+        is_late = weir_clock_ns() >= deadline_ns;
+        if (!is_late)
+            usleep(NAP_US);
+    }
+    kill(-child, SIGKILL);
+    while (waitpid(child, state, 0) < 0 && errno == EINTR)
+        continue;
+    return -1;
+}
+
 weir_status weiri_process_run(const char *const *argv, int timeout_ms, char *output, size_t bytes,
                               int *exit_code)
 {
@@ -116,10 +134,7 @@ weir_status weiri_process_run(const char *const *argv, int timeout_ms, char *out
     }
     uint64_t deadline_ns = weir_clock_ns() + (uint64_t)timeout_ms * 1000000;
     int late = drain(ends[0], deadline_ns, output, bytes) != 0;
-    if (late)
-        kill(-child, SIGKILL);
-    while (waitpid(child, &state, 0) < 0 && errno == EINTR)
-        continue;
+    late = reap(child, deadline_ns, late, &state) != 0;
     close(ends[0]);
     if (late)
         return weiri_fail(WEIR_ERR_TIMEOUT, "%s has not ended within %d ms", argv[0], timeout_ms);
