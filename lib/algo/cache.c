@@ -106,6 +106,8 @@ weir_status weiri_cache_open(int wanted, weiri_cache *cache)
 
 void weiri_cache_close(weiri_cache *cache)
 {
+    if (cache->is_temporary && *cache->entry)
+        unlink(cache->entry);
     if (cache->is_temporary)
         rmdir(cache->folder);
     cache->is_temporary = 0;
@@ -172,22 +174,22 @@ static weir_status append_seal(const char *path, const seal *made)
                    : weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot write %s", path);
 }
 
-weir_status weiri_cache_end(const weiri_cache *cache, const weiri_hash *key, const char *kind,
+weir_status weiri_cache_end(weiri_cache *cache, const weiri_hash *key, const char *kind,
                             const char *path)
 {
-    char *text = NULL, entry[WEIRI_PATH_BYTES];
+    char *text = NULL;
     size_t bytes = 0;
     weir_status status = weiri_file_read(path, MOST_BYTES, &text, &bytes);
     if (status != WEIR_OK)
         return status;
     const seal made = seal_of(key, text, bytes);
     free(text);
-    name_entry(cache, key, kind, entry);
+    name_entry(cache, key, kind, cache->entry);
     /* The linker, too, has made it anew: with the umask's rights. */
     if (chmod(path, 0700) != 0)
         return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot write %s", path);
     status = append_seal(path, &made);
-    if (status == WEIR_OK && rename(path, entry) != 0)
-        status = weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot write %s", entry);
+    if (status == WEIR_OK && rename(path, cache->entry) != 0)
+        status = weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot write %s", cache->entry);
     return status;
 }

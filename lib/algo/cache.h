@@ -10,7 +10,8 @@
 
 typedef struct weiri_cache {
     char folder[WEIRI_PATH_BYTES];
-    int is_temporary; /* of this object alone: removed when it is closed */
+    int is_temporary; /* of this object alone: removed with its entry when it is closed */
+    char entry[WEIRI_PATH_BYTES]; /* the one that was made; "": none */
 } weiri_cache;
 
 /* Opens the user's, making it where it is not; where that cannot be, and where it is not
@@ -26,7 +27,7 @@ int weiri_cache_find(const weiri_cache *cache, const weiri_hash *key, const char
 /* A file to write the content of an entry into. Local. */
 weir_status weiri_cache_begin(const weiri_cache *cache, char *path);
 /* Makes it the entry, whatever there was. */
-weir_status weiri_cache_end(const weiri_cache *cache, const weiri_hash *key, const char *kind,
+weir_status weiri_cache_end(weiri_cache *cache, const weiri_hash *key, const char *kind,
                             const char *path);
 
 #endif

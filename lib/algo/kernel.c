@@ -117,7 +117,7 @@ static weir_status prepare(weiri_kernel_job *job, const weir_kernel *kernel)
     return status;
 }
 
-static weir_status compile(const weiri_kernel_job *job, const weiri_kernel_backend *backend)
+static weir_status compile(weiri_kernel_job *job, const weiri_kernel_backend *backend)
 {
     char path[WEIRI_PATH_BYTES];
     weir_status status = weiri_cache_begin(&job->cache, path);
@@ -132,7 +132,7 @@ static weir_status compile(const weiri_kernel_job *job, const weiri_kernel_backe
 }
 
 /* The entry's path, compiled if it is not there. */
-static weir_status provide(const weiri_kernel_job *job, weir_kernel *kernel, char *path)
+static weir_status provide(weiri_kernel_job *job, weir_kernel *kernel, char *path)
 {
     if (weiri_cache_find(&job->cache, &job->key, kernel->backend->kind, path)) {
         kernel->cached = 1;
@@ -151,8 +151,6 @@ static weir_status load(const weiri_kernel_job *job, weir_kernel *kernel, const 
     int missing = 0;
     weir_status status = kernel->backend->load(kernel, path, &missing);
     char names[200];
-    if (job->cache.is_temporary)
-        unlink(path);
     if (status == WEIR_OK || !missing)
         return status;
     weiri_source_kernels(&job->source, names, sizeof names);
@@ -209,6 +207,8 @@ static weir_status make(weir_comm *comm, const char *file, const char *name, wei
     made->backend = backend_of(comm);
     made->file = file ? strdup(file) : NULL;
     made->name = name ? strdup(name) : NULL;
+    if ((file && !made->file) || (name && !made->name))
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a kernel");
     return WEIR_OK;
 }
 

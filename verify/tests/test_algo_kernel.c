@@ -411,15 +411,19 @@ static void test_a_folder_of_others_is_refused(void **state)
 
 static void test_without_a_home_a_temporary_folder_serves(void **state)
 {
+    static refusal differing = {"a.cu", "part.cu", "add", WEIR_ERR_MISMATCH,
+                                {"not the same", NULL}};
     int no = 0;
     char home[512], temporary[512];
     (void)state;
     snprintf(home, sizeof home, "%s", getenv("HOME") ? getenv("HOME") : "");
+    algo_write("part.cu", part);
     mkdir(algo_path(temporary, "tmp"), 0700);
     setenv("TMPDIR", temporary, 1);
     unsetenv("XDG_CACHE_HOME");
     setenv("HOME", "nowhere", 1);
     run_on(1, cached_is, &no);
+    run_on(2, is_refused, &differing);
     setenv("HOME", home, 1);
     setenv("XDG_CACHE_HOME", work_folder, 1);
     unsetenv("TMPDIR");
@@ -431,6 +435,7 @@ static void test_without_a_home_a_temporary_folder_serves(void **state)
 static void test_a_program_ends_at_its_deadline(void **state)
 {
     static const char *const sleeps[] = {"sh", "-c", "echo begun; sleep 60 & wait", NULL};
+    static const char *const silent[] = {"sh", "-c", "exec >&- 2>&-; sleep 60 & wait", NULL};
     static const char *const speaks[] = {"sh", "-c", "echo '$LANG' >&2; exit 3", NULL};
     static const char *const absent[] = {"/absent/program", NULL};
     char output[64];
@@ -438,6 +443,8 @@ static void test_a_program_ends_at_its_deadline(void **state)
     double started = now_s();
     (void)state;
     assert_int_equal(weiri_process_run(sleeps, 100, output, sizeof output, &exit_code),
+                     WEIR_ERR_TIMEOUT);
+    assert_int_equal(weiri_process_run(silent, 100, output, sizeof output, &exit_code),
                      WEIR_ERR_TIMEOUT);
     assert_true(now_s() - started < 30);
     assert_int_equal(weiri_process_run(speaks, 20000, output, sizeof output, &exit_code), WEIR_OK);
