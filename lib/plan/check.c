@@ -118,6 +118,17 @@ static void enter(weiri_check *check, weiri_check_block *block, const weiri_plan
     block->turn = 0;
 }
 
+/* Clocks that could not be had know less than they should: what then races may not. */
+static void check_clocks(weiri_check *check)
+{
+    if (check->clocks.failed == WEIR_ERR_UNSUPPORTED)
+        weiri_check_fail(check, WEIR_ERR_UNSUPPORTED,
+                         "more signals under way at a time than the checker has memory for: too "
+                         "large to check");
+    else if (check->clocks.failed != WEIR_OK)
+        weiri_check_fail(check, WEIR_ERR_NO_MEMORY, "no memory to check the plan");
+}
+
 /* Runs a block until it waits or ends. take: see weiri_check_sync; for its first op only. */
 static void run_block(weiri_check *check, uint32_t index, int take)
 {
@@ -140,8 +151,7 @@ static void run_block(weiri_check *check, uint32_t index, int take)
         if (!went_on)
             return;
         advance(check, block);
-        if (check->clocks.failed)
-            weiri_check_fail(check, WEIR_ERR_NO_MEMORY, "too much memory to check the plan");
+        check_clocks(check);
     }
     block->state = WEIRI_CHECK_ENDED;
     weiri_check_fence(check, index);
@@ -264,13 +274,13 @@ static void run_world(weiri_check *check, const int32_t *row)
             port->stretch = WEIRI_CHECK_NONE; /* no put yet */
         }
     }
-    if (check->clocks.failed)
-        weiri_check_fail(check, WEIR_ERR_NO_MEMORY, "no memory to check the plan");
+    check_clocks(check);
     int goes_on = check->status == WEIR_OK;
     for (check->launch = 0; goes_on && check->launch < WEIRI_CHECK_LAUNCHES; check->launch++)
         goes_on = run_launch(check);
     if (goes_on)
         end_launches(check);
+    check_clocks(check);
 }
 
 /* What a world leaves: clocks of blocks and of signals that nobody took. */
@@ -344,7 +354,7 @@ weir_status weir_plan_check(const weir_plan *plan, weir_plan_report *report)
         weiri_check_free_worlds(plan, &check.worlds);
     }
     weir_status status = conclude(&check);
-    if (report && (status == WEIR_OK || made->nviolations))
+    if (report && check.status == WEIR_OK)
         *report = *made;
     free(made);
     return status;

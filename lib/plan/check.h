@@ -87,7 +87,7 @@ typedef struct weiri_clocks {
     weiri_clock *free;
     uint32_t nchains;
     uint64_t bytes; /* of all clocks there are */
-    int failed;     /* no memory; calls then give what is there */
+    weir_status failed; /* no memory, or UNSUPPORTED: too many; calls then give what is there */
 } weiri_clocks;
 
 weiri_clock *weiri_clock_new(weiri_clocks *clocks);

@@ -13,11 +13,15 @@ weiri_clock *weiri_clock_new(weiri_clocks *clocks)
     if (made) {
         clocks->free = made->next;
     } else {
-        made = clocks->bytes + bytes > BYTES_MAX ? NULL : malloc(sizeof *made + bytes);
+        if (clocks->bytes + bytes > BYTES_MAX) {
+            clocks->failed = WEIR_ERR_UNSUPPORTED;
+            return NULL;
+        }
+        made = malloc(sizeof *made + bytes);
         clocks->bytes += bytes;
     }
     if (!made) {
-        clocks->failed = 1;
+        clocks->failed = WEIR_ERR_NO_MEMORY;
         return NULL;
     }
     made->next = NULL;

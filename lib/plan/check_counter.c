@@ -104,8 +104,9 @@ weiri_clock *weiri_check_known_of(weiri_check *check, const weiri_check_counter 
 {
     weiri_clock *clock = weiri_clock_new(&check->clocks);
     uint32_t *at = malloc((counter->nsignals + 1) * sizeof *at);
-    if (!clock || !at) {
+    if (!at)
         weiri_check_fail(check, WEIR_ERR_NO_MEMORY, "no memory to check the plan");
+    if (!clock || !at) {
         free(at);
         return clock;
     }

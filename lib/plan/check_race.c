@@ -38,6 +38,9 @@ static int flows(weiri_check *check, uint32_t earlier, uint32_t from)
         }
     }
     free(stack);
+    if (!found && !check->steps_left)
+        weiri_check_fail(check, WEIR_ERR_UNSUPPORTED,
+                         "packets flow through too many operations: too large to check");
     return found;
 }
 

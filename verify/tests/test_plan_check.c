@@ -6,6 +6,7 @@
  */
 #include "plan_right.h"
 
+#include "plan/check.h"
 #include "plan/examples/examples.h"
 
 #include <time.h>
@@ -394,6 +395,15 @@ static void test_large_plan(void **state)
     free(text);
 }
 
+/* A bound of the checker's own is no lack of memory: executors run such plans unchecked. */
+static void test_more_clocks_than_it_has_memory_for(void **state)
+{
+    weiri_clocks clocks = {.nchains = 1 << 28};
+    (void)state;
+    assert_null(weiri_clock_new(&clocks));
+    assert_int_equal(clocks.failed, WEIR_ERR_UNSUPPORTED);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -402,6 +412,7 @@ int main(void)
         cmocka_unit_test(test_samples),
         cmocka_unit_test(test_samples_without_an_operation),
         cmocka_unit_test(test_large_plan),
+        cmocka_unit_test(test_more_clocks_than_it_has_memory_for),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests_name("plan_check", tests, NULL, NULL);
