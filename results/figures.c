@@ -118,8 +118,8 @@ static results_point ratio_point(const results_pair *pair, const results_machine
 
 static results_point ceiling_point(const results_pair *pair, const results_machine *machine)
 {
-    double pct =
-        results_machine_pct(machine, pair->example, pair->b.median_us, pair->b.busbw_gbs);
+    const results_row *row = pair->b.starts ? pair->b.rows[0] : pair->example;
+    double pct = results_machine_pct(machine, row, pair->b.median_us, pair->b.busbw_gbs);
     return (results_point){(double)pair->example->bytes, pct, NAN, NAN};
 }
 

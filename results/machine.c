@@ -10,9 +10,19 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { ABOVE = 3 };
+/* Whether a path ends with a folder inside ci/nightly's: its files are above. A file further up
+ * in any other place may be of another machine. */
+static int is_inside_night(const char *folder)
+{
+    static const char *const inside[] = {"a", "b", "screen", "confirm"};
+    const char *slash = strrchr(folder, '/'), *name = slash ? slash + 1 : folder;
+    for (size_t i = 0; i < sizeof inside / sizeof *inside; i++)
+        if (strcmp(name, inside[i]) == 0)
+            return 1;
+    return 0;
+}
 
-/* The path of a file in the folder of a result, or above it; 0: there is none. */
+/* The path of a file in the folder of a result, or in that of its night; 0: there is none. */
 static int find(const char *result, const char *name, char *path)
 {
     char folder[PATH_MAX];
@@ -20,17 +30,16 @@ static int find(const char *result, const char *name, char *path)
     if (length >= sizeof folder)
         return 0;
     memcpy(folder, result, length + 1);
-    for (int step = 0; step < ABOVE; step++) {
+    for (;;) {
         char *end = strrchr(folder, '/');
         if (end)
             *end = '\0';
         int written = snprintf(path, PATH_MAX, "%s%s%s", end ? folder : "", end ? "/" : "", name);
         if (written < PATH_MAX && access(path, R_OK) == 0)
             return 1;
-        if (!end || end == folder)
-            return 0; /* nothing is above the working folder's own names, or the root */
+        if (!end || !is_inside_night(folder))
+            return 0;
     }
-    return 0;
 }
 
 static int read_links(results_set *set, const char *path, results_machine *machine)
@@ -114,11 +123,12 @@ static void put_matrix(FILE *page, const weiri_links *links, const double *value
 static void put_links(FILE *page, const weiri_links *links)
 {
     const char *what = strcmp(links->backend, "cuda") == 0 ? "GPUs" : "cores";
-    enum { SHOWN = 64 };
+    enum { SHOWN = 64, MIB = 1 << 20 };
     fprintf(page, "<h3>Links between %d %s</h3>\n<p>", links->endpoints, what);
     for (int i = 0; i < links->nsizes; i++)
-        fprintf(page, "%s%.1f GB/s at %.0f KiB", i ? ", " : "All at once, each gets ",
-                links->together_gbs[i], links->bytes[i] / 1024);
+        fprintf(page, "%s%.1f GB/s at %.0f %s", i ? ", " : "All at once, each gets ",
+                links->together_gbs[i], links->bytes[i] / (links->bytes[i] < MIB ? 1024 : MIB),
+                links->bytes[i] < MIB ? "KiB" : "MiB");
     fputs(".</p>\n", page);
     if (links->endpoints > SHOWN)
         return;

@@ -30,7 +30,6 @@ static const char head[] =
     "figcaption { color: var(--dim); font-size: .9rem; }\nsummary { cursor: pointer; }\n"
     ".heat { margin: .5rem 0; } .heat caption { text-align: left; color: var(--dim); }\n"
     ".heat td { background: color-mix(in srgb, #2ca02c var(--heat, 0%), transparent); }\n"
-    "svg.machine { max-width: none; }\n"
     "@media print { nav { display: none; } figure, tr { break-inside: avoid; } }\n"
     "</style>\n</head>\n<body>\n<a class=\"skip\" href=\"#verdict\">To the verdict</a>\n";
 
@@ -60,9 +59,11 @@ static void put_pair(const results_page *page, const results_pair *pair)
 {
     FILE *file = page->file;
     int has_a = page->report->name_a != NULL;
-    const results_row *row = pair->example;
+    const results_row *row = pair->b.starts ? pair->b.rows[0] : pair->example;
+    char name[600];
+    results_pair_contender(pair, name, sizeof name);
     fprintf(file, "<tr><td class=\"n\">%llu</td>", row->bytes);
-    put_cell(file, row->text[RESULTS_CONTENDER]);
+    put_cell(file, name);
     put_cell(file, row->text[RESULTS_ALGO]);
     if (has_a)
         put_number(file, pair->a.median_us, 2);
@@ -121,13 +122,15 @@ static void put_changes(FILE *file, const results_comparison *c)
     fputs("<ul>\n", file);
     for (size_t i = 0; i < c->count; i++) {
         const results_pair *pair = &c->pairs[i];
+        char name[600];
         if (pair->verdict != RESULTS_REGRESSED && pair->verdict != RESULTS_IMPROVED)
             continue;
         fprintf(file, "<li class=\"%s\">%s: ", class_of(pair->verdict),
                 results_verdict_name(pair->verdict));
         put_title(file, pair->example);
         fprintf(file, ", %llu bytes, ", pair->example->bytes);
-        results_put_xml(file, pair->example->text[RESULTS_CONTENDER]);
+        results_pair_contender(pair, name, sizeof name);
+        results_put_xml(file, name);
         if (!isnan(pair->ratio))
             fprintf(file, ": B/A %.3f (%.3f to %.3f)", pair->ratio, pair->low, pair->high);
         fprintf(file, " %s</li>\n", pair->reason);
@@ -199,10 +202,16 @@ static void put_series(const results_page *page, const results_series *series, i
     fputs("</div>\n", file);
 }
 
+/* One night is none. */
+static int has_history(const results_page *page)
+{
+    return page->history && page->history->nseries > 0 && page->history->count > 1;
+}
+
 static void put_history(const results_page *page, const int *plots)
 {
     const results_history *history = page->history;
-    if (!history || history->nseries == 0)
+    if (!has_history(page))
         return;
     fprintf(page->file, "<section id=\"nights\">\n<h2>%zu nights</h2>\n<div class=\"figures\">\n",
             history->count);
@@ -212,9 +221,18 @@ static void put_history(const results_page *page, const int *plots)
     fputs("</div>\n</section>\n", page->file);
 }
 
+typedef struct differences {
+    FILE *file;
+    size_t count;
+} differences;
+
 static void put_difference(void *context, const char *path, const char *a, const char *b)
 {
-    FILE *file = context;
+    differences *made = context;
+    FILE *file = made->file;
+    if (made->count++ == 0)
+        fputs("<div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th>manifest</th><th>A</th>"
+              "<th>B</th></tr></thead><tbody>\n", file);
     fputs("<tr>", file);
     put_cell(file, path);
     put_cell(file, a ? a : "(absent)");
@@ -224,20 +242,20 @@ static void put_difference(void *context, const char *path, const char *a, const
 
 static void put_manifests(const results_page *page)
 {
-    FILE *file = page->file;
+    differences made = {page->file, 0};
     if (!page->manifest_a->file || !page->manifest_b->file)
         return;
-    fputs("<section id=\"what\">\n<h2>What else differs</h2>\n<div class=\"scroll\" tabindex=\"0\">"
-          "<table><thead><tr><th>manifest</th><th>A</th><th>B</th></tr></thead><tbody>\n", file);
-    results_manifest_diff(page->manifest_a, page->manifest_b, put_difference, file);
-    fputs("</tbody></table></div>\n</section>\n", file);
+    fputs("<section id=\"what\">\n<h2>What else differs</h2>\n", page->file);
+    results_manifest_diff(page->manifest_a, page->manifest_b, put_difference, &made);
+    fputs(made.count ? "</tbody></table></div>\n</section>\n"
+                     : "<p>Nothing that the manifests tell.</p>\n</section>\n", page->file);
 }
 
 static void put_navigation(const results_page *page, const results_group *groups, size_t count)
 {
     FILE *file = page->file;
-    fputs("<header><h1>weir: report</h1></header>\n<nav aria-label=\"Sections\">"
-          "<a href=\"#verdict\">Verdict</a>", file);
+    fprintf(file, "<header><h1>weir: report</h1></header>\n<nav aria-label=\"Sections\">"
+                  "<a href=\"#verdict\">%s</a>", page->report->name_a ? "Verdict" : "Results");
     for (size_t i = 0; i < count && i < RESULTS_GROUPS; i++) {
         fprintf(file, "<a href=\"#g%zu\">", i);
         put_title(file, groups[i].pairs[0].example);
@@ -245,7 +263,7 @@ static void put_navigation(const results_page *page, const results_group *groups
     }
     if (page->machine->links || page->machine->topology)
         fputs("<a href=\"#machine\">The machine</a>", file);
-    if (page->history && page->history->nseries)
+    if (has_history(page))
         fputs("<a href=\"#nights\">Nights</a>", file);
     if (page->manifest_a->file && page->manifest_b->file)
         fputs("<a href=\"#what\">What else differs</a>", file);
@@ -255,7 +273,7 @@ static void put_navigation(const results_page *page, const results_group *groups
 int results_page_write(const results_page *page)
 {
     const results_comparison *c = page->report->comparison;
-    size_t nseries = page->history ? page->history->nseries : 0;
+    size_t nseries = has_history(page) ? page->history->nseries : 0;
     results_group *groups = malloc((c->count + 1) * sizeof *groups);
     int *series = malloc((nseries + 1) * sizeof *series), status = 0;
     if (groups && series) {

@@ -30,6 +30,9 @@ void results_print_rows_json(FILE *file, const results_set *set);
 /* What several formats say alike: the noise behind the verdicts; a verdict's counts. */
 void results_say_noise(FILE *file, const results_report *report);
 void results_say_counts(FILE *file, const results_report *report);
+/* Whose times a pair's are: "weir", or "weir beside nccl:2.28.3", B's beside A's, if they are not
+ * the same. name is terminated. */
+void results_pair_contender(const results_pair *pair, char *name, size_t bytes);
 /* Text inside HTML, XML; inside a cell of a Markdown table. */
 void results_put_xml(FILE *file, const char *text);
 void results_put_markdown(FILE *file, const char *text);

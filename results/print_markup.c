@@ -58,13 +58,15 @@ static void put_numbers(FILE *file, const results_pair *pair)
 static void put_row(FILE *file, const results_pair *pair)
 {
     const results_row *row = pair->example;
+    char name[600];
+    results_pair_contender(pair, name, sizeof name);
     fprintf(file, "| %llu", row->bytes);
     put_cell(file, row->text[RESULTS_COLLECTIVE]);
     put_cell(file, row->text[RESULTS_DTYPE]);
     put_cell(file, row->text[RESULTS_REDOP]);
     fprintf(file, " | %d", row->nranks);
     put_cell(file, row->text[RESULTS_PLACEMENT]);
-    put_cell(file, row->text[RESULTS_CONTENDER]);
+    put_cell(file, name);
     put_numbers(file, pair);
     put_cell(file, results_verdict_name(pair->verdict));
     fprintf(file, "%s%s |\n", pair->reason[0] ? ": " : "", pair->reason);

@@ -25,6 +25,21 @@ void results_say_counts(FILE *file, const results_report *report)
                 results_verdict_name(order[i]));
 }
 
+static const char *side_contender(const results_side *side)
+{
+    const results_row *row = side->starts ? side->rows[0] : side->failed;
+    return row ? row->text[RESULTS_CONTENDER] : NULL;
+}
+
+void results_pair_contender(const results_pair *pair, char *name, size_t bytes)
+{
+    const char *a = side_contender(&pair->a), *b = side_contender(&pair->b);
+    if (a && b && strcmp(a, b) != 0)
+        snprintf(name, bytes, "%s beside %s", b, a);
+    else
+        snprintf(name, bytes, "%s", b ? b : a ? a : pair->example->text[RESULTS_CONTENDER]);
+}
+
 static void put_side(FILE *file, const char *letter, const results_set *set, const char *name,
                      const char *contender, const char *hosts, size_t starts)
 {

@@ -14,7 +14,7 @@ enum {
     NODE_TOP = 40,
     GPU_TOP = 112,
     GPU_HEIGHT = 44,
-    NIC_TOP = 206,
+    NIC_GAP = 50, /* below GPUs */
     NIC_HEIGHT = 44,
 };
 
@@ -33,6 +33,7 @@ typedef struct picture {
     node nodes[MOST_NODES];
     device gpus[MOST_DEVICES], nics[MOST_DEVICES];
     int nnodes, ngpus, nnics, width;
+    int nic_top; /* below the GPUs, or where they would be */
 } picture;
 
 static const char *text_of(const json_t *object, const char *key)
@@ -96,6 +97,7 @@ static void lay_out(picture *p, const json_t *topology)
         x += own->width + MARGIN;
     }
     p->width = x;
+    p->nic_top = GPU_TOP + (p->ngpus ? GPU_HEIGHT + NIC_GAP : -MARGIN);
     for (int i = 0; i < p->ngpus; i++)
         p->gpus[i].x += p->nodes[p->gpus[i].node].x + MARGIN;
     for (int i = 0; i < p->nnics; i++)
@@ -121,12 +123,12 @@ static void put_box(picture *p, int x, int y, int width, int height, const char 
             x, y, width, height, fill);
 }
 
-static void put_node(picture *p, const node *own, int has_devices)
+static void put_node(picture *p, const node *own, int bottom)
 {
     char line[160];
     double gib = json_number_value(json_object_get(own->facts, "memory_bytes")) / 1073741824;
     put_box(p, own->x, NODE_TOP, own->width,
-            (has_devices ? NIC_TOP + NIC_HEIGHT + MARGIN : GPU_TOP) - NODE_TOP, "none");
+            bottom - NODE_TOP, "none");
     snprintf(line, sizeof line, "NUMA node %d, %.0f GiB", whole_of(own->facts, "numa"), gib);
     put_text(p, own->x + MARGIN, NODE_TOP + 20, 1, own->facts ? line : "Machine", 60);
     snprintf(line, sizeof line, "cores %.100s", text_of(own->facts, "cpus"));
@@ -144,7 +146,7 @@ static void put_gpu(picture *p, const device *own)
             fprintf(p->page, "<line x1=\"%d\" y1=\"%d\" x2=\"%d\" y2=\"%d\" "
                              "stroke=\"currentColor\" stroke-opacity=\".5\"/>\n",
                     own->x + BOX_WIDTH / 2, GPU_TOP + GPU_HEIGHT, p->nics[i].x + BOX_WIDTH / 2,
-                    NIC_TOP);
+                    p->nic_top);
 }
 
 static void put_nic(picture *p, const device *own)
@@ -154,9 +156,9 @@ static void put_nic(picture *p, const device *own)
     int is_down = json_is_false(json_object_get(own->facts, "link_up"));
     if (gbits > 0)
         snprintf(line, sizeof line, "%.0f Gbit/s%s", gbits, is_down ? ", down" : "");
-    put_box(p, own->x, NIC_TOP, BOX_WIDTH, NIC_HEIGHT, "#1f77b4");
-    put_text(p, own->x + 8, NIC_TOP + 18, 1, text_of(own->facts, "name"), 12);
-    put_text(p, own->x + 8, NIC_TOP + 34, 0, is_down && !line[0] ? "down" : line, 16);
+    put_box(p, own->x, p->nic_top, BOX_WIDTH, NIC_HEIGHT, "#1f77b4");
+    put_text(p, own->x + 8, p->nic_top + 18, 1, text_of(own->facts, "name"), 12);
+    put_text(p, own->x + 8, p->nic_top + 34, 0, is_down && !line[0] ? "down" : line, 16);
 }
 
 static void put_nvlink(picture *p, const json_t *topology)
@@ -176,16 +178,18 @@ void results_topology_put(const json_t *topology, FILE *page)
 {
     picture p = {.page = page};
     lay_out(&p, topology);
-    int has_devices = p.ngpus + p.nnics > 0;
-    int height = has_devices ? NIC_TOP + NIC_HEIGHT + 2 * MARGIN : GPU_TOP + MARGIN;
+    int bottom = p.nnics   ? p.nic_top + NIC_HEIGHT + MARGIN
+                 : p.ngpus ? GPU_TOP + GPU_HEIGHT + MARGIN
+                           : GPU_TOP - 3 * MARGIN;
+    int height = bottom + MARGIN;
     fputs("<figure class=\"scroll\" tabindex=\"0\">\n", page);
-    fprintf(page, "<svg class=\"machine\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" "
+    fprintf(page, "<svg class=\"machine\" viewBox=\"0 0 %d %d\" style=\"width:%dpx\" "
                   "font-family=\"system-ui, sans-serif\" font-size=\"12\" fill=\"currentColor\" "
                   "role=\"img\" aria-label=\"NUMA nodes with their GPUs and NICs\">\n",
-            p.width, height, p.width, height);
+            p.width, height, p.width);
     put_text(&p, MARGIN, 22, 1, text_of(topology, "processor"), 100);
     for (int i = 0; i < p.nnodes; i++)
-        put_node(&p, &p.nodes[i], has_devices);
+        put_node(&p, &p.nodes[i], bottom);
     for (int i = 0; i < p.ngpus; i++)
         put_gpu(&p, &p.gpus[i]);
     for (int i = 0; i < p.nnics; i++)

@@ -19,8 +19,8 @@ static const char help[] =
     "  -o FILE      the page (default report.html)\n"
     "  --store DIR  folder of run folders: history, and where latest and baseline are\n"
     "  --links FILE what weir-topo --measure wrote: percent of what the machine's links allow\n"
-    "               (default: links.txt in the folder of B's results or above it; there, too,\n"
-    "               topology.json of weir-topo --json becomes a picture)\n\n"
+    "               (default: links.txt in the folder of B's results, or in ci/nightly's around\n"
+    "               it; there, too, topology.json of weir-topo --json becomes a picture)\n\n"
     "exit codes: 0; 2 usage; 3 nothing to report, or the page cannot be written.\n";
 
 static int usage(const char *what, const char *about)

@@ -106,6 +106,7 @@ cat >"$scratch/nccl.log" <<'LOG'
 h:991:1000 [0] NCCL INFO a line between
           64            16     float     sum      -1    20.13    0.00    0.01       0     9.04    0.00    0.01       0
 LOG
+check "nccl-tests stands beside weir in Markdown" eval '$program --format markdown "$scratch/nccl.log" "$scratch/a" 2>"$err" | grep -q "| 8 | allreduce .* weir beside nccl:2.28.3 |"'
 check "a log of nccl-tests beside our CSV" ends_with 0 $program "$scratch/nccl.log" "$scratch/a"
 check "  ... side by side" has '^ +8 +allreduce .* 20\.45 +10\.0. .*improved'
 # NCCL_TESTS_LOGS: a folder of real logs of nccl-tests, each of 12 sizes or more.

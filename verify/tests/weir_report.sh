@@ -36,11 +36,19 @@ check "  ... that loads nothing and runs nothing" eval '! grep -qE "<script|src=
 if command -v gnuplot >/dev/null; then
     check "  ... with two plots" plots 2
 fi
+check "  ... and a link to its results, which are no verdict" eval 'has ">Results</a>" && lacks "Verdict"'
 check "a store: its nights against the first" ends_with 0 $program -o "$page" --store "$scratch/store" "$scratch/store/20260101" latest
 check "  ... finds where the level changed" has "changed with the night 20260116"
 check "  ... once" eval '[ "$(grep -c "changed with the night" "$page")" -eq 1 ]'
 check "  ... and what else differs, escaped" eval 'has "build.commit" && has "&lt;b&gt;c1" && lacks "<b>c1"'
 check "  ... not what is the same" lacks "<td>same</td>"
+sed 's/,weir,ring,/,nccl:2.30.1,,/; s/,n1,/,m1,/' "$scratch/store/20260101/a.csv" >"$scratch/peer.csv"
+check "another contender beside weir" ends_with 0 $program -o "$scratch/cross.html" "$scratch/peer.csv" "$scratch/store/20260130"
+check "  ... is named with it" grep -q '<td>weir beside nccl:2.30.1</td><td>ring</td>' "$scratch/cross.html"
+mkdir "$scratch/one" && cp -r "$scratch/store/20260101" "$scratch/one"
+check "one night is no history" eval '
+    ends_with 0 $program -o "$scratch/one.html" --store "$scratch/one" "$scratch/store/20260102" latest && ! grep -q "nights" "$scratch/one.html"'
+check "  ... and manifests that are alike are said to be" grep -q 'Nothing that the manifests tell' "$scratch/one.html"
 if command -v gnuplot >/dev/null; then
     check "  ... with three plots and one a size" plots 6
 fi
@@ -53,6 +61,26 @@ if [ -n "$browser" ] && command -v gnuplot >/dev/null; then
         [ "$(grep -c '<svg' "$out")" -eq 6 ] && [ "$(grep -c '</section>' "$out")" -eq 4 ]
     }
     check "a browser sees its sections and plots" seen
+    # Nothing stands out of the page at the width of a desk or of a phone, with all rows open. A
+    # browser's window has a least width, so the page is in frames, without its ban on scripts.
+    fits() {
+        local text width
+        text=$(sed 's/<meta http-equiv="Content-Security-Policy"[^>]*>//; s/<details>/<details open>/
+            s/&/\&amp;/g; s/"/\&quot;/g' "$page")
+        {
+            echo '<!DOCTYPE html><body>'
+            for width in 1280 390; do
+                printf '<iframe width="%d" height="900" style="border:0" srcdoc="%s"></iframe>\n' $width "$text"
+            done
+            echo '<script>onload = () => { document.title = [...document.querySelectorAll("iframe")].map(frame => {
+                const root = frame.contentDocument.documentElement;
+                return root.scrollWidth - root.clientWidth + " of " + root.clientWidth }).join(", ") }</script>'
+        } >"$scratch/frames.html"
+        timeout 60 "$browser" --headless --no-sandbox --disable-gpu --hide-scrollbars --user-data-dir="$scratch/browser" \
+            --dump-dom "file://$scratch/frames.html" >"$out" 2>"$err" </dev/null
+        grep -qF '<title>0 of 1280, 0 of 390</title>' "$out"
+    }
+    check "  ... all within the width of a desk's screen and a phone's" fits
 fi
 { echo "$header"; sed -n 2p "$scratch/store/20260101/a.csv" | sed "s|,weir,|,\"<script>x</script>' ; system('touch $scratch/owned')\",|"; } >"$scratch/evil.csv"
 check "a name that is a script" ends_with 0 $program -o "$page" "$scratch/evil.csv"
@@ -75,7 +103,10 @@ END
     echo '{"processor": "P", "numa": [], "gpus": [{"name": "<i>g"}], "nics": []}' >"$scratch/machine/topology.json"
 check "links and topology beside the results" ends_with 0 $program -o "$page" "$machine/r1-x.csv"
 check "  ... are a section with a picture and a table of links" \
-    eval 'has "id=\"machine\"" && has "class=\"machine\"" && has ">90.0<" && has "--heat:70%" && has "GB/s of one link alone"'
+    eval 'has "id=\"machine\"" && has "class=\"machine\"" && has " style=\"width:" && has ">90.0<" && has "--heat:70%" && has "GB/s of one link alone"'
+if [ -n "$browser" ] && command -v gnuplot >/dev/null; then
+    check "  ... which desks and phones have in their width" fits
+fi
 check "  ... and percent of the ceiling" eval 'has "% of ceiling" && has "Percent of what the machine"'
 if [ -e /tmp/links.txt ] || [ -e /tmp/topology.json ] || [ -e /links.txt ] || [ -e /topology.json ]; then
     skip "  ... those of the working folder are not for results elsewhere" "/tmp has some of its own"
@@ -86,6 +117,10 @@ else
     check "  ... those of the working folder are not for results elsewhere" eval 'has "</html>" && lacks "id=\"machine\""'
     rm -f "$elsewhere"
 fi
+mkdir -p "$scratch/machine/other/c"
+cp "$machine/r1-x.csv" "$scratch/machine/other/c"
+check "files of the machine further up are not taken for B's" eval \
+    'ends_with 0 $program -o "$page" "$scratch/machine/other/c/r1-x.csv" && lacks "id=\"machine\""'
 echo '{"processor": "<b>p", "numa": [{"numa": -7, "memory_bytes": "x"}, 5], "gpus": [{"name": "<i>g", "nic": 99999999999}, null, []], "nics": {}}' \
     >"$scratch/machine/topology.json"
 check "a topology of nonsense" ends_with 0 $program -o "$page" "$machine/r1-x.csv"
