@@ -19,7 +19,7 @@
 
 struct __align__(16) weiri_image_block {
     char page[WEIRI_IMAGE_PAGE_BYTES];
-    char *told[2 * WEIRI_GPU_RANKS_MAX]; /* peers' inputs and outputs, if they tell */
+    char *bases[WEIRI_IMAGE_BASES];
     int failed; /* a wait of this block has */
 };
 
@@ -283,7 +283,7 @@ WEIRI_GPU_FN void weiri_image_hear_from(const weiri_image_launch &run, int peer)
 {
     const weiri_gpu_view &view = run.args->view;
     const weiri_image_cell *cell = weiri_image_cell_at(run, view.rank, peer);
-    char **told = run.block->told + 2 * peer;
+    char **bases = run.block->bases + WEIRI_IMAGE_BUFFERS * peer;
     uint64_t in = 0, out = 0;
     weir_waiter waiter = {0, 0};
     while (!weir_packet16_read(cell->in, (uint32_t)run.epoch, &in) ||
@@ -296,8 +296,10 @@ WEIRI_GPU_FN void weiri_image_hear_from(const weiri_image_launch &run, int peer)
         return;
     }
     weiri_gpu_fence();
-    told[0] = in == WEIRI_GPU_PLAIN ? nullptr : weiri_gpu_address(view, peer, in);
-    told[1] = out == WEIRI_GPU_PLAIN ? nullptr : weiri_gpu_address(view, peer, out);
+    if (in != WEIRI_GPU_PLAIN)
+        bases[0] = weiri_gpu_address(view, peer, in);
+    if (out != WEIRI_GPU_PLAIN)
+        bases[1] = weiri_gpu_address(view, peer, out);
 }
 
 /* All threads; one for each peer. */
@@ -323,8 +325,19 @@ WEIRI_GPU_FN void weiri_image_copy_page(const weiri_image_launch &run, uint32_t 
     }
 }
 
-/* The launch's epoch, and the block's first page, whose first bytes are under way at the same
- * time. */
+/* Where a buffer begins, scratch its first half; NULL where a peer has to tell. */
+WEIRI_GPU_FN char *weiri_image_first_base(const weiri_image_args &args, uint32_t base)
+{
+    const uint32_t rank = base / WEIRI_IMAGE_BUFFERS, which = base % WEIRI_IMAGE_BUFFERS;
+    if (rank >= (uint32_t)args.view.nranks)
+        return nullptr;
+    if (which == WEIRI_IMAGE_BUFFERS - 1)
+        return args.segment[rank] + args.scratch_at;
+    return rank != (uint32_t)args.view.rank ? nullptr : which ? args.out : (char *)args.in;
+}
+
+/* The launch's epoch, where its buffers begin, and the block's first page; all that is loaded
+ * for these, arguments included, is under way at the same time. */
 WEIRI_GPU_FN void weiri_image_begin(weiri_image_launch *run)
 {
     const weiri_image_args &args = *run->args;
@@ -333,23 +346,20 @@ WEIRI_GPU_FN void weiri_image_begin(weiri_image_launch *run)
     weiri_gpu_vector some = {};
     if (at < args.page_bytes)
         some = weiri_gpu_load16(from);
+    char *base = weiri_image_first_base(args, threadIdx.x);
     run->epoch = weiri_gpu_epoch(args.view);
     run->flag = (uint32_t)run->epoch * WEIRI_IMAGE_FLAG_FACTOR;
+    const uint64_t half = weiri_image_set(*run) * args.half_bytes;
+#pragma unroll 1
+    for (uint32_t i = threadIdx.x; i < WEIRI_IMAGE_BASES;) {
+        const bool is_scratch = i % WEIRI_IMAGE_BUFFERS == WEIRI_IMAGE_BUFFERS - 1;
+        run->block->bases[i] = is_scratch ? base + half : base;
+        i += blockDim.x;
+        base = weiri_image_first_base(args, i);
+    }
     if (at < args.page_bytes)
         memcpy(run->block->page + at, &some, sizeof some);
     weiri_image_copy_page(*run, blockIdx.x, at + 16 * blockDim.x);
-}
-
-/* Where a buffer begins. */
-WEIRI_GPU_FN char *weiri_image_base(const weiri_image_launch &run, uint32_t base)
-{
-    const weiri_image_args &args = *run.args;
-    const uint32_t rank = base / WEIRI_IMAGE_BUFFERS, which = base % WEIRI_IMAGE_BUFFERS;
-    if (which == WEIRI_IMAGE_BUFFERS - 1)
-        return args.segment[rank] + args.scratch_at + weiri_image_set(run) * args.half_bytes;
-    if (rank == (uint32_t)args.view.rank)
-        return which ? args.out : (char *)args.in;
-    return run.block->told[2 * rank + which];
 }
 
 /* Makes addresses of the page's operands. The block has met since the page is there, and
@@ -361,7 +371,7 @@ WEIRI_GPU_FN void weiri_image_resolve(const weiri_image_launch &run)
 #pragma unroll 1
     for (uint32_t i = threadIdx.x; i < count; i += blockDim.x)
         operands[i].line =
-            (char *)((uintptr_t)weiri_image_base(run, operands[i].base) + operands[i].offset);
+            (char *)((uintptr_t)run.block->bases[operands[i].base] + operands[i].offset);
 }
 
 #endif

@@ -1,4 +1,7 @@
-/* Allgather: packets, all pairs, a ring. In place, a rank's input is its share of the output. */
+/*
+ * Allgather: packets, all pairs, a ring. In place, a rank's input is its share of the output;
+ * else it is copied there, where that can be by a thread block of its own.
+ */
 #include "plan/examples/program.h"
 
 /* The rank's share, where it finds it, and where it is in a rank's output. */
@@ -32,7 +35,7 @@ void weiri_example_allgather_packets(weir_plan_builder *b,
                 weir_plan_put_packets(mesh.of[rank].to[peer],
                                       weir_plan_slice(scratch[peer], rank, 1),
                                       own_share(b, rank, with), 0);
-        copy_own(b, rank, with, 0);
+        copy_own(b, rank, with, 1);
         for (int peer = 0; peer < n; peer++)
             if (peer != rank)
                 weir_plan_unpack_packets(weir_plan_slice(weir_plan_output(b, rank), peer, 1),
@@ -57,7 +60,7 @@ void weiri_example_allgather_direct(weir_plan_builder *b, const weiri_plan_examp
                           own_share(b, rank, with), block);
             weiri_example_meet(&mesh.of[rank], rank, peer, peer + 1, block);
         }
-        copy_own(b, rank, with, 0);
+        copy_own(b, rank, with, n - 1);
     }
 }
 

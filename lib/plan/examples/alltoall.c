@@ -2,11 +2,13 @@
  * comes through scratch. */
 #include "plan/examples/program.h"
 
-static void copy_own(weir_plan_builder *b, int rank, const weiri_plan_example_options *with)
+/* By a thread block of its own. */
+static void copy_own(weir_plan_builder *b, int rank, const weiri_plan_example_options *with,
+                     int block)
 {
     if (!with->in_place)
         weir_plan_copy(weir_plan_slice(weir_plan_output(b, rank), rank, 1),
-                       weir_plan_slice(weir_plan_input(b, rank), rank, 1), 0);
+                       weir_plan_slice(weir_plan_input(b, rank), rank, 1), block);
 }
 
 void weiri_example_alltoall_packets(weir_plan_builder *b, const weiri_plan_example_options *with)
@@ -24,7 +26,7 @@ void weiri_example_alltoall_packets(weir_plan_builder *b, const weiri_plan_examp
                 weir_plan_put_packets(mesh.of[rank].to[peer],
                                       weir_plan_slice(scratch[peer], rank, 1),
                                       weir_plan_slice(in, peer, 1), 0);
-        copy_own(b, rank, with);
+        copy_own(b, rank, with, 1);
         for (int peer = 0; peer < n; peer++)
             if (peer != rank)
                 weir_plan_unpack_packets(weir_plan_slice(weir_plan_output(b, rank), peer, 1),
@@ -55,6 +57,6 @@ void weiri_example_alltoall_direct(weir_plan_builder *b, const weiri_plan_exampl
                 weir_plan_copy(weir_plan_slice(in, peer, 1),
                                weir_plan_slice(there[rank], peer, 1), block);
         }
-        copy_own(b, rank, with);
+        copy_own(b, rank, with, n - 1);
     }
 }
