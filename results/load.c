@@ -5,14 +5,15 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <glob.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { DEPTH = 8, SNIFF_BYTES = 1 << 16 };
-static const long long most_bytes = 1LL << 28;
 
 char *results_next_line(char **at, const char *end)
 {
@@ -93,16 +94,34 @@ void results_read_input(results_set *set, results_input *input, int named)
                      memchr(input->text, 0, input->length) ? "binary data" : "text");
 }
 
+FILE *results_open(const char *path, long long most_bytes)
+{
+    struct stat about;
+    FILE *file = NULL;
+    int opened = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (opened < 0)
+        return NULL;
+    if (fstat(opened, &about) == 0) {
+        if (!S_ISREG(about.st_mode))
+            errno = ENOTSUP;
+        else if (about.st_size > most_bytes)
+            errno = EFBIG;
+        else
+            file = fdopen(opened, "r");
+    }
+    if (!file) {
+        int problem = errno;
+        close(opened);
+        errno = problem;
+    }
+    return file;
+}
+
 static int read_text(results_set *set, const char *path, FILE *file, results_input *input)
 {
     struct stat about;
-    if (fstat(fileno(file), &about) != 0 || !S_ISREG(about.st_mode)) {
-        results_note(set, path, 0, "no regular file");
-        return -1;
-    }
-    if (about.st_size > most_bytes) {
-        results_note(set, path, 0, "%lld bytes; files of more than %lld are not read",
-                     (long long)about.st_size, most_bytes);
+    if (fstat(fileno(file), &about) != 0) {
+        results_note(set, path, 0, "%s", strerror(errno));
         return -1;
     }
     size_t room = (size_t)about.st_size;
@@ -118,9 +137,14 @@ static int read_text(results_set *set, const char *path, FILE *file, results_inp
 static int read_file(results_set *set, const char *path, int named)
 {
     results_input input;
-    FILE *file = fopen(path, "re");
+    FILE *file = results_open(path, RESULTS_FILE_BYTES);
     if (!file) {
-        results_note(set, path, 0, "%s", strerror(errno));
+        if (errno == EFBIG)
+            results_note(set, path, 0, "files of more than %d bytes are not read",
+                         RESULTS_FILE_BYTES);
+        else
+            results_note(set, path, 0, "%s",
+                         errno == ENOTSUP ? "no regular file" : strerror(errno));
         return -1;
     }
     int status = read_text(set, path, file, &input);

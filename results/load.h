@@ -33,6 +33,11 @@ void results_read_nccl_text(results_set *set, results_input *input);
 void results_read_osu(results_set *set, results_input *input);
 void results_read_imb(results_set *set, results_input *input);
 
+enum { RESULTS_FILE_BYTES = 1 << 28 }; /* the most that is read of a file */
+/* Opens a regular file for reading, and waits for nobody, as a pipe would that stands in its
+ * place. NULL with errno, EFBIG for more than most_bytes, ENOTSUP for what is no regular file. */
+FILE *results_open(const char *path, long long most_bytes);
+
 /*
  * One source that a user names: a file, a folder (all result files in it and below,
  * in the order of their names), a pattern with * ? [ ], or a word of the store.

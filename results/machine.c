@@ -1,6 +1,7 @@
 /* The machine beside the results: its files, percent of its ceiling, its links as a table. */
 #include "results/machine.h"
 
+#include "results/load.h"
 #include "results/print.h"
 #include "results/topology.h"
 
@@ -8,7 +9,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* Whether a path ends with a folder inside ci/nightly's: its files are above. A file further up
  * in any other place may be of another machine. */
@@ -35,8 +35,11 @@ static int find(const char *result, const char *name, char *path)
         if (end)
             *end = '\0';
         int written = snprintf(path, PATH_MAX, "%s%s%s", end ? folder : "", end ? "/" : "", name);
-        if (written < PATH_MAX && access(path, R_OK) == 0)
+        FILE *file = written < PATH_MAX ? results_open(path, RESULTS_FILE_BYTES) : NULL;
+        if (file) {
+            fclose(file);
             return 1;
+        }
         if (!end || !is_inside_night(folder))
             return 0;
     }

@@ -1,6 +1,8 @@
 /* Manifests: from JSON to sorted lines, and the difference of two. */
 #include "results/manifest.h"
 
+#include "results/load.h"
+
 #include <jansson.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -71,7 +73,7 @@ static int manifest_path(const char *csv, char *path, size_t bytes)
 static int read_one(results_set *set, const char *path, results_manifest *made)
 {
     json_error_t error;
-    FILE *file = fopen(path, "re");
+    FILE *file = results_open(path, RESULTS_FILE_BYTES);
     if (!file)
         return -1;
     json_t *value = json_loadf(file, 0, &error);

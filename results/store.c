@@ -46,7 +46,7 @@ static int find_baseline(const char *store, char *path, size_t bytes)
     char file_path[PATH_MAX], name[NAME_MAX + 2] = "";
     if (snprintf(file_path, sizeof file_path, "%s/baseline", store) >= (int)sizeof file_path)
         file_path[0] = '\0';
-    FILE *file = fopen(file_path, "re");
+    FILE *file = results_open(file_path, RESULTS_FILE_BYTES);
     if (file && !fgets(name, sizeof name, file))
         name[0] = '\0';
     if (file)
@@ -88,7 +88,7 @@ void results_store_candidate(char *path, size_t bytes)
 int results_sqlite_is(const char *path)
 {
     char magic[16] = "";
-    FILE *file = fopen(path, "re");
+    FILE *file = results_open(path, LLONG_MAX);
     if (!file)
         return 0;
     size_t length = fread(magic, 1, sizeof magic, file);

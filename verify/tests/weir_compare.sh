@@ -84,6 +84,17 @@ check "a binary file ends with 3" ends_with 3 $program "$scratch/binary.csv" "$s
 : >"$scratch/empty.csv"
 check "an empty file ends with 3" ends_with 3 $program "$scratch/empty.csv" "$scratch/a"
 check "  ... and is told" errs 'empty.csv: empty file'
+mkdir "$scratch/pipes" && cp "$scratch/a/r1-x.csv" "$scratch/pipes"
+mkfifo "$scratch/pipe.csv" "$scratch/pipes/r2-x.csv" "$scratch/pipes/r1-x.json"
+check "a pipe that nobody writes is not waited for" ends_with 3 timeout 20 $program "$scratch/pipe.csv" "$scratch/a"
+check "  ... and is told" errs 'pipe.csv: no regular file'
+check "  ... in a folder it is no file" ends_with 0 timeout 20 $program "$scratch/pipes" "$scratch/a"
+if [ -x ./weir-report ]; then
+    check "  ... and beside results no manifest" ends_with 0 timeout 20 ./weir-report -o "$scratch/pipes.html" "$scratch/pipes" "$scratch/pipes"
+fi
+truncate -s 257M "$scratch/huge.csv"
+check "a huge file ends with 3" ends_with 3 $program "$scratch/huge.csv" "$scratch/a"
+check "  ... and is told" errs 'huge.csv: files of more than 268435456 bytes are not read'
 check "a missing file ends with 3" ends_with 3 $program "$scratch/none.csv" "$scratch/a"
 { echo "$header"; row r 8 10 '<script>|x|'; } >"$scratch/html.csv"
 check "HTML in a name" ends_with 0 $program --markdown "$scratch/html.md" --junit "$scratch/html.xml" --json "$scratch/html.json" "$scratch/html.csv" "$scratch/html.csv"
