@@ -181,6 +181,7 @@ weir_status weiri_links_read(const char *path, weiri_links **links)
 
 /* ------------------------------------------------------------------- writing */
 
+/* Numbers keep their digits however small: 0 is "not measured". */
 void weiri_links_write(const weiri_links *links, FILE *to)
 {
     int n = links->endpoints;
@@ -190,11 +191,11 @@ void weiri_links_write(const weiri_links *links, FILE *to)
     for (int from = 0; from < n; from++)
         for (int dest = 0; dest < n; dest++)
             if (from != dest)
-                fprintf(to, "pair %4d %2d %6.2f %8.3f\n", from, dest, links->gbs[from * n + dest],
+                fprintf(to, "pair %4d %2d %6.4g %8.4g\n", from, dest, links->gbs[from * n + dest],
                         links->us[from * n + dest]);
     fprintf(to, "#           bytes   GB/s\n");
     for (int i = 0; i < links->nsizes; i++)
-        fprintf(to, "together %8.0f %6.2f\n", links->bytes[i], links->together_gbs[i]);
+        fprintf(to, "together %8.0f %6.4g\n", links->bytes[i], links->together_gbs[i]);
 }
 
 /* --------------------------------------------------------------------- floor */

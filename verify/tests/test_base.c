@@ -319,12 +319,12 @@ static void test_links_say_what_is_possible(void **state)
     size_t bytes = 0;
     (void)state;
     assert_int_equal(read_links(LINKS "pair 0 1 8 0.5\npair 2 1 8 0.25\n\ntogether 1000 1\n"
-                                "together 4000 3\n",
+                                "together 4000 3\ntogether 32000 0.0031\n",
                                 &links),
                      WEIR_OK);
     assert_float_equal(weiri_links_floor_us(links, 500), 0.25 + 0.5, 1e-9);
     assert_float_equal(weiri_links_floor_us(links, 2000), 0.25 + 1, 1e-9);
-    assert_float_equal(weiri_links_floor_us(links, 9000), 0.25 + 3, 1e-9);
+    assert_float_equal(weiri_links_floor_us(links, 3.1e6), 0.25 + 1e6, 1e-3);
     FILE *file = open_memstream(&text, &bytes);
     weiri_links_write(links, file);
     fclose(file);
@@ -333,6 +333,7 @@ static void test_links_say_what_is_possible(void **state)
     assert_int_equal(again->endpoints, 3);
     assert_float_equal(again->us[2 * 3 + 1], 0.25, 1e-9);
     assert_float_equal(again->together_gbs[1], 3, 1e-9);
+    assert_float_equal(again->together_gbs[2], 0.0031, 1e-9);
     free(text);
     weiri_links_free(links);
     weiri_links_free(again);
