@@ -32,18 +32,21 @@ int weiri_host_sender(const weiri_host_launch *launch, const void *packet)
                                       : at / geometry->slot_bytes];
 }
 
-/* Memory that peers can map; NULL: there is none. No peer uses what an earlier call had there:
+/* Memory that peers can map. No peer uses what an earlier call had there:
  * it was that call's input or output, which the caller has had back. */
-static char *stage_of(weiri_host_launch *launch, int which, uint64_t bytes)
+static weir_status stage_of(weiri_host_launch *launch, int which, uint64_t bytes, char **buffer)
 {
     weir_mem **stage = &launch->host->stages[which];
+    weir_status status = WEIR_OK;
     if (*stage && weir_mem_bytes(*stage) < bytes) {
         weir_mem_free(*stage);
         *stage = NULL;
     }
-    if (!*stage && weir_mem_alloc(launch->executor->comm, bytes, stage) != WEIR_OK)
-        return NULL;
-    return weir_mem_pointer(*stage);
+    if (!*stage)
+        status = weir_mem_alloc(launch->executor->comm, bytes, stage);
+    if (status == WEIR_OK)
+        *buffer = weir_mem_pointer(*stage);
+    return status;
 }
 
 /* Whether peers reach a buffer by its post. */
@@ -64,11 +67,10 @@ static weir_status find_buffer(weiri_host_launch *launch, int which, uint64_t by
     if (*buffer && (!is_posted(launch, which) ||
                     weiri_region_describe(host->here, *buffer, bytes).generation))
         return WEIR_OK;
-    *buffer = stage_of(launch, which, bytes);
-    return *buffer ? WEIR_OK : WEIR_ERR_NO_MEMORY;
+    return stage_of(launch, which, bytes, buffer);
 }
 
-/* Where a launch's buffers are: `asked` as weiri_executor_place has it, `got` as it is. */
+/* Where a launch's buffers are: as weiri_executor_place would have them, or what stands in. */
 static weir_status find_buffers(weiri_host_launch *launch, weiri_placement *placement)
 {
     const weiri_plan_layout *layout = &launch->context->layout;
