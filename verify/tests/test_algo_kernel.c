@@ -120,18 +120,26 @@ static void test_a_kernel_is_compiled_once_and_launched(void **state)
     run_on(2, compile_and_launch, NULL);
 }
 
-static int expect_sum(weir_comm *comm, void *argument)
+/* What add makes of a number, and whether it came from the cache; failures. */
+static int compile_and_add(weir_comm *comm, int number, uint64_t *sum, int *is_cached)
 {
     weir_kernel *kernel = NULL;
     char path[512];
-    uint64_t sum = 0;
     int failures = 0;
     EXPECT_OK(&failures, weir_kernel_compile(comm, algo_path(path, "a.cu"), "add", &kernel));
     if (failures)
         return failures;
-    EXPECT_OK(&failures, add(kernel, &sum, 1));
-    EXPECT(&failures, sum == *(const uint64_t *)argument);
+    *is_cached = weir_kernel_is_cached(kernel);
+    EXPECT_OK(&failures, add(kernel, sum, number));
     weir_kernel_free(kernel);
+    return failures;
+}
+
+static int expect_sum(weir_comm *comm, void *argument)
+{
+    uint64_t sum = 0;
+    int is_cached = 0, failures = compile_and_add(comm, 1, &sum, &is_cached);
+    EXPECT(&failures, sum == *(const uint64_t *)argument);
     return failures;
 }
 
@@ -337,17 +345,10 @@ static int find_entry(char *path)
 
 static int cached_is(weir_comm *comm, void *argument)
 {
-    weir_kernel *kernel = NULL;
-    char path[512];
     uint64_t sum = 0;
-    int failures = 0;
-    EXPECT_OK(&failures, weir_kernel_compile(comm, algo_path(path, "a.cu"), "add", &kernel));
-    if (failures)
-        return failures;
-    EXPECT(&failures, weir_kernel_is_cached(kernel) == *(int *)argument);
-    EXPECT_OK(&failures, add(kernel, &sum, 2));
+    int is_cached = -1, failures = compile_and_add(comm, 2, &sum, &is_cached);
+    EXPECT(&failures, is_cached == *(int *)argument);
     EXPECT(&failures, sum == 20);
-    weir_kernel_free(kernel);
     return failures;
 }
 

@@ -2,20 +2,7 @@
  * Builders of plans: programs that MSCCL++'s DSL has too make the files that it makes; what is
  * fused and which fences stay; instances; and what wrong calls are told.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include "plan/plan.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#define SAMPLES "../shared/plans/"
+#include "plan_files.h"
 
 static weir_plan_builder *create(const weir_plan_spec *spec)
 {
@@ -223,21 +210,6 @@ static weir_plan *make_allgather_packets(const char *name)
     return build(b);
 }
 
-static char *contents(const char *file)
-{
-    FILE *from = fopen(file, "rb");
-    if (!from)
-        return NULL;
-    assert_int_equal(fseek(from, 0, SEEK_END), 0);
-    size_t bytes = (size_t)ftell(from);
-    rewind(from);
-    char *text = malloc(bytes + 1);
-    assert_int_equal(fread(text, 1, bytes, from), bytes);
-    text[bytes] = 0;
-    fclose(from);
-    return text;
-}
-
 /* The first line in which two texts differ. */
 static const char *difference(const char *a, const char *b)
 {
@@ -266,14 +238,8 @@ static void test_programs_of_the_dsl_make_its_files(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
-        char file[128], *made = NULL;
+        char *made = NULL, *expected = plan_sample_text(programs[i].file);
         size_t bytes;
-        snprintf(file, sizeof file, SAMPLES "%s.json", programs[i].file);
-        char *expected = contents(file);
-        if (!expected) {
-            print_message("no %s here\n", file);
-            skip();
-        }
         weir_plan *plan = programs[i].make(programs[i].name);
         assert_int_equal(weir_plan_print(plan, &made, &bytes), WEIR_OK);
         const char *line = difference(made, expected);

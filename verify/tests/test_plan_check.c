@@ -4,6 +4,7 @@
  * mutant is a right plan's text with a piece replaced. The plans that MSCCL++'s DSL wrote are
  * checked, and mutated in memory, where they are at hand.
  */
+#include "plan_files.h"
 #include "plan_right.h"
 
 #include "plan/check.h"
@@ -231,13 +232,11 @@ static void test_mutants(void **state)
 
 /* ---------------------------------------------------------- plans of a DSL */
 
-#define SAMPLES "../shared/plans/"
-
 static weir_plan *sample(const char *name)
 {
     char path[256];
     weir_plan *plan = NULL;
-    snprintf(path, sizeof path, SAMPLES "%s.json", name);
+    snprintf(path, sizeof path, PLAN_SAMPLES "%s.json", name);
     if (weir_plan_read(path, &plan) == WEIR_ERR_SYSTEM) {
         print_message("# %s is not here\n", path);
         skip();

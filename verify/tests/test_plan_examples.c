@@ -2,10 +2,10 @@
  * The plans that the library makes itself: each is made and proved for several numbers of
  * ranks and instances, in place and out of place, and run on the host.
  */
+#include "plan_files.h"
 #include "plan_ranks.h"
 
 #include "plan/examples/examples.h"
-#include "plan/plan.h"
 
 static weir_plan *make(const weiri_plan_example *example, const weiri_plan_example_options *with)
 {
@@ -15,20 +15,13 @@ static weir_plan *make(const weiri_plan_example *example, const weiri_plan_examp
     return plan;
 }
 
-/* What was written reads as the same text again. */
 static void read_again(const weir_plan *plan)
 {
-    char *text = NULL, *again = NULL;
-    size_t bytes, more;
-    weir_plan *read = NULL;
+    char *text = NULL;
+    size_t bytes;
     assert_int_equal(weir_plan_print(plan, &text, &bytes), WEIR_OK);
-    if (weir_plan_parse(text, bytes, plan->name, &read) != WEIR_OK)
-        fail_msg("%s", weir_last_error());
-    assert_int_equal(weir_plan_print(read, &again, &more), WEIR_OK);
-    assert_string_equal(text, again);
-    weir_plan_free(read);
+    plan_reads_again(text, bytes, plan->name);
     free(text);
-    free(again);
 }
 
 static void examine(const weiri_plan_example *example, const weiri_plan_example_options *with)

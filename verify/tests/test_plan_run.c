@@ -5,6 +5,7 @@
  *
  * Samples are looked for in ../shared/plans; without them their tests are skipped.
  */
+#include "plan_files.h"
 #include "plan_ranks.h"
 
 #include "plan/examples/examples.h"
@@ -12,8 +13,6 @@
 #include <signal.h>
 
 enum { MEMORY_BYTES = 1 << 21 };
-
-static const char folder[] = "../shared/plans";
 
 /* Most of the time goes into waiting for a core: few long calls, and of short ones more than
  * packets have flags. */
@@ -27,7 +26,7 @@ static const length lengths[] = {{1024, 0, 35}, {1 << 20, 0, 1}, {1004, 1, 4}, {
 static int read_sample(const char *name, weir_plan **plan)
 {
     char path[128];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
+    snprintf(path, sizeof path, PLAN_SAMPLES "%s", name);
     if (access(path, R_OK) != 0)
         return 0;
     if (weir_plan_read(path, plan) == WEIR_OK)
@@ -63,29 +62,42 @@ static int use_plan(plan_rank *with, const weir_plan *plan)
     return failures;
 }
 
-static int sample_body(weir_boot *boot, void *argument)
+/* Runs something with a sample on a rank; failures. */
+static int with_sample(weir_boot *boot, const char *name,
+                       int (*use)(plan_rank *with, const weir_plan *plan))
 {
     plan_rank with = {0};
     weir_plan *plan = NULL;
     int failures = 0;
     EXPECT_OK(&failures, plan_rank_open(&with, boot, MEMORY_BYTES));
-    EXPECT(&failures, read_sample(argument, &plan));
+    EXPECT(&failures, read_sample(name, &plan));
     if (!failures)
-        failures += use_plan(&with, plan);
+        failures += use(&with, plan);
     weir_plan_free(plan);
     plan_rank_close(&with);
     return failures;
 }
 
-/* The state is the sample's name. */
-static void test_sample(void **state)
+/* As many ranks as a sample is for; without it the test is skipped. */
+static void run_sample(char *name, int (*body)(weir_boot *boot, void *argument))
 {
     weir_plan *plan = NULL;
-    if (!read_sample(*state, &plan))
+    if (!read_sample(name, &plan))
         skip();
     int nranks = weir_plan_nranks(plan);
     weir_plan_free(plan);
-    run_ranks(nranks, sample_body, *state);
+    run_ranks(nranks, body, name);
+}
+
+static int sample_body(weir_boot *boot, void *argument)
+{
+    return with_sample(boot, argument, use_plan);
+}
+
+/* The state is the sample's name. */
+static void test_sample(void **state)
+{
+    run_sample(*state, sample_body);
 }
 
 /* ------------------------------------------------------------ all types, ops */
@@ -113,41 +125,35 @@ static void fill_typed(char *to, weir_dtype dtype, int rank)
 }
 
 /* The plan's allreduce has the bits of the library's. */
-static int typed_body(weir_boot *boot, void *argument)
+static int use_types(plan_rank *with, const weir_plan *plan)
 {
-    plan_rank with = {0};
-    weir_plan *plan = NULL;
     int failures = 0;
-    EXPECT_OK(&failures, plan_rank_open(&with, boot, MEMORY_BYTES));
-    EXPECT(&failures, read_sample(argument, &plan));
     for (int dtype = 0; dtype < WEIR_DTYPE_COUNT && !failures; dtype++)
         for (int op = 0; op < WEIR_OP_COUNT && !failures; op++) {
             const uint64_t bytes = TYPED_COUNT * weir_dtype_bytes((weir_dtype)dtype);
-            char *in = weir_mem_pointer(with.memory[0]), *out = weir_mem_pointer(with.memory[1]);
-            char *expected = with.plain[0];
-            fill_typed(in, (weir_dtype)dtype, with.rank);
-            EXPECT_OK(&failures, weir_allreduce(with.comm, in, expected, TYPED_COUNT,
+            char *in = weir_mem_pointer(with->memory[0]), *out = weir_mem_pointer(with->memory[1]);
+            char *expected = with->plain[0];
+            fill_typed(in, (weir_dtype)dtype, with->rank);
+            EXPECT_OK(&failures, weir_allreduce(with->comm, in, expected, TYPED_COUNT,
                                                 (weir_dtype)dtype, (weir_op)op, NULL));
-            EXPECT_OK(&failures, weir_executor_run(with.executor, plan, in, out, bytes, bytes,
+            EXPECT_OK(&failures, weir_executor_run(with->executor, plan, in, out, bytes, bytes,
                                                    (weir_dtype)dtype, (weir_op)op, NULL));
             EXPECT(&failures, memcmp(out, expected, bytes) == 0);
             if (failures)
                 fprintf(stderr, "# %s %s\n", weir_dtype_name((weir_dtype)dtype),
                         weir_op_name((weir_op)op));
         }
-    weir_plan_free(plan);
-    plan_rank_close(&with);
     return failures;
+}
+
+static int typed_body(weir_boot *boot, void *argument)
+{
+    return with_sample(boot, argument, use_types);
 }
 
 static void test_types(void **state)
 {
-    weir_plan *plan = NULL;
-    if (!read_sample(*state, &plan))
-        skip();
-    int nranks = weir_plan_nranks(plan);
-    weir_plan_free(plan);
-    run_ranks(nranks, typed_body, *state);
+    run_sample(*state, typed_body);
 }
 
 /* ----------------------------------------------------------- written here */
@@ -202,6 +208,25 @@ static int make_pair(const char *keys, const char *op, weir_plan **plan)
     return parse(text, plan);
 }
 
+/* A rank with the pair's plan of sums; failures. */
+static int open_pair(plan_rank *with, weir_boot *boot, weir_plan **plan)
+{
+    int failures = 0;
+    EXPECT_OK(&failures, plan_rank_open(with, boot, 4096));
+    EXPECT(&failures, make_pair("", "sum", plan));
+    return failures;
+}
+
+/* Skips the test where no plan can be read. */
+static void need_reader(void)
+{
+    weir_plan *plan = NULL;
+    int has = make_pair("", "sum", &plan);
+    weir_plan_free(plan);
+    if (!has)
+        skip();
+}
+
 static int refused(weir_status status, weir_status expected, const char *word)
 {
     if (status == expected && strstr(weir_last_error(), word))
@@ -250,19 +275,10 @@ static int refusals_body(weir_boot *boot, void *argument)
     return failures;
 }
 
-static int has_reader(void)
-{
-    weir_plan *plan = NULL;
-    int has = make_pair("", "sum", &plan);
-    weir_plan_free(plan);
-    return has;
-}
-
 static void test_refusals(void **state)
 {
     (void)state;
-    if (!has_reader())
-        skip();
+    need_reader();
     run_ranks(2, refusals_body, NULL);
     run_ranks(3, refusals_body, NULL);
 }
@@ -272,10 +288,8 @@ static int mismatch_body(weir_boot *boot, void *argument)
 {
     plan_rank with = {0};
     weir_plan *plan = NULL;
-    int failures = 0;
+    int failures = open_pair(&with, boot, &plan);
     (void)argument;
-    EXPECT_OK(&failures, plan_rank_open(&with, boot, 4096));
-    EXPECT(&failures, make_pair("", "sum", &plan));
     uint64_t bytes = with.rank ? 64 : 128;
     EXPECT(&failures, refused(weir_executor_run(with.executor, plan, with.plain[0], with.plain[1],
                                                 bytes, bytes, WEIR_FLOAT, WEIR_SUM, NULL),
@@ -288,8 +302,7 @@ static int mismatch_body(weir_boot *boot, void *argument)
 static void test_mismatch(void **state)
 {
     (void)state;
-    if (!has_reader())
-        skip();
+    need_reader();
     run_ranks(2, mismatch_body, NULL);
 }
 
@@ -366,8 +379,7 @@ static int turns_body(weir_boot *boot, void *argument)
 static void test_turns(void **state)
 {
     (void)state;
-    if (!has_reader())
-        skip();
+    need_reader();
     run_ranks(2, turns_body, NULL);
 }
 
@@ -376,10 +388,8 @@ static int death_body(weir_boot *boot, void *argument)
 {
     plan_rank with = {0};
     weir_plan *plan = NULL;
-    int failures = 0;
+    int failures = open_pair(&with, boot, &plan);
     (void)argument;
-    EXPECT_OK(&failures, plan_rank_open(&with, boot, 4096));
-    EXPECT(&failures, make_pair("", "sum", &plan));
     const plan_use use = {plan, 64, WEIR_FLOAT, WEIR_SUM, 0, 0, 0};
     failures += plan_call(&with, &use, 0);
     if (with.rank == 1)
@@ -395,8 +405,7 @@ static void test_death(void **state)
 {
     (void)state;
     int codes[2];
-    if (!has_reader())
-        skip();
+    need_reader();
     assert_int_equal(weir_boot_fork_run(2, death_body, NULL, LIMIT_MS, codes), WEIR_OK);
     assert_int_equal(codes[0], 0);
     assert_int_equal(codes[1], 128 + SIGKILL);
@@ -453,8 +462,7 @@ static int deadline_body(weir_boot *boot, void *argument)
 static void test_deadline(void **state)
 {
     (void)state;
-    if (!has_reader())
-        skip();
+    need_reader();
     run_ranks(2, deadline_body, "");
     run_ranks(2, deadline_body, "{'name':'barrier','barrier_id':0,'num_threadblocks':2}");
 }

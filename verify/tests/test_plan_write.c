@@ -2,21 +2,9 @@
  * Plans as text: what is written reads as the same plan, and a file of MSCCL++'s DSL that was
  * read is written as it was, byte for byte.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "plan_files.h"
 
-#include <cmocka.h>
-
-#include "plan/plan.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#define SAMPLES "../shared/plans/"
 
 static weir_plan *parse(const char *text)
 {
@@ -80,21 +68,6 @@ static void same_plan(const weir_plan *a, const weir_plan *b)
 
 /* ------------------------------------------------------------------- samples */
 
-static char *contents(const char *file)
-{
-    FILE *from = fopen(file, "rb");
-    if (!from)
-        return NULL;
-    assert_int_equal(fseek(from, 0, SEEK_END), 0);
-    size_t bytes = (size_t)ftell(from);
-    rewind(from);
-    char *text = malloc(bytes + 1);
-    assert_int_equal(fread(text, 1, bytes, from), bytes);
-    text[bytes] = 0;
-    fclose(from);
-    return text;
-}
-
 static void test_what_the_dsl_wrote_is_written_as_it_was(void **state)
 {
     static const char *const names[] = {
@@ -108,19 +81,13 @@ static void test_what_the_dsl_wrote_is_written_as_it_was(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char file[128];
-        snprintf(file, sizeof file, SAMPLES "%s.json", names[i]);
-        char *before = contents(file);
-        if (!before) {
-            print_message("no %s here\n", file);
-            skip();
-        }
+        char *before = plan_sample_text(names[i]);
         weir_plan *plan = parse(before);
         char *after = print(plan);
         weir_plan *again = parse(after);
         same_plan(plan, again);
         if (strcmp(before, after) != 0)
-            fail_msg("%s is written otherwise than it was read", file);
+            fail_msg("%s is written otherwise than it was read", names[i]);
         weir_plan_free(again);
         weir_plan_free(plan);
         free(after);
@@ -214,7 +181,7 @@ static void test_files_hold_the_same_text(void **state)
     weir_plan *plan = parse(every_form), *again = NULL;
     char *text = print(plan);
     assert_int_equal(weir_plan_write(plan, file), WEIR_OK);
-    char *there = contents(file);
+    char *there = plan_file_text(file);
     assert_non_null(there);
     assert_string_equal(there, text);
     assert_int_equal(weir_plan_read(file, &again), WEIR_OK);
