@@ -59,6 +59,8 @@ static int read_option(results_expectation *made, char *word)
         made->placement = value;
     else if (strcmp(word, "contender") == 0)
         made->contender = value;
+    else if (strcmp(word, "algo") == 0)
+        made->algo = value;
     else if (strcmp(word, "ranks") == 0 && results_whole(value, &number) == 0 && number < 1000000)
         made->nranks = (int)number;
     else
@@ -86,7 +88,7 @@ static const char *read_words(results_expectation *made, char **words, int count
         return "no number above 0 before the unit";
     for (int i = 2; i < count - 3; i++)
         if (read_option(made, words[i]) != 0)
-            return "words are dtype=, op=, ranks=, place=, contender=, algbw, busbw";
+            return "words are dtype=, op=, ranks=, place=, contender=, algo=, algbw, busbw";
     return NULL;
 }
 
@@ -133,6 +135,11 @@ int results_expect_read(results_set *set, const char *path, results_expectations
     return failed ? -1 : 0;
 }
 
+static const results_row *row_of(const results_side *side)
+{
+    return side->failed ? side->failed : side->starts ? side->rows[0] : NULL;
+}
+
 static int fits(const results_expectation *one, const results_row *row)
 {
     const char *contender = row->text[RESULTS_CONTENDER];
@@ -143,6 +150,7 @@ static int fits(const results_expectation *one, const results_row *row)
            (!one->dtype || strcmp(one->dtype, row->text[RESULTS_DTYPE]) == 0) &&
            (!one->redop || strcmp(one->redop, row->text[RESULTS_REDOP]) == 0) &&
            (!one->placement || strcmp(one->placement, row->text[RESULTS_PLACEMENT]) == 0) &&
+           (!one->algo || strcmp(one->algo, row->text[RESULTS_ALGO]) == 0) &&
            strncmp(wanted, contender, word) == 0 &&
            (contender[word] == '\0' || contender[word] == ':');
 }
@@ -165,27 +173,49 @@ static double shortfall(const results_expectation *one, const results_pair *pair
     return one->is_time ? log(*got / one->value) : log(one->value / fmax(*got, 1e-12));
 }
 
+/* A start with wrong results has missed whatever is expected. */
+static void check_pair(results_expectation *one, const results_pair *pair, double *worst)
+{
+    double got = NAN, misses = INFINITY;
+    results_outcome outcome = RESULTS_UNMET;
+    if (!pair->b.failed) {
+        misses = shortfall(one, pair, &got);
+        outcome = misses <= 0                  ? RESULTS_MET
+                  : misses <= half_width(pair) ? RESULTS_CLOSE
+                                               : RESULTS_UNMET;
+    }
+    if (one->outcome == RESULTS_ABSENT || outcome > one->outcome)
+        one->outcome = outcome;
+    if (misses > *worst) {
+        *worst = misses;
+        one->worst = pair;
+        one->got = got;
+    }
+}
+
 static void check_one(results_expectation *one, const results_comparison *comparison)
 {
     double worst = -INFINITY;
     one->outcome = RESULTS_ABSENT;
     for (size_t i = 0; i < comparison->count; i++) {
         const results_pair *pair = &comparison->pairs[i];
-        double got, misses;
-        if (pair->b.starts == 0 || !fits(one, pair->b.rows[0]))
-            continue;
-        misses = shortfall(one, pair, &got);
-        results_outcome outcome = misses <= 0                  ? RESULTS_MET
-                                  : misses <= half_width(pair) ? RESULTS_CLOSE
-                                                               : RESULTS_UNMET;
-        if (one->outcome == RESULTS_ABSENT || outcome > one->outcome)
-            one->outcome = outcome;
-        if (misses > worst) {
-            worst = misses;
-            one->worst = pair;
-            one->got = got;
-        }
+        const results_row *row = row_of(&pair->b);
+        if (row && fits(one, row))
+            check_pair(one, pair, &worst);
     }
+}
+
+void results_expect_describe(const results_expectation *one, char *text, size_t bytes)
+{
+    const results_row *row = one->worst ? row_of(&one->worst->b) : NULL;
+    char got[32] = "wrong results";
+    if (!isnan(one->got))
+        snprintf(got, sizeof got, "%.4g", one->got);
+    text[0] = '\0';
+    if (row)
+        snprintf(text, bytes, "%s, %s %s, %d ranks, %s, %s %s", got, row->text[RESULTS_DTYPE],
+                 row->text[RESULTS_REDOP], row->nranks, row->text[RESULTS_PLACEMENT],
+                 row->text[RESULTS_CONTENDER], row->text[RESULTS_ALGO]);
 }
 
 void results_expect_check(results_expectations *made, const results_comparison *comparison)

@@ -2,11 +2,12 @@
  * Floors and ceilings that a result must keep, from a file with one a line:
  *
  *   allreduce 1G >= 350 GB/s
- *   alltoallv 8M dtype=bfloat16 ranks=4 place=out contender=weir algbw >= 200 GB/s
+ *   alltoallv 8M dtype=bfloat16 ranks=4 place=out contender=nccl algbw >= 200 GB/s
  *   allgather 8 <= 6.5 us      # behind a number sign: a remark
  *
  * Bandwidths are busbw unless the word algbw stands there. Words that are left out fit any
- * row, and each row that fits must keep it. Local.
+ * row, but a contender that is left out is weir. Each row that fits must keep it, and be right
+ * in all starts. Local.
  */
 #ifndef RESULTS_EXPECT_H
 #define RESULTS_EXPECT_H
@@ -24,14 +25,15 @@ typedef struct results_expectation {
     const char *text;  /* as in the file, without blanks around; the set's */
     const char *path;
     int line;
-    const char *collective, *dtype, *redop, *placement, *contender; /* NULL: any */
+    const char *collective, *dtype, *redop, *placement; /* NULL: any */
+    const char *contender, *algo; /* NULL: weir; any */
     unsigned long long bytes;
     int nranks;        /* 0: any */
     int is_time, is_algbw;
     double value;
     results_outcome outcome;
     const results_pair *worst; /* the row that keeps it least; NULL if absent */
-    double got;                /* of worst, in the unit of value */
+    double got;                /* of worst, in the unit of value; NaN: its results are wrong */
 } results_expectation;
 
 typedef struct results_expectations {
@@ -46,5 +48,8 @@ int results_expect_read(results_set *set, const char *path, results_expectations
 void results_expect_check(results_expectations *made, const results_comparison *comparison);
 
 const char *results_outcome_name(results_outcome outcome);
+/* What worst is and has: "218.3, float sum, 4 ranks, in, weir ce"; "" where no row fits. text is
+ * terminated. */
+void results_expect_describe(const results_expectation *one, char *text, size_t bytes);
 
 #endif

@@ -76,10 +76,13 @@ static void put_pair(FILE *file, const results_pair *pair)
 
 static void put_expectation(FILE *file, const results_expectation *one)
 {
+    char about[1400];
     fprintf(file, "    {\"line\": %d", one->line);
     put_text(file, "text", one->text);
     put_text(file, "outcome", results_outcome_name(one->outcome));
     put_real(file, "got", one->worst ? one->got : NAN);
+    results_expect_describe(one, about, sizeof about);
+    put_text(file, "about", about);
     fputc('}', file);
 }
 

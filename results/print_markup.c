@@ -93,9 +93,14 @@ void results_print_markdown(FILE *file, const results_report *report)
                 put_row(file, &c->pairs[i]);
     }
     for (size_t i = 0; e && i < e->count; i++) {
+        char about[1400];
         fputs("\n- expected ", file);
         results_put_markdown(file, e->list[i].text);
         fprintf(file, ": %s", results_outcome_name(e->list[i].outcome));
+        results_expect_describe(&e->list[i], about, sizeof about);
+        fputs(about[0] ? " (" : "", file);
+        results_put_markdown(file, about);
+        fputs(about[0] ? ")" : "", file);
     }
     fputc('\n', file);
 }
@@ -125,6 +130,17 @@ static void put_case(FILE *file, const results_pair *pair, int cross)
         fputs("\"/>\n", file);
 }
 
+static void put_missed(FILE *file, const results_expectation *one)
+{
+    char about[1400];
+    results_expect_describe(one, about, sizeof about);
+    fprintf(file, "\"><%s message=\"%s", one->outcome == RESULTS_UNMET ? "failure" : "skipped",
+            results_outcome_name(one->outcome));
+    fputs(about[0] ? ": " : "", file);
+    results_put_xml(file, about);
+    fputs("\"/></testcase>\n", file);
+}
+
 void results_print_junit(FILE *file, const results_report *report)
 {
     const results_comparison *c = report->comparison;
@@ -146,9 +162,7 @@ void results_print_junit(FILE *file, const results_report *report)
         if (outcome == RESULTS_MET)
             fputs("\"/>\n", file);
         else
-            fprintf(file, "\"><%s message=\"%s: %.4g\"/></testcase>\n",
-                    outcome == RESULTS_UNMET ? "failure" : "skipped",
-                    results_outcome_name(outcome), e->list[i].got);
+            put_missed(file, &e->list[i]);
     }
     fputs("</testsuite>\n", file);
 }

@@ -95,10 +95,10 @@ static void put_expectations(FILE *file, const results_expectations *expectation
 {
     for (size_t i = 0; expectations && i < expectations->count; i++) {
         const results_expectation *one = &expectations->list[i];
+        char about[1400];
+        results_expect_describe(one, about, sizeof about);
         fprintf(file, "# expected %s: %s", one->text, results_outcome_name(one->outcome));
-        if (one->worst)
-            fprintf(file, " (%.4g)", one->got);
-        fputc('\n', file);
+        fprintf(file, about[0] ? " (%s)\n" : "%s\n", about);
     }
 }
 

@@ -139,8 +139,16 @@ allreduce 4K dtype=half >= 1 GB/s
 allreduce 4K > 1
 FLOORS
 check "an expectation that is missed by far ends with 1" ends_with 1 $program --expect "$scratch/floors" "$scratch/a"
-check "  ... met, unmet, absent" eval 'has "256K.*: met" && has "8 <= 2 us: unmet" && has "half.*: absent"'
+check "  ... met, unmet, absent" eval 'has "256K.*: met" && has "8 <= 2 us: unmet .10.*, float sum, 4 ranks, out, weir ring.$" && has "half.*: absent$"'
 check "  ... a line that is none is told" errs 'floors:4: .allreduce 4K > 1'
+echo 'allreduce 512 >= 0.01 GB/s' >"$scratch/low"
+check "a floor that wrong results have ends with 1" ends_with 1 $program --expect "$scratch/low" --junit "$scratch/low.xml" --json "$scratch/low.json" --markdown "$scratch/low.md" "$scratch/wrong.csv"
+check "  ... and says so" eval 'has "512 >= 0.01 GB/s: unmet .wrong results, float sum" && grep -q "<failure message=\"unmet: wrong results" "$scratch/low.xml" &&
+    grep -q "\"got\": null, \"about\": \"wrong results" "$scratch/low.json" && grep -q "unmet (wrong results, " "$scratch/low.md"'
+{ echo "$header"; row r 8 10; row r 8 90 nccl:2.28.3; row r 8 20 | sed 's/,ring,/,tree,/'; } >"$scratch/peers.csv"
+printf 'allreduce 8 <= 25 us\nallreduce 8 algo=ring <= 12 us\nallreduce 8 contender=nccl <= 80 us\n' >"$scratch/words"
+check "a floor is weir's if no contender is named" ends_with 1 $program --expect "$scratch/words" "$scratch/peers.csv"
+check "  ... or of one algorithm, or of a peer" eval 'has "<= 25 us: met" && has "ring <= 12 us: met" && has "<= 80 us: unmet .90,"'
 sed -i 2d "$scratch/floors"
 check "an expectation without a row ends with 3" ends_with 3 $program --expect "$scratch/floors" "$scratch/a"
 
