@@ -43,7 +43,7 @@ typedef struct weiri_kernel_backend {
     weir_status (*load)(weir_kernel *kernel, const char *path, int *missing);
     weir_status (*launch)(weir_kernel *kernel, int blocks, int threads, size_t shared_bytes,
                           weir_stream stream, const weir_params *params);
-    /* loaded may be NULL. */
+    /* Of a kernel that was loaded, once. */
     void (*unload)(weir_kernel *kernel);
 } weiri_kernel_backend;
 
