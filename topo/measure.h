@@ -13,8 +13,9 @@
  * ranks; WEIR_ERR_NO_MEMORY, WEIR_ERR_SYSTEM. */
 weir_status weiri_topo_measure_cores(const weiri_topo *topo, int nranks, weiri_links **links);
 
-/* Endpoints are the GPUs, which read from one another by their copy engines; latencies are
- * those of kernels that store into each other's memory. Local, blocking. WEIR_ERR_UNSUPPORTED:
+/* Endpoints are the GPUs, which read from one another by their copy engines, all at once by
+ * kernels too, whichever is faster; latencies are those of kernels that store into each other's
+ * memory. Local, blocking. WEIR_ERR_UNSUPPORTED:
  * fewer than two GPUs, no way between two of them, or a build without CUDA. */
 weir_status weiri_topo_measure_gpus(const weiri_topo *topo, weiri_links **links);
 

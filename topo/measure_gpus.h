@@ -10,7 +10,7 @@ extern "C" {
 
 /* Starts one end on the current device and stream: rounds times it stores the number of the
  * round into theirs, a word of the peer GPU's memory (the first end begins), and waits for it
- * in own. Ends early, with own_rounds short of rounds, when a second has passed. Writes the
+ * in own. Ends early, with fewer rounds, when a second has passed. Writes to ns_and_rounds the
  * nanoseconds of all rounds and their number. Not blocking; 0, or CUDA's error. */
 int weiri_topo_gpu_ping_pong(void *stream, int is_first, uint32_t rounds, uint64_t *own,
                              uint64_t *theirs, uint64_t *ns_and_rounds);
