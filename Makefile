@@ -280,7 +280,8 @@ BENCH_TESTS := $(filter $(O)/tests/test_bench%,$(MPI_TESTS))
 $(BENCH_TESTS): $(BENCH_OBJ) $(O)/libweir_mpi.a
 $(BENCH_TESTS): TEST_LIBS := $(GSL_LIBS)
 
-EMULATED_CXXFLAGS = -std=gnu++17 -Wall -Wextra -Wshadow -Wno-unknown-pragmas $(filter-out -O%,$(OPT)) -O1 \
+EMULATED_OPT := -O1
+EMULATED_CXXFLAGS = -std=gnu++17 -Wall -Wextra -Wshadow -Wno-unknown-pragmas $(filter-out -O%,$(OPT)) $(EMULATED_OPT) \
 	-fno-ipa-reference -DWEIR_EMULATED -Ilib -I. -include verify/tests/gpu_words.h $(CXXFLAGS)
 $(O)/emulated/%.o: % Makefile
 	$(call say,CXX,$<)
@@ -298,6 +299,8 @@ $(O)/tests/plan.a: $(PLAN_OBJ)
 # The shared memory of all kernels in a program is swapped with each block, so a test has none
 # that it does not run.
 $(O)/tests/gpu_test_plan: $(call emulated,$(PLAN_KERNEL_SRC))
+# Long to compile, and hardly any of it runs.
+$(call emulated,$(PLAN_KERNEL_SRC)): EMULATED_OPT := -O0
 $(GPU_TESTS): $(O)/tests/%: $(O)/emulated/verify/tests/%.cc.o $(EMULATED_OBJ) $(O)/obj/lib/base/types.o
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
