@@ -31,7 +31,7 @@ weir_status bench_ceiling_open(bench_ceiling *ceiling, const bench_run *run)
 double bench_ceiling_pct(const bench_ceiling *ceiling, const bench_row *row,
                          const bench_result *result)
 {
-    if (!ceiling->links || !result->timed || bench_result_failed(result))
+    if (!ceiling->links || !row->shape.bytes || !result->timed || bench_result_failed(result))
         return NAN;
     double bytes = bench_busbw_gbs(row, 1) * 1e3; /* in one microsecond */
     return 100 * weiri_links_floor_us(ceiling->links, bytes) / result->stats.median;

@@ -25,7 +25,8 @@ typedef struct bench_ceiling {
 /* Reads the file of --ceiling, if there is one. WEIR_ERR_INVALID, noted in the job: it cannot
  * be read, or is of other memory or of another machine's links. */
 weir_status bench_ceiling_open(bench_ceiling *ceiling, const bench_run *run);
-/* A result's ceiling over its median, in percent; NaN if either is not known. */
+/* A result's ceiling over its median, in percent; NaN if either is not known, or no
+ * bytes are moved. */
 double bench_ceiling_pct(const bench_ceiling *ceiling, const bench_row *row,
                          const bench_result *result);
 /* Keeps what the footer tells. */

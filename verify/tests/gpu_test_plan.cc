@@ -800,6 +800,67 @@ static void found(const char *name, const text &json)
     ok(plan && !why.empty(), "", "found: %s", name);
 }
 
+/* ----------------------------------------------------------- what an image has */
+
+/* The steps of a rank's image, as "kind of how many ids or destinations", in a row; "|" where
+ * the block meets before one. One page is enough for them. */
+static std::string steps_of(const weir_plan *plan, int rank)
+{
+    static const char letters[] = "crsw"; /* copies, reductions, signals, waits */
+    context made(plan, {WEIR_FLOAT, WEIR_SUM, 64, 8, 2048, false}, 1);
+    const weiri_image &image = made.ranks()[(size_t)rank].image;
+    const weiri_image_page *page = (const weiri_image_page *)image.pages;
+    const weiri_image_step *steps = (const weiri_image_step *)(page + 1);
+    std::string all;
+    for (uint32_t i = 0; i < page->nsteps; i++) {
+        const bool moves = steps[i].kind <= WEIRI_IMAGE_REDUCE;
+        all += steps[i].flags & WEIRI_IMAGE_MEETS ? "|" : " ";
+        all += (steps[i].kind < sizeof letters - 1 ? letters[steps[i].kind] : '?') +
+               std::to_string(moves ? steps[i].ndsts : steps[i].nids);
+    }
+    return all;
+}
+
+static void expect_steps(const char *name, const text &json, const char *expected)
+{
+    const owned_plan plan = parse(json);
+    const std::string found = plan ? steps_of(plan.get(), 0) : "no plan";
+    ok(found == expected, "found" + found + ", expected" + expected, "%s", name);
+}
+
+/* Two ranks that write to each other, with something in place of the first meeting. */
+static text writes(const std::vector<text> &ops)
+{
+    ranks all = make_ranks(2, 1, 2, 1);
+    for (int r = 0; r < 2; r++) {
+        plan_text::rank &one = all[(size_t)r];
+        const int id = one.channel(1 - r);
+        for (const text &op : ops)
+            one.add(0, op);
+        one.add(0, move("put", {local('i', 0)}, {one.remote(1 - r, 'o', r)}, "memory", {id}));
+        one.add(0, move("copy", {local('i', 0)}, {local('o', r)}));
+        for (const text &op : {nop, sync("signal", {id}), sync("wait", {id}), nop})
+            one.add(0, op);
+    }
+    return plan_text::plan("allgather", false, all);
+}
+
+static void images()
+{
+    const text signal = sync("signal", {0}), wait = sync("wait", {0});
+    const text spare = move("copy", {local('i', 0)}, {local('s', 0)});
+    expect_steps("the entry is the first meeting of all blocks", direct(3, 1), " r3|s2 w2");
+    expect_steps("a first meeting is the entry's; copies of the same bytes are one",
+                 writes({signal, wait, nop}), " c2|s1 w1");
+    expect_steps("of two meetings, the second stays",
+                 writes({signal, wait, nop, signal, wait, nop}), " s1 w1|c2|s1 w1");
+    expect_steps("a signal behind a copy stays", writes({spare, nop, signal, wait, nop}),
+                 " c1|s1 w1|c2|s1 w1");
+    expect_steps("a copy to where an earlier one writes stays apart",
+                 writes({signal, wait, nop, move("copy", {local('s', 0)}, {local('o', 0)})}),
+                 " c1 c1|c1|s1 w1");
+}
+
 /* The plans that the library makes itself, in and out of place, with several instances. */
 static void examples()
 {
@@ -876,6 +937,7 @@ int main()
     lengths_of("ports", through_ports(3), 2048, true);
     types_and_ops("packets", two_shot_packets(3));
     types_and_ops("loads and stores", direct(4, 2));
+    images();
     examples();
     samples();
     lost_signal();

@@ -74,6 +74,20 @@ WEIRI_GPU_FN void weiri_image_fail(const weiri_image_launch &run, uint32_t op, i
     weiri_gpu_fail(run.args->view, status, peer, kind, expected, seen);
 }
 
+/* A thread that waits polls so often between two looks at abort and clock. */
+enum { WEIRI_IMAGE_POLLS = 16 };
+
+/* Such a look; the wait may be over: the block has failed then. */
+WEIRI_GPU_COLD_FN weir_waiter weiri_image_look(const weiri_image_launch run, weir_waiter waiter,
+                                               uint32_t op, int peer, uint64_t kind,
+                                               uint64_t expected, uint64_t seen)
+{
+    const int status = weir_waiter_step(&waiter, &run.args->view.guard);
+    if (status)
+        weiri_image_fail(run, op, status, peer, kind, expected, seen);
+    return waiter;
+}
+
 /* Waits until a word has reached its target; peer -1: other blocks of this rank. */
 template <bool relaxed>
 WEIRI_GPU_FN void weiri_image_await(const weiri_image_launch &run, uint32_t op,
@@ -81,14 +95,15 @@ WEIRI_GPU_FN void weiri_image_await(const weiri_image_launch &run, uint32_t op,
 {
     weir_waiter waiter = {0, 0};
     uint64_t seen;
-    while ((seen = relaxed ? weir_load_relaxed(word) : weir_load_acquire(word)) < target) {
+    for (uint32_t polls = 1;; polls++) {
+        seen = relaxed ? weir_load_relaxed(word) : weir_load_acquire(word);
+        if (seen >= target)
+            return;
+        if (polls % WEIRI_IMAGE_POLLS)
+            continue;
         if (weiri_image_has_failed(run))
             return;
-        const int status = weir_waiter_step(&waiter, &run.args->view.guard);
-        if (status) {
-            weiri_image_fail(run, op, status, peer, WEIR_WAIT_SEMAPHORE, target, seen);
-            return;
-        }
+        waiter = weiri_image_look(run, waiter, op, peer, WEIR_WAIT_SEMAPHORE, target, seen);
     }
 }
 
@@ -286,14 +301,15 @@ WEIRI_GPU_FN void weiri_image_hear_from(const weiri_image_launch &run, int peer)
     char **bases = run.block->bases + WEIRI_IMAGE_BUFFERS * peer;
     uint64_t in = 0, out = 0;
     weir_waiter waiter = {0, 0};
-    while (!weir_packet16_read(cell->in, (uint32_t)run.epoch, &in) ||
-           !weir_packet16_read(cell->out, (uint32_t)run.epoch, &out)) {
-        const int status = weir_waiter_step(&waiter, &view.guard);
-        if (!status && !weiri_image_has_failed(run))
+    for (uint32_t polls = 1; !weir_packet16_read(cell->in, (uint32_t)run.epoch, &in) ||
+                             !weir_packet16_read(cell->out, (uint32_t)run.epoch, &out);
+         polls++) {
+        if (polls % WEIRI_IMAGE_POLLS)
             continue;
-        weiri_image_fail(run, UINT32_MAX, status, peer, WEIR_WAIT_PACKET, run.epoch,
-                         weir_load_relaxed(cell->in) >> 32);
-        return;
+        if (weiri_image_has_failed(run))
+            return;
+        waiter = weiri_image_look(run, waiter, UINT32_MAX, peer, WEIR_WAIT_PACKET, run.epoch,
+                                  weir_load_relaxed(cell->in) >> 32);
     }
     weiri_gpu_fence();
     if (in != WEIRI_GPU_PLAIN)

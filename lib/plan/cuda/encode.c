@@ -273,7 +273,7 @@ weir_status weiri_image_encode(const weir_plan *plan, const weiri_program *progr
                                uint32_t page_bytes, weiri_image *image)
 {
     static const weiri_program_block nothing;
-    weiri_encoder to = {.program = program, .name = plan->file};
+    weiri_encoder to = {.program = program, .name = plan->file, .in_place = plan->in_place};
     int tells = 0;
     if (program->nranks > WEIRI_GPU_RANKS_MAX)
         return weiri_fail(WEIR_ERR_UNSUPPORTED, "%s: %d ranks; GPUs of one host serve up to %d",

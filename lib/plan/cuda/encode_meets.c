@@ -25,14 +25,15 @@ static extent extent_of(const weiri_encoder *of, const weiri_item *one, uint32_t
                     operand->offset + (step->run_end << packets)};
 }
 
-/* Input and output of a rank may be the same memory, at any offset. */
-static int overlap(extent a, extent b)
+/* Input and output of a rank are the same memory, at any offset, where the plan is for use in
+ * place; elsewhere the executor keeps them apart. */
+static int overlap(const weiri_encoder *of, extent a, extent b)
 {
     const uint32_t buffers = WEIRI_IMAGE_BUFFERS, scratch = WEIRI_IMAGE_BUFFERS - 1;
     if (a.base / buffers != b.base / buffers)
         return 0;
     if (a.base != b.base)
-        return a.base % buffers != scratch && b.base % buffers != scratch;
+        return of->in_place && a.base % buffers != scratch && b.base % buffers != scratch;
     return a.begin < b.end && b.begin < a.end;
 }
 
@@ -43,7 +44,7 @@ static int conflict(const weiri_encoder *of, const weiri_item *a, const weiri_it
     for (uint32_t i = 0; i < na; i++)
         for (uint32_t j = 0; j < nb; j++)
             if ((i >= a->step.nsrcs || j >= b->step.nsrcs) &&
-                overlap(extent_of(of, a, i), extent_of(of, b, j)))
+                overlap(of, extent_of(of, a, i), extent_of(of, b, j)))
                 return 1;
     return 0;
 }

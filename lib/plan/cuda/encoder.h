@@ -24,6 +24,7 @@ typedef struct weiri_list {
 typedef struct weiri_encoder {
     const weiri_program *program;
     const char *name;
+    int in_place; /* the plan is for that */
     weir_status status;
     weiri_list items, operands, ids, begins; /* begins: each block's first item */
     /* Since the block's threads met last: */

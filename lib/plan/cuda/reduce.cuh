@@ -115,11 +115,21 @@ WEIRI_GPU_FN void weiri_image_reduce_many(const weiri_image_operand *operands, u
     }
 }
 
+template <int dtype>
+WEIRI_GPU_FN weiri_image_cut weiri_image_cut_reduction(const weiri_image_operand *operands,
+                                                       uint32_t count, size_t begin, size_t end)
+{
+    return weiri_image_cut_line(operands, count, begin, end,
+                                8 / (uint32_t)weiri_gpu_lanes<dtype>::COUNT);
+}
+
 /* Words before and behind the vectors. */
 template <int dtype, int op>
-WEIRI_GPU_FN void weiri_image_reduce_words(const weiri_image_operand *operands, uint32_t nsrcs,
-                                           uint32_t ndsts, const weiri_image_cut &cut)
+WEIRI_GPU_COLD_FN void weiri_image_reduce_words(const weiri_image_operand *operands, uint32_t nsrcs,
+                                                uint32_t ndsts, size_t begin, size_t end)
 {
+    const weiri_image_cut cut =
+        weiri_image_cut_reduction<dtype>(operands, nsrcs + ndsts, begin, end);
     typedef weiri_image_total<dtype, op, 1> total;
 #pragma unroll 1
     for (uint32_t word = threadIdx.x; word < cut.words; word += blockDim.x) {
@@ -143,9 +153,8 @@ template <int dtype, int op>
 WEIRI_GPU_FN void weiri_image_reduce(const weiri_image_operand *operands, uint32_t nsrcs,
                                          uint32_t ndsts, size_t begin, size_t end)
 {
-    const uint32_t element_bytes = 8 / (uint32_t)weiri_gpu_lanes<dtype>::COUNT;
     const weiri_image_cut cut =
-        weiri_image_cut_line(operands, nsrcs + ndsts, begin, end, element_bytes);
+        weiri_image_cut_reduction<dtype>(operands, nsrcs + ndsts, begin, end);
     if (nsrcs <= 2)
         weiri_image_reduce_few<dtype, op, 2, 4>(operands, nsrcs, ndsts, cut.body, cut.tail);
     else if (nsrcs <= 4)
@@ -154,7 +163,8 @@ WEIRI_GPU_FN void weiri_image_reduce(const weiri_image_operand *operands, uint32
         weiri_image_reduce_few<dtype, op, 8, 1>(operands, nsrcs, ndsts, cut.body, cut.tail);
     else
         weiri_image_reduce_many<dtype, op>(operands, nsrcs, ndsts, cut.body, cut.tail);
-    weiri_image_reduce_words<dtype, op>(operands, nsrcs, ndsts, cut);
+    if (cut.words)
+        weiri_image_reduce_words<dtype, op>(operands, nsrcs, ndsts, begin, end);
 }
 
 /* --------------------------------------------------------------------- packets */
@@ -222,6 +232,17 @@ WEIRI_GPU_FN void weiri_image_reduce_packet_words(const weiri_image_launch &run,
     }
 }
 
+template <int dtype, int op>
+WEIRI_GPU_COLD_FN void weiri_image_reduce_packet_rest(const weiri_image_launch run,
+                                                      uint32_t step_op,
+                                                      const weiri_image_operand *operands,
+                                                      uint32_t nsrcs, uint32_t ndsts,
+                                                      size_t begin, size_t end, size_t data_end)
+{
+    weiri_image_reduce_packet_words<dtype, op, false, 1>(run, step_op, operands, nsrcs, ndsts,
+                                                         begin, end, data_end);
+}
+
 /* Bytes [begin, end), both multiples of 8: first the words that are whole and aligned. */
 template <int dtype, int op>
 WEIRI_GPU_FN void weiri_image_reduce_packets(const weiri_image_launch &run, uint32_t step_op,
@@ -234,8 +255,9 @@ WEIRI_GPU_FN void weiri_image_reduce_packets(const weiri_image_launch &run, uint
     const size_t middle = weiri_image_whole_end(odd, begin, end, data_end);
     weiri_image_reduce_packet_words<dtype, op, true, WEIRI_IMAGE_SOURCES - 1>(
         run, step_op, operands, nsrcs, ndsts, begin, middle, data_end);
-    weiri_image_reduce_packet_words<dtype, op, false, 1>(run, step_op, operands, nsrcs, ndsts,
-                                                         middle, end, data_end);
+    if (middle < end)
+        weiri_image_reduce_packet_rest<dtype, op>(run, step_op, operands, nsrcs, ndsts, middle, end,
+                                                  data_end);
 }
 
 #endif

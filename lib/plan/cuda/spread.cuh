@@ -79,11 +79,11 @@ WEIRI_GPU_FN void weiri_image_copy_vectors(const weiri_image_operand *operands, 
     }
 }
 
-WEIRI_GPU_FN void weiri_image_copy(const weiri_image_operand *operands, uint32_t ndsts,
-                                       size_t begin, size_t end)
+/* Words before and behind the vectors. */
+WEIRI_GPU_COLD_FN void weiri_image_copy_words(const weiri_image_operand *operands, uint32_t ndsts,
+                                              size_t begin, size_t end)
 {
     const weiri_image_cut cut = weiri_image_cut_line(operands, 1 + ndsts, begin, end, 1);
-    weiri_image_copy_vectors(operands, ndsts, cut.body, cut.tail);
 #pragma unroll 1
     for (uint32_t word = threadIdx.x; word < cut.words; word += blockDim.x) {
         size_t left;
@@ -92,6 +92,15 @@ WEIRI_GPU_FN void weiri_image_copy(const weiri_image_operand *operands, uint32_t
         for (uint32_t d = 1; d <= ndsts; d++)
             weiri_gpu_store_word(operands[d].line + at, data, left);
     }
+}
+
+WEIRI_GPU_FN void weiri_image_copy(const weiri_image_operand *operands, uint32_t ndsts,
+                                   size_t begin, size_t end)
+{
+    const weiri_image_cut cut = weiri_image_cut_line(operands, 1 + ndsts, begin, end, 1);
+    weiri_image_copy_vectors(operands, ndsts, cut.body, cut.tail);
+    if (cut.words)
+        weiri_image_copy_words(operands, ndsts, begin, end);
 }
 
 /* --------------------------------------------------------------------- packets */
@@ -113,7 +122,7 @@ WEIRI_GPU_FN void weiri_image_receive(const weiri_image_launch &run, uint32_t op
         from[w] = lines[STRIDED || !(mask >> w & 1) ? 0 : w].line + at + (STRIDED ? w * step : 0);
     }
 #pragma unroll 1
-    for (;;) {
+    for (uint32_t polls = 1;; polls++) {
         uint64_t low[COUNT], high[COUNT];
 #pragma unroll
         for (int w = 0; w < COUNT; w++)
@@ -127,13 +136,13 @@ WEIRI_GPU_FN void weiri_image_receive(const weiri_image_launch &run, uint32_t op
             data[w] = high[w] << 32 | (uint32_t)low[w];
             missing &= ~(1u << w);
         }
-        if (!missing || weiri_image_has_failed(run))
+        if (!missing)
             return;
-        const int status = weir_waiter_step(&waiter, &run.args->view.guard);
-        if (status) {
-            weiri_image_fail(run, op, status, -1, WEIR_WAIT_PACKET, run.epoch, missing);
+        if (polls % WEIRI_IMAGE_POLLS)
+            continue;
+        if (weiri_image_has_failed(run))
             return;
-        }
+        waiter = weiri_image_look(run, waiter, op, -1, WEIR_WAIT_PACKET, run.epoch, missing);
     }
 }
 
@@ -218,6 +227,16 @@ WEIRI_GPU_FN void weiri_image_convert_words(const weiri_image_launch &run, uint3
     }
 }
 
+template <bool from_packets, bool to_packets>
+WEIRI_GPU_COLD_FN void weiri_image_convert_rest(const weiri_image_launch run, uint32_t op,
+                                                const weiri_image_operand *operands,
+                                                uint32_t ndsts, size_t begin, size_t end,
+                                                size_t data_end)
+{
+    weiri_image_convert_words<from_packets, to_packets, false, 1>(run, op, operands, ndsts, begin,
+                                                                  end, data_end);
+}
+
 /* Bytes [begin, end), both multiples of 8: first the words that are whole and aligned. */
 template <bool from_packets, bool to_packets>
 WEIRI_GPU_FN void weiri_image_convert(const weiri_image_launch &run, uint32_t op,
@@ -229,8 +248,9 @@ WEIRI_GPU_FN void weiri_image_convert(const weiri_image_launch &run, uint32_t op
     const size_t middle = weiri_image_whole_end(odd, begin, end, data_end);
     weiri_image_convert_words<from_packets, to_packets, true, WEIRI_IMAGE_PACKETS_FLIGHT>(
         run, op, operands, ndsts, begin, middle, data_end);
-    weiri_image_convert_words<from_packets, to_packets, false, 1>(run, op, operands, ndsts, middle,
-                                                                  end, data_end);
+    if (middle < end)
+        weiri_image_convert_rest<from_packets, to_packets>(run, op, operands, ndsts, middle, end,
+                                                           data_end);
 }
 
 #endif
