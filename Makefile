@@ -348,13 +348,19 @@ test: ## likewise, then all tests (T=word: only those whose name has the word)
 	$(AGAIN) check
 
 # These keep one core busy, or a virtual machine, or mostly wait, and measure nothing.
-BESIDE := gpu_test_* test_plan_brute test_plan_fuzz test_results* test_tcp_* test_wires weir_compare.sh weir_plan.sh weir_report.sh plot.sh \
+BESIDE := gpu_test_* test_plan_brute test_results_* test_tcp_* test_wires weir_compare.sh weir_plan.sh weir_report.sh plot.sh \
 	rdma.sh across.sh hosts.sh mpi_verify.sh nccl.sh bench_vendor.sh bench_nvml.sh \
 	bench_plan.sh bench_algo.sh bench_dist.sh inject.sh
 
+# These feed readers of results and of plans with changed files, always the same, for S seconds,
+# which the others leave idle.
+S ?= 60
+FUZZERS := $(filter $(O)/tests/test_results $(O)/tests/test_plan_fuzz,$(TESTS))
+
 # Shell tests drive the programs in the top folder: another build has none there.
 check: all tests ## the tests, installing nothing
-	$(Q)O='$(O)' BUILD='$(BUILD)' verify/run $(if $(T),-t '$(T)') -b '$(BESIDE)' $(sort $(TESTS)) \
+	$(Q)O='$(O)' BUILD='$(BUILD)' FUZZ_S=$(if $(T),2,$(S)) verify/run $(if $(T),-t '$(T)') -b '$(BESIDE)' \
+		-n '$(notdir $(FUZZERS))' $(sort $(TESTS)) \
 		$(if $(filter .,$(BIN)),$(sort $(wildcard verify/tests/*.sh)))
 
 test-hosts: ## of the tests, those between two emulated hosts (ci/hosts)
@@ -365,10 +371,9 @@ test-rdma: ## of the tests, those in a virtual machine with soft-RoCE (ci/rdma-v
 	$(Q)ci/deps
 	$(AGAIN) check T=rdma
 
-S ?= 60
-FUZZERS := $(filter $(O)/tests/test_results $(O)/tests/test_plan_fuzz,$(TESTS))
-fuzz: $(FUZZERS) ## feed readers of results and of plans with changed files for S=60 seconds (BUILD=asan)
-	$(Q)printf '%s\n' $(FUZZERS) | FUZZ_S=$(S) xargs -P 2 -I @ env @
+fuzz: $(FUZZERS) ## these two alone, with other files each time, for S=60 seconds (BUILD=asan)
+	$(Q)start=$$(date +%s) && echo "FUZZ_START=$$start" && printf '%s\n' $(FUZZERS) | \
+		FUZZ_S=$(S) FUZZ_START=$$start xargs -P 2 -I @ env @
 
 deps: ## install what is missing
 	$(Q)ci/deps
