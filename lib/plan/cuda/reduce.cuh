@@ -232,17 +232,6 @@ WEIRI_GPU_FN void weiri_image_reduce_packet_words(const weiri_image_launch &run,
     }
 }
 
-template <int dtype, int op>
-WEIRI_GPU_COLD_FN void weiri_image_reduce_packet_rest(const weiri_image_launch run,
-                                                      uint32_t step_op,
-                                                      const weiri_image_operand *operands,
-                                                      uint32_t nsrcs, uint32_t ndsts,
-                                                      size_t begin, size_t end, size_t data_end)
-{
-    weiri_image_reduce_packet_words<dtype, op, false, 1>(run, step_op, operands, nsrcs, ndsts,
-                                                         begin, end, data_end);
-}
-
 /* Bytes [begin, end), both multiples of 8: first the words that are whole and aligned. */
 template <int dtype, int op>
 WEIRI_GPU_FN void weiri_image_reduce_packets(const weiri_image_launch &run, uint32_t step_op,
@@ -255,9 +244,8 @@ WEIRI_GPU_FN void weiri_image_reduce_packets(const weiri_image_launch &run, uint
     const size_t middle = weiri_image_whole_end(odd, begin, end, data_end);
     weiri_image_reduce_packet_words<dtype, op, true, WEIRI_IMAGE_SOURCES - 1>(
         run, step_op, operands, nsrcs, ndsts, begin, middle, data_end);
-    if (middle < end)
-        weiri_image_reduce_packet_rest<dtype, op>(run, step_op, operands, nsrcs, ndsts, middle, end,
-                                                  data_end);
+    weiri_image_reduce_packet_words<dtype, op, false, 1>(run, step_op, operands, nsrcs, ndsts,
+                                                         middle, end, data_end);
 }
 
 #endif

@@ -122,7 +122,7 @@ WEIRI_GPU_FN void weiri_image_receive(const weiri_image_launch &run, uint32_t op
         from[w] = lines[STRIDED || !(mask >> w & 1) ? 0 : w].line + at + (STRIDED ? w * step : 0);
     }
 #pragma unroll 1
-    for (uint32_t polls = 1;; polls++) {
+    for (;;) {
         uint64_t low[COUNT], high[COUNT];
 #pragma unroll
         for (int w = 0; w < COUNT; w++)
@@ -136,13 +136,13 @@ WEIRI_GPU_FN void weiri_image_receive(const weiri_image_launch &run, uint32_t op
             data[w] = high[w] << 32 | (uint32_t)low[w];
             missing &= ~(1u << w);
         }
-        if (!missing)
+        if (!missing || weiri_image_has_failed(run))
             return;
-        if (polls % WEIRI_IMAGE_POLLS)
-            continue;
-        if (weiri_image_has_failed(run))
+        const int status = weir_waiter_step(&waiter, &run.args->view.guard);
+        if (status) {
+            weiri_image_fail(run, op, status, -1, WEIR_WAIT_PACKET, run.epoch, missing);
             return;
-        waiter = weiri_image_look(run, waiter, op, -1, WEIR_WAIT_PACKET, run.epoch, missing);
+        }
     }
 }
 
@@ -227,16 +227,6 @@ WEIRI_GPU_FN void weiri_image_convert_words(const weiri_image_launch &run, uint3
     }
 }
 
-template <bool from_packets, bool to_packets>
-WEIRI_GPU_COLD_FN void weiri_image_convert_rest(const weiri_image_launch run, uint32_t op,
-                                                const weiri_image_operand *operands,
-                                                uint32_t ndsts, size_t begin, size_t end,
-                                                size_t data_end)
-{
-    weiri_image_convert_words<from_packets, to_packets, false, 1>(run, op, operands, ndsts, begin,
-                                                                  end, data_end);
-}
-
 /* Bytes [begin, end), both multiples of 8: first the words that are whole and aligned. */
 template <bool from_packets, bool to_packets>
 WEIRI_GPU_FN void weiri_image_convert(const weiri_image_launch &run, uint32_t op,
@@ -248,9 +238,8 @@ WEIRI_GPU_FN void weiri_image_convert(const weiri_image_launch &run, uint32_t op
     const size_t middle = weiri_image_whole_end(odd, begin, end, data_end);
     weiri_image_convert_words<from_packets, to_packets, true, WEIRI_IMAGE_PACKETS_FLIGHT>(
         run, op, operands, ndsts, begin, middle, data_end);
-    if (middle < end)
-        weiri_image_convert_rest<from_packets, to_packets>(run, op, operands, ndsts, middle, end,
-                                                           data_end);
+    weiri_image_convert_words<from_packets, to_packets, false, 1>(run, op, operands, ndsts, middle,
+                                                                  end, data_end);
 }
 
 #endif
