@@ -59,14 +59,24 @@ int results_is_decimal_column(results_column column)
     return form_of(column) > FORM_WHOLE;
 }
 
-const char *results_number_text(results_set *set, results_column column, double value)
+/* A finite double with three decimals has 313 characters at most. */
+enum { NUMBER_BYTES = 512 };
+
+static void print_number(char *text, results_column column, double value)
 {
     switch (form_of(column)) {
-    case FORM_TIME: return results_keep_printed(set, "%.3f", value);
-    case FORM_RATE: return results_keep_printed(set, "%.6g", value);
-    case FORM_PERCENT: return results_keep_printed(set, "%.1f", value);
-    default: return results_keep_printed(set, "%.17g", value);
+    case FORM_TIME: snprintf(text, NUMBER_BYTES, "%.3f", value); break;
+    case FORM_RATE: snprintf(text, NUMBER_BYTES, "%.6g", value); break;
+    case FORM_PERCENT: snprintf(text, NUMBER_BYTES, "%.1f", value); break;
+    default: snprintf(text, NUMBER_BYTES, "%.17g", value);
     }
+}
+
+const char *results_number_text(results_set *set, results_column column, double value)
+{
+    char text[NUMBER_BYTES];
+    print_number(text, column, value);
+    return results_keep_text(set, text, strlen(text));
 }
 
 /* No sign but a minus, no zeros before the first digit, not more than 18 digits. */
@@ -79,16 +89,12 @@ static int is_whole_text(const char *text)
 
 int results_is_number_text(results_column column, const char *text)
 {
-    char again[512];
+    char again[NUMBER_BYTES];
     double value;
     if (form_of(column) == FORM_WHOLE)
         return is_whole_text(text);
     if (form_of(column) == FORM_NAME || results_real(text, &value) != 0)
         return 0;
-    switch (form_of(column)) {
-    case FORM_TIME: snprintf(again, sizeof again, "%.3f", value); break;
-    case FORM_RATE: snprintf(again, sizeof again, "%.6g", value); break;
-    default: snprintf(again, sizeof again, "%.1f", value);
-    }
+    print_number(again, column, value);
     return strcmp(again, text) == 0 && strcmp(text, "-0") != 0;
 }

@@ -114,7 +114,7 @@ static context_key key_of(const weiri_plan_context *context)
                          (uint64_t)context->overlaps};
 }
 
-/* The latest calls' first. */
+/* Looks at those made last first. */
 static weiri_plan_context *find_context(const weir_executor *executor, context_key wanted)
 {
     for (int i = executor->ncontexts - 1; i >= 0; i--) {

@@ -220,7 +220,9 @@ static weir_status prepare_own(weir_executor *executor, const weir_plan *plan,
     if (status == WEIR_OK)
         status = weiri_cuda_enter(comm, &before);
     if (status == WEIR_OK)
-        status = weiri_device_check_fit(executor, context, context->call);
+        status = weiri_device_check_fit(executor, context,
+                                        weiri_device_kernel(context, context->call),
+                                        context->call->dtype);
     weiri_cuda_leave(comm, before);
     return status;
 }

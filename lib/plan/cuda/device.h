@@ -50,10 +50,10 @@ weir_status weiri_device_can_use(weir_executor *executor, const weiri_plan_conte
 
 /* The kernel of a call. */
 const void *weiri_device_kernel(const weiri_plan_context *context, const weiri_plan_call *call);
-/* Whether all its blocks are on the device at once, as they wait for each other. Loads the type's
- * kernels. The device is current. Local. */
+/* Whether all blocks of a type's kernel are on the device at once, as they wait for each other.
+ * Loads the type's kernels. The device is current. Local. */
 weir_status weiri_device_check_fit(const weir_executor *executor, const weiri_plan_context *context,
-                                   const weiri_plan_call *call);
+                                   const void *kernel, weir_dtype dtype);
 
 /* Semaphores of a context's port channels, with a proxy and connections where there are none
  * yet; then the channels, once the segments are known. The first is collective: every rank

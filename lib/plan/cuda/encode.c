@@ -11,7 +11,6 @@
 #include <string.h>
 
 enum { IDS_MOST = 64 }; /* of a step; what has more becomes several */
-#define NOBODY 0
 
 void *weiri_encoder_append(weiri_encoder *to, weiri_list *of, size_t element_bytes)
 {
@@ -241,7 +240,7 @@ static weir_status find_users(weiri_encoder *to)
             for (uint32_t i = 0; i < step->nids; i++) {
                 const uint32_t id = weiri_program_ids(program)[step->first_id + i];
                 uint32_t *user = &to->users[2 * id + (step->kind == WEIRI_STEP_WAIT)];
-                *user = *user == NOBODY || *user == b + 1 ? b + 1 : WEIRI_SEVERAL;
+                *user = weiri_one_more_user(*user, b);
                 if (*user == WEIRI_SEVERAL && step->kind == WEIRI_STEP_WAIT &&
                     (step->flags & WEIRI_STEP_IS_PORT))
                     return weiri_fail(WEIR_ERR_UNSUPPORTED,

@@ -21,41 +21,54 @@ static uint8_t packet_flags(const weiri_step *step, const weiri_operand *operand
     return (uint8_t)((from ? WEIRI_IMAGE_FROM_PACKETS : 0) | (to ? WEIRI_IMAGE_TO_PACKETS : 0));
 }
 
-/* Where an operand's line would begin that goes on as it does from byte v on. */
-static uint64_t line_offset(const weiri_encoder *of, const weiri_step *step,
-                            const weiri_operand *from, uint64_t v)
+/* An operand whose line goes on as it does from byte v on. */
+static weiri_image_operand operand_of(const weiri_encoder *of, const weiri_step *step,
+                                      const weiri_operand *from, uint64_t v)
 {
-    return weiri_step_at(&of->program->geometry, step, from, v) - (v << from->is_packets);
+    const uint64_t at = weiri_step_at(&of->program->geometry, step, from, v);
+    return (weiri_image_operand){.offset = at - (v << from->is_packets), .base = from->base};
 }
 
 static void add_operand(weiri_encoder *to, const weiri_step *step, const weiri_operand *from,
                         uint64_t v)
 {
     weiri_image_operand *made = weiri_encoder_append(to, &to->operands, sizeof *made);
-    if (!made)
-        return;
-    made->offset = line_offset(to, step, from, v);
-    made->base = from->base;
+    if (made)
+        *made = operand_of(to, step, from, v);
 }
 
-/* The last item, if it is a copy of the same bytes to some others. */
-static weiri_item *find_same_copy(const weiri_encoder *of, const weiri_step *step, uint64_t v,
-                                  weiri_run run, uint8_t flags)
+/* A run of a step's line, but for its operands. */
+static weiri_image_step describe_run(const weiri_encoder *of, weiri_image_kind kind,
+                                     const weiri_step *step, uint64_t v, weiri_run run)
 {
     const weiri_operand *operands = weiri_program_operands(of->program) + step->first_operand;
+    const int loops = step->flags & WEIRI_STEP_IN_LOOP;
+    weiri_image_step made = {.kind = (uint8_t)kind, .op = step->op};
+    made.flags = (uint8_t)(packet_flags(step, operands) | (loops ? WEIRI_IMAGE_IN_LOOP : 0));
+    made.nsrcs = (uint16_t)step->nsrcs;
+    made.run_begin = v;
+    made.run_end = v + run.line_bytes;
+    made.begin = loops ? step->first : made.run_begin;
+    made.end = loops ? step->end : made.run_end;
+    made.data_end = v + run.data_bytes;
+    return made;
+}
+
+/* The last item, if it is a copy of the same bytes, `from` on, as this one. */
+static weiri_item *find_same_copy(const weiri_encoder *of, const weiri_image_step *step,
+                                  weiri_image_operand from)
+{
     const uint32_t *begin = (const uint32_t *)of->begins.at + of->begins.count - 1;
-    if (of->items.count == *begin || of->fenced || step->kind != WEIRI_STEP_COPY)
+    if (of->items.count == *begin || of->fenced || step->kind != WEIRI_IMAGE_COPY)
         return NULL;
     weiri_item *last = weiri_item_at(of, of->items.count - 1);
-    const weiri_image_step *image = &last->step;
-    const weiri_image_operand *from = (const weiri_image_operand *)of->operands.at + last->first;
-    const int same = image->kind == WEIRI_IMAGE_COPY &&
-                     (image->flags | WEIRI_IMAGE_MEETS) == (flags | WEIRI_IMAGE_MEETS) &&
-                     image->run_begin == v && image->run_end == v + run.line_bytes &&
-                     image->data_end == v + run.data_bytes && from->base == operands->base &&
-                     from->offset == line_offset(of, step, operands, v);
-    return same && (!(flags & WEIRI_IMAGE_IN_LOOP) ||
-                    (image->begin == step->first && image->end == step->end))
+    const weiri_image_step *copy = &last->step;
+    const weiri_image_operand *source = (const weiri_image_operand *)of->operands.at + last->first;
+    return copy->kind == WEIRI_IMAGE_COPY && (copy->flags & ~WEIRI_IMAGE_MEETS) == step->flags &&
+                   copy->begin == step->begin && copy->end == step->end &&
+                   copy->run_begin == step->run_begin && copy->run_end == step->run_end &&
+                   copy->data_end == step->data_end && source->base == from.base &&
+                   source->offset == from.offset
                ? last
                : NULL;
 }
@@ -87,24 +100,15 @@ static void add_run(weiri_encoder *to, weiri_image_kind kind, const weiri_step *
                     weiri_run run, uint32_t dst, uint32_t ndsts)
 {
     const weiri_operand *operands = weiri_program_operands(to->program) + step->first_operand;
-    const int loops = step->flags & WEIRI_STEP_IN_LOOP;
-    const uint8_t flags =
-        (uint8_t)(packet_flags(step, operands) | (loops ? WEIRI_IMAGE_IN_LOOP : 0));
-    weiri_item *same = find_same_copy(to, step, v, run, flags);
+    const weiri_image_step image = describe_run(to, kind, step, v, run);
+    weiri_item *same = find_same_copy(to, &image, operand_of(to, step, operands, v));
     if (same && join_copy(to, same, step, v, dst, ndsts))
         return;
     weiri_item *made = weiri_encoder_add_item(to, kind, step);
     if (!made)
         return;
-    weiri_image_step *image = &made->step;
-    image->flags = flags;
-    image->nsrcs = (uint16_t)step->nsrcs;
-    image->ndsts = (uint16_t)ndsts;
-    image->run_begin = v;
-    image->run_end = v + run.line_bytes;
-    image->begin = loops ? step->first : image->run_begin;
-    image->end = loops ? step->end : image->run_end;
-    image->data_end = v + run.data_bytes;
+    made->step = image;
+    made->step.ndsts = (uint16_t)ndsts;
     made->first = to->operands.count;
     for (uint32_t i = 0; i < step->nsrcs; i++)
         add_operand(to, step, &operands[i], v);

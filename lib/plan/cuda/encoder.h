@@ -19,7 +19,12 @@ typedef struct weiri_list {
     uint32_t count, most;
 } weiri_list;
 
+/* Who uses something: nobody (0), thread block user - 1, or several. */
 #define WEIRI_SEVERAL UINT32_MAX
+static inline uint32_t weiri_one_more_user(uint32_t user, uint32_t block)
+{
+    return user == 0 || user == block + 1 ? block + 1 : WEIRI_SEVERAL;
+}
 
 typedef struct weiri_encoder {
     const weiri_program *program;
@@ -32,7 +37,7 @@ typedef struct weiri_encoder {
     uint32_t first_move; /* item */
     uint32_t meetings;   /* so far */
     uint32_t *met;       /* [2 * channel + is a wait]: meetings when it was used last, plus 1 */
-    uint32_t *users;     /* likewise: the block that uses it, plus 1, or WEIRI_SEVERAL */
+    uint32_t *users;     /* likewise: who uses it */
     unsigned char *needless; /* likewise: the first one is still to be left out */
 } weiri_encoder;
 

@@ -87,7 +87,7 @@ static int tells(const weir_plan *plan)
 
 /* What a rank does with its end of a memory channel. */
 typedef struct end {
-    uint32_t signaller, waiter; /* the thread block that does, plus 1; WEIRI_SEVERAL */
+    uint32_t signaller, waiter; /* who does */
     int greets; /* the first signal comes before the block has moved or awaited anything */
     int awaits; /* the first wait is in no loop */
 } end;
@@ -112,7 +112,7 @@ static int is_signal(const weiri_plan_op *op)
 static int note_user(uint32_t *user, uint32_t block)
 {
     const int first = *user == 0;
-    *user = first || *user == block + 1 ? block + 1 : WEIRI_SEVERAL;
+    *user = weiri_one_more_user(*user, block);
     return first;
 }
 

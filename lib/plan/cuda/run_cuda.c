@@ -173,15 +173,14 @@ static cudaError_t fit(const weir_comm *comm, weiri_device_context *own, const v
 }
 
 weir_status weiri_device_check_fit(const weir_executor *executor, const weiri_plan_context *context,
-                                   const weiri_plan_call *call)
+                                   const void *kernel, weir_dtype dtype)
 {
     const weir_comm *comm = executor->comm;
     weiri_device_context *own = context->own;
-    const void *kernel = weiri_device_kernel(context, call);
-    if (own->fits[call->dtype] == kernel)
+    if (own->fits[dtype] == kernel)
         return WEIR_OK;
     enum cudaStreamCaptureMode mode = weiri_cuda_relax();
-    const cudaError_t error = fit(comm, own, kernel, call->dtype);
+    const cudaError_t error = fit(comm, own, kernel, dtype);
     const int room = room_for(comm, kernel, own->threads);
     weiri_cuda_restore(mode);
     if (error != cudaSuccess)
@@ -192,7 +191,7 @@ weir_status weiri_device_check_fit(const weir_executor *executor, const weiri_pl
                           "%d threads each: give the plan fewer thread blocks",
                           context->name, context->program->rank, own->image.nblocks,
                           comm->gpu->device, room, own->threads);
-    own->fits[call->dtype] = kernel;
+    own->fits[dtype] = kernel;
     return WEIR_OK;
 }
 
@@ -257,7 +256,8 @@ static weir_status launch(weir_executor *executor, weiri_plan_context *context,
     const weiri_device_context *own = context->own;
     weiri_image_args args = own->args;
     places found;
-    weir_status status = weiri_device_check_fit(executor, context, call);
+    const void *kernel = weiri_device_kernel(context, call);
+    weir_status status = weiri_device_check_fit(executor, context, kernel, call->dtype);
     if (status == WEIR_OK)
         status = find_places(executor, context, call, &found);
     if (status != WEIR_OK)
@@ -276,8 +276,7 @@ static weir_status launch(weir_executor *executor, weiri_plan_context *context,
     context->is_captured |= is_captured(call->stream);
     if (context->has_ports)
         weir_proxy_wake(device->ports.proxy);
-    status = launch_kernel(comm, weiri_device_kernel(context, call), own->image.nblocks,
-                           own->threads, &args, call->stream);
+    status = launch_kernel(comm, kernel, own->image.nblocks, own->threads, &args, call->stream);
     if (status == WEIR_OK)
         status = divide(executor, context, call, placement->out);
     if (status == WEIR_OK && placement->copies_out && call->out && has_result(context))
