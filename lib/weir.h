@@ -468,7 +468,7 @@ WEIR_API weir_status weir_proxy_create(weir_comm *comm, const weir_proxy_config 
                                        weir_proxy **proxy);
 /* Starts the thread. Local. It polls for a while after the last trigger, and then sleeps
  * until a host thread pushes one or a network has something; to see the triggers of
- * kernels, which wake nobody, it naps, up to 5 ms once it was idle for long.
+ * kernels, which wake nobody, it naps, up to 10 ms once it was idle for long.
  * WEIR_ERR_INVALID: it runs. */
 WEIR_API weir_status weir_proxy_start(weir_proxy *proxy);
 /* Wakes the thread before a kernel is launched that will need it. Local, any thread. */

@@ -25,7 +25,7 @@ enum {
     HOT_NS = 50000,       /* polls so long where others may want its core */
     HOT_GPU_NS = 1000000, /* and so long where kernels wait */
     LEAST_NAP_NS = 20000,
-    MOST_NAP_NS = 5000000,
+    MOST_NAP_NS = 10000000,
     BLIND_NAP_NS = 1000000, /* beside a network that has no descriptor */
     SLEEP_NS = 200000000,   /* where whoever comes wakes it: a look at the abort word */
 };

@@ -479,10 +479,10 @@ static int idles(weir_boot *boot, void *argument)
             return NO_COMM;
         b.proxy->naps = naps;
         EXPECT_OK(&failures, weir_proxy_start(b.proxy));
-        usleep(naps ? 100000 : 1000); /* its naps have grown */
+        usleep(naps ? 100000 : 1000);
         EXPECT_OK(&failures, weir_fifo_push(b.fifo, &custom, &ticket));
         EXPECT_OK(&failures, weir_fifo_wait(b.fifo, ticket));
-        usleep(100000);
+        usleep(naps ? 200000 : 100000); /* its naps have grown */
         double share = idle_share(b.proxy);
         printf("# %s: %.2f%% of a core\n", naps ? "naps" : "sleeps", 100 * share);
         EXPECT(&failures, share < 0.01);
