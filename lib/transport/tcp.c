@@ -117,7 +117,7 @@ static weir_status why_failed(const weiri_tcp_endpoint *end)
 static void check_time(weiri_tcp_endpoint *end)
 {
     uint64_t now = weir_clock_ns();
-    uint64_t timeout_ns = (uint64_t)end->job.timeout_ms * 1000000u;
+    uint64_t timeout_ns = (uint64_t)end->base.wire->timeout_ms * 1000000u;
     if (end->base.failed != WEIR_OK)
         return;
     if (end->ended_ns && now - end->ended_ns > GRACE_MS * 1000000u)
@@ -133,7 +133,7 @@ static void check_time(weiri_tcp_endpoint *end)
                                       "rank %d at %s has taken nothing for %d ms, with %llu "
                                       "operations of rank %d under way; is it stuck, cut off, "
                                       "or slower than WEIR_TIMEOUT_MS allows?",
-                                      end->base.peer, end->where, end->job.timeout_ms,
+                                      end->base.peer, end->where, end->base.wire->timeout_ms,
                                       (unsigned long long)end->count, end->job.rank));
 }
 
@@ -441,7 +441,7 @@ static uint64_t next_deadline(const weiri_tcp_wire *wire)
         if (end->ended_ns)
             at = end->ended_ns + GRACE_MS * 1000000u;
         else if (end->count > 0 && !end->has_left)
-            at = end->moved_ns + (uint64_t)end->job.timeout_ms * 1000000u;
+            at = end->moved_ns + (uint64_t)end->base.wire->timeout_ms * 1000000u;
         first = at < first ? at : first;
     }
     return first;

@@ -15,6 +15,7 @@
 typedef struct layout {
     const char *machines;
     int nnodes;
+    const char *transport; /* NULL: shm */
 } layout;
 
 static int ranks_of(const layout *where)
@@ -26,7 +27,7 @@ static weir_comm *open_across(weir_boot *boot, const layout *where)
 {
     char name[2] = {where->machines[weir_boot_rank(boot)], '\0'};
     setenv("WEIR_HOSTID", name, 1);
-    setenv("WEIR_TRANSPORT", "shm", 1);
+    setenv("WEIR_TRANSPORT", where->transport ? where->transport : "shm", 1);
     return open_comm(boot);
 }
 
@@ -294,6 +295,36 @@ static void test_death(void **state)
             fail_msg("rank %d ended with %d", rank, codes[rank]);
 }
 
+/* Rank 0 sends to rank 1, which computes for longer than the deadline before it receives:
+ * as rank 0 waits for nothing, nobody is late. */
+static int check_patience(weir_boot *boot, void *argument)
+{
+    int failures = 0;
+    int32_t sent = 17, got = 0;
+    setenv("WEIR_TIMEOUT_MS", "700", 1);
+    weir_comm *comm = open_across(boot, argument);
+    if (!comm)
+        return NO_COMM;
+    EXPECT_OK(&failures, weir_comm_barrier(comm));
+    if (weir_comm_rank(comm) == 0) {
+        EXPECT_OK(&failures, weir_sendrecv(comm, &sent, 1, 1, NULL, 0, -1, WEIR_INT32, NULL));
+        for (double start_s = now_s(); !failures && now_s() - start_s < 1.2;)
+            EXPECT_OK(&failures, weir_comm_check(comm));
+    } else {
+        usleep(1300000);
+        EXPECT_OK(&failures, weir_sendrecv(comm, NULL, 0, -1, &got, 1, 0, WEIR_INT32, NULL));
+        EXPECT(&failures, got == sent);
+    }
+    EXPECT_OK(&failures, weir_comm_barrier(comm));
+    weir_comm_destroy(comm);
+    return failures;
+}
+
+static void test_patience(void **state)
+{
+    in_layout(check_patience, *state);
+}
+
 /* Ranks 0 and the last disagree about a count. */
 static int check_mismatch(weir_boot *boot, void *argument)
 {
@@ -352,7 +383,8 @@ static void test_come_and_go(void **state)
 
 int main(void)
 {
-    static layout even = {"aabb", 2}, ragged = {"abbb", 2}, mixed = {"abcab", 3}, alone = {"ab", 2};
+    static layout even = {"aabb", 2, NULL}, ragged = {"abbb", 2, NULL}, mixed = {"abcab", 3, NULL},
+                  alone = {"ab", 2, NULL}, streams = {"ab", 2, "tcp"};
     cmocka_set_message_output(CM_OUTPUT_TAP);
     const struct CMUnitTest tests[] = {
         AT("2 + 2 ranks know their places", test_places, &even),
@@ -364,6 +396,8 @@ int main(void)
         AT("memory of other machines is known by name only", test_memory, &mixed),
         AT("an abort crosses machines", test_abort, &ragged),
         AT("a dead rank is named on all machines", test_death, &even),
+        AT("shm: who computes for longer than the deadline is not gone", test_patience, &alone),
+        AT("tcp: who computes for longer than the deadline is not gone", test_patience, &streams),
         AT("counts that differ between machines are told", test_mismatch, &even),
         AT("40 communicators leave nothing behind", test_come_and_go, &even),
     };
