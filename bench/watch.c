@@ -72,8 +72,11 @@ static void *keep_watch(void *opaque)
     sigset_t term;
     sigemptyset(&term);
     sigaddset(&term, SIGTERM);
-    while (!atomic_load(&watch->ended)) {
-        if (sigtimedwait(&term, NULL, &tick) == SIGTERM)
+    for (;;) {
+        const int came = sigtimedwait(&term, NULL, &tick);
+        if (atomic_load(&watch->ended))
+            return NULL;
+        if (came == SIGTERM)
             be_terminated(watch);
         uint64_t now = now_ms(), seen = atomic_load(&watch->steps);
         /* A tick that came late was spent stopped, or without a processor. */
@@ -84,7 +87,6 @@ static void *keep_watch(void *opaque)
         steps = seen;
         last_ms = now;
     }
-    return NULL;
 }
 
 void bench_watch_start(bench_watch *watch, const char *program, int deadline_ms)
@@ -107,6 +109,7 @@ void bench_watch_end(bench_watch *watch)
     if (!watch->started)
         return;
     atomic_store(&watch->ended, 1);
+    pthread_kill(watch->thread, SIGTERM); /* its tick ends */
     pthread_join(watch->thread, NULL);
     pthread_mutex_destroy(&watch->mutex);
     watch->started = 0;
