@@ -79,12 +79,11 @@ WEIR_FN double model_decode(format f, unsigned code)
     return sign * ldexp(mantissa + (1u << f.mantissa_bits), (int)exponent - bias - f.mantissa_bits);
 }
 
+/* Before the codes of infinity and NaN; NaN alone is one code. */
 WEIR_FN double model_largest(format f)
 {
-    unsigned code = (1u << (f.exponent_bits + f.mantissa_bits)) - 1;
-    while (!isfinite(model_decode(f, code)))
-        code--;
-    return model_decode(f, code);
+    unsigned not_finite = f.has_infinity ? 1u << f.mantissa_bits : 1;
+    return model_decode(f, (1u << (f.exponent_bits + f.mantissa_bits)) - not_finite - 1);
 }
 
 /* Not for NaN. Rounds to the unit that value's exponent has, in double, where

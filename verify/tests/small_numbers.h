@@ -31,23 +31,19 @@ static inline unsigned small_number_bits(unsigned value, int fraction_bits, int 
 
 static inline void small_number_encode(unsigned char *to, weir_dtype dtype, unsigned value)
 {
-    int64_t integer = value;
-    float single = (float)value;
-    double wide = value;
-    uint16_t sixteen = (uint16_t)small_number_bits(value, dtype == WEIR_HALF ? 10 : 7,
-                                                   dtype == WEIR_HALF ? 15 : 127);
-    int e4m3 = dtype == WEIR_FP8_E4M3;
-    uint8_t eight = (uint8_t)small_number_bits(value, e4m3 ? 3 : 2, e4m3 ? 7 : 15);
-    const void *from = &integer; /* little endian: the low bytes come first */
-    if (dtype == WEIR_FLOAT)
-        from = &single;
-    else if (dtype == WEIR_DOUBLE)
-        from = &wide;
-    else if (dtype == WEIR_HALF || dtype == WEIR_BFLOAT16)
-        from = &sixteen;
-    else if (dtype == WEIR_FP8_E4M3 || dtype == WEIR_FP8_E5M2)
-        from = &eight;
-    memcpy(to, from, weir_dtype_bytes(dtype));
+    const float single = (float)value;
+    const double wide = value;
+    uint64_t bits = value; /* little endian: the low bytes come first */
+    switch (dtype) {
+    case WEIR_FLOAT: memcpy(to, &single, sizeof single); return;
+    case WEIR_DOUBLE: memcpy(to, &wide, sizeof wide); return;
+    case WEIR_HALF: bits = small_number_bits(value, 10, 15); break;
+    case WEIR_BFLOAT16: bits = small_number_bits(value, 7, 127); break;
+    case WEIR_FP8_E4M3: bits = small_number_bits(value, 3, 7); break;
+    case WEIR_FP8_E5M2: bits = small_number_bits(value, 2, 15); break;
+    default: break;
+    }
+    memcpy(to, &bits, weir_dtype_bytes(dtype));
 }
 
 #endif
