@@ -141,11 +141,10 @@ BY_HAND := $(call to_test,$(BY_HAND_SRC))
 # thread sanitizer cannot follow their fibers.
 HAVE_CXX := $(call have,$(CXX))
 CAN_EMULATE := $(and $(HAVE_CXX),$(HAVE_CMOCKA),$(filter-out tsan,$(BUILD)))
-KERNEL_SRC := $(wildcard lib/coll/cuda/*.cu)
-PLAN_KERNEL_SRC := $(wildcard lib/plan/cuda/*.cu)
 GPU_TEST_SRC := $(wildcard verify/tests/gpu_test_*.cc)
 emulated = $(patsubst %,$(O)/emulated/%.o,$(1))
-EMULATED_OBJ := $(call emulated,$(KERNEL_SRC) $(filter-out $(GPU_TEST_SRC),$(wildcard verify/tests/gpu_*.cc)))
+EMULATED_OBJ := $(call emulated,$(filter-out $(GPU_TEST_SRC),$(wildcard verify/tests/gpu_*.cc)))
+EMULATED_KERNEL_OBJ := $(call emulated,$(GPU_SRC))
 GPU_TESTS := $(if $(CAN_EMULATE),$(patsubst verify/tests/%.cc,$(O)/tests/%,$(GPU_TEST_SRC)))
 TESTS += $(GPU_TESTS)
 
@@ -292,21 +291,23 @@ $(O)/emulated/%.o: % Makefile
 PLAN_OBJ := $(call obj,$(filter-out %_cuda.c,$(filter lib/plan/%,$(LIB_SRC))))
 $(O)/tests/gpu_test_plan: $(O)/tests/plan.a
 $(O)/tests/plan.a: $(PLAN_OBJ)
+# The shared memory of all kernels in a program is swapped with each block, so a test has none
+# that it does not run.
+$(GPU_TESTS): $(O)/tests/kernels.a
+$(O)/tests/kernels.a: $(EMULATED_KERNEL_OBJ)
+$(O)/tests/plan.a $(O)/tests/kernels.a:
 	$(call say,AR,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
-# The shared memory of all kernels in a program is swapped with each block, so a test has none
-# that it does not run.
-$(O)/tests/gpu_test_plan: $(call emulated,$(PLAN_KERNEL_SRC))
 # Long to compile, and hardly any of it runs.
-$(call emulated,$(PLAN_KERNEL_SRC)): EMULATED_OPT := -O0
+$(EMULATED_KERNEL_OBJ): EMULATED_OPT := -O0
 $(GPU_TESTS): $(O)/tests/%: $(O)/emulated/verify/tests/%.cc.o $(EMULATED_OBJ) $(O)/obj/lib/base/types.o
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CXX) -o $@ $^ $(WEIR_LDFLAGS) -lcmocka $(WEIR_LIBS)
+	$(Q)$(CXX) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(WEIR_LDFLAGS) -lcmocka $(WEIR_LIBS)
 
--include $(ALL_OBJ:.o=.d) $(EMULATED_OBJ:.o=.d) $(patsubst %.o,%.d,$(call emulated,$(PLAN_KERNEL_SRC))) $(patsubst %.o,%.d,$(call emulated,$(GPU_TEST_SRC)))
+-include $(patsubst %.o,%.d,$(ALL_OBJ) $(EMULATED_OBJ) $(EMULATED_KERNEL_OBJ) $(call emulated,$(GPU_TEST_SRC)))
 
 # One line for each part that this machine or this version cannot build.
 # $(1): what it needs, empty if missing; $(2): the part; $(3): why and how to get it.
@@ -347,10 +348,10 @@ test: ## likewise, then all tests (T=word: only those whose name has the word)
 	$(Q)ci/deps
 	$(AGAIN) check
 
-# These keep one core busy, or a virtual machine, or mostly wait, and measure nothing.
-BESIDE := gpu_test_* test_plan_brute test_results_* test_tcp_* test_wires weir_compare.sh weir_plan.sh weir_report.sh plot.sh \
-	rdma.sh across.sh hosts.sh mpi_verify.sh nccl.sh bench_vendor.sh bench_nvml.sh \
-	bench_plan.sh bench_algo.sh bench_dist.sh inject.sh
+# These measure nothing; the longest first.
+BESIDE := rdma.sh inject.sh bench_runs.sh bench_gpu.sh gpu_test_* mpi_verify.sh across.sh make.sh bench_*.sh \
+	nightly.sh hosts.sh test_plan_brute test_plan_channels test_results_* test_tcp_* test_wires weir_compare.sh \
+	weir_plan.sh weir_report.sh plot.sh nccl.sh
 
 # These feed readers of results and of plans with changed files, always the same, for S seconds,
 # which the others leave idle.
