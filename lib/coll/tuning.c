@@ -90,7 +90,7 @@ const weiri_tuning_row weiri_tuning_rows[] = {
     {"sendrecv", 2, "cuda", "-", "direct", ""},
 
     /* 3 and 4 GPUs: 4 x H200, likewise. */
-    {"allreduce", 4, "cuda", "80K", "packet", ""},
+    {"allreduce", 4, "cuda", "48K", "packet", ""},
     {"allreduce", 4, "cuda", "320K", "ll128_one", ""},
     {"allreduce", 4, "cuda", "8800K", "ll128", ""},
     {"allreduce", 4, "cuda", "384M", "push", ""},
