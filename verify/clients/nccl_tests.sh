@@ -16,7 +16,7 @@ cd "$(dirname "$0")/../.." || exit 3
 mode=${1:-check}
 library=$(realpath -m "${LIBRARY:-build/libweir_nccl.so}")
 folder=${NCCL_TESTS:-}
-programs=${PROGRAMS:-all_reduce all_gather reduce_scatter broadcast reduce alltoall sendrecv gather scatter}
+programs=${PROGRAMS:-all_reduce all_gather reduce_scatter broadcast reduce alltoall alltoallv sendrecv gather scatter}
 gpus=$(verify/gpus)
 limit_s=${LIMIT_S:-120}
 failed=0
