@@ -29,18 +29,19 @@ enum {
     WEIRI_P2P_SLOT_BYTES = 256, /* tests cross the pieces' borders soon */
     WEIRI_P2P_SMALL_BYTES = 64,
 #else
-    WEIRI_P2P_SLOT_BYTES = 64 << 10,
+    WEIRI_P2P_SLOT_BYTES = 128 << 10, /* a sender's fence takes as long as 40 KiB */
     WEIRI_P2P_SMALL_BYTES = 16 << 10, /* up to so many a message has one lane */
 #endif
 };
 
-/* Lanes of each direction of a pair. On GPUs a block serves each, and all blocks of all
- * peers must be on the device at once; in memory of the process there is one. */
+/* Lanes of each direction of a pair. On GPUs a block serves each, two fit on a multiprocessor,
+ * and all blocks of all peers must be on the device at once; in memory of the process there
+ * is one. */
 WEIR_FN int weiri_p2p_lanes(int on_gpu, int nranks)
 {
     if (!on_gpu)
         return 1;
-    return nranks <= 2 ? 32 : nranks <= 4 ? 16 : 8;
+    return nranks <= 4 ? 32 : 16;
 }
 
 typedef struct weiri_p2p_lane {
@@ -69,22 +70,36 @@ WEIR_FN int weiri_p2p_lanes_of(uint64_t bytes, int lanes)
     return bytes <= WEIRI_P2P_SMALL_BYTES ? 1 : lanes;
 }
 
+/* Bytes of a piece but the last: a slot, or less where all lanes get one: whole lines.
+ * (Divisions are of 32 bits: those of 64 are calls on a GPU.) */
+WEIR_FN uint64_t weiri_p2p_piece_bytes(uint64_t bytes, int lanes)
+{
+    const uint32_t slot = WEIRI_P2P_SLOT_BYTES, line = 128;
+    if (lanes == 1 || bytes >= (uint64_t)slot * (uint32_t)lanes)
+        return slot;
+    uint32_t even = ((uint32_t)bytes / (uint32_t)lanes / line + 1) * line;
+    return even < slot ? even : slot;
+}
+
 /* Pieces of a message in one of its lanes. */
 WEIR_FN uint64_t weiri_p2p_pieces(uint64_t bytes, int lanes, int lane)
 {
-    uint64_t all = (bytes + WEIRI_P2P_SLOT_BYTES - 1) / WEIRI_P2P_SLOT_BYTES;
-    uint64_t mine = all > (uint64_t)lane ? (all - (uint64_t)lane - 1) / (uint64_t)lanes + 1 : 0;
-    return mine ? mine : 1;
+    uint64_t slots = (bytes + WEIRI_P2P_SLOT_BYTES - 1) / WEIRI_P2P_SLOT_BYTES;
+    if (slots <= (uint64_t)lanes)
+        return 1;
+    uint32_t behind = (uint32_t)slots - (uint32_t)lane - 1;
+    return slots > (uint64_t)lane ? behind / (uint32_t)lanes + 1 : 1;
 }
 
 /* The bytes of a lane's piece from *at on. */
 WEIR_FN uint64_t weiri_p2p_piece(uint64_t bytes, int lanes, int lane, uint64_t piece, uint64_t *at)
 {
-    *at = (piece * (uint64_t)lanes + (uint64_t)lane) * WEIRI_P2P_SLOT_BYTES;
+    const uint64_t length = weiri_p2p_piece_bytes(bytes, lanes);
+    *at = (piece * (uint64_t)lanes + (uint64_t)lane) * length;
     if (*at >= bytes)
         return 0;
     uint64_t left = bytes - *at;
-    return left < WEIRI_P2P_SLOT_BYTES ? left : (uint64_t)WEIRI_P2P_SLOT_BYTES;
+    return left < length ? left : length;
 }
 
 #endif
