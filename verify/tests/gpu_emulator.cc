@@ -63,7 +63,7 @@ struct block {
     launched *of = nullptr;
     dim3 index = {0, 0, 0};
     uint32_t left = 0; /* threads that have not ended */
-    meeting whole;
+    meeting whole, further[2]; /* barriers 0, and 1 and 2 */
     std::vector<meeting> warps;
     std::vector<char> shared;
 };
@@ -406,6 +406,13 @@ uint64_t weir_emulated_block_sum(uint64_t mine)
     at->sum += mine;
     meet(at);
     return at->result;
+}
+
+void weir_emulated_barrier(unsigned barrier, unsigned threads)
+{
+    meeting *at = &now->current->of->further[barrier - 1];
+    at->members = threads;
+    meet(at);
 }
 
 void weir_emulated_warp(uint64_t mine, uint64_t lanes[32])

@@ -63,12 +63,18 @@ enum { warpSize = 32 };
 /* The emulator's: meetings of a block's or a warp's threads. Every thread gives
  * a word and gets the sum, respectively the words of all 32 lanes. */
 uint64_t weir_emulated_block_sum(uint64_t mine);
+/* So many threads of a block meet at one of its further barriers, from 1 on. */
+void weir_emulated_barrier(unsigned barrier, unsigned threads);
 void weir_emulated_warp(uint64_t mine, uint64_t lanes[32]);
 extern "C" void weir_emulated_stored(void);
 
 static inline void __syncthreads()
 {
     weir_emulated_block_sum(0);
+}
+static inline void __barrier_sync_count(unsigned barrier, unsigned threads)
+{
+    weir_emulated_barrier(barrier, threads);
 }
 static inline int __syncthreads_count(int predicate)
 {
