@@ -35,11 +35,13 @@ static const algo algos[] = {
     ALGO(allreduce_packet2, WEIR_COLL_ALLREDUCE, 8),
     ALGO(allreduce_ll128_one, WEIR_COLL_ALLREDUCE, 32),
     ALGO(allreduce_ll128, WEIR_COLL_ALLREDUCE, 32),
-    ALGO(allreduce_push, WEIR_COLL_ALLREDUCE, 8),
+    ALGO(push, WEIR_COLL_ALLREDUCE, 8),
     ALGO(allreduce_fused, WEIR_COLL_ALLREDUCE, 8),
     ALGO(reduce_scatter_packet, WEIR_COLL_REDUCE_SCATTER, 8),
+    ALGO(push, WEIR_COLL_REDUCE_SCATTER, 8),
     ALGO(reduce_scatter_direct, WEIR_COLL_REDUCE_SCATTER, 8),
     ALGO(reduce_packet, WEIR_COLL_REDUCE, 8),
+    ALGO(push, WEIR_COLL_REDUCE, 8),
     ALGO(reduce_direct, WEIR_COLL_REDUCE, 8),
 };
 enum { NALGOS = sizeof algos / sizeof algos[0] };
@@ -209,7 +211,7 @@ static std::string run_all(machine &m, const std::vector<call> &calls,
 
 static weiri_gpu_shape any_shape(machine &m, const algo *of)
 {
-    return {1 + (int)m.random(3), of->least_threads << m.random(2)};
+    return {1 + (int)m.random(7), of->least_threads << m.random(2)};
 }
 
 static placing any_placing(machine &m)

@@ -15,7 +15,7 @@
  * own place of share i of the receiver's output, which gets nothing else before the
  * result. In place that is input still: a chunk lands where the chunk before it was,
  * which the receiver has sent away by then. The first chunk has no such place, and a
- * kernel pushes it through the stages (allreduce_push.cu).
+ * kernel pushes it through the stages (push.cu).
  *
  * Meetings. The one behind the copies of chunk k is also behind the reduction of
  * chunk k - 1, on all ranks. So no chunk lands on one that is being reduced, and the
@@ -122,9 +122,10 @@ static weir_status push_first(const plan *p)
     args.bytes = p->share * (size_t)e->coll->nranks;
     args.chunk_bytes = length_of(p, 0);
     args.op = (int32_t)e->call->op;
+    args.collective = WEIR_COLL_ALLREDUCE;
     return weiri_cuda_launch(
-        e->coll, e->call, "ce", weiri_gpu_allreduce_push_kernel(e->call->dtype),
-        weiri_gpu_allreduce_push_shape(&args, weiri_cuda_of(e->coll->comm)->processors), &args);
+        e->coll, e->call, "ce", weiri_gpu_push_kernel(e->call->dtype),
+        weiri_gpu_push_shape(&args, weiri_cuda_of(e->coll->comm)->processors), &args);
 }
 
 /* All contributions under way, and all but the last chunk's reduced everywhere. */

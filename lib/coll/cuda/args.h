@@ -45,7 +45,8 @@ typedef struct weiri_gpu_cell {
     uint64_t signal;   /* epoch << WEIRI_GPU_SIGNAL_SHIFT | how many of it were given */
     uint64_t staged;   /* epoch << 24 | pieces that the sender has stored */
     uint64_t taken;    /* likewise, pieces of the reader's that the sender has used up */
-    uint64_t unused[9];
+    uint64_t drained;  /* likewise, the reader's results that the sender has copied out */
+    uint64_t unused[8];
 } weiri_gpu_cell;
 
 #define WEIRI_GPU_CELLS_BYTES \
@@ -84,7 +85,7 @@ typedef struct weiri_gpu_args {
     weiri_gpu_desc in_desc, out_desc;
     uint64_t count; /* elements: the collective's count parameter */
     uint64_t bytes; /* count times the element */
-    uint64_t chunk_bytes; /* allreduce_push: not 0: each rank reduces so much of its share, and
+    uint64_t chunk_bytes; /* allreduce, push: not 0: each rank reduces so much of its share, and
                              keeps the result */
     int32_t dtype, op, root;
     int32_t collective; /* weir_collective */

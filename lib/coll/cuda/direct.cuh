@@ -58,11 +58,12 @@ WEIRI_GPU_FN weiri_gpu_range weiri_gpu_block_part(size_t bytes, size_t at, size_
 
 /* ------------------------------------------------------------------ buffers */
 
-/* Takes the launch's turn, and fills buffers with what all ranks describe. outs:
- * the ranks whose outputs will be written, a bit each. All threads call it; 1 if
- * some buffer cannot be mapped, which all blocks of all ranks find alike. */
-WEIRI_GPU_FN int weiri_gpu_meet_buffers(const weiri_gpu_args &args, uint64_t epoch, unsigned outs,
-                                        weiri_gpu_buffers *buffers)
+/* Takes the launch's turn, and fills buffers with what all ranks describe. loads: whether
+ * inputs will be loaded by peers; outs: the ranks whose outputs will be stored to, a bit
+ * each. All threads call it; 1 if one of those buffers cannot be mapped, which all blocks
+ * of all ranks find alike. */
+WEIRI_GPU_FN int weiri_gpu_meet_buffers(const weiri_gpu_args &args, uint64_t epoch, int loads,
+                                        unsigned outs, weiri_gpu_buffers *buffers)
 {
     const weiri_gpu_view &view = args.view;
     const int peer = (int)threadIdx.x;
@@ -78,12 +79,13 @@ WEIRI_GPU_FN int weiri_gpu_meet_buffers(const weiri_gpu_args &args, uint64_t epo
     if (peer < view.nranks) {
         if (peer != view.rank)
             weiri_gpu_hear(view, peer, epoch, &in, &out);
-        plain = in == WEIRI_GPU_PLAIN || (outs >> peer & 1 && out == WEIRI_GPU_PLAIN);
+        plain = (loads && in == WEIRI_GPU_PLAIN) || (outs >> peer & 1 && out == WEIRI_GPU_PLAIN);
         if (peer == view.rank) {
             buffers->in[peer] = args.in;
             buffers->out[peer] = args.out;
-        } else if (!plain) {
-            buffers->in[peer] = weiri_gpu_address(view, peer, in);
+        } else {
+            if (in != WEIRI_GPU_PLAIN)
+                buffers->in[peer] = weiri_gpu_address(view, peer, in);
             if (out != WEIRI_GPU_PLAIN)
                 buffers->out[peer] = weiri_gpu_address(view, peer, out);
         }
@@ -118,18 +120,17 @@ WEIRI_GPU_FN void weiri_gpu_copy(char *to, const char *from, size_t bytes)
     size_t done = 0;
     if (((uintptr_t)to | (uintptr_t)from) % 16 == 0) {
         const size_t vectors = bytes / 16;
-        size_t i = tid;
-        for (; i + (UNROLL - 1) * step < vectors; i += UNROLL * step) {
+        for (size_t i = tid; i < vectors; i += UNROLL * step) {
             weiri_gpu_vector some[UNROLL];
 #pragma unroll
             for (int u = 0; u < UNROLL; u++)
-                some[u] = weiri_gpu_load16(from + 16 * (i + u * step));
+                if (i + u * step < vectors)
+                    some[u] = weiri_gpu_load16(from + 16 * (i + u * step));
 #pragma unroll
             for (int u = 0; u < UNROLL; u++)
-                weiri_gpu_store16(to + 16 * (i + u * step), some[u]);
+                if (i + u * step < vectors)
+                    weiri_gpu_store16(to + 16 * (i + u * step), some[u]);
         }
-        for (; i < vectors; i += step)
-            weiri_gpu_store16(to + 16 * i, weiri_gpu_load16(from + 16 * i));
         done = vectors * 16;
     }
     for (size_t at = done + 8 * tid; at < bytes; at += 8 * step)

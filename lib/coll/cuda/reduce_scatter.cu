@@ -84,7 +84,7 @@ static __global__ void __launch_bounds__(WEIRI_GPU_DIRECT_THREADS)
     __shared__ weiri_gpu_buffers buffers;
     const weiri_gpu_view &view = args.view;
     const uint64_t epoch = weiri_gpu_epoch(view);
-    const int staged = weiri_gpu_meet_buffers(args, epoch, 0, &buffers);
+    const int staged = weiri_gpu_meet_buffers(args, epoch, 1, 0, &buffers);
     char *stage = weiri_gpu_stage(view, view.rank, 0);
     weiri_gpu_range mine = {0, args.bytes};
     size_t piece = args.bytes, tid = blockIdx.x * blockDim.x + threadIdx.x;

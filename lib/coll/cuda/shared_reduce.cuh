@@ -53,7 +53,7 @@ WEIRI_GPU_FN void weiri_gpu_shared_reduce(const weiri_gpu_args &args, unsigned o
 {
     const weiri_gpu_view &view = args.view;
     const uint64_t epoch = weiri_gpu_epoch(view);
-    if (weiri_gpu_meet_buffers(args, epoch, outs, buffers)) {
+    if (weiri_gpu_meet_buffers(args, epoch, 1, outs, buffers)) {
         weiri_gpu_reduce_staged<dtype>(args, epoch, outs, buffers);
         return;
     }

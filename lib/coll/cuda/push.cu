@@ -1,0 +1,88 @@
+/*
+ * allreduce, reduce_scatter and reduce, push: each rank reduces a share, which the others
+ * have stored into its stages, and stores the result into all outputs that are wanted
+ * (push.cuh); nothing is ever loaded over a link. From a few MiB on, and of any memory.
+ * Blocks of one index tell each other at entry where their outputs are, and meet at the
+ * end: all results have arrived.
+ *
+ * With chunk_bytes each rank has but the result of a chunk of its share, in its own
+ * output, and copy engines do the rest of an allreduce (allreduce_ce_cuda.c). The ranks
+ * meet in a kernel before and behind it.
+ */
+#include "coll/cuda/kernels.h"
+#include "coll/cuda/push.cuh"
+#include "coll/cuda/types.cuh"
+
+enum { THREADS_MAX = 512 };
+
+/* The ranks that want results of this one, a bit each. */
+static __device__ __forceinline__ unsigned outs_of(const weiri_gpu_args &args)
+{
+    if (args.chunk_bytes || args.collective == WEIR_COLL_REDUCE_SCATTER)
+        return 1u << args.view.rank;
+    return args.collective == WEIR_COLL_REDUCE ? 1u << args.root : (1u << args.view.nranks) - 1;
+}
+
+/* Learns where results go, and takes the launch's turn. Whether some rank's output that
+ * peers store to cannot be mapped. All threads. */
+static __device__ __forceinline__ int find_outputs(const weiri_gpu_args &args, unsigned outs,
+                                                   uint64_t epoch, weiri_gpu_buffers *buffers)
+{
+    const int scatters = args.collective == WEIR_COLL_REDUCE_SCATTER;
+    char *own = args.out;
+    int plain = 0;
+    if (args.chunk_bytes)
+        weiri_gpu_turn(args.view, epoch);
+    else
+        plain = weiri_gpu_meet_buffers(args, epoch, 0, scatters ? 0 : outs, buffers);
+    if (scatters) /* the output begins with the own block's result */
+        own -= (size_t)args.view.rank * args.bytes;
+    if (threadIdx.x == 0)
+        buffers->out[args.view.rank] = own;
+    __syncthreads();
+    return plain;
+}
+
+template <int dtype>
+static __global__ void __launch_bounds__(THREADS_MAX)
+    push(const __grid_constant__ weiri_gpu_args args)
+{
+    __shared__ weiri_gpu_buffers buffers;
+    const unsigned outs = outs_of(args);
+    const uint64_t epoch = weiri_gpu_epoch(args.view);
+    const int lands = find_outputs(args, outs, epoch, &buffers);
+    weiri_gpu_push plan = weiri_gpu_plan_push(args, outs, lands);
+    plan.out_aligned = weiri_gpu_results_aligned(plan, &buffers, args.view);
+    if (args.view.nranks == 4)
+        weiri_gpu_push_all<dtype, 4>(args, plan, &buffers, epoch);
+    else
+        weiri_gpu_push_all<dtype, 0>(args, plan, &buffers, epoch);
+    if (!args.chunk_bytes) /* all blocks: they must have heard before peers tell again */
+        weiri_gpu_meet(args.view, epoch, 1);
+}
+
+const void *weiri_gpu_push_kernel(weir_dtype dtype)
+{
+    static const void *const kernels[] = WEIRI_GPU_OF_TYPES(push);
+    return weiri_gpu_of_type(kernels, dtype);
+}
+
+/* Two blocks a lane, and as many lanes as multiprocessors: registers suffice for two
+ * blocks of 256 threads on each. */
+weiri_gpu_shape weiri_gpu_push_shape(const weiri_gpu_args *args, int processors)
+{
+    enum { LANE_LEAST_BYTES = 8192 };
+    uint64_t shares = (uint64_t)args->view.nranks;
+    if (args->collective == WEIR_COLL_REDUCE)
+        shares--;
+    uint64_t share = args->collective == WEIR_COLL_REDUCE_SCATTER ? args->bytes
+                                                                  : args->bytes / shares;
+    uint64_t lanes = share / LANE_LEAST_BYTES;
+    lanes = lanes < (uint64_t)processors ? lanes : (uint64_t)processors;
+    return (weiri_gpu_shape){2 * (int)(lanes ? lanes : 1), 256};
+}
+
+int weiri_gpu_push_serves(const weiri_gpu_args *)
+{
+    return 1;
+}
