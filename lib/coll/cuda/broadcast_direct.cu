@@ -25,8 +25,8 @@
  */
 #include "coll/cuda/stage.cuh"
 
-enum { UNIT_BYTES = 2048 };
-static const uint32_t PIECE_BYTES = 64 << 10;
+enum { UNIT_BYTES = 2048, ROUNDS_WANTED = 8 };
+static const uint32_t PIECE_BYTES = 64 << 10, PIECE_LEAST_BYTES = 8 << 10;
 
 typedef struct spread {
     weiri_gpu_desc out[WEIRI_GPU_RANKS_MAX]; /* not the root's */
@@ -57,11 +57,17 @@ WEIRI_GPU_FN plan plan_of(const weiri_gpu_args &args)
     return p;
 }
 
-/* Where pieces go decides how long they may be. */
+/* Where pieces go decides how long they may be. Links to those that wait for a forwarded
+ * piece are idle for the first round, so there are several where pieces are not too short. */
 WEIRI_GPU_FN void plan_rounds(const weiri_gpu_view &view, plan *p, int staged)
 {
-    uint32_t room = (uint32_t)weiri_gpu_stage_half(view) / p->blocks & ~15u;
-    p->piece = staged && room < PIECE_BYTES ? room : PIECE_BYTES;
+    uint32_t room = (uint32_t)weiri_gpu_stage_half(view) / p->blocks;
+    uint64_t piece = p->part / ROUNDS_WANTED;
+    room &= room < WEIRI_GPU_LINE_BYTES ? ~15u : ~(uint32_t)(WEIRI_GPU_LINE_BYTES - 1);
+    piece = piece > PIECE_LEAST_BYTES ? piece & ~(uint64_t)(WEIRI_GPU_LINE_BYTES - 1)
+                                      : PIECE_LEAST_BYTES;
+    piece = weiri_gpu_least(piece, PIECE_BYTES);
+    p->piece = staged && room < piece ? room : piece;
     p->rounds = weiri_gpu_parts(weiri_gpu_units(p->part, 16), (uint32_t)p->piece / 16);
 }
 
