@@ -66,6 +66,11 @@ static uintptr_t end_of(uintptr_t at, uintptr_t needed, uintptr_t *begin)
     return range.end;
 }
 
+static void remember(weiri_cuda *cuda, uintptr_t begin, uintptr_t end)
+{
+    cuda->spans[cuda->next_span++ % WEIRI_CUDA_SPANS] = (weiri_cuda_span){begin, end};
+}
+
 /* Asks the driver, and remembers a good answer. */
 static weir_status ask_about_buffer(const weir_comm *comm, const void *pointer, size_t bytes)
 {
@@ -79,9 +84,13 @@ static weir_status ask_about_buffer(const weir_comm *comm, const void *pointer, 
         return weiri_fail(WEIR_ERR_INVALID,
                           "the call needs %zu bytes of a buffer, but its allocation ends after "
                           "%zu: allocate more, or give a smaller count", bytes, (size_t)(end - at));
-    cuda->spans[cuda->next_span++ % WEIRI_CUDA_SPANS] =
-        (weiri_cuda_span){begin, end ? end : at + bytes};
+    remember(cuda, begin, end ? end : at + bytes);
     return WEIR_OK;
+}
+
+void weiri_cuda_trust_buffer(const weir_comm *comm, const void *pointer, size_t bytes)
+{
+    remember(weiri_cuda_of(comm), (uintptr_t)pointer, (uintptr_t)pointer + bytes);
 }
 
 weir_status weiri_cuda_check_buffer(const weir_comm *comm, const void *pointer, size_t bytes)

@@ -56,6 +56,9 @@ weir_status weiri_cuda_fail_launch(const weir_comm *comm, cudaError_t error);
 /* Whether memory that is in no region can be a buffer of so many bytes. Local; some
  * nanoseconds for memory that was asked for already. WEIR_ERR_INVALID with what to do. */
 weir_status weiri_cuda_check_buffer(const weir_comm *comm, const void *pointer, size_t bytes);
+/* Of memory that the library allocates in a captured stream, the driver says nothing: it is
+ * this GPU's. */
+void weiri_cuda_trust_buffer(const weir_comm *comm, const void *pointer, size_t bytes);
 /* Whether work of the communicator, whose device is current, can go to a stream: it is this
  * GPU's. Likewise. */
 weir_status weiri_cuda_check_stream(const weir_comm *comm, weir_stream stream);

@@ -10,6 +10,7 @@
 #include "base/log.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static const char *const names[] = {"AllReduce", "ReduceScatter", "AllGather", "Broadcast",
                                     "Reduce",    "AlltoAll",      "Send",      "Recv"};
@@ -20,11 +21,11 @@ static int reduces(weiri_nccl_kind kind)
            kind == WEIRI_NCCL_REDUCE;
 }
 
-/* Elements of the input, which a scaled copy has. */
+/* Elements of the input, which a copy has. */
 static size_t elements_of(const weiri_nccl_comm *comm, const weiri_nccl_call *call)
 {
-    return call->kind == WEIRI_NCCL_REDUCE_SCATTER ? call->count * (size_t)comm->nranks
-                                                   : call->count;
+    int blocks = call->kind == WEIRI_NCCL_REDUCE_SCATTER || call->kind == WEIRI_NCCL_ALLTOALL;
+    return blocks ? call->count * (size_t)comm->nranks : call->count;
 }
 
 static weir_status dispatch(weir_comm *comm, const weiri_nccl_call *call, const void *in,
@@ -51,43 +52,53 @@ static weir_status dispatch(weir_comm *comm, const weiri_nccl_call *call, const 
     return weiri_fail(WEIR_ERR_INTERNAL, "no collective");
 }
 
-/* A scaled copy of the call's input. */
-static weir_status scale_input(const weiri_nccl_comm *comm, const weiri_nccl_call *call,
-                               const weiri_nccl_scale *scale, void **scaled)
+/* A copy of the call's input; scale: multiplied, or NULL. */
+static weir_status copy_input(const weiri_nccl_comm *comm, const weiri_nccl_call *call,
+                              const weiri_nccl_scale *scale, void **made)
 {
     size_t count = elements_of(comm, call);
+    size_t bytes = count * weir_dtype_bytes((weir_dtype)call->datatype);
     if (comm->device >= 0)
-        return weiri_nccl_gpu_scale(comm, scale, call->in, count, call->stream, scaled);
-    void *copy = malloc(count * weir_dtype_bytes((weir_dtype)call->datatype) + 1);
+        return weiri_nccl_gpu_copy_of(comm, scale, call->in, bytes, call->stream, made);
+    void *copy = malloc(bytes + 1);
     if (!copy)
-        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a scaled copy of %zu elements",
-                          count);
-    const void *by = scale->residence == ncclScalarDevice ? scale->there : scale->scalar;
-    weiri_nccl_scale_span(copy, call->in, by, (int)call->datatype, 0, 1, count);
-    *scaled = copy;
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a copy of %zu elements", count);
+    if (scale)
+        weiri_nccl_scale_span(copy, call->in,
+                              scale->residence == ncclScalarDevice ? scale->there : scale->scalar,
+                              (int)call->datatype, 0, 1, count);
+    else
+        memcpy(copy, call->in, bytes);
+    *made = copy;
     return WEIR_OK;
 }
 
-static void drop_scaled(const weiri_nccl_comm *comm, const weiri_nccl_call *call, void *scaled)
+static void drop_copy(const weiri_nccl_comm *comm, const weiri_nccl_call *call, void *copy)
 {
     if (comm->device >= 0)
-        weiri_nccl_gpu_scaled(scaled, call->stream);
+        weiri_nccl_gpu_drop(copy, call->stream);
     else
-        free(scaled);
+        free(copy);
 }
 
-static weir_status run_scaled(weiri_nccl_comm *comm, const weiri_nccl_call *call,
+static weir_status run_copied(weiri_nccl_comm *comm, const weiri_nccl_call *call,
                               const weiri_nccl_scale *scale, weir_stream stream)
 {
-    void *scaled = NULL;
+    void *copy = NULL;
     if (!call->count)
         return WEIR_OK;
-    weir_status status = scale_input(comm, call, scale, &scaled);
+    weir_status status = copy_input(comm, call, scale, &copy);
     if (status != WEIR_OK)
         return status;
-    status = dispatch(comm->comm, call, scaled, WEIR_SUM, stream);
-    drop_scaled(comm, call, scaled);
+    status = dispatch(comm->comm, call, copy, WEIR_SUM, stream);
+    drop_copy(comm, call, copy);
     return status;
+}
+
+/* Whether blocks would overwrite blocks that are yet to leave. */
+static int is_in_place_alltoall(const weiri_nccl_call *call)
+{
+    return call->kind == WEIRI_NCCL_ALLTOALL && call->in == call->out;
 }
 
 ncclResult_t weiri_nccl_run(weiri_nccl_comm *comm, const weiri_nccl_call *call)
@@ -101,9 +112,10 @@ ncclResult_t weiri_nccl_run(weiri_nccl_comm *comm, const weiri_nccl_call *call)
     if (comm->device >= 0)
         status = weiri_nccl_gpu_order(comm, call->stream);
     if (status == WEIR_OK)
-        status = scale ? run_scaled(comm, call, scale, stream)
-                       : dispatch(comm->comm, call, call->in,
-                                  reduces(call->kind) ? (weir_op)call->op : WEIR_SUM, stream);
+        status = scale || is_in_place_alltoall(call)
+                     ? run_copied(comm, call, scale, stream)
+                     : dispatch(comm->comm, call, call->in,
+                                reduces(call->kind) ? (weir_op)call->op : WEIR_SUM, stream);
     if (status == WEIR_OK && comm->device >= 0)
         status = weiri_nccl_gpu_ordered(comm, call->stream);
     if (status == WEIR_OK && weiri_log_enabled(WEIRI_LOG_INFO))

@@ -28,11 +28,12 @@ int weiri_nccl_gpu_is_busy(const weiri_nccl_comm *comm);
 /* Waits for this rank's kernels, and drops what order needed. */
 void weiri_nccl_gpu_forget(weiri_nccl_comm *comm);
 
-/* A scaled copy of count elements, made in the stream; to be given back after the work on
- * it has been put there. */
-weir_status weiri_nccl_gpu_scale(const weiri_nccl_comm *comm, const weiri_nccl_scale *scale,
-                                 const void *in, size_t count, cudaStream_t stream, void **scaled);
-void weiri_nccl_gpu_scaled(void *scaled, cudaStream_t stream);
+/* A copy of an input, scaled or (NULL) as it is, made in the stream; to be given back after the
+ * work on it has been put there. */
+weir_status weiri_nccl_gpu_copy_of(const weiri_nccl_comm *comm, const weiri_nccl_scale *scale,
+                                   const void *in, size_t bytes, cudaStream_t stream,
+                                   void **copy);
+void weiri_nccl_gpu_drop(void *copy, cudaStream_t stream);
 /* Copies within the device in the stream. */
 weir_status weiri_nccl_gpu_copy(weiri_nccl_comm *comm, void *to, const void *from, size_t bytes,
                                 cudaStream_t stream);

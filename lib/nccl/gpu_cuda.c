@@ -157,25 +157,17 @@ weir_status weiri_nccl_gpu_copy(weiri_nccl_comm *comm, void *to, const void *fro
     return status == WEIR_OK ? weiri_nccl_gpu_ordered(comm, stream) : status;
 }
 
-/* A scaled copy; the stream's own memory, so that a graph may capture it. */
-static weir_status scale_into(void **scaled, const weiri_nccl_scale *scale, const void *in,
-                              size_t count, cudaStream_t stream)
+static weir_status scale_into(void *copy, const weiri_nccl_scale *scale, const void *in,
+                              size_t bytes, cudaStream_t stream)
 {
     enum { BLOCKS_MOST = 1024 };
     int threads = 0, dtype = (int)scale->datatype;
     const void *kernel = weiri_nccl_scale_kernel(&threads);
     const void *there = scale->residence == ncclScalarDevice ? scale->there : NULL;
-    size_t blocks = (count + (size_t)threads - 1) / (size_t)threads;
-    uint64_t value, elements = count;
+    uint64_t value, elements = bytes / weir_dtype_bytes((weir_dtype)scale->datatype);
+    size_t blocks = (elements + (size_t)threads - 1) / (size_t)threads;
     memcpy(&value, scale->scalar, sizeof value);
-    void *arguments[] = {scaled, &in, &there, &value, &dtype, &elements};
-    size_t bytes = count * weir_dtype_bytes((weir_dtype)scale->datatype);
-    if (cudaMallocAsync(scaled, bytes, stream) != cudaSuccess) {
-        cudaGetLastError();
-        *scaled = NULL;
-        return weiri_fail(WEIR_ERR_NO_MEMORY, "no GPU memory for a scaled copy of %zu bytes",
-                          bytes);
-    }
+    void *arguments[] = {&copy, &in, &there, &value, &dtype, &elements};
     return check(cudaLaunchKernel(kernel,
                                   (dim3){(unsigned)(blocks < BLOCKS_MOST ? blocks : BLOCKS_MOST),
                                          1, 1},
@@ -183,27 +175,43 @@ static weir_status scale_into(void **scaled, const weiri_nccl_scale *scale, cons
                  "the stream takes no scaled copy");
 }
 
-weir_status weiri_nccl_gpu_scale(const weiri_nccl_comm *comm, const weiri_nccl_scale *scale,
-                                 const void *in, size_t count, cudaStream_t stream, void **scaled)
+/* The stream's own memory, so that a graph may capture it. */
+static weir_status copy_into(const weir_comm *here, void **copy, const weiri_nccl_scale *scale,
+                             const void *in, size_t bytes, cudaStream_t stream)
+{
+    if (cudaMallocAsync(copy, bytes, stream) != cudaSuccess) {
+        cudaGetLastError();
+        *copy = NULL;
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "no GPU memory for a copy of %zu bytes", bytes);
+    }
+    weiri_cuda_trust_buffer(here, *copy, bytes);
+    if (scale)
+        return scale_into(*copy, scale, in, bytes, stream);
+    return check(cudaMemcpyAsync(*copy, in, bytes, cudaMemcpyDeviceToDevice, stream),
+                 "the stream takes no copy");
+}
+
+weir_status weiri_nccl_gpu_copy_of(const weiri_nccl_comm *comm, const weiri_nccl_scale *scale,
+                                   const void *in, size_t bytes, cudaStream_t stream, void **copy)
 {
     int before;
-    *scaled = NULL;
+    *copy = NULL;
     enum cudaStreamCaptureMode mode = weiri_cuda_relax();
     weir_status status = weiri_cuda_enter(comm->comm, &before);
     if (status == WEIR_OK)
-        status = scale_into(scaled, scale, in, count, stream);
-    if (status != WEIR_OK && *scaled) {
-        cudaFreeAsync(*scaled, stream);
-        *scaled = NULL;
+        status = copy_into(comm->comm, copy, scale, in, bytes, stream);
+    if (status != WEIR_OK && *copy) {
+        cudaFreeAsync(*copy, stream);
+        *copy = NULL;
     }
     weiri_cuda_leave(comm->comm, before);
     weiri_cuda_restore(mode);
     return status;
 }
 
-void weiri_nccl_gpu_scaled(void *scaled, cudaStream_t stream)
+void weiri_nccl_gpu_drop(void *copy, cudaStream_t stream)
 {
-    if (scaled && cudaFreeAsync(scaled, stream) != cudaSuccess)
+    if (copy && cudaFreeAsync(copy, stream) != cudaSuccess)
         cudaGetLastError();
 }
 

@@ -57,16 +57,16 @@ void weiri_nccl_gpu_forget(weiri_nccl_comm *comm)
     (void)comm;
 }
 
-weir_status weiri_nccl_gpu_scale(const weiri_nccl_comm *comm, const weiri_nccl_scale *scale,
-                                 const void *in, size_t count, cudaStream_t stream, void **scaled)
+weir_status weiri_nccl_gpu_copy_of(const weiri_nccl_comm *comm, const weiri_nccl_scale *scale,
+                                   const void *in, size_t bytes, cudaStream_t stream, void **copy)
 {
-    (void)comm, (void)scale, (void)in, (void)count, (void)stream, (void)scaled;
+    (void)comm, (void)scale, (void)in, (void)bytes, (void)stream, (void)copy;
     return refuse();
 }
 
-void weiri_nccl_gpu_scaled(void *scaled, cudaStream_t stream)
+void weiri_nccl_gpu_drop(void *copy, cudaStream_t stream)
 {
-    (void)scaled, (void)stream;
+    (void)copy, (void)stream;
 }
 
 weir_status weiri_nccl_gpu_copy(weiri_nccl_comm *comm, void *to, const void *from, size_t bytes,

@@ -228,7 +228,7 @@ WEIR_NCCL_API ncclResult_t ncclReduceScatter(const void *sendbuff, void *recvbuf
 WEIR_NCCL_API ncclResult_t ncclAllGather(const void *sendbuff, void *recvbuff, size_t sendcount,
                                          ncclDataType_t datatype, ncclComm_t comm,
                                          cudaStream_t stream);
-/* Both buffers: nranks * count. Out of place. */
+/* Both buffers: nranks * count. In place: sendbuff == recvbuff; a copy is sent. */
 WEIR_NCCL_API ncclResult_t ncclAlltoAll(const void *sendbuff, void *recvbuff, size_t count,
                                         ncclDataType_t datatype, ncclComm_t comm,
                                         cudaStream_t stream);

@@ -146,6 +146,9 @@ def collectives(r):
     lib.AlltoAll(sent, whole, count, INT32, comm, None)
     demand(holds(whole, INT32, [x for peer in range(n) for x in block(peer, 1000 * r.rank)]),
            "alltoall")
+    sent = ints([x for peer in range(n) for x in block(r.rank, 1000 * peer)])
+    lib.AlltoAll(sent, sent, count, INT32, comm, None)
+    demand(sent.raw == whole.raw, "alltoall in place")
     stars(r, comm, count, block, everything)
     lib.CommDestroy(comm)
 
