@@ -13,7 +13,7 @@
 # Ends with 2 if a file is no result file or nothing can be drawn.
 
 BEGIN {
-    split("contender nranks nnodes host backend transport dtype redop root placement", always, " ")
+    split("contender nranks nnodes host backend transport dtype redop root placement dist", always, " ")
     split("algo file run_id", if_needed, " ")
     required = "collective contender algo bytes median_us busbw_gbs verify wrong " \
         "nranks nnodes host backend transport dtype redop root placement run_id " \
