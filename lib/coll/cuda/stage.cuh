@@ -10,7 +10,8 @@
  *   sender    staged = epoch << 24 | pieces    in the receiver's cell of the lane
  *   receiver  taken  = epoch << 24 | pieces    in the sender's cell of the lane
  *
- * A piece may be stored once the piece two rounds before is taken. Rounds are
+ * A piece may be stored once the piece two rounds before is taken; of the last two
+ * nobody asks. Rounds are
  * numbered alike at both ends, so no circle of waits can close: what a round
  * waits for needs rounds before it only, or the first half of the same. One half of a
  * block's threads stores, the other takes, so that links are busy while data are taken; a
@@ -169,7 +170,7 @@ WEIRI_GPU_FN void weiri_gpu_come_round(const weiri_gpu_view &view, const weiri_g
     }
     weiri_gpu_team_meet(team);
     for (int peer = (int)team.worker; peer < view.nranks; peer += (int)team.workers)
-        if (weiri_gpu_piece_of(view, streams->come[peer], lane, round, &at))
+        if (weiri_gpu_piece_of(view, streams->come[peer], lane, round + 2, &at)) /* awaits it */
             weir_store_release(&weiri_gpu_cell_at(view, peer, view.rank, lane)->taken,
                                weiri_gpu_step(epoch, round + 1));
 }
