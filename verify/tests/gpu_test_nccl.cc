@@ -29,10 +29,11 @@ static void kernel(weiri_gpu_args args)
 /* The message number i of a round, or one that is not sent at all: ~0. */
 static uint64_t length_of(uint64_t seed, int round, int from, int to, int i)
 {
-    static const uint64_t lengths[] = {0, 1, 63, 64, 65, 255, 256, 257, 700, 1024, 2049, 5000};
+    static const uint64_t lengths[] = {0,   1,   63,  64,  65,   255,  256,  257,
+                                       511, 512, 700, 768, 1024, 2049, 5000, 769};
     uint64_t which = seed * 31 + (uint64_t)(round * 64 + from * 16 + to * 4 + i);
     uint64_t mixed = which * 0x9e3779b97f4a7c15u;
-    return mixed >> 61 == 0 ? ~(uint64_t)0 : lengths[(mixed >> 33) % 12];
+    return mixed >> 61 == 0 ? ~(uint64_t)0 : lengths[(mixed >> 33) % 16];
 }
 
 static char byte_of(int round, int from, int to, int i, uint64_t at)
@@ -147,9 +148,45 @@ static std::string run(int nranks, uint64_t seed, int fault)
     return check(s);
 }
 
+/* Every byte is in one piece of one lane, every lane has one, none is longer than a slot. */
+static std::string divide(uint64_t bytes, int lanes)
+{
+    std::vector<int> pieces_with(bytes, 0);
+    std::string what = std::to_string(bytes) + " bytes, " + std::to_string(lanes) + " lanes: ";
+    for (int lane = 0; lane < lanes; lane++) {
+        const uint64_t pieces = weiri_p2p_pieces(bytes, lanes, lane);
+        if (!pieces)
+            return what + "a lane has no piece";
+        for (uint64_t piece = 0; piece < pieces; piece++) {
+            uint64_t at, length = weiri_p2p_piece(bytes, lanes, lane, piece, &at);
+            if (length > WEIRI_P2P_SLOT_BYTES || (length && at + length > bytes))
+                return what + "a piece reaches too far";
+            for (uint64_t i = 0; i < length; i++)
+                pieces_with[at + i]++;
+        }
+    }
+    for (int with : pieces_with)
+        if (with != 1)
+            return what + "a byte is in " + std::to_string(with) + " pieces";
+    return "";
+}
+
+static std::string divide_all()
+{
+    std::string why;
+    for (int lanes : {1, 2, 3, 16, 32})
+        for (uint64_t slots = 0; slots < 80; slots++)
+            for (uint64_t more = 0; more < 5 && why.empty(); more++)
+                why = divide(slots * WEIRI_P2P_SLOT_BYTES / 2 + (more < 3 ? more : 125 + more),
+                             lanes);
+    return why;
+}
+
 int main(int argc, char **argv)
 {
     const uint64_t seeds = argc > 1 ? strtoull(argv[1], NULL, 10) : 8;
+    std::string uneven = divide_all();
+    ok(uneven.empty(), uneven, "messages are divided among lanes");
     for (int nranks = 2; nranks <= RANKS_MAX; nranks++) {
         std::string why;
         for (uint64_t seed = 1; seed <= seeds && why.empty(); seed++)
