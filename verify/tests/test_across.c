@@ -384,7 +384,8 @@ static void test_come_and_go(void **state)
 int main(void)
 {
     static layout even = {"aabb", 2, NULL}, ragged = {"abbb", 2, NULL}, mixed = {"abcab", 3, NULL},
-                  alone = {"ab", 2, NULL}, streams = {"ab", 2, "tcp"};
+                  alone = {"ab", 2, NULL}, streams = {"ab", 2, "tcp"},
+                  stairs = {"abbccc", 3, NULL}, single = {"abcd", 4, "tcp"};
     cmocka_set_message_output(CM_OUTPUT_TAP);
     const struct CMUnitTest tests[] = {
         AT("2 + 2 ranks know their places", test_places, &even),
@@ -393,9 +394,13 @@ int main(void)
         AT("collectives of 2 + 2 ranks", test_collectives, &even),
         AT("collectives of 1 + 3 ranks", test_collectives, &ragged),
         AT("collectives of interleaved ranks of 3 machines", test_collectives, &mixed),
+        AT("collectives of 1 + 2 + 3 ranks", test_collectives, &stairs),
+        AT("tcp: collectives of 4 machines of one rank", test_collectives, &single),
         AT("memory of other machines is known by name only", test_memory, &mixed),
         AT("an abort crosses machines", test_abort, &ragged),
+        AT("an abort crosses 3 machines", test_abort, &stairs),
         AT("a dead rank is named on all machines", test_death, &even),
+        AT("a dead rank is named on all of 3 machines", test_death, &stairs),
         AT("shm: who computes for longer than the deadline is not gone", test_patience, &alone),
         AT("tcp: who computes for longer than the deadline is not gone", test_patience, &streams),
         AT("counts that differ between machines are told", test_mismatch, &even),
