@@ -19,7 +19,8 @@ names=("the tcp wire conforms between hosts" "the tcp wire conforms over IPv6"
     "one connection a peer will do" "the interface that was chosen is logged, and why"
     "an interface that is not there is refused by name"
     "a launcher starts half of the ranks on each host"
-    "an allreduce of two ranks a host is right")
+    "an allreduce of two ranks a host is right"
+    "a host that is lost ends all four ranks with 4, and both hosts report")
 
 $hosts --each true >"$out" 2>"$err"
 if [ $? -eq 77 ]; then
@@ -62,6 +63,17 @@ fi
         ends_with 0 $hosts -np 4 "$bench" --transport tcp -b 8 -e 512 -f 64 -w 1 -n 2 &&
             grep -q 'Out of bounds values : 0 OK' "$out"
     }
+    # mpirun ends what is left when the first rank has ended; it is to leave time for a report.
+    lost() {
+        # shellcheck disable=SC2016
+        HOSTS_CUT_AFTER=3 OMPI_MCA_odls_base_sigkill_timeout=2 ends_with 4 $hosts -np 4 \
+            sh -c 'trap : TERM; "$0" "$@"; code=$?; echo "$HOST: $code"; exit $code' \
+            "$bench" --transport tcp -b 64K -e 64K -n 1000000 -T 2 &&
+            [ "$(grep -x '[ab]: .*' "$out" | sort | uniq -c | xargs)" = '2 a: 4 2 b: 4' ] &&
+            [ "$(grep -c 'where 4 ranks stand' "$err")" -eq 2 ] &&
+            grep -q 'rank 0 .*, machine 0): timed loop' "$err" &&
+            grep -q 'rank 2 .*, machine 1): timed loop' "$err"
+    }
 }
 
 check "${names[0]}" conform
@@ -75,5 +87,11 @@ if command -v "${MPIRUN:-mpirun}" >/dev/null 2>&1; then
 else
     skip "${names[6]}" "no mpirun"
 fi
-if [ -x "$bench" ]; then check "${names[7]}" allreduce; else skip "${names[7]}" "no $bench"; fi
+if [ -x "$bench" ]; then
+    check "${names[7]}" allreduce
+    check "${names[8]}" lost
+else
+    skip "${names[7]}" "no $bench"
+    skip "${names[8]}" "no $bench"
+fi
 tap_done
