@@ -168,7 +168,9 @@ static inline const weiri_net_head *weiri_net_head_of(const char *data)
 /* Waits for room; for arrival. */
 weir_status weiri_net_await_room(weiri_net *net, int rank, const char *phase);
 weir_status weiri_net_await(weiri_net *net, int rank, const char *phase);
-/* Sends what was written to weiri_net_outgoing. Not blocking. */
+/* Queues what was written to weiri_net_outgoing: the next poll sends it. Not blocking. */
+weir_status weiri_net_post(weiri_net *net, int rank, size_t bytes, size_t total_bytes);
+/* The same, and sends it. */
 weir_status weiri_net_send(weiri_net *net, int rank, size_t bytes, size_t total_bytes);
 /* Gives the slot of weiri_net_incoming back. Not blocking. */
 weir_status weiri_net_take(weiri_net *net, int rank);

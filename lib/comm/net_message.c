@@ -42,14 +42,13 @@ static weir_status give_up(weiri_net *net, weir_status status)
     return weiri_fail_context(status, "rank %d", net->whole->rank);
 }
 
-weir_status weiri_net_send(weiri_net *net, int rank, size_t bytes, size_t total_bytes)
+weir_status weiri_net_post(weiri_net *net, int rank, size_t bytes, size_t total_bytes)
 {
     weiri_net_peer *peer = &net->peers[rank];
     const weiri_wire_ops *ops = net->wire->ops;
     char *data = weiri_net_outgoing(net, rank);
     weiri_net_head *head = (weiri_net_head *)(void *)(data - sizeof *head);
     uint64_t slot = peer->sent % WEIRI_NET_SLOTS * weiri_net_stride(net);
-    int moved = 0;
     head->bytes = bytes;
     head->total_bytes = total_bytes;
     peer->sent++;
@@ -59,10 +58,20 @@ weir_status weiri_net_send(weiri_net *net, int rank, size_t bytes, size_t total_
     if (status == WEIR_OK)
         status = ops->signal(peer->endpoint, &peer->key,
                              peer->words_there + offsetof(weiri_net_words, arrived), peer->sent);
-    if (status == WEIR_OK)
-        ops->progress(net->wire, &moved);
     weiri_wire_unlock(net->wire);
     return status == WEIR_OK ? WEIR_OK : give_up(net, status);
+}
+
+weir_status weiri_net_send(weiri_net *net, int rank, size_t bytes, size_t total_bytes)
+{
+    int moved = 0;
+    weir_status status = weiri_net_post(net, rank, bytes, total_bytes);
+    if (status != WEIR_OK)
+        return status;
+    weiri_wire_lock(net->wire);
+    net->wire->ops->progress(net->wire, &moved);
+    weiri_wire_unlock(net->wire);
+    return WEIR_OK;
 }
 
 weir_status weiri_net_take(weiri_net *net, int rank)

@@ -17,7 +17,8 @@ typedef struct pairs {
     unsigned char sends[WEIRI_RANKS_MAX], receives[WEIRI_RANKS_MAX]; /* is not done yet */
 } pairs;
 
-/* What has room goes out; sets *moved if anything does. */
+/* What has room goes out; sets *moved if anything does. Blocks of one message go with the
+ * next poll, all ranks' together: a poll for each would mostly look for what is not there. */
 static weir_status send_some(pairs *p, int rank, int *moved)
 {
     const weiri_pair *pair = &p->x.coll->pairs[rank];
@@ -26,7 +27,9 @@ static weir_status send_some(pairs *p, int rank, int *moved)
     while (status == WEIR_OK && p->sends[rank] && weiri_net_has_room(&net->peers[rank])) {
         size_t bytes = weiri_least(pair->send_bytes - p->sent[rank], net->slot_bytes);
         weiri_copy(weiri_net_outgoing(net, rank), pair->from + p->sent[rank], bytes);
-        status = weiri_net_send(net, rank, bytes, pair->send_bytes);
+        status = pair->send_bytes <= net->slot_bytes
+                     ? weiri_net_post(net, rank, bytes, pair->send_bytes)
+                     : weiri_net_send(net, rank, bytes, pair->send_bytes);
         p->sent[rank] += bytes;
         p->sends[rank] = p->sent[rank] < pair->send_bytes;
         *moved = 1;
@@ -134,6 +137,7 @@ weir_status weiri_across_pairs(weiri_coll *coll, const weiri_call *call)
         p.receives[rank] = is_remote && coll->pairs[rank].receives;
     }
     status = move(&p, &moved, &missing);
+    weiri_net_poll(p.x.net);
     if (status == WEIR_OK)
         status = exchange_inside(&p);
     while (status == WEIR_OK && missing >= 0) {
