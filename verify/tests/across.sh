@@ -38,7 +38,7 @@ for program in $programs; do
     roots=
     case $program in broadcast | reduce) roots='-r all' ;; esac
     layouts='aab abbccc'
-    case $program in all*) layouts="$layouts abcdabca" ;; esac
+    case $program in allreduce | alltoallv) layouts="$layouts abcdabca" ;; esac
     for layout in $layouts; do
         # shellcheck disable=SC2086
         bench $layout "$program" -b 4 -e 400K -f 317 -n 3 -w 1 --visits 1 --algo all \

@@ -72,7 +72,7 @@ static weiri_gpu_shape shape_for(scene &s)
 {
     if (s.blocks)
         return {s.blocks - (int)s.m.random((uint64_t)s.blocks / 2 + 1), 8};
-    return {1 + (int)s.m.random(5), s.m.random(4) ? 8 + (int)s.m.random(3) * 13 : 64};
+    return {1 + (int)s.m.random(5), s.m.random(8) ? 8 + (int)s.m.random(3) * 13 : 64};
 }
 
 /* Notes what a rank's output holds now as what is expected. */
