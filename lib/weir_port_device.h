@@ -101,55 +101,13 @@ WEIR_FN uint64_t weir_fifo_lap(uint64_t ticket, uint32_t shift)
     return (ticket >> shift) & 1 ? 0 : WEIR_FIFO_LAP;
 }
 
-/* Waits for a word at the other end of a bus, where one look takes a kernel a
- * microsecond: several are under way at a time. Acquires, as weir_wait_at_least. */
-WEIR_FN int weir_wait_far(const uint64_t *word, uint64_t target, const weir_guard *guard)
-{
-#if WEIR_ON_DEVICE
-    enum { GAP_CYCLES = 400 }; /* so that they do not go in one bunch */
-    weir_waiter waiter = {0, 0};
-    uint64_t noted_ns = 0, first = weir_load_relaxed(word), second, third;
-    for (const long long begin = clock64(); clock64() - begin < GAP_CYCLES;)
-        ;
-    second = weir_load_relaxed(word);
-    for (const long long begin = clock64(); clock64() - begin < GAP_CYCLES;)
-        ;
-    third = weir_load_relaxed(word);
-    for (;;) {
-        if (first >= target)
-            break;
-        first = weir_load_relaxed(word);
-        if (second >= target)
-            break;
-        second = weir_load_relaxed(word);
-        if (third >= target)
-            break;
-        const uint64_t seen = third;
-        third = weir_load_relaxed(word);
-        const int status = weir_waiter_step(&waiter, guard);
-        if (status || waiter.started_ns != noted_ns) {
-            noted_ns = waiter.started_ns;
-            weir_wait_note(guard, WEIR_WAIT_SEMAPHORE, target, seen);
-        }
-        if (status)
-            return status;
-    }
-    weir_fence_both();
-    if (noted_ns)
-        weir_wait_note(guard, WEIR_WAIT_NONE, 0, 0);
-    return 0;
-#else
-    return weir_wait_at_least(word, target, guard);
-#endif
-}
-
-/* Waits until a ticket's slot is free. */
-WEIR_FN int weir_fifo_await_room(const weir_fifo_dev *fifo, uint64_t ticket)
+/* Waits until a ticket's slot is free; seen: the tail at some moment. */
+WEIR_FN int weir_fifo_await_room(const weir_fifo_dev *fifo, uint64_t ticket, uint64_t seen)
 {
     const uint64_t slots = (uint64_t)1 << fifo->shift;
-    if ((int64_t)(ticket - weir_load_relaxed(fifo->tail_seen)) < (int64_t)slots)
+    if ((int64_t)(ticket - seen) < (int64_t)slots)
         return 0;
-    const int status = weir_wait_far(fifo->tail, ticket + 1 - slots, &fifo->guard);
+    const int status = weir_wait_at_least(fifo->tail, ticket + 1 - slots, &fifo->guard);
     if (!status)
         weir_store_relaxed(fifo->tail_seen, weir_load_relaxed(fifo->tail));
     return status;
@@ -164,12 +122,13 @@ WEIR_FN int weir_fifo_await_room(const weir_fifo_dev *fifo, uint64_t ticket)
 WEIR_FN int weir_fifo_reserve(const weir_fifo_dev *fifo, uint64_t *ticket)
 {
 #if WEIR_ON_DEVICE || defined(WEIR_EMULATED)
+    const uint64_t tail = weir_load_relaxed(fifo->tail_seen); /* both are under way together */
     *ticket = weir_fetch_add(fifo->head, 1);
-    return weir_fifo_await_room(fifo, *ticket);
+    return weir_fifo_await_room(fifo, *ticket, tail);
 #else
     uint64_t head = weir_load_relaxed(fifo->head);
     for (;;) {
-        const int status = weir_fifo_await_room(fifo, head);
+        const int status = weir_fifo_await_room(fifo, head, weir_load_relaxed(fifo->tail_seen));
         if (status)
             return status;
         const uint64_t seen = weir_compare_exchange(fifo->head, head, head + 1);
@@ -270,7 +229,7 @@ WEIR_FN int weir_fifo_push_relaxed(const weir_fifo_dev *fifo, const weir_trigger
  * handled, and what its handler wrote is there. */
 WEIR_FN int weir_fifo_wait(const weir_fifo_dev *fifo, uint64_t ticket)
 {
-    return weir_wait_far(fifo->tail, ticket + 1, &fifo->guard);
+    return weir_wait_at_least(fifo->tail, ticket + 1, &fifo->guard);
 }
 
 /* ------------------------------------------------------------- port channels */
@@ -294,7 +253,7 @@ WEIR_FN int weir_port_push(weir_portchan_dev *chan, uint32_t op, uint64_t to, ui
 
 WEIR_FN int weir_port_await_flush(weir_portchan_dev *chan, uint64_t ticket)
 {
-    return weir_wait_far(chan->flushed, ticket + 1, &chan->fifo.guard);
+    return weir_wait_at_least(chan->flushed, ticket + 1, &chan->fifo.guard);
 }
 
 /* Copies bytes from offset local_offset of the own memory to offset remote_offset of the
@@ -342,7 +301,7 @@ WEIR_FN int weir_port_put_with_signal_and_flush(weir_portchan_dev *chan, uint64_
 /* Waits for the peer's next signal and consumes it; on failure none is consumed. */
 WEIR_FN int weir_port_wait(weir_portchan_dev *chan)
 {
-    const int status = weir_wait_far(chan->inbound, *chan->expected + 1, &chan->fifo.guard);
+    const int status = weir_wait_at_least(chan->inbound, *chan->expected + 1, &chan->fifo.guard);
     *chan->expected += status == 0;
     return status;
 }

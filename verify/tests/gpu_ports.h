@@ -45,8 +45,10 @@ typedef struct gpu_ports_timing {
     int *status;
 } gpu_ports_timing;
 
-/* Custom triggers, each awaited; ordered: behind whatever was written before. */
-void gpu_ports_triggers(const weir_fifo_dev *fifo, int ordered, const gpu_ports_timing *timing);
+/* Custom triggers, each awaited, or in a row and only a batch's last; ordered: behind
+ * whatever was written before. */
+void gpu_ports_triggers(const weir_fifo_dev *fifo, int ordered, int in_a_row,
+                        const gpu_ports_timing *timing);
 /* One end of a ping-pong of signals, with put_bytes >= 0 behind puts of that length. */
 void gpu_ports_ping_pong(weir_portchan_dev *chan, int first, size_t to, size_t from,
                          long long put_bytes, const gpu_ports_timing *timing);

@@ -1,7 +1,8 @@
 /*
  * Prints what port channels between two GPUs of this machine cost, by hand:
  *
- *   a trigger     a kernel pushes one, the proxy takes it, the kernel sees that
+ *   a trigger     a kernel pushes one, the proxy takes it, the kernel sees that; and many
+ *                 in a row
  *   a signal      there and back, plain stores of the two proxies
  *   put+signal    there and back, over the copy engine
  *
@@ -46,6 +47,13 @@ static int tell(const port_rig *r, const char *what, double goal_us)
 static int measure(weir_boot *boot, void *argument)
 {
     static const struct {
+        int ordered, in_a_row;
+        const char *what;
+        double goal_us;
+    } triggers[] = {{0, 0, "trigger and answer", 2.0},
+                    {1, 0, "trigger and answer, behind data", 0},
+                    {0, 1, "triggers in a row, each", 2.0}};
+    static const struct {
         long long bytes;
         const char *what;
         double goal_us;
@@ -61,11 +69,11 @@ static int measure(weir_boot *boot, void *argument)
     if (rig_open(&r, boot, WAIT_MS, &config))
         return 1;
     const gpu_ports_timing timing = {ROUNDS, BATCHES, r.ns, r.status};
-    for (int ordered = 0; ordered < 2 && !failures; ordered++) {
+    for (size_t i = 0; i < sizeof triggers / sizeof *triggers && !failures; i++) {
         if (r.rank == 0)
-            gpu_ports_triggers(weir_proxy_fifo(r.proxy), ordered, &timing);
-        failures +=
-            tell(&r, ordered ? "trigger and answer, behind data" : "trigger and answer", 2.0);
+            gpu_ports_triggers(weir_proxy_fifo(r.proxy), triggers[i].ordered, triggers[i].in_a_row,
+                               &timing);
+        failures += tell(&r, triggers[i].what, triggers[i].goal_us);
         weir_comm_barrier(r.comm);
     }
     for (size_t i = 0; i < sizeof pongs / sizeof *pongs && !failures; i++) {

@@ -83,7 +83,7 @@ static int triggers(weir_boot *boot, void *argument)
     if (rig_open(&r, boot, 5000, &config))
         return 1;
     const gpu_ports_timing timing = {100, 10, r.ns, r.status};
-    gpu_ports_triggers(weir_proxy_fifo(r.proxy), 1, &timing);
+    gpu_ports_triggers(weir_proxy_fifo(r.proxy), 1, 0, &timing);
     EXPECT(&failures, rig_ended(&r) && seen == 1000);
     weir_comm_barrier(r.comm);
     gpu_ports_ping_pong(r.port, r.rank == 0, 0, 0, -1, &timing);
