@@ -66,7 +66,7 @@ static weir_status dispatch(weiri_coll *coll, weiri_call *call, size_t size_byte
     call->choice = choice;
     weiri_comm_enter(coll->comm, call->collective);
     if (WEIRI_UNLIKELY(coll->comm->device != NULL))
-        return weiri_across_staged(coll, call);
+        return weiri_across_gpu(coll, call);
     return choice->algo->run(coll, call);
 }
 

@@ -3,7 +3,7 @@
 
 #include "base/error.h"
 #include "coll/copy.h"
-#include "coll/net/staged.h"
+#include "coll/net/bridge.h"
 #include "comm/plain.h"
 
 #include <stdlib.h>
@@ -72,7 +72,7 @@ static void locate(const weiri_coll *coll, char *base, weiri_area *area)
 static void coll_destroy(void *opaque)
 {
     weiri_coll *coll = opaque;
-    weiri_stages_destroy(coll);
+    weiri_bridge_destroy(coll);
     free(coll->areas);
     free(coll->pairs);
     free(coll->sources);

@@ -93,6 +93,7 @@ typedef struct weiri_area {
 } weiri_area;
 
 typedef struct weiri_coll weiri_coll;
+typedef struct weiri_bridge weiri_bridge;
 
 /* Counts and displacements that are read when a call runs: arrays of nranks
  * numbers, in elements, where the backend's buffers are; and the lengths of the
@@ -118,6 +119,7 @@ typedef struct weiri_call {
     weir_stream stream;                 /* GPUs */
     const weiri_splits *splits;         /* GPUs, alltoallv: instead of pairs; else NULL */
     const struct weiri_choice *choice; /* by which it is served */
+    int staged; /* of GPUs, across machines: the buffers are copies in host memory */
 } weiri_call;
 
 /* What this rank exchanges with one peer in alltoall(v) and sendrecv. */
@@ -140,6 +142,7 @@ typedef struct weiri_algo {
     weir_backend backend;
     weiri_algo_run run;
     const struct weiri_gpu_algo *gpu; /* cuda: coll/cuda/kernels.h */
+    int bridges; /* net: on GPUs its phases inside a machine run there */
 } weiri_algo;
 
 extern const weiri_algo weiri_algo_table[];
@@ -167,7 +170,7 @@ struct weiri_coll {
     weiri_area *areas;  /* nranks */
     weiri_pair *pairs;  /* nranks */
     const void **sources; /* nranks, scratch of the reductions */
-    struct weiri_stage *stages; /* GPUs across machines: pinned memory, or NULL */
+    weiri_bridge *bridge; /* GPUs across machines: what calls pass through, or NULL */
     weiri_choice choices[WEIR_COLL_COUNT][WEIRI_CHOICES_MAX];
     weiri_choice tuned[WEIR_COLL_COUNT][WEIRI_CHOICES_MAX];
 };

@@ -34,25 +34,25 @@
     X(SENDRECV, "packet", weiri_exchange_packet, "messages through scratch memory")                \
     X(SENDRECV, "direct", weiri_exchange_direct, "copy from the sender's library memory")
 
-/* X(collective, name, run, summary); between machines, described in coll/net/. */
+/* X(collective, name, run, bridges, summary); between machines, described in coll/net/. */
 #define NET_ALGOS(X)                                                                               \
-    X(ALLREDUCE, "rails", weiri_across_allreduce_rails,                                            \
+    X(ALLREDUCE, "rails", weiri_across_allreduce_rails, 1,                                         \
       "reduce-scatter inside, exchange of partial results, allgather inside")                      \
-    X(ALLREDUCE, "packet", weiri_across_relay, "one message between two machines; small sizes")    \
-    X(REDUCE_SCATTER, "rails", weiri_across_reduce_scatter_rails,                                  \
+    X(ALLREDUCE, "packet", weiri_across_relay, 0, "one message between two machines; small sizes") \
+    X(REDUCE_SCATTER, "rails", weiri_across_reduce_scatter_rails, 1,                               \
       "reduce inside for each rank of other machines, send it the result")                         \
-    X(REDUCE_SCATTER, "packet", weiri_across_relay,                                                \
+    X(REDUCE_SCATTER, "packet", weiri_across_relay, 0,                                             \
       "one message between two machines; small sizes")                                             \
-    X(ALLGATHER, "rails", weiri_across_allgather_rails,                                            \
+    X(ALLGATHER, "rails", weiri_across_allgather_rails, 1,                                         \
       "send the input to each machine, spread what comes inside")                                  \
-    X(ALLGATHER, "packet", weiri_across_relay, "one message between two machines; small sizes")    \
-    X(BROADCAST, "rails", weiri_across_broadcast_rails,                                            \
+    X(ALLGATHER, "packet", weiri_across_relay, 0, "one message between two machines; small sizes") \
+    X(BROADCAST, "rails", weiri_across_broadcast_rails, 1,                                         \
       "chunks by turns from the root's machine, broadcast inside")                                 \
-    X(REDUCE, "rails", weiri_across_reduce_rails, "reduce inside, the root combines machines")     \
-    X(ALLTOALL, "pairs", weiri_across_pairs, "messages between each two ranks")                    \
-    X(ALLTOALL, "packet", weiri_across_relay, "one message between two machines; small sizes")     \
-    X(ALLTOALLV, "pairs", weiri_across_pairs, "messages between each two ranks")                   \
-    X(SENDRECV, "pairs", weiri_across_pairs, "messages between each two ranks")
+    X(REDUCE, "rails", weiri_across_reduce_rails, 1, "reduce inside, the root combines machines")  \
+    X(ALLTOALL, "pairs", weiri_across_pairs, 1, "messages between each two ranks")                 \
+    X(ALLTOALL, "packet", weiri_across_relay, 0, "one message between two machines; small sizes")  \
+    X(ALLTOALLV, "pairs", weiri_across_pairs, 1, "messages between each two ranks")                \
+    X(SENDRECV, "pairs", weiri_across_pairs, 1, "messages between each two ranks")
 
 /* X(collective, name, kernel, summary); kernels are described in coll/cuda/. The
  * last row of a collective serves every call. */
@@ -102,7 +102,7 @@ static const weir_algo_info infos[] = {
     {WEIR_COLL_##collective, name, "host", summary, 2, WEIRI_RANKS_MAX},
     HOST_ALGOS(ROW)
 #undef ROW
-#define ROW(collective, name, run, summary)                                                        \
+#define ROW(collective, name, run, bridges, summary)                                               \
     {WEIR_COLL_##collective, name, "net", summary, 2, WEIRI_RANKS_MAX},
     NET_ALGOS(ROW)
 #undef ROW
@@ -120,19 +120,19 @@ static const weir_algo_info infos[] = {
 
 const weiri_algo weiri_algo_table[] = {
 #define ROW(collective, name, run, summary)                                                        \
-    {WEIR_COLL_##collective, name, WEIR_BACKEND_HOST, run, NULL},
+    {WEIR_COLL_##collective, name, WEIR_BACKEND_HOST, run, NULL, 0},
     HOST_ALGOS(ROW)
 #undef ROW
-#define ROW(collective, name, run, summary)                                                        \
-    {WEIR_COLL_##collective, name, WEIRI_BACKEND_NET, run, NULL},
+#define ROW(collective, name, run, bridges, summary)                                               \
+    {WEIR_COLL_##collective, name, WEIRI_BACKEND_NET, run, NULL, bridges},
     NET_ALGOS(ROW)
 #undef ROW
 #define ROW(collective, name, kernel, summary)                                                     \
-    {WEIR_COLL_##collective, name, WEIR_BACKEND_CUDA, weiri_cuda_run, GPU_ROW(kernel)},
+    {WEIR_COLL_##collective, name, WEIR_BACKEND_CUDA, weiri_cuda_run, GPU_ROW(kernel), 0},
     CUDA_ALGOS(ROW)
 #undef ROW
 #define ROW(collective, name, run, summary)                                                        \
-    {WEIR_COLL_##collective, name, WEIR_BACKEND_CUDA, run, NULL},
+    {WEIR_COLL_##collective, name, WEIR_BACKEND_CUDA, run, NULL, 0},
     COPY_ENGINE_ALGOS(ROW)
 #undef ROW
 };

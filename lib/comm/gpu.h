@@ -40,6 +40,11 @@ typedef struct weiri_gpu_ops {
     /* Waits until a stream of the caller's has ended. WEIR_ERR_UNSUPPORTED where it is
      * captured. */
     weir_status (*await)(weir_comm *comm, weir_stream stream);
+    /* Begins a copy between host memory, best pinned, and buffers of the device, in the order
+     * of a stream; and looks whether all that is in a stream has ended. Not blocking. */
+    weir_status (*begin_copy)(weir_comm *comm, void *to, const void *from, size_t bytes,
+                              weir_stream stream);
+    weir_status (*poll)(weir_comm *comm, weir_stream stream, uint64_t *ended);
     /* Whether work on a stream is being recorded into a graph. */
     int (*captures)(const weir_comm *comm, weir_stream stream);
     /* Whether memory can be a buffer of so many bytes, for kernels on this GPU, and a stream

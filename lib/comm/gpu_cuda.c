@@ -186,6 +186,31 @@ static weir_status gpu_await(weir_comm *comm, weir_stream stream)
     return status;
 }
 
+static weir_status gpu_begin_copy(weir_comm *comm, void *to, const void *from, size_t bytes,
+                                  weir_stream stream)
+{
+    int before;
+    weir_status status = weiri_cuda_enter(comm, &before);
+    if (status == WEIR_OK)
+        status = check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, (cudaStream_t)stream),
+                       "cannot copy to or from GPU memory");
+    weiri_cuda_leave(comm, before);
+    return status;
+}
+
+static weir_status gpu_poll(weir_comm *comm, weir_stream stream, uint64_t *ended)
+{
+    int before;
+    weir_status status = weiri_cuda_enter(comm, &before);
+    const cudaError_t error = status == WEIR_OK ? cudaStreamQuery((cudaStream_t)stream)
+                                                : cudaErrorNotReady;
+    *ended = error == cudaSuccess;
+    if (error != cudaErrorNotReady)
+        status = check(error, "work on a stream failed");
+    weiri_cuda_leave(comm, before);
+    return status;
+}
+
 static int gpu_captures(const weir_comm *comm, weir_stream stream)
 {
     int before;
@@ -401,6 +426,8 @@ static const weiri_gpu_ops ops = {
     .copy = gpu_copy,
     .copy_on = gpu_copy_on,
     .await = gpu_await,
+    .begin_copy = gpu_begin_copy,
+    .poll = gpu_poll,
     .captures = gpu_captures,
     .check_buffer = gpu_check_buffer,
     .check_stream = gpu_check_stream,

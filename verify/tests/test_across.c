@@ -4,6 +4,7 @@
  * over even, ragged and interleaved machines, memory, and how things end.
  */
 #include "comm_ranks.h"
+#include "device_standin.h"
 
 #include "base/target.h"
 
@@ -16,6 +17,7 @@ typedef struct layout {
     const char *machines;
     int nnodes;
     const char *transport; /* NULL: shm */
+    int gpus; /* stand-ins for them */
 } layout;
 
 static int ranks_of(const layout *where)
@@ -28,7 +30,12 @@ static weir_comm *open_across(weir_boot *boot, const layout *where)
     char name[2] = {where->machines[weir_boot_rank(boot)], '\0'};
     setenv("WEIR_HOSTID", name, 1);
     setenv("WEIR_TRANSPORT", where->transport ? where->transport : "shm", 1);
-    return open_comm(boot);
+    weir_comm *comm = open_comm(boot);
+    if (comm && where->gpus && standin_attach(comm) != WEIR_OK) {
+        weir_comm_destroy(comm);
+        return NULL;
+    }
+    return comm;
 }
 
 static int in_layout(int (*body)(weir_boot *boot, void *argument), layout *where)
@@ -193,6 +200,7 @@ static int check_collectives(weir_boot *boot, void *argument)
     weir_mem_free(in);
     weir_mem_free(out);
     weir_comm_destroy(comm);
+    EXPECT(&failures, standin.pins == 0 && !where->gpus == !standin.late);
     return failures;
 }
 
@@ -383,9 +391,11 @@ static void test_come_and_go(void **state)
 
 int main(void)
 {
-    static layout even = {"aabb", 2, NULL}, ragged = {"abbb", 2, NULL}, mixed = {"abcab", 3, NULL},
-                  alone = {"ab", 2, NULL}, streams = {"ab", 2, "tcp"},
-                  stairs = {"abbccc", 3, NULL}, single = {"abcd", 4, "tcp"};
+    static layout even = {"aabb", 2, NULL, 0}, ragged = {"abbb", 2, NULL, 0},
+                  mixed = {"abcab", 3, NULL, 0}, alone = {"ab", 2, NULL, 0},
+                  streams = {"ab", 2, "tcp", 0}, stairs = {"abbccc", 3, NULL, 0},
+                  single = {"abcd", 4, "tcp", 0}, even_gpus = {"aabb", 2, NULL, 1},
+                  mixed_gpus = {"abcab", 3, NULL, 1}, stairs_gpus = {"abbccc", 3, "tcp", 1};
     cmocka_set_message_output(CM_OUTPUT_TAP);
     const struct CMUnitTest tests[] = {
         AT("2 + 2 ranks know their places", test_places, &even),
@@ -396,6 +406,9 @@ int main(void)
         AT("collectives of interleaved ranks of 3 machines", test_collectives, &mixed),
         AT("collectives of 1 + 2 + 3 ranks", test_collectives, &stairs),
         AT("tcp: collectives of 4 machines of one rank", test_collectives, &single),
+        AT("collectives of 2 + 2 ranks with GPUs", test_collectives, &even_gpus),
+        AT("collectives of interleaved ranks with GPUs", test_collectives, &mixed_gpus),
+        AT("tcp: collectives of 1 + 2 + 3 ranks with GPUs", test_collectives, &stairs_gpus),
         AT("memory of other machines is known by name only", test_memory, &mixed),
         AT("an abort crosses machines", test_abort, &ragged),
         AT("an abort crosses 3 machines", test_abort, &stairs),

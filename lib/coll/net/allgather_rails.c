@@ -31,7 +31,7 @@ static weir_status spread_turn(weiri_across *x, int machine, int turn, size_t at
     const weiri_machine *other = &x->net->machines[machine];
     char *to[WEIRI_RANKS_MAX];
     size_t lengths[WEIRI_RANKS_MAX];
-    const char *mine = NULL;
+    const char *mine = x->call->in;
     int first = turn * x->count, own = first + x->place, has = own < other->count;
     int from = has ? other->ranks[own] : -1, is_local = machine == x->net->machine;
     weir_status status = WEIR_OK;
@@ -41,11 +41,11 @@ static weir_status spread_turn(weiri_across *x, int machine, int turn, size_t at
         to[place] = there ? out_of(x, other->ranks[first + place], at) : x->call->out;
     }
     if (is_local)
-        mine = x->call->in + at;
-    else if (has && (status = weiri_net_await(x->net, from, x->phase)) == WEIR_OK)
-        mine = weiri_net_incoming(x->net, from);
+        mine += at;
+    else if (has)
+        status = weiri_across_receive(x, from, bytes, &mine);
     if (status == WEIR_OK)
-        status = weiri_across_spread(x, has ? mine : x->call->in, has ? bytes : 0, to, lengths);
+        status = weiri_across_spread(x, mine, has ? bytes : 0, to, lengths);
     if (status == WEIR_OK && has && !is_local)
         status = weiri_net_take(x->net, from);
     return status;
@@ -81,5 +81,5 @@ weir_status weiri_across_allgather_rails(weiri_coll *coll, const weiri_call *cal
         status = spread_chunk(&x, done, bytes);
         done += bytes;
     }
-    return status == WEIR_OK ? weiri_net_flush(x.net, x.phase) : status;
+    return weiri_across_end(&x, status);
 }

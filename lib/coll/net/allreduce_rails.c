@@ -60,15 +60,15 @@ static char *out_at(const rails *r, size_t element)
 static weir_status reduce_inside(const rails *r, const chunk *c, char *partial)
 {
     const weiri_call *call = r->x.call;
-    weir_comm *local = r->x.local->comm;
+    weir_comm *inside = r->x.inside;
     weir_status status = WEIR_OK;
     if (c->even)
-        return weir_reduce_scatter(local, in_at(r, c->first), partial, c->each, call->dtype,
-                                   r->x.op, NULL);
+        return weir_reduce_scatter(inside, in_at(r, c->first), partial, c->each, call->dtype,
+                                   r->x.op, r->x.stream);
     for (int rail = 0; rail < r->nrails && status == WEIR_OK; rail++) {
         weiri_share share = share_of(c, rail);
-        status = weir_reduce(local, in_at(r, share.first), partial, share.count, call->dtype,
-                             r->x.op, rail, NULL);
+        status = weir_reduce(inside, in_at(r, share.first), partial, share.count, call->dtype,
+                             r->x.op, rail, r->x.stream);
     }
     return status;
 }
@@ -76,15 +76,15 @@ static weir_status reduce_inside(const rails *r, const chunk *c, char *partial)
 static weir_status gather_inside(const rails *r, const chunk *c)
 {
     const weiri_call *call = r->x.call;
-    weir_comm *local = r->x.local->comm;
+    weir_comm *inside = r->x.inside;
     weir_status status = WEIR_OK;
     if (c->even)
-        return weir_allgather(local, out_at(r, c->first + c->each * (size_t)r->x.place),
-                              out_at(r, c->first), c->each, call->dtype, NULL);
+        return weir_allgather(inside, out_at(r, c->first + c->each * (size_t)r->x.place),
+                              out_at(r, c->first), c->each, call->dtype, r->x.stream);
     for (int rail = 0; rail < r->nrails && status == WEIR_OK; rail++) {
         weiri_share share = share_of(c, rail);
         char *out = out_at(r, share.first);
-        status = weir_broadcast(local, out, out, share.count, call->dtype, rail, NULL);
+        status = weir_broadcast(inside, out, out, share.count, call->dtype, rail, r->x.stream);
     }
     return status;
 }
@@ -108,8 +108,10 @@ static weir_status start(rails *r, const chunk *c, char **partial)
     weir_status status = weiri_net_await_room(net, rail_peer(r, 1), r->x.phase);
     if (status == WEIR_OK) {
         *partial = weiri_net_outgoing(net, rail_peer(r, 1));
-        status = reduce_inside(r, c, *partial);
+        status = reduce_inside(r, c, weiri_across_near(&r->x, *partial));
     }
+    if (status == WEIR_OK)
+        status = weiri_across_carry(&r->x, *partial, weiri_across_near(&r->x, *partial), bytes);
     if (status == WEIR_OK)
         status = weiri_net_send(net, rail_peer(r, 1), bytes, bytes);
     for (int step = 2; step < net->nmachines && status == WEIR_OK; step++)
@@ -123,10 +125,13 @@ static weir_status finish(rails *r, const chunk *c, const char *partial)
     if (partial) {
         int senders[WEIRI_RANKS_MAX];
         weiri_share share = share_of(c, r->x.place);
+        char *out = out_at(r, share.first), *total = weiri_across_far(&r->x, out);
         for (int m = 0; m < r->x.net->nmachines; m++)
             senders[m] = weiri_across_rail(&r->x, m, r->x.place);
-        status = weiri_across_combine(&r->x, senders, partial, out_at(r, share.first),
-                                      share.count);
+        status = weiri_across_combine(&r->x, senders, partial, total, share.count);
+        if (status == WEIR_OK)
+            status =
+                weiri_across_carry(&r->x, out, total, share.count * r->x.call->element_bytes);
     }
     return status == WEIR_OK ? gather_inside(r, c) : status;
 }
@@ -154,5 +159,5 @@ weir_status weiri_across_allreduce_rails(weiri_coll *coll, const weiri_call *cal
         size_t oldest = finished++ % (AHEAD + 1);
         status = finish(&r, &chunks[oldest], partials[oldest]);
     }
-    return status == WEIR_OK ? weiri_net_flush(r.x.net, r.x.phase) : status;
+    return weiri_across_end(&r.x, status);
 }

@@ -8,7 +8,7 @@
 static weir_status broadcast_inside(weiri_across *x, const char *in, char *out, size_t bytes,
                                     int place)
 {
-    return weir_broadcast(x->local->comm, in, out, bytes, WEIR_UINT8, place, NULL);
+    return weir_broadcast(x->inside, in, out, bytes, WEIR_UINT8, place, x->stream);
 }
 
 static weir_status send_chunk(weiri_across *x, const char *data, size_t bytes)
@@ -40,9 +40,7 @@ static weir_status get(weiri_across *x, size_t at, size_t bytes, int from, int p
 {
     const char *data = NULL;
     int receives = place == x->place;
-    weir_status status = receives ? weiri_net_await(x->net, from, x->phase) : WEIR_OK;
-    if (status == WEIR_OK && receives)
-        data = weiri_net_incoming(x->net, from);
+    weir_status status = receives ? weiri_across_receive(x, from, bytes, &data) : WEIR_OK;
     if (status == WEIR_OK)
         status = broadcast_inside(x, data, x->call->out + at, bytes, place);
     return status == WEIR_OK && receives ? weiri_net_take(x->net, from) : status;
@@ -63,5 +61,5 @@ weir_status weiri_across_broadcast_rails(weiri_coll *coll, const weiri_call *cal
         else
             status = get(&x, at, bytes, home->ranks[sender], sender % x.count);
     }
-    return status == WEIR_OK ? weiri_net_flush(x.net, x.phase) : status;
+    return weiri_across_end(&x, status);
 }

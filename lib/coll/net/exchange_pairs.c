@@ -3,6 +3,9 @@
  * its own, as many as its block needs, and one for an empty block; pairs inside a
  * machine exchange by its own collective meanwhile. The first message of a block says
  * its length, which both sides compare.
+ *
+ * On GPUs what goes to or comes from other machines is in host memory (staged.c), and the
+ * rest stays where it is: blocks of this machine's ranks are exchanged by its GPUs.
  */
 #include "base/error.h"
 #include "base/log.h"
@@ -99,26 +102,35 @@ static weir_status await_peer(pairs *p, weiri_waiter *waiter, int rank)
     return weiri_comm_idle_for(p->x.local->comm, waiter, word, target, rank, p->x.phase);
 }
 
-/* Pairs inside the machine; every local rank takes part, be there any or not. */
+/* Pairs inside the machine; every local rank takes part, be there any or not. Blocks may be
+ * anywhere, so the lowest of each side stand for the buffers. */
 static weir_status exchange_inside(pairs *p)
 {
     const weiri_net *net = p->x.net;
     const weiri_machine *own = &net->machines[net->machine];
-    weiri_coll *local = p->x.local;
     weiri_call call = *p->x.call;
+    weiri_coll *inside = NULL;
     size_t most = 0;
+    weir_status status = weiri_coll_get(p->x.inside, &inside);
+    if (status != WEIR_OK)
+        return status;
+    if (p->x.landing)
+        call.collective = WEIR_COLL_ALLTOALLV; /* whose blocks GPUs look for one by one */
+    call.in = NULL;
+    call.out = NULL;
     for (int place = 0; place < own->count; place++) {
         const weiri_pair *pair = &p->x.coll->pairs[own->ranks[place]];
-        local->pairs[place] = *pair;
+        inside->pairs[place] = *pair;
         most = pair->send_bytes > most ? pair->send_bytes : most;
         most = pair->recv_bytes > most ? pair->recv_bytes : most;
+        if (pair->send_bytes && (!call.in || pair->from < call.in))
+            call.in = pair->from;
+        if (pair->recv_bytes && (!call.out || pair->to < call.out))
+            call.out = pair->to;
     }
-    if (own->count > 1)
-        return weiri_coll_run(local, &call, most * (size_t)own->count);
-    const weiri_pair *self = &local->pairs[0];
-    if (self->sends)
-        weiri_copy(self->to, self->from, self->send_bytes);
-    return WEIR_OK;
+    const weiri_pair *self = &inside->pairs[0];
+    return own->count > 1 ? weiri_coll_run(inside, &call, most * (size_t)own->count)
+                          : weiri_across_carry(&p->x, self->to, self->from, self->send_bytes);
 }
 
 weir_status weiri_across_pairs(weiri_coll *coll, const weiri_call *call)
@@ -147,5 +159,5 @@ weir_status weiri_across_pairs(weiri_coll *coll, const weiri_call *call)
             status = await_peer(&p, &waiter, missing);
     }
     weiri_comm_idle_end(p.x.local->comm, &waiter);
-    return status == WEIR_OK ? weiri_net_flush(p.x.net, p.x.phase) : status;
+    return weiri_across_end(&p.x, status);
 }

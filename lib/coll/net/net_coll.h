@@ -1,7 +1,12 @@
 /*
  * What the algorithms across machines share. A call's phases inside a machine are
- * collectives of the machine's own communicator, its local one; between machines
- * messages travel (comm/net.h). All ranks go through the same phases in the same order.
+ * collectives of the machine's own communicator; between machines messages travel
+ * (comm/net.h). All ranks go through the same phases in the same order.
+ *
+ * Where buffers are a GPU's, phases inside run there, in the caller's stream, and what is
+ * sent and received is carried between GPU and host memory: what a phase leaves for a
+ * message is "near", what a message leaves for a buffer is "far", and in host memory both
+ * are the place itself.
  *
  * A rail joins ranks of the same place on their machines. Machines may have unlike
  * numbers of ranks: place p of one deals with place p modulo the other's number.
@@ -14,7 +19,10 @@
 
 /* A call across machines. */
 typedef struct weiri_across {
-    weiri_coll *coll, *local; /* of the whole communicator, of this machine's */
+    weiri_coll *coll, *local; /* of the whole communicator, of this machine's in host memory */
+    weir_comm *inside; /* in which the phases inside run: the local one, or the GPUs' */
+    weir_stream stream; /* GPUs: of these phases */
+    char *landing, *stage; /* GPUs: of a message's length, in their memory and in the host's */
     weiri_net *net;
     const weiri_call *call;
     const char *phase; /* for reports */
@@ -23,6 +31,25 @@ typedef struct weiri_across {
 } weiri_across;
 
 weir_status weiri_across_begin(weiri_coll *coll, const weiri_call *call, weiri_across *x);
+/* Waits until all that was begun has ended, and what was sent needs no more progress from
+ * here. status: the call's so far. */
+weir_status weiri_across_end(weiri_across *x, weir_status status);
+
+/* Where a phase inside leaves what goes to host memory, or finds what came there. */
+static inline char *weiri_across_near(const weiri_across *x, char *host)
+{
+    return x->landing ? x->landing : host;
+}
+
+/* Where the host prepares what goes to a buffer of the call. */
+static inline char *weiri_across_far(const weiri_across *x, char *buffer)
+{
+    return x->stage ? x->stage : buffer;
+}
+
+/* Copies, unless from and to are the same: bytes from near to host memory, from far to a
+ * buffer, or from either to a message. Behind the phases inside; blocking. */
+weir_status weiri_across_carry(weiri_across *x, char *to, const char *from, size_t bytes);
 
 /* The rank of another machine that has a place, or what stands in for it. */
 static inline int weiri_across_rail(const weiri_across *x, int machine, int place)
@@ -48,11 +75,15 @@ static inline size_t weiri_least(size_t a, size_t b)
 weir_status weiri_across_combine(weiri_across *x, const int *senders, const void *mine, char *out,
                                  size_t count);
 
-/* Copies data to the outbox for a rank and sends it. */
-weir_status weiri_across_send(weiri_across *x, int rank, const void *data, size_t bytes);
+/* Carries data to the outbox for a rank and sends it. */
+weir_status weiri_across_send(weiri_across *x, int rank, const char *data, size_t bytes);
+
+/* Waits for a message of a rank, *data: where a phase inside finds it. The slot is to be
+ * given back. */
+weir_status weiri_across_receive(weiri_across *x, int rank, size_t bytes, const char **data);
 
 /* Every local rank copies mine, of bytes, to the others of its machine, who get to[i],
- * of lengths[i], from the one of place i. */
+ * in the output, of lengths[i], from the one of place i. */
 weir_status weiri_across_spread(weiri_across *x, const char *mine, size_t bytes, char *const *to,
                                 const size_t *lengths);
 

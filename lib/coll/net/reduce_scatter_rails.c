@@ -20,10 +20,12 @@ static weir_status serve_evenly(weiri_across *x, int machine)
     const weiri_call *call = x->call;
     int to = weiri_across_rail(x, machine, x->place), first = x->net->machines[machine].ranks[0];
     weir_status status = weiri_net_await_room(x->net, to, x->phase);
+    char *partial = weiri_net_outgoing(x->net, to), *near = weiri_across_near(x, partial);
     if (status == WEIR_OK)
-        status = weir_reduce_scatter(x->local->comm, call->in + (size_t)first * call->bytes,
-                                     weiri_net_outgoing(x->net, to), call->count, call->dtype,
-                                     x->op, NULL);
+        status = weir_reduce_scatter(x->inside, call->in + (size_t)first * call->bytes, near,
+                                     call->count, call->dtype, x->op, x->stream);
+    if (status == WEIR_OK)
+        status = weiri_across_carry(x, partial, near, call->bytes);
     return status == WEIR_OK ? weiri_net_send(x->net, to, call->bytes, call->bytes) : status;
 }
 
@@ -36,18 +38,22 @@ static weir_status serve_chunk(weiri_across *x, int machine, size_t first, size_
     int is_own = machine == x->net->machine;
     weir_status status = WEIR_OK;
     for (int i = 0; i < other->count && status == WEIR_OK; i++) {
-        int to = other->ranks[i], root = i % x->count;
-        char *partial = NULL;
-        if (root == x->place && is_own)
-            partial = call->out + at;
-        else if (root == x->place) {
+        int to = other->ranks[i], root = i % x->count, is_mine = root == x->place;
+        char *partial = NULL, *near = NULL;
+        if (is_mine && is_own) {
+            partial = weiri_across_far(x, call->out + at);
+        } else if (is_mine) {
             status = weiri_net_await_room(x->net, to, x->phase);
             partial = weiri_net_outgoing(x->net, to);
         }
+        if (is_mine)
+            near = weiri_across_near(x, partial);
         if (status == WEIR_OK)
-            status = weir_reduce(x->local->comm, call->in + (size_t)to * call->bytes + at,
-                                 partial, count, call->dtype, x->op, root, NULL);
-        if (status == WEIR_OK && root == x->place && !is_own)
+            status = weir_reduce(x->inside, call->in + (size_t)to * call->bytes + at, near, count,
+                                 call->dtype, x->op, root, x->stream);
+        if (status == WEIR_OK && is_mine)
+            status = weiri_across_carry(x, partial, near, bytes);
+        if (status == WEIR_OK && is_mine && !is_own)
             status = weiri_net_send(x->net, to, bytes, bytes);
     }
     return status;
@@ -67,8 +73,11 @@ static weir_status run_chunk(weiri_across *x, size_t first, size_t count)
     }
     for (int m = 0; m < nmachines; m++)
         senders[m] = weiri_across_rail(x, m, x->place);
-    char *out = call->out + first * call->element_bytes;
-    return status == WEIR_OK ? weiri_across_combine(x, senders, out, out, count) : status;
+    char *out = call->out + first * call->element_bytes, *total = weiri_across_far(x, out);
+    if (status == WEIR_OK)
+        status = weiri_across_combine(x, senders, total, total, count);
+    return status == WEIR_OK ? weiri_across_carry(x, out, total, count * call->element_bytes)
+                             : status;
 }
 
 weir_status weiri_across_reduce_scatter_rails(weiri_coll *coll, const weiri_call *call)
@@ -78,5 +87,5 @@ weir_status weiri_across_reduce_scatter_rails(weiri_coll *coll, const weiri_call
     size_t chunk = weiri_across_elements(&x);
     for (size_t first = 0; status == WEIR_OK && first < call->count; first += chunk)
         status = run_chunk(&x, first, weiri_least(call->count - first, chunk));
-    return status == WEIR_OK ? weiri_net_flush(x.net, x.phase) : status;
+    return weiri_across_end(&x, status);
 }

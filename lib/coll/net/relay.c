@@ -217,5 +217,5 @@ weir_status weiri_across_relay(weiri_coll *coll, const weiri_call *call)
         r.block = weiri_least(call->bytes - r.done, most);
         status = run_round(&r);
     }
-    return status == WEIR_OK ? weiri_net_flush(r.x.net, r.x.phase) : status;
+    return weiri_across_end(&r.x, status);
 }

@@ -1,75 +1,39 @@
 /*
- * Calls across machines on buffers of GPUs. Between machines the host moves the data:
- * inputs are copied into pinned host memory, the algorithm runs there, and its output
- * goes back. Calls with one count go in pieces of it, block by block, so that the host
- * memory stays small; the others take as much as their blocks need.
- *
- * Pinned memory is made when a call first needs so much, and kept. It is memory of the
- * machine's ranks, which the phases inside a machine use without copies.
+ * Calls across machines on buffers of GPUs. Most algorithms take these as they are
+ * (net_coll.h: their phases inside a machine run on the GPUs); what others take, and what
+ * pairs of ranks on two machines exchange, is staged: inputs are copied into pinned host
+ * memory (bridge.h), the algorithm runs there, and its output goes back. Calls with one
+ * count go in pieces of it, block by block, so that the host memory stays small; the others
+ * take as much as their blocks need.
  */
 #include "coll/net/staged.h"
 
 #include "base/error.h"
+#include "coll/net/bridge.h"
 #include "comm/gpu.h"
 #include "comm/net.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { PIECE_BYTES = 8 << 20 }; /* of all blocks of a buffer, at once */
-
-/* Pinned memory, of the collectives' state. */
-typedef struct weiri_stage {
-    weir_mem *memory;
-    int pinned;
-} weiri_stage;
-
-static void free_stage(weir_comm *comm, weiri_stage *stage)
-{
-    if (stage->pinned)
-        comm->gpu->ops->unpin(comm->device, weir_mem_pointer(stage->memory));
-    weir_mem_free(stage->memory);
-    *stage = (weiri_stage){NULL, 0};
-}
-
-void weiri_stages_destroy(weiri_coll *coll)
-{
-    for (int i = 0; coll->stages && i < 2; i++)
-        free_stage(coll->comm, &coll->stages[i]);
-    free(coll->stages);
-    coll->stages = NULL;
-}
-
-/* Stage 0 is for inputs, 1 for outputs. */
-static weir_status get_stage(weiri_coll *coll, int which, size_t bytes, char **base)
-{
-    weir_comm *comm = coll->comm;
-    void *unused;
-    if (!coll->stages)
-        coll->stages = calloc(2, sizeof *coll->stages);
-    if (!coll->stages)
-        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for stages");
-    weiri_stage *stage = &coll->stages[which];
-    if (!stage->memory || weir_mem_bytes(stage->memory) < bytes) {
-        free_stage(comm, stage);
-        bytes = bytes > PIECE_BYTES ? bytes : PIECE_BYTES;
-        weir_status status = weir_mem_alloc(comm->local, bytes, &stage->memory);
-        if (status == WEIR_OK) {
-            status = comm->gpu->ops->pin(comm->device, weir_mem_pointer(stage->memory), bytes,
-                                         &unused);
-            stage->pinned = status == WEIR_OK;
-        }
-        if (status != WEIR_OK)
-            return status;
-    }
-    *base = weir_mem_pointer(stage->memory);
-    return WEIR_OK;
-}
 
 static weir_status copy(weiri_coll *coll, void *to, const void *from, size_t bytes)
 {
     weir_comm *comm = coll->comm;
     return bytes ? comm->gpu->ops->copy(comm->device, to, from, bytes) : WEIR_OK;
+}
+
+static int is_pairwise(const weiri_call *call)
+{
+    return call->collective == WEIR_COLL_ALLTOALL || call->collective == WEIR_COLL_ALLTOALLV ||
+           call->collective == WEIR_COLL_SENDRECV;
+}
+
+/* Whether what is exchanged with a rank stays in the GPU's memory. */
+static int stays(const weiri_coll *coll, const weiri_call *call, size_t rank)
+{
+    return call->choice->algo->bridges && is_pairwise(call) &&
+           !weiri_net_is_remote(coll->comm->net, (int)rank);
 }
 
 /* How many blocks of count a buffer of this rank has; 0: it is not used here. */
@@ -106,22 +70,30 @@ static weir_status run_piece(weiri_coll *coll, const weiri_call *whole, const bl
     size_t at = first * call.element_bytes;
     call.count = count;
     call.bytes = count * call.element_bytes;
-    weir_status status = get_stage(coll, 0, (size_t)coll->nranks * call.bytes, &in);
+    weir_status status =
+        weiri_stage_get(coll, WEIRI_STAGE_IN, (size_t)coll->nranks * call.bytes, &in);
     if (status == WEIR_OK)
-        status = get_stage(coll, 1, (size_t)coll->nranks * call.bytes, &out);
+        status = weiri_stage_get(coll, WEIRI_STAGE_OUT, (size_t)coll->nranks * call.bytes, &out);
     for (size_t i = 0; i < b->in && status == WEIR_OK; i++)
-        status = copy(coll, in + i * call.bytes, whole->in + i * whole->bytes + at, call.bytes);
+        if (!stays(coll, whole, i))
+            status = copy(coll, in + i * call.bytes, whole->in + i * whole->bytes + at,
+                          call.bytes);
     if (status != WEIR_OK)
         return status;
     call.in = in;
     call.out = out;
-    if (call.collective == WEIR_COLL_ALLTOALL)
-        for (size_t peer = 0; peer < (size_t)coll->nranks; peer++)
-            coll->pairs[peer] = (weiri_pair){in + peer * call.bytes, out + peer * call.bytes,
-                                             call.bytes, call.bytes, 1, 1};
+    for (size_t i = 0; call.collective == WEIR_COLL_ALLTOALL && i < b->in; i++) {
+        const char *from = stays(coll, whole, i) ? whole->in + i * whole->bytes + at
+                                                 : in + i * call.bytes;
+        char *to = stays(coll, whole, i) ? whole->out + i * whole->bytes + at
+                                         : out + i * call.bytes;
+        coll->pairs[i] = (weiri_pair){from, to, call.bytes, call.bytes, 1, 1};
+    }
     status = call.choice->algo->run(coll, &call);
     for (size_t i = 0; i < b->out && status == WEIR_OK; i++)
-        status = copy(coll, whole->out + i * whole->bytes + at, out + i * call.bytes, call.bytes);
+        if (!stays(coll, whole, i))
+            status = copy(coll, whole->out + i * whole->bytes + at, out + i * call.bytes,
+                          call.bytes);
     return status;
 }
 
@@ -146,14 +118,16 @@ static weir_status run_pairs(weiri_coll *coll, const weiri_call *call)
     size_t n = (size_t)coll->nranks, sent = 0, received = 0;
     memcpy(device, coll->pairs, n * sizeof *device);
     for (size_t peer = 0; peer < n; peer++) {
-        sent += device[peer].send_bytes;
-        received += device[peer].recv_bytes;
+        sent += stays(coll, call, peer) ? 0 : device[peer].send_bytes;
+        received += stays(coll, call, peer) ? 0 : device[peer].recv_bytes;
     }
-    weir_status status = get_stage(coll, 0, sent, &in);
+    weir_status status = weiri_stage_get(coll, WEIRI_STAGE_IN, sent, &in);
     if (status == WEIR_OK)
-        status = get_stage(coll, 1, received, &out);
+        status = weiri_stage_get(coll, WEIRI_STAGE_OUT, received, &out);
     for (size_t peer = 0; peer < n && status == WEIR_OK; peer++) {
         weiri_pair *pair = &coll->pairs[peer];
+        if (stays(coll, call, peer))
+            continue;
         pair->from = in;
         pair->to = out;
         status = copy(coll, in, device[peer].from, pair->send_bytes);
@@ -163,21 +137,25 @@ static weir_status run_pairs(weiri_coll *coll, const weiri_call *call)
     if (status == WEIR_OK)
         status = call->choice->algo->run(coll, call);
     for (size_t peer = 0; peer < n && status == WEIR_OK; peer++)
-        status = copy(coll, device[peer].to, coll->pairs[peer].to, device[peer].recv_bytes);
+        if (!stays(coll, call, peer))
+            status = copy(coll, device[peer].to, coll->pairs[peer].to, device[peer].recv_bytes);
     return status;
 }
 
-weir_status weiri_across_staged(weiri_coll *coll, const weiri_call *call)
+weir_status weiri_across_gpu(weiri_coll *coll, const weiri_call *whole)
 {
     weir_comm *comm = coll->comm;
-    if (call->splits)
+    weiri_call call = *whole;
+    if (call.splits)
         return weiri_fail(WEIR_ERR_UNSUPPORTED,
                           "weir_alltoallv_device: across machines the host must know the counts; "
                           "use weir_alltoallv");
-    weir_status status = comm->gpu->ops->await(comm->device, call->stream);
+    weir_status status = comm->gpu->ops->await(comm->device, call.stream);
     if (status != WEIR_OK)
         return status;
-    int in_pairs =
-        call->collective == WEIR_COLL_ALLTOALLV || call->collective == WEIR_COLL_SENDRECV;
-    return in_pairs ? run_pairs(coll, call) : run_pieces(coll, call);
+    call.staged = !call.choice->algo->bridges;
+    if (call.collective == WEIR_COLL_ALLTOALLV || call.collective == WEIR_COLL_SENDRECV)
+        return run_pairs(coll, &call);
+    return call.staged || is_pairwise(&call) ? run_pieces(coll, &call)
+                                             : call.choice->algo->run(coll, &call);
 }

@@ -4,12 +4,9 @@
 
 #include "coll/coll.h"
 
-/* Runs a call whose buffers are a GPU's by its choice's algorithm, on copies in host
- * memory. Blocking: the stream's work before it ends first, and the output is complete
- * when it returns. */
-weir_status weiri_across_staged(weiri_coll *coll, const weiri_call *call);
-
-/* Frees the pinned memory. */
-void weiri_stages_destroy(weiri_coll *coll);
+/* Runs a call whose buffers are a GPU's by its choice's algorithm, as far as that needs it
+ * on copies in host memory. Blocking: the stream's work before it ends first, and the
+ * output is complete when it returns. */
+weir_status weiri_across_gpu(weiri_coll *coll, const weiri_call *call);
 
 #endif
