@@ -1,7 +1,6 @@
 /*
  * Making and ending the part of a communicator that crosses machines: who sits where,
- * the wire, the window's layout, and the connections, one after another in an order
- * that all ranks share.
+ * the wire, and the connections, one after another in an order that all ranks share.
  */
 #include "comm/net.h"
 
@@ -13,12 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum {
-    BOXES_BYTES = 8 << 20, /* all boxes of a rank, if slots get the size that they may */
-    SLOT_LEAST_BYTES = 8 << 10,
-    SLOT_MOST_BYTES = 128 << 10,
-    PATIENCE = 10, /* times the deadline: a peer that computes is not gone */
-};
+enum { PATIENCE = 10 /* times the deadline: a peer that computes is not gone */ };
 
 /* ---------------------------------------------------------------- who is where */
 
@@ -61,80 +55,6 @@ static weir_status place_ranks(weiri_net *net, const weiri_berth *berths)
         net->machines[net->machine_of[rank]].ranks[net->place_of[rank]] = rank;
     net->nremote = net->whole->nranks - net->machines[net->machine].count;
     return WEIR_OK;
-}
-
-/* ------------------------------------------------------------------- the window */
-
-/* Which of rank's remote peers another one is. */
-static int place_at(const weiri_net *net, int rank, int peer)
-{
-    int place = 0;
-    for (int other = 0; other < peer; other++)
-        place += net->machine_of[other] != net->machine_of[rank];
-    return place;
-}
-
-static int remote_count_of(const weiri_net *net, int rank)
-{
-    return net->whole->nranks - net->machines[net->machine_of[rank]].count;
-}
-
-/* Slots have one size everywhere: what the rank with most remote peers can have. */
-static void size_slots(weiri_net *net)
-{
-    size_t most = (size_t)(net->whole->nranks - net->fewest);
-    size_t bytes = BOXES_BYTES / 2 / WEIRI_NET_SLOTS / most / 4096 * 4096;
-    bytes = bytes > SLOT_LEAST_BYTES ? bytes : SLOT_LEAST_BYTES;
-    net->slot_bytes = bytes < SLOT_MOST_BYTES ? bytes : SLOT_MOST_BYTES;
-}
-
-static uint64_t mirrors_at(const weiri_net *net, int rank)
-{
-    return (uint64_t)remote_count_of(net, rank) * sizeof(weiri_net_words);
-}
-
-/* Behind the mirrors is one more, which the own record is copied to. */
-static uint64_t boxes_at(const weiri_net *net, int rank)
-{
-    return mirrors_at(net, rank) + (uint64_t)(remote_count_of(net, rank) + 1) * sizeof(weiri_where);
-}
-
-static void lay_out(weiri_net *net)
-{
-    int own = net->whole->rank;
-    size_t ring = WEIRI_NET_SLOTS * weiri_net_stride(net);
-    net->told_from = (weiri_where *)(void *)(net->window + mirrors_at(net, own)) + net->nremote;
-    for (int rank = 0; rank < net->whole->nranks; rank++) {
-        weiri_net_peer *peer = &net->peers[rank];
-        if (net->machine_of[rank] == net->machine)
-            continue;
-        peer->here = place_at(net, own, rank);
-        peer->there = place_at(net, rank, own);
-        size_t here = (size_t)peer->here, there = (size_t)peer->there;
-        peer->words = (weiri_net_words *)(void *)net->window + here;
-        peer->mirror = (weiri_where *)(void *)(net->window + mirrors_at(net, own)) + here;
-        peer->inbox = net->window + boxes_at(net, own) + here * 2 * ring;
-        peer->outbox = peer->inbox + ring;
-        peer->words_there = there * sizeof(weiri_net_words);
-        peer->mirror_there = mirrors_at(net, rank) + there * sizeof(weiri_where);
-        peer->inbox_there = boxes_at(net, rank) + there * 2 * ring;
-    }
-}
-
-static weir_status make_window(weiri_net *net)
-{
-    size_t ring = WEIRI_NET_SLOTS * weiri_net_stride(net);
-    net->window_bytes = boxes_at(net, net->whole->rank) + (size_t)net->nremote * 2 * ring;
-    weir_status status = weir_mem_alloc(net->local, net->window_bytes, &net->memory);
-    if (status != WEIR_OK)
-        return status;
-    net->window = weir_mem_pointer(net->memory);
-    lay_out(net);
-    weiri_wire_lock(net->wire);
-    status = net->wire->ops->mem_register(net->wire, net->window, net->window_bytes,
-                                          WEIRI_WIRE_HOST, &net->mem);
-    weiri_wire_unlock(net->wire);
-    return status;
 }
 
 /* ------------------------------------------------------------------- the wire */
@@ -220,22 +140,6 @@ static weir_status connect_endpoints(weiri_net *net, const weiri_wire_address *a
     return status;
 }
 
-static weir_status exchange_keys(weiri_net *net)
-{
-    const weir_comm *whole = net->whole;
-    weiri_wire_key *keys = calloc((size_t)whole->nranks, sizeof *keys);
-    if (keys)
-        keys[whole->rank] = net->mem->key;
-    weir_status status = weir_boot_agree(
-        whole->boot, keys ? WEIR_OK : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for keys"));
-    if (status == WEIR_OK)
-        status = weir_boot_allgather(whole->boot, keys, sizeof *keys);
-    for (int rank = 0; status == WEIR_OK && rank < whole->nranks; rank++)
-        net->peers[rank].key = keys[rank];
-    free(keys);
-    return status;
-}
-
 static weir_status connect_all(weiri_net *net)
 {
     weir_boot *boot = net->whole->boot;
@@ -264,12 +168,8 @@ weir_status weiri_net_create(weir_comm *whole, const weiri_berth *berths, weiri_
     if (status == WEIR_OK)
         status = open_wire(made);
     status = agree_on_wire(made, status);
-    if (status == WEIR_OK) {
-        size_slots(made);
-        status = weir_boot_agree(whole->boot, make_window(made));
-    }
     if (status == WEIR_OK)
-        status = exchange_keys(made);
+        status = weiri_net_window_create(made);
     if (status == WEIR_OK)
         status = connect_all(made);
     if (status != WEIR_OK) {
@@ -281,6 +181,36 @@ weir_status weiri_net_create(weir_comm *whole, const weiri_berth *berths, weiri_
     return WEIR_OK;
 }
 
+weir_status weiri_net_open_pairs(weiri_net *net)
+{
+    weir_boot *boot = net->whole->boot;
+    size_t n = (size_t)net->whole->nranks;
+    weiri_net *pairs = malloc(sizeof *pairs);
+    weiri_net_peer *peers = calloc(n, sizeof *peers);
+    weir_status status = weir_boot_agree(
+        boot, pairs && peers ? WEIR_OK : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for pairs"));
+    if (status != WEIR_OK) {
+        free(peers);
+        free(pairs);
+        return status;
+    }
+    *pairs = *net;
+    pairs->peers = peers;
+    for (size_t rank = 0; rank < n; rank++)
+        peers[rank].endpoint = net->peers[rank].endpoint;
+    net->pairs = pairs;
+    return weiri_net_window_create(pairs);
+}
+
+static void drop_pairs(weiri_net *pairs)
+{
+    if (!pairs)
+        return;
+    weiri_net_window_destroy(pairs);
+    free(pairs->peers);
+    free(pairs);
+}
+
 void weiri_net_destroy(weiri_net *net)
 {
     if (!net)
@@ -288,11 +218,10 @@ void weiri_net_destroy(weiri_net *net)
     for (int rank = 0; net->peers && rank < net->whole->nranks; rank++)
         if (net->peers[rank].endpoint)
             net->wire->ops->endpoint_destroy(net->peers[rank].endpoint);
-    if (net->mem)
-        net->wire->ops->mem_deregister(net->mem);
+    drop_pairs(net->pairs);
+    weiri_net_window_destroy(net);
     if (net->wire)
         net->wire->ops->close(net->wire);
-    weir_mem_free(net->memory);
     for (int m = 0; net->machines && m < net->nmachines; m++)
         free(net->machines[m].ranks);
     free(net->machines);

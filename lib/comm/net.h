@@ -23,6 +23,11 @@
  * order, so messages need no tags; the head's length is compared where callers may
  * disagree.
  *
+ * Pairs. Sends and receives between two ranks, which the other ranks know nothing of, are
+ * in no order with collectives. Their messages go through a window of their own, which is
+ * opened where there are such calls: another weiri_net with the same ranks, wire and
+ * endpoints, for nothing but messages.
+ *
  * Who waits progresses the wire: weiri_net_poll is part of every wait of the
  * communicator, of those inside the machine, too, so that what is on its way from here
  * goes on. Any thread may poll; one thread sends and receives.
@@ -85,6 +90,7 @@ typedef struct weiri_net {
     int lost;         /* its peer */
     int aborted;      /* an abort of another machine was passed on here */
     int told, answered; /* ours was told; the own record was */
+    struct weiri_net *pairs; /* NULL until they are opened */
 } weiri_net;
 
 /* Where every rank sits, as each knows it before there is a communicator. */
@@ -100,8 +106,15 @@ typedef struct weiri_berth {
 /* Makes the wire and the paths. Collective over the whole communicator's bootstrap;
  * agreed. whole has rank, nranks, guard and local. */
 weir_status weiri_net_create(weir_comm *whole, const weiri_berth *berths, weiri_net **net);
+/* Makes net->pairs, once; they end with net. Collective over the whole communicator's
+ * bootstrap; agreed. */
+weir_status weiri_net_open_pairs(weiri_net *net);
 /* Local; NULL is allowed. */
 void weiri_net_destroy(weiri_net *net);
+/* Makes the window and tells its keys; collective and agreed as well. For the two above. */
+weir_status weiri_net_window_create(weiri_net *net);
+/* Local; also of one that was not made wholly, or not at all. */
+void weiri_net_window_destroy(weiri_net *net);
 /* Says goodbye to every peer, and waits for theirs for a short time. */
 void weiri_net_leave(weiri_net *net);
 
