@@ -3,9 +3,9 @@
  * outermost group is kept, and runs then. First the jobs, which make
  * communicators and the like and meet other ranks on the host: in threads if they
  * concern several communicators, since they may wait for each other. Then the
- * calls of each communicator. On GPUs, where calls only launch, one thread does
- * all of them; in memory of the process, where calls wait for other ranks, each
- * communicator has a thread of its own if there are several.
+ * calls of each communicator. On GPUs of one machine, where calls only launch, one
+ * thread does all of them; where calls wait for other ranks, each communicator has a
+ * thread of its own if there are several.
  */
 #include "nccl/abi.h"
 
@@ -225,12 +225,18 @@ static int divide(const group *all, part *parts, weiri_nccl_call *sorted)
     return -1;
 }
 
+/* Whether calls only launch: across machines they wait on GPUs, too. */
+static int waits_for_nobody(const weiri_nccl_comm *comm)
+{
+    return comm->device >= 0 && (comm->vendor || weir_comm_nnodes(comm->comm) == 1);
+}
+
 static ncclResult_t run_parts(part *parts, size_t count)
 {
     ncclResult_t result = ncclSuccess;
-    int launches = 1; /* and waits for nobody */
+    int launches = 1;
     for (size_t i = 0; i < count; i++)
-        launches &= parts[i].comm->device >= 0;
+        launches &= waits_for_nobody(parts[i].comm);
     if (launches || count == 1) {
         for (size_t i = 0; i < count && result == ncclSuccess; i++)
             result = run_part(&parts[i]);

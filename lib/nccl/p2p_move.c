@@ -1,0 +1,162 @@
+/*
+ * Sends and receives that the host moves: the calling thread moves the messages of all
+ * pairs in turn until all are through, so that their order in a group does not matter.
+ */
+#include "nccl/p2p_host.h"
+
+#include "base/error.h"
+#include "base/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* One direction of a pair: the call under way and how far it is. */
+typedef struct flow {
+    const weiri_nccl_call *call; /* NULL: all done */
+    size_t next;                 /* where to look for the one behind it */
+    uint64_t at;                 /* bytes of it that were moved */
+} flow;
+
+typedef struct exchange {
+    weiri_nccl_comm *comm;
+    const weiri_nccl_call *calls;
+    size_t count;
+    flow *flows; /* [peer][sends, receives] */
+} exchange;
+
+static void advance(const exchange *x, flow *f, weiri_nccl_kind kind, int peer)
+{
+    f->call = weiri_p2p_next_of(x->calls, x->count, kind, peer, &f->next);
+    f->at = 0;
+}
+
+/* How long the next piece of a message is: of an empty one there is an empty piece. */
+static uint64_t piece_of(const exchange *x, const weiri_p2p_way *way, const flow *f)
+{
+    uint64_t left = weiri_p2p_bytes_of(f->call) - f->at, most = way->piece_bytes(x->comm);
+    return left < most ? left : most;
+}
+
+/* A piece was moved. */
+static void pass(const exchange *x, flow *f, int peer, uint64_t bytes)
+{
+    f->at += bytes;
+    if (f->at == weiri_p2p_bytes_of(f->call))
+        advance(x, f, f->call->kind, peer);
+}
+
+static weir_status send_some(const exchange *x, flow *f, int peer, int *moved)
+{
+    const weiri_p2p_way *way = weiri_p2p_way_to(x->comm, peer);
+    weir_status status = WEIR_OK;
+    while (status == WEIR_OK && f->call && way->has_room(x->comm, peer)) {
+        uint64_t bytes = piece_of(x, way, f);
+        if (bytes)
+            memcpy(way->outgoing(x->comm, peer), (const char *)f->call->in + f->at, bytes);
+        status = way->post(x->comm, peer, bytes, weiri_p2p_bytes_of(f->call));
+        pass(x, f, peer, bytes);
+        *moved = 1;
+    }
+    return status;
+}
+
+static weir_status refuse_length(const exchange *x, int peer, uint64_t expected, uint64_t seen)
+{
+    weiri_fail(WEIR_ERR_MISMATCH,
+               "rank %d receives %llu bytes from rank %d, which sends %llu; counts must match",
+               x->comm->rank, (unsigned long long)expected, peer, (unsigned long long)seen);
+    weiri_log(WEIRI_LOG_ERROR, "%s", weir_last_error());
+    weir_comm_abort(x->comm->comm);
+    return WEIR_ERR_MISMATCH;
+}
+
+static weir_status receive_some(const exchange *x, flow *f, int peer, int *moved)
+{
+    const weiri_p2p_way *way = weiri_p2p_way_to(x->comm, peer);
+    weir_status status = WEIR_OK;
+    while (status == WEIR_OK && f->call && way->has_arrived(x->comm, peer)) {
+        uint64_t bytes = piece_of(x, way, f), expected = weiri_p2p_bytes_of(f->call), seen;
+        const char *data = way->incoming(x->comm, peer, &seen);
+        if (seen != expected)
+            return refuse_length(x, peer, expected, seen);
+        if (bytes)
+            memcpy((char *)f->call->out + f->at, data, bytes);
+        status = way->take(x->comm, peer);
+        pass(x, f, peer, bytes);
+        *moved = 1;
+    }
+    return status;
+}
+
+/* One round over all peers. *left: twice a peer that is not done, plus 1 if it is to be
+ * received from; -1: none. */
+static weir_status move_some(const exchange *x, int *moved, int *left)
+{
+    weir_status status = WEIR_OK;
+    *left = -1;
+    for (int peer = 0; peer < x->comm->nranks && status == WEIR_OK; peer++) {
+        flow *out = &x->flows[2 * peer], *in = &x->flows[2 * peer + 1];
+        if (out->call)
+            status = send_some(x, out, peer, moved);
+        if (in->call && status == WEIR_OK)
+            status = receive_some(x, in, peer, moved);
+        if (out->call)
+            *left = 2 * peer;
+        if (in->call)
+            *left = 2 * peer + 1;
+    }
+    return status;
+}
+
+/* Where the host waits: with this machine's ranks in host memory. */
+static weir_comm *waits_in(const exchange *x)
+{
+    weir_comm *whole = x->comm->comm;
+    return whole->local ? whole->local : whole;
+}
+
+static weir_status idle(const exchange *x, weiri_waiter *waiter, int left)
+{
+    const weiri_p2p_way *way = weiri_p2p_way_to(x->comm, left / 2);
+    weiri_p2p_awaited what =
+        left % 2 ? way->arrival(x->comm, left / 2) : way->room(x->comm, left / 2);
+    return weiri_comm_idle_for(waits_in(x), waiter, what.word, what.target, left / 2,
+                               left % 2 ? "receive" : "send");
+}
+
+static weir_status move_all(const exchange *x)
+{
+    static const weiri_waiter fresh = {{0, 0}, 0, 0};
+    weiri_net *net = x->comm->comm->net;
+    weiri_waiter waiter = fresh;
+    for (int left = 0; left >= 0;) {
+        int moved = 0;
+        weir_status status = move_some(x, &moved, &left);
+        if (status == WEIR_OK && !moved && left >= 0)
+            status = idle(x, &waiter, left);
+        if (status != WEIR_OK)
+            return status;
+        if (!moved)
+            continue;
+        weiri_comm_idle_end(waits_in(x), &waiter);
+        waiter = fresh; /* the deadline is for a time in which nothing moves */
+        if (net)
+            weiri_net_poll(net);
+    }
+    return net ? weiri_net_flush(net, "send") : WEIR_OK;
+}
+
+weir_status weiri_p2p_move(weiri_nccl_comm *comm, const weiri_nccl_call *calls, size_t count)
+{
+    exchange x = {comm, calls, count, calloc((size_t)comm->nranks * 2, sizeof(flow))};
+    if (!x.flows)
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for sends and receives");
+    for (int peer = 0; peer < comm->nranks; peer++)
+        if (weiri_p2p_by_host(comm, peer)) {
+            advance(&x, &x.flows[2 * peer], WEIRI_NCCL_SEND, peer);
+            advance(&x, &x.flows[2 * peer + 1], WEIRI_NCCL_RECV, peer);
+        }
+    weir_status status = move_all(&x);
+    free(x.flows);
+    return status;
+}

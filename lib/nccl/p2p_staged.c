@@ -1,0 +1,111 @@
+/*
+ * Sends and receives of a GPU's buffers in a communicator across machines. What crosses
+ * them the host moves, on copies in pinned host memory (coll/net/staged.h), as it moves
+ * collectives; what stays on the machine is launched before the host waits for others, so
+ * that all calls of a group make progress together.
+ */
+#include "nccl/p2p_host.h"
+
+#include "base/error.h"
+#include "coll/net/staged.h"
+#include "comm/gpu.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The calls, of which those to other machines have copies as buffers. */
+typedef struct staging {
+    weiri_nccl_comm *comm;
+    weir_comm *here;
+    const weiri_nccl_call *calls;
+    weiri_nccl_call *staged;
+    size_t count;
+} staging;
+
+static int is_staged(const staging *s, size_t i)
+{
+    return weiri_p2p_is_call(&s->calls[i]) && weiri_p2p_by_host(s->comm, s->calls[i].root);
+}
+
+/* The work before a call ends first; how much memory all take. */
+static weir_status await_streams(const staging *s, uint64_t *sent, uint64_t *received)
+{
+    const weiri_gpu_ops *gpu = s->here->gpu->ops;
+    weir_status status = WEIR_OK;
+    *sent = *received = 0;
+    for (size_t i = 0; i < s->count && status == WEIR_OK; i++) {
+        const weiri_nccl_call *call = &s->calls[i];
+        uint64_t bytes = weiri_p2p_bytes_of(call);
+        int sends = call->kind == WEIRI_NCCL_SEND;
+        if (!is_staged(s, i))
+            continue;
+        *(sends ? sent : received) += bytes;
+        status = gpu->check_buffer(s->here, sends ? call->in : call->out, bytes);
+        if (status == WEIR_OK)
+            status = gpu->await(s->here, call->stream);
+    }
+    return status;
+}
+
+/* Gives each call its part of the host memory. */
+static weir_status stage(const staging *s, uint64_t sent, uint64_t received)
+{
+    weiri_coll *coll = NULL;
+    char *in = NULL, *out = NULL;
+    weir_status status = weiri_coll_get(s->comm->comm, &coll);
+    if (status == WEIR_OK)
+        status = weiri_stage_get(coll, 0, sent, &in);
+    if (status == WEIR_OK)
+        status = weiri_stage_get(coll, 1, received, &out);
+    for (size_t i = 0; i < s->count && status == WEIR_OK; i++) {
+        weiri_nccl_call *call = &s->staged[i];
+        if (!is_staged(s, i))
+            continue;
+        char **at = call->kind == WEIRI_NCCL_SEND ? &in : &out;
+        call->in = *at;
+        call->out = *at;
+        *at += weiri_p2p_bytes_of(call);
+    }
+    return status;
+}
+
+/* Copies what is sent into host memory, or what was received out of it. */
+static weir_status copy(const staging *s, weiri_nccl_kind kind)
+{
+    weir_status status = WEIR_OK;
+    for (size_t i = 0; i < s->count && status == WEIR_OK; i++) {
+        const weiri_nccl_call *call = &s->calls[i], *staged = &s->staged[i];
+        int sends = kind == WEIRI_NCCL_SEND;
+        uint64_t bytes = weiri_p2p_bytes_of(call);
+        if (call->kind == kind && bytes && is_staged(s, i))
+            status = s->here->gpu->ops->copy(s->here, sends ? staged->out : call->out,
+                                             sends ? call->in : staged->in, bytes);
+    }
+    return status;
+}
+
+static weir_status run(const staging *s)
+{
+    uint64_t sent, received;
+    weir_status status = await_streams(s, &sent, &received);
+    if (status == WEIR_OK && sent + received)
+        status = stage(s, sent, received);
+    if (status == WEIR_OK)
+        status = copy(s, WEIRI_NCCL_SEND);
+    if (status == WEIR_OK)
+        status = weiri_p2p_launch(s->comm, s->calls, s->count);
+    if (status == WEIR_OK)
+        status = weiri_p2p_move(s->comm, s->staged, s->count);
+    return status == WEIR_OK ? copy(s, WEIRI_NCCL_RECV) : status;
+}
+
+weir_status weiri_p2p_staged(weiri_nccl_comm *comm, const weiri_nccl_call *calls, size_t count)
+{
+    staging s = {comm, weiri_comm_here(comm->comm), calls, malloc(count * sizeof *calls), count};
+    if (!s.staged)
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for sends and receives");
+    memcpy(s.staged, calls, count * sizeof *calls);
+    weir_status status = run(&s);
+    free(s.staged);
+    return status;
+}

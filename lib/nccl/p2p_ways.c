@@ -1,0 +1,162 @@
+/*
+ * The two ways of pieces that the host moves: through mailboxes (p2p.h) to ranks of this
+ * machine, and as messages (comm/net.h) to those of others. Messages of pairs have a
+ * window of their own, so they need no order with those of collectives.
+ */
+#include "nccl/p2p_host.h"
+
+/* ---------------------------------------------------------------- mailboxes */
+
+/* In memory of the process a direction of a pair has one lane: here, of what comes from the
+ * peer, with the counts of what goes to it; there, of what goes to it. */
+static weiri_p2p_lane *here(const weiri_nccl_comm *comm, int peer)
+{
+    const weiri_nccl_p2p *p2p = comm->p2p;
+    return weiri_p2p_lane_at(p2p->mailbox[p2p->place], weiri_comm_place(comm->comm, peer), 1, 0);
+}
+
+static weiri_p2p_lane *there(const weiri_nccl_comm *comm, int peer)
+{
+    const weiri_nccl_p2p *p2p = comm->p2p;
+    return weiri_p2p_lane_at(p2p->mailbox[weiri_comm_place(comm->comm, peer)], p2p->place, 1, 0);
+}
+
+static uint64_t mailbox_piece_bytes(const weiri_nccl_comm *comm)
+{
+    (void)comm;
+    return WEIRI_P2P_SLOT_BYTES;
+}
+
+static int mailbox_has_room(const weiri_nccl_comm *comm, int peer)
+{
+    const weiri_p2p_lane *mine = here(comm, peer);
+    return mine->own_sent < weir_load_acquire(&mine->taken) + WEIRI_P2P_SLOTS;
+}
+
+static char *mailbox_outgoing(const weiri_nccl_comm *comm, int peer)
+{
+    return there(comm, peer)->slot[here(comm, peer)->own_sent % WEIRI_P2P_SLOTS].data;
+}
+
+static weir_status mailbox_post(const weiri_nccl_comm *comm, int peer, uint64_t bytes,
+                                uint64_t message_bytes)
+{
+    weiri_p2p_lane *mine = here(comm, peer), *to = there(comm, peer);
+    (void)bytes;
+    to->slot[mine->own_sent % WEIRI_P2P_SLOTS].message_bytes = message_bytes;
+    weir_store_release(&to->sent, ++mine->own_sent);
+    return WEIR_OK;
+}
+
+static int mailbox_has_arrived(const weiri_nccl_comm *comm, int peer)
+{
+    const weiri_p2p_lane *mine = here(comm, peer);
+    return weir_load_acquire(&mine->sent) > mine->own_taken;
+}
+
+static const char *mailbox_incoming(const weiri_nccl_comm *comm, int peer,
+                                    uint64_t *message_bytes)
+{
+    const weiri_p2p_lane *mine = here(comm, peer);
+    unsigned slot = (unsigned)(mine->own_taken % WEIRI_P2P_SLOTS);
+    *message_bytes = mine->slot[slot].message_bytes;
+    return mine->slot[slot].data;
+}
+
+static weir_status mailbox_take(const weiri_nccl_comm *comm, int peer)
+{
+    weir_store_release(&there(comm, peer)->taken, ++here(comm, peer)->own_taken);
+    return WEIR_OK;
+}
+
+static weiri_p2p_awaited mailbox_room(const weiri_nccl_comm *comm, int peer)
+{
+    const weiri_p2p_lane *mine = here(comm, peer);
+    return (weiri_p2p_awaited){&mine->taken, mine->own_sent + 1 - WEIRI_P2P_SLOTS};
+}
+
+static weiri_p2p_awaited mailbox_arrival(const weiri_nccl_comm *comm, int peer)
+{
+    const weiri_p2p_lane *mine = here(comm, peer);
+    return (weiri_p2p_awaited){&mine->sent, mine->own_taken + 1};
+}
+
+/* ----------------------------------------------------------------- messages */
+
+static uint64_t message_piece_bytes(const weiri_nccl_comm *comm)
+{
+    return comm->p2p->pairs->slot_bytes;
+}
+
+static int message_has_room(const weiri_nccl_comm *comm, int peer)
+{
+    return weiri_net_has_room(&comm->p2p->pairs->peers[peer]);
+}
+
+static char *message_outgoing(const weiri_nccl_comm *comm, int peer)
+{
+    return weiri_net_outgoing(comm->p2p->pairs, peer);
+}
+
+static weir_status message_post(const weiri_nccl_comm *comm, int peer, uint64_t bytes,
+                                uint64_t message_bytes)
+{
+    return weiri_net_post(comm->p2p->pairs, peer, bytes, message_bytes);
+}
+
+static int message_has_arrived(const weiri_nccl_comm *comm, int peer)
+{
+    return weiri_net_has_arrived(&comm->p2p->pairs->peers[peer]);
+}
+
+static const char *message_incoming(const weiri_nccl_comm *comm, int peer,
+                                    uint64_t *message_bytes)
+{
+    const char *data = weiri_net_incoming(comm->p2p->pairs, peer);
+    *message_bytes = weiri_net_head_of(data)->total_bytes;
+    return data;
+}
+
+static weir_status message_take(const weiri_nccl_comm *comm, int peer)
+{
+    return weiri_net_take(comm->p2p->pairs, peer);
+}
+
+static weiri_p2p_awaited message_room(const weiri_nccl_comm *comm, int peer)
+{
+    const weiri_net_peer *path = &comm->p2p->pairs->peers[peer];
+    return (weiri_p2p_awaited){&path->words->consumed, path->sent + 1 - WEIRI_NET_SLOTS};
+}
+
+static weiri_p2p_awaited message_arrival(const weiri_nccl_comm *comm, int peer)
+{
+    const weiri_net_peer *path = &comm->p2p->pairs->peers[peer];
+    return (weiri_p2p_awaited){&path->words->arrived, path->taken + 1};
+}
+
+const weiri_p2p_way *weiri_p2p_way_to(const weiri_nccl_comm *comm, int rank)
+{
+    static const weiri_p2p_way by_mailbox = {
+        .piece_bytes = mailbox_piece_bytes,
+        .has_room = mailbox_has_room,
+        .outgoing = mailbox_outgoing,
+        .post = mailbox_post,
+        .has_arrived = mailbox_has_arrived,
+        .incoming = mailbox_incoming,
+        .take = mailbox_take,
+        .room = mailbox_room,
+        .arrival = mailbox_arrival,
+    };
+    static const weiri_p2p_way by_message = {
+        .piece_bytes = message_piece_bytes,
+        .has_room = message_has_room,
+        .outgoing = message_outgoing,
+        .post = message_post,
+        .has_arrived = message_has_arrived,
+        .incoming = message_incoming,
+        .take = message_take,
+        .room = message_room,
+        .arrival = message_arrival,
+    };
+    return weiri_p2p_is_remote(comm, rank) ? &by_message : &by_mailbox;
+}
