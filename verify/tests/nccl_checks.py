@@ -1,7 +1,9 @@
 """Checks of the NCCL-shaped library on memory of the process. Prints TAP.
 
 Every check is a job of processes, one a rank, which meet by a unique id that rank 0 writes
-into a store of files. A rank that fails says why; one that hangs is ended by its alarm.
+into a store of files. A rank that fails says why; one that hangs is ended by its alarm. Where
+a job has letters instead of a number of ranks, those are the machines that they act as, joined
+by tcp.
 """
 import ctypes
 import os
@@ -61,8 +63,12 @@ class Rank:
         return self.lib.init(self.nranks, self.identity(key), self.rank)
 
 
-def run_rank(body, rank, nranks, folder, prefix):
+def run_rank(body, rank, where, folder, prefix):
+    nranks = where
     signal.alarm(LIMIT_S)
+    if isinstance(where, str):
+        nranks = len(where)
+        os.environ.update(WEIR_HOSTID=where[rank], WEIR_TRANSPORT="tcp")
     try:
         body(Rank(rank, nranks, Store(folder), prefix))
     except BaseException:  # pylint: disable=broad-except
@@ -73,15 +79,15 @@ def run_rank(body, rank, nranks, folder, prefix):
     os._exit(0)
 
 
-def job(body, nranks, prefix="nccl"):
-    """Whether all ranks ended well."""
+def job(body, where, prefix="nccl"):
+    """Whether all ranks ended well; where: how many, or the machine of each, a letter."""
     sys.stdout.flush()
     with tempfile.TemporaryDirectory() as folder:
         children = []
-        for rank in range(nranks):
+        for rank in range(where if isinstance(where, int) else len(where)):
             child = os.fork()
             if child == 0:
-                run_rank(body, rank, nranks, folder, prefix)
+                run_rank(body, rank, where, folder, prefix)
             children.append(child)
         return all([os.waitpid(child, 0)[1] == 0 for child in children])
 
@@ -205,6 +211,92 @@ def messages(r):
     lib.CommDestroy(comm)
 
 
+def pattern(seed, count):
+    """Bytes that tell where they belong."""
+    start, row = seed % 251, bytes(range(251))
+    return (row * (count // 251 + 2))[start:start + count]
+
+
+def outgoing(seed, count):
+    return ctypes.create_string_buffer(pattern(seed, count), count + 1)
+
+
+def incoming(count):
+    return ctypes.create_string_buffer(b"\xee" * (count + 1), count + 1)
+
+
+def has(array, seed, count):
+    """Whether it has the bytes, and nothing was written behind them."""
+    return array.raw == pattern(seed, count) + b"\xee"
+
+
+LONG = 3 << 20  # longer than what is under way between two ranks
+
+
+def all_to_all(r):
+    """Unlike blocks between each two ranks, several of them, some long, some empty."""
+    comm, n, lib = r.comm(), r.nranks, r.lib
+    size = lambda a, b, i: (0, 1, 4099, LONG + 1000 * a, 300000 + b)[(a + 2 * b + i) % 5]  # noqa: E731
+    seed = lambda a, b, i: 100 * a + 10 * b + i  # noqa: E731
+    messages = [(peer, i) for peer in range(n) for i in range(2)]
+    data = {(p, i): outgoing(seed(r.rank, p, i), size(r.rank, p, i)) for p, i in messages}
+    outs = {(p, i): incoming(size(p, r.rank, i)) for p, i in messages}
+    lib.GroupStart()
+    for peer, i in messages:
+        lib.Send(data[peer, i], size(r.rank, peer, i), UINT8, peer, comm, None)
+    for peer, i in sorted(messages, key=lambda m: (-m[0], m[1])):
+        lib.Recv(outs[peer, i], size(peer, r.rank, i), UINT8, peer, comm, None)
+    lib.GroupEnd()
+    for peer, i in messages:
+        demand(has(outs[peer, i], seed(peer, r.rank, i), size(peer, r.rank, i)),
+               f"message {i} of {peer}")
+    lib.CommDestroy(comm)
+
+
+def chain(r):
+    """Rank 0 receives from the last what hangs on what it sends to the next in the group."""
+    comm, n, lib = r.comm(), r.nranks, r.lib
+    right, left = (r.rank + 1) % n, (r.rank - 1) % n
+    data, out = outgoing(r.rank, LONG), incoming(LONG)
+    send = lambda: lib.Send(data, LONG, UINT8, right, comm, None)  # noqa: E731
+    receive = lambda: lib.Recv(out, LONG, UINT8, left, comm, None)  # noqa: E731
+    if r.rank == 0:
+        lib.GroupStart()
+    receive()
+    send()
+    if r.rank == 0:
+        lib.GroupEnd()
+    demand(has(out, left, LONG), "what the left one sent")
+    lib.CommDestroy(comm)
+
+
+def beside_others(r):
+    """Sends and receives concern two ranks: others are elsewhere, and collectives come between a
+    short send and its receive."""
+    comm, lib, last, count = r.comm(), r.lib, r.nranks - 1, 1000
+    if r.rank in (0, last):
+        for i in range(20):
+            peer = last - r.rank
+            data, out = outgoing(r.rank + i, count), incoming(count)
+            lib.GroupStart()
+            lib.Send(data, count, UINT8, peer, comm, None)
+            lib.Recv(out, count, UINT8, peer, comm, None)
+            lib.GroupEnd()
+            demand(has(out, peer + i, count), f"exchange {i}")
+        r.store.set("through%d" % r.rank, b"")
+    r.store.get("through0")
+    r.store.get("through%d" % last)
+    if r.rank == 0:
+        for peer in range(1, r.nranks):
+            lib.Send(outgoing(peer, count), count, UINT8, peer, comm, None)
+    demand(sum_of(r, comm, 1) == r.nranks, "a collective between")
+    if r.rank > 0:
+        out = incoming(count)
+        lib.Recv(out, count, UINT8, 0, comm, None)
+        demand(has(out, r.rank, count), "what was sent before the collective")
+    lib.CommDestroy(comm)
+
+
 def sum_of(r, comm, value):
     data = buffer(INT32, [value])
     r.lib.AllReduce(data, data, 1, INT32, SUM, comm, None)
@@ -294,13 +386,13 @@ def memory(r):
 
 # ------------------------------------------------------------------ what is wrong
 
-def abort(r):
+def abort(r, call=lambda r, comm, data: r.lib.try_("AllReduce", data, data, 1, INT32, SUM, comm,
+                                                    None)):
     lib, comm, data = r.lib, r.comm(), buffer(INT32, [1])
     demand(ask(lib, "CommGetAsyncError", comm) == OK)
     if r.rank == 0:
         results = []
-        stuck = threading.Thread(target=lambda: results.append(
-            lib.try_("AllReduce", data, data, 1, INT32, SUM, comm, None)))
+        stuck = threading.Thread(target=lambda: results.append(call(r, comm, data)))
         stuck.start()
         time.sleep(0.3)
         demand(stuck.is_alive(), "it waits for rank 1")
@@ -316,6 +408,25 @@ def abort(r):
             time.sleep(0.01)
         demand(lib.try_("AllReduce", data, data, 1, INT32, SUM, comm, None) == REMOTE)
         lib.CommAbort(comm)
+
+
+def abort_receive(r):
+    abort(r, lambda r, comm, data: r.lib.try_("Recv", data, 1, INT32, 1, comm, None))
+
+
+def no_peer(r):
+    """Rank 1 neither sends nor receives."""
+    os.environ["WEIR_TIMEOUT_MS"] = "600"
+    lib, comm = r.lib, r.comm()
+    if r.rank == 0:
+        demand(lib.try_("Recv", incoming(9), 9, UINT8, 1, comm, None) == REMOTE)
+        text = lib.last_error()
+        demand("deadline of 600 ms passed; in receive, waiting for rank 1" in text, text)
+    elif r.rank == 2:
+        demand(lib.try_("Send", outgoing(0, LONG), LONG, UINT8, 1, comm, None) == REMOTE)
+    while ask(lib, "CommGetAsyncError", comm) == OK:
+        time.sleep(0.01)
+    lib.CommDestroy(comm)
 
 
 def revoke(r):
@@ -454,12 +565,22 @@ CHECKS = [
     ("custom operations of every type", custom_ops, 2, "nccl"),
     ("collectives, out of place and in place", collectives, 3, "nccl"),
     ("sends and receives", messages, 3, "mccl"),
+    ("sends and receives within and between machines", messages, "aab", "nccl"),
+    ("collectives, gather and scatter between machines", collectives, "aab", "nccl"),
+    ("all to all by sends and receives, 2 machines", all_to_all, "aab", "nccl"),
+    ("all to all by sends and receives, 3 machines", all_to_all, "abbcca", "nccl"),
+    ("all to all by sends and receives, 4 machines", all_to_all, "abcd", "nccl"),
+    ("sends and receives of a group that hang on each other", chain, "aab", "nccl"),
+    ("sends and receives concern two ranks alone", beside_others, "aabb", "nccl"),
     ("several communicators, split, shrunk, destroyed in different orders", families, 4, "nccl"),
     ("ranks of one process, in one thread and in several", one_process, 1, "nccl"),
     ("memory and registrations", memory, 2, "nccl"),
     ("an abort from another thread", abort, 2, "nccl"),
+    ("an abort of a receive from another machine", abort_receive, "ab", "nccl"),
+    ("a peer that does not come", no_peer, "abb", "nccl"),
     ("a revoked communicator", revoke, 2, "nccl"),
     ("counts that differ", counts, 2, "nccl"),
+    ("counts that differ between machines", counts, "ab", "nccl"),
     ("bad arguments", refusals, 2, "nccl"),
     ("groups and their misuse", groups, 2, "nccl"),
     ("the death of a rank", death, 2, "nccl"),
@@ -485,9 +606,9 @@ def main():
     library.GetVersion(ctypes.byref(version))
     report("it opens in a child and is of version 2.28", 22800 <= version.value < 22900)
     report("every result has a text", all(library.error_string(i) for i in range(-1, 10)))
-    for name, body, nranks, prefix in CHECKS:
+    for name, body, where, prefix in CHECKS:
         if not only or body.__name__ in only:
-            report(name, job(body, nranks, prefix))
+            report(name, job(body, where, prefix))
     kept = os.dup(1)
     os.dup2(os.open("/dev/null", os.O_WRONLY), 1)  # that ranks fail is what is wanted
     found = not job(wrong_data, 2)
