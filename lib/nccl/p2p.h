@@ -1,9 +1,10 @@
 /*
  * Sends and receives between two ranks, in which no other rank takes part. So
  * they cannot be one of weir's collectives, which number their epochs alike on
- * all ranks; each direction of a pair counts for itself.
+ * all ranks; each direction of a pair counts for itself. Ranks of different machines
+ * send messages (comm/net.h); those of one have mailboxes.
  *
- * Every rank owns a mailbox that all peers map. It has, for each sender, lanes:
+ * Every rank owns one that all peers map. It has, for each sender, lanes:
  * rings of slots. A message is cut into pieces, dealt to its lanes in turn, of
  * which every lane gets at least one, be it empty; each piece tells how long the
  * message is, and the receiver compares that with what it expects.
@@ -58,7 +59,7 @@ typedef struct weiri_p2p_lane {
     } slot[WEIRI_P2P_SLOTS];
 } weiri_p2p_lane;
 
-/* A rank's mailbox is an array [peer][lane]. */
+/* A rank's mailbox is an array [peer][lane]; a peer is known by its place on the machine. */
 WEIR_FN weiri_p2p_lane *weiri_p2p_lane_at(char *mailbox, int peer, int lanes, int lane)
 {
     return (weiri_p2p_lane *)(void *)mailbox + (size_t)peer * (size_t)lanes + (size_t)lane;

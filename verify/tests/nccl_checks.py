@@ -254,19 +254,28 @@ def all_to_all(r):
 
 
 def chain(r):
-    """Rank 0 receives from the last what hangs on what it sends to the next in the group."""
-    comm, n, lib = r.comm(), r.nranks, r.lib
-    right, left = (r.rank + 1) % n, (r.rank - 1) % n
-    data, out = outgoing(r.rank, LONG), incoming(LONG)
-    send = lambda: lib.Send(data, LONG, UINT8, right, comm, None)  # noqa: E731
-    receive = lambda: lib.Recv(out, LONG, UINT8, left, comm, None)  # noqa: E731
-    if r.rank == 0:
-        lib.GroupStart()
-    receive()
-    send()
-    if r.rank == 0:
-        lib.GroupEnd()
-    demand(has(out, left, LONG), "what the left one sent")
+    """Rank 0's group exchanges with both others, but with one of them only after the other."""
+    comm, lib = r.comm(), r.lib
+    data = outgoing(r.rank, LONG)
+    outs = [incoming(LONG) for _ in range(r.nranks)]
+
+    def move(*peers):  # below 0: the peer's complement is received from
+        for peer in peers:
+            if peer < 0:
+                lib.Recv(outs[~peer], LONG, UINT8, ~peer, comm, None)
+            else:
+                lib.Send(data, LONG, UINT8, peer, comm, None)
+    for first, second in ((1, 2), (2, 1)):
+        if r.rank == 0:
+            lib.GroupStart()
+            move(1, ~1, 2, ~2)
+            lib.GroupEnd()
+        elif r.rank == first:
+            move(~0, second, 0)
+        else:
+            move(~first, ~0, 0)
+    heard = {0: (1, 2), 1: (0, 2), 2: (0, 1)}[r.rank]
+    demand(all(has(outs[peer], peer, LONG) for peer in heard), "what the others sent")
     lib.CommDestroy(comm)
 
 
@@ -415,15 +424,30 @@ def abort_receive(r):
 
 
 def no_peer(r):
-    """Rank 1 neither sends nor receives."""
-    os.environ["WEIR_TIMEOUT_MS"] = "600"
+    """Rank 1 sends so slowly that all takes longer than the deadline, and then nothing."""
+    os.environ["WEIR_TIMEOUT_MS"] = "700"
     lib, comm = r.lib, r.comm()
+    outs = [incoming(9) for _ in range(3)]
+    if r.rank == 0:
+        lib.GroupStart()
+        for out in outs:
+            lib.Recv(out, 9, UINT8, 1, comm, None)
+        lib.GroupEnd()
+        r.store.set("received", b"")
+    for i in range(3 if r.rank == 1 else 0):
+        time.sleep(0.4 if i else 0)
+        lib.Send(outgoing(i, 9), 9, UINT8, 0, comm, None)
+    r.store.get("received")
     if r.rank == 0:
         demand(lib.try_("Recv", incoming(9), 9, UINT8, 1, comm, None) == REMOTE)
-        text = lib.last_error()
-        demand("deadline of 600 ms passed; in receive, waiting for rank 1" in text, text)
     elif r.rank == 2:
         demand(lib.try_("Send", outgoing(0, LONG), LONG, UINT8, 1, comm, None) == REMOTE)
+    if r.rank != 1:  # the first to give up ends the other's wait
+        phase, text = ("receive", "send")[r.rank // 2], lib.last_error()
+        demand(f"in {phase}, waiting for rank 1: expected" in text, text)
+        r.store.set("text%d" % r.rank, text.encode())
+        texts = r.store.get("text0") + r.store.get("text2")
+        demand(b"deadline of 700 ms passed" in texts, texts)
     while ask(lib, "CommGetAsyncError", comm) == OK:
         time.sleep(0.01)
     lib.CommDestroy(comm)
@@ -577,7 +601,7 @@ CHECKS = [
     ("memory and registrations", memory, 2, "nccl"),
     ("an abort from another thread", abort, 2, "nccl"),
     ("an abort of a receive from another machine", abort_receive, "ab", "nccl"),
-    ("a peer that does not come", no_peer, "abb", "nccl"),
+    ("a peer that is slow, and one that does not come", no_peer, "abb", "nccl"),
     ("a revoked communicator", revoke, 2, "nccl"),
     ("counts that differ", counts, 2, "nccl"),
     ("counts that differ between machines", counts, "ab", "nccl"),
