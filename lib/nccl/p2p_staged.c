@@ -1,13 +1,13 @@
 /*
  * Sends and receives of a GPU's buffers in a communicator across machines. What crosses
- * them the host moves, on copies in pinned host memory (coll/net/staged.h), as it moves
+ * them the host moves, on copies in pinned host memory (coll/net/bridge.h), as it moves
  * collectives; what stays on the machine is launched before the host waits for others, so
  * that all calls of a group make progress together.
  */
 #include "nccl/p2p_host.h"
 
 #include "base/error.h"
-#include "coll/net/staged.h"
+#include "coll/net/bridge.h"
 #include "comm/gpu.h"
 
 #include <stdlib.h>
@@ -54,9 +54,9 @@ static weir_status stage(const staging *s, uint64_t sent, uint64_t received)
     char *in = NULL, *out = NULL;
     weir_status status = weiri_coll_get(s->comm->comm, &coll);
     if (status == WEIR_OK)
-        status = weiri_stage_get(coll, 0, sent, &in);
+        status = weiri_stage_get(coll, WEIRI_STAGE_IN, sent, &in);
     if (status == WEIR_OK)
-        status = weiri_stage_get(coll, 1, received, &out);
+        status = weiri_stage_get(coll, WEIRI_STAGE_OUT, received, &out);
     for (size_t i = 0; i < s->count && status == WEIR_OK; i++) {
         weiri_nccl_call *call = &s->staged[i];
         if (!is_staged(s, i))
