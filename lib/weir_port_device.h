@@ -101,13 +101,40 @@ WEIR_FN uint64_t weir_fifo_lap(uint64_t ticket, uint32_t shift)
     return (ticket >> shift) & 1 ? 0 : WEIR_FIFO_LAP;
 }
 
+/* Waits for a word at the other end of a bus; acquires, as weir_wait_at_least. On a GPU only
+ * once it is there: a poll that acquires empties the caches of its multiprocessor, and where
+ * many threads wait so, the fences of those whom they wait for hardly get on. One poll is
+ * under way at a time, since those of a thread queue up behind each other. */
+WEIR_FN int weir_wait_far(const uint64_t *word, uint64_t target, const weir_guard *guard)
+{
+#if WEIR_ON_DEVICE
+    weir_waiter waiter = {0, 0};
+    uint64_t noted_ns = 0, seen;
+    while ((seen = weir_load_relaxed(word)) < target) {
+        const int status = weir_waiter_step(&waiter, guard);
+        if (status || waiter.started_ns != noted_ns) {
+            noted_ns = waiter.started_ns;
+            weir_wait_note(guard, WEIR_WAIT_SEMAPHORE, target, seen);
+        }
+        if (status)
+            return status;
+    }
+    weir_fence_both();
+    if (noted_ns)
+        weir_wait_note(guard, WEIR_WAIT_NONE, 0, 0);
+    return 0;
+#else
+    return weir_wait_at_least(word, target, guard);
+#endif
+}
+
 /* Waits until a ticket's slot is free; seen: the tail at some moment. */
 WEIR_FN int weir_fifo_await_room(const weir_fifo_dev *fifo, uint64_t ticket, uint64_t seen)
 {
     const uint64_t slots = (uint64_t)1 << fifo->shift;
     if ((int64_t)(ticket - seen) < (int64_t)slots)
         return 0;
-    const int status = weir_wait_at_least(fifo->tail, ticket + 1 - slots, &fifo->guard);
+    const int status = weir_wait_far(fifo->tail, ticket + 1 - slots, &fifo->guard);
     if (!status)
         weir_store_relaxed(fifo->tail_seen, weir_load_relaxed(fifo->tail));
     return status;
@@ -229,7 +256,7 @@ WEIR_FN int weir_fifo_push_relaxed(const weir_fifo_dev *fifo, const weir_trigger
  * handled, and what its handler wrote is there. */
 WEIR_FN int weir_fifo_wait(const weir_fifo_dev *fifo, uint64_t ticket)
 {
-    return weir_wait_at_least(fifo->tail, ticket + 1, &fifo->guard);
+    return weir_wait_far(fifo->tail, ticket + 1, &fifo->guard);
 }
 
 /* ------------------------------------------------------------- port channels */
@@ -253,7 +280,7 @@ WEIR_FN int weir_port_push(weir_portchan_dev *chan, uint32_t op, uint64_t to, ui
 
 WEIR_FN int weir_port_await_flush(weir_portchan_dev *chan, uint64_t ticket)
 {
-    return weir_wait_at_least(chan->flushed, ticket + 1, &chan->fifo.guard);
+    return weir_wait_far(chan->flushed, ticket + 1, &chan->fifo.guard);
 }
 
 /* Copies bytes from offset local_offset of the own memory to offset remote_offset of the
@@ -301,7 +328,7 @@ WEIR_FN int weir_port_put_with_signal_and_flush(weir_portchan_dev *chan, uint64_
 /* Waits for the peer's next signal and consumes it; on failure none is consumed. */
 WEIR_FN int weir_port_wait(weir_portchan_dev *chan)
 {
-    const int status = weir_wait_at_least(chan->inbound, *chan->expected + 1, &chan->fifo.guard);
+    const int status = weir_wait_far(chan->inbound, *chan->expected + 1, &chan->fifo.guard);
     *chan->expected += status == 0;
     return status;
 }
