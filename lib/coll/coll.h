@@ -142,7 +142,7 @@ typedef struct weiri_algo {
     weir_backend backend;
     weiri_algo_run run;
     const struct weiri_gpu_algo *gpu; /* cuda: coll/cuda/kernels.h */
-    int bridges; /* net: on GPUs its phases inside a machine run there */
+    size_t bridges_from; /* net: on GPUs, calls of so many bytes run their phases inside there */
 } weiri_algo;
 
 extern const weiri_algo weiri_algo_table[];

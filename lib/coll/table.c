@@ -34,25 +34,30 @@
     X(SENDRECV, "packet", weiri_exchange_packet, "messages through scratch memory")                \
     X(SENDRECV, "direct", weiri_exchange_direct, "copy from the sender's library memory")
 
-/* X(collective, name, run, bridges, summary); between machines, described in coll/net/. */
+/* X(collective, name, run, bridges from, summary); between machines, described in coll/net/.
+ * A reduction's phases on GPUs pay once they are shorter than the copies that they save. */
+#define NEVER SIZE_MAX
 #define NET_ALGOS(X)                                                                               \
-    X(ALLREDUCE, "rails", weiri_across_allreduce_rails, 1,                                         \
+    X(ALLREDUCE, "rails", weiri_across_allreduce_rails, 128 << 10,                                 \
       "reduce-scatter inside, exchange of partial results, allgather inside")                      \
-    X(ALLREDUCE, "packet", weiri_across_relay, 0, "one message between two machines; small sizes") \
-    X(REDUCE_SCATTER, "rails", weiri_across_reduce_scatter_rails, 1,                               \
-      "reduce inside for each rank of other machines, send it the result")                         \
-    X(REDUCE_SCATTER, "packet", weiri_across_relay, 0,                                             \
+    X(ALLREDUCE, "packet", weiri_across_relay, NEVER,                                              \
       "one message between two machines; small sizes")                                             \
-    X(ALLGATHER, "rails", weiri_across_allgather_rails, 1,                                         \
+    X(REDUCE_SCATTER, "rails", weiri_across_reduce_scatter_rails, 128 << 10,                       \
+      "reduce inside for each rank of other machines, send it the result")                         \
+    X(REDUCE_SCATTER, "packet", weiri_across_relay, NEVER,                                         \
+      "one message between two machines; small sizes")                                             \
+    X(ALLGATHER, "rails", weiri_across_allgather_rails, 0,                                         \
       "send the input to each machine, spread what comes inside")                                  \
-    X(ALLGATHER, "packet", weiri_across_relay, 0, "one message between two machines; small sizes") \
-    X(BROADCAST, "rails", weiri_across_broadcast_rails, 1,                                         \
+    X(ALLGATHER, "packet", weiri_across_relay, NEVER,                                              \
+      "one message between two machines; small sizes")                                             \
+    X(BROADCAST, "rails", weiri_across_broadcast_rails, 0,                                         \
       "chunks by turns from the root's machine, broadcast inside")                                 \
-    X(REDUCE, "rails", weiri_across_reduce_rails, 1, "reduce inside, the root combines machines")  \
-    X(ALLTOALL, "pairs", weiri_across_pairs, 1, "messages between each two ranks")                 \
-    X(ALLTOALL, "packet", weiri_across_relay, 0, "one message between two machines; small sizes")  \
-    X(ALLTOALLV, "pairs", weiri_across_pairs, 1, "messages between each two ranks")                \
-    X(SENDRECV, "pairs", weiri_across_pairs, 1, "messages between each two ranks")
+    X(REDUCE, "rails", weiri_across_reduce_rails, 0, "reduce inside, the root combines machines")  \
+    X(ALLTOALL, "pairs", weiri_across_pairs, 0, "messages between each two ranks")                 \
+    X(ALLTOALL, "packet", weiri_across_relay, NEVER,                                               \
+      "one message between two machines; small sizes")                                             \
+    X(ALLTOALLV, "pairs", weiri_across_pairs, 0, "messages between each two ranks")                \
+    X(SENDRECV, "pairs", weiri_across_pairs, 0, "messages between each two ranks")
 
 /* X(collective, name, kernel, summary); kernels are described in coll/cuda/. The
  * last row of a collective serves every call. */
@@ -102,7 +107,7 @@ static const weir_algo_info infos[] = {
     {WEIR_COLL_##collective, name, "host", summary, 2, WEIRI_RANKS_MAX},
     HOST_ALGOS(ROW)
 #undef ROW
-#define ROW(collective, name, run, bridges, summary)                                               \
+#define ROW(collective, name, run, from_bytes, summary)                                            \
     {WEIR_COLL_##collective, name, "net", summary, 2, WEIRI_RANKS_MAX},
     NET_ALGOS(ROW)
 #undef ROW
@@ -123,8 +128,8 @@ const weiri_algo weiri_algo_table[] = {
     {WEIR_COLL_##collective, name, WEIR_BACKEND_HOST, run, NULL, 0},
     HOST_ALGOS(ROW)
 #undef ROW
-#define ROW(collective, name, run, bridges, summary)                                               \
-    {WEIR_COLL_##collective, name, WEIRI_BACKEND_NET, run, NULL, bridges},
+#define ROW(collective, name, run, from_bytes, summary)                                            \
+    {WEIR_COLL_##collective, name, WEIRI_BACKEND_NET, run, NULL, from_bytes},
     NET_ALGOS(ROW)
 #undef ROW
 #define ROW(collective, name, kernel, summary)                                                     \

@@ -14,19 +14,23 @@ static int is_even(const weiri_across *x, int machine)
                                            other->count - 1;
 }
 
-/* The partial results of all ranks of another machine, in one local reduce-scatter. */
+/* The partial results of all ranks of a machine, in one local reduce-scatter. */
 static weir_status serve_evenly(weiri_across *x, int machine)
 {
     const weiri_call *call = x->call;
     int to = weiri_across_rail(x, machine, x->place), first = x->net->machines[machine].ranks[0];
-    weir_status status = weiri_net_await_room(x->net, to, x->phase);
-    char *partial = weiri_net_outgoing(x->net, to), *near = weiri_across_near(x, partial);
+    int is_own = machine == x->net->machine;
+    weir_status status = is_own ? WEIR_OK : weiri_net_await_room(x->net, to, x->phase);
+    char *partial =
+        is_own ? weiri_across_far(x, call->out) : weiri_net_outgoing(x->net, to);
+    char *near = weiri_across_near(x, partial);
     if (status == WEIR_OK)
         status = weir_reduce_scatter(x->inside, call->in + (size_t)first * call->bytes, near,
                                      call->count, call->dtype, x->op, x->stream);
     if (status == WEIR_OK)
         status = weiri_across_carry(x, partial, near, call->bytes);
-    return status == WEIR_OK ? weiri_net_send(x->net, to, call->bytes, call->bytes) : status;
+    return status == WEIR_OK && !is_own ? weiri_net_send(x->net, to, call->bytes, call->bytes)
+                                        : status;
 }
 
 /* The partial results of a chunk, rank by rank. */
@@ -66,7 +70,7 @@ static weir_status run_chunk(weiri_across *x, size_t first, size_t count)
     weir_status status = WEIR_OK;
     for (int step = 1; step <= nmachines && status == WEIR_OK; step++) {
         int machine = (x->net->machine + step) % nmachines; /* the own one last */
-        if (count == call->count && machine != x->net->machine && is_even(x, machine))
+        if (count == call->count && is_even(x, machine))
             status = serve_evenly(x, machine);
         else
             status = serve_chunk(x, machine, first, count);

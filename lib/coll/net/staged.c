@@ -32,7 +32,7 @@ static int is_pairwise(const weiri_call *call)
 /* Whether what is exchanged with a rank stays in the GPU's memory. */
 static int stays(const weiri_coll *coll, const weiri_call *call, size_t rank)
 {
-    return call->choice->algo->bridges && is_pairwise(call) &&
+    return !call->staged && is_pairwise(call) &&
            !weiri_net_is_remote(coll->comm->net, (int)rank);
 }
 
@@ -59,6 +59,13 @@ static blocks blocks_of(const weiri_coll *coll, const weiri_call *call)
     default:
         return (blocks){1, 1};
     }
+}
+
+/* Of the longer buffer; of pairs, which know their own lengths, 0. */
+static size_t bytes_of(const weiri_coll *coll, const weiri_call *call)
+{
+    const blocks b = blocks_of(coll, call);
+    return (b.in > b.out ? b.in : b.out) * call->bytes;
 }
 
 /* Elements [first, first + count) of every block. */
@@ -153,7 +160,7 @@ weir_status weiri_across_gpu(weiri_coll *coll, const weiri_call *whole)
     weir_status status = comm->gpu->ops->await(comm->device, call.stream);
     if (status != WEIR_OK)
         return status;
-    call.staged = !call.choice->algo->bridges;
+    call.staged = bytes_of(coll, &call) < call.choice->algo->bridges_from;
     if (call.collective == WEIR_COLL_ALLTOALLV || call.collective == WEIR_COLL_SENDRECV)
         return run_pairs(coll, &call);
     return call.staged || is_pairwise(&call) ? run_pieces(coll, &call)

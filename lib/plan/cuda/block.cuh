@@ -311,7 +311,8 @@ WEIRI_GPU_FN void weiri_image_hear_from(const weiri_image_launch &run, int peer)
         waiter = weiri_image_look(run, waiter, UINT32_MAX, peer, WEIR_WAIT_PACKET, run.epoch,
                                   weir_load_relaxed(cell->in) >> 32);
     }
-    weiri_gpu_fence();
+    if (run.args->tells == WEIRI_IMAGE_TELLS_FOR_LOADS)
+        weiri_gpu_fence();
     if (in != WEIRI_GPU_PLAIN)
         bases[0] = weiri_gpu_address(view, peer, in);
     if (out != WEIRI_GPU_PLAIN)

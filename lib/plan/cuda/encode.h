@@ -13,7 +13,7 @@ typedef struct weiri_image {
      * which also tells that all their earlier launches have ended: where a rank reaches a peer's
      * input or output, or where packets would else overwrite those of a launch that a peer is
      * still in. The latter cannot be if scratch alternates and every rank waits for packets of
-     * every other. The same on all ranks. */
+     * every other. Not 0 on all ranks or on none: WEIRI_IMAGE_TELLS, or _FOR_LOADS. */
     int tells;
     uint32_t does; /* WEIRI_IMAGE_DOES_*, TELLS included */
 } weiri_image;

@@ -18,6 +18,16 @@ static int is_direct(const weiri_plan_gpu *gpu)
     return 0;
 }
 
+/* Whether a rank loads from memory of another one. */
+static int loads_far(const weiri_plan_gpu *gpu)
+{
+    for (uint32_t i = 0; i < gpu->nops; i++)
+        for (uint32_t s = 0; s < gpu->ops[i].nsrcs; s++)
+            if (gpu->refs[gpu->ops[i].first_src + s].place != WEIRI_PLAN_LOCAL)
+                return 1;
+    return 0;
+}
+
 /* Marks the chunks of scratch whose packets a rank waits for. */
 static void mark_awaited(const weiri_plan_gpu *gpu, unsigned char *awaited)
 {
@@ -189,7 +199,9 @@ static weir_status find_needless(const weir_plan *plan, int rank, unsigned char 
 weir_status weiri_image_settle_entry(const weir_plan *plan, int rank, uint32_t nchannels,
                                      int *must_tell, unsigned char **needless)
 {
-    *must_tell = tells(plan);
+    *must_tell = !tells(plan)                     ? 0
+                 : loads_far(&plan->gpus[rank]) ? WEIRI_IMAGE_TELLS_FOR_LOADS
+                                                : WEIRI_IMAGE_TELLS;
     *needless = calloc(2 * (size_t)nchannels + 1, 1);
     if (!*needless)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "%s: no memory for its image", plan->file);

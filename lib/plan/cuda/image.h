@@ -149,12 +149,16 @@ WEIR_FN uint64_t weiri_image_scratch_at(uint32_t ncounters)
 #define WEIRI_IMAGE_PORT_BASE ((uintptr_t)4096)
 struct weir_portchan_dev;
 
+/* Ranks tell each other at entry where their buffers are. Who only stores into peers' needs no
+ * fence behind what it hears, as a store waits for nothing but its address; loads do. */
+enum { WEIRI_IMAGE_TELLS = 1, WEIRI_IMAGE_TELLS_FOR_LOADS };
+
 /* What a launch is given, by value. */
 typedef struct weiri_image_args {
     weiri_gpu_view view; /* with a state of its own, which numbers this context's launches */
     const char *pages;
     uint32_t page_bytes;
-    uint32_t tells;      /* 1: ranks tell each other at entry where their buffers are */
+    uint32_t tells;      /* WEIRI_IMAGE_TELLS*, or 0 */
     uint32_t nsemaphores, nbarriers;
     uint64_t *semaphores;    /* two sets */
     uint64_t *barriers;      /* two sets */

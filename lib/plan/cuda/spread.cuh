@@ -58,24 +58,21 @@ WEIRI_GPU_FN void weiri_image_copy_vectors(const weiri_image_operand *operands, 
     enum { UNROLL = WEIRI_IMAGE_FLIGHT };
     const size_t step = (size_t)16 * blockDim.x;
     const char *from = operands[0].line;
-    size_t at = begin + (size_t)16 * threadIdx.x;
-    for (; at + (UNROLL - 1) * step < end; at += UNROLL * step) {
+#pragma unroll 1
+    for (size_t at = begin + (size_t)16 * threadIdx.x; at < end; at += UNROLL * step) {
         weiri_gpu_vector some[UNROLL];
 #pragma unroll
         for (int u = 0; u < UNROLL; u++)
-            some[u] = weiri_gpu_load16(from + at + u * step);
+            if (at + u * step < end)
+                some[u] = weiri_gpu_load16(from + at + u * step);
+#pragma unroll 1
         for (uint32_t d = 1; d <= ndsts; d++) {
             char *to = operands[d].line + at;
 #pragma unroll
             for (int u = 0; u < UNROLL; u++)
-                weiri_gpu_store16(to + u * step, some[u]);
+                if (at + u * step < end)
+                    weiri_gpu_store16(to + u * step, some[u]);
         }
-    }
-#pragma unroll 1
-    for (; at < end; at += step) {
-        const weiri_gpu_vector one = weiri_gpu_load16(from + at);
-        for (uint32_t d = 1; d <= ndsts; d++)
-            weiri_gpu_store16(operands[d].line + at, one);
     }
 }
 
