@@ -35,7 +35,8 @@
     X(SENDRECV, "direct", weiri_exchange_direct, "copy from the sender's library memory")
 
 /* X(collective, name, run, bridges from, summary); between machines, described in coll/net/.
- * A reduction's phases on GPUs pay once they are shorter than the copies that they save. */
+ * Phases on GPUs pay where they are shorter than the copies that they save: allreduce and
+ * reduce_scatter from about there on, reduce, whose root copies everything anyway, nowhere. */
 #define NEVER SIZE_MAX
 #define NET_ALGOS(X)                                                                               \
     X(ALLREDUCE, "rails", weiri_across_allreduce_rails, 128 << 10,                                 \
@@ -52,7 +53,8 @@
       "one message between two machines; small sizes")                                             \
     X(BROADCAST, "rails", weiri_across_broadcast_rails, 0,                                         \
       "chunks by turns from the root's machine, broadcast inside")                                 \
-    X(REDUCE, "rails", weiri_across_reduce_rails, 0, "reduce inside, the root combines machines")  \
+    X(REDUCE, "rails", weiri_across_reduce_rails, NEVER,                                           \
+      "reduce inside, the root combines machines")                                                 \
     X(ALLTOALL, "pairs", weiri_across_pairs, 0, "messages between each two ranks")                 \
     X(ALLTOALL, "packet", weiri_across_relay, NEVER,                                               \
       "one message between two machines; small sizes")                                             \

@@ -10,16 +10,11 @@ static weir_status send_partial(weiri_across *x, const char *in, size_t count, i
     const weiri_call *call = x->call;
     size_t bytes = count * call->element_bytes;
     int sends = place == x->place;
-    char *partial = NULL, *near = NULL;
     weir_status status = sends ? weiri_net_await_room(x->net, call->root, x->phase) : WEIR_OK;
-    if (sends) {
-        partial = weiri_net_outgoing(x->net, call->root);
-        near = weiri_across_near(x, partial);
-    }
     if (status == WEIR_OK)
-        status = weir_reduce(x->inside, in, near, count, call->dtype, x->op, place, x->stream);
-    if (status == WEIR_OK && sends)
-        status = weiri_across_carry(x, partial, near, bytes);
+        status = weir_reduce(x->local->comm, in,
+                             sends ? weiri_net_outgoing(x->net, call->root) : NULL, count,
+                             call->dtype, x->op, place, NULL);
     return status == WEIR_OK && sends ? weiri_net_send(x->net, call->root, bytes, bytes) : status;
 }
 
@@ -32,18 +27,13 @@ static weir_status run_chunk(weiri_across *x, size_t first, size_t count, size_t
     if (net->machine != net->machine_of[call->root])
         return send_partial(x, call->in + at, count, (int)(number % (size_t)x->count));
     char *out = is_root ? call->out + at : NULL;
-    weir_status status = weir_reduce(x->inside, call->in + at, out, count, call->dtype, x->op,
-                                     net->place_of[call->root], x->stream);
+    weir_status status = weir_reduce(x->local->comm, call->in + at, out, count, call->dtype, x->op,
+                                     net->place_of[call->root], NULL);
     if (status != WEIR_OK || !is_root)
         return status;
     for (int m = 0; m < net->nmachines; m++)
         senders[m] = net->machines[m].ranks[number % (size_t)net->machines[m].count];
-    char *total = weiri_across_far(x, out);
-    const size_t bytes = count * call->element_bytes;
-    status = weiri_across_carry(x, total, out, bytes);
-    if (status == WEIR_OK)
-        status = weiri_across_combine(x, senders, total, total, count);
-    return status == WEIR_OK ? weiri_across_carry(x, out, total, bytes) : status;
+    return weiri_across_combine(x, senders, out, out, count);
 }
 
 weir_status weiri_across_reduce_rails(weiri_coll *coll, const weiri_call *call)
