@@ -149,8 +149,7 @@ static void tcp_close(weiri_wire *base)
     for (uint32_t i = 0; i < wire->nmems; i++)
         free(wire->mems[i]);
     free(wire->mems);
-    if (wire->stage)
-        wire->stage_ops->close(wire->stage);
+    weiri_stage_close(&wire->stage);
     if (wire->guests.list)
         weiri_guests_close(&wire->guests);
     if (wire->listener >= 0)
@@ -191,7 +190,7 @@ static weir_status tcp_open(int rank, int nranks, int timeout_ms, weiri_wire **o
     pthread_mutex_init(&wire->base.lock, NULL);
     wire->job = (weiri_job){.rank = rank, .nranks = nranks, .timeout_ms = timeout_ms};
     wire->nstreams = (int)nstreams;
-    wire->stage_ops = weiri_tcp_stage_ops_get();
+    wire->stage.ops = weiri_stage_ops_get();
     wire->listener = wire->epoll = wire->timer = -1;
     status = open_descriptors(wire);
     if (status == WEIR_OK)
@@ -415,7 +414,7 @@ static weir_status tcp_progress(weiri_wire *base, int *moved)
             weir_status status = WEIR_OK;
             if (end->owed_frames > 0 && (due || end->idle_passes++ >= IDLE_PASSES))
                 weiri_tcp_acknowledge(end);
-            if (wire->stage)
+            if (wire->stage.context)
                 status = weiri_tcp_settle_copies(end, moved);
             if (status == WEIR_OK)
                 status = weiri_tcp_write(end, moved);

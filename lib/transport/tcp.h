@@ -5,7 +5,7 @@
 #define WEIR_TRANSPORT_TCP_H
 
 #include "boot/guests.h"
-#include "transport/tcp_stage.h"
+#include "transport/stage.h"
 #include "transport/wire.h"
 
 enum {
@@ -13,6 +13,7 @@ enum {
     WEIRI_TCP_BUFFER_BYTES = 16384, /* what is read at once where no payload is awaited */
     WEIRI_TCP_AHEAD_BYTES = 128,    /* what is read behind a payload: the next frame's header */
     WEIRI_TCP_TEXT_BYTES = 384,
+    WEIRI_TCP_SLOTS = 2, /* of a stream, each way, for memory of a GPU */
 };
 
 /* Kinds of frames. */
@@ -32,6 +33,14 @@ typedef struct weiri_tcp_frame {
     uint64_t to;
     uint64_t value;
 } weiri_tcp_frame;
+
+/* A place for what is staged. */
+typedef struct weiri_tcp_slot {
+    weiri_stage_slot stage;
+    int is_busy;     /* a copy, or for sending a payload, is in it */
+    int is_copied;   /* for sending: the payload is there */
+    uint64_t frames; /* for receiving: how many are taken when the copy has ended */
+} weiri_tcp_slot;
 
 /* A frame that waits to be written. */
 typedef struct weiri_tcp_item {
@@ -124,8 +133,7 @@ typedef struct weiri_tcp_wire {
     weiri_tcp_endpoint *endpoints;
     weiri_tcp_mem **mems; /* by slot */
     uint32_t nmems, generation;
-    const weiri_tcp_stage_ops *stage_ops; /* NULL: memory of GPUs is not taken */
-    void *stage;                          /* made with the first such memory */
+    weiri_stage stage;
 } weiri_tcp_wire;
 
 /* What WEIRI_WIRE_ADDRESS_BYTES hold. */

@@ -112,7 +112,7 @@ static weir_status do_signal(weiri_tcp_stream *stream, const weiri_tcp_frame *fr
     if ((uintptr_t)word % sizeof(uint64_t) != 0)
         return impossible(stream, "a signal to an address that is no multiple of 8");
     if (mem->place == WEIRI_WIRE_CUDA) {
-        memcpy(weiri_tcp_stage_room(stream)->buffer, &frame->value, sizeof frame->value);
+        memcpy(weiri_tcp_stage_room(stream)->stage.buffer, &frame->value, sizeof frame->value);
         stream->payload = word;
         return weiri_tcp_stage_in(stream, sizeof frame->value, 1);
     }
@@ -215,8 +215,8 @@ static size_t payload_room(weiri_tcp_stream *stream, char **room)
     stream->awaits_copy = !slot;
     if (!slot)
         return 0;
-    size_t bytes = WEIRI_TCP_SLOT_BYTES - stream->slot_bytes;
-    *room = slot->buffer + stream->slot_bytes;
+    size_t bytes = WEIRI_STAGE_PIECE_BYTES - stream->slot_bytes;
+    *room = slot->stage.buffer + stream->slot_bytes;
     return bytes < stream->payload_left ? bytes : stream->payload_left;
 }
 
@@ -226,7 +226,7 @@ static weir_status payload_came(weiri_tcp_stream *stream, size_t bytes)
     if (stream->is_staged) {
         int ends = stream->payload_left == 0;
         size_t filled = stream->slot_bytes += bytes;
-        if (!ends && filled < WEIRI_TCP_SLOT_BYTES)
+        if (!ends && filled < WEIRI_STAGE_PIECE_BYTES)
             return WEIR_OK;
         stream->slot_bytes = 0;
         return weiri_tcp_stage_in(stream, filled, ends);

@@ -179,7 +179,7 @@ static weir_status queue_stripes(weiri_tcp_endpoint *end, weiri_tcp_op *op, cons
     uint64_t stripe = op->bytes / (uint64_t)(end->nstreams - 1) / 4096 * 4096 + 4096;
     int fenced = overlaps(end, op->memory, op->to, op->bytes);
     stripe = stripe < STRIPE_BYTES_MIN ? STRIPE_BYTES_MIN : stripe;
-    uint64_t most = is_staged ? WEIRI_TCP_SLOT_BYTES : STRIPE_BYTES_MAX;
+    uint64_t most = is_staged ? WEIRI_STAGE_PIECE_BYTES : STRIPE_BYTES_MAX;
     stripe = stripe > most ? most : stripe;
     counts_sent(end, counts);
     while (done < op->bytes) {
@@ -206,8 +206,8 @@ static weir_status queue_short(weiri_tcp_endpoint *end, weiri_tcp_op *op, const 
     weir_status status = fence(end->streams[0], counts);
     for (uint64_t done = 0; status == WEIR_OK && done < op->bytes;) {
         uint64_t bytes = op->bytes - done;
-        if (is_staged && bytes > WEIRI_TCP_SLOT_BYTES)
-            bytes = WEIRI_TCP_SLOT_BYTES;
+        if (is_staged && bytes > WEIRI_STAGE_PIECE_BYTES)
+            bytes = WEIRI_STAGE_PIECE_BYTES;
         status = queue_stripe(end->streams[0], from + done, is_staged, key, op->to + done, bytes);
         done += bytes;
     }

@@ -1,63 +1,67 @@
-/* The part of staging that knows streams and queues, but not CUDA. */
+/*
+ * Memory of a GPU on the tcp wire: payloads pass through pinned memory (stage.h). Each stream
+ * has two slots each way, so that one is copied while the other is on its way through the
+ * socket, and no stream waits for another's.
+ *
+ * Sending: the first payloads of a queue are copied out ahead of being written. Receiving:
+ * what a slot holds is copied in when it is full or the payload ends, and a frame counts as
+ * taken only once its copies have ended; what else the stream brings waits for that.
+ */
 #include "transport/tcp.h"
 
 #include "base/error.h"
 
 #include <string.h>
 
-static const weiri_tcp_wire *wire_of(const weiri_tcp_stream *stream)
+static const weiri_stage *stage_of(const weiri_tcp_endpoint *end)
 {
-    return (const weiri_tcp_wire *)stream->endpoint->base.wire;
+    return &((const weiri_tcp_wire *)end->base.wire)->stage;
 }
 
 /* ------------------------------------------------------------------- buffers */
 
 weir_status weiri_tcp_stage_add(weiri_tcp_wire *wire, const void *memory)
 {
-    if (!wire->stage_ops)
-        return weiri_fail(WEIR_ERR_UNSUPPORTED,
-                          "rank %d: the tcp wire takes host memory only, since this build has no "
-                          "CUDA",
-                          wire->base.rank);
-    if (!wire->stage) {
-        weir_status status = wire->stage_ops->open(memory, &wire->stage);
-        if (status != WEIR_OK)
-            return status;
-    } else if (!wire->stage_ops->holds(wire->stage, memory)) {
-        return weiri_fail(WEIR_ERR_UNSUPPORTED,
-                          "rank %d: the tcp wire takes memory of one GPU, and %p is none of it",
-                          wire->base.rank, memory);
-    }
-    weir_status status = WEIR_OK;
+    weir_status status = weiri_stage_add(&wire->stage, &wire->base, memory);
     for (weiri_tcp_endpoint *end = wire->endpoints; end && status == WEIR_OK; end = end->next)
         if (end->is_connected)
             status = weiri_tcp_stage_prepare(end);
     return status;
 }
 
+static weir_status open_slot(const weiri_stage *stage, weiri_tcp_slot *slot)
+{
+    if (slot->stage.buffer)
+        return WEIR_OK;
+    return stage->ops->slot_open(stage->context, WEIRI_STAGE_PIECE_BYTES, &slot->stage);
+}
+
+static void close_slot(const weiri_stage *stage, weiri_tcp_slot *slot)
+{
+    if (slot->stage.buffer)
+        stage->ops->slot_close(stage->context, &slot->stage);
+}
+
 weir_status weiri_tcp_stage_prepare(weiri_tcp_endpoint *end)
 {
-    const weiri_tcp_wire *wire = (const weiri_tcp_wire *)end->base.wire;
+    const weiri_stage *stage = stage_of(end);
     weir_status status = WEIR_OK;
-    for (int i = 0; wire->stage && i < end->nstreams; i++)
+    for (int i = 0; stage->context && i < end->nstreams; i++)
         for (int j = 0; j < WEIRI_TCP_SLOTS && status == WEIR_OK; j++) {
             weiri_tcp_stream *stream = end->streams[i];
-            if (!stream->out[j].buffer)
-                status = wire->stage_ops->slot_open(wire->stage, &stream->out[j]);
-            if (status == WEIR_OK && !stream->into[j].buffer)
-                status = wire->stage_ops->slot_open(wire->stage, &stream->into[j]);
+            status = open_slot(stage, &stream->out[j]);
+            if (status == WEIR_OK)
+                status = open_slot(stage, &stream->into[j]);
         }
     return status;
 }
 
 void weiri_tcp_stage_drop(weiri_tcp_stream *stream)
 {
-    const weiri_tcp_wire *wire = wire_of(stream);
-    for (int j = 0; wire->stage && j < WEIRI_TCP_SLOTS; j++) {
-        if (stream->out[j].buffer)
-            wire->stage_ops->slot_close(wire->stage, &stream->out[j]);
-        if (stream->into[j].buffer)
-            wire->stage_ops->slot_close(wire->stage, &stream->into[j]);
+    const weiri_stage *stage = stage_of(stream->endpoint);
+    for (int j = 0; stage->context && j < WEIRI_TCP_SLOTS; j++) {
+        close_slot(stage, &stream->out[j]);
+        close_slot(stage, &stream->into[j]);
     }
 }
 
@@ -65,19 +69,19 @@ void weiri_tcp_stage_drop(weiri_tcp_stream *stream)
 
 weir_status weiri_tcp_stage_out(weiri_tcp_stream *stream, weiri_tcp_item *item)
 {
-    const weiri_tcp_wire *wire = wire_of(stream);
+    const weiri_stage *stage = stage_of(stream->endpoint);
     for (int j = 0; j < WEIRI_TCP_SLOTS && !item->slot; j++) {
         weiri_tcp_slot *slot = &stream->out[j];
         if (slot->is_busy)
             continue;
-        weir_status status = wire->stage_ops->copy_out(wire->stage, slot, item->payload,
-                                                       item->payload_bytes);
+        weir_status status = stage->ops->copy_out(stage->context, &slot->stage, item->payload,
+                                                  item->payload_bytes);
         if (status != WEIR_OK)
             return status;
         slot->is_busy = 1;
         slot->is_copied = 0;
         item->slot = slot;
-        item->payload = slot->buffer;
+        item->payload = slot->stage.buffer;
     }
     return WEIR_OK;
 }
@@ -85,13 +89,13 @@ weir_status weiri_tcp_stage_out(weiri_tcp_stream *stream, weiri_tcp_item *item)
 weir_status weiri_tcp_stage_is_out(weiri_tcp_stream *stream, const weiri_tcp_item *item,
                                    int *ready)
 {
-    const weiri_tcp_wire *wire = wire_of(stream);
+    const weiri_stage *stage = stage_of(stream->endpoint);
     weir_status status = WEIR_OK;
     *ready = !item->is_staged;
     if (!item->slot)
         return status;
     if (!item->slot->is_copied)
-        status = wire->stage_ops->is_done(wire->stage, item->slot, &item->slot->is_copied);
+        status = stage->ops->is_done(stage->context, &item->slot->stage, &item->slot->is_copied);
     *ready = item->slot->is_copied;
     return status;
 }
@@ -106,9 +110,9 @@ weiri_tcp_slot *weiri_tcp_stage_room(weiri_tcp_stream *stream)
 
 weir_status weiri_tcp_stage_in(weiri_tcp_stream *stream, size_t bytes, int ends_frame)
 {
-    const weiri_tcp_wire *wire = wire_of(stream);
+    const weiri_stage *stage = stage_of(stream->endpoint);
     weiri_tcp_slot *slot = &stream->into[stream->into_next];
-    weir_status status = wire->stage_ops->copy_in(wire->stage, slot, stream->payload, bytes);
+    weir_status status = stage->ops->copy_in(stage->context, &slot->stage, stream->payload, bytes);
     if (status != WEIR_OK)
         return status;
     slot->is_busy = 1;
@@ -120,14 +124,14 @@ weir_status weiri_tcp_stage_in(weiri_tcp_stream *stream, size_t bytes, int ends_
 
 weir_status weiri_tcp_stage_settle(weiri_tcp_stream *stream, uint64_t *frames, int *ended)
 {
-    const weiri_tcp_wire *wire = wire_of(stream);
+    const weiri_stage *stage = stage_of(stream->endpoint);
     for (int j = 0; j < WEIRI_TCP_SLOTS; j++) {
         /* The older copy first. */
         weiri_tcp_slot *slot = &stream->into[(stream->into_next + j) % WEIRI_TCP_SLOTS];
         int done = 0;
         if (!slot->is_busy)
             continue;
-        weir_status status = wire->stage_ops->is_done(wire->stage, slot, &done);
+        weir_status status = stage->ops->is_done(stage->context, &slot->stage, &done);
         if (status != WEIR_OK || !done)
             return status;
         slot->is_busy = 0;

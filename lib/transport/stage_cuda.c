@@ -2,7 +2,7 @@
  * Staging by CUDA: a stream of copies each way, an event for each buffer. Nothing is
  * allocated while data moves, since that may wait for kernels, and these for the data.
  */
-#include "transport/tcp_stage.h"
+#include "transport/stage.h"
 
 #include "base/error.h"
 
@@ -20,7 +20,7 @@ static weir_status check(cudaError_t error, const char *what)
         return WEIR_OK;
     (void)cudaGetLastError(); /* reported once */
     return weiri_fail(error == cudaErrorMemoryAllocation ? WEIR_ERR_NO_MEMORY : WEIR_ERR_SYSTEM,
-                      "tcp wire, %s: %s", what, cudaGetErrorString(error));
+                      "staged memory of a GPU, %s: %s", what, cudaGetErrorString(error));
 }
 
 /* The GPU's device while a call needs it; the thread may work with another one. */
@@ -65,10 +65,10 @@ static weir_status stage_open(const void *memory, void **context)
 {
     int device = device_of(memory), greatest = 0, least = 0;
     if (device < 0)
-        return weiri_fail(WEIR_ERR_INVALID, "tcp wire: no GPU has the memory at %p", memory);
+        return weiri_fail(WEIR_ERR_INVALID, "no GPU has the memory at %p", memory);
     cuda_stage *stage = calloc(1, sizeof *stage);
     if (!stage)
-        return weiri_fail(WEIR_ERR_NO_MEMORY, "tcp wire: no memory to stage a GPU's");
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory to stage a GPU's");
     stage->device = device;
     int before = enter(device);
     (void)cudaDeviceGetStreamPriorityRange(&least, &greatest);
@@ -89,13 +89,13 @@ static int stage_holds(void *context, const void *memory)
     return device_of(memory) == ((const cuda_stage *)context)->device;
 }
 
-static weir_status slot_open(void *context, weiri_tcp_slot *slot)
+static weir_status slot_open(void *context, size_t bytes, weiri_stage_slot *slot)
 {
     const cuda_stage *stage = context;
     void *buffer = NULL;
     cudaEvent_t event = NULL;
     int before = enter(stage->device);
-    cudaError_t error = cudaHostAlloc(&buffer, WEIRI_TCP_SLOT_BYTES, cudaHostAllocPortable);
+    cudaError_t error = cudaHostAlloc(&buffer, bytes, cudaHostAllocPortable);
     if (error == cudaSuccess)
         error = cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
     if (error != cudaSuccess && buffer)
@@ -103,11 +103,11 @@ static weir_status slot_open(void *context, weiri_tcp_slot *slot)
     leave(stage->device, before);
     weir_status status = check(error, "pinned memory");
     if (status == WEIR_OK)
-        *slot = (weiri_tcp_slot){.buffer = buffer, .event = event};
+        *slot = (weiri_stage_slot){.buffer = buffer, .event = event};
     return status;
 }
 
-static void slot_close(void *context, weiri_tcp_slot *slot)
+static void slot_close(void *context, weiri_stage_slot *slot)
 {
     const cuda_stage *stage = context;
     int before = enter(stage->device);
@@ -118,10 +118,10 @@ static void slot_close(void *context, weiri_tcp_slot *slot)
     if (slot->buffer)
         cudaFreeHost(slot->buffer);
     leave(stage->device, before);
-    *slot = (weiri_tcp_slot){.buffer = NULL};
+    *slot = (weiri_stage_slot){.buffer = NULL};
 }
 
-static weir_status copy(const cuda_stage *stage, const weiri_tcp_slot *slot, void *to,
+static weir_status copy(const cuda_stage *stage, const weiri_stage_slot *slot, void *to,
                         const void *from, size_t bytes, enum cudaMemcpyKind kind)
 {
     cudaStream_t stream = kind == cudaMemcpyDeviceToHost ? stage->out : stage->in;
@@ -133,17 +133,17 @@ static weir_status copy(const cuda_stage *stage, const weiri_tcp_slot *slot, voi
     return check(error, "a copy between GPU and pinned memory");
 }
 
-static weir_status copy_out(void *context, weiri_tcp_slot *slot, const void *from, size_t bytes)
+static weir_status copy_out(void *context, weiri_stage_slot *slot, const void *from, size_t bytes)
 {
     return copy(context, slot, slot->buffer, from, bytes, cudaMemcpyDeviceToHost);
 }
 
-static weir_status copy_in(void *context, weiri_tcp_slot *slot, void *to, size_t bytes)
+static weir_status copy_in(void *context, weiri_stage_slot *slot, void *to, size_t bytes)
 {
     return copy(context, slot, to, slot->buffer, bytes, cudaMemcpyHostToDevice);
 }
 
-static weir_status is_done(void *context, const weiri_tcp_slot *slot, int *done)
+static weir_status is_done(void *context, const weiri_stage_slot *slot, int *done)
 {
     (void)context;
     cudaError_t error = cudaEventQuery((cudaEvent_t)slot->event);
@@ -155,15 +155,15 @@ static weir_status is_done(void *context, const weiri_tcp_slot *slot, int *done)
     return check(error, "a copy between GPU and pinned memory");
 }
 
-const weiri_tcp_stage_ops *weiri_tcp_stage_ops_get(void)
+const weiri_stage_ops *weiri_stage_ops_get(void)
 {
-    static const weiri_tcp_stage_ops ops = {.open = stage_open,
-                                            .holds = stage_holds,
-                                            .close = stage_close,
-                                            .slot_open = slot_open,
-                                            .slot_close = slot_close,
-                                            .copy_out = copy_out,
-                                            .copy_in = copy_in,
-                                            .is_done = is_done};
+    static const weiri_stage_ops ops = {.open = stage_open,
+                                        .holds = stage_holds,
+                                        .close = stage_close,
+                                        .slot_open = slot_open,
+                                        .slot_close = slot_close,
+                                        .copy_out = copy_out,
+                                        .copy_in = copy_in,
+                                        .is_done = is_done};
     return &ops;
 }

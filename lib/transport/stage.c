@@ -1,0 +1,28 @@
+/* A wire's stage: opened with the first memory that needs it, for one GPU. */
+#include "transport/stage.h"
+
+#include "base/error.h"
+
+weir_status weiri_stage_add(weiri_stage *stage, const weiri_wire *wire, const void *memory)
+{
+    const char *name = weir_transport_name(wire->ops->transport);
+    if (!stage->ops)
+        return weiri_fail(WEIR_ERR_UNSUPPORTED,
+                          "rank %d: the %s wire takes host memory only, since this build has no "
+                          "CUDA",
+                          wire->rank, name);
+    if (!stage->context)
+        return stage->ops->open(memory, &stage->context);
+    if (!stage->ops->holds(stage->context, memory))
+        return weiri_fail(WEIR_ERR_UNSUPPORTED,
+                          "rank %d: the %s wire stages memory of one GPU, and %p is none of it",
+                          wire->rank, name, memory);
+    return WEIR_OK;
+}
+
+void weiri_stage_close(weiri_stage *stage)
+{
+    if (stage->context)
+        stage->ops->close(stage->context);
+    stage->context = NULL;
+}
