@@ -76,7 +76,7 @@ static weir_status make_pair(weiri_ib_wire *ib, weiri_ib_endpoint *end)
             .recv_cq = ib->cq,
             .cap = {.max_send_wr = (uint32_t)ib->sends,
                     .max_recv_wr = (uint32_t)ib->receives,
-                    .max_send_sge = 1,
+                    .max_send_sge = 2, /* a piece and its label */
                     .max_recv_sge = 1,
                     .max_inline_data = inline_bytes[i]},
             .qp_type = IBV_QPT_RC,
@@ -102,15 +102,16 @@ static weir_status to_init(weiri_ib_wire *ib, weiri_ib_endpoint *end)
                  : WEIR_OK;
 }
 
-static weir_status make_words(weiri_ib_wire *ib, weiri_ib_endpoint *end)
+static weir_status make_desk(weiri_ib_wire *ib, weiri_ib_endpoint *end)
 {
-    size_t bytes = WEIRI_IB_SENDS * sizeof *end->words;
-    end->words = aligned_alloc(4096, bytes);
-    if (!end->words)
+    const size_t bytes = (sizeof *end->desk + 4095) / 4096 * 4096;
+    end->desk = aligned_alloc(4096, bytes);
+    if (!end->desk)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for an endpoint");
-    memset(end->words, 0, bytes);
-    end->words_mr = ib->verbs->reg_mr(ib->pd, end->words, bytes, 0);
-    return end->words_mr ? WEIR_OK : weiri_ib_refused(ib, errno, "memory", bytes);
+    memset(end->desk, 0, bytes);
+    end->desk_mr = ib->verbs->reg_mr(ib->pd, end->desk, bytes,
+                                     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    return end->desk_mr ? WEIR_OK : weiri_ib_refused(ib, errno, "memory", bytes);
 }
 
 static void fill_address(const weiri_ib_wire *ib, const weiri_ib_endpoint *end,
@@ -125,6 +126,8 @@ static void fill_address(const weiri_ib_wire *ib, const weiri_ib_endpoint *end,
         .mtu = (uint8_t)ib->attributes.active_mtu,
         .ethernet = (uint8_t)ib->port.ethernet,
         .gid_type = (uint8_t)ib->gid.type,
+        .card = (uint64_t)(uintptr_t)&end->desk->theirs,
+        .card_rkey = end->desk_mr->rkey,
     };
     _Static_assert(sizeof own <= sizeof address->bytes, "an address holds it");
     memcpy(own.gid, ib->gid.bytes, sizeof own.gid);
@@ -157,7 +160,9 @@ weir_status weiri_ib_endpoint_create(weiri_wire *wire, int peer, weiri_endpoint 
     if (status == WEIR_OK)
         status = to_init(ib, end);
     if (status == WEIR_OK)
-        status = make_words(ib, end);
+        status = make_desk(ib, end);
+    if (status == WEIR_OK)
+        status = weiri_ib_boxes_open(end);
     if (status != WEIR_OK) {
         weiri_ib_endpoint_destroy(&end->base);
         return status;
@@ -178,14 +183,15 @@ void weiri_ib_endpoint_destroy(weiri_endpoint *endpoint)
         ib->failures--;
     if (end->qp)
         ib->verbs->destroy_qp(end->qp);
-    if (end->words_mr)
-        ib->verbs->dereg_mr(end->words_mr);
+    if (end->desk_mr)
+        ib->verbs->dereg_mr(end->desk_mr);
+    weiri_ib_boxes_close(end);
     if (end->slot != UINT32_MAX)
         ib->slots[end->slot] = NULL;
     /* What it has left in the queue would take the room of others. */
     if (end->qp)
         weiri_ib_reap(ib);
-    free(end->words);
+    free(end->desk);
     free(end->ops);
     free(end);
 }
@@ -281,7 +287,7 @@ static int join(weiri_ib_wire *ib, weiri_ib_endpoint *end)
     if (!error)
         error = to_sending(ib, end);
     if (!error)
-        weiri_ib_greet(end);
+        weiri_ib_tell(end, WEIRI_IB_GREETING, 0);
     return error;
 }
 

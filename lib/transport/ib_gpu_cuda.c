@@ -68,8 +68,7 @@ int weiri_ib_gpu_address(char address[16])
 static weir_status refuse(const weiri_ib_wire *ib, const char *why)
 {
     return weiri_fail(WEIR_ERR_UNSUPPORTED,
-                      "RDMA device %s cannot reach this GPU's memory: %s; stage it through host "
-                      "memory", ib->port.device, why);
+                      "RDMA device %s cannot reach this GPU's memory: %s", ib->port.device, why);
 }
 
 /* Whether this GPU's memory can be handed on, and keeps the order of writes. */

@@ -1,7 +1,11 @@
-/* Memory that an `ib` wire has registered with its device, and why a device refuses some. */
+/*
+ * Memory that an `ib` wire has registered, with its device or, where that does not take a GPU's, to
+ * be staged; and why a device refuses some.
+ */
 #include "transport/ib_wire.h"
 
 #include "base/error.h"
+#include "base/log.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -49,9 +53,26 @@ static void fill_key(const weiri_ib_mem *mem, weiri_wire_key *key)
     const weiri_ib_key own = {.magic = WEIRI_IB_MAGIC,
                               .rkey = mem->mr ? mem->mr->rkey : 0,
                               .base = (uint64_t)(uintptr_t)mem->base.base,
-                              .bytes = mem->base.bytes};
+                              .bytes = mem->base.bytes,
+                              .id = mem->id,
+                              .is_staged = (uint64_t)mem->is_staged};
     _Static_assert(sizeof own <= sizeof key->bytes, "a key holds it");
     memcpy(key->bytes, &own, sizeof own);
+}
+
+/* By the device itself where it can, else through the stage. */
+static weir_status register_gpu(weiri_ib_wire *ib, void *base, size_t bytes, weiri_ib_mem *mem)
+{
+    const int is_first = !ib->stage.context;
+    weir_status status = weiri_ib_gpu_register(ib, base, bytes, &mem->mr);
+    if (status != WEIR_ERR_UNSUPPORTED)
+        return status;
+    mem->is_staged = 1;
+    status = weiri_ib_stage_add(ib, base);
+    if (status == WEIR_OK)
+        weiri_log(is_first ? WEIRI_LOG_INFO : WEIRI_LOG_DEBUG,
+                  "transport ib: GPU memory is staged: %s", weir_last_error());
+    return status;
 }
 
 weir_status weiri_ib_mem_register(weiri_wire *wire, void *base, size_t bytes,
@@ -62,10 +83,11 @@ weir_status weiri_ib_mem_register(weiri_wire *wire, void *base, size_t bytes,
     if (!made)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a registration");
     weir_status status = WEIR_OK;
+    made->id = ++ib->registrations;
     made->is_host = place == WEIRI_WIRE_HOST;
     if (bytes > 0) /* an empty one can be named, too; devices know of none */
         status = made->is_host ? register_host(ib, base, bytes, &made->mr)
-                               : weiri_ib_gpu_register(ib, base, bytes, &made->mr);
+                               : register_gpu(ib, base, bytes, made);
     if (status != WEIR_OK) {
         free(made);
         return status;
@@ -92,4 +114,16 @@ void weiri_ib_mem_deregister(weiri_wire_mem *mem)
     if (own->mr)
         ib->verbs->dereg_mr(own->mr);
     free(own);
+}
+
+const weiri_ib_mem *weiri_ib_mem_at(const weiri_ib_wire *ib, const weiri_ib_label *label,
+                                    uint64_t bytes)
+{
+    const weiri_ib_mem *mem = ib->mems;
+    while (mem && mem->id != label->memory)
+        mem = mem->next;
+    if (!mem)
+        return NULL;
+    uint64_t at = label->address - (uint64_t)(uintptr_t)mem->base.base;
+    return at <= mem->base.bytes && bytes <= mem->base.bytes - at ? mem : NULL;
 }

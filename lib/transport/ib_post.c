@@ -48,7 +48,7 @@ int weiri_ib_post_receives(weiri_ib_endpoint *end, int all)
 
 typedef struct ib_batch {
     struct ibv_send_wr requests[WEIRI_IB_BATCH];
-    struct ibv_sge pieces[WEIRI_IB_BATCH];
+    struct ibv_sge pieces[WEIRI_IB_BATCH][2];
     int count;
 } ib_batch;
 
@@ -62,7 +62,7 @@ static struct ibv_send_wr *add_request(weiri_ib_endpoint *end, ib_batch *batch, 
 {
     struct ibv_send_wr *request = &batch->requests[batch->count];
     *request = (struct ibv_send_wr){.wr_id = request_number(end, end->requests, 0),
-                                    .sg_list = &batch->pieces[batch->count]};
+                                    .sg_list = batch->pieces[batch->count]};
     if (batch->count > 0)
         batch->requests[batch->count - 1].next = request;
     batch->count++;
@@ -70,37 +70,77 @@ static struct ibv_send_wr *add_request(weiri_ib_endpoint *end, ib_batch *batch, 
     return request;
 }
 
+/* Whether it has to go by the peer's inbox: nothing else gets there, or it would overtake what is
+ * in there. */
+static int goes_to_inbox(const weiri_ib_endpoint *end, const weiri_ib_op *op)
+{
+    return op->staged_there || (op->is_signal && end->there.posted != end->there.credited);
+}
+
+/* Makes a request one for the peer's inbox, which is for the same place in the end. */
+static void redirect(weiri_ib_endpoint *end, struct ibv_send_wr *request, uint64_t memory,
+                     uint64_t before)
+{
+    const uint64_t slot = end->there.posted++ % WEIRI_IB_SLOTS;
+    weiri_ib_label *label = &end->desk->labels[(end->requests - 1) % WEIRI_IB_SENDS];
+    *label = (weiri_ib_label){.memory = memory, .address = request->wr.rdma.remote_addr};
+    request->sg_list[1] = (struct ibv_sge){.addr = (uint64_t)(uintptr_t)label,
+                                           .length = sizeof *label,
+                                           .lkey = end->desk_mr->lkey};
+    request->num_sge = 2;
+    request->opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+    request->imm_data = WEIRI_IB_PIECE | request->sg_list[0].length << WEIRI_IB_KIND_BITS;
+    request->send_flags = 0;
+    request->wr.rdma.remote_addr = end->desk->theirs.slots[slot];
+    request->wr.rdma.rkey = end->desk->theirs.rkeys[slot];
+    end->there.before[slot] = before;
+}
+
 static void add_signal(weiri_ib_endpoint *end, ib_batch *batch, const weiri_ib_op *op,
                        uint64_t after)
 {
-    uint64_t *word = &end->words[end->requests % WEIRI_IB_SENDS];
+    uint64_t *word = &end->desk->words[end->requests % WEIRI_IB_SENDS];
     *word = op->value;
     struct ibv_send_wr *request = add_request(end, batch, after);
     *request->sg_list = (struct ibv_sge){
-        .addr = (uint64_t)(uintptr_t)word, .length = sizeof *word, .lkey = end->words_mr->lkey};
+        .addr = (uint64_t)(uintptr_t)word, .length = sizeof *word, .lkey = end->desk_mr->lkey};
     request->num_sge = 1;
     request->opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
     request->imm_data = WEIRI_IB_SIGNAL;
     request->send_flags = end->inline_bytes >= sizeof *word ? IBV_SEND_INLINE : 0;
     request->wr.rdma.remote_addr = op->remote;
     request->wr.rdma.rkey = op->rkey;
+    if (goes_to_inbox(end, op))
+        redirect(end, request, op->memory, after - 1);
+}
+
+uint32_t weiri_ib_piece_bytes(const weiri_ib_endpoint *end, const weiri_ib_op *op, uint64_t done)
+{
+    const uint64_t left = op->bytes - done;
+    const uint32_t most = op->staged_here || op->staged_there ? (uint32_t)WEIRI_STAGE_PIECE_BYTES
+                                                              : end->ib->chunk_bytes;
+    return left < most ? (uint32_t)left : most;
 }
 
 /* The next piece of a put; 1 if that was the last. */
 static int add_piece(weiri_ib_endpoint *end, ib_batch *batch, const weiri_ib_op *op, uint64_t after)
 {
-    uint64_t left = op->bytes - end->head_done;
-    uint32_t length = left < end->ib->chunk_bytes ? (uint32_t)left : end->ib->chunk_bytes;
-    int is_last = left == length;
-    struct ibv_send_wr *request = add_request(end, batch, is_last ? after : after - 1);
-    *request->sg_list = (struct ibv_sge){
+    uint32_t length = weiri_ib_piece_bytes(end, op, end->head_done);
+    int is_last = op->bytes - end->head_done == length;
+    struct ibv_sge source = {
         .addr = op->local + end->head_done, .length = length, .lkey = op->lkey};
+    if (op->staged_here)
+        source = weiri_ib_take_piece(end, length);
+    struct ibv_send_wr *request = add_request(end, batch, is_last ? after : after - 1);
+    *request->sg_list = source;
     request->num_sge = length > 0;
     request->opcode = IBV_WR_RDMA_WRITE;
     request->send_flags =
         op->is_host && length > 0 && length <= end->inline_bytes ? IBV_SEND_INLINE : 0;
     request->wr.rdma.remote_addr = op->remote + end->head_done;
     request->wr.rdma.rkey = op->rkey;
+    if (goes_to_inbox(end, op))
+        redirect(end, request, op->memory, after - 1);
     end->head_done = is_last ? 0 : end->head_done + length;
     return is_last;
 }
@@ -117,52 +157,95 @@ static int ring(weiri_ib_endpoint *end, ib_batch *batch)
     return !error;
 }
 
+/* Whether the next piece of an operation is here, and has a place there. */
+static int can_go(const weiri_ib_endpoint *end, const weiri_ib_op *op)
+{
+    const weiri_ib_there *there = &end->there;
+    if (op->staged_here && end->out.posted == end->out.copied)
+        return 0;
+    return !goes_to_inbox(end, op) ||
+           (there->is_known && there->posted < there->credited + WEIRI_IB_SLOTS);
+}
+
+/* Fills a batch with what can go; how many operations will be sent with it. */
+static uint64_t fill(weiri_ib_endpoint *end, ib_batch *batch)
+{
+    const uint64_t most = room(end) < WEIRI_IB_BATCH ? room(end) : WEIRI_IB_BATCH;
+    uint64_t sent = end->base.sent;
+    batch->count = 0; /* the rest is filled as it is used */
+    while ((uint64_t)batch->count < most && end->head != end->tail) {
+        const weiri_ib_op *op = &end->ops[end->head & (end->capacity - 1)];
+        int whole = 1;
+        if (!can_go(end, op))
+            break;
+        if (op->is_signal)
+            add_signal(end, batch, op, sent + 1);
+        else
+            whole = add_piece(end, batch, op, sent + 1);
+        end->head += (uint64_t)whole;
+        sent += (uint64_t)whole;
+    }
+    return sent;
+}
+
 int weiri_ib_post(weiri_ib_endpoint *end)
 {
-    int posted = 0;
-    while (end->connected_ns && end->base.failed == WEIR_OK && end->head != end->tail &&
-           room(end) > 0) {
+    int moved = weiri_ib_copy_out(end);
+    while (end->connected_ns && end->base.failed == WEIR_OK) {
         ib_batch batch;
-        batch.count = 0; /* the rest is filled as it is used */
-        uint64_t most = room(end) < WEIRI_IB_BATCH ? room(end) : WEIRI_IB_BATCH;
-        uint64_t sent = end->base.sent;
-        while ((uint64_t)batch.count < most && end->head != end->tail) {
-            const weiri_ib_op *op = &end->ops[end->head & (end->capacity - 1)];
-            int whole = 1;
-            if (op->is_signal)
-                add_signal(end, &batch, op, sent + 1);
-            else
-                whole = add_piece(end, &batch, op, sent + 1);
-            end->head += (uint64_t)whole;
-            sent += (uint64_t)whole;
-        }
+        uint64_t sent = fill(end, &batch);
+        if (batch.count == 0)
+            break;
         if (ring(end, &batch))
             end->base.sent = sent;
-        posted = 1;
+        moved = 1;
     }
-    return posted;
+    return moved;
 }
 
-/* An empty write. */
-static void post_empty(weiri_ib_endpoint *end, enum ibv_wr_opcode opcode)
+/* A write of no operation's. */
+static struct ibv_send_wr *add_own(weiri_ib_endpoint *end, ib_batch *batch,
+                                   enum ibv_wr_opcode opcode, uint32_t immediate)
+{
+    batch->count = 0;
+    struct ibv_send_wr *request = add_request(end, batch, end->base.sent);
+    request->opcode = opcode;
+    request->imm_data = immediate;
+    return request;
+}
+
+int weiri_ib_tell(weiri_ib_endpoint *end, uint32_t kind, uint64_t value)
 {
     ib_batch batch;
-    batch.count = 0;
-    struct ibv_send_wr *request = add_request(end, &batch, end->base.sent);
-    request->opcode = opcode;
-    request->imm_data = WEIRI_IB_GREETING;
-    ring(end, &batch);
+    if (room(end) == 0)
+        return 0;
+    add_own(end, &batch, IBV_WR_RDMA_WRITE_WITH_IMM, kind | (uint32_t)value << WEIRI_IB_KIND_BITS);
+    return ring(end, &batch);
 }
 
-void weiri_ib_greet(weiri_ib_endpoint *end)
+int weiri_ib_tell_card(weiri_ib_endpoint *end)
 {
-    post_empty(end, IBV_WR_RDMA_WRITE_WITH_IMM);
+    ib_batch batch;
+    if (room(end) == 0)
+        return 0;
+    struct ibv_send_wr *request =
+        add_own(end, &batch, IBV_WR_RDMA_WRITE_WITH_IMM, WEIRI_IB_CARD);
+    *request->sg_list = (struct ibv_sge){.addr = (uint64_t)(uintptr_t)&end->desk->own,
+                                         .length = sizeof end->desk->own,
+                                         .lkey = end->desk_mr->lkey};
+    request->num_sge = 1;
+    request->wr.rdma.remote_addr = end->address.card;
+    request->wr.rdma.rkey = end->address.card_rkey;
+    return ring(end, &batch);
 }
 
 void weiri_ib_nudge(weiri_ib_endpoint *end)
 {
-    if (end->connected_ns && end->requests != end->requests_done && room(end) > 0)
-        post_empty(end, IBV_WR_RDMA_WRITE);
+    ib_batch batch;
+    if (!end->connected_ns || end->requests == end->requests_done || room(end) == 0)
+        return;
+    add_own(end, &batch, IBV_WR_RDMA_WRITE, 0);
+    ring(end, &batch);
 }
 
 /* ----------------------------------------------------------------- operations */
@@ -232,9 +315,12 @@ weir_status weiri_ib_put(weiri_endpoint *endpoint, const weiri_wire_mem *mem, ui
                             .remote = theirs.base + to,
                             .bytes = bytes,
                             .lkey = own->mr ? own->mr->lkey : 0,
+                            .memory = theirs.id,
                             .rkey = theirs.rkey,
-                            .is_host = own->is_host};
-    return take(end, &op, bytes >= AT_ONCE_BYTES);
+                            .is_host = own->is_host,
+                            .staged_here = own->is_staged && bytes > 0,
+                            .staged_there = theirs.is_staged && bytes > 0};
+    return take(end, &op, bytes >= AT_ONCE_BYTES || op.staged_here);
 }
 
 weir_status weiri_ib_signal(weiri_endpoint *endpoint, const weiri_wire_key *key, uint64_t to,
@@ -248,7 +334,11 @@ weir_status weiri_ib_signal(weiri_endpoint *endpoint, const weiri_wire_key *key,
     if ((theirs.base + to) % sizeof value)
         return weiri_fail(WEIR_ERR_INVALID, "a signal to offset %llu: expected a multiple of 8",
                           (unsigned long long)to);
-    const weiri_ib_op op = {
-        .remote = theirs.base + to, .value = value, .rkey = theirs.rkey, .is_signal = 1};
+    const weiri_ib_op op = {.remote = theirs.base + to,
+                            .value = value,
+                            .memory = theirs.id,
+                            .rkey = theirs.rkey,
+                            .is_signal = 1,
+                            .staged_there = theirs.is_staged != 0};
     return take(end, &op, 1);
 }

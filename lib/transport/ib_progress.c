@@ -29,6 +29,14 @@ void weiri_ib_fail(weiri_ib_endpoint *end, weir_status status, const char *forma
     end->ib->failures++;
 }
 
+static void fail_refused(weiri_ib_endpoint *end, const char *what)
+{
+    weiri_ib_fail(end, WEIR_ERR_PEER,
+                  "%s refuses what %s wrote (%s): the memory is not registered there any more; "
+                  "deregister only when no peer writes to it",
+                  end->peer_name, end->ib->name, what);
+}
+
 /* What a completion with an error means, and what to do. */
 static void fail_by(weiri_ib_endpoint *end, const struct ibv_wc *completion)
 {
@@ -54,10 +62,7 @@ static void fail_by(weiri_ib_endpoint *end, const struct ibv_wc *completion)
     case IBV_WC_REM_ACCESS_ERR:
     case IBV_WC_REM_INV_REQ_ERR:
     case IBV_WC_REM_OP_ERR:
-        weiri_ib_fail(end, WEIR_ERR_PEER,
-                      "%s refuses what %s wrote (%s): the memory is not registered there any more; "
-                      "deregister only when no peer writes to it",
-                      end->peer_name, ib->name, what);
+        fail_refused(end, what);
         break;
     case IBV_WC_LOC_PROT_ERR:
     case IBV_WC_LOC_LEN_ERR:
@@ -83,21 +88,53 @@ static weiri_ib_endpoint *end_of(const weiri_ib_wire *ib, uint64_t number)
     return end && end->generation == generation ? end : NULL;
 }
 
+void weiri_ib_settle(weiri_ib_endpoint *end)
+{
+    const weiri_ib_there *there = &end->there;
+    uint64_t before = there->before[there->credited % WEIRI_IB_SLOTS];
+    int in_inbox = there->credited != there->posted && before < end->arrived;
+    end->base.completed = in_inbox ? before : end->arrived;
+}
+
+/* An immediate has come. */
+static void receive(weiri_ib_endpoint *end, uint32_t immediate)
+{
+    const uint32_t value = immediate >> WEIRI_IB_KIND_BITS;
+    end->taken++;
+    if (!end->open) /* whatever has come, the peer is there */
+        weiri_ib_nudge(end);
+    end->open = 1;
+    switch (immediate & ((1u << WEIRI_IB_KIND_BITS) - 1)) {
+    case WEIRI_IB_CARD:
+        end->there.is_known = 1;
+        break;
+    case WEIRI_IB_PIECE:
+        weiri_ib_landed(end, value);
+        break;
+    case WEIRI_IB_CREDIT:
+        weiri_ib_credited(end, value);
+        break;
+    case WEIRI_IB_REFUSAL:
+        fail_refused(end, "staged");
+        break;
+    default: /* signals and greetings need no more */
+        break;
+    }
+}
+
 static void complete(weiri_ib_endpoint *end, const struct ibv_wc *completion)
 {
     if (completion->wr_id & 1) {
-        end->taken++;
-        if (!end->open) /* whatever has come, the peer is there */
-            weiri_ib_nudge(end);
-        end->open = 1;
+        receive(end, completion->imm_data);
         return;
     }
     /* The low half of the request's count, which is at most a queue's depth behind. */
     uint32_t behind = (uint32_t)end->requests - (uint32_t)(completion->wr_id >> 32);
     uint64_t request = end->requests - behind;
     end->requests_done = request + 1;
-    end->base.completed = end->after[request % WEIRI_IB_SENDS];
+    end->arrived = end->after[request % WEIRI_IB_SENDS];
     end->open = 1;
+    weiri_ib_settle(end);
 }
 
 int weiri_ib_reap(weiri_ib_wire *ib)
@@ -137,11 +174,12 @@ static void watch_end(weiri_ib_endpoint *end, uint64_t now_ns)
 {
     const weiri_ib_wire *ib = end->ib;
     const uint64_t limit_ns = (uint64_t)ib->base.timeout_ms * 1000000u;
+    const uint64_t taken = end->requests_done + end->there.credited;
     int waits = end->base.completed != end->base.posted;
     if (!end->open) {
         watch_arrival(end, now_ns, limit_ns);
-    } else if (!waits || end->watched != end->requests_done || !end->watched_ns) {
-        end->watched = end->requests_done;
+    } else if (!waits || end->watched != taken || !end->watched_ns) {
+        end->watched = taken;
         end->watched_ns = waits ? now_ns : 0;
     } else if (now_ns - end->watched_ns >= limit_ns) {
         weiri_ib_fail(end, WEIR_ERR_TIMEOUT,
@@ -190,7 +228,7 @@ static void disarm(weiri_ib_wire *ib)
 static int post_all(weiri_ib_wire *ib)
 {
     int moved = 0;
-    ib->waiting = 0;
+    ib->waiting = ib->copying = 0;
     for (uint32_t i = 0; i < ib->nslots; i++) {
         weiri_ib_endpoint *end = ib->slots[i];
         if (!end || end->base.failed != WEIR_OK)
@@ -199,10 +237,14 @@ static int post_all(weiri_ib_wire *ib)
             weiri_ib_rejoin(end);
         if (end->taken >= WEIRI_IB_BATCH)
             weiri_ib_post_receives(end, 0);
+        if (end->has_boxes)
+            moved |= weiri_ib_empty_inbox(end);
         if (end->head != end->tail)
             moved |= weiri_ib_post(end);
-        ib->waiting |= end->head != end->tail;
+        ib->copying |= weiri_ib_is_copying(end);
+        ib->waiting |= end->head != end->tail || end->in.told != end->in.landed;
     }
+    ib->waiting |= ib->copying;
     return moved;
 }
 
@@ -229,8 +271,8 @@ int weiri_ib_arm(weiri_wire *wire, int *descriptor)
 {
     weiri_ib_wire *ib = weiri_ib_of(wire);
     watch(ib);
-    if (post_all(ib) || ib->failures > 0)
-        return 0;
+    if (post_all(ib) || ib->failures > 0 || ib->copying)
+        return 0; /* no descriptor tells of a copy */
     if (ibv_req_notify_cq(ib->cq, 0) != 0)
         return 0;
     ib->armed = 1;

@@ -120,6 +120,7 @@ static void close_wire(weiri_wire *wire)
     for (uint32_t i = 0; i < ib->nslots; i++)
         if (ib->slots[i])
             weiri_ib_endpoint_destroy(&ib->slots[i]->base);
+    weiri_stage_close(&ib->stage);
     while (ib->mems)
         weiri_ib_mem_deregister(&ib->mems->base);
     free(ib->slots);
@@ -143,6 +144,7 @@ static weir_status open_wire(int rank, int nranks, int timeout_ms, weiri_wire **
     ib->base = (weiri_wire){
         .ops = &weiri_wire_ib, .rank = rank, .nranks = nranks, .timeout_ms = timeout_ms};
     pthread_mutex_init(&ib->base.lock, NULL);
+    ib->stage.ops = weiri_stage_ops_get();
     weir_status status = choose_port(ib);
     if (status == WEIR_OK)
         status = weiri_verbs_load(&ib->verbs);

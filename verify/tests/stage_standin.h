@@ -19,14 +19,18 @@ enum { MOST_COPIES = 256, ASKED = 3 };
 
 /* ------------------------------------------------------------------- memory */
 
-/* The one room of a rank. */
+/* The one room of a rank, which all of its wires have one after the other. */
 static char *room_seen, *room_registered;
 static size_t room_bytes;
 
 static inline unsigned char *make_room(size_t bytes, void **registered)
 {
+    if (room_bytes == bytes) {
+        *registered = room_registered;
+        return (unsigned char *)room_seen;
+    }
     int fd = memfd_create("staged", MFD_CLOEXEC);
-    assert_true(fd >= 0 && ftruncate(fd, (off_t)bytes) == 0);
+    assert_true(room_bytes == 0 && fd >= 0 && ftruncate(fd, (off_t)bytes) == 0);
     room_seen = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     room_registered = mmap(NULL, bytes, PROT_NONE, MAP_SHARED, fd, 0);
     assert_true(room_seen != MAP_FAILED && room_registered != MAP_FAILED);
@@ -91,7 +95,11 @@ static inline void standin_close(void *context)
 static inline weir_status standin_slot_open(void *context, size_t bytes, weiri_stage_slot *slot)
 {
     (void)context;
-    *slot = (weiri_stage_slot){.buffer = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096)};
+    /* The event holds the length. Mappings of its own can be counted. */
+    void *buffer =
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(buffer != MAP_FAILED);
+    *slot = (weiri_stage_slot){.buffer = buffer, .event = (void *)(uintptr_t)bytes};
     return WEIR_OK;
 }
 
@@ -110,7 +118,7 @@ static inline void standin_slot_close(void *context, weiri_stage_slot *slot)
 {
     for (int done = 0; !done;)
         standin_is_done(context, slot, &done);
-    free(slot->buffer);
+    munmap(slot->buffer, (uintptr_t)slot->event);
     *slot = (weiri_stage_slot){.buffer = NULL};
 }
 

@@ -12,7 +12,7 @@ static void adapt(weiri_wire *wire)
 
 /* -------------------------------------------------------------------- tests */
 
-static const wire_bed bed = {WEIRI_WIRE_CUDA, adapt, make_room};
+static const wire_bed bed = {WEIRI_WIRE_CUDA, adapt, make_room, 0};
 
 static int conform_staged(weir_boot *boot, void *argument)
 {

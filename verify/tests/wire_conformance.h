@@ -35,9 +35,10 @@ typedef struct wire_party {
     const weiri_wire_ops *ops;
     weiri_wire *wire;
     weiri_endpoint *ends[WIRE_RANKS];
-    unsigned char *own;
-    weiri_wire_mem *mem;
-    weiri_wire_key keys[WIRE_RANKS]; /* of everybody's memory */
+    unsigned char *own, *words;       /* as a rule the words are where own begins */
+    weiri_wire_mem *mem, *words_mem;  /* words_mem: NULL, they are in mem */
+    weiri_wire_key keys[WIRE_RANKS];  /* of everybody's memory */
+    weiri_wire_key word_keys[WIRE_RANKS];
     uint64_t epoch;                  /* meetings so far */
 } wire_party;
 
@@ -47,9 +48,11 @@ typedef struct wire_bed {
     void (*adapt)(weiri_wire *wire); /* a wire that was just opened */
     /* Memory as the test sees it, and where it is registered. It stays the bed's. */
     unsigned char *(*room)(size_t bytes, void **registered);
+    int words_apart; /* words that peers signal are in host memory, as those of channels are */
 } wire_bed;
 
 static const wire_bed *wire_bed_used; /* NULL: host memory */
+static int wire_brief;                /* fewer rounds of the same, alike on all ranks */
 
 /* ------------------------------------------------------------------- set-up */
 
@@ -117,6 +120,23 @@ static inline unsigned char *wire_room(size_t bytes)
     return room;
 }
 
+/* Registers the words, if they have a memory of their own, and tells where they are. */
+static inline void wire_share_words(wire_party *party, int *failures)
+{
+    static uint64_t apart[WIRE_WORDS_BYTES / sizeof(uint64_t)];
+    party->words = party->own;
+    if (party->mem)
+        party->word_keys[party->rank] = party->mem->key;
+    if (wire_bed_used && wire_bed_used->words_apart) {
+        party->words = memset(apart, 0, sizeof apart);
+        party->words_mem =
+            wire_share(party, apart, sizeof apart, party->word_keys, failures);
+    } else {
+        EXPECT_OK(failures, weir_boot_allgather(party->boot, party->word_keys,
+                                                sizeof *party->word_keys));
+    }
+}
+
 /* Whether all ranks have a wire now; sets it up. Collective. */
 static inline int wire_party_open(wire_party *party, weir_boot *boot, weir_transport transport,
                                   int timeout_ms, int *failures)
@@ -149,6 +169,7 @@ static inline int wire_party_open(wire_party *party, weir_boot *boot, weir_trans
     memset(party->own, 0, WIRE_WORDS_BYTES);
     party->mem = wire_share_at(party, registered, bytes, bed ? bed->place : WEIRI_WIRE_HOST,
                                party->keys, failures);
+    wire_share_words(party, failures);
     return 1;
 }
 
@@ -158,6 +179,8 @@ static inline void wire_party_close(wire_party *party)
         for (int peer = 0; peer < party->nranks; peer++)
             if (party->ends[peer])
                 party->ops->endpoint_destroy(party->ends[peer]);
+        if (party->words_mem)
+            party->ops->mem_deregister(party->words_mem);
         if (party->mem)
             party->ops->mem_deregister(party->mem);
         party->ops->close(party->wire);
@@ -227,14 +250,14 @@ static inline weir_status wire_signal(wire_party *party, weiri_endpoint *end, in
 {
     uint64_t to = (uint64_t)(extra ? WIRE_EXTRA_WORDS : 0) + 8 * (uint64_t)party->rank;
     weiri_wire_lock(party->wire);
-    weir_status status = party->ops->signal(end, &party->keys[end->peer], to, value);
+    weir_status status = party->ops->signal(end, &party->word_keys[end->peer], to, value);
     weiri_wire_unlock(party->wire);
     return status;
 }
 
 static inline const uint64_t *wire_word(const wire_party *party, int from, int extra)
 {
-    return (const uint64_t *)(const void *)(party->own + (extra ? WIRE_EXTRA_WORDS : 0)) + from;
+    return (const uint64_t *)(const void *)(party->words + (extra ? WIRE_EXTRA_WORDS : 0)) + from;
 }
 
 /* All ranks meet; what any of them put to us before is here after. */
@@ -289,7 +312,7 @@ static inline void wire_check_sizes(wire_party *party, int *failures)
 {
     static const size_t large[] = {255,   4095,   4096,   16384,       65535,
                                    65537, 100003, 262144, (1 << 20) + 5, (3 << 20) + 17};
-    for (size_t bytes = 0; bytes <= 70 && !*failures; bytes++)
+    for (size_t bytes = 0; bytes <= 70 && !*failures; bytes += wire_brief ? 7 : 1)
         wire_check_put(party, bytes, (int)bytes, failures);
     for (size_t i = 0; i < sizeof large / sizeof *large && !*failures; i++)
         wire_check_put(party, large[i], (int)i, failures);
@@ -325,11 +348,12 @@ static inline void wire_check_order(wire_party *party, int *failures)
 /* Puts to one place, long and short ones in turn: the last one stays. */
 static inline void wire_check_overwriting(wire_party *party, int *failures)
 {
-    enum { LONG = 700000, SHORT = 500, ROUNDS = 20 };
+    enum { LONG = 700000, SHORT = 500 };
     const int right = (party->rank + 1) % party->nranks;
     const int left = (party->rank + party->nranks - 1) % party->nranks;
     const unsigned char *at = party->own + wire_landing(left);
-    for (int round = 0; round < ROUNDS && !*failures; round++) {
+    const int rounds = wire_brief ? 5 : 20;
+    for (int round = 0; round < rounds && !*failures; round++) {
         unsigned char *source = wire_source(party);
         boot_fill(source, LONG, party->rank, round);
         boot_fill(source + LONG, LONG, party->rank, round + 1);
@@ -349,14 +373,15 @@ static inline void wire_check_overwriting(wire_party *party, int *failures)
 /* Thousands of small puts and signals that nobody waits for. */
 static inline void wire_check_many(wire_party *party, int *failures)
 {
-    enum { COUNT = 8000, EACH = 24 };
-    const int nranks = party->nranks, rank = party->rank;
-    boot_fill(wire_source(party), (size_t)COUNT * EACH, rank, 7);
+    enum { EACH = 24 };
+    const int nranks = party->nranks, rank = party->rank, count = wire_brief ? 1000 : 8000;
+    const size_t all_bytes = (size_t)count * EACH;
+    boot_fill(wire_source(party), all_bytes, rank, 7);
     for (int peer = 0; peer < nranks; peer++)
-        memset(party->own + wire_landing(peer), 0, (size_t)COUNT * EACH);
+        memset(party->own + wire_landing(peer), 0, all_bytes);
     uint64_t before = *wire_word(party, (rank + 1) % nranks, 1);
     EXPECT_OK(failures, wire_meet(party));
-    for (int i = 0; i < COUNT && !*failures; i++)
+    for (int i = 0; i < count && !*failures; i++)
         for (int peer = 0; peer < nranks; peer++) {
             if (peer == rank)
                 continue;
@@ -369,9 +394,8 @@ static inline void wire_check_many(wire_party *party, int *failures)
     for (int peer = 0; peer < nranks && !*failures; peer++) {
         if (peer == rank)
             continue;
-        EXPECT(failures,
-               boot_filled(party->own + wire_landing(peer), (size_t)COUNT * EACH, peer, 7));
-        EXPECT(failures, *wire_word(party, peer, 1) == before + 1 + (COUNT - 1) / 3 * 3);
+        EXPECT(failures, boot_filled(party->own + wire_landing(peer), all_bytes, peer, 7));
+        EXPECT(failures, *wire_word(party, peer, 1) == before + 1 + ((unsigned)count - 1) / 3 * 3);
         EXPECT_OK(failures, wire_flush(party, party->ends[peer]));
         EXPECT(failures, party->ends[peer]->completed == party->ends[peer]->posted);
         EXPECT(failures, party->ends[peer]->sent == party->ends[peer]->posted);
@@ -380,7 +404,7 @@ static inline void wire_check_many(wire_party *party, int *failures)
     /* Words of all ranks start alike in the next check. */
     for (int peer = 0; peer < nranks; peer++)
         if (peer != rank)
-            EXPECT_OK(failures, wire_signal(party, party->ends[peer], 1, before + COUNT));
+            EXPECT_OK(failures, wire_signal(party, party->ends[peer], 1, before + (unsigned)count));
     EXPECT_OK(failures, wire_meet(party));
 }
 
@@ -413,6 +437,31 @@ static inline void wire_check_ping_pong(wire_party *party, int rounds, int *fail
     EXPECT_OK(failures, wire_meet(party));
 }
 
+/* What one endpoint has completed is there, whoever tells so: a signal of another endpoint. */
+static inline void wire_check_completed(wire_party *party, weiri_endpoint **more, int *failures)
+{
+    enum { BYTES = 600001 };
+    const int right = (party->rank + 1) % party->nranks;
+    const int left = (party->rank + party->nranks - 1) % party->nranks;
+    uint64_t before = *wire_word(party, left, 1);
+    boot_fill(wire_source(party), BYTES, party->rank, 4);
+    weiri_wire_lock(party->wire);
+    EXPECT_OK(failures, party->ops->put(more[right], party->mem, WIRE_WORDS_BYTES,
+                                        &party->keys[right], wire_landing(party->rank), BYTES));
+    weiri_wire_unlock(party->wire);
+    EXPECT_OK(failures, wire_flush(party, more[right]));
+    for (int peer = 0; peer < party->nranks; peer++)
+        if (peer != party->rank)
+            EXPECT_OK(failures, wire_signal(party, party->ends[peer], 1, before + 1));
+    for (int peer = 0; peer < party->nranks; peer++) {
+        if (peer != party->rank)
+            EXPECT_OK(failures, wire_await(party, wire_word(party, peer, 1), before + 1));
+        EXPECT(failures,
+               peer != left || boot_filled(party->own + wire_landing(left), BYTES, left, 4));
+    }
+    EXPECT_OK(failures, wire_meet(party));
+}
+
 /* Several endpoints to one peer are independent, each in order for itself. */
 static inline void wire_check_endpoints(wire_party *party, int *failures)
 {
@@ -440,6 +489,7 @@ static inline void wire_check_endpoints(wire_party *party, int *failures)
         EXPECT_OK(failures, wire_flush(party, more[peer]));
     }
     EXPECT_OK(failures, wire_meet(party));
+    wire_check_completed(party, more, failures);
     for (int peer = 0; peer < nranks; peer++)
         if (more[peer])
             party->ops->endpoint_destroy(more[peer]);
