@@ -25,15 +25,9 @@ static int conform(weir_boot *boot)
     return failures;
 }
 
-/* The peer's inbox is full, and nobody empties it. */
-static int be_silent(weir_boot *boot)
-{
-    return wire_fault_silent(boot, WEIR_TRANSPORT_IB);
-}
-
 static int come_and_go(weir_boot *boot)
 {
-    return wire_fault_leaks(boot, WEIR_TRANSPORT_IB, 12);
+    return wire_fault_leaks(boot, WEIR_TRANSPORT_IB, 8);
 }
 
 /* Rank 0 puts to staged memory that rank 1 no longer has: rank 1 says so, and both ends fail. */
@@ -64,22 +58,93 @@ static int name_what_is_gone(weir_boot *boot)
     return failures;
 }
 
-/* A copy that has begun tells no descriptor when it ends: until then nobody may sleep. */
+/* The ranks meet, with nothing under way between them any more, and stop progressing. */
+static void settle(wire_party *party, int *failures)
+{
+    EXPECT_OK(failures, wire_meet(party));
+    EXPECT_OK(failures, wire_flush(party, party->ends[1 - party->rank]));
+    EXPECT_OK(failures, weir_boot_barrier(party->boot));
+}
+
+static int open_quietly(wire_party *party, weir_boot *boot, int *failures)
+{
+    if (!wire_fault_open(party, boot, WEIR_TRANSPORT_IB, failures))
+        return 0;
+    settle(party, failures);
+    return 1;
+}
+
+/* No descriptor tells that a copy has ended: until then nobody may sleep. */
 static int stay_awake(weir_boot *boot)
 {
-    int failures = 0, descriptor = -1;
+    int failures = 0, descriptor = -1, armed = 0;
     wire_party party;
-    if (!wire_fault_open(&party, boot, WEIR_TRANSPORT_IB, &failures))
+    if (!open_quietly(&party, boot, &failures))
         return failures ? failures : NO_WIRE;
-    const int peer = 1 - party.rank;
-    EXPECT_OK(&failures, wire_meet(&party));
-    EXPECT_OK(&failures, wire_flush(&party, party.ends[peer]));
-    EXPECT_OK(&failures, wire_put(&party, peer, 0, 0, 64));
-    weiri_wire_lock(party.wire);
-    EXPECT(&failures, !party.ops->arm(party.wire, &descriptor));
-    weiri_wire_unlock(party.wire);
-    EXPECT_OK(&failures, wire_meet(&party));
+    if (party.rank == 0) {
+        const uint64_t before = copies_made;
+        EXPECT_OK(&failures, wire_put(&party, 1, 0, 0, 64));
+        weiri_wire_lock(party.wire);
+        while (!armed && copies_made == before)
+            armed = party.ops->arm(party.wire, &descriptor);
+        weiri_wire_unlock(party.wire);
+        EXPECT(&failures, copies_made != before);
+    }
+    EXPECT_OK(&failures, weir_boot_barrier(boot));
+    settle(&party, &failures);
+    wire_party_close(&party);
+    return failures;
+}
+
+/* A peer that does not progress: what is in its inbox is sent, but not complete, and what has
+ * no room there runs into the deadline. */
+static int fill_inbox(weir_boot *boot)
+{
+    enum { LOOK_MS = 50, DEADLINE_MS = 300 };
+    int failures = 0, moved = 0;
+    wire_party party;
+    if (!open_quietly(&party, boot, &failures))
+        return failures ? failures : NO_WIRE;
+    if (party.rank == 0) {
+        const weiri_endpoint *end = party.ends[1];
+        const uint64_t done = end->completed;
+        double limit_s = now_s() + LOOK_MS * 1e-3;
+        EXPECT_OK(&failures, wire_put(&party, 1, 0, 0, 1000));
+        while (now_s() < limit_s)
+            EXPECT_OK(&failures, wire_move(&party, &moved));
+        EXPECT(&failures, end->sent == end->posted && end->completed == done);
+        party.wire->timeout_ms = DEADLINE_MS;
+        EXPECT_OK(&failures, wire_put(&party, 1, 0, 0, WIRE_AREA_BYTES));
+        EXPECT(&failures, wire_await_failure(&party) == WEIR_ERR_TIMEOUT);
+        EXPECT(&failures, boot_last_error_has("rank 1") && end->sent < end->posted);
+    }
     weir_boot_barrier(boot);
+    wire_party_close(&party);
+    return failures;
+}
+
+/* The device is held up by signals that a peer at rest has no receives for: the slots of the
+ * outbox, which are filled meanwhile, wait for it. */
+static int hold_device(weir_boot *boot)
+{
+    enum { LOOK_MS = 50 };
+    int failures = 0, moved = 0;
+    wire_party party;
+    if (!open_quietly(&party, boot, &failures))
+        return failures ? failures : NO_WIRE;
+    boot_fill(wire_source(&party), WIRE_AREA_BYTES, party.rank, 5);
+    if (party.rank == 0) {
+        double limit_s = now_s() + LOOK_MS * 1e-3;
+        for (uint64_t i = 1; i <= WEIRI_IB_RECEIVES + 1; i++)
+            EXPECT_OK(&failures, wire_signal(&party, party.ends[1], 1, i));
+        EXPECT_OK(&failures, wire_put(&party, 1, 0, 0, WIRE_AREA_BYTES));
+        while (now_s() < limit_s)
+            EXPECT_OK(&failures, wire_move(&party, &moved));
+    }
+    EXPECT_OK(&failures, weir_boot_barrier(boot));
+    settle(&party, &failures);
+    const unsigned char *landed = party.own + wire_landing(0);
+    EXPECT(&failures, party.rank == 0 || boot_filled(landed, WIRE_AREA_BYTES, 0, 5));
     wire_party_close(&party);
     return failures;
 }
@@ -120,13 +185,15 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         AT("staged and host memory conform", test_subject,
            (&(subject){conform, 3, {apart, NULL, within}})),
-        AT("a put wakes whoever has to see its copy end", test_subject,
+        AT("nobody sleeps while a copy is under way", test_subject,
            (&(subject){stay_awake, 2, {apart, apart}})),
         AT("a full inbox runs into the deadline", test_subject,
-           (&(subject){be_silent, 2, {NULL, apart}})),
+           (&(subject){fill_inbox, 2, {NULL, apart}})),
+        AT("a slot is not filled while the device reads it", test_subject,
+           (&(subject){hold_device, 2, {apart, NULL}})),
         AT("a key of staged memory that is gone is refused", test_subject,
            (&(subject){name_what_is_gone, 2, {apart, apart}})),
-        AT("12 set-ups leave nothing behind", test_subject,
+        AT("8 set-ups leave nothing behind", test_subject,
            (&(subject){come_and_go, 2, {apart, within}})),
     };
     if (argc > 1)
