@@ -111,7 +111,7 @@ HAVE_RESULTS := $(and $(HAVE_GSL),$(HAVE_JANSSON))
 RESULTS_MAIN := $(if $(HAVE_RESULTS),$(wildcard results/weir_*.c))
 RESULTS_SRC := $(if $(HAVE_RESULTS),$(filter-out $(RESULTS_MAIN) results/sqlite$(if $(HAVE_SQLITE),_missing).c,\
 	$(wildcard results/*.c)))
-TEST_SRC := $(filter-out $(if $(HAVE_JANSSON),,verify/tests/test_plan%) $(if $(HAVE_RESULTS),,verify/tests/test_results%) $(if $(HAVE_CUDA),,verify/tests/test_gpu%),$(wildcard verify/tests/test_*.c))
+TEST_SRC := $(filter-out $(if $(HAVE_JANSSON),,verify/tests/test_plan%) $(if $(HAVE_RESULTS),,verify/tests/test_results%) $(if $(HAVE_CUDA),,verify/tests/test_gpu%) $(if $(HAVE_VERBS),,verify/tests/test_ib%),$(wildcard verify/tests/test_*.c))
 # Run by hand: programs that measure, built as tests are.
 BY_HAND_SRC := verify/tests/plan_speed.c $(if $(HAVE_CUDA),verify/tests/port_latency.c)
 
