@@ -54,9 +54,9 @@ static weir_status stage(const staging *s, uint64_t sent, uint64_t received)
     char *in = NULL, *out = NULL;
     weir_status status = weiri_coll_get(s->comm->comm, &coll);
     if (status == WEIR_OK)
-        status = weiri_stage_get(coll, WEIRI_STAGE_IN, sent, &in);
+        status = weiri_bridge_stage(coll, WEIRI_BRIDGE_IN, sent, &in);
     if (status == WEIR_OK)
-        status = weiri_stage_get(coll, WEIRI_STAGE_OUT, received, &out);
+        status = weiri_bridge_stage(coll, WEIRI_BRIDGE_OUT, received, &out);
     for (size_t i = 0; i < s->count && status == WEIR_OK; i++) {
         weiri_nccl_call *call = &s->staged[i];
         if (!is_staged(s, i))

@@ -15,7 +15,7 @@ typedef struct stage {
 } stage;
 
 struct weiri_bridge {
-    stage stages[WEIRI_STAGES];
+    stage stages[WEIRI_BRIDGE_STAGES];
     weir_mem *landing;
     int window_pinned;
 };
@@ -54,7 +54,7 @@ void weiri_bridge_destroy(weiri_coll *coll)
     weiri_bridge *bridge = coll->bridge;
     if (!bridge)
         return;
-    for (int i = 0; i < WEIRI_STAGES; i++)
+    for (int i = 0; i < WEIRI_BRIDGE_STAGES; i++)
         free_stage(coll->comm, &bridge->stages[i]);
     if (bridge->window_pinned)
         unpin(coll->comm, coll->comm->net->memory, 1);
@@ -63,7 +63,7 @@ void weiri_bridge_destroy(weiri_coll *coll)
     coll->bridge = NULL;
 }
 
-weir_status weiri_stage_get(weiri_coll *coll, int which, size_t bytes, char **base)
+weir_status weiri_bridge_stage(weiri_coll *coll, int which, size_t bytes, char **base)
 {
     weir_comm *comm = coll->comm;
     weir_status status = get_bridge(coll);
@@ -82,7 +82,7 @@ weir_status weiri_stage_get(weiri_coll *coll, int which, size_t bytes, char **ba
     return status;
 }
 
-weir_status weiri_landing_get(weiri_coll *coll, char **landing)
+weir_status weiri_bridge_landing(weiri_coll *coll, char **landing)
 {
     weir_comm *comm = coll->comm;
     weir_status status = get_bridge(coll);

@@ -14,15 +14,15 @@
 
 #include "coll/coll.h"
 
-enum { WEIRI_STAGE_IN, WEIRI_STAGE_OUT, WEIRI_STAGES };
+enum { WEIRI_BRIDGE_IN, WEIRI_BRIDGE_OUT, WEIRI_BRIDGE_STAGES };
 
 /* Pinned host memory of at least bytes. It stays the library's, and whoever next asks for
  * that stage gets it. Local; kernels that wait for peers should not be running, since it
  * may have to be made. */
-weir_status weiri_stage_get(weiri_coll *coll, int which, size_t bytes, char **base);
+weir_status weiri_bridge_stage(weiri_coll *coll, int which, size_t bytes, char **base);
 
-/* Pins the window, and says where the landing is. As weiri_stage_get. */
-weir_status weiri_landing_get(weiri_coll *coll, char **landing);
+/* Pins the window, and says where the landing is. As weiri_bridge_stage. */
+weir_status weiri_bridge_landing(weiri_coll *coll, char **landing);
 
 /* Frees all; before the communicator's parts are. */
 void weiri_bridge_destroy(weiri_coll *coll);

@@ -11,9 +11,9 @@ static weir_status begin_on_gpu(weiri_across *x)
 {
     x->inside = x->coll->comm->device;
     x->stream = x->call->stream;
-    weir_status status = weiri_landing_get(x->coll, &x->landing);
+    weir_status status = weiri_bridge_landing(x->coll, &x->landing);
     return status == WEIR_OK
-               ? weiri_stage_get(x->coll, WEIRI_STAGE_IN, x->net->slot_bytes, &x->stage)
+               ? weiri_bridge_stage(x->coll, WEIRI_BRIDGE_IN, x->net->slot_bytes, &x->stage)
                : status;
 }
 

@@ -77,10 +77,10 @@ static weir_status run_piece(weiri_coll *coll, const weiri_call *whole, const bl
     size_t at = first * call.element_bytes;
     call.count = count;
     call.bytes = count * call.element_bytes;
-    weir_status status =
-        weiri_stage_get(coll, WEIRI_STAGE_IN, (size_t)coll->nranks * call.bytes, &in);
+    const size_t most = (size_t)coll->nranks * call.bytes;
+    weir_status status = weiri_bridge_stage(coll, WEIRI_BRIDGE_IN, most, &in);
     if (status == WEIR_OK)
-        status = weiri_stage_get(coll, WEIRI_STAGE_OUT, (size_t)coll->nranks * call.bytes, &out);
+        status = weiri_bridge_stage(coll, WEIRI_BRIDGE_OUT, most, &out);
     for (size_t i = 0; i < b->in && status == WEIR_OK; i++)
         if (!stays(coll, whole, i))
             status = copy(coll, in + i * call.bytes, whole->in + i * whole->bytes + at,
@@ -90,11 +90,11 @@ static weir_status run_piece(weiri_coll *coll, const weiri_call *whole, const bl
     call.in = in;
     call.out = out;
     for (size_t i = 0; call.collective == WEIR_COLL_ALLTOALL && i < b->in; i++) {
-        const char *from = stays(coll, whole, i) ? whole->in + i * whole->bytes + at
-                                                 : in + i * call.bytes;
-        char *to = stays(coll, whole, i) ? whole->out + i * whole->bytes + at
-                                         : out + i * call.bytes;
-        coll->pairs[i] = (weiri_pair){from, to, call.bytes, call.bytes, 1, 1};
+        size_t there = i * whole->bytes + at, here = i * call.bytes;
+        int is_near = stays(coll, whole, i);
+        coll->pairs[i] =
+            (weiri_pair){is_near ? whole->in + there : in + here,
+                         is_near ? whole->out + there : out + here, call.bytes, call.bytes, 1, 1};
     }
     status = call.choice->algo->run(coll, &call);
     for (size_t i = 0; i < b->out && status == WEIR_OK; i++)
@@ -128,9 +128,9 @@ static weir_status run_pairs(weiri_coll *coll, const weiri_call *call)
         sent += stays(coll, call, peer) ? 0 : device[peer].send_bytes;
         received += stays(coll, call, peer) ? 0 : device[peer].recv_bytes;
     }
-    weir_status status = weiri_stage_get(coll, WEIRI_STAGE_IN, sent, &in);
+    weir_status status = weiri_bridge_stage(coll, WEIRI_BRIDGE_IN, sent, &in);
     if (status == WEIR_OK)
-        status = weiri_stage_get(coll, WEIRI_STAGE_OUT, received, &out);
+        status = weiri_bridge_stage(coll, WEIRI_BRIDGE_OUT, received, &out);
     for (size_t peer = 0; peer < n && status == WEIR_OK; peer++) {
         weiri_pair *pair = &coll->pairs[peer];
         if (stays(coll, call, peer))
