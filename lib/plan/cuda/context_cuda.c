@@ -25,11 +25,32 @@ static uint64_t line_up(uint64_t bytes)
     return (bytes + 255) / 256 * 256;
 }
 
-static int threads_of(const weiri_program *program)
+/* Bytes of the longest that a block's threads move at once. */
+static uint64_t longest_step(const weiri_program *program)
+{
+    uint64_t longest = 0;
+    for (uint32_t i = 0; i < program->nsteps; i++) {
+        const weiri_step *step = &weiri_program_steps(program)[i];
+        uint64_t bytes = step->end - step->first;
+        if (step->kind != WEIRI_STEP_COPY && step->kind != WEIRI_STEP_REDUCE)
+            continue;
+        if (step->flags & WEIRI_STEP_IN_LOOP && step->turn_bytes < bytes)
+            bytes = step->turn_bytes;
+        longest = bytes > longest ? bytes : longest;
+    }
+    return longest;
+}
+
+/* As the plan has them, unless a word of 8 bytes each is fewer, or what reads a page at once:
+ * threads without work cost time where a block meets. */
+static int threads_of(const weiri_program *program, const weiri_image *image)
 {
     const uint32_t most = WEIRI_IMAGE_THREADS_MAX;
     const uint32_t threads = program->nthreads < most ? program->nthreads : most;
-    return (int)((threads + 31) / 32 * 32);
+    const uint64_t words = (longest_step(program) + 7) / 8, vectors = image->page_bytes / 16;
+    uint64_t useful = words > vectors ? words : vectors;
+    useful = useful > WEIRI_DEVICE_THREADS_LEAST ? useful : WEIRI_DEVICE_THREADS_LEAST;
+    return (int)(((useful < threads ? (uint32_t)useful : threads) + 31) / 32 * 32);
 }
 
 /* ------------------------------------------------------------- a context's memory */
@@ -214,7 +235,7 @@ static weir_status prepare_own(weir_executor *executor, const weir_plan *plan,
                                             &own->image);
     if (status == WEIR_OK)
         status = allocate_lists(context, own);
-    own->threads = threads_of(context->program);
+    own->threads = threads_of(context->program, &own->image);
     own->args.view = weiri_cuda_of(comm)->view;
     own->args.tells = (uint32_t)own->image.tells;
     if (status == WEIR_OK)

@@ -7,6 +7,8 @@
 #include "plan/cuda/kernels.h"
 #include "plan/ports.h"
 
+enum { WEIRI_DEVICE_THREADS_LEAST = 64 }; /* of a block, whatever it does */
+
 /* The executor's own. */
 typedef struct weiri_device {
     weiri_plan_ports ports;

@@ -161,12 +161,11 @@ const void *weiri_device_kernel(const weiri_plan_context *context, const weiri_p
 static cudaError_t fit(const weir_comm *comm, weiri_device_context *own, const void *kernel,
                        weir_dtype dtype)
 {
-    enum { LEAST = 64 };
     struct cudaFuncAttributes limits;
     cudaError_t error = cudaFuncGetAttributes(&limits, kernel);
     if (error == cudaSuccess)
         error = cudaFuncGetAttributes(&limits, weiri_divide_kernel(dtype));
-    while (error == cudaSuccess && own->threads > LEAST &&
+    while (error == cudaSuccess && own->threads > WEIRI_DEVICE_THREADS_LEAST &&
            (uint32_t)room_for(comm, kernel, own->threads) < own->image.nblocks)
         own->threads = own->threads / 64 * 32;
     return error;
