@@ -4,18 +4,24 @@
  * machine exchange by its own collective meanwhile. The first message of a block says
  * its length, which both sides compare.
  *
+ * Short blocks of alltoallv travel in bundles instead (bundle.h), of which a word also tells
+ * a long block's length. So no message is taken as a block's before the bundles are read:
+ * until then it is not known whether the sender's first message is of this call.
+ *
  * On GPUs what goes to or comes from other machines is in host memory (staged.c), and the
  * rest stays where it is: blocks of this machine's ranks are exchanged by its GPUs.
  */
 #include "base/error.h"
 #include "base/log.h"
 #include "coll/copy.h"
-#include "coll/net/net_coll.h"
+#include "coll/net/bundle.h"
 
 #include <string.h>
 
 typedef struct pairs {
     weiri_across x;
+    weiri_bundles bundles; /* alltoallv's */
+    int known;             /* the bundles were read, or there are none */
     size_t sent[WEIRI_RANKS_MAX], received[WEIRI_RANKS_MAX];
     unsigned char sends[WEIRI_RANKS_MAX], receives[WEIRI_RANKS_MAX]; /* is not done yet */
 } pairs;
@@ -82,7 +88,7 @@ static weir_status move(pairs *p, int *moved, int *missing)
         to = weiri_next(to, n);
         from = weiri_previous(from, n);
         weir_status status = send_some(p, to, moved);
-        if (status == WEIR_OK)
+        if (status == WEIR_OK && p->known)
             status = receive_some(p, from, moved);
         if (status != WEIR_OK)
             return status;
@@ -100,6 +106,46 @@ static weir_status await_peer(pairs *p, weiri_waiter *waiter, int rank)
     const uint64_t *word = p->receives[rank] ? &peer->words->arrived : &peer->words->consumed;
     uint64_t target = p->receives[rank] ? peer->taken + 1 : peer->sent + 1 - WEIRI_NET_SLOTS;
     return weiri_comm_idle_for(p->x.local->comm, waiter, word, target, rank, p->x.phase);
+}
+
+/* Blocks that came in bundles go where they belong, and what was told of the others is
+ * compared. */
+static weir_status unpack(pairs *p)
+{
+    weiri_told told[WEIRI_RANKS_MAX];
+    weiri_bundles_read(&p->bundles, told);
+    for (int rank = 0; rank < p->x.coll->nranks; rank++) {
+        const weiri_pair *pair = &p->x.coll->pairs[rank];
+        if (!weiri_net_is_remote(p->x.net, rank) || !told[rank].known)
+            continue;
+        if (told[rank].bytes != pair->recv_bytes)
+            return mismatch(p, rank, told[rank].bytes);
+        if (told[rank].data) {
+            weiri_copy(pair->to, told[rank].data, pair->recv_bytes);
+            p->receives[rank] = 0;
+        }
+    }
+    weiri_bundles_end(&p->bundles);
+    p->known = 1;
+    return WEIR_OK;
+}
+
+/* Reads the bundles if they are there, and moves what else can be; sets *done if nothing is
+ * left, and pauses if nothing moved. */
+static weir_status advance(pairs *p, weiri_waiter *waiter, int *done)
+{
+    int moved = 0, ready = 0, missing = -1;
+    weir_status status = WEIR_OK;
+    if (!p->known)
+        status = weiri_bundles_look(&p->bundles, &moved, &ready);
+    if (status == WEIR_OK && ready)
+        status = unpack(p);
+    if (status == WEIR_OK)
+        status = move(p, &moved, &missing);
+    *done = p->known && missing < 0;
+    if (status != WEIR_OK || *done || moved || ready)
+        return status;
+    return p->known ? await_peer(p, waiter, missing) : weiri_bundles_idle(&p->bundles, waiter);
 }
 
 /* Pairs inside the machine; every local rank takes part, be there any or not. Blocks may be
@@ -133,6 +179,24 @@ static weir_status exchange_inside(pairs *p)
                           : weiri_across_carry(&p->x, self->to, self->from, self->send_bytes);
 }
 
+/* Sends the bundles; what is left to do is then that of messages between pairs. */
+static weir_status begin(pairs *p)
+{
+    const weiri_coll *coll = p->x.coll;
+    weiri_bundles_init(&p->bundles, &p->x);
+    p->known = p->x.call->collective != WEIR_COLL_ALLTOALLV || !p->bundles.most;
+    memset(p->sent, 0, sizeof p->sent);
+    memset(p->received, 0, sizeof p->received);
+    for (int rank = 0; rank < coll->nranks; rank++) {
+        const weiri_pair *pair = &coll->pairs[rank];
+        int is_remote = weiri_net_is_remote(p->x.net, rank);
+        int is_apart = p->known || !weiri_bundles_takes(&p->bundles, pair->send_bytes);
+        p->sends[rank] = is_remote && is_apart && pair->sends;
+        p->receives[rank] = is_remote && pair->receives;
+    }
+    return p->known ? WEIR_OK : weiri_bundles_send(&p->bundles);
+}
+
 weir_status weiri_across_pairs(weiri_coll *coll, const weiri_call *call)
 {
     pairs p;
@@ -141,23 +205,16 @@ weir_status weiri_across_pairs(weiri_coll *coll, const weiri_call *call)
     weir_status status = weiri_across_begin(coll, call, &p.x);
     if (status != WEIR_OK)
         return status;
-    memset(p.sent, 0, sizeof p.sent);
-    memset(p.received, 0, sizeof p.received);
-    for (int rank = 0; rank < coll->nranks; rank++) {
-        int is_remote = weiri_net_is_remote(p.x.net, rank);
-        p.sends[rank] = is_remote && coll->pairs[rank].sends;
-        p.receives[rank] = is_remote && coll->pairs[rank].receives;
-    }
-    status = move(&p, &moved, &missing);
+    status = begin(&p);
+    if (status == WEIR_OK)
+        status = move(&p, &moved, &missing);
     weiri_net_poll(p.x.net);
     if (status == WEIR_OK)
         status = exchange_inside(&p);
-    while (status == WEIR_OK && missing >= 0) {
-        moved = 0;
-        status = move(&p, &moved, &missing);
-        if (status == WEIR_OK && missing >= 0 && !moved)
-            status = await_peer(&p, &waiter, missing);
-    }
+    if (status == WEIR_OK && !p.known)
+        status = weiri_bundles_begin(&p.bundles);
+    for (int done = p.known && missing < 0; status == WEIR_OK && !done;)
+        status = advance(&p, &waiter, &done);
     weiri_comm_idle_end(p.x.local->comm, &waiter);
     return weiri_across_end(&p.x, status);
 }
