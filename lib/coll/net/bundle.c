@@ -10,7 +10,7 @@
 
 enum {
     WORD_BYTES = sizeof(uint64_t),
-    MOST_BYTES = 8192, /* of a short block: from there on copies cost what a message does */
+    MOST_BYTES = 16384, /* of a short block: from there on copies cost what a message does */
 };
 
 /* What a bundle's head says instead of a block's length. */
@@ -26,9 +26,15 @@ static size_t index_bytes(const weiri_bundles *b)
     return (size_t)b->x->net->nmachines * WORD_BYTES;
 }
 
-static size_t least_of(size_t a, size_t b, size_t c)
+/* The most pairs of which a machine's result tells. */
+static size_t result_pairs(const weiri_net *net, size_t nranks)
 {
-    return weiri_least(a, weiri_least(b, c));
+    size_t most = 0;
+    for (int m = 0; m < net->nmachines; m++) {
+        size_t count = (size_t)net->machines[m].count, pairs = count * (nranks - count);
+        most = pairs > most ? pairs : most;
+    }
+    return most;
 }
 
 /* A slot holds a rank's parts, a message a bundle and a slot the result, even if all blocks
@@ -37,8 +43,9 @@ void weiri_bundles_init(weiri_bundles *b, weiri_across *x)
 {
     size_t n = (size_t)x->coll->nranks, most = (size_t)x->net->most;
     *b = (weiri_bundles){.x = x};
-    size_t each = least_of(x->local->piece_bytes / n, x->net->slot_bytes / most / most,
-                           (x->local->result_bytes - index_bytes(b)) / n / most);
+    size_t message = x->net->slot_bytes / most / most;
+    size_t result = (x->local->result_bytes - index_bytes(b)) / result_pairs(x->net, n);
+    size_t each = weiri_least(x->local->piece_bytes / n, weiri_least(message, result));
     size_t words = each / WORD_BYTES;
     b->most = words > 2 ? weiri_least((words - 2) * WORD_BYTES, MOST_BYTES) : 0;
 }
