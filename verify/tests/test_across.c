@@ -3,46 +3,13 @@
  * of WEIR_HOSTID, joined by the wire of shared memory. Who sits where, every collective
  * over even, ragged and interleaved machines, memory, and how things end.
  */
-#include "comm_ranks.h"
-#include "device_standin.h"
+#include "across_ranks.h"
 
 #include "base/target.h"
 
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* The machine of each rank, a letter each. */
-typedef struct layout {
-    const char *machines;
-    int nnodes;
-    const char *transport; /* NULL: shm */
-    int gpus; /* stand-ins for them */
-} layout;
-
-static int ranks_of(const layout *where)
-{
-    return (int)strlen(where->machines);
-}
-
-static weir_comm *open_across(weir_boot *boot, const layout *where)
-{
-    char name[2] = {where->machines[weir_boot_rank(boot)], '\0'};
-    setenv("WEIR_HOSTID", name, 1);
-    setenv("WEIR_TRANSPORT", where->transport ? where->transport : "shm", 1);
-    weir_comm *comm = open_comm(boot);
-    if (comm && where->gpus && standin_attach(comm) != WEIR_OK) {
-        weir_comm_destroy(comm);
-        return NULL;
-    }
-    return comm;
-}
-
-static int in_layout(int (*body)(weir_boot *boot, void *argument), layout *where)
-{
-    run_ranks(ranks_of(where), body, where);
-    return 0;
-}
 
 /* ---------------------------------------------------------------- who is where */
 
@@ -333,36 +300,6 @@ static void test_patience(void **state)
     in_layout(check_patience, *state);
 }
 
-/* Ranks 0 and the last disagree about a count. */
-static int check_mismatch(weir_boot *boot, void *argument)
-{
-    int failures = 0, last = ranks_of(argument) - 1, n = last + 1;
-    size_t counts[2][MOST_RANKS], displs[MOST_RANKS];
-    int32_t in[MOST_RANKS] = {0}, out[MOST_RANKS] = {0};
-    weir_comm *comm = open_across(boot, argument);
-    if (!comm)
-        return NO_COMM;
-    for (int peer = 0; peer < n; peer++) {
-        counts[0][peer] = counts[1][peer] = 1;
-        displs[peer] = (size_t)peer;
-    }
-    int rank = weir_comm_rank(comm);
-    if (rank == 0)
-        counts[1][last] = 0;
-    weir_status status = weir_alltoallv(comm, in, counts[0], displs, out, counts[1], displs,
-                                        WEIR_INT32, NULL);
-    EXPECT(&failures, rank != 0 || status == WEIR_ERR_MISMATCH);
-    EXPECT(&failures, rank != 0 || boot_last_error_has("counts must match pairwise"));
-    EXPECT(&failures, rank != 0 || weir_comm_check(comm) == WEIR_ERR_ABORTED);
-    weir_comm_destroy(comm);
-    return failures;
-}
-
-static void test_mismatch(void **state)
-{
-    in_layout(check_mismatch, *state);
-}
-
 /* Nothing is left of many. */
 static int come_and_go(weir_boot *boot, void *argument)
 {
@@ -416,7 +353,6 @@ int main(void)
         AT("a dead rank is named on all of 3 machines", test_death, &stairs),
         AT("shm: who computes for longer than the deadline is not gone", test_patience, &alone),
         AT("tcp: who computes for longer than the deadline is not gone", test_patience, &streams),
-        AT("counts that differ between machines are told", test_mismatch, &even),
         AT("40 communicators leave nothing behind", test_come_and_go, &even),
     };
     return cmocka_run_group_tests_name("across machines", tests, NULL, NULL);
