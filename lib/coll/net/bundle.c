@@ -10,7 +10,7 @@
 
 enum {
     WORD_BYTES = sizeof(uint64_t),
-    MOST_BYTES = 16384, /* of a short block: from there on copies cost what a message does */
+    MOST_BYTES = 16384, /* of a short block; README.md says how longer ones did */
 };
 
 /* What a bundle's head says instead of a block's length. */
@@ -26,8 +26,8 @@ static size_t index_bytes(const weiri_bundles *b)
     return (size_t)b->x->net->nmachines * WORD_BYTES;
 }
 
-/* The most pairs of which a machine's result tells. */
-static size_t result_pairs(const weiri_net *net, size_t nranks)
+/* The most pairs of which a result tells. No bundle, and no rank's parts, are of more. */
+static size_t most_pairs(const weiri_net *net, size_t nranks)
 {
     size_t most = 0;
     for (int m = 0; m < net->nmachines; m++) {
@@ -37,17 +37,14 @@ static size_t result_pairs(const weiri_net *net, size_t nranks)
     return most;
 }
 
-/* A slot holds a rank's parts, a message a bundle and a slot the result, even if all blocks
- * are the longest short ones. */
+/* Slots and messages hold what they must even if all blocks are the longest short ones. */
 void weiri_bundles_init(weiri_bundles *b, weiri_across *x)
 {
-    size_t n = (size_t)x->coll->nranks, most = (size_t)x->net->most;
     *b = (weiri_bundles){.x = x};
-    size_t message = x->net->slot_bytes / most / most;
-    size_t result = (x->local->result_bytes - index_bytes(b)) / result_pairs(x->net, n);
-    size_t each = weiri_least(x->local->piece_bytes / n, weiri_least(message, result));
-    size_t words = each / WORD_BYTES;
-    b->most = words > 2 ? weiri_least((words - 2) * WORD_BYTES, MOST_BYTES) : 0;
+    size_t slot = weiri_least(x->local->piece_bytes, x->local->result_bytes - index_bytes(b));
+    size_t words = weiri_least(slot, x->net->slot_bytes) /
+                   most_pairs(x->net, (size_t)x->coll->nranks) / WORD_BYTES;
+    b->most = words > 1 ? weiri_least((words - 1) * WORD_BYTES, MOST_BYTES) : 0;
 }
 
 /* ----------------------------------------------------------------------- parts */
