@@ -10,7 +10,7 @@
 
 enum {
     WORD_BYTES = sizeof(uint64_t),
-    MOST_BYTES = 16384, /* of a short block; README.md says how longer ones did */
+    MOST_BYTES = 32768, /* of a short block; README.md says how longer ones did */
 };
 
 /* What a bundle's head says instead of a block's length. */
@@ -37,10 +37,13 @@ static size_t most_pairs(const weiri_net *net, size_t nranks)
     return most;
 }
 
-/* Slots and messages hold what they must even if all blocks are the longest short ones. */
+/* Slots and messages hold what they must even if all blocks are the longest short ones.
+ * Machines of one rank have nothing to put together. */
 void weiri_bundles_init(weiri_bundles *b, weiri_across *x)
 {
     *b = (weiri_bundles){.x = x};
+    if (x->net->most == 1)
+        return;
     size_t slot = weiri_least(x->local->piece_bytes, x->local->result_bytes - index_bytes(b));
     size_t words = weiri_least(slot, x->net->slot_bytes) /
                    most_pairs(x->net, (size_t)x->coll->nranks) / WORD_BYTES;
