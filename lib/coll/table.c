@@ -58,7 +58,8 @@
     X(ALLTOALL, "pairs", weiri_across_pairs, 0, "messages between each two ranks")                 \
     X(ALLTOALL, "packet", weiri_across_relay, NEVER,                                               \
       "one message between two machines; small sizes")                                             \
-    X(ALLTOALLV, "pairs", weiri_across_pairs, 0, "messages between each two ranks")                \
+    X(ALLTOALLV, "pairs", weiri_across_pairs, 0,                                                   \
+      "messages between each two ranks, short blocks of two machines in one")                      \
     X(SENDRECV, "pairs", weiri_across_pairs, 0, "messages between each two ranks")
 
 /* X(collective, name, kernel, summary); kernels are described in coll/cuda/. The

@@ -10,7 +10,7 @@
 
 enum {
     WORD_BYTES = sizeof(uint64_t),
-    MOST_BYTES = 32768, /* of a short block; README.md says how longer ones did */
+    MOST_BYTES = 32768, /* of a short block: measured, README.md */
 };
 
 /* What a bundle's head says instead of a block's length. */
