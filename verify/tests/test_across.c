@@ -176,6 +176,28 @@ static void test_collectives(void **state)
     in_layout(check_collectives, *state);
 }
 
+/* So many ranks that a message between machines has no word for each pair: one round of
+ * small sizes. */
+static int check_crowd(weir_boot *boot, void *argument)
+{
+    static int32_t in[64 * 3], out[64 * 3];
+    const layout *where = argument;
+    int failures = 0;
+    weir_comm *comm = open_across(boot, where);
+    if (!comm)
+        return NO_COMM;
+    const buffers b = {comm, weir_comm_rank(comm), weir_comm_nranks(comm), 0, in, out, 3};
+    check_reductions(&b, &failures);
+    check_moves(&b, &failures);
+    weir_comm_destroy(comm);
+    return failures;
+}
+
+static void test_crowd(void **state)
+{
+    in_layout(check_crowd, *state);
+}
+
 /* --------------------------------------------------------------- memory, errors */
 
 static int check_memory(weir_boot *boot, void *argument)
@@ -332,7 +354,9 @@ int main(void)
                   mixed = {"abcab", 3, NULL, 0}, alone = {"ab", 2, NULL, 0},
                   streams = {"ab", 2, "tcp", 0}, stairs = {"abbccc", 3, NULL, 0},
                   single = {"abcd", 4, "tcp", 0}, even_gpus = {"aabb", 2, NULL, 1},
-                  mixed_gpus = {"abcab", 3, NULL, 1}, stairs_gpus = {"abbccc", 3, "tcp", 1};
+                  mixed_gpus = {"abcab", 3, NULL, 1}, stairs_gpus = {"abbccc", 3, "tcp", 1},
+                  crowd = {"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaabbbbbbbbbbbbbbbbbbbbbb", 2,
+                           NULL, 0};
     cmocka_set_message_output(CM_OUTPUT_TAP);
     const struct CMUnitTest tests[] = {
         AT("2 + 2 ranks know their places", test_places, &even),
@@ -343,6 +367,7 @@ int main(void)
         AT("collectives of interleaved ranks of 3 machines", test_collectives, &mixed),
         AT("collectives of 1 + 2 + 3 ranks", test_collectives, &stairs),
         AT("tcp: collectives of 4 machines of one rank", test_collectives, &single),
+        AT("small collectives of 40 + 22 ranks", test_crowd, &crowd),
         AT("collectives of 2 + 2 ranks with GPUs", test_collectives, &even_gpus),
         AT("collectives of interleaved ranks with GPUs", test_collectives, &mixed_gpus),
         AT("tcp: collectives of 1 + 2 + 3 ranks with GPUs", test_collectives, &stairs_gpus),

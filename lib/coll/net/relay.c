@@ -13,7 +13,8 @@
  *
  * A message has the contributions of the sending machine's ranks one behind the other.
  * The local epoch is a round in which all have heard of all: the leader of everybody,
- * and the others of it.
+ * and the others of it. Where machines have so many ranks that a message has not a word for
+ * each block, the collective's other algorithm serves.
  */
 #include "coll/net/net_coll.h"
 #include "coll/slot.h"
@@ -213,6 +214,9 @@ weir_status weiri_across_relay(weiri_coll *coll, const weiri_call *call)
                call->collective == WEIR_COLL_ALLTOALL;
     r.all = call->collective == WEIR_COLL_ALLGATHER || call->collective == WEIR_COLL_ALLTOALL;
     size_t most = status == WEIR_OK ? round_bytes(&r) : 0;
+    if (status == WEIR_OK && !most)
+        return r.all ? weiri_algo_give_way(coll, call, "pairs", weiri_across_pairs)
+                     : weiri_algo_give_way(coll, call, "rails", weiri_across_reduce_scatter_rails);
     for (; status == WEIR_OK && r.done < call->bytes; r.done += r.block) {
         r.block = weiri_least(call->bytes - r.done, most);
         status = run_round(&r);
