@@ -3,7 +3,6 @@
  * algorithm, run it. Everything here is on the path of an 8-byte allreduce.
  */
 #include "base/error.h"
-#include "base/log.h"
 #include "coll/coll.h"
 #include "coll/copy.h"
 #include "coll/net/staged.h"
@@ -66,7 +65,7 @@ static weir_status dispatch(weiri_coll *coll, weiri_call *call, size_t size_byte
     call->choice = choice;
     weiri_comm_enter(coll->comm, call->collective);
     if (WEIRI_UNLIKELY(coll->comm->device != NULL))
-        return weiri_across_gpu(coll, call);
+        return weiri_across_gpu(coll, call, size_bytes);
     return choice->algo->run(coll, call);
 }
 
@@ -242,21 +241,13 @@ weir_status weir_alltoallv(weir_comm *comm, const void *in, const size_t *send_c
     return dispatch(coll, &call, sent > received ? sent : received);
 }
 
-/* Counts that are read when the call runs cannot be refused to the caller alone:
- * peers may have got theirs right, and wait. */
-static weir_status give_up(weiri_coll *coll, weir_status status)
-{
-    weiri_log(WEIRI_LOG_ERROR, "%s", weir_last_error());
-    weir_comm_abort(coll->comm);
-    return status;
-}
-
 static int fits(uint64_t count, uint64_t displ, size_t elements)
 {
     return !count || (displ <= elements && count <= elements - displ);
 }
 
-/* On the host the arrays are read now. */
+/* On the host the arrays are read now. They cannot be refused to the caller alone: peers may
+ * have got theirs right, and wait. */
 static weir_status read_splits(weiri_coll *coll, const weiri_call *call,
                                const weiri_splits *splits)
 {
@@ -273,7 +264,7 @@ static weir_status read_splits(weiri_coll *coll, const weiri_call *call,
                        in_fits ? "received from" : "sent to", peer,
                        (unsigned long long)(in_fits ? recv_at : send_at),
                        in_fits ? splits->out_bytes : splits->in_bytes);
-            return give_up(coll, WEIR_ERR_INVALID);
+            return weiri_comm_give_up(coll->comm, WEIR_ERR_INVALID);
         }
         coll->pairs[peer] = (weiri_pair){call->in + (send ? send_at * size : 0),
                                          call->out + (recv ? recv_at * size : 0),
@@ -288,7 +279,7 @@ static weir_status read_splits(weiri_coll *coll, const weiri_call *call,
     weiri_fail(WEIR_ERR_MISMATCH,
                "rank %d: weir_alltoallv_device: this rank's counts for itself differ: %zu bytes "
                "are sent, %zu expected", coll->rank, self->send_bytes, self->recv_bytes);
-    return give_up(coll, WEIR_ERR_MISMATCH);
+    return weiri_comm_give_up(coll->comm, WEIR_ERR_MISMATCH);
 }
 
 weir_status weir_alltoallv_device(weir_comm *comm, const void *in, size_t in_bytes,

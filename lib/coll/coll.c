@@ -271,3 +271,14 @@ weir_status weiri_fetch(weiri_coll *coll, int rank, weiri_desc desc, void *to, s
         weiri_move(coll, to, from, bytes, total_bytes);
     return status;
 }
+
+weir_status weiri_coll_mismatch(const weiri_coll *coll, const char *phase, int peer,
+                                uint64_t sent_bytes)
+{
+    weiri_fail(WEIR_ERR_MISMATCH,
+               "rank %d: in %s rank %d sends %llu bytes, but %zu are expected; counts must match "
+               "pairwise",
+               coll->rank, phase, peer, (unsigned long long)sent_bytes,
+               coll->pairs[peer].recv_bytes);
+    return weiri_comm_give_up(coll->comm, WEIR_ERR_MISMATCH);
+}

@@ -222,6 +222,11 @@ static inline void weiri_coll_end_all_heard(weiri_coll *coll)
     coll->all_done = coll->epoch - 1;
 }
 
+/* A peer sends this rank another number of bytes than its pair says: gives up for all.
+ * WEIR_ERR_MISMATCH. */
+weir_status weiri_coll_mismatch(const weiri_coll *coll, const char *phase, int peer,
+                                uint64_t sent_bytes);
+
 /* Ends the epoch and waits until every rank has ended it. */
 weir_status weiri_coll_end_together(weiri_coll *coll, const char *phase);
 

@@ -16,8 +16,6 @@
  * all its streams are under way to the end, and every reader of its buffers has
  * finished.
  */
-#include "base/error.h"
-#include "base/log.h"
 #include "coll/algos.h"
 #include "coll/slot.h"
 #include "comm/plain.h"
@@ -138,18 +136,6 @@ static int sending(const exchange *x, int peer)
            x->of[peer].streamed < stream_pieces(coll, pair->send_bytes);
 }
 
-static weir_status mismatch(const exchange *x, int peer, size_t sent)
-{
-    weiri_coll *coll = x->coll;
-    weiri_fail(WEIR_ERR_MISMATCH,
-               "rank %d: in %s rank %d sends %zu bytes, but %zu are expected; counts must match "
-               "pairwise",
-               coll->rank, x->phase, peer, sent, coll->pairs[peer].recv_bytes);
-    weiri_log(WEIRI_LOG_ERROR, "%s", weir_last_error());
-    weir_comm_abort(coll->comm);
-    return WEIR_ERR_MISMATCH;
-}
-
 static weir_status receive_packet(exchange *x, int peer, const weiri_message *message)
 {
     weiri_coll *coll = x->coll;
@@ -211,7 +197,7 @@ static weir_status receive(exchange *x, int peer, int *moved)
     int small = message->kind == WEIRI_MESSAGE_SMALL;
     size_t sent = small ? message->small_bytes : message->bytes;
     if (sent != pair->recv_bytes)
-        return mismatch(x, peer, sent);
+        return weiri_coll_mismatch(x->coll, x->phase, peer, sent);
     if (message->kind == WEIRI_MESSAGE_STREAM) {
         receive_stream(x, peer, message, moved);
         return WEIR_OK;

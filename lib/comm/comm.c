@@ -406,6 +406,13 @@ void weir_comm_abort(weir_comm *comm)
         weiri_comm_abort_for(comm, WEIRI_ABORT_ASKED);
 }
 
+weir_status weiri_comm_give_up(weir_comm *comm, weir_status status)
+{
+    weiri_log(WEIRI_LOG_ERROR, "%s", weir_last_error());
+    weir_comm_abort(comm);
+    return status;
+}
+
 weir_status weir_comm_barrier(weir_comm *comm)
 {
     if (comm->net)

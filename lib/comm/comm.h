@@ -195,6 +195,9 @@ int weiri_comm_maps(const weir_comm *comm, int rank);
 void weiri_comm_abort_for(weir_comm *comm, uint64_t reason);
 /* The same on this machine only: the others know it. */
 void weiri_comm_abort_here(weir_comm *comm, uint64_t reason);
+/* This rank alone has found what ends the call for all, whose text is the last error: tells
+ * it in the log and ends all ranks' waits. Returns status. Local. */
+weir_status weiri_comm_give_up(weir_comm *comm, weir_status status);
 
 /* A rank's number as the caller knows it. */
 static inline int weiri_comm_name(const weir_comm *comm, int rank)

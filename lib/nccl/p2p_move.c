@@ -5,7 +5,6 @@
 #include "nccl/p2p_host.h"
 
 #include "base/error.h"
-#include "base/log.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -65,9 +64,7 @@ static weir_status refuse_length(const exchange *x, int peer, uint64_t expected,
     weiri_fail(WEIR_ERR_MISMATCH,
                "rank %d receives %llu bytes from rank %d, which sends %llu; counts must match",
                x->comm->rank, (unsigned long long)expected, peer, (unsigned long long)seen);
-    weiri_log(WEIRI_LOG_ERROR, "%s", weir_last_error());
-    weir_comm_abort(x->comm->comm);
-    return WEIR_ERR_MISMATCH;
+    return weiri_comm_give_up(x->comm->comm, WEIR_ERR_MISMATCH);
 }
 
 static weir_status receive_some(const exchange *x, flow *f, int peer, int *moved)

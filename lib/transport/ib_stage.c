@@ -15,9 +15,7 @@
 static weir_status open_slot(weiri_ib_wire *ib, weiri_ib_slot *slot)
 {
     const size_t bytes = WEIRI_STAGE_PIECE_BYTES + sizeof(weiri_ib_label);
-    weir_status status = WEIR_OK;
-    if (!slot->stage.buffer)
-        status = ib->stage.ops->slot_open(ib->stage.context, bytes, &slot->stage);
+    weir_status status = weiri_stage_slot_open(&ib->stage, bytes, &slot->stage);
     if (status != WEIR_OK || slot->mr)
         return status;
     slot->mr = ib->verbs->reg_mr(ib->pd, slot->stage.buffer, bytes,
@@ -29,8 +27,7 @@ static void close_slot(weiri_ib_wire *ib, weiri_ib_slot *slot)
 {
     if (slot->mr)
         ib->verbs->dereg_mr(slot->mr);
-    if (slot->stage.buffer)
-        ib->stage.ops->slot_close(ib->stage.context, &slot->stage);
+    weiri_stage_slot_close(&ib->stage, &slot->stage);
 }
 
 weir_status weiri_ib_boxes_open(weiri_ib_endpoint *end)

@@ -26,3 +26,14 @@ void weiri_stage_close(weiri_stage *stage)
         stage->ops->close(stage->context);
     stage->context = NULL;
 }
+
+weir_status weiri_stage_slot_open(const weiri_stage *stage, size_t bytes, weiri_stage_slot *slot)
+{
+    return slot->buffer ? WEIR_OK : stage->ops->slot_open(stage->context, bytes, slot);
+}
+
+void weiri_stage_slot_close(const weiri_stage *stage, weiri_stage_slot *slot)
+{
+    if (slot->buffer)
+        stage->ops->slot_close(stage->context, slot);
+}

@@ -52,5 +52,8 @@ const weiri_stage_ops *weiri_stage_ops_get(void);
 weir_status weiri_stage_add(weiri_stage *stage, const weiri_wire *wire, const void *memory);
 /* Behind its slots. */
 void weiri_stage_close(weiri_stage *stage);
+/* Opens a slot unless it is open; closes one that is. */
+weir_status weiri_stage_slot_open(const weiri_stage *stage, size_t bytes, weiri_stage_slot *slot);
+void weiri_stage_slot_close(const weiri_stage *stage, weiri_stage_slot *slot);
 
 #endif

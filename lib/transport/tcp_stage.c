@@ -29,19 +29,6 @@ weir_status weiri_tcp_stage_add(weiri_tcp_wire *wire, const void *memory)
     return status;
 }
 
-static weir_status open_slot(const weiri_stage *stage, weiri_tcp_slot *slot)
-{
-    if (slot->stage.buffer)
-        return WEIR_OK;
-    return stage->ops->slot_open(stage->context, WEIRI_STAGE_PIECE_BYTES, &slot->stage);
-}
-
-static void close_slot(const weiri_stage *stage, weiri_tcp_slot *slot)
-{
-    if (slot->stage.buffer)
-        stage->ops->slot_close(stage->context, &slot->stage);
-}
-
 weir_status weiri_tcp_stage_prepare(weiri_tcp_endpoint *end)
 {
     const weiri_stage *stage = stage_of(end);
@@ -49,9 +36,11 @@ weir_status weiri_tcp_stage_prepare(weiri_tcp_endpoint *end)
     for (int i = 0; stage->context && i < end->nstreams; i++)
         for (int j = 0; j < WEIRI_TCP_SLOTS && status == WEIR_OK; j++) {
             weiri_tcp_stream *stream = end->streams[i];
-            status = open_slot(stage, &stream->out[j]);
+            status = weiri_stage_slot_open(stage, WEIRI_STAGE_PIECE_BYTES,
+                                           &stream->out[j].stage);
             if (status == WEIR_OK)
-                status = open_slot(stage, &stream->into[j]);
+                status = weiri_stage_slot_open(stage, WEIRI_STAGE_PIECE_BYTES,
+                                               &stream->into[j].stage);
         }
     return status;
 }
@@ -60,8 +49,8 @@ void weiri_tcp_stage_drop(weiri_tcp_stream *stream)
 {
     const weiri_stage *stage = stage_of(stream->endpoint);
     for (int j = 0; stage->context && j < WEIRI_TCP_SLOTS; j++) {
-        close_slot(stage, &stream->out[j]);
-        close_slot(stage, &stream->into[j]);
+        weiri_stage_slot_close(stage, &stream->out[j].stage);
+        weiri_stage_slot_close(stage, &stream->into[j].stage);
     }
 }
 

@@ -168,14 +168,7 @@ static int run_body(weir_boot *boot, void *argument)
 static void test_subject(void **state)
 {
     const subject *what = *state;
-    int codes[MOST_RANKS];
-    if (weir_boot_fork_run(what->nranks, run_body, *state, LIMIT_MS, codes) != WEIR_OK)
-        fail_msg("%s", weir_last_error());
-    if (codes[0] == NO_WIRE)
-        skip();
-    for (int rank = 0; rank < what->nranks; rank++)
-        if (codes[rank] != 0)
-            fail_msg("rank %d of %d ended with %d", rank, what->nranks, codes[rank]);
+    wire_run_ranks(what->nranks, run_body, *state, 0);
 }
 
 int main(int argc, char **argv)

@@ -26,20 +26,10 @@ static int run_body(weir_boot *boot, void *argument)
     return what->body(boot, what->transport);
 }
 
-/* All ranks end with 0, or all have no wire; the one that is killed with its signal. */
 static void test_subject(void **state)
 {
     const subject *what = *state;
-    int codes[MOST_RANKS];
-    if (weir_boot_fork_run(what->nranks, run_body, *state, LIMIT_MS, codes) != WEIR_OK)
-        fail_msg("%s", weir_last_error());
-    if (codes[0] == NO_WIRE)
-        skip();
-    for (int rank = 0; rank < what->nranks; rank++) {
-        int killed = what->last_is_killed && rank == what->nranks - 1;
-        if (codes[rank] != (killed ? 128 + SIGKILL : 0))
-            fail_msg("rank %d of %d ended with %d", rank, what->nranks, codes[rank]);
-    }
+    wire_run_ranks(what->nranks, run_body, *state, what->last_is_killed);
 }
 
 static int come_and_go(weir_boot *boot, weir_transport transport)

@@ -56,6 +56,23 @@ static int wire_brief;                /* fewer rounds of the same, alike on all 
 
 /* ------------------------------------------------------------------- set-up */
 
+/* Runs body in nranks ranks. All end with 0, or all have no wire, which skips the test; the
+ * last with its signal if it is to be killed. */
+static inline void wire_run_ranks(int nranks, int (*body)(weir_boot *boot, void *argument),
+                                  void *argument, int last_is_killed)
+{
+    int codes[MOST_RANKS];
+    if (weir_boot_fork_run(nranks, body, argument, LIMIT_MS, codes) != WEIR_OK)
+        fail_msg("%s", weir_last_error());
+    if (codes[0] == NO_WIRE)
+        skip();
+    for (int rank = 0; rank < nranks; rank++) {
+        int killed = last_is_killed && rank == nranks - 1;
+        if (codes[rank] != (killed ? 128 + SIGKILL : 0))
+            fail_msg("rank %d of %d ended with %d", rank, nranks, codes[rank]);
+    }
+}
+
 static inline size_t wire_landing(int from)
 {
     return WIRE_WORDS_BYTES + (size_t)WIRE_AREA_BYTES * (size_t)(1 + from);

@@ -106,12 +106,12 @@ static weir_status start(rails *r, const chunk *c, char **partial)
         return reduce_inside(r, c, NULL);
     size_t bytes = share_of(c, r->x.place).count * r->x.call->element_bytes;
     weir_status status = weiri_net_await_room(net, rail_peer(r, 1), r->x.phase);
-    if (status == WEIR_OK) {
-        *partial = weiri_net_outgoing(net, rail_peer(r, 1));
-        status = reduce_inside(r, c, weiri_across_near(&r->x, *partial));
-    }
+    *partial = weiri_net_outgoing(net, rail_peer(r, 1));
+    char *near = weiri_across_near(&r->x, *partial);
     if (status == WEIR_OK)
-        status = weiri_across_carry(&r->x, *partial, weiri_across_near(&r->x, *partial), bytes);
+        status = reduce_inside(r, c, near);
+    if (status == WEIR_OK)
+        status = weiri_across_carry(&r->x, *partial, near, bytes);
     if (status == WEIR_OK)
         status = weiri_net_send(net, rail_peer(r, 1), bytes, bytes);
     for (int step = 2; step < net->nmachines && status == WEIR_OK; step++)

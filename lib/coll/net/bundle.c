@@ -2,7 +2,6 @@
 #include "coll/net/bundle.h"
 
 #include "base/error.h"
-#include "base/log.h"
 #include "coll/copy.h"
 #include "coll/slot.h"
 
@@ -206,9 +205,7 @@ static weir_status refuse(const weiri_bundles *b, int rank, uint64_t bytes)
                "rank %d: in %s rank %d sends %llu bytes for this machine's ranks, for which there "
                "is no room; give all ranks the same scratch_bytes",
                comm->rank, b->x->phase, rank, (unsigned long long)bytes);
-    weiri_log(WEIRI_LOG_ERROR, "%s", weir_last_error());
-    weir_comm_abort(comm);
-    return WEIR_ERR_MISMATCH;
+    return weiri_comm_give_up(comm, WEIR_ERR_MISMATCH);
 }
 
 /* The leader's, of a message that has come from another machine's. */

@@ -11,8 +11,6 @@
  * On GPUs what goes to or comes from other machines is in host memory (staged.c), and the
  * rest stays where it is: blocks of this machine's ranks are exchanged by its GPUs.
  */
-#include "base/error.h"
-#include "base/log.h"
 #include "coll/copy.h"
 #include "coll/net/bundle.h"
 
@@ -46,19 +44,6 @@ static weir_status send_some(pairs *p, int rank, int *moved)
     return status;
 }
 
-static weir_status mismatch(const pairs *p, int rank, uint64_t sent)
-{
-    weir_comm *comm = p->x.coll->comm;
-    weiri_fail(WEIR_ERR_MISMATCH,
-               "rank %d: in %s rank %d sends %llu bytes, but %zu are expected; counts must match "
-               "pairwise",
-               comm->rank, p->x.phase, rank, (unsigned long long)sent,
-               p->x.coll->pairs[rank].recv_bytes);
-    weiri_log(WEIRI_LOG_ERROR, "%s", weir_last_error());
-    weir_comm_abort(comm);
-    return WEIR_ERR_MISMATCH;
-}
-
 static weir_status receive_some(pairs *p, int rank, int *moved)
 {
     const weiri_pair *pair = &p->x.coll->pairs[rank];
@@ -69,7 +54,7 @@ static weir_status receive_some(pairs *p, int rank, int *moved)
         const weiri_net_head *head = weiri_net_head_of(data);
         if (head->total_bytes != pair->recv_bytes ||
             head->bytes > pair->recv_bytes - p->received[rank])
-            return mismatch(p, rank, head->total_bytes);
+            return weiri_coll_mismatch(p->x.coll, p->x.phase, rank, head->total_bytes);
         weiri_copy(pair->to + p->received[rank], data, head->bytes);
         p->received[rank] += head->bytes;
         p->receives[rank] = p->received[rank] < pair->recv_bytes;
@@ -119,7 +104,7 @@ static weir_status unpack(pairs *p)
         if (!weiri_net_is_remote(p->x.net, rank) || !told[rank].known)
             continue;
         if (told[rank].bytes != pair->recv_bytes)
-            return mismatch(p, rank, told[rank].bytes);
+            return weiri_coll_mismatch(p->x.coll, p->x.phase, rank, told[rank].bytes);
         if (told[rank].data) {
             weiri_copy(pair->to, told[rank].data, pair->recv_bytes);
             p->receives[rank] = 0;

@@ -61,13 +61,6 @@ static blocks blocks_of(const weiri_coll *coll, const weiri_call *call)
     }
 }
 
-/* Of the longer buffer; of pairs, which know their own lengths, 0. */
-static size_t bytes_of(const weiri_coll *coll, const weiri_call *call)
-{
-    const blocks b = blocks_of(coll, call);
-    return (b.in > b.out ? b.in : b.out) * call->bytes;
-}
-
 /* Elements [first, first + count) of every block. */
 static weir_status run_piece(weiri_coll *coll, const weiri_call *whole, const blocks *b,
                              size_t first, size_t count)
@@ -149,7 +142,7 @@ static weir_status run_pairs(weiri_coll *coll, const weiri_call *call)
     return status;
 }
 
-weir_status weiri_across_gpu(weiri_coll *coll, const weiri_call *whole)
+weir_status weiri_across_gpu(weiri_coll *coll, const weiri_call *whole, size_t size_bytes)
 {
     weir_comm *comm = coll->comm;
     weiri_call call = *whole;
@@ -160,7 +153,7 @@ weir_status weiri_across_gpu(weiri_coll *coll, const weiri_call *whole)
     weir_status status = comm->gpu->ops->await(comm->device, call.stream);
     if (status != WEIR_OK)
         return status;
-    call.staged = bytes_of(coll, &call) < call.choice->algo->bridges_from;
+    call.staged = size_bytes < call.choice->algo->bridges_from;
     if (call.collective == WEIR_COLL_ALLTOALLV || call.collective == WEIR_COLL_SENDRECV)
         return run_pairs(coll, &call);
     return call.staged || is_pairwise(&call) ? run_pieces(coll, &call)

@@ -31,12 +31,10 @@ static uint64_t longest_step(const weiri_program *program)
     uint64_t longest = 0;
     for (uint32_t i = 0; i < program->nsteps; i++) {
         const weiri_step *step = &weiri_program_steps(program)[i];
-        uint64_t bytes = step->end - step->first;
+        const weiri_line_part span = weiri_step_span(step, 0); /* of a loop's turns the longest */
         if (step->kind != WEIRI_STEP_COPY && step->kind != WEIRI_STEP_REDUCE)
             continue;
-        if (step->flags & WEIRI_STEP_IN_LOOP && step->turn_bytes < bytes)
-            bytes = step->turn_bytes;
-        longest = bytes > longest ? bytes : longest;
+        longest = span.end - span.first > longest ? span.end - span.first : longest;
     }
     return longest;
 }
