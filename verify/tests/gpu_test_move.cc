@@ -6,6 +6,8 @@
  * an algorithm allows it, from rank to rank. Every byte of every output is
  * compared, those that nobody should touch, too.
  */
+#include "coll/cuda/stage.cuh"
+
 #include "gpu_emulator.hh"
 #include "gpu_tap.hh"
 
@@ -72,7 +74,8 @@ static weiri_gpu_shape shape_for(scene &s)
 {
     if (s.blocks)
         return {s.blocks - (int)s.m.random((uint64_t)s.blocks / 2 + 1), 8};
-    return {1 + (int)s.m.random(5), s.m.random(8) ? 8 + (int)s.m.random(3) * 13 : 64};
+    const int few = 8 + (int)s.m.random(3) * 13, many = 64 + 32 * (int)s.m.random(5);
+    return {1 + (int)s.m.random(5), s.m.random(8) ? few : many};
 }
 
 /* Notes what a rank's output holds now as what is expected. */
@@ -370,6 +373,23 @@ static void runs_large(int subject, int blocks, int nranks, size_t bytes)
        bytes, nranks, blocks);
 }
 
+/* More blocks than lanes: what those without a lane have told must be heard before they tell
+ * again, though nothing comes to them. */
+static void gathers_without_lanes(uint64_t seeds)
+{
+    enum { UNIT_BYTES = 2048, LAUNCHES = 12 };
+    std::string why;
+    for (uint64_t seed = 1; seed <= 60 * seeds && why.empty(); seed++) {
+        scene s(2, seed);
+        s.where = ALL_PLAIN;
+        s.blocks = 2 * WEIRI_GPU_LANES_MAX;
+        for (int launch = 0; launch < LAUNCHES; launch++)
+            allgather(s, allgather_direct, (size_t)s.blocks * UNIT_BYTES);
+        why = outcome(s);
+    }
+    ok(why.empty(), why, "allgather by more blocks than lanes, one behind the other");
+}
+
 /* One pair's ends differ: the receiver must say so, nothing may end up outside
  * of an output, all other pairs must get theirs, and the kernels must end. */
 static std::string mismatched(size_t sent, size_t expected, places where, uint64_t seed)
@@ -426,6 +446,7 @@ int main(int argc, char **argv)
         runs_large(subject, 1, 2, 300000);
         runs_large(subject, 60, 3, 200000);
     }
+    gathers_without_lanes(seeds);
     mismatches();
     return tap_done();
 }

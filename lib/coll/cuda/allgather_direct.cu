@@ -9,7 +9,9 @@
  *      through registers or, as "bulk", by the asynchronous copy unit (bulk.cuh);
  *      the others get it through their stages (stage.cuh), where this rank's own
  *      output may be among those that others cannot map,
- *   4. meet: signal to all (release), await all (acquire).
+ *   4. meet: signal to all (release), await all (acquire). Not where all outputs are
+ *      plain: a block that has taken a piece from each peer knows that the same block there
+ *      has heard, and nobody stores anywhere else.
  *
  * A link carries nothing but the data, once. Blocks without a part do nothing.
  */
@@ -49,6 +51,9 @@ WEIRI_GPU_FN void hear_one(const weiri_gpu_args &args, gather *g, const part &mi
     uint64_t own_at = (uint64_t)view.rank * args.bytes;
     weiri_gpu_stream *leave = &g->streams.leave[peer], *come = &g->streams.come[peer];
     leave->lanes = come->lanes = 0;
+    leave->at = (char *)args.in;
+    leave->bytes = args.bytes;
+    leave->lane = blockIdx.x;
     g->to[peer] = NULL;
     if (peer == view.rank) {
         g->to[peer] = args.out + own_at == args.in ? NULL : args.out + own_at;
@@ -59,10 +64,7 @@ WEIRI_GPU_FN void hear_one(const weiri_gpu_args &args, gather *g, const part &mi
     if (out != WEIRI_GPU_PLAIN) {
         g->to[peer] = weiri_gpu_address(view, peer, out) + own_at;
     } else {
-        leave->at = (char *)args.in;
-        leave->bytes = args.bytes;
         leave->lanes = weiri_gpu_lanes(mine.blocks);
-        leave->lane = blockIdx.x;
     }
     if (args.out_desc == WEIRI_GPU_PLAIN) {
         come->at = args.out + (uint64_t)peer * args.bytes;
@@ -72,63 +74,55 @@ WEIRI_GPU_FN void hear_one(const weiri_gpu_args &args, gather *g, const part &mi
     }
 }
 
-/* Loads words once and stores them to all targets, which are aligned. */
-template <int N>
-WEIRI_GPU_FN void push_words(const weiri_gpu_view &view, const gather *g, uint64_t at,
-                             const char *from, uint64_t words)
+/* Loads the part once and stores it to all targets. */
+template <int N> WEIRI_GPU_FN void push_to(const weiri_gpu_args &args, const gather *g, part mine)
 {
-    enum { UNROLL = WEIRI_GPU_COPY_UNROLL };
+    const weiri_gpu_view &view = args.view;
     char *to[N];
 #pragma unroll
     for (int i = 0; i < N; i++) {
-        to[i] = i < view.nranks ? g->to[(view.rank + i) % view.nranks] : NULL;
-        if (to[i])
-            to[i] += at;
+        to[i] = i < view.nranks ? g->to[weiri_gpu_nth_after(view.rank, i, view.nranks)] : NULL;
+        to[i] = to[i] ? to[i] + mine.at : NULL;
     }
-    for (uint64_t first = threadIdx.x; first < words; first += (uint64_t)blockDim.x * UNROLL) {
-        weiri_gpu_vec vec[UNROLL];
-#pragma unroll
-        for (int u = 0; u < UNROLL; u++)
-            if (first + blockDim.x * u < words)
-                vec[u] = weiri_gpu_load16(from + 16 * (first + blockDim.x * u));
-#pragma unroll
-        for (int i = 0; i < N; i++)
-#pragma unroll
-            for (int u = 0; u < UNROLL; u++)
-                if (to[i] && first + blockDim.x * u < words)
-                    weiri_gpu_store16(to[i] + 16 * (first + blockDim.x * u), vec[u]);
-    }
+    weiri_gpu_copy_to<N>(to, args.in + mine.at, mine.bytes, threadIdx.x, blockDim.x);
 }
 
 WEIRI_GPU_FN void push(const weiri_gpu_args &args, const gather *g, const part &mine)
 {
-    const weiri_gpu_view &view = args.view;
-    const char *from = args.in + mine.at;
-    uint64_t words = 0;
-    uint32_t odd = weiri_gpu_misaligned(from, 16);
-    for (int rank = 0; rank < view.nranks; rank++)
-        odd |= weiri_gpu_misaligned(g->to[rank], 16);
-    if (!odd) {
-        words = mine.bytes / 16;
-        if (view.nranks <= 4)
-            push_words<4>(view, g, mine.at, from, words);
-        else
-            push_words<8>(view, g, mine.at, from, words);
-    }
-    for (int i = 0; i < view.nranks; i++) {
-        char *to = g->to[(view.rank + i) % view.nranks];
-        if (to)
-            weiri_gpu_copy(to + mine.at + words * 16, from + words * 16, mine.bytes - words * 16,
-                           threadIdx.x, blockDim.x);
-    }
+    if (args.view.nranks <= 4)
+        push_to<4>(args, g, mine);
+    else
+        push_to<8>(args, g, mine);
 }
 
-WEIRI_GPU_FN int any_streams(const weiri_gpu_view &view, const gather *g)
+/* How many streams there are from peers and to peers. */
+WEIRI_GPU_FN int count_streams(const weiri_gpu_view &view, const gather *g)
 {
-    uint32_t any = 0;
+    int count = 0;
     for (int peer = 0; peer < view.nranks; peer++)
-        any |= g->streams.leave[peer].lanes | g->streams.come[peer].lanes;
-    return any != 0;
+        if (peer != view.rank)
+            count += (g->streams.leave[peer].lanes != 0) + (g->streams.come[peer].lanes != 0);
+    return count;
+}
+
+/* Whether this block has taken a piece from every peer, once all streams have come. */
+WEIRI_GPU_FN int took_of_all(const weiri_gpu_view &view, const gather *g, int streams)
+{
+    uint64_t at;
+    const weiri_gpu_stream &one = g->streams.come[weiri_gpu_nth_after(view.rank, 1, view.nranks)];
+    return streams == 2 * (view.nranks - 1) && weiri_gpu_piece_of(one, blockIdx.x, 0, &at);
+}
+
+/* With streams the own share is copied beside them, lest links wait for it. */
+WEIRI_GPU_FN void stream_own_share(const weiri_gpu_view &view, gather *g, const part &mine)
+{
+    weiri_gpu_stream *own = &g->streams.leave[view.rank];
+    if (threadIdx.x == 0 && g->to[view.rank]) {
+        own->lanes = weiri_gpu_lanes(mine.blocks);
+        own->to = g->to[view.rank];
+        g->to[view.rank] = NULL;
+    }
+    __syncthreads();
 }
 
 /* bulk: for the asynchronous copy unit; NULL: by the block's threads. */
@@ -147,6 +141,9 @@ WEIRI_GPU_FN void gather_all(const weiri_gpu_args &args, gather *g, weiri_gpu_bu
     for (int peer = (int)threadIdx.x; peer < view.nranks; peer += (int)blockDim.x)
         hear_one(args, g, mine, epoch, peer);
     __syncthreads();
+    const int streams = count_streams(view, g);
+    if (streams)
+        stream_own_share(view, g, mine);
     if (bulk) {
         weiri_gpu_targets targets = {g->to, view.nranks, view.rank, mine.at};
         weiri_gpu_bulk_copy(bulk, targets, args.in + mine.at, mine.bytes);
@@ -154,9 +151,10 @@ WEIRI_GPU_FN void gather_all(const weiri_gpu_args &args, gather *g, weiri_gpu_bu
     } else {
         push(args, g, mine);
     }
-    if (any_streams(view, g))
-        weiri_gpu_stream_all(view, &g->streams, epoch);
-    weiri_gpu_meet(view, epoch, 1);
+    if (streams)
+        weiri_gpu_stream_all<true>(view, &g->streams, epoch);
+    if (!took_of_all(view, g, streams))
+        weiri_gpu_meet(view, epoch, 1);
 }
 
 static __global__ void __launch_bounds__(512)
@@ -203,7 +201,8 @@ extern "C" weiri_gpu_shape weiri_gpu_allgather_bulk_shape(const weiri_gpu_args *
                                                           int processors)
 {
     weiri_gpu_shape shape = weiri_gpu_allgather_direct_shape(args, processors);
-    shape.threads = 128; /* one of them moves the data */
+    if (args->out_desc != WEIRI_GPU_PLAIN)
+        shape.threads = 128; /* one of them moves the data; through stages all do */
     return shape;
 }
 

@@ -14,9 +14,10 @@
  *   3. the others await it.
  *
  * Pieces go straight into the outputs if peers can map all of them, and then 3.
- * is left for the end. Otherwise all go through the stages, in two halves that
- * take turns: after 2. and 3. the piece is copied into the output and `taken` is
- * stepped at the sender, which awaits that two rounds later.
+ * is left for the end. Otherwise all go through the stages, which hold those of some
+ * rounds, two at least: after 2. and 3. the piece is copied into the output and `taken` is
+ * stepped at the sender, which awaits that as many rounds later. One half of the block
+ * forwards then what the other takes out; and a warp of each half tells (team.cuh).
  *
  * Ranks other than the root tell at entry where their outputs are; nobody stores
  * before that. Each rank hears from every peer: a tell or a step. The words of
@@ -25,8 +26,12 @@
  */
 #include "coll/cuda/stage.cuh"
 
-enum { UNIT_BYTES = 2048, ROUNDS_WANTED = 8 };
-static const uint32_t PIECE_BYTES = 64 << 10, PIECE_LEAST_BYTES = 8 << 10;
+enum { UNIT_BYTES = 2048, ROUNDS_WANTED = 8, PIECE_BYTES = 64 << 10 };
+#if defined(WEIR_EMULATED)
+static const uint32_t PIECE_LEAST_BYTES = 256; /* tests have several rounds soon */
+#else
+static const uint32_t PIECE_LEAST_BYTES = 8 << 10;
+#endif
 
 typedef struct spread {
     weiri_gpu_desc out[WEIRI_GPU_RANKS_MAX]; /* not the root's */
@@ -38,7 +43,8 @@ typedef struct plan {
     uint64_t share;  /* bytes of a rank's share but for the last */
     uint64_t part;   /* bytes of a block's part of a share */
     uint64_t piece;
-    uint64_t rounds;
+    uint32_t rounds;
+    uint32_t depth;  /* rounds whose pieces a stage holds */
     uint32_t blocks; /* that have a part */
 } plan;
 
@@ -53,7 +59,7 @@ WEIRI_GPU_FN plan plan_of(const weiri_gpu_args &args)
     p.share = (uint64_t)units_share * UNIT_BYTES;
     p.part = (uint64_t)units_part * UNIT_BYTES;
     p.blocks = weiri_gpu_parts(units_share, units_part);
-    p.piece = p.rounds = 0;
+    p.piece = p.rounds = p.depth = 0;
     return p;
 }
 
@@ -69,6 +75,7 @@ WEIRI_GPU_FN void plan_rounds(const weiri_gpu_view &view, plan *p, int staged)
     piece = weiri_gpu_least(piece, PIECE_BYTES);
     p->piece = staged && room < piece ? room : piece;
     p->rounds = weiri_gpu_parts(weiri_gpu_units(p->part, 16), (uint32_t)p->piece / 16);
+    p->depth = 2 * (uint32_t)weiri_gpu_stage_half(view) / (p->blocks * (uint32_t)p->piece);
 }
 
 /* This block's piece of a rank's share. */
@@ -88,7 +95,8 @@ WEIRI_GPU_FN char *target_of(const weiri_gpu_args &args, const spread *s, const 
                              int from, uint64_t round, uint64_t at)
 {
     if (s->staged)
-        return weiri_gpu_stage_at(args.view, to, from, round, blockIdx.x * p.piece);
+        return weiri_gpu_stage_of(args.view, to, from) +
+               ((uint32_t)round % p.depth * p.blocks + blockIdx.x) * p.piece;
     return weiri_gpu_address(args.view, to, s->out[to]) + at;
 }
 
@@ -114,110 +122,129 @@ WEIRI_GPU_FN void step_taken(const weiri_gpu_view &view, int peer, uint64_t epoc
 }
 
 /* Room for the piece of a round in a peer's stage. */
-WEIRI_GPU_FN void await_room(const weiri_gpu_view &view, const spread *s, int peer, uint64_t epoch,
-                             uint64_t round)
+WEIRI_GPU_FN void await_room(const weiri_gpu_view &view, const spread *s, const plan &p, int peer,
+                             uint64_t epoch, uint64_t round)
 {
-    if (s->staged && round >= 2)
+    if (s->staged && round >= p.depth)
         weiri_gpu_await_word(view, &weiri_gpu_cell_of(view, view.rank, peer)->taken,
-                             weiri_gpu_step(epoch, round - 1), peer);
+                             weiri_gpu_step(epoch, round - p.depth + 1), peer);
 }
 
 /* ------------------------------------------------------------------- the root */
 
 WEIRI_GPU_FN void send_round(const weiri_gpu_args &args, const spread *s, const plan &p,
-                             uint64_t epoch, uint64_t round)
+                             weiri_gpu_team *team, uint64_t epoch, uint64_t round)
 {
     const weiri_gpu_view &view = args.view;
-    int thread = (int)threadIdx.x, threads = (int)blockDim.x;
-    for (int peer = thread; peer < view.nranks; peer += threads)
-        if (peer != view.rank)
-            await_room(view, s, peer, epoch, round);
-    __syncthreads();
-    for (int i = 1; i < view.nranks; i++) {
-        int owner = (view.rank + i) % view.nranks;
-        uint64_t at, bytes = piece_of(args, p, owner, round, &at);
-        weiri_gpu_copy(target_of(args, s, p, owner, view.rank, round, at), args.in + at, bytes,
-                       threadIdx.x, blockDim.x);
-        if (args.out != args.in)
-            weiri_gpu_copy(args.out + at, args.in + at, bytes, threadIdx.x, blockDim.x);
+    if (weiri_gpu_moves(*team)) {
+        for (uint32_t peer = team->worker; peer < (uint32_t)view.nranks; peer += team->workers)
+            if ((int)peer != view.rank)
+                await_room(view, s, p, (int)peer, epoch, round);
+        weiri_gpu_team_meet(*team);
+        for (int i = 1; i < view.nranks; i++) {
+            int owner = (view.rank + i) % view.nranks;
+            uint64_t at, bytes = piece_of(args, p, owner, round, &at);
+            weiri_gpu_copy(target_of(args, s, p, owner, view.rank, round, at), args.in + at, bytes,
+                           team->worker, team->workers);
+            if (args.out != args.in)
+                weiri_gpu_copy(args.out + at, args.in + at, bytes, team->worker, team->workers);
+        }
     }
-    __syncthreads();
-    for (int peer = thread; peer < view.nranks; peer += threads)
-        if (peer != view.rank)
-            step_staged(view, peer, epoch, round + 1);
+    weiri_gpu_team_done(team);
+    for (uint32_t peer = team->speaker; peer < (uint32_t)view.nranks; peer += team->speakers)
+        if ((int)peer != view.rank)
+            step_staged(view, (int)peer, epoch, round + 1);
 }
 
 /* ----------------------------------------------------------- all other ranks */
 
 WEIRI_GPU_FN void forward_round(const weiri_gpu_args &args, const spread *s, const plan &p,
-                                uint64_t epoch, uint64_t round)
+                                weiri_gpu_team *team, uint64_t epoch, uint64_t round)
 {
     const weiri_gpu_view &view = args.view;
-    uint64_t at, bytes = piece_of(args, p, view.rank, round, &at);
-    for (int peer = (int)threadIdx.x; peer < view.nranks; peer += (int)blockDim.x) {
-        if (peer == args.root)
-            await_staged(view, peer, epoch, round + 1);
-        else if (peer != view.rank)
-            await_room(view, s, peer, epoch, round);
+    if (weiri_gpu_moves(*team)) {
+        uint64_t at, bytes = piece_of(args, p, view.rank, round, &at);
+        for (uint32_t peer = team->worker; peer < (uint32_t)view.nranks; peer += team->workers) {
+            if ((int)peer == args.root)
+                await_staged(view, (int)peer, epoch, round + 1);
+            else if ((int)peer != view.rank)
+                await_room(view, s, p, (int)peer, epoch, round);
+        }
+        weiri_gpu_team_meet(*team);
+        const char *from = args.out + at;
+        if (s->staged) {
+            from = target_of(args, s, p, view.rank, args.root, round, at);
+            weiri_gpu_copy(args.out + at, from, bytes, team->worker, team->workers);
+        }
+        for (int i = 1; i < view.nranks; i++) {
+            int peer = (view.rank + i) % view.nranks;
+            if (peer != args.root)
+                weiri_gpu_copy(target_of(args, s, p, peer, view.rank, round, at), from, bytes,
+                               team->worker, team->workers);
+        }
     }
-    __syncthreads();
-    const char *from = args.out + at;
-    if (s->staged) {
-        from = target_of(args, s, p, view.rank, args.root, round, at);
-        weiri_gpu_copy(args.out + at, from, bytes, threadIdx.x, blockDim.x);
-    }
-    for (int i = 1; i < view.nranks; i++) {
-        int peer = (view.rank + i) % view.nranks;
-        if (peer != args.root)
-            weiri_gpu_copy(target_of(args, s, p, peer, view.rank, round, at), from, bytes,
-                           threadIdx.x, blockDim.x);
-    }
-    __syncthreads();
-    for (int peer = (int)threadIdx.x; peer < view.nranks; peer += (int)blockDim.x) {
-        if (peer == args.root && s->staged)
-            step_taken(view, peer, epoch, round + 1);
-        else if (peer != args.root && peer != view.rank)
-            step_staged(view, peer, epoch, round + 1);
+    weiri_gpu_team_done(team);
+    for (uint32_t peer = team->speaker; peer < (uint32_t)view.nranks; peer += team->speakers) {
+        if ((int)peer == args.root && s->staged)
+            step_taken(view, (int)peer, epoch, round + 1);
+        else if ((int)peer != args.root && (int)peer != view.rank)
+            step_staged(view, (int)peer, epoch, round + 1);
     }
 }
 
 /* What others forwarded in a round, out of the stage. */
 WEIRI_GPU_FN void take_round(const weiri_gpu_args &args, const spread *s, const plan &p,
-                             uint64_t epoch, uint64_t round)
+                             weiri_gpu_team *team, uint64_t epoch, uint64_t round)
 {
     const weiri_gpu_view &view = args.view;
-    for (int peer = (int)threadIdx.x; peer < view.nranks; peer += (int)blockDim.x)
-        if (peer != view.rank && peer != args.root)
-            await_staged(view, peer, epoch, round + 1);
-    __syncthreads();
-    for (int peer = 0; peer < view.nranks; peer++) {
-        uint64_t at, bytes;
-        if (peer == view.rank || peer == args.root)
-            continue;
-        bytes = piece_of(args, p, peer, round, &at);
-        weiri_gpu_copy(args.out + at, target_of(args, s, p, view.rank, peer, round, at), bytes,
-                       threadIdx.x, blockDim.x);
+    if (weiri_gpu_moves(*team)) {
+        for (uint32_t peer = team->worker; peer < (uint32_t)view.nranks; peer += team->workers)
+            if ((int)peer != view.rank && (int)peer != args.root)
+                await_staged(view, (int)peer, epoch, round + 1);
+        weiri_gpu_team_meet(*team);
+        for (int peer = 0; peer < view.nranks; peer++) {
+            uint64_t at, bytes;
+            if (peer == view.rank || peer == args.root)
+                continue;
+            bytes = piece_of(args, p, peer, round, &at);
+            weiri_gpu_copy(args.out + at, target_of(args, s, p, view.rank, peer, round, at), bytes,
+                           team->worker, team->workers);
+        }
     }
-    __syncthreads();
-    for (int peer = (int)threadIdx.x; peer < view.nranks; peer += (int)blockDim.x)
-        if (peer != view.rank && peer != args.root)
-            step_taken(view, peer, epoch, round + 1);
+    weiri_gpu_team_done(team);
+    for (uint32_t peer = team->speaker; peer < (uint32_t)view.nranks; peer += team->speakers)
+        if ((int)peer != view.rank && (int)peer != args.root)
+            step_taken(view, (int)peer, epoch, round + 1);
 }
 
+/* With stages, one half of the block forwards what the other takes out. */
 WEIRI_GPU_FN void receive(const weiri_gpu_args &args, const spread *s, const plan &p,
                           uint64_t epoch)
 {
+    __shared__ uint32_t done[2];
     const weiri_gpu_view &view = args.view;
+    bool forwards = true, takes = false;
+    weiri_gpu_team team = s->staged ? weiri_gpu_half_block(done, &forwards, &takes)
+                                    : weiri_gpu_whole_block(&done[0]);
     for (uint64_t round = 0; round < p.rounds; round++) {
-        forward_round(args, s, p, epoch, round);
-        if (s->staged)
-            take_round(args, s, p, epoch, round);
+        if (forwards)
+            forward_round(args, s, p, &team, epoch, round);
+        if (takes)
+            take_round(args, s, p, &team, epoch, round);
     }
     if (s->staged)
         return;
     for (int peer = (int)threadIdx.x; peer < view.nranks; peer += (int)blockDim.x)
         if (peer != view.rank && peer != args.root)
             await_staged(view, peer, epoch, p.rounds);
+}
+
+WEIRI_GPU_FN void send(const weiri_gpu_args &args, const spread *s, const plan &p, uint64_t epoch)
+{
+    __shared__ uint32_t done;
+    weiri_gpu_team team = weiri_gpu_whole_block(&done);
+    for (uint64_t round = 0; round < p.rounds; round++)
+        send_round(args, s, p, &team, epoch, round);
 }
 
 /* The root's first pieces, while it waits to be told where they go. */
@@ -281,12 +308,10 @@ static __global__ void __launch_bounds__(512)
         return;
     hear_all(args, &s, epoch);
     plan_rounds(view, &p, s.staged);
-    if (view.rank != args.root) {
+    if (view.rank == args.root)
+        send(args, &s, p, epoch);
+    else
         receive(args, &s, p, epoch);
-        return;
-    }
-    for (uint64_t round = 0; round < p.rounds; round++)
-        send_round(args, &s, p, epoch, round);
 }
 
 extern "C" const void *weiri_gpu_broadcast_direct_kernel(weir_dtype dtype)

@@ -25,8 +25,8 @@
  *
  * A header comes from every peer in every launch, so packets need no other
  * proof that a peer has finished. A credit is read only by blocks that signal
- * behind it, and their signals are awaited: the next one cannot overwrite it
- * unread.
+ * behind it, or send pieces through the stage, which are awaited: the next one cannot
+ * overwrite it unread.
  */
 #include "coll/cuda/bulk.cuh"
 #include "coll/cuda/exchange.cuh"
@@ -277,6 +277,19 @@ WEIRI_GPU_FN uint64_t signal_of(uint64_t epoch, uint64_t how)
     return epoch << WEIRI_GPU_SIGNAL_SHIFT | how;
 }
 
+/* What a lane's sender says instead of pieces if it gives up. */
+WEIRI_GPU_FN uint64_t abandoned_of(uint64_t epoch)
+{
+    return weiri_gpu_step(epoch + 1, 0) - 1;
+}
+
+/* Whether a lane has pieces of a stream: they tell all that a signal would. */
+WEIRI_GPU_FN bool streams_lane(const weiri_gpu_stream &stream, uint32_t lane)
+{
+    uint64_t at;
+    return stream.lanes && weiri_gpu_piece_of(stream, lane, 0, &at) != 0;
+}
+
 /* Sets up this block's streams; whether there are any. The stage divides a
  * message otherwise than the blocks do, as the receiver must know it. The block
  * meets here between its stores to mapped outputs and its signals. */
@@ -319,25 +332,35 @@ WEIRI_GPU_FN void send_long(const weiri_gpu_args &args, exchange *x, uint64_t ep
     hear_credits(args, x, epoch);
     push_mapped(args, x, bulk);
     if (set_up_streams(args, x, epoch))
-        weiri_gpu_stream_all(view, &x->streams, epoch);
+        weiri_gpu_stream_all<false>(view, &x->streams, epoch);
     for (int peer = (int)threadIdx.x; peer < view.nranks; peer += (int)blockDim.x) {
-        if (peer == view.rank || x->state[peer] == NOT_SERVED)
+        const uint32_t lane = lane_of(view, x, peer);
+        if (peer == view.rank || x->state[peer] == NOT_SERVED ||
+            streams_lane(x->streams.leave[peer], lane))
             continue;
-        weiri_gpu_cell *cell =
-            weiri_gpu_cell_at(view, peer, view.rank, lane_of(view, x, peer));
+        weiri_gpu_cell *cell = weiri_gpu_cell_at(view, peer, view.rank, lane);
         if (x->state[peer] == REFUSED) /* nobody shall wait for pieces */
-            weir_store_release(&cell->staged, weiri_gpu_step(epoch + 1, 0) - 1);
+            weir_store_release(&cell->staged, abandoned_of(epoch));
         weir_store_release(&cell->signal,
                            signal_of(epoch, x->state[peer] == REFUSED ? ABANDONED : SENT));
     }
 }
 
-/* A lane's part is there. If its sender has given up, so does this rank. */
-WEIRI_GPU_FN void await_lane(const weiri_gpu_view &view, int peer, uint32_t lane, uint64_t epoch)
+/* A lane's part is there, or the first piece of its stream, whose others are taken by one of
+ * this rank's blocks. If its sender has given up, so does this rank. */
+WEIRI_GPU_FN void await_lane(const weiri_gpu_view &view, const exchange *x, int peer, uint32_t lane,
+                             uint64_t epoch)
 {
-    const uint64_t *word = &weiri_gpu_cell_at(view, view.rank, peer, lane)->signal;
-    weiri_gpu_await_word(view, word, signal_of(epoch, SENT), peer);
-    if (weir_load_relaxed(word) == signal_of(epoch, ABANDONED))
+    const weiri_gpu_cell *cell = weiri_gpu_cell_at(view, view.rank, peer, lane);
+    bool abandoned;
+    if (streams_lane(x->streams.come[peer], lane)) {
+        weiri_gpu_await_word(view, &cell->staged, weiri_gpu_step(epoch, 1), peer);
+        abandoned = weir_load_relaxed(&cell->staged) == abandoned_of(epoch);
+    } else {
+        weiri_gpu_await_word(view, &cell->signal, signal_of(epoch, SENT), peer);
+        abandoned = weir_load_relaxed(&cell->signal) == signal_of(epoch, ABANDONED);
+    }
+    if (abandoned)
         weir_store_release((uint64_t *)view.guard.abort_word, 1);
 }
 
@@ -354,7 +377,7 @@ WEIRI_GPU_FN void await_long(const weiri_gpu_args &args, const exchange *x, uint
             continue;
         for (uint32_t lane = threadIdx.x; lane < header >> WEIRI_GPU_HEADER_SHIFT;
              lane += blockDim.x)
-            await_lane(view, peer, lane, epoch);
+            await_lane(view, x, peer, lane, epoch);
     }
 }
 
@@ -419,8 +442,8 @@ extern "C" weiri_gpu_shape weiri_gpu_exchange_direct_shape(const weiri_gpu_args 
 extern "C" weiri_gpu_shape weiri_gpu_exchange_bulk_shape(const weiri_gpu_args *args, int processors)
 {
     weiri_gpu_shape shape = weiri_gpu_exchange_direct_shape(args, processors);
-    if (shape.blocks == processors && shape.threads > 128)
-        shape.threads = 128; /* one of them moves the long ones */
+    if (shape.blocks == processors && shape.threads > 128 && args->out_desc != WEIRI_GPU_PLAIN)
+        shape.threads = 128; /* one of them moves the long ones; through stages all do */
     return shape;
 }
 

@@ -21,8 +21,8 @@ typedef struct weiri_gpu_shape {
 /* The kernel's host address for cudaLaunchKernel, whose one argument is a
  * weiri_gpu_args; NULL for a type outside the list. Local. */
 typedef const void *(*weiri_gpu_kernel)(weir_dtype dtype);
-/* The grid for a call, on a device of so many multiprocessors. The same on all
- * ranks: it depends on what is the same there. Local. */
+/* The grid for a call, on a device of so many multiprocessors. As many blocks on all
+ * ranks: that depends on what is the same there. Local. */
 typedef weiri_gpu_shape (*weiri_gpu_shape_of)(const weiri_gpu_args *args, int processors);
 /* Whether the algorithm serves the call, by what is the same on all ranks. */
 typedef int (*weiri_gpu_serves)(const weiri_gpu_args *args);

@@ -190,11 +190,10 @@ WEIRI_GPU_FN weiri_gpu_vec weiri_gpu_join(weiri_gpu_vec a, weiri_gpu_vec b, uint
 }
 
 /* words of 16 to an aligned target from `shift` bytes behind an aligned source. */
-template <bool SHIFTED>
+template <bool SHIFTED, int UNROLL>
 WEIRI_GPU_FN void weiri_gpu_copy_words(char *to, const char *from, uint64_t words, uint32_t shift,
                                        uint32_t worker, uint32_t workers)
 {
-    enum { UNROLL = WEIRI_GPU_COPY_UNROLL };
     for (uint64_t first = worker; first < words; first += (uint64_t)workers * UNROLL) {
         weiri_gpu_vec vec[UNROLL];
 #pragma unroll
@@ -215,7 +214,30 @@ WEIRI_GPU_FN void weiri_gpu_copy_words(char *to, const char *from, uint64_t word
     }
 }
 
-/* Copies bytes; the two ends of the target, less than 48 bytes, one by one. */
+/* words of 16 to several targets, all aligned; those that are NULL are left out. */
+template <int N>
+WEIRI_GPU_FN void weiri_gpu_copy_words_to(char *const (&to)[N], const char *from, uint64_t words,
+                                          uint32_t worker, uint32_t workers)
+{
+    enum { UNROLL = WEIRI_GPU_COPY_UNROLL };
+    for (uint64_t first = worker; first < words; first += (uint64_t)workers * UNROLL) {
+        weiri_gpu_vec vec[UNROLL];
+#pragma unroll
+        for (int u = 0; u < UNROLL; u++)
+            if (first + (uint64_t)workers * u < words)
+                vec[u] = weiri_gpu_load16(from + 16 * (first + (uint64_t)workers * u));
+#pragma unroll
+        for (int i = 0; i < N; i++)
+#pragma unroll
+            for (int u = 0; u < UNROLL; u++)
+                if (to[i] && first + (uint64_t)workers * u < words)
+                    weiri_gpu_store16(to[i] + 16 * (first + (uint64_t)workers * u), vec[u]);
+    }
+}
+
+/* Copies bytes; the two ends of the target, less than 48 bytes, one by one. UNROLL: loads of a
+ * thread in flight. */
+template <int UNROLL = WEIRI_GPU_COPY_UNROLL>
 WEIRI_GPU_FN void weiri_gpu_copy(char *to, const char *from, uint64_t bytes, uint32_t worker,
                                  uint32_t workers)
 {
@@ -225,14 +247,44 @@ WEIRI_GPU_FN void weiri_gpu_copy(char *to, const char *from, uint64_t bytes, uin
     if (shift) {
         /* The last word's neighbour must not reach beyond the source. */
         words -= words > 0;
-        weiri_gpu_copy_words<true>(to + head, from + head - shift, words, shift, worker, workers);
+        weiri_gpu_copy_words<true, UNROLL>(to + head, from + head - shift, words, shift, worker,
+                                           workers);
     } else {
-        weiri_gpu_copy_words<false>(to + head, from + head, words, 0, worker, workers);
+        weiri_gpu_copy_words<false, UNROLL>(to + head, from + head, words, 0, worker, workers);
     }
     for (uint64_t i = worker; i < bytes - words * 16; i += workers) {
         uint64_t at = i < head ? i : i + words * 16;
         to[at] = from[at];
     }
+}
+
+/* What is left for copies by single targets; apart, so that targets stay in registers. */
+WEIRI_GPU_COLD_FN void weiri_gpu_copy_rest(char *to, const char *from, uint64_t bytes,
+                                           uint32_t worker, uint32_t workers)
+{
+    weiri_gpu_copy(to, from, bytes, worker, workers);
+}
+
+/* Copies bytes to all targets that are not NULL. */
+template <int N>
+WEIRI_GPU_FN void weiri_gpu_copy_to(char *const (&to)[N], const char *from, uint64_t bytes,
+                                    uint32_t worker, uint32_t workers)
+{
+    uint64_t words = bytes / 16;
+    uint32_t odd = weiri_gpu_misaligned(from, 16);
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        odd |= weiri_gpu_misaligned(to[i], 16);
+    if (odd)
+        words = 0;
+    weiri_gpu_copy_words_to<N>(to, from, words, worker, workers);
+    if (words * 16 == bytes)
+        return;
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        if (to[i])
+            weiri_gpu_copy_rest(to[i] + words * 16, from + words * 16, bytes - words * 16, worker,
+                                workers);
 }
 
 #endif

@@ -25,10 +25,11 @@
 #define WEIR_COLL_CUDA_STAGE_CUH
 
 #include "coll/cuda/move.cuh"
+#include "coll/cuda/team.cuh"
 
 /* About as many as multiprocessors. */
 #if defined(WEIR_EMULATED)
-enum { WEIRI_GPU_LANES_MAX = 32 }; /* tests have more blocks */
+enum { WEIRI_GPU_LANES_MAX = 3 }; /* tests have more blocks */
 #else
 enum { WEIRI_GPU_LANES_MAX = 128 };
 #endif
@@ -37,12 +38,14 @@ enum { WEIRI_GPU_LANES_MAX = 128 };
 /* One direction of a pair; lanes == 0: this block has nothing to do with it. */
 typedef struct weiri_gpu_stream {
     char *at; /* where its bytes come from, or are to go */
+    char *to; /* where they go to, of what leaves for the own rank */
     uint64_t bytes;
     uint32_t lanes;
-    uint32_t lane; /* the block's, of a stream that leaves */
+    uint32_t lane;  /* the block's, of a stream that leaves */
+    uint32_t piece; /* bytes of a lane's, which weiri_gpu_stream_all finds out */
 } weiri_gpu_stream;
 
-/* A block's, in shared memory. */
+/* A block's, in shared memory. What leaves for the own rank is copied beside the others. */
 typedef struct weiri_gpu_streams {
     weiri_gpu_stream leave[WEIRI_GPU_RANKS_MAX], come[WEIRI_GPU_RANKS_MAX];
 } weiri_gpu_streams;
@@ -58,69 +61,103 @@ WEIRI_GPU_FN uint64_t weiri_gpu_stage_half(const weiri_gpu_view &view)
     return (uint32_t)WEIRI_GPU_STAGE_BYTES / (uint32_t)view.nranks & ~127u;
 }
 
-/* The place in a rank's stage for a lane's piece of a sender's. */
+/* A sender's part of a rank's stage. */
+WEIRI_GPU_FN char *weiri_gpu_stage_of(const weiri_gpu_view &view, int at, int from)
+{
+    return view.scratch[at] + WEIRI_GPU_STAGE_AT + (uint64_t)from * 2 * weiri_gpu_stage_half(view);
+}
+
+/* The place in it for a lane's piece of a stream. */
 WEIRI_GPU_FN char *weiri_gpu_stage_at(const weiri_gpu_view &view, int at, int from, uint64_t round,
                                       uint64_t offset)
 {
-    return view.scratch[at] + WEIRI_GPU_STAGE_AT +
-           ((uint64_t)from * 2 + (round & 1)) * weiri_gpu_stage_half(view) + offset;
+    return weiri_gpu_stage_of(view, at, from) + (round & 1) * weiri_gpu_stage_half(view) + offset;
 }
 
-/* Of a lane: as much as the stage holds, but less of a stream that all lanes have room for
- * at once, so that each carries its share. Whole lines where they fit. */
-WEIRI_GPU_FN uint64_t weiri_gpu_piece_bytes(const weiri_gpu_view &view,
+/* Of a lane: as much as the stage holds, or less where all rounds are alike then, or all lanes
+ * have room for a stream at once, so that each carries its share. Whole lines where they fit. */
+WEIRI_GPU_FN uint32_t weiri_gpu_piece_bytes(const weiri_gpu_view &view,
                                             const weiri_gpu_stream &stream)
 {
     const uint32_t line = WEIRI_GPU_LINE_BYTES;
-    uint32_t room = (uint32_t)weiri_gpu_stage_half(view) / stream.lanes;
-    uint32_t lines = weiri_gpu_parts(weiri_gpu_units(stream.bytes, line), stream.lanes);
-    room = (uint32_t)weiri_gpu_least(room, WEIRI_GPU_PIECE_MAX_BYTES);
-    room &= room < line ? ~15u : ~(line - 1);
-    return weiri_gpu_least(room, (uint64_t)lines * line);
+    if (!stream.lanes)
+        return 0;
+    const uint32_t half = (uint32_t)weiri_gpu_stage_half(view) / stream.lanes;
+    const uint32_t room = (uint32_t)weiri_gpu_least(half, WEIRI_GPU_PIECE_MAX_BYTES);
+    if (room < line)
+        return room & ~15u;
+    const uint32_t lines = weiri_gpu_units(stream.bytes, line);
+    const uint32_t rounds = weiri_gpu_parts(lines, stream.lanes * (room / line));
+    return weiri_gpu_parts(lines, stream.lanes * rounds) * line;
 }
 
 /* Bytes of a lane's piece; 0: the stream has no such piece any more. */
-WEIRI_GPU_FN uint64_t weiri_gpu_piece_of(const weiri_gpu_view &view, const weiri_gpu_stream &stream,
-                                         uint32_t lane, uint64_t round, uint64_t *at)
+WEIRI_GPU_FN uint64_t weiri_gpu_piece_of(const weiri_gpu_stream &stream, uint32_t lane,
+                                         uint64_t round, uint64_t *at)
 {
     if (lane >= stream.lanes)
         return 0;
-    uint64_t piece = weiri_gpu_piece_bytes(view, stream);
-    *at = (round * stream.lanes + lane) * piece;
-    return *at < stream.bytes ? weiri_gpu_least(stream.bytes - *at, piece) : 0;
+    *at = (round * stream.lanes + lane) * stream.piece;
+    return *at < stream.bytes ? weiri_gpu_least(stream.bytes - *at, stream.piece) : 0;
 }
 
-WEIRI_GPU_FN uint64_t weiri_gpu_rounds(const weiri_gpu_view &view, const weiri_gpu_stream &stream)
+WEIRI_GPU_FN uint64_t weiri_gpu_rounds(const weiri_gpu_stream &stream)
 {
     if (!stream.lanes)
         return 0;
-    uint32_t piece = (uint32_t)weiri_gpu_piece_bytes(view, stream);
-    return weiri_gpu_parts(weiri_gpu_units(stream.bytes, 16), stream.lanes * (piece / 16));
+    return weiri_gpu_parts(weiri_gpu_units(stream.bytes, 16), stream.lanes * (stream.piece / 16));
 }
 
-/* The threads that store, or those that take: half a block each, or all of it. */
-typedef struct weiri_gpu_team {
-    uint32_t worker, workers;
-    int half; /* 0: stores, 1: takes, -1: all threads do both */
-} weiri_gpu_team;
-
-WEIRI_GPU_FN weiri_gpu_team weiri_gpu_team_of_thread(void)
+/* Where a piece goes that leaves for a rank. */
+WEIRI_GPU_FN char *weiri_gpu_leave_to(const weiri_gpu_view &view, const weiri_gpu_stream &stream,
+                                      int peer, uint64_t round, uint64_t at)
 {
-    const uint32_t half = blockDim.x / 2;
-    if (half % 32 || !half)
-        return {threadIdx.x, blockDim.x, -1};
-    return {threadIdx.x % half, half, threadIdx.x >= half};
+    if (peer == view.rank)
+        return stream.to + at;
+    return weiri_gpu_stage_at(view, peer, view.rank, round,
+                              (uint64_t)stream.lane * stream.piece);
 }
 
-WEIRI_GPU_FN void weiri_gpu_team_meet(const weiri_gpu_team &team)
+/* A round's pieces, of streams that are alike: loaded once. */
+template <int N>
+WEIRI_GPU_FN void weiri_gpu_leave_alike(const weiri_gpu_view &view,
+                                        const weiri_gpu_streams *streams,
+                                        const weiri_gpu_team &team, uint64_t round)
 {
-    if (team.half < 0)
-        __syncthreads();
-    else
-        __barrier_sync_count((unsigned)team.half + 1, team.workers);
+    char *to[N];
+    const char *from = NULL;
+    uint64_t at, bytes = 0;
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        const int peer = weiri_gpu_nth_after(view.rank, i, view.nranks);
+        const weiri_gpu_stream &stream = streams->leave[i < view.nranks ? peer : view.rank];
+        to[i] = NULL;
+        if (i >= view.nranks || !weiri_gpu_piece_of(stream, stream.lane, round, &at))
+            continue;
+        to[i] = weiri_gpu_leave_to(view, stream, peer, round, at);
+        bytes = weiri_gpu_piece_of(stream, stream.lane, round, &at);
+        from = stream.at + at;
+    }
+    if (bytes)
+        weiri_gpu_copy_to<N>(to, from, bytes, team.worker, team.workers);
+}
+
+/* A round's pieces, one after the other. */
+WEIRI_GPU_FN void weiri_gpu_leave_each(const weiri_gpu_view &view, const weiri_gpu_streams *streams,
+                                       const weiri_gpu_team &team, uint64_t round)
+{
+    for (int i = 0; i < view.nranks; i++) {
+        const int peer = weiri_gpu_nth_after(view.rank, i, view.nranks);
+        const weiri_gpu_stream &stream = streams->leave[peer];
+        uint64_t at, bytes = weiri_gpu_piece_of(stream, stream.lane, round, &at);
+        if (bytes)
+            weiri_gpu_copy(weiri_gpu_leave_to(view, stream, peer, round, at), stream.at + at, bytes,
+                           team.worker, team.workers);
+    }
 }
 
 /* One round of the streams that leave: wait for room, store, tell. */
+template <bool alike>
 WEIRI_GPU_FN void weiri_gpu_leave_round(const weiri_gpu_view &view,
                                         const weiri_gpu_streams *streams,
                                         const weiri_gpu_team &team, uint64_t epoch, uint64_t round)
@@ -128,25 +165,23 @@ WEIRI_GPU_FN void weiri_gpu_leave_round(const weiri_gpu_view &view,
     uint64_t at;
     for (int peer = (int)team.worker; peer < view.nranks; peer += (int)team.workers) {
         const weiri_gpu_stream &stream = streams->leave[peer];
-        if (round >= 2 && weiri_gpu_piece_of(view, stream, stream.lane, round, &at))
+        if (round >= 2 && peer != view.rank &&
+            weiri_gpu_piece_of(stream, stream.lane, round, &at))
             weiri_gpu_await_word(
                 view, &weiri_gpu_cell_at(view, view.rank, peer, stream.lane)->taken,
                 weiri_gpu_step(epoch, round - 1), peer);
     }
     weiri_gpu_team_meet(team);
-    for (int i = 0; i < view.nranks; i++) {
-        const int peer = weiri_gpu_nth_after(view.rank, i, view.nranks);
-        const weiri_gpu_stream &stream = streams->leave[peer];
-        uint64_t bytes = weiri_gpu_piece_of(view, stream, stream.lane, round, &at);
-        if (bytes)
-            weiri_gpu_copy(weiri_gpu_stage_at(view, peer, view.rank, round,
-                                              stream.lane * weiri_gpu_piece_bytes(view, stream)),
-                           stream.at + at, bytes, team.worker, team.workers);
-    }
+    if (!alike)
+        weiri_gpu_leave_each(view, streams, team, round);
+    else if (view.nranks <= 4)
+        weiri_gpu_leave_alike<4>(view, streams, team, round);
+    else
+        weiri_gpu_leave_alike<8>(view, streams, team, round);
     weiri_gpu_team_meet(team);
     for (int peer = (int)team.worker; peer < view.nranks; peer += (int)team.workers) {
         const weiri_gpu_stream &stream = streams->leave[peer];
-        if (weiri_gpu_piece_of(view, stream, stream.lane, round, &at))
+        if (peer != view.rank && weiri_gpu_piece_of(stream, stream.lane, round, &at))
             weir_store_release(&weiri_gpu_cell_at(view, peer, view.rank, stream.lane)->staged,
                                weiri_gpu_step(epoch, round + 1));
     }
@@ -159,45 +194,52 @@ WEIRI_GPU_FN void weiri_gpu_come_round(const weiri_gpu_view &view, const weiri_g
 {
     uint64_t at;
     for (int peer = (int)team.worker; peer < view.nranks; peer += (int)team.workers)
-        if (weiri_gpu_piece_of(view, streams->come[peer], lane, round, &at))
+        if (weiri_gpu_piece_of(streams->come[peer], lane, round, &at))
             weiri_gpu_await_word(view, &weiri_gpu_cell_at(view, view.rank, peer, lane)->staged,
                                  weiri_gpu_step(epoch, round + 1), peer);
     weiri_gpu_team_meet(team);
     for (int peer = 0; peer < view.nranks; peer++) {
         const weiri_gpu_stream &stream = streams->come[peer];
-        uint64_t bytes = weiri_gpu_piece_of(view, stream, lane, round, &at);
+        uint64_t bytes = weiri_gpu_piece_of(stream, lane, round, &at);
         if (bytes)
             weiri_gpu_copy(stream.at + at,
                            weiri_gpu_stage_at(view, view.rank, peer, round,
-                                              lane * weiri_gpu_piece_bytes(view, stream)),
+                                              (uint64_t)lane * stream.piece),
                            bytes, team.worker, team.workers);
     }
     weiri_gpu_team_meet(team);
     for (int peer = (int)team.worker; peer < view.nranks; peer += (int)team.workers)
-        if (weiri_gpu_piece_of(view, streams->come[peer], lane, round + 2, &at)) /* awaits it */
+        if (weiri_gpu_piece_of(streams->come[peer], lane, round + 2, &at)) /* awaits it */
             weir_store_release(&weiri_gpu_cell_at(view, peer, view.rank, lane)->taken,
                                weiri_gpu_step(epoch, round + 1));
 }
 
-/* All threads of a block, whose streams all of them see. They have met behind it. */
-WEIRI_GPU_FN void weiri_gpu_stream_all(const weiri_gpu_view &view, const weiri_gpu_streams *streams,
+/* All threads of a block, whose streams all of them see. They have met behind it. alike: all
+ * streams that leave carry the same bytes, in the same lanes. */
+template <bool alike>
+WEIRI_GPU_FN void weiri_gpu_stream_all(const weiri_gpu_view &view, weiri_gpu_streams *streams,
                                        uint64_t epoch)
 {
-    const weiri_gpu_team team = weiri_gpu_team_of_thread();
+    bool stores, takes;
+    for (int peer = (int)threadIdx.x; peer < view.nranks; peer += (int)blockDim.x) {
+        streams->leave[peer].piece = weiri_gpu_piece_bytes(view, streams->leave[peer]);
+        streams->come[peer].piece = weiri_gpu_piece_bytes(view, streams->come[peer]);
+    }
+    const weiri_gpu_team team = weiri_gpu_half_block(NULL, &stores, &takes);
     uint64_t rounds = 0;
     uint32_t lanes = 0;
     for (int peer = 0; peer < view.nranks; peer++) {
-        uint64_t out = weiri_gpu_rounds(view, streams->leave[peer]);
-        uint64_t in = weiri_gpu_rounds(view, streams->come[peer]);
+        uint64_t out = weiri_gpu_rounds(streams->leave[peer]);
+        uint64_t in = weiri_gpu_rounds(streams->come[peer]);
         rounds = rounds > out ? rounds : out;
         rounds = rounds > in ? rounds : in;
         if (streams->come[peer].lanes > lanes)
             lanes = streams->come[peer].lanes;
     }
     for (uint64_t round = 0; round < rounds; round++) {
-        if (team.half != 1)
-            weiri_gpu_leave_round(view, streams, team, epoch, round);
-        for (uint32_t lane = blockIdx.x; lane < lanes && team.half; lane += gridDim.x)
+        if (stores)
+            weiri_gpu_leave_round<alike>(view, streams, team, epoch, round);
+        for (uint32_t lane = blockIdx.x; lane < lanes && takes; lane += gridDim.x)
             weiri_gpu_come_round(view, streams, team, epoch, round, lane);
     }
     __syncthreads();
