@@ -212,7 +212,10 @@ static std::string run_all(machine &m, const std::vector<call> &calls,
 static weiri_gpu_shape any_shape(machine &m, const algo *of)
 {
     static const int blocks[] = {1, 2, 3, 6}; /* 6: several lanes of each kind */
-    return {blocks[m.random(4)], of->least_threads << m.random(2)};
+    const int drawn = blocks[m.random(4)];
+    if (!m.random(6))
+        return {drawn, 96}; /* a warp that tells beside two that move */
+    return {drawn, of->least_threads << m.random(2)};
 }
 
 static placing any_placing(machine &m)
@@ -309,6 +312,22 @@ static void back_to_back()
     ok(why.empty(), why, "launches of all kernels, one behind the other");
 }
 
+/* Many rounds of results that land in stages, by warps that run ahead of one another. */
+static void landing_rounds()
+{
+    std::string why;
+    for (const algo &of : algos) {
+        if (of.kernel != weiri_gpu_push_kernel || of.collective == WEIR_COLL_REDUCE_SCATTER)
+            continue;
+        for (uint64_t seed = 1; seed <= 12 && why.empty(); seed++) {
+            machine m(2 + (int)(seed % 3), seed);
+            call what = {&of, WEIR_INT32, WEIR_SUM, 2500, 0, {3, 64 + 32 * (int)(seed % 4)}};
+            why = run_all(m, {what, what}, {{placing::ALIGNED, placing::ALL_PLAIN, false}});
+        }
+    }
+    ok(why.empty(), why, "push: many rounds of results that land in stages");
+}
+
 int main()
 {
     for (const algo &of : algos) {
@@ -317,5 +336,6 @@ int main()
         own_shapes(&of);
     }
     back_to_back();
+    landing_rounds();
     return tap_done();
 }

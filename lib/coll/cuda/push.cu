@@ -24,17 +24,18 @@ static __device__ __forceinline__ unsigned outs_of(const weiri_gpu_args &args)
 }
 
 /* Learns where results go, and takes the launch's turn. Whether some rank's output that
- * peers store to cannot be mapped. All threads. */
+ * peers store to cannot be mapped: none where who reduces a share keeps it. All threads. */
 static __device__ __forceinline__ int find_outputs(const weiri_gpu_args &args, unsigned outs,
                                                    uint64_t epoch, weiri_gpu_buffers *buffers)
 {
     const int scatters = args.collective == WEIR_COLL_REDUCE_SCATTER;
+    const int keeps = scatters || (args.collective == WEIR_COLL_REDUCE && args.view.nranks == 2);
     char *own = args.out;
     int plain = 0;
     if (args.chunk_bytes)
         weiri_gpu_turn(args.view, epoch);
     else
-        plain = weiri_gpu_meet_buffers(args, epoch, 0, scatters ? 0 : outs, buffers);
+        plain = weiri_gpu_meet_buffers(args, epoch, 0, keeps ? 0 : outs, buffers);
     if (scatters) /* the output begins with the own block's result */
         own -= (size_t)args.view.rank * args.bytes;
     if (threadIdx.x == 0)

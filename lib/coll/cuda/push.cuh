@@ -4,13 +4,14 @@
  * links carry faster than loads (355 against 325 GB/s a GPU, 4 GPUs), and inputs need not
  * be mapped.
  *
- * Ranks reduce a share of the buffer each. A share is cut into pieces, one for each
- * lane round after round, so that all lanes work in the same region. A lane is two blocks
- * or three that run beside each other, so that links are busy while data are waited for.
- * In each round its pusher
+ * Ranks reduce a share of the buffer each, but in a reduction to one rank of more than two,
+ * whose root has none, and of two, whose root has it all. A share is cut into pieces, one for
+ * each lane round after round, so that all lanes work in the same region. A lane is two blocks
+ * or three that run beside each other, so that links are busy while data are waited for. In
+ * each round its pusher
  *
- *   1. waits until the peers have used up its piece two rounds before, whose place in
- *      their stages comes next,
+ *   1. waits until the peers have used up its piece whose place in their stages comes
+ *      next: that of `depth` rounds before, two at least,
  *   2. stores the same piece of each peer's share into that peer's stage,
  *   3. tells them (staged, release),
  *
@@ -25,7 +26,10 @@
  *
  *   6. waits for the peers' results (taken says that, too), copies them into the output,
  *   7. tells the peers that their place is free (drained, release), which a reducer
- *      awaits two rounds later before it stores.
+ *      awaits `depth` rounds later before it stores.
+ *
+ * Where a rank has no share, the reducer is a second pusher: each pushes a part of every
+ * piece, and has a cell of its own to tell it in.
  *
  * Counts go up to the number of rounds, in the lane's cell. The grid is the same on all
  * ranks. A grid of fewer blocks than a lane has is all of them in turn, each a round behind
@@ -41,13 +45,21 @@
 #include "coll/cuda/direct.cuh"
 #include "coll/cuda/packet.cuh"
 
+#if defined(WEIR_EMULATED)
+enum { WEIRI_GPU_PUSH_LEAST_BYTES = 128 }; /* tests have several rounds soon */
+#else
+enum { WEIRI_GPU_PUSH_LEAST_BYTES = 8192 };
+#endif
+
 /* How a launch divides its buffers; the same on all ranks but for the last lines. */
 struct weiri_gpu_push {
     size_t bytes, share; /* of the buffer, and from share to share */
     size_t length;       /* of a share, what is reduced */
     size_t piece;        /* bytes of a lane's */
     uint32_t rounds, lanes;
+    uint32_t depth; /* rounds whose pieces a stage holds */
     int idle;  /* the rank that has no share; -1: none */
+    int hands; /* blocks of a lane that push there, a part of each piece */
     int lands; /* results for peers go through their stages */
     unsigned outs; /* the ranks that want results, a bit each */
 
@@ -55,6 +67,7 @@ struct weiri_gpu_push {
     size_t own;    /* where the own share begins */
     uint32_t lane; /* the block's */
     int pushes, reduces, drains; /* what the block does */
+    int hand;                    /* which of those that push */
     int in_aligned, out_aligned; /* the own share to 16 bytes, and where its results go */
 };
 
@@ -64,16 +77,37 @@ WEIRI_GPU_FN unsigned weiri_gpu_share_of(const weiri_gpu_push &p, int rank)
     return (unsigned)(p.idle >= 0 && rank > p.idle ? rank - 1 : rank);
 }
 
-/* The roles of this block. */
-WEIRI_GPU_FN void weiri_gpu_cast(weiri_gpu_push *p)
+/* The roles of this block. Who has nothing to reduce pushes by two blocks a lane: what it
+ * sends are the inputs of all shares. Where that is one of two ranks, each block is a lane, as
+ * none has more than one thing to do. */
+WEIRI_GPU_FN void weiri_gpu_cast(weiri_gpu_push *p, int rank, int nranks)
 {
-    const uint32_t roles = p->lands ? 3 : 2, alone = gridDim.x < roles;
-    p->lanes = alone ? 1 : gridDim.x / roles;
+    const uint32_t roles = p->idle >= 0 && nranks == 2 ? 1 : p->lands ? 3 : 2;
+    const uint32_t lanes = gridDim.x / roles;
+    const int alone = roles == 1 || !lanes;
+    p->lanes = lanes ? lanes : 1;
     p->lane = blockIdx.x % p->lanes;
     const uint32_t role = blockIdx.x / p->lanes;
-    p->pushes = role == 0;
-    p->reduces = role == (alone ? 0 : 1);
-    p->drains = p->lands && role == (alone ? 0 : 2);
+    p->hands = alone ? 1 : 2;
+    p->hand = rank == p->idle ? (int)role : 0;
+    p->pushes = rank == p->idle ? p->hand < p->hands : role == 0 && roles > 1;
+    p->reduces = rank != p->idle && role == (alone ? 0 : 1);
+    p->drains = p->lands && p->outs >> rank & 1 && role == (alone ? 0 : 2);
+}
+
+/* The part of a piece that this block pushes. */
+WEIRI_GPU_FN weiri_gpu_range weiri_gpu_hand_part(const weiri_gpu_push &p, int rank,
+                                                 weiri_gpu_range piece)
+{
+    return rank == p.idle
+               ? weiri_gpu_part(piece, (unsigned)p.hand, (unsigned)p.hands)
+               : piece;
+}
+
+/* The cell in which a pusher tells. */
+WEIRI_GPU_FN uint32_t weiri_gpu_hand_cell(const weiri_gpu_push &p, int hand)
+{
+    return p.lane + (uint32_t)hand * p.lanes;
 }
 
 /* Pieces are whole lines of 128 bytes, which links carry best, as many as the stages
@@ -81,7 +115,7 @@ WEIRI_GPU_FN void weiri_gpu_cast(weiri_gpu_push *p)
  * reduced. Counted in units, as divisions of 64 bits are calls. */
 WEIRI_GPU_FN void weiri_gpu_cut_pieces(weiri_gpu_push *p, int nranks)
 {
-    const uint32_t rounds_wanted = 8, least_bytes = 8192;
+    const uint32_t rounds_wanted = 8, least_bytes = WEIRI_GPU_PUSH_LEAST_BYTES;
     const uint32_t stages = (uint32_t)((p->lands ? 1 : 2) * WEIRI_GPU_STAGE_BYTES);
     const uint32_t room = stages / (2 * (uint32_t)nranks * p->lanes);
     const int shift = room < 128 ? 4 : 7; /* of a unit: 16 bytes or 128 */
@@ -91,10 +125,19 @@ WEIRI_GPU_FN void weiri_gpu_cut_pieces(weiri_gpu_push *p, int nranks)
     piece = piece < room >> shift ? piece : room >> shift;
     p->rounds = (units + piece * p->lanes - 1) / (piece * p->lanes);
     p->piece = (size_t)((units + p->rounds * p->lanes - 1) / (p->rounds * p->lanes)) << shift;
+    p->depth = stages / ((uint32_t)nranks * p->lanes * (uint32_t)p->piece);
 }
 
-/* A reduction to one rank has shares on all others, so that each link carries the buffer
- * once; reduce_scatter's are its blocks. */
+/* Who has no share; -1: all have one. A reduction to one rank has shares on all others, so
+ * that each link carries the buffer once; of two ranks the root has it all. */
+WEIRI_GPU_FN int weiri_gpu_push_idle(const weiri_gpu_args &args)
+{
+    if (args.collective != WEIR_COLL_REDUCE)
+        return -1;
+    return args.view.nranks == 2 ? 1 - args.root : args.root;
+}
+
+/* The shares of reduce_scatter are its blocks. */
 WEIRI_GPU_FN weiri_gpu_push weiri_gpu_plan_push(const weiri_gpu_args &args, unsigned outs,
                                                 int lands)
 {
@@ -102,8 +145,8 @@ WEIRI_GPU_FN weiri_gpu_push weiri_gpu_plan_push(const weiri_gpu_args &args, unsi
     weiri_gpu_push p;
     p.lands = lands;
     p.outs = outs;
-    weiri_gpu_cast(&p);
-    p.idle = args.collective == WEIR_COLL_REDUCE ? args.root : -1;
+    p.idle = weiri_gpu_push_idle(args);
+    weiri_gpu_cast(&p, args.view.rank, nranks);
     p.bytes = scatters ? (size_t)nranks * args.bytes : args.bytes;
     p.share = scatters ? args.bytes : weiri_gpu_share_bytes(args.bytes, nranks - (p.idle >= 0));
     p.length = args.chunk_bytes ? args.chunk_bytes : p.share;
@@ -133,8 +176,8 @@ WEIRI_GPU_FN size_t weiri_gpu_push_slot(const weiri_gpu_view &view, const weiri_
                                         int from, uint32_t round, int result)
 {
     return WEIRI_GPU_STAGE_AT + (result ? WEIRI_GPU_STAGE_BYTES : 0) +
-           (((size_t)(round & 1) * (unsigned)view.nranks + (unsigned)from) * p.lanes + p.lane) *
-               p.piece;
+           (((size_t)(round % p.depth) * (unsigned)view.nranks + (unsigned)from) * p.lanes +
+            p.lane) * p.piece;
 }
 
 /* This lane's piece of a round of a rank's share. */
@@ -173,22 +216,25 @@ WEIRI_GPU_FN void weiri_gpu_push_round(const weiri_gpu_view &view, const weiri_g
 {
     const int nranks = weiri_gpu_nranks<exact>(view), peer = (int)threadIdx.x;
     const bool talks = peer < nranks && peer != view.rank && peer != p.idle;
-    if (talks && round >= 2)
+    if (talks && round >= p.depth)
         weiri_gpu_push_await(view, &weiri_gpu_cell_at(view, view.rank, peer, p.lane)->taken, epoch,
-                             round - 1, peer);
-    if (round >= 2)
+                             round - p.depth + 1, peer);
+    if (round >= p.depth)
         __syncthreads();
     const size_t slot = weiri_gpu_push_slot(view, p, view.rank, round, 0);
     for (int i = 1; i < nranks; i++) {
         const int r = weiri_gpu_nth_after(view.rank, i, nranks);
-        const weiri_gpu_range part = weiri_gpu_push_piece(p, r, round);
+        const weiri_gpu_range piece = weiri_gpu_push_piece(p, r, round);
+        const weiri_gpu_range part = weiri_gpu_hand_part(p, view.rank, piece);
         if (r != p.idle)
-            weiri_gpu_copy(view.scratch[r] + slot, p.in + part.at, part.bytes);
+            weiri_gpu_copy(view.scratch[r] + slot + (part.at - piece.at), p.in + part.at,
+                           part.bytes);
     }
     __syncthreads();
     if (talks)
-        weir_store_release(&weiri_gpu_cell_at(view, peer, view.rank, p.lane)->staged,
-                           weiri_gpu_step(epoch, round + 1));
+        weir_store_release(
+            &weiri_gpu_cell_at(view, peer, view.rank, weiri_gpu_hand_cell(p, p.hand))->staged,
+            weiri_gpu_step(epoch, round + 1));
 }
 
 /* Steps 4 and 5. Where results go: buffers->out[rank] + their place in the buffer. */
@@ -202,10 +248,14 @@ WEIRI_GPU_FN void weiri_gpu_reduce_round(const weiri_gpu_view &view, const weiri
     const weiri_gpu_range own = weiri_gpu_push_piece(p, view.rank, round);
     if (talks) {
         const weiri_gpu_cell *cell = weiri_gpu_cell_at(view, view.rank, peer, p.lane);
-        weiri_gpu_push_await(view, &cell->staged, epoch, round + 1, peer);
+        for (int hand = 0; hand < (peer == p.idle ? p.hands : 1); hand++)
+            weiri_gpu_push_await(
+                view,
+                &weiri_gpu_cell_at(view, view.rank, peer, weiri_gpu_hand_cell(p, hand))->staged,
+                epoch, round + 1, peer);
         if (p.lands && p.outs >> peer & 1) {
-            if (round >= 2)
-                weiri_gpu_push_await(view, &cell->drained, epoch, round - 1, peer);
+            if (round >= p.depth)
+                weiri_gpu_push_await(view, &cell->drained, epoch, round - p.depth + 1, peer);
             buffers->out[peer] =
                 view.scratch[peer] + weiri_gpu_push_slot(view, p, view.rank, round, 1) - own.at;
         }
@@ -229,7 +279,7 @@ WEIRI_GPU_FN void weiri_gpu_reduce_round(const weiri_gpu_view &view, const weiri
                             p.out_aligned, totals);
     }
     __syncthreads();
-    if (talks && (p.lands || round + 2 < p.rounds)) /* else nobody waits for it */
+    if (talks && (p.lands || round + p.depth < p.rounds)) /* else nobody waits for it */
         weir_store_release(&weiri_gpu_cell_at(view, peer, view.rank, p.lane)->taken,
                            weiri_gpu_step(epoch, round + 1));
 }
@@ -253,7 +303,7 @@ WEIRI_GPU_FN void weiri_gpu_drain_round(const weiri_gpu_view &view, const weiri_
                            part.bytes);
     }
     __syncthreads();
-    if (talks)
+    if (talks && round + p.depth < p.rounds)
         weir_store_release(&weiri_gpu_cell_at(view, peer, view.rank, p.lane)->drained,
                            weiri_gpu_step(epoch, round + 1));
 }
@@ -264,15 +314,13 @@ WEIRI_GPU_FN void weiri_gpu_push_all(const weiri_gpu_args &args, const weiri_gpu
                                      weiri_gpu_buffers *buffers, uint64_t epoch)
 {
     const weiri_gpu_view &view = args.view;
-    const int reduces = p.reduces && view.rank != p.idle;
-    const int drains = p.drains && p.outs >> view.rank & 1;
     const uint32_t steps = p.rounds + (p.lands ? 2 : 1);
     for (uint32_t step = 0; step < steps; step++) {
         if (p.pushes && step < p.rounds)
             weiri_gpu_push_round<exact>(view, p, epoch, step);
-        if (reduces && step >= 1 && step <= p.rounds)
+        if (p.reduces && step >= 1 && step <= p.rounds)
             weiri_gpu_reduce_round<dtype, exact>(view, p, args.op, buffers, epoch, step - 1);
-        if (drains && step >= 2)
+        if (p.drains && step >= 2)
             weiri_gpu_drain_round(view, p, args.out, epoch, step - 2);
     }
 }
