@@ -215,19 +215,25 @@ void weiri_nccl_gpu_drop(void *copy, cudaStream_t stream)
         cudaGetLastError();
 }
 
+static weir_status check_buffer(const weir_comm *here, const void *buffer, uint64_t bytes)
+{
+    if (!bytes || weiri_region_describe(here, buffer, bytes).generation)
+        return WEIR_OK;
+    return weiri_cuda_check_buffer(here, buffer, bytes);
+}
+
 /* Whether buffers are this GPU's, lest a kernel dies of them. */
 static weir_status check_buffers(const weir_comm *here, const weiri_p2p_args *args)
 {
-    weir_status status = WEIR_OK;
-    for (int i = 0; i < args->ncalls && status == WEIR_OK; i++) {
-        const weiri_p2p_call *call = &args->call[i];
-        if (call->bytes && !weiri_region_describe(here, call->buffer, call->bytes).generation)
-            status = weiri_cuda_check_buffer(here, call->buffer, call->bytes);
-    }
+    weir_status status = check_buffer(here, args->own.from, args->own.bytes);
+    if (status == WEIR_OK)
+        status = check_buffer(here, args->own.to, args->own.bytes);
+    for (int i = 0; i < args->ncalls && status == WEIR_OK; i++)
+        status = check_buffer(here, args->call[i].buffer, args->call[i].bytes);
     return status;
 }
 
-/* All blocks must be on the device at once; one on each multiprocessor always fits. */
+/* Blocks that wait must be on the device at once; one on each multiprocessor always fits. */
 static cudaError_t fits(const weir_comm *here, const void *kernel, int threads, unsigned blocks,
                         int *fit)
 {
@@ -249,8 +255,8 @@ static weir_status launch_exchange(const weir_comm *here, weiri_p2p_args *args,
     enum cudaStreamCaptureMode mode = weiri_cuda_relax(); /* the first launch loads the kernel */
     cudaError_t error = fits(here, kernel, threads, blocks, &fit);
     if (error == cudaSuccess && fit)
-        error = cudaLaunchKernel(kernel, (dim3){blocks, 1, 1}, (dim3){(unsigned)threads, 1, 1},
-                                 arguments, 0, stream);
+        error = cudaLaunchKernel(kernel, (dim3){blocks + (unsigned)args->own.blocks, 1, 1},
+                                 (dim3){(unsigned)threads, 1, 1}, arguments, 0, stream);
     weiri_cuda_restore(mode);
     if (error != cudaSuccess)
         return weiri_cuda_fail_launch(here, error);

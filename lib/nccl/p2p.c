@@ -82,38 +82,35 @@ const weiri_nccl_call *weiri_p2p_next_of(const weiri_nccl_call *calls, size_t co
 
 /* -------------------------------------------------------------------- itself */
 
-static weir_status copy_to_self(weiri_nccl_comm *comm, const weiri_nccl_call *send,
-                                const weiri_nccl_call *recv)
+weir_status weiri_p2p_next_self(const weiri_nccl_comm *comm, const weiri_nccl_call *calls,
+                                size_t count, weiri_p2p_self *self)
 {
-    uint64_t sent = weiri_p2p_bytes_of(send), expected = weiri_p2p_bytes_of(recv);
+    self->send = weiri_p2p_next_of(calls, count, WEIRI_NCCL_SEND, comm->rank, &self->sends);
+    self->recv = weiri_p2p_next_of(calls, count, WEIRI_NCCL_RECV, comm->rank, &self->recvs);
+    if (!self->send && !self->recv)
+        return WEIR_OK;
+    if (!self->send || !self->recv)
+        return weiri_fail(WEIR_ERR_MISMATCH,
+                          "rank %d: a send to itself needs a receive in the same group",
+                          comm->rank);
+    uint64_t sent = weiri_p2p_bytes_of(self->send), expected = weiri_p2p_bytes_of(self->recv);
     if (sent != expected)
         return weiri_fail(WEIR_ERR_INVALID, "rank %d sends %llu bytes to itself and receives %llu",
                           comm->rank, (unsigned long long)sent, (unsigned long long)expected);
-    if (comm->device >= 0)
-        return weiri_nccl_gpu_copy(comm, recv->out, send->in, sent, recv->stream);
-    if (sent && recv->out != send->in)
-        memmove(recv->out, send->in, sent);
     return WEIR_OK;
 }
 
-static weir_status serve_self(weiri_nccl_comm *comm, const weiri_nccl_call *calls, size_t count)
+/* Looks at all messages to itself, before anything is moved, and in memory of the process
+ * copies them. */
+static weir_status serve_self(const weiri_nccl_comm *comm, const weiri_nccl_call *calls,
+                              size_t count)
 {
-    size_t sends = 0, recvs = 0;
-    for (;;) {
-        const weiri_nccl_call *send =
-            weiri_p2p_next_of(calls, count, WEIRI_NCCL_SEND, comm->rank, &sends);
-        const weiri_nccl_call *recv =
-            weiri_p2p_next_of(calls, count, WEIRI_NCCL_RECV, comm->rank, &recvs);
-        if (!send && !recv)
-            return WEIR_OK;
-        if (!send || !recv)
-            return weiri_fail(WEIR_ERR_MISMATCH,
-                              "rank %d: a send to itself needs a receive in the same group",
-                              comm->rank);
-        weir_status status = copy_to_self(comm, send, recv);
-        if (status != WEIR_OK)
-            return status;
-    }
+    weiri_p2p_self self = {.sends = 0};
+    weir_status status;
+    while ((status = weiri_p2p_next_self(comm, calls, count, &self)) == WEIR_OK && self.send)
+        if (comm->device < 0 && self.send->count && self.recv->out != self.send->in)
+            memmove(self.recv->out, self.send->in, weiri_p2p_bytes_of(self.send));
+    return status;
 }
 
 /* -------------------------------------------------------------------- others */
@@ -131,7 +128,7 @@ weir_status weiri_nccl_p2p_run(weiri_nccl_comm *comm, const weiri_nccl_call *cal
     if (comm->vendor)
         return weiri_nccl_vendor_p2p(comm, calls, count);
     weir_status status = serve_self(comm, calls, count);
-    if (status == WEIR_OK && comm->nranks > 1)
+    if (status == WEIR_OK && (comm->nranks > 1 || comm->device >= 0))
         status = serve_others(comm, calls, count);
     if (status == WEIR_OK)
         weiri_log(WEIRI_LOG_INFO, "nccl sends and receives, rank %d of %d: %zu call(s) through "

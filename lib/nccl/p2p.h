@@ -29,9 +29,11 @@ enum {
 #if defined(WEIR_EMULATED)
     WEIRI_P2P_SLOT_BYTES = 256, /* tests cross the pieces' borders soon */
     WEIRI_P2P_SMALL_BYTES = 64,
+    WEIRI_P2P_LANE_BYTES = 32,
 #else
     WEIRI_P2P_SLOT_BYTES = 128 << 10, /* a sender's fence takes as long as 40 KiB */
     WEIRI_P2P_SMALL_BYTES = 16 << 10, /* up to so many a message has one lane */
+    WEIRI_P2P_LANE_BYTES = 2 << 10,   /* beyond, one for each of these, if there are so many */
 #endif
 };
 
@@ -42,7 +44,7 @@ WEIR_FN int weiri_p2p_lanes(int on_gpu, int nranks)
 {
     if (!on_gpu)
         return 1;
-    return nranks <= 4 ? 32 : 16;
+    return nranks <= 2 ? 64 : nranks <= 4 ? 32 : 16;
 }
 
 typedef struct weiri_p2p_lane {
@@ -68,7 +70,10 @@ WEIR_FN weiri_p2p_lane *weiri_p2p_lane_at(char *mailbox, int peer, int lanes, in
 /* Lanes that a message uses of those there are. Both ends know it by the length. */
 WEIR_FN int weiri_p2p_lanes_of(uint64_t bytes, int lanes)
 {
-    return bytes <= WEIRI_P2P_SMALL_BYTES ? 1 : lanes;
+    if (bytes <= WEIRI_P2P_SMALL_BYTES)
+        return 1;
+    return bytes / WEIRI_P2P_LANE_BYTES < (uint64_t)lanes ? (int)(bytes / WEIRI_P2P_LANE_BYTES)
+                                                          : lanes;
 }
 
 /* Bytes of a piece but the last: a slot, or less where all lanes get one: whole lines.

@@ -46,6 +46,16 @@ static inline int weiri_p2p_is_call(const weiri_nccl_call *call)
 const weiri_nccl_call *weiri_p2p_next_of(const weiri_nccl_call *calls, size_t count,
                                          weiri_nccl_kind kind, int peer, size_t *from);
 
+/* A message of a rank to itself: the first send goes to the first receive. */
+typedef struct weiri_p2p_self {
+    const weiri_nccl_call *send, *recv; /* NULL: there are no more */
+    size_t sends, recvs;                /* how far calls have been looked through */
+} weiri_p2p_self;
+
+/* The next one. WEIR_ERR_MISMATCH if one half is missing, WEIR_ERR_INVALID if lengths differ. */
+weir_status weiri_p2p_next_self(const weiri_nccl_comm *comm, const weiri_nccl_call *calls,
+                                size_t count, weiri_p2p_self *self);
+
 /* ---------------------------------------------------------------------- ways */
 
 /* A word that is waited for. */
@@ -81,7 +91,7 @@ const weiri_p2p_way *weiri_p2p_way_to(const weiri_nccl_comm *comm, int rank);
 /* Those of the calls that the host moves (weiri_p2p_by_host), all at once; buffers are
  * memory of the process. Blocks until they are through. */
 weir_status weiri_p2p_move(weiri_nccl_comm *comm, const weiri_nccl_call *calls, size_t count);
-/* On GPUs: launches those of the calls that stay on this machine. */
+/* On GPUs: launches those of the calls that stay on this machine, this rank's to itself too. */
 weir_status weiri_p2p_launch(weiri_nccl_comm *comm, const weiri_nccl_call *calls, size_t count);
 /* On GPUs, across machines: launches what stays here, and moves the rest by way of pinned
  * host memory. Blocks until that is through. */

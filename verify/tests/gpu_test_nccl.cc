@@ -81,6 +81,19 @@ static void add_flow(scene &s, weiri_p2p_args &args, int round, int from, int to
     args.first[args.nflows] = args.ncalls;
 }
 
+/* What a rank sends to itself, by one block or more. */
+static void add_own(scene &s, weiri_p2p_args &args, int round, int rank)
+{
+    static const uint64_t lengths[] = {1, 16, 127, 128, 129, 1000, 4099};
+    const uint64_t bytes = lengths[s.m.random(7)];
+    buffer from = s.m.alloc(rank, bytes, (size_t)s.m.random(16), PLAIN);
+    buffer to = s.m.alloc(rank, bytes, (size_t)s.m.random(16), PLAIN);
+    for (uint64_t at = 0; at < bytes; at++)
+        from.data[at] = byte_of(round, rank, rank, 0, at);
+    args.own = {to.data, from.data, bytes, 1 + (int)s.m.random(4)};
+    s.received.push_back({to, round, rank, rank, 0, bytes});
+}
+
 static void launch(scene &s, int rank, int round, int fault)
 {
     s.kept.emplace_back(new weiri_p2p_args());
@@ -97,12 +110,15 @@ static void launch(scene &s, int rank, int round, int fault)
     }
     if (!args.ncalls)
         return;
+    if (s.m.random(2))
+        add_own(s, args, round, rank);
     buffer none = s.m.alloc(rank, 16, 0, PLAIN);
     weiri_gpu_args launched = s.m.args(rank, none, none);
     launched.in = (const char *)&args;
-    const int threads[] = {1, 33, 64};
+    const int threads[] = {1, 33, 64, 96};
     s.m.launch(rank, "exchange", (const void *)kernel,
-               {args.nflows * args.blocks_each, threads[s.m.random(3)]}, launched);
+               {args.nflows * args.blocks_each + args.own.blocks, threads[s.m.random(4)]},
+               launched);
 }
 
 /* What peers would have told. */
@@ -146,6 +162,37 @@ static std::string run(int nranks, uint64_t seed, int fault)
     if (!m.run())
         return m.report();
     return check(s);
+}
+
+/* A sender whose receiver never comes gives up, and does not store over what the receiver may
+ * still read. */
+static std::string forsaken(uint64_t seed, int threads)
+{
+    machine m(2, seed);
+    weiri_p2p_args args = {};
+    buffer boxes[2], none = m.alloc(0, 16, 0, PLAIN);
+    for (int rank = 0; rank < 2; rank++) {
+        boxes[rank] = m.alloc(rank, 2 * sizeof(weiri_p2p_lane), 0, MAPPED);
+        memset(boxes[rank].data, 0, boxes[rank].bytes);
+        args.mailbox[rank] = boxes[rank].data;
+    }
+    const uint64_t bytes = (WEIRI_P2P_SLOTS + 1) * WEIRI_P2P_SLOT_BYTES;
+    buffer data = m.alloc(0, bytes, 0, MAPPED);
+    for (uint64_t at = 0; at < bytes; at++)
+        data.data[at] = byte_of(0, 0, 1, 0, at);
+    args.lanes = args.nflows = args.ncalls = args.blocks_each = args.first[1] = 1;
+    args.call[0] = {data.data, bytes, 1, 1};
+    weiri_gpu_args launched = m.args(0, none, none);
+    launched.in = (const char *)&args;
+    m.launch(0, "exchange", (const void *)kernel, {1, threads}, launched);
+    if (m.run())
+        return "nobody noticed";
+    const weiri_p2p_lane *lane = weiri_p2p_lane_at(boxes[1].data, 0, 1, 0);
+    for (uint64_t at = 0; at < WEIRI_P2P_SLOTS * WEIRI_P2P_SLOT_BYTES; at++)
+        if (lane->slot[at / WEIRI_P2P_SLOT_BYTES].data[at % WEIRI_P2P_SLOT_BYTES] !=
+            data.data[at])
+            return "byte " + std::to_string(at) + " was stored over";
+    return lane->sent == WEIRI_P2P_SLOTS ? "" : "pieces were told that were not stored";
 }
 
 /* Every byte is in one piece of one lane, every lane has one, none is longer than a slot. */
@@ -192,6 +239,12 @@ int main(int argc, char **argv)
         for (uint64_t seed = 1; seed <= seeds && why.empty(); seed++)
             why = run(nranks, seed, NONE);
         ok(why.empty(), why, "messages among %d ranks", nranks);
+    }
+    for (int threads : {1, 64, 96}) {
+        std::string why;
+        for (uint64_t seed = 1; seed <= seeds && why.empty(); seed++)
+            why = forsaken(seed, threads);
+        ok(why.empty(), why, "a sender without a receiver, %d threads", threads);
     }
     static const char *const faults[] = {"", "a sender that does not wait for room",
                                          "a receiver that does not wait for data",
