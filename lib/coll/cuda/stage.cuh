@@ -11,11 +11,10 @@
  *   receiver  taken  = epoch << 24 | pieces    in the sender's cell of the lane
  *
  * A piece may be stored once the piece two rounds before is taken; of the last two
- * nobody asks. Rounds are
- * numbered alike at both ends, so no circle of waits can close: what a round
- * waits for needs rounds before it only, or the first half of the same. One half of a
- * block's threads stores, the other takes, so that links are busy while data are taken; a
- * block of too few threads does one after the other.
+ * nobody asks. Rounds are numbered alike at both ends, so no circle of waits can close:
+ * what a round waits for needs rounds before it only, or the first half of the same. One
+ * half of a block's threads stores, the other takes, so that links are busy while data are
+ * taken; a block of too few threads does one after the other.
  *
  * Lanes need not be blocks of one index: a sender says how many lanes there are,
  * and the receiver's blocks take them in turn. A team's threads meet before each release
