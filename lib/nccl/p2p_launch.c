@@ -44,13 +44,12 @@ static void add_flow(launches *all, int way, weiri_p2p_args *args, cudaStream_t 
 
 /* The next message to itself: beside the others in the launch, if there are any and it is
  * in their stream, else by a copy. */
-static weir_status add_self(launches *all, weiri_p2p_args *args, cudaStream_t stream, int *added)
+static weir_status add_self(launches *all, weiri_p2p_args *args, cudaStream_t stream)
 {
     enum { BLOCKS_MAX = 32, BLOCK_BYTES = 64 << 10 };
     weir_status status = weiri_p2p_next_self(all->comm, all->calls, all->count, &all->self);
     const weiri_nccl_call *send = all->self.send, *recv = all->self.recv;
-    *added = status == WEIR_OK && send;
-    if (!*added || !send->count || recv->out == send->in)
+    if (status != WEIR_OK || !send || !send->count || recv->out == send->in)
         return status;
     const uint64_t bytes = weiri_p2p_bytes_of(send), blocks = (bytes - 1) / BLOCK_BYTES + 1;
     if (!args->ncalls || send->stream != stream || recv->stream != stream)
@@ -66,14 +65,13 @@ static weir_status launch(launches *all, int *launched)
     const weiri_nccl_p2p *p2p = all->comm->p2p;
     weiri_p2p_args args = {.rank = p2p->place, .lanes = p2p->lanes};
     cudaStream_t stream = NULL;
-    int added = 0;
     for (int place = 0; place < p2p->count; place++)
         args.mailbox[place] = p2p->mailbox[place];
     for (int way = 0; way < 2 * p2p->count; way++)
         if (way / 2 != p2p->place)
             add_flow(all, way, &args, &stream);
-    weir_status status = add_self(all, &args, stream, &added);
-    *launched = args.ncalls > 0 || added;
+    weir_status status = add_self(all, &args, stream);
+    *launched = args.ncalls > 0 || all->self.send;
     if (status == WEIR_OK && args.ncalls > 0)
         status = weiri_nccl_gpu_exchange(all->comm, &args, stream);
     return status;

@@ -137,9 +137,9 @@ WEIRI_GPU_FN void send_round(const weiri_gpu_args &args, const spread *s, const 
 {
     const weiri_gpu_view &view = args.view;
     if (weiri_gpu_moves(*team)) {
-        for (uint32_t peer = team->worker; peer < (uint32_t)view.nranks; peer += team->workers)
-            if ((int)peer != view.rank)
-                await_room(view, s, p, (int)peer, epoch, round);
+        for (int peer = (int)team->worker; peer < view.nranks; peer += (int)team->workers)
+            if (peer != view.rank)
+                await_room(view, s, p, peer, epoch, round);
         weiri_gpu_team_meet(*team);
         for (int i = 1; i < view.nranks; i++) {
             int owner = (view.rank + i) % view.nranks;
@@ -151,9 +151,9 @@ WEIRI_GPU_FN void send_round(const weiri_gpu_args &args, const spread *s, const 
         }
     }
     weiri_gpu_team_done(team);
-    for (uint32_t peer = team->speaker; peer < (uint32_t)view.nranks; peer += team->speakers)
-        if ((int)peer != view.rank)
-            step_staged(view, (int)peer, epoch, round + 1);
+    for (int peer = team->speaker; peer < view.nranks; peer += team->speakers)
+        if (peer != view.rank)
+            step_staged(view, peer, epoch, round + 1);
 }
 
 /* ----------------------------------------------------------- all other ranks */
@@ -164,11 +164,11 @@ WEIRI_GPU_FN void forward_round(const weiri_gpu_args &args, const spread *s, con
     const weiri_gpu_view &view = args.view;
     if (weiri_gpu_moves(*team)) {
         uint64_t at, bytes = piece_of(args, p, view.rank, round, &at);
-        for (uint32_t peer = team->worker; peer < (uint32_t)view.nranks; peer += team->workers) {
-            if ((int)peer == args.root)
-                await_staged(view, (int)peer, epoch, round + 1);
-            else if ((int)peer != view.rank)
-                await_room(view, s, p, (int)peer, epoch, round);
+        for (int peer = (int)team->worker; peer < view.nranks; peer += (int)team->workers) {
+            if (peer == args.root)
+                await_staged(view, peer, epoch, round + 1);
+            else if (peer != view.rank)
+                await_room(view, s, p, peer, epoch, round);
         }
         weiri_gpu_team_meet(*team);
         const char *from = args.out + at;
@@ -184,11 +184,11 @@ WEIRI_GPU_FN void forward_round(const weiri_gpu_args &args, const spread *s, con
         }
     }
     weiri_gpu_team_done(team);
-    for (uint32_t peer = team->speaker; peer < (uint32_t)view.nranks; peer += team->speakers) {
-        if ((int)peer == args.root && s->staged)
-            step_taken(view, (int)peer, epoch, round + 1);
-        else if ((int)peer != args.root && (int)peer != view.rank)
-            step_staged(view, (int)peer, epoch, round + 1);
+    for (int peer = team->speaker; peer < view.nranks; peer += team->speakers) {
+        if (peer == args.root && s->staged)
+            step_taken(view, peer, epoch, round + 1);
+        else if (peer != args.root && peer != view.rank)
+            step_staged(view, peer, epoch, round + 1);
     }
 }
 
@@ -198,9 +198,9 @@ WEIRI_GPU_FN void take_round(const weiri_gpu_args &args, const spread *s, const 
 {
     const weiri_gpu_view &view = args.view;
     if (weiri_gpu_moves(*team)) {
-        for (uint32_t peer = team->worker; peer < (uint32_t)view.nranks; peer += team->workers)
-            if ((int)peer != view.rank && (int)peer != args.root)
-                await_staged(view, (int)peer, epoch, round + 1);
+        for (int peer = (int)team->worker; peer < view.nranks; peer += (int)team->workers)
+            if (peer != view.rank && peer != args.root)
+                await_staged(view, peer, epoch, round + 1);
         weiri_gpu_team_meet(*team);
         for (int peer = 0; peer < view.nranks; peer++) {
             uint64_t at, bytes;
@@ -212,9 +212,9 @@ WEIRI_GPU_FN void take_round(const weiri_gpu_args &args, const spread *s, const 
         }
     }
     weiri_gpu_team_done(team);
-    for (uint32_t peer = team->speaker; peer < (uint32_t)view.nranks; peer += team->speakers)
-        if ((int)peer != view.rank && (int)peer != args.root)
-            step_taken(view, (int)peer, epoch, round + 1);
+    for (int peer = team->speaker; peer < view.nranks; peer += team->speakers)
+        if (peer != view.rank && peer != args.root)
+            step_taken(view, peer, epoch, round + 1);
 }
 
 /* With stages, one half of the block forwards what the other takes out. */

@@ -29,7 +29,7 @@ static __device__ __forceinline__ int find_outputs(const weiri_gpu_args &args, u
                                                    uint64_t epoch, weiri_gpu_buffers *buffers)
 {
     const int scatters = args.collective == WEIR_COLL_REDUCE_SCATTER;
-    const int keeps = scatters || (args.collective == WEIR_COLL_REDUCE && args.view.nranks == 2);
+    const int keeps = scatters || weiri_gpu_root_reduces(args);
     char *own = args.out;
     int plain = 0;
     if (args.chunk_bytes)

@@ -77,12 +77,28 @@ WEIRI_GPU_FN unsigned weiri_gpu_share_of(const weiri_gpu_push &p, int rank)
     return (unsigned)(p.idle >= 0 && rank > p.idle ? rank - 1 : rank);
 }
 
+/* Of two ranks the root of a reduction reduces it all. */
+WEIRI_GPU_FN int weiri_gpu_root_reduces(const weiri_gpu_args &args)
+{
+    return args.collective == WEIR_COLL_REDUCE && args.view.nranks == 2;
+}
+
+/* Who has no share; -1: all have one. A reduction to one of more ranks has shares on all
+ * others, so that each link carries the buffer once. */
+WEIRI_GPU_FN int weiri_gpu_push_idle(const weiri_gpu_args &args)
+{
+    if (weiri_gpu_root_reduces(args))
+        return 1 - args.root;
+    return args.collective == WEIR_COLL_REDUCE ? args.root : -1;
+}
+
 /* The roles of this block. Who has nothing to reduce pushes by two blocks a lane: what it
  * sends are the inputs of all shares. Where that is one of two ranks, each block is a lane, as
  * none has more than one thing to do. */
-WEIRI_GPU_FN void weiri_gpu_cast(weiri_gpu_push *p, int rank, int nranks)
+WEIRI_GPU_FN void weiri_gpu_cast(weiri_gpu_push *p, const weiri_gpu_args &args)
 {
-    const uint32_t roles = p->idle >= 0 && nranks == 2 ? 1 : p->lands ? 3 : 2;
+    const int rank = args.view.rank;
+    const uint32_t roles = weiri_gpu_root_reduces(args) ? 1 : p->lands ? 3 : 2;
     const uint32_t lanes = gridDim.x / roles;
     const int alone = roles == 1 || !lanes;
     p->lanes = lanes ? lanes : 1;
@@ -128,15 +144,6 @@ WEIRI_GPU_FN void weiri_gpu_cut_pieces(weiri_gpu_push *p, int nranks)
     p->depth = stages / ((uint32_t)nranks * p->lanes * (uint32_t)p->piece);
 }
 
-/* Who has no share; -1: all have one. A reduction to one rank has shares on all others, so
- * that each link carries the buffer once; of two ranks the root has it all. */
-WEIRI_GPU_FN int weiri_gpu_push_idle(const weiri_gpu_args &args)
-{
-    if (args.collective != WEIR_COLL_REDUCE)
-        return -1;
-    return args.view.nranks == 2 ? 1 - args.root : args.root;
-}
-
 /* The shares of reduce_scatter are its blocks. */
 WEIRI_GPU_FN weiri_gpu_push weiri_gpu_plan_push(const weiri_gpu_args &args, unsigned outs,
                                                 int lands)
@@ -146,7 +153,7 @@ WEIRI_GPU_FN weiri_gpu_push weiri_gpu_plan_push(const weiri_gpu_args &args, unsi
     p.lands = lands;
     p.outs = outs;
     p.idle = weiri_gpu_push_idle(args);
-    weiri_gpu_cast(&p, args.view.rank, nranks);
+    weiri_gpu_cast(&p, args);
     p.bytes = scatters ? (size_t)nranks * args.bytes : args.bytes;
     p.share = scatters ? args.bytes : weiri_gpu_share_bytes(args.bytes, nranks - (p.idle >= 0));
     p.length = args.chunk_bytes ? args.chunk_bytes : p.share;

@@ -125,17 +125,20 @@ WEIRI_GPU_FN void weiri_gpu_leave_alike(const weiri_gpu_view &view,
 {
     char *to[N];
     const char *from = NULL;
-    uint64_t at, bytes = 0;
+    uint64_t bytes = 0;
 #pragma unroll
     for (int i = 0; i < N; i++) {
-        const int peer = weiri_gpu_nth_after(view.rank, i, view.nranks);
-        const weiri_gpu_stream &stream = streams->leave[i < view.nranks ? peer : view.rank];
         to[i] = NULL;
-        if (i >= view.nranks || !weiri_gpu_piece_of(stream, stream.lane, round, &at))
+        if (i >= view.nranks)
+            continue;
+        const int peer = weiri_gpu_nth_after(view.rank, i, view.nranks);
+        const weiri_gpu_stream &stream = streams->leave[peer];
+        uint64_t at, piece = weiri_gpu_piece_of(stream, stream.lane, round, &at);
+        if (!piece)
             continue;
         to[i] = weiri_gpu_leave_to(view, stream, peer, round, at);
-        bytes = weiri_gpu_piece_of(stream, stream.lane, round, &at);
         from = stream.at + at;
+        bytes = piece;
     }
     if (bytes)
         weiri_gpu_copy_to<N>(to, from, bytes, team.worker, team.workers);

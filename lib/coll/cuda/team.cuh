@@ -25,7 +25,7 @@
 
 typedef struct weiri_gpu_team {
     uint32_t worker, workers;   /* this thread's place among the movers; beyond: it tells */
-    uint32_t speaker, speakers; /* likewise among those that tell; UINT32_MAX: it does not */
+    int speaker, speakers;      /* likewise among those that tell; behind all ranks: it does not */
     uint32_t barrier;           /* where movers meet: 1 or 2; 0: the block's */
     uint32_t parts;             /* of all movers' warps, in the steps so far */
     uint32_t *done;             /* shared memory: how many of them; NULL: nobody else tells */
@@ -38,11 +38,11 @@ WEIRI_GPU_FN weiri_gpu_team weiri_gpu_team_of(uint32_t thread, uint32_t threads,
                                               uint32_t *done)
 {
     enum { WARP = 32 };
-    weiri_gpu_team team = {thread, threads, thread, threads, barrier, 0, NULL};
+    weiri_gpu_team team = {thread, threads, (int)thread, (int)threads, barrier, 0, NULL};
     if (!done || threads % WARP || threads < 2 * WARP)
         return team;
     team.workers = threads - WARP;
-    team.speaker = thread < team.workers ? UINT32_MAX : thread - team.workers;
+    team.speaker = thread < team.workers ? WEIRI_GPU_RANKS_MAX : (int)(thread - team.workers);
     team.speakers = WARP;
     team.barrier = barrier ? barrier : 1;
     team.done = done;
