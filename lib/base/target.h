@@ -26,13 +26,15 @@
  * Emulation: a test compiles device code as C++ for the host (WEIR_EMULATED) and
  * runs all threads of all ranks in one thread. These are the test's: a poll that
  * found nothing gives another thread its turn; a store to shared words may do so
- * and counts as progress; the clock moves only once nothing else can.
+ * and counts as progress; the clock moves only once nothing else can. An access of 16 bytes
+ * tells where it goes, as a GPU cannot do it anywhere.
  */
 #if defined(WEIR_EMULATED)
 extern "C" {
 void weir_emulated_relax(void);
 void weir_emulated_stored(void);
 uint64_t weir_emulated_clock_ns(void);
+void weir_emulated_access16(const void *at);
 }
 #endif
 

@@ -100,7 +100,7 @@ struct rank_state {
 
 struct emulator::machine_state {
     int nranks;
-    uint64_t seed, steps = 0, quiet = 0, clock_ns = 1;
+    uint64_t seed, steps = 0, quiet = 0, clock_ns = 1, misaligned = 0;
     std::vector<rank_state> ranks;
     std::vector<char *> regions;
     std::vector<guarded> buffers;
@@ -438,6 +438,13 @@ extern "C" void weir_emulated_stored(void)
 extern "C" uint64_t weir_emulated_clock_ns(void)
 {
     return now->clock_ns;
+}
+
+extern "C" void weir_emulated_access16(const void *at)
+{
+    if ((uintptr_t)at % 16 && now->misaligned++ == 0)
+        now->complain("rank %d: an access of 16 bytes at an address that ends in %x",
+                      now->current->of->of->rank, (unsigned)((uintptr_t)at % 16));
 }
 
 /* ------------------------------------------------------------------ reports */

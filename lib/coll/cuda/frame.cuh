@@ -30,6 +30,13 @@
 /* Rare work, whose instructions lie apart from the others. */
 #define WEIRI_GPU_COLD_FN static __device__ __attribute__((noinline, unused))
 
+/* Before an access of 16 bytes by the host's code, which would go anywhere. */
+#if defined(WEIR_EMULATED)
+#define WEIRI_GPU_ACCESS16(at) weir_emulated_access16(at)
+#else
+#define WEIRI_GPU_ACCESS16(at) (void)(at)
+#endif
+
 /* -------------------------------------------------------------------- epoch */
 
 /* What is to be under way at the same time is loaded before: the first use of the

@@ -34,6 +34,7 @@ WEIRI_GPU_FN weiri_gpu_vec weiri_gpu_load16(const char *from)
     return *(const weiri_gpu_vec *)from;
 #else
     weiri_gpu_vec vec;
+    WEIRI_GPU_ACCESS16(from);
     memcpy(&vec, from, sizeof vec);
     return vec;
 #endif
@@ -44,6 +45,7 @@ WEIRI_GPU_FN void weiri_gpu_store16(char *to, weiri_gpu_vec vec)
 #if WEIR_ON_DEVICE
     *(weiri_gpu_vec *)to = vec;
 #else
+    WEIRI_GPU_ACCESS16(to);
     memcpy(to, &vec, sizeof vec);
 #endif
 }

@@ -43,6 +43,7 @@ WEIRI_GPU_FN weiri_gpu_vector weiri_gpu_load16(const char *from)
                  : "l"(from)
                  : "memory");
 #else
+    WEIRI_GPU_ACCESS16(from);
     memcpy(&vector, from, sizeof vector);
 #endif
     return vector;
@@ -55,6 +56,7 @@ WEIRI_GPU_FN void weiri_gpu_store16(char *to, const weiri_gpu_vector &vector)
                  "l"(vector.word[1])
                  : "memory");
 #else
+    WEIRI_GPU_ACCESS16(to);
     memcpy(to, &vector, sizeof vector);
 #endif
 }
@@ -87,6 +89,27 @@ WEIRI_GPU_FN void weiri_gpu_store_word(char *to, uint64_t word, size_t bytes)
         for (size_t i = 0; i < 8 && i < bytes; i++)
             to[i] = (char)(word >> (8 * i));
     }
+}
+
+/* 16 bytes, or the first `bytes` of them; aligned: to 16. What is missing is 0. */
+WEIRI_GPU_FN weiri_gpu_vector weiri_gpu_load_vector(const char *from, size_t bytes, int aligned)
+{
+    if (aligned && bytes >= 16)
+        return weiri_gpu_load16(from);
+    return {{weiri_gpu_load_word(from, bytes),
+             bytes > 8 ? weiri_gpu_load_word(from + 8, bytes - 8) : 0}};
+}
+
+WEIRI_GPU_FN void weiri_gpu_store_vector(char *to, const weiri_gpu_vector &vector, size_t bytes,
+                                         int aligned)
+{
+    if (aligned && bytes >= 16) {
+        weiri_gpu_store16(to, vector);
+        return;
+    }
+    weiri_gpu_store_word(to, vector.word[0], bytes);
+    if (bytes > 8)
+        weiri_gpu_store_word(to + 8, vector.word[1], bytes - 8);
 }
 
 /* --------------------------------------------------------------------- lanes */
@@ -320,6 +343,14 @@ struct weiri_gpu_lanes<WEIR_FP8_E5M2> : weiri_gpu_floats<weiri_gpu_fp8_pair<WEIR
 
 /* ---------------------------------------------------------------- reductions */
 
+/* The ranks that want results of this one, a bit each. */
+WEIRI_GPU_FN unsigned weiri_gpu_outs_of(const weiri_gpu_args &args)
+{
+    if (args.chunk_bytes || args.collective == WEIR_COLL_REDUCE_SCATTER)
+        return 1u << args.view.rank;
+    return args.collective == WEIR_COLL_REDUCE ? 1u << args.root : (1u << args.view.nranks) - 1;
+}
+
 /* A NaN stays; of equals the later one, as everywhere in the library. */
 template <int op, typename lane> WEIRI_GPU_FN lane weiri_gpu_combine(lane total, lane next)
 {
@@ -333,10 +364,10 @@ template <int op, typename lane> WEIRI_GPU_FN lane weiri_gpu_combine(lane total,
 }
 
 /* Words of nranks <= ranks ranks, place by place: words[rank][place] become
- * totals[place]. The average is the sum, divided before it is rounded. */
+ * totals[place]. The average is the sum, divided by `parts` before it is rounded. */
 template <int dtype, int op, int ranks, int places>
 WEIRI_GPU_FN void weiri_gpu_combine_all(int nranks, const uint64_t (&words)[ranks][places],
-                                        uint64_t (&totals)[places])
+                                        uint64_t (&totals)[places], int parts)
 {
     typedef weiri_gpu_lanes<dtype> lanes;
     typedef typename lanes::lane lane;
@@ -356,27 +387,37 @@ WEIRI_GPU_FN void weiri_gpu_combine_all(int nranks, const uint64_t (&words)[rank
         if (op == WEIR_AVG) {
 #pragma unroll
             for (int i = 0; i < lanes::COUNT; i++)
-                total[i] = lanes::average(total[i], nranks);
+                total[i] = lanes::average(total[i], parts);
         }
         totals[p] = lanes::pack(total);
     }
 }
 
-/* The reduction of words of nranks <= ranks ranks in rank order, place by place. */
+/* The reduction of words of nranks <= ranks ranks in rank order, place by place; an average
+ * is of so many parts. */
+template <int dtype, int ranks, int places>
+WEIRI_GPU_FN void weiri_gpu_reduce_parts(int op, int nranks,
+                                         const uint64_t (&words)[ranks][places],
+                                         uint64_t (&totals)[places], int parts)
+{
+    if (op == WEIR_SUM)
+        weiri_gpu_combine_all<dtype, WEIR_SUM>(nranks, words, totals, parts);
+    else if (op == WEIR_AVG)
+        weiri_gpu_combine_all<dtype, WEIR_AVG>(nranks, words, totals, parts);
+    else if (op == WEIR_MAX)
+        weiri_gpu_combine_all<dtype, WEIR_MAX>(nranks, words, totals, parts);
+    else if (op == WEIR_MIN)
+        weiri_gpu_combine_all<dtype, WEIR_MIN>(nranks, words, totals, parts);
+    else
+        weiri_gpu_combine_all<dtype, WEIR_PROD>(nranks, words, totals, parts);
+}
+
+/* The same where those are all ranks. */
 template <int dtype, int ranks, int places>
 WEIRI_GPU_FN void weiri_gpu_reduce(int op, int nranks, const uint64_t (&words)[ranks][places],
                                    uint64_t (&totals)[places])
 {
-    if (op == WEIR_SUM)
-        weiri_gpu_combine_all<dtype, WEIR_SUM>(nranks, words, totals);
-    else if (op == WEIR_AVG)
-        weiri_gpu_combine_all<dtype, WEIR_AVG>(nranks, words, totals);
-    else if (op == WEIR_MAX)
-        weiri_gpu_combine_all<dtype, WEIR_MAX>(nranks, words, totals);
-    else if (op == WEIR_MIN)
-        weiri_gpu_combine_all<dtype, WEIR_MIN>(nranks, words, totals);
-    else
-        weiri_gpu_combine_all<dtype, WEIR_PROD>(nranks, words, totals);
+    weiri_gpu_reduce_parts<dtype>(op, nranks, words, totals, nranks);
 }
 
 #endif

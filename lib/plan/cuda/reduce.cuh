@@ -73,7 +73,7 @@ WEIRI_GPU_FN void weiri_image_reduce_few(const weiri_image_operand *operands, ui
         uint64_t totals[flight][2];
 #pragma unroll
         for (int f = 0; f < flight; f++)
-            weiri_gpu_combine_all<dtype, op>((int)nsrcs, words[f], totals[f]);
+            weiri_gpu_combine_all<dtype, op>((int)nsrcs, words[f], totals[f], (int)nsrcs);
 #pragma unroll 1
         for (uint32_t d = nsrcs; d < nsrcs + ndsts; d++) {
             char *to = operands[d].line + at;
