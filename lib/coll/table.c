@@ -71,15 +71,18 @@
     X(ALLREDUCE, "packet2", allreduce_packet2,                                                     \
       "reduce a share, gather the shares, both as packets")                                        \
     X(ALLREDUCE, "ll128_one", allreduce_ll128_one, "as packet, by packets of 128 bytes")           \
-    X(ALLREDUCE, "ll128", allreduce_ll128, "as packet2, by packets of 128 bytes, 120 of data")     \
+    X(ALLREDUCE, "ll128", ll128, "as packet2, by packets of 128 bytes, 120 of data")               \
     X(ALLREDUCE, "fused", allreduce_fused, "read a share of all, reduce it, write it to all")      \
     X(ALLREDUCE, "push", push, "store shares into stages, reduce, store into all")                 \
     X(REDUCE_SCATTER, "packet", reduce_scatter_packet, "send everybody its block as packets")      \
+    X(REDUCE_SCATTER, "ll128", ll128, "the same by packets of 128 bytes")                          \
     X(REDUCE_SCATTER, "push", push, "store blocks into stages, reduce what came into the own")     \
     X(REDUCE_SCATTER, "direct", reduce_scatter_direct, "read and reduce the own block of all")     \
     X(REDUCE, "packet", reduce_packet, "send the input to the root as packets")                    \
-    X(REDUCE, "push", push, "store shares into stages, reduce, store at the root")                 \
+    X(REDUCE, "ll128", ll128, "reduce a share, send it to the root, by packets of 128 bytes")      \
     X(REDUCE, "direct", reduce_direct, "each reduces a share into the root's output")              \
+    X(REDUCE, "chain", reduce_chain, "partial results from rank to rank, through stages")          \
+    X(REDUCE, "push", push, "store shares into stages, reduce, store at the root")                 \
     X(ALLGATHER, "packet", allgather_packet, "send the input to all as packets")                   \
     X(ALLGATHER, "bulk", allgather_bulk, "the same as direct, by asynchronous bulk copies")        \
     X(ALLGATHER, "direct", allgather_direct, "write the input into everybody's output")            \

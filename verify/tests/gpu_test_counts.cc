@@ -112,8 +112,8 @@ void scene::launch()
     for (int rank = 0; rank < m.nranks(); rank++) {
         int bulk = (int)m.random(2);
         m.launch(rank, bulk ? "exchange_bulk" : "exchange_direct",
-                 bulk ? weiri_gpu_exchange_bulk_kernel(WEIR_INT8)
-                      : weiri_gpu_exchange_direct_kernel(WEIR_INT8),
+                 bulk ? weiri_gpu_exchange_bulk_kernel(WEIR_INT8, m.nranks())
+                      : weiri_gpu_exchange_direct_kernel(WEIR_INT8, m.nranks()),
                  {1 + (int)m.random(5), 8 + (int)m.random(3) * 13}, sides[(size_t)rank].args);
     }
 }

@@ -94,7 +94,7 @@ static void queue(scene &s, const setting &it, int rank, weiri_gpu_shape shape,
     args.element_bytes = 1;
     if (!it.serves(&args))
         printf("# %s does not serve this call\n", it.name);
-    s.m.launch(rank, it.name, it.kernel(WEIR_INT8), shape, args);
+    s.m.launch(rank, it.name, it.kernel(WEIR_INT8, s.m.nranks()), shape, args);
 }
 
 /* -------------------------------------------------------------- collectives */

@@ -34,13 +34,16 @@ static const algo algos[] = {
     ALGO(allreduce_packet, WEIR_COLL_ALLREDUCE, 8),
     ALGO(allreduce_packet2, WEIR_COLL_ALLREDUCE, 8),
     ALGO(allreduce_ll128_one, WEIR_COLL_ALLREDUCE, 32),
-    ALGO(allreduce_ll128, WEIR_COLL_ALLREDUCE, 32),
+    ALGO(ll128, WEIR_COLL_ALLREDUCE, 32),
     ALGO(push, WEIR_COLL_ALLREDUCE, 8),
     ALGO(allreduce_fused, WEIR_COLL_ALLREDUCE, 8),
     ALGO(reduce_scatter_packet, WEIR_COLL_REDUCE_SCATTER, 8),
+    ALGO(ll128, WEIR_COLL_REDUCE_SCATTER, 32),
     ALGO(push, WEIR_COLL_REDUCE_SCATTER, 8),
     ALGO(reduce_scatter_direct, WEIR_COLL_REDUCE_SCATTER, 8),
     ALGO(reduce_packet, WEIR_COLL_REDUCE, 8),
+    ALGO(ll128, WEIR_COLL_REDUCE, 32),
+    ALGO(reduce_chain, WEIR_COLL_REDUCE, 8),
     ALGO(push, WEIR_COLL_REDUCE, 8),
     ALGO(reduce_direct, WEIR_COLL_REDUCE, 8),
 };
@@ -136,12 +139,18 @@ static running launch(machine &m, const call &what, const placing &how)
         args.collective = what.of->collective;
         if (what.of->collective == WEIR_COLL_REDUCE && rank != what.root)
             args.out_desc = WEIRI_GPU_PLAIN;
-        m.launch(rank, what.of->name, what.of->kernel(what.dtype), what.shape, args);
+        m.launch(rank, what.of->name, what.of->kernel(what.dtype, m.nranks()), what.shape, args);
     }
     return made;
 }
 
 /* ------------------------------------------------------------------ checking */
+
+/* The rank whose input comes first: a chain begins behind its root. */
+static size_t first_rank(const call &what, size_t nranks)
+{
+    return what.of->kernel == weiri_gpu_reduce_chain_kernel ? ((size_t)what.root + 1) % nranks : 0;
+}
 
 static std::vector<uint8_t> expected(const running &done, int rank)
 {
@@ -152,7 +161,9 @@ static std::vector<uint8_t> expected(const running &done, int rank)
     for (size_t i = 0; i < what.count; i++) {
         uint64_t values[MODEL_MAX_NSRC];
         for (size_t r = 0; r < nranks; r++)
-            values[r] = get_bits(what.dtype, done.ranks[r].given.data(), first + i);
+            values[r] = get_bits(what.dtype,
+                                 done.ranks[(first_rank(what, nranks) + r) % nranks].given.data(),
+                                 first + i);
         put_bits(what.dtype, result.data(), i,
                  model_element(what.dtype, what.op, values, (int)nranks, nranks));
     }
@@ -192,14 +203,25 @@ static std::string check(const running &done)
     return "";
 }
 
-/* Launches all calls one behind the other. What went wrong, or "". */
+static bool is_served(const machine &m, const call &what)
+{
+    weiri_gpu_args args = {};
+    args.view.nranks = m.nranks();
+    args.bytes = what.count * weir_dtype_bytes(what.dtype);
+    args.dtype = what.dtype;
+    args.collective = what.of->collective;
+    return what.of->serves(&args);
+}
+
+/* Launches all calls that are served one behind the other. What went wrong, or "". */
 static std::string run_all(machine &m, const std::vector<call> &calls,
                            const std::vector<placing> &hows)
 {
     std::vector<running> all;
     std::string why;
     for (size_t i = 0; i < calls.size(); i++)
-        all.push_back(launch(m, calls[i], hows[i % hows.size()]));
+        if (is_served(m, calls[i]))
+            all.push_back(launch(m, calls[i], hows[i % hows.size()]));
     if (!m.run())
         return describe(all[0], 0) + "and what follows:\n" + m.report();
     for (size_t i = 0; i < all.size() && why.empty(); i++)
@@ -266,9 +288,13 @@ static void borders(const algo *of)
             machine m(nranks, (uint64_t)(nranks * 3 + kinds));
             std::vector<call> calls;
             placing how = {placing::ALIGNED, (decltype(how.kinds))kinds, kinds == 1};
-            for (size_t count : counts)
-                calls.push_back({of, nranks % 2 ? WEIR_UINT8 : WEIR_HALF, WEIR_SUM, count,
-                                 nranks - 1, any_shape(m, of)});
+            for (size_t count : counts) {
+                call what = {of, nranks % 2 ? WEIR_UINT8 : WEIR_HALF, WEIR_SUM, count, nranks - 1,
+                             any_shape(m, of)};
+                if (!is_served(m, what))
+                    what.dtype = WEIR_FLOAT;
+                calls.push_back(what);
+            }
             why = run_all(m, calls, {how});
         }
     }
@@ -312,12 +338,12 @@ static void back_to_back()
     ok(why.empty(), why, "launches of all kernels, one behind the other");
 }
 
-/* Many rounds of results that land in stages, by warps that run ahead of one another. */
-static void landing_rounds()
+/* Many rounds through stages, by warps that run ahead of one another. */
+static void many_rounds()
 {
     std::string why;
     for (const algo &of : algos) {
-        if (of.kernel != weiri_gpu_push_kernel || of.collective == WEIR_COLL_REDUCE_SCATTER)
+        if (of.kernel != weiri_gpu_push_kernel && of.kernel != weiri_gpu_reduce_chain_kernel)
             continue;
         for (uint64_t seed = 1; seed <= 12 && why.empty(); seed++) {
             machine m(2 + (int)(seed % 3), seed);
@@ -325,7 +351,7 @@ static void landing_rounds()
             why = run_all(m, {what, what}, {{placing::ALIGNED, placing::ALL_PLAIN, false}});
         }
     }
-    ok(why.empty(), why, "push: many rounds of results that land in stages");
+    ok(why.empty(), why, "push and chain: many rounds, and results that land in stages");
 }
 
 int main()
@@ -336,6 +362,6 @@ int main()
         own_shapes(&of);
     }
     back_to_back();
-    landing_rounds();
+    many_rounds();
     return tap_done();
 }

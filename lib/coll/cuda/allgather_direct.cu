@@ -173,12 +173,12 @@ static __global__ void __launch_bounds__(512)
     gather_all(args, &g, &bulk);
 }
 
-extern "C" const void *weiri_gpu_allgather_direct_kernel(weir_dtype dtype)
+extern "C" const void *weiri_gpu_allgather_direct_kernel(weir_dtype dtype, int)
 {
     return (unsigned)dtype < WEIR_DTYPE_COUNT ? (const void *)allgather_direct : NULL;
 }
 
-extern "C" const void *weiri_gpu_allgather_bulk_kernel(weir_dtype dtype)
+extern "C" const void *weiri_gpu_allgather_bulk_kernel(weir_dtype dtype, int)
 {
     return (unsigned)dtype < WEIR_DTYPE_COUNT ? (const void *)allgather_bulk : NULL;
 }

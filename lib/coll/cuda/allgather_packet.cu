@@ -67,7 +67,7 @@ static __global__ void __launch_bounds__(512)
         gather<8, true>(args, epoch);
 }
 
-extern "C" const void *weiri_gpu_allgather_packet_kernel(weir_dtype dtype)
+extern "C" const void *weiri_gpu_allgather_packet_kernel(weir_dtype dtype, int)
 {
     return (unsigned)dtype < WEIR_DTYPE_COUNT ? (const void *)allgather_packet : NULL;
 }

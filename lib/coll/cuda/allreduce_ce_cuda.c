@@ -124,7 +124,7 @@ static weir_status push_first(const plan *p)
     args.op = (int32_t)e->call->op;
     args.collective = WEIR_COLL_ALLREDUCE;
     return weiri_cuda_launch(
-        e->coll, e->call, "ce", weiri_gpu_push_kernel(e->call->dtype),
+        e->coll, e->call, "ce", weiri_gpu_push_kernel(e->call->dtype, e->coll->nranks),
         weiri_gpu_push_shape(&args, weiri_cuda_of(e->coll->comm)->processors), &args);
 }
 

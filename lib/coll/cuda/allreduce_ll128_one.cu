@@ -39,8 +39,8 @@ static __device__ __forceinline__ void both_phases(const weiri_gpu_args &args)
         own = load(first);
     const uint64_t epoch = weiri_gpu_epoch(view);
     for (uint32_t unit = first; unit < units; unit += step)
-        weiri_gpu_send_lines_all<exact>(view, part, epoch, 0, unit,
-                                        (unit == first ? own : load(unit)).word);
+        weiri_gpu_send_lines_to<exact>(view, part, epoch, 0, unit, ~0u,
+                                       (unit == first ? own : load(unit)).word);
     weiri_gpu_turn(view, epoch);
     for (uint32_t unit = first; unit < units; unit += step) {
         uint64_t totals[2];
@@ -61,7 +61,7 @@ static __global__ void __launch_bounds__(THREADS_MAX, 1)
         both_phases<dtype, 0>(args);
 }
 
-const void *weiri_gpu_allreduce_ll128_one_kernel(weir_dtype dtype)
+const void *weiri_gpu_allreduce_ll128_one_kernel(weir_dtype dtype, int)
 {
     static const void *const kernels[] = WEIRI_GPU_OF_TYPES(allreduce_ll128_one);
     return weiri_gpu_of_type(kernels, dtype);

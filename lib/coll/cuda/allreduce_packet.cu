@@ -80,7 +80,7 @@ static __global__ void __launch_bounds__(THREADS_MAX)
         reduce_many<dtype>(args, first);
 }
 
-const void *weiri_gpu_allreduce_packet_kernel(weir_dtype dtype)
+const void *weiri_gpu_allreduce_packet_kernel(weir_dtype dtype, int)
 {
     static const void *const kernels[] = WEIRI_GPU_OF_TYPES(allreduce_packet);
     return weiri_gpu_of_type(kernels, dtype);

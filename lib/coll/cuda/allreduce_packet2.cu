@@ -115,7 +115,7 @@ static __global__ void __launch_bounds__(THREADS_MAX)
         all_phases<dtype, 0>(args);
 }
 
-const void *weiri_gpu_allreduce_packet2_kernel(weir_dtype dtype)
+const void *weiri_gpu_allreduce_packet2_kernel(weir_dtype dtype, int)
 {
     static const void *const kernels[] = WEIRI_GPU_OF_TYPES(allreduce_packet2);
     return weiri_gpu_of_type(kernels, dtype);

@@ -314,7 +314,7 @@ static __global__ void __launch_bounds__(512)
         receive(args, &s, p, epoch);
 }
 
-extern "C" const void *weiri_gpu_broadcast_direct_kernel(weir_dtype dtype)
+extern "C" const void *weiri_gpu_broadcast_direct_kernel(weir_dtype dtype, int)
 {
     return (unsigned)dtype < WEIR_DTYPE_COUNT ? (const void *)broadcast_direct : NULL;
 }

@@ -67,7 +67,7 @@ static __global__ void __launch_bounds__(512)
             weiri_gpu_receive_header(view, (int)peer, epoch);
 }
 
-extern "C" const void *weiri_gpu_broadcast_packet_kernel(weir_dtype dtype)
+extern "C" const void *weiri_gpu_broadcast_packet_kernel(weir_dtype dtype, int)
 {
     return (unsigned)dtype < WEIR_DTYPE_COUNT ? (const void *)broadcast_packet : NULL;
 }

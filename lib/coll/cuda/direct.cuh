@@ -173,25 +173,21 @@ WEIRI_GPU_FN void weiri_gpu_load_all(const weiri_gpu_buffers *buffers, int nrank
  * rank to rank. */
 WEIRI_GPU_FN void weiri_gpu_store_all(const weiri_gpu_buffers *buffers, unsigned outs, int first,
                                       int nranks, size_t at, size_t bytes, int aligned,
-                                      const uint64_t (&totals)[2])
+                                      const weiri_gpu_vector &total)
 {
     if (aligned && bytes >= 16) {
 #pragma unroll
         for (int i = 0; i < WEIRI_GPU_RANKS_MAX; i++) {
             const int r = weiri_gpu_nth_after(first, i, nranks);
             if (i < nranks && outs >> r & 1)
-                weiri_gpu_store16(buffers->out[r] + at, {{totals[0], totals[1]}});
+                weiri_gpu_store16(buffers->out[r] + at, total);
         }
         return;
     }
 #pragma unroll 1
-    for (int r = 0; r < nranks; r++) {
-        if (!(outs >> r & 1))
-            continue;
-        weiri_gpu_store_word(buffers->out[r] + at, totals[0], bytes);
-        if (bytes > 8)
-            weiri_gpu_store_word(buffers->out[r] + at + 8, totals[1], bytes - 8);
-    }
+    for (int r = 0; r < nranks; r++)
+        if (outs >> r & 1)
+            weiri_gpu_store_vector(buffers->out[r] + at, total, bytes, 0);
 }
 
 /* Whether 16 bytes at `at` of all the buffers are aligned. */
@@ -219,7 +215,8 @@ WEIRI_GPU_FN void weiri_gpu_reduce_range(const weiri_gpu_args &args,
         const size_t at = range.at + done, left = range.bytes - done;
         weiri_gpu_load_all(buffers, nranks, at, left, aligned, words);
         weiri_gpu_reduce<dtype>(op, nranks, words, totals);
-        weiri_gpu_store_all(buffers, outs, args.view.rank, nranks, at, left, aligned, totals);
+        weiri_gpu_store_all(buffers, outs, args.view.rank, nranks, at, left, aligned,
+                            {{totals[0], totals[1]}});
     }
 }
 

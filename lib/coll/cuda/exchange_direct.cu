@@ -418,12 +418,12 @@ static __global__ void __launch_bounds__(512)
 
 /* ---------------------------------------------------------------------- host */
 
-extern "C" const void *weiri_gpu_exchange_direct_kernel(weir_dtype dtype)
+extern "C" const void *weiri_gpu_exchange_direct_kernel(weir_dtype dtype, int)
 {
     return (unsigned)dtype < WEIR_DTYPE_COUNT ? (const void *)exchange_direct : NULL;
 }
 
-extern "C" const void *weiri_gpu_exchange_bulk_kernel(weir_dtype dtype)
+extern "C" const void *weiri_gpu_exchange_bulk_kernel(weir_dtype dtype, int)
 {
     return (unsigned)dtype < WEIR_DTYPE_COUNT ? (const void *)exchange_bulk : NULL;
 }

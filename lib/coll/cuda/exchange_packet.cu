@@ -35,7 +35,7 @@ static __global__ void __launch_bounds__(512)
     }
 }
 
-extern "C" const void *weiri_gpu_exchange_packet_kernel(weir_dtype dtype)
+extern "C" const void *weiri_gpu_exchange_packet_kernel(weir_dtype dtype, int)
 {
     return (unsigned)dtype < WEIR_DTYPE_COUNT ? (const void *)exchange_packet : NULL;
 }

@@ -19,7 +19,7 @@ static __global__ void __launch_bounds__(512)
     weiri_gpu_receive_short(args, args.pairs, packet_bytes, epoch, lane);
 }
 
-extern "C" const void *weiri_gpu_exchange_short_kernel(weir_dtype dtype)
+extern "C" const void *weiri_gpu_exchange_short_kernel(weir_dtype dtype, int)
 {
     return (unsigned)dtype < WEIR_DTYPE_COUNT ? (const void *)exchange_short : NULL;
 }

@@ -1,5 +1,5 @@
 /*
- * The GPU algorithms as the host sees them: for each a kernel a data type, and
+ * The GPU algorithms as the host sees them: for each its kernels, and
  * how many threads serve a call best where no tuning table says it. Each is
  * described in its .cu file.
  */
@@ -18,9 +18,9 @@ typedef struct weiri_gpu_shape {
     int threads;
 } weiri_gpu_shape;
 
-/* The kernel's host address for cudaLaunchKernel, whose one argument is a
- * weiri_gpu_args; NULL for a type outside the list. Local. */
-typedef const void *(*weiri_gpu_kernel)(weir_dtype dtype);
+/* The host address of the kernel for a type and so many ranks, for cudaLaunchKernel, whose
+ * one argument is a weiri_gpu_args; NULL for a type outside the list. Local. */
+typedef const void *(*weiri_gpu_kernel)(weir_dtype dtype, int nranks);
 /* The grid for a call, on a device of so many multiprocessors. As many blocks on all
  * ranks: that depends on what is the same there. Local. */
 typedef weiri_gpu_shape (*weiri_gpu_shape_of)(const weiri_gpu_args *args, int processors);
@@ -34,16 +34,17 @@ typedef struct weiri_gpu_algo {
 } weiri_gpu_algo;
 
 #define WEIRI_GPU_DECLARE(name)                                                                    \
-    const void *weiri_gpu_##name##_kernel(weir_dtype dtype);                                       \
+    const void *weiri_gpu_##name##_kernel(weir_dtype dtype, int nranks);                           \
     weiri_gpu_shape weiri_gpu_##name##_shape(const weiri_gpu_args *args, int processors);          \
     int weiri_gpu_##name##_serves(const weiri_gpu_args *args);
 
 WEIRI_GPU_DECLARE(allreduce_packet)
 WEIRI_GPU_DECLARE(allreduce_packet2)
 WEIRI_GPU_DECLARE(allreduce_ll128_one)
-WEIRI_GPU_DECLARE(allreduce_ll128)
 WEIRI_GPU_DECLARE(allreduce_fused)
-WEIRI_GPU_DECLARE(push) /* allreduce, reduce_scatter, reduce */
+WEIRI_GPU_DECLARE(ll128) /* allreduce, reduce_scatter, reduce */
+WEIRI_GPU_DECLARE(push)  /* likewise */
+WEIRI_GPU_DECLARE(reduce_chain)
 WEIRI_GPU_DECLARE(reduce_scatter_packet)
 WEIRI_GPU_DECLARE(reduce_scatter_direct)
 WEIRI_GPU_DECLARE(reduce_packet)

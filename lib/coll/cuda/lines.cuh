@@ -121,20 +121,22 @@ WEIRI_GPU_FN void weiri_gpu_send_lines(const weiri_gpu_line_part &part, char *un
 #endif
 }
 
-/* The same unit of this rank's slot at every peer. */
+/* The same unit of this rank's slot at every peer of those ranks, a bit each. */
 template <int exact>
-WEIRI_GPU_FN void weiri_gpu_send_lines_all(const weiri_gpu_view &view,
-                                           const weiri_gpu_line_part &part, uint64_t epoch,
-                                           int phase, uint32_t unit, const uint64_t (&data)[2])
+WEIRI_GPU_FN void weiri_gpu_send_lines_to(const weiri_gpu_view &view,
+                                          const weiri_gpu_line_part &part, uint64_t epoch,
+                                          int phase, uint32_t unit, unsigned ranks,
+                                          const uint64_t (&data)[2])
 {
     const int nranks = weiri_gpu_nranks<exact>(view);
     const size_t at = weiri_gpu_lines_at<exact>(view, view.rank, epoch, phase) +
                       (size_t)unit * WEIRI_GPU_UNIT_BYTES;
 #pragma unroll
-    for (int i = 1; i < WEIRI_GPU_RANKS_MAX; i++)
-        if (i < nranks)
-            weiri_gpu_send_lines(part, view.scratch[weiri_gpu_nth_after(view.rank, i, nranks)] + at,
-                                 epoch, data[0], data[1]);
+    for (int i = 1; i < WEIRI_GPU_RANKS_MAX; i++) {
+        const int r = weiri_gpu_nth_after(view.rank, i, nranks);
+        if (i < nranks && ranks >> r & 1)
+            weiri_gpu_send_lines(part, view.scratch[r] + at, epoch, data[0], data[1]);
+    }
 }
 
 /* The threads of a warp together: a unit of every peer's slot here into words[peer], all

@@ -15,27 +15,18 @@
 
 enum { THREADS_MAX = 512 };
 
-/* The ranks that want results of this one, a bit each. */
-static __device__ __forceinline__ unsigned outs_of(const weiri_gpu_args &args)
-{
-    if (args.chunk_bytes || args.collective == WEIR_COLL_REDUCE_SCATTER)
-        return 1u << args.view.rank;
-    return args.collective == WEIR_COLL_REDUCE ? 1u << args.root : (1u << args.view.nranks) - 1;
-}
-
 /* Learns where results go, and takes the launch's turn. Whether some rank's output that
  * peers store to cannot be mapped: none where who reduces a share keeps it. All threads. */
 static __device__ __forceinline__ int find_outputs(const weiri_gpu_args &args, unsigned outs,
                                                    uint64_t epoch, weiri_gpu_buffers *buffers)
 {
     const int scatters = args.collective == WEIR_COLL_REDUCE_SCATTER;
-    const int keeps = scatters || weiri_gpu_root_reduces(args);
     char *own = args.out;
     int plain = 0;
     if (args.chunk_bytes)
         weiri_gpu_turn(args.view, epoch);
     else
-        plain = weiri_gpu_meet_buffers(args, epoch, 0, keeps ? 0 : outs, buffers);
+        plain = weiri_gpu_meet_buffers(args, epoch, 0, scatters ? 0 : outs, buffers);
     if (scatters) /* the output begins with the own block's result */
         own -= (size_t)args.view.rank * args.bytes;
     if (threadIdx.x == 0)
@@ -44,28 +35,27 @@ static __device__ __forceinline__ int find_outputs(const weiri_gpu_args &args, u
     return plain;
 }
 
-template <int dtype>
+template <int dtype, int exact>
 static __global__ void __launch_bounds__(THREADS_MAX)
     push(const __grid_constant__ weiri_gpu_args args)
 {
     __shared__ weiri_gpu_buffers buffers;
-    const unsigned outs = outs_of(args);
+    const unsigned outs = weiri_gpu_outs_of(args);
     const uint64_t epoch = weiri_gpu_epoch(args.view);
     const int lands = find_outputs(args, outs, epoch, &buffers);
     weiri_gpu_push plan = weiri_gpu_plan_push(args, outs, lands);
     plan.out_aligned = weiri_gpu_results_aligned(plan, &buffers, args.view);
-    if (args.view.nranks == 4)
-        weiri_gpu_push_all<dtype, 4>(args, plan, &buffers, epoch);
-    else
-        weiri_gpu_push_all<dtype, 0>(args, plan, &buffers, epoch);
+    weiri_gpu_push_all<dtype, exact>(args, plan, &buffers, epoch);
     if (!args.chunk_bytes) /* all blocks: they must have heard before peers tell again */
         weiri_gpu_meet(args.view, epoch, 1);
 }
 
-const void *weiri_gpu_push_kernel(weir_dtype dtype)
+const void *weiri_gpu_push_kernel(weir_dtype dtype, int nranks)
 {
-    static const void *const kernels[] = WEIRI_GPU_OF_TYPES(push);
-    return weiri_gpu_of_type(kernels, dtype);
+    static const void *const two[] = WEIRI_GPU_OF_TYPES_FOR(push, 2);
+    static const void *const four[] = WEIRI_GPU_OF_TYPES_FOR(push, 4);
+    static const void *const any[] = WEIRI_GPU_OF_TYPES_FOR(push, 0);
+    return weiri_gpu_of_type(nranks == 2 ? two : nranks == 4 ? four : any, dtype);
 }
 
 /* Two blocks a lane, and as many lanes as multiprocessors: registers suffice for two

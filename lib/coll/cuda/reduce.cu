@@ -71,7 +71,7 @@ static __global__ void __launch_bounds__(WEIRI_GPU_DIRECT_THREADS)
     weiri_gpu_shared_reduce<dtype>(args, 1u << args.root, &buffers);
 }
 
-const void *weiri_gpu_reduce_packet_kernel(weir_dtype dtype)
+const void *weiri_gpu_reduce_packet_kernel(weir_dtype dtype, int)
 {
     static const void *const kernels[] = WEIRI_GPU_OF_TYPES(reduce_packet);
     return weiri_gpu_of_type(kernels, dtype);
@@ -87,7 +87,7 @@ int weiri_gpu_reduce_packet_serves(const weiri_gpu_args *args)
     return args->bytes <= WEIRI_GPU_SLOT_BYTES / 2;
 }
 
-const void *weiri_gpu_reduce_direct_kernel(weir_dtype dtype)
+const void *weiri_gpu_reduce_direct_kernel(weir_dtype dtype, int)
 {
     static const void *const kernels[] = WEIRI_GPU_OF_TYPES(reduce_direct);
     return weiri_gpu_of_type(kernels, dtype);

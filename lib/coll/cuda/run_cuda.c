@@ -263,7 +263,7 @@ static weir_status run_with(weiri_coll *coll, const weiri_call *call, const weir
     }
     if (status == WEIR_OK)
         status = weiri_cuda_launch(
-            coll, call, algo->name, algo->gpu->kernel(call->dtype),
+            coll, call, algo->name, algo->gpu->kernel(call->dtype, coll->nranks),
             shape.blocks ? shape : algo->gpu->shape(&args, weiri_cuda_of(coll->comm)->processors),
             &args);
     weiri_cuda_leave(coll->comm, before);

@@ -6,15 +6,21 @@
 
 #include "coll/cuda/kernels.h"
 
-/* The table of a kernel that is a template of the data type, in weir_dtype's order. */
-#define WEIRI_GPU_OF_TYPES(kernel)                                                                 \
+/* The tables of kernels that are templates of the data type, in weir_dtype's order; and of
+ * those that are templates of the exact number of ranks, too. */
+#define WEIRI_GPU_OF_TYPES(kernel) WEIRI_GPU_TYPES(WEIRI_GPU_OF_TYPE, kernel, 0)
+#define WEIRI_GPU_OF_TYPES_FOR(kernel, exact) WEIRI_GPU_TYPES(WEIRI_GPU_OF_TYPE_FOR, kernel, exact)
+
+#define WEIRI_GPU_OF_TYPE(kernel, dtype, exact) (const void *)&kernel<dtype>
+#define WEIRI_GPU_OF_TYPE_FOR(kernel, dtype, exact) (const void *)&kernel<dtype, exact>
+#define WEIRI_GPU_TYPES(of, kernel, exact)                                                         \
     {                                                                                              \
-        (const void *)&kernel<WEIR_INT8>, (const void *)&kernel<WEIR_UINT8>,                       \
-            (const void *)&kernel<WEIR_INT32>, (const void *)&kernel<WEIR_UINT32>,                 \
-            (const void *)&kernel<WEIR_INT64>, (const void *)&kernel<WEIR_UINT64>,                 \
-            (const void *)&kernel<WEIR_HALF>, (const void *)&kernel<WEIR_FLOAT>,                   \
-            (const void *)&kernel<WEIR_DOUBLE>, (const void *)&kernel<WEIR_BFLOAT16>,              \
-            (const void *)&kernel<WEIR_FP8_E4M3>, (const void *)&kernel<WEIR_FP8_E5M2>             \
+        of(kernel, WEIR_INT8, exact), of(kernel, WEIR_UINT8, exact),                               \
+            of(kernel, WEIR_INT32, exact), of(kernel, WEIR_UINT32, exact),                         \
+            of(kernel, WEIR_INT64, exact), of(kernel, WEIR_UINT64, exact),                         \
+            of(kernel, WEIR_HALF, exact), of(kernel, WEIR_FLOAT, exact),                           \
+            of(kernel, WEIR_DOUBLE, exact), of(kernel, WEIR_BFLOAT16, exact),                      \
+            of(kernel, WEIR_FP8_E4M3, exact), of(kernel, WEIR_FP8_E5M2, exact)                     \
     }
 
 static inline const void *weiri_gpu_of_type(const void *const (&kernels)[WEIR_DTYPE_COUNT],

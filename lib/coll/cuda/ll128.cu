@@ -1,18 +1,24 @@
 /*
- * allreduce, ll128: packet2 by lines (lines.cuh). A reduce-scatter and an allgather,
- * two message latencies, at nearly the links' rate: from where packets' doubled bytes
- * cost more than a second latency, to where buffers that peers write directly win.
+ * ll128: allreduce, reduce and reduce_scatter by lines (lines.cuh): each rank reduces a
+ * share of the buffer, and sends it where it is wanted. Two message latencies, one for
+ * reduce_scatter, at nearly the links' rate, and of any memory: from where packets'
+ * doubled bytes cost more than a second latency, to where buffers that peers write
+ * directly win.
  *
  *   1. A warp sends a unit of every other rank's share of its input to that rank
  *      (phase 0).
  *   2. It waits for the same unit of the own share of all peers, reduces them, sends
- *      the result to all peers (phase 1) and stores it.
- *   3. It waits for that unit of all other shares and stores them.
+ *      the result to the peers that want it (phase 1), and stores it if it does.
+ *   3. Who wants the peers' results waits for that unit of all other shares and stores
+ *      them.
  *
  * Shares have the same number of units, one at least, even where the input ends
  * before or within them: so every rank hears from every other, and the slots may
  * alternate. A thread has the same part of a unit in all phases, so it has read what
  * it overwrites if in is out.
+ *
+ * The shares of reduce_scatter are its blocks. What a block's last unit carries of the next
+ * one nobody stores.
  */
 #include "coll/cuda/kernels.h"
 #include "coll/cuda/lines.cuh"
@@ -20,17 +26,22 @@
 
 enum { THREADS_MAX = 512 };
 
-static inline __host__ __device__ uint32_t share_units(uint64_t bytes, int nranks)
+static inline __host__ __device__ uint32_t share_units(const weiri_gpu_args &args, int nranks)
 {
-    const uint64_t all = (uint64_t)nranks * WEIRI_GPU_UNIT_DATA;
-    return (uint32_t)(bytes ? (bytes + all - 1) / all : 1);
+    const uint64_t shares = args.collective == WEIR_COLL_REDUCE_SCATTER ? 1 : (uint64_t)nranks;
+    const uint64_t all = shares * WEIRI_GPU_UNIT_DATA;
+    return (uint32_t)(args.bytes ? (args.bytes + all - 1) / all : 1);
 }
 
 /* What a launch's warps have in common, and this thread's part. */
 struct work {
-    size_t share;         /* bytes of the buffer; the last ones may be shorter */
+    size_t bytes;         /* of the input */
+    size_t share;         /* from share to share in it; the last ones may be shorter */
+    size_t own;           /* where the own share's result goes in the output */
     uint32_t units;       /* of a share */
     uint32_t first, step; /* this warp's */
+    unsigned outs;        /* the ranks that want results of this one, a bit each */
+    int gathers;          /* whether this one wants its peers' */
     int in_aligned, out_aligned;
     weiri_gpu_line_part part;
 };
@@ -48,7 +59,7 @@ static __device__ __forceinline__ void load_each(const weiri_gpu_args &args, con
             continue;
         const int r = weiri_gpu_nth_after(args.view.rank, i, nranks);
         weiri_gpu_vector data = weiri_gpu_line_load(
-            w.part, args.in, args.bytes, (size_t)r * w.share + (size_t)unit * WEIRI_GPU_UNIT_DATA,
+            w.part, args.in, w.bytes, (size_t)r * w.share + (size_t)unit * WEIRI_GPU_UNIT_DATA,
             w.in_aligned);
         words[i][0] = data.word[0];
         words[i][1] = data.word[1];
@@ -76,13 +87,16 @@ template <int dtype, int exact>
 static __device__ __forceinline__ void reduce(const weiri_gpu_args &args, const work &w,
                                               uint32_t unit, uint64_t epoch)
 {
-    const size_t at = (size_t)args.view.rank * w.share + (size_t)unit * WEIRI_GPU_UNIT_DATA;
+    const size_t at = (size_t)unit * WEIRI_GPU_UNIT_DATA;
     uint64_t totals[2];
     weiri_gpu_reduce_lines<dtype, exact>(
         args.view, w.part, args.op, epoch, unit,
-        weiri_gpu_line_load(w.part, args.in, args.bytes, at, w.in_aligned), totals);
-    weiri_gpu_send_lines_all<exact>(args.view, w.part, epoch, 1, unit, totals);
-    weiri_gpu_line_store(w.part, args.out, args.bytes, at, w.out_aligned, totals);
+        weiri_gpu_line_load(w.part, args.in, w.bytes, (size_t)args.view.rank * w.share + at,
+                            w.in_aligned),
+        totals);
+    weiri_gpu_send_lines_to<exact>(args.view, w.part, epoch, 1, unit, w.outs, totals);
+    if (w.outs >> args.view.rank & 1)
+        weiri_gpu_line_store(w.part, args.out, args.bytes, w.own + at, w.out_aligned, totals);
 }
 
 template <int exact>
@@ -105,12 +119,18 @@ template <int dtype, int exact>
 static __device__ __forceinline__ void all_phases(const weiri_gpu_args &args)
 {
     const weiri_gpu_view &view = args.view;
+    const int nranks = weiri_gpu_nranks<exact>(view);
+    const int scatters = args.collective == WEIR_COLL_REDUCE_SCATTER;
     work w;
-    w.units = share_units(args.bytes, weiri_gpu_nranks<exact>(view));
-    w.share = (size_t)w.units * WEIRI_GPU_UNIT_DATA;
+    w.units = share_units(args, nranks);
+    w.bytes = scatters ? (size_t)nranks * args.bytes : args.bytes;
+    w.share = scatters ? args.bytes : (size_t)w.units * WEIRI_GPU_UNIT_DATA;
+    w.own = scatters ? 0 : (size_t)view.rank * w.share;
     w.first = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
     w.step = gridDim.x * blockDim.x / 32;
-    w.in_aligned = (uintptr_t)args.in % 16 == 0;
+    w.outs = weiri_gpu_outs_of(args);
+    w.gathers = !scatters && w.outs >> view.rank & 1;
+    w.in_aligned = ((uintptr_t)args.in | w.share) % 16 == 0;
     w.out_aligned = (uintptr_t)args.out % 16 == 0;
     w.part = weiri_gpu_my_line_part();
     uint64_t words[WEIRI_GPU_RANKS_MAX][2];
@@ -125,13 +145,13 @@ static __device__ __forceinline__ void all_phases(const weiri_gpu_args &args)
     weiri_gpu_turn(view, epoch);
     for (uint32_t unit = w.first; unit < w.units; unit += w.step)
         reduce<dtype, exact>(args, w, unit, epoch);
-    for (uint32_t unit = w.first; unit < w.units; unit += w.step)
+    for (uint32_t unit = w.first; unit < w.units && w.gathers; unit += w.step)
         gather<exact>(args, w, unit, epoch);
 }
 
 template <int dtype>
 static __global__ void __launch_bounds__(THREADS_MAX)
-    allreduce_ll128(const __grid_constant__ weiri_gpu_args args)
+    ll128(const __grid_constant__ weiri_gpu_args args)
 {
     if (args.view.nranks == 4)
         all_phases<dtype, 4>(args);
@@ -139,20 +159,19 @@ static __global__ void __launch_bounds__(THREADS_MAX)
         all_phases<dtype, 0>(args);
 }
 
-const void *weiri_gpu_allreduce_ll128_kernel(weir_dtype dtype)
+const void *weiri_gpu_ll128_kernel(weir_dtype dtype, int)
 {
-    static const void *const kernels[] = WEIRI_GPU_OF_TYPES(allreduce_ll128);
+    static const void *const kernels[] = WEIRI_GPU_OF_TYPES(ll128);
     return weiri_gpu_of_type(kernels, dtype);
 }
 
-weiri_gpu_shape weiri_gpu_allreduce_ll128_shape(const weiri_gpu_args *args, int processors)
+weiri_gpu_shape weiri_gpu_ll128_shape(const weiri_gpu_args *args, int processors)
 {
-    return weiri_gpu_packet_shape((uint64_t)share_units(args->bytes, args->view.nranks) * 32,
-                                  processors, THREADS_MAX);
+    return weiri_gpu_packet_shape((uint64_t)share_units(*args, args->view.nranks) * 32, processors,
+                                  THREADS_MAX);
 }
 
-int weiri_gpu_allreduce_ll128_serves(const weiri_gpu_args *args)
+int weiri_gpu_ll128_serves(const weiri_gpu_args *args)
 {
-    const int nranks = args->view.nranks;
-    return args->bytes <= (uint64_t)nranks * weiri_gpu_line_units(nranks) * WEIRI_GPU_UNIT_DATA;
+    return share_units(*args, args->view.nranks) <= weiri_gpu_line_units(args->view.nranks);
 }

@@ -1,0 +1,161 @@
+/*
+ * reduce, chain: partial results go from rank to rank, beginning behind the root and ending
+ * at it. Every link carries the buffer once, and no two streams meet at a rank; so long
+ * buffers take as long as one link needs for them. Of any memory.
+ *
+ * A lane is a block. In each round a rank
+ *
+ *   1. waits until its predecessor has stored a piece into its stage (staged, acquire), and
+ *      until its successor has used up that of `depth` rounds before (taken),
+ *   2. reduces the piece with its own input, and stores the result into the successor's
+ *      stage; the first rank stores its input, and the root into its output,
+ *   3. tells the successor (staged, release), and the predecessor that its piece is used
+ *      up (taken, release).
+ *
+ * All ranks meet at entry: nobody stores into a stage that an earlier launch still reads, and
+ * every rank hears from every other. At the end they do not: a rank may be in its next launch
+ * while others read what it has stored, but no word that they await ever shrinks.
+ *
+ * Partial results have the data's type. Of types that are rounded when they are stored there
+ * may be no more than two ranks, whose result is rounded once.
+ */
+#include "coll/cuda/kernels.h"
+#include "coll/cuda/pieces.cuh"
+#include "coll/cuda/types.cuh"
+
+enum {
+    THREADS_MAX = 256,
+    VECTORS = 4,        /* that a thread has in flight */
+    ROUNDS_WANTED = 8,  /* by each rank of the chain, which is a piece longer for each */
+    LEAST_BYTES = 32 << 10, /* of the pieces that all ranks pass on at a time */
+};
+
+/* What a launch's blocks have in common. */
+struct chain : weiri_gpu_pieces {
+    int before, behind; /* ranks; -1: none */
+    int op;             /* here: only the root divides */
+    int in_aligned, out_aligned;
+};
+
+static __device__ __forceinline__ chain plan_of(const weiri_gpu_args &args)
+{
+    const int rank = args.view.rank, nranks = args.view.nranks;
+    const int first = weiri_gpu_nth_after(args.root, 1, nranks);
+    chain c;
+    c.length = args.bytes;
+    c.lanes = gridDim.x;
+    weiri_gpu_cut_pieces(&c, 2 * WEIRI_GPU_STAGE_BYTES, ROUNDS_WANTED * (uint32_t)(nranks - 1),
+                         WEIRI_GPU_LEAST_PIECE(LEAST_BYTES / nranks));
+    c.before = rank == first ? -1 : weiri_gpu_nth_after(rank, nranks - 1, nranks);
+    c.behind = rank == args.root ? -1 : weiri_gpu_nth_after(rank, 1, nranks);
+    c.op = args.op == WEIR_AVG && c.behind >= 0 ? WEIR_SUM : args.op;
+    c.in_aligned = (uintptr_t)args.in % 16 == 0;
+    c.out_aligned = c.behind >= 0 || (uintptr_t)args.out % 16 == 0;
+    return c;
+}
+
+/* Where a rank's stage has this lane's piece of a round. */
+static __device__ __forceinline__ char *slot_of(const weiri_gpu_view &view, const chain &c,
+                                                int rank, uint32_t round)
+{
+    return weiri_gpu_stage(view, rank, 0) +
+           ((size_t)(round % c.depth) * c.lanes + blockIdx.x) * c.piece;
+}
+
+/* Step 2, of what a predecessor has stored. */
+template <int dtype>
+static __device__ __forceinline__ void reduce_piece(const chain &c, char *to, const char *came,
+                                                    const char *own, size_t bytes, int nranks)
+{
+    const size_t step = 16 * blockDim.x;
+    for (size_t first = 16 * threadIdx.x; first < bytes; first += VECTORS * step) {
+        uint64_t words[2][2 * VECTORS] = {}, totals[2 * VECTORS];
+#pragma unroll
+        for (int v = 0; v < VECTORS; v++) {
+            const size_t at = first + v * step;
+            if (at >= bytes)
+                continue;
+            const weiri_gpu_vector earlier = weiri_gpu_load16(came + at);
+            const weiri_gpu_vector later =
+                weiri_gpu_load_vector(own + at, bytes - at, c.in_aligned);
+            words[0][2 * v] = earlier.word[0];
+            words[0][2 * v + 1] = earlier.word[1];
+            words[1][2 * v] = later.word[0];
+            words[1][2 * v + 1] = later.word[1];
+        }
+        weiri_gpu_reduce_parts<dtype>(c.op, 2, words, totals, nranks);
+#pragma unroll
+        for (int v = 0; v < VECTORS; v++) {
+            const size_t at = first + v * step;
+            if (at < bytes)
+                weiri_gpu_store_vector(to + at, {{totals[2 * v], totals[2 * v + 1]}}, bytes - at,
+                                       c.out_aligned);
+        }
+    }
+}
+
+template <int dtype>
+static __device__ __forceinline__ void pass_round(const weiri_gpu_args &args, const chain &c,
+                                                  uint64_t epoch, uint32_t round)
+{
+    const weiri_gpu_view &view = args.view;
+    const uint32_t lane = blockIdx.x;
+    const bool talks_before = c.before >= 0 && threadIdx.x == 0;
+    const bool talks_behind = c.behind >= 0 && threadIdx.x == blockDim.x - 1;
+    const weiri_gpu_range piece = weiri_gpu_piece_at(c, lane, round);
+    if (talks_before)
+        weiri_gpu_await_word(view, &weiri_gpu_cell_at(view, view.rank, c.before, lane)->staged,
+                             weiri_gpu_step(epoch, round + 1), c.before);
+    if (talks_behind && round >= c.depth)
+        weiri_gpu_await_word(view, &weiri_gpu_cell_at(view, view.rank, c.behind, lane)->taken,
+                             weiri_gpu_step(epoch, round - c.depth + 1), c.behind);
+    __syncthreads();
+    char *to = c.behind < 0 ? args.out + piece.at : slot_of(view, c, c.behind, round);
+    if (c.before < 0)
+        weiri_gpu_copy(to, args.in + piece.at, piece.bytes);
+    else
+        reduce_piece<dtype>(c, to, slot_of(view, c, view.rank, round), args.in + piece.at,
+                            piece.bytes, view.nranks);
+    __syncthreads();
+    if (talks_behind)
+        weir_store_release(&weiri_gpu_cell_at(view, c.behind, view.rank, lane)->staged,
+                           weiri_gpu_step(epoch, round + 1));
+    if (talks_before && round + c.depth < c.rounds) /* else nobody waits for it */
+        weir_store_release(&weiri_gpu_cell_at(view, c.before, view.rank, lane)->taken,
+                           weiri_gpu_step(epoch, round + 1));
+}
+
+template <int dtype>
+static __global__ void __launch_bounds__(THREADS_MAX, 2)
+    reduce_chain(const __grid_constant__ weiri_gpu_args args)
+{
+    const uint64_t epoch = weiri_gpu_epoch(args.view);
+    const chain c = plan_of(args);
+    weiri_gpu_turn(args.view, epoch);
+    weiri_gpu_meet(args.view, epoch, 1);
+    for (uint32_t round = 0; round < c.rounds; round++)
+        pass_round<dtype>(args, c, epoch, round);
+}
+
+const void *weiri_gpu_reduce_chain_kernel(weir_dtype dtype, int)
+{
+    static const void *const kernels[] = WEIRI_GPU_OF_TYPES(reduce_chain);
+    return weiri_gpu_of_type(kernels, dtype);
+}
+
+/* Two blocks for a multiprocessor: one is busy while the other waits. */
+weiri_gpu_shape weiri_gpu_reduce_chain_shape(const weiri_gpu_args *args, int processors)
+{
+    enum { LANE_LEAST_BYTES = 4096 };
+    uint64_t lanes = args->bytes / LANE_LEAST_BYTES, most = 2 * (uint64_t)processors;
+    lanes = lanes < most ? lanes : most;
+    return (weiri_gpu_shape){lanes ? (int)lanes : 1, THREADS_MAX};
+}
+
+int weiri_gpu_reduce_chain_serves(const weiri_gpu_args *args)
+{
+    const int dtype = args->dtype;
+    const bool rounded = dtype == WEIR_HALF || dtype == WEIR_BFLOAT16 || dtype == WEIR_FP8_E4M3 ||
+                         dtype == WEIR_FP8_E5M2;
+    return args->bytes && (args->view.nranks == 2 || !rounded);
+}
