@@ -187,23 +187,18 @@ extern "C" weiri_gpu_shape weiri_gpu_allgather_direct_shape(const weiri_gpu_args
                                                             int processors)
 {
     uint64_t units = (args->bytes + UNIT_BYTES - 1) / UNIT_BYTES;
-    weiri_gpu_shape shape = {processors, 512};
-    if (units < (uint64_t)processors)
-        shape.blocks = (int)units;
-    if (args->bytes <= (uint64_t)processors * 2 * UNIT_BYTES)
-        shape.threads = 128;
-    else if (args->bytes <= (uint64_t)processors * 8 * UNIT_BYTES)
-        shape.threads = 256;
-    return shape;
+    if (units <= (uint64_t)processors * 2)
+        return {units < (uint64_t)processors ? (int)units : processors, 128};
+    return {units <= (uint64_t)processors * 8 ? processors : 2 * processors, 256};
 }
 
 extern "C" weiri_gpu_shape weiri_gpu_allgather_bulk_shape(const weiri_gpu_args *args,
                                                           int processors)
 {
-    weiri_gpu_shape shape = weiri_gpu_allgather_direct_shape(args, processors);
-    if (args->out_desc != WEIRI_GPU_PLAIN)
-        shape.threads = 128; /* one of them moves the data; through stages all do */
-    return shape;
+    int blocks = weiri_gpu_allgather_direct_shape(args, processors).blocks;
+    /* one thread moves the data; through stages all do */
+    return {blocks < processors ? blocks : processors,
+            args->out_desc == WEIRI_GPU_PLAIN ? 512 : 128};
 }
 
 extern "C" int weiri_gpu_allgather_direct_serves(const weiri_gpu_args *args)

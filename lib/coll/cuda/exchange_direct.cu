@@ -435,16 +435,17 @@ extern "C" weiri_gpu_shape weiri_gpu_exchange_direct_shape(const weiri_gpu_args 
     uint64_t longest = weiri_gpu_longest_bytes(args), nranks = (uint64_t)args->view.nranks;
     if (longest <= packet_bytes) /* a header is a packet more */
         return weiri_gpu_packet_shape((longest + 8 + 255) / 256 * 32 * nranks, processors);
-    weiri_gpu_shape shape = {processors, longest <= (uint64_t)1 << 20 ? 256 : 512};
-    return shape;
+    const int blocks = longest <= (uint64_t)1 << 20 ? processors : 2 * processors;
+    return {blocks, 256};
 }
 
 extern "C" weiri_gpu_shape weiri_gpu_exchange_bulk_shape(const weiri_gpu_args *args, int processors)
 {
     weiri_gpu_shape shape = weiri_gpu_exchange_direct_shape(args, processors);
-    if (shape.blocks == processors && shape.threads > 128 && args->out_desc != WEIRI_GPU_PLAIN)
-        shape.threads = 128; /* one of them moves the long ones; through stages all do */
-    return shape;
+    if (shape.blocks < processors)
+        return shape;
+    /* one thread moves the long ones; through stages all do */
+    return {processors, args->out_desc == WEIRI_GPU_PLAIN ? 512 : 128};
 }
 
 extern "C" int weiri_gpu_exchange_direct_serves(const weiri_gpu_args *args)

@@ -26,11 +26,11 @@
 #include "coll/cuda/move.cuh"
 #include "coll/cuda/team.cuh"
 
-/* About as many as multiprocessors. */
+/* Of two blocks for each multiprocessor: one stores while the other waits. */
 #if defined(WEIR_EMULATED)
 enum { WEIRI_GPU_LANES_MAX = 3 }; /* tests have more blocks */
 #else
-enum { WEIRI_GPU_LANES_MAX = 128 };
+enum { WEIRI_GPU_LANES_MAX = 256 };
 #endif
 #define WEIRI_GPU_PIECE_MAX_BYTES ((uint64_t)64 << 10)
 
