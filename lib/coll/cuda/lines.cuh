@@ -67,6 +67,108 @@ WEIRI_GPU_FN size_t weiri_gpu_lines_at(const weiri_gpu_view &view, int from, uin
 
 /* ------------------------------------------------------------------ buffers */
 
+/* Accesses of those threads of a warp for which `wanted` says so. They are predicated
+ * instructions, as branches could leave the warp divided: __syncwarp makes its threads wait
+ * for each other, but not go on together, and a line would be stored or loaded in parts. */
+template <int bytes> WEIRI_GPU_FN uint64_t weiri_gpu_load_if(const char *from, bool wanted)
+{
+    uint64_t value = 0;
+#if WEIR_ON_DEVICE
+    uint32_t low;
+    if (bytes == 8) {
+        asm volatile("{.reg .pred p; setp.ne.u32 p, %2, 0; mov.u64 %0, 0;"
+                     "@p ld.volatile.global.u64 %0, [%1];}"
+                     : "=&l"(value)
+                     : "l"(from), "r"((uint32_t)wanted)
+                     : "memory");
+        return value;
+    }
+    if (bytes == 4)
+        asm volatile("{.reg .pred p; setp.ne.u32 p, %2, 0; mov.u32 %0, 0;"
+                     "@p ld.volatile.global.u32 %0, [%1];}"
+                     : "=&r"(low)
+                     : "l"(from), "r"((uint32_t)wanted)
+                     : "memory");
+    else
+        asm volatile("{.reg .pred p; setp.ne.u32 p, %2, 0; mov.u32 %0, 0;"
+                     "@p ld.volatile.global.u8 %0, [%1];}"
+                     : "=&r"(low)
+                     : "l"(from), "r"((uint32_t)wanted)
+                     : "memory");
+    value = low;
+#else
+    if (wanted)
+        memcpy(&value, from, bytes);
+#endif
+    return value;
+}
+
+template <int bytes> WEIRI_GPU_FN void weiri_gpu_store_if(char *to, uint64_t value, bool wanted)
+{
+#if WEIR_ON_DEVICE
+    if (bytes == 8)
+        asm volatile("{.reg .pred p; setp.ne.u32 p, %2, 0; @p st.global.u64 [%0], %1;}" ::"l"(to),
+                     "l"(value), "r"((uint32_t)wanted)
+                     : "memory");
+    else if (bytes == 4)
+        asm volatile("{.reg .pred p; setp.ne.u32 p, %2, 0; @p st.global.u32 [%0], %1;}" ::"l"(to),
+                     "r"((uint32_t)value), "r"((uint32_t)wanted)
+                     : "memory");
+    else
+        asm volatile("{.reg .pred p; setp.ne.u32 p, %2, 0; @p st.global.u8 [%0], %1;}" ::"l"(to),
+                     "r"((uint32_t)value), "r"((uint32_t)wanted)
+                     : "memory");
+#else
+    if (wanted)
+        memcpy(to, &value, bytes);
+#endif
+}
+
+WEIRI_GPU_FN void weiri_gpu_store16_if(char *to, const uint64_t (&data)[2], bool wanted)
+{
+#if WEIR_ON_DEVICE
+    asm volatile("{.reg .pred p; setp.ne.u32 p, %3, 0; @p st.global.v2.u64 [%0], {%1, %2};}" ::"l"(
+                     to),
+                 "l"(data[0]), "l"(data[1]), "r"((uint32_t)wanted)
+                 : "memory");
+#else
+    if (wanted)
+        weiri_gpu_store16(to, {{data[0], data[1]}});
+#endif
+}
+
+/* What there is of 8 bytes at `first` of a buffer that ends at `end`; 0 behind it. odd: the
+ * last bits of addresses and lengths, the same in all threads of the warp. */
+WEIRI_GPU_FN uint64_t weiri_gpu_load_some(const char *buffer, size_t first, size_t end,
+                                          uint32_t odd)
+{
+    uint64_t word = 0;
+    if (!(odd & 7))
+        return weiri_gpu_load_if<8>(buffer + first, first + 8 <= end);
+    if (!(odd & 3))
+        return weiri_gpu_load_if<4>(buffer + first, first + 4 <= end) |
+               weiri_gpu_load_if<4>(buffer + first + 4, first + 8 <= end) << 32;
+#pragma unroll
+    for (size_t i = 0; i < 8; i++)
+        word |= weiri_gpu_load_if<1>(buffer + first + i, first + i < end) << (8 * i);
+    return word;
+}
+
+WEIRI_GPU_FN void weiri_gpu_store_some(char *buffer, size_t first, size_t end, uint32_t odd,
+                                       uint64_t word)
+{
+    if (!(odd & 7)) {
+        weiri_gpu_store_if<8>(buffer + first, word, first + 8 <= end);
+    } else if (!(odd & 3)) {
+        weiri_gpu_store_if<4>(buffer + first, word, first + 4 <= end);
+        weiri_gpu_store_if<4>(buffer + first + 4, word >> 32, first + 8 <= end);
+    } else {
+#pragma unroll
+        for (size_t i = 0; i < 8; i++)
+            weiri_gpu_store_if<1>(buffer + first + i, word >> (8 * i), first + i < end);
+    }
+}
+
 /* The part's data of the unit that begins at `at` of a buffer of so many bytes; 0
  * behind its end. Of a last part word 1 means nothing. aligned: the buffer is. */
 WEIRI_GPU_FN weiri_gpu_vector weiri_gpu_line_load(const weiri_gpu_line_part &part,
@@ -79,30 +181,31 @@ WEIRI_GPU_FN weiri_gpu_vector weiri_gpu_line_load(const weiri_gpu_line_part &par
         data.word[0] = part.is_high ? data.word[1] : data.word[0];
         return data;
     }
-    const size_t first = at + 16 * part.vector + 8 * part.is_high, second = first + 8;
-    data.word[0] = first < bytes ? weiri_gpu_load_word(buffer + first, bytes - first) : 0;
-    data.word[1] =
-        !part.is_last && second < bytes ? weiri_gpu_load_word(buffer + second, bytes - second) : 0;
+    const uint32_t odd = (uint32_t)((uintptr_t)(buffer + at) | (bytes - at));
+    const size_t first = at + 16 * part.vector + 8 * part.is_high;
+    data.word[0] = weiri_gpu_load_some(buffer, first, bytes, odd);
+    data.word[1] = weiri_gpu_load_some(buffer, first + 8, part.is_last ? 0 : bytes, odd);
     return data;
 }
 
 WEIRI_GPU_FN void weiri_gpu_line_store(const weiri_gpu_line_part &part, char *buffer, size_t bytes,
                                        size_t at, int aligned, const uint64_t (&data)[2])
 {
-    const size_t first = at + 16 * part.vector + 8 * part.is_high, second = first + 8;
-    if (aligned && at + WEIRI_GPU_UNIT_DATA <= bytes && !part.is_last) {
-        weiri_gpu_store16(buffer + first, {{data[0], data[1]}});
+    const size_t first = at + 16 * part.vector + 8 * part.is_high;
+    if (aligned && at + WEIRI_GPU_UNIT_DATA <= bytes) {
+        weiri_gpu_store16_if(buffer + first, data, !part.is_last);
+        weiri_gpu_store_if<8>(buffer + first, data[0], part.is_last);
         return;
     }
-    if (first < bytes)
-        weiri_gpu_store_word(buffer + first, data[0], bytes - first);
-    if (!part.is_last && second < bytes)
-        weiri_gpu_store_word(buffer + second, data[1], bytes - second);
+    const uint32_t odd = (uint32_t)((uintptr_t)(buffer + at) | (bytes - at));
+    weiri_gpu_store_some(buffer, first, bytes, odd, data[0]);
+    weiri_gpu_store_some(buffer, first + 8, part.is_last ? 0 : bytes, odd, data[1]);
 }
 
 /* -------------------------------------------------------------------- lines */
 
-/* The threads of a warp together: their parts of a unit. */
+/* The threads of a warp together: their parts of a unit. They must be together: what they did
+ * before has no branch in which they go apart. */
 WEIRI_GPU_FN void weiri_gpu_send_lines(const weiri_gpu_line_part &part, char *unit, uint64_t epoch,
                                        uint64_t first, uint64_t second)
 {
