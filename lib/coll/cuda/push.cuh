@@ -163,14 +163,14 @@ WEIRI_GPU_FN void weiri_gpu_push_round(const weiri_gpu_view &view, const weiri_g
                            weiri_gpu_step(epoch, round + 1));
 }
 
-/* What peers have stored at `stage`, with the own input. A thread has as many vectors under
- * way as its registers hold. */
+/* What peers have stored at `stage`, with the own input. Of two ranks one vector of each in
+ * a thread's flight would be less than links bring. */
 template <int dtype, int exact>
 WEIRI_GPU_FN void weiri_gpu_reduce_piece(const weiri_gpu_view &view, const weiri_gpu_push &p,
                                          int op, const weiri_gpu_buffers *buffers,
                                          weiri_gpu_range own, const char *stage)
 {
-    enum { RANKS = exact ? exact : WEIRI_GPU_RANKS_MAX, VECTORS = WEIRI_GPU_RANKS_MAX / RANKS };
+    enum { RANKS = exact ? exact : WEIRI_GPU_RANKS_MAX, VECTORS = exact == 2 ? 4 : 1 };
     const int nranks = weiri_gpu_nranks<exact>(view);
     const size_t step = 16 * blockDim.x;
     for (size_t first = 16 * threadIdx.x; first < own.bytes; first += VECTORS * step) {
