@@ -111,8 +111,8 @@ WEIRI_GPU_FN void step_staged(const weiri_gpu_view &view, int peer, uint64_t epo
 WEIRI_GPU_FN void await_staged(const weiri_gpu_view &view, int peer, uint64_t epoch,
                                uint64_t pieces)
 {
-    weiri_gpu_await_word(view, &weiri_gpu_cell_of(view, view.rank, peer)->staged,
-                         weiri_gpu_step(epoch, pieces), peer);
+    weiri_gpu_await_step(view, &weiri_gpu_cell_of(view, view.rank, peer)->staged, epoch,
+                         pieces, peer);
 }
 
 WEIRI_GPU_FN void step_taken(const weiri_gpu_view &view, int peer, uint64_t epoch, uint64_t pieces)
@@ -126,8 +126,8 @@ WEIRI_GPU_FN void await_room(const weiri_gpu_view &view, const spread *s, const 
                              uint64_t epoch, uint64_t round)
 {
     if (s->staged && round >= p.depth)
-        weiri_gpu_await_word(view, &weiri_gpu_cell_of(view, view.rank, peer)->taken,
-                             weiri_gpu_step(epoch, round - p.depth + 1), peer);
+        weiri_gpu_await_step(view, &weiri_gpu_cell_of(view, view.rank, peer)->taken, epoch,
+                             round - p.depth + 1, peer);
 }
 
 /* ------------------------------------------------------------------- the root */

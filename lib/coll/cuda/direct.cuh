@@ -164,8 +164,9 @@ WEIRI_GPU_FN void weiri_gpu_load_all(const weiri_gpu_buffers *buffers, int nrank
     for (int r = 0; r < WEIRI_GPU_RANKS_MAX; r++) {
         if (r >= nranks)
             continue;
-        words[r][0] = weiri_gpu_load_word(in[r], bytes);
-        words[r][1] = bytes > 8 ? weiri_gpu_load_word(in[r] + 8, bytes - 8) : 0;
+        const weiri_gpu_vector vector = weiri_gpu_load_vector(in[r], bytes, 0);
+        words[r][0] = vector.word[0];
+        words[r][1] = vector.word[1];
     }
 }
 

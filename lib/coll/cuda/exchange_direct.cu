@@ -354,7 +354,7 @@ WEIRI_GPU_FN void await_lane(const weiri_gpu_view &view, const exchange *x, int 
     const weiri_gpu_cell *cell = weiri_gpu_cell_at(view, view.rank, peer, lane);
     bool abandoned;
     if (streams_lane(x->streams.come[peer], lane)) {
-        weiri_gpu_await_word(view, &cell->staged, weiri_gpu_step(epoch, 1), peer);
+        weiri_gpu_await_step(view, &cell->staged, epoch, 1, peer);
         abandoned = weir_load_relaxed(&cell->staged) == abandoned_of(epoch);
     } else {
         weiri_gpu_await_word(view, &cell->signal, signal_of(epoch, SENT), peer);

@@ -242,6 +242,13 @@ WEIRI_GPU_FN uint64_t weiri_gpu_step(uint64_t epoch, uint64_t pieces)
     return epoch << WEIRI_GPU_STEP_SHIFT | pieces;
 }
 
+/* Waits until a peer has counted so many in such a word of this rank's cells; acquires. */
+WEIRI_GPU_FN void weiri_gpu_await_step(const weiri_gpu_view &view, const uint64_t *word,
+                                       uint64_t epoch, uint64_t pieces, int peer)
+{
+    weiri_gpu_await_word(view, word, weiri_gpu_step(epoch, pieces), peer);
+}
+
 WEIRI_GPU_FN void weiri_gpu_await(const weiri_gpu_view &view, int peer, uint64_t epoch, int nth)
 {
     weiri_gpu_await_word(view, &weiri_gpu_cell_of(view, view.rank, peer)->signal,

@@ -131,13 +131,6 @@ WEIRI_GPU_FN weiri_gpu_range weiri_gpu_push_piece(const weiri_gpu_push &p, int r
     return piece;
 }
 
-/* Waits until a peer has counted so many rounds in a word of this rank's cells. */
-WEIRI_GPU_FN void weiri_gpu_push_await(const weiri_gpu_view &view, const uint64_t *word,
-                                       uint64_t epoch, uint32_t rounds, int peer)
-{
-    weiri_gpu_await_word(view, word, weiri_gpu_step(epoch, rounds), peer);
-}
-
 /* Steps 1 to 3. */
 template <int exact>
 WEIRI_GPU_FN void weiri_gpu_push_round(const weiri_gpu_view &view, const weiri_gpu_push &p,
@@ -146,7 +139,7 @@ WEIRI_GPU_FN void weiri_gpu_push_round(const weiri_gpu_view &view, const weiri_g
     const int nranks = weiri_gpu_nranks<exact>(view), peer = (int)threadIdx.x;
     const bool talks = peer < nranks && peer != view.rank && peer != p.idle;
     if (talks && round >= p.depth)
-        weiri_gpu_push_await(view, &weiri_gpu_cell_at(view, view.rank, peer, p.lane)->taken, epoch,
+        weiri_gpu_await_step(view, &weiri_gpu_cell_at(view, view.rank, peer, p.lane)->taken, epoch,
                              round - p.depth + 1, peer);
     if (round >= p.depth)
         __syncthreads();
@@ -212,10 +205,10 @@ WEIRI_GPU_FN void weiri_gpu_reduce_round(const weiri_gpu_view &view, const weiri
     const weiri_gpu_range own = weiri_gpu_push_piece(p, view.rank, round);
     if (talks) {
         const weiri_gpu_cell *cell = weiri_gpu_cell_at(view, view.rank, peer, p.lane);
-        weiri_gpu_push_await(view, &cell->staged, epoch, round + 1, peer);
+        weiri_gpu_await_step(view, &cell->staged, epoch, round + 1, peer);
         if (p.lands && p.outs >> peer & 1) {
             if (round >= p.depth)
-                weiri_gpu_push_await(view, &cell->drained, epoch, round - p.depth + 1, peer);
+                weiri_gpu_await_step(view, &cell->drained, epoch, round - p.depth + 1, peer);
             buffers->out[peer] =
                 view.scratch[peer] + weiri_gpu_push_slot(view, p, view.rank, round, 1) - own.at;
         }
@@ -237,7 +230,7 @@ WEIRI_GPU_FN void weiri_gpu_drain_round(const weiri_gpu_view &view, const weiri_
     const int peer = (int)threadIdx.x;
     const bool talks = peer < view.nranks && peer != view.rank && peer != p.idle;
     if (talks)
-        weiri_gpu_push_await(view, &weiri_gpu_cell_at(view, view.rank, peer, p.lane)->taken, epoch,
+        weiri_gpu_await_step(view, &weiri_gpu_cell_at(view, view.rank, peer, p.lane)->taken, epoch,
                              round + 1, peer);
     __syncthreads();
     for (int i = 1; i < view.nranks; i++) {

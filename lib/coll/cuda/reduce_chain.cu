@@ -104,11 +104,11 @@ static __device__ __forceinline__ void pass_round(const weiri_gpu_args &args, co
     const bool talks_behind = c.behind >= 0 && threadIdx.x == blockDim.x - 1;
     const weiri_gpu_range piece = weiri_gpu_piece_at(c, lane, round);
     if (talks_before)
-        weiri_gpu_await_word(view, &weiri_gpu_cell_at(view, view.rank, c.before, lane)->staged,
-                             weiri_gpu_step(epoch, round + 1), c.before);
+        weiri_gpu_await_step(view, &weiri_gpu_cell_at(view, view.rank, c.before, lane)->staged,
+                             epoch, round + 1, c.before);
     if (talks_behind && round >= c.depth)
-        weiri_gpu_await_word(view, &weiri_gpu_cell_at(view, view.rank, c.behind, lane)->taken,
-                             weiri_gpu_step(epoch, round - c.depth + 1), c.behind);
+        weiri_gpu_await_step(view, &weiri_gpu_cell_at(view, view.rank, c.behind, lane)->taken,
+                             epoch, round - c.depth + 1, c.behind);
     __syncthreads();
     char *to = c.behind < 0 ? args.out + piece.at : slot_of(view, c, c.behind, round);
     if (c.before < 0)

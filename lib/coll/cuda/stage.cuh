@@ -169,9 +169,9 @@ WEIRI_GPU_FN void weiri_gpu_leave_round(const weiri_gpu_view &view,
         const weiri_gpu_stream &stream = streams->leave[peer];
         if (round >= 2 && peer != view.rank &&
             weiri_gpu_piece_of(stream, stream.lane, round, &at))
-            weiri_gpu_await_word(
+            weiri_gpu_await_step(
                 view, &weiri_gpu_cell_at(view, view.rank, peer, stream.lane)->taken,
-                weiri_gpu_step(epoch, round - 1), peer);
+                epoch, round - 1, peer);
     }
     weiri_gpu_team_meet(team);
     if (!alike)
@@ -197,8 +197,8 @@ WEIRI_GPU_FN void weiri_gpu_come_round(const weiri_gpu_view &view, const weiri_g
     uint64_t at;
     for (int peer = (int)team.worker; peer < view.nranks; peer += (int)team.workers)
         if (weiri_gpu_piece_of(streams->come[peer], lane, round, &at))
-            weiri_gpu_await_word(view, &weiri_gpu_cell_at(view, view.rank, peer, lane)->staged,
-                                 weiri_gpu_step(epoch, round + 1), peer);
+            weiri_gpu_await_step(view, &weiri_gpu_cell_at(view, view.rank, peer, lane)->staged,
+                                 epoch, round + 1, peer);
     weiri_gpu_team_meet(team);
     for (int peer = 0; peer < view.nranks; peer++) {
         const weiri_gpu_stream &stream = streams->come[peer];
