@@ -9,15 +9,18 @@
 # speed      times beside those of the library that the programs are linked with
 #
 # SIZES ("-b 8 -e 16M -f 32"), PROGRAMS ("all_reduce alltoall") and LIBRARY (build/libweir_nccl.so)
-# change what is run. The programs must be built with MPI for check and speed. Prints a table; 0: all
-# passed, 1: one failed, 0 with a line that says so where programs or GPUs are absent.
+# change what is run. The programs must be built with MPI for check and speed. Where
+# WEIR_ALLOW_SHARED_GPU=1, GPUS=4 checks 4 ranks on fewer GPUs, which take turns on them: right or
+# wrong, but no speed. Prints a table; 0: all passed, 1: one failed, 0 with a line that says so where
+# programs or GPUs are absent.
 set -u
 cd "$(dirname "$0")/../.." || exit 3
 mode=${1:-check}
 library=$(realpath -m "${LIBRARY:-build/libweir_nccl.so}")
 folder=${NCCL_TESTS:-}
 programs=${PROGRAMS:-all_reduce all_gather reduce_scatter broadcast reduce alltoall alltoallv sendrecv gather scatter}
-gpus=$(verify/gpus)
+there=$(verify/gpus)
+gpus=${GPUS:-$there}
 limit_s=${LIMIT_S:-120}
 failed=0
 scratch=$(mktemp -d) || exit 3
@@ -41,9 +44,12 @@ esac
 run_it() {
     local ours=$1 ranks=$2 program=$folder/$3_perf
     shift 3
-    local preload=()
+    local preload=() shared=()
+    # By itself the program takes the GPU whose number is the rank's.
+    [ "$there" -eq 0 ] || [ "$ranks" -le "$there" ] || shared=(sh -c
+        "NCCL_TESTS_DEVICE=\$((OMPI_COMM_WORLD_LOCAL_RANK % $there)) exec \"\$@\"" sh)
     [ "$ours" = 0 ] || preload=(env "LD_PRELOAD=$library")
-    timeout -k 5 "$limit_s" ci/mpirun -np "$ranks" "${preload[@]}" "$program" "$@" \
+    timeout -k 5 "$limit_s" ci/mpirun -np "$ranks" "${shared[@]}" "${preload[@]}" "$program" "$@" \
         >"$scratch/out" 2>"$scratch/err" </dev/null
 }
 
@@ -108,9 +114,9 @@ check_processes() {
     local program
     heading
     for program in $programs; do
-        row 1 "$program" "-g $gpus, one thread" "${sizes[@]}" -n 5 -w 2 -c 1 -g "$gpus"
-        row 1 "$program" "-t $gpus, threads" "${sizes[@]}" -n 5 -w 2 -c 1 -t "$gpus" -g 1
-        row 1 "$program" "-g $gpus -R 2" "${sizes[@]}" -n 5 -w 2 -c 1 -g "$gpus" -R 2
+        row 1 "$program" "-g $there, one thread" "${sizes[@]}" -n 5 -w 2 -c 1 -g "$there"
+        row 1 "$program" "-t $there, threads" "${sizes[@]}" -n 5 -w 2 -c 1 -t "$there" -g 1
+        row 1 "$program" "-g $there -R 2" "${sizes[@]}" -n 5 -w 2 -c 1 -g "$there" -R 2
     done
 }
 

@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 
 RANK, WORLD = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-DEVICE = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+DEVICE = torch.device("cuda", int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
 TYPES = [torch.int8, torch.uint8, torch.int32, torch.int64, torch.float16, torch.float32,
          torch.float64, torch.bfloat16]
 failed = []

@@ -33,16 +33,22 @@ enum { LIMIT_MS = 60000, MOST_RANKS = 64, NO_COMM = 100 };
 /* A row of a cmocka table: a name in words, a test, and what it is given. */
 #define AT(name, test, value) {name, test, NULL, NULL, value}
 
-/* Runs body in nranks ranks, each of which must end with code 0. */
-static inline void run_ranks(int nranks, int (*body)(weir_boot *boot, void *argument),
-                             void *argument)
+/* Runs body in nranks ranks, each of which must end with code 0 before the limit. */
+static inline void run_ranks_within(int limit_ms, int nranks,
+                                    int (*body)(weir_boot *boot, void *argument), void *argument)
 {
     int codes[MOST_RANKS];
-    if (weir_boot_fork_run(nranks, body, argument, LIMIT_MS, codes) != WEIR_OK)
+    if (weir_boot_fork_run(nranks, body, argument, limit_ms, codes) != WEIR_OK)
         fail_msg("%s", weir_last_error());
     for (int rank = 0; rank < nranks; rank++)
         if (codes[rank] != 0)
             fail_msg("rank %d of %d ended with %d", rank, nranks, codes[rank]);
+}
+
+static inline void run_ranks(int nranks, int (*body)(weir_boot *boot, void *argument),
+                             void *argument)
+{
+    run_ranks_within(LIMIT_MS, nranks, body, argument);
 }
 
 /* A communicator with the default configuration; NULL, and said why, if none. */

@@ -1,6 +1,8 @@
 /*
- * What tests on GPUs share: how many there are, and a skip where that is too few. The
- * parent process never touches CUDA, because its children do.
+ * What tests on GPUs share: how many there are, a skip where that is too few, and bodies
+ * run by every number of ranks. The parent process never touches CUDA, because its
+ * children do. WEIR_ALLOW_SHARED_GPU=1 GPUS=8 runs such bodies by 8 ranks alone, on any
+ * number of GPUs: ranks that share one take turns on it, so this is slow.
  */
 #ifndef VERIFY_TESTS_GPU_RANKS_H
 #define VERIFY_TESTS_GPU_RANKS_H
@@ -8,6 +10,8 @@
 #include "comm_ranks.h"
 
 #include <cuda_runtime_api.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 
 /* GPUs of this machine, counted in a process of its own. */
@@ -31,6 +35,24 @@ static inline int need_gpus(int least)
     print_message("# needs %d GPU%s, here are %d\n", least, least == 1 ? "" : "s", gpus);
     skip();
     return 0;
+}
+
+/* The number of ranks that were told to share GPUs; 0 if none were. */
+static inline int sharing_ranks(void)
+{
+    const char *allowed = getenv("WEIR_ALLOW_SHARED_GPU"), *ranks = getenv("GPUS");
+    return allowed && strcmp(allowed, "1") == 0 && ranks ? atoi(ranks) : 0;
+}
+
+/* Runs body by 2 ranks, by 3, and so on up to the number of GPUs or of most, whichever is
+ * less; by those that were told to share GPUs alone, ten times as long if need be. */
+static inline void run_gpu_ranks(int most, int (*body)(weir_boot *boot, void *argument),
+                                 void *argument)
+{
+    const int sharing = sharing_ranks(), there = need_gpus(sharing ? 1 : 2);
+    const int last = sharing ? sharing : there;
+    for (int nranks = sharing ? sharing : 2; nranks <= last && nranks <= most; nranks++)
+        run_ranks_within(sharing ? 10 * LIMIT_MS : LIMIT_MS, nranks, body, argument);
 }
 
 #endif

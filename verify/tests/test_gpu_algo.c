@@ -110,9 +110,7 @@ static int gather_all(weir_boot *boot, void *argument)
 static void test_the_example_gathers(void **state)
 {
     (void)state;
-    int gpus = need_gpus(2);
-    for (int nranks = 2; nranks <= gpus && nranks <= 8; nranks++)
-        run_ranks(nranks, gather_all, NULL);
+    run_gpu_ranks(8, gather_all, NULL);
 }
 
 /* --------------------------------------------------------------------- graphs */

@@ -306,24 +306,16 @@ static int wrong_counts(weir_boot *boot, void *argument)
 
 /* ------------------------------------------------------------------ harness */
 
-static int enough_gpus(void)
-{
-    int gpus = need_gpus(2);
-    return gpus < MOST_GPUS ? gpus : MOST_GPUS;
-}
-
 static void on_gpus(void **state)
 {
     int (*const *body)(weir_boot *, void *) = *state;
-    int gpus = enough_gpus();
-    for (int nranks = 2; nranks <= gpus; nranks++)
-        run_ranks(nranks, *body, NULL);
+    run_gpu_ranks(MOST_GPUS, *body, NULL);
 }
 
 static void faults(void **state)
 {
     (void)state;
-    int gpus = enough_gpus();
+    int gpus = need_gpus(2);
     for (int fault = 0; fault < 2 * FAULTS; fault++)
         run_ranks(gpus < 3 ? gpus : 3, wrong_counts, &fault);
 }

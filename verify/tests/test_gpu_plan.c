@@ -388,10 +388,7 @@ typedef int (*body)(weir_boot *boot, void *argument);
 static void on_gpus(void **state)
 {
     const body *run = *state;
-    const int gpus = need_gpus(2), most = gpus < 8 ? gpus : 8;
-    for (int nranks = 2; nranks <= most; nranks = nranks == 2 && most > 4 ? 4 : nranks + 1)
-        if (nranks == 2 || nranks == 3 || nranks == most || nranks == 4)
-            run_ranks(nranks, *run, NULL);
+    run_gpu_ranks(8, *run, NULL);
 }
 
 int main(void)

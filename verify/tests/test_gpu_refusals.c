@@ -348,6 +348,7 @@ int main(void)
         cmocka_unit_test(on_one_gpu),
         cmocka_unit_test(without_gpus),
     };
+    unsetenv("WEIR_ALLOW_SHARED_GPU"); /* its refusal is tested, too */
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
