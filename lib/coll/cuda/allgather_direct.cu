@@ -17,6 +17,7 @@
  */
 #include "coll/cuda/bulk.cuh"
 #include "coll/cuda/stage.cuh"
+#include "coll/cuda/types.cuh"
 
 enum { UNIT_BYTES = 2048 };
 
@@ -173,18 +174,11 @@ static __global__ void __launch_bounds__(512)
     gather_all(args, &g, &bulk);
 }
 
-extern "C" const void *weiri_gpu_allgather_direct_kernel(weir_dtype dtype, int)
-{
-    return (unsigned)dtype < WEIR_DTYPE_COUNT ? (const void *)allgather_direct : NULL;
-}
+WEIRI_GPU_DEFINE_OF_BYTES(allgather_direct)
 
-extern "C" const void *weiri_gpu_allgather_bulk_kernel(weir_dtype dtype, int)
-{
-    return (unsigned)dtype < WEIR_DTYPE_COUNT ? (const void *)allgather_bulk : NULL;
-}
+WEIRI_GPU_DEFINE_OF_BYTES(allgather_bulk)
 
-extern "C" weiri_gpu_shape weiri_gpu_allgather_direct_shape(const weiri_gpu_args *args,
-                                                            int processors)
+weiri_gpu_shape weiri_gpu_allgather_direct_shape(const weiri_gpu_args *args, int processors)
 {
     uint64_t units = (args->bytes + UNIT_BYTES - 1) / UNIT_BYTES;
     if (units <= (uint64_t)processors * 2)
@@ -192,8 +186,7 @@ extern "C" weiri_gpu_shape weiri_gpu_allgather_direct_shape(const weiri_gpu_args
     return {units <= (uint64_t)processors * 8 ? processors : 2 * processors, 256};
 }
 
-extern "C" weiri_gpu_shape weiri_gpu_allgather_bulk_shape(const weiri_gpu_args *args,
-                                                          int processors)
+weiri_gpu_shape weiri_gpu_allgather_bulk_shape(const weiri_gpu_args *args, int processors)
 {
     int blocks = weiri_gpu_allgather_direct_shape(args, processors).blocks;
     /* one thread moves the data; through stages all do */
@@ -201,12 +194,12 @@ extern "C" weiri_gpu_shape weiri_gpu_allgather_bulk_shape(const weiri_gpu_args *
             args->out_desc == WEIRI_GPU_PLAIN ? 512 : 128};
 }
 
-extern "C" int weiri_gpu_allgather_direct_serves(const weiri_gpu_args *args)
+int weiri_gpu_allgather_direct_serves(const weiri_gpu_args *args)
 {
     return args->collective == WEIR_COLL_ALLGATHER && args->bytes > 0;
 }
 
-extern "C" int weiri_gpu_allgather_bulk_serves(const weiri_gpu_args *args)
+int weiri_gpu_allgather_bulk_serves(const weiri_gpu_args *args)
 {
     return weiri_gpu_allgather_direct_serves(args);
 }

@@ -6,9 +6,9 @@
  * fence, no meeting.
  */
 #include "coll/cuda/packets.cuh"
+#include "coll/cuda/types.cuh"
 
-template <bool EVEN>
-WEIRI_GPU_FN void store(char *to, uint32_t i, uint64_t bytes, uint64_t word)
+template <bool EVEN> WEIRI_GPU_FN void store(char *to, uint32_t i, uint64_t bytes, uint64_t word)
 {
     if (EVEN)
         weiri_gpu_store_even(to, i, word);
@@ -18,8 +18,7 @@ WEIRI_GPU_FN void store(char *to, uint32_t i, uint64_t bytes, uint64_t word)
 
 /* The body for up to N ranks. Each thread's words are one item at a time: its
  * parallelism is the ranks. */
-template <int N, bool EVEN>
-WEIRI_GPU_FN void gather(const weiri_gpu_args &args, uint64_t epoch)
+template <int N, bool EVEN> WEIRI_GPU_FN void gather(const weiri_gpu_args &args, uint64_t epoch)
 {
     const weiri_gpu_view &view = args.view;
     uint64_t bytes = args.bytes;
@@ -67,18 +66,14 @@ static __global__ void __launch_bounds__(512)
         gather<8, true>(args, epoch);
 }
 
-extern "C" const void *weiri_gpu_allgather_packet_kernel(weir_dtype dtype, int)
+WEIRI_GPU_DEFINE_OF_BYTES(allgather_packet)
+
+weiri_gpu_shape weiri_gpu_allgather_packet_shape(const weiri_gpu_args *args, int processors)
 {
-    return (unsigned)dtype < WEIR_DTYPE_COUNT ? (const void *)allgather_packet : NULL;
+    return weiri_gpu_copy_shape((args->bytes + 7) / 8, processors);
 }
 
-extern "C" weiri_gpu_shape weiri_gpu_allgather_packet_shape(const weiri_gpu_args *args,
-                                                            int processors)
-{
-    return weiri_gpu_packet_shape((args->bytes + 7) / 8, processors);
-}
-
-extern "C" int weiri_gpu_allgather_packet_serves(const weiri_gpu_args *args)
+int weiri_gpu_allgather_packet_serves(const weiri_gpu_args *args)
 {
     return args->collective == WEIR_COLL_ALLGATHER && args->bytes > 0 &&
            args->bytes <= WEIRI_GPU_SLOT_BYTES / 2;

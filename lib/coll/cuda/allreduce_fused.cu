@@ -15,11 +15,7 @@ static __global__ void __launch_bounds__(WEIRI_GPU_DIRECT_THREADS)
     weiri_gpu_shared_reduce<dtype>(args, (1u << args.view.nranks) - 1, &buffers);
 }
 
-const void *weiri_gpu_allreduce_fused_kernel(weir_dtype dtype, int)
-{
-    static const void *const kernels[] = WEIRI_GPU_OF_TYPES(allreduce_fused);
-    return weiri_gpu_of_type(kernels, dtype);
-}
+WEIRI_GPU_DEFINE_OF_TYPES(allreduce_fused)
 
 weiri_gpu_shape weiri_gpu_allreduce_fused_shape(const weiri_gpu_args *args, int processors)
 {

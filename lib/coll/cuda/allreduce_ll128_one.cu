@@ -22,7 +22,8 @@ static inline __host__ __device__ uint32_t units_of(uint64_t bytes)
 }
 
 template <int dtype, int exact>
-static __device__ __forceinline__ void both_phases(const weiri_gpu_args &args)
+static __global__ void __launch_bounds__(THREADS_MAX, 1)
+    allreduce_ll128_one(const __grid_constant__ weiri_gpu_args args)
 {
     const weiri_gpu_view &view = args.view;
     const weiri_gpu_line_part part = weiri_gpu_my_line_part();
@@ -51,21 +52,7 @@ static __device__ __forceinline__ void both_phases(const weiri_gpu_args &args)
     }
 }
 
-template <int dtype>
-static __global__ void __launch_bounds__(THREADS_MAX, 1)
-    allreduce_ll128_one(const __grid_constant__ weiri_gpu_args args)
-{
-    if (args.view.nranks == 4)
-        both_phases<dtype, 4>(args);
-    else
-        both_phases<dtype, 0>(args);
-}
-
-const void *weiri_gpu_allreduce_ll128_one_kernel(weir_dtype dtype, int)
-{
-    static const void *const kernels[] = WEIRI_GPU_OF_TYPES(allreduce_ll128_one);
-    return weiri_gpu_of_type(kernels, dtype);
-}
+WEIRI_GPU_DEFINE_OF_TYPES_AND_RANKS(allreduce_ll128_one)
 
 weiri_gpu_shape weiri_gpu_allreduce_ll128_one_shape(const weiri_gpu_args *args, int processors)
 {

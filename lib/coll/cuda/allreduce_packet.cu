@@ -46,45 +46,37 @@ static __device__ __forceinline__ void reduce_one(const weiri_gpu_args &args, un
 }
 
 /* Any number of words a thread, from anywhere to anywhere. */
-template <int dtype>
+template <int dtype, int exact>
 static __device__ __forceinline__ void reduce_many(const weiri_gpu_args &args, size_t first)
 {
     const weiri_gpu_view &view = args.view;
     const size_t step = gridDim.x * blockDim.x, nwords = (args.bytes + 7) / 8;
     const uint64_t epoch = weiri_gpu_epoch(view);
     for (size_t i = first; i < nwords; i += step)
-        weiri_gpu_send_all<0>(view, epoch, 0, i,
-                              weiri_gpu_load_word(args.in + 8 * i, args.bytes - 8 * i));
+        weiri_gpu_send_all<exact>(view, epoch, 0, i,
+                                  weiri_gpu_load_word(args.in + 8 * i, args.bytes - 8 * i));
     weiri_gpu_turn(view, epoch);
     for (size_t i = first; i < nwords; i += step) {
         uint64_t own = weiri_gpu_load_word(args.in + 8 * i, args.bytes - 8 * i);
-        weiri_gpu_store_word(args.out + 8 * i, reduced<dtype, 0>(args, epoch, i, own),
+        weiri_gpu_store_word(args.out + 8 * i, reduced<dtype, exact>(args, epoch, i, own),
                              args.bytes - 8 * i);
     }
 }
 
-template <int dtype>
+template <int dtype, int exact>
 static __global__ void __launch_bounds__(THREADS_MAX)
     allreduce_packet(const __grid_constant__ weiri_gpu_args args)
 {
     const unsigned first = blockIdx.x * blockDim.x + threadIdx.x;
     const bool simple = ((uintptr_t)args.in | (uintptr_t)args.out | args.bytes) % 8 == 0 &&
                         args.bytes <= (uint64_t)8 * gridDim.x * blockDim.x;
-    if (simple && args.view.nranks == 4)
-        reduce_one<dtype, 4>(args, first);
-    else if (simple && args.view.nranks == 2)
-        reduce_one<dtype, 2>(args, first);
-    else if (simple && args.view.nranks == 8)
-        reduce_one<dtype, 8>(args, first);
+    if (simple)
+        reduce_one<dtype, exact>(args, first);
     else
-        reduce_many<dtype>(args, first);
+        reduce_many<dtype, exact>(args, first);
 }
 
-const void *weiri_gpu_allreduce_packet_kernel(weir_dtype dtype, int)
-{
-    static const void *const kernels[] = WEIRI_GPU_OF_TYPES(allreduce_packet);
-    return weiri_gpu_of_type(kernels, dtype);
-}
+WEIRI_GPU_DEFINE_OF_TYPES_AND_RANKS(allreduce_packet)
 
 /* A word a thread, in many small blocks: one block up to 512 bytes. */
 weiri_gpu_shape weiri_gpu_allreduce_packet_shape(const weiri_gpu_args *args, int processors)

@@ -84,7 +84,8 @@ static __device__ __forceinline__ void gather(const weiri_gpu_args &args, uint64
 }
 
 template <int dtype, int exact>
-static __device__ __forceinline__ void all_phases(const weiri_gpu_args &args)
+static __global__ void __launch_bounds__(THREADS_MAX)
+    allreduce_packet2(const __grid_constant__ weiri_gpu_args args)
 {
     const weiri_gpu_view &view = args.view;
     const size_t share = share_words(args.bytes, weiri_gpu_nranks<exact>(view));
@@ -105,21 +106,7 @@ static __device__ __forceinline__ void all_phases(const weiri_gpu_args &args)
         gather<exact>(args, epoch, share, j);
 }
 
-template <int dtype>
-static __global__ void __launch_bounds__(THREADS_MAX)
-    allreduce_packet2(const __grid_constant__ weiri_gpu_args args)
-{
-    if (args.view.nranks == 4)
-        all_phases<dtype, 4>(args);
-    else
-        all_phases<dtype, 0>(args);
-}
-
-const void *weiri_gpu_allreduce_packet2_kernel(weir_dtype dtype, int)
-{
-    static const void *const kernels[] = WEIRI_GPU_OF_TYPES(allreduce_packet2);
-    return weiri_gpu_of_type(kernels, dtype);
-}
+WEIRI_GPU_DEFINE_OF_TYPES_AND_RANKS(allreduce_packet2)
 
 weiri_gpu_shape weiri_gpu_allreduce_packet2_shape(const weiri_gpu_args *args, int processors)
 {

@@ -25,6 +25,7 @@
  * its teller awaits, so nothing is overwritten unread.
  */
 #include "coll/cuda/stage.cuh"
+#include "coll/cuda/types.cuh"
 
 enum { UNIT_BYTES = 2048, ROUNDS_WANTED = 8, PIECE_BYTES = 64 << 10 };
 #if defined(WEIR_EMULATED)
@@ -40,8 +41,8 @@ typedef struct spread {
 
 /* How the message is divided, the same on all ranks. */
 typedef struct plan {
-    uint64_t share;  /* bytes of a rank's share but for the last */
-    uint64_t part;   /* bytes of a block's part of a share */
+    uint64_t share; /* bytes of a rank's share but for the last */
+    uint64_t part;  /* bytes of a block's part of a share */
     uint64_t piece;
     uint32_t rounds;
     uint32_t depth;  /* rounds whose pieces a stage holds */
@@ -111,8 +112,8 @@ WEIRI_GPU_FN void step_staged(const weiri_gpu_view &view, int peer, uint64_t epo
 WEIRI_GPU_FN void await_staged(const weiri_gpu_view &view, int peer, uint64_t epoch,
                                uint64_t pieces)
 {
-    weiri_gpu_await_step(view, &weiri_gpu_cell_of(view, view.rank, peer)->staged, epoch,
-                         pieces, peer);
+    weiri_gpu_await_step(view, &weiri_gpu_cell_of(view, view.rank, peer)->staged, epoch, pieces,
+                         peer);
 }
 
 WEIRI_GPU_FN void step_taken(const weiri_gpu_view &view, int peer, uint64_t epoch, uint64_t pieces)
@@ -224,8 +225,8 @@ WEIRI_GPU_FN void receive(const weiri_gpu_args &args, const spread *s, const pla
     __shared__ uint32_t done[2];
     const weiri_gpu_view &view = args.view;
     bool forwards = true, takes = false;
-    weiri_gpu_team team = s->staged ? weiri_gpu_half_block(done, &forwards, &takes)
-                                    : weiri_gpu_whole_block(&done[0]);
+    weiri_gpu_team team =
+        s->staged ? weiri_gpu_half_block(done, &forwards, &takes) : weiri_gpu_whole_block(&done[0]);
     for (uint64_t round = 0; round < p.rounds; round++) {
         if (forwards)
             forward_round(args, s, p, &team, epoch, round);
@@ -314,13 +315,9 @@ static __global__ void __launch_bounds__(512)
         receive(args, &s, p, epoch);
 }
 
-extern "C" const void *weiri_gpu_broadcast_direct_kernel(weir_dtype dtype, int)
-{
-    return (unsigned)dtype < WEIR_DTYPE_COUNT ? (const void *)broadcast_direct : NULL;
-}
+WEIRI_GPU_DEFINE_OF_BYTES(broadcast_direct)
 
-extern "C" weiri_gpu_shape weiri_gpu_broadcast_direct_shape(const weiri_gpu_args *args,
-                                                            int processors)
+weiri_gpu_shape weiri_gpu_broadcast_direct_shape(const weiri_gpu_args *args, int processors)
 {
     uint64_t units = (args->bytes + UNIT_BYTES - 1) / UNIT_BYTES;
     uint64_t share = (units + (uint64_t)args->view.nranks - 2) / ((uint64_t)args->view.nranks - 1);
@@ -332,7 +329,7 @@ extern "C" weiri_gpu_shape weiri_gpu_broadcast_direct_shape(const weiri_gpu_args
     return shape;
 }
 
-extern "C" int weiri_gpu_broadcast_direct_serves(const weiri_gpu_args *args)
+int weiri_gpu_broadcast_direct_serves(const weiri_gpu_args *args)
 {
     return args->collective == WEIR_COLL_BROADCAST && args->bytes > 0 && args->view.nranks > 1;
 }

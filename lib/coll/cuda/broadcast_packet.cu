@@ -9,6 +9,7 @@
  * root's own packets take.
  */
 #include "coll/cuda/packets.cuh"
+#include "coll/cuda/types.cuh"
 
 template <int N, bool EVEN>
 WEIRI_GPU_FN void send(const weiri_gpu_args &args, uint64_t epoch, uint32_t peers, uint32_t first,
@@ -18,8 +19,8 @@ WEIRI_GPU_FN void send(const weiri_gpu_args &args, uint64_t epoch, uint32_t peer
     uint32_t packets = weiri_gpu_packets(args.bytes);
 #pragma unroll 1
     for (uint32_t i = first; i < packets; i += step) {
-        uint64_t word = EVEN ? weiri_gpu_load_even(args.in, i)
-                             : weiri_gpu_load8(args.in, i, args.bytes);
+        uint64_t word =
+            EVEN ? weiri_gpu_load_even(args.in, i) : weiri_gpu_load8(args.in, i, args.bytes);
         weiri_gpu_settle(&epoch);
 #pragma unroll
         for (int peer = 0; peer < N; peer++)
@@ -67,18 +68,14 @@ static __global__ void __launch_bounds__(512)
             weiri_gpu_receive_header(view, (int)peer, epoch);
 }
 
-extern "C" const void *weiri_gpu_broadcast_packet_kernel(weir_dtype dtype, int)
+WEIRI_GPU_DEFINE_OF_BYTES(broadcast_packet)
+
+weiri_gpu_shape weiri_gpu_broadcast_packet_shape(const weiri_gpu_args *args, int processors)
 {
-    return (unsigned)dtype < WEIR_DTYPE_COUNT ? (const void *)broadcast_packet : NULL;
+    return weiri_gpu_copy_shape((args->bytes + 7) / 8, processors);
 }
 
-extern "C" weiri_gpu_shape weiri_gpu_broadcast_packet_shape(const weiri_gpu_args *args,
-                                                            int processors)
-{
-    return weiri_gpu_packet_shape((args->bytes + 7) / 8, processors);
-}
-
-extern "C" int weiri_gpu_broadcast_packet_serves(const weiri_gpu_args *args)
+int weiri_gpu_broadcast_packet_serves(const weiri_gpu_args *args)
 {
     return args->collective == WEIR_COLL_BROADCAST && args->bytes > 0 &&
            args->bytes <= WEIRI_GPU_SLOT_BYTES / 2;

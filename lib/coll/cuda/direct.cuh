@@ -204,12 +204,12 @@ WEIRI_GPU_FN int weiri_gpu_all_aligned(const weiri_gpu_buffers *buffers, int nra
 /* Reduces a range of all ranks' in into the same range of the out of those ranks
  * whose bit is set; by `step` threads, of which this one is number tid. A thread
  * has one vector of each rank in flight: a full grid has enough of them. */
-template <int dtype>
+template <int dtype, int exact>
 WEIRI_GPU_FN void weiri_gpu_reduce_range(const weiri_gpu_args &args,
                                          const weiri_gpu_buffers *buffers, unsigned outs,
                                          weiri_gpu_range range, size_t tid, size_t step)
 {
-    const int nranks = args.view.nranks, op = args.op;
+    const int nranks = weiri_gpu_nranks<exact>(args.view), op = args.op;
     const int aligned = weiri_gpu_all_aligned(buffers, nranks, outs, range.at);
     for (size_t done = 16 * tid; done < range.bytes; done += 16 * step) {
         uint64_t words[WEIRI_GPU_RANKS_MAX][2], totals[2];

@@ -31,6 +31,7 @@
 #include "coll/cuda/bulk.cuh"
 #include "coll/cuda/exchange.cuh"
 #include "coll/cuda/stage.cuh"
+#include "coll/cuda/types.cuh"
 
 /* A block's stretch of a long message, before the next block's: four vectors a thread. */
 enum { TILE_THREAD_BYTES = 64 };
@@ -326,8 +327,7 @@ WEIRI_GPU_FN void send_long(const weiri_gpu_args &args, exchange *x, uint64_t ep
         const uint64_t first = lane_of(view, x, peer) * tile_bytes();
         if (serves(view, x, peer) && first < all)
             weiri_gpu_prefetch(args.in + x->pair[peer].send_at + first,
-                               weiri_gpu_least(all - first, tile_bytes()), threadIdx.x,
-                               blockDim.x);
+                               weiri_gpu_least(all - first, tile_bytes()), threadIdx.x, blockDim.x);
     }
     hear_credits(args, x, epoch);
     push_mapped(args, x, bulk);
@@ -418,28 +418,21 @@ static __global__ void __launch_bounds__(512)
 
 /* ---------------------------------------------------------------------- host */
 
-extern "C" const void *weiri_gpu_exchange_direct_kernel(weir_dtype dtype, int)
-{
-    return (unsigned)dtype < WEIR_DTYPE_COUNT ? (const void *)exchange_direct : NULL;
-}
+WEIRI_GPU_DEFINE_OF_BYTES(exchange_direct)
 
-extern "C" const void *weiri_gpu_exchange_bulk_kernel(weir_dtype dtype, int)
-{
-    return (unsigned)dtype < WEIR_DTYPE_COUNT ? (const void *)exchange_bulk : NULL;
-}
+WEIRI_GPU_DEFINE_OF_BYTES(exchange_bulk)
 
-extern "C" weiri_gpu_shape weiri_gpu_exchange_direct_shape(const weiri_gpu_args *args,
-                                                           int processors)
+weiri_gpu_shape weiri_gpu_exchange_direct_shape(const weiri_gpu_args *args, int processors)
 {
     uint64_t packet_bytes = weiri_gpu_packet_bytes_of(*args);
     uint64_t longest = weiri_gpu_longest_bytes(args), nranks = (uint64_t)args->view.nranks;
     if (longest <= packet_bytes) /* a header is a packet more */
-        return weiri_gpu_packet_shape((longest + 8 + 255) / 256 * 32 * nranks, processors);
+        return weiri_gpu_copy_shape((longest + 8 + 255) / 256 * 32 * nranks, processors);
     const int blocks = longest <= (uint64_t)1 << 20 ? processors : 2 * processors;
     return {blocks, 256};
 }
 
-extern "C" weiri_gpu_shape weiri_gpu_exchange_bulk_shape(const weiri_gpu_args *args, int processors)
+weiri_gpu_shape weiri_gpu_exchange_bulk_shape(const weiri_gpu_args *args, int processors)
 {
     weiri_gpu_shape shape = weiri_gpu_exchange_direct_shape(args, processors);
     if (shape.blocks < processors)
@@ -448,7 +441,7 @@ extern "C" weiri_gpu_shape weiri_gpu_exchange_bulk_shape(const weiri_gpu_args *a
     return {processors, args->out_desc == WEIRI_GPU_PLAIN ? 512 : 128};
 }
 
-extern "C" int weiri_gpu_exchange_direct_serves(const weiri_gpu_args *args)
+int weiri_gpu_exchange_direct_serves(const weiri_gpu_args *args)
 {
     uint64_t packet_bytes = weiri_gpu_packet_bytes_of(*args);
     return packet_bytes <= WEIRI_GPU_SLOT_BYTES / 2 &&
@@ -456,7 +449,7 @@ extern "C" int weiri_gpu_exchange_direct_serves(const weiri_gpu_args *args)
             args->collective == WEIR_COLL_SENDRECV);
 }
 
-extern "C" int weiri_gpu_exchange_bulk_serves(const weiri_gpu_args *args)
+int weiri_gpu_exchange_bulk_serves(const weiri_gpu_args *args)
 {
     return weiri_gpu_exchange_direct_serves(args);
 }

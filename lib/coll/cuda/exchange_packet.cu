@@ -11,6 +11,7 @@
  * what proves that a peer has finished the epoch before. No fence, no meeting.
  */
 #include "coll/cuda/packets.cuh"
+#include "coll/cuda/types.cuh"
 
 static __global__ void __launch_bounds__(512)
     exchange_packet(const __grid_constant__ weiri_gpu_args args)
@@ -35,19 +36,15 @@ static __global__ void __launch_bounds__(512)
     }
 }
 
-extern "C" const void *weiri_gpu_exchange_packet_kernel(weir_dtype dtype, int)
-{
-    return (unsigned)dtype < WEIR_DTYPE_COUNT ? (const void *)exchange_packet : NULL;
-}
+WEIRI_GPU_DEFINE_OF_BYTES(exchange_packet)
 
-extern "C" weiri_gpu_shape weiri_gpu_exchange_packet_shape(const weiri_gpu_args *args,
-                                                           int processors)
+weiri_gpu_shape weiri_gpu_exchange_packet_shape(const weiri_gpu_args *args, int processors)
 {
     uint64_t warps = (args->bytes + 255) / 256; /* a rank's, so that none serves two */
-    return weiri_gpu_packet_shape(warps * 32 * (uint64_t)args->view.nranks, processors);
+    return weiri_gpu_copy_shape(warps * 32 * (uint64_t)args->view.nranks, processors);
 }
 
-extern "C" int weiri_gpu_exchange_packet_serves(const weiri_gpu_args *args)
+int weiri_gpu_exchange_packet_serves(const weiri_gpu_args *args)
 {
     return args->collective == WEIR_COLL_ALLTOALL && args->bytes > 0 &&
            args->bytes <= WEIRI_GPU_SLOT_BYTES / 2;

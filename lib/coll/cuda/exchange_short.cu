@@ -4,6 +4,7 @@
  * Peers may be in it or in exchange_direct.
  */
 #include "coll/cuda/exchange.cuh"
+#include "coll/cuda/types.cuh"
 
 static __global__ void __launch_bounds__(512)
     exchange_short(const __grid_constant__ weiri_gpu_args args)
@@ -19,18 +20,14 @@ static __global__ void __launch_bounds__(512)
     weiri_gpu_receive_short(args, args.pairs, packet_bytes, epoch, lane);
 }
 
-extern "C" const void *weiri_gpu_exchange_short_kernel(weir_dtype dtype, int)
-{
-    return (unsigned)dtype < WEIR_DTYPE_COUNT ? (const void *)exchange_short : NULL;
-}
+WEIRI_GPU_DEFINE_OF_BYTES(exchange_short)
 
-extern "C" weiri_gpu_shape weiri_gpu_exchange_short_shape(const weiri_gpu_args *args,
-                                                          int processors)
+weiri_gpu_shape weiri_gpu_exchange_short_shape(const weiri_gpu_args *args, int processors)
 {
     return weiri_gpu_exchange_direct_shape(args, processors);
 }
 
-extern "C" int weiri_gpu_exchange_short_serves(const weiri_gpu_args *args)
+int weiri_gpu_exchange_short_serves(const weiri_gpu_args *args)
 {
     return weiri_gpu_exchange_direct_serves(args) && !args->counts.send_counts &&
            weiri_gpu_longest_bytes(args) <= weiri_gpu_packet_bytes_of(*args);

@@ -94,6 +94,13 @@ WEIRI_GPU_FN void weiri_gpu_fail(const weiri_gpu_view &view, int status, int pee
     weir_store_release((uint64_t *)view.guard.abort_word, 1);
 }
 
+/* Kernels that reduce are compiled for exact numbers of ranks, and with 0 for any: loops over
+ * the most ranks there can be cost ll128 1.2 us of 5 with two (2 GPUs). */
+template <int exact> WEIRI_GPU_FN int weiri_gpu_nranks(const weiri_gpu_view &view)
+{
+    return exact ? exact : view.nranks;
+}
+
 /* The nth rank after one, round the ranks: who sends to all begins with the next, since
  * all would send to one GPU at a time if they began with the same. */
 WEIRI_GPU_FN int weiri_gpu_nth_after(int rank, int nth, int nranks)

@@ -89,11 +89,11 @@ static __device__ __forceinline__ void reduce(const weiri_gpu_args &args, const 
 {
     const size_t at = (size_t)unit * WEIRI_GPU_UNIT_DATA;
     uint64_t totals[2];
-    weiri_gpu_reduce_lines<dtype, exact>(
-        args.view, w.part, args.op, epoch, unit,
-        weiri_gpu_line_load(w.part, args.in, w.bytes, (size_t)args.view.rank * w.share + at,
-                            w.in_aligned),
-        totals);
+    weiri_gpu_reduce_lines<dtype, exact>(args.view, w.part, args.op, epoch, unit,
+                                         weiri_gpu_line_load(w.part, args.in, w.bytes,
+                                                             (size_t)args.view.rank * w.share + at,
+                                                             w.in_aligned),
+                                         totals);
     weiri_gpu_send_lines_to<exact>(args.view, w.part, epoch, 1, unit, w.outs, totals);
     if (w.outs >> args.view.rank & 1)
         weiri_gpu_line_store(w.part, args.out, args.bytes, w.own + at, w.out_aligned, totals);
@@ -116,7 +116,8 @@ static __device__ __forceinline__ void gather(const weiri_gpu_args &args, const 
 }
 
 template <int dtype, int exact>
-static __device__ __forceinline__ void all_phases(const weiri_gpu_args &args)
+static __global__ void __launch_bounds__(THREADS_MAX)
+    ll128(const __grid_constant__ weiri_gpu_args args)
 {
     const weiri_gpu_view &view = args.view;
     const int nranks = weiri_gpu_nranks<exact>(view);
@@ -149,21 +150,7 @@ static __device__ __forceinline__ void all_phases(const weiri_gpu_args &args)
         gather<exact>(args, w, unit, epoch);
 }
 
-template <int dtype>
-static __global__ void __launch_bounds__(THREADS_MAX)
-    ll128(const __grid_constant__ weiri_gpu_args args)
-{
-    if (args.view.nranks == 4)
-        all_phases<dtype, 4>(args);
-    else
-        all_phases<dtype, 0>(args);
-}
-
-const void *weiri_gpu_ll128_kernel(weir_dtype dtype, int)
-{
-    static const void *const kernels[] = WEIRI_GPU_OF_TYPES(ll128);
-    return weiri_gpu_of_type(kernels, dtype);
-}
+WEIRI_GPU_DEFINE_OF_TYPES_AND_RANKS(ll128)
 
 weiri_gpu_shape weiri_gpu_ll128_shape(const weiri_gpu_args *args, int processors)
 {

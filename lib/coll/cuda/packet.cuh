@@ -14,13 +14,6 @@ WEIRI_GPU_FN size_t weiri_gpu_word_bytes(size_t bytes, size_t word)
     return at >= bytes ? 0 : bytes - at < 8 ? bytes - at : 8;
 }
 
-/* Kernels are compiled for an exact number of ranks, where it pays, and with 0 for
- * any number. */
-template <int exact> WEIRI_GPU_FN int weiri_gpu_nranks(const weiri_gpu_view &view)
-{
-    return exact ? exact : view.nranks;
-}
-
 /* Packet number `index` of this rank's slot at every peer. */
 template <int exact>
 WEIRI_GPU_FN void weiri_gpu_send_all(const weiri_gpu_view &view, uint64_t epoch, int phase,

@@ -27,8 +27,8 @@ WEIRI_GPU_FN uint32_t weiri_gpu_packets(uint64_t bytes)
  * looked at. peer: who sends them; -1: packet number r is rank r's. */
 template <int COUNT>
 WEIRI_GPU_FN void weiri_gpu_receive_all(const weiri_gpu_view &view, const char *packets,
-                                        size_t step_bytes, uint32_t mask, uint64_t epoch,
-                                        int peer, uint64_t data[COUNT])
+                                        size_t step_bytes, uint32_t mask, uint64_t epoch, int peer,
+                                        uint64_t data[COUNT])
 {
     uint64_t low[COUNT] = {}, high[COUNT] = {};
     uint32_t missing;
@@ -137,8 +137,8 @@ WEIRI_GPU_FN void weiri_gpu_receive_run(const weiri_gpu_view &view, int peer, ch
                                         uint32_t workers)
 {
     if (weiri_gpu_even(to, bytes))
-        weiri_gpu_receive_words<WEIRI_GPU_PACKET_UNROLL, true>(view, peer, to, bytes, epoch,
-                                                               worker, workers);
+        weiri_gpu_receive_words<WEIRI_GPU_PACKET_UNROLL, true>(view, peer, to, bytes, epoch, worker,
+                                                               workers);
     else
         weiri_gpu_receive_words<1, false>(view, peer, to, bytes, epoch, worker, workers);
 }
@@ -154,8 +154,7 @@ WEIRI_GPU_FN void weiri_gpu_send_header(const weiri_gpu_view &view, int peer, ui
 /* What a header says that did not come before the wait ended. */
 #define WEIRI_GPU_NO_HEADER (~(uint64_t)0)
 
-WEIRI_GPU_FN uint64_t weiri_gpu_receive_header(const weiri_gpu_view &view, int peer,
-                                               uint64_t epoch)
+WEIRI_GPU_FN uint64_t weiri_gpu_receive_header(const weiri_gpu_view &view, int peer, uint64_t epoch)
 {
     return weiri_gpu_receive(view, weiri_gpu_slot(view, view.rank, peer, epoch, WEIRI_GPU_HEADER),
                              0, epoch, peer, WEIRI_GPU_NO_HEADER);
@@ -200,21 +199,6 @@ WEIRI_GPU_FN weiri_gpu_lane weiri_gpu_lane_of(const weiri_gpu_view &view)
     if (place >= each)
         lane.first = nranks;
     return lane;
-}
-
-/* A grid whose threads carry a packet each, in small blocks, as long as the
- * device has room. */
-static inline weiri_gpu_shape weiri_gpu_packet_shape(uint64_t packets, int processors)
-{
-    weiri_gpu_shape shape = {1, 32};
-    if (packets <= 32)
-        return shape;
-    shape.threads = 64;
-    while (shape.threads < 512 && packets > (uint64_t)shape.threads * (uint64_t)processors)
-        shape.threads *= 2;
-    uint64_t blocks = (packets + (uint64_t)shape.threads - 1) / (uint64_t)shape.threads;
-    shape.blocks = blocks < (uint64_t)processors ? (int)blocks : processors;
-    return shape;
 }
 
 #endif

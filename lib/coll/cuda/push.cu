@@ -50,13 +50,7 @@ static __global__ void __launch_bounds__(THREADS_MAX)
         weiri_gpu_meet(args.view, epoch, 1);
 }
 
-const void *weiri_gpu_push_kernel(weir_dtype dtype, int nranks)
-{
-    static const void *const two[] = WEIRI_GPU_OF_TYPES_FOR(push, 2);
-    static const void *const four[] = WEIRI_GPU_OF_TYPES_FOR(push, 4);
-    static const void *const any[] = WEIRI_GPU_OF_TYPES_FOR(push, 0);
-    return weiri_gpu_of_type(nranks == 2 ? two : nranks == 4 ? four : any, dtype);
-}
+WEIRI_GPU_DEFINE_OF_TYPES_AND_RANKS(push)
 
 /* Two blocks a lane, and as many lanes as multiprocessors: registers suffice for two
  * blocks of 256 threads on each. */
@@ -66,8 +60,8 @@ weiri_gpu_shape weiri_gpu_push_shape(const weiri_gpu_args *args, int processors)
     uint64_t shares = (uint64_t)args->view.nranks;
     if (args->collective == WEIR_COLL_REDUCE)
         shares--;
-    uint64_t share = args->collective == WEIR_COLL_REDUCE_SCATTER ? args->bytes
-                                                                  : args->bytes / shares;
+    uint64_t share =
+        args->collective == WEIR_COLL_REDUCE_SCATTER ? args->bytes : args->bytes / shares;
     uint64_t lanes = share / LANE_LEAST_BYTES;
     lanes = lanes < (uint64_t)processors ? lanes : (uint64_t)processors;
     return (weiri_gpu_shape){2 * (int)(lanes ? lanes : 1), 256};

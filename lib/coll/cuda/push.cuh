@@ -157,13 +157,15 @@ WEIRI_GPU_FN void weiri_gpu_push_round(const weiri_gpu_view &view, const weiri_g
 }
 
 /* What peers have stored at `stage`, with the own input. Of two ranks one vector of each in
- * a thread's flight would be less than links bring. */
+ * a thread's flight would be less than links bring; four of bytes are more than registers. */
 template <int dtype, int exact>
 WEIRI_GPU_FN void weiri_gpu_reduce_piece(const weiri_gpu_view &view, const weiri_gpu_push &p,
                                          int op, const weiri_gpu_buffers *buffers,
                                          weiri_gpu_range own, const char *stage)
 {
-    enum { RANKS = exact ? exact : WEIRI_GPU_RANKS_MAX, VECTORS = exact == 2 ? 4 : 1 };
+    constexpr bool is_bytes = dtype == WEIR_INT8 || dtype == WEIR_UINT8 || dtype >= WEIR_FP8_E4M3;
+    constexpr int RANKS = exact ? exact : WEIRI_GPU_RANKS_MAX;
+    constexpr int VECTORS = exact != 2 ? 1 : is_bytes ? 2 : 4;
     const int nranks = weiri_gpu_nranks<exact>(view);
     const size_t step = 16 * blockDim.x;
     for (size_t first = 16 * threadIdx.x; first < own.bytes; first += VECTORS * step) {

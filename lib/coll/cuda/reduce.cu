@@ -18,7 +18,7 @@
 enum { THREADS_MAX = 256 };
 
 /* The root's part: waits for all peers' words and reduces them. */
-template <int dtype>
+template <int dtype, int exact>
 static __device__ __forceinline__ void receive(const weiri_gpu_args &args, uint64_t epoch,
                                                size_t first, size_t step)
 {
@@ -29,13 +29,13 @@ static __device__ __forceinline__ void receive(const weiri_gpu_args &args, uint6
 #pragma unroll
         for (int r = 0; r < WEIRI_GPU_RANKS_MAX; r++)
             words[r][0] = own;
-        weiri_gpu_receive_all<0>(args.view, epoch, 0, i, words);
-        weiri_gpu_reduce<dtype>(args.op, args.view.nranks, words, total);
+        weiri_gpu_receive_all<exact>(args.view, epoch, 0, i, words);
+        weiri_gpu_reduce<dtype>(args.op, weiri_gpu_nranks<exact>(args.view), words, total);
         weiri_gpu_store_word(args.out + 8 * i, total[0], args.bytes - 8 * i);
     }
 }
 
-template <int dtype>
+template <int dtype, int exact>
 static __global__ void __launch_bounds__(THREADS_MAX)
     reduce_packet(const __grid_constant__ weiri_gpu_args args)
 {
@@ -58,7 +58,7 @@ static __global__ void __launch_bounds__(THREADS_MAX)
         weiri_gpu_send(weiri_gpu_slot(view, peer, view.rank, epoch, 1), 0, epoch, 0);
     weiri_gpu_turn(view, epoch);
     if (is_root)
-        receive<dtype>(args, epoch, first, step);
+        receive<dtype, exact>(args, epoch, first, step);
     else if (greets)
         weiri_gpu_receive(view, weiri_gpu_slot(view, view.rank, peer, epoch, 1), 0, epoch, peer);
 }
@@ -71,11 +71,7 @@ static __global__ void __launch_bounds__(WEIRI_GPU_DIRECT_THREADS)
     weiri_gpu_shared_reduce<dtype>(args, 1u << args.root, &buffers);
 }
 
-const void *weiri_gpu_reduce_packet_kernel(weir_dtype dtype, int)
-{
-    static const void *const kernels[] = WEIRI_GPU_OF_TYPES(reduce_packet);
-    return weiri_gpu_of_type(kernels, dtype);
-}
+WEIRI_GPU_DEFINE_OF_TYPES_AND_RANKS(reduce_packet)
 
 weiri_gpu_shape weiri_gpu_reduce_packet_shape(const weiri_gpu_args *args, int processors)
 {
@@ -87,11 +83,7 @@ int weiri_gpu_reduce_packet_serves(const weiri_gpu_args *args)
     return args->bytes <= WEIRI_GPU_SLOT_BYTES / 2;
 }
 
-const void *weiri_gpu_reduce_direct_kernel(weir_dtype dtype, int)
-{
-    static const void *const kernels[] = WEIRI_GPU_OF_TYPES(reduce_direct);
-    return weiri_gpu_of_type(kernels, dtype);
-}
+WEIRI_GPU_DEFINE_OF_TYPES(reduce_direct)
 
 weiri_gpu_shape weiri_gpu_reduce_direct_shape(const weiri_gpu_args *args, int processors)
 {

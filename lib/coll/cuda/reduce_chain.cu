@@ -137,11 +137,7 @@ static __global__ void __launch_bounds__(THREADS_MAX, 2)
         pass_round<dtype>(args, c, epoch, round);
 }
 
-const void *weiri_gpu_reduce_chain_kernel(weir_dtype dtype, int)
-{
-    static const void *const kernels[] = WEIRI_GPU_OF_TYPES(reduce_chain);
-    return weiri_gpu_of_type(kernels, dtype);
-}
+WEIRI_GPU_DEFINE_OF_TYPES(reduce_chain)
 
 /* Two blocks for a multiprocessor: one is busy while the other waits. */
 weiri_gpu_shape weiri_gpu_reduce_chain_shape(const weiri_gpu_args *args, int processors)

@@ -16,7 +16,7 @@ static __global__ void __launch_bounds__(512)
         buffers.out[threadIdx.x] = args.out;
     }
     __syncthreads();
-    weiri_gpu_reduce_range<dtype>(args, &buffers, 1u << args.view.rank, {0, args.bytes},
+    weiri_gpu_reduce_range<dtype, 0>(args, &buffers, 1u << args.view.rank, {0, args.bytes},
                                   blockIdx.x * blockDim.x + threadIdx.x, gridDim.x * blockDim.x);
 }
 

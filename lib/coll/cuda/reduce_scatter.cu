@@ -21,17 +21,19 @@ enum { THREADS_MAX = 256 };
 /* ------------------------------------------------------------------- packet */
 
 /* Word i of all peers' blocks. */
+template <int exact>
 static __device__ __forceinline__ void load_each(const weiri_gpu_args &args, size_t i,
                                                  uint64_t (&words)[WEIRI_GPU_RANKS_MAX])
 {
+    const int nranks = weiri_gpu_nranks<exact>(args.view);
 #pragma unroll
     for (int peer = 0; peer < WEIRI_GPU_RANKS_MAX; peer++)
-        if (peer < args.view.nranks && peer != args.view.rank)
+        if (peer < nranks && peer != args.view.rank)
             words[peer] = weiri_gpu_load_word(args.in + (size_t)peer * args.bytes + 8 * i,
                                               args.bytes - 8 * i);
 }
 
-template <int dtype>
+template <int dtype, int exact>
 static __global__ void __launch_bounds__(THREADS_MAX)
     reduce_scatter_packet(const __grid_constant__ weiri_gpu_args args)
 {
@@ -41,12 +43,12 @@ static __global__ void __launch_bounds__(THREADS_MAX)
     const char *own_block = args.in + (size_t)view.rank * args.bytes;
     uint64_t leaving[WEIRI_GPU_RANKS_MAX];
     if (first < nwords)
-        load_each(args, first, leaving);
+        load_each<exact>(args, first, leaving);
     const uint64_t epoch = weiri_gpu_epoch(view);
     for (size_t i = first; i < nwords; i += step) {
         if (i != first)
-            load_each(args, i, leaving);
-        weiri_gpu_send_each<0>(view, epoch, 0, i, leaving);
+            load_each<exact>(args, i, leaving);
+        weiri_gpu_send_each<exact>(view, epoch, 0, i, leaving);
     }
     weiri_gpu_turn(view, epoch);
     for (size_t i = first; i < nwords; i += step) {
@@ -55,8 +57,8 @@ static __global__ void __launch_bounds__(THREADS_MAX)
 #pragma unroll
         for (int r = 0; r < WEIRI_GPU_RANKS_MAX; r++)
             words[r][0] = own;
-        weiri_gpu_receive_all<0>(view, epoch, 0, i, words);
-        weiri_gpu_reduce<dtype>(args.op, view.nranks, words, total);
+        weiri_gpu_receive_all<exact>(view, epoch, 0, i, words);
+        weiri_gpu_reduce<dtype>(args.op, weiri_gpu_nranks<exact>(view), words, total);
         weiri_gpu_store_word(args.out + 8 * i, total[0], args.bytes - 8 * i);
     }
 }
@@ -77,7 +79,7 @@ static __device__ __forceinline__ void aim(const weiri_gpu_args &args, weiri_gpu
         buffers->out[view.rank] = args.out + at;
 }
 
-template <int dtype>
+template <int dtype, int exact>
 static __global__ void __launch_bounds__(WEIRI_GPU_DIRECT_THREADS)
     reduce_scatter_direct(const __grid_constant__ weiri_gpu_args args)
 {
@@ -91,8 +93,8 @@ static __global__ void __launch_bounds__(WEIRI_GPU_DIRECT_THREADS)
     size_t step = gridDim.x * blockDim.x;
     int meetings = 0;
     if (staged) {
-        piece = weiri_gpu_even_piece(args.bytes,
-                                      WEIRI_GPU_STAGE_BYTES / (size_t)view.nranks / 16 * 16);
+        piece =
+            weiri_gpu_even_piece(args.bytes, WEIRI_GPU_STAGE_BYTES / (size_t)view.nranks / 16 * 16);
         tid = threadIdx.x;
         step = blockDim.x;
     }
@@ -107,18 +109,14 @@ static __global__ void __launch_bounds__(WEIRI_GPU_DIRECT_THREADS)
         } else {
             __syncthreads();
         }
-        weiri_gpu_reduce_range<dtype>(args, &buffers, 1u << view.rank, mine, tid, step);
+        weiri_gpu_reduce_range<dtype, exact>(args, &buffers, 1u << view.rank, mine, tid, step);
         weiri_gpu_meet(view, epoch, ++meetings);
     }
 }
 
 /* ------------------------------------------------------------------ the host */
 
-const void *weiri_gpu_reduce_scatter_packet_kernel(weir_dtype dtype, int)
-{
-    static const void *const kernels[] = WEIRI_GPU_OF_TYPES(reduce_scatter_packet);
-    return weiri_gpu_of_type(kernels, dtype);
-}
+WEIRI_GPU_DEFINE_OF_TYPES_AND_RANKS(reduce_scatter_packet)
 
 weiri_gpu_shape weiri_gpu_reduce_scatter_packet_shape(const weiri_gpu_args *args, int processors)
 {
@@ -130,11 +128,7 @@ int weiri_gpu_reduce_scatter_packet_serves(const weiri_gpu_args *args)
     return args->bytes <= WEIRI_GPU_SLOT_BYTES / 2;
 }
 
-const void *weiri_gpu_reduce_scatter_direct_kernel(weir_dtype dtype, int)
-{
-    static const void *const kernels[] = WEIRI_GPU_OF_TYPES(reduce_scatter_direct);
-    return weiri_gpu_of_type(kernels, dtype);
-}
+WEIRI_GPU_DEFINE_OF_TYPES_AND_RANKS(reduce_scatter_direct)
 
 weiri_gpu_shape weiri_gpu_reduce_scatter_direct_shape(const weiri_gpu_args *args, int processors)
 {

@@ -29,7 +29,35 @@ static inline const void *weiri_gpu_of_type(const void *const (&kernels)[WEIR_DT
     return (unsigned)dtype < WEIR_DTYPE_COUNT ? kernels[dtype] : nullptr;
 }
 
-/* A word a thread where that needs no more than a block a processor: one block
+/* Each defines weiri_gpu_<name>_kernel (kernels.h) of a kernel with that name: a template of
+ * the data type; of that and of the exact number of ranks, those of usual machines; or a
+ * function, as it moves bytes. */
+#define WEIRI_GPU_DEFINE_OF_TYPES(name)                                                            \
+    const void *weiri_gpu_##name##_kernel(weir_dtype dtype, int)                                   \
+    {                                                                                              \
+        static const void *const kernels[] = WEIRI_GPU_OF_TYPES(name);                             \
+        return weiri_gpu_of_type(kernels, dtype);                                                  \
+    }
+#define WEIRI_GPU_DEFINE_OF_TYPES_AND_RANKS(name)                                                  \
+    const void *weiri_gpu_##name##_kernel(weir_dtype dtype, int nranks)                            \
+    {                                                                                              \
+        static const void *const two[] = WEIRI_GPU_OF_TYPES_FOR(name, 2);                          \
+        static const void *const four[] = WEIRI_GPU_OF_TYPES_FOR(name, 4);                         \
+        static const void *const eight[] = WEIRI_GPU_OF_TYPES_FOR(name, 8);                        \
+        static const void *const any[] = WEIRI_GPU_OF_TYPES_FOR(name, 0);                          \
+        return weiri_gpu_of_type(nranks == 2   ? two                                               \
+                                 : nranks == 4 ? four                                              \
+                                 : nranks == 8 ? eight                                             \
+                                               : any,                                              \
+                                 dtype);                                                           \
+    }
+#define WEIRI_GPU_DEFINE_OF_BYTES(name)                                                            \
+    const void *weiri_gpu_##name##_kernel(weir_dtype dtype, int)                                   \
+    {                                                                                              \
+        return (unsigned)dtype < WEIR_DTYPE_COUNT ? (const void *)&name : nullptr;                 \
+    }
+
+/* A word of a reduction a thread where that needs no more than a block a processor: one block
  * for up to 64 words, blocks of 32 threads for up to 512, of 64 beyond. */
 static inline weiri_gpu_shape weiri_gpu_packet_shape(uint64_t words, int processors,
                                                      int threads_max)
@@ -44,6 +72,20 @@ static inline weiri_gpu_shape weiri_gpu_packet_shape(uint64_t words, int process
     }
     weiri_gpu_shape shape = {(int)(blocks ? blocks : 1),
                              threads < (uint64_t)threads_max ? (int)threads : threads_max};
+    return shape;
+}
+
+/* A packet of a copy a thread, in small blocks, as long as the device has room. */
+static inline weiri_gpu_shape weiri_gpu_copy_shape(uint64_t packets, int processors)
+{
+    weiri_gpu_shape shape = {1, 32};
+    if (packets <= 32)
+        return shape;
+    shape.threads = 64;
+    while (shape.threads < 512 && packets > (uint64_t)shape.threads * (uint64_t)processors)
+        shape.threads *= 2;
+    uint64_t blocks = (packets + (uint64_t)shape.threads - 1) / (uint64_t)shape.threads;
+    shape.blocks = blocks < (uint64_t)processors ? (int)blocks : processors;
     return shape;
 }
 
