@@ -8,10 +8,11 @@
 /* Two blocks of 448 threads on a multiprocessor have registers enough. */
 enum { EXCHANGE_THREADS = 448, SCALE_THREADS = 256 };
 
+template <bool ALL_SHORT>
 static __global__ void __launch_bounds__(EXCHANGE_THREADS, 2)
-exchange(const __grid_constant__ weiri_p2p_args args)
+    exchange(const __grid_constant__ weiri_p2p_args args)
 {
-    weiri_p2p_exchange(args);
+    weiri_p2p_exchange<ALL_SHORT>(args);
 }
 
 /* there: where the scalar is; NULL: value has it. */
@@ -23,10 +24,10 @@ scale(void *to, const void *from, const void *there, uint64_t value, int dtype, 
                           (uint64_t)gridDim.x * blockDim.x, count);
 }
 
-extern "C" const void *weiri_nccl_exchange_kernel(int *threads)
+extern "C" const void *weiri_nccl_exchange_kernel(int all_short, int *threads)
 {
     *threads = EXCHANGE_THREADS;
-    return (const void *)exchange;
+    return all_short ? (const void *)exchange<true> : (const void *)exchange<false>;
 }
 
 extern "C" const void *weiri_nccl_scale_kernel(int *threads)

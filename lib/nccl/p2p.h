@@ -5,14 +5,17 @@
  * send messages (comm/net.h); those of one have mailboxes.
  *
  * Every rank owns one that all peers map. It has, for each sender, lanes:
- * rings of slots. A message is cut into pieces, dealt to its lanes in turn, of
- * which every lane gets at least one, be it empty; each piece tells how long the
- * message is, and the receiver compares that with what it expects.
+ * rings of slots. A long message is cut into pieces, dealt to the lanes in turn, of
+ * which every lane gets at least one, be it empty; a short one, on GPUs, into parts,
+ * one for each lane that it needs, which travel as packets. Each piece and part tells
+ * how long the message is, and the receiver compares that with what it expects.
  *
- *   sent    the sender's, in the receiver's mailbox: pieces stored so far;
- *           stored with release behind a piece, loaded with acquire before it
- *   taken   the receiver's, in the sender's mailbox: pieces used up, likewise
- *   slots   the sender's, in the receiver's mailbox
+ *   sent     the sender's, in the receiver's mailbox: pieces stored so far, and parts
+ *            before them; stored with release behind a piece, loaded with acquire before it
+ *   taken    the receiver's, in the sender's mailbox: pieces and parts used up
+ *   slots    the sender's, in the receiver's mailbox
+ *   packets  likewise, in memory of their own, as data could be taken for their flags, which
+ *            are counts
  *
  * Both counters only grow, and each end keeps its own count in its own mailbox,
  * so that a captured launch replays correctly.
@@ -28,13 +31,12 @@ enum {
     WEIRI_P2P_SLOTS = 2,
 #if defined(WEIR_EMULATED)
     WEIRI_P2P_SLOT_BYTES = 256, /* tests cross the pieces' borders soon */
-    WEIRI_P2P_SMALL_BYTES = 64,
-    WEIRI_P2P_LANE_BYTES = 32,
+    WEIRI_P2P_PACKETS = 16,
 #else
     WEIRI_P2P_SLOT_BYTES = 128 << 10, /* a sender's fence takes as long as 40 KiB */
-    WEIRI_P2P_SMALL_BYTES = 16 << 10, /* up to so many a message has one lane */
-    WEIRI_P2P_LANE_BYTES = 2 << 10,   /* beyond, one for each of these, if there are so many */
+    WEIRI_P2P_PACKETS = 896,          /* two for each of a block's threads */
 #endif
+    WEIRI_P2P_PART_BYTES = 8 * WEIRI_P2P_PACKETS, /* the most of a short message in a lane */
 };
 
 /* Lanes of each direction of a pair. On GPUs a block serves each, two fit on a multiprocessor,
@@ -59,6 +61,8 @@ typedef struct weiri_p2p_lane {
         uint64_t pad[15];
         char data[WEIRI_P2P_SLOT_BYTES];
     } slot[WEIRI_P2P_SLOTS];
+    /* The first says how long the message is; the rest of its line is not used. */
+    uint64_t packet[WEIRI_P2P_SLOTS][2 * (8 + WEIRI_P2P_PACKETS)];
 } weiri_p2p_lane;
 
 /* A rank's mailbox is an array [peer][lane]; a peer is known by its place on the machine. */
@@ -67,13 +71,31 @@ WEIR_FN weiri_p2p_lane *weiri_p2p_lane_at(char *mailbox, int peer, int lanes, in
     return (weiri_p2p_lane *)(void *)mailbox + (size_t)peer * (size_t)lanes + (size_t)lane;
 }
 
-/* Lanes that a message uses of those there are. Both ends know it by the length. */
+/* Whether a message travels as packets, where there are so many lanes. */
+WEIR_FN int weiri_p2p_is_short(uint64_t bytes, int lanes)
+{
+    return bytes <= (uint64_t)lanes * WEIRI_P2P_PART_BYTES;
+}
+
+/* Lanes that a message uses of those there are. Both ends know it by the length. Of a short one
+ * a lane carries half of what it could, a packet for each of a block's threads, as long as there
+ * are lanes. */
 WEIR_FN int weiri_p2p_lanes_of(uint64_t bytes, int lanes)
 {
-    if (bytes <= WEIRI_P2P_SMALL_BYTES)
-        return 1;
-    return bytes / WEIRI_P2P_LANE_BYTES < (uint64_t)lanes ? (int)(bytes / WEIRI_P2P_LANE_BYTES)
-                                                          : lanes;
+    const uint64_t all = (uint64_t)lanes * (WEIRI_P2P_PART_BYTES / 2);
+    if (bytes >= all)
+        return lanes;
+    return bytes ? (int)(((uint32_t)bytes - 1) / (WEIRI_P2P_PART_BYTES / 2)) + 1 : 1;
+}
+
+/* The bytes of a lane's part of a short message from *at on: words of 8 but at the end. */
+WEIR_FN uint64_t weiri_p2p_part(uint64_t bytes, int lanes, int lane, uint64_t *at)
+{
+    const uint32_t each = (((uint32_t)bytes - 1) / (uint32_t)lanes / 8 + 1) * 8;
+    *at = (uint64_t)each * (uint32_t)lane;
+    if (*at >= bytes)
+        return 0;
+    return bytes - *at < each ? bytes - *at : each;
 }
 
 /* Bytes of a piece but the last: a slot, or less where all lanes get one: whole lines.

@@ -1,8 +1,8 @@
 /*
  * Sends and receives of the NCCL-shaped library, under the emulator: ranks launch
- * different sets of messages, of all lengths around the borders of pieces and lanes, some
- * ranks none, several launches long. Lengths that differ are told. A sender that does
- * not wait for room, and a receiver that does not wait for data, must be found out.
+ * different sets of messages, of all lengths around the borders of packets, parts, pieces and
+ * lanes, some ranks none, several launches long. Lengths that differ are told. A sender that
+ * does not wait for room, and a receiver that does not wait for data, must be found out.
  */
 #include "nccl/p2p.cuh"
 
@@ -17,20 +17,27 @@ using namespace emulator;
 enum { RANKS_MAX = 4, ROUNDS = 3, EACH = 2 };
 enum fault { NONE, NO_ROOM, NO_DATA, LENGTH };
 
+/* The variant for short messages alone, where it serves. */
 static void kernel(weiri_gpu_args args)
 {
     const uint64_t epoch = weiri_gpu_epoch(args.view);
     weiri_p2p_args mine = *(const weiri_p2p_args *)(uintptr_t)args.in;
+    int all_short = 1;
+    for (int i = 0; i < mine.ncalls; i++)
+        all_short &= weiri_p2p_is_short(mine.call[i].bytes, mine.lanes);
     mine.guard = args.view.guard;
-    weiri_p2p_exchange(mine);
+    if (all_short)
+        weiri_p2p_exchange<true>(mine);
+    else
+        weiri_p2p_exchange<false>(mine);
     weiri_gpu_turn(args.view, epoch);
 }
 
 /* The message number i of a round, or one that is not sent at all: ~0. */
 static uint64_t length_of(uint64_t seed, int round, int from, int to, int i)
 {
-    static const uint64_t lengths[] = {0,   1,   63,  64,  65,   255,  256,  257,
-                                       511, 512, 700, 768, 1024, 2049, 5000, 769};
+    static const uint64_t lengths[] = {0,   1,   63,  64,  65,   127,  128,  129,
+                                       256, 257, 384, 385, 1024, 2049, 5000, 769};
     uint64_t which = seed * 31 + (uint64_t)(round * 64 + from * 16 + to * 4 + i);
     uint64_t mixed = which * 0x9e3779b97f4a7c15u;
     return mixed >> 61 == 0 ? ~(uint64_t)0 : lengths[(mixed >> 33) % 16];
@@ -56,14 +63,24 @@ struct scene {
     std::vector<message> received;
 };
 
+/* Which of a round's launches has message i of a pair: a flow's calls in one are all short or all
+ * long. */
+static int launch_of(const scene &s, int round, int from, int to, int i)
+{
+    const uint64_t first = length_of(s.seed, round, from, to, 0);
+    return i > 0 && first != ~(uint64_t)0 &&
+           weiri_p2p_is_short(first, s.lanes) !=
+               weiri_p2p_is_short(length_of(s.seed, round, from, to, i), s.lanes);
+}
+
 /* One direction of a pair, into a launch of rank. */
-static void add_flow(scene &s, weiri_p2p_args &args, int round, int from, int to, int sends,
-                     int fault)
+static void add_flow(scene &s, weiri_p2p_args &args, int round, int number, int from, int to,
+                     int sends, int fault)
 {
     int before = args.ncalls, rank = sends ? from : to;
     for (int i = 0; i < EACH; i++) {
         uint64_t bytes = length_of(s.seed, round, from, to, i);
-        if (bytes == ~(uint64_t)0)
+        if (bytes == ~(uint64_t)0 || launch_of(s, round, from, to, i) != number)
             continue;
         if (fault == LENGTH && !sends && from == 0 && to == 1 && round == 1)
             bytes++;
@@ -94,7 +111,7 @@ static void add_own(scene &s, weiri_p2p_args &args, int round, int rank)
     s.received.push_back({to, round, rank, rank, 0, bytes});
 }
 
-static void launch(scene &s, int rank, int round, int fault)
+static void launch(scene &s, int rank, int round, int number, int fault)
 {
     s.kept.emplace_back(new weiri_p2p_args());
     weiri_p2p_args &args = *s.kept.back();
@@ -105,8 +122,8 @@ static void launch(scene &s, int rank, int round, int fault)
     for (int peer = 0; peer < s.m.nranks(); peer++) {
         if (peer == rank)
             continue;
-        add_flow(s, args, round, rank, peer, 1, fault);
-        add_flow(s, args, round, peer, rank, 0, fault);
+        add_flow(s, args, round, number, rank, peer, 1, fault);
+        add_flow(s, args, round, number, peer, rank, 0, fault);
     }
     if (!args.ncalls)
         return;
@@ -158,41 +175,153 @@ static std::string run(int nranks, uint64_t seed, int fault)
         spoil(s, fault);
     for (int round = 0; round < ROUNDS; round++)
         for (int rank = 0; rank < nranks; rank++)
-            launch(s, rank, round, fault);
+            for (int number = 0; number < EACH; number++)
+                launch(s, rank, round, number, fault);
     if (!m.run())
         return m.report();
     return check(s);
 }
 
+/* Two ranks with so many lanes; rank 0 sends to rank 1. */
+struct two {
+    machine m;
+    int lanes;
+    buffer boxes[2];
+    std::vector<std::unique_ptr<weiri_p2p_args>> launches[2];
+
+    two(uint64_t seed, int of) : m(2, seed), lanes(of)
+    {
+        for (buffer &box : boxes) {
+            box = m.alloc((int)(&box - boxes), 2 * (size_t)lanes * sizeof(weiri_p2p_lane), 0,
+                          MAPPED);
+            memset(box.data, 0, box.bytes);
+        }
+    }
+    weiri_p2p_args &begin(int rank)
+    {
+        launches[rank].emplace_back(new weiri_p2p_args());
+        weiri_p2p_args &args = *launches[rank].back();
+        args.rank = rank;
+        args.lanes = lanes;
+        args.nflows = 1;
+        for (int other = 0; other < 2; other++)
+            args.mailbox[other] = boxes[other].data;
+        return args;
+    }
+    /* One more message of a rank: of its last launch, or, if that has others, of a new one. */
+    buffer add(int rank, uint64_t bytes)
+    {
+        if (launches[rank].empty() ||
+            weiri_p2p_is_short(launches[rank].back()->call[0].bytes, lanes) !=
+                weiri_p2p_is_short(bytes, lanes))
+            begin(rank);
+        weiri_p2p_args &args = *launches[rank].back();
+        buffer data = m.alloc(rank, bytes, 0, MAPPED);
+        for (uint64_t at = 0; at < bytes; at++)
+            data.data[at] = byte_of(0, 0, 1, args.ncalls, at);
+        args.call[args.ncalls++] = {data.data, bytes, 1 - rank, rank == 0};
+        args.first[1] = args.ncalls;
+        const int used = weiri_p2p_lanes_of(bytes, lanes);
+        args.blocks_each = used > args.blocks_each ? used : args.blocks_each;
+        return data;
+    }
+    void launch(int rank, int threads)
+    {
+        for (const auto &args : launches[rank]) {
+            buffer none = m.alloc(rank, 16, 0, PLAIN);
+            weiri_gpu_args launched = m.args(rank, none, none);
+            launched.in = (const char *)args.get();
+            m.launch(rank, "exchange", (const void *)kernel, {args->blocks_each, threads},
+                     launched);
+        }
+    }
+};
+
 /* A sender whose receiver never comes gives up, and does not store over what the receiver may
- * still read. */
+ * still read: pieces of one message, and parts of several. */
 static std::string forsaken(uint64_t seed, int threads)
 {
-    machine m(2, seed);
-    weiri_p2p_args args = {};
-    buffer boxes[2], none = m.alloc(0, 16, 0, PLAIN);
-    for (int rank = 0; rank < 2; rank++) {
-        boxes[rank] = m.alloc(rank, 2 * sizeof(weiri_p2p_lane), 0, MAPPED);
-        memset(boxes[rank].data, 0, boxes[rank].bytes);
-        args.mailbox[rank] = boxes[rank].data;
-    }
-    const uint64_t bytes = (WEIRI_P2P_SLOTS + 1) * WEIRI_P2P_SLOT_BYTES;
-    buffer data = m.alloc(0, bytes, 0, MAPPED);
-    for (uint64_t at = 0; at < bytes; at++)
-        data.data[at] = byte_of(0, 0, 1, 0, at);
-    args.lanes = args.nflows = args.ncalls = args.blocks_each = args.first[1] = 1;
-    args.call[0] = {data.data, bytes, 1, 1};
-    weiri_gpu_args launched = m.args(0, none, none);
-    launched.in = (const char *)&args;
-    m.launch(0, "exchange", (const void *)kernel, {1, threads}, launched);
-    if (m.run())
+    two t(seed, 1);
+    buffer data = t.add(0, (WEIRI_P2P_SLOTS + 1) * WEIRI_P2P_SLOT_BYTES);
+    t.launch(0, threads);
+    if (t.m.run())
         return "nobody noticed";
-    const weiri_p2p_lane *lane = weiri_p2p_lane_at(boxes[1].data, 0, 1, 0);
+    const weiri_p2p_lane *lane = weiri_p2p_lane_at(t.boxes[1].data, 0, 1, 0);
     for (uint64_t at = 0; at < WEIRI_P2P_SLOTS * WEIRI_P2P_SLOT_BYTES; at++)
         if (lane->slot[at / WEIRI_P2P_SLOT_BYTES].data[at % WEIRI_P2P_SLOT_BYTES] !=
             data.data[at])
             return "byte " + std::to_string(at) + " was stored over";
     return lane->sent == WEIRI_P2P_SLOTS ? "" : "pieces were told that were not stored";
+}
+
+static std::string forsaken_parts(uint64_t seed, int threads)
+{
+    two t(seed, 1);
+    for (int i = 0; i <= WEIRI_P2P_SLOTS; i++)
+        t.add(0, WEIRI_P2P_PART_BYTES);
+    t.launch(0, threads);
+    if (t.m.run())
+        return "nobody noticed";
+    const weiri_p2p_lane *lane = weiri_p2p_lane_at(t.boxes[1].data, 0, 1, 0);
+    for (uint64_t i = 0; i < WEIRI_P2P_SLOTS; i++)
+        for (int packet = 0; packet < 8 + WEIRI_P2P_PACKETS; packet++) {
+            uint64_t word;
+            if ((packet == 0 || packet >= 8) &&
+                !weir_packet16_read(&lane->packet[i][2 * packet], (uint32_t)i + 1, &word))
+                return "packet " + std::to_string(packet) + " was stored over";
+        }
+    return "";
+}
+
+/* The ends differ: the receiver must say so, rather than wait in vain. */
+static std::string mismatched(uint64_t sent, uint64_t expected, int lanes, uint64_t seed)
+{
+    static const uint64_t before[] = {8, 300}; /* and are not alone */
+    two t(seed, lanes);
+    for (uint64_t bytes : before)
+        for (int rank = 0; rank < 2; rank++)
+            t.add(rank, bytes);
+    t.add(0, sent);
+    t.add(1, expected);
+    for (int rank = 0; rank < 2; rank++)
+        t.launch(rank, 64);
+    const bool ended_well = t.m.run();
+    const std::string &report = t.m.report();
+    if (ended_well || report.find("rank 1 waited for other counts") == std::string::npos ||
+        report.find("overrun") != std::string::npos)
+        return std::to_string(sent) + " bytes sent, " + std::to_string(expected) + " expected, " +
+               std::to_string(lanes) + " lanes: " + report;
+    return "";
+}
+
+static std::string mismatches(uint64_t seeds)
+{
+    static const uint64_t lengths[] = {0, 7, 8, 64, 100, 130, 384, 400, 3000};
+    std::string why;
+    for (uint64_t seed = 1; seed <= seeds; seed++)
+        for (uint64_t sent : lengths)
+            for (uint64_t expected : lengths)
+                for (int lanes = 1; lanes <= 3 && sent != expected && why.empty(); lanes += 2)
+                    why = mismatched(sent, expected, lanes, seed);
+    return why;
+}
+
+/* Every byte of a short message is in the part of one of its lanes, which has room for it, and
+ * parts begin with a word. */
+static std::string divide_short(uint64_t bytes, int lanes)
+{
+    const int used = weiri_p2p_lanes_of(bytes, lanes);
+    std::string what = std::to_string(bytes) + " bytes, " + std::to_string(lanes) + " lanes: ";
+    uint64_t next = 0;
+    if (used < 1 || used > lanes)
+        return what + "uses lanes that are not there";
+    for (int lane = 0; lane < used; lane++) {
+        uint64_t at, length = weiri_p2p_part(bytes, used, lane, &at);
+        if (length > WEIRI_P2P_PART_BYTES || at % 8 || (length && at != next))
+            return what + "a part too long, or not where it should be";
+        next += length;
+    }
+    return next == bytes ? "" : what + "something is left over";
 }
 
 /* Every byte is in one piece of one lane, every lane has one, none is longer than a slot. */
@@ -226,6 +355,9 @@ static std::string divide_all()
             for (uint64_t more = 0; more < 5 && why.empty(); more++)
                 why = divide(slots * WEIRI_P2P_SLOT_BYTES / 2 + (more < 3 ? more : 125 + more),
                              lanes);
+    for (int lanes : {1, 2, 3, 16, 32})
+        for (uint64_t bytes = 0; weiri_p2p_is_short(bytes, lanes) && why.empty(); bytes++)
+            why = divide_short(bytes, lanes);
     return why;
 }
 
@@ -243,9 +375,11 @@ int main(int argc, char **argv)
     for (int threads : {1, 64, 96}) {
         std::string why;
         for (uint64_t seed = 1; seed <= seeds && why.empty(); seed++)
-            why = forsaken(seed, threads);
+            why = forsaken(seed, threads) + forsaken_parts(seed, threads);
         ok(why.empty(), why, "a sender without a receiver, %d threads", threads);
     }
+    std::string untold = mismatches(seeds / 4 + 1);
+    ok(untold.empty(), untold, "lengths that differ are told");
     static const char *const faults[] = {"", "a sender that does not wait for room",
                                          "a receiver that does not wait for data",
                                          "lengths that differ"};

@@ -37,13 +37,6 @@ WEIRI_GPU_FN uint64_t weiri_gpu_header_bytes(uint64_t header)
     return header & (((uint64_t)1 << WEIRI_GPU_HEADER_SHIFT) - 1);
 }
 
-/* The thread next to those that have the last packets deals with the header. */
-WEIRI_GPU_FN int weiri_gpu_has_header(const weiri_gpu_lane &lane, uint64_t bytes)
-{
-    uint32_t packets = weiri_gpu_packets(bytes);
-    return lane.worker == (packets < lane.workers ? packets : packets % lane.workers);
-}
-
 /* Compares what a peer's header says with what is expected of it. Where they
  * differ, or this rank has given up, the peer may wait for a credit. */
 WEIRI_GPU_FN void weiri_gpu_compare_header(const weiri_gpu_view &view, const weiri_gpu_pair &pair,
@@ -76,7 +69,7 @@ WEIRI_GPU_FN void weiri_gpu_send_short(const weiri_gpu_args &args, const weiri_g
         uint64_t bytes = pair.send_bytes > packet_bytes ? 0 : pair.send_bytes;
         weiri_gpu_send_run(view, peer, args.in + pair.send_at, bytes, epoch, lane.worker,
                            lane.workers);
-        if (weiri_gpu_has_header(lane, bytes))
+        if (weiri_gpu_has_header(bytes, lane.worker, lane.workers))
             weiri_gpu_send_header(view, peer, epoch,
                                   weiri_gpu_header_of(pair.send_bytes, lanes ? lanes[peer] : 0));
     }
@@ -99,7 +92,7 @@ WEIRI_GPU_FN void weiri_gpu_receive_short(const weiri_gpu_args &args, const weir
                                lane.workers);
             continue;
         }
-        if (weiri_gpu_has_header(lane, bytes))
+        if (weiri_gpu_has_header(bytes, lane.worker, lane.workers))
             weiri_gpu_compare_header(view, pair, packet_bytes, peer, epoch,
                                      weiri_gpu_receive_header(view, peer, epoch));
         weiri_gpu_receive_run(view, peer, to, bytes, epoch, lane.worker, lane.workers);

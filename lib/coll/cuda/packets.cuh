@@ -67,23 +67,24 @@ WEIRI_GPU_FN int weiri_gpu_even(const void *buffer, uint64_t bytes)
     return !(((uint32_t)(uintptr_t)buffer | (uint32_t)bytes) & 7);
 }
 
-/* The worker's share of a message, UNROLL packets at a time. */
-template <int UNROLL, bool EVEN>
-WEIRI_GPU_FN void weiri_gpu_send_words(const weiri_gpu_view &view, int peer, const char *from,
-                                       uint64_t bytes, uint64_t epoch, uint32_t worker,
-                                       uint32_t workers)
+/* The worker's share of a message, UNROLL packets at a time. place says where the packets
+ * go, with loads under way already, and may settle the epoch; NULL ends it. */
+template <int UNROLL, bool EVEN, typename PLACE>
+WEIRI_GPU_FN void weiri_gpu_send_words(const char *from, uint64_t bytes, uint64_t epoch,
+                                       uint32_t worker, uint32_t workers, PLACE place)
 {
     uint32_t packets = weiri_gpu_packets(bytes);
 #pragma unroll 1
     for (uint32_t first = worker; first < packets; first += workers * UNROLL) {
-        uint64_t data[UNROLL];
+        uint64_t data[UNROLL] = {};
 #pragma unroll
         for (uint32_t u = 0; u < UNROLL; u++)
             if (first + u * workers < packets)
                 data[u] = EVEN ? weiri_gpu_load_even(from, first + u * workers)
                                : weiri_gpu_load8(from, first + u * workers, bytes);
-        weiri_gpu_settle(&epoch);
-        char *slot = weiri_gpu_slot(view, peer, view.rank, epoch, WEIRI_GPU_MESSAGE);
+        char *slot = place(&epoch);
+        if (!slot)
+            return;
 #pragma unroll
         for (uint32_t u = 0; u < UNROLL; u++)
             if (first + u * workers < packets)
@@ -96,20 +97,23 @@ WEIRI_GPU_FN void weiri_gpu_send_run(const weiri_gpu_view &view, int peer, const
                                      uint64_t bytes, uint64_t epoch, uint32_t worker,
                                      uint32_t workers)
 {
+    const auto place = [&](uint64_t *settled) {
+        weiri_gpu_settle(settled);
+        return weiri_gpu_slot(view, peer, view.rank, *settled, WEIRI_GPU_MESSAGE);
+    };
     if (weiri_gpu_even(from, bytes))
-        weiri_gpu_send_words<WEIRI_GPU_PACKET_UNROLL, true>(view, peer, from, bytes, epoch, worker,
-                                                            workers);
+        weiri_gpu_send_words<WEIRI_GPU_PACKET_UNROLL, true>(from, bytes, epoch, worker, workers,
+                                                            place);
     else
-        weiri_gpu_send_words<1, false>(view, peer, from, bytes, epoch, worker, workers);
+        weiri_gpu_send_words<1, false>(from, bytes, epoch, worker, workers, place);
 }
 
 template <int UNROLL, bool EVEN>
-WEIRI_GPU_FN void weiri_gpu_receive_words(const weiri_gpu_view &view, int peer, char *to,
-                                          uint64_t bytes, uint64_t epoch, uint32_t worker,
-                                          uint32_t workers)
+WEIRI_GPU_FN void weiri_gpu_receive_words(const weiri_gpu_view &view, const char *slot, int peer,
+                                          char *to, uint64_t bytes, uint64_t epoch,
+                                          uint32_t worker, uint32_t workers)
 {
     uint32_t packets = weiri_gpu_packets(bytes);
-    const char *slot = weiri_gpu_slot(view, view.rank, peer, epoch, WEIRI_GPU_MESSAGE);
 #pragma unroll 1
     for (uint32_t first = worker; first < packets; first += workers * UNROLL) {
         uint64_t data[UNROLL];
@@ -136,11 +140,20 @@ WEIRI_GPU_FN void weiri_gpu_receive_run(const weiri_gpu_view &view, int peer, ch
                                         uint64_t bytes, uint64_t epoch, uint32_t worker,
                                         uint32_t workers)
 {
+    const char *slot = weiri_gpu_slot(view, view.rank, peer, epoch, WEIRI_GPU_MESSAGE);
     if (weiri_gpu_even(to, bytes))
-        weiri_gpu_receive_words<WEIRI_GPU_PACKET_UNROLL, true>(view, peer, to, bytes, epoch, worker,
-                                                               workers);
+        weiri_gpu_receive_words<WEIRI_GPU_PACKET_UNROLL, true>(view, slot, peer, to, bytes, epoch,
+                                                               worker, workers);
     else
-        weiri_gpu_receive_words<1, false>(view, peer, to, bytes, epoch, worker, workers);
+        weiri_gpu_receive_words<1, false>(view, slot, peer, to, bytes, epoch, worker, workers);
+}
+
+/* Whether the worker is the one behind those that have the last packets: it deals with the
+ * header. */
+WEIRI_GPU_FN int weiri_gpu_has_header(uint64_t bytes, uint32_t worker, uint32_t workers)
+{
+    uint32_t packets = weiri_gpu_packets(bytes);
+    return worker == (packets < workers ? packets : packets % workers);
 }
 
 /* The single packet of a slot's header. */
