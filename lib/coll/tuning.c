@@ -60,8 +60,8 @@ const weiri_tuning_row weiri_tuning_rows[] = {
     /* 2 x H200, NVLink: bench_* --tune, float sum, in graphs. From where copy engines
      * serve, in symmetric memory, is measured for allreduce, and for the others by their
      * rate and start. */
-    {"allreduce", 2, "cuda", "256K", "packet", ""},
-    {"allreduce", 2, "cuda", "4300K", "ll128_one", ""},
+    {"allreduce", 2, "cuda", "96K", "packet", ""},
+    {"allreduce", 2, "cuda", "3M", "ll128_one", ""},
     {"allreduce", 2, "cuda", "8800K", "ll128", ""},
     {"allreduce", 2, "cuda", "768M", "push", ""},
     {"allreduce", 2, "cuda", "-", "ce", ""},
@@ -81,8 +81,8 @@ const weiri_tuning_row weiri_tuning_rows[] = {
     {"alltoallv", 2, "cuda", "320K", "packet", "128x128"},
     {"alltoallv", 2, "cuda", "40M", "direct", "128x256"},
     {"alltoallv", 2, "cuda", "-", "direct", ""},
-    {"reduce_scatter", 2, "cuda", "384K", "packet", ""},
-    {"reduce_scatter", 2, "cuda", "6M", "ll128", ""},
+    {"reduce_scatter", 2, "cuda", "288K", "packet", ""},
+    {"reduce_scatter", 2, "cuda", "8800K", "ll128", ""},
     {"reduce_scatter", 2, "cuda", "24M", "direct", ""},
     {"reduce_scatter", 2, "cuda", "-", "push", ""},
     {"broadcast", 2, "cuda", "256K", "packet", ""},

@@ -52,6 +52,9 @@ WEIRI_GPU_FN uint64_t weiri_p2p_target(uint64_t count, int sends)
     return !sends ? next : next < slots ? 0 : next - slots;
 }
 
+/* So seldom does who waits look for what should not come: a look takes as long as a poll. */
+enum { WEIRI_P2P_POLLS_PER_LOOK = 32 };
+
 /* The guard of waits for a peer. Of many blocks the one that fails tells. */
 WEIRI_GPU_FN weir_guard weiri_p2p_guard(const weiri_p2p_args &args, int peer)
 {
@@ -72,11 +75,12 @@ WEIRI_GPU_FN int weiri_p2p_hear_piece(const weiri_p2p_flow &flow, const weir_gua
     const uint64_t next = flow.count + 1;
     weir_waiter waiter = {0, 0};
     while (weir_load_acquire(&flow.here->sent) < next) {
-        if (weir_packet16_read(flow.here->packet[slot], (uint32_t)next, seen))
-            return 0;
         int status = weir_waiter_step(&waiter, &guard);
         if (status)
             return status;
+        if (waiter.polls % WEIRI_P2P_POLLS_PER_LOOK == 0 &&
+            weir_packet16_read(flow.here->packet[slot], (uint32_t)next, seen))
+            return 0;
     }
     *seen = flow.here->slot[slot].message_bytes;
     return 0;
@@ -189,15 +193,16 @@ WEIRI_GPU_FN void weiri_p2p_hear_part(const weiri_p2p_args &args, const weiri_p2
     uint64_t seen;
     weir_waiter waiter = {0, 0};
     while (!weir_packet16_read(packet, (uint32_t)next, &seen)) {
-        if (weir_load_acquire(&flow.here->sent) >= next &&
-            !weir_packet16_read(packet, (uint32_t)next, &seen)) { /* nor before a later piece */
-            seen = flow.here->slot[flow.count % WEIRI_P2P_SLOTS].message_bytes;
-            break;
-        }
         int status = weir_waiter_step(&waiter, &guard);
         if (status) {
             weiri_p2p_fail(args, status, call.peer, WEIR_WAIT_PACKET, next, 0);
             return;
+        }
+        if (waiter.polls % WEIRI_P2P_POLLS_PER_LOOK == 0 &&
+            weir_load_acquire(&flow.here->sent) >= next &&
+            !weir_packet16_read(packet, (uint32_t)next, &seen)) { /* nor before a later piece */
+            seen = flow.here->slot[flow.count % WEIRI_P2P_SLOTS].message_bytes;
+            break;
         }
     }
     if (seen != call.bytes)
