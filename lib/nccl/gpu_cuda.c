@@ -16,7 +16,7 @@
 
 #include <string.h>
 
-const void *weiri_nccl_exchange_kernel(int all_short, int *threads);
+const void *weiri_nccl_exchange_kernel(weiri_p2p_kind kind, int *threads);
 const void *weiri_nccl_scale_kernel(int *threads);
 
 static weir_status check(cudaError_t error, const char *what)
@@ -245,29 +245,23 @@ static cudaError_t fits(const weir_comm *here, const void *kernel, int threads, 
     return error;
 }
 
-/* Packets of the longest part where all messages are short; -1: they are not. */
-static int longest_part(const weiri_p2p_args *args)
-{
-    uint64_t longest = 0;
-    for (int i = 0; i < args->ncalls; i++) {
-        uint64_t at, bytes = args->call[i].bytes;
-        if (!weiri_p2p_is_short(bytes, args->lanes))
-            return -1;
-        bytes = weiri_p2p_part(bytes, weiri_p2p_lanes_of(bytes, args->lanes), 0, &at);
-        longest = bytes > longest ? bytes : longest;
-    }
-    return (int)(longest + 7) / 8;
-}
-
 /* The kernel for a launch and threads of its blocks: where all messages are short, one for each
  * packet of the longest part and one more for its first. A small block begins and meets sooner. */
 static const void *kernel_for(const weiri_p2p_args *args, int *threads)
 {
     enum { WARP = 32, OWN_BYTES = 1 << 10 };
-    const int packets = longest_part(args), few = (packets / WARP + 1) * WARP;
-    const void *kernel = weiri_nccl_exchange_kernel(packets >= 0, threads);
-    if (packets >= 0 && few < *threads && (!args->own.blocks || args->own.bytes <= OWN_BYTES))
-        *threads = few;
+    const weiri_p2p_kind kind = weiri_p2p_kind_of(args);
+    const void *kernel = weiri_nccl_exchange_kernel(kind, threads);
+    uint64_t at, longest = 0;
+    if (kind != WEIRI_P2P_SHORT || (args->own.blocks && args->own.bytes > OWN_BYTES))
+        return kernel;
+    for (int i = 0; i < args->ncalls; i++) {
+        uint64_t bytes = args->call[i].bytes;
+        bytes = weiri_p2p_part(bytes, weiri_p2p_lanes_of(bytes, args->lanes), 0, &at);
+        longest = bytes > longest ? bytes : longest;
+    }
+    const int few = ((int)(longest + 7) / 8 / WARP + 1) * WARP;
+    *threads = few < *threads ? few : *threads;
     return kernel;
 }
 

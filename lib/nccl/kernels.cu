@@ -8,11 +8,11 @@
 /* Two blocks of 448 threads on a multiprocessor have registers enough. */
 enum { EXCHANGE_THREADS = 448, SCALE_THREADS = 256 };
 
-template <bool ALL_SHORT>
+template <int KIND>
 static __global__ void __launch_bounds__(EXCHANGE_THREADS, 2)
     exchange(const __grid_constant__ weiri_p2p_args args)
 {
-    weiri_p2p_exchange<ALL_SHORT>(args);
+    weiri_p2p_exchange<KIND>(args);
 }
 
 /* there: where the scalar is; NULL: value has it. */
@@ -24,10 +24,12 @@ scale(void *to, const void *from, const void *there, uint64_t value, int dtype, 
                           (uint64_t)gridDim.x * blockDim.x, count);
 }
 
-extern "C" const void *weiri_nccl_exchange_kernel(int all_short, int *threads)
+extern "C" const void *weiri_nccl_exchange_kernel(weiri_p2p_kind kind, int *threads)
 {
     *threads = EXCHANGE_THREADS;
-    return all_short ? (const void *)exchange<true> : (const void *)exchange<false>;
+    return kind == WEIRI_P2P_SHORT   ? (const void *)exchange<WEIRI_P2P_SHORT>
+           : kind == WEIRI_P2P_ALIKE ? (const void *)exchange<WEIRI_P2P_ALIKE>
+                                     : (const void *)exchange<WEIRI_P2P_MIXED>;
 }
 
 extern "C" const void *weiri_nccl_scale_kernel(int *threads)

@@ -259,7 +259,8 @@ WEIRI_GPU_FN weiri_p2p_flow weiri_p2p_flow_of(const weiri_p2p_args &args, int fi
     return flow;
 }
 
-/* A block's lane of the calls [first, last), which are of one pair and direction and all short. */
+/* A block's lane of the calls [first, last), which are of one pair and direction, and here all
+ * short. */
 WEIRI_GPU_FN void weiri_p2p_serve_short(const weiri_p2p_args &args, int first, int last, int lane)
 {
     uint64_t *own;
@@ -301,6 +302,22 @@ WEIRI_GPU_FN void weiri_p2p_serve_long(const weiri_p2p_args &args, int first, in
         *own = flow.count;
 }
 
+/* The same of any. */
+WEIRI_GPU_FN void weiri_p2p_serve_mixed(const weiri_p2p_args &args, int first, int last, int lane)
+{
+    for (int next; first < last; first = next) {
+        const int are_short = weiri_p2p_is_short(args.call[first].bytes, args.lanes);
+        for (next = first + 1; next < last; next++)
+            if (weiri_p2p_is_short(args.call[next].bytes, args.lanes) != are_short)
+                break;
+        if (are_short)
+            weiri_p2p_serve_apart(args, first, next, lane);
+        else
+            weiri_p2p_serve_long(args, first, next, lane);
+        __syncthreads(); /* the count is kept for the next ones */
+    }
+}
+
 /* A block's part of what the rank sends to itself: whole lines. */
 WEIRI_GPU_FN void weiri_p2p_copy_own(const weiri_p2p_own &own, uint32_t block)
 {
@@ -313,9 +330,9 @@ WEIRI_GPU_FN void weiri_p2p_copy_own(const weiri_p2p_own &own, uint32_t block)
                        threadIdx.x, blockDim.x);
 }
 
-/* All blocks of a launch: nflows * blocks_each of them, and own.blocks. ALL_SHORT: all messages
- * to others are; what peers launch may be otherwise. */
-template <bool ALL_SHORT>
+/* All blocks of a launch of that weiri_p2p_kind: nflows * blocks_each of them, and own.blocks.
+ * What peers launch may be another. */
+template <int KIND>
 WEIRI_GPU_FN void weiri_p2p_exchange(const weiri_p2p_args &args)
 {
     const int flow = (int)blockIdx.x / args.blocks_each, lane = (int)blockIdx.x % args.blocks_each;
@@ -324,8 +341,10 @@ WEIRI_GPU_FN void weiri_p2p_exchange(const weiri_p2p_args &args)
         return;
     }
     const int first = args.first[flow], last = args.first[flow + 1];
-    if (ALL_SHORT)
+    if (KIND == WEIRI_P2P_SHORT)
         weiri_p2p_serve_short(args, first, last, lane);
+    else if (KIND == WEIRI_P2P_MIXED)
+        weiri_p2p_serve_mixed(args, first, last, lane);
     else if (weiri_p2p_is_short(args.call[first].bytes, args.lanes))
         weiri_p2p_serve_apart(args, first, last, lane);
     else

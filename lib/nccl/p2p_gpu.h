@@ -38,4 +38,23 @@ typedef struct weiri_p2p_args {
     weiri_p2p_own own;
 } weiri_p2p_args;
 
+/* What messages a launch has: short ones alone; in each flow short ones alone, or long ones; any.
+ * Each has a kernel, as what serves more leaves fewer registers for copies. */
+typedef enum weiri_p2p_kind { WEIRI_P2P_SHORT, WEIRI_P2P_ALIKE, WEIRI_P2P_MIXED } weiri_p2p_kind;
+
+static inline weiri_p2p_kind weiri_p2p_kind_of(const weiri_p2p_args *args)
+{
+    weiri_p2p_kind kind = WEIRI_P2P_SHORT;
+    for (int flow = 0; flow < args->nflows; flow++) {
+        const weiri_p2p_call *first = args->call + args->first[flow];
+        const weiri_p2p_call *last = args->call + args->first[flow + 1];
+        const int are_short = weiri_p2p_is_short(first->bytes, args->lanes);
+        for (const weiri_p2p_call *call = first; call < last; call++)
+            if (weiri_p2p_is_short(call->bytes, args->lanes) != are_short)
+                return WEIRI_P2P_MIXED;
+        kind = are_short ? kind : WEIRI_P2P_ALIKE;
+    }
+    return kind;
+}
+
 #endif

@@ -22,25 +22,17 @@ static weiri_p2p_call describe(const weiri_nccl_call *call, int place)
                             weiri_p2p_bytes_of(call), place, sends};
 }
 
-/* The next calls of one direction of a pair, into a launch, as long as they are all short or all
- * long: both ends find that alike, so a launch waits for nothing that is in the peer's next one. */
+/* The next calls of one direction of a pair, into a launch. */
 static void add_flow(launches *all, int way, weiri_p2p_args *args, cudaStream_t *stream)
 {
     weiri_nccl_kind kind = way % 2 ? WEIRI_NCCL_RECV : WEIRI_NCCL_SEND;
     int before = args->ncalls, rank = weiri_comm_name(all->comm->p2p->here, way / 2);
     for (int i = 0; i < CALLS_EACH; i++) {
-        const size_t here = all->next[way];
         const weiri_nccl_call *call =
             weiri_p2p_next_of(all->calls, all->count, kind, rank, &all->next[way]);
         if (!call)
             break;
-        const uint64_t bytes = weiri_p2p_bytes_of(call);
-        if (i && weiri_p2p_is_short(bytes, args->lanes) !=
-                     weiri_p2p_is_short(args->call[before].bytes, args->lanes)) {
-            all->next[way] = here;
-            break;
-        }
-        int lanes = weiri_p2p_lanes_of(bytes, args->lanes);
+        int lanes = weiri_p2p_lanes_of(weiri_p2p_bytes_of(call), args->lanes);
         args->blocks_each = lanes > args->blocks_each ? lanes : args->blocks_each;
         args->call[args->ncalls++] = describe(call, way / 2);
         *stream = call->stream;
