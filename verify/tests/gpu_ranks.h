@@ -37,11 +37,13 @@ static inline int need_gpus(int least)
     return 0;
 }
 
-/* The number of ranks that were told to share GPUs; 0 if none were. */
+/* The number of ranks that were told to share GPUs, -1 where that is no number; 0: none were. */
 static inline int sharing_ranks(void)
 {
     const char *allowed = getenv("WEIR_ALLOW_SHARED_GPU"), *ranks = getenv("GPUS");
-    return allowed && strcmp(allowed, "1") == 0 && ranks ? atoi(ranks) : 0;
+    if (!allowed || strcmp(allowed, "1") != 0 || !ranks)
+        return 0;
+    return atoi(ranks) > 0 ? atoi(ranks) : -1;
 }
 
 /* Runs body by 2 ranks, by 3, and so on up to the number of GPUs or of most, whichever is
@@ -51,6 +53,8 @@ static inline void run_gpu_ranks(int most, int (*body)(weir_boot *boot, void *ar
 {
     const int sharing = sharing_ranks(), there = need_gpus(sharing ? 1 : 2);
     const int last = sharing ? sharing : there;
+    if (sharing && (sharing < 2 || sharing > most))
+        fail_msg("GPUS=%d: this test is for 2 to %d ranks", sharing, most);
     for (int nranks = sharing ? sharing : 2; nranks <= last && nranks <= most; nranks++)
         run_ranks_within(sharing ? 10 * LIMIT_MS : LIMIT_MS, nranks, body, argument);
 }

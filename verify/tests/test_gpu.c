@@ -341,24 +341,25 @@ static void visit_lines(rig *r, const weir_algo_info *algo)
 
 /* ------------------------------------------------------------------- bodies */
 
-static int every_type(weir_boot *boot, void *argument)
+static int visit_all(weir_boot *boot, void (*visit)(rig *r, const weir_algo_info *algo))
 {
     rig r;
-    (void)argument;
     if (open_rig(&r, boot, 5000))
         return 1;
-    each_algo(&r, visit_types);
+    each_algo(&r, visit);
     return close_rig(&r);
+}
+
+static int every_type(weir_boot *boot, void *argument)
+{
+    (void)argument;
+    return visit_all(boot, visit_types);
 }
 
 static int whole_lines(weir_boot *boot, void *argument)
 {
-    rig r;
     (void)argument;
-    if (open_rig(&r, boot, 5000))
-        return 1;
-    each_algo(&r, visit_lines);
-    return close_rig(&r);
+    return visit_all(boot, visit_lines);
 }
 
 static int every_size(weir_boot *boot, void *argument)
