@@ -246,63 +246,57 @@ WEIRI_GPU_FN void weiri_p2p_pass(const weiri_p2p_args &args, weiri_p2p_flow *flo
 
 /* -------------------------------------------------------------------- blocks */
 
-/* The flow of a block's lane of calls of one pair and direction, and where its count is kept. */
-WEIRI_GPU_FN weiri_p2p_flow weiri_p2p_flow_of(const weiri_p2p_args &args, int first, int lane,
-                                              uint64_t **own)
+/* A block's lane of the calls [first, last), which are of one pair and direction. move moves what
+ * a call has in the lane: 1, or 0 in all threads if a wait failed. */
+template <typename MOVE>
+WEIRI_GPU_FN void weiri_p2p_serve(const weiri_p2p_args &args, int first, int last, int lane,
+                                  MOVE move)
 {
     const int peer = args.call[first].peer;
     weiri_p2p_flow flow;
     flow.there = weiri_p2p_lane_at(args.mailbox[peer], args.rank, args.lanes, lane);
     flow.here = weiri_p2p_lane_at(args.mailbox[args.rank], peer, args.lanes, lane);
-    *own = args.call[first].sends ? &flow.here->own_sent : &flow.here->own_taken;
-    flow.count = **own;
-    return flow;
-}
-
-/* A block's lane of the calls [first, last), which are of one pair and direction, and here all
- * short. */
-WEIRI_GPU_FN void weiri_p2p_serve_short(const weiri_p2p_args &args, int first, int last, int lane)
-{
-    uint64_t *own;
-    weiri_p2p_flow flow = weiri_p2p_flow_of(args, first, lane, &own);
-    for (int i = first; i < last; i++) {
-        const weiri_p2p_call &call = args.call[i];
-        const int lanes = weiri_p2p_lanes_of(call.bytes, args.lanes);
-        if (lane < lanes)
-            weiri_p2p_pass(args, &flow, call, lanes, lane);
-    }
+    uint64_t *own = args.call[first].sends ? &flow.here->own_sent : &flow.here->own_taken;
+    flow.count = *own;
+    for (int i = first; i < last; i++)
+        if (!move(&flow, args.call[i]))
+            return;
     __syncthreads(); /* all have read the count */
     if (!threadIdx.x)
         *own = flow.count;
 }
 
-/* The same in code apart from what serves long ones, whose copies need the registers. */
+WEIRI_GPU_FN void weiri_p2p_serve_short(const weiri_p2p_args &args, int first, int last, int lane)
+{
+    weiri_p2p_serve(args, first, last, lane, [&](weiri_p2p_flow *flow, const weiri_p2p_call &call) {
+        const int lanes = weiri_p2p_lanes_of(call.bytes, args.lanes);
+        if (lane < lanes)
+            weiri_p2p_pass(args, flow, call, lanes, lane);
+        return 1;
+    });
+}
+
+/* In code apart from what serves long ones, whose copies need the registers. */
 WEIRI_GPU_COLD_FN void weiri_p2p_serve_apart(const weiri_p2p_args &args, int first, int last,
                                              int lane)
 {
     weiri_p2p_serve_short(args, first, last, lane);
 }
 
-/* The same of long ones. */
 WEIRI_GPU_FN void weiri_p2p_serve_long(const weiri_p2p_args &args, int first, int last, int lane)
 {
-    uint64_t *own;
-    weiri_p2p_flow flow = weiri_p2p_flow_of(args, first, lane, &own);
-    for (int i = first; i < last; i++) {
-        const weiri_p2p_call &call = args.call[i];
+    weiri_p2p_serve(args, first, last, lane, [&](weiri_p2p_flow *flow, const weiri_p2p_call &call) {
         const uint64_t pieces = weiri_p2p_pieces(call.bytes, args.lanes, lane);
         for (uint64_t piece = 0; piece < pieces; piece++) {
             uint64_t at, length = weiri_p2p_piece(call.bytes, args.lanes, lane, piece, &at);
-            if (!weiri_p2p_step(args, &flow, call, at, length))
-                return;
+            if (!weiri_p2p_step(args, flow, call, at, length))
+                return 0;
         }
-    }
-    __syncthreads(); /* all have read the count */
-    if (!threadIdx.x)
-        *own = flow.count;
+        return 1;
+    });
 }
 
-/* The same of any. */
+/* Short and long ones in turn. */
 WEIRI_GPU_FN void weiri_p2p_serve_mixed(const weiri_p2p_args &args, int first, int last, int lane)
 {
     for (int next; first < last; first = next) {

@@ -45,6 +45,31 @@ static char byte_of(int round, int from, int to, int i, uint64_t at)
     return (char)(at * 7 + at / 251 + (uint64_t)(round * 89 + from * 23 + to * 5 + i));
 }
 
+static buffer make_mailbox(machine &m, int rank, int lanes)
+{
+    buffer box = m.alloc(rank, sizeof(weiri_p2p_lane) * (size_t)(m.nranks() * lanes), 0, MAPPED);
+    memset(box.data, 0, box.bytes);
+    return box;
+}
+
+/* One more call of the flow that comes last. */
+static void add_call(weiri_p2p_args &args, const buffer &data, int peer, int sends)
+{
+    args.call[args.ncalls++] = {data.data, data.bytes, peer, sends};
+    const int used = weiri_p2p_lanes_of(data.bytes, args.lanes);
+    args.blocks_each = used > args.blocks_each ? used : args.blocks_each;
+}
+
+/* Queues a launch; args are kept by the caller. */
+static void queue(machine &m, const weiri_p2p_args &args, int threads)
+{
+    buffer none = m.alloc(args.rank, 16, 0, PLAIN);
+    weiri_gpu_args launched = m.args(args.rank, none, none);
+    launched.in = (const char *)&args;
+    m.launch(args.rank, "exchange", (const void *)kernel,
+             {args.nflows * args.blocks_each + args.own.blocks, threads}, launched);
+}
+
 struct message {
     buffer data;
     int round, from, to, i;
@@ -86,9 +111,7 @@ static void add_flow(scene &s, weiri_p2p_args &args, int round, int number, int 
             data.data[at] = byte_of(round, from, to, i, at);
         if (!sends)
             s.received.push_back({data, round, from, to, i, bytes});
-        args.call[args.ncalls++] = {data.data, bytes, sends ? to : from, sends};
-        int used = weiri_p2p_lanes_of(bytes, s.lanes);
-        args.blocks_each = used > args.blocks_each ? used : args.blocks_each;
+        add_call(args, data, sends ? to : from, sends);
     }
     if (args.ncalls > before)
         args.first[args.nflows++] = before;
@@ -126,13 +149,8 @@ static void launch(scene &s, int rank, int round, int number, int fault)
         return;
     if (s.m.random(2))
         add_own(s, args, round, rank);
-    buffer none = s.m.alloc(rank, 16, 0, PLAIN);
-    weiri_gpu_args launched = s.m.args(rank, none, none);
-    launched.in = (const char *)&args;
     const int threads[] = {1, 33, 64, 96};
-    s.m.launch(rank, "exchange", (const void *)kernel,
-               {args.nflows * args.blocks_each + args.own.blocks, threads[s.m.random(4)]},
-               launched);
+    queue(s.m, args, threads[s.m.random(4)]);
 }
 
 /* What peers would have told. */
@@ -162,12 +180,8 @@ static std::string run(int nranks, uint64_t seed, int fault)
 {
     machine m(nranks, seed);
     scene s = {m, seed, (int)(1 + seed % 3), {}, {}, {}};
-    for (int rank = 0; rank < nranks; rank++) {
-        size_t bytes = sizeof(weiri_p2p_lane) * (size_t)(nranks * s.lanes);
-        buffer box = m.alloc(rank, bytes, 0, MAPPED);
-        memset(box.data, 0, bytes);
-        s.mailboxes.push_back(box.data);
-    }
+    for (int rank = 0; rank < nranks; rank++)
+        s.mailboxes.push_back(make_mailbox(m, rank, s.lanes).data);
     if (fault == NO_ROOM || fault == NO_DATA)
         spoil(s, fault);
     for (int round = 0; round < ROUNDS; round++)
@@ -188,11 +202,8 @@ struct two {
 
     two(uint64_t seed, int of) : m(2, seed), lanes(of)
     {
-        for (buffer &box : boxes) {
-            box = m.alloc((int)(&box - boxes), 2 * (size_t)lanes * sizeof(weiri_p2p_lane), 0,
-                          MAPPED);
-            memset(box.data, 0, box.bytes);
-        }
+        for (int rank = 0; rank < 2; rank++)
+            boxes[rank] = make_mailbox(m, rank, lanes);
     }
     weiri_p2p_args &begin(int rank)
     {
@@ -220,21 +231,14 @@ struct two {
         buffer data = m.alloc(args.rank, bytes, 0, MAPPED);
         for (uint64_t at = 0; at < bytes; at++)
             data.data[at] = byte_of(0, 0, 1, args.ncalls, at);
-        args.call[args.ncalls++] = {data.data, bytes, 1 - args.rank, sends};
+        add_call(args, data, 1 - args.rank, sends);
         args.first[args.nflows] = args.ncalls;
-        const int used = weiri_p2p_lanes_of(bytes, lanes);
-        args.blocks_each = used > args.blocks_each ? used : args.blocks_each;
         return data;
     }
     void launch(int rank, int threads)
     {
-        for (const auto &args : launches[rank]) {
-            buffer none = m.alloc(rank, 16, 0, PLAIN);
-            weiri_gpu_args launched = m.args(rank, none, none);
-            launched.in = (const char *)args.get();
-            m.launch(rank, "exchange", (const void *)kernel,
-                     {args->nflows * args->blocks_each, threads}, launched);
-        }
+        for (const auto &args : launches[rank])
+            queue(m, *args, threads);
     }
 };
 

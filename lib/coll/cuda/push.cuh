@@ -163,9 +163,8 @@ WEIRI_GPU_FN void weiri_gpu_reduce_piece(const weiri_gpu_view &view, const weiri
                                          int op, const weiri_gpu_buffers *buffers,
                                          weiri_gpu_range own, const char *stage)
 {
-    constexpr bool is_bytes = dtype == WEIR_INT8 || dtype == WEIR_UINT8 || dtype >= WEIR_FP8_E4M3;
     constexpr int RANKS = exact ? exact : WEIRI_GPU_RANKS_MAX;
-    constexpr int VECTORS = exact != 2 ? 1 : is_bytes ? 2 : 4;
+    constexpr int VECTORS = exact != 2 ? 1 : weiri_gpu_lanes<dtype>::COUNT == 8 ? 2 : 4;
     const int nranks = weiri_gpu_nranks<exact>(view);
     const size_t step = 16 * blockDim.x;
     for (size_t first = 16 * threadIdx.x; first < own.bytes; first += VECTORS * step) {
