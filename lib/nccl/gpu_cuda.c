@@ -16,7 +16,7 @@
 
 #include <string.h>
 
-const void *weiri_nccl_exchange_kernel(weiri_p2p_kind kind, int *threads);
+const void *weiri_nccl_exchange_kernel(int are_short, int *threads);
 const void *weiri_nccl_scale_kernel(int *threads);
 
 static weir_status check(cudaError_t error, const char *what)
@@ -233,31 +233,18 @@ static weir_status check_buffers(const weir_comm *here, const weiri_p2p_args *ar
     return status;
 }
 
-/* Blocks that wait must be on the device at once; one on each multiprocessor always fits. */
-static cudaError_t fits(const weir_comm *here, const void *kernel, int threads, unsigned blocks,
-                        int *fit)
-{
-    int each = 1, processors = weiri_cuda_of(here)->processors;
-    cudaError_t error = cudaSuccess;
-    if (blocks > (unsigned)processors)
-        error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, threads, 0);
-    *fit = blocks <= (unsigned)(each * processors);
-    return error;
-}
-
 /* The kernel for a launch and threads of its blocks: where all messages are short, one for each
  * packet of the longest part and one more for its first. A small block begins and meets sooner. */
-static const void *kernel_for(const weiri_p2p_args *args, int *threads)
+static const void *kernel_for(const weiri_p2p_args *args, int are_short, int *threads)
 {
     enum { WARP = 32, OWN_BYTES = 1 << 10 };
-    const weiri_p2p_kind kind = weiri_p2p_kind_of(args);
-    const void *kernel = weiri_nccl_exchange_kernel(kind, threads);
+    const void *kernel = weiri_nccl_exchange_kernel(are_short, threads);
     uint64_t at, longest = 0;
-    if (kind != WEIRI_P2P_SHORT || (args->own.blocks && args->own.bytes > OWN_BYTES))
+    if (!are_short || (args->own.blocks && args->own.bytes > OWN_BYTES))
         return kernel;
     for (int i = 0; i < args->ncalls; i++) {
         uint64_t bytes = args->call[i].bytes;
-        bytes = weiri_p2p_part(bytes, weiri_p2p_lanes_of(bytes, args->lanes), 0, &at);
+        bytes = weiri_p2p_part(bytes, weiri_p2p_lanes_of_short(bytes, args->lanes), 0, &at);
         longest = bytes > longest ? bytes : longest;
     }
     const int few = ((int)(longest + 7) / 8 / WARP + 1) * WARP;
@@ -265,25 +252,49 @@ static const void *kernel_for(const weiri_p2p_args *args, int *threads)
     return kernel;
 }
 
+/* Blocks that wait must be on the device at once, and one on each multiprocessor always fits.
+ * Short messages get a block for each lane, even if two must share a multiprocessor; long ones
+ * are as fast by fewer blocks that serve several lanes each. */
+static weir_status share_blocks(const weir_comm *here, weiri_p2p_args *args, const void *kernel,
+                                int are_short, int threads)
+{
+    const int lanes = args->blocks_each, room = weiri_cuda_of(here)->processors;
+    const int blocks = room / args->nflows;
+    const int lanes_each = blocks ? (lanes - 1) / blocks + 1 : WEIRI_P2P_LANES_EACH_MAX + 1;
+    int each = 1;
+    if (lanes * args->nflows <= room)
+        return WEIR_OK;
+    if (!are_short && lanes_each <= WEIRI_P2P_LANES_EACH_MAX) {
+        args->blocks_each = (lanes - 1) / lanes_each + 1;
+        return WEIR_OK;
+    }
+    cudaError_t error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, threads, 0);
+    if (error != cudaSuccess)
+        return weiri_cuda_fail_launch(here, error);
+    return args->nflows * lanes <= each * room
+               ? WEIR_OK
+               : weiri_fail(WEIR_ERR_UNSUPPORTED,
+                            "sends and receives, %d with %d blocks, do not fit on GPU %d at once",
+                            args->nflows, lanes, here->gpu->device);
+}
+
 static weir_status launch_exchange(const weir_comm *here, weiri_p2p_args *args,
                                    cudaStream_t stream)
 {
-    int threads = 0, fit = 1;
-    const void *kernel = kernel_for(args, &threads);
-    unsigned blocks = (unsigned)(args->nflows * args->blocks_each);
+    int threads = 0;
+    const int are_short = weiri_p2p_are_short(args);
+    const void *kernel = kernel_for(args, are_short, &threads);
     void *arguments[] = {args};
     enum cudaStreamCaptureMode mode = weiri_cuda_relax(); /* the first launch loads the kernel */
-    cudaError_t error = fits(here, kernel, threads, blocks, &fit);
-    if (error == cudaSuccess && fit)
-        error = cudaLaunchKernel(kernel, (dim3){blocks + (unsigned)args->own.blocks, 1, 1},
-                                 (dim3){(unsigned)threads, 1, 1}, arguments, 0, stream);
+    weir_status status = share_blocks(here, args, kernel, are_short, threads);
+    if (status == WEIR_OK) {
+        const int blocks = args->nflows * args->blocks_each + args->own.blocks;
+        cudaError_t error = cudaLaunchKernel(kernel, (dim3){(unsigned)blocks, 1, 1},
+                                             (dim3){(unsigned)threads, 1, 1}, arguments, 0, stream);
+        status = error == cudaSuccess ? WEIR_OK : weiri_cuda_fail_launch(here, error);
+    }
     weiri_cuda_restore(mode);
-    if (error != cudaSuccess)
-        return weiri_cuda_fail_launch(here, error);
-    return fit ? WEIR_OK
-               : weiri_fail(WEIR_ERR_UNSUPPORTED,
-                            "%u blocks of sends and receives do not fit on GPU %d at once", blocks,
-                            here->gpu->device);
+    return status;
 }
 
 weir_status weiri_nccl_gpu_exchange(weiri_nccl_comm *comm, weiri_p2p_args *args,

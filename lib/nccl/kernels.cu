@@ -8,11 +8,13 @@
 /* Two blocks of 448 threads on a multiprocessor have registers enough. */
 enum { EXCHANGE_THREADS = 448, SCALE_THREADS = 256 };
 
-template <int KIND>
+template <bool SHORT>
 static __global__ void __launch_bounds__(EXCHANGE_THREADS, 2)
     exchange(const __grid_constant__ weiri_p2p_args args)
 {
-    weiri_p2p_exchange<KIND>(args);
+    if (!SHORT)
+        __builtin_assume(blockDim.x == EXCHANGE_THREADS); /* addresses become constants */
+    weiri_p2p_exchange<SHORT>(args);
 }
 
 /* there: where the scalar is; NULL: value has it. */
@@ -24,12 +26,10 @@ scale(void *to, const void *from, const void *there, uint64_t value, int dtype, 
                           (uint64_t)gridDim.x * blockDim.x, count);
 }
 
-extern "C" const void *weiri_nccl_exchange_kernel(weiri_p2p_kind kind, int *threads)
+extern "C" const void *weiri_nccl_exchange_kernel(int are_short, int *threads)
 {
     *threads = EXCHANGE_THREADS;
-    return kind == WEIRI_P2P_SHORT   ? (const void *)exchange<WEIRI_P2P_SHORT>
-           : kind == WEIRI_P2P_ALIKE ? (const void *)exchange<WEIRI_P2P_ALIKE>
-                                     : (const void *)exchange<WEIRI_P2P_MIXED>;
+    return are_short ? (const void *)exchange<true> : (const void *)exchange<false>;
 }
 
 extern "C" const void *weiri_nccl_scale_kernel(int *threads)

@@ -37,14 +37,14 @@ static weir_status make_own(weiri_nccl_comm *comm)
         p2p->here = weiri_comm_here(comm->comm);
         p2p->place = weir_comm_rank(p2p->here);
         p2p->count = weir_comm_nranks(p2p->here);
-        p2p->lanes = weiri_p2p_lanes(comm->device >= 0, p2p->count);
+        p2p->lanes = weiri_p2p_lanes_for(comm->device >= 0, p2p->count);
         p2p->all = calloc((size_t)p2p->count, sizeof *p2p->all);
         p2p->mailbox = calloc((size_t)p2p->count, sizeof *p2p->mailbox);
     }
     if (!p2p || !p2p->all || !p2p->mailbox)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for sends and receives");
-    size_t lanes = (size_t)p2p->count * (size_t)p2p->lanes;
-    return weir_mem_alloc(p2p->here, lanes * sizeof(weiri_p2p_lane), &p2p->own);
+    size_t boxes = p2p->count > 1 ? (size_t)p2p->count - 1 : 1;
+    return weir_mem_alloc(p2p->here, boxes * weiri_p2p_box_bytes(p2p->lanes), &p2p->own);
 }
 
 /* The machine's ranks map each other's mailboxes. */

@@ -1,16 +1,15 @@
 /*
- * The kernel's part of sends and receives (p2p.h): a block serves one lane of one
+ * The kernel's part of sends and receives (p2p.h): a block serves one lane or more of one
  * direction of a pair, and goes through its messages in order.
  *
- * A piece of a long one:
+ * A round of a long one, in which a thread waits and tells for each of the block's lanes:
  *
- *   sender    waits until the receiver has taken what was in the slot (acquire),
- *             stores the piece with all threads, meets, and one thread releases
- *             the count of pieces
- *   receiver  waits for the count (acquire), meets, copies the piece with all
- *             threads, meets, and one thread releases the count of pieces taken
+ *   sender    waits until the receiver has taken what was in the slots (acquire), meets,
+ *             stores the pieces with all threads, meets, and releases the counts of pieces
+ *   receiver  waits for the counts (acquire), meets, copies the pieces with all threads,
+ *             meets, and releases the counts of pieces taken
  *
- * A part of a short one takes a packet's latency:
+ * A part of a short one, in one lane, takes a packet's latency:
  *
  *   sender    each thread waits until the receiver has taken what was there, and stores
  *             its packets; one of them a first packet that says how long the message is
@@ -39,11 +38,26 @@ WEIRI_GPU_FN void weiri_p2p_fail(const weiri_p2p_args &args, int status, int pee
     weiri_gpu_fail(view, status, peer, kind, expected, seen);
 }
 
-/* One direction of a lane of a pair: the ends of it, and how many pieces and parts have passed. */
-typedef struct weiri_p2p_flow {
-    weiri_p2p_lane *there, *here; /* in the peer's mailbox, and in the own one */
-    uint64_t count;
-} weiri_p2p_flow;
+/* A pair's boxes, in the peer's mailbox and in the own one. */
+typedef struct weiri_p2p_pair {
+    char *there, *here;
+} weiri_p2p_pair;
+
+WEIRI_GPU_FN weiri_p2p_pair weiri_p2p_pair_with(const weiri_p2p_args &args, int peer)
+{
+    weiri_p2p_pair pair = {
+        weiri_p2p_box(args.mailbox[peer], peer, args.rank, args.lanes),
+        weiri_p2p_box(args.mailbox[args.rank], args.rank, peer, args.lanes),
+    };
+    return pair;
+}
+
+/* This rank's count of a lane: of pieces and parts that it has sent, or taken. */
+WEIRI_GPU_FN uint64_t *weiri_p2p_own_count(const weiri_p2p_pair &pair, int sends, int lane)
+{
+    weiri_p2p_lane *here = weiri_p2p_lane_at(pair.here, lane);
+    return sends ? &here->own_sent : &here->own_taken;
+}
 
 /* The count to wait for before the next piece or part: that is it, or there is room for it. */
 WEIRI_GPU_FN uint64_t weiri_p2p_target(uint64_t count, int sends)
@@ -64,91 +78,149 @@ WEIRI_GPU_FN weir_guard weiri_p2p_guard(const weiri_p2p_args &args, int peer)
     return guard;
 }
 
+/* Where a part's packets are in the box of who receives it: the first, and the others. */
+WEIRI_GPU_FN char *weiri_p2p_part_at(const weiri_p2p_args &args, char *box, int lane,
+                                     uint64_t count, int is_first)
+{
+    char *packets =
+        (char *)weiri_p2p_packets_at(box, args.lanes, lane)->words[count % WEIRI_P2P_SLOTS];
+    return packets + (is_first ? 0 : WEIRI_GPU_LINE_BYTES);
+}
+
 /* ------------------------------------------------------------- long messages */
 
-/* One thread of a receiver: waits for a piece, or for the part of a short message in its place,
- * and learns how long the message is. */
-WEIRI_GPU_FN int weiri_p2p_hear_piece(const weiri_p2p_flow &flow, const weir_guard &guard,
+/* One thread of a receiver: waits for a lane's next piece, or for the part of a short message in
+ * its place, and learns how long the message is. */
+WEIRI_GPU_FN int weiri_p2p_hear_piece(const weiri_p2p_args &args, const weiri_p2p_pair &pair,
+                                      int lane, uint64_t count, const weir_guard &guard,
                                       uint64_t *seen)
 {
-    const unsigned slot = (unsigned)(flow.count % WEIRI_P2P_SLOTS);
-    const uint64_t next = flow.count + 1;
+    const weiri_p2p_lane *here = weiri_p2p_lane_at(pair.here, lane);
+    const uint64_t next = count + 1;
     weir_waiter waiter = {0, 0};
-    while (weir_load_acquire(&flow.here->sent) < next) {
+    while (weir_load_acquire(&here->sent) < next) {
         int status = weir_waiter_step(&waiter, &guard);
         if (status)
             return status;
-        if (waiter.polls % WEIRI_P2P_POLLS_PER_LOOK == 0 &&
-            weir_packet16_read(flow.here->packet[slot], (uint32_t)next, seen))
+        if (waiter.polls % WEIRI_P2P_POLLS_PER_LOOK == 0 && lane < args.lanes.with_packets &&
+            weir_packet16_read((const uint64_t *)weiri_p2p_part_at(args, pair.here, lane, count, 1),
+                               (uint32_t)next, seen))
             return 0;
     }
-    *seen = flow.here->slot[slot].message_bytes;
+    *seen = here->slot[count % WEIRI_P2P_SLOTS].message_bytes;
     return 0;
 }
 
-/* Waits until the receiver has room for the next piece, or until it has come, of a message
- * that is as long as is expected. All threads of the block know it. If not, the host is told
- * why, and with the peer. */
-WEIRI_GPU_FN int weiri_p2p_await(const weiri_p2p_args &args, const weiri_p2p_flow &flow,
-                                 const weiri_p2p_call &call)
+/* One thread: waits until the receiver has room for a lane's next piece, or until it has come, of
+ * a message that is as long as is expected: 0. If not, the host is told why, and with the peer. */
+WEIRI_GPU_FN int weiri_p2p_await(const weiri_p2p_args &args, const weiri_p2p_pair &pair,
+                                 const weiri_p2p_call &call, int lane, uint64_t count)
 {
-    int status = 0;
-    if (!threadIdx.x) {
-        const weir_guard guard = weiri_p2p_guard(args, call.peer);
-        const uint64_t target = weiri_p2p_target(flow.count, call.sends);
-        const uint64_t *word = call.sends ? &flow.here->taken : &flow.here->sent;
-        uint64_t seen = call.bytes;
-        status = call.sends ? weir_wait_at_least(word, target, &guard)
-                            : weiri_p2p_hear_piece(flow, guard, &seen);
-        if (status) {
-            weiri_p2p_fail(args, status, call.peer, WEIR_WAIT_SEMAPHORE, target,
-                           weir_load_relaxed(word));
-        } else if (seen != call.bytes) {
-            status = WEIR_ERR_MISMATCH;
-            weiri_p2p_fail(args, status, call.peer, WEIR_WAIT_COUNTS, call.bytes, seen);
-        }
+    const weir_guard guard = weiri_p2p_guard(args, call.peer);
+    const uint64_t target = weiri_p2p_target(count, call.sends);
+    const weiri_p2p_lane *here = weiri_p2p_lane_at(pair.here, lane);
+    const uint64_t *word = call.sends ? &here->taken : &here->sent;
+    uint64_t seen = call.bytes;
+    int status = call.sends ? weir_wait_at_least(word, target, &guard)
+                            : weiri_p2p_hear_piece(args, pair, lane, count, guard, &seen);
+    if (status) {
+        weiri_p2p_fail(args, status, call.peer, WEIR_WAIT_SEMAPHORE, target,
+                       weir_load_relaxed(word));
+    } else if (seen != call.bytes) {
+        status = WEIR_ERR_MISMATCH;
+        weiri_p2p_fail(args, status, call.peer, WEIR_WAIT_COUNTS, call.bytes, seen);
     }
-    return !__syncthreads_or(status);
+    return status;
 }
 
-/* With as many loads in flight as there are registers for, where it is much; less code is
- * sooner there, where it is not. */
-WEIRI_GPU_FN void weiri_p2p_copy(char *to, const char *from, uint64_t bytes)
+/* With as many loads in flight as there are registers for, where it is much. */
+WEIRI_GPU_FN void weiri_p2p_copy(char *to, const char *from, uint32_t bytes)
 {
-    enum { MUCH_BYTES = 16 << 10, IN_FLIGHT = 8 };
-    if (bytes < MUCH_BYTES)
-        weiri_gpu_copy(to, from, bytes, threadIdx.x, blockDim.x);
+    enum { IN_FLIGHT = 8 };
+    const uint32_t step = blockDim.x * 16;
+    uint32_t done = 0;
+    if (!weiri_gpu_misaligned(to, 16) && !weiri_gpu_misaligned(from, 16))
+#pragma unroll 1
+        for (; done + IN_FLIGHT * step <= bytes; done += IN_FLIGHT * step) {
+            weiri_gpu_vec vec[IN_FLIGHT];
+#pragma unroll
+            for (uint32_t i = 0; i < IN_FLIGHT; i++)
+                vec[i] = weiri_gpu_load16(from + done + threadIdx.x * 16 + i * step);
+#pragma unroll
+            for (uint32_t i = 0; i < IN_FLIGHT; i++)
+                weiri_gpu_store16(to + done + threadIdx.x * 16 + i * step, vec[i]);
+        }
+    weiri_gpu_copy(to + done, from + done, bytes - done, threadIdx.x, blockDim.x);
+}
+
+/* One thread: tells that a lane's piece is there, or taken. */
+WEIRI_GPU_FN void weiri_p2p_tell(const weiri_p2p_pair &pair, const weiri_p2p_call &call, int lane,
+                                 uint64_t count)
+{
+    weiri_p2p_lane *there = weiri_p2p_lane_at(pair.there, lane);
+    if (call.sends)
+        there->slot[count % WEIRI_P2P_SLOTS].message_bytes = call.bytes;
+    weir_store_release(call.sends ? &there->sent : &there->taken, count + 1);
+}
+
+/* Moves a lane's piece of that round between its message and a slot; all threads. */
+WEIRI_GPU_FN void weiri_p2p_move(const weiri_p2p_pair &pair, const weiri_p2p_call &call,
+                                 const weiri_p2p_cut &cut, int lane, uint32_t round, uint32_t slot)
+{
+    uint64_t at;
+    const uint32_t length = weiri_p2p_piece(call.bytes, cut, lane, round, &at);
+    char *data = weiri_p2p_lane_at(call.sends ? pair.there : pair.here, lane)->slot[slot].data;
+    if (call.sends)
+        weiri_p2p_copy(data, call.buffer + at, length);
     else
-        weiri_gpu_copy<IN_FLIGHT>(to, from, bytes, threadIdx.x, blockDim.x);
+        weiri_p2p_copy(call.buffer + at, data, length);
 }
 
-/* Moves the next piece, which begins at `at` of its message: 1, or 0 in all threads if a wait
- * failed. */
-WEIRI_GPU_FN int weiri_p2p_step(const weiri_p2p_args &args, weiri_p2p_flow *flow,
-                                const weiri_p2p_call &call, uint64_t at, uint64_t length)
+/* Of the count of a block's i-th lane bit i: which slot is next. */
+WEIRI_GPU_FN uint32_t weiri_p2p_next_slots(const weiri_p2p_args &args, const weiri_p2p_pair &pair,
+                                           int sends, int lane, int lanes)
 {
-    const unsigned slot = (unsigned)(flow->count % WEIRI_P2P_SLOTS);
-    if (!weiri_p2p_await(args, *flow, call))
-        return 0;
-    if (length)
-        weiri_p2p_copy(call.sends ? flow->there->slot[slot].data : call.buffer + at,
-                       call.sends ? call.buffer + at : flow->here->slot[slot].data, length);
-    if (!threadIdx.x && call.sends)
-        flow->there->slot[slot].message_bytes = call.bytes;
-    __syncthreads();
-    flow->count++;
-    if (!threadIdx.x)
-        weir_store_release(call.sends ? &flow->there->sent : &flow->there->taken, flow->count);
+    static_assert(WEIRI_P2P_SLOTS == 2, "a bit says which slot");
+    uint32_t slots = 0;
+    for (int i = 0; lane < lanes; i++, lane += args.blocks_each)
+        slots |= (uint32_t)(*weiri_p2p_own_count(pair, sends, lane) & 1) << i;
+    return slots;
+}
+
+/* Moves what a long message has in a block's lanes, which are lane, lane + args.blocks_each, ...:
+ * 1, or 0 in all threads if a wait failed. Counts are kept behind the last round. */
+WEIRI_GPU_FN int weiri_p2p_serve_long(const weiri_p2p_args &args, const weiri_p2p_call &call,
+                                      int lane)
+{
+    const weiri_p2p_pair pair = weiri_p2p_pair_with(args, call.peer);
+    const weiri_p2p_cut cut = weiri_p2p_cut_of(call.bytes, args.lanes);
+    const int mine = lane + (int)threadIdx.x * args.blocks_each, has_lane = mine < cut.lanes;
+    uint64_t count = has_lane ? *weiri_p2p_own_count(pair, call.sends, mine) : 0;
+    uint32_t slots = weiri_p2p_next_slots(args, pair, call.sends, lane, cut.lanes);
+    if (lane >= cut.lanes)
+        return 1;
+    for (uint32_t round = 0; round < cut.rounds; round++, slots = ~slots) {
+        if (__syncthreads_or(has_lane && weiri_p2p_await(args, pair, call, mine, count)))
+            return 0;
+        for (int i = 0, each = lane; each < cut.lanes; i++, each += args.blocks_each)
+            weiri_p2p_move(pair, call, cut, each, round, slots >> i & 1);
+        __syncthreads();
+        if (has_lane)
+            weiri_p2p_tell(pair, call, mine, count++);
+    }
+    if (has_lane)
+        *weiri_p2p_own_count(pair, call.sends, mine) = count;
     return 1;
 }
 
 /* ------------------------------------------------------------ short messages */
 
-/* Where a part's packets are, the first and the others. */
-WEIRI_GPU_FN char *weiri_p2p_packets(weiri_p2p_lane *lane, uint64_t count, int is_first)
-{
-    return (char *)lane->packet[count % WEIRI_P2P_SLOTS] + (is_first ? 0 : WEIRI_GPU_LINE_BYTES);
-}
+/* A lane of one direction of a pair, and how many pieces and parts have passed in it. */
+typedef struct weiri_p2p_flow {
+    weiri_p2p_pair pair;
+    int lane;
+    uint64_t count;
+} weiri_p2p_flow;
 
 /* One thread: whether the receiver has room for the next part, in the end. If not, the host is
  * told. */
@@ -156,7 +228,7 @@ WEIRI_GPU_FN int weiri_p2p_has_room(const weiri_p2p_args &args, const weiri_p2p_
                                     int peer)
 {
     const uint64_t target = weiri_p2p_target(flow.count, 1);
-    const uint64_t *taken = &flow.here->taken;
+    const uint64_t *taken = &weiri_p2p_lane_at(flow.pair.here, flow.lane)->taken;
     if (weir_load_relaxed(taken) >= target)
         return 1;
     const weir_guard guard = weiri_p2p_guard(args, peer);
@@ -174,12 +246,13 @@ WEIRI_GPU_FN void weiri_p2p_send_part(const weiri_p2p_args &args, const weiri_p2
     weiri_gpu_send_words<UNROLL, EVEN>(
         from, bytes, next, threadIdx.x, blockDim.x, [&](uint64_t *) -> char * {
             return weiri_p2p_has_room(args, flow, call.peer)
-                       ? weiri_p2p_packets(flow.there, flow.count, 0)
+                       ? weiri_p2p_part_at(args, flow.pair.there, flow.lane, flow.count, 0)
                        : NULL;
         });
     if (weiri_gpu_has_header(bytes, threadIdx.x, blockDim.x) &&
         weiri_p2p_has_room(args, flow, call.peer))
-        weiri_gpu_send(weiri_p2p_packets(flow.there, flow.count, 1), 0, next, call.bytes);
+        weiri_gpu_send(weiri_p2p_part_at(args, flow.pair.there, flow.lane, flow.count, 1), 0, next,
+                       call.bytes);
 }
 
 /* One thread of a receiver: waits for a part's first packet, or for a piece in its place, and
@@ -188,7 +261,9 @@ WEIRI_GPU_FN void weiri_p2p_hear_part(const weiri_p2p_args &args, const weiri_p2
                                       const weiri_p2p_call &call)
 {
     const weir_guard guard = weiri_p2p_guard(args, call.peer);
-    const uint64_t *packet = (const uint64_t *)weiri_p2p_packets(flow.here, flow.count, 1);
+    const weiri_p2p_lane *here = weiri_p2p_lane_at(flow.pair.here, flow.lane);
+    const uint64_t *packet = (const uint64_t *)weiri_p2p_part_at(args, flow.pair.here, flow.lane,
+                                                                 flow.count, 1);
     const uint64_t next = flow.count + 1;
     uint64_t seen;
     weir_waiter waiter = {0, 0};
@@ -199,9 +274,9 @@ WEIRI_GPU_FN void weiri_p2p_hear_part(const weiri_p2p_args &args, const weiri_p2
             return;
         }
         if (waiter.polls % WEIRI_P2P_POLLS_PER_LOOK == 0 &&
-            weir_load_acquire(&flow.here->sent) >= next &&
+            weir_load_acquire(&here->sent) >= next &&
             !weir_packet16_read(packet, (uint32_t)next, &seen)) { /* nor before a later piece */
-            seen = flow.here->slot[flow.count % WEIRI_P2P_SLOTS].message_bytes;
+            seen = here->slot[flow.count % WEIRI_P2P_SLOTS].message_bytes;
             break;
         }
     }
@@ -217,98 +292,71 @@ WEIRI_GPU_FN void weiri_p2p_receive_part(const weiri_p2p_args &args, const weiri
     view.guard = args.guard;
     if (weiri_gpu_has_header(bytes, threadIdx.x, blockDim.x))
         weiri_p2p_hear_part(args, flow, call);
-    weiri_gpu_receive_words<UNROLL, EVEN>(view, weiri_p2p_packets(flow.here, flow.count, 0),
-                                          call.peer, to, bytes, flow.count + 1, threadIdx.x,
-                                          blockDim.x);
+    weiri_gpu_receive_words<UNROLL, EVEN>(
+        view, weiri_p2p_part_at(args, flow.pair.here, flow.lane, flow.count, 0), call.peer, to,
+        bytes, flow.count + 1, threadIdx.x, blockDim.x);
     __syncthreads();
     if (!threadIdx.x)
-        weir_store_relaxed(&flow.there->taken, flow.count + 1);
+        weir_store_relaxed(&weiri_p2p_lane_at(flow.pair.there, flow.lane)->taken, flow.count + 1);
 }
 
-/* Moves the part of a short message in this lane. */
-WEIRI_GPU_FN void weiri_p2p_pass(const weiri_p2p_args &args, weiri_p2p_flow *flow,
-                                 const weiri_p2p_call &call, int lanes, int lane)
+/* Moves a lane's part of a short message, which uses so many lanes. */
+WEIRI_GPU_FN void weiri_p2p_pass(const weiri_p2p_args &args, const weiri_p2p_flow &flow,
+                                 const weiri_p2p_call &call, int lanes)
 {
     enum { UNROLL = 2 };
-    uint64_t at, bytes = weiri_p2p_part(call.bytes, lanes, lane, &at);
+    uint64_t at, bytes = weiri_p2p_part(call.bytes, lanes, flow.lane, &at);
     char *buffer = call.buffer + at;
     const int even = weiri_gpu_even(buffer, bytes);
     if (call.sends && even)
-        weiri_p2p_send_part<UNROLL, true>(args, *flow, call, buffer, bytes);
+        weiri_p2p_send_part<UNROLL, true>(args, flow, call, buffer, bytes);
     else if (call.sends)
-        weiri_p2p_send_part<1, false>(args, *flow, call, buffer, bytes);
+        weiri_p2p_send_part<1, false>(args, flow, call, buffer, bytes);
     else if (even)
-        weiri_p2p_receive_part<UNROLL, true>(args, *flow, call, buffer, bytes);
+        weiri_p2p_receive_part<UNROLL, true>(args, flow, call, buffer, bytes);
     else
-        weiri_p2p_receive_part<1, false>(args, *flow, call, buffer, bytes);
-    flow->count++;
+        weiri_p2p_receive_part<1, false>(args, flow, call, buffer, bytes);
 }
 
-/* -------------------------------------------------------------------- blocks */
-
-/* A block's lane of the calls [first, last), which are of one pair and direction. move moves what
- * a call has in the lane: 1, or 0 in all threads if a wait failed. */
-template <typename MOVE>
-WEIRI_GPU_FN void weiri_p2p_serve(const weiri_p2p_args &args, int first, int last, int lane,
-                                  MOVE move)
+/* Moves what short messages, the calls [first, last) of one pair and direction, have in a lane. */
+WEIRI_GPU_FN void weiri_p2p_serve_short(const weiri_p2p_args &args, int first, int last, int lane)
 {
-    const int peer = args.call[first].peer;
-    weiri_p2p_flow flow;
-    flow.there = weiri_p2p_lane_at(args.mailbox[peer], args.rank, args.lanes, lane);
-    flow.here = weiri_p2p_lane_at(args.mailbox[args.rank], peer, args.lanes, lane);
-    uint64_t *own = args.call[first].sends ? &flow.here->own_sent : &flow.here->own_taken;
+    const weiri_p2p_call *call = args.call + first, *end = args.call + last;
+    weiri_p2p_flow flow = {weiri_p2p_pair_with(args, call->peer), lane, 0};
+    uint64_t *own = weiri_p2p_own_count(flow.pair, call->sends, lane);
     flow.count = *own;
-    for (int i = first; i < last; i++)
-        if (!move(&flow, args.call[i]))
-            return;
+    for (; call < end; call++) {
+        const int lanes = weiri_p2p_lanes_of_short(call->bytes, args.lanes);
+        if (lane >= lanes)
+            continue;
+        weiri_p2p_pass(args, flow, *call, lanes);
+        flow.count++;
+    }
     __syncthreads(); /* all have read the count */
     if (!threadIdx.x)
         *own = flow.count;
 }
 
-WEIRI_GPU_FN void weiri_p2p_serve_short(const weiri_p2p_args &args, int first, int last, int lane)
-{
-    weiri_p2p_serve(args, first, last, lane, [&](weiri_p2p_flow *flow, const weiri_p2p_call &call) {
-        const int lanes = weiri_p2p_lanes_of(call.bytes, args.lanes);
-        if (lane < lanes)
-            weiri_p2p_pass(args, flow, call, lanes, lane);
-        return 1;
-    });
-}
+/* -------------------------------------------------------------------- blocks */
 
-/* In code apart from what serves long ones, whose copies need the registers. */
-WEIRI_GPU_COLD_FN void weiri_p2p_serve_apart(const weiri_p2p_args &args, int first, int last,
-                                             int lane)
+/* What one of them has in a block's lanes, where long ones are served, too. This is code apart
+ * from that, whose copies need the registers. */
+WEIRI_GPU_COLD_FN void weiri_p2p_serve_apart(const weiri_p2p_args &args, int call, int block)
 {
-    weiri_p2p_serve_short(args, first, last, lane);
-}
-
-WEIRI_GPU_FN void weiri_p2p_serve_long(const weiri_p2p_args &args, int first, int last, int lane)
-{
-    weiri_p2p_serve(args, first, last, lane, [&](weiri_p2p_flow *flow, const weiri_p2p_call &call) {
-        const uint64_t pieces = weiri_p2p_pieces(call.bytes, args.lanes, lane);
-        for (uint64_t piece = 0; piece < pieces; piece++) {
-            uint64_t at, length = weiri_p2p_piece(call.bytes, args.lanes, lane, piece, &at);
-            if (!weiri_p2p_step(args, flow, call, at, length))
-                return 0;
-        }
-        return 1;
-    });
+    const int lanes = weiri_p2p_lanes_of_short(args.call[call].bytes, args.lanes);
+    for (int lane = block; lane < lanes; lane += args.blocks_each)
+        weiri_p2p_serve_short(args, call, call + 1, lane);
 }
 
 /* Short and long ones in turn. */
-WEIRI_GPU_FN void weiri_p2p_serve_mixed(const weiri_p2p_args &args, int first, int last, int lane)
+WEIRI_GPU_FN void weiri_p2p_serve(const weiri_p2p_args &args, int first, int last, int block)
 {
-    for (int next; first < last; first = next) {
-        const int are_short = weiri_p2p_is_short(args.call[first].bytes, args.lanes);
-        for (next = first + 1; next < last; next++)
-            if (weiri_p2p_is_short(args.call[next].bytes, args.lanes) != are_short)
-                break;
-        if (are_short)
-            weiri_p2p_serve_apart(args, first, next, lane);
-        else
-            weiri_p2p_serve_long(args, first, next, lane);
-        __syncthreads(); /* the count is kept for the next ones */
+    for (int call = first; call < last; call++) {
+        if (weiri_p2p_is_short(args.call[call].bytes, args.lanes))
+            weiri_p2p_serve_apart(args, call, block);
+        else if (!weiri_p2p_serve_long(args, args.call[call], block))
+            return;
+        __syncthreads(); /* counts are kept for the next one */
     }
 }
 
@@ -324,25 +372,17 @@ WEIRI_GPU_FN void weiri_p2p_copy_own(const weiri_p2p_own &own, uint32_t block)
                        threadIdx.x, blockDim.x);
 }
 
-/* All blocks of a launch of that weiri_p2p_kind: nflows * blocks_each of them, and own.blocks.
- * What peers launch may be another. */
-template <int KIND>
-WEIRI_GPU_FN void weiri_p2p_exchange(const weiri_p2p_args &args)
+/* All blocks of a launch: nflows * blocks_each of them, and own.blocks. SHORT: what
+ * weiri_p2p_are_short says of it; what peers launch may be another. */
+template <bool SHORT> WEIRI_GPU_FN void weiri_p2p_exchange(const weiri_p2p_args &args)
 {
-    const int flow = (int)blockIdx.x / args.blocks_each, lane = (int)blockIdx.x % args.blocks_each;
-    if (flow >= args.nflows) {
+    const int flow = (int)blockIdx.x / args.blocks_each, block = (int)blockIdx.x % args.blocks_each;
+    if (flow >= args.nflows)
         weiri_p2p_copy_own(args.own, blockIdx.x - (uint32_t)(args.nflows * args.blocks_each));
-        return;
-    }
-    const int first = args.first[flow], last = args.first[flow + 1];
-    if (KIND == WEIRI_P2P_SHORT)
-        weiri_p2p_serve_short(args, first, last, lane);
-    else if (KIND == WEIRI_P2P_MIXED)
-        weiri_p2p_serve_mixed(args, first, last, lane);
-    else if (weiri_p2p_is_short(args.call[first].bytes, args.lanes))
-        weiri_p2p_serve_apart(args, first, last, lane);
+    else if (SHORT)
+        weiri_p2p_serve_short(args, args.first[flow], args.first[flow + 1], block);
     else
-        weiri_p2p_serve_long(args, first, last, lane);
+        weiri_p2p_serve(args, args.first[flow], args.first[flow + 1], block);
 }
 
 #endif

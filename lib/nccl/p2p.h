@@ -4,9 +4,9 @@
  * all ranks; each direction of a pair counts for itself. Ranks of different machines
  * send messages (comm/net.h); those of one have mailboxes.
  *
- * Every rank owns one that all peers map. It has, for each sender, lanes:
- * rings of slots. A long message is cut into pieces, dealt to the lanes in turn, of
- * which every lane gets at least one, be it empty; a short one, on GPUs, into parts,
+ * Every rank owns one that all peers map. It has, for each peer, lanes:
+ * rings of slots. A long message is cut into pieces of a length, dealt to the lanes in turn,
+ * as many to each, be they empty; a short one, on GPUs, into parts,
  * one for each lane that it needs, which travel as packets. Each piece and part tells
  * how long the message is, and the receiver compares that with what it expects.
  *
@@ -14,11 +14,15 @@
  *            before them; stored with release behind a piece, loaded with acquire before it
  *   taken    the receiver's, in the sender's mailbox: pieces and parts used up
  *   slots    the sender's, in the receiver's mailbox
- *   packets  likewise, in memory of their own, as data could be taken for their flags, which
- *            are counts
+ *   packets  likewise, in memory of their own behind all lanes, as data could be taken for
+ *            their flags, which are counts
  *
  * Both counters only grow, and each end keeps its own count in its own mailbox,
  * so that a captured launch replays correctly.
+ *
+ * Messages of a direction pass in order, and the pieces of one in rounds, one of each lane. Who
+ * serves several lanes of a pair serves them all in a round before the next one. So an end waits
+ * only for what the other does earlier in that order, however many serve the lanes there.
  */
 #ifndef WEIR_NCCL_P2P_H
 #define WEIR_NCCL_P2P_H
@@ -31,22 +35,29 @@ enum {
     WEIRI_P2P_SLOTS = 2,
 #if defined(WEIR_EMULATED)
     WEIRI_P2P_SLOT_BYTES = 256, /* tests cross the pieces' borders soon */
+    WEIRI_P2P_SHORT_PIECE_BYTES = 100,
     WEIRI_P2P_PACKETS = 16,
 #else
-    WEIRI_P2P_SLOT_BYTES = 128 << 10, /* a sender's fence takes as long as 40 KiB */
+    WEIRI_P2P_SLOT_BYTES = 112 << 10, /* two rounds of a block's threads, eight words of 16 each */
+    WEIRI_P2P_SHORT_PIECE_BYTES = 16 << 10,
     WEIRI_P2P_PACKETS = 896,          /* two for each of a block's threads */
 #endif
     WEIRI_P2P_PART_BYTES = 8 * WEIRI_P2P_PACKETS, /* the most of a short message in a lane */
 };
 
-/* Lanes of each direction of a pair. On GPUs a block serves each, two fit on a multiprocessor,
- * and all blocks of all peers must be on the device at once; in memory of the process there
- * is one. */
-WEIR_FN int weiri_p2p_lanes(int on_gpu, int nranks)
+/* Lanes of each direction of a pair: long messages use all, short ones the first, which have
+ * packets. */
+typedef struct weiri_p2p_lanes {
+    int32_t all, with_packets;
+} weiri_p2p_lanes;
+
+/* On GPUs as many as keep a link busy where few ranks send (128 with two slots of 112 KiB: 365
+ * GB/s of one pair), and so few with packets that blocks for one each, in both directions with all
+ * peers, are on the device at once. In memory of the process one. */
+WEIR_FN weiri_p2p_lanes weiri_p2p_lanes_for(int on_gpu, int nranks)
 {
-    if (!on_gpu)
-        return 1;
-    return nranks <= 2 ? 64 : nranks <= 4 ? 32 : 16;
+    const weiri_p2p_lanes one = {1, 0}, two = {128, 64}, few = {128, 32}, many = {64, 16};
+    return !on_gpu ? one : nranks <= 2 ? two : nranks <= 4 ? few : many;
 }
 
 typedef struct weiri_p2p_lane {
@@ -61,31 +72,63 @@ typedef struct weiri_p2p_lane {
         uint64_t pad[15];
         char data[WEIRI_P2P_SLOT_BYTES];
     } slot[WEIRI_P2P_SLOTS];
-    /* The first says how long the message is; the rest of its line is not used. */
-    uint64_t packet[WEIRI_P2P_SLOTS][2 * (8 + WEIRI_P2P_PACKETS)];
 } weiri_p2p_lane;
 
-/* A rank's mailbox is an array [peer][lane]; a peer is known by its place on the machine. */
-WEIR_FN weiri_p2p_lane *weiri_p2p_lane_at(char *mailbox, int peer, int lanes, int lane)
+/* The first of each slot says how long the message is; the rest of its line is not used. */
+typedef struct weiri_p2p_packets {
+    uint64_t words[WEIRI_P2P_SLOTS][2 * (8 + WEIRI_P2P_PACKETS)];
+} weiri_p2p_packets;
+
+/* A mailbox has a box for each peer: its lanes, and behind them their packets. Owner and peer are
+ * known by their places on the machine. */
+WEIR_FN size_t weiri_p2p_box_bytes(weiri_p2p_lanes lanes)
 {
-    return (weiri_p2p_lane *)(void *)mailbox + (size_t)peer * (size_t)lanes + (size_t)lane;
+    return (size_t)lanes.all * sizeof(weiri_p2p_lane) +
+           (size_t)lanes.with_packets * sizeof(weiri_p2p_packets);
 }
 
-/* Whether a message travels as packets, where there are so many lanes. */
-WEIR_FN int weiri_p2p_is_short(uint64_t bytes, int lanes)
+WEIR_FN char *weiri_p2p_box(char *mailbox, int owner, int peer, weiri_p2p_lanes lanes)
 {
-    return bytes <= (uint64_t)lanes * WEIRI_P2P_PART_BYTES;
+    return mailbox + (size_t)(peer - (peer > owner)) * weiri_p2p_box_bytes(lanes);
 }
 
-/* Lanes that a message uses of those there are. Both ends know it by the length. Of a short one
- * a lane carries half of what it could, a packet for each of a block's threads, as long as there
- * are lanes. */
-WEIR_FN int weiri_p2p_lanes_of(uint64_t bytes, int lanes)
+WEIR_FN weiri_p2p_lane *weiri_p2p_lane_at(char *box, int lane)
 {
-    const uint64_t all = (uint64_t)lanes * (WEIRI_P2P_PART_BYTES / 2);
+    return (weiri_p2p_lane *)(void *)box + lane;
+}
+
+WEIR_FN weiri_p2p_packets *weiri_p2p_packets_at(char *box, weiri_p2p_lanes lanes, int lane)
+{
+    return (weiri_p2p_packets *)(void *)weiri_p2p_lane_at(box, lanes.all) + lane;
+}
+
+/* Whether a message travels as packets. */
+WEIR_FN int weiri_p2p_is_short(uint64_t bytes, weiri_p2p_lanes lanes)
+{
+    return bytes <= (uint64_t)lanes.with_packets * WEIRI_P2P_PART_BYTES;
+}
+
+/* Lanes that a short message uses. Both ends know it by the length. A lane carries half of what it
+ * could, a packet for each of a block's threads, as long as there are lanes. */
+WEIR_FN int weiri_p2p_lanes_of_short(uint64_t bytes, weiri_p2p_lanes lanes)
+{
+    const uint64_t all = (uint64_t)lanes.with_packets * (WEIRI_P2P_PART_BYTES / 2);
     if (bytes >= all)
-        return lanes;
+        return lanes.with_packets;
     return bytes ? (int)(((uint32_t)bytes - 1) / (WEIRI_P2P_PART_BYTES / 2)) + 1 : 1;
+}
+
+/* Lanes that a long one uses: half of them, where pieces would be short. */
+WEIR_FN int weiri_p2p_lanes_of_long(uint64_t bytes, weiri_p2p_lanes lanes)
+{
+    const int are_short = bytes < (uint64_t)lanes.all * WEIRI_P2P_SHORT_PIECE_BYTES;
+    return are_short ? (lanes.all + 1) / 2 : lanes.all;
+}
+
+WEIR_FN int weiri_p2p_lanes_of(uint64_t bytes, weiri_p2p_lanes lanes)
+{
+    return weiri_p2p_is_short(bytes, lanes) ? weiri_p2p_lanes_of_short(bytes, lanes)
+                                            : weiri_p2p_lanes_of_long(bytes, lanes);
 }
 
 /* The bytes of a lane's part of a short message from *at on: words of 8 but at the end. */
@@ -98,36 +141,36 @@ WEIR_FN uint64_t weiri_p2p_part(uint64_t bytes, int lanes, int lane, uint64_t *a
     return bytes - *at < each ? bytes - *at : each;
 }
 
-/* Bytes of a piece but the last: a slot, or less where all lanes get one: whole lines.
- * (Divisions are of 32 bits: those of 64 are calls on a GPU.) */
-WEIR_FN uint64_t weiri_p2p_piece_bytes(uint64_t bytes, int lanes)
+/* How a long message is cut. */
+typedef struct weiri_p2p_cut {
+    int32_t lanes;
+    uint32_t rounds;      /* pieces in each lane */
+    uint32_t piece_bytes; /* whole lines */
+} weiri_p2p_cut;
+
+/* With as few rounds as slots allow. Both ends know it by the length. (Divisions are of lines, by
+ * 32 bits: those of 64 are calls on a GPU.) */
+WEIR_FN weiri_p2p_cut weiri_p2p_cut_of(uint64_t bytes, weiri_p2p_lanes lanes)
 {
-    const uint32_t slot = WEIRI_P2P_SLOT_BYTES, line = 128;
-    if (lanes == 1 || bytes >= (uint64_t)slot * (uint32_t)lanes)
-        return slot;
-    uint32_t even = ((uint32_t)bytes / (uint32_t)lanes / line + 1) * line;
-    return even < slot ? even : slot;
+    const uint32_t line = 128, lines = (uint32_t)((bytes + line - 1) / line);
+    weiri_p2p_cut cut = {weiri_p2p_lanes_of_long(bytes, lanes), 1, 0};
+    const uint32_t round_lines = (uint32_t)cut.lanes * (WEIRI_P2P_SLOT_BYTES / line);
+    if (lines > round_lines)
+        cut.rounds = (lines - 1) / round_lines + 1;
+    const uint32_t pieces = (uint32_t)cut.lanes * cut.rounds;
+    cut.piece_bytes = (lines + pieces - 1) / pieces * line;
+    return cut;
 }
 
-/* Pieces of a message in one of its lanes. */
-WEIR_FN uint64_t weiri_p2p_pieces(uint64_t bytes, int lanes, int lane)
+/* The bytes of a lane's piece from *at on; 0: it is empty. */
+WEIR_FN uint32_t weiri_p2p_piece(uint64_t bytes, weiri_p2p_cut cut, int lane, uint32_t round,
+                                 uint64_t *at)
 {
-    uint64_t slots = (bytes + WEIRI_P2P_SLOT_BYTES - 1) / WEIRI_P2P_SLOT_BYTES;
-    if (slots <= (uint64_t)lanes)
-        return 1;
-    uint32_t behind = (uint32_t)slots - (uint32_t)lane - 1;
-    return slots > (uint64_t)lane ? behind / (uint32_t)lanes + 1 : 1;
-}
-
-/* The bytes of a lane's piece from *at on. */
-WEIR_FN uint64_t weiri_p2p_piece(uint64_t bytes, int lanes, int lane, uint64_t piece, uint64_t *at)
-{
-    const uint64_t length = weiri_p2p_piece_bytes(bytes, lanes);
-    *at = (piece * (uint64_t)lanes + (uint64_t)lane) * length;
+    *at = ((uint64_t)round * (uint32_t)cut.lanes + (uint32_t)lane) * cut.piece_bytes;
     if (*at >= bytes)
         return 0;
-    uint64_t left = bytes - *at;
-    return left < length ? left : length;
+    const uint64_t left = bytes - *at;
+    return left < cut.piece_bytes ? (uint32_t)left : cut.piece_bytes;
 }
 
 #endif

@@ -13,6 +13,9 @@
  * into the 4 KiB of arguments. */
 enum { WEIRI_P2P_CALLS_MAX = 96 };
 
+/* The most lanes of a block, which has a bit and a thread for each. */
+enum { WEIRI_P2P_LANES_EACH_MAX = 32 };
+
 typedef struct weiri_p2p_call {
     char *buffer;
     uint64_t bytes;
@@ -30,31 +33,24 @@ typedef struct weiri_p2p_own {
 typedef struct weiri_p2p_args {
     weir_guard guard;
     char *mailbox[WEIRI_GPU_RANKS_MAX]; /* every rank's, mapped here */
-    int32_t rank, lanes;
+    weiri_p2p_lanes lanes;
+    int32_t rank;
     int32_t ncalls, nflows;
-    int32_t blocks_each; /* of a flow: the most lanes that a message of this launch has */
+    int32_t blocks_each; /* of a flow: lanes that its longest message uses, or fewer blocks that
+                          * serve several each; one each of a message with packets */
     int32_t first[2 * WEIRI_GPU_RANKS_MAX + 1]; /* a flow's calls, one direction of a pair's */
     weiri_p2p_call call[WEIRI_P2P_CALLS_MAX];
     weiri_p2p_own own;
 } weiri_p2p_args;
 
-/* What messages a launch has: short ones alone; in each flow short ones alone, or long ones; any.
- * Each has a kernel, as what serves more leaves fewer registers for copies. */
-typedef enum weiri_p2p_kind { WEIRI_P2P_SHORT, WEIRI_P2P_ALIKE, WEIRI_P2P_MIXED } weiri_p2p_kind;
-
-static inline weiri_p2p_kind weiri_p2p_kind_of(const weiri_p2p_args *args)
+/* Whether all messages of a launch are short. They have a kernel of their own, as what serves long
+ * ones, too, takes longer to begin. */
+static inline int weiri_p2p_are_short(const weiri_p2p_args *args)
 {
-    weiri_p2p_kind kind = WEIRI_P2P_SHORT;
-    for (int flow = 0; flow < args->nflows; flow++) {
-        const weiri_p2p_call *first = args->call + args->first[flow];
-        const weiri_p2p_call *last = args->call + args->first[flow + 1];
-        const int are_short = weiri_p2p_is_short(first->bytes, args->lanes);
-        for (const weiri_p2p_call *call = first; call < last; call++)
-            if (weiri_p2p_is_short(call->bytes, args->lanes) != are_short)
-                return WEIRI_P2P_MIXED;
-        kind = are_short ? kind : WEIRI_P2P_ALIKE;
-    }
-    return kind;
+    for (int i = 0; i < args->ncalls; i++)
+        if (!weiri_p2p_is_short(args->call[i].bytes, args->lanes))
+            return 0;
+    return 1;
 }
 
 #endif

@@ -12,7 +12,7 @@
 typedef struct weiri_nccl_p2p {
     weir_comm *here;  /* of this machine's ranks, who know each other by their places */
     int place, count; /* this rank's, and how many there are */
-    int lanes;
+    weiri_p2p_lanes lanes;
     weir_mem *own;
     weir_mem **all;   /* count */
     char **mailbox;   /* count, mapped here */

@@ -46,7 +46,7 @@ static void add_flow(launches *all, int way, weiri_p2p_args *args, cudaStream_t 
  * in their stream, else by a copy. */
 static weir_status add_self(launches *all, weiri_p2p_args *args, cudaStream_t stream)
 {
-    enum { BLOCKS_MAX = 32, BLOCK_BYTES = 64 << 10 };
+    enum { BLOCKS_MAX = 128, BLOCK_BYTES = 64 << 10 };
     weir_status status = weiri_p2p_next_self(all->comm, all->calls, all->count, &all->self);
     const weiri_nccl_call *send = all->self.send, *recv = all->self.recv;
     if (status != WEIR_OK || !send || !send->count || recv->out == send->in)

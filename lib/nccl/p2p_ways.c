@@ -9,16 +9,19 @@
 
 /* In memory of the process a direction of a pair has one lane: here, of what comes from the
  * peer, with the counts of what goes to it; there, of what goes to it. */
+static weiri_p2p_lane *lane_of(const weiri_nccl_p2p *p2p, int owner, int peer)
+{
+    return weiri_p2p_lane_at(weiri_p2p_box(p2p->mailbox[owner], owner, peer, p2p->lanes), 0);
+}
+
 static weiri_p2p_lane *here(const weiri_nccl_comm *comm, int peer)
 {
-    const weiri_nccl_p2p *p2p = comm->p2p;
-    return weiri_p2p_lane_at(p2p->mailbox[p2p->place], weiri_comm_place(comm->comm, peer), 1, 0);
+    return lane_of(comm->p2p, comm->p2p->place, weiri_comm_place(comm->comm, peer));
 }
 
 static weiri_p2p_lane *there(const weiri_nccl_comm *comm, int peer)
 {
-    const weiri_nccl_p2p *p2p = comm->p2p;
-    return weiri_p2p_lane_at(p2p->mailbox[weiri_comm_place(comm->comm, peer)], p2p->place, 1, 0);
+    return lane_of(comm->p2p, weiri_comm_place(comm->comm, peer), comm->p2p->place);
 }
 
 static uint64_t mailbox_piece_bytes(const weiri_nccl_comm *comm)

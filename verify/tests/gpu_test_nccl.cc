@@ -22,11 +22,10 @@ static void kernel(weiri_gpu_args args)
     const uint64_t epoch = weiri_gpu_epoch(args.view);
     weiri_p2p_args mine = *(const weiri_p2p_args *)(uintptr_t)args.in;
     mine.guard = args.view.guard;
-    switch (weiri_p2p_kind_of(&mine)) {
-    case WEIRI_P2P_SHORT: weiri_p2p_exchange<WEIRI_P2P_SHORT>(mine); break;
-    case WEIRI_P2P_ALIKE: weiri_p2p_exchange<WEIRI_P2P_ALIKE>(mine); break;
-    default: weiri_p2p_exchange<WEIRI_P2P_MIXED>(mine);
-    }
+    if (weiri_p2p_are_short(&mine))
+        weiri_p2p_exchange<true>(mine);
+    else
+        weiri_p2p_exchange<false>(mine);
     weiri_gpu_turn(args.view, epoch);
 }
 
@@ -45,11 +44,18 @@ static char byte_of(int round, int from, int to, int i, uint64_t at)
     return (char)(at * 7 + at / 251 + (uint64_t)(round * 89 + from * 23 + to * 5 + i));
 }
 
-static buffer make_mailbox(machine &m, int rank, int lanes)
+static buffer make_mailbox(machine &m, int rank, weiri_p2p_lanes lanes)
 {
-    buffer box = m.alloc(rank, sizeof(weiri_p2p_lane) * (size_t)(m.nranks() * lanes), 0, MAPPED);
-    memset(box.data, 0, box.bytes);
-    return box;
+    const size_t boxes = (size_t)m.nranks() - 1;
+    buffer mailbox = m.alloc(rank, boxes * weiri_p2p_box_bytes(lanes), 0, MAPPED);
+    memset(mailbox.data, 0, mailbox.bytes);
+    return mailbox;
+}
+
+/* So many, all of them or some with packets. */
+static weiri_p2p_lanes lanes_of(int all, uint64_t seed)
+{
+    return {all, 1 + (int)(seed / 3) % all};
 }
 
 /* One more call of the flow that comes last. */
@@ -60,9 +66,13 @@ static void add_call(weiri_p2p_args &args, const buffer &data, int peer, int sen
     args.blocks_each = used > args.blocks_each ? used : args.blocks_each;
 }
 
-/* Queues a launch; args are kept by the caller. */
-static void queue(machine &m, const weiri_p2p_args &args, int threads)
+/* Queues a launch; args are kept by the caller. Blocks of long messages serve one lane each, or
+ * several, as long as each has a thread. */
+static void queue(machine &m, weiri_p2p_args &args, int threads)
 {
+    const int lanes = args.blocks_each, fewest = (lanes - 1) / threads + 1;
+    if (!weiri_p2p_are_short(&args))
+        args.blocks_each = fewest + (int)m.random((uint64_t)(lanes - fewest + 1));
     buffer none = m.alloc(args.rank, 16, 0, PLAIN);
     weiri_gpu_args launched = m.args(args.rank, none, none);
     launched.in = (const char *)&args;
@@ -79,7 +89,7 @@ struct message {
 struct scene {
     machine &m;
     uint64_t seed;
-    int lanes;
+    weiri_p2p_lanes lanes;
     std::vector<char *> mailboxes;
     std::vector<std::unique_ptr<weiri_p2p_args>> kept;
     std::vector<message> received;
@@ -158,9 +168,9 @@ static void spoil(scene &s, int fault)
 {
     for (int rank = 0; rank < s.m.nranks(); rank++)
         for (int peer = 0; peer < s.m.nranks(); peer++)
-            for (int lane = 0; lane < s.lanes; lane++) {
-                weiri_p2p_lane *at =
-                    weiri_p2p_lane_at(s.mailboxes[(size_t)rank], peer, s.lanes, lane);
+            for (int lane = 0; peer != rank && lane < s.lanes.all; lane++) {
+                char *box = weiri_p2p_box(s.mailboxes[(size_t)rank], rank, peer, s.lanes);
+                weiri_p2p_lane *at = weiri_p2p_lane_at(box, lane);
                 at->taken = fault == NO_ROOM ? 1 << 20 : 0;
                 at->sent = fault == NO_DATA ? 1 << 20 : 0;
             }
@@ -179,7 +189,7 @@ static std::string check(const scene &s)
 static std::string run(int nranks, uint64_t seed, int fault)
 {
     machine m(nranks, seed);
-    scene s = {m, seed, (int)(1 + seed % 3), {}, {}, {}};
+    scene s = {m, seed, lanes_of(1 + (int)(seed % 3), seed), {}, {}, {}};
     for (int rank = 0; rank < nranks; rank++)
         s.mailboxes.push_back(make_mailbox(m, rank, s.lanes).data);
     if (fault == NO_ROOM || fault == NO_DATA)
@@ -196,15 +206,16 @@ static std::string run(int nranks, uint64_t seed, int fault)
 /* Two ranks with so many lanes; rank 0 sends to rank 1. */
 struct two {
     machine m;
-    int lanes;
-    buffer boxes[2];
+    weiri_p2p_lanes lanes;
+    buffer mailboxes[2];
     std::vector<std::unique_ptr<weiri_p2p_args>> launches[2];
 
-    two(uint64_t seed, int of) : m(2, seed), lanes(of)
+    two(uint64_t seed, int all) : m(2, seed), lanes(lanes_of(all, seed))
     {
         for (int rank = 0; rank < 2; rank++)
-            boxes[rank] = make_mailbox(m, rank, lanes);
+            mailboxes[rank] = make_mailbox(m, rank, lanes);
     }
+    char *box(int rank) { return weiri_p2p_box(mailboxes[rank].data, rank, 1 - rank, lanes); }
     weiri_p2p_args &begin(int rank)
     {
         launches[rank].emplace_back(new weiri_p2p_args());
@@ -213,7 +224,7 @@ struct two {
         args.lanes = lanes;
         args.nflows = 1;
         for (int other = 0; other < 2; other++)
-            args.mailbox[other] = boxes[other].data;
+            args.mailbox[other] = mailboxes[other].data;
         return args;
     }
     /* One more message of a rank: of its last launch, or, if that is of others, of a new one. */
@@ -237,7 +248,7 @@ struct two {
     }
     void launch(int rank, int threads)
     {
-        for (const auto &args : launches[rank])
+        for (auto &args : launches[rank])
             queue(m, *args, threads);
     }
 };
@@ -251,7 +262,7 @@ static std::string forsaken(uint64_t seed, int threads)
     t.launch(0, threads);
     if (t.m.run())
         return "nobody noticed";
-    const weiri_p2p_lane *lane = weiri_p2p_lane_at(t.boxes[1].data, 0, 1, 0);
+    const weiri_p2p_lane *lane = weiri_p2p_lane_at(t.box(1), 0);
     for (uint64_t at = 0; at < WEIRI_P2P_SLOTS * WEIRI_P2P_SLOT_BYTES; at++)
         if (lane->slot[at / WEIRI_P2P_SLOT_BYTES].data[at % WEIRI_P2P_SLOT_BYTES] !=
             data.data[at])
@@ -267,12 +278,12 @@ static std::string forsaken_parts(uint64_t seed, int threads)
     t.launch(0, threads);
     if (t.m.run())
         return "nobody noticed";
-    const weiri_p2p_lane *lane = weiri_p2p_lane_at(t.boxes[1].data, 0, 1, 0);
+    const weiri_p2p_packets *packets = weiri_p2p_packets_at(t.box(1), t.lanes, 0);
     for (uint64_t i = 0; i < WEIRI_P2P_SLOTS; i++)
         for (int packet = 0; packet < 8 + WEIRI_P2P_PACKETS; packet++) {
             uint64_t word;
             if ((packet == 0 || packet >= 8) &&
-                !weir_packet16_read(&lane->packet[i][2 * packet], (uint32_t)i + 1, &word))
+                !weir_packet16_read(&packets->words[i][2 * packet], (uint32_t)i + 1, &word))
                 return "packet " + std::to_string(packet) + " was stored over";
         }
     return "";
@@ -333,12 +344,13 @@ static std::string mismatches(uint64_t seeds)
 
 /* Every byte of a short message is in the part of one of its lanes, which has room for it, and
  * parts begin with a word. */
-static std::string divide_short(uint64_t bytes, int lanes)
+static std::string divide_short(uint64_t bytes, weiri_p2p_lanes lanes)
 {
     const int used = weiri_p2p_lanes_of(bytes, lanes);
-    std::string what = std::to_string(bytes) + " bytes, " + std::to_string(lanes) + " lanes: ";
+    std::string what = std::to_string(bytes) + " bytes, " + std::to_string(lanes.with_packets) +
+                       " lanes: ";
     uint64_t next = 0;
-    if (used < 1 || used > lanes)
+    if (used < 1 || used > lanes.with_packets)
         return what + "uses lanes that are not there";
     for (int lane = 0; lane < used; lane++) {
         uint64_t at, length = weiri_p2p_part(bytes, used, lane, &at);
@@ -349,23 +361,25 @@ static std::string divide_short(uint64_t bytes, int lanes)
     return next == bytes ? "" : what + "something is left over";
 }
 
-/* Every byte is in one piece of one lane, every lane has one, none is longer than a slot. */
-static std::string divide(uint64_t bytes, int lanes)
+/* Every byte is in one piece, none is longer than a slot, and with a round less they would be. */
+static std::string divide(uint64_t bytes, weiri_p2p_lanes lanes)
 {
+    const weiri_p2p_cut cut = weiri_p2p_cut_of(bytes, lanes);
     std::vector<int> pieces_with(bytes, 0);
-    std::string what = std::to_string(bytes) + " bytes, " + std::to_string(lanes) + " lanes: ";
-    for (int lane = 0; lane < lanes; lane++) {
-        const uint64_t pieces = weiri_p2p_pieces(bytes, lanes, lane);
-        if (!pieces)
-            return what + "a lane has no piece";
-        for (uint64_t piece = 0; piece < pieces; piece++) {
-            uint64_t at, length = weiri_p2p_piece(bytes, lanes, lane, piece, &at);
+    std::string what =
+        std::to_string(bytes) + " bytes, " + std::to_string(lanes.all) + " lanes: ";
+    if (cut.lanes < 1 || cut.lanes > lanes.all || !cut.rounds)
+        return what + "lanes that are not there, or no round";
+    if ((uint64_t)cut.lanes * (cut.rounds - 1) * WEIRI_P2P_SLOT_BYTES >= bytes && cut.rounds > 1)
+        return what + "a round too many";
+    for (int lane = 0; lane < cut.lanes; lane++)
+        for (uint32_t round = 0; round < cut.rounds; round++) {
+            uint64_t at, length = weiri_p2p_piece(bytes, cut, lane, round, &at);
             if (length > WEIRI_P2P_SLOT_BYTES || (length && at + length > bytes))
                 return what + "a piece reaches too far";
             for (uint64_t i = 0; i < length; i++)
                 pieces_with[at + i]++;
         }
-    }
     for (int with : pieces_with)
         if (with != 1)
             return what + "a byte is in " + std::to_string(with) + " pieces";
@@ -379,10 +393,10 @@ static std::string divide_all()
         for (uint64_t slots = 0; slots < 80; slots++)
             for (uint64_t more = 0; more < 5 && why.empty(); more++)
                 why = divide(slots * WEIRI_P2P_SLOT_BYTES / 2 + (more < 3 ? more : 125 + more),
-                             lanes);
+                             {lanes, 1});
     for (int lanes : {1, 2, 3, 16, 32})
-        for (uint64_t bytes = 0; weiri_p2p_is_short(bytes, lanes) && why.empty(); bytes++)
-            why = divide_short(bytes, lanes);
+        for (uint64_t bytes = 0; weiri_p2p_is_short(bytes, {64, lanes}) && why.empty(); bytes++)
+            why = divide_short(bytes, {64, lanes});
     return why;
 }
 
