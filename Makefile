@@ -204,14 +204,16 @@ $(BOOT_MPI_OBJ) $(BENCH_OBJ) $(STANDIN_OBJ) $(SOAK_OBJ) $(MESH_OBJ) $(call obj,$
 COMPILE ?= $(CC)
 $(call obj,bench/build_info.c): EXTRA_CFLAGS = $(BUILD_INFO)
 $(call obj,bench/build_info.c): $(O)/build.id
-$(O)/build.id: FORCE
+# Files that change when what they say does.
+$(O)/build.id: SAYS = $(BUILD_SOURCES) $(BUILD_COMMIT) $(BUILD_FLAGS)
+$(O)/flags.id: SAYS = $(CC) $(subst ',,$(subst ",,$(WEIR_CFLAGS)))
+$(O)/build.id $(O)/flags.id: FORCE
 	$(Q)mkdir -p $(@D)
-	$(Q)echo "$(BUILD_SOURCES) $(BUILD_COMMIT) $(BUILD_FLAGS)" | cmp -s - $@ || \
-		echo "$(BUILD_SOURCES) $(BUILD_COMMIT) $(BUILD_FLAGS)" >$@
+	$(Q)echo "$(SAYS)" | cmp -s - $@ || echo "$(SAYS)" >$@
 FORCE:
 $(call obj,bench/bootstrap_gsl.c): EXTRA_CFLAGS := $(GSL_CFLAGS)
 
-$(O)/obj/%.o: %.c Makefile
+$(O)/obj/%.o: %.c Makefile $(O)/flags.id
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(COMPILE) $(WEIR_CFLAGS) $(EXTRA_CFLAGS) $(ISA) -MMD -MP -c -o $@ $<
