@@ -28,11 +28,11 @@
 
 /* Of two blocks for each multiprocessor: one stores while the other waits. */
 #if defined(WEIR_EMULATED)
-enum { WEIRI_GPU_LANES_MAX = 3 }; /* tests have more blocks */
+enum { WEIRI_GPU_LANES_MAX = 3, WEIRI_GPU_PIECE_LEAST_BYTES = 256 }; /* tests have more blocks */
 #else
-enum { WEIRI_GPU_LANES_MAX = 256 };
+enum { WEIRI_GPU_LANES_MAX = 256, WEIRI_GPU_PIECE_LEAST_BYTES = 16 << 10 };
 #endif
-#define WEIRI_GPU_PIECE_MAX_BYTES ((uint64_t)64 << 10)
+enum { WEIRI_GPU_PIECE_MAX_BYTES = 128 << 10 };
 
 /* One direction of a pair; lanes == 0: this block has nothing to do with it. */
 typedef struct weiri_gpu_stream {
@@ -57,13 +57,14 @@ WEIRI_GPU_FN uint32_t weiri_gpu_lanes(uint64_t blocks)
 /* Bytes of half a sender's part of a stage. */
 WEIRI_GPU_FN uint64_t weiri_gpu_stage_half(const weiri_gpu_view &view)
 {
-    return (uint32_t)WEIRI_GPU_STAGE_BYTES / (uint32_t)view.nranks & ~127u;
+    return (uint32_t)WEIRI_GPU_STAGE_BYTES / (uint32_t)(view.nranks - 1) & ~127u;
 }
 
 /* A sender's part of a rank's stage. */
 WEIRI_GPU_FN char *weiri_gpu_stage_of(const weiri_gpu_view &view, int at, int from)
 {
-    return view.scratch[at] + WEIRI_GPU_STAGE_AT + (uint64_t)from * 2 * weiri_gpu_stage_half(view);
+    const uint32_t part = (uint32_t)(from - (from > at));
+    return view.scratch[at] + WEIRI_GPU_STAGE_AT + (uint64_t)part * 2 * weiri_gpu_stage_half(view);
 }
 
 /* The place in it for a lane's piece of a stream. */
@@ -74,7 +75,8 @@ WEIRI_GPU_FN char *weiri_gpu_stage_at(const weiri_gpu_view &view, int at, int fr
 }
 
 /* Of a lane: as much as the stage holds, or less where all rounds are alike then, or all lanes
- * have room for a stream at once, so that each carries its share. Whole lines where they fit. */
+ * have room for a stream at once, so that each carries its share, or where there are two rounds
+ * then, so that one travels while the other is taken. Whole lines where they fit. */
 WEIRI_GPU_FN uint32_t weiri_gpu_piece_bytes(const weiri_gpu_view &view,
                                             const weiri_gpu_stream &stream)
 {
@@ -86,7 +88,9 @@ WEIRI_GPU_FN uint32_t weiri_gpu_piece_bytes(const weiri_gpu_view &view,
     if (room < line)
         return room & ~15u;
     const uint32_t lines = weiri_gpu_units(stream.bytes, line);
-    const uint32_t rounds = weiri_gpu_parts(lines, stream.lanes * (room / line));
+    uint32_t rounds = weiri_gpu_parts(lines, stream.lanes * (room / line));
+    if (rounds == 1 && lines >= 2 * stream.lanes * (WEIRI_GPU_PIECE_LEAST_BYTES / line))
+        rounds = 2;
     return weiri_gpu_parts(lines, stream.lanes * rounds) * line;
 }
 
