@@ -102,8 +102,8 @@ WEIRI_GPU_FN int weiri_p2p_hear_piece(const weiri_p2p_args &args, const weiri_p2
         int status = weir_waiter_step(&waiter, &guard);
         if (status)
             return status;
-        if (waiter.polls % WEIRI_P2P_POLLS_PER_LOOK == 0 && lane < args.lanes.with_packets &&
-            weir_packet16_read((const uint64_t *)weiri_p2p_part_at(args, pair.here, lane, count, 1),
+        if (waiter.polls % WEIRI_P2P_POLLS_PER_LOOK == 0 && !lane && /* all short ones have it */
+            weir_packet16_read((const uint64_t *)weiri_p2p_part_at(args, pair.here, 0, count, 1),
                                (uint32_t)next, seen))
             return 0;
     }
