@@ -259,13 +259,10 @@ static weir_status share_blocks(const weir_comm *here, weiri_p2p_args *args, con
                                 int are_short, int threads)
 {
     const int lanes = args->blocks_each, room = weiri_cuda_of(here)->processors;
-    const int blocks = room / args->nflows;
-    const int lanes_each = blocks ? (lanes - 1) / blocks + 1 : WEIRI_P2P_LANES_EACH_MAX + 1;
+    const int blocks = weiri_p2p_blocks_for(lanes, args->nflows, room);
     int each = 1;
-    if (lanes * args->nflows <= room)
-        return WEIR_OK;
-    if (!are_short && lanes_each <= WEIRI_P2P_LANES_EACH_MAX) {
-        args->blocks_each = (lanes - 1) / lanes_each + 1;
+    if (blocks && (blocks == lanes || !are_short)) {
+        args->blocks_each = blocks;
         return WEIR_OK;
     }
     cudaError_t error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, threads, 0);

@@ -43,6 +43,15 @@ typedef struct weiri_p2p_args {
     weiri_p2p_own own;
 } weiri_p2p_args;
 
+/* Blocks of a flow of long messages, where there is room for so many in all: one for each lane, or
+ * fewer that serve as many lanes each. 0: not even those. */
+static inline int weiri_p2p_blocks_for(int lanes, int nflows, int room)
+{
+    const int blocks = room / nflows;
+    const int lanes_each = blocks ? (lanes - 1) / blocks + 1 : lanes;
+    return blocks && lanes_each <= WEIRI_P2P_LANES_EACH_MAX ? (lanes - 1) / lanes_each + 1 : 0;
+}
+
 /* Whether all messages of a launch are short. They have a kernel of their own, as what serves long
  * ones, too, takes longer to begin. */
 static inline int weiri_p2p_are_short(const weiri_p2p_args *args)

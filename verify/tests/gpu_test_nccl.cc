@@ -400,11 +400,39 @@ static std::string divide_all()
     return why;
 }
 
+/* Blocks of all flows fit, serve all lanes, and are no fewer than they need to be. */
+static std::string share(int lanes, int nflows, int room)
+{
+    const int blocks = weiri_p2p_blocks_for(lanes, nflows, room);
+    std::string what = std::to_string(lanes) + " lanes of " + std::to_string(nflows) +
+                       " flows, room for " + std::to_string(room) + ": " + std::to_string(blocks) +
+                       " blocks";
+    if (!blocks)
+        return room / nflows * WEIRI_P2P_LANES_EACH_MAX < lanes ? "" : what;
+    const int lanes_each = (lanes - 1) / blocks + 1;
+    if (blocks > lanes || blocks * nflows > room || lanes_each > WEIRI_P2P_LANES_EACH_MAX)
+        return what;
+    const bool could_serve_fewer = lanes_each > 1 && (lanes - 1) / (lanes_each - 1) < room / nflows;
+    return could_serve_fewer ? what + " serve more lanes than they need to" : "";
+}
+
+static std::string share_all()
+{
+    std::string why;
+    for (int lanes : {1, 16, 32, 64, 128})
+        for (int nflows = 1; nflows <= 2 * (WEIRI_GPU_RANKS_MAX - 1); nflows++)
+            for (int room = 1; room <= 264 && why.empty(); room++)
+                why = share(lanes, nflows, room);
+    return why;
+}
+
 int main(int argc, char **argv)
 {
     const uint64_t seeds = argc > 1 ? strtoull(argv[1], NULL, 10) : 8;
     std::string uneven = divide_all();
     ok(uneven.empty(), uneven, "messages are divided among lanes");
+    std::string crowded = share_all();
+    ok(crowded.empty(), crowded, "lanes are divided among blocks");
     for (int nranks = 2; nranks <= RANKS_MAX; nranks++) {
         std::string why;
         for (uint64_t seed = 1; seed <= seeds && why.empty(); seed++)
