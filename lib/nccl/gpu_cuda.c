@@ -271,7 +271,7 @@ static weir_status share_blocks(const weir_comm *here, weiri_p2p_args *args, con
     return args->nflows * lanes <= each * room
                ? WEIR_OK
                : weiri_fail(WEIR_ERR_UNSUPPORTED,
-                            "sends and receives, %d with %d blocks, do not fit on GPU %d at once",
+                            "sends and receives, %d times %d blocks, do not fit on GPU %d at once",
                             args->nflows, lanes, here->gpu->device);
 }
 

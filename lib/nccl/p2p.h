@@ -5,9 +5,9 @@
  * send messages (comm/net.h); those of one have mailboxes.
  *
  * Every rank owns one that all peers map. It has, for each peer, lanes:
- * rings of slots. A long message is cut into pieces of a length, dealt to the lanes in turn,
- * as many to each, be they empty; a short one, on GPUs, into parts,
- * one for each lane that it needs, which travel as packets. Each piece and part tells
+ * rings of slots. A long message is cut into pieces of equal length, dealt to the lanes in
+ * turn, as many to each; the last may be empty. A short one, on GPUs, is cut into parts, one
+ * for each lane that it needs, which travel as packets. Each piece and part tells
  * how long the message is, and the receiver compares that with what it expects.
  *
  *   sent     the sender's, in the receiver's mailbox: pieces stored so far, and parts
@@ -38,9 +38,9 @@ enum {
     WEIRI_P2P_SHORT_PIECE_BYTES = 100,
     WEIRI_P2P_PACKETS = 16,
 #else
-    WEIRI_P2P_SLOT_BYTES = 112 << 10, /* two rounds of a block's threads, eight words of 16 each */
+    WEIRI_P2P_SLOT_BYTES = 112 << 10, /* a block's threads copy it in two turns of eight loads */
     WEIRI_P2P_SHORT_PIECE_BYTES = 16 << 10,
-    WEIRI_P2P_PACKETS = 896,          /* two for each of a block's threads */
+    WEIRI_P2P_PACKETS = 896, /* two for each of a block's threads */
 #endif
     WEIRI_P2P_PART_BYTES = 8 * WEIRI_P2P_PACKETS, /* the most of a short message in a lane */
 };
@@ -125,6 +125,7 @@ WEIR_FN int weiri_p2p_lanes_of_long(uint64_t bytes, weiri_p2p_lanes lanes)
     return are_short ? (lanes.all + 1) / 2 : lanes.all;
 }
 
+/* Lanes that a message uses. */
 WEIR_FN int weiri_p2p_lanes_of(uint64_t bytes, weiri_p2p_lanes lanes)
 {
     return weiri_p2p_is_short(bytes, lanes) ? weiri_p2p_lanes_of_short(bytes, lanes)

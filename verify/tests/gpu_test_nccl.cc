@@ -1,8 +1,9 @@
 /*
  * Sends and receives of the NCCL-shaped library, under the emulator: ranks launch
  * different sets of messages, of all lengths around the borders of packets, parts, pieces and
- * lanes, some ranks none, several launches long. Lengths that differ are told. A sender that
- * does not wait for room, and a receiver that does not wait for data, must be found out.
+ * lanes, some ranks none, several launches long, by blocks that serve a lane or several.
+ * Lengths that differ are told. A sender that does not wait for room, and a receiver that does
+ * not wait for data, must be found out.
  */
 #include "nccl/p2p.cuh"
 
