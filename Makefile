@@ -207,7 +207,8 @@ $(call obj,bench/build_info.c): $(O)/build.id
 # Files that change when what they say does.
 $(O)/build.id: SAYS = $(BUILD_SOURCES) $(BUILD_COMMIT) $(BUILD_FLAGS)
 $(O)/flags.id: SAYS = $(CC) $(subst ',,$(subst ",,$(WEIR_CFLAGS)))
-$(O)/build.id $(O)/flags.id: FORCE
+$(O)/gpu_flags.id: SAYS = $(NVCC) $(NVCC_FLAGS)
+$(O)/build.id $(O)/flags.id $(O)/gpu_flags.id: FORCE
 	$(Q)mkdir -p $(@D)
 	$(Q)echo "$(SAYS)" | cmp -s - $@ || echo "$(SAYS)" >$@
 FORCE:
@@ -218,7 +219,7 @@ $(O)/obj/%.o: %.c Makefile $(O)/flags.id
 	$(Q)mkdir -p $(@D)
 	$(Q)$(COMPILE) $(WEIR_CFLAGS) $(EXTRA_CFLAGS) $(ISA) -MMD -MP -c -o $@ $<
 
-$(O)/obj/%.o: %.cu Makefile
+$(O)/obj/%.o: %.cu Makefile $(O)/gpu_flags.id
 	$(call say,NVCC,$<)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(NVCC) $(NVCC_FLAGS) -MMD -MP -MF $(@:.o=.d) -c -o $@ $<
