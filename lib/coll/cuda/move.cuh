@@ -192,10 +192,11 @@ WEIRI_GPU_FN weiri_gpu_vec weiri_gpu_join(weiri_gpu_vec a, weiri_gpu_vec b, uint
 }
 
 /* words of 16 to an aligned target from `shift` bytes behind an aligned source. */
-template <bool SHIFTED, int UNROLL>
+template <bool SHIFTED>
 WEIRI_GPU_FN void weiri_gpu_copy_words(char *to, const char *from, uint64_t words, uint32_t shift,
                                        uint32_t worker, uint32_t workers)
 {
+    enum { UNROLL = WEIRI_GPU_COPY_UNROLL };
     for (uint64_t first = worker; first < words; first += (uint64_t)workers * UNROLL) {
         weiri_gpu_vec vec[UNROLL];
 #pragma unroll
@@ -237,9 +238,7 @@ WEIRI_GPU_FN void weiri_gpu_copy_words_to(char *const (&to)[N], const char *from
     }
 }
 
-/* Copies bytes; the two ends of the target, less than 48 bytes, one by one. UNROLL: loads of a
- * thread in flight. */
-template <int UNROLL = WEIRI_GPU_COPY_UNROLL>
+/* Copies bytes; the two ends of the target, less than 48 bytes, one by one. */
 WEIRI_GPU_FN void weiri_gpu_copy(char *to, const char *from, uint64_t bytes, uint32_t worker,
                                  uint32_t workers)
 {
@@ -249,10 +248,9 @@ WEIRI_GPU_FN void weiri_gpu_copy(char *to, const char *from, uint64_t bytes, uin
     if (shift) {
         /* The last word's neighbour must not reach beyond the source. */
         words -= words > 0;
-        weiri_gpu_copy_words<true, UNROLL>(to + head, from + head - shift, words, shift, worker,
-                                           workers);
+        weiri_gpu_copy_words<true>(to + head, from + head - shift, words, shift, worker, workers);
     } else {
-        weiri_gpu_copy_words<false, UNROLL>(to + head, from + head, words, 0, worker, workers);
+        weiri_gpu_copy_words<false>(to + head, from + head, words, 0, worker, workers);
     }
     for (uint64_t i = worker; i < bytes - words * 16; i += workers) {
         uint64_t at = i < head ? i : i + words * 16;
