@@ -59,11 +59,11 @@ WEIRI_GPU_FN uint64_t *weiri_p2p_own_count(const weiri_p2p_pair &pair, int sends
     return sends ? &here->own_sent : &here->own_taken;
 }
 
-/* The count to wait for before the next piece or part: that is it, or there is room for it. */
-WEIRI_GPU_FN uint64_t weiri_p2p_target(uint64_t count, int sends)
+/* What the receiver must have taken, lest the next piece or part be stored over another. */
+WEIRI_GPU_FN uint64_t weiri_p2p_target(uint64_t count)
 {
     const uint64_t next = count + 1, slots = WEIRI_P2P_SLOTS;
-    return !sends ? next : next < slots ? 0 : next - slots;
+    return next < slots ? 0 : next - slots;
 }
 
 /* So seldom does who waits look for what should not come: a look takes as long as a poll. */
@@ -76,6 +76,20 @@ WEIRI_GPU_FN weir_guard weiri_p2p_guard(const weiri_p2p_args &args, int peer)
     guard.peer = peer;
     guard.record = NULL;
     return guard;
+}
+
+/* One thread of a sender: waits until the receiver has room for a lane's next piece or part: 0. If
+ * it never has, the host is told. */
+WEIRI_GPU_FN int weiri_p2p_await_room(const weiri_p2p_args &args, const weiri_p2p_pair &pair,
+                                      int peer, int lane, uint64_t count)
+{
+    const weir_guard guard = weiri_p2p_guard(args, peer);
+    const uint64_t *taken = &weiri_p2p_lane_at(pair.here, lane)->taken;
+    const uint64_t target = weiri_p2p_target(count);
+    const int status = weir_wait_at_least(taken, target, &guard);
+    if (status)
+        weiri_p2p_fail(args, status, peer, WEIR_WAIT_SEMAPHORE, target, weir_load_relaxed(taken));
+    return status;
 }
 
 /* Where a part's packets are in the box of who receives it: the first, and the others. */
@@ -116,16 +130,14 @@ WEIRI_GPU_FN int weiri_p2p_hear_piece(const weiri_p2p_args &args, const weiri_p2
 WEIRI_GPU_FN int weiri_p2p_await(const weiri_p2p_args &args, const weiri_p2p_pair &pair,
                                  const weiri_p2p_call &call, int lane, uint64_t count)
 {
+    if (call.sends)
+        return weiri_p2p_await_room(args, pair, call.peer, lane, count);
     const weir_guard guard = weiri_p2p_guard(args, call.peer);
-    const uint64_t target = weiri_p2p_target(count, call.sends);
-    const weiri_p2p_lane *here = weiri_p2p_lane_at(pair.here, lane);
-    const uint64_t *word = call.sends ? &here->taken : &here->sent;
     uint64_t seen = call.bytes;
-    int status = call.sends ? weir_wait_at_least(word, target, &guard)
-                            : weiri_p2p_hear_piece(args, pair, lane, count, guard, &seen);
+    int status = weiri_p2p_hear_piece(args, pair, lane, count, guard, &seen);
     if (status) {
-        weiri_p2p_fail(args, status, call.peer, WEIR_WAIT_SEMAPHORE, target,
-                       weir_load_relaxed(word));
+        weiri_p2p_fail(args, status, call.peer, WEIR_WAIT_SEMAPHORE, count + 1,
+                       weir_load_relaxed(&weiri_p2p_lane_at(pair.here, lane)->sent));
     } else if (seen != call.bytes) {
         status = WEIR_ERR_MISMATCH;
         weiri_p2p_fail(args, status, call.peer, WEIR_WAIT_COUNTS, call.bytes, seen);
@@ -195,10 +207,10 @@ WEIRI_GPU_FN int weiri_p2p_serve_long(const weiri_p2p_args &args, const weiri_p2
     const weiri_p2p_pair pair = weiri_p2p_pair_with(args, call.peer);
     const weiri_p2p_cut cut = weiri_p2p_cut_of(call.bytes, args.lanes);
     const int mine = lane + (int)threadIdx.x * args.blocks_each, has_lane = mine < cut.lanes;
-    uint64_t count = has_lane ? *weiri_p2p_own_count(pair, call.sends, mine) : 0;
-    uint32_t slots = weiri_p2p_next_slots(args, pair, call.sends, lane, cut.lanes);
     if (lane >= cut.lanes)
         return 1;
+    uint64_t count = has_lane ? *weiri_p2p_own_count(pair, call.sends, mine) : 0;
+    uint32_t slots = weiri_p2p_next_slots(args, pair, call.sends, lane, cut.lanes);
     for (uint32_t round = 0; round < cut.rounds; round++, slots = ~slots) {
         if (__syncthreads_or(has_lane && weiri_p2p_await(args, pair, call, mine, count)))
             return 0;
@@ -222,20 +234,13 @@ typedef struct weiri_p2p_flow {
     uint64_t count;
 } weiri_p2p_flow;
 
-/* One thread: whether the receiver has room for the next part, in the end. If not, the host is
- * told. */
+/* One thread: whether the receiver has room for the next part, in the end. */
 WEIRI_GPU_FN int weiri_p2p_has_room(const weiri_p2p_args &args, const weiri_p2p_flow &flow,
                                     int peer)
 {
-    const uint64_t target = weiri_p2p_target(flow.count, 1);
     const uint64_t *taken = &weiri_p2p_lane_at(flow.pair.here, flow.lane)->taken;
-    if (weir_load_relaxed(taken) >= target)
-        return 1;
-    const weir_guard guard = weiri_p2p_guard(args, peer);
-    int status = weir_wait_at_least(taken, target, &guard);
-    if (status)
-        weiri_p2p_fail(args, status, peer, WEIR_WAIT_SEMAPHORE, target, weir_load_relaxed(taken));
-    return !status;
+    return weir_load_relaxed(taken) >= weiri_p2p_target(flow.count) ||
+           !weiri_p2p_await_room(args, flow.pair, peer, flow.lane, flow.count);
 }
 
 template <int UNROLL, bool EVEN>

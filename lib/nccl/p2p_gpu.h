@@ -48,8 +48,10 @@ typedef struct weiri_p2p_args {
 static inline int weiri_p2p_blocks_for(int lanes, int nflows, int room)
 {
     const int blocks = room / nflows;
-    const int lanes_each = blocks ? (lanes - 1) / blocks + 1 : lanes;
-    return blocks && lanes_each <= WEIRI_P2P_LANES_EACH_MAX ? (lanes - 1) / lanes_each + 1 : 0;
+    if (blocks * WEIRI_P2P_LANES_EACH_MAX < lanes)
+        return 0;
+    const int lanes_each = (lanes - 1) / blocks + 1;
+    return (lanes - 1) / lanes_each + 1;
 }
 
 /* Whether all messages of a launch are short. They have a kernel of their own, as what serves long
