@@ -84,11 +84,14 @@
     X(REDUCE, "chain", reduce_chain, "partial results from rank to rank, through stages")          \
     X(REDUCE, "push", push, "store shares into stages, reduce, store at the root")                 \
     X(ALLGATHER, "packet", allgather_packet, "send the input to all as packets")                   \
+    X(ALLGATHER, "ll128", allgather_ll128, "the same by packets of 128 bytes, 120 of data")        \
     X(ALLGATHER, "bulk", allgather_bulk, "the same as direct, by asynchronous bulk copies")        \
     X(ALLGATHER, "direct", allgather_direct, "write the input into everybody's output")            \
     X(BROADCAST, "packet", broadcast_packet, "the root sends packets to all")                      \
+    X(BROADCAST, "ll128", broadcast_ll128, "root scatters, all send on, by packets of 128 bytes")   \
     X(BROADCAST, "direct", broadcast_direct, "the root scatters, all write to all")                \
     X(ALLTOALL, "packet", exchange_packet, "blocks as packets")                                    \
+    X(ALLTOALL, "ll128", exchange_ll128, "the same by packets of 128 bytes, 120 of data")          \
     X(ALLTOALL, "bulk", exchange_bulk, "the same as direct, by asynchronous bulk copies")          \
     X(ALLTOALL, "direct", exchange_direct, "short blocks as packets, long ones written directly")  \
     X(ALLTOALLV, "packet", exchange_short, "blocks as packets")                                    \

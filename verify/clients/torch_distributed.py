@@ -5,6 +5,7 @@ libweir_nccl.so preloaded. Rank 0 prints a line a check: "ok NAME" or "FAIL NAME
 losses of the training with all their digits ("loss NAME VALUES").
 """
 import os
+import random
 import sys
 
 import torch
@@ -100,6 +101,31 @@ def batched_messages():
         demand_equal(out, filled(count, float(left)))
 
 
+def mixed_messages():
+    """Groups of short and long messages, several between two ranks, aligned and not."""
+    chance, longest = random.Random(11), 6 << 20
+    pattern = torch.arange(longest + 256 * WORLD, device=DEVICE).to(torch.uint8)
+    for _ in range(20):
+        messages = [(f, t, chance.choice((0, 0, 5, 16)), int(2 ** chance.uniform(0, 22.5)))
+                    for f in range(WORLD) for t in range(WORLD) if f != t for _ in range(3)]
+        operations, expected = [], []
+        for number, (sender, receiver, offset, length) in enumerate(messages):
+            data = pattern[sender + 3 * number:][:length]
+            if sender == RANK:
+                out = torch.empty(length + offset, dtype=torch.uint8, device=DEVICE)[offset:]
+                operations.append(dist.P2POp(dist.isend, out.copy_(data), receiver))
+            elif receiver == RANK:
+                got = torch.full((offset + length + 16,), 170, dtype=torch.uint8, device=DEVICE)
+                operations.append(dist.P2POp(dist.irecv, got[offset:][:length], sender))
+                whole = torch.full_like(got, 170)
+                whole[offset:][:length] = data
+                expected.append((got, whole))
+        for one in dist.batch_isend_irecv(operations):
+            one.wait()
+        for got, whole in expected:
+            demand_equal(got, whole)
+
+
 def subgroups():
     groups = [dist.new_group(list(range(first, WORLD, 2))) for first in range(min(2, WORLD))]
     data = filled(4096, 1.0)
@@ -165,7 +191,7 @@ def main():
     torch.cuda.set_device(DEVICE)
     dist.init_process_group("nccl")
     for check in (all_reduce, gather_and_scatter, broadcast_and_reduce, all_to_all,
-                  batched_messages, subgroups, graph, train):
+                  batched_messages, mixed_messages, subgroups, graph, train):
         run(check)
         if failed:
             os._exit(1)  # the others' next call would wait for this rank

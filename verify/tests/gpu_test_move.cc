@@ -41,9 +41,11 @@ struct setting {
     const char *name;
     weiri_gpu_kernel kernel;
     weiri_gpu_serves serves;
+    int warps; /* whether blocks must be whole warps */
 };
 
-#define SETTING(name) {#name, weiri_gpu_##name##_kernel, weiri_gpu_##name##_serves}
+#define SETTING(name) {#name, weiri_gpu_##name##_kernel, weiri_gpu_##name##_serves, 0}
+#define SETTING_OF_WARPS(name) {#name, weiri_gpu_##name##_kernel, weiri_gpu_##name##_serves, 1}
 
 /* Byte number i of what a rank gives in a launch. */
 static char byte_of(int launch, int rank, size_t i)
@@ -70,8 +72,10 @@ static void fill(const scene &s, int rank, char *data, size_t bytes)
 }
 
 /* Blocks have a thread for each peer at least. */
-static weiri_gpu_shape shape_for(scene &s)
+static weiri_gpu_shape shape_for(scene &s, const setting &it)
 {
+    if (it.warps)
+        return {1 + (int)s.m.random(5), 32 * (1 + (int)s.m.random(3))};
     if (s.blocks)
         return {s.blocks - (int)s.m.random((uint64_t)s.blocks / 2 + 1), 8};
     const int few = 8 + (int)s.m.random(3) * 13, many = 64 + 32 * (int)s.m.random(5);
@@ -102,7 +106,7 @@ static void queue(scene &s, const setting &it, int rank, weiri_gpu_shape shape,
 static void allgather(scene &s, const setting &it, size_t bytes)
 {
     int n = s.m.nranks(), in_place = (int)s.m.random(2);
-    weiri_gpu_shape shape = shape_for(s);
+    weiri_gpu_shape shape = shape_for(s, it);
     for (int rank = 0; rank < n; rank++) {
         buffer out = buffer_for(s, rank, bytes * (size_t)n), in = buffer_for(s, rank, bytes);
         weiri_gpu_args args = s.m.args(rank, in, out);
@@ -122,7 +126,7 @@ static void allgather(scene &s, const setting &it, size_t bytes)
 static void broadcast(scene &s, const setting &it, size_t bytes)
 {
     int n = s.m.nranks(), in_place = (int)s.m.random(2), root = (int)s.m.random((uint64_t)n);
-    weiri_gpu_shape shape = shape_for(s);
+    weiri_gpu_shape shape = shape_for(s, it);
     for (int rank = 0; rank < n; rank++) {
         buffer out = buffer_for(s, rank, bytes), in = buffer_for(s, rank, bytes);
         weiri_gpu_args args = s.m.args(rank, in, out);
@@ -189,7 +193,7 @@ static void exchange(scene &s, const setting &it, weir_collective collective, co
                      uint32_t packet_bytes, size_t sent = 0, size_t expected = 0)
 {
     int n = s.m.nranks(), hidden = collective == WEIR_COLL_ALLTOALLV && s.m.random(3) == 0;
-    weiri_gpu_shape shape = shape_for(s);
+    weiri_gpu_shape shape = shape_for(s, it);
     for (int rank = 0; rank < n; rank++) {
         buffer in = buffer_for(s, rank, x.in[rank]), out = buffer_for(s, rank, x.out[rank]);
         weiri_gpu_args args = s.m.args(rank, in, out);
@@ -213,7 +217,7 @@ static void exchange(scene &s, const setting &it, weir_collective collective, co
         if (hidden)
             hide_pairs(s, rank, x.in[rank], x.out[rank], args);
         if (collective != WEIR_COLL_ALLTOALL)
-            shape = shape_for(s);
+            shape = shape_for(s, it);
         int may_be_short = collective != WEIR_COLL_ALLTOALL && s.m.random(2);
         int is_short = may_be_short && weiri_gpu_exchange_short_serves(&args);
         queue(s, is_short ? exchange_short : it, rank, shape, args);
@@ -260,21 +264,27 @@ static void sendrecv(scene &s, const setting &it, size_t most, uint32_t packet_b
 /* ------------------------------------------------------------------ running */
 
 static const setting allgather_packet = SETTING(allgather_packet);
+static const setting allgather_ll128 = SETTING_OF_WARPS(allgather_ll128);
 static const setting allgather_direct = SETTING(allgather_direct);
 static const setting allgather_bulk = SETTING(allgather_bulk);
 static const setting broadcast_packet = SETTING(broadcast_packet);
+static const setting broadcast_ll128 = SETTING_OF_WARPS(broadcast_ll128);
 static const setting broadcast_direct = SETTING(broadcast_direct);
 static const setting exchange_packet = SETTING(exchange_packet);
+static const setting exchange_ll128 = SETTING_OF_WARPS(exchange_ll128);
 static const setting exchange_direct = SETTING(exchange_direct);
 static const setting exchange_bulk = SETTING(exchange_bulk);
 
 enum subject {
     ALLGATHER_PACKET,
+    ALLGATHER_LL128,
     ALLGATHER_DIRECT,
     ALLGATHER_BULK,
     BROADCAST_PACKET,
+    BROADCAST_LL128,
     BROADCAST_DIRECT,
     ALLTOALL_PACKET,
+    ALLTOALL_LL128,
     ALLTOALL_DIRECT,
     ALLTOALLV,
     ALLTOALLV_BULK,
@@ -283,9 +293,10 @@ enum subject {
 };
 
 static const char *const subject_names[] = {
-    "allgather (packet)", "allgather (direct)", "allgather (bulk)",  "broadcast (packet)",
-    "broadcast (direct)", "alltoall (packet)",  "alltoall (direct)", "alltoallv",
-    "alltoallv (bulk)",   "sendrecv",           "all in turn",
+    "allgather (packet)", "allgather (ll128)", "allgather (direct)", "allgather (bulk)",
+    "broadcast (packet)", "broadcast (ll128)", "broadcast (direct)", "alltoall (packet)",
+    "alltoall (ll128)",   "alltoall (direct)", "alltoallv",          "alltoallv (bulk)",
+    "sendrecv",           "all in turn",
 };
 
 static void queue_one(scene &s, int subject, size_t most)
@@ -295,16 +306,22 @@ static void queue_one(scene &s, int subject, size_t most)
     switch (subject == ALL_IN_TURN ? (int)s.m.random(ALL_IN_TURN) : subject) {
     case ALLGATHER_PACKET:
         return allgather(s, allgather_packet, bytes);
+    case ALLGATHER_LL128:
+        return allgather(s, allgather_ll128, bytes);
     case ALLGATHER_DIRECT:
         return allgather(s, allgather_direct, bytes);
     case ALLGATHER_BULK:
         return allgather(s, allgather_bulk, bytes);
     case BROADCAST_PACKET:
         return broadcast(s, broadcast_packet, bytes);
+    case BROADCAST_LL128:
+        return broadcast(s, broadcast_ll128, bytes);
     case BROADCAST_DIRECT:
         return broadcast(s, broadcast_direct, bytes);
     case ALLTOALL_PACKET:
         return alltoall(s, exchange_packet, bytes, 0);
+    case ALLTOALL_LL128:
+        return alltoall(s, exchange_ll128, bytes, 0);
     case ALLTOALL_DIRECT:
         return alltoall(s, exchange_direct, bytes, packet_bytes);
     case ALLTOALLV:

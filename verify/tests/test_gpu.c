@@ -334,7 +334,7 @@ static void visit_lines(rig *r, const weir_algo_info *algo)
             try_call(r,
                      &(gpu_call){.collective = algo->collective,
                                  .dtype = types[i],
-                                 .in_place = time % 2,
+                                 .in_place = time % 2 && has_in_place(algo->collective),
                                  .count = counts[i]},
                      algo->name);
 }

@@ -16,18 +16,13 @@
 
 enum { THREADS_MAX = 512 };
 
-static inline __host__ __device__ uint32_t units_of(uint64_t bytes)
-{
-    return (uint32_t)(bytes ? (bytes + WEIRI_GPU_UNIT_DATA - 1) / WEIRI_GPU_UNIT_DATA : 1);
-}
-
 template <int dtype, int exact>
 static __global__ void __launch_bounds__(THREADS_MAX, 1)
     allreduce_ll128_one(const __grid_constant__ weiri_gpu_args args)
 {
     const weiri_gpu_view &view = args.view;
     const weiri_gpu_line_part part = weiri_gpu_my_line_part();
-    const uint32_t units = units_of(args.bytes), step = gridDim.x * blockDim.x / 32;
+    const uint32_t units = weiri_gpu_units_of(args.bytes), step = gridDim.x * blockDim.x / 32;
     const uint32_t first = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
     const int in_aligned = (uintptr_t)args.in % 16 == 0;
     const int out_aligned = (uintptr_t)args.out % 16 == 0;
@@ -56,10 +51,10 @@ WEIRI_GPU_DEFINE_OF_TYPES_AND_RANKS(allreduce_ll128_one)
 
 weiri_gpu_shape weiri_gpu_allreduce_ll128_one_shape(const weiri_gpu_args *args, int processors)
 {
-    return weiri_gpu_packet_shape((uint64_t)units_of(args->bytes) * 32, processors, THREADS_MAX);
+    return weiri_gpu_packet_shape((uint64_t)weiri_gpu_units_of(args->bytes) * 32, processors, THREADS_MAX);
 }
 
 int weiri_gpu_allreduce_ll128_one_serves(const weiri_gpu_args *args)
 {
-    return args->bytes <= (uint64_t)weiri_gpu_line_units(args->view.nranks) * WEIRI_GPU_UNIT_DATA;
+    return weiri_gpu_units_of(args->bytes) <= WEIRI_GPU_PHASES * weiri_gpu_line_units(args->view.nranks);
 }

@@ -11,7 +11,7 @@
 #include "coll/cuda/splits.cuh"
 
 enum { WEIRI_GPU_HEADER_SHIFT = 48 };
-#define WEIRI_GPU_PACKET_BYTES ((uint64_t)128 << 10)
+#define WEIRI_GPU_PACKET_BYTES ((uint64_t)256 << 10)
 
 /* Longer messages are long. */
 static inline __host__ __device__ uint64_t weiri_gpu_packet_bytes_of(const weiri_gpu_args &args)

@@ -28,11 +28,19 @@ enum {
     WEIRI_GPU_UNIT_BYTES = 512, /* and of a slot */
 };
 
-/* Units that a slot of one sender, phase and parity holds. */
+/* Units that a slot of one sender, phase and parity holds. A sender's phases lie one behind the
+ * other: of a kernel in which ranks send in phase 0 only, slots hold WEIRI_GPU_PHASES times as
+ * many. */
 static inline __host__ __device__ uint32_t weiri_gpu_line_units(int nranks)
 {
     return (uint32_t)(WEIRI_GPU_LINES_BYTES / (2 * WEIRI_GPU_PHASES) / (unsigned)nranks /
                       WEIRI_GPU_UNIT_BYTES);
+}
+
+/* Units of so many bytes, one at least: so there is always one to hear of. */
+static inline __host__ __device__ uint32_t weiri_gpu_units_of(uint64_t bytes)
+{
+    return (uint32_t)(bytes ? (bytes + WEIRI_GPU_UNIT_DATA - 1) / WEIRI_GPU_UNIT_DATA : 1);
 }
 
 /* A thread's part of each unit. */
@@ -60,9 +68,9 @@ WEIRI_GPU_FN size_t weiri_gpu_lines_at(const weiri_gpu_view &view, int from, uin
                                        int phase)
 {
     const int nranks = weiri_gpu_nranks<exact>(view);
-    unsigned index = ((unsigned)epoch % 2 * WEIRI_GPU_PHASES + (unsigned)phase) * (unsigned)nranks;
-    return WEIRI_GPU_LINES_AT +
-           (size_t)(index + (unsigned)from) * weiri_gpu_line_units(nranks) * WEIRI_GPU_UNIT_BYTES;
+    unsigned sender = (unsigned)epoch % 2 * (unsigned)nranks + (unsigned)from;
+    return WEIRI_GPU_LINES_AT + (size_t)(sender * WEIRI_GPU_PHASES + (unsigned)phase) *
+                                    weiri_gpu_line_units(nranks) * WEIRI_GPU_UNIT_BYTES;
 }
 
 /* ------------------------------------------------------------------ buffers */
@@ -169,6 +177,49 @@ WEIRI_GPU_FN void weiri_gpu_store_some(char *buffer, size_t first, size_t end, u
     }
 }
 
+/* 8 bytes of two neighbouring words from byte number `shift` of the first on; up to 7. */
+WEIRI_GPU_FN uint64_t weiri_gpu_shift_words(uint64_t low, uint64_t high, uint32_t shift)
+{
+    return shift ? low >> 8 * shift | high << (64 - 8 * shift) : low;
+}
+
+/* The part's data of a whole unit that begins anywhere, from the words of 8 around it. The
+ * buffer has 8 bytes more behind the unit. */
+WEIRI_GPU_FN weiri_gpu_vector weiri_gpu_unit_load(const weiri_gpu_line_part &part,
+                                                  const char *unit)
+{
+    const uint32_t shift = (uint32_t)(uintptr_t)unit & 7;
+    const char *from = unit - shift + 16 * part.vector + 8 * part.is_high;
+    const uint64_t a = weiri_gpu_load_if<8>(from, true);
+    const uint64_t b = weiri_gpu_load_if<8>(from + 8, shift || !part.is_last);
+    const uint64_t c = weiri_gpu_load_if<8>(from + 16, shift && !part.is_last);
+    return {{weiri_gpu_shift_words(a, b, shift), weiri_gpu_shift_words(b, c, shift)}};
+}
+
+/* Stores a whole unit anywhere: in words of 8, whose last bytes are the first of what the
+ * next part has, but for the unit's two ends. */
+WEIRI_GPU_FN void weiri_gpu_unit_store(const weiri_gpu_line_part &part, char *unit,
+                                       const uint64_t (&data)[2])
+{
+    const uint32_t lane = threadIdx.x % 32, shift = (0 - (uint32_t)(uintptr_t)unit) & 7;
+    const uint32_t next = lane % 8 == 6    ? lane / 16 * 16 + (lane % 16 == 6 ? 8 : 7)
+                          : lane % 16 == 7 ? lane + 8
+                                           : lane + 1;
+    const uint64_t after = __shfl_sync(0xffffffff, data[0], (int)(next % 32));
+    const int ends = lane == 31;
+    char *to = unit + 16 * part.vector + 8 * part.is_high;
+    weiri_gpu_store_if<8>(to + shift,
+                          weiri_gpu_shift_words(data[0], part.is_last ? after : data[1], shift),
+                          !ends || !shift);
+    weiri_gpu_store_if<8>(to + 8 + shift, weiri_gpu_shift_words(data[1], after, shift),
+                          !part.is_last);
+#pragma unroll
+    for (uint32_t i = 0; i < 7; i++) {
+        weiri_gpu_store_if<1>(to + i, data[0] >> 8 * i, !lane && i < shift);
+        weiri_gpu_store_if<1>(to + 7 - i, data[0] >> (56 - 8 * i), ends && shift && 7 - i >= shift);
+    }
+}
+
 /* The part's data of the unit that begins at `at` of a buffer of so many bytes; 0
  * behind its end. Of a last part word 1 means nothing. aligned: the buffer is. */
 WEIRI_GPU_FN weiri_gpu_vector weiri_gpu_line_load(const weiri_gpu_line_part &part,
@@ -181,6 +232,8 @@ WEIRI_GPU_FN weiri_gpu_vector weiri_gpu_line_load(const weiri_gpu_line_part &par
         data.word[0] = part.is_high ? data.word[1] : data.word[0];
         return data;
     }
+    if (at + WEIRI_GPU_UNIT_DATA + 8 <= bytes)
+        return weiri_gpu_unit_load(part, buffer + at);
     const uint32_t odd = (uint32_t)((uintptr_t)(buffer + at) | (bytes - at));
     const size_t first = at + 16 * part.vector + 8 * part.is_high;
     data.word[0] = weiri_gpu_load_some(buffer, first, bytes, odd);
@@ -192,7 +245,11 @@ WEIRI_GPU_FN void weiri_gpu_line_store(const weiri_gpu_line_part &part, char *bu
                                        size_t at, int aligned, const uint64_t (&data)[2])
 {
     const size_t first = at + 16 * part.vector + 8 * part.is_high;
-    if (aligned && at + WEIRI_GPU_UNIT_DATA <= bytes) {
+    if (at + WEIRI_GPU_UNIT_DATA <= bytes) {
+        if (!aligned) {
+            weiri_gpu_unit_store(part, buffer + at, data);
+            return;
+        }
         weiri_gpu_store16_if(buffer + first, data, !part.is_last);
         weiri_gpu_store_if<8>(buffer + first, data[0], part.is_last);
         return;
@@ -242,19 +299,21 @@ WEIRI_GPU_FN void weiri_gpu_send_lines_to(const weiri_gpu_view &view,
     }
 }
 
-/* The threads of a warp together: a unit of every peer's slot here into words[peer], all
- * peers' loads in flight at once; the own words stay as they are. */
+/* The threads of a warp together: a unit of the slots here of those peers, a bit each, into
+ * words[peer], all peers' loads in flight at once; other words stay as they are. */
 template <int exact>
 WEIRI_GPU_FN void
 weiri_gpu_receive_lines(const weiri_gpu_view &view, const weiri_gpu_line_part &part, uint64_t epoch,
-                        int phase, uint32_t unit, uint64_t (&words)[WEIRI_GPU_RANKS_MAX][2])
+                        int phase, uint32_t unit, uint64_t (&words)[WEIRI_GPU_RANKS_MAX][2],
+                        unsigned peers = ~0u)
 {
     const int nranks = weiri_gpu_nranks<exact>(view);
-    const size_t stride = (size_t)weiri_gpu_line_units(nranks) * WEIRI_GPU_UNIT_BYTES;
+    const size_t stride =
+        (size_t)WEIRI_GPU_PHASES * weiri_gpu_line_units(nranks) * WEIRI_GPU_UNIT_BYTES;
     const char *first = view.scratch[view.rank] + weiri_gpu_lines_at<exact>(view, 0, epoch, phase) +
                         (size_t)unit * WEIRI_GPU_UNIT_BYTES + part.slot_at;
     const unsigned failed_bit = 1u << 31;
-    unsigned missing = ((1u << nranks) - 1) & ~(1u << view.rank);
+    unsigned missing = peers & ((1u << nranks) - 1) & ~(1u << view.rank);
     weir_waiter waiter = {0, 0};
     int status = 0;
     for (;;) {

@@ -28,9 +28,8 @@ enum { THREADS_MAX = 512 };
 
 static inline __host__ __device__ uint32_t share_units(const weiri_gpu_args &args, int nranks)
 {
-    const uint64_t shares = args.collective == WEIR_COLL_REDUCE_SCATTER ? 1 : (uint64_t)nranks;
-    const uint64_t all = shares * WEIRI_GPU_UNIT_DATA;
-    return (uint32_t)(args.bytes ? (args.bytes + all - 1) / all : 1);
+    const uint32_t shares = args.collective == WEIR_COLL_REDUCE_SCATTER ? 1 : (uint32_t)nranks;
+    return (weiri_gpu_units_of(args.bytes) + shares - 1) / shares;
 }
 
 /* What a launch's warps have in common, and this thread's part. */
@@ -160,5 +159,7 @@ weiri_gpu_shape weiri_gpu_ll128_shape(const weiri_gpu_args *args, int processors
 
 int weiri_gpu_ll128_serves(const weiri_gpu_args *args)
 {
-    return share_units(*args, args->view.nranks) <= weiri_gpu_line_units(args->view.nranks);
+    const uint32_t phases = args->collective == WEIR_COLL_REDUCE_SCATTER ? WEIRI_GPU_PHASES : 1;
+    return share_units(*args, args->view.nranks) <=
+           phases * weiri_gpu_line_units(args->view.nranks);
 }

@@ -30,8 +30,8 @@ static inline const void *weiri_gpu_of_type(const void *const (&kernels)[WEIR_DT
 }
 
 /* Each defines weiri_gpu_<name>_kernel (kernels.h) of a kernel with that name: a template of
- * the data type; of that and of the exact number of ranks, those of usual machines; or a
- * function, as it moves bytes. */
+ * the data type; of that and of the exact number of ranks, those of usual machines; of the
+ * latter alone, or a function, as it moves bytes. */
 #define WEIRI_GPU_DEFINE_OF_TYPES(name)                                                            \
     const void *weiri_gpu_##name##_kernel(weir_dtype dtype, int)                                   \
     {                                                                                              \
@@ -50,6 +50,16 @@ static inline const void *weiri_gpu_of_type(const void *const (&kernels)[WEIR_DT
                                  : nranks == 8 ? eight                                             \
                                                : any,                                              \
                                  dtype);                                                           \
+    }
+#define WEIRI_GPU_DEFINE_OF_RANKS(name)                                                            \
+    const void *weiri_gpu_##name##_kernel(weir_dtype dtype, int nranks)                            \
+    {                                                                                              \
+        if ((unsigned)dtype >= WEIR_DTYPE_COUNT)                                                   \
+            return nullptr;                                                                        \
+        return nranks == 2   ? (const void *)&name<2>                                              \
+               : nranks == 4 ? (const void *)&name<4>                                              \
+               : nranks == 8 ? (const void *)&name<8>                                              \
+                             : (const void *)&name<0>;                                             \
     }
 #define WEIRI_GPU_DEFINE_OF_BYTES(name)                                                            \
     const void *weiri_gpu_##name##_kernel(weir_dtype dtype, int)                                   \
