@@ -88,7 +88,7 @@
     X(ALLGATHER, "bulk", allgather_bulk, "the same as direct, by asynchronous bulk copies")        \
     X(ALLGATHER, "direct", allgather_direct, "write the input into everybody's output")            \
     X(BROADCAST, "packet", broadcast_packet, "the root sends packets to all")                      \
-    X(BROADCAST, "ll128", broadcast_ll128, "root scatters, all send on, by packets of 128 bytes")   \
+    X(BROADCAST, "ll128", broadcast_ll128, "the root scatters, all send on, 128 bytes at a time")  \
     X(BROADCAST, "direct", broadcast_direct, "the root scatters, all write to all")                \
     X(ALLTOALL, "packet", exchange_packet, "blocks as packets")                                    \
     X(ALLTOALL, "ll128", exchange_ll128, "the same by packets of 128 bytes, 120 of data")          \

@@ -9,7 +9,7 @@
 #include <cuda_runtime_api.h>
 
 /* Device memory of a communicator beyond its callers': coll/ lays it out. */
-#define WEIRI_CUDA_SCRATCH_BYTES ((size_t)93 << 20)
+#define WEIRI_CUDA_SCRATCH_BYTES ((size_t)129 << 20)
 
 /* Of so many threads asked for a block of a kernel can have these, and so many blocks
  * of them fit on the device at once. */

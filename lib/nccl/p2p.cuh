@@ -154,10 +154,10 @@ WEIRI_GPU_FN void weiri_p2p_copy(char *to, const char *from, uint32_t bytes)
     if (!weiri_gpu_misaligned(to, 16) && !weiri_gpu_misaligned(from, 16))
 #pragma unroll 1
         for (; done + IN_FLIGHT * step <= bytes; done += IN_FLIGHT * step) {
-            weiri_gpu_vec vec[IN_FLIGHT];
+            weiri_gpu_vector vec[IN_FLIGHT];
 #pragma unroll
             for (uint32_t i = 0; i < IN_FLIGHT; i++)
-                vec[i] = weiri_gpu_load16(from + done + threadIdx.x * 16 + i * step);
+                vec[i] = weiri_gpu_load16_cached(from + done + threadIdx.x * 16 + i * step);
 #pragma unroll
             for (uint32_t i = 0; i < IN_FLIGHT; i++)
                 weiri_gpu_store16(to + done + threadIdx.x * 16 + i * step, vec[i]);

@@ -8,14 +8,6 @@
 #include "coll/cuda/packets.cuh"
 #include "coll/cuda/types.cuh"
 
-template <bool EVEN> WEIRI_GPU_FN void store(char *to, uint32_t i, uint64_t bytes, uint64_t word)
-{
-    if (EVEN)
-        weiri_gpu_store_even(to, i, word);
-    else
-        weiri_gpu_store8(to, i, bytes, word);
-}
-
 /* The body for up to N ranks. Each thread's words are one item at a time: its
  * parallelism is the ranks. */
 template <int N, bool EVEN> WEIRI_GPU_FN void gather(const weiri_gpu_args &args, uint64_t epoch)
@@ -28,7 +20,7 @@ template <int N, bool EVEN> WEIRI_GPU_FN void gather(const weiri_gpu_args &args,
     char *own = args.out + (uint64_t)view.rank * bytes;
 #pragma unroll 1
     for (uint32_t i = first; i < packets; i += step) {
-        uint64_t word = EVEN ? weiri_gpu_load_even(args.in, i) : weiri_gpu_load8(args.in, i, bytes);
+        uint64_t word = weiri_gpu_load_nth<EVEN>(args.in, i, bytes);
         weiri_gpu_settle(&epoch);
 #pragma unroll
         for (int peer = 0; peer < N; peer++)
@@ -36,7 +28,7 @@ template <int N, bool EVEN> WEIRI_GPU_FN void gather(const weiri_gpu_args &args,
                 weiri_gpu_send(weiri_gpu_slot(view, peer, view.rank, epoch, WEIRI_GPU_MESSAGE), i,
                                epoch, word);
         if (own != args.in)
-            store<EVEN>(own, i, bytes, word);
+            weiri_gpu_store_nth<EVEN>(own, i, bytes, word);
     }
     weiri_gpu_turn(view, epoch);
     const char *slots = weiri_gpu_slot(view, view.rank, 0, epoch, WEIRI_GPU_MESSAGE);
@@ -48,7 +40,7 @@ template <int N, bool EVEN> WEIRI_GPU_FN void gather(const weiri_gpu_args &args,
 #pragma unroll
         for (int peer = 0; peer < N; peer++)
             if (peers >> peer & 1)
-                store<EVEN>(args.out + (uint64_t)peer * bytes, i, bytes, words[peer]);
+                weiri_gpu_store_nth<EVEN>(args.out + (uint64_t)peer * bytes, i, bytes, words[peer]);
     }
 }
 

@@ -51,10 +51,12 @@ WEIRI_GPU_DEFINE_OF_TYPES_AND_RANKS(allreduce_ll128_one)
 
 weiri_gpu_shape weiri_gpu_allreduce_ll128_one_shape(const weiri_gpu_args *args, int processors)
 {
-    return weiri_gpu_packet_shape((uint64_t)weiri_gpu_units_of(args->bytes) * 32, processors, THREADS_MAX);
+    return weiri_gpu_packet_shape((uint64_t)weiri_gpu_units_of(args->bytes) * 32, processors,
+                                  THREADS_MAX);
 }
 
 int weiri_gpu_allreduce_ll128_one_serves(const weiri_gpu_args *args)
 {
-    return weiri_gpu_units_of(args->bytes) <= WEIRI_GPU_PHASES * weiri_gpu_line_units(args->view.nranks);
+    return weiri_gpu_units_of(args->bytes) <=
+           WEIRI_GPU_PHASES * weiri_gpu_line_units(args->view.nranks);
 }

@@ -30,19 +30,23 @@ static __device__ __forceinline__ uint64_t reduced(const weiri_gpu_args &args, u
     return total[0];
 }
 
-/* Whole, aligned words, one a thread at most: nothing but what must be done. */
+/* A word a thread at most: nothing but what must be done. even: all are whole and aligned. */
 template <int dtype, int exact>
-static __device__ __forceinline__ void reduce_one(const weiri_gpu_args &args, unsigned i)
+static __device__ __forceinline__ void reduce_one(const weiri_gpu_args &args, unsigned i,
+                                                  bool even)
 {
     const weiri_gpu_view &view = args.view;
-    const bool works = i < (unsigned)(args.bytes / 8);
-    const uint64_t own = works ? *(const volatile uint64_t *)(args.in + 8 * i) : 0;
+    const bool works = i < (unsigned)((args.bytes + 7) / 8);
+    const size_t at = 8 * i, left = args.bytes - at;
+    uint64_t own = 0;
+    if (works)
+        own = weiri_gpu_load_next(args.in + at, left, even);
     const uint64_t epoch = weiri_gpu_epoch(view);
     if (works)
         weiri_gpu_send_all<exact>(view, epoch, 0, i, own);
     weiri_gpu_turn(view, epoch);
     if (works)
-        *(uint64_t *)(args.out + 8 * i) = reduced<dtype, exact>(args, epoch, i, own);
+        weiri_gpu_store_next(args.out + at, reduced<dtype, exact>(args, epoch, i, own), left, even);
 }
 
 /* Any number of words a thread, from anywhere to anywhere. */
@@ -68,10 +72,9 @@ static __global__ void __launch_bounds__(THREADS_MAX)
     allreduce_packet(const __grid_constant__ weiri_gpu_args args)
 {
     const unsigned first = blockIdx.x * blockDim.x + threadIdx.x;
-    const bool simple = ((uintptr_t)args.in | (uintptr_t)args.out | args.bytes) % 8 == 0 &&
-                        args.bytes <= (uint64_t)8 * gridDim.x * blockDim.x;
-    if (simple)
-        reduce_one<dtype, exact>(args, first);
+    const bool even = weiri_gpu_even(args.in, args.bytes) && weiri_gpu_even(args.out, 0);
+    if (args.bytes <= (uint64_t)8 * gridDim.x * blockDim.x)
+        reduce_one<dtype, exact>(args, first, even);
     else
         reduce_many<dtype, exact>(args, first);
 }

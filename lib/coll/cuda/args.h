@@ -31,7 +31,7 @@ enum {
 
 /* Bytes of the parts of a scratch segment. */
 #define WEIRI_GPU_SLOT_BYTES ((size_t)1 << 19)   /* packets of one sender, phase and parity */
-#define WEIRI_GPU_LINES_BYTES ((size_t)36 << 20) /* of all senders, phases and parities */
+#define WEIRI_GPU_LINES_BYTES ((size_t)72 << 20) /* of all senders, phases and parities */
 #if defined(WEIR_EMULATED)
 #define WEIRI_GPU_STAGE_BYTES ((size_t)4096) /* tests cross the pieces' borders soon */
 #else

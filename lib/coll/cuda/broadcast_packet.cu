@@ -19,20 +19,15 @@ WEIRI_GPU_FN void send(const weiri_gpu_args &args, uint64_t epoch, uint32_t peer
     uint32_t packets = weiri_gpu_packets(args.bytes);
 #pragma unroll 1
     for (uint32_t i = first; i < packets; i += step) {
-        uint64_t word =
-            EVEN ? weiri_gpu_load_even(args.in, i) : weiri_gpu_load8(args.in, i, args.bytes);
+        uint64_t word = weiri_gpu_load_nth<EVEN>(args.in, i, args.bytes);
         weiri_gpu_settle(&epoch);
 #pragma unroll
         for (int peer = 0; peer < N; peer++)
             if (peers >> peer & 1)
                 weiri_gpu_send(weiri_gpu_slot(view, peer, view.rank, epoch, WEIRI_GPU_MESSAGE), i,
                                epoch, word);
-        if (args.out == args.in)
-            continue;
-        if (EVEN)
-            weiri_gpu_store_even(args.out, i, word);
-        else
-            weiri_gpu_store8(args.out, i, args.bytes, word);
+        if (args.out != args.in)
+            weiri_gpu_store_nth<EVEN>(args.out, i, args.bytes, word);
     }
 }
 

@@ -177,18 +177,12 @@ WEIRI_GPU_FN void weiri_gpu_store_some(char *buffer, size_t first, size_t end, u
     }
 }
 
-/* 8 bytes of two neighbouring words from byte number `shift` of the first on; up to 7. */
-WEIRI_GPU_FN uint64_t weiri_gpu_shift_words(uint64_t low, uint64_t high, uint32_t shift)
-{
-    return shift ? low >> 8 * shift | high << (64 - 8 * shift) : low;
-}
-
 /* The part's data of a whole unit that begins anywhere, from the words of 8 around it. The
  * buffer has 8 bytes more behind the unit. */
 WEIRI_GPU_FN weiri_gpu_vector weiri_gpu_unit_load(const weiri_gpu_line_part &part,
                                                   const char *unit)
 {
-    const uint32_t shift = (uint32_t)(uintptr_t)unit & 7;
+    const uint32_t shift = weiri_gpu_misaligned(unit, 8);
     const char *from = unit - shift + 16 * part.vector + 8 * part.is_high;
     const uint64_t a = weiri_gpu_load_if<8>(from, true);
     const uint64_t b = weiri_gpu_load_if<8>(from + 8, shift || !part.is_last);

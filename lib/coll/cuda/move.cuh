@@ -1,8 +1,8 @@
 /*
- * Bytes from one place to another: words of 8 that packets carry, and copies by
- * many threads in accesses of 16. Any alignment will do. Where source and target
- * are not aligned alike, the target is stored in whole words that are shifted
- * together from the words around the source; only its two ends go byte by byte.
+ * Bytes from one place to another: copies by many threads in accesses of 16. Any
+ * alignment will do. Where source and target are not aligned alike, the target is
+ * stored in whole vectors that are shifted together from those around the source;
+ * only its two ends go byte by byte.
  *
  * A copy's threads are given as worker of workers. Each holds several loads in
  * flight before it stores. Everything is plain loads and stores: the order in
@@ -11,49 +11,13 @@
 #ifndef WEIR_COLL_CUDA_MOVE_CUH
 #define WEIR_COLL_CUDA_MOVE_CUH
 
-#include "coll/cuda/frame.cuh"
+#include "coll/cuda/access.cuh"
 #include "coll/cuda/kernels.h"
-
-#if !WEIR_ON_DEVICE
-#include <string.h>
-#endif
 
 enum {
     WEIRI_GPU_COPY_UNROLL = 4, /* loads of 16 bytes that a thread has in flight */
     WEIRI_GPU_LINE_BYTES = 128,
 };
-
-typedef struct __align__(16) weiri_gpu_vec {
-    uint64_t low, high;
-} weiri_gpu_vec;
-
-/* from is 16-byte aligned. */
-WEIRI_GPU_FN weiri_gpu_vec weiri_gpu_load16(const char *from)
-{
-#if WEIR_ON_DEVICE
-    return *(const weiri_gpu_vec *)from;
-#else
-    weiri_gpu_vec vec;
-    WEIRI_GPU_ACCESS16(from);
-    memcpy(&vec, from, sizeof vec);
-    return vec;
-#endif
-}
-
-WEIRI_GPU_FN void weiri_gpu_store16(char *to, weiri_gpu_vec vec)
-{
-#if WEIR_ON_DEVICE
-    *(weiri_gpu_vec *)to = vec;
-#else
-    WEIRI_GPU_ACCESS16(to);
-    memcpy(to, &vec, sizeof vec);
-#endif
-}
-
-WEIRI_GPU_FN uint32_t weiri_gpu_misaligned(const void *pointer, uint32_t unit)
-{
-    return (uint32_t)(uintptr_t)pointer & (unit - 1);
-}
 
 WEIRI_GPU_FN uint64_t weiri_gpu_least(uint64_t a, uint64_t b)
 {
@@ -86,109 +50,15 @@ WEIRI_GPU_FN void weiri_gpu_prefetch(const char *from, uint64_t bytes, uint32_t 
 #endif
 }
 
-/* -------------------------------------------------------------- words of 8 */
-
-/* Word number index of aligned words. */
-WEIRI_GPU_FN uint64_t weiri_gpu_load_even(const char *from, uint32_t index)
+/* The 16 bytes that begin `shift` bytes into two neighbouring vectors. */
+WEIRI_GPU_FN weiri_gpu_vector weiri_gpu_join(const weiri_gpu_vector &a, const weiri_gpu_vector &b,
+                                             uint32_t shift)
 {
-#if WEIR_ON_DEVICE
-    return ((const uint64_t *)from)[index];
-#else
-    uint64_t word;
-    memcpy(&word, from + (size_t)index * 8, 8);
-    return word;
-#endif
-}
-
-WEIRI_GPU_FN void weiri_gpu_store_even(char *to, uint32_t index, uint64_t word)
-{
-#if WEIR_ON_DEVICE
-    ((uint64_t *)to)[index] = word;
-#else
-    memcpy(to + (size_t)index * 8, &word, 8);
-#endif
-}
-
-/* The same of words of 4. */
-WEIRI_GPU_FN uint64_t weiri_gpu_load_half(const char *from)
-{
-#if WEIR_ON_DEVICE
-    return *(const uint32_t *)from;
-#else
-    uint32_t half;
-    memcpy(&half, from, 4);
-    return half;
-#endif
-}
-
-/* Word number index of bytes; what lies behind their end is zero. */
-WEIRI_GPU_FN uint64_t weiri_gpu_load8(const char *from, uint32_t index, uint64_t bytes)
-{
-    uint64_t at = (uint64_t)index * 8, word = 0;
-    if (at + 8 <= bytes && !weiri_gpu_misaligned(from, 8))
-        return weiri_gpu_load_even(from, index);
-    if (!weiri_gpu_misaligned(from, 4) && !(bytes & 3)) {
-        if (at < bytes)
-            word = weiri_gpu_load_half(from + at);
-        if (at + 4 < bytes)
-            word |= weiri_gpu_load_half(from + at + 4) << 32;
-        return word;
-    }
-#pragma unroll
-    for (uint32_t i = 0; i < 8; i++)
-        if (at + i < bytes)
-            word |= (uint64_t)(unsigned char)from[at + i] << (8 * i);
-    return word;
-}
-
-/* Stores length bytes of a word, in accesses that to allows. */
-WEIRI_GPU_FN void weiri_gpu_store_odd(char *to, uint64_t word, uint32_t length)
-{
-#if WEIR_ON_DEVICE
-    if (!(length & 3) && !weiri_gpu_misaligned(to, 4)) {
-        ((uint32_t *)to)[0] = (uint32_t)word;
-        if (length == 8)
-            ((uint32_t *)to)[1] = (uint32_t)(word >> 32);
-        return;
-    }
-    if (length == 8 && !weiri_gpu_misaligned(to, 2)) {
-#pragma unroll
-        for (uint32_t i = 0; i < 4; i++)
-            ((uint16_t *)to)[i] = (uint16_t)(word >> (16 * i));
-        return;
-    }
-#endif
-#pragma unroll 1
-    for (uint32_t i = 0; i < 8; i++)
-        if (i < length)
-            to[i] = (char)(word >> (8 * i));
-}
-
-/* The same for storing; nothing is stored behind the end. */
-WEIRI_GPU_FN void weiri_gpu_store8(char *to, uint32_t index, uint64_t bytes, uint64_t word)
-{
-    uint64_t at = (uint64_t)index * 8;
-    if (at + 8 <= bytes && !weiri_gpu_misaligned(to, 8))
-        weiri_gpu_store_even(to, index, word);
-    else
-        weiri_gpu_store_odd(to + at, word, (uint32_t)weiri_gpu_least(bytes - at, 8));
-}
-
-/* ------------------------------------------------------------------- copies */
-
-/* The 16 bytes that begin `shift` bytes into two neighbouring words. */
-WEIRI_GPU_FN weiri_gpu_vec weiri_gpu_join(weiri_gpu_vec a, weiri_gpu_vec b, uint32_t shift)
-{
-    uint64_t first = shift < 8 ? a.low : a.high;
-    uint64_t second = shift < 8 ? a.high : b.low;
-    uint64_t third = shift < 8 ? b.low : b.high;
-    uint32_t bits = (shift & 7) * 8;
-    weiri_gpu_vec joined = {first, second};
-    if (bits) {
-        joined.low = first >> bits | second << (64 - bits);
-        joined.high = second >> bits | third << (64 - bits);
-    }
-    return joined;
+    const uint64_t first = shift < 8 ? a.word[0] : a.word[1];
+    const uint64_t second = shift < 8 ? a.word[1] : b.word[0];
+    const uint64_t third = shift < 8 ? b.word[0] : b.word[1];
+    return {{weiri_gpu_shift_words(first, second, shift & 7),
+             weiri_gpu_shift_words(second, third, shift & 7)}};
 }
 
 /* words of 16 to an aligned target from `shift` bytes behind an aligned source. */
@@ -198,14 +68,15 @@ WEIRI_GPU_FN void weiri_gpu_copy_words(char *to, const char *from, uint64_t word
 {
     enum { UNROLL = WEIRI_GPU_COPY_UNROLL };
     for (uint64_t first = worker; first < words; first += (uint64_t)workers * UNROLL) {
-        weiri_gpu_vec vec[UNROLL];
+        weiri_gpu_vector vec[UNROLL];
 #pragma unroll
         for (int u = 0; u < UNROLL; u++) {
             uint64_t word = first + (uint64_t)workers * u;
             if (word < words) {
-                vec[u] = weiri_gpu_load16(from + 16 * word);
+                vec[u] = weiri_gpu_load16_cached(from + 16 * word);
                 if (SHIFTED)
-                    vec[u] = weiri_gpu_join(vec[u], weiri_gpu_load16(from + 16 * word + 16), shift);
+                    vec[u] = weiri_gpu_join(
+                        vec[u], weiri_gpu_load16_cached(from + 16 * word + 16), shift);
             }
         }
 #pragma unroll
@@ -224,11 +95,11 @@ WEIRI_GPU_FN void weiri_gpu_copy_words_to(char *const (&to)[N], const char *from
 {
     enum { UNROLL = WEIRI_GPU_COPY_UNROLL };
     for (uint64_t first = worker; first < words; first += (uint64_t)workers * UNROLL) {
-        weiri_gpu_vec vec[UNROLL];
+        weiri_gpu_vector vec[UNROLL];
 #pragma unroll
         for (int u = 0; u < UNROLL; u++)
             if (first + (uint64_t)workers * u < words)
-                vec[u] = weiri_gpu_load16(from + 16 * (first + (uint64_t)workers * u));
+                vec[u] = weiri_gpu_load16_cached(from + 16 * (first + (uint64_t)workers * u));
 #pragma unroll
         for (int i = 0; i < N; i++)
 #pragma unroll

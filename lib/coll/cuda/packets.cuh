@@ -60,11 +60,17 @@ WEIRI_GPU_FN void weiri_gpu_receive_all(const weiri_gpu_view &view, const char *
         data[i] = high[i] << 32 | (uint32_t)low[i];
 }
 
-/* Whether bytes are whole words of 8 at their alignment: the ordinary case, which
- * gets short code of its own. */
-WEIRI_GPU_FN int weiri_gpu_even(const void *buffer, uint64_t bytes)
+/* Word number index of a message. */
+template <bool EVEN>
+WEIRI_GPU_FN uint64_t weiri_gpu_load_nth(const char *from, uint32_t index, uint64_t bytes)
 {
-    return !(((uint32_t)(uintptr_t)buffer | (uint32_t)bytes) & 7);
+    return weiri_gpu_load_next(from + (uint64_t)index * 8, bytes - (uint64_t)index * 8, EVEN);
+}
+
+template <bool EVEN>
+WEIRI_GPU_FN void weiri_gpu_store_nth(char *to, uint32_t index, uint64_t bytes, uint64_t word)
+{
+    weiri_gpu_store_next(to + (uint64_t)index * 8, word, bytes - (uint64_t)index * 8, EVEN);
 }
 
 /* The worker's share of a message, UNROLL packets at a time. place says where the packets
@@ -80,8 +86,7 @@ WEIRI_GPU_FN void weiri_gpu_send_words(const char *from, uint64_t bytes, uint64_
 #pragma unroll
         for (uint32_t u = 0; u < UNROLL; u++)
             if (first + u * workers < packets)
-                data[u] = EVEN ? weiri_gpu_load_even(from, first + u * workers)
-                               : weiri_gpu_load8(from, first + u * workers, bytes);
+                data[u] = weiri_gpu_load_nth<EVEN>(from, first + u * workers, bytes);
         char *slot = place(&epoch);
         if (!slot)
             return;
@@ -125,12 +130,8 @@ WEIRI_GPU_FN void weiri_gpu_receive_words(const weiri_gpu_view &view, const char
                                       epoch, peer, data);
 #pragma unroll
         for (uint32_t u = 0; u < UNROLL; u++) {
-            if (!(mask >> u & 1))
-                continue;
-            if (EVEN)
-                weiri_gpu_store_even(to, first + u * workers, data[u]);
-            else
-                weiri_gpu_store8(to, first + u * workers, bytes, data[u]);
+            if (mask >> u & 1)
+                weiri_gpu_store_nth<EVEN>(to, first + u * workers, bytes, data[u]);
         }
     }
 }

@@ -22,16 +22,17 @@ template <int dtype, int exact>
 static __device__ __forceinline__ void receive(const weiri_gpu_args &args, uint64_t epoch,
                                                size_t first, size_t step)
 {
+    const bool even = weiri_gpu_even(args.in, args.bytes) && weiri_gpu_even(args.out, 0);
     const size_t nwords = (args.bytes + 7) / 8;
     for (size_t i = first; i < nwords; i += step) {
         uint64_t words[WEIRI_GPU_RANKS_MAX][1], total[1];
-        uint64_t own = weiri_gpu_load_word(args.in + 8 * i, args.bytes - 8 * i);
+        uint64_t own = weiri_gpu_load_next(args.in + 8 * i, args.bytes - 8 * i, even);
 #pragma unroll
         for (int r = 0; r < WEIRI_GPU_RANKS_MAX; r++)
             words[r][0] = own;
         weiri_gpu_receive_all<exact>(args.view, epoch, 0, i, words);
         weiri_gpu_reduce<dtype>(args.op, weiri_gpu_nranks<exact>(args.view), words, total);
-        weiri_gpu_store_word(args.out + 8 * i, total[0], args.bytes - 8 * i);
+        weiri_gpu_store_next(args.out + 8 * i, total[0], args.bytes - 8 * i, even);
     }
 }
 
@@ -45,13 +46,14 @@ static __global__ void __launch_bounds__(THREADS_MAX)
     const int is_root = view.rank == args.root, peer = (int)first;
     /* Whom this thread exchanges an empty packet with, and both phases of it. */
     const int greets = first < (size_t)view.nranks && peer != view.rank;
+    const bool even = weiri_gpu_even(args.in, args.bytes);
     uint64_t word = 0;
     if (first < nwords && !is_root)
-        word = weiri_gpu_load_word(args.in + 8 * first, args.bytes - 8 * first);
+        word = weiri_gpu_load_next(args.in + 8 * first, args.bytes - 8 * first, even);
     const uint64_t epoch = weiri_gpu_epoch(view);
     for (size_t i = first; i < nwords && !is_root; i += step) {
         if (i != first)
-            word = weiri_gpu_load_word(args.in + 8 * i, args.bytes - 8 * i);
+            word = weiri_gpu_load_next(args.in + 8 * i, args.bytes - 8 * i, even);
         weiri_gpu_send(weiri_gpu_slot(view, args.root, view.rank, epoch, 0), i, epoch, word);
     }
     if (greets && peer != args.root)

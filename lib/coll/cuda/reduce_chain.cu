@@ -62,8 +62,8 @@ static __device__ __forceinline__ char *slot_of(const weiri_gpu_view &view, cons
            ((size_t)(round % c.depth) * c.lanes + blockIdx.x) * c.piece;
 }
 
-/* Step 2, of what a predecessor has stored. */
-template <int dtype>
+/* Step 2, of what a predecessor has stored. whole: all vectors of 16 are, and aligned. */
+template <int dtype, bool whole>
 static __device__ __forceinline__ void reduce_piece(const chain &c, char *to, const char *came,
                                                     const char *own, size_t bytes, int nranks)
 {
@@ -77,7 +77,8 @@ static __device__ __forceinline__ void reduce_piece(const chain &c, char *to, co
                 continue;
             const weiri_gpu_vector earlier = weiri_gpu_load16(came + at);
             const weiri_gpu_vector later =
-                weiri_gpu_load_vector(own + at, bytes - at, c.in_aligned);
+                whole ? weiri_gpu_load16(own + at)
+                      : weiri_gpu_load_vector(own + at, bytes - at, c.in_aligned);
             words[0][2 * v] = earlier.word[0];
             words[0][2 * v + 1] = earlier.word[1];
             words[1][2 * v] = later.word[0];
@@ -87,9 +88,13 @@ static __device__ __forceinline__ void reduce_piece(const chain &c, char *to, co
 #pragma unroll
         for (int v = 0; v < VECTORS; v++) {
             const size_t at = first + v * step;
-            if (at < bytes)
-                weiri_gpu_store_vector(to + at, {{totals[2 * v], totals[2 * v + 1]}}, bytes - at,
-                                       c.out_aligned);
+            const weiri_gpu_vector total = {{totals[2 * v], totals[2 * v + 1]}};
+            if (at >= bytes)
+                continue;
+            if (whole)
+                weiri_gpu_store16(to + at, total);
+            else
+                weiri_gpu_store_vector(to + at, total, bytes - at, c.out_aligned);
         }
     }
 }
@@ -111,11 +116,13 @@ static __device__ __forceinline__ void pass_round(const weiri_gpu_args &args, co
                              epoch, round - c.depth + 1, c.behind);
     __syncthreads();
     char *to = c.behind < 0 ? args.out + piece.at : slot_of(view, c, c.behind, round);
+    const char *came = slot_of(view, c, view.rank, round), *own = args.in + piece.at;
     if (c.before < 0)
-        weiri_gpu_copy(to, args.in + piece.at, piece.bytes);
+        weiri_gpu_copy(to, own, piece.bytes);
+    else if (c.in_aligned && c.out_aligned && piece.bytes % 16 == 0)
+        reduce_piece<dtype, true>(c, to, came, own, piece.bytes, view.nranks);
     else
-        reduce_piece<dtype>(c, to, slot_of(view, c, view.rank, round), args.in + piece.at,
-                            piece.bytes, view.nranks);
+        reduce_piece<dtype, false>(c, to, came, own, piece.bytes, view.nranks);
     __syncthreads();
     if (talks_behind)
         weir_store_release(&weiri_gpu_cell_at(view, c.behind, view.rank, lane)->staged,

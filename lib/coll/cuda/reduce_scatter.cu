@@ -22,15 +22,15 @@ enum { THREADS_MAX = 256 };
 
 /* Word i of all peers' blocks. */
 template <int exact>
-static __device__ __forceinline__ void load_each(const weiri_gpu_args &args, size_t i,
+static __device__ __forceinline__ void load_each(const weiri_gpu_args &args, size_t i, bool even,
                                                  uint64_t (&words)[WEIRI_GPU_RANKS_MAX])
 {
     const int nranks = weiri_gpu_nranks<exact>(args.view);
 #pragma unroll
     for (int peer = 0; peer < WEIRI_GPU_RANKS_MAX; peer++)
         if (peer < nranks && peer != args.view.rank)
-            words[peer] = weiri_gpu_load_word(args.in + (size_t)peer * args.bytes + 8 * i,
-                                              args.bytes - 8 * i);
+            words[peer] = weiri_gpu_load_next(args.in + (size_t)peer * args.bytes + 8 * i,
+                                              args.bytes - 8 * i, even);
 }
 
 template <int dtype, int exact>
@@ -41,25 +41,26 @@ static __global__ void __launch_bounds__(THREADS_MAX)
     const size_t step = gridDim.x * blockDim.x, nwords = (args.bytes + 7) / 8;
     const size_t first = blockIdx.x * blockDim.x + threadIdx.x;
     const char *own_block = args.in + (size_t)view.rank * args.bytes;
+    const bool even = weiri_gpu_even(args.in, args.bytes) && weiri_gpu_even(args.out, 0);
     uint64_t leaving[WEIRI_GPU_RANKS_MAX];
     if (first < nwords)
-        load_each<exact>(args, first, leaving);
+        load_each<exact>(args, first, even, leaving);
     const uint64_t epoch = weiri_gpu_epoch(view);
     for (size_t i = first; i < nwords; i += step) {
         if (i != first)
-            load_each<exact>(args, i, leaving);
+            load_each<exact>(args, i, even, leaving);
         weiri_gpu_send_each<exact>(view, epoch, 0, i, leaving);
     }
     weiri_gpu_turn(view, epoch);
     for (size_t i = first; i < nwords; i += step) {
         uint64_t words[WEIRI_GPU_RANKS_MAX][1], total[1];
-        uint64_t own = weiri_gpu_load_word(own_block + 8 * i, args.bytes - 8 * i);
+        uint64_t own = weiri_gpu_load_next(own_block + 8 * i, args.bytes - 8 * i, even);
 #pragma unroll
         for (int r = 0; r < WEIRI_GPU_RANKS_MAX; r++)
             words[r][0] = own;
         weiri_gpu_receive_all<exact>(view, epoch, 0, i, words);
         weiri_gpu_reduce<dtype>(args.op, weiri_gpu_nranks<exact>(view), words, total);
-        weiri_gpu_store_word(args.out + 8 * i, total[0], args.bytes - 8 * i);
+        weiri_gpu_store_next(args.out + 8 * i, total[0], args.bytes - 8 * i, even);
     }
 }
 

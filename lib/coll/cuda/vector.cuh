@@ -12,13 +12,12 @@
  * for the payload of a NaN. The operation is a number known at run time and the
  * same for a whole launch: one uniform branch a word, outside the ranks' loop.
  *
- * Buffers may start anywhere and end within a word: weiri_gpu_load_word and
- * weiri_gpu_store_word take what there is.
+ * Buffers may start anywhere and end within a word (access.cuh).
  */
 #ifndef WEIR_COLL_CUDA_VECTOR_CUH
 #define WEIR_COLL_CUDA_VECTOR_CUH
 
-#include "coll/cuda/frame.cuh"
+#include "coll/cuda/access.cuh"
 #include "coll/numeric.h"
 
 #if defined(__CUDACC__)
@@ -29,81 +28,33 @@
 
 /* -------------------------------------------------------------------- access */
 
-struct weiri_gpu_vector {
-    uint64_t word[2];
-};
-
-/* 16 bytes, aligned. Not kept in the first-level cache: nobody reads them twice. */
-WEIRI_GPU_FN weiri_gpu_vector weiri_gpu_load16(const char *from)
-{
-    weiri_gpu_vector vector;
-#if WEIR_ON_DEVICE
-    asm volatile("ld.global.L1::no_allocate.v2.u64 {%0, %1}, [%2];"
-                 : "=l"(vector.word[0]), "=l"(vector.word[1])
-                 : "l"(from)
-                 : "memory");
-#else
-    WEIRI_GPU_ACCESS16(from);
-    memcpy(&vector, from, sizeof vector);
-#endif
-    return vector;
-}
-
-WEIRI_GPU_FN void weiri_gpu_store16(char *to, const weiri_gpu_vector &vector)
-{
-#if WEIR_ON_DEVICE
-    asm volatile("st.global.v2.u64 [%0], {%1, %2};" ::"l"(to), "l"(vector.word[0]),
-                 "l"(vector.word[1])
-                 : "memory");
-#else
-    WEIRI_GPU_ACCESS16(to);
-    memcpy(to, &vector, sizeof vector);
-#endif
-}
-
-/* The first `bytes` of 8 from anywhere; the rest is 0. */
-WEIRI_GPU_FN uint64_t weiri_gpu_load_word(const char *from, size_t bytes)
-{
-    uint64_t word = 0;
-    if (bytes >= 8 && (uintptr_t)from % 8 == 0)
-        return *(const volatile uint64_t *)from;
-    if (bytes >= 8 && (uintptr_t)from % 4 == 0) {
-        const volatile uint32_t *halves = (const volatile uint32_t *)from;
-        return halves[0] | (uint64_t)halves[1] << 32;
-    }
-#pragma unroll 1
-    for (size_t i = 0; i < 8 && i < bytes; i++)
-        word |= (uint64_t) * (const volatile uint8_t *)(from + i) << (8 * i);
-    return word;
-}
-
-WEIRI_GPU_FN void weiri_gpu_store_word(char *to, uint64_t word, size_t bytes)
-{
-    if (bytes >= 8 && (uintptr_t)to % 8 == 0) {
-        *(uint64_t *)to = word;
-    } else if (bytes >= 8 && (uintptr_t)to % 4 == 0) {
-        ((uint32_t *)to)[0] = (uint32_t)word;
-        ((uint32_t *)to)[1] = (uint32_t)(word >> 32);
-    } else {
-#pragma unroll 1
-        for (size_t i = 0; i < 8 && i < bytes; i++)
-            to[i] = (char)(word >> (8 * i));
-    }
-}
-
 /* 16 bytes, or the first `bytes` of them; aligned: to 16. What is missing is 0. */
 WEIRI_GPU_FN weiri_gpu_vector weiri_gpu_load_vector(const char *from, size_t bytes, int aligned)
 {
-    if (aligned && bytes >= 16)
+    if (__builtin_expect(aligned && bytes >= 16, 1))
         return weiri_gpu_load16(from);
-    return {{weiri_gpu_load_word(from, bytes),
-             bytes > 8 ? weiri_gpu_load_word(from + 8, bytes - 8) : 0}};
+    weiri_gpu_vector vector = {{0, 0}};
+    if (bytes >= 24) {
+        const uint32_t shift = weiri_gpu_misaligned(from, 8);
+        const char *word = from - shift;
+        const uint64_t middle = weiri_gpu_load8(word + 8);
+        vector.word[0] = weiri_gpu_shift_words(weiri_gpu_load8(word), middle, shift);
+        vector.word[1] = weiri_gpu_shift_words(middle, weiri_gpu_load8(word + 16), shift);
+        return vector;
+    }
+#pragma unroll 1
+    for (uint32_t i = 0; i < 16 && i < bytes; i++) {
+        const uint64_t byte = (uint64_t)((const volatile uint8_t *)from)[i] << (8 * (i & 7));
+        vector.word[0] |= i < 8 ? byte : 0;
+        vector.word[1] |= i < 8 ? 0 : byte;
+    }
+    return vector;
 }
 
 WEIRI_GPU_FN void weiri_gpu_store_vector(char *to, const weiri_gpu_vector &vector, size_t bytes,
                                          int aligned)
 {
-    if (aligned && bytes >= 16) {
+    if (__builtin_expect(aligned && bytes >= 16, 1)) {
         weiri_gpu_store16(to, vector);
         return;
     }
