@@ -6,6 +6,7 @@
  * an algorithm allows it, from rank to rank. Every byte of every output is
  * compared, those that nobody should touch, too.
  */
+#include "coll/cuda/lines.cuh"
 #include "coll/cuda/stage.cuh"
 
 #include "gpu_emulator.hh"
@@ -407,6 +408,40 @@ static void gathers_without_lanes(uint64_t seeds)
     ok(why.empty(), why, "allgather by more blocks than lanes, one behind the other");
 }
 
+/* The longest call that a kernel of lines serves ends within its sender's slot, and the last
+ * slot within the lines. */
+static void lines_fit()
+{
+    static const struct {
+        const setting &it;
+        weir_collective collective;
+    } kernels[] = {{allgather_ll128, WEIR_COLL_ALLGATHER},
+                   {exchange_ll128, WEIR_COLL_ALLTOALL},
+                   {broadcast_ll128, WEIR_COLL_BROADCAST}};
+    std::string why;
+    for (const auto &kernel : kernels)
+        for (int nranks = 2; nranks <= 8; nranks++) {
+            weiri_gpu_args args = {};
+            args.view.nranks = nranks;
+            args.collective = kernel.collective;
+            uint64_t served = 0;
+            for (uint64_t step = 1 << 27; step; step /= 2) {
+                args.bytes = served + step;
+                served += kernel.it.serves(&args) ? step : 0;
+            }
+            const uint64_t slot = weiri_gpu_lines_at<0>(args.view, 1, 1, 0) -
+                                  weiri_gpu_lines_at<0>(args.view, 0, 1, 0);
+            const uint64_t shares = kernel.collective == WEIR_COLL_BROADCAST ? nranks - 1 : 1;
+            const uint64_t room = slot / WEIRI_GPU_UNIT_BYTES * WEIRI_GPU_UNIT_DATA * shares;
+            const uint64_t end = weiri_gpu_lines_at<0>(args.view, nranks - 1, 1, 0) + slot;
+            if (served > room || served + 2 * shares * WEIRI_GPU_UNIT_DATA < room ||
+                end > WEIRI_GPU_LINES_AT + WEIRI_GPU_LINES_BYTES)
+                why += std::string(kernel.it.name) + " serves " + std::to_string(served) + " of " +
+                       std::to_string(room) + " bytes of " + std::to_string(nranks) + " ranks\n";
+        }
+    ok(why.empty(), why, "lines end within their slots");
+}
+
 /* One pair's ends differ: the receiver must say so, nothing may end up outside
  * of an output, all other pairs must get theirs, and the kernels must end. */
 static std::string mismatched(size_t sent, size_t expected, places where, uint64_t seed)
@@ -464,6 +499,7 @@ int main(int argc, char **argv)
         runs_large(subject, 60, 3, 200000);
     }
     gathers_without_lanes(seeds);
+    lines_fit();
     mismatches();
     return tap_done();
 }

@@ -65,12 +65,12 @@ WEIRI_GPU_FN void hear_one(const weiri_gpu_args &args, gather *g, const part &mi
     if (out != WEIRI_GPU_PLAIN) {
         g->to[peer] = weiri_gpu_address(view, peer, out) + own_at;
     } else {
-        leave->lanes = weiri_gpu_lanes(mine.blocks);
+        leave->lanes = weiri_gpu_lanes_for(mine.blocks);
     }
     if (args.out_desc == WEIRI_GPU_PLAIN) {
         come->at = args.out + (uint64_t)peer * args.bytes;
         come->bytes = args.bytes;
-        come->lanes = weiri_gpu_lanes(mine.blocks);
+        come->lanes = weiri_gpu_lanes_for(mine.blocks);
         come->lane = 0;
     }
 }
@@ -119,7 +119,7 @@ WEIRI_GPU_FN void stream_own_share(const weiri_gpu_view &view, gather *g, const 
 {
     weiri_gpu_stream *own = &g->streams.leave[view.rank];
     if (threadIdx.x == 0 && g->to[view.rank]) {
-        own->lanes = weiri_gpu_lanes(mine.blocks);
+        own->lanes = weiri_gpu_lanes_for(mine.blocks);
         own->to = g->to[view.rank];
         g->to[view.rank] = NULL;
     }

@@ -303,7 +303,7 @@ WEIRI_GPU_FN int set_up_streams(const weiri_gpu_args &args, exchange *x, uint64_
         weiri_gpu_stream *leave = &x->streams.leave[peer], *come = &x->streams.come[peer];
         leave->at = (char *)args.in + pair.send_at;
         leave->bytes = pair.send_bytes;
-        leave->lanes = x->state[peer] == STAGED ? weiri_gpu_lanes(x->lanes[peer]) : 0;
+        leave->lanes = x->state[peer] == STAGED ? weiri_gpu_lanes_for(x->lanes[peer]) : 0;
         leave->lane = lane_of(view, x, peer);
         come->at = args.out + pair.recv_at;
         come->bytes = pair.recv_bytes;
@@ -311,7 +311,7 @@ WEIRI_GPU_FN int set_up_streams(const weiri_gpu_args &args, exchange *x, uint64_
         if (args.out_desc == WEIRI_GPU_PLAIN && peer != view.rank && is_long(x, pair.recv_bytes)) {
             uint64_t header = weiri_gpu_receive_header(view, peer, epoch);
             if (weiri_gpu_header_bytes(header) == pair.recv_bytes)
-                come->lanes = weiri_gpu_lanes(header >> WEIRI_GPU_HEADER_SHIFT);
+                come->lanes = weiri_gpu_lanes_for(header >> WEIRI_GPU_HEADER_SHIFT);
         }
         any |= leave->lanes || come->lanes;
     }

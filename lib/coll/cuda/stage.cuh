@@ -49,7 +49,7 @@ typedef struct weiri_gpu_streams {
     weiri_gpu_stream leave[WEIRI_GPU_RANKS_MAX], come[WEIRI_GPU_RANKS_MAX];
 } weiri_gpu_streams;
 
-WEIRI_GPU_FN uint32_t weiri_gpu_lanes(uint64_t blocks)
+WEIRI_GPU_FN uint32_t weiri_gpu_lanes_for(uint64_t blocks)
 {
     return (uint32_t)weiri_gpu_least(blocks, WEIRI_GPU_LANES_MAX);
 }
