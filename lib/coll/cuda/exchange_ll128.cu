@@ -29,18 +29,20 @@ static __device__ __forceinline__ void exchange(const weiri_gpu_args &args)
     const int in_aligned = ((uintptr_t)args.in | (same ? 0 : bytes)) % 16 == 0;
     const int out_aligned = ((uintptr_t)args.out | bytes) % 16 == 0;
     const int is_there = args.in == args.out + (size_t)view.rank * bytes;
+    /* What leaves: words[i] for the i-th rank after this one, or words[0] for all. What comes:
+     * words[rank]. */
     uint64_t words[WEIRI_GPU_RANKS_MAX][2];
     const auto load = [&](uint32_t unit) {
 #pragma unroll
-        for (int i = same ? WEIRI_GPU_RANKS_MAX - 1 : 0; i < WEIRI_GPU_RANKS_MAX; i++) {
-            const int r = same ? 0 : weiri_gpu_nth_after(view.rank, i, nranks);
-            if (!same && i >= nranks)
+        for (int i = 0; i < (same ? 1 : WEIRI_GPU_RANKS_MAX); i++) {
+            if (i >= nranks)
                 continue;
+            const int r = same ? 0 : weiri_gpu_nth_after(view.rank, i, nranks);
             const weiri_gpu_vector data =
                 weiri_gpu_line_load(part, args.in + (size_t)r * bytes, bytes,
                                     (size_t)unit * WEIRI_GPU_UNIT_DATA, in_aligned);
-            words[same ? 0 : i][0] = data.word[0];
-            words[same ? 0 : i][1] = data.word[1];
+            words[i][0] = data.word[0];
+            words[i][1] = data.word[1];
         }
     };
     const auto store = [&](int rank, uint32_t unit, const uint64_t(&data)[2]) {
