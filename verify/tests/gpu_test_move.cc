@@ -75,10 +75,10 @@ static void fill(const scene &s, int rank, char *data, size_t bytes)
 /* Blocks have a thread for each peer at least. */
 static weiri_gpu_shape shape_for(scene &s, const setting &it)
 {
+    if (s.blocks)
+        return {s.blocks - (int)s.m.random((uint64_t)s.blocks / 2 + 1), it.warps ? 32 : 8};
     if (it.warps)
         return {1 + (int)s.m.random(5), 32 * (1 + (int)s.m.random(3))};
-    if (s.blocks)
-        return {s.blocks - (int)s.m.random((uint64_t)s.blocks / 2 + 1), 8};
     const int few = 8 + (int)s.m.random(3) * 13, many = 64 + 32 * (int)s.m.random(5);
     return {1 + (int)s.m.random(5), s.m.random(8) ? few : many};
 }
