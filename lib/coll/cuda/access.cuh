@@ -114,7 +114,8 @@ WEIRI_GPU_FN void weiri_gpu_store_parts(char *to, uint64_t word, uint32_t bytes)
         to[bytes - 1] = (char)(word >> (8 * (bytes - 1)));
 }
 
-/* The first `bytes` of 8; the rest is 0. Nothing is read that lies in no word of theirs. */
+/* The first 8 of a buffer's last `bytes`; what is missing is 0. What lies before them in the
+ * same word may be read, nothing behind them. */
 WEIRI_GPU_FN uint64_t weiri_gpu_load_word(const char *from, size_t bytes)
 {
     const uint32_t shift = weiri_gpu_misaligned(from, 8);
@@ -126,6 +127,7 @@ WEIRI_GPU_FN uint64_t weiri_gpu_load_word(const char *from, size_t bytes)
     return bytes ? weiri_gpu_load_parts(from, bytes < 8 ? (uint32_t)bytes : 8) : 0;
 }
 
+/* Stores as much of a word as the buffer's last `bytes` have room for. */
 WEIRI_GPU_FN void weiri_gpu_store_word(char *to, uint64_t word, size_t bytes)
 {
     const uint32_t shift = weiri_gpu_misaligned(to, 8);
