@@ -89,6 +89,10 @@ has() {
 # inject PROGRAM LANE: a line "FAULT CODE STATUS" for each fault; what a missed one wrote stays.
 inject() {
     command=$(program "$1")
+    # Open MPI 4 fails if another mpirun makes their common session folder at the same time.
+    # shellcheck disable=SC2154  # bench_tap.inc makes it
+    export OMPI_MCA_orte_tmpdir_base="$scratch/lane$2"
+    mkdir -p "$OMPI_MCA_orte_tmpdir_base"
     if [ "$backend" = cuda ] && [ "$lanes" -gt 1 ]; then
         CUDA_VISIBLE_DEVICES=$(echo "$devices" | cut -d, -f$(($2 * np + 1))-$(($2 * np + np)))
         export CUDA_VISIBLE_DEVICES
@@ -100,7 +104,6 @@ inject() {
         case $fault in unstable-bit|rank-bit) option=--determinism ;; *) option= ;; esac
         # Uneven blocks of two ranks are one block: there is nothing to swap.
         [ "$1$np" = alltoallv2 ] && option="$option --dist uniform"
-        # shellcheck disable=SC2154  # bench_tap.inc makes it
         said=$scratch/$1.$fault
         # shellcheck disable=SC2086  # an option, or none
         timeout "$limit_s" ci/mpirun -np "$np" "$command" -b 4K -e 4K -n 1 -w 0 -T "$deadline_s" \
