@@ -18,12 +18,6 @@
 
 enum { THREADS_MAX = 512 };
 
-static inline __host__ __device__ uint32_t share_units(uint64_t bytes, int nranks)
-{
-    const uint32_t shares = (uint32_t)nranks - 1;
-    return (weiri_gpu_units_of(bytes) + shares - 1) / shares;
-}
-
 /* What a launch's warps have in common, and this thread's part. */
 struct work {
     uint32_t units; /* of a share */
@@ -113,7 +107,7 @@ static __global__ void __launch_bounds__(THREADS_MAX)
     const weiri_gpu_view &view = args.view;
     const int is_root = view.rank == args.root;
     work w;
-    w.units = share_units(args.bytes, weiri_gpu_nranks<exact>(view));
+    w.units = weiri_gpu_share_units(args.bytes, weiri_gpu_nranks<exact>(view) - 1);
     w.first = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
     w.step = gridDim.x * blockDim.x / 32;
     w.in_aligned = (uintptr_t)args.in % 16 == 0;
@@ -140,13 +134,13 @@ WEIRI_GPU_DEFINE_OF_RANKS(broadcast_ll128)
 
 weiri_gpu_shape weiri_gpu_broadcast_ll128_shape(const weiri_gpu_args *args, int processors)
 {
-    return weiri_gpu_packet_shape((uint64_t)share_units(args->bytes, args->view.nranks) * 32,
-                                  processors, THREADS_MAX);
+    const uint32_t units = weiri_gpu_share_units(args->bytes, args->view.nranks - 1);
+    return weiri_gpu_packet_shape((uint64_t)units * 32, processors, THREADS_MAX);
 }
 
 int weiri_gpu_broadcast_ll128_serves(const weiri_gpu_args *args)
 {
     return args->collective == WEIR_COLL_BROADCAST &&
-           share_units(args->bytes, args->view.nranks) <=
-               WEIRI_GPU_PHASES * weiri_gpu_line_units(args->view.nranks);
+           weiri_gpu_slot_holds(weiri_gpu_share_units(args->bytes, args->view.nranks - 1),
+                                args->view.nranks, 1);
 }

@@ -43,6 +43,19 @@ static inline __host__ __device__ uint32_t weiri_gpu_units_of(uint64_t bytes)
     return (uint32_t)(bytes ? (bytes + WEIRI_GPU_UNIT_DATA - 1) / WEIRI_GPU_UNIT_DATA : 1);
 }
 
+/* Units of each of so many shares: as many of all, even where the bytes end before or within
+ * them. */
+static inline __host__ __device__ uint32_t weiri_gpu_share_units(uint64_t bytes, uint32_t shares)
+{
+    return (weiri_gpu_units_of(bytes) + shares - 1) / shares;
+}
+
+/* Whether a sender's slot holds so many units, where ranks send in so many phases. */
+static inline int weiri_gpu_slot_holds(uint32_t units, int nranks, int phases)
+{
+    return units <= WEIRI_GPU_PHASES / (uint32_t)phases * weiri_gpu_line_units(nranks);
+}
+
 /* A thread's part of each unit. */
 struct weiri_gpu_line_part {
     uint32_t vector;  /* of 30: its data, or half of it */

@@ -29,7 +29,7 @@ enum { THREADS_MAX = 512 };
 static inline __host__ __device__ uint32_t share_units(const weiri_gpu_args &args, int nranks)
 {
     const uint32_t shares = args.collective == WEIR_COLL_REDUCE_SCATTER ? 1 : (uint32_t)nranks;
-    return (weiri_gpu_units_of(args.bytes) + shares - 1) / shares;
+    return weiri_gpu_share_units(args.bytes, shares);
 }
 
 /* What a launch's warps have in common, and this thread's part. */
@@ -159,7 +159,6 @@ weiri_gpu_shape weiri_gpu_ll128_shape(const weiri_gpu_args *args, int processors
 
 int weiri_gpu_ll128_serves(const weiri_gpu_args *args)
 {
-    const uint32_t phases = args->collective == WEIR_COLL_REDUCE_SCATTER ? WEIRI_GPU_PHASES : 1;
-    return share_units(*args, args->view.nranks) <=
-           phases * weiri_gpu_line_units(args->view.nranks);
+    const int phases = args->collective == WEIR_COLL_REDUCE_SCATTER ? 1 : 2;
+    return weiri_gpu_slot_holds(share_units(*args, args->view.nranks), args->view.nranks, phases);
 }
