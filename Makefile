@@ -116,7 +116,8 @@ TEST_SRC := $(filter-out $(if $(HAVE_JANSSON),,verify/tests/test_plan%) $(if $(H
 BY_HAND_SRC := verify/tests/plan_speed.c $(if $(HAVE_CUDA),verify/tests/port_latency.c)
 
 obj = $(patsubst %.c,$(O)/obj/%.o,$(1))
-LIB_OBJ := $(call obj,$(LIB_SRC)) $(if $(HAVE_CUDA),$(patsubst %.cu,$(O)/obj/%.o,$(GPU_SRC)))
+GPU_OBJ := $(if $(HAVE_CUDA),$(patsubst %.cu,$(O)/obj/%.o,$(GPU_SRC)))
+LIB_OBJ := $(call obj,$(LIB_SRC)) $(GPU_OBJ)
 NCCL_OBJ := $(call obj,$(NCCL_SRC)) $(patsubst %.cu,$(O)/obj/%.o,$(NCCL_GPU_SRC))
 TOPO_OBJ := $(call obj,$(TOPO_SRC)) $(patsubst %.cu,$(O)/obj/%.o,$(TOPO_GPU_SRC))
 VERIFY_OBJ := $(call obj,$(VERIFY_SRC))
@@ -124,7 +125,7 @@ BENCH_OBJ := $(call obj,$(BENCH_SRC))
 RESULTS_OBJ := $(call obj,$(RESULTS_SRC))
 BOOT_MPI_OBJ := $(if $(HAVE_MPI),$(call obj,$(BOOT_MPI_SRC)))
 ALL_OBJ := $(NCCL_OBJ) $(call obj,$(PLAN_MAIN) $(RESULTS_SRC) $(RESULTS_MAIN) $(LIB_SRC) $(TOPO_SRC) $(VERIFY_SRC) $(BENCH_SRC) $(BENCH_MAIN) \
-	$(BOOT_MPI_SRC) $(TEST_SRC) $(BY_HAND_SRC) verify/tests/gpu_standin.c verify/tests/soak.c verify/tests/port_mesh.c $(wildcard topo/weir_topo.c)) $(patsubst %.cu,$(O)/obj/%.o,$(GPU_SRC))
+	$(BOOT_MPI_SRC) $(TEST_SRC) $(BY_HAND_SRC) verify/tests/gpu_standin.c verify/tests/soak.c verify/tests/port_mesh.c $(wildcard topo/weir_topo.c)) $(GPU_OBJ)
 
 BENCHES := $(if $(and $(HAVE_MPI),$(HAVE_HWLOC)),$(patsubst bench/%.c,$(BIN)/%,$(BENCH_MAIN)))
 TOOLS := $(if $(and $(HAVE_HWLOC),$(wildcard topo/weir_topo.c)),$(BIN)/weir-topo)
@@ -169,8 +170,9 @@ BUILD_INFO = -DWEIR_BUILD_SOURCES='"$(BUILD_SOURCES)"' -DWEIR_BUILD_COMMIT='"$(B
 	-DWEIR_BUILD_FLAGS='"$(BUILD_FLAGS)"'
 
 # ------------------------------------------------------------------ targets
-.PHONY: FORCE all lib tests run test test-hosts test-rdma check lint config install clean help plot deps fuzz left-out
-all: left-out lib $(BENCHES) $(TOOLS) ## everything that this machine can build
+.PHONY: all lib tests run test test-hosts test-rdma check lint config install clean help plot deps fuzz left-out
+# Kernels first: each takes nvcc up to a minute, and the rest fills the other cores.
+all: left-out $(GPU_OBJ) lib $(BENCHES) $(TOOLS) ## everything that this machine can build
 LIBS := $(O)/libweir.a $(O)/libweir.so $(O)/libweir_nccl.so $(if $(HAVE_MPI),$(O)/libweir_mpi.a)
 lib: $(LIBS) ## the libraries alone
 tests: $(TESTS) $(BY_HAND) $(MESH) $(STANDINS) $(SOAKS)
@@ -204,14 +206,12 @@ $(BOOT_MPI_OBJ) $(BENCH_OBJ) $(STANDIN_OBJ) $(SOAK_OBJ) $(MESH_OBJ) $(call obj,$
 COMPILE ?= $(CC)
 $(call obj,bench/build_info.c): EXTRA_CFLAGS = $(BUILD_INFO)
 $(call obj,bench/build_info.c): $(O)/build.id
-# Files that change when what they say does.
-$(O)/build.id: SAYS = $(BUILD_SOURCES) $(BUILD_COMMIT) $(BUILD_FLAGS)
-$(O)/flags.id: SAYS = $(CC) $(subst ',,$(subst ",,$(WEIR_CFLAGS)))
-$(O)/gpu_flags.id: SAYS = $(NVCC) $(NVCC_FLAGS)
-$(O)/build.id $(O)/flags.id $(O)/gpu_flags.id: FORCE
-	$(Q)mkdir -p $(@D)
-	$(Q)echo "$(SAYS)" | cmp -s - $@ || echo "$(SAYS)" >$@
-FORCE:
+# Files that change when what they say does; written here, as what waits for a recipe is
+# built last.
+says = $(shell mkdir -p $(O); echo "$(2)" | cmp -s - $(O)/$(1) || echo "$(2)" >$(O)/$(1))
+$(call says,build.id,$(BUILD_SOURCES) $(BUILD_COMMIT) $(BUILD_FLAGS))
+$(call says,flags.id,$(CC) $(subst ',,$(subst ",,$(WEIR_CFLAGS))))
+$(call says,gpu_flags.id,$(NVCC) $(NVCC_FLAGS))
 $(call obj,bench/bootstrap_gsl.c): EXTRA_CFLAGS := $(GSL_CFLAGS)
 
 $(O)/obj/%.o: %.c Makefile $(O)/flags.id
