@@ -358,7 +358,7 @@ BESIDE := rdma.sh inject.sh bench_runs.sh bench_gpu.sh gpu_test_* mpi_verify.sh 
 
 # These feed readers of results and of plans with changed files, always the same, for S seconds,
 # which the others leave idle.
-S ?= 20
+S ?= 60
 FUZZERS := $(filter $(O)/tests/test_results $(O)/tests/test_plan_fuzz,$(TESTS))
 
 # Shell tests drive the programs in the top folder: another build has none there.
@@ -375,7 +375,6 @@ test-rdma: ## of the tests, those in a virtual machine with soft-RoCE (ci/rdma-v
 	$(Q)ci/deps
 	$(AGAIN) check T=rdma
 
-fuzz: S := 60
 fuzz: $(FUZZERS) ## these two alone, with other files each time, for S=60 seconds (BUILD=asan)
 	$(Q)start=$$(date +%s) && echo "FUZZ_START=$$start" && printf '%s\n' $(FUZZERS) | \
 		FUZZ_S=$(S) FUZZ_START=$$start xargs -P 2 -I @ env @
