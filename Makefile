@@ -74,10 +74,11 @@ SQLITE_LIBS := $(if $(HAVE_SQLITE),$(shell pkg-config --libs sqlite3))
 SYSTEM_LIBS := $(CUDA_LIBS) -lm -ldl -lrt
 WEIR_LIBS := $(JANSSON_LIBS) $(SYSTEM_LIBS)
 
-# Device code: for the architectures in SM, the last one also as PTX for later ones.
+# Device code: for the architectures in SM, the last one also as PTX for later ones;
+# compressed, which makes programs 30 MB instead of 80.
 NVCC_ARCH = $(foreach sm,$(SM),-gencode arch=compute_$(sm),code=sm_$(sm)) \
 	-gencode arch=compute_$(lastword $(SM)),code=compute_$(lastword $(SM))
-NVCC_FLAGS = -std=c++17 $(if $(filter debug,$(BUILD)),-G -O0,-O3 -lineinfo) $(NVCC_ARCH) -Ilib -I. \
+NVCC_FLAGS = -std=c++17 $(if $(filter debug,$(BUILD)),-G -O0,-O3 -lineinfo) $(NVCC_ARCH) -Xfatbin -compress-all -Ilib -I. \
 	-DWEIR_HAVE_CUDA=1 -Xcompiler -fPIC,-fvisibility=hidden,-fno-exceptions,-fno-rtti,-fno-threadsafe-statics
 
 # A source whose name ends in an instruction set is compiled for it and called
