@@ -162,7 +162,7 @@ WEIRI_GPU_FN void weiri_p2p_copy(char *to, const char *from, uint32_t bytes)
             for (uint32_t i = 0; i < IN_FLIGHT; i++)
                 weiri_gpu_store16(to + done + threadIdx.x * 16 + i * step, vec[i]);
         }
-    weiri_gpu_copy(to + done, from + done, bytes - done, threadIdx.x, blockDim.x);
+    weiri_gpu_copy(to + done, from + done, bytes - done);
 }
 
 /* One thread: tells that a lane's piece is there, or taken. */

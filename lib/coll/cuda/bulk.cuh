@@ -265,7 +265,7 @@ WEIRI_GPU_FN void weiri_gpu_bulk_copy(weiri_gpu_bulk *bulk, const weiri_gpu_targ
     for (int i = 0; i < targets.count; i++) {
         char *to = weiri_gpu_target(targets, i);
         if (to)
-            weiri_gpu_copy(to + whole, from + whole, bytes - whole, threadIdx.x, blockDim.x);
+            weiri_gpu_copy(to + whole, from + whole, bytes - whole);
     }
 }
 

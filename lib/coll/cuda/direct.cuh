@@ -12,6 +12,7 @@
 #ifndef WEIR_COLL_CUDA_DIRECT_CUH
 #define WEIR_COLL_CUDA_DIRECT_CUH
 
+#include "coll/cuda/move.cuh"
 #include "coll/cuda/vector.cuh"
 
 /* Every rank's buffers as this rank addresses them; in shared memory. */
@@ -110,33 +111,6 @@ WEIRI_GPU_FN void weiri_gpu_use_stages(const weiri_gpu_view &view, weiri_gpu_buf
     buffers->out[peer] = weiri_gpu_stage(view, peer, 1);
 }
 
-/* ------------------------------------------------------------------ copying */
-
-/* By the threads of a block. */
-WEIRI_GPU_FN void weiri_gpu_copy(char *to, const char *from, size_t bytes)
-{
-    enum { UNROLL = 4 };
-    const size_t tid = threadIdx.x, step = blockDim.x;
-    size_t done = 0;
-    if (((uintptr_t)to | (uintptr_t)from) % 16 == 0) {
-        const size_t vectors = bytes / 16;
-        for (size_t i = tid; i < vectors; i += UNROLL * step) {
-            weiri_gpu_vector some[UNROLL];
-#pragma unroll
-            for (int u = 0; u < UNROLL; u++)
-                if (i + u * step < vectors)
-                    some[u] = weiri_gpu_load16(from + 16 * (i + u * step));
-#pragma unroll
-            for (int u = 0; u < UNROLL; u++)
-                if (i + u * step < vectors)
-                    weiri_gpu_store16(to + 16 * (i + u * step), some[u]);
-        }
-        done = vectors * 16;
-    }
-    for (size_t at = done + 8 * tid; at < bytes; at += 8 * step)
-        weiri_gpu_store_word(to + at, weiri_gpu_load_word(from + at, bytes - at), bytes - at);
-}
-
 /* ----------------------------------------------------------------- reducing */
 
 /* Vectors of 16 bytes of all ranks as words[rank]. The addresses are read together
@@ -186,9 +160,11 @@ WEIRI_GPU_FN void weiri_gpu_store_all(const weiri_gpu_buffers *buffers, unsigned
         return;
     }
 #pragma unroll 1
-    for (int r = 0; r < nranks; r++)
+    for (int r = 0; r < nranks; r++) {
+        char *to = buffers->out[r] + at;
         if (outs >> r & 1)
-            weiri_gpu_store_vector(buffers->out[r] + at, total, bytes, 0);
+            weiri_gpu_store_vector(to, total, bytes, !weiri_gpu_misaligned(to, 16));
+    }
 }
 
 /* Whether 16 bytes at `at` of all the buffers are aligned. */

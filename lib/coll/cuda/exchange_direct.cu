@@ -266,7 +266,7 @@ WEIRI_GPU_FN void push_mapped(const weiri_gpu_args &args, const exchange *x, wei
             if (bulk)
                 weiri_gpu_bulk_copy(bulk, target, from, bytes);
             else
-                weiri_gpu_copy(to + begin, from, bytes, threadIdx.x, blockDim.x);
+                weiri_gpu_copy(to + begin, from, bytes);
         }
     }
     if (bulk)

@@ -129,6 +129,12 @@ WEIRI_GPU_FN void weiri_gpu_copy(char *to, const char *from, uint64_t bytes, uin
     }
 }
 
+/* By a block's threads. */
+WEIRI_GPU_FN void weiri_gpu_copy(char *to, const char *from, uint64_t bytes)
+{
+    weiri_gpu_copy(to, from, bytes, threadIdx.x, blockDim.x);
+}
+
 /* What is left for copies by single targets; apart, so that targets stay in registers. */
 WEIRI_GPU_COLD_FN void weiri_gpu_copy_rest(char *to, const char *from, uint64_t bytes,
                                            uint32_t worker, uint32_t workers)

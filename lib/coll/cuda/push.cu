@@ -15,24 +15,26 @@
 
 enum { THREADS_MAX = 512 };
 
-/* Learns where results go, and takes the launch's turn. Whether some rank's output that
- * peers store to cannot be mapped: none where who reduces a share keeps it. All threads. */
+/* Learns where results go, and takes the launch's turn. Whether peers cannot map some output
+ * that they store to, or would have to store less than vectors there, which links carry at a
+ * fraction of their rate; none is stored to where who reduces a share keeps it. All threads. */
 static __device__ __forceinline__ int find_outputs(const weiri_gpu_args &args, unsigned outs,
                                                    uint64_t epoch, weiri_gpu_buffers *buffers)
 {
     const int scatters = args.collective == WEIR_COLL_REDUCE_SCATTER;
-    char *own = args.out;
-    int plain = 0;
+    const unsigned stored_to = scatters || args.chunk_bytes ? 0 : outs;
+    int lands = 0;
     if (args.chunk_bytes)
         weiri_gpu_turn(args.view, epoch);
     else
-        plain = weiri_gpu_meet_buffers(args, epoch, 0, scatters ? 0 : outs, buffers);
-    if (scatters) /* the output begins with the own block's result */
-        own -= (size_t)args.view.rank * args.bytes;
-    if (threadIdx.x == 0)
-        buffers->out[args.view.rank] = own;
+        lands = weiri_gpu_meet_buffers(args, epoch, 0, stored_to, buffers);
+    for (int r = 0; r < args.view.nranks; r++)
+        lands |= stored_to >> r & 1 && weiri_gpu_misaligned(buffers->out[r], 16);
+    if (!stored_to && threadIdx.x == 0) /* reduce_scatter's begins with the own block's result */
+        buffers->out[args.view.rank] =
+            args.out - (scatters ? (size_t)args.view.rank * args.bytes : 0);
     __syncthreads();
-    return plain;
+    return lands;
 }
 
 template <int dtype, int exact>

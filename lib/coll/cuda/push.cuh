@@ -156,15 +156,14 @@ WEIRI_GPU_FN void weiri_gpu_push_round(const weiri_gpu_view &view, const weiri_g
                            weiri_gpu_step(epoch, round + 1));
 }
 
-/* What peers have stored at `stage`, with the own input. Of two ranks one vector of each in
- * a thread's flight would be less than links bring; four of bytes are more than registers. */
+/* What peers have stored at `stage`, with the own input. */
 template <int dtype, int exact>
 WEIRI_GPU_FN void weiri_gpu_reduce_piece(const weiri_gpu_view &view, const weiri_gpu_push &p,
                                          int op, const weiri_gpu_buffers *buffers,
                                          weiri_gpu_range own, const char *stage)
 {
     constexpr int RANKS = exact ? exact : WEIRI_GPU_RANKS_MAX;
-    constexpr int VECTORS = exact != 2 ? 1 : weiri_gpu_lanes<dtype>::COUNT == 8 ? 2 : 4;
+    constexpr int VECTORS = exact == 2 ? WEIRI_GPU_VECTORS_OF_TWO<dtype> : 1;
     const int nranks = weiri_gpu_nranks<exact>(view);
     const size_t step = 16 * blockDim.x;
     for (size_t first = 16 * threadIdx.x; first < own.bytes; first += VECTORS * step) {

@@ -25,7 +25,6 @@
 
 enum {
     THREADS_MAX = 256,
-    VECTORS = 4,        /* that a thread has in flight */
     ROUNDS_WANTED = 8,  /* by each rank of the chain, which is a piece longer for each */
     LEAST_BYTES = 32 << 10, /* of the pieces that all ranks pass on at a time */
 };
@@ -62,11 +61,14 @@ static __device__ __forceinline__ char *slot_of(const weiri_gpu_view &view, cons
            ((size_t)(round % c.depth) * c.lanes + blockIdx.x) * c.piece;
 }
 
-/* Step 2, of what a predecessor has stored. whole: all vectors of 16 are, and aligned. */
+/* Step 2, of what a predecessor has stored. whole: all vectors of 16 are, and aligned; left: of
+ * the own buffer, which may be read behind the piece. */
 template <int dtype, bool whole>
 static __device__ __forceinline__ void reduce_piece(const chain &c, char *to, const char *came,
-                                                    const char *own, size_t bytes, int nranks)
+                                                    const char *own, size_t bytes, size_t left,
+                                                    int nranks)
 {
+    constexpr int VECTORS = WEIRI_GPU_VECTORS_OF_TWO<dtype>;
     const size_t step = 16 * blockDim.x;
     for (size_t first = 16 * threadIdx.x; first < bytes; first += VECTORS * step) {
         uint64_t words[2][2 * VECTORS] = {}, totals[2 * VECTORS];
@@ -78,7 +80,7 @@ static __device__ __forceinline__ void reduce_piece(const chain &c, char *to, co
             const weiri_gpu_vector earlier = weiri_gpu_load16(came + at);
             const weiri_gpu_vector later =
                 whole ? weiri_gpu_load16(own + at)
-                      : weiri_gpu_load_vector(own + at, bytes - at, c.in_aligned);
+                      : weiri_gpu_load_vector(own + at, left - at, c.in_aligned);
             words[0][2 * v] = earlier.word[0];
             words[0][2 * v + 1] = earlier.word[1];
             words[1][2 * v] = later.word[0];
@@ -117,12 +119,13 @@ static __device__ __forceinline__ void pass_round(const weiri_gpu_args &args, co
     __syncthreads();
     char *to = c.behind < 0 ? args.out + piece.at : slot_of(view, c, c.behind, round);
     const char *came = slot_of(view, c, view.rank, round), *own = args.in + piece.at;
+    const size_t left = c.length - piece.at;
     if (c.before < 0)
         weiri_gpu_copy(to, own, piece.bytes);
     else if (c.in_aligned && c.out_aligned && piece.bytes % 16 == 0)
-        reduce_piece<dtype, true>(c, to, came, own, piece.bytes, view.nranks);
+        reduce_piece<dtype, true>(c, to, came, own, piece.bytes, left, view.nranks);
     else
-        reduce_piece<dtype, false>(c, to, came, own, piece.bytes, view.nranks);
+        reduce_piece<dtype, false>(c, to, came, own, piece.bytes, left, view.nranks);
     __syncthreads();
     if (talks_behind)
         weir_store_release(&weiri_gpu_cell_at(view, c.behind, view.rank, lane)->staged,

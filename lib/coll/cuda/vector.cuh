@@ -344,6 +344,11 @@ WEIRI_GPU_FN void weiri_gpu_combine_all(int nranks, const uint64_t (&words)[rank
     }
 }
 
+/* How many vectors of two ranks a thread should have under way: fewer are less than links
+ * bring, and four of bytes more than registers. */
+template <int dtype>
+constexpr int WEIRI_GPU_VECTORS_OF_TWO = weiri_gpu_lanes<dtype>::COUNT == 8 ? 2 : 4;
+
 /* The reduction of words of nranks <= ranks ranks in rank order, place by place; an average
  * is of so many parts. */
 template <int dtype, int ranks, int places>
