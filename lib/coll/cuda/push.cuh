@@ -20,8 +20,9 @@
  *      stores the result where it is wanted,
  *   5. tells the peers that their pieces are used up (taken, release).
  *
- * Results go straight into the outputs. If peers cannot map one of those, all results for
- * peers land in the second of their stages, and the lane's third block, the drainer,
+ * Results go straight into the outputs. If peers cannot map one of those, or one is not aligned
+ * to 16 bytes, all results for peers land in the second of their stages, and the lane's third
+ * block, the drainer,
  *
  *   6. waits for the peers' results (taken says that, too), copies them into the output,
  *   7. tells the peers that their place is free (drained, release), which a reducer
