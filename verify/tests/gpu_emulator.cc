@@ -14,6 +14,7 @@
 #include <cstdarg>
 #include <deque>
 #include <link.h>
+#include <unistd.h>
 #include <vector>
 
 dim3 threadIdx, blockIdx, blockDim, gridDim;
@@ -79,9 +80,10 @@ struct launched {
     std::vector<std::unique_ptr<block>> blocks;
 };
 
+/* A buffer: canaries before it and behind it, then a page that is not there. */
 struct guarded {
     char *room, *data;
-    size_t bytes;
+    size_t room_bytes, bytes, behind;
     int rank;
 };
 
@@ -104,6 +106,7 @@ struct emulator::machine_state {
     std::vector<rank_state> ranks;
     std::vector<char *> regions;
     std::vector<guarded> buffers;
+    buffer add(int rank, size_t bytes, size_t misalignment, kind kind, size_t behind);
     std::string report;
     std::vector<std::unique_ptr<gpu_thread>> pool;
     std::vector<gpu_thread *> idle, runnable;
@@ -483,15 +486,16 @@ void emulator::machine_state::tell_waits()
 void emulator::machine_state::check_canaries()
 {
     for (const guarded &one : buffers) {
-        const unsigned char *before = (const unsigned char *)one.data - CANARY_BYTES;
-        const unsigned char *behind = (const unsigned char *)one.data + one.bytes;
-        for (int i = 0; i < CANARY_BYTES; i++) {
-            if (before[i] == CANARY && behind[i] == CANARY)
-                continue;
+        const auto is_whole = [](const char *canaries, size_t bytes) {
+            for (size_t i = 0; i < bytes; i++)
+                if ((unsigned char)canaries[i] != CANARY)
+                    return false;
+            return true;
+        };
+        const bool before = is_whole(one.data - CANARY_BYTES, CANARY_BYTES);
+        if (!before || !is_whole(one.data + one.bytes, one.behind))
             complain("rank %d: a buffer of %zu bytes was overrun %s", one.rank, one.bytes,
-                     behind[i] == CANARY ? "before it" : "behind it");
-            break;
-        }
+                     before ? "behind it" : "before it");
     }
 }
 
@@ -522,7 +526,7 @@ machine::~machine()
     for (rank_state &rank : its->ranks)
         munmap(rank.scratch, WEIRI_GPU_SCRATCH_BYTES);
     for (guarded &one : its->buffers)
-        free(one.room);
+        munmap(one.room, one.room_bytes);
 }
 
 int machine::nranks() const
@@ -535,25 +539,42 @@ uint64_t machine::random(uint64_t below)
     return its->random(below);
 }
 
-buffer machine::alloc(int rank, size_t bytes, size_t misalignment, kind kind)
+/* A buffer with so many bytes of canaries behind it at least, and up to 15 more. */
+buffer machine_state::add(int rank, size_t bytes, size_t misalignment, kind kind, size_t behind)
 {
-    rank_state &of = its->ranks[(size_t)rank];
-    size_t before = CANARY_BYTES + misalignment % 16;
-    void *room = nullptr;
-    if (posix_memalign(&room, 256, before + bytes + CANARY_BYTES) ||
+    rank_state &of = ranks[(size_t)rank];
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    const size_t pages = (CANARY_BYTES + bytes + behind + 15 + page - 1) / page;
+    char *room = (char *)mmap(nullptr, (pages + 1) * page, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (room == MAP_FAILED || mprotect(room + pages * page, page, PROT_NONE) ||
         (kind == MAPPED && of.regions == WEIRI_GPU_REGIONS_MAX)) {
         fprintf(stderr, "no room for one more buffer of rank %d\n", rank);
         exit(3);
     }
-    memset(room, CANARY, before + bytes + CANARY_BYTES);
-    buffer made = {(char *)room + before, bytes, WEIRI_GPU_PLAIN};
-    memset(made.data, RUBBISH, bytes);
-    its->buffers.push_back({(char *)room, made.data, bytes, rank});
+    size_t at = pages * page - behind - bytes;
+    at -= (at - misalignment) % 16;
+    behind = pages * page - at - bytes;
+    memset(room + at - CANARY_BYTES, CANARY, CANARY_BYTES);
+    memset(room + at, RUBBISH, bytes);
+    memset(room + at + bytes, CANARY, behind);
+    buffer made = {room + at, bytes, WEIRI_GPU_PLAIN};
+    buffers.push_back({room, made.data, (pages + 1) * page, bytes, behind, rank});
     if (kind == MAPPED) {
-        its->regions[(size_t)rank * WEIRI_GPU_REGIONS_MAX + (size_t)of.regions] = (char *)room;
-        made.desc = (weiri_gpu_desc)++of.regions << 48 | before;
+        regions[(size_t)rank * WEIRI_GPU_REGIONS_MAX + (size_t)of.regions] = room;
+        made.desc = (weiri_gpu_desc)++of.regions << 48 | at;
     }
     return made;
+}
+
+buffer machine::alloc(int rank, size_t bytes, size_t misalignment, kind kind)
+{
+    return its->add(rank, bytes, misalignment, kind, CANARY_BYTES);
+}
+
+buffer machine::alloc_input(int rank, size_t bytes, size_t misalignment, kind kind)
+{
+    return its->add(rank, bytes, misalignment, kind, 0);
 }
 
 weiri_gpu_args machine::args(int rank, const buffer &in, const buffer &out)

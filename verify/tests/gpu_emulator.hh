@@ -65,6 +65,9 @@ public:
     uint64_t random(uint64_t below);
     /* data % 16 == misalignment % 16, filled with rubbish. */
     buffer alloc(int rank, size_t bytes, size_t misalignment, kind kind);
+    /* The same for what is only read: 16 bytes behind its end there is nothing any more, and
+     * what reads there ends with a segmentation fault. */
+    buffer alloc_input(int rank, size_t bytes, size_t misalignment, kind kind);
     /* All zero but the view, the buffers and their descs. */
     weiri_gpu_args args(int rank, const buffer &in, const buffer &out);
     /* Queues a launch; kernel as weiri_gpu_<name>_kernel gives it, name static. */

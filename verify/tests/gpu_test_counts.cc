@@ -55,7 +55,7 @@ scene::scene(int nranks, uint64_t seed, uint64_t each_bytes, uint64_t room)
 {
     for (int rank = 0; rank < nranks; rank++) {
         side &s = sides[(size_t)rank];
-        s.in = m.alloc(rank, room * each, m.random(16), (kind)m.random(2));
+        s.in = m.alloc_input(rank, room * each, m.random(16), (kind)m.random(2));
         s.out = m.alloc(rank, room * each, m.random(16), (kind)m.random(2));
         s.arrays = m.alloc(rank, 4 * 8 * (size_t)nranks, 0, PLAIN);
         s.args = m.args(rank, s.in, s.out);

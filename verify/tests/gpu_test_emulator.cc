@@ -8,6 +8,9 @@
 #include "gpu_emulator.hh"
 #include "gpu_tap.hh"
 
+#include <csignal>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <vector>
 
 using namespace emulator;
@@ -177,6 +180,28 @@ static void found(kernel_of kernel, const char *name, const char *word, bool roo
     ok(why.find(word) != std::string::npos, why, "found: %s", name);
 }
 
+/* A load behind an input, in a process of its own, as it ends there. */
+static void finds_reading_behind()
+{
+    std::string why;
+    for (size_t bytes = 1; bytes < 40; bytes++) {
+        const pid_t child = fork();
+        if (!child) {
+            machine m(2, bytes);
+            const buffer in = m.alloc_input(0, bytes, bytes % 7, PLAIN);
+            const volatile char *data = in.data;
+            if (data[bytes - 1] == data[bytes + 15])
+                _exit(1);
+            _exit(0);
+        }
+        int status = 0;
+        if (child < 0 || waitpid(child, &status, 0) != child || !WIFSIGNALED(status) ||
+            WTERMSIG(status) != SIGSEGV)
+            why = std::to_string(bytes) + " bytes: nothing happened";
+    }
+    ok(why.empty(), why, "a load behind an input is found");
+}
+
 int main()
 {
     passes(by_packets<NONE>, "packets from all to all", false);
@@ -195,5 +220,6 @@ int main()
     found(by_reading<NO_LAST_MEET>, "leaving before peers have read", "wrong data", false);
     found(by_reading<SAME_SIGNAL>, "a signal's number used twice", "wrong data", false);
     found(by_reading<SIGNAL_EARLY>, "a signal before the data", "wrong data", false);
+    finds_reading_behind();
     return tap_done();
 }

@@ -66,6 +66,11 @@ static buffer buffer_for(scene &s, int rank, size_t bytes)
     return s.m.alloc(rank, bytes, s.aligned ? 0 : s.m.random(16), kind_of(s));
 }
 
+static buffer input_for(scene &s, int rank, size_t bytes)
+{
+    return s.m.alloc_input(rank, bytes, s.aligned ? 0 : s.m.random(16), kind_of(s));
+}
+
 static void fill(const scene &s, int rank, char *data, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++)
@@ -109,7 +114,7 @@ static void allgather(scene &s, const setting &it, size_t bytes)
     int n = s.m.nranks(), in_place = (int)s.m.random(2);
     weiri_gpu_shape shape = shape_for(s, it);
     for (int rank = 0; rank < n; rank++) {
-        buffer out = buffer_for(s, rank, bytes * (size_t)n), in = buffer_for(s, rank, bytes);
+        buffer out = buffer_for(s, rank, bytes * (size_t)n), in = input_for(s, rank, bytes);
         weiri_gpu_args args = s.m.args(rank, in, out);
         if (in_place)
             args.in = out.data + bytes * (size_t)rank;
@@ -129,7 +134,7 @@ static void broadcast(scene &s, const setting &it, size_t bytes)
     int n = s.m.nranks(), in_place = (int)s.m.random(2), root = (int)s.m.random((uint64_t)n);
     weiri_gpu_shape shape = shape_for(s, it);
     for (int rank = 0; rank < n; rank++) {
-        buffer out = buffer_for(s, rank, bytes), in = buffer_for(s, rank, bytes);
+        buffer out = buffer_for(s, rank, bytes), in = input_for(s, rank, bytes);
         weiri_gpu_args args = s.m.args(rank, in, out);
         if (in_place)
             args.in = out.data;
@@ -196,7 +201,7 @@ static void exchange(scene &s, const setting &it, weir_collective collective, co
     int n = s.m.nranks(), hidden = collective == WEIR_COLL_ALLTOALLV && s.m.random(3) == 0;
     weiri_gpu_shape shape = shape_for(s, it);
     for (int rank = 0; rank < n; rank++) {
-        buffer in = buffer_for(s, rank, x.in[rank]), out = buffer_for(s, rank, x.out[rank]);
+        buffer in = input_for(s, rank, x.in[rank]), out = buffer_for(s, rank, x.out[rank]);
         weiri_gpu_args args = s.m.args(rank, in, out);
         fill(s, rank, in.data, in.bytes);
         std::vector<char> &received = expect(s, it.name, rank, out);

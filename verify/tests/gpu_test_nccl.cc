@@ -130,7 +130,7 @@ static void add_own(scene &s, weiri_p2p_args &args, int round, int rank)
 {
     static const uint64_t lengths[] = {1, 16, 127, 128, 129, 1000, 4099};
     const uint64_t bytes = lengths[s.m.random(7)];
-    buffer from = s.m.alloc(rank, bytes, (size_t)s.m.random(16), PLAIN);
+    buffer from = s.m.alloc_input(rank, bytes, (size_t)s.m.random(16), PLAIN);
     buffer to = s.m.alloc(rank, bytes, (size_t)s.m.random(16), PLAIN);
     for (uint64_t at = 0; at < bytes; at++)
         from.data[at] = byte_of(round, rank, rank, 0, at);

@@ -111,7 +111,8 @@ static rank_buffers place(machine &m, const call &what, const placing &how, int 
                  (how.kinds == placing::SOME_PLAIN && m.random(3) == 0);
     size_t shift = how.where == placing::ALIGNED ? 0 : m.random(16);
     rank_buffers made;
-    made.in = m.alloc(rank, in_bytes, shift, plain ? PLAIN : MAPPED);
+    made.in = how.in_place ? m.alloc(rank, in_bytes, shift, plain ? PLAIN : MAPPED)
+                           : m.alloc_input(rank, in_bytes, shift, plain ? PLAIN : MAPPED);
     if (how.in_place) {
         bool block = what.of->collective == WEIR_COLL_REDUCE_SCATTER;
         size_t at = block ? (size_t)rank * out_bytes : 0;
