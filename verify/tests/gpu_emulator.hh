@@ -15,9 +15,9 @@
  *
  * What it finds: a missing wait or message, slots and signals used again too early,
  * blocks that do not meet, data in the wrong place, stores before or behind a
- * buffer, turns not taken exactly once, barriers that not all threads reach,
- * accesses of 16 bytes that are not aligned. Threads give way at polls, at barriers
- * and after stores to shared words (both halves of a packet are two stores). Now and
+ * buffer, loads behind an input, turns not taken exactly once, barriers that not all
+ * threads reach, accesses of 16 bytes that are not aligned. Threads give way at polls, at
+ * barriers and after stores to shared words (both halves of a packet are two stores). Now and
  * then a rank, a block or a thread, or all other ranks, stand still for long.
  * What it does not find: stores and loads are seen in program order, so a
  * missing fence, acquire or release goes unnoticed, as does the order of plain

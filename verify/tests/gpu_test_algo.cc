@@ -121,7 +121,7 @@ template <kernel_of kernel> static std::string several(int nranks, int blocks, u
             weiri_gpu_args args = m.args(rank, none, none);
             if (round == 0)
                 connect(nodes, rank, nranks, blocks, args.view.guard);
-            buffer in = m.alloc(rank, bytes, m.random(16), PLAIN);
+            buffer in = m.alloc_input(rank, bytes, m.random(16), PLAIN);
             outs.push_back(m.alloc(rank, (size_t)nranks * bytes, m.random(16), PLAIN));
             for (size_t i = 0; i < bytes; i++)
                 in.data[i] = byte_of(rank, round, i);

@@ -277,7 +277,7 @@ buffers context::place(int rank)
             shorter = {shorter.data + at, layout_.block_bytes, shorter.desc + at};
         }
     } else {
-        made.in = machine_.alloc(rank, layout_.in_bytes, shift, MAPPED);
+        made.in = machine_.alloc_input(rank, layout_.in_bytes, shift, MAPPED);
         made.out = machine_.alloc(rank, layout_.out_bytes, other, MAPPED);
     }
     fill(made.in, layout_.in_bytes / element);
