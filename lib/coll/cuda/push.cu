@@ -45,8 +45,7 @@ static __global__ void __launch_bounds__(THREADS_MAX)
     const unsigned outs = weiri_gpu_outs_of(args);
     const uint64_t epoch = weiri_gpu_epoch(args.view);
     const int lands = find_outputs(args, outs, epoch, &buffers);
-    weiri_gpu_push plan = weiri_gpu_plan_push(args, outs, lands);
-    plan.out_aligned = weiri_gpu_results_aligned(plan, &buffers, args.view);
+    const weiri_gpu_push plan = weiri_gpu_plan_push(args, outs, lands);
     weiri_gpu_push_all<dtype, exact>(args, plan, &buffers, epoch);
     if (!args.chunk_bytes) /* all blocks: they must have heard before peers tell again */
         weiri_gpu_meet(args.view, epoch, 1);

@@ -54,7 +54,8 @@ struct weiri_gpu_push : weiri_gpu_pieces {
     size_t own;    /* where the own share begins */
     uint32_t lane; /* the block's */
     int pushes, reduces, drains; /* what the block does */
-    int in_aligned, out_aligned; /* the own share to 16 bytes, and where its results go */
+    int in_aligned, out_aligned; /* to 16 bytes: the own share, and its place in the own output,
+                                    if it has one; peers' are stored to only where they are */
 };
 
 /* Which share is a rank's. */
@@ -95,20 +96,9 @@ WEIRI_GPU_FN weiri_gpu_push weiri_gpu_plan_push(const weiri_gpu_args &args, unsi
     p.in = args.in;
     p.own = weiri_gpu_share_of(p, args.view.rank) * p.share;
     p.in_aligned = ((uintptr_t)args.in + p.own) % 16 == 0;
-    p.out_aligned = 0;
+    p.out_aligned = !(outs >> args.view.rank & 1) ||
+                    ((uintptr_t)args.out + (scatters ? 0 : p.own)) % 16 == 0;
     return p;
-}
-
-/* Whether all results of the own share are stored at multiples of 16 bytes. */
-WEIRI_GPU_FN int weiri_gpu_results_aligned(const weiri_gpu_push &p,
-                                           const weiri_gpu_buffers *buffers,
-                                           const weiri_gpu_view &view)
-{
-    uintptr_t places = 0;
-    for (int r = 0; r < view.nranks; r++)
-        if (p.outs >> r & 1 && (r == view.rank || !p.lands))
-            places |= (uintptr_t)buffers->out[r] + p.own;
-    return places % 16 == 0;
 }
 
 /* Where in a rank's stage this lane's piece of a round from a sender is: to be reduced, or
