@@ -106,7 +106,6 @@ struct emulator::machine_state {
     std::vector<rank_state> ranks;
     std::vector<char *> regions;
     std::vector<guarded> buffers;
-    buffer add(int rank, size_t bytes, size_t misalignment, kind kind, size_t behind);
     std::string report;
     std::vector<std::unique_ptr<gpu_thread>> pool;
     std::vector<gpu_thread *> idle, runnable;
@@ -118,6 +117,7 @@ struct emulator::machine_state {
     const void *still_one = nullptr;
     uint64_t still_until = 0;
 
+    buffer add(int rank, size_t bytes, size_t misalignment, kind kind, size_t behind);
     uint64_t random(uint64_t below);
     void complain(const char *format, ...) __attribute__((format(printf, 2, 3)));
     void begin(int rank);

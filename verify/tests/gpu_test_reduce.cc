@@ -109,17 +109,18 @@ static rank_buffers place(machine &m, const call &what, const placing &how, int 
     size_t in_bytes = in_count(what, m.nranks()) * element, out_bytes = what.count * element;
     bool plain = how.kinds == placing::ALL_PLAIN ||
                  (how.kinds == placing::SOME_PLAIN && m.random(3) == 0);
+    const kind where = plain ? PLAIN : MAPPED;
     size_t shift = how.where == placing::ALIGNED ? 0 : m.random(16);
     rank_buffers made;
-    made.in = how.in_place ? m.alloc(rank, in_bytes, shift, plain ? PLAIN : MAPPED)
-                           : m.alloc_input(rank, in_bytes, shift, plain ? PLAIN : MAPPED);
+    made.in = how.in_place ? m.alloc(rank, in_bytes, shift, where)
+                           : m.alloc_input(rank, in_bytes, shift, where);
     if (how.in_place) {
         bool block = what.of->collective == WEIR_COLL_REDUCE_SCATTER;
         size_t at = block ? (size_t)rank * out_bytes : 0;
         made.out = {made.in.data + at, out_bytes, plain ? made.in.desc : made.in.desc + at};
     } else {
         shift = how.where == placing::ALIGNED ? 0 : m.random(16);
-        made.out = m.alloc(rank, out_bytes, shift, plain ? PLAIN : MAPPED);
+        made.out = m.alloc(rank, out_bytes, shift, where);
     }
     fill(m, what.dtype, made.in.data, in_count(what, m.nranks()));
     made.given.assign(made.in.data, made.in.data + in_bytes);

@@ -61,21 +61,22 @@ static __device__ __forceinline__ char *slot_of(const weiri_gpu_view &view, cons
            ((size_t)(round % c.depth) * c.lanes + blockIdx.x) * c.piece;
 }
 
-/* Step 2, of what a predecessor has stored. whole: all vectors of 16 are, and aligned; left: of
- * the own buffer, which may be read behind the piece. */
+/* Step 2, of what a predecessor has stored. whole: all vectors of 16 are, and aligned. Of the
+ * own buffer what lies behind the piece may be read, too. */
 template <int dtype, bool whole>
-static __device__ __forceinline__ void reduce_piece(const chain &c, char *to, const char *came,
-                                                    const char *own, size_t bytes, size_t left,
-                                                    int nranks)
+static __device__ __forceinline__ void reduce_piece(const weiri_gpu_args &args, const chain &c,
+                                                    char *to, const char *came,
+                                                    weiri_gpu_range piece)
 {
     constexpr int VECTORS = WEIRI_GPU_VECTORS_OF_TWO<dtype>;
-    const size_t step = 16 * blockDim.x;
-    for (size_t first = 16 * threadIdx.x; first < bytes; first += VECTORS * step) {
+    const char *own = args.in + piece.at;
+    const size_t left = c.length - piece.at, step = 16 * blockDim.x;
+    for (size_t first = 16 * threadIdx.x; first < piece.bytes; first += VECTORS * step) {
         uint64_t words[2][2 * VECTORS] = {}, totals[2 * VECTORS];
 #pragma unroll
         for (int v = 0; v < VECTORS; v++) {
             const size_t at = first + v * step;
-            if (at >= bytes)
+            if (at >= piece.bytes)
                 continue;
             const weiri_gpu_vector earlier = weiri_gpu_load16(came + at);
             const weiri_gpu_vector later =
@@ -86,17 +87,17 @@ static __device__ __forceinline__ void reduce_piece(const chain &c, char *to, co
             words[1][2 * v] = later.word[0];
             words[1][2 * v + 1] = later.word[1];
         }
-        weiri_gpu_reduce_parts<dtype>(c.op, 2, words, totals, nranks);
+        weiri_gpu_reduce_parts<dtype>(c.op, 2, words, totals, args.view.nranks);
 #pragma unroll
         for (int v = 0; v < VECTORS; v++) {
             const size_t at = first + v * step;
             const weiri_gpu_vector total = {{totals[2 * v], totals[2 * v + 1]}};
-            if (at >= bytes)
+            if (at >= piece.bytes)
                 continue;
             if (whole)
                 weiri_gpu_store16(to + at, total);
             else
-                weiri_gpu_store_vector(to + at, total, bytes - at, c.out_aligned);
+                weiri_gpu_store_vector(to + at, total, piece.bytes - at, c.out_aligned);
         }
     }
 }
@@ -118,14 +119,13 @@ static __device__ __forceinline__ void pass_round(const weiri_gpu_args &args, co
                              epoch, round - c.depth + 1, c.behind);
     __syncthreads();
     char *to = c.behind < 0 ? args.out + piece.at : slot_of(view, c, c.behind, round);
-    const char *came = slot_of(view, c, view.rank, round), *own = args.in + piece.at;
-    const size_t left = c.length - piece.at;
+    const char *came = slot_of(view, c, view.rank, round);
     if (c.before < 0)
-        weiri_gpu_copy(to, own, piece.bytes);
+        weiri_gpu_copy(to, args.in + piece.at, piece.bytes);
     else if (c.in_aligned && c.out_aligned && piece.bytes % 16 == 0)
-        reduce_piece<dtype, true>(c, to, came, own, piece.bytes, left, view.nranks);
+        reduce_piece<dtype, true>(args, c, to, came, piece);
     else
-        reduce_piece<dtype, false>(c, to, came, own, piece.bytes, left, view.nranks);
+        reduce_piece<dtype, false>(args, c, to, came, piece);
     __syncthreads();
     if (talks_behind)
         weir_store_release(&weiri_gpu_cell_at(view, c.behind, view.rank, lane)->staged,
