@@ -85,6 +85,7 @@ typedef struct weiri_gpu_card {
     char bus[16];        /* "0000:19:00.0" */
     int32_t status;      /* of the last exchange */
     int32_t shares;      /* this rank was told that ranks may share a GPU */
+    int32_t nvlink;      /* joins it with all peers' */
     weiri_segment_key scratch;
 } weiri_gpu_card;
 

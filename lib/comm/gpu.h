@@ -69,6 +69,8 @@ struct weiri_gpu {
     const weiri_gpu_ops *ops;
     int device;           /* as CUDA counts */
     size_t scratch_bytes; /* of device memory */
+    int nvlink;           /* joins all ranks' GPUs: atomics between them are native, and stores of
+                             128 bytes arrive whole. The same on all ranks */
 };
 
 /* NULL in a build without CUDA. */

@@ -439,6 +439,24 @@ static const weiri_gpu_ops ops = {
     .guard = gpu_guard,
 };
 
+/* Whether NVLink joins this rank's GPU with all others. */
+static int joins_all(const weir_comm *comm)
+{
+    const char *buses[WEIRI_GPU_RANKS_MAX];
+    for (int rank = 0; rank < comm->nranks; rank++)
+        buses[rank] = weiri_cuda_card(comm, rank)->bus;
+    return weiri_cuda_joins(comm->gpu->device, buses[comm->rank], buses, comm->nranks);
+}
+
+/* Whether every rank has said so. */
+static int all_join(const weir_comm *comm)
+{
+    int all = 1;
+    for (int rank = 0; rank < comm->nranks; rank++)
+        all &= weiri_cuda_card(comm, rank)->nvlink;
+    return all;
+}
+
 /* All ranks have a device. Collective; agreed. */
 static weir_status set_up(weir_comm *comm, int device)
 {
@@ -448,15 +466,17 @@ static weir_status set_up(weir_comm *comm, int device)
     if (!cuda)
         return weir_boot_agree(comm->boot,
                                weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a GPU's state"));
-    cuda->base = (struct weiri_gpu){&ops, device, WEIRI_CUDA_SCRATCH_BYTES};
+    cuda->base = (struct weiri_gpu){&ops, device, WEIRI_CUDA_SCRATCH_BYTES, 0};
     for (int rank = 0; rank < WEIRI_GPU_RANKS_MAX; rank++)
         cuda->scratch[rank].fd = -1;
     comm->gpu = &cuda->base;
     status = weiri_cuda_enter(comm, &before);
     if (status == WEIR_OK)
         status = make_own(comm, cuda);
+    weiri_cuda_card(comm, comm->rank)->nvlink = joins_all(comm);
     status = weir_boot_agree(comm->boot, status);
     if (status == WEIR_OK) {
+        cuda->base.nvlink = all_join(comm);
         comm->memory = &weiri_transport_cuda_fd;
         status = share_scratch(comm, cuda, comm->memory);
         if (status == WEIR_ERR_UNSUPPORTED) {
@@ -467,8 +487,10 @@ static weir_status set_up(weir_comm *comm, int device)
     }
     weiri_cuda_leave(comm, before);
     if (status == WEIR_OK)
-        weiri_log(WEIRI_LOG_INFO, "GPU %d, memory shared by %s", device,
-                  comm->memory == &weiri_transport_cuda_fd ? "file descriptors" : "IPC handles");
+        weiri_log(WEIRI_LOG_INFO, "GPU %d, memory shared by %s, %s", device,
+                  comm->memory == &weiri_transport_cuda_fd ? "file descriptors" : "IPC handles",
+                  cuda->base.nvlink ? "NVLink between all GPUs"
+                                    : "not all GPUs joined by NVLink: no packets of 128 bytes");
     return status; /* a failed communicator is freed by its caller, comm->gpu with it */
 }
 

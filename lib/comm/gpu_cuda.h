@@ -72,6 +72,10 @@ static inline weiri_gpu_card *weiri_cuda_card(const weir_comm *comm, int rank)
 /* Every rank's outcome of a step, told through the pages: the worst. Collective. */
 weir_status weiri_cuda_exchange(weir_comm *comm, weir_status mine);
 
+/* Whether NVLink joins a device, which has this bus id, with each of some others, known by
+ * theirs; the same GPU counts. Local; where CUDA does not say so, NVML is started, some 10 ms. */
+int weiri_cuda_joins(int device, const char *bus, const char *const *peers, int npeers);
+
 /* Finds this rank's device, wanted or, if that is -1, by local rank, and writes its
  * card. Collective. What it returns is this rank's outcome; *worst the ranks' worst. */
 weir_status weiri_cuda_choose_device(weir_comm *comm, int wanted, weir_status *worst);

@@ -592,6 +592,7 @@ weiri_gpu_args machine::args(int rank, const buffer &in, const buffer &out)
     args.out = out.data;
     args.in_desc = in.desc;
     args.out_desc = out.desc;
+    args.nvlink = 1;
     return args;
 }
 

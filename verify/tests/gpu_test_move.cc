@@ -414,7 +414,7 @@ static void gathers_without_lanes(uint64_t seeds)
 }
 
 /* The longest call that a kernel of lines serves ends within its sender's slot, and the last
- * slot within the lines. */
+ * slot within the lines. Without NVLink it serves none. */
 static void lines_fit()
 {
     static const struct {
@@ -428,6 +428,7 @@ static void lines_fit()
         for (int nranks = 2; nranks <= 8; nranks++) {
             weiri_gpu_args args = {};
             args.view.nranks = nranks;
+            args.nvlink = 1;
             args.collective = kernel.collective;
             uint64_t served = 0;
             for (uint64_t step = 1 << 27; step; step /= 2) {
@@ -439,7 +440,10 @@ static void lines_fit()
             const uint64_t shares = kernel.collective == WEIR_COLL_BROADCAST ? nranks - 1 : 1;
             const uint64_t room = slot / WEIRI_GPU_UNIT_BYTES * WEIRI_GPU_UNIT_DATA * shares;
             const uint64_t end = weiri_gpu_lines_at<0>(args.view, nranks - 1, 1, 0) + slot;
-            if (served > room || served + 2 * shares * WEIRI_GPU_UNIT_DATA < room ||
+            args.bytes = 1;
+            args.nvlink = 0;
+            if (kernel.it.serves(&args) || served > room ||
+                served + 2 * shares * WEIRI_GPU_UNIT_DATA < room ||
                 end > WEIRI_GPU_LINES_AT + WEIRI_GPU_LINES_BYTES)
                 why += std::string(kernel.it.name) + " serves " + std::to_string(served) + " of " +
                        std::to_string(room) + " bytes of " + std::to_string(nranks) + " ranks\n";

@@ -183,7 +183,7 @@ void context::make_rank(int rank)
 {
     rank_end &one = ranks_[(size_t)rank];
     if (weiri_program_compile(plan_, rank, &layout_, &one.program) != WEIR_OK ||
-        weiri_image_encode(plan_, one.program, how_.page_bytes, &one.image) != WEIR_OK) {
+        weiri_image_encode(plan_, one.program, how_.page_bytes, 1, &one.image) != WEIR_OK) {
         why_ = "no image";
         return;
     }
@@ -922,6 +922,37 @@ static void samples()
     }
 }
 
+/* Without NVLink blocks can wait on one channel together, but not signal through one. */
+static void without_nvlink()
+{
+    static const struct {
+        const char *name;
+        text json;
+        weir_status expected;
+    } all[] = {
+        {"a channel of one block", direct(3, 2), WEIR_OK},
+        {"a channel of several blocks", handing_on(3), WEIR_ERR_UNSUPPORTED},
+        {"ports", through_ports(3), WEIR_OK},
+    };
+    for (const auto &one : all) {
+        const owned_plan plan = parse(one.json);
+        weiri_plan_layout layout = {};
+        weiri_program *program = nullptr;
+        weiri_image image = {};
+        weir_status status = weiri_plan_lay_out(
+            plan.get(), 256 * weiri_plan_blocks(plan.get(), WEIR_PLAN_INPUT),
+            256 * weiri_plan_blocks(plan.get(), WEIR_PLAN_OUTPUT), 4, &layout);
+        if (status == WEIR_OK)
+            status = weiri_program_compile(plan.get(), 0, &layout, &program);
+        if (status == WEIR_OK)
+            status = weiri_image_encode(plan.get(), program, 2048, 0, &image);
+        free(program);
+        free(image.pages);
+        ok(status == one.expected, "status " + std::to_string(status), "without NVLink: %s",
+           one.name);
+    }
+}
+
 int main()
 {
     lengths_of("packets in two phases", two_shot_packets(4), 2048);
@@ -941,6 +972,7 @@ int main()
     examples();
     samples();
     lost_signal();
+    without_nvlink();
     found("a barrier that a block does not wait for",
           without(handing_on(3), plan_text::barrier(0, 2) + ",", 1));
     return tap_done();

@@ -217,6 +217,7 @@ static bool is_served(const machine &m, const call &what)
 {
     weiri_gpu_args args = {};
     args.view.nranks = m.nranks();
+    args.nvlink = 1;
     args.bytes = what.count * weir_dtype_bytes(what.dtype);
     args.dtype = what.dtype;
     args.collective = what.of->collective;
@@ -368,6 +369,23 @@ static void many_rounds()
     ok(why.empty(), why, "push and chain: many rounds, and results that land in stages");
 }
 
+/* Lines arrive whole over NVLink alone; without it other algorithms serve. */
+static void without_nvlink()
+{
+    std::string why;
+    for (const algo &of : algos) {
+        weiri_gpu_args args = {};
+        args.view.nranks = 2;
+        args.count = 1;
+        args.bytes = 4;
+        args.dtype = WEIR_FLOAT;
+        args.collective = of.collective;
+        if ((bool)of.serves(&args) == (strstr(of.name, "ll128") != nullptr))
+            why += std::string(of.name) + " ";
+    }
+    ok(why.empty(), why, "without NVLink lines serve nothing");
+}
+
 int main()
 {
     for (const algo &of : algos) {
@@ -377,5 +395,6 @@ int main()
     }
     back_to_back();
     many_rounds();
+    without_nvlink();
     return tap_done();
 }

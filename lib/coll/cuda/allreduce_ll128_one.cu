@@ -57,5 +57,5 @@ weiri_gpu_shape weiri_gpu_allreduce_ll128_one_shape(const weiri_gpu_args *args, 
 
 int weiri_gpu_allreduce_ll128_one_serves(const weiri_gpu_args *args)
 {
-    return weiri_gpu_slot_holds(weiri_gpu_units_of(args->bytes), args->view.nranks, 1);
+    return weiri_gpu_lines_serve(args, weiri_gpu_units_of(args->bytes), 1);
 }

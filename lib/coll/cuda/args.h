@@ -94,6 +94,7 @@ typedef struct weiri_gpu_args {
                               the same on all ranks; 0: the algorithm's default */
     weiri_gpu_pair pairs[WEIRI_GPU_RANKS_MAX]; /* pairwise collectives */
     weiri_gpu_counts counts;                   /* alltoallv */
+    int32_t nvlink; /* weiri_gpu's, for the choice of a kernel */
 } weiri_gpu_args;
 
 #endif

@@ -141,6 +141,6 @@ weiri_gpu_shape weiri_gpu_broadcast_ll128_shape(const weiri_gpu_args *args, int 
 int weiri_gpu_broadcast_ll128_serves(const weiri_gpu_args *args)
 {
     return args->collective == WEIR_COLL_BROADCAST &&
-           weiri_gpu_slot_holds(weiri_gpu_share_units(args->bytes, args->view.nranks - 1),
-                                args->view.nranks, 1);
+           weiri_gpu_lines_serve(
+               args, weiri_gpu_share_units(args->bytes, args->view.nranks - 1), 1);
 }

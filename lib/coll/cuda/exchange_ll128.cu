@@ -99,7 +99,7 @@ static weiri_gpu_shape shape_of(const weiri_gpu_args *args, int processors)
 
 static int fits(const weiri_gpu_args *args)
 {
-    return weiri_gpu_slot_holds(weiri_gpu_units_of(args->bytes), args->view.nranks, 1);
+    return weiri_gpu_lines_serve(args, weiri_gpu_units_of(args->bytes), 1);
 }
 
 WEIRI_GPU_DEFINE_OF_RANKS(allgather_ll128)

@@ -50,10 +50,12 @@ static inline __host__ __device__ uint32_t weiri_gpu_share_units(uint64_t bytes,
     return (weiri_gpu_units_of(bytes) + shares - 1) / shares;
 }
 
-/* Whether a sender's slot holds so many units, where ranks send in so many phases. */
-static inline int weiri_gpu_slot_holds(uint32_t units, int nranks, int phases)
+/* Whether lines serve a call of so many units for each receiver, sent in so many phases: they
+ * arrive whole, and a sender's slot holds them. */
+static inline int weiri_gpu_lines_serve(const weiri_gpu_args *args, uint32_t units, int phases)
 {
-    return units <= WEIRI_GPU_PHASES / (uint32_t)phases * weiri_gpu_line_units(nranks);
+    return args->nvlink &&
+           units <= WEIRI_GPU_PHASES / (uint32_t)phases * weiri_gpu_line_units(args->view.nranks);
 }
 
 /* A thread's part of each unit. */

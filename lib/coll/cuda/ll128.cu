@@ -160,5 +160,5 @@ weiri_gpu_shape weiri_gpu_ll128_shape(const weiri_gpu_args *args, int processors
 int weiri_gpu_ll128_serves(const weiri_gpu_args *args)
 {
     const int phases = args->collective == WEIR_COLL_REDUCE_SCATTER ? 1 : 2;
-    return weiri_gpu_slot_holds(share_units(*args, args->view.nranks), args->view.nranks, phases);
+    return weiri_gpu_lines_serve(args, share_units(*args, args->view.nranks), phases);
 }

@@ -133,6 +133,7 @@ static weir_status fill(weiri_coll *coll, const weiri_call *call, weiri_gpu_args
     args->element_bytes = (uint32_t)call->element_bytes;
     args->root = call->root;
     args->collective = (int32_t)call->collective;
+    args->nvlink = coll->comm->gpu->nvlink;
     weir_status status = WEIR_OK;
     if (call->splits)
         status = fill_counts(coll->comm, call, args);

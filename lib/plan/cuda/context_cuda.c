@@ -230,7 +230,7 @@ static weir_status prepare_own(weir_executor *executor, const weir_plan *plan,
     if (!own)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "%s: no memory to run it", context->name);
     weir_status status = weiri_image_encode(plan, context->program, WEIRI_IMAGE_PAGE_BYTES,
-                                            &own->image);
+                                            comm->gpu->nvlink, &own->image);
     if (status == WEIR_OK)
         status = allocate_lists(context, own);
     own->threads = threads_of(context->program, &own->image);

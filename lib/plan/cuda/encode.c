@@ -223,6 +223,27 @@ static void add_block(weiri_encoder *to, const weiri_program_block *block)
     }
 }
 
+/* Whether a step's blocks are too many for a channel that they share. */
+static weir_status check_users(const weiri_encoder *of, const weiri_step *step, uint32_t id)
+{
+    const int is_wait = step->kind == WEIRI_STEP_WAIT;
+    const int is_port = (step->flags & WEIRI_STEP_IS_PORT) != 0;
+    if (of->users[2 * id + (uint32_t)is_wait] != WEIRI_SEVERAL)
+        return WEIR_OK;
+    if (is_wait && is_port)
+        return weiri_fail(WEIR_ERR_UNSUPPORTED,
+                          "%s: rank %d: several thread blocks wait on its port channel %u; give "
+                          "each block a channel of its own",
+                          of->name, of->program->rank, id);
+    if (!is_wait && !is_port && !of->nvlink)
+        return weiri_fail(WEIR_ERR_UNSUPPORTED,
+                          "%s: rank %d: several thread blocks signal through its memory channel "
+                          "%u, which takes NVLink between the GPUs; give each block a channel of "
+                          "its own",
+                          of->name, of->program->rank, id);
+    return WEIR_OK;
+}
+
 /* Which block signals through a channel, and which waits for it. */
 static weir_status find_users(weiri_encoder *to)
 {
@@ -241,12 +262,9 @@ static weir_status find_users(weiri_encoder *to)
                 const uint32_t id = weiri_program_ids(program)[step->first_id + i];
                 uint32_t *user = &to->users[2 * id + (step->kind == WEIRI_STEP_WAIT)];
                 *user = weiri_one_more_user(*user, b);
-                if (*user == WEIRI_SEVERAL && step->kind == WEIRI_STEP_WAIT &&
-                    (step->flags & WEIRI_STEP_IS_PORT))
-                    return weiri_fail(WEIR_ERR_UNSUPPORTED,
-                                      "%s: rank %d: several thread blocks wait on its port channel "
-                                      "%u; give each block a channel of its own",
-                                      to->name, program->rank, id);
+                weir_status status = check_users(to, step, id);
+                if (status != WEIR_OK)
+                    return status;
             }
         }
     return WEIR_OK;
@@ -269,10 +287,13 @@ static uint32_t what_does(const weiri_image_step *step)
 }
 
 weir_status weiri_image_encode(const weir_plan *plan, const weiri_program *program,
-                               uint32_t page_bytes, weiri_image *image)
+                               uint32_t page_bytes, int nvlink, weiri_image *image)
 {
     static const weiri_program_block nothing;
-    weiri_encoder to = {.program = program, .name = plan->file, .in_place = plan->in_place};
+    weiri_encoder to = {.program = program,
+                        .name = plan->file,
+                        .in_place = plan->in_place,
+                        .nvlink = nvlink};
     int tells = 0;
     if (program->nranks > WEIRI_GPU_RANKS_MAX)
         return weiri_fail(WEIR_ERR_UNSUPPORTED, "%s: %d ranks; GPUs of one host serve up to %d",

@@ -19,11 +19,12 @@ typedef struct weiri_image {
 } weiri_image;
 
 /* Local. program: the plan's, of one of its ranks. page_bytes: the longest page that the kernel
- * takes. On success the caller frees pages with free(). WEIR_ERR_NO_MEMORY;
- * WEIR_ERR_UNSUPPORTED: more ranks, or operands of one step, than the kernel takes, or several
- * thread blocks that wait on one port channel. */
+ * takes. nvlink: it joins all GPUs. On success the caller frees pages with free().
+ * WEIR_ERR_NO_MEMORY; WEIR_ERR_UNSUPPORTED: more ranks, or operands of one step, than the kernel
+ * takes, or several thread blocks that wait on one port channel or, without NVLink, signal
+ * through one memory channel. */
 weir_status weiri_image_encode(const weir_plan *plan, const weiri_program *program,
-                               uint32_t page_bytes, weiri_image *image);
+                               uint32_t page_bytes, int nvlink, weiri_image *image);
 
 /* A rank's memory channels as its kernel has them, in the program's order: counters in every
  * rank's segment, as mapped here. channels: program->nchannels, all zeros. Local. */

@@ -30,6 +30,7 @@ typedef struct weiri_encoder {
     const weiri_program *program;
     const char *name;
     int in_place; /* the plan is for that */
+    int nvlink;   /* several blocks can signal through one channel */
     weir_status status;
     weiri_list items, operands, ids, begins; /* begins: each block's first item */
     /* Since the block's threads met last: */
