@@ -192,11 +192,11 @@ $(O)/libweir.so: $(LIB_OBJ)
 	$(Q)ln -sf libweir.so $(O)/$(SONAME)
 
 # Under NCCL's name in compat/, for programs that are linked with it; nothing but NCCL's
-# functions is exported.
+# functions is exported. It stays loaded, as threads of it may outlast a program's dlclose.
 $(O)/libweir_nccl.so: $(NCCL_OBJ) $(O)/libweir.a lib/nccl/exports.map
 	$(call say,LINK,$@)
-	$(Q)$(CC) -shared -Wl,-soname,libnccl.so.2 -Wl,--version-script=lib/nccl/exports.map -o $@ \
-		$(filter %.o %.a,$^) $(WEIR_LDFLAGS) $(SYSTEM_LIBS)
+	$(Q)$(CC) -shared -Wl,-soname,libnccl.so.2 -Wl,--version-script=lib/nccl/exports.map -Wl,-z,nodelete \
+		-o $@ $(filter %.o %.a,$^) $(WEIR_LDFLAGS) $(SYSTEM_LIBS)
 	$(Q)mkdir -p $(O)/compat
 	$(Q)ln -sf ../libweir_nccl.so $(O)/compat/libnccl.so.2
 	$(Q)ln -sf libnccl.so.2 $(O)/compat/libnccl.so

@@ -21,11 +21,11 @@
     extern __typeof__(nccl##name) mccl##name                                                       \
         __attribute__((alias("nccl" #name), visibility("default")))
 
-enum { WEIRI_NCCL_TEXT_BYTES = 512, WEIRI_NCCL_CUSTOM_OPS = 64 };
+enum { WEIRI_NCCL_TEXT_BYTES = 512 };
 
-/* A reduction with a scalar. */
+/* The scalar of a custom operation. */
 typedef struct weiri_nccl_scale {
-    int used;
+    int used;                 /* 0: there is none */
     ncclDataType_t datatype;
     ncclScalarResidence_t residence;
     const void *there;        /* ncclScalarDevice: read when the collective runs */
@@ -44,7 +44,10 @@ typedef struct weiri_nccl_comm {
     void *vendor;             /* not NULL: another library's communicator serves all calls */
     struct weiri_nccl_p2p *p2p;
     atomic_int async_error;   /* ncclResult_t of what ended it */
-    weiri_nccl_scale scales[WEIRI_NCCL_CUSTOM_OPS];
+    atomic_int is_revoked;    /* by this rank */
+    atomic_int is_finalized;
+    weiri_nccl_scale *scales; /* of custom operations, nscales */
+    int nscales;
     void *last_stream;        /* GPUs: where the last work went */
     int has_stream;
     void *order;              /* GPUs: an event between streams */
@@ -101,9 +104,10 @@ typedef struct weiri_nccl_call {
     ncclRedOp_t op;
     int root; /* or the peer */
     cudaStream_t stream;
+    weiri_nccl_scale scale; /* of op, which may be destroyed before the call runs */
 } weiri_nccl_call;
 
-/* Runs a collective now. The call is checked. */
+/* Runs a collective now. The call is checked, and has its scale. */
 ncclResult_t weiri_nccl_run(weiri_nccl_comm *comm, const weiri_nccl_call *call);
 
 /* Whether the thread is in a group. */
@@ -138,9 +142,7 @@ void weiri_nccl_forget_memory(ncclComm_t handle);
 
 /* ------------------------------------------------------------------- scalars */
 
-/* Whether op is one for this communicator and type. */
-int weiri_nccl_op_serves(const weiri_nccl_comm *comm, ncclRedOp_t op, ncclDataType_t datatype);
-/* The scalar of a custom operation; NULL for the others. */
+/* The scalar of a custom operation; NULL where op is none of the communicator's. */
 const weiri_nccl_scale *weiri_nccl_scale_of(const weiri_nccl_comm *comm, ncclRedOp_t op);
 
 #endif

@@ -63,12 +63,13 @@ static weir_status copy_input(const weiri_nccl_comm *comm, const weiri_nccl_call
     void *copy = malloc(bytes + 1);
     if (!copy)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a copy of %zu elements", count);
-    if (scale)
-        weiri_nccl_scale_span(copy, call->in,
-                              scale->residence == ncclScalarDevice ? scale->there : scale->scalar,
-                              (int)call->datatype, 0, 1, count);
-    else
-        memcpy(copy, call->in, bytes);
+    memcpy(copy, call->in, bytes); /* which may not be aligned, nor the scalar */
+    if (scale) {
+        uint64_t scalar = 0;
+        memcpy(&scalar, scale->residence == ncclScalarDevice ? scale->there : scale->scalar,
+               weir_dtype_bytes((weir_dtype)call->datatype));
+        weiri_nccl_scale_span(copy, copy, &scalar, (int)call->datatype, 0, 1, count);
+    }
     *made = copy;
     return WEIR_OK;
 }
@@ -105,8 +106,7 @@ ncclResult_t weiri_nccl_run(weiri_nccl_comm *comm, const weiri_nccl_call *call)
 {
     if (comm->vendor)
         return weiri_nccl_vendor_run(comm, call);
-    const weiri_nccl_scale *scale =
-        reduces(call->kind) ? weiri_nccl_scale_of(comm, call->op) : NULL;
+    const weiri_nccl_scale *scale = call->scale.used ? &call->scale : NULL;
     weir_stream stream = comm->device >= 0 ? call->stream : NULL;
     weir_status status = WEIR_OK;
     if (comm->device >= 0)
@@ -144,12 +144,23 @@ static int writes(const weiri_nccl_comm *comm, const weiri_nccl_call *call)
            (call->kind != WEIRI_NCCL_REDUCE || call->root == comm->rank);
 }
 
-static ncclResult_t check(const weiri_nccl_comm *comm, const weiri_nccl_call *call)
+/* Whether a reduction's operation is one, of its type; puts a custom one's scalar into the call. */
+static int take_op(const weiri_nccl_comm *comm, weiri_nccl_call *call)
+{
+    if (comm->vendor || (unsigned)call->op < ncclNumOps)
+        return 1;
+    const weiri_nccl_scale *scale = weiri_nccl_scale_of(comm, call->op);
+    if (!scale || scale->datatype != call->datatype)
+        return 0;
+    call->scale = *scale;
+    return 1;
+}
+
+static ncclResult_t check(const weiri_nccl_comm *comm, weiri_nccl_call *call)
 {
     if ((unsigned)call->datatype >= ncclNumTypes)
         return refuse(call, "unknown data type");
-    if (reduces(call->kind) && !comm->vendor &&
-        !weiri_nccl_op_serves(comm, call->op, call->datatype))
+    if (reduces(call->kind) && !take_op(comm, call))
         return refuse(call, "unknown operation, or one of another type");
     if (call->root < 0 || call->root >= comm->nranks)
         return refuse(call, "root or peer is outside the communicator");
@@ -172,18 +183,18 @@ static ncclResult_t run_alone(weiri_nccl_comm *comm, const weiri_nccl_call *call
     return weiri_nccl_result_of(comm, weiri_nccl_p2p_run(comm, call, 1));
 }
 
-static ncclResult_t submit(const weiri_nccl_call *call)
+static ncclResult_t submit(weiri_nccl_call call)
 {
-    weiri_nccl_comm *comm = weiri_nccl_enter(call->handle);
+    weiri_nccl_comm *comm = weiri_nccl_enter(call.handle);
     if (!comm)
         return weiri_nccl_refuse(ncclInvalidArgument);
-    ncclResult_t result = check(comm, call);
+    ncclResult_t result = check(comm, &call);
     if (result != ncclSuccess)
         weiri_nccl_refuse(result);
     else if (weiri_nccl_in_group())
-        result = weiri_nccl_keep(call);
+        result = weiri_nccl_keep(&call);
     else
-        result = run_alone(comm, call);
+        result = run_alone(comm, &call);
     weiri_nccl_leave(comm);
     return result;
 }
@@ -194,9 +205,14 @@ ncclResult_t ncclAllReduce(const void *sendbuff, void *recvbuff, size_t count,
                            ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
                            cudaStream_t stream)
 {
-    const weiri_nccl_call call = {WEIRI_NCCL_ALLREDUCE, comm, sendbuff, recvbuff, count,
-                                  datatype,             op,   0,        stream};
-    return submit(&call);
+    return submit((weiri_nccl_call){.kind = WEIRI_NCCL_ALLREDUCE,
+                                    .handle = comm,
+                                    .in = sendbuff,
+                                    .out = recvbuff,
+                                    .count = count,
+                                    .datatype = datatype,
+                                    .op = op,
+                                    .stream = stream});
 }
 WEIRI_NCCL_ALIAS(AllReduce);
 
@@ -204,73 +220,109 @@ ncclResult_t ncclReduceScatter(const void *sendbuff, void *recvbuff, size_t recv
                                ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
                                cudaStream_t stream)
 {
-    const weiri_nccl_call call = {WEIRI_NCCL_REDUCE_SCATTER, comm, sendbuff, recvbuff, recvcount,
-                                  datatype,                  op,   0,        stream};
-    return submit(&call);
+    return submit((weiri_nccl_call){.kind = WEIRI_NCCL_REDUCE_SCATTER,
+                                    .handle = comm,
+                                    .in = sendbuff,
+                                    .out = recvbuff,
+                                    .count = recvcount,
+                                    .datatype = datatype,
+                                    .op = op,
+                                    .stream = stream});
 }
 WEIRI_NCCL_ALIAS(ReduceScatter);
 
 ncclResult_t ncclAllGather(const void *sendbuff, void *recvbuff, size_t sendcount,
                            ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream)
 {
-    const weiri_nccl_call call = {WEIRI_NCCL_ALLGATHER, comm,    sendbuff, recvbuff, sendcount,
-                                  datatype,             ncclSum, 0,        stream};
-    return submit(&call);
+    return submit((weiri_nccl_call){.kind = WEIRI_NCCL_ALLGATHER,
+                                    .handle = comm,
+                                    .in = sendbuff,
+                                    .out = recvbuff,
+                                    .count = sendcount,
+                                    .datatype = datatype,
+                                    .stream = stream});
 }
 WEIRI_NCCL_ALIAS(AllGather);
 
 ncclResult_t ncclBroadcast(const void *sendbuff, void *recvbuff, size_t count,
                            ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream)
 {
-    const weiri_nccl_call call = {WEIRI_NCCL_BROADCAST, comm,    sendbuff, recvbuff, count,
-                                  datatype,             ncclSum, root,     stream};
-    return submit(&call);
+    return submit((weiri_nccl_call){.kind = WEIRI_NCCL_BROADCAST,
+                                    .handle = comm,
+                                    .in = sendbuff,
+                                    .out = recvbuff,
+                                    .count = count,
+                                    .datatype = datatype,
+                                    .root = root,
+                                    .stream = stream});
 }
 WEIRI_NCCL_ALIAS(Broadcast);
 
-ncclResult_t ncclBcast(void *buff, size_t count, ncclDataType_t datatype, int root,
-                       ncclComm_t comm, cudaStream_t stream)
+ncclResult_t ncclBcast(void *buff, size_t count, ncclDataType_t datatype, int root, ncclComm_t comm,
+                       cudaStream_t stream)
 {
-    const weiri_nccl_call call = {WEIRI_NCCL_BROADCAST, comm,    buff, buff,  count,
-                                  datatype,             ncclSum, root, stream};
-    return submit(&call);
+    return submit((weiri_nccl_call){.kind = WEIRI_NCCL_BROADCAST,
+                                    .handle = comm,
+                                    .in = buff,
+                                    .out = buff,
+                                    .count = count,
+                                    .datatype = datatype,
+                                    .root = root,
+                                    .stream = stream});
 }
 WEIRI_NCCL_ALIAS(Bcast);
 
-ncclResult_t ncclReduce(const void *sendbuff, void *recvbuff, size_t count,
-                        ncclDataType_t datatype, ncclRedOp_t op, int root, ncclComm_t comm,
-                        cudaStream_t stream)
+ncclResult_t ncclReduce(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
+                        ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream)
 {
-    const weiri_nccl_call call = {WEIRI_NCCL_REDUCE, comm, sendbuff, recvbuff, count,
-                                  datatype,          op,   root,     stream};
-    return submit(&call);
+    return submit((weiri_nccl_call){.kind = WEIRI_NCCL_REDUCE,
+                                    .handle = comm,
+                                    .in = sendbuff,
+                                    .out = recvbuff,
+                                    .count = count,
+                                    .datatype = datatype,
+                                    .op = op,
+                                    .root = root,
+                                    .stream = stream});
 }
 WEIRI_NCCL_ALIAS(Reduce);
 
 ncclResult_t ncclAlltoAll(const void *sendbuff, void *recvbuff, size_t count,
                           ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream)
 {
-    const weiri_nccl_call call = {WEIRI_NCCL_ALLTOALL, comm,    sendbuff, recvbuff, count,
-                                  datatype,            ncclSum, 0,        stream};
-    return submit(&call);
+    return submit((weiri_nccl_call){.kind = WEIRI_NCCL_ALLTOALL,
+                                    .handle = comm,
+                                    .in = sendbuff,
+                                    .out = recvbuff,
+                                    .count = count,
+                                    .datatype = datatype,
+                                    .stream = stream});
 }
 WEIRI_NCCL_ALIAS(AlltoAll);
 
 ncclResult_t ncclSend(const void *sendbuff, size_t count, ncclDataType_t datatype, int peer,
                       ncclComm_t comm, cudaStream_t stream)
 {
-    const weiri_nccl_call call = {WEIRI_NCCL_SEND, comm,    sendbuff, NULL,  count,
-                                  datatype,        ncclSum, peer,     stream};
-    return submit(&call);
+    return submit((weiri_nccl_call){.kind = WEIRI_NCCL_SEND,
+                                    .handle = comm,
+                                    .in = sendbuff,
+                                    .count = count,
+                                    .datatype = datatype,
+                                    .root = peer,
+                                    .stream = stream});
 }
 WEIRI_NCCL_ALIAS(Send);
 
 ncclResult_t ncclRecv(void *recvbuff, size_t count, ncclDataType_t datatype, int peer,
                       ncclComm_t comm, cudaStream_t stream)
 {
-    const weiri_nccl_call call = {WEIRI_NCCL_RECV, comm,    NULL, recvbuff, count,
-                                  datatype,        ncclSum, peer, stream};
-    return submit(&call);
+    return submit((weiri_nccl_call){.kind = WEIRI_NCCL_RECV,
+                                    .handle = comm,
+                                    .out = recvbuff,
+                                    .count = count,
+                                    .datatype = datatype,
+                                    .root = peer,
+                                    .stream = stream});
 }
 WEIRI_NCCL_ALIAS(Recv);
 
@@ -288,10 +340,10 @@ typedef struct star {
 
 static ncclResult_t transfer(const star *all, weiri_nccl_kind kind, const char *buffer, int peer)
 {
-    return kind == WEIRI_NCCL_SEND ? ncclSend(buffer, all->count, all->datatype, peer, all->handle,
-                                              all->stream)
-                                   : ncclRecv((void *)(size_t)buffer, all->count, all->datatype,
-                                              peer, all->handle, all->stream);
+    return kind == WEIRI_NCCL_SEND
+               ? ncclSend(buffer, all->count, all->datatype, peer, all->handle, all->stream)
+               : ncclRecv((void *)(size_t)buffer, all->count, all->datatype, peer, all->handle,
+                          all->stream);
 }
 
 static void transfer_all(const star *all, int rank, int nranks)
@@ -324,8 +376,8 @@ static ncclResult_t run_star(star *all, const char *name)
     return ncclGroupEnd();
 }
 
-ncclResult_t ncclGather(const void *sendbuff, void *recvbuff, size_t count,
-                        ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream)
+ncclResult_t ncclGather(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
+                        int root, ncclComm_t comm, cudaStream_t stream)
 {
     star all = {WEIRI_NCCL_RECV, recvbuff, sendbuff, count, 0, datatype, root, comm, stream};
     return run_star(&all, "ncclGather");

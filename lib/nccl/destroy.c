@@ -30,6 +30,19 @@ static ncclResult_t run_bury(void *argument)
     return ncclSuccess;
 }
 
+/* Whether there is nobody to meet any more: it failed, or a sibling was aborted. */
+static int has_ended(const weiri_nccl_comm *comm)
+{
+    return comm->async_error || (comm->comm && weir_load_acquire(comm->comm->guard.abort_word));
+}
+
+/* From now on it meets nobody. */
+static void mark_ended(weiri_nccl_comm *comm)
+{
+    int none = ncclSuccess;
+    atomic_compare_exchange_strong(&comm->async_error, &none, (int)ncclRemoteError);
+}
+
 /* Puts comm into the list; takes it and its siblings out, linked, if they are all there or
  * none needs the others. */
 static weiri_nccl_comm *gather(weiri_nccl_comm *comm, int *count)
@@ -41,7 +54,7 @@ static weiri_nccl_comm *gather(weiri_nccl_comm *comm, int *count)
     waiting = comm;
     for (weiri_nccl_comm *one = waiting; one; one = one->next)
         here += one->job == comm->job;
-    if (here == comm->local_nranks || comm->async_error) {
+    if (here == comm->local_nranks || has_ended(comm)) {
         for (weiri_nccl_comm **at = &waiting; *at;) {
             weiri_nccl_comm *one = *at;
             if (one->job != comm->job) {
@@ -50,7 +63,8 @@ static weiri_nccl_comm *gather(weiri_nccl_comm *comm, int *count)
             }
             *at = one->next;
             one->next = all;
-            one->async_error = comm->async_error;
+            if (here < comm->local_nranks)
+                mark_ended(one);
             all = one;
         }
         *count = here;
@@ -118,11 +132,10 @@ static ncclResult_t end(weiri_nccl_comm *comm)
 static ncclResult_t withdraw(ncclComm_t handle, int aborts)
 {
     weiri_nccl_comm *comm = weiri_nccl_withdraw(handle);
-    int none = ncclSuccess;
     if (!comm)
         return ncclInvalidArgument;
     if (aborts)
-        atomic_compare_exchange_strong(&comm->async_error, &none, (int)ncclRemoteError);
+        mark_ended(comm);
     if (aborts && comm->comm)
         weir_comm_abort(comm->comm);
     weiri_nccl_await_users(comm);
@@ -145,26 +158,32 @@ WEIRI_NCCL_ALIAS(CommAbort);
 /* Calls have ended, or are in their streams, when they return. */
 ncclResult_t ncclCommFinalize(ncclComm_t comm)
 {
-    weiri_nccl_comm *own = weiri_nccl_enter(comm);
+    weiri_nccl_comm *own = comm ? weiri_nccl_enter(comm) : NULL;
+    ncclResult_t result = ncclSuccess;
     if (!own)
-        return ncclInvalidArgument;
+        return comm ? ncclInvalidArgument : ncclSuccess;
+    if (atomic_load(&own->is_revoked))
+        result = weiri_nccl_fail(ncclInvalidUsage, "ncclCommFinalize: the communicator was "
+                                                   "revoked; destroy it");
+    else if (atomic_exchange(&own->is_finalized, 1))
+        result = weiri_nccl_fail(ncclInvalidArgument, "ncclCommFinalize: called before");
     weiri_nccl_leave(own);
-    return ncclSuccess;
+    return result;
 }
 WEIRI_NCCL_ALIAS(CommFinalize);
 
 ncclResult_t ncclCommRevoke(ncclComm_t comm, int revokeFlags)
 {
-    weiri_nccl_comm *own = weiri_nccl_enter(comm);
-    int none = ncclSuccess;
+    weiri_nccl_comm *own = comm ? weiri_nccl_enter(comm) : NULL;
     ncclResult_t result = ncclSuccess;
     if (!own)
-        return ncclInvalidArgument;
+        return comm ? ncclInvalidArgument : ncclSuccess;
     if (revokeFlags || !own->comm) {
         result = weiri_nccl_fail(ncclInvalidArgument, "ncclCommRevoke: flags %d, expected 0",
                                  revokeFlags);
     } else {
-        atomic_compare_exchange_strong(&own->async_error, &none, (int)ncclRemoteError);
+        mark_ended(own);
+        atomic_store(&own->is_revoked, 1);
         weir_comm_abort(own->comm);
     }
     weiri_nccl_leave(own);
@@ -186,6 +205,8 @@ static int matters(const weiri_nccl_comm *comm, weir_status status)
 static ncclResult_t look(weiri_nccl_comm *comm)
 {
     int known = atomic_load(&comm->async_error);
+    if (atomic_load(&comm->is_revoked)) /* its caller waits until it is quiet */
+        return comm->device >= 0 && weiri_nccl_gpu_is_busy(comm) ? ncclInProgress : ncclSuccess;
     if (known)
         return (ncclResult_t)known;
     weir_status status = weir_comm_check(comm->comm);

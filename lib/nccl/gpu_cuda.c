@@ -185,10 +185,15 @@ static weir_status copy_into(const weir_comm *here, void **copy, const weiri_ncc
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no GPU memory for a copy of %zu bytes", bytes);
     }
     weiri_cuda_trust_buffer(here, *copy, bytes);
-    if (scale)
-        return scale_into(*copy, scale, in, bytes, stream);
-    return check(cudaMemcpyAsync(*copy, in, bytes, cudaMemcpyDeviceToDevice, stream),
-                 "the stream takes no copy");
+    const int is_aligned =
+        scale && (uintptr_t)in % weir_dtype_bytes((weir_dtype)scale->datatype) == 0;
+    weir_status status = WEIR_OK;
+    if (!is_aligned) {
+        status = check(cudaMemcpyAsync(*copy, in, bytes, cudaMemcpyDeviceToDevice, stream),
+                       "the stream takes no copy");
+        in = *copy;
+    }
+    return scale && status == WEIR_OK ? scale_into(*copy, scale, in, bytes, stream) : status;
 }
 
 weir_status weiri_nccl_gpu_copy_of(const weiri_nccl_comm *comm, const weiri_nccl_scale *scale,

@@ -282,6 +282,15 @@ ncclResult_t ncclGroupStart(void)
 }
 WEIRI_NCCL_ALIAS(GroupStart);
 
+/* Jobs that have not run, and calls. */
+static void drop(const group *all)
+{
+    for (size_t i = 0; i < all->njobs; i++)
+        free(all->jobs[i].argument);
+    free(all->calls);
+    free(all->jobs);
+}
+
 ncclResult_t ncclGroupEnd(void)
 {
     if (!current.depth)
@@ -291,22 +300,26 @@ ncclResult_t ncclGroupEnd(void)
     group all = current;
     memset(&current, 0, sizeof current);
     ncclResult_t result = all.error;
-    if (result == ncclSuccess)
+    if (result == ncclSuccess) {
         result = weiri_nccl_do_all(all.jobs, all.njobs);
-    else
-        for (size_t i = 0; i < all.njobs; i++)
-            free(all.jobs[i].argument);
+        all.njobs = 0;
+    }
     if (result == ncclSuccess)
         result = run_calls(&all);
-    free(all.calls);
-    free(all.jobs);
+    drop(&all);
     return result;
 }
 WEIRI_NCCL_ALIAS(GroupEnd);
 
+/* The group ends here all the same, without its calls. */
 ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t *simInfo)
 {
     (void)simInfo;
+    if (current.depth && !--current.depth) {
+        group all = current;
+        memset(&current, 0, sizeof current);
+        drop(&all);
+    }
     return weiri_nccl_fail(ncclInvalidUsage, "ncclGroupSimulateEnd: weir estimates no times");
 }
 WEIRI_NCCL_ALIAS(GroupSimulateEnd);

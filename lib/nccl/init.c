@@ -100,6 +100,7 @@ void weiri_nccl_bury(weiri_nccl_comm *comm)
         weir_comm_destroy(comm->comm);
     }
     weir_boot_destroy(comm->boot);
+    free(comm->scales);
     free(comm);
 }
 

@@ -225,7 +225,7 @@ WEIRI_NCCL_ALIAS(CommWindowRegister);
 
 ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t win)
 {
-    return drop(comm, win);
+    return comm || win ? drop(comm, win) : ncclSuccess;
 }
 WEIRI_NCCL_ALIAS(CommWindowDeregister);
 

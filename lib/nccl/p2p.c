@@ -90,7 +90,7 @@ weir_status weiri_p2p_next_self(const weiri_nccl_comm *comm, const weiri_nccl_ca
     if (!self->send && !self->recv)
         return WEIR_OK;
     if (!self->send || !self->recv)
-        return weiri_fail(WEIR_ERR_MISMATCH,
+        return weiri_fail(WEIR_ERR_UNSUPPORTED,
                           "rank %d: a send to itself needs a receive in the same group",
                           comm->rank);
     uint64_t sent = weiri_p2p_bytes_of(self->send), expected = weiri_p2p_bytes_of(self->recv);

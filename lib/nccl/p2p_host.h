@@ -52,7 +52,8 @@ typedef struct weiri_p2p_self {
     size_t sends, recvs;                /* how far calls have been looked through */
 } weiri_p2p_self;
 
-/* The next one. WEIR_ERR_MISMATCH if one half is missing, WEIR_ERR_INVALID if lengths differ. */
+/* The next one. WEIR_ERR_UNSUPPORTED if one half is missing, WEIR_ERR_INVALID if lengths differ:
+ * nothing was moved, and the communicator serves the next call. */
 weir_status weiri_p2p_next_self(const weiri_nccl_comm *comm, const weiri_nccl_call *calls,
                                 size_t count, weiri_p2p_self *self);
 

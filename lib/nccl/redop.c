@@ -5,31 +5,39 @@
  */
 #include "nccl/gpu.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+enum { FIRST_SCALES = 8 };
 
 const weiri_nccl_scale *weiri_nccl_scale_of(const weiri_nccl_comm *comm, ncclRedOp_t op)
 {
-    int place = (int)op - ncclNumOps;
-    if (place < 0 || place >= WEIRI_NCCL_CUSTOM_OPS || !comm->scales[place].used)
+    const unsigned place = (unsigned)op - ncclNumOps;
+    if (place >= (unsigned)comm->nscales || !comm->scales[place].used)
         return NULL;
     return &comm->scales[place];
 }
 
-int weiri_nccl_op_serves(const weiri_nccl_comm *comm, ncclRedOp_t op, ncclDataType_t datatype)
+static ncclResult_t grow(weiri_nccl_comm *comm)
 {
-    const weiri_nccl_scale *scale = weiri_nccl_scale_of(comm, op);
-    return (unsigned)op < ncclNumOps || (scale && scale->datatype == datatype);
+    const int more = comm->nscales ? 2 * comm->nscales : FIRST_SCALES;
+    weiri_nccl_scale *longer = realloc(comm->scales, (size_t)more * sizeof *longer);
+    if (!longer)
+        return weiri_nccl_fail(ncclSystemError, "no memory for a custom operation");
+    memset(longer + comm->nscales, 0, (size_t)(more - comm->nscales) * sizeof *longer);
+    comm->scales = longer;
+    comm->nscales = more;
+    return ncclSuccess;
 }
 
 static ncclResult_t create(weiri_nccl_comm *comm, ncclRedOp_t *op, const weiri_nccl_scale *scale)
 {
     int place = 0;
-    while (place < WEIRI_NCCL_CUSTOM_OPS && comm->scales[place].used)
+    while (place < comm->nscales && comm->scales[place].used)
         place++;
-    if (place == WEIRI_NCCL_CUSTOM_OPS)
-        return weiri_nccl_fail(ncclInvalidUsage,
-                               "more than %d custom operations of one communicator; destroy some",
-                               WEIRI_NCCL_CUSTOM_OPS);
+    ncclResult_t result = place < comm->nscales ? ncclSuccess : grow(comm);
+    if (result != ncclSuccess)
+        return result;
     comm->scales[place] = *scale;
     *op = (ncclRedOp_t)(ncclNumOps + place);
     return ncclSuccess;

@@ -1,7 +1,7 @@
 /*
  * Multiplication by a scalar, element by element, for custom reductions: one
  * source for the process and for kernels. Integers wrap; the small floating
- * types multiply in float and round once.
+ * types multiply in float and round once. Elements are aligned, the scalar too.
  */
 #ifndef WEIR_NCCL_SCALE_H
 #define WEIR_NCCL_SCALE_H

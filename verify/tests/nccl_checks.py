@@ -126,6 +126,39 @@ def custom_ops(r):
     r.lib.CommDestroy(comm)
 
 
+def custom_ops_in_groups(r):
+    """An operation may be destroyed once it was given to a call, and its number used again."""
+    lib, comm, n, made = r.lib, r.comm(), r.nranks, []
+
+    def create(factor):
+        op = ctypes.c_int()
+        lib.RedOpCreatePreMulSum(ctypes.byref(op), buffer(INT32, [factor]), INT32, IMMEDIATE, comm)
+        return op
+
+    lib.GroupStart()
+    for factor in (2, 10):
+        op, data = create(factor), buffer(INT32, [1] * 4)
+        lib.AllReduce(data, data, 4, INT32, op, comm, None)
+        lib.RedOpDestroy(op, comm)
+        made.append((factor, data))
+    kept = create(100)
+    lib.GroupEnd()
+    for factor, data in made:
+        demand(holds(data, INT32, [factor * n] * 4), f"multiplied by {factor}")
+    many = [create(i) for i in range(150)]
+    for i, op in enumerate(many):
+        data = buffer(INT32, [1])
+        lib.AllReduce(data, data, 1, INT32, op, comm, None)
+        demand(holds(data, INT32, [i * n]), f"operation {i} of many")
+    for op in many + [kept]:
+        lib.RedOpDestroy(op, comm)
+    odd = ctypes.create_string_buffer(4 * 9 + 1)
+    ctypes.memmove(ctypes.byref(odd, 1), buffer(INT32, [3] * 9), 36)
+    lib.AllReduce(ctypes.byref(odd, 1), ctypes.byref(odd, 1), 9, INT32, create(2), comm, None)
+    demand(odd.raw[1:37] == bytes(buffer(INT32, [6 * n] * 9)), "a buffer that is not aligned")
+    lib.CommDestroy(comm)
+
+
 def collectives(r):
     comm, n, lib, count = r.comm(), r.nranks, r.lib, 997
     ints = lambda values: buffer(INT32, values)  # noqa: E731
@@ -366,6 +399,13 @@ def one_process(r):
     for one in threads:
         one.join()
     demand(sums == [3] * n, "a thread a rank")
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(5):
+        lib.CommInitAll(comms, n, None)
+        lib.CommAbort(comms[0])
+        for comm in comms[1:]:
+            lib.CommDestroy(comm)
+    demand(len(os.listdir("/proc/self/fd")) < before + 5, "siblings of an aborted rank are freed")
 
 
 def memory(r):
@@ -457,7 +497,9 @@ def revoke(r):
     lib, comm, data = r.lib, r.comm(), buffer(INT32, [1])
     if r.rank == 0:
         lib.CommRevoke(comm, 0)
-    while ask(lib, "CommGetAsyncError", comm) != REMOTE:
+        demand(ask(lib, "CommGetAsyncError", comm) == 0, "who revoked it finds it quiet")
+        demand(lib.try_("CommFinalize", comm) == USAGE)
+    while r.rank and ask(lib, "CommGetAsyncError", comm) != REMOTE:
         time.sleep(0.01)
     demand(lib.try_("Send", data, 1, INT32, 1 - r.rank, comm, None) == REMOTE)
     lib.CommDestroy(comm)
@@ -519,6 +561,12 @@ def groups(r):
     demand(holds(data, INT32, [1]), "the outermost end runs it")
     lib.GroupEnd()
     demand(holds(data, INT32, [r.nranks]))
+    lib.GroupStart()
+    lib.AllReduce(data, data, 1, INT32, SUM, comm, None)
+    demand(lib.try_("GroupSimulateEnd", None) == USAGE)
+    demand(lib.try_("GroupEnd") == USAGE, "a simulated end closes the group")
+    demand(lib.try_("Send", data, 1, INT32, r.rank, comm, None) == USAGE, "to itself, alone")
+    demand(sum_of(r, comm, 1) == r.nranks, "the communicator serves on")
     made = (ctypes.c_void_p * 2)()
     ids = [r.identity("a"), r.identity("b")]
     lib.GroupStart()
@@ -531,6 +579,10 @@ def groups(r):
     lib.CommDestroy(made[0])
     demand(lib.try_("GroupEnd") == ARGUMENT, "a communicator destroyed in a group that uses it")
     lib.CommDestroy(made[1])
+    for name in ("CommFinalize", "CommDestroy", "CommAbort"):
+        demand(lib.try_(name, None) == OK, f"{name} of nothing")
+    lib.CommFinalize(comm)
+    demand(lib.try_("CommFinalize", comm) == ARGUMENT, "finalized twice")
     lib.CommDestroy(comm)
 
 
@@ -587,6 +639,7 @@ def wrong_data(r):
 CHECKS = [
     ("every type and operation, by the names of MCCL", every_type_and_op, 2, "mccl"),
     ("custom operations of every type", custom_ops, 2, "nccl"),
+    ("custom operations destroyed in groups, and many", custom_ops_in_groups, 2, "nccl"),
     ("collectives, out of place and in place", collectives, 3, "nccl"),
     ("sends and receives", messages, 3, "mccl"),
     ("sends and receives within and between machines", messages, "aab", "nccl"),
