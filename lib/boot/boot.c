@@ -4,6 +4,7 @@
  * which is built on allgather alone.
  */
 #include "base/error.h"
+#include "boot/mesh.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,6 +38,11 @@ weir_status weir_boot_create(const weir_boot_ops *ops, void *context, int rank, 
     *made = (weir_boot){.ops = ops, .context = context, .rank = rank, .nranks = nranks};
     *boot = made;
     return WEIR_OK;
+}
+
+void *weiri_boot_context(const weir_boot *boot)
+{
+    return boot->context;
 }
 
 int weir_boot_rank(const weir_boot *boot)

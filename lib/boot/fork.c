@@ -5,6 +5,7 @@
  * the child's ends right after: each socket then lives in one process, so that
  * the death of a child is seen by its peers as the end of the stream.
  */
+#include "base/env.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "boot/deadline.h"
@@ -116,7 +117,8 @@ __attribute__((noreturn)) static void live(family *kin, int rank,
         if (other != rank)
             weiri_link_close_all(ends_of(kin, other), kin->nranks);
     weir_boot *boot;
-    weir_status status = weiri_mesh_create("fork", rank, kin->nranks, ends_of(kin, rank), &boot);
+    weir_status status = weiri_mesh_create("fork", rank, kin->nranks, weiri_env_timeout_ms(),
+                                           ends_of(kin, rank), &boot);
     if (status != WEIR_OK) {
         weiri_log(WEIRI_LOG_ERROR, "%s", weir_last_error());
         _exit(weir_status_exit_code(status));

@@ -1,7 +1,6 @@
 /* The mesh's life, and its messages between two ranks. */
 #include "boot/mesh.h"
 
-#include "base/env.h"
 #include "base/error.h"
 #include "boot/link.h"
 
@@ -175,8 +174,8 @@ static void destroy(void *context)
     free(mesh);
 }
 
-weir_status weiri_mesh_create(const char *name, int rank, int nranks, const int *fds,
-                              weir_boot **boot)
+weir_status weiri_mesh_create(const char *name, int rank, int nranks, int timeout_ms,
+                              const int *fds, weir_boot **boot)
 {
     weiri_mesh *mesh = calloc(1, sizeof *mesh + (size_t)nranks * sizeof mesh->peers[0]);
     if (!mesh)
@@ -190,7 +189,7 @@ weir_status weiri_mesh_create(const char *name, int rank, int nranks, const int 
                                 .destroy = destroy};
     mesh->rank = rank;
     mesh->nranks = nranks;
-    mesh->timeout_ms = weiri_env_timeout_ms();
+    mesh->timeout_ms = timeout_ms;
     for (int peer = 0; peer < nranks; peer++) {
         mesh->peers[peer].fd = fds[peer];
         mesh->peers[peer].last = &mesh->peers[peer].first;

@@ -23,11 +23,11 @@
 
 /* Makes a bootstrap of a mesh. Local. fds: the non-blocking socket to each
  * rank, -1 at the own place; on success they pass to the bootstrap. name:
- * static storage. Waits end after WEIR_TIMEOUT_MS. */
-weir_status weiri_mesh_create(const char *name, int rank, int nranks, const int *fds,
-                              weir_boot **boot);
+ * static storage. Waits end after timeout_ms. */
+weir_status weiri_mesh_create(const char *name, int rank, int nranks, int timeout_ms,
+                              const int *fds, weir_boot **boot);
 
-/* ------------------------------------------- between mesh.c and exchange.c */
+/* ----------------------------------- between mesh.c, exchange.c and tcp.c */
 
 enum {
     WEIRI_FRAME_MESSAGE = 0x4753454d,
@@ -67,6 +67,8 @@ typedef struct weiri_mesh {
     weiri_mesh_peer peers[];
 } weiri_mesh;
 
+/* What a bootstrap was made with (boot.c): of a mesh, that. */
+void *weiri_boot_context(const weir_boot *boot);
 /* The operations of exchange.c; context is the weiri_mesh. */
 weir_status weiri_mesh_allgather(void *context, void *all, size_t bytes);
 weir_status weiri_mesh_barrier(void *context);

@@ -7,8 +7,10 @@
  * then receives those above. Every connection begins with the handshake. A last
  * barrier makes sure that nobody leaves before everybody has arrived.
  *
- * Each step has a deadline of WEIR_TIMEOUT_MS.
+ * Each step has a deadline, WEIR_TIMEOUT_MS unless the caller has another one.
  */
+#include "boot/tcp.h"
+
 #include "base/env.h"
 #include "base/error.h"
 #include "boot/link.h"
@@ -20,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 /* Who has joined must outwait rank 0, to hear from it who has not. */
@@ -160,7 +163,7 @@ static weir_status meet(const entry *way, int listener, weir_boot **boot)
     memset(fds, 0xff, nranks * sizeof *fds); /* every entry -1 */
     status = job->rank == 0 ? lead(job, listener, fds, table) : follow(way, fds, table);
     if (status == WEIR_OK)
-        status = weiri_mesh_create("tcp", job->rank, job->nranks, fds, &made);
+        status = weiri_mesh_create("tcp", job->rank, job->nranks, job->timeout_ms, fds, &made);
     if (status != WEIR_OK) {
         weiri_link_close_all(fds, job->nranks);
         goto free_table;
@@ -206,6 +209,12 @@ static weir_status choose_source(entry *way, const char *interface)
 
 weir_status weir_boot_tcp_create(const weir_unique_id *id, int rank, int nranks, weir_boot **boot)
 {
+    return weiri_boot_tcp_create(id, rank, nranks, weiri_env_timeout_ms(), boot);
+}
+
+weir_status weiri_boot_tcp_create(const weir_unique_id *id, int rank, int nranks, int timeout_ms,
+                                  weir_boot **boot)
+{
     weiri_meeting meeting;
     int listener = -1;
     weir_status status = check_ranks(rank, nranks);
@@ -213,13 +222,21 @@ weir_status weir_boot_tcp_create(const weir_unique_id *id, int rank, int nranks,
         status = weiri_unique_id_decode(id, &meeting);
     if (status != WEIR_OK)
         return status;
-    entry way = {.job = {.rank = rank, .nranks = nranks, .timeout_ms = weiri_env_timeout_ms()},
+    entry way = {.job = {.rank = rank, .nranks = nranks, .timeout_ms = timeout_ms},
                  .root = meeting.address};
     memcpy(way.job.key, meeting.key, sizeof way.job.key);
     status = choose_source(&way, weiri_env(WEIRI_ENV_SOCKET_IFNAME));
     if (status == WEIR_OK && rank == 0)
         status = weiri_unique_id_take(&meeting, &listener);
     return status == WEIR_OK ? meet(&way, listener, boot) : status;
+}
+
+void weiri_boot_tcp_shut(weir_boot *boot)
+{
+    const weiri_mesh *mesh = weiri_boot_context(boot);
+    for (int peer = 0; peer < mesh->nranks; peer++)
+        if (mesh->peers[peer].fd >= 0)
+            shutdown(mesh->peers[peer].fd, SHUT_RDWR);
 }
 
 /* Any text makes a key; no text makes the one that everybody knows. */

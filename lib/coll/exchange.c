@@ -311,7 +311,7 @@ static weir_status run(weiri_coll *coll, const weiri_call *call, size_t direct_f
     if (status != WEIR_OK)
         return status;
     send_all(&x);
-    weiri_waiter waiter = {{0, 0}, 0, 0};
+    weiri_waiter waiter = {.polls = {0, 0}};
     for (int missing = 0; missing >= 0;) {
         int moved = 0;
         status = make_progress(&x, &moved, &missing);

@@ -357,10 +357,19 @@ static weir_status leave(weir_comm *comm)
     return weir_load_acquire(comm->guard.abort_word) ? WEIR_OK : weir_comm_barrier(comm);
 }
 
+void weiri_comm_finish(weir_comm *comm)
+{
+    const weir_comm *here = comm->local ? comm->local : comm;
+    weir_store_release(&here->peers[here->rank].page->finished.value, 1);
+    if (comm->net)
+        weiri_net_finish(comm->net);
+}
+
 void weir_comm_destroy(weir_comm *comm)
 {
     if (!comm)
         return;
+    weiri_comm_finish(comm);
     if (comm->net) {
         weiri_across_destroy(comm);
         return;

@@ -93,6 +93,7 @@ typedef struct weiri_comm_page {
     weiri_word abort;    /* non-zero: every wait of this rank ends, for that reason */
     weiri_word barrier;  /* barriers that this rank has entered */
     weiri_word changes;  /* how often this rank has made or freed a region */
+    weiri_word finished; /* 1: this rank has done its part in everything, and ends */
     weiri_word reads;    /* 1: this rank may read every peer's plain memory */
     weiri_word votes[2]; /* algo/context.c: by parity, this rank's vote on a context */
     weiri_word report;   /* rank 0's: who prints the report; see comm/report.c */
@@ -226,7 +227,9 @@ static inline weir_status weiri_comm_wait(weir_comm *comm, const uint64_t *word,
 typedef struct weiri_waiter {
     weir_waiter polls;
     int suspicions;    /* how often a dead peer was seen */
+    int is_for_one;    /* the awaited rank's death matters alone */
     uint64_t noted_ns; /* the start of the slow wait that the record tells of */
+    uint64_t aborted_ns; /* when an abort was seen first */
 } weiri_waiter;
 
 /* For loops that wait for several things at once: after a round without
@@ -246,6 +249,14 @@ static inline void weiri_comm_idle_end(weir_comm *comm, const weiri_waiter *wait
 
 /* Whether a peer's process has ended; never the own one. */
 int weiri_comm_is_dead(const weir_comm *comm, int peer);
+
+/* Tells all that this rank has done its part in everything that was called. */
+void weiri_comm_finish(weir_comm *comm);
+
+static inline int weiri_comm_has_finished(const weir_comm *comm, int peer)
+{
+    return weir_load_acquire(&comm->peers[peer].page->finished.value) != 0;
+}
 
 /* Notes that a collective is called: one store, to a line of this rank's own. */
 static inline void weiri_comm_enter(weir_comm *comm, weir_collective collective)

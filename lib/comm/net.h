@@ -12,6 +12,7 @@
  *   abort      why the peer ended all waits (WEIRI_ABORT_*); 0: it did not
  *   answered   1: the peer's record is final
  *   printed    1: the peer has printed the report for all
+ *   finished   1: the peer has done its part in everything that was called
  *   left       1: the peer needs nothing from this rank any more
  *   meeting    barriers that the peer has entered for its machine
  *
@@ -42,7 +43,7 @@ enum { WEIRI_NET_SLOTS = 8 };
 
 typedef struct weiri_net_words {
     _Alignas(WEIR_LINE_BYTES) uint64_t arrived;
-    uint64_t consumed, abort, answered, left, meeting, printed;
+    uint64_t consumed, abort, answered, finished, left, meeting, printed;
 } weiri_net_words;
 
 /* In front of a message's data. */
@@ -90,6 +91,7 @@ typedef struct weiri_net {
     int lost;         /* its peer */
     int aborted;      /* an abort of another machine was passed on here */
     int told, answered; /* ours was told; the own record was */
+    int finished;       /* likewise, that this rank has done its part */
     struct weiri_net *pairs; /* NULL until they are opened */
 } weiri_net;
 
@@ -115,6 +117,8 @@ void weiri_net_destroy(weiri_net *net);
 weir_status weiri_net_window_create(weiri_net *net);
 /* Local; also of one that was not made wholly, or not at all. */
 void weiri_net_window_destroy(weiri_net *net);
+/* Tells every peer that this rank has done its part in everything. */
+void weiri_net_finish(weiri_net *net);
 /* Says goodbye to every peer, and waits for theirs for a short time. */
 void weiri_net_leave(weiri_net *net);
 
@@ -127,8 +131,10 @@ void weiri_net_abort(weiri_net *net, uint64_t reason);
 void weiri_net_answer(weiri_net *net);
 /* Tells them that the report is printed. */
 void weiri_net_printed(weiri_net *net);
-/* Whether the path to a rank has failed although it did not say goodbye. */
+/* Whether the path to a rank has failed although it had not finished. */
 int weiri_net_is_lost(const weiri_net *net, int rank);
+/* Whether it has failed at all: nothing comes from there any more. */
+int weiri_net_is_gone(const weiri_net *net, int rank);
 /* Machines meet; called by their leaders. */
 weir_status weiri_net_meet(weiri_net *net);
 

@@ -11,7 +11,7 @@
 static weir_status await_word(weiri_net *net, const uint64_t *word, uint64_t target, int rank,
                               const char *phase)
 {
-    weiri_waiter waiter = {{0, 0}, 0, 0};
+    weiri_waiter waiter = {.polls = {0, 0}};
     while (weir_load_acquire(word) < target) {
         weir_status status = weiri_comm_idle_for(net->local, &waiter, word, target, rank, phase);
         if (WEIRI_UNLIKELY(status != WEIR_OK))
@@ -90,7 +90,7 @@ weir_status weiri_net_take(weiri_net *net, int rank)
 
 weir_status weiri_net_flush(weiri_net *net, const char *phase)
 {
-    weiri_waiter waiter = {{0, 0}, 0, 0};
+    weiri_waiter waiter = {.polls = {0, 0}};
     for (int rank = 0; rank < net->whole->nranks; rank++) {
         const weiri_endpoint *end = net->peers[rank].endpoint;
         while (end && end->sent < end->posted && end->completed < end->posted) {

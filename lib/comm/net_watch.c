@@ -4,8 +4,8 @@
  *
  * Who finds a reason to end all waits sets the abort words of its machine and tells all
  * ranks of the others, each of which sets those of its own machine. A path that fails
- * without a goodbye is a loss; a rank that did its part and ended looks so, too, until
- * what it sent is seen, so a loss counts after a grace.
+ * is a loss, unless its rank has finished; a rank that did its part and ended without a
+ * word looks so, too, until what it sent is seen, so a loss counts after a grace.
  */
 #include "comm/net.h"
 
@@ -24,12 +24,18 @@ enum {
 static int failed(const weiri_net_peer *peer)
 {
     return peer->endpoint && peer->endpoint->failed != WEIR_OK &&
-           !weir_load_acquire(&peer->words->left);
+           !weir_load_acquire(&peer->words->finished);
 }
 
 int weiri_net_is_lost(const weiri_net *net, int rank)
 {
     return failed(&net->peers[rank]);
+}
+
+int weiri_net_is_gone(const weiri_net *net, int rank)
+{
+    const weiri_endpoint *end = net->peers[rank].endpoint;
+    return end && end->failed != WEIR_OK;
 }
 
 /* Aborts and losses that this rank does not know yet. */
@@ -138,6 +144,17 @@ static int all_have_left(const weiri_net *net)
             return 0;
     }
     return 1;
+}
+
+void weiri_net_finish(weiri_net *net)
+{
+    weiri_wire_lock(net->wire);
+    if (!net->finished) {
+        net->finished = 1;
+        tell(net, offsetof(weiri_net_words, finished), 1);
+        push(net);
+    }
+    weiri_wire_unlock(net->wire);
 }
 
 void weiri_net_leave(weiri_net *net)

@@ -78,8 +78,8 @@ static int has_answered(const weir_comm *comm, int rank)
     return weir_load_acquire(&where_of(comm, rank)->answered) != 0;
 }
 
-/* A rank that has said where it stood, and ended then, was not the cause: it
- * counts as running. */
+/* A rank that has said where it stood, or has finished, and ended then, was not the
+ * cause: it counts as running. */
 static life life_of(const weir_comm *comm, int rank)
 {
     if (rank == comm->rank)
@@ -93,7 +93,7 @@ static life life_of(const weir_comm *comm, int rank)
         return STOPPED;
     if (!weiri_comm_is_dead(comm, rank))
         return RUNS;
-    return has_answered(comm, rank) ? RUNS : DEAD;
+    return has_answered(comm, rank) || weiri_comm_has_finished(comm, rank) ? RUNS : DEAD;
 }
 
 /* Says for good where this rank stands. */

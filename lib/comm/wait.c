@@ -4,7 +4,10 @@
  * peer has died, or the deadline has passed. The rank that finds a reason
  * first aborts all others, and each says where it stood, in its last error and
  * in its record (comm/report.c). A death is told on with the abort, so every
- * rank names the dead one. Where a communicator is part of one across machines, a
+ * rank names the dead one. A rank that had begun to destroy the communicator has done
+ * its part, and its death matters to who waits for it alone, as does everybody's in
+ * sends and receives. Who aborts may have done its part, too, so waits go on for a
+ * moment then. Where a communicator is part of one across machines, a
  * wait moves the wire on, too, and ranks have their numbers there.
  */
 #define _GNU_SOURCE
@@ -19,7 +22,7 @@
 #include <signal.h>
 #include <stdio.h>
 
-enum { POLLS_PER_LIFE_CHECK = 4096 };
+enum { POLLS_PER_LIFE_CHECK = 4096, GRACE_NS = 100000000 };
 
 int weiri_comm_is_dead(const weir_comm *comm, int peer)
 {
@@ -32,21 +35,39 @@ int weiri_comm_is_dead(const weir_comm *comm, int peer)
     return poll(&ended, 1, 0) > 0;
 }
 
-static int find_dead_peer(const weir_comm *comm)
+/* The name of a rank whose death matters to a wait for another one; -1: none. */
+static int find_dead(const weir_comm *comm, const weiri_waiter *waiter, int awaited)
 {
-    for (int peer = 0; peer < comm->nranks; peer++)
-        if (weiri_comm_is_dead(comm, peer))
-            return peer;
+    const weiri_net *net = comm->whole ? comm->whole->net : NULL;
+    if (net && weiri_net_is_remote(net, awaited) && weiri_net_is_gone(net, awaited))
+        return awaited;
+    for (int peer = 0; peer < comm->nranks; peer++) {
+        const int name = weiri_comm_name(comm, peer);
+        const int is_other = waiter->is_for_one || weiri_comm_has_finished(comm, peer);
+        if ((name == awaited || !is_other) && weiri_comm_is_dead(comm, peer))
+            return name;
+    }
     return -1;
 }
 
-/* One unsuccessful poll. dead is set to a dead peer on WEIR_ERR_PEER. A rank
+/* Whether an abort was seen so long ago that what its rank had done before is here. */
+static int has_settled(weiri_waiter *waiter)
+{
+    const uint64_t now_ns = weir_clock_ns();
+    if (!waiter->aborted_ns)
+        waiter->aborted_ns = now_ns;
+    return now_ns - waiter->aborted_ns > GRACE_NS;
+}
+
+/* One unsuccessful poll. dead is set to a dead rank's name on WEIR_ERR_PEER. A rank
  * that did its part and ended looks dead, too, until the word it wrote is seen:
  * so the first sight only raises a suspicion. */
-static weir_status step(weir_comm *comm, weiri_waiter *waiter, int *dead)
+static weir_status step(weir_comm *comm, weiri_waiter *waiter, int awaited, int *dead)
 {
     int status = weir_waiter_step(&waiter->polls, &comm->guard);
     if (status == WEIR_ERR_ABORTED) {
+        if (!has_settled(waiter))
+            return WEIR_OK;
         uint64_t reason = weir_load_acquire(comm->guard.abort_word);
         if (reason < WEIRI_ABORT_DEATH)
             return WEIR_ERR_ABORTED;
@@ -54,7 +75,7 @@ static weir_status step(weir_comm *comm, weiri_waiter *waiter, int *dead)
         return WEIR_ERR_PEER;
     }
     if (status == 0 && waiter->polls.polls % POLLS_PER_LIFE_CHECK == 0 &&
-        (*dead = weiri_comm_name(comm, find_dead_peer(comm))) >= 0 && waiter->suspicions++)
+        (*dead = find_dead(comm, waiter, awaited)) >= 0 && waiter->suspicions++)
         status = WEIR_ERR_PEER;
     return (weir_status)status;
 }
@@ -103,7 +124,7 @@ weir_status weiri_comm_idle_for(weir_comm *comm, weiri_waiter *waiter, const uin
     int dead = -1;
     if (comm->whole && comm->whole->net)
         weiri_net_poll(comm->whole->net);
-    weir_status status = step(comm, waiter, &dead);
+    weir_status status = step(comm, waiter, peer, &dead);
     if (WEIRI_LIKELY(status == WEIR_OK && waiter->polls.started_ns == waiter->noted_ns))
         return WEIR_OK;
     waiter->noted_ns = waiter->polls.started_ns;
@@ -119,7 +140,7 @@ weir_status weiri_comm_idle_for(weir_comm *comm, weiri_waiter *waiter, const uin
 weir_status weiri_comm_wait_slow(weir_comm *comm, const uint64_t *word, uint64_t target, int peer,
                                  const char *phase)
 {
-    weiri_waiter waiter = {{0, 0}, 0, 0};
+    weiri_waiter waiter = {.polls = {0, 0}};
     while (weir_load_acquire(word) < target) {
         weir_status status = weiri_comm_idle(comm, &waiter, word, target, peer, phase);
         if (WEIRI_UNLIKELY(status != WEIR_OK))

@@ -13,6 +13,7 @@
 #include "nccl/vendor.h"
 
 #include "base/error.h"
+#include "boot/tcp.h"
 #include "comm/comm.h"
 
 #include <pthread.h>
@@ -136,9 +137,13 @@ static ncclResult_t withdraw(ncclComm_t handle, int aborts)
         return ncclInvalidArgument;
     if (aborts)
         mark_ended(comm);
-    if (aborts && comm->comm)
+    if (aborts && comm->comm) {
         weir_comm_abort(comm->comm);
+        weiri_boot_tcp_shut(comm->boot); /* where it is divided */
+    }
     weiri_nccl_await_users(comm);
+    if (!aborts && comm->comm)
+        weiri_comm_finish(comm->comm);
     weiri_nccl_recycle(comm);
     return end(comm);
 }

@@ -184,14 +184,17 @@ static ncclResult_t run_collectives(const part *mine, int *has_p2p)
     return result;
 }
 
+/* Leaves the communicator behind it: its abort is not to wait for other parts. */
 static ncclResult_t run_part(void *opaque)
 {
-    const part *mine = opaque;
+    part *mine = opaque;
     int has_p2p = 0;
     ncclResult_t result = run_collectives(mine, &has_p2p);
     if (result == ncclSuccess && has_p2p)
         result = weiri_nccl_result_of(
             mine->comm, weiri_nccl_p2p_run(mine->comm, mine->calls, mine->ncalls));
+    weiri_nccl_leave(mine->comm);
+    mine->comm = NULL;
     return result;
 }
 
@@ -268,8 +271,9 @@ static ncclResult_t run_calls(const group *all)
         result = ncclInvalidArgument; /* the text is there */
     else
         result = run_parts(parts, (size_t)count);
-    while (count > 0)
-        weiri_nccl_leave(parts[--count].comm);
+    while (count-- > 0)
+        if (parts[count].comm) /* it was not run */
+            weiri_nccl_leave(parts[count].comm);
     free(sorted);
     free(parts);
     return result;

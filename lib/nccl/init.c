@@ -11,6 +11,7 @@
 #include "base/env.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "boot/tcp.h"
 #include "comm/comm.h"
 
 #include <stdlib.h>
@@ -70,13 +71,17 @@ static weir_status take_seats(weiri_nccl_comm *own)
     return status;
 }
 
+static int patience_ms(void)
+{
+    return weiri_env(WEIRI_ENV_TIMEOUT_MS) ? weiri_env_timeout_ms() : PATIENCE_MS;
+}
+
 /* GPUs are asked for wherever there are any: else what a program gives as a device's
  * memory would be taken for the process's. */
 static weir_status create(weiri_nccl_comm *own)
 {
     const char *backend = weiri_env(WEIRI_ENV_BACKEND);
-    int patience = weiri_env(WEIRI_ENV_TIMEOUT_MS) ? weiri_env_timeout_ms() : PATIENCE_MS;
-    weir_comm_config config = {.timeout_ms = patience, .backend = WEIR_BACKEND_AUTO};
+    weir_comm_config config = {.timeout_ms = patience_ms(), .backend = WEIR_BACKEND_AUTO};
     if (!backend || strcmp(backend, "auto") == 0)
         config.backend = own->device >= 0 ? WEIR_BACKEND_CUDA : WEIR_BACKEND_HOST;
     config.device = own->device + 1;
@@ -115,7 +120,8 @@ ncclResult_t weiri_nccl_bear(const weiri_nccl_birth *birth)
     own->local_nranks = 1;
     if (birth->device >= 0)
         weiri_nccl_gpu_use(birth->device);
-    weir_status status = weir_boot_tcp_create(&birth->id, own->rank, own->nranks, &own->boot);
+    weir_status status = weiri_boot_tcp_create(&birth->id, own->rank, own->nranks, patience_ms(),
+                                               &own->boot);
     if (status == WEIR_OK)
         status = create(own);
     ncclResult_t result = weiri_nccl_result(status);

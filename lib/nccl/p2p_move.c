@@ -85,24 +85,32 @@ static weir_status receive_some(const exchange *x, flow *f, int peer, int *moved
     return status;
 }
 
-/* One round over all peers. *left: twice a peer that is not done, plus 1 if it is to be
- * received from; -1: none. */
+/* One round over all peers; *left: how many directions are not done. */
 static weir_status move_some(const exchange *x, int *moved, int *left)
 {
     weir_status status = WEIR_OK;
-    *left = -1;
+    *left = 0;
     for (int peer = 0; peer < x->comm->nranks && status == WEIR_OK; peer++) {
         flow *out = &x->flows[2 * peer], *in = &x->flows[2 * peer + 1];
         if (out->call)
             status = send_some(x, out, peer, moved);
         if (in->call && status == WEIR_OK)
             status = receive_some(x, in, peer, moved);
-        if (out->call)
-            *left = 2 * peer;
-        if (in->call)
-            *left = 2 * peer + 1;
+        *left += (out->call != NULL) + (in->call != NULL);
     }
     return status;
+}
+
+/* A direction that is not done, by turns: each peer's death is to be seen. Twice the peer,
+ * plus 1 if it is to be received from. */
+static int pick(const exchange *x, const weiri_waiter *waiter, int left)
+{
+    enum { POLLS_A_TURN = 4096 };
+    int which = (int)(waiter->polls.polls / POLLS_A_TURN % (uint64_t)left);
+    for (int i = 0; i < 2 * x->comm->nranks; i++)
+        if (x->flows[i].call && which-- == 0)
+            return i;
+    return 0;
 }
 
 /* Where the host waits: with this machine's ranks in host memory. */
@@ -114,22 +122,22 @@ static weir_comm *waits_in(const exchange *x)
 
 static weir_status idle(const exchange *x, weiri_waiter *waiter, int left)
 {
-    const weiri_p2p_way *way = weiri_p2p_way_to(x->comm, left / 2);
-    weiri_p2p_awaited what =
-        left % 2 ? way->arrival(x->comm, left / 2) : way->room(x->comm, left / 2);
-    return weiri_comm_idle_for(waits_in(x), waiter, what.word, what.target, left / 2,
-                               left % 2 ? "receive" : "send");
+    const int one = pick(x, waiter, left), peer = one / 2, receives = one % 2;
+    const weiri_p2p_way *way = weiri_p2p_way_to(x->comm, peer);
+    weiri_p2p_awaited what = receives ? way->arrival(x->comm, peer) : way->room(x->comm, peer);
+    return weiri_comm_idle_for(waits_in(x), waiter, what.word, what.target, peer,
+                               receives ? "receive" : "send");
 }
 
 static weir_status move_all(const exchange *x)
 {
-    static const weiri_waiter fresh = {{0, 0}, 0, 0};
+    static const weiri_waiter fresh = {.is_for_one = 1};
     weiri_net *net = x->comm->comm->net;
     weiri_waiter waiter = fresh;
-    for (int left = 0; left >= 0;) {
+    for (int left = 1; left > 0;) {
         int moved = 0;
         weir_status status = move_some(x, &moved, &left);
-        if (status == WEIR_OK && !moved && left >= 0)
+        if (status == WEIR_OK && !moved && left > 0)
             status = idle(x, &waiter, left);
         if (status != WEIR_OK)
             return status;

@@ -360,7 +360,7 @@ static weir_status idle(weiri_host_launch *launch, weiri_waiter *waiter)
 
 weir_status weiri_host_interpret(weiri_host_launch *launch)
 {
-    weiri_waiter waiter = {{0, 0}, 0, 0};
+    weiri_waiter waiter = {.polls = {0, 0}};
     weir_comm *here = launch->host->here;
     for (;;) {
         int got_on = 0;
@@ -376,7 +376,7 @@ weir_status weiri_host_interpret(weiri_host_launch *launch)
         weir_status status = WEIR_OK;
         if (got_on) {
             weiri_comm_idle_end(here, &waiter);
-            waiter = (weiri_waiter){{0, 0}, 0, 0};
+            waiter = (weiri_waiter){.polls = {0, 0}};
         } else {
             status = idle(launch, &waiter);
         }

@@ -629,6 +629,68 @@ def early_end(r):
     demand(time.monotonic() - started < 5)
 
 
+def wind_down(r):
+    """A rank that has sent, destroyed and ended is no failure of those that go on."""
+    lib, comm, data = r.lib, r.comm(), buffer(INT32, [7 if r.rank == 0 else 0])
+    if r.rank:
+        lib.Recv(data, 1, INT32, r.rank - 1, comm, None)
+    if r.rank == 1:
+        time.sleep(1.5)
+    if r.rank < r.nranks - 1:
+        lib.Send(data, 1, INT32, r.rank + 1, comm, None)
+    demand(holds(data, INT32, [7]))
+    lib.CommDestroy(comm)
+
+
+def abort_behind(r):
+    """An abort behind a collective is none of that collective's business."""
+    for i in range(20):
+        comm = r.comm("id%d" % i)
+        demand(sum_of(r, comm, 1) == r.nranks, "a collective before the abort")
+        r.lib.CommAbort(comm)
+
+
+def abort_two(r):
+    """Two communicators of a group that is stuck, aborted one after the other."""
+    lib, comms, data = r.lib, [r.comm("a"), r.comm("b")], buffer(INT32, [1])
+    if r.rank == 1:
+        r.store.get("aborted")
+        os._exit(0)
+
+    def stuck():
+        lib.GroupStart()
+        lib.try_("AllReduce", data, data, 1, INT32, SUM, comms[0], None)
+        lib.try_("Recv", data, 1, INT32, 1, comms[1], None)
+        lib.try_("GroupEnd")
+    thread = threading.Thread(target=stuck)
+    thread.start()
+    time.sleep(0.3)
+    started = time.monotonic()
+    for comm in comms:
+        lib.CommAbort(comm)
+    thread.join()
+    r.store.set("aborted", b"")
+    demand(time.monotonic() - started < 2, "both end at once")
+
+
+def abort_split(r):
+    """A split that waits for a rank which does not come ends by an abort."""
+    lib, comm, made = r.lib, r.comm(), ctypes.c_void_p()
+    if r.rank == 1:
+        r.store.get("aborted")
+        lib.CommAbort(comm)
+        return
+    thread = threading.Thread(target=lib.try_, args=(
+        "CommSplit", comm, 0, 0, ctypes.byref(made), None))
+    thread.start()
+    time.sleep(0.3)
+    started = time.monotonic()
+    lib.CommAbort(comm)
+    thread.join()
+    r.store.set("aborted", b"")
+    demand(time.monotonic() - started < 1)
+
+
 def wrong_data(r):
     """A rank's contribution is changed: a check that cannot fail would pass."""
     comm, data = r.comm(), buffer(INT32, [1 + r.rank])
@@ -662,6 +724,11 @@ CHECKS = [
     ("groups and their misuse", groups, 2, "nccl"),
     ("the death of a rank", death, 2, "nccl"),
     ("a rank that ends early", early_end, 2, "nccl"),
+    ("a pipeline whose first stage ends first", wind_down, 3, "nccl"),
+    ("the same across machines", wind_down, "abc", "nccl"),
+    ("an abort behind a collective", abort_behind, 2, "nccl"),
+    ("an abort of a split", abort_split, 2, "nccl"),
+    ("aborts of a group of two communicators", abort_two, 2, "nccl"),
 ]
 
 

@@ -8,9 +8,11 @@
 #include "base/target.h"
 #include "boot/handshake.h"
 #include "boot/socket.h"
+#include "boot/tcp.h"
 #include "boot/unique_id.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -230,6 +232,45 @@ static int missing_ranks(weir_boot *boot, void *argument)
     }
     EXPECT(&failures, tcp == NULL);
     return failures;
+}
+
+static void *shut_soon(void *boot)
+{
+    usleep(200000);
+    weiri_boot_tcp_shut(boot);
+    return NULL;
+}
+
+/* Rank 1 is twice as late as WEIR_TIMEOUT_MS allows, when it joins and in an allgather; then it
+ * does not come, and another thread of rank 0 ends the wait. */
+static int patient(weir_boot *boot, void *argument)
+{
+    (void)argument;
+    enum { PATIENCE_MS = 20000 };
+    int failures = 0, rank = weir_boot_rank(boot), all[2] = {1, 1};
+    setenv("WEIR_TIMEOUT_MS", "400", 1);
+    weir_unique_id id = share_id(boot, &failures);
+    weir_boot *tcp = NULL;
+    pthread_t thread;
+    usleep(rank ? 2 * SHORT_MS * 1000 : 0);
+    EXPECT_OK(&failures, weiri_boot_tcp_create(&id, rank, 2, PATIENCE_MS, &tcp));
+    usleep(rank ? 2 * SHORT_MS * 1000 : 0);
+    EXPECT_OK(&failures, weir_boot_allgather(tcp, all, sizeof *all));
+    if (rank == 0 && pthread_create(&thread, NULL, shut_soon, tcp) == 0) {
+        const uint64_t started_ns = weir_clock_ns();
+        EXPECT(&failures, weir_boot_barrier(tcp) == WEIR_ERR_PEER);
+        EXPECT(&failures, weir_clock_ns() - started_ns < 5000000000u);
+        pthread_join(thread, NULL);
+    }
+    EXPECT_OK(&failures, weir_boot_barrier(boot));
+    weir_boot_destroy(tcp);
+    return failures;
+}
+
+static void test_patience_and_its_end(void **state)
+{
+    (void)state;
+    run_ranks(2, patient, NULL);
 }
 
 static void test_missing_ranks_are_named(void **state)
@@ -543,6 +584,7 @@ int main(void)
         cmocka_unit_test(test_wrong_secret_is_refused),
         cmocka_unit_test(test_false_host_is_noticed),
         cmocka_unit_test(test_missing_ranks_are_named),
+        cmocka_unit_test(test_patience_and_its_end),
         cmocka_unit_test(test_missing_root_is_named),
         cmocka_unit_test(test_id_of_a_dead_process),
         cmocka_unit_test(test_duplicate_rank_is_refused),

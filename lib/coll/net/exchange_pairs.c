@@ -186,7 +186,7 @@ weir_status weiri_across_pairs(weiri_coll *coll, const weiri_call *call)
 {
     pairs p;
     int moved = 0, missing = -1;
-    weiri_waiter waiter = {{0, 0}, 0, 0};
+    weiri_waiter waiter = {.polls = {0, 0}};
     weir_status status = weiri_across_begin(coll, call, &p.x);
     if (status != WEIR_OK)
         return status;

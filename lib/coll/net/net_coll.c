@@ -36,7 +36,7 @@ weir_status weiri_across_begin(weiri_coll *coll, const weiri_call *call, weiri_a
 static weir_status settle(weiri_across *x)
 {
     weir_comm *local = x->local->comm;
-    weiri_waiter waiter = {{0, 0}, 0, 0};
+    weiri_waiter waiter = {.polls = {0, 0}};
     uint64_t ended = 0;
     weir_status status = WEIR_OK;
     while (status == WEIR_OK && !ended) {
