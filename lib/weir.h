@@ -515,7 +515,8 @@ WEIR_API void weir_portchan_free(weir_portchan *chan);
  * complete and in may be written again; stream is NULL.
  *
  * Reductions combine contributions in rank order 0, 1, ... n-1 unless the
- * algorithm is "ring" or "rails", so results are the same bits on every rank. Across
+ * algorithm is "ring", "chain" or "rails", so results are the same bits on every rank.
+ * "chain" (reduce on GPUs) ends with the root's: root + 1, ... n-1, 0, ... root. Across
  * machines "rails" combines each machine's ranks in order, rounds, and combines the
  * machines in the order of their first ranks: again the same bits on every rank, and in
  * every call.

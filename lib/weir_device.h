@@ -388,8 +388,9 @@ WEIR_FN int weir_get_packets(weir_memchan_dev *chan, size_t local_offset, size_t
 /* 120 bytes of data and a flag of 8 behind them: they cost a fifteenth more than
  * their data, where packets cost as much again. On a GPU the threads of whole warps
  * call these, eight of them a packet, which they store and load with one instruction
- * each: over NVLink it arrives as a whole. Buffers of such packets are aligned to 128
- * bytes and hold nothing else, or data could be taken for a flag. */
+ * each: over NVLink it arrives as a whole, over PCIe it may not, so they are for GPUs
+ * that NVLink joins. Buffers of such packets are aligned to 128 bytes and hold nothing
+ * else, or data could be taken for a flag. */
 enum { WEIR_PACKET128_BYTES = 128, WEIR_PACKET128_DATA = 120, WEIR_PACKET128_WORDS = 15 };
 
 /* Bytes of them that carry so many bytes of data. */

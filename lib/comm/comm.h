@@ -86,6 +86,7 @@ typedef struct weiri_gpu_card {
     int32_t status;      /* of the last exchange */
     int32_t shares;      /* this rank was told that ranks may share a GPU */
     int32_t nvlink;      /* joins it with all peers' */
+    int32_t processors;  /* multiprocessors */
     weiri_segment_key scratch;
 } weiri_gpu_card;
 

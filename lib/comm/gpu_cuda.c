@@ -448,13 +448,16 @@ static int joins_all(const weir_comm *comm)
     return weiri_cuda_joins(comm->gpu->device, buses[comm->rank], buses, comm->nranks);
 }
 
-/* Whether every rank has said so. */
-static int all_join(const weir_comm *comm)
+/* What all cards have in common. */
+static void compare_cards(const weir_comm *comm, weiri_cuda *cuda)
 {
-    int all = 1;
-    for (int rank = 0; rank < comm->nranks; rank++)
-        all &= weiri_cuda_card(comm, rank)->nvlink;
-    return all;
+    cuda->base.nvlink = 1;
+    for (int rank = 0; rank < comm->nranks; rank++) {
+        const weiri_gpu_card *card = weiri_cuda_card(comm, rank);
+        cuda->base.nvlink &= card->nvlink;
+        if (card->processors < cuda->processors)
+            cuda->processors = card->processors;
+    }
 }
 
 /* All ranks have a device. Collective; agreed. */
@@ -474,9 +477,10 @@ static weir_status set_up(weir_comm *comm, int device)
     if (status == WEIR_OK)
         status = make_own(comm, cuda);
     weiri_cuda_card(comm, comm->rank)->nvlink = joins_all(comm);
+    weiri_cuda_card(comm, comm->rank)->processors = cuda->processors;
     status = weir_boot_agree(comm->boot, status);
     if (status == WEIR_OK) {
-        cuda->base.nvlink = all_join(comm);
+        compare_cards(comm, cuda);
         comm->memory = &weiri_transport_cuda_fd;
         status = share_scratch(comm, cuda, comm->memory);
         if (status == WEIR_ERR_UNSUPPORTED) {

@@ -27,7 +27,7 @@ typedef struct weiri_cuda_span {
 
 typedef struct weiri_cuda {
     struct weiri_gpu base; /* first: comm->gpu points here */
-    int processors;        /* multiprocessors of the device */
+    int processors;        /* multiprocessors, of the rank that has the fewest: grids are alike */
     cudaStream_t side;     /* for set-up: orders with no other stream */
     cudaStream_t beside;   /* for copies beside a caller's stream */
     cudaEvent_t order;     /* between streams */

@@ -50,7 +50,8 @@ typedef struct weiri_nccl_comm {
     int nscales;
     void *last_stream;        /* GPUs: where the last work went */
     int has_stream;
-    void *order;              /* GPUs: an event between streams */
+    void *order;              /* GPUs: an event between streams of calls */
+    void *join;               /* likewise, between those of one group */
     ncclComm_t handle;
     unsigned slot;            /* of the table of handles */
     struct weiri_nccl_comm *next; /* of those that wait for their siblings' destruction */

@@ -23,7 +23,9 @@ void weiri_nccl_gpu_free(void *memory);
 weir_status weiri_nccl_gpu_order(weiri_nccl_comm *comm, cudaStream_t stream);
 /* Behind that work. */
 weir_status weiri_nccl_gpu_ordered(weiri_nccl_comm *comm, cudaStream_t stream);
-/* Whether that work is still under way. */
+/* Between streams of one group: what goes into stream from now on waits for what is in before. */
+weir_status weiri_nccl_gpu_follow(weiri_nccl_comm *comm, cudaStream_t stream, cudaStream_t before);
+/* Whether what went into the last stream is still under way. */
 int weiri_nccl_gpu_is_busy(const weiri_nccl_comm *comm);
 /* Waits for this rank's kernels, and drops what order needed. */
 void weiri_nccl_gpu_forget(weiri_nccl_comm *comm);

@@ -122,6 +122,28 @@ weir_status weiri_nccl_gpu_ordered(weiri_nccl_comm *comm, cudaStream_t stream)
     return status;
 }
 
+weir_status weiri_nccl_gpu_follow(weiri_nccl_comm *comm, cudaStream_t stream,
+                                  cudaStream_t before)
+{
+    int device;
+    cudaEvent_t made = NULL;
+    weir_status status = weiri_cuda_enter(comm->comm, &device);
+    if (status == WEIR_OK && !comm->join) {
+        enum cudaStreamCaptureMode mode = weiri_cuda_relax();
+        status = check(cudaEventCreateWithFlags(&made, cudaEventDisableTiming), "no event");
+        weiri_cuda_restore(mode);
+        comm->join = made;
+    }
+    if (status == WEIR_OK)
+        status = check(cudaEventRecord((cudaEvent_t)comm->join, before),
+                       "a stream takes no event");
+    if (status == WEIR_OK)
+        status = check(cudaStreamWaitEvent(stream, (cudaEvent_t)comm->join, 0),
+                       "a stream cannot wait for another one of its group");
+    weiri_cuda_leave(comm->comm, device);
+    return status;
+}
+
 int weiri_nccl_gpu_is_busy(const weiri_nccl_comm *comm)
 {
     if (!comm->has_stream || is_captured(comm->last_stream))
@@ -141,7 +163,9 @@ void weiri_nccl_gpu_forget(weiri_nccl_comm *comm)
         cudaGetLastError();
     if (comm->order)
         cudaEventDestroy((cudaEvent_t)comm->order);
-    comm->order = NULL;
+    if (comm->join)
+        cudaEventDestroy((cudaEvent_t)comm->join);
+    comm->order = comm->join = NULL;
     weiri_cuda_leave(comm->comm, before);
 }
 
@@ -258,26 +282,31 @@ static const void *kernel_for(const weiri_p2p_args *args, int are_short, int *th
 }
 
 /* Blocks that wait must be on the device at once, and one on each multiprocessor always fits.
- * Short messages get a block for each lane, even if two must share a multiprocessor; long ones
- * are as fast by fewer blocks that serve several lanes each. */
+ * Short messages get a block for each lane, even if several must share a multiprocessor, of
+ * fewer threads then; long ones are as fast by fewer blocks that serve several lanes each. */
 static weir_status share_blocks(const weir_comm *here, weiri_p2p_args *args, const void *kernel,
-                                int are_short, int threads)
+                                int are_short, int *threads)
 {
+    enum { WARP = 32 };
     const int lanes = args->blocks_each, room = weiri_cuda_of(here)->processors;
     const int blocks = weiri_p2p_blocks_for(lanes, args->nflows, room);
-    int each = 1;
     if (blocks && (blocks == lanes || !are_short)) {
         args->blocks_each = blocks;
         return WEIR_OK;
     }
-    cudaError_t error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, threads, 0);
-    if (error != cudaSuccess)
-        return weiri_cuda_fail_launch(here, error);
-    return args->nflows * lanes <= each * room
-               ? WEIR_OK
-               : weiri_fail(WEIR_ERR_UNSUPPORTED,
-                            "sends and receives, %d times %d blocks, do not fit on GPU %d at once",
-                            args->nflows, lanes, here->gpu->device);
+    for (int each = 0;; *threads = *threads / WARP / 2 * WARP) {
+        cudaError_t error =
+            cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, *threads, 0);
+        if (error != cudaSuccess)
+            return weiri_cuda_fail_launch(here, error);
+        if (args->nflows * lanes <= each * room)
+            return WEIR_OK;
+        if (!are_short || *threads < 2 * WARP)
+            return weiri_fail(WEIR_ERR_UNSUPPORTED,
+                              "sends and receives, %d times %d blocks, do not fit on GPU %d at "
+                              "once",
+                              args->nflows, lanes, here->gpu->device);
+    }
 }
 
 static weir_status launch_exchange(const weir_comm *here, weiri_p2p_args *args,
@@ -288,7 +317,7 @@ static weir_status launch_exchange(const weir_comm *here, weiri_p2p_args *args,
     const void *kernel = kernel_for(args, are_short, &threads);
     void *arguments[] = {args};
     enum cudaStreamCaptureMode mode = weiri_cuda_relax(); /* the first launch loads the kernel */
-    weir_status status = share_blocks(here, args, kernel, are_short, threads);
+    weir_status status = share_blocks(here, args, kernel, are_short, &threads);
     if (status == WEIR_OK) {
         const int blocks = args->nflows * args->blocks_each + args->own.blocks;
         cudaError_t error = cudaLaunchKernel(kernel, (dim3){(unsigned)blocks, 1, 1},

@@ -46,6 +46,12 @@ weir_status weiri_nccl_gpu_ordered(weiri_nccl_comm *comm, cudaStream_t stream)
     return refuse();
 }
 
+weir_status weiri_nccl_gpu_follow(weiri_nccl_comm *comm, cudaStream_t stream, cudaStream_t before)
+{
+    (void)comm, (void)stream, (void)before;
+    return refuse();
+}
+
 int weiri_nccl_gpu_is_busy(const weiri_nccl_comm *comm)
 {
     (void)comm;

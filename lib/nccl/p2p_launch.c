@@ -1,4 +1,8 @@
-/* Sends and receives among the GPUs of this machine: launches of the kernel of p2p.cuh. */
+/*
+ * Sends and receives among the GPUs of this machine: launches of the kernel of p2p.cuh, in the
+ * stream of the group's first call. Where there are other streams, it waits for them before,
+ * and they for it behind.
+ */
 #include "nccl/gpu.h"
 #include "nccl/p2p_gpu.h"
 #include "nccl/p2p_host.h"
@@ -11,6 +15,7 @@ typedef struct launches {
     weiri_nccl_comm *comm;
     const weiri_nccl_call *calls;
     size_t count;
+    cudaStream_t stream;
     size_t next[2 * WEIRI_GPU_RANKS_MAX]; /* of each direction of each pair */
     weiri_p2p_self self;
 } launches;
@@ -23,7 +28,7 @@ static weiri_p2p_call describe(const weiri_nccl_call *call, int place)
 }
 
 /* The next calls of one direction of a pair, into a launch. */
-static void add_flow(launches *all, int way, weiri_p2p_args *args, cudaStream_t *stream)
+static void add_flow(launches *all, int way, weiri_p2p_args *args)
 {
     weiri_nccl_kind kind = way % 2 ? WEIRI_NCCL_RECV : WEIRI_NCCL_SEND;
     int before = args->ncalls, rank = weiri_comm_name(all->comm->p2p->here, way / 2);
@@ -35,16 +40,15 @@ static void add_flow(launches *all, int way, weiri_p2p_args *args, cudaStream_t 
         int lanes = weiri_p2p_lanes_of(weiri_p2p_bytes_of(call), args->lanes);
         args->blocks_each = lanes > args->blocks_each ? lanes : args->blocks_each;
         args->call[args->ncalls++] = describe(call, way / 2);
-        *stream = call->stream;
     }
     if (args->ncalls > before)
         args->first[args->nflows++] = before;
     args->first[args->nflows] = args->ncalls;
 }
 
-/* The next message to itself: beside the others in the launch, if there are any and it is
- * in their stream, else by a copy. */
-static weir_status add_self(launches *all, weiri_p2p_args *args, cudaStream_t stream)
+/* The next message to itself: beside the others in the launch, if there are any, else by a
+ * copy. */
+static weir_status add_self(launches *all, weiri_p2p_args *args)
 {
     enum { BLOCKS_MAX = 128, BLOCK_BYTES = 64 << 10 };
     weir_status status = weiri_p2p_next_self(all->comm, all->calls, all->count, &all->self);
@@ -52,8 +56,8 @@ static weir_status add_self(launches *all, weiri_p2p_args *args, cudaStream_t st
     if (status != WEIR_OK || !send || !send->count || recv->out == send->in)
         return status;
     const uint64_t bytes = weiri_p2p_bytes_of(send), blocks = (bytes - 1) / BLOCK_BYTES + 1;
-    if (!args->ncalls || send->stream != stream || recv->stream != stream)
-        return weiri_nccl_gpu_copy(all->comm, recv->out, send->in, bytes, recv->stream);
+    if (!args->ncalls)
+        return weiri_nccl_gpu_copy(all->comm, recv->out, send->in, bytes, all->stream);
     args->own = (weiri_p2p_own){recv->out, send->in, bytes,
                                 (int32_t)(blocks < BLOCKS_MAX ? blocks : BLOCKS_MAX)};
     return WEIR_OK;
@@ -64,24 +68,54 @@ static weir_status launch(launches *all, int *launched)
 {
     const weiri_nccl_p2p *p2p = all->comm->p2p;
     weiri_p2p_args args = {.rank = p2p->place, .lanes = p2p->lanes};
-    cudaStream_t stream = NULL;
     for (int place = 0; place < p2p->count; place++)
         args.mailbox[place] = p2p->mailbox[place];
     for (int way = 0; way < 2 * p2p->count; way++)
         if (way / 2 != p2p->place)
-            add_flow(all, way, &args, &stream);
-    weir_status status = add_self(all, &args, stream);
+            add_flow(all, way, &args);
+    weir_status status = add_self(all, &args);
     *launched = args.ncalls > 0 || all->self.send;
     if (status == WEIR_OK && args.ncalls > 0)
-        status = weiri_nccl_gpu_exchange(all->comm, &args, stream);
+        status = weiri_nccl_gpu_exchange(all->comm, &args, all->stream);
+    return status;
+}
+
+/* Whether a call is the first one in a stream other than that of the launches. */
+static int opens_stream(const launches *all, size_t which)
+{
+    const weiri_nccl_call *call = &all->calls[which];
+    if (!weiri_p2p_is_call(call) || call->stream == all->stream)
+        return 0;
+    for (size_t i = 0; i < which; i++)
+        if (weiri_p2p_is_call(&all->calls[i]) && all->calls[i].stream == call->stream)
+            return 0;
+    return 1;
+}
+
+/* Joins the group's other streams with that of the launches: before them, or behind. */
+static weir_status join(const launches *all, int is_behind)
+{
+    weir_status status = WEIR_OK;
+    for (size_t i = 0; i < all->count && status == WEIR_OK; i++) {
+        cudaStream_t other = all->calls[i].stream;
+        if (opens_stream(all, i))
+            status = is_behind ? weiri_nccl_gpu_follow(all->comm, other, all->stream)
+                               : weiri_nccl_gpu_follow(all->comm, all->stream, other);
+    }
     return status;
 }
 
 weir_status weiri_p2p_launch(weiri_nccl_comm *comm, const weiri_nccl_call *calls, size_t count)
 {
     launches all = {.comm = comm, .calls = calls, .count = count};
-    weir_status status = WEIR_OK;
+    size_t first = 0;
+    while (first < count && !weiri_p2p_is_call(&calls[first]))
+        first++;
+    if (first == count)
+        return WEIR_OK;
+    all.stream = calls[first].stream;
+    weir_status status = join(&all, 0);
     for (int launched = 1; launched && status == WEIR_OK;)
         status = launch(&all, &launched);
-    return status;
+    return status == WEIR_OK ? join(&all, 1) : status;
 }

@@ -1,0 +1,131 @@
+/*
+ * Sends and receives of a group in several streams: the launch is in the first one's, behind
+ * what is in the others, and they are behind it. What goes to the GPU is written down instead.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define weiri_p2p_launch launch_group
+#define weiri_nccl_gpu_follow fake_follow
+#define weiri_nccl_gpu_exchange fake_exchange
+#define weiri_nccl_gpu_copy fake_copy
+#define weiri_p2p_next_of fake_next_of
+#define weiri_p2p_next_self fake_next_self
+#include "nccl/p2p_launch.c"
+
+enum { NRANKS = 2, LOG_BYTES = 256 };
+static char done[LOG_BYTES];
+
+/* Streams are called by a letter. */
+static cudaStream_t stream_of(char letter)
+{
+    return (cudaStream_t)(uintptr_t)letter; /* NOLINT: never followed */
+}
+
+static void note(const char *what, cudaStream_t stream, cudaStream_t other)
+{
+    const size_t used = strlen(done);
+    snprintf(done + used, sizeof done - used, "%s%s %c%c", used ? ", " : "", what,
+             (char)(uintptr_t)stream, other ? (char)(uintptr_t)other : ' ');
+}
+
+weir_status fake_follow(weiri_nccl_comm *comm, cudaStream_t stream, cudaStream_t before)
+{
+    (void)comm;
+    note("follow", stream, before);
+    return WEIR_OK;
+}
+
+weir_status fake_exchange(weiri_nccl_comm *comm, weiri_p2p_args *args, cudaStream_t stream)
+{
+    (void)comm;
+    note(args->own.blocks ? "launch all" : "launch", stream, NULL);
+    return WEIR_OK;
+}
+
+weir_status fake_copy(weiri_nccl_comm *comm, void *to, const void *from, size_t bytes,
+                      cudaStream_t stream)
+{
+    (void)comm, (void)to, (void)from, (void)bytes;
+    note("copy", stream, NULL);
+    return WEIR_OK;
+}
+
+const weiri_nccl_call *fake_next_of(const weiri_nccl_call *calls, size_t count,
+                                    weiri_nccl_kind kind, int peer, size_t *from)
+{
+    while (*from < count) {
+        const weiri_nccl_call *call = &calls[(*from)++];
+        if (call->kind == kind && call->root == peer)
+            return call;
+    }
+    return NULL;
+}
+
+weir_status fake_next_self(const weiri_nccl_comm *comm, const weiri_nccl_call *calls, size_t count,
+                           weiri_p2p_self *self)
+{
+    self->send = fake_next_of(calls, count, WEIRI_NCCL_SEND, comm->rank, &self->sends);
+    self->recv = fake_next_of(calls, count, WEIRI_NCCL_RECV, comm->rank, &self->recvs);
+    return WEIR_OK;
+}
+
+/* Rank 0's group: "S1a" is a send to rank 1 in stream a, "R0b" a receive of its own, "A--" a
+ * collective. */
+static const char *runs(const char *group)
+{
+    static char memory[2];
+    char *boxes[NRANKS] = {memory, memory};
+    weir_comm here = {.nranks = NRANKS};
+    weiri_nccl_p2p p2p = {.here = &here, .count = NRANKS, .mailbox = boxes};
+    weiri_nccl_comm comm = {.nranks = NRANKS, .p2p = &p2p};
+    weiri_nccl_call calls[8];
+    size_t count = 0;
+    p2p.lanes = weiri_p2p_lanes_for(1, NRANKS);
+    for (; *group; group += 3 + (group[3] == ' '))
+        calls[count++] = (weiri_nccl_call){.kind = *group == 'S'   ? WEIRI_NCCL_SEND
+                                                   : *group == 'R' ? WEIRI_NCCL_RECV
+                                                                   : WEIRI_NCCL_ALLREDUCE,
+                                           .in = memory,
+                                           .out = memory + 1,
+                                           .count = 1,
+                                           .root = group[1] - '0',
+                                           .stream = stream_of(group[2])};
+    done[0] = '\0';
+    assert_int_equal(launch_group(&comm, calls, count), WEIR_OK);
+    return done;
+}
+
+static void test_one_stream_needs_no_event(void **state)
+{
+    (void)state;
+    assert_string_equal(runs("S1a R1a"), "launch a ");
+    assert_string_equal(runs("S1a R1a S0a R0a"), "launch all a ");
+    assert_string_equal(runs("S0a R0a"), "copy a ");
+    assert_string_equal(runs("A--"), "");
+}
+
+static void test_streams_of_a_group_are_joined(void **state)
+{
+    (void)state;
+    assert_string_equal(runs("S1a R1b"), "follow ab, launch a , follow ba");
+    assert_string_equal(runs("S0a R0b"), "follow ab, copy a , follow ba");
+    assert_string_equal(runs("A-c S1a R1b S1b S1a"), "follow ab, launch a , follow ba");
+    assert_string_equal(runs("S1a R1b S0c R0b"),
+                        "follow ab, follow ac, launch all a , follow ba, follow ca");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_one_stream_needs_no_event),
+        cmocka_unit_test(test_streams_of_a_group_are_joined),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
