@@ -120,6 +120,28 @@ static int is_pairwise(weir_collective collective)
            collective == WEIR_COLL_SENDRECV;
 }
 
+/* Kernels count the units of a message in 32 bits. Lengths that the device alone knows are not
+ * checked. */
+static weir_status check_messages(const weiri_coll *coll, const weiri_call *call)
+{
+    enum { MOST_GIB = 60 };
+    const uint64_t most = (uint64_t)MOST_GIB << 30;
+    const int is_one = call->collective == WEIR_COLL_ALLGATHER ||
+                       call->collective == WEIR_COLL_BROADCAST;
+    const int npairs = is_pairwise(call->collective) && !call->splits ? coll->nranks : 0;
+    uint64_t longest = is_one ? call->bytes : 0;
+    for (int peer = 0; peer < npairs; peer++) {
+        const weiri_pair *pair = &coll->pairs[peer];
+        longest = pair->send_bytes > longest ? pair->send_bytes : longest;
+        longest = pair->recv_bytes > longest ? pair->recv_bytes : longest;
+    }
+    return longest <= most ? WEIR_OK
+                           : weiri_fail(WEIR_ERR_UNSUPPORTED,
+                                        "rank %d: a message of %llu bytes; GPUs move up to %d GiB "
+                                        "between two ranks: call in parts",
+                                        coll->rank, (unsigned long long)longest, MOST_GIB);
+}
+
 static weir_status fill(weiri_coll *coll, const weiri_call *call, weiri_gpu_args *args)
 {
     extent reach = extent_of(coll, call);
@@ -252,7 +274,9 @@ static weir_status run_with(weiri_coll *coll, const weiri_call *call, const weir
     int before;
     if (coll->nranks == 1 && !call->splits)
         return copy_alone(coll, call);
-    weir_status status = weiri_cuda_ready(coll->comm, call->stream, &before);
+    weir_status status = check_messages(coll, call);
+    if (status == WEIR_OK)
+        status = weiri_cuda_ready(coll->comm, call->stream, &before);
     if (status != WEIR_OK)
         return status;
     memset(&args, 0, sizeof args);
