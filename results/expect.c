@@ -61,7 +61,8 @@ static int read_option(results_expectation *made, char *word)
         made->contender = value;
     else if (strcmp(word, "algo") == 0)
         made->algo = value;
-    else if (strcmp(word, "ranks") == 0 && results_whole(value, &number) == 0 && number < 1000000)
+    else if (strcmp(word, "ranks") == 0 && results_whole(value, &number) == 0 && number > 0 &&
+             number < 1000000)
         made->nranks = (int)number;
     else
         return -1;
@@ -73,6 +74,8 @@ static const char *read_words(results_expectation *made, char **words, int count
 {
     if (count < 5)
         return "expected: collective size [word=value...] >= number GB/s";
+    if (count > WORDS)
+        return "more words than an expectation has";
     const char *relation = words[count - 3], *unit = words[count - 1];
     made->collective = results_collective(words[0]);
     made->is_time = strcmp(unit, "us") == 0;
@@ -92,23 +95,44 @@ static const char *read_words(results_expectation *made, char **words, int count
     return NULL;
 }
 
-static void read_line(results_set *set, const char *path, int number, char *line,
-                      results_expectations *made)
+/* 0, or -1: noted, it is neither an expectation nor empty. */
+static int read_line(results_set *set, const char *path, int number, char *line,
+                     results_expectations *made)
 {
-    char *words[WORDS];
+    char *words[WORDS + 1];
     line[strcspn(line, "#")] = '\0';
     line += strspn(line, " \t\r");
     for (size_t end = strlen(line); end > 0 && strchr(" \t\r", line[end - 1]); end--)
         line[end - 1] = '\0';
     if (!line[0])
-        return;
+        return 0;
     results_expectation one = {.text = results_keep_text(set, line, strlen(line)), .path = path,
                                .line = number};
-    const char *problem = read_words(&one, words, results_split(line, words, WORDS));
-    if (problem)
+    const char *problem = read_words(&one, words, results_split(line, words, WORDS + 1));
+    if (problem) {
         results_note(set, path, number, "'%s': %s", one.text, problem);
-    else
-        made->list[made->count++] = one;
+        return -1;
+    }
+    made->list[made->count++] = one;
+    return 0;
+}
+
+/* All lines of the file's text. 0, or 1: noted, a line was refused or there is none. */
+static int read_lines(results_set *set, const char *path, char *text, size_t length,
+                      results_expectations *made)
+{
+    int refused = 0;
+    size_t lines = 1;
+    for (size_t i = 0; i < length; i++)
+        lines += text[i] == '\n';
+    made->list = results_keep(set, lines * sizeof *made->list);
+    char *at = text, *line;
+    for (int number = 1; (line = results_next_line(&at, text + length)); number++)
+        refused |= read_line(set, path, number, line, made) != 0;
+    if (made->count == 0 && !refused)
+        results_note(set, path, 0, "no expectation in it; expected lines such as "
+                     "'allreduce 1G >= 350 GB/s'");
+    return refused || made->count == 0;
 }
 
 int results_expect_read(results_set *set, const char *path, results_expectations *made)
@@ -119,20 +143,21 @@ int results_expect_read(results_set *set, const char *path, results_expectations
         results_note(set, path, 0, "%s", strerror(errno));
         return -1;
     }
-    char *text = results_keep(set, FILE_BYTES + 1), *at = text, *line;
+    char *text = results_keep(set, FILE_BYTES + 1);
     size_t length = fread(text, 1, FILE_BYTES, file);
     int failed = ferror(file) || !feof(file);
     fclose(file);
     text[length] = '\0';
-    size_t lines = 1;
-    for (size_t i = 0; i < length; i++)
-        lines += text[i] == '\n';
-    made->list = results_keep(set, lines * sizeof *made->list);
-    for (int number = 1; !failed && (line = results_next_line(&at, text + length)); number++)
-        read_line(set, path, number, line, made);
-    if (failed)
+    if (failed) {
         results_note(set, path, 0, "cannot be read, or longer than %d bytes", FILE_BYTES);
-    return failed ? -1 : 0;
+        return -1;
+    }
+    if (memchr(text, 0, length)) {
+        results_note(set, path, 0, "binary data; expected lines such as "
+                     "'allreduce 1G >= 350 GB/s'");
+        return 1;
+    }
+    return read_lines(set, path, text, length, made);
 }
 
 static const results_row *row_of(const results_side *side)

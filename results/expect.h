@@ -42,7 +42,9 @@ typedef struct results_expectations {
     size_t outcomes[RESULTS_ABSENT + 1];
 } results_expectations;
 
-/* Lines that cannot be understood are noted in the set. 0, or -1: the file cannot be read. */
+/* What is wrong is noted in the set, by file and line. 0; -1: the file cannot be read; 1: it has
+ * no expectation, or lines that cannot be understood, so that a check of the others would pass
+ * what it was to stop. */
 int results_expect_read(results_set *set, const char *path, results_expectations *made);
 /* Holds them against the B side of a judged comparison. */
 void results_expect_check(results_expectations *made, const results_comparison *comparison);

@@ -75,8 +75,8 @@ static void print_help(void)
         printf("  %-14s %-8s %s\n", options[i].name, options[i].value ? options[i].value : "",
                options[i].help);
     puts("\nexit codes: 0 no regression; 1 a row regressed, significantly and by --min-effect or\n"
-         "more, or B misses what is expected; 2 usage; 3 nothing to compare, or a file that\n"
-         "cannot be read or written. README: results/README.md");
+         "more, or B misses what is expected; 2 usage, --expect's file too; 3 nothing to compare,\n"
+         "or a file that cannot be read or written. README: results/README.md");
 }
 
 static int usage(const char *what, const char *about)
@@ -273,10 +273,15 @@ static int outcome(const settings *s, const results_report *report)
     return 0;
 }
 
-/* Reads both sides. 0 or EXIT_NOTHING. */
+/* Reads what is expected and both sides. 0, EXIT_USAGE or EXIT_NOTHING. */
 static int load(const settings *s, results_set *a, results_set *b, results_expectations *expected)
 {
-    int failed = 0;
+    int failed = s->expect ? results_expect_read(b, s->expect, expected) : 0;
+    if (failed > 0) {
+        fprintf(stderr, "weir-compare: --expect %s: nothing was checked; it needs expectations, "
+                "one a line, and nothing else (results/README.md)\n", s->expect);
+        return EXIT_USAGE;
+    }
     if (s->sources[0])
         failed |= results_load(a, s->sources[0], s->store);
     failed |= results_load(b, s->sources[1], s->store);
@@ -284,8 +289,6 @@ static int load(const settings *s, results_set *a, results_set *b, results_expec
         failed |= results_suspects_keep(a, s->only);
         failed |= results_suspects_keep(b, s->only);
     }
-    if (s->expect)
-        failed |= results_expect_read(b, s->expect, expected);
     return failed ? EXIT_NOTHING : 0;
 }
 
@@ -298,7 +301,9 @@ static int compare(const settings *s)
     results_set_init(&b, s->nranks, stderr);
     b.keeps_documents = s->rows_json != NULL;
     int failed = load(s, &a, &b, &expected);
-    int status = results_match(&a, &b, &s->rules, &made) == 0 ? 0 : EXIT_NOTHING;
+    int status = failed == EXIT_USAGE ? EXIT_USAGE : 0;
+    if (status == 0 && results_match(&a, &b, &s->rules, &made) != 0)
+        status = EXIT_NOTHING;
     if (status == 0) {
         results_judge(&made, &s->rules);
         results_expect_check(&expected, &made);

@@ -136,11 +136,24 @@ cat >"$scratch/floors" <<'FLOORS'
 allreduce 256K >= 1 GB/s   # met
 allreduce 8 <= 2 us
 allreduce 4K dtype=half >= 1 GB/s
-allreduce 4K > 1
+
+# A remark alone.
 FLOORS
 check "an expectation that is missed by far ends with 1" ends_with 1 $program --expect "$scratch/floors" "$scratch/a"
 check "  ... met, unmet, absent" eval 'has "256K.*: met" && has "8 <= 2 us: unmet .10.*, float sum, 4 ranks, out, weir ring.$" && has "half.*: absent$"'
-check "  ... a line that is none is told" errs 'floors:4: .allreduce 4K > 1'
+# Beside a line that is met.
+for wrong in "foo bar" "allreduce 4K > 1" "allreduce 8 => 5 us" "allreduce 8 bogus=3 >= 350 GB/s" \
+    "allreduce 8 ranks=0 <= 90 us" "allreduce 8 <= 90 us xyz" "allreduce 8 $(printf 'algbw %.0s' {1..20}) <= 90 us"; do
+    printf 'allreduce 8 <= 1000 us\n%s\n' "$wrong" >"$scratch/typo"
+    check "an expectation that is none is usage: ${wrong:0:40}" ends_with 2 $program --expect "$scratch/typo" "$scratch/a"
+    check "  ... told by file and line, and nothing else is" eval 'errs "typo:2: .${wrong:0:20}" && test ! -s "$out"'
+done
+for wrong in '' '# nothing' 'allreduce 8 <= 1000 us\n\0allreduce 8 <= 5 us'; do
+    printf '%b\n' "$wrong" >"$scratch/typo"
+    check "a file without expectations is usage: '$wrong'" ends_with 2 $program --expect "$scratch/typo" "$scratch/a"
+    check "  ... and is told" errs 'typo: .* expected lines such as'
+done
+check "expectations that cannot be read end with 3" ends_with 3 $program --expect "$scratch/none" "$scratch/a"
 echo 'allreduce 512 >= 0.01 GB/s' >"$scratch/low"
 check "a floor that wrong results have ends with 1" ends_with 1 $program --expect "$scratch/low" --junit "$scratch/low.xml" --json "$scratch/low.json" --markdown "$scratch/low.md" "$scratch/wrong.csv"
 check "  ... and says so" eval 'has "512 >= 0.01 GB/s: unmet .wrong results, float sum" && grep -q "<failure message=\"unmet: wrong results" "$scratch/low.xml" &&
