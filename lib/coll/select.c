@@ -28,7 +28,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS_MAX = 256 };
+enum { ROWS_MAX = 256, LINE_BYTES = 256 };
 
 static const weiri_algo *find_algo(weir_backend backend, int collective, const char *name)
 {
@@ -136,34 +136,59 @@ static weir_status check_row(const weiri_tuning_row *row, const char *file, int 
     return WEIR_OK;
 }
 
+/* The next line of a file without its comment, which may have any length. 1; 0: the end of the
+ * file, or it cannot be read; -1: too long for a row, or no text. */
+static int next_line(FILE *file, char text[LINE_BYTES])
+{
+    if (!fgets(text, LINE_BYTES, file))
+        return 0;
+    size_t length = strcspn(text, "#\n");
+    /* Neither a comment nor an end of the line: the end of the file, or more than fits. */
+    if (!text[length] && !feof(file) && (length + 1 < LINE_BYTES || getc(file) != EOF))
+        return -1;
+    int is_open = text[length] == '#' && !strchr(text + length, '\n');
+    for (int next = 0; is_open && next != '\n' && next != EOF;)
+        next = getc(file);
+    text[length] = '\0';
+    return 1;
+}
+
+/* Reads one line that is not empty into a row. */
+static weir_status read_row(const char *text, weiri_tuning_row *row, const char *path, int line)
+{
+    char extra[2];
+    int words = sscanf(text, "%23s %d %7s %23s %23s %15s %1s", row->collective, &row->max_ranks,
+                       row->cores, row->max_bytes, row->algo, row->grid, extra);
+    if (words != 5 && words != 6)
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "%s:%d: expected 'collective max_ranks cores max_bytes algorithm "
+                          "[blocks x threads]'", path, line);
+    return check_row(row, path, line);
+}
+
 static weir_status read_rows(const char *path, weiri_tuning_row *rows, size_t *count)
 {
     FILE *file = fopen(path, "re");
     if (!file)
         return weiri_fail_errno(WEIR_ERR_INVALID, errno, "cannot read the tuning file %s", path);
-    char text[256];
+    char text[LINE_BYTES];
+    int found = 1;
     weir_status status = WEIR_OK;
     *count = 0;
-    for (int line = 1; status == WEIR_OK && fgets(text, sizeof text, file); line++) {
-        text[strcspn(text, "#\n")] = '\0';
-        if (text[strspn(text, " \t\r")] == '\0')
-            continue;
-        weiri_tuning_row *row = &rows[*count];
-        char extra[2];
-        int words = 0;
-        if (*count == ROWS_MAX)
-            status = weiri_fail(WEIR_ERR_INVALID, "%s: more than %d rows", path, ROWS_MAX);
-        else if ((words = sscanf(text, "%23s %d %7s %23s %23s %15s %1s", row->collective,
-                                 &row->max_ranks, row->cores, row->max_bytes, row->algo, row->grid,
-                                 extra)) != 5 && words != 6)
+    for (int line = 1; status == WEIR_OK && (found = next_line(file, text)) != 0; line++) {
+        if (found < 0)
             status = weiri_fail(WEIR_ERR_INVALID,
-                                "%s:%d: expected 'collective max_ranks cores max_bytes algorithm "
-                                "[blocks x threads]'",
-                                path, line);
+                                "%s:%d: expected text of at most %d characters before a comment",
+                                path, line, LINE_BYTES - 1);
+        else if (text[strspn(text, " \t\r")] == '\0')
+            continue;
+        else if (*count == ROWS_MAX)
+            status = weiri_fail(WEIR_ERR_INVALID, "%s: more than %d rows", path, ROWS_MAX);
         else
-            status = check_row(row, path, line);
-        ++*count;
+            status = read_row(text, &rows[(*count)++], path, line);
     }
+    if (status == WEIR_OK && ferror(file))
+        status = weiri_fail_errno(WEIR_ERR_INVALID, errno, "cannot read the tuning file %s", path);
     fclose(file);
     return status;
 }

@@ -746,39 +746,58 @@ static void test_an_absent_rank_ends_in_a_deadline(void **state)
     run_ranks(3, (job){.body = absent_rank, .timeout_ms = 200});
 }
 
-/* WEIR_TUNING of the given text: the status and error of the first collective. */
-static const char *tuning_text;
+/* A file for WEIR_TUNING, and what the first collective says of it; NULL: ring serves it. */
+typedef struct tuning_file {
+    const char *text; /* NULL: a folder in its place */
+    const char *problem;
+} tuning_file;
+
+static tuning_file tuning;
 
 static void with_tuning(const bench *b)
 {
     char path[] = "/tmp/weir-tuning-XXXXXX";
-    int fd = mkstemp(path);
-    if (fd < 0 || write(fd, tuning_text, strlen(tuning_text)) < 0)
+    int fd = tuning.text ? mkstemp(path) : -1;
+    if (tuning.text && (fd < 0 || write(fd, tuning.text, strlen(tuning.text)) < 0))
         exit(97);
-    close(fd);
-    setenv("WEIR_TUNING", path, 1);
+    if (fd >= 0)
+        close(fd);
+    setenv("WEIR_TUNING", tuning.text ? path : "/tmp", 1);
     float value = 1, sum = 0;
     weir_status status = weir_allreduce(b->comm, &value, &sum, 1, WEIR_FLOAT, WEIR_SUM, NULL);
-    unlink(path);
+    if (tuning.text)
+        unlink(path);
     const char *algo = weir_comm_last_algo(b->comm);
-    int good = strstr(tuning_text, "good") != NULL;
-    if (good ? status != WEIR_OK || strcmp(algo, "ring") : !refused(status, ":2: "))
-        fail_rank(b, tuning_text, status == WEIR_OK ? algo : weir_last_error());
+    if (tuning.problem ? !refused(status, tuning.problem)
+                       : status != WEIR_OK || strcmp(algo, "ring"))
+        fail_rank(b, tuning.text ? tuning.text : "a folder",
+                  status == WEIR_OK ? algo : weir_last_error());
 }
+
+#define GOOD_ROW "allreduce 64 any - ring"
+#define BLANKS_60 "                                                            "
+#define BLANKS_240 BLANKS_60 BLANKS_60 BLANKS_60 BLANKS_60
 
 static void test_tuning_files(void **state)
 {
     (void)state;
-    static const char *const texts[] = {
-        "# good\nallreduce 64 any 1K ring # small\nallreduce 64 any - packet\n",
-        "# unknown collective\nallreduse 64 any - ring\n",
-        "# unknown algorithm\nallreduce 64 any - rings\n",
-        "# unknown cores\nallreduce 64 some - ring\n",
-        "# bad size\nallreduce 64 any 1X ring\n",
-        "# too short\nallreduce 64 any ring\n",
+    static const tuning_file files[] = {
+        {"# good\nallreduce 64 any 1K ring # small\nallreduce 64 any - packet\n", NULL},
+        {"# unknown collective\nallreduse 64 any - ring\n", ":2: "},
+        {"# unknown algorithm\nallreduce 64 any - rings\n", ":2: "},
+        {"# unknown cores\nallreduce 64 some - ring\n", ":2: "},
+        {"# bad size\nallreduce 64 any 1X ring\n", ":2: "},
+        {"# too short\nallreduce 64 any ring\n", ":2: "},
+        {NULL, "cannot read the tuning file /tmp: Is a directory"},
+        {"# long " BLANKS_240 BLANKS_240 "allreduse 64 any - ring\n" GOOD_ROW "\n", NULL},
+        {GOOD_ROW " # " BLANKS_240 BLANKS_240 "remark", NULL},
+        {GOOD_ROW " #\n# " BLANKS_240 BLANKS_240 "\nallreduse\n", ":3: "},
+        {"\n" GOOD_ROW BLANKS_240 "word\n", ":2: expected text of at most 255 characters"},
+        /* 255 characters and the end of the file. */
+        {BLANKS_240 "   allreduce 64", ":1: expected 'coll"},
     };
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        tuning_text = texts[i];
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        tuning = files[i];
         run_ranks(2, (job){.body = with_tuning});
     }
 }
