@@ -214,27 +214,43 @@ static int is_builtin(const char *word, weir_collective collective)
     return 0;
 }
 
-/* Not a row of the same name as one before, which another backend has. */
-static int is_new(const weir_algo_info *table, size_t row)
+typedef struct names {
+    const char *list[BENCH_CONTENDERS_MAX];
+    int count;
+} names;
+
+/* A collective's algorithms of one backend, but for names that are there. */
+static void collect(names *known, weir_collective collective, const char *backend)
 {
-    for (size_t i = 0; i < row; i++)
-        if (table[i].collective == table[row].collective &&
-            strcmp(table[i].name, table[row].name) == 0)
-            return 0;
-    return 1;
+    size_t count = 0;
+    const weir_algo_info *table = weir_algo_list(&count);
+    for (size_t i = 0; i < count; i++) {
+        int fits = table[i].collective == collective && strcmp(table[i].backend, backend) == 0;
+        for (int j = 0; j < known->count && fits; j++)
+            fits = strcmp(known->list[j], table[i].name) != 0;
+        if (fits && known->count < BENCH_CONTENDERS_MAX)
+            known->list[known->count++] = table[i].name;
+    }
 }
 
-static int refuse_builtin(const char *word, weir_collective collective, char *bad, size_t bytes)
+/* How many machines there are is not known yet, so what only several can do stands apart. */
+static int refuse_builtin(const char *word, weir_collective collective, const char *backend,
+                          char *bad, size_t bytes)
 {
-    size_t count = 0, used;
-    const weir_algo_info *table = weir_algo_list(&count);
-    used = (size_t)snprintf(bad, bytes, "%s: unknown for %s; known: auto, all", word,
-                            weir_collective_name(collective));
-    for (size_t i = 0; i < count && used < bytes; i++)
-        if (table[i].collective == collective && is_new(table, i))
-            used += (size_t)snprintf(bad + used, bytes - used, ", %s", table[i].name);
+    names known = {.count = 0};
+    if (strcmp(backend, "cuda") != 0)
+        collect(&known, collective, "host");
+    if (strcmp(backend, "host") != 0)
+        collect(&known, collective, "cuda");
+    const int on_one = known.count;
+    collect(&known, collective, "net");
+    size_t used = (size_t)snprintf(bad, bytes, "%s: unknown for %s; known: auto, all", word,
+                                   weir_collective_name(collective));
+    for (int i = 0; i < known.count && used < bytes; i++)
+        used += (size_t)snprintf(bad + used, bytes - used, "%s%s",
+                                 i == on_one ? "; only between machines: " : ", ", known.list[i]);
     if (used < bytes)
-        snprintf(bad + used, bytes - used, ", or a kernel's FILE.cu:NAME");
+        snprintf(bad + used, bytes - used, "; or a kernel's FILE.cu:NAME");
     return -1;
 }
 
@@ -259,9 +275,10 @@ static int check_file_word(const char *word, size_t length, size_t file_bytes, c
     return -1;
 }
 
-int bench_algos_check(const char *list, weir_collective collective, char *bad, size_t bytes)
+int bench_algos_check(const bench_options *options, weir_collective collective, char *bad,
+                      size_t bytes)
 {
-    for (const char *rest = list; rest;) {
+    for (const char *rest = options->algo; rest;) {
         const size_t length = word_length(rest);
         size_t file_bytes = 0;
         char word[WORD_BYTES];
@@ -271,7 +288,7 @@ int bench_algos_check(const char *list, weir_collective collective, char *bad, s
             if (check_file_word(rest, length, file_bytes, bad, bytes))
                 return -1;
         } else if (!is_builtin(word, collective)) {
-            return refuse_builtin(word, collective, bad, bytes);
+            return refuse_builtin(word, collective, options->backend, bad, bytes);
         }
         rest = after_word(rest, length);
     }

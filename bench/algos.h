@@ -24,8 +24,10 @@ int bench_algos_list(const bench_options *options, weir_collective collective,
                      const char *backend, int nranks, bench_algo_word *words);
 
 /* What is wrong with the first of --algo's words that is no algorithm of the collective and
- * no file with a kernel's name, copied to bad (bytes long); 0 if all are, else -1. Local. */
-int bench_algos_check(const char *list, weir_collective collective, char *bad, size_t bytes);
+ * no file with a kernel's name, and what --backend has instead, written to bad (bytes long);
+ * 0 if all are, else -1. Local. */
+int bench_algos_check(const bench_options *options, weir_collective collective, char *bad,
+                      size_t bytes);
 
 /* --list-algos: the built-in algorithms of a collective, the plan of --plan, and the kernels
  * of files that --algo names. */

@@ -99,7 +99,7 @@ static int check_algo(const bench_options *options, weir_collective collective, 
         return fail(problem, "--tune serves all types alike: give one type and operation");
     if (options->plan && strcmp(options->algo, "plan") == 0)
         return 0;
-    if (bench_algos_check(options->algo, collective, bad, sizeof bad) == 0)
+    if (bench_algos_check(options, collective, bad, sizeof bad) == 0)
         return 0;
     return fail(problem, "--algo %s", bad);
 }

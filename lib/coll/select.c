@@ -49,14 +49,23 @@ static const weiri_algo *first_algo(weir_backend backend, int collective)
     return NULL;
 }
 
-/* A collective's algorithms by name, for messages. */
+static int is_known(const weiri_algo *row, weir_backend backend, int collective)
+{
+    return row->backend == backend && (collective < 0 || (int)row->collective == collective);
+}
+
+/* The names of a collective's algorithms, or (-1) of all collectives', each once, for messages. */
 static const char *known_algos(weir_backend backend, int collective, char *text, size_t bytes)
 {
     size_t used = 0;
-    for (size_t i = 0; i < weiri_algo_table_rows && used < bytes; i++)
-        if (weiri_algo_table[i].backend == backend &&
-            (collective < 0 || (int)weiri_algo_table[i].collective == collective))
+    for (size_t i = 0; i < weiri_algo_table_rows && used < bytes; i++) {
+        int is_new = is_known(&weiri_algo_table[i], backend, collective);
+        for (size_t j = 0; j < i && is_new; j++)
+            is_new = !is_known(&weiri_algo_table[j], backend, collective) ||
+                     strcmp(weiri_algo_table[j].name, weiri_algo_table[i].name) != 0;
+        if (is_new)
             used += (size_t)snprintf(text + used, bytes - used, ", %s", weiri_algo_table[i].name);
+    }
     return text;
 }
 

@@ -785,6 +785,7 @@ static void test_tuning_files(void **state)
         {"# good\nallreduce 64 any 1K ring # small\nallreduce 64 any - packet\n", NULL},
         {"# unknown collective\nallreduse 64 any - ring\n", ":2: "},
         {"# unknown algorithm\nallreduce 64 any - rings\n", ":2: "},
+        {"# the known ones\nbroadcast 64 any - rings\n", "known are auto, packet, direct"},
         {"# unknown cores\nallreduce 64 some - ring\n", ":2: "},
         {"# bad size\nallreduce 64 any 1X ring\n", ":2: "},
         {"# too short\nallreduce 64 any ring\n", ":2: "},
@@ -800,6 +801,23 @@ static void test_tuning_files(void **state)
         tuning = files[i];
         run_ranks(2, (job){.body = with_tuning});
     }
+}
+
+static void with_unknown_algo(const bench *b)
+{
+    setenv("WEIR_ALGO", "nope", 1);
+    float value = 1, sum = 0;
+    weir_status status = weir_allreduce(b->comm, &value, &sum, 1, WEIR_FLOAT, WEIR_SUM, NULL);
+    const char *known = "known are auto, packet, packet2, fused, ring, direct";
+    const char *found = strstr(weir_last_error(), known);
+    if (!refused(status, "WEIR_ALGO=nope") || !found || found[strlen(known)])
+        fail_rank(b, "an unknown algorithm", weir_last_error());
+}
+
+static void test_known_algorithms_are_named_once(void **state)
+{
+    (void)state;
+    run_ranks(2, (job){.body = with_unknown_algo});
 }
 
 int main(void)
@@ -822,6 +840,7 @@ int main(void)
         cmocka_unit_test(test_unequal_counts_are_named),
         cmocka_unit_test(test_an_absent_rank_ends_in_a_deadline),
         cmocka_unit_test(test_tuning_files),
+        cmocka_unit_test(test_known_algorithms_are_named_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
