@@ -63,9 +63,11 @@ typedef struct results_comparison {
     char contender_a[64], contender_b[64]; /* the only ones compared; "": all */
     char hosts_a[64], hosts_b[64];
     size_t starts_a, starts_b;
-    double noise;           /* from start to start, of the typical row */
-    double noise_freedom;   /* 0: noise is assumed, not measured */
+    double noise;           /* from start to start, of the typical row that both sides have, with
+                               what the rows' own intervals say; NaN: there is no such row */
+    double noise_freedom;   /* of the prior; 0: noise is assumed, not measured */
     size_t noise_rows;      /* behind the measured noise */
+    double assumed_gpu, assumed_host; /* what was assumed of such rows; 0: nothing */
 } results_comparison;
 
 /* What the rules are where nobody says otherwise. */

@@ -196,11 +196,16 @@ int results_prior(const double *variances, const double *d, size_t n, double *pr
     return 0;
 }
 
+static int is_on_gpu(const results_pair *pair)
+{
+    return strcmp(pair->example->text[RESULTS_BACKEND], "cuda") == 0;
+}
+
 static double assumed_noise(const results_pair *pair, const results_rules *rules)
 {
     if (rules->start_noise >= 0)
         return rules->start_noise;
-    return strcmp(pair->example->text[RESULTS_BACKEND], "cuda") == 0 ? 0.02 : 0.08;
+    return is_on_gpu(pair) ? 0.02 : 0.08;
 }
 
 /* The scale of one row. prior 0: the assumption. */
@@ -263,9 +268,12 @@ static void set_scales(results_noise *noise, results_comparison *made,
         if (pair->a.starts > 0 && pair->b.starts > 0) {
             sum += log(pair->scale / (pair->paired > 0 ? sqrt(2) : 1));
             rows++;
+            if (prior <= 0)
+                *(is_on_gpu(pair) ? &made->assumed_gpu : &made->assumed_host) =
+                    assumed_noise(pair, rules);
         }
     }
-    made->noise = rows ? exp(sum / (double)rows) : 0;
+    made->noise = rows ? exp(sum / (double)rows) : NAN;
     made->noise_freedom = prior > 0                ? prior_freedom
                           : !made->noise_rows      ? 0
                           : rules->start_noise >= 0 ? prior_told

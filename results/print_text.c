@@ -4,15 +4,34 @@
 #include <math.h>
 #include <string.h>
 
+static void put_assumed(FILE *file, const results_comparison *c)
+{
+    if (c->assumed_gpu > 0 && c->assumed_host > 0 && c->assumed_gpu != c->assumed_host)
+        fprintf(file, "%.2g%% on GPUs, %.2g%% on the host", c->assumed_gpu * 100,
+                c->assumed_host * 100);
+    else
+        fprintf(file, "%.2g%%", fmax(c->assumed_gpu, c->assumed_host) * 100);
+}
+
+/* The noise that verdicts rest on, and of what it is made: an assumption is told as itself. */
 void results_say_noise(FILE *file, const results_report *report)
 {
     const results_comparison *c = report->comparison;
-    if (c->noise_freedom > 0)
-        fprintf(file, "times differ by %.2g%% from start to start (measured in %zu rows; a prior "
-                "worth %.2g degrees of freedom)", c->noise * 100, c->noise_rows, c->noise_freedom);
-    else
-        fprintf(file, "no row has two starts on a side: noise from start to start is assumed to be "
-                "%.2g%% (--start-noise; more starts in a folder measure it)", c->noise * 100);
+    int is_assumed = c->assumed_gpu > 0 || c->assumed_host > 0;
+    if (isnan(c->noise)) {
+        fputs("no row was compared that could show how times differ from start to start", file);
+    } else if (c->noise_freedom > 0) {
+        fprintf(file, "times differ by %.2g%% from start to start (measured in %zu rows; %s",
+                c->noise * 100, c->noise_rows, is_assumed ? "an assumed " : "a prior");
+        if (is_assumed)
+            put_assumed(file, c);
+        fprintf(file, " worth %.2g degrees of freedom)", c->noise_freedom);
+    } else {
+        fputs("no row has two starts on a side: noise from start to start is assumed to be ", file);
+        put_assumed(file, c);
+        fprintf(file, " (--start-noise; more starts in a folder measure it), %.2g%% with what the "
+                "rows' own intervals add", c->noise * 100);
+    }
 }
 
 void results_say_counts(FILE *file, const results_report *report)

@@ -46,7 +46,7 @@ check "a file beside itself shows no difference" ends_with 0 $program results/sa
 check "  ... and says so" has ' 0 improved, 1 inconclusive, 21 no difference'
 check "four starts that are alike end with 0" ends_with 0 $program "$scratch/a" "$scratch/b"
 check "  ... no difference in 6 rows" has '0 regressed, 0 improved, 0 inconclusive, 6 no difference'
-check "  ... the noise was measured" has 'measured in 6 rows'
+check "  ... the noise was measured" has 'measured in 6 rows; an assumed 2% worth 2 degrees'
 check "one row 1.10x slower ends with 1" ends_with 1 $program "$scratch/a" "$scratch/slow"
 check "  ... that row alone" has '1 regressed, 0 improved, 0 inconclusive, 5 no difference'
 check "  ... it is 4096 bytes" has '^ +4096 .*regressed'
@@ -57,6 +57,12 @@ check "one start a side and 5% is inconclusive where noise may be 8%" \
     ends_with 0 $program --start-noise 8% "$scratch/a/r1-x.csv" "$scratch/slow/r1-x.csv"
 check "  ... with the reason" has 'inconclusive: one start on a side'
 sed 's/,pass,0$/,fail,17/; s/,20,[0-9.,]*,fail/,20,,,,,,,,,fail/' "$scratch/b/r1-x.csv" >"$scratch/wrong.csv"
+sed 's/,\([0-9.]*\),\([0-9.]*\),,,pass/,1.0,99.0,,,pass/' "$scratch/a/r1-x.csv" >"$scratch/wide.csv"
+check "wide intervals of one start a side" ends_with 0 $program --start-noise 8% "$scratch/wide.csv" "$scratch/slow/r1-x.csv"
+check "  ... add to what is assumed, and both are told" has "is assumed to be 8% .*, [1-9][0-9]+% with what the rows' own"
+{ cat "$scratch/a/r1-x.csv"; sed 's/,cuda,cuda_ipc,/,host,shm,/' "$scratch/b/r1-x.csv"; } >"$scratch/mixed.csv"
+check "what is assumed of GPUs and of the host" ends_with 0 $program "$scratch/mixed.csv" "$scratch/mixed.csv"
+check "  ... is told apart" has "assumed to be 2% on GPUs, 8% on the host"
 check "wrong results in B end with 1" ends_with 1 $program "$scratch/a/r1-x.csv" "$scratch/wrong.csv"
 check "  ... with the reason" has 'regressed: wrong results in B'
 
@@ -64,7 +70,8 @@ check "  ... with the reason" has 'regressed: wrong results in B'
 grep -v ,512, "$scratch/b/r1-x.csv" >"$scratch/less.csv"
 check "a missing row is named" ends_with 0 $program "$scratch/a/r1-x.csv" "$scratch/less.csv"
 check "  ... with its size" has '^ +512 .*missing in B'
-check "nothing in common ends with 3" ends_with 3 $program results/sample.csv "$scratch/a"
+check "nothing in common ends with 3" ends_with 3 $program --json "$scratch/none.json" results/sample.csv "$scratch/a"
+check "  ... and no noise is told" eval 'has "Noise: no row was compared" && grep -q "\"start_noise\": null" "$scratch/none.json"'
 { echo "$header"; row r 8 10; row r 8 12 nccl:2.28.3; } >"$scratch/two.csv"
 check "contenders of one file against each other" ends_with 0 $program --contender-a nccl --contender-b weir "$scratch/two.csv" "$scratch/two.csv"
 check "  ... is B/A of them" has ' 0\.833 '
