@@ -238,8 +238,9 @@ static int is_duplicate(const matching *m, const entry *one, const entry *before
         return 0;
     if (one->row->origin == before->row->origin && one->row->bytes > 0 && !m->made->cross)
         results_note(one->is_b ? m->b : m->a, one->row->path, one->row->line,
-                     "the same measurement as %s:%d; row left out", before->row->path,
-                     before->row->line);
+                     "the same measurement as %s:%d, or a later cycle of -N; %s",
+                     before->row->path, before->row->line,
+                     one->row->failed ? "only that it is wrong counts" : "row left out");
     return 1;
 }
 
@@ -253,7 +254,8 @@ static void add_to_side(results_side *side, const results_row *row)
     side->logs[side->starts++] = log(row->median_us);
 }
 
-/* Entries [from, to) have one key. */
+/* Entries [from, to) have one key. Of a start's cycles (-N) the first stands for all, as they
+ * say nothing about other starts; but wrong results are wrong in any of them. */
 static void make_pair(matching *m, size_t from, size_t to)
 {
     results_pair *pair = &m->made->pairs[m->made->count++];
@@ -266,7 +268,8 @@ static void make_pair(matching *m, size_t from, size_t to)
         sides[i]->logs = results_keep(m->b, count * sizeof *sides[i]->logs);
     }
     for (size_t i = from; i < to; i++)
-        if (i == from || !is_duplicate(m, &m->entries[i], &m->entries[i - 1]))
+        if (i == from || !is_duplicate(m, &m->entries[i], &m->entries[i - 1]) ||
+            m->entries[i].row->failed)
             add_to_side(sides[m->entries[i].is_b], m->entries[i].row);
 }
 

@@ -80,7 +80,10 @@ check "another version of a peer is the same contender" ends_with 0 $program "$s
 check "  ... both match" lacks 'missing in A$'
 { echo "$header"; row r 8 10; row r 8 10; row r 64 11; } >"$scratch/double.csv"
 check "a row twice is told with both lines" ends_with 0 $program "$scratch/double.csv" "$scratch/two.csv"
-check "  ... by file and line" errs 'double.csv:3: the same measurement as .*double.csv:2'
+check "  ... by file and line" errs 'double.csv:3: the same measurement as .*double.csv:2, or a later cycle of -N; row left out'
+{ cat "$scratch/two.csv"; row r 8 10 | sed 's/,20,[0-9.,]*,pass,0$/,20,,,,,,,,,fail,17/'; } >"$scratch/cycles.csv"
+check "a cycle with wrong results is not left out" ends_with 1 $program "$scratch/two.csv" "$scratch/cycles.csv"
+check "  ... and is told" eval 'has "regressed: wrong results in B" && errs "cycles.csv:4: .* only that it is wrong counts"'
 
 # Bad input: told with its line, the rest compared, names made harmless.
 { head -n 3 "$scratch/a/r1-x.csv"; echo '1,cut,2026'; tail -n 3 "$scratch/a/r1-x.csv"; } >"$scratch/cut.csv"
