@@ -331,6 +331,12 @@ static int accept_run(const settings *s)
     return EXIT_NOTHING;
 }
 
+/* A run of any other name could not be reached. */
+static int is_run_name(const char *name)
+{
+    return name[0] && strcmp(name, "latest") != 0 && strcmp(name, "baseline") != 0;
+}
+
 /* B's rows become a run of the store. */
 static int add_run(const settings *s)
 {
@@ -338,6 +344,9 @@ static int add_run(const settings *s)
     results_set set;
     if (!s->store || s->sources[0])
         return usage("needs --store FILE and one source:", "--add");
+    if (!is_run_name(s->add))
+        return usage("--add needs a name other than latest and baseline, which stand for runs:",
+                     s->add);
     results_set_init(&set, s->nranks, stderr);
     int status = results_load(&set, s->sources[1], NULL) == 0 && set.count > 0 ? 0 : EXIT_NOTHING;
     if (status != 0)

@@ -229,6 +229,10 @@ else
     check "  ... and another one" ends_with 0 $program --store "$nights" --add 2 "$scratch/second.csv"
     check "  ... a name is used once" eval 'ends_with 3 $program --store "$nights" --add 2 results/sample.csv &&
         grep -q "names are used once" "$err"'
+    for word in latest baseline ''; do
+        check "  ... no name is '$word'" eval 'ends_with 2 $program --store "$nights" --add "$word" results/sample.csv &&
+            one_line_says "--add needs a name other than latest and baseline" "'$word'"'
+    done
     check "  ... gives back what was read, losing nothing" eval '$program --store "$nights" --csv "$scratch/back.csv" latest >"$out" 2>"$err";
         $program --csv "$scratch/direct.csv" "$scratch/second.csv" >"$out" 2>"$err"; cmp "$scratch/back.csv" "$scratch/direct.csv"'
     check "  ... has a baseline once one is accepted" eval '! $program --store "$nights" baseline latest >"$out" 2>"$err" &&
