@@ -15,13 +15,25 @@ static const char *const level_names[] = {"error", "warn", "info", "debug"};
 static atomic_int log_rank = -1;
 static atomic_int log_level = -1;
 
+/* -1: no level. */
+static int find_level(const char *wanted)
+{
+    int level = WEIRI_LOG_DEBUG;
+    while (level >= WEIRI_LOG_ERROR && strcmp(wanted, level_names[level]) != 0)
+        level--;
+    return level;
+}
+
+/* The first of all threads to ask sets the level, and it alone warns. */
 static int level_from_environment(void)
 {
     const char *wanted = weiri_env(WEIRI_ENV_LOG);
-    for (int level = WEIRI_LOG_ERROR; wanted && level <= WEIRI_LOG_DEBUG; level++)
-        if (strcmp(wanted, level_names[level]) == 0)
-            return level;
-    return WEIRI_LOG_WARN;
+    int found = wanted ? find_level(wanted) : WEIRI_LOG_WARN, unset = -1;
+    int level = found < 0 ? WEIRI_LOG_WARN : found;
+    if (atomic_compare_exchange_strong(&log_level, &unset, level) && found < 0)
+        weiri_log(WEIRI_LOG_WARN, "%s=%s: expected error, warn, info or debug; using warn",
+                  weiri_env_name(WEIRI_ENV_LOG), wanted);
+    return level;
 }
 
 void weiri_log_set_rank(int rank)
@@ -32,10 +44,8 @@ void weiri_log_set_rank(int rank)
 int weiri_log_enabled(weiri_log_level level)
 {
     int limit = atomic_load(&log_level);
-    if (limit < 0) {
+    if (limit < 0)
         limit = level_from_environment();
-        atomic_store(&log_level, limit);
-    }
     return (int)level <= limit;
 }
 

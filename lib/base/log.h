@@ -1,7 +1,8 @@
 /*
  * The log: one line an event on standard error, "weir[rank] level: text",
- * filtered by WEIR_LOG (error, warn, info, debug; default warn). Lines are
- * written whole, so ranks do not mix within a line.
+ * filtered by WEIR_LOG (error, warn, info, debug; default warn, also where it
+ * is none of these, which the first line then says). Lines are written whole,
+ * so ranks do not mix within a line.
  */
 #ifndef WEIR_BASE_LOG_H
 #define WEIR_BASE_LOG_H

@@ -249,7 +249,8 @@ static void test_log_is_filtered_by_level(void **state)
     log_of_child("error", 5, text, sizeof text);
     assert_string_equal(text, "weir[5] error: one 1\n");
     log_of_child("nonsense", -1, text, sizeof text);
-    assert_string_equal(text, "weir error: one 1\nweir warn: two\n");
+    assert_string_equal(text, "weir warn: WEIR_LOG=nonsense: expected error, warn, info or debug; "
+                              "using warn\nweir error: one 1\nweir warn: two\n");
 }
 
 static void test_long_log_lines_end_in_a_newline(void **state)
