@@ -5,7 +5,8 @@
 Nothing but the standard library is needed. Pointers are plain numbers: of the process's memory with
 HOST, of the GPU's with CUDA (weir_torch.py has tensors). Ranks meet by the environment that torchrun
 sets. Run as a program it checks allreduce and allgather on memory of the process, for every size
-with the algorithm of its table. LIBWEIR names the library (build/libweir.so).
+with the algorithm of its table, and ends with 1 if one is wrong, 2 if the environment does not say
+which rank this is. LIBWEIR names the library (build/libweir.so).
 """
 import ctypes
 import os
@@ -112,8 +113,22 @@ def check_all_gather(communicator, rank, world, count):
     return communicator.algorithm() if right else "wrong"
 
 
+def rank_and_world():
+    """Of torchrun's environment. Where it lacks something: ends with 2, the exit code of usage."""
+    port = "WEIR_BOOT_PORT" if os.environ.get("WEIR_BOOT_PORT") else "MASTER_PORT"
+    numbers = [name for name in ("RANK", "WORLD_SIZE", port)
+               if not os.environ.get(name, "").isdecimal()]
+    if numbers or not os.environ.get("MASTER_ADDR"):
+        wrong = ", ".join(numbers or ["MASTER_ADDR"])
+        print(f"weir_ctypes.py: expected in the environment, as torchrun sets it: {wrong}; start every "
+              "rank by torchrun, or as RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=29500 "
+              "python3 verify/clients/weir_ctypes.py", file=sys.stderr)
+        sys.exit(2)
+    return int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+
+
 def main():
-    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    rank, world = rank_and_world()
     communicator = Communicator(HOST, algorithms={ALLREDUCE: [(4096, "packet"), (65536, "ring")]})
     found = [check_all_reduce(communicator, rank, world, count) for count in (1, 1000, 10000)]
     found += [check_all_gather(communicator, rank, world, count) for count in (1, 333)]

@@ -100,6 +100,10 @@ by_ctypes() {
     [ $status -eq 0 ] && grep -q '^packet packet ring [a-z]* [a-z]* named$' "$out" && [ ! -s "$scratch/rank1" ]
 }
 check "by ctypes, a communicator picks an algorithm by size" by_ctypes
+alone() { env -u RANK -u WORLD_SIZE -u MASTER_ADDR -u MASTER_PORT -u WEIR_BOOT_PORT "$@" python3 -B verify/clients/weir_ctypes.py; }
+check "without torchrun's environment it is usage" eval 'ends_with 2 alone && one_line_says "RANK, WORLD_SIZE, MASTER_PORT;" torchrun'
+check "  ... and with a part of it" eval 'ends_with 2 alone RANK=0 WORLD_SIZE=two MASTER_PORT=1 MASTER_ADDR=x && one_line_says " WORLD_SIZE;" &&
+    ends_with 2 alone RANK=0 WORLD_SIZE=2 MASTER_PORT=1 && one_line_says "MASTER_ADDR;"'
 
 # No GPU for a communicator that must have one.
 export WEIR_BACKEND=cuda CUDA_VISIBLE_DEVICES=
