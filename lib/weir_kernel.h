@@ -112,7 +112,8 @@ typedef struct weir_kernel_run {
     void *shared;
     int status;
 } weir_kernel_run;
-static _Thread_local weir_kernel_run weir_kernel_now __attribute__((unused));
+/* __thread: the word that C and C++ share. */
+static __thread weir_kernel_run weir_kernel_now __attribute__((unused));
 
 /* What weir_kernel_launch finds in the compiled file. */
 typedef struct weir_kernel_entry {

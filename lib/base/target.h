@@ -137,7 +137,13 @@ WEIR_FN uint64_t weir_clock_ns(void)
     return weir_emulated_clock_ns();
 #else
     struct timespec now;
+#if defined(CLOCK_MONOTONIC)
     clock_gettime(CLOCK_MONOTONIC, &now);
+#else
+    /* ISO C alone (-std=c11) does not declare it; Linux has it as clock 1. */
+    extern int weir_clock_gettime(int clock, struct timespec *time) __asm__("clock_gettime");
+    weir_clock_gettime(1, &now);
+#endif
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 #endif
 }

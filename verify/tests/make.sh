@@ -180,6 +180,39 @@ check "installed: the soname is a link to the versioned file" \
     eval '[ -L "$installed/lib/libweir.so.0" ] && [ -f "$(readlink -f "$installed/lib/libweir.so.0")" ]'
 check "installed: nothing names the staging folder" eval '! grep -rqI "$stage" "$installed"'
 
+# As users may compile them, with neither extensions nor another header before: $1 the
+# language, $2 its standard, $3 the header. MPI's own classes for C++ are left out.
+header_alone() {
+    local compiler=cc
+    [[ $3 != *_mpi.h ]] || compiler=mpicc
+    echo "#include <$3>" | $compiler -x "$1" "-std=$2" -Wall -Wextra -Werror -fsyntax-only \
+        -DOMPI_SKIP_MPICXX -DMPICH_SKIP_MPICXX -I"$installed/include/weir" -
+}
+headers=$(cd "$installed/include/weir" && echo *.h base/*.h)
+for path in $headers; do
+    check "$path alone is C11" ends_with 0 header_alone c c11 "$path"
+    if command -v g++ >/dev/null; then
+        check "$path alone is C++11" ends_with 0 header_alone c++ c++11 "$path"
+    fi
+done
+# Calls that a header leaves to its macros.
+cat >"$scratch/kernel.c" <<'C'
+#include <weir_kernel.h>
+
+WEIR_KERNEL(copy, weir_kernel_args, args)
+{
+    if (args.in_bytes != args.out_bytes)
+        weir_kernel_fail(&args.guard, WEIR_ERR_INVALID);
+    memcpy(args.out, args.in, weir_tid() + weir_clock_ns() % 2);
+}
+C
+kernel_is() { cc -x "$1" "-std=$2" -Wall -Wextra -Werror -c -o "$scratch/kernel.o" \
+    -I"$installed/include/weir" "$scratch/kernel.c"; }
+check "a kernel compiles as C11" ends_with 0 kernel_is c c11
+if command -v g++ >/dev/null; then
+    check "a kernel compiles as C++11" ends_with 0 kernel_is c++ c++11
+fi
+
 cat >"$scratch/program.c" <<'C'
 #include <weir.h>
 #include <weir_device.h>
