@@ -40,18 +40,17 @@ static __device__ __forceinline__ void store(const weiri_gpu_args &args, size_t 
 }
 
 /* Word j of all shares but the own one, on its way in phase 0. */
-template <int exact>
 static __device__ __forceinline__ void load_each(const weiri_gpu_args &args, size_t share, size_t j,
                                                  uint64_t (&words)[WEIRI_GPU_RANKS_MAX])
 {
-    const int nranks = weiri_gpu_nranks<exact>(args.view);
+    const int nranks = args.view.nranks;
 #pragma unroll
     for (int r = 0; r < WEIRI_GPU_RANKS_MAX; r++)
         if (r < nranks && r != args.view.rank)
             words[r] = load(args, (size_t)r * share + j);
 }
 
-template <int dtype, int exact>
+template <int dtype>
 static __device__ __forceinline__ void reduce(const weiri_gpu_args &args, uint64_t epoch,
                                               size_t share, size_t j)
 {
@@ -62,51 +61,51 @@ static __device__ __forceinline__ void reduce(const weiri_gpu_args &args, uint64
 #pragma unroll
     for (int r = 0; r < WEIRI_GPU_RANKS_MAX; r++)
         words[r][0] = own;
-    weiri_gpu_receive_all<exact>(view, epoch, 0, j, words);
-    weiri_gpu_reduce<dtype>(args.op, weiri_gpu_nranks<exact>(view), words, total);
-    weiri_gpu_send_all<exact>(view, epoch, 1, j, total[0]);
+    weiri_gpu_receive_all<0>(view, epoch, 0, j, words);
+    weiri_gpu_reduce<dtype>(args.op, view.nranks, words, total);
+    weiri_gpu_send_all<0>(view, epoch, 1, j, total[0]);
     store(args, word, total[0]);
 }
 
 /* Phase 1: word j of all shares but the own one. */
-template <int exact>
 static __device__ __forceinline__ void gather(const weiri_gpu_args &args, uint64_t epoch,
                                               size_t share, size_t j)
 {
     const weiri_gpu_view &view = args.view;
-    const int nranks = weiri_gpu_nranks<exact>(view);
+    const int nranks = view.nranks;
     uint64_t words[WEIRI_GPU_RANKS_MAX][1] = {};
-    weiri_gpu_receive_all<exact>(view, epoch, 1, j, words);
+    weiri_gpu_receive_all<0>(view, epoch, 1, j, words);
 #pragma unroll
     for (int r = 0; r < WEIRI_GPU_RANKS_MAX; r++)
         if (r < nranks && r != view.rank)
             store(args, (size_t)r * share + j, words[r][0]);
 }
 
-template <int dtype, int exact>
+template <int dtype>
 static __global__ void __launch_bounds__(THREADS_MAX)
     allreduce_packet2(const __grid_constant__ weiri_gpu_args args)
 {
     const weiri_gpu_view &view = args.view;
-    const size_t share = share_words(args.bytes, weiri_gpu_nranks<exact>(view));
+    const size_t share = share_words(args.bytes, view.nranks);
     const size_t first = blockIdx.x * blockDim.x + threadIdx.x, step = gridDim.x * blockDim.x;
     uint64_t words[WEIRI_GPU_RANKS_MAX];
     if (first < share)
-        load_each<exact>(args, share, first, words);
+        load_each(args, share, first, words);
     const uint64_t epoch = weiri_gpu_epoch(view);
     for (size_t j = first; j < share; j += step) {
         if (j != first)
-            load_each<exact>(args, share, j, words);
-        weiri_gpu_send_each<exact>(view, epoch, 0, j, words);
+            load_each(args, share, j, words);
+        weiri_gpu_send_each<0>(view, epoch, 0, j, words);
     }
     weiri_gpu_turn(view, epoch);
     for (size_t j = first; j < share; j += step)
-        reduce<dtype, exact>(args, epoch, share, j);
+        reduce<dtype>(args, epoch, share, j);
     for (size_t j = first; j < share; j += step)
-        gather<exact>(args, epoch, share, j);
+        gather(args, epoch, share, j);
 }
 
-WEIRI_GPU_DEFINE_OF_TYPES_AND_RANKS(allreduce_packet2)
+/* No table has it where NVLink joins the GPUs, so there is a kernel for any number of ranks alone. */
+WEIRI_GPU_DEFINE_OF_TYPES(allreduce_packet2)
 
 weiri_gpu_shape weiri_gpu_allreduce_packet2_shape(const weiri_gpu_args *args, int processors)
 {
