@@ -117,6 +117,7 @@ weir_status bench_buffers_open(bench_job *job, const bench_options *options,
     buffers->gpu = job->gpu;
     needed_bytes(job, options, collective, dist, &buffers->in.bytes, &buffers->out.bytes);
     for (int i = 0; i < 2; i++) {
+        both[i]->room_bytes = both[i]->bytes;
         both[i]->bytes += (size_t)SPARE_PAGES * PAGE_BYTES;
         if (options->cold)
             add_pool(job, both[i]);
@@ -161,6 +162,16 @@ static void *place_of(const bench_buffer *buffer, int visit, uint64_t side)
 {
     uint64_t page = weirv_mix64((uint64_t)visit << 1 | side) % SPARE_PAGES;
     return (char *)buffer->base + (visit ? page * PAGE_BYTES : 0);
+}
+
+int bench_buffers_hold(const bench_buffers *buffers, const bench_shape *shape,
+                       size_t element_bytes, size_t unalign_elements, int has_in_place)
+{
+    size_t shift = unalign_elements * element_bytes;
+    size_t in = shape->send_elements * element_bytes;
+    size_t out = has_in_place ? shape->bytes : shape->recv_elements * element_bytes;
+    return weirv_guard_bytes(in, shift) <= buffers->in.room_bytes &&
+           weirv_guard_bytes(out, shift) <= buffers->out.room_bytes;
 }
 
 void bench_buffers_place(const bench_buffers *buffers, const bench_shape *shape,

@@ -26,6 +26,7 @@ typedef struct bench_home {
 typedef struct bench_buffer {
     void *base; /* in the process's memory */
     size_t bytes;
+    size_t room_bytes; /* of them for one layout, canaries included; visits shift it */
     size_t home_bytes, pool_bytes; /* --cold: where copies begin, and their room */
     weir_mem *mem;        /* library memory; NULL: malloc's, or the device's own */
     weir_mem *registered; /* -R 1 and 2; NULL otherwise */
@@ -53,8 +54,12 @@ weir_status bench_buffers_open(bench_job *job, const bench_options *options,
                                bench_buffers *buffers);
 /* Collective: ranks meet before anything is freed. */
 void bench_buffers_close(bench_job *job, bench_buffers *buffers);
-/* Lays out one size and writes the canaries. Visits other than 0 lie some pages
- * further on, chosen by the visit and the same on every rank. Local. */
+/* Whether a size fits into what was allocated: it does unless the sweep goes beyond
+ * bench_sizes_last. Pure. */
+int bench_buffers_hold(const bench_buffers *buffers, const bench_shape *shape,
+                       size_t element_bytes, size_t unalign_elements, int has_in_place);
+/* Lays out one size, which the buffers must hold, and writes the canaries. Visits other
+ * than 0 lie some pages further on, chosen by the visit and the same on every rank. Local. */
 void bench_buffers_place(const bench_buffers *buffers, const bench_shape *shape,
                          size_t element_bytes, size_t unalign_elements, int rank, int in_place,
                          int visit, bench_layout *layout);

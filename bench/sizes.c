@@ -20,7 +20,7 @@ size_t bench_sizes_last(const bench_options *options)
     size_t last = options->min_bytes;
     if (options->step_factor <= 1)
         return last + (options->max_bytes - last) / options->step_bytes * options->step_bytes;
-    for (size_t next = last; next; next = bench_sizes_next(options, next))
+    for (size_t next; (next = bench_sizes_next(options, last));)
         last = next;
     return last;
 }

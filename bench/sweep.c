@@ -47,8 +47,23 @@ static void count_failures(sweep *s, const bench_row *row)
             s->failed += bench_result_failed(&row->results[placement][i]);
 }
 
-/* A new line of the table. */
-static void begin_size(sweep *s, line *at, size_t bytes)
+/* What does not fit is refused before a byte of it is written. Collective. */
+static weir_status check_room(sweep *s, const bench_row *row)
+{
+    bench_job *job = s->run->job;
+    weir_status status = WEIR_OK;
+    if (!bench_buffers_hold(s->trial.buffers, &row->shape, weir_dtype_bytes(row->dtype),
+                            (size_t)s->run->options->unalign_elements,
+                            row->placements == BENCH_PLACEMENTS))
+        status = bench_job_note(job, WEIR_ERR_INTERNAL,
+                                "%zu bytes are more than the buffers were made for; this is a "
+                                "defect of the benchmark: please report its arguments",
+                                row->shape.bytes);
+    return bench_job_agree(job, status, "size");
+}
+
+/* A new line of the table. Collective. */
+static weir_status begin_size(sweep *s, line *at, size_t bytes)
 {
     bench_row *row = &at->row;
     row->dtype = s->dtype;
@@ -58,6 +73,7 @@ static void begin_size(sweep *s, line *at, size_t bytes)
                                   s->run->job->rank, row->nranks, s->run->dist);
     memset(row->primary, 0, sizeof row->primary);
     show_progress(s, bytes);
+    return check_room(s, row);
 }
 
 static weir_status visit_size(sweep *s, line *at, int visit)
@@ -98,7 +114,9 @@ static weir_status walk_sizes(sweep *s)
     int begun = 0, done = 0, has_more = 1;
     for (int step = 0; has_more || done < begun; step++) {
         if (has_more) {
-            begin_size(s, &s->lines[begun++ % s->visits], bytes);
+            weir_status status = begin_size(s, &s->lines[begun++ % s->visits], bytes);
+            if (status != WEIR_OK)
+                return status;
             bytes = bench_sizes_next(options, bytes);
             has_more = bytes != 0;
         }

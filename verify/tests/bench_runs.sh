@@ -49,6 +49,10 @@ bench 2 allreduce -b 64 -e 64 -n 5 -c 3 -z 1 -m 3 --csv "$csv"
 passes "-z 1 with -m and three checks" 2
 bench 2 allreduce -b 64 -e 64 -n 1 -z 3 --csv "$csv"
 passes "-z 3, one iteration" 2
+run ./bench_sendrecv -b 0 -e 1M -f 1024 -n 2 --csv "$csv"
+status=1
+[ "$code" -eq 0 ] && [ "$(tail -n 1 "$csv" | cut -d , -f 16,27)" = 1048576,pass ] && status=0
+check "-b 0 with a factor" $status
 bench 2 allreduce -b 64 -e 64 -n 4 -N 3 --csv "$csv"
 passes "-N repeats the sweep" 6
 

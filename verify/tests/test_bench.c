@@ -163,9 +163,27 @@ static void sweep_of_sizes(void **state)
     assert_int_equal(bench_sizes_last(&options), 90);
     options = parsed("-b 0 -e 4 -f 2");
     assert_int_equal(bench_sizes_count(&options), 4); /* 0 1 2 4 */
+    assert_int_equal(bench_sizes_last(&options), 4);
     options.max_bytes = SIZE_MAX;
     options.step_factor = SIZE_MAX / 2;
     assert_int_equal(bench_sizes_next(&options, 3), 0); /* no overflow */
+}
+
+/* To the byte, in either buffer; in place all blocks lie in the second. */
+static void room_of_buffers(void **state)
+{
+    bench_buffers buffers = {.in.room_bytes = weirv_guard_bytes(64, 4),
+                             .out.room_bytes = weirv_guard_bytes(64, 4)};
+    bench_shape fits = {.send_elements = 16, .recv_elements = 4, .bytes = 64}, more = fits;
+    (void)state;
+    assert_true(bench_buffers_hold(&buffers, &fits, 4, 1, 1));
+    assert_false(bench_buffers_hold(&buffers, &fits, 4, 2, 1));
+    more.send_elements = 17;
+    assert_false(bench_buffers_hold(&buffers, &more, 4, 1, 1));
+    more = fits;
+    more.bytes = 68;
+    assert_true(bench_buffers_hold(&buffers, &more, 4, 1, 0));
+    assert_false(bench_buffers_hold(&buffers, &more, 4, 1, 1));
 }
 
 static void shapes(void **state)
@@ -379,7 +397,7 @@ int main(void)
         cmocka_unit_test(table_numbers),      cmocka_unit_test(json_text),
         cmocka_unit_test(manifest_paths),     cmocka_unit_test(environment_is_chosen),
         cmocka_unit_test(cold_copies),        cmocka_unit_test(cold_pools),
-        cmocka_unit_test(verdicts),
+        cmocka_unit_test(verdicts),           cmocka_unit_test(room_of_buffers),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);
