@@ -11,8 +11,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
-enum { SIZES_MAX = 128, LINE_BYTES = 256 };
+enum { SIZES_MAX = 128, LINE_BYTES = 256, PATH_BYTES = 4096 };
 
 /* A change must make a size faster by so much, as a logarithm: 1.5%. */
 static const double change_penalty = 0.015;
@@ -32,11 +33,103 @@ struct bench_tune {
     tuned_size sizes[SIZES_MAX];
 };
 
+static int is_collective(const char *word)
+{
+    for (int i = 0; i < WEIR_COLL_COUNT; i++)
+        if (strcmp(word, weir_collective_name((weir_collective)i)) == 0)
+            return 1;
+    return 0;
+}
+
+static int is_cores(const char *word)
+{
+    static const char *const words[] = {"own", "shared", "any", "cuda", "net"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (strcmp(word, words[i]) == 0)
+            return 1;
+    return 0;
+}
+
+/* A row of a tuning table, or a line without one. */
+static int is_table_line(char *line)
+{
+    char collective[24], cores[8], limit[24], algo[24], grid[16], extra[2];
+    int ranks = 0;
+    line[strcspn(line, "#\n")] = '\0';
+    if (line[strspn(line, " \t\r")] == '\0')
+        return 1;
+    int words = sscanf(line, "%23s %d %7s %23s %23s %15s %1s", collective, &ranks, cores, limit,
+                       algo, grid, extra);
+    return (words == 5 || words == 6) && is_collective(collective) && ranks > 0 &&
+           is_cores(cores);
+}
+
+/* The number of the first line that is none of a tuning table; 0 if there is none. */
+static int find_stranger(FILE *file)
+{
+    char *line = NULL;
+    size_t bytes = 0;
+    int stranger = 0;
+    for (int number = 1; !stranger && getline(&line, &bytes, file) >= 0; number++)
+        stranger = is_table_line(line) ? 0 : number;
+    free(line);
+    return stranger;
+}
+
+/* The new file, which takes the place of the old one when it is complete. */
+static int path_beside(const char *path, char *beside)
+{
+    return snprintf(beside, PATH_BYTES, "%s.new", path) < PATH_BYTES ? 0 : -1;
+}
+
+/* What is in the file stays but for few rows, so it must be a table. */
+static weir_status check_old(bench_job *job, const char *path)
+{
+    struct stat kind;
+    int is_there = stat(path, &kind) == 0;
+    if (!is_there && errno == ENOENT)
+        return WEIR_OK;
+    if (is_there && !S_ISREG(kind.st_mode))
+        return bench_job_note(job, WEIR_ERR_INVALID, "--tune %s: it is no regular file; give a "
+                              "tuning table, or a file that is not there yet", path);
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return bench_job_note(job, WEIR_ERR_INVALID, "--tune %s: %s; give a file that can be read",
+                              path, strerror(errno));
+    int stranger = find_stranger(file);
+    fclose(file);
+    if (stranger)
+        return bench_job_note(job, WEIR_ERR_INVALID, "--tune %s: line %d is no row of a tuning "
+                              "table; give such a table, or a file that is not there yet", path,
+                              stranger);
+    return WEIR_OK;
+}
+
+/* Before hours of measurement, that what they find can be kept. */
+static weir_status check_path(bench_job *job, const char *path)
+{
+    char beside[PATH_BYTES];
+    weir_status status = check_old(job, path);
+    if (status != WEIR_OK)
+        return status;
+    errno = ENAMETOOLONG;
+    FILE *file = path_beside(path, beside) == 0 ? fopen(beside, "ae") : NULL;
+    if (!file)
+        return bench_job_note(job, WEIR_ERR_INVALID, "--tune %s: its folder: %s; give a file in "
+                              "a folder that can be written", path, strerror(errno));
+    fclose(file);
+    remove(beside);
+    return WEIR_OK;
+}
+
 weir_status bench_tune_open(const bench_run *run, bench_tune **tune)
 {
     *tune = NULL;
     if (!run->options->tune_path)
         return WEIR_OK;
+    weir_status status = check_path(run->job, run->options->tune_path);
+    if (status != WEIR_OK)
+        return status;
     *tune = calloc(1, sizeof **tune);
     if (!*tune)
         return bench_job_note(run->job, WEIR_ERR_NO_MEMORY, "no memory for the tuner");
@@ -162,11 +255,11 @@ static void copy_others(const bench_tune *tune, const char *path, FILE *to)
 static weir_status write_file(const bench_tune *tune)
 {
     const char *path = tune->run->options->tune_path;
-    char beside[4096];
-    snprintf(beside, sizeof beside, "%s.new", path);
-    FILE *file = fopen(beside, "we");
+    char beside[PATH_BYTES];
+    errno = ENAMETOOLONG;
+    FILE *file = path_beside(path, beside) == 0 ? fopen(beside, "we") : NULL;
     if (!file)
-        return bench_job_note(tune->run->job, WEIR_ERR_SYSTEM, "cannot write %s: %s", beside,
+        return bench_job_note(tune->run->job, WEIR_ERR_SYSTEM, "cannot write %s.new: %s", path,
                               strerror(errno));
     copy_others(tune, path, file);
     write_rows(tune, file);

@@ -10,7 +10,8 @@
 
 typedef struct bench_tune bench_tune;
 
-/* NULL where --tune is not given. WEIR_ERR_NO_MEMORY. Local. */
+/* NULL where --tune is not given. WEIR_ERR_INVALID: the file has lines that are no rows of a
+ * tuning table, or its folder cannot be written; WEIR_ERR_NO_MEMORY. Local. */
 weir_status bench_tune_open(const bench_run *run, bench_tune **tune);
 /* Takes in the times of one size. Local; tune may be NULL. */
 void bench_tune_row(bench_tune *tune, const bench_row *row);

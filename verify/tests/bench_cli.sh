@@ -92,6 +92,13 @@ refuses 2 'No such file' --plan "$scratch/none"
 refuses 2 'expected a plan in JSON\|reads no plans' --plan "$scratch/plan"
 refuses 2 'No such file.*can be written' --csv "$scratch/none/a.csv"
 refuses 2 'No such file.*can be written' -J "$scratch/none/a.json"
+refuses 2 'No such file.*can be written' --tune="$scratch/none/tuned"
+refuses 2 'it is no regular file' --tune="$scratch"
+printf '# a letter\nallreduce 2 any - ring\nallreduce is fast' >"$scratch/letter"
+cp "$scratch/letter" "$scratch/tuned"
+refuses 2 'line 3 is no row of a tuning table' --tune="$scratch/tuned"
+cmp -s "$scratch/letter" "$scratch/tuned" && [ ! -e "$scratch/tuned.new" ]
+check "and stays as it is" $?
 refuses 2 'start 2 times as many ranks' -t 2
 refuses 2 'start 4 times as many ranks' -g 4
 refuses 2 'there are 1 ranks' -r 5
