@@ -12,6 +12,7 @@
 #include "topo/topo.h"
 #include "weir_boot_mpi.h"
 
+#include <fcntl.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -225,6 +226,26 @@ weir_status bench_job_agree(bench_job *job, weir_status mine, const char *what)
     if (agreed != WEIR_OK && tells)
         tell(job, what);
     return agreed;
+}
+
+void bench_job_hold_output(void)
+{
+    if (fcntl(STDOUT_FILENO, F_GETFD) >= 0)
+        return;
+    int empty = open("/dev/null", O_RDONLY);
+    if (empty < 0 || empty == STDOUT_FILENO)
+        return;
+    dup2(empty, STDOUT_FILENO);
+    close(empty);
+}
+
+weir_status bench_job_check_output(bench_job *job)
+{
+    int failed = fflush(stdout) != 0;
+    if (!failed && !ferror(stdout))
+        return WEIR_OK;
+    return bench_job_note(job, WEIR_ERR_SYSTEM,
+                          "standard output cannot be written: is the disk full, or is it closed?");
 }
 
 void bench_job_barrier(bench_job *job)

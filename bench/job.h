@@ -50,6 +50,11 @@ weir_status bench_job_note(bench_job *job, weir_status status, const char *forma
  * and this process ends with exit code 4, as the others do. */
 weir_status bench_job_agree(bench_job *job, weir_status mine, const char *what);
 void bench_job_barrier(bench_job *job);
+/* A closed standard output becomes one that refuses what is written, lest the next file that
+ * is opened gets it. Before anything is opened. Local. */
+void bench_job_hold_output(void);
+/* Whether standard output took all that was printed. WEIR_ERR_SYSTEM, noted: it did not. Local. */
+weir_status bench_job_check_output(bench_job *job);
 /* Says where this rank is, for the watch and for reports: a phase (static
  * storage) and a number. A rank that does not go on within its deadline and
  * a few seconds, be it in MPI, in weir or in a check, ends the job with exit code

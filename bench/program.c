@@ -139,7 +139,8 @@ static void check_with_ranks(const bench_run *run, bench_dist *dist, char *probl
         MPI_Bcast(problem, BENCH_PROBLEM_BYTES, MPI_CHAR, first, job->mpi);
 }
 
-/* Usage errors and requests for information, on every rank alike. */
+/* Usage errors and requests for information, on every rank alike. Collective, if there is
+ * more than this process. */
 static int end_early(const bench_run *run, const char *problem)
 {
     if (*problem) {
@@ -147,7 +148,13 @@ static int end_early(const bench_run *run, const char *problem)
         return weir_status_exit_code(WEIR_ERR_INVALID);
     }
     inform(run);
-    return 0;
+    weir_status status = bench_job_check_output(run->job);
+    if (status != WEIR_OK)
+        bench_job_say(run->job, "%s", run->job->note);
+    int code = weir_status_exit_code(status);
+    if (run->job->nranks)
+        MPI_Bcast(&code, 1, MPI_INT, 0, run->job->mpi);
+    return code;
 }
 
 int bench_program_main(weir_collective collective, const char *program, int argc, char **argv)
@@ -158,6 +165,7 @@ int bench_program_main(weir_collective collective, const char *program, int argc
     bench_run run = {.job = &job, .options = &options, .collective = collective, .dist = &dist,
                      .argc = argc, .argv = argv};
     char problem[BENCH_PROBLEM_BYTES] = "";
+    bench_job_hold_output();
     bench_options_parse(argc, argv, collective, &options, problem);
     if (options.action == BENCH_ACTION_LIST_ALGOS && options.plan)
         bench_plan_check(&options, collective, 0, problem);

@@ -25,6 +25,15 @@ weir_status bench_report_open(bench_report *report, const bench_run *run)
     return bench_job_agree(run->job, status, "output");
 }
 
+/* What rank 0 printed was taken, else this ends the run: once. Collective; agreed and told. */
+static weir_status agree_output(bench_report *report)
+{
+    bench_job *job = report->run->job;
+    if (report->output == WEIR_OK)
+        report->output = bench_job_agree(job, bench_job_check_output(job), "output");
+    return report->output;
+}
+
 weir_status bench_report_begin(bench_report *report)
 {
     const bench_run *run = report->run;
@@ -46,7 +55,8 @@ weir_status bench_report_begin(bench_report *report)
         bench_json_report_begin(&report->json, infos);
     }
     free(infos);
-    return bench_job_agree(run->job, status, "manifest");
+    status = bench_job_agree(run->job, status, "manifest");
+    return status != WEIR_OK ? status : agree_output(report);
 }
 
 static void add_cost(bench_report *report, const bench_row *row)
@@ -107,5 +117,7 @@ weir_status bench_report_close(bench_report *report)
                                              &report->determinism);
     weir_status tuned = bench_tune_close(report->tune);
     status = status != WEIR_OK ? status : json;
-    return bench_job_agree(job, status != WEIR_OK ? status : tuned, "output");
+    status = bench_job_agree(job, status != WEIR_OK ? status : tuned, "output");
+    weir_status output = agree_output(report);
+    return status != WEIR_OK ? status : output;
 }

@@ -22,6 +22,7 @@ typedef struct bench_report {
     bench_cost cost;         /* of all rows */
     double worst_share;      /* largest verification / timing of a row */
     size_t worst_bytes;
+    weir_status output; /* of standard output, once it is told */
 } bench_report;
 
 /* Opens the files on rank 0. Collective; agreed and told. */

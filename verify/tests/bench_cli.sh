@@ -123,6 +123,20 @@ export PMI_SIZE
 refuses 3 'the launcher started 4 processes' -b 8 -e 8
 unset PMI_SIZE
 
+# Words to split.
+for arguments in --help --list-algos '--inject list' '-b 8 -e 8 -n 1'; do
+    status=0
+    if [ -w /dev/full ]; then
+        # shellcheck disable=SC2086
+        ./bench_allreduce $arguments >/dev/full 2>"$scratch/err"
+        [ $? -eq 3 ] && [ "$(grep -c 'standard output' "$scratch/err")" -eq 1 ] || status=1
+    fi
+    # shellcheck disable=SC2086
+    ./bench_allreduce $arguments >&- 2>"$scratch/err"
+    [ $? -eq 3 ] && [ "$(grep -c 'standard output' "$scratch/err")" -eq 1 ] || status=1
+    check "an output that is full or closed ends with 3: $arguments" $status
+done
+
 cat >"$scratch/links" <<'END'
 weir-links 1
 backend host
