@@ -244,10 +244,9 @@ weir_status bench_manifest_write(const bench_run *run, const bench_rank_info *in
     struct stat kind;
     if (!options->csv_path || stat(options->csv_path, &kind) != 0 || !S_ISREG(kind.st_mode))
         return WEIR_OK;
-    if (bench_manifest_path(options->csv_path, path, sizeof path) == 0 && options->json_path &&
-        strcmp(path, options->json_path) == 0)
-        return WEIR_OK;
-    FILE *file = fopen(path, "w");
+    errno = ENAMETOOLONG;
+    FILE *file = bench_manifest_path(options->csv_path, path, sizeof path) == 0 ? fopen(path, "w")
+                                                                                : NULL;
     if (!file)
         return bench_job_note(run->job, WEIR_ERR_INVALID,
                               "--csv %s: its manifest %s: %s; give a folder that can be written",

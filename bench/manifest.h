@@ -13,8 +13,7 @@ enum { BENCH_MANIFEST_SCHEMA = 2 };
 
 /* Writes the object. infos: one entry a rank. */
 void bench_manifest_put(bench_json *json, const bench_run *run, const bench_rank_info *infos);
-/* Writes the companion of --csv, unless there is none: the CSV is no regular
- * file, or -J writes to the same path and has the manifest anyway.
+/* Writes the companion of --csv, unless there is none: the CSV is no regular file.
  * WEIR_ERR_INVALID, noted in the job: it cannot be written. */
 weir_status bench_manifest_write(const bench_run *run, const bench_rank_info *infos);
 /* Where the companion of csv_path stands: its suffix replaced by .json, or

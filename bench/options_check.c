@@ -3,12 +3,15 @@
 #include "bench/dist.h"
 #include "bench/gpu.h"
 #include "bench/inject.h"
+#include "bench/manifest.h"
 #include "bench/options.h"
 #include "bench/shape.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static int fail(char *problem, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -130,6 +133,46 @@ static int check_build(const bench_options *options, char *problem)
     return 0;
 }
 
+/* The folder of a path, and what follows it; -1 if there is no such folder. */
+static int split_path(const char *path, struct stat *folder, const char **name)
+{
+    const char *slash = strrchr(path, '/');
+    char text[PATH_MAX] = ".";
+    *name = slash ? slash + 1 : path;
+    if (slash && snprintf(text, sizeof text, "%.*s/", (int)(slash - path), path) >= PATH_MAX)
+        return -1;
+    return stat(text, folder);
+}
+
+/* Whether two paths mean, or would make, one file. */
+static int is_same_file(const char *a, const char *b)
+{
+    struct stat of_a, of_b;
+    const char *name_a, *name_b;
+    int has_a = stat(a, &of_a) == 0, has_b = stat(b, &of_b) == 0;
+    if (has_a && has_b)
+        return S_ISREG(of_a.st_mode) && of_a.st_dev == of_b.st_dev && of_a.st_ino == of_b.st_ino;
+    return !has_a && !has_b && split_path(a, &of_a, &name_a) == 0 &&
+           split_path(b, &of_b, &name_b) == 0 && of_a.st_dev == of_b.st_dev &&
+           of_a.st_ino == of_b.st_ino && strcmp(name_a, name_b) == 0;
+}
+
+/* Each file that is written has a name of its own. */
+static int check_outputs(const bench_options *options, char *problem)
+{
+    char manifest[PATH_MAX];
+    if (!options->csv_path || !options->json_path)
+        return 0;
+    if (is_same_file(options->csv_path, options->json_path))
+        return fail(problem, "--csv %s and -J %s are one file: give each its own",
+                    options->csv_path, options->json_path);
+    if (bench_manifest_path(options->csv_path, manifest, sizeof manifest) == 0 &&
+        is_same_file(manifest, options->json_path))
+        return fail(problem, "-J %s: the manifest of --csv %s has that name; give -J another",
+                    options->json_path, options->csv_path);
+    return 0;
+}
+
 static int check_files(const bench_options *options, weir_collective collective, char *problem)
 {
     bench_dist dist;
@@ -155,7 +198,7 @@ weir_status bench_options_check(bench_options *options, weir_collective collecti
     default_sizes(options);
     if (check_sizes(options, problem) || check_counts(options, problem) ||
         check_algo(options, collective, problem) || check_build(options, problem) ||
-        check_files(options, collective, problem))
+        check_files(options, collective, problem) || check_outputs(options, problem))
         return WEIR_ERR_INVALID;
     return WEIR_OK;
 }

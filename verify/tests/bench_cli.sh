@@ -99,6 +99,12 @@ cp "$scratch/letter" "$scratch/tuned"
 refuses 2 'line 3 is no row of a tuning table' --tune="$scratch/tuned"
 cmp -s "$scratch/letter" "$scratch/tuned" && [ ! -e "$scratch/tuned.new" ]
 check "and stays as it is" $?
+refuses 2 'one file' --csv "$scratch/a.json" -J "$scratch/a.json"
+refuses 2 'the manifest of --csv .*has that name' --csv "$scratch/b.csv" -J "$scratch/b.json"
+refuses 2 'the manifest of --csv .*has that name' --csv "$scratch/b.csv" -J "$scratch/./b.json"
+: >"$scratch/there"
+ln "$scratch/there" "$scratch/too"
+refuses 2 'one file' --csv "$scratch/there" -J "$scratch/too"
 refuses 2 'start 2 times as many ranks' -t 2
 refuses 2 'start 4 times as many ranks' -g 4
 refuses 2 'there are 1 ranks' -r 5

@@ -243,12 +243,6 @@ if [ -x ./weir-compare ] && command -v python3 >/dev/null 2>&1; then
     ! grep -q 'same measurement as .*c.csv' "$scratch/err" && status=0
     check "a CSV and the JSON of the same run are one run" $status
 fi
-bench 1 allreduce -b 64 -e 64 -n 2 --csv "$scratch/n.csv" -J "$scratch/n.json"
-status=1
-[ "$code" -eq 0 ] && grep -q '"out_of_bounds"' "$scratch/n.json" &&
-    grep -q '"manifest"' "$scratch/n.json" && status=0
-check "-J at the manifest's place keeps it" $status
-rm -f "$scratch/n.json"
 mkdir "$scratch/n.json"
 bench 1 allreduce -b 64 -e 64 -n 2 --csv "$scratch/n.csv"
 ends "a manifest that cannot be written is a usage error" 2
