@@ -17,14 +17,27 @@ int bench_parse_int(const bench_option *row, const char *text, bench_options *op
     errno = 0;
     long value = strtol(text, &end, 10);
     if (errno || end == text || *end || value < row->low || value > row->high) {
-        if (row->high == INT_MAX)
-            snprintf(expected, BENCH_EXPECTED_BYTES, "a whole number of %ld or more", row->low);
-        else
-            snprintf(expected, BENCH_EXPECTED_BYTES, "a whole number from %ld to %ld", row->low,
-                     row->high);
+        snprintf(expected, BENCH_EXPECTED_BYTES, "a whole number from %ld to %ld", row->low,
+                 row->high);
         return -1;
     }
     *(int *)((char *)options + row->offset) = (int)value;
+    return 0;
+}
+
+int bench_parse_whole(const bench_option *row, const char *text, bench_options *options,
+                      char *expected)
+{
+    char *end = NULL;
+    errno = 0;
+    unsigned long value = strtoul(text, &end, 10);
+    if (errno || !isdigit((unsigned char)*text) || *end || value < (unsigned long)row->low ||
+        value > (unsigned long)row->high) {
+        snprintf(expected, BENCH_EXPECTED_BYTES, "a whole number from %ld to %ld", row->low,
+                 row->high);
+        return -1;
+    }
+    *(size_t *)((char *)options + row->offset) = value;
     return 0;
 }
 
@@ -80,6 +93,17 @@ int bench_parse_step(const bench_option *row, const char *text, bench_options *o
 {
     options->step_given = 1;
     return bench_parse_size(row, text, options, expected);
+}
+
+int bench_parse_factor(const bench_option *row, const char *text, bench_options *options,
+                       char *expected)
+{
+    options->step_given = 1;
+    if (bench_parse_whole(row, text, options, expected) == 0)
+        return 0;
+    snprintf(expected, BENCH_EXPECTED_BYTES, "a factor, a whole number of %ld or more such as 2",
+             row->low);
+    return -1;
 }
 
 int bench_parse_text(const bench_option *row, const char *text, bench_options *options,

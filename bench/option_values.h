@@ -27,20 +27,25 @@ struct bench_option {
     const char *help;
 };
 
-/* int in [low, high]; size_t of low or more, with suffixes; const char *. */
+/* int in [low, high]; size_t in [low, high]; size_t of low or more, with suffixes;
+ * const char *. */
 int bench_parse_int(const bench_option *row, const char *text, bench_options *options,
                     char *expected);
+int bench_parse_whole(const bench_option *row, const char *text, bench_options *options,
+                      char *expected);
 int bench_parse_size(const bench_option *row, const char *text, bench_options *options,
                      char *expected);
 int bench_parse_text(const bench_option *row, const char *text, bench_options *options,
                      char *expected);
-/* A size that is noted as given: -b, -e, and either step. */
+/* A size, or a factor, that is noted as given: -b, -e, and either step. */
 int bench_parse_min(const bench_option *row, const char *text, bench_options *options,
                     char *expected);
 int bench_parse_max(const bench_option *row, const char *text, bench_options *options,
                     char *expected);
 int bench_parse_step(const bench_option *row, const char *text, bench_options *options,
                      char *expected);
+int bench_parse_factor(const bench_option *row, const char *text, bench_options *options,
+                       char *expected);
 /* One of the words of row->argument, "a|b|c". */
 int bench_parse_word(const bench_option *row, const char *text, bench_options *options,
                      char *expected);

@@ -22,7 +22,8 @@ static const bench_option rows[] = {
      "largest size (default: as for -b; else the larger of 32M and -b)"},
     {'i', "stepbytes", "SIZE", bench_parse_step, AT(step_bytes), 1, 0,
      "step between sizes (default: 1M); a -f above 1 goes before it"},
-    {'f', "stepfactor", "N", bench_parse_step, AT(step_factor), 1, 0, "factor between sizes"},
+    {'f', "stepfactor", "N", bench_parse_factor, AT(step_factor), 1, LONG_MAX,
+     "factor between sizes, a whole number"},
     {'n', "iters", "N", bench_parse_int, AT(iterations), 0, INT_MAX,
      "timed iterations, exactly (default: 0, as many as fit a time\n"
      "budget, from 20 to 2000)"},
@@ -141,7 +142,7 @@ static const bench_option rows[] = {
     {0, "plan", "FILE", bench_parse_text, AT(plan), 0, 0,
      "run a plan, the JSON of MSCCL++'s DSL (lib/plan/README.md), and not\n"
      "weir's choice; --algo auto,... measures algorithms beside it"},
-    {0, "seed", "N", bench_parse_size, AT(seed), 0, 0, "seed of the data (default: 1)"},
+    {0, "seed", "N", bench_parse_whole, AT(seed), 0, LONG_MAX, "seed of the data (default: 1)"},
     {0, "inject", "list|FAULT[@timed]", bench_parse_inject, AT(inject), 0, 0,
      "plant a fault in the first checked run of each size, or in the\n"
      "second timed iteration, to see it caught; list: print the faults\n"

@@ -66,7 +66,17 @@ for bad in x -8 8Q 8MM '' 1e99; do
     refuses 2 'expected a size' -b "$bad"
 done
 refuses 2 'expected a whole number' -n many
-refuses 2 'expected a whole number of 0 or more' -n -1
+for option in -n -N; do
+    for bad in -1 1000000000000 99999999999999999999; do
+        refuses 2 'expected a whole number from 0 to 2147483647' $option $bad
+    done
+done
+for bad in 0 -2 1.5 2.9 2K x 99999999999999999999; do
+    refuses 2 'expected a factor, a whole number of 1 or more' -f "$bad"
+done
+for bad in -1 1.5 1K x; do
+    refuses 2 'expected a whole number from 0 to 9223372036854775807' --seed "$bad"
+done
 refuses 2 'expected a whole number from 0 to 3' -z 4
 refuses 2 '-b 64 is above -e 32' -b 64 -e 32
 refuses 2 '-b 4 is below one element: double has 8 bytes' -b 4 -e 64 -d double
