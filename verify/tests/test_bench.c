@@ -216,6 +216,10 @@ static void bus_factors(void **state)
     assert_true(bench_bus_factor(WEIR_COLL_ALLTOALLV, 2) == 0.5);
     assert_true(bench_bus_factor(WEIR_COLL_BROADCAST, 8) == 1);
     assert_true(bench_bus_factor(WEIR_COLL_ALLREDUCE, 1) == 0);
+    assert_true(bench_bus_factor(WEIR_COLL_ALLTOALLV, 1) == 0);
+    assert_true(bench_bus_factor(WEIR_COLL_BROADCAST, 1) == 1);
+    assert_true(bench_bus_factor(WEIR_COLL_REDUCE, 1) == 1);
+    assert_true(bench_bus_factor(WEIR_COLL_SENDRECV, 1) == 1);
 }
 
 /* Every rank sends and receives the same total, and pairs agree. */
