@@ -167,7 +167,7 @@ static void put_per_iteration(bench_json *json, const bench_run *run, const char
     bench_json_put_real(json, "p95_us", stats->p95);
     bench_json_put_real(json, "p99_us", stats->p99);
     bench_json_put_real(json, "stdev_us", stats->stdev);
-    bench_json_put_real(json, "cv_pct", stats->mean > 0 ? stats->stdev / stats->mean * 100 : 0);
+    bench_json_put_real(json, "cv_pct", bench_stats_cv_pct(stats));
     bench_json_key(json, "times_us");
     put_times(json, result->slowest_us, result->iterations);
     if (row->nranks > 1) {

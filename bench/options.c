@@ -64,7 +64,8 @@ static const bench_option rows[] = {
     {'I', "per_iter_timing", "0|1", bench_parse_int, AT(per_iteration), 0, 1,
      "1: adds i_min, i_max, i_p99 and i_cv% to the table"},
     {'K', "per_iter_skip", "N", bench_parse_int, AT(skip), 0, INT_MAX,
-     "leave the first N iterations out of the columns of -I"},
+     "leave the first N iterations out of the columns of -I, which show\n"
+     "nan where that leaves none"},
     {'T', "timeout", "SECONDS", bench_parse_int, AT(timeout_s), 0, 86400,
      "deadline of set-up, every wait and tear-down: a report, and\n"
      "exit code 4 (default: 0, which is WEIR_TIMEOUT_MS, else 30 s)"},

@@ -34,6 +34,11 @@ static void remark(FILE *out, const bench_run *run, const bench_row *row, int pl
         name(out, row, placement, result);
         fprintf(out, "times still fell after %d warm-ups; -w N sets more\n", result->warmups);
     }
+    if (options->skip >= result->iterations) {
+        name(out, row, placement, result);
+        fprintf(out, "-K %d leaves none of %d iterations to the columns of -I; -n N sets more\n",
+                options->skip, result->iterations);
+    }
     if (result->clocks.throttled)
         tell_throttling(out, row, placement, result);
     if (options->until > 0 && half > options->until) {

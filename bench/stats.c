@@ -46,6 +46,8 @@ static void mean_and_deviation(bench_stats *stats, const double *samples, size_t
 bench_stats bench_stats_make(double *samples, size_t count)
 {
     bench_stats stats = {.samples = count};
+    if (count == 0)
+        return (bench_stats){0, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN};
     mean_and_deviation(&stats, samples, count);
     qsort(samples, count, sizeof *samples, compare);
     stats.min = samples[0];
@@ -60,6 +62,11 @@ bench_stats bench_stats_make(double *samples, size_t count)
     stats.low975 = samples[k - 1];
     stats.high975 = samples[count - k];
     return stats;
+}
+
+double bench_stats_cv_pct(const bench_stats *stats)
+{
+    return stats->mean == 0 ? 0 : stats->stdev / stats->mean * 100;
 }
 
 /* The 97.5% quantile of Student's t: the first terms of its expansion around the

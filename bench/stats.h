@@ -22,9 +22,12 @@ typedef struct bench_ratio {
     double ratio, low, high; /* of medians; an interval of at least 95% */
 } bench_ratio;
 
-/* Sorts samples in place; count must be 1 or more. Intervals are those of order
- * statistics. */
+/* Sorts samples in place. Intervals are those of order statistics. Without samples all
+ * are NaN. */
 bench_stats bench_stats_make(double *samples, size_t count);
+/* The coefficient of variation in percent: the standard deviation as a part of the mean; 0
+ * where that is 0. */
+double bench_stats_cv_pct(const bench_stats *stats);
 /* The same of a series in the order of time, which is left alone; its 95%
  * interval is the bootstrap's (bootstrap.h) where there is one, else, of several
  * visits, that of the visits' medians: their mean and Student's t, joined with order

@@ -76,7 +76,7 @@ static void write_per_iteration(FILE *out, const bench_result *result, int good)
         values[0] = stats->min;
         values[1] = stats->max;
         values[2] = stats->p99;
-        values[3] = stats->mean > 0 ? stats->stdev / stats->mean * 100 : 0;
+        values[3] = bench_stats_cv_pct(stats);
     }
     write_numbers(out, values, 4, TIME_WIDTH);
 }

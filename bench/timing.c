@@ -170,7 +170,7 @@ static void summarise(const bench_trial *trial, bench_result *result, double *sc
 {
     const bench_options *options = trial->options;
     int n = result->iterations, nranks = trial->job->nranks;
-    int skip = options->skip < n ? options->skip : 0;
+    int skip = options->skip < n ? options->skip : n;
     for (int i = 0; i < n; i++)
         result->slowest_us[i] = combine(result->all_us, nranks, n, i, BENCH_RANK_MAX);
     memcpy(scratch, result->slowest_us + skip, (size_t)(n - skip) * sizeof *scratch);

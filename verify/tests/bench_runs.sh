@@ -188,6 +188,13 @@ END
     check "JSON is nccl-tests' schema, without the environment, with its costs" $status
 fi
 
+run ./bench_allreduce -b 8 -e 8 -w 1 --visits 1 -I 1 -K 2001 -J "$scratch/a.json"
+status=1
+[ "$code" -eq 0 ] && grep -q '^#  *out of place, 8 B, .*-K 2001 leaves none of [0-9]* iterations' \
+    "$scratch/out" && [ "$(awk '/^ / { print $10, $11, $12, $13 }' "$scratch/out")" = "nan nan nan nan" ] &&
+    grep -q '"p99_us": null' "$scratch/a.json" && status=0
+check "-K that leaves no iteration says so, and no numbers" $status
+
 # The manifest: beside the CSV and in -J, true, and without secrets.
 rm -f "$scratch/m.json"
 WEIR_BOOT_SECRET=hidden-1 AWS_SECRET=hidden-2 GITHUB_TOKEN=hidden-3 WEIR_ALGO=auto \

@@ -40,6 +40,8 @@ static void order_statistics(void **state)
     stats = bench_stats_make(hundred, 200);
     assert_true(stats.p99 == 198 && stats.p95 == 190);
     double one[] = {7};
+    stats = bench_stats_make(one, 0);
+    assert_true(isnan(stats.min) && isnan(stats.high975) && isnan(bench_stats_cv_pct(&stats)));
     stats = bench_stats_make(one, 1);
     assert_true(stats.median == 7 && stats.p99 == 7 && stats.ci_low == 7 && stats.ci_high == 7);
 }
