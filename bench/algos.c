@@ -275,6 +275,40 @@ static int check_file_word(const char *word, size_t length, size_t file_bytes, c
     return -1;
 }
 
+static int is_all(const bench_algo_word *word)
+{
+    return !word->file && strcmp(word->name, "all") == 0;
+}
+
+/* Whether rows of both would have the same name; "all" has each built-in algorithm. */
+static int is_double(const bench_algo_word *a, const bench_algo_word *b,
+                     weir_collective collective)
+{
+    if (is_all(a) != is_all(b)) {
+        const char *name = is_all(a) ? b->name : a->name;
+        return !strchr(name, ':') && is_builtin(name, collective);
+    }
+    return strcmp(a->name, b->name) == 0;
+}
+
+static int check_doubles(const char *list, weir_collective collective, char *bad, size_t bytes)
+{
+    bench_algo_word named[BENCH_CONTENDERS_MAX];
+    words w = {named, 0};
+    for (const char *rest = list; rest;) {
+        const size_t length = word_length(rest);
+        add_word(&w, rest, length);
+        for (int i = 0; i + 1 < w.count; i++)
+            if (is_double(&named[i], &named[w.count - 1], collective)) {
+                snprintf(bad, bytes, "%s: %s and %s have rows of the same name; leave one out",
+                         list, named[i].name, named[w.count - 1].name);
+                return -1;
+            }
+        rest = after_word(rest, length);
+    }
+    return 0;
+}
+
 int bench_algos_check(const bench_options *options, weir_collective collective, char *bad,
                       size_t bytes)
 {
@@ -292,7 +326,7 @@ int bench_algos_check(const bench_options *options, weir_collective collective, 
         }
         rest = after_word(rest, length);
     }
-    return 0;
+    return check_doubles(options->algo, collective, bad, bytes);
 }
 
 void bench_algos_print(FILE *to, const bench_options *options, weir_collective collective)

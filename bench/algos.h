@@ -24,8 +24,8 @@ int bench_algos_list(const bench_options *options, weir_collective collective,
                      const char *backend, int nranks, bench_algo_word *words);
 
 /* What is wrong with the first of --algo's words that is no algorithm of the collective and
- * no file with a kernel's name, and what --backend has instead, written to bad (bytes long);
- * 0 if all are, else -1. Local. */
+ * no file with a kernel's name, and what --backend has instead, or of two that are one, written
+ * to bad (bytes long); 0 if nothing is wrong, else -1. Local. */
 int bench_algos_check(const bench_options *options, weir_collective collective, char *bad,
                       size_t bytes);
 

@@ -117,6 +117,25 @@ static int is_peer(const char *word)
     return strchr(word, '/') != NULL;
 }
 
+/* A vendor's library without a mode is measured in each that it has. */
+static int is_same_peer(const char *a, const char *b)
+{
+    int has_all = strcmp(a, "nccl") == 0 || strcmp(b, "nccl") == 0;
+    return strcmp(a, b) == 0 || (has_all && strncmp(a, "nccl", 4) == 0 &&
+                                 strncmp(b, "nccl", 4) == 0 && !strchr(a, '/') &&
+                                 !strchr(b, '/'));
+}
+
+static int check_peers(const bench_options *options, char *problem)
+{
+    for (int i = 0; i < options->npeers; i++)
+        for (int j = 0; j < i; j++)
+            if (is_same_peer(options->peers[i], options->peers[j]))
+                return fail(problem, "--peer %s and --peer %s have rows of the same name; leave "
+                                     "one out", options->peers[j], options->peers[i]);
+    return 0;
+}
+
 static int check_build(const bench_options *options, char *problem)
 {
     if (strcmp(options->backend, "cuda") == 0 && !bench_gpu_built())
@@ -198,7 +217,8 @@ weir_status bench_options_check(bench_options *options, weir_collective collecti
     default_sizes(options);
     if (check_sizes(options, problem) || check_counts(options, problem) ||
         check_algo(options, collective, problem) || check_build(options, problem) ||
-        check_files(options, collective, problem) || check_outputs(options, problem))
+        check_peers(options, problem) || check_files(options, collective, problem) ||
+        check_outputs(options, problem))
         return WEIR_ERR_INVALID;
     return WEIR_OK;
 }

@@ -310,20 +310,22 @@ static weir_status try_contender(bench_trial *trial, bench_contender *contender,
     return WEIR_OK;
 }
 
-/* With --algo all the table shows the algorithm that weir would choose. Its own
- * choice is the first contender, which then need not be timed twice. */
+/* What weir chooses itself need not be timed twice where that algorithm is measured by its
+ * name, too. If its own choice is the first contender, the table shows that other one. */
 static void choose_primary(bench_trial *trial, bench_result *results)
 {
-    int *primary = &trial->row->primary[trial->in_place];
-    *primary = 0;
-    if (*trial->contenders[0]->forced)
-        return;
-    for (int i = 1; i < trial->row->ncontenders && *primary == 0; i++)
+    int own = 0, same = -1, count = trial->row->ncontenders;
+    trial->row->primary[trial->in_place] = 0;
+    while (own < count && (*trial->contenders[own]->forced || trial->contenders[own]->peer))
+        own++;
+    for (int i = 0; own < count && i < count && same < 0; i++)
         if (*trial->contenders[i]->forced && results[i].ran &&
-            strcmp(results[i].algo, results[0].algo) == 0)
-            *primary = i;
-    if (*primary && !bench_result_failed(&results[0]))
-        results[0].ran = 0;
+            strcmp(results[i].algo, results[own].algo) == 0)
+            same = i;
+    if (same >= 0 && own == 0)
+        trial->row->primary[trial->in_place] = same;
+    if (same >= 0 && !bench_result_failed(&results[own]))
+        results[own].ran = 0;
 }
 
 /* After the timed loops. The first contender ran last: out of place its last

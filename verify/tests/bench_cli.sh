@@ -84,6 +84,14 @@ refuses 2 'int8.*float' -d complex
 refuses 2 'sum.*avg' -o xor
 refuses 2 'known: auto, all, ' --algo nope
 refuses 2 'one of auto|host|cuda' --backend tpu
+for twice in packet,packet auto,ring,auto all,packet auto,all packet:1x64,packet:1x64; do
+    refuses 2 'rows of the same name; leave one out' --algo "$twice"
+done
+kernel=lib/algo/examples/allgather.cu:allgather
+program=bench_allgather
+refuses 2 'allgather and allgather have rows of the same name' --algo "$kernel,$kernel"
+program=
+refuses 2 '--peer mpi and --peer mpi have rows of the same name' --peer mpi --peer mpi
 # A build with CUDA finds no GPU, one without has no use for one.
 CUDA_VISIBLE_DEVICES=''
 export CUDA_VISIBLE_DEVICES

@@ -143,11 +143,11 @@ static void option_forms(void **state)
 {
     (void)state;
     bench_options options = parsed("-b1.5K --maxbytes=2k -f2 --iters 7 -d f8e5m2 -o all -r all "
-                                   "--peer mpi --peer mpi --seed 9");
+                                   "--peer mpi --seed 9");
     assert_true(options.min_bytes == 1536 && options.max_bytes == 2048);
     assert_true(options.iterations == 7 && options.dtype == WEIR_FP8_E5M2);
     assert_true(options.op == BENCH_ALL && options.root == BENCH_ALL);
-    assert_true(options.npeers == 2 && options.seed == 9);
+    assert_true(options.npeers == 1 && options.seed == 9);
     assert_true(parsed("--until 2%").until == 0.02 && parsed("--until .5").until == 0.005);
 }
 
