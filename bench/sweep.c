@@ -62,6 +62,21 @@ static weir_status check_room(sweep *s, const bench_row *row)
     return bench_job_agree(job, status, "size");
 }
 
+static bench_shape shape_of(const sweep *s, size_t bytes)
+{
+    return bench_shape_make(s->collective, bytes, weir_dtype_bytes(s->dtype), s->run->job->rank,
+                            s->run->job->nranks, s->run->dist);
+}
+
+/* The size after bytes that is not the same elements again; 0 if the sweep ends there. */
+static size_t next_size(sweep *s, size_t bytes)
+{
+    const size_t count = shape_of(s, bytes).count;
+    while ((bytes = bench_sizes_next(s->run->options, bytes)) && shape_of(s, bytes).count == count)
+        s->done++;
+    return bytes;
+}
+
 /* A new line of the table. Collective. */
 static weir_status begin_size(sweep *s, line *at, size_t bytes)
 {
@@ -69,8 +84,7 @@ static weir_status begin_size(sweep *s, line *at, size_t bytes)
     row->dtype = s->dtype;
     row->op = s->op;
     row->root = s->root;
-    row->shape = bench_shape_make(row->collective, bytes, weir_dtype_bytes(row->dtype),
-                                  s->run->job->rank, row->nranks, s->run->dist);
+    row->shape = shape_of(s, bytes);
     memset(row->primary, 0, sizeof row->primary);
     show_progress(s, bytes);
     return check_room(s, row);
@@ -109,15 +123,14 @@ static void end_size(sweep *s, line *at)
  * steps as it has visits, and lines end in the order of sizes. */
 static weir_status walk_sizes(sweep *s)
 {
-    const bench_options *options = s->run->options;
-    size_t bytes = options->min_bytes;
+    size_t bytes = s->run->options->min_bytes;
     int begun = 0, done = 0, has_more = 1;
     for (int step = 0; has_more || done < begun; step++) {
         if (has_more) {
             weir_status status = begin_size(s, &s->lines[begun++ % s->visits], bytes);
             if (status != WEIR_OK)
                 return status;
-            bytes = bench_sizes_next(options, bytes);
+            bytes = next_size(s, bytes);
             has_more = bytes != 0;
         }
         for (int k = done; k < begun; k++) {

@@ -53,6 +53,11 @@ run ./bench_sendrecv -b 0 -e 1M -f 1024 -n 2 --csv "$csv"
 status=1
 [ "$code" -eq 0 ] && [ "$(tail -n 1 "$csv" | cut -d , -f 16,27)" = 1048576,pass ] && status=0
 check "-b 0 with a factor" $status
+run ./bench_allgather -b 0 -e 64 -f 2 -d double -n 2 --csv "$csv"
+status=1
+[ "$code" -eq 0 ] && [ "$(awk -F, '$15 == "out" { printf "%s ", $16 }' "$csv")" = "0 16 32 64 " ] &&
+    status=0
+check "sizes that round to the same elements are one row" $status
 bench 2 allreduce -b 64 -e 64 -n 4 -N 3 --csv "$csv"
 passes "-N repeats the sweep" 6
 
@@ -104,6 +109,11 @@ for algo in $algos; do
     [ "$code" -eq 0 ] && [ "$(awk -F, 'NR > 1 && $27 != "pass"' "$csv" | wc -l)" -eq 0 ] && status=0
     check "--algo $algo" $status
 done
+bench 2 allreduce -b 1K -e 1K -n 4 --algo "$(echo "$algos" | tr '\n' ,)auto" --csv "$csv"
+status=1
+[ "$code" -eq 0 ] && [ "$(awk -F, 'NR > 1 { print $15, $11 }' "$csv" | sort | uniq -d | wc -l)" -eq 0 ] &&
+    [ "$(wc -l <"$csv")" -gt 4 ] && status=0
+check "a list that ends with auto measures each once, too" $status
 
 bench 2 allreduce -b 1K -e 1K -n 4 --algo ring,packet --csv "$csv"
 status=1
