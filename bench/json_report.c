@@ -90,7 +90,54 @@ static void put_config(bench_json *json, const bench_run *run, const bench_rank_
     bench_json_close_object(json);
 }
 
-void bench_json_report_begin(bench_json_report *report, const bench_rank_info *infos)
+static void put_cost(bench_json *json, const bench_cost *cost)
+{
+    bench_json_key(json, "wall_time");
+    bench_json_open_object(json);
+    bench_json_put_real(json, "timing_s", cost->timing_s);
+    bench_json_put_real(json, "verification_s", cost->verification_s);
+    bench_json_close_object(json);
+}
+
+/* Everything behind the last row; end_time may be NULL. */
+static void put_end(bench_json *json, const bench_json_totals *totals, const char *end_time)
+{
+    bench_json_close_list(json);
+    bench_json_key(json, "out_of_bounds");
+    bench_json_open_object(json);
+    bench_json_put_whole(json, "count", totals->failed);
+    put_flag(json, "okay", totals->failed == 0);
+    bench_json_close_object(json);
+    bench_json_key(json, "average_bus_bandwidth");
+    bench_json_open_object(json);
+    bench_json_put_real(json, "bandwidth", totals->busbw_gbs);
+    bench_json_put_text(json, "okay", "unchecked");
+    bench_json_close_object(json);
+    put_cost(json, totals->cost);
+    bench_determinism_put(json, totals->found);
+    bench_json_key(json, "errors");
+    bench_json_open_list(json);
+    bench_json_close_list(json);
+    if (end_time)
+        bench_json_put_text(json, "end_time", end_time);
+    bench_json_close_object(json);
+    fputc('\n', json->file);
+}
+
+/* An end that the next row overwrites. A row is longer than what two ends differ by, so
+ * nothing is left of it. A pipe has none before the last. */
+static void put_end_for_now(const bench_json_report *report, const bench_json_totals *totals)
+{
+    bench_json end = report->json;
+    long at = ftell(end.file);
+    if (at < 0)
+        return;
+    put_end(&end, totals, NULL);
+    fseek(end.file, at, SEEK_SET);
+}
+
+void bench_json_report_begin(bench_json_report *report, const bench_rank_info *infos,
+                             const bench_json_totals *totals)
 {
     bench_json *json = &report->json;
     const bench_run *run = report->run;
@@ -111,6 +158,8 @@ void bench_json_report_begin(bench_json_report *report, const bench_rank_info *i
     bench_manifest_put(json, run, infos);
     bench_json_key(json, "results");
     bench_json_open_list(json);
+    report->begun = 1;
+    put_end_for_now(report, totals);
 }
 
 static void put_half(bench_json_report *report, const char *key, const bench_row *row,
@@ -181,15 +230,6 @@ static void put_per_iteration(bench_json *json, const bench_run *run, const char
     bench_json_close_object(json);
 }
 
-static void put_cost(bench_json *json, const bench_cost *cost)
-{
-    bench_json_key(json, "wall_time");
-    bench_json_open_object(json);
-    bench_json_put_real(json, "timing_s", cost->timing_s);
-    bench_json_put_real(json, "verification_s", cost->verification_s);
-    bench_json_close_object(json);
-}
-
 static void put_record(bench_json *json, const bench_record *record)
 {
     bench_json_open_object(json);
@@ -220,7 +260,8 @@ static void put_rows(bench_json_report *report, const bench_row *row)
     bench_json_close_list(json);
 }
 
-void bench_json_report_row(bench_json_report *report, const bench_row *row)
+void bench_json_report_row(bench_json_report *report, const bench_row *row,
+                           const bench_json_totals *totals)
 {
     static const char *const halves[] = {"out_of_place", "in_place"};
     static const char *const details[] = {"out_of_place_per_iter", "in_place_per_iter"};
@@ -251,36 +292,19 @@ void bench_json_report_row(bench_json_report *report, const bench_row *row)
     put_cost(json, &cost);
     put_rows(report, row);
     bench_json_close_object(json);
+    put_end_for_now(report, totals);
     fflush(json->file);
 }
 
-weir_status bench_json_report_end(bench_json_report *report, long failed, double busbw_gbs,
-                                  const bench_cost *cost, const bench_determinism *found)
+weir_status bench_json_report_end(bench_json_report *report, const bench_json_totals *totals)
 {
     bench_json *json = &report->json;
     char now[24];
     if (!json->file)
         return WEIR_OK;
-    bench_json_close_list(json);
-    bench_json_key(json, "out_of_bounds");
-    bench_json_open_object(json);
-    bench_json_put_whole(json, "count", failed);
-    put_flag(json, "okay", failed == 0);
-    bench_json_close_object(json);
-    bench_json_key(json, "average_bus_bandwidth");
-    bench_json_open_object(json);
-    bench_json_put_real(json, "bandwidth", busbw_gbs);
-    bench_json_put_text(json, "okay", "unchecked");
-    bench_json_close_object(json);
-    put_cost(json, cost);
-    bench_determinism_put(json, found);
-    bench_json_key(json, "errors");
-    bench_json_open_list(json);
-    bench_json_close_list(json);
     bench_run_now(now, sizeof now);
-    bench_json_put_text(json, "end_time", now);
-    bench_json_close_object(json);
-    fputc('\n', json->file);
+    if (report->begun)
+        put_end(json, totals, now);
     int broken = ferror(json->file);
     broken |= fclose(json->file) != 0;
     json->file = NULL;

@@ -1,4 +1,6 @@
-/* -J: the run as nccl-tests' JSON, schema version 3. Local, for rank 0. */
+/* -J: the run as nccl-tests' JSON, schema version 3. The file is whole after the header and
+ * after every row, so that a run which is stopped leaves one that can be read; only a run
+ * that ended has its end_time. Local, for rank 0. */
 #ifndef BENCH_JSON_REPORT_H
 #define BENCH_JSON_REPORT_H
 
@@ -12,18 +14,26 @@ typedef struct bench_json_report {
     bench_json json; /* file NULL: no report, all calls do nothing */
     const bench_run *run;
     const bench_ceiling *ceiling;
+    int begun;
 } bench_json_report;
+
+/* Of all rows so far. */
+typedef struct bench_json_totals {
+    long failed; /* wrong results */
+    double busbw_gbs; /* the footer's average */
+    const bench_cost *cost;
+    const bench_determinism *found;
+} bench_json_totals;
 
 /* Creates the file. WEIR_ERR_INVALID, noted in the job: it cannot be written. */
 weir_status bench_json_report_open(bench_json_report *report, const bench_run *run,
                                    const bench_ceiling *ceiling, const char *path);
 /* Everything before the first row. */
-void bench_json_report_begin(bench_json_report *report, const bench_rank_info *infos);
-void bench_json_report_row(bench_json_report *report, const bench_row *row);
-/* failed: wrong results; busbw_gbs: the footer's average; cost: of all rows;
- * found: by --determinism. Closes the file. WEIR_ERR_SYSTEM, noted in the job: not
- * all could be written. */
-weir_status bench_json_report_end(bench_json_report *report, long failed, double busbw_gbs,
-                                  const bench_cost *cost, const bench_determinism *found);
+void bench_json_report_begin(bench_json_report *report, const bench_rank_info *infos,
+                             const bench_json_totals *totals);
+void bench_json_report_row(bench_json_report *report, const bench_row *row,
+                           const bench_json_totals *totals);
+/* Closes the file. WEIR_ERR_SYSTEM, noted in the job: not all could be written. */
+weir_status bench_json_report_end(bench_json_report *report, const bench_json_totals *totals);
 
 #endif

@@ -34,6 +34,12 @@ static weir_status agree_output(bench_report *report)
     return report->output;
 }
 
+static bench_json_totals totals_of(const bench_report *report)
+{
+    return (bench_json_totals){report->table.failed, bench_table_average(&report->table),
+                               &report->cost, &report->determinism};
+}
+
 weir_status bench_report_begin(bench_report *report)
 {
     const bench_run *run = report->run;
@@ -52,7 +58,8 @@ weir_status bench_report_begin(bench_report *report)
         bench_header_write(stdout, run, infos);
         bench_table_begin(&report->table, stdout, run);
         bench_ratios_begin(&report->ratios, stdout);
-        bench_json_report_begin(&report->json, infos);
+        bench_json_totals totals = totals_of(report);
+        bench_json_report_begin(&report->json, infos, &totals);
     }
     free(infos);
     status = bench_job_agree(run->job, status, "manifest");
@@ -76,7 +83,8 @@ void bench_report_row(bench_report *report, const bench_row *row)
     add_cost(report, row);
     bench_table_row(&report->table, row);
     bench_csv_row(&report->csv, row);
-    bench_json_report_row(&report->json, row);
+    bench_json_totals totals = totals_of(report);
+    bench_json_report_row(&report->json, row, &totals);
     if (!report->tune) /* of so many contenders nobody reads ratios */
         bench_ratios_row(&report->ratios, row);
     bench_ceiling_row(&report->ceiling, row);
@@ -112,9 +120,8 @@ weir_status bench_report_close(bench_report *report)
 {
     bench_job *job = report->run->job;
     weir_status status = bench_csv_close(&report->csv);
-    weir_status json = bench_json_report_end(&report->json, report->table.failed,
-                                             bench_table_average(&report->table), &report->cost,
-                                             &report->determinism);
+    bench_json_totals totals = totals_of(report);
+    weir_status json = bench_json_report_end(&report->json, &totals);
     weir_status tuned = bench_tune_close(report->tune);
     status = status != WEIR_OK ? status : json;
     status = bench_job_agree(job, status != WEIR_OK ? status : tuned, "output");

@@ -205,6 +205,25 @@ status=1
     grep -q '"p99_us": null' "$scratch/a.json" && status=0
 check "-K that leaves no iteration says so, and no numbers" $status
 
+# Endless, and stopped while it measures, which takes much longer than to write a row.
+if command -v python3 >/dev/null 2>&1; then
+    ./bench_allreduce -b 4M -e 4M -n 1500 -w 0 -N 0 -c 0 -J "$scratch/e.json" >"$scratch/out" 2>"$scratch/err" &
+    endless=$!
+    status=1
+    while kill -0 $endless && [ "$(grep -c '^ ' "$scratch/out")" -lt 2 ]; do
+        sleep 0.1
+    done
+    sleep 0.05
+    kill -9 $endless
+    wait $endless 2>/dev/null
+    python3 - "$scratch/e.json" 2>>"$scratch/err" <<'END' && status=0
+import json, sys
+run = json.load(open(sys.argv[1]))
+assert len(run["results"]) >= 2 and run["out_of_bounds"]["count"] == 0 and "end_time" not in run
+END
+    check "JSON of an endless run is whole after each row" $status
+fi
+
 # The manifest: beside the CSV and in -J, true, and without secrets.
 rm -f "$scratch/m.json"
 WEIR_BOOT_SECRET=hidden-1 AWS_SECRET=hidden-2 GITHUB_TOKEN=hidden-3 WEIR_ALGO=auto \
