@@ -25,6 +25,11 @@ weir_status bench_ceiling_open(bench_ceiling *ceiling, const bench_run *run)
                            "with --ranks N cores'");
     if (run->job->nnodes > 1)
         return refuse(run, "these are links of one machine, and the ranks are on several");
+    if (links->endpoints != run->job->nranks)
+        bench_job_say(run->job,
+                      "warning: --ceiling %s: its links join %d endpoints, and there are %d ranks, "
+                      "so percentages mean little; give the links of as many (weir-topo --measure)",
+                      path, links->endpoints, run->job->nranks);
     return WEIR_OK;
 }
 

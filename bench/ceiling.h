@@ -22,7 +22,8 @@ typedef struct bench_ceiling {
     char algos[2][32];
 } bench_ceiling;
 
-/* Reads the file of --ceiling, if there is one. WEIR_ERR_INVALID, noted in the job: it cannot
+/* Reads the file of --ceiling, if there is one, and warns where it has another number of
+ * ranks. WEIR_ERR_INVALID, noted in the job: it cannot
  * be read, or is of other memory or of another machine's links. */
 weir_status bench_ceiling_open(bench_ceiling *ceiling, const bench_run *run);
 /* A result's ceiling over its median, in percent; NaN if either is not known, or no

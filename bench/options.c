@@ -92,8 +92,9 @@ static const bench_option rows[] = {
      "also write CSV, a row as soon as it is known, and its manifest\n"
      "beside it (a.csv has a.json)"},
     {0, "ceiling", "FILE", bench_parse_text, AT(ceiling_path), 0, 0,
-     "hold results against links that weir-topo --measure FILE recorded:\n"
-     "percent of what they allow, in CSV and JSON, and a line at the end"},
+     "hold results against links that weir-topo --measure FILE recorded,\n"
+     "of as many cores or GPUs as ranks: percent of what they allow, in\n"
+     "CSV and JSON, and a line at the end"},
     {0, "backend", "auto|host|cuda", bench_parse_word, AT(backend), 0, 0,
      "where buffers live (default: auto)"},
     {0, "transport", "auto|shm|cuda_ipc|ib|tcp", bench_parse_word, AT(transport), 0, 0,

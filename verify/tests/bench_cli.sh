@@ -176,6 +176,13 @@ status=1
     awk -F , 'NR > 1 && ($41 * $19 < 102 || $41 * $19 > 103) { bad = 1 } END { exit bad || NR != 3 }' \
         "$scratch/a.csv" && status=0
 check "--ceiling: percent of what the links allow" $status
+! grep -q warning "$scratch/err"
+check "and no warning" $?
+run ./bench_allreduce -b 1K -e 1K -n 5 --ceiling "$scratch/links"
+status=1
+[ "$code" -eq 0 ] && [ "$(grep -c 'warning: --ceiling .*2 endpoints, and there are 1 ranks' "$scratch/err")" -eq 1 ] &&
+    status=0
+check "--ceiling of another number of ranks: a warning" $status
 sed -i 's/host/cuda/' "$scratch/links"
 refuses 2 'links of other memory' --ceiling "$scratch/links"
 refuses 2 'cannot open' --ceiling "$scratch/none"
