@@ -1,7 +1,7 @@
 /*
  * The command line of the benchmarks. One table of rows (options.c) is what
- * the parser reads and what --help prints; the result is this plain struct,
- * the same on every rank because every rank parses the same words.
+ * the parser reads and what --help prints; the result is this plain struct. What
+ * all ranks must have alike is written by alike.c, which compares it.
  */
 #ifndef BENCH_OPTIONS_H
 #define BENCH_OPTIONS_H

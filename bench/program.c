@@ -2,6 +2,7 @@
 #include "bench/program.h"
 
 #include "bench/algos.h"
+#include "bench/alike.h"
 #include "bench/inject.h"
 #include "bench/memory.h"
 #include "bench/plan.h"
@@ -133,10 +134,19 @@ static void check_with_ranks(const bench_run *run, bench_dist *dist, char *probl
         bench_plan_check(run->options, run->collective, job->nranks, problem);
     else if (run->collective == WEIR_COLL_ALLTOALLV)
         bench_dist_open(dist, job->nranks, run->options->seed, problem);
-    int first = *problem ? job->rank : job->nranks;
-    MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_MIN, job->mpi);
-    if (first < job->nranks)
-        MPI_Bcast(problem, BENCH_PROBLEM_BYTES, MPI_CHAR, first, job->mpi);
+    bench_alike_share(job, problem);
+}
+
+/* What of the command line other ranks decide, too. Collective. */
+static void check_together(const bench_run *run, bench_dist *dist, char *problem)
+{
+    bench_job_phase(run->job, "set-up: comparison of options", 0);
+    bench_alike_share(run->job, problem);
+    if (!*problem)
+        bench_alike_check(run->job, run->options, problem);
+    if (!*problem && run->options->action == BENCH_ACTION_RUN &&
+        bench_dist_parse(run->options->dist, dist) == WEIR_OK)
+        check_with_ranks(run, dist, problem);
 }
 
 /* Usage errors and requests for information, on every rank alike. Collective, if there is
@@ -175,8 +185,7 @@ int bench_program_main(weir_collective collective, const char *program, int argc
     if (early && !is_launched())
         return end_early(&run, problem);
     bench_job_start(&job, program, options.timeout_s);
-    if (!early && bench_dist_parse(options.dist, &dist) == WEIR_OK)
-        check_with_ranks(&run, &dist, problem);
+    check_together(&run, &dist, problem);
     early = early || *problem;
     int code = early ? end_early(&run, problem) : run_benchmark(&run, &options);
     bench_dist_close(&dist);

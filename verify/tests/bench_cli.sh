@@ -197,4 +197,23 @@ run ci/mpirun -np 3 ./bench_allreduce -b 64 -e 32
 status=1
 [ "$code" -eq 2 ] && [ "$(grep -c '^bench_allreduce: ' "$scratch/err")" -eq 1 ] && status=0
 check "3 ranks refuse as one: one line, exit code $code" $status
+
+# unlike PATTERN ARGUMENTS: mpirun with a command line for each rank; all end at once with 2.
+unlike() {
+    pattern=$1
+    shift
+    run ci/mpirun -np 1 "$@"
+    status=1
+    [ "$code" -eq 2 ] && [ "$(grep -c '^bench_' "$scratch/err")" -eq 1 ] &&
+        grep -q -e "$pattern" "$scratch/err" && status=0
+    check "ranks that differ end as one: $pattern" $status
+}
+unlike 'rank 1 has -e 16 where rank 0 has -e 8: ' ./bench_allreduce -b 8 -e 8 -n 10 : \
+    -np 1 ./bench_allreduce -b 8 -e 16 -f 2 -n 12
+unlike 'rank 1 has bench_allgather where rank 0 has bench_allreduce: ' \
+    ./bench_allreduce -b 8 -e 8 -n 1 : -np 1 ./bench_allgather -b 8 -e 8 -n 1
+unlike 'unknown option --nope' ./bench_allreduce -b 8 -e 8 -n 1 : -np 1 ./bench_allreduce --nope
+run ci/mpirun -np 1 ./bench_allreduce -b 8 -e 8 -n 1 --csv "$scratch/a.csv" -I 1 --transport shm : \
+    -np 1 ./bench_allreduce -b 8 -e 8 -n 1
+ends "what rank 0 alone reads may differ" 0
 finish
