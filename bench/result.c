@@ -4,6 +4,7 @@
 #include "bench/bootstrap.h"
 #include "bench/options.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -80,6 +81,15 @@ bench_cost bench_row_cost(const bench_row *row)
 const char *bench_row_op_name(const bench_row *row)
 {
     return bench_collective_has_op(row->collective) ? weir_op_name(row->op) : "none";
+}
+
+void bench_row_describe(const bench_row *row, int placement, const bench_result *result,
+                        char *text, size_t bytes)
+{
+    snprintf(text, bytes, "%s%s%s, %s %s, %zu bytes, %s", result->contender,
+             *result->algo ? " " : "", result->algo, weir_dtype_name(row->dtype),
+             bench_row_op_name(row), row->shape.bytes,
+             placement == BENCH_IN_PLACE ? "in place" : "out of place");
 }
 
 void bench_row_clear(bench_row *row)

@@ -95,6 +95,9 @@ const char *bench_outcome_name(bench_outcome outcome);
 const char *bench_sameness_name(const bench_sameness *sameness);
 /* "sum", or "none" where nothing is reduced. */
 const char *bench_row_op_name(const bench_row *row);
+/* "weir packet, float sum, 64 bytes, in place": which result of a row is meant. */
+void bench_row_describe(const bench_row *row, int placement, const bench_result *result,
+                        char *text, size_t bytes);
 /* Frees what the results own. */
 void bench_row_clear(bench_row *row);
 

@@ -215,9 +215,12 @@ weirv_case bench_samples_case(const bench_samples *samples, size_t *at)
     return c;
 }
 
-weir_status bench_samples_collect(bench_samples *samples, weirv_result *check)
+weir_status bench_samples_collect(bench_samples *samples, bench_result *result)
 {
-    bench_job *job = samples->trial->job;
+    const bench_trial *trial = samples->trial;
+    weirv_result *check = &result->check;
+    char which[256];
+    bench_job *job = trial->job;
     weirv_result found = samples->found;
     uint64_t first[2] = {samples->first_turn, (uint64_t)samples->first_is_stale};
     weir_status status = WEIR_OK;
@@ -229,11 +232,12 @@ weir_status bench_samples_collect(bench_samples *samples, weirv_result *check)
     if (status != WEIR_OK || !found.has_first)
         return status;
     MPI_Bcast(first, 2, MPI_UINT64_T, found.first.rank, job->mpi);
+    bench_row_describe(trial->row, trial->in_place, result, which, sizeof which);
     bench_job_say(job,
                   "wrong data: timed iteration %llu of %s: rank %d, element %zu: got %s, "
                   "expected %s%s",
-                  (unsigned long long)first[0], samples->contender->name, found.first.rank,
-                  found.first.index, found.first.got, found.first.expected,
+                  (unsigned long long)first[0], which, found.first.rank, found.first.index,
+                  found.first.got, found.first.expected,
                   first[1] ? ": equals the previous iteration" : "");
     check->wrong += found.wrong;
     if (!check->has_first)

@@ -39,7 +39,7 @@ void bench_samples_end(bench_samples *samples);
  * and the first element of out that is noted. Local. */
 int bench_samples_is_second(const bench_samples *samples);
 weirv_case bench_samples_case(const bench_samples *samples, size_t *at);
-/* Adds what all ranks found to check, and tells it. Collective. */
-weir_status bench_samples_collect(bench_samples *samples, weirv_result *check);
+/* Adds what all ranks found to the result's check, and tells it. Collective. */
+weir_status bench_samples_collect(bench_samples *samples, bench_result *result);
 
 #endif

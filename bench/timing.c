@@ -344,7 +344,7 @@ static weir_status time_subjects(bench_trial *trial, bench_timed *timed,
     if (status == WEIR_OK)
         status = run_visit(trial, &meeting, timed, subjects, nsubjects);
     for (int i = 0; i < nsubjects && status == WEIR_OK; i++)
-        status = bench_samples_collect(&timed[i].samples, &timed[i].result->check);
+        status = bench_samples_collect(&timed[i].samples, timed[i].result);
     trial->series->spent_s += MPI_Wtime() - began_s;
     return status;
 }

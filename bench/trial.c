@@ -210,12 +210,10 @@ static weir_status run_once(bench_trial *trial, bench_contender *contender)
 
 static void tell_failure(const bench_trial *trial, const bench_result *result)
 {
-    char text[256];
+    char text[256], which[256];
     weirv_describe(&result->check, text, sizeof text);
-    bench_job_say(trial->job, "wrong data: %s%s%s, %s %s, %zu bytes, %s: %s", result->contender,
-                  *result->algo ? " " : "", result->algo, weir_dtype_name(trial->row->dtype),
-                  bench_row_op_name(trial->row), trial->row->shape.bytes,
-                  trial->in_place ? "in place" : "out of place", text);
+    bench_row_describe(trial->row, trial->in_place, result, which, sizeof which);
+    bench_job_say(trial->job, "wrong data: %s: %s", which, text);
 }
 
 /* Data of a reduction that are exact show nothing of roundings: with both
