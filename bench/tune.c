@@ -238,8 +238,9 @@ static int gives_way(const bench_tune *tune, const char *line)
            ranks == tune->run->job->nranks && strcmp(cores, cores_word(tune->run)) == 0;
 }
 
-/* The file's other lines into a new one; a file that is not there has none. */
-static void copy_others(const bench_tune *tune, const char *path, FILE *to)
+/* The file's other lines into a new one; a file that is not there has none. -1: it cannot be
+ * read. */
+static int copy_others(const bench_tune *tune, const char *path, FILE *to)
 {
     FILE *old = fopen(path, "re");
     char line[LINE_BYTES];
@@ -248,8 +249,10 @@ static void copy_others(const bench_tune *tune, const char *path, FILE *to)
     while (old && fgets(line, sizeof line, old))
         if (!gives_way(tune, line))
             fputs(line, to);
+    const int failed = old && ferror(old);
     if (old)
         fclose(old);
+    return failed ? -1 : 0;
 }
 
 static weir_status write_file(const bench_tune *tune)
@@ -261,9 +264,9 @@ static weir_status write_file(const bench_tune *tune)
     if (!file)
         return bench_job_note(tune->run->job, WEIR_ERR_SYSTEM, "cannot write %s.new: %s", path,
                               strerror(errno));
-    copy_others(tune, path, file);
+    int failed = copy_others(tune, path, file);
     write_rows(tune, file);
-    int failed = ferror(file);
+    failed |= ferror(file);
     failed |= fclose(file);
     if (failed || rename(beside, path) != 0)
         return bench_job_note(tune->run->job, WEIR_ERR_SYSTEM, "cannot write %s: %s", path,

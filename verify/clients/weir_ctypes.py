@@ -120,9 +120,9 @@ def rank_and_world():
                if not os.environ.get(name, "").isdecimal()]
     if numbers or not os.environ.get("MASTER_ADDR"):
         wrong = ", ".join(numbers or ["MASTER_ADDR"])
-        print(f"weir_ctypes.py: expected in the environment, as torchrun sets it: {wrong}; start every "
-              "rank by torchrun, or as RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=29500 "
-              "python3 verify/clients/weir_ctypes.py", file=sys.stderr)
+        print(f"{sys.argv[0]}: expected in the environment, as torchrun sets it: {wrong}; start every "
+              "rank by torchrun, or with RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 MASTER_ADDR=127.0.0.1 "
+              "MASTER_PORT=29500 and the like before it", file=sys.stderr)
         sys.exit(2)
     return int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 

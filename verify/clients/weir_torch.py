@@ -95,8 +95,9 @@ def check_all_to_all(communicator, rank, world):
 
 
 def main():
-    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    device = torch.device("cuda", int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
+    rank, world = weir.rank_and_world()
+    local = int(os.environ.get("LOCAL_RANK", rank))
+    device = torch.device("cuda", local % torch.cuda.device_count())
     torch.cuda.set_device(device)
     dist.init_process_group("nccl")
     communicator = TensorCommunicator(device, [(64 << 10, "packet"), (4 << 20, "ll128")])
