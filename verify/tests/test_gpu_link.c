@@ -206,6 +206,7 @@ static void test_who_knows_of_no_link_has_none(void **state)
 
 int main(void)
 {
+    cmocka_set_message_output(CM_OUTPUT_TAP);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_cuda_tells_of_what_the_process_sees, clear),
         cmocka_unit_test_setup(test_ranks_of_one_gpu_are_joined, clear),
@@ -213,5 +214,5 @@ int main(void)
         cmocka_unit_test_setup(test_nvml_tells_of_what_the_process_does_not_see, clear),
         cmocka_unit_test_setup(test_who_knows_of_no_link_has_none, clear),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests_name("NVLink between GPUs", tests, NULL, NULL);
 }

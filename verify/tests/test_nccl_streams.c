@@ -123,9 +123,10 @@ static void test_streams_of_a_group_are_joined(void **state)
 
 int main(void)
 {
+    cmocka_set_message_output(CM_OUTPUT_TAP);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_stream_needs_no_event),
         cmocka_unit_test(test_streams_of_a_group_are_joined),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests_name("streams of a group", tests, NULL, NULL);
 }
