@@ -341,8 +341,7 @@ config: left-out ## what was found on this machine and what is left out
 
 # What these two start with changes the probes above, hence a make of its own.
 # It uses every core unless -j was given.
-# One more than there are cores: what waits for the disk leaves none idle.
-AGAIN = $(Q)+$(MAKE) --no-print-directory $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell expr $$(nproc) + 1))
+AGAIN = $(Q)+$(MAKE) --no-print-directory $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
 
 run: ## the main job: install what is missing, build, run NP=8 ranks of bench_allreduce (ARGS=...)
 	$(Q)ci/deps

@@ -11,6 +11,7 @@
 #include "gpu_emulator.hh"
 #include "gpu_fibers.hh"
 
+#include <algorithm>
 #include <cstdarg>
 #include <deque>
 #include <link.h>
@@ -164,19 +165,56 @@ const shared_memory &shared()
     return found;
 }
 
-/* Whose shared memory is in place: a block's, or the main program's. */
+/* Whose shared memory is in place: a block's, or the main program's. A program has that of many
+ * kernels, and a block begins with rubbish in all of it: between blocks only those parts are
+ * copied in which some block of the machine has written. */
 struct in_place {
+    enum { PART = 1024 };
     std::vector<char> of_main;
-    std::vector<char> *of = &of_main;
+    std::vector<char> *of = &of_main; /* nullptr: of a block that has ended */
+    std::vector<char> written;        /* a flag for each part */
+
+    static size_t bytes_of(size_t part)
+    {
+        return std::min<size_t>(PART, shared().bytes - part * PART);
+    }
+    static bool is_rubbish(const char *at, size_t bytes)
+    {
+        return *at == (char)RUBBISH && memcmp(at, at + 1, bytes - 1) == 0;
+    }
+    void save_parts()
+    {
+        for (size_t part = 0; part * PART < shared().bytes; part++) {
+            const char *at = shared().at + part * PART;
+            written[part] = written[part] || !is_rubbish(at, bytes_of(part));
+            if (written[part])
+                memcpy(of->data() + part * PART, at, bytes_of(part));
+        }
+    }
+    void load_parts()
+    {
+        for (size_t part = 0; part * PART < shared().bytes; part++)
+            if (written[part])
+                memcpy(shared().at + part * PART, of->data() + part * PART, bytes_of(part));
+    }
     void swap_to(std::vector<char> *next)
     {
+        const bool between_blocks = of && of != &of_main && next != &of_main;
         if (of == next)
             return;
-        if (of)
+        if (of == &of_main)
             of->assign(shared().at, shared().at + shared().bytes);
+        else if (of)
+            save_parts();
         of = next;
-        if (!of->empty())
+        if (between_blocks)
+            load_parts();
+        else if (!of->empty())
             memcpy(shared().at, of->data(), of->size());
+    }
+    void forget()
+    {
+        written.assign(shared().bytes / PART + 1, 0);
     }
 } placed;
 
@@ -505,6 +543,7 @@ namespace emulator {
 
 machine::machine(int nranks, uint64_t seed) : its(new machine_state)
 {
+    placed.forget();
     its->nranks = nranks;
     its->seed = seed;
     its->ranks = std::vector<rank_state>((size_t)nranks);
