@@ -104,7 +104,7 @@ static __global__ void __launch_bounds__(THREADS_MAX)
         gather(args, epoch, share, j);
 }
 
-/* No table has it where NVLink joins the GPUs, so there is a kernel for any number of ranks alone. */
+/* No table has it where NVLink joins GPUs, so there is a kernel for any number of ranks alone. */
 WEIRI_GPU_DEFINE_OF_TYPES(allreduce_packet2)
 
 weiri_gpu_shape weiri_gpu_allreduce_packet2_shape(const weiri_gpu_args *args, int processors)
