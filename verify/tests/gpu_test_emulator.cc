@@ -190,6 +190,7 @@ static void finds_reading_behind()
             machine m(2, bytes);
             const buffer in = m.alloc_input(0, bytes, bytes % 7, PLAIN);
             const volatile char *data = in.data;
+            signal(SIGSEGV, SIG_DFL); /* the address sanitizer has another idea */
             if (data[bytes - 1] == data[bytes + 15])
                 _exit(1);
             _exit(0);
