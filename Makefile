@@ -271,6 +271,9 @@ $(filter-out $(GPU_TESTS),$(TESTS)) $(BY_HAND): $(O)/tests/%: $(O)/obj/verify/te
 $(O)/tests/test_gpu_channels: $(O)/obj/verify/tests/gpu_channels.o
 $(O)/tests/test_gpu_ports $(O)/tests/port_latency: $(O)/obj/verify/tests/gpu_ports.o
 
+# All behind NCCL's interface but what the test has of it itself.
+$(O)/tests/test_nccl_streams: $(filter-out %/p2p_launch.o,$(NCCL_OBJ))
+
 # Readers of results and their statistics.
 RESULTS_TESTS := $(filter $(O)/tests/test_results%,$(TESTS))
 $(RESULTS_TESTS): $(RESULTS_OBJ)

@@ -224,6 +224,9 @@ static inline weir_status weiri_comm_wait(weir_comm *comm, const uint64_t *word,
     return weiri_comm_wait_slow(comm, word, target, peer, phase);
 }
 
+/* After so many polls a wait looks whether a rank has died. */
+enum { WEIRI_POLLS_PER_LIFE_CHECK = 4096 };
+
 /* The state of a wait between its polls; start it zeroed. */
 typedef struct weiri_waiter {
     weir_waiter polls;

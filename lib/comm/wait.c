@@ -22,7 +22,7 @@
 #include <signal.h>
 #include <stdio.h>
 
-enum { POLLS_PER_LIFE_CHECK = 4096, GRACE_NS = 100000000 };
+enum { GRACE_NS = 100000000 };
 
 int weiri_comm_is_dead(const weir_comm *comm, int peer)
 {
@@ -74,7 +74,7 @@ static weir_status step(weir_comm *comm, weiri_waiter *waiter, int awaited, int 
         *dead = (int)(reason - WEIRI_ABORT_DEATH);
         return WEIR_ERR_PEER;
     }
-    if (status == 0 && waiter->polls.polls % POLLS_PER_LIFE_CHECK == 0 &&
+    if (status == 0 && waiter->polls.polls % WEIRI_POLLS_PER_LIFE_CHECK == 0 &&
         (*dead = find_dead(comm, waiter, awaited)) >= 0 && waiter->suspicions++)
         status = WEIR_ERR_PEER;
     return (weir_status)status;

@@ -49,13 +49,14 @@ static void mark_ended(weiri_nccl_comm *comm)
 static weiri_nccl_comm *gather(weiri_nccl_comm *comm, int *count)
 {
     weiri_nccl_comm *all = NULL;
+    const int ended = has_ended(comm);
     int here = 0;
     pthread_mutex_lock(&lock);
     comm->next = waiting;
     waiting = comm;
     for (weiri_nccl_comm *one = waiting; one; one = one->next)
         here += one->job == comm->job;
-    if (here == comm->local_nranks || has_ended(comm)) {
+    if (here == comm->local_nranks || ended) {
         for (weiri_nccl_comm **at = &waiting; *at;) {
             weiri_nccl_comm *one = *at;
             if (one->job != comm->job) {
@@ -64,7 +65,7 @@ static weiri_nccl_comm *gather(weiri_nccl_comm *comm, int *count)
             }
             *at = one->next;
             one->next = all;
-            if (here < comm->local_nranks)
+            if (ended)
                 mark_ended(one);
             all = one;
         }

@@ -105,8 +105,7 @@ static weir_status move_some(const exchange *x, int *moved, int *left)
  * plus 1 if it is to be received from. */
 static int pick(const exchange *x, const weiri_waiter *waiter, int left)
 {
-    enum { POLLS_A_TURN = 4096 };
-    int which = (int)(waiter->polls.polls / POLLS_A_TURN % (uint64_t)left);
+    int which = (int)(waiter->polls.polls / WEIRI_POLLS_PER_LIFE_CHECK % (uint64_t)left);
     for (int i = 0; i < 2 * x->comm->nranks; i++)
         if (x->flows[i].call && which-- == 0)
             return i;

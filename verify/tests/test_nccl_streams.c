@@ -11,12 +11,9 @@
 
 #include <cmocka.h>
 
-#define weiri_p2p_launch launch_group
 #define weiri_nccl_gpu_follow fake_follow
 #define weiri_nccl_gpu_exchange fake_exchange
 #define weiri_nccl_gpu_copy fake_copy
-#define weiri_p2p_next_of fake_next_of
-#define weiri_p2p_next_self fake_next_self
 #include "nccl/p2p_launch.c"
 
 enum { NRANKS = 2, LOG_BYTES = 256 };
@@ -57,25 +54,6 @@ weir_status fake_copy(weiri_nccl_comm *comm, void *to, const void *from, size_t 
     return WEIR_OK;
 }
 
-const weiri_nccl_call *fake_next_of(const weiri_nccl_call *calls, size_t count,
-                                    weiri_nccl_kind kind, int peer, size_t *from)
-{
-    while (*from < count) {
-        const weiri_nccl_call *call = &calls[(*from)++];
-        if (call->kind == kind && call->root == peer)
-            return call;
-    }
-    return NULL;
-}
-
-weir_status fake_next_self(const weiri_nccl_comm *comm, const weiri_nccl_call *calls, size_t count,
-                           weiri_p2p_self *self)
-{
-    self->send = fake_next_of(calls, count, WEIRI_NCCL_SEND, comm->rank, &self->sends);
-    self->recv = fake_next_of(calls, count, WEIRI_NCCL_RECV, comm->rank, &self->recvs);
-    return WEIR_OK;
-}
-
 /* Rank 0's group: "S1a" is a send to rank 1 in stream a, "R0b" a receive of its own, "A--" a
  * collective. */
 static const char *runs(const char *group)
@@ -98,7 +76,7 @@ static const char *runs(const char *group)
                                            .root = group[1] - '0',
                                            .stream = stream_of(group[2])};
     done[0] = '\0';
-    assert_int_equal(launch_group(&comm, calls, count), WEIR_OK);
+    assert_int_equal(weiri_p2p_launch(&comm, calls, count), WEIR_OK);
     return done;
 }
 
