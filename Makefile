@@ -186,13 +186,14 @@ $(O)/libweir_mpi.a: $(BOOT_MPI_OBJ)
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
+# Both stay loaded, as threads of them may outlast a program's dlclose.
 $(O)/libweir.so: $(LIB_OBJ)
 	$(call say,LINK,$@)
-	$(Q)$(CC) -shared -Wl,-soname,$(SONAME) -o $@ $^ $(WEIR_LDFLAGS) $(WEIR_LIBS)
+	$(Q)$(CC) -shared -Wl,-soname,$(SONAME) -Wl,-z,nodelete -o $@ $^ $(WEIR_LDFLAGS) $(WEIR_LIBS)
 	$(Q)ln -sf libweir.so $(O)/$(SONAME)
 
 # Under NCCL's name in compat/, for programs that are linked with it; nothing but NCCL's
-# functions is exported. It stays loaded, as threads of it may outlast a program's dlclose.
+# functions is exported.
 $(O)/libweir_nccl.so: $(NCCL_OBJ) $(O)/libweir.a lib/nccl/exports.map
 	$(call say,LINK,$@)
 	$(Q)$(CC) -shared -Wl,-soname,libnccl.so.2 -Wl,--version-script=lib/nccl/exports.map -Wl,-z,nodelete \

@@ -190,14 +190,15 @@ typedef struct weir_unique_id {
     char bytes[WEIR_UNIQUE_ID_BYTES];
 } weir_unique_id;
 
-/* Opens the meeting point in the calling process (which must then be the one
- * that becomes rank 0) on the interface of WEIR_SOCKET_IFNAME, else the first
- * usable one, loopback last. Local, not blocking. WEIR_ERR_SYSTEM: no
- * interface or no port. */
+/* Opens the meeting point of one job in the calling process, which need not be a
+ * rank, but must live until all ranks have met: a thread of its own answers there,
+ * on the interface of WEIR_SOCKET_IFNAME, else the first usable one, loopback
+ * last. Local, not blocking. WEIR_ERR_SYSTEM: no interface, no port, no thread. */
 WEIR_API weir_status weir_unique_id_create(weir_unique_id *id);
 /* Joins the job of a unique id. Collective, blocks until all ranks have met
  * or WEIR_TIMEOUT_MS has passed (WEIR_ERR_TIMEOUT names the missing ranks).
- * A stranger without the id's secret is refused and logged. */
+ * WEIR_ERR_PEER: the process that made the id has ended, or the id has served
+ * its job. A stranger without the id's secret is refused and logged. */
 WEIR_API weir_status weir_boot_tcp_create(const weir_unique_id *id, int rank, int nranks,
                                           weir_boot **boot);
 /* The same with rank 0's address given as "interface:ip:port" or "ip:port"

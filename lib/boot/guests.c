@@ -89,12 +89,19 @@ static weir_status accept_guests(weiri_guests *room)
     }
 }
 
+static const weiri_job *recognise(const weiri_guests *room, const weiri_guest *who)
+{
+    if (room->host.recognise)
+        return room->host.recognise(room->host.context, who);
+    return weiri_hello_proven(room->job, &who->challenge, &who->hello) ? room->job : NULL;
+}
+
 /* Takes a guest with a complete hello in, or turns it away. */
 static weir_status decide(weiri_guests *room, int index)
 {
     weiri_guest *who = &room->list[index];
     const weiri_guests_host *host = &room->host;
-    const weiri_job *job = host->recognise(host->context, who);
+    const weiri_job *job = recognise(room, who);
     weiri_reply reply;
     if (!job) {
         weiri_reply_make(room->job, &who->challenge, &who->hello, WEIR_ERR_REFUSED,

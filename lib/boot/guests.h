@@ -27,7 +27,8 @@ typedef struct weiri_guest {
 /* What the host decides; context is the host's. */
 typedef struct weiri_guests_host {
     void *context;
-    /* The job whose secret the guest has proven to know; NULL: none. */
+    /* The job whose secret the guest has proven to know; NULL: none. Without this function
+     * it is the guests' own job that they must know. */
     const weiri_job *(*recognise)(void *context, const weiri_guest *guest);
     /* Why a guest that knows the secret cannot be let in, WEIR_OK if it can. A failure is
      * told to the guest, and ends weiri_guests_act(). */

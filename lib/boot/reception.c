@@ -23,12 +23,6 @@ typedef struct reception {
     struct pollfd *set; /* the guests, the ranks */
 } reception;
 
-static const weiri_job *recognise(void *context, const weiri_guest *who)
-{
-    const reception *room = context;
-    return weiri_hello_proven(room->job, &who->challenge, &who->hello) ? room->job : NULL;
-}
-
 /* Why a rank that knows the secret cannot be let in: a disagreement that ends
  * the job, for everyone, now. */
 static weir_status check_rank(void *context, const weiri_job *job, const weiri_guest *who)
@@ -132,8 +126,7 @@ weir_status weiri_reception_run(const weiri_job *job, int listener,
                       .fds = fds,
                       .listens = listens,
                       .missing = job->nranks - 1 - job->rank};
-    const weiri_guests_host host = {
-        .context = &room, .recognise = recognise, .check = check_rank, .take = take};
+    const weiri_guests_host host = {.context = &room, .check = check_rank, .take = take};
     weir_status status = weiri_guests_open(job, &host, listener, job->nranks, &room.guests);
     if (status != WEIR_OK)
         return status;

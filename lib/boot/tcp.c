@@ -1,11 +1,12 @@
 /*
  * The TCP bootstrap: how ranks that know one address become a mesh.
  *
- * Rank 0 listens. Every other rank calls it, says where it listens itself, and
- * waits for rank 0's word: the table of all ranks' addresses, or the reason why
- * there will be no job. With the table each rank calls the ranks below it and
- * then receives those above. Every connection begins with the handshake. A last
- * barrier makes sure that nobody leaves before everybody has arrived.
+ * Rank 0 listens at an address that all know, or says at the rendezvous of a unique id where
+ * it does. Every other rank calls it, says where it listens itself, and waits for rank 0's
+ * word: the table of all ranks' addresses, or the reason why there will be no job. With the
+ * table each rank calls the ranks below it and then receives those above. Every connection
+ * begins with the handshake. A last barrier makes sure that nobody leaves before everybody
+ * has arrived.
  *
  * Each step has a deadline, WEIR_TIMEOUT_MS unless the caller has another one.
  */
@@ -19,13 +20,15 @@
 #include "boot/socket.h"
 #include "boot/unique_id.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Who has joined must outwait rank 0, to hear from it who has not. */
+/* Who has joined must outwait rank 0, to hear from it who has not; rank 0 waits as long for the
+ * end of a rendezvous. */
 enum { GRACE_MS = 500 };
 
 /* How a rank comes to its job. */
@@ -85,21 +88,21 @@ static weir_status call(const entry *way, int peer, const weiri_address *to, int
     return weiri_socket_connect(&details, deadline, fd);
 }
 
-/* Calls rank 0, and listens at the address that leads there. */
-static weir_status join(const entry *way, int *fds, int *listener)
+/* Calls rank 0, or the rendezvous, and listens at the address that leads there. */
+static weir_status join(const entry *way, int *fd, int *listener)
 {
     weiri_deadline deadline = weiri_deadline_in(way->job.timeout_ms);
-    weir_status status = call(way, 0, &way->root, way->patient, &deadline, &fds[0]);
+    weir_status status = call(way, 0, &way->root, way->patient, &deadline, fd);
     weiri_address here = {0};
     if (status == WEIR_OK)
-        status = weiri_socket_address(fds[0], &here);
+        status = weiri_socket_address(*fd, &here);
     here.port = 0;
     if (status == WEIR_OK)
         status = weiri_socket_listen(&here, listener);
     if (status == WEIR_OK)
         status = weiri_socket_address(*listener, &here);
     if (status == WEIR_OK)
-        status = weiri_handshake_call(&way->job, fds[0], 0, &way->root, &here, &deadline);
+        status = weiri_handshake_call(&way->job, *fd, 0, &way->root, &here, &deadline);
     return status;
 }
 
@@ -129,7 +132,7 @@ static weir_status follow(const entry *way, int *fds, weiri_address *table)
 {
     const weiri_job *job = &way->job;
     int listener = -1;
-    weir_status status = join(way, fds, &listener);
+    weir_status status = join(way, &fds[0], &listener);
     if (status == WEIR_OK)
         status = hear(job, fds[0], table);
     weiri_deadline deadline = weiri_deadline_in(job->timeout_ms);
@@ -194,7 +197,7 @@ static weir_status check_ranks(int rank, int nranks)
     return WEIR_OK;
 }
 
-/* The address that a rank leaves by, where an interface is named. Rank 0 calls
+/* The address that a rank leaves by, where an interface is named. Rank 0 may call
  * nobody, but is told as well that there is no such interface. */
 static weir_status choose_source(entry *way, const char *interface)
 {
@@ -207,16 +210,44 @@ static weir_status choose_source(entry *way, const char *interface)
     return WEIR_OK;
 }
 
-weir_status weir_boot_tcp_create(const weir_unique_id *id, int rank, int nranks, weir_boot **boot)
+/* Every rank but 0 learns where that listens. */
+static weir_status learn_root(entry *way, int *fd)
 {
-    return weiri_boot_tcp_create(id, rank, nranks, weiri_env_timeout_ms(), boot);
+    weiri_deadline deadline = weiri_deadline_in(way->job.timeout_ms);
+    weir_status status = call(way, 0, &way->root, 0, &deadline, fd);
+    if (status == WEIR_OK)
+        status = weiri_rendezvous_ask(&way->job, *fd, &deadline, &way->root);
+    return status;
+}
+
+/* To the rendezvous: rank 0 begins to listen, and all know where. */
+static weir_status visit(entry *way, int *fd, int *listener)
+{
+    weir_status status = way->job.rank == 0 ? join(way, fd, listener) : learn_root(way, fd);
+    if (status == WEIR_OK)
+        return WEIR_OK;
+    if (*listener >= 0)
+        close(*listener);
+    if (*fd >= 0)
+        close(*fd);
+    return weiri_fail_context(status, "rank %d of %d at the unique id's address", way->job.rank,
+                              way->job.nranks);
+}
+
+/* From the rendezvous, which ends as rank 0 leaves: then nobody listens there any more. */
+static void leave(int fd)
+{
+    struct pollfd farewell = {.fd = fd, .events = POLLIN};
+    shutdown(fd, SHUT_WR);
+    poll(&farewell, 1, GRACE_MS);
+    close(fd);
 }
 
 weir_status weiri_boot_tcp_create(const weir_unique_id *id, int rank, int nranks, int timeout_ms,
                                   weir_boot **boot)
 {
     weiri_meeting meeting;
-    int listener = -1;
+    int listener = -1, rendezvous = -1;
     weir_status status = check_ranks(rank, nranks);
     if (status == WEIR_OK)
         status = weiri_unique_id_decode(id, &meeting);
@@ -226,9 +257,18 @@ weir_status weiri_boot_tcp_create(const weir_unique_id *id, int rank, int nranks
                  .root = meeting.address};
     memcpy(way.job.key, meeting.key, sizeof way.job.key);
     status = choose_source(&way, weiri_env(WEIRI_ENV_SOCKET_IFNAME));
-    if (status == WEIR_OK && rank == 0)
-        status = weiri_unique_id_take(&meeting, &listener);
-    return status == WEIR_OK ? meet(&way, listener, boot) : status;
+    if (status == WEIR_OK)
+        status = visit(&way, &rendezvous, &listener);
+    if (status != WEIR_OK)
+        return status;
+    status = meet(&way, listener, boot);
+    leave(rendezvous);
+    return status;
+}
+
+weir_status weir_boot_tcp_create(const weir_unique_id *id, int rank, int nranks, weir_boot **boot)
+{
+    return weiri_boot_tcp_create(id, rank, nranks, weiri_env_timeout_ms(), boot);
 }
 
 void weiri_boot_tcp_shut(weir_boot *boot)

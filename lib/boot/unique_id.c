@@ -1,16 +1,11 @@
-/*
- * Unique ids. The process that makes one listens from then on; the socket waits
- * in a list until rank 0 takes it. The list is the only state of the process,
- * and any thread may use it.
- */
+/* Unique ids: their bytes, and where the process that makes one listens. */
 #include "boot/unique_id.h"
 
 #include "base/env.h"
 #include "base/error.h"
 #include "boot/socket.h"
 
-#include <pthread.h>
-#include <stdlib.h>
+#include <stddef.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -25,15 +20,6 @@ typedef struct contents {
 
 _Static_assert(sizeof(contents) == 8 + 24 + 16 + 16, "ids have no padding");
 _Static_assert(sizeof(contents) <= WEIR_UNIQUE_ID_BYTES, "an id holds its contents");
-
-typedef struct waiting {
-    struct waiting *next;
-    weiri_meeting meeting;
-    int listener;
-} waiting;
-
-static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
-static waiting *list;
 
 void weiri_unique_id_encode(const weiri_meeting *meeting, weir_unique_id *id)
 {
@@ -71,48 +57,21 @@ static weir_status choose_address(weiri_address *address)
 
 weir_status weir_unique_id_create(weir_unique_id *id)
 {
-    waiting *made = calloc(1, sizeof *made);
-    if (!made)
-        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a unique id");
-    weir_status status = choose_address(&made->meeting.address);
+    weiri_meeting made = {0};
+    int listener = -1;
+    weir_status status = choose_address(&made.address);
     if (status == WEIR_OK)
-        status = weiri_random(made->meeting.key, sizeof made->meeting.key);
+        status = weiri_random(made.key, sizeof made.key);
     if (status == WEIR_OK)
-        status = weiri_socket_listen(&made->meeting.address, &made->listener);
+        status = weiri_socket_listen(&made.address, &listener);
     if (status != WEIR_OK)
-        goto free_made;
-    status = weiri_socket_address(made->listener, &made->meeting.address);
-    if (status != WEIR_OK)
-        goto close_listener;
-    pthread_mutex_lock(&list_lock);
-    made->next = list;
-    list = made;
-    pthread_mutex_unlock(&list_lock);
-    weiri_unique_id_encode(&made->meeting, id);
-    return WEIR_OK;
-
-close_listener:
-    close(made->listener);
-free_made:
-    free(made);
+        return status;
+    status = weiri_socket_address(listener, &made.address);
+    if (status == WEIR_OK)
+        status = weiri_rendezvous_start(&made, listener);
+    if (status == WEIR_OK)
+        weiri_unique_id_encode(&made, id);
+    else
+        close(listener);
     return status;
-}
-
-weir_status weiri_unique_id_take(const weiri_meeting *meeting, int *listener)
-{
-    pthread_mutex_lock(&list_lock);
-    waiting **at = &list;
-    while (*at && !weiri_mac_equal((*at)->meeting.key, meeting->key))
-        at = &(*at)->next;
-    waiting *found = *at;
-    if (found)
-        *at = found->next;
-    pthread_mutex_unlock(&list_lock);
-    if (!found)
-        return weiri_fail(WEIR_ERR_INVALID,
-                          "rank 0 must be the process that called weir_unique_id_create for this "
-                          "id, and an id serves one job only");
-    *listener = found->listener;
-    free(found);
-    return WEIR_OK;
 }

@@ -52,15 +52,15 @@ class Rank:
         self.rank, self.nranks, self.store = rank, nranks, store
         self.lib = Library(prefix=prefix)
 
-    def identity(self, key="id"):
-        if self.rank == 0:
+    def identity(self, key="id", maker=0):
+        if self.rank == maker:
             identity = self.lib.unique_id()
             self.store.set(key, bytes(identity))
             return identity
         return UniqueId.from_buffer_copy(self.store.get(key))
 
-    def comm(self, key="id"):
-        return self.lib.init(self.nranks, self.identity(key), self.rank)
+    def comm(self, key="id", maker=0):
+        return self.lib.init(self.nranks, self.identity(key, maker), self.rank)
 
 
 def run_rank(body, rank, where, folder, prefix):
@@ -517,6 +517,25 @@ def counts(r):
     lib.CommDestroy(comm)
 
 
+def makers(r):
+    """Ids made by each rank in turn, used by all but the last one's process, and used twice."""
+    lib, data, made = r.lib, buffer(INT32, [r.rank]), ctypes.c_void_p()
+    for maker in range(r.nranks):
+        comm = r.comm(f"id{maker}", maker)
+        lib.AllReduce(data, data, 1, INT32, MAX, comm, None)
+        demand(holds(data, INT32, [r.nranks - 1]))
+        lib.CommDestroy(comm)
+    spare = r.identity("spare", r.nranks - 1)
+    if r.rank < r.nranks - 1:
+        lib.CommDestroy(lib.init(r.nranks - 1, spare, r.rank))
+        r.store.set(f"done{r.rank}", b"")
+    for rank in range(r.nranks - 1):
+        r.store.get(f"done{rank}")  # the maker of an id lives until all have met
+    if r.rank == 0:
+        demand(lib.try_("CommInitRank", ctypes.byref(made), 1, spare, 0) == REMOTE)
+        demand("unique id" in lib.last_error(), lib.last_error())
+
+
 def refusals(r):
     lib, comm, data = r.lib, r.comm(), buffer(INT32, [7] * 8)
     made, answer = ctypes.c_void_p(), ctypes.c_int()
@@ -720,6 +739,8 @@ CHECKS = [
     ("a revoked communicator", revoke, 2, "nccl"),
     ("counts that differ", counts, 2, "nccl"),
     ("counts that differ between machines", counts, "ab", "nccl"),
+    ("unique ids of any process", makers, 3, "nccl"),
+    ("unique ids of any machine", makers, "abc", "nccl"),
     ("bad arguments", refusals, 2, "nccl"),
     ("groups and their misuse", groups, 2, "nccl"),
     ("the death of a rank", death, 2, "nccl"),

@@ -77,8 +77,8 @@ static void test_malformed_ids(void **state)
     assert_int_equal(weir_boot_tcp_create(&good, 0, 1, &boot), WEIR_OK);
     weir_boot_destroy(boot);
     boot = NULL;
-    assert_int_equal(weir_boot_tcp_create(&good, 0, 1, &boot), WEIR_ERR_INVALID); /* used up */
-    assert_true(last_error_has("weir_unique_id_create"));
+    assert_int_equal(weir_boot_tcp_create(&good, 0, 1, &boot), WEIR_ERR_PEER); /* used up */
+    assert_true(last_error_has("at the unique id's address"));
     assert_null(boot);
 }
 

@@ -34,14 +34,19 @@ static void run_ranks(int nranks, int (*body)(weir_boot *boot, void *argument), 
             fail_msg("rank %d of %d ended with %d", rank, nranks, codes[rank]);
 }
 
-/* Rank 0's new id, on every rank. */
-static weir_unique_id share_id(weir_boot *boot, int *failures)
+/* The maker's new id, on every rank. */
+static weir_unique_id share_id_of(weir_boot *boot, int maker, int *failures)
 {
     weir_unique_id ids[MOST_RANKS] = {{{0}}};
-    if (weir_boot_rank(boot) == 0)
-        EXPECT_OK(failures, weir_unique_id_create(&ids[0]));
+    if (weir_boot_rank(boot) == maker)
+        EXPECT_OK(failures, weir_unique_id_create(&ids[maker]));
     EXPECT_OK(failures, weir_boot_allgather(boot, ids, sizeof ids[0]));
-    return ids[0];
+    return ids[maker];
+}
+
+static weir_unique_id share_id(weir_boot *boot, int *failures)
+{
+    return share_id_of(boot, 0, failures);
 }
 
 /* A port that was free a moment ago, on every rank. */
@@ -388,6 +393,125 @@ static void test_death_while_joining_is_told(void **state)
     assert_int_equal(codes[1], 128 + SIGALRM);
 }
 
+/* --------------------------------------------------- ids of other processes */
+
+typedef struct making {
+    int maker, nranks; /* of 3 processes; the first of them are the ranks */
+    int late;          /* the rank that comes last */
+} making;
+
+static int meet_by_id_of(weir_boot *boot, void *argument)
+{
+    const making *how = argument;
+    int failures = 0, rank = weir_boot_rank(boot);
+    weir_unique_id id = share_id_of(boot, how->maker, &failures);
+    weir_boot *tcp = NULL;
+    if (rank < how->nranks) {
+        usleep(rank == how->late ? 200000 : 0);
+        EXPECT_OK(&failures, weir_boot_tcp_create(&id, rank, how->nranks, &tcp));
+        if (tcp)
+            failures += boot_conformance(tcp, rank, how->nranks, "tcp");
+        weir_boot_destroy(tcp);
+    }
+    EXPECT_OK(&failures, weir_boot_barrier(boot));
+    EXPECT(&failures, weir_boot_tcp_create(&id, rank, how->nranks + 1, &tcp) == WEIR_ERR_PEER);
+    EXPECT(&failures, boot_last_error_has("at the unique id's address"));
+    return failures;
+}
+
+static void test_id_of_any_process(void **state)
+{
+    run_ranks(3, meet_by_id_of, *state);
+}
+
+/* Rank 2's id. Its process ends while rank 1 waits there for rank 0. */
+static int maker_dies(weir_boot *boot, void *argument)
+{
+    (void)argument;
+    int failures = 0, rank = weir_boot_rank(boot);
+    weir_unique_id id = share_id_of(boot, 2, &failures);
+    weir_boot *tcp = NULL;
+    uint64_t start = weir_clock_ns();
+    if (rank == 2)
+        usleep(300000);
+    if (rank == 1) {
+        EXPECT(&failures, weir_boot_tcp_create(&id, 1, 2, &tcp) == WEIR_ERR_PEER);
+        EXPECT(&failures, boot_last_error_has("rank 0 has not come"));
+        EXPECT(&failures, weir_clock_ns() - start < 10000000000u);
+    }
+    return failures;
+}
+
+static void test_death_of_the_maker_is_noticed(void **state)
+{
+    (void)state;
+    run_ranks(3, maker_dies, NULL);
+}
+
+/* Nobody comes as rank 0 while the maker lives; then rank 0 dies before all have met. */
+static int root_is_late_or_dies(weir_boot *boot, void *argument)
+{
+    (void)argument;
+    int failures = 0, rank = weir_boot_rank(boot);
+    weir_unique_id id = share_id_of(boot, 2, &failures);
+    weir_boot *tcp = NULL;
+    if (rank == 1) {
+        setenv("WEIR_TIMEOUT_MS", "400", 1);
+        EXPECT(&failures, weir_boot_tcp_create(&id, 1, 3, &tcp) == WEIR_ERR_TIMEOUT);
+        EXPECT(&failures, boot_last_error_has("rank 0 has not come"));
+        unsetenv("WEIR_TIMEOUT_MS");
+    }
+    EXPECT_OK(&failures, weir_boot_barrier(boot));
+    uint64_t start = weir_clock_ns();
+    if (rank == 0)
+        alarm(1); /* by then both wait for rank 2 */
+    if (rank < 2) {
+        EXPECT(&failures, weir_boot_tcp_create(&id, rank, 3, &tcp) == WEIR_ERR_PEER);
+        EXPECT(&failures, weir_clock_ns() - start < 10000000000u);
+    }
+    if (rank == 2)
+        usleep(1500000); /* the id's process outlives rank 0 */
+    return failures;
+}
+
+static void test_lateness_and_death_of_rank_0(void **state)
+{
+    (void)state;
+    int codes[3];
+    assert_int_equal(weir_boot_fork_run(3, root_is_late_or_dies, NULL, LIMIT_MS, codes), WEIR_OK);
+    assert_int_equal(codes[0], 128 + SIGALRM);
+    assert_int_equal(codes[1], 0);
+    assert_int_equal(codes[2], 0);
+}
+
+/* Two processes say that they are rank 0. The second is told; the first has its job. */
+static int two_roots(weir_boot *boot, void *argument)
+{
+    (void)argument;
+    int failures = 0, rank = weir_boot_rank(boot);
+    weir_unique_id id = share_id_of(boot, 1, &failures);
+    weir_boot *tcp = NULL;
+    if (rank == 2) { /* rank 0 is there, and waits for rank 1 */
+        usleep(200000);
+        EXPECT(&failures, weir_boot_tcp_create(&id, 0, 2, &tcp) == WEIR_ERR_MISMATCH);
+        EXPECT(&failures, boot_last_error_has("two processes say that they are rank 0"));
+    }
+    if (rank == 1)
+        EXPECT_OK(&failures, weir_boot_recv(boot, &rank, sizeof rank, 2, 0));
+    if (rank == 2)
+        EXPECT_OK(&failures, weir_boot_send(boot, &(int){1}, sizeof rank, 1, 0));
+    if (rank < 2)
+        EXPECT_OK(&failures, weir_boot_tcp_create(&id, rank, 2, &tcp));
+    weir_boot_destroy(tcp);
+    return failures;
+}
+
+static void test_second_root_is_refused(void **state)
+{
+    (void)state;
+    run_ranks(3, two_roots, NULL);
+}
+
 /* --------------------------------------------------------- where they meet */
 
 typedef struct place {
@@ -560,6 +684,8 @@ static void test_torchrun_refusals(void **state)
 
 static int behind_store = 0, at_port = 1;
 
+static making by_root = {0, 3, 1}, by_last = {2, 3, 2}, by_none = {2, 2, 1}, early = {1, 3, 0};
+
 static place plain = {"127.0.0.1:%d", 0, NULL}, with_interface = {"lo:127.0.0.1:%d", 0, NULL};
 static place ipv6 = {"lo:[::1]:%d", 1, NULL}, secret = {"127.0.0.1:%d", 0, "sesame"};
 
@@ -587,6 +713,13 @@ int main(void)
         cmocka_unit_test(test_patience_and_its_end),
         cmocka_unit_test(test_missing_root_is_named),
         cmocka_unit_test(test_id_of_a_dead_process),
+        AT("meet by an id of rank 0", test_id_of_any_process, &by_root),
+        AT("meet by an id of the last rank", test_id_of_any_process, &by_last),
+        AT("meet by an id of no rank", test_id_of_any_process, &by_none),
+        AT("meet by an id, rank 0 last", test_id_of_any_process, &early),
+        cmocka_unit_test(test_death_of_the_maker_is_noticed),
+        cmocka_unit_test(test_lateness_and_death_of_rank_0),
+        cmocka_unit_test(test_second_root_is_refused),
         cmocka_unit_test(test_duplicate_rank_is_refused),
         cmocka_unit_test(test_different_nranks_are_told),
         cmocka_unit_test(test_death_while_joining_is_told),
