@@ -613,6 +613,26 @@ def death(r):
     demand("rank 1 has died" in r.lib.last_error(), r.lib.last_error())
 
 
+def survivors(r):
+    """Ranks die one after the other; those that are left go on without them."""
+    lib, comm = r.lib, r.comm()
+    rank, nranks = r.rank, r.nranks
+    while nranks > 2:
+        demand(sum_of(r, comm, 1) == nranks)
+        if rank == 1:
+            os._exit(0)
+        data = buffer(INT32, [1])
+        demand(lib.try_("AllReduce", data, data, 1, INT32, SUM, comm, None) == REMOTE)
+        demand("rank 1" in lib.last_error(), lib.last_error())
+        rest = ctypes.c_void_p()
+        lib.CommShrink(comm, (ctypes.c_int * 1)(1), 1, ctypes.byref(rest), None, 1)
+        lib.CommDestroy(comm)
+        comm, rank, nranks = rest, rank - (rank > 1), nranks - 1
+        demand(ask(lib, "CommUserRank", comm) == rank and ask(lib, "CommCount", comm) == nranks)
+    demand(sum_of(r, comm, 1) == 2)
+    lib.CommDestroy(comm)
+
+
 def fallback(r):
     """The stand-in, tests/nccl_standin.c, writes 42."""
     lib, comm, data = r.lib, r.comm(), buffer(UINT8, [1] * 4)
@@ -744,6 +764,8 @@ CHECKS = [
     ("bad arguments", refusals, 2, "nccl"),
     ("groups and their misuse", groups, 2, "nccl"),
     ("the death of a rank", death, 2, "nccl"),
+    ("those that are left by the deaths of two", survivors, 4, "nccl"),
+    ("the same across machines", survivors, "aabc", "nccl"),
     ("a rank that ends early", early_end, 2, "nccl"),
     ("a pipeline whose first stage ends first", wind_down, 3, "nccl"),
     ("the same across machines", wind_down, "abc", "nccl"),
