@@ -15,6 +15,7 @@
 #include "weir.h"
 
 #include <stdatomic.h>
+#include <stdint.h>
 
 /* The same function under MCCL's name; behind the definition, in its file. */
 #define WEIRI_NCCL_ALIAS(name)                                                                     \
@@ -32,6 +33,21 @@ typedef struct weiri_nccl_scale {
     unsigned char scalar[8];  /* else: its value */
 } weiri_nccl_scale;
 
+/* The last call of a kind: those of one capture in a graph, or those of none. */
+typedef struct weiri_nccl_mark {
+    int is_set;
+    void *stream; /* that it went into */
+    void *event;  /* behind it, where it is needed */
+} weiri_nccl_mark;
+
+/* GPUs: where calls went, so that the next one comes behind them. */
+typedef struct weiri_nccl_order {
+    weiri_nccl_mark plain, captured;
+    uint64_t capture; /* in which the latter was */
+    uint64_t present; /* in which the present call is; 0: none */
+    void *join;       /* an event between the streams of one group */
+} weiri_nccl_order;
+
 struct weiri_nccl_p2p;
 
 typedef struct weiri_nccl_comm {
@@ -48,10 +64,7 @@ typedef struct weiri_nccl_comm {
     atomic_int is_finalized;
     weiri_nccl_scale *scales; /* of custom operations, nscales */
     int nscales;
-    void *last_stream;        /* GPUs: where the last work went */
-    int has_stream;
-    void *order;              /* GPUs: an event between streams of calls */
-    void *join;               /* likewise, between those of one group */
+    weiri_nccl_order order;
     ncclComm_t handle;
     unsigned slot;            /* of the table of handles */
     struct weiri_nccl_comm *next; /* of those that wait for their siblings' destruction */

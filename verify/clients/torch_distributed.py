@@ -150,6 +150,32 @@ def graph():
         demand_equal(data, filled(1 << 16, float(value * WORLD)))
 
 
+def graph_branches():
+    """Two branches of one graph, in turns: calls of one communicator never overlap."""
+    values = [filled(1 << 20, 0.0), filled(1000, 0.0)]
+    for one in values:
+        dist.all_reduce(one)
+    torch.cuda.synchronize()
+    captured, branches = torch.cuda.CUDAGraph(), [torch.cuda.Stream() for _ in values]
+    with torch.cuda.graph(captured):
+        origin = torch.cuda.current_stream()
+        for stream in branches:
+            stream.wait_stream(origin)
+        for _ in range(3):
+            for stream, one in zip(branches, values):
+                with torch.cuda.stream(stream):
+                    dist.all_reduce(one)
+        for stream in branches:
+            origin.wait_stream(stream)
+    for start in range(1, 6):
+        for one in values:
+            one.fill_(float(start))
+        captured.replay()
+        torch.cuda.synchronize()
+        for one in values:
+            demand_equal(one, torch.full_like(one, float(start * WORLD ** 3)))
+
+
 def train():
     """A small model in DistributedDataParallel; the losses of all ranks together."""
     torch.manual_seed(7)
@@ -191,7 +217,7 @@ def main():
     torch.cuda.set_device(DEVICE)
     dist.init_process_group("nccl")
     for check in (all_reduce, gather_and_scatter, broadcast_and_reduce, all_to_all,
-                  batched_messages, mixed_messages, subgroups, graph, train):
+                  batched_messages, mixed_messages, subgroups, graph, graph_branches, train):
         run(check)
         if failed:
             os._exit(1)  # the others' next call would wait for this rank
