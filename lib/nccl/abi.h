@@ -33,18 +33,17 @@ typedef struct weiri_nccl_scale {
     unsigned char scalar[8];  /* else: its value */
 } weiri_nccl_scale;
 
-/* The last call of a kind: those of one capture in a graph, or those of none. */
-typedef struct weiri_nccl_mark {
-    int is_set;
-    void *stream; /* that it went into */
-    void *event;  /* behind it, where it is needed */
-} weiri_nccl_mark;
-
 /* GPUs: where calls went, so that the next one comes behind them. */
 typedef struct weiri_nccl_order {
-    weiri_nccl_mark plain, captured;
-    uint64_t capture; /* in which the latter was */
-    uint64_t present; /* in which the present call is; 0: none */
+    int has_stream;
+    void *stream;     /* of the last call that was not captured in a graph */
+    void *last;       /* an event behind the last call or graph, once there were two streams or
+                       * a graph */
+    uint64_t present; /* the capture that the present call is in; 0: none */
+    uint64_t capture; /* the one that was seen last; of it: */
+    void *branch;     /* the stream of its last call, */
+    void *captured;   /* an event behind that, */
+    void *record;     /* and the node that records `last`; NULL: none yet */
     void *join;       /* an event between the streams of one group */
 } weiri_nccl_order;
 

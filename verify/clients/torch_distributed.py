@@ -176,6 +176,29 @@ def graph_branches():
             demand_equal(one, torch.full_like(one, float(start * WORLD ** 3)))
 
 
+def graph_beside_calls():
+    """A graph and calls in another stream, with nothing between them but their order here."""
+    data, other, side = filled(1 << 20, 0.0), filled(1 << 18, 0.0), torch.cuda.Stream()
+    dist.all_reduce(data)
+    torch.cuda.synchronize()
+    captured = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(captured):
+        for _ in range(3):
+            dist.all_reduce(data)
+    for start in range(1, 6):
+        data.fill_(float(start))
+        other.fill_(float(start))
+        torch.cuda.synchronize()
+        captured.replay()
+        with torch.cuda.stream(side):
+            for _ in range(3):
+                dist.all_reduce(other)
+        captured.replay()
+        torch.cuda.synchronize()
+        demand_equal(data, torch.full_like(data, float(start * WORLD ** 6)))
+        demand_equal(other, torch.full_like(other, float(start * WORLD ** 3)))
+
+
 def train():
     """A small model in DistributedDataParallel; the losses of all ranks together."""
     torch.manual_seed(7)
@@ -217,7 +240,8 @@ def main():
     torch.cuda.set_device(DEVICE)
     dist.init_process_group("nccl")
     for check in (all_reduce, gather_and_scatter, broadcast_and_reduce, all_to_all,
-                  batched_messages, mixed_messages, subgroups, graph, graph_branches, train):
+                  batched_messages, mixed_messages, subgroups, graph, graph_branches,
+                  graph_beside_calls, train):
         run(check)
         if failed:
             os._exit(1)  # the others' next call would wait for this rank

@@ -1,6 +1,6 @@
 /*
- * The order of a communicator's calls in several streams and in graphs' captures, with a CUDA
- * runtime of the test's own that writes down what streams wait for.
+ * The order of a communicator's calls in several streams and in graphs, with a CUDA runtime of
+ * the test's own that writes down what streams wait for and keeps the edges of captured graphs.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,11 +18,24 @@
 #define weiri_cuda_leave fake_leave
 #define weiri_cuda_relax fake_relax
 #define weiri_cuda_restore fake_restore
-#define cudaStreamGetCaptureInfo(stream, status, id, ...) fake_capture_info(stream, status, id)
-#define cudaStreamGetCaptureInfo_v2(stream, status, id, ...) fake_capture_info(stream, status, id)
+/* With CUDA 13 these have another argument, for data of edges. */
+#if CUDART_VERSION >= 13000
+#define cudaStreamGetCaptureInfo(stream, status, id, graph, tips, data, count) \
+    fake_capture_info(stream, status, id, graph, tips, count)
+#define cudaGraphAddDependencies(graph, from, to, data, count) fake_add_edge(graph, from, to)
+#define cudaGraphRemoveDependencies(graph, from, to, data, count) fake_remove_edge(graph, from, to)
+#define cudaGraphNodeGetDependencies(node, from, data, count) fake_edges(node, from, count)
+#else
+#define cudaStreamGetCaptureInfo_v2 fake_capture_info
+#define cudaGraphAddDependencies(graph, from, to, count) fake_add_edge(graph, from, to)
+#define cudaGraphRemoveDependencies(graph, from, to, count) fake_remove_edge(graph, from, to)
+#define cudaGraphNodeGetDependencies fake_edges
+#endif
+#define cudaGraphAddEventRecordNode fake_record_node
 #define cudaEventCreateWithFlags fake_event
 #define cudaEventDestroy fake_destroy
 #define cudaEventRecord fake_record
+#define cudaEventQuery fake_event_query
 #define cudaStreamWaitEvent fake_wait
 #define cudaStreamQuery fake_query
 #define cudaDeviceSynchronize fake_synchronize
@@ -33,31 +46,63 @@ static void fake_leave(const weir_comm *comm, int before);
 static enum cudaStreamCaptureMode fake_relax(void);
 static void fake_restore(enum cudaStreamCaptureMode mode);
 static cudaError_t fake_capture_info(cudaStream_t stream, enum cudaStreamCaptureStatus *status,
-                                     unsigned long long *id);
+                                     unsigned long long *id, cudaGraph_t *graph,
+                                     const cudaGraphNode_t **tips, size_t *count);
+static cudaError_t fake_add_edge(cudaGraph_t graph, const cudaGraphNode_t *from,
+                                 const cudaGraphNode_t *to);
+static cudaError_t fake_remove_edge(cudaGraph_t graph, const cudaGraphNode_t *from,
+                                    const cudaGraphNode_t *to);
+static cudaError_t fake_edges(cudaGraphNode_t node, cudaGraphNode_t *from, size_t *count);
+static cudaError_t fake_record_node(cudaGraphNode_t *node, cudaGraph_t graph,
+                                    const cudaGraphNode_t *from, size_t count, cudaEvent_t event);
 static cudaError_t fake_event(cudaEvent_t *event, unsigned flags);
 static cudaError_t fake_destroy(cudaEvent_t event);
 static cudaError_t fake_record(cudaEvent_t event, cudaStream_t stream);
+static cudaError_t fake_event_query(cudaEvent_t event);
 static cudaError_t fake_wait(cudaStream_t stream, cudaEvent_t event, unsigned flags);
 static cudaError_t fake_query(cudaStream_t stream);
 static cudaError_t fake_synchronize(void);
 static cudaError_t fake_last_error(void);
 #include "nccl/gpu_order_cuda.c"
 
-enum { LOG_BYTES = 256, NEVENTS = 3 };
+enum { LOG_BYTES = 256, NEVENTS = 3, NNODES = 64 };
 
-/* Streams are letters; here is which capture each is in. */
-static unsigned long long captures[128];
-/* What an event is behind, and in which capture it was recorded. */
+/* Nodes are numbers; a set of them is a word's bits. */
+typedef uint64_t nodes;
+
+/* Streams are letters. */
+static struct {
+    unsigned long long capture; /* that it is in */
+    nodes tips;                 /* what its next node will come behind */
+} streams[128];
+/* What an event is behind: the stream and capture where it was recorded, and nodes there. */
 static struct {
     char stream;
     unsigned long long capture;
+    nodes behind;
 } events[NEVENTS];
-static int nevents, relaxed, refuses;
+static nodes edges[NNODES]; /* what a node comes behind */
+static int nnodes, nevents, relaxed, refuses, keeps_edges;
 static char done[LOG_BYTES];
 
 static char letter_of(cudaStream_t stream)
 {
     return (char)(uintptr_t)stream;
+}
+
+static cudaStream_t stream_of(char letter)
+{
+    return (cudaStream_t)(uintptr_t)letter; /* NOLINT: never followed */
+}
+
+static int number_of(cudaGraphNode_t node)
+{
+    return (int)(uintptr_t)node;
+}
+
+static cudaGraphNode_t node_of(int number)
+{
+    return (cudaGraphNode_t)(uintptr_t)number; /* NOLINT: never followed */
 }
 
 static void note(const char *what, char stream)
@@ -90,14 +135,81 @@ static void fake_restore(enum cudaStreamCaptureMode mode)
     relaxed--;
 }
 
-static cudaError_t fake_capture_info(cudaStream_t stream, enum cudaStreamCaptureStatus *status,
-                                     unsigned long long *id)
+/* A node of a stream's capture; returns its number, above 0. */
+static int add_node(char stream)
 {
-    const unsigned long long capture = captures[(int)letter_of(stream)];
-    if (capture == FOREIGN_CAPTURE)
+    assert_true(nnodes + 1 < NNODES);
+    edges[++nnodes] = streams[(int)stream].tips;
+    streams[(int)stream].tips = (nodes)1 << nnodes;
+    return nnodes;
+}
+
+static size_t list(nodes set, cudaGraphNode_t *out)
+{
+    size_t count = 0;
+    for (int i = 1; i < NNODES; i++)
+        if (set >> i & 1)
+            out[count++] = node_of(i);
+    return count;
+}
+
+static cudaError_t fake_capture_info(cudaStream_t stream, enum cudaStreamCaptureStatus *status,
+                                     unsigned long long *id, cudaGraph_t *graph,
+                                     const cudaGraphNode_t **tips, size_t *count)
+{
+    static cudaGraphNode_t told[NNODES];
+    const int letter = letter_of(stream);
+    if (streams[letter].capture == FOREIGN_CAPTURE)
         return cudaErrorStreamCaptureImplicit;
-    *status = capture ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
-    *id = capture;
+    *id = streams[letter].capture;
+    *status = *id ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+    *graph = (cudaGraph_t)(uintptr_t)*id; /* NOLINT: never followed */
+    *tips = told;
+    *count = list(streams[letter].tips, told);
+    return cudaSuccess;
+}
+
+/* As CUDA does, these refuse an edge that is there, or is not, and to remove any from a graph
+ * that allocates memory. */
+static cudaError_t fake_add_edge(cudaGraph_t graph, const cudaGraphNode_t *from,
+                                 const cudaGraphNode_t *to)
+{
+    const nodes bit = (nodes)1 << number_of(*from);
+    (void)graph;
+    if (edges[number_of(*to)] & bit)
+        return cudaErrorInvalidValue;
+    edges[number_of(*to)] |= bit;
+    return cudaSuccess;
+}
+
+static cudaError_t fake_remove_edge(cudaGraph_t graph, const cudaGraphNode_t *from,
+                                    const cudaGraphNode_t *to)
+{
+    const nodes bit = (nodes)1 << number_of(*from);
+    (void)graph;
+    if (!(edges[number_of(*to)] & bit))
+        return cudaErrorInvalidValue;
+    if (keeps_edges)
+        return cudaErrorNotSupported;
+    edges[number_of(*to)] &= ~bit;
+    return cudaSuccess;
+}
+
+static cudaError_t fake_edges(cudaGraphNode_t node, cudaGraphNode_t *from, size_t *count)
+{
+    *count = list(edges[number_of(node)], from);
+    return cudaSuccess;
+}
+
+static cudaError_t fake_record_node(cudaGraphNode_t *node, cudaGraph_t graph,
+                                    const cudaGraphNode_t *from, size_t count, cudaEvent_t event)
+{
+    (void)graph;
+    assert_ptr_equal(event, &events[0]); /* that of the last call was made first */
+    edges[++nnodes] = 0;
+    for (size_t i = 0; i < count; i++)
+        edges[nnodes] |= (nodes)1 << number_of(from[i]);
+    *node = node_of(nnodes);
     return cudaSuccess;
 }
 
@@ -105,6 +217,8 @@ static cudaError_t fake_event(cudaEvent_t *event, unsigned flags)
 {
     assert_int_equal(flags, cudaEventDisableTiming);
     assert_true(relaxed > 0 && nevents < NEVENTS);
+    events[nevents].stream = '-';
+    events[nevents].capture = 0;
     *event = (cudaEvent_t)&events[nevents++];
     return cudaSuccess;
 }
@@ -127,23 +241,38 @@ static int index_of(cudaEvent_t event)
 
 static cudaError_t fake_record(cudaEvent_t event, cudaStream_t stream)
 {
-    const int index = index_of(event);
+    const int index = index_of(event), letter = letter_of(stream);
     if (refuses)
         return cudaErrorInvalidValue;
-    events[index].stream = letter_of(stream);
-    events[index].capture = captures[(int)letter_of(stream)];
+    events[index].stream = (char)letter;
+    events[index].capture = streams[letter].capture;
+    events[index].behind = streams[letter].tips;
     return cudaSuccess;
 }
 
-/* As CUDA does, it refuses what is not of the same capture. */
+static cudaError_t fake_event_query(cudaEvent_t event)
+{
+    assert_true(relaxed > 0);
+    assert_int_equal(events[index_of(event)].capture, 0);
+    return cudaErrorNotReady;
+}
+
+/* As CUDA does, it refuses what is not of the same capture, unless that is asked for. */
 static cudaError_t fake_wait(cudaStream_t stream, cudaEvent_t event, unsigned flags)
 {
-    const int index = index_of(event);
-    (void)flags;
-    if (events[index].capture != captures[(int)letter_of(stream)])
-        return cudaErrorStreamCaptureIsolation;
+    const int index = index_of(event), letter = letter_of(stream);
     char what[] = "? behind ";
-    what[0] = letter_of(stream);
+    if (flags == cudaEventWaitExternal) {
+        assert_int_equal(index, 0);
+        add_node((char)letter);
+        note("graph of ", (char)letter);
+        return cudaSuccess;
+    }
+    if (events[index].capture != streams[letter].capture)
+        return cudaErrorStreamCaptureIsolation;
+    if (streams[letter].capture)
+        streams[letter].tips |= events[index].behind;
+    what[0] = (char)letter;
     note(what, events[index].stream);
     return cudaSuccess;
 }
@@ -151,6 +280,7 @@ static cudaError_t fake_wait(cudaStream_t stream, cudaEvent_t event, unsigned fl
 static cudaError_t fake_query(cudaStream_t stream)
 {
     (void)stream;
+    assert_true(relaxed > 0);
     return cudaErrorNotReady;
 }
 
@@ -165,34 +295,54 @@ static cudaError_t fake_last_error(void)
     return cudaSuccess;
 }
 
-static struct weiri_gpu gpu;
-static weir_comm here = {.gpu = &gpu};
+/* A call with work to do or without; in a graph, what its end is signalled behind: all that it
+ * did, and nothing else where that can be. */
+static void call(weiri_nccl_comm *comm, char letter, int has_work)
+{
+    const int is_captured =
+        streams[(int)letter].capture && streams[(int)letter].capture != FOREIGN_CAPTURE;
+    assert_int_equal(weiri_nccl_gpu_order(comm, stream_of(letter)), WEIR_OK);
+    if (is_captured && has_work)
+        add_node(letter);
+    assert_int_equal(weiri_nccl_gpu_ordered(comm, stream_of(letter)), WEIR_OK);
+    if (!is_captured)
+        return;
+    const nodes tips = streams[(int)letter].tips;
+    const nodes behind = edges[number_of((cudaGraphNode_t)comm->order.record)];
+    assert_int_equal(keeps_edges ? behind & tips : behind, tips);
+}
 
 /* What calls in these streams wait for. Behind a letter a digit: that stream is in that capture
- * from now on; '!': in one that it has no part in. */
-static const char *calls(weiri_nccl_comm *comm, const char *streams)
+ * from now on; '!': in one that it has no part in. A capital has nothing to do. */
+static const char *calls(weiri_nccl_comm *comm, const char *text)
 {
     done[0] = '\0';
-    for (const char *at = streams; *at; at++) {
-        const cudaStream_t stream = (cudaStream_t)(uintptr_t)*at; /* NOLINT: never followed */
-        if (at[1] >= '0' && at[1] <= '9')
-            captures[(int)*at] = (unsigned long long)(at[1] - '0');
-        else if (at[1] == '!')
-            captures[(int)*at] = FOREIGN_CAPTURE;
-        at += at[1] && (at[1] < 'a' || at[1] > 'z');
-        assert_int_equal(weiri_nccl_gpu_order(comm, stream), WEIR_OK);
-        assert_int_equal(weiri_nccl_gpu_ordered(comm, stream), WEIR_OK);
+    for (const char *at = text; *at; at++) {
+        const int is_idle = *at >= 'A' && *at <= 'Z';
+        const char letter = (char)(is_idle ? *at - 'A' + 'a' : *at);
+        if (at[1] == '!' || (at[1] >= '0' && at[1] <= '9')) {
+            const unsigned long long before = streams[(int)letter].capture;
+            streams[(int)letter].capture =
+                at[1] == '!' ? FOREIGN_CAPTURE : (unsigned long long)(at[1] - '0');
+            if (streams[(int)letter].capture != before)
+                streams[(int)letter].tips = 0;
+            at++;
+        }
+        call(comm, letter, !is_idle);
     }
     return done;
 }
 
+static struct weiri_gpu gpu;
+static weir_comm here = {.gpu = &gpu};
+
 static int set_up(void **state)
 {
     static weiri_nccl_comm comm;
-    memset(captures, 0, sizeof captures);
+    memset(streams, 0, sizeof streams);
     memset(&comm, 0, sizeof comm);
     comm.comm = &here;
-    nevents = refuses = 0;
+    nevents = nnodes = refuses = keeps_edges = 0;
     *state = &comm;
     return 0;
 }
@@ -207,54 +357,60 @@ static void test_streams(void **state)
 
 static void test_branches_of_a_capture(void **state)
 {
-    assert_string_equal(calls(*state, "a1aab1bc1a"), "b behind a, c behind b, a behind c");
-    assert_int_equal(nevents, 1);
+    assert_string_equal(calls(*state, "a1aab1bc1a"),
+                        "graph of a, b behind a, c behind b, a behind c");
+    assert_string_equal(calls(*state, "AABaC"), "b behind a, a behind b, c behind a");
+    assert_int_equal(nevents, 2);
 }
 
-/* Captures have nothing to do with one another, nor with calls outside. */
+/* Each graph waits for what was before, and from then on every call: a graph may have run. */
 static void test_graphs_and_others(void **state)
 {
-    assert_string_equal(calls(*state, "aa1b2c0b2a0"), "all., a behind c");
-    assert_string_equal(calls(*state, "c0a1b1c0a0b0"),
-                        "c behind a, b behind a, a behind c, b behind a");
-    assert_int_equal(nevents, 2);
+    assert_string_equal(calls(*state, "aaa1ab2b"), "graph of a, graph of b");
+    assert_string_equal(calls(*state, "c0c0b2a0"), "c behind -, c behind c, a behind c");
+    assert_string_equal(calls(*state, "b3ca3"), "graph of b, c behind a, a behind b");
+}
+
+static void test_graphs_that_allocate(void **state)
+{
+    keeps_edges = 1;
+    assert_string_equal(calls(*state, "a1aAb1a"), "graph of a, b behind a, a behind b");
 }
 
 static void test_foreign_captures(void **state)
 {
-    assert_string_equal(calls(*state, "a1c!d!b1"), "b behind a");
+    assert_string_equal(calls(*state, "a1c!d!b1"), "graph of a, b behind a");
 }
 
 /* A call that did not come about is not waited for. */
 static void test_failed_calls(void **state)
 {
     weiri_nccl_comm *comm = *state;
-    const cudaStream_t b = (cudaStream_t)(uintptr_t)'b'; /* NOLINT: never followed */
-    assert_string_equal(calls(comm, "a1"), "");
-    captures['b'] = 2;
-    assert_int_equal(weiri_nccl_gpu_order(comm, b), WEIR_OK);
+    assert_string_equal(calls(comm, "a1"), "graph of a");
+    streams['b'].capture = 2;
+    assert_int_equal(weiri_nccl_gpu_order(comm, stream_of('b')), WEIR_OK);
     refuses = 1;
-    assert_int_equal(weiri_nccl_gpu_ordered(comm, b), WEIR_ERR_SYSTEM);
+    assert_int_equal(weiri_nccl_gpu_ordered(comm, stream_of('b')), WEIR_ERR_SYSTEM);
     refuses = 0;
-    assert_string_equal(calls(comm, "c2d2"), "d behind c");
+    assert_string_equal(calls(comm, "c2d2"), "graph of c, d behind c");
 }
 
 static void test_groups_and_the_end(void **state)
 {
     weiri_nccl_comm *comm = *state;
-    const cudaStream_t a = (cudaStream_t)(uintptr_t)'a'; /* NOLINT: never followed */
-    const cudaStream_t b = (cudaStream_t)(uintptr_t)'b'; /* NOLINT: never followed */
     assert_false(weiri_nccl_gpu_is_busy(comm));
-    assert_string_equal(calls(comm, "abc1"), "all.");
+    assert_string_equal(calls(comm, "a"), "");
     assert_true(weiri_nccl_gpu_is_busy(comm));
-    assert_int_equal(weiri_nccl_gpu_follow(comm, a, b), WEIR_OK);
-    assert_non_null(strstr(done, "a behind b"));
-    captures['b'] = 1; /* being captured, it cannot be asked */
+    streams['a'].capture = 1; /* it cannot be asked, and has no event */
     assert_false(weiri_nccl_gpu_is_busy(comm));
+    assert_string_equal(calls(comm, "a0bc1"), "all., graph of c");
+    assert_true(weiri_nccl_gpu_is_busy(comm));
+    assert_int_equal(weiri_nccl_gpu_follow(comm, stream_of('a'), stream_of('b')), WEIR_OK);
+    assert_non_null(strstr(done, "a behind b"));
     assert_int_equal(nevents, 3);
     weiri_nccl_gpu_forget(comm);
     assert_int_equal(nevents, 0);
-    assert_null(comm->order.plain.event);
+    assert_null(comm->order.last);
 }
 
 int main(void)
@@ -263,6 +419,7 @@ int main(void)
         cmocka_unit_test_setup(test_streams, set_up),
         cmocka_unit_test_setup(test_branches_of_a_capture, set_up),
         cmocka_unit_test_setup(test_graphs_and_others, set_up),
+        cmocka_unit_test_setup(test_graphs_that_allocate, set_up),
         cmocka_unit_test_setup(test_foreign_captures, set_up),
         cmocka_unit_test_setup(test_failed_calls, set_up),
         cmocka_unit_test_setup(test_groups_and_the_end, set_up),
