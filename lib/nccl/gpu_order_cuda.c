@@ -215,7 +215,6 @@ static weir_status end_captured(weiri_nccl_order *order, cudaStream_t stream)
 weir_status weiri_nccl_gpu_ordered(weiri_nccl_comm *comm, cudaStream_t stream)
 {
     weiri_nccl_order *order = &comm->order;
-    weir_status status = WEIR_OK;
     int before;
     if (order->present == FOREIGN_CAPTURE)
         return WEIR_OK;
@@ -225,7 +224,7 @@ weir_status weiri_nccl_gpu_ordered(weiri_nccl_comm *comm, cudaStream_t stream)
     }
     if (!order->present && !order->last)
         return WEIR_OK;
-    status = weiri_cuda_enter(comm->comm, &before);
+    weir_status status = weiri_cuda_enter(comm->comm, &before);
     if (status == WEIR_OK)
         status = order->present ? end_captured(order, stream) : record(&order->last, stream);
     weiri_cuda_leave(comm->comm, before);
