@@ -51,10 +51,10 @@ table() {
     awk -v ranks="$1" -v how="$2" '
         $1 == "ok" || $1 == "FAIL" {
             word = $1 == "ok" ? "pass" : "FAIL"; name = $2; $1 = $2 = ""
-            printf "%-24s %5d  %-10s %s%s\n", name, ranks, how, word, $0
+            printf "%-24s %5d  %-11s %s%s\n", name, ranks, how, word, $0
         }' "$scratch/$3"
     [ "$4" -eq 0 ] && return
-    printf '%-24s %5d  %-10s FAIL (status %d)\n' "(the run)" "$1" "$2" "$4"
+    printf '%-24s %5d  %-11s FAIL (status %d)\n' "(the run)" "$1" "$2" "$4"
     tail -n 6 "$scratch/$3.err" | sed 's/^/    /'
     failed=1
 }
@@ -69,12 +69,12 @@ compare_losses() {
                 if (d > worst * loss[1, i]) worst = d / loss[1, i]
             }
             good = NR == 2 && worst < 1e-4
-            printf "%-24s %5d  %-10s %s (differ by %.2g)\n", "losses", ranks, "both", good ? "pass" : "FAIL", worst
+            printf "%-24s %5d  %-11s %s (differ by %.2g)\n", "losses", ranks, "both", good ? "pass" : "FAIL", worst
             exit !good
         }' || failed=1
 }
 
-printf '%-24s %5s  %-10s\n' check ranks library
+printf '%-24s %5s  %-11s\n' check ranks library
 for ranks in ${RANKS:-2 4}; do
     [ "$ranks" -le "$gpus" ] || { echo "$ranks ranks: skipped: $gpus GPU(s) here"; continue; }
     if [ "$ranks" -le "$there" ]; then
@@ -85,11 +85,13 @@ for ranks in ${RANKS:-2 4}; do
     fi
     run_it weir "$ranks" "$preload" info verify/clients/torch_distributed.py
     table "$ranks" weir weir $?
+    EAGER=1 run_it eager "$ranks" "$preload" warn verify/clients/torch_distributed.py
+    table "$ranks" "weir, eager" eager $?
     # Not that PyTorch has found its own all the same.
     if grep -q 'ncclAllReduce, rank' "$scratch/weir.err"; then
-        printf '%-24s %5d  %-10s pass\n' "it is weir that ran" "$ranks" weir
+        printf '%-24s %5d  %-11s pass\n' "it is weir that ran" "$ranks" weir
     else
-        printf '%-24s %5d  %-10s FAIL\n' "it is weir that ran" "$ranks" weir
+        printf '%-24s %5d  %-11s FAIL\n' "it is weir that ran" "$ranks" weir
         failed=1
     fi
     beside=$preload

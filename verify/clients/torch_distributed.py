@@ -2,7 +2,9 @@
 
 Run by torch.sh under torchrun, once with the library that PyTorch brings and once with
 libweir_nccl.so preloaded. Rank 0 prints a line a check: "ok NAME" or "FAIL NAME reason", and the
-losses of the training with all their digits ("loss NAME VALUES").
+losses of the training with all their digits ("loss NAME VALUES"). With EAGER=1 the group is bound
+to its device from the start: then PyTorch makes communicators at once, asks for ones that do not
+block, and divides them for subgroups.
 """
 import os
 import random
@@ -238,7 +240,7 @@ def run(check):
 
 def main():
     torch.cuda.set_device(DEVICE)
-    dist.init_process_group("nccl")
+    dist.init_process_group("nccl", device_id=DEVICE if os.environ.get("EAGER") == "1" else None)
     for check in (all_reduce, gather_and_scatter, broadcast_and_reduce, all_to_all,
                   batched_messages, mixed_messages, subgroups, graph, graph_branches,
                   graph_beside_calls, train):
