@@ -513,7 +513,10 @@ WEIR_API void weir_portchan_free(weir_portchan *chan);
  * alignment is allowed; on GPUs buffers are memory of the communicator's GPU, and
  * one that ends too soon is refused; in and out are either equal where the comment says
  * in place, or do not overlap. On the host the call blocks until out is
- * complete and in may be written again; stream is NULL.
+ * complete and in may be written again; stream is NULL. On GPUs it puts work into
+ * stream, which may be captured in a graph, and does not wait for it. Work of one
+ * communicator must not overlap: who uses several streams or graphs lets each wait
+ * for the one before (libweir_nccl.so does so by itself).
  *
  * Reductions combine contributions in rank order 0, 1, ... n-1 unless the
  * algorithm is "ring", "chain" or "rails", so results are the same bits on every rank.
