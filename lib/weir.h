@@ -192,8 +192,9 @@ typedef struct weir_unique_id {
 
 /* Opens the meeting point of one job in the calling process, which need not be a
  * rank, but must live until all ranks have met: a thread of its own answers there,
- * on the interface of WEIR_SOCKET_IFNAME, else the first usable one, loopback
- * last. Local, not blocking. WEIR_ERR_SYSTEM: no interface, no port, no thread. */
+ * on the interface of WEIR_SOCKET_IFNAME, else of NCCL_SOCKET_IFNAME, else the
+ * first usable one, loopback last. Local, not blocking. WEIR_ERR_SYSTEM: no
+ * interface, no port, no thread. */
 WEIR_API weir_status weir_unique_id_create(weir_unique_id *id);
 /* Joins the job of a unique id. Collective, blocks until all ranks have met
  * or WEIR_TIMEOUT_MS has passed (WEIR_ERR_TIMEOUT names the missing ranks).

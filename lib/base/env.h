@@ -18,7 +18,10 @@
     X(TUNING, "WEIR_TUNING", "(built in)", "a file of tuning rows that replaces the built-in one") \
     X(TIMEOUT_MS, "WEIR_TIMEOUT_MS", "30000", "deadline of every wait, in milliseconds")          \
     X(SOCKET_IFNAME, "WEIR_SOCKET_IFNAME", "(first usable)",                                      \
-      "network interface of the TCP bootstrap and transport")                                     \
+      "network interface of the TCP bootstrap and transport: a name, what it begins with, "       \
+      "several (eth0,ib), all but some (^docker,lo), names alone (=eth0)")                        \
+    X(NCCL_SOCKET_IFNAME, "NCCL_SOCKET_IFNAME", "(none)",                                         \
+      "NCCL's: the same, where WEIR_SOCKET_IFNAME is not set")                                    \
     X(SOCKET_STREAMS, "WEIR_SOCKET_STREAMS", "4",                                                 \
       "connections to each peer of the TCP transport, 1 to 8")                                    \
     X(BOOT_SECRET, "WEIR_BOOT_SECRET", "(none)",                                                  \

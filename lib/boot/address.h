@@ -36,14 +36,17 @@ weir_status weiri_address_from_socket(const struct sockaddr_storage *name, weiri
  * looked up. WEIR_ERR_INVALID says what is wrong and what is expected. */
 weir_status weiri_named_address_parse(const char *text, weiri_named_address *named);
 
-/* An address of the named interface, port 0; with like, one of its family.
- * WEIR_ERR_SYSTEM lists the interfaces there are. */
-weir_status weiri_interface_address(const char *interface, const weiri_address *like,
+/* What the environment says of interfaces: WEIR_SOCKET_IFNAME, or NCCL_SOCKET_IFNAME where that is
+ * not set; NULL: nothing. variable: which of them, the first if none. */
+const char *weiri_interface_wish(const char **variable);
+/* An address of an interface, port 0; with like, one of its family. A wish is as NCCL has them: a
+ * name, what names begin with, or several with commas between; behind "=" names alone, behind
+ * "^" those that are not wanted. Of several, and without a wish (NULL), the one that others can
+ * most likely reach: a name before what begins so, a real interface before a bridge of virtual
+ * machines and containers before loopback, IPv4 before IPv6. WEIR_ERR_SYSTEM: there is none; the
+ * text lists those that are up. */
+weir_status weiri_interface_address(const char *wish, const weiri_address *like,
                                     weiri_address *address);
-/* The address that others can most likely reach, port 0: a real interface
- * before a bridge of virtual machines and containers before loopback, IPv4
- * before IPv6. WEIR_ERR_SYSTEM: none is up. */
-weir_status weiri_interface_best(weiri_address *address);
 /* The name of the interface that has the address, "?" if none has. */
 void weiri_interface_name(const weiri_address *address, char name[IF_NAMESIZE]);
 

@@ -1,6 +1,7 @@
 /* Which of this machine's network interfaces to listen on and to leave by. */
 #include "boot/address.h"
 
+#include "base/env.h"
 #include "base/error.h"
 
 #include <errno.h>
@@ -54,36 +55,6 @@ static void list_names(const struct ifaddrs *entries, char *names, size_t bytes)
     }
 }
 
-weir_status weiri_interface_address(const char *interface, const weiri_address *like,
-                                    weiri_address *address)
-{
-    struct ifaddrs *entries;
-    if (getifaddrs(&entries) != 0)
-        return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "network interfaces");
-    int found = 0;
-    weiri_address best = {0}, here;
-    for (const struct ifaddrs *entry = entries; entry; entry = entry->ifa_next) {
-        if (strcmp(entry->ifa_name, interface) != 0 || !usable(entry, &here))
-            continue;
-        if (like && (here.is_ipv6 != like->is_ipv6 || is_link_local(&here) != is_link_local(like)))
-            continue;
-        int better = !found || here.is_ipv6 < best.is_ipv6 ||
-                     is_link_local(&here) < is_link_local(&best);
-        if (better)
-            best = here;
-        found = 1;
-    }
-    char names[256];
-    list_names(entries, names, sizeof names);
-    freeifaddrs(entries);
-    if (!found)
-        return weiri_fail(WEIR_ERR_SYSTEM,
-                          "network interface '%s' is not up%s; interfaces that are: %s", interface,
-                          like ? (like->is_ipv6 ? " with IPv6" : " with IPv4") : "", names);
-    *address = best;
-    return WEIR_OK;
-}
-
 static int is_bridge(const char *name)
 {
     static const char *const prefixes[] = {"docker", "virbr", "br-", "veth", "cni", "podman"};
@@ -103,7 +74,39 @@ static int preference(const struct ifaddrs *entry, const weiri_address *address)
     return 1 + 2 * place + !address->is_ipv6;
 }
 
-weir_status weiri_interface_best(weiri_address *address)
+/* 2 if a word of the wish is the name, 1 if the name begins with one, or is none of those that
+ * are not wanted; else 0. */
+static int suits(const char *wish, const char *name)
+{
+    const int is_refusal = *wish == '^';
+    wish += is_refusal;
+    const int is_exact = *wish == '=';
+    wish += is_exact;
+    int found = 0;
+    while (*wish) {
+        const size_t length = strcspn(wish, ",");
+        if (length && strncmp(wish, name, length) == 0 && (!name[length] || !is_exact))
+            found = !name[length] ? 2 : found ? found : 1;
+        wish += length + (wish[length] == ',');
+    }
+    return is_refusal ? !found : found;
+}
+
+/* How well an entry serves; 0: not at all. */
+static int score(const struct ifaddrs *entry, const weiri_address *here, const char *wish,
+                 const weiri_address *like)
+{
+    enum { PREFERENCES = 16 };
+    const int suited = wish ? suits(wish, entry->ifa_name) : 1;
+    if (!suited || (!wish && is_link_local(here)))
+        return 0;
+    if (like && (here->is_ipv6 != like->is_ipv6 || is_link_local(here) != is_link_local(like)))
+        return 0;
+    return suited * PREFERENCES + 2 * preference(entry, here) + !is_link_local(here);
+}
+
+weir_status weiri_interface_address(const char *wish, const weiri_address *like,
+                                    weiri_address *address)
 {
     struct ifaddrs *entries;
     if (getifaddrs(&entries) != 0)
@@ -111,20 +114,35 @@ weir_status weiri_interface_best(weiri_address *address)
     int best = 0;
     weiri_address here;
     for (const struct ifaddrs *entry = entries; entry; entry = entry->ifa_next) {
-        /* A link-local address means nothing on another machine. */
-        if (!usable(entry, &here) || is_link_local(&here))
-            continue;
-        int mine = preference(entry, &here);
+        const int mine = usable(entry, &here) ? score(entry, &here, wish, like) : 0;
         if (mine > best) {
             best = mine;
             *address = here;
         }
     }
+    char names[256];
+    list_names(entries, names, sizeof names);
     freeifaddrs(entries);
-    if (best == 0)
+    if (best)
+        return WEIR_OK;
+    if (!wish)
         return weiri_fail(WEIR_ERR_SYSTEM,
                           "no network interface is up, not even loopback; try 'ip link set lo up'");
-    return WEIR_OK;
+    return weiri_fail(WEIR_ERR_SYSTEM,
+                      "network interface '%s' is not up%s; interfaces that are: %s",
+                      wish + (*wish == '='),
+                      like ? (like->is_ipv6 ? " with IPv6" : " with IPv4") : "", names);
+}
+
+const char *weiri_interface_wish(const char **variable)
+{
+    static const weiri_env_key keys[] = {WEIRI_ENV_SOCKET_IFNAME, WEIRI_ENV_NCCL_SOCKET_IFNAME};
+    const char *wish = NULL;
+    *variable = weiri_env_name(keys[0]);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys && !wish; i++)
+        if ((wish = weiri_env(keys[i])) != NULL)
+            *variable = weiri_env_name(keys[i]);
+    return wish;
 }
 
 void weiri_interface_name(const weiri_address *address, char name[IF_NAMESIZE])

@@ -199,11 +199,11 @@ static weir_status check_ranks(int rank, int nranks)
 
 /* The address that a rank leaves by, where an interface is named. Rank 0 may call
  * nobody, but is told as well that there is no such interface. */
-static weir_status choose_source(entry *way, const char *interface)
+static weir_status choose_source(entry *way, const char *wish)
 {
-    if (!interface)
+    if (!wish)
         return WEIR_OK;
-    weir_status status = weiri_interface_address(interface, &way->root, &way->source);
+    weir_status status = weiri_interface_address(wish, &way->root, &way->source);
     if (status != WEIR_OK)
         return weiri_fail_context(status, "rank %d", way->job.rank);
     way->has_source = 1;
@@ -247,6 +247,7 @@ weir_status weiri_boot_tcp_create(const weir_unique_id *id, int rank, int nranks
                                   weir_boot **boot)
 {
     weiri_meeting meeting;
+    const char *variable;
     int listener = -1, rendezvous = -1;
     weir_status status = check_ranks(rank, nranks);
     if (status == WEIR_OK)
@@ -256,7 +257,7 @@ weir_status weiri_boot_tcp_create(const weir_unique_id *id, int rank, int nranks
     entry way = {.job = {.rank = rank, .nranks = nranks, .timeout_ms = timeout_ms},
                  .root = meeting.address};
     memcpy(way.job.key, meeting.key, sizeof way.job.key);
-    status = choose_source(&way, weiri_env(WEIRI_ENV_SOCKET_IFNAME));
+    status = choose_source(&way, weiri_interface_wish(&variable));
     if (status == WEIR_OK)
         status = visit(&way, &rendezvous, &listener);
     if (status != WEIR_OK)
@@ -290,6 +291,7 @@ weir_status weir_boot_tcp_create_at(const char *interface_ip_port, int rank, int
                                     weir_boot **boot)
 {
     weiri_named_address named;
+    char wish[1 + sizeof named.interface];
     int listener = -1;
     weir_status status = check_ranks(rank, nranks);
     if (status == WEIR_OK)
@@ -300,7 +302,8 @@ weir_status weir_boot_tcp_create_at(const char *interface_ip_port, int rank, int
                  .root = named.address,
                  .patient = 1};
     key_of_secret(weiri_env(WEIRI_ENV_BOOT_SECRET), way.job.key);
-    status = choose_source(&way, named.interface[0] ? named.interface : NULL);
+    snprintf(wish, sizeof wish, "=%s", named.interface);
+    status = choose_source(&way, named.interface[0] ? wish : NULL);
     if (status == WEIR_OK && rank == 0)
         status = weiri_socket_listen(&named.address, &listener);
     return status == WEIR_OK ? meet(&way, listener, boot) : status;

@@ -1,7 +1,6 @@
 /* Unique ids: their bytes, and where the process that makes one listens. */
 #include "boot/unique_id.h"
 
-#include "base/env.h"
 #include "base/error.h"
 #include "boot/socket.h"
 
@@ -46,13 +45,9 @@ weir_status weiri_unique_id_decode(const weir_unique_id *id, weiri_meeting *meet
 
 static weir_status choose_address(weiri_address *address)
 {
-    const char *interface = weiri_env(WEIRI_ENV_SOCKET_IFNAME);
-    if (!interface)
-        return weiri_interface_best(address);
-    weir_status status = weiri_interface_address(interface, NULL, address);
-    if (status != WEIR_OK)
-        return weiri_fail_context(status, "%s", weiri_env_name(WEIRI_ENV_SOCKET_IFNAME));
-    return WEIR_OK;
+    const char *variable, *wish = weiri_interface_wish(&variable);
+    weir_status status = weiri_interface_address(wish, NULL, address);
+    return status == WEIR_OK || !wish ? status : weiri_fail_context(status, "%s", variable);
 }
 
 weir_status weir_unique_id_create(weir_unique_id *id)

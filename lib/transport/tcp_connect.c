@@ -32,11 +32,9 @@ _Static_assert(sizeof(weiri_tcp_address) <= WEIRI_WIRE_ADDRESS_BYTES, "an addres
 
 static weir_status choose_address(weiri_tcp_wire *wire)
 {
-    const char *named = weiri_env(WEIRI_ENV_SOCKET_IFNAME), *variable;
+    const char *variable, *named = weiri_interface_wish(&variable);
     char text[WEIRI_ADDRESS_TEXT_BYTES], name[IF_NAMESIZE];
-    variable = weiri_env_name(WEIRI_ENV_SOCKET_IFNAME);
-    weir_status status = named ? weiri_interface_address(named, NULL, &wire->listens)
-                               : weiri_interface_best(&wire->listens);
+    weir_status status = weiri_interface_address(named, NULL, &wire->listens);
     if (status != WEIR_OK)
         return weiri_fail_context(status, "the tcp wire of rank %d%s%s", wire->base.rank,
                                   named ? ": " : "", named ? variable : "");

@@ -100,6 +100,45 @@ static void test_id_interface_is_chosen_by_environment(void **state)
     weir_boot_destroy(boot);
 }
 
+/* The interface that a wish of NCCL's leads to, "" where there is none. */
+static const char *chosen_by(const char *wish, char name[IF_NAMESIZE])
+{
+    weir_unique_id id;
+    weiri_meeting meeting;
+    setenv("NCCL_SOCKET_IFNAME", wish, 1);
+    name[0] = '\0';
+    if (weir_unique_id_create(&id) != WEIR_OK)
+        return name;
+    assert_int_equal(weiri_unique_id_decode(&id, &meeting), WEIR_OK);
+    weiri_interface_name(&meeting.address, name);
+    return name;
+}
+
+static void test_interfaces_as_nccl_names_them(void **state)
+{
+    (void)state;
+    char name[IF_NAMESIZE], best[IF_NAMESIZE];
+    weiri_address address;
+    assert_int_equal(weiri_interface_address(NULL, NULL, &address), WEIR_OK);
+    weiri_interface_name(&address, best);
+    assert_string_equal(chosen_by("lo", name), "lo");
+    assert_string_equal(chosen_by("=lo", name), "lo");
+    assert_string_equal(chosen_by("nosuch0,lo", name), "lo");
+    assert_string_equal(chosen_by("=nosuch0,lo", name), "lo");
+    assert_string_equal(chosen_by("=l", name), "");
+    assert_true(last_error_has("NCCL_SOCKET_IFNAME") && last_error_has("'l'"));
+    assert_string_equal(chosen_by("lo1,nosuch0", name), "");
+    assert_int_equal(chosen_by("l", name)[0], 'l');
+    assert_string_equal(chosen_by("^nosuch0", name), best);
+    assert_string_equal(chosen_by("^=l,nosuch0", name), best);
+    assert_string_not_equal(chosen_by("^lo", name), "lo");
+    assert_int_not_equal(chosen_by("^nosuch0,l", name)[0], 'l');
+    setenv("WEIR_SOCKET_IFNAME", "lo", 1); /* comes first */
+    assert_string_equal(chosen_by("nosuch0", name), "lo");
+    unsetenv("WEIR_SOCKET_IFNAME");
+    unsetenv("NCCL_SOCKET_IFNAME");
+}
+
 /* ------------------------------------------------------------------ the MAC */
 
 /* The published values of SipHash-2-4-128: key 00 01 .. 0f, data 00 01 .. */
@@ -135,6 +174,7 @@ int main(void)
         cmocka_unit_test(test_malformed_addresses),
         cmocka_unit_test(test_malformed_ids),
         cmocka_unit_test(test_id_interface_is_chosen_by_environment),
+        cmocka_unit_test(test_interfaces_as_nccl_names_them),
         cmocka_unit_test(test_mac_is_siphash),
     };
     return cmocka_run_group_tests_name("boot_address", tests, NULL, NULL);
