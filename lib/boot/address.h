@@ -37,7 +37,7 @@ weir_status weiri_address_from_socket(const struct sockaddr_storage *name, weiri
 weir_status weiri_named_address_parse(const char *text, weiri_named_address *named);
 
 /* What the environment says of interfaces: WEIR_SOCKET_IFNAME, or NCCL_SOCKET_IFNAME where that is
- * not set; NULL: nothing. variable: which of them, the first if none. */
+ * not set; NULL: nothing. variable (or NULL) gets the name of that one, the first if none. */
 const char *weiri_interface_wish(const char **variable);
 /* An address of an interface, port 0; with like, one of its family. A wish is as NCCL has them: a
  * name, what names begin with, or several with commas between; behind "=" names alone, behind

@@ -136,13 +136,13 @@ weir_status weiri_interface_address(const char *wish, const weiri_address *like,
 
 const char *weiri_interface_wish(const char **variable)
 {
-    static const weiri_env_key keys[] = {WEIRI_ENV_SOCKET_IFNAME, WEIRI_ENV_NCCL_SOCKET_IFNAME};
-    const char *wish = NULL;
-    *variable = weiri_env_name(keys[0]);
-    for (size_t i = 0; i < sizeof keys / sizeof *keys && !wish; i++)
-        if ((wish = weiri_env(keys[i])) != NULL)
-            *variable = weiri_env_name(keys[i]);
-    return wish;
+    const weiri_env_key key =
+        !weiri_env(WEIRI_ENV_SOCKET_IFNAME) && weiri_env(WEIRI_ENV_NCCL_SOCKET_IFNAME)
+            ? WEIRI_ENV_NCCL_SOCKET_IFNAME
+            : WEIRI_ENV_SOCKET_IFNAME;
+    if (variable)
+        *variable = weiri_env_name(key);
+    return weiri_env(key);
 }
 
 void weiri_interface_name(const weiri_address *address, char name[IF_NAMESIZE])

@@ -247,7 +247,6 @@ weir_status weiri_boot_tcp_create(const weir_unique_id *id, int rank, int nranks
                                   weir_boot **boot)
 {
     weiri_meeting meeting;
-    const char *variable;
     int listener = -1, rendezvous = -1;
     weir_status status = check_ranks(rank, nranks);
     if (status == WEIR_OK)
@@ -257,7 +256,7 @@ weir_status weiri_boot_tcp_create(const weir_unique_id *id, int rank, int nranks
     entry way = {.job = {.rank = rank, .nranks = nranks, .timeout_ms = timeout_ms},
                  .root = meeting.address};
     memcpy(way.job.key, meeting.key, sizeof way.job.key);
-    status = choose_source(&way, weiri_interface_wish(&variable));
+    status = choose_source(&way, weiri_interface_wish(NULL));
     if (status == WEIR_OK)
         status = visit(&way, &rendezvous, &listener);
     if (status != WEIR_OK)
