@@ -37,6 +37,8 @@
     X(NCCL_SO, "WEIR_NCCL_SO", "libnccl.so.2", "the vendor library that --peer nccl measures")    \
     X(NCCL_FALLBACK, "WEIR_NCCL_FALLBACK", "(none)",                                              \
       "the vendor library that libweir_nccl.so falls back to")                                    \
+    X(NCCL_GRAPH_MIXING_SUPPORT, "NCCL_GRAPH_MIXING_SUPPORT", "1",                                \
+      "NCCL's: 0 leaves the order between graphs and other calls to the program")                 \
     X(INCLUDE, "WEIR_INCLUDE", "(beside the library)",                                            \
       "folder of weir's headers, for kernels that are compiled at run time")                      \
     X(CC, "WEIR_CC", "cc", "the compiler of such kernels on the host; a command without options") \

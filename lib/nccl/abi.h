@@ -33,17 +33,28 @@ typedef struct weiri_nccl_scale {
     unsigned char scalar[8];  /* else: its value */
 } weiri_nccl_scale;
 
+/* A capture in which calls of a communicator are. */
+typedef struct weiri_nccl_capture {
+    uint64_t id;
+    int has_call;
+    void *stream; /* of its last call, */
+    void *event;  /* an event behind that, */
+    void *tip;    /* the node that it ended with, NULL where there were several, */
+    void *record; /* and the node behind it that records the communicator's last event */
+} weiri_nccl_capture;
+
+enum { WEIRI_NCCL_CAPTURES = 4 };
+
 /* GPUs: where calls went, so that the next one comes behind them. */
 typedef struct weiri_nccl_order {
     int has_stream;
     void *stream;     /* of the last call that was not captured in a graph */
-    void *last;       /* an event behind the last call or graph, once there were two streams or
-                       * a graph */
+    int is_unmarked;  /* which no event is behind */
+    void *last;       /* the event behind the last call or graph, where one is needed */
+    int has_graphs;
     uint64_t present; /* the capture that the present call is in; 0: none */
-    uint64_t capture; /* the one that was seen last; of it: */
-    void *branch;     /* the stream of its last call, */
-    void *captured;   /* an event behind that, */
-    void *record;     /* and the node that records `last`; NULL: none yet */
+    weiri_nccl_capture captures[WEIRI_NCCL_CAPTURES]; /* the last ones, */
+    unsigned ncaptures;                               /* of so many */
     void *join;       /* an event between the streams of one group */
 } weiri_nccl_order;
 

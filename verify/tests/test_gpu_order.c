@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -65,7 +66,7 @@ static cudaError_t fake_synchronize(void);
 static cudaError_t fake_last_error(void);
 #include "nccl/gpu_order_cuda.c"
 
-enum { LOG_BYTES = 256, NEVENTS = 3, NNODES = 64 };
+enum { LOG_BYTES = 256, NEVENTS = 8, NNODES = 64 };
 
 /* Nodes are numbers; a set of them is a word's bits. */
 typedef uint64_t nodes;
@@ -82,7 +83,7 @@ static struct {
     nodes behind;
 } events[NEVENTS];
 static nodes edges[NNODES]; /* what a node comes behind */
-static int nnodes, nevents, relaxed, refuses, keeps_edges;
+static int nnodes, nevents, relaxed, refuses, keeps_edges, is_unmixed;
 static char done[LOG_BYTES];
 
 static char letter_of(cudaStream_t stream)
@@ -163,6 +164,8 @@ static cudaError_t fake_capture_info(cudaStream_t stream, enum cudaStreamCapture
         return cudaErrorStreamCaptureImplicit;
     *id = streams[letter].capture;
     *status = *id ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+    if (!graph)
+        return cudaSuccess;
     *graph = (cudaGraph_t)(uintptr_t)*id; /* NOLINT: never followed */
     *tips = told;
     *count = list(streams[letter].tips, told);
@@ -254,7 +257,7 @@ static cudaError_t fake_event_query(cudaEvent_t event)
 {
     assert_true(relaxed > 0);
     assert_int_equal(events[index_of(event)].capture, 0);
-    return cudaErrorNotReady;
+    return events[index_of(event)].stream == '-' ? cudaSuccess : cudaErrorNotReady;
 }
 
 /* As CUDA does, it refuses what is not of the same capture, unless that is asked for. */
@@ -308,8 +311,14 @@ static void call(weiri_nccl_comm *comm, char letter, int has_work)
     if (!is_captured)
         return;
     const nodes tips = streams[(int)letter].tips;
-    const nodes behind = edges[number_of((cudaGraphNode_t)comm->order.record)];
-    assert_int_equal(keeps_edges ? behind & tips : behind, tips);
+    for (int i = 0; i < WEIRI_NCCL_CAPTURES; i++) {
+        const weiri_nccl_capture *in = &comm->order.captures[i];
+        const nodes behind = edges[number_of((cudaGraphNode_t)in->record)];
+        if (in->id == comm->order.present && !is_unmixed)
+            assert_int_equal(keeps_edges ? behind & tips : behind, tips);
+        else if (in->id == comm->order.present)
+            assert_null(in->record);
+    }
 }
 
 /* What calls in these streams wait for. Behind a letter a digit: that stream is in that capture
@@ -342,7 +351,8 @@ static int set_up(void **state)
     memset(streams, 0, sizeof streams);
     memset(&comm, 0, sizeof comm);
     comm.comm = &here;
-    nevents = nnodes = refuses = keeps_edges = 0;
+    nevents = nnodes = refuses = keeps_edges = is_unmixed = 0;
+    unsetenv("NCCL_GRAPH_MIXING_SUPPORT");
     *state = &comm;
     return 0;
 }
@@ -367,8 +377,37 @@ static void test_branches_of_a_capture(void **state)
 static void test_graphs_and_others(void **state)
 {
     assert_string_equal(calls(*state, "aaa1ab2b"), "graph of a, graph of b");
-    assert_string_equal(calls(*state, "c0c0b2a0"), "c behind -, c behind c, a behind c");
+    assert_string_equal(calls(*state, "c0c0b2a0"), "all., c behind -, c behind c, a behind c");
     assert_string_equal(calls(*state, "b3ca3"), "graph of b, c behind a, a behind b");
+}
+
+/* Two graphs captured at a time, and as many as are remembered. */
+static void test_captures_side_by_side(void **state)
+{
+    assert_string_equal(calls(*state, "a1b2a1c1b2d2a1"),
+                        "graph of a, graph of b, c behind a, d behind b, a behind c");
+    assert_string_equal(calls(*state, "e3f4e3a1g3"),
+                        "graph of e, graph of f, g behind e");
+    assert_string_equal(calls(*state, "h5b2"), "graph of h, b behind d");
+}
+
+/* A capture says nothing of calls before it, which have no event behind them. */
+static void test_calls_before_a_capture(void **state)
+{
+    weiri_nccl_comm *comm = *state;
+    assert_string_equal(calls(comm, "ab1"), "graph of b");
+    assert_true(weiri_nccl_gpu_is_busy(comm));
+    assert_string_equal(calls(comm, "c"), "all., c behind -");
+    assert_string_equal(calls(comm, "a"), "a behind c");
+}
+
+static void test_graphs_that_are_not_mixed(void **state)
+{
+    is_unmixed = 1;
+    setenv("NCCL_GRAPH_MIXING_SUPPORT", "0", 1);
+    assert_string_equal(calls(*state, "aa1b1Ba1"), "b behind a, a behind b");
+    assert_string_equal(calls(*state, "a0a0"), "");
+    assert_string_equal(calls(*state, "c"), "all.");
 }
 
 static void test_graphs_that_allocate(void **state)
@@ -403,13 +442,24 @@ static void test_groups_and_the_end(void **state)
     assert_true(weiri_nccl_gpu_is_busy(comm));
     streams['a'].capture = 1; /* it cannot be asked, and has no event */
     assert_false(weiri_nccl_gpu_is_busy(comm));
-    assert_string_equal(calls(comm, "a0bc1"), "all., graph of c");
+    assert_string_equal(calls(comm, "a0b"), "all.");
     assert_true(weiri_nccl_gpu_is_busy(comm));
     assert_int_equal(weiri_nccl_gpu_follow(comm, stream_of('a'), stream_of('b')), WEIR_OK);
     assert_non_null(strstr(done, "a behind b"));
-    assert_int_equal(nevents, 3);
+    assert_int_equal(nevents, 2);
     weiri_nccl_gpu_forget(comm);
     assert_int_equal(nevents, 0);
+    assert_null(comm->order.last);
+}
+
+/* Graphs may outlive the communicator, and their nodes name its event. */
+static void test_the_end_before_graphs(void **state)
+{
+    weiri_nccl_comm *comm = *state;
+    assert_string_equal(calls(comm, "a1b2"), "graph of a, graph of b");
+    assert_int_equal(nevents, 3);
+    weiri_nccl_gpu_forget(comm);
+    assert_int_equal(nevents, 1);
     assert_null(comm->order.last);
 }
 
@@ -419,10 +469,14 @@ int main(void)
         cmocka_unit_test_setup(test_streams, set_up),
         cmocka_unit_test_setup(test_branches_of_a_capture, set_up),
         cmocka_unit_test_setup(test_graphs_and_others, set_up),
+        cmocka_unit_test_setup(test_captures_side_by_side, set_up),
+        cmocka_unit_test_setup(test_calls_before_a_capture, set_up),
+        cmocka_unit_test_setup(test_graphs_that_are_not_mixed, set_up),
         cmocka_unit_test_setup(test_graphs_that_allocate, set_up),
         cmocka_unit_test_setup(test_foreign_captures, set_up),
         cmocka_unit_test_setup(test_failed_calls, set_up),
         cmocka_unit_test_setup(test_groups_and_the_end, set_up),
+        cmocka_unit_test_setup(test_the_end_before_graphs, set_up),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests_name("gpu_order", tests, NULL, NULL);
