@@ -14,8 +14,14 @@
 #include <string.h>
 #include <unistd.h>
 
-/* When the room is full, whoever has been there longest has to go. */
-enum { MOST_STRANGERS = 64 };
+/* When the room is full, whoever has been there longest has to go. Where files are short, it has
+ * had time to speak before. */
+enum { MOST_STRANGERS = 64, FRESH_MS = 1000, SILENT_MS = 10000 };
+
+static int is_older(const weiri_guest *who, int ms)
+{
+    return weir_clock_ns() - who->came_ns > (uint64_t)ms * 1000000u;
+}
 
 static void remove_guest(weiri_guests *room, int index)
 {
@@ -50,6 +56,7 @@ static weir_status welcome(weiri_guests *room, int fd, const struct sockaddr_sto
     weiri_guest *who = &room->list[room->count];
     memset(who, 0, sizeof *who);
     who->fd = fd;
+    who->came_ns = weir_clock_ns();
     weiri_address address = {0};
     weiri_address_from_socket(name, &address);
     weiri_address_text(&address, who->where);
@@ -73,6 +80,8 @@ static weir_status accept_guests(weiri_guests *room)
         int fd = accept4(room->listener, (struct sockaddr *)&name, &bytes,
                          SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0 && (errno == EMFILE || errno == ENFILE) && room->count > 0) {
+            if (!is_older(&room->list[0], FRESH_MS))
+                return WEIR_OK; /* they speak, and go, before the next ones come in */
             refuse(room, 0, "no more files can be opened");
             continue;
         }
@@ -151,6 +160,12 @@ weir_status weiri_guests_open(const weiri_job *job, const weiri_guests_host *hos
     *guests = (weiri_guests){
         .job = job, .host = *host, .listener = listener, .most = most, .list = list};
     return WEIR_OK;
+}
+
+void weiri_guests_expire(weiri_guests *guests)
+{
+    while (guests->count > 0 && is_older(&guests->list[0], SILENT_MS))
+        refuse(guests, 0, "it does not say who it is");
 }
 
 void weiri_guests_close(weiri_guests *guests)

@@ -22,6 +22,7 @@ typedef struct weiri_guest {
     weiri_challenge challenge;
     weiri_hello hello;
     size_t hello_bytes; /* how much of it has arrived */
+    uint64_t came_ns;
 } weiri_guest;
 
 /* What the host decides; context is the host's. */
@@ -52,6 +53,9 @@ typedef struct weiri_guests {
  * WEIR_ERR_NO_MEMORY. */
 weir_status weiri_guests_open(const weiri_job *job, const weiri_guests_host *host, int listener,
                               int expected, weiri_guests *guests);
+/* Refuses who has said nothing for so long that it never will; who waits for nobody else, too,
+ * calls this now and then. */
+void weiri_guests_expire(weiri_guests *guests);
 /* Refuses who is still there. A zeroed struct is allowed. */
 void weiri_guests_close(weiri_guests *guests);
 

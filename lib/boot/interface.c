@@ -129,20 +129,27 @@ weir_status weiri_interface_address(const char *wish, const weiri_address *like,
         return weiri_fail(WEIR_ERR_SYSTEM,
                           "no network interface is up, not even loopback; try 'ip link set lo up'");
     return weiri_fail(WEIR_ERR_SYSTEM,
-                      "network interface '%s' is not up%s; interfaces that are: %s",
+                      "network interface '%.60s' is not up%s; interfaces that are: %s",
                       wish + (*wish == '='),
                       like ? (like->is_ipv6 ? " with IPv6" : " with IPv4") : "", names);
+}
+
+/* A variable's wish; NULL without a word in it. */
+static const char *wish_of(weiri_env_key key)
+{
+    const char *wish = weiri_env(key);
+    return wish && wish[strspn(wish, "^=,")] ? wish : NULL;
 }
 
 const char *weiri_interface_wish(const char **variable)
 {
     const weiri_env_key key =
-        !weiri_env(WEIRI_ENV_SOCKET_IFNAME) && weiri_env(WEIRI_ENV_NCCL_SOCKET_IFNAME)
+        !wish_of(WEIRI_ENV_SOCKET_IFNAME) && wish_of(WEIRI_ENV_NCCL_SOCKET_IFNAME)
             ? WEIRI_ENV_NCCL_SOCKET_IFNAME
             : WEIRI_ENV_SOCKET_IFNAME;
     if (variable)
         *variable = weiri_env_name(key);
-    return weiri_env(key);
+    return wish_of(key);
 }
 
 void weiri_interface_name(const weiri_address *address, char name[IF_NAMESIZE])

@@ -12,21 +12,30 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 /* As many may say who they are at a time, and strangers besides. */
-enum { RANKS_AT_ONCE = 4096, PAUSE_MS = 10 };
+enum { RANKS_AT_ONCE = 4096, PAUSE_MS = 10, ROUND_MS = 1000 };
 
 typedef struct rendezvous {
     weiri_job job;      /* it answers in rank 0's place */
     int listener;
     weiri_guests guests;
-    struct pollfd *set; /* the guests, and rank 0 behind them */
+    struct pollfd *set; /* the guests, rank 0, and those that wait for it */
     int root;           /* rank 0's connection, -1 before it came */
     weiri_address root_listens;
-    int *early;         /* connections of ranks that came before it */
-    int nearly;
+    int *early;         /* connections of ranks that came before it, */
+    int nearly;         /* so many, */
+    int nwatched;       /* of which these are in the set, the first */
 } rendezvous;
+
+/* Also where a forked child of the program has the same connection. */
+static void hang_up(int fd)
+{
+    shutdown(fd, SHUT_RDWR);
+    close(fd);
+}
 
 static void tell(const rendezvous *self, int fd)
 {
@@ -75,27 +84,67 @@ static void take(void *context, const weiri_job *job, const weiri_guest *who)
 static void end(rendezvous *self)
 {
     weiri_guests_close(&self->guests);
-    close(self->listener);
+    hang_up(self->listener);
     for (int i = 0; i < self->nearly; i++)
-        close(self->early[i]);
+        hang_up(self->early[i]);
     if (self->root >= 0)
-        close(self->root);
+        hang_up(self->root);
     free(self->early);
     free(self->set);
     free(self);
 }
 
+/* Makes the set long enough for all who wait, if there is memory. */
+static void lengthen_set(rendezvous *self)
+{
+    const size_t others = (size_t)weiri_guests_most_watched(&self->guests) + 1;
+    if (self->nearly > self->nwatched) {
+        struct pollfd *set = realloc(self->set, (others + (size_t)self->nearly) * sizeof *set);
+        if (!set)
+            return;
+        self->set = set;
+    }
+    self->nwatched = self->nearly;
+}
+
+/* Fills the poll set; returns how many entries are the guests'. Rank 0's is behind them. */
+static int watch(rendezvous *self)
+{
+    lengthen_set(self);
+    const int guests = weiri_guests_watch(&self->guests, self->set);
+    self->set[guests] = (struct pollfd){.fd = self->root, .events = POLLRDHUP};
+    for (int i = 0; i < self->nwatched; i++)
+        self->set[guests + 1 + i] = (struct pollfd){.fd = self->early[i], .events = POLLRDHUP};
+    return guests;
+}
+
+/* Of those that wait for rank 0, who has hung up. */
+static void forget_gone(rendezvous *self, const struct pollfd *set)
+{
+    for (int i = self->nwatched - 1; i >= 0; i--) {
+        if (!set[i].revents)
+            continue;
+        close(self->early[i]);
+        self->early[i] = self->early[--self->nearly];
+    }
+}
+
 static void *serve(void *argument)
 {
     rendezvous *self = argument;
-    for (int is_over = 0; !is_over;) {
-        int guests = weiri_guests_watch(&self->guests, self->set);
-        self->set[guests] = (struct pollfd){.fd = self->root, .events = POLLRDHUP};
-        if (poll(self->set, (nfds_t)(guests + 1), -1) < 0)
+    for (;;) {
+        weiri_guests_expire(&self->guests);
+        const int guests = watch(self);
+        const int timeout_ms = self->guests.count ? ROUND_MS : -1;
+        if (poll(self->set, (nfds_t)(guests + 1 + self->nwatched), timeout_ms) < 0) {
+            poll(NULL, 0, PAUSE_MS); /* too few files are allowed, which may pass */
             continue;
-        is_over = self->set[guests].revents != 0;
+        }
+        if (self->set[guests].revents)
+            break;
+        forget_gone(self, self->set + guests + 1);
         /* Who is refused has been told, and that is logged. Want of files may pass. */
-        if (!is_over && weiri_guests_act(&self->guests, self->set, guests) == WEIR_ERR_SYSTEM)
+        if (weiri_guests_act(&self->guests, self->set, guests) == WEIR_ERR_SYSTEM)
             poll(NULL, 0, PAUSE_MS);
     }
     end(self);

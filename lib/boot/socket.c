@@ -116,6 +116,9 @@ static int attempt(const weiri_call *call, const weiri_deadline *deadline, int *
     if (made < 0)
         return errno;
     if (call->source) {
+        /* The port is chosen with the connection, not kept from all others. */
+        const int on = 1;
+        setsockopt(made, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
         bytes = weiri_address_to_socket(call->source, &name);
         if (bind(made, (struct sockaddr *)&name, bytes) != 0)
             error_number = errno;

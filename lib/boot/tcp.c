@@ -243,6 +243,14 @@ static void leave(int fd)
     close(fd);
 }
 
+static entry entry_by(const weiri_meeting *meeting, int rank, int nranks, int timeout_ms)
+{
+    entry way = {.job = {.rank = rank, .nranks = nranks, .timeout_ms = timeout_ms},
+                 .root = meeting->address};
+    memcpy(way.job.key, meeting->key, sizeof way.job.key);
+    return way;
+}
+
 weir_status weiri_boot_tcp_create(const weir_unique_id *id, int rank, int nranks, int timeout_ms,
                                   weir_boot **boot)
 {
@@ -253,9 +261,7 @@ weir_status weiri_boot_tcp_create(const weir_unique_id *id, int rank, int nranks
         status = weiri_unique_id_decode(id, &meeting);
     if (status != WEIR_OK)
         return status;
-    entry way = {.job = {.rank = rank, .nranks = nranks, .timeout_ms = timeout_ms},
-                 .root = meeting.address};
-    memcpy(way.job.key, meeting.key, sizeof way.job.key);
+    entry way = entry_by(&meeting, rank, nranks, timeout_ms);
     status = choose_source(&way, weiri_interface_wish(NULL));
     if (status == WEIR_OK)
         status = visit(&way, &rendezvous, &listener);
@@ -264,6 +270,20 @@ weir_status weiri_boot_tcp_create(const weir_unique_id *id, int rank, int nranks
     status = meet(&way, listener, boot);
     leave(rendezvous);
     return status;
+}
+
+void weiri_boot_tcp_cancel(const weir_unique_id *id)
+{
+    enum { PATIENCE_MS = 1000 };
+    weiri_meeting meeting;
+    int listener = -1, rendezvous = -1;
+    if (weiri_unique_id_decode(id, &meeting) != WEIR_OK)
+        return;
+    entry way = entry_by(&meeting, 0, 1, PATIENCE_MS);
+    if (visit(&way, &rendezvous, &listener) != WEIR_OK)
+        return;
+    close(listener);
+    leave(rendezvous);
 }
 
 weir_status weir_boot_tcp_create(const weir_unique_id *id, int rank, int nranks, weir_boot **boot)

@@ -182,6 +182,8 @@ ncclResult_t ncclCommInitRankScalable(ncclComm_t *newcomm, int nranks, int myran
     if (nId < 1 || !commIds)
         return weiri_nccl_refuse(
             weiri_nccl_fail(ncclInvalidArgument, "ncclCommInitRankScalable: no unique id"));
+    for (int i = 1; i < nId && myrank == 0; i++) /* one does for any number of ranks */
+        weiri_boot_tcp_cancel((const weir_unique_id *)&commIds[i]);
     return init(newcomm, nranks, commIds, myrank, config);
 }
 WEIRI_NCCL_ALIAS(CommInitRankScalable);

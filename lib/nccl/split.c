@@ -7,6 +7,7 @@
 #include "nccl/init.h"
 
 #include "base/error.h"
+#include "boot/tcp.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -70,9 +71,12 @@ static ncclResult_t split_with(weiri_nccl_comm *comm, const split *wish, card *c
     status = weir_boot_agree(comm->boot, status);
     if (status == WEIR_OK)
         status = weir_boot_allgather(comm->boot, cards, sizeof *cards);
-    if (status != WEIR_OK || mine->color == NCCL_SPLIT_NOCOLOR)
-        return weiri_nccl_result(status);
-    return bear(comm, &cards[first].id, place, size, wish->made);
+    if (status == WEIR_OK && mine->color != NCCL_SPLIT_NOCOLOR)
+        return bear(comm, &cards[first].id, place, size, wish->made);
+    const ncclResult_t result = weiri_nccl_result(status);
+    if (status != WEIR_OK)
+        weiri_boot_tcp_cancel(&mine->id); /* zero, and nothing, on ranks that made none */
+    return result;
 }
 
 static ncclResult_t refuse_vendor(void)
@@ -142,7 +146,7 @@ static weir_status pass_id(const weiri_nccl_comm *comm, const split *wish, int f
 static ncclResult_t shrink(const weiri_nccl_comm *comm, const split *wish)
 {
     int first = -1, place = 0, size = 0;
-    weir_unique_id id;
+    weir_unique_id id = {{0}};
     for (int rank = 0; rank < comm->nranks; rank++) {
         if (is_excluded(wish, rank))
             continue;
@@ -154,8 +158,11 @@ static ncclResult_t shrink(const weiri_nccl_comm *comm, const split *wish)
         return weiri_nccl_fail(ncclInvalidUsage, "ncclCommShrink: rank %d is excluded itself",
                                comm->rank);
     weir_status status = pass_id(comm, wish, first, &id);
-    return status == WEIR_OK ? bear(comm, &id, place, size, wish->made)
-                             : weiri_nccl_result(status);
+    if (status == WEIR_OK)
+        return bear(comm, &id, place, size, wish->made);
+    const ncclResult_t result = weiri_nccl_result(status);
+    weiri_boot_tcp_cancel(&id);
+    return result;
 }
 
 static ncclResult_t run_shrink(void *argument)
