@@ -11,6 +11,7 @@
 #include "boot/tcp.h"
 #include "boot/unique_id.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -512,6 +513,53 @@ static void test_second_root_is_refused(void **state)
     run_ranks(3, two_roots, NULL);
 }
 
+static int count_entries(const char *folder)
+{
+    int count = 0;
+    DIR *opened = opendir(folder);
+    while (opened && readdir(opened))
+        count++;
+    if (opened)
+        closedir(opened);
+    return count;
+}
+
+/* Whether the process comes to have so many open files and threads. */
+static int comes_to_have(int files, int threads)
+{
+    for (int i = 0; i < 5000; i++) {
+        if (count_entries("/proc/self/fd") == files && count_entries("/proc/self/task") == threads)
+            return 1;
+        usleep(1000);
+    }
+    return 0;
+}
+
+/* Ids that were used or given up, and ranks that came too early and went, leave nothing. */
+static void test_ids_leave_nothing_behind(void **state)
+{
+    enum { IDS = 20 };
+    (void)state;
+    const int files = count_entries("/proc/self/fd"), threads = count_entries("/proc/self/task");
+    weir_unique_id ids[IDS];
+    weir_boot *tcp = NULL;
+    for (int i = 0; i < IDS; i++) {
+        assert_int_equal(weir_unique_id_create(&ids[i]), WEIR_OK);
+        assert_int_equal(weiri_boot_tcp_create(&ids[i], 1, 2, 2, &tcp), WEIR_ERR_TIMEOUT);
+    }
+    assert_true(comes_to_have(files + IDS, threads + IDS));
+    for (int i = 0; i < IDS; i++) {
+        if (i % 2)
+            weiri_boot_tcp_cancel(&ids[i]);
+        else
+            assert_int_equal(weir_boot_tcp_create(&ids[i], 0, 1, &tcp), WEIR_OK);
+        if (i % 2 == 0)
+            weir_boot_destroy(tcp);
+    }
+    assert_true(comes_to_have(files, threads));
+    assert_int_equal(weir_boot_tcp_create(&ids[1], 0, 1, &tcp), WEIR_ERR_PEER);
+}
+
 /* --------------------------------------------------------- where they meet */
 
 typedef struct place {
@@ -720,6 +768,7 @@ int main(void)
         cmocka_unit_test(test_death_of_the_maker_is_noticed),
         cmocka_unit_test(test_lateness_and_death_of_rank_0),
         cmocka_unit_test(test_second_root_is_refused),
+        cmocka_unit_test(test_ids_leave_nothing_behind),
         cmocka_unit_test(test_duplicate_rank_is_refused),
         cmocka_unit_test(test_different_nranks_are_told),
         cmocka_unit_test(test_death_while_joining_is_told),
