@@ -53,8 +53,7 @@ typedef struct weiri_guests {
  * WEIR_ERR_NO_MEMORY. */
 weir_status weiri_guests_open(const weiri_job *job, const weiri_guests_host *host, int listener,
                               int expected, weiri_guests *guests);
-/* Refuses who has said nothing for so long that it never will; who waits for nobody else, too,
- * calls this now and then. */
+/* Refuses who has not said in ten seconds who it is; for hosts without a deadline. */
 void weiri_guests_expire(weiri_guests *guests);
 /* Refuses who is still there. A zeroed struct is allowed. */
 void weiri_guests_close(weiri_guests *guests);
