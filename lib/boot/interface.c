@@ -120,8 +120,9 @@ weir_status weiri_interface_address(const char *wish, const weiri_address *like,
             *address = here;
         }
     }
-    char names[256];
-    list_names(entries, names, sizeof names);
+    char names[256] = "";
+    if (!best)
+        list_names(entries, names, sizeof names);
     freeifaddrs(entries);
     if (best)
         return WEIR_OK;
