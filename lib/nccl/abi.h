@@ -134,6 +134,10 @@ typedef struct weiri_nccl_call {
 /* Runs a collective now. The call is checked, and has its scale. */
 ncclResult_t weiri_nccl_run(weiri_nccl_comm *comm, const weiri_nccl_call *call);
 
+/* Microseconds that calls of one communicator would take in a group; negative: unknown. */
+float weiri_nccl_estimate(const weiri_nccl_comm *comm, const weiri_nccl_call *calls,
+                          size_t count);
+
 /* Whether the thread is in a group. */
 int weiri_nccl_in_group(void);
 /* Keeps a checked call for the end of the thread's group. */

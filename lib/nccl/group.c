@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SIM_INFO_MAGIC 0x74685283U /* NCCL's */
+
 typedef struct group {
     int depth;
     ncclResult_t error; /* the first call that was refused */
@@ -257,9 +259,25 @@ static ncclResult_t run_parts(part *parts, size_t count)
     return result;
 }
 
-static ncclResult_t run_calls(const group *all)
+/* Communicators work side by side; negative where one's time cannot be told. */
+static float estimate_parts(const part *parts, size_t count)
+{
+    float longest = 0;
+    for (size_t i = 0; i < count; i++) {
+        float us = weiri_nccl_estimate(parts[i].comm, parts[i].calls, parts[i].ncalls);
+        if (us < 0)
+            return us;
+        longest = us > longest ? us : longest;
+    }
+    return longest;
+}
+
+/* Runs a group's calls or, where estimate_us is not NULL, stores what they would take. */
+static ncclResult_t run_calls(const group *all, float *estimate_us)
 {
     ncclResult_t result = ncclSuccess;
+    if (estimate_us)
+        *estimate_us = 0;
     if (!all->ncalls)
         return result;
     part *parts = calloc(all->ncalls, sizeof *parts);
@@ -269,6 +287,8 @@ static ncclResult_t run_calls(const group *all)
         result = no_memory();
     else if ((count = divide(all, parts, sorted)) < 0)
         result = ncclInvalidArgument; /* the text is there */
+    else if (estimate_us)
+        *estimate_us = estimate_parts(parts, (size_t)count);
     else
         result = run_parts(parts, (size_t)count);
     while (count-- > 0)
@@ -295,10 +315,9 @@ static void drop(const group *all)
     free(all->jobs);
 }
 
-ncclResult_t ncclGroupEnd(void)
+/* Ends a group that began; likewise. */
+static ncclResult_t end(float *estimate_us)
 {
-    if (!current.depth)
-        return weiri_nccl_fail(ncclInvalidUsage, "ncclGroupEnd without ncclGroupStart");
     if (--current.depth)
         return ncclSuccess;
     group all = current;
@@ -309,21 +328,28 @@ ncclResult_t ncclGroupEnd(void)
         all.njobs = 0;
     }
     if (result == ncclSuccess)
-        result = run_calls(&all);
+        result = run_calls(&all, estimate_us);
     drop(&all);
     return result;
 }
+
+ncclResult_t ncclGroupEnd(void)
+{
+    if (!current.depth)
+        return weiri_nccl_fail(ncclInvalidUsage, "ncclGroupEnd without ncclGroupStart");
+    return end(NULL);
+}
 WEIRI_NCCL_ALIAS(GroupEnd);
 
-/* The group ends here all the same, without its calls. */
 ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t *simInfo)
 {
-    (void)simInfo;
-    if (current.depth && !--current.depth) {
-        group all = current;
-        memset(&current, 0, sizeof current);
-        drop(&all);
-    }
-    return weiri_nccl_fail(ncclInvalidUsage, "ncclGroupSimulateEnd: weir estimates no times");
+    float ignored;
+    if (!current.depth)
+        return weiri_nccl_fail(ncclInvalidUsage, "ncclGroupSimulateEnd without ncclGroupStart");
+    int is_known = simInfo && simInfo->size >= sizeof *simInfo && simInfo->magic == SIM_INFO_MAGIC;
+    if (!is_known)
+        weiri_nccl_refuse(weiri_nccl_fail(ncclInvalidArgument, "ncclGroupSimulateEnd: simInfo is "
+                                          "NULL, or not from NCCL_SIM_INFO_INITIALIZER"));
+    return end(is_known ? &simInfo->estimatedTime : &ignored);
 }
 WEIRI_NCCL_ALIAS(GroupSimulateEnd);

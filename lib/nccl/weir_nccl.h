@@ -255,6 +255,10 @@ WEIR_NCCL_API ncclResult_t ncclRecv(void *recvbuff, size_t count, ncclDataType_t
  * fail, and nothing runs. */
 WEIR_NCCL_API ncclResult_t ncclGroupStart(void);
 WEIR_NCCL_API ncclResult_t ncclGroupEnd(void);
+/* Ends the group without its collectives, sends and receives (communicators are made) and
+ * tells the microseconds that these would take, at the outermost end. A rough figure, from the
+ * bytes that leave a rank; negative, as NCCL says it, where weir has no figures: across
+ * machines, and of GPUs that NVLink does not join. Local. */
 WEIR_NCCL_API ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t *simInfo);
 
 #ifdef __cplusplus

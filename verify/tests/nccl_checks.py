@@ -565,6 +565,51 @@ def refusals(r):
     lib.CommAbort(comm)
 
 
+def estimates(r):
+    lib, comm, data, other = r.lib, r.comm(), buffer(INT32, [1] * 4096), buffer(INT32, [2] * 4096)
+
+    def estimate(*calls):
+        about = SimInfo(ctypes.sizeof(SimInfo), 0x74685283, 22809, -1.0)
+        lib.GroupStart()
+        for call in calls:
+            call()
+        lib.GroupSimulateEnd(ctypes.byref(about))
+        demand(lib.try_("GroupEnd") == USAGE, "a simulated end closes the group")
+        return about.estimatedTime
+
+    def reduce(count):
+        return lambda: lib.AllReduce(data, data, count, INT32, SUM, comm, None)
+    short, long_ = estimate(reduce(1)), estimate(reduce(4096))
+    both = estimate(reduce(1), reduce(4096))
+    if "WEIR_HOSTID" in os.environ:
+        demand(short == long_ == -1, "of networks there are no figures")
+    else:
+        demand(0 < short < long_ < 1000 and abs(both - short - long_) < 1e-3, (short, long_, both))
+        right, left = (r.rank + 1) % r.nranks, (r.rank - 1) % r.nranks
+        one = estimate(lambda: lib.Send(data, 4096, INT32, right, comm, None),
+                       lambda: lib.Recv(other, 4096, INT32, left, comm, None))
+        two = estimate(lambda: lib.Send(data, 4096, INT32, right, comm, None),
+                       lambda: lib.Send(data, 4096, INT32, right, comm, None))
+        demand(0 < one < two < long_ * 10, "messages of both directions pass at once")
+    demand(estimate() == 0, "nothing takes no time")
+    demand(holds(data, INT32, [1] * 4096) and holds(other, INT32, [2] * 4096), "nothing has run")
+    for bad in (None, ctypes.byref(SimInfo(ctypes.sizeof(SimInfo), 7, 22809, -1.0)),
+                ctypes.byref(SimInfo(4, 0x74685283, 22809, -1.0))):
+        lib.GroupStart()
+        reduce(1)()
+        demand(lib.try_("GroupSimulateEnd", bad) == ARGUMENT)
+    demand(lib.try_("GroupSimulateEnd", bad) == USAGE, "no group")
+    about = SimInfo(ctypes.sizeof(SimInfo), 0x74685283, 22809, -7.0)
+    lib.GroupStart()
+    lib.GroupStart()
+    reduce(1)()
+    lib.GroupSimulateEnd(ctypes.byref(about))
+    demand(about.estimatedTime == -7, "inside of a group nothing ends")
+    lib.GroupEnd()
+    demand(holds(data, INT32, [r.nranks] + [1] * 4095), "and its end runs the calls")
+    lib.CommDestroy(comm)
+
+
 def groups(r):
     lib, comm, data = r.lib, r.comm(), buffer(INT32, [1])
     demand(lib.try_("GroupEnd") == USAGE and "ncclGroupStart" in lib.last_error())
@@ -580,10 +625,6 @@ def groups(r):
     demand(holds(data, INT32, [1]), "the outermost end runs it")
     lib.GroupEnd()
     demand(holds(data, INT32, [r.nranks]))
-    lib.GroupStart()
-    lib.AllReduce(data, data, 1, INT32, SUM, comm, None)
-    demand(lib.try_("GroupSimulateEnd", None) == USAGE)
-    demand(lib.try_("GroupEnd") == USAGE, "a simulated end closes the group")
     demand(lib.try_("Send", data, 1, INT32, r.rank, comm, None) == USAGE, "to itself, alone")
     demand(sum_of(r, comm, 1) == r.nranks, "the communicator serves on")
     made = (ctypes.c_void_p * 2)()
@@ -763,6 +804,8 @@ CHECKS = [
     ("unique ids of any machine", makers, "abc", "nccl"),
     ("bad arguments", refusals, 2, "nccl"),
     ("groups and their misuse", groups, 2, "nccl"),
+    ("estimates of groups", estimates, 2, "nccl"),
+    ("estimates across machines", estimates, "ab", "nccl"),
     ("the death of a rank", death, 2, "nccl"),
     ("those that are left by the deaths of two", survivors, 4, "nccl"),
     ("the same across machines", survivors, "aabc", "nccl"),

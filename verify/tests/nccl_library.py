@@ -39,6 +39,11 @@ class Config(ctypes.Structure):
                 ("blocking", ctypes.c_int), ("rest", ctypes.c_byte * 64)]
 
 
+class SimInfo(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_size_t), ("magic", ctypes.c_uint), ("version", ctypes.c_uint),
+                ("estimatedTime", ctypes.c_float)]
+
+
 def integrity_check(path):
     """Opens the library in another process."""
     code = "import ctypes, sys; ctypes.CDLL(sys.argv[1])"

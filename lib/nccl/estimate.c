@@ -1,0 +1,68 @@
+/*
+ * What calls would take: a latency each, and the bytes that must leave or reach the busiest
+ * rank, at the rate of its links. Sends and receives of a group leave at once.
+ */
+#include "nccl/abi.h"
+
+#include "comm/comm.h"
+#include "comm/gpu.h"
+#include "plan/model.h"
+
+#define UNKNOWN (-1.0f)
+
+/* The machine whose figures serve; NULL: there are none. */
+static const char *machine_of(const weiri_nccl_comm *comm)
+{
+    if (comm->vendor || weir_comm_nnodes(comm->comm) > 1)
+        return NULL;
+    if (comm->device < 0)
+        return "host";
+    return comm->comm->gpu && comm->comm->gpu->nvlink ? "h200x8" : NULL;
+}
+
+/* Bytes that pass the links of the call's busiest rank in one direction, at least. */
+static double bytes_through(const weiri_nccl_call *call, int nranks)
+{
+    double bytes = (double)call->count * (double)weir_dtype_bytes((weir_dtype)call->datatype);
+    double others = nranks - 1;
+    switch (call->kind) {
+    case WEIRI_NCCL_ALLREDUCE:
+        return 2 * others / nranks * bytes;
+    case WEIRI_NCCL_REDUCE_SCATTER:
+    case WEIRI_NCCL_ALLGATHER:
+    case WEIRI_NCCL_ALLTOALL:
+        return others * bytes; /* count is a block's */
+    case WEIRI_NCCL_BROADCAST:
+    case WEIRI_NCCL_REDUCE:
+        return others > 0 ? bytes : 0;
+    case WEIRI_NCCL_SEND:
+    case WEIRI_NCCL_RECV:
+        break;
+    }
+    return bytes;
+}
+
+float weiri_nccl_estimate(const weiri_nccl_comm *comm, const weiri_nccl_call *calls,
+                          size_t count)
+{
+    weiri_plan_model model;
+    const char *machine = machine_of(comm);
+    double bytes = 0, out = 0, in = 0;
+    size_t launches = 0;
+    if (!machine || weiri_plan_model_read(machine, &model) != WEIR_OK)
+        return UNKNOWN;
+    for (size_t i = 0; i < count; i++) {
+        double these = bytes_through(&calls[i], comm->nranks);
+        int is_far = calls[i].root != comm->rank;
+        if (calls[i].kind == WEIRI_NCCL_SEND)
+            out += is_far ? these : 0;
+        else if (calls[i].kind == WEIRI_NCCL_RECV)
+            in += is_far ? these : 0;
+        else
+            launches++, bytes += these;
+    }
+    launches += out > 0 || in > 0;
+    bytes += out > in ? out : in;
+    double latency_us = model.launch_us + model.barrier_us + model.signal_us;
+    return (float)((double)launches * latency_us + bytes / (model.link_gbs * 1e3));
+}
