@@ -1,7 +1,7 @@
 #!/bin/bash
 # PyTorch over libweir_nccl.so: torch.distributed with the backend nccl and our library
-# preloaded (torch_distributed.py), the losses of a training beside those with the library that
-# PyTorch brings; and weir.h by ctypes on tensors (weir_torch.py).
+# preloaded (torch_distributed.py, torch_parallel.py), the losses of a training beside those with the
+# library that PyTorch brings; and weir.h by ctypes on tensors (weir_torch.py).
 #
 #   verify/clients/torch.sh          RANKS="2 4", PYTHON=python3, LIBRARY=build/libweir_nccl.so
 #
@@ -80,6 +80,8 @@ for ranks in ${RANKS:-2 4}; do
     if [ "$ranks" -le "$there" ]; then
         run_it linked "$ranks" "" warn verify/clients/torch_distributed.py
         table "$ranks" PyTorch\'s linked $?
+        EAGER=1 run_it parallel "$ranks" "" warn verify/clients/torch_parallel.py
+        table "$ranks" PyTorch\'s parallel $?
     else
         echo "$ranks ranks with PyTorch's own NCCL, and the losses beside it: skipped: $there GPU(s) here"
     fi
@@ -87,6 +89,8 @@ for ranks in ${RANKS:-2 4}; do
     table "$ranks" weir weir $?
     EAGER=1 run_it eager "$ranks" "$preload" warn verify/clients/torch_distributed.py
     table "$ranks" "weir, eager" eager $?
+    EAGER=1 run_it parallel "$ranks" "$preload" warn verify/clients/torch_parallel.py
+    table "$ranks" "weir, eager" parallel $?
     # Not that PyTorch has found its own all the same.
     if grep -q 'ncclAllReduce, rank' "$scratch/weir.err"; then
         printf '%-24s %5d  %-11s pass\n' "it is weir that ran" "$ranks" weir

@@ -1,37 +1,18 @@
 """torch.distributed over whatever NCCL is loaded: every call checked, a model trained.
 
-Run by torch.sh under torchrun, once with the library that PyTorch brings and once with
-libweir_nccl.so preloaded. Rank 0 prints a line a check: "ok NAME" or "FAIL NAME reason", and the
-losses of the training with all their digits ("loss NAME VALUES"). With EAGER=1 the group is bound
-to its device from the start: then PyTorch makes communicators at once, asks for ones that do not
-block, and divides them for subgroups.
+Run by torch.sh under torchrun, with the library that PyTorch brings and with libweir_nccl.so
+preloaded. torch_checks.py says what it prints; besides, rank 0 prints the losses of the training
+with all their digits ("loss NAME VALUES").
 """
-import os
 import random
-import sys
 
 import torch
 import torch.distributed as dist
+from torch_checks import DEVICE, IS_EAGER, RANK, WORLD, by_rank, demand_equal, filled, main
 
-RANK, WORLD = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-DEVICE = torch.device("cuda", int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
 TYPES = [torch.int8, torch.uint8, torch.int32, torch.int64, torch.float16, torch.float32,
          torch.float64, torch.bfloat16]
-failed = []
-
-
-def tensor(values, dtype=torch.float32):
-    return torch.tensor(values, dtype=dtype, device=DEVICE)
-
-
-def demand_equal(got, expected):
-    if not torch.equal(got, expected):
-        raise AssertionError(f"got {got.flatten()[:4].tolist()}..., "
-                             f"expected {expected.flatten()[:4].tolist()}...")
-
-
-def filled(count, value, dtype=torch.float32):
-    return torch.full((count,), value, dtype=dtype, device=DEVICE)
+SUM_OF_RANKS = float(sum(range(WORLD)))
 
 
 def all_reduce():
@@ -53,11 +34,83 @@ def gather_and_scatter():
     for count in (1, 777, 1 << 18):
         out = torch.empty(WORLD * count, device=DEVICE)
         dist.all_gather_into_tensor(out, filled(count, float(RANK)))
-        expected = torch.arange(WORLD, device=DEVICE).float().repeat_interleave(count)
-        demand_equal(out, expected)
+        demand_equal(out, by_rank(count))
         part = torch.empty(count, device=DEVICE)
-        dist.reduce_scatter_tensor(part, expected + RANK)
-        demand_equal(part, filled(count, float(WORLD * RANK + sum(range(WORLD)))))
+        dist.reduce_scatter_tensor(part, by_rank(count) + RANK)
+        demand_equal(part, filled(count, WORLD * RANK + SUM_OF_RANKS))
+
+
+def lists():
+    """One tensor a rank, of different lengths."""
+    lengths = [5 + 100 * rank for rank in range(WORLD)]
+    outs = [filled(length, -1.0) for length in lengths]
+    dist.all_gather(outs, filled(lengths[RANK], float(RANK)))
+    for rank, out in enumerate(outs):
+        demand_equal(out, filled(lengths[rank], float(rank)))
+    part = filled(lengths[RANK], -1.0)
+    dist.reduce_scatter(part, [filled(length, float(RANK)) for length in lengths])
+    demand_equal(part, filled(lengths[RANK], SUM_OF_RANKS))
+    outs = [filled(10 * (rank + 1) + RANK, -1.0) for rank in range(WORLD)]
+    dist.all_to_all(outs, [filled(10 * (RANK + 1) + rank, float(RANK)) for rank in range(WORLD)])
+    for rank, out in enumerate(outs):
+        demand_equal(out, filled(10 * (rank + 1) + RANK, float(rank)))
+    for root in range(WORLD):
+        outs = [filled(777, -1.0) for _ in range(WORLD)] if RANK == root else None
+        dist.gather(filled(777, float(RANK)), outs, dst=root)
+        for rank, out in enumerate(outs or []):
+            demand_equal(out, filled(777, float(rank)))
+        out = filled(55, -1.0)
+        dist.scatter(out, [filled(55, float(rank)) for rank in range(WORLD)]
+                     if RANK == root else None, src=root)
+        demand_equal(out, filled(55, float(RANK)))
+
+
+def objects():
+    everybody = [None] * WORLD
+    dist.all_gather_object(everybody, {"rank": RANK, "text": "x" * 1000 * RANK})
+    mine = [None]
+    dist.scatter_object_list(mine, [("for", rank) for rank in range(WORLD)], src=0)
+    if [one["rank"] for one in everybody] != list(range(WORLD)) or mine != [("for", RANK)]:
+        raise AssertionError(f"got {everybody}, {mine}")
+
+
+def groups_of_calls():
+    """Calls that PyTorch puts into one group."""
+    counts = (1, 10, 100000, 7)
+    values = [filled(count, float(RANK)) for count in counts]
+    with dist._coalescing_manager(device=DEVICE, async_ops=True) as pending:
+        for one in values:
+            dist.all_reduce(one)
+    pending.wait()
+    wholes = [filled(WORLD * count, -1.0) for count in counts]
+    with dist._coalescing_manager(device=DEVICE):
+        for whole, count in zip(wholes, counts):
+            dist.all_gather_into_tensor(whole, filled(count, float(RANK)))
+    parts = [filled(count, -1.0) for count in counts]
+    with dist._coalescing_manager(device=DEVICE):
+        for part, whole in zip(parts, wholes):
+            dist.reduce_scatter_tensor(part, whole)
+    for index, count in enumerate(counts):
+        demand_equal(values[index], filled(count, SUM_OF_RANKS))
+        demand_equal(wholes[index], by_rank(count))
+        demand_equal(parts[index], filled(count, float(WORLD * RANK)))
+
+
+def scaled_sums():
+    for factor in (0.5, torch.tensor([2.0], device=DEVICE)):
+        data = filled(1000, float(RANK))
+        dist.all_reduce(data, op=dist._make_nccl_premul_sum(factor))
+        demand_equal(data, filled(1000, SUM_OF_RANKS * float(factor)))
+
+
+def floats_of_8_bits():
+    for dtype in (torch.float8_e4m3fn, torch.float8_e5m2):
+        whole = torch.empty(WORLD * 1000, dtype=dtype, device=DEVICE)
+        dist.all_gather_into_tensor(whole, filled(1000, float(RANK)).to(dtype))
+        demand_equal(whole.float(), by_rank(1000))
+        data = filled(1000, 1.0).to(dtype)
+        dist.all_reduce(data)
+        demand_equal(data.float(), filled(1000, float(WORLD)))
 
 
 def broadcast_and_reduce():
@@ -133,6 +186,42 @@ def subgroups():
     data = filled(4096, 1.0)
     dist.all_reduce(data, group=groups[RANK % 2])
     demand_equal(data, filled(4096, float(len(range(RANK % 2, WORLD, 2)))))
+    for turn in range(12):  # groups come and go
+        pair = sorted({turn % WORLD, (turn + 1) % WORLD})
+        group = dist.new_group(pair)
+        if RANK in pair:
+            data = filled(100, 1.0)
+            dist.all_reduce(data, group=group)
+            demand_equal(data, filled(100, float(len(pair))))
+            torch.cuda.synchronize()
+            dist.destroy_process_group(group)
+
+
+def registered():
+    """Memory that PyTorch registers, then as windows of all ranks."""
+    backend, pool = dist.group.WORLD._get_backend(DEVICE), torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool):
+        data = filled(1 << 20, 0.0)
+    for is_window in (False, True):
+        backend.register_mem_pool(pool, symm=is_window)
+        data.fill_(float(RANK))
+        dist.all_reduce(data)
+        demand_equal(data, filled(1 << 20, SUM_OF_RANKS))
+        torch.cuda.synchronize()
+        backend.deregister_mem_pool(pool)
+
+
+def without_the_last():
+    """A communicator of all ranks but one; PyTorch then aborts the one that had all."""
+    store = dist.distributed_c10d._get_default_store()
+    if RANK == WORLD - 1:
+        store.wait(["shrunk"])
+        dist.distributed_c10d._abort_process_group()
+        return
+    data = filled(10, 1.0)
+    dist.all_reduce(data, group=dist.shrink_group([WORLD - 1]))
+    demand_equal(data, filled(10, WORLD - 1.0))
+    store.set("shrunk", "")
 
 
 def graph():
@@ -224,32 +313,10 @@ def train():
         print("loss ddp " + " ".join(f"{loss:.9g}" for loss in losses), flush=True)
 
 
-def run(check):
-    why = ""
-    try:
-        check()
-        torch.cuda.synchronize()
-    except Exception as error:  # pylint: disable=broad-except
-        why = f"rank {RANK}: {type(error).__name__}: {error}".replace("\n", " ")[:300]
-        failed.append(check.__name__)
-    if why:
-        print(f"FAIL {check.__name__} {why}", flush=True)
-    elif RANK == 0:
-        print(f"ok {check.__name__}", flush=True)
-
-
-def main():
-    torch.cuda.set_device(DEVICE)
-    dist.init_process_group("nccl", device_id=DEVICE if os.environ.get("EAGER") == "1" else None)
-    for check in (all_reduce, gather_and_scatter, broadcast_and_reduce, all_to_all,
-                  batched_messages, mixed_messages, subgroups, graph, graph_branches,
-                  graph_beside_calls, train):
-        run(check)
-        if failed:
-            os._exit(1)  # the others' next call would wait for this rank
-    dist.destroy_process_group()
-
-
 if __name__ == "__main__":
-    main()
-    sys.exit(0)
+    main([all_reduce, gather_and_scatter, lists, objects, broadcast_and_reduce, groups_of_calls,
+          scaled_sums, floats_of_8_bits, all_to_all, batched_messages, mixed_messages, subgroups,
+          graph, graph_branches, graph_beside_calls, train]
+         # PyTorch does these with a communicator that is there, and a group bound to a device.
+         + [registered] * IS_EAGER
+         + [without_the_last] * (IS_EAGER and WORLD > 2))
