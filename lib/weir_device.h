@@ -52,6 +52,9 @@ typedef struct weir_wait_record {
     uint64_t expected, seen;
 } weir_wait_record;
 
+/* What a kernel stores into the abort word that ends for a reason of its own. */
+enum { WEIR_ABORTED_BY_KERNEL = 2 };
+
 /* What a wait watches besides its word. */
 typedef struct weir_guard {
     const uint64_t *abort_word; /* becomes non-zero when the communicator is aborted */

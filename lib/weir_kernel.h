@@ -94,7 +94,7 @@ WEIR_KERNEL_FN void weir_kernel_fail(const weir_guard *guard, int status)
     /* A wait whose deadline passed has left more than this would say. */
     if (record && (status != WEIR_ERR_TIMEOUT || !weir_load_relaxed(&record->kind)))
         weir_wait_note(guard, WEIR_WAIT_FAILED, (uint64_t)-status, 0);
-    weir_store_release((uint64_t *)guard->abort_word, 1);
+    weir_store_release((uint64_t *)guard->abort_word, WEIR_ABORTED_BY_KERNEL);
 }
 
 #if defined(__CUDACC__)

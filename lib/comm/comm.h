@@ -45,7 +45,8 @@ static inline size_t weiri_comm_least_area_bytes(int nranks)
  * reason to reach a rank stays, so that each can tell it. */
 enum {
     WEIRI_ABORT_ASKED = 1, /* by weir_comm_abort, or by a wait that failed */
-    WEIRI_ABORT_DEATH = 2, /* plus the rank that has died */
+    /* WEIR_ABORTED_BY_KERNEL: by one of this rank's, which has left why in the rank's record */
+    WEIRI_ABORT_DEATH = 3, /* plus the rank that has died */
 };
 
 /* The first value of weiri_hash_bytes. */

@@ -104,12 +104,13 @@ static void answer(const weir_comm *comm)
         weiri_net_answer(comm->net);
 }
 
-/* A kernel that waited too long has left where it stood, and only this rank
- * knows of it so far. */
+/* A kernel that failed has left where it stood, and only this rank knows of it so far. One
+ * that a peer's abort ended may have left where it waited. */
 static weir_status aborted(weir_comm *comm)
 {
     const weir_wait_record *record = &comm->where->wait;
-    if (!comm->gpu || weir_load_acquire(&record->kind) == WEIR_WAIT_NONE)
+    if (weir_load_acquire(comm->guard.abort_word) != WEIR_ABORTED_BY_KERNEL ||
+        weir_load_acquire(&record->kind) == WEIR_WAIT_NONE)
         return weiri_fail(WEIR_ERR_ABORTED, "the communicator was aborted");
     weiri_comm_abort_for(comm, WEIRI_ABORT_ASKED);
     answer(comm);

@@ -5,6 +5,7 @@
  */
 #include "comm_ranks.h"
 
+#include "comm/comm.h"
 #include "weir_device.h"
 
 #include <signal.h>
@@ -241,6 +242,43 @@ static void test_rank_missing_at_setup_is_named(void **state)
     unsetenv("WEIR_TIMEOUT_MS");
 }
 
+/* ------------------------------------------------------------------ kernels */
+
+/* Both ranks' kernels have left where they waited. Rank 1's ended by its deadline, rank 0's by
+ * the abort that rank 1 gave when it found that out. */
+static int by_kernel(weir_boot *boot, void *argument)
+{
+    (void)argument;
+    int rank = weir_boot_rank(boot), failures = 0;
+    weir_comm *comm = open_short(boot);
+    if (!comm)
+        return NO_COMM;
+    weir_guard guard = comm->guard;
+    guard.peer = 1 - rank;
+    weir_wait_note(&guard, WEIR_WAIT_SEMAPHORE, 7, 6);
+    EXPECT_OK(&failures, weir_comm_check(comm));
+    EXPECT_OK(&failures, weir_boot_barrier(boot));
+    if (rank == 1) {
+        weir_store_release((uint64_t *)guard.abort_word, WEIR_ABORTED_BY_KERNEL);
+        EXPECT(&failures, weir_comm_check(comm) == WEIR_ERR_TIMEOUT);
+        EXPECT(&failures, boot_last_error_has("deadline of 300 ms passed in a kernel; it waits for "
+                                              "rank 0: expected 7, seen 6"));
+    }
+    EXPECT_OK(&failures, weir_boot_barrier(boot));
+    if (rank == 0) {
+        EXPECT(&failures, weir_comm_check(comm) == WEIR_ERR_ABORTED);
+        EXPECT(&failures, boot_last_error_has("the communicator was aborted"));
+    }
+    weir_comm_destroy(comm);
+    return failures;
+}
+
+static void test_kernels_that_gave_up_and_that_were_ended(void **state)
+{
+    (void)state;
+    run_ranks(2, by_kernel, NULL);
+}
+
 int main(void)
 {
     static int by_stop = SIGSTOP, by_kill = SIGKILL;
@@ -251,6 +289,7 @@ int main(void)
         AT("a killed rank is described", test_lost_rank_is_described, &by_kill),
         cmocka_unit_test(test_semaphore_is_described),
         cmocka_unit_test(test_report_is_printed_once),
+        cmocka_unit_test(test_kernels_that_gave_up_and_that_were_ended),
         cmocka_unit_test(test_rank_missing_at_setup_is_named),
     };
     return cmocka_run_group_tests_name("comm report", tests, NULL, NULL);

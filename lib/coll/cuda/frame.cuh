@@ -91,7 +91,7 @@ WEIRI_GPU_FN void weiri_gpu_fail(const weiri_gpu_view &view, int status, int pee
         weir_store_relaxed(&record->seen, seen);
         weir_store_release(&record->kind, kind);
     }
-    weir_store_release((uint64_t *)view.guard.abort_word, 1);
+    weir_store_release((uint64_t *)view.guard.abort_word, WEIR_ABORTED_BY_KERNEL);
 }
 
 /* Kernels that reduce are compiled for exact numbers of ranks, and with 0 for any: loops over
