@@ -35,8 +35,8 @@ template <int N, bool EVEN> WEIRI_GPU_FN void gather(const weiri_gpu_args &args,
 #pragma unroll 1
     for (uint32_t i = first; i < packets; i += step) {
         uint64_t words[N];
-        weiri_gpu_receive_all<N>(view, slots + (size_t)i * 16, WEIRI_GPU_SLOT_BYTES, peers, epoch,
-                                 -1, words);
+        weiri_gpu_receive_packets<N>(view, slots + (size_t)i * 16, WEIRI_GPU_SLOT_BYTES, peers,
+                                     epoch, -1, words);
 #pragma unroll
         for (int peer = 0; peer < N; peer++)
             if (peers >> peer & 1)

@@ -26,9 +26,9 @@ WEIRI_GPU_FN uint32_t weiri_gpu_packets(uint64_t bytes)
 /* Waits for COUNT packets, step_bytes apart; those outside the mask are not
  * looked at. peer: who sends them; -1: packet number r is rank r's. */
 template <int COUNT>
-WEIRI_GPU_FN void weiri_gpu_receive_all(const weiri_gpu_view &view, const char *packets,
-                                        size_t step_bytes, uint32_t mask, uint64_t epoch, int peer,
-                                        uint64_t data[COUNT])
+WEIRI_GPU_FN void weiri_gpu_receive_packets(const weiri_gpu_view &view, const char *packets,
+                                            size_t step_bytes, uint32_t mask, uint64_t epoch,
+                                            int peer, uint64_t data[COUNT])
 {
     uint64_t low[COUNT] = {}, high[COUNT] = {};
     uint32_t missing;
@@ -126,8 +126,8 @@ WEIRI_GPU_FN void weiri_gpu_receive_words(const weiri_gpu_view &view, const char
 #pragma unroll
         for (uint32_t u = 0; u < UNROLL; u++)
             mask |= (uint32_t)(first + u * workers < packets) << u;
-        weiri_gpu_receive_all<UNROLL>(view, slot + (size_t)first * 16, (size_t)workers * 16, mask,
-                                      epoch, peer, data);
+        weiri_gpu_receive_packets<UNROLL>(view, slot + (size_t)first * 16, (size_t)workers * 16,
+                                          mask, epoch, peer, data);
 #pragma unroll
         for (uint32_t u = 0; u < UNROLL; u++) {
             if (mask >> u & 1)
