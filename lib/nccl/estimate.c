@@ -21,13 +21,13 @@ static const char *machine_of(const weiri_nccl_comm *comm)
 }
 
 /* Bytes that pass the links of the call's busiest rank in one direction, at least. */
-static double bytes_through(const weiri_nccl_call *call, int nranks)
+static double bytes_through(const weiri_nccl_comm *comm, const weiri_nccl_call *call)
 {
     double bytes = (double)call->count * (double)weir_dtype_bytes((weir_dtype)call->datatype);
-    double others = nranks - 1;
+    double others = comm->nranks - 1;
     switch (call->kind) {
     case WEIRI_NCCL_ALLREDUCE:
-        return 2 * others / nranks * bytes;
+        return 2 * others / comm->nranks * bytes;
     case WEIRI_NCCL_REDUCE_SCATTER:
     case WEIRI_NCCL_ALLGATHER:
     case WEIRI_NCCL_ALLTOALL:
@@ -39,7 +39,7 @@ static double bytes_through(const weiri_nccl_call *call, int nranks)
     case WEIRI_NCCL_RECV:
         break;
     }
-    return bytes;
+    return call->root == comm->rank ? 0 : bytes;
 }
 
 float weiri_nccl_estimate(const weiri_nccl_comm *comm, const weiri_nccl_call *calls,
@@ -48,18 +48,19 @@ float weiri_nccl_estimate(const weiri_nccl_comm *comm, const weiri_nccl_call *ca
     weiri_plan_model model;
     const char *machine = machine_of(comm);
     double bytes = 0, out = 0, in = 0;
-    size_t launches = 0;
+    size_t launches = 0; /* one for all sends and receives */
     if (!machine || weiri_plan_model_read(machine, &model) != WEIR_OK)
         return UNKNOWN;
     for (size_t i = 0; i < count; i++) {
-        double these = bytes_through(&calls[i], comm->nranks);
-        int is_far = calls[i].root != comm->rank;
-        if (calls[i].kind == WEIRI_NCCL_SEND)
-            out += is_far ? these : 0;
-        else if (calls[i].kind == WEIRI_NCCL_RECV)
-            in += is_far ? these : 0;
-        else
-            launches++, bytes += these;
+        double these = bytes_through(comm, &calls[i]);
+        if (calls[i].kind == WEIRI_NCCL_SEND) {
+            out += these;
+        } else if (calls[i].kind == WEIRI_NCCL_RECV) {
+            in += these;
+        } else {
+            bytes += these;
+            launches++;
+        }
     }
     launches += out > 0 || in > 0;
     bytes += out > in ? out : in;

@@ -16,8 +16,8 @@ inside() {
     WEIR_HOSTID=passed ends_with 7 ci/rdma-vm --seconds 240 \
         bash -c "O=${O:-build}"'; . verify/tests/rdma_inside.inc; exit 7'
 }
-# Once more if its kernel panics, as it does when a task of its own hangs: no program here can
-# make it do that.
+# Once more if its kernel panics, as it does when a task hangs inside of it: whatever a program
+# does, that is the kernel's fault.
 inside_or_again() {
     inside && return
     grep -q "the machine's kernel gave up" "$err" || return 1
