@@ -46,7 +46,7 @@ static inline size_t weiri_comm_least_area_bytes(int nranks)
 enum {
     WEIRI_ABORT_ASKED = 1, /* by weir_comm_abort, or by a wait that failed */
     /* WEIR_ABORTED_BY_KERNEL: by one of this rank's, which has left why in the rank's record */
-    WEIRI_ABORT_DEATH = 3, /* plus the rank that has died */
+    WEIRI_ABORT_DEATH = WEIR_ABORTED_BY_KERNEL + 1, /* plus the rank that has died */
 };
 
 /* The first value of weiri_hash_bytes. */

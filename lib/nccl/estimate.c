@@ -8,8 +8,6 @@
 #include "comm/gpu.h"
 #include "plan/model.h"
 
-#define UNKNOWN (-1.0f)
-
 /* The machine whose figures serve; NULL: there are none. */
 static const char *machine_of(const weiri_nccl_comm *comm)
 {
@@ -50,7 +48,7 @@ float weiri_nccl_estimate(const weiri_nccl_comm *comm, const weiri_nccl_call *ca
     double bytes = 0, out = 0, in = 0;
     size_t launches = 0; /* one for all sends and receives */
     if (!machine || weiri_plan_model_read(machine, &model) != WEIR_OK)
-        return UNKNOWN;
+        return NCCL_UNDEF_FLOAT;
     for (size_t i = 0; i < count; i++) {
         double these = bytes_through(comm, &calls[i]);
         if (calls[i].kind == WEIRI_NCCL_SEND) {

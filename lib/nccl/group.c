@@ -13,8 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SIM_INFO_MAGIC 0x74685283U /* NCCL's */
-
 typedef struct group {
     int depth;
     ncclResult_t error; /* the first call that was refused */
@@ -346,7 +344,8 @@ ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t *simInfo)
     float ignored;
     if (!current.depth)
         return weiri_nccl_fail(ncclInvalidUsage, "ncclGroupSimulateEnd without ncclGroupStart");
-    int is_known = simInfo && simInfo->size >= sizeof *simInfo && simInfo->magic == SIM_INFO_MAGIC;
+    int is_known = simInfo && simInfo->size >= sizeof *simInfo &&
+                   simInfo->magic == NCCL_SIM_INFO_MAGIC;
     if (!is_known)
         weiri_nccl_refuse(weiri_nccl_fail(ncclInvalidArgument, "ncclGroupSimulateEnd: simInfo is "
                                           "NULL, or not from NCCL_SIM_INFO_INITIALIZER"));

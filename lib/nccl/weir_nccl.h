@@ -90,6 +90,7 @@ typedef enum { ncclScalarDevice = 0, ncclScalarHostImmediate = 1 } ncclScalarRes
 #define NCCL_CONFIG_UNDEF_INT INT_MIN
 #define NCCL_CONFIG_UNDEF_PTR NULL
 #define NCCL_CONFIG_MAGIC 0xcafebeefu
+#define NCCL_SIM_INFO_MAGIC 0x74685283u
 #define NCCL_SPLIT_NOCOLOR (-1)
 #define NCCL_UNDEF_FLOAT (-1.0f)
 #define NCCL_WIN_DEFAULT 0x00

@@ -24,6 +24,11 @@ def by_rank(count):
     return torch.arange(WORLD, device=DEVICE).float().repeat_interleave(count)
 
 
+def splits_of(turn):
+    """Elements from each rank to each, other ones in each turn, some none."""
+    return [[(37 * turn + 11 * f + 5 * t) % 9 * 100 for t in range(WORLD)] for f in range(WORLD)]
+
+
 def fail_at(got, expected):
     raise AssertionError(f"got {got.flatten()[:4].tolist()}..., "
                          f"expected {expected.flatten()[:4].tolist()}...")

@@ -8,7 +8,8 @@ import random
 
 import torch
 import torch.distributed as dist
-from torch_checks import DEVICE, IS_EAGER, RANK, WORLD, by_rank, demand_equal, filled, main
+from torch_checks import (DEVICE, IS_EAGER, RANK, WORLD, by_rank, demand_equal, filled, main,
+                          splits_of)
 
 TYPES = [torch.int8, torch.uint8, torch.int32, torch.int64, torch.float16, torch.float32,
          torch.float64, torch.bfloat16]
@@ -121,11 +122,6 @@ def broadcast_and_reduce():
         dist.reduce(data, root)
         if RANK == root:
             demand_equal(data, filled(12345, float(WORLD * root)))
-
-
-def splits_of(turn):
-    """Elements from each rank to each, other ones in each turn, some none."""
-    return [[(37 * turn + 11 * f + 5 * t) % 9 * 100 for t in range(WORLD)] for f in range(WORLD)]
 
 
 def all_to_all():

@@ -1,6 +1,7 @@
 """PyTorch's ways to train in parallel, over whatever NCCL is loaded.
 
-Each model's losses or outputs are compared with those of one process that has all ranks' data.
+Each model's losses or outputs are compared with those of one process that has all ranks' data;
+the weights of the captured one among ranks.
 Run by torch.sh under torchrun; torch_checks.py says what it prints.
 """
 import copy
@@ -13,7 +14,8 @@ from torch.distributed import _functional_collectives as collectives
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.nn.parallel import DistributedDataParallel
-from torch_checks import DEVICE, RANK, WORLD, demand_close, demand_equal, filled, main
+from torch_checks import (DEVICE, RANK, WORLD, demand_close, demand_equal, filled, main,
+                          splits_of)
 
 STEPS = 6
 
@@ -22,6 +24,11 @@ def model():
     torch.manual_seed(3)
     return nn.Sequential(nn.Linear(32, 64), nn.GELU(), nn.Linear(64, 48), nn.GELU(),
                          nn.Linear(48, 8)).to(DEVICE)
+
+
+def weights_of(network):
+    """A copy."""
+    return torch.cat([one.detach().flatten() for one in network.parameters()])
 
 
 def batch(step, rank):
@@ -140,7 +147,7 @@ def pipeline():
 def experts():
     """Rows to other ranks and their gradients back, other splits on each call."""
     for turn in range(10):
-        table = [[(3 * f + 5 * t + turn) % 7 * 50 for t in range(WORLD)] for f in range(WORLD)]
+        table = splits_of(turn)
         sent, taken = table[RANK], [table[f][RANK] for f in range(WORLD)]
         rows = torch.cat([filled((sent[t], 8), float(10 * RANK + t)) for t in range(WORLD)])
         rows.requires_grad_()
@@ -197,13 +204,13 @@ def captured_training():
             one_step(network, optimizer, data, wanted)
     torch.cuda.synchronize()
     step = torch.cuda.CUDAGraph()
-    before = [one.detach().clone() for one in network.parameters()]
+    before = weights_of(network)
     with torch.cuda.graph(step):
         one_step(network, optimizer, data, wanted)
     for _ in range(5):
         step.replay()
-    weights = torch.cat([one.detach().flatten() for one in network.parameters()])
-    if torch.equal(weights, torch.cat([one.flatten() for one in before])):
+    weights = weights_of(network)
+    if torch.equal(weights, before):
         raise AssertionError("the graph did not train")
     everybody = [torch.empty_like(weights) for _ in range(WORLD)]
     dist.all_gather(everybody, weights)

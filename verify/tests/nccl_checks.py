@@ -569,7 +569,7 @@ def estimates(r):
     lib, comm, data, other = r.lib, r.comm(), buffer(INT32, [1] * 4096), buffer(INT32, [2] * 4096)
 
     def estimate(*calls):
-        about = SimInfo(ctypes.sizeof(SimInfo), 0x74685283, 22809, -1.0)
+        about = SimInfo()
         lib.GroupStart()
         for call in calls:
             call()
@@ -593,13 +593,12 @@ def estimates(r):
         demand(0 < one < two < long_ * 10, "messages of both directions pass at once")
     demand(estimate() == 0, "nothing takes no time")
     demand(holds(data, INT32, [1] * 4096) and holds(other, INT32, [2] * 4096), "nothing has run")
-    for bad in (None, ctypes.byref(SimInfo(ctypes.sizeof(SimInfo), 7, 22809, -1.0)),
-                ctypes.byref(SimInfo(4, 0x74685283, 22809, -1.0))):
+    for bad in (None, ctypes.byref(SimInfo(magic=7)), ctypes.byref(SimInfo(size=4))):
         lib.GroupStart()
         reduce(1)()
         demand(lib.try_("GroupSimulateEnd", bad) == ARGUMENT)
     demand(lib.try_("GroupSimulateEnd", bad) == USAGE, "no group")
-    about = SimInfo(ctypes.sizeof(SimInfo), 0x74685283, 22809, -7.0)
+    about = SimInfo(time=-7.0)
     lib.GroupStart()
     lib.GroupStart()
     reduce(1)()

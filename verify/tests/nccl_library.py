@@ -43,6 +43,9 @@ class SimInfo(ctypes.Structure):
     _fields_ = [("size", ctypes.c_size_t), ("magic", ctypes.c_uint), ("version", ctypes.c_uint),
                 ("estimatedTime", ctypes.c_float)]
 
+    def __init__(self, size=24, magic=0x74685283, time=-1.0):
+        super().__init__(size, magic, 22809, time)
+
 
 def integrity_check(path):
     """Opens the library in another process."""
