@@ -39,12 +39,10 @@ NVCC ?= $(firstword $(call have,nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
 CUDA ?= $(if $(NVCC),1,0)
 SM ?= 90
 ARCH := $(shell $(CC) -dumpmachine 2>/dev/null | cut -d- -f1)
-GPU_SRC := $(wildcard lib/coll/cuda/*.cu lib/plan/cuda/*.cu)
 HAVE_CUDA := $(and $(NVCC),$(filter 1,$(CUDA)))
 CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(if $(HAVE_CUDA),$(realpath $(NVCC))))
-RDMA_SRC := $(wildcard lib/transport/ib*.c)
 VERBS_CFLAGS := $(if $(HAVE_VERBS),-DWEIR_HAVE_VERBS=1)
-VERSION := $(shell sed -n 's/^\#define WEIR_VERSION "\(.*\)"/\1/p' lib/weir.h)
+VERSION := $(shell sed -n 's/^\#define WEIR_VERSION "\(.*\)"/\1/p' lib/include/weir/weir.h)
 
 # -------------------------------------------------------------------- flags
 CSTD := -std=gnu11
@@ -59,7 +57,7 @@ $(if $(OPT),,$(error BUILD=$(BUILD): expected release, debug, asan or tsan))
 CFLAGS ?=
 NVCCFLAGS ?=
 LDFLAGS ?=
-WEIR_CFLAGS = $(CSTD) $(WARN) $(OPT) -fPIC -fvisibility=hidden -pthread -Ilib -I. \
+WEIR_CFLAGS = $(CSTD) $(WARN) $(OPT) -fPIC -fvisibility=hidden -pthread -Ilib/include -Ilib -I. \
 	-DWEIR_BUILD_NAME='"$(BUILD)"' $(CUDA_CFLAGS) $(VERBS_CFLAGS) $(CFLAGS)
 WEIR_LDFLAGS = $(OPT) -pthread $(LDFLAGS)
 CUDA_CFLAGS := $(if $(HAVE_CUDA),-DWEIR_HAVE_CUDA=1 -isystem $(CUDA_HOME)/include)
@@ -79,7 +77,7 @@ WEIR_LIBS := $(JANSSON_LIBS) $(SYSTEM_LIBS)
 # compressed. NVCCFLAGS=-lineinfo gives profilers the lines, and makes objects twice as long.
 NVCC_ARCH = $(foreach sm,$(SM),-gencode arch=compute_$(sm),code=sm_$(sm)) \
 	-gencode arch=compute_$(lastword $(SM)),code=compute_$(lastword $(SM))
-NVCC_FLAGS = -std=c++17 $(if $(filter debug,$(BUILD)),-G -O0,-O3) $(NVCC_ARCH) -Xfatbin -compress-all -Ilib -I. \
+NVCC_FLAGS = -std=c++17 $(if $(filter debug,$(BUILD)),-G -O0,-O3) $(NVCC_ARCH) -Xfatbin -compress-all -Ilib/include -Ilib -I. \
 	-DWEIR_HAVE_CUDA=1 -Xcompiler -fPIC,-fvisibility=hidden,-fno-exceptions,-fno-rtti,-fno-threadsafe-statics $(NVCCFLAGS)
 
 # A source whose name ends in an instruction set is compiled for it and called
@@ -88,82 +86,101 @@ NVCC_FLAGS = -std=c++17 $(if $(filter debug,$(BUILD)),-G -O0,-O3) $(NVCC_ARCH) -
 %_avx512.o: ISA := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx2 -mfma -mf16c -mprefer-vector-width=512
 
 # ------------------------------------------------------------------ sources
-ISA_SRC := $(wildcard lib/coll/*_avx2.c lib/coll/*_avx512.c)
-BOOT_MPI_SRC := lib/boot/mpi.c
-# The program weir-plan.
-PLAN_MAIN := $(wildcard lib/plan/weir_plan*.c)
-JSON_SRC := $(filter-out %_missing.c,$(wildcard lib/plan/json*.c))
+# $(1): folders, of which all sources are taken.
+sources = $(wildcard $(addsuffix /*.c,$(1)))
+gpu_sources = $(if $(HAVE_CUDA),$(wildcard $(addsuffix /*.cu,$(1))))
+LIB_DIRS := $(addprefix lib/,base boot transport transport/mapped transport/net compute comm comm/node \
+	comm/gpu comm/internode chan coll coll/host coll/cuda coll/cuda/launch coll/internode algo \
+	$(addprefix plan/,format build check cost draw compile execute host cuda examples))
+TOPO_DIRS := topo
+BENCH_DIRS := bench $(addprefix bench/,options sizes job gpu candidate measure check statistics output)
+RESULTS_DIRS := $(addprefix results/,read store judge output)
 # Of a seam's two sides, *_cuda.c and *_none.c, a build has one.
-LIB_SRC := $(filter-out %_$(if $(HAVE_CUDA),none,cuda).c $(BOOT_MPI_SRC) $(PLAN_MAIN) \
-	$(if $(HAVE_JANSSON),lib/plan/json_missing.c,$(JSON_SRC)) $(if $(HAVE_VERBS),,$(RDMA_SRC)) \
-	$(if $(filter x86_64,$(ARCH)),,$(ISA_SRC)),$(wildcard $(addprefix lib/,base/*.c boot/*.c \
-	comm/*.c transport/*.c chan/*.c coll/*.c coll/cuda/*.c coll/net/*.c algo/*.c plan/*.c \
-	plan/cuda/*.c plan/examples/*.c)))
+OTHER_SIDE := %_$(if $(HAVE_CUDA),none,cuda).c
+
+GPU_SRC := $(wildcard lib/coll/cuda/*.cu lib/plan/cuda/*.cu)
+RDMA_SRC := $(wildcard lib/transport/net/ib*.c)
+ISA_SRC := $(wildcard lib/compute/*_avx2.c lib/compute/*_avx512.c)
+BOOT_MPI_SRC := lib/boot/mpi.c
+PLAN_MAIN := $(wildcard lib/plan/cli/*.c)
+JSON_SRC := $(filter-out %_missing.c,$(wildcard lib/plan/format/json*.c))
+LIB_SRC := $(filter-out $(OTHER_SIDE) $(BOOT_MPI_SRC) \
+	$(if $(HAVE_JANSSON),lib/plan/format/json_missing.c,$(JSON_SRC)) $(if $(HAVE_VERBS),,$(RDMA_SRC)) \
+	$(if $(filter x86_64,$(ARCH)),,$(ISA_SRC)),$(call sources,$(LIB_DIRS)))
 # The NCCL-shaped library: its own sources over libweir.a.
-NCCL_SRC := $(filter-out %_$(if $(HAVE_CUDA),none,cuda).c,$(wildcard lib/nccl/*.c))
-NCCL_GPU_SRC := $(if $(HAVE_CUDA),$(wildcard lib/nccl/*.cu))
-TOPO_SRC := $(if $(HAVE_HWLOC),$(filter-out %_$(if $(HAVE_CUDA),none,cuda).c topo/weir_topo.c,$(wildcard topo/*.c)))
-TOPO_GPU_SRC := $(if $(and $(HAVE_HWLOC),$(HAVE_CUDA)),$(wildcard topo/*.cu))
-VERIFY_SRC := $(wildcard verify/*.c)
+NCCL_SRC := $(filter-out $(OTHER_SIDE),$(call sources,lib/nccl))
+NCCL_GPU_SRC := $(call gpu_sources,lib/nccl)
+TOPO_SRC := $(if $(HAVE_HWLOC),$(filter-out $(OTHER_SIDE),$(call sources,$(TOPO_DIRS))))
+TOPO_GPU_SRC := $(if $(HAVE_HWLOC),$(call gpu_sources,$(TOPO_DIRS)))
+VERIFY_SRC := $(call sources,verify)
 BENCH_MAIN := $(wildcard bench/bench_*.c)
-BENCH_SRC := $(filter-out $(BENCH_MAIN) bench/bootstrap_$(if $(HAVE_GSL),none,gsl).c \
-	bench/gpu_$(if $(HAVE_CUDA),none,cuda).c,$(wildcard bench/*.c))
+BENCH_SRC := $(filter-out $(BENCH_MAIN) %/bootstrap_$(if $(HAVE_GSL),none,gsl).c \
+	$(OTHER_SIDE),$(call sources,$(BENCH_DIRS)))
 # Programs that read results need no MPI, and of our library its base alone.
 HAVE_RESULTS := $(and $(HAVE_GSL),$(HAVE_JANSSON))
-RESULTS_MAIN := $(if $(HAVE_RESULTS),$(wildcard results/weir_*.c))
-RESULTS_SRC := $(if $(HAVE_RESULTS),$(filter-out $(RESULTS_MAIN) results/sqlite$(if $(HAVE_SQLITE),_missing).c,\
-	$(wildcard results/*.c)))
-TEST_SRC := $(filter-out $(if $(HAVE_JANSSON),,verify/tests/test_plan%) $(if $(HAVE_RESULTS),,verify/tests/test_results%) $(if $(HAVE_CUDA),,verify/tests/test_gpu%) $(if $(HAVE_VERBS),,verify/tests/test_ib%),$(wildcard verify/tests/test_*.c))
+RESULTS_MAIN := $(if $(HAVE_RESULTS),$(wildcard results/cli/weir_*.c))
+RESULTS_SRC := $(if $(HAVE_RESULTS),$(filter-out %/sqlite$(if $(HAVE_SQLITE),_missing).c,$(call sources,$(RESULTS_DIRS))))
+
+# Tests: programs named test_*.c (cmocka), and scripts; one folder for each kind.
+TEST_DIRS := $(addprefix verify/tests/,unit conformance gpu cli fuzz perf)
+TEST_SRC := $(foreach file,$(wildcard $(addsuffix /test_*.c,$(TEST_DIRS))),$(if $(filter \
+	$(if $(HAVE_JANSSON),,test_plan%) $(if $(HAVE_RESULTS),,test_results%) $(if $(HAVE_CUDA),,test_gpu%) \
+	$(if $(HAVE_VERBS),,test_ib%),$(notdir $(file))),,$(file)))
+TEST_SCRIPTS := $(wildcard $(addsuffix /*.sh,$(TEST_DIRS)))
 # Run by hand: programs that measure, built as tests are.
-BY_HAND_SRC := verify/tests/plan_speed.c $(if $(HAVE_CUDA),verify/tests/port_latency.c)
+BY_HAND_SRC := verify/tests/perf/plan_speed.c $(if $(HAVE_CUDA),verify/tests/perf/port_latency.c)
 
 obj = $(patsubst %.c,$(O)/obj/%.o,$(1))
-GPU_OBJ := $(if $(HAVE_CUDA),$(patsubst %.cu,$(O)/obj/%.o,$(GPU_SRC)))
+gpu_obj = $(patsubst %.cu,$(O)/obj/%.o,$(1))
+GPU_OBJ := $(if $(HAVE_CUDA),$(call gpu_obj,$(GPU_SRC)))
 LIB_OBJ := $(call obj,$(LIB_SRC)) $(GPU_OBJ)
-NCCL_OBJ := $(call obj,$(NCCL_SRC)) $(patsubst %.cu,$(O)/obj/%.o,$(NCCL_GPU_SRC))
-TOPO_OBJ := $(call obj,$(TOPO_SRC)) $(patsubst %.cu,$(O)/obj/%.o,$(TOPO_GPU_SRC))
+NCCL_OBJ := $(call obj,$(NCCL_SRC)) $(call gpu_obj,$(NCCL_GPU_SRC))
+TOPO_OBJ := $(call obj,$(TOPO_SRC)) $(call gpu_obj,$(TOPO_GPU_SRC))
 VERIFY_OBJ := $(call obj,$(VERIFY_SRC))
 BENCH_OBJ := $(call obj,$(BENCH_SRC))
 RESULTS_OBJ := $(call obj,$(RESULTS_SRC))
 BOOT_MPI_OBJ := $(if $(HAVE_MPI),$(call obj,$(BOOT_MPI_SRC)))
+SUPPORT := $(O)/obj/verify/tests/support
 ALL_OBJ := $(NCCL_OBJ) $(call obj,$(PLAN_MAIN) $(RESULTS_SRC) $(RESULTS_MAIN) $(LIB_SRC) $(TOPO_SRC) $(VERIFY_SRC) $(BENCH_SRC) $(BENCH_MAIN) \
-	$(BOOT_MPI_SRC) $(TEST_SRC) $(BY_HAND_SRC) verify/tests/gpu_standin.c verify/tests/soak.c verify/tests/port_mesh.c $(wildcard topo/weir_topo.c)) $(GPU_OBJ)
+	$(BOOT_MPI_SRC) $(TEST_SRC) $(BY_HAND_SRC) verify/tests/support/gpu_standin.c verify/tests/fuzz/soak.c \
+	verify/tests/perf/port_mesh.c topo/cli/weir_topo.c) $(GPU_OBJ)
 
 BENCHES := $(if $(and $(HAVE_MPI),$(HAVE_HWLOC)),$(patsubst bench/%.c,$(BIN)/%,$(BENCH_MAIN)))
-TOOLS := $(if $(and $(HAVE_HWLOC),$(wildcard topo/weir_topo.c)),$(BIN)/weir-topo)
-READERS := $(patsubst results/weir_%.c,$(BIN)/weir-%,$(RESULTS_MAIN))
+TOOLS := $(if $(HAVE_HWLOC),$(BIN)/weir-topo)
+READERS := $(patsubst results/cli/weir_%.c,$(BIN)/weir-%,$(RESULTS_MAIN))
 TOOLS += $(READERS) $(BIN)/weir-plan
 # Tests of the validation library and of the benchmarks' parts need MPI, as those do.
-MPI_TEST_SRC := $(filter verify/tests/test_verify% verify/tests/test_bench%,$(TEST_SRC))
-to_test = $(if $(HAVE_CMOCKA),$(patsubst verify/tests/%.c,$(O)/tests/%,$(1)))
+named = $(foreach file,$(2),$(if $(filter $(1),$(notdir $(file))),$(file)))
+MPI_TEST_SRC := $(call named,test_verify% test_bench%,$(TEST_SRC))
+to_test = $(if $(HAVE_CMOCKA),$(patsubst %.c,$(O)/tests/%,$(notdir $(1))))
 MPI_TESTS := $(if $(HAVE_MPI),$(call to_test,$(MPI_TEST_SRC)))
 TESTS := $(call to_test,$(filter-out $(MPI_TEST_SRC),$(TEST_SRC))) $(MPI_TESTS)
 BY_HAND := $(call to_test,$(BY_HAND_SRC))
 
-# Kernels compiled as C++ of the host and run by verify/tests/gpu_emulator.hh. The
+# Kernels compiled as C++ of the host and run by gpu_emulator.hh. The
 # thread sanitizer cannot follow their fibers.
 HAVE_CXX := $(call have,$(CXX))
 CAN_EMULATE := $(and $(HAVE_CXX),$(HAVE_CMOCKA),$(filter-out tsan,$(BUILD)))
-GPU_TEST_SRC := $(wildcard verify/tests/gpu_test_*.cc)
+GPU_TEST_SRC := $(wildcard verify/tests/gpu/gpu_test_*.cc)
 emulated = $(patsubst %,$(O)/emulated/%.o,$(1))
-EMULATED_OBJ := $(call emulated,$(filter-out $(GPU_TEST_SRC),$(wildcard verify/tests/gpu_*.cc)))
+EMULATED_OBJ := $(call emulated,$(wildcard verify/tests/support/gpu_*.cc))
 EMULATED_KERNEL_OBJ := $(call emulated,$(GPU_SRC))
-GPU_TESTS := $(if $(CAN_EMULATE),$(patsubst verify/tests/%.cc,$(O)/tests/%,$(GPU_TEST_SRC)))
+GPU_TESTS := $(if $(CAN_EMULATE),$(patsubst verify/tests/gpu/%.cc,$(O)/tests/%,$(GPU_TEST_SRC)))
 TESTS += $(GPU_TESTS)
 
 # Benchmarks with a stand-in for the GPU, for the tests.
 STANDINS := $(if $(BENCHES),$(patsubst bench/%.c,$(O)/tests/%_standin,$(BENCH_MAIN)))
-STANDIN_OBJ := $(call obj,verify/tests/gpu_standin.c)
+STANDIN_OBJ := $(SUPPORT)/gpu_standin.o
 SOAKS := $(if $(BENCHES),$(O)/tests/soak $(O)/tests/soak_standin)
 # The program of port_mesh.sh.
 MESH := $(if $(HAVE_MPI),$(O)/tests/port_mesh)
-MESH_OBJ := $(call obj,verify/tests/port_mesh.c)
-SOAK_OBJ := $(call obj,verify/tests/soak.c)
+MESH_OBJ := $(call obj,verify/tests/perf/port_mesh.c)
+SOAK_OBJ := $(call obj,verify/tests/fuzz/soak.c)
 
 # What the manifest of a result says about the build. The object is compiled
 # again when that changed, which build.id shows.
 SOURCES := $(sort $(LIB_SRC) $(GPU_SRC) $(NCCL_SRC) $(NCCL_GPU_SRC) $(TOPO_SRC) $(VERIFY_SRC) $(BENCH_SRC) $(BENCH_MAIN) $(BOOT_MPI_SRC)\
-	$(wildcard lib/*.h $(addsuffix /*.h,lib/* lib/coll/cuda lib/coll/net lib/plan/cuda lib/plan/examples bench verify topo) lib/coll/cuda/*.cuh lib/plan/cuda/*.cuh lib/nccl/*.cuh) \
+	$(wildcard $(foreach kind,h cuh,$(addsuffix /*.$(kind),lib/include/weir $(LIB_DIRS) lib/coll/cuda/device lib/plan/cuda/device lib/nccl $(BENCH_DIRS) verify $(TOPO_DIRS)))) \
 	Makefile)
 BUILD_SOURCES := $(shell cat $(SOURCES) | sha256sum | cut -c1-16)
 BUILD_COMMIT := $(shell git describe --always --dirty 2>/dev/null)
@@ -207,15 +224,15 @@ $(O)/libweir_nccl.so: $(NCCL_OBJ) $(O)/libweir.a lib/nccl/exports.map
 MPI_CC := OMPI_CC="$(CC)" MPICH_CC="$(CC)" $(MPICC)
 $(BOOT_MPI_OBJ) $(BENCH_OBJ) $(STANDIN_OBJ) $(SOAK_OBJ) $(MESH_OBJ) $(call obj,$(BENCH_MAIN) $(MPI_TEST_SRC)) $(VERIFY_OBJ): COMPILE := $(if $(HAVE_MPI),$(MPI_CC),$(CC))
 COMPILE ?= $(CC)
-$(call obj,bench/build_info.c): EXTRA_CFLAGS = $(BUILD_INFO)
-$(call obj,bench/build_info.c): $(O)/build.id
+$(call obj,bench/output/build_info.c): EXTRA_CFLAGS = $(BUILD_INFO)
+$(call obj,bench/output/build_info.c): $(O)/build.id
 # Files that change when what they say does; written here, as what waits for a recipe is
 # built last.
 says = $(shell mkdir -p $(O); echo "$(2)" | cmp -s - $(O)/$(1) || echo "$(2)" >$(O)/$(1))
 $(call says,build.id,$(BUILD_SOURCES) $(BUILD_COMMIT) $(BUILD_FLAGS))
 $(call says,flags.id,$(CC) $(subst ',,$(subst ",,$(WEIR_CFLAGS))))
 $(call says,gpu_flags.id,$(NVCC) $(NVCC_FLAGS))
-$(call obj,bench/bootstrap_gsl.c): EXTRA_CFLAGS := $(GSL_CFLAGS)
+$(call obj,bench/statistics/bootstrap_gsl.c): EXTRA_CFLAGS := $(GSL_CFLAGS)
 
 $(O)/obj/%.o: %.c Makefile $(O)/flags.id
 	$(call say,CC,$<)
@@ -231,25 +248,25 @@ $(BENCHES): $(BIN)/%: $(O)/obj/bench/%.o $(BENCH_OBJ) $(VERIFY_OBJ) $(TOPO_OBJ) 
 	$(call say,LINK,$@)
 	$(Q)$(MPI_CC) -o $@ $^ $(WEIR_LDFLAGS) $(GSL_LIBS) $(HWLOC_LIBS) $(WEIR_LIBS)
 
-$(STANDINS): $(O)/tests/%_standin: $(O)/obj/bench/%.o $(STANDIN_OBJ) $(filter-out %/gpu_cuda.o %/gpu_none.o,$(BENCH_OBJ)) $(VERIFY_OBJ) $(TOPO_OBJ) $(BOOT_MPI_OBJ) $(O)/libweir.a
+$(STANDINS): $(O)/tests/%_standin: $(O)/obj/bench/%.o $(STANDIN_OBJ) $(filter-out $(O)/obj/bench/gpu/gpu_cuda.o $(O)/obj/bench/gpu/gpu_none.o,$(BENCH_OBJ)) $(VERIFY_OBJ) $(TOPO_OBJ) $(BOOT_MPI_OBJ) $(O)/libweir.a
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(MPI_CC) -o $@ $^ $(WEIR_LDFLAGS) $(GSL_LIBS) $(HWLOC_LIBS) $(WEIR_LIBS)
 
 .SECONDARY: $(SOAK_OBJ)
 $(O)/tests/soak: $(SOAK_OBJ) $(BENCH_OBJ) $(VERIFY_OBJ) $(TOPO_OBJ) $(BOOT_MPI_OBJ) $(O)/libweir.a
-$(O)/tests/soak_standin: $(SOAK_OBJ) $(STANDIN_OBJ) $(filter-out %/gpu_cuda.o %/gpu_none.o,$(BENCH_OBJ)) $(VERIFY_OBJ) $(TOPO_OBJ) $(BOOT_MPI_OBJ) $(O)/libweir.a
+$(O)/tests/soak_standin: $(SOAK_OBJ) $(STANDIN_OBJ) $(filter-out $(O)/obj/bench/gpu/gpu_cuda.o $(O)/obj/bench/gpu/gpu_none.o,$(BENCH_OBJ)) $(VERIFY_OBJ) $(TOPO_OBJ) $(BOOT_MPI_OBJ) $(O)/libweir.a
 $(SOAKS):
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(MPI_CC) -o $@ $^ $(WEIR_LDFLAGS) $(GSL_LIBS) $(HWLOC_LIBS) $(WEIR_LIBS)
 
-$(MESH): $(MESH_OBJ) $(if $(HAVE_CUDA),$(O)/obj/verify/tests/gpu_ports.o) $(BOOT_MPI_OBJ) $(O)/libweir.a
+$(MESH): $(MESH_OBJ) $(if $(HAVE_CUDA),$(O)/obj/verify/tests/gpu/gpu_ports.o) $(BOOT_MPI_OBJ) $(O)/libweir.a
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(MPI_CC) -o $@ $^ $(WEIR_LDFLAGS) $(WEIR_LIBS)
 
-$(BIN)/weir-topo: $(O)/obj/topo/weir_topo.o $(TOPO_OBJ) $(O)/libweir.a
+$(BIN)/weir-topo: $(O)/obj/topo/cli/weir_topo.o $(TOPO_OBJ) $(O)/libweir.a
 	$(call say,LINK,$@)
 	$(Q)$(CC) -o $@ $^ $(WEIR_LDFLAGS) $(HWLOC_LIBS) $(WEIR_LIBS)
 
@@ -257,21 +274,23 @@ $(BIN)/weir-plan: $(call obj,$(PLAN_MAIN)) $(O)/libweir.a
 	$(call say,LINK,$@)
 	$(Q)$(CC) -o $@ $^ $(WEIR_LDFLAGS) $(WEIR_LIBS)
 
-$(READERS): $(BIN)/weir-%: $(O)/obj/results/weir_%.o $(RESULTS_OBJ) $(O)/libweir.a
+$(READERS): $(BIN)/weir-%: $(O)/obj/results/cli/weir_%.o $(RESULTS_OBJ) $(O)/libweir.a
 	$(call say,LINK,$@)
 	$(Q)$(CC) -o $@ $^ $(WEIR_LDFLAGS) $(GSL_LIBS) $(SQLITE_LIBS) $(WEIR_LIBS)
 .SECONDARY: $(call obj,$(RESULTS_MAIN))
 $(RESULTS_OBJ): EXTRA_CFLAGS = $(GSL_CFLAGS) $(JANSSON_CFLAGS)
 $(call obj,$(JSON_SRC)): EXTRA_CFLAGS = $(JANSSON_CFLAGS)
 
-$(filter-out $(GPU_TESTS),$(TESTS)) $(BY_HAND): $(O)/tests/%: $(O)/obj/verify/tests/%.o $(TOPO_OBJ) $(O)/libweir.a
+# Each program needs the object of its source, whatever folder that is in.
+$(foreach file,$(TEST_SRC) $(BY_HAND_SRC),$(eval $(O)/tests/$(basename $(notdir $(file))): $(call obj,$(file))))
+$(filter-out $(GPU_TESTS),$(TESTS)) $(BY_HAND): $(TOPO_OBJ) $(O)/libweir.a
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(TEST_CC) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(WEIR_LDFLAGS) $(TEST_LIBS) $(HWLOC_LIBS) -lcmocka $(WEIR_LIBS)
 
 # Their kernels.
-$(O)/tests/test_gpu_channels: $(O)/obj/verify/tests/gpu_channels.o
-$(O)/tests/test_gpu_ports $(O)/tests/port_latency: $(O)/obj/verify/tests/gpu_ports.o
+$(O)/tests/test_gpu_channels: $(O)/obj/verify/tests/gpu/gpu_channels.o
+$(O)/tests/test_gpu_ports $(O)/tests/port_latency: $(O)/obj/verify/tests/gpu/gpu_ports.o
 
 # All behind NCCL's interface but what the test has of it itself.
 $(O)/tests/test_nccl_streams: $(filter-out %/p2p_launch.o,$(NCCL_OBJ))
@@ -290,7 +309,7 @@ $(BENCH_TESTS): TEST_LIBS := $(GSL_LIBS)
 
 EMULATED_OPT := -O1
 EMULATED_CXXFLAGS = -std=gnu++17 -Wall -Wextra -Wshadow -Wno-unknown-pragmas $(filter-out -O%,$(OPT)) $(EMULATED_OPT) \
-	-fno-ipa-reference -DWEIR_EMULATED -Ilib -I. -include verify/tests/gpu_words.h $(CXXFLAGS)
+	-fno-ipa-reference -DWEIR_EMULATED -Ilib/include -Ilib -I. -include verify/tests/support/gpu_words.h $(CXXFLAGS)
 $(O)/emulated/%.o: % Makefile
 	$(call say,CXX,$<)
 	$(Q)mkdir -p $(@D)
@@ -311,7 +330,7 @@ $(O)/tests/plan.a $(O)/tests/kernels.a:
 
 # Long to compile, and hardly any of it runs.
 $(EMULATED_KERNEL_OBJ): EMULATED_OPT := -O0
-$(GPU_TESTS): $(O)/tests/%: $(O)/emulated/verify/tests/%.cc.o $(EMULATED_OBJ) $(O)/obj/lib/base/types.o
+$(GPU_TESTS): $(O)/tests/%: $(O)/emulated/verify/tests/gpu/%.cc.o $(EMULATED_OBJ) $(O)/obj/lib/base/types.o
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CXX) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(WEIR_LDFLAGS) -lcmocka $(WEIR_LIBS)
@@ -369,9 +388,9 @@ FUZZERS := $(filter $(O)/tests/test_results $(O)/tests/test_plan_fuzz,$(TESTS))
 
 # Shell tests drive the programs in the top folder: another build has none there.
 check: all tests ## the tests, installing nothing
-	$(Q)O='$(O)' BUILD='$(BUILD)' FUZZ_S=$(if $(T),2,$(S)) verify/run $(if $(T),-t '$(T)') -b '$(BESIDE)' \
+	$(Q)O='$(O)' BUILD='$(BUILD)' FUZZ_S=$(if $(T),2,$(S)) verify/tests/run $(if $(T),-t '$(T)') -b '$(BESIDE)' \
 		-n '$(notdir $(FUZZERS))' $(sort $(TESTS)) \
-		$(if $(filter .,$(BIN)),$(sort $(wildcard verify/tests/*.sh)))
+		$(if $(filter .,$(BIN)),$(sort $(TEST_SCRIPTS)))
 
 test-hosts: ## of the tests, those between two emulated hosts (ci/hosts)
 	$(Q)ci/deps
@@ -389,7 +408,7 @@ deps: ## install what is missing
 	$(Q)ci/deps
 
 lint: ## warnings of two compilers as errors, headers alone, scripts, blanks
-	$(Q)CFLAGS_LINT='$(CSTD) $(WARN) -Ilib -I. $(HWLOC_CFLAGS) $(GSL_CFLAGS) $(JANSSON_CFLAGS)' MPICC='$(MPICC)' ci/lint
+	$(Q)CFLAGS_LINT='$(CSTD) $(WARN) -Ilib/include -Ilib -I. $(HWLOC_CFLAGS) $(GSL_CFLAGS) $(JANSSON_CFLAGS)' MPICC='$(MPICC)' ci/lint
 
 plot: ## plots of results: CSV="a.csv b.csv" [OUT=folder]
 	$(Q)results/plot $(if $(OUT),-o '$(OUT)') $(CSV)
@@ -399,13 +418,12 @@ empty :=
 space := $(empty) $(empty)
 DEST = $(DESTDIR)$(PREFIX)
 SONAME := libweir.so.$(firstword $(subst ., ,$(VERSION)))
-PUBLIC_HEADERS := $(filter-out $(if $(HAVE_MPI),,%_mpi.h),$(wildcard lib/weir*.h))
+PUBLIC_HEADERS := $(filter-out $(if $(HAVE_MPI),,%/mpi.h),$(wildcard lib/include/weir/*.h))
 
 install: all ## PREFIX=/usr/local, DESTDIR: headers, libraries, programs, pkg-config files
 	$(call say,INSTALL,$(DEST))
-	$(Q)install -d $(DEST)/include/weir/base $(DEST)/lib/pkgconfig $(DEST)/bin
+	$(Q)install -d $(DEST)/include/weir $(DEST)/lib/pkgconfig $(DEST)/bin
 	$(Q)install -m 644 $(PUBLIC_HEADERS) $(DEST)/include/weir
-	$(Q)install -m 644 lib/base/target.h $(DEST)/include/weir/base
 	$(Q)install -m 644 $(filter %.a,$(LIBS)) $(DEST)/lib
 	$(Q)install -m 755 $(O)/libweir.so $(DEST)/lib/libweir.so.$(VERSION)
 	$(Q)ln -sf libweir.so.$(VERSION) $(DEST)/lib/$(SONAME)
@@ -413,7 +431,7 @@ install: all ## PREFIX=/usr/local, DESTDIR: headers, libraries, programs, pkg-co
 	$(Q)install -m 755 $(O)/libweir_nccl.so $(DEST)/lib
 	$(Q)$(if $(BENCHES)$(TOOLS),install -m 755 $(BENCHES) $(TOOLS) $(DEST)/bin)
 	$(Q)for name in weir $(if $(HAVE_MPI),weir-mpi); do \
-		sed 's|@prefix@|$(PREFIX)|; s|@version@|$(VERSION)|; s|@libs@|$(addsuffix $(space),$(JANSSON_LIBS) $(CUDA_LIBS))|' ci/$$name.pc.in \
+		sed 's|@prefix@|$(PREFIX)|; s|@version@|$(VERSION)|; s|@libs@|$(addsuffix $(space),$(JANSSON_LIBS) $(CUDA_LIBS))|' ci/pkgconfig/$$name.pc.in \
 			>$(DEST)/lib/pkgconfig/$$name.pc || exit; done
 
 clean: ## remove everything that was built

@@ -1,13 +1,13 @@
 /* The shared flow. Each step that fails undoes what came before it. */
 #include "bench/program.h"
 
-#include "bench/algos.h"
-#include "bench/alike.h"
-#include "bench/inject.h"
-#include "bench/memory.h"
-#include "bench/plan.h"
-#include "bench/preflight.h"
-#include "bench/sweep.h"
+#include "bench/candidate/algos.h"
+#include "bench/job/alike.h"
+#include "bench/check/inject.h"
+#include "bench/job/memory.h"
+#include "bench/candidate/plan.h"
+#include "bench/job/preflight.h"
+#include "bench/measure/sweep.h"
 
 #include <stdio.h>
 #include <stdlib.h>

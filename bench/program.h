@@ -5,7 +5,7 @@
 #ifndef BENCH_PROGRAM_H
 #define BENCH_PROGRAM_H
 
-#include "weir.h"
+#include <weir/weir.h>
 
 /* Runs the benchmark of a collective and returns the exit code, the same on
  * every rank: 0 all passed, 1 wrong data, 2 usage, 3 system, 4 a deadline

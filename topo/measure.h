@@ -1,8 +1,8 @@
 /*
  * Measures the links of this machine (lib/base/links.h): of cores, and of GPUs.
  */
-#ifndef WEIR_TOPO_MEASURE_H
-#define WEIR_TOPO_MEASURE_H
+#ifndef TOPO_MEASURE_H
+#define TOPO_MEASURE_H
 
 #include "base/links.h"
 #include "topo/topo.h"

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/target.h"
+#include <weir/target.h>
 #include "topo/model.h"
 
 enum {

@@ -1,7 +1,7 @@
 /* The kernels that measure GPUs; measure_gpus.h explains. */
 #include "topo/measure_gpus.h"
 
-#include "base/target.h"
+#include <weir/target.h>
 
 #include <cuda_runtime.h>
 

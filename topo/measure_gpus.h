@@ -1,6 +1,6 @@
 /* The kernels that measure GPUs: two blocks that answer each other, and reads of a peer. */
-#ifndef WEIR_TOPO_MEASURE_GPUS_H
-#define WEIR_TOPO_MEASURE_GPUS_H
+#ifndef TOPO_MEASURE_GPUS_H
+#define TOPO_MEASURE_GPUS_H
 
 #include <stdint.h>
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "base/target.h"
+#include <weir/target.h>
 #include "topo/measure_gpus.h"
 
 enum {

@@ -2,13 +2,13 @@
  * The inside of a topology, for the files of this folder: hwloc's tree, and
  * the tables that are read out of it once.
  */
-#ifndef WEIR_TOPO_MODEL_H
-#define WEIR_TOPO_MODEL_H
+#ifndef TOPO_MODEL_H
+#define TOPO_MODEL_H
 
 #include <hwloc.h>
 
 #include "topo/topo.h"
-#include "transport/rdma_port.h"
+#include "transport/net/rdma_port.h"
 
 /* One device: what callers see, and where it sits in hwloc's tree. */
 typedef struct weiri_topo_entry {

@@ -9,12 +9,12 @@
  * operating system gives them (as numactl shows), GPUs and NICs the position
  * in PCI address order. -1 stands for "none" or "unknown".
  */
-#ifndef WEIR_TOPO_TOPO_H
-#define WEIR_TOPO_TOPO_H
+#ifndef TOPO_TOPO_H
+#define TOPO_TOPO_H
 
 #include <stdio.h>
 
-#include "weir.h"
+#include <weir/weir.h>
 
 typedef struct weiri_topo weiri_topo;
 

@@ -4,8 +4,8 @@
  * walk through the blocks. All ranks walk through the same blocks, whatever
  * they find.
  */
-#ifndef WEIRV_CHECK_H
-#define WEIRV_CHECK_H
+#ifndef VERIFY_CHECK_H
+#define VERIFY_CHECK_H
 
 #include "verify/verify.h"
 

@@ -3,10 +3,10 @@
  * rank, and the record of what was found. Where references come from is
  * check.c's business.
  */
-#ifndef WEIRV_COMPARE_H
-#define WEIRV_COMPARE_H
+#ifndef VERIFY_COMPARE_H
+#define VERIFY_COMPARE_H
 
-#include "weir.h"
+#include <weir/weir.h>
 
 typedef struct weirv_mismatch {
     int rank;

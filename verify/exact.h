@@ -22,8 +22,8 @@
  * neighbours shares its positions, and which of them contributes a number other
  * than 0 (prod: 1) changes every 16 elements.
  */
-#ifndef WEIRV_EXACT_H
-#define WEIRV_EXACT_H
+#ifndef VERIFY_EXACT_H
+#define VERIFY_EXACT_H
 
 #include "verify/compare.h"
 #include "verify/pattern.h"

@@ -2,8 +2,8 @@
  * What an output should hold, computed by each rank alone: the exact oracle,
  * and the slow combination of chosen ranks' inputs that forensics try.
  */
-#ifndef WEIRV_EXPECTED_H
-#define WEIRV_EXPECTED_H
+#ifndef VERIFY_EXPECTED_H
+#define VERIFY_EXPECTED_H
 
 #include "verify/compare.h"
 #include "verify/pattern.h"

@@ -3,8 +3,8 @@
  * elements, and for each a guess at the fault. A guess is only told if it
  * reproduces what the run holds, element by element.
  */
-#ifndef WEIRV_FORENSICS_H
-#define WEIRV_FORENSICS_H
+#ifndef VERIFY_FORENSICS_H
+#define VERIFY_FORENSICS_H
 
 #include "verify/expected.h"
 #include "verify/guard.h"

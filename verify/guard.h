@@ -5,8 +5,8 @@
  *
  *   base | >= 4096 canary bytes | user bytes | >= 4096 canary bytes | end
  */
-#ifndef WEIRV_GUARD_H
-#define WEIRV_GUARD_H
+#ifndef VERIFY_GUARD_H
+#define VERIFY_GUARD_H
 
 #include <stddef.h>
 #include <stdint.h>

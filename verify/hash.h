@@ -4,8 +4,8 @@
  * an element is a cheap 32-bit hash of the key and its lane, which is a
  * bijection of the lane within a strip and vectorises.
  */
-#ifndef WEIRV_HASH_H
-#define WEIRV_HASH_H
+#ifndef VERIFY_HASH_H
+#define VERIFY_HASH_H
 
 #include <stdint.h>
 

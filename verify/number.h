@@ -3,10 +3,10 @@
  * verification's own reading of the formats: nothing here may come from lib/,
  * whose conversions it checks.
  */
-#ifndef WEIRV_NUMBER_H
-#define WEIRV_NUMBER_H
+#ifndef VERIFY_NUMBER_H
+#define VERIFY_NUMBER_H
 
-#include "weir.h"
+#include <weir/weir.h>
 
 /* sign, exponent and mantissa from the top bit down. */
 typedef struct weirv_format {

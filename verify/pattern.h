@@ -7,13 +7,13 @@
  * check keeps a copy of the data. Elements differ between indices, ranks and
  * seeds, so chunks that are misplaced, stale or left out show.
  */
-#ifndef WEIRV_PATTERN_H
-#define WEIRV_PATTERN_H
+#ifndef VERIFY_PATTERN_H
+#define VERIFY_PATTERN_H
 
-#include "weir.h"
+#include <weir/weir.h>
 
 /* One call of one collective as one rank sees it. Counts and displacements are
- * in elements and mean what they mean in weir.h. */
+ * in elements and mean what they mean in weir/weir.h. */
 typedef struct weirv_case {
     weir_collective collective;
     weir_dtype dtype;
@@ -24,7 +24,7 @@ typedef struct weirv_case {
     uint64_t seed;
     /* alltoallv only: nranks entries each */
     const size_t *send_counts, *send_displs, *recv_counts, *recv_displs;
-    /* in and out are the places of one buffer that weir.h states. Where only
+    /* in and out are the places of one buffer that weir/weir.h states. Where only
      * one of them has a meaning (reduce and broadcast off the root), the other
      * is the same memory. */
     int in_place;

@@ -5,7 +5,7 @@
  * changes from element to element, and the other ranks hold numbers that change
  * nothing (sum: -0, prod: 1, max and min: the same three again).
  *
- * What a row may give comes from a model of weir.h's rules in C's own float and
+ * What a row may give comes from a model of weir/weir.h's rules in C's own float and
  * double arithmetic and number.c's formats: the row combined in every order, in
  * which a NaN may have any sign and payload. Most rows have one answer in every
  * order. The others (the sum of two largest numbers and a smallest one) have one
@@ -17,8 +17,8 @@
  * A NaN is accepted where nothing was written, since poison is one; the rows
  * beside it are not, so an unwritten part shows.
  */
-#ifndef WEIRV_SPECIAL_H
-#define WEIRV_SPECIAL_H
+#ifndef VERIFY_SPECIAL_H
+#define VERIFY_SPECIAL_H
 
 #include "verify/compare.h"
 #include "verify/pattern.h"

@@ -1,6 +1,6 @@
 /*
  * The answers that a row of special values may have: the row combined in every
- * order by C's own arithmetic, with weir.h's rules about what is accumulated in
+ * order by C's own arithmetic, with weir/weir.h's rules about what is accumulated in
  * which type and how it is rounded. See special.h.
  */
 #include "verify/special.h"

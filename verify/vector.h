@@ -3,8 +3,8 @@
  * machine's least: a function is made again with __attribute__((target(...),
  * flatten)), and called where the processor has the set. x86-64 only.
  */
-#ifndef WEIRV_VECTOR_H
-#define WEIRV_VECTOR_H
+#ifndef VERIFY_VECTOR_H
+#define VERIFY_VECTOR_H
 
 #ifdef __x86_64__
 

@@ -11,8 +11,8 @@
  * Only the public API of weir and MPI are used; number formats are decoded by
  * code of this folder alone, since what lib/ does with them is under test.
  */
-#ifndef WEIRV_VERIFY_H
-#define WEIRV_VERIFY_H
+#ifndef VERIFY_VERIFY_H
+#define VERIFY_VERIFY_H
 
 #include <mpi.h>
 

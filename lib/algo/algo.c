@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "coll/coll.h"
-#include "comm/gpu.h"
+#include "comm/gpu/gpu.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
 #define WEIR_ALGO_ALGO_H
 
 #include "comm/comm.h"
-#include "weir_algo.h"
+#include <weir/algo.h>
 
 enum { WEIRI_CONTEXTS_MAX = 16, WEIRI_SUMMARY_BYTES = 256 };
 
@@ -46,7 +46,7 @@ weir_status weiri_context_take(weir_algo *algo, weiri_algo_place *place,
 /* Destroys all of them. Collective. */
 void weiri_contexts_drop(weir_algo *algo, weiri_algo_place *place);
 
-/* A call in the words of weir.h's collectives. */
+/* A call in the words of weir/weir.h's collectives. */
 typedef struct weiri_algo_shape {
     size_t count;         /* elements */
     size_t element_bytes;

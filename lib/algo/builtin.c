@@ -1,6 +1,6 @@
 /*
  * The built-in algorithms in the form of all: a call's lengths turned into the arguments of
- * the collective in weir.h, which runs with the row forced for that one call.
+ * the collective in weir/weir.h, which runs with the row forced for that one call.
  */
 #include "algo/algo.h"
 

@@ -21,7 +21,7 @@
 #include "algo/algo.h"
 
 #include "base/error.h"
-#include "comm/gpu.h"
+#include "comm/gpu/gpu.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -9,8 +9,8 @@
 
 #include "algo/kernel.h"
 #include "base/error.h"
-#include "comm/gpu.h"
-#include "weir_kernel.h"
+#include "comm/gpu/gpu.h"
+#include <weir/kernel.h>
 
 #include <stddef.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "weir_kernel.h"
+#include <weir/kernel.h>
 
 #include <ctype.h>
 #include <stdio.h>

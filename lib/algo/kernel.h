@@ -8,7 +8,7 @@
 #include "algo/cache.h"
 #include "algo/source.h"
 #include "comm/comm.h"
-#include "weir_algo.h"
+#include <weir/algo.h>
 
 struct weiri_kernel_backend;
 

@@ -8,7 +8,7 @@
 
 #include "algo/nvrtc.h"
 #include "base/error.h"
-#include "comm/gpu_cuda.h"
+#include "comm/gpu/gpu_cuda.h"
 
 #include <cuda.h>
 #include <dlfcn.h>
@@ -116,7 +116,7 @@ static weir_status name_target(const weir_comm *comm, char *option, size_t bytes
     return WEIR_OK;
 }
 
-/* -default-device: weir.h declares functions of the host, which NVRTC else refuses. */
+/* -default-device: weir/weir.h declares functions of the host, which NVRTC else refuses. */
 static const char *const flags[] = {"--std=c++17", "-default-device"};
 enum { FLAGS = sizeof flags / sizeof *flags };
 

@@ -8,7 +8,7 @@
 #include "algo/process.h"
 #include "base/env.h"
 #include "base/error.h"
-#include "weir_kernel.h"
+#include <weir/kernel.h>
 
 #include <dlfcn.h>
 #include <limits.h>

@@ -5,7 +5,7 @@
 #ifndef WEIR_ALGO_NVRTC_H
 #define WEIR_ALGO_NVRTC_H
 
-#include "weir.h"
+#include <weir/weir.h>
 
 /* The version of the library that serves a driver of a CUDA version (13 for 13.x; 0: any), as
  * major * 1000 + minor. Opens it: WEIR_NVRTC_SO, else the one of that version, else the newest

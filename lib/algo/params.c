@@ -1,5 +1,5 @@
 /* Packing a kernel's parameter. */
-#include "weir_algo.h"
+#include <weir/algo.h>
 
 #include <string.h>
 

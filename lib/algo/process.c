@@ -3,7 +3,7 @@
 #include "algo/process.h"
 
 #include "base/error.h"
-#include "base/target.h"
+#include <weir/target.h>
 
 #include <errno.h>
 #include <fcntl.h>

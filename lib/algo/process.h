@@ -2,7 +2,7 @@
 #ifndef WEIR_ALGO_PROCESS_H
 #define WEIR_ALGO_PROCESS_H
 
-#include "weir.h"
+#include <weir/weir.h>
 
 /* Starts argv[0], which is looked up in PATH, without a shell, with an empty standard input
  * and the C locale; waits for its end. output gets what it printed on both outputs, cut to

@@ -6,7 +6,7 @@
 
 #include "base/env.h"
 #include "base/error.h"
-#include "boot/mac.h"
+#include "base/mac.h"
 
 #include <ctype.h>
 #include <dlfcn.h>
@@ -65,7 +65,7 @@ weir_status weiri_file_read(const char *path, size_t most_bytes, char **text, si
 static int has_headers(const char *folder, struct stat *about)
 {
     char path[WEIRI_PATH_BYTES + 32];
-    snprintf(path, sizeof path, "%s/weir_kernel.h", folder);
+    snprintf(path, sizeof path, "%s/weir/kernel.h", folder);
     return stat(path, about) == 0 && S_ISREG(about->st_mode);
 }
 
@@ -79,11 +79,11 @@ static int find_own_file(char *path, struct stat *about)
     return (known || realpath("/proc/self/exe", path)) && stat(path, about) == 0;
 }
 
-/* In one of the folders above the library, installed (include/weir) or in the tree (lib);
+/* In one of the folders above the library, installed (include) or in the tree (lib/include);
  * they must be the library's owner's, or root's. */
 static int search_headers(char *folder)
 {
-    static const char *const ways[] = {"include/weir", "lib"};
+    static const char *const ways[] = {"include", "lib/include"};
     enum { LEVELS = 5 };
     char at[PATH_MAX];
     struct stat own, about;
@@ -108,10 +108,10 @@ weir_status weiri_headers_folder(char *folder)
     if (!given)
         return search_headers(folder)
                    ? WEIR_OK
-                   : weiri_fail(WEIR_ERR_SYSTEM, "weir_kernel.h is not beside the library; name "
+                   : weiri_fail(WEIR_ERR_SYSTEM, "weir/kernel.h is not beside the library; name "
                                                  "its folder by %s", name);
     if (strlen(given) >= WEIRI_PATH_BYTES || !has_headers(given, &about))
-        return weiri_fail(WEIR_ERR_SYSTEM, "%s=%s: there is no weir_kernel.h", name, given);
+        return weiri_fail(WEIR_ERR_SYSTEM, "%s=%s: there is no weir/kernel.h", name, given);
     snprintf(folder, WEIRI_PATH_BYTES, "%s", given);
     return WEIR_OK;
 }

@@ -5,7 +5,7 @@
 #ifndef WEIR_ALGO_SOURCE_H
 #define WEIR_ALGO_SOURCE_H
 
-#include "weir.h"
+#include <weir/weir.h>
 
 enum { WEIRI_HASH_BYTES = 16, WEIRI_PATH_BYTES = 4096 };
 

@@ -5,7 +5,7 @@
 #ifndef WEIR_BASE_ENV_H
 #define WEIR_BASE_ENV_H
 
-#include "weir.h"
+#include <weir/weir.h>
 
 /* X(symbol, variable, default, meaning) */
 #define WEIRI_ENV_MAP(X)                                                                          \

@@ -7,7 +7,7 @@
 #ifndef WEIR_BASE_ERROR_H
 #define WEIR_BASE_ERROR_H
 
-#include "weir.h"
+#include <weir/weir.h>
 
 /* Stores the formatted line and returns status. Local to the thread. */
 weir_status weiri_fail(weir_status status, const char *format, ...)

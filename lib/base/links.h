@@ -18,7 +18,7 @@
 #ifndef WEIR_BASE_LINKS_H
 #define WEIR_BASE_LINKS_H
 
-#include "weir.h"
+#include <weir/weir.h>
 
 #include <stdio.h>
 

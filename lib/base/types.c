@@ -1,5 +1,5 @@
 /* Names and sizes of data types, operations, collectives and transports, and
- * the version line: everything that weir.h lists in X-macros. */
+ * the version line: everything that weir/weir.h lists in X-macros. */
 #include "base/error.h"
 
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #ifndef WEIR_BOOT_ADDRESS_H
 #define WEIR_BOOT_ADDRESS_H
 
-#include "weir.h"
+#include <weir/weir.h>
 
 #include <net/if.h>
 #include <stdint.h>

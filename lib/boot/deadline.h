@@ -3,7 +3,7 @@
 #ifndef WEIR_BOOT_DEADLINE_H
 #define WEIR_BOOT_DEADLINE_H
 
-#include "base/target.h"
+#include <weir/target.h>
 
 typedef struct weiri_deadline {
     uint64_t end_ns;

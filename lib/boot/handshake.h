@@ -18,7 +18,7 @@
 
 #include "boot/address.h"
 #include "boot/deadline.h"
-#include "boot/mac.h"
+#include "base/mac.h"
 
 /* What all ranks of a job share, and which of them this is. */
 typedef struct weiri_job {

@@ -9,7 +9,7 @@
 #define WEIR_BOOT_LINK_H
 
 #include "boot/deadline.h"
-#include "weir.h"
+#include <weir/weir.h>
 
 #include <stdint.h>
 #include <sys/uio.h>

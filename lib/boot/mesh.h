@@ -17,7 +17,7 @@
 #ifndef WEIR_BOOT_MESH_H
 #define WEIR_BOOT_MESH_H
 
-#include "weir.h"
+#include <weir/weir.h>
 
 #include <stdint.h>
 

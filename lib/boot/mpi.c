@@ -10,7 +10,7 @@
  * it is received is an error to be told. So all messages have one MPI tag and
  * begin with a header that holds ours.
  */
-#include "weir_boot_mpi.h"
+#include <weir/mpi.h>
 
 #include "base/env.h"
 #include "base/error.h"

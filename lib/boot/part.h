@@ -2,7 +2,7 @@
 #ifndef WEIR_BOOT_PART_H
 #define WEIR_BOOT_PART_H
 
-#include "weir.h"
+#include <weir/weir.h>
 
 /* Joins count ranks of whole, in the order of members, which are the same on each of
  * them and hold the caller's own; only they call it. Local. whole stays the caller's

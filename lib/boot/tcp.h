@@ -5,7 +5,7 @@
 #ifndef WEIR_BOOT_TCP_H
 #define WEIR_BOOT_TCP_H
 
-#include "weir.h"
+#include <weir/weir.h>
 
 /* weir_boot_tcp_create with a deadline of its own for each step, here and of what is made. */
 weir_status weiri_boot_tcp_create(const weir_unique_id *id, int rank, int nranks, int timeout_ms,

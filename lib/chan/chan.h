@@ -4,7 +4,7 @@
 
 #include "chan/port_words.h"
 #include "comm/comm.h"
-#include "comm/wires.h"
+#include "comm/internode/networks.h"
 
 /* What tells that all up to some moment has arrived: *word has reached value. NULL: it
  * has already. */

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "chan/chan.h"
 #include "chan/mover.h"
-#include "comm/net.h"
+#include "comm/internode/internode.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 #include "chan/fifo.h"
 
 #include "base/error.h"
-#include "comm/gpu.h"
+#include "comm/gpu/gpu.h"
 
 #include <stdlib.h>
 #include <string.h>

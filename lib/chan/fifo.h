@@ -1,11 +1,11 @@
 /*
- * The proxy's end of a FIFO of triggers (weir_port_device.h says how slots are told
+ * The proxy's end of a FIFO of triggers (weir/port_device.h says how slots are told
  * from those of the lap before), and the memory of both ends.
  */
 #ifndef WEIR_CHAN_FIFO_H
 #define WEIR_CHAN_FIFO_H
 
-#include "weir_port_device.h"
+#include <weir/port_device.h>
 
 /* The consumer, one thread. */
 typedef struct weiri_fifo_end {

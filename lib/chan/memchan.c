@@ -1,8 +1,8 @@
 /* Memory channels: a semaphore and mapped memory, gathered into the plain data
- * that weir_device.h works on. */
+ * that weir/device.h works on. */
 #include "base/error.h"
 #include "chan/chan.h"
-#include "comm/gpu.h"
+#include "comm/gpu/gpu.h"
 
 #include <stdlib.h>
 

@@ -7,7 +7,7 @@
 #include "chan/mover.h"
 
 #include "base/error.h"
-#include "comm/gpu_cuda.h"
+#include "comm/gpu/gpu_cuda.h"
 
 #include <cuda.h>
 #include <dlfcn.h>

@@ -2,7 +2,7 @@
 #include "chan/port_words.h"
 
 #include "base/error.h"
-#include "comm/gpu.h"
+#include "comm/gpu/gpu.h"
 
 #include <stdlib.h>
 

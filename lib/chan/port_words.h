@@ -6,7 +6,7 @@
 #ifndef WEIR_CHAN_PORT_WORDS_H
 #define WEIR_CHAN_PORT_WORDS_H
 
-#include "comm/wires.h"
+#include "comm/internode/networks.h"
 
 typedef struct weiri_port_words {
     weiri_word inbound; /* the peer's proxy stores how often it has signalled */

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "chan/mover.h"
-#include "comm/gpu.h"
+#include "comm/gpu/gpu.h"
 
 #include <errno.h>
 #include <stdlib.h>

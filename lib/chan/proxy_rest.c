@@ -9,7 +9,7 @@
 #include "chan/port.h"
 
 #include "base/log.h"
-#include "comm/gpu.h"
+#include "comm/gpu/gpu.h"
 
 #include <ctype.h>
 #include <errno.h>

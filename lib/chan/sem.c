@@ -8,7 +8,7 @@
  */
 #include "base/error.h"
 #include "chan/chan.h"
-#include "comm/gpu.h"
+#include "comm/gpu/gpu.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,9 +4,9 @@
  */
 #include "base/error.h"
 #include "chan/chan.h"
-#include "coll/copy.h"
-#include "coll/reduce.h"
-#include "comm/gpu.h"
+#include "compute/copy.h"
+#include "compute/reduce.h"
+#include "comm/gpu/gpu.h"
 
 #include <stdlib.h>
 

@@ -4,9 +4,9 @@
  */
 #include "base/error.h"
 #include "coll/coll.h"
-#include "coll/copy.h"
-#include "coll/net/staged.h"
-#include "comm/gpu.h"
+#include "compute/copy.h"
+#include "coll/internode/staged.h"
+#include "comm/gpu/gpu.h"
 
 #include <string.h>
 

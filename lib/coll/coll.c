@@ -2,9 +2,9 @@
 #include "coll/coll.h"
 
 #include "base/error.h"
-#include "coll/copy.h"
-#include "coll/net/bridge.h"
-#include "comm/plain.h"
+#include "compute/copy.h"
+#include "coll/internode/bridge.h"
+#include "comm/node/peer_copy.h"
 
 #include <stdlib.h>
 #include <string.h>

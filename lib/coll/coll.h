@@ -26,7 +26,7 @@
 #ifndef WEIR_COLL_COLL_H
 #define WEIR_COLL_COLL_H
 
-#include "coll/reduce.h"
+#include "compute/reduce.h"
 #include "comm/comm.h"
 
 enum {

@@ -10,10 +10,10 @@
 #include "base/env.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "comm/across.h"
-#include "comm/gpu.h"
-#include "comm/plain.h"
-#include "comm/wires.h"
+#include "comm/internode/internode_comm.h"
+#include "comm/gpu/gpu.h"
+#include "comm/node/peer_copy.h"
+#include "comm/internode/networks.h"
 
 #include <errno.h>
 #include <sched.h>

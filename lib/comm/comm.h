@@ -15,11 +15,11 @@
 #ifndef WEIR_COMM_COMM_H
 #define WEIR_COMM_COMM_H
 
-#include "base/target.h"
-#include "comm/gpu_view.h"
+#include <weir/target.h>
+#include "comm/gpu/gpu_view.h"
 #include "transport/transport.h"
-#include "weir.h"
-#include "weir_device.h"
+#include <weir/weir.h>
+#include <weir/device.h>
 
 #include <string.h>
 
@@ -179,7 +179,7 @@ struct weir_comm {
     void (*coll_destroy)(void *coll);
     void *sem_slab;      /* the semaphores' memory, made on first use */
     void (*sem_slab_destroy)(void *slab);
-    struct weiri_wire *wires[WEIRI_NETWORKS]; /* comm/wires.h; opened on first use */
+    struct weiri_wire *wires[WEIRI_NETWORKS]; /* comm/internode/networks.h; opened on first use */
 };
 
 /* The communicator that has the memory of this machine's ranks: a part of a whole one
@@ -293,7 +293,7 @@ static inline void weiri_text_load(char *text, const uint64_t *words)
 }
 
 /* How many cores the ranks of this machine may use together, given each rank's
- * affinity mask (comm/host.c). */
+ * affinity mask (comm/node/host.c). */
 enum { WEIRI_SPINS_ALONE = 4096, WEIRI_SPINS_SHARED = 2 }; /* polls before yielding */
 int weiri_host_cores(const void *masks, size_t stride_bytes, int count);
 /* Goes on with a hash (FNV-1a, 64 bit) over more bytes. */

@@ -6,9 +6,9 @@
  */
 #include "base/error.h"
 #include "comm/comm.h"
-#include "comm/gpu.h"
+#include "comm/gpu/gpu.h"
 #include "comm/mem.h"
-#include "comm/region.h"
+#include "comm/node/region.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #ifndef WEIR_COMM_MEM_H
 #define WEIR_COMM_MEM_H
 
-#include "comm/wires.h"
+#include "comm/internode/networks.h"
 
 struct weir_mem {
     weir_comm *comm;

@@ -11,7 +11,7 @@
  */
 #include "comm/comm.h"
 
-#include "comm/net.h"
+#include "comm/internode/internode.h"
 
 #include "base/error.h"
 

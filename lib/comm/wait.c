@@ -15,7 +15,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "comm/net.h"
+#include "comm/internode/internode.h"
 
 #include <errno.h>
 #include <poll.h>

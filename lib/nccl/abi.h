@@ -12,7 +12,7 @@
 #define WEIR_NCCL_ABI_H
 
 #include "nccl/weir_nccl.h"
-#include "weir.h"
+#include <weir/weir.h>
 
 #include <stdatomic.h>
 #include <stdint.h>

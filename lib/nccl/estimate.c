@@ -5,8 +5,8 @@
 #include "nccl/abi.h"
 
 #include "comm/comm.h"
-#include "comm/gpu.h"
-#include "plan/model.h"
+#include "comm/gpu/gpu.h"
+#include "plan/cost/model.h"
 
 /* The machine whose figures serve; NULL: there are none. */
 static const char *machine_of(const weiri_nccl_comm *comm)

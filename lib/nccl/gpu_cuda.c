@@ -3,7 +3,7 @@
 
 #include "base/env.h"
 #include "base/error.h"
-#include "comm/gpu_cuda.h"
+#include "comm/gpu/gpu_cuda.h"
 #include "nccl/p2p_gpu.h"
 
 #include <string.h>

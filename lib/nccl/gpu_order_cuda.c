@@ -18,7 +18,7 @@
 
 #include "base/env.h"
 #include "base/error.h"
-#include "comm/gpu_cuda.h"
+#include "comm/gpu/gpu_cuda.h"
 
 #include <stdint.h>
 #include <string.h>

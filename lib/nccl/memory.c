@@ -232,7 +232,7 @@ WEIRI_NCCL_ALIAS(CommWindowDeregister);
 static ncclResult_t refuse_device(const char *name)
 {
     return weiri_nccl_fail(ncclInvalidUsage,
-                           "%s: weir's kernels have channels of their own (weir_device.h)", name);
+                           "%s: weir's kernels have channels of their own (weir/device.h)", name);
 }
 
 ncclResult_t ncclDevCommCreate(ncclComm_t comm,

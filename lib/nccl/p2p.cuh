@@ -26,7 +26,7 @@
 #ifndef WEIR_NCCL_P2P_CUH
 #define WEIR_NCCL_P2P_CUH
 
-#include "coll/cuda/packets.cuh"
+#include "coll/cuda/device/packets.cuh"
 #include "nccl/p2p_gpu.h"
 
 /* Why this launch fails, for the host; one thread. */

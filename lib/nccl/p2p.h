@@ -2,7 +2,7 @@
  * Sends and receives between two ranks, in which no other rank takes part. So
  * they cannot be one of weir's collectives, which number their epochs alike on
  * all ranks; each direction of a pair counts for itself. Ranks of different machines
- * send messages (comm/net.h); those of one have mailboxes.
+ * send messages (comm/internode/internode.h); those of one have mailboxes.
  *
  * Every rank owns one that all peers map. It has, for each peer, lanes:
  * rings of slots. A long message is cut into pieces of equal length, dealt to the lanes in
@@ -27,9 +27,9 @@
 #ifndef WEIR_NCCL_P2P_H
 #define WEIR_NCCL_P2P_H
 
-#include "base/target.h"
-#include "weir.h"
-#include "weir_device.h"
+#include <weir/target.h>
+#include <weir/weir.h>
+#include <weir/device.h>
 
 enum {
     WEIRI_P2P_SLOTS = 2,

@@ -6,7 +6,7 @@
 #ifndef WEIR_NCCL_P2P_GPU_H
 #define WEIR_NCCL_P2P_GPU_H
 
-#include "comm/gpu_view.h"
+#include "comm/gpu/gpu_view.h"
 #include "nccl/p2p.h"
 
 /* In one launch: a send and a receive with each of the most ranks, and some more; fits

@@ -5,7 +5,7 @@
 #ifndef WEIR_NCCL_P2P_HOST_H
 #define WEIR_NCCL_P2P_HOST_H
 
-#include "comm/net.h"
+#include "comm/internode/internode.h"
 #include "nccl/abi.h"
 #include "nccl/p2p.h"
 

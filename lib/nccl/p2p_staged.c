@@ -1,14 +1,14 @@
 /*
  * Sends and receives of a GPU's buffers in a communicator across machines. What crosses
- * them the host moves, on copies in pinned host memory (coll/net/bridge.h), as it moves
+ * them the host moves, on copies in pinned host memory (coll/internode/bridge.h), as it moves
  * collectives; what stays on the machine is launched before the host waits for others, so
  * that all calls of a group make progress together.
  */
 #include "nccl/p2p_host.h"
 
 #include "base/error.h"
-#include "coll/net/bridge.h"
-#include "comm/gpu.h"
+#include "coll/internode/bridge.h"
+#include "comm/gpu/gpu.h"
 
 #include <stdlib.h>
 #include <string.h>

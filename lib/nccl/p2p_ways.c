@@ -1,6 +1,6 @@
 /*
  * The two ways of pieces that the host moves: through mailboxes (p2p.h) to ranks of this
- * machine, and as messages (comm/net.h) to those of others. Messages of pairs have a
+ * machine, and as messages (comm/internode/internode.h) to those of others. Messages of pairs have a
  * window of their own, so they need no order with those of collectives.
  */
 #include "nccl/p2p_host.h"

@@ -6,9 +6,9 @@
 #ifndef WEIR_NCCL_SCALE_H
 #define WEIR_NCCL_SCALE_H
 
-#include "base/target.h"
-#include "coll/numeric.h"
-#include "weir.h"
+#include <weir/target.h>
+#include "compute/numeric.h"
+#include <weir/weir.h>
 
 /* One element of an integer type or of float and double, as its C type. */
 #define WEIRI_NCCL_SCALE_AS(type, product)                                                         \

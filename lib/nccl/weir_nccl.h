@@ -14,8 +14,8 @@
  * ncclCommRevoke and ncclCommGetAsyncError, which any thread may call at any
  * time. A handle that was destroyed or never made is refused, not followed.
  */
-#ifndef WEIR_NCCL_H
-#define WEIR_NCCL_H
+#ifndef WEIR_NCCL_WEIR_NCCL_H
+#define WEIR_NCCL_WEIR_NCCL_H
 
 #include <limits.h>
 #include <stddef.h>
@@ -185,7 +185,7 @@ WEIR_NCCL_API ncclResult_t ncclCommRegister(const ncclComm_t comm, void *buff, s
                                             void **handle);
 WEIR_NCCL_API ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle);
 /* Collective. With NCCL_WIN_COLL_SYMMETRIC calls on it use one offset on all
- * ranks (weir_mem_symmetric in weir.h). */
+ * ranks (weir_mem_symmetric in weir/weir.h). */
 WEIR_NCCL_API ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *buff, size_t size,
                                                   ncclWindow_t *win, int winFlags);
 WEIR_NCCL_API ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t win);

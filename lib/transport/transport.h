@@ -11,7 +11,7 @@
 #ifndef WEIR_TRANSPORT_TRANSPORT_H
 #define WEIR_TRANSPORT_TRANSPORT_H
 
-#include "weir.h"
+#include <weir/weir.h>
 
 enum { WEIRI_KEY_HANDLE_BYTES = 64 };
 

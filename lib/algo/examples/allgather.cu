@@ -8,7 +8,7 @@
  * that all of theirs are here; copy out; meet again, so that nobody overwrites what a peer is
  * still reading. weir_barrier releases what its threads' block has stored, and acquires.
  */
-#include "weir_kernel.h"
+#include <weir/kernel.h>
 
 /* The block meets its like on all other ranks: 0, or on all its threads not. */
 WEIR_KERNEL_FN int meet(const weir_kernel_args *args)

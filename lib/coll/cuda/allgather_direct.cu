@@ -15,9 +15,9 @@
  *
  * A link carries nothing but the data, once. Blocks without a part do nothing.
  */
-#include "coll/cuda/bulk.cuh"
-#include "coll/cuda/stage.cuh"
-#include "coll/cuda/types.cuh"
+#include "coll/cuda/device/bulk.cuh"
+#include "coll/cuda/device/stage.cuh"
+#include "coll/cuda/device/types.cuh"
 
 enum { UNIT_BYTES = 2048 };
 

@@ -5,8 +5,8 @@
  * peer's packets are also what proves that it has finished the epoch before. No
  * fence, no meeting.
  */
-#include "coll/cuda/packets.cuh"
-#include "coll/cuda/types.cuh"
+#include "coll/cuda/device/packets.cuh"
+#include "coll/cuda/device/types.cuh"
 
 /* The body for up to N ranks. Each thread's words are one item at a time: its
  * parallelism is the ranks. */

@@ -4,8 +4,8 @@
  * than packets serve well.
  */
 #include "coll/cuda/kernels.h"
-#include "coll/cuda/shared_reduce.cuh"
-#include "coll/cuda/types.cuh"
+#include "coll/cuda/device/shared_reduce.cuh"
+#include "coll/cuda/device/types.cuh"
 
 template <int dtype>
 static __global__ void __launch_bounds__(WEIRI_GPU_DIRECT_THREADS)

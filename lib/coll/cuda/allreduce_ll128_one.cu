@@ -11,8 +11,8 @@
  * other: the slots may alternate.
  */
 #include "coll/cuda/kernels.h"
-#include "coll/cuda/lines.cuh"
-#include "coll/cuda/types.cuh"
+#include "coll/cuda/device/lines.cuh"
+#include "coll/cuda/device/types.cuh"
 
 enum { THREADS_MAX = 512 };
 

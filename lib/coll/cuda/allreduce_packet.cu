@@ -11,8 +11,8 @@
  * carry their flags.
  */
 #include "coll/cuda/kernels.h"
-#include "coll/cuda/packet.cuh"
-#include "coll/cuda/types.cuh"
+#include "coll/cuda/device/packet.cuh"
+#include "coll/cuda/device/types.cuh"
 
 enum { THREADS_MAX = 256 };
 

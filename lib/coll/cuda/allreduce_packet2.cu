@@ -15,8 +15,8 @@
  * read what it overwrites if in is out.
  */
 #include "coll/cuda/kernels.h"
-#include "coll/cuda/packet.cuh"
-#include "coll/cuda/types.cuh"
+#include "coll/cuda/device/packet.cuh"
+#include "coll/cuda/device/types.cuh"
 
 enum { THREADS_MAX = 256 };
 

@@ -20,7 +20,7 @@
 #ifndef WEIR_COLL_CUDA_ARGS_H
 #define WEIR_COLL_CUDA_ARGS_H
 
-#include "comm/gpu_view.h"
+#include "comm/gpu/gpu_view.h"
 
 enum {
     WEIRI_GPU_BLOCKS_MAX = 512,

@@ -24,8 +24,8 @@
  * the cells only grow, and a tell is read by all before they give the steps that
  * its teller awaits, so nothing is overwritten unread.
  */
-#include "coll/cuda/stage.cuh"
-#include "coll/cuda/types.cuh"
+#include "coll/cuda/device/stage.cuh"
+#include "coll/cuda/device/types.cuh"
 
 enum { UNIT_BYTES = 2048, ROUNDS_WANTED = 8, PIECE_BYTES = 64 << 10 };
 #if defined(WEIR_EMULATED)

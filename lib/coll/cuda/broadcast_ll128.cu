@@ -13,8 +13,8 @@
  * or within them. All send in phase 0: nobody sends a rank more than one share.
  */
 #include "coll/cuda/kernels.h"
-#include "coll/cuda/lines.cuh"
-#include "coll/cuda/types.cuh"
+#include "coll/cuda/device/lines.cuh"
+#include "coll/cuda/device/types.cuh"
 
 enum { THREADS_MAX = 512 };
 

@@ -8,8 +8,8 @@
  * and wait for theirs: as long as a barrier by packets, which is as long as the
  * root's own packets take.
  */
-#include "coll/cuda/packets.cuh"
-#include "coll/cuda/types.cuh"
+#include "coll/cuda/device/packets.cuh"
+#include "coll/cuda/device/types.cuh"
 
 template <int N, bool EVEN>
 WEIRI_GPU_FN void send(const weiri_gpu_args &args, uint64_t epoch, uint32_t peers, uint32_t first,

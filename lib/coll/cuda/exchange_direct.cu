@@ -28,10 +28,10 @@
  * behind it, or send pieces through the stage, which are awaited: the next one cannot
  * overwrite it unread.
  */
-#include "coll/cuda/bulk.cuh"
-#include "coll/cuda/exchange.cuh"
-#include "coll/cuda/stage.cuh"
-#include "coll/cuda/types.cuh"
+#include "coll/cuda/device/bulk.cuh"
+#include "coll/cuda/device/exchange.cuh"
+#include "coll/cuda/device/stage.cuh"
+#include "coll/cuda/device/types.cuh"
 
 /* A block's stretch of a long message, before the next block's: four vectors a thread. */
 enum { TILE_THREAD_BYTES = 64 };

@@ -11,8 +11,8 @@
  * of a unit in both phases, so it has read what it overwrites if in is part of out.
  */
 #include "coll/cuda/kernels.h"
-#include "coll/cuda/lines.cuh"
-#include "coll/cuda/types.cuh"
+#include "coll/cuda/device/lines.cuh"
+#include "coll/cuda/device/types.cuh"
 
 enum { THREADS_MAX = 512, BLOCKS_EACH = 2 }; /* so many blocks a multiprocessor */
 

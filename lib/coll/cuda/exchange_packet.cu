@@ -10,8 +10,8 @@
  * All ranks send as much to each other as they receive, so the packets are also
  * what proves that a peer has finished the epoch before. No fence, no meeting.
  */
-#include "coll/cuda/packets.cuh"
-#include "coll/cuda/types.cuh"
+#include "coll/cuda/device/packets.cuh"
+#include "coll/cuda/device/types.cuh"
 
 static __global__ void __launch_bounds__(512)
     exchange_packet(const __grid_constant__ weiri_gpu_args args)

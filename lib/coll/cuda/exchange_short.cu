@@ -3,8 +3,8 @@
  * packets, with headers, by a kernel that can do no more and has no more to decide.
  * Peers may be in it or in exchange_direct.
  */
-#include "coll/cuda/exchange.cuh"
-#include "coll/cuda/types.cuh"
+#include "coll/cuda/device/exchange.cuh"
+#include "coll/cuda/device/types.cuh"
 
 static __global__ void __launch_bounds__(512)
     exchange_short(const __grid_constant__ weiri_gpu_args args)

@@ -21,8 +21,8 @@
  * one nobody stores.
  */
 #include "coll/cuda/kernels.h"
-#include "coll/cuda/lines.cuh"
-#include "coll/cuda/types.cuh"
+#include "coll/cuda/device/lines.cuh"
+#include "coll/cuda/device/types.cuh"
 
 enum { THREADS_MAX = 512 };
 

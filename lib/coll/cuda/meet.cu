@@ -5,8 +5,8 @@
  * than symmetric memory promises ends the communicator, because copies into it follow.
  * A launch is an epoch of its own.
  */
-#include "coll/cuda/copy_engine.h"
-#include "coll/cuda/frame.cuh"
+#include "coll/cuda/launch/copy_engine.h"
+#include "coll/cuda/device/frame.cuh"
 
 extern "C" __global__ void weiri_gpu_meet_ranks(const __grid_constant__ weiri_gpu_args args)
 {

@@ -10,8 +10,8 @@
  * meet in a kernel before and behind it.
  */
 #include "coll/cuda/kernels.h"
-#include "coll/cuda/push.cuh"
-#include "coll/cuda/types.cuh"
+#include "coll/cuda/device/push.cuh"
+#include "coll/cuda/device/types.cuh"
 
 enum { THREADS_MAX = 512 };
 

@@ -11,9 +11,9 @@
  * (shared_reduce.cuh); the links to the root carry a share each.
  */
 #include "coll/cuda/kernels.h"
-#include "coll/cuda/packet.cuh"
-#include "coll/cuda/shared_reduce.cuh"
-#include "coll/cuda/types.cuh"
+#include "coll/cuda/device/packet.cuh"
+#include "coll/cuda/device/shared_reduce.cuh"
+#include "coll/cuda/device/types.cuh"
 
 enum { THREADS_MAX = 256 };
 

@@ -20,8 +20,8 @@
  * may be no more than two ranks, whose result is rounded once.
  */
 #include "coll/cuda/kernels.h"
-#include "coll/cuda/pieces.cuh"
-#include "coll/cuda/types.cuh"
+#include "coll/cuda/device/pieces.cuh"
+#include "coll/cuda/device/types.cuh"
 
 enum {
     THREADS_MAX = 256,

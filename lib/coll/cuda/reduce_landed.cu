@@ -2,9 +2,9 @@
  * What copy engines have brought into this GPU's memory is reduced there: no rank waits
  * for another in it. What allreduce by copy engines runs beside its copies.
  */
-#include "coll/cuda/copy_engine.h"
-#include "coll/cuda/direct.cuh"
-#include "coll/cuda/types.cuh"
+#include "coll/cuda/launch/copy_engine.h"
+#include "coll/cuda/device/direct.cuh"
+#include "coll/cuda/device/types.cuh"
 
 template <int dtype>
 static __global__ void __launch_bounds__(512)

@@ -11,10 +11,10 @@
  * threads copies its part of all blocks of data into its rank's stage, meets,
  * reduces from the stages, and meets, when nobody reads the stage any more.
  */
-#include "coll/cuda/direct.cuh"
+#include "coll/cuda/device/direct.cuh"
 #include "coll/cuda/kernels.h"
-#include "coll/cuda/packet.cuh"
-#include "coll/cuda/types.cuh"
+#include "coll/cuda/device/packet.cuh"
+#include "coll/cuda/device/types.cuh"
 
 enum { THREADS_MAX = 256 };
 

@@ -5,7 +5,7 @@
 
 #include "plan/cuda/encode.h"
 #include "plan/cuda/kernels.h"
-#include "plan/ports.h"
+#include "plan/execute/ports.h"
 
 enum { WEIRI_DEVICE_THREADS_LEAST = 64 }; /* of a block, whatever it does */
 

@@ -2,8 +2,8 @@
  * The end of an average: every element of the output is the sum, and is divided. One launch
  * behind the plan's; and here, too, which kernel a type has.
  */
-#include "coll/cuda/types.cuh"
-#include "coll/cuda/vector.cuh"
+#include "coll/cuda/device/types.cuh"
+#include "coll/cuda/device/vector.cuh"
 #include "plan/cuda/kernels.h"
 
 template <int dtype>

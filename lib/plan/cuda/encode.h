@@ -3,7 +3,7 @@
 #define WEIR_PLAN_CUDA_ENCODE_H
 
 #include "plan/cuda/image.h"
-#include "plan/plan.h"
+#include "plan/format/plan.h"
 
 typedef struct weiri_image {
     char *pages;

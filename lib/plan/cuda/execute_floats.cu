@@ -1,5 +1,5 @@
 /* The kernels of plans for float, double and half. */
-#include "plan/cuda/execute.cuh"
+#include "plan/cuda/device/execute.cuh"
 
 const void *weiri_image_kernel_of_floats(weir_dtype dtype, uint32_t does)
 {

@@ -27,7 +27,7 @@
 #define WEIR_PLAN_CUDA_IMAGE_H
 
 #include "coll/cuda/args.h"
-#include "plan/program.h"
+#include "plan/compile/program.h"
 
 enum {
 #if defined(WEIR_EMULATED)

@@ -1,5 +1,5 @@
 /*
- * Port channels of plans on GPUs, over what plan/ports.h makes.
+ * Port channels of plans on GPUs, over what plan/execute/ports.h makes.
  *
  * A plan's puts go from any buffer of this rank to any of the peer's, which change from call
  * to call; the kernel has all their addresses. So a channel's two memories are the whole

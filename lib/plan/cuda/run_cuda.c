@@ -7,8 +7,8 @@
 #include "plan/cuda/device.h"
 
 #include "base/error.h"
-#include "coll/cuda/run_cuda.h"
-#include "comm/gpu_cuda.h"
+#include "coll/cuda/launch/run_cuda.h"
+#include "comm/gpu/gpu_cuda.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* A build without CUDA runs no plans on GPUs. */
-#include "plan/executor.h"
+#include "plan/execute/executor.h"
 
 const weiri_executor_ops *weiri_executor_cuda(void)
 {

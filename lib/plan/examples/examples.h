@@ -5,7 +5,7 @@
 #ifndef WEIR_PLAN_EXAMPLES_EXAMPLES_H
 #define WEIR_PLAN_EXAMPLES_EXAMPLES_H
 
-#include "weir_plan.h"
+#include <weir/plan.h>
 
 typedef struct weiri_plan_example_options {
     int nranks;

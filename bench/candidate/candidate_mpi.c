@@ -1,0 +1,302 @@
+/*
+ * MPI as a contender: its own collective of the same meaning, on the same
+ * buffers.
+ *
+ * Where the meanings differ, MPI is given what a caller of MPI would write:
+ *   avg         MPI has none: the sum, then each rank scales its result
+ *   broadcast   out of place, root copies in to out; the others get into out
+ *   in place    MPI_IN_PLACE; reduce_scatter then leaves its result at the
+ *               start of the buffer, not at the rank's block
+ * Types that MPI lacks (half, bfloat16, fp8) move as bytes and are refused for
+ * reductions; so are sums of 8-bit integers where this MPI saturates them (Open
+ * MPI's AVX operations do), because weir's wrap.
+ */
+#include "bench/candidate/candidate.h"
+
+#include <limits.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct mpi_state {
+    MPI_Datatype type;
+    MPI_Op op;
+    int count;     /* of type */
+    int saturates; /* sums of 8-bit integers do not wrap */
+    char note[64]; /* why a call was refused */
+} mpi_state;
+
+static MPI_Datatype native_type(weir_dtype dtype)
+{
+    switch (dtype) {
+    case WEIR_INT8:
+        return MPI_INT8_T;
+    case WEIR_UINT8:
+        return MPI_UINT8_T;
+    case WEIR_INT32:
+        return MPI_INT32_T;
+    case WEIR_UINT32:
+        return MPI_UINT32_T;
+    case WEIR_INT64:
+        return MPI_INT64_T;
+    case WEIR_UINT64:
+        return MPI_UINT64_T;
+    case WEIR_FLOAT:
+        return MPI_FLOAT;
+    case WEIR_DOUBLE:
+        return MPI_DOUBLE;
+    default:
+        return MPI_DATATYPE_NULL;
+    }
+}
+
+/* Types without a name in MPI move as integers of their width. */
+static MPI_Datatype carrier_type(weir_dtype dtype)
+{
+    MPI_Datatype type = native_type(dtype);
+    if (type != MPI_DATATYPE_NULL)
+        return type;
+    return weir_dtype_bytes(dtype) == 2 ? MPI_UINT16_T : MPI_UINT8_T;
+}
+
+static MPI_Op native_op(weir_op op)
+{
+    switch (op) {
+    case WEIR_PROD:
+        return MPI_PROD;
+    case WEIR_MAX:
+        return MPI_MAX;
+    case WEIR_MIN:
+        return MPI_MIN;
+    default:
+        return MPI_SUM; /* avg: scaled afterwards */
+    }
+}
+
+static int reduces(weir_collective collective)
+{
+    return collective == WEIR_COLL_ALLREDUCE || collective == WEIR_COLL_REDUCE_SCATTER ||
+           collective == WEIR_COLL_REDUCE;
+}
+
+static const char *refuses(bench_contender *self, const bench_call *call)
+{
+    mpi_state *state = self->state;
+    if (self->job->gpu)
+        return "MPI works on memory of the process here";
+    if (reduces(call->collective) && native_type(call->dtype) == MPI_DATATYPE_NULL) {
+        snprintf(state->note, sizeof state->note, "MPI has no type %s to reduce",
+                 weir_dtype_name(call->dtype));
+        return state->note;
+    }
+    int sums = call->op == WEIR_SUM || call->op == WEIR_AVG;
+    if (reduces(call->collective) && sums && state->saturates &&
+        (call->dtype == WEIR_INT8 || call->dtype == WEIR_UINT8))
+        return "this MPI saturates sums of 8-bit integers";
+    if (call->count > INT_MAX / (size_t)self->job->nranks)
+        return "MPI counts elements in an int";
+    return NULL;
+}
+
+static weir_status prepare(bench_contender *self, const bench_call *call)
+{
+    mpi_state *state = self->state;
+    self->call = call;
+    state->type = carrier_type(call->dtype);
+    state->op = native_op(call->op);
+    state->count = (int)call->count;
+    return WEIR_OK;
+}
+
+/* In place: the whole buffer, which starts at rank 0's block. */
+static void *in_place_buffer(const bench_call *call)
+{
+    return call->collective == WEIR_COLL_REDUCE_SCATTER ? (void *)(uintptr_t)call->in : call->out;
+}
+
+static void *result_place(const bench_contender *self)
+{
+    return self->call->in_place ? in_place_buffer(self->call) : self->call->out;
+}
+
+static const void *result(bench_contender *self)
+{
+    return result_place(self);
+}
+
+#define SCALE(type)                                                                               \
+    for (size_t i = 0; i < count; i++)                                                            \
+        ((type *)values)[i] = (type)(((type *)values)[i] / (type)nranks);
+
+static void scale(void *values, size_t count, weir_dtype dtype, int nranks)
+{
+    switch (dtype) {
+    case WEIR_INT8:
+        for (size_t i = 0; i < count; i++)
+            ((int8_t *)values)[i] = (int8_t)(((int8_t *)values)[i] / nranks);
+        break;
+    case WEIR_UINT8:
+        SCALE(uint8_t)
+        break;
+    case WEIR_INT32:
+        SCALE(int32_t)
+        break;
+    case WEIR_UINT32:
+        SCALE(uint32_t)
+        break;
+    case WEIR_INT64:
+        SCALE(int64_t)
+        break;
+    case WEIR_UINT64:
+        SCALE(uint64_t)
+        break;
+    case WEIR_FLOAT:
+        SCALE(float)
+        break;
+    case WEIR_DOUBLE:
+        SCALE(double)
+        break;
+    default:
+        break;
+    }
+}
+
+static int run_broadcast(bench_contender *self)
+{
+    const bench_call *c = self->call;
+    const mpi_state *state = self->state;
+    if (!c->in_place && self->job->rank == c->root)
+        memcpy(c->out, c->in, c->count * weir_dtype_bytes(c->dtype));
+    return MPI_Bcast(c->out, state->count, state->type, c->root, self->job->mpi);
+}
+
+static int run_reduce(bench_contender *self)
+{
+    const bench_call *c = self->call;
+    const mpi_state *state = self->state;
+    const void *in = c->in_place && self->job->rank == c->root ? MPI_IN_PLACE : c->in;
+    return MPI_Reduce(in, c->out, state->count, state->type, state->op, c->root, self->job->mpi);
+}
+
+static int run_alltoallv(bench_contender *self)
+{
+    const bench_call *c = self->call;
+    const mpi_state *state = self->state;
+    const int *counts = c->mpi_counts;
+    int n = self->job->nranks;
+    return MPI_Alltoallv(c->in, counts, counts + n, state->type, c->out, counts + 2 * n,
+                         counts + 3 * n, state->type, self->job->mpi);
+}
+
+static int run_sendrecv(bench_contender *self)
+{
+    enum { TAG = 7 };
+    const bench_call *c = self->call;
+    const mpi_state *state = self->state;
+    int rank = self->job->rank, n = self->job->nranks;
+    return MPI_Sendrecv(c->in, state->count, state->type, (rank + 1) % n, TAG, c->out,
+                        state->count, state->type, (rank + n - 1) % n, TAG, self->job->mpi,
+                        MPI_STATUS_IGNORE);
+}
+
+static int run_call(bench_contender *self)
+{
+    const bench_call *c = self->call;
+    const mpi_state *state = self->state;
+    MPI_Comm mpi = self->job->mpi;
+    const void *in = c->in_place ? MPI_IN_PLACE : c->in;
+    switch (c->collective) {
+    case WEIR_COLL_ALLREDUCE:
+        return MPI_Allreduce(in, c->out, state->count, state->type, state->op, mpi);
+    case WEIR_COLL_REDUCE_SCATTER:
+        return MPI_Reduce_scatter_block(in, result_place(self), state->count, state->type,
+                                        state->op, mpi);
+    case WEIR_COLL_ALLGATHER:
+        return MPI_Allgather(in, state->count, state->type, c->out, state->count, state->type,
+                             mpi);
+    case WEIR_COLL_BROADCAST:
+        return run_broadcast(self);
+    case WEIR_COLL_REDUCE:
+        return run_reduce(self);
+    case WEIR_COLL_ALLTOALL:
+        return MPI_Alltoall(in, state->count, state->type, c->out, state->count, state->type, mpi);
+    case WEIR_COLL_ALLTOALLV:
+        return run_alltoallv(self);
+    case WEIR_COLL_SENDRECV:
+        return run_sendrecv(self);
+    case WEIR_COLL_COUNT:
+        break;
+    }
+    return MPI_ERR_ARG;
+}
+
+static weir_status run(bench_contender *self)
+{
+    const bench_call *c = self->call;
+    int error = run_call(self);
+    if (error != MPI_SUCCESS) {
+        char text[MPI_MAX_ERROR_STRING];
+        int length = 0;
+        MPI_Error_string(error, text, &length);
+        return bench_job_note(self->job, WEIR_ERR_SYSTEM, "MPI's %s failed: %s",
+                              weir_collective_name(c->collective), text);
+    }
+    int has_result = c->collective != WEIR_COLL_REDUCE || self->job->rank == c->root;
+    if (c->op == WEIR_AVG && reduces(c->collective) && has_result)
+        scale(result_place(self), c->count, c->dtype, self->job->nranks);
+    return WEIR_OK;
+}
+
+static const char *algo(bench_contender *self)
+{
+    (void)self;
+    return "";
+}
+
+static const bench_contender_ops ops = {refuses, prepare, run, result, algo,
+                                        bench_contender_free};
+
+/* 200 + 100 in 8 bits is 44. As many elements as a vector has, and a rest. */
+static int saturates_bytes(void)
+{
+    enum { COUNT = 100 };
+    uint8_t in[COUNT], out[COUNT];
+    memset(in, 200, sizeof in);
+    memset(out, 100, sizeof out);
+    MPI_Reduce_local(in, out, COUNT, MPI_UINT8_T, MPI_SUM);
+    for (int i = 0; i < COUNT; i++)
+        if (out[i] != 44)
+            return 1;
+    return 0;
+}
+
+/* "mpi:openmpi-4.1.4" from the library's own first line. */
+static void name_library(char *name, size_t bytes)
+{
+    char version[MPI_MAX_LIBRARY_VERSION_STRING] = "", number[32] = "";
+    const char *word = "mpi";
+    int length = 0;
+    MPI_Get_library_version(version, &length);
+    if (sscanf(version, "Open MPI v%31[0-9.]", number) == 1)
+        word = "openmpi";
+    else if (sscanf(version, "MPICH Version: %31[0-9.]", number) == 1)
+        word = "mpich";
+    else if (sscanf(version, "Intel(R) MPI Library %31[0-9.]", number) == 1)
+        word = "intelmpi";
+    snprintf(name, bytes, "mpi:%s%s%s", word, number[0] ? "-" : "", number);
+}
+
+weir_status bench_contender_mpi_open(bench_job *job, bench_contender **contender)
+{
+    bench_contender *self = NULL;
+    weir_status status = bench_contender_create(job, &ops, sizeof(mpi_state), &self);
+    if (status != WEIR_OK)
+        return status;
+    mpi_state *state = self->state;
+    MPI_Comm_set_errhandler(job->mpi, MPI_ERRORS_RETURN);
+    state->saturates = saturates_bytes();
+    name_library(self->name, sizeof self->name);
+    self->peer = 1;
+    *contender = self;
+    return WEIR_OK;
+}

@@ -1,0 +1,77 @@
+/* A plan as a contender: each call goes through weir_executor_run. */
+#include "bench/candidate/plan.h"
+
+#include <weir/plan.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+
+typedef struct plan_state {
+    weir_plan *plan;
+    weir_executor *executor;
+    char refusal[64]; /* as bench_result has it */
+} plan_state;
+
+/* Sizes round down to whole blocks, so one may fall out of the range that was checked. */
+static const char *refuses(bench_contender *self, const bench_call *call)
+{
+    plan_state *state = self->state;
+    uint64_t least, most;
+    size_t bytes = call->in_bytes > call->out_bytes ? call->in_bytes : call->out_bytes;
+    weir_plan_range(state->plan, &least, &most);
+    if (bytes >= least && bytes <= most)
+        return NULL;
+    snprintf(state->refusal, sizeof state->refusal,
+             "the plan is for %" PRIu64 " to %" PRIu64 " bytes", least, most);
+    return state->refusal;
+}
+
+static weir_status prepare(bench_contender *self, const bench_call *call)
+{
+    self->call = call;
+    return WEIR_OK;
+}
+
+static weir_status run(bench_contender *self)
+{
+    const plan_state *state = self->state;
+    const bench_call *c = self->call;
+    return weir_executor_run(state->executor, state->plan, c->in, c->out, c->in_bytes,
+                             c->out_bytes, c->dtype, c->op, bench_gpu_stream(self->job->gpu));
+}
+
+static void close_plan(bench_contender *self)
+{
+    plan_state *state = self->state;
+    weir_executor_destroy(state->executor);
+    weir_plan_free(state->plan);
+    bench_contender_free(self);
+}
+
+static const bench_contender_ops ops = {refuses, prepare, run, bench_contender_out,
+                                        bench_contender_forced, close_plan};
+
+weir_status bench_contender_plan_open(bench_job *job, const char *file,
+                                      bench_contender **contender)
+{
+    bench_contender *self = NULL;
+    weir_status status = bench_contender_create(job, &ops, sizeof(plan_state), &self);
+    plan_state *state = status == WEIR_OK ? self->state : NULL;
+    if (status == WEIR_OK)
+        status = weir_plan_read(file, &state->plan);
+    status = bench_job_agree(job, status, "plan");
+    if (status == WEIR_OK)
+        status = weir_executor_create(job->comm, &state->executor);
+    if (status == WEIR_OK)
+        weir_executor_set_checks(state->executor, 0); /* bench_plan_check did */
+    if (status != WEIR_OK) {
+        if (self)
+            close_plan(self);
+        return status;
+    }
+    self->stores_partial = 1; /* on its way from rank to rank, perhaps */
+    snprintf(self->forced, sizeof self->forced, "plan:%.26s", weir_plan_name(state->plan));
+    bench_contender_name_weir(self);
+    *contender = self;
+    return WEIR_OK;
+}

@@ -1,0 +1,141 @@
+/* Who takes part. */
+#include "bench/candidate/candidates.h"
+
+#include "bench/candidate/algos.h"
+#include "bench/candidate/plan.h"
+#include "bench/candidate/vendor.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A kernel of a file. Collective. */
+static weir_status open_kernel(bench_job *job, weir_collective collective,
+                               const bench_algo_word *word, bench_contender **made)
+{
+    int blocks, threads;
+    weir_algo *algo = NULL;
+    char *file = strndup(word->file, word->file_bytes);
+    char *name = strndup(word->name, bench_algo_grid(word->name, &blocks, &threads));
+    weir_status status = weir_algo_from_file(job->comm, file, name, collective, &algo);
+    if (status == WEIR_OK) {
+        status = bench_contender_algo_open(job, algo, word->name, made);
+        if (status == WEIR_OK)
+            (*made)->is_users = 1;
+        else
+            weir_algo_destroy(algo);
+    }
+    free(name);
+    free(file);
+    return status;
+}
+
+static void add(bench_contenders *contenders, bench_contender *made)
+{
+    contenders->list[contenders->count++] = made;
+}
+
+/* The plan, and weir's own choice, or held to algorithms. Collective where those are plans or
+ * kernels of files. */
+static weir_status add_weir(bench_job *job, const bench_options *options,
+                            weir_collective collective, bench_contenders *contenders)
+{
+    bench_algo_word words[BENCH_CONTENDERS_MAX];
+    const char *backend = weir_backend_name(weir_comm_backend(job->comm));
+    if (job->nnodes > 1)
+        backend = "net"; /* what the table calls algorithms across machines */
+    int count = bench_algos_list(options, collective, backend, job->nranks, words);
+    if (count < 0 || count + (options->plan != NULL) > BENCH_CONTENDERS_MAX)
+        return bench_job_note(job, WEIR_ERR_INVALID, "more than %d algorithms to measure at once",
+                              BENCH_CONTENDERS_MAX);
+    bench_contender *made = NULL;
+    if (options->plan) {
+        weir_status status = bench_contender_plan_open(job, options->plan, &made);
+        if (status != WEIR_OK)
+            return status;
+        add(contenders, made);
+    }
+    for (int i = 0; i < count; i++) {
+        weir_status status = words[i].file
+                                 ? open_kernel(job, collective, &words[i], &made)
+                                 : bench_contender_weir_open(job, words[i].name, &made);
+        if (status != WEIR_OK)
+            return status;
+        made->least_bytes = words[i].least_bytes;
+        made->most_bytes = words[i].most_bytes;
+        add(contenders, made);
+    }
+    return WEIR_OK;
+}
+
+static weir_status add_mpi(bench_job *job, bench_contenders *contenders)
+{
+    weir_status status = bench_contender_mpi_open(job, &contenders->list[contenders->count]);
+    contenders->count += status == WEIR_OK;
+    return status;
+}
+
+/* Which modes a peer's word asks for, as bits, and the library's path. "nccl" and a
+ * path mean all that it has. */
+static int modes_of(const char *word, const char **path)
+{
+    static const char *const modes[] = {"nccl:default", "nccl:symmetric", "nccl:zero-cta"};
+    *path = strchr(word, '/') ? word : NULL;
+    for (int mode = 0; mode < BENCH_NCCL_MODES; mode++)
+        if (strcmp(word, modes[mode]) == 0)
+            return 1 << mode;
+    return (1 << BENCH_NCCL_MODES) - 1;
+}
+
+/* A vendor's library, each mode a contender. The first failure is agreed and told. */
+static weir_status add_vendor(bench_job *job, const char *word, const bench_buffers *buffers,
+                              bench_contenders *contenders)
+{
+    const char *path = NULL;
+    int modes = modes_of(word, &path);
+    bench_vendor vendor;
+    char why[200] = "";
+    weir_status status = WEIR_OK;
+    if (!job->gpu)
+        status = bench_job_note(job, WEIR_ERR_INVALID, "--peer %s: it works on GPUs; give "
+                                "--backend cuda, or --peer mpi", word);
+    else if (bench_vendor_open(path, &vendor, why, sizeof why) != WEIR_OK)
+        status = bench_job_note(job, WEIR_ERR_SYSTEM, "--peer %s: %s; name the library by "
+                                "WEIR_NCCL_SO or --peer PATH", word, why);
+    status = bench_job_agree(job, status, "vendor library");
+    for (int mode = 0; mode < BENCH_NCCL_MODES && status == WEIR_OK; mode++) {
+        if (!(modes >> mode & 1) || !bench_nccl_has_mode(&vendor, (bench_nccl_mode)mode) ||
+            contenders->count == BENCH_CONTENDERS_MAX)
+            continue;
+        status = bench_contender_nccl_open(job, buffers, &vendor, (bench_nccl_mode)mode,
+                                           &contenders->list[contenders->count]);
+        contenders->count += status == WEIR_OK;
+        if (status == WEIR_ERR_UNSUPPORTED && mode != BENCH_NCCL_DEFAULT && modes != 1 << mode)
+            status = WEIR_OK; /* told, and the others go on */
+    }
+    return status;
+}
+
+weir_status bench_contenders_open(bench_job *job, const bench_options *options,
+                                  weir_collective collective, const bench_buffers *buffers,
+                                  bench_contenders *contenders)
+{
+    contenders->count = 0;
+    weir_status status = add_weir(job, options, collective, contenders);
+    status = bench_job_agree(job, status, "contenders");
+    for (int i = 0; i < options->npeers && status == WEIR_OK; i++) {
+        if (contenders->count == BENCH_CONTENDERS_MAX)
+            break;
+        if (strcmp(options->peers[i], "mpi") == 0)
+            status = bench_job_agree(job, add_mpi(job, contenders), "contenders");
+        else
+            status = add_vendor(job, options->peers[i], buffers, contenders);
+    }
+    return status;
+}
+
+void bench_contenders_close(bench_contenders *contenders)
+{
+    for (int i = 0; i < contenders->count; i++)
+        contenders->list[i]->ops->close(contenders->list[i]);
+    contenders->count = 0;
+}

@@ -1,0 +1,110 @@
+/* Whether a plan fits the run that was asked for. */
+#include "bench/candidate/plan.h"
+
+#include "bench/sizes/shape.h"
+#include <weir/plan.h>
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int is_for(const weir_plan *plan, weir_collective collective)
+{
+    const char *name = weir_plan_collective(plan);
+    return strcmp(name, weir_collective_name(collective)) == 0 ||
+           (collective == WEIR_COLL_REDUCE_SCATTER && strcmp(name, "reducescatter") == 0);
+}
+
+/* The table's sizes are the lengths that a plan's range counts. */
+static int check_range(const bench_options *options, const weir_plan *plan, char *problem)
+{
+    uint64_t least, most;
+    weir_plan_range(plan, &least, &most);
+    if (options->action != BENCH_ACTION_RUN ||
+        (options->min_bytes >= least && options->max_bytes <= most))
+        return 0;
+    snprintf(problem, BENCH_PROBLEM_BYTES,
+             "--plan %s: it serves messages of %" PRIu64 " to %" PRIu64 " bytes; -b is %zu and "
+             "-e is %zu: give sizes within",
+             options->plan, least, most, options->min_bytes, options->max_bytes);
+    return -1;
+}
+
+static int check_plan(const bench_options *options, weir_collective collective, int nranks,
+                      const weir_plan *plan, char *problem)
+{
+    const char *its = weir_plan_collective(plan);
+    int ranks = weir_plan_nranks(plan);
+    if (collective == WEIR_COLL_ALLTOALLV) {
+        snprintf(problem, BENCH_PROBLEM_BYTES,
+                 "--plan %s: plans have equal blocks, alltoallv has not; see bench_alltoall",
+                 options->plan);
+        return -1;
+    }
+    if (!is_for(plan, collective)) {
+        snprintf(problem, BENCH_PROBLEM_BYTES,
+                 "--plan %s: it is a plan for %s; this benchmark measures %s", options->plan, its,
+                 weir_collective_name(collective));
+        return -1;
+    }
+    if (check_range(options, plan, problem) != 0)
+        return -1;
+    if (nranks && ranks != nranks) {
+        snprintf(problem, BENCH_PROBLEM_BYTES,
+                 "--plan %s: it is for %d ranks, and this job has %d: start %d with mpirun -np "
+                 "%d, or give another plan",
+                 options->plan, ranks, nranks, ranks, ranks);
+        return -1;
+    }
+    return 0;
+}
+
+/* What checks of outputs might miss: races and hangs; and that its root is that of -r. Plans
+ * that are too large to be proved are measured, and their outputs are checked. */
+static int prove(const bench_options *options, weir_collective collective, const weir_plan *plan,
+                 char *problem)
+{
+    weir_plan_report *report = malloc(sizeof *report);
+    weir_status status = report ? weir_plan_check(plan, report) : WEIR_ERR_NO_MEMORY;
+    if (status == WEIR_ERR_INVALID)
+        snprintf(problem, BENCH_PROBLEM_BYTES, "--plan: %s; weir-plan check tells more",
+                 weir_last_error());
+    else if (status == WEIR_ERR_NO_MEMORY)
+        snprintf(problem, BENCH_PROBLEM_BYTES, "--plan %s: no memory to check it", options->plan);
+    if (status == WEIR_OK && bench_collective_has_root(collective) &&
+        report->root != options->root) {
+        snprintf(problem, BENCH_PROBLEM_BYTES, "--plan %s: its root is rank %d: give -r %d",
+                 options->plan, report->root, report->root);
+        status = WEIR_ERR_INVALID;
+    }
+    free(report);
+    return status == WEIR_OK || status == WEIR_ERR_UNSUPPORTED ? 0 : -1;
+}
+
+int bench_plan_check(const bench_options *options, weir_collective collective, int nranks,
+                     char *problem)
+{
+    weir_plan *plan = NULL;
+    if (weir_plan_read(options->plan, &plan) != WEIR_OK) {
+        snprintf(problem, BENCH_PROBLEM_BYTES, "--plan: %s", weir_last_error());
+        return -1;
+    }
+    int fits = check_plan(options, collective, nranks, plan, problem);
+    if (fits == 0 && nranks)
+        fits = prove(options, collective, plan, problem);
+    weir_plan_free(plan);
+    return fits;
+}
+
+void bench_plan_print(FILE *to, const bench_options *options)
+{
+    weir_plan *plan = NULL;
+    char name[64], ranks[32];
+    if (weir_plan_read(options->plan, &plan) != WEIR_OK)
+        return;
+    snprintf(name, sizeof name, "plan:%.26s", weir_plan_name(plan));
+    snprintf(ranks, sizeof ranks, "%d", weir_plan_nranks(plan));
+    fprintf(to, "%-20s %-8s %-8s plan %s of %s%s\n", name, "any", ranks, weir_plan_name(plan),
+            options->plan, weir_plan_in_place(plan) ? ", made for use in place" : "");
+    weir_plan_free(plan);
+}

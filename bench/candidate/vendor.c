@@ -1,0 +1,151 @@
+/* The child that tries the library first, and the symbols. */
+#include "bench/candidate/vendor.h"
+
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+typedef struct findings {
+    int version; /* 0: it cannot be used */
+    char why[200];
+} findings;
+
+static void *find_symbol(void *library, const char *symbol)
+{
+    static const char *const prefixes[] = {"nccl", "mccl"};
+    char name[64];
+    void *found = NULL;
+    for (size_t i = 0; i < 2 && !found; i++) {
+        snprintf(name, sizeof name, "%s%s", prefixes[i], symbol);
+        found = dlsym(library, name);
+    }
+    return found;
+}
+
+/* Opens the library and finds its version. why is written on failure only. */
+static int load(const char *path, bench_vendor *vendor, char *why, size_t bytes)
+{
+    const char *missing = NULL;
+    vendor->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!vendor->library) {
+        snprintf(why, bytes, "%s", dlerror());
+        return -1;
+    }
+#define BENCH_VENDOR_FIND(member, symbol, needed, result, arguments)                               \
+    *(void **)&vendor->member = find_symbol(vendor->library, symbol);                              \
+    if (needed && !vendor->member)                                                                 \
+        missing = symbol;
+    BENCH_VENDOR_MAP(BENCH_VENDOR_FIND)
+#undef BENCH_VENDOR_FIND
+    if (missing) {
+        snprintf(why, bytes, "%s has no nccl%s or mccl%s", path, missing, missing);
+        return -1;
+    }
+    if (vendor->get_version(&vendor->version) != 0 || vendor->version <= 0) {
+        snprintf(why, bytes, "%s does not tell its version", path);
+        return -1;
+    }
+    return 0;
+}
+
+/* In the child. Standard output holds results only, so the library has none. */
+static void try_library(const char *path, int fd)
+{
+    enum { HANGS_S = 10 };
+    findings found = {.version = 0};
+    bench_vendor vendor;
+    signal(SIGALRM, SIG_DFL);
+    alarm(HANGS_S);
+    if (!freopen("/dev/null", "w", stdout))
+        _exit(1);
+    if (load(path, &vendor, found.why, sizeof found.why) == 0)
+        found.version = vendor.version;
+    _exit(write(fd, &found, sizeof found) != (ssize_t)sizeof found);
+}
+
+static void read_all(int fd, findings *found, int *whole)
+{
+    char *at = (char *)found;
+    size_t got = 0;
+    ssize_t more = 1;
+    while (got < sizeof *found && more > 0) {
+        more = read(fd, at + got, sizeof *found - got);
+        got += more > 0 ? (size_t)more : 0;
+    }
+    *whole = got == sizeof *found;
+}
+
+/* Tries it in a child. */
+static int survives(const char *path, char *why, size_t bytes)
+{
+    findings found = {.version = 0};
+    int ends[2], state = 0, whole = 0;
+    if (pipe(ends) != 0) {
+        snprintf(why, bytes, "no pipe to a process that tries %s", path);
+        return 0;
+    }
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        close(ends[0]);
+        try_library(path, ends[1]);
+    }
+    close(ends[1]);
+    if (child > 0) {
+        read_all(ends[0], &found, &whole);
+        waitpid(child, &state, 0);
+    }
+    close(ends[0]);
+    if (whole && found.version > 0)
+        return 1;
+    if (child < 0)
+        snprintf(why, bytes, "no process to try %s in", path);
+    else if (whole)
+        snprintf(why, bytes, "%s", found.why);
+    else if (WIFSIGNALED(state))
+        snprintf(why, bytes, "%s %s", path,
+                 WTERMSIG(state) == SIGALRM ? "hangs when it is opened"
+                                            : "crashes when it is opened");
+    else
+        snprintf(why, bytes, "%s ends the process that opens it", path);
+    return 0;
+}
+
+void bench_vendor_name(const char *path, int version, char *name, size_t bytes)
+{
+    const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
+    const char *word = strstr(file, "rccl") ? "rccl" : strstr(file, "mccl") ? "mccl" : "nccl";
+    /* Until 2.8 there was one digit for the minor number. */
+    int base = version >= 10000 ? 10000 : 1000;
+    snprintf(name, bytes, "%s:%d.%d.%d", word, version / base, version % base / 100,
+             version % 100);
+}
+
+static weir_status open_one(const char *path, bench_vendor *vendor, char *why, size_t bytes)
+{
+    if (!survives(path, why, bytes) || load(path, vendor, why, bytes) != 0)
+        return WEIR_ERR_SYSTEM;
+    bench_vendor_name(path, vendor->version, vendor->name, sizeof vendor->name);
+    return WEIR_OK;
+}
+
+weir_status bench_vendor_open(const char *path, bench_vendor *vendor, char *why, size_t bytes)
+{
+    static const char *const others[] = {"librccl.so.1", "libmccl.so.2", "libmccl.so"};
+    const char *named = getenv("WEIR_NCCL_SO");
+    char unread[200];
+    memset(vendor, 0, sizeof *vendor);
+    setenv("NCCL_NVLS_ENABLE", "0", 0);
+    if (!path && named && *named)
+        path = named;
+    if (path)
+        return open_one(path, vendor, why, bytes);
+    weir_status status = open_one("libnccl.so.2", vendor, why, bytes);
+    for (size_t i = 0; i < sizeof others / sizeof others[0] && status != WEIR_OK; i++)
+        status = open_one(others[i], vendor, unread, sizeof unread);
+    return status;
+}

@@ -1,0 +1,247 @@
+/* Windows, notes and their comparison: see samples.h. */
+#include "bench/check/samples.h"
+
+#include "verify/hash.h"
+
+#include <string.h>
+
+enum { WINDOW = 16, NOTES_BYTES = 1 << 20 };
+
+size_t bench_samples_bytes(void)
+{
+    return NOTES_BYTES;
+}
+
+void bench_samples_open(bench_samples *samples, bench_trial *trial, bench_contender *contender,
+                        unsigned char *notes)
+{
+    int knows = (trial->row->oracles & BENCH_ORACLE_EXACT) != 0;
+    int repeats = trial->options->batched || trial->options->aggregate > 1;
+    int repeats_in_place = trial->in_place && repeats;
+    *samples = (bench_samples){.trial = trial, .contender = contender, .notes = notes};
+    /* In place a peer's result may lie elsewhere, on some ranks only. */
+    samples->active = notes && knows && !repeats_in_place &&
+                      !(trial->options->cold && trial->row->shape.bytes) &&
+                      !(trial->in_place && contender->peer);
+}
+
+/* An entry begins with the step of its iteration. */
+enum { STEP_BYTES = 8 };
+
+static weirv_case case_of(const bench_samples *samples, uint64_t turn, int step)
+{
+    weirv_case c = samples->trial->data;
+    c.seed ^= turn << 32;
+    if (c.collective == WEIR_COLL_ALLTOALLV)
+        bench_splits_point(samples->trial->splits, step, &c, NULL);
+    return c;
+}
+
+static size_t entry_bytes(const bench_samples *samples)
+{
+    const weirv_case *c = &samples->trial->data;
+    return STEP_BYTES + (size_t)c->nranks * WINDOW * weir_dtype_bytes(c->dtype);
+}
+
+/* Block s of one side of the call; its window's length, and where it starts. */
+static size_t find_window(const weirv_case *c, int is_input, int s, size_t *at)
+{
+    weir_collective kind = c->collective;
+    int many = kind == WEIR_COLL_ALLTOALL || kind == WEIR_COLL_ALLTOALLV ||
+               kind == (is_input ? WEIR_COLL_REDUCE_SCATTER : WEIR_COLL_ALLGATHER);
+    size_t first = (size_t)s * c->count, count = c->count;
+    if (kind == WEIR_COLL_ALLTOALLV) {
+        first = is_input ? c->send_displs[s] : c->recv_displs[s];
+        count = is_input ? c->send_counts[s] : c->recv_counts[s];
+    }
+    if (count == 0 || (s > 0 && !many) ||
+        (!is_input && kind == WEIR_COLL_REDUCE && c->rank != c->root))
+        return 0;
+    size_t length = count < WINDOW ? count : WINDOW;
+    *at = first + weirv_mix64(c->seed) % (count - length + 1);
+    return length;
+}
+
+/* Writes c's data into the places of window's input windows. */
+static void fill_windows(const bench_samples *samples, const weirv_case *window,
+                         const weirv_case *c)
+{
+    const bench_trial *trial = samples->trial;
+    size_t width = weir_dtype_bytes(c->dtype), at;
+    for (int s = 0; s < c->nranks; s++) {
+        size_t count = find_window(window, 1, s, &at);
+        if (count == 0)
+            continue;
+        char *place = (char *)trial->layout.in + at * width;
+        weirv_fill_part(c, place, at, count, c->rank);
+        bench_buffers_push(trial->buffers, trial->home, place, count * width);
+    }
+}
+
+static void note(bench_samples *samples)
+{
+    const bench_trial *trial = samples->trial;
+    weirv_case c = case_of(samples, samples->turn, samples->step);
+    size_t width = weir_dtype_bytes(c.dtype), at;
+    unsigned char *entry = samples->notes + samples->entries++ * entry_bytes(samples);
+    memcpy(entry, &samples->step, sizeof samples->step);
+    entry += STEP_BYTES;
+    for (int s = 0; s < c.nranks; s++) {
+        size_t count = find_window(&c, 0, s, &at);
+        if (count == 0)
+            continue;
+        char *place = (char *)trial->layout.out + at * width;
+        bench_buffers_pull(trial->buffers, trial->home, place, count * width);
+        memcpy(entry + (size_t)s * WINDOW * width, place, count * width);
+    }
+}
+
+/* What a window should hold with c's data. */
+static void expect(const weirv_case *c, size_t at, size_t count, unsigned char *expected)
+{
+    size_t width = weir_dtype_bytes(c->dtype);
+    for (size_t done = 0; done < count;)
+        done += weirv_expected(c, at + done, count - done, expected + done * width);
+}
+
+/* Each element is that of the block's data or, where windows overlap, that of
+ * the iteration before. */
+static int is_stale(const bench_samples *samples, uint64_t turn, int step, size_t at, size_t count,
+                    const unsigned char *got)
+{
+    weirv_case before = case_of(samples, turn - 1, step);
+    size_t width = weir_dtype_bytes(before.dtype);
+    uint64_t base[WINDOW], last[WINDOW];
+    int same = 1;
+    expect(&samples->trial->data, at, count, (unsigned char *)base);
+    expect(&before, at, count, (unsigned char *)last);
+    for (size_t i = 0; i < count * width && same; i += width)
+        same = memcmp(got + i, (char *)base + i, width) == 0 ||
+               memcmp(got + i, (char *)last + i, width) == 0;
+    return same;
+}
+
+static void compare(bench_samples *samples, uint64_t turn, const unsigned char *entry)
+{
+    int step = 0;
+    memcpy(&step, entry, sizeof step);
+    weirv_case c = case_of(samples, turn, step);
+    size_t width = weir_dtype_bytes(c.dtype), at;
+    uint64_t expected[WINDOW];
+    int steps = c.collective == WEIR_COLL_ALLTOALLV ? samples->trial->splits->dist->nsteps : 1;
+    entry += STEP_BYTES;
+    for (int s = 0; s < c.nranks; s++) {
+        const unsigned char *got = entry + (size_t)s * WINDOW * width;
+        size_t count = find_window(&c, 0, s, &at);
+        int had_first = samples->found.has_first;
+        if (count == 0)
+            continue;
+        expect(&c, at, count, (unsigned char *)expected);
+        weirv_compare_bits(c.dtype, c.rank, at, count, got, expected, &samples->found);
+        if (had_first || !samples->found.has_first)
+            continue;
+        samples->first_turn = turn;
+        /* The iteration before had other blocks, if there are steps. */
+        samples->first_is_stale = steps == 1 && is_stale(samples, turn, step, at, count, got);
+    }
+}
+
+static void compare_notes(bench_samples *samples)
+{
+    uint64_t first = samples->turn + 1 - samples->entries;
+    for (size_t i = 0; i < samples->entries; i++)
+        compare(samples, first + i, samples->notes + i * entry_bytes(samples));
+    samples->entries = 0;
+}
+
+/* Ends an iteration: notes its windows, and gives the input its own data again. */
+static void close_window(bench_samples *samples)
+{
+    weirv_case c = case_of(samples, samples->turn, samples->step);
+    if (!samples->open)
+        return;
+    note(samples);
+    if ((samples->entries + 1) * entry_bytes(samples) > NOTES_BYTES)
+        compare_notes(samples);
+    if (!samples->trial->in_place)
+        fill_windows(samples, &c, &samples->trial->data);
+    samples->open = 0;
+}
+
+void bench_samples_next(bench_samples *samples, int step)
+{
+    const void *result = samples->contender->ops->result(samples->contender);
+    if (!samples->active || result != samples->trial->call.out ||
+        entry_bytes(samples) > NOTES_BYTES)
+        return;
+    close_window(samples);
+    samples->turn++;
+    samples->step = step;
+    weirv_case c = case_of(samples, samples->turn, step);
+    fill_windows(samples, &c, &c);
+    samples->open = 1;
+}
+
+void bench_samples_end(bench_samples *samples)
+{
+    const weirv_case *base = &samples->trial->data;
+    weirv_case c = case_of(samples, samples->turn, samples->step);
+    size_t width = weir_dtype_bytes(c.dtype), at;
+    if (!samples->open)
+        return;
+    close_window(samples);
+    compare_notes(samples);
+    for (int s = 0; s < c.nranks && !samples->trial->in_place; s++) {
+        size_t count = find_window(&c, 0, s, &at);
+        unsigned char *place = (unsigned char *)samples->trial->layout.out + at * width;
+        if (count == 0)
+            continue;
+        expect(base, at, count, place);
+        bench_buffers_push(samples->trial->buffers, samples->trial->home, place, count * width);
+    }
+}
+
+int bench_samples_is_second(const bench_samples *samples)
+{
+    return samples->open && samples->turn == 2;
+}
+
+weirv_case bench_samples_case(const bench_samples *samples, size_t *at)
+{
+    weirv_case c = case_of(samples, samples->turn, samples->step);
+    for (int s = 0; s < c.nranks; s++)
+        if (find_window(&c, 0, s, at))
+            break;
+    return c;
+}
+
+weir_status bench_samples_collect(bench_samples *samples, bench_result *result)
+{
+    const bench_trial *trial = samples->trial;
+    weirv_result *check = &result->check;
+    char which[256];
+    bench_job *job = trial->job;
+    weirv_result found = samples->found;
+    uint64_t first[2] = {samples->first_turn, (uint64_t)samples->first_is_stale};
+    weir_status status = WEIR_OK;
+    if (!samples->active)
+        return WEIR_OK;
+    if (weirv_reduce_result(job->mpi, &found) != MPI_SUCCESS)
+        status = bench_job_note(job, WEIR_ERR_SYSTEM, "MPI failed");
+    status = bench_job_agree(job, status, "checks of timed iterations");
+    if (status != WEIR_OK || !found.has_first)
+        return status;
+    MPI_Bcast(first, 2, MPI_UINT64_T, found.first.rank, job->mpi);
+    bench_row_describe(trial->row, trial->in_place, result, which, sizeof which);
+    bench_job_say(job,
+                  "wrong data: timed iteration %llu of %s: rank %d, element %zu: got %s, "
+                  "expected %s%s",
+                  (unsigned long long)first[0], which, found.first.rank, found.first.index,
+                  found.first.got, found.first.expected,
+                  first[1] ? ": equals the previous iteration" : "");
+    check->wrong += found.wrong;
+    if (!check->has_first)
+        check->first = found.first;
+    check->has_first = 1;
+    return WEIR_OK;
+}

@@ -1,0 +1,235 @@
+/*
+ * A GPU through CUDA's runtime, which is linked statically: without a driver the
+ * program runs all the same, and only the probe says what is missing.
+ */
+#include "bench/gpu/gpu.h"
+
+#include <cuda_runtime_api.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct bench_gpu {
+    bench_job *job;
+    cudaStream_t stream;
+    cudaEvent_t start, end;
+    cudaGraphExec_t recording; /* NULL: none */
+    bench_gpu_info info;
+};
+
+/* Notes what CUDA said. */
+static weir_status judge(bench_job *job, cudaError_t error, const char *what)
+{
+    if (error == cudaSuccess)
+        return WEIR_OK;
+    cudaGetLastError(); /* an error that is not sticky is told once */
+    return bench_job_note(job,
+                          error == cudaErrorMemoryAllocation ? WEIR_ERR_NO_MEMORY
+                                                             : WEIR_ERR_SYSTEM,
+                          "%s: CUDA: %s (%s)", what, cudaGetErrorString(error),
+                          cudaGetErrorName(error));
+}
+
+int bench_gpu_built(void)
+{
+    return 1;
+}
+
+weir_status bench_gpu_probe(bench_job *job)
+{
+    int count = 0, driver = 0, runtime = 0;
+    cudaError_t error = cudaGetDeviceCount(&count);
+    if (error == cudaSuccess && count > 0)
+        return WEIR_OK;
+    cudaGetLastError();
+    cudaDriverGetVersion(&driver);
+    cudaRuntimeGetVersion(&runtime);
+    cudaGetLastError();
+    if (error == cudaErrorInsufficientDriver && driver)
+        return bench_job_note(job, WEIR_ERR_SYSTEM,
+                              "the GPU driver is too old, it serves CUDA %d.%d and this build is "
+                              "of %d.%d; install a newer one, or use --backend host", driver / 1000,
+                              driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
+    return bench_job_note(job, WEIR_ERR_SYSTEM,
+                          "no GPU can be used: %s; install the driver and give the process access "
+                          "to a GPU, or use --backend host",
+                          error == cudaSuccess                   ? "CUDA finds no device"
+                          : error == cudaErrorInsufficientDriver ? "there is no GPU driver"
+                                                                 : cudaGetErrorString(error));
+}
+
+int bench_gpu_serves(const weir_comm *comm)
+{
+    return weir_comm_backend(comm) == WEIR_BACKEND_CUDA;
+}
+
+static cudaError_t read_info(int device, bench_gpu_info *info)
+{
+    struct cudaDeviceProp properties;
+    cudaError_t error = cudaGetDeviceProperties(&properties, device);
+    if (error != cudaSuccess)
+        return error;
+    snprintf(info->name, sizeof info->name, "%.63s", properties.name);
+    snprintf(info->bus, sizeof info->bus, "%04x:%02x:%02x",
+             (unsigned)properties.pciDomainID & 0xffff, (unsigned)properties.pciBusID & 0xff,
+             (unsigned)properties.pciDeviceID & 0xff);
+    info->cache_bytes = (size_t)properties.l2CacheSize;
+    error = cudaDriverGetVersion(&info->driver);
+    if (error == cudaSuccess)
+        error = cudaRuntimeGetVersion(&info->runtime);
+    return error;
+}
+
+weir_status bench_gpu_open(bench_job *job, bench_gpu **gpu)
+{
+    int device = weir_comm_device(job->comm);
+    bench_gpu *self = calloc(1, sizeof *self);
+    if (!self)
+        return bench_job_note(job, WEIR_ERR_NO_MEMORY, "no memory for a GPU's description");
+    self->job = job;
+    cudaError_t error = cudaSetDevice(device);
+    if (error == cudaSuccess)
+        error = read_info(device, &self->info);
+    if (error == cudaSuccess)
+        error = cudaStreamCreateWithFlags(&self->stream, cudaStreamNonBlocking);
+    if (error == cudaSuccess)
+        error = cudaEventCreate(&self->start);
+    if (error == cudaSuccess)
+        error = cudaEventCreate(&self->end);
+    if (error != cudaSuccess) {
+        bench_gpu_close(self);
+        return judge(job, error, "GPU");
+    }
+    *gpu = self;
+    return WEIR_OK;
+}
+
+void bench_gpu_close(bench_gpu *gpu)
+{
+    if (!gpu)
+        return;
+    bench_gpu_forget(gpu);
+    if (gpu->end)
+        cudaEventDestroy(gpu->end);
+    if (gpu->start)
+        cudaEventDestroy(gpu->start);
+    if (gpu->stream)
+        cudaStreamDestroy(gpu->stream);
+    free(gpu);
+}
+
+void bench_gpu_describe(const bench_gpu *gpu, bench_gpu_info *info)
+{
+    *info = gpu->info;
+    cudaMemGetInfo(&info->free_bytes, &info->memory_bytes);
+}
+
+weir_stream bench_gpu_stream(const bench_gpu *gpu)
+{
+    return gpu ? gpu->stream : NULL;
+}
+
+weir_status bench_gpu_alloc(bench_gpu *gpu, size_t bytes, void **pointer)
+{
+    char what[64];
+    snprintf(what, sizeof what, "a buffer of %zu bytes; give a smaller -e", bytes);
+    return judge(gpu->job, cudaMalloc(pointer, bytes), what);
+}
+
+void bench_gpu_free(bench_gpu *gpu, void *pointer)
+{
+    (void)gpu;
+    cudaFree(pointer);
+}
+
+weir_status bench_gpu_mirror_alloc(bench_gpu *gpu, size_t bytes, void **pointer)
+{
+    char what[80];
+    snprintf(what, sizeof what, "a buffer's mirror of %zu bytes; give a smaller -e", bytes);
+    return judge(gpu->job, cudaMallocHost(pointer, bytes), what);
+}
+
+void bench_gpu_mirror_free(bench_gpu *gpu, void *pointer)
+{
+    (void)gpu;
+    cudaFreeHost(pointer);
+}
+
+static weir_status copy(bench_gpu *gpu, void *to, const void *from, size_t bytes,
+                        enum cudaMemcpyKind kind)
+{
+    cudaError_t error = cudaSuccess;
+    if (bytes)
+        error = cudaMemcpyAsync(to, from, bytes, kind, gpu->stream);
+    if (error == cudaSuccess)
+        error = cudaStreamSynchronize(gpu->stream);
+    return judge(gpu->job, error, "copy of a buffer");
+}
+
+weir_status bench_gpu_push(bench_gpu *gpu, void *device, const void *host, size_t bytes)
+{
+    return copy(gpu, device, host, bytes, cudaMemcpyHostToDevice);
+}
+
+weir_status bench_gpu_pull(bench_gpu *gpu, void *host, const void *device, size_t bytes)
+{
+    return copy(gpu, host, device, bytes, cudaMemcpyDeviceToHost);
+}
+
+weir_status bench_gpu_sync(bench_gpu *gpu)
+{
+    return judge(gpu->job, cudaStreamSynchronize(gpu->stream), "wait for the stream");
+}
+
+weir_status bench_gpu_mark_start(bench_gpu *gpu)
+{
+    return judge(gpu->job, cudaEventRecord(gpu->start, gpu->stream), "event");
+}
+
+weir_status bench_gpu_mark_end(bench_gpu *gpu)
+{
+    return judge(gpu->job, cudaEventRecord(gpu->end, gpu->stream), "event");
+}
+
+weir_status bench_gpu_marked_us(bench_gpu *gpu, double *us)
+{
+    float ms = 0;
+    cudaError_t error = cudaEventElapsedTime(&ms, gpu->start, gpu->end);
+    *us = (double)ms * 1e3;
+    return judge(gpu->job, error, "time between events");
+}
+
+weir_status bench_gpu_record(bench_gpu *gpu, weir_status (*enqueue)(void *context), void *context)
+{
+    cudaGraph_t graph = NULL;
+    bench_gpu_forget(gpu);
+    cudaError_t error = cudaStreamBeginCapture(gpu->stream, cudaStreamCaptureModeThreadLocal);
+    if (error != cudaSuccess)
+        return judge(gpu->job, error, "capture of a graph");
+    weir_status status = enqueue(context);
+    error = cudaStreamEndCapture(gpu->stream, &graph);
+    if (status == WEIR_OK)
+        status = judge(gpu->job, error, "capture of a graph");
+    if (status == WEIR_OK)
+        status = judge(gpu->job, cudaGraphInstantiate(&gpu->recording, graph, 0),
+                       "instance of a graph");
+    if (status == WEIR_OK)
+        status = judge(gpu->job, cudaGraphUpload(gpu->recording, gpu->stream),
+                       "upload of a graph");
+    if (graph)
+        cudaGraphDestroy(graph);
+    return status;
+}
+
+weir_status bench_gpu_replay(bench_gpu *gpu)
+{
+    return judge(gpu->job, cudaGraphLaunch(gpu->recording, gpu->stream), "launch of a graph");
+}
+
+void bench_gpu_forget(bench_gpu *gpu)
+{
+    if (gpu->recording)
+        cudaGraphExecDestroy(gpu->recording);
+    gpu->recording = NULL;
+}

@@ -1,0 +1,124 @@
+/* A build without CUDA: there is no GPU to be had. */
+#include "bench/gpu/gpu.h"
+
+#include <string.h>
+
+static weir_status refuse(bench_job *job)
+{
+    return bench_job_note(job, WEIR_ERR_UNSUPPORTED, "this build has no CUDA backend");
+}
+
+int bench_gpu_built(void)
+{
+    return 0;
+}
+
+weir_status bench_gpu_probe(bench_job *job)
+{
+    return refuse(job);
+}
+
+int bench_gpu_serves(const weir_comm *comm)
+{
+    (void)comm;
+    return 0;
+}
+
+weir_status bench_gpu_open(bench_job *job, bench_gpu **gpu)
+{
+    (void)gpu;
+    return refuse(job);
+}
+
+void bench_gpu_close(bench_gpu *gpu)
+{
+    (void)gpu;
+}
+
+void bench_gpu_describe(const bench_gpu *gpu, bench_gpu_info *info)
+{
+    (void)gpu;
+    memset(info, 0, sizeof *info);
+}
+
+weir_stream bench_gpu_stream(const bench_gpu *gpu)
+{
+    (void)gpu;
+    return NULL;
+}
+
+/* None of what follows is called: nobody has a bench_gpu. */
+weir_status bench_gpu_alloc(bench_gpu *gpu, size_t bytes, void **pointer)
+{
+    (void)gpu, (void)bytes, (void)pointer;
+    return WEIR_ERR_UNSUPPORTED;
+}
+
+void bench_gpu_free(bench_gpu *gpu, void *pointer)
+{
+    (void)gpu, (void)pointer;
+}
+
+weir_status bench_gpu_mirror_alloc(bench_gpu *gpu, size_t bytes, void **pointer)
+{
+    (void)gpu, (void)bytes, (void)pointer;
+    return WEIR_ERR_UNSUPPORTED;
+}
+
+void bench_gpu_mirror_free(bench_gpu *gpu, void *pointer)
+{
+    (void)gpu, (void)pointer;
+}
+
+weir_status bench_gpu_push(bench_gpu *gpu, void *device, const void *host, size_t bytes)
+{
+    (void)gpu, (void)device, (void)host, (void)bytes;
+    return WEIR_ERR_UNSUPPORTED;
+}
+
+weir_status bench_gpu_pull(bench_gpu *gpu, void *host, const void *device, size_t bytes)
+{
+    (void)gpu, (void)host, (void)device, (void)bytes;
+    return WEIR_ERR_UNSUPPORTED;
+}
+
+weir_status bench_gpu_sync(bench_gpu *gpu)
+{
+    (void)gpu;
+    return WEIR_ERR_UNSUPPORTED;
+}
+
+weir_status bench_gpu_mark_start(bench_gpu *gpu)
+{
+    (void)gpu;
+    return WEIR_ERR_UNSUPPORTED;
+}
+
+weir_status bench_gpu_mark_end(bench_gpu *gpu)
+{
+    (void)gpu;
+    return WEIR_ERR_UNSUPPORTED;
+}
+
+weir_status bench_gpu_marked_us(bench_gpu *gpu, double *us)
+{
+    (void)gpu, (void)us;
+    return WEIR_ERR_UNSUPPORTED;
+}
+
+weir_status bench_gpu_record(bench_gpu *gpu, weir_status (*enqueue)(void *context), void *context)
+{
+    (void)gpu, (void)enqueue, (void)context;
+    return WEIR_ERR_UNSUPPORTED;
+}
+
+weir_status bench_gpu_replay(bench_gpu *gpu)
+{
+    (void)gpu;
+    return WEIR_ERR_UNSUPPORTED;
+}
+
+void bench_gpu_forget(bench_gpu *gpu)
+{
+    (void)gpu;
+}

@@ -1,0 +1,192 @@
+/* NVML's functions by name, and readings: see nvml.h. */
+#include "bench/gpu/nvml.h"
+
+#include <dlfcn.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static const char library_name[] = "libnvidia-ml.so.1";
+
+/* As nvml.h of the driver declares them; an nvmlReturn_t is an int, 0 for success, an
+ * nvmlDevice_t a pointer. */
+typedef struct functions {
+    int (*init)(void);
+    int (*shutdown)(void);
+    const char *(*error_string)(int result);
+    int (*by_bus)(const char *bus, void **device);
+    int (*driver)(char *version, unsigned bytes);
+    int (*clock)(void *device, int domain, unsigned *mhz);
+    int (*clock_most)(void *device, int domain, unsigned *mhz);
+    int (*power)(void *device, unsigned *mw);
+    int (*power_most)(void *device, unsigned *mw);
+    int (*temperature)(void *device, int sensor, unsigned *celsius);
+    int (*reasons)(void *device, unsigned long long *reasons);
+} functions;
+
+/* Domains of clocks, and the sensor on the chip. */
+enum { CLOCK_SM = 1, CLOCK_MEMORY = 2, SENSOR_GPU = 0 };
+
+static const struct {
+    size_t at;
+    const char *name, *later_name; /* what newer drivers call it; NULL: the same */
+    const char *loss;              /* without it; NULL: nothing can be read */
+} rows[] = {
+    {offsetof(functions, init), "nvmlInit_v2", NULL, NULL},
+    {offsetof(functions, shutdown), "nvmlShutdown", NULL, NULL},
+    {offsetof(functions, error_string), "nvmlErrorString", NULL, NULL},
+    {offsetof(functions, by_bus), "nvmlDeviceGetHandleByPciBusId_v2", NULL, NULL},
+    {offsetof(functions, driver), "nvmlSystemGetDriverVersion", NULL, "the driver's version"},
+    {offsetof(functions, clock), "nvmlDeviceGetClockInfo", NULL, "clocks"},
+    {offsetof(functions, clock_most), "nvmlDeviceGetMaxClockInfo", NULL, "the highest clocks"},
+    {offsetof(functions, power), "nvmlDeviceGetPowerUsage", NULL, "power"},
+    {offsetof(functions, power_most), "nvmlDeviceGetEnforcedPowerLimit", NULL, "the power limit"},
+    {offsetof(functions, temperature), "nvmlDeviceGetTemperature", NULL, "temperature"},
+    {offsetof(functions, reasons), "nvmlDeviceGetCurrentClocksThrottleReasons",
+     "nvmlDeviceGetCurrentClocksEventReasons", "throttling"},
+};
+
+struct bench_nvml {
+    void *library, *device;
+    functions call;
+    int begun; /* init was called with success */
+    double spent_s;
+    bench_nvml_info info;
+};
+
+static double now_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+/* Fills the table. Returns 0, or -1 where a function is missing that nothing works
+ * without. */
+static int look_up(bench_nvml *nvml)
+{
+    bench_nvml_info *info = &nvml->info;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        void *symbol = dlsym(nvml->library, rows[i].name);
+        if (!symbol && rows[i].later_name)
+            symbol = dlsym(nvml->library, rows[i].later_name);
+        memcpy((char *)&nvml->call + rows[i].at, &symbol, sizeof symbol);
+        if (symbol)
+            continue;
+        if (!info->problem[0] || !rows[i].loss)
+            snprintf(info->problem, sizeof info->problem, "%s has no %s%s%s", library_name,
+                     rows[i].name, rows[i].loss ? ", so not read: " : "",
+                     rows[i].loss ? rows[i].loss : "");
+        if (!rows[i].loss)
+            return -1;
+    }
+    return 0;
+}
+
+static int refuse(bench_nvml *nvml, const char *what, int result)
+{
+    snprintf(nvml->info.problem, sizeof nvml->info.problem, "%s, %s: %.60s", library_name, what,
+             nvml->call.error_string(result));
+    return -1;
+}
+
+/* Everything up to the GPU's handle; a failure is in info.problem. */
+static int find_device(bench_nvml *nvml, const char *bus)
+{
+    char full[32];
+    nvml->library = dlopen(library_name, RTLD_NOW | RTLD_LOCAL);
+    if (!nvml->library) {
+        snprintf(nvml->info.problem, sizeof nvml->info.problem, "%s cannot be opened",
+                 library_name);
+        return -1;
+    }
+    if (look_up(nvml) != 0)
+        return -1;
+    int result = nvml->call.init();
+    if (result != 0)
+        return refuse(nvml, "start", result);
+    nvml->begun = 1;
+    snprintf(full, sizeof full, "%s.0", bus);
+    result = nvml->call.by_bus(full, &nvml->device);
+    return result == 0 ? 0 : refuse(nvml, "GPU by its bus id", result);
+}
+
+static int clock_of(const bench_nvml *nvml, int (*call)(void *, int, unsigned *), int domain)
+{
+    unsigned mhz = 0;
+    return call && call(nvml->device, domain, &mhz) == 0 ? (int)mhz : -1;
+}
+
+static int watts_of(const bench_nvml *nvml, int (*call)(void *, unsigned *))
+{
+    unsigned mw = 0;
+    return call && call(nvml->device, &mw) == 0 ? (int)((mw + 500) / 1000) : -1;
+}
+
+bench_nvml *bench_nvml_open(const char *bus)
+{
+    bench_nvml *nvml = calloc(1, sizeof *nvml);
+    if (!nvml)
+        return NULL;
+    bench_nvml_info *info = &nvml->info;
+    info->sm_mhz_most = info->memory_mhz_most = info->power_w_most = -1;
+    if (find_device(nvml, bus) != 0) {
+        nvml->device = NULL;
+        return nvml;
+    }
+    if (nvml->call.driver && nvml->call.driver(info->driver, sizeof info->driver) != 0)
+        info->driver[0] = '\0';
+    info->sm_mhz_most = clock_of(nvml, nvml->call.clock_most, CLOCK_SM);
+    info->memory_mhz_most = clock_of(nvml, nvml->call.clock_most, CLOCK_MEMORY);
+    info->power_w_most = watts_of(nvml, nvml->call.power_most);
+    return nvml;
+}
+
+void bench_nvml_close(bench_nvml *nvml)
+{
+    if (!nvml)
+        return;
+    if (nvml->begun)
+        nvml->call.shutdown();
+    if (nvml->library)
+        dlclose(nvml->library);
+    free(nvml);
+}
+
+int bench_nvml_read(bench_nvml *nvml, bench_reading *reading)
+{
+    unsigned celsius = 0;
+    unsigned long long reasons = 0;
+    if (!nvml || !nvml->device)
+        return -1;
+    double began_s = now_s();
+    const functions *call = &nvml->call;
+    /* Reasons and clocks first: they change soonest when the work is over. */
+    reading->knows_reasons = call->reasons && call->reasons(nvml->device, &reasons) == 0;
+    reading->reasons = reasons;
+    reading->sm_mhz = clock_of(nvml, call->clock, CLOCK_SM);
+    reading->memory_mhz = clock_of(nvml, call->clock, CLOCK_MEMORY);
+    reading->power_w = watts_of(nvml, call->power);
+    reading->temperature_c = -1;
+    if (call->temperature && call->temperature(nvml->device, SENSOR_GPU, &celsius) == 0)
+        reading->temperature_c = (int)celsius;
+    nvml->spent_s += now_s() - began_s;
+    return 0;
+}
+
+void bench_nvml_describe(bench_nvml *nvml, bench_nvml_info *info)
+{
+    memset(info, 0, sizeof *info);
+    if (!nvml)
+        return;
+    *info = nvml->info;
+    info->has_start = bench_nvml_read(nvml, &info->start) == 0;
+    if (info->has_start && !info->start.knows_reasons && !info->problem[0])
+        snprintf(info->problem, sizeof info->problem, "the GPU does not tell of throttling");
+}
+
+double bench_nvml_spent_s(const bench_nvml *nvml)
+{
+    return nvml ? nvml->spent_s : 0;
+}

@@ -1,0 +1,184 @@
+/* The judgement of what ranks found, and the run of both. */
+#define _GNU_SOURCE /* sets of cpus */
+#include "bench/job/preflight.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define TEXT(number) #number
+#define VERSION_TEXT(major, minor, release) TEXT(major) "." TEXT(minor) "." TEXT(release)
+
+#if defined(OPEN_MPI)
+static const char built_with[] =
+    "Open MPI v" VERSION_TEXT(OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION, OMPI_RELEASE_VERSION);
+#elif defined(I_MPI_VERSION)
+static const char built_with[] = "Intel(R) MPI Library";
+#elif defined(MVAPICH2_VERSION)
+static const char built_with[] = "MVAPICH2 Version      :\t" MVAPICH2_VERSION;
+#elif defined(MPICH_VERSION)
+static const char built_with[] = "MPICH Version:\t" MPICH_VERSION;
+#else
+static const char built_with[] = "";
+#endif
+
+/* Compares words alone: libraries differ in the blanks between them. */
+static int begins_alike(const char *built, const char *running)
+{
+    static const char blanks[] = " \t";
+    for (;;) {
+        built += strspn(built, blanks);
+        running += strspn(running, blanks);
+        size_t length = strcspn(built, blanks);
+        if (length == 0)
+            return 1;
+        if (strncmp(built, running, length) != 0 || !strchr(" \t,\n-", running[length]))
+            return 0;
+        built += length;
+        running += length;
+    }
+}
+
+int bench_preflight_mpi(const char *built, const char *running, const char *program, FILE *to)
+{
+    if (begins_alike(built, running))
+        return 0;
+    fprintf(to, "%s: preflight: runs with %.*s but was built with %s: build it again with this "
+                "MPI's mpicc, or start it with the other's mpirun and library\n", program,
+            (int)strcspn(running, ",\n"), running, built);
+    return 1;
+}
+
+static int same_host(const bench_preflight_facts *a, const bench_preflight_facts *b)
+{
+    return strcmp(a->host, b->host) == 0;
+}
+
+static int is_within(const cpu_set_t *inner, const cpu_set_t *outer)
+{
+    cpu_set_t common;
+    CPU_AND(&common, inner, outer);
+    return CPU_EQUAL(&common, inner);
+}
+
+static int is_first_of_host(const bench_preflight_facts *facts, int rank)
+{
+    for (int i = 0; i < rank; i++)
+        if (same_host(&facts[i], &facts[rank]))
+            return 0;
+    return 1;
+}
+
+/* How many ranks of a host have no core outside this rank's. */
+static int crowd(const bench_preflight_facts *facts, int nranks, int rank)
+{
+    int count = 0;
+    for (int i = 0; i < nranks; i++)
+        count += same_host(&facts[i], &facts[rank]) &&
+                 is_within(&facts[i].cores, &facts[rank].cores);
+    return count;
+}
+
+/* Cores that ranks of the host may use, all together, and how many ranks. */
+static int cores_of_host(const bench_preflight_facts *facts, int nranks, int rank, int *ranks)
+{
+    cpu_set_t all;
+    CPU_ZERO(&all);
+    *ranks = 0;
+    for (int i = 0; i < nranks; i++) {
+        if (!same_host(&facts[i], &facts[rank]))
+            continue;
+        CPU_OR(&all, &all, &facts[i].cores);
+        ++*ranks;
+    }
+    return CPU_COUNT(&all);
+}
+
+/* Ranks that crowd on few cores: told once a host, of the first such rank. */
+static int judge_cores(const bench_preflight_facts *facts, int nranks, int first,
+                       const char *program, FILE *to)
+{
+    int ranks = 0, cores = cores_of_host(facts, nranks, first, &ranks);
+    for (int rank = first; rank < nranks; rank++) {
+        int own = CPU_COUNT(&facts[rank].cores);
+        int sharers = crowd(facts, nranks, rank);
+        if (!same_host(&facts[first], &facts[rank]) || own == 0 || sharers <= own)
+            continue;
+        fprintf(to, "%s: preflight: %s: %d ranks share %d core%s, rank %d among them: times hold "
+                    "waiting for turns; ", program, facts[rank].host, sharers, own,
+                own == 1 ? "" : "s", rank);
+        if (ranks > cores)
+            fprintf(to, "start at most %d ranks there\n", cores);
+        else
+            fprintf(to, "let the launcher bind one rank to a core (--bind-to core)\n");
+        return 1;
+    }
+    return 0;
+}
+
+static int judge_governor(const bench_preflight_facts *facts, int nranks, int first,
+                          const char *program, FILE *to)
+{
+    for (int rank = first; rank < nranks; rank++) {
+        if (!same_host(&facts[first], &facts[rank]) || !facts[rank].governor[0])
+            continue;
+        fprintf(to, "%s: preflight: %s: cpu %d's frequency governor is %s: its clock will change "
+                    "under load; cpupower frequency-set -g performance\n", program,
+                facts[rank].host, facts[rank].governor_cpu, facts[rank].governor);
+        return 1;
+    }
+    return 0;
+}
+
+static int judge_quota(const bench_preflight_facts *facts, int nranks, int first,
+                       const char *program, FILE *to)
+{
+    int ranks = 0, cores = cores_of_host(facts, nranks, first, &ranks);
+    int busy = ranks < cores ? ranks : cores;
+    double quota = facts[first].quota_cores;
+    if (!(quota > 0) || quota >= busy)
+        return 0;
+    fprintf(to, "%s: preflight: %s: the control group allows %.3g cores of processor time, the "
+                "ranks use %d: they will be stopped again and again; raise cpu.max or start fewer "
+                "ranks\n", program, facts[first].host, quota, busy);
+    return 1;
+}
+
+int bench_preflight_judge(const bench_preflight_facts *facts, int nranks, const char *program,
+                          FILE *to)
+{
+    int found = 0;
+    for (int rank = 0; rank < nranks; rank++) {
+        if (!is_first_of_host(facts, rank))
+            continue;
+        found += judge_cores(facts, nranks, rank, program, to);
+        found += judge_governor(facts, nranks, rank, program, to);
+        found += judge_quota(facts, nranks, rank, program, to);
+    }
+    return found;
+}
+
+void bench_preflight(const bench_job *job)
+{
+    bench_preflight_facts mine, *all = NULL;
+    cpu_set_t cpus;
+    char running[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+    int length = 0;
+    memset(&mine, 0, sizeof mine);
+    CPU_ZERO(&cpus);
+    if (sched_getaffinity(0, sizeof cpus, &cpus) != 0)
+        CPU_ZERO(&cpus);
+    memcpy(mine.host, job->host, sizeof mine.host);
+    bench_preflight_read("", &cpus, &mine);
+    if (job->rank == 0)
+        all = calloc((size_t)job->nranks, sizeof *all);
+    int able = job->rank != 0 || all;
+    MPI_Bcast(&able, 1, MPI_INT, 0, job->mpi);
+    if (able)
+        MPI_Gather(&mine, sizeof mine, MPI_BYTE, all, sizeof mine, MPI_BYTE, 0, job->mpi);
+    if (job->rank == 0 && all) {
+        MPI_Get_library_version(running, &length);
+        bench_preflight_mpi(built_with, running, job->program, stderr);
+        bench_preflight_judge(all, job->nranks, job->program, stderr);
+    }
+    free(all);
+}

@@ -1,0 +1,123 @@
+/* The thread, and the end that it makes. */
+#include "bench/job/watch.h"
+
+#include "bench/job/early.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { EXIT_DEADLINE = 4, TICK_MS = 250, SLOWER_MS = 2000 };
+
+_Noreturn void bench_watch_give_up(bench_watch *watch, weir_comm *comm, const char *why)
+{
+    const char *phase = atomic_load(&watch->phase);
+    if (comm) {
+        weir_comm_abort(comm);
+        weir_comm_report_once(comm, STDERR_FILENO);
+        _exit(EXIT_DEADLINE);
+    }
+    bench_early_report(watch->program, phase ? phase : "start", why, watch->deadline_ms);
+    _exit(EXIT_DEADLINE);
+}
+
+static uint64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* This rank has not gone on for so long. */
+static void look(bench_watch *watch, uint64_t stuck_ms)
+{
+    uint64_t deadline_ms = (uint64_t)watch->deadline_ms;
+    pthread_mutex_lock(&watch->mutex);
+    weir_comm *comm = watch->comm;
+    weir_status status = comm ? weir_comm_check(comm) : WEIR_OK;
+    if (status == WEIR_ERR_PEER || status == WEIR_ERR_ABORTED ||
+        (status == WEIR_ERR_TIMEOUT && stuck_ms >= deadline_ms))
+        bench_watch_give_up(watch, comm, weir_last_error());
+    if (stuck_ms >= deadline_ms + SLOWER_MS + atomic_load(&watch->allowed_ms))
+        bench_watch_give_up(watch, comm, "did not go on; another rank is stopped, or too slow");
+    pthread_mutex_unlock(&watch->mutex);
+}
+
+/* The launcher ends the job. If that is because a rank has died, there is a
+ * second to say so. */
+static void be_terminated(bench_watch *watch)
+{
+    pthread_mutex_lock(&watch->mutex);
+    if (watch->comm) {
+        weir_status status = weir_comm_check(watch->comm);
+        if (status == WEIR_ERR_PEER || status == WEIR_ERR_ABORTED)
+            bench_watch_give_up(watch, watch->comm, weir_last_error());
+    }
+    pthread_mutex_unlock(&watch->mutex);
+    sigset_t term;
+    sigemptyset(&term);
+    sigaddset(&term, SIGTERM);
+    signal(SIGTERM, SIG_DFL);
+    kill(getpid(), SIGTERM);
+    pthread_sigmask(SIG_UNBLOCK, &term, NULL);
+}
+
+static void *keep_watch(void *opaque)
+{
+    bench_watch *watch = opaque;
+    const struct timespec tick = {.tv_nsec = TICK_MS * 1000000l};
+    uint64_t steps = 0, since_ms = now_ms(), last_ms = since_ms;
+    sigset_t term;
+    sigemptyset(&term);
+    sigaddset(&term, SIGTERM);
+    for (;;) {
+        const int came = sigtimedwait(&term, NULL, &tick);
+        if (atomic_load(&watch->ended))
+            return NULL;
+        if (came == SIGTERM)
+            be_terminated(watch);
+        uint64_t now = now_ms(), seen = atomic_load(&watch->steps);
+        /* A tick that came late was spent stopped, or without a processor. */
+        if (seen != steps || now - last_ms > 4 * TICK_MS)
+            since_ms = now;
+        else
+            look(watch, now - since_ms);
+        steps = seen;
+        last_ms = now;
+    }
+}
+
+void bench_watch_start(bench_watch *watch, const char *program, int deadline_ms)
+{
+    sigset_t term, old;
+    memset(watch, 0, sizeof *watch);
+    watch->program = program;
+    watch->deadline_ms = deadline_ms;
+    pthread_mutex_init(&watch->mutex, NULL);
+    sigemptyset(&term);
+    sigaddset(&term, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &term, &old);
+    watch->started = pthread_create(&watch->thread, NULL, keep_watch, watch) == 0;
+    if (!watch->started)
+        pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+
+void bench_watch_end(bench_watch *watch)
+{
+    if (!watch->started)
+        return;
+    atomic_store(&watch->ended, 1);
+    pthread_kill(watch->thread, SIGTERM); /* its tick ends */
+    pthread_join(watch->thread, NULL);
+    pthread_mutex_destroy(&watch->mutex);
+    watch->started = 0;
+}
+
+void bench_watch_comm(bench_watch *watch, weir_comm *comm)
+{
+    pthread_mutex_lock(&watch->mutex);
+    watch->comm = comm;
+    pthread_mutex_unlock(&watch->mutex);
+}

@@ -1,0 +1,68 @@
+/* Lead-in, marks, and what runs between them: see batch.h. */
+#include "bench/measure/batch.h"
+
+static weir_status enqueue(void *context)
+{
+    bench_batch *batch = context;
+    weir_status status = WEIR_OK;
+    if (batch->graph)
+        bench_trial_take_step(batch->trial, batch->step);
+    for (int i = 0; i < batch->operations && status == WEIR_OK; i++) {
+        bench_trial_next(batch->trial);
+        status = batch->contender->ops->run(batch->contender);
+    }
+    return status;
+}
+
+weir_status bench_batch_open(bench_batch *batch, bench_trial *trial, bench_contender *contender,
+                             int operations, int graph)
+{
+    *batch = (bench_batch){.trial = trial, .contender = contender, .operations = operations,
+                           .graph = graph, .step = trial->splits->step};
+    if (!graph)
+        return WEIR_OK;
+    weir_status status = bench_gpu_record(trial->job->gpu, enqueue, batch);
+    batch->recorded = status == WEIR_OK;
+    return status;
+}
+
+/* Operations before the first mark, on the buffers of the last one: as many on every
+ * rank. A recording that takes long needs no lead-in of its own length. */
+static weir_status lead_in(bench_batch *batch)
+{
+    enum { LEADING_OPERATIONS = 3 };
+    weir_status status = WEIR_OK;
+    int operations = batch->trial->series->batch_is_long ? 1 : LEADING_OPERATIONS;
+    if (batch->recorded && !batch->trial->series->batch_is_long)
+        return bench_gpu_replay(batch->trial->job->gpu);
+    for (int i = 0; i < operations && status == WEIR_OK; i++)
+        status = batch->contender->ops->run(batch->contender);
+    return status;
+}
+
+weir_status bench_batch_run(bench_batch *batch, double *us)
+{
+    bench_gpu *gpu = batch->trial->job->gpu;
+    double batch_us = 0;
+    weir_status status = lead_in(batch);
+    if (status == WEIR_OK)
+        status = bench_gpu_mark_start(gpu);
+    if (status == WEIR_OK)
+        status = batch->recorded ? bench_gpu_replay(gpu) : enqueue(batch);
+    if (status == WEIR_OK)
+        status = bench_gpu_mark_end(gpu);
+    weir_status waited = bench_trial_wait(batch->trial, batch->contender);
+    if (status == WEIR_OK)
+        status = waited;
+    if (status == WEIR_OK)
+        status = bench_gpu_marked_us(gpu, &batch_us);
+    *us = batch_us / batch->operations;
+    return status;
+}
+
+void bench_batch_close(bench_batch *batch)
+{
+    if (batch->recorded)
+        bench_gpu_forget(batch->trial->job->gpu);
+    batch->recorded = 0;
+}

@@ -1,0 +1,14 @@
+/* The measurement of every type, operation, root and size of a run. */
+#ifndef BENCH_MEASURE_SWEEP_H
+#define BENCH_MEASURE_SWEEP_H
+
+#include "bench/measure/buffers.h"
+#include "bench/candidate/candidates.h"
+#include "bench/output/report.h"
+
+/* Measures and reports row by row. Collective; agreed and told. failed counts
+ * wrong results, alike on every rank. */
+weir_status bench_sweep(const bench_run *run, const bench_buffers *buffers,
+                        bench_contenders *contenders, bench_report *report, long *failed);
+
+#endif

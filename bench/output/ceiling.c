@@ -1,0 +1,77 @@
+/* Results against the machine's links; ceiling.h explains. */
+#include "bench/output/ceiling.h"
+
+#include <math.h>
+#include <string.h>
+
+static weir_status refuse(const bench_run *run, const char *why)
+{
+    return bench_job_note(run->job, WEIR_ERR_INVALID, "--ceiling %s: %s",
+                          run->options->ceiling_path, why);
+}
+
+weir_status bench_ceiling_open(bench_ceiling *ceiling, const bench_run *run)
+{
+    const char *path = run->options->ceiling_path;
+    weiri_links *links;
+    *ceiling = (bench_ceiling){.run = run};
+    if (!path)
+        return WEIR_OK;
+    if (weiri_links_read(path, &links) != WEIR_OK)
+        return bench_job_note(run->job, WEIR_ERR_INVALID, "%s", weir_last_error());
+    ceiling->links = links;
+    if (strcmp(links->backend, weir_backend_name(weir_comm_backend(run->job->comm))) != 0)
+        return refuse(run, "these are links of other memory; weir-topo --measure measures GPUs', "
+                           "with --ranks N cores'");
+    if (run->job->nnodes > 1)
+        return refuse(run, "these are links of one machine, and the ranks are on several");
+    if (links->endpoints != run->job->nranks)
+        bench_job_say(run->job,
+                      "warning: --ceiling %s: its links join %d endpoints, and there are %d ranks, "
+                      "so percentages mean little; give the links of as many (weir-topo --measure)",
+                      path, links->endpoints, run->job->nranks);
+    return WEIR_OK;
+}
+
+double bench_ceiling_pct(const bench_ceiling *ceiling, const bench_row *row,
+                         const bench_result *result)
+{
+    if (!ceiling->links || !row->shape.bytes || !result->timed || bench_result_failed(result))
+        return NAN;
+    double bytes = bench_busbw_gbs(row, 1) * 1e3; /* in one microsecond */
+    return 100 * weiri_links_floor_us(ceiling->links, bytes) / result->stats.median;
+}
+
+static void keep(struct bench_ceiling_spot *spot, char *algo, double pct, const bench_row *row,
+                 const bench_result *result)
+{
+    snprintf(algo, sizeof result->algo, "%s", result->algo);
+    *spot = (struct bench_ceiling_spot){pct, row->shape.bytes, algo};
+}
+
+void bench_ceiling_row(bench_ceiling *ceiling, const bench_row *row)
+{
+    for (int placement = 0; placement < row->placements; placement++) {
+        const bench_result *result = &row->results[placement][row->primary[placement]];
+        double pct = bench_ceiling_pct(ceiling, row, result);
+        if (isnan(pct))
+            continue;
+        if (!ceiling->low.algo || pct < ceiling->low.pct)
+            keep(&ceiling->low, ceiling->algos[0], pct, row, result);
+        if (!ceiling->high.algo || pct > ceiling->high.pct)
+            keep(&ceiling->high, ceiling->algos[1], pct, row, result);
+    }
+}
+
+void bench_ceiling_end(bench_ceiling *ceiling, FILE *out)
+{
+    const struct bench_ceiling_spot *low = &ceiling->low, *high = &ceiling->high;
+    if (low->algo)
+        fprintf(out,
+                "# %-20s : %.0f%% of what %d measured links allow at %zu B (%s), up to %.0f%% at "
+                "%zu B (%s)\n",
+                "Ceiling", low->pct, ceiling->links->endpoints, low->bytes, low->algo, high->pct,
+                high->bytes, high->algo);
+    weiri_links_free(ceiling->links);
+    ceiling->links = NULL;
+}

@@ -1,0 +1,167 @@
+/*
+ * The run header. nccl-tests' lines keep their wording and order, because
+ * parsers match them; what they have no place for follows as comment lines.
+ */
+#include "bench/output/header.h"
+
+#include "bench/statistics/bootstrap.h"
+#include "bench/measure/cold.h"
+
+#include <string.h>
+
+static void write_nccl_lines(FILE *out, const bench_run *run, const bench_rank_info *infos)
+{
+    const bench_options *o = run->options;
+    int by_factor = o->step_factor > 1;
+    fprintf(out, "# weir version %s nccl-headers=0 nccl-library=0\n", WEIR_VERSION);
+    fprintf(out, "# Collective test starting: %s\n", run->job->program);
+    fprintf(out,
+            "# nThread %d nGpus %d minBytes %zu maxBytes %zu step: %zu(%s) warmup iters: %d "
+            "iters: %d agg iters: %d validation: %d graph: %d unalign: %d\n",
+            o->nthreads, o->ngpus, o->min_bytes, o->max_bytes,
+            by_factor ? o->step_factor : o->step_bytes, by_factor ? "factor" : "bytes",
+            o->warmups < 0 ? 0 : o->warmups,
+            o->iterations, o->aggregate, bench_options_verifies(o) ? o->checks : 0, o->graph,
+            o->unalign_elements);
+    fprintf(out, "#\n# Using devices\n");
+    for (int i = 0; i < run->job->nranks; i++)
+        fprintf(out, "#  Rank %2d Group %2d Pid %6d on %10s device %2d [%s] %s%s%s\n",
+                infos[i].rank, 0, infos[i].pid, infos[i].host, infos[i].device, infos[i].gpu.bus,
+                infos[i].gpu.name, infos[i].gpu.name[0] ? ", " : "", infos[i].place);
+}
+
+static const char *timing_mode(const bench_options *options)
+{
+    if (strcmp(options->mode, "latency") == 0)
+        return "latency: ranks start each operation together, waiting is not in the time";
+    if (options->batched)
+        return options->graph ? "an iteration is the replay of a graph of operations, whose time "
+                                "is that of one; a replay before it is not in the time"
+                              : "an iteration is a batch of operations enqueued together, whose "
+                                "time is that of one; some before it are not in the time";
+    switch (options->barrier_mode) {
+    case 1:
+        return "isolated: a barrier after each operation, not in the time";
+    case 3:
+        return "isolated: a barrier after each iteration, not in the time";
+    default:
+        return "back to back; a barrier before each block of iterations";
+    }
+}
+
+static const char *rank_time(const bench_options *options)
+{
+    static const char *const words[] = {"rank 0's time", "mean over ranks", "minimum over ranks",
+                                        "maximum over ranks"};
+    return words[options->rank_time];
+}
+
+static void write_mpi(FILE *out)
+{
+    char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+    int length = 0;
+    MPI_Get_library_version(version, &length);
+    fprintf(out, "# MPI: %.*s\n", (int)strcspn(version, ",\n"), version);
+}
+
+/* CUDA's version 13010 is 13.1. */
+static void write_gpu(FILE *out, const bench_gpu_info *gpu)
+{
+    if (gpu->name[0])
+        fprintf(out, "# GPUs: %s of %.0f GiB; CUDA runtime %d.%d, the driver's %d.%d\n", gpu->name,
+                (double)gpu->memory_bytes / (1 << 30), gpu->runtime / 1000,
+                gpu->runtime % 1000 / 10, gpu->driver / 1000, gpu->driver % 1000 / 10);
+}
+
+/* What the driver tells of the GPUs' state, and what it does not. */
+static void write_nvml(FILE *out, const bench_rank_info *infos, int nranks)
+{
+    char state[96];
+    bench_clocks start;
+    int silent = 0;
+    bench_clocks_clear(&start);
+    for (int i = 0; i < nranks; i++)
+        if (infos[i].nvml.has_start)
+            bench_clocks_add(&start, &infos[i].nvml.start);
+    bench_clocks_describe(&start, state, sizeof state);
+    if (start.samples)
+        fprintf(out, "# State of the GPUs (NVML, driver %s), lowest clocks, most power and heat: "
+                     "%s%s\n", infos[0].nvml.driver, state,
+                start.throttled ? "; throttled before the run" : "");
+    while (silent < nranks && !infos[silent].nvml.problem[0])
+        silent++;
+    if (silent < nranks)
+        fprintf(out, "# State of the GPUs: rank %d: %s\n", infos[silent].rank,
+                infos[silent].nvml.problem);
+}
+
+/* One line a machine. */
+static void write_machines(FILE *out, const bench_rank_info *infos, const bench_job *job)
+{
+    for (int i = 0; i < job->nranks; i++) {
+        const bench_rank_info *info = &infos[i];
+        if (!info->machine_ranks)
+            continue;
+        fprintf(out, "# Machine of rank %d: %s (structure %s)", i, info->machine, info->digest);
+        if (job->nnodes > 1)
+            fprintf(out, "; %s, %d rank%s", info->host, info->machine_ranks,
+                    info->machine_ranks == 1 ? "" : "s");
+        fputc('\n', out);
+    }
+}
+
+static void write_our_lines(FILE *out, const bench_run *run, const bench_rank_info *infos)
+{
+    const bench_job *job = run->job;
+    const bench_options *o = run->options;
+    fprintf(out, "#\n# %s, run %s, %s\n", weir_version_string(), run->id, run->utc);
+    write_machines(out, infos, job);
+    write_mpi(out);
+    write_gpu(out, &infos[0].gpu);
+    write_nvml(out, infos, job->nranks);
+    fprintf(out, "# Ranks: %d on %d machine%s; set-up of weir %.1f ms; library memory %.1f MiB a "
+                 "rank%s%s\n", job->nranks, job->nnodes, job->nnodes == 1 ? "" : "s", job->setup_ms,
+            (double)weir_comm_scratch_bytes(job->comm) / 1048576,
+            job->nnodes == 1 ? "" : "; machines joined by ",
+            job->nnodes == 1 ? "" : weir_transport_name(weir_comm_transport(job->comm)));
+    fprintf(out, "# Buffers: %s memory, ", o->buffers);
+    if (o->cold)
+        fprintf(out, "cold: operations take turns on copies, twice the last-level cache of "
+                     "%.0f MiB", (double)(job->gpu ? infos[0].gpu.cache_bytes
+                                                   : bench_cold_cache_bytes()) / 1048576);
+    fprintf(out, "%s; algorithm: %s\n", o->cold ? "" : "warm", o->algo);
+    fprintf(out, "# Timing: %s; ", timing_mode(o));
+    if (o->batched && o->iterations)
+        fprintf(out, "%d operations each, ", o->iterations);
+    if (o->batched && o->graph)
+        fprintf(out, "%d iterations", o->graph);
+    else if (o->batched && !(o->until > 0))
+        fprintf(out, "20 to 100 iterations by time budget");
+    else if (o->iterations && !o->batched)
+        fprintf(out, "%d iterations", o->iterations);
+    else if (o->until > 0)
+        fprintf(out, "iterations until the median's interval is +- %g%%, %d s a size at most",
+                o->until * 100, bench_options_until_s(o));
+    else
+        fprintf(out, "20 to 2000 iterations by time budget");
+    if (o->warmups < 0)
+        fprintf(out, "; warm-ups until times no longer fall");
+    fprintf(out, "; time is the median of each iteration's %s%s\n", rank_time(o),
+            o->cpu_time ? "; cputime is the mean processor time of an operation" : "");
+    if (o->npeers)
+        fprintf(out, "# Peers are interleaved with weir (A B B A); ratio is peer's median / "
+                     "weir's: weir is faster where its whole interval is above 1\n");
+    int visits = bench_options_visits(o);
+    if (visits > 1)
+        fprintf(out, "# Visits: iterations of a size are divided into %d, each on other pages, "
+                     "with other sizes between them\n", visits);
+    fprintf(out, "# Intervals: 95%%, %s%s\n", bench_bootstrap_method(),
+            visits > 1 ? "" : "; of fewer than 20 iterations, order statistics");
+}
+
+void bench_header_write(FILE *out, const bench_run *run, const bench_rank_info *infos)
+{
+    write_nccl_lines(out, run, infos);
+    write_our_lines(out, run, infos);
+    fflush(out);
+}

@@ -1,0 +1,316 @@
+/*
+ * nccl-tests' schema 3, with its habits: booleans are the strings "true" and
+ * "false", root is a padded string. Unlike it, only environment variables that
+ * say something about the measurement are written, and each result has `rows`,
+ * what the CSV has of it: of all contenders, by the columns' names.
+ */
+#include "bench/output/json_report.h"
+
+#include "bench/options/environment.h"
+#include "bench/output/manifest.h"
+#include "bench/output/record.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+enum { SCHEMA = 3 };
+
+extern char **environ;
+
+weir_status bench_json_report_open(bench_json_report *report, const bench_run *run,
+                                   const bench_ceiling *ceiling, const char *path)
+{
+    report->run = run;
+    report->ceiling = ceiling;
+    report->json = (bench_json){.file = fopen(path, "w")};
+    if (report->json.file)
+        return WEIR_OK;
+    return bench_job_note(run->job, WEIR_ERR_INVALID,
+                          "-J %s: %s; give a file that can be written", path, strerror(errno));
+}
+
+static void put_flag(bench_json *json, const char *key, int value)
+{
+    bench_json_put_text(json, key, value ? "true" : "false");
+}
+
+static void put_environment(bench_json *json)
+{
+    bench_json_key(json, "env");
+    bench_json_open_list(json);
+    for (char **variable = environ; *variable; variable++)
+        if (bench_environment_allows(*variable))
+            bench_json_text(json, *variable);
+    bench_json_close_list(json);
+}
+
+static void put_devices(bench_json *json, const bench_rank_info *infos, int nranks)
+{
+    bench_json_key(json, "devices");
+    bench_json_open_list(json);
+    for (int i = 0; i < nranks; i++) {
+        bench_json_open_object(json);
+        bench_json_put_whole(json, "rank", infos[i].rank);
+        bench_json_put_whole(json, "group", 0);
+        bench_json_put_whole(json, "pid", infos[i].pid);
+        bench_json_put_text(json, "hostname", infos[i].host);
+        bench_json_put_whole(json, "device", infos[i].device);
+        bench_json_put_text(json, "device_hex", infos[i].gpu.bus);
+        bench_json_put_text(json, "device_info",
+                            infos[i].gpu.name[0] ? infos[i].gpu.name : infos[i].place);
+        bench_json_close_object(json);
+    }
+    bench_json_close_list(json);
+}
+
+static void put_config(bench_json *json, const bench_run *run, const bench_rank_info *infos)
+{
+    const bench_options *o = run->options;
+    bench_json_key(json, "config");
+    bench_json_open_object(json);
+    bench_json_put_whole(json, "nthreads", o->nthreads);
+    bench_json_put_whole(json, "ngpus", o->ngpus);
+    bench_json_put_whole(json, "minimum_bytes", (long long)o->min_bytes);
+    bench_json_put_whole(json, "maximum_bytes", (long long)o->max_bytes);
+    if (o->step_factor > 1)
+        bench_json_put_whole(json, "step_factor", (long long)o->step_factor);
+    else
+        bench_json_put_whole(json, "step_bytes", (long long)o->step_bytes);
+    bench_json_put_whole(json, "warmup_iters", o->warmups < 0 ? 0 : o->warmups);
+    bench_json_put_whole(json, "iterations", o->iterations);
+    bench_json_put_whole(json, "aggregated_iterations", o->aggregate);
+    bench_json_put_whole(json, "validation", bench_options_verifies(o) ? o->checks : 0);
+    bench_json_put_whole(json, "graph", o->graph);
+    put_flag(json, "blocking_collectives", o->barrier_mode);
+    put_flag(json, "per_iter_timing", o->per_iteration);
+    bench_json_put_whole(json, "per_iter_skip", o->skip);
+    put_flag(json, "parallel_init", 0);
+    put_devices(json, infos, run->job->nranks);
+    bench_json_close_object(json);
+}
+
+static void put_cost(bench_json *json, const bench_cost *cost)
+{
+    bench_json_key(json, "wall_time");
+    bench_json_open_object(json);
+    bench_json_put_real(json, "timing_s", cost->timing_s);
+    bench_json_put_real(json, "verification_s", cost->verification_s);
+    bench_json_close_object(json);
+}
+
+/* Everything behind the last row; end_time may be NULL. */
+static void put_end(bench_json *json, const bench_json_totals *totals, const char *end_time)
+{
+    bench_json_close_list(json);
+    bench_json_key(json, "out_of_bounds");
+    bench_json_open_object(json);
+    bench_json_put_whole(json, "count", totals->failed);
+    put_flag(json, "okay", totals->failed == 0);
+    bench_json_close_object(json);
+    bench_json_key(json, "average_bus_bandwidth");
+    bench_json_open_object(json);
+    bench_json_put_real(json, "bandwidth", totals->busbw_gbs);
+    bench_json_put_text(json, "okay", "unchecked");
+    bench_json_close_object(json);
+    put_cost(json, totals->cost);
+    bench_determinism_put(json, totals->found);
+    bench_json_key(json, "errors");
+    bench_json_open_list(json);
+    bench_json_close_list(json);
+    if (end_time)
+        bench_json_put_text(json, "end_time", end_time);
+    bench_json_close_object(json);
+    fputc('\n', json->file);
+}
+
+/* An end that the next row overwrites. A row is longer than what two ends differ by, so
+ * nothing is left of it. A pipe has none before the last. */
+static void put_end_for_now(const bench_json_report *report, const bench_json_totals *totals)
+{
+    bench_json end = report->json;
+    long at = ftell(end.file);
+    if (at < 0)
+        return;
+    put_end(&end, totals, NULL);
+    fseek(end.file, at, SEEK_SET);
+}
+
+void bench_json_report_begin(bench_json_report *report, const bench_rank_info *infos,
+                             const bench_json_totals *totals)
+{
+    bench_json *json = &report->json;
+    const bench_run *run = report->run;
+    if (!json->file)
+        return;
+    bench_json_open_object(json);
+    bench_json_put_whole(json, "version", SCHEMA);
+    bench_json_put_text(json, "start_time", run->local);
+    bench_json_key(json, "args");
+    bench_json_open_list(json);
+    for (int i = 0; i < run->argc; i++)
+        bench_json_text(json, run->argv[i]);
+    bench_json_close_list(json);
+    put_environment(json);
+    bench_json_put_whole(json, "nccl_version", 0);
+    put_config(json, run, infos);
+    bench_json_key(json, "manifest");
+    bench_manifest_put(json, run, infos);
+    bench_json_key(json, "results");
+    bench_json_open_list(json);
+    report->begun = 1;
+    put_end_for_now(report, totals);
+}
+
+static void put_half(bench_json_report *report, const char *key, const bench_row *row,
+                     const bench_result *result)
+{
+    bench_json *json = &report->json;
+    const bench_run *run = report->run;
+    int good = result && result->timed && !bench_result_failed(result);
+    bench_json_key(json, key);
+    if (!result) {
+        bench_json_null(json);
+        return;
+    }
+    double time_us = run->options->cpu_time ? result->cpu_us : result->time_us;
+    bench_json_open_object(json);
+    bench_json_put_real(json, run->options->cpu_time ? "cpu_time" : "time", good ? time_us : NAN);
+    bench_json_put_real(json, "alg_bw", good ? bench_algbw_gbs(row, result->time_us) : NAN);
+    bench_json_put_real(json, "bus_bw", good ? bench_busbw_gbs(row, result->time_us) : NAN);
+    bench_json_key(json, "nwrong");
+    if (result->checked)
+        bench_json_whole(json, (long long)(result->check.wrong + result->check.overruns +
+                                           result->check.inputs_changed));
+    else
+        bench_json_null(json);
+    bench_json_put_text(json, "special", bench_outcome_name(result->special));
+    bench_json_put_text(json, "determinism", bench_sameness_name(&result->sameness));
+    if (report->ceiling->links)
+        bench_json_put_real(json, "ceiling_pct", bench_ceiling_pct(report->ceiling, row, result));
+    if (result->timed)
+        bench_clocks_put(json, &result->clocks);
+    bench_json_close_object(json);
+}
+
+static void put_times(bench_json *json, const double *times_us, int count)
+{
+    bench_json_open_list(json);
+    for (int i = 0; i < count; i++)
+        bench_json_real(json, times_us[i]);
+    bench_json_close_list(json);
+}
+
+static void put_per_iteration(bench_json *json, const bench_run *run, const char *key,
+                              const bench_row *row, const bench_result *result)
+{
+    const bench_stats *stats = &result->per_iter;
+    int skipped = result->iterations - (int)stats->samples;
+    bench_json_key(json, key);
+    bench_json_open_object(json);
+    bench_json_put_whole(json, "skipped_iterations", skipped);
+    bench_json_put_real(json, "min_us", stats->min);
+    bench_json_put_real(json, "max_us", stats->max);
+    bench_json_put_real(json, "avg_us", stats->mean);
+    bench_json_put_real(json, "p50_us", stats->median);
+    bench_json_put_real(json, "p95_us", stats->p95);
+    bench_json_put_real(json, "p99_us", stats->p99);
+    bench_json_put_real(json, "stdev_us", stats->stdev);
+    bench_json_put_real(json, "cv_pct", bench_stats_cv_pct(stats));
+    bench_json_key(json, "times_us");
+    put_times(json, result->slowest_us, result->iterations);
+    if (row->nranks > 1) {
+        bench_json_key(json, "per_process_max_times_us");
+        bench_json_open_list(json);
+        for (int rank = 0; rank < run->job->nranks; rank++)
+            put_times(json, result->all_us + (size_t)rank * (size_t)result->iterations,
+                      result->iterations);
+        bench_json_close_list(json);
+    }
+    bench_json_close_object(json);
+}
+
+static void put_record(bench_json *json, const bench_record *record)
+{
+    bench_json_open_object(json);
+    for (int i = 0; i < BENCH_COLUMNS; i++) {
+        bench_json_key(json, bench_columns[i].name);
+        if (bench_columns[i].is_number)
+            bench_json_number(json, record->text[i]);
+        else
+            bench_json_text(json, record->text[i]);
+    }
+    bench_json_close_object(json);
+}
+
+static void put_rows(bench_json_report *report, const bench_row *row)
+{
+    bench_json *json = &report->json;
+    bench_record record;
+    bench_json_key(json, "rows");
+    bench_json_open_list(json);
+    for (int placement = 0; placement < row->placements; placement++)
+        for (int i = 0; i < row->ncontenders; i++) {
+            const bench_result *result = &row->results[placement][i];
+            if (!result->ran)
+                continue;
+            bench_record_fill(&record, report->run, report->ceiling, row, placement, result);
+            put_record(json, &record);
+        }
+    bench_json_close_list(json);
+}
+
+void bench_json_report_row(bench_json_report *report, const bench_row *row,
+                           const bench_json_totals *totals)
+{
+    static const char *const halves[] = {"out_of_place", "in_place"};
+    static const char *const details[] = {"out_of_place_per_iter", "in_place_per_iter"};
+    bench_json *json = &report->json;
+    char root[16];
+    int iterations = 0;
+    if (!json->file)
+        return;
+    snprintf(root, sizeof root, "%6d", row->root);
+    bench_json_open_object(json);
+    bench_json_put_whole(json, "size", (long long)row->shape.bytes);
+    bench_json_put_whole(json, "count", (long long)row->shape.count);
+    bench_json_put_text(json, "type", weir_dtype_name(row->dtype));
+    bench_json_put_text(json, "redop", bench_row_op_name(row));
+    bench_json_put_text(json, "root", root);
+    for (int i = 0; i < BENCH_PLACEMENTS; i++) {
+        const bench_result *result = &row->results[i][row->primary[i]];
+        put_half(report, halves[i], row, i < row->placements ? result : NULL);
+        if (i >= row->placements || !result->timed || bench_result_failed(result))
+            continue;
+        iterations = result->iterations;
+        if (report->run->options->per_iteration)
+            put_per_iteration(json, report->run, details[i], row, result);
+    }
+    bench_cost cost = bench_row_cost(row);
+    bench_json_put_whole(json, "actual_iterations", iterations);
+    bench_json_put_text(json, "experiment_name", "");
+    put_cost(json, &cost);
+    put_rows(report, row);
+    bench_json_close_object(json);
+    put_end_for_now(report, totals);
+    fflush(json->file);
+}
+
+weir_status bench_json_report_end(bench_json_report *report, const bench_json_totals *totals)
+{
+    bench_json *json = &report->json;
+    char now[24];
+    if (!json->file)
+        return WEIR_OK;
+    bench_run_now(now, sizeof now);
+    if (report->begun)
+        put_end(json, totals, now);
+    int broken = ferror(json->file);
+    broken |= fclose(json->file) != 0;
+    json->file = NULL;
+    if (broken)
+        return bench_job_note(report->run->job, WEIR_ERR_SYSTEM,
+                              "-J %s: not all could be written; is the disk full?",
+                              report->run->options->json_path);
+    return WEIR_OK;
+}

@@ -1,0 +1,195 @@
+/* Comment lines about algorithms and ratios. */
+#include "bench/output/ratios.h"
+
+#include <math.h>
+#include <string.h>
+
+static const char *const places[] = {"out of place", "in place"};
+
+void bench_ratios_begin(bench_ratios *ratios, FILE *out)
+{
+    memset(ratios, 0, sizeof *ratios);
+    ratios->out = out;
+}
+
+static int usable(const bench_result *result)
+{
+    return result->timed && !bench_result_failed(result);
+}
+
+static bench_ratio_sum *find_peer(bench_ratios *ratios, const char *name)
+{
+    int i = 0;
+    while (i < ratios->npeers && strcmp(ratios->peers[i].name, name) != 0)
+        i++;
+    if (i == BENCH_CONTENDERS_MAX)
+        return NULL;
+    if (i == ratios->npeers) {
+        snprintf(ratios->peers[i].name, sizeof ratios->peers[i].name, "%s", name);
+        ratios->npeers++;
+    }
+    return &ratios->peers[i];
+}
+
+static void add(bench_ratio_sum *sum, const bench_row *row, int placement,
+                const bench_ratio *ratio)
+{
+    if (!sum || row->shape.bytes == 0)
+        return;
+    if (sum->rows == 0 || ratio->ratio < sum->worst.ratio) {
+        sum->worst = *ratio;
+        sum->worst_bytes = row->shape.bytes;
+        sum->worst_placement = placement;
+    }
+    sum->log_sum += log(ratio->ratio);
+    sum->rows++;
+}
+
+/* Another algorithm, or a peer, beside the one that the table shows. */
+static void write_other(bench_ratios *ratios, const bench_row *row, int placement,
+                        const bench_result *shown, const bench_result *other)
+{
+    if (!usable(other)) {
+        fprintf(ratios->out, " | %s %s wrong", other->contender, other->algo);
+        return;
+    }
+    bench_ratio ratio = bench_result_ratio(other, shown);
+    fprintf(ratios->out, " | %s%s%s %.2f us, ratio %.2f [%.2f, %.2f], %s", other->contender,
+            *other->algo ? " " : "", other->algo, other->stats.median, ratio.ratio, ratio.low,
+            ratio.high, bench_ratio_word(&ratio));
+    if (other->peer)
+        add(find_peer(ratios, other->contender), row, placement, &ratio);
+}
+
+/* "nccl:2.28.3" of "nccl:2.28.3:symmetric": the length of what modes share. */
+static size_t family_length(const char *name)
+{
+    const char *colon = strchr(name, ':');
+    colon = colon ? strchr(colon + 1, ':') : NULL;
+    return colon ? (size_t)(colon - name) : strlen(name);
+}
+
+static int is_family(const bench_result *a, const bench_result *b)
+{
+    size_t length = family_length(a->contender);
+    return length == family_length(b->contender) &&
+           strncmp(a->contender, b->contender, length) == 0;
+}
+
+/* Of a peer in several modes the fastest, told where first stands first among them. */
+static void write_best(bench_ratios *ratios, const bench_row *row, int placement, int first)
+{
+    const bench_result *results = row->results[placement], *best = NULL;
+    const bench_result *shown = &results[row->primary[placement]];
+    int modes = 0;
+    for (int i = 0; i < row->ncontenders; i++) {
+        const bench_result *mode = &results[i];
+        if (!mode->peer || !usable(mode) || !is_family(mode, &results[first]))
+            continue;
+        if (i < first)
+            return;
+        modes++;
+        if (!best || mode->stats.median < best->stats.median)
+            best = mode;
+    }
+    if (modes < 2)
+        return;
+    char name[sizeof ratios->peers[0].name];
+    size_t length = family_length(best->contender);
+    bench_ratio ratio = bench_result_ratio(best, shown);
+    fprintf(ratios->out, " | best of %.*s is %s, ratio %.2f [%.2f, %.2f], %s", (int)length,
+            best->contender, best->contender[length] ? best->contender + length + 1 : "default",
+            ratio.ratio, ratio.low, ratio.high, bench_ratio_word(&ratio));
+    snprintf(name, sizeof name, "%.*s, best mode", (int)length, best->contender);
+    add(find_peer(ratios, name), row, placement, &ratio);
+}
+
+static void write_placement(bench_ratios *ratios, const bench_row *row, int placement)
+{
+    const bench_result *results = row->results[placement];
+    int primary = row->primary[placement], others = 0;
+    for (int i = 0; i < row->ncontenders; i++)
+        others += i != primary && results[i].ran;
+    if (!others || !usable(&results[primary]))
+        return;
+    fprintf(ratios->out, "#   %s, %zu B: weir %s %.2f us", places[placement], row->shape.bytes,
+            results[primary].algo, results[primary].stats.median);
+    for (int i = 0; i < row->ncontenders; i++)
+        if (i != primary && results[i].ran)
+            write_other(ratios, row, placement, &results[primary], &results[i]);
+    for (int i = 0; i < row->ncontenders; i++)
+        if (results[i].peer && usable(&results[i]))
+            write_best(ratios, row, placement, i);
+    fputc('\n', ratios->out);
+}
+
+static void note_algorithm(bench_ratios *ratios, const bench_row *row)
+{
+    const char *name = row->results[BENCH_OUT_OF_PLACE][row->primary[BENCH_OUT_OF_PLACE]].algo;
+    size_t bytes = row->shape.bytes;
+    int i = 0;
+    while (i < ratios->nspans && strcmp(ratios->spans[i].name, name) != 0)
+        i++;
+    if (!*name || i == BENCH_SPANS_MAX)
+        return;
+    bench_algo_span *span = &ratios->spans[i];
+    if (i == ratios->nspans) {
+        ratios->nspans++;
+        snprintf(span->name, sizeof span->name, "%s", name);
+        span->first_bytes = span->last_bytes = bytes;
+    }
+    span->first_bytes = bytes < span->first_bytes ? bytes : span->first_bytes;
+    span->last_bytes = bytes > span->last_bytes ? bytes : span->last_bytes;
+}
+
+/* Once for each type and operation, not for each size. */
+static void write_refusals(bench_ratios *ratios, const bench_row *row)
+{
+    for (int i = 0; i < row->ncontenders; i++) {
+        const bench_result *result = &row->results[BENCH_OUT_OF_PLACE][i];
+        char line[sizeof ratios->told];
+        if (!result->refusal[0])
+            continue;
+        snprintf(line, sizeof line, "#   %s takes no part in %s %s: %s", result->contender,
+                 weir_dtype_name(row->dtype), bench_row_op_name(row), result->refusal);
+        if (strcmp(line, ratios->told) != 0)
+            fprintf(ratios->out, "%s\n", line);
+        memcpy(ratios->told, line, sizeof line);
+    }
+}
+
+void bench_ratios_row(bench_ratios *ratios, const bench_row *row)
+{
+    note_algorithm(ratios, row);
+    write_refusals(ratios, row);
+    for (int placement = 0; placement < row->placements; placement++)
+        write_placement(ratios, row, placement);
+    fflush(ratios->out);
+}
+
+void bench_ratios_end(const bench_ratios *ratios)
+{
+    FILE *out = ratios->out;
+    if (ratios->nspans)
+        fprintf(out, "# %-20s :", "Algorithms of weir");
+    for (int i = 0; i < ratios->nspans; i++) {
+        const bench_algo_span *span = &ratios->spans[i];
+        fprintf(out, "%s %s %zu", i ? "," : "", span->name, span->first_bytes);
+        if (span->last_bytes != span->first_bytes)
+            fprintf(out, " to %zu", span->last_bytes);
+        fprintf(out, " B");
+    }
+    fprintf(out, "%s", ratios->nspans ? "\n" : "");
+    for (int i = 0; i < ratios->npeers; i++) {
+        const bench_ratio_sum *sum = &ratios->peers[i];
+        if (sum->rows)
+            fprintf(out,
+                    "# %-20s : weir is %.2fx as fast (geometric mean of %ld ratios); worst "
+                    "%.2fx [%.2f, %.2f], %s, at %zu B %s\n",
+                    sum->name, exp(sum->log_sum / (double)sum->rows), sum->rows, sum->worst.ratio,
+                    sum->worst.low, sum->worst.high, bench_ratio_word(&sum->worst),
+                    sum->worst_bytes,
+                    places[sum->worst_placement]);
+    }
+    fflush(out);
+}

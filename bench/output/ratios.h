@@ -1,0 +1,44 @@
+/*
+ * weir against its peers, as comment lines of standard output: one a row, and
+ * a summary with the geometric mean and the worst size. Also which algorithm
+ * ran for which sizes. Local, for rank 0.
+ */
+#ifndef BENCH_OUTPUT_RATIOS_H
+#define BENCH_OUTPUT_RATIOS_H
+
+#include "bench/output/result.h"
+
+#include <stdio.h>
+
+enum { BENCH_SPANS_MAX = 32 };
+
+/* All rows of one peer so far. Rows of zero bytes do not count. */
+typedef struct bench_ratio_sum {
+    char name[64];
+    double log_sum;
+    long rows;
+    bench_ratio worst; /* the smallest: where weir does least well */
+    size_t worst_bytes;
+    int worst_placement;
+} bench_ratio_sum;
+
+/* The smallest and largest size out of place that an algorithm ran. */
+typedef struct bench_algo_span {
+    char name[32];
+    size_t first_bytes, last_bytes;
+} bench_algo_span;
+
+typedef struct bench_ratios {
+    FILE *out;
+    bench_ratio_sum peers[BENCH_CONTENDERS_MAX];
+    int npeers;
+    bench_algo_span spans[BENCH_SPANS_MAX];
+    int nspans;
+    char told[160]; /* the last line about a contender that takes no part */
+} bench_ratios;
+
+void bench_ratios_begin(bench_ratios *ratios, FILE *out);
+void bench_ratios_row(bench_ratios *ratios, const bench_row *row);
+void bench_ratios_end(const bench_ratios *ratios);
+
+#endif

@@ -1,0 +1,15 @@
+/*
+ * What a reader must know about how a row was measured, as comment lines of
+ * standard output; none where all went as asked. Local, for rank 0.
+ */
+#ifndef BENCH_OUTPUT_REMARKS_H
+#define BENCH_OUTPUT_REMARKS_H
+
+#include "bench/output/result.h"
+#include "bench/output/run.h"
+
+#include <stdio.h>
+
+void bench_remarks_row(FILE *out, const bench_run *run, const bench_row *row);
+
+#endif

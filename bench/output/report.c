@@ -1,0 +1,130 @@
+/* The order in which the writers speak. */
+#include "bench/output/report.h"
+
+#include "bench/output/header.h"
+#include "bench/output/manifest.h"
+#include "bench/output/remarks.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+weir_status bench_report_open(bench_report *report, const bench_run *run)
+{
+    const bench_options *options = run->options;
+    weir_status status = WEIR_OK;
+    memset(report, 0, sizeof *report);
+    report->run = run;
+    if (run->job->rank == 0)
+        status = bench_ceiling_open(&report->ceiling, run);
+    if (run->job->rank == 0 && status == WEIR_OK && options->csv_path)
+        status = bench_csv_open(&report->csv, run, &report->ceiling, options->csv_path);
+    if (run->job->rank == 0 && status == WEIR_OK && options->json_path)
+        status = bench_json_report_open(&report->json, run, &report->ceiling, options->json_path);
+    if (run->job->rank == 0 && status == WEIR_OK)
+        status = bench_tune_open(run, &report->tune);
+    return bench_job_agree(run->job, status, "output");
+}
+
+/* What rank 0 printed was taken, else this ends the run: once. Collective; agreed and told. */
+static weir_status agree_output(bench_report *report)
+{
+    bench_job *job = report->run->job;
+    if (report->output == WEIR_OK)
+        report->output = bench_job_agree(job, bench_job_check_output(job), "output");
+    return report->output;
+}
+
+static bench_json_totals totals_of(const bench_report *report)
+{
+    return (bench_json_totals){report->table.failed, bench_table_average(&report->table),
+                               &report->cost, &report->determinism};
+}
+
+weir_status bench_report_begin(bench_report *report)
+{
+    const bench_run *run = report->run;
+    bench_rank_info *infos = NULL;
+    weir_status status = WEIR_OK;
+    if (run->job->rank == 0)
+        infos = calloc((size_t)run->job->nranks, sizeof *infos);
+    if (run->job->rank == 0 && !infos)
+        status = bench_job_note(run->job, WEIR_ERR_NO_MEMORY, "no memory for the header");
+    status = bench_job_agree(run->job, status, "header");
+    if (status != WEIR_OK)
+        return status;
+    bench_run_gather(run, infos);
+    if (run->job->rank == 0) {
+        status = bench_manifest_write(run, infos);
+        bench_header_write(stdout, run, infos);
+        bench_table_begin(&report->table, stdout, run);
+        bench_ratios_begin(&report->ratios, stdout);
+        bench_json_totals totals = totals_of(report);
+        bench_json_report_begin(&report->json, infos, &totals);
+    }
+    free(infos);
+    status = bench_job_agree(run->job, status, "manifest");
+    return status != WEIR_OK ? status : agree_output(report);
+}
+
+static void add_cost(bench_report *report, const bench_row *row)
+{
+    bench_cost cost = bench_row_cost(row);
+    double share = cost.timing_s > 0 ? cost.verification_s / cost.timing_s : 0;
+    report->cost.timing_s += cost.timing_s;
+    report->cost.verification_s += cost.verification_s;
+    if (share <= report->worst_share)
+        return;
+    report->worst_share = share;
+    report->worst_bytes = row->shape.bytes;
+}
+
+void bench_report_row(bench_report *report, const bench_row *row)
+{
+    add_cost(report, row);
+    bench_table_row(&report->table, row);
+    bench_csv_row(&report->csv, row);
+    bench_json_totals totals = totals_of(report);
+    bench_json_report_row(&report->json, row, &totals);
+    if (!report->tune) /* of so many contenders nobody reads ratios */
+        bench_ratios_row(&report->ratios, row);
+    bench_ceiling_row(&report->ceiling, row);
+    bench_tune_row(report->tune, row);
+    bench_remarks_row(stdout, report->run, row);
+}
+
+static void tell_cost(const bench_report *report)
+{
+    const bench_cost *cost = &report->cost;
+    printf("# %-20s : timing %.4f s, verification %.4f s", "Wall time", cost->timing_s,
+           cost->verification_s);
+    if (cost->timing_s > 0 && report->worst_share > 0)
+        printf(" (%.2f of timing; at most %.2f, at %zu B)",
+               cost->verification_s / cost->timing_s, report->worst_share, report->worst_bytes);
+    fputc('\n', stdout);
+}
+
+void bench_report_end(bench_report *report)
+{
+    const bench_run *run = report->run;
+    bench_ratios_end(&report->ratios);
+    bench_ceiling_end(&report->ceiling, stdout);
+    bench_determinism_write(&report->determinism, stdout);
+    tell_cost(report);
+    if (run->options->memory_report)
+        printf("# %-20s : library %.1f MiB a rank beyond the buffers\n", "Memory usage",
+               (double)weir_comm_scratch_bytes(run->job->comm) / 1048576);
+    bench_table_end(&report->table);
+}
+
+weir_status bench_report_close(bench_report *report)
+{
+    bench_job *job = report->run->job;
+    weir_status status = bench_csv_close(&report->csv);
+    bench_json_totals totals = totals_of(report);
+    weir_status json = bench_json_report_end(&report->json, &totals);
+    weir_status tuned = bench_tune_close(report->tune);
+    status = status != WEIR_OK ? status : json;
+    status = bench_job_agree(job, status != WEIR_OK ? status : tuned, "output");
+    weir_status output = agree_output(report);
+    return status != WEIR_OK ? status : output;
+}

@@ -1,0 +1,97 @@
+/* Element counts and bus factors, one row a collective. */
+#include "bench/sizes/shape.h"
+
+enum { ALIGN_BYTES = 16 };
+
+typedef struct shape_row {
+    int has_op, has_root, in_place;
+    int split;               /* count is a block: S / nranks, whole 16 bytes */
+    int send_all, recv_all;  /* nranks blocks, not one */
+    double factor;           /* of busbw; times (n-1)/n if scaled */
+    int scaled;
+} shape_row;
+
+static const shape_row rows[WEIR_COLL_COUNT] = {
+    [WEIR_COLL_ALLREDUCE] = {.has_op = 1, .in_place = 1, .factor = 2, .scaled = 1},
+    [WEIR_COLL_REDUCE_SCATTER] = {.has_op = 1, .in_place = 1, .split = 1, .send_all = 1,
+                                  .factor = 1, .scaled = 1},
+    [WEIR_COLL_ALLGATHER] = {.in_place = 1, .split = 1, .recv_all = 1, .factor = 1, .scaled = 1},
+    [WEIR_COLL_BROADCAST] = {.has_root = 1, .in_place = 1, .factor = 1},
+    [WEIR_COLL_REDUCE] = {.has_op = 1, .has_root = 1, .in_place = 1, .factor = 1},
+    [WEIR_COLL_ALLTOALL] = {.split = 1, .send_all = 1, .recv_all = 1, .factor = 1, .scaled = 1},
+    [WEIR_COLL_ALLTOALLV] = {.split = 1, .send_all = 1, .recv_all = 1, .factor = 1, .scaled = 1},
+    [WEIR_COLL_SENDRECV] = {.factor = 1},
+};
+
+/* What a rank sends and receives in a step. */
+static void totals_of(const bench_shape *shape, size_t element_bytes, int step, int rank,
+                      int nranks, const bench_dist *dist, size_t totals[2])
+{
+    totals[0] = totals[1] = 0;
+    for (int peer = 0; peer < nranks; peer++) {
+        totals[0] += bench_dist_elements(dist, step, shape->count, element_bytes, rank, peer,
+                                         nranks);
+        totals[1] += bench_dist_elements(dist, step, shape->count, element_bytes, peer, rank,
+                                         nranks);
+    }
+}
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+static void shape_alltoallv(bench_shape *shape, size_t element_bytes, int rank, int nranks,
+                            const bench_dist *dist)
+{
+    size_t most = 0, totals[2];
+    shape->send_elements = shape->recv_elements = 0;
+    for (int step = 0; step < dist->nsteps; step++)
+        for (int other = 0; other < nranks; other++) {
+            totals_of(shape, element_bytes, step, other, nranks, dist, totals);
+            most = larger(most, larger(totals[0], totals[1]));
+            if (other != rank)
+                continue;
+            shape->send_elements = larger(shape->send_elements, totals[0]);
+            shape->recv_elements = larger(shape->recv_elements, totals[1]);
+        }
+    shape->bytes = most * element_bytes;
+}
+
+bench_shape bench_shape_make(weir_collective collective, size_t bytes, size_t element_bytes,
+                             int rank, int nranks, const bench_dist *dist)
+{
+    const shape_row *row = &rows[collective];
+    bench_shape shape = {.count = bytes / element_bytes};
+    if (row->split)
+        shape.count = shape.count / (size_t)nranks & ~(ALIGN_BYTES / element_bytes - 1);
+    shape.send_elements = shape.count * (row->send_all ? (size_t)nranks : 1);
+    shape.recv_elements = shape.count * (row->recv_all ? (size_t)nranks : 1);
+    shape.send_stride_elements = row->recv_all && !row->send_all ? shape.count : 0;
+    shape.recv_stride_elements = row->send_all && !row->recv_all ? shape.count : 0;
+    shape.bytes = element_bytes * larger(shape.send_elements, shape.recv_elements);
+    if (collective == WEIR_COLL_ALLTOALLV)
+        shape_alltoallv(&shape, element_bytes, rank, nranks, dist);
+    return shape;
+}
+
+int bench_collective_has_op(weir_collective collective)
+{
+    return rows[collective].has_op;
+}
+
+int bench_collective_has_root(weir_collective collective)
+{
+    return rows[collective].has_root;
+}
+
+int bench_collective_in_place(weir_collective collective)
+{
+    return rows[collective].in_place;
+}
+
+double bench_bus_factor(weir_collective collective, int nranks)
+{
+    const shape_row *row = &rows[collective];
+    return row->factor * (row->scaled ? (double)(nranks - 1) / nranks : 1);
+}

@@ -1,0 +1,37 @@
+/*
+ * What a collective does with a size: how many elements each rank gives and
+ * gets, where the blocks of an in-place call lie, and its bus factor. Counts
+ * follow nccl-tests, whose -b and -e bound the larger of both buffers.
+ */
+#ifndef BENCH_SIZES_SHAPE_H
+#define BENCH_SIZES_SHAPE_H
+
+#include "bench/sizes/dist.h"
+#include <weir/weir.h>
+
+typedef struct bench_shape {
+    size_t count; /* the collective's count parameter, elements */
+    size_t send_elements, recv_elements; /* this rank's; alltoallv: the most of any step */
+    /* In place both buffers are one; a rank's block starts at rank times
+     * these, in elements. */
+    size_t send_stride_elements, recv_stride_elements;
+    /* The larger of both buffers: the table's size and algbw's S. alltoallv: the
+     * most that any rank sends or receives in any step. */
+    size_t bytes;
+} bench_shape;
+
+/* The shape for a size of at most bytes. Pure; count and bytes are the same on every
+ * rank. rank and dist are read for alltoallv only. */
+bench_shape bench_shape_make(weir_collective collective, size_t bytes, size_t element_bytes,
+                             int rank, int nranks, const bench_dist *dist);
+
+int bench_collective_has_op(weir_collective collective);
+int bench_collective_has_root(weir_collective collective);
+int bench_collective_in_place(weir_collective collective);
+
+/* busbw / algbw: what a link carries for one byte of S. As nccl-tests defines
+ * it (its doc/PERFORMANCE.md): 2(n-1)/n for allreduce, (n-1)/n for allgather,
+ * reduce_scatter, alltoall and alltoallv, 1 for broadcast, reduce, sendrecv. */
+double bench_bus_factor(weir_collective collective, int nranks);
+
+#endif

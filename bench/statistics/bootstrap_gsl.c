@@ -1,0 +1,192 @@
+/*
+ * The bootstrap with GSL's generator and statistics. A resample is never
+ * sorted: samples are numbered by size once, a resample counts how often it has
+ * each number, and its median is where the counts reach the middle.
+ */
+#include "bench/statistics/bootstrap.h"
+
+#include "bench/statistics/stats.h"
+
+#include <gsl/gsl_rng.h>
+#include <gsl/gsl_sort.h>
+#include <gsl/gsl_statistics_double.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* As many resamples as this many draws allow, within the bounds. */
+enum { DRAWS = 20000000, RESAMPLES_LOW = 200, RESAMPLES_HIGH = 1000, SEED = 20 };
+
+typedef struct numbered {
+    const bench_sequence *series;
+    size_t count;
+    int visits;       /* 1 or more */
+    double *sorted;
+    size_t *order;    /* order[k]: where the series has its kth smallest */
+    size_t *number;   /* number[i]: the inverse, which the series' ith is by size */
+    unsigned *counts; /* scratch: how often a resample has each */
+} numbered;
+
+const char *bench_bootstrap_method(void)
+{
+    return "bootstrap of visits and of blocks within (GSL)";
+}
+
+static void numbered_free(numbered *series)
+{
+    free(series->sorted);
+    free(series->order);
+    free(series->number);
+    free(series->counts);
+}
+
+/* 0, or -1 without memory; numbered_free is due in any case. */
+static int numbered_make(numbered *series, const bench_sequence *from)
+{
+    size_t count = from->count;
+    *series = (numbered){.series = from, .count = count,
+                         .visits = from->visits > 1 ? from->visits : 1};
+    series->sorted = malloc(count * sizeof *series->sorted);
+    series->order = malloc(count * sizeof *series->order);
+    series->number = malloc(count * sizeof *series->number);
+    series->counts = malloc(count * sizeof *series->counts);
+    if (!series->sorted || !series->order || !series->number || !series->counts)
+        return -1;
+    gsl_sort_index(series->order, from->samples, 1, count);
+    for (size_t k = 0; k < count; k++) {
+        series->number[series->order[k]] = k;
+        series->sorted[k] = from->samples[series->order[k]];
+    }
+    return 0;
+}
+
+/* Blocks of iterations [first, end), as many iterations as those are. */
+static void draw_blocks(numbered *series, size_t first, size_t end, gsl_rng *generator)
+{
+    size_t left = end - first, block = (size_t)ceil(cbrt((double)left));
+    while (left > 0) {
+        size_t at = first + gsl_rng_uniform_int(generator, end - first);
+        for (size_t j = 0; j < block && left > 0; j++, left--) {
+            series->counts[series->number[at]]++;
+            at = at + 1 < end ? at + 1 : first;
+        }
+    }
+}
+
+/* The visits that picks names. Returns how many iterations those are. */
+static size_t draw(numbered *series, const int *picks, gsl_rng *generator)
+{
+    size_t drawn = 0;
+    memset(series->counts, 0, series->count * sizeof *series->counts);
+    for (int v = 0; v < series->visits; v++) {
+        const int *ends = series->series->ends;
+        int one = series->visits == 1, pick = one ? 0 : picks[v];
+        size_t first = pick > 0 ? (size_t)ends[pick - 1] : 0;
+        size_t end = one ? series->count : (size_t)ends[pick];
+        draw_blocks(series, first, end, generator);
+        drawn += end - first;
+    }
+    return drawn;
+}
+
+/* The median of a resample of the series. */
+static double resampled_median(numbered *series, const int *picks, gsl_rng *generator)
+{
+    size_t seen = 0, k = 0, drawn = draw(series, picks, generator), middle = (drawn - 1) / 2;
+    for (;; k++) {
+        seen += series->counts[k];
+        if (seen > middle)
+            break;
+    }
+    double low = series->sorted[k];
+    if (seen > drawn / 2)
+        return low;
+    for (k++; series->counts[k] == 0;)
+        k++;
+    return (low + series->sorted[k]) / 2;
+}
+
+/* Moves an end of the interval away from the value. */
+static double widen(double value, double end, double widening)
+{
+    return value > 0 && end > 0 ? value * pow(end / value, widening) : end;
+}
+
+static size_t resamples_for(size_t count)
+{
+    size_t resamples = DRAWS / count;
+    return resamples < RESAMPLES_LOW    ? RESAMPLES_LOW
+           : resamples > RESAMPLES_HIGH ? RESAMPLES_HIGH
+                                        : resamples;
+}
+
+/* below NULL: of the median of above. The interval always holds the value
+ * itself, which resamples of few values can miss. */
+static int bootstrap(numbered *above, numbered *below, double value, bench_interval *interval)
+{
+    size_t resamples = resamples_for(above->count + (below ? below->count : 0));
+    double widening = bench_stats_widening(above->visits);
+    double *medians = malloc(resamples * sizeof *medians);
+    int *picks = malloc((size_t)above->visits * sizeof *picks);
+    gsl_rng *generator = medians && picks ? gsl_rng_alloc(gsl_rng_mt19937) : NULL;
+    if (!generator) {
+        free(picks);
+        free(medians);
+        return -1;
+    }
+    gsl_rng_set(generator, SEED);
+    for (size_t i = 0; i < resamples; i++) {
+        for (int v = 0; v < above->visits; v++)
+            picks[v] = (int)gsl_rng_uniform_int(generator, (unsigned long)above->visits);
+        medians[i] = resampled_median(above, picks, generator);
+        if (below)
+            medians[i] /= resampled_median(below, picks, generator);
+    }
+    gsl_rng_free(generator);
+    free(picks);
+    gsl_sort(medians, 1, resamples);
+    interval->low = fmin(value, gsl_stats_quantile_from_sorted_data(medians, 1, resamples, 0.025));
+    interval->high = fmax(value, gsl_stats_quantile_from_sorted_data(medians, 1, resamples, 0.975));
+    interval->low = widen(value, interval->low, widening);
+    interval->high = widen(value, interval->high, widening);
+    free(medians);
+    return 0;
+}
+
+static double median(const numbered *series)
+{
+    return gsl_stats_median_from_sorted_data(series->sorted, 1, series->count);
+}
+
+static int is_short(const bench_sequence *series)
+{
+    return series->visits < 2 && series->count < BENCH_BOOTSTRAP_SAMPLES;
+}
+
+int bench_bootstrap_median(const bench_sequence *series, bench_interval *interval)
+{
+    numbered mine;
+    if (is_short(series))
+        return -1;
+    int error = numbered_make(&mine, series);
+    if (!error)
+        error = bootstrap(&mine, NULL, median(&mine), interval);
+    numbered_free(&mine);
+    return error;
+}
+
+int bench_bootstrap_ratio(const bench_sequence *above, const bench_sequence *below,
+                          bench_interval *interval)
+{
+    numbered up, down;
+    if (is_short(above) || is_short(below))
+        return -1;
+    int error = numbered_make(&up, above), other = numbered_make(&down, below);
+    if (up.visits != down.visits) /* not the same visits: iterations alone */
+        up.visits = down.visits = 1;
+    if (!error && !other)
+        other = bootstrap(&up, &down, median(&up) / median(&down), interval);
+    numbered_free(&up);
+    numbered_free(&down);
+    return error ? error : other;
+}

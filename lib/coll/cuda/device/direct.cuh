@@ -1,0 +1,200 @@
+/*
+ * What kernels share that reduce from the peers' buffers: learning where those
+ * are, reducing a range of all ranks' buffers into some of them, and the stages
+ * that stand in for buffers which peers cannot map.
+ *
+ * A range is worked on by the threads of a block or of the grid, 16 bytes a thread
+ * and rank at a time: one access where all buffers are aligned so, else words put
+ * together of what the alignment allows.
+ *
+ * Loads and stores are weak: weiri_gpu_meet_buffers and weiri_gpu_meet order them.
+ */
+#ifndef WEIR_COLL_CUDA_DIRECT_CUH
+#define WEIR_COLL_CUDA_DIRECT_CUH
+
+#include "coll/cuda/device/move.cuh"
+#include "coll/cuda/device/vector.cuh"
+
+/* Every rank's buffers as this rank addresses them; in shared memory. */
+struct weiri_gpu_buffers {
+    const char *in[WEIRI_GPU_RANKS_MAX];
+    char *out[WEIRI_GPU_RANKS_MAX];
+};
+
+/* Bytes [at, at + bytes) of something. */
+struct weiri_gpu_range {
+    size_t at, bytes;
+};
+
+/* Part number `part` of `parts` of a range: whole lines of 128 bytes, which links carry
+ * best, so that the last parts may be shorter, or empty. */
+WEIRI_GPU_FN weiri_gpu_range weiri_gpu_part(weiri_gpu_range whole, unsigned part, unsigned parts)
+{
+    size_t lines = (whole.bytes + 127) / 128;
+    size_t each = (lines + parts - 1) / parts * 128;
+    size_t begin = each * part < whole.bytes ? each * part : whole.bytes;
+    size_t left = whole.bytes - begin;
+    return {whole.at + begin, left < each ? left : each};
+}
+
+/* Bytes of the pieces, at most `most`, in which a long buffer passes a stage: all
+ * alike but the last, which is shorter. */
+WEIRI_GPU_FN size_t weiri_gpu_even_piece(size_t bytes, size_t most)
+{
+    size_t pieces = (bytes + most - 1) / most;
+    return (bytes + 16 * pieces - 1) / (16 * pieces) * 16;
+}
+
+/* What this block moves of the piece that begins at `at`, counted from there. Of
+ * every piece it is the same part of the stage, as the blocks do not wait for one
+ * another: other parts may be in use for another piece. */
+WEIRI_GPU_FN weiri_gpu_range weiri_gpu_block_part(size_t bytes, size_t at, size_t piece)
+{
+    weiri_gpu_range mine = weiri_gpu_part({0, piece}, blockIdx.x, gridDim.x);
+    size_t left = bytes - at;
+    size_t here = mine.at < left ? left - mine.at : 0;
+    mine.bytes = mine.bytes < here ? mine.bytes : here;
+    return mine;
+}
+
+/* ------------------------------------------------------------------ buffers */
+
+/* Takes the launch's turn, and fills buffers with what all ranks describe. loads: whether
+ * inputs will be loaded by peers; outs: the ranks whose outputs will be stored to, a bit
+ * each. All threads call it; 1 if one of those buffers cannot be mapped, which all blocks
+ * of all ranks find alike. */
+WEIRI_GPU_FN int weiri_gpu_meet_buffers(const weiri_gpu_args &args, uint64_t epoch, int loads,
+                                        unsigned outs, weiri_gpu_buffers *buffers)
+{
+    const weiri_gpu_view &view = args.view;
+    const int peer = (int)threadIdx.x;
+    weiri_gpu_desc in = args.in_desc, out = args.out_desc;
+    int plain = 0;
+    if (peer < WEIRI_GPU_RANKS_MAX) {
+        buffers->in[peer] = nullptr;
+        buffers->out[peer] = nullptr;
+    }
+    if (peer < view.nranks && peer != view.rank)
+        weiri_gpu_tell(view, peer, epoch, in, out);
+    weiri_gpu_turn(view, epoch);
+    if (peer < view.nranks) {
+        if (peer != view.rank)
+            weiri_gpu_hear(view, peer, epoch, &in, &out);
+        plain = (loads && in == WEIRI_GPU_PLAIN) || (outs >> peer & 1 && out == WEIRI_GPU_PLAIN);
+        if (peer == view.rank) {
+            buffers->in[peer] = args.in;
+            buffers->out[peer] = args.out;
+        } else {
+            if (in != WEIRI_GPU_PLAIN)
+                buffers->in[peer] = weiri_gpu_address(view, peer, in);
+            if (out != WEIRI_GPU_PLAIN)
+                buffers->out[peer] = weiri_gpu_address(view, peer, out);
+        }
+        weiri_gpu_fence();
+    }
+    return __syncthreads_or(plain);
+}
+
+/* A part of a rank's stage: 0 for inputs, 1 for outputs. */
+WEIRI_GPU_FN char *weiri_gpu_stage(const weiri_gpu_view &view, int rank, int part)
+{
+    return view.scratch[rank] + WEIRI_GPU_STAGE_AT + (size_t)part * WEIRI_GPU_STAGE_BYTES;
+}
+
+/* The same for the stages. All threads call it, and meet before they use it. */
+WEIRI_GPU_FN void weiri_gpu_use_stages(const weiri_gpu_view &view, weiri_gpu_buffers *buffers)
+{
+    const int peer = (int)threadIdx.x;
+    if (peer >= view.nranks)
+        return;
+    buffers->in[peer] = weiri_gpu_stage(view, peer, 0);
+    buffers->out[peer] = weiri_gpu_stage(view, peer, 1);
+}
+
+/* ----------------------------------------------------------------- reducing */
+
+/* Vectors of 16 bytes of all ranks as words[rank]. The addresses are read together
+ * first, then all loads are under way at once. */
+WEIRI_GPU_FN void weiri_gpu_load_all(const weiri_gpu_buffers *buffers, int nranks, size_t at,
+                                     size_t bytes, int aligned,
+                                     uint64_t (&words)[WEIRI_GPU_RANKS_MAX][2])
+{
+    const char *in[WEIRI_GPU_RANKS_MAX];
+#pragma unroll
+    for (int r = 0; r < WEIRI_GPU_RANKS_MAX; r++)
+        in[r] = buffers->in[r] + at;
+    if (aligned && bytes >= 16) {
+#pragma unroll
+        for (int r = 0; r < WEIRI_GPU_RANKS_MAX; r++) {
+            if (r >= nranks)
+                continue;
+            weiri_gpu_vector vector = weiri_gpu_load16(in[r]);
+            words[r][0] = vector.word[0];
+            words[r][1] = vector.word[1];
+        }
+        return;
+    }
+#pragma unroll
+    for (int r = 0; r < WEIRI_GPU_RANKS_MAX; r++) {
+        if (r >= nranks)
+            continue;
+        const weiri_gpu_vector vector = weiri_gpu_load_vector(in[r], bytes, 0);
+        words[r][0] = vector.word[0];
+        words[r][1] = vector.word[1];
+    }
+}
+
+/* A vector into every output that is wanted, beginning with a rank's that differs from
+ * rank to rank. */
+WEIRI_GPU_FN void weiri_gpu_store_all(const weiri_gpu_buffers *buffers, unsigned outs, int first,
+                                      int nranks, size_t at, size_t bytes, int aligned,
+                                      const weiri_gpu_vector &total)
+{
+    if (aligned && bytes >= 16) {
+#pragma unroll
+        for (int i = 0; i < WEIRI_GPU_RANKS_MAX; i++) {
+            const int r = weiri_gpu_nth_after(first, i, nranks);
+            if (i < nranks && outs >> r & 1)
+                weiri_gpu_store16(buffers->out[r] + at, total);
+        }
+        return;
+    }
+#pragma unroll 1
+    for (int r = 0; r < nranks; r++) {
+        char *to = buffers->out[r] + at;
+        if (outs >> r & 1)
+            weiri_gpu_store_vector(to, total, bytes, !weiri_gpu_misaligned(to, 16));
+    }
+}
+
+/* Whether 16 bytes at `at` of all the buffers are aligned. */
+WEIRI_GPU_FN int weiri_gpu_all_aligned(const weiri_gpu_buffers *buffers, int nranks, unsigned outs,
+                                       size_t at)
+{
+    uintptr_t places = at;
+    for (int r = 0; r < nranks; r++)
+        places |= (uintptr_t)buffers->in[r] | (outs >> r & 1 ? (uintptr_t)buffers->out[r] : 0);
+    return places % 16 == 0;
+}
+
+/* Reduces a range of all ranks' in into the same range of the out of those ranks
+ * whose bit is set; by `step` threads, of which this one is number tid. A thread
+ * has one vector of each rank in flight: a full grid has enough of them. */
+template <int dtype, int exact>
+WEIRI_GPU_FN void weiri_gpu_reduce_range(const weiri_gpu_args &args,
+                                         const weiri_gpu_buffers *buffers, unsigned outs,
+                                         weiri_gpu_range range, size_t tid, size_t step)
+{
+    const int nranks = weiri_gpu_nranks<exact>(args.view), op = args.op;
+    const int aligned = weiri_gpu_all_aligned(buffers, nranks, outs, range.at);
+    for (size_t done = 16 * tid; done < range.bytes; done += 16 * step) {
+        uint64_t words[WEIRI_GPU_RANKS_MAX][2], totals[2];
+        const size_t at = range.at + done, left = range.bytes - done;
+        weiri_gpu_load_all(buffers, nranks, at, left, aligned, words);
+        weiri_gpu_reduce<dtype>(op, nranks, words, totals);
+        weiri_gpu_store_all(buffers, outs, args.view.rank, nranks, at, left, aligned,
+                            {{totals[0], totals[1]}});
+    }
+}
+
+#endif

@@ -1,0 +1,379 @@
+/*
+ * Reductions of 8 bytes of any type: the word that a packet carries, half of a
+ * 16-byte access. A word is taken apart into lanes, lanes of all ranks are
+ * combined in rank order, and the result is rounded and packed once:
+ *
+ *   half, bfloat16, fp8   lanes are float
+ *   float, double         themselves
+ *   integers              int32 or uint32 lanes for 8 and 32 bits, else 64 bits;
+ *                         arithmetic is unsigned, so it wraps
+ *
+ * The host's code, which tests run, computes the same bits as the device's, but
+ * for the payload of a NaN. The operation is a number known at run time and the
+ * same for a whole launch: one uniform branch a word, outside the ranks' loop.
+ *
+ * Buffers may start anywhere and end within a word (access.cuh).
+ */
+#ifndef WEIR_COLL_CUDA_VECTOR_CUH
+#define WEIR_COLL_CUDA_VECTOR_CUH
+
+#include "coll/cuda/device/access.cuh"
+#include "compute/numeric.h"
+
+#if defined(__CUDACC__)
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_fp8.h>
+#endif
+
+/* -------------------------------------------------------------------- access */
+
+/* 16 bytes, or the first `bytes` of them; aligned: to 16. What is missing is 0. */
+WEIRI_GPU_FN weiri_gpu_vector weiri_gpu_load_vector(const char *from, size_t bytes, int aligned)
+{
+    if (__builtin_expect(aligned && bytes >= 16, 1))
+        return weiri_gpu_load16(from);
+    weiri_gpu_vector vector = {{0, 0}};
+    if (bytes >= 24) {
+        const uint32_t shift = weiri_gpu_misaligned(from, 8);
+        const char *word = from - shift;
+        const uint64_t middle = weiri_gpu_load8(word + 8);
+        vector.word[0] = weiri_gpu_shift_words(weiri_gpu_load8(word), middle, shift);
+        vector.word[1] = weiri_gpu_shift_words(middle, weiri_gpu_load8(word + 16), shift);
+        return vector;
+    }
+#pragma unroll 1
+    for (uint32_t i = 0; i < 16 && i < bytes; i++) {
+        const uint64_t byte = (uint64_t)((const volatile uint8_t *)from)[i] << (8 * (i & 7));
+        vector.word[0] |= i < 8 ? byte : 0;
+        vector.word[1] |= i < 8 ? 0 : byte;
+    }
+    return vector;
+}
+
+WEIRI_GPU_FN void weiri_gpu_store_vector(char *to, const weiri_gpu_vector &vector, size_t bytes,
+                                         int aligned)
+{
+    if (__builtin_expect(aligned && bytes >= 16, 1)) {
+        weiri_gpu_store16(to, vector);
+        return;
+    }
+    weiri_gpu_store_word(to, vector.word[0], bytes);
+    if (bytes > 8)
+        weiri_gpu_store_word(to + 8, vector.word[1], bytes - 8);
+}
+
+/* --------------------------------------------------------------------- lanes */
+
+/* Of each type: the lane, how many a word has, and the way there and back. */
+template <int dtype> struct weiri_gpu_lanes;
+
+/* As the type whose arithmetic wraps. */
+WEIRI_GPU_FN float weiri_gpu_wrapping(float value)
+{
+    return value;
+}
+WEIRI_GPU_FN double weiri_gpu_wrapping(double value)
+{
+    return value;
+}
+WEIRI_GPU_FN uint32_t weiri_gpu_wrapping(uint32_t value)
+{
+    return value;
+}
+WEIRI_GPU_FN uint32_t weiri_gpu_wrapping(int32_t value)
+{
+    return (uint32_t)value;
+}
+WEIRI_GPU_FN uint64_t weiri_gpu_wrapping(uint64_t value)
+{
+    return value;
+}
+WEIRI_GPU_FN uint64_t weiri_gpu_wrapping(int64_t value)
+{
+    return (uint64_t)value;
+}
+
+/* Integers of `bits` bits in lanes of one C type. */
+template <typename type, int bits> struct weiri_gpu_integers {
+    typedef type lane;
+    enum { COUNT = 64 / bits };
+    /* What is left of a lane in so many bits, extended as its sign is. */
+    WEIRI_GPU_FN type wrap(type value)
+    {
+        const int unused = (int)(8 * sizeof(type)) - bits;
+        return (type)(weiri_gpu_wrapping(value) << unused) >> unused;
+    }
+    WEIRI_GPU_FN type get(uint64_t word, int i)
+    {
+        return wrap((type)(word >> (bits * i % 64)));
+    }
+    WEIRI_GPU_FN uint64_t put(type value, int i)
+    {
+        return ((uint64_t)value & (~(uint64_t)0 >> (64 - bits))) << (bits * i % 64);
+    }
+    WEIRI_GPU_FN void unpack(uint64_t word, type (&lanes)[COUNT])
+    {
+#pragma unroll
+        for (int i = 0; i < COUNT; i++)
+            lanes[i] = get(word, i);
+    }
+    WEIRI_GPU_FN uint64_t pack(const type (&lanes)[COUNT])
+    {
+        uint64_t word = 0;
+#pragma unroll
+        for (int i = 0; i < COUNT; i++)
+            word |= put(lanes[i], i);
+        return word;
+    }
+    WEIRI_GPU_FN type average(type value, int nranks)
+    {
+        return wrap(value) / (type)nranks;
+    }
+};
+
+template <> struct weiri_gpu_lanes<WEIR_INT8> : weiri_gpu_integers<int32_t, 8> {
+};
+template <> struct weiri_gpu_lanes<WEIR_UINT8> : weiri_gpu_integers<uint32_t, 8> {
+};
+template <> struct weiri_gpu_lanes<WEIR_INT32> : weiri_gpu_integers<int32_t, 32> {
+};
+template <> struct weiri_gpu_lanes<WEIR_UINT32> : weiri_gpu_integers<uint32_t, 32> {
+};
+template <> struct weiri_gpu_lanes<WEIR_INT64> : weiri_gpu_integers<int64_t, 64> {
+};
+template <> struct weiri_gpu_lanes<WEIR_UINT64> : weiri_gpu_integers<uint64_t, 64> {
+};
+
+template <> struct weiri_gpu_lanes<WEIR_DOUBLE> {
+    typedef double lane;
+    enum { COUNT = 1 };
+    WEIRI_GPU_FN void unpack(uint64_t word, double (&lanes)[1])
+    {
+        memcpy(lanes, &word, sizeof word);
+    }
+    WEIRI_GPU_FN uint64_t pack(const double (&lanes)[1])
+    {
+        uint64_t word;
+        memcpy(&word, lanes, sizeof word);
+        return word;
+    }
+    WEIRI_GPU_FN double average(double value, int nranks)
+    {
+        return value / nranks;
+    }
+};
+
+/* Types of `bits` bits in lanes of float, two at a time: float_of(pair, floats)
+ * and pair_of(floats) are the type's. */
+template <typename pairs, int bits> struct weiri_gpu_floats {
+    typedef float lane;
+    enum { COUNT = 64 / bits };
+    WEIRI_GPU_FN void unpack(uint64_t word, float (&lanes)[COUNT])
+    {
+#pragma unroll
+        for (int i = 0; i < COUNT; i += 2)
+            pairs::floats_of(word >> (bits * i), lanes + i);
+    }
+    WEIRI_GPU_FN uint64_t pack(const float (&lanes)[COUNT])
+    {
+        uint64_t word = 0;
+#pragma unroll
+        for (int i = 0; i < COUNT; i += 2)
+            word |= pairs::pair_of(lanes + i) << (bits * i);
+        return word;
+    }
+    WEIRI_GPU_FN float average(float value, int nranks)
+    {
+        return value / (float)nranks;
+    }
+};
+
+struct weiri_gpu_float_pair {
+    WEIRI_GPU_FN void floats_of(uint64_t pair, float *floats)
+    {
+        floats[0] = weiri_float_from_bits((uint32_t)pair);
+        floats[1] = weiri_float_from_bits((uint32_t)(pair >> 32));
+    }
+    WEIRI_GPU_FN uint64_t pair_of(const float *floats)
+    {
+        return weiri_float_bits(floats[0]) | (uint64_t)weiri_float_bits(floats[1]) << 32;
+    }
+};
+
+struct weiri_gpu_half_pair {
+    WEIRI_GPU_FN void floats_of(uint64_t pair, float *floats)
+    {
+#if WEIR_ON_DEVICE
+        uint32_t bits = (uint32_t)pair;
+        __half2 halves;
+        memcpy(&halves, &bits, sizeof bits);
+        float2 both = __half22float2(halves);
+        floats[0] = both.x;
+        floats[1] = both.y;
+#else
+        floats[0] = weiri_half_to_float((uint16_t)pair);
+        floats[1] = weiri_half_to_float((uint16_t)(pair >> 16));
+#endif
+    }
+    WEIRI_GPU_FN uint64_t pair_of(const float *floats)
+    {
+#if WEIR_ON_DEVICE
+        __half2 halves = __floats2half2_rn(floats[0], floats[1]);
+        uint32_t bits;
+        memcpy(&bits, &halves, sizeof bits);
+        return bits;
+#else
+        return weiri_half_from_float(floats[0]) | (uint32_t)weiri_half_from_float(floats[1]) << 16;
+#endif
+    }
+};
+
+struct weiri_gpu_bfloat16_pair {
+    WEIRI_GPU_FN void floats_of(uint64_t pair, float *floats)
+    {
+        floats[0] = weiri_float_from_bits((uint32_t)pair << 16);
+        floats[1] = weiri_float_from_bits((uint32_t)pair & 0xffff0000u);
+    }
+    WEIRI_GPU_FN uint64_t pair_of(const float *floats)
+    {
+#if WEIR_ON_DEVICE
+        __nv_bfloat162 both = __floats2bfloat162_rn(floats[0], floats[1]);
+        uint32_t bits;
+        memcpy(&bits, &both, sizeof bits);
+        return bits;
+#else
+        return weiri_bf16_from_float(floats[0]) | (uint32_t)weiri_bf16_from_float(floats[1]) << 16;
+#endif
+    }
+};
+
+template <int dtype> struct weiri_gpu_fp8_pair {
+    WEIRI_GPU_FN void floats_of(uint64_t pair, float *floats)
+    {
+#if WEIR_ON_DEVICE
+        __half2_raw halves = __nv_cvt_fp8x2_to_halfraw2(
+            (__nv_fp8x2_storage_t)pair, dtype == WEIR_FP8_E4M3 ? __NV_E4M3 : __NV_E5M2);
+        float2 both = __half22float2(__half2(halves));
+        floats[0] = both.x;
+        floats[1] = both.y;
+#else
+        for (int i = 0; i < 2; i++)
+            floats[i] = dtype == WEIR_FP8_E4M3 ? weiri_fp8e4m3_to_float((uint8_t)(pair >> 8 * i))
+                                               : weiri_fp8e5m2_to_float((uint8_t)(pair >> 8 * i));
+#endif
+    }
+    WEIRI_GPU_FN uint64_t pair_of(const float *floats)
+    {
+#if WEIR_ON_DEVICE
+        return __nv_cvt_float2_to_fp8x2(make_float2(floats[0], floats[1]), __NV_SATFINITE,
+                                        dtype == WEIR_FP8_E4M3 ? __NV_E4M3 : __NV_E5M2);
+#else
+        uint32_t bits = 0;
+        for (int i = 0; i < 2; i++)
+            bits |= (uint32_t)(dtype == WEIR_FP8_E4M3 ? weiri_fp8e4m3_from_float(floats[i])
+                                                      : weiri_fp8e5m2_from_float(floats[i]))
+                    << 8 * i;
+        return bits;
+#endif
+    }
+};
+
+template <> struct weiri_gpu_lanes<WEIR_FLOAT> : weiri_gpu_floats<weiri_gpu_float_pair, 32> {
+};
+template <> struct weiri_gpu_lanes<WEIR_HALF> : weiri_gpu_floats<weiri_gpu_half_pair, 16> {
+};
+template <> struct weiri_gpu_lanes<WEIR_BFLOAT16> : weiri_gpu_floats<weiri_gpu_bfloat16_pair, 16> {
+};
+template <>
+struct weiri_gpu_lanes<WEIR_FP8_E4M3> : weiri_gpu_floats<weiri_gpu_fp8_pair<WEIR_FP8_E4M3>, 8> {
+};
+template <>
+struct weiri_gpu_lanes<WEIR_FP8_E5M2> : weiri_gpu_floats<weiri_gpu_fp8_pair<WEIR_FP8_E5M2>, 8> {
+};
+
+/* ---------------------------------------------------------------- reductions */
+
+/* The ranks that want results of this one, a bit each. */
+WEIRI_GPU_FN unsigned weiri_gpu_outs_of(const weiri_gpu_args &args)
+{
+    if (args.chunk_bytes || args.collective == WEIR_COLL_REDUCE_SCATTER)
+        return 1u << args.view.rank;
+    return args.collective == WEIR_COLL_REDUCE ? 1u << args.root : (1u << args.view.nranks) - 1;
+}
+
+/* A NaN stays; of equals the later one, as everywhere in the library. */
+template <int op, typename lane> WEIRI_GPU_FN lane weiri_gpu_combine(lane total, lane next)
+{
+    if (op == WEIR_PROD)
+        return (lane)(weiri_gpu_wrapping(total) * weiri_gpu_wrapping(next));
+    if (op == WEIR_MAX)
+        return total > next || total != total ? total : next;
+    if (op == WEIR_MIN)
+        return total < next || total != total ? total : next;
+    return (lane)(weiri_gpu_wrapping(total) + weiri_gpu_wrapping(next));
+}
+
+/* Words of nranks <= ranks ranks, place by place: words[rank][place] become
+ * totals[place]. The average is the sum, divided by `parts` before it is rounded. */
+template <int dtype, int op, int ranks, int places>
+WEIRI_GPU_FN void weiri_gpu_combine_all(int nranks, const uint64_t (&words)[ranks][places],
+                                        uint64_t (&totals)[places], int parts)
+{
+    typedef weiri_gpu_lanes<dtype> lanes;
+    typedef typename lanes::lane lane;
+#pragma unroll
+    for (int p = 0; p < places; p++) {
+        lane total[lanes::COUNT], next[lanes::COUNT];
+        lanes::unpack(words[0][p], total);
+#pragma unroll
+        for (int r = 1; r < ranks; r++) {
+            if (r >= nranks)
+                continue;
+            lanes::unpack(words[r][p], next);
+#pragma unroll
+            for (int i = 0; i < lanes::COUNT; i++)
+                total[i] = weiri_gpu_combine<op>(total[i], next[i]);
+        }
+        if (op == WEIR_AVG) {
+#pragma unroll
+            for (int i = 0; i < lanes::COUNT; i++)
+                total[i] = lanes::average(total[i], parts);
+        }
+        totals[p] = lanes::pack(total);
+    }
+}
+
+/* How many vectors of two ranks a thread should have under way: fewer are less than links
+ * bring, and four of bytes more than registers. */
+template <int dtype>
+constexpr int WEIRI_GPU_VECTORS_OF_TWO = weiri_gpu_lanes<dtype>::COUNT == 8 ? 2 : 4;
+
+/* The reduction of words of nranks <= ranks ranks in rank order, place by place; an average
+ * is of so many parts. */
+template <int dtype, int ranks, int places>
+WEIRI_GPU_FN void weiri_gpu_reduce_parts(int op, int nranks,
+                                         const uint64_t (&words)[ranks][places],
+                                         uint64_t (&totals)[places], int parts)
+{
+    if (op == WEIR_SUM)
+        weiri_gpu_combine_all<dtype, WEIR_SUM>(nranks, words, totals, parts);
+    else if (op == WEIR_AVG)
+        weiri_gpu_combine_all<dtype, WEIR_AVG>(nranks, words, totals, parts);
+    else if (op == WEIR_MAX)
+        weiri_gpu_combine_all<dtype, WEIR_MAX>(nranks, words, totals, parts);
+    else if (op == WEIR_MIN)
+        weiri_gpu_combine_all<dtype, WEIR_MIN>(nranks, words, totals, parts);
+    else
+        weiri_gpu_combine_all<dtype, WEIR_PROD>(nranks, words, totals, parts);
+}
+
+/* The same where those are all ranks. */
+template <int dtype, int ranks, int places>
+WEIRI_GPU_FN void weiri_gpu_reduce(int op, int nranks, const uint64_t (&words)[ranks][places],
+                                   uint64_t (&totals)[places])
+{
+    weiri_gpu_reduce_parts<dtype>(op, nranks, words, totals, nranks);
+}
+
+#endif

@@ -1,0 +1,309 @@
+/*
+ * From a checked call to a launch: where the buffers are, which kernel, how
+ * many blocks. Not blocking, no exchange with other ranks: what they must know
+ * of each other's buffers they tell in the kernel.
+ *
+ * A kernel that failed leaves the reason in this rank's page; the next call, or
+ * weir_comm_check, tells it.
+ */
+#include "coll/cuda/launch/run_cuda.h"
+
+#include "base/error.h"
+#include "coll/algos.h"
+#include "coll/cuda/kernels.h"
+#include "comm/gpu/gpu_cuda.h"
+
+#include <string.h>
+
+_Static_assert(WEIRI_GPU_SCRATCH_BYTES <= WEIRI_CUDA_SCRATCH_BYTES, "the layout fits");
+
+/* How far a call's buffers reach, in bytes. */
+typedef struct extent {
+    size_t in, out;
+} extent;
+
+static extent extent_of_pairs(const weiri_coll *coll, const weiri_call *call)
+{
+    extent reach = {0, 0};
+    for (int peer = 0; peer < coll->nranks; peer++) {
+        const weiri_pair *pair = &coll->pairs[peer];
+        size_t in = pair->send_bytes ? (size_t)(pair->from - call->in) + pair->send_bytes : 0;
+        size_t out = pair->recv_bytes ? (size_t)(pair->to - call->out) + pair->recv_bytes : 0;
+        reach.in = in > reach.in ? in : reach.in;
+        reach.out = out > reach.out ? out : reach.out;
+    }
+    return reach;
+}
+
+static extent extent_of(const weiri_coll *coll, const weiri_call *call)
+{
+    size_t n = (size_t)coll->nranks;
+    if (call->splits)
+        return (extent){call->splits->in_bytes, call->splits->out_bytes};
+    switch (call->collective) {
+    case WEIR_COLL_REDUCE_SCATTER:
+        return (extent){n * call->bytes, call->bytes};
+    case WEIR_COLL_ALLGATHER:
+        return (extent){call->bytes, n * call->bytes};
+    case WEIR_COLL_BROADCAST:
+        return (extent){coll->rank == call->root ? call->bytes : 0, call->bytes};
+    case WEIR_COLL_REDUCE:
+        return (extent){call->bytes, coll->rank == call->root ? call->bytes : 0};
+    case WEIR_COLL_ALLTOALL:
+    case WEIR_COLL_ALLTOALLV:
+    case WEIR_COLL_SENDRECV:
+        return extent_of_pairs(coll, call);
+    case WEIR_COLL_ALLREDUCE:
+    case WEIR_COLL_COUNT:
+        break;
+    }
+    return (extent){call->bytes, call->bytes};
+}
+
+/* Memory that no region holds must at least be this GPU's, and long enough. */
+static weir_status describe(weir_comm *comm, const void *pointer, size_t bytes,
+                            weiri_gpu_desc *described)
+{
+    weiri_desc desc = weiri_region_describe(comm, pointer, bytes);
+    *described = WEIRI_GPU_PLAIN;
+    if (!bytes)
+        return WEIR_OK;
+    if (!desc.generation)
+        return weiri_cuda_check_buffer(comm, pointer, bytes);
+    if (weiri_region_known(comm, desc))
+        *described = weiri_cuda_desc(desc);
+    return WEIR_OK;
+}
+
+weir_status weiri_cuda_check_input(const weiri_coll *coll, const weiri_call *call)
+{
+    weiri_gpu_desc ignored;
+    return describe(coll->comm, call->in, extent_of(coll, call).in, &ignored);
+}
+
+static void fill_pairs(const weiri_coll *coll, const weiri_call *call, weiri_gpu_args *args)
+{
+    for (int peer = 0; peer < coll->nranks; peer++) {
+        const weiri_pair *pair = &coll->pairs[peer];
+        weiri_gpu_pair *to = &args->pairs[peer];
+        *to = (weiri_gpu_pair){.send_bytes = pair->send_bytes, .recv_bytes = pair->recv_bytes};
+        if (pair->send_bytes)
+            to->send_at = (uint64_t)(pair->from - call->in);
+        if (pair->recv_bytes)
+            to->recv_at = (uint64_t)(pair->to - call->out);
+    }
+}
+
+/* The arrays must be this GPU's, lest a kernel dies of them. */
+static weir_status fill_counts(weir_comm *comm, const weiri_call *call, weiri_gpu_args *args)
+{
+    const weiri_splits *splits = call->splits;
+    const uint64_t *arrays[] = {splits->send_counts, splits->send_displs, splits->recv_counts,
+                                splits->recv_displs};
+    args->counts = (weiri_gpu_counts){splits->send_counts,
+                                      splits->send_displs,
+                                      splits->recv_counts,
+                                      splits->recv_displs,
+                                      splits->in_bytes / call->element_bytes,
+                                      splits->out_bytes / call->element_bytes};
+    weir_status status = WEIR_OK;
+    for (int i = 0; i < 4 && status == WEIR_OK; i++) {
+        weiri_gpu_desc ignored;
+        status = describe(comm, arrays[i], (size_t)comm->nranks * sizeof *arrays[i], &ignored);
+    }
+    return status;
+}
+
+static int is_pairwise(weir_collective collective)
+{
+    return collective == WEIR_COLL_ALLTOALL || collective == WEIR_COLL_ALLTOALLV ||
+           collective == WEIR_COLL_SENDRECV;
+}
+
+/* Kernels count the units of a message in 32 bits. Lengths that the device alone knows are not
+ * checked. */
+static weir_status check_messages(const weiri_coll *coll, const weiri_call *call)
+{
+    enum { MOST_GIB = 60 };
+    const uint64_t most = (uint64_t)MOST_GIB << 30;
+    const int is_one = call->collective == WEIR_COLL_ALLGATHER ||
+                       call->collective == WEIR_COLL_BROADCAST;
+    const int npairs = is_pairwise(call->collective) && !call->splits ? coll->nranks : 0;
+    uint64_t longest = is_one ? call->bytes : 0;
+    for (int peer = 0; peer < npairs; peer++) {
+        const weiri_pair *pair = &coll->pairs[peer];
+        longest = pair->send_bytes > longest ? pair->send_bytes : longest;
+        longest = pair->recv_bytes > longest ? pair->recv_bytes : longest;
+    }
+    return longest <= most ? WEIR_OK
+                           : weiri_fail(WEIR_ERR_UNSUPPORTED,
+                                        "rank %d: a message of %llu bytes; GPUs move up to %d GiB "
+                                        "between two ranks: call in parts",
+                                        coll->rank, (unsigned long long)longest, MOST_GIB);
+}
+
+static weir_status fill(weiri_coll *coll, const weiri_call *call, weiri_gpu_args *args)
+{
+    extent reach = extent_of(coll, call);
+    args->view = weiri_cuda_of(coll->comm)->view;
+    args->in = call->in;
+    args->out = call->out;
+    args->count = call->count;
+    args->bytes = call->bytes;
+    args->dtype = (int32_t)call->dtype;
+    args->op = (int32_t)call->op;
+    args->element_bytes = (uint32_t)call->element_bytes;
+    args->root = call->root;
+    args->collective = (int32_t)call->collective;
+    args->nvlink = coll->comm->gpu->nvlink;
+    weir_status status = WEIR_OK;
+    if (call->splits)
+        status = fill_counts(coll->comm, call, args);
+    else if (is_pairwise(call->collective))
+        fill_pairs(coll, call, args);
+    if (status == WEIR_OK)
+        status = describe(coll->comm, call->in, reach.in, &args->in_desc);
+    if (status == WEIR_OK)
+        status = describe(coll->comm, call->out, reach.out, &args->out_desc);
+    return status;
+}
+
+/* The algorithm that serves every call of a collective: its last row. */
+static const weiri_algo *general_algo(weir_collective collective)
+{
+    size_t row = weiri_algo_table_rows;
+    while (row-- > 0)
+        if (weiri_algo_table[row].collective == collective && weiri_algo_table[row].gpu)
+            break;
+    return &weiri_algo_table[row];
+}
+
+/* What a kernel can have of the threads asked for, and how many blocks of them are on
+ * the device at once: all must be, because they wait for others'. */
+static const weiri_cuda_fit *fit_of(weiri_cuda *cuda, const void *kernel, int asked)
+{
+    weiri_cuda_fit *fit =
+        &cuda->fits[((uintptr_t)kernel / 16 + (uintptr_t)asked) % WEIRI_CUDA_FITS];
+    if (fit->kernel == kernel && fit->asked == asked)
+        return fit;
+    struct cudaFuncAttributes limits;
+    int threads = asked, each = 0;
+    enum cudaStreamCaptureMode mode = weiri_cuda_relax();
+    if (cudaFuncGetAttributes(&limits, kernel) == cudaSuccess) /* loads it */
+        threads = asked < limits.maxThreadsPerBlock ? asked : limits.maxThreadsPerBlock;
+    if (cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, threads, 0) != cudaSuccess)
+        cudaGetLastError();
+    weiri_cuda_restore(mode);
+    int blocks = each * cuda->processors;
+    blocks = blocks < WEIRI_GPU_BLOCKS_MAX ? blocks : WEIRI_GPU_BLOCKS_MAX;
+    *fit = (weiri_cuda_fit){kernel, asked, threads, blocks};
+    return fit;
+}
+
+static weir_status refuse_kernel(const weir_comm *comm, const char *name, const void *kernel,
+                                 int threads)
+{
+    struct cudaFuncAttributes limits;
+    cudaError_t error = cudaFuncGetAttributes(&limits, kernel);
+    if (error != cudaSuccess)
+        return weiri_cuda_fail_launch(comm, error);
+    return weiri_fail(WEIR_ERR_INVALID, "%s: no block of %d threads fits on the GPU", name,
+                      threads);
+}
+
+weir_status weiri_cuda_launch(const weiri_coll *coll, const weiri_call *call, const char *name,
+                              const void *kernel, weiri_gpu_shape shape, weiri_gpu_args *args)
+{
+    const weiri_cuda_fit *fit = fit_of(weiri_cuda_of(coll->comm), kernel, shape.threads);
+    if (fit->blocks < 1)
+        return refuse_kernel(coll->comm, name, kernel, shape.threads);
+    shape.threads = fit->threads;
+    shape.blocks = shape.blocks < fit->blocks ? shape.blocks : fit->blocks;
+    void *arguments[] = {args};
+    cudaError_t error = cudaLaunchKernel(kernel, (dim3){(unsigned)shape.blocks, 1, 1},
+                                         (dim3){(unsigned)shape.threads, 1, 1}, arguments, 0,
+                                         (cudaStream_t)call->stream);
+    return error == cudaSuccess ? WEIR_OK : weiri_cuda_fail_launch(coll->comm, error);
+}
+
+/* Follows what peers have allocated and freed; not while a graph is captured,
+ * when CUDA allows no such work. */
+static void follow_peers(weir_comm *comm, weir_stream stream)
+{
+    enum cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+    int changed = 0;
+    for (int rank = 0; rank < comm->nranks; rank++)
+        changed |=
+            rank != comm->rank && weir_load_acquire(&comm->peers[rank].page->changes.value) !=
+                                      comm->peers[rank].changes_seen;
+    if (!changed)
+        return;
+    cudaStreamIsCapturing((cudaStream_t)stream, &capture);
+    if (capture == cudaStreamCaptureStatusNone)
+        weiri_region_sweep(comm);
+}
+
+weir_status weiri_cuda_ready(weir_comm *comm, weir_stream stream, int *before)
+{
+    if (WEIRI_UNLIKELY(weir_load_relaxed(comm->guard.abort_word))) {
+        weir_status status = weir_comm_check(comm);
+        return status != WEIR_OK ? status : WEIR_ERR_ABORTED;
+    }
+    weir_status status = weiri_cuda_enter(comm, before);
+    if (status != WEIR_OK)
+        return status;
+    status = weiri_cuda_check_stream(comm, stream);
+    if (status == WEIR_OK)
+        follow_peers(comm, stream);
+    else
+        weiri_cuda_leave(comm, *before);
+    return status;
+}
+
+static weir_status copy_alone(weiri_coll *coll, const weiri_call *call)
+{
+    return coll->comm->gpu->ops->copy_on(coll->comm, coll->pairs->to, coll->pairs->from,
+                                         coll->pairs->send_bytes, call->stream);
+}
+
+/* With an algorithm if that serves the call, else with the general one. */
+static weir_status run_with(weiri_coll *coll, const weiri_call *call, const weiri_algo *algo,
+                            weiri_gpu_shape shape)
+{
+    weiri_gpu_args args;
+    int before;
+    if (coll->nranks == 1 && !call->splits)
+        return copy_alone(coll, call);
+    weir_status status = check_messages(coll, call);
+    if (status == WEIR_OK)
+        status = weiri_cuda_ready(coll->comm, call->stream, &before);
+    if (status != WEIR_OK)
+        return status;
+    memset(&args, 0, sizeof args);
+    status = fill(coll, call, &args);
+    if (status == WEIR_OK && !algo->gpu->serves(&args)) {
+        algo = general_algo(call->collective);
+        shape = (weiri_gpu_shape){0, 0};
+        coll->last_algo = algo->name;
+    }
+    if (status == WEIR_OK)
+        status = weiri_cuda_launch(
+            coll, call, algo->name, algo->gpu->kernel(call->dtype, coll->nranks),
+            shape.blocks ? shape : algo->gpu->shape(&args, weiri_cuda_of(coll->comm)->processors),
+            &args);
+    weiri_cuda_leave(coll->comm, before);
+    return status;
+}
+
+weir_status weiri_cuda_run(weiri_coll *coll, const weiri_call *call)
+{
+    return run_with(coll, call, call->choice->algo,
+                    (weiri_gpu_shape){call->choice->blocks, call->choice->threads});
+}
+
+weir_status weiri_cuda_run_general(weiri_coll *coll, const weiri_call *call)
+{
+    const weiri_algo *algo = general_algo(call->collective);
+    coll->last_algo = algo->name;
+    return run_with(coll, call, algo, (weiri_gpu_shape){0, 0});
+}

@@ -1,0 +1,79 @@
+/*
+ * Allreduce around a ring: n - 1 steps in which partial sums travel from rank
+ * to rank, each adding its own share, then n - 1 in which the finished shares
+ * travel on. Every step is one or more epochs in which a rank publishes a piece
+ * in its slot and reads its predecessor's. The order of summation depends on
+ * the share, but each share is finished in one place, so all ranks get the
+ * same bits.
+ */
+#include "coll/algos.h"
+#include "coll/host/slot.h"
+
+static const char phase[] = "allreduce (ring)";
+
+typedef struct ring {
+    weiri_coll *coll;
+    const weiri_call *call;
+    int previous;
+} ring;
+
+static weiri_share share_of(const ring *r, int index)
+{
+    int n = r->coll->nranks;
+    return weiri_share_of(r->call->count, r->call->element_bytes, (index % n + n) % n, n);
+}
+
+/* Reduces what arrived onto the own input, or just stores it. */
+static void take_piece(const ring *r, const char *arrived, size_t offset, size_t bytes, int adds,
+                       int last)
+{
+    const weiri_call *call = r->call;
+    if (!adds) {
+        memcpy(call->out + offset, arrived, bytes);
+        return;
+    }
+    /* Only the last addition sees all contributions, so it takes the average. */
+    weir_op op = call->op == WEIR_AVG && !last ? WEIR_SUM : call->op;
+    const void *sources[2] = {arrived, call->in + offset};
+    weiri_reduce(call->out + offset, sources, 2, bytes / call->element_bytes, call->dtype, op,
+                 (uint64_t)r->coll->nranks, 0);
+}
+
+/* One step: sends share `out_share` from `from`, receives share `in_share`. */
+static weir_status step(const ring *r, const char *from, int out_share, int in_share, int adds,
+                        int last)
+{
+    weiri_coll *coll = r->coll;
+    size_t size = r->call->element_bytes;
+    weiri_share sent = share_of(r, out_share), received = share_of(r, in_share);
+    weiri_share largest = share_of(r, 0);
+    for (size_t done = 0; done < largest.count * size; done += coll->piece_bytes) {
+        size_t out_bytes = weiri_piece_at(coll, sent.count * size, done);
+        size_t in_bytes = weiri_piece_at(coll, received.count * size, done);
+        weir_status status = weiri_coll_begin(coll);
+        if (status != WEIR_OK)
+            return status;
+        weiri_slot_publish(weiri_slot_of(coll, coll->rank), coll->epoch,
+                           from + sent.first * size + done, out_bytes);
+        weiri_slot *arriving = weiri_slot_of(coll, r->previous);
+        status = weiri_slot_await(coll, arriving, r->previous, in_bytes, phase);
+        if (status != WEIR_OK)
+            return status;
+        take_piece(r, weiri_slot_data(arriving, in_bytes), received.first * size + done, in_bytes,
+                   adds, last);
+        weiri_coll_end(coll);
+    }
+    return WEIR_OK;
+}
+
+weir_status weiri_allreduce_ring(weiri_coll *coll, const weiri_call *call)
+{
+    int n = coll->nranks, rank = coll->rank;
+    ring r = {coll, call, weiri_previous(rank, n)};
+    weir_status status = WEIR_OK;
+    for (int i = 0; i < n - 1 && status == WEIR_OK; i++)
+        status = step(&r, i == 0 ? call->in : call->out, rank - i, rank - i - 1, 1, i == n - 2);
+    for (int i = 0; i < n - 1 && status == WEIR_OK; i++)
+        status = step(&r, call->out, rank + 1 - i, rank - i, 0, 0);
+    return status;
+}

@@ -1,0 +1,163 @@
+/*
+ * Allreduce of large sizes: reduce-scatter inside each machine, exchange of the partial
+ * results along the rails, allgather inside. A chunk gives each rail what fits a
+ * message; chunks go through the three phases one behind the other, so that while the
+ * first is on the wire the next ones are reduced.
+ *
+ * Where machines have unlike numbers of ranks there are as many rails as the smallest
+ * has, and the phases inside are a reduce to, and a broadcast from, each rail's rank. So
+ * are they for the last elements that do not divide among the rails.
+ *
+ * Each machine's ranks are combined in order, then the machines in theirs: the bits are
+ * the same on all ranks, and those of rank order where ranks count on through machines
+ * and the operation is associative in its type.
+ */
+#include "coll/internode/internode_coll.h"
+
+enum { AHEAD = 2 }; /* chunks on the wire before the first of them is finished */
+
+/* Elements [first, first + count) of the call, each of them a rail's. */
+typedef struct chunk {
+    size_t first, count, each;
+    int even; /* machines and rails have equal parts */
+} chunk;
+
+typedef struct rails {
+    weiri_across x;
+    int nrails, even;
+    size_t chunk_elements;
+} rails;
+
+static chunk chunk_at(const rails *r, size_t first)
+{
+    size_t left = r->x.call->count - first, n = (size_t)r->nrails;
+    chunk c = {.first = first, .count = weiri_least(left, r->chunk_elements)};
+    if (r->even && c.count >= n)
+        c.count -= c.count % n;
+    c.even = r->even && c.count % n == 0;
+    c.each = (c.count + n - 1) / n;
+    return c;
+}
+
+/* The part of a chunk that a rail has. */
+static weiri_share share_of(const chunk *c, int rail)
+{
+    size_t first = weiri_least(c->each * (size_t)rail, c->count);
+    return (weiri_share){c->first + first, weiri_least(c->each, c->count - first)};
+}
+
+static const char *in_at(const rails *r, size_t element)
+{
+    return r->x.call->in + element * r->x.call->element_bytes;
+}
+
+static char *out_at(const rails *r, size_t element)
+{
+    return r->x.call->out + element * r->x.call->element_bytes;
+}
+
+/* The machine's partial result of a chunk's own part, into partial. */
+static weir_status reduce_inside(const rails *r, const chunk *c, char *partial)
+{
+    const weiri_call *call = r->x.call;
+    weir_comm *inside = r->x.inside;
+    weir_status status = WEIR_OK;
+    if (c->even)
+        return weir_reduce_scatter(inside, in_at(r, c->first), partial, c->each, call->dtype,
+                                   r->x.op, r->x.stream);
+    for (int rail = 0; rail < r->nrails && status == WEIR_OK; rail++) {
+        weiri_share share = share_of(c, rail);
+        status = weir_reduce(inside, in_at(r, share.first), partial, share.count, call->dtype,
+                             r->x.op, rail, r->x.stream);
+    }
+    return status;
+}
+
+static weir_status gather_inside(const rails *r, const chunk *c)
+{
+    const weiri_call *call = r->x.call;
+    weir_comm *inside = r->x.inside;
+    weir_status status = WEIR_OK;
+    if (c->even)
+        return weir_allgather(inside, out_at(r, c->first + c->each * (size_t)r->x.place),
+                              out_at(r, c->first), c->each, call->dtype, r->x.stream);
+    for (int rail = 0; rail < r->nrails && status == WEIR_OK; rail++) {
+        weiri_share share = share_of(c, rail);
+        char *out = out_at(r, share.first);
+        status = weir_broadcast(inside, out, out, share.count, call->dtype, rail, r->x.stream);
+    }
+    return status;
+}
+
+/* The next rank of this rail on the machines behind ours, around. */
+static int rail_peer(const rails *r, int step)
+{
+    int machine = (r->x.net->machine + step) % r->x.net->nmachines;
+    return weiri_across_rail(&r->x, machine, r->x.place);
+}
+
+/* Reduces into the outbox of the first peer, and sends it to all. *partial: where that
+ * is, NULL without a rail. */
+static weir_status start(rails *r, const chunk *c, char **partial)
+{
+    weiri_net *net = r->x.net;
+    *partial = NULL;
+    if (r->x.place >= r->nrails)
+        return reduce_inside(r, c, NULL);
+    size_t bytes = share_of(c, r->x.place).count * r->x.call->element_bytes;
+    weir_status status = weiri_net_await_room(net, rail_peer(r, 1), r->x.phase);
+    *partial = weiri_net_outgoing(net, rail_peer(r, 1));
+    char *near = weiri_across_near(&r->x, *partial);
+    if (status == WEIR_OK)
+        status = reduce_inside(r, c, near);
+    if (status == WEIR_OK)
+        status = weiri_across_carry(&r->x, *partial, near, bytes);
+    if (status == WEIR_OK)
+        status = weiri_net_send(net, rail_peer(r, 1), bytes, bytes);
+    for (int step = 2; step < net->nmachines && status == WEIR_OK; step++)
+        status = weiri_across_send(&r->x, rail_peer(r, step), *partial, bytes);
+    return status;
+}
+
+static weir_status finish(rails *r, const chunk *c, const char *partial)
+{
+    weir_status status = WEIR_OK;
+    if (partial) {
+        int senders[WEIRI_RANKS_MAX];
+        weiri_share share = share_of(c, r->x.place);
+        char *out = out_at(r, share.first), *total = weiri_across_far(&r->x, out);
+        for (int m = 0; m < r->x.net->nmachines; m++)
+            senders[m] = weiri_across_rail(&r->x, m, r->x.place);
+        status = weiri_across_combine(&r->x, senders, partial, total, share.count);
+        if (status == WEIR_OK)
+            status =
+                weiri_across_carry(&r->x, out, total, share.count * r->x.call->element_bytes);
+    }
+    return status == WEIR_OK ? gather_inside(r, c) : status;
+}
+
+weir_status weiri_across_allreduce_rails(weiri_coll *coll, const weiri_call *call)
+{
+    rails r;
+    chunk chunks[AHEAD + 1];
+    char *partials[AHEAD + 1];
+    weir_status status = weiri_across_begin(coll, call, &r.x);
+    if (status != WEIR_OK)
+        return status;
+    r.nrails = r.x.net->fewest;
+    r.even = r.x.net->fewest == r.x.net->most;
+    r.chunk_elements = weiri_across_elements(&r.x) * (size_t)r.nrails;
+    size_t started = 0, finished = 0, first = 0;
+    while (status == WEIR_OK && (first < call->count || finished < started)) {
+        if (first < call->count && started < finished + AHEAD + 1) {
+            chunk *c = &chunks[started % (AHEAD + 1)];
+            *c = chunk_at(&r, first);
+            status = start(&r, c, &partials[started++ % (AHEAD + 1)]);
+            first += c->count;
+            continue;
+        }
+        size_t oldest = finished++ % (AHEAD + 1);
+        status = finish(&r, &chunks[oldest], partials[oldest]);
+    }
+    return weiri_across_end(&r.x, status);
+}

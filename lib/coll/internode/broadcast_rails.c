@@ -1,0 +1,65 @@
+/*
+ * Broadcast: chunks are dealt among the ranks of the root's machine, each of which sends
+ * its own along its rail to every other machine, where the receiver broadcasts them
+ * inside. The root sends the first chunk itself, before its own machine has it.
+ */
+#include "coll/internode/internode_coll.h"
+
+static weir_status broadcast_inside(weiri_across *x, const char *in, char *out, size_t bytes,
+                                    int place)
+{
+    return weir_broadcast(x->inside, in, out, bytes, WEIR_UINT8, place, x->stream);
+}
+
+static weir_status send_chunk(weiri_across *x, const char *data, size_t bytes)
+{
+    weir_status status = WEIR_OK;
+    for (int step = 1; step < x->net->nmachines && status == WEIR_OK; step++) {
+        int machine = (x->net->machine + step) % x->net->nmachines;
+        status = weiri_across_send(x, weiri_across_rail(x, machine, x->place), data, bytes);
+    }
+    return status;
+}
+
+/* On the root's machine; sender: the place of who sends this chunk. */
+static weir_status give(weiri_across *x, size_t at, size_t bytes, int root_place, int sender)
+{
+    const weiri_call *call = x->call;
+    int sends = sender == x->place, is_root = root_place == x->place;
+    const char *in = call->in ? call->in + at : NULL;
+    weir_status status = sends && is_root ? send_chunk(x, in, bytes) : WEIR_OK;
+    if (status == WEIR_OK)
+        status = broadcast_inside(x, in, call->out + at, bytes, root_place);
+    if (status == WEIR_OK && sends && !is_root)
+        status = send_chunk(x, call->out + at, bytes);
+    return status;
+}
+
+/* On the others; from: the rank that sends it. */
+static weir_status get(weiri_across *x, size_t at, size_t bytes, int from, int place)
+{
+    const char *data = NULL;
+    int receives = place == x->place;
+    weir_status status = receives ? weiri_across_receive(x, from, bytes, &data) : WEIR_OK;
+    if (status == WEIR_OK)
+        status = broadcast_inside(x, data, x->call->out + at, bytes, place);
+    return status == WEIR_OK && receives ? weiri_net_take(x->net, from) : status;
+}
+
+weir_status weiri_across_broadcast_rails(weiri_coll *coll, const weiri_call *call)
+{
+    weiri_across x;
+    weir_status status = weiri_across_begin(coll, call, &x);
+    size_t chunk = x.net->slot_bytes;
+    int machine = x.net->machine_of[call->root], root_place = x.net->place_of[call->root];
+    const weiri_machine *home = &x.net->machines[machine];
+    for (size_t at = 0; status == WEIR_OK && at < call->bytes; at += chunk) {
+        size_t bytes = weiri_least(call->bytes - at, chunk);
+        int sender = (int)((size_t)root_place + at / chunk) % home->count;
+        if (machine == x.net->machine)
+            status = give(&x, at, bytes, root_place, sender);
+        else
+            status = get(&x, at, bytes, home->ranks[sender], sender % x.count);
+    }
+    return weiri_across_end(&x, status);
+}

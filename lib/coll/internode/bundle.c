@@ -1,0 +1,303 @@
+/* Short blocks of alltoallv, in bundles: see bundle.h. */
+#include "coll/internode/bundle.h"
+
+#include "base/error.h"
+#include "compute/copy.h"
+#include "coll/host/slot.h"
+
+#include <string.h>
+
+enum {
+    WORD_BYTES = sizeof(uint64_t),
+    MOST_BYTES = 32768, /* of a short block: measured, README.md */
+};
+
+/* What a bundle's head says instead of a block's length. */
+#define BUNDLE UINT64_MAX
+
+static const weiri_machine *own_machine(const weiri_bundles *b)
+{
+    return &b->x->net->machines[b->x->net->machine];
+}
+
+static size_t index_bytes(const weiri_bundles *b)
+{
+    return (size_t)b->x->net->nmachines * WORD_BYTES;
+}
+
+/* The most pairs of which a result tells. No bundle, and no rank's parts, are of more. */
+static size_t most_pairs(const weiri_net *net, size_t nranks)
+{
+    size_t most = 0;
+    for (int m = 0; m < net->nmachines; m++) {
+        size_t count = (size_t)net->machines[m].count, pairs = count * (nranks - count);
+        most = pairs > most ? pairs : most;
+    }
+    return most;
+}
+
+/* Slots and messages hold what they must even if all blocks are the longest short ones.
+ * Machines of one rank have nothing to put together. */
+void weiri_bundles_init(weiri_bundles *b, weiri_across *x)
+{
+    *b = (weiri_bundles){.x = x};
+    if (x->net->most == 1)
+        return;
+    size_t slot = weiri_least(x->local->piece_bytes, x->local->result_bytes - index_bytes(b));
+    size_t words = weiri_least(slot, x->net->slot_bytes) /
+                   most_pairs(x->net, (size_t)x->coll->nranks) / WORD_BYTES;
+    b->most = words > 1 ? weiri_least((words - 1) * WORD_BYTES, MOST_BYTES) : 0;
+}
+
+/* ----------------------------------------------------------------------- parts */
+
+static size_t padded(size_t bytes)
+{
+    return (bytes + WORD_BYTES - 1) / WORD_BYTES * WORD_BYTES;
+}
+
+/* Of a block in the bundle. */
+static size_t bytes_here(uint64_t word)
+{
+    return word & WEIRI_APART ? 0 : (size_t)word;
+}
+
+/* Where a part's first block is; count: ranks that the part is for. */
+static const char *blocks_of(const uint64_t *part, int count)
+{
+    return (const char *)(part + count);
+}
+
+/* The part behind one. */
+static const uint64_t *next_part(const uint64_t *part, int count)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < count; i++)
+        bytes += bytes_here(part[i]);
+    return part + (size_t)count + padded(bytes) / WORD_BYTES;
+}
+
+static int has_short(const uint64_t *part, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (!(part[i] & WEIRI_APART))
+            return 1;
+    return 0;
+}
+
+static const uint64_t *words_at(const char *data)
+{
+    return (const uint64_t *)(const void *)data;
+}
+
+/* Writes this rank's part for a machine; returns where the next one goes. */
+static char *write_part(const weiri_bundles *b, const weiri_machine *other, char *at)
+{
+    uint64_t *words = (uint64_t *)(void *)at;
+    char *data = at + (size_t)other->count * WORD_BYTES;
+    size_t bytes = 0;
+    for (int i = 0; i < other->count; i++) {
+        const weiri_pair *pair = &b->x->coll->pairs[other->ranks[i]];
+        words[i] = pair->send_bytes;
+        if (weiri_bundles_takes(b, pair->send_bytes)) {
+            memcpy(data + bytes, pair->from, pair->send_bytes);
+            bytes += pair->send_bytes;
+        } else {
+            words[i] |= WEIRI_APART;
+        }
+    }
+    return data + padded(bytes);
+}
+
+/* The part for a machine among those that a rank has published, which are in the order of
+ * machines. */
+static const uint64_t *find_part(const weiri_bundles *b, const char *parts, int machine)
+{
+    const weiri_net *net = b->x->net;
+    const uint64_t *part = words_at(parts);
+    for (int m = 0; m < machine; m++)
+        if (m != net->machine)
+            part = next_part(part, net->machines[m].count);
+    return part;
+}
+
+/* ----------------------------------------------------------------------- sending */
+
+static void publish_parts(const weiri_bundles *b)
+{
+    const weiri_net *net = b->x->net;
+    weiri_slot *slot = weiri_slot_of(b->x->local, b->x->place);
+    char *at = slot->data;
+    for (int m = 0; m < net->nmachines; m++)
+        if (m != net->machine)
+            at = write_part(b, &net->machines[m], at);
+    weiri_slot_advance(b->x->local, slot, 0);
+}
+
+static weir_status await_parts(const weiri_bundles *b)
+{
+    weiri_coll *local = b->x->local;
+    weir_status status = WEIR_OK;
+    for (int place = 0; place < b->x->count && status == WEIR_OK; place++)
+        if (place != b->x->place)
+            status = weiri_slot_await(local, weiri_slot_of(local, place), place, 0, b->x->phase);
+    return status;
+}
+
+/* Posts what there is for another machine. */
+static weir_status send_bundle(const weiri_bundles *b, int machine)
+{
+    weiri_net *net = b->x->net;
+    int to = net->machines[machine].ranks[0], count = net->machines[machine].count, any = 0;
+    weir_status status = weiri_net_await_room(net, to, b->x->phase);
+    if (status != WEIR_OK)
+        return status;
+    char *data = weiri_net_outgoing(net, to);
+    size_t bytes = 0;
+    for (int place = 0; place < b->x->count; place++) {
+        const weiri_slot *slot = weiri_slot_of(b->x->local, place);
+        const uint64_t *part = find_part(b, slot->data, machine);
+        size_t length = (size_t)(next_part(part, count) - part) * WORD_BYTES;
+        memcpy(data + bytes, part, length);
+        bytes += length;
+        any |= has_short(part, count);
+    }
+    return any ? weiri_net_post(net, to, bytes, BUNDLE) : WEIR_OK;
+}
+
+weir_status weiri_bundles_send(weiri_bundles *b)
+{
+    const weiri_net *net = b->x->net;
+    weir_status status = weiri_coll_begin(b->x->local);
+    if (status != WEIR_OK)
+        return status;
+    publish_parts(b);
+    if (b->x->place == 0) {
+        status = await_parts(b);
+        for (int step = 1; step < net->nmachines && status == WEIR_OK; step++)
+            status = send_bundle(b, (net->machine + step) % net->nmachines);
+    }
+    if (status == WEIR_OK)
+        weiri_coll_end(b->x->local);
+    return status;
+}
+
+/* --------------------------------------------------------------------- receiving */
+
+weir_status weiri_bundles_begin(weiri_bundles *b)
+{
+    weiri_coll *local = b->x->local;
+    weir_status status = weiri_coll_begin(local);
+    if (status != WEIR_OK)
+        return status;
+    b->slot = local->areas[0].result[local->epoch & 1];
+    b->missing = b->x->net->nmachines - 1;
+    b->begins = (uint64_t *)(void *)b->slot->data;
+    b->end = b->slot->data + index_bytes(b);
+    return WEIR_OK;
+}
+
+/* Slots are as long as the scratch memory allows, which machines are to have alike. */
+static weir_status refuse(const weiri_bundles *b, int rank, uint64_t bytes)
+{
+    weir_comm *comm = b->x->coll->comm;
+    weiri_fail(WEIR_ERR_MISMATCH,
+               "rank %d: in %s rank %d sends %llu bytes for this machine's ranks, for which there "
+               "is no room; give all ranks the same scratch_bytes",
+               comm->rank, b->x->phase, rank, (unsigned long long)bytes);
+    return weiri_comm_give_up(comm, WEIR_ERR_MISMATCH);
+}
+
+/* The leader's, of a message that has come from another machine's. */
+static weir_status take_first(weiri_bundles *b, int machine)
+{
+    weiri_net *net = b->x->net;
+    int from = net->machines[machine].ranks[0];
+    const char *data = weiri_net_incoming(net, from);
+    const weiri_net_head *head = weiri_net_head_of(data);
+    b->heard[machine] = 1;
+    b->missing--;
+    b->begins[machine] = 0;
+    if (head->total_bytes != BUNDLE)
+        return WEIR_OK;
+    if (head->bytes > b->x->local->result_bytes - (size_t)(b->end - b->slot->data))
+        return refuse(b, from, head->bytes);
+    b->begins[machine] = (uint64_t)(b->end - b->slot->data);
+    weiri_copy(b->end, data, head->bytes);
+    b->end += head->bytes;
+    return weiri_net_take(net, from);
+}
+
+static weir_status lead(weiri_bundles *b, int *moved)
+{
+    const weiri_net *net = b->x->net;
+    weir_status status = WEIR_OK;
+    for (int m = 0; m < net->nmachines && status == WEIR_OK; m++) {
+        if (m == net->machine || b->heard[m] ||
+            !weiri_net_has_arrived(&net->peers[net->machines[m].ranks[0]]))
+            continue;
+        status = take_first(b, m);
+        *moved = 1;
+    }
+    if (status == WEIR_OK && !b->missing)
+        weiri_slot_advance(b->x->local, b->slot, 0);
+    return status;
+}
+
+weir_status weiri_bundles_look(weiri_bundles *b, int *moved, int *ready)
+{
+    weir_status status = b->x->place == 0 ? lead(b, moved) : WEIR_OK;
+    *ready = weir_load_acquire(&b->slot->flag) >= weiri_flag(b->x->local->epoch, 1);
+    return status;
+}
+
+weir_status weiri_bundles_idle(const weiri_bundles *b, weiri_waiter *waiter)
+{
+    const weiri_net *net = b->x->net;
+    weir_comm *local = b->x->local->comm;
+    int m = 0;
+    if (b->x->place != 0)
+        return weiri_comm_idle(local, waiter, &b->slot->flag,
+                               weiri_flag(b->x->local->epoch, 1), 0, b->x->phase);
+    while (m == net->machine || b->heard[m])
+        m++;
+    int from = net->machines[m].ranks[0];
+    const weiri_net_peer *peer = &net->peers[from];
+    return weiri_comm_idle_for(local, waiter, &peer->words->arrived, peer->taken + 1, from,
+                               b->x->phase);
+}
+
+/* Of one machine's bundle, this rank's blocks. */
+static void read_bundle(const weiri_bundles *b, const weiri_machine *other, const uint64_t *part,
+                        weiri_told *told)
+{
+    int count = own_machine(b)->count;
+    for (int place = 0; place < other->count; place++) {
+        const char *data = blocks_of(part, count);
+        for (int i = 0; i < b->x->place; i++)
+            data += bytes_here(part[i]);
+        uint64_t word = part[b->x->place];
+        told[other->ranks[place]] =
+            (weiri_told){1, (size_t)(word & ~WEIRI_APART), word & WEIRI_APART ? NULL : data};
+        part = next_part(part, count);
+    }
+}
+
+void weiri_bundles_read(const weiri_bundles *b, weiri_told *told)
+{
+    const weiri_net *net = b->x->net;
+    for (int m = 0; m < net->nmachines; m++) {
+        const weiri_machine *other = &net->machines[m];
+        if (m == net->machine)
+            continue;
+        for (int place = 0; place < other->count; place++)
+            told[other->ranks[place]] = (weiri_told){0, 0, NULL};
+        if (b->begins[m])
+            read_bundle(b, other, words_at(b->slot->data + b->begins[m]), told);
+    }
+}
+
+void weiri_bundles_end(const weiri_bundles *b)
+{
+    weiri_coll_end(b->x->local);
+}

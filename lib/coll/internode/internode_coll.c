@@ -1,0 +1,145 @@
+/* What the algorithms across machines share: see net_coll.h. */
+#include "coll/internode/internode_coll.h"
+
+#include "compute/copy.h"
+#include "coll/internode/bridge.h"
+#include "comm/gpu/gpu.h"
+
+/* ------------------------------------------------------- the two ends of a call */
+
+static weir_status begin_on_gpu(weiri_across *x)
+{
+    x->inside = x->coll->comm->device;
+    x->stream = x->call->stream;
+    weir_status status = weiri_bridge_landing(x->coll, &x->landing);
+    return status == WEIR_OK
+               ? weiri_bridge_stage(x->coll, WEIRI_BRIDGE_IN, x->net->slot_bytes, &x->stage)
+               : status;
+}
+
+weir_status weiri_across_begin(weiri_coll *coll, const weiri_call *call, weiri_across *x)
+{
+    weir_comm *comm = coll->comm;
+    *x = (weiri_across){.coll = coll,
+                        .net = comm->net,
+                        .call = call,
+                        .phase = weir_collective_name(call->collective),
+                        .op = call->op == WEIR_AVG ? WEIR_SUM : call->op,
+                        .inside = comm->local,
+                        .place = comm->local_rank,
+                        .count = comm->local_nranks};
+    weir_status status = weiri_coll_get(comm->local, &x->local);
+    return status == WEIR_OK && comm->device && !call->staged ? begin_on_gpu(x) : status;
+}
+
+/* Waits for the stream; peers go on meanwhile, whom its kernels may be waiting for. */
+static weir_status settle(weiri_across *x)
+{
+    weir_comm *local = x->local->comm;
+    weiri_waiter waiter = {.polls = {0, 0}};
+    uint64_t ended = 0;
+    weir_status status = WEIR_OK;
+    while (status == WEIR_OK && !ended) {
+        status = x->coll->comm->gpu->ops->poll(x->inside, x->stream, &ended);
+        if (status == WEIR_OK && !ended)
+            status = weiri_comm_idle_for(local, &waiter, &ended, 1, x->coll->rank, x->phase);
+    }
+    weiri_comm_idle_end(local, &waiter);
+    if (status == WEIR_OK && weir_load_acquire(x->inside->guard.abort_word))
+        status = weir_comm_check(x->inside);
+    return status;
+}
+
+weir_status weiri_across_end(weiri_across *x, weir_status status)
+{
+    if (status == WEIR_OK && x->landing)
+        status = settle(x);
+    return status == WEIR_OK ? weiri_net_flush(x->net, x->phase) : status;
+}
+
+weir_status weiri_across_carry(weiri_across *x, char *to, const char *from, size_t bytes)
+{
+    if (to == from || !bytes)
+        return WEIR_OK;
+    if (!x->landing) {
+        weiri_copy(to, from, bytes);
+        return WEIR_OK;
+    }
+    weir_status status =
+        x->coll->comm->gpu->ops->begin_copy(x->inside, to, from, bytes, x->stream);
+    return status == WEIR_OK ? settle(x) : status;
+}
+
+/* --------------------------------------------------------------------- phases */
+
+weir_status weiri_across_combine(weiri_across *x, const int *senders, const void *mine, char *out,
+                                 size_t count)
+{
+    const void *parts[WEIRI_RANKS_MAX] = {NULL};
+    int nmachines = x->net->nmachines;
+    for (int m = 0; m < nmachines; m++) {
+        weir_status status = WEIR_OK;
+        if (m != x->net->machine)
+            status = weiri_net_await(x->net, senders[m], x->phase);
+        if (status != WEIR_OK)
+            return status;
+        parts[m] = m == x->net->machine ? mine : weiri_net_incoming(x->net, senders[m]);
+    }
+    weiri_reduce(out, parts, nmachines, count, x->call->dtype, x->call->op,
+                 (uint64_t)x->coll->nranks, 0);
+    for (int m = 0; m < nmachines; m++) {
+        weir_status status = WEIR_OK;
+        if (m != x->net->machine)
+            status = weiri_net_take(x->net, senders[m]);
+        if (status != WEIR_OK)
+            return status;
+    }
+    return WEIR_OK;
+}
+
+weir_status weiri_across_send(weiri_across *x, int rank, const char *data, size_t bytes)
+{
+    weir_status status = weiri_net_await_room(x->net, rank, x->phase);
+    if (status == WEIR_OK)
+        status = weiri_across_carry(x, weiri_net_outgoing(x->net, rank), data, bytes);
+    return status == WEIR_OK ? weiri_net_send(x->net, rank, bytes, bytes) : status;
+}
+
+weir_status weiri_across_receive(weiri_across *x, int rank, size_t bytes, const char **data)
+{
+    weir_status status = weiri_net_await(x->net, rank, x->phase);
+    if (status != WEIR_OK)
+        return status;
+    const char *message = weiri_net_incoming(x->net, rank);
+    if (!x->landing) {
+        *data = message;
+        return WEIR_OK;
+    }
+    *data = x->landing;
+    return weiri_across_carry(x, x->landing, message, bytes);
+}
+
+weir_status weiri_across_spread(weiri_across *x, const char *mine, size_t bytes, char *const *to,
+                                const size_t *lengths)
+{
+    const weiri_call call = {.collective = WEIR_COLL_ALLTOALLV,
+                             .in = mine,
+                             .out = x->call->out,
+                             .element_bytes = 1,
+                             .dtype = WEIR_UINT8,
+                             .stream = x->stream};
+    weiri_coll *inside = NULL;
+    size_t most = bytes;
+    if (x->count == 1)
+        return weiri_across_carry(x, to[0], mine, bytes);
+    weir_status status = weiri_coll_get(x->inside, &inside);
+    if (status != WEIR_OK)
+        return status;
+    for (int place = 0; place < x->count; place++) {
+        int keeps = place == x->place && to[place] == mine;
+        inside->pairs[place] = (weiri_pair){
+            mine, to[place], keeps ? 0 : bytes, keeps ? 0 : lengths[place], !keeps, !keeps};
+        most = lengths[place] > most ? lengths[place] : most;
+    }
+    return weiri_coll_run(inside, &call, most * (size_t)x->count);
+}

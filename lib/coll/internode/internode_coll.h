@@ -1,0 +1,90 @@
+/*
+ * What the algorithms across machines share. A call's phases inside a machine are
+ * collectives of the machine's own communicator; between machines messages travel
+ * (comm/internode/internode.h). All ranks go through the same phases in the same order.
+ *
+ * Where buffers are a GPU's, phases inside run there, in the caller's stream, and what is
+ * sent and received is carried between GPU and host memory: what a phase leaves for a
+ * message is "near", what a message leaves for a buffer is "far", and in host memory both
+ * are the place itself.
+ *
+ * A rail joins ranks of the same place on their machines. Machines may have unlike
+ * numbers of ranks: place p of one deals with place p modulo the other's number.
+ */
+#ifndef WEIR_COLL_INTERNODE_INTERNODE_COLL_H
+#define WEIR_COLL_INTERNODE_INTERNODE_COLL_H
+
+#include "coll/algos.h"
+#include "comm/internode/internode.h"
+
+/* A call across machines. */
+typedef struct weiri_across {
+    weiri_coll *coll, *local; /* of the whole communicator, of this machine's in host memory */
+    weir_comm *inside; /* in which the phases inside run: the local one, or the GPUs' */
+    weir_stream stream; /* GPUs: of these phases */
+    char *landing, *stage; /* GPUs: of a message's length, in their memory and in the host's */
+    weiri_net *net;
+    const weiri_call *call;
+    const char *phase; /* for reports */
+    weir_op op;        /* inside a machine: sum for avg, whose division comes last */
+    int place, count;  /* this rank's on its machine, and how many there are */
+} weiri_across;
+
+weir_status weiri_across_begin(weiri_coll *coll, const weiri_call *call, weiri_across *x);
+/* Waits until all that was begun has ended, and what was sent needs no more progress from
+ * here. status: the call's so far. */
+weir_status weiri_across_end(weiri_across *x, weir_status status);
+
+/* Where a phase inside leaves what goes to host memory, or finds what came there. */
+static inline char *weiri_across_near(const weiri_across *x, char *host)
+{
+    return x->landing ? x->landing : host;
+}
+
+/* Where the host prepares what goes to a buffer of the call. */
+static inline char *weiri_across_far(const weiri_across *x, char *buffer)
+{
+    return x->stage ? x->stage : buffer;
+}
+
+/* Copies, unless from and to are the same: bytes from near to host memory, from far to a
+ * buffer, or from either to a message. Behind the phases inside; blocking. */
+weir_status weiri_across_carry(weiri_across *x, char *to, const char *from, size_t bytes);
+
+/* The rank of another machine that has a place, or what stands in for it. */
+static inline int weiri_across_rail(const weiri_across *x, int machine, int place)
+{
+    const weiri_machine *other = &x->net->machines[machine];
+    return other->ranks[place % other->count];
+}
+
+/* Elements that a message holds, whole lines of them. */
+static inline size_t weiri_across_elements(const weiri_across *x)
+{
+    return x->net->slot_bytes / WEIR_LINE_BYTES * WEIR_LINE_BYTES / x->call->element_bytes;
+}
+
+static inline size_t weiri_least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Combines partial results, one a machine in the order of machines, into out; mine is
+ * this machine's, the others are messages from senders (a rank for each machine), which
+ * are awaited and taken. */
+weir_status weiri_across_combine(weiri_across *x, const int *senders, const void *mine, char *out,
+                                 size_t count);
+
+/* Carries data to the outbox for a rank and sends it. */
+weir_status weiri_across_send(weiri_across *x, int rank, const char *data, size_t bytes);
+
+/* Waits for a message of a rank, *data: where a phase inside finds it. The slot is to be
+ * given back. */
+weir_status weiri_across_receive(weiri_across *x, int rank, size_t bytes, const char **data);
+
+/* Every local rank copies mine, of bytes, to the others of its machine, who get to[i],
+ * in the output, of lengths[i], from the one of place i. */
+weir_status weiri_across_spread(weiri_across *x, const char *mine, size_t bytes, char *const *to,
+                                const size_t *lengths);
+
+#endif

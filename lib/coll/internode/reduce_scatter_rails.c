@@ -1,0 +1,95 @@
+/*
+ * Reduce-scatter of large sizes: for every rank of another machine the local ranks
+ * reduce its block, by chunks, into the outbox of the one on its rail, which sends the
+ * partial result to it; for those of the own machine they reduce into the output. Then
+ * each combines what came with its own, in the order of machines.
+ */
+#include "coll/internode/internode_coll.h"
+
+/* Whether a machine's blocks lie side by side and each local rank serves one of them. */
+static int is_even(const weiri_across *x, int machine)
+{
+    const weiri_machine *other = &x->net->machines[machine];
+    return other->count == x->count && other->ranks[other->count - 1] - other->ranks[0] ==
+                                           other->count - 1;
+}
+
+/* The partial results of all ranks of a machine, in one local reduce-scatter. */
+static weir_status serve_evenly(weiri_across *x, int machine)
+{
+    const weiri_call *call = x->call;
+    int to = weiri_across_rail(x, machine, x->place), first = x->net->machines[machine].ranks[0];
+    int is_own = machine == x->net->machine;
+    weir_status status = is_own ? WEIR_OK : weiri_net_await_room(x->net, to, x->phase);
+    char *partial =
+        is_own ? weiri_across_far(x, call->out) : weiri_net_outgoing(x->net, to);
+    char *near = weiri_across_near(x, partial);
+    if (status == WEIR_OK)
+        status = weir_reduce_scatter(x->inside, call->in + (size_t)first * call->bytes, near,
+                                     call->count, call->dtype, x->op, x->stream);
+    if (status == WEIR_OK)
+        status = weiri_across_carry(x, partial, near, call->bytes);
+    return status == WEIR_OK && !is_own ? weiri_net_send(x->net, to, call->bytes, call->bytes)
+                                        : status;
+}
+
+/* The partial results of a chunk, rank by rank. */
+static weir_status serve_chunk(weiri_across *x, int machine, size_t first, size_t count)
+{
+    const weiri_call *call = x->call;
+    const weiri_machine *other = &x->net->machines[machine];
+    size_t at = first * call->element_bytes, bytes = count * call->element_bytes;
+    int is_own = machine == x->net->machine;
+    weir_status status = WEIR_OK;
+    for (int i = 0; i < other->count && status == WEIR_OK; i++) {
+        int to = other->ranks[i], root = i % x->count, is_mine = root == x->place;
+        char *partial = NULL, *near = NULL;
+        if (is_mine && is_own) {
+            partial = weiri_across_far(x, call->out + at);
+        } else if (is_mine) {
+            status = weiri_net_await_room(x->net, to, x->phase);
+            partial = weiri_net_outgoing(x->net, to);
+        }
+        if (is_mine)
+            near = weiri_across_near(x, partial);
+        if (status == WEIR_OK)
+            status = weir_reduce(x->inside, call->in + (size_t)to * call->bytes + at, near, count,
+                                 call->dtype, x->op, root, x->stream);
+        if (status == WEIR_OK && is_mine)
+            status = weiri_across_carry(x, partial, near, bytes);
+        if (status == WEIR_OK && is_mine && !is_own)
+            status = weiri_net_send(x->net, to, bytes, bytes);
+    }
+    return status;
+}
+
+static weir_status run_chunk(weiri_across *x, size_t first, size_t count)
+{
+    const weiri_call *call = x->call;
+    int senders[WEIRI_RANKS_MAX], nmachines = x->net->nmachines;
+    weir_status status = WEIR_OK;
+    for (int step = 1; step <= nmachines && status == WEIR_OK; step++) {
+        int machine = (x->net->machine + step) % nmachines; /* the own one last */
+        if (count == call->count && is_even(x, machine))
+            status = serve_evenly(x, machine);
+        else
+            status = serve_chunk(x, machine, first, count);
+    }
+    for (int m = 0; m < nmachines; m++)
+        senders[m] = weiri_across_rail(x, m, x->place);
+    char *out = call->out + first * call->element_bytes, *total = weiri_across_far(x, out);
+    if (status == WEIR_OK)
+        status = weiri_across_combine(x, senders, total, total, count);
+    return status == WEIR_OK ? weiri_across_carry(x, out, total, count * call->element_bytes)
+                             : status;
+}
+
+weir_status weiri_across_reduce_scatter_rails(weiri_coll *coll, const weiri_call *call)
+{
+    weiri_across x;
+    weir_status status = weiri_across_begin(coll, call, &x);
+    size_t chunk = weiri_across_elements(&x);
+    for (size_t first = 0; status == WEIR_OK && first < call->count; first += chunk)
+        status = run_chunk(&x, first, weiri_least(call->count - first, chunk));
+    return weiri_across_end(&x, status);
+}

@@ -1,0 +1,136 @@
+/*
+ * Whether the GPU of a communicator can use what a caller gives: a buffer must be memory
+ * of that GPU, as much as the call needs, a stream must be that GPU's (CUDA may run a
+ * kernel on whatever GPU the stream has, where our memory is not mapped). The driver is
+ * asked once an allocation or stream; only good answers are remembered, so that what came
+ * in the place of something else is never refused for its sake. (A shorter allocation in the
+ * place of a freed one passes; a kernel then finds out.)
+ */
+#include "comm/gpu/gpu_cuda.h"
+
+#include "base/error.h"
+#include "transport/mapped/cuda_ipc.h"
+
+static int is_within(const weiri_cuda_span *span, uintptr_t at, size_t bytes)
+{
+    return at >= span->begin && at < span->end && bytes <= span->end - at;
+}
+
+/* A buffer that begins in memory of weir_mem_alloc but ends behind it; what a caller
+ * has registered may be a part of more. */
+static weir_status check_own(const weir_comm *comm, const void *pointer, size_t bytes)
+{
+    for (int id = 0; id < comm->nregions; id++) {
+        const weiri_region *region = &comm->regions[id];
+        size_t offset = (size_t)((const char *)pointer - (const char *)region->segment.base);
+        if (!region->segment.base || region->freed || region->adopted || offset >= region->bytes)
+            continue;
+        if (bytes > region->bytes - offset)
+            return weiri_fail(WEIR_ERR_INVALID,
+                              "the call needs %zu bytes of a buffer, but %zu are left of what "
+                              "weir_mem_alloc gave: allocate more, or give a smaller count",
+                              bytes, region->bytes - offset);
+    }
+    return WEIR_OK;
+}
+
+static weir_status check_owner(const weir_comm *comm, const void *pointer)
+{
+    struct cudaPointerAttributes attributes;
+    int device = comm->gpu->device;
+    cudaError_t error = cudaPointerGetAttributes(&attributes, pointer);
+    if (error != cudaSuccess)
+        return weiri_cuda_fail(WEIR_ERR_INVALID, error, "cannot tell whose memory a buffer is");
+    if (attributes.type == cudaMemoryTypeUnregistered || attributes.type == cudaMemoryTypeHost)
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "a buffer is host memory, but the communicator is on GPU %d: give memory "
+                          "of weir_mem_alloc or cudaMalloc, or make a communicator with the host "
+                          "backend", device);
+    if (attributes.device != device)
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "a buffer is on GPU %d, but the communicator is on GPU %d: allocate it "
+                          "after cudaSetDevice(%d)", attributes.device, device, device);
+    return WEIR_OK;
+}
+
+/* How far memory goes from here on; 0 where the driver does not tell. */
+static uintptr_t end_of(uintptr_t at, uintptr_t needed, uintptr_t *begin)
+{
+    weiri_cuda_range range, next;
+    if (weiri_cuda_range_of(at, &range) != 0)
+        return 0;
+    while (range.end < needed && !range.is_whole &&
+           weiri_cuda_range_of(range.end, &next) == 0 && next.begin == range.end && !next.is_whole)
+        range.end = next.end;
+    *begin = range.begin;
+    return range.end;
+}
+
+static void remember(weiri_cuda *cuda, uintptr_t begin, uintptr_t end)
+{
+    cuda->spans[cuda->next_span++ % WEIRI_CUDA_SPANS] = (weiri_cuda_span){begin, end};
+}
+
+/* Asks the driver, and remembers a good answer. */
+static weir_status ask_about_buffer(const weir_comm *comm, const void *pointer, size_t bytes)
+{
+    weiri_cuda *cuda = weiri_cuda_of(comm);
+    uintptr_t at = (uintptr_t)pointer, begin = at;
+    weir_status status = check_owner(comm, pointer);
+    if (status != WEIR_OK)
+        return status;
+    uintptr_t end = end_of(at, at + bytes, &begin);
+    if (end && bytes > end - at)
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "the call needs %zu bytes of a buffer, but its allocation ends after "
+                          "%zu: allocate more, or give a smaller count", bytes, (size_t)(end - at));
+    remember(cuda, begin, end ? end : at + bytes);
+    return WEIR_OK;
+}
+
+void weiri_cuda_trust_buffer(const weir_comm *comm, const void *pointer, size_t bytes)
+{
+    remember(weiri_cuda_of(comm), (uintptr_t)pointer, (uintptr_t)pointer + bytes);
+}
+
+weir_status weiri_cuda_check_buffer(const weir_comm *comm, const void *pointer, size_t bytes)
+{
+    const weiri_cuda *cuda = weiri_cuda_of(comm);
+    for (int i = 0; i < WEIRI_CUDA_SPANS; i++)
+        if (is_within(&cuda->spans[i], (uintptr_t)pointer, bytes))
+            return WEIR_OK;
+    weir_status status = check_own(comm, pointer, bytes);
+    if (status != WEIR_OK)
+        return status;
+    enum cudaStreamCaptureMode mode = weiri_cuda_relax();
+    status = ask_about_buffer(comm, pointer, bytes);
+    weiri_cuda_restore(mode);
+    return status;
+}
+
+weir_status weiri_cuda_check_stream(const weir_comm *comm, weir_stream stream)
+{
+    weiri_cuda *cuda = weiri_cuda_of(comm);
+    int own = comm->gpu->device, device = own;
+    for (int i = 0; i < WEIRI_CUDA_STREAMS; i++)
+        if (stream == cuda->streams[i]) /* NULL, the current GPU's, is there from the start */
+            return WEIR_OK;
+#if CUDART_VERSION >= 12080
+    enum cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+    cudaError_t error = cudaStreamIsCapturing((cudaStream_t)stream, &capture);
+    if (error == cudaSuccess && capture != cudaStreamCaptureStatusNone)
+        return WEIR_OK; /* to ask for the device would end the capture */
+    if (error == cudaSuccess)
+        error = cudaStreamGetDevice((cudaStream_t)stream, &device);
+    if (error != cudaSuccess) {
+        cudaGetLastError(); /* the launch will tell */
+        return WEIR_OK;
+    }
+#endif
+    if (device != own)
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "the stream is on GPU %d, but the communicator is on GPU %d: create it "
+                          "after cudaSetDevice(%d)", device, own, own);
+    cuda->streams[1 + cuda->next_stream++ % (WEIRI_CUDA_STREAMS - 1)] = stream;
+    return WEIR_OK;
+}

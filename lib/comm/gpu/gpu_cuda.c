@@ -1,0 +1,523 @@
+/*
+ * The GPU of a communicator and what peers map of it. Setting up is a few exchanges
+ * through the ranks' pages: who has a device (gpu_device_cuda.c); whether all can take
+ * each other's memory as file descriptors, else as legacy handles.
+ */
+#include "comm/gpu/gpu_cuda.h"
+
+#include "base/error.h"
+#include "base/log.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+weir_status weiri_cuda_fail(weir_status status, cudaError_t error, const char *what)
+{
+    cudaGetLastError();
+    return weiri_fail(status, "%s: %s", what, cudaGetErrorString(error));
+}
+
+weir_status weiri_cuda_fail_launch(const weir_comm *comm, cudaError_t error)
+{
+    int own = comm->gpu->device;
+    cudaGetLastError();
+    if (error == cudaErrorNoKernelImageForDevice || error == cudaErrorInvalidDeviceFunction) {
+        int major = 0, minor = 0;
+        cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, own);
+        cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, own);
+        return weiri_fail(WEIR_ERR_UNSUPPORTED,
+                          "this build has no code for GPU %d (compute capability %d.%d): build "
+                          "with SM=%d%d",
+                          own, major, minor, major, minor);
+    }
+    return weiri_fail(error == cudaErrorInvalidResourceHandle ? WEIR_ERR_INVALID : WEIR_ERR_SYSTEM,
+                      "the stream takes no work: %s", cudaGetErrorString(error));
+}
+
+static weir_status check(cudaError_t error, const char *what)
+{
+    return error == cudaSuccess ? WEIR_OK : weiri_cuda_fail(WEIR_ERR_SYSTEM, error, what);
+}
+
+weir_status weiri_cuda_enter(const weir_comm *comm, int *before)
+{
+    *before = -1;
+    cudaGetDevice(before);
+    if (*before == comm->gpu->device)
+        return WEIR_OK;
+    return check(cudaSetDevice(comm->gpu->device), "cannot use the communicator's GPU");
+}
+
+void weiri_cuda_leave(const weir_comm *comm, int before)
+{
+    if (before >= 0 && before != comm->gpu->device)
+        cudaSetDevice(before);
+}
+
+/* ------------------------------------------------------------ device memory */
+
+static weir_status copy_now(const weiri_cuda *cuda, void *to, const void *from, size_t bytes)
+{
+    cudaError_t error = cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, cuda->side);
+    if (error == cudaSuccess)
+        error = cudaStreamSynchronize(cuda->side);
+    return check(error, "cannot copy to or from GPU memory");
+}
+
+static weir_status gpu_copy(weir_comm *comm, void *to, const void *from, size_t bytes)
+{
+    int before;
+    weir_status status = weiri_cuda_enter(comm, &before);
+    if (status == WEIR_OK)
+        status = copy_now(weiri_cuda_of(comm), to, from, bytes);
+    weiri_cuda_leave(comm, before);
+    return status;
+}
+
+static weir_status gpu_copy_on(weir_comm *comm, void *to, const void *from, size_t bytes,
+                               weir_stream stream)
+{
+    int before;
+    if (!bytes)
+        return WEIR_OK;
+    weir_status status = weiri_cuda_enter(comm, &before);
+    if (status == WEIR_OK)
+        status = weiri_cuda_check_stream(comm, stream);
+    if (status == WEIR_OK && !weiri_region_describe(comm, from, bytes).generation)
+        status = weiri_cuda_check_buffer(comm, from, bytes);
+    if (status == WEIR_OK && !weiri_region_describe(comm, to, bytes).generation)
+        status = weiri_cuda_check_buffer(comm, to, bytes);
+    if (status == WEIR_OK && to != from) {
+        cudaError_t error =
+            cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, (cudaStream_t)stream);
+        if (error != cudaSuccess)
+            status = weiri_cuda_fail_launch(comm, error);
+    }
+    weiri_cuda_leave(comm, before);
+    return status;
+}
+
+static weir_status gpu_clear(weir_comm *comm, void *to, size_t bytes)
+{
+    int before;
+    const weiri_cuda *cuda = weiri_cuda_of(comm);
+    weir_status status = weiri_cuda_enter(comm, &before);
+    if (status == WEIR_OK) {
+        cudaError_t error = cudaMemsetAsync(to, 0, bytes, cuda->side);
+        if (error == cudaSuccess)
+            error = cudaStreamSynchronize(cuda->side);
+        status = check(error, "cannot clear GPU memory");
+    }
+    weiri_cuda_leave(comm, before);
+    return status;
+}
+
+static weir_status gpu_keep(weir_comm *comm, const void *data, size_t bytes, void **kept)
+{
+    int before;
+    void *memory = NULL;
+    weir_status status = weiri_cuda_enter(comm, &before);
+    if (status == WEIR_OK && cudaMalloc(&memory, bytes) != cudaSuccess) {
+        cudaGetLastError();
+        status = weiri_fail(WEIR_ERR_NO_MEMORY, "no GPU memory for %zu bytes", bytes);
+    }
+    if (status == WEIR_OK)
+        status = copy_now(weiri_cuda_of(comm), memory, data, bytes);
+    if (status == WEIR_OK)
+        *kept = memory;
+    else
+        cudaFree(memory);
+    weiri_cuda_leave(comm, before);
+    return status;
+}
+
+static void gpu_release(weir_comm *comm, void *kept)
+{
+    int before;
+    if (kept && weiri_cuda_enter(comm, &before) == WEIR_OK) {
+        cudaFree(kept);
+        weiri_cuda_leave(comm, before);
+    }
+}
+
+/* No running kernel looks at the entry: its owner names a region to others only
+ * once they have told that they know it, and frees it only when it is idle. */
+static void gpu_know(weir_comm *comm, int rank, int region, void *base)
+{
+    char *pointer = base;
+    const weiri_cuda *cuda = weiri_cuda_of(comm);
+    gpu_copy(comm, &cuda->regions[rank * WEIRI_GPU_REGIONS_MAX + region], &pointer, sizeof pointer);
+}
+
+static weir_status gpu_adopt(weir_comm *comm, void *pointer, size_t bytes, weiri_segment *segment,
+                             weiri_segment_key *key)
+{
+    struct cudaPointerAttributes attributes;
+    cudaError_t error = cudaPointerGetAttributes(&attributes, pointer);
+    if (error != cudaSuccess)
+        return weiri_cuda_fail(WEIR_ERR_INVALID, error, "cannot tell whose memory this is");
+    if (attributes.type != cudaMemoryTypeDevice)
+        return weiri_fail(WEIR_ERR_UNSUPPORTED, "this is no GPU memory; take cudaMalloc or "
+                                                "weir_mem_alloc");
+    if (attributes.device != comm->gpu->device)
+        return weiri_fail(WEIR_ERR_INVALID, "memory of GPU %d, but the communicator is on GPU %d",
+                          attributes.device, comm->gpu->device);
+    return weiri_transport_cuda_ipc.segment_adopt(pointer, bytes, segment, key);
+}
+
+static weir_status gpu_await(weir_comm *comm, weir_stream stream)
+{
+    int before;
+    enum cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+    weir_status status = weiri_cuda_enter(comm, &before);
+    if (status == WEIR_OK)
+        status = weiri_cuda_check_stream(comm, stream);
+    if (status == WEIR_OK)
+        status = check(cudaStreamIsCapturing((cudaStream_t)stream, &capture),
+                       "cannot ask a stream for its state");
+    if (status == WEIR_OK && capture != cudaStreamCaptureStatusNone)
+        status = weiri_fail(WEIR_ERR_UNSUPPORTED,
+                            "a call across machines cannot be captured in a graph: the host moves "
+                            "its data; call it outside");
+    if (status == WEIR_OK)
+        status = check(cudaStreamSynchronize((cudaStream_t)stream), "work on a stream failed");
+    weiri_cuda_leave(comm, before);
+    return status;
+}
+
+static weir_status gpu_begin_copy(weir_comm *comm, void *to, const void *from, size_t bytes,
+                                  weir_stream stream)
+{
+    int before;
+    weir_status status = weiri_cuda_enter(comm, &before);
+    if (status == WEIR_OK)
+        status = check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, (cudaStream_t)stream),
+                       "cannot copy to or from GPU memory");
+    weiri_cuda_leave(comm, before);
+    return status;
+}
+
+static weir_status gpu_poll(weir_comm *comm, weir_stream stream, uint64_t *ended)
+{
+    int before;
+    weir_status status = weiri_cuda_enter(comm, &before);
+    const cudaError_t error = status == WEIR_OK ? cudaStreamQuery((cudaStream_t)stream)
+                                                : cudaErrorNotReady;
+    *ended = error == cudaSuccess;
+    if (error != cudaErrorNotReady)
+        status = check(error, "work on a stream failed");
+    weiri_cuda_leave(comm, before);
+    return status;
+}
+
+static int gpu_captures(const weir_comm *comm, weir_stream stream)
+{
+    int before;
+    enum cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+    if (weiri_cuda_enter(comm, &before) == WEIR_OK &&
+        cudaStreamIsCapturing((cudaStream_t)stream, &capture) != cudaSuccess)
+        cudaGetLastError(); /* the default stream beside another one that is captured */
+    weiri_cuda_leave(comm, before);
+    return capture != cudaStreamCaptureStatusNone;
+}
+
+static weir_status gpu_check_buffer(const weir_comm *comm, const void *pointer, size_t bytes)
+{
+    int before;
+    if (!bytes || weiri_region_describe(comm, pointer, bytes).generation)
+        return WEIR_OK;
+    weir_status status = weiri_cuda_enter(comm, &before);
+    if (status == WEIR_OK)
+        status = weiri_cuda_check_buffer(comm, pointer, bytes);
+    weiri_cuda_leave(comm, before);
+    return status;
+}
+
+static weir_status gpu_check_stream(const weir_comm *comm, weir_stream stream)
+{
+    int before;
+    weir_status status = weiri_cuda_enter(comm, &before);
+    if (status == WEIR_OK)
+        status = weiri_cuda_check_stream(comm, stream);
+    weiri_cuda_leave(comm, before);
+    return status;
+}
+
+static weir_status gpu_pin(weir_comm *comm, void *memory, size_t bytes, void **there)
+{
+    int before;
+    weir_status status = weiri_cuda_enter(comm, &before);
+    const unsigned flags = cudaHostRegisterMapped | cudaHostRegisterPortable;
+    if (status == WEIR_OK)
+        status = check(cudaHostRegister(memory, bytes, flags), "the GPU cannot map host memory");
+    if (status == WEIR_OK) {
+        status = check(cudaHostGetDevicePointer(there, memory, 0),
+                       "the GPU cannot map host memory");
+        if (status != WEIR_OK)
+            cudaHostUnregister(memory);
+    }
+    weiri_cuda_leave(comm, before);
+    return status;
+}
+
+static void gpu_unpin(weir_comm *comm, void *memory)
+{
+    int before;
+    if (weiri_cuda_enter(comm, &before) == WEIR_OK) {
+        cudaHostUnregister(memory);
+        weiri_cuda_leave(comm, before);
+    }
+}
+
+static weir_guard gpu_guard(const weir_comm *comm)
+{
+    return weiri_cuda_of(comm)->view.guard;
+}
+
+/* ------------------------------------------------------------------- set-up */
+
+/* The page, with the abort word and the record of waits, for kernels. */
+static weir_status register_page(const weir_comm *comm, weiri_cuda *cuda)
+{
+    enum { POLLS_BEFORE_CLOCK = 1 << 14 };
+    weiri_comm_page *page = comm->peers[comm->rank].page, *there = NULL;
+    weir_status status = check(cudaHostRegister(page, sizeof *page, cudaHostRegisterMapped),
+                               "the GPU cannot map the communicator's host memory");
+    if (status != WEIR_OK)
+        return status;
+    cuda->page_registered = 1;
+    status = check(cudaHostGetDevicePointer((void **)&there, page, 0),
+                   "the GPU cannot map the communicator's host memory");
+    cuda->view.guard = (weir_guard){.abort_word = &there->abort.value,
+                                    .timeout_ns = comm->guard.timeout_ns,
+                                    .spins = POLLS_BEFORE_CLOCK,
+                                    .peer = -1,
+                                    .record = &there->where.wait};
+    return status;
+}
+
+static weir_status make_own(const weir_comm *comm, weiri_cuda *cuda)
+{
+    static const weiri_gpu_state first = {.turns = (uint64_t)1 << WEIRI_GPU_TURN_SHIFT};
+    size_t table_bytes = sizeof(char *) * WEIRI_GPU_REGIONS_MAX * WEIRI_GPU_RANKS_MAX;
+    weir_status status =
+        check(cudaStreamCreateWithFlags(&cuda->side, cudaStreamNonBlocking), "no CUDA stream");
+    if (status == WEIR_OK)
+        status = check(cudaStreamCreateWithFlags(&cuda->beside, cudaStreamNonBlocking),
+                       "no CUDA stream");
+    if (status == WEIR_OK)
+        status = check(cudaEventCreateWithFlags(&cuda->order, cudaEventDisableTiming), "no event");
+    if (status == WEIR_OK)
+        status = check(cudaMalloc((void **)&cuda->regions, table_bytes), "no GPU memory");
+    if (status == WEIR_OK)
+        status = check(cudaMalloc((void **)&cuda->view.state, sizeof first), "no GPU memory");
+    if (status == WEIR_OK)
+        status = copy_now(cuda, cuda->view.state, &first, sizeof first);
+    if (status == WEIR_OK)
+        status = check(cudaMemsetAsync(cuda->regions, 0, table_bytes, cuda->side), "no GPU memory");
+    if (status == WEIR_OK)
+        status = check(cudaDeviceGetAttribute(&cuda->processors, cudaDevAttrMultiProcessorCount,
+                                              cuda->base.device),
+                       "cannot ask the GPU");
+    if (status == WEIR_OK)
+        status = register_page(comm, cuda);
+    cuda->view.rank = comm->rank;
+    cuda->view.nranks = comm->nranks;
+    cuda->view.regions = cuda->regions;
+    return status;
+}
+
+static void drop_scratch(const weir_comm *comm, weiri_cuda *cuda)
+{
+    for (int rank = 0; rank < comm->nranks; rank++)
+        weiri_segment_destroy(&cuda->scratch[rank]);
+}
+
+static weir_status map_scratch(const weir_comm *comm, int rank, weiri_segment *segment)
+{
+    const weiri_gpu_card *own = weiri_cuda_card(comm, comm->rank),
+                         *peer = weiri_cuda_card(comm, rank);
+    weir_status status = weiri_segment_map(&peer->scratch, segment);
+    if (status == WEIR_OK)
+        return WEIR_OK;
+    return weiri_fail_context(status,
+                              "backend cuda: the GPU of rank %d at %s does not reach that of rank "
+                              "%d at %s (they need peer access, see nvidia-smi topo -p2p r; else "
+                              "use the host backend)",
+                              comm->rank, own->bus, rank, peer->bus);
+}
+
+/* Everybody's scratch memory by one way of handing memory on. Collective: the
+ * worst outcome of all ranks, alike on all, which then all try the next way or fail. */
+static weir_status share_scratch(weir_comm *comm, weiri_cuda *cuda, const weiri_transport_ops *way)
+{
+    weir_status status = way->segment_create(WEIRI_CUDA_SCRATCH_BYTES, &cuda->scratch[comm->rank],
+                                             &weiri_cuda_card(comm, comm->rank)->scratch);
+    weir_status worst = weiri_cuda_exchange(comm, status);
+    if (worst != WEIR_OK)
+        goto drop;
+    for (int rank = 0; rank < comm->nranks && status == WEIR_OK; rank++)
+        if (rank != comm->rank)
+            status = map_scratch(comm, rank, &cuda->scratch[rank]);
+    if (status != WEIR_OK)
+        weiri_log(WEIRI_LOG_INFO, "%s", weir_last_error());
+    worst = weiri_cuda_exchange(comm, status);
+    if (worst != WEIR_OK)
+        goto drop;
+    for (int rank = 0; rank < comm->nranks; rank++)
+        cuda->view.scratch[rank] = cuda->scratch[rank].base;
+    return WEIR_OK;
+drop:
+    drop_scratch(comm, cuda);
+    return status == worst ? worst
+                           : weiri_fail(worst, "another rank could not share its GPU memory");
+}
+
+static void gpu_quiesce(weir_comm *comm)
+{
+    int before;
+    if (weiri_cuda_enter(comm, &before) == WEIR_OK) {
+        cudaDeviceSynchronize();
+        weiri_cuda_leave(comm, before);
+    }
+}
+
+static void gpu_unmap(weir_comm *comm)
+{
+    weiri_cuda *cuda = weiri_cuda_of(comm);
+    for (int rank = 0; rank < comm->nranks; rank++)
+        if (rank != comm->rank)
+            weiri_segment_destroy(&cuda->scratch[rank]);
+}
+
+static void gpu_destroy(weir_comm *comm)
+{
+    weiri_cuda *cuda = weiri_cuda_of(comm);
+    int before;
+    weiri_cuda_enter(comm, &before);
+    drop_scratch(comm, cuda);
+    if (cuda->page_registered)
+        cudaHostUnregister(comm->peers[comm->rank].page);
+    cudaFree(cuda->view.state);
+    cudaFree(cuda->regions);
+    if (cuda->beside)
+        cudaStreamDestroy(cuda->beside);
+    if (cuda->order)
+        cudaEventDestroy(cuda->order);
+    if (cuda->side)
+        cudaStreamDestroy(cuda->side);
+    weiri_cuda_leave(comm, before);
+    comm->gpu = NULL;
+    free(cuda);
+}
+
+static weir_status gpu_join(weir_comm *comm, weir_backend asked, int device);
+
+static const weiri_gpu_ops ops = {
+    .join = gpu_join,
+    .quiesce = gpu_quiesce,
+    .unmap = gpu_unmap,
+    .destroy = gpu_destroy,
+    .enter = weiri_cuda_enter,
+    .leave = weiri_cuda_leave,
+    .know = gpu_know,
+    .adopt = gpu_adopt,
+    .copy = gpu_copy,
+    .copy_on = gpu_copy_on,
+    .await = gpu_await,
+    .begin_copy = gpu_begin_copy,
+    .poll = gpu_poll,
+    .captures = gpu_captures,
+    .check_buffer = gpu_check_buffer,
+    .check_stream = gpu_check_stream,
+    .clear = gpu_clear,
+    .keep = gpu_keep,
+    .release = gpu_release,
+    .pin = gpu_pin,
+    .unpin = gpu_unpin,
+    .guard = gpu_guard,
+};
+
+/* Whether NVLink joins this rank's GPU with all others. */
+static int joins_all(const weir_comm *comm)
+{
+    const char *buses[WEIRI_GPU_RANKS_MAX];
+    for (int rank = 0; rank < comm->nranks; rank++)
+        buses[rank] = weiri_cuda_card(comm, rank)->bus;
+    return weiri_cuda_joins(comm->gpu->device, buses[comm->rank], buses, comm->nranks);
+}
+
+/* What all cards have in common. */
+static void compare_cards(const weir_comm *comm, weiri_cuda *cuda)
+{
+    cuda->base.nvlink = 1;
+    for (int rank = 0; rank < comm->nranks; rank++) {
+        const weiri_gpu_card *card = weiri_cuda_card(comm, rank);
+        cuda->base.nvlink &= card->nvlink;
+        if (card->processors < cuda->processors)
+            cuda->processors = card->processors;
+    }
+}
+
+/* All ranks have a device. Collective; agreed. */
+static weir_status set_up(weir_comm *comm, int device)
+{
+    weiri_cuda *cuda = calloc(1, sizeof *cuda);
+    int before = -1;
+    weir_status status = WEIR_OK;
+    if (!cuda)
+        return weir_boot_agree(comm->boot,
+                               weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a GPU's state"));
+    cuda->base = (struct weiri_gpu){&ops, device, WEIRI_CUDA_SCRATCH_BYTES, 0};
+    for (int rank = 0; rank < WEIRI_GPU_RANKS_MAX; rank++)
+        cuda->scratch[rank].fd = -1;
+    comm->gpu = &cuda->base;
+    status = weiri_cuda_enter(comm, &before);
+    if (status == WEIR_OK)
+        status = make_own(comm, cuda);
+    weiri_cuda_card(comm, comm->rank)->nvlink = joins_all(comm);
+    weiri_cuda_card(comm, comm->rank)->processors = cuda->processors;
+    status = weir_boot_agree(comm->boot, status);
+    if (status == WEIR_OK) {
+        compare_cards(comm, cuda);
+        comm->memory = &weiri_transport_cuda_fd;
+        status = share_scratch(comm, cuda, comm->memory);
+        if (status == WEIR_ERR_UNSUPPORTED) {
+            comm->memory = &weiri_transport_cuda_ipc;
+            status = share_scratch(comm, cuda, comm->memory);
+        }
+        status = weir_boot_agree(comm->boot, status);
+    }
+    weiri_cuda_leave(comm, before);
+    if (status == WEIR_OK)
+        weiri_log(WEIRI_LOG_INFO, "GPU %d, memory shared by %s, %s", device,
+                  comm->memory == &weiri_transport_cuda_fd ? "file descriptors" : "IPC handles",
+                  cuda->base.nvlink ? "NVLink between all GPUs"
+                                    : "not all GPUs joined by NVLink: no packets of 128 bytes");
+    return status; /* a failed communicator is freed by its caller, comm->gpu with it */
+}
+
+static weir_status gpu_join(weir_comm *comm, weir_backend asked, int device)
+{
+    weir_status worst, status = weiri_cuda_choose_device(comm, device, &worst);
+    if (worst != WEIR_OK && asked == WEIR_BACKEND_AUTO && worst == WEIR_ERR_UNSUPPORTED) {
+        if (status != WEIR_OK)
+            weiri_log(WEIRI_LOG_INFO, "host backend: %s", weir_last_error());
+        return WEIR_OK;
+    }
+    status = weir_boot_agree(comm->boot, status);
+    if (status == WEIR_OK)
+        status = set_up(comm, comm->peers[comm->rank].page->gpu.device);
+    if (status != WEIR_ERR_UNSUPPORTED || asked != WEIR_BACKEND_AUTO || !comm->gpu)
+        return status;
+    weiri_log(WEIRI_LOG_WARN, "host backend: %s", weir_last_error());
+    gpu_destroy(comm);
+    comm->memory = comm->transport;
+    return WEIR_OK;
+}
+
+const weiri_gpu_ops *weiri_gpu_ops_get(void)
+{
+    return &ops;
+}

@@ -1,0 +1,109 @@
+/*
+ * Which GPU each rank has, and why the ranks may have none: the driver, the devices
+ * that a process sees, two ranks on one GPU, more ranks than a host's kernels serve.
+ */
+#include "comm/gpu/gpu_cuda.h"
+
+#include "base/env.h"
+#include "base/error.h"
+
+#include <string.h>
+
+/* Why CUDA does not even count its devices. */
+static weir_status refuse_driver(cudaError_t error)
+{
+    int driver = 0, runtime = 0;
+    cudaGetLastError();
+    cudaDriverGetVersion(&driver);
+    cudaRuntimeGetVersion(&runtime);
+    cudaGetLastError();
+    if (error == cudaErrorInsufficientDriver && driver)
+        return weiri_fail(WEIR_ERR_UNSUPPORTED,
+                          "backend cuda: the GPU driver is too old, it serves CUDA %d.%d and this "
+                          "build is of %d.%d: install a newer driver, or build with that toolkit",
+                          driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
+    return weiri_fail(WEIR_ERR_UNSUPPORTED,
+                      "backend cuda: no GPU can be used here (%s): install a driver and give the "
+                      "process access to a GPU, or use the host backend",
+                      driver ? cudaGetErrorString(error) : "there is no GPU driver");
+}
+
+/* Looks for this rank's device: the one asked for, else by local rank. */
+static weir_status find_device(const weir_comm *comm, int wanted, weiri_gpu_card *card)
+{
+    int count = 0;
+    cudaError_t error = cudaGetDeviceCount(&count);
+    if (error != cudaSuccess)
+        return refuse_driver(error);
+    if (count == 0)
+        return weiri_fail(WEIR_ERR_UNSUPPORTED,
+                          "backend cuda: this process sees no GPU; use the host backend, or give "
+                          "it one (CUDA_VISIBLE_DEVICES, the container's devices)");
+    if (wanted >= count)
+        return weiri_fail(WEIR_ERR_INVALID, "backend cuda: there is no GPU %d, only 0 to %d",
+                          wanted, count - 1);
+    int turn = comm->whole ? comm->whole->metal_rank : comm->local_rank;
+    card->device = wanted >= 0 ? wanted : turn % count;
+    error = cudaDeviceGetPCIBusId(card->bus, sizeof card->bus, card->device);
+    return error == cudaSuccess
+               ? WEIR_OK
+               : weiri_cuda_fail(WEIR_ERR_UNSUPPORTED, error, "cannot name the GPU");
+}
+
+weir_status weiri_cuda_exchange(weir_comm *comm, weir_status mine)
+{
+    weir_status worst = WEIR_OK;
+    weiri_cuda_card(comm, comm->rank)->status = mine;
+    weir_status met = weir_boot_barrier(comm->boot);
+    for (int rank = 0; met == WEIR_OK && rank < comm->nranks; rank++)
+        if (weiri_cuda_card(comm, rank)->status < worst)
+            worst = (weir_status)weiri_cuda_card(comm, rank)->status;
+    if (met == WEIR_OK)
+        met = weir_boot_barrier(comm->boot);
+    return met != WEIR_OK ? met : worst;
+}
+
+static int is_told_to_share(void)
+{
+    const char *value = weiri_env(WEIRI_ENV_ALLOW_SHARED_GPU);
+    return value && strcmp(value, "1") == 0;
+}
+
+/* Of ranks with different environments all must be told, lest some go on alone. */
+static int allows_sharing(const weir_comm *comm)
+{
+    int all = 1;
+    for (int rank = 0; rank < comm->nranks; rank++)
+        all &= weiri_cuda_card(comm, rank)->shares;
+    return all;
+}
+
+/* Why the ranks cannot have GPUs, judged alike by all; the cards are there. */
+static weir_status judge(const weir_comm *comm)
+{
+    if (comm->nranks > WEIRI_GPU_RANKS_MAX)
+        return weiri_fail(WEIR_ERR_UNSUPPORTED,
+                          "backend cuda: %d ranks; at most %d GPUs of one machine are supported: "
+                          "start fewer ranks, or use the host backend",
+                          comm->nranks, WEIRI_GPU_RANKS_MAX);
+    for (int rank = 0; rank < comm->nranks; rank++)
+        for (int other = 0; other < rank && !allows_sharing(comm); other++)
+            if (strcmp(weiri_cuda_card(comm, rank)->bus, weiri_cuda_card(comm, other)->bus) == 0)
+                return weiri_fail(WEIR_ERR_UNSUPPORTED,
+                                  "backend cuda: ranks %d and %d would share the GPU at %s; start "
+                                  "fewer ranks, or set %s=1 on all",
+                                  other, rank, weiri_cuda_card(comm, rank)->bus,
+                                  weiri_env_name(WEIRI_ENV_ALLOW_SHARED_GPU));
+    return WEIR_OK;
+}
+
+weir_status weiri_cuda_choose_device(weir_comm *comm, int wanted, weir_status *worst)
+{
+    weiri_gpu_card *card = weiri_cuda_card(comm, comm->rank);
+    card->shares = is_told_to_share();
+    weir_status status = find_device(comm, wanted, card);
+    *worst = weiri_cuda_exchange(comm, status);
+    if (*worst == WEIR_OK)
+        *worst = status = judge(comm);
+    return status;
+}

@@ -1,0 +1,87 @@
+/*
+ * Whether NVLink joins this rank's GPU with its peers'. Over NVLink, and within one GPU, a store
+ * of 128 bytes arrives whole, and atomic operations on a peer's memory are atomic; over PCIe
+ * neither is so. CUDA tells of devices that this process sees whether atomics are native to the
+ * link; of others, where a launcher has left each rank one device, the driver's management
+ * library (NVML) does, which goes by bus ids. Where neither knows, the answer is no.
+ */
+#include "comm/gpu/gpu_cuda.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+/* As nvml.h of the driver declares them; an nvmlReturn_t is an int, 0 for success, an
+ * nvmlDevice_t a pointer. */
+typedef struct nvml {
+    void *library;
+    int (*init)(void);
+    int (*shutdown)(void);
+    int (*by_bus)(const char *bus, void **device);
+    int (*p2p_status)(void *device, void *other, int capability, int *status);
+} nvml;
+
+enum { NVML_P2P_NVLINK = 2, NVML_P2P_OK = 0 };
+
+/* 0 if the library has no such function. */
+static int look_up(const nvml *from, const char *name, void *function)
+{
+    void *symbol = dlsym(from->library, name);
+    memcpy(function, &symbol, sizeof symbol);
+    return symbol != NULL;
+}
+
+/* library is NULL where NVML cannot be used. */
+static nvml open_nvml(void)
+{
+    nvml found = {.library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL)};
+    if (!found.library)
+        return found;
+    if (look_up(&found, "nvmlInit_v2", &found.init) &&
+        look_up(&found, "nvmlShutdown", &found.shutdown) &&
+        look_up(&found, "nvmlDeviceGetHandleByPciBusId_v2", &found.by_bus) &&
+        look_up(&found, "nvmlDeviceGetP2PStatus", &found.p2p_status) && found.init() == 0)
+        return found;
+    dlclose(found.library);
+    return (nvml){NULL, NULL, NULL, NULL, NULL};
+}
+
+static void close_nvml(const nvml *opened)
+{
+    if (!opened->library)
+        return;
+    opened->shutdown();
+    dlclose(opened->library);
+}
+
+static int nvml_says(const nvml *of, const char *bus, const char *other_bus)
+{
+    void *device, *other;
+    int status;
+    return of->library && of->by_bus(bus, &device) == 0 && of->by_bus(other_bus, &other) == 0 &&
+           of->p2p_status(device, other, NVML_P2P_NVLINK, &status) == 0 && status == NVML_P2P_OK;
+}
+
+static int cuda_says(int device, const char *other_bus)
+{
+    int other, native = 0;
+    if (cudaDeviceGetByPCIBusId(&other, other_bus) != cudaSuccess ||
+        cudaDeviceGetP2PAttribute(&native, cudaDevP2PAttrNativeAtomicSupported, device, other) !=
+            cudaSuccess)
+        cudaGetLastError();
+    return native == 1;
+}
+
+int weiri_cuda_joins(int device, const char *bus, const char *const *peers, int npeers)
+{
+    int is_open = 0, joins = 1;
+    nvml opened = {NULL, NULL, NULL, NULL, NULL};
+    for (int i = 0; i < npeers && joins; i++) {
+        if (strcmp(peers[i], bus) == 0 || cuda_says(device, peers[i]))
+            continue;
+        if (!is_open++)
+            opened = open_nvml();
+        joins = nvml_says(&opened, bus, peers[i]);
+    }
+    close_nvml(&opened);
+    return joins;
+}

@@ -1,0 +1,7 @@
+/* A build without CUDA. */
+#include "comm/gpu/gpu.h"
+
+const weiri_gpu_ops *weiri_gpu_ops_get(void)
+{
+    return NULL;
+}

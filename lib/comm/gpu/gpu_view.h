@@ -1,0 +1,31 @@
+/*
+ * A communicator on GPUs as its kernels see it: plain data.
+ */
+#ifndef WEIR_COMM_GPU_GPU_VIEW_H
+#define WEIR_COMM_GPU_GPU_VIEW_H
+
+#include <weir/device.h>
+
+enum {
+    WEIRI_GPU_RANKS_MAX = 8,
+    WEIRI_GPU_REGIONS_MAX = 512, /* live allocations a rank */
+    WEIRI_GPU_TURN_SHIFT = 16,   /* a launch has fewer blocks than 2^16 */
+};
+
+/* The changing state of a communicator, in this rank's device memory; kernels of
+ * one communicator run one after another. */
+typedef struct weiri_gpu_state {
+    uint64_t turns; /* epoch of the next launch, 1 or more, << WEIRI_GPU_TURN_SHIFT, and
+                       while a launch runs what its blocks have added to that */
+} weiri_gpu_state;
+
+/* A communicator as kernels see it. */
+typedef struct weiri_gpu_view {
+    int32_t rank, nranks;
+    weiri_gpu_state *state;
+    char *scratch[WEIRI_GPU_RANKS_MAX]; /* every rank's, mapped here */
+    char *const *regions; /* device memory: [rank * WEIRI_GPU_REGIONS_MAX + region], mapped here */
+    weir_guard guard;
+} weiri_gpu_view;
+
+#endif

@@ -1,7 +1,0 @@
-/* A build without CUDA. */
-#include "comm/gpu.h"
-
-const weiri_gpu_ops *weiri_gpu_ops_get(void)
-{
-    return NULL;
-}

@@ -1,0 +1,218 @@
+/*
+ * Regions: this rank's allocations, their records in the shared directory, and
+ * the peers' regions mapped here. A directory entry is reused with a higher
+ * generation, so a mapping of an earlier one is recognised and replaced.
+ *
+ * On the host a mapping is made when a collective first meets the region. On
+ * GPUs, where kernels meet it, every rank maps all regions of its peers soon:
+ * each rank counts its changes (regions made and freed), and its peers follow
+ * them and tell how far they are. A region whose making all peers have followed
+ * may be named to their kernels.
+ *
+ * A mapping stays until its owner has freed the region; weiri_region_sweep,
+ * called where memory is allocated or freed, at barriers, and on GPUs before
+ * collectives, then unmaps it. A mapping that weir_mem_import made stays until
+ * the last importer is gone. Memory that must not be freed while others have it
+ * mapped waits until all peers have followed.
+ */
+#include "comm/comm.h"
+
+#include "base/error.h"
+#include "comm/gpu/gpu.h"
+#include "comm/node/region.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int is_free(const weiri_region *region)
+{
+    return !region->segment.ops;
+}
+
+static int find_free_entry(const weir_comm *comm)
+{
+    for (int id = 0; id < comm->nregions; id++)
+        if (is_free(&comm->regions[id]))
+            return id;
+    return comm->nregions < WEIRI_REGIONS_MAX ? comm->nregions : -1;
+}
+
+static uint64_t count_change(weir_comm *comm)
+{
+    weiri_word *changes = &comm->peers[comm->rank].page->changes;
+    weir_store_release(&changes->value, changes->value + 1);
+    return changes->value;
+}
+
+weir_status weiri_region_create(weir_comm *comm, void *adopted, size_t bytes, int *id)
+{
+    weiri_region_sweep(comm);
+    int entry = find_free_entry(comm);
+    if (entry < 0)
+        return weiri_fail(WEIR_ERR_NO_MEMORY,
+                          "rank %d: more than %d live allocations; free some or allocate larger "
+                          "ones and use parts of them",
+                          comm->rank, WEIRI_REGIONS_MAX);
+    weiri_region *region = &comm->regions[entry];
+    weiri_region_record *record = &comm->peers[comm->rank].page->directory[entry];
+    int before = -1;
+    weir_status status = weiri_gpu_enter(comm, &before);
+    if (status == WEIR_OK)
+        status = adopted
+                     ? comm->gpu->ops->adopt(comm, adopted, bytes, &region->segment, &record->key)
+                     : comm->memory->segment_create(bytes ? bytes : 1, &region->segment,
+                                                    &record->key);
+    weiri_gpu_leave(comm, before);
+    if (status != WEIR_OK)
+        return status;
+    region->bytes = bytes;
+    region->adopted = adopted != NULL;
+    region->generation++;
+    region->known = region->freed = 0;
+    region->symmetric = NULL;
+    weir_store_release(&record->generation, region->generation);
+    region->change = count_change(comm);
+    if (entry == comm->nregions)
+        comm->nregions++;
+    weiri_gpu_know(comm, comm->rank, entry, region->segment.base);
+    *id = entry;
+    return WEIR_OK;
+}
+
+static int all_followed(const weir_comm *comm, uint64_t change)
+{
+    for (int rank = 0; rank < comm->nranks; rank++)
+        if (rank != comm->rank &&
+            weir_load_acquire(&comm->peers[rank].page->followed[comm->rank].value) < change)
+            return 0;
+    return 1;
+}
+
+int weiri_region_known(weir_comm *comm, weiri_desc desc)
+{
+    weiri_region *region = &comm->regions[desc.region];
+    if (!region->known)
+        region->known = all_followed(comm, region->change);
+    return region->known;
+}
+
+void weiri_region_free(weir_comm *comm, int id)
+{
+    weiri_region *region = &comm->regions[id];
+    weir_store_release(&comm->peers[comm->rank].page->directory[id].generation, 0);
+    region->change = count_change(comm);
+    region->freed = 1;
+    free(region->symmetric);
+    region->symmetric = NULL;
+    if (region->segment.ops->outlives_owner)
+        weiri_segment_destroy(&region->segment);
+    weiri_region_sweep(comm);
+}
+
+weiri_desc weiri_region_describe(const weir_comm *comm, const void *pointer, size_t bytes)
+{
+    for (int id = 0; id < comm->nregions; id++) {
+        const weiri_region *region = &comm->regions[id];
+        size_t offset = (size_t)((const char *)pointer - (const char *)region->segment.base);
+        if (region->segment.base && !region->freed && offset <= region->bytes &&
+            bytes <= region->bytes - offset)
+            return (weiri_desc){(uint32_t)id, region->generation, offset};
+    }
+    return (weiri_desc){0, 0, 0};
+}
+
+static void unmap(weiri_mapping *mapping)
+{
+    weiri_segment_destroy(&mapping->segment);
+    mapping->generation = 0;
+}
+
+weir_status weiri_region_map(weir_comm *comm, int rank, weiri_desc desc)
+{
+    weiri_peer *peer = &comm->peers[rank];
+    if (desc.region >= WEIRI_REGIONS_MAX || desc.generation == 0)
+        return weiri_fail(WEIR_ERR_INVALID, "rank %d has no region %u", rank, desc.region);
+    weiri_mapping *mapping = &peer->mappings[desc.region];
+    if (mapping->generation == desc.generation)
+        return WEIR_OK;
+    if (mapping->generation && mapping->users)
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "rank %d has freed region %u while it is still imported here; free the "
+                          "import first",
+                          rank, desc.region);
+    const weiri_region_record *record = &peer->page->directory[desc.region];
+    if (weir_load_acquire(&record->generation) != desc.generation)
+        return weiri_fail(WEIR_ERR_PEER, "rank %d has freed region %u", rank, desc.region);
+    if (mapping->generation)
+        unmap(mapping);
+    int before = -1;
+    weir_status status = weiri_gpu_enter(comm, &before);
+    if (status == WEIR_OK)
+        status = weiri_segment_map(&record->key, &mapping->segment);
+    weiri_gpu_leave(comm, before);
+    if (status != WEIR_OK)
+        return weiri_fail_context(status, "rank %d's region %u", rank, desc.region);
+    /* Had the owner reused the entry meanwhile, key would have named the new one. */
+    if (weir_load_acquire(&record->generation) != desc.generation) {
+        unmap(mapping);
+        return weiri_fail(WEIR_ERR_PEER, "rank %d has freed region %u", rank, desc.region);
+    }
+    mapping->generation = desc.generation;
+    weiri_gpu_know(comm, rank, (int)desc.region, mapping->segment.base);
+    return WEIR_OK;
+}
+
+/* One region of a peer after a change: a mapping of what is gone is undone, and
+ * on GPUs what is there is mapped. What cannot be mapped stays unknown here, and
+ * the next collective on it says why. */
+static void follow_region(weir_comm *comm, int rank, int id)
+{
+    weiri_mapping *mapping = &comm->peers[rank].mappings[id];
+    uint64_t generation = weir_load_acquire(&comm->peers[rank].page->directory[id].generation);
+    if (mapping->generation == generation || mapping->users)
+        return;
+    if (mapping->generation)
+        unmap(mapping);
+    if (generation && comm->gpu)
+        weiri_region_map(comm, rank, (weiri_desc){(uint32_t)id, (uint32_t)generation, 0});
+}
+
+static void follow(weir_comm *comm, int rank)
+{
+    weiri_peer *peer = &comm->peers[rank];
+    uint64_t changes = weir_load_acquire(&peer->page->changes.value);
+    if (changes == peer->changes_seen || rank == comm->rank)
+        return;
+    for (int id = 0; id < WEIRI_REGIONS_MAX; id++)
+        follow_region(comm, rank, id);
+    peer->changes_seen = changes;
+    if (comm->gpu)
+        weir_store_release(&comm->peers[comm->rank].page->followed[rank].value, changes);
+}
+
+void weiri_region_sweep(weir_comm *comm)
+{
+    for (int rank = 0; rank < comm->nranks; rank++)
+        follow(comm, rank);
+    for (int id = 0; id < comm->nregions; id++) {
+        weiri_region *region = &comm->regions[id];
+        if (region->freed && !is_free(region) && all_followed(comm, region->change))
+            weiri_segment_destroy(&region->segment);
+    }
+}
+
+void weiri_region_unmap_all(weir_comm *comm)
+{
+    for (int rank = 0; rank < comm->nranks; rank++)
+        for (int id = 0; comm->peers[rank].mappings && id < WEIRI_REGIONS_MAX; id++)
+            unmap(&comm->peers[rank].mappings[id]);
+}
+
+void weiri_region_free_all(weir_comm *comm)
+{
+    for (int id = 0; id < comm->nregions; id++) {
+        free(comm->regions[id].symmetric);
+        weiri_segment_destroy(&comm->regions[id].segment);
+    }
+    comm->nregions = 0;
+}

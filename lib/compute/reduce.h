@@ -1,0 +1,55 @@
+/*
+ * Element-wise reduction of several buffers into one: the arithmetic of every
+ * host collective. The loops exist once (reduce_body.h) and are compiled for
+ * each instruction set; the processor decides at run time. The bits of a
+ * result depend neither on the instruction set nor on alignment, count or
+ * streaming: sources are combined in order, nothing is reassociated, nothing is
+ * contracted into a fused multiply-add. The one exception is the sign and
+ * payload of a NaN, which are unspecified.
+ */
+#ifndef WEIR_COMPUTE_REDUCE_H
+#define WEIR_COMPUTE_REDUCE_H
+
+#include <weir/weir.h>
+
+enum { WEIRI_REDUCE_MAX_SOURCES = 64 };
+
+/*
+ * dst[i] = src[0][i] op src[1][i] op ... src[nsrc - 1][i], for i < count
+ * elements, with the meaning of weir_op in weir/weir.h; WEIR_AVG then divides by
+ * divisor (at least 1, else ignored; it may exceed nsrc when src hold partial
+ * sums). 1 <= nsrc <= WEIRI_REDUCE_MAX_SOURCES. Pointers may have any
+ * alignment. dst may be one of the sources; otherwise they must not overlap.
+ * Local, no errors. streaming != 0 stores around the caches, which pays when
+ * dst is not read soon and the working set exceeds
+ * weiri_streaming_threshold_bytes(); those stores are ordered before any later
+ * store when the function returns.
+ */
+typedef void (*weiri_reduce_fn)(void *dst, const void *const *src, int nsrc, size_t count,
+                                uint64_t divisor, int streaming);
+
+/* The fastest function for this processor; NULL for a value outside the lists
+ * of weir/weir.h. Local; any thread. */
+weiri_reduce_fn weiri_reduce_get(weir_dtype dtype, weir_op op);
+
+/* weiri_reduce_get and the call in one; an invalid dtype or op does nothing. */
+void weiri_reduce(void *dst, const void *const *src, int nsrc, size_t count, weir_dtype dtype,
+                  weir_op op, uint64_t divisor, int streaming);
+
+/* The widest instruction set that weiri_reduce_get makes use of: "plain", "avx2"
+ * or "avx512". Static storage. */
+const char *weiri_reduce_isa(void);
+
+/* As weiri_reduce_get for one instruction set by name; NULL if the name is
+ * unknown or the processor lacks it. */
+weiri_reduce_fn weiri_reduce_get_isa(const char *isa, weir_dtype dtype, weir_op op);
+
+/* ------------------------------------- between reduce.c and its loops only */
+
+typedef weiri_reduce_fn weiri_reduce_table[WEIR_DTYPE_COUNT][WEIR_OP_COUNT];
+
+extern const weiri_reduce_table weiri_reduce_plain;
+extern const weiri_reduce_table weiri_reduce_avx2;
+extern const weiri_reduce_table weiri_reduce_avx512;
+
+#endif

@@ -1,0 +1,361 @@
+/*
+ * weir_plan_check: runs the plan in each of its worlds (check.h), and says what is wrong.
+ */
+#include "plan/check/check.h"
+
+#include "base/error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --------------------------------------------------------------- what to say */
+
+const char *weir_plan_fault_name(weir_plan_fault fault)
+{
+    static const char *const names[] = {"result", "deadlock", "race", "balance", "barrier"};
+    return (unsigned)fault < sizeof names / sizeof *names ? names[fault] : "?";
+}
+
+const char *weiri_check_where(const weiri_check *check, uint32_t block, uint32_t op, char *text)
+{
+    const weiri_check_block *at = &check->blocks[block];
+    snprintf(text, WEIRI_CHECK_TEXT, "rank %d, thread block %u, op %u (%s)", at->rank,
+             weiri_check_gpu(check, at)->blocks[at->index].id, op,
+             weiri_plan_kind_name(weiri_check_op(check, at, op)->kind));
+    return text;
+}
+
+const char *weiri_check_place_name(const weiri_check *check, uint32_t place, char *text)
+{
+    static const char *const words[] = {"input", "output", "scratch"};
+    int rank = 0, buffer = 0;
+    for (int r = 0; r < check->plan->nranks; r++)
+        for (int b = 0; b < WEIR_PLAN_BUFFERS; b++)
+            if (check->first_place[r][b] <= place) {
+                rank = r;
+                buffer = b;
+            }
+    uint32_t index = place - check->first_place[rank][buffer];
+    if (buffer == WEIR_PLAN_SCRATCH)
+        index %= check->half[rank];
+    snprintf(text, WEIRI_CHECK_TEXT, "%s chunk %u of rank %d", words[buffer], index, rank);
+    return text;
+}
+
+void weiri_check_violate(weiri_check *check, weir_plan_fault fault, int rank, uint32_t block,
+                         uint32_t op, const char *format, ...)
+{
+    weir_plan_report *report = check->report;
+    va_list arguments;
+    uint32_t id = WEIR_PLAN_NOWHERE;
+    if (block != WEIRI_CHECK_NONE)
+        id = check->plan->gpus[rank].blocks[check->blocks[block].index].id;
+    for (unsigned i = 0; i < report->nviolations; i++) {
+        const weir_plan_violation *old = &report->violations[i];
+        if (old->fault == fault && old->rank == rank && old->block == id && old->op == op)
+            return;
+    }
+    if (report->nviolations == WEIR_PLAN_VIOLATIONS_MAX)
+        return;
+    weir_plan_violation *made = &report->violations[report->nviolations++];
+    *made = (weir_plan_violation){.fault = fault, .rank = rank, .block = id, .op = op};
+    va_start(arguments, format);
+    vsnprintf(made->text, sizeof made->text, format, arguments);
+    va_end(arguments);
+}
+
+void weiri_check_fail(weiri_check *check, weir_status status, const char *format, ...)
+{
+    char text[256];
+    va_list arguments;
+    if (check->status != WEIR_OK)
+        return;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    check->status = weiri_fail(status, "%s: %s", check->plan->file, text);
+}
+
+void *weiri_check_append(weiri_check *check, void *list, uint32_t *count, size_t bytes)
+{
+    void *made = *count < UINT32_MAX / 4 ? weiri_plan_append(list, count, bytes) : NULL;
+    if (!made)
+        weiri_check_fail(check, WEIR_ERR_NO_MEMORY, "no memory to check the plan");
+    return made;
+}
+
+/* -------------------------------------------------------------------- blocks */
+
+/* Behind an operation: the next one, or the next turn. */
+static void advance(weiri_check *check, weiri_check_block *block)
+{
+    block->op++;
+    if (block->pipeline == WEIRI_CHECK_NONE)
+        return;
+    const weiri_plan_op *loop = weiri_check_op(check, block, block->pipeline);
+    if (block->op <= block->pipeline + loop->nops)
+        return;
+    const weiri_plan_gpu *gpu = weiri_check_gpu(check, block);
+    uint32_t pipe = check->worlds.pipe_of_op[block->rank][loop - gpu->ops];
+    if (++block->turn < (uint32_t)check->row[1 + pipe])
+        block->op = block->pipeline + 1;
+    else
+        block->pipeline = WEIRI_CHECK_NONE;
+}
+
+/* Enters a pipeline, or passes one without turns. */
+static void enter(weiri_check *check, weiri_check_block *block, const weiri_plan_op *loop)
+{
+    uint32_t pipe =
+        check->worlds.pipe_of_op[block->rank][loop - weiri_check_gpu(check, block)->ops];
+    if (check->row[1 + pipe] == 0) {
+        block->op += 1 + loop->nops;
+        return;
+    }
+    block->pipeline = block->op++;
+    block->turn = 0;
+}
+
+/* Clocks that could not be had know less than they should: what then races may not. */
+static void check_clocks(weiri_check *check)
+{
+    if (check->clocks.failed == WEIR_ERR_UNSUPPORTED)
+        weiri_check_fail(check, WEIR_ERR_UNSUPPORTED,
+                         "more signals under way at a time than the checker has memory for: too "
+                         "large to check");
+    else if (check->clocks.failed != WEIR_OK)
+        weiri_check_fail(check, WEIR_ERR_NO_MEMORY, "no memory to check the plan");
+}
+
+/* Runs a block until it waits or ends. take: see weiri_check_sync; for its first op only. */
+static void run_block(weiri_check *check, uint32_t index, int take)
+{
+    weiri_check_block *block = &check->blocks[index];
+    uint32_t nops = weiri_check_gpu(check, block)->blocks[block->index].nops;
+    block->state = WEIRI_CHECK_RUNS;
+    while (block->op < nops && check->status == WEIR_OK) {
+        const weiri_plan_op *op = weiri_check_op(check, block, block->op);
+        weiri_plan_mode mode = weiri_plan_traits[op->kind].mode;
+        int went_on = 1;
+        if (mode == WEIRI_PLAN_LOOP) {
+            enter(check, block, op);
+            continue;
+        }
+        if (mode == WEIRI_PLAN_SYNC)
+            went_on = weiri_check_sync(check, index, op, take);
+        else
+            went_on = weiri_check_data(check, index, op);
+        take = 0;
+        if (!went_on)
+            return;
+        advance(check, block);
+        check_clocks(check);
+    }
+    block->state = WEIRI_CHECK_ENDED;
+    weiri_check_fence(check, index);
+}
+
+/* Runs all blocks as far as they go. */
+static void run_ready(weiri_check *check)
+{
+    for (;;) {
+        while (check->nready && check->status == WEIR_OK)
+            run_block(check, check->ready[--check->nready], 0);
+        uint32_t i = 0;
+        while (i < check->nblocks && check->blocks[i].state != WEIRI_CHECK_DEFERS)
+            i++;
+        if (i == check->nblocks || check->status != WEIR_OK)
+            return;
+        run_block(check, i, 1);
+    }
+}
+
+/* ------------------------------------------------------------------ launches */
+
+/* A rank's next launch begins behind its last one and behind the caller's accesses. */
+static void begin_launch(weiri_check *check, int rank)
+{
+    weiri_clocks *clocks = &check->clocks;
+    for (uint32_t i = check->first_block[rank]; i < check->first_block[rank + 1]; i++)
+        if (check->blocks[i].now)
+            weiri_clock_join(clocks, &check->begin[rank], check->blocks[i].now);
+    weiri_check_caller(check, rank);
+    weiri_clock_set(clocks, &check->begin[rank], check->rank_chain + (uint32_t)rank,
+                    check->launch + 1);
+    weiri_check_begin_values(check, rank);
+    for (uint32_t i = check->first_block[rank]; i < check->first_block[rank + 1]; i++) {
+        weiri_check_block *block = &check->blocks[i];
+        weiri_clock_drop(clocks, block->now);
+        block->now = weiri_clock_keep(check->begin[rank]);
+        block->op = block->turn = block->ids_done = 0;
+        block->pipeline = block->counter = block->place = block->meeting = WEIRI_CHECK_NONE;
+        block->state = WEIRI_CHECK_RUNS;
+    }
+    for (uint32_t i = check->first_block[rank + 1]; i > check->first_block[rank]; i--)
+        check->ready[check->nready++] = i - 1; /* the last one runs first */
+}
+
+static int all_ended(const weiri_check *check)
+{
+    for (uint32_t i = 0; i < check->nblocks; i++)
+        if (check->blocks[i].state != WEIRI_CHECK_ENDED)
+            return 0;
+    return 1;
+}
+
+/* 0: no use to go on. */
+static int run_launch(weiri_check *check)
+{
+    check->nready = 0;
+    check->nsources = 0;
+    check->first_lane = check->nlanes;
+    for (uint32_t i = 0; i < check->nlanes; i++)
+        check->lanes[i].count = 0; /* nothing flows from one launch into another */
+    for (int rank = check->plan->nranks - 1; rank >= 0; rank--)
+        begin_launch(check, rank);
+    run_ready(check);
+    if (check->status != WEIR_OK)
+        return 0;
+    if (!all_ended(check)) {
+        weiri_check_stuck(check);
+        return 0;
+    }
+    weiri_check_reached(check);
+    weiri_check_balance(check);
+    if (check->report->nviolations || check->again || check->status != WEIR_OK)
+        return 0; /* what races is any value */
+    if (check->report->proves_result && (check->worlds.columns == 0 || check->row[0]))
+        weiri_check_results(check);
+    return check->report->nviolations == 0;
+}
+
+/* Behind the last launch the caller uses what it left. */
+static void end_launches(weiri_check *check)
+{
+    check->launch = WEIRI_CHECK_LAUNCHES;
+    for (int rank = 0; rank < check->plan->nranks; rank++) {
+        for (uint32_t i = check->first_block[rank]; i < check->first_block[rank + 1]; i++)
+            weiri_clock_join(&check->clocks, &check->begin[rank], check->blocks[i].now);
+        weiri_check_caller(check, rank);
+    }
+}
+
+/* -------------------------------------------------------------------- worlds */
+
+static void clear_places(weiri_check *check)
+{
+    const weiri_access none = {WEIRI_CHECK_NONE, 0, WEIRI_CHECK_NONE, WEIRI_CHECK_NONE};
+    for (uint32_t i = 0; i < check->nplaces; i++)
+        check->places[i] = (weiri_place){.value = {.culprit = WEIRI_CHECK_NONE},
+                                         .last = none,
+                                         .reads = WEIRI_CHECK_NONE,
+                                         .waiting = WEIRI_CHECK_NONE,
+                                         .packets = -1};
+    check->free_access = WEIRI_CHECK_NONE;
+    check->nnodes = check->nlanes = check->nsources = check->naccesses = 0;
+    check->naccessed = 0;
+    check->steps_left = UINT64_C(100) * 1000 * 1000;
+}
+
+static void run_world(weiri_check *check, const int32_t *row)
+{
+    check->row = row;
+    check->again = 0;
+    clear_places(check);
+    for (int rank = 0; rank < check->plan->nranks; rank++)
+        check->begin[rank] = weiri_clock_new(&check->clocks);
+    for (uint32_t i = 0; i < check->nblocks; i++) {
+        check->blocks[i].tick = 0;
+        for (uint32_t j = 0; j < check->blocks[i].nports; j++) {
+            weiri_check_port *port = &check->blocks[i].ports[j];
+            port->nputs = port->ncovered = 0;
+            port->stretch = WEIRI_CHECK_NONE; /* no put yet */
+        }
+    }
+    check_clocks(check);
+    int goes_on = check->status == WEIR_OK;
+    for (check->launch = 0; goes_on && check->launch < WEIRI_CHECK_LAUNCHES; check->launch++)
+        goes_on = run_launch(check);
+    if (goes_on)
+        end_launches(check);
+    check_clocks(check);
+}
+
+/* What a world leaves: clocks of blocks and of signals that nobody took. */
+static void end_world(weiri_check *check)
+{
+    for (uint32_t i = 0; i < check->nblocks; i++) {
+        weiri_clock_drop(&check->clocks, check->blocks[i].now);
+        weiri_clock_drop(&check->clocks, check->blocks[i].pending);
+        check->blocks[i].now = check->blocks[i].pending = NULL;
+        check->blocks[i].pending_ranks = 0;
+    }
+    for (int rank = 0; rank < check->plan->nranks; rank++) {
+        weiri_clock_drop(&check->clocks, check->begin[rank]);
+        check->begin[rank] = NULL;
+    }
+    weiri_check_forget_signals(check);
+}
+
+static int knows_collective(const weir_plan *plan)
+{
+    switch (plan->collective) {
+    case WEIR_COLL_ALLREDUCE:
+    case WEIR_COLL_REDUCE_SCATTER:
+    case WEIR_COLL_ALLGATHER:
+    case WEIR_COLL_BROADCAST:
+    case WEIR_COLL_REDUCE:
+    case WEIR_COLL_ALLTOALL:
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+static weir_status conclude(const weiri_check *check)
+{
+    const weir_plan *plan = check->plan;
+    const weir_plan_violation *first = &check->report->violations[0];
+    char where[WEIRI_PLAN_WHERE_BYTES];
+    uint32_t block = 0;
+    if (check->status != WEIR_OK || check->report->nviolations == 0)
+        return check->status;
+    while (block < plan->gpus[first->rank].nblocks &&
+           plan->gpus[first->rank].blocks[block].id != first->block)
+        block++;
+    weiri_plan_where(plan, first->rank, block, first->op, where);
+    return weiri_fail(WEIR_ERR_INVALID, "%s: %s", where, first->text);
+}
+
+weir_status weir_plan_check(const weir_plan *plan, weir_plan_report *report)
+{
+    weir_plan_report *made = calloc(1, sizeof *made);
+    weiri_check check = {.plan = plan, .report = made, .status = WEIR_OK};
+    if (!made)
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "%s: no memory to check the plan", plan->file);
+    made->proves_result = knows_collective(plan);
+    check.status = weiri_check_find_worlds(plan, &check.worlds);
+    if (check.status == WEIR_OK) {
+        weiri_check_set_up(&check);
+        made->nworlds = check.worlds.count;
+        made->all_lengths = check.worlds.is_complete;
+        made->max_turns = check.worlds.npipes ? WEIRI_CHECK_TURNS : 0;
+        for (uint32_t i = 0; i < check.worlds.count && check.status == WEIR_OK &&
+                             made->nviolations == 0; i++) {
+            run_world(&check, &check.worlds.rows[i * (size_t)check.worlds.columns]);
+            end_world(&check);
+            i -= check.again ? 1 : 0;
+            made->nviolations = check.again ? 0 : made->nviolations;
+        }
+        weiri_check_tear_down(&check);
+        weiri_clocks_free(&check.clocks);
+        weiri_check_free_worlds(plan, &check.worlds);
+    }
+    weir_status status = conclude(&check);
+    if (report && check.status == WEIR_OK)
+        *report = *made;
+    free(made);
+    return status;
+}

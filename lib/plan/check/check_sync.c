@@ -1,0 +1,169 @@
+/*
+ * Operations that order: fences, barriers, and the requests to ports. Signals, waits and
+ * semaphores are counters (check_counter.c).
+ *
+ * A signal carries what is ordered before it: what its block did before the last fence, for
+ * behind one all threads of the block have done it. What a wait takes over is ordered before
+ * what its block does behind the next fence.
+ */
+#include "plan/check/check.h"
+
+/* ------------------------------------------------------------- fence, ports */
+
+/* All threads of the block meet. */
+void weiri_check_fence(weiri_check *check, uint32_t block)
+{
+    weiri_check_block *at = &check->blocks[block];
+    if (at->pending)
+        weiri_clock_join(&check->clocks, &at->now, at->pending);
+    weiri_clock_drop(&check->clocks, at->pending);
+    at->pending = NULL;
+    for (uint64_t ranks = at->pending_ranks; ranks; ranks &= ranks - 1)
+        weiri_clock_join(&check->clocks, &at->now, check->begin[__builtin_ctzll(ranks)]);
+    at->pending_ranks = 0;
+    weiri_clock_set(&check->clocks, &at->now, at->chain, ++at->tick);
+}
+
+weiri_check_port *weiri_check_port_of(weiri_check *check, uint32_t block, uint32_t link)
+{
+    weiri_check_block *at = &check->blocks[block];
+    for (uint32_t i = 0; i < at->nports; i++)
+        if (at->ports[i].link == link)
+            return &at->ports[i];
+    return NULL;
+}
+
+uint32_t weiri_check_covered(const weiri_check_block *block, const weiri_check_port *port,
+                             uint32_t i)
+{
+    if (port->stretch != block->tick || port->thread == i)
+        return port->nputs;
+    return port->ncovered;
+}
+
+void weiri_check_take_over(weiri_check *check, uint32_t block, const weiri_clock *clock)
+{
+    weiri_check_block *at = &check->blocks[block];
+    if (!at->pending)
+        at->pending = weiri_clock_new(&check->clocks);
+    if (at->pending)
+        weiri_clock_join(&check->clocks, &at->pending, clock);
+}
+
+void weiri_check_learn(weiri_check *check, uint32_t block, uint32_t chain, uint32_t events)
+{
+    weiri_check_block *at = &check->blocks[block];
+    if (!at->pending)
+        at->pending = weiri_clock_new(&check->clocks);
+    if (at->pending && at->pending->at[chain] < events)
+        weiri_clock_set(&check->clocks, &at->pending, chain, events);
+}
+
+/* Of a port channel: the sources of its puts are read. A memory channel's are anyway. */
+void weiri_check_flush(weiri_check *check, uint32_t block, const weiri_plan_op *op)
+{
+    const weiri_check_block *at = &check->blocks[block];
+    const weiri_plan_gpu *gpu = weiri_check_gpu(check, at);
+    for (uint32_t i = 0; op->channel == WEIRI_PLAN_PORT && i < op->nids; i++) {
+        weiri_check_port *port = weiri_check_port_of(check, block, gpu->ids[op->first_id + i]);
+        if (port)
+            weiri_check_learn(check, block, port->chain, weiri_check_covered(at, port, i));
+    }
+}
+
+/* ----------------------------------------------------------------- barriers */
+
+void weiri_check_wake(weiri_check *check, uint32_t *waiting)
+{
+    while (*waiting != WEIRI_CHECK_NONE) {
+        weiri_check_block *block = &check->blocks[*waiting];
+        check->ready[check->nready++] = *waiting;
+        *waiting = block->next;
+        block->state = WEIRI_CHECK_RUNS;
+        block->place = block->counter = WEIRI_CHECK_NONE;
+    }
+}
+
+static weiri_check_meeting *meeting_of(weiri_check *check, int rank, const weiri_plan_op *op)
+{
+    for (uint32_t i = 0; i < check->nmeetings; i++)
+        if (check->meetings[i].rank == rank && check->meetings[i].barrier == op->barrier &&
+            check->meetings[i].nblocks == op->nblocks)
+            return &check->meetings[i];
+    return NULL;
+}
+
+/* All have come: what any knows, all know. */
+static void part(weiri_check *check, weiri_check_meeting *meeting)
+{
+    weiri_clock *all = weiri_clock_keep(check->blocks[meeting->waiting].now);
+    for (uint32_t i = meeting->waiting; i != WEIRI_CHECK_NONE; i = check->blocks[i].next)
+        weiri_clock_join(&check->clocks, &all, check->blocks[i].now);
+    for (uint32_t i = meeting->waiting; i != WEIRI_CHECK_NONE; i = check->blocks[i].next) {
+        weiri_check_block *block = &check->blocks[i];
+        weiri_clock_drop(&check->clocks, block->now);
+        block->now = weiri_clock_keep(all);
+        block->meeting = WEIRI_CHECK_NONE;
+        block->ids_done = 1; /* it has met */
+    }
+    weiri_clock_drop(&check->clocks, all);
+    meeting->arrived = 0;
+    weiri_check_wake(check, &meeting->waiting);
+}
+
+static int meet(weiri_check *check, uint32_t block, const weiri_plan_op *op)
+{
+    weiri_check_block *at = &check->blocks[block];
+    weiri_check_meeting *meeting = meeting_of(check, at->rank, op);
+    if (at->ids_done) {
+        at->ids_done = 0;
+        return 1;
+    }
+    weiri_check_fence(check, block);
+    at->state = WEIRI_CHECK_MEETS;
+    at->meeting = (uint32_t)(meeting - check->meetings);
+    at->next = meeting->waiting;
+    meeting->waiting = block;
+    if (++meeting->arrived == meeting->nblocks)
+        part(check, meeting);
+    return 0;
+}
+
+/* ------------------------------------------------------------- an operation */
+
+static int take_ids(weiri_check *check, uint32_t block, const weiri_plan_op *op, int is_relaxed,
+                    int take)
+{
+    weiri_check_block *at = &check->blocks[block];
+    while (at->ids_done < op->nids) {
+        uint32_t counter = weiri_check_counter_of(check, at->rank, op, at->ids_done);
+        if (!weiri_check_take_one(check, block, counter, is_relaxed, take))
+            return 0;
+        at->ids_done++;
+    }
+    at->ids_done = 0;
+    return 1;
+}
+
+int weiri_check_sync(weiri_check *check, uint32_t block, const weiri_plan_op *op, int take)
+{
+    switch (op->kind) {
+    case WEIRI_PLAN_NOP_OP:
+        weiri_check_fence(check, block);
+        return 1;
+    case WEIRI_PLAN_BARRIER_OP:
+        return meet(check, block, op);
+    case WEIRI_PLAN_SIGNAL_OP:
+    case WEIRI_PLAN_RELAXED_SIGNAL_OP:
+    case WEIRI_PLAN_SEM_RELEASE_OP:
+        weiri_check_signal_ids(check, block, op, op->kind == WEIRI_PLAN_RELAXED_SIGNAL_OP);
+        return 1;
+    case WEIRI_PLAN_WAIT_OP:
+    case WEIRI_PLAN_RELAXED_WAIT_OP:
+    case WEIRI_PLAN_SEM_ACQUIRE_OP:
+        return take_ids(check, block, op, op->kind == WEIRI_PLAN_RELAXED_WAIT_OP, take);
+    default:
+        weiri_check_flush(check, block, op);
+        return 1;
+    }
+}

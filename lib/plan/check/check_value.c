@@ -1,0 +1,245 @@
+/*
+ * What chunks hold, as symbols, and whether that is what the collective is to compute.
+ *
+ * A right result is one input chunk, of one rank or reduced over ranks, each once. Nothing that
+ * is not can become so again, so it is enough to know what was the first thing wrong with a
+ * chunk and which operation did it.
+ *
+ * Where lengths do not divide, the last chunks of a block are shorter, and an operation
+ * handles no more than the shortest chunk that it names. A value knows the last chunk that
+ * it has been in: a result that went through a later one than its own lacks its end at some
+ * length.
+ */
+#include "plan/check/check.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* -------------------------------------------------------------------- values */
+
+weiri_value weiri_value_read(const weiri_check *check, uint32_t place, int as_packets,
+                             uint32_t node)
+{
+    const weiri_place *at = &check->places[place];
+    weiri_value value = at->value;
+    if (at->packets >= 0 && !as_packets)
+        return (weiri_value){.state = WEIRI_VALUE_PACKETS, .chunk = place, .culprit = node};
+    if (at->packets < 0 && as_packets)
+        return (weiri_value){.state = WEIRI_VALUE_UNDEFINED, .chunk = place, .culprit = node};
+    if (value.state == WEIRI_VALUE_UNDEFINED && value.culprit == WEIRI_CHECK_NONE) {
+        value.chunk = place;
+        value.culprit = node;
+    }
+    return value;
+}
+
+static uint32_t lowest(uint64_t ranks)
+{
+    return (uint32_t)__builtin_ctzll(ranks);
+}
+
+weiri_value weiri_value_reduce(weiri_value a, weiri_value b, uint32_t node)
+{
+    if (a.state != WEIRI_VALUE_GOOD || b.state != WEIRI_VALUE_GOOD)
+        return a.state != WEIRI_VALUE_GOOD ? a : b;
+    weiri_value made = a;
+    made.culprit = node;
+    made.reach = a.reach > b.reach ? a.reach : b.reach;
+    made.ranks |= b.ranks;
+    if (a.launch != b.launch) {
+        made.state = WEIRI_VALUE_STALE;
+    } else if (a.chunk != b.chunk) {
+        made.state = WEIRI_VALUE_MIXED;
+        made.detail = b.chunk;
+    } else if (a.ranks & b.ranks) {
+        made.state = WEIRI_VALUE_TWICE;
+        made.detail = lowest(a.ranks & b.ranks);
+    } else {
+        made.culprit = WEIRI_CHECK_NONE;
+    }
+    return made;
+}
+
+/* The caller has written the input; what the output held is lost, unless it is the input. */
+void weiri_check_begin_values(weiri_check *check, int rank)
+{
+    for (int buffer = WEIR_PLAN_OUTPUT; buffer >= WEIR_PLAN_INPUT; buffer--) {
+        uint32_t chunks = check->blocks_of[buffer] * check->block_chunks;
+        uint32_t first = weiri_check_first_place(check, rank, (unsigned)buffer, 0);
+        for (uint32_t i = 0; i < chunks; i++) {
+            weiri_place *place = &check->places[first + i];
+            place->packets = -1;
+            place->value = (weiri_value){.culprit = WEIRI_CHECK_NONE};
+            if (buffer == WEIR_PLAN_OUTPUT)
+                continue;
+            place->value.state = WEIRI_VALUE_GOOD;
+            place->value.ranks = UINT64_C(1) << rank;
+            place->value.chunk = i;
+            place->value.reach = i % check->block_chunks;
+            place->value.launch = (uint8_t)check->launch;
+        }
+    }
+}
+
+/* ------------------------------------------------------------------- results */
+
+/* What an output chunk is to be. 0: anything. */
+static int expected_of(const weiri_check *check, int rank, int root, uint32_t i,
+                       weiri_value *value)
+{
+    const uint32_t of_block = check->block_chunks;
+    const int nranks = check->plan->nranks;
+    const uint64_t all = nranks == 64 ? UINT64_MAX : (UINT64_C(1) << nranks) - 1;
+    value->chunk = i;
+    value->ranks = all;
+    value->reach = i % of_block;
+    switch (check->plan->collective) {
+    case WEIR_COLL_REDUCE:
+        return rank == root;
+    case WEIR_COLL_ALLREDUCE:
+        return 1;
+    case WEIR_COLL_REDUCE_SCATTER:
+        value->chunk = (uint32_t)rank * of_block + i;
+        return 1;
+    case WEIR_COLL_BROADCAST:
+        value->ranks = UINT64_C(1) << root;
+        return 1;
+    case WEIR_COLL_ALLGATHER:
+        value->chunk = i % of_block;
+        value->ranks = UINT64_C(1) << i / of_block;
+        return 1;
+    case WEIR_COLL_ALLTOALL:
+        value->chunk = (uint32_t)rank * of_block + i % of_block;
+        value->ranks = UINT64_C(1) << i / of_block;
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+static int is_right(const weiri_check *check, const weiri_value *value,
+                    const weiri_value *expected)
+{
+    return value->state == WEIRI_VALUE_GOOD && value->launch == check->launch &&
+           value->chunk == expected->chunk && value->ranks == expected->ranks &&
+           value->reach <= expected->reach;
+}
+
+/* How much of what is due a chunk holds: of how many ranks. */
+static uint32_t score(const weiri_check *check, int rank, int root)
+{
+    uint32_t sum = 0, chunks = check->blocks_of[WEIR_PLAN_OUTPUT] * check->block_chunks;
+    uint32_t first = weiri_check_first_place(check, rank, WEIR_PLAN_OUTPUT, 0);
+    weiri_value expected;
+    for (uint32_t i = 0; i < chunks; i++) {
+        const weiri_value *value = &check->places[first + i].value;
+        if (expected_of(check, rank, root, i, &expected) && value->state == WEIRI_VALUE_GOOD &&
+            value->launch == check->launch && value->chunk == expected.chunk)
+            sum += (uint32_t)__builtin_popcountll(value->ranks & expected.ranks);
+    }
+    return sum;
+}
+
+/* With which root the results are the most nearly right; of a tie the first. */
+static int find_root(const weiri_check *check)
+{
+    int best = 0;
+    uint32_t best_score = 0;
+    for (int root = 0; root < check->plan->nranks; root++) {
+        uint32_t sum = 0;
+        for (int rank = 0; rank < check->plan->nranks; rank++)
+            sum += score(check, rank, root);
+        if (sum > best_score) {
+            best = root;
+            best_score = sum;
+        }
+    }
+    return best;
+}
+
+/* What is wrong with a value that is in itself one. */
+static void explain_good(const weiri_check *check, const weiri_value *value,
+                         const weiri_value *expected, char *text, size_t room)
+{
+    uint64_t missing = expected->ranks & ~value->ranks, more = value->ranks & ~expected->ranks;
+    if (value->launch != check->launch)
+        snprintf(text, room, "it is that of the launch before");
+    else if (value->chunk != expected->chunk)
+        snprintf(text, room, "it is input chunk %u of rank %u where chunk %u is due",
+                 value->chunk, lowest(value->ranks), expected->chunk);
+    else if (missing)
+        snprintf(text, room, "the contribution of rank %u is missing", lowest(missing));
+    else if (more)
+        snprintf(text, room, "the contribution of rank %u does not belong there", lowest(more));
+    else
+        snprintf(text, room,
+                 "it went through chunk %u of a block, which is shorter where lengths do not "
+                 "divide",
+                 value->reach);
+}
+
+static void explain(const weiri_check *check, const weiri_value *value,
+                    const weiri_value *expected, char *text, size_t room)
+{
+    char name[WEIRI_CHECK_TEXT];
+    switch ((weiri_value_state)value->state) {
+    case WEIRI_VALUE_UNDEFINED:
+        if (value->culprit == WEIRI_CHECK_NONE)
+            snprintf(text, room, "nothing is written there");
+        else
+            snprintf(text, room, "it comes of %s, which nothing has written",
+                     weiri_check_place_name(check, value->chunk, name));
+        break;
+    case WEIRI_VALUE_GOOD:
+        explain_good(check, value, expected, text, room);
+        break;
+    case WEIRI_VALUE_TWICE:
+        snprintf(text, room, "the contribution of rank %u is there twice", value->detail);
+        break;
+    case WEIRI_VALUE_MIXED:
+        snprintf(text, room, "input chunks %u and %u are reduced with each other", value->chunk,
+                 value->detail);
+        break;
+    case WEIRI_VALUE_STALE:
+        snprintf(text, room, "data of the launch before are reduced with those of this one");
+        break;
+    case WEIRI_VALUE_PACKETS:
+        snprintf(text, room, "packets in %s are read as data",
+                 weiri_check_place_name(check, value->chunk, name));
+        break;
+    }
+}
+
+static void refuse(weiri_check *check, int rank, uint32_t i, const weiri_place *place,
+                   const weiri_value *expected)
+{
+    char text[256];
+    uint32_t node = place->value.culprit, block = WEIRI_CHECK_NONE, op = WEIRI_CHECK_NONE;
+    explain(check, &place->value, expected, text, sizeof text);
+    if (node == WEIRI_CHECK_NONE && place->last.lane != WEIRI_CHECK_NONE)
+        node = check->lanes[place->last.lane].node;
+    if (node != WEIRI_CHECK_NONE && check->nodes[node].launch == check->launch) {
+        block = check->nodes[node].block;
+        op = check->nodes[node].op;
+    }
+    int where = block == WEIRI_CHECK_NONE ? rank : check->blocks[block].rank;
+    weiri_check_violate(check, WEIR_PLAN_FAULT_RESULT, where, block, op,
+                        "output chunk %u of rank %d: %s", i, rank, text);
+}
+
+void weiri_check_results(weiri_check *check)
+{
+    const weir_plan *plan = check->plan;
+    uint32_t chunks = check->blocks_of[WEIR_PLAN_OUTPUT] * check->block_chunks;
+    int root = 0;
+    if (weiri_plan_has_root(plan))
+        check->report->root = root = find_root(check);
+    for (int rank = 0; rank < plan->nranks; rank++) {
+        uint32_t first = weiri_check_first_place(check, rank, WEIR_PLAN_OUTPUT, 0);
+        weiri_value expected;
+        for (uint32_t i = 0; i < chunks; i++)
+            if (expected_of(check, rank, root, i, &expected) &&
+                !is_right(check, &check->places[first + i].value, &expected))
+                refuse(check, rank, i, &check->places[first + i], &expected);
+    }
+}

@@ -1,0 +1,169 @@
+/* The commands of weir-plan that show, estimate and make plans. */
+#include "plan/cli/commands.h"
+
+#include "base/error.h"
+#include "plan/cost/cost.h"
+#include "plan/examples/examples.h"
+#include "plan/cost/moves.h"
+#include "plan/draw/show.h"
+#include "plan/draw/svg.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ------------------------------------------------------------------------ values */
+
+/* Bytes with K, M, G or T, as the benchmarks have them. */
+static weir_status read_bytes(const char *text, uint64_t *bytes)
+{
+    static const char suffixes[] = "KMGT";
+    char *end;
+    errno = 0;
+    unsigned long long number = strtoull(text, &end, 10);
+    const char *suffix = *end ? strchr(suffixes, *end) : NULL;
+    int shift = suffix ? 10 * (int)(suffix - suffixes + 1) : 0;
+    end += suffix != NULL;
+    if (errno || *text < '0' || *text > '9' || *end || number == 0 || number >> (62 - shift))
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "--bytes %s: expected bytes above 0, K, M, G and T are allowed", text);
+    *bytes = (uint64_t)number << shift;
+    return WEIR_OK;
+}
+
+static weir_status read_number(const char *option, const char *text, int least, int most,
+                               int *number)
+{
+    char *end;
+    long value = text ? strtol(text, &end, 10) : 0;
+    if (!text)
+        return WEIR_OK;
+    if (*text < '0' || *text > '9' || *end || value < least || value > most)
+        return weiri_fail(WEIR_ERR_INVALID, "%s %s: expected a number from %d to %d", option, text,
+                          least, most);
+    *number = (int)value;
+    return WEIR_OK;
+}
+
+weir_status settings_read(settings *chosen)
+{
+    chosen->only_rank = -1;
+    chosen->reduce_op = WEIR_SUM;
+    weir_status status =
+        read_number("--rank", chosen->rank, 0, WEIRI_PLAN_RANKS_MAX - 1, &chosen->only_rank);
+    if (status == WEIR_OK)
+        status = read_number("--ranks", chosen->ranks, 2, WEIRI_PLAN_RANKS_MAX, &chosen->nranks);
+    if (status == WEIR_OK)
+        status = read_number("--instances", chosen->instances, 1, WEIRI_PLAN_BLOCKS_MAX,
+                             &chosen->ninstances);
+    if (status == WEIR_OK && chosen->bytes)
+        status = read_bytes(chosen->bytes, &chosen->message_bytes);
+    if (status == WEIR_OK && chosen->op && weir_op_parse(chosen->op, &chosen->reduce_op) != WEIR_OK)
+        status = weiri_fail(WEIR_ERR_INVALID, "--op %s: expected sum, prod, max or min",
+                            chosen->op);
+    return status;
+}
+
+/* -------------------------------------------------------------- showing, estimating */
+
+/* What both commands need that simulate. */
+static weir_status simulate(const settings *chosen, const weir_plan *plan, weiri_plan_cost *found)
+{
+    weiri_plan_model model;
+    uint64_t bytes =
+        chosen->message_bytes ? chosen->message_bytes : weiri_plan_usual_bytes(plan);
+    weir_status status =
+        weiri_plan_model_read(chosen->topology ? chosen->topology : "h200x8", &model);
+    return status == WEIR_OK ? weiri_plan_simulate(plan, &model, bytes, found) : status;
+}
+
+static weir_status show_picture(const settings *chosen, const weir_plan *plan)
+{
+    weiri_plan_cost found = {0};
+    weir_status status = simulate(chosen, plan, &found);
+    if (status == WEIR_OK)
+        status = weiri_plan_svg(plan, &found, chosen->only_rank, stdout);
+    weiri_plan_cost_free(&found);
+    return status;
+}
+
+static weir_status show_text(const settings *chosen, const weir_plan *plan)
+{
+    const weiri_plan_show_options options = {.rank = chosen->only_rank,
+                                             .summary = chosen->summary,
+                                             .message_bytes = chosen->message_bytes};
+    return weiri_plan_show(plan, &options, stdout);
+}
+
+weir_status command_show(const settings *chosen)
+{
+    weir_plan *plan = NULL;
+    if (chosen->topology && !chosen->svg)
+        return weiri_fail(WEIR_ERR_INVALID, "show: --topology goes with --svg");
+    weir_status status = weir_plan_read(chosen->words[0], &plan);
+    if (status == WEIR_OK)
+        status = (chosen->svg ? show_picture : show_text)(chosen, plan);
+    weir_plan_free(plan);
+    return status;
+}
+
+weir_status command_cost(const settings *chosen)
+{
+    weiri_plan_cost found = {0};
+    weir_plan *plan = NULL;
+    weir_status status = weir_plan_read(chosen->words[0], &plan);
+    if (status == WEIR_OK)
+        status = simulate(chosen, plan, &found);
+    if (status == WEIR_OK)
+        weiri_plan_cost_print(plan, &found, stdout);
+    weiri_plan_cost_free(&found);
+    weir_plan_free(plan);
+    return status;
+}
+
+/* ------------------------------------------------------------------------ making */
+
+weir_status command_list(const settings *chosen)
+{
+    size_t count;
+    const weiri_plan_example *examples = weiri_plan_examples(&count);
+    (void)chosen;
+    for (size_t i = 0; i < count; i++)
+        printf("%-24s %s\n", examples[i].name, examples[i].summary);
+    return WEIR_OK;
+}
+
+static weir_status put_plan(const weir_plan *plan, const char *file)
+{
+    char *text = NULL;
+    size_t bytes;
+    if (file)
+        return weir_plan_write(plan, file);
+    weir_status status = weir_plan_print(plan, &text, &bytes);
+    if (status == WEIR_OK)
+        fwrite(text, 1, bytes, stdout);
+    free(text);
+    return status;
+}
+
+weir_status command_make(const settings *chosen)
+{
+    const weiri_plan_example *example = weiri_plan_example_find(chosen->words[0]);
+    const weiri_plan_example_options with = {.nranks = chosen->nranks,
+                                             .instances = chosen->ninstances,
+                                             .in_place = chosen->in_place,
+                                             .op = chosen->reduce_op};
+    weir_plan *plan = NULL;
+    if (!example)
+        return weiri_fail(WEIR_ERR_INVALID, "make: no plan is called %s; weir-plan list has them",
+                          chosen->words[0]);
+    if (!chosen->nranks)
+        return weiri_fail(WEIR_ERR_INVALID, "make: expected a number of ranks, as in -n 8");
+    weir_status status = weiri_plan_example_make(example, &with, &plan);
+    if (status == WEIR_OK)
+        status = put_plan(plan, chosen->output);
+    weir_plan_free(plan);
+    return status;
+}

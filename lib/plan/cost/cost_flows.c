@@ -1,0 +1,219 @@
+/*
+ * Transfers under way, and what they share. Each wants of a link what it would take alone;
+ * where all together want more than there is, all become slower in the same proportion.
+ */
+#include "plan/cost/simulation.h"
+
+#include "base/error.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BYTES_US_PER_GBS = 1000 };
+#define CLOSE_US 1e-9 /* shorter than anything */
+
+/* The load of a kind: of ranks after those of pairs, then of machines. */
+static uint32_t load_of(const weiri_simulation *sim, weiri_plan_share share, int from, int to)
+{
+    uint32_t n = (uint32_t)sim->plan->nranks;
+    if (share == WEIRI_SHARE_PAIR)
+        return (uint32_t)from * n + (uint32_t)to;
+    return n * n + (uint32_t)(share - 1) * n + (uint32_t)from;
+}
+
+static double gbs_of(const weiri_plan_model *model, weiri_plan_share share)
+{
+    const double gbs[WEIRI_SHARES] = {
+        [WEIRI_SHARE_PAIR] = model->pair_gbs,     [WEIRI_SHARE_OUT] = model->link_gbs,
+        [WEIRI_SHARE_IN] = model->link_gbs,       [WEIRI_SHARE_MEMORY] = model->memory_gbs,
+        [WEIRI_SHARE_NET_OUT] = model->net_gbs,   [WEIRI_SHARE_NET_IN] = model->net_gbs,
+        [WEIRI_SHARE_MACHINE] = model->machine_gbs};
+    return gbs[share];
+}
+
+weir_status weiri_flows_open(weiri_simulation *sim)
+{
+    uint32_t n = (uint32_t)sim->plan->nranks;
+    weiri_plan_cost *cost = sim->cost;
+    cost->nloads = n * n + (WEIRI_SHARES - 1) * n;
+    cost->loads = calloc(cost->nloads, sizeof *cost->loads);
+    sim->users = calloc(cost->nloads, sizeof *sim->users);
+    sim->wanted = calloc(cost->nloads, sizeof *sim->wanted);
+    sim->flowing = calloc(sim->nagents ? sim->nagents : 1, sizeof *sim->flowing);
+    if (!cost->loads || !sim->users || !sim->wanted || !sim->flowing)
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "%s: no memory to simulate it", sim->plan->file);
+    for (int share = 0; share < WEIRI_SHARES; share++)
+        for (int from = 0; from < (int)n; from++)
+            for (int to = 0; to < (share == WEIRI_SHARE_PAIR ? (int)n : 1); to++)
+                cost->loads[load_of(sim, (weiri_plan_share)share, from, to)] =
+                    (weiri_plan_load){.share = (weiri_plan_share)share, .from = from, .to = to,
+                                      .gbs = gbs_of(&cost->model, (weiri_plan_share)share)};
+    return WEIR_OK;
+}
+
+int weiri_flows_cross(const weiri_simulation *sim, int from, int to)
+{
+    return from / sim->cost->model.machine_ranks != to / sim->cost->model.machine_ranks;
+}
+
+/* ------------------------------------------------------------------- one flow */
+
+typedef struct builder {
+    weiri_simulation *sim;
+    weiri_agent *agent;
+    uint32_t index;
+    int copies;            /* what it writes it has read */
+    uint64_t read, written;
+} builder;
+
+static void use(builder *b, weiri_plan_share share, int from, int to, uint64_t bytes)
+{
+    weiri_agent *agent = b->agent;
+    uint32_t load = load_of(b->sim, share, from, to);
+    if (!(b->sim->cost->loads[load].gbs > 0))
+        return;
+    for (uint32_t i = 0; i < agent->nuses; i++)
+        if (agent->uses[i].load == load) {
+            agent->uses[i].bytes += bytes;
+            return;
+        }
+    if (agent->nuses == agent->room) {
+        uint32_t room = agent->room ? 2 * agent->room : 8;
+        weiri_flow_use *uses = realloc(agent->uses, room * sizeof *uses);
+        if (!uses) {
+            weiri_simulation_no_memory(b->sim);
+            return;
+        }
+        agent->uses = uses;
+        agent->room = room;
+    }
+    agent->uses[agent->nuses++] = (weiri_flow_use){load, bytes};
+}
+
+static void use_memory(builder *b, int rank, uint64_t bytes)
+{
+    use(b, WEIRI_SHARE_MEMORY, rank, 0, bytes);
+    use(b, WEIRI_SHARE_MACHINE, rank / b->sim->cost->model.machine_ranks, 0, bytes);
+}
+
+static void take_leg(void *context, const weiri_plan_leg *leg)
+{
+    builder *b = context;
+    if (b->index != UINT32_MAX && leg->index != b->index)
+        return;
+    b->read += leg->is_source || b->copies ? leg->bytes : 0;
+    b->written += leg->is_source ? 0 : leg->bytes;
+    if (leg->from == leg->to) {
+        use_memory(b, leg->from, leg->bytes * leg->accesses);
+        return;
+    }
+    if (weiri_flows_cross(b->sim, leg->from, leg->to)) {
+        use(b, WEIRI_SHARE_NET_OUT, leg->from, 0, leg->bytes);
+        use(b, WEIRI_SHARE_NET_IN, leg->to, 0, leg->bytes);
+    } else {
+        use(b, WEIRI_SHARE_OUT, leg->from, 0, leg->bytes);
+        use(b, WEIRI_SHARE_IN, leg->to, 0, leg->bytes);
+        use(b, WEIRI_SHARE_PAIR, leg->from, leg->to, leg->bytes);
+    }
+    use_memory(b, leg->from, leg->bytes);
+    use_memory(b, leg->to, leg->bytes);
+}
+
+static double most(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+int weiri_flow_begin(weiri_simulation *sim, uint32_t at, const weiri_plan_op *op, uint64_t turn,
+                     uint64_t turn_bytes, uint32_t index)
+{
+    weiri_agent *agent = &sim->agents[at];
+    const weiri_plan_model *model = &sim->cost->model;
+    weiri_plan_layout *layout = &sim->cost->layout;
+    int by_port = at >= sim->nblocks;
+    builder b = {.sim = sim, .agent = agent, .index = index,
+                 .copies = weiri_plan_traits[op->kind].mode != WEIRI_PLAN_REDUCE};
+    agent->nuses = 0;
+    weiri_plan_each_leg(sim->plan, layout, agent->rank, op, turn, turn_bytes, take_leg, &b);
+    double own = most((double)b.read, (double)b.written) /
+                 (by_port ? model->port_gbs : model->block_gbs);
+    if (!by_port)
+        own = most(own, (double)weiri_plan_reduced_bytes(sim->plan, layout, agent->rank, op, turn,
+                                                         turn_bytes) / model->reduce_gbs);
+    agent->own_us = own / BYTES_US_PER_GBS;
+    agent->work_us += agent->own_us;
+    if (agent->own_us <= CLOSE_US)
+        return 0;
+    for (uint32_t i = 0; i < agent->nuses; i++) {
+        sim->users[agent->uses[i].load]++;
+        sim->wanted[agent->uses[i].load] += (double)agent->uses[i].bytes / agent->own_us;
+        sim->cost->loads[agent->uses[i].load].bytes += agent->uses[i].bytes;
+    }
+    agent->left = 1;
+    agent->rate = 0; /* until it is renewed */
+    agent->state = WEIRI_AGENT_FLOWS;
+    sim->flowing[sim->nflowing++] = at;
+    sim->rates_are_old = 1;
+    return 1;
+}
+
+/* ------------------------------------------------------------------- all flows */
+
+static void renew_rates(weiri_simulation *sim)
+{
+    for (uint32_t i = 0; i < sim->nflowing && sim->rates_are_old; i++) {
+        weiri_agent *agent = &sim->agents[sim->flowing[i]];
+        double slower = 1;
+        for (uint32_t u = 0; u < agent->nuses; u++) {
+            uint32_t load = agent->uses[u].load;
+            slower = most(slower, sim->wanted[load] /
+                                      (sim->cost->loads[load].gbs * BYTES_US_PER_GBS));
+        }
+        agent->rate = 1 / (slower * agent->own_us);
+    }
+    sim->rates_are_old = 0;
+}
+
+double weiri_flows_next_us(weiri_simulation *sim)
+{
+    double first = HUGE_VAL;
+    renew_rates(sim);
+    for (uint32_t i = 0; i < sim->nflowing; i++) {
+        const weiri_agent *agent = &sim->agents[sim->flowing[i]];
+        double left = agent->left / agent->rate;
+        first = left < first ? left : first;
+    }
+    return sim->now_us + first;
+}
+
+void weiri_flows_advance(weiri_simulation *sim, double us)
+{
+    for (uint32_t i = 0; i < sim->nflowing; i++) {
+        weiri_agent *agent = &sim->agents[sim->flowing[i]];
+        agent->left -= agent->rate * (us - sim->now_us);
+    }
+    sim->now_us = us;
+}
+
+uint32_t weiri_flows_take_ended(weiri_simulation *sim)
+{
+    double rounding = CLOSE_US + sim->now_us * 1e-12;
+    for (uint32_t i = 0; i < sim->nflowing; i++) {
+        uint32_t at = sim->flowing[i];
+        const weiri_agent *agent = &sim->agents[at];
+        if (agent->rate <= 0 || agent->left / agent->rate > rounding)
+            continue;
+        memmove(&sim->flowing[i], &sim->flowing[i + 1],
+                (--sim->nflowing - i) * sizeof *sim->flowing);
+        for (uint32_t u = 0; u < agent->nuses; u++) {
+            uint32_t load = agent->uses[u].load;
+            sim->wanted[load] -= (double)agent->uses[u].bytes / agent->own_us;
+            if (--sim->users[load] == 0)
+                sim->wanted[load] = 0; /* exactly */
+        }
+        sim->rates_are_old = 1;
+        return at;
+    }
+    return UINT32_MAX;
+}

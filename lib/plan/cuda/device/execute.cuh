@@ -1,0 +1,253 @@
+/*
+ * The kernel of plans: each block carries out its list of steps (image.h). It
+ *
+ *   1. reads the launch's epoch and its first page; the first block tells peers where this
+ *      rank's buffers are, if the plan needs that,
+ *   2. takes the launch's turn, hears what peers tell, and makes addresses of the page's
+ *      operands,
+ *   3. carries out steps until there are no more.
+ *
+ * All blocks of the grid must be resident, as they wait for each other and for peers.
+ *
+ * Steps are read from shared memory, alike by all threads. Whether the block meets before a
+ * step is in its flags, so control flow never depends on data, and waits that fail never
+ * change it, but for the entry's: without the peers' addresses a block ends.
+ */
+#ifndef WEIR_PLAN_CUDA_EXECUTE_CUH
+#define WEIR_PLAN_CUDA_EXECUTE_CUH
+
+#include "plan/cuda/kernels.h"
+#include "plan/cuda/device/reduce.cuh"
+
+/* Where a block is in its list. */
+struct weiri_image_place {
+    uint32_t page, step;
+    uint64_t turn, turns, turn_bytes; /* of the loop that it is in */
+};
+
+/* What of its line a step handles now. */
+template <int does>
+WEIRI_GPU_FN void weiri_image_span(const weiri_image_step *step, const weiri_image_place &place,
+                                   size_t *begin, size_t *end)
+{
+    *begin = step->begin;
+    *end = step->end;
+    if (!(does & WEIRI_IMAGE_DOES_OTHERS) || !(step->flags & WEIRI_IMAGE_IN_LOOP))
+        return;
+    const uint64_t left = *end - *begin, at = place.turn * place.turn_bytes;
+    *begin += at < left ? at : left;
+    if (*end - *begin > place.turn_bytes)
+        *end = *begin + place.turn_bytes;
+    if (*begin < step->run_begin)
+        *begin = step->run_begin;
+    if (*end > step->run_end)
+        *end = step->run_end;
+    if (*end < *begin)
+        *end = *begin;
+}
+
+template <int dtype, int op, int does>
+WEIRI_GPU_FN void weiri_image_reduce_by(const weiri_image_launch &run, const weiri_image_step *step,
+                                        const weiri_image_operand *operands, bool packets,
+                                        size_t begin, size_t end)
+{
+    if (does & WEIRI_IMAGE_DOES_PACKET_REDUCES && packets)
+        weiri_image_reduce_packets<dtype, op>(run, step->op, operands, step->nsrcs, step->ndsts,
+                                              begin, end, step->data_end);
+    else if (does & WEIRI_IMAGE_DOES_REDUCES)
+        weiri_image_reduce<dtype, op>(operands, step->nsrcs, step->ndsts, begin, end);
+}
+
+template <int dtype, int does>
+WEIRI_GPU_FN void weiri_image_reduce_step(const weiri_image_launch &run,
+                                          const weiri_image_step *step,
+                                          const weiri_image_operand *operands, bool packets,
+                                          size_t begin, size_t end)
+{
+    if (!(does & WEIRI_IMAGE_DOES_OPS) || run.args->op == WEIR_SUM)
+        weiri_image_reduce_by<dtype, WEIR_SUM, does>(run, step, operands, packets, begin, end);
+    else if (run.args->op == WEIR_MAX)
+        weiri_image_reduce_by<dtype, WEIR_MAX, does>(run, step, operands, packets, begin, end);
+    else if (run.args->op == WEIR_MIN)
+        weiri_image_reduce_by<dtype, WEIR_MIN, does>(run, step, operands, packets, begin, end);
+    else
+        weiri_image_reduce_by<dtype, WEIR_PROD, does>(run, step, operands, packets, begin, end);
+}
+
+template <int does>
+WEIRI_GPU_FN void weiri_image_copy_step(const weiri_image_launch &run, const weiri_image_step *step,
+                                        const weiri_image_operand *operands, bool packets,
+                                        size_t begin, size_t end)
+{
+    const bool from = step->flags & WEIRI_IMAGE_FROM_PACKETS;
+    const bool to = step->flags & WEIRI_IMAGE_TO_PACKETS;
+    if (!(does & WEIRI_IMAGE_DOES_PACKETS) || !packets)
+        weiri_image_copy(operands, step->ndsts, begin, end);
+    else if (from && to)
+        weiri_image_convert<true, true>(run, step->op, operands, step->ndsts, begin, end,
+                                        step->data_end);
+    else if (from)
+        weiri_image_convert<true, false>(run, step->op, operands, step->ndsts, begin, end,
+                                         step->data_end);
+    else
+        weiri_image_convert<false, true>(run, step->op, operands, step->ndsts, begin, end,
+                                         step->data_end);
+}
+
+/* Through the first thread's port, packets as they are. */
+WEIRI_GPU_FN void weiri_image_port_step(const weiri_image_launch &run, const weiri_image_step *step,
+                                        const weiri_image_operand *operands, size_t begin,
+                                        size_t end)
+{
+    const int packets = (step->flags & WEIRI_IMAGE_FROM_PACKETS) != 0;
+    if (threadIdx.x || begin >= end)
+        return;
+    weiri_image_port(run, step, weiri_image_ids(run.block)[step->nids],
+                     (uintptr_t)operands[1].line + (begin << packets) - WEIRI_IMAGE_PORT_BASE,
+                     (uintptr_t)operands[0].line + (begin << packets) - WEIRI_IMAGE_PORT_BASE,
+                     (end - begin) << packets);
+}
+
+/* A step that has operands. */
+template <int dtype, int does>
+WEIRI_GPU_FN void weiri_image_move(const weiri_image_launch &run, const weiri_image_step *step,
+                                   const weiri_image_place &place)
+{
+    const weiri_image_operand *operands = weiri_image_operands(run.block) + step->first;
+    const bool packets =
+        (does & (WEIRI_IMAGE_DOES_PACKETS | WEIRI_IMAGE_DOES_PACKET_REDUCES)) &&
+        (step->flags & (WEIRI_IMAGE_FROM_PACKETS | WEIRI_IMAGE_TO_PACKETS));
+    size_t begin, end;
+    weiri_image_span<does>(step, place, &begin, &end);
+    if (!packets && end > step->data_end)
+        end = step->data_end;
+    if (begin >= end)
+        return;
+    if (step->kind == WEIRI_IMAGE_COPY)
+        weiri_image_copy_step<does>(run, step, operands, packets, begin, end);
+    else if (step->kind == WEIRI_IMAGE_REDUCE)
+        weiri_image_reduce_step<dtype, does>(run, step, operands, packets, begin, end);
+    else if (does & WEIRI_IMAGE_DOES_OTHERS)
+        weiri_image_port_step(run, step, operands, begin, end);
+}
+
+/* A step that orders. */
+template <int does>
+WEIRI_GPU_FN void weiri_image_order(const weiri_image_launch &run, const weiri_image_step *step)
+{
+    if (step->kind == WEIRI_IMAGE_SIGNAL)
+        weiri_image_signal(run, step);
+    else if (step->kind == WEIRI_IMAGE_WAIT)
+        weiri_image_wait(run, step);
+    else if (!(does & WEIRI_IMAGE_DOES_OTHERS))
+        return;
+    else if (step->kind == WEIRI_IMAGE_BARRIER)
+        weiri_image_barrier(run, step);
+    else if (step->kind == WEIRI_IMAGE_ACQUIRE)
+        weiri_image_acquire(run, step);
+    else if (step->kind == WEIRI_IMAGE_RELEASE)
+        weiri_image_release(run, step);
+    else
+        weiri_image_port_ids(run, step);
+}
+
+WEIRI_GPU_FN void weiri_image_fetch(const weiri_image_launch &run, weiri_image_place *place,
+                                    uint32_t page)
+{
+    __syncthreads();
+    weiri_image_copy_page(run, page, 16 * threadIdx.x);
+    __syncthreads();
+    weiri_image_resolve(run);
+    __syncthreads();
+    place->page = page;
+}
+
+/* Goes on behind a step. */
+template <int does>
+WEIRI_GPU_FN void weiri_image_advance(const weiri_image_launch &run, const weiri_image_step *step,
+                                      weiri_image_place *place)
+{
+    place->step++;
+    if (!(does & WEIRI_IMAGE_DOES_OTHERS))
+        return;
+    if (step->kind == WEIRI_IMAGE_LOOP) {
+        place->turn = 0;
+        place->turns = step->turns;
+        place->turn_bytes = step->turn_bytes;
+    }
+    if (step->kind != WEIRI_IMAGE_TURN || ++place->turn >= place->turns)
+        return;
+    const uint32_t page = step->page;
+    place->step = step->step;
+    if (page != place->page)
+        weiri_image_fetch(run, place, page);
+}
+
+/* The block's steps, from its first page's on, which is there. */
+template <int dtype, int does> WEIRI_GPU_FN void weiri_image_run(const weiri_image_launch &run)
+{
+    weiri_image_place place = {blockIdx.x, 0, 0, 0, 0};
+#pragma unroll 1
+    for (;;) {
+        const weiri_image_page *page = weiri_image_page_of(run.block);
+        if (place.step == page->nsteps) {
+            const uint32_t next = page->next;
+            if (!next)
+                return;
+            weiri_image_fetch(run, &place, next);
+            place.step = 0;
+        }
+        const weiri_image_step *step = weiri_image_steps(run.block) + place.step;
+        if (step->flags & WEIRI_IMAGE_MEETS)
+            __syncthreads();
+        if (step->kind <= WEIRI_IMAGE_REDUCE || step->kind == WEIRI_IMAGE_PORT_PUT)
+            weiri_image_move<dtype, does>(run, step, place);
+        else if (does & (WEIRI_IMAGE_DOES_SIGNALS | WEIRI_IMAGE_DOES_OTHERS) &&
+                 step->kind < WEIRI_IMAGE_LOOP)
+            weiri_image_order<does>(run, step);
+        weiri_image_advance<does>(run, step, &place);
+    }
+}
+
+template <int dtype, int does>
+static __global__ void __launch_bounds__(WEIRI_IMAGE_THREADS_MAX, 1)
+    weiri_image_execute(const __grid_constant__ weiri_image_args args)
+{
+    __shared__ weiri_image_block block;
+    weiri_image_launch run = {&args, &block, 0, 0};
+    const bool tells = does & WEIRI_IMAGE_DOES_TELLS && args.tells;
+    if (!threadIdx.x)
+        block.failed = 0;
+    weiri_image_begin(&run);
+    if (tells && !blockIdx.x)
+        weiri_image_tell(run);
+    weiri_gpu_turn(args.view, run.epoch);
+    if (does & WEIRI_IMAGE_DOES_OTHERS && !blockIdx.x)
+        weiri_image_renew(run);
+    if (tells) {
+        weiri_image_hear(run);
+        if (__syncthreads_or(weiri_image_has_failed(run)))
+            return;
+    }
+    weiri_image_resolve(run);
+    __syncthreads();
+    weiri_image_run<dtype, does>(run);
+}
+
+/* The kernels of a type: of packets alone, of what else most plans do, and of all. */
+template <int dtype> static const void *weiri_image_kernel_for(uint32_t does)
+{
+    enum {
+        PACKETS = WEIRI_IMAGE_DOES_COPIES | WEIRI_IMAGE_DOES_PACKETS |
+                  WEIRI_IMAGE_DOES_PACKET_REDUCES,
+        DIRECT = WEIRI_IMAGE_DOES_COPIES | WEIRI_IMAGE_DOES_REDUCES | WEIRI_IMAGE_DOES_SIGNALS |
+                 WEIRI_IMAGE_DOES_TELLS,
+    };
+    if (!(does & ~(uint32_t)PACKETS))
+        return (const void *)&weiri_image_execute<dtype, PACKETS>;
+    if (!(does & ~(uint32_t)DIRECT))
+        return (const void *)&weiri_image_execute<dtype, DIRECT>;
+    return (const void *)&weiri_image_execute<dtype, WEIRI_IMAGE_DOES_ALL>;
+}
+
+#endif

@@ -1,0 +1,166 @@
+/* An operation in words; show.h has the form. */
+#include "plan/draw/show.h"
+
+#include <inttypes.h>
+
+void weiri_plan_show_ids(const uint32_t *ids, uint32_t count, FILE *to)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t end = i;
+        while (end + 1 < count && ids[end + 1] == ids[end] + 1)
+            end++;
+        fprintf(to, end > i ? "%s%u..%u" : "%s%u", i ? " " : "", ids[i], ids[end]);
+        i = end;
+    }
+}
+
+static void show_chunks(const weiri_plan_ref *ref, FILE *to)
+{
+    fprintf(to, "%c[%u", weiri_plan_buffer_letters[ref->buffer], ref->index);
+    fprintf(to, ref->size > 1 ? "..%u]" : "]", ref->index + ref->size - 1);
+}
+
+static void show_ref(const weir_plan *plan, int rank, const weiri_plan_ref *ref, FILE *to)
+{
+    const weiri_plan_gpu *gpu = &plan->gpus[rank];
+    if (ref->place == WEIRI_PLAN_REMOTE)
+        fprintf(to, "rank %d ", ref->rank);
+    if (ref->place == WEIRI_PLAN_GROUP) {
+        const weiri_plan_switch *group = &gpu->switches[ref->rank];
+        fputs("ranks ", to);
+        weiri_plan_show_ids(gpu->ids + group->first_rank, group->nranks, to);
+        fputc(' ', to);
+    }
+    show_chunks(ref, to);
+}
+
+/* How many references, from the first on, are the same chunks of one rank after the other. */
+static uint32_t alike(const weiri_plan_ref *refs, uint32_t count)
+{
+    uint32_t n = 1;
+    while (n < count && refs->place == WEIRI_PLAN_REMOTE &&
+           refs[n].place == WEIRI_PLAN_REMOTE && refs[n].buffer == refs->buffer &&
+           refs[n].index == refs->index && refs[n].size == refs->size &&
+           refs[n].rank > refs[n - 1].rank)
+        n++;
+    return n;
+}
+
+static void show_refs(const weir_plan *plan, int rank, const weiri_plan_ref *refs, uint32_t count,
+                      const char *between, FILE *to)
+{
+    for (uint32_t i = 0; i < count;) {
+        uint32_t n = alike(refs + i, count - i), ranks[WEIRI_PLAN_REFS_MAX];
+        fputs(i ? between : "", to);
+        for (uint32_t k = 0; k < n; k++)
+            ranks[k] = (uint32_t)refs[i + k].rank;
+        if (n > 1) {
+            fputs("ranks ", to);
+            weiri_plan_show_ids(ranks, n, to);
+            fputc(' ', to);
+            show_chunks(&refs[i], to);
+        } else {
+            show_ref(plan, rank, &refs[i], to);
+        }
+        i += n;
+    }
+}
+
+static const char *sign_of(int reduce_op)
+{
+    static const char *const signs[WEIR_OP_COUNT] = {[WEIR_SUM] = "+", [WEIR_PROD] = "*",
+                                                     [WEIR_MAX] = "max", [WEIR_MIN] = "min",
+                                                     [WEIR_AVG] = "+"};
+    return reduce_op < 0 ? "+" : signs[reduce_op];
+}
+
+static void show_pairs(const weir_plan *plan, int rank, const weiri_plan_op *op, FILE *to)
+{
+    const weiri_plan_ref *srcs = &plan->gpus[rank].refs[op->first_src];
+    const weiri_plan_ref *dsts = &plan->gpus[rank].refs[op->first_dst];
+    for (uint32_t i = 0; i < op->ndsts; i++) {
+        fputs(i ? ", " : "", to);
+        show_ref(plan, rank, &srcs[i], to);
+        fputs(" -> ", to);
+        show_ref(plan, rank, &dsts[i], to);
+    }
+}
+
+/* All sources to all destinations, of which a reduction has many, a broadcast one source. */
+static void show_all(const weir_plan *plan, int rank, const weiri_plan_op *op, FILE *to)
+{
+    const weiri_plan_ref *refs = plan->gpus[rank].refs;
+    char between[8];
+    snprintf(between, sizeof between, " %s ", sign_of(op->reduce_op));
+    show_refs(plan, rank, &refs[op->first_src], op->nsrcs, between, to);
+    fputs(" -> ", to);
+    show_refs(plan, rank, &refs[op->first_dst], op->ndsts, ", ", to);
+}
+
+/* Where the operation's channels lead. */
+static void show_channels(const weir_plan *plan, int rank, const weiri_plan_op *op, FILE *to)
+{
+    const weiri_plan_gpu *gpu = &plan->gpus[rank];
+    for (uint32_t i = 0; i < op->nids; i++) {
+        const weiri_plan_link *link = &gpu->links[op->channel][gpu->ids[op->first_id + i]];
+        fprintf(to, "%s%d", i ? " " : "rank ", link->peer);
+        if (link->ordinal)
+            fprintf(to, "#%d", link->ordinal);
+    }
+    if (op->channel == WEIRI_PLAN_PORT)
+        fputs(" by port", to);
+}
+
+static void show_sync(const weir_plan *plan, int rank, const weiri_plan_op *op, FILE *to)
+{
+    const weiri_plan_gpu *gpu = &plan->gpus[rank];
+    int waits = op->kind == WEIRI_PLAN_WAIT_OP || op->kind == WEIRI_PLAN_RELAXED_WAIT_OP;
+    if (op->kind == WEIRI_PLAN_BARRIER_OP)
+        fprintf(to, "%u of %u thread blocks", op->barrier, op->nblocks);
+    else if (op->kind == WEIRI_PLAN_SEM_ACQUIRE_OP || op->kind == WEIRI_PLAN_SEM_RELEASE_OP)
+        for (uint32_t i = 0; i < op->nids; i++)
+            fprintf(to, "%s%u", i ? " " : "semaphore ", gpu->ids[op->first_id + i]);
+    else if (op->channel <= WEIRI_PLAN_PORT && op->nids) {
+        fputs(waits ? "for " : "to ", to);
+        show_channels(plan, rank, op, to);
+    }
+}
+
+static void show_extras(const weir_plan *plan, int rank, const weiri_plan_op *op, int own_part,
+                        FILE *to)
+{
+    int signals = op->kind == WEIRI_PLAN_PUT_SIGNAL_OP ||
+                  op->kind == WEIRI_PLAN_PUT_SIGNAL_FLUSH_OP;
+    int moves = op->ndsts > 0 && op->channel <= WEIRI_PLAN_PORT;
+    if (moves && op->nids && (signals || op->channel == WEIRI_PLAN_PORT)) {
+        fputs(signals ? ", signal " : ", ", to);
+        show_channels(plan, rank, op, to);
+    }
+    if (op->reduce_op > WEIR_SUM)
+        fprintf(to, "  (%s)", weir_op_name((weir_op)op->reduce_op));
+    if (op->nparts > 1 && op->part == (uint32_t)own_part)
+        fprintf(to, "  (a part of %u)", op->nparts);
+    else if (op->nparts > 1)
+        fprintf(to, "  (part %u of %u)", op->part, op->nparts);
+}
+
+void weiri_plan_show_op(const weir_plan *plan, int rank, const weiri_plan_op *op, int own_part,
+                        FILE *to)
+{
+    weiri_plan_mode mode = weiri_plan_traits[op->kind].mode;
+    if (op->kind == WEIRI_PLAN_NOP_OP) {
+        fputs(weiri_plan_kind_name(op->kind), to);
+        return;
+    }
+    fprintf(to, "%-9s ", weiri_plan_kind_name(op->kind));
+    if (mode == WEIRI_PLAN_LOOP)
+        fprintf(to, "%" PRIu64 " bytes a turn, over %u chunks", op->unit_bytes, op->num_chunks);
+    else if (mode == WEIRI_PLAN_SYNC)
+        show_sync(plan, rank, op, to);
+    else if (mode == WEIRI_PLAN_PAIRS)
+        show_pairs(plan, rank, op, to);
+    else
+        show_all(plan, rank, op, to);
+    if (mode != WEIRI_PLAN_LOOP && mode != WEIRI_PLAN_SYNC)
+        show_extras(plan, rank, op, own_part, to);
+}

@@ -1,0 +1,43 @@
+/* A plan as an algorithm: what weir_algo_execute calls for one. */
+#include "algo/algo.h"
+
+#include "base/error.h"
+#include "plan/format/plan.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static weir_status launch(void *state, void *context, const weir_algo_call *call)
+{
+    const weir_plan *plan = state;
+    (void)context;
+    if (!call->executor)
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "plan %s: an executor is required; weir_executor_create makes one",
+                          plan->name);
+    if (weir_executor_comm(call->executor) != call->comm)
+        return weiri_fail(WEIR_ERR_INVALID, "plan %s: the executor is another communicator's",
+                          plan->name);
+    return weir_executor_run(call->executor, plan, call->in, call->out, call->in_bytes,
+                             call->out_bytes, call->dtype, call->op, call->stream);
+}
+
+weir_status weir_algo_from_plan(const weir_plan *plan, weir_algo **algo)
+{
+    static const weir_algo_ops ops = {.launch = launch};
+    char name[WEIR_ALGO_NAME_BYTES];
+    weir_algo *made = NULL;
+    if (plan->collective < 0)
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "plan %s: '%.40s' is no collective that weir knows; weir_executor_run "
+                          "runs it", plan->name, plan->collective_name);
+    snprintf(name, sizeof name, "%s", plan->name);
+    weir_status status = weir_algo_create(name, (weir_collective)plan->collective, &ops,
+                                          (void *)(uintptr_t)plan, &made);
+    if (status != WEIR_OK)
+        return status;
+    snprintf(made->summary, sizeof made->summary, "plan of %d ranks, %s (%.180s)", plan->nranks,
+             plan->in_place ? "in place" : "out of place", plan->file);
+    *algo = made;
+    return WEIR_OK;
+}

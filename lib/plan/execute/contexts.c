@@ -1,0 +1,310 @@
+/*
+ * Contexts of an executor (executor.h): what a plan is, as its backend has to know it; which
+ * context a call has, how one is made, and which ones go to make room for it.
+ */
+#include "plan/execute/executor.h"
+
+#include "base/error.h"
+#include "base/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ------------------------------------------------------------ what a plan is */
+
+/* The operation that a plan insists on; sum and none leave it open. */
+static weir_status find_op(const weir_plan *plan, int *needs)
+{
+    *needs = -1;
+    for (int rank = 0; rank < plan->nranks; rank++) {
+        const weiri_plan_gpu *gpu = &plan->gpus[rank];
+        for (uint32_t block = 0; block < gpu->nblocks; block++)
+            for (uint32_t i = 0; i < gpu->blocks[block].nops; i++) {
+                int named = gpu->ops[gpu->blocks[block].first_op + i].reduce_op;
+                if (named < 0 || named == WEIR_SUM || named == *needs)
+                    continue;
+                char where[WEIRI_PLAN_WHERE_BYTES];
+                if (*needs >= 0)
+                    return weiri_fail(WEIR_ERR_INVALID,
+                                      "%s: reduce_op is %s here and %s before; expected one in "
+                                      "the whole plan",
+                                      weiri_plan_where(plan, rank, block, i, where),
+                                      weir_op_name((weir_op)named), weir_op_name((weir_op)*needs));
+                *needs = named;
+            }
+    }
+    return WEIR_OK;
+}
+
+static weir_status check_op(const weir_plan *plan, int needs_op, weir_op op)
+{
+    if (needs_op < 0 || needs_op == (int)op)
+        return WEIR_OK;
+    return weiri_fail(WEIR_ERR_INVALID, "%s: the plan reduces with %s (reduce_op), not with %s",
+                      plan->file, weir_op_name((weir_op)needs_op), weir_op_name(op));
+}
+
+static void note_reference(const weiri_plan_op *op, const weiri_plan_ref *ref,
+                           weiri_plan_context *context)
+{
+    if (ref->buffer == WEIR_PLAN_SCRATCH)
+        context->only_packets &= ref->is_packets;
+    else if (op->channel == WEIRI_PLAN_PORT)
+        context->reached[ref->buffer] |= WEIRI_REACHED_BY_PORTS;
+    else if (ref->place != WEIRI_PLAN_LOCAL)
+        context->reached[ref->buffer] |= WEIRI_REACHED_BY_PEERS;
+}
+
+/* Port channels of a rank, those that only the other ends list included, or a few more. */
+static uint32_t count_ports(const weir_plan *plan, int rank)
+{
+    uint32_t count = plan->gpus[rank].nlinks[WEIRI_PLAN_PORT];
+    for (int peer = 0; peer < plan->nranks; peer++)
+        for (uint32_t i = 0; i < plan->gpus[peer].nlinks[WEIRI_PLAN_PORT]; i++) {
+            const weiri_plan_link *link = &plan->gpus[peer].links[WEIRI_PLAN_PORT][i];
+            count += link->peer == rank;
+        }
+    return count;
+}
+
+/* What the backend has to know of all ranks' operations. */
+static void survey(const weir_plan *plan, weiri_plan_context *context)
+{
+    int reduces = 0;
+    context->only_packets = plan->has_packets;
+    for (int rank = 0; rank < plan->nranks; rank++) {
+        const weiri_plan_gpu *gpu = &plan->gpus[rank];
+        const uint32_t ports = count_ports(plan, rank);
+        context->has_ports |= ports != 0;
+        context->ports = ports > context->ports ? ports : context->ports;
+        for (uint32_t i = 0; i < gpu->nops; i++) {
+            const weiri_plan_op *op = &gpu->ops[i];
+            reduces |= weiri_plan_traits[op->kind].mode == WEIRI_PLAN_REDUCE;
+            for (uint32_t r = 0; r < op->nsrcs; r++)
+                note_reference(op, &gpu->refs[op->first_src + r], context);
+            for (uint32_t r = 0; r < op->ndsts; r++)
+                note_reference(op, &gpu->refs[op->first_dst + r], context);
+        }
+    }
+    if (plan->in_place)
+        context->reached[0] = context->reached[1] = context->reached[0] | context->reached[1];
+    context->reduces = reduces && (plan->collective == WEIR_COLL_ALLREDUCE ||
+                                   plan->collective == WEIR_COLL_REDUCE_SCATTER ||
+                                   plan->collective == WEIR_COLL_REDUCE || plan->collective < 0);
+}
+
+/* ---------------------------------------------------------------- contexts */
+
+/* What all ranks' calls of a context have alike. */
+typedef struct context_key {
+    uint64_t identity, in_bytes, out_bytes, overlaps;
+} context_key;
+
+static context_key key_of_call(const weir_plan *plan, uint64_t in_bytes, uint64_t out_bytes,
+                               const weiri_plan_call *call)
+{
+    return (context_key){plan->identity, in_bytes, out_bytes,
+                         !weiri_plan_has_root(plan) &&
+                             weiri_plan_overlap(call, in_bytes, out_bytes)};
+}
+
+static context_key key_of(const weiri_plan_context *context)
+{
+    return (context_key){context->identity, context->layout.in_bytes, context->layout.out_bytes,
+                         (uint64_t)context->overlaps};
+}
+
+/* Looks at those made last first. */
+static weiri_plan_context *find_context(const weir_executor *executor, context_key wanted)
+{
+    for (int i = executor->ncontexts - 1; i >= 0; i--) {
+        const context_key key = key_of(executor->contexts[i]);
+        if (memcmp(&key, &wanted, sizeof key) == 0)
+            return executor->contexts[i];
+    }
+    return NULL;
+}
+
+/* Ranks that came here by different calls would wait for each other in vain. */
+static weir_status check_alike(weir_comm *comm, const weiri_plan_context *context)
+{
+    context_key *all = calloc((size_t)comm->nranks, sizeof *all);
+    weir_status status =
+        weir_boot_agree(comm->boot, all ? WEIR_OK
+                                        : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a plan"));
+    if (status != WEIR_OK) {
+        free(all);
+        return status;
+    }
+    const context_key own = key_of(context);
+    all[comm->rank] = own;
+    status = weir_boot_allgather(comm->boot, all, sizeof *all);
+    for (int rank = 0; rank < comm->nranks && status == WEIR_OK; rank++)
+        if (memcmp(&all[rank], &own, sizeof own) != 0)
+            status = weiri_fail(
+                WEIR_ERR_MISMATCH,
+                "%s: rank %d runs it with %llu bytes of input and %llu of output%s, rank %d %s "
+                "with %llu and %llu%s; all ranks run the same plan with the same lengths, and all "
+                "or none of them in place",
+                context->name, comm->rank, (unsigned long long)own.in_bytes,
+                (unsigned long long)own.out_bytes, own.overlaps ? " in place" : "", rank,
+                all[rank].identity == own.identity ? "the same" : "another plan",
+                (unsigned long long)all[rank].in_bytes, (unsigned long long)all[rank].out_bytes,
+                all[rank].overlaps ? " in place" : "");
+    free(all);
+    return weir_boot_agree(comm->boot, status);
+}
+
+/* Every rank checks a plan when it has no context of it, and all find the same. One that is
+ * too large for the checker runs unchecked. */
+static weir_status check_plan(const weir_executor *executor, const weir_plan *plan,
+                              weiri_plan_context *context)
+{
+    for (int i = 0; i < executor->ncontexts; i++)
+        if (executor->contexts[i]->identity == plan->identity) {
+            context->root = executor->contexts[i]->root;
+            return WEIR_OK;
+        }
+    context->root = -1;
+    if (!executor->checks)
+        return WEIR_OK;
+    weir_plan_report *report = calloc(1, sizeof *report);
+    if (!report)
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory to check a plan");
+    weir_status status = weir_plan_check(plan, report);
+    context->root = status == WEIR_OK ? report->root : -1;
+    free(report);
+    if (status != WEIR_ERR_UNSUPPORTED)
+        return status;
+    weiri_log(WEIRI_LOG_WARN, "%s; it runs unchecked", weir_last_error());
+    return WEIR_OK;
+}
+
+/* Everything of a context that is this rank's own to find. */
+static weir_status describe(const weir_executor *executor, const weir_plan *plan,
+                            weiri_plan_context *context)
+{
+    context->identity = plan->identity;
+    context->collective = plan->collective;
+    context->in_place = plan->in_place;
+    context->has_root = weiri_plan_has_root(plan);
+    context->in_blocks = weiri_plan_blocks(plan, WEIR_PLAN_INPUT);
+    context->out_blocks = weiri_plan_blocks(plan, WEIR_PLAN_OUTPUT);
+    context->name = strdup(plan->file);
+    if (!context->name)
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a plan's context");
+    weir_status status = check_plan(executor, plan, context);
+    if (status != WEIR_OK)
+        return status;
+    survey(plan, context);
+    return weiri_program_compile(plan, executor->comm->rank, &context->layout, &context->program);
+}
+
+void weiri_plan_context_free(weir_executor *executor, weiri_plan_context *context)
+{
+    executor->ops->release(executor, context);
+    free(context->program);
+    free(context->name);
+    free(context);
+}
+
+/* Of those that no graph has; NULL: there is none. */
+static weiri_plan_context *take_oldest(weir_executor *executor)
+{
+    int oldest = -1;
+    for (int i = 0; i < executor->ncontexts; i++)
+        if (!executor->contexts[i]->is_captured &&
+            (oldest < 0 || executor->contexts[i]->used < executor->contexts[oldest]->used))
+            oldest = i;
+    if (oldest < 0)
+        return NULL;
+    weiri_plan_context *taken = executor->contexts[oldest];
+    executor->contexts[oldest] = executor->contexts[--executor->ncontexts];
+    return taken;
+}
+
+/* Whether the kept contexts leave no room for one more. All ranks see the same. */
+static int is_full(const weir_executor *executor, const weiri_plan_context *more)
+{
+    uint64_t bytes = more->layout.scratch_bytes, ports = more->ports;
+    for (int i = 0; i < executor->ncontexts; i++) {
+        bytes += executor->contexts[i]->shared_bytes;
+        ports += executor->contexts[i]->ports;
+    }
+    return executor->ncontexts == WEIRI_PLAN_CONTEXTS_MAX || bytes > WEIRI_CONTEXTS_BYTES ||
+           ports > WEIRI_CONTEXTS_PORTS;
+}
+
+/* All ranks have met, so nobody uses an old one. */
+static weir_status make_room(weir_executor *executor, const weiri_plan_context *more)
+{
+    while (executor->ncontexts && is_full(executor, more)) {
+        weiri_plan_context *oldest = take_oldest(executor);
+        if (!oldest)
+            break;
+        weiri_plan_context_free(executor, oldest);
+    }
+    if (executor->ncontexts < WEIRI_PLAN_CONTEXTS_MAX)
+        return WEIR_OK;
+    return weiri_fail(WEIR_ERR_INVALID,
+                      "%s: graphs have calls with %d plans and lengths; capture them with several "
+                      "executors",
+                      more->name, WEIRI_PLAN_CONTEXTS_MAX);
+}
+
+/* Collective, as all ranks' contexts are alike. Ranks have ended their earlier calls once
+ * they met in check_alike. */
+static weir_status make_context(weir_executor *executor, const weir_plan *plan,
+                                const weiri_plan_layout *layout, int needs_op,
+                                const weiri_plan_call *call, weiri_plan_context **context)
+{
+    weiri_plan_context *made = calloc(1, sizeof *made);
+    weir_status status =
+        made ? WEIR_OK : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a plan's context");
+    if (made) {
+        made->layout = *layout;
+        made->overlaps = (int)key_of_call(plan, layout->in_bytes, layout->out_bytes, call).overlaps;
+        made->needs_op = needs_op;
+        made->call = call;
+        status = describe(executor, plan, made);
+    }
+    if (status == WEIR_OK && executor->ops->admit)
+        status = executor->ops->admit(executor, plan, call);
+    if (status == WEIR_OK)
+        status = executor->ops->settle(executor);
+    status = weir_boot_agree(executor->comm->boot, status);
+    if (status == WEIR_OK)
+        status = check_alike(executor->comm, made);
+    if (status == WEIR_OK) /* alike on all ranks */
+        status = make_room(executor, made);
+    if (status == WEIR_OK)
+        status = executor->ops->prepare(executor, plan, made);
+    if (status == WEIR_OK) {
+        executor->contexts[executor->ncontexts++] = made;
+        made->call = NULL;
+        *context = made;
+    } else if (made) {
+        weiri_plan_context_free(executor, made);
+    }
+    return status;
+}
+
+weir_status weiri_plan_context_get(weir_executor *executor, const weir_plan *plan,
+                                   uint64_t in_bytes, uint64_t out_bytes,
+                                   const weiri_plan_call *call, weiri_plan_context **context)
+{
+    const context_key key = key_of_call(plan, in_bytes, out_bytes, call);
+    *context = find_context(executor, key);
+    if (*context && (*context)->layout.block_bytes % call->element_bytes == 0)
+        return check_op(plan, (*context)->needs_op, call->op);
+    weiri_plan_layout layout;
+    int needs_op;
+    weir_status status = find_op(plan, &needs_op);
+    if (status == WEIR_OK)
+        status = check_op(plan, needs_op, call->op);
+    if (status == WEIR_OK)
+        status = weiri_plan_lay_out(plan, in_bytes, out_bytes, call->element_bytes, &layout);
+    if (status != WEIR_OK || in_bytes + out_bytes == 0)
+        return status;
+    return make_context(executor, plan, &layout, needs_op, call, context);
+}

@@ -1,0 +1,175 @@
+/*
+ * The executor's common part: its life, where a call's buffers go, what is checked before a
+ * call runs. Its contexts are contexts.c's.
+ */
+#include "plan/execute/executor.h"
+
+#include "base/error.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* --------------------------------------------------------------- its life */
+
+weir_status weir_executor_create(weir_comm *comm, weir_executor **executor)
+{
+    if (!comm || !executor)
+        return weiri_fail(WEIR_ERR_INVALID, "weir_executor_create: comm and executor are required");
+    const int on_gpu = weir_comm_backend(comm) == WEIR_BACKEND_CUDA;
+    const weiri_executor_ops *ops = on_gpu ? weiri_executor_cuda() : &weiri_executor_host;
+    if (!ops)
+        return weiri_fail(WEIR_ERR_UNSUPPORTED, "this build runs no plans on GPUs");
+    weir_executor *made = calloc(1, sizeof *made);
+    weir_status status =
+        made ? WEIR_OK : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for an executor");
+    if (made) {
+        made->comm = comm;
+        made->checks = 1;
+        made->ops = ops;
+    }
+    if (status == WEIR_OK && made->ops->open)
+        status = made->ops->open(made);
+    const weir_status mine = status;
+    status = weir_boot_agree(comm->boot, mine);
+    if (status == WEIR_OK) {
+        *executor = made;
+        return WEIR_OK;
+    }
+    if (mine == WEIR_OK && made->ops->close)
+        made->ops->close(made);
+    free(made);
+    return status;
+}
+
+void weir_executor_set_checks(weir_executor *executor, int checks)
+{
+    executor->checks = checks;
+}
+
+weir_comm *weir_executor_comm(const weir_executor *executor)
+{
+    return executor->comm;
+}
+
+void weir_executor_destroy(weir_executor *executor)
+{
+    if (!executor)
+        return;
+    if (executor->ncontexts) { /* where this fails, nobody uses anything any more */
+        executor->ops->settle(executor);
+        weir_comm_barrier(executor->comm);
+    }
+    while (executor->ncontexts)
+        weiri_plan_context_free(executor, executor->contexts[--executor->ncontexts]);
+    if (executor->ops->close)
+        executor->ops->close(executor);
+    free(executor);
+}
+
+/* -------------------------------------------------------------- placement */
+
+uint64_t weiri_region_in_offset(const weiri_plan_context *context, int rank)
+{
+    return context->out_blocks > context->in_blocks
+               ? (uint64_t)rank * context->layout.block_bytes
+               : 0;
+}
+
+uint64_t weiri_region_out_offset(const weiri_plan_context *context, int rank)
+{
+    return context->in_blocks > context->out_blocks
+               ? (uint64_t)rank * context->layout.block_bytes
+               : 0;
+}
+
+/* A plan for use in place. Where the input is the longer one, only a call in place may use
+ * the caller's memory as the region: its input is not the plan's to change otherwise. */
+static weiri_placement place_region(const weiri_plan_context *context, int rank,
+                                    const weiri_plan_call *call)
+{
+    const weiri_plan_layout *layout = &context->layout;
+    weiri_placement made = {.one_region = 1};
+    made.in_offset = weiri_region_in_offset(context, rank);
+    made.out_offset = weiri_region_out_offset(context, rank);
+    made.region_bytes =
+        layout->in_bytes > layout->out_bytes ? layout->in_bytes : layout->out_bytes;
+    const int out_longer = layout->out_bytes >= layout->in_bytes;
+    const int in_place =
+        call->in && call->out && call->in + made.out_offset == call->out + made.in_offset;
+    made.region = out_longer ? call->out : in_place ? (char *)call->in : NULL;
+    made.copies_in = call->in && (!in_place || !made.region);
+    made.copies_out = call->out && !made.region;
+    made.in = made.region ? made.region + made.in_offset : NULL;
+    made.out = made.region ? made.region + made.out_offset : NULL;
+    return made;
+}
+
+int weiri_plan_overlap(const weiri_plan_call *call, uint64_t in_bytes, uint64_t out_bytes)
+{
+    const char *in = call->in, *out = call->out;
+    return in && out && in < out + out_bytes && out < in + in_bytes;
+}
+
+weiri_placement weiri_executor_place(const weiri_plan_context *context, int rank,
+                                     const weiri_plan_call *call)
+{
+    if (context->in_place)
+        return place_region(context, rank, call);
+    const weiri_plan_layout *layout = &context->layout;
+    weiri_placement made = {.in = (char *)call->in, .out = call->out};
+    if (weiri_plan_overlap(call, layout->in_bytes, layout->out_bytes)) {
+        made.in = NULL;
+        made.copies_in = 1;
+    }
+    return made;
+}
+
+/* -------------------------------------------------------------------- runs */
+
+static weir_status check_call(const weir_executor *executor, const weir_plan *plan,
+                              const weiri_plan_call *call, uint64_t in_bytes, uint64_t out_bytes)
+{
+    const int nranks = executor->comm->nranks;
+    if (plan->nranks != nranks)
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "%s: the plan is for %d ranks, the communicator has %d; start as many "
+                          "ranks as the plan has, or take another plan",
+                          plan->file, plan->nranks, nranks);
+    if (!call->element_bytes || (unsigned)call->op >= WEIR_OP_COUNT)
+        return weiri_fail(WEIR_ERR_INVALID, "%s: unknown data type or operation", plan->file);
+    if (call->stream && !executor->comm->gpu)
+        return weiri_fail(WEIR_ERR_INVALID, "%s: host memory takes no stream", plan->file);
+    const int without_in = in_bytes == 0 || plan->collective == WEIR_COLL_BROADCAST;
+    const int without_out = out_bytes == 0 || plan->collective == WEIR_COLL_REDUCE;
+    if ((!call->in && !without_in) || (!call->out && !without_out))
+        return weiri_fail(WEIR_ERR_INVALID, "%s: a buffer is NULL", plan->file);
+    return WEIR_OK;
+}
+
+weir_status weir_executor_run(weir_executor *executor, const weir_plan *plan, const void *in,
+                              void *out, uint64_t in_bytes, uint64_t out_bytes, weir_dtype dtype,
+                              weir_op op, weir_stream stream)
+{
+    if (WEIRI_UNLIKELY(!executor || !plan))
+        return weiri_fail(WEIR_ERR_INVALID, "weir_executor_run: executor and plan are required");
+    const weiri_plan_call call = {in, out, dtype, op, weir_dtype_bytes(dtype), stream};
+    weiri_plan_context *context = NULL;
+    weir_status status = check_call(executor, plan, &call, in_bytes, out_bytes);
+    if (status == WEIR_OK)
+        status = weiri_plan_context_get(executor, plan, in_bytes, out_bytes, &call, &context);
+    if (WEIRI_UNLIKELY(status != WEIR_OK || !context))
+        return status;
+    context->used = ++executor->calls;
+    if (context->collective >= 0)
+        weiri_comm_enter(executor->comm, (weir_collective)context->collective);
+    return executor->ops->run(executor, context, &call);
+}
+
+const char *weiri_step_where(const weiri_plan_context *context, const weiri_program_block *block,
+                             const weiri_step *step, char *text)
+{
+    snprintf(text, WEIRI_PLAN_WHERE_BYTES, "%.160s: rank %d, thread block %u, op %u (%s)",
+             context->name, context->program->rank, block->id, step->op,
+             weiri_plan_kind_name((weiri_plan_kind)step->plan_kind));
+    return text;
+}

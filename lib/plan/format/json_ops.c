@@ -1,0 +1,269 @@
+/* A thread block's operations. Ids that count in the block's lists are resolved here. */
+#include "plan/format/json.h"
+
+#include <string.h>
+
+static weiri_plan_kind kind_of(weiri_json *in, json_t *object)
+{
+    const char *name = weiri_json_text(in, object, "name");
+    for (int kind = 0; kind < WEIRI_PLAN_KINDS; kind++)
+        if (strcmp(name, weiri_plan_traits[kind].name) == 0)
+            return (weiri_plan_kind)kind;
+    weiri_json_refuse(in, "the operation '%.40s' is unknown", name);
+    return WEIRI_PLAN_NOP_OP;
+}
+
+/* Replaces ids that count in a list of the thread block by what the list says. */
+static void resolve(weiri_json *in, const weiri_plan_list *list, uint32_t first, uint32_t count,
+                    const char *key)
+{
+    uint32_t *ids = weiri_json_gpu(in)->ids;
+    for (uint32_t i = 0; i < count && in->status == WEIR_OK; i++) {
+        if (ids[first + i] >= list->count)
+            weiri_json_refuse(in, "%s[%u] is %u; the thread block has %u of that type", key, i,
+                              ids[first + i], list->count);
+        else
+            ids[first + i] = ids[list->first + ids[first + i]];
+    }
+}
+
+static void place_remote(weiri_json *in, const weiri_plan_block *block, weiri_plan_channel channel,
+                         uint32_t id, weiri_plan_ref *ref)
+{
+    const weiri_plan_gpu *gpu = weiri_json_gpu(in);
+    const weiri_plan_list *list =
+        &block->remotes[channel == WEIRI_PLAN_NO_CHANNEL ? WEIRI_PLAN_MEMORY : channel];
+    if (id >= list->count || gpu->ids[list->first + id] >= gpu->nremotes) {
+        weiri_json_refuse(in,
+                          "buffer_id %u; the thread block has %u remote buffers for %s channels",
+                          id, list->count, weiri_plan_channel_name(channel));
+        return;
+    }
+    const weiri_plan_remote *remote = &gpu->remotes[gpu->ids[list->first + id]];
+    ref->place = WEIRI_PLAN_REMOTE;
+    ref->buffer = (uint8_t)remote->buffer;
+    ref->rank = remote->rank;
+    ref->id = (int32_t)id;
+}
+
+static void place_group(weiri_json *in, const weiri_plan_block *block, uint32_t id,
+                        weiri_plan_ref *ref)
+{
+    const weiri_plan_gpu *gpu = weiri_json_gpu(in);
+    const weiri_plan_list *list = &block->channels[WEIRI_PLAN_SWITCH];
+    if (id >= list->count || gpu->ids[list->first + id] >= gpu->nswitches) {
+        weiri_json_refuse(in, "switch_channel_id %u; the thread block has %u", id, list->count);
+        return;
+    }
+    ref->place = WEIRI_PLAN_GROUP;
+    ref->rank = (int32_t)gpu->ids[list->first + id];
+    ref->buffer = (uint8_t)gpu->switches[ref->rank].buffer;
+    ref->id = (int32_t)id;
+}
+
+static void read_ref(weiri_json *in, json_t *object, const weiri_plan_block *block,
+                     weiri_plan_channel channel, weiri_plan_ref *ref)
+{
+    weiri_json_known(in, weiri_json_object(in, object, "a chunk reference"),
+                     "|type|buffer_id|switch_channel_id|index|size|rank|");
+    ref->index = (uint32_t)weiri_json_number(in, object, "index", WEIRI_PLAN_CHUNKS_MAX,
+                                             WEIRI_JSON_REQUIRED);
+    ref->size =
+        (uint32_t)weiri_json_number(in, object, "size", WEIRI_PLAN_CHUNKS_MAX, WEIRI_JSON_REQUIRED);
+    ref->rank = in->rank;
+    ref->id = -1;
+    if (in->status != WEIR_OK)
+        return;
+    if (json_object_get(object, "switch_channel_id"))
+        place_group(in, block,
+                    (uint32_t)weiri_json_number(in, object, "switch_channel_id", INT32_MAX,
+                                                WEIRI_JSON_REQUIRED),
+                    ref);
+    else if (json_object_get(object, "buffer_id"))
+        place_remote(
+            in, block, channel,
+            (uint32_t)weiri_json_number(in, object, "buffer_id", INT32_MAX, WEIRI_JSON_REQUIRED),
+            ref);
+    else
+        ref->buffer = (uint8_t)weiri_json_buffer(in, object, "type");
+}
+
+static void read_refs(weiri_json *in, json_t *object, const char *key,
+                      const weiri_plan_block *block, weiri_plan_channel channel, uint32_t *first,
+                      uint32_t *count)
+{
+    weiri_plan_gpu *gpu = weiri_json_gpu(in);
+    json_t *item;
+    size_t i;
+    *first = gpu->nrefs;
+    json_array_foreach(weiri_json_array(in, object, key), i, item)
+    {
+        weiri_plan_ref *ref = weiri_plan_append(&gpu->refs, &gpu->nrefs, sizeof *ref);
+        if (!ref) {
+            weiri_json_no_memory(in);
+            return;
+        }
+        read_ref(in, item, block, channel, ref);
+        ++*count;
+        if (in->status != WEIR_OK)
+            return;
+    }
+}
+
+static weiri_plan_ref *append_ref(weiri_json *in, uint32_t *count)
+{
+    weiri_plan_gpu *gpu = weiri_json_gpu(in);
+    weiri_plan_ref *ref = weiri_plan_append(&gpu->refs, &gpu->nrefs, sizeof *ref);
+    if (ref)
+        ++*count;
+    else
+        weiri_json_no_memory(in);
+    return ref;
+}
+
+/* glre as the DSL writes it, with buffer_offset, size and dst_chunk, and its switch channel
+ * among channel_ids. */
+static void read_group_reduce(weiri_json *in, json_t *object, const weiri_plan_block *block,
+                              weiri_plan_op *op)
+{
+    const weiri_plan_list *list = &block->channels[WEIRI_PLAN_SWITCH];
+    const weiri_plan_gpu *gpu = weiri_json_gpu(in);
+    uint32_t id = 0;
+    if (op->nids != 1 || op->channel != WEIRI_PLAN_SWITCH) {
+        weiri_json_refuse(in, "it needs one switch channel in channel_ids");
+        return;
+    }
+    while (id < list->count && gpu->ids[list->first + id] != gpu->ids[op->first_id])
+        id++;
+    op->nids = 0;
+    op->first_src = gpu->nrefs;
+    weiri_plan_ref *src = append_ref(in, &op->nsrcs);
+    if (!src)
+        return;
+    src->index = (uint32_t)weiri_json_number(in, object, "buffer_offset", WEIRI_PLAN_CHUNKS_MAX,
+                                             WEIRI_JSON_REQUIRED);
+    src->size =
+        (uint32_t)weiri_json_number(in, object, "size", WEIRI_PLAN_CHUNKS_MAX, WEIRI_JSON_REQUIRED);
+    place_group(in, block, id, src);
+    op->first_dst = gpu->nrefs;
+    weiri_plan_ref *dst = append_ref(in, &op->ndsts);
+    if (dst)
+        read_ref(in, json_object_get(object, "dst_chunk"), block, op->channel, dst);
+}
+
+static void read_reduce_op(weiri_json *in, json_t *object, weiri_plan_op *op)
+{
+    weir_op value;
+    op->reduce_op = -1;
+    if (!json_object_get(object, "reduce_op"))
+        return;
+    const char *name = weiri_json_text(in, object, "reduce_op");
+    if (in->status != WEIR_OK || strcmp(name, "nop") == 0)
+        return;
+    if (weir_op_parse(name, &value) == WEIR_OK)
+        op->reduce_op = (int)value;
+    else
+        weiri_json_refuse(in, "reduce_op is '%.40s'; expected sum, prod, max, min or avg", name);
+}
+
+static void read_sync(weiri_json *in, json_t *object, weiri_plan_op *op)
+{
+    json_t *group = json_object_get(object, "tbg_info");
+    json_t *turns = json_object_get(object, "iter_context");
+    op->nparts = 1;
+    if (op->kind == WEIRI_PLAN_BARRIER_OP) {
+        op->barrier =
+            (uint32_t)weiri_json_number(in, object, "barrier_id", INT32_MAX, WEIRI_JSON_REQUIRED);
+        op->nblocks = (uint32_t)weiri_json_number(in, object, "num_threadblocks", INT32_MAX,
+                                                  WEIRI_JSON_REQUIRED);
+    }
+    if (group) {
+        weiri_json_known(in, weiri_json_object(in, group, "tbg_info"), "|tb_id|tbg_size|");
+        op->part = (uint32_t)weiri_json_number(in, group, "tb_id", INT32_MAX, WEIRI_JSON_REQUIRED);
+        op->nparts =
+            (uint32_t)weiri_json_number(in, group, "tbg_size", INT32_MAX, WEIRI_JSON_REQUIRED);
+    }
+    if (op->kind == WEIRI_PLAN_PIPELINE_OP) {
+        weiri_json_known(in, weiri_json_object(in, turns, "iter_context"),
+                         "|unit_size|num_chunks|");
+        op->unit_bytes = weiri_json_number(in, turns, "unit_size", INT64_MAX, WEIRI_JSON_REQUIRED);
+        op->num_chunks =
+            (uint32_t)weiri_json_number(in, turns, "num_chunks", INT32_MAX, WEIRI_JSON_REQUIRED);
+    }
+}
+
+/* Lists of ids come before they are resolved, in a place of their own, for the thread
+ * block's lists stay as they are. */
+static void fill_op(weiri_json *in, json_t *object, const weiri_plan_block *block,
+                    weiri_plan_op *op)
+{
+    json_t *word = json_object_get(object, "channel_type");
+    op->kind = kind_of(in, object);
+    op->channel =
+        word ? weiri_json_channel(in, weiri_json_text(in, object, "channel_type"), "channel_type")
+             : WEIRI_PLAN_NO_CHANNEL;
+    read_sync(in, object, op);
+    read_reduce_op(in, object, op);
+    if (json_object_get(object, "semaphore_ids")) {
+        weiri_json_ids(in, object, "semaphore_ids", &op->first_id, &op->nids);
+    } else if (json_object_get(object, "channel_ids")) {
+        weiri_json_ids(in, object, "channel_ids", &op->first_id, &op->nids);
+        if (op->channel != WEIRI_PLAN_NO_CHANNEL)
+            resolve(in, &block->channels[op->channel], op->first_id, op->nids, "channel_ids");
+    }
+    if (op->kind == WEIRI_PLAN_GROUP_REDUCE_OP && json_object_get(object, "dst_chunk")) {
+        if (in->status == WEIR_OK)
+            read_group_reduce(in, object, block, op);
+        return;
+    }
+    read_refs(in, object, "src_buff", block, op->channel, &op->first_src, &op->nsrcs);
+    read_refs(in, object, "dst_buff", block, op->channel, &op->first_dst, &op->ndsts);
+}
+
+static void read_op(weiri_json *in, json_t *object, uint32_t index, int in_body);
+
+static void read_body(weiri_json *in, json_t *object, uint32_t pipeline)
+{
+    weiri_plan_gpu *gpu = weiri_json_gpu(in);
+    uint32_t before = gpu->blocks[in->block].nops;
+    json_t *item;
+    size_t i;
+    json_array_foreach(weiri_json_array(in, object, "ops"), i, item)
+        read_op(in, item, gpu->blocks[in->block].nops, 1);
+    if (in->status == WEIR_OK)
+        gpu->ops[pipeline].nops = gpu->blocks[in->block].nops - before;
+}
+
+static void read_op(weiri_json *in, json_t *object, uint32_t index, int in_body)
+{
+    weiri_plan_gpu *gpu = weiri_json_gpu(in);
+    if (in->status != WEIR_OK)
+        return;
+    weiri_plan_op *op = weiri_plan_append(&gpu->ops, &gpu->nops, sizeof *op);
+    if (!op) {
+        weiri_json_no_memory(in);
+        return;
+    }
+    uint32_t place = gpu->nops - 1;
+    in->op = index;
+    gpu->blocks[in->block].nops++;
+    weiri_json_known(in, weiri_json_object(in, object, "an operation"),
+                     "|name|channel_type|channel_ids|semaphore_ids|src_buff|dst_buff|reduce_op|"
+                     "tbg_info|barrier_id|num_threadblocks|iter_context|ops|buffer_type|"
+                     "buffer_offset|size|dst_chunk|");
+    op->in_body = (uint32_t)in_body;
+    if (in->status == WEIR_OK)
+        fill_op(in, object, &gpu->blocks[in->block], op);
+    if (in->status == WEIR_OK && op->kind == WEIRI_PLAN_PIPELINE_OP && !in_body)
+        read_body(in, object, place);
+    else if (in->status == WEIR_OK && op->kind == WEIRI_PLAN_PIPELINE_OP)
+        weiri_json_refuse(in, "a pipeline within a pipeline");
+}
+
+void weiri_json_read_ops(weiri_json *in, json_t *block)
+{
+    json_t *item;
+    size_t i;
+    json_array_foreach(weiri_json_array(in, block, "ops"), i, item)
+        read_op(in, item, weiri_json_gpu(in)->blocks[in->block].nops, 0);
+}

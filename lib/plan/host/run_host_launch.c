@@ -1,0 +1,247 @@
+/*
+ * Launches of the host backend: input is copied to where the plan wants it, buffers are
+ * posted, the blocks run, the output is divided (avg) and copied to where the caller wants
+ * it. Nothing is awaited at the end: what a plan's last steps do is what the plan is
+ * responsible for.
+ */
+#include "plan/host/run_host.h"
+
+#include "base/error.h"
+#include "compute/copy.h"
+
+uint64_t weiri_host_arena_offset(const weiri_host_launch *launch, uint32_t base)
+{
+    const weiri_host_context *own = launch->own;
+    const int rank = (int)(base / WEIR_PLAN_BUFFERS);
+    const int region = launch->context->in_place;
+    if (base % WEIR_PLAN_BUFFERS == WEIR_PLAN_INPUT)
+        return own->in_at + (region ? weiri_region_in_offset(launch->context, rank) : 0);
+    if (base % WEIR_PLAN_BUFFERS == WEIR_PLAN_OUTPUT)
+        return own->out_at + (region ? weiri_region_out_offset(launch->context, rank) : 0);
+    return own->scratch_at + (own->launches & 1) * launch->program->geometry.half_bytes;
+}
+
+int weiri_host_sender(const weiri_host_launch *launch, const void *packet)
+{
+    const weiri_host_context *own = launch->own;
+    const weiri_geometry *geometry = &launch->program->geometry;
+    const char *scratch =
+        own->bases[launch->program->rank * WEIR_PLAN_BUFFERS + WEIR_PLAN_SCRATCH];
+    const uint64_t at = (uint64_t)((const char *)packet - scratch);
+    return own->senders[own->is_apart ? (at - own->flags_at) * 8 / geometry->chunk_bytes
+                                      : at / geometry->slot_bytes];
+}
+
+/* Memory that peers can map. No peer uses what an earlier call had there:
+ * it was that call's input or output, which the caller has had back. */
+static weir_status stage_of(weiri_host_launch *launch, int which, uint64_t bytes, char **buffer)
+{
+    weir_mem **stage = &launch->host->stages[which];
+    weir_status status = WEIR_OK;
+    if (*stage && weir_mem_bytes(*stage) < bytes) {
+        weir_mem_free(*stage);
+        *stage = NULL;
+    }
+    if (!*stage)
+        status = weir_mem_alloc(launch->executor->comm, bytes, stage);
+    if (status == WEIR_OK)
+        *buffer = weir_mem_pointer(*stage);
+    return status;
+}
+
+/* Whether peers reach a buffer by its post. */
+static int is_posted(const weiri_host_launch *launch, int which)
+{
+    return launch->context->reached[which] && !launch->own->is_fixed;
+}
+
+/* Memory for one of the plan's buffers: the caller's, or what has to stand in for it. */
+static weir_status find_buffer(weiri_host_launch *launch, int which, uint64_t bytes, char **buffer)
+{
+    const weiri_host *host = launch->host;
+    weiri_host_context *own = launch->own;
+    if (own->is_fixed) {
+        *buffer = (char *)weir_mem_pointer(own->arena) + (which ? own->out_at : own->in_at);
+        return WEIR_OK;
+    }
+    if (*buffer && (!is_posted(launch, which) ||
+                    weiri_region_describe(host->here, *buffer, bytes).generation))
+        return WEIR_OK;
+    return stage_of(launch, which, bytes, buffer);
+}
+
+/* Where a launch's buffers are: as weiri_executor_place would have them, or what stands in. */
+static weir_status find_buffers(weiri_host_launch *launch, weiri_placement *placement)
+{
+    const weiri_plan_layout *layout = &launch->context->layout;
+    const char *const in = placement->in, *const out = placement->out;
+    weir_status status;
+    if (placement->one_region) {
+        status = find_buffer(launch, 0, placement->region_bytes, &placement->region);
+        if (status != WEIR_OK)
+            return status;
+        placement->in = placement->region + placement->in_offset;
+        placement->out = placement->region + placement->out_offset;
+    } else {
+        status = find_buffer(launch, 0, layout->in_bytes, &placement->in);
+        if (status == WEIR_OK)
+            status = find_buffer(launch, 1, layout->out_bytes, &placement->out);
+    }
+    placement->copies_in |= placement->in != in;
+    placement->copies_out |= placement->out != out;
+    return status;
+}
+
+int weiri_host_read_post(weiri_host_launch *launch, int rank)
+{
+    weiri_coll *coll = launch->host->coll;
+    const weiri_plan_context *context = launch->context;
+    char **base = launch->own->bases + rank * WEIR_PLAN_BUFFERS;
+    const char *in = NULL;
+    if (weir_load_acquire(&coll->areas[rank].post[coll->epoch & 1]->flag) < coll->epoch)
+        return 0;
+    if (context->in_place) {
+        launch->status = weiri_post_out(coll, rank, NULL, &base[0]);
+        base[1] = base[0] + weiri_region_out_offset(context, rank);
+        base[0] += weiri_region_in_offset(context, rank);
+    } else {
+        if (context->reached[0])
+            launch->status = weiri_post_in(coll, rank, NULL, &in);
+        if (context->reached[1] && launch->status == WEIR_OK)
+            launch->status = weiri_post_out(coll, rank, NULL, &base[1]);
+        base[0] = (char *)in;
+    }
+    launch->unread &= ~(UINT64_C(1) << rank);
+    return launch->status == WEIR_OK ? 1 : -1;
+}
+
+/* Begins an epoch of the collectives' areas, and says where the own buffers are. */
+static weir_status post(weiri_host_launch *launch, const weiri_placement *placement)
+{
+    const weiri_plan_layout *layout = &launch->context->layout;
+    weiri_coll *coll = launch->host->coll;
+    const int *reached = launch->context->reached;
+    weir_status status = weiri_coll_begin(coll);
+    if (status != WEIR_OK)
+        return status;
+    weiri_post *own = coll->areas[coll->rank].post[coll->epoch & 1];
+    const weiri_desc none = {0, 0, 0};
+    if (placement->one_region) {
+        own->in = none;
+        own->out =
+            weiri_region_describe(coll->comm, placement->region, placement->region_bytes);
+    } else {
+        own->in = reached[0] ? weiri_region_describe(coll->comm, placement->in, layout->in_bytes)
+                             : none;
+        own->out = reached[1]
+                       ? weiri_region_describe(coll->comm, placement->out, layout->out_bytes)
+                       : none;
+    }
+    weir_store_release(&own->flag, coll->epoch);
+    for (int rank = 0; rank < coll->nranks; rank++)
+        launch->unread |= rank != coll->rank ? UINT64_C(1) << rank : 0;
+    return WEIR_OK;
+}
+
+/* After the blocks' ends: this rank reads no posts any more. */
+static void end_posts(const weiri_host_launch *launch)
+{
+    if (!is_posted(launch, 0) && !is_posted(launch, 1))
+        return;
+    if (launch->unread)
+        weiri_coll_end(launch->host->coll);
+    else
+        weiri_coll_end_all_heard(launch->host->coll);
+}
+
+/* The addresses of all ranks' buffers, as far as this rank can reach them. */
+static weir_status find_bases(weiri_host_launch *launch, const weiri_placement *placement)
+{
+    const weiri_host_context *own = launch->own;
+    const weir_executor *executor = launch->executor;
+    for (int rank = 0; rank < executor->comm->nranks; rank++) {
+        weir_mem *arena = rank == executor->comm->rank ? own->arena : own->arenas[rank];
+        char *begin = arena ? weir_mem_pointer(arena) : NULL;
+        for (int buffer = 0; begin && buffer < WEIR_PLAN_BUFFERS; buffer++) {
+            const uint32_t base = (uint32_t)(rank * WEIR_PLAN_BUFFERS + buffer);
+            if (buffer == WEIR_PLAN_SCRATCH || own->is_fixed)
+                own->bases[base] = begin + weiri_host_arena_offset(launch, base);
+        }
+    }
+    char **mine = own->bases + executor->comm->rank * WEIR_PLAN_BUFFERS;
+    mine[WEIR_PLAN_INPUT] = placement->in;
+    mine[WEIR_PLAN_OUTPUT] = placement->out;
+    if (!is_posted(launch, 0) && !is_posted(launch, 1))
+        return WEIR_OK;
+    return post(launch, placement);
+}
+
+/* Begins at the initial values, whatever the last launch left. */
+static void rewind_program(weiri_host_launch *launch)
+{
+    const weiri_program *program = launch->program;
+    const weiri_program_block *blocks = weiri_program_blocks(program);
+    const uint32_t *values = weiri_program_semaphores(program);
+    for (uint32_t i = 0; i < program->nblocks; i++)
+        launch->own->blocks[i] = (weiri_host_block){
+            .step = blocks[i].first_step, .loop = WEIRI_HOST_NO_LOOP, .post = -1};
+    for (uint32_t i = 0; i < program->nsemaphores; i++)
+        launch->own->semaphores[i] = values[i];
+    for (uint32_t i = 0; i < program->nbarriers; i++)
+        launch->own->meetings[i] = 0;
+}
+
+/* Of a reduction to one rank, only that one's output is written. */
+static int has_result(const weiri_plan_context *context)
+{
+    return context->collective != WEIR_COLL_REDUCE || context->root < 0 ||
+           context->root == context->program->rank;
+}
+
+/* The average: what was summed is divided. */
+static void divide(const weiri_host_launch *launch, const weiri_plan_call *call, char *out)
+{
+    const void *sums[] = {out};
+    if (call->op != WEIR_AVG || !launch->context->reduces || !has_result(launch->context))
+        return;
+    weiri_reduce(out, sums, 1, launch->context->layout.out_bytes / call->element_bytes,
+                 call->dtype, WEIR_AVG, (uint64_t)launch->program->nranks, 0);
+}
+
+weir_status weiri_host_run(weir_executor *executor, weiri_plan_context *context,
+                           const weiri_plan_call *call)
+{
+    const weiri_plan_layout *layout = &context->layout;
+    weiri_host *host = executor->own;
+    weiri_host_context *own = context->own;
+    weiri_host_launch launch = {
+        .executor = executor,
+        .host = host,
+        .context = context,
+        .own = own,
+        .program = context->program,
+        .flag = (uint32_t)(++own->launches % (own->is_apart ? UINT8_MAX : UINT32_MAX)) + 1,
+        .total_bytes = layout->in_bytes > layout->out_bytes ? layout->in_bytes : layout->out_bytes,
+        .element_bytes = call->element_bytes,
+        .reduce = weiri_reduce_get(call->dtype, call->op == WEIR_AVG ? WEIR_SUM : call->op),
+    };
+    weiri_placement placement = weiri_executor_place(context, context->program->rank, call);
+    weir_status status = find_buffers(&launch, &placement);
+    if (status != WEIR_OK) {
+        weir_comm_abort(executor->comm); /* peers would wait for this rank */
+        return status;
+    }
+    if (placement.copies_in && call->in)
+        weiri_copy(placement.in, call->in, layout->in_bytes);
+    rewind_program(&launch);
+    status = find_bases(&launch, &placement);
+    if (status == WEIR_OK)
+        status = weiri_host_interpret(&launch);
+    if (status != WEIR_OK)
+        return status;
+    end_posts(&launch);
+    divide(&launch, call, placement.out);
+    if (placement.copies_out && call->out && has_result(context))
+        weiri_copy(call->out, placement.out, layout->out_bytes);
+    return WEIR_OK;
+}

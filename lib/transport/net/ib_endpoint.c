@@ -1,0 +1,343 @@
+/*
+ * One end of a reliable connection: its queue pair is made ready to receive at once, learns the
+ * peer's address by endpoint_connect, and is taken apart with whatever is still under way.
+ */
+#include "transport/net/ib.h"
+
+#include "base/error.h"
+#include "base/log.h"
+#include <weir/target.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static uint32_t first_packet_of(const weiri_ib_endpoint *end)
+{
+    /* Packets of an older queue pair with the same number should not fit. */
+    return (uint32_t)(weir_clock_ns() >> 10 ^ (uint64_t)end->generation << 12) & 0xffffff;
+}
+
+/* A place in the wire's table, which grows. */
+static weir_status take_slot(weiri_ib_wire *ib, weiri_ib_endpoint *end)
+{
+    uint32_t slot = 0;
+    while (slot < ib->nslots && ib->slots[slot])
+        slot++;
+    if (slot == ib->nslots) {
+        uint32_t grown = ib->nslots ? 2 * ib->nslots : 8;
+        weiri_ib_endpoint **slots = realloc(ib->slots, grown * sizeof(weiri_ib_endpoint *));
+        if (!slots)
+            return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for %u endpoints", grown);
+        for (uint32_t i = ib->nslots; i < grown; i++)
+            slots[i] = NULL;
+        ib->slots = slots;
+        ib->nslots = grown;
+    }
+    ib->slots[slot] = end;
+    end->slot = slot;
+    end->generation = ++ib->generations & 0x7fff;
+    return WEIR_OK;
+}
+
+/* Room for all completions that can be there at once: none is ever lost. */
+static weir_status widen_queue(weiri_ib_wire *ib)
+{
+    int needed = 0, entries = ib->cq_entries;
+    for (uint32_t i = 0; i < ib->nslots; i++)
+        needed += ib->slots[i] ? ib->sends + ib->receives : 0;
+    if (needed <= entries)
+        return WEIR_OK;
+    while (entries < needed)
+        entries *= 2;
+    entries = entries < ib->limits.max_cqe ? entries : ib->limits.max_cqe;
+    if (entries < needed)
+        return weiri_fail(WEIR_ERR_UNSUPPORTED,
+                          "RDMA device %s: its completion queues have room for %d endpoints, more "
+                          "are asked for; use tcp", ib->port.device,
+                          ib->limits.max_cqe / (ib->sends + ib->receives));
+    int error = ib->verbs->resize_cq(ib->cq, entries);
+    if (error)
+        return weiri_ib_refused(ib, error > 0 ? error : errno, "a completion queue",
+                                (size_t)entries * 64);
+    ib->cq_entries = entries;
+    return WEIR_OK;
+}
+
+/* With inline data for a word where the device has that. */
+static weir_status make_pair(weiri_ib_wire *ib, weiri_ib_endpoint *end)
+{
+    static const uint32_t inline_bytes[] = {64, 8, 0};
+    for (int i = 0; i < 3 && !end->qp; i++) {
+        struct ibv_qp_init_attr attributes = {
+            .send_cq = ib->cq,
+            .recv_cq = ib->cq,
+            .cap = {.max_send_wr = (uint32_t)ib->sends,
+                    .max_recv_wr = (uint32_t)ib->receives,
+                    .max_send_sge = 2, /* a piece and its label */
+                    .max_recv_sge = 1,
+                    .max_inline_data = inline_bytes[i]},
+            .qp_type = IBV_QPT_RC,
+        };
+        end->qp = ib->verbs->create_qp(ib->pd, &attributes);
+        end->inline_bytes = end->qp ? attributes.cap.max_inline_data : 0;
+    }
+    return end->qp ? WEIR_OK
+                   : weiri_ib_refused(ib, errno, "a queue pair",
+                                      (size_t)(ib->sends + ib->receives) * 64);
+}
+
+static weir_status to_init(weiri_ib_wire *ib, weiri_ib_endpoint *end)
+{
+    struct ibv_qp_attr attributes = {.qp_state = IBV_QPS_INIT,
+                                     .port_num = (uint8_t)ib->port.port,
+                                     .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
+    int error = ib->verbs->modify_qp(
+        end->qp, &attributes,
+        IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+    return error ? weiri_fail_errno(WEIR_ERR_SYSTEM, error, "RDMA port %s: a queue pair to rank %d",
+                                    ib->name, end->base.peer)
+                 : WEIR_OK;
+}
+
+static weir_status make_desk(weiri_ib_wire *ib, weiri_ib_endpoint *end)
+{
+    const size_t bytes = (sizeof *end->desk + 4095) / 4096 * 4096;
+    end->desk = aligned_alloc(4096, bytes);
+    if (!end->desk)
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for an endpoint");
+    memset(end->desk, 0, bytes);
+    end->desk_mr = ib->verbs->reg_mr(ib->pd, end->desk, bytes,
+                                     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    return end->desk_mr ? WEIR_OK : weiri_ib_refused(ib, errno, "memory", bytes);
+}
+
+static void fill_address(const weiri_ib_wire *ib, const weiri_ib_endpoint *end,
+                         weiri_wire_address *address)
+{
+    weiri_ib_address own = {
+        .magic = WEIRI_IB_MAGIC,
+        .rank = (uint32_t)ib->base.rank,
+        .number = end->qp->qp_num,
+        .first_packet = end->first_packet,
+        .lid = ib->attributes.lid,
+        .mtu = (uint8_t)ib->attributes.active_mtu,
+        .ethernet = (uint8_t)ib->port.ethernet,
+        .gid_type = (uint8_t)ib->gid.type,
+        .card = (uint64_t)(uintptr_t)&end->desk->theirs,
+        .card_rkey = end->desk_mr->rkey,
+    };
+    _Static_assert(sizeof own <= sizeof address->bytes, "an address holds it");
+    memcpy(own.gid, ib->gid.bytes, sizeof own.gid);
+    snprintf(own.device, sizeof own.device, "%.50s:%d", ib->port.device, ib->port.port);
+    gethostname(own.host, sizeof own.host - 1);
+    memset(address->bytes, 0, sizeof address->bytes);
+    memcpy(address->bytes, &own, sizeof own);
+}
+
+weir_status weiri_ib_endpoint_create(weiri_wire *wire, int peer, weiri_endpoint **endpoint,
+                                     weiri_wire_address *own)
+{
+    enum { FIRST_OPS = 64 };
+    weiri_ib_wire *ib = weiri_ib_of(wire);
+    weiri_ib_endpoint *end = calloc(1, sizeof *end);
+    if (!end)
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for an endpoint");
+    end->base = (weiri_endpoint){.wire = wire, .peer = peer};
+    end->ib = ib;
+    end->slot = UINT32_MAX;
+    snprintf(end->peer_name, sizeof end->peer_name, "rank %d", peer);
+    end->capacity = FIRST_OPS;
+    end->ops = malloc(FIRST_OPS * sizeof *end->ops);
+    weir_status status = end->ops ? take_slot(ib, end)
+                                  : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for an endpoint");
+    if (status == WEIR_OK)
+        status = widen_queue(ib);
+    if (status == WEIR_OK)
+        status = make_pair(ib, end);
+    if (status == WEIR_OK)
+        status = to_init(ib, end);
+    if (status == WEIR_OK)
+        status = make_desk(ib, end);
+    if (status == WEIR_OK)
+        status = weiri_ib_boxes_open(end);
+    if (status != WEIR_OK) {
+        weiri_ib_endpoint_destroy(&end->base);
+        return status;
+    }
+    end->taken = (uint32_t)ib->receives;
+    end->first_packet = first_packet_of(end);
+    weiri_ib_post_receives(end, 1);
+    fill_address(ib, end, own);
+    *endpoint = &end->base;
+    return WEIR_OK;
+}
+
+void weiri_ib_endpoint_destroy(weiri_endpoint *endpoint)
+{
+    weiri_ib_endpoint *end = (weiri_ib_endpoint *)(void *)endpoint;
+    weiri_ib_wire *ib = end->ib;
+    if (end->base.failed != WEIR_OK && !end->told)
+        ib->failures--;
+    if (end->qp)
+        ib->verbs->destroy_qp(end->qp);
+    if (end->desk_mr)
+        ib->verbs->dereg_mr(end->desk_mr);
+    weiri_ib_boxes_close(end);
+    if (end->slot != UINT32_MAX)
+        ib->slots[end->slot] = NULL;
+    /* What it has left in the queue would take the room of others. */
+    if (end->qp)
+        weiri_ib_reap(ib);
+    free(end->desk);
+    free(end->ops);
+    free(end);
+}
+
+/* ------------------------------------------------------------------- connect */
+
+/* Time for an answer is 4.096 us << n, and 8 are sent: half of the deadline in all, since more
+ * packets are lost than peers, and a lost one costs the first. */
+static uint8_t answer_time(int timeout_ms)
+{
+    enum { LEAST = 14, MOST = 17 }; /* 67 ms, 0.54 s */
+    uint8_t n = LEAST;
+    while (n < MOST && (uint64_t)timeout_ms * 1000 / 2 >= 8 * (UINT64_C(4096) << (n + 1)) / 1000)
+        n++;
+    return n;
+}
+
+static void fill_path(const weiri_ib_wire *ib, const weiri_ib_address *peer,
+                      struct ibv_qp_attr *attributes)
+{
+    struct ibv_ah_attr *path = &attributes->ah_attr;
+    path->port_num = (uint8_t)ib->port.port;
+    path->dlid = peer->lid;
+    /* Within a subnet of InfiniBand the short address is enough. */
+    path->is_global = ib->port.ethernet || !peer->lid || memcmp(peer->gid, ib->gid.bytes, 8) != 0;
+    if (path->is_global) {
+        memcpy(path->grh.dgid.raw, peer->gid, sizeof peer->gid);
+        path->grh.sgid_index = (uint8_t)ib->gid.index;
+        path->grh.hop_limit = 64;
+    }
+}
+
+static int to_receiving(weiri_ib_wire *ib, weiri_ib_endpoint *end, const weiri_ib_address *peer)
+{
+    int mtu = (int)ib->attributes.active_mtu < peer->mtu ? (int)ib->attributes.active_mtu
+                                                         : peer->mtu;
+    struct ibv_qp_attr attributes = {
+        .qp_state = IBV_QPS_RTR,
+        .path_mtu = (enum ibv_mtu)mtu,
+        .dest_qp_num = peer->number,
+        .rq_psn = peer->first_packet,
+        .max_dest_rd_atomic = 1,
+        .min_rnr_timer = 1, /* 10 us: a peer that is late with receives is soon asked again */
+    };
+    fill_path(ib, peer, &attributes);
+    return ib->verbs->modify_qp(end->qp, &attributes,
+                                IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+                                    IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+                                    IBV_QP_MIN_RNR_TIMER);
+}
+
+static int to_sending(weiri_ib_wire *ib, weiri_ib_endpoint *end)
+{
+    struct ibv_qp_attr attributes = {
+        .qp_state = IBV_QPS_RTS,
+        .timeout = answer_time(ib->base.timeout_ms),
+        .retry_cnt = 7,
+        .rnr_retry = 7, /* for ever; the wire's deadline ends it */
+        .sq_psn = end->first_packet,
+        .max_rd_atomic = 1,
+    };
+    return ib->verbs->modify_qp(end->qp, &attributes,
+                                IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+                                    IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+}
+
+/* Whether two ports can talk at all. */
+static weir_status check_peer(const weiri_ib_wire *ib, const weiri_ib_endpoint *end,
+                              const weiri_ib_address *peer)
+{
+    if (peer->magic != WEIRI_IB_MAGIC || peer->rank != (uint32_t)end->base.peer)
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "transport ib: what should be the address of rank %d's endpoint is not; "
+                          "do all ranks use the same transport and version of weir?",
+                          end->base.peer);
+    if (peer->ethernet != ib->port.ethernet ||
+        (peer->ethernet && peer->gid_type != (uint8_t)ib->gid.type) ||
+        (peer->ethernet &&
+         weiri_rdma_gid_is_ipv4(peer->gid) != weiri_rdma_gid_is_ipv4(ib->gid.bytes)))
+        return weiri_fail(WEIR_ERR_PEER,
+                          "transport ib: %s and this rank's %s (GID %d, %s) are of different "
+                          "kinds; choose alike with %s and %s",
+                          end->peer_name, ib->name, ib->gid.index,
+                          weiri_rdma_gid_type_name(ib->gid.type), "WEIR_IB_HCA",
+                          "WEIR_IB_GID_INDEX");
+    return WEIR_OK;
+}
+
+/* To ready to send, and the greeting. */
+static int join(weiri_ib_wire *ib, weiri_ib_endpoint *end)
+{
+    int error = to_receiving(ib, end, &end->address);
+    if (!error)
+        error = to_sending(ib, end);
+    if (!error)
+        weiri_ib_tell(end, WEIRI_IB_GREETING, 0);
+    return error;
+}
+
+/* Nothing has arrived, so all is posted again. Completions from before are not ours any more. */
+void weiri_ib_rejoin(weiri_ib_endpoint *end)
+{
+    struct ibv_qp_attr attributes = {.qp_state = IBV_QPS_RESET};
+    weiri_ib_wire *ib = end->ib;
+    end->lost = 0;
+    end->generation = ++ib->generations & 0x7fff;
+    end->requests = end->requests_done = 0;
+    end->head = end->head_done = end->base.sent = 0;
+    end->taken = (uint32_t)ib->receives;
+    int error = ib->verbs->modify_qp(end->qp, &attributes, IBV_QP_STATE);
+    if (!error && to_init(ib, end) == WEIR_OK) {
+        weiri_ib_post_receives(end, 1);
+        error = join(ib, end);
+    }
+    if (error)
+        weiri_ib_fail(end, WEIR_ERR_PEER, "transport ib: %s does not answer %s: %s",
+                      end->peer_name, ib->name, strerror(error));
+}
+
+static void name_peer(weiri_ib_endpoint *end, weiri_ib_address *peer)
+{
+    char address[WEIRI_RDMA_GID_TEXT_BYTES];
+    weiri_rdma_gid gid = {.index = 0};
+    peer->device[sizeof peer->device - 1] = peer->host[sizeof peer->host - 1] = '\0';
+    memcpy(gid.bytes, peer->gid, sizeof gid.bytes);
+    weiri_rdma_gid_text(&gid, address);
+    snprintf(end->peer_name, sizeof end->peer_name, "rank %d (%.24s of %.24s, %s)",
+             end->base.peer, peer->device, peer->host, address);
+}
+
+weir_status weiri_ib_endpoint_connect(weiri_endpoint *endpoint, const weiri_wire_address *peers)
+{
+    weiri_ib_endpoint *end = (weiri_ib_endpoint *)(void *)endpoint;
+    weiri_ib_wire *ib = end->ib;
+    memcpy(&end->address, peers->bytes, sizeof end->address);
+    if (end->address.magic == WEIRI_IB_MAGIC)
+        name_peer(end, &end->address);
+    weir_status status = check_peer(ib, end, &end->address);
+    if (status != WEIR_OK)
+        return status;
+    int error = join(ib, end);
+    end->connected_ns = weir_clock_ns();
+    if (error)
+        return weiri_fail_errno(WEIR_ERR_PEER, error,
+                                "transport ib: no connection from %s (GID %d) to %s; is there a "
+                                "route between the two (ip route get), and are both ports up?",
+                                ib->name, ib->gid.index, end->peer_name);
+    return WEIR_OK;
+}

@@ -1,0 +1,487 @@
+/*
+ * A wire over memory of one machine: ranks that act as different machines
+ * (WEIR_HOSTID) use it where neither sockets nor RDMA are wanted, and it is the
+ * smallest complete wire to read.
+ *
+ * An endpoint owns a ring of bytes that its peer writes and it reads. An operation
+ * is a header and, of a put, its data. The writer copies what there is room for and
+ * stores its position (head) with release; the reader copies what is there to where
+ * the header says and stores its own (tail), which tells the writer what has
+ * arrived: the memory that an operation names is the reader's, so no rank maps
+ * another's registered memory. The order of operations is that of the bytes.
+ *
+ * A peer whose process has ended is gone; one that has destroyed its end is missed by
+ * who still has something for it only. There is nothing to sleep on: arm always says
+ * that there is something to do.
+ */
+#define _GNU_SOURCE
+#include "transport/transport.h"
+#include "transport/net/net.h"
+
+#include "base/error.h"
+#include <weir/target.h>
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum {
+    RING_BYTES = 1 << 18,
+    POLLS_PER_LOOK = 64, /* at the clock and at the peer's life */
+    MEMORIES_MAX = 4096,
+};
+
+typedef struct line_word {
+    _Alignas(WEIR_LINE_BYTES) uint64_t value;
+} line_word;
+
+typedef struct ring {
+    line_word head;      /* bytes ever written: the writer's */
+    line_word tail;      /* bytes ever read: the reader's */
+    line_word closed;    /* 1: the writer is gone */
+    char data[RING_BYTES];
+} ring;
+
+/* What an endpoint's address says. */
+typedef struct shm_address {
+    weiri_segment_key key;
+    int32_t pid, rank;
+} shm_address;
+_Static_assert(sizeof(shm_address) <= WEIRI_WIRE_ADDRESS_BYTES, "the address holds it");
+
+typedef struct shm_key {
+    uint32_t memory, padding;
+    uint64_t bytes;
+} shm_key;
+_Static_assert(sizeof(shm_key) <= WEIRI_WIRE_KEY_BYTES, "the key holds it");
+
+enum { PUT = 1, SIGNAL = 2 };
+
+typedef struct header {
+    uint32_t kind, memory;
+    uint64_t to, bytes, value; /* of a put: bytes follow; of a signal: value is all */
+} header;
+
+/* A posted operation. */
+typedef struct operation {
+    struct operation *next;
+    header head;
+    const char *from;
+    uint64_t end; /* the ring's position behind it, once it is written */
+} operation;
+
+typedef struct shm_endpoint {
+    weiri_endpoint base;
+    struct shm_endpoint *next;
+    weiri_segment inbound_segment, outbound_segment;
+    ring *inbound, *outbound;
+    int peer_pid, pidfd; /* pidfd -1 where the system has none */
+    operation *first, *last;         /* not yet written whole */
+    operation *written, *written_last; /* written, not yet read by the peer */
+    uint64_t written_of_first;       /* bytes of first, its header included */
+    header arriving;
+    uint64_t arrived; /* bytes of the arriving operation, its header included */
+    unsigned idle;
+    uint64_t stuck_ns; /* since when nothing has moved; 0: it does */
+} shm_endpoint;
+
+typedef struct shm_wire {
+    weiri_wire base;
+    shm_endpoint *endpoints;
+    weiri_wire_mem *memories[MEMORIES_MAX];
+} shm_wire;
+
+static weir_status shm_open(int rank, int nranks, int timeout_ms, weiri_wire **wire)
+{
+    shm_wire *made = calloc(1, sizeof *made);
+    if (!made)
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a wire");
+    made->base.ops = weiri_wire_of(WEIR_TRANSPORT_SHM);
+    made->base.rank = rank;
+    made->base.nranks = nranks;
+    made->base.timeout_ms = timeout_ms;
+    pthread_mutex_init(&made->base.lock, NULL);
+    *wire = &made->base;
+    return WEIR_OK;
+}
+
+static void free_operations(operation *first)
+{
+    while (first) {
+        operation *next = first->next;
+        free(first);
+        first = next;
+    }
+}
+
+static void shm_endpoint_destroy(weiri_endpoint *endpoint)
+{
+    shm_endpoint *gone = (shm_endpoint *)endpoint;
+    shm_endpoint **link = &((shm_wire *)endpoint->wire)->endpoints;
+    while (*link && *link != gone)
+        link = &(*link)->next;
+    if (*link)
+        *link = gone->next;
+    if (gone->outbound)
+        weir_store_release(&gone->outbound->closed.value, 1);
+    if (gone->pidfd >= 0)
+        close(gone->pidfd);
+    weiri_segment_destroy(&gone->outbound_segment);
+    weiri_segment_destroy(&gone->inbound_segment);
+    free_operations(gone->first);
+    free_operations(gone->written);
+    free(gone);
+}
+
+static void shm_close(weiri_wire *wire)
+{
+    shm_wire *closing = (shm_wire *)wire;
+    if (!wire)
+        return;
+    while (closing->endpoints)
+        shm_endpoint_destroy(&closing->endpoints->base);
+    for (int id = 0; id < MEMORIES_MAX; id++)
+        free(closing->memories[id]);
+    pthread_mutex_destroy(&wire->lock);
+    free(closing);
+}
+
+static weir_status shm_endpoint_create(weiri_wire *wire, int peer, weiri_endpoint **endpoint,
+                                       weiri_wire_address *own)
+{
+    shm_wire *on = (shm_wire *)wire;
+    shm_address address;
+    memset(&address, 0, sizeof address);
+    shm_endpoint *made = calloc(1, sizeof *made);
+    if (!made)
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for an endpoint to rank %d", peer);
+    made->inbound_segment.fd = made->outbound_segment.fd = made->pidfd = -1;
+    weir_status status = weiri_transport_shm.segment_create(sizeof(ring), &made->inbound_segment,
+                                                            &address.key);
+    if (status != WEIR_OK) {
+        free(made);
+        return status;
+    }
+    made->base.wire = wire;
+    made->base.peer = peer;
+    made->inbound = made->inbound_segment.base;
+    made->next = on->endpoints;
+    on->endpoints = made;
+    address.pid = (int32_t)getpid();
+    address.rank = wire->rank;
+    memset(own, 0, sizeof *own);
+    memcpy(own->bytes, &address, sizeof address);
+    *endpoint = &made->base;
+    return WEIR_OK;
+}
+
+/* Each end maps the ring of the other, which is there already: it can post then. */
+static weir_status shm_endpoint_connect(weiri_endpoint *endpoint, const weiri_wire_address *peers)
+{
+    shm_endpoint *end = (shm_endpoint *)endpoint;
+    shm_address address;
+    memcpy(&address, peers->bytes, sizeof address);
+    if (address.rank != endpoint->peer)
+        return weiri_fail(WEIR_ERR_INVALID, "wire shm: not rank %d's address", endpoint->peer);
+    weir_status status = weiri_segment_map(&address.key, &end->outbound_segment);
+    if (status != WEIR_OK)
+        return weiri_fail_context(status,
+                                  "wire shm: rank %d cannot reach rank %d, which must be on the "
+                                  "same machine; give it another transport",
+                                  endpoint->wire->rank, endpoint->peer);
+    end->outbound = end->outbound_segment.base;
+    end->peer_pid = address.pid;
+#ifdef SYS_pidfd_open
+    end->pidfd = (int)syscall(SYS_pidfd_open, address.pid, 0);
+#endif
+    return WEIR_OK;
+}
+
+static weir_status shm_mem_register(weiri_wire *wire, void *base, size_t bytes,
+                                    weiri_wire_place place, weiri_wire_mem **mem)
+{
+    shm_wire *on = (shm_wire *)wire;
+    uint32_t id = 0;
+    if (place != WEIRI_WIRE_HOST)
+        return weiri_fail(WEIR_ERR_UNSUPPORTED, "wire shm: host memory only");
+    while (id < MEMORIES_MAX && on->memories[id])
+        id++;
+    weiri_wire_mem *made = id < MEMORIES_MAX ? calloc(1, sizeof *made) : NULL;
+    if (!made)
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "wire shm: at most %d memories", MEMORIES_MAX);
+    const shm_key key = {id, 0, bytes};
+    made->wire = wire;
+    made->base = base;
+    made->bytes = bytes;
+    memcpy(made->key.bytes, &key, sizeof key);
+    on->memories[id] = made;
+    *mem = made;
+    return WEIR_OK;
+}
+
+static void shm_mem_deregister(weiri_wire_mem *mem)
+{
+    shm_wire *on = (shm_wire *)mem->wire;
+    shm_key key;
+    memcpy(&key, mem->key.bytes, sizeof key);
+    on->memories[key.memory] = NULL;
+    free(mem);
+}
+
+static weir_status post(weiri_endpoint *endpoint, header head, const char *from)
+{
+    shm_endpoint *end = (shm_endpoint *)endpoint;
+    if (endpoint->failed != WEIR_OK)
+        return weiri_fail(endpoint->failed, "wire shm: the path to rank %d has failed before",
+                          endpoint->peer);
+    operation *made = malloc(sizeof *made);
+    if (!made)
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for an operation to rank %d",
+                          endpoint->peer);
+    *made = (operation){.head = head, .from = from};
+    if (end->last)
+        end->last->next = made;
+    else
+        end->first = made;
+    end->last = made;
+    endpoint->posted++;
+    return WEIR_OK;
+}
+
+static weir_status check_target(const weiri_endpoint *endpoint, const shm_key *key, uint64_t to,
+                                uint64_t bytes)
+{
+    if (key->memory < MEMORIES_MAX && to <= key->bytes && bytes <= key->bytes - to)
+        return WEIR_OK;
+    return weiri_fail(WEIR_ERR_INVALID,
+                      "wire shm: %llu bytes at %llu are beyond rank %d's memory of %llu bytes",
+                      (unsigned long long)bytes, (unsigned long long)to, endpoint->peer,
+                      (unsigned long long)key->bytes);
+}
+
+static weir_status shm_put(weiri_endpoint *endpoint, const weiri_wire_mem *mem, uint64_t at,
+                           const weiri_wire_key *key, uint64_t to, uint64_t bytes)
+{
+    shm_key target;
+    memcpy(&target, key->bytes, sizeof target);
+    weir_status status = weiri_wire_check_source(mem, at, bytes);
+    if (status == WEIR_OK)
+        status = check_target(endpoint, &target, to, bytes);
+    if (status != WEIR_OK)
+        return status;
+    return post(endpoint, (header){PUT, target.memory, to, bytes, 0}, mem->base + at);
+}
+
+static weir_status shm_signal(weiri_endpoint *endpoint, const weiri_wire_key *key, uint64_t to,
+                              uint64_t value)
+{
+    shm_key target;
+    memcpy(&target, key->bytes, sizeof target);
+    weir_status status = check_target(endpoint, &target, to, sizeof value);
+    if (status == WEIR_OK && to % sizeof value)
+        status = weiri_fail(WEIR_ERR_INVALID, "wire shm: a signal's offset is a multiple of 8");
+    if (status != WEIR_OK)
+        return status;
+    return post(endpoint, (header){SIGNAL, target.memory, to, 0, value}, NULL);
+}
+
+/* Copies into or out of a ring at a position that only grows. */
+static void ring_copy_in(ring *to, uint64_t position, const char *from, size_t bytes)
+{
+    size_t at = position % RING_BYTES, first = RING_BYTES - at < bytes ? RING_BYTES - at : bytes;
+    memcpy(to->data + at, from, first);
+    memcpy(to->data, from + first, bytes - first);
+}
+
+static void ring_copy_out(char *to, const ring *from, uint64_t position, size_t bytes)
+{
+    size_t at = position % RING_BYTES, first = RING_BYTES - at < bytes ? RING_BYTES - at : bytes;
+    memcpy(to, from->data + at, first);
+    memcpy(to + first, from->data, bytes - first);
+}
+
+static size_t smaller(uint64_t a, uint64_t b)
+{
+    return (size_t)(a < b ? a : b);
+}
+
+/* Writes what there is room for. */
+static void write_some(shm_endpoint *end, int *moved)
+{
+    ring *out = end->outbound;
+    uint64_t head = out->head.value, before = head;
+    uint64_t room = RING_BYTES - (head - weir_load_acquire(&out->tail.value));
+    while (end->first && room) {
+        operation *op = end->first;
+        uint64_t *done = &end->written_of_first, total = sizeof op->head + op->head.bytes;
+        int in_head = *done < sizeof op->head;
+        const char *from = in_head ? (const char *)&op->head + *done
+                                   : op->from + (*done - sizeof op->head);
+        size_t bytes = smaller(room, in_head ? sizeof op->head - *done : total - *done);
+        if (bytes)
+            ring_copy_in(out, head, from, bytes);
+        head += bytes;
+        room -= bytes;
+        *done += bytes;
+        if (*done < total)
+            continue;
+        *done = 0;
+        op->end = head;
+        end->first = op->next;
+        if (!end->first)
+            end->last = NULL;
+        op->next = NULL;
+        if (end->written)
+            end->written_last->next = op;
+        else
+            end->written = op;
+        end->written_last = op;
+        end->base.sent++;
+    }
+    if (head == before)
+        return;
+    weir_store_release(&out->head.value, head);
+    *moved = 1;
+}
+
+static void complete(shm_endpoint *end, int *moved)
+{
+    uint64_t tail = weir_load_acquire(&end->outbound->tail.value);
+    while (end->written && end->written->end <= tail) {
+        operation *op = end->written;
+        end->written = op->next;
+        free(op);
+        end->base.completed++;
+        *moved = 1;
+    }
+}
+
+static weir_status fail(shm_endpoint *end, weir_status status, const char *what)
+{
+    end->base.failed = status;
+    return weiri_fail(status, "wire shm: rank %d %s", end->base.peer, what);
+}
+
+/* The header is whole: whether its target is there. */
+static weir_status check_arriving(shm_endpoint *end)
+{
+    const shm_wire *wire = (const shm_wire *)end->base.wire;
+    const header *head = &end->arriving;
+    const weiri_wire_mem *mem = head->memory < MEMORIES_MAX ? wire->memories[head->memory] : NULL;
+    uint64_t bytes = head->kind == SIGNAL ? sizeof head->value : head->bytes;
+    if (mem && head->to <= mem->bytes && bytes <= mem->bytes - head->to)
+        return WEIR_OK;
+    return fail(end, WEIR_ERR_PEER, "writes to memory that is not registered here");
+}
+
+/* Copies what has arrived to where it belongs. */
+static weir_status read_some(shm_endpoint *end, int *moved)
+{
+    const shm_wire *wire = (const shm_wire *)end->base.wire;
+    ring *in = end->inbound;
+    uint64_t tail = in->tail.value, before = tail, head = weir_load_acquire(&in->head.value);
+    weir_status status = WEIR_OK;
+    header *op = &end->arriving;
+    while (tail < head && status == WEIR_OK) {
+        int in_head = end->arrived < sizeof *op;
+        size_t bytes;
+        if (in_head) {
+            bytes = smaller(head - tail, sizeof *op - end->arrived);
+            ring_copy_out((char *)op + end->arrived, in, tail, bytes);
+        } else {
+            uint64_t done = end->arrived - sizeof *op;
+            bytes = smaller(head - tail, op->bytes - done);
+            ring_copy_out(wire->memories[op->memory]->base + op->to + done, in, tail, bytes);
+        }
+        tail += bytes;
+        end->arrived += bytes;
+        if (in_head && end->arrived == sizeof *op)
+            status = check_arriving(end);
+        if (status != WEIR_OK || end->arrived < sizeof *op ||
+            end->arrived < sizeof *op + op->bytes)
+            continue;
+        if (op->kind == SIGNAL)
+            weir_store_release((uint64_t *)(void *)(wire->memories[op->memory]->base + op->to),
+                               op->value);
+        end->arrived = 0;
+    }
+    if (tail == before)
+        return status;
+    weir_store_release(&in->tail.value, tail);
+    *moved = 1;
+    return status;
+}
+
+static int process_is_gone(const shm_endpoint *end)
+{
+    struct pollfd ended = {.fd = end->pidfd, .events = POLLIN};
+    if (end->pidfd < 0)
+        return kill(end->peer_pid, 0) < 0 && errno == ESRCH;
+    return poll(&ended, 1, 0) > 0;
+}
+
+/* After a round without any move. */
+static weir_status look_for_peer(shm_endpoint *end)
+{
+    int pending = end->base.posted != end->base.completed;
+    int closed = weir_load_acquire(&end->inbound->closed.value) != 0;
+    if (++end->idle % POLLS_PER_LOOK || (closed && !pending))
+        return WEIR_OK;
+    if (closed || process_is_gone(end)) {
+        /* What it wrote before comes first. */
+        int left = weir_load_acquire(&end->inbound->head.value) != end->inbound->tail.value;
+        return left ? WEIR_OK : fail(end, WEIR_ERR_PEER, "is gone; see its own messages");
+    }
+    if (!pending || !end->stuck_ns)
+        end->stuck_ns = weir_clock_ns();
+    else if (weir_clock_ns() - end->stuck_ns > (uint64_t)end->base.wire->timeout_ms * 1000000u)
+        return fail(end, WEIR_ERR_TIMEOUT, "takes nothing any more; see where it is");
+    return WEIR_OK;
+}
+
+static weir_status shm_progress(weiri_wire *wire, int *moved)
+{
+    weir_status worst = WEIR_OK;
+    for (shm_endpoint *end = ((shm_wire *)wire)->endpoints; end; end = end->next) {
+        int here = 0;
+        if (!end->outbound || end->base.failed != WEIR_OK)
+            continue;
+        write_some(end, &here);
+        weir_status status = read_some(end, &here);
+        complete(end, &here);
+        if (status == WEIR_OK && !here)
+            status = look_for_peer(end);
+        if (status != WEIR_OK)
+            worst = status;
+        if (here)
+            end->stuck_ns = 0;
+        *moved |= here;
+    }
+    return worst;
+}
+
+static int shm_arm(weiri_wire *wire, int *descriptor)
+{
+    (void)wire;
+    *descriptor = -1;
+    return 0;
+}
+
+const weiri_wire_ops weiri_wire_shm = {
+    .transport = WEIR_TRANSPORT_SHM,
+    .open = shm_open,
+    .close = shm_close,
+    .endpoint_create = shm_endpoint_create,
+    .endpoint_connect = shm_endpoint_connect,
+    .endpoint_destroy = shm_endpoint_destroy,
+    .mem_register = shm_mem_register,
+    .mem_deregister = shm_mem_deregister,
+    .put = shm_put,
+    .signal = shm_signal,
+    .progress = shm_progress,
+    .arm = shm_arm,
+};

@@ -1,0 +1,39 @@
+/* A wire's stage: opened with the first memory that needs it, for one GPU. */
+#include "transport/net/stage.h"
+
+#include "base/error.h"
+
+weir_status weiri_stage_add(weiri_stage *stage, const weiri_wire *wire, const void *memory)
+{
+    const char *name = weir_transport_name(wire->ops->transport);
+    if (!stage->ops)
+        return weiri_fail(WEIR_ERR_UNSUPPORTED,
+                          "rank %d: the %s wire takes host memory only, since this build has no "
+                          "CUDA",
+                          wire->rank, name);
+    if (!stage->context)
+        return stage->ops->open(memory, &stage->context);
+    if (!stage->ops->holds(stage->context, memory))
+        return weiri_fail(WEIR_ERR_UNSUPPORTED,
+                          "rank %d: the %s wire stages memory of one GPU, and %p is none of it",
+                          wire->rank, name, memory);
+    return WEIR_OK;
+}
+
+void weiri_stage_close(weiri_stage *stage)
+{
+    if (stage->context)
+        stage->ops->close(stage->context);
+    stage->context = NULL;
+}
+
+weir_status weiri_stage_slot_open(const weiri_stage *stage, size_t bytes, weiri_stage_slot *slot)
+{
+    return slot->buffer ? WEIR_OK : stage->ops->slot_open(stage->context, bytes, slot);
+}
+
+void weiri_stage_slot_close(const weiri_stage *stage, weiri_stage_slot *slot)
+{
+    if (slot->buffer)
+        stage->ops->slot_close(stage->context, slot);
+}

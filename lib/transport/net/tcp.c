@@ -1,0 +1,491 @@
+/*
+ * The tcp wire: memory of peers by sockets, for machines that have nothing better.
+ *
+ * An endpoint has several connections to its peer, streams. Puts that are long are cut
+ * into stripes over all streams but the first; what is short goes by the first, so that
+ * it never stands behind megabytes. Each stream carries frames, a header and perhaps a
+ * payload, which the kernel copies straight from and into registered memory.
+ *
+ * Order. Streams do not wait for one another by themselves. Both sides count the frames
+ * of each stream, and a fence in one stream says how many frames of the others must have
+ * been taken before the next frame of this one is. A fence stands
+ *
+ *   - before whatever goes by the first stream, if there is anything on the others that
+ *     the peer has not acknowledged: so a signal never overtakes a stripe;
+ *   - before the stripes of a put that overlaps an operation under way, so that of two
+ *     puts to one place the later one stays.
+ *
+ * A fence waits for earlier operations only, and each stream is in the order of posting:
+ * the earliest operation that has not arrived is never held up.
+ *
+ * Acknowledgements carry the counts of frames that were taken. They ride in front of what
+ * is sent anyway, go when much has arrived, and else once there is nothing more to
+ * read, or the thread goes to sleep.
+ *
+ * Ends. A peer that ends its endpoint says so; whatever else closes a connection is a
+ * failure, as is a frame that cannot be. A failed endpoint tells its peer why, hangs up
+ * and repeats its reason to everybody who asks. Everything that is under way has a
+ * deadline, renewed whenever the peer takes something.
+ */
+#include "transport/net/tcp.h"
+
+#include "base/env.h"
+#include "base/error.h"
+#include "base/log.h"
+#include <weir/target.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#define MAGIC_KEY 0x3179656b72696577u
+
+enum {
+    DEFAULT_STREAMS = 4,
+    OWED_FRAMES = 64,         /* acknowledged at once */
+    OWED_BYTES = 512 << 10,   /* likewise */
+    IDLE_PASSES = 24,         /* of progress, before what is owed is sent alone: the time of an
+                                 answer that it can go with */
+    GRACE_MS = 500,           /* between a peer's going and our calling it a failure */
+    EVENTS = 64,
+};
+
+_Static_assert(sizeof(weiri_tcp_key) <= WEIRI_WIRE_KEY_BYTES, "a key fits");
+_Static_assert(sizeof(weiri_tcp_frame) == 32, "frames have no padding");
+_Static_assert(sizeof(weiri_tcp_frame) == offsetof(weiri_tcp_item, counts),
+               "counts lie right behind their frame");
+
+/* ------------------------------------------------------------ endpoints' ends */
+
+void weiri_tcp_watch(weiri_tcp_stream *stream)
+{
+    const weiri_tcp_wire *wire = (const weiri_tcp_wire *)stream->endpoint->base.wire;
+    uint32_t events = EPOLLIN;
+    if (stream->is_stalled || stream->awaits_copy || stream->is_ended)
+        events = 0;
+    if (stream->count > 0 && stream->is_full && !stream->is_dumb)
+        events |= EPOLLOUT;
+    if (stream->fd < 0 || events == stream->events)
+        return;
+    struct epoll_event watch = {.events = events, .data.ptr = stream};
+    /* A closed connection is reported whatever is asked for. */
+    if (stream->is_ended)
+        epoll_ctl(wire->epoll, EPOLL_CTL_DEL, stream->fd, NULL);
+    else
+        epoll_ctl(wire->epoll, EPOLL_CTL_MOD, stream->fd, &watch);
+    stream->events = events;
+}
+
+void weiri_tcp_hang_up(weiri_tcp_endpoint *end)
+{
+    for (int i = 0; i < end->nstreams; i++) {
+        weiri_tcp_stream *stream = end->streams[i];
+        if (stream->fd >= 0)
+            close(stream->fd); /* epoll forgets it */
+        stream->fd = -1;
+        stream->count = 0;
+    }
+}
+
+/* The calling thread's last error is why the endpoint serves no more. */
+static void fail_endpoint(weiri_tcp_endpoint *end, weir_status status)
+{
+    int moved;
+    if (end->base.failed != WEIR_OK)
+        return;
+    snprintf(end->reason, sizeof end->reason, "tcp wire: %s", weir_last_error());
+    end->base.failed = status;
+    weiri_tcp_stream *first = end->streams[0];
+    if (!end->has_left && first->fd >= 0 && first->head_sent == 0) {
+        first->count = 0; /* nothing else matters now */
+        if (weiri_tcp_queue_bye(end, status, weir_last_error()) == WEIR_OK)
+            weiri_tcp_write(end, &moved);
+    }
+    weiri_tcp_hang_up(end);
+}
+
+static weir_status why_failed(const weiri_tcp_endpoint *end)
+{
+    return weiri_fail(end->base.failed, "%s", end->reason);
+}
+
+/* Fails what has been waited for too long. */
+static void check_time(weiri_tcp_endpoint *end)
+{
+    uint64_t now = weir_clock_ns();
+    uint64_t timeout_ns = (uint64_t)end->base.wire->timeout_ms * 1000000u;
+    if (end->base.failed != WEIR_OK)
+        return;
+    if (end->ended_ns && now - end->ended_ns > GRACE_MS * 1000000u)
+        fail_endpoint(end, weiri_fail(WEIR_ERR_PEER,
+                                      end->has_left
+                                          ? "rank %d at %s has ended its endpoint while rank %d "
+                                            "had operations under way; let both finish first"
+                                          : "rank %d at %s is gone: it closed a connection to "
+                                            "rank %d; see what it says itself",
+                                      end->base.peer, end->where, end->job.rank));
+    else if (end->count > 0 && !end->has_left && now - end->moved_ns > timeout_ns)
+        fail_endpoint(end, weiri_fail(WEIR_ERR_TIMEOUT,
+                                      "rank %d at %s has taken nothing for %d ms, with %llu "
+                                      "operations of rank %d under way; is it stuck, cut off, "
+                                      "or slower than WEIR_TIMEOUT_MS allows?",
+                                      end->base.peer, end->where, end->base.wire->timeout_ms,
+                                      (unsigned long long)end->count, end->job.rank));
+}
+
+/* --------------------------------------------------------------- open, close */
+
+static void tcp_close(weiri_wire *base)
+{
+    weiri_tcp_wire *wire = (weiri_tcp_wire *)base;
+    if (!wire)
+        return;
+    while (wire->endpoints)
+        weiri_tcp_endpoint_destroy(&wire->endpoints->base);
+    for (uint32_t i = 0; i < wire->nmems; i++)
+        free(wire->mems[i]);
+    free(wire->mems);
+    weiri_stage_close(&wire->stage);
+    if (wire->guests.list)
+        weiri_guests_close(&wire->guests);
+    if (wire->listener >= 0)
+        close(wire->listener);
+    if (wire->timer >= 0)
+        close(wire->timer);
+    if (wire->epoll >= 0)
+        close(wire->epoll);
+    pthread_mutex_destroy(&wire->base.lock);
+    free(wire);
+}
+
+/* The descriptor that idle threads poll: of all streams, and of the next deadline. */
+static weir_status open_descriptors(weiri_tcp_wire *wire)
+{
+    struct epoll_event watch = {.events = EPOLLIN};
+    wire->epoll = epoll_create1(EPOLL_CLOEXEC);
+    wire->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (wire->epoll < 0 || wire->timer < 0 ||
+        epoll_ctl(wire->epoll, EPOLL_CTL_ADD, wire->timer, &watch) != 0)
+        return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "rank %d: tcp wire: epoll%s",
+                                wire->base.rank, errno == EMFILE ? "; raise 'ulimit -n'" : "");
+    return WEIR_OK;
+}
+
+static weir_status tcp_open(int rank, int nranks, int timeout_ms, weiri_wire **opened)
+{
+    long nstreams = 0;
+    weir_status status = weiri_env_long(WEIRI_ENV_SOCKET_STREAMS, 1, WEIRI_TCP_MOST_STREAMS,
+                                        DEFAULT_STREAMS, &nstreams);
+    if (status != WEIR_OK)
+        return status;
+    weiri_tcp_wire *wire = calloc(1, sizeof *wire);
+    if (!wire)
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "rank %d: no memory for a tcp wire", rank);
+    wire->base = (weiri_wire){
+        .ops = &weiri_wire_tcp, .rank = rank, .nranks = nranks, .timeout_ms = timeout_ms};
+    pthread_mutex_init(&wire->base.lock, NULL);
+    wire->job = (weiri_job){.rank = rank, .nranks = nranks, .timeout_ms = timeout_ms};
+    wire->nstreams = (int)nstreams;
+    wire->stage.ops = weiri_stage_ops_get();
+    wire->listener = wire->epoll = wire->timer = -1;
+    status = open_descriptors(wire);
+    if (status == WEIR_OK)
+        status = weiri_tcp_listen(wire);
+    if (status == WEIR_OK)
+        *opened = &wire->base;
+    else
+        tcp_close(&wire->base);
+    return status;
+}
+
+/* -------------------------------------------------------------------- memory */
+
+weiri_tcp_mem *weiri_tcp_mem_of(const weiri_tcp_wire *wire, uint64_t id)
+{
+    uint32_t slot = (uint32_t)id;
+    if (slot >= wire->nmems || !wire->mems[slot] || wire->mems[slot]->id != id)
+        return NULL;
+    return wire->mems[slot];
+}
+
+/* A slot for one more memory, wire->nmems if there is no room for it. */
+static uint32_t free_slot(weiri_tcp_wire *wire)
+{
+    uint32_t slot = 0;
+    while (slot < wire->nmems && wire->mems[slot])
+        slot++;
+    if (slot < wire->nmems)
+        return slot;
+    uint32_t wider = wire->nmems ? 2 * wire->nmems : 8;
+    weiri_tcp_mem **mems = realloc(wire->mems, wider * sizeof *mems);
+    if (!mems)
+        return slot;
+    memset(mems + wire->nmems, 0, (wider - wire->nmems) * sizeof *mems);
+    wire->mems = mems;
+    wire->nmems = wider;
+    return slot;
+}
+
+static weir_status tcp_mem_register(weiri_wire *base, void *memory, size_t bytes,
+                                    weiri_wire_place place, weiri_wire_mem **registered)
+{
+    weiri_tcp_wire *wire = (weiri_tcp_wire *)base;
+    if (bytes == 0)
+        place = WEIRI_WIRE_HOST; /* nothing is copied */
+    weir_status status = WEIR_OK;
+    if (place == WEIRI_WIRE_CUDA)
+        status = weiri_tcp_stage_add(wire, memory);
+    if (status != WEIR_OK)
+        return status;
+    weiri_tcp_mem *mem = calloc(1, sizeof *mem);
+    uint32_t slot = mem ? free_slot(wire) : 0;
+    if (!mem || slot == wire->nmems) {
+        free(mem);
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "rank %d: no memory to register %zu bytes",
+                          base->rank, bytes);
+    }
+    mem->id = (uint64_t)++wire->generation << 32 | slot;
+    mem->place = place;
+    mem->base = (weiri_wire_mem){.wire = base, .base = memory, .bytes = bytes};
+    const weiri_tcp_key key = {.magic = MAGIC_KEY,
+                               .id = mem->id,
+                               .bytes = bytes,
+                               .rank = base->rank,
+                               .place = (uint32_t)place};
+    memcpy(mem->base.key.bytes, &key, sizeof key);
+    wire->mems[slot] = mem;
+    *registered = &mem->base;
+    return WEIR_OK;
+}
+
+static void tcp_mem_deregister(weiri_wire_mem *base)
+{
+    weiri_tcp_mem *mem = (weiri_tcp_mem *)base;
+    weiri_tcp_wire *wire = (weiri_tcp_wire *)base->wire;
+    wire->mems[(uint32_t)mem->id] = NULL;
+    free(mem);
+}
+
+/* ---------------------------------------------------------------- operations */
+
+/* Whether the endpoint takes operations on [to, to + bytes) of the key's memory. */
+static weir_status check(const weiri_tcp_endpoint *end, const weiri_wire_key *given, uint64_t to,
+                         uint64_t bytes, weiri_tcp_key *key)
+{
+    memcpy(key, given->bytes, sizeof *key);
+    if (end->base.failed != WEIR_OK)
+        return why_failed(end);
+    if (end->has_left)
+        return weiri_fail(WEIR_ERR_PEER, "tcp wire: rank %d at %s has ended its endpoint",
+                          end->base.peer, end->where);
+    if (!end->is_connected)
+        return weiri_fail(WEIR_ERR_INVALID, "tcp wire: rank %d is not connected to rank %d",
+                          end->job.rank, end->base.peer);
+    if (key->magic != MAGIC_KEY || key->rank != end->base.peer)
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "tcp wire: that is no key of a memory of rank %d; use the one that it "
+                          "handed on",
+                          end->base.peer);
+    if (to > key->bytes || bytes > key->bytes - to)
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "tcp wire: %llu bytes at offset %llu leave the memory of rank %d, which "
+                          "has %llu",
+                          (unsigned long long)bytes, (unsigned long long)to, end->base.peer,
+                          (unsigned long long)key->bytes);
+    return WEIR_OK;
+}
+
+static weir_status tcp_put(weiri_endpoint *endpoint, const weiri_wire_mem *mem, uint64_t at,
+                           const weiri_wire_key *given, uint64_t to, uint64_t bytes)
+{
+    weiri_tcp_endpoint *end = (weiri_tcp_endpoint *)endpoint;
+    weiri_tcp_key key;
+    int moved;
+    weir_status status = weiri_wire_check_source(mem, at, bytes);
+    if (status == WEIR_OK)
+        status = check(end, given, to, bytes, &key);
+    if (status != WEIR_OK)
+        return status;
+    int is_staged = ((const weiri_tcp_mem *)mem)->place == WEIRI_WIRE_CUDA;
+    status = weiri_tcp_queue_put(end, mem->base + at, is_staged, &key, to, bytes);
+    /* What is short goes with what comes next, a signal as a rule. */
+    int is_much = bytes > WEIRI_TCP_BUFFER_BYTES ||
+                  end->streams[0]->queued_bytes > WEIRI_TCP_BUFFER_BYTES;
+    if (status == WEIR_OK && is_much)
+        status = weiri_tcp_write(end, &moved);
+    if (status != WEIR_OK)
+        fail_endpoint(end, status);
+    return status;
+}
+
+static weir_status tcp_signal(weiri_endpoint *endpoint, const weiri_wire_key *given, uint64_t to,
+                              uint64_t value)
+{
+    weiri_tcp_endpoint *end = (weiri_tcp_endpoint *)endpoint;
+    weiri_tcp_key key;
+    int moved;
+    weir_status status = check(end, given, to, sizeof value, &key);
+    if (status == WEIR_OK && to % sizeof value != 0)
+        status = weiri_fail(WEIR_ERR_INVALID, "tcp wire: a signal's offset, %llu, is no multiple "
+                                              "of 8",
+                            (unsigned long long)to);
+    if (status != WEIR_OK)
+        return status;
+    status = weiri_tcp_queue_signal(end, &key, to, value);
+    weiri_tcp_acknowledge(end);
+    if (status == WEIR_OK)
+        status = weiri_tcp_write(end, &moved);
+    if (status != WEIR_OK)
+        fail_endpoint(end, status);
+    return status;
+}
+
+/* ------------------------------------------------------------------ progress */
+
+/* Acts on what epoll says of a stream. */
+static void serve(weiri_tcp_stream *stream, uint32_t events, int *moved)
+{
+    weiri_tcp_endpoint *end = stream->endpoint;
+    if (end->base.failed != WEIR_OK || end->has_left || stream->fd < 0)
+        return;
+    if (events & EPOLLOUT)
+        stream->is_full = 0;
+    if (!(events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
+        return;
+    weir_status status = weiri_tcp_read(stream, moved);
+    weiri_tcp_watch(stream);
+    if (status == WEIR_OK)
+        status = weiri_tcp_resume(end, moved);
+    if (status != WEIR_OK)
+        fail_endpoint(end, status);
+    else if (end->has_left)
+        weiri_tcp_hang_up(end);
+}
+
+/* Looks at all streams. Whether anything but a first stream had something. */
+static int serve_all(weiri_tcp_wire *wire, int *moved)
+{
+    struct epoll_event ready[EVENTS];
+    int count = epoll_wait(wire->epoll, ready, EVENTS, 0), others = 0;
+    for (int i = 0; i < count; i++) {
+        weiri_tcp_stream *stream = ready[i].data.ptr;
+        uint64_t expirations;
+        if (stream) {
+            others |= stream->index > 0;
+            serve(stream, ready[i].events, moved);
+        } else if (read(wire->timer, &expirations, sizeof expirations) > 0) {
+            continue; /* every pass that moves nothing looks at the deadlines */
+        }
+    }
+    return others;
+}
+
+/* Where there are few peers and only first streams have had something lately, those are
+ * read without asking epoll: a small message then takes a system call less. */
+static void serve_some(weiri_tcp_wire *wire, int *moved)
+{
+    enum { FEW = 4, PASSES_BETWEEN_LOOKS = 8 };
+    int peers = 0;
+    for (const weiri_tcp_endpoint *end = wire->endpoints; end && peers <= FEW; end = end->next)
+        peers++;
+    if (peers > FEW || wire->passes++ % PASSES_BETWEEN_LOOKS == 0) {
+        if (serve_all(wire, moved))
+            wire->passes = 0; /* looks again in the next pass */
+        return;
+    }
+    for (weiri_tcp_endpoint *end = wire->endpoints; end; end = end->next)
+        if (end->is_connected && end->streams[0]->events & EPOLLIN)
+            serve(end->streams[0], EPOLLIN, moved);
+}
+
+static weir_status tcp_progress(weiri_wire *base, int *moved)
+{
+    weiri_tcp_wire *wire = (weiri_tcp_wire *)base;
+    weiri_tcp_endpoint *worst = NULL;
+    *moved = 0;
+    serve_some(wire, moved);
+    for (weiri_tcp_endpoint *end = wire->endpoints; end; end = end->next) {
+        if (end->is_connected && end->base.failed == WEIR_OK && !end->has_left) {
+            int due = end->owed_frames >= OWED_FRAMES || end->owed_bytes >= OWED_BYTES;
+            weir_status status = WEIR_OK;
+            if (end->owed_frames > 0 && (due || end->idle_passes++ >= IDLE_PASSES))
+                weiri_tcp_acknowledge(end);
+            if (wire->stage.context)
+                status = weiri_tcp_settle_copies(end, moved);
+            if (status == WEIR_OK)
+                status = weiri_tcp_write(end, moved);
+            if (status != WEIR_OK)
+                fail_endpoint(end, status);
+        }
+        if (!*moved)
+            check_time(end);
+        if (end->base.failed != WEIR_OK)
+            worst = end;
+    }
+    return worst ? why_failed(worst) : WEIR_OK;
+}
+
+/* The earliest moment at which something that is under way is late; UINT64_MAX: none. */
+static uint64_t next_deadline(const weiri_tcp_wire *wire)
+{
+    uint64_t first = UINT64_MAX;
+    for (const weiri_tcp_endpoint *end = wire->endpoints; end; end = end->next) {
+        uint64_t at = UINT64_MAX;
+        if (end->base.failed != WEIR_OK)
+            continue;
+        if (end->ended_ns)
+            at = end->ended_ns + GRACE_MS * 1000000u;
+        else if (end->count > 0 && !end->has_left)
+            at = end->moved_ns + (uint64_t)end->base.wire->timeout_ms * 1000000u;
+        first = at < first ? at : first;
+    }
+    return first;
+}
+
+static int tcp_arm(weiri_wire *base, int *descriptor)
+{
+    weiri_tcp_wire *wire = (weiri_tcp_wire *)base;
+    struct itimerspec when = {.it_value = {0}};
+    int moved = 0;
+    for (weiri_tcp_endpoint *end = wire->endpoints; end; end = end->next) {
+        if (!end->is_connected || end->base.failed != WEIR_OK || end->has_left)
+            continue;
+        weiri_tcp_acknowledge(end);
+        weir_status status = weiri_tcp_write(end, &moved);
+        if (status != WEIR_OK)
+            fail_endpoint(end, status);
+        /* Neither memory of GPUs nor the next pass can be polled for. */
+        for (int i = 0; i < end->nstreams; i++)
+            if (status != WEIR_OK || weiri_tcp_stage_copies(end->streams[i]) ||
+                (end->streams[i]->count > 0 && !end->streams[i]->is_full))
+                return 0;
+    }
+    uint64_t at = next_deadline(wire);
+    if (at != UINT64_MAX) {
+        at += 1000000u; /* a deadline has passed only after its moment */
+        when.it_value.tv_sec = (time_t)(at / 1000000000u);
+        when.it_value.tv_nsec = (long)(at % 1000000000u);
+    }
+    timerfd_settime(wire->timer, TFD_TIMER_ABSTIME, &when, NULL);
+    *descriptor = wire->epoll;
+    return 1;
+}
+
+const weiri_wire_ops weiri_wire_tcp = {
+    .transport = WEIR_TRANSPORT_TCP,
+    .open = tcp_open,
+    .close = tcp_close,
+    .endpoint_create = weiri_tcp_endpoint_create,
+    .endpoint_connect = weiri_tcp_endpoint_connect,
+    .endpoint_destroy = weiri_tcp_endpoint_destroy,
+    .mem_register = tcp_mem_register,
+    .mem_deregister = tcp_mem_deregister,
+    .put = tcp_put,
+    .signal = tcp_signal,
+    .progress = tcp_progress,
+    .arm = tcp_arm,
+};

@@ -1,0 +1,335 @@
+/*
+ * How the ends of a tcp wire come together. A wire listens at one port. Of two ranks
+ * the higher one calls, once for each stream, and proves each time (boot/handshake.h)
+ * that it knows the key that the lower rank made for this endpoint and that travelled
+ * in its address. So one port serves all endpoints, and a stranger none.
+ *
+ * Who waits for one caller takes in those of the wire's other endpoints as well: a
+ * caller waits for lower ranks only, so whatever order the ranks connect in, the
+ * lowest of those that wait goes on.
+ */
+#include "transport/net/tcp.h"
+
+#include "base/env.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "boot/link.h"
+#include "boot/socket.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#define MAGIC_ADDRESS 0x3170637472696577u
+
+_Static_assert(sizeof(weiri_tcp_address) <= WEIRI_WIRE_ADDRESS_BYTES, "an address fits");
+
+/* ------------------------------------------------------------------- listen */
+
+static weir_status choose_address(weiri_tcp_wire *wire)
+{
+    const char *variable, *named = weiri_interface_wish(&variable);
+    char text[WEIRI_ADDRESS_TEXT_BYTES], name[IF_NAMESIZE];
+    weir_status status = weiri_interface_address(named, NULL, &wire->listens);
+    if (status != WEIR_OK)
+        return weiri_fail_context(status, "the tcp wire of rank %d%s%s", wire->base.rank,
+                                  named ? ": " : "", named ? variable : "");
+    wire->has_source = named != NULL;
+    weiri_interface_name(&wire->listens, name);
+    weiri_log(WEIRI_LOG_INFO, "tcp wire: interface %s, address %s, because %s%s; %d streams a peer",
+              name, weiri_address_text(&wire->listens, text),
+              named ? variable : "it is the likeliest to be reached from other machines, by ",
+              named ? " names it" : variable, wire->nstreams);
+    return WEIR_OK;
+}
+
+/* Whether the endpoint is one that the guest may belong to. */
+static int expects_guests(const weiri_tcp_endpoint *end)
+{
+    return end->job.rank < end->base.peer && !end->is_connected && end->base.failed == WEIR_OK &&
+           end->nstreams < WEIRI_TCP_MOST_STREAMS;
+}
+
+static const weiri_job *recognise(void *context, const weiri_guest *who)
+{
+    const weiri_tcp_wire *wire = context;
+    for (const weiri_tcp_endpoint *end = wire->endpoints; end; end = end->next)
+        if (expects_guests(end) && weiri_hello_proven(&end->job, &who->challenge, &who->hello))
+            return &end->job;
+    return NULL;
+}
+
+static weiri_tcp_endpoint *endpoint_of(const weiri_job *job)
+{
+    const char *at = (const char *)job - offsetof(weiri_tcp_endpoint, job);
+    return (weiri_tcp_endpoint *)(uintptr_t)at;
+}
+
+static weir_status check_guest(void *context, const weiri_job *job, const weiri_guest *who)
+{
+    const weiri_tcp_endpoint *end = endpoint_of(job);
+    (void)context;
+    if (who->hello.rank != end->base.peer || who->hello.nranks != job->nranks)
+        return weiri_fail(WEIR_ERR_MISMATCH,
+                          "%s says that it is rank %d of %d; rank %d expected rank %d of %d",
+                          who->where, who->hello.rank, who->hello.nranks, job->rank,
+                          end->base.peer, job->nranks);
+    return WEIR_OK;
+}
+
+/* ------------------------------------------------------------------ streams */
+
+/* A peer that is gone without a word, its machine included, is noticed after about the
+ * timeout. What it merely does not take is the deadline's business, which comes first. */
+static void keep_alive(int fd, int timeout_ms)
+{
+    enum { PROBES = 3 };
+    int on = 1, probes = PROBES, user_ms = timeout_ms > INT32_MAX / 2 ? INT32_MAX : 2 * timeout_ms;
+    int idle_s = timeout_ms / 2000 > 1 ? timeout_ms / 2000 : 1;
+    int between_s = idle_s / PROBES > 1 ? idle_s / PROBES : 1;
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &between_s, sizeof between_s);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
+    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &user_ms, sizeof user_ms);
+}
+
+/* Takes a connection that has passed the handshake as the endpoint's next stream. */
+static weir_status add_stream(weiri_tcp_endpoint *end, int fd)
+{
+    weiri_tcp_stream *stream = malloc(sizeof *stream);
+    if (!stream) {
+        close(fd);
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "rank %d: no memory for a stream to rank %d",
+                          end->job.rank, end->base.peer);
+    }
+    /* All but the buffer. */
+    memset(stream, 0, offsetof(weiri_tcp_stream, in));
+    stream->endpoint = end;
+    stream->fd = fd;
+    stream->index = end->nstreams;
+    keep_alive(fd, end->job.timeout_ms);
+    end->streams[end->nstreams++] = stream;
+    return WEIR_OK;
+}
+
+static void take_guest(void *context, const weiri_job *job, const weiri_guest *who)
+{
+    weiri_tcp_endpoint *end = endpoint_of(job);
+    (void)context;
+    memcpy(end->where, who->where, sizeof end->where);
+    weir_status status = add_stream(end, who->fd);
+    if (status != WEIR_OK)
+        end->base.failed = status;
+}
+
+weir_status weiri_tcp_listen(weiri_tcp_wire *wire)
+{
+    const weiri_guests_host host = {
+        .context = wire, .recognise = recognise, .check = check_guest, .take = take_guest};
+    weir_status status = choose_address(wire);
+    if (status == WEIR_OK)
+        status = weiri_socket_listen(&wire->listens, &wire->listener);
+    if (status == WEIR_OK)
+        status = weiri_socket_address(wire->listener, &wire->listens);
+    if (status == WEIR_OK)
+        status = weiri_guests_open(&wire->job, &host, wire->listener, wire->job.nranks,
+                                   &wire->guests);
+    return status;
+}
+
+/* ------------------------------------------------------------------ connect */
+
+static weir_status call(weiri_tcp_endpoint *end, const weiri_tcp_address *peers,
+                        const weiri_deadline *deadline)
+{
+    const weiri_tcp_wire *wire = (const weiri_tcp_wire *)end->base.wire;
+    weiri_address source = wire->listens;
+    source.port = 0;
+    const weiri_call details = {.rank = end->job.rank,
+                                .peer = end->base.peer,
+                                .to = &peers->listens,
+                                .source = wire->has_source ? &source : NULL};
+    weir_status status = WEIR_OK;
+    while (end->nstreams < wire->nstreams && status == WEIR_OK) {
+        int fd = -1;
+        status = weiri_socket_connect(&details, deadline, &fd);
+        if (status != WEIR_OK)
+            break;
+        status = weiri_handshake_call(&end->job, fd, end->base.peer, &peers->listens,
+                                      &wire->listens, deadline);
+        if (status == WEIR_OK)
+            status = add_stream(end, fd);
+        else
+            close(fd);
+    }
+    return status;
+}
+
+static weir_status fail_late(const weiri_tcp_endpoint *end, const weiri_tcp_wire *wire)
+{
+    char where[WEIRI_ADDRESS_TEXT_BYTES];
+    return weiri_fail(WEIR_ERR_TIMEOUT,
+                      "rank %d has not called rank %d at %s after %d ms (connections refused "
+                      "there: %d%s%s); is it running, does a firewall let the port through, is "
+                      "%s right?",
+                      end->base.peer, end->job.rank, weiri_address_text(&wire->listens, where),
+                      end->job.timeout_ms, wire->guests.refused,
+                      wire->guests.refused ? ", the last: " : "", wire->guests.last_refusal,
+                      weiri_env_name(WEIRI_ENV_SOCKET_IFNAME));
+}
+
+/* Takes in callers, of all endpoints, until this one has its streams. */
+static weir_status await_calls(weiri_tcp_endpoint *end, int nstreams,
+                               const weiri_deadline *deadline)
+{
+    weiri_tcp_wire *wire = (weiri_tcp_wire *)end->base.wire;
+    struct pollfd *set = calloc((size_t)weiri_guests_most_watched(&wire->guests), sizeof *set);
+    weir_status status = WEIR_OK;
+    if (!set)
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "rank %d: no memory to await rank %d",
+                          end->job.rank, end->base.peer);
+    while (end->nstreams < nstreams && status == WEIR_OK && end->base.failed == WEIR_OK) {
+        int entries = weiri_guests_watch(&wire->guests, set);
+        int left_ms = weiri_deadline_left_ms(deadline);
+        int ready = poll(set, (nfds_t)entries, left_ms);
+        if (ready < 0 && errno != EINTR)
+            status = weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "rank %d waits for rank %d",
+                                      end->job.rank, end->base.peer);
+        else if (ready > 0)
+            status = weiri_guests_act(&wire->guests, set, entries);
+        else if (ready == 0 && left_ms == 0)
+            status = fail_late(end, wire);
+    }
+    free(set);
+    if (end->base.failed != WEIR_OK)
+        return weiri_fail(end->base.failed, "rank %d: no memory for streams to rank %d",
+                          end->job.rank, end->base.peer);
+    return status;
+}
+
+static weir_status check_address(const weiri_tcp_endpoint *end, const weiri_tcp_address *peers)
+{
+    if (peers->magic != MAGIC_ADDRESS || peers->nstreams < 1 ||
+        peers->nstreams > WEIRI_TCP_MOST_STREAMS)
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "rank %d: what was given as rank %d's address is none of a tcp wire of "
+                          "this version",
+                          end->job.rank, end->base.peer);
+    if (peers->rank != end->base.peer || peers->nranks != end->job.nranks)
+        return weiri_fail(WEIR_ERR_MISMATCH,
+                          "rank %d: the address given for rank %d of %d is that of rank %d of %d",
+                          end->job.rank, end->base.peer, end->job.nranks, peers->rank,
+                          peers->nranks);
+    return WEIR_OK;
+}
+
+weir_status weiri_tcp_endpoint_connect(weiri_endpoint *endpoint, const weiri_wire_address *given)
+{
+    weiri_tcp_endpoint *end = (weiri_tcp_endpoint *)endpoint;
+    const weiri_tcp_wire *wire = (const weiri_tcp_wire *)endpoint->wire;
+    weiri_deadline deadline = weiri_deadline_in(end->job.timeout_ms);
+    weiri_tcp_address peers;
+    memcpy(&peers, given->bytes, sizeof peers);
+    weir_status status = check_address(end, &peers);
+    if (status != WEIR_OK)
+        return status;
+    if (end->job.rank > endpoint->peer) {
+        memcpy(end->job.key, peers.key, sizeof end->job.key);
+        weiri_address_text(&peers.listens, end->where);
+        status = call(end, &peers, &deadline);
+    } else {
+        status = await_calls(end, peers.nstreams, &deadline);
+    }
+    for (int i = 0; i < end->nstreams && status == WEIR_OK; i++) {
+        struct epoll_event watch = {.events = EPOLLIN, .data.ptr = end->streams[i]};
+        end->streams[i]->events = EPOLLIN;
+        if (epoll_ctl(wire->epoll, EPOLL_CTL_ADD, end->streams[i]->fd, &watch) != 0)
+            status = weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "rank %d watches rank %d",
+                                      end->job.rank, endpoint->peer);
+    }
+    if (status == WEIR_OK)
+        status = weiri_tcp_stage_prepare(end);
+    end->is_connected = status == WEIR_OK;
+    return status == WEIR_OK ? status : weiri_fail_context(status, "tcp wire");
+}
+
+/* ------------------------------------------------------------------- create */
+
+weir_status weiri_tcp_endpoint_create(weiri_wire *base, int peer, weiri_endpoint **endpoint,
+                                      weiri_wire_address *own)
+{
+    weiri_tcp_wire *wire = (weiri_tcp_wire *)base;
+    if (peer < 0 || peer >= base->nranks || peer == base->rank)
+        return weiri_fail(WEIR_ERR_INVALID, "tcp wire of rank %d of %d: no endpoint to rank %d",
+                          base->rank, base->nranks, peer);
+    weiri_tcp_endpoint *end = calloc(1, sizeof *end);
+    if (!end)
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "rank %d: no memory for an endpoint to rank %d",
+                          base->rank, peer);
+    end->base.wire = base;
+    end->base.peer = peer;
+    end->job = wire->job;
+    weir_status status = weiri_random(end->job.key, sizeof end->job.key);
+    if (status != WEIR_OK) {
+        free(end);
+        return status;
+    }
+    weiri_tcp_address address = {.magic = MAGIC_ADDRESS,
+                                 .rank = base->rank,
+                                 .nranks = base->nranks,
+                                 .nstreams = wire->nstreams,
+                                 .listens = wire->listens};
+    memcpy(address.key, end->job.key, sizeof address.key);
+    memset(own, 0, sizeof *own);
+    memcpy(own->bytes, &address, sizeof address);
+    end->next = wire->endpoints;
+    wire->endpoints = end;
+    *endpoint = &end->base;
+    return WEIR_OK;
+}
+
+/* Says good-bye, unless there is something that could not be written: who is cut off in
+ * the middle of a frame had better notice. What has arrived and was not read would
+ * make the system reset the connection, and the peer lose the last of what it was
+ * sent; hence it is read. */
+static void part(weiri_tcp_endpoint *end)
+{
+    enum { MOST_READS = 1000 };
+    char scratch[4096];
+    int moved, reads = 0;
+    if (!end->is_connected || end->base.failed != WEIR_OK || end->has_left)
+        return;
+    weiri_tcp_acknowledge(end);
+    if (weiri_tcp_queue_bye(end, WEIR_OK, "") == WEIR_OK)
+        weiri_tcp_write(end, &moved);
+    for (int i = 0; i < end->nstreams; i++)
+        shutdown(end->streams[i]->fd, SHUT_WR);
+    for (int i = 0; i < end->nstreams; i++)
+        while (reads < MOST_READS &&
+               recv(end->streams[i]->fd, scratch, sizeof scratch, MSG_DONTWAIT) > 0)
+            reads++;
+}
+
+void weiri_tcp_endpoint_destroy(weiri_endpoint *endpoint)
+{
+    weiri_tcp_endpoint *end = (weiri_tcp_endpoint *)endpoint;
+    weiri_tcp_wire *wire = (weiri_tcp_wire *)endpoint->wire;
+    part(end);
+    weiri_tcp_hang_up(end);
+    weiri_tcp_endpoint **at = &wire->endpoints;
+    while (*at != end)
+        at = &(*at)->next;
+    *at = end->next;
+    for (int i = 0; i < end->nstreams; i++) {
+        weiri_tcp_stage_drop(end->streams[i]);
+        free(end->streams[i]->items);
+        free(end->streams[i]);
+    }
+    free(end->ops);
+    free(end);
+}

@@ -1,0 +1,373 @@
+/*
+ * weir-compare: holds results against each other and says what became slower. The table
+ * goes to standard output, problems of the files to standard error.
+ */
+#include "results/judge/compare.h"
+#include "results/judge/expect.h"
+#include "results/read/load.h"
+#include "results/output/print.h"
+#include "results/store/sqlite.h"
+#include "results/judge/suspects.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { EXIT_REGRESSED = 1, EXIT_USAGE = 2, EXIT_NOTHING = 3 };
+
+typedef struct settings {
+    results_rules rules;
+    const char *sources[2]; /* A (NULL: none) and B */
+    const char *store, *accept, *add, *expect, *only, *suspects;
+    const char *format, *markdown, *json, *junit, *csv, *rows_json;
+    const char *min_effect, *resolve, *alpha, *noise, *correction, *contender, *ranks;
+    int changes, help;
+    int nranks;
+} settings;
+
+typedef struct option_row {
+    const char *name, *value; /* no value: a flag */
+    size_t offset;
+    const char *help;
+} option_row;
+
+#define TEXT(name, value, field, help) {name, value, offsetof(settings, field), help}
+static const option_row options[] = {
+    TEXT("--format", "WORD", format, "of standard output: text (default), markdown, json, junit"),
+    TEXT("--markdown", "FILE", markdown, "writes the comparison there as well, as Markdown"),
+    TEXT("--json", "FILE", json, "likewise as JSON"),
+    TEXT("--junit", "FILE", junit, "likewise as JUnit XML"),
+    TEXT("--changes", NULL, changes, "tables without rows that show no difference"),
+    TEXT("--csv", "FILE", csv, "writes B's rows as a CSV of ours, whatever tool wrote them"),
+    TEXT("--rows-json", "FILE", rows_json,
+         "likewise as JSON, as -J writes it, with all else that B's JSON of ours has"),
+    TEXT("--expect", "FILE", expect, "floors that B must keep, such as: allreduce 1G >= 350 GB/s"),
+    TEXT("--min-effect", "PERCENT", min_effect, "smaller changes are no alarm (default 3%)"),
+    TEXT("--resolve", "PERCENT", resolve,
+         "'no difference' excludes changes of this and more (default 10%)"),
+    TEXT("--alpha", "P", alpha, "risk of a false alarm, all rows together (default 0.05)"),
+    TEXT("--correction", "WORD", correction, "for many rows: holm (default), bh, none"),
+    TEXT("--start-noise", "PERCENT", noise,
+         "noise from start to start where few rows measure it (default 8% host, 2% GPU)"),
+    TEXT("--contender", "NAME", contender, "compares this contender alone, as weir or nccl"),
+    TEXT("--contender-a", "NAME", rules.contender_a, "A's contender, held against ..."),
+    TEXT("--contender-b", "NAME", rules.contender_b, "... B's; A and B may be the same file"),
+    TEXT("--ranks", "N", ranks, "ranks of files that do not say (OSU)"),
+    TEXT("--only", "FILE", only, "compares the rows that a file of suspects names"),
+    TEXT("--suspects", "FILE", suspects, "writes the rows worth measuring again, ci/nightly's"),
+    TEXT("--store", "DIR", store,
+         "folder of run folders, or one SQLite file, where latest and baseline are"),
+    TEXT("--accept", "NAME", accept, "makes that run of the store its baseline; no more"),
+    TEXT("--add", "NAME", add, "adds B to a store in one file as that run; no more"),
+    TEXT("--help", NULL, help, "this"),
+};
+enum { OPTIONS = sizeof options / sizeof *options };
+
+static void print_help(void)
+{
+    puts("usage: weir-compare [options] A B      did B become slower than A?\n"
+         "       weir-compare --expect FILE B    does B keep what is expected?\n\n"
+         "A and B: a file (our CSV or JSON, nccl-tests, rccl-tests, OSU, IMB, MSCCL++), a folder\n"
+         "of them, a quoted pattern, or latest and baseline of --store. Several starts of a side\n"
+         "measure the noise; files rN-*.csv of both sides are pairs, measured beside each other.\n"
+         "A ratio B/A above 1 is slower.\n");
+    for (int i = 0; i < OPTIONS; i++)
+        printf("  %-14s %-8s %s\n", options[i].name, options[i].value ? options[i].value : "",
+               options[i].help);
+    puts("\nexit codes: 0 no regression; 1 a row regressed, significantly and by --min-effect or\n"
+         "more, or B misses what is expected; 2 usage, --expect's file too; 3 nothing to compare,\n"
+         "or a file that cannot be read or written. README: results/README.md");
+}
+
+static int usage(const char *what, const char *about)
+{
+    fprintf(stderr, "weir-compare: %s '%s'; weir-compare --help\n", what, about);
+    return EXIT_USAGE;
+}
+
+static const option_row *find_option(const char *name, size_t length)
+{
+    for (int i = 0; i < OPTIONS; i++)
+        if (strlen(options[i].name) == length && strncmp(options[i].name, name, length) == 0)
+            return &options[i];
+    return NULL;
+}
+
+/* Takes argv[*i] and, where it has one, its value. 0, or an exit code. */
+static int take_option(settings *s, int argc, char **argv, int *i)
+{
+    char *argument = argv[*i], *equals = strchr(argument, '=');
+    size_t length = equals ? (size_t)(equals - argument) : strlen(argument);
+    const option_row *row = find_option(argument, length);
+    if (!row)
+        return usage("no option", argument);
+    if (!row->value) {
+        *(int *)((char *)s + row->offset) = 1;
+        return equals ? usage("takes no value:", argument) : 0;
+    }
+    if (!equals && *i + 1 >= argc)
+        return usage("needs a value:", argument);
+    *(const char **)((char *)s + row->offset) = equals ? equals + 1 : argv[++*i];
+    return 0;
+}
+
+/* 3% or 0.03. */
+static int read_fraction(const char *text, double most, double *value)
+{
+    char number[32];
+    size_t length = strlen(text);
+    int percent = length > 0 && text[length - 1] == '%';
+    double read;
+    if (length >= sizeof number)
+        return -1;
+    memcpy(number, text, length + 1);
+    if (percent)
+        number[length - 1] = '\0';
+    if (results_real(number, &read) != 0 || read < 0 || read / (percent ? 100 : 1) > most)
+        return -1;
+    *value = percent ? read / 100 : read;
+    return 0;
+}
+
+static int read_fractions(settings *s)
+{
+    const struct {
+        const char *name, *text;
+        double most, *value;
+    } all[] = {{"--min-effect", s->min_effect, 10, &s->rules.min_effect},
+               {"--resolve", s->resolve, 10, &s->rules.resolve},
+               {"--start-noise", s->noise, 10, &s->rules.start_noise},
+               {"--alpha", s->alpha, 0.5, &s->rules.alpha}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].text && read_fraction(all[i].text, all[i].most, all[i].value) != 0)
+            return usage("no fraction such as 3% or 0.03:", all[i].text);
+    return 0;
+}
+
+static int read_words(settings *s)
+{
+    static const char *const formats[] = {"text", "markdown", "json", "junit"};
+    static const char *const corrections[] = {"holm", "bh", "none"};
+    unsigned long long ranks = 0;
+    int known = !s->format, correction = s->correction ? -1 : RESULTS_HOLM;
+    for (int i = 0; i < 4 && s->format; i++)
+        known |= strcmp(s->format, formats[i]) == 0;
+    for (int i = 0; i < 3 && s->correction; i++)
+        if (strcmp(s->correction, corrections[i]) == 0)
+            correction = i;
+    if (!known)
+        return usage("--format is text, markdown, json or junit, not", s->format);
+    if (correction < 0)
+        return usage("--correction is holm, bh or none, not", s->correction);
+    if (s->ranks && (results_whole(s->ranks, &ranks) != 0 || ranks < 1 || ranks > 1000000))
+        return usage("no number of ranks:", s->ranks);
+    s->rules.correction = (results_correction)correction;
+    s->nranks = (int)ranks;
+    if (s->contender)
+        s->rules.contender_a = s->rules.contender_b = s->contender;
+    return 0;
+}
+
+static int read_settings(settings *s, int argc, char **argv)
+{
+    int named = 0, status = 0, literal = 0;
+    *s = (settings){.rules = results_rules_default()};
+    for (int i = 1; i < argc && status == 0; i++) {
+        if (!literal && strcmp(argv[i], "--") == 0)
+            literal = 1;
+        else if (!literal && argv[i][0] == '-' && argv[i][1])
+            status = take_option(s, argc, argv, &i);
+        else if (named == 2)
+            status = usage("two sources are compared; quote patterns; a third one:", argv[i]);
+        else
+            s->sources[named++] = argv[i];
+    }
+    if (status != 0 || s->help || s->accept)
+        return status;
+    if (named == 1 && (s->expect || s->csv || s->rows_json || s->add)) {
+        s->sources[1] = s->sources[0];
+        s->sources[0] = NULL;
+    } else if (named != 2) {
+        return usage("needs two sources, A and B; given:", named ? s->sources[0] : "none");
+    }
+    status = read_fractions(s);
+    return status ? status : read_words(s);
+}
+
+typedef void printer(FILE *file, const results_report *report);
+
+static int print_to(const char *path, printer *print, const results_report *report)
+{
+    FILE *file = path ? fopen(path, "we") : NULL;
+    if (!path)
+        return 0;
+    if (file)
+        print(file, report);
+    int failed = !file || ferror(file);
+    if (file)
+        failed |= fclose(file) != 0;
+    if (failed)
+        fprintf(stderr, "weir-compare: %s: %s\n", path, strerror(errno));
+    return failed ? EXIT_NOTHING : 0;
+}
+
+static void print_b_as_csv(FILE *file, const results_report *report)
+{
+    results_print_csv(file, report->b);
+}
+
+static void print_b_as_json(FILE *file, const results_report *report)
+{
+    results_print_rows_json(file, report->b);
+}
+
+/* All that the user wants written. 0 or EXIT_NOTHING. */
+static int print_all(const settings *s, const results_report *report)
+{
+    const char *format = s->format ? s->format : "text";
+    printer *print = strcmp(format, "markdown") == 0 ? results_print_markdown
+                     : strcmp(format, "json") == 0   ? results_print_json
+                     : strcmp(format, "junit") == 0  ? results_print_junit
+                                                     : results_print_text;
+    int status = 0;
+    if (report->name_a || s->expect)
+        print(stdout, report);
+    status |= print_to(s->markdown, results_print_markdown, report);
+    status |= print_to(s->json, results_print_json, report);
+    status |= print_to(s->junit, results_print_junit, report);
+    status |= print_to(s->csv, print_b_as_csv, report);
+    status |= print_to(s->rows_json, print_b_as_json, report);
+    if (s->suspects && results_suspects_write(s->suspects, report->comparison, &s->rules) != 0) {
+        fprintf(stderr, "weir-compare: %s: %s\n", s->suspects, strerror(errno));
+        status = EXIT_NOTHING;
+    }
+    if (fflush(stdout) != 0) {
+        fprintf(stderr, "weir-compare: standard output: %s\n", strerror(errno));
+        status = EXIT_NOTHING;
+    }
+    return status;
+}
+
+static int outcome(const settings *s, const results_report *report)
+{
+    const results_comparison *c = report->comparison;
+    const results_expectations *e = report->expectations;
+    size_t matched = c->count - c->verdicts[RESULTS_MISSING_IN_A] -
+                     c->verdicts[RESULTS_MISSING_IN_B];
+    if ((report->name_a && c->verdicts[RESULTS_REGRESSED]) || e->outcomes[RESULTS_UNMET])
+        return EXIT_REGRESSED;
+    if (report->name_a && matched == 0 && !s->only) {
+        fprintf(stderr, "weir-compare: no row of A (%zu) fits one of B (%zu)\n", report->a->count,
+                report->b->count);
+        return EXIT_NOTHING;
+    }
+    if (!report->name_a && report->b->count == 0) {
+        fprintf(stderr, "weir-compare: no row in %s\n", report->name_b);
+        return EXIT_NOTHING;
+    }
+    if (e->outcomes[RESULTS_ABSENT]) {
+        fprintf(stderr, "weir-compare: no result for %zu that are expected\n",
+                e->outcomes[RESULTS_ABSENT]);
+        return EXIT_NOTHING;
+    }
+    return 0;
+}
+
+/* Reads what is expected and both sides. 0, EXIT_USAGE or EXIT_NOTHING. */
+static int load(const settings *s, results_set *a, results_set *b, results_expectations *expected)
+{
+    int failed = s->expect ? results_expect_read(b, s->expect, expected) : 0;
+    if (failed > 0) {
+        fprintf(stderr, "weir-compare: --expect %s: nothing was checked; it needs expectations, "
+                "one a line, and nothing else (results/README.md)\n", s->expect);
+        return EXIT_USAGE;
+    }
+    if (s->sources[0])
+        failed |= results_load(a, s->sources[0], s->store);
+    failed |= results_load(b, s->sources[1], s->store);
+    if (s->only) {
+        failed |= results_suspects_keep(a, s->only);
+        failed |= results_suspects_keep(b, s->only);
+    }
+    return failed ? EXIT_NOTHING : 0;
+}
+
+static int compare(const settings *s)
+{
+    results_set a, b;
+    results_comparison made = {.count = 0};
+    results_expectations expected = {.count = 0};
+    results_set_init(&a, s->nranks, stderr);
+    results_set_init(&b, s->nranks, stderr);
+    b.keeps_documents = s->rows_json != NULL;
+    int failed = load(s, &a, &b, &expected);
+    int status = failed == EXIT_USAGE ? EXIT_USAGE : 0;
+    if (status == 0 && results_match(&a, &b, &s->rules, &made) != 0)
+        status = EXIT_NOTHING;
+    if (status == 0) {
+        results_judge(&made, &s->rules);
+        results_expect_check(&expected, &made);
+        results_report report = {.a = &a, .b = &b, .name_a = s->sources[0],
+                                 .name_b = s->sources[1], .comparison = &made,
+                                 .rules = &s->rules, .expectations = &expected,
+                                 .only_changes = s->changes};
+        status = outcome(s, &report);
+        failed |= print_all(s, &report);
+    }
+    results_comparison_free(&made);
+    results_set_free(&a);
+    results_set_free(&b);
+    return status ? status : failed;
+}
+
+static int accept_run(const settings *s)
+{
+    char reason[512];
+    if (!s->store)
+        return usage("needs --store DIR:", "--accept");
+    if (results_store_accept(s->store, s->accept, reason, sizeof reason) == 0)
+        return 0;
+    fprintf(stderr, "weir-compare: --accept: %s\n", reason);
+    return EXIT_NOTHING;
+}
+
+/* A run of any other name could not be reached. */
+static int is_run_name(const char *name)
+{
+    return name[0] && strcmp(name, "latest") != 0 && strcmp(name, "baseline") != 0;
+}
+
+/* B's rows become a run of the store. */
+static int add_run(const settings *s)
+{
+    char reason[512];
+    results_set set;
+    if (!s->store || s->sources[0])
+        return usage("needs --store FILE and one source:", "--add");
+    if (!is_run_name(s->add))
+        return usage("--add needs a name other than latest and baseline, which stand for runs:",
+                     s->add);
+    results_set_init(&set, s->nranks, stderr);
+    int status = results_load(&set, s->sources[1], NULL) == 0 && set.count > 0 ? 0 : EXIT_NOTHING;
+    if (status != 0)
+        fprintf(stderr, "weir-compare: --add: nothing to add\n");
+    else if (results_sqlite_add(&set, s->store, s->add, reason, sizeof reason) != 0) {
+        fprintf(stderr, "weir-compare: --add: %s: %s\n", s->store, reason);
+        status = EXIT_NOTHING;
+    }
+    results_set_free(&set);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    settings s;
+    int status = read_settings(&s, argc, argv);
+    if (status != 0)
+        return status;
+    if (s.help) {
+        print_help();
+        return 0;
+    }
+    return s.accept ? accept_run(&s) : s.add ? add_run(&s) : compare(&s);
+}

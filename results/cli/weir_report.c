@@ -1,0 +1,158 @@
+/* weir-report: results, a comparison and the nights of a store as one HTML page. */
+#include "results/read/load.h"
+#include "results/output/page.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum { EXIT_USAGE = 2, EXIT_NOTHING = 3 };
+
+typedef struct settings {
+    const char *out, *store, *links, *sources[2]; /* A (NULL: none) and B */
+    int help;
+} settings;
+
+static const char help[] =
+    "usage: weir-report [-o FILE] [--store DIR] [--links FILE] [A] B\n\n"
+    "One HTML page about B, and what changed since A: verdicts, plots (by gnuplot), tables,\n"
+    "with --store the history of its nights. A and B as in weir-compare --help.\n\n"
+    "  -o FILE      the page (default report.html)\n"
+    "  --store DIR  folder of run folders: history, and where latest and baseline are\n"
+    "  --links FILE what weir-topo --measure wrote: percent of what the machine's links allow\n"
+    "               (default: links.txt in the folder of B's results, or in ci/nightly's around\n"
+    "               it; there, too, topology.json of weir-topo --json becomes a picture)\n\n"
+    "exit codes: 0; 2 usage; 3 nothing to report, or the page cannot be written.\n";
+
+static int usage(const char *what, const char *about)
+{
+    fprintf(stderr, "weir-report: %s '%s'; weir-report --help\n", what, about);
+    return EXIT_USAGE;
+}
+
+static int read_settings(settings *s, int argc, char **argv)
+{
+    int named = 0;
+    *s = (settings){.out = "report.html"};
+    for (int i = 1; i < argc; i++) {
+        int is_out = strcmp(argv[i], "-o") == 0, is_store = strcmp(argv[i], "--store") == 0;
+        int is_links = strcmp(argv[i], "--links") == 0;
+        if (strcmp(argv[i], "--help") == 0) {
+            s->help = 1;
+            return 0;
+        }
+        if ((is_out || is_store || is_links) && i + 1 >= argc)
+            return usage("needs a value:", argv[i]);
+        if (is_out)
+            s->out = argv[++i];
+        else if (is_store)
+            s->store = argv[++i];
+        else if (is_links)
+            s->links = argv[++i];
+        else if (argv[i][0] == '-')
+            return usage("no option", argv[i]);
+        else if (named == 2)
+            return usage("at most two sources; a third one:", argv[i]);
+        else
+            s->sources[named++] = argv[i];
+    }
+    if (named == 0 && s->store)
+        s->sources[named++] = "latest";
+    if (named == 0)
+        return usage("needs results:", "B");
+    if (named == 1) {
+        s->sources[1] = s->sources[0];
+        s->sources[0] = NULL;
+    }
+    return 0;
+}
+
+typedef struct material {
+    results_set a, b, nights;
+    results_comparison comparison;
+    results_history history;
+    results_manifest manifest_a, manifest_b;
+    results_machine machine;
+    results_expectations expectations;
+} material;
+
+/* Reads everything. 0, or EXIT_NOTHING. */
+static int gather(const settings *s, const results_rules *rules, material *m)
+{
+    results_set_init(&m->a, 0, stderr);
+    results_set_init(&m->b, 0, stderr);
+    results_set_init(&m->nights, 0, stderr);
+    int failed = s->sources[0] && results_load(&m->a, s->sources[0], s->store) != 0;
+    failed |= results_load(&m->b, s->sources[1], s->store) != 0;
+    if (failed || results_match(&m->a, &m->b, rules, &m->comparison) != 0)
+        return EXIT_NOTHING;
+    results_judge(&m->comparison, rules);
+    results_manifest_read(&m->a, &m->manifest_a);
+    results_manifest_read(&m->b, &m->manifest_b);
+    if (results_machine_read(&m->b, s->links, &m->machine) != 0)
+        return EXIT_NOTHING;
+    if (s->store && results_history_read(&m->nights, s->store, &m->history) != 0)
+        return EXIT_NOTHING;
+    return m->comparison.count > 0 ? 0 : EXIT_NOTHING;
+}
+
+static int write_page(const settings *s, const results_rules *rules, material *m)
+{
+    results_report report = {.a = &m->a, .b = &m->b, .name_a = s->sources[0],
+                             .name_b = s->sources[1], .comparison = &m->comparison,
+                             .rules = rules, .expectations = &m->expectations};
+    results_plots plots;
+    results_page page = {.report = &report, .history = s->store ? &m->history : NULL,
+                         .manifest_a = &m->manifest_a, .manifest_b = &m->manifest_b,
+                         .machine = &m->machine};
+    page.file = fopen(s->out, "we");
+    if (!page.file) {
+        fprintf(stderr, "weir-report: %s: %s\n", s->out, strerror(errno));
+        return EXIT_NOTHING;
+    }
+    if (results_plots_open(&plots) == 0)
+        page.plots = &plots;
+    else
+        fprintf(stderr, "weir-report: no gnuplot: the page has no plots; "
+                        "apt-get install gnuplot-nox\n");
+    if (results_page_write(&page) != 0)
+        fprintf(stderr, "weir-report: gnuplot failed: some plots are missing\n");
+    results_plots_free(&plots);
+    int failed = ferror(page.file);
+    if (fclose(page.file) != 0 || failed) {
+        fprintf(stderr, "weir-report: %s: %s\n", s->out, strerror(errno));
+        return EXIT_NOTHING;
+    }
+    return 0;
+}
+
+static void material_free(material *m)
+{
+    results_manifest_free(&m->manifest_a);
+    results_manifest_free(&m->manifest_b);
+    results_machine_free(&m->machine);
+    results_comparison_free(&m->comparison);
+    results_set_free(&m->a);
+    results_set_free(&m->b);
+    results_set_free(&m->nights);
+}
+
+int main(int argc, char **argv)
+{
+    settings s;
+    material m = {.comparison = {.count = 0}};
+    results_rules rules = results_rules_default();
+    int status = read_settings(&s, argc, argv);
+    if (status != 0)
+        return status;
+    if (s.help) {
+        fputs(help, stdout);
+        return 0;
+    }
+    status = gather(&s, &rules, &m);
+    if (status != 0)
+        fprintf(stderr, "weir-report: nothing to report\n");
+    else
+        status = write_page(&s, &rules, &m);
+    material_free(&m);
+    return status;
+}

@@ -1,0 +1,204 @@
+/*
+ * Verdicts. A row's ratio is that of the centers over starts (of pairs: the center of their
+ * ratios); its interval comes from the tables of noise.h, its probability from Student's t
+ * with the same standard deviation. A regression must be both significant, after the
+ * correction for many rows, and as large as the practical threshold.
+ */
+#include "results/judge/compare.h"
+#include "results/judge/noise.h"
+
+#include <gsl/gsl_cdf.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STARTS_MOST = RESULTS_STARTS_MOST };
+
+results_rules results_rules_default(void)
+{
+    return (results_rules){.min_effect = 0.03, .resolve = 0.10, .alpha = 0.05,
+                           .start_noise = -1, .correction = RESULTS_HOLM};
+}
+
+const char *results_verdict_name(results_verdict verdict)
+{
+    static const char *const names[RESULTS_VERDICTS] = {
+        "no difference", "improved", "inconclusive", "regressed", "missing in A", "missing in B",
+    };
+    return names[verdict];
+}
+
+static int by_size(const void *a, const void *b)
+{
+    double first = **(double *const *)a, second = **(double *const *)b;
+    return (first > second) - (first < second);
+}
+
+void results_correct(double *p, size_t n, results_correction correction)
+{
+    double **order = malloc((n + 1) * sizeof *order);
+    if (!order || correction == RESULTS_UNCORRECTED) {
+        /* Without memory for an order, Bonferroni's correction needs none. */
+        for (size_t i = 0; i < n && !order; i++)
+            p[i] = fmin(1, p[i] * (double)n);
+        free(order);
+        return;
+    }
+    for (size_t i = 0; i < n; i++)
+        order[i] = &p[i];
+    qsort(order, n, sizeof *order, by_size);
+    double count = (double)n;
+    if (correction == RESULTS_HOLM)
+        for (size_t i = 0; i < n; i++)
+            *order[i] = fmin(1, fmax(i ? *order[i - 1] : 0, *order[i] * (count - (double)i)));
+    else
+        for (size_t i = n; i-- > 0;)
+            *order[i] = fmin(i + 1 < n ? *order[i + 1] : 1, *order[i] * count / ((double)i + 1));
+    free(order);
+}
+
+static double center_of(const double *logs, int count)
+{
+    double copy[STARTS_MOST];
+    memcpy(copy, logs, (size_t)count * sizeof *copy);
+    return results_center(copy, count);
+}
+
+/* More starts than tables hold: the first ones. */
+static void summarize(results_side *side)
+{
+    side->median_us = side->busbw_gbs = NAN;
+    if (side->starts > STARTS_MOST)
+        side->starts = STARTS_MOST;
+    if (side->starts == 0)
+        return;
+    const results_row *row = side->rows[0];
+    side->median_us = exp(center_of(side->logs, side->starts));
+    side->busbw_gbs = row->busbw_gbs * row->median_us / side->median_us;
+}
+
+static void describe(results_pair *pair)
+{
+    double differences[STARTS_MOST];
+    summarize(&pair->a);
+    summarize(&pair->b);
+    pair->ratio = pair->low = pair->high = NAN;
+    pair->p = pair->p_corrected = NAN;
+    pair->log_ratio = NAN;
+    if (pair->a.starts == 0 || pair->b.starts == 0)
+        return;
+    pair->paired = results_paired(pair, differences);
+    if (pair->paired < 2)
+        pair->paired = 0;
+    pair->log_ratio = pair->paired ? results_center(differences, pair->paired)
+                                   : center_of(pair->b.logs, pair->b.starts) -
+                                         center_of(pair->a.logs, pair->a.starts);
+    pair->ratio = exp(pair->log_ratio);
+}
+
+/* Both sides are the very same measurements. */
+static int is_same(const results_pair *pair)
+{
+    if (pair->a.starts != pair->b.starts)
+        return 0;
+    for (int i = 0; i < pair->a.starts; i++)
+        if (strcmp(pair->a.rows[i]->text[RESULTS_RUN_ID], pair->b.rows[i]->text[RESULTS_RUN_ID]) ||
+            pair->a.rows[i]->median_us != pair->b.rows[i]->median_us)
+            return 0;
+    return 1;
+}
+
+static void estimate(results_pair *pair, results_noise *noise)
+{
+    results_design design = {pair->paired ? pair->paired : pair->a.starts,
+                             pair->paired ? 0 : pair->b.starts};
+    if (is_same(pair)) {
+        pair->low = pair->high = pair->p = 1;
+        pair->reason = "the same measurement";
+        return;
+    }
+    results_spread spread = results_noise_spread(noise, design, pair->freedom);
+    double half = pair->scale * spread.quantile;
+    pair->low = exp(pair->log_ratio - half);
+    pair->high = exp(pair->log_ratio + half);
+    pair->p = 2 * gsl_cdf_tdist_Q(fabs(pair->log_ratio) / (pair->scale * spread.deviation),
+                                  pair->freedom);
+}
+
+/* Rows that have no ratio: absent, or wrong on one side. 1 if it was one. */
+static int judge_without_ratio(results_pair *pair)
+{
+    int has_a = pair->a.starts > 0, has_b = pair->b.starts > 0;
+    if (has_a && pair->b.failed) {
+        pair->verdict = RESULTS_REGRESSED;
+        pair->reason = "wrong results in B";
+    } else if (!has_a && pair->a.failed) {
+        pair->verdict = has_b            ? RESULTS_IMPROVED
+                        : pair->b.failed ? RESULTS_INCONCLUSIVE
+                                         : RESULTS_MISSING_IN_B;
+        pair->reason = pair->b.failed ? "wrong results in A and B" : "wrong results in A";
+    } else if (!has_a) {
+        pair->verdict = RESULTS_MISSING_IN_A;
+        pair->reason = pair->b.failed ? "wrong results in B" : "";
+    } else if (!has_b) {
+        pair->verdict = RESULTS_MISSING_IN_B;
+    } else {
+        return 0;
+    }
+    return 1;
+}
+
+static void judge(results_pair *pair, const results_rules *rules)
+{
+    double least = log1p(rules->min_effect), excluded = log1p(rules->resolve);
+    int significant = pair->p_corrected <= rules->alpha && (pair->low > 1 || pair->high < 1);
+    if (significant && pair->log_ratio >= least)
+        pair->verdict = RESULTS_REGRESSED;
+    else if (significant && pair->log_ratio <= -least)
+        pair->verdict = RESULTS_IMPROVED;
+    else if (log(pair->high) < excluded && log(pair->low) > -excluded)
+        pair->verdict = RESULTS_NO_DIFFERENCE;
+    else {
+        pair->verdict = RESULTS_INCONCLUSIVE;
+        pair->reason = pair->a.starts < 2 || pair->b.starts < 2
+                           ? "one start on a side; measure more" : "noise; measure more starts";
+    }
+}
+
+static void count_verdicts(results_comparison *made)
+{
+    for (size_t i = 0; i < made->count; i++)
+        made->verdicts[made->pairs[i].verdict]++;
+    made->overall = made->verdicts[RESULTS_REGRESSED]      ? RESULTS_REGRESSED
+                    : made->verdicts[RESULTS_IMPROVED]     ? RESULTS_IMPROVED
+                    : made->verdicts[RESULTS_INCONCLUSIVE] ? RESULTS_INCONCLUSIVE
+                    : made->verdicts[RESULTS_NO_DIFFERENCE] ? RESULTS_NO_DIFFERENCE
+                                                            : RESULTS_INCONCLUSIVE;
+}
+
+void results_judge(results_comparison *made, const results_rules *rules)
+{
+    size_t tested = 0;
+    double *p = malloc((made->count + 1) * sizeof *p);
+    for (size_t i = 0; i < made->count; i++)
+        describe(&made->pairs[i]);
+    results_noise *noise = results_noise_make(made, rules);
+    if (!p || !noise) {
+        fprintf(stderr, "weir-compare: out of memory\n");
+        exit(3);
+    }
+    for (size_t i = 0; i < made->count; i++)
+        if (!judge_without_ratio(&made->pairs[i])) {
+            estimate(&made->pairs[i], noise);
+            p[tested++] = made->pairs[i].p;
+        }
+    results_correct(p, tested, rules->correction);
+    for (size_t i = 0, k = 0; i < made->count; i++)
+        if (!judge_without_ratio(&made->pairs[i])) {
+            made->pairs[i].p_corrected = p[k++];
+            judge(&made->pairs[i], rules);
+        }
+    count_verdicts(made);
+    results_noise_free(noise);
+    free(p);
+}

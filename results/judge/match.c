@@ -1,0 +1,336 @@
+/*
+ * Which rows of two sets belong together. Rows of one key measure the same thing;
+ * rows of one key and different runs are starts of it. A start that measures several
+ * algorithms of a key makes the algorithm part of it. Sides whose contenders differ
+ * (a log of nccl-tests beside our CSV) are matched without what only one tool tells.
+ */
+#include "results/judge/compare.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct entry {
+    const char *key; /* without the algorithm, later with it where it must be */
+    const results_row *row;
+    int is_b;
+    size_t at; /* in its set: the order of starts */
+} entry;
+
+typedef struct matching {
+    results_set *a, *b;
+    const results_rules *rules;
+    results_comparison *made;
+    entry *entries;
+    size_t count;
+    int by_host;
+    int relaxed; /* another tool's rows: without what only ours tell */
+} matching;
+
+/* A contender without its version: word:version:detail is word:detail. */
+static void contender_key(const char *contender, char *key, size_t bytes)
+{
+    size_t word = strcspn(contender, ":");
+    const char *detail = contender[word] ? strchr(contender + word + 1, ':') : NULL;
+    snprintf(key, bytes, "%.*s%s", (int)word, contender, detail ? detail : "");
+}
+
+static int is_contender(const char *wanted, const results_row *row)
+{
+    char key[300];
+    contender_key(row->text[RESULTS_CONTENDER], key, sizeof key);
+    return strcmp(wanted, key) == 0 || strcmp(wanted, row->text[RESULTS_CONTENDER]) == 0;
+}
+
+static int has_contender(const results_set *set, const char *wanted)
+{
+    for (size_t i = 0; i < set->count; i++)
+        if (is_contender(wanted, &set->rows[i]))
+            return 1;
+    return 0;
+}
+
+/* The one contender to take of a side: weir, or the only one. */
+static int sole_contender(const results_set *set, char *name, size_t bytes)
+{
+    name[0] = '\0';
+    if (has_contender(set, "weir")) {
+        snprintf(name, bytes, "weir");
+        return 0;
+    }
+    for (size_t i = 0; i < set->count; i++) {
+        char key[300];
+        contender_key(set->rows[i].text[RESULTS_CONTENDER], key, sizeof key);
+        if (!name[0])
+            snprintf(name, bytes, "%.63s", key);
+        else if (strcmp(name, key) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* Whether none of the rows is ours. */
+static int is_foreign(const results_set *set)
+{
+    for (size_t i = 0; i < set->count; i++)
+        if (results_is_own(set->rows[i].origin))
+            return 0;
+    return 1;
+}
+
+/* Whether the sides have a contender in common that a comparison without words is about.
+ * Another tool's log is held against weir, not against the peers that ours measured too. */
+static int has_common(const matching *m)
+{
+    if (is_foreign(m->a) != is_foreign(m->b))
+        return 0;
+    for (size_t i = 0; i < m->a->count; i++) {
+        char key[300];
+        contender_key(m->a->rows[i].text[RESULTS_CONTENDER], key, sizeof key);
+        if (has_contender(m->b, key))
+            return 1;
+    }
+    return 0;
+}
+
+static int choose_contenders(matching *m)
+{
+    results_comparison *made = m->made;
+    const results_rules *rules = m->rules;
+    if (m->a->count == 0 || m->b->count == 0)
+        return 0;
+    if (!rules->contender_a && !rules->contender_b && has_common(m))
+        return 0;
+    snprintf(made->contender_a, sizeof made->contender_a, "%s",
+             rules->contender_a ? rules->contender_a : "");
+    snprintf(made->contender_b, sizeof made->contender_b, "%s",
+             rules->contender_b ? rules->contender_b : "");
+    if ((!rules->contender_a &&
+         sole_contender(m->a, made->contender_a, sizeof made->contender_a) != 0) ||
+        (!rules->contender_b &&
+         sole_contender(m->b, made->contender_b, sizeof made->contender_b) != 0)) {
+        results_note(m->b, "weir-compare", 0, "A and B have no contender in common and one of "
+                     "them has several; name them with --contender-a and --contender-b");
+        return -1;
+    }
+    made->cross = strcmp(made->contender_a, made->contender_b) != 0;
+    return 0;
+}
+
+static void side_hosts(const results_set *set, char *hosts, size_t bytes, int *several)
+{
+    hosts[0] = '\0';
+    for (size_t i = 0; i < set->count; i++) {
+        const char *host = set->rows[i].text[RESULTS_HOST];
+        if (!hosts[0]) {
+            snprintf(hosts, bytes, "%s", host);
+        } else if (host[0] && strncmp(hosts, host, bytes - 1) != 0) {
+            snprintf(hosts, bytes, "several");
+            *several = 1;
+            return;
+        }
+    }
+}
+
+/* Data types say nothing about a movement of bytes that other tools make. */
+static const char *dtype_key(const matching *m, const results_row *row)
+{
+    return m->relaxed && strstr(row->text[RESULTS_COLLECTIVE], "reduce") == NULL
+               ? "any" : row->text[RESULTS_DTYPE];
+}
+
+/* Schemas before the fourth had one distribution and no column for it. */
+static const char *dist_key(const results_row *row)
+{
+    int unsaid = !row->text[RESULTS_DIST][0] &&
+                 strcmp(row->text[RESULTS_COLLECTIVE], "alltoallv") == 0;
+    return unsaid ? "spread:1" : row->text[RESULTS_DIST];
+}
+
+static const char *counts_key(const matching *m, const results_row *row)
+{
+    const char *counts = row->text[RESULTS_COUNTS];
+    return m->relaxed || strcmp(counts, "host") == 0 ? "" : counts;
+}
+
+static int has_foreign(const results_set *set)
+{
+    for (size_t i = 0; i < set->count; i++)
+        if (set->rows[i].origin != RESULTS_OWN_CSV && set->rows[i].origin != RESULTS_OWN_ROWS)
+            return 1;
+    return 0;
+}
+
+/* Fixed widths where that makes the order of keys the order of a table. */
+static const char *make_key(const matching *m, const results_row *row)
+{
+    int relaxed = m->relaxed;
+    return results_keep_printed(
+        m->b, "%s|%.60s|%s|%s|%06d|%04d|%06d|%s|%s|%s|%s|%020llu", row->text[RESULTS_COLLECTIVE],
+        m->by_host ? row->text[RESULTS_HOST] : "", dtype_key(m, row), row->text[RESULTS_REDOP],
+        row->nranks, relaxed ? 0 : row->nnodes, row->root + 1, row->text[RESULTS_PLACEMENT],
+        relaxed ? "" : row->text[RESULTS_BACKEND], dist_key(row), counts_key(m, row), row->bytes);
+}
+
+static void add_entries(matching *m, results_set *set, int is_b)
+{
+    const char *wanted = is_b ? m->made->contender_b : m->made->contender_a;
+    for (size_t i = 0; i < set->count; i++) {
+        const results_row *row = &set->rows[i];
+        char contender[300];
+        if (wanted[0] && !is_contender(wanted, row))
+            continue;
+        contender_key(row->text[RESULTS_CONTENDER], contender, sizeof contender);
+        const char *key = make_key(m, row);
+        if (!m->made->cross)
+            key = results_keep_printed(m->b, "%s|%.200s", key, contender);
+        m->entries[m->count++] = (entry){.key = key, .row = row, .is_b = is_b, .at = i};
+    }
+}
+
+/* By key, side, run, and then as they were read. */
+static int by_key_and_run(const void *first, const void *second)
+{
+    const entry *a = first, *b = second;
+    int order = strcmp(a->key, b->key);
+    if (order == 0)
+        order = a->is_b - b->is_b;
+    if (order == 0)
+        order = a->row->round - b->row->round;
+    if (order == 0)
+        order = strcmp(a->row->text[RESULTS_RUN_ID], b->row->text[RESULTS_RUN_ID]);
+    return order ? order : (a->at > b->at) - (a->at < b->at);
+}
+
+static int same_run(const entry *a, const entry *b)
+{
+    return a->is_b == b->is_b && a->row->round == b->row->round &&
+           strcmp(a->row->text[RESULTS_RUN_ID], b->row->text[RESULTS_RUN_ID]) == 0;
+}
+
+static int differ_by_algo(const results_row *a, const results_row *b)
+{
+    const char *first = a->text[RESULTS_ALGO], *second = b->text[RESULTS_ALGO];
+    return first[0] && second[0] && strcmp(first, second) != 0;
+}
+
+/* Gives the algorithm to all keys of which one start measured several. */
+static void split_by_algo(matching *m)
+{
+    for (size_t from = 0, to; from < m->count; from = to) {
+        int several = 0;
+        for (to = from + 1; to < m->count && strcmp(m->entries[to].key, m->entries[from].key) == 0;
+             to++)
+            several |= same_run(&m->entries[to - 1], &m->entries[to]) &&
+                       differ_by_algo(m->entries[to - 1].row, m->entries[to].row);
+        for (size_t i = from; i < to && several; i++)
+            m->entries[i].key = results_keep_printed(m->b, "%s|%.200s", m->entries[i].key,
+                                                     m->entries[i].row->text[RESULTS_ALGO]);
+    }
+    qsort(m->entries, m->count, sizeof *m->entries, by_key_and_run);
+}
+
+/* The same start has one row of a key. Ours may stand in a CSV and a JSON file, and of 0
+ * bytes all algorithms are the same. */
+static int is_duplicate(const matching *m, const entry *one, const entry *before)
+{
+    if (!same_run(one, before))
+        return 0;
+    if (one->row->origin == before->row->origin && one->row->bytes > 0 && !m->made->cross)
+        results_note(one->is_b ? m->b : m->a, one->row->path, one->row->line,
+                     "the same measurement as %s:%d, or a later cycle of -N; %s",
+                     before->row->path, before->row->line,
+                     one->row->failed ? "only that it is wrong counts" : "row left out");
+    return 1;
+}
+
+static void add_to_side(results_side *side, const results_row *row)
+{
+    if (row->failed) {
+        side->failed = row;
+        return;
+    }
+    side->rows[side->starts] = row;
+    side->logs[side->starts++] = log(row->median_us);
+}
+
+/* Entries [from, to) have one key. Of a start's cycles (-N) the first stands for all, as they
+ * say nothing about other starts; but wrong results are wrong in any of them. */
+static void make_pair(matching *m, size_t from, size_t to)
+{
+    results_pair *pair = &m->made->pairs[m->made->count++];
+    size_t count = to - from;
+    *pair = (results_pair){.key = m->entries[from].key, .example = m->entries[from].row,
+                           .reason = ""};
+    results_side *const sides[] = {&pair->a, &pair->b};
+    for (int i = 0; i < 2; i++) {
+        sides[i]->rows = results_keep(m->b, count * sizeof *sides[i]->rows);
+        sides[i]->logs = results_keep(m->b, count * sizeof *sides[i]->logs);
+    }
+    for (size_t i = from; i < to; i++)
+        if (i == from || !is_duplicate(m, &m->entries[i], &m->entries[i - 1]) ||
+            m->entries[i].row->failed)
+            add_to_side(sides[m->entries[i].is_b], m->entries[i].row);
+}
+
+static void make_pairs(matching *m)
+{
+    for (size_t from = 0, to; from < m->count; from = to) {
+        for (to = from + 1; to < m->count && strcmp(m->entries[to].key, m->entries[from].key) == 0;)
+            to++;
+        make_pair(m, from, to);
+    }
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static size_t count_starts(const results_set *set)
+{
+    size_t starts = 0;
+    const char **runs = malloc((set->count + 1) * sizeof *runs);
+    if (!runs)
+        return 0;
+    for (size_t i = 0; i < set->count; i++)
+        runs[i] = set->rows[i].text[RESULTS_RUN_ID];
+    qsort(runs, set->count, sizeof *runs, by_text);
+    for (size_t i = 0; i < set->count; i++)
+        starts += i == 0 || strcmp(runs[i], runs[i - 1]) != 0;
+    free(runs);
+    return starts;
+}
+
+int results_match(results_set *a, results_set *b, const results_rules *rules,
+                  results_comparison *made)
+{
+    matching m = {.a = a, .b = b, .rules = rules, .made = made};
+    *made = (results_comparison){.count = 0};
+    side_hosts(a, made->hosts_a, sizeof made->hosts_a, &m.by_host);
+    side_hosts(b, made->hosts_b, sizeof made->hosts_b, &m.by_host);
+    made->starts_a = count_starts(a);
+    made->starts_b = count_starts(b);
+    if (choose_contenders(&m) != 0)
+        return -1;
+    m.relaxed = made->cross || has_foreign(a) || has_foreign(b);
+    size_t most = a->count + b->count + 1;
+    m.entries = malloc(most * sizeof *m.entries);
+    made->pairs = malloc(most * sizeof *made->pairs);
+    if (m.entries && made->pairs) {
+        add_entries(&m, a, 0);
+        add_entries(&m, b, 1);
+        qsort(m.entries, m.count, sizeof *m.entries, by_key_and_run);
+        if (!made->cross)
+            split_by_algo(&m);
+        make_pairs(&m);
+    }
+    free(m.entries);
+    return made->pairs ? 0 : -1;
+}
+
+void results_comparison_free(results_comparison *made)
+{
+    free(made->pairs);
+    *made = (results_comparison){.count = 0};
+}

@@ -1,0 +1,202 @@
+/* What is drawn: of each group of rows bandwidth and time by size, a line a contender with
+ * its interval, A's dashed; the ratio B/A with its interval; a series of nights. */
+#include "results/output/page.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LINES = 12, POINTS = 512 };
+
+static int same_group(const results_row *a, const results_row *b)
+{
+    static const int columns[] = {RESULTS_COLLECTIVE, RESULTS_DTYPE, RESULTS_REDOP,
+                                  RESULTS_PLACEMENT};
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
+        if (strcmp(a->text[columns[i]], b->text[columns[i]]) != 0)
+            return 0;
+    return a->nranks == b->nranks;
+}
+
+/* What a line is of: its contender, and the algorithm if that is part of the key. */
+static void line_name(const results_pair *pair, const results_side *side, char *name, size_t bytes)
+{
+    const results_row *row = side->rows[0];
+    const char *algo = row->text[RESULTS_ALGO];
+    size_t key = strlen(pair->key), tail = strlen(algo);
+    int by_algo = tail > 0 && key > tail && strcmp(pair->key + key - tail, algo) == 0;
+    snprintf(name, bytes, "%.60s%s%.40s", row->text[RESULTS_CONTENDER], by_algo ? " " : "",
+             by_algo ? algo : "");
+}
+
+typedef enum measure { BANDWIDTH, TIME } measure;
+
+static results_point point_of(const results_pair *pair, const results_side *side, measure what)
+{
+    double half = pair->scale / (pair->paired ? sqrt(2) : 1) * 2 / sqrt(side->starts);
+    double y = what == TIME ? side->median_us : side->busbw_gbs;
+    return (results_point){(double)pair->example->bytes, y > 0 ? y : NAN, y * exp(-half),
+                           y * exp(half)};
+}
+
+/* One line: the pairs of a group whose side has the name. */
+static void draw_line(results_plots *plots, const results_group *group, const char *name, int is_b,
+                      int dashed, measure what)
+{
+    results_point points[POINTS];
+    char label[128], other[128];
+    size_t count = 0;
+    for (size_t i = 0; i < group->count && count < POINTS; i++) {
+        const results_pair *pair = &group->pairs[i];
+        const results_side *side = is_b ? &pair->b : &pair->a;
+        if (side->starts == 0 || pair->example->bytes == 0)
+            continue;
+        line_name(pair, side, other, sizeof other);
+        if (strcmp(other, name) == 0)
+            points[count++] = point_of(pair, side, what);
+    }
+    snprintf(label, sizeof label, "%.100s%s", name, is_b ? "" : " (A)");
+    if (count > 0)
+        results_plots_line(plots, label, dashed, points, count);
+}
+
+/* Names of a side's lines, in their order; returns how many. */
+static int name_lines(const results_group *group, int is_b, char names[LINES][128])
+{
+    int count = 0;
+    for (size_t i = 0; i < group->count; i++) {
+        const results_side *side = is_b ? &group->pairs[i].b : &group->pairs[i].a;
+        char name[128];
+        int seen = 0;
+        if (side->starts == 0)
+            continue;
+        line_name(&group->pairs[i], side, name, sizeof name);
+        for (int j = 0; j < count; j++)
+            seen |= strcmp(names[j], name) == 0;
+        if (!seen && count < LINES)
+            memcpy(names[count++], name, sizeof name);
+    }
+    return count;
+}
+
+static results_figure draw_measure(results_plots *plots, const results_group *group, int has_a,
+                                   measure what)
+{
+    static const results_axes axes[] = {
+        {.x = "bytes", .y = "busbw, GB/s", .log_x = 1},
+        {.x = "bytes", .y = "time, us", .log_x = 1, .log_y = 1},
+    };
+    char names[LINES][128], before[LINES][128];
+    int count = name_lines(group, 1, names), earlier = has_a ? name_lines(group, 0, before) : 0;
+    if (count + earlier == 0)
+        return (results_figure){-1, ""};
+    int number = results_plots_begin(plots, &axes[what]);
+    for (int i = 0; i < count; i++) {
+        draw_line(plots, group, names[i], 1, 0, what);
+        for (int j = 0; j < earlier; j++)
+            if (strcmp(names[i], before[j]) == 0) {
+                draw_line(plots, group, before[j], 0, 1, what);
+                before[j][0] = '\0';
+            }
+    }
+    for (int j = 0; j < earlier; j++)
+        if (before[j][0])
+            draw_line(plots, group, before[j], 0, 0, what);
+    results_plots_end(plots);
+    return (results_figure){number, what == TIME ? "Time of one operation"
+                                                 : "Bus bandwidth; bands are 95% intervals"};
+}
+
+/* What a line of B's shows of a pair; NaN y: nothing. */
+typedef results_point one_point(const results_pair *pair, const results_machine *machine);
+
+static results_point ratio_point(const results_pair *pair, const results_machine *machine)
+{
+    (void)machine;
+    return (results_point){(double)pair->example->bytes, pair->ratio, pair->low, pair->high};
+}
+
+static results_point ceiling_point(const results_pair *pair, const results_machine *machine)
+{
+    const results_row *row = pair->b.starts ? pair->b.rows[0] : pair->example;
+    double pct = results_machine_pct(machine, row, pair->b.median_us, pair->b.busbw_gbs);
+    return (results_point){(double)pair->example->bytes, pct, NAN, NAN};
+}
+
+/* A plot with a line for each of B's; none if there is no point. */
+static results_figure draw_points(const results_page *page, const results_group *group,
+                                  const results_axes *axes, one_point *point, const char *caption)
+{
+    char names[LINES][128];
+    int count = name_lines(group, 1, names), number = -1;
+    for (int i = 0; i < count; i++) {
+        results_point points[POINTS];
+        size_t n = 0;
+        for (size_t k = 0; k < group->count && n < POINTS; k++) {
+            const results_pair *pair = &group->pairs[k];
+            char name[128];
+            results_point made = point(pair, page->machine);
+            if (isnan(made.y) || pair->example->bytes == 0)
+                continue;
+            line_name(pair, &pair->b, name, sizeof name);
+            if (strcmp(name, names[i]) == 0)
+                points[n++] = made;
+        }
+        if (n > 0 && number < 0)
+            number = results_plots_begin(page->plots, axes);
+        if (n > 0)
+            results_plots_line(page->plots, names[i], 0, points, n);
+    }
+    if (number >= 0)
+        results_plots_end(page->plots);
+    return (results_figure){number, caption};
+}
+
+static void draw_group(const results_page *page, results_group *group)
+{
+    static const results_axes ratios = {.x = "bytes", .y = "time of B / time of A", .log_x = 1};
+    static const results_axes ceiling = {.x = "bytes", .y = "% of the ceiling", .log_x = 1};
+    int has_a = page->report->name_a != NULL;
+    group->figures[0] = draw_measure(page->plots, group, has_a, BANDWIDTH);
+    group->figures[1] = draw_measure(page->plots, group, has_a, TIME);
+    if (has_a)
+        group->figures[2] = draw_points(page, group, &ratios, ratio_point,
+                                        "Ratio of times; above 1, B is slower");
+    group->figures[3] = draw_points(page, group, &ceiling, ceiling_point,
+                                    "Percent of what the machine's measured links allow");
+}
+
+size_t results_groups_make(const results_page *page, results_group *groups, size_t most)
+{
+    const results_comparison *comparison = page->report->comparison;
+    size_t made = 0;
+    for (size_t from = 0, to; from < comparison->count && made < most; from = to) {
+        results_group *group = &groups[made];
+        for (to = from + 1; to < comparison->count &&
+             same_group(comparison->pairs[from].example, comparison->pairs[to].example);)
+            to++;
+        *group = (results_group){comparison->pairs + from, to - from,
+                                 {{-1, ""}, {-1, ""}, {-1, ""}, {-1, ""}}};
+        if (page->plots && made < RESULTS_GROUPS)
+            draw_group(page, group);
+        made++;
+    }
+    return made;
+}
+
+int results_plot_series(results_plots *plots, const results_series *series)
+{
+    static const results_axes axes = {.x = "night", .y = "time, us", .nights = 1};
+    results_point *points = malloc((series->nights + 1) * sizeof *points);
+    if (!points)
+        return -1;
+    for (size_t i = 0; i < series->nights; i++)
+        points[i] = (results_point){(double)i + 1, series->times_us[i], NAN, NAN};
+    int number = results_plots_begin(plots, &axes);
+    for (size_t i = 0; i < series->nchanges; i++)
+        results_plots_mark(plots, (double)series->changes[i] + 0.5);
+    results_plots_line(plots, "weir", 0, points, series->nights);
+    results_plots_end(plots);
+    free(points);
+    return number;
+}

@@ -1,0 +1,299 @@
+/* The page: its head, and a section each for the verdicts, the groups of rows, the nights
+ * and what else differs between the runs. */
+#include "results/output/page.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SERIES_PLOTTED = 36 };
+
+static const char head[] =
+    "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+    "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+    "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
+    "style-src 'unsafe-inline'\">\n<title>weir: report</title>\n<style>\n"
+    ":root { color-scheme: light dark; --line: #8884; --bad: #c00; --good: #080; --dim: #777; }\n"
+    "@media (prefers-color-scheme: dark) { :root { --bad: #f77; --good: #6c6; --dim: #aaa; } }\n"
+    "body { font: 16px/1.45 system-ui, sans-serif; margin: 0 auto; padding: 1rem; "
+    "max-width: 76rem; }\n"
+    "nav a { margin-right: 1em; }\n.skip:not(:focus) { position: absolute; left: -99em; }\n"
+    "h1 { font-size: 1.5rem; } h2 { font-size: 1.2rem; margin-top: 2rem; }\n"
+    ".scroll { overflow-x: auto; }\n"
+    "table { border-collapse: collapse; font-variant-numeric: tabular-nums; }\n"
+    "th, td { padding: .15rem .6rem; border-bottom: 1px solid var(--line); text-align: left; "
+    "white-space: nowrap; }\ntd.n, th.n { text-align: right; }\n"
+    ".regressed { color: var(--bad); font-weight: 600; } .improved { color: var(--good); }\n"
+    ".missing, .inconclusive { color: var(--dim); }\n"
+    ".figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 30rem), "
+    "1fr)); gap: 1rem; }\nfigure { margin: 0; } figure svg { width: 100%; height: auto; }\n"
+    "figcaption { color: var(--dim); font-size: .9rem; }\nsummary { cursor: pointer; }\n"
+    ".heat { margin: .5rem 0; } .heat caption { text-align: left; color: var(--dim); }\n"
+    ".heat td { background: color-mix(in srgb, #2ca02c var(--heat, 0%), transparent); }\n"
+    "@media print { nav { display: none; } figure, tr { break-inside: avoid; } }\n"
+    "</style>\n</head>\n<body>\n<a class=\"skip\" href=\"#verdict\">To the verdict</a>\n";
+
+static const char *class_of(results_verdict verdict)
+{
+    static const char *const classes[RESULTS_VERDICTS] = {"same", "improved", "inconclusive",
+                                                          "regressed", "missing", "missing"};
+    return classes[verdict];
+}
+
+static void put_cell(FILE *file, const char *text)
+{
+    fputs("<td>", file);
+    results_put_xml(file, text);
+    fputs("</td>", file);
+}
+
+static void put_number(FILE *file, double value, int digits)
+{
+    if (isnan(value))
+        fputs("<td class=\"n\"></td>", file);
+    else
+        fprintf(file, "<td class=\"n\">%.*f</td>", digits, value);
+}
+
+static void put_pair(const results_page *page, const results_pair *pair)
+{
+    FILE *file = page->file;
+    int has_a = page->report->name_a != NULL;
+    const results_row *row = pair->b.starts ? pair->b.rows[0] : pair->example;
+    char name[600];
+    results_pair_contender(pair, name, sizeof name);
+    fprintf(file, "<tr><td class=\"n\">%llu</td>", row->bytes);
+    put_cell(file, name);
+    put_cell(file, row->text[RESULTS_ALGO]);
+    if (has_a)
+        put_number(file, pair->a.median_us, 2);
+    put_number(file, pair->b.median_us, 2);
+    if (has_a)
+        put_number(file, pair->a.busbw_gbs, 2);
+    put_number(file, pair->b.busbw_gbs, 2);
+    if (page->machine->links)
+        put_number(file, results_machine_pct(page->machine, row, pair->b.median_us,
+                                             pair->b.busbw_gbs), 0);
+    if (has_a && isnan(pair->ratio))
+        fputs("<td></td>", file);
+    else if (has_a)
+        fprintf(file, "<td>%.3f (%.3f to %.3f)</td>", pair->ratio, pair->low, pair->high);
+    if (has_a)
+        fprintf(file, "<td class=\"%s\">%s%s%s</td>", class_of(pair->verdict),
+                results_verdict_name(pair->verdict), pair->reason[0] ? ": " : "", pair->reason);
+    fputs("</tr>\n", file);
+}
+
+static void put_table(const results_page *page, const results_group *group)
+{
+    FILE *file = page->file;
+    int has_a = page->report->name_a != NULL;
+    fputs("<div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th class=\"n\">bytes</th>"
+          "<th>contender</th><th>algorithm</th>", file);
+    fputs(has_a ? "<th class=\"n\">A us</th><th class=\"n\">B us</th><th class=\"n\">A GB/s</th>"
+                  "<th class=\"n\">B GB/s</th>"
+                : "<th class=\"n\">us</th><th class=\"n\">busbw GB/s</th>", file);
+    if (page->machine->links)
+        fputs("<th class=\"n\">% of ceiling</th>", file);
+    if (has_a)
+        fputs("<th>B/A (95%)</th><th>verdict</th>", file);
+    fputs("</tr></thead><tbody>\n", file);
+    for (size_t i = 0; i < group->count; i++)
+        put_pair(page, &group->pairs[i]);
+    fputs("</tbody></table></div>\n", file);
+}
+
+static void put_title(FILE *file, const results_row *row)
+{
+    results_put_xml(file, row->text[RESULTS_COLLECTIVE]);
+    fputs(", ", file);
+    results_put_xml(file, row->text[RESULTS_DTYPE]);
+    fputc(' ', file);
+    results_put_xml(file, row->text[RESULTS_REDOP]);
+    fprintf(file, ", %d ranks, %s", row->nranks,
+            strcmp(row->text[RESULTS_PLACEMENT], "in") == 0 ? "in place" : "out of place");
+}
+
+static void put_changes(FILE *file, const results_comparison *c)
+{
+    size_t changes = c->verdicts[RESULTS_REGRESSED] + c->verdicts[RESULTS_IMPROVED];
+    if (changes == 0)
+        return;
+    fputs("<ul>\n", file);
+    for (size_t i = 0; i < c->count; i++) {
+        const results_pair *pair = &c->pairs[i];
+        char name[600];
+        if (pair->verdict != RESULTS_REGRESSED && pair->verdict != RESULTS_IMPROVED)
+            continue;
+        fprintf(file, "<li class=\"%s\">%s: ", class_of(pair->verdict),
+                results_verdict_name(pair->verdict));
+        put_title(file, pair->example);
+        fprintf(file, ", %llu bytes, ", pair->example->bytes);
+        results_pair_contender(pair, name, sizeof name);
+        results_put_xml(file, name);
+        if (!isnan(pair->ratio))
+            fprintf(file, ": B/A %.3f (%.3f to %.3f)", pair->ratio, pair->low, pair->high);
+        fprintf(file, " %s</li>\n", pair->reason);
+    }
+    fputs("</ul>\n", file);
+}
+
+static void put_verdict(FILE *file, const results_report *report)
+{
+    const results_comparison *c = report->comparison;
+    fputs("<section id=\"verdict\" tabindex=\"-1\">\n<h2>", file);
+    if (report->name_a) {
+        fprintf(file, "Verdict: <span class=\"%s\">%s</span></h2>\n<p>A: ", class_of(c->overall),
+                results_verdict_name(c->overall));
+        results_put_xml(file, report->name_a);
+        fputs("<br>B: ", file);
+    } else {
+        fputs("Results</h2>\n<p>", file);
+    }
+    results_put_xml(file, report->name_b);
+    fprintf(file, "<br>%zu rows, %zu lines that could not be used</p>\n", report->b->count,
+            report->b->problems + (report->a ? report->a->problems : 0));
+    if (report->name_a) {
+        fputs("<p>", file);
+        results_say_counts(file, report);
+        fputs(". Noise: ", file);
+        results_say_noise(file, report);
+        fputs(".</p>\n", file);
+        put_changes(file, c);
+    }
+    fputs("</section>\n", file);
+}
+
+static void put_figure(const results_page *page, int number, const char *caption)
+{
+    if (number < 0)
+        return;
+    fputs("<figure role=\"img\">\n", page->file);
+    results_plots_put(page->plots, number, page->file);
+    fprintf(page->file, "<figcaption>%s</figcaption></figure>\n", caption);
+}
+
+static void put_group(const results_page *page, const results_group *group, size_t number)
+{
+    FILE *file = page->file;
+    fprintf(file, "<section id=\"g%zu\">\n<h2>", number);
+    put_title(file, group->pairs[0].example);
+    fputs("</h2>\n<div class=\"figures\">\n", file);
+    for (int i = 0; i < RESULTS_FIGURES; i++)
+        put_figure(page, group->figures[i].number, group->figures[i].caption);
+    fprintf(file, "</div>\n<details><summary>%zu rows</summary>\n", group->count);
+    put_table(page, group);
+    fputs("</details>\n</section>\n", file);
+}
+
+static void put_series(const results_page *page, const results_series *series, int plot)
+{
+    FILE *file = page->file;
+    const results_history *history = page->history;
+    fputs("<div><h3>", file);
+    put_title(file, series->row);
+    fprintf(file, ", %llu bytes</h3>\n", series->row->bytes);
+    put_figure(page, plot, "Time of each night; red lines are changes of level");
+    for (size_t i = 0; i < series->nchanges; i++) {
+        fputs("<p>changed with the night ", file);
+        results_put_xml(file, history->nights[series->changes[i]]);
+        fputs("</p>\n", file);
+    }
+    fputs("</div>\n", file);
+}
+
+/* One night is none. */
+static int has_history(const results_page *page)
+{
+    return page->history && page->history->nseries > 0 && page->history->count > 1;
+}
+
+static void put_history(const results_page *page, const int *plots)
+{
+    const results_history *history = page->history;
+    if (!has_history(page))
+        return;
+    fprintf(page->file, "<section id=\"nights\">\n<h2>%zu nights</h2>\n<div class=\"figures\">\n",
+            history->count);
+    for (size_t i = 0; i < history->nseries; i++)
+        if (plots[i] >= 0 || history->series[i].nchanges > 0)
+            put_series(page, &history->series[i], plots[i]);
+    fputs("</div>\n</section>\n", page->file);
+}
+
+typedef struct differences {
+    FILE *file;
+    size_t count;
+} differences;
+
+static void put_difference(void *context, const char *path, const char *a, const char *b)
+{
+    differences *made = context;
+    FILE *file = made->file;
+    if (made->count++ == 0)
+        fputs("<div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th>manifest</th><th>A</th>"
+              "<th>B</th></tr></thead><tbody>\n", file);
+    fputs("<tr>", file);
+    put_cell(file, path);
+    put_cell(file, a ? a : "(absent)");
+    put_cell(file, b ? b : "(absent)");
+    fputs("</tr>\n", file);
+}
+
+static void put_manifests(const results_page *page)
+{
+    differences made = {page->file, 0};
+    if (!page->manifest_a->file || !page->manifest_b->file)
+        return;
+    fputs("<section id=\"what\">\n<h2>What else differs</h2>\n", page->file);
+    results_manifest_diff(page->manifest_a, page->manifest_b, put_difference, &made);
+    fputs(made.count ? "</tbody></table></div>\n</section>\n"
+                     : "<p>Nothing that the manifests tell.</p>\n</section>\n", page->file);
+}
+
+static void put_navigation(const results_page *page, const results_group *groups, size_t count)
+{
+    FILE *file = page->file;
+    fprintf(file, "<header><h1>weir: report</h1></header>\n<nav aria-label=\"Sections\">"
+                  "<a href=\"#verdict\">%s</a>", page->report->name_a ? "Verdict" : "Results");
+    for (size_t i = 0; i < count && i < RESULTS_GROUPS; i++) {
+        fprintf(file, "<a href=\"#g%zu\">", i);
+        put_title(file, groups[i].pairs[0].example);
+        fputs("</a>", file);
+    }
+    if (page->machine->links || page->machine->topology)
+        fputs("<a href=\"#machine\">The machine</a>", file);
+    if (has_history(page))
+        fputs("<a href=\"#nights\">Nights</a>", file);
+    if (page->manifest_a->file && page->manifest_b->file)
+        fputs("<a href=\"#what\">What else differs</a>", file);
+    fputs("</nav>\n<main>\n", file);
+}
+
+int results_page_write(const results_page *page)
+{
+    const results_comparison *c = page->report->comparison;
+    size_t nseries = has_history(page) ? page->history->nseries : 0;
+    results_group *groups = malloc((c->count + 1) * sizeof *groups);
+    int *series = malloc((nseries + 1) * sizeof *series), status = 0;
+    if (groups && series) {
+        size_t count = results_groups_make(page, groups, c->count);
+        for (size_t i = 0; i < nseries; i++)
+            series[i] = page->plots && i < SERIES_PLOTTED
+                            ? results_plot_series(page->plots, &page->history->series[i]) : -1;
+        if (page->plots)
+            status = results_plots_draw(page->plots);
+        fputs(head, page->file);
+        put_navigation(page, groups, count);
+        put_verdict(page->file, page->report);
+        for (size_t i = 0; i < count; i++)
+            put_group(page, &groups[i], i);
+        results_machine_put(page->machine, page->file);
+        put_history(page, series);
+        put_manifests(page);
+        fputs("</main>\n</body>\n</html>\n", page->file);
+    }
+    free(groups);
+    free(series);
+    return status;
+}

@@ -1,0 +1,187 @@
+/* gnuplot: a script in a temporary folder, run once, its SVG files copied into the page. */
+#include "results/output/plots.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const char *const colours[] = {"#1f77b4", "#d95f02", "#2ca02c", "#9467bd",
+                                      "#e7298a", "#17a2b8", "#8c6d31", "#7f7f7f"};
+enum { COLOURS = sizeof colours / sizeof *colours, PATH_BYTES = 256 };
+
+static void file_path(const results_plots *plots, char *path, const char *format, int number)
+{
+    int length = snprintf(path, PATH_BYTES, "%s/", plots->folder);
+    snprintf(path + length, (size_t)(PATH_BYTES - length), format, number);
+}
+
+static int has_gnuplot(void)
+{
+    return system("command -v gnuplot >/dev/null 2>&1") == 0;
+}
+
+int results_plots_open(results_plots *plots)
+{
+    char path[PATH_BYTES];
+    const char *below = getenv("TMPDIR");
+    *plots = (results_plots){.count = 0};
+    int length = snprintf(plots->folder, sizeof plots->folder, "%s/weir-report-XXXXXX",
+                          below && below[0] ? below : "/tmp");
+    if (length >= (int)sizeof plots->folder || !has_gnuplot() || !mkdtemp(plots->folder)) {
+        plots->folder[0] = '\0';
+        return -1;
+    }
+    file_path(plots, path, "script", 0);
+    plots->script = fopen(path, "we");
+    return plots->script ? 0 : -1;
+}
+
+void results_plots_free(results_plots *plots)
+{
+    char path[PATH_BYTES];
+    if (plots->script)
+        fclose(plots->script);
+    if (plots->folder[0]) {
+        for (int i = 0; i < plots->count; i++) {
+            file_path(plots, path, "%d.svg", i);
+            unlink(path);
+        }
+        file_path(plots, path, "script", 0);
+        unlink(path);
+        rmdir(plots->folder);
+    }
+    *plots = (results_plots){.count = 0};
+}
+
+/* Inside single quotes gnuplot knows the doubled quote alone. */
+static void put_quoted(FILE *file, const char *text)
+{
+    fputc('\'', file);
+    for (; *text; text++)
+        if (*text == '\'')
+            fputs("''", file);
+        else
+            fputc(isprint((unsigned char)*text) ? *text : '?', file);
+    fputc('\'', file);
+}
+
+int results_plots_begin(results_plots *plots, const results_axes *axes)
+{
+    FILE *script = plots->script;
+    char path[PATH_BYTES];
+    file_path(plots, path, "%d.svg", plots->count);
+    fputs("reset\nset term svg size 600,360 dynamic noenhanced font 'sans-serif,14'\nset output ",
+          script);
+    put_quoted(script, path);
+    fputs("\nset border 3\nset tics nomirror\nset grid lc rgb '#888888'\n"
+          "set key top left reverse Left samplen 2\nset xlabel ", script);
+    put_quoted(script, axes->x);
+    fputs("\nset ylabel ", script);
+    put_quoted(script, axes->y);
+    fprintf(script, "\n%s%s%s", axes->log_x ? "set logscale x 2\nset format x '%.0b%B'\n" : "",
+            axes->log_y ? "set logscale y\n" : "set yrange [0:*]\n",
+            axes->nights ? "set format x '%.0f'\n" : "");
+    plots->lines = 0;
+    plots->command = open_memstream(&plots->text, &plots->bytes);
+    return plots->count++;
+}
+
+void results_plots_line(results_plots *plots, const char *name, int dashed,
+                        const results_point *points, size_t count)
+{
+    const char *colour = colours[(size_t)(dashed ? plots->lines - 1 : plots->lines) % COLOURS];
+    int has_band = 0, number = plots->lines++;
+    if (!plots->command)
+        return;
+    fprintf(plots->script, "$d%d << EOD\n", number);
+    for (size_t i = 0; i < count; i++) {
+        const results_point *p = &points[i];
+        if (isnan(p->y)) {
+            fputc('\n', plots->script);
+            continue;
+        }
+        int band = isfinite(p->low) && isfinite(p->high);
+        has_band |= band;
+        fprintf(plots->script, "%.10g %.8g %.8g %.8g\n", p->x, p->y, band ? p->low : p->y,
+                band ? p->high : p->y);
+    }
+    fputs("EOD\n", plots->script);
+    if (has_band)
+        fprintf(plots->command, "%s$d%d using 1:3:4 with filledcurves fc rgb '%s' fs transparent "
+                "solid 0.18 noborder notitle", number ? ", " : "plot ", number, colour);
+    fprintf(plots->command, "%s$d%d using 1:2 with linespoints lc rgb '%s' pt 7 ps 0.4%s title ",
+            has_band || number ? ", " : "plot ", number, colour, dashed ? " dt 2" : "");
+    put_quoted(plots->command, name);
+}
+
+void results_plots_mark(results_plots *plots, double x)
+{
+    fprintf(plots->script, "set arrow from first %.10g, graph 0 to first %.10g, graph 1 nohead "
+            "dt 3 lc rgb '#d00000'\n", x, x);
+}
+
+void results_plots_end(results_plots *plots)
+{
+    if (!plots->command)
+        return;
+    fclose(plots->command);
+    fprintf(plots->script, "%s\nset output\n", plots->text);
+    free(plots->text);
+    plots->command = NULL;
+    plots->text = NULL;
+}
+
+int results_plots_draw(results_plots *plots)
+{
+    char path[PATH_BYTES];
+    file_path(plots, path, "script", 0);
+    int broken = fclose(plots->script) != 0;
+    plots->script = NULL;
+    if (broken)
+        return -1;
+    pid_t child = fork();
+    if (child == 0) {
+        if (!freopen("/dev/null", "w", stderr))
+            _exit(3);
+        execlp("gnuplot", "gnuplot", path, (char *)NULL);
+        _exit(3);
+    }
+    int status = 0;
+    return child > 0 && waitpid(child, &status, 0) == child && status == 0 ? 0 : -1;
+}
+
+/* Black becomes the page's colour of text, light or dark. */
+static void put_line(const char *line, FILE *page)
+{
+    const char *black;
+    while ((black = strstr(line, "black")) != NULL) {
+        char before = black > line ? black[-1] : ' ', behind = black[5];
+        int whole = (before == '"' || before == '\'') && before == behind;
+        fwrite(line, 1, (size_t)(black - line), page);
+        fputs(whole ? "currentColor" : "black", page);
+        line = black + 5;
+    }
+    fputs(line, page);
+}
+
+int results_plots_put(results_plots *plots, int number, FILE *page)
+{
+    char path[PATH_BYTES], *line = NULL;
+    size_t room = 0;
+    int begun = 0;
+    file_path(plots, path, "%d.svg", number);
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return -1;
+    while (getline(&line, &room, file) > 0) {
+        begun |= strncmp(line, "<svg", 4) == 0;
+        if (begun && strncmp(line, "<title>", 7) != 0 && strncmp(line, "<desc>", 6) != 0)
+            put_line(line, page);
+    }
+    free(line);
+    fclose(file);
+    return begun ? 0 : -1;
+}

@@ -1,0 +1,153 @@
+/* The table for people, and the sentences that other formats share. */
+#include "results/output/print.h"
+
+#include <math.h>
+#include <string.h>
+
+static void put_assumed(FILE *file, const results_comparison *c)
+{
+    if (c->assumed_gpu > 0 && c->assumed_host > 0 && c->assumed_gpu != c->assumed_host)
+        fprintf(file, "%.2g%% on GPUs, %.2g%% on the host", c->assumed_gpu * 100,
+                c->assumed_host * 100);
+    else
+        fprintf(file, "%.2g%%", fmax(c->assumed_gpu, c->assumed_host) * 100);
+}
+
+/* The noise that verdicts rest on, and of what it is made: an assumption is told as itself. */
+void results_say_noise(FILE *file, const results_report *report)
+{
+    const results_comparison *c = report->comparison;
+    int is_assumed = c->assumed_gpu > 0 || c->assumed_host > 0;
+    if (isnan(c->noise)) {
+        fputs("no row was compared that could show how times differ from start to start", file);
+    } else if (c->noise_freedom > 0) {
+        fprintf(file, "times differ by %.2g%% from start to start (measured in %zu rows; %s",
+                c->noise * 100, c->noise_rows, is_assumed ? "an assumed " : "a prior");
+        if (is_assumed)
+            put_assumed(file, c);
+        fprintf(file, " worth %.2g degrees of freedom)", c->noise_freedom);
+    } else {
+        fputs("no row has two starts on a side: noise from start to start is assumed to be ", file);
+        put_assumed(file, c);
+        fprintf(file, " (--start-noise; more starts in a folder measure it), %.2g%% with what the "
+                "rows' own intervals add", c->noise * 100);
+    }
+}
+
+void results_say_counts(FILE *file, const results_report *report)
+{
+    static const results_verdict order[] = {RESULTS_REGRESSED, RESULTS_IMPROVED,
+                                            RESULTS_INCONCLUSIVE, RESULTS_NO_DIFFERENCE,
+                                            RESULTS_MISSING_IN_A, RESULTS_MISSING_IN_B};
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++)
+        fprintf(file, "%s%zu %s", i ? ", " : "", report->comparison->verdicts[order[i]],
+                results_verdict_name(order[i]));
+}
+
+static const char *side_contender(const results_side *side)
+{
+    const results_row *row = side->starts ? side->rows[0] : side->failed;
+    return row ? row->text[RESULTS_CONTENDER] : NULL;
+}
+
+void results_pair_contender(const results_pair *pair, char *name, size_t bytes)
+{
+    const char *a = side_contender(&pair->a), *b = side_contender(&pair->b);
+    if (a && b && strcmp(a, b) != 0)
+        snprintf(name, bytes, "%s beside %s", b, a);
+    else
+        snprintf(name, bytes, "%s", b ? b : a ? a : pair->example->text[RESULTS_CONTENDER]);
+}
+
+static void put_side(FILE *file, const char *letter, const results_set *set, const char *name,
+                     const char *contender, const char *hosts, size_t starts)
+{
+    fprintf(file, "# %s: %s: %zu rows, %zu starts", letter, name, set->count, starts);
+    if (hosts[0])
+        fprintf(file, ", host %s", hosts);
+    if (contender[0])
+        fprintf(file, ", contender %s", contender);
+    if (set->count > 0 && !results_is_own(set->rows[0].origin))
+        fprintf(file, ", times are means");
+    fputc('\n', file);
+}
+
+static void put_number(FILE *file, double value, int width)
+{
+    if (isnan(value))
+        fprintf(file, " %*s", width, "-");
+    else
+        fprintf(file, " %*.*f", width, value < 100 ? 2 : 1, value);
+}
+
+static void put_contender(FILE *file, const results_row *row)
+{
+    char text[600];
+    snprintf(text, sizeof text, "%s %s", row->text[RESULTS_CONTENDER], row->text[RESULTS_ALGO]);
+    fprintf(file, " %-20.20s", text);
+}
+
+static void put_pair(FILE *file, const results_pair *pair, int cross)
+{
+    const results_row *row = pair->example;
+    fprintf(file, "%14llu %14s %8s %6s %5d %5s", row->bytes, row->text[RESULTS_COLLECTIVE],
+            row->text[RESULTS_DTYPE], row->text[RESULTS_REDOP], row->nranks,
+            row->text[RESULTS_PLACEMENT]);
+    if (!cross)
+        put_contender(file, row);
+    put_number(file, pair->a.median_us, 9);
+    put_number(file, pair->b.median_us, 9);
+    put_number(file, pair->a.busbw_gbs, 7);
+    put_number(file, pair->b.busbw_gbs, 7);
+    if (isnan(pair->ratio))
+        fprintf(file, " %7s %16s", "-", "");
+    else
+        fprintf(file, " %7.3f [%6.3f, %6.3f]", pair->ratio, pair->low, pair->high);
+    fprintf(file, "  %s", results_verdict_name(pair->verdict));
+    const results_row *other = pair->b.starts ? pair->b.rows[0] : row;
+    if (!cross && strcmp(row->text[RESULTS_ALGO], other->text[RESULTS_ALGO]) != 0)
+        fprintf(file, " (%s, then %s)", row->text[RESULTS_ALGO], other->text[RESULTS_ALGO]);
+    fprintf(file, "%s%s\n", pair->reason[0] ? ": " : "", pair->reason);
+}
+
+static void put_expectations(FILE *file, const results_expectations *expectations)
+{
+    for (size_t i = 0; expectations && i < expectations->count; i++) {
+        const results_expectation *one = &expectations->list[i];
+        char about[1400];
+        results_expect_describe(one, about, sizeof about);
+        fprintf(file, "# expected %s: %s", one->text, results_outcome_name(one->outcome));
+        fprintf(file, about[0] ? " (%s)\n" : "%s\n", about);
+    }
+}
+
+static void put_table(FILE *file, const results_report *report)
+{
+    const results_comparison *c = report->comparison;
+    fprintf(file, "#%13s %14s %8s %6s %5s %5s", "bytes", "collective", "type", "redop", "ranks",
+            "place");
+    if (!c->cross)
+        fprintf(file, " %-20s", "contender");
+    fprintf(file, " %9s %9s %7s %7s %7s %16s  %s\n", "A us", "B us", "A GB/s", "B GB/s", "B/A",
+            "95% interval", "verdict");
+    for (size_t i = 0; i < c->count; i++)
+        if (!report->only_changes || c->pairs[i].verdict != RESULTS_NO_DIFFERENCE)
+            put_pair(file, &c->pairs[i], c->cross);
+}
+
+void results_print_text(FILE *file, const results_report *report)
+{
+    const results_comparison *c = report->comparison;
+    if (report->name_a) {
+        put_side(file, "A", report->a, report->name_a, c->contender_a, c->hosts_a, c->starts_a);
+        put_side(file, "B", report->b, report->name_b, c->contender_b, c->hosts_b, c->starts_b);
+        fputs("# Noise: ", file);
+        results_say_noise(file, report);
+        fputc('\n', file);
+        put_table(file, report);
+        fprintf(file, "# Verdict: %s (", results_verdict_name(c->overall));
+        results_say_counts(file, report);
+        fputs(")\n", file);
+    }
+    put_expectations(file, report->expectations);
+}

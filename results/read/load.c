@@ -1,0 +1,257 @@
+/* Sources to files to readers: patterns, folders, stores, and what kind a file is. */
+#define _GNU_SOURCE /* memmem */
+#include "results/read/load.h"
+#include "results/store/sqlite.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { DEPTH = 8, SNIFF_BYTES = 1 << 16 };
+
+char *results_next_line(char **at, const char *end)
+{
+    char *line = *at;
+    if (line >= end)
+        return NULL;
+    char *stop = memchr(line, '\n', (size_t)(end - line));
+    *at = stop ? stop + 1 : line + strlen(line);
+    if (!stop) { /* a NUL inside hides the rest of the last line */
+        *at = line + (end - line);
+        return line;
+    }
+    *stop = '\0';
+    if (stop > line && stop[-1] == '\r')
+        stop[-1] = '\0';
+    return line;
+}
+
+int results_split(char *line, char **words, int most)
+{
+    int count = 0;
+    char *rest = NULL;
+    for (char *word = strtok_r(line, " \t\r", &rest); word && count < most;
+         word = strtok_r(NULL, " \t\r", &rest))
+        words[count++] = word;
+    return count;
+}
+
+static int has(const results_input *input, const char *word)
+{
+    size_t length = strlen(word), most = input->length < SNIFF_BYTES ? input->length : SNIFF_BYTES;
+    return memmem(input->text, most, word, length) != NULL;
+}
+
+results_kind results_kind_of(const results_input *input)
+{
+    const char *text = input->text;
+    if (strncmp(text, "\xef\xbb\xbf", 3) == 0)
+        text += 3;
+    if (strncmp(text, "numCycle,", 9) == 0)
+        return RESULTS_KIND_RCCL_CSV;
+    if (strncmp(text, "schema,", 7) == 0)
+        return RESULTS_KIND_OWN_CSV;
+    if (has(input, "# OSU "))
+        return RESULTS_KIND_OSU;
+    if (has(input, "# Benchmarking "))
+        return RESULTS_KIND_IMB;
+    if (has(input, "# nThread ") || has(input, "# Collective test starting") ||
+        has(input, "(elements)"))
+        return RESULTS_KIND_NCCL_TEXT;
+    text += strspn(text, " \t\r\n");
+    if (*text == '{' || *text == '[')
+        return RESULTS_KIND_JSON;
+    /* A header with columns that were renamed or moved. */
+    if (strchr(text, ',') && strchr(text, ',') < text + strcspn(text, "\n"))
+        return RESULTS_KIND_OWN_CSV;
+    return RESULTS_KIND_UNKNOWN;
+}
+
+void results_read_input(results_set *set, results_input *input, int named)
+{
+    set->files++;
+    if (input->length == 0) {
+        results_note(set, input->path, 0, "empty file");
+        return;
+    }
+    switch (results_kind_of(input)) {
+    case RESULTS_KIND_OWN_CSV: results_read_csv(set, input); return;
+    case RESULTS_KIND_RCCL_CSV: results_read_rccl_csv(set, input); return;
+    case RESULTS_KIND_JSON: results_read_json(set, input, named); return;
+    case RESULTS_KIND_NCCL_TEXT: results_read_nccl_text(set, input); return;
+    case RESULTS_KIND_OSU: results_read_osu(set, input); return;
+    case RESULTS_KIND_IMB: results_read_imb(set, input); return;
+    case RESULTS_KIND_UNKNOWN: break;
+    }
+    if (named)
+        results_note(set, input->path, 0, "%s; no result file that is known (results/README.md)",
+                     memchr(input->text, 0, input->length) ? "binary data" : "text");
+}
+
+FILE *results_open(const char *path, long long most_bytes)
+{
+    struct stat about;
+    FILE *file = NULL;
+    int opened = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (opened < 0)
+        return NULL;
+    if (fstat(opened, &about) == 0) {
+        if (!S_ISREG(about.st_mode))
+            errno = ENOTSUP;
+        else if (about.st_size > most_bytes)
+            errno = EFBIG;
+        else
+            file = fdopen(opened, "r");
+    }
+    if (!file) {
+        int problem = errno;
+        close(opened);
+        errno = problem;
+    }
+    return file;
+}
+
+static int read_text(results_set *set, const char *path, FILE *file, results_input *input)
+{
+    struct stat about;
+    if (fstat(fileno(file), &about) != 0) {
+        results_note(set, path, 0, "%s", strerror(errno));
+        return -1;
+    }
+    size_t room = (size_t)about.st_size;
+    char *text = results_keep(set, room + 1);
+    size_t length = fread(text, 1, room, file);
+    text[length] = '\0';
+    *input = (results_input){results_keep_text(set, path, strlen(path)), text, length};
+    if (ferror(file))
+        results_note(set, path, 0, "%s; read as far as it goes", strerror(errno));
+    return 0;
+}
+
+static int read_file(results_set *set, const char *path, int named)
+{
+    results_input input;
+    FILE *file = results_open(path, RESULTS_FILE_BYTES);
+    if (!file) {
+        if (errno == EFBIG)
+            results_note(set, path, 0, "files of more than %d bytes are not read",
+                         RESULTS_FILE_BYTES);
+        else
+            results_note(set, path, 0, "%s",
+                         errno == ENOTSUP ? "no regular file" : strerror(errno));
+        return -1;
+    }
+    int status = read_text(set, path, file, &input);
+    fclose(file);
+    if (status == 0)
+        results_read_input(set, &input, named);
+    return status;
+}
+
+static int ends_with(const char *name, const char *tail)
+{
+    size_t length = strlen(name), more = strlen(tail);
+    return length > more && strcmp(name + length - more, tail) == 0;
+}
+
+static int may_hold_results(const char *name)
+{
+    return ends_with(name, ".csv") || ends_with(name, ".json") || ends_with(name, ".txt") ||
+           ends_with(name, ".log") || ends_with(name, ".out");
+}
+
+/* CSV before what else has the same run. */
+static int by_kind_and_name(const struct dirent **a, const struct dirent **b)
+{
+    int first = ends_with((*a)->d_name, ".csv"), second = ends_with((*b)->d_name, ".csv");
+    return first != second ? second - first : strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static int read_folder(results_set *set, const char *folder, int depth)
+{
+    struct dirent **entries = NULL;
+    int count = scandir(folder, &entries, NULL, by_kind_and_name);
+    if (count < 0) {
+        results_note(set, folder, 0, "%s", strerror(errno));
+        return -1;
+    }
+    for (int i = 0; i < count; i++) {
+        char path[PATH_MAX];
+        struct stat about;
+        const char *name = entries[i]->d_name;
+        int fits = snprintf(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path;
+        if (name[0] == '.' || !fits || stat(path, &about) != 0)
+            ; /* hidden, or a link to nothing */
+        else if (S_ISDIR(about.st_mode) && depth < DEPTH)
+            read_folder(set, path, depth + 1);
+        else if (S_ISREG(about.st_mode) && may_hold_results(name))
+            read_file(set, path, 0);
+        free(entries[i]);
+    }
+    free(entries);
+    return 0;
+}
+
+static int read_path(results_set *set, const char *path)
+{
+    struct stat about;
+    if (stat(path, &about) == 0 && S_ISDIR(about.st_mode))
+        return read_folder(set, path, 0);
+    return results_sqlite_is(path) ? results_sqlite_read(set, path, NULL)
+                                   : read_file(set, path, 1);
+}
+
+static int read_pattern(results_set *set, const char *pattern)
+{
+    glob_t found = {0};
+    int status = glob(pattern, 0, NULL, &found);
+    if (status == 0)
+        for (size_t i = 0; i < found.gl_pathc; i++)
+            read_path(set, found.gl_pathv[i]);
+    else
+        results_note(set, pattern, 0, "nothing has a name of this pattern");
+    globfree(&found);
+    return status == 0 ? 0 : -1;
+}
+
+/* A run of a store in one file: a word of the store, or its name. */
+static int read_run(results_set *set, const char *store, const char *source)
+{
+    char run[512];
+    size_t before = set->count;
+    int is_word = strcmp(source, "latest") == 0 || strcmp(source, "baseline") == 0;
+    if (is_word && results_sqlite_find(store, source, run, sizeof run) != 0) {
+        results_note(set, source, 0, "%s", run);
+        return -1;
+    }
+    if (results_sqlite_read(set, store, is_word ? run : source) != 0)
+        return -1;
+    if (set->count > before)
+        return 0;
+    results_note(set, source, 0, "neither a file nor a run of the store '%.200s'", store);
+    return -1;
+}
+
+int results_load(results_set *set, const char *source, const char *store)
+{
+    char path[PATH_MAX];
+    struct stat about;
+    int exists = stat(source, &about) == 0;
+    if (!exists && store && results_sqlite_is(store))
+        return read_run(set, store, source);
+    if (!exists && (strcmp(source, "latest") == 0 || strcmp(source, "baseline") == 0)) {
+        if (results_store_find(store, source, path, sizeof path) == 0)
+            return read_path(set, path);
+        results_note(set, source, 0, "%s", path);
+        return -1;
+    }
+    if (!exists && strpbrk(source, "*?["))
+        return read_pattern(set, source);
+    return read_path(set, source);
+}

@@ -1,0 +1,100 @@
+/* Numbers as the text that files have: what is read as one, and how our CSV writes those
+ * of a column, so that JSON can have them as numbers and lose nothing. */
+#include "results/read/rows.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+int results_real(const char *text, double *value)
+{
+    char *end;
+    if (!text[0] || text[strspn(text, "0123456789+-.eE")] || !strpbrk(text, "0123456789"))
+        return -1;
+    double read = strtod(text, &end);
+    if (*end || !isfinite(read))
+        return -1;
+    *value = read;
+    return 0;
+}
+
+int results_whole(const char *text, unsigned long long *value)
+{
+    size_t digits = strspn(text, "0123456789");
+    if (digits == 0 || digits > 18 || text[digits])
+        return -1;
+    *value = strtoull(text, NULL, 10);
+    return 0;
+}
+
+typedef enum form { FORM_NAME, FORM_WHOLE, FORM_TIME, FORM_RATE, FORM_PERCENT } form;
+
+static form form_of(results_column column)
+{
+    switch (column) {
+    case RESULTS_SCHEMA: case RESULTS_NRANKS: case RESULTS_NNODES: case RESULTS_ROOT:
+    case RESULTS_BYTES: case RESULTS_COUNT: case RESULTS_ITERS: case RESULTS_WRONG:
+    case RESULTS_GPU_SAMPLES: case RESULTS_GPU_THROTTLED: case RESULTS_SM_MHZ:
+    case RESULTS_MEMORY_MHZ: case RESULTS_POWER_W: case RESULTS_TEMPERATURE_C:
+        return FORM_WHOLE;
+    case RESULTS_MEDIAN_US: case RESULTS_MIN_US: case RESULTS_MAX_US: case RESULTS_P99_US:
+    case RESULTS_CI_LOW_US: case RESULTS_CI_HIGH_US:
+        return FORM_TIME;
+    case RESULTS_ALGBW_GBS: case RESULTS_BUSBW_GBS:
+        return FORM_RATE;
+    case RESULTS_CEILING_PCT:
+        return FORM_PERCENT;
+    default:
+        return FORM_NAME;
+    }
+}
+
+int results_is_number_column(results_column column)
+{
+    return form_of(column) != FORM_NAME;
+}
+
+int results_is_decimal_column(results_column column)
+{
+    return form_of(column) > FORM_WHOLE;
+}
+
+/* A finite double with three decimals has 313 characters at most. */
+enum { NUMBER_BYTES = 512 };
+
+static void print_number(char *text, results_column column, double value)
+{
+    switch (form_of(column)) {
+    case FORM_TIME: snprintf(text, NUMBER_BYTES, "%.3f", value); break;
+    case FORM_RATE: snprintf(text, NUMBER_BYTES, "%.6g", value); break;
+    case FORM_PERCENT: snprintf(text, NUMBER_BYTES, "%.1f", value); break;
+    default: snprintf(text, NUMBER_BYTES, "%.17g", value);
+    }
+}
+
+const char *results_number_text(results_set *set, results_column column, double value)
+{
+    char text[NUMBER_BYTES];
+    print_number(text, column, value);
+    return results_keep_text(set, text, strlen(text));
+}
+
+/* No sign but a minus, no zeros before the first digit, not more than 18 digits. */
+static int is_whole_text(const char *text)
+{
+    const char *digits = text + (text[0] == '-');
+    size_t count = strspn(digits, "0123456789");
+    return count > 0 && count <= 18 && !digits[count] && (digits[0] != '0' || text[1] == '\0');
+}
+
+int results_is_number_text(results_column column, const char *text)
+{
+    char again[NUMBER_BYTES];
+    double value;
+    if (form_of(column) == FORM_WHOLE)
+        return is_whole_text(text);
+    if (form_of(column) == FORM_NAME || results_real(text, &value) != 0)
+        return 0;
+    print_number(again, column, value);
+    return strcmp(again, text) == 0 && strcmp(text, "-0") != 0;
+}

@@ -1,0 +1,232 @@
+/* Reads CSV (RFC 4180): ours of every schema, and rccl-tests'. Columns are found by
+ * their names in the header; a header in the middle begins another schema. */
+#include "results/read/load.h"
+
+#include <string.h>
+
+/* A quoted field that is longer counts as one that never closes. */
+enum { FIELDS = 128, QUOTED_BYTES = 4096 };
+
+typedef struct record {
+    char *field[FIELDS];
+    int count;
+    int line;   /* where it begins */
+    int unclosed; /* a quote that never closes: the record is its first line */
+    int binary;
+} record;
+
+typedef struct reader {
+    char *at, *end;
+    int line; /* of at */
+} reader;
+
+/* Where the quoted field that opens at `from` closes, or NULL. */
+static char *closing_quote(char *from, const char *end)
+{
+    if (end - from > QUOTED_BYTES)
+        end = from + QUOTED_BYTES;
+    for (char *at = from + 1; at < end; at++)
+        if (*at == '"') {
+            if (at + 1 < end && at[1] == '"')
+                at++;
+            else
+                return at;
+        }
+    return NULL;
+}
+
+static void unquote(char *from, char *close)
+{
+    char *to = from;
+    for (char *at = from + 1; at < close; at++) {
+        if (*at == '"')
+            at++;
+        *to++ = *at;
+    }
+    *to = '\0';
+}
+
+static void count_lines(reader *in, const char *from, const char *to)
+{
+    while ((from = memchr(from, '\n', (size_t)(to - from))) != NULL) {
+        in->line++;
+        from++;
+    }
+}
+
+/* One field from in->at; leaves at on what ended it, and NULs nothing yet. */
+static char *field_end(reader *in, char *from, record *made)
+{
+    char *at = from;
+    if (*from == '"') {
+        char *close = closing_quote(from, in->end);
+        if (close) {
+            count_lines(in, from, close);
+            at = close + 1;
+        } else {
+            made->unclosed = 1;
+        }
+    }
+    while (at < in->end && *at != ',' && *at != '\n')
+        made->binary |= *at++ == '\0';
+    return at;
+}
+
+static void finish_field(char *from, char *end, int unclosed)
+{
+    char *close = *from == '"' && !unclosed ? closing_quote(from, end) : NULL;
+    *end = '\0';
+    if (close)
+        unquote(from, close);
+    else if (end > from && end[-1] == '\r')
+        end[-1] = '\0';
+}
+
+/* The next record that is not an empty line; 0 at the end. */
+static int next_record(reader *in, record *made)
+{
+    while (in->at < in->end && (*in->at == '\n' || *in->at == '\r'))
+        in->line += *in->at++ == '\n';
+    *made = (record){.line = in->line};
+    if (in->at >= in->end)
+        return 0;
+    for (int last = 0; !last;) {
+        char *from = in->at, *end = field_end(in, from, made);
+        last = end >= in->end || *end == '\n';
+        in->at = end + (end < in->end);
+        in->line += last && end < in->end;
+        finish_field(from, end, made->unclosed);
+        if (made->count < FIELDS)
+            made->field[made->count] = from;
+        made->count++;
+    }
+    return 1;
+}
+
+/* Whether a record can be read at all. */
+static int is_sound(results_set *set, const results_input *input, const record *made, int columns)
+{
+    if (made->binary)
+        results_note(set, input->path, made->line, "binary data; line left out");
+    else if (made->unclosed)
+        results_note(set, input->path, made->line, "a quote that never closes; line left out");
+    else if (made->count > FIELDS)
+        results_note(set, input->path, made->line, "%d fields; line left out", made->count);
+    else if (columns && made->count != columns)
+        results_note(set, input->path, made->line,
+                     "%d fields where the header has %d%s; line left out", made->count, columns,
+                     made->count < columns ? " (cut off?)" : "");
+    else
+        return 1;
+    return 0;
+}
+
+/* The header of our CSV: which of our columns each field is (-1: none of ours).
+ * Returns the number of fields, 0 if a needed column is missing. */
+static int read_header(results_set *set, const results_input *input, const record *header, int *map)
+{
+    static const int needed[] = {RESULTS_COLLECTIVE, RESULTS_NRANKS, RESULTS_CONTENDER,
+                                 RESULTS_DTYPE, RESULTS_PLACEMENT, RESULTS_BYTES,
+                                 RESULTS_MEDIAN_US};
+    int has[RESULTS_COLUMNS] = {0};
+    for (int i = 0; i < header->count; i++) {
+        map[i] = results_column_find(header->field[i]);
+        if (map[i] < 0)
+            results_note(set, input->path, header->line, "unknown column '%s'; left out",
+                         header->field[i]);
+        else
+            has[map[i]] = 1;
+    }
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
+        if (!has[needed[i]]) {
+            results_note(set, input->path, header->line,
+                         "no column '%s' (results/README.md lists them); rows left out",
+                         results_column_name((results_column)needed[i]));
+            return 0;
+        }
+    return header->count;
+}
+
+void results_read_csv(results_set *set, results_input *input)
+{
+    reader in = {.at = input->text, .end = input->text + input->length, .line = 1};
+    record made;
+    int map[FIELDS], columns = 0, has_header = 0;
+    if (strncmp(in.at, "\xef\xbb\xbf", 3) == 0)
+        in.at += 3;
+    while (next_record(&in, &made)) {
+        int is_header = made.count <= FIELDS && strcmp(made.field[0], "schema") == 0;
+        if (!is_sound(set, input, &made, is_header ? 0 : columns))
+            continue;
+        if (is_header || !has_header) {
+            columns = read_header(set, input, &made, map);
+            has_header = 1;
+            continue;
+        }
+        if (columns == 0)
+            continue;
+        results_row row = results_row_make(input->path, made.line, RESULTS_OWN_CSV);
+        for (int i = 0; i < columns; i++)
+            if (map[i] >= 0)
+                row.text[map[i]] = made.field[i];
+        results_add(set, &row);
+    }
+}
+
+/* rccl-tests: numCycle,collective,[nodes,ranks,ranksPerNode,gpusPerRank,|gpus,]size,
+ * type,redop,inplace,time,algbw,busbw,#wrong. The header may lack `nodes`, which the
+ * rows have; so fields are counted from the end. */
+static void add_rccl(results_set *set, const results_input *input, const record *made,
+                     const char *run)
+{
+    results_row row = results_row_make(input->path, made->line, RESULTS_NCCL_TESTS);
+    char *const *tail = made->field + made->count - 8;
+    const char *name = results_collective(made->field[1]);
+    unsigned long long per_node = 1, gpus = 1, ranks = 0;
+    if (made->count == 14 || made->count == 13) {
+        int missing_nodes = made->count == 13;
+        results_whole(made->field[3 - missing_nodes], &ranks);
+        results_whole(made->field[4 - missing_nodes], &per_node);
+        results_whole(made->field[5 - missing_nodes], &gpus);
+    } else if (made->count == 11) {
+        results_whole(made->field[2], &ranks);
+    }
+    if (ranks > 0)
+        row.text[RESULTS_NRANKS] = results_keep_printed(set, "%llu", ranks);
+    if (per_node > 0 && ranks >= per_node)
+        row.text[RESULTS_NNODES] = results_keep_printed(set, "%llu", ranks / per_node);
+    row.text[RESULTS_RUN_ID] = run;
+    row.text[RESULTS_COLLECTIVE] = name ? name : made->field[1];
+    row.text[RESULTS_BACKEND] = "cuda";
+    row.text[RESULTS_CONTENDER] = "rccl";
+    row.text[RESULTS_BYTES] = tail[0];
+    row.text[RESULTS_DTYPE] = results_dtype(tail[1]);
+    row.text[RESULTS_REDOP] = tail[2];
+    row.text[RESULTS_ROOT] = "-1";
+    row.text[RESULTS_PLACEMENT] = strcmp(tail[3], "0") == 0 ? "out" : "in";
+    row.text[RESULTS_MEDIAN_US] = tail[4];
+    row.text[RESULTS_ALGBW_GBS] = tail[5];
+    row.text[RESULTS_BUSBW_GBS] = tail[6];
+    row.text[RESULTS_VERIFY] = strcmp(tail[7], "0") == 0 ? "pass"
+                               : strcmp(tail[7], "N/A") == 0 ? "off" : "fail";
+    row.text[RESULTS_WRONG] = strcmp(tail[7], "N/A") == 0 ? "0" : tail[7];
+    results_add(set, &row);
+}
+
+void results_read_rccl_csv(results_set *set, results_input *input)
+{
+    reader in = {.at = input->text, .end = input->text + input->length, .line = 1};
+    record made;
+    while (next_record(&in, &made)) {
+        if (!is_sound(set, input, &made, 0) || strcmp(made.field[0], "numCycle") == 0)
+            continue;
+        if (made.count < 10 || made.count > 14) {
+            results_note(set, input->path, made.line,
+                         "%d fields, which no rccl-tests writes (cut off?); line left out",
+                         made.count);
+            continue;
+        }
+        add_rccl(set, input, &made,
+                 results_keep_printed(set, "%.200s#%.20s", input->path, made.field[0]));
+    }
+}

@@ -1,0 +1,219 @@
+#!/bin/sh
+# The command line of the benchmarks: help from the option table, lists, and
+# every usage error as one line with its remedy, nothing on standard output, and
+# the right exit code. TAP on standard output; run from the top folder.
+. verify/tests/support/bench_tap.inc
+[ -x ./bench_allreduce ] || skip_all "command line" "bench_allreduce is not built; run make"
+
+# refuses CODE PATTERN ARGUMENTS: bench_allreduce, unless $program says other.
+refuses() {
+    expected=$1 pattern=$2
+    shift 2
+    run "./${program:-bench_allreduce}" "$@"
+    status=1
+    [ "$code" -eq "$expected" ] && [ ! -s "$scratch/out" ] &&
+        [ "$(wc -l <"$scratch/err")" -eq 1 ] && grep -q -e "$pattern" "$scratch/err" && status=0
+    check "refused with $expected: ${program:-bench_allreduce} $(echo "$*" | sed "s:$scratch/::g")" \
+        $status
+}
+
+# shows NAME PATTERN...: the last run ended with 0 and its output has each.
+shows() {
+    name=$1 status=0
+    shift
+    [ "$code" -eq 0 ] || status=1
+    for pattern in "$@"; do
+        grep -q -e "$pattern" "$scratch/out" || status=1
+    done
+    check "$name" $status
+}
+
+run ./bench_allreduce --help
+shows "--help has nccl-tests' options" '-b, --minbytes' '-e, --maxbytes' '-i, --stepbytes' \
+    '-f, --stepfactor' '-n, --iters' '-w, --warmup_iters' '-m, --agg_iters' '-c, --check' \
+    '-o, --op' '-d, --datatype' '-r, --root' '-G, --cudagraph' '-z, --blocking' \
+    '-C, --report_cputime' '-a, --average' '-I, --per_iter' '-K, --per_iter_skip' \
+    '-N, --run_cycles' '-T, --timeout' '-J, --output_file' '-S, --report_timestamps' \
+    '-M, --memory' '-R, --local_register' '-u, --unalign'
+shows "--help has weir's options" '--csv FILE' '--backend auto|host|cuda' \
+    '--transport auto|shm|cuda_ipc|ib|tcp' '--algo auto|all|NAME' '--peer mpi|nccl|PATH' \
+    '--verify mpi|exact|both|off' '--plan FILE' '--seed N' '--list-algos' '--until PERCENT' \
+    '--mode throughput|latency' --determinism
+status=0
+awk 'length > 100 { exit 1 }' "$scratch/out" || status=1
+check "--help fits 100 columns" $status
+run ./bench_allreduce -h
+shows "-h is --help" 'usage: '
+run ./bench_allreduce --version
+shows "--version" '^weir [0-9]'
+run ./bench_allreduce --help-env
+shows "--help-env lists the environment" WEIR_TIMEOUT_MS WEIR_ALGO
+for program in allreduce allgather alltoallv alltoall reduce_scatter broadcast reduce sendrecv; do
+    run "./bench_$program" --list-algos
+    status=1
+    [ "$code" -eq 0 ] && [ "$(wc -l <"$scratch/out")" -ge 2 ] && status=0
+    check "bench_$program --list-algos names algorithms" $status
+done
+program=
+
+refuses 2 'unknown option --nope; --help' --nope
+refuses 2 '--determinism needs the checks' --determinism -c 0
+refuses 2 'unknown option -q; --help' -q
+refuses 2 '^bench_allreduce: unexpected word 8M' 8M
+refuses 2 'needs a value: SIZE' -b
+refuses 2 'takes no value' --help=yes
+for bad in x -8 8Q 8MM '' 1e99; do
+    refuses 2 'expected a size' -b "$bad"
+done
+refuses 2 'expected a whole number' -n many
+for option in -n -N; do
+    for bad in -1 1000000000000 99999999999999999999; do
+        refuses 2 'expected a whole number from 0 to 2147483647' $option $bad
+    done
+done
+for bad in 0 -2 1.5 2.9 2K x 99999999999999999999; do
+    refuses 2 'expected a factor, a whole number of 1 or more' -f "$bad"
+done
+for bad in -1 1.5 1K x; do
+    refuses 2 'expected a whole number from 0 to 9223372036854775807' --seed "$bad"
+done
+refuses 2 'expected a whole number from 0 to 3' -z 4
+refuses 2 '-b 64 is above -e 32' -b 64 -e 32
+refuses 2 '-b 4 is below one element: double has 8 bytes' -b 4 -e 64 -d double
+refuses 2 'int8.*float' -d complex
+refuses 2 'sum.*avg' -o xor
+refuses 2 'known: auto, all, ' --algo nope
+refuses 2 'one of auto|host|cuda' --backend tpu
+for twice in packet,packet auto,ring,auto all,packet auto,all packet:1x64,packet:1x64; do
+    refuses 2 'rows of the same name; leave one out' --algo "$twice"
+done
+kernel=lib/algo/examples/allgather.cu:allgather
+program=bench_allgather
+refuses 2 'allgather and allgather have rows of the same name' --algo "$kernel,$kernel"
+program=
+refuses 2 '--peer mpi and --peer mpi have rows of the same name' --peer mpi --peer mpi
+# A build with CUDA finds no GPU, one without has no use for one.
+CUDA_VISIBLE_DEVICES=''
+export CUDA_VISIBLE_DEVICES
+run ./bench_allreduce --backend cuda
+status=1
+case $code in
+2) grep -q 'no CUDA backend' "$scratch/err" && status=0 ;;
+3) grep -q 'no GPU can be used: .*--backend host' "$scratch/err" && status=0 ;;
+esac
+check "--backend cuda without a GPU (exit code $code)" $status
+refuses 2 'one of auto|shm' --transport pigeon
+refuses 2 'use shm or auto' --transport ib
+refuses 2 '--peer nccl: .*--peer mpi' --peer nccl
+refuses 2 'No such file' --plan "$scratch/none"
+: >"$scratch/plan"
+refuses 2 'expected a plan in JSON\|reads no plans' --plan "$scratch/plan"
+refuses 2 'No such file.*can be written' --csv "$scratch/none/a.csv"
+refuses 2 'No such file.*can be written' -J "$scratch/none/a.json"
+refuses 2 'No such file.*can be written' --tune="$scratch/none/tuned"
+refuses 2 'it is no regular file' --tune="$scratch"
+printf '# a letter\nallreduce 2 any - ring\nallreduce is fast' >"$scratch/letter"
+cp "$scratch/letter" "$scratch/tuned"
+refuses 2 'line 3 is no row of a tuning table' --tune="$scratch/tuned"
+cmp -s "$scratch/letter" "$scratch/tuned" && [ ! -e "$scratch/tuned.new" ]
+check "and stays as it is" $?
+refuses 2 'one file' --csv "$scratch/a.json" -J "$scratch/a.json"
+refuses 2 'the manifest of --csv .*has that name' --csv "$scratch/b.csv" -J "$scratch/b.json"
+refuses 2 'the manifest of --csv .*has that name' --csv "$scratch/b.csv" -J "$scratch/./b.json"
+: >"$scratch/there"
+ln "$scratch/there" "$scratch/too"
+refuses 2 'one file' --csv "$scratch/there" -J "$scratch/too"
+refuses 2 'start 2 times as many ranks' -t 2
+refuses 2 'start 4 times as many ranks' -g 4
+refuses 2 'there are 1 ranks' -r 5
+refuses 2 'needs -I 1' -K 3
+for bad in 0% -1% 101% 2%% x ''; do
+    refuses 2 'expected a percentage' --until "$bad"
+done
+refuses 2 'give one of them' --until 2% -n 5
+refuses 2 'one of throughput|latency' --mode both
+refuses 2 'both say where ranks meet' --mode latency -z 1
+refuses 2 'leaves none of -n 3' -I 1 -n 3 -K 3
+refuses 2 'only bench_alltoallv' --dist uniform
+refuses 2 'only bench_alltoallv' --counts device
+program=bench_alltoallv
+refuses 2 'spread:X with X from 0 to 1' --dist zipf:x
+refuses 2 'spread:X with X from 0 to 1' --dist spread:2
+refuses 2 'one of host|device' --counts gpu
+program=
+refuses 3 'memory for [0-9]* bytes' -b 8T -e 8T
+PMI_SIZE=4
+export PMI_SIZE
+refuses 3 'the launcher started 4 processes' -b 8 -e 8
+unset PMI_SIZE
+
+# Words to split.
+for arguments in --help --list-algos '--inject list' '-b 8 -e 8 -n 1'; do
+    status=0
+    if [ -w /dev/full ]; then
+        # shellcheck disable=SC2086
+        ./bench_allreduce $arguments >/dev/full 2>"$scratch/err"
+        [ $? -eq 3 ] && [ "$(grep -c 'standard output' "$scratch/err")" -eq 1 ] || status=1
+    fi
+    # shellcheck disable=SC2086
+    ./bench_allreduce $arguments >&- 2>"$scratch/err"
+    [ $? -eq 3 ] && [ "$(grep -c 'standard output' "$scratch/err")" -eq 1 ] || status=1
+    check "an output that is full or closed ends with 3: $arguments" $status
+done
+
+cat >"$scratch/links" <<'END'
+weir-links 1
+backend host
+endpoints 2
+pair 0 1 1 0.001
+pair 1 0 1 0.001
+together 8 1
+END
+run ci/mpirun -np 2 ./bench_allreduce -b 1K -e 1K -n 5 --ceiling "$scratch/links" --csv "$scratch/a.csv"
+status=1
+# 1024 bytes at 1 GB/s and 1 ns are 1.025 us.
+[ "$code" -eq 0 ] && grep -q '^# Ceiling .*of what 2 measured links allow' "$scratch/out" &&
+    awk -F , 'NR > 1 && ($41 * $19 < 102 || $41 * $19 > 103) { bad = 1 } END { exit bad || NR != 3 }' \
+        "$scratch/a.csv" && status=0
+check "--ceiling: percent of what the links allow" $status
+! grep -q warning "$scratch/err"
+check "and no warning" $?
+run ./bench_allreduce -b 1K -e 1K -n 5 --ceiling "$scratch/links"
+status=1
+[ "$code" -eq 0 ] && [ "$(grep -c 'warning: --ceiling .*2 endpoints, and there are 1 ranks' "$scratch/err")" -eq 1 ] &&
+    status=0
+check "--ceiling of another number of ranks: a warning" $status
+sed -i 's/host/cuda/' "$scratch/links"
+refuses 2 'links of other memory' --ceiling "$scratch/links"
+refuses 2 'cannot open' --ceiling "$scratch/none"
+
+run ./bench_allreduce -b 8 -e 8T -f 1099511627776 -n 1
+status=1
+[ "$code" -eq 0 ] && grep -q 'warning: -e 8796093022208 .*reduced to' "$scratch/err" &&
+    [ "$(grep -c '^ ' "$scratch/out")" -eq 1 ] && status=0
+check "-e beyond the memory is reduced with a warning" $status
+
+run ci/mpirun -np 3 ./bench_allreduce -b 64 -e 32
+status=1
+[ "$code" -eq 2 ] && [ "$(grep -c '^bench_allreduce: ' "$scratch/err")" -eq 1 ] && status=0
+check "3 ranks refuse as one: one line, exit code $code" $status
+
+# unlike PATTERN ARGUMENTS: mpirun with a command line for each rank; all end at once with 2.
+unlike() {
+    pattern=$1
+    shift
+    run ci/mpirun -np 1 "$@"
+    status=1
+    [ "$code" -eq 2 ] && [ "$(grep -c '^bench_' "$scratch/err")" -eq 1 ] &&
+        grep -q -e "$pattern" "$scratch/err" && status=0
+    check "ranks that differ end as one: $pattern" $status
+}
+unlike 'rank 1 has -e 16 where rank 0 has -e 8: ' ./bench_allreduce -b 8 -e 8 -n 10 : \
+    -np 1 ./bench_allreduce -b 8 -e 16 -f 2 -n 12
+unlike 'rank 1 has bench_allgather where rank 0 has bench_allreduce: ' \
+    ./bench_allreduce -b 8 -e 8 -n 1 : -np 1 ./bench_allgather -b 8 -e 8 -n 1
+unlike 'unknown option --nope' ./bench_allreduce -b 8 -e 8 -n 1 : -np 1 ./bench_allreduce --nope
+run ci/mpirun -np 1 ./bench_allreduce -b 8 -e 8 -n 1 --csv "$scratch/a.csv" -I 1 --transport shm : \
+    -np 1 ./bench_allreduce -b 8 -e 8 -n 1
+ends "what rank 0 alone reads may differ" 0
+finish

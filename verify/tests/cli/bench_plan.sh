@@ -1,0 +1,159 @@
+#!/bin/bash
+# Plans in the benchmarks: --plan FILE measures and checks one, beside weir's own algorithms
+# and peers; a plan that is wrong, or does not fit the run, ends it before anything starts.
+set -u
+. verify/tests/support/tap.sh
+
+[ -x ./bench_allreduce ] && [ -x ./bench_allgather ] || {
+    skip "plans" "the benchmarks are not built; run make"
+    tap_done
+}
+short=(-n 10 -w 1 --visits 1 --backend host)
+bench() { ci/mpirun -np "$1" "./bench_$2" "${short[@]}" "${@:3}"; }
+says() { grep -qF -- "$1" "$out" "$err"; }
+# The CSV's rows of the algorithm $1: how many, none of them failed.
+rows() {
+    awk -F, -v algo="$1" -v count="$2" '
+        $10 == "weir" && $11 == algo && $27 == "pass" && $28 == 0 { found++ }
+        END { exit found != count }' "$scratch/a.csv"
+}
+
+# ref KEY VALUE INDEX SIZE: a chunk reference.
+ref() { printf '{"%s": %s, "index": %d, "size": %d}' "$1" "$2" "$3" "$4"; }
+# move NAME SOURCES DESTINATIONS [MORE]: an operation on memory channels.
+move() {
+    printf '{"name": "%s", "channel_type": "memory", "src_buff": [%s], "dst_buff": [%s]%s}, ' \
+        "$1" "$2" "$3" "${4:-}"
+}
+on() { printf '{"name": "%s", "channel_type": "memory", "channel_ids": [%s]}, ' "$1" "$2"; }
+fence='{"name": "nop"}, '
+
+# One rank of a plan among $2, a thread block with operations $3; $4: chunks of its input,
+# output and scratch; $5: the buffer that peers have of each other.
+rank() {
+    local peers="" ids="" remotes="" i=0 peer
+    for ((peer = 0; peer < $2; peer++)); do
+        [ "$peer" = "$1" ] && continue
+        peers+=", $peer" ids+=", $i" i=$((i + 1))
+        remotes+=", {\"rank\": $peer, \"type\": \"$5\", \"access_channel_types\": [\"memory\"]}"
+    done
+    read -r in out_ scratch_ <<<"$4"
+    printf '{"id": %d, "input_chunks": %d, "output_chunks": %d, "scratch_chunks": %d,
+  "channels": [{"channel_type": "memory", "connected_to": [%s]}], "remote_buffers": [%s],
+  "threadblocks": [{"id": 0, "ops": [%s], "channels": [{"channel_type": "memory",
+    "channel_ids": [%s]}], "remote_buffer_refs": [{"access_channel_type": "memory",
+    "remote_buffer_ids": [%s]}]}]}' "$1" "$in" "$out_" "$scratch_" "${peers:2}" \
+        "${remotes:2}" "${3%, }" "${ids:2}" "${ids:2}"
+}
+# plan NAME COLLECTIVE NRANKS CHUNKS BUFFER [KEYS]: with operations from ops RANK NRANKS.
+plan() {
+    local r list=""
+    for ((r = 0; r < $3; r++)); do list+=", $(rank "$r" "$3" "$(ops "$r" "$3")" "$4" "$5")"; done
+    printf '{"name": "%s", "collective": "%s", "protocol": "Simple"%s, "gpus": [%s]}\n' \
+        "$1" "$2" "${6:-}" "${list:2}"
+}
+all() { seq -s ', ' 0 $(($1 - 2)); }
+
+# Each rank puts its block into all outputs, and copies it into its own.
+ops() {
+    local i
+    move copy "$(ref type '"i"' 0 1)" "$(ref type '"o"' "$1" 1)"
+    printf '%s' "$fence"
+    on rlxsignal "$(all "$2")"
+    on rlxwait "$(all "$2")"
+    printf '%s' "$fence"
+    for ((i = 0; i < $2 - 1; i++)); do
+        move put "$(ref type '"i"' 0 1)" "$(ref buffer_id $i "$1" 1)" ', "channel_ids": ['$i']'
+    done
+    printf '%s' "$fence"
+    on signal "$(all "$2")"
+    on wait "$(all "$2")"
+}
+for n in 3 4; do plan gather$n allgather $n "1 $n 0" o >"$scratch/gather$n.json"; done
+plan a_name_that_is_longer_than_a_row allgather 2 "1 2 0" o \
+    ', "min_message_size": 256, "max_message_size": 4096' >"$scratch/ranged.json"
+
+# Two ranks put their inputs into each other's scratch, and reduce.
+ops() {
+    move put "$(ref type '"i"' 0 1)" "$(ref buffer_id 0 0 1)" ', "channel_ids": [0]'
+    printf '%s' "$fence"
+    on signal 0
+    on wait 0
+    printf '%s' "$fence"
+    printf '{"name": "re", "src_buff": [%s, %s], "dst_buff": [%s]%s}, %s' \
+        "$(ref type '"i"' 0 1)" "$(ref type '"s"' 0 1)" "$(ref type '"o"' 0 1)" "${reduce:-}" "$fence"
+    on signal 0
+    on wait 0
+}
+plan sum2 allreduce 2 "1 1 1" s >"$scratch/sum2.json"
+reduce=', "reduce_op": "max"' plan max2 allreduce 2 "1 1 1" s >"$scratch/max2.json"
+# One that forgets what the peer has put.
+ops() { move copy "$(ref type '"i"' 0 1)" "$(ref type '"o"' 0 1)"; }
+plan wrong allreduce 2 "1 1 1" s >"$scratch/wrong.json"
+
+if ! ends_with 0 ./bench_allgather --plan "$scratch/gather4.json" --list-algos &&
+    says "reads no plans"; then
+    skip "plans" "a build without jansson"
+    tap_done
+fi
+check "--list-algos shows the plan" says "plan:gather4         any      4        plan gather4 of"
+check "with the built-in algorithms" says "packet"
+
+for n in 3 4; do
+    check "an allgather of $n ranks, sizes that do not divide too" ends_with 0 bench $n allgather \
+        --plan "$scratch/gather$n.json" -b 1000 -e 30000 -f 30 -d int8 --csv "$scratch/a.csv"
+    check "is told in the CSV, out of place and in place" rows plan:gather$n 4
+done
+check "an allreduce, beside weir's own and MPI, in graphs" ends_with 0 bench 2 allreduce \
+    --plan "$scratch/sum2.json" --algo auto --peer mpi -G 2 -b 8 -e 32K -f 4096 --csv "$scratch/a.csv"
+check "has rows of its own" eval 'rows plan:sum2 4 && grep -q ",mpi:" "$scratch/a.csv"'
+check "any operation, and determinism" ends_with 0 bench 2 allreduce --plan "$scratch/sum2.json" \
+    -b 4K -e 4K -o all -d half --determinism
+check "a plan's own operation" ends_with 0 bench 2 allreduce --plan "$scratch/max2.json" \
+    -b 4K -e 4K -o max
+check "not another" ends_with 2 bench 2 allreduce --plan "$scratch/max2.json" -b 4K -e 4K
+check "is told" says "reduces with max"
+# refuses WORD...: $arguments end with 2 and these words, and measure nothing.
+refuses() {
+    local word
+    ends_with 2 "${arguments[@]}" || return 1
+    for word; do says "$word" || return 1; done
+    ! says "Avg bus" && ! says "out-of-place"
+}
+arguments=(./bench_allgather --plan "$scratch/gather4.json")
+check "a plan for another number of ranks" refuses "is for 4 ranks" "has 1" "mpirun -np 4"
+arguments=(bench 2 allreduce --plan "$scratch/wrong.json")
+check "a plan that is wrong" refuses "rank 0" "op 0 (copy)" "the contribution of rank 1 is missing"
+arguments=(./bench_allreduce --plan "$scratch/gather4.json")
+check "a plan for another collective" refuses "is a plan for allgather" "measures allreduce"
+arguments=(./bench_allgather --plan "$scratch/ranged.json" -b 256 -e 8K)
+check "sizes outside the plan's" refuses "256 to 4096 bytes" "-e is 8192"
+check "sizes within" ends_with 0 bench 2 allgather --plan "$scratch/ranged.json" -b 256 -e 4K -f 16 \
+    --csv "$scratch/a.csv"
+check "a long name is cut" rows plan:a_name_that_is_longer_than 4
+echo '{"name": "x",' >"$scratch/bad.json"
+arguments=(./bench_allgather --plan "$scratch/bad.json")
+check "what is no JSON" refuses "bad.json:2:" "expected a plan in JSON"
+# Rank 1 puts its input into the output of rank 0.
+ops() {
+    [ "$1" = 1 ] && move copy "$(ref type '"i"' 0 1)" "$(ref type '"o"' 0 1)"
+    printf '%s' "$fence"
+    on rlxsignal 0
+    on rlxwait 0
+    printf '%s' "$fence"
+    [ "$1" = 1 ] && move put "$(ref type '"i"' 0 1)" "$(ref buffer_id 0 0 1)" ', "channel_ids": [0]'
+    printf '%s' "$fence"
+    on signal 0
+    on wait 0
+}
+plan rooted broadcast 2 "1 1 0" o >"$scratch/rooted.json"
+arguments=(bench 2 broadcast --plan "$scratch/rooted.json")
+check "another root" refuses "its root is rank 1: give -r 1"
+check "the plan's root" ends_with 0 "${arguments[@]}" -r 1 -b 4K -e 4K
+arguments=(./bench_broadcast --plan "$scratch/bad.json" -r all)
+check "roots in turn" refuses "a plan has one root"
+arguments=(./bench_alltoallv --plan "$scratch/gather4.json")
+check "alltoallv" refuses "equal blocks" bench_alltoall
+arguments=(./bench_allgather --plan "$scratch/gather4.json" --tune "$scratch/t")
+check "--tune" refuses "leave one out"
+tap_done

@@ -1,0 +1,340 @@
+#!/bin/sh
+# Whole runs of the benchmarks under the launcher: every program, several rank
+# counts, odd sizes, both kinds of memory, options that change the measurement,
+# and what happens when data is wrong. TAP on standard output; run from the top
+# folder.
+. verify/tests/support/bench_tap.inc
+[ -x ./bench_allreduce ] || skip_all "runs" "bench_allreduce is not built; run make"
+programs="allreduce allgather alltoallv alltoall reduce_scatter broadcast reduce sendrecv"
+csv=$scratch/a.csv
+
+# bench RANKS PROGRAM ARGUMENTS
+bench() {
+    ranks=$1 program=$2
+    shift 2
+    run ci/mpirun -np "$ranks" "./bench_$program" "$@"
+}
+
+# passes NAME ROWS: exit code 0, and exactly that many CSV rows, all passed,
+# with as many fields as the header, a positive time and an interval around it.
+passes() {
+    status=1
+    [ "$code" -eq 0 ] && awk -F, -v rows="$2" '
+        NR == 1 { fields = NF; next }
+        NF != fields || $27 != "pass" || $28 != 0 { bad = 1 }
+        !($20 > 0 && $20 <= $19 && $19 <= $21 && $23 <= $19 && $19 <= $24) { bad = 1 }
+        END { exit bad || NR - 1 != rows }' "$csv" && status=0
+    check "$1" $status
+}
+
+for program in $programs; do
+    case $program in alltoall*|sendrecv) places=1 ;; *) places=2 ;; esac
+    for ranks in 1 3 5; do
+        bench $ranks "$program" -b 8 -e 32K -f 64 -n 6 -w 1 --peer mpi --csv "$csv"
+        passes "bench_$program, $ranks ranks, with MPI in the same run" $((2 * 2 * places + places * 2))
+    done
+    bench 2 "$program" -b 1000 -e 3001 -i 667 -n 4 -w 1 -d bfloat16 --buffers plain -u 1 --csv "$csv"
+    passes "bench_$program, plain memory, shifted by an element" $((4 * places))
+done
+
+bench 4 allreduce -d all -o all -b 1 -e 1K -f 9 -n 2 -w 0 --csv "$csv"
+passes "every type and operation, odd sizes" $((12 * 5 * 4 * 2))
+bench 3 reduce -r all -b 64 -e 64 -n 2 --csv "$csv"
+passes "every root" 6
+for level in 1 2; do
+    bench 3 allreduce -R $level -b 8 -e 64K -f 128 -n 4 --csv "$csv"
+    passes "-R $level registers the buffers" 4
+done
+bench 2 allreduce -b 64 -e 64 -n 5 -c 3 -z 1 -m 3 --csv "$csv"
+passes "-z 1 with -m and three checks" 2
+bench 2 allreduce -b 64 -e 64 -n 1 -z 3 --csv "$csv"
+passes "-z 3, one iteration" 2
+run ./bench_sendrecv -b 0 -e 1M -f 1024 -n 2 --csv "$csv"
+status=1
+[ "$code" -eq 0 ] && [ "$(tail -n 1 "$csv" | cut -d , -f 16,27)" = 1048576,pass ] && status=0
+check "-b 0 with a factor" $status
+run ./bench_allgather -b 0 -e 64 -f 2 -d double -n 2 --csv "$csv"
+status=1
+[ "$code" -eq 0 ] && [ "$(awk -F, '$15 == "out" { printf "%s ", $16 }' "$csv")" = "0 16 32 64 " ] &&
+    status=0
+check "sizes that round to the same elements are one row" $status
+bench 2 allreduce -b 64 -e 64 -n 4 -N 3 --csv "$csv"
+passes "-N repeats the sweep" 6
+
+# One rank: its interval narrows on the busiest machine.
+bench 1 allreduce -b 4K -e 4K --until 100% --csv "$csv"
+passes "--until ends by itself" 2
+status=1
+grep -q 'until the median.s interval is +- 100%' "$scratch/out" &&
+    ! grep -q 'not reached' "$scratch/out" && status=0
+check "--until that is reached says nothing more" $status
+bench 2 allreduce -b 512K -e 512K --until 0.00001% -T 1 --csv "$csv"
+passes "--until ends when its time is up" 2
+status=1
+[ "$(grep -c -- '--until 1e-05% not reached, the median is +- .*% after' "$scratch/out")" -eq 2 ] &&
+    [ "$(awk -F, 'NR > 1 && $18 < 40' "$csv" | wc -l)" -eq 0 ] && status=0
+check "and says how wide the interval still is, after more iterations" $status
+
+for program in allreduce alltoallv reduce_scatter; do
+    case $program in alltoallv) places=1 ;; *) places=2 ;; esac
+    bench 3 $program -b 1000 -e 256K -f 250 -n 5 -w 1 --cold --peer mpi --csv "$csv"
+    passes "--cold, bench_$program" $((4 * places))
+done
+status=1
+grep -q '^# Buffers: weir memory, cold: .* last-level cache of [0-9]* MiB; ' "$scratch/out" &&
+    status=0
+check "the header says cold" $status
+bench 3 allreduce -b 64 -e 64 -n 40 -m 2 --mode latency --peer mpi --csv "$csv"
+passes "--mode latency" 4
+status=1
+[ "$(grep -c ': start skew [0-9.]* us median, [0-9.]* us p99$' "$scratch/out")" -eq 4 ] &&
+    grep -q '^# Timing: latency: ' "$scratch/out" && status=0
+check "and tells how far apart the ranks started" $status
+
+bench 3 broadcast -b 1K -e 1K -n 30 --peer mpi --csv "$csv"
+status=1
+[ "$(grep -c 'ratio [0-9.]* \[[0-9.]*, [0-9.]*\], \(faster\|slower\|no difference shown\)$' \
+    "$scratch/out")" -eq 2 ] && status=0
+check "a ratio comes with its interval and what that shows" $status
+
+algos=$(./bench_allreduce --list-algos | awk '$2 == "host" { print $1 }')
+bench 2 allreduce -b 1K -e 1K -n 4 --algo all --csv "$csv"
+status=1
+[ "$code" -eq 0 ] && [ "$(awk -F, 'NR > 1 { print $15, $11 }' "$csv" | sort | uniq -d | wc -l)" -eq 0 ] &&
+    [ "$(awk -F, '$10 == "weir" && $15 == "out"' "$csv" | wc -l)" -ge 2 ] && status=0
+check "--algo all measures each algorithm once" $status
+for algo in $algos; do
+    bench 2 allreduce -b 1K -e 1K -n 4 --algo "$algo" --csv "$csv"
+    status=1
+    [ "$code" -eq 0 ] && [ "$(awk -F, 'NR > 1 && $27 != "pass"' "$csv" | wc -l)" -eq 0 ] && status=0
+    check "--algo $algo" $status
+done
+bench 2 allreduce -b 1K -e 1K -n 4 --algo "$(echo "$algos" | tr '\n' ,)auto" --csv "$csv"
+status=1
+[ "$code" -eq 0 ] && [ "$(awk -F, 'NR > 1 { print $15, $11 }' "$csv" | sort | uniq -d | wc -l)" -eq 0 ] &&
+    [ "$(wc -l <"$csv")" -gt 4 ] && status=0
+check "a list that ends with auto measures each once, too" $status
+
+bench 2 allreduce -b 1K -e 1K -n 4 --algo ring,packet --csv "$csv"
+status=1
+[ "$code" -eq 0 ] && [ "$(awk -F, '$15 == "out" { printf "%s ", $11 }' "$csv")" = "ring packet " ] &&
+    status=0
+check "--algo takes a list" $status
+
+# The table that --tune writes is one that the library reads, and a second run leaves
+# the rows of other collectives alone.
+tuned=$scratch/tuned
+bench 2 allreduce -b 64 -e 256K -f 16 -n 8 --tune "$tuned"
+bench 2 allgather -b 64 -e 256K -f 16 -n 8 --tune "$tuned"
+bench 2 allgather -b 64 -e 256K -f 16 -n 8 --tune "$tuned"
+status=1
+[ "$code" -eq 0 ] && [ "$(grep -c '^allreduce .* - ' "$tuned")" -eq 1 ] &&
+    [ "$(grep -c '^allgather .* - ' "$tuned")" -eq 1 ] && status=0
+check "--tune writes a table, collective by collective" $status
+sed 's/^allreduce .*/allreduce 2 any - ring/' "$tuned" >"$scratch/ring"
+WEIR_TUNING=$scratch/ring bench 2 allreduce -b 1K -e 1K -n 4
+status=1
+[ "$code" -eq 0 ] && grep -q '^# Algorithms of weir   : ring 1024 B$' "$scratch/out" && status=0
+check "the library reads that table" $status
+
+bench 3 allreduce -b 1000 -e 40000 -f 40 -n 4 -d half --algo all --determinism --csv "$csv"
+status=1
+[ "$code" -eq 0 ] && [ "$(grep -c '^# Determinism .*: same bits in 10 repeats and on 3 ranks$' \
+    "$scratch/out")" -eq "$(echo "$algos" | wc -l)" ] && status=0
+check "--determinism says of each algorithm whether its bits are the same" $status
+bench 3 reduce -b 1000 -e 1000 -n 4 --peer mpi --determinism --csv "$csv"
+status=1
+[ "$code" -eq 0 ] && grep -q '^# Determinism  *: mpi:.*: same bits in 10 repeats$' "$scratch/out" &&
+    status=0
+check "likewise of a peer; where one rank has the result, ranks are not compared" $status
+
+bench 2 allreduce -b 64 -e 64 -n 4 -c 0 --csv "$csv"
+status=1
+[ "$code" -eq 0 ] && [ "$(grep -c ',off,0,none,off,off,0,,,,,,,,,$' "$csv")" -eq 2 ] && status=0
+check "-c 0 checks nothing and says so" $status
+grep -q '^# Wall time  .* timing [0-9.]* s, verification 0.0000 s$' "$scratch/out"
+check "-c 0 spends no time on verification" $?
+
+bench 2 allreduce -b 64 -e 64 -n 4 -d half --peer mpi --csv "$csv"
+passes "MPI takes no part where it lacks the type" 2
+
+bench 4 alltoallv -b 128 -e 128 -n 4
+status=1
+[ "$code" -eq 0 ] && awk '/^ / { found = $1 == 112 && $2 == 8 } END { exit !found }' \
+    "$scratch/out" && status=0
+check "alltoallv has nccl-tests' byte counts" $status
+
+bench 3 allreduce -b 64 -e 64 -n 4 --csv "$csv"
+status=1
+cores=$(nproc)
+if [ "$cores" -lt 3 ]; then
+    grep -q "preflight: .*3 ranks share $cores core\|preflight: .* ranks share 1 core" \
+        "$scratch/err" && status=0
+else
+    ! grep -q 'preflight: .* ranks share' "$scratch/err" && status=0
+fi
+check "the preflight tells of shared cores, and only of those" $status
+
+# JSON, with per-iteration times.
+bench 3 allreduce -b 64 -e 1K -f 16 -n 7 -I 1 -K 2 -J "$scratch/a.json"
+status=1
+if command -v python3 >/dev/null 2>&1; then
+    [ "$code" -eq 0 ] && python3 - "$scratch/a.json" <<'END' && status=0
+import json, sys
+run = json.load(open(sys.argv[1]))
+assert run["version"] == 3 and len(run["config"]["devices"]) == 3
+assert [row["size"] for row in run["results"]] == [64, 1024]
+assert not any(text.startswith("PATH=") or text.startswith("HOME=") for text in run["env"])
+for row in run["results"]:
+    assert row["out_of_place"]["time"] > 0 and row["in_place"]["nwrong"] == 0
+    detail = row["out_of_place_per_iter"]
+    assert detail["skipped_iterations"] == 2 and len(detail["times_us"]) == 7
+    assert [max(column) for column in zip(*detail["per_process_max_times_us"])] == detail["times_us"]
+assert run["out_of_bounds"] == {"count": 0, "okay": "true"}
+for key in "timing_s", "verification_s":
+    parts = [row["wall_time"][key] for row in run["results"]]
+    assert min(parts) > 0 and abs(sum(parts) - run["wall_time"][key]) < 1e-4
+END
+    check "JSON is nccl-tests' schema, without the environment, with its costs" $status
+fi
+
+run ./bench_allreduce -b 8 -e 8 -w 1 --visits 1 -I 1 -K 2001 -J "$scratch/a.json"
+status=1
+[ "$code" -eq 0 ] && grep -q '^#  *out of place, 8 B, .*-K 2001 leaves none of [0-9]* iterations' \
+    "$scratch/out" && [ "$(awk '/^ / { print $10, $11, $12, $13 }' "$scratch/out")" = "nan nan nan nan" ] &&
+    grep -q '"p99_us": null' "$scratch/a.json" && status=0
+check "-K that leaves no iteration says so, and no numbers" $status
+
+# Endless, and stopped while it measures, which takes much longer than to write a row.
+if command -v python3 >/dev/null 2>&1; then
+    ./bench_allreduce -b 4M -e 4M -n 1500 -w 0 -N 0 -c 0 -J "$scratch/e.json" >"$scratch/out" 2>"$scratch/err" &
+    endless=$!
+    status=1
+    while kill -0 $endless && [ "$(grep -c '^ ' "$scratch/out")" -lt 2 ]; do
+        sleep 0.1
+    done
+    sleep 0.05
+    kill -9 $endless
+    wait $endless 2>/dev/null
+    python3 - "$scratch/e.json" 2>>"$scratch/err" <<'END' && status=0
+import json, sys
+run = json.load(open(sys.argv[1]))
+assert len(run["results"]) >= 2 and run["out_of_bounds"]["count"] == 0 and "end_time" not in run
+END
+    check "JSON of an endless run is whole after each row" $status
+fi
+
+# The manifest: beside the CSV and in -J, true, and without secrets.
+rm -f "$scratch/m.json"
+WEIR_BOOT_SECRET=hidden-1 AWS_SECRET=hidden-2 GITHUB_TOKEN=hidden-3 WEIR_ALGO=auto \
+    bench 3 allreduce -b 64 -e 64 -n 4 --csv "$scratch/m.csv" -J "$scratch/j.json"
+status=1
+[ "$code" -eq 0 ] && [ -s "$scratch/m.json" ] &&
+    ! grep -rl hidden- "$scratch/m.json" "$scratch/j.json" "$scratch/m.csv" && status=0
+check "no secret of the environment is written" $status
+if command -v python3 >/dev/null 2>&1; then
+    status=1
+    python3 - "$scratch/m.json" "$scratch/j.json" "$scratch/m.csv" 2>"$scratch/err" <<'END' && status=0
+import csv, json, os, sys
+beside, inside = json.load(open(sys.argv[1])), json.load(open(sys.argv[2]))["manifest"]
+assert beside == inside
+rows = list(csv.DictReader(open(sys.argv[3])))
+assert {row["run_id"] for row in rows} == {beside["run_id"]}
+build = beside["build"]
+assert len(build["sources"]) == 16 and int(build["sources"], 16) >= 0
+assert build["compiler"] and "-std=" in build["flags"] and build["kind"]
+assert [rank["rank"] for rank in beside["ranks"]] == [0, 1, 2]
+assert all("cpus" in rank["binding"] or rank["binding"] == "not bound" for rank in beside["ranks"])
+assert beside["libraries"] and all(os.path.exists(path) for path in beside["libraries"])
+assert any("libc." in path for path in beside["libraries"]) and beside["mpi"]
+assert len(beside["host"]["topology_digest"]) == 16 and beside["host"]["cpus"] >= 1
+assert beside["environment"]["WEIR_ALGO"] == "auto" and "HOME" not in beside["environment"]
+options = beside["options"]
+assert options["min_bytes"] == options["max_bytes"] == 64 and options["iterations"] == 4
+assert "-n" in beside["arguments"]
+END
+    check "the manifest is JSON, the same in both places, and true" $status
+fi
+
+# What -J has is what the CSV has, and reading and writing it loses nothing: of several contenders,
+# with times of each iteration, and of alltoallv.
+same_json() {
+    python3 -c 'import json, sys
+a, b = (json.load(open(path)) for path in sys.argv[1:])
+sys.exit(a != b or not all(result["rows"] for result in a["results"]))' "$1" "$2"
+}
+if [ -x ./weir-compare ] && command -v python3 >/dev/null 2>&1; then
+    for arguments in "allreduce -I 1 -K 1" "alltoallv --dist zipf:1.2"; do
+        # Words to split.
+        # shellcheck disable=SC2086
+        bench 2 $arguments -b 8 -e 4K -f 8 -n 6 --peer mpi --csv "$scratch/c.csv" -J "$scratch/j.json"
+        run ./weir-compare --csv "$scratch/back.csv" --rows-json "$scratch/back.json" "$scratch/j.json"
+        status=1
+        [ "$code" -eq 0 ] && [ ! -s "$scratch/err" ] && cmp "$scratch/c.csv" "$scratch/back.csv" &&
+            same_json "$scratch/j.json" "$scratch/back.json" && status=0
+        check "JSON of ${arguments%% *} is read and written again, and has the CSV's rows" $status
+    done
+    run ./weir-compare "$scratch" "$scratch"
+    status=1
+    ! grep -q 'same measurement as .*c.csv' "$scratch/err" && status=0
+    check "a CSV and the JSON of the same run are one run" $status
+fi
+mkdir "$scratch/n.json"
+bench 1 allreduce -b 64 -e 64 -n 2 --csv "$scratch/n.csv"
+ends "a manifest that cannot be written is a usage error" 2
+
+# Wrong data.
+if command -v "${MPICC:-mpicc}" >/dev/null 2>&1 &&
+    "${MPICC:-mpicc}" -shared -fPIC -o "$scratch/faults.so" verify/tests/support/bench_faults.c; then
+    # fault KIND ARGUMENTS: 3 ranks with wrong data.
+    fault() {
+        kind=$1
+        shift
+        run ci/mpirun -np 3 env LD_PRELOAD="$scratch/faults.so" BENCH_FAULT="$kind" \
+            ./bench_allreduce -b 64 -e 64 -n 4 --csv "$csv" "$@"
+    }
+    fault none --peer mpi
+    passes "without a fault the preloaded library changes nothing" 4
+    # failed NAME CONTENDER ROWS: that many of its rows failed, without numbers.
+    failed() {
+        status=1
+        [ "$code" -eq 1 ] && awk -F, -v contender="$2" -v rows="$3" '
+            NR > 1 && index($10, contender) == 1 && $27 == "fail" {
+                n++
+                for (i = 19; i <= 26; i++) if ($i != "") bad = 1
+                if ($28 < 1) bad = 1
+            }
+            END { exit bad || n != rows }' "$csv" && status=0
+        check "$1" $status
+    }
+    fault peer --peer mpi
+    failed "a wrong peer: exit code 1, no number" mpi 2
+    status=1
+    grep -q 'wrong data: mpi.*rank 2, element 1: got .*, expected' "$scratch/err" && status=0
+    check "the first mismatch is told: rank, element, got, expected" $status
+    status=1
+    [ "$(awk -F, '$10 == "weir" && $27 == "pass" && $19 > 0' "$csv" | wc -l)" -eq 2 ] && status=0
+    check "weir's own rows are not harmed by a wrong peer" $status
+    fault reference
+    failed "wrong results of weir: exit code 1, no number" weir 2
+    status=1
+    awk '/^ / && $9 == 1 { row = 1 } /Out of bounds values : 2 FAILED/ { foot = 1 }
+         END { exit !(row && foot) }' "$scratch/out" && status=0
+    check "the table's row and footer show it" $status
+    fault late
+    failed "wrong after the timed loop: the timing is withdrawn" weir 2
+    fault late --cold
+    failed "likewise with --cold" weir 2
+    if [ "$(uname -m)" = x86_64 ]; then
+        fault flush
+        status=1
+        [ "$code" -eq 1 ] &&
+            grep -q 'special value (subnormal.*got -*0, expected [0-9.]*e-' "$scratch/err" && status=0
+        check "a processor that flushes subnormal numbers: wrong data" $status
+    fi
+else
+    tap_number=$((tap_number + 1))
+    echo "ok $tap_number - wrong data # SKIP no MPI compiler"
+fi
+
+finish

@@ -1,0 +1,97 @@
+#!/bin/bash
+# Two emulated hosts (ci/hosts): the tcp wire between them over IPv4 and IPv6, a cable
+# that is cut, an interface that is not there, a launcher over both, and a benchmark ($BENCH).
+cd "$(dirname "$0")/../../.." || exit 3
+# shellcheck source=verify/tests/support/tap.sh
+. verify/tests/support/tap.sh
+
+wires=${O:-build}/tests/test_wires
+bench=${BENCH:-./bench_allreduce}
+hosts='timeout -k 5 60 ci/hosts'
+
+# Each host runs one rank of two; the address is that of rank 0. What a host's shell
+# expands is not for this one to.
+# shellcheck disable=SC2016
+rank_of='exec "$0" tcp "$1" "$HOST_RANK" 2 "weir0:$2"'
+
+names=("the tcp wire conforms between hosts" "the tcp wire conforms over IPv6"
+    "a cut cable is named at both ends within the deadline"
+    "one connection a peer will do" "the interface that was chosen is logged, and why"
+    "an interface that is not there is refused by name"
+    "a launcher starts half of the ranks on each host"
+    "an allreduce of two ranks a host is right"
+    "a host that is lost ends all four ranks with 4, and both hosts report")
+
+$hosts --each true >"$out" 2>"$err"
+if [ $? -eq 77 ]; then
+    for name in "${names[@]}"; do skip "$name" "$(tail -n 1 "$err")"; done
+    tap_done
+fi
+
+# shellcheck disable=SC2086
+{
+    conform() { ends_with 0 $hosts --each sh -c "$rank_of" "$wires" conform 10.77.0.1:5000; }
+    conform_six() {
+        ends_with 0 $hosts -6 --each sh -c "$rank_of" "$wires" conform '[fd77::1]:5000'
+    }
+    cut_cable() {
+        HOSTS_CUT_AFTER=1 ends_with 0 $hosts --each sh -c "$rank_of" "$wires" cut 10.77.0.1:5000 &&
+            grep -q 'rank 0 at 10.77.0.1:' "$err" && grep -q 'rank 1 at 10.77.0.2:' "$err"
+    }
+    one_stream() {
+        WEIR_SOCKET_STREAMS=1 \
+            ends_with 0 $hosts --each sh -c "$rank_of" "$wires" conform 10.77.0.1:5000
+    }
+    logged() {
+        WEIR_LOG=info ends_with 0 $hosts --each sh -c "$rank_of" "$wires" conform 10.77.0.1:5000 &&
+            grep -q 'interface weir0, address 10.77.0.2.*because.*WEIR_SOCKET_IFNAME' "$err" &&
+            WEIR_LOG=info WEIR_SOCKET_IFNAME=weir0 \
+                ends_with 0 $hosts --each sh -c "$rank_of" "$wires" conform 10.77.0.1:5000 &&
+            grep -q 'because WEIR_SOCKET_IFNAME names it' "$err"
+    }
+    absent() {
+        WEIR_SOCKET_IFNAME=eth77 \
+            $hosts --each sh -c "$rank_of" "$wires" conform 10.77.0.1:5000 >"$out" 2>"$err"
+        grep -q "WEIR_SOCKET_IFNAME.*'eth77' is not up.*weir0" "$err"
+    }
+    launched() {
+        # shellcheck disable=SC2016
+        ends_with 0 $hosts -np 4 sh -c 'echo "$WEIR_HOSTID"' &&
+            [ "$(sort "$out" | uniq -c | xargs)" = '2 emulated-a 2 emulated-b' ]
+    }
+    allreduce() {
+        ends_with 0 $hosts -np 4 "$bench" --transport tcp -b 8 -e 512 -f 64 -w 1 -n 2 &&
+            grep -q 'Out of bounds values : 0 OK' "$out"
+    }
+    # mpirun ends what is left when the first rank has ended; it is to leave time for a report.
+    lost() {
+        # shellcheck disable=SC2016
+        HOSTS_CUT_AFTER=3 OMPI_MCA_odls_base_sigkill_timeout=2 ends_with 4 $hosts -np 4 \
+            sh -c 'trap : TERM; "$0" "$@"; code=$?; echo "$HOST: $code"; exit $code' \
+            "$bench" --transport tcp -b 64K -e 64K -n 1000000 -T 2 &&
+            [ "$(grep -x '[ab]: .*' "$out" | sort | uniq -c | xargs)" = '2 a: 4 2 b: 4' ] &&
+            [ "$(grep -c 'where 4 ranks stand' "$err")" -eq 2 ] &&
+            grep -q 'rank 0 .*, machine 0): timed loop' "$err" &&
+            grep -q 'rank 2 .*, machine 1): timed loop' "$err"
+    }
+}
+
+check "${names[0]}" conform
+check "${names[1]}" conform_six
+check "${names[2]}" cut_cable
+check "${names[3]}" one_stream
+check "${names[4]}" logged
+check "${names[5]}" absent
+if command -v "${MPIRUN:-mpirun}" >/dev/null 2>&1; then
+    check "${names[6]}" launched
+else
+    skip "${names[6]}" "no mpirun"
+fi
+if [ -x "$bench" ]; then
+    check "${names[7]}" allreduce
+    check "${names[8]}" lost
+else
+    skip "${names[7]}" "no $bench"
+    skip "${names[8]}" "no $bench"
+fi
+tap_done

@@ -1,0 +1,232 @@
+#!/bin/sh
+# The injection matrix: every fault of --inject in every collective that can have
+# it. Each must end with exit code 1 (skip-signal: 4) and be
+# diagnosed as what it is. Prints its table as comments; TAP on standard output; run from the top
+# folder.
+#
+#   verify/tests/cli/inject.sh                  on the host, among 3 ranks, and more than the matrix
+#   BACKEND=cuda verify/tests/cli/inject.sh     the matrix on GPUs
+#   BACKEND=standin verify/tests/cli/inject.sh  a part of it on a stand-in for a GPU
+#
+# NP is the number of ranks, GPUS the number of GPUs to use (what there is), PROGRAMS and FAULTS the
+# parts of the matrix. Where there are GPUs for several jobs, collectives take turns on them.
+. verify/tests/support/bench_tap.inc
+backend=${BACKEND:-host}
+[ -x ./bench_allreduce ] || skip_all "injection ($backend)" "bench_allreduce is not built; run make"
+# Open MPI waits a second before it kills what is left of a job that failed.
+export OMPI_MCA_odls_base_sigkill_timeout=0
+programs=${PROGRAMS:-allreduce reduce_scatter reduce broadcast allgather alltoall alltoallv sendrecv}
+listed=$(./bench_allreduce --inject list)
+faults=${FAULTS:-$listed}
+np=${NP:-3} lanes=1 suffix='' deadline_s=2 limit_s=30
+
+case $backend in
+host)
+    lanes=2 # much of a job is starting and ending it
+    export WEIR_BACKEND=host
+    ;;
+standin)
+    export WEIR_BACKEND=host
+    suffix=_standin
+    [ -x "${O:-build}/tests/bench_allreduce$suffix" ] ||
+        skip_all "injection (stand-in)" "not built; run make tests"
+    ;;
+cuda)
+    gpus=${GPUS:-$(verify/tests/support/gpus)}
+    [ "$gpus" -ge 2 ] || skip_all "injection (cuda)" "needs 2 GPUs, here are $gpus"
+    np=${NP:-2} deadline_s=8 limit_s=60
+    export WEIR_BACKEND=cuda
+    lanes=$((gpus / np))
+    [ "$lanes" -ge 1 ] || skip_all "injection (cuda)" "$np ranks need as many GPUs, here are $gpus"
+    ;;
+*)
+    echo "inject.sh: BACKEND=$backend: host, cuda or standin" >&2
+    exit 2
+    ;;
+esac
+
+devices=${CUDA_VISIBLE_DEVICES:-$(seq -s, 0 $((lanes * np - 1)))}
+
+# program NAME: the command of a collective.
+program() {
+    if [ -n "$suffix" ]; then echo "${O:-build}/tests/bench_$1$suffix"; else echo "./bench_$1"; fi
+}
+
+# diagnosis FAULT PROGRAM: what standard error must say, as a pattern.
+diagnosis() {
+    lost="never written"
+    moved="equals rank [0-9]*'s chunk"
+    case $2 in *reduce*)
+        lost="sum lacks rank [0-9]"
+        moved="equals chunk [0-9]* of the result"
+    ;; esac
+    case $1 in
+    flip-bit) echo "1 wrong: .*: one bit differs (bit [0-9]*)" ;;
+    drop-chunk|drop-rank) echo "elements [0-9]*\.\.[0-9]*.*: $lost" ;;
+    swap-chunks) echo "$moved" ;;
+    replay) echo "equals the previous iteration" ;;
+    skip-signal) echo "waits in .* for rank [0-9]: expected [0-9]*, seen" ;;
+    overrun) echo "written outside the output: .* 1 past its end" ;;
+    modify-input) echo "input elements .*, 1 changed" ;;
+    bad-round) echo "rounded wrongly (1 ulp)" ;;
+    swap-bytes) echo "elements [0-9]*\.\.[0-9]*.*: byte-swapped" ;;
+    lose-nan) echo "special value (NaN), .*: got 0, expected nan: rank [0-9] holds" ;;
+    unstable-bit) echo "not the same bits: weir .*: got .*, in the first repeat " ;;
+    rank-bit) echo "not the same bits: weir .*: rank [0-9], .*: got .*, on rank 0 " ;;
+    lose-subnormal) echo "special value (subnormal), .*: got 0, expected [0-9.]*e-[0-9]*: rank" ;;
+    esac
+}
+
+# has PROGRAM FAULT: special values are reduced ones; ranks are compared where all
+# have the same result.
+has() {
+    case $2 in
+    lose-*|unstable-bit) case $1 in *reduce*) return 0 ;; *) return 1 ;; esac ;;
+    rank-bit) case $1 in allreduce|broadcast|allgather) return 0 ;; *) return 1 ;; esac ;;
+    esac
+}
+
+# inject PROGRAM LANE: a line "FAULT CODE STATUS" for each fault; what a missed one wrote stays.
+inject() {
+    command=$(program "$1")
+    # Open MPI 4 fails if another mpirun makes their common session folder at the same time.
+    # shellcheck disable=SC2154  # bench_tap.inc makes it
+    export OMPI_MCA_orte_tmpdir_base="$scratch/lane$2"
+    mkdir -p "$OMPI_MCA_orte_tmpdir_base"
+    if [ "$backend" = cuda ] && [ "$lanes" -gt 1 ]; then
+        CUDA_VISIBLE_DEVICES=$(echo "$devices" | cut -d, -f$(($2 * np + 1))-$(($2 * np + np)))
+        export CUDA_VISIBLE_DEVICES
+    fi
+    for fault in $faults; do
+        has "$1" "$fault" || continue
+        expected=1
+        [ "$fault" = skip-signal ] && expected=4
+        case $fault in unstable-bit|rank-bit) option=--determinism ;; *) option= ;; esac
+        # Uneven blocks of two ranks are one block: there is nothing to swap.
+        [ "$1$np" = alltoallv2 ] && option="$option --dist uniform"
+        said=$scratch/$1.$fault
+        # shellcheck disable=SC2086  # an option, or none
+        timeout "$limit_s" ci/mpirun -np "$np" "$command" -b 4K -e 4K -n 1 -w 0 -T "$deadline_s" \
+            --inject "$fault" $option >"$said" 2>&1
+        code=$?
+        status=1
+        [ "$code" -eq $expected ] && grep -q -e "$(diagnosis "$fault" "$1")" "$said" && status=0
+        echo "$fault $code $status"
+        [ $status -eq 0 ] && rm -f "$said"
+    done
+}
+
+# Every program, so many at a time as there are lanes; each lane has GPUs of its own.
+run_matrix() {
+    lane=0
+    while [ "$lane" -lt "$lanes" ]; do
+        turn=0
+        for name in $programs; do
+            [ $((turn % lanes)) -eq "$lane" ] && inject "$name" "$lane" >"$scratch/$name.done"
+            turn=$((turn + 1))
+        done &
+        lane=$((lane + 1))
+    done
+    wait
+}
+
+# tell PROGRAM: a test for each fault, and a line of the table.
+tell() {
+    line="# $(printf '%-15s' "$1")"
+    for fault in $faults; do
+        found=$(grep "^$fault " "$scratch/$1.done")
+        word=-
+        if [ -n "$found" ]; then
+            status=${found##* }
+            code=${found#* }
+            word="exit ${code% *}"
+            [ "$status" -eq 0 ] || word=MISSED
+            : >"$scratch/out"
+            mv "$scratch/$1.$fault" "$scratch/err" 2>/dev/null
+            check "bench_$1$suffix finds $fault" "$status"
+        elif has "$1" "$fault"; then
+            word=MISSED
+            check "bench_$1$suffix finds $fault" 1
+        fi
+        line="$line $(printf "%-${#fault}s" "$word")"
+    done
+    table="$table
+$line"
+}
+
+run_matrix
+table="# $(printf '%-15s' "$backend, $np ranks")"
+for fault in $faults; do table="$table $fault"; done
+for name in $programs; do tell "$name"; done
+echo "$table"
+[ "$backend" = host ] || finish
+
+check "--inject list names fourteen faults" "$([ "$(echo "$listed" | wc -l)" -eq 14 ]; echo $?)"
+run ci/mpirun -np 4 ./bench_allreduce -b 4K -e 4K -n 1
+check "without a fault nothing is found" "$code"
+
+# The missing rank and the range by name; types of one and two bytes.
+run ci/mpirun -np 4 ./bench_allreduce -b 8K -e 8K -n 1 --inject drop-chunk
+status=1
+[ "$code" -eq 1 ] &&
+    grep -q 'rank 3: elements 0\.\.511, 512 wrong: .*sum lacks rank 0' "$scratch/err" && status=0
+check "drop-chunk: the missing rank and the range are named" $status
+for type in f8e4m3 bfloat16 int8 double; do
+    run ci/mpirun -np 3 ./bench_allreduce -d $type -b 6000 -e 6000 -n 1 --inject drop-rank
+    status=1
+    [ "$code" -eq 1 ] && [ "$(grep -c 'sum lacks rank 0' "$scratch/err")" -ge 3 ] && status=0
+    check "drop-rank in $type" $status
+done
+
+# Special values: in each type that has them, and nowhere else.
+for type in f8e4m3 f8e5m2 half bfloat16; do
+    run ci/mpirun -np 3 ./bench_allreduce -d $type -o max -b 600 -e 600 -n 1 -w 0 --algo ring \
+        --inject lose-nan
+    status=1
+    [ "$code" -eq 1 ] && grep -q 'special value (NaN).*got 0, expected nan' "$scratch/err" && status=0
+    check "lose-nan in $type" $status
+done
+run ci/mpirun -np 2 ./bench_allreduce -d int32 -b 4K -e 4K -n 1 -w 0 --inject lose-nan
+ends "a fault that no element can have is refused" 2
+run ./bench_allreduce --verify mpi --inject lose-nan
+ends "a fault that MPI's reference cannot see is refused" 2
+
+# Determinism: what nobody promises is told, but no wrong data.
+run ci/mpirun -np 3 ./bench_allreduce -b 4K -e 4K -n 1 -w 0 --algo ring --determinism --inject rank-bit
+status=1
+told='ring: same bits in 10 repeats; other bits on the ranks in 2 of 2 results; first in float sum'
+[ "$code" -eq 0 ] && grep -q "^# Determinism .*: $told, 4096 bytes, .*: rank 2, element 0: got " \
+    "$scratch/out" && status=0
+check "a ring with other bits on a rank is told, and passes" $status
+run ./bench_allreduce --inject rank-bit
+ends "a fault of repeats is refused without them" 2
+
+# Timed iterations: a call that did not happen, a chunk that is missing.
+told='timed iteration 2 of weir [a-z].*, float [a-z]*, [0-9]* bytes, out of place'
+for program in $programs; do
+    run ci/mpirun -np 3 "./bench_$program" -b 4K -e 4K -n 4 -w 1 --inject replay@timed
+    status=1
+    [ "$code" -eq 1 ] &&
+        grep -q "$told: rank .*: equals the previous" "$scratch/err" && status=0
+    check "bench_$program finds a stale timed iteration" $status
+done
+run ci/mpirun -np 3 ./bench_allreduce -b 64K -e 64K -n 4 --inject drop-chunk@timed
+ends "a chunk that is missing in a timed iteration" 1
+run timeout 30 ci/mpirun -np 3 ./bench_allreduce -b 64 -e 64 -n 4 -T 1 --inject skip-signal@timed
+ends "a rank that skips a timed iteration" 4
+run ./bench_allreduce --inject modify-input@timed
+ends "a change that new data would hide is refused" 2
+
+run ci/mpirun -np 3 ./bench_allreduce -b 64 -e 64 -n 1 -o max --inject drop-chunk --verify mpi
+ends "--verify mpi alone finds it too" 1
+run ci/mpirun -np 3 ./bench_allreduce -b 64 -e 64 -n 1 --inject drop-chunk --verify exact
+ends "--verify exact alone finds it too" 1
+run ci/mpirun -np 2 ./bench_allreduce -b 64 -e 64 -n 1 -d int8 --inject swap-bytes
+ends "elements of one byte have no order of bytes: refused" 2
+run ci/mpirun -np 2 ./bench_allreduce -b 0 -e 0 -n 1 --inject flip-bit
+ends "a fault that changes nothing is refused" 2
+run ./bench_allreduce --inject nope
+ends "an unknown fault is refused" 2
+run ./bench_allreduce --inject replay -c 0
+ends "faults without checks are refused" 2
+finish

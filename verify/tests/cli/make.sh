@@ -1,0 +1,260 @@
+#!/bin/bash
+# The way in: make's targets, the installation of what is missing, the test
+# runner, the launcher, and a program built against the installed library.
+set -u
+. verify/tests/support/tap.sh
+
+root=$PWD
+
+# ------------------------------------------------------- make help, make config
+says() { grep -qE -- "$1" "$out"; }
+silent() { [ ! -s "$out" ] && [ ! -s "$err" ]; }
+
+check "make help" ends_with 0 make help
+for target in all run test lint config install plot clean; do
+    check "make help lists $target" says "make $target +[a-zA-Z]"
+done
+check "make config" ends_with 0 make config
+for probe in compiler MPI hwloc cmocka GSL gnuplot verbs nvcc processor; do
+    check "make config shows $probe" says "^  $probe +[^ ]"
+done
+check "make config without MPI" ends_with 0 make config MPICC=absent MPIRUN=absent
+check "what is left out is said, with its package" says "WITHOUT the benchmarks: .*libopenmpi-dev"
+check "an unknown BUILD is refused" ends_with 2 make BUILD=fast
+check "an unknown BUILD is named" one_line_says "BUILD=fast" release
+check ".ci/run is the README's test command" \
+    eval 'grep -q "^exec make test$" .ci/run && grep -q "^make test" README.md'
+
+# ------------------------------------------------------------------- ci/deps
+# A machine is a folder of commands: those of this one, less some, plus stubs.
+machine() {
+    local name
+    bin=$scratch/machine
+    rm -rf "$bin"
+    mkdir "$bin"
+    for name in sh cc g++ make pkg-config mpicc mpirun gnuplot sed mktemp rm tail env dash bash; do
+        ln -s "$(command -v $name)" "$bin/$name"
+    done
+    stub id 'echo 0'
+    # "Installs" gnuplot, and notes how it was called.
+    stub apt-get "echo \"\$*\" >>'$scratch/apt'
+        case \$* in *install*gnuplot-nox*) PATH=$PATH ln -s /bin/true '$bin/gnuplot' ;; esac"
+    rm -f "$scratch/apt"
+}
+stub() {
+    rm -f "$bin/$1"
+    printf '#!/bin/sh\n%s\n' "$2" >"$bin/$1"
+    chmod +x "$bin/$1"
+}
+deps() { env -i PATH="$bin" HOME="$scratch" ci/deps; }
+apt_got() { grep -qE -- "$1" "$scratch/apt"; }
+
+complete=yes
+for name in cc g++ make pkg-config mpicc mpirun gnuplot; do
+    command -v $name >/dev/null || complete=$name
+done
+if [ $complete = yes ] && pkg-config --exists hwloc cmocka gsl jansson sqlite3; then
+    machine
+    check "deps: a complete machine" ends_with 0 deps
+    check "deps: says nothing when all is there" silent
+    check "deps: installs nothing when all is there" test ! -e "$scratch/apt"
+
+    machine && rm "$bin/gnuplot"
+    check "deps: gnuplot is missing" ends_with 0 deps
+    check "deps: says what it installs, in one line" one_line_says installing gnuplot-nox
+    check "deps: refreshes the lists first" apt_got '(^| )update$'
+    check "deps: installs what is missing" apt_got 'install .*gnuplot-nox'
+    check "deps: and nothing else" eval '! apt_got "openmpi|cmocka|hwloc|gsl|jansson|sqlite|gcc"'
+    check "deps: the second time, nothing" ends_with 0 deps
+    check "deps: the second time, silent" silent
+
+    machine && rm "$bin/gnuplot" && stub id 'echo 1000'
+    check "deps: neither root nor sudo" ends_with 3 deps
+    check "deps: gives root's command" one_line_says gnuplot-nox "apt-get install -y"
+    # shellcheck disable=SC2016 # expanded by the stub
+    stub sudo 'echo "$*" >>'"$scratch"'/sudo; [ "$1" != -n ] || shift; exec "$@"'
+    check "deps: through sudo" ends_with 0 deps
+    check "deps: sudo never asks when nobody can answer" grep -q '^-n env' "$scratch/sudo"
+
+    machine && rm "$bin/gnuplot" "$bin/apt-get"
+    check "deps: no apt-get" ends_with 3 deps
+    check "deps: names the packages" one_line_says gnuplot-nox "package manager"
+
+    machine && rm "$bin/gnuplot" && stub apt-get 'echo E: no route >&2; exit 100'
+    check "deps: apt-get fails" ends_with 3 deps
+    check "deps: shows why, and the command" \
+        eval 'grep -q "no route" "$err" && grep -q "apt-get install -y gnuplot-nox" "$err"'
+
+    machine && rm "$bin/gnuplot" && stub apt-get 'exit 0'
+    check "deps: apt-get lies" ends_with 3 deps
+    check "deps: names what is still missing" grep -q "still missing.*gnuplot-nox" "$err"
+
+    machine && rm "$bin/mpicc" "$bin/mpirun" && stub apt-get "echo \"\$*\" >>'$scratch/apt'; exit 1"
+    check "deps: no MPI" ends_with 3 deps
+    check "deps: asks for Open MPI" apt_got 'install .*libopenmpi-dev openmpi-bin'
+else
+    skip "deps" "this machine is not complete itself (make deps)"
+fi
+
+# ---------------------------------------------------------------- verify/tests/run
+test_file() {
+    printf '#!/bin/sh\n%s\n' "$2" >"$scratch/$1"
+    chmod +x "$scratch/$1"
+}
+last_line_is() { [ "$(tail -n 1 "$out")" = "$1" ]; }
+runner() { verify/tests/run -l "${limit:-20}" "$@"; }
+
+test_file good.sh 'echo 1..2; echo ok 1 - a; echo "ok 2 - b # SKIP no such device"'
+check "runner: passed and skipped" ends_with 0 runner "$scratch/good.sh"
+check "runner: counts both" last_line_is "1 passed, 0 failed, 1 skipped"
+check "runner: a skip is shown with its reason" says "# SKIP no such device"
+test_file bad.sh 'echo 1..1; echo not ok 1 - sum is wrong; echo "# got 4"; echo because >&2; exit 1'
+check "runner: a failure" ends_with 1 runner "$scratch/good.sh" "$scratch/bad.sh"
+check "runner: counts it once" last_line_is "1 passed, 1 failed, 1 skipped"
+check "runner: shows the failing line, its notes and standard error" \
+    eval 'says "not ok 1 - sum is wrong" && says "# got 4" && says "because"'
+# shellcheck disable=SC2016 # $$ is the test's
+test_file crash.sh 'echo 1..2; echo ok 1 - a; kill -SEGV $$'
+check "runner: a crash fails" ends_with 1 runner "$scratch/crash.sh"
+check "runner: a crash is told" says "ended by signal 11"
+test_file silent.sh 'exit 0'
+check "runner: a missing plan fails" ends_with 1 runner "$scratch/silent.sh"
+test_file short.sh 'echo 1..3; echo ok 1 - a'
+check "runner: fewer tests than planned fail" ends_with 1 runner "$scratch/short.sh"
+test_file status.sh 'echo 1..1; echo ok 1 - a; exit 7'
+check "runner: a status without a failing test fails" ends_with 1 runner "$scratch/status.sh"
+test_file hang.sh "sleep 300 & echo \$! >$scratch/left; echo 1..1; sleep 300"
+limit=1
+check "runner: a hang is stopped" ends_with 1 runner "$scratch/hang.sh"
+limit=
+check "runner: a hang is told" says "limit of 1 s"
+# A process that ended and that nobody has waited for is gone as well.
+gone() { ! grep -q '^State:[^Z]*$' "/proc/$1/status" 2>/dev/null; }
+check "runner: nothing of it runs on" eval 'gone "$(cat "$scratch/left")"'
+# Each of the two ends well only if the other runs at the same time.
+for pair in "one two" "two one"; do
+    test_file "${pair% *}.sh" "touch $scratch/${pair% *}.runs; for i in \$(seq 100); do
+[ -e $scratch/${pair#* }.runs ] && echo 1..1 && echo ok && exit; sleep 0.1; done; exit 1"
+done
+check "runner: files beside the others" ends_with 0 runner -b "no* tw?.sh" "$scratch/good.sh" \
+    "$scratch/one.sh" "$scratch/two.sh"
+check "runner: counts those, too" last_line_is "3 passed, 0 failed, 1 skipped"
+check "runner: a failure beside" ends_with 1 runner -b "bad.sh" "$scratch/good.sh" "$scratch/bad.sh"
+# shellcheck disable=SC2016 # the test's
+test_file nice.sh 'echo 1..1
+    { chrt --pid $$ | grep -q IDLE || [ "$(nice)" = 19 ]; } && echo ok || echo not ok'
+check "runner: files that take what the others leave" ends_with 0 runner -b "tw?.sh" -n "nice.sh" \
+    "$scratch/one.sh" "$scratch/two.sh" "$scratch/nice.sh"
+check "runner: counts those, too" last_line_is "3 passed, 0 failed, 0 skipped"
+check "runner: only those that are named" ends_with 1 runner -n "other.sh" "$scratch/nice.sh"
+check "runner: a failure among them" ends_with 1 runner -n "bad.sh" "$scratch/good.sh" \
+    "$scratch/bad.sh"
+check "runner: a filter" ends_with 0 runner -t good "$scratch/good.sh" "$scratch/bad.sh"
+check "runner: a filter that matches nothing fails" ends_with 1 runner -t none "$scratch/good.sh"
+check "runner: no test at all fails" ends_with 1 runner
+check "runner: and still counts" last_line_is "0 passed, 0 failed, 0 skipped"
+check "runner: an unknown option" ends_with 2 runner -x
+
+# ----------------------------------------------------------------- ci/mpirun
+if command -v mpirun >/dev/null; then
+    check "mpirun: more ranks than cores start" ends_with 0 ci/mpirun -np $(($(nproc) + 2)) echo here
+    check "mpirun: all of them" test "$(grep -c here "$out")" -eq $(($(nproc) + 2))
+    check "mpirun: a program's status comes back" ends_with 4 ci/mpirun -np 1 sh -c 'exit 4'
+else
+    skip "mpirun" "no MPI (make deps)"
+fi
+check "mpirun: no launcher" ends_with 3 env MPIRUN=/absent/mpirun ci/mpirun -np 2 true
+check "mpirun: no launcher, with the remedy" one_line_says /absent/mpirun MPIRUN ci/deps
+
+# -------------------------------------------------------------- make install
+stage=$scratch/stage
+prefix=/opt/weir
+check "make install" ends_with 0 make install DESTDIR="$stage" PREFIX=$prefix
+installed=$stage$prefix
+for path in include/weir/weir.h include/weir/device.h include/weir/port_device.h \
+    include/weir/target.h \
+    lib/libweir.a lib/libweir.so lib/libweir_nccl.so lib/pkgconfig/weir.pc; do
+    check "installed: $path" test -e "$installed/$path"
+done
+check "installed: the soname is a link to the versioned file" \
+    eval '[ -L "$installed/lib/libweir.so.0" ] && [ -f "$(readlink -f "$installed/lib/libweir.so.0")" ]'
+check "installed: nothing names the staging folder" eval '! grep -rqI "$stage" "$installed"'
+
+# As users may compile them, with neither extensions nor another header before: $1 the
+# language, $2 its standard, $3 the header. MPI's own classes for C++ are left out.
+header_alone() {
+    local compiler=cc
+    [[ $3 != */mpi.h ]] || compiler=mpicc
+    echo "#include <$3>" | $compiler -x "$1" "-std=$2" -Wall -Wextra -Werror -fsyntax-only \
+        -DOMPI_SKIP_MPICXX -DMPICH_SKIP_MPICXX -I"$installed/include" -
+}
+headers=$(cd "$installed/include" && echo weir/*.h)
+for path in $headers; do
+    check "$path alone is C11" ends_with 0 header_alone c c11 "$path"
+    if command -v g++ >/dev/null; then
+        check "$path alone is C++11" ends_with 0 header_alone c++ c++11 "$path"
+    fi
+done
+# Calls that a header leaves to its macros.
+cat >"$scratch/kernel.c" <<'C'
+#include <weir/kernel.h>
+
+WEIR_KERNEL(copy, weir_kernel_args, args)
+{
+    if (args.in_bytes != args.out_bytes)
+        weir_kernel_fail(&args.guard, WEIR_ERR_INVALID);
+    memcpy(args.out, args.in, weir_tid() + weir_clock_ns() % 2);
+}
+C
+kernel_is() { cc -x "$1" "-std=$2" -Wall -Wextra -Werror -c -o "$scratch/kernel.o" \
+    -I"$installed/include" "$scratch/kernel.c"; }
+check "a kernel compiles as C11" ends_with 0 kernel_is c c11
+if command -v g++ >/dev/null; then
+    check "a kernel compiles as C++11" ends_with 0 kernel_is c++ c++11
+fi
+
+cat >"$scratch/program.c" <<'C'
+#include <weir/weir.h>
+#include <weir/device.h>
+#include <weir/port_device.h>
+
+#include <stdio.h>
+
+int main(void)
+{
+    printf("%s %zu\n", weir_version_string(), weir_dtype_bytes(WEIR_DOUBLE));
+    return 0;
+}
+C
+flags_of() {
+    PKG_CONFIG_PATH=$installed/lib/pkgconfig PKG_CONFIG_SYSROOT_DIR=$stage pkg-config "$@"
+}
+# pkg-config's answers are words to split.
+# shellcheck disable=SC2046
+compile_shared() {
+    cc -Wall -Wextra -Werror -o "$scratch/shared" "$scratch/program.c" $(flags_of --cflags --libs weir)
+}
+# shellcheck disable=SC2046
+compile_static() {
+    cc -o "$scratch/static" "$scratch/program.c" $(flags_of --cflags weir) \
+        "$installed/lib/libweir.a" -pthread -lm -ldl -lrt
+}
+check "a program compiles against the installed library" ends_with 0 compile_shared
+check "it runs" ends_with 0 env LD_LIBRARY_PATH="$installed/lib" "$scratch/shared"
+check "it sees the library's version" says "^weir $(flags_of --modversion weir) .* 8$"
+check "it needs the soname" eval 'readelf -d "$scratch/shared" | grep -q "libweir.so.0"'
+check "it links statically too" ends_with 0 compile_static
+check "and runs" ends_with 0 "$scratch/static"
+mpi_program() {
+    echo '#include <weir/mpi.h>
+        int main(void) { return weir_boot_mpi_create == 0; }' >"$scratch/mpi.c"
+    # shellcheck disable=SC2046
+    mpicc -o "$scratch/mpi" "$scratch/mpi.c" $(flags_of --cflags --libs weir-mpi)
+}
+if command -v mpicc >/dev/null; then
+    check "a program compiles with the MPI bootstrap" ends_with 0 mpi_program
+else
+    skip "a program compiles with the MPI bootstrap" "no MPI (make deps)"
+fi
+cd "$root" || exit 3
+tap_done

@@ -1,0 +1,114 @@
+#!/bin/bash
+# ci/nightly: the plan, a night with stand-ins for benchmarks (one that became slower, one
+# that hangs, one that crashes), going on after an interruption, and a small real night.
+set -u
+. verify/tests/support/tap.sh
+
+# A build whose benchmark needs no MPI: $1 folder, $2 factor on 4096 bytes, $3 extra lines.
+build() {
+    mkdir -p "$1"
+    cat >"$1/bench_allreduce" <<STUB
+#!/bin/bash
+factor=$2
+$3
+STUB
+    cat >>"$1/bench_allreduce" <<'STUB'
+low=8 high=32768 type=float
+while [ $# -gt 0 ]; do
+    case $1 in
+    -b) low=$2 ;;
+    -e) high=$2 ;;
+    -d) type=$2 ;;
+    --csv) csv=$2 ;;
+    esac
+    shift
+done
+# The round stands in the name; noise is 1%, the same on every night.
+awk -v low="$low" -v high="$high" -v type="$type" -v csv="$csv" -v factor="$factor" '
+    BEGIN {
+        name = csv; sub(/.*\//, "", name); round = substr(name, 2) + 0
+        srand(round * 1000 + (factor > 1) * 17 + low); id = name ":" factor
+        print "schema,run_id,utc,host,collective,backend,transport,nranks,nnodes,contender,algo,dtype,redop,root,placement,bytes,count,iters,median_us,min_us,max_us,p99_us,ci_low_us,ci_high_us,algbw_gbs,busbw_gbs,verify,wrong" >csv
+        for (b = 8; b <= 32768; b *= 2)
+            if (b >= low && b <= high) {
+                us = (10 + b / 1000) * (0.99 + 0.02 * rand()) * (b == 4096 ? factor : 1)
+                printf "1,%s,u,h,allreduce,host,shm,4,1,weir,ring,%s,sum,-1,out,%d,2,20,%.3f,%.3f,%.3f,%.3f,%.3f,%.3f,,,pass,0\n", id, type, b, us, us * .95, us * 1.2, us * 1.1, us * .998, us * 1.002 >csv
+            }
+    }'
+echo '{}' >"${csv%.csv}.json"
+STUB
+    chmod +x "$1/bench_allreduce"
+}
+has() { grep -qE -- "$1" "$out" "$err"; }
+folder() { echo "$scratch/$1"/2*; }
+night() { # expected status, store, candidate, options...
+    local expected=$1 store=$2 candidate=$3
+    shift 3
+    ends_with "$expected" ci/nightly --matrix "$scratch/matrix" --baseline "$scratch/base" \
+        --candidate "$scratch/$candidate" --store "$scratch/$store" "$@"
+}
+
+build "$scratch/base" 1 ''
+build "$scratch/same" 1.0001 ''
+build "$scratch/slow" 1.10 ''
+build "$scratch/hang" 1.0001 '[[ "$*" != *bfloat16* ]] || sleep 60'
+build "$scratch/crash" 1.0001 '[[ "$*" != *bfloat16* ]] || { echo "a GPU fell off" >&2; exit 139; }'
+cat >"$scratch/matrix" <<'END'
+[nightly]
+rounds = 3
+confirm = 6
+launch = env RANKS={n}
+[sums]            # a remark
+program = bench_allreduce
+ranks = 4
+types = float bfloat16
+options = -b 8 -e 32768
+END
+
+check "--dry-run prints a plan" ends_with 0 ci/nightly --dry-run --matrix "$scratch/matrix"
+check "  ... of each cell" eval 'has "^sums-n4-float: env RANKS=4 DIR/bench_allreduce -d float -b 8" && has "^sums-n4-bfloat16: "'
+for example in ci/examples/matrix-*.ini; do
+    check "$(basename "$example") has a plan" ends_with 0 ci/nightly --dry-run --matrix "$example"
+done
+for wrong in "--matrix /none" --matrix "--matrix $scratch/matrix" "--matrix $scratch/matrix --dry-run --rounds 0" --bogus; do
+    # Words to split.
+    # shellcheck disable=SC2086
+    check "usage: ${wrong//$scratch/}" ends_with 2 ci/nightly $wrong
+done
+printf '[x]\nprogram = rm\nranks = 2\n' >"$scratch/bad"
+check "a program that is no benchmark is refused" ends_with 2 ci/nightly --dry-run --matrix "$scratch/bad"
+printf '[x]\nprogram = bench_reduce\nrank = 2\n' >"$scratch/bad"
+check "an unknown key is refused" ends_with 2 ci/nightly --dry-run --matrix "$scratch/bad"
+check "  ... by file and line" has 'bad:3: no key'
+if [ ! -x ./weir-compare ]; then
+    skip "nights" "weir-compare is not built here"
+    tap_done
+fi
+
+check "a night without a change ends with 0" night 0 quiet same
+check "a night with one row 1.10x slower ends with 1" night 1 loud slow
+run=$(folder loud)
+check "  ... names that row, in both types" eval '[ "$(grep -cE "^ +4096 .* (float|bfloat16) .*regressed" "$run/verdict.txt")" -eq 2 ] && grep -q "^2 regressed" "$run/verdict.md"'
+check "  ... measured again, and that alone" eval '[ "$(ls "$run"/confirm/a/*.csv | wc -l)" -ge 12 ] && ! grep -q ",8," "$run"/confirm/b/r1-sums-n4-float-4096-sum.csv'
+check "  ... the folder is complete" eval '[ -s "$run/plan" ] && [ -s "$run/log" ] && [ -s "$run/verdict.json" ] && [ -s "$run/verdict.xml" ] && [ -f "$run/screen/a/r1-sums-n4-float.json" ]'
+rm "$run/verdict.txt" "$run/confirm/b/r6-sums-n4-float-4096-sum.csv" "$run/screen/a/r3-sums-n4-float.csv"
+touch "$scratch/mark"
+check "an interrupted night goes on" night 1 loud slow --resume "$(basename "$run")"
+check "  ... with what was missing alone" eval '[ "$(find "$run" -name "r*.csv" -newer "$scratch/mark" | wc -l)" -eq 2 ] && [ -s "$run/verdict.txt" ]'
+check "another plan is no continuation" night 2 loud slow --resume "$(basename "$run")" --rounds 4
+check "a build that crashes in a cell ends with 3" night 3 crashed crash
+run=$(folder crashed)
+check "  ... is named with its last words" grep -q 'screen b r1-sums-n4-bfloat16: ended with 139: a GPU fell off' "$run/failures"
+check "  ... is left alone after two" eval '[ "$(wc -l <"$run/failures")" -eq 2 ]'
+check "  ... and the rest is judged" grep -q '0 regressed.*no difference.*13 missing in B' "$run/verdict.txt"
+check "a build that hangs in a cell ends with 3" night 3 hung hang --limit 1 --rounds 1 --confirm 1
+check "  ... is named" grep -q 'hung; ended after 1 s' "$(folder hung)/failures"
+
+if [ -x ./bench_allreduce ]; then
+    printf '[nightly]\nrounds = 2\nconfirm = 1\nlimit = 60\n[real]\nprogram = bench_allreduce\nranks = 2\noptions = --backend host -b 64K -e 64K -n 12 -c 0\n' >"$scratch/matrix"
+    cp -f "$PWD/bench_allreduce" "$scratch/base/bench_allreduce"
+    real_night() { night 0 real base || night 1 real base; }
+    check "a small night of the real benchmark, a build beside itself" real_night
+    check "  ... 4 starts" eval '[ "$(ls "$(folder real)"/screen/?/r*.csv | wc -l)" -ge 4 ]'
+fi
+tap_done

@@ -1,0 +1,384 @@
+/*
+ * Communicators across machines, which are emulated on one: ranks with different values
+ * of WEIR_HOSTID, joined by the wire of shared memory. Who sits where, every collective
+ * over even, ragged and interleaved machines, memory, and how things end.
+ */
+#include "verify/tests/support/across_ranks.h"
+
+#include <weir/target.h>
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---------------------------------------------------------------- who is where */
+
+static int check_places(weir_boot *boot, void *argument)
+{
+    const layout *where = argument;
+    int failures = 0, rank = weir_boot_rank(boot), mates = 0, before = 0;
+    weir_comm *comm = open_across(boot, where);
+    if (!comm)
+        return NO_COMM;
+    for (int other = 0; other < ranks_of(where); other++) {
+        int mate = where->machines[other] == where->machines[rank];
+        mates += mate;
+        before += mate && other < rank;
+    }
+    EXPECT(&failures, weir_comm_rank(comm) == rank && weir_comm_nranks(comm) == ranks_of(where));
+    EXPECT(&failures, weir_comm_nnodes(comm) == where->nnodes);
+    EXPECT(&failures, weir_comm_local_nranks(comm) == mates);
+    EXPECT(&failures, weir_comm_local_rank(comm) == before);
+    EXPECT(&failures, weir_comm_transport(comm) == WEIR_TRANSPORT_SHM);
+    EXPECT(&failures, weir_comm_backend(comm) == WEIR_BACKEND_HOST);
+    for (int i = 0; i < 20; i++)
+        EXPECT_OK(&failures, weir_comm_barrier(comm));
+    EXPECT_OK(&failures, weir_comm_check(comm));
+    weir_comm_destroy(comm);
+    return failures;
+}
+
+static void test_places(void **state)
+{
+    in_layout(check_places, *state);
+}
+
+/* ----------------------------------------------------------------- collectives */
+
+enum { MOST = 150000 }; /* elements of a rank: several messages */
+
+/* What element i of rank's buffer is in a round; small, so that sums are exact. */
+static int32_t element(int rank, size_t i, int round)
+{
+    return (int32_t)((i * 7 + (size_t)rank * 13 + (size_t)round * 29) % 1000);
+}
+
+static int32_t sum_at(int nranks, size_t i, int round)
+{
+    int32_t sum = 0;
+    for (int rank = 0; rank < nranks; rank++)
+        sum += element(rank, i, round);
+    return sum;
+}
+
+typedef struct buffers {
+    weir_comm *comm;
+    int rank, nranks, round;
+    int32_t *in, *out;
+    size_t count;
+} buffers;
+
+static void fill(const buffers *b, size_t elements)
+{
+    for (size_t i = 0; i < elements; i++)
+        b->in[i] = element(b->rank, i, b->round);
+    memset(b->out, 0xee, (size_t)b->nranks * b->count * sizeof *b->out);
+}
+
+static void check_reductions(const buffers *b, int *failures)
+{
+    size_t n = (size_t)b->nranks, wrong = 0, first = (size_t)b->rank * b->count;
+    int root = b->round % b->nranks;
+    fill(b, b->count);
+    EXPECT_OK(failures, weir_allreduce(b->comm, b->in, b->out, b->count, WEIR_INT32, WEIR_SUM,
+                                       NULL));
+    for (size_t i = 0; i < b->count; i++)
+        wrong += b->out[i] != sum_at(b->nranks, i, b->round);
+    EXPECT_OK(failures, weir_reduce(b->comm, b->in, b->out, b->count, WEIR_INT32, WEIR_AVG, root,
+                                    NULL));
+    for (size_t i = 0; b->rank == root && i < b->count; i++)
+        wrong += b->out[i] != sum_at(b->nranks, i, b->round) / b->nranks;
+    fill(b, n * b->count);
+    EXPECT_OK(failures, weir_reduce_scatter(b->comm, b->in, b->in + first, b->count, WEIR_INT32,
+                                            WEIR_SUM, NULL));
+    for (size_t i = 0; i < b->count; i++)
+        wrong += b->in[first + i] != sum_at(b->nranks, first + i, b->round);
+    EXPECT(failures, wrong == 0);
+}
+
+static void check_moves(const buffers *b, int *failures)
+{
+    size_t n = (size_t)b->nranks, wrong = 0, first = (size_t)b->rank * b->count;
+    int root = b->round % b->nranks;
+    fill(b, n * b->count);
+    EXPECT_OK(failures, weir_allgather(b->comm, b->in, b->out, b->count, WEIR_INT32, NULL));
+    for (size_t i = 0; i < n * b->count; i++)
+        wrong += b->out[i] != element((int)(i / b->count), i % b->count, b->round);
+    EXPECT_OK(failures, weir_alltoall(b->comm, b->in, b->out, b->count, WEIR_INT32, NULL));
+    for (size_t i = 0; i < n * b->count; i++)
+        wrong += b->out[i] != element((int)(i / b->count), first + i % b->count, b->round);
+    EXPECT_OK(failures, weir_broadcast(b->comm, b->rank == root ? b->in : NULL, b->out, b->count,
+                                       WEIR_INT32, root, NULL));
+    for (size_t i = 0; i < b->count; i++)
+        wrong += b->out[i] != element(root, i, b->round);
+    int to = (b->rank + 1) % b->nranks, from = (b->rank + b->nranks - 1) % b->nranks;
+    EXPECT_OK(failures, weir_sendrecv(b->comm, b->in, b->count, to, b->out, b->count, from,
+                                      WEIR_INT32, NULL));
+    for (size_t i = 0; i < b->count; i++)
+        wrong += b->out[i] != element(from, i, b->round);
+    EXPECT(failures, wrong == 0);
+}
+
+/* Rank r sends rank p (r + p) % 3 * count / 3 elements. */
+static void check_alltoallv(const buffers *b, int *failures)
+{
+    size_t counts[2][MOST_RANKS], displs[2][MOST_RANKS], wrong = 0;
+    fill(b, (size_t)b->nranks * b->count);
+    for (int peer = 0; peer < b->nranks; peer++) {
+        counts[0][peer] = counts[1][peer] = (size_t)((b->rank + peer) % 3) * b->count / 3;
+        displs[0][peer] = displs[1][peer] = (size_t)peer * b->count;
+    }
+    EXPECT_OK(failures, weir_alltoallv(b->comm, b->in, counts[0], displs[0], b->out, counts[1],
+                                       displs[1], WEIR_INT32, NULL));
+    for (int peer = 0; peer < b->nranks; peer++)
+        for (size_t i = 0; i < counts[1][peer]; i++)
+            wrong += b->out[displs[1][peer] + i] !=
+                     element(peer, (size_t)b->rank * b->count + i, b->round);
+    EXPECT(failures, wrong == 0);
+}
+
+static int check_collectives(weir_boot *boot, void *argument)
+{
+    static const size_t counts[] = {1, 3, 100, 5000, 40001, MOST};
+    const layout *where = argument;
+    int failures = 0;
+    weir_comm *comm = open_across(boot, where);
+    if (!comm)
+        return NO_COMM;
+    size_t bytes = (size_t)ranks_of(where) * MOST * sizeof(int32_t);
+    weir_mem *in = NULL, *out = NULL;
+    EXPECT_OK(&failures, weir_mem_alloc(comm, bytes, &in));
+    EXPECT_OK(&failures, weir_mem_alloc(comm, bytes, &out));
+    buffers b = {comm, weir_comm_rank(comm), weir_comm_nranks(comm), 0, NULL, NULL, 0};
+    for (int round = 0; round < 6 && !failures; round++) {
+        /* Library and plain memory by turns. */
+        int32_t *plain = malloc(2 * bytes);
+        b.in = round % 2 ? plain : weir_mem_pointer(in);
+        b.out = round % 2 ? plain + bytes / sizeof *plain : weir_mem_pointer(out);
+        b.round = round;
+        b.count = counts[round];
+        for (int again = 0; again < (round < 4 ? 12 : 1) && !failures; again++) {
+            check_reductions(&b, &failures);
+            check_moves(&b, &failures);
+            check_alltoallv(&b, &failures);
+        }
+        free(plain);
+    }
+    weir_mem_free(in);
+    weir_mem_free(out);
+    weir_comm_destroy(comm);
+    EXPECT(&failures, standin.pins == 0 && !where->gpus == !standin.late);
+    return failures;
+}
+
+static void test_collectives(void **state)
+{
+    in_layout(check_collectives, *state);
+}
+
+/* So many ranks that a message between machines has no word for each pair: one round of
+ * small sizes. */
+static int check_crowd(weir_boot *boot, void *argument)
+{
+    static int32_t in[64 * 3], out[64 * 3];
+    const layout *where = argument;
+    int failures = 0;
+    weir_comm *comm = open_across(boot, where);
+    if (!comm)
+        return NO_COMM;
+    const buffers b = {comm, weir_comm_rank(comm), weir_comm_nranks(comm), 0, in, out, 3};
+    check_reductions(&b, &failures);
+    check_moves(&b, &failures);
+    weir_comm_destroy(comm);
+    return failures;
+}
+
+static void test_crowd(void **state)
+{
+    in_layout(check_crowd, *state);
+}
+
+/* --------------------------------------------------------------- memory, errors */
+
+static int check_memory(weir_boot *boot, void *argument)
+{
+    const layout *where = argument;
+    int failures = 0, rank = weir_boot_rank(boot), n = ranks_of(where), seen = 0;
+    weir_comm *comm = open_across(boot, where);
+    weir_mem *mine = NULL, *all[MOST_RANKS];
+    if (!comm)
+        return NO_COMM;
+    EXPECT_OK(&failures, weir_mem_alloc(comm, 4096, &mine));
+    EXPECT_OK(&failures, weir_mem_write(mine, 100, &rank, sizeof rank));
+    EXPECT_OK(&failures, weir_mem_exchange(comm, mine, all));
+    for (int peer = 0; peer < n && !failures; peer++) {
+        int mate = where->machines[peer] == where->machines[rank];
+        EXPECT(&failures, (weir_mem_pointer(all[peer]) != NULL) == mate);
+        EXPECT(&failures, weir_mem_read(all[peer], 100, &seen, sizeof seen) ==
+                              (mate ? WEIR_OK : WEIR_ERR_UNSUPPORTED));
+        EXPECT(&failures, !mate || seen == peer);
+    }
+    for (int peer = 0; peer < n && !failures; peer++)
+        if (peer != rank)
+            weir_mem_free(all[peer]);
+    weir_comm_barrier(comm);
+    weir_mem_free(mine);
+    weir_comm_destroy(comm);
+    return failures;
+}
+
+static void test_memory(void **state)
+{
+    in_layout(check_memory, *state);
+}
+
+/* The last rank aborts; all the others, who wait, hear of it. */
+static int check_abort(weir_boot *boot, void *argument)
+{
+    int failures = 0;
+    weir_comm *comm = open_across(boot, argument);
+    if (!comm)
+        return NO_COMM;
+    EXPECT_OK(&failures, weir_comm_barrier(comm));
+    if (weir_comm_rank(comm) == weir_comm_nranks(comm) - 1) {
+        weir_comm_abort(comm);
+    } else {
+        double start_s = now_s();
+        EXPECT(&failures, weir_comm_barrier(comm) == WEIR_ERR_ABORTED);
+        EXPECT(&failures, now_s() - start_s < 10);
+    }
+    weir_comm_destroy(comm);
+    return failures;
+}
+
+static void test_abort(void **state)
+{
+    in_layout(check_abort, *state);
+}
+
+/* The last rank dies; the others name it and report of all. */
+static int check_death(weir_boot *boot, void *argument)
+{
+    int failures = 0, last = ranks_of(argument) - 1;
+    char text[8192], named[64];
+    weir_comm *comm = open_across(boot, argument);
+    if (!comm)
+        return NO_COMM;
+    EXPECT_OK(&failures, weir_comm_barrier(comm));
+    if (weir_comm_rank(comm) == last)
+        raise(SIGKILL);
+    int32_t one = 1, sum = 0;
+    EXPECT(&failures, weir_allreduce(comm, &one, &sum, 1, WEIR_INT32, WEIR_SUM, NULL) ==
+                          WEIR_ERR_PEER);
+    snprintf(named, sizeof named, "rank %d has died", last);
+    EXPECT(&failures, boot_last_error_has(named));
+    EXPECT(&failures, weir_comm_check(comm) != WEIR_OK);
+    weir_comm_report(comm, text, sizeof text);
+    snprintf(named, sizeof named, "rank %d is dead", last);
+    EXPECT(&failures, strstr(text, named) != NULL);
+    EXPECT(&failures, strstr(text, "rank 0 (pid") != NULL);
+    weir_comm_destroy(comm);
+    return failures;
+}
+
+static void test_death(void **state)
+{
+    layout *where = *state;
+    int codes[MOST_RANKS], n = ranks_of(where);
+    if (weir_boot_fork_run(n, check_death, where, LIMIT_MS, codes) != WEIR_OK)
+        fail_msg("%s", weir_last_error());
+    for (int rank = 0; rank < n; rank++)
+        if (codes[rank] != (rank == n - 1 ? 128 + SIGKILL : 0))
+            fail_msg("rank %d ended with %d", rank, codes[rank]);
+}
+
+/* Rank 0 sends to rank 1, which computes for longer than the deadline before it receives:
+ * as rank 0 waits for nothing, nobody is late. */
+static int check_patience(weir_boot *boot, void *argument)
+{
+    int failures = 0;
+    int32_t sent = 17, got = 0;
+    setenv("WEIR_TIMEOUT_MS", "700", 1);
+    weir_comm *comm = open_across(boot, argument);
+    if (!comm)
+        return NO_COMM;
+    EXPECT_OK(&failures, weir_comm_barrier(comm));
+    if (weir_comm_rank(comm) == 0) {
+        EXPECT_OK(&failures, weir_sendrecv(comm, &sent, 1, 1, NULL, 0, -1, WEIR_INT32, NULL));
+        for (double start_s = now_s(); !failures && now_s() - start_s < 1.2;)
+            EXPECT_OK(&failures, weir_comm_check(comm));
+    } else {
+        usleep(1300000);
+        EXPECT_OK(&failures, weir_sendrecv(comm, NULL, 0, -1, &got, 1, 0, WEIR_INT32, NULL));
+        EXPECT(&failures, got == sent);
+    }
+    EXPECT_OK(&failures, weir_comm_barrier(comm));
+    weir_comm_destroy(comm);
+    return failures;
+}
+
+static void test_patience(void **state)
+{
+    in_layout(check_patience, *state);
+}
+
+/* Nothing is left of many. */
+static int come_and_go(weir_boot *boot, void *argument)
+{
+    int failures = 0, fds = 0, maps = 0;
+    for (int round = 0; round < 40 && !failures; round++) {
+        weir_comm *comm = open_across(boot, argument);
+        int32_t one = 1, sum = 0;
+        EXPECT(&failures, comm != NULL);
+        if (comm)
+            EXPECT_OK(&failures, weir_allreduce(comm, &one, &sum, 1, WEIR_INT32, WEIR_SUM, NULL));
+        EXPECT(&failures, sum == ranks_of(argument));
+        weir_comm_destroy(comm);
+        if (round == 4) {
+            fds = count_fds();
+            maps = count_steady_maps();
+        }
+    }
+    EXPECT(&failures, count_fds() == fds && count_steady_maps() == maps);
+    return failures;
+}
+
+static void test_come_and_go(void **state)
+{
+    in_layout(come_and_go, *state);
+}
+
+int main(void)
+{
+    static layout even = {"aabb", 2, NULL, 0}, ragged = {"abbb", 2, NULL, 0},
+                  mixed = {"abcab", 3, NULL, 0}, alone = {"ab", 2, NULL, 0},
+                  streams = {"ab", 2, "tcp", 0}, stairs = {"abbccc", 3, NULL, 0},
+                  single = {"abcd", 4, "tcp", 0}, even_gpus = {"aabb", 2, NULL, 1},
+                  mixed_gpus = {"abcab", 3, NULL, 1}, stairs_gpus = {"abbccc", 3, "tcp", 1},
+                  crowd = {"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaabbbbbbbbbbbbbbbbbbbbbb", 2,
+                           NULL, 0};
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    const struct CMUnitTest tests[] = {
+        AT("2 + 2 ranks know their places", test_places, &even),
+        AT("interleaved ranks of 3 machines know their places", test_places, &mixed),
+        AT("collectives of 1 + 1 ranks", test_collectives, &alone),
+        AT("collectives of 2 + 2 ranks", test_collectives, &even),
+        AT("collectives of 1 + 3 ranks", test_collectives, &ragged),
+        AT("collectives of interleaved ranks of 3 machines", test_collectives, &mixed),
+        AT("collectives of 1 + 2 + 3 ranks", test_collectives, &stairs),
+        AT("tcp: collectives of 4 machines of one rank", test_collectives, &single),
+        AT("small collectives of 40 + 22 ranks", test_crowd, &crowd),
+        AT("collectives of 2 + 2 ranks with GPUs", test_collectives, &even_gpus),
+        AT("collectives of interleaved ranks with GPUs", test_collectives, &mixed_gpus),
+        AT("tcp: collectives of 1 + 2 + 3 ranks with GPUs", test_collectives, &stairs_gpus),
+        AT("memory of other machines is known by name only", test_memory, &mixed),
+        AT("an abort crosses machines", test_abort, &ragged),
+        AT("an abort crosses 3 machines", test_abort, &stairs),
+        AT("a dead rank is named on all machines", test_death, &even),
+        AT("a dead rank is named on all of 3 machines", test_death, &stairs),
+        AT("shm: who computes for longer than the deadline is not gone", test_patience, &alone),
+        AT("tcp: who computes for longer than the deadline is not gone", test_patience, &streams),
+        AT("40 communicators leave nothing behind", test_come_and_go, &even),
+    };
+    return cmocka_run_group_tests_name("across machines", tests, NULL, NULL);
+}

@@ -1,0 +1,674 @@
+/*
+ * Algorithms through their one execute: built-in ones, kernels of files and custom ones;
+ * the collection and its selector; contexts, which all ranks must choose alike whatever
+ * their keys are.
+ */
+#define _GNU_SOURCE
+#include "verify/tests/support/algo_files.h"
+
+#include "plan/examples/examples.h"
+#include <weir/algo.h>
+
+static const char *example; /* the file */
+
+typedef int (*on_comm)(weir_comm *comm);
+
+static int with_comm(weir_boot *boot, void *argument)
+{
+    weir_comm_config config = {.timeout_ms = 20000};
+    weir_comm *comm = NULL;
+    if (weir_comm_create(boot, &config, &comm) != WEIR_OK)
+        return NO_COMM;
+    int failures = (*(on_comm *)argument)(comm);
+    weir_comm_destroy(comm);
+    return failures;
+}
+
+static void run_on(int nranks, on_comm run)
+{
+    run_ranks(nranks, with_comm, &run);
+}
+
+/* A call without a stream, a grid or extras. */
+static weir_status execute(weir_algo *algo, weir_comm *comm, const void *in, void *out,
+                           size_t in_bytes, size_t out_bytes)
+{
+    return weir_algo_execute(algo, comm, in, out, in_bytes, out_bytes, WEIR_INT32, WEIR_SUM, NULL,
+                             NULL, 0, 0, NULL);
+}
+
+/* ----------------------------------------------------------------- built-ins */
+
+enum { COUNT = 999, MOST = 4 };
+
+static int32_t value_of(int rank, size_t i)
+{
+    return (int32_t)(i % 1000) * 10 + rank;
+}
+
+/* What a collective leaves at element i of rank's output, COUNT elements a block. */
+static int32_t expected_of(weir_collective collective, int rank, int n, size_t i)
+{
+    const size_t block = i / COUNT, at = i % COUNT;
+    int32_t sum = 0;
+    switch (collective) {
+    case WEIR_COLL_ALLGATHER:
+        return value_of((int)block, at);
+    case WEIR_COLL_BROADCAST:
+        return value_of(1, at);
+    case WEIR_COLL_ALLTOALL:
+    case WEIR_COLL_ALLTOALLV:
+        return value_of((int)block, (size_t)rank * COUNT + at);
+    case WEIR_COLL_SENDRECV:
+        return value_of((rank + n - 1) % n, at);
+    default:
+        for (int peer = 0; peer < n; peer++)
+            sum += value_of(peer,
+                            collective == WEIR_COLL_REDUCE_SCATTER ? (size_t)rank * COUNT + i : i);
+        return sum;
+    }
+}
+
+static void blocks_of(weir_collective collective, size_t n, size_t *in, size_t *out)
+{
+    const int all_in = collective == WEIR_COLL_REDUCE_SCATTER ||
+                       collective == WEIR_COLL_ALLTOALL || collective == WEIR_COLL_ALLTOALLV;
+    const int all_out = collective == WEIR_COLL_ALLGATHER || collective == WEIR_COLL_ALLTOALL ||
+                        collective == WEIR_COLL_ALLTOALLV;
+    *in = all_in ? n : 1;
+    *out = all_out ? n : 1;
+}
+
+static int try_one(weir_comm *comm, weir_algo *algo)
+{
+    static int32_t in[MOST * COUNT], out[MOST * COUNT];
+    const int rank = weir_comm_rank(comm), n = weir_comm_nranks(comm), root = 1;
+    const int destination = (rank + 1) % n, source = (rank + n - 1) % n;
+    const weir_collective collective = weir_algo_collective(algo);
+    size_t counts[MOST], displs[MOST], in_blocks, out_blocks;
+    int failures = 0;
+    for (int peer = 0; peer < n; peer++) {
+        counts[peer] = COUNT;
+        displs[peer] = (size_t)peer * COUNT;
+    }
+    const weir_algo_extra extras[] = {{"root", &root},          {"destination", &destination},
+                                      {"source", &source},      {"send_counts", counts},
+                                      {"send_displs", displs},  {"recv_counts", counts},
+                                      {"recv_displs", displs},  {NULL, NULL}};
+    blocks_of(collective, (size_t)n, &in_blocks, &out_blocks);
+    for (size_t i = 0; i < in_blocks * COUNT; i++)
+        in[i] = value_of(rank, i);
+    memset(out, 0xff, sizeof out);
+    EXPECT_OK(&failures,
+              weir_algo_execute(algo, comm, in, out, in_blocks * COUNT * 4, out_blocks * COUNT * 4,
+                                WEIR_INT32, WEIR_SUM, NULL, NULL, 0, 0, extras));
+    int wrong = 0, is_idle = collective == WEIR_COLL_REDUCE && rank != root;
+    for (size_t i = 0; i < out_blocks * COUNT && !is_idle; i++)
+        wrong += out[i] != expected_of(collective, rank, n, i);
+    EXPECT(&failures, wrong == 0);
+    const char *used = weir_comm_last_algo(comm), *name = weir_algo_name(algo);
+    EXPECT(&failures, strcmp(name, "auto") == 0 || strcmp(used, name) == 0 ||
+                          strcmp(name, "direct") == 0 || strcmp(name, "fused") == 0);
+    if (failures)
+        fprintf(stderr, "# %s %s: %d wrong, ran %s\n", weir_collective_name(collective), name,
+                wrong, used);
+    return failures;
+}
+
+static int all_builtins(weir_comm *comm)
+{
+    weir_algo_collection *collection = NULL;
+    weir_algo *found = NULL;
+    char before[32];
+    int failures = 0, rows = 0;
+    size_t count = 0;
+    const weir_algo_info *table = weir_algo_list(&count);
+    for (size_t i = 0; i < count; i++)
+        rows += strcmp(table[i].backend, weir_comm_nnodes(comm) > 1 ? "net" : "host") == 0;
+    EXPECT_OK(&failures, weir_algo_collection_create(comm, NULL, &collection));
+    EXPECT(&failures, weir_algo_collection_count(collection) == rows + WEIR_COLL_COUNT);
+    EXPECT(&failures, weir_algo_collection_at(collection, rows + WEIR_COLL_COUNT) == NULL);
+    EXPECT_OK(&failures, weir_algo_find(collection, WEIR_COLL_ALLREDUCE, "auto", &found));
+    failures += try_one(comm, found);
+    snprintf(before, sizeof before, "%s", weir_comm_last_algo(comm));
+    for (int i = 0; i < weir_algo_collection_count(collection); i++)
+        failures += try_one(comm, weir_algo_collection_at(collection, i));
+    failures += try_one(comm, found); /* what was forced is so no more */
+    EXPECT(&failures, strcmp(before, weir_comm_last_algo(comm)) == 0);
+    EXPECT_OK(&failures, weir_algo_find(collection, WEIR_COLL_ALLREDUCE, "packet", &found));
+    EXPECT(&failures, *weir_algo_summary(found) && weir_algo_contexts(found, comm) == 0);
+    found = NULL;
+    EXPECT(&failures, weir_algo_find(collection, WEIR_COLL_REDUCE, "ring", &found) ==
+                          WEIR_ERR_INVALID);
+    EXPECT(&failures, boot_last_error_has("reduce has no algorithm 'ring'; there are auto, "));
+    EXPECT(&failures, found == NULL);
+    weir_algo_collection_destroy(collection);
+    weir_algo_collection_destroy(NULL);
+    return failures;
+}
+
+static void test_builtins_run_through_execute(void **state)
+{
+    (void)state;
+    run_on(3, all_builtins);
+}
+
+static int lengths(weir_comm *comm)
+{
+    weir_algo_collection *collection = NULL;
+    char buffer[256];
+    int failures = 0;
+    EXPECT_OK(&failures, weir_algo_collection_create(comm, NULL, &collection));
+    for (int c = 0; c < WEIR_COLL_COUNT; c++) {
+        weir_algo *algo = weir_algo_select(collection, (weir_collective)c, 8);
+        EXPECT(&failures, execute(algo, comm, buffer, buffer + 128, 10, 6) == WEIR_ERR_INVALID);
+        EXPECT(&failures, execute(algo, comm, NULL, buffer, 8, 8) == WEIR_ERR_INVALID);
+        EXPECT(&failures, weir_algo_execute(algo, comm, buffer, buffer, 8, 8, WEIR_INT32, WEIR_SUM,
+                                            buffer, NULL, 0, 0, NULL) == WEIR_ERR_INVALID);
+        EXPECT(&failures, weir_algo_execute(algo, comm, buffer, buffer, 8, 8, (weir_dtype)99,
+                                            WEIR_SUM, NULL, NULL, 0, 0, NULL) == WEIR_ERR_INVALID);
+    }
+    weir_algo *gather = weir_algo_select(collection, WEIR_COLL_ALLGATHER, 8);
+    EXPECT(&failures, execute(gather, comm, buffer, buffer, 8, 8) == WEIR_ERR_INVALID);
+    EXPECT(&failures, boot_last_error_has("allgather of 2 ranks with 8 bytes of input and 8 of "
+                                          "output: expected output = ranks * input"));
+    EXPECT(&failures, execute(NULL, comm, buffer, buffer, 8, 8) == WEIR_ERR_INVALID);
+    weir_algo_collection_destroy(collection);
+    return failures;
+}
+
+static void test_lengths_that_do_not_belong_together_are_refused(void **state)
+{
+    (void)state;
+    run_on(2, lengths);
+}
+
+/* ------------------------------------------------------------------- custom */
+
+enum { KEPT = 2 };
+
+/* A custom algorithm that says on each launch which context each rank uses, and finds out
+ * whether that is the same one. */
+typedef struct recorder {
+    int made, destroyed, initialised, freed;
+    int fail_key, fail_create; /* on this rank, in the next call */
+    int unlike;                /* launches for which ranks had different contexts */
+    int last;                  /* number of the context that was used */
+} recorder;
+
+static weir_status record_initialise(void *state, weir_comm *comm)
+{
+    ((recorder *)state)->initialised++;
+    return weir_comm_barrier(comm);
+}
+
+static weir_status record_key(void *state, const weir_algo_call *call, weir_algo_key *key)
+{
+    const recorder *of = state;
+    const int *given = weir_algo_call_extra(call, "key");
+    if (of->fail_key)
+        return WEIR_ERR_UNSUPPORTED;
+    key->words[0] = (uint64_t)*given;
+    return WEIR_OK;
+}
+
+static weir_status record_create(void *state, const weir_algo_call *call, void **context)
+{
+    recorder *of = state;
+    weir_status status = weir_boot_agree(weir_comm_boot(call->comm),
+                                         of->fail_create ? WEIR_ERR_NO_MEMORY : WEIR_OK);
+    if (status != WEIR_OK)
+        return status;
+    int *made = malloc(sizeof *made);
+    *made = ++of->made;
+    *context = made;
+    return WEIR_OK;
+}
+
+static weir_status record_launch(void *state, void *context, const weir_algo_call *call)
+{
+    recorder *of = state;
+    int all[MOST] = {0}, n = weir_comm_nranks(call->comm);
+    of->last = all[weir_comm_rank(call->comm)] = *(int *)context;
+    weir_status status = weir_boot_allgather(weir_comm_boot(call->comm), all, sizeof *all);
+    for (int rank = 1; rank < n; rank++)
+        of->unlike += all[rank] != all[0];
+    return status;
+}
+
+static void record_context_destroy(void *state, void *context)
+{
+    ((recorder *)state)->destroyed++;
+    free(context);
+}
+
+static void record_destroy(void *state)
+{
+    ((recorder *)state)->freed++;
+}
+
+static const weir_algo_ops record_ops = {.initialise = record_initialise,
+                                         .context_key = record_key,
+                                         .context_create = record_create,
+                                         .launch = record_launch,
+                                         .context_destroy = record_context_destroy,
+                                         .destroy = record_destroy,
+                                         .contexts_max = KEPT};
+
+static weir_status call_with(weir_algo *algo, weir_comm *comm, int key)
+{
+    const weir_algo_extra extras[] = {{"key", &key}, {NULL, NULL}};
+    return weir_algo_execute(algo, comm, NULL, NULL, 0, 0, WEIR_INT8, WEIR_SUM, NULL, NULL, 0, 0,
+                             extras);
+}
+
+static int keep_and_evict(weir_comm *comm)
+{
+    static const int keys[] = {7, 7, 8, 7, 9, 7, 8, 9, 9};
+    static const int used[] = {1, 1, 2, 1, 3, 1, 4, 5, 5}; /* 9 takes 8's place, then 8 9's, ... */
+    recorder of = {0};
+    weir_algo *algo = NULL;
+    int failures = 0;
+    EXPECT_OK(&failures, weir_algo_create("recorder", WEIR_COLL_ALLREDUCE, &record_ops, &of,
+                                          &algo));
+    for (int i = 0; i < 9; i++) {
+        EXPECT_OK(&failures, call_with(algo, comm, keys[i]));
+        EXPECT(&failures, of.last == used[i]);
+        EXPECT(&failures, weir_algo_contexts(algo, comm) == (i < 2 ? 1 : KEPT));
+    }
+    EXPECT(&failures, strcmp(weir_comm_last_algo(comm), "recorder") == 0);
+    EXPECT(&failures, of.initialised == 1 && of.made == 5 && of.destroyed == 3 && !of.freed);
+    weir_algo_destroy(algo);
+    EXPECT(&failures, of.destroyed == 5 && of.freed == 1 && of.unlike == 0);
+    return failures;
+}
+
+static void test_contexts_are_kept_and_the_oldest_gives_way(void **state)
+{
+    (void)state;
+    run_on(3, keep_and_evict);
+    run_on(1, keep_and_evict);
+}
+
+/* One algorithm, two communicators: each has contexts of its own. */
+static int on_two(weir_comm *comm)
+{
+    recorder of = {0};
+    weir_algo *algo = NULL;
+    weir_comm *second = NULL;
+    int failures = 0;
+    EXPECT_OK(&failures, weir_comm_create(weir_comm_boot(comm), NULL, &second));
+    EXPECT_OK(&failures, weir_algo_create("recorder", WEIR_COLL_ALLREDUCE, &record_ops, &of,
+                                          &algo));
+    for (int i = 0; i < 4 && !failures; i++) {
+        EXPECT_OK(&failures, call_with(algo, i % 2 ? second : comm, 5));
+        EXPECT(&failures, of.last == 1 + i % 2);
+    }
+    EXPECT(&failures, weir_algo_contexts(algo, comm) == 1 &&
+                          weir_algo_contexts(algo, second) == 1 && of.initialised == 2);
+    weir_algo_destroy(algo);
+    EXPECT(&failures, of.destroyed == 2 && of.unlike == 0);
+    weir_comm_destroy(second);
+    return failures;
+}
+
+static void test_communicators_have_contexts_of_their_own(void **state)
+{
+    (void)state;
+    run_on(2, on_two);
+}
+
+/* Each rank has keys of its own, which repeat on some ranks where they do not on others. */
+static int disagree(weir_comm *comm)
+{
+    static const int keys[MOST][6] = {
+        {1, 1, 1, 1, 1, 1}, {1, 2, 1, 2, 1, 2}, {5, 5, 5, 5, 5, 5}, {3, 3, 3, 3, 4, 4}};
+    recorder of = {0};
+    weir_algo *algo = NULL;
+    weir_algo_ops ops = record_ops;
+    int failures = 0;
+    ops.contexts_max = 0;
+    EXPECT_OK(&failures, weir_algo_create("unlike", WEIR_COLL_ALLREDUCE, &ops, &of, &algo));
+    for (int i = 0; i < 6; i++)
+        EXPECT_OK(&failures, call_with(algo, comm, keys[weir_comm_rank(comm)][i]));
+    /* (1,1,5,3) and (1,2,5,3) are one each, found again; (.., 4) are two new ones. */
+    EXPECT(&failures, of.made == 4 && of.unlike == 0);
+    weir_algo_destroy(algo);
+    return failures;
+}
+
+static void test_one_ranks_hit_and_anothers_miss_agree(void **state)
+{
+    (void)state;
+    run_on(4, disagree);
+}
+
+/* The same across two emulated machines, where the vote goes over the bootstrap; kernels of
+ * files, whose channels do not reach there, are refused everywhere. */
+static int disagree_across(weir_boot *boot, void *argument)
+{
+    weir_comm *comm = NULL;
+    weir_algo *algo = NULL;
+    int failures = 0;
+    (void)argument;
+    setenv("WEIR_HOSTID", weir_boot_rank(boot) % 2 ? "b" : "a", 1);
+    setenv("WEIR_TRANSPORT", "shm", 1);
+    if (weir_comm_create(boot, NULL, &comm) != WEIR_OK)
+        return NO_COMM;
+    EXPECT(&failures, weir_comm_nnodes(comm) == 2);
+    failures += disagree(comm);
+    EXPECT(&failures, weir_algo_from_file(comm, example, "allgather", WEIR_COLL_ALLGATHER,
+                                          &algo) == WEIR_ERR_UNSUPPORTED);
+    EXPECT(&failures, boot_last_error_has("between the ranks of one machine"));
+    failures += all_builtins(comm);
+    weir_comm_destroy(comm);
+    return failures;
+}
+
+static void test_ranks_of_two_machines_agree(void **state)
+{
+    (void)state;
+    run_ranks(4, disagree_across, NULL);
+}
+
+/* The same for ranks that promise alike keys and break it: that ends at the deadline, so
+ * the vote above is what holds. */
+static int break_promise(weir_boot *boot, void *argument)
+{
+    weir_comm_config config = {.timeout_ms = 1000};
+    weir_comm *comm = NULL;
+    recorder of = {0};
+    weir_algo *algo = NULL;
+    weir_algo_ops ops = record_ops;
+    int failures = 0;
+    (void)argument;
+    ops.keys_alike = 1;
+    setenv("WEIR_TIMEOUT_MS", "1000", 1);
+    if (weir_comm_create(boot, &config, &comm) != WEIR_OK)
+        return NO_COMM;
+    EXPECT_OK(&failures, weir_algo_create("liar", WEIR_COLL_ALLREDUCE, &ops, &of, &algo));
+    EXPECT_OK(&failures, call_with(algo, comm, 1));
+    weir_status status = call_with(algo, comm, 1 + weir_comm_rank(comm));
+    EXPECT(&failures, status != WEIR_OK || of.unlike);
+    weir_comm_abort(comm);
+    weir_algo_destroy(algo);
+    weir_comm_destroy(comm);
+    return failures;
+}
+
+static void test_a_broken_promise_is_told(void **state)
+{
+    (void)state;
+    double started = now_s();
+    run_ranks(2, break_promise, NULL);
+    assert_true(now_s() - started < 30);
+}
+
+static int refuse(weir_comm *comm)
+{
+    recorder of = {0};
+    weir_algo *algo = NULL;
+    const int last = weir_comm_rank(comm) == weir_comm_nranks(comm) - 1;
+    int failures = 0;
+    EXPECT_OK(&failures, weir_algo_create("refuser", WEIR_COLL_ALLREDUCE, &record_ops, &of, &algo));
+    EXPECT_OK(&failures, call_with(algo, comm, 1));
+    of.fail_key = last;
+    EXPECT(&failures, call_with(algo, comm, 1) ==
+                          (last ? WEIR_ERR_UNSUPPORTED : WEIR_ERR_MISMATCH));
+    EXPECT(&failures, last || boot_last_error_has("rank 2 cannot make its call of algorithm "
+                                                  "refuser"));
+    of.fail_key = 0;
+    of.fail_create = last;
+    EXPECT(&failures, call_with(algo, comm, 2) != WEIR_OK);
+    of.fail_create = 0;
+    EXPECT_OK(&failures, call_with(algo, comm, 2));
+    EXPECT_OK(&failures, call_with(algo, comm, 1));
+    EXPECT(&failures, of.unlike == 0 && weir_algo_contexts(algo, comm) == 2);
+    weir_algo_destroy(algo);
+    return failures;
+}
+
+static void test_a_rank_that_refuses_is_heard_by_all(void **state)
+{
+    (void)state;
+    run_on(3, refuse);
+}
+
+static int bad_tables(weir_comm *comm)
+{
+    weir_algo *algo = NULL;
+    weir_algo_ops ops = record_ops;
+    int failures = 0;
+    (void)comm;
+    EXPECT(&failures, weir_algo_create("", WEIR_COLL_REDUCE, &ops, NULL, &algo) != WEIR_OK);
+    EXPECT(&failures, weir_algo_create("a name that has more than 31 bytes", WEIR_COLL_REDUCE,
+                                       &ops, NULL, &algo) == WEIR_ERR_INVALID);
+    ops.context_destroy = NULL;
+    EXPECT(&failures, weir_algo_create("a", WEIR_COLL_REDUCE, &ops, NULL, &algo) ==
+                          WEIR_ERR_INVALID);
+    EXPECT(&failures, boot_last_error_has("all or none"));
+    ops = record_ops;
+    ops.contexts_max = 17;
+    EXPECT(&failures, weir_algo_create("a", WEIR_COLL_REDUCE, &ops, NULL, &algo) ==
+                          WEIR_ERR_INVALID);
+    EXPECT(&failures, algo == NULL);
+    weir_algo_destroy(NULL);
+    return failures;
+}
+
+static void test_incomplete_tables_are_refused(void **state)
+{
+    (void)state;
+    run_on(1, bad_tables);
+}
+
+/* ----------------------------------------------------------------- selector */
+
+static weir_algo *by_size(void *context, const weir_algo_collection *collection,
+                          weir_collective collective, size_t bytes)
+{
+    weir_algo *chosen = NULL;
+    if (collective != WEIR_COLL_ALLREDUCE ||
+        weir_algo_find(collection, collective, bytes <= *(size_t *)context ? "recorder" : "ring",
+                       &chosen) != WEIR_OK)
+        return NULL;
+    return chosen;
+}
+
+static int choose(weir_comm *comm)
+{
+    recorder of = {0};
+    weir_algo_collection *collection = NULL;
+    weir_algo *algo = NULL, *twin = NULL;
+    size_t limit = 1024;
+    int failures = 0;
+    EXPECT_OK(&failures, weir_algo_collection_create(comm, NULL, &collection));
+    EXPECT_OK(&failures, weir_algo_create("recorder", WEIR_COLL_ALLREDUCE, &record_ops, &of,
+                                          &algo));
+    EXPECT_OK(&failures, weir_algo_create("recorder", WEIR_COLL_ALLREDUCE, &record_ops, &of,
+                                          &twin));
+    EXPECT_OK(&failures, weir_algo_collection_add(collection, algo));
+    EXPECT(&failures, weir_algo_collection_add(collection, twin) == WEIR_ERR_INVALID);
+    weir_algo_destroy(twin);
+    EXPECT(&failures, strcmp(weir_algo_name(weir_algo_select(collection, WEIR_COLL_ALLREDUCE, 1)),
+                             "auto") == 0);
+    weir_algo_collection_set_selector(collection, by_size, &limit);
+    EXPECT(&failures, weir_algo_select(collection, WEIR_COLL_ALLREDUCE, 1024) == algo);
+    EXPECT(&failures, strcmp(weir_algo_name(weir_algo_select(collection, WEIR_COLL_ALLREDUCE,
+                                                             1025)), "ring") == 0);
+    EXPECT(&failures, strcmp(weir_algo_name(weir_algo_select(collection, WEIR_COLL_REDUCE, 1)),
+                             "auto") == 0);
+    EXPECT_OK(&failures, call_with(weir_algo_select(collection, WEIR_COLL_ALLREDUCE, 4), comm, 3));
+    weir_algo_collection_destroy(collection);
+    EXPECT(&failures, of.made == 1 && of.destroyed == 1 && of.freed == 2);
+    return failures;
+}
+
+static void test_a_selector_chooses_by_size(void **state)
+{
+    (void)state;
+    run_on(2, choose);
+}
+
+/* --------------------------------------------------------- the example's file */
+
+/* One call of the example: the input lies `skew` bytes off, in place or before the output. */
+static int gather(weir_comm *comm, weir_algo *algo, weir_dtype dtype, size_t bytes, int in_place,
+                  size_t skew, int round)
+{
+    enum { EDGE = 64 };
+    const size_t n = (size_t)weir_comm_nranks(comm), rank = (size_t)weir_comm_rank(comm);
+    unsigned char *memory = malloc(bytes * (n + 1) + 4 * EDGE + skew);
+    unsigned char *in = memory + EDGE + skew, *out = in + bytes + EDGE;
+    int failures = 0;
+    memset(memory, 0xA5, bytes * (n + 1) + 4 * EDGE + skew);
+    if (in_place)
+        in = out + rank * bytes;
+    boot_fill(in, bytes, (int)rank, round);
+    EXPECT_OK(&failures, weir_algo_execute(algo, comm, in, out, bytes, n * bytes, dtype, WEIR_SUM,
+                                           NULL, NULL, 0, 0, NULL));
+    for (size_t peer = 0; peer < n; peer++)
+        EXPECT(&failures, boot_filled(out + peer * bytes, bytes, (int)peer, round));
+    EXPECT(&failures, boot_filled(in, bytes, (int)rank, round));
+    for (int i = 1; i <= EDGE; i++)
+        EXPECT(&failures, out[-i] == 0xA5 && out[n * bytes + (size_t)i - 1] == 0xA5);
+    free(memory);
+    return failures;
+}
+
+static int gather_all(weir_comm *comm)
+{
+    static const size_t sizes[] = {0, 1, 3, 127, 128, 129, 4099, (1 << 20) - 1, (2 << 20) + 5};
+    weir_algo *algo = NULL;
+    int failures = 0, round = 0;
+    EXPECT_OK(&failures, weir_algo_from_file(comm, example, "allgather", WEIR_COLL_ALLGATHER,
+                                             &algo));
+    if (failures)
+        return failures;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes && !failures; i++)
+        for (int in_place = 0; in_place < 2; in_place++)
+            failures += gather(comm, algo, WEIR_INT8, sizes[i], in_place, i % 4, ++round);
+    for (int dtype = 0; dtype < WEIR_DTYPE_COUNT && !failures; dtype++)
+        failures += gather(comm, algo, (weir_dtype)dtype, 37 * weir_dtype_bytes((weir_dtype)dtype),
+                           0, 0, ++round);
+    for (int replay = 0; replay < 100 && !failures; replay++)
+        failures += gather(comm, algo, WEIR_FLOAT, 1004, replay % 2, 0, ++round);
+    EXPECT(&failures, weir_algo_contexts(algo, comm) == 1);
+    EXPECT(&failures, strcmp(weir_comm_last_algo(comm), "allgather") == 0);
+    EXPECT(&failures, strstr(weir_algo_summary(algo), "allgather.cu") != NULL);
+    EXPECT(&failures, gather(comm, algo, WEIR_FLOAT, 1004, 0, 0, 1) == 0);
+    EXPECT(&failures, execute(algo, comm, &round, &round, 4, 0) == WEIR_ERR_INVALID);
+    weir_algo_destroy(algo);
+    return failures;
+}
+
+static void test_the_example_gathers(void **state)
+{
+    (void)state;
+    for (int nranks = 1; nranks <= 4; nranks++)
+        run_on(nranks, gather_all);
+    run_on(8, gather_all);
+}
+
+/* A rank that never comes: the others' kernels end at their deadline, and say for whom. */
+static int absent(weir_boot *boot, void *argument)
+{
+    weir_comm_config config = {.timeout_ms = 1000};
+    weir_comm *comm = NULL;
+    weir_algo *algo = NULL;
+    int failures = 0, value = 1, all[2] = {0, 0};
+    (void)argument;
+    if (weir_comm_create(boot, &config, &comm) != WEIR_OK)
+        return NO_COMM;
+    EXPECT_OK(&failures, weir_algo_from_file(comm, example, "allgather", WEIR_COLL_ALLGATHER,
+                                             &algo));
+    EXPECT_OK(&failures, execute(algo, comm, &value, all, 4, 8));
+    if (weir_comm_rank(comm) == 0) {
+        EXPECT(&failures, execute(algo, comm, &value, all, 4, 8) == WEIR_ERR_TIMEOUT);
+        EXPECT(&failures, boot_last_error_has("deadline of 1000 ms passed in kernel allgather; it "
+                                              "waits for rank 1"));
+    }
+    EXPECT_OK(&failures, weir_boot_barrier(boot));
+    EXPECT(&failures, weir_comm_check(comm) == WEIR_ERR_ABORTED);
+    weir_algo_destroy(algo);
+    weir_comm_destroy(comm);
+    return failures;
+}
+
+static void test_a_kernel_without_its_peer_ends(void **state)
+{
+    (void)state;
+    run_ranks(2, absent, NULL);
+}
+
+/* ---------------------------------------------------------------------- plans */
+
+/* A plan is found, executed as any other algorithm, and refuses what is not its own. */
+static int execute_plan(weir_comm *comm)
+{
+    int failures = 0;
+    const int rank = weir_comm_rank(comm), n = weir_comm_nranks(comm);
+    const weiri_plan_example_options options = {.nranks = n};
+    int32_t in[COUNT], out[COUNT];
+    weir_plan *plan = NULL;
+    weir_executor *executor = NULL;
+    weir_algo_collection *all = NULL;
+    weir_algo *made = NULL, *found = NULL;
+    EXPECT_OK(&failures, weiri_plan_example_make(weiri_plan_example_find("allreduce_ring"),
+                                                 &options, &plan));
+    EXPECT_OK(&failures, weir_executor_create(comm, &executor));
+    EXPECT_OK(&failures, weir_algo_collection_create(comm, NULL, &all));
+    EXPECT_OK(&failures, weir_algo_from_plan(plan, &made));
+    EXPECT_OK(&failures, weir_algo_collection_add(all, made));
+    EXPECT_OK(&failures, weir_algo_find(all, WEIR_COLL_ALLREDUCE, "allreduce_ring", &found));
+    EXPECT(&failures, found == made && strstr(weir_algo_summary(found), "plan of 3 ranks"));
+    for (size_t i = 0; i < COUNT; i++)
+        in[i] = value_of(rank, i);
+    for (int call = 0; call < 20 && !failures; call++) {
+        memset(out, 0xff, sizeof out);
+        EXPECT_OK(&failures, weir_algo_execute(found, comm, in, out, sizeof in, sizeof out,
+                                               WEIR_INT32, WEIR_SUM, NULL, executor, 0, 0, NULL));
+        for (size_t i = 0; i < COUNT; i++)
+            EXPECT(&failures, out[i] == expected_of(WEIR_COLL_ALLREDUCE, rank, n, i));
+    }
+    EXPECT(&failures, strcmp(weir_comm_last_algo(comm), "allreduce_ring") == 0);
+    EXPECT(&failures, execute(found, comm, in, out, sizeof in, sizeof out) == WEIR_ERR_INVALID);
+    EXPECT(&failures, boot_last_error_has("an executor is required"));
+    weir_algo_collection_destroy(all);
+    weir_executor_destroy(executor);
+    weir_plan_free(plan);
+    return failures;
+}
+
+static void test_a_plan_is_an_algorithm(void **state)
+{
+    (void)state;
+    run_on(3, execute_plan);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_builtins_run_through_execute),
+        cmocka_unit_test(test_lengths_that_do_not_belong_together_are_refused),
+        cmocka_unit_test(test_contexts_are_kept_and_the_oldest_gives_way),
+        cmocka_unit_test(test_communicators_have_contexts_of_their_own),
+        cmocka_unit_test(test_one_ranks_hit_and_anothers_miss_agree),
+        cmocka_unit_test(test_ranks_of_two_machines_agree),
+        cmocka_unit_test(test_a_broken_promise_is_told),
+        cmocka_unit_test(test_a_rank_that_refuses_is_heard_by_all),
+        cmocka_unit_test(test_incomplete_tables_are_refused),
+        cmocka_unit_test(test_a_selector_chooses_by_size),
+        cmocka_unit_test(test_the_example_gathers),
+        cmocka_unit_test(test_a_kernel_without_its_peer_ends),
+        cmocka_unit_test(test_a_plan_is_an_algorithm),
+    };
+    static char path[4200];
+    char folder[WEIR_PARAMS_BYTES];
+    if (!getcwd(folder, sizeof folder))
+        return 1;
+    snprintf(path, sizeof path, "%s/lib/algo/examples/allgather.cu", folder);
+    example = path;
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests_name("algorithms", tests, algo_folder_open, algo_folder_close);
+}

@@ -1,0 +1,846 @@
+/*
+ * Every collective on host memory: all algorithms, types, operations, rank
+ * counts, alignments, placements and kinds of memory, against results computed
+ * element by element from the inputs' formula. Values are small integers, which
+ * every type holds exactly and every order of summation keeps exact, so results
+ * are compared bit for bit. Bytes around the outputs and unread inputs must
+ * stay as they were.
+ */
+#include "verify/tests/support/small_numbers.h"
+
+#include "base/error.h"
+#include <weir/weir.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { MARGIN_BYTES = 256, CANARY = 0xA5, LIMIT_MS = 120000, HALF_BYTES = 3 << 20 };
+
+/* What one rank works with. */
+typedef struct bench {
+    weir_comm *comm;
+    int rank, nranks;
+    unsigned char *memory; /* two halves: inputs and outputs */
+} bench;
+
+/* A buffer of bytes with margins, misaligned by skew. */
+typedef struct buffer {
+    unsigned char *base, *data;
+    size_t bytes, total;
+} buffer;
+
+static int failures;
+
+static void fail_rank(const bench *b, const char *what, const char *detail)
+{
+    if (failures++ < 3)
+        fprintf(stderr, "# rank %d of %d: %s: %s\n", b->rank, b->nranks, what, detail);
+}
+
+static int check(const bench *b, weir_status status, const char *what)
+{
+    if (status != WEIR_OK)
+        fail_rank(b, what, weir_last_error());
+    return status == WEIR_OK;
+}
+
+static buffer buffer_make(const bench *b, int half, size_t bytes, size_t skew)
+{
+    buffer made = {.bytes = bytes, .total = bytes + 2 * MARGIN_BYTES + 64};
+    made.base = b->memory + (half ? HALF_BYTES : 0);
+    if (made.total > HALF_BYTES)
+        exit(99);
+    memset(made.base, CANARY, made.total);
+    made.data = made.base + MARGIN_BYTES + skew;
+    return made;
+}
+
+static int is_untouched(const unsigned char *from, const unsigned char *end)
+{
+    while (from < end && *from == CANARY)
+        from++;
+    return from == end;
+}
+
+/* Checks the margins. */
+static void buffer_check(const bench *b, const buffer *made, const char *what)
+{
+    if (!is_untouched(made->base, made->data) ||
+        !is_untouched(made->data + made->bytes, made->base + made->total))
+        fail_rank(b, what, "a byte outside the buffer was written");
+}
+
+/* ------------------------------------------------------------- the inputs */
+
+/* Element i of rank r's input as an integer; the op decides what stays exact
+ * in the narrowest type. wide types get values that name their place. */
+static unsigned input_value(weir_dtype dtype, weir_op op, int nranks, int rank, size_t i)
+{
+    unsigned u = (unsigned)i, r = (unsigned)rank;
+    int wide = small_number_is_wide(dtype);
+    switch (op) {
+    case WEIR_SUM:
+        return wide ? (u * 31 + r * 17) % 1009 : (u + u / 7 + r * 5) & 1;
+    case WEIR_PROD:
+        return u % (unsigned)nranks == r ? 1 + u % 3 : 1;
+    case WEIR_AVG:
+        return wide ? (u * 13) % 503 : u % 3;
+    default:
+        return (u * 5 + r * 3 + u / 11) % 8;
+    }
+}
+
+static unsigned reduced_value(weir_dtype dtype, weir_op op, int nranks, size_t i)
+{
+    unsigned total = op == WEIR_PROD ? 1 : input_value(dtype, op, nranks, 0, i);
+    for (int rank = op == WEIR_PROD ? 0 : 1; rank < nranks; rank++) {
+        unsigned value = input_value(dtype, op, nranks, rank, i);
+        if (op == WEIR_SUM || op == WEIR_AVG)
+            total += value;
+        else if (op == WEIR_PROD)
+            total *= value;
+        else if (op == WEIR_MAX ? value > total : value < total)
+            total = value;
+    }
+    return op == WEIR_AVG ? total / (unsigned)nranks : total;
+}
+
+static void put(unsigned char *data, size_t i, weir_dtype dtype, unsigned value)
+{
+    small_number_encode(data + i * weir_dtype_bytes(dtype), dtype, value);
+}
+
+/* ------------------------------------------------------ one collective call */
+
+typedef struct trial {
+    weir_collective collective;
+    const char *algo;
+    weir_dtype dtype;
+    weir_op op;
+    size_t count;
+    size_t skew; /* bytes of misalignment, in addition differing by rank */
+    int in_place;
+    int root;
+} trial;
+
+static const char *name_of(const trial *t)
+{
+    static char text[200];
+    snprintf(text, sizeof text, "%s/%s %s %s count %zu skew %zu %s root %d",
+             weir_collective_name(t->collective), t->algo, weir_dtype_name(t->dtype),
+             weir_op_name(t->op), t->count, t->skew, t->in_place ? "in place" : "out of place",
+             t->root);
+    return text;
+}
+
+static int reduces(weir_collective collective)
+{
+    return collective == WEIR_COLL_ALLREDUCE || collective == WEIR_COLL_REDUCE_SCATTER ||
+           collective == WEIR_COLL_REDUCE;
+}
+
+static size_t blocks_in(const trial *t, int nranks)
+{
+    return t->collective == WEIR_COLL_REDUCE_SCATTER || t->collective == WEIR_COLL_ALLTOALL
+               ? (size_t)nranks
+               : 1;
+}
+
+static size_t blocks_out(const trial *t, int nranks)
+{
+    return t->collective == WEIR_COLL_ALLGATHER || t->collective == WEIR_COLL_ALLTOALL
+               ? (size_t)nranks
+               : 1;
+}
+
+/* Element i of this rank's output as an integer. */
+static unsigned expected_value(const bench *b, const trial *t, size_t i)
+{
+    int n = b->nranks;
+    size_t block = t->count ? i / t->count : 0, within = t->count ? i % t->count : 0;
+    switch (t->collective) {
+    case WEIR_COLL_REDUCE_SCATTER:
+        return reduced_value(t->dtype, t->op, n, (size_t)b->rank * t->count + i);
+    case WEIR_COLL_ALLGATHER:
+        return input_value(t->dtype, t->op, n, (int)block, within);
+    case WEIR_COLL_BROADCAST:
+        return input_value(t->dtype, t->op, n, t->root, i);
+    case WEIR_COLL_ALLTOALL:
+        return input_value(t->dtype, t->op, n, (int)block, (size_t)b->rank * t->count + within);
+    case WEIR_COLL_SENDRECV:
+        return input_value(t->dtype, t->op, n, (b->rank + n - 1) % n, i);
+    default:
+        return reduced_value(t->dtype, t->op, n, i);
+    }
+}
+
+static weir_status call(const bench *b, const trial *t, const void *in, void *out)
+{
+    weir_comm *c = b->comm;
+    int n = b->nranks;
+    switch (t->collective) {
+    case WEIR_COLL_ALLREDUCE:
+        return weir_allreduce(c, in, out, t->count, t->dtype, t->op, NULL);
+    case WEIR_COLL_REDUCE_SCATTER:
+        return weir_reduce_scatter(c, in, out, t->count, t->dtype, t->op, NULL);
+    case WEIR_COLL_ALLGATHER:
+        return weir_allgather(c, in, out, t->count, t->dtype, NULL);
+    case WEIR_COLL_BROADCAST:
+        return weir_broadcast(c, in, out, t->count, t->dtype, t->root, NULL);
+    case WEIR_COLL_REDUCE:
+        return weir_reduce(c, in, out, t->count, t->dtype, t->op, t->root, NULL);
+    case WEIR_COLL_ALLTOALL:
+        return weir_alltoall(c, in, out, t->count, t->dtype, NULL);
+    default:
+        return weir_sendrecv(c, in, t->count, (b->rank + 1) % n, out, t->count,
+                             (b->rank + n - 1) % n, t->dtype, NULL);
+    }
+}
+
+/* Whether this rank's output is defined, and whether its input is read. */
+static int writes_out(const bench *b, const trial *t)
+{
+    return t->collective != WEIR_COLL_REDUCE || b->rank == t->root;
+}
+
+/* Where the input lies within the output's memory when in place. */
+static size_t place_of(const bench *b, const trial *t)
+{
+    return t->collective == WEIR_COLL_ALLGATHER || t->collective == WEIR_COLL_REDUCE_SCATTER
+               ? (size_t)b->rank * t->count
+               : 0;
+}
+
+static void compare(const bench *b, const trial *t, const unsigned char *out)
+{
+    static unsigned char expected[HALF_BYTES];
+    size_t elements = t->count * blocks_out(t, b->nranks), size = weir_dtype_bytes(t->dtype);
+    for (size_t i = 0; i < elements; i++)
+        put(expected, i, t->dtype, expected_value(b, t, i));
+    if (memcmp(out, expected, elements * size) == 0)
+        return;
+    size_t i = 0;
+    while (memcmp(out + i * size, expected + i * size, size) == 0)
+        i++;
+    char detail[80];
+    snprintf(detail, sizeof detail, "element %zu of %zu is wrong (expected %u), by %s", i, elements,
+             expected_value(b, t, i), weir_comm_last_algo(b->comm));
+    fail_rank(b, name_of(t), detail);
+}
+
+static void run_trial(const bench *b, const trial *t)
+{
+    static unsigned char before[HALF_BYTES]; /* the input */
+    size_t size = weir_dtype_bytes(t->dtype);
+    size_t skew = t->skew ? (t->skew + (size_t)b->rank) % 13 : 0;
+    size_t in_elements = t->count * blocks_in(t, b->nranks);
+    size_t out_elements = t->count * blocks_out(t, b->nranks);
+    size_t larger = in_elements > out_elements ? in_elements : out_elements;
+    buffer in = buffer_make(b, 0, (t->in_place ? larger : in_elements) * size, skew);
+    buffer out = buffer_make(b, 1, (t->in_place ? 0 : out_elements) * size, skew ? skew + 1 : 0);
+    size_t place = t->in_place ? place_of(b, t) * size : 0;
+    int gathers = t->collective == WEIR_COLL_ALLGATHER;
+    unsigned char *input = in.data + (gathers ? place : 0);
+    unsigned char *output = !t->in_place ? out.data : in.data + (gathers ? 0 : place);
+    for (size_t i = 0; i < in_elements; i++)
+        put(input, i, t->dtype, input_value(t->dtype, t->op, b->nranks, b->rank, i));
+    memcpy(before, input, in_elements * size);
+    if (check(b, weir_comm_set_algo(b->comm, t->collective, t->algo), "weir_comm_set_algo") &&
+        check(b, call(b, t, input, output), name_of(t)) && writes_out(b, t))
+        compare(b, t, output);
+    if (!t->in_place && memcmp(input, before, in_elements * size) != 0)
+        fail_rank(b, name_of(t), "the input was changed");
+    weir_comm_barrier(b->comm);
+    buffer_check(b, &in, name_of(t));
+    buffer_check(b, &out, name_of(t));
+}
+
+/* ------------------------------------------------------------- the matrices */
+
+static int has_in_place(weir_collective collective)
+{
+    return collective != WEIR_COLL_ALLTOALL && collective != WEIR_COLL_SENDRECV;
+}
+
+/* The rows of other backends are not for this communicator. */
+static int on_host(const weir_algo_info *info)
+{
+    return strcmp(info->backend, "host") == 0;
+}
+
+static void each_algo(const bench *b, trial t)
+{
+    size_t rows;
+    const weir_algo_info *list = weir_algo_list(&rows);
+    for (size_t i = 0; i < rows; i++) {
+        if (list[i].collective != t.collective || !on_host(&list[i]))
+            continue;
+        t.algo = list[i].name;
+        for (t.in_place = 0; t.in_place <= has_in_place(t.collective); t.in_place++)
+            run_trial(b, &t);
+    }
+    t.algo = "auto";
+    t.in_place = 0;
+    run_trial(b, &t);
+}
+
+/* All collectives over counts around every threshold and all alignments. */
+static void sweep_counts(const bench *b)
+{
+    static const size_t counts[] = {0,  1,  2,   3,    7,    12,    13,   14,
+                                    15, 63, 257, 2047, 2049, 33333, 70001};
+    for (size_t k = 0; k < sizeof counts / sizeof *counts; k++)
+        for (int c = 0; c < WEIR_COLL_COUNT; c++) {
+            if (c == WEIR_COLL_ALLTOALLV)
+                continue;
+            each_algo(b, (trial){.collective = (weir_collective)c,
+                                 .dtype = WEIR_INT32,
+                                 .op = WEIR_SUM,
+                                 .count = counts[k],
+                                 .skew = k % 3 * 4,
+                                 .root = (int)(k % (size_t)b->nranks)});
+        }
+}
+
+/* Reductions over all types and operations, misaligned too. */
+static void sweep_types(const bench *b)
+{
+    static const size_t counts[] = {1, 5, 131, 9001};
+    for (int dtype = 0; dtype < WEIR_DTYPE_COUNT; dtype++)
+        for (int op = 0; op < WEIR_OP_COUNT; op++)
+            for (size_t k = 0; k < sizeof counts / sizeof *counts; k++)
+                for (int c = 0; c < WEIR_COLL_COUNT; c++)
+                    if (reduces((weir_collective)c))
+                        each_algo(b, (trial){.collective = (weir_collective)c,
+                                             .dtype = (weir_dtype)dtype,
+                                             .op = (weir_op)op,
+                                             .count = counts[k],
+                                             .skew = k % 2 ? 3 : 0,
+                                             .root = b->nranks - 1});
+}
+
+/* A deterministic number that all ranks agree on. */
+static unsigned next_random(unsigned *state)
+{
+    *state = *state * 1664525u + 1013904223u;
+    return *state >> 8;
+}
+
+static const weir_algo_info *random_algo(unsigned *state)
+{
+    size_t rows;
+    const weir_algo_info *list = weir_algo_list(&rows), *info;
+    do
+        info = &list[next_random(state) % rows];
+    while (!on_host(info));
+    return info;
+}
+
+/* Collectives in any order, with ranks that come late: the epoch rule. */
+static void mixed_sequence(const bench *b)
+{
+    unsigned shared = 12345, own = 99u + (unsigned)b->rank;
+    for (int round = 0; round < 400 && !failures; round++) {
+        const weir_algo_info *info = random_algo(&shared);
+        trial t = {.collective = info->collective,
+                   .algo = info->name,
+                   .dtype = WEIR_INT32,
+                   .op = WEIR_SUM,
+                   .count = next_random(&shared) % 3000,
+                   .root = (int)(next_random(&shared) % (unsigned)b->nranks)};
+        if (next_random(&shared) % 8 == 0)
+            t.count = 40000 + next_random(&shared) % 40000;
+        if (next_random(&own) % 16 == 0)
+            usleep(next_random(&own) % 300);
+        if (t.collective != WEIR_COLL_ALLTOALLV)
+            run_trial(b, &t);
+    }
+}
+
+/* Element i of a round's data from one rank to another (to is ignored by
+ * collectives that send everybody the same). */
+static int round_value(int round, int from, int to, size_t i)
+{
+    return round * 7919 + from * 104729 + to * 1299709 + (int)i;
+}
+
+static int sends_blocks(weir_collective collective)
+{
+    return collective == WEIR_COLL_ALLTOALL || collective == WEIR_COLL_REDUCE_SCATTER;
+}
+
+/* What element i of this rank's output must be in a round. */
+static int round_expected(const bench *b, const trial *t, int round, size_t i)
+{
+    int from = (int)(i / t->count), within = (int)(i % t->count), sum = 0;
+    switch (t->collective) {
+    case WEIR_COLL_BROADCAST:
+        return round_value(round, t->root, 0, i);
+    case WEIR_COLL_SENDRECV:
+        return round_value(round, (b->rank + b->nranks - 1) % b->nranks, 0, i);
+    case WEIR_COLL_ALLGATHER:
+        return round_value(round, from, 0, (size_t)within);
+    case WEIR_COLL_ALLTOALL:
+        return round_value(round, from, b->rank, (size_t)within);
+    default:
+        for (int rank = 0; rank < b->nranks; rank++)
+            sum += round_value(round, rank, sends_blocks(t->collective) ? b->rank : 0, i);
+        return sum;
+    }
+}
+
+static trial random_trial(const bench *b, unsigned *shared)
+{
+    const weir_algo_info *info = random_algo(shared);
+    trial t = {.collective = info->collective,
+               .algo = info->name,
+               .dtype = WEIR_INT32,
+               .op = WEIR_SUM,
+               .count = next_random(shared) % 3000 + 1,
+               .root = (int)(next_random(shared) % (unsigned)b->nranks)};
+    if (next_random(shared) % 3 == 0)
+        t.count += 30000;
+    return t;
+}
+
+/* No barrier and no allocation between calls: a rank may be a call ahead of
+ * another, and rewrites its input as soon as a call returns. */
+static void back_to_back(const bench *b)
+{
+    unsigned shared = 4711;
+    int *in = (int *)(void *)b->memory, *out = (int *)(void *)(b->memory + HALF_BYTES);
+    for (int round = 0; round < 400 && !failures; round++) {
+        trial t = random_trial(b, &shared);
+        int blocks = sends_blocks(t.collective) ? b->nranks : 1;
+        if (t.collective == WEIR_COLL_ALLTOALLV)
+            continue;
+        for (int to = 0; to < blocks; to++)
+            for (size_t i = 0; i < t.count; i++)
+                in[(size_t)to * t.count + i] = round_value(round, b->rank, to, i);
+        weir_comm_set_algo(b->comm, t.collective, t.algo);
+        check(b, call(b, &t, in, out), name_of(&t));
+        memset(in, 0xEE, (size_t)blocks * t.count * sizeof *in);
+        size_t elements = writes_out(b, &t) ? t.count * blocks_out(&t, b->nranks) : 0;
+        for (size_t i = 0; i < elements; i++)
+            if (out[i] != round_expected(b, &t, round, i)) {
+                fail_rank(b, name_of(&t), "another call's data");
+                break;
+            }
+    }
+    weir_comm_barrier(b->comm);
+}
+
+/* Short messages in one direction, more of them than a sender may be ahead,
+ * while a receiver is late. */
+static void bursts(const bench *b)
+{
+    int in[142], out[142];
+    for (int round = 0; round < 500 && !failures; round++) {
+        trial t = {.collective = round % 100 < 50 ? WEIR_COLL_BROADCAST : WEIR_COLL_REDUCE,
+                   .algo = "packet",
+                   .dtype = WEIR_INT32,
+                   .op = WEIR_SUM,
+                   .count = (size_t)(round * 7) % 142 + 1,
+                   .root = round / 100 % b->nranks};
+        if (round % 50 == 0 && b->rank == (t.root + round / 50) % b->nranks)
+            usleep(3000);
+        for (size_t i = 0; i < t.count; i++)
+            in[i] = round_value(round, b->rank, 0, i);
+        check(b, call(b, &t, in, out), name_of(&t));
+        for (size_t i = 0; writes_out(b, &t) && i < t.count; i++)
+            if (out[i] != round_expected(b, &t, round, i))
+                fail_rank(b, name_of(&t), "a message was overtaken");
+    }
+    weir_comm_barrier(b->comm);
+}
+
+/* ---------------------------------------------------------------- alltoallv */
+
+/* Elements from rank to peer in a round: zero, small, packets and streams. */
+static size_t v_count(int from, int to, int round)
+{
+    unsigned mix = (unsigned)(from * 7 + to * 13 + round * 29);
+    static const size_t sizes[] = {0, 1, 11, 12, 13, 300, 4096, 20000, 0, 45001};
+    return sizes[mix % 10];
+}
+
+static int v_value(int from, int to, int round, size_t i)
+{
+    return from * 1000003 + to * 10007 + round * 101 + (int)i;
+}
+
+static void alltoallv_round(const bench *b, const char *algo, int round)
+{
+    enum { GAP = 3 }; /* elements between blocks that nobody may write */
+    size_t counts[4][WEIR_DTYPE_COUNT + 64];
+    size_t sent = 0, received = 0;
+    for (int peer = 0; peer < b->nranks; peer++) {
+        counts[0][peer] = v_count(b->rank, peer, round);
+        counts[1][peer] = sent;
+        counts[2][peer] = v_count(peer, b->rank, round);
+        counts[3][peer] = received;
+        sent += counts[0][peer];
+        received += counts[2][peer] + GAP;
+    }
+    buffer in = buffer_make(b, 0, sent * sizeof(int), 0),
+           out = buffer_make(b, 1, received * sizeof(int), 0);
+    for (int peer = 0; peer < b->nranks; peer++)
+        for (size_t i = 0; i < counts[0][peer]; i++)
+            ((int *)(void *)in.data)[counts[1][peer] + i] = v_value(b->rank, peer, round, i);
+    check(b, weir_comm_set_algo(b->comm, WEIR_COLL_ALLTOALLV, algo), "weir_comm_set_algo");
+    check(b,
+          weir_alltoallv(b->comm, in.data, counts[0], counts[1], out.data, counts[2], counts[3],
+                         WEIR_INT32, NULL),
+          "weir_alltoallv");
+    for (int peer = 0; peer < b->nranks; peer++) {
+        const int *block = (int *)(void *)out.data + counts[3][peer];
+        int gap;
+        memset(&gap, CANARY, sizeof gap);
+        for (size_t i = 0; i < counts[2][peer] + GAP; i++)
+            if (block[i] != (i < counts[2][peer] ? v_value(peer, b->rank, round, i) : gap)) {
+                fail_rank(b, "weir_alltoallv", "wrong element");
+                break;
+            }
+    }
+    weir_comm_barrier(b->comm);
+    buffer_check(b, &in, "weir_alltoallv");
+    buffer_check(b, &out, "weir_alltoallv");
+}
+
+static void alltoallv_matrix(const bench *b)
+{
+    for (int round = 0; round < 12; round++) {
+        alltoallv_round(b, "packet", round);
+        alltoallv_round(b, "direct", round);
+        alltoallv_round(b, "auto", round);
+    }
+}
+
+/* Some ranks send, some do not: pairs only. */
+static void sendrecv_pairs(const bench *b)
+{
+    int value = 100 + b->rank, got = -1;
+    for (int round = 0; round < 200; round++) {
+        int to = b->rank % 2 == 0 && b->rank + 1 < b->nranks ? b->rank + 1 : -1;
+        int from = b->rank % 2 == 1 ? b->rank - 1 : -1;
+        check(b, weir_sendrecv(b->comm, &value, 1, to, &got, 1, from, WEIR_INT32, NULL),
+              "weir_sendrecv");
+        if (got != (from < 0 ? -1 : 100 + from))
+            fail_rank(b, "weir_sendrecv", "wrong element");
+    }
+}
+
+/* Nothing to exchange needs no buffers, and still keeps the ranks in step. */
+static void nothing_at_all(const bench *b)
+{
+    size_t none[64] = {0};
+    for (int round = 0; round < 50; round++)
+        check(b, weir_alltoallv(b->comm, NULL, none, none, NULL, none, none, WEIR_DOUBLE, NULL),
+              "weir_alltoallv of nothing");
+    check(b, weir_sendrecv(b->comm, NULL, 0, -1, NULL, 0, -1, WEIR_INT8, NULL),
+          "weir_sendrecv of nothing");
+    check(b, weir_allreduce(b->comm, NULL, NULL, 0, WEIR_INT8, WEIR_SUM, NULL),
+          "weir_allreduce of nothing");
+}
+
+/* --------------------------------------------------------------- the runner */
+
+typedef struct job {
+    void (*body)(const bench *b);
+    int plain; /* buffers from malloc instead of weir_mem_alloc */
+    size_t scratch_bytes;
+    int timeout_ms;
+} job;
+
+static int rank_main(weir_boot *boot, void *argument)
+{
+    const job *j = argument;
+    bench b = {.rank = weir_boot_rank(boot), .nranks = weir_boot_nranks(boot)};
+    weir_comm_config config = {.scratch_bytes = j->scratch_bytes, .timeout_ms = j->timeout_ms};
+    weir_mem *shared = NULL;
+    if (!check(&b, weir_comm_create(boot, &config, &b.comm), "weir_comm_create") ||
+        !check(&b, weir_mem_alloc(b.comm, 2 * HALF_BYTES, &shared), "weir_mem_alloc"))
+        return 98;
+    void *plain = j->plain ? malloc(2 * HALF_BYTES) : NULL;
+    b.memory = j->plain ? plain : weir_mem_pointer(shared);
+    j->body(&b);
+    free(plain);
+    weir_mem_free(shared);
+    weir_comm_destroy(b.comm);
+    return failures ? 1 : 0;
+}
+
+static void run_ranks(int nranks, job j)
+{
+    int codes[64];
+    assert_int_equal(weir_boot_fork_run(nranks, rank_main, &j, LIMIT_MS, codes), WEIR_OK);
+    for (int rank = 0; rank < nranks; rank++)
+        assert_int_equal(codes[rank], 0);
+}
+
+static void over_ranks(job j)
+{
+    static const int nranks[] = {1, 2, 3, 5, 8};
+    for (size_t i = 0; i < sizeof nranks / sizeof *nranks; i++)
+        run_ranks(nranks[i], j);
+}
+
+static void test_counts_in_library_memory(void **state)
+{
+    (void)state;
+    over_ranks((job){.body = sweep_counts});
+}
+
+static void test_counts_in_plain_memory(void **state)
+{
+    (void)state;
+    over_ranks((job){.body = sweep_counts, .plain = 1});
+}
+
+static void test_types_and_operations(void **state)
+{
+    (void)state;
+    over_ranks((job){.body = sweep_types});
+}
+
+static void test_types_and_operations_in_plain_memory(void **state)
+{
+    (void)state;
+    run_ranks(4, (job){.body = sweep_types, .plain = 1});
+}
+
+static void test_collectives_in_any_order(void **state)
+{
+    (void)state;
+    over_ranks((job){.body = mixed_sequence});
+    run_ranks(5, (job){.body = mixed_sequence, .plain = 1});
+}
+
+static void test_calls_back_to_back(void **state)
+{
+    (void)state;
+    over_ranks((job){.body = back_to_back});
+    run_ranks(4, (job){.body = back_to_back, .plain = 1});
+}
+
+static void test_bursts_of_short_messages(void **state)
+{
+    (void)state;
+    over_ranks((job){.body = bursts});
+}
+
+static void test_alltoallv(void **state)
+{
+    (void)state;
+    over_ranks((job){.body = alltoallv_matrix});
+    over_ranks((job){.body = alltoallv_matrix, .plain = 1});
+}
+
+static void test_sendrecv_of_pairs(void **state)
+{
+    (void)state;
+    over_ranks((job){.body = sendrecv_pairs});
+}
+
+static void few_counts(const bench *b)
+{
+    for (int c = 0; c < WEIR_COLL_COUNT; c++)
+        if (c != WEIR_COLL_ALLTOALLV)
+            each_algo(b, (trial){.collective = (weir_collective)c,
+                                 .dtype = WEIR_FLOAT,
+                                 .op = WEIR_SUM,
+                                 .count = 3001,
+                                 .root = b->nranks / 2});
+    alltoallv_round(b, "packet", 3);
+}
+
+static void test_nothing_to_exchange(void **state)
+{
+    (void)state;
+    over_ranks((job){.body = nothing_at_all});
+}
+
+static void test_64_ranks(void **state)
+{
+    (void)state;
+    run_ranks(64, (job){.body = few_counts});
+    run_ranks(33, (job){.body = few_counts, .plain = 1});
+}
+
+static void test_least_scratch_memory(void **state)
+{
+    (void)state;
+    run_ranks(3, (job){.body = sweep_counts, .plain = 1, .scratch_bytes = 64 << 10});
+}
+
+/* ------------------------------------------------------------------- faults */
+
+static int refused(weir_status status, const char *word)
+{
+    return status == WEIR_ERR_INVALID && strstr(weir_last_error(), word);
+}
+
+static void bad_arguments(const bench *b)
+{
+    int in[4] = {0}, out[4];
+    int ok = refused(weir_allreduce(b->comm, NULL, out, 4, WEIR_INT32, WEIR_SUM, NULL), "NULL") &&
+             refused(weir_allreduce(b->comm, in, out, 4, (weir_dtype)99, WEIR_SUM, NULL), "type") &&
+             refused(weir_allreduce(b->comm, in, out, 4, WEIR_INT32, (weir_op)9, NULL), "oper") &&
+             refused(weir_allreduce(b->comm, in, out, SIZE_MAX / 2, WEIR_INT32, WEIR_SUM, NULL),
+                     "large") &&
+             refused(weir_allreduce(b->comm, in, out, 4, WEIR_INT32, WEIR_SUM, in), "stream") &&
+             refused(weir_broadcast(b->comm, in, out, 4, WEIR_INT32, b->nranks, NULL), "root") &&
+             refused(weir_alltoall(b->comm, in, in, 1, WEIR_INT32, NULL), "same buffer") &&
+             refused(weir_sendrecv(b->comm, in, 1, 77, out, 1, 0, WEIR_INT32, NULL), "outside") &&
+             refused(weir_comm_set_algo(b->comm, WEIR_COLL_ALLGATHER, "fused"), "packet, direct") &&
+             refused(weir_comm_set_algo(b->comm, WEIR_COLL_ALLGATHER, "packet:1x64"), "on GPUs");
+    if (!ok)
+        fail_rank(b, "bad arguments", weir_last_error());
+}
+
+static void test_bad_arguments_are_refused(void **state)
+{
+    (void)state;
+    run_ranks(2, (job){.body = bad_arguments});
+}
+
+static void unequal_counts(const bench *b)
+{
+    char in[512] = {0}, out[512];
+    size_t four[2] = {4, 4}, displs[2] = {0, 200}, received[2] = {4, 4};
+    received[0] += b->rank == 1; /* rank 1 expects 5 from rank 0 */
+    weir_status status = weir_alltoallv(b->comm, in, four, displs, out,
+                                        b->rank == 1 ? received : four, displs, WEIR_INT8, NULL);
+    if (b->rank == 1 &&
+        (status != WEIR_ERR_MISMATCH || !strstr(weir_last_error(), "rank 0 sends 4")))
+        fail_rank(b, "unequal counts", weir_last_error());
+}
+
+static void test_unequal_counts_are_named(void **state)
+{
+    (void)state;
+    run_ranks(2, (job){.body = unequal_counts});
+}
+
+static void absent_rank(const bench *b)
+{
+    float value = 1, sum = 0;
+    if (b->rank == 1)
+        usleep(600000); /* comes after everybody's deadline */
+    weir_status status = weir_allreduce(b->comm, &value, &sum, 1, WEIR_FLOAT, WEIR_SUM, NULL);
+    /* One of the others meets its deadline first and aborts the rest. */
+    if (b->rank != 1 && ((status != WEIR_ERR_TIMEOUT && status != WEIR_ERR_ABORTED) ||
+                         !strstr(weir_last_error(), "waiting for rank 1")))
+        fail_rank(b, "absent rank", weir_last_error());
+}
+
+static void test_an_absent_rank_ends_in_a_deadline(void **state)
+{
+    (void)state;
+    run_ranks(3, (job){.body = absent_rank, .timeout_ms = 200});
+}
+
+/* A file for WEIR_TUNING, and what the first collective says of it; NULL: ring serves it. */
+typedef struct tuning_file {
+    const char *text; /* NULL: a folder in its place */
+    const char *problem;
+} tuning_file;
+
+static tuning_file tuning;
+
+static void with_tuning(const bench *b)
+{
+    char path[] = "/tmp/weir-tuning-XXXXXX";
+    int fd = tuning.text ? mkstemp(path) : -1;
+    if (tuning.text && (fd < 0 || write(fd, tuning.text, strlen(tuning.text)) < 0))
+        exit(97);
+    if (fd >= 0)
+        close(fd);
+    setenv("WEIR_TUNING", tuning.text ? path : "/tmp", 1);
+    float value = 1, sum = 0;
+    weir_status status = weir_allreduce(b->comm, &value, &sum, 1, WEIR_FLOAT, WEIR_SUM, NULL);
+    if (tuning.text)
+        unlink(path);
+    const char *algo = weir_comm_last_algo(b->comm);
+    if (tuning.problem ? !refused(status, tuning.problem)
+                       : status != WEIR_OK || strcmp(algo, "ring"))
+        fail_rank(b, tuning.text ? tuning.text : "a folder",
+                  status == WEIR_OK ? algo : weir_last_error());
+}
+
+#define GOOD_ROW "allreduce 64 any - ring"
+#define BLANKS_60 "                                                            "
+#define BLANKS_240 BLANKS_60 BLANKS_60 BLANKS_60 BLANKS_60
+
+static void test_tuning_files(void **state)
+{
+    (void)state;
+    static const tuning_file files[] = {
+        {"# good\nallreduce 64 any 1K ring # small\nallreduce 64 any - packet\n", NULL},
+        {"# unknown collective\nallreduse 64 any - ring\n", ":2: "},
+        {"# unknown algorithm\nallreduce 64 any - rings\n", ":2: "},
+        {"# the known ones\nbroadcast 64 any - rings\n", "known are auto, packet, direct"},
+        {"# unknown cores\nallreduce 64 some - ring\n", ":2: "},
+        {"# bad size\nallreduce 64 any 1X ring\n", ":2: "},
+        {"# too short\nallreduce 64 any ring\n", ":2: "},
+        {NULL, "cannot read the tuning file /tmp: Is a directory"},
+        {"# long " BLANKS_240 BLANKS_240 "allreduse 64 any - ring\n" GOOD_ROW "\n", NULL},
+        {GOOD_ROW " # " BLANKS_240 BLANKS_240 "remark", NULL},
+        {GOOD_ROW " #\n# " BLANKS_240 BLANKS_240 "\nallreduse\n", ":3: "},
+        {"\n" GOOD_ROW BLANKS_240 "word\n", ":2: expected text of at most 255 characters"},
+        /* 255 characters and the end of the file. */
+        {BLANKS_240 "   allreduce 64", ":1: expected 'coll"},
+    };
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        tuning = files[i];
+        run_ranks(2, (job){.body = with_tuning});
+    }
+}
+
+static void with_unknown_algo(const bench *b)
+{
+    setenv("WEIR_ALGO", "nope", 1);
+    float value = 1, sum = 0;
+    weir_status status = weir_allreduce(b->comm, &value, &sum, 1, WEIR_FLOAT, WEIR_SUM, NULL);
+    const char *known = "known are auto, packet, packet2, fused, ring, direct";
+    const char *found = strstr(weir_last_error(), known);
+    if (!refused(status, "WEIR_ALGO=nope") || !found || found[strlen(known)])
+        fail_rank(b, "an unknown algorithm", weir_last_error());
+}
+
+static void test_known_algorithms_are_named_once(void **state)
+{
+    (void)state;
+    run_ranks(2, (job){.body = with_unknown_algo});
+}
+
+int main(void)
+{
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_counts_in_library_memory),
+        cmocka_unit_test(test_counts_in_plain_memory),
+        cmocka_unit_test(test_types_and_operations),
+        cmocka_unit_test(test_types_and_operations_in_plain_memory),
+        cmocka_unit_test(test_collectives_in_any_order),
+        cmocka_unit_test(test_calls_back_to_back),
+        cmocka_unit_test(test_bursts_of_short_messages),
+        cmocka_unit_test(test_alltoallv),
+        cmocka_unit_test(test_sendrecv_of_pairs),
+        cmocka_unit_test(test_nothing_to_exchange),
+        cmocka_unit_test(test_64_ranks),
+        cmocka_unit_test(test_least_scratch_memory),
+        cmocka_unit_test(test_bad_arguments_are_refused),
+        cmocka_unit_test(test_unequal_counts_are_named),
+        cmocka_unit_test(test_an_absent_rank_ends_in_a_deadline),
+        cmocka_unit_test(test_tuning_files),
+        cmocka_unit_test(test_known_algorithms_are_named_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

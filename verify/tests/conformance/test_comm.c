@@ -1,0 +1,371 @@
+/*
+ * The communicator: creation among 1 to 16 ranks, what it tells of itself, its
+ * barrier, what it costs in time and memory, and what it refuses. What happens
+ * when ranks fail is in test_comm_faults.c.
+ */
+#include "verify/tests/support/comm_ranks.h"
+
+static int counts[] = {1, 2, 3, 5, 8, 16};
+
+/* ------------------------------------------------------------ its own words */
+
+static int getters(weir_boot *boot, void *argument)
+{
+    int rank = weir_boot_rank(boot), nranks = *(int *)argument, failures = 0;
+    weir_comm *comm = open_comm(boot);
+    if (!comm)
+        return NO_COMM;
+    EXPECT(&failures, weir_comm_rank(comm) == rank);
+    EXPECT(&failures, weir_comm_nranks(comm) == nranks);
+    EXPECT(&failures, weir_comm_nnodes(comm) == 1);
+    EXPECT(&failures, weir_comm_local_nranks(comm) == nranks);
+    EXPECT(&failures, weir_comm_local_rank(comm) == rank);
+    EXPECT(&failures, weir_comm_boot(comm) == boot);
+    EXPECT(&failures, weir_comm_transport(comm) == WEIR_TRANSPORT_SHM);
+    weir_comm_abort(NULL);
+    EXPECT(&failures, weir_comm_scratch_bytes(comm) >= 1 << 20);
+    for (int i = 0; i < 5; i++)
+        EXPECT_OK(&failures, weir_comm_barrier(comm));
+    weir_comm_destroy(comm);
+    EXPECT_OK(&failures, weir_boot_barrier(boot));
+    return failures;
+}
+
+static void test_knows_its_ranks(void **state)
+{
+    run_ranks(*(int *)*state, getters, *state);
+}
+
+/* ------------------------------------------------------------------ barrier */
+
+/* Every rank counts rounds where its peers see it, one of them late; returns
+ * how often a peer's count was not that of the round. */
+static int count_rounds(weir_comm *comm, weir_mem **mems, int with_barrier)
+{
+    enum { ROUNDS = 60, LATE_US = 1000 };
+    int rank = weir_comm_rank(comm), nranks = weir_comm_nranks(comm), wrong = 0;
+    for (int round = 1; round <= ROUNDS; round++) {
+        if (round % nranks == rank)
+            usleep(LATE_US);
+        __atomic_store_n((int *)weir_mem_pointer(mems[rank]), round, __ATOMIC_RELAXED);
+        if (with_barrier && weir_comm_barrier(comm) != WEIR_OK)
+            return ROUNDS;
+        for (int peer = 0; peer < nranks; peer++) {
+            const int *theirs = weir_mem_pointer(mems[peer]);
+            wrong += __atomic_load_n(theirs, __ATOMIC_RELAXED) != round;
+        }
+        if (with_barrier && weir_comm_barrier(comm) != WEIR_OK)
+            return ROUNDS;
+    }
+    return wrong;
+}
+
+static int barrier(weir_boot *boot, void *argument)
+{
+    (void)argument;
+    int failures = 0;
+    weir_comm *comm = open_comm(boot);
+    weir_mem *mem = NULL, *mems[MOST_RANKS] = {NULL};
+    if (!comm || weir_mem_alloc(comm, sizeof(int), &mem) != WEIR_OK)
+        return NO_COMM;
+    EXPECT_OK(&failures, weir_mem_exchange(comm, mem, mems));
+    EXPECT(&failures, count_rounds(comm, mems, 1) == 0);
+    EXPECT_OK(&failures, weir_comm_barrier(comm));
+    /* The count tells the difference. */
+    EXPECT(&failures, count_rounds(comm, mems, 0) > 0);
+    EXPECT_OK(&failures, weir_comm_barrier(comm));
+    for (int peer = 0; peer < weir_comm_nranks(comm); peer++)
+        weir_mem_free(mems[peer]);
+    weir_comm_destroy(comm);
+    return failures;
+}
+
+static void test_barrier_separates(void **state)
+{
+    run_ranks(*(int *)*state, barrier, NULL);
+}
+
+/* -------------------------------------------------------------------- costs */
+
+static int set_up_quickly(weir_boot *boot, void *argument)
+{
+    enum { TRIES = 3 };
+    double most_s = *(double *)argument, best_s = 1e9;
+    int rank = weir_boot_rank(boot), nranks = weir_boot_nranks(boot), failures = 0;
+    for (int i = 0; i < TRIES; i++) {
+        double took_s[MOST_RANKS] = {0};
+        EXPECT_OK(&failures, weir_boot_barrier(boot));
+        double start_s = now_s();
+        weir_comm *comm = open_comm(boot);
+        if (!comm)
+            return NO_COMM;
+        took_s[rank] = now_s() - start_s;
+        EXPECT_OK(&failures, weir_boot_allgather(boot, took_s, sizeof *took_s));
+        for (int peer = 1; peer < nranks; peer++)
+            took_s[0] = took_s[peer] > took_s[0] ? took_s[peer] : took_s[0];
+        best_s = took_s[0] < best_s ? took_s[0] : best_s;
+        weir_comm_destroy(comm);
+    }
+    EXPECT(&failures, best_s < most_s);
+    return failures;
+}
+
+static void test_set_up_of_8_ranks_is_quick(void **state)
+{
+    (void)state;
+    double most_s = SANITISED ? 5.0 : 0.5;
+    run_ranks(8, set_up_quickly, &most_s);
+}
+
+/* This process's share of the library's memory, in bytes: shared pages are
+ * counted once among all that map them. */
+static uint64_t shared_bytes(void)
+{
+    char line[512];
+    uint64_t total = 0, kilobytes;
+    int ours = 0;
+    unsigned long begin, end;
+    FILE *file = fopen("/proc/self/smaps", "re");
+    while (file && fgets(line, sizeof line, file)) {
+        if (sscanf(line, "%lx-%lx ", &begin, &end) == 2)
+            ours = strstr(line, "memfd:weir") != NULL;
+        else if (ours && sscanf(line, "Pss: %lu kB", &kilobytes) == 1)
+            total += kilobytes * 1024;
+    }
+    if (file)
+        fclose(file);
+    return total;
+}
+
+/* Measured after a collective has made what it needs. */
+static int memory_held(weir_boot *boot, void *argument)
+{
+    enum { COUNT = 1 << 18 };
+    static float in[COUNT], out[COUNT];
+    (void)argument;
+    int rank = weir_boot_rank(boot), nranks = weir_boot_nranks(boot), failures = 0;
+    weir_comm *comm = open_comm(boot);
+    uint64_t held[MOST_RANKS][2] = {{0}}, measured = 0, stated = 0;
+    if (!comm)
+        return NO_COMM;
+    EXPECT_OK(&failures, weir_allreduce(comm, in, out, COUNT, WEIR_FLOAT, WEIR_SUM, NULL));
+    EXPECT_OK(&failures, weir_boot_barrier(boot));
+    held[rank][0] = shared_bytes();
+    held[rank][1] = weir_comm_scratch_bytes(comm);
+    EXPECT_OK(&failures, weir_boot_allgather(boot, held, sizeof *held));
+    for (int peer = 0; peer < nranks; peer++) {
+        measured += held[peer][0];
+        stated += held[peer][1];
+    }
+    EXPECT(&failures, stated <= 64 << 20 && measured <= 64 << 20);
+    /* Page counts are rounded down to kilobytes for every mapping. */
+    EXPECT(&failures, measured <= stated + (1 << 20) && measured >= stated / 2);
+    weir_comm_destroy(comm);
+    return failures;
+}
+
+static void test_memory_of_8_ranks_is_what_is_stated(void **state)
+{
+    (void)state;
+    run_ranks(8, memory_held, NULL);
+}
+
+static int many_rounds(weir_boot *boot, void *argument)
+{
+    enum { ROUNDS = 200, WARM = 5 };
+    (void)argument;
+    int failures = 0, maps = 0, fds = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        weir_comm *comm = open_comm(boot);
+        weir_mem *mem = NULL;
+        if (!comm)
+            return NO_COMM;
+        EXPECT_OK(&failures, weir_mem_alloc(comm, 100, &mem));
+        EXPECT_OK(&failures, weir_comm_barrier(comm));
+        weir_mem_free(mem);
+        weir_comm_destroy(comm);
+        if (round == WARM) {
+            maps = count_steady_maps();
+            fds = count_fds();
+        }
+    }
+    EXPECT(&failures, count_maps("memfd:weir") == 0);
+    EXPECT(&failures, count_steady_maps() <= maps + 2);
+    EXPECT(&failures, count_fds() == fds);
+    return failures;
+}
+
+static void test_200_communicators_leave_nothing(void **state)
+{
+    (void)state;
+    run_ranks(3, many_rounds, NULL);
+}
+
+/* ---------------------------------------------------------------- refusals */
+
+/* A creation that must fail on every rank in the same way. */
+typedef struct refusal {
+    int rank; /* where it goes wrong; -1: everywhere */
+    const char *variable, *value;
+    weir_comm_config config;
+    weir_status status;
+    const char *says[2];
+} refusal;
+
+static int refused(weir_boot *boot, void *argument)
+{
+    const refusal *what = argument;
+    int failures = 0, here = what->rank < 0 || what->rank == weir_boot_rank(boot);
+    weir_comm *untouched = (weir_comm *)(void *)&failures, *comm = untouched;
+    if (here && what->variable)
+        setenv(what->variable, what->value, 1);
+    double start_s = now_s();
+    EXPECT(&failures, weir_comm_create(boot, here ? &what->config : NULL, &comm) == what->status);
+    for (int i = 0; i < 2; i++)
+        EXPECT(&failures, boot_last_error_has(what->says[i]));
+    EXPECT(&failures, comm == untouched);
+    EXPECT(&failures, now_s() - start_s < 10);
+    /* Nobody is stuck, nothing is left, and the next one succeeds. */
+    EXPECT(&failures, count_maps("memfd:weir") == 0);
+    if (what->variable)
+        unsetenv(what->variable);
+    comm = open_comm(boot);
+    EXPECT(&failures, comm != NULL);
+    weir_comm_destroy(comm);
+    return failures;
+}
+
+static void test_refused_everywhere(void **state)
+{
+    run_ranks(3, refused, *state);
+}
+
+static refusal refusals[] = {
+    {-1,
+     "WEIR_TRANSPORT",
+     "bogus",
+     {.scratch_bytes = 0},
+     WEIR_ERR_INVALID,
+     {"WEIR_TRANSPORT=bogus", "expected auto, shm"}},
+    {2,
+     "WEIR_TRANSPORT",
+     "tcp",
+     {.scratch_bytes = 0},
+     WEIR_ERR_UNSUPPORTED,
+     {"rank 2 failed", "use shm or auto"}},
+    {1,
+     NULL,
+     NULL,
+     {.scratch_bytes = 2 << 20},
+     WEIR_ERR_MISMATCH,
+     {"scratch_bytes differs", "2097152"}},
+    {0,
+     NULL,
+     NULL,
+     {.scratch_bytes = SIZE_MAX},
+     WEIR_ERR_NO_MEMORY,
+     {"rank 0 failed", "scratch_bytes"}},
+    {1,
+     NULL,
+     NULL,
+     {.scratch_bytes = 40 << 10},
+     WEIR_ERR_INVALID,
+     {"rank 1 failed", "3 ranks need at least"}},
+    {2,
+     NULL,
+     NULL,
+     {.scratch_bytes = (size_t)1 << 50},
+     WEIR_ERR_NO_MEMORY,
+     {"rank 2 failed", "no room for"}},
+};
+
+/* A bootstrap of one process that plays many: all say what this one says. */
+typedef struct echo {
+    int rank, nranks;
+} echo;
+
+static weir_status echo_allgather(void *context, void *all, size_t bytes)
+{
+    const echo *who = context;
+    for (int rank = 0; rank < who->nranks; rank++)
+        if (rank != who->rank)
+            memcpy((char *)all + (size_t)rank * bytes, (char *)all + (size_t)who->rank * bytes,
+                   bytes);
+    return WEIR_OK;
+}
+static weir_status echo_send(void *context, const void *data, size_t bytes, int peer, int tag)
+{
+    (void)context, (void)data, (void)bytes, (void)peer, (void)tag;
+    return WEIR_OK;
+}
+static weir_status echo_recv(void *context, void *data, size_t bytes, int peer, int tag)
+{
+    (void)context, (void)data, (void)bytes, (void)peer, (void)tag;
+    return WEIR_OK;
+}
+static weir_status echo_barrier(void *context)
+{
+    (void)context;
+    return WEIR_OK;
+}
+static void echo_destroy(void *context)
+{
+    (void)context;
+}
+
+static const weir_boot_ops echo_ops = {"echo",    echo_allgather, echo_send,
+                                       echo_recv, echo_barrier,   echo_destroy};
+
+static void test_65_ranks_are_too_many(void **state)
+{
+    (void)state;
+    echo who = {3, 65};
+    weir_boot *boot = NULL;
+    weir_comm *comm = NULL;
+    assert_int_equal(weir_boot_create(&echo_ops, &who, who.rank, who.nranks, &boot), WEIR_OK);
+    assert_int_equal(weir_comm_create(boot, NULL, &comm), WEIR_ERR_UNSUPPORTED);
+    assert_true(boot_last_error_has("65 ranks: at most 64"));
+    assert_null(comm);
+    weir_boot_destroy(boot);
+}
+
+static void test_missing_arguments_are_refused(void **state)
+{
+    (void)state;
+    echo who = {0, 1};
+    weir_boot *boot = NULL;
+    weir_comm *comm = NULL;
+    assert_int_equal(weir_boot_create(&echo_ops, &who, who.rank, who.nranks, &boot), WEIR_OK);
+    assert_int_equal(weir_comm_create(NULL, NULL, &comm), WEIR_ERR_INVALID);
+    assert_int_equal(weir_comm_create(boot, NULL, NULL), WEIR_ERR_INVALID);
+    weir_comm_destroy(NULL);
+    weir_boot_destroy(boot);
+}
+
+int main(void)
+{
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    const struct CMUnitTest tests[] = {
+        AT("1 rank knows itself", test_knows_its_ranks, &counts[0]),
+        AT("2 ranks know each other", test_knows_its_ranks, &counts[1]),
+        AT("3 ranks know each other", test_knows_its_ranks, &counts[2]),
+        AT("5 ranks know each other", test_knows_its_ranks, &counts[3]),
+        AT("8 ranks know each other", test_knows_its_ranks, &counts[4]),
+        AT("16 ranks know each other", test_knows_its_ranks, &counts[5]),
+        AT("the barrier separates 2 ranks", test_barrier_separates, &counts[1]),
+        AT("the barrier separates 5 ranks", test_barrier_separates, &counts[3]),
+        cmocka_unit_test(test_set_up_of_8_ranks_is_quick),
+        cmocka_unit_test(test_memory_of_8_ranks_is_what_is_stated),
+        cmocka_unit_test(test_200_communicators_leave_nothing),
+        AT("an unknown transport is refused", test_refused_everywhere, &refusals[0]),
+        AT("a transport between machines is refused inside one",
+           test_refused_everywhere, &refusals[1]),
+        AT("different scratch_bytes are refused", test_refused_everywhere, &refusals[2]),
+        AT("the largest scratch_bytes is refused", test_refused_everywhere, &refusals[3]),
+        AT("too small a scratch_bytes is refused", test_refused_everywhere, &refusals[4]),
+        AT("an absurd scratch_bytes is refused", test_refused_everywhere, &refusals[5]),
+        cmocka_unit_test(test_65_ranks_are_too_many),
+        cmocka_unit_test(test_missing_arguments_are_refused),
+    };
+    return cmocka_run_group_tests_name("comm", tests, NULL, NULL);
+}

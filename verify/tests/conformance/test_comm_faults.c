@@ -1,0 +1,270 @@
+/*
+ * What every rank of a communicator learns when one of them aborts, is late,
+ * is killed, or has not the means to take part: the same error, soon, in words
+ * that name the rank.
+ *
+ * With the argument "hold" this program is the victim of no_traces.sh instead:
+ * ranks that hold all kinds of memory, print "rank pid", and wait for
+ * rank 1, which never comes.
+ */
+#include "verify/tests/support/comm_ranks.h"
+
+#include <signal.h>
+#include <sys/resource.h>
+
+enum { TAG = 7, SOON_S = 10 };
+
+/* ----------------------------------------------------------- failing waits */
+
+/* Rank 1 aborts while the others wait for it. */
+static int abort_ends_waits(weir_boot *boot, void *argument)
+{
+    (void)argument;
+    int failures = 0;
+    weir_comm *comm = open_comm(boot);
+    if (!comm)
+        return NO_COMM;
+    double start_s = now_s();
+    if (weir_comm_rank(comm) == 1) {
+        usleep(50000);
+        weir_comm_abort(comm);
+    } else {
+        EXPECT(&failures, weir_comm_barrier(comm) == WEIR_ERR_ABORTED);
+        EXPECT(&failures, boot_last_error_has("the communicator was aborted; in barrier, waiting "
+                                              "for rank"));
+    }
+    EXPECT(&failures, now_s() - start_s < SOON_S);
+    weir_comm_destroy(comm); /* waits for nobody */
+    EXPECT(&failures, now_s() - start_s < SOON_S);
+    EXPECT(&failures, count_maps("memfd:weir") == 0);
+    return failures;
+}
+
+static void test_abort_ends_every_wait(void **state)
+{
+    (void)state;
+    run_ranks(5, abort_ends_waits, NULL);
+}
+
+/* The others come, if at all, when rank 0 has given up: it passed its deadline,
+ * they find the communicator aborted. */
+static int deadline(weir_boot *boot, void *argument)
+{
+    enum { DEADLINE_MS = 200 };
+    int failures = 0;
+    weir_comm_config config = {.timeout_ms = *(int *)argument};
+    weir_comm *comm = NULL;
+    if (weir_comm_create(boot, &config, &comm) != WEIR_OK)
+        return NO_COMM;
+    EXPECT_OK(&failures, weir_comm_barrier(comm));
+    double start_s = now_s();
+    if (weir_comm_rank(comm) == 0) {
+        EXPECT(&failures, weir_comm_barrier(comm) == WEIR_ERR_TIMEOUT);
+        EXPECT(&failures, boot_last_error_has("rank 0: deadline of 200 ms passed; in barrier, "
+                                              "waiting for rank 1: expected 2, seen 1"));
+        EXPECT(&failures, now_s() - start_s >= DEADLINE_MS * 1e-3);
+        EXPECT(&failures, now_s() - start_s < SOON_S);
+    } else { /* not by the bootstrap, whose deadline may be the same */
+        usleep(2 * DEADLINE_MS * 1000);
+        if (weir_comm_rank(comm) == 2)
+            EXPECT(&failures, weir_comm_barrier(comm) == WEIR_ERR_ABORTED);
+    }
+    weir_comm_destroy(comm);
+    return failures;
+}
+
+static void test_configured_deadline_is_told(void **state)
+{
+    (void)state;
+    int configured_ms = 200;
+    run_ranks(3, deadline, &configured_ms);
+}
+
+static void test_deadline_of_the_environment_is_told(void **state)
+{
+    (void)state;
+    int configured_ms = 0;
+    setenv("WEIR_TIMEOUT_MS", "200", 1);
+    run_ranks(3, deadline, &configured_ms);
+    unsetenv("WEIR_TIMEOUT_MS");
+}
+
+static weir_status meet_in_barrier(weir_comm *comm)
+{
+    return weir_comm_barrier(comm);
+}
+
+static weir_status meet_in_allreduce(weir_comm *comm)
+{
+    static float data[100000];
+    return weir_allreduce(comm, data, data, sizeof data / sizeof *data, WEIR_FLOAT, WEIR_SUM,
+                          NULL);
+}
+
+/* Where ranks are when rank 2 is killed. */
+typedef struct meeting {
+    weir_status (*meet)(weir_comm *comm);
+} meeting;
+
+static int killed(weir_boot *boot, void *argument)
+{
+    const meeting *where = argument;
+    int failures = 0;
+    weir_comm *comm = open_comm(boot);
+    if (!comm)
+        return NO_COMM;
+    EXPECT_OK(&failures, where->meet(comm));
+    if (weir_comm_rank(comm) == 2) {
+        usleep(50000);
+        raise(SIGKILL);
+    }
+    double start_s = now_s();
+    EXPECT(&failures, where->meet(comm) == WEIR_ERR_PEER);
+    EXPECT(&failures, boot_last_error_has("rank 2 has died; in "));
+    EXPECT(&failures, now_s() - start_s < SOON_S);
+    weir_comm_destroy(comm);
+    return failures;
+}
+
+static void test_killed_rank_is_named_by_all(void **state)
+{
+    int codes[4];
+    assert_int_equal(weir_boot_fork_run(4, killed, *state, LIMIT_MS, codes), WEIR_OK);
+    assert_int_equal(codes[2], 128 + SIGKILL);
+    assert_int_equal(codes[0] + codes[1] + codes[3], 0);
+}
+
+/* ------------------------------------------------------------ without means */
+
+/* What rank 1 lacks when the communicator is made. */
+typedef struct shortage {
+    int resource;
+    rlim_t spare; /* descriptors, or bytes, beyond those in use */
+    weir_status status;
+    const char *says;
+} shortage;
+
+enum { SCRATCH_BYTES = 16 << 20 };
+
+static rlim_t in_use(int resource)
+{
+    unsigned long pages = 0;
+    if (resource == RLIMIT_NOFILE) {
+        int next = dup(0);
+        close(next);
+        return (rlim_t)next;
+    }
+    FILE *file = fopen("/proc/self/statm", "re");
+    if (!file || fscanf(file, "%lu", &pages) != 1)
+        pages = 0;
+    if (file)
+        fclose(file);
+    return (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE);
+}
+
+static int run_short(weir_boot *boot, void *argument)
+{
+    const shortage *what = argument;
+    int failures = 0, fds = count_fds();
+    weir_comm_config config = {.scratch_bytes = SCRATCH_BYTES};
+    weir_comm *comm = NULL;
+    struct rlimit before, during;
+    EXPECT(&failures, getrlimit(what->resource, &before) == 0);
+    during = before;
+    during.rlim_cur = in_use(what->resource) + what->spare;
+    if (weir_boot_rank(boot) == 1)
+        EXPECT(&failures, setrlimit(what->resource, &during) == 0);
+    double start_s = now_s();
+    weir_status status = weir_comm_create(boot, &config, &comm);
+    EXPECT(&failures, setrlimit(what->resource, &before) == 0);
+    EXPECT(&failures, status == what->status);
+    EXPECT(&failures, boot_last_error_has("rank 1 failed") && boot_last_error_has(what->says));
+    EXPECT(&failures, now_s() - start_s < SOON_S);
+    EXPECT(&failures, comm == NULL);
+    EXPECT(&failures, count_maps("memfd:weir") == 0 && count_fds() == fds);
+    comm = open_comm(boot); /* with means, it can be made */
+    EXPECT(&failures, comm != NULL);
+    weir_comm_destroy(comm);
+    return failures;
+}
+
+static void test_shortage_reaches_all(void **state)
+{
+    run_ranks(3, run_short, *state);
+}
+
+static shortage no_descriptor = {RLIMIT_NOFILE, 0, WEIR_ERR_SYSTEM, "raise 'ulimit -n'"};
+static shortage one_descriptor = {RLIMIT_NOFILE, 1, WEIR_ERR_SYSTEM, "raise 'ulimit -n'"};
+static shortage no_memory = {RLIMIT_AS, SCRATCH_BYTES / 2, WEIR_ERR_NO_MEMORY, "no room for"};
+static shortage own_memory = {RLIMIT_AS, SCRATCH_BYTES / 2 * 3, WEIR_ERR_NO_MEMORY,
+                              "cannot reach rank"};
+
+/* A test's name tells where it is skipped: cmocka 1.1 counts a skip as failed. */
+#if SANITISED
+#define WHERE_LIMITED " # SKIP the sanitizer's address space cannot be limited"
+#else
+#define WHERE_LIMITED ""
+#endif
+
+static void test_shortage_of_memory_reaches_all(void **state)
+{
+    if (!SANITISED)
+        run_ranks(3, run_short, *state);
+}
+
+/* ------------------------------------------------------- for no_traces.sh */
+
+static int hold(weir_boot *boot, void *argument)
+{
+    (void)argument;
+    int rank = weir_boot_rank(boot), failures = 0;
+    weir_comm *comm = open_comm(boot);
+    weir_mem *mem = NULL, *mems[MOST_RANKS] = {NULL};
+    weir_conn *conn = NULL;
+    weir_sem *sem = NULL;
+    if (!comm || weir_mem_alloc(comm, 1 << 20, &mem) != WEIR_OK)
+        return NO_COMM;
+    EXPECT_OK(&failures, weir_mem_exchange(comm, mem, mems));
+    EXPECT_OK(&failures, weir_connect(comm, rank ^ 1, TAG, WEIR_TRANSPORT_AUTO, &conn));
+    EXPECT_OK(&failures, weir_sem_create(conn, &sem));
+    EXPECT_OK(&failures, meet_in_allreduce(comm));
+    printf("%d %ld\n", rank, (long)getpid());
+    fflush(stdout);
+    while (rank == 1)
+        pause();
+    EXPECT_OK(&failures, weir_comm_barrier(comm));
+    return failures;
+}
+
+static int run_victims(void)
+{
+    enum { VICTIMS = 4 };
+    return weir_boot_fork_run(VICTIMS, hold, NULL, LIMIT_MS, NULL) == WEIR_OK ? 0 : 1;
+}
+
+static meeting in_barrier = {meet_in_barrier}, in_allreduce = {meet_in_allreduce};
+
+int main(int argc, char **argv)
+{
+    if (argc == 2 && strcmp(argv[1], "hold") == 0)
+        return run_victims();
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_abort_ends_every_wait),
+        cmocka_unit_test(test_configured_deadline_is_told),
+        cmocka_unit_test(test_deadline_of_the_environment_is_told),
+        AT("a rank killed in a barrier is named by all", test_killed_rank_is_named_by_all,
+           &in_barrier),
+        AT("a rank killed in an allreduce is named by all", test_killed_rank_is_named_by_all,
+           &in_allreduce),
+        AT("a rank without a descriptor is named by all", test_shortage_reaches_all,
+           &no_descriptor),
+        AT("a rank with one descriptor is named by all", test_shortage_reaches_all,
+           &one_descriptor),
+        AT("a rank without memory is named by all" WHERE_LIMITED,
+           test_shortage_of_memory_reaches_all, &no_memory),
+        AT("a rank with memory for itself alone is named by all" WHERE_LIMITED,
+           test_shortage_of_memory_reaches_all, &own_memory),
+    };
+    return cmocka_run_group_tests_name("comm faults", tests, NULL, NULL);
+}

@@ -1,0 +1,296 @@
+/*
+ * Where ranks stand, in words: what a report says of ranks that run, wait, are
+ * stopped or dead, that it is printed once, and who is named when a rank does
+ * not come to set-up at all.
+ */
+#include "verify/tests/support/comm_ranks.h"
+
+#include "comm/comm.h"
+#include <weir/device.h>
+
+#include <signal.h>
+#include <sys/mman.h>
+
+enum { TEXT_BYTES = 8192, DEADLINE_MS = 300, TAG = 3 };
+
+static weir_comm *open_short(weir_boot *boot)
+{
+    weir_comm_config config = {.timeout_ms = DEADLINE_MS};
+    weir_comm *comm = NULL;
+    if (weir_comm_create(boot, &config, &comm) != WEIR_OK)
+        fprintf(stderr, "# no communicator: %s\n", weir_last_error());
+    return comm;
+}
+
+/* The line of a rank, "" if there is none or it is not in its place. */
+static const char *line_of(const char *report, int rank)
+{
+    static char line[512];
+    const char *at = report;
+    for (int i = 0; i <= rank && at; i++) {
+        at = strchr(at, '\n');
+        at = at ? at + 1 : NULL;
+    }
+    char start[32];
+    snprintf(start, sizeof start, "  rank %d (pid ", rank);
+    if (!at || strncmp(at, start, strlen(start)) != 0)
+        return "";
+    snprintf(line, sizeof line, "%.*s", (int)strcspn(at, "\n"), at);
+    return line;
+}
+
+static int report_has(weir_comm *comm, int rank, const char *words)
+{
+    char text[TEXT_BYTES];
+    weir_comm_report(comm, text, sizeof text);
+    if (strstr(rank < 0 ? text : line_of(text, rank), words))
+        return 1;
+    fprintf(stderr, "# expected \"%s\" of rank %d in:\n%s", words, rank, text);
+    return 0;
+}
+
+/* ---------------------------------------------------------------- all is well */
+
+static int running(weir_boot *boot, void *argument)
+{
+    (void)argument;
+    int rank = weir_boot_rank(boot), failures = 0;
+    double value = rank;
+    char small[40];
+    weir_comm *comm = open_comm(boot);
+    if (!comm)
+        return NO_COMM;
+    weir_comm_note(NULL, "nowhere", 1);
+    EXPECT(&failures, report_has(comm, rank, "no collective yet; in no long wait"));
+    for (int i = 0; i < 3; i++)
+        EXPECT_OK(&failures, weir_allreduce(comm, &value, &value, 1, WEIR_DOUBLE, WEIR_SUM, NULL));
+    weir_comm_note(comm, "a phase with a very long name indeed", 10 + (uint64_t)rank);
+    EXPECT_OK(&failures, weir_comm_barrier(comm));
+    for (int other = 0; other < weir_boot_nranks(boot); other++) {
+        char words[128];
+        snprintf(words, sizeof words,
+                 "): a phase with a very long name in, iteration %d; allreduce, call 3; ",
+                 10 + other);
+        EXPECT(&failures, report_has(comm, other, words));
+    }
+    EXPECT(&failures, report_has(comm, -1, "4 ranks stand (deadline 30000 ms): all run"));
+    EXPECT_OK(&failures, weir_comm_check(comm));
+    memset(small, 'x', sizeof small);
+    EXPECT(&failures, weir_comm_report(comm, small, sizeof small) > 200);
+    EXPECT(&failures, small[sizeof small - 1] == '\0');
+    EXPECT_OK(&failures, weir_comm_barrier(comm));
+    weir_comm_destroy(comm);
+    return failures;
+}
+
+static void test_ranks_that_run(void **state)
+{
+    (void)state;
+    run_ranks(4, running, NULL);
+}
+
+/* ----------------------------------------------------------------- lost ranks */
+
+/* Rank 2 ends by a signal, or is stopped by it; who wakes or reaps it is rank 0. */
+static int lost(weir_boot *boot, void *argument)
+{
+    int signal_number = *(int *)argument, rank = weir_boot_rank(boot), failures = 0;
+    int stopped = signal_number == SIGSTOP;
+    char head[64];
+    pid_t pids[4] = {0};
+    pids[rank] = getpid();
+    weir_comm *comm = open_short(boot);
+    if (!comm || weir_boot_allgather(boot, pids, sizeof *pids) != WEIR_OK)
+        return NO_COMM;
+    weir_comm_note(comm, "the test", 5);
+    EXPECT_OK(&failures, weir_comm_barrier(comm));
+    if (rank == 2)
+        raise(signal_number);
+    EXPECT(&failures, weir_comm_barrier(comm) != WEIR_OK);
+    snprintf(head, sizeof head, " rank 2 is %s\n", stopped ? "stopped" : "dead");
+    EXPECT(&failures, report_has(comm, -1, head));
+    EXPECT(&failures, report_has(comm, 2, stopped ? "): stopped (state T); last seen in the test"
+                                                  : "): dead; last seen in the test"));
+    EXPECT(&failures, report_has(comm, rank, "the test, iteration 5; no collective yet; waits in "
+                                             "barrier for rank 2: expected 2, seen 1"));
+    EXPECT(&failures, weir_comm_check(comm) == (stopped ? WEIR_ERR_ABORTED : WEIR_ERR_PEER));
+    if (rank == 0) { /* the others have said so before rank 2 changes */
+        usleep(2 * DEADLINE_MS * 1000);
+        kill(pids[2], SIGKILL);
+    }
+    weir_comm_destroy(comm);
+    return failures;
+}
+
+static void test_lost_rank_is_described(void **state)
+{
+    int codes[4];
+    assert_int_equal(weir_boot_fork_run(4, lost, *state, LIMIT_MS, codes), WEIR_OK);
+    assert_int_equal(codes[2], 128 + SIGKILL);
+    assert_int_equal(codes[0] + codes[1] + codes[3], 0);
+}
+
+/* ----------------------------------------------------------- semaphores, once */
+
+static int await_semaphore(weir_boot *boot, void *argument)
+{
+    (void)argument;
+    int rank = weir_boot_rank(boot), failures = 0;
+    weir_comm *comm = open_short(boot);
+    weir_conn *conn = NULL;
+    weir_sem *sem = NULL;
+    weir_mem *mem = NULL, *theirs = NULL;
+    weir_memchan *chan = NULL;
+    if (!comm || weir_mem_alloc(comm, 64, &mem) != WEIR_OK)
+        return NO_COMM;
+    EXPECT_OK(&failures, weir_mem_send(comm, mem, 1 - rank, TAG));
+    EXPECT_OK(&failures, weir_mem_recv(comm, 1 - rank, TAG, &theirs));
+    EXPECT_OK(&failures, weir_connect(comm, 1 - rank, TAG, WEIR_TRANSPORT_AUTO, &conn));
+    EXPECT_OK(&failures, weir_sem_create(conn, &sem));
+    EXPECT_OK(&failures, weir_memchan_create(sem, theirs, mem, NULL, &chan));
+    weir_memchan_dev *dev = weir_memchan_device(chan);
+    if (rank == 1) {
+        weir_sem_signal(&dev->sem);
+    } else {
+        EXPECT(&failures, weir_sem_wait(&dev->sem, &dev->guard) == 0);
+        EXPECT(&failures, weir_sem_wait(&dev->sem, &dev->guard) == WEIR_ERR_TIMEOUT);
+        EXPECT(&failures, report_has(comm, 0, "waits in a semaphore for rank 1: expected 2, "
+                                              "seen 1"));
+    }
+    EXPECT_OK(&failures, weir_boot_barrier(boot));
+    weir_memchan_free(chan);
+    weir_sem_free(sem);
+    weir_conn_free(conn);
+    weir_mem_free(theirs);
+    weir_mem_free(mem);
+    weir_comm_destroy(comm);
+    return failures;
+}
+
+static void test_semaphore_is_described(void **state)
+{
+    (void)state;
+    run_ranks(2, await_semaphore, NULL);
+}
+
+/* All ranks print; how many did is counted in shared memory, what they wrote
+ * goes to a pipe. */
+typedef struct printing {
+    int pipe[2];
+    int *printed;
+} printing;
+
+static int print_once(weir_boot *boot, void *argument)
+{
+    printing *p = argument;
+    weir_comm *comm = open_short(boot);
+    if (!comm)
+        return NO_COMM;
+    if (weir_comm_rank(comm) == 0)
+        weir_comm_abort(comm);
+    if (weir_comm_report_once(comm, p->pipe[1]))
+        __atomic_add_fetch(p->printed, 1, __ATOMIC_RELAXED);
+    weir_comm_destroy(comm);
+    return 0;
+}
+
+static void test_report_is_printed_once(void **state)
+{
+    (void)state;
+    char text[TEXT_BYTES];
+    printing p;
+    assert_int_equal(pipe(p.pipe), 0);
+    p.printed = mmap(NULL, sizeof *p.printed, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+                     -1, 0);
+    assert_true(p.printed != MAP_FAILED);
+    run_ranks(5, print_once, &p);
+    assert_int_equal(*p.printed, 1);
+    close(p.pipe[1]);
+    ssize_t length = read(p.pipe[0], text, sizeof text - 1);
+    assert_true(length > 0);
+    text[length] = '\0';
+    close(p.pipe[0]);
+    munmap(p.printed, sizeof *p.printed);
+    assert_int_equal(strncmp(text, "weir: where 5 ranks stand", 25), 0);
+    for (int rank = 0; rank < 5; rank++)
+        assert_true(*line_of(text, rank) != '\0');
+}
+
+/* --------------------------------------------------------------------- set-up */
+
+static int late_for_setup(weir_boot *boot, void *argument)
+{
+    (void)argument;
+    int failures = 0;
+    weir_comm *comm = NULL;
+    if (weir_boot_rank(boot) == 1) {
+        usleep(4 * DEADLINE_MS * 1000);
+        return 0;
+    }
+    double start_s = now_s();
+    EXPECT(&failures, weir_comm_create(boot, NULL, &comm) == WEIR_ERR_TIMEOUT);
+    EXPECT(&failures, boot_last_error_has("rank 1") && !comm);
+    EXPECT(&failures, now_s() - start_s < 10);
+    return failures;
+}
+
+static void test_rank_missing_at_setup_is_named(void **state)
+{
+    (void)state;
+    setenv("WEIR_TIMEOUT_MS", "300", 1);
+    run_ranks(4, late_for_setup, NULL);
+    unsetenv("WEIR_TIMEOUT_MS");
+}
+
+/* ------------------------------------------------------------------ kernels */
+
+/* Both ranks' kernels have left where they waited. Rank 1's ended by its deadline, rank 0's by
+ * the abort that rank 1 gave when it found that out. */
+static int by_kernel(weir_boot *boot, void *argument)
+{
+    (void)argument;
+    int rank = weir_boot_rank(boot), failures = 0;
+    weir_comm *comm = open_short(boot);
+    if (!comm)
+        return NO_COMM;
+    weir_guard guard = comm->guard;
+    guard.peer = 1 - rank;
+    weir_wait_note(&guard, WEIR_WAIT_SEMAPHORE, 7, 6);
+    EXPECT_OK(&failures, weir_comm_check(comm));
+    EXPECT_OK(&failures, weir_boot_barrier(boot));
+    if (rank == 1) {
+        weir_store_release((uint64_t *)guard.abort_word, WEIR_ABORTED_BY_KERNEL);
+        EXPECT(&failures, weir_comm_check(comm) == WEIR_ERR_TIMEOUT);
+        EXPECT(&failures, boot_last_error_has("deadline of 300 ms passed in a kernel; it waits for "
+                                              "rank 0: expected 7, seen 6"));
+    }
+    EXPECT_OK(&failures, weir_boot_barrier(boot));
+    if (rank == 0) {
+        EXPECT(&failures, weir_comm_check(comm) == WEIR_ERR_ABORTED);
+        EXPECT(&failures, boot_last_error_has("the communicator was aborted"));
+    }
+    weir_comm_destroy(comm);
+    return failures;
+}
+
+static void test_kernels_that_gave_up_and_that_were_ended(void **state)
+{
+    (void)state;
+    run_ranks(2, by_kernel, NULL);
+}
+
+int main(void)
+{
+    static int by_stop = SIGSTOP, by_kill = SIGKILL;
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ranks_that_run),
+        AT("a stopped rank is described", test_lost_rank_is_described, &by_stop),
+        AT("a killed rank is described", test_lost_rank_is_described, &by_kill),
+        cmocka_unit_test(test_semaphore_is_described),
+        cmocka_unit_test(test_report_is_printed_once),
+        cmocka_unit_test(test_kernels_that_gave_up_and_that_were_ended),
+        cmocka_unit_test(test_rank_missing_at_setup_is_named),
+    };
+    return cmocka_run_group_tests_name("comm report", tests, NULL, NULL);
+}

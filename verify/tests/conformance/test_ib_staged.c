@@ -1,0 +1,195 @@
+/*
+ * The ib wire with memory that its device cannot reach, staged: the conformance suite, with a
+ * stand-in for the GPU, on a machine with an RDMA device. Of three ranks the first and the last
+ * have such memory, and the last one's words are in there, too; the middle one has host memory.
+ * So from rank to rank there is every case: staged where it comes from, where it goes, and both,
+ * with signals beside it and within it.
+ */
+#include "verify/tests/support/stage_standin.h"
+#include "transport/net/ib.h"
+
+static void adapt(weiri_wire *wire)
+{
+    weiri_ib_of(wire)->stage.ops = standin_ops();
+}
+
+static const wire_bed words_apart = {WEIRI_WIRE_CUDA, adapt, make_room, 1};
+static const wire_bed words_within = {WEIRI_WIRE_CUDA, adapt, make_room, 0};
+
+/* ------------------------------------------------------------------- bodies */
+
+static int conform(weir_boot *boot)
+{
+    int failures = wire_conformance(boot, WEIR_TRANSPORT_IB);
+    EXPECT(&failures, failures == NO_WIRE || !wire_bed_used || copies_made > 0);
+    return failures;
+}
+
+static int come_and_go(weir_boot *boot)
+{
+    return wire_fault_leaks(boot, WEIR_TRANSPORT_IB, 8);
+}
+
+/* Rank 0 puts to staged memory that rank 1 no longer has: rank 1 says so, and both ends fail. */
+static int name_what_is_gone(weir_boot *boot)
+{
+    enum { BYTES = 4096 };
+    int failures = 0;
+    wire_party party;
+    weiri_wire_key keys[WIRE_RANKS];
+    if (!wire_fault_open(&party, boot, WEIR_TRANSPORT_IB, &failures))
+        return failures ? failures : NO_WIRE;
+    char *gone = party.mem->base + wire_landing(0);
+    weiri_wire_mem *mem = wire_share_at(&party, gone, BYTES, WEIRI_WIRE_CUDA, keys, &failures);
+    EXPECT_OK(&failures, wire_meet(&party));
+    memset(party.own + wire_landing(0), WIRE_CANARY, BYTES);
+    party.ops->mem_deregister(mem);
+    EXPECT_OK(&failures, weir_boot_barrier(boot));
+    if (party.rank == 0) {
+        weiri_wire_lock(party.wire);
+        EXPECT_OK(&failures, party.ops->put(party.ends[1], party.mem, 0, &keys[1], 0, 64));
+        weiri_wire_unlock(party.wire);
+    }
+    wire_expect_failed(&party, 1 - party.rank, &failures);
+    EXPECT(&failures, boot_last_error_has(party.rank == 0 ? "refuses" : "has not registered"));
+    EXPECT(&failures, wire_all_are(party.own + wire_landing(0), BYTES, WIRE_CANARY));
+    weir_boot_barrier(boot);
+    wire_party_close(&party);
+    return failures;
+}
+
+/* The ranks meet, with nothing under way between them any more, and stop progressing. */
+static void settle(wire_party *party, int *failures)
+{
+    EXPECT_OK(failures, wire_meet(party));
+    EXPECT_OK(failures, wire_flush(party, party->ends[1 - party->rank]));
+    EXPECT_OK(failures, weir_boot_barrier(party->boot));
+}
+
+static int open_quietly(wire_party *party, weir_boot *boot, int *failures)
+{
+    if (!wire_fault_open(party, boot, WEIR_TRANSPORT_IB, failures))
+        return 0;
+    settle(party, failures);
+    return 1;
+}
+
+/* No descriptor tells that a copy has ended: until then nobody may sleep. */
+static int stay_awake(weir_boot *boot)
+{
+    int failures = 0, descriptor = -1, armed = 0;
+    wire_party party;
+    if (!open_quietly(&party, boot, &failures))
+        return failures ? failures : NO_WIRE;
+    if (party.rank == 0) {
+        const uint64_t before = copies_made;
+        EXPECT_OK(&failures, wire_put(&party, 1, 0, 0, 64));
+        weiri_wire_lock(party.wire);
+        while (!armed && copies_made == before)
+            armed = party.ops->arm(party.wire, &descriptor);
+        weiri_wire_unlock(party.wire);
+        EXPECT(&failures, copies_made != before);
+    }
+    EXPECT_OK(&failures, weir_boot_barrier(boot));
+    settle(&party, &failures);
+    wire_party_close(&party);
+    return failures;
+}
+
+/* A peer that does not progress: what is in its inbox is sent, but not complete, and what has
+ * no room there runs into the deadline. */
+static int fill_inbox(weir_boot *boot)
+{
+    enum { LOOK_MS = 50, DEADLINE_MS = 300 };
+    int failures = 0, moved = 0;
+    wire_party party;
+    if (!open_quietly(&party, boot, &failures))
+        return failures ? failures : NO_WIRE;
+    if (party.rank == 0) {
+        const weiri_endpoint *end = party.ends[1];
+        const uint64_t done = end->completed;
+        double limit_s = now_s() + LOOK_MS * 1e-3;
+        EXPECT_OK(&failures, wire_put(&party, 1, 0, 0, 1000));
+        while (now_s() < limit_s)
+            EXPECT_OK(&failures, wire_move(&party, &moved));
+        EXPECT(&failures, end->sent == end->posted && end->completed == done);
+        party.wire->timeout_ms = DEADLINE_MS;
+        EXPECT_OK(&failures, wire_put(&party, 1, 0, 0, WIRE_AREA_BYTES));
+        EXPECT(&failures, wire_await_failure(&party) == WEIR_ERR_TIMEOUT);
+        EXPECT(&failures, boot_last_error_has("rank 1") && end->sent < end->posted);
+    }
+    weir_boot_barrier(boot);
+    wire_party_close(&party);
+    return failures;
+}
+
+/* The device is held up by signals that a peer at rest has no receives for: the slots of the
+ * outbox, which are filled meanwhile, wait for it. */
+static int hold_device(weir_boot *boot)
+{
+    enum { LOOK_MS = 50 };
+    int failures = 0, moved = 0;
+    wire_party party;
+    if (!open_quietly(&party, boot, &failures))
+        return failures ? failures : NO_WIRE;
+    boot_fill(wire_source(&party), WIRE_AREA_BYTES, party.rank, 5);
+    if (party.rank == 0) {
+        double limit_s = now_s() + LOOK_MS * 1e-3;
+        for (uint64_t i = 1; i <= WEIRI_IB_RECEIVES + 1; i++)
+            EXPECT_OK(&failures, wire_signal(&party, party.ends[1], 1, i));
+        EXPECT_OK(&failures, wire_put(&party, 1, 0, 0, WIRE_AREA_BYTES));
+        while (now_s() < limit_s)
+            EXPECT_OK(&failures, wire_move(&party, &moved));
+    }
+    EXPECT_OK(&failures, weir_boot_barrier(boot));
+    settle(&party, &failures);
+    const unsigned char *landed = party.own + wire_landing(0);
+    EXPECT(&failures, party.rank == 0 || boot_filled(landed, WIRE_AREA_BYTES, 0, 5));
+    wire_party_close(&party);
+    return failures;
+}
+
+/* -------------------------------------------------------------------- tests */
+
+typedef struct subject {
+    int (*body)(weir_boot *boot);
+    int nranks;
+    const wire_bed *beds[3]; /* each rank's; NULL: host memory */
+} subject;
+
+static int run_body(weir_boot *boot, void *argument)
+{
+    const subject *what = argument;
+    wire_bed_used = what->beds[weir_boot_rank(boot)];
+    wire_brief = 1; /* test_wires has done it all */
+    return what->body(boot);
+}
+
+static void test_subject(void **state)
+{
+    const subject *what = *state;
+    wire_run_ranks(what->nranks, run_body, *state, 0);
+}
+
+int main(int argc, char **argv)
+{
+    const wire_bed *const apart = &words_apart, *const within = &words_within;
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    const struct CMUnitTest tests[] = {
+        AT("staged and host memory conform", test_subject,
+           (&(subject){conform, 3, {apart, NULL, within}})),
+        AT("nobody sleeps while a copy is under way", test_subject,
+           (&(subject){stay_awake, 2, {apart, apart}})),
+        AT("a full inbox runs into the deadline", test_subject,
+           (&(subject){fill_inbox, 2, {NULL, apart}})),
+        AT("a slot is not filled while the device reads it", test_subject,
+           (&(subject){hold_device, 2, {apart, NULL}})),
+        AT("a key of staged memory that is gone is refused", test_subject,
+           (&(subject){name_what_is_gone, 2, {apart, apart}})),
+        AT("8 set-ups leave nothing behind", test_subject,
+           (&(subject){come_and_go, 2, {apart, within}})),
+    };
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
+    return cmocka_run_group_tests_name("ib_staged", tests, NULL, NULL);
+}

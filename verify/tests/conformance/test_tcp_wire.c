@@ -1,0 +1,241 @@
+/*
+ * What the tcp wire does about strangers on its port, and about a peer that sends what
+ * cannot be: every frame that its own code never writes is written into a stream here.
+ */
+#include "transport/net/tcp.h"
+#include "verify/tests/conformance/wire_conformance.h"
+
+#include <sys/socket.h>
+
+enum { PEER_HAS_BYTES = WIRE_WORDS_BYTES + 3 * WIRE_AREA_BYTES };
+
+/* ----------------------------------------------------------------- strangers */
+
+static int dial(const weiri_address *to)
+{
+    struct sockaddr_storage name;
+    socklen_t bytes = weiri_address_to_socket(to, &name);
+    int fd = socket(name.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0 && connect(fd, (struct sockaddr *)&name, bytes) == 0)
+        return fd;
+    close(fd);
+    return -1;
+}
+
+/* Rank 1 sends strangers ahead: one says rubbish, one nothing, one has the wrong secret.
+ * Its own call is heard all the same. */
+static int strangers(weir_boot *boot, void *argument)
+{
+    (void)argument;
+    int failures = 0, rank = weir_boot_rank(boot), fds[2] = {-1, -1};
+    const weiri_wire_ops *ops = weiri_wire_of(WEIR_TRANSPORT_TCP);
+    weiri_wire *wire = NULL;
+    weiri_endpoint *end = NULL, *other = NULL;
+    weiri_wire_address all[2], unused;
+    EXPECT_OK(&failures, ops->open(rank, 2, WIRE_TIMEOUT_MS, &wire));
+    EXPECT_OK(&failures, ops->endpoint_create(wire, 1 - rank, &end, &all[rank]));
+    EXPECT_OK(&failures, ops->endpoint_create(wire, 1 - rank, &other, &unused));
+    EXPECT_OK(&failures, weir_boot_allgather(boot, all, sizeof *all));
+    if (rank == 1 && !failures) {
+        static const char rubbish[] = "GET / HTTP/1.1\r\nHost: weir\r\n\r\n";
+        weiri_tcp_address peers;
+        weiri_wire_address forged = all[0];
+        memcpy(&peers, all[0].bytes, sizeof peers);
+        fds[0] = dial(&peers.listens);
+        fds[1] = dial(&peers.listens);
+        EXPECT(&failures, fds[0] >= 0 && fds[1] >= 0);
+        EXPECT(&failures, send(fds[0], rubbish, sizeof rubbish, 0) == sizeof rubbish);
+        peers.key[3] ^= 1;
+        memcpy(forged.bytes, &peers, sizeof peers);
+        EXPECT(&failures, ops->endpoint_connect(other, &forged) == WEIR_ERR_REFUSED);
+        EXPECT(&failures, boot_last_error_has("wrong secret"));
+    }
+    EXPECT_OK(&failures, ops->endpoint_connect(end, &all[1 - rank]));
+    for (int i = 0; i < 2; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+    weir_boot_barrier(boot);
+    ops->close(wire);
+    return failures;
+}
+
+static void test_strangers_are_refused(void **state)
+{
+    (void)state;
+    run_ranks(2, strangers, NULL);
+}
+
+/* Rank 1 never calls: rank 0 says who is missing, and where it was awaited. An address of
+ * somebody else is refused at once. */
+static int nobody_calls(weir_boot *boot, void *argument)
+{
+    (void)argument;
+    int failures = 0, rank = weir_boot_rank(boot);
+    const weiri_wire_ops *ops = weiri_wire_of(WEIR_TRANSPORT_TCP);
+    weiri_wire *wire = NULL;
+    weiri_endpoint *end = NULL;
+    weiri_wire_address all[2], rubbish = {{0}};
+    EXPECT_OK(&failures, ops->open(rank, 2, 300, &wire));
+    EXPECT_OK(&failures, ops->endpoint_create(wire, 1 - rank, &end, &all[rank]));
+    EXPECT_OK(&failures, weir_boot_allgather(boot, all, sizeof *all));
+    EXPECT(&failures, ops->endpoint_connect(end, &all[rank]) == WEIR_ERR_MISMATCH);
+    EXPECT(&failures, ops->endpoint_connect(end, &rubbish) == WEIR_ERR_INVALID);
+    if (rank == 0) {
+        EXPECT(&failures, ops->endpoint_connect(end, &all[1]) == WEIR_ERR_TIMEOUT);
+        EXPECT(&failures, boot_last_error_has("rank 1 has not called rank 0 at "));
+        EXPECT(&failures, boot_last_error_has("WEIR_SOCKET_IFNAME"));
+    }
+    weir_boot_barrier(boot);
+    ops->close(wire);
+    return failures;
+}
+
+static void test_who_never_calls_is_named(void **state)
+{
+    (void)state;
+    run_ranks(2, nobody_calls, NULL);
+}
+
+/* ------------------------------------------------------------ impossible frames */
+
+/* What rank 1 writes into its first stream, and what rank 0 must say about it. memory: 1
+ * stands for rank 0's own, 0 for one that is not. */
+typedef struct lie {
+    weiri_tcp_frame frame;
+    size_t bytes; /* of the frame, and of rubbish behind it, that are written */
+    int hangs_up;
+    const char *expected;
+} lie;
+
+static lie lies[] = {
+    {{WEIRI_TCP_PUT, 0, 0, 0, 8}, 32, 0, "has not registered"},
+    {{WEIRI_TCP_SIGNAL, 0, 0, 0, 8}, 32, 0, "has not registered"},
+    {{WEIRI_TCP_PUT, 0, 1, PEER_HAS_BYTES - 7, 8}, 32, 0, "check offsets and lengths"},
+    {{WEIRI_TCP_PUT, 0, 1, 8, UINT64_MAX}, 32, 0, "check offsets and lengths"},
+    {{WEIRI_TCP_PUT, 0, 1, UINT64_MAX, 8}, 32, 0, "check offsets and lengths"},
+    {{WEIRI_TCP_SIGNAL, 0, 1, PEER_HAS_BYTES, 1}, 32, 0, "check offsets and lengths"},
+    {{WEIRI_TCP_SIGNAL, 0, 1, 4, 1}, 32, 0, "no multiple of 8"},
+    {{WEIRI_TCP_PUT, 0, 1, 0, 0}, 32, 0, "a put of nothing"},
+    {{WEIRI_TCP_PUT, 3, 1, 0, 8}, 32, 0, "no frame of this version"},
+    {{0x20544547, 0, 0, 0, 0}, 32, 0, "no frame of this version"},
+    {{WEIRI_TCP_ACK, 99, 0, 0, 0}, 32, 0, "no frame of this version"},
+    {{WEIRI_TCP_BYE, 0, 0, 0, UINT64_MAX}, 32, 0, "no frame of this version"},
+    {{WEIRI_TCP_ACK, 4, 0, 0, 0}, 64, 0, "an acknowledgement of what was not sent"},
+    {{WEIRI_TCP_PUT, 0, 1, 0, 4096}, 20, 1, "is gone"},   /* cut off in its header */
+    {{WEIRI_TCP_PUT, 0, 1, 0, 4096}, 2000, 1, "is gone"}, /* and in its payload */
+};
+
+static int tell_lie(weir_boot *boot, void *argument)
+{
+    const lie *what = argument;
+    int failures = 0;
+    wire_party party;
+    if (!wire_fault_open(&party, boot, WEIR_TRANSPORT_TCP, &failures))
+        return 1;
+    EXPECT(&failures, party.mem->bytes == PEER_HAS_BYTES);
+    EXPECT_OK(&failures, wire_meet(&party));
+    EXPECT_OK(&failures, weir_boot_barrier(boot)); /* before it hears the lie */
+    if (party.rank == 1) {
+        unsigned char data[4096];
+        int fd = ((weiri_tcp_endpoint *)party.ends[0])->streams[0]->fd;
+        weiri_tcp_frame frame = what->frame;
+        weiri_tcp_key key;
+        memcpy(&key, party.keys[0].bytes, sizeof key);
+        frame.memory = frame.memory ? key.id : 77;
+        memset(data, 0xff, sizeof data);
+        memcpy(data, &frame, sizeof frame);
+        EXPECT(&failures, send(fd, data, what->bytes, 0) == (ssize_t)what->bytes);
+        if (what->hangs_up)
+            shutdown(fd, SHUT_RDWR);
+    }
+    weir_status status = wire_await_failure(&party);
+    EXPECT(&failures, status == WEIR_ERR_SYSTEM || status == WEIR_ERR_PEER);
+    EXPECT(&failures, boot_last_error_has(party.rank ? "rank 0 at " : "rank 1 at "));
+    EXPECT(&failures, (party.rank == 1 && what->hangs_up) || boot_last_error_has(what->expected));
+    EXPECT(&failures, party.rank == 0 || what->hangs_up || boot_last_error_has("failed: "));
+    weir_boot_barrier(boot);
+    wire_party_close(&party);
+    return failures;
+}
+
+static void test_lies_are_found_out(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof lies / sizeof *lies; i++)
+        run_ranks(2, tell_lie, &lies[i]);
+}
+
+/* ------------------------------------------------------------ acknowledgements */
+
+/* Rank 0 acknowledges three signals before its socket takes anything: the peer hears of
+ * them in their order, whatever waits for the socket. */
+static int acknowledge_late(weir_boot *boot, void *argument)
+{
+    (void)argument;
+    int failures = 0;
+    wire_party party;
+    if (!wire_fault_open(&party, boot, WEIR_TRANSPORT_TCP, &failures))
+        return 1;
+    weiri_endpoint *end = party.ends[1 - party.rank];
+    EXPECT_OK(&failures, wire_meet(&party));
+    EXPECT_OK(&failures, weir_boot_barrier(boot));
+    for (uint64_t value = 1; value <= 3; value++) {
+        int moved = 0;
+        if (party.rank == 1) {
+            EXPECT_OK(&failures, wire_signal(&party, end, 1, value));
+            EXPECT_OK(&failures, wire_move(&party, &moved));
+        }
+        double limit_s = now_s() + 5;
+        while (party.rank == 0 && *wire_word(&party, 1, 1) < value && now_s() < limit_s)
+            EXPECT_OK(&failures,
+                      weiri_tcp_read(((weiri_tcp_endpoint *)end)->streams[0], &moved));
+        if (party.rank == 0)
+            weiri_tcp_acknowledge((weiri_tcp_endpoint *)end);
+        EXPECT_OK(&failures, weir_boot_barrier(boot));
+    }
+    EXPECT(&failures, *wire_word(&party, 1, 1) == (party.rank == 0 ? 3 : 0));
+    EXPECT_OK(&failures, wire_meet(&party));
+    EXPECT_OK(&failures, wire_flush(&party, end));
+    EXPECT_OK(&failures, wire_meet(&party));
+    weir_boot_barrier(boot);
+    wire_party_close(&party);
+    return failures;
+}
+
+static void test_acknowledgements_stay_in_order(void **state)
+{
+    (void)state;
+    run_ranks(2, acknowledge_late, NULL);
+}
+
+/* ------------------------------------------------------------------- settings */
+
+static void test_bad_settings_are_refused(void **state)
+{
+    (void)state;
+    weiri_wire *wire = NULL;
+    const weiri_wire_ops *ops = weiri_wire_of(WEIR_TRANSPORT_TCP);
+    setenv("WEIR_SOCKET_STREAMS", "9", 1);
+    assert_int_equal(ops->open(0, 2, 1000, &wire), WEIR_ERR_INVALID);
+    assert_true(boot_last_error_has("WEIR_SOCKET_STREAMS=9: expected a number from 1 to 8"));
+    unsetenv("WEIR_SOCKET_STREAMS");
+    setenv("WEIR_SOCKET_IFNAME", "nic77", 1);
+    assert_int_equal(ops->open(0, 2, 1000, &wire), WEIR_ERR_SYSTEM);
+    assert_true(boot_last_error_has("WEIR_SOCKET_IFNAME"));
+    assert_true(boot_last_error_has("'nic77' is not up"));
+    unsetenv("WEIR_SOCKET_IFNAME");
+    assert_null(wire);
+}
+
+int main(void)
+{
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_strangers_are_refused),
+        cmocka_unit_test(test_who_never_calls_is_named),
+        cmocka_unit_test(test_lies_are_found_out),
+        cmocka_unit_test(test_acknowledgements_stay_in_order),
+        cmocka_unit_test(test_bad_settings_are_refused),
+    };
+    return cmocka_run_group_tests_name("tcp_wire", tests, NULL, NULL);
+}

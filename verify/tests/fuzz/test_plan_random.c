@@ -1,0 +1,244 @@
+/*
+ * Random programs: one that the checker accepts with every fence that it asks for, and no
+ * operation fused, it accepts as the builder leaves it, and divided among instances. What
+ * programs compute is not looked at, only that nothing races and all of it ends.
+ * Programs that are wrong from the start are left out.
+ */
+#include "verify/tests/support/plan_builders.h"
+
+enum { RANKS = 3, BLOCKS = 2, SEEDS = 1000, PLAIN = 4, PACKETS = 4 };
+
+typedef struct program {
+    weir_plan_builder *b;
+    uint64_t state; /* of the generator */
+    weir_plan_chan memory[RANKS][RANKS][BLOCKS], port[RANKS][RANKS][BLOCKS];
+    weir_plan_chunks scratch[RANKS];
+    weir_plan_semaphore semaphore[RANKS];
+    weir_plan_switch group[WEIR_PLAN_BUFFERS];
+    int both; /* thread blocks */
+} program;
+
+static int draw(program *p, int below)
+{
+    p->state = p->state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (int)((p->state >> 33) % (uint64_t)below);
+}
+
+/* Mostly with the fence that the operation needs. */
+static weir_plan_sync sync_with(program *p, weir_plan_sync needed)
+{
+    unsigned any = (unsigned)draw(p, 4);
+    return (weir_plan_sync)(draw(p, 4) ? any | needed : any);
+}
+
+static weir_plan_chunks plain(program *p, int rank, int size)
+{
+    weir_plan_chunks from = draw(p, 3) == 0   ? weir_plan_input(p->b, rank)
+                            : draw(p, 2) == 0 ? weir_plan_output(p->b, rank)
+                                              : weir_plan_slice(p->scratch[rank], 0, PLAIN);
+    return weir_plan_slice(from, draw(p, (from.size ? (int)from.size : size) - size + 1), size);
+}
+
+static weir_plan_chunks packets(program *p, int rank, int size)
+{
+    return weir_plan_slice(p->scratch[rank], PLAIN + draw(p, PACKETS - size + 1), size);
+}
+
+static void meet(program *p, int block)
+{
+    for (int rank = 0; rank < RANKS; rank++) {
+        for (int peer = 0; peer < RANKS; peer++)
+            if (peer != rank)
+                weir_plan_signal(p->memory[rank][peer][block], block,
+                                 sync_with(p, WEIR_PLAN_BEFORE));
+        for (int peer = 0; peer < RANKS; peer++)
+            if (peer != rank)
+                weir_plan_wait(p->memory[rank][peer][block], block,
+                               sync_with(p, WEIR_PLAN_AFTER));
+    }
+}
+
+static void put_over_ports(program *p, int rank, int block, int size)
+{
+    for (int i = 1 + draw(p, 2); i > 0; i--) {
+        int peer = (rank + i) % RANKS;
+        weir_plan_put(p->port[rank][peer][block], plain(p, peer, size), plain(p, rank, size),
+                      block);
+        if (draw(p, 2))
+            continue;
+        weir_plan_signal(p->port[rank][peer][block], block, sync_with(p, WEIR_PLAN_BEFORE));
+        if (draw(p, 2))
+            weir_plan_flush(p->port[rank][peer][block], block, sync_with(p, WEIR_PLAN_UNSYNCED));
+        weir_plan_wait(p->port[peer][rank][block], block, sync_with(p, WEIR_PLAN_AFTER));
+    }
+}
+
+static void use_packets(program *p, int rank, int peer, int block, int size)
+{
+    weir_plan_chunks sent = packets(p, peer, size), data = plain(p, peer, size);
+    weir_plan_put_packets(p->memory[rank][peer][block], sent, plain(p, rank, size), block);
+    if (draw(p, 2)) {
+        weir_plan_unpack_packets(data, sent, block);
+        return;
+    }
+    weir_plan_reduce_packets(data, data, &sent, 1, block);
+    if (draw(p, 2))
+        weir_plan_copy_packets(packets(p, peer, size), data, block);
+    if (draw(p, 2))
+        weir_plan_put_packets(p->memory[peer][rank][block], packets(p, rank, size), data, block);
+}
+
+static void reduce(program *p, int rank, int peer, int block, int size)
+{
+    weir_plan_chunks sum = plain(p, rank, size), theirs = plain(p, peer, size);
+    int index = (int)sum.index;
+    if (draw(p, 2)) {
+        weir_plan_read_reduce(p->memory[rank][peer][block], sum, sum, &theirs, 1, block);
+        if (draw(p, 2))
+            weir_plan_put(p->memory[rank][peer][block], plain(p, peer, size), sum, block);
+        return;
+    }
+    weir_plan_switch_reduce(p->group[sum.buffer], index, sum, block);
+    if (draw(p, 2))
+        weir_plan_switch_broadcast(p->group[sum.buffer], sum, index, block);
+}
+
+static void step(program *p, int block)
+{
+    int size = 1 + draw(p, 2), rank = draw(p, RANKS), peer = (rank + 1 + draw(p, 2)) % RANKS;
+    switch (draw(p, 8)) {
+    case 0:
+        weir_plan_put(p->memory[rank][peer][block], plain(p, peer, size), plain(p, rank, size),
+                      block);
+        break;
+    case 1:
+        weir_plan_get(p->memory[rank][peer][block], plain(p, rank, size), plain(p, peer, size),
+                      block);
+        break;
+    case 2:
+        weir_plan_copy(packets(p, rank, 1), plain(p, rank, 1), draw(p, 3) ? block : p->both);
+        break;
+    case 3:
+        put_over_ports(p, rank, block, size);
+        break;
+    case 4:
+        use_packets(p, rank, peer, block, size);
+        break;
+    case 5:
+        reduce(p, rank, peer, block, size);
+        break;
+    case 6:
+        weir_plan_release(p->semaphore[rank], block, sync_with(p, WEIR_PLAN_BEFORE));
+        weir_plan_acquire(p->semaphore[rank], 1 - block, sync_with(p, WEIR_PLAN_AFTER));
+        break;
+    default:
+        meet(p, block);
+    }
+}
+
+static void all_meet(program *p)
+{
+    for (int rank = 0; rank < RANKS; rank++)
+        weir_plan_barrier(p->b, rank, p->both);
+    meet(p, 0);
+    for (int rank = 0; rank < RANKS; rank++)
+        weir_plan_barrier(p->b, rank, p->both);
+}
+
+static void begin(program *p, int seed, weir_plan_spec spec)
+{
+    static const int blocks[BLOCKS] = {0, 1};
+    spec.nranks = RANKS;
+    spec.chunk_factor = 2;
+    spec.in_place = seed % 3 == 0;
+    spec.double_scratch = seed % 5 == 0;
+    p->b = create(spec);
+    p->state = (uint64_t)seed * 7919 + 13;
+    for (int rank = 0; rank < RANKS; rank++) {
+        p->scratch[rank] = weir_plan_scratch(p->b, rank, PLAIN + PACKETS);
+        p->semaphore[rank] = weir_plan_semaphore_create(p->b, rank, 0);
+        for (int peer = 0; peer < RANKS; peer++)
+            for (int block = 0; block < BLOCKS && peer != rank; block++) {
+                p->memory[rank][peer][block] = weir_plan_memory_channel(p->b, rank, peer);
+                p->port[rank][peer][block] = weir_plan_port_channel(p->b, rank, peer);
+            }
+    }
+    for (int buffer = 0; buffer < WEIR_PLAN_BUFFERS; buffer++)
+        p->group[buffer] =
+            weir_plan_switch_channel(p->b, (weir_plan_buffer)buffer, NULL, RANKS);
+    p->both = weir_plan_group(p->b, blocks, BLOCKS);
+}
+
+/* NULL: the program is one that builders refuse. */
+static weir_plan *make(int seed, weir_plan_spec spec)
+{
+    program p;
+    weir_plan *plan = NULL;
+    begin(&p, seed, spec);
+    int nblocks = 1 + draw(&p, BLOCKS), loops = draw(&p, 3) == 0;
+    all_meet(&p);
+    for (int i = draw(&p, 3); i > 0; i--)
+        step(&p, draw(&p, nblocks));
+    if (loops)
+        weir_plan_pipeline_begin(p.b, 64, 2);
+    for (int i = 1 + draw(&p, 4); i > 0; i--)
+        step(&p, draw(&p, nblocks));
+    if (loops)
+        weir_plan_pipeline_end(p.b);
+    for (int i = draw(&p, 3); i > 0; i--)
+        step(&p, draw(&p, nblocks));
+    all_meet(&p);
+    all_meet(&p);
+    if (weir_plan_build(p.b, &plan) != WEIR_OK)
+        return NULL;
+    plan->collective = -1; /* none that is known, so that only order is looked at */
+    return plan;
+}
+
+/* 1: it is accepted; how many fences it has. */
+static int is_accepted(weir_plan *plan, unsigned *fences)
+{
+    int accepted = plan && weir_plan_check(plan, NULL) == WEIR_OK;
+    for (int rank = 0; plan && rank < RANKS; rank++)
+        for (uint32_t i = 0; i < plan->gpus[rank].nops; i++)
+            *fences += plan->gpus[rank].ops[i].kind == WEIRI_PLAN_NOP_OP;
+    return accepted;
+}
+
+static void test_what_is_left_out_was_not_needed(void **state)
+{
+    static const weir_plan_spec variants[] = {
+        {.instances = 1},
+        {.flags = WEIR_PLAN_NO_FUSION},
+        {.flags = WEIR_PLAN_KEEP_FENCES},
+        {.instances = 2},
+    };
+    unsigned accepted = 0, before = 0, after = 0, ignored = 0;
+    (void)state;
+    for (int seed = 0; seed < SEEDS; seed++) {
+        weir_plan *whole = make(
+            seed, (weir_plan_spec){.flags = WEIR_PLAN_KEEP_FENCES | WEIR_PLAN_NO_FUSION});
+        int is_right = is_accepted(whole, &before);
+        accepted += (unsigned)is_right;
+        weir_plan_free(whole);
+        for (size_t i = 0; is_right && i < sizeof variants / sizeof *variants; i++) {
+            weir_plan *plan = make(seed, variants[i]);
+            if (plan && !is_accepted(plan, i ? &ignored : &after))
+                fail_msg("seed %d, variant %zu: %s", seed, i, weir_last_error());
+            weir_plan_free(plan);
+        }
+    }
+    print_message("# %u of %d programs; %u fences were asked for, %u are left\n", accepted,
+                  (int)SEEDS, before, after);
+    assert_true(accepted > SEEDS / 4);
+    assert_true(after < before / 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_is_left_out_was_not_needed),
+    };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests_name("random programs", tests, NULL, NULL);
+}

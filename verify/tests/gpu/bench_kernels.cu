@@ -1,0 +1,92 @@
+/*
+ * Kernels of bench_algo.sh: collectives in one piece, which fits into a slot, and one that
+ * is wrong. The protocol is that of lib/algo/examples/allgather.cu.
+ */
+#include <weir/kernel.h>
+
+WEIR_KERNEL_FN int meet(const weir_kernel_args *args)
+{
+    weir_block_sync();
+    int status = weir_barrier(weir_kernel_chans(args, 0), (uint32_t)(args->nranks - 1), weir_tid(),
+                              weir_nthreads());
+    if (status)
+        weir_kernel_fail(&args->guard, status);
+    return weir_block_any(status);
+}
+
+WEIR_KERNEL_FN void copy(char *to, const char *from, size_t bytes)
+{
+    if (to != from)
+        weir_copy_shared(to, from, bytes, weir_tid(), weir_nthreads());
+}
+
+/* Puts bytes into this rank's slot of the rank that a channel goes to. */
+WEIR_KERNEL_FN void put(const weir_kernel_args *args, int index, const char *from, size_t bytes)
+{
+    copy(weir_kernel_chans(args, 0)[index]->remote + (size_t)args->rank * args->slot_bytes, from,
+         bytes);
+}
+
+/* Where what a rank has put is. */
+WEIR_KERNEL_FN const char *slot(const weir_kernel_args *args, int rank)
+{
+    return weir_kernel_chans(args, 0)[0]->local + (size_t)rank * args->slot_bytes;
+}
+
+WEIR_KERNEL(broadcast, weir_kernel_args, args)
+{
+    for (int i = 0; i < args.nranks - 1 && args.rank == args.root; i++)
+        put(&args, i, args.in, args.out_bytes);
+    if (weir_block() || meet(&args))
+        return;
+    copy(args.out, args.rank == args.root ? args.in : slot(&args, args.root), args.out_bytes);
+    meet(&args);
+}
+
+/* alltoallv and sendrecv. */
+WEIR_KERNEL(exchange, weir_kernel_args, args)
+{
+    const weir_kernel_split own = args.splits[args.rank];
+    for (int i = 0; i < args.nranks - 1; i++) {
+        const weir_kernel_split split = args.splits[weir_kernel_peer(&args, i)];
+        put(&args, i, args.in + split.send_at, split.send_bytes);
+    }
+    copy(args.out + own.recv_at, args.in + own.send_at, own.send_bytes);
+    if (weir_block() || meet(&args))
+        return;
+    for (int i = 0; i < args.nranks - 1; i++) {
+        const int peer = weir_kernel_peer(&args, i);
+        copy(args.out + args.splits[peer].recv_at, slot(&args, peer), args.splits[peer].recv_bytes);
+    }
+    meet(&args);
+}
+
+/* Sums of int32, in rank order. */
+WEIR_KERNEL(allreduce, weir_kernel_args, args)
+{
+    const int32_t *in = (const int32_t *)(const void *)args.in;
+    int32_t *out = (int32_t *)(void *)args.out;
+    for (int i = 0; i < args.nranks - 1; i++)
+        put(&args, i, args.in, args.in_bytes);
+    if (weir_block() || meet(&args))
+        return;
+    for (size_t at = weir_tid(); at < args.in_bytes / 4; at += weir_nthreads()) {
+        uint32_t sum = 0;
+        for (int rank = 0; rank < args.nranks; rank++) {
+            const int32_t *theirs =
+                rank == args.rank ? in : (const int32_t *)(const void *)slot(&args, rank);
+            sum += (uint32_t)theirs[at];
+        }
+        out[at] = (int32_t)sum;
+    }
+    meet(&args);
+}
+
+/* Any collective that moves data to where it came from, but for the last bit. */
+WEIR_KERNEL(wrong, weir_kernel_args, args)
+{
+    copy(args.out, args.in, args.in_bytes);
+    weir_block_sync();
+    if (weir_tid() == 0 && weir_block() == 0)
+        args.out[args.out_bytes - 1] ^= 1;
+}

@@ -1,0 +1,41 @@
+#!/bin/sh
+# Machines whose GPU driver cannot serve: too old, without a GPU, not there. The driver is
+# a stand-in. TAP on standard output; run from the top folder.
+. verify/tests/support/bench_tap.inc
+refusals=${O:-build}/tests/test_gpu_refusals
+[ -x "$refusals" ] || skip_all "GPU drivers" "no build with CUDA, or no cmocka"
+command -v "${CC:-cc}" >/dev/null || skip_all "GPU drivers" "no compiler"
+
+# driver FOLDER FLAG...: builds a stand-in there, under the driver's own name.
+driver() {
+    folder=$scratch/$1
+    shift
+    mkdir -p "$folder"
+    "${CC:-cc}" -shared -fPIC -fvisibility=hidden "$@" -o "$folder/libcuda.so.1" \
+        verify/tests/support/driver_standin.c || exit 3
+}
+
+# refuses NAME FOLDER WORDS REMEDY: the library says so, and the benchmark, with a remedy.
+refuses() {
+    run env LD_LIBRARY_PATH="$scratch/$2${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" "$refusals"
+    status=1
+    [ "$code" -eq 0 ] && grep -q "^# .*backend cuda: .*$3.*$4" "$scratch/out" && status=0
+    check "$1: the library refuses it" $status
+    [ -x ./bench_allreduce ] || return 0
+    run env LD_LIBRARY_PATH="$scratch/$2${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
+        ./bench_allreduce --backend cuda
+    status=1
+    [ "$code" -eq 3 ] && grep -q "$3.*--backend host" "$scratch/err" && status=0
+    check "$1: so does a benchmark (exit code $code)" $status
+    run env LD_LIBRARY_PATH="$scratch/$2${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
+        ./bench_allreduce -b 64 -e 64 -n 2
+    ends "$1: without --backend it is the host" 0
+}
+
+driver old -DSTANDIN_VERSION=11040 -DSTANDIN_START=0
+driver empty
+driver broken -DSTANDIN_START=999
+refuses "a driver too old" old 'too old, it serves CUDA 11.4' 'install a newer'
+refuses "a driver without a GPU" empty 'no CUDA-capable device' 'use the host backend'
+refuses "a driver that fails" broken 'unknown error' 'use the host backend'
+finish

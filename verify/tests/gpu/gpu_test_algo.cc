@@ -1,0 +1,173 @@
+/*
+ * The example of a kernel of one's own under the emulator: lib/algo/examples/allgather.cu with
+ * several blocks of threads on every rank, pieces that fill the slots many times, and launches
+ * that follow each other at once. The same source with a barrier that does not wait, or not
+ * for all, must be found out.
+ */
+#include "coll/cuda/device/frame.cuh"
+
+#include "verify/tests/support/gpu_emulator.hh"
+#include "verify/tests/support/gpu_tap.hh"
+
+#include <vector>
+
+#include "algo/examples/allgather.cu"
+
+/* Signals, and waits for `waits` of the peers. */
+static int careless_barrier(weir_memchan_dev *const *chans, uint32_t count, uint32_t tid,
+                            uint32_t nthreads, uint32_t waits)
+{
+    int status = 0;
+    for (uint32_t i = tid; i < count; i += nthreads)
+        weir_signal(chans[i]);
+    for (uint32_t i = tid; i < count && i < waits && !status; i += nthreads)
+        status = weir_wait(chans[i]);
+    return status;
+}
+
+static int no_wait(weir_memchan_dev *const *chans, uint32_t count, uint32_t tid, uint32_t nthreads)
+{
+    return careless_barrier(chans, count, tid, nthreads, 0);
+}
+
+static int one_wait(weir_memchan_dev *const *chans, uint32_t count, uint32_t tid,
+                    uint32_t nthreads)
+{
+    return careless_barrier(chans, count, tid, nthreads, 1);
+}
+
+#define allgather allgather_no_wait
+#define meet meet_no_wait
+#define weir_barrier no_wait
+#include "algo/examples/allgather.cu"
+#undef allgather
+#undef meet
+#undef weir_barrier
+#define allgather allgather_one_wait
+#define meet meet_one_wait
+#define weir_barrier one_wait
+#include "algo/examples/allgather.cu"
+#undef allgather
+#undef meet
+#undef weir_barrier
+
+using namespace emulator;
+
+enum { RANKS_MAX = 5, BLOCKS_MAX = 3, SLOT = 384 * BLOCKS_MAX, LAUNCHES = 4 };
+
+typedef void (*kernel_of)(const weir_kernel_args);
+
+/* One end of a semaphore. */
+struct words {
+    uint64_t inbound, outbound, expected;
+};
+
+/* What weir_algo_from_file makes for a rank. */
+struct node {
+    alignas(128) char scratch[RANKS_MAX * SLOT];
+    words sems[BLOCKS_MAX][RANKS_MAX]; /* by the peer's rank */
+    weir_memchan_dev dev[BLOCKS_MAX * RANKS_MAX];
+    weir_memchan_dev *chans[BLOCKS_MAX * RANKS_MAX];
+    weir_kernel_args args[LAUNCHES];
+};
+
+static void connect(std::vector<node> &nodes, int rank, int nranks, int blocks,
+                    const weir_guard &guard)
+{
+    node &own = nodes[(size_t)rank];
+    for (int block = 0; block < blocks; block++)
+        for (int i = 0; i < nranks - 1; i++) {
+            const int peer = (rank + 1 + i) % nranks, at = block * (nranks - 1) + i;
+            node &other = nodes[(size_t)peer];
+            words &mine = own.sems[block][peer];
+            own.dev[at] = {{&other.sems[block][rank].inbound, &mine.inbound, &mine.outbound,
+                            &mine.expected},
+                           guard,
+                           other.scratch,
+                           own.scratch,
+                           own.scratch,
+                           sizeof own.scratch,
+                           sizeof own.scratch,
+                           sizeof own.scratch};
+            own.chans[at] = &own.dev[at];
+        }
+}
+
+/* The emulator's form of a kernel: in is its argument. */
+template <kernel_of kernel> static void launched(weiri_gpu_args args)
+{
+    const weir_kernel_args *own = (const weir_kernel_args *)(const void *)args.in;
+    const uint64_t epoch = weiri_gpu_epoch(args.view);
+    kernel(*own);
+    weiri_gpu_turn(args.view, epoch);
+}
+
+static char byte_of(int rank, int round, size_t i)
+{
+    return (char)(rank * 57 + round * 13 + (int)(i % 251) + 1);
+}
+
+/* Several launches in a row with buffers of their own: what went wrong, or "". */
+template <kernel_of kernel> static std::string several(int nranks, int blocks, uint64_t seed)
+{
+    static const size_t lengths[LAUNCHES] = {5, 384, 3000, 1537};
+    machine m(nranks, seed);
+    std::vector<node> nodes((size_t)nranks);
+    std::vector<buffer> outs;
+    buffer none = m.alloc(0, 16, 0, PLAIN);
+    for (int round = 0; round < LAUNCHES; round++)
+        for (int rank = 0; rank < nranks; rank++) {
+            const size_t bytes = lengths[round];
+            weiri_gpu_args args = m.args(rank, none, none);
+            if (round == 0)
+                connect(nodes, rank, nranks, blocks, args.view.guard);
+            buffer in = m.alloc_input(rank, bytes, m.random(16), PLAIN);
+            outs.push_back(m.alloc(rank, (size_t)nranks * bytes, m.random(16), PLAIN));
+            for (size_t i = 0; i < bytes; i++)
+                in.data[i] = byte_of(rank, round, i);
+            weir_kernel_args &own = nodes[(size_t)rank].args[round];
+            memset(&own, 0, sizeof own);
+            own.in = in.data;
+            own.out = outs.back().data;
+            own.in_bytes = bytes;
+            own.out_bytes = (size_t)nranks * bytes;
+            own.rank = rank;
+            own.nranks = nranks;
+            own.blocks = (uint32_t)blocks;
+            own.slot_bytes = SLOT;
+            own.chans = nodes[(size_t)rank].chans;
+            own.guard = args.view.guard;
+            args.in = (const char *)(const void *)&own;
+            m.launch(rank, "allgather", (const void *)launched<kernel>, {blocks, 8}, args);
+        }
+    if (!m.run())
+        return m.report();
+    for (size_t at = 0; at < outs.size(); at++) {
+        const int round = (int)at / nranks;
+        const size_t bytes = lengths[round];
+        for (size_t i = 0; i < outs[at].bytes; i++)
+            if (outs[at].data[i] != byte_of((int)(i / bytes), round, i % bytes))
+                return "wrong data";
+    }
+    return "";
+}
+
+template <kernel_of kernel> static void found(const char *name)
+{
+    std::string why;
+    for (uint64_t seed = 1; seed <= 40 && why.empty(); seed++)
+        why = several<kernel>(4, 2, seed);
+    ok(!why.empty(), "", "found: %s", name);
+}
+
+int main()
+{
+    std::string why;
+    for (int nranks = 1; nranks <= RANKS_MAX; nranks++)
+        for (uint64_t seed = 1; seed <= 8 && why.empty(); seed++)
+            why = several<allgather>(nranks, 1 + (int)seed % BLOCKS_MAX, seed);
+    ok(why.empty(), why, "the example gathers among 1 to %d ranks", (int)RANKS_MAX);
+    found<allgather_no_wait>("a barrier that does not wait");
+    found<allgather_one_wait>("a barrier that waits for one peer alone");
+    return tap_done();
+}

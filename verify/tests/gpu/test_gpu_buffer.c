@@ -1,0 +1,210 @@
+/*
+ * Which buffers a GPU communicator takes, with a driver of the test's own in place of the
+ * real one: a few allocations on two GPUs, the library's memory among them.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define weiri_cuda_range_of fake_range_of
+#define cudaPointerGetAttributes fake_attributes
+#define weiri_cuda_fail fake_fail
+#define weiri_cuda_check_buffer check_buffer
+#define weiri_cuda_check_stream check_stream
+#define cudaStreamGetDevice fake_stream_device
+#define cudaStreamIsCapturing fake_capturing
+#define cudaGetLastError fake_last_error
+#define cudaThreadExchangeStreamCaptureMode fake_mode
+#include "comm/gpu/gpu_buffer_cuda.c"
+
+typedef struct allocation {
+    uintptr_t begin, end;
+    int device, is_whole;
+} allocation;
+
+/* One of cudaMalloc and its neighbour, two pieces that are mapped side by side, another
+ * GPU's, and the library's. */
+static allocation allocations[] = {{0x10000, 0x18000, 1, 1}, {0x18000, 0x20000, 1, 1},
+                                   {0x40000, 0x50000, 1, 0}, {0x50000, 0x60000, 1, 0},
+                                   {0x70000, 0x80000, 0, 1}, {0x90000, 0xa0000, 1, 0}};
+enum { FIRST, NEIGHBOUR, PIECE, LAST = 5 };
+static int asked;
+/* The thread's; a question in another than the relaxed one would end a capture. */
+static enum cudaStreamCaptureMode current_mode = cudaStreamCaptureModeGlobal;
+
+cudaError_t fake_mode(enum cudaStreamCaptureMode *mode)
+{
+    enum cudaStreamCaptureMode before = current_mode;
+    current_mode = *mode;
+    *mode = before;
+    return cudaSuccess;
+}
+
+static const allocation *find(uintptr_t at)
+{
+    for (int i = 0; i <= LAST; i++)
+        if (at >= allocations[i].begin && at < allocations[i].end)
+            return &allocations[i];
+    return NULL;
+}
+
+int fake_range_of(uintptr_t address, weiri_cuda_range *range)
+{
+    const allocation *found = find(address);
+    if (!found)
+        return -1;
+    *range = (weiri_cuda_range){found->begin, found->end, found->is_whole};
+    return 0;
+}
+
+cudaError_t fake_attributes(struct cudaPointerAttributes *attributes, const void *pointer)
+{
+    const allocation *found = find((uintptr_t)pointer);
+    asked++;
+    assert_int_equal(current_mode, cudaStreamCaptureModeRelaxed);
+    memset(attributes, 0, sizeof *attributes);
+    attributes->type = found ? cudaMemoryTypeDevice : cudaMemoryTypeUnregistered;
+    attributes->device = found ? found->device : -2;
+    return cudaSuccess;
+}
+
+weir_status fake_fail(weir_status status, cudaError_t error, const char *what)
+{
+    (void)error, (void)what;
+    return status;
+}
+
+/* A stream's address tells its GPU; 9 is none. */
+static cudaStream_t captured; /* to ask for its device would end the capture */
+
+cudaError_t fake_capturing(cudaStream_t stream, enum cudaStreamCaptureStatus *capture)
+{
+    *capture = stream == captured ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+    return cudaSuccess;
+}
+
+cudaError_t fake_stream_device(cudaStream_t stream, int *device)
+{
+    asked++;
+    assert_ptr_not_equal(stream, captured);
+    *device = (int)((uintptr_t)stream % 16);
+    return *device == 9 ? cudaErrorInvalidResourceHandle : cudaSuccess;
+}
+
+cudaError_t fake_last_error(void)
+{
+    return cudaSuccess;
+}
+
+static weiri_region regions[2];
+static weiri_cuda cuda;
+static weir_comm comm = {.regions = regions, .nregions = 2};
+
+static int set_up(void **state)
+{
+    (void)state;
+    memset(&cuda, 0, sizeof cuda);
+    cuda.base.device = 1;
+    comm.gpu = &cuda.base;
+    regions[0] = (weiri_region){.segment.base = (void *)0x90000, .bytes = 0x9000};
+    regions[1] = (weiri_region){.segment.base = (void *)0x10000, .bytes = 0x100, .adopted = 1};
+    asked = 0;
+    return 0;
+}
+
+static void takes(uintptr_t at, size_t bytes)
+{
+    assert_int_equal(current_mode, cudaStreamCaptureModeGlobal);
+    if (check_buffer(&comm, (void *)at, bytes) != WEIR_OK)
+        fail_msg("%s", weir_last_error());
+}
+
+static void refuses(uintptr_t at, size_t bytes, const char *words)
+{
+    assert_int_equal(check_buffer(&comm, (void *)at, bytes), WEIR_ERR_INVALID);
+    if (!strstr(weir_last_error(), words))
+        fail_msg("%s: %s", words, weir_last_error());
+}
+
+static void ends(void **state)
+{
+    (void)state;
+    takes(0x10000, 0x8000);
+    takes(0x17fff, 1);
+    refuses(0x10000, 0x8001, "needs 32769 bytes of a buffer, but its allocation ends after 32768");
+    refuses(0x17fff, 2, "ends after 1:");
+    takes(0x40000, 0x20000); /* over both pieces */
+    refuses(0x5fff0, 0x11, "ends after 16");
+    refuses(0x98ff0, 0x11, "16 are left of what weir_mem_alloc gave");
+}
+
+static void owners(void **state)
+{
+    (void)state;
+    refuses(0x1000, 4, "host memory, but the communicator is on GPU 1");
+    refuses(0x70000, 4, "on GPU 0, but the communicator is on GPU 1");
+    refuses(0x70000, 4, "cudaSetDevice(1)"); /* a refusal is not remembered as good */
+}
+
+/* What was registered is the caller's, and may be a part of more. */
+static void registered(void **state)
+{
+    (void)state;
+    takes(0x10080, 0x1000);
+}
+
+static void remembers(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 100; i++) {
+        takes(0x10000 + (uintptr_t)i, 0x100);
+        takes(0x40000, 0x20000);
+    }
+    assert_int_equal(asked, 2);
+    /* Freed, and a longer one in its place: asked again, and not refused. */
+    allocations[FIRST].end = 0x20000;
+    takes(0x10000, 0x10000);
+    assert_int_equal(asked, 3);
+    allocations[FIRST].end = 0x18000;
+}
+
+static void streams(void **state)
+{
+    (void)state;
+    weir_stream own[] = {(weir_stream)0x11, (weir_stream)0x21, (weir_stream)0x31};
+    for (int i = 0; i < 30; i++)
+        assert_int_equal(check_stream(&comm, own[i % 3]), WEIR_OK);
+    assert_int_equal(check_stream(&comm, NULL), WEIR_OK);
+    assert_int_equal(asked, CUDART_VERSION >= 12080 ? 3 : 0);
+    if (CUDART_VERSION < 12080)
+        return;
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(check_stream(&comm, (weir_stream)0x10), WEIR_ERR_INVALID);
+        assert_non_null(strstr(weir_last_error(), "the stream is on GPU 0"));
+    }
+    assert_int_equal(check_stream(&comm, (weir_stream)0x19), WEIR_OK);
+    assert_int_equal(asked, 6);
+    captured = (cudaStream_t)0x20;
+    assert_int_equal(check_stream(&comm, (weir_stream)0x20), WEIR_OK);
+    assert_int_equal(asked, 6);
+    captured = NULL;
+    assert_int_equal(check_stream(&comm, (weir_stream)0x20), WEIR_ERR_INVALID);
+    assert_int_equal(asked, 7);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(ends, set_up),
+        cmocka_unit_test_setup(owners, set_up),
+        cmocka_unit_test_setup(registered, set_up),
+        cmocka_unit_test_setup(remembers, set_up),
+        cmocka_unit_test_setup(streams, set_up),
+    };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,333 @@
+/*
+ * weir_alltoallv_device on GPUs: counts that are rewritten in device memory from
+ * call to call, with nothing but the stream's order between them; a graph of one
+ * call that follows counts rewritten between its replays; counts that are wrong.
+ * Needs two GPUs; the parent process never touches CUDA, because its children do.
+ */
+#include "verify/tests/support/gpu_ranks.h"
+
+#include <weir/weir.h>
+
+#include <stdlib.h>
+
+enum { MOST_GPUS = 8, CALLS = 16, ROOM = 400000, MARGIN = 64 };
+enum { ROOM_BYTES = ROOM * 4, ALL_BYTES = (ROOM + 2 * MARGIN) * 4 };
+static const uint32_t CANARY = 0xA5A5A5A5u;
+
+/* One rank. in and out are elements of 4 bytes, ROOM of them between margins. */
+typedef struct rig {
+    weir_comm *comm;
+    weir_mem *memory[2];
+    cudaStream_t stream;
+    cudaGraphExec_t replayed; /* NULL: calls are not replayed */
+    int rank, nranks, plain, failures;
+    int may_abort; /* another rank may end the communicator before this one has called */
+    uint32_t *in, *out;   /* device memory, behind the first margin */
+    uint64_t *counts;     /* device memory: four arrays of nranks */
+    uint64_t *counts_of;  /* pinned: those of each call */
+    uint32_t *results;    /* pinned: out with its margins after each call */
+    size_t matrix[CALLS][MOST_GPUS][MOST_GPUS]; /* [call][from][to] */
+} rig;
+
+static void expect(rig *r, int good, const char *what)
+{
+    if (!good && r->failures++ < 3)
+        fprintf(stderr, "# rank %d of %d: %s: %s\n", r->rank, r->nranks, what, weir_last_error());
+}
+
+static uint64_t mix(uint64_t x)
+{
+    x = (x ^ x >> 31) * 0x9e3779b97f4a7c15u;
+    x = (x ^ x >> 29) * 0xbf58476d1ce4e5b9u;
+    return x ^ x >> 32;
+}
+
+/* Element i of a rank's input. */
+static uint32_t input_of(int rank, size_t i)
+{
+    return (uint32_t)mix((uint64_t)rank << 40 | i);
+}
+
+static uint32_t *allocate(rig *r, int which)
+{
+    void *memory = NULL;
+    if (r->plain)
+        expect(r, cudaMalloc(&memory, ALL_BYTES) == cudaSuccess, "no GPU memory");
+    else if (weir_mem_alloc(r->comm, ALL_BYTES, &r->memory[which]) == WEIR_OK)
+        memory = weir_mem_pointer(r->memory[which]);
+    expect(r, memory != NULL, "no memory");
+    return (uint32_t *)memory + MARGIN;
+}
+
+static void open_rig(rig *r, weir_boot *boot, int plain, int timeout_ms)
+{
+    weir_comm_config config = {.timeout_ms = timeout_ms, .backend = WEIR_BACKEND_CUDA};
+    memset(r, 0, sizeof *r);
+    r->plain = plain;
+    r->rank = weir_boot_rank(boot);
+    r->nranks = weir_boot_nranks(boot);
+    if (weir_comm_create(boot, &config, &r->comm) != WEIR_OK) {
+        expect(r, 0, "no communicator");
+        exit(1);
+    }
+    size_t words = 4 * MOST_GPUS * sizeof(uint64_t);
+    expect(r, cudaSetDevice(weir_comm_device(r->comm)) == cudaSuccess, "no device");
+    expect(r, cudaStreamCreateWithFlags(&r->stream, cudaStreamNonBlocking) == cudaSuccess,
+           "no stream");
+    expect(r, cudaMalloc((void **)&r->counts, words) == cudaSuccess, "no memory");
+    expect(r, cudaMallocHost((void **)&r->counts_of, CALLS * words) == cudaSuccess, "no memory");
+    expect(r, cudaMallocHost((void **)&r->results, (size_t)CALLS * ALL_BYTES) == cudaSuccess,
+           "no memory");
+    r->in = allocate(r, 0);
+    r->out = allocate(r, 1);
+    if (r->failures)
+        exit(1);
+    for (size_t i = 0; i < ROOM; i++)
+        r->results[i] = input_of(r->rank, i);
+    cudaMemcpy(r->in, r->results, ROOM_BYTES, cudaMemcpyHostToDevice);
+    for (int i = 0; i < 2; i++) /* peers know each other's memory */
+        expect(r, weir_comm_barrier(r->comm) == WEIR_OK, "barrier");
+}
+
+static int close_rig(rig *r)
+{
+    if (r->replayed)
+        cudaGraphExecDestroy(r->replayed);
+    for (int i = 0; i < 2; i++)
+        weir_mem_free(r->memory[i]);
+    if (r->plain) {
+        cudaFree(r->in - MARGIN);
+        cudaFree(r->out - MARGIN);
+    }
+    weir_comm_destroy(r->comm);
+    cudaFree(r->counts);
+    cudaFreeHost(r->counts_of);
+    cudaFreeHost(r->results);
+    cudaStreamDestroy(r->stream);
+    return r->failures;
+}
+
+/* Who sends how much in a call: the same on every rank. Some nothing. */
+static void draw(rig *r, int call, uint64_t seed, size_t most)
+{
+    for (int from = 0; from < r->nranks; from++)
+        for (int to = 0; to < r->nranks; to++) {
+            uint64_t random = mix(seed * 4096 + (uint64_t)(call * 64 + from * 8 + to));
+            size_t bound = random % 4 == 1 ? most / (size_t)r->nranks : 600;
+            r->matrix[call][from][to] = random % 4 == 0 ? 0 : (random >> 8) % bound;
+        }
+}
+
+/* Where the block of a pair begins in the sender's input, or the receiver's output. */
+static size_t place_of(const rig *r, int call, int from, int to, int at_receiver)
+{
+    size_t at = 0;
+    for (int peer = 0; peer < (at_receiver ? from : to); peer++)
+        at += at_receiver ? r->matrix[call][peer][to] : r->matrix[call][from][peer];
+    return at;
+}
+
+static uint64_t *counts_of(const rig *r, int call)
+{
+    uint64_t *arrays = r->counts_of + (size_t)call * 4 * MOST_GPUS;
+    for (int peer = 0, n = r->nranks; peer < n; peer++) {
+        arrays[peer] = r->matrix[call][r->rank][peer];
+        arrays[n + peer] = place_of(r, call, r->rank, peer, 0);
+        arrays[2 * n + peer] = r->matrix[call][peer][r->rank];
+        arrays[3 * n + peer] = place_of(r, call, peer, r->rank, 1);
+    }
+    return arrays;
+}
+
+static weir_status exchange(const rig *r)
+{
+    const uint64_t *counts = r->counts;
+    int n = r->nranks;
+    return weir_alltoallv_device(r->comm, r->in, ROOM_BYTES, counts, counts + n, r->out,
+                                 ROOM_BYTES, counts + 2 * n, counts + 3 * n, WEIR_FLOAT,
+                                 r->stream);
+}
+
+static void capture(rig *r)
+{
+    cudaGraph_t graph = NULL;
+    cudaStreamBeginCapture(r->stream, cudaStreamCaptureModeThreadLocal);
+    expect(r, exchange(r) == WEIR_OK, "captured call");
+    expect(r, cudaStreamEndCapture(r->stream, &graph) == cudaSuccess, "no graph");
+    expect(r, cudaGraphInstantiate(&r->replayed, graph, 0) == cudaSuccess, "no graph");
+    cudaGraphDestroy(graph);
+}
+
+/* New counts, a call or a replay, and a copy of the output; nothing is waited for. */
+static void enqueue(rig *r, int call, const uint64_t *arrays)
+{
+    size_t bytes = 4 * (size_t)r->nranks * sizeof *arrays;
+    cudaMemcpyAsync(r->counts, arrays, bytes, cudaMemcpyHostToDevice, r->stream);
+    cudaMemsetAsync(r->out - MARGIN, CANARY & 0xff, ALL_BYTES, r->stream);
+    if (r->replayed)
+        expect(r, cudaGraphLaunch(r->replayed, r->stream) == cudaSuccess, "replay");
+    else {
+        weir_status status = exchange(r);
+        expect(r, status == WEIR_OK || (status == WEIR_ERR_ABORTED && r->may_abort), "call");
+    }
+    cudaMemcpyAsync(r->results + (size_t)call * (ROOM + 2 * MARGIN), r->out - MARGIN, ALL_BYTES,
+                    cudaMemcpyDeviceToHost, r->stream);
+}
+
+/* Every element, those outside of all blocks too. */
+static void compare(rig *r, int call)
+{
+    const uint32_t *got = r->results + (size_t)call * (ROOM + 2 * MARGIN);
+    size_t at = MARGIN, wrong = 0;
+    for (size_t i = 0; i < MARGIN; i++)
+        wrong += got[i] != CANARY;
+    for (int from = 0; from < r->nranks; from++) {
+        size_t first = place_of(r, call, from, r->rank, 0);
+        for (size_t i = 0; i < r->matrix[call][from][r->rank]; i++)
+            wrong += got[at++] != input_of(from, first + i);
+    }
+    while (at < ROOM + 2 * MARGIN)
+        wrong += got[at++] != CANARY;
+    if (wrong)
+        fprintf(stderr, "# call %d: %zu elements are wrong\n", call, wrong);
+    expect(r, wrong == 0, r->replayed ? "a replay has other data" : "a call has other data");
+}
+
+static void run_all(rig *r, uint64_t seed, size_t most)
+{
+    for (int call = 0; call < CALLS; call++) {
+        draw(r, call, seed, most);
+        enqueue(r, call, counts_of(r, call));
+    }
+    expect(r, cudaStreamSynchronize(r->stream) == cudaSuccess, "stream");
+    expect(r, weir_comm_check(r->comm) == WEIR_OK, "check");
+    for (int call = 0; call < CALLS && !r->failures; call++)
+        compare(r, call);
+}
+
+/* ------------------------------------------------------------------- bodies */
+
+static int changing(weir_boot *boot, int replayed)
+{
+    static const char *const algos[] = {"direct", "bulk", "auto"};
+    int failures = 0;
+    for (int plain = 0; plain < 2 && !failures; plain++) {
+        rig r;
+        open_rig(&r, boot, plain, 5000);
+        for (int i = 0; i < 6 && !r.failures; i++) {
+            if (r.replayed)
+                cudaGraphExecDestroy(r.replayed);
+            r.replayed = NULL;
+            expect(&r, weir_comm_set_algo(r.comm, WEIR_COLL_ALLTOALLV, algos[i % 3]) == WEIR_OK,
+                   algos[i % 3]);
+            if (replayed)
+                capture(&r);
+            run_all(&r, (uint64_t)(i + 10 * plain), i < 3 ? 600 * MOST_GPUS : ROOM);
+        }
+        failures = close_rig(&r);
+    }
+    return failures;
+}
+
+static int in_one_stream(weir_boot *boot, void *argument)
+{
+    (void)argument;
+    return changing(boot, 0);
+}
+
+static int in_a_graph(weir_boot *boot, void *argument)
+{
+    (void)argument;
+    return changing(boot, 1);
+}
+
+enum { SEND_BEHIND, SEND_WRAPS, RECV_BEHIND, RECV_OTHER, HOST_ARRAYS, FAULTS };
+
+/* Rank 0's arrays become wrong. */
+static void plant(const rig *r, int fault, uint64_t *arrays)
+{
+    int n = r->nranks;
+    if (fault == SEND_BEHIND)
+        arrays[n + 1] = ROOM - arrays[1] + 1;
+    else if (fault == SEND_WRAPS)
+        arrays[1] += (uint64_t)1 << 62;
+    else if (fault == RECV_BEHIND)
+        arrays[3 * n + 1] = ROOM - arrays[2 * n + 1] + 1;
+    else if (fault == RECV_OTHER)
+        arrays[2 * n + 1] /= 2;
+}
+
+/* The last fault needs no device: arrays of the process are refused by the call. */
+static void host_arrays(rig *r)
+{
+    static const uint64_t none[4 * MOST_GPUS];
+    expect(r, weir_alltoallv_device(r->comm, r->in, ROOM_BYTES, none, none, r->out, ROOM_BYTES,
+                                    none, none, WEIR_FLOAT, r->stream) == WEIR_ERR_INVALID,
+           "host memory was taken for counts");
+}
+
+static void faulty_call(rig *r, int fault, size_t count)
+{
+    static const weir_status told[] = {WEIR_ERR_INVALID, WEIR_ERR_INVALID, WEIR_ERR_INVALID,
+                                       WEIR_ERR_MISMATCH};
+    for (int from = 0; from < r->nranks; from++)
+        for (int to = 0; to < r->nranks; to++)
+            r->matrix[0][from][to] = count;
+    uint64_t *arrays = counts_of(r, 0);
+    if (r->rank == 0)
+        plant(r, fault, arrays);
+    else
+        r->may_abort = 1;
+    double began_s = now_s();
+    enqueue(r, 0, arrays);
+    expect(r, cudaStreamSynchronize(r->stream) == cudaSuccess, "stream");
+    weir_status status = weir_comm_check(r->comm);
+    if (r->rank == 0)
+        expect(r, status == told[fault], "wrong counts were not told");
+    expect(r, now_s() - began_s < 5, "too late");
+    const uint32_t *got = r->results;
+    for (size_t i = 0; i < ROOM + 2 * MARGIN; i++)
+        if (i < MARGIN || i >= MARGIN + count * (size_t)r->nranks)
+            expect(r, got[i] == CANARY, "written outside of the blocks");
+}
+
+static int wrong_counts(weir_boot *boot, void *argument)
+{
+    int fault = *(const int *)argument / 2, plain = fault % 2;
+    rig r;
+    open_rig(&r, boot, plain, 20000);
+    if (fault == HOST_ARRAYS)
+        host_arrays(&r);
+    else
+        faulty_call(&r, fault, *(const int *)argument % 2 ? 40000 : 100);
+    weir_boot_barrier(boot);
+    return close_rig(&r);
+}
+
+/* ------------------------------------------------------------------ harness */
+
+static void on_gpus(void **state)
+{
+    int (*const *body)(weir_boot *, void *) = *state;
+    run_gpu_ranks(MOST_GPUS, *body, NULL);
+}
+
+static void faults(void **state)
+{
+    (void)state;
+    int gpus = need_gpus(2);
+    for (int fault = 0; fault < 2 * FAULTS; fault++)
+        run_ranks(gpus < 3 ? gpus : 3, wrong_counts, &fault);
+}
+
+int main(void)
+{
+    static int (*const bodies[])(weir_boot *, void *) = {in_one_stream, in_a_graph};
+    const struct CMUnitTest tests[] = {
+        AT("counts that are rewritten in one stream", on_gpus, (void *)&bodies[0]),
+        AT("a graph follows its counts", on_gpus, (void *)&bodies[1]),
+        AT("counts that are wrong", faults, NULL),
+    };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

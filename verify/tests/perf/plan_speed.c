@@ -1,0 +1,180 @@
+/*
+ * Prints how fast plans run on the host beside the hand-written algorithm of the same schedule,
+ * by hand:
+ *
+ *   plan_speed [RANKS]      2 ranks by default; put them on cores of their own
+ *
+ * Both are called in turn, block by block of calls (A B B A), on the same memory; a block's time
+ * is rank 0's. Columns: microseconds a call of either, in the fastest blocks, which nobody
+ * else disturbed; their ratio (above 1 the plan is faster) and the plan's extra time; and
+ * the median ratio of neighbouring blocks. Ends by itself in some seconds.
+ */
+#define _GNU_SOURCE
+#include "plan/examples/examples.h"
+#include <weir/plan.h>
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { PAIRS = 150, LARGEST_BYTES = 8 << 20, WHOLE_MS = 120000 };
+
+typedef struct pairing {
+    const char *plan, *algo; /* an example's name, and the table's */
+    int instances;
+    size_t bytes;
+} pairing;
+
+static const pairing pairings[] = {
+    {"allreduce_direct", "fused", 1, 8192},      {"allreduce_direct", "fused", 1, 65536},
+    {"allreduce_direct", "fused", 1, 1 << 20},   {"allreduce_direct", "fused", 4, 1 << 20},
+    {"allreduce_direct", "fused", 1, 8 << 20},  {"allreduce_oneshot", "packet", 1, 512},
+    {"allreduce_oneshot", "packet", 1, 8192},    {"allreduce_twoshot", "packet2", 1, 8192},
+    {"allreduce_twoshot", "packet2", 1, 1 << 20},
+};
+
+typedef struct bench {
+    weir_comm *comm;
+    weir_executor *executor;
+    weir_plan *plan;
+    char *in, *out;
+    size_t bytes;
+} bench;
+
+static double now_us(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec * 1e-3;
+}
+
+static weir_status call(const bench *b, int is_plan)
+{
+    if (is_plan)
+        return weir_executor_run(b->executor, b->plan, b->in, b->out, b->bytes, b->bytes,
+                                 WEIR_FLOAT, WEIR_SUM, NULL);
+    return weir_allreduce(b->comm, b->in, b->out, b->bytes / sizeof(float), WEIR_FLOAT, WEIR_SUM,
+                          NULL);
+}
+
+/* Microseconds a call; negative: it failed. */
+static double time_block(const bench *b, int is_plan, int calls)
+{
+    if (weir_comm_barrier(b->comm) != WEIR_OK)
+        return -1;
+    double begin = now_us();
+    for (int i = 0; i < calls; i++)
+        if (call(b, is_plan) != WEIR_OK) {
+            fprintf(stderr, "%s\n", weir_last_error());
+            return -1;
+        }
+    return (now_us() - begin) / calls;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* A block takes less than a scheduler's turn. */
+static int count_calls(size_t bytes, int nranks)
+{
+    const int shared = nranks > sysconf(_SC_NPROCESSORS_ONLN);
+    size_t calls = ((size_t)1 << (shared ? 16 : 21)) / (bytes + 8192);
+    return calls ? (int)calls : 1;
+}
+
+/* Each rank has a core of its own, if there are as many. */
+static void settle(int rank)
+{
+    cpu_set_t own;
+    CPU_ZERO(&own);
+    CPU_SET((size_t)rank % (size_t)sysconf(_SC_NPROCESSORS_ONLN), &own);
+    sched_setaffinity(0, sizeof own, &own);
+}
+
+static int measure(const bench *b, const pairing *of)
+{
+    double times[2][PAIRS], ratios[PAIRS];
+    const int calls = count_calls(of->bytes, weir_comm_nranks(b->comm));
+    for (int i = 0; i < PAIRS; i++) {
+        for (int turn = 0; turn < 2; turn++) {
+            const int is_plan = (i + turn) & 1;
+            times[is_plan][i] = time_block(b, is_plan, calls);
+            if (times[is_plan][i] < 0)
+                return 1;
+        }
+        ratios[i] = times[0][i] / times[1][i];
+    }
+    for (int i = 0; i < 2; i++)
+        qsort(times[i], PAIRS, sizeof *times[i], by_size);
+    qsort(ratios, PAIRS, sizeof *ratios, by_size);
+    const double plan = times[1][PAIRS / 20], algo = times[0][PAIRS / 20];
+    if (weir_comm_rank(b->comm) == 0)
+        printf("%-18s x%d %-8s %9zu %10.2f %10.2f %8.2f %9.2f %8.2f\n", of->plan, of->instances,
+               of->algo, of->bytes, plan, algo, algo / plan, plan - algo, ratios[PAIRS / 2]);
+    fflush(stdout);
+    return 0;
+}
+
+static int run_pairing(bench *b, const pairing *of)
+{
+    const weiri_plan_example_options with = {.nranks = weir_comm_nranks(b->comm),
+                                             .instances = of->instances};
+    weir_status status = weiri_plan_example_make(weiri_plan_example_find(of->plan), &with,
+                                                 &b->plan);
+    if (status == WEIR_OK)
+        status = weir_comm_set_algo(b->comm, WEIR_COLL_ALLREDUCE, of->algo);
+    b->bytes = of->bytes;
+    int failed = status != WEIR_OK || measure(b, of);
+    weir_plan_free(b->plan);
+    return failed;
+}
+
+static int body(weir_boot *boot, void *argument)
+{
+    bench b = {0};
+    weir_mem *in = NULL, *out = NULL;
+    (void)argument;
+    settle(weir_boot_rank(boot));
+    weir_status status = weir_comm_create(boot, NULL, &b.comm);
+    if (status == WEIR_OK)
+        status = weir_executor_create(b.comm, &b.executor);
+    if (status == WEIR_OK)
+        status = weir_mem_alloc(b.comm, LARGEST_BYTES, &in);
+    if (status == WEIR_OK)
+        status = weir_mem_alloc(b.comm, LARGEST_BYTES, &out);
+    int failed = status != WEIR_OK;
+    b.in = failed ? NULL : weir_mem_pointer(in);
+    b.out = failed ? NULL : weir_mem_pointer(out);
+    for (size_t i = 0; i < sizeof pairings / sizeof *pairings && !failed; i++)
+        failed = run_pairing(&b, &pairings[i]);
+    if (failed)
+        fprintf(stderr, "rank %d: %s\n", weir_boot_rank(boot), weir_last_error());
+    weir_executor_destroy(b.executor);
+    weir_mem_free(in);
+    weir_mem_free(out);
+    weir_comm_destroy(b.comm);
+    fflush(stdout);
+    return failed;
+}
+
+int main(int argc, char **argv)
+{
+    int nranks = argc > 1 ? atoi(argv[1]) : 2, codes[64] = {0}, failed = 0;
+    if (nranks < 2 || nranks > 64) {
+        fprintf(stderr, "usage: plan_speed [RANKS]; 2 to 64 ranks\n");
+        return 2;
+    }
+    printf("%-21s %-8s %9s %10s %10s %8s %9s %8s\n", "plan", "algo", "bytes", "plan us",
+           "algo us", "ratio", "extra us", "median");
+    fflush(stdout);
+    if (weir_boot_fork_run(nranks, body, NULL, WHOLE_MS, codes) != WEIR_OK)
+        failed = 1;
+    for (int rank = 0; rank < nranks; rank++)
+        failed |= codes[rank] != 0;
+    return failed;
+}

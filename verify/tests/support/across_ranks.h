@@ -1,0 +1,46 @@
+/*
+ * Ranks of several machines, which are emulated on one: ranks with different values of
+ * WEIR_HOSTID. What tests of them share.
+ */
+#ifndef VERIFY_TESTS_SUPPORT_ACROSS_RANKS_H
+#define VERIFY_TESTS_SUPPORT_ACROSS_RANKS_H
+
+#include "verify/tests/support/comm_ranks.h"
+#include "verify/tests/support/device_standin.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The machine of each rank, a letter each. */
+typedef struct layout {
+    const char *machines;
+    int nnodes;
+    const char *transport; /* NULL: shm */
+    int gpus; /* stand-ins for them */
+} layout;
+
+static inline int ranks_of(const layout *where)
+{
+    return (int)strlen(where->machines);
+}
+
+static inline weir_comm *open_across(weir_boot *boot, const layout *where)
+{
+    char name[2] = {where->machines[weir_boot_rank(boot)], '\0'};
+    setenv("WEIR_HOSTID", name, 1);
+    setenv("WEIR_TRANSPORT", where->transport ? where->transport : "shm", 1);
+    weir_comm *comm = open_comm(boot);
+    if (comm && where->gpus && standin_attach(comm) != WEIR_OK) {
+        weir_comm_destroy(comm);
+        return NULL;
+    }
+    return comm;
+}
+
+static inline int in_layout(int (*body)(weir_boot *boot, void *argument), layout *where)
+{
+    run_ranks(ranks_of(where), body, where);
+    return 0;
+}
+
+#endif

@@ -1,0 +1,147 @@
+/*
+ * A GPU that is memory of the process, in place of bench/gpu/gpu_cuda.c: buffers,
+ * mirrors, batches and recordings of the benchmarks then run on any machine, with
+ * weir's host backend for collectives. Work is done when it is enqueued. A byte
+ * that is not copied between mirror and home shows as wrong data.
+ */
+#include "bench/gpu/gpu.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+struct bench_gpu {
+    bench_job *job;
+    double start_us, end_us;
+    weir_status (*enqueue)(void *context); /* the recording; NULL: none */
+    void *context;
+};
+
+int bench_gpu_built(void)
+{
+    return 1;
+}
+
+weir_status bench_gpu_probe(bench_job *job)
+{
+    (void)job;
+    return WEIR_OK;
+}
+
+int bench_gpu_serves(const weir_comm *comm)
+{
+    return comm != NULL;
+}
+
+weir_status bench_gpu_open(bench_job *job, bench_gpu **gpu)
+{
+    *gpu = calloc(1, sizeof **gpu);
+    if (!*gpu)
+        return bench_job_note(job, WEIR_ERR_NO_MEMORY, "no memory for a GPU's description");
+    (*gpu)->job = job;
+    return WEIR_OK;
+}
+
+void bench_gpu_close(bench_gpu *gpu)
+{
+    free(gpu);
+}
+
+void bench_gpu_describe(const bench_gpu *gpu, bench_gpu_info *info)
+{
+    (void)gpu;
+    *info = (bench_gpu_info){.name = "stand-in", .bus = "0000:5a:00", .driver = 13010,
+                             .runtime = 13000, .memory_bytes = (size_t)1 << 40,
+                             .free_bytes = (size_t)1 << 40, .cache_bytes = (size_t)1 << 20};
+}
+
+weir_stream bench_gpu_stream(const bench_gpu *gpu)
+{
+    (void)gpu;
+    return NULL;
+}
+
+weir_status bench_gpu_alloc(bench_gpu *gpu, size_t bytes, void **pointer)
+{
+    enum { PAGE_BYTES = 4096 };
+    if (posix_memalign(pointer, PAGE_BYTES, bytes) == 0)
+        return WEIR_OK;
+    return bench_job_note(gpu->job, WEIR_ERR_NO_MEMORY, "no memory");
+}
+
+void bench_gpu_free(bench_gpu *gpu, void *pointer)
+{
+    (void)gpu;
+    free(pointer);
+}
+
+weir_status bench_gpu_mirror_alloc(bench_gpu *gpu, size_t bytes, void **pointer)
+{
+    return bench_gpu_alloc(gpu, bytes, pointer);
+}
+
+void bench_gpu_mirror_free(bench_gpu *gpu, void *pointer)
+{
+    bench_gpu_free(gpu, pointer);
+}
+
+weir_status bench_gpu_push(bench_gpu *gpu, void *device, const void *host, size_t bytes)
+{
+    (void)gpu;
+    if (bytes)
+        memcpy(device, host, bytes);
+    return WEIR_OK;
+}
+
+weir_status bench_gpu_pull(bench_gpu *gpu, void *host, const void *device, size_t bytes)
+{
+    return bench_gpu_push(gpu, host, device, bytes);
+}
+
+weir_status bench_gpu_sync(bench_gpu *gpu)
+{
+    (void)gpu;
+    return WEIR_OK;
+}
+
+static double now_us(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec * 1e-3;
+}
+
+weir_status bench_gpu_mark_start(bench_gpu *gpu)
+{
+    gpu->start_us = now_us();
+    return WEIR_OK;
+}
+
+weir_status bench_gpu_mark_end(bench_gpu *gpu)
+{
+    gpu->end_us = now_us();
+    return WEIR_OK;
+}
+
+weir_status bench_gpu_marked_us(bench_gpu *gpu, double *us)
+{
+    *us = gpu->end_us - gpu->start_us;
+    return WEIR_OK;
+}
+
+weir_status bench_gpu_record(bench_gpu *gpu, weir_status (*enqueue)(void *context), void *context)
+{
+    gpu->enqueue = enqueue;
+    gpu->context = context;
+    return WEIR_OK;
+}
+
+weir_status bench_gpu_replay(bench_gpu *gpu)
+{
+    return gpu->enqueue(gpu->context);
+}
+
+void bench_gpu_forget(bench_gpu *gpu)
+{
+    gpu->enqueue = NULL;
+}

@@ -1,0 +1,172 @@
+/*
+ * Small plans that are right, in short (plan_text.h). Included by the tests that
+ * make mutants of them.
+ */
+#ifndef VERIFY_TESTS_SUPPORT_PLAN_RIGHT_H
+#define VERIFY_TESTS_SUPPORT_PLAN_RIGHT_H
+
+#include "plan/format/plan.h"
+
+#include "verify/tests/support/plan_text.h"
+
+#include <setjmp.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+/* Everyone copies to scratch, and reads the other's. */
+#define HANDSHAKE                                                                                  \
+    "allreduce 2 i2 o2 s2\n"                                                                       \
+    "0.0; copy i0+2 > s0+2; nop; signal @m1; wait @m1; nop;"                                       \
+    " rre i0+1 1:s0+1 > o0+1; rre i1+1 1:s1+1 > o1+1; nop; signal @m1; wait @m1\n"                 \
+    "1.0; copy i0+2 > s0+2; nop; signal @m0; wait @m0; nop;"                                       \
+    " rre i0+2 0:s0+2 > o0+2; nop; wait @m0; signal @m0"
+/* One-shot, with packets: data tell when they are there, and the other half of scratch when
+ * they may be overwritten. */
+#define PACKETS                                                                                    \
+    "allreduce 2 i1 o1 s1 double\n"                                                                \
+    "0.0; ppkt i0+1 > 1:s0+1; repkt i0+1 s0+1 > o0+1\n"                                            \
+    "1.0; ppkt i0+1 > 0:s0+1; repkt i0+1 s0+1 > o0+1"
+/* In place, in two shots: what comes back is written where what was sent was read. */
+#define TWO_SHOTS                                                                                  \
+    "allreduce 2 i2 o2 s2 inplace double\n"                                                        \
+    "0.0; ppkt i1+1 > 1:s0+1; respkt i0+1 s0+1 > i0+1 1:s1+1\n"                                    \
+    "0.1; upkt s1+1 > i1+1\n"                                                                      \
+    "1.0; ppkt i0+1 > 0:s0+1; respkt i1+1 s0+1 > i1+1 0:s1+1\n"                                    \
+    "1.1; upkt s1+1 > i0+1"
+/* The same with one scratch: what comes back tells that what was sent has been read. */
+#define TWO_SHOTS_AGAIN                                                                            \
+    "allreduce 2 i2 o2 s2\n"                                                                       \
+    "0.0; ppkt i1+1 > 1:s0+1; respkt i0+1 s0+1 > o0+1 1:s1+1\n"                                    \
+    "0.1; upkt s1+1 > o1+1\n"                                                                      \
+    "1.0; ppkt i0+1 > 0:s0+1; respkt i1+1 s0+1 > o1+1 0:s1+1\n"                                    \
+    "1.1; upkt s1+1 > o0+1"
+#define UNPACKED                                                                                   \
+    "allgather 1 i1 o1 s1\n"                                                                       \
+    "0.0; cpkt i0+1 > s0+1; nop; upkt s0+1 > o0+1"
+/* Two blocks a rank, a semaphore between them; in place. */
+#define SEMAPHORES                                                                                 \
+    "allgather 2 i1 o2 s1 inplace; sem 0 0\n"                                                      \
+    "0.0; put o0+1 > 1:s0+1; nop; signal @m1; wait @m1; nop; sem_release $0\n"                     \
+    "0.1; sem_acquire $0; nop; copy s0+1 > o1+1; nop; signal @m1/1; wait @m1/1\n"                  \
+    "1.0; put o1+1 > 0:s0+1; nop; signal @m0; wait @m0; nop; sem_release $0\n"                     \
+    "1.1; sem_acquire $0; nop; copy s0+1 > o0+1; nop; signal @m0/1; wait @m0/1"
+/* Two blocks a rank that meet, each with half of the work. */
+#define BARRIERS                                                                                   \
+    "reduce_scatter 2 i4 o2 s2\n"                                                                  \
+    "0.0; copy i2+1 > s0+1; barrier #0/2; signal @m1; wait @m1; nop;"                              \
+    " rre i0+2 1:s0+2 > o0+2; nop; signal @m1; wait @m1\n"                                         \
+    "0.1; copy i3+1 > s1+1; barrier #0/2\n"                                                        \
+    "1.0; copy i0+1 > s0+1; barrier #0/2; signal @m0; wait @m0; nop;"                              \
+    " rre i2+2 0:s0+2 > o0+2; nop; signal @m0; wait @m0\n"                                         \
+    "1.1; copy i1+1 > s1+1; barrier #0/2"
+/* Through ports, from scratch; the last signals say that everyone has what he was sent. */
+#define PORTS                                                                                      \
+    "alltoall 2 i2 o2 s2\n"                                                                        \
+    "0.0; copy i0+1 > o0+1; copy i1+1 > s0+1; nop; put s0+1 > 1:s1+1 @p1; nop; signal @p1; "       \
+    "flush @p1; wait @p1; nop; copy s1+1 > o1+1; nop; signal @m1; wait @m1\n"                      \
+    "1.0; copy i1+1 > o1+1; copy i0+1 > s0+1; nop; put s0+1 > 0:s1+1 @p0; nop; signal @p0; "       \
+    "flush @p0; wait @p0; nop; copy s1+1 > o0+1; nop; signal @m0; wait @m0"
+/* The same with one operation for put, signal and flush; and what a port moves is ordered
+ * against the fences of later operations. */
+#define PORTS_FUSED                                                                                \
+    "alltoall 2 i2 o2 s2\n"                                                                        \
+    "0.0; copy i0+1 > o0+1; copy i1+1 > s0+1; nop; pwsf s0+1 > 1:s1+1 @p1; wait @p1; nop; "        \
+    "copy s1+1 > o1+1; nop; signal @m1; wait @m1\n"                                                \
+    "1.0; copy i1+1 > o1+1; copy i0+1 > s0+1; nop; pwsf s0+1 > 0:s1+1 @p0; wait @p0; nop; "        \
+    "copy s1+1 > o0+1; nop; signal @m0; wait @m0"
+/* From rank 1 to all others, which say when they may be written to. */
+#define BROADCAST                                                                                  \
+    "broadcast 3 i1 o1 s0\n"                                                                       \
+    "0.0; rlxsignal @m1; wait @m1\n"                                                               \
+    "1.0; rlxwait @m0 m2; nop; put i0+1 i0+1 > 0:o0+1 2:o0+1 @m0 m2; copy i0+1 > o0+1; nop; "      \
+    "signal @m0 m2\n"                                                                              \
+    "2.0; rlxsignal @m1; wait @m1"
+/* To rank 2, which reads everyone's input and tells them when it has. */
+#define REDUCE                                                                                     \
+    "reduce 3 i1 o1 s0\n"                                                                          \
+    "0.0; rlxsignal @m2; wait @m2\n"                                                               \
+    "1.0; rlxsignal @m2; wait @m2\n"                                                               \
+    "2.0; rlxwait @m0 m1; nop; rre i0+1 0:i0+1 1:i0+1 > o0+1; nop; signal @m0 m1"
+/* Around a ring of three, block by block. */
+#define RING                                                                                       \
+    "allgather 3 i1 o3 s0 inplace\n"                                                               \
+    "0.0; rlxsignal @m2; rlxwait @m1; nop; put o0+1 > 1:o0+1; nop; signal @m1; wait @m2; nop; "    \
+    "put o2+1 > 1:o2+1; nop; signal @m1; wait @m2\n"                                               \
+    "1.0; rlxsignal @m0; rlxwait @m2; nop; put o1+1 > 2:o1+1; nop; signal @m2; wait @m0; nop; "    \
+    "put o0+1 > 2:o0+1; nop; signal @m2; wait @m0\n"                                               \
+    "2.0; rlxsignal @m1; rlxwait @m0; nop; put o2+1 > 0:o2+1; nop; signal @m0; wait @m1; nop; "    \
+    "put o1+1 > 0:o1+1; nop; signal @m0; wait @m1"
+/* A pipeline of two blocks: one brings the peer's data to scratch, one reduces them. */
+#define PIPELINE                                                                                   \
+    "allreduce 2 i1 o1 s1; sem 0 0\n"                                                              \
+    "0.0; rlxsignal @m1; rlxwait @m1; nop; pipeline 1024*1; get 1:i0+1 > s0+1; nop; "              \
+    "sem_release $0; nop; end; signal @m1; wait @m1\n"                                             \
+    "0.1; pipeline 1024*1; sem_acquire $0; nop; re i0+1 s0+1 > o0+1; nop; end\n"                   \
+    "1.0; rlxsignal @m0; rlxwait @m0; nop; pipeline 1024*1; get 0:i0+1 > s0+1; nop; "              \
+    "sem_release $0; nop; end; signal @m0; wait @m0\n"                                             \
+    "1.1; pipeline 1024*1; sem_acquire $0; nop; re i0+1 s0+1 > o0+1; nop; end"
+/* A group of two blocks that divide what they copy. */
+#define GROUPS                                                                                     \
+    "allgather 2 i2 o4 s0\n"                                                                       \
+    "0.0; copy i0+2 > o0+2; rlxsignal @m1; rlxwait @m1; nop; get 1:i0+2 > o2+2 %0/2; "             \
+    "nop; signal @m1; wait @m1\n"                                                                  \
+    "0.1; rlxsignal @m1/1; rlxwait @m1/1; nop; get 1:i0+2 > o2+2 %1/2; "                           \
+    "nop; signal @m1/1; wait @m1/1\n"                                                              \
+    "1.0; copy i0+2 > o2+2; rlxsignal @m0; rlxwait @m0; nop; get 0:i0+2 > o0+2 %0/2; "             \
+    "nop; signal @m0; wait @m0\n"                                                                  \
+    "1.1; rlxsignal @m0/1; rlxwait @m0/1; nop; get 0:i0+2 > o0+2 %1/2; "                           \
+    "nop; signal @m0/1; wait @m0/1"
+/* Every rank reduces a chunk of everyone's and stores it at everyone's. */
+#define SWITCHES                                                                                   \
+    "allreduce 2 i2 o2 s0 inplace\n"                                                               \
+    "0.0; rlxsignal @m1; rlxwait @m1; nop; glres g0i0+1 > g0i0+1; nop; signal @m1; wait @m1\n"     \
+    "1.0; rlxsignal @m0; rlxwait @m0; nop; glres g0i1+1 > g0i1+1; nop; signal @m0; wait @m0"
+/* One block waits for two others of its rank; which comes first does not matter. */
+#define GATHER                                                                                     \
+    "custom 1 i2 o2 s2; sem 0\n"                                                                   \
+    "0.0; copy i0+1 > s0+1; nop; sem_release $0\n"                                                 \
+    "0.1; copy i1+1 > s1+1; nop; sem_release $0\n"                                                 \
+    "0.2; sem_acquire $0; sem_acquire $0; nop; copy s0+2 > o0+2"
+
+/* Two blocks exclude each other, and say when they are done. */
+#define EXCLUSION                                                                                  \
+    "custom 1 i2 o2 s2; sem 1 1 0\n"                                                               \
+    "0.0; sem_acquire $0; nop; copy i0+1 > s0+1; nop; sem_release $0; sem_release $2\n"            \
+    "0.1; sem_acquire $0; nop; copy i1+1 > s1+1; nop; sem_release $0; sem_release $2\n"            \
+    "0.2; sem_acquire $2 2; nop; copy s0+2 > o0+2"
+
+/* Chunks of a block, of which the last may be shorter, through scratch. */
+#define SLOTS                                                                                      \
+    "allreduce 1 i2 o2 s1\n"                                                                       \
+    "0.0; copy i0+1 > s0+1; nop; copy s0+1 > o0+1; copy i1+1 > o1+1"
+/* Data and packets side by side: only the signal says that the data are there. */
+#define MIXED                                                                                      \
+    "allgather 2 i2 o4 s2 double\n"                                                                \
+    "0.0; copy i0+2 > o0+2; put i0+1 > 1:s1+1; ppkt i1+1 > 1:s0+1; nop; signal @m1; wait @m1; "    \
+    "nop; upkt s0+1 > o3+1; copy s1+1 > o2+1\n"                                                    \
+    "1.0; copy i0+2 > o2+2; put i0+1 > 0:s1+1; ppkt i1+1 > 0:s0+1; nop; signal @m0; wait @m0; "    \
+    "nop; upkt s0+1 > o1+1; copy s1+1 > o0+1"
+
+static const char *const right_plans[] = {
+    HANDSHAKE, PACKETS, TWO_SHOTS, TWO_SHOTS_AGAIN, UNPACKED, SEMAPHORES, BARRIERS, PORTS,
+    PORTS_FUSED,
+    BROADCAST, REDUCE, RING, PIPELINE, GROUPS, SWITCHES, GATHER, EXCLUSION, SLOTS, MIXED,
+};
+enum { RIGHT_PLANS = sizeof right_plans / sizeof *right_plans };
+
+/* The plan of such a text; a build without a reader skips the test. */
+static weir_plan *plan_of(const char *text)
+{
+    char *json = plan_json(text);
+    weir_plan *plan = NULL;
+    weir_status status = weir_plan_parse(json, strlen(json), "text", &plan);
+    free(json);
+    if (status == WEIR_ERR_UNSUPPORTED)
+        skip();
+    if (status != WEIR_OK)
+        fail_msg("%s\n%s", weir_last_error(), text);
+    return plan;
+}
+
+#endif

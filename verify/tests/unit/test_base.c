@@ -1,0 +1,389 @@
+/*
+ * The base: status names and exit codes, the last error and its contexts,
+ * names of types and operations, the environment table, and the log.
+ */
+#include "base/env.h"
+#include "base/error.h"
+#include "base/links.h"
+#include "base/log.h"
+#include <weir/target.h>
+
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+/* ------------------------------------------------------------------- errors */
+
+static void test_every_status_has_name_text_and_exit_code(void **state)
+{
+    (void)state;
+#define CHECK(symbol, value, exit_code, text)                                  \
+    assert_string_equal(weir_status_name(WEIR_##symbol), "WEIR_" #symbol);     \
+    assert_string_equal(weir_status_text(WEIR_##symbol), text);                \
+    assert_int_equal(weir_status_exit_code(WEIR_##symbol), exit_code);         \
+    assert_true((exit_code) >= 0 && (exit_code) <= 4 && (exit_code) != 1);
+    WEIR_STATUS_MAP(CHECK)
+#undef CHECK
+    assert_string_equal(weir_status_name((weir_status)-99), "WEIR_ERR_UNKNOWN");
+    assert_string_equal(weir_status_text((weir_status)-99), "unknown status");
+    assert_int_equal(weir_status_exit_code((weir_status)-99), 3);
+}
+
+static void *error_of_new_thread(void *first)
+{
+    snprintf(first, 64, "%s", weir_last_error());
+    weiri_fail(WEIR_ERR_INVALID, "of the other thread");
+    return NULL;
+}
+
+static void test_last_error_belongs_to_its_thread(void **state)
+{
+    (void)state;
+    char seen[64];
+    pthread_t thread;
+    assert_int_equal(weiri_fail(WEIR_ERR_PEER, "rank %d is gone", 3), WEIR_ERR_PEER);
+    assert_int_equal(pthread_create(&thread, NULL, error_of_new_thread, seen), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_string_equal(seen, "no error");
+    assert_string_equal(weir_last_error(), "rank 3 is gone");
+}
+
+static void test_context_and_errno_are_put_around_the_line(void **state)
+{
+    (void)state;
+    assert_int_equal(weiri_fail_errno(WEIR_ERR_SYSTEM, ENOENT, "open %s", "x"), WEIR_ERR_SYSTEM);
+    assert_string_equal(weir_last_error(), "open x: No such file or directory");
+    assert_int_equal(weiri_fail_context(WEIR_ERR_SYSTEM, "rank %d", 2), WEIR_ERR_SYSTEM);
+    assert_string_equal(weir_last_error(), "rank 2: open x: No such file or directory");
+}
+
+static void test_long_error_lines_are_cut(void **state)
+{
+    (void)state;
+    char text[2000];
+    memset(text, 'a', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    weiri_fail(WEIR_ERR_INVALID, "%s", text);
+    size_t cut = strlen(weir_last_error());
+    assert_in_range(cut, 200, 1000);
+    weiri_fail_context(WEIR_ERR_INVALID, "rank 0");
+    assert_int_equal(strncmp(weir_last_error(), "rank 0: aaa", 11), 0);
+    assert_true(strlen(weir_last_error()) <= cut);
+    weiri_fail_context(WEIR_ERR_INVALID, "%s", text);
+    weiri_fail_errno(WEIR_ERR_INVALID, ENOENT, "%s", text);
+    assert_true(strlen(weir_last_error()) <= cut);
+}
+
+/* -------------------------------------------------------------------- types */
+
+static void test_dtypes_and_ops_parse_their_own_names(void **state)
+{
+    (void)state;
+    static const size_t bytes[WEIR_DTYPE_COUNT] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
+    for (int i = 0; i < WEIR_DTYPE_COUNT; i++) {
+        weir_dtype dtype = WEIR_DTYPE_COUNT;
+        assert_int_equal(weir_dtype_parse(weir_dtype_name((weir_dtype)i), &dtype), WEIR_OK);
+        assert_int_equal(dtype, i);
+        assert_int_equal(weir_dtype_bytes(dtype), bytes[i]);
+    }
+    for (int i = 0; i < WEIR_OP_COUNT; i++) {
+        weir_op op = WEIR_OP_COUNT;
+        assert_int_equal(weir_op_parse(weir_op_name((weir_op)i), &op), WEIR_OK);
+        assert_int_equal(op, i);
+    }
+}
+
+static void test_unknown_names_are_refused_with_the_known(void **state)
+{
+    (void)state;
+    weir_dtype dtype = WEIR_FLOAT;
+    weir_op op = WEIR_SUM;
+    assert_int_equal(weir_dtype_parse("floa", &dtype), WEIR_ERR_INVALID);
+    assert_non_null(strstr(weir_last_error(), "'floa'"));
+    for (int i = 0; i < WEIR_DTYPE_COUNT; i++)
+        assert_non_null(strstr(weir_last_error(), weir_dtype_name((weir_dtype)i)));
+    assert_int_equal(weir_op_parse(NULL, &op), WEIR_ERR_INVALID);
+    for (int i = 0; i < WEIR_OP_COUNT; i++)
+        assert_non_null(strstr(weir_last_error(), weir_op_name((weir_op)i)));
+    assert_int_equal(dtype, WEIR_FLOAT);
+    assert_int_equal(op, WEIR_SUM);
+}
+
+static void test_values_outside_the_lists(void **state)
+{
+    (void)state;
+    assert_null(weir_dtype_name(WEIR_DTYPE_COUNT));
+    assert_null(weir_dtype_name((weir_dtype)-1));
+    assert_int_equal(weir_dtype_bytes(WEIR_DTYPE_COUNT), 0);
+    assert_null(weir_op_name(WEIR_OP_COUNT));
+    assert_null(weir_collective_name(WEIR_COLL_COUNT));
+    assert_string_equal(weir_collective_name(WEIR_COLL_SENDRECV), "sendrecv");
+    assert_null(weir_transport_name((weir_transport)(WEIR_TRANSPORT_TCP + 1)));
+    assert_string_equal(weir_transport_name(WEIR_TRANSPORT_TCP), "tcp");
+    assert_int_equal(strncmp(weir_version_string(), "weir " WEIR_VERSION " (", 12), 0);
+}
+
+/* -------------------------------------------------------------- environment */
+
+static void test_numbers_from_the_environment(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"x", "5x", "0", "101", "99999999999999999999", "1 2"};
+    long value = -7;
+    unsetenv("WEIR_IB_GID_INDEX");
+    assert_int_equal(weiri_env_long(WEIRI_ENV_IB_GID_INDEX, 1, 100, 42, &value), WEIR_OK);
+    assert_int_equal(value, 42);
+    setenv("WEIR_IB_GID_INDEX", "", 1); /* empty counts as unset */
+    assert_int_equal(weiri_env_long(WEIRI_ENV_IB_GID_INDEX, 1, 100, 43, &value), WEIR_OK);
+    assert_int_equal(value, 43);
+    setenv("WEIR_IB_GID_INDEX", "100", 1);
+    assert_int_equal(weiri_env_long(WEIRI_ENV_IB_GID_INDEX, 1, 100, 42, &value), WEIR_OK);
+    assert_int_equal(value, 100);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        setenv("WEIR_IB_GID_INDEX", bad[i], 1);
+        assert_int_equal(weiri_env_long(WEIRI_ENV_IB_GID_INDEX, 1, 100, 42, &value),
+                         WEIR_ERR_INVALID);
+        assert_non_null(strstr(weir_last_error(), "WEIR_IB_GID_INDEX"));
+        assert_non_null(strstr(weir_last_error(), "from 1 to 100"));
+        assert_int_equal(value, 100);
+    }
+    unsetenv("WEIR_IB_GID_INDEX");
+}
+
+static void test_timeout_has_a_default(void **state)
+{
+    (void)state;
+    setenv("WEIR_TIMEOUT_MS", "250", 1);
+    assert_int_equal(weiri_env_timeout_ms(), 250);
+    unsetenv("WEIR_TIMEOUT_MS");
+    assert_int_equal(weiri_env_timeout_ms(), 30000);
+}
+
+static void test_env_help_lists_every_variable(void **state)
+{
+    (void)state;
+    int length = weir_env_help(NULL, 0);
+    char *text = malloc((size_t)length + 1);
+    assert_int_equal(weir_env_help(text, (size_t)length + 1), length);
+    assert_int_equal(strlen(text), length);
+    for (int key = 0; key < WEIRI_ENV_COUNT; key++)
+        assert_non_null(strstr(text, weiri_env_name((weiri_env_key)key)));
+    char cut[20];
+    memset(cut, 'x', sizeof cut);
+    assert_int_equal(weir_env_help(cut, sizeof cut), length);
+    assert_int_equal(strncmp(cut, text, sizeof cut - 1), 0);
+    assert_int_equal(cut[sizeof cut - 1], '\0');
+    free(text);
+}
+
+/* ---------------------------------------------------------------------- log */
+
+/* What a child that logs at every level leaves on standard error. */
+static void log_levels(void)
+{
+    weiri_log(WEIRI_LOG_ERROR, "one %d", 1);
+    weiri_log(WEIRI_LOG_WARN, "two");
+    weiri_log(WEIRI_LOG_INFO, "three");
+    weiri_log(WEIRI_LOG_DEBUG, "%02000d", 4);
+}
+
+static void read_bad_timeout(void)
+{
+    setenv("WEIR_TIMEOUT_MS", "soon", 1);
+    for (int i = 0; i < 3; i++)
+        weiri_env_timeout_ms();
+}
+
+static void log_of(void (*writes)(void), const char *level, int rank, char *text, size_t bytes)
+{
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        dup2(ends[1], STDERR_FILENO);
+        setenv("WEIR_LOG", level, 1);
+        if (rank >= 0)
+            weiri_log_set_rank(rank);
+        writes();
+        _exit(0);
+    }
+    close(ends[1]);
+    size_t used = 0;
+    ssize_t got;
+    while ((got = read(ends[0], text + used, bytes - 1 - used)) > 0)
+        used += (size_t)got;
+    text[used] = '\0';
+    close(ends[0]);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+}
+
+static void log_of_child(const char *level, int rank, char *text, size_t bytes)
+{
+    log_of(log_levels, level, rank, text, bytes);
+}
+
+static void test_invalid_timeout_is_logged_once(void **state)
+{
+    (void)state;
+    char text[4096];
+    log_of(read_bad_timeout, "warn", -1, text, sizeof text);
+    assert_non_null(strstr(text, "WEIR_TIMEOUT_MS=soon"));
+    assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
+}
+
+static void test_log_is_filtered_by_level(void **state)
+{
+    (void)state;
+    char text[4096];
+    log_of_child("warn", -1, text, sizeof text);
+    assert_string_equal(text, "weir error: one 1\nweir warn: two\n");
+    log_of_child("error", 5, text, sizeof text);
+    assert_string_equal(text, "weir[5] error: one 1\n");
+    log_of_child("nonsense", -1, text, sizeof text);
+    assert_string_equal(text, "weir warn: WEIR_LOG=nonsense: expected error, warn, info or debug; "
+                              "using warn\nweir error: one 1\nweir warn: two\n");
+}
+
+static void test_long_log_lines_end_in_a_newline(void **state)
+{
+    (void)state;
+    char text[4096];
+    log_of_child("debug", -1, text, sizeof text);
+    size_t length = strlen(text);
+    assert_non_null(strstr(text, "weir debug: 0000"));
+    assert_int_equal(text[length - 1], '\n');
+    assert_true(length < 1200);
+}
+
+/* ------------------------------------------------------------ clock, atomics */
+
+static void test_clock_advances(void **state)
+{
+    (void)state;
+    uint64_t start = weir_clock_ns();
+    usleep(2000);
+    assert_true(weir_clock_ns() - start >= 2000000);
+}
+
+static uint64_t flag, payload;
+
+static void *publish(void *argument)
+{
+    (void)argument;
+    payload = 42;
+    weir_store_release(&flag, 1);
+    return NULL;
+}
+
+static void test_release_is_seen_by_acquire(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    weir_store_relaxed(&flag, 0);
+    assert_int_equal(pthread_create(&thread, NULL, publish, NULL), 0);
+    while (weir_load_acquire(&flag) == 0)
+        weir_pause();
+    assert_int_equal(payload, 42);
+    assert_int_equal(weir_load_relaxed(&flag), 1);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
+/* Reads links from a text as if it were a file. */
+static weir_status read_links(const char *text, weiri_links **links)
+{
+    char path[] = "/tmp/weir-links-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    close(fd);
+    weir_status status = weiri_links_read(path, links);
+    unlink(path);
+    return status;
+}
+
+#define LINKS "weir-links 1\nmachine abc # its structure\nbackend host\nendpoints 3\n"
+
+/* The least latency, and bandwidth between sizes by the logarithm. */
+static void test_links_say_what_is_possible(void **state)
+{
+    weiri_links *links = NULL, *again = NULL;
+    char *text = NULL;
+    size_t bytes = 0;
+    (void)state;
+    assert_int_equal(read_links(LINKS "pair 0 1 8 0.5\npair 2 1 8 0.25\n\ntogether 1000 1\n"
+                                "together 4000 3\ntogether 32000 0.0031\n",
+                                &links),
+                     WEIR_OK);
+    assert_float_equal(weiri_links_floor_us(links, 500), 0.25 + 0.5, 1e-9);
+    assert_float_equal(weiri_links_floor_us(links, 2000), 0.25 + 1, 1e-9);
+    assert_float_equal(weiri_links_floor_us(links, 3.1e6), 0.25 + 1e6, 1e-3);
+    FILE *file = open_memstream(&text, &bytes);
+    weiri_links_write(links, file);
+    fclose(file);
+    assert_int_equal(read_links(text, &again), WEIR_OK);
+    assert_string_equal(again->machine, "abc");
+    assert_int_equal(again->endpoints, 3);
+    assert_float_equal(again->us[2 * 3 + 1], 0.25, 1e-9);
+    assert_float_equal(again->together_gbs[1], 3, 1e-9);
+    assert_float_equal(again->together_gbs[2], 0.0031, 1e-9);
+    free(text);
+    weiri_links_free(links);
+    weiri_links_free(again);
+}
+
+static void test_bad_links_are_refused_by_line(void **state)
+{
+    static const struct {
+        const char *text, *line;
+    } bad[] = {
+        {"", ":0: "}, {"schema,run_id\n", ":1: "}, {"weir-links 2\n", ":1: "},
+        {LINKS, ":4: expected endpoints and what"},
+        {"weir-links 1\nendpoints 0\n", ":2: "}, {"weir-links 1\nendpoints 999\n", ":2: "},
+        {LINKS "endpoints 3\n", ":5: "}, {LINKS "pair 0 3 1 1\n", ":5: "},
+        {LINKS "pair 0 1 nan 1\n", ":5: "}, {LINKS "pair 0 1 -1 1\n", ":5: "},
+        {LINKS "pair 0 1 1\n", ":5: "}, {LINKS "pair 0 1 1 1 1\n", ":5: "},
+        {LINKS "together 8 1\ntogether 8 1\n", ":6: "}, {LINKS "together 8 0\n", ":5: "},
+        {LINKS "novel 8\n", ":5: "}, {"weir-links 1\ntogether 8 1\n", ":2: "},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        weiri_links *links = NULL;
+        assert_int_equal(read_links(bad[i].text, &links), WEIR_ERR_INVALID);
+        assert_non_null(strstr(weir_last_error(), bad[i].line));
+        assert_null(links);
+    }
+}
+
+int main(void)
+{
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_status_has_name_text_and_exit_code),
+        cmocka_unit_test(test_last_error_belongs_to_its_thread),
+        cmocka_unit_test(test_context_and_errno_are_put_around_the_line),
+        cmocka_unit_test(test_long_error_lines_are_cut),
+        cmocka_unit_test(test_dtypes_and_ops_parse_their_own_names),
+        cmocka_unit_test(test_unknown_names_are_refused_with_the_known),
+        cmocka_unit_test(test_values_outside_the_lists),
+        cmocka_unit_test(test_numbers_from_the_environment),
+        cmocka_unit_test(test_timeout_has_a_default),
+        cmocka_unit_test(test_env_help_lists_every_variable),
+        cmocka_unit_test(test_log_is_filtered_by_level),
+        cmocka_unit_test(test_invalid_timeout_is_logged_once),
+        cmocka_unit_test(test_long_log_lines_end_in_a_newline),
+        cmocka_unit_test(test_clock_advances),
+        cmocka_unit_test(test_release_is_seen_by_acquire),
+        cmocka_unit_test(test_links_say_what_is_possible),
+        cmocka_unit_test(test_bad_links_are_refused_by_line),
+    };
+    return cmocka_run_group_tests_name("base", tests, NULL, NULL);
+}

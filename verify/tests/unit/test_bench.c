@@ -1,0 +1,410 @@
+/* The parts of the benchmarks that need no other rank: statistics, sizes, shapes,
+ * distributions, numbers of the table, options, and the JSON writer. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "bench/measure/cold.h"
+#include "bench/sizes/dist.h"
+#include "bench/options/environment.h"
+#include "bench/output/json.h"
+#include "bench/output/manifest.h"
+#include "bench/options/options.h"
+#include "bench/output/result.h"
+#include "bench/sizes/shape.h"
+#include "bench/sizes/sizes.h"
+#include "bench/statistics/stats.h"
+#include "bench/output/table.h"
+#include "bench/measure/trial.h"
+
+#include <getopt.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void order_statistics(void **state)
+{
+    double odd[] = {5, 1, 4, 2, 3}, even[] = {4, 1, 3, 2}, hundred[200];
+    (void)state;
+    bench_stats stats = bench_stats_make(odd, 5);
+    assert_true(stats.median == 3 && stats.min == 1 && stats.max == 5 && stats.mean == 3);
+    assert_true(stats.p99 == 5);
+    assert_true(fabs(stats.stdev - sqrt(2)) < 1e-12);
+    assert_true(bench_stats_make(even, 4).median == 2.5);
+    for (int i = 0; i < 200; i++)
+        hundred[i] = 200 - i;
+    stats = bench_stats_make(hundred, 200);
+    assert_true(stats.p99 == 198 && stats.p95 == 190);
+    double one[] = {7};
+    stats = bench_stats_make(one, 0);
+    assert_true(isnan(stats.min) && isnan(stats.high975) && isnan(bench_stats_cv_pct(&stats)));
+    stats = bench_stats_make(one, 1);
+    assert_true(stats.median == 7 && stats.p99 == 7 && stats.ci_low == 7 && stats.ci_high == 7);
+}
+
+/* The binomial sums by hand: n = 10: 2 P(B <= 1) = 22/1024, and P(B <= 2) is
+ * too much, so the 2nd and the 9th; n = 20: 2 P(B <= 5) = 0.041, the 6th;
+ * n = 100: 2 P(B <= 39) = 0.035, the 40th. Below 6 no pair reaches 95%. */
+static void median_interval(void **state)
+{
+    (void)state;
+    assert_int_equal(bench_stats_median_rank(1, 0.95), 1);
+    assert_int_equal(bench_stats_median_rank(5, 0.95), 1);
+    assert_int_equal(bench_stats_median_rank(6, 0.95), 1);
+    assert_int_equal(bench_stats_median_rank(10, 0.95), 2);
+    assert_int_equal(bench_stats_median_rank(20, 0.95), 6);
+    assert_int_equal(bench_stats_median_rank(100, 0.95), 40);
+    /* Large counts neither underflow nor leave the normal approximation. */
+    size_t k = bench_stats_median_rank(20000, 0.95);
+    assert_true(fabs((double)k - (10000 - 0.98 * sqrt(20000))) < 2);
+}
+
+/* Of 1000 samples of 25 numbers with median 0.5, the interval must miss it in
+ * about 5% or fewer. */
+static void median_interval_covers(void **state)
+{
+    uint64_t x = 88172645463325252u;
+    int missed = 0;
+    (void)state;
+    for (int trial = 0; trial < 1000; trial++) {
+        double samples[25];
+        for (int i = 0; i < 25; i++) {
+            x ^= x << 13;
+            x ^= x >> 7;
+            x ^= x << 17;
+            samples[i] = (double)(x >> 11) / 9007199254740992.0;
+        }
+        bench_stats stats = bench_stats_make(samples, 25);
+        missed += stats.ci_low > 0.5 || stats.ci_high < 0.5;
+    }
+    assert_in_range(missed, 20, 65);
+}
+
+static void ratio_words(void **state)
+{
+    (void)state;
+    assert_string_equal(bench_ratio_word(&(bench_ratio){2, 1.01, 3}), "faster");
+    assert_string_equal(bench_ratio_word(&(bench_ratio){0.5, 0.4, 0.99}), "slower");
+    assert_string_equal(bench_ratio_word(&(bench_ratio){1.2, 0.9, 1.4}), "no difference shown");
+    assert_string_equal(bench_ratio_word(&(bench_ratio){1.2, 1, 1.4}), "no difference shown");
+}
+
+static void ratio_of_medians(void **state)
+{
+    double slow[50], fast[50];
+    (void)state;
+    for (int i = 0; i < 50; i++) {
+        slow[i] = 20 + 0.01 * i;
+        fast[i] = 10 + 0.01 * i;
+    }
+    bench_stats above = bench_stats_make(slow, 50), below = bench_stats_make(fast, 50);
+    bench_ratio ratio = bench_stats_ratio(&above, &below);
+    assert_true(ratio.low <= ratio.ratio && ratio.ratio <= ratio.high);
+    assert_true(fabs(ratio.ratio - 20.245 / 10.245) < 1e-9);
+    assert_true(ratio.low > 1.9 && ratio.high < 2.05);
+}
+
+static bench_options parsed(const char *arguments)
+{
+    static char text[512];
+    static char problem[BENCH_PROBLEM_BYTES];
+    char *argv[32] = {(char *)(uintptr_t)"bench"};
+    int argc = 1;
+    bench_options options;
+    snprintf(text, sizeof text, "%s", arguments);
+    for (char *word = strtok(text, " "); word; word = strtok(NULL, " "))
+        argv[argc++] = word;
+    optind = 0; /* getopt starts anew */
+    assert_int_equal(bench_options_parse(argc, argv, WEIR_COLL_ALLREDUCE, &options, problem),
+                     WEIR_OK);
+    return options;
+}
+
+static void option_defaults(void **state)
+{
+    (void)state;
+    bench_options options = parsed("");
+    assert_true(options.min_bytes == 8 && options.max_bytes == 16u << 20);
+    assert_true(options.step_factor == 4 && options.rank_time == BENCH_RANK_MAX);
+    assert_true(options.iterations == 0 && options.warmups == -1 && options.checks == 1);
+    options = parsed("-b 64M");
+    assert_true(options.min_bytes == 64u << 20 && options.max_bytes == 64u << 20);
+    options = parsed("-e 1K");
+    assert_true(options.min_bytes == 1024 && options.max_bytes == 1024);
+    options = parsed("-b 8 -e 4M");
+    assert_true(options.step_factor == 1 && options.step_bytes == 1u << 20);
+}
+
+static void option_forms(void **state)
+{
+    (void)state;
+    bench_options options = parsed("-b1.5K --maxbytes=2k -f2 --iters 7 -d f8e5m2 -o all -r all "
+                                   "--peer mpi --seed 9");
+    assert_true(options.min_bytes == 1536 && options.max_bytes == 2048);
+    assert_true(options.iterations == 7 && options.dtype == WEIR_FP8_E5M2);
+    assert_true(options.op == BENCH_ALL && options.root == BENCH_ALL);
+    assert_true(options.npeers == 1 && options.seed == 9);
+    assert_true(parsed("--until 2%").until == 0.02 && parsed("--until .5").until == 0.005);
+}
+
+static void sweep_of_sizes(void **state)
+{
+    (void)state;
+    bench_options options = parsed("-b 8 -e 100 -f 3");
+    size_t expected[] = {8, 24, 72, 0}, size = 8;
+    for (int i = 0; i < 4; i++, size = bench_sizes_next(&options, size))
+        assert_int_equal(size, expected[i]);
+    assert_int_equal(bench_sizes_count(&options), 3);
+    assert_int_equal(bench_sizes_last(&options), 72);
+    options = parsed("-b 10 -e 100 -i 40");
+    assert_int_equal(bench_sizes_count(&options), 3);
+    assert_int_equal(bench_sizes_last(&options), 90);
+    options = parsed("-b 0 -e 4 -f 2");
+    assert_int_equal(bench_sizes_count(&options), 4); /* 0 1 2 4 */
+    assert_int_equal(bench_sizes_last(&options), 4);
+    options.max_bytes = SIZE_MAX;
+    options.step_factor = SIZE_MAX / 2;
+    assert_int_equal(bench_sizes_next(&options, 3), 0); /* no overflow */
+}
+
+/* To the byte, in either buffer; in place all blocks lie in the second. */
+static void room_of_buffers(void **state)
+{
+    bench_buffers buffers = {.in.room_bytes = weirv_guard_bytes(64, 4),
+                             .out.room_bytes = weirv_guard_bytes(64, 4)};
+    bench_shape fits = {.send_elements = 16, .recv_elements = 4, .bytes = 64}, more = fits;
+    (void)state;
+    assert_true(bench_buffers_hold(&buffers, &fits, 4, 1, 1));
+    assert_false(bench_buffers_hold(&buffers, &fits, 4, 2, 1));
+    more.send_elements = 17;
+    assert_false(bench_buffers_hold(&buffers, &more, 4, 1, 1));
+    more = fits;
+    more.bytes = 68;
+    assert_true(bench_buffers_hold(&buffers, &more, 4, 1, 0));
+    assert_false(bench_buffers_hold(&buffers, &more, 4, 1, 1));
+}
+
+static void shapes(void **state)
+{
+    bench_dist dist;
+    (void)state;
+    assert_int_equal(bench_dist_parse("spread:1", &dist), WEIR_OK);
+    bench_shape shape = bench_shape_make(WEIR_COLL_ALLREDUCE, 1023, 4, 0, 8, &dist);
+    assert_true(shape.count == 255 && shape.bytes == 1020);
+    /* 1000 / 3 ranks = 333 bytes, whole 16: 320. */
+    shape = bench_shape_make(WEIR_COLL_ALLGATHER, 1000, 4, 0, 3, &dist);
+    assert_true(shape.count == 80 && shape.send_elements == 80 && shape.recv_elements == 240);
+    assert_true(shape.send_stride_elements == 80 && shape.recv_stride_elements == 0);
+    shape = bench_shape_make(WEIR_COLL_REDUCE_SCATTER, 1000, 4, 0, 3, &dist);
+    assert_true(shape.send_elements == 240 && shape.recv_elements == 80);
+    assert_true(shape.send_stride_elements == 0 && shape.recv_stride_elements == 80);
+    assert_true(shape.bytes == 960);
+    shape = bench_shape_make(WEIR_COLL_ALLTOALLV, 128, 4, 0, 4, &dist);
+    assert_true(shape.count == 8 && shape.bytes == 112);
+    shape = bench_shape_make(WEIR_COLL_ALLTOALL, 8, 1, 0, 4, &dist);
+    assert_true(shape.count == 0 && shape.bytes == 0);
+}
+
+static void bus_factors(void **state)
+{
+    (void)state;
+    assert_true(bench_bus_factor(WEIR_COLL_ALLREDUCE, 8) == 1.75);
+    assert_true(bench_bus_factor(WEIR_COLL_ALLGATHER, 8) == 0.875);
+    assert_true(bench_bus_factor(WEIR_COLL_REDUCE_SCATTER, 4) == 0.75);
+    assert_true(bench_bus_factor(WEIR_COLL_ALLTOALLV, 2) == 0.5);
+    assert_true(bench_bus_factor(WEIR_COLL_BROADCAST, 8) == 1);
+    assert_true(bench_bus_factor(WEIR_COLL_ALLREDUCE, 1) == 0);
+    assert_true(bench_bus_factor(WEIR_COLL_ALLTOALLV, 1) == 0);
+    assert_true(bench_bus_factor(WEIR_COLL_BROADCAST, 1) == 1);
+    assert_true(bench_bus_factor(WEIR_COLL_REDUCE, 1) == 1);
+    assert_true(bench_bus_factor(WEIR_COLL_SENDRECV, 1) == 1);
+}
+
+/* Every rank sends and receives the same total, and pairs agree. */
+static void distributions(void **state)
+{
+    bench_dist dist;
+    (void)state;
+    assert_int_equal(bench_dist_parse("spread:0.5", &dist), WEIR_OK);
+    for (int n = 1; n <= 9; n++) {
+        size_t total = 0;
+        for (int peer = 0; peer < n; peer++)
+            total += bench_dist_elements(&dist, 0, 1000, 4, 0, peer, n);
+        for (int rank = 0; rank < n; rank++) {
+            size_t sent = 0, received = 0;
+            for (int peer = 0; peer < n; peer++) {
+                sent += bench_dist_elements(&dist, 0, 1000, 4, rank, peer, n);
+                received += bench_dist_elements(&dist, 0, 1000, 4, peer, rank, n);
+            }
+            assert_int_equal(sent, total);
+            assert_int_equal(received, total);
+        }
+    }
+    assert_int_equal(bench_dist_parse("uniform", &dist), WEIR_OK);
+    assert_int_equal(bench_dist_elements(&dist, 0, 8, 4, 0, 3, 4), 8);
+    assert_int_equal(bench_dist_parse("spread:1", &dist), WEIR_OK);
+    assert_int_equal(bench_dist_elements(&dist, 0, 8, 4, 2, 2, 4), 0);
+    assert_int_equal(bench_dist_elements(&dist, 0, 8, 4, 2, 1, 4), 16);
+    assert_int_not_equal(bench_dist_parse("spread:nan", &dist), WEIR_OK);
+    assert_int_not_equal(bench_dist_parse("spread:", &dist), WEIR_OK);
+}
+
+static void table_numbers(void **state)
+{
+    static const struct {
+        double value;
+        int width;
+        const char *text;
+    } cases[] = {{7.556, 7, "   7.56"},  {9999.994, 7, "9999.99"}, {12345.67, 7, "12345.7"},
+                 {123456.7, 7, " 123457"}, {1234567, 7, "1234567"}, {12345678, 7, "1.2e+07"},
+                 {1234.567, 6, "1234.6"}, {1234567, 6, " 1e+06"},  {0, 6, "  0.00"},
+                 {NAN, 6, "   nan"}};
+    char text[8];
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        bench_table_number(cases[i].value, cases[i].width, text);
+        assert_string_equal(text, cases[i].text);
+    }
+}
+
+static void json_text(void **state)
+{
+    char text[256] = "";
+    FILE *file = fmemopen(text, sizeof text, "w");
+    bench_json json = {.file = file};
+    (void)state;
+    assert_non_null(file);
+    bench_json_open_object(&json);
+    bench_json_key(&json, "a\"b");
+    bench_json_open_list(&json);
+    bench_json_whole(&json, -1);
+    bench_json_real(&json, 0.5);
+    bench_json_real(&json, NAN);
+    bench_json_text(&json, "tab\t");
+    bench_json_close_list(&json);
+    bench_json_key(&json, "c");
+    bench_json_open_object(&json);
+    bench_json_close_object(&json);
+    bench_json_close_object(&json);
+    fclose(file);
+    assert_string_equal(text, "{\n\"a\\\"b\": [-1,0.5,null,\"tab\\u0009\"],\n\"c\": {}}");
+}
+
+static void manifest_paths(void **state)
+{
+    static const char *const cases[][2] = {
+        {"a.csv", "a.json"},         {"a.b/c", "a.b/c.json"}, {"x/a.b.csv", "x/a.b.json"},
+        {"a.json", "a.json.json"},   {".csv", ".csv.json"},   {"../out", "../out.json"},
+    };
+    char path[32];
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_int_equal(bench_manifest_path(cases[i][0], path, sizeof path), 0);
+        assert_string_equal(path, cases[i][1]);
+    }
+    assert_int_equal(bench_manifest_path("abc.csv", path, 8), -1);
+    assert_int_equal(bench_manifest_path("abc.csv", path, 9), 0);
+}
+
+/* Neither secrets, nor names that only begin like one on the list. */
+static void environment_is_chosen(void **state)
+{
+    (void)state;
+    assert_true(bench_environment_allows("WEIR_ALGO=ring"));
+    assert_false(bench_environment_allows("WEIR_ALGORITHM=x"));
+    assert_false(bench_environment_allows("WEIR_BOOT_SECRET=x"));
+    assert_false(bench_environment_allows("AWS_SECRET_ACCESS_KEY=x"));
+    assert_false(bench_environment_allows("HOME=/root"));
+    assert_false(bench_environment_allows(""));
+}
+
+/* Operations meet every copy once before any again, with its input in it and
+ * its output poisoned; neighbours in time are no neighbours in memory. */
+static void cold_copies(void **state)
+{
+    enum { COPIES = 10, ELEMENTS = 20, STRIDE = 128 };
+    static float in[ELEMENTS + COPIES * STRIDE / 4], out[ELEMENTS + COPIES * STRIDE / 4];
+    bench_options options = parsed("--cold");
+    bench_row row = {.dtype = WEIR_FLOAT, .shape.bytes = 80};
+    bench_buffers buffers = {
+        .in = {.base = in, .bytes = sizeof in, .home_bytes = 80, .pool_bytes = COPIES * STRIDE},
+        .out = {.base = out, .bytes = sizeof out, .home_bytes = 80,
+                .pool_bytes = COPIES * STRIDE + 100},
+        .home = {in, out}};
+    bench_trial trial = {.options = &options, .buffers = &buffers, .home = &buffers.home,
+                         .row = &row, .layout = {.in = in, .out = out}};
+    const float *last = NULL;
+    int met[COPIES] = {0};
+    (void)state;
+    row.shape.send_elements = row.shape.recv_elements = ELEMENTS;
+    for (int i = 0; i < ELEMENTS; i++)
+        in[i] = (float)i;
+    bench_cold_place(&trial);
+    assert_int_equal(trial.rotation.count, COPIES);
+    bench_cold_fill(&trial);
+    for (int i = 0; i < COPIES; i++) {
+        bench_cold_next(&trial);
+        const float *now = trial.call.in;
+        assert_memory_equal(now, in, 80);
+        assert_true(isnan(*(const float *)trial.call.out));
+        assert_true(!last || labs(now - last) > STRIDE / 4);
+        met[(now - in - ELEMENTS) / (STRIDE / 4)]++;
+        last = now;
+    }
+    for (int i = 0; i < COPIES; i++)
+        assert_int_equal(met[i], 1);
+    bench_cold_home(&trial);
+    assert_true(trial.call.in == in && trial.call.out == out);
+    options.cold = 0;
+    bench_cold_place(&trial);
+    bench_cold_next(&trial);
+    assert_true(trial.call.in == in && trial.call.out == out);
+}
+
+static void cold_pools(void **state)
+{
+    (void)state;
+    assert_int_equal(bench_cold_ranks_at_cache(8, 4, 16), 2);
+    assert_int_equal(bench_cold_ranks_at_cache(5, 4, 16), 2);
+    assert_int_equal(bench_cold_ranks_at_cache(8, 16, 16), 8);
+    assert_int_equal(bench_cold_ranks_at_cache(3, 0, 16), 3);
+    assert_true(bench_cold_pool_bytes(1, 64) >= 2 * bench_cold_cache_bytes());
+    assert_true(bench_cold_pool_bytes(8, (size_t)1 << 40) == (size_t)1 << 40);
+}
+
+static void verdicts(void **state)
+{
+    bench_result result = {.checked = 1};
+    (void)state;
+    assert_false(bench_result_failed(&result));
+    result.check.overruns = 1;
+    assert_true(bench_result_failed(&result));
+    result.check = (weirv_result){.inputs_changed = 1};
+    assert_true(bench_result_failed(&result));
+    result.check = (weirv_result){.wrong = 1};
+    assert_true(bench_result_failed(&result));
+    result.checked = 0;
+    assert_false(bench_result_failed(&result));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(order_statistics),   cmocka_unit_test(median_interval),
+        cmocka_unit_test(median_interval_covers), cmocka_unit_test(ratio_of_medians),
+        cmocka_unit_test(ratio_words),
+        cmocka_unit_test(option_defaults),    cmocka_unit_test(option_forms),
+        cmocka_unit_test(sweep_of_sizes),     cmocka_unit_test(shapes),
+        cmocka_unit_test(bus_factors),        cmocka_unit_test(distributions),
+        cmocka_unit_test(table_numbers),      cmocka_unit_test(json_text),
+        cmocka_unit_test(manifest_paths),     cmocka_unit_test(environment_is_chosen),
+        cmocka_unit_test(cold_copies),        cmocka_unit_test(cold_pools),
+        cmocka_unit_test(verdicts),           cmocka_unit_test(room_of_buffers),
+    };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

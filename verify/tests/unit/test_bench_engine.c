@@ -1,0 +1,265 @@
+/* The timing engine, on subjects that write down what happens to them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "bench/measure/engine.h"
+
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+typedef struct scripted {
+    char *log; /* shared by all subjects and the meeting: one letter an event */
+    char letter;
+    int runs, fail_at;
+} scripted;
+
+static void append(char *log, char letter)
+{
+    size_t length = strlen(log);
+    if (length < 250)
+        log[length] = letter;
+}
+
+static weir_status scripted_begin(void *context)
+{
+    append(((scripted *)context)->log, '(');
+    return WEIR_OK;
+}
+
+static weir_status scripted_run(void *context)
+{
+    scripted *subject = context;
+    append(subject->log, subject->letter);
+    return ++subject->runs == subject->fail_at ? WEIR_ERR_PEER : WEIR_OK;
+}
+
+static void scripted_barrier(void *context)
+{
+    append(context, '|');
+}
+
+static weir_status scripted_agree(void *context, weir_status mine)
+{
+    append(context, ')');
+    return mine;
+}
+
+/* Warm-ups: what the slowest rank is made to need, then ever the same. */
+static const double *scripted_times;
+
+static double scripted_largest(void *context, double mine)
+{
+    append(context, '<');
+    (void)mine;
+    return scripted_times[1] > 0 ? *scripted_times++ : *scripted_times;
+}
+
+static void scripted_start(void *context)
+{
+    append(context, '!');
+}
+
+static weir_status play(bench_timing timing, int nsubjects, int fail_at, char *log)
+{
+    static double times[3][16];
+    scripted scripts[3];
+    bench_subject subjects[3];
+    bench_meeting meeting = {log, scripted_barrier, scripted_agree, scripted_largest,
+                             scripted_start};
+    memset(log, 0, 256);
+    for (int i = 0; i < nsubjects; i++) {
+        scripts[i] = (scripted){.log = log, .letter = (char)('a' + i), .fail_at = fail_at};
+        subjects[i] = (bench_subject){
+            .context = &scripts[i], .begin = scripted_begin, .run = scripted_run};
+        subjects[i].wall_us = times[i];
+    }
+    weir_status status = bench_engine_run(&timing, &meeting, subjects, nsubjects);
+    for (int i = 0; status == WEIR_OK && i < nsubjects; i++)
+        for (int k = 0; k < timing.iterations; k++)
+            assert_true(times[i][k] >= 0 && times[i][k] < 1e6);
+    return status;
+}
+
+static void engine_interleaves(void **state)
+{
+    char log[256];
+    (void)state;
+    assert_int_equal(play((bench_timing){.iterations = 4, .warmups = 1, .aggregate = 1}, 3, 0, log),
+                     WEIR_OK);
+    assert_string_equal(log, "(|aaa)(|bbb)(|ccc)(|ccc)(|bbb)(|aaa)");
+    play((bench_timing){.iterations = 1, .aggregate = 2}, 2, 0, log);
+    assert_string_equal(log, "(|bb)(|aa)");
+    play((bench_timing){.iterations = 3, .aggregate = 1}, 1, 0, log);
+    assert_string_equal(log, "(|a)(|aa)");
+    play((bench_timing){.iterations = 2, .aggregate = 1, .order = BENCH_FORWARD}, 3, 0, log);
+    assert_string_equal(log, "(|aa)(|bb)(|cc)");
+    play((bench_timing){.iterations = 2, .aggregate = 1, .order = BENCH_BACKWARD}, 3, 0, log);
+    assert_string_equal(log, "(|cc)(|bb)(|aa)");
+}
+
+static void engine_isolates(void **state)
+{
+    bench_timing timing = {.iterations = 2, .aggregate = 2, .isolation = BENCH_BARRIER_OPERATION};
+    char log[256];
+    (void)state;
+    play(timing, 1, 0, log);
+    assert_string_equal(log, "(|)|a|a|)(|)|a|a|)");
+    timing.isolation = BENCH_BARRIER_ITERATION;
+    play(timing, 1, 0, log);
+    assert_string_equal(log, "(|)|aa|)(|)|aa|)");
+}
+
+/* Pairs go on while the slowest rank's times fall, and until two pairs do not. */
+static void engine_warms_up(void **state)
+{
+    static const double flat[] = {5, 0}, falling[] = {9, 7, 5, 5.2, 4.9, 0};
+    static const double noisy[] = {5, 50, 6, 0};
+    bench_timing timing = {.iterations = 1, .aggregate = 1, .warmups = BENCH_WARMUPS_STEADY};
+    char log[256];
+    (void)state;
+    scripted_times = flat;
+    play(timing, 1, 0, log);
+    assert_string_equal(log, "(|aa<)aa<)aa<)aa)");
+    scripted_times = falling;
+    play(timing, 1, 0, log);
+    assert_string_equal(log, "(|aa<)aa<)aa<)aa<)aa<)aa)");
+    scripted_times = noisy;
+    play(timing, 1, 0, log);
+    assert_string_equal(log, "(|aa<)aa<)aa<)aa)");
+    scripted_times = flat; /* a failed warm-up ends the run at its agreement */
+    assert_int_equal(play(timing, 1, 3, log), WEIR_ERR_PEER);
+    assert_string_equal(log, "(|aa<)a<)");
+}
+
+/* Times that halve for ever are never stationary: the warm-ups end and say so. */
+static void engine_tells_unsteady(void **state)
+{
+    bench_timing timing = {.iterations = 1, .aggregate = 1, .warmups = BENCH_WARMUPS_STEADY};
+    double times[64], wall_us[1];
+    char log[256] = "";
+    scripted script = {.log = log, .letter = 'a'};
+    bench_subject subject = {.context = &script, .run = scripted_run, .wall_us = wall_us};
+    bench_meeting meeting = {log, scripted_barrier, scripted_agree, scripted_largest,
+                             scripted_start};
+    (void)state;
+    for (int i = 0; i < 64; i++)
+        times[i] = ldexp(1, -i);
+    scripted_times = times;
+    assert_int_equal(bench_engine_run(&timing, &meeting, &subject, 1), WEIR_OK);
+    assert_true(subject.unsteady && subject.warmups == 60);
+    times[0] = 5;
+    times[1] = 0;
+    scripted_times = times;
+    assert_int_equal(bench_engine_run(&timing, &meeting, &subject, 1), WEIR_OK);
+    assert_true(!subject.unsteady && subject.warmups == 6);
+}
+
+/* What an earlier call found is enough where a pair is as fast. */
+static void engine_remembers_warm_times(void **state)
+{
+    bench_timing timing = {.iterations = 1, .aggregate = 1, .warmups = BENCH_WARMUPS_STEADY};
+    double times[] = {5, 0}, wall_us[1];
+    char log[256] = "";
+    scripted script = {.log = log, .letter = 'a'};
+    bench_subject subject = {.context = &script, .run = scripted_run, .wall_us = wall_us};
+    bench_meeting meeting = {log, scripted_barrier, scripted_agree, scripted_largest,
+                             scripted_start};
+    (void)state;
+    scripted_times = times;
+    bench_engine_run(&timing, &meeting, &subject, 1);
+    assert_true(subject.warm_us == 5 && subject.warmups == 6);
+    times[0] = 5.2;
+    bench_engine_run(&timing, &meeting, &subject, 1);
+    assert_true(subject.warm_us == 5 && subject.warmups == 2 && !subject.unsteady);
+    times[0] = 6;
+    bench_engine_run(&timing, &meeting, &subject, 1);
+    assert_true(subject.warm_us == 5 && subject.warmups == 6);
+}
+
+/* Every operation starts together; a failed rank keeps the starts. */
+static void engine_synchronises(void **state)
+{
+    bench_timing timing = {.iterations = 2, .aggregate = 2, .isolation = BENCH_SYNCHRONISED};
+    char log[256];
+    (void)state;
+    play(timing, 1, 0, log);
+    assert_string_equal(log, "(|)|!a!a)(|)|!a!a)");
+    play(timing, 1, 1, log);
+    assert_string_equal(log, "(|)|!a!)");
+}
+
+/* A failed rank runs nothing more, keeps every meeting, and the run ends. */
+static void engine_fails(void **state)
+{
+    bench_timing timing = {.iterations = 4, .aggregate = 1, .isolation = BENCH_BARRIER_OPERATION};
+    char log[256];
+    (void)state;
+    assert_int_equal(play(timing, 1, 1, log), WEIR_ERR_PEER);
+    assert_string_equal(log, "(|)|a||)");
+    timing.isolation = BENCH_BACK_TO_BACK;
+    assert_int_equal(play(timing, 2, 1, log), WEIR_ERR_PEER);
+    assert_string_equal(log, "(|a)");
+}
+
+/* ------------------------------------------------------------- accounting */
+
+enum { PAUSE_US = 2000 };
+
+static void pause_a_while(void *context)
+{
+    struct timespec pause = {.tv_nsec = PAUSE_US * 1000};
+    (void)context;
+    nanosleep(&pause, NULL);
+}
+
+static weir_status pause_before_block(void *context)
+{
+    pause_a_while(context);
+    return WEIR_OK;
+}
+
+static weir_status do_nothing(void *context)
+{
+    (void)context;
+    return WEIR_OK;
+}
+
+/* Two blocks of two iterations: a begin and an end each, and four times next. */
+static void engine_counts_what_it_does_not_time(void **state)
+{
+    static const bench_isolation kinds[] = {BENCH_BACK_TO_BACK, BENCH_BARRIER_OPERATION,
+                                            BENCH_BARRIER_ITERATION, BENCH_SYNCHRONISED};
+    char log[256] = "";
+    bench_meeting meeting = {log, scripted_barrier, scripted_agree, scripted_largest,
+                             scripted_start};
+    (void)state;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        bench_timing timing = {.iterations = 4, .aggregate = 1, .isolation = kinds[i]};
+        double wall_us[4], shortest_us = 1e9;
+        bench_subject subject = {.begin = pause_before_block, .next = pause_a_while,
+                                 .end = pause_a_while, .run = do_nothing, .wall_us = wall_us};
+        assert_int_equal(bench_engine_run(&timing, &meeting, &subject, 1), WEIR_OK);
+        assert_true(subject.aside_us >= 8 * PAUSE_US);
+        for (int k = 0; k < 4; k++)
+            shortest_us = wall_us[k] < shortest_us ? wall_us[k] : shortest_us;
+        assert_true(shortest_us < PAUSE_US);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(engine_interleaves), cmocka_unit_test(engine_isolates),
+        cmocka_unit_test(engine_fails),       cmocka_unit_test(engine_warms_up),
+        cmocka_unit_test(engine_tells_unsteady), cmocka_unit_test(engine_synchronises),
+        cmocka_unit_test(engine_remembers_warm_times),
+        cmocka_unit_test(engine_counts_what_it_does_not_time),
+    };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,253 @@
+/* Intervals of medians: the bootstrap, of one visit and of several, and how visits
+ * divide the iterations of a size. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "bench/statistics/bootstrap.h"
+#include "bench/measure/buffers.h"
+#include "bench/options/options.h"
+#include "bench/measure/series.h"
+#include "bench/statistics/stats.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { VISITS = 6, EACH = 30, ALL = VISITS * EACH };
+
+static const int ends[VISITS] = {30, 60, 90, 120, 150, 180};
+
+static double uniform(uint64_t *x)
+{
+    *x ^= *x << 13;
+    *x ^= *x >> 7;
+    *x ^= *x << 17;
+    return (double)(*x >> 11) / 9007199254740992.0;
+}
+
+/* The share of 400 series whose interval misses the true median. memory: how
+ * much of its neighbour a sample has (0: none). -1: no bootstrap here. */
+static double bootstrap_misses(double memory)
+{
+    uint64_t x = 88172645463325252u;
+    int missed = 0;
+    for (int trial = 0; trial < 400; trial++) {
+        double series[150], last = 0;
+        bench_interval interval;
+        for (int i = 0; i < 150; i++)
+            series[i] = 10 + (last = memory * last + uniform(&x) - 0.5);
+        if (bench_bootstrap_median(&(bench_sequence){series, 150, NULL, 1}, &interval) != 0)
+            return -1;
+        missed += interval.low > 10 || interval.high < 10;
+    }
+    return missed / 400.0;
+}
+
+static void bootstrap_covers(void **state)
+{
+    (void)state;
+    double alone = bootstrap_misses(0), alike = bootstrap_misses(0.5);
+    if (strstr(bench_bootstrap_method(), "without GSL")) {
+        assert_true(alone == -1);
+        return;
+    }
+    assert_true(alone > 0.02 && alone < 0.09);
+    /* An interval that took neighbours for independent would miss 25%. */
+    assert_true(alike > 0.02 && alike < 0.13);
+}
+
+static void bootstrap_is_repeatable(void **state)
+{
+    double series[60], longer[61];
+    bench_sequence shorter = {series, 60, NULL, 1}, all = {longer, 61, NULL, 1};
+    uint64_t x = 99;
+    bench_interval one, two, ratio;
+    (void)state;
+    for (int i = 0; i < 61; i++)
+        longer[i] = 5 + uniform(&x);
+    memcpy(series, longer, sizeof series);
+    if (strstr(bench_bootstrap_method(), "without GSL")) {
+        assert_int_equal(bench_bootstrap_ratio(&shorter, &all, &ratio), -1);
+        return;
+    }
+    assert_int_equal(bench_bootstrap_median(&shorter, &one), 0);
+    assert_int_equal(bench_bootstrap_median(&shorter, &two), 0);
+    assert_true(one.low == two.low && one.high == two.high && one.low < one.high);
+    assert_int_equal(bench_bootstrap_ratio(&shorter, &all, &ratio), 0);
+    assert_true(ratio.low < 1 && ratio.high > 1 && ratio.high / ratio.low < 1.2);
+    shorter.count = BENCH_BOOTSTRAP_SAMPLES - 1;
+    assert_int_equal(bench_bootstrap_median(&shorter, &one), -1);
+    for (int i = 0; i < 61; i++)
+        longer[i] = 7; /* ties only */
+    assert_int_equal(bench_bootstrap_median(&all, &one), 0);
+    assert_true(one.low == 7 && one.high == 7);
+}
+
+static void series_keeps_its_order(void **state)
+{
+    double series[] = {3, 1, 2}, scratch[3];
+    (void)state;
+    bench_stats stats = bench_stats_series(&(bench_sequence){series, 3, NULL, 1}, 0.1, scratch);
+    assert_true(series[0] == 3 && series[1] == 1 && series[2] == 2);
+    assert_true(stats.median == 2 && stats.ci_low == 1 && stats.ci_high == 3);
+    assert_true(bench_stats_half_width(&stats) == 0.5);
+}
+
+/* A thousand equal readings of a coarse clock do not make the time exact. */
+static void interval_is_no_narrower_than_the_clock(void **state)
+{
+    double series[1000], scratch[1000];
+    (void)state;
+    for (int i = 0; i < 1000; i++)
+        series[i] = 8;
+    bench_sequence all = {series, 1000, NULL, 1};
+    bench_stats stats = bench_stats_series(&all, 0.5, scratch);
+    assert_true(stats.ci_low == 7.75 && stats.ci_high == 8.25);
+}
+
+/* ------------------------------------------------------------------ visits */
+
+/* Iterations that are alike within a visit; visits differ by half a unit. */
+static void make_visits(double *series, double factor, const double *levels, uint64_t *x)
+{
+    for (int i = 0; i < ALL; i++)
+        series[i] = factor * (10 + levels[i / EACH] + 0.1 * (uniform(x) - 0.5));
+}
+
+static void make_levels(double *levels, uint64_t *x)
+{
+    for (int v = 0; v < VISITS; v++)
+        levels[v] = uniform(x) - 0.5;
+}
+
+/* The share of 300 series whose interval misses the median of all visits that there
+ * could be. */
+static double visits_miss(int visits)
+{
+    uint64_t x = 4711;
+    int missed = 0;
+    for (int trial = 0; trial < 300; trial++) {
+        double series[ALL], scratch[ALL], levels[VISITS];
+        bench_sequence all = {series, ALL, ends, visits};
+        make_levels(levels, &x);
+        make_visits(series, 1, levels, &x);
+        bench_stats stats = bench_stats_series(&all, 0.001, scratch);
+        missed += stats.ci_low > 10 || stats.ci_high < 10;
+    }
+    return missed / 300.0;
+}
+
+static void visits_cover(void **state)
+{
+    (void)state;
+    assert_true(visits_miss(VISITS) < 0.08);
+    assert_true(visits_miss(1) > 0.4); /* as if iterations alone made the difference */
+}
+
+/* What both had in the same visit is not in their ratio. */
+static void ratio_pairs_visits(void **state)
+{
+    double above[ALL], below[ALL], levels[VISITS], others[VISITS];
+    uint64_t x = 31;
+    bench_sequence up = {above, ALL, ends, VISITS}, down = {below, ALL, ends, VISITS};
+    bench_interval same, apart;
+    (void)state;
+    make_levels(levels, &x);
+    make_levels(others, &x);
+    make_visits(above, 2, levels, &x);
+    make_visits(below, 1, levels, &x);
+    if (bench_bootstrap_ratio(&up, &down, &same) != 0)
+        return; /* built without GSL */
+    make_visits(below, 1, others, &x);
+    assert_int_equal(bench_bootstrap_ratio(&up, &down, &apart), 0);
+    assert_true(same.low < 2 && same.high > 2);
+    assert_true(same.high / same.low < 1.03 && apart.high / apart.low > 1.06);
+    down.visits = VISITS - 1; /* no pairs: iterations alone */
+    assert_int_equal(bench_bootstrap_ratio(&up, &down, &apart), 0);
+}
+
+static void few_visits_widen(void **state)
+{
+    (void)state;
+    assert_true(bench_stats_widening(0) == 1 && bench_stats_widening(1) == 1);
+    assert_true(fabs(bench_stats_widening(2) - 9.168) < 0.01);
+    assert_true(fabs(bench_stats_widening(6) - 1.4367) < 0.002);
+    assert_true(fabs(bench_stats_widening(10) - 1.2166) < 0.002);
+    assert_true(bench_stats_widening(200) < 1.01);
+}
+
+static void visits_by_options(void **state)
+{
+    bench_options options = {.visits = 6};
+    (void)state;
+    assert_int_equal(bench_options_visits(&options), 6);
+    options.iterations = 4;
+    assert_int_equal(bench_options_visits(&options), 1);
+    options.graph = 3;
+    assert_int_equal(bench_options_visits(&options), 4);
+    options.iterations = 1000;
+    assert_int_equal(bench_options_visits(&options), 6);
+    options.inject_timed = 1;
+    assert_int_equal(bench_options_visits(&options), 1);
+    options = (bench_options){.visits = 2, .iterations = 7};
+    assert_int_equal(bench_options_visits(&options), 2);
+}
+
+static void visits_share_iterations(void **state)
+{
+    bench_options options = {.visits = 6, .aggregate = 1};
+    bench_series series = {.nmembers = 1};
+    int shortest = 100, longest = 0;
+    (void)state;
+    bench_series_restart(&series, &options, 20, 1e-3);
+    for (int v = 0; v < 6; v++) {
+        int share = bench_series_share(&series);
+        shortest = share < shortest ? share : shortest;
+        longest = share > longest ? share : longest;
+        bench_series_end_visit(&series, share);
+        assert_int_equal(series.ends[v], series.count);
+    }
+    assert_int_equal(series.count, 20);
+    assert_true(shortest == 3 && longest == 4 && series.visits == 6);
+}
+
+/* Every visit lies on other pages, all inside the buffers, all aligned. */
+static void visits_lie_apart(void **state)
+{
+    enum { BYTES = 1 << 20 };
+    char *base = malloc(2 * BYTES);
+    bench_buffers buffers = {.in = {.base = base}, .out = {.base = base + BYTES}};
+    bench_shape shape = {.bytes = 64, .send_elements = 16, .recv_elements = 16};
+    uintptr_t in[VISITS], out[VISITS];
+    (void)state;
+    assert_non_null(base);
+    for (int v = 0; v < VISITS; v++) {
+        bench_layout layout;
+        bench_buffers_place(&buffers, &shape, 4, 0, 0, 0, v, &layout);
+        in[v] = (uintptr_t)layout.in;
+        out[v] = (uintptr_t)layout.out;
+        assert_true(in[v] % 4096 == 0 && out[v] % 4096 == 0);
+        assert_true(in[v] + 64 < (uintptr_t)base + BYTES && out[v] + 64 < in[v] + 2 * BYTES);
+        for (int w = 0; w < v; w++)
+            assert_true(in[v] != in[w] && out[v] != out[w]);
+    }
+    free(base);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bootstrap_covers),   cmocka_unit_test(bootstrap_is_repeatable),
+        cmocka_unit_test(series_keeps_its_order),
+        cmocka_unit_test(interval_is_no_narrower_than_the_clock),
+        cmocka_unit_test(visits_cover),       cmocka_unit_test(ratio_pairs_visits),
+        cmocka_unit_test(few_visits_widen),   cmocka_unit_test(visits_by_options),
+        cmocka_unit_test(visits_share_iterations), cmocka_unit_test(visits_lie_apart),
+    };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

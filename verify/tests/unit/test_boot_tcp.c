@@ -1,0 +1,777 @@
+/*
+ * The TCP bootstrap among strangers and misconfigured ranks: who connects and
+ * says nothing, rubbish or the wrong secret; ranks that are missing, come twice,
+ * die on the way or count differently; and the places where they meet.
+ */
+#include "verify/tests/conformance/boot_conformance.h"
+
+#include <weir/target.h>
+#include "boot/handshake.h"
+#include "boot/socket.h"
+#include "boot/tcp.h"
+#include "boot/unique_id.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { LIMIT_MS = 60000, MOST_RANKS = 8, SHORT_MS = 400 };
+
+static void run_ranks(int nranks, int (*body)(weir_boot *boot, void *argument), void *argument)
+{
+    int codes[MOST_RANKS];
+    if (weir_boot_fork_run(nranks, body, argument, LIMIT_MS, codes) != WEIR_OK)
+        fail_msg("%s", weir_last_error());
+    for (int rank = 0; rank < nranks; rank++)
+        if (codes[rank] != 0)
+            fail_msg("rank %d of %d ended with %d", rank, nranks, codes[rank]);
+}
+
+/* The maker's new id, on every rank. */
+static weir_unique_id share_id_of(weir_boot *boot, int maker, int *failures)
+{
+    weir_unique_id ids[MOST_RANKS] = {{{0}}};
+    if (weir_boot_rank(boot) == maker)
+        EXPECT_OK(failures, weir_unique_id_create(&ids[maker]));
+    EXPECT_OK(failures, weir_boot_allgather(boot, ids, sizeof ids[0]));
+    return ids[maker];
+}
+
+static weir_unique_id share_id(weir_boot *boot, int *failures)
+{
+    return share_id_of(boot, 0, failures);
+}
+
+/* A port that was free a moment ago, on every rank. */
+static void share_address(weir_boot *boot, const char *format, int is_ipv6, char text[64],
+                          int *failures)
+{
+    int ports[MOST_RANKS] = {0};
+    if (weir_boot_rank(boot) == 0) {
+        weiri_address address = {.ip = {127, 0, 0, 1}};
+        int fd = -1;
+        if (is_ipv6)
+            address = (weiri_address){.is_ipv6 = 1, .ip = {[15] = 1}};
+        EXPECT_OK(failures, weiri_socket_listen(&address, &fd));
+        EXPECT_OK(failures, weiri_socket_address(fd, &address));
+        close(fd);
+        ports[0] = address.port;
+    }
+    EXPECT_OK(failures, weir_boot_allgather(boot, ports, sizeof ports[0]));
+    snprintf(text, 64, format, ports[0]);
+}
+
+static int connect_to(const weir_unique_id *id, int *failures)
+{
+    weiri_meeting meeting;
+    int fd = -1;
+    weiri_deadline deadline = weiri_deadline_in(LIMIT_MS);
+    EXPECT_OK(failures, weiri_unique_id_decode(id, &meeting));
+    weiri_call call = {.rank = 9, .to = &meeting.address};
+    EXPECT_OK(failures, weiri_socket_connect(&call, &deadline, &fd));
+    return fd;
+}
+
+/* ---------------------------------------------------------------- strangers */
+
+/* 1 if the far end closes within a few seconds, whatever it says before. */
+static int is_turned_away(int fd)
+{
+    char bytes[256];
+    uint64_t end = weir_clock_ns() + 10000000000u;
+    while (weir_clock_ns() < end) {
+        ssize_t got = recv(fd, bytes, sizeof bytes, 0);
+        if (got == 0 || (got < 0 && errno == ECONNRESET))
+            return 1;
+        usleep(1000);
+    }
+    return 0;
+}
+
+/* Strangers, all before rank 1 comes: silent ones, one that says rubbish, one
+ * that begins a hello and stops, one that hangs up, and one that says all of a
+ * hello but for the MAC. None is admitted, none is waited for. */
+static void be_strangers(const weir_unique_id *id, int *failures)
+{
+    enum { STRANGERS = 8 };
+    int fds[STRANGERS];
+    static const char rubbish[] = "GET / HTTP/1.1\r\nHost: weir\r\n\r\n";
+    weiri_hello hello = {.magic = 0x3169486872696577u, .rank = 1, .nranks = 2};
+    for (int i = 0; i < STRANGERS; i++)
+        fds[i] = connect_to(id, failures);
+    EXPECT(failures, send(fds[0], rubbish, sizeof rubbish - 1, MSG_NOSIGNAL) > 0);
+    EXPECT(failures, send(fds[1], &hello, 20, MSG_NOSIGNAL) == 20);
+    EXPECT(failures, send(fds[2], &hello, sizeof hello, MSG_NOSIGNAL) == sizeof hello);
+    EXPECT(failures, send(fds[3], "abc", 3, MSG_NOSIGNAL) == 3);
+    close(fds[4]);
+    EXPECT(failures, is_turned_away(fds[0]));
+    EXPECT(failures, is_turned_away(fds[2]));
+    /* Both ends keep the rest open, to be held up by it if that is possible. */
+}
+
+static int join_among_strangers(weir_boot *boot, void *argument)
+{
+    (void)argument;
+    int failures = 0, rank = weir_boot_rank(boot), go = 0;
+    weir_unique_id id = share_id(boot, &failures);
+    weir_boot *tcp = NULL;
+    if (rank == 2) {
+        be_strangers(&id, &failures);
+        EXPECT_OK(&failures, weir_boot_send(boot, &go, sizeof go, 1, 0));
+        EXPECT_OK(&failures, weir_boot_barrier(boot));
+        return failures;
+    }
+    if (rank == 1)
+        EXPECT_OK(&failures, weir_boot_recv(boot, &go, sizeof go, 2, 0));
+    uint64_t start = weir_clock_ns();
+    EXPECT_OK(&failures, weir_boot_tcp_create(&id, rank, 2, &tcp));
+    if (rank == 1)
+        EXPECT(&failures, weir_clock_ns() - start < 5000000000u);
+    EXPECT_OK(&failures, weir_boot_barrier(boot));
+    if (tcp)
+        failures += boot_conformance(tcp, rank, 2, "tcp");
+    weir_boot_destroy(tcp);
+    return failures;
+}
+
+static void test_strangers_neither_enter_nor_hold_up(void **state)
+{
+    (void)state;
+    run_ranks(3, join_among_strangers, NULL);
+}
+
+/* Rank 2 takes part as rank 1, but its id has one bit of the secret changed;
+ * then the true rank 1 comes. */
+static int wrong_secret(weir_boot *boot, void *argument)
+{
+    (void)argument;
+    int failures = 0, rank = weir_boot_rank(boot), go = 0;
+    weir_unique_id id = share_id(boot, &failures);
+    weir_boot *tcp = NULL;
+    if (rank == 2) {
+        weiri_meeting meeting;
+        EXPECT_OK(&failures, weiri_unique_id_decode(&id, &meeting));
+        meeting.key[7] ^= 1;
+        weiri_unique_id_encode(&meeting, &id);
+        EXPECT(&failures, weir_boot_tcp_create(&id, 1, 2, &tcp) == WEIR_ERR_REFUSED);
+        EXPECT(&failures, boot_last_error_has("wrong secret"));
+        EXPECT_OK(&failures, weir_boot_send(boot, &go, sizeof go, 1, 0));
+        return failures;
+    }
+    if (rank == 1)
+        EXPECT_OK(&failures, weir_boot_recv(boot, &go, sizeof go, 2, 0));
+    EXPECT_OK(&failures, weir_boot_tcp_create(&id, rank, 2, &tcp));
+    weir_boot_destroy(tcp);
+    return failures;
+}
+
+static void test_wrong_secret_is_refused(void **state)
+{
+    (void)state;
+    run_ranks(3, wrong_secret, NULL);
+}
+
+/* Rank 0's place is taken by somebody who does not know the secret: a rank must
+ * notice. He says welcome to everything. */
+static int false_host(weir_boot *boot, void *argument)
+{
+    (void)argument;
+    int failures = 0, rank = weir_boot_rank(boot), listener = -1;
+    weir_unique_id ids[2] = {{{0}}};
+    weir_boot *tcp = NULL;
+    if (rank == 0) {
+        weiri_meeting meeting = {.address = {.ip = {127, 0, 0, 1}}, .key = "the true secret"};
+        EXPECT_OK(&failures, weiri_socket_listen(&meeting.address, &listener));
+        EXPECT_OK(&failures, weiri_socket_address(listener, &meeting.address));
+        weiri_unique_id_encode(&meeting, &ids[0]);
+    }
+    EXPECT_OK(&failures, weir_boot_allgather(boot, ids, sizeof ids[0]));
+    if (rank == 1) {
+        EXPECT(&failures, weir_boot_tcp_create(&ids[0], 1, 2, &tcp) == WEIR_ERR_REFUSED);
+        EXPECT(&failures, boot_last_error_has("does not know this job's secret"));
+    } else {
+        weiri_job job = {.rank = 0, .nranks = 2, .key = "a wrong secret"};
+        weiri_challenge challenge;
+        weiri_hello hello;
+        weiri_reply reply;
+        int fd;
+        while ((fd = accept(listener, NULL, NULL)) < 0)
+            usleep(1000);
+        EXPECT_OK(&failures, weiri_challenge_make(&job, &challenge));
+        EXPECT(&failures, send(fd, &challenge, sizeof challenge, 0) == sizeof challenge);
+        EXPECT(&failures, recv(fd, &hello, sizeof hello, MSG_WAITALL) == sizeof hello);
+        weiri_reply_make(&job, &challenge, &hello, WEIR_OK, "", &reply);
+        EXPECT(&failures, send(fd, &reply, sizeof reply, 0) == sizeof reply);
+    }
+    EXPECT_OK(&failures, weir_boot_barrier(boot));
+    return failures;
+}
+
+static void test_false_host_is_noticed(void **state)
+{
+    (void)state;
+    run_ranks(2, false_host, NULL);
+}
+
+/* ------------------------------------------------------ misconfigured ranks */
+
+/* Of 5 ranks, 2 and 4 never come. All who came learn who did not. */
+static int missing_ranks(weir_boot *boot, void *argument)
+{
+    (void)argument;
+    int failures = 0, rank = weir_boot_rank(boot);
+    setenv("WEIR_TIMEOUT_MS", "400", 1);
+    weir_unique_id id = share_id(boot, &failures);
+    weir_boot *tcp = NULL;
+    if (rank != 2 && rank != 4) {
+        EXPECT(&failures, weir_boot_tcp_create(&id, rank, 5, &tcp) == WEIR_ERR_TIMEOUT);
+        EXPECT(&failures, boot_last_error_has("ranks 2, 4 have not joined"));
+        EXPECT(&failures, boot_last_error_has("after 400 ms"));
+    }
+    EXPECT(&failures, tcp == NULL);
+    return failures;
+}
+
+static void *shut_soon(void *boot)
+{
+    usleep(200000);
+    weiri_boot_tcp_shut(boot);
+    return NULL;
+}
+
+/* Rank 1 is twice as late as WEIR_TIMEOUT_MS allows, when it joins and in an allgather; then it
+ * does not come, and another thread of rank 0 ends the wait. */
+static int patient(weir_boot *boot, void *argument)
+{
+    (void)argument;
+    enum { PATIENCE_MS = 20000 };
+    int failures = 0, rank = weir_boot_rank(boot), all[2] = {1, 1};
+    setenv("WEIR_TIMEOUT_MS", "400", 1);
+    weir_unique_id id = share_id(boot, &failures);
+    weir_boot *tcp = NULL;
+    pthread_t thread;
+    usleep(rank ? 2 * SHORT_MS * 1000 : 0);
+    EXPECT_OK(&failures, weiri_boot_tcp_create(&id, rank, 2, PATIENCE_MS, &tcp));
+    usleep(rank ? 2 * SHORT_MS * 1000 : 0);
+    EXPECT_OK(&failures, weir_boot_allgather(tcp, all, sizeof *all));
+    if (rank == 0 && pthread_create(&thread, NULL, shut_soon, tcp) == 0) {
+        const uint64_t started_ns = weir_clock_ns();
+        EXPECT(&failures, weir_boot_barrier(tcp) == WEIR_ERR_PEER);
+        EXPECT(&failures, weir_clock_ns() - started_ns < 5000000000u);
+        pthread_join(thread, NULL);
+    }
+    EXPECT_OK(&failures, weir_boot_barrier(boot));
+    weir_boot_destroy(tcp);
+    return failures;
+}
+
+static void test_patience_and_its_end(void **state)
+{
+    (void)state;
+    run_ranks(2, patient, NULL);
+}
+
+static void test_missing_ranks_are_named(void **state)
+{
+    (void)state;
+    run_ranks(5, missing_ranks, NULL);
+}
+
+/* Nobody becomes rank 0. With an id that is known at once where the process has
+ * ended, with an address after the deadline. */
+static int missing_root(weir_boot *boot, void *argument)
+{
+    (void)argument;
+    int failures = 0, rank = weir_boot_rank(boot);
+    char address[64];
+    weir_boot *tcp = NULL;
+    setenv("WEIR_TIMEOUT_MS", "400", 1);
+    share_address(boot, "127.0.0.1:%d", 0, address, &failures);
+    if (rank == 1) {
+        uint64_t start = weir_clock_ns();
+        EXPECT(&failures, weir_boot_tcp_create_at(address, 1, 2, &tcp) == WEIR_ERR_TIMEOUT);
+        EXPECT(&failures, boot_last_error_has("rank 0 at 127.0.0.1:"));
+        EXPECT(&failures, weir_clock_ns() - start >= SHORT_MS * 1000000u);
+    }
+    return failures;
+}
+
+static void test_missing_root_is_named(void **state)
+{
+    (void)state;
+    run_ranks(2, missing_root, NULL);
+}
+
+/* Who holds the id of a process that has gone need not wait. */
+static void test_id_of_a_dead_process(void **state)
+{
+    (void)state;
+    weiri_meeting meeting = {.address = {.ip = {127, 0, 0, 1}}, .key = "whatever"};
+    weir_unique_id id;
+    weir_boot *tcp = NULL;
+    int fd;
+    assert_int_equal(weiri_socket_listen(&meeting.address, &fd), WEIR_OK);
+    assert_int_equal(weiri_socket_address(fd, &meeting.address), WEIR_OK);
+    close(fd);
+    weiri_unique_id_encode(&meeting, &id);
+    assert_int_equal(weir_boot_tcp_create(&id, 1, 2, &tcp), WEIR_ERR_PEER);
+    assert_true(boot_last_error_has("nobody at 127.0.0.1:"));
+}
+
+/* Two processes say that they are rank 1; all four hear of it. */
+static int duplicate_rank(weir_boot *boot, void *argument)
+{
+    (void)argument;
+    int failures = 0, rank = weir_boot_rank(boot), go = 0;
+    weir_unique_id id = share_id(boot, &failures);
+    weir_boot *tcp = NULL;
+    if (rank == 2) { /* late enough to be the second */
+        EXPECT_OK(&failures, weir_boot_recv(boot, &go, sizeof go, 1, 0));
+        usleep(100000);
+    }
+    if (rank == 1)
+        EXPECT_OK(&failures, weir_boot_send(boot, &go, sizeof go, 2, 0));
+    EXPECT(&failures, weir_boot_tcp_create(&id, rank ? 1 : 0, 3, &tcp) == WEIR_ERR_MISMATCH);
+    EXPECT(&failures, boot_last_error_has("two processes say that they are rank 1"));
+    return failures;
+}
+
+static void test_duplicate_rank_is_refused(void **state)
+{
+    (void)state;
+    run_ranks(3, duplicate_rank, NULL);
+}
+
+static int different_nranks(weir_boot *boot, void *argument)
+{
+    (void)argument;
+    int failures = 0, rank = weir_boot_rank(boot);
+    weir_unique_id id = share_id(boot, &failures);
+    weir_boot *tcp = NULL;
+    EXPECT(&failures, weir_boot_tcp_create(&id, rank, rank ? 7 : 2, &tcp) == WEIR_ERR_MISMATCH);
+    EXPECT(&failures, boot_last_error_has("says 7 ranks, rank 0 says 2"));
+    return failures;
+}
+
+static void test_different_nranks_are_told(void **state)
+{
+    (void)state;
+    run_ranks(2, different_nranks, NULL);
+}
+
+/* Rank 1 joins and is killed while rank 2 is still to come. */
+static int killed_while_joining(weir_boot *boot, void *argument)
+{
+    (void)argument;
+    int failures = 0, rank = weir_boot_rank(boot);
+    weir_unique_id id = share_id(boot, &failures);
+    weir_boot *tcp = NULL;
+    if (rank == 1)
+        alarm(1); /* by then it waits for rank 2 within the call */
+    if (rank < 2) {
+        uint64_t start = weir_clock_ns();
+        EXPECT(&failures, weir_boot_tcp_create(&id, rank, 3, &tcp) == WEIR_ERR_PEER);
+        EXPECT(&failures, boot_last_error_has("rank 1 joined rank 0 and is gone"));
+        EXPECT(&failures, weir_clock_ns() - start < 10000000000u);
+    }
+    return failures;
+}
+
+static void test_death_while_joining_is_told(void **state)
+{
+    (void)state;
+    int codes[3];
+    assert_int_equal(weir_boot_fork_run(3, killed_while_joining, NULL, LIMIT_MS, codes), WEIR_OK);
+    assert_int_equal(codes[0], 0);
+    assert_int_equal(codes[1], 128 + SIGALRM);
+}
+
+/* --------------------------------------------------- ids of other processes */
+
+typedef struct making {
+    int maker, nranks; /* of 3 processes; the first of them are the ranks */
+    int late;          /* the rank that comes last */
+} making;
+
+static int meet_by_id_of(weir_boot *boot, void *argument)
+{
+    const making *how = argument;
+    int failures = 0, rank = weir_boot_rank(boot);
+    weir_unique_id id = share_id_of(boot, how->maker, &failures);
+    weir_boot *tcp = NULL;
+    if (rank < how->nranks) {
+        usleep(rank == how->late ? 200000 : 0);
+        EXPECT_OK(&failures, weir_boot_tcp_create(&id, rank, how->nranks, &tcp));
+        if (tcp)
+            failures += boot_conformance(tcp, rank, how->nranks, "tcp");
+        weir_boot_destroy(tcp);
+    }
+    EXPECT_OK(&failures, weir_boot_barrier(boot));
+    EXPECT(&failures, weir_boot_tcp_create(&id, rank, how->nranks + 1, &tcp) == WEIR_ERR_PEER);
+    EXPECT(&failures, boot_last_error_has("at the unique id's address"));
+    return failures;
+}
+
+static void test_id_of_any_process(void **state)
+{
+    run_ranks(3, meet_by_id_of, *state);
+}
+
+/* Rank 2's id. Its process ends while rank 1 waits there for rank 0. */
+static int maker_dies(weir_boot *boot, void *argument)
+{
+    (void)argument;
+    int failures = 0, rank = weir_boot_rank(boot);
+    weir_unique_id id = share_id_of(boot, 2, &failures);
+    weir_boot *tcp = NULL;
+    uint64_t start = weir_clock_ns();
+    if (rank == 2)
+        usleep(300000);
+    if (rank == 1) {
+        EXPECT(&failures, weir_boot_tcp_create(&id, 1, 2, &tcp) == WEIR_ERR_PEER);
+        EXPECT(&failures, boot_last_error_has("at the unique id's address"));
+        EXPECT(&failures, weir_clock_ns() - start < 10000000000u);
+    }
+    return failures;
+}
+
+static void test_death_of_the_maker_is_noticed(void **state)
+{
+    (void)state;
+    run_ranks(3, maker_dies, NULL);
+}
+
+/* Nobody comes as rank 0 while the maker lives; then rank 0 dies before all have met. */
+static int root_is_late_or_dies(weir_boot *boot, void *argument)
+{
+    (void)argument;
+    int failures = 0, rank = weir_boot_rank(boot);
+    weir_unique_id id = share_id_of(boot, 2, &failures);
+    weir_boot *tcp = NULL;
+    if (rank == 1) {
+        setenv("WEIR_TIMEOUT_MS", "400", 1);
+        EXPECT(&failures, weir_boot_tcp_create(&id, 1, 3, &tcp) == WEIR_ERR_TIMEOUT);
+        EXPECT(&failures, boot_last_error_has("rank 0 has not come"));
+        unsetenv("WEIR_TIMEOUT_MS");
+    }
+    EXPECT_OK(&failures, weir_boot_barrier(boot));
+    uint64_t start = weir_clock_ns();
+    if (rank == 0)
+        alarm(1); /* by then both wait for rank 2 */
+    if (rank < 2) {
+        EXPECT(&failures, weir_boot_tcp_create(&id, rank, 3, &tcp) == WEIR_ERR_PEER);
+        EXPECT(&failures, weir_clock_ns() - start < 10000000000u);
+    }
+    if (rank == 2)
+        usleep(1500000); /* the id's process outlives rank 0 */
+    return failures;
+}
+
+static void test_lateness_and_death_of_rank_0(void **state)
+{
+    (void)state;
+    int codes[3];
+    assert_int_equal(weir_boot_fork_run(3, root_is_late_or_dies, NULL, LIMIT_MS, codes), WEIR_OK);
+    assert_int_equal(codes[0], 128 + SIGALRM);
+    assert_int_equal(codes[1], 0);
+    assert_int_equal(codes[2], 0);
+}
+
+/* Two processes say that they are rank 0. The second is told; the first has its job. */
+static int two_roots(weir_boot *boot, void *argument)
+{
+    (void)argument;
+    int failures = 0, rank = weir_boot_rank(boot);
+    weir_unique_id id = share_id_of(boot, 1, &failures);
+    weir_boot *tcp = NULL;
+    if (rank == 2) { /* rank 0 is there, and waits for rank 1 */
+        usleep(500000);
+        EXPECT(&failures, weir_boot_tcp_create(&id, 0, 2, &tcp) == WEIR_ERR_MISMATCH);
+        EXPECT(&failures, boot_last_error_has("two processes say that they are rank 0"));
+    }
+    if (rank == 1)
+        EXPECT_OK(&failures, weir_boot_recv(boot, &rank, sizeof rank, 2, 0));
+    if (rank == 2)
+        EXPECT_OK(&failures, weir_boot_send(boot, &(int){1}, sizeof rank, 1, 0));
+    if (rank < 2)
+        EXPECT_OK(&failures, weir_boot_tcp_create(&id, rank, 2, &tcp));
+    weir_boot_destroy(tcp);
+    return failures;
+}
+
+static void test_second_root_is_refused(void **state)
+{
+    (void)state;
+    run_ranks(3, two_roots, NULL);
+}
+
+static int count_entries(const char *folder)
+{
+    int count = 0;
+    DIR *opened = opendir(folder);
+    while (opened && readdir(opened))
+        count++;
+    if (opened)
+        closedir(opened);
+    return count;
+}
+
+/* Whether the process comes to have so many open files and threads. */
+static int comes_to_have(int files, int threads)
+{
+    for (int i = 0; i < 5000; i++) {
+        if (count_entries("/proc/self/fd") == files && count_entries("/proc/self/task") == threads)
+            return 1;
+        usleep(1000);
+    }
+    return 0;
+}
+
+/* Ids that were used or given up, and ranks that came too early and went, leave nothing. */
+static void test_ids_leave_nothing_behind(void **state)
+{
+    enum { IDS = 20 };
+    (void)state;
+    const int files = count_entries("/proc/self/fd"), threads = count_entries("/proc/self/task");
+    weir_unique_id ids[IDS];
+    weir_boot *tcp = NULL;
+    for (int i = 0; i < IDS; i++) {
+        assert_int_equal(weir_unique_id_create(&ids[i]), WEIR_OK);
+        assert_int_equal(weiri_boot_tcp_create(&ids[i], 1, 2, 2, &tcp), WEIR_ERR_TIMEOUT);
+    }
+    assert_true(comes_to_have(files + IDS, threads + IDS));
+    for (int i = 0; i < IDS; i++) {
+        if (i % 2)
+            weiri_boot_tcp_cancel(&ids[i]);
+        else
+            assert_int_equal(weir_boot_tcp_create(&ids[i], 0, 1, &tcp), WEIR_OK);
+        if (i % 2 == 0)
+            weir_boot_destroy(tcp);
+    }
+    assert_true(comes_to_have(files, threads));
+    assert_int_equal(weir_boot_tcp_create(&ids[1], 0, 1, &tcp), WEIR_ERR_PEER);
+}
+
+/* --------------------------------------------------------- where they meet */
+
+typedef struct place {
+    const char *format;
+    int is_ipv6;
+    const char *secret;
+} place;
+
+static int join_at_address(weir_boot *boot, void *argument)
+{
+    place *where = argument;
+    int failures = 0, rank = weir_boot_rank(boot), nranks = weir_boot_nranks(boot);
+    char address[64];
+    weir_boot *tcp = NULL;
+    share_address(boot, where->format, where->is_ipv6, address, &failures);
+    if (where->secret)
+        setenv("WEIR_BOOT_SECRET", where->secret, 1);
+    if (rank == 0)
+        usleep(100000); /* the others come first, and try again */
+    EXPECT_OK(&failures, weir_boot_tcp_create_at(address, rank, nranks, &tcp));
+    if (tcp)
+        failures += boot_conformance(tcp, rank, nranks, "tcp");
+    weir_boot_destroy(tcp);
+    return failures;
+}
+
+static int has_ipv6(void)
+{
+    weiri_address address = {.is_ipv6 = 1, .ip = {[15] = 1}};
+    int fd = -1;
+    weir_status status = weiri_socket_listen(&address, &fd);
+    if (status == WEIR_OK)
+        close(fd);
+    return status == WEIR_OK;
+}
+
+static void test_join_at_address(void **state)
+{
+    place *where = *state;
+    if (where->is_ipv6 && !has_ipv6()) {
+        print_message("# no IPv6 on this machine\n");
+        skip();
+    }
+    run_ranks(3, join_at_address, where);
+}
+
+/* The port is held by somebody for a while when rank 0 wants it, and for good. */
+static int port_in_use(weir_boot *boot, void *argument)
+{
+    (void)argument;
+    int failures = 0, rank = weir_boot_rank(boot), listener = -1, go = 0;
+    char address[64];
+    weiri_named_address endpoint;
+    weir_boot *tcp = NULL;
+    share_address(boot, "127.0.0.1:%d", 0, address, &failures);
+    EXPECT_OK(&failures, weiri_named_address_parse(address, &endpoint));
+    if (rank == 1)
+        EXPECT_OK(&failures, weiri_socket_listen(&endpoint.address, &listener));
+    EXPECT_OK(&failures, weir_boot_barrier(boot));
+    if (rank == 0) {
+        EXPECT(&failures, weir_boot_tcp_create_at(address, 0, 1, &tcp) == WEIR_ERR_SYSTEM);
+        EXPECT(&failures, boot_last_error_has("choose a free port"));
+        EXPECT_OK(&failures, weir_boot_send(boot, &go, sizeof go, 1, 0));
+        EXPECT_OK(&failures, weir_boot_tcp_create_at(address, 0, 1, &tcp));
+    } else {
+        EXPECT_OK(&failures, weir_boot_recv(boot, &go, sizeof go, 0, 0));
+        usleep(100000);
+        close(listener);
+    }
+    weir_boot_destroy(tcp);
+    return failures;
+}
+
+static void test_port_in_use(void **state)
+{
+    (void)state;
+    run_ranks(2, port_in_use, NULL);
+}
+
+static int different_secrets(weir_boot *boot, void *argument)
+{
+    (void)argument;
+    int failures = 0, rank = weir_boot_rank(boot);
+    char address[64];
+    weir_boot *tcp = NULL;
+    share_address(boot, "127.0.0.1:%d", 0, address, &failures);
+    setenv("WEIR_BOOT_SECRET", rank ? "sesame" : "poppy", 1);
+    setenv("WEIR_TIMEOUT_MS", "1500", 1);
+    weir_status status = weir_boot_tcp_create_at(address, rank, 2, &tcp);
+    if (rank == 0) {
+        EXPECT(&failures, status == WEIR_ERR_TIMEOUT);
+        EXPECT(&failures, boot_last_error_has("rank 1 has not joined"));
+        EXPECT(&failures, boot_last_error_has("connections refused: 1"));
+    } else {
+        EXPECT(&failures, status == WEIR_ERR_REFUSED);
+        EXPECT(&failures, boot_last_error_has("WEIR_BOOT_SECRET"));
+    }
+    return failures;
+}
+
+static void test_different_boot_secrets_are_refused(void **state)
+{
+    (void)state;
+    run_ranks(2, different_secrets, NULL);
+}
+
+static void set_number(const char *name, int value)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%d", value);
+    setenv(name, text, 1);
+}
+
+static int join_by_torchrun(weir_boot *boot, void *argument)
+{
+    int by_port = *(int *)argument, failures = 0, port = 0; /* of rank 0 */
+    char text[64];
+    weir_boot *tcp = NULL;
+    share_address(boot, "%d", 0, text, &failures);
+    sscanf(text, "%d", &port);
+    set_number("RANK", weir_boot_rank(boot));
+    set_number("WORLD_SIZE", weir_boot_nranks(boot));
+    set_number(by_port ? "WEIR_BOOT_PORT" : "MASTER_PORT", by_port ? port : port - 1);
+    setenv("MASTER_ADDR", "localhost", 1);
+    EXPECT_OK(&failures, weir_boot_torchrun_create(&tcp));
+    if (tcp) {
+        EXPECT(&failures, weir_boot_rank(tcp) == weir_boot_rank(boot));
+        EXPECT_OK(&failures, weir_boot_barrier(tcp));
+    }
+    weir_boot_destroy(tcp);
+    return failures;
+}
+
+static void test_join_by_torchrun(void **state)
+{
+    run_ranks(3, join_by_torchrun, *state);
+}
+
+static int torchrun_refusals(weir_boot *boot, void *argument)
+{
+    (void)boot, (void)argument;
+    int failures = 0;
+    weir_boot *tcp = NULL;
+    unsetenv("RANK");
+    unsetenv("MASTER_ADDR");
+    EXPECT(&failures, weir_boot_torchrun_create(&tcp) == WEIR_ERR_INVALID);
+    EXPECT(&failures, boot_last_error_has("RANK is not set"));
+    setenv("RANK", "2", 1);
+    setenv("WORLD_SIZE", "two", 1);
+    EXPECT(&failures, weir_boot_torchrun_create(&tcp) == WEIR_ERR_INVALID);
+    EXPECT(&failures, boot_last_error_has("WORLD_SIZE=two"));
+    setenv("WORLD_SIZE", "2", 1);
+    EXPECT(&failures, weir_boot_torchrun_create(&tcp) == WEIR_ERR_INVALID);
+    EXPECT(&failures, boot_last_error_has("MASTER_ADDR"));
+    setenv("MASTER_ADDR", "127.0.0.1", 1);
+    setenv("MASTER_PORT", "65535", 1);
+    EXPECT(&failures, weir_boot_torchrun_create(&tcp) == WEIR_ERR_INVALID);
+    EXPECT(&failures, boot_last_error_has("MASTER_PORT=65535"));
+    setenv("MASTER_PORT", "29500", 1);
+    EXPECT(&failures, weir_boot_torchrun_create(&tcp) == WEIR_ERR_INVALID);
+    EXPECT(&failures, boot_last_error_has("rank 2 of 2"));
+    return failures;
+}
+
+static void test_torchrun_refusals(void **state)
+{
+    (void)state;
+    run_ranks(1, torchrun_refusals, NULL);
+}
+
+static int behind_store = 0, at_port = 1;
+
+static making by_root = {0, 3, 1}, by_last = {2, 3, 2}, by_none = {2, 2, 1}, early = {1, 3, 0};
+
+static place plain = {"127.0.0.1:%d", 0, NULL}, with_interface = {"lo:127.0.0.1:%d", 0, NULL};
+static place ipv6 = {"lo:[::1]:%d", 1, NULL}, secret = {"127.0.0.1:%d", 0, "sesame"};
+
+#define AT(name, test, value) {name, test, NULL, NULL, value}
+
+int main(void)
+{
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    /* What is refused here is meant to be: the warnings are silenced. */
+    setenv("WEIR_LOG", "error", 0);
+    const struct CMUnitTest tests[] = {
+        AT("join at ip:port", test_join_at_address, &plain),
+        AT("join at interface:ip:port", test_join_at_address, &with_interface),
+        AT("join at interface:[ipv6]:port", test_join_at_address, &ipv6),
+        AT("join at ip:port with a secret", test_join_at_address, &secret),
+        AT("join by torchrun's environment", test_join_by_torchrun, &behind_store),
+        AT("join by torchrun's environment at WEIR_BOOT_PORT", test_join_by_torchrun, &at_port),
+        cmocka_unit_test(test_torchrun_refusals),
+        cmocka_unit_test(test_port_in_use),
+        cmocka_unit_test(test_different_boot_secrets_are_refused),
+        cmocka_unit_test(test_strangers_neither_enter_nor_hold_up),
+        cmocka_unit_test(test_wrong_secret_is_refused),
+        cmocka_unit_test(test_false_host_is_noticed),
+        cmocka_unit_test(test_missing_ranks_are_named),
+        cmocka_unit_test(test_patience_and_its_end),
+        cmocka_unit_test(test_missing_root_is_named),
+        cmocka_unit_test(test_id_of_a_dead_process),
+        AT("meet by an id of rank 0", test_id_of_any_process, &by_root),
+        AT("meet by an id of the last rank", test_id_of_any_process, &by_last),
+        AT("meet by an id of no rank", test_id_of_any_process, &by_none),
+        AT("meet by an id, rank 0 last", test_id_of_any_process, &early),
+        cmocka_unit_test(test_death_of_the_maker_is_noticed),
+        cmocka_unit_test(test_lateness_and_death_of_rank_0),
+        cmocka_unit_test(test_second_root_is_refused),
+        cmocka_unit_test(test_ids_leave_nothing_behind),
+        cmocka_unit_test(test_duplicate_rank_is_refused),
+        cmocka_unit_test(test_different_nranks_are_told),
+        cmocka_unit_test(test_death_while_joining_is_told),
+    };
+    return cmocka_run_group_tests_name("boot_tcp", tests, NULL, NULL);
+}

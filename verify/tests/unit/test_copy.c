@@ -1,0 +1,120 @@
+/*
+ * Bulk copies: every byte arrives and none around the destination changes, at
+ * every misalignment of both sides, for both kinds of copy; and the size from
+ * which streaming is advised.
+ */
+#include "compute/copy.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum {
+    MAX_BYTES = 20011,
+    MAX_SHIFT = 64, /* a cache line: where streaming must start differs with each */
+    GUARD_BYTES = 64,
+    GUARD = 0xa5
+};
+
+typedef void (*copy_fn)(void *dst, const void *src, size_t bytes);
+
+static uint8_t source[MAX_BYTES + MAX_SHIFT];
+static _Alignas(64) uint8_t room[GUARD_BYTES + MAX_SHIFT + MAX_BYTES + GUARD_BYTES];
+
+/* Whether copy does as promised for one placement. */
+static int check_copy(copy_fn copy, size_t bytes, size_t dst_shift, size_t src_shift)
+{
+    uint8_t *dst = room + GUARD_BYTES + dst_shift;
+    memset(dst - GUARD_BYTES, GUARD, bytes + 2 * (size_t)GUARD_BYTES);
+    copy(dst, source + src_shift, bytes);
+    if (memcmp(dst, source + src_shift, bytes) != 0)
+        return 0;
+    for (size_t i = 0; i < GUARD_BYTES; i++)
+        if (dst[-1 - (long)i] != GUARD || dst[bytes + i] != GUARD)
+            return 0;
+    return 1;
+}
+
+static void check_all(copy_fn copy)
+{
+    static const size_t large[] = {255,  256,  257,  1023, 2047,  2048,
+                                   2049, 2111, 4096, 8191, 16384, MAX_BYTES};
+    for (size_t bytes = 0; bytes <= 200; bytes++)
+        for (size_t shift = 0; shift < 8; shift++)
+            if (!check_copy(copy, bytes, shift, bytes % 8))
+                fail_msg("%zu bytes, destination shifted by %zu", bytes, shift);
+    for (size_t i = 0; i < sizeof large / sizeof large[0]; i++)
+        for (size_t shift = 0; shift < MAX_SHIFT; shift++)
+            if (!check_copy(copy, large[i], shift, (3 * shift + i) % MAX_SHIFT))
+                fail_msg("%zu bytes, destination shifted by %zu", large[i], shift);
+}
+
+static void test_copy(void **state)
+{
+    (void)state;
+    check_all(weiri_copy);
+}
+
+static void test_copy_streaming(void **state)
+{
+    (void)state;
+    check_all(weiri_copy_streaming);
+}
+
+static void copy_one_too_many(void *dst, const void *src, size_t bytes)
+{
+    weiri_copy(dst, src, bytes + 1);
+}
+
+static void copy_one_too_few(void *dst, const void *src, size_t bytes)
+{
+    weiri_copy(dst, src, bytes - 1);
+}
+
+static void test_injected_faults_are_found(void **state)
+{
+    (void)state;
+    assert_true(check_copy(weiri_copy, 100, 1, 2));
+    assert_false(check_copy(copy_one_too_many, 100, 1, 2));
+    assert_false(check_copy(copy_one_too_few, 100, 1, 2));
+}
+
+static void test_nothing_to_copy_needs_no_pointers(void **state)
+{
+    (void)state;
+    weiri_copy(NULL, NULL, 0);
+    weiri_copy_streaming(NULL, NULL, 0);
+}
+
+static void test_threshold_is_a_plausible_cache(void **state)
+{
+    (void)state;
+    size_t bytes = weiri_streaming_threshold_bytes();
+    assert_in_range(bytes, (size_t)256 << 10, (size_t)4 << 30);
+    assert_int_equal(bytes, weiri_streaming_threshold_bytes());
+}
+
+static int fill_source(void **state)
+{
+    (void)state;
+    /* Never the guard, so that a byte not written is seen, and no short period. */
+    for (size_t i = 0; i < sizeof source; i++)
+        source[i] = (uint8_t)(i * 2654435761u >> 13 | 8) & 0x5f;
+    return 0;
+}
+
+int main(void)
+{
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_copy),
+        cmocka_unit_test(test_copy_streaming),
+        cmocka_unit_test(test_injected_faults_are_found),
+        cmocka_unit_test(test_nothing_to_copy_needs_no_pointers),
+        cmocka_unit_test(test_threshold_is_a_plausible_cache),
+    };
+    return cmocka_run_group_tests_name("copy", tests, fill_source, NULL);
+}

@@ -1,0 +1,231 @@
+/* How a builder's instances and groups of thread blocks divide chunks; what wrong calls are
+ * told. */
+#include "verify/tests/support/plan_builders.h"
+
+/* ------------------------------------------------------------------- instances */
+
+static void test_instances_divide_chunks_and_repeat_the_rest(void **state)
+{
+    (void)state;
+    weir_plan_builder *b =
+        create((weir_plan_spec){.collective = WEIR_COLL_ALLTOALL, .instances = 3});
+    int pair[] = {0, 1};
+    int both = weir_plan_group(b, pair, 2);
+    for (int rank = 0; rank < 2; rank++) {
+        weir_plan_chan to = weir_plan_memory_channel(b, rank, 1 - rank);
+        weir_plan_semaphore semaphore = weir_plan_semaphore_create(b, rank, 7);
+        weir_plan_put(to, at(weir_plan_output(b, 1 - rank), rank),
+                      at(weir_plan_input(b, rank), 1 - rank), 1);
+        weir_plan_signal(to, 1, WEIR_PLAN_BEFORE);
+        weir_plan_wait(to, 1, WEIR_PLAN_AFTER);
+        weir_plan_barrier(b, rank, both);
+        weir_plan_release(semaphore, 0, WEIR_PLAN_BOTH);
+    }
+    weir_plan *plan = build(b);
+    const weiri_plan_gpu *gpu = &plan->gpus[0];
+    assert_int_equal(gpu->chunks[WEIR_PLAN_INPUT], 6);
+    assert_int_equal(gpu->nlinks[WEIRI_PLAN_MEMORY], 3);
+    assert_int_equal(gpu->nsemaphores, 3);
+    assert_int_equal(gpu->semaphores[2], 7);
+    assert_int_equal(gpu->nblocks, 6);
+    const weiri_plan_block *block = &gpu->blocks[5]; /* the third instance of block 1 */
+    const weiri_plan_op *ops = &gpu->ops[block->first_op];
+    assert_int_equal(block->id, 5);
+    assert_int_equal(gpu->refs[ops[0].first_src].index, 1 * 3 + 2);
+    assert_int_equal(gpu->refs[ops[0].first_dst].index, 0 * 3 + 2);
+    assert_int_equal(gpu->ids[ops[2].first_id], 2);
+    assert_int_equal(ops[block->nops - 1].kind, WEIRI_PLAN_BARRIER_OP);
+    assert_int_equal(ops[block->nops - 1].barrier, 2);
+    weir_plan_free(plan);
+}
+
+/* A block's two chunks and another's one of them: instances have the same of both. */
+static void test_instances_divide_single_chunks_where_lengths_differ(void **state)
+{
+    (void)state;
+    for (int mixed = 0; mixed < 2; mixed++) {
+        two t = create_two((weir_plan_spec){.instances = 2});
+        weir_plan_copy(weir_plan_slice(t.scratch[0], 0, 2), weir_plan_slice(t.in[0], 0, 2), 0);
+        if (mixed)
+            weir_plan_copy(at(t.out[0], 1), at(t.scratch[0], 1), 0);
+        weir_plan *plan = build(t.b);
+        const weiri_plan_gpu *gpu = &plan->gpus[0];
+        const weiri_plan_op *ops = &gpu->ops[gpu->blocks[1].first_op];
+        char text[512];
+        assert_string_equal(names_of(plan, 0, 1, text), mixed ? "copy copy nop copy" : "copy");
+        assert_int_equal(gpu->refs[ops[0].first_src].size, mixed ? 1 : 2);
+        assert_int_equal(gpu->refs[ops[0].first_src].index, mixed ? 1 : 2);
+        if (mixed)
+            assert_int_equal(gpu->refs[ops[3].first_src].index, 3);
+        weir_plan_free(plan);
+    }
+}
+
+static void test_groups_divide_bytes(void **state)
+{
+    (void)state;
+    two t = create_two((weir_plan_spec){0});
+    int blocks[] = {2, 0};
+    weir_plan_copy(at(t.out[0], 0), at(t.in[0], 0), weir_plan_group(t.b, blocks, 2));
+    weir_plan *plan = build(t.b);
+    const weiri_plan_gpu *gpu = &plan->gpus[0];
+    assert_int_equal(gpu->nblocks, 3);
+    assert_int_equal(gpu->ops[gpu->blocks[0].first_op].part, 1);
+    assert_int_equal(gpu->ops[gpu->blocks[2].first_op].part, 0);
+    assert_int_equal(gpu->ops[gpu->blocks[2].first_op].nparts, 2);
+    assert_int_equal(gpu->blocks[1].nops, 0);
+    weir_plan_free(plan);
+}
+
+/* --------------------------------------------------------------------- errors */
+
+enum { FIRST_WHEN_BUILT = 16 }; /* of the wrong calls */
+
+/* A wrong call, number `which`; NULL: there are no more. The message has to have the text. */
+static const char *call_wrongly(const two *t, int which)
+{
+    weir_plan_chunks one = at(t->in[0], 0), two_chunks = weir_plan_slice(t->in[0], 0, 2);
+    int blocks[] = {0, 1, 0};
+    switch (which) {
+    case 0:
+        weir_plan_put(t->memory[0], at(t->out[1], 0), at(t->in[1], 0), 0);
+        return "weir_plan_put: rank 0: the source is of rank 1; expected one of rank 0";
+    case 1:
+        weir_plan_put(t->memory[0], at(t->out[0], 0), one, 0);
+        return "weir_plan_put: rank 0: the destination is of rank 0; expected one of rank 1";
+    case 2:
+        weir_plan_copy(at(t->out[0], 0), two_chunks, 0);
+        return "weir_plan_copy: rank 0: 1 chunks for 2";
+    case 3:
+        weir_plan_slice(t->in[1], 3, 2);
+        return "weir_plan_slice: rank 1: chunks 3 to 4 of 4 in buffer 'i'";
+    case 4:
+        weir_plan_copy(weir_plan_slice(t->in[0], 1, 2), two_chunks, 0);
+        return "weir_plan_copy: rank 0: its destination is chunks of its source";
+    case 5:
+        weir_plan_copy(at(t->out[0], 0), one, WEIRI_PLAN_BLOCKS_MAX);
+        return "weir_plan_copy: rank 0: thread block 1024; expected 0 to 1023";
+    case 6:
+        weir_plan_put_packets(t->memory[0], at(t->out[1], 0), one, 0);
+        return "weir_plan_put_packets: rank 0: the destination are packets in buffer 'o'";
+    case 7:
+        weir_plan_signal(t->memory[0], weir_plan_group(t->b, blocks, 2), WEIR_PLAN_BOTH);
+        return "weir_plan_signal: rank 0: a group of thread blocks";
+    case 8:
+        weir_plan_group(t->b, blocks, 3);
+        return "weir_plan_group: thread block 0 is named twice";
+    case 9:
+        weir_plan_memory_channel(t->b, 1, 1);
+        return "weir_plan_memory_channel: rank 1: a channel to the rank itself";
+    case 10:
+        weir_plan_port_channel(t->b, 0, 2);
+        return "weir_plan_port_channel: rank 2: there are ranks 0 to 1";
+    case 11:
+        weir_plan_put_signal(t->memory[0], at(t->out[1], 0), one, 0);
+        return "weir_plan_put_signal: rank 0: a memory channel; expected a port channel";
+    case 12:
+        weir_plan_pipeline_begin(t->b, 1000, 1);
+        return "weir_plan_pipeline_begin: 1000 bytes of 1 chunks; expected a multiple of";
+    case 13:
+        weir_plan_pipeline_begin(t->b, 1024, 1);
+        weir_plan_copy(weir_plan_slice(t->out[0], 0, 2), two_chunks, 0);
+        return "weir_plan_copy: rank 0: 2 chunks in a pipeline of 1";
+    case FIRST_WHEN_BUILT:
+        weir_plan_pipeline_begin(t->b, 1024, 1);
+        return "weir_plan_build: a pipeline has begun and not ended";
+    case FIRST_WHEN_BUILT + 1:
+        weir_plan_signal(t->memory[0], 0, WEIR_PLAN_BOTH);
+        return "weir_plan_build: rank 0: 1 signals on its memory channel 0 to rank 1, which has "
+               "0 waits";
+    case FIRST_WHEN_BUILT + 2:
+        weir_plan_wait(weir_plan_memory_channel(t->b, 1, 0), 0, WEIR_PLAN_BOTH);
+        return "weir_plan_build: rank 1: it waits on its memory channel 1 to rank 0, which has "
+               "made no other end";
+    case 14:
+        weir_plan_switch_reduce(weir_plan_switch_channel(t->b, WEIR_PLAN_SCRATCH, NULL, 2), 3,
+                                weir_plan_slice(t->out[0], 0, 2), 0);
+        return "weir_plan_switch_reduce: rank 0: chunks 3 to 4 of rank 0's buffer 's'; it has 4";
+    case 15:
+        weir_plan_reduce(one, one, NULL, 0, 0);
+        return "weir_plan_reduce: rank 0: 0 other sources";
+    default:
+        return NULL;
+    }
+}
+
+static void test_wrong_calls_are_named(void **state)
+{
+    (void)state;
+    for (int which = 0;; which++) {
+        two t = create_two((weir_plan_spec){.name = "wrong"});
+        weir_plan *plan = NULL;
+        const char *text = call_wrongly(&t, which);
+        if (text)
+            weir_plan_signal(t.port[0], -1, WEIR_PLAN_BOTH); /* the first one is told */
+        weir_status status = weir_plan_build(t.b, &plan);
+        if (!text) {
+            assert_int_equal(status, WEIR_OK);
+            weir_plan_free(plan);
+            return;
+        }
+        assert_int_equal(status, WEIR_ERR_INVALID);
+        assert_null(plan);
+        if (which >= FIRST_WHEN_BUILT)
+            continue; /* the wrong call above was first */
+        if (!strstr(weir_last_error(), text))
+            fail_msg("case %d: '%s' has not '%s'", which, weir_last_error(), text);
+        assert_ptr_equal(strstr(weir_last_error(), "wrong: "), weir_last_error());
+    }
+}
+
+static void test_what_is_missing_is_named_when_built(void **state)
+{
+    (void)state;
+    for (int which = FIRST_WHEN_BUILT; which < FIRST_WHEN_BUILT + 3; which++) {
+        two t = create_two((weir_plan_spec){0});
+        weir_plan *plan = NULL;
+        const char *text = call_wrongly(&t, which);
+        assert_int_equal(weir_plan_build(t.b, &plan), WEIR_ERR_INVALID);
+        if (!strstr(weir_last_error(), text))
+            fail_msg("case %d: '%s' has not '%s'", which, weir_last_error(), text);
+    }
+}
+
+static void test_wrong_specs_are_refused(void **state)
+{
+    static const weir_plan_spec wrong[] = {
+        {.nranks = 2},
+        {.name = "a\nb", .nranks = 2},
+        {.name = "x", .nranks = 0},
+        {.name = "x", .nranks = 65},
+        {.name = "x", .nranks = 2, .collective = WEIR_COLL_ALLTOALLV},
+        {.name = "x", .nranks = 2, .instances = -1},
+        {.name = "x", .nranks = 2, .chunk_factor = 1 << 20},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        weir_plan_builder *builder = NULL;
+        assert_int_equal(weir_plan_builder_create(&wrong[i], &builder), WEIR_ERR_INVALID);
+        assert_non_null(strstr(weir_last_error(), "weir_plan_builder_create"));
+        assert_null(builder);
+    }
+    weir_plan_spec odd = {.name = "odd", .nranks = 2, .alignment = 24};
+    weir_plan_builder *builder = create(odd);
+    weir_plan *plan = NULL;
+    assert_int_equal(weir_plan_build(builder, &plan), WEIR_ERR_INVALID);
+    assert_non_null(strstr(weir_last_error(), "buffer_alignment is 24"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_instances_divide_chunks_and_repeat_the_rest),
+        cmocka_unit_test(test_instances_divide_single_chunks_where_lengths_differ),
+        cmocka_unit_test(test_groups_divide_bytes),
+        cmocka_unit_test(test_wrong_calls_are_named),
+        cmocka_unit_test(test_what_is_missing_is_named_when_built),
+        cmocka_unit_test(test_wrong_specs_are_refused),
+    };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests_name("builders", tests, NULL, NULL);
+}

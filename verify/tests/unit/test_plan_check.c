@@ -1,0 +1,418 @@
+/*
+ * The checker of plans: it accepts plans that are right, and refuses each of many with one
+ * thing wrong, for what is wrong and where it is. Plans are written in short (plan_text.h); a
+ * mutant is a right plan's text with a piece replaced. The plans that MSCCL++'s DSL wrote are
+ * checked, and mutated in memory, where they are at hand.
+ */
+#include "verify/tests/support/plan_files.h"
+#include "verify/tests/support/plan_right.h"
+
+#include "plan/check/check.h"
+#include "plan/examples/examples.h"
+
+#include <time.h>
+
+static void print_report(const weir_plan_report *report)
+{
+    for (unsigned i = 0; i < report->nviolations; i++) {
+        const weir_plan_violation *at = &report->violations[i];
+        print_message("# %s: rank %d, block %d, op %d: %s\n", weir_plan_fault_name(at->fault),
+                      at->rank, (int)at->block, (int)at->op, at->text);
+    }
+}
+
+static int has(const weir_plan_report *report, weir_plan_fault fault, int rank, int block, int op,
+               const char *word)
+{
+    for (unsigned i = 0; i < report->nviolations; i++) {
+        const weir_plan_violation *at = &report->violations[i];
+        if (at->fault == fault && at->rank == rank && (int)at->block == block &&
+            (int)at->op == op && strstr(at->text, word))
+            return 1;
+    }
+    return 0;
+}
+
+/* -------------------------------------------------------------- right plans */
+
+static void test_right_plans(void **state)
+{
+    static weir_plan_report report;
+    (void)state;
+    for (size_t i = 0; i < sizeof right_plans / sizeof *right_plans; i++) {
+        weir_plan *plan = plan_of(right_plans[i]);
+        if (weir_plan_check(plan, &report) != WEIR_OK) {
+            print_report(&report);
+            fail_msg("%s\n%s", weir_last_error(), right_plans[i]);
+        }
+        assert_int_equal(report.nviolations, 0);
+        assert_int_equal(report.all_lengths, 1);
+        assert_int_equal(report.proves_result, strcmp(weir_plan_collective(plan), "custom") != 0);
+        weir_plan_free(plan);
+    }
+}
+
+/* ------------------------------------------------------------------ mutants */
+
+typedef struct mutant {
+    const char *what, *text, *from, *to; /* the first `from` of text becomes `to` */
+    weir_plan_fault fault;
+    int rank, block, op;
+    const char *word; /* of the message */
+} mutant;
+
+enum { NOWHERE = -1 };
+
+static const mutant mutants[] = {
+    {"dropped wait", HANDSHAKE, "signal @m1; wait @m1; nop;", "signal @m1; nop;",
+     WEIR_PLAN_FAULT_RACE, 1, 0, 0, "no signal and wait order them"},
+    {"dropped last wait", HANDSHAKE, "nop; signal @m1; wait @m1\n", "nop; signal @m1\n",
+     WEIR_PLAN_FAULT_BALANCE, 1, 0, 8, "signals memory channel 0 from rank 1 to rank 0 2 times"},
+    {"dropped signal", HANDSHAKE, "signal @m1; wait @m1; nop;", "wait @m1; nop;",
+     WEIR_PLAN_FAULT_DEADLOCK, 1, 0, 7, "signal 2 of memory channel 0 from rank 0, which nobody"},
+    {"no nop behind a copy", HANDSHAKE, "s0+2; nop; signal @m1;", "s0+2; signal @m1;",
+     WEIR_PLAN_FAULT_RACE, 1, 0, 5, "scratch chunk 0 of rank 0"},
+    {"no nop behind a wait", HANDSHAKE, "wait @m1; nop; rre", "wait @m1; rre",
+     WEIR_PLAN_FAULT_RACE, 0, 0, 4, "scratch chunk 0 of rank 1"},
+    {"relaxed wait", HANDSHAKE, "wait @m1; nop; rre", "rlxwait @m1; nop; rre",
+     WEIR_PLAN_FAULT_RACE, 0, 0, 5, "scratch chunk 0 of rank 1"},
+    {"relaxed signal", HANDSHAKE, "signal @m1; wait", "rlxsignal @m1; wait",
+     WEIR_PLAN_FAULT_RACE, 1, 0, 5, "scratch chunk 0 of rank 0"},
+    {"swapped chunk", HANDSHAKE, "i1+1 1:s1+1", "i1+1 1:s0+1", WEIR_PLAN_FAULT_RESULT, 0, 0, 6,
+     "output chunk 1 of rank 0: input chunks 1 and 0"},
+    {"swapped output", HANDSHAKE, "rre i1+1 1:s1+1 > o1+1", "rre i0+1 1:s0+1 > o1+1",
+     WEIR_PLAN_FAULT_RESULT, 0, 0, 6, "it is input chunk 0 of rank 0 where chunk 1 is due"},
+    {"double reduce", HANDSHAKE, "rre i0+1 1:s0+1", "rre i0+1 1:s0+1 1:s0+1",
+     WEIR_PLAN_FAULT_RESULT, 0, 0, 5, "output chunk 0 of rank 0: the contribution of rank 1 is "
+     "there twice"},
+    {"missing contribution", HANDSHAKE, "rre i0+1 1:s0+1 > o0+1", "copy i0+1 > o0+1",
+     WEIR_PLAN_FAULT_RESULT, 0, 0, 5, "the contribution of rank 1 is missing"},
+    {"nothing written", HANDSHAKE, "rre i0+1 1:s0+1 > o0+1;", "", WEIR_PLAN_FAULT_RESULT, 0,
+     NOWHERE, NOWHERE, "output chunk 0 of rank 0: nothing is written there"},
+    {"early scratch reuse", HANDSHAKE, "> o1+1; nop; signal",
+     "> o1+1; copy i1+1 > s0+1; nop; signal",
+     WEIR_PLAN_FAULT_RACE, 0, 0, 7, "scratch chunk 0 of rank 0"},
+    {"wrong channel", HANDSHAKE, "nop; signal @m1; wait", "nop; signal @m1/1; wait",
+     WEIR_PLAN_FAULT_DEADLOCK, 1, 0, 7, "signal 2 of memory channel 0 from rank 0"},
+    {"writes the input", HANDSHAKE, "> o1+1; nop", "> i1+1; nop", WEIR_PLAN_FAULT_RESULT, 0, 0, 6,
+     "writes input chunk 1"},
+    {"reads what is not there", HANDSHAKE, "copy i0+2 > s0+2", "copy i0+1 > s0+1",
+     WEIR_PLAN_FAULT_RESULT, 1, 0, 5, "scratch chunk 1 of rank 0, which nothing has written"},
+    {"single scratch", PACKETS, " double", "", WEIR_PLAN_FAULT_RACE, 0, 0, 0,
+     "nothing tells that the launch before is done with it"},
+    {"packets never sent", PACKETS, "0.0; ppkt i0+1 > 1:s0+1;", "0.0;", WEIR_PLAN_FAULT_DEADLOCK,
+     1, 0, 1, "packets in scratch chunk 0 of rank 1, which nobody gives"},
+    {"packets sent twice", PACKETS, "ppkt i0+1 > 1:s0+1;", "ppkt i0+1 i0+1 > 1:s0+1 1:s0+1;",
+     WEIR_PLAN_FAULT_RACE, 0, 0, 0, "a second time in a launch"},
+    {"packets read as data", PACKETS, "repkt i0+1 s0+1 >", "re i0+1 s0+1 >",
+     WEIR_PLAN_FAULT_RACE, 1, 0, 0, "may still be reading"},
+    {"packets copied as data", UNPACKED, "upkt", "copy", WEIR_PLAN_FAULT_RESULT, 0, 0, 2,
+     "packets in scratch chunk 0 of rank 0 are read as data"},
+    {"data unpacked", UNPACKED, "cpkt", "copy", WEIR_PLAN_FAULT_DEADLOCK, 0, 0, 2,
+     "packets in scratch chunk 0 of rank 0, which nobody gives"},
+    {"packets wait for each other", PACKETS, "ppkt i0+1 > 1:s0+1; repkt i0+1 s0+1 > o0+1",
+     "repkt i0+1 s0+1 > o0+1; nop; ppkt o0+1 > 1:s0+1",
+     WEIR_PLAN_FAULT_RESULT, 1, 0, 1,
+     "rank 1 is there twice"},
+    {"packets back into what is being sent", TWO_SHOTS, "0.1; upkt s1+1 > i1+1",
+     "0.1; upkt s1+1 > i0+1", WEIR_PLAN_FAULT_RACE, 0, 0, 1,
+     "no barrier, semaphore or signal orders them"},
+    {"semaphore released twice", SEMAPHORES, "sem_release $0", "sem_release $0 0",
+     WEIR_PLAN_FAULT_BALANCE, 0, 0, 5, "releases semaphore 0 2 times and acquires it 1 times"},
+    {"semaphore never released", SEMAPHORES, "; sem_release $0", "", WEIR_PLAN_FAULT_DEADLOCK, 0, 1,
+     0, "release 1 of semaphore 0, which nobody gives"},
+    {"semaphore that is open", SEMAPHORES, "sem 0 0", "sem 1 0", WEIR_PLAN_FAULT_RACE, 1, 0, 0,
+     "scratch chunk 0 of rank 0"},
+    {"no trailing handshake", SEMAPHORES, "copy s0+1 > o1+1; nop; signal @m1/1; wait @m1/1",
+     "nop; signal @m1/1; wait @m1/1; nop; copy s0+1 > o1+1", WEIR_PLAN_FAULT_RACE, 1, 0, 0,
+     "nothing tells that the launch before is done with it"},
+    {"barrier for one", BARRIERS, "barrier #0/2", "barrier #0/1", WEIR_PLAN_FAULT_BARRIER, 0, 1,
+     1, "barrier 0 is for 2 thread blocks, and 1 of"},
+    {"barrier that one passes by", BARRIERS, "s1+1; barrier #0/2", "s1+1",
+     WEIR_PLAN_FAULT_BARRIER, 0, 0, 1, "1 of the rank come"},
+    {"barrier left out", BARRIERS, "barrier #0/2; signal @m1; wait @m1; nop;",
+     "nop; signal @m1; wait @m1; nop;", WEIR_PLAN_FAULT_BARRIER, 0, 1, 1, "2 thread blocks"},
+    {"put without a signal behind it", PORTS, "put s0+1 > 1:s1+1 @p1; nop; signal @p1; flush @p1",
+     "signal @p1; put s0+1 > 1:s1+1 @p1; nop; flush @p1", WEIR_PLAN_FAULT_RACE, 1, 0, 9,
+     "may still be writing: the put may still be under way"},
+    {"put without flush", PORTS, "flush @p1; wait @p1; nop; copy s1+1 > o1+1; nop; signal @m1; "
+     "wait @m1\n", "wait @p1; nop; copy s1+1 > s0+1; copy s1+1 > o1+1; nop; signal @m1; wait @m1\n",
+     WEIR_PLAN_FAULT_RACE, 0, 0, 8, "may still be reading: the put may still be under way"},
+    {"signal over another channel than the put", PORTS, "signal @p1; flush @p1; wait @p1",
+     "signal @m1/1; flush @p1; wait @p1", WEIR_PLAN_FAULT_DEADLOCK, 1, 0, 7,
+     "port channel 0 from rank 0"},
+    {"put beside the fence", PORTS_FUSED, "s0+1; nop; pwsf", "s0+1; pwsf", WEIR_PLAN_FAULT_RACE, 0,
+     0, 2, "a nop is missing between them"},
+    {"broadcast of another rank's", BROADCAST, "put i0+1 i0+1 > 0:o0+1 2:o0+1 @m0 m2",
+     "put i0+1 > 0:o0+1 @m0", WEIR_PLAN_FAULT_RESULT, 2, NOWHERE, NOWHERE,
+     "output chunk 0 of rank 2"},
+    {"writes before the peer has begun", BROADCAST, "rlxwait @m0 m2; nop; put", "put",
+     WEIR_PLAN_FAULT_RACE, 1, 0, 0, "the caller may still be writing"},
+    {"reads while the caller writes again", REDUCE, "0.0; rlxsignal @m2; wait @m2",
+     "0.0; rlxsignal @m2; rlxwait @m2", WEIR_PLAN_FAULT_RACE, 2, 0, 2,
+     "may still be reading input chunk 0 of rank 0 when the launch of that rank has ended"},
+    {"reduce without one", REDUCE, "rre i0+1 0:i0+1 1:i0+1", "rre i0+1 0:i0+1",
+     WEIR_PLAN_FAULT_RESULT, 2, 0, 2, "rank 1 is missing"},
+    {"cyclic waits", HANDSHAKE, "signal @m1; wait @m1\n", "wait @m1; signal @m1\n",
+     WEIR_PLAN_FAULT_DEADLOCK, 0, 0, 8, "a cycle"},
+    {"wrong peer", RING, "put o2+1 > 1:o2+1", "put o2+1 > 2:o2+1", WEIR_PLAN_FAULT_RESULT, 1,
+     NOWHERE, NOWHERE, "output chunk 2 of rank 1"},
+    {"pipeline without acquire", PIPELINE, "sem_acquire $0; nop; re", "re", WEIR_PLAN_FAULT_RACE,
+     0, 0, 4, "no barrier, semaphore or signal orders them"},
+    {"pipeline that hurries ahead", PIPELINE, "pipeline 1024*1; sem_acquire $0; nop; re",
+     "sem_acquire $0; nop; pipeline 1024*1; re", WEIR_PLAN_FAULT_DEADLOCK, 0, 1, 0,
+     "release 1 of semaphore 0"},
+    {"pipeline that falls short", PIPELINE, "allreduce 2 i1 o1 s1; sem 0 0\n0.0; rlxsignal @m1; "
+     "rlxwait @m1; nop; pipeline 1024*1; get 1:i0+1", "allreduce 2 i1 o1 s1; sem 0 0\n0.0; "
+     "rlxsignal @m1; rlxwait @m1; nop; pipeline 2048*1; get 1:i0+1", WEIR_PLAN_FAULT_DEADLOCK, 0, 1,
+     1, "release 2 of semaphore 0"},
+    {"group without a part", GROUPS, "> o2+2 %1/2", "> o2+2 %0/2", WEIR_PLAN_FAULT_RACE, 0, 1, 3,
+     "output chunk 2 of rank 0"},
+    {"group of three of which two come", GROUPS, "> o2+2 %0/2", "> o2+2 %0/3",
+     WEIR_PLAN_FAULT_RESULT, 0, NOWHERE, NOWHERE, "nothing is written there"},
+    {"switch that reads early", SWITCHES, "rlxsignal @m1; rlxwait @m1; nop; glres", "glres",
+     WEIR_PLAN_FAULT_RACE, 0, 0, 0, "input chunk 0 of rank 1, which the caller"},
+    {"switch that stores the wrong chunk", SWITCHES, "> g0i1+1", "> g0i0+1", WEIR_PLAN_FAULT_RACE,
+     0, 0, 3, "input chunk 0 of rank 0"},
+    {"one of two releases", GATHER, "sem_acquire $0; sem_acquire $0; nop; copy s0+2 > o0+2",
+     "sem_acquire $0; nop; copy s0+2 > o0+2; nop; sem_acquire $0", WEIR_PLAN_FAULT_RACE, 0, 2, 2,
+     "scratch chunk"},
+    {"through a chunk that may be shorter", SLOTS, "s0+1; nop; copy s0+1 > o0+1; copy i1+1",
+     "o1+1; nop; copy o1+1 > o0+1; nop; copy i1+1", WEIR_PLAN_FAULT_RESULT, 0, 0, 2,
+     "output chunk 0 of rank 0: it went through chunk 1 of a block"},
+    {"packets tell of no other data", MIXED, "wait @m1; nop; upkt s0+1 > o3+1; copy s1+1 > o2+1",
+     "upkt s0+1 > o3+1; nop; copy s1+1 > o2+1; wait @m1", WEIR_PLAN_FAULT_RACE, 0, 0, 7,
+     "no signal and wait order them"},
+    {"opposite order of two semaphores", EXCLUSION, "sem_acquire $0; nop; copy i0+1 > s0+1; nop; "
+     "sem_release $0", "sem_acquire $0; sem_acquire $1; nop; copy i0+1 > s0+1; nop; "
+     "sem_release $0 1", WEIR_PLAN_FAULT_DEADLOCK, 0, 0, 0, "in any order"},
+    {"exclusion is no order", EXCLUSION, "copy i1+1 > s1+1", "copy i1+1 > s0+1",
+     WEIR_PLAN_FAULT_RACE, 0, 1, 2, "no barrier, semaphore or signal orders them"},
+    {"operation in its own way", GATHER, "copy i0+1 > s0+1; nop", "copy i0+1 i1+1 > i1+1 s0+1; nop",
+     WEIR_PLAN_FAULT_RACE, 0, 0, 0, "they are one operation's"},
+};
+
+/* Without its text's first `from`, with `to` instead; free it. */
+static char *mutated(const mutant *row)
+{
+    const char *at = strstr(row->text, row->from);
+    if (!at)
+        fail_msg("%s: '%s' is not in the plan", row->what, row->from);
+    size_t before = (size_t)(at - row->text), room = strlen(row->text) + strlen(row->to) + 1;
+    char *text = malloc(room);
+    assert_non_null(text);
+    snprintf(text, room, "%.*s%s%s", (int)before, row->text, row->to, at + strlen(row->from));
+    return text;
+}
+
+static void test_mutants(void **state)
+{
+    static weir_plan_report report;
+    int wrong = 0;
+    (void)state;
+    for (size_t i = 0; i < sizeof mutants / sizeof *mutants; i++) {
+        const mutant *row = &mutants[i];
+        char *text = mutated(row);
+        weir_plan *plan = plan_of(text);
+        memset(&report, 0, sizeof report);
+        weir_status status = weir_plan_check(plan, &report);
+        if (status != WEIR_ERR_INVALID ||
+            !has(&report, row->fault, row->rank, row->block, row->op, row->word)) {
+            print_message("# %s: status %d; expected %s at rank %d, block %d, op %d: ...%s...\n",
+                          row->what, (int)status, weir_plan_fault_name(row->fault), row->rank,
+                          row->block, row->op, row->word);
+            print_report(&report);
+            wrong++;
+        }
+        weir_plan_free(plan);
+        free(text);
+    }
+    assert_int_equal(wrong, 0);
+}
+
+/* ---------------------------------------------------------- plans of a DSL */
+
+static weir_plan *sample(const char *name)
+{
+    char path[256];
+    weir_plan *plan = NULL;
+    snprintf(path, sizeof path, PLAN_SAMPLES "%s.json", name);
+    if (weir_plan_read(path, &plan) == WEIR_ERR_SYSTEM) {
+        print_message("# %s is not here\n", path);
+        skip();
+    } else if (!plan) {
+        fail_msg("%s", weir_last_error());
+    }
+    return plan;
+}
+
+static double now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
+}
+
+static void test_samples(void **state)
+{
+    static const char *const names[] = {"exec_reduce",
+                                        "exec_transfer_pack",
+                                        "single_node_allgather_pkt.8",
+                                        "single_node_allreduce.8",
+                                        "single_node_allreduce_pipeline.8",
+                                        "single_node_allreduce_pkt.8",
+                                        "single_node_alltoall_alltoall.8"};
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        double begin = now_ms();
+        weir_plan *plan = sample(names[i]);
+        weir_plan_report report;
+        double read = now_ms();
+        if (weir_plan_check(plan, &report) != WEIR_OK)
+            fail_msg("%s", weir_last_error());
+        print_message("# %s: read in %.1f ms, checked in %.1f ms\n", names[i], read - begin,
+                      now_ms() - read);
+        assert_true(report.proves_result);
+        weir_plan_free(plan);
+    }
+}
+
+/* Leaves out operation `at` of a block, and puts it back. */
+typedef struct left_out {
+    weiri_plan_gpu gpu;
+    weiri_plan_op *ops;
+    weiri_plan_block *blocks;
+} left_out;
+
+static left_out leave_out(weiri_plan_gpu *gpu, uint32_t block, uint32_t at)
+{
+    left_out saved = {*gpu, malloc(gpu->nops * sizeof *gpu->ops),
+                      malloc(gpu->nblocks * sizeof *gpu->blocks)};
+    assert_true(saved.ops && saved.blocks);
+    memcpy(saved.ops, gpu->ops, gpu->nops * sizeof *gpu->ops);
+    memcpy(saved.blocks, gpu->blocks, gpu->nblocks * sizeof *gpu->blocks);
+    for (uint32_t i = gpu->blocks[block].first_op; i < at; i++)
+        if (gpu->ops[i].kind == WEIRI_PLAN_PIPELINE_OP && at <= i + gpu->ops[i].nops)
+            gpu->ops[i].nops--;
+    memmove(&gpu->ops[at], &gpu->ops[at + 1], (gpu->nops - at - 1) * sizeof *gpu->ops);
+    gpu->nops--;
+    gpu->blocks[block].nops--;
+    for (uint32_t i = block + 1; i < gpu->nblocks; i++)
+        gpu->blocks[i].first_op--;
+    return saved;
+}
+
+static void put_back(weiri_plan_gpu *gpu, left_out *saved)
+{
+    *gpu = saved->gpu;
+    memcpy(gpu->ops, saved->ops, gpu->nops * sizeof *gpu->ops);
+    memcpy(gpu->blocks, saved->blocks, gpu->nblocks * sizeof *gpu->blocks);
+    free(saved->ops);
+    free(saved->blocks);
+}
+
+/* Every operation of a rank is needed, but for some fences. How many fences are. */
+static int need_all(weir_plan *plan, int rank)
+{
+    weiri_plan_gpu *gpu = &plan->gpus[rank];
+    int fences = 0;
+    for (uint32_t block = 0; block < gpu->nblocks; block++)
+        for (uint32_t i = 0; i < gpu->blocks[block].nops; i++) {
+            uint32_t at = gpu->blocks[block].first_op + i;
+            weiri_plan_kind kind = gpu->ops[at].kind;
+            if (kind == WEIRI_PLAN_PIPELINE_OP)
+                continue;
+            left_out saved = leave_out(gpu, block, at);
+            weir_status status = weir_plan_check(plan, NULL);
+            put_back(gpu, &saved);
+            if (status != WEIR_ERR_INVALID && kind != WEIRI_PLAN_NOP_OP)
+                fail_msg("%s: rank %d, thread block %u is accepted without op %u (%s)",
+                         plan->file, rank, block, i, weiri_plan_kind_name(kind));
+            fences += status == WEIR_ERR_INVALID && kind == WEIRI_PLAN_NOP_OP;
+        }
+    return fences;
+}
+
+static void test_samples_without_an_operation(void **state)
+{
+    static const struct {
+        const char *name;
+        int fences; /* that a rank needs */
+    } samples[] = {{"exec_reduce", 5},
+                   {"exec_transfer_pack", 0},
+                   {"single_node_allgather_pkt.8", 0},
+                   {"single_node_allreduce.8", 16},
+                   {"single_node_allreduce_pipeline.8", 5},
+                   {"single_node_allreduce_pkt.8", 0},
+                   {"single_node_alltoall_alltoall.8", 42}};
+    (void)state;
+    for (size_t i = 0; i < sizeof samples / sizeof *samples; i++) {
+        weir_plan *plan = sample(samples[i].name);
+        int fences = need_all(plan, 1);
+        if (fences != samples[i].fences)
+            fail_msg("%s: %d fences of rank 1 are needed, expected %d", samples[i].name, fences,
+                     samples[i].fences);
+        assert_int_equal(weir_plan_check(plan, NULL), WEIR_OK);
+        weir_plan_free(plan);
+    }
+}
+
+/* -------------------------------------------------------------- a large plan */
+
+/* 16 ranks, 2.5 MB of JSON. The limit is many times what it takes, for busy machines. */
+static void test_large_plan(void **state)
+{
+    enum { LEAST_BYTES = 2500 * 1000, LIMIT_MS = 20000 };
+    const weiri_plan_example *example = weiri_plan_example_find("allreduce_ring");
+    weiri_plan_example_options with = {.nranks = 16, .instances = 1};
+    weir_plan *plan = NULL, *read = NULL;
+    char *text = NULL;
+    size_t bytes = 0;
+    (void)state;
+    weir_plan_free(plan_of(right_plans[0])); /* or skips */
+    assert_non_null(example);
+    while (bytes < LEAST_BYTES) {
+        weir_plan_free(plan);
+        free(text);
+        if (weiri_plan_example_make(example, &with, &plan) != WEIR_OK)
+            fail_msg("%s", weir_last_error());
+        assert_int_equal(weir_plan_print(plan, &text, &bytes), WEIR_OK);
+        with.instances++;
+    }
+    double begin = now_ms();
+    assert_int_equal(weir_plan_parse(text, bytes, "large", &read), WEIR_OK);
+    double middle = now_ms();
+    if (weir_plan_check(read, NULL) != WEIR_OK)
+        fail_msg("%s", weir_last_error());
+    double end = now_ms();
+    print_message("# %zu bytes, %d ranks of %u thread blocks: read in %.0f ms, checked in %.0f "
+                  "ms\n",
+                  bytes, read->nranks, read->gpus[0].nblocks, middle - begin, end - middle);
+    assert_true(end - begin < LIMIT_MS);
+    weir_plan_free(plan);
+    weir_plan_free(read);
+    free(text);
+}
+
+/* A bound of the checker's own is no lack of memory: executors run such plans unchecked. */
+static void test_more_clocks_than_it_has_memory_for(void **state)
+{
+    weiri_clocks clocks = {.nchains = 1 << 28};
+    (void)state;
+    assert_null(weiri_clock_new(&clocks));
+    assert_int_equal(clocks.failed, WEIR_ERR_UNSUPPORTED);
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_right_plans),
+        cmocka_unit_test(test_mutants),
+        cmocka_unit_test(test_samples),
+        cmocka_unit_test(test_samples_without_an_operation),
+        cmocka_unit_test(test_large_plan),
+        cmocka_unit_test(test_more_clocks_than_it_has_memory_for),
+    };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests_name("plan_check", tests, NULL, NULL);
+}

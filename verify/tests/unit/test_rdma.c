@@ -1,0 +1,395 @@
+/*
+ * Which RDMA port and GID serve a rank, from tables and from a /sys of the test's own making; and,
+ * on a machine that has an RDMA device, what the `ib` wire says when the device cannot do what is
+ * asked. In the virtual machine:
+ *
+ *   test_rdma device               the latter alone; sets the device's interface, dummy0, down
+ *                                  and up again, which a run without the word does not
+ *   test_rdma stream BYTES COUNT   prints the MB/s (of 2^20) of so many puts, as ib_write_bw does
+ *   test_rdma signal COUNT         prints the us of a signal one way, the median, as ib_write_lat
+ */
+#include "verify/tests/conformance/wire_conformance.h"
+
+#include "transport/net/rdma_port.h"
+
+#include <grp.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#define ROOT_A "/devices/pci0000:00"
+#define SWITCH_A ROOT_A "/0000:00:01.0/0000:01:00.0"
+#define ROOT_B "/devices/pci0000:80"
+
+static weiri_rdma_port make_port(const char *device, const char *path, int numa)
+{
+    static const unsigned char ipv4[16] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 1};
+    weiri_rdma_port port = {.port = 1, .active = 1, .ethernet = 1, .numa = numa, .ngids = 1};
+    snprintf(port.device, sizeof port.device, "%s", device);
+    snprintf(port.path, sizeof port.path, "%s", path);
+    snprintf(port.state, sizeof port.state, "ACTIVE");
+    snprintf(port.netdev, sizeof port.netdev, "eth7");
+    memcpy(port.gids[0].bytes, ipv4, sizeof ipv4);
+    port.gids[0].type = WEIRI_GID_ROCE_2;
+    return port;
+}
+
+static void set_down(weiri_rdma_port *port)
+{
+    port->active = 0;
+    snprintf(port->state, sizeof port->state, "DOWN");
+}
+
+static int chosen(const weiri_rdma_port *ports, int count, const weiri_rdma_user *user,
+                  const char *hca)
+{
+    weiri_rdma_choice choice = {0};
+    assert_int_equal(weiri_rdma_choose(ports, count, user, hca, -1, &choice), WEIR_OK);
+    assert_true(strlen(choice.why) > 10);
+    return choice.port;
+}
+
+static void test_nearest(void **state)
+{
+    (void)state;
+    weiri_rdma_port ports[] = {
+        make_port("far", ROOT_B "/0000:80:01.0/0000:81:00.0", 1),
+        make_port("numa", "/devices/pci0000:40/0000:40:01.0/0000:41:00.0", 0),
+        make_port("root", ROOT_A "/0000:00:02.0/0000:05:00.0", 0),
+        make_port("switch", SWITCH_A "/0000:02:01.0/0000:04:00.0", 0),
+    };
+    const weiri_rdma_user gpu = {.gpu = SWITCH_A "/0000:02:00.0/0000:03:00.0", .numa = 0};
+    const weiri_rdma_user other = {.gpu = ROOT_B "/0000:80:02.0/0000:85:00.0", .numa = 1};
+    const weiri_rdma_user cores = {.numa = 1};
+    const int nearness[] = {WEIRI_NIC_FAR, WEIRI_NIC_SAME_NUMA, WEIRI_NIC_SAME_ROOT,
+                            WEIRI_NIC_SAME_SWITCH};
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(weiri_rdma_distance(&gpu, &ports[i]), nearness[i]);
+    assert_int_equal(chosen(ports, 4, &gpu, NULL), 3);
+    assert_int_equal(chosen(ports, 4, &other, NULL), 0);
+    assert_int_equal(chosen(ports, 4, &cores, NULL), 0);
+    set_down(&ports[3]);
+    assert_int_equal(chosen(ports, 4, &gpu, NULL), 2);
+    ports[2].ngids = 0; /* nothing could be addressed there */
+    assert_int_equal(chosen(ports, 4, &gpu, NULL), 1);
+}
+
+static void test_spread(void **state)
+{
+    (void)state;
+    weiri_rdma_port ports[] = {make_port("a", SWITCH_A "/x", 0), make_port("b", SWITCH_A "/y", 0),
+                               make_port("c", ROOT_B "/z", 1)};
+    for (int rank = 0; rank < 6; rank++) {
+        const weiri_rdma_user user = {.gpu = SWITCH_A "/g", .numa = 0, .ordinal = rank};
+        assert_int_equal(chosen(ports, 3, &user, NULL), rank % 2);
+    }
+}
+
+static void test_wanted(void **state)
+{
+    (void)state;
+    weiri_rdma_port ports[] = {make_port("mlx5_1", ROOT_A "/x", 0), make_port("mlx5_10", "", 1),
+                               make_port("mlx5_10", "", 1)};
+    const weiri_rdma_user user = {.gpu = "", .numa = 0};
+    weiri_rdma_choice choice;
+    ports[2].port = 2;
+    assert_int_equal(chosen(ports, 3, &user, "mlx5_10"), 1);
+    assert_int_equal(chosen(ports, 3, &user, "mlx5_10:2"), 2);
+    assert_int_equal(chosen(ports, 3, &user, "mlx5_1:1"), 0);
+    assert_int_equal(weiri_rdma_choose(ports, 3, &user, "mlx5_2", -1, &choice), WEIR_ERR_INVALID);
+    assert_non_null(strstr(weir_last_error(), "WEIR_IB_HCA=mlx5_2"));
+    assert_non_null(strstr(weir_last_error(), "mlx5_10:2 (ACTIVE)"));
+    assert_int_equal(weiri_rdma_choose(ports, 3, &user, NULL, 5, &choice), WEIR_ERR_INVALID);
+    assert_non_null(strstr(weir_last_error(), "WEIR_IB_GID_INDEX=5"));
+    assert_non_null(strstr(weir_last_error(), "0 (10.0.0.1)"));
+    assert_int_equal(weiri_rdma_choose(ports, 3, &user, NULL, 0, &choice), WEIR_OK);
+    set_down(&ports[0]);
+    assert_int_equal(weiri_rdma_choose(ports, 3, &user, "mlx5_1", -1, &choice),
+                     WEIR_ERR_UNSUPPORTED);
+    assert_non_null(strstr(weir_last_error(), "mlx5_1:1 (DOWN)"));
+}
+
+static void test_none(void **state)
+{
+    (void)state;
+    weiri_rdma_port port = make_port("mlx5_0", "", 0);
+    const weiri_rdma_user user = {.numa = -1};
+    weiri_rdma_choice choice;
+    assert_int_equal(weiri_rdma_choose(NULL, 0, &user, NULL, -1, &choice), WEIR_ERR_UNSUPPORTED);
+    assert_non_null(strstr(weir_last_error(), "no RDMA device"));
+    port.ngids = 0;
+    assert_int_equal(weiri_rdma_choose(&port, 1, &user, NULL, -1, &choice), WEIR_ERR_UNSUPPORTED);
+    assert_non_null(strstr(weir_last_error(), "mlx5_0:1 has no GID"));
+    assert_non_null(strstr(weir_last_error(), "eth7"));
+}
+
+static void make_file(const char *root, const char *path, const char *text)
+{
+    char whole[512];
+    snprintf(whole, sizeof whole, "%s/%s", root, path);
+    for (char *slash = whole + 1; (slash = strchr(slash, '/')); slash++) {
+        *slash = '\0';
+        mkdir(whole, 0700);
+        *slash = '/';
+    }
+    FILE *file = fopen(whole, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+/* A card of two ports, as Linux shows it: one down, one with four GIDs. */
+static void test_sysfs(void **state)
+{
+    (void)state;
+    char root[] = "/tmp/weir-sys-XXXXXX", link[512], target[512], command[64];
+    weiri_rdma_port *ports = NULL;
+    int count = 0;
+    assert_non_null(mkdtemp(root));
+#define PORTS "class/infiniband/mlx5_3/ports/"
+    make_file(root, PORTS "1/state", "1: DOWN\n");
+    make_file(root, PORTS "1/link_layer", "InfiniBand\n");
+    make_file(root, PORTS "2/state", "4: ACTIVE\n");
+    make_file(root, PORTS "2/link_layer", "Ethernet\n");
+    make_file(root, PORTS "2/rate", "100 Gb/sec (4X EDR)\n");
+    make_file(root, PORTS "2/gids/0", "fe80:0000:0000:0000:0000:00ff:fe00:0001\n");
+    make_file(root, PORTS "2/gids/1", "0000:0000:0000:0000:0000:0000:0000:0000\n");
+    make_file(root, PORTS "2/gids/2", "0000:0000:0000:0000:0000:ffff:0a00:0002\n");
+    make_file(root, PORTS "2/gids/3", "0000:0000:0000:0000:0000:ffff:0a00:0002\n");
+    make_file(root, PORTS "2/gid_attrs/types/0", "RoCE v2\n");
+    make_file(root, PORTS "2/gid_attrs/types/2", "IB/RoCE v1\n");
+    make_file(root, PORTS "2/gid_attrs/types/3", "RoCE v2\n");
+    make_file(root, PORTS "2/gid_attrs/ndevs/0", "eth3\n");
+    make_file(root, "devices/pci0000:40/0000:40:01.0/0000:41:00.0/numa_node", "1\n");
+    snprintf(target, sizeof target, "%s/devices/pci0000:40/0000:40:01.0/0000:41:00.0", root);
+    snprintf(link, sizeof link, "%s/class/infiniband/mlx5_3/device", root);
+    assert_int_equal(symlink(target, link), 0);
+    assert_int_equal(weiri_rdma_ports(root, &ports, &count), WEIR_OK);
+    assert_int_equal(count, 2);
+    assert_false(ports[0].active || ports[0].ethernet);
+    assert_true(ports[1].active && ports[1].ethernet && ports[1].port == 2);
+    assert_string_equal(ports[1].path, "/devices/pci0000:40/0000:40:01.0/0000:41:00.0");
+    assert_int_equal(ports[1].numa, 1);
+    assert_true(ports[1].gbits == 100);
+    assert_string_equal(ports[1].netdev, "eth3");
+    assert_int_equal(ports[1].ngids, 3);
+    assert_int_equal(ports[1].gids[weiri_rdma_best_gid(&ports[1])].index, 3);
+    free(ports);
+    snprintf(command, sizeof command, "rm -rf %s", root);
+    assert_int_equal(system(command), 0);
+    assert_int_equal(weiri_rdma_ports(root, &ports, &count), WEIR_OK);
+    assert_int_equal(count, 0);
+}
+
+/* ----------------------------------------------------------- with a device */
+
+static int has_device(void)
+{
+    weiri_rdma_port *ports = NULL;
+    int count = 0;
+    weiri_rdma_ports("/sys", &ports, &count);
+    free(ports);
+    return count > 0 && weiri_wire_of(WEIR_TRANSPORT_IB) != NULL;
+}
+
+static void need_device(void)
+{
+    if (!has_device())
+        skip();
+}
+
+/* Opening with a variable set ends with status, and the text has the word. */
+static void refuses(const char *variable, const char *value, weir_status status, const char *word)
+{
+    weiri_wire *wire = NULL;
+    setenv(variable, value, 1);
+    assert_int_equal(weiri_wire_of(WEIR_TRANSPORT_IB)->open(0, 1, 1000, &wire), status);
+    unsetenv(variable);
+    assert_non_null(strstr(weir_last_error(), word));
+}
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    need_device();
+    refuses("WEIR_IB_HCA", "mlx5_77", WEIR_ERR_INVALID, "there are: ");
+    refuses("WEIR_IB_GID_INDEX", "63", WEIR_ERR_INVALID, "it has 0 (fe80:");
+    refuses("WEIR_IB_GID_INDEX", "x", WEIR_ERR_INVALID, "WEIR_IB_GID_INDEX=x");
+}
+
+/* As an ordinary user with 64 KiB to lock. */
+static int locked_out(weir_boot *boot, void *argument)
+{
+    enum { LIMIT_BYTES = 65536, BYTES = 1 << 20 };
+    const struct rlimit limit = {LIMIT_BYTES, LIMIT_BYTES};
+    const weiri_wire_ops *ops = weiri_wire_of(WEIR_TRANSPORT_IB);
+    weiri_wire *wire = NULL;
+    weiri_wire_mem *mem = NULL;
+    int failures = 0;
+    (void)boot, (void)argument;
+    if (setrlimit(RLIMIT_MEMLOCK, &limit) != 0 || setgroups(0, NULL) != 0 || setuid(65534) != 0)
+        return NO_WIRE; /* not root */
+    char *room = aligned_alloc(4096, BYTES);
+    EXPECT_OK(&failures, ops->open(0, 1, 1000, &wire));
+    if (wire) {
+        EXPECT_OK(&failures, ops->mem_register(wire, room, 4096, WEIRI_WIRE_HOST, &mem));
+        EXPECT(&failures, ops->mem_register(wire, room, BYTES, WEIRI_WIRE_HOST, &mem) ==
+                              WEIR_ERR_NO_MEMORY);
+        EXPECT(&failures, boot_last_error_has("ulimit -l") && boot_last_error_has("64 KiB"));
+        EXPECT(&failures,
+               ops->mem_register(wire, (void *)4096, BYTES, WEIRI_WIRE_HOST, &mem) != WEIR_OK);
+    }
+    ops->close(wire);
+    free(room);
+    return failures;
+}
+
+static void test_locked_out(void **state)
+{
+    (void)state;
+    int code = 0;
+    need_device();
+    assert_int_equal(weir_boot_fork_run(1, locked_out, NULL, LIMIT_MS, &code), WEIR_OK);
+    if (code == NO_WIRE)
+        skip();
+    assert_int_equal(code, 0);
+}
+
+static int may_unplug;
+
+/* Amid exchanges the port goes down: both ranks fail, with each other's name. */
+static int unplugged(weir_boot *boot, void *argument)
+{
+    int failures = 0;
+    wire_party party;
+    (void)argument;
+    if (!wire_fault_open(&party, boot, WEIR_TRANSPORT_IB, &failures))
+        return NO_WIRE;
+    EXPECT_OK(&failures, wire_meet(&party));
+    weir_boot_barrier(boot);
+    if (party.rank == 0)
+        EXPECT(&failures, system("ip link set dummy0 down") == 0);
+    weir_boot_barrier(boot);
+    wire_signal(&party, party.ends[1 - party.rank], 0, party.epoch + 1);
+    wire_expect_failed(&party, 1 - party.rank, &failures);
+    EXPECT(&failures, boot_last_error_has("rxe0:1"));
+    weir_boot_barrier(boot);
+    wire_party_close(&party);
+    return failures;
+}
+
+static void test_unplugged(void **state)
+{
+    (void)state;
+    int codes[2] = {0, 0};
+    need_device();
+    if (!may_unplug)
+        skip();
+    assert_int_equal(weir_boot_fork_run(2, unplugged, NULL, LIMIT_MS, codes), WEIR_OK);
+    assert_true(codes[0] == 0 && codes[1] == 0);
+    refuses("WEIR_IB_HCA", "", WEIR_ERR_UNSUPPORTED, "rxe0:1 (DOWN)");
+    assert_int_equal(system("ip link set dummy0 up"), 0);
+}
+
+/* -------------------------------------------------------------------- speed */
+
+typedef struct measured {
+    size_t bytes; /* 0: signals */
+    int count;
+} measured;
+
+static int by_size(const void *a, const void *b)
+{
+    double first = *(const double *)a, second = *(const double *)b;
+    return (first > second) - (first < second);
+}
+
+/* With 128 puts under way, to one place. */
+static void stream(wire_party *party, const measured *what, int *failures)
+{
+    enum { UNDER_WAY = 128 };
+    weiri_endpoint *end = party->ends[1 - party->rank];
+    double start_s = now_s();
+    int moved;
+    if (party->rank == 1)
+        return;
+    for (int i = 0; i < what->count && !*failures; i++) {
+        while (end->posted - end->completed >= UNDER_WAY && wire_move(party, &moved) == WEIR_OK)
+            continue;
+        EXPECT_OK(failures, wire_put(party, 1, 0, 0, what->bytes));
+    }
+    while (end->completed < end->posted && wire_move(party, &moved) == WEIR_OK)
+        continue;
+    EXPECT(failures, end->completed == end->posted);
+    printf("%.2f\n", what->count * (double)what->bytes / (now_s() - start_s) / (1 << 20));
+}
+
+static void bounce(wire_party *party, const measured *what, int *failures)
+{
+    const int peer = 1 - party->rank;
+    const uint64_t *word = wire_word(party, peer, 1);
+    double *trips_us = calloc((size_t)what->count, sizeof *trips_us);
+    int moved;
+    for (int i = 0; i < what->count && !*failures; i++) {
+        double start_s = now_s();
+        for (int turn = 0; turn < 2; turn++)
+            if (turn == party->rank)
+                EXPECT_OK(failures, wire_signal(party, party->ends[peer], 1, (uint64_t)i + 1));
+            else
+                while (weir_load_acquire(word) < (uint64_t)i + 1 &&
+                       wire_move(party, &moved) == WEIR_OK)
+                    continue;
+        trips_us[i] = (now_s() - start_s) * 1e6;
+    }
+    qsort(trips_us, (size_t)what->count, sizeof *trips_us, by_size);
+    if (party->rank == 0)
+        printf("%.2f\n", trips_us[what->count / 2] / 2);
+    free(trips_us);
+}
+
+static int measure_rank(weir_boot *boot, void *argument)
+{
+    const measured *what = argument;
+    int failures = 0;
+    wire_party party;
+    if (!wire_party_open(&party, boot, WEIR_TRANSPORT_IB, WIRE_TIMEOUT_MS, &failures))
+        return NO_WIRE;
+    EXPECT_OK(&failures, wire_meet(&party));
+    (what->bytes ? stream : bounce)(&party, what, &failures);
+    fflush(stdout);
+    weir_boot_barrier(boot);
+    wire_party_close(&party);
+    return failures;
+}
+
+static int measure(int argc, char **argv)
+{
+    int codes[2] = {1, 1}, streams = argc == 4;
+    measured what = {streams ? strtoul(argv[2], NULL, 10) : 0, atoi(argv[argc - 1])};
+    if (what.count < 1 || what.bytes > WIRE_AREA_BYTES || (streams && what.bytes < 1)) {
+        fprintf(stderr, "test_rdma: expected stream BYTES COUNT or signal COUNT\n");
+        return 2;
+    }
+    weir_boot_fork_run(2, measure_rank, &what, LIMIT_MS, codes);
+    return codes[0] ? codes[0] : codes[1];
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 2)
+        return measure(argc, argv);
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    const struct CMUnitTest tests[] = {
+        {"choice: the nearest active port with a GID", test_nearest, NULL, NULL, NULL},
+        {"choice: equal ports are spread over", test_spread, NULL, NULL, NULL},
+        {"choice: what is asked for, or what there is", test_wanted, NULL, NULL, NULL},
+        {"choice: no port, no GID", test_none, NULL, NULL, NULL},
+        {"choice: ports as Linux shows them", test_sysfs, NULL, NULL, NULL},
+        {"device: what is asked for and missing is said", test_refusals, NULL, NULL, NULL},
+        {"device: the limit of locked memory is named", test_locked_out, NULL, NULL, NULL},
+        {"device: a port that goes down fails both ranks", test_unplugged, NULL, NULL, NULL},
+    };
+    may_unplug = argc > 1 && strcmp(argv[1], "device") == 0;
+    if (may_unplug)
+        cmocka_set_test_filter("device:*");
+    return cmocka_run_group_tests_name("rdma", tests, NULL, NULL);
+}

@@ -1,0 +1,475 @@
+/* Readers of results: every tool's form, every kind of bad input, and inputs that were
+ * changed at random. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "results/judge/compare.h"
+#include "results/read/load.h"
+#include "results/output/print.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define OLD_HEADER                                                                             \
+    "schema,run_id,utc,host,collective,backend,transport,nranks,nnodes,contender,algo,dtype,"  \
+    "redop,root,placement,bytes,count,iters,median_us,min_us,max_us,p99_us,ci_low_us,"         \
+    "ci_high_us,algbw_gbs,busbw_gbs,verify,wrong"
+#define NEW_HEADER                                                                             \
+    OLD_HEADER ",oracle,special,determinism,gpu_samples,gpu_throttled,throttle_reasons,sm_mhz," \
+               "memory_mhz,power_w,temperature_c,dist,counts,ceiling_pct"
+#define ROW "1,r1,2026-01-01T00:00:00Z,h,allreduce,host,shm,8,1,weir,ring,float,sum,-1,out,"
+#define TIMES ",2,20,10.000,9.000,12.000,11.000,9.900,10.100,0.1,0.175,pass,0"
+
+typedef struct reading {
+    results_set set;
+    FILE *file;
+    char *messages;
+    size_t bytes;
+} reading;
+
+/* Reads a text as if it were a file of that name; an end at length, or at its NUL. */
+static void read_bytes(reading *made, const char *path, const char *text, size_t length)
+{
+    made->file = open_memstream(&made->messages, &made->bytes);
+    results_set_init(&made->set, 0, made->file);
+    made->set.keeps_documents = 1;
+    results_input input = {path, results_keep_text(&made->set, text, length), length};
+    results_read_input(&made->set, &input, 1);
+    fflush(made->file);
+}
+
+static void read_text(reading *made, const char *path, const char *text)
+{
+    read_bytes(made, path, text, strlen(text));
+}
+
+static void reading_free(reading *made)
+{
+    results_set_free(&made->set);
+    fclose(made->file);
+    free(made->messages);
+}
+
+/* Reads a text that has so many rows and tells the problem (NULL: none). */
+static void expect(const char *path, const char *text, size_t rows, const char *problem)
+{
+    reading made;
+    read_text(&made, path, text);
+    if (made.set.count != rows || (problem ? !strstr(made.messages, problem) : made.bytes > 0))
+        fail_msg("%s: %zu rows, expected %zu; expected to be told '%s': '%s'", path, made.set.count,
+                 rows, problem ? problem : "nothing", made.messages);
+    reading_free(&made);
+}
+
+static void our_csv(void **state)
+{
+    (void)state;
+    expect("a.csv", OLD_HEADER "\n" ROW "8" TIMES "\n", 1, NULL);
+    expect("a.csv", OLD_HEADER "\r\n" ROW "8" TIMES "\r\n", 1, NULL);
+    expect("a.csv", OLD_HEADER "\n" ROW "8" TIMES, 1, NULL);
+    expect("a.csv", "\xef\xbb\xbf" OLD_HEADER "\n" ROW "8" TIMES "\n", 1, NULL);
+    expect("a.csv", OLD_HEADER "\n" ROW "8" TIMES "\n" NEW_HEADER "\n" ROW "16" TIMES
+           ",exact,pass,off,0,0,none,,,,,,,\n", 2, NULL);
+    expect("a.csv", OLD_HEADER "\n" ROW "8,2,20,,,,,,,,,fail,17\n", 1, NULL);
+    expect("a.csv", OLD_HEADER ",novel\n" ROW "8" TIMES ",x\n", 1,
+           "a.csv:1: unknown column 'novel'");
+}
+
+static void bad_csv(void **state)
+{
+    (void)state;
+    expect("a.csv", "", 0, "a.csv: empty file");
+    expect("a.csv", OLD_HEADER "\n" ROW "8" TIMES "\n1,r1,2026\n" ROW "16" TIMES "\n", 2,
+           "a.csv:3: 3 fields where the header has 28 (cut off?)");
+    expect("a.csv", OLD_HEADER "\n" ROW "8,2,20,nan,9,12,11,9,11,0,0,pass,0\n" ROW "16" TIMES "\n",
+           1, "a.csv:2: median_us 'nan' is no time");
+    expect("a.csv", OLD_HEADER "\n" ROW "8,2,20,0x1p4,9,12,11,9,11,0,0,pass,0\n", 0, "'0x1p4'");
+    expect("a.csv", OLD_HEADER "\n" ROW "-8" TIMES "\n", 0, "a.csv:2: bytes '-8'");
+    expect("a.csv", OLD_HEADER "\n" ROW "99999999999999999999" TIMES "\n", 0, "a.csv:2: bytes");
+    expect("a.csv", OLD_HEADER "\n1,r,u,h,allreduce,host,shm,8,1,weir,\"ring,float,sum\n" ROW "8"
+           TIMES "\n", 1, "a.csv:2: a quote that never closes");
+    expect("a.csv", "size,time\n1,2\n", 0, "a.csv:1: no column 'collective'");
+    expect("a.csv", OLD_HEADER "\n1,r,u,h,allreduce,host,shm,8,1,weir,ring,float,sum,-1,up,8" TIMES
+           "\n", 0, "a.csv:2: placement 'up'");
+    expect("a.csv", OLD_HEADER "\n" ROW "8,2,20,5,4,6,6,5,5,1,1,maybe,0\n", 0, "verify 'maybe'");
+    expect("a.txt", "hello\n", 0, "a.txt: text; no result file that is known");
+    expect("a.csv", OLD_HEADER "\n1,r\x01,u,=cmd(),allreduce,host,shm,8,1,weir,ring,float,sum,-1,"
+           "out,8" TIMES "\n", 1, "a.csv:2: host '=cmd()' could do harm");
+    expect("a.csv", OLD_HEADER "\n1,r,u,h\xff\xc2\x9b,allreduce,host,shm,8,1,weir,ring,float,sum,"
+           "-1,out,8" TIMES "\n", 1, "a.csv:2: host");
+    expect("a.csv", OLD_HEADER "\n" ROW "8,2,=1+1,5,4,6,6,5,5,1,1,pass,0\n", 1,
+           "a.csv:2: iters '=1+1' is no number");
+    expect("a.csv", OLD_HEADER "\n" ROW "8,2,20,=1+1,,,,,,,,fail,17\n", 1,
+           "a.csv:2: median_us '=1+1' is no number");
+    reading made;
+    static const char binary[] = OLD_HEADER "\n" ROW "8" TIMES "\n\0\0\0x\n" ROW "16" TIMES "\n";
+    read_bytes(&made, "a.csv", binary, sizeof binary - 1);
+    assert_int_equal(made.set.count, 2);
+    assert_non_null(strstr(made.messages, "a.csv:3: binary data"));
+    reading_free(&made);
+}
+
+/* What the printer makes of a set; to be freed. */
+static char *printed(const results_set *set, void (*print)(FILE *file, const results_set *set))
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *file = open_memstream(&text, &bytes);
+    print(file, set);
+    fclose(file);
+    return text;
+}
+
+/* What is read and written again is what was read, quotes and all. */
+static void csv_round_trip(void **state)
+{
+    static const char text[] = NEW_HEADER "\n"
+        "4,r1,2026-01-01T00:00:00Z,\"a \"\"b\"\", c\",alltoallv,cuda,cuda_ipc,8,1,weir,p:4x32,"
+        "float,none,-1,out,1024,2,20,10.000,9.000,12.000,11.000,9.900,10.100,0.1024,0.0896,pass,0,"
+        "exact,off,off,6,0,none,1980,3201,120,40,zipf:1.2,device,71.5\n";
+    reading made;
+    (void)state;
+    read_text(&made, "a.csv", text);
+    char *written = printed(&made.set, results_print_csv);
+    assert_string_equal(written, text);
+    free(written);
+    reading_free(&made);
+}
+
+/* A set and what a file of its rows gives back are the same rows. */
+static void expect_same_rows(const results_set *set,
+                             void (*print)(FILE *file, const results_set *set))
+{
+    char *text = printed(set, print), *before = printed(set, results_print_csv);
+    reading made;
+    read_text(&made, "again", text);
+    char *after = printed(&made.set, results_print_csv);
+    if (strcmp(before, after) != 0 || made.bytes > 0)
+        fail_msg("rows were\n%s, are\n%s, by way of\n%s, told: '%s'", before, after, text,
+                 made.messages);
+    free(text);
+    free(before);
+    free(after);
+    reading_free(&made);
+}
+
+#define JSON_ROW(more)                                                                         \
+    "{\"schema\": 5, \"run_id\": \"r1\", \"utc\": \"2026-01-01T00:00:00Z\", "                  \
+    "\"host\": \"a \\\"b\\\", \xc3\xbc\", \"collective\": \"alltoallv\", \"backend\": \"cuda\", " \
+    "\"transport\": \"cuda_ipc\", \"nranks\": 8, \"nnodes\": 1, \"contender\": \"weir\", "     \
+    "\"algo\": \"p:4x32\", \"dtype\": \"float\", \"redop\": \"none\", \"root\": -1, "          \
+    "\"placement\": \"out\", \"bytes\": 1024, \"count\": 2, \"iters\": 20, " more              \
+    "\"oracle\": \"exact\", \"special\": \"off\", \"determinism\": \"off\", \"gpu_samples\": 6, " \
+    "\"gpu_throttled\": 0, \"throttle_reasons\": \"none\", \"sm_mhz\": 1980, "                 \
+    "\"memory_mhz\": null, \"power_w\": 120, \"temperature_c\": 40, \"dist\": \"zipf:1.2\", "  \
+    "\"counts\": \"device\", \"ceiling_pct\": 71.5}"
+#define JSON_TIMES                                                                             \
+    "\"median_us\": 10.000, \"min_us\": 9.120, \"max_us\": 12.000, \"p99_us\": 11.000, "       \
+    "\"ci_low_us\": 9.900, \"ci_high_us\": 10.100, \"algbw_gbs\": 0.102402, "                   \
+    "\"busbw_gbs\": 1e+06, "                                                                 \
+    "\"verify\": \"pass\", \"wrong\": 0, "
+#define JSON_FAILED                                                                            \
+    "\"median_us\": null, \"min_us\": null, \"max_us\": null, \"p99_us\": null, "              \
+    "\"ci_low_us\": null, \"ci_high_us\": null, \"algbw_gbs\": null, \"busbw_gbs\": null, "    \
+    "\"verify\": \"fail\", \"wrong\": 17, "
+#define JSON_DOCUMENT                                                                          \
+    "{\n\"version\": 3,\n\"novel\": [0.5, 8.4499999999999993, {\"a\": null}],\n\"results\": [\n" \
+    "{\"size\": 1024, \"out_of_place\": {\"time\": 8.25}, \"out_of_place_per_iter\": "         \
+    "{\"times_us\": [9, 7.5]}, \"rows\": [\n" JSON_ROW(JSON_TIMES) ",\n" JSON_ROW(JSON_FAILED) \
+    "]},\n{\"rows\": []}],\n\"manifest\": {\"commit\": \"c\"},\n\"end_time\": \"now\"}"
+
+static void json_round_trip_of(const char *text, size_t rows)
+{
+    reading made;
+    read_text(&made, "j.json", text);
+    char *written = printed(&made.set, results_print_rows_json);
+    assert_string_equal(made.messages, "");
+    assert_int_equal(made.set.count, rows);
+    assert_string_equal(written, text);
+    expect_same_rows(&made.set, results_print_csv);
+    expect_same_rows(&made.set, results_print_rows_json);
+    free(written);
+    reading_free(&made);
+}
+
+/* The rows of our JSON and all that stands around them; numbers that another tool wrote in
+ * another form, which are text; several documents in one file. */
+static void json_round_trip(void **state)
+{
+    static const char document[] = JSON_DOCUMENT "\n";
+    reading made;
+    (void)state;
+    json_round_trip_of(document, 2);
+    json_round_trip_of("[\n" JSON_DOCUMENT ",\n" JSON_DOCUMENT "]\n", 4);
+    json_round_trip_of("{\n\"results\": []}\n", 0);
+    read_text(&made, "j.json", document);
+    const results_row *rows = made.set.rows;
+    assert_string_equal(rows[0].text[RESULTS_HOST], "a \"b\", \xc3\xbc");
+    assert_string_equal(rows[0].text[RESULTS_MEDIAN_US], "10.000");
+    assert_string_equal(rows[0].text[RESULTS_BUSBW_GBS], "1e+06");
+    assert_string_equal(rows[0].text[RESULTS_MEMORY_MHZ], "");
+    assert_true(rows[0].median_us == 10 && rows[0].high_us == 10.1 && rows[1].failed);
+    reading_free(&made);
+    read_text(&made, "a.csv", OLD_HEADER "\n" ROW "0016,-0,2,8.45,-0.000,1e1,+3,9.900,10.1,"
+              "1000000,0.17500,pass,0\n" ROW "999999999999999999" TIMES "\n");
+    assert_int_equal(made.set.count, 2);
+    expect_same_rows(&made.set, results_print_csv);
+    expect_same_rows(&made.set, results_print_rows_json);
+    reading_free(&made);
+}
+
+static void bad_json_rows(void **state)
+{
+    (void)state;
+    expect("j.json", "{\"results\":[{\"rows\":[7]}]}", 0, "j.json:1: a row that is no object");
+    expect("j.json", "{\"results\":[{\"rows\":[]},{\"rows\":[{\"novel\":1}]}]}", 0,
+           "j.json:2: unknown column 'novel'");
+    expect("j.json", "{\"results\":[{\"rows\":[{}]}]}", 0, "j.json:1: collective is empty");
+    expect("j.json", "{\"results\":[{\"rows\":[" JSON_ROW("\"median_us\": -1, ") "]}]}", 0,
+           "j.json:1: median_us '-1.000' is no time");
+    expect("j.json", "{\"results\":[{\"rows\":[" JSON_ROW("\"median_us\": [], ") "]}]}", 0,
+           "j.json:1: median_us '' is no time");
+    expect("j.json", "{\"results\":[5, {\"rows\":[" JSON_ROW(JSON_TIMES "\"wrong\": 0.5, ")
+           "]}]}", 1, NULL);
+    /* No characters though they look like some: halves of pairs, too long, too large. */
+    static const char *const none[] = {"\xed\xa0\x80", "\xe0\x80\x80", "\xf0\x80\x80\x80",
+                                       "\xf4\x90\x80\x80"};
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+        char text[1024];
+        snprintf(text, sizeof text, OLD_HEADER "\n1,r%s,u,h,allreduce,host,shm,8,1,weir,ring,float,"
+                 "sum,-1,out,8" TIMES "\n", none[i]);
+        expect("a.csv", text, 1, "a.csv:2: run_id");
+    }
+}
+
+#define NCCL_HEAD                                                                              \
+    "# nccl-tests version 2.19.6 nccl-headers=22809 nccl-library=22803\n"                      \
+    "# Collective test starting: all_reduce_perf\n"                                            \
+    "# nThread 1 nGpus 1 minBytes 8 maxBytes 64 step: 4(factor) warmup iters: 5 iters: 20\n#\n" \
+    "#  Rank  0 Group  0 Pid    991 on      node-a device  0 [0000:00:06] NVIDIA H200\n"       \
+    "#  Rank  1 Group  0 Pid    992 on      node-b device  0 [0000:00:06] NVIDIA H200\n"
+#define NCCL_COLUMNS                                                                           \
+    "#       size         count      type   redop    root     time   algbw   busbw  #wrong "   \
+    "    time   algbw   busbw  #wrong\n"                                                       \
+    "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)\n"
+
+static void nccl_tests_text(void **state)
+{
+    reading made;
+    (void)state;
+    read_text(&made, "x.log", "mpirun all_reduce_perf\n" NCCL_HEAD NCCL_COLUMNS
+              "    8   2     float     sum      -1     8.45    0.00    0.00       0     8.30 "
+              "   0.00    0.00    N/A\n"
+              "node-a:991:1000 [0] NCCL INFO Channel 00/24 : 0 1\n"
+              "   64  16   bfloat16   sum      -1    10.33    0.05    0.07       3     1e+04 "
+              "   0.05    0.08       0\n# Out of bounds values : 1 FAILED\n");
+    assert_int_equal(made.set.count, 4);
+    assert_int_equal(made.bytes, 0);
+    const results_row *rows = made.set.rows;
+    assert_string_equal(rows[0].text[RESULTS_COLLECTIVE], "allreduce");
+    assert_string_equal(rows[0].text[RESULTS_CONTENDER], "nccl:2.28.3");
+    assert_int_equal(rows[0].nranks, 2);
+    assert_int_equal(rows[0].nnodes, 2);
+    assert_true(rows[0].median_us == 8.45);
+    assert_string_equal(rows[1].text[RESULTS_VERIFY], "off");
+    assert_string_equal(rows[1].text[RESULTS_PLACEMENT], "in");
+    assert_true(rows[2].failed);
+    assert_true(rows[3].median_us == 1e4);
+    reading_free(&made);
+}
+
+static void nccl_tests_variants(void **state)
+{
+    (void)state;
+    /* 2.10: no name, `error`, no root. The name of the file tells the collective. */
+    expect("all_gather.txt", "# nThread 1 nGpus 1\n#   Rank  0 Pid 1 on h device  0 [0x07] V100\n"
+           "#       size  count  type    time   algbw   busbw  error     time   algbw   busbw "
+           " error\n   1024   256   float   10.0   0.1   0.1  0e+00   10.1  0.1  0.1  1e-06\n", 2,
+           NULL);
+    expect("x.txt", "# nThread 1 nGpus 1\n#   Rank  0 Pid 1 on h device  0 [0x07] V100\n"
+           "#       size  count  type    time   algbw   busbw  error\n"
+           "   1024   256   float   10.0   0.1   0.1  0e+00\n", 0, "x.txt:4: the log does not say");
+    /* -I, -C and -S: more columns, another name for time, a stamp at the end. */
+    expect("x.txt", NCCL_HEAD
+           "#  size  count  type  redop  root cputime algbw busbw #wrong i_min i_max i_p99 i_cv% "
+           "cputime algbw busbw #wrong i_min i_max i_p99 i_cv%\n"
+           " 8 2 float sum -1 8.4 0 0 0 1 2 3 4 8.3 0 0 N/A 1 2 3 4 2026-01-01 12:00:00\n", 2,
+           NULL);
+    expect("x.txt", NCCL_HEAD NCCL_COLUMNS "   8    2   float   sum   -1   8.4  0.0  0.0   0   8.",
+           0, "x.txt:9: a row of 10 fields where the headings have 13");
+    expect("x.txt", NCCL_HEAD NCCL_COLUMNS "8 2 float sum -1 nan 0.0 0.0 0 N/A N/A N/A N/A\n", 0,
+           "x.txt:9: median_us 'nan'");
+}
+
+static void other_tools(void **state)
+{
+    (void)state;
+    expect("r.csv", "numCycle,collective,ranks,ranksPerNode,gpusPerRank,size,type,redop,inplace,"
+           "time,algbw,busbw,#wrong\n0,AllReduce,1,8,8,1,1024,float,sum,0,10.5,0.1,0.2,0\n"
+           "0,AllReduce,1,8,8,1,1024,float,sum,1,10.6,0.1,0.2,N/A\n", 2, NULL);
+    expect("r.json", "[{\"numCycle\":0, \"name\":\"AllReduce\", \"ranks\":8, \"ranksPerNode\":8, "
+           "\"size\":1024, \"type\":\"float\", \"redop\":\"sum\", \"inPlace\":0, \"time\":10.5, "
+           "\"algBw\":0.1, \"busBw\":0.2, \"wrong\":\"0\"}]\n", 1, NULL);
+    expect("m.json", "{\"name\":\"allreduce_test\",\"kernel\":0,\"ranks\":8,\"ranksPerNode\":8,"
+           "\"size\":1024,\"time\":5.5,\"algBw\":1,\"busBw\":1.75}\n"
+           "{\"name\":\"allreduce_test\",\"kernel\":0,\"ranks\":8,\"ranksPerNode\":8,"
+           "\"size\":2048,\"time\":5.6,\"algBw\":1,\"busBw\":1.75}\n{\"name\":\"allre", 2,
+           "m.json:3: no JSON object");
+    expect("i.txt", "# Benchmarking Allgather\n# #processes = 4\n"
+           " #bytes #repetitions  t_min[usec]  t_max[usec]  t_avg[usec]\n"
+           "      0         1000         0.03         0.03         0.03\n"
+           "   1024         1000         5.03         6.03         5.53\n", 1, NULL);
+    expect("o.txt", "# OSU MPI Allreduce Latency Test v7.0\n# Size       Avg Latency(us)\n"
+           "4                       1.50\n", 0, "o.txt:3: the number of ranks is not told");
+}
+
+static void osu_with_ranks(void **state)
+{
+    results_set set;
+    char text[] = "# OSU MPI All-to-All Personalized Exchange Latency Test v7.2\n"
+                  "# Datatype: MPI_CHAR.\n# Size  Avg Latency(us)\n1024   12.5\n";
+    results_input input = {"o.txt", text, strlen(text)};
+    (void)state;
+    results_set_init(&set, 4, NULL);
+    results_read_input(&set, &input, 1);
+    assert_int_equal(set.count, 1);
+    assert_int_equal(set.rows[0].bytes, 4096);
+    assert_string_equal(set.rows[0].text[RESULTS_COLLECTIVE], "alltoall");
+    assert_string_equal(set.rows[0].text[RESULTS_DTYPE], "int8");
+    results_set_free(&set);
+}
+
+static void nccl_tests_json(void **state)
+{
+    static const char text[] =
+        "{\"version\":3,\"args\":[\"./build/all_reduce_perf\"],\"nccl_version\":22803,\"config\":"
+        "{\"devices\":[{\"rank\":0,\"hostname\":\"a\"},{\"rank\":1,\"hostname\":\"a\"}]},"
+        "\"results\":[{\"size\":8,\"count\":2,\"type\":\"float\",\"redop\":\"sum\","
+        "\"root\":\"    -1\",\"out_of_place\":{\"time\":8.5,\"alg_bw\":0,\"bus_bw\":0,"
+        "\"nwrong\":0},\"in_place\":{\"time\":8.6,\"alg_bw\":0,\"bus_bw\":0,\"nwrong\":null},"
+        "\"out_of_place_per_iter\":{\"skipped_iterations\":1,\"times_us\":[90,5,6,7,8,9]}}]}";
+    reading made;
+    (void)state;
+    read_text(&made, "x.json", text);
+    assert_int_equal(made.set.count, 2);
+    assert_true(made.set.rows[0].median_us == 7);
+    assert_true(made.set.rows[0].low_us == 5 && made.set.rows[0].high_us == 9);
+    assert_string_equal(made.set.rows[1].text[RESULTS_VERIFY], "off");
+    assert_int_equal(made.set.rows[1].nnodes, 1);
+    reading_free(&made);
+    expect("x.json", "{\"results\":[{\"size\":8", 0, "x.json:1: JSON is broken");
+}
+
+/* Texts that the fuzzer starts from. */
+static const char *const seeds[] = {
+    "{\"results\":[{\"rows\":[" JSON_ROW(JSON_TIMES) "]}]}",
+    OLD_HEADER "\n" ROW "8" TIMES "\n" ROW "16" TIMES "\n" NEW_HEADER "\n" ROW "\"32\"" TIMES
+               ",exact,pass,off,0,0,none,,,,,,\n",
+    "numCycle,collective,ranks,size,type,redop,inplace,time,algbw,busbw,#wrong\n"
+    "0,AllReduce,8,1024,float,sum,0,10.5,0.1,0.2,0\n",
+    NCCL_HEAD NCCL_COLUMNS "8 2 float sum -1 8.45 0.00 0.00 0 8.30 0.00 0.00 N/A\n",
+    "# OSU MPI Allgather Latency Test v7.0\n# Size Avg Latency(us)\n4 1.50 1.0 2.0 1000\n",
+    "# Benchmarking Reduce_scatter\n# #processes = 4\n 1024 1000 5.03 6.03 5.53\n",
+    "{\"name\":\"allgather\",\"ranks\":8,\"ranksPerNode\":8,\"size\":1024,\"time\":5.5}\n",
+    "{\"args\":[\"all_reduce_perf\"],\"results\":[{\"size\":8,\"type\":\"float\",\"redop\":\"sum\","
+    "\"root\":-1,\"out_of_place\":{\"time\":8.5,\"nwrong\":0},\"out_of_place_per_iter\":"
+    "{\"skipped_iterations\":1,\"times_us\":[90,5,6,7,8,9]}}]}",
+};
+enum { SEEDS = sizeof seeds / sizeof *seeds, FUZZED_BYTES = 2048 };
+
+static uint64_t next_random(uint64_t *x)
+{
+    *x ^= *x << 13;
+    *x ^= *x >> 7;
+    *x ^= *x << 17;
+    return *x >> 11;
+}
+
+/* Changes bytes, doubles, cuts and joins pieces. */
+static size_t mutate(char *text, size_t length, uint64_t *x)
+{
+    static const char marks[] = "\",\n\r\t#{}[]:.-+e0917\x00\xff=<";
+    for (uint64_t changes = 1 + next_random(x) % 6; changes > 0 && length > 1; changes--) {
+        size_t at = next_random(x) % length, piece = next_random(x) % 40;
+        switch (next_random(x) % 4) {
+        case 0: text[at] = (char)next_random(x); break;
+        case 1: text[at] = marks[next_random(x) % (sizeof marks - 1)]; break;
+        case 2: length = at + 1; break;
+        default:
+            if (at + piece < length && length + piece < FUZZED_BYTES) {
+                memmove(text + at + piece, text + at, length - at);
+                length += piece;
+            }
+        }
+    }
+    return length;
+}
+
+/* Reads it, compares it with itself and writes it in every form; what is written as rows gives
+ * the same rows. */
+static void use(const char *text, size_t length)
+{
+    reading a, b;
+    results_comparison made;
+    results_rules rules = results_rules_default();
+    results_expectations expected = {.count = 0};
+    FILE *nowhere = fopen("/dev/null", "w");
+    read_bytes(&a, "alltoall.a", text, length);
+    read_bytes(&b, "alltoall.b", text, length - length % 7);
+    expect_same_rows(&a.set, results_print_csv);
+    expect_same_rows(&a.set, results_print_rows_json);
+    if (results_match(&a.set, &b.set, &rules, &made) == 0) {
+        results_judge(&made, &rules);
+        results_report report = {.a = &a.set, .b = &b.set, .name_a = "a", .name_b = "b",
+                                 .comparison = &made, .rules = &rules, .expectations = &expected};
+        results_print_text(nowhere, &report);
+        results_print_markdown(nowhere, &report);
+        results_print_json(nowhere, &report);
+        results_print_junit(nowhere, &report);
+    }
+    results_comparison_free(&made);
+    fclose(nowhere);
+    reading_free(&a);
+    reading_free(&b);
+}
+
+/* FUZZ_S: seconds of it; else a fixed number. FUZZ_START: a number, for other ones. */
+static void mutated_inputs(void **state)
+{
+    const char *seconds = getenv("FUZZ_S"), *start = getenv("FUZZ_START");
+    time_t end = time(NULL) + (seconds ? atoi(seconds) : 0);
+    uint64_t x = (start ? strtoull(start, NULL, 10) * 2654435761u : 0) ^ 88172645463325252u;
+    (void)state;
+    for (long tries = 0; seconds ? time(NULL) < end : tries < 3000; tries++) {
+        char text[FUZZED_BYTES];
+        const char *seed = seeds[next_random(&x) % SEEDS];
+        size_t length = strlen(seed);
+        memcpy(text, seed, length);
+        use(text, mutate(text, length, &x));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(our_csv),
+        cmocka_unit_test(bad_csv),
+        cmocka_unit_test(csv_round_trip),
+        cmocka_unit_test(json_round_trip),
+        cmocka_unit_test(bad_json_rows),
+        cmocka_unit_test(nccl_tests_text),
+        cmocka_unit_test(nccl_tests_variants),
+        cmocka_unit_test(nccl_tests_json),
+        cmocka_unit_test(other_tools),
+        cmocka_unit_test(osu_with_ranks),
+        cmocka_unit_test(mutated_inputs),
+    };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

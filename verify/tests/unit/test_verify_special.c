@@ -1,0 +1,309 @@
+/* Special values: the answers of the model are those of any order of combination
+ * by another model, the definite ones are what weir/weir.h says, and what a broken
+ * reduction would leave is refused and named. */
+#include "verify/tests/support/reduce_model.h"
+
+#include "verify/expected.h"
+#include "verify/special.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { COUNT = 300, SEED = 5 };
+
+static weirv_case case_of(weir_dtype dtype, weir_op op, int nranks)
+{
+    return (weirv_case){.collective = WEIR_COLL_ALLREDUCE, .dtype = dtype, .op = op, .rank = 0,
+                        .nranks = nranks, .count = COUNT, .seed = SEED, .special = 1};
+}
+
+static void for_all(void (*test)(const weirv_case *c))
+{
+    for (int t = 0; t < WEIR_DTYPE_COUNT; t++)
+        for (int o = 0; o < WEIR_OP_COUNT; o++)
+            for (int n = 1; n <= MODEL_MAX_NSRC; n++) {
+                weirv_case c = case_of((weir_dtype)t, (weir_op)o, n);
+                test(&c);
+            }
+}
+
+/* Every rank's elements. */
+static uint8_t inputs[MODEL_MAX_NSRC][COUNT * 8];
+
+static void fill(const weirv_case *c)
+{
+    for (int r = 0; r < c->nranks; r++)
+        weirv_fill_part(c, inputs[r], 0, COUNT, r);
+}
+
+/* Ranks in an order of their own: a rotation, or backwards. */
+static void ordered(const weirv_case *c, size_t i, int turn, uint64_t *values)
+{
+    for (int k = 0; k < c->nranks; k++) {
+        int rank = (k + turn) % c->nranks;
+        if (turn >= c->nranks)
+            rank = c->nranks - 1 - rank;
+        values[k] = get_bits(c->dtype, inputs[rank], i);
+    }
+}
+
+/* All at once, or one after the other with the result stored in between. */
+static uint64_t combined(const weirv_case *c, const uint64_t *values, int stores)
+{
+    uint64_t n = (uint64_t)c->nranks, pair[2] = {values[0], 0};
+    if (!stores || c->nranks == 1)
+        return model_element(c->dtype, c->op, values, c->nranks, n);
+    for (int k = 1; k < c->nranks; k++) {
+        int averages_later = c->op == WEIR_AVG && k + 1 < c->nranks;
+        pair[1] = values[k];
+        pair[0] = model_element(c->dtype, averages_later ? WEIR_SUM : c->op, pair, 2, n);
+    }
+    return pair[0];
+}
+
+static void any_order_passes(const weirv_case *c)
+{
+    uint8_t out[COUNT * 8];
+    fill(c);
+    for (int turn = 0; turn < 2 * c->nranks; turn++)
+        for (int stores = 0; stores < 2; stores++) {
+            weirv_case now = *c;
+            weirv_result result = {0};
+            char text[1024];
+            now.stores = stores;
+            for (size_t i = 0; i < COUNT; i++) {
+                uint64_t values[MODEL_MAX_NSRC] = {0};
+                ordered(c, i, turn, values);
+                put_bits(c->dtype, out, i, combined(c, values, stores));
+            }
+            weirv_check_special(&now, out, &result);
+            if (result.wrong) {
+                weirv_explain_special(&now, out, text, sizeof text);
+                fail_msg("%s %s, %d ranks, order %d%s: %s", weir_dtype_name(c->dtype),
+                         weir_op_name(c->op), c->nranks, turn, stores ? ", stored" : "", text);
+            }
+        }
+}
+
+static void every_order(void **state)
+{
+    (void)state;
+    for_all(any_order_passes);
+}
+
+/* Each rank is the first to hold each row, and rows fit their arrays. */
+static void covers(const weirv_case *c)
+{
+    weirv_special special;
+    char seen[WEIRV_SPECIAL_ROWS_MAX][MODEL_MAX_NSRC] = {{0}};
+    weirv_special_make(c->dtype, c->op, c->nranks, &special);
+    weirv_special_answer(&special, 1);
+    assert_in_range(special.nrows, 3, WEIRV_SPECIAL_ROWS_MAX);
+    for (size_t i = 0; i < COUNT; i++) {
+        weirv_special_place place = weirv_special_place_of(&special, i + 12345, c->seed);
+        seen[place.row][place.first_rank] = 1;
+    }
+    for (int row = 0; row < special.nrows; row++) {
+        assert_in_range(special.rows[row].nanswers, 1, WEIRV_SPECIAL_ANSWERS_MAX - 1);
+        for (int rank = 0; rank < c->nranks; rank++)
+            assert_true(seen[row][rank]);
+    }
+}
+
+static void coverage(void **state)
+{
+    (void)state;
+    for_all(covers);
+}
+
+static void parts_are_the_whole(void **state)
+{
+    enum { ALL = 500 };
+    uint8_t whole[ALL * 8], cut[ALL * 8];
+    (void)state;
+    weirv_special_fill(whole, 40, ALL, WEIR_FLOAT, WEIR_SUM, 2, 5, SEED);
+    for (size_t at = 0; at < ALL; at += 10)
+        weirv_special_fill(cut + 4 * at, 40 + at, 10, WEIR_FLOAT, WEIR_SUM, 2, 5, SEED);
+    assert_memory_equal(whole, cut, 4 * ALL);
+}
+
+/* What weir/weir.h says, worked out by hand: the only answers of the first row of that
+ * name, among 3 ranks. */
+static const struct {
+    weir_dtype dtype;
+    weir_op op;
+    const char *row;
+    int stored;
+    uint64_t answers[2];
+} definite[] = {
+    {WEIR_FP8_E4M3, WEIR_SUM, "overflow", 1, {0x7e, 0x7e}},        /* 448 */
+    {WEIR_FP8_E5M2, WEIR_SUM, "overflow", 1, {0x7b, 0x7b}},        /* 57344 */
+    {WEIR_FP8_E5M2, WEIR_SUM, "infinity", 1, {0x7b, 0x7b}},        /* saturates too */
+    {WEIR_FP8_E5M2, WEIR_MAX, "infinity", 0, {0x7b, 0x7b}},
+    {WEIR_FP8_E5M2, WEIR_SUM, "infinity less infinity", 0, {0x7e, 0x7e}},
+    {WEIR_FP8_E4M3, WEIR_SUM, "NaN", 1, {0x7f, 0x7f}},
+    {WEIR_FP8_E4M3, WEIR_SUM, "overflow of a part", 0, {0x7e, 0x7e}},
+    {WEIR_FP8_E4M3, WEIR_SUM, "overflow of a part", 1, {0x7e, 0}}, /* 448 + 448 - 448 */
+    {WEIR_FP8_E4M3, WEIR_SUM, "subnormal", 1, {7, 7}},
+    {WEIR_HALF, WEIR_SUM, "overflow", 1, {0x7c00, 0x7c00}},
+    {WEIR_HALF, WEIR_SUM, "overflow of a part", 0, {0x7bff, 0x7bff}}, /* in float it fits */
+    {WEIR_HALF, WEIR_SUM, "overflow by rounding", 1, {0x7c00, 0x7c00}}, /* 65504 + 16 */
+    {WEIR_HALF, WEIR_SUM, "no overflow by rounding", 1, {0xfbff, 0xfbff}},
+    {WEIR_HALF, WEIR_SUM, "subnormal from normal", 1, {0x0200, 0x0200}},
+    {WEIR_HALF, WEIR_SUM, "normal from subnormal", 1, {0x8400, 0x8400}},
+    {WEIR_BFLOAT16, WEIR_SUM, "overflow", 1, {0x7f80, 0x7f80}},
+    {WEIR_BFLOAT16, WEIR_SUM, "overflow of a part", 0, {0x7f80, 0x7f7f}},
+    {WEIR_BFLOAT16, WEIR_PROD, "infinity times zero", 1, {0x7fc0, 0x7fc0}},
+    {WEIR_FLOAT, WEIR_SUM, "negative zero", 1, {0x80000000, 0x80000000}},
+    {WEIR_FLOAT, WEIR_AVG, "negative zero", 1, {0x80000000, 0x80000000}},
+    {WEIR_FLOAT, WEIR_SUM, "zeros of both signs", 1, {0, 0}},
+    {WEIR_FLOAT, WEIR_SUM, "zero by cancellation", 1, {0, 0}},
+    {WEIR_FLOAT, WEIR_PROD, "negative zero", 1, {0x80000000, 0x80000000}},
+    {WEIR_FLOAT, WEIR_PROD, "underflow", 1, {0x80000000, 0x80000000}}, /* a tie, to even */
+    {WEIR_FLOAT, WEIR_PROD, "subnormal", 1, {0x80400000, 0x80400000}},
+    {WEIR_FLOAT, WEIR_MAX, "zeros of both signs", 1, {0, 0x80000000}},
+    {WEIR_FLOAT, WEIR_MIN, "subnormal", 1, {0x80000001, 0x80000001}},
+    {WEIR_DOUBLE, WEIR_SUM, "overflow", 1, {0x7ff0000000000000, 0x7ff0000000000000}},
+    {WEIR_DOUBLE, WEIR_SUM, "subnormal", 1, {7, 7}},
+    {WEIR_DOUBLE, WEIR_MAX, "NaN", 1, {0x7ff8000000000000, 0x7ff8000000000000}},
+    {WEIR_INT8, WEIR_SUM, "wrap at the signed end", 0, {0x80, 0x80}},
+    {WEIR_INT8, WEIR_AVG, "wrap at the signed end", 0, {0xd6, 0xd6}}, /* -128 / 3 */
+    {WEIR_UINT8, WEIR_AVG, "wrap", 0, {0, 0}},                        /* (255 + 2) % 256 / 3 */
+    {WEIR_INT32, WEIR_AVG, "negative sum", 0, {0xffffffff, 0xffffffff}}, /* -3 / 3 */
+    {WEIR_INT64, WEIR_PROD, "wrap to zero", 0, {0, 0}},
+    {WEIR_INT8, WEIR_MAX, "ends of the range", 0, {0x7f, 0x7f}},
+    {WEIR_UINT8, WEIR_MAX, "ends of the range", 0, {0x80, 0x80}},
+    {WEIR_UINT64, WEIR_MIN, "ends of the range", 0, {0, 0}},
+};
+
+static const weirv_special_row *find_row(const weirv_special *special, const char *name)
+{
+    for (int i = 0; i < special->nrows; i++)
+        if (strcmp(special->rows[i].name, name) == 0)
+            return &special->rows[i];
+    fail_msg("%s has no row %s", weir_dtype_name(special->dtype), name);
+    return NULL;
+}
+
+static void rules_of_weir_h(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof definite / sizeof *definite; i++) {
+        weirv_special special;
+        weirv_special_make(definite[i].dtype, definite[i].op, 3, &special);
+        weirv_special_answer(&special, definite[i].stored);
+        const weirv_special_row *row = find_row(&special, definite[i].row);
+        int answers = definite[i].answers[0] == definite[i].answers[1] ? 1 : 2;
+        int right = row->nanswers == answers;
+        for (int k = 0; k < answers; k++)
+            right &= weirv_special_accepts(&special, row, definite[i].answers[k]);
+        if (!right)
+            fail_msg("%s %s, %s: %d answers, the first %#llx", weir_dtype_name(definite[i].dtype),
+                     weir_op_name(definite[i].op), definite[i].row, row->nanswers,
+                     (unsigned long long)row->answers[0]);
+    }
+}
+
+/* A reduction that does something else: each element of the named kind becomes
+ * wrong, and is told as what it is. */
+static void refuses(weir_dtype dtype, weir_op op, const char *name, uint64_t wrong,
+                    const char *says)
+{
+    weirv_case c = case_of(dtype, op, 3);
+    weirv_special special;
+    weirv_result result = {0};
+    uint8_t out[COUNT * 8];
+    char text[1024], kind[64];
+    uint64_t harmed = 0;
+    weirv_special_make(dtype, op, 3, &special);
+    weirv_special_answer(&special, 0);
+    for (size_t i = 0; i < COUNT; i++) {
+        weirv_special_place place = weirv_special_place_of(&special, i, SEED);
+        const weirv_special_row *row = &special.rows[place.row];
+        int harms = row == find_row(&special, name);
+        put_bits(dtype, out, i, harms ? wrong : row->answers[0]);
+        harmed += (uint64_t)harms;
+    }
+    weirv_check_special(&c, out, &result);
+    weirv_explain_special(&c, out, text, sizeof text);
+    snprintf(kind, sizeof kind, "special value (%s)", name);
+    assert_true(harmed > 10 && result.wrong == harmed && result.has_first);
+    if (!strstr(text, says) || !strstr(text, kind))
+        fail_msg("%s %s: %s lacks \"%s\"", weir_dtype_name(dtype), name, text, says);
+}
+
+static void faults_are_found(void **state)
+{
+    (void)state;
+    refuses(WEIR_FLOAT, WEIR_SUM, "NaN", 0x3f800000, "got 1, expected nan: rank ");
+    refuses(WEIR_FLOAT, WEIR_MAX, "NaN", 0x3f800000, "expected nan");
+    refuses(WEIR_FLOAT, WEIR_SUM, "negative zero", 0, "got 0, expected -0: rank ");
+    refuses(WEIR_DOUBLE, WEIR_SUM, "subnormal", 0, "got 0, expected 3.45");
+    refuses(WEIR_BFLOAT16, WEIR_SUM, "subnormal from normal", 0, "got 0, expected ");
+    refuses(WEIR_HALF, WEIR_SUM, "overflow", 0x7bff, "got 65504, expected inf");
+    refuses(WEIR_HALF, WEIR_SUM, "overflow by rounding", 0x7bff, "got 65504, expected inf");
+    refuses(WEIR_HALF, WEIR_SUM, "infinity less infinity", 0x7c00, "got inf, expected nan");
+    refuses(WEIR_FP8_E5M2, WEIR_SUM, "overflow", 0x7c, "got inf, expected 57344");
+    refuses(WEIR_FP8_E4M3, WEIR_SUM, "overflow", 0x7f, "got nan (0x7f), expected 448");
+    refuses(WEIR_FP8_E4M3, WEIR_PROD, "underflow", 0, "got 0, expected -0");
+    refuses(WEIR_INT8, WEIR_SUM, "wrap", 127, "got 127, expected 1: rank ");
+    refuses(WEIR_UINT32, WEIR_AVG, "wrap more than once", 0x7fffffff, "expected ");
+    refuses(WEIR_INT64, WEIR_MIN, "ends of the range", 0, "got 0, expected -9223372036854775808");
+}
+
+/* One wrong element, wherever it lies, is one. */
+static void single_elements(void **state)
+{
+    weirv_case c = case_of(WEIR_HALF, WEIR_SUM, 2);
+    weirv_special special;
+    uint8_t out[COUNT * 2];
+    (void)state;
+    weirv_special_make(c.dtype, c.op, c.nranks, &special);
+    weirv_special_answer(&special, 0);
+    for (size_t i = 0; i < COUNT; i++)
+        put_bits(c.dtype, out, i,
+                 special.rows[weirv_special_place_of(&special, i, SEED).row].answers[0]);
+    for (size_t i = 0; i < COUNT; i++) {
+        weirv_result result = {0};
+        uint64_t right = get_bits(c.dtype, out, i);
+        put_bits(c.dtype, out, i, 0x1234);
+        weirv_check_special(&c, out, &result);
+        assert_int_equal(result.wrong, 1);
+        assert_int_equal(result.first.index, i);
+        put_bits(c.dtype, out, i, right);
+    }
+}
+
+/* Off reduce's root nothing may be written; an input that changed is counted. */
+static void other_memory(void **state)
+{
+    (void)state;
+    weirv_case c = case_of(WEIR_FLOAT, WEIR_SUM, 3);
+    uint8_t out[COUNT * 4];
+    weirv_result result = {0};
+    c.collective = WEIR_COLL_REDUCE;
+    c.rank = 1;
+    weirv_poison(out, sizeof out);
+    weirv_check_special(&c, out, &result);
+    assert_int_equal(result.wrong, 0);
+    out[4 * 7] = 0;
+    weirv_check_special(&c, out, &result);
+    assert_int_equal(result.wrong, 1);
+    assert_int_equal(result.first.index, 7);
+    weirv_fill_input(&c, out);
+    assert_int_equal(weirv_input_changed(&c, out), 0);
+    out[9] ^= 1;
+    assert_int_equal(weirv_input_changed(&c, out), 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_order),     cmocka_unit_test(coverage),
+        cmocka_unit_test(rules_of_weir_h), cmocka_unit_test(parts_are_the_whole),
+        cmocka_unit_test(faults_are_found), cmocka_unit_test(single_elements),
+        cmocka_unit_test(other_memory),
+    };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
