@@ -125,7 +125,7 @@ RESULTS_SRC := $(if $(HAVE_RESULTS),$(filter-out %/sqlite$(if $(HAVE_SQLITE),_mi
 TEST_DIRS := $(addprefix verify/tests/,unit conformance gpu cli fuzz perf)
 TEST_SRC := $(foreach file,$(wildcard $(addsuffix /test_*.c,$(TEST_DIRS))),$(if $(filter \
 	$(if $(HAVE_JANSSON),,test_plan%) $(if $(HAVE_RESULTS),,test_results%) $(if $(HAVE_CUDA),,test_gpu%) \
-	$(if $(HAVE_VERBS),,test_ib%),$(notdir $(file))),,$(file)))
+	$(if $(HAVE_VERBS),,test_net_ib%),$(notdir $(file))),,$(file)))
 TEST_SCRIPTS := $(wildcard $(addsuffix /*.sh,$(TEST_DIRS)))
 # Run by hand: programs that measure, built as tests are.
 BY_HAND_SRC := verify/tests/perf/plan_speed.c $(if $(HAVE_CUDA),verify/tests/perf/port_latency.c)
@@ -377,8 +377,8 @@ test: ## likewise, then all tests (T=word: only those whose name has the word)
 	$(AGAIN) check
 
 # These measure nothing; the longest first.
-BESIDE := rdma.sh inject.sh bench_runs.sh bench_gpu.sh gpu_test_* mpi_verify.sh across.sh make.sh bench_*.sh \
-	nightly.sh hosts.sh test_plan_brute test_plan_channels test_results_* test_tcp_* test_wires weir_compare.sh \
+BESIDE := rdma.sh inject.sh bench_runs.sh bench_gpu.sh gpu_test_* mpi_verify.sh internode.sh make.sh bench_*.sh \
+	nightly.sh hosts.sh test_plan_brute test_plan_channels test_results_* test_net* weir_compare.sh \
 	weir_plan.sh weir_report.sh plot.sh nccl.sh
 
 # These feed readers of results and of plans with changed files, always the same, for S seconds,

@@ -1,7 +1,7 @@
 /*
  * The RDMA ports of this machine, and which of them each rank's `ib` wire takes: the library's own
- * table and choice (lib/transport/net/rdma_port.h), asked for the places of ranks. Recorded machines
- * have none: GIDs are addresses.
+ * table and choice (lib/transport/net/rdma_port.h), asked for the places of ranks. Recorded
+ * machines have none: GIDs are addresses.
  */
 #include <stdlib.h>
 

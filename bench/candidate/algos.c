@@ -41,7 +41,7 @@ typedef struct words {
 
 static void add(words *w, const char *name, size_t least, size_t most)
 {
-    if (w->count < 0 || w->count == BENCH_CONTENDERS_MAX) {
+    if (w->count < 0 || w->count == BENCH_CANDIDATES_MAX) {
         w->count = -1;
         return;
     }
@@ -215,7 +215,7 @@ static int is_builtin(const char *word, weir_collective collective)
 }
 
 typedef struct names {
-    const char *list[BENCH_CONTENDERS_MAX];
+    const char *list[BENCH_CANDIDATES_MAX];
     int count;
 } names;
 
@@ -228,7 +228,7 @@ static void collect(names *known, weir_collective collective, const char *backen
         int fits = table[i].collective == collective && strcmp(table[i].backend, backend) == 0;
         for (int j = 0; j < known->count && fits; j++)
             fits = strcmp(known->list[j], table[i].name) != 0;
-        if (fits && known->count < BENCH_CONTENDERS_MAX)
+        if (fits && known->count < BENCH_CANDIDATES_MAX)
             known->list[known->count++] = table[i].name;
     }
 }
@@ -293,7 +293,7 @@ static int is_double(const bench_algo_word *a, const bench_algo_word *b,
 
 static int check_doubles(const char *list, weir_collective collective, char *bad, size_t bytes)
 {
-    bench_algo_word named[BENCH_CONTENDERS_MAX];
+    bench_algo_word named[BENCH_CANDIDATES_MAX];
     words w = {named, 0};
     for (const char *rest = list; rest;) {
         const size_t length = word_length(rest);

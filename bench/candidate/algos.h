@@ -19,7 +19,7 @@ typedef struct bench_algo_word {
 
 /* Writes the words for a backend ("host", "cuda") and a number of ranks, and returns how
  * many: the first is what the table shows. -1 if there are more than
- * BENCH_CONTENDERS_MAX. Pure. */
+ * BENCH_CANDIDATES_MAX. Pure. */
 int bench_algos_list(const bench_options *options, weir_collective collective,
                      const char *backend, int nranks, bench_algo_word *words);
 

@@ -30,30 +30,30 @@ typedef struct bench_call {
     size_t in_bytes, out_bytes;    /* of this rank's buffers */
 } bench_call;
 
-typedef struct bench_contender bench_contender;
+typedef struct bench_candidate bench_candidate;
 
-typedef struct bench_contender_ops {
+typedef struct bench_candidate_ops {
     /* NULL if the contender can make this call, else why not (static or the
      * contender's storage). Local; the same answer on every rank. */
-    const char *(*refuses)(bench_contender *self, const bench_call *call);
+    const char *(*refuses)(bench_candidate *self, const bench_call *call);
     /* Makes the call current. Local. Called again before each timed block, when
      * another contender may have run in between. call outlives its use. */
-    weir_status (*prepare)(bench_contender *self, const bench_call *call);
+    weir_status (*prepare)(bench_candidate *self, const bench_call *call);
     /* Runs the current call once. Collective; blocking on the host backend, on GPUs
      * enqueued on the stream of job->gpu. If it fails, weir_last_error() or
      * bench_job_note() holds a line. */
-    weir_status (*run)(bench_contender *self);
+    weir_status (*run)(bench_candidate *self);
     /* Where the current call leaves its result: out, unless the contender's own
      * notion of in place differs. Local. */
-    const void *(*result)(bench_contender *self);
+    const void *(*result)(bench_candidate *self);
     /* The algorithm of the last run; "" where that is not known. Local. */
-    const char *(*algo)(bench_contender *self);
+    const char *(*algo)(bench_candidate *self);
     /* Frees self. Collective. */
-    void (*close)(bench_contender *self);
-} bench_contender_ops;
+    void (*close)(bench_candidate *self);
+} bench_candidate_ops;
 
-struct bench_contender {
-    const bench_contender_ops *ops;
+struct bench_candidate {
+    const bench_candidate_ops *ops;
     char name[64];      /* CSV's contender: "weir", "mpi:openmpi-4.1.4" */
     char transport[16]; /* CSV's transport; "": not known */
     int peer;           /* 0: weir */
@@ -68,26 +68,26 @@ struct bench_contender {
     void *state; /* the implementation's */
 };
 
-/* A contender with a cleared state of so many bytes, 0: none, which bench_contender_free frees
+/* A contender with a cleared state of so many bytes, 0: none, which bench_candidate_free frees
  * with it: the close of those that hold nothing else. Local. */
-weir_status bench_contender_create(bench_job *job, const bench_contender_ops *ops,
-                                   size_t state_bytes, bench_contender **contender);
-void bench_contender_free(bench_contender *self);
+weir_status bench_candidate_create(bench_job *job, const bench_candidate_ops *ops,
+                                   size_t state_bytes, bench_candidate **contender);
+void bench_candidate_free(bench_candidate *self);
 /* Its rows are weir's: contender and transport. Local. */
-void bench_contender_name_weir(bench_contender *self);
+void bench_candidate_name_weir(bench_candidate *self);
 /* For the ops' result, where that is in out; for their algo, if it is what it is held to. */
-const void *bench_contender_out(bench_contender *self);
-const char *bench_contender_forced(bench_contender *self);
+const void *bench_candidate_out(bench_candidate *self);
+const char *bench_candidate_forced(bench_candidate *self);
 
 /* weir, held to an algorithm unless algo (31 characters at most) is "auto". Local. */
-weir_status bench_contender_weir_open(bench_job *job, const char *algo,
-                                      bench_contender **contender);
+weir_status bench_candidate_weir_open(bench_job *job, const char *algo,
+                                      bench_candidate **contender);
 /* An algorithm of any kind, which passes to the contender on success; name as in bench_algo_word.
  * Local. */
-weir_status bench_contender_algo_open(bench_job *job, weir_algo *algo, const char *name,
-                                      bench_contender **contender);
+weir_status bench_candidate_algo_open(bench_job *job, weir_algo *algo, const char *name,
+                                      bench_candidate **contender);
 /* MPI's own collective of that name. Collective. */
-weir_status bench_contender_mpi_open(bench_job *job, bench_contender **contender);
+weir_status bench_candidate_mpi_open(bench_job *job, bench_candidate **contender);
 
 /* How a vendor's library is used, see contender_nccl.c. */
 typedef enum bench_nccl_mode {
@@ -101,8 +101,8 @@ struct bench_vendor;
 /* Whether this version has it. Pure. */
 int bench_nccl_has_mode(const struct bench_vendor *vendor, bench_nccl_mode mode);
 /* The library in one mode, on GPUs only. Collective; agreed and told. */
-weir_status bench_contender_nccl_open(bench_job *job, const bench_buffers *buffers,
+weir_status bench_candidate_nccl_open(bench_job *job, const bench_buffers *buffers,
                                       const struct bench_vendor *vendor, bench_nccl_mode mode,
-                                      bench_contender **contender);
+                                      bench_candidate **contender);
 
 #endif

@@ -15,7 +15,7 @@ typedef struct algo_state {
     weir_algo_extra extras[7];
 } algo_state;
 
-static const char *refuses(bench_contender *self, const bench_call *call)
+static const char *refuses(bench_candidate *self, const bench_call *call)
 {
     (void)self;
     return call->device_counts ? "counts on the device" : NULL;
@@ -45,7 +45,7 @@ static void measure(algo_state *state, const bench_call *call, size_t nranks)
     }
 }
 
-static weir_status prepare(bench_contender *self, const bench_call *call)
+static weir_status prepare(bench_candidate *self, const bench_call *call)
 {
     algo_state *state = self->state;
     const int rank = self->job->rank, nranks = self->job->nranks;
@@ -71,7 +71,7 @@ static weir_status prepare(bench_contender *self, const bench_call *call)
     return WEIR_OK;
 }
 
-static weir_status run(bench_contender *self)
+static weir_status run(bench_candidate *self)
 {
     algo_state *state = self->state;
     const bench_call *c = self->call;
@@ -80,21 +80,21 @@ static weir_status run(bench_contender *self)
                              NULL, state->blocks, state->threads, state->extras);
 }
 
-static void close_algo(bench_contender *self)
+static void close_algo(bench_candidate *self)
 {
     algo_state *state = self->state;
     weir_algo_destroy(state->algo);
-    bench_contender_free(self);
+    bench_candidate_free(self);
 }
 
-static const bench_contender_ops ops = {refuses, prepare, run, bench_contender_out,
-                                        bench_contender_forced, close_algo};
+static const bench_candidate_ops ops = {refuses, prepare, run, bench_candidate_out,
+                                        bench_candidate_forced, close_algo};
 
-weir_status bench_contender_algo_open(bench_job *job, weir_algo *made, const char *name,
-                                      bench_contender **contender)
+weir_status bench_candidate_algo_open(bench_job *job, weir_algo *made, const char *name,
+                                      bench_candidate **contender)
 {
-    bench_contender *self = NULL;
-    weir_status status = bench_contender_create(job, &ops, sizeof(algo_state), &self);
+    bench_candidate *self = NULL;
+    weir_status status = bench_candidate_create(job, &ops, sizeof(algo_state), &self);
     if (status != WEIR_OK)
         return status;
     algo_state *state = self->state;
@@ -102,7 +102,7 @@ weir_status bench_contender_algo_open(bench_job *job, weir_algo *made, const cha
     bench_algo_grid(name, &state->blocks, &state->threads);
     self->stores_partial = 1;
     snprintf(self->forced, sizeof self->forced, "%s", name);
-    bench_contender_name_weir(self);
+    bench_candidate_name_weir(self);
     *contender = self;
     return WEIR_OK;
 }

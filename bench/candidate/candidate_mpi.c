@@ -79,7 +79,7 @@ static int reduces(weir_collective collective)
            collective == WEIR_COLL_REDUCE;
 }
 
-static const char *refuses(bench_contender *self, const bench_call *call)
+static const char *refuses(bench_candidate *self, const bench_call *call)
 {
     mpi_state *state = self->state;
     if (self->job->gpu)
@@ -98,7 +98,7 @@ static const char *refuses(bench_contender *self, const bench_call *call)
     return NULL;
 }
 
-static weir_status prepare(bench_contender *self, const bench_call *call)
+static weir_status prepare(bench_candidate *self, const bench_call *call)
 {
     mpi_state *state = self->state;
     self->call = call;
@@ -114,12 +114,12 @@ static void *in_place_buffer(const bench_call *call)
     return call->collective == WEIR_COLL_REDUCE_SCATTER ? (void *)(uintptr_t)call->in : call->out;
 }
 
-static void *result_place(const bench_contender *self)
+static void *result_place(const bench_candidate *self)
 {
     return self->call->in_place ? in_place_buffer(self->call) : self->call->out;
 }
 
-static const void *result(bench_contender *self)
+static const void *result(bench_candidate *self)
 {
     return result_place(self);
 }
@@ -161,7 +161,7 @@ static void scale(void *values, size_t count, weir_dtype dtype, int nranks)
     }
 }
 
-static int run_broadcast(bench_contender *self)
+static int run_broadcast(bench_candidate *self)
 {
     const bench_call *c = self->call;
     const mpi_state *state = self->state;
@@ -170,7 +170,7 @@ static int run_broadcast(bench_contender *self)
     return MPI_Bcast(c->out, state->count, state->type, c->root, self->job->mpi);
 }
 
-static int run_reduce(bench_contender *self)
+static int run_reduce(bench_candidate *self)
 {
     const bench_call *c = self->call;
     const mpi_state *state = self->state;
@@ -178,7 +178,7 @@ static int run_reduce(bench_contender *self)
     return MPI_Reduce(in, c->out, state->count, state->type, state->op, c->root, self->job->mpi);
 }
 
-static int run_alltoallv(bench_contender *self)
+static int run_alltoallv(bench_candidate *self)
 {
     const bench_call *c = self->call;
     const mpi_state *state = self->state;
@@ -188,7 +188,7 @@ static int run_alltoallv(bench_contender *self)
                          counts + 3 * n, state->type, self->job->mpi);
 }
 
-static int run_sendrecv(bench_contender *self)
+static int run_sendrecv(bench_candidate *self)
 {
     enum { TAG = 7 };
     const bench_call *c = self->call;
@@ -199,7 +199,7 @@ static int run_sendrecv(bench_contender *self)
                         MPI_STATUS_IGNORE);
 }
 
-static int run_call(bench_contender *self)
+static int run_call(bench_candidate *self)
 {
     const bench_call *c = self->call;
     const mpi_state *state = self->state;
@@ -230,7 +230,7 @@ static int run_call(bench_contender *self)
     return MPI_ERR_ARG;
 }
 
-static weir_status run(bench_contender *self)
+static weir_status run(bench_candidate *self)
 {
     const bench_call *c = self->call;
     int error = run_call(self);
@@ -247,14 +247,14 @@ static weir_status run(bench_contender *self)
     return WEIR_OK;
 }
 
-static const char *algo(bench_contender *self)
+static const char *algo(bench_candidate *self)
 {
     (void)self;
     return "";
 }
 
-static const bench_contender_ops ops = {refuses, prepare, run, result, algo,
-                                        bench_contender_free};
+static const bench_candidate_ops ops = {refuses, prepare, run, result, algo,
+                                        bench_candidate_free};
 
 /* 200 + 100 in 8 bits is 44. As many elements as a vector has, and a rest. */
 static int saturates_bytes(void)
@@ -286,10 +286,10 @@ static void name_library(char *name, size_t bytes)
     snprintf(name, bytes, "mpi:%s%s%s", word, number[0] ? "-" : "", number);
 }
 
-weir_status bench_contender_mpi_open(bench_job *job, bench_contender **contender)
+weir_status bench_candidate_mpi_open(bench_job *job, bench_candidate **contender)
 {
-    bench_contender *self = NULL;
-    weir_status status = bench_contender_create(job, &ops, sizeof(mpi_state), &self);
+    bench_candidate *self = NULL;
+    weir_status status = bench_candidate_create(job, &ops, sizeof(mpi_state), &self);
     if (status != WEIR_OK)
         return status;
     mpi_state *state = self->state;

@@ -26,7 +26,7 @@ typedef struct nccl_state {
     void *windows[2];
 } nccl_state;
 
-static weir_status judge(const bench_contender *self, vendor_result result, const char *what)
+static weir_status judge(const bench_candidate *self, vendor_result result, const char *what)
 {
     const nccl_state *state = self->state;
     if (result == 0)
@@ -52,7 +52,7 @@ static int op_of(weir_op op)
 }
 
 /* Its average scales before it sums, which is exact for powers of two only. */
-static const char *refuses(bench_contender *self, const bench_call *call)
+static const char *refuses(bench_candidate *self, const bench_call *call)
 {
     const nccl_state *state = self->state;
     int nranks = self->job->nranks;
@@ -67,7 +67,7 @@ static const char *refuses(bench_contender *self, const bench_call *call)
     return NULL;
 }
 
-static weir_status prepare(bench_contender *self, const bench_call *call)
+static weir_status prepare(bench_candidate *self, const bench_call *call)
 {
     self->call = call;
     return WEIR_OK;
@@ -94,7 +94,7 @@ static vendor_result recv_block(const nccl_state *state, const bench_call *c, si
                               state->comm, stream);
 }
 
-static vendor_result exchange_with(const bench_contender *self, int rank, void *stream)
+static vendor_result exchange_with(const bench_candidate *self, int rank, void *stream)
 {
     const bench_call *c = self->call;
     const nccl_state *state = self->state;
@@ -116,7 +116,7 @@ static vendor_result exchange_with(const bench_contender *self, int rank, void *
     return result;
 }
 
-static vendor_result run_group(const bench_contender *self, void *stream)
+static vendor_result run_group(const bench_candidate *self, void *stream)
 {
     const nccl_state *state = self->state;
     vendor_result result = state->vendor.group_start();
@@ -126,7 +126,7 @@ static vendor_result run_group(const bench_contender *self, void *stream)
     return result ? result : ended;
 }
 
-static vendor_result run_call(const bench_contender *self, void *stream)
+static vendor_result run_call(const bench_candidate *self, void *stream)
 {
     const bench_call *c = self->call;
     const nccl_state *state = self->state;
@@ -153,19 +153,19 @@ static vendor_result run_call(const bench_contender *self, void *stream)
     return run_group(self, stream);
 }
 
-static weir_status run(bench_contender *self)
+static weir_status run(bench_candidate *self)
 {
     return judge(self, run_call(self, bench_gpu_stream(self->job->gpu)),
                  weir_collective_name(self->call->collective));
 }
 
-static const char *algo(bench_contender *self)
+static const char *algo(bench_candidate *self)
 {
     (void)self;
     return "";
 }
 
-static void close_nccl(bench_contender *self)
+static void close_nccl(bench_candidate *self)
 {
     nccl_state *state = self->state;
     void *memory[] = {state->home.in, state->home.out};
@@ -177,10 +177,10 @@ static void close_nccl(bench_contender *self)
     for (int i = 0; i < 2; i++)
         if (memory[i])
             state->vendor.mem_free(memory[i]);
-    bench_contender_free(self);
+    bench_candidate_free(self);
 }
 
-static const bench_contender_ops ops = {refuses, prepare, run, bench_contender_out, algo,
+static const bench_candidate_ops ops = {refuses, prepare, run, bench_candidate_out, algo,
                                         close_nccl};
 
 static vendor_config zero_cta_config(void)
@@ -196,7 +196,7 @@ static vendor_config zero_cta_config(void)
 }
 
 /* Rank 0's unique id goes to all; then the library meets by itself. */
-static weir_status make_communicator(bench_contender *self, bench_nccl_mode mode)
+static weir_status make_communicator(bench_candidate *self, bench_nccl_mode mode)
 {
     nccl_state *state = self->state;
     bench_job *job = self->job;
@@ -222,7 +222,7 @@ static weir_status make_communicator(bench_contender *self, bench_nccl_mode mode
 }
 
 /* The library's own buffers, as windows. */
-static weir_status make_windows(bench_contender *self, const bench_buffers *buffers)
+static weir_status make_windows(bench_candidate *self, const bench_buffers *buffers)
 {
     nccl_state *state = self->state;
     const bench_vendor *v = &state->vendor;
@@ -257,16 +257,16 @@ int bench_nccl_has_mode(const bench_vendor *vendor, bench_nccl_mode mode)
     return mode == BENCH_NCCL_DEFAULT || has_windows;
 }
 
-weir_status bench_contender_nccl_open(bench_job *job, const bench_buffers *buffers,
+weir_status bench_candidate_nccl_open(bench_job *job, const bench_buffers *buffers,
                                       const bench_vendor *vendor, bench_nccl_mode mode,
-                                      bench_contender **contender)
+                                      bench_candidate **contender)
 {
     static const char *const suffixes[] = {"", ":symmetric", ":zero-cta"};
-    bench_contender *self = NULL;
-    weir_status status = bench_contender_create(job, &ops, sizeof(nccl_state), &self);
+    bench_candidate *self = NULL;
+    weir_status status = bench_candidate_create(job, &ops, sizeof(nccl_state), &self);
     status = bench_job_agree(job, status, "contenders");
     if (status != WEIR_OK) {
-        bench_contender_free(self);
+        bench_candidate_free(self);
         return status;
     }
     nccl_state *state = self->state;

@@ -13,7 +13,7 @@ typedef struct plan_state {
 } plan_state;
 
 /* Sizes round down to whole blocks, so one may fall out of the range that was checked. */
-static const char *refuses(bench_contender *self, const bench_call *call)
+static const char *refuses(bench_candidate *self, const bench_call *call)
 {
     plan_state *state = self->state;
     uint64_t least, most;
@@ -26,13 +26,13 @@ static const char *refuses(bench_contender *self, const bench_call *call)
     return state->refusal;
 }
 
-static weir_status prepare(bench_contender *self, const bench_call *call)
+static weir_status prepare(bench_candidate *self, const bench_call *call)
 {
     self->call = call;
     return WEIR_OK;
 }
 
-static weir_status run(bench_contender *self)
+static weir_status run(bench_candidate *self)
 {
     const plan_state *state = self->state;
     const bench_call *c = self->call;
@@ -40,22 +40,22 @@ static weir_status run(bench_contender *self)
                              c->out_bytes, c->dtype, c->op, bench_gpu_stream(self->job->gpu));
 }
 
-static void close_plan(bench_contender *self)
+static void close_plan(bench_candidate *self)
 {
     plan_state *state = self->state;
     weir_executor_destroy(state->executor);
     weir_plan_free(state->plan);
-    bench_contender_free(self);
+    bench_candidate_free(self);
 }
 
-static const bench_contender_ops ops = {refuses, prepare, run, bench_contender_out,
-                                        bench_contender_forced, close_plan};
+static const bench_candidate_ops ops = {refuses, prepare, run, bench_candidate_out,
+                                        bench_candidate_forced, close_plan};
 
-weir_status bench_contender_plan_open(bench_job *job, const char *file,
-                                      bench_contender **contender)
+weir_status bench_candidate_plan_open(bench_job *job, const char *file,
+                                      bench_candidate **contender)
 {
-    bench_contender *self = NULL;
-    weir_status status = bench_contender_create(job, &ops, sizeof(plan_state), &self);
+    bench_candidate *self = NULL;
+    weir_status status = bench_candidate_create(job, &ops, sizeof(plan_state), &self);
     plan_state *state = status == WEIR_OK ? self->state : NULL;
     if (status == WEIR_OK)
         status = weir_plan_read(file, &state->plan);
@@ -71,7 +71,7 @@ weir_status bench_contender_plan_open(bench_job *job, const char *file,
     }
     self->stores_partial = 1; /* on its way from rank to rank, perhaps */
     snprintf(self->forced, sizeof self->forced, "plan:%.26s", weir_plan_name(state->plan));
-    bench_contender_name_weir(self);
+    bench_candidate_name_weir(self);
     *contender = self;
     return WEIR_OK;
 }

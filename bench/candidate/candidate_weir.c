@@ -4,14 +4,14 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *refuses(bench_contender *self, const bench_call *call)
+static const char *refuses(bench_candidate *self, const bench_call *call)
 {
     (void)self;
     (void)call;
     return NULL;
 }
 
-static weir_status prepare(bench_contender *self, const bench_call *call)
+static weir_status prepare(bench_candidate *self, const bench_call *call)
 {
     self->call = call;
     return weir_comm_set_algo(self->job->comm, call->collective,
@@ -37,7 +37,7 @@ static weir_status run_alltoallv(weir_comm *comm, const bench_call *c, weir_stre
                                  c->out_bytes, counts + 2 * n, counts + 3 * n, c->dtype, stream);
 }
 
-static weir_status run(bench_contender *self)
+static weir_status run(bench_candidate *self)
 {
     const bench_call *c = self->call;
     weir_comm *comm = self->job->comm;
@@ -65,25 +65,25 @@ static weir_status run(bench_contender *self)
     return WEIR_ERR_INVALID;
 }
 
-static const char *algo(bench_contender *self)
+static const char *algo(bench_candidate *self)
 {
     const char *name = weir_comm_last_algo(self->job->comm);
     return name ? name : "";
 }
 
-static const bench_contender_ops ops = {refuses, prepare, run, bench_contender_out, algo,
-                                        bench_contender_free};
+static const bench_candidate_ops ops = {refuses, prepare, run, bench_candidate_out, algo,
+                                        bench_candidate_free};
 
-weir_status bench_contender_weir_open(bench_job *job, const char *algo_name,
-                                      bench_contender **contender)
+weir_status bench_candidate_weir_open(bench_job *job, const char *algo_name,
+                                      bench_candidate **contender)
 {
-    bench_contender *self = NULL;
-    weir_status status = bench_contender_create(job, &ops, 0, &self);
+    bench_candidate *self = NULL;
+    weir_status status = bench_candidate_create(job, &ops, 0, &self);
     if (status != WEIR_OK)
         return status;
     snprintf(self->forced, sizeof self->forced, "%s",
              strcmp(algo_name, "auto") == 0 ? "" : algo_name);
-    bench_contender_name_weir(self);
+    bench_candidate_name_weir(self);
     *contender = self;
     return WEIR_OK;
 }

@@ -10,7 +10,7 @@
 
 /* A kernel of a file. Collective. */
 static weir_status open_kernel(bench_job *job, weir_collective collective,
-                               const bench_algo_word *word, bench_contender **made)
+                               const bench_algo_word *word, bench_candidate **made)
 {
     int blocks, threads;
     weir_algo *algo = NULL;
@@ -18,7 +18,7 @@ static weir_status open_kernel(bench_job *job, weir_collective collective,
     char *name = strndup(word->name, bench_algo_grid(word->name, &blocks, &threads));
     weir_status status = weir_algo_from_file(job->comm, file, name, collective, &algo);
     if (status == WEIR_OK) {
-        status = bench_contender_algo_open(job, algo, word->name, made);
+        status = bench_candidate_algo_open(job, algo, word->name, made);
         if (status == WEIR_OK)
             (*made)->is_users = 1;
         else
@@ -29,7 +29,7 @@ static weir_status open_kernel(bench_job *job, weir_collective collective,
     return status;
 }
 
-static void add(bench_contenders *contenders, bench_contender *made)
+static void add(bench_candidates *contenders, bench_candidate *made)
 {
     contenders->list[contenders->count++] = made;
 }
@@ -37,19 +37,19 @@ static void add(bench_contenders *contenders, bench_contender *made)
 /* The plan, and weir's own choice, or held to algorithms. Collective where those are plans or
  * kernels of files. */
 static weir_status add_weir(bench_job *job, const bench_options *options,
-                            weir_collective collective, bench_contenders *contenders)
+                            weir_collective collective, bench_candidates *contenders)
 {
-    bench_algo_word words[BENCH_CONTENDERS_MAX];
+    bench_algo_word words[BENCH_CANDIDATES_MAX];
     const char *backend = weir_backend_name(weir_comm_backend(job->comm));
     if (job->nnodes > 1)
         backend = "net"; /* what the table calls algorithms across machines */
     int count = bench_algos_list(options, collective, backend, job->nranks, words);
-    if (count < 0 || count + (options->plan != NULL) > BENCH_CONTENDERS_MAX)
+    if (count < 0 || count + (options->plan != NULL) > BENCH_CANDIDATES_MAX)
         return bench_job_note(job, WEIR_ERR_INVALID, "more than %d algorithms to measure at once",
-                              BENCH_CONTENDERS_MAX);
-    bench_contender *made = NULL;
+                              BENCH_CANDIDATES_MAX);
+    bench_candidate *made = NULL;
     if (options->plan) {
-        weir_status status = bench_contender_plan_open(job, options->plan, &made);
+        weir_status status = bench_candidate_plan_open(job, options->plan, &made);
         if (status != WEIR_OK)
             return status;
         add(contenders, made);
@@ -57,7 +57,7 @@ static weir_status add_weir(bench_job *job, const bench_options *options,
     for (int i = 0; i < count; i++) {
         weir_status status = words[i].file
                                  ? open_kernel(job, collective, &words[i], &made)
-                                 : bench_contender_weir_open(job, words[i].name, &made);
+                                 : bench_candidate_weir_open(job, words[i].name, &made);
         if (status != WEIR_OK)
             return status;
         made->least_bytes = words[i].least_bytes;
@@ -67,9 +67,9 @@ static weir_status add_weir(bench_job *job, const bench_options *options,
     return WEIR_OK;
 }
 
-static weir_status add_mpi(bench_job *job, bench_contenders *contenders)
+static weir_status add_mpi(bench_job *job, bench_candidates *contenders)
 {
-    weir_status status = bench_contender_mpi_open(job, &contenders->list[contenders->count]);
+    weir_status status = bench_candidate_mpi_open(job, &contenders->list[contenders->count]);
     contenders->count += status == WEIR_OK;
     return status;
 }
@@ -88,7 +88,7 @@ static int modes_of(const char *word, const char **path)
 
 /* A vendor's library, each mode a contender. The first failure is agreed and told. */
 static weir_status add_vendor(bench_job *job, const char *word, const bench_buffers *buffers,
-                              bench_contenders *contenders)
+                              bench_candidates *contenders)
 {
     const char *path = NULL;
     int modes = modes_of(word, &path);
@@ -104,9 +104,9 @@ static weir_status add_vendor(bench_job *job, const char *word, const bench_buff
     status = bench_job_agree(job, status, "vendor library");
     for (int mode = 0; mode < BENCH_NCCL_MODES && status == WEIR_OK; mode++) {
         if (!(modes >> mode & 1) || !bench_nccl_has_mode(&vendor, (bench_nccl_mode)mode) ||
-            contenders->count == BENCH_CONTENDERS_MAX)
+            contenders->count == BENCH_CANDIDATES_MAX)
             continue;
-        status = bench_contender_nccl_open(job, buffers, &vendor, (bench_nccl_mode)mode,
+        status = bench_candidate_nccl_open(job, buffers, &vendor, (bench_nccl_mode)mode,
                                            &contenders->list[contenders->count]);
         contenders->count += status == WEIR_OK;
         if (status == WEIR_ERR_UNSUPPORTED && mode != BENCH_NCCL_DEFAULT && modes != 1 << mode)
@@ -115,15 +115,15 @@ static weir_status add_vendor(bench_job *job, const char *word, const bench_buff
     return status;
 }
 
-weir_status bench_contenders_open(bench_job *job, const bench_options *options,
+weir_status bench_candidates_open(bench_job *job, const bench_options *options,
                                   weir_collective collective, const bench_buffers *buffers,
-                                  bench_contenders *contenders)
+                                  bench_candidates *contenders)
 {
     contenders->count = 0;
     weir_status status = add_weir(job, options, collective, contenders);
     status = bench_job_agree(job, status, "contenders");
     for (int i = 0; i < options->npeers && status == WEIR_OK; i++) {
-        if (contenders->count == BENCH_CONTENDERS_MAX)
+        if (contenders->count == BENCH_CANDIDATES_MAX)
             break;
         if (strcmp(options->peers[i], "mpi") == 0)
             status = bench_job_agree(job, add_mpi(job, contenders), "contenders");
@@ -133,7 +133,7 @@ weir_status bench_contenders_open(bench_job *job, const bench_options *options,
     return status;
 }
 
-void bench_contenders_close(bench_contenders *contenders)
+void bench_candidates_close(bench_candidates *contenders)
 {
     for (int i = 0; i < contenders->count; i++)
         contenders->list[i]->ops->close(contenders->list[i]);

@@ -5,17 +5,17 @@
 #include "bench/candidate/candidate.h"
 #include "bench/output/result.h"
 
-typedef struct bench_contenders {
-    bench_contender *list[BENCH_CONTENDERS_MAX];
+typedef struct bench_candidates {
+    bench_candidate *list[BENCH_CANDIDATES_MAX];
     int count;
-} bench_contenders;
+} bench_candidates;
 
 /* weir as --algo says (with all: its own choice, then each algorithm that takes
  * this number of ranks), then the peers. Collective; agreed and told. */
-weir_status bench_contenders_open(bench_job *job, const bench_options *options,
+weir_status bench_candidates_open(bench_job *job, const bench_options *options,
                                   weir_collective collective, const bench_buffers *buffers,
-                                  bench_contenders *contenders);
+                                  bench_candidates *contenders);
 /* Collective. */
-void bench_contenders_close(bench_contenders *contenders);
+void bench_candidates_close(bench_candidates *contenders);
 
 #endif

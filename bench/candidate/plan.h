@@ -16,7 +16,7 @@ void bench_plan_print(FILE *to, const bench_options *options);
 
 /* The plan as a contender, named weir, its algorithm "plan:" and the plan's name (31
  * characters at most). Collective; not agreed. */
-weir_status bench_contender_plan_open(bench_job *job, const char *file,
-                                      bench_contender **contender);
+weir_status bench_candidate_plan_open(bench_job *job, const char *file,
+                                      bench_candidate **contender);
 
 #endif

@@ -10,7 +10,7 @@
 /* One contender under test. */
 typedef struct repeats {
     bench_trial *trial;
-    bench_contender *contender;
+    bench_candidate *contender;
     unsigned char *first; /* what the first repeat left */
     size_t elements, width;
     weirv_result by_repeat, by_rank; /* elements with other bits than then, than on rank 0 */
@@ -53,7 +53,7 @@ static weir_status plant(repeats *r, int turn)
 static weir_status run_repeat(repeats *r, int turn)
 {
     bench_trial *trial = r->trial;
-    bench_contender *contender = r->contender;
+    bench_candidate *contender = r->contender;
     weir_status status = turn == 0 ? bench_trial_reset(trial, contender)
                                    : bench_trial_fill(trial, contender);
     if (status == WEIR_OK)
@@ -190,7 +190,7 @@ static void note(const repeats *r, bench_result *result)
     blame(&r->by_rank, &result->check);
 }
 
-weir_status bench_determinism_try(bench_trial *trial, bench_contender *contender,
+weir_status bench_determinism_try(bench_trial *trial, bench_candidate *contender,
                                   bench_result *result)
 {
     bench_job *job = trial->job;

@@ -32,7 +32,7 @@ struct bench_determinism {
 /* Repeats the trial's call with one contender, which ran and was right, and adds
  * what was found to trial->determinism and, where it breaks a promise, to
  * result->check. Holds a copy of the output meanwhile. Collective; agreed and told. */
-weir_status bench_determinism_try(bench_trial *trial, bench_contender *contender,
+weir_status bench_determinism_try(bench_trial *trial, bench_candidate *contender,
                                   bench_result *result);
 /* A comment line for each row: "fused: same bits in 10 repeats and on 8 ranks". Local. */
 void bench_determinism_write(const bench_determinism *found, FILE *out);

@@ -7,7 +7,7 @@
 enum { FINDINGS_BYTES = 1024, RANKS_TOLD = 8 };
 
 /* This rank's lines. */
-static void find(const bench_trial *trial, bench_contender *contender, char *text)
+static void find(const bench_trial *trial, bench_candidate *contender, char *text)
 {
     const weirv_case *data = &trial->data;
     const void *out = bench_trial_result(trial, contender);
@@ -34,7 +34,7 @@ static void tell(const bench_job *job, int rank, char *text)
     }
 }
 
-void bench_trial_explain(const bench_trial *trial, bench_contender *contender)
+void bench_trial_explain(const bench_trial *trial, bench_candidate *contender)
 {
     const bench_job *job = trial->job;
     char mine[FINDINGS_BYTES];

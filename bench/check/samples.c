@@ -12,7 +12,7 @@ size_t bench_samples_bytes(void)
     return NOTES_BYTES;
 }
 
-void bench_samples_open(bench_samples *samples, bench_trial *trial, bench_contender *contender,
+void bench_samples_open(bench_samples *samples, bench_trial *trial, bench_candidate *contender,
                         unsigned char *notes)
 {
     int knows = (trial->row->oracles & BENCH_ORACLE_EXACT) != 0;

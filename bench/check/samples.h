@@ -14,7 +14,7 @@
 
 typedef struct bench_samples {
     bench_trial *trial;
-    bench_contender *contender;
+    bench_candidate *contender;
     int active, open; /* open: an iteration's window is not yet noted */
     uint64_t turn;    /* iterations so far */
     int step;         /* of the open iteration */
@@ -26,7 +26,7 @@ typedef struct bench_samples {
 } bench_samples;
 
 /* NULL memory makes samples that stay inactive. Local. */
-void bench_samples_open(bench_samples *samples, bench_trial *trial, bench_contender *contender,
+void bench_samples_open(bench_samples *samples, bench_trial *trial, bench_candidate *contender,
                         unsigned char *notes);
 /* Bytes of notes. */
 size_t bench_samples_bytes(void);

@@ -14,7 +14,7 @@ static weir_status enqueue(void *context)
     return status;
 }
 
-weir_status bench_batch_open(bench_batch *batch, bench_trial *trial, bench_contender *contender,
+weir_status bench_batch_open(bench_batch *batch, bench_trial *trial, bench_candidate *contender,
                              int operations, int graph)
 {
     *batch = (bench_batch){.trial = trial, .contender = contender, .operations = operations,

@@ -13,7 +13,7 @@
 
 typedef struct bench_batch {
     bench_trial *trial;
-    bench_contender *contender;
+    bench_candidate *contender;
     int operations;
     int graph;    /* batches are to be replays */
     int recorded; /* and are */
@@ -22,7 +22,7 @@ typedef struct bench_batch {
 
 /* Settles what a batch is; the contender is prepared. With graph, it is recorded.
  * Collective. */
-weir_status bench_batch_open(bench_batch *batch, bench_trial *trial, bench_contender *contender,
+weir_status bench_batch_open(bench_batch *batch, bench_trial *trial, bench_candidate *contender,
                              int operations, int graph);
 /* Runs one, and waits. us: an operation's. Collective. */
 weir_status bench_batch_run(bench_batch *batch, double *us);

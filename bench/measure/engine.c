@@ -38,7 +38,7 @@ static weir_status loop_back_to_back(const bench_timing *timing, bench_subject *
 
 /* Ranks meet after each iteration, or after each operation; the time between is
  * summed. A failed rank keeps the meetings. */
-static weir_status loop_isolated(const bench_timing *timing, const bench_meeting *meeting,
+static weir_status loop_isolated(const bench_timing *timing, const bench_barrier *meeting,
                                  bench_subject *subject, int first, int end)
 {
     int each = timing->isolation == BENCH_BARRIER_OPERATION;
@@ -65,7 +65,7 @@ static weir_status loop_isolated(const bench_timing *timing, const bench_meeting
 
 /* Ranks start each operation together; only the operation is timed. A failed
  * rank keeps the meetings. */
-static weir_status loop_synchronised(const bench_timing *timing, const bench_meeting *meeting,
+static weir_status loop_synchronised(const bench_timing *timing, const bench_barrier *meeting,
                                      bench_subject *subject, int first, int end)
 {
     weir_status status = WEIR_OK;
@@ -87,7 +87,7 @@ static weir_status loop_synchronised(const bench_timing *timing, const bench_mee
 }
 
 /* The subject has the clock. A failed rank keeps the meetings. */
-static weir_status loop_batches(const bench_timing *timing, const bench_meeting *meeting,
+static weir_status loop_batches(const bench_timing *timing, const bench_barrier *meeting,
                                 bench_subject *subject, int first, int end)
 {
     weir_status status = WEIR_OK;
@@ -122,7 +122,7 @@ static weir_status time_pair(const bench_timing *timing, bench_subject *subject,
 /* Pairs of operations, or batches, until STEADY_PAIRS in a row were no more than a
  * twentieth faster than the best before them, on the slowest rank; one is enough
  * if it is as fast as an earlier call's. Agreed. */
-static weir_status warm_up_steadily(const bench_timing *timing, const bench_meeting *meeting,
+static weir_status warm_up_steadily(const bench_timing *timing, const bench_barrier *meeting,
                                     bench_subject *subject, weir_status status)
 {
     enum { STEADY_PAIRS = 2, MOST_PAIRS = 30 };
@@ -159,7 +159,7 @@ static weir_status warm_up(const bench_timing *timing, bench_subject *subject)
     return status;
 }
 
-static weir_status run_loop(const bench_timing *timing, const bench_meeting *meeting,
+static weir_status run_loop(const bench_timing *timing, const bench_barrier *meeting,
                             bench_subject *subject, int first, int end)
 {
     switch (timing->isolation) {
@@ -177,7 +177,7 @@ static weir_status run_loop(const bench_timing *timing, const bench_meeting *mee
 }
 
 /* One block: iterations first to end - 1. */
-static weir_status run_block(const bench_timing *timing, const bench_meeting *meeting,
+static weir_status run_block(const bench_timing *timing, const bench_barrier *meeting,
                              bench_subject *subject, int first, int end)
 {
     double since_us = read_us(CLOCK_MONOTONIC);
@@ -213,7 +213,7 @@ static weir_status run_block(const bench_timing *timing, const bench_meeting *me
     return status;
 }
 
-weir_status bench_engine_run(const bench_timing *timing, const bench_meeting *meeting,
+weir_status bench_engine_run(const bench_timing *timing, const bench_barrier *meeting,
                              bench_subject *subjects, int nsubjects)
 {
     int half = timing->order == BENCH_BOTH_WAYS ? timing->iterations / 2

@@ -43,7 +43,7 @@ typedef struct bench_timing {
 } bench_timing;
 
 /* Where the ranks meet. All are collective and never timed. */
-typedef struct bench_meeting {
+typedef struct bench_barrier {
     void *context;
     void (*barrier)(void *context);
     /* Gives every rank the worst status of all. */
@@ -52,7 +52,7 @@ typedef struct bench_meeting {
     double (*largest)(void *context, double mine);
     /* Returns at the same moment on every rank, as nearly as can be. */
     void (*start)(void *context);
-} bench_meeting;
+} bench_barrier;
 
 typedef struct bench_subject {
     void *context;
@@ -86,7 +86,7 @@ typedef struct bench_subject {
 
 /* Times all subjects. Collective, blocking. Returns the agreed worst status at
  * the first block that failed; the subjects' results are then not to be used. */
-weir_status bench_engine_run(const bench_timing *timing, const bench_meeting *meeting,
+weir_status bench_engine_run(const bench_timing *timing, const bench_barrier *meeting,
                              bench_subject *subjects, int nsubjects);
 
 #endif

@@ -1,7 +1,7 @@
 /* A trial's data on their way between the process's memory and where the contender works. */
 #include "bench/measure/trial.h"
 
-void *bench_trial_result(const bench_trial *trial, bench_contender *contender)
+void *bench_trial_result(const bench_trial *trial, bench_candidate *contender)
 {
     return bench_buffers_mirror(trial->buffers, trial->home, contender->ops->result(contender));
 }
@@ -11,7 +11,7 @@ weir_status bench_trial_push(const bench_trial *trial)
     return bench_layout_push(trial->buffers, trial->home, &trial->layout);
 }
 
-weir_status bench_trial_pull(const bench_trial *trial, bench_contender *contender)
+weir_status bench_trial_pull(const bench_trial *trial, bench_candidate *contender)
 {
     size_t bytes = trial->row->shape.recv_elements * weir_dtype_bytes(trial->row->dtype);
     weir_status status = bench_layout_pull(trial->buffers, trial->home, &trial->layout);
@@ -21,7 +21,7 @@ weir_status bench_trial_pull(const bench_trial *trial, bench_contender *contende
     return status;
 }
 
-weir_status bench_trial_wait(const bench_trial *trial, const bench_contender *contender)
+weir_status bench_trial_wait(const bench_trial *trial, const bench_candidate *contender)
 {
     if (!trial->job->gpu)
         return WEIR_OK;
@@ -30,7 +30,7 @@ weir_status bench_trial_wait(const bench_trial *trial, const bench_contender *co
     return seen != WEIR_OK ? seen : status;
 }
 
-weir_status bench_trial_inject(bench_trial *trial, bench_contender *contender, bench_fault fault,
+weir_status bench_trial_inject(bench_trial *trial, bench_candidate *contender, bench_fault fault,
                                const weirv_case *c, size_t at)
 {
     if (fault == BENCH_FAULT_NONE)

@@ -130,7 +130,7 @@ weir_status bench_series_more(bench_job *job, bench_series *series)
 
 void bench_series_free(bench_series *series)
 {
-    for (int i = 0; i < BENCH_CONTENDERS_MAX; i++) {
+    for (int i = 0; i < BENCH_CANDIDATES_MAX; i++) {
         free(series->times_us[i]);
         free(series->starts_us[i]);
     }

@@ -12,19 +12,19 @@
 #include "bench/output/result.h"
 
 typedef struct bench_series {
-    int nmembers, members[BENCH_CONTENDERS_MAX]; /* indices of the row's contenders */
+    int nmembers, members[BENCH_CANDIDATES_MAX]; /* indices of the row's contenders */
     int count;                              /* iterations that every member has */
     int planned;                            /* visits before any of --until */
     int iterations;                         /* of all planned visits together */
     int visits, ends[BENCH_VISITS_MAX];     /* as in bench_sequence */
     int more_visits, more_iterations;       /* of the round under way: left; of each visit */
-    double *times_us[BENCH_CONTENDERS_MAX]; /* this rank's; owned */
-    double *starts_us[BENCH_CONTENDERS_MAX]; /* likewise, with wants_starts: of each iteration */
+    double *times_us[BENCH_CANDIDATES_MAX]; /* this rank's; owned */
+    double *starts_us[BENCH_CANDIDATES_MAX]; /* likewise, with wants_starts: of each iteration */
     int wants_starts;
-    double cpu_us[BENCH_CONTENDERS_MAX];    /* this rank's, the sum over iterations */
-    int warmups[BENCH_CONTENDERS_MAX];      /* the most that a block had */
-    int unsteady[BENCH_CONTENDERS_MAX];     /* a block's warm-ups ended too early */
-    double warm_us[BENCH_CONTENDERS_MAX];   /* the shortest warm-up */
+    double cpu_us[BENCH_CANDIDATES_MAX];    /* this rank's, the sum over iterations */
+    int warmups[BENCH_CANDIDATES_MAX];      /* the most that a block had */
+    int unsteady[BENCH_CANDIDATES_MAX];     /* a block's warm-ups ended too early */
+    double warm_us[BENCH_CANDIDATES_MAX];   /* the shortest warm-up */
     double until;                           /* as the option; 0: one round */
     double step_us;                         /* of the clock */
     int batch;                              /* operations of a batch, where they are enqueued; alike

@@ -17,7 +17,7 @@ typedef struct line {
 
 typedef struct sweep {
     const bench_run *run;
-    bench_contenders *contenders;
+    bench_candidates *contenders;
     bench_report *report;
     bench_trial trial;
     weir_collective collective;
@@ -237,7 +237,7 @@ static weir_status check_planted(sweep *s)
 }
 
 weir_status bench_sweep(const bench_run *run, const bench_buffers *buffers,
-                        bench_contenders *contenders, bench_report *report, long *failed)
+                        bench_candidates *contenders, bench_report *report, long *failed)
 {
     sweep *s = calloc(1, sizeof *s);
     int visits = bench_options_visits(run->options);

@@ -180,9 +180,9 @@ bench_subject bench_timed_subject(bench_timed *timed)
                            .run_batch = run_batch};
 }
 
-bench_meeting bench_timed_meeting(bench_job *job)
+bench_barrier bench_timed_barrier(bench_job *job)
 {
-    return (bench_meeting){.context = job,
+    return (bench_barrier){.context = job,
                            .barrier = meet,
                            .agree = agree,
                            .largest = largest,

@@ -12,7 +12,7 @@
 
 typedef struct bench_timed {
     bench_trial *trial;
-    bench_contender *contender;
+    bench_candidate *contender;
     bench_result *result;
     int member;          /* of the series */
     uint64_t operations; /* of the current block, warm-ups included */
@@ -24,7 +24,7 @@ typedef struct bench_timed {
 /* timed must stay where it is while the subject is used. Local. */
 bench_subject bench_timed_subject(bench_timed *timed);
 /* Over MPI. Local. */
-bench_meeting bench_timed_meeting(bench_job *job);
+bench_barrier bench_timed_barrier(bench_job *job);
 /* Ranks of one machine share its monotonic clock. */
 int bench_has_common_clock(const bench_job *job);
 

@@ -42,7 +42,7 @@ static double lowest(const double *values, int count)
 
 /* Times, and adds what that cost to the row. */
 static weir_status run_engine(bench_trial *trial, const bench_timing *timing,
-                              const bench_meeting *meeting, bench_subject *subjects,
+                              const bench_barrier *meeting, bench_subject *subjects,
                               int nsubjects)
 {
     bench_cost *cost = &trial->row->cost[trial->in_place];
@@ -58,7 +58,7 @@ static weir_status run_engine(bench_trial *trial, const bench_timing *timing,
 }
 
 /* Times few iterations of every contender: the slowest one's, on the slowest rank. */
-static weir_status probe(bench_trial *trial, const bench_meeting *meeting,
+static weir_status probe(bench_trial *trial, const bench_barrier *meeting,
                          bench_subject *subjects, int nsubjects, double *slowest_us)
 {
     bench_timing timing = make_timing(trial, PROBE_ITERATIONS);
@@ -94,7 +94,7 @@ static int product(int a, int b)
 
 /* How many iterations, all planned visits together; the slowest contender fits into
  * the budget, so that all get the same number. Probes if need be. */
-static weir_status choose_iterations(bench_trial *trial, const bench_meeting *meeting,
+static weir_status choose_iterations(bench_trial *trial, const bench_barrier *meeting,
                                      bench_subject *subjects, int nsubjects, int *iterations)
 {
     const bench_options *options = trial->options;
@@ -111,7 +111,7 @@ static weir_status choose_iterations(bench_trial *trial, const bench_meeting *me
 }
 
 /* The same on a GPU: -n is the operations of a batch, and -G the number of batches. */
-static weir_status choose_batches(bench_trial *trial, const bench_meeting *meeting,
+static weir_status choose_batches(bench_trial *trial, const bench_barrier *meeting,
                                   bench_subject *subjects, int nsubjects, int *batches)
 {
     const bench_options *options = trial->options;
@@ -258,7 +258,7 @@ static bench_order order_of(const bench_series *series)
 }
 
 /* Appends a visit's iterations to the series of every subject. */
-static weir_status run_visit(bench_trial *trial, const bench_meeting *meeting,
+static weir_status run_visit(bench_trial *trial, const bench_barrier *meeting,
                              const bench_timed *timed, bench_subject *subjects, int nsubjects)
 {
     bench_series *series = trial->series;
@@ -318,7 +318,7 @@ static int select_subjects(bench_trial *trial, bench_timed *timed, bench_subject
 }
 
 /* The number of iterations of all planned visits; probes if need be. */
-static weir_status plan(bench_trial *trial, const bench_meeting *meeting, bench_subject *subjects,
+static weir_status plan(bench_trial *trial, const bench_barrier *meeting, bench_subject *subjects,
                         int nsubjects)
 {
     const bench_options *options = trial->options;
@@ -334,7 +334,7 @@ static weir_status plan(bench_trial *trial, const bench_meeting *meeting, bench_
 static weir_status time_subjects(bench_trial *trial, bench_timed *timed,
                                  bench_subject *subjects, int nsubjects)
 {
-    const bench_meeting meeting = bench_timed_meeting(trial->job);
+    const bench_barrier meeting = bench_timed_barrier(trial->job);
     double began_s = MPI_Wtime();
     weir_status status = WEIR_OK;
     if (trial->visit == 0)
@@ -351,8 +351,8 @@ static weir_status time_subjects(bench_trial *trial, bench_timed *timed,
 
 weir_status bench_trial_time(bench_trial *trial)
 {
-    bench_timed timed[BENCH_CONTENDERS_MAX];
-    bench_subject subjects[BENCH_CONTENDERS_MAX];
+    bench_timed timed[BENCH_CANDIDATES_MAX];
+    bench_subject subjects[BENCH_CANDIDATES_MAX];
     unsigned char *notes = malloc(bench_samples_bytes());
     weir_status status = WEIR_OK;
     trial->series->wants_starts =

@@ -86,7 +86,7 @@ static weir_status lay_out(bench_trial *trial)
     return bench_job_agree(trial->job, status, "counts");
 }
 
-weir_status bench_trial_fill(bench_trial *trial, const bench_contender *contender)
+weir_status bench_trial_fill(bench_trial *trial, const bench_candidate *contender)
 {
     size_t element_bytes = weir_dtype_bytes(trial->row->dtype);
     bench_job_phase_bytes(trial->job, "new data", trial->row->shape.bytes);
@@ -104,7 +104,7 @@ weir_status bench_trial_fill(bench_trial *trial, const bench_contender *contende
     return bench_trial_push(trial);
 }
 
-weir_status bench_trial_reset(bench_trial *trial, const bench_contender *contender)
+weir_status bench_trial_reset(bench_trial *trial, const bench_candidate *contender)
 {
     trial->data.seed = (*trial->next_seed)++;
     return bench_trial_fill(trial, contender);
@@ -113,7 +113,7 @@ weir_status bench_trial_reset(bench_trial *trial, const bench_contender *contend
 /* Roundings of an 8- or 16-bit value on its way: a ring rounds at every hop,
  * rails the result of each machine and their sum, the others once. A peer's are not
  * known, nor those of an algorithm from outside: as many as ranks allow. */
-static int rounding_steps(const bench_trial *trial, bench_contender *contender)
+static int rounding_steps(const bench_trial *trial, bench_candidate *contender)
 {
     const char *algo = contender->ops->algo(contender);
     if (contender->stores_partial)
@@ -125,7 +125,7 @@ static int rounding_steps(const bench_trial *trial, bench_contender *contender)
 
 /* Each oracle that applies to the data: the exact one has a result of its own,
  * so that no element is counted twice. */
-static int consult_oracles(bench_trial *trial, bench_contender *contender, weirv_result *found)
+static int consult_oracles(bench_trial *trial, bench_candidate *contender, weirv_result *found)
 {
     const weirv_case *data = &trial->data;
     const void *out = bench_trial_result(trial, contender);
@@ -154,7 +154,7 @@ static int consult_oracles(bench_trial *trial, bench_contender *contender, weirv
     return error;
 }
 
-weir_status bench_trial_compare(bench_trial *trial, bench_contender *contender,
+weir_status bench_trial_compare(bench_trial *trial, bench_candidate *contender,
                                 weirv_result *check)
 {
     weirv_result found = {0};
@@ -189,7 +189,7 @@ weir_status bench_trial_compare(bench_trial *trial, bench_contender *contender,
 }
 
 /* A run on new data. */
-static weir_status run_once(bench_trial *trial, bench_contender *contender)
+static weir_status run_once(bench_trial *trial, bench_candidate *contender)
 {
     bench_fault fault = trial->injects && !contender->peer ? (bench_fault)trial->options->inject
                                                            : BENCH_FAULT_NONE;
@@ -218,7 +218,7 @@ static void tell_failure(const bench_trial *trial, const bench_result *result)
 
 /* Data of a reduction that are exact show nothing of roundings: with both
  * oracles floats are also run once on numbers of full precision. */
-static weir_status try_full_precision(bench_trial *trial, bench_contender *contender,
+static weir_status try_full_precision(bench_trial *trial, bench_candidate *contender,
                                       bench_result *result)
 {
     const weirv_case *data = &trial->data;
@@ -240,7 +240,7 @@ static int injects_in(const bench_trial *trial, bench_fault_run run)
 
 /* NaN, infinities, signed zeros, subnormal numbers, overflow: of weir alone, since
  * MPI promises nothing about them, and the user's kernels nothing either. */
-static weir_status try_special(bench_trial *trial, bench_contender *contender,
+static weir_status try_special(bench_trial *trial, bench_candidate *contender,
                                bench_result *result)
 {
     weirv_case *data = &trial->data;
@@ -265,7 +265,7 @@ static weir_status try_special(bench_trial *trial, bench_contender *contender,
 }
 
 /* Runs one contender and checks it, -c times. */
-static weir_status try_contender(bench_trial *trial, bench_contender *contender,
+static weir_status try_contender(bench_trial *trial, bench_candidate *contender,
                                  bench_result *result)
 {
     int checks = bench_options_verifies(trial->options) ? trial->options->checks : 0;
@@ -332,7 +332,7 @@ static weir_status check_again(bench_trial *trial, bench_result *results)
 {
     int first = 1;
     for (int i = 0; i < trial->row->ncontenders; i++) {
-        bench_contender *contender = trial->contenders[i];
+        bench_candidate *contender = trial->contenders[i];
         weir_status status = WEIR_OK;
         if (!results[i].ran || bench_result_failed(&results[i]))
             continue;

@@ -22,7 +22,7 @@ typedef struct bench_trial {
     const bench_options *options;
     const bench_buffers *buffers;
     const bench_home *home; /* the current contender's */
-    bench_contender *const *contenders;
+    bench_candidate *const *contenders;
     bench_row *row;
     bench_series *series; /* the row's, in this placement */
     int in_place, visit;
@@ -44,31 +44,31 @@ weir_status bench_trial_visit(bench_trial *trial);
 
 /* The parts, for bench_trial_visit. Writes new input and poisons the output, where the
  * contender works. Local. */
-weir_status bench_trial_reset(bench_trial *trial, const bench_contender *contender);
+weir_status bench_trial_reset(bench_trial *trial, const bench_candidate *contender);
 /* The same with the data of the last reset. Local. */
-weir_status bench_trial_fill(bench_trial *trial, const bench_contender *contender);
+weir_status bench_trial_fill(bench_trial *trial, const bench_candidate *contender);
 /* alltoallv: makes a step of the distribution the current one. Local. */
 void bench_trial_take_step(bench_trial *trial, int step);
 /* Before an operation of a loop: other buffers with --cold, the next step. Local. */
 void bench_trial_next(bench_trial *trial);
 /* Where the contender's result can be read, once it was pulled. Local. */
-void *bench_trial_result(const bench_trial *trial, bench_contender *contender);
+void *bench_trial_result(const bench_trial *trial, bench_candidate *contender);
 /* Makes what the process has of the buffers what they hold at home, and what they hold
  * at home what the process has. Local, blocking; nothing on the host backend. */
-weir_status bench_trial_pull(const bench_trial *trial, bench_contender *contender);
+weir_status bench_trial_pull(const bench_trial *trial, bench_candidate *contender);
 weir_status bench_trial_push(const bench_trial *trial);
 /* Waits until what the contender has enqueued is done, and asks weir whether all
  * went well. Local, blocking; nothing on the host backend. */
-weir_status bench_trial_wait(const bench_trial *trial, const bench_contender *contender);
+weir_status bench_trial_wait(const bench_trial *trial, const bench_candidate *contender);
 /* Plants a fault in the buffers, see bench_inject. Returns what went wrong. Local. */
-weir_status bench_trial_inject(bench_trial *trial, bench_contender *contender, bench_fault fault,
+weir_status bench_trial_inject(bench_trial *trial, bench_candidate *contender, bench_fault fault,
                                const weirv_case *c, size_t at);
 /* Compares the current output and adds the findings to check. Collective. */
-weir_status bench_trial_compare(bench_trial *trial, bench_contender *contender,
+weir_status bench_trial_compare(bench_trial *trial, bench_candidate *contender,
                                 weirv_result *check);
 /* Tells what is wrong with the current output, canaries and input, by rank, on
  * standard error. Collective. */
-void bench_trial_explain(const bench_trial *trial, bench_contender *contender);
+void bench_trial_explain(const bench_trial *trial, bench_candidate *contender);
 /* Times a visit's share of iterations of the contenders whose results have run set
  * in visit 0 and did not fail since. Collective. */
 weir_status bench_trial_time(bench_trial *trial);

@@ -21,14 +21,14 @@ static const double change_penalty = 0.015;
 /* Scores of one size: the mean logarithm of the median over placements. */
 typedef struct tuned_size {
     size_t bytes;
-    double score[BENCH_CONTENDERS_MAX];
-    double median_us[BENCH_CONTENDERS_MAX]; /* out of place */
+    double score[BENCH_CANDIDATES_MAX];
+    double median_us[BENCH_CANDIDATES_MAX]; /* out of place */
     int chosen;
 } tuned_size;
 
 struct bench_tune {
     const bench_run *run;
-    char names[BENCH_CONTENDERS_MAX][32]; /* of candidates: "packet:16x64" */
+    char names[BENCH_CANDIDATES_MAX][32]; /* of candidates: "packet:16x64" */
     int count, nsizes;
     tuned_size sizes[SIZES_MAX];
 };
@@ -143,7 +143,7 @@ static int find(bench_tune *tune, const char *name)
     int i = 0;
     while (i < tune->count && strcmp(tune->names[i], name) != 0)
         i++;
-    if (i == BENCH_CONTENDERS_MAX)
+    if (i == BENCH_CANDIDATES_MAX)
         return -1;
     if (i == tune->count)
         snprintf(tune->names[tune->count++], sizeof tune->names[i], "%s", name);
@@ -156,7 +156,7 @@ void bench_tune_row(bench_tune *tune, const bench_row *row)
         return;
     tuned_size *size = &tune->sizes[tune->nsizes++];
     size->bytes = row->shape.bytes;
-    for (int i = 0; i < BENCH_CONTENDERS_MAX; i++)
+    for (int i = 0; i < BENCH_CANDIDATES_MAX; i++)
         size->score[i] = INFINITY;
     for (int i = 0; i < row->ncontenders; i++) {
         const bench_result *out = &row->results[BENCH_OUT_OF_PLACE][i];
@@ -177,8 +177,8 @@ void bench_tune_row(bench_tune *tune, const bench_row *row)
 /* The cheapest path: cost[i] ends at candidate i, from[k][i] is where it came from. */
 static void choose(bench_tune *tune)
 {
-    double cost[BENCH_CONTENDERS_MAX] = {0}, next[BENCH_CONTENDERS_MAX];
-    static int from[SIZES_MAX][BENCH_CONTENDERS_MAX];
+    double cost[BENCH_CANDIDATES_MAX] = {0}, next[BENCH_CANDIDATES_MAX];
+    static int from[SIZES_MAX][BENCH_CANDIDATES_MAX];
     int best = 0;
     for (int k = 0; k < tune->nsizes; k++) {
         for (int i = 0; i < tune->count; i++) {

@@ -22,7 +22,7 @@ static bench_ratio_sum *find_peer(bench_ratios *ratios, const char *name)
     int i = 0;
     while (i < ratios->npeers && strcmp(ratios->peers[i].name, name) != 0)
         i++;
-    if (i == BENCH_CONTENDERS_MAX)
+    if (i == BENCH_CANDIDATES_MAX)
         return NULL;
     if (i == ratios->npeers) {
         snprintf(ratios->peers[i].name, sizeof ratios->peers[i].name, "%s", name);

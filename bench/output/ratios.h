@@ -30,7 +30,7 @@ typedef struct bench_algo_span {
 
 typedef struct bench_ratios {
     FILE *out;
-    bench_ratio_sum peers[BENCH_CONTENDERS_MAX];
+    bench_ratio_sum peers[BENCH_CANDIDATES_MAX];
     int npeers;
     bench_algo_span spans[BENCH_SPANS_MAX];
     int nspans;

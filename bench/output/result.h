@@ -10,7 +10,7 @@
 #include "bench/statistics/stats.h"
 #include "verify/verify.h"
 
-enum { BENCH_OUT_OF_PLACE, BENCH_IN_PLACE, BENCH_PLACEMENTS, BENCH_CONTENDERS_MAX = 192,
+enum { BENCH_OUT_OF_PLACE, BENCH_IN_PLACE, BENCH_PLACEMENTS, BENCH_CANDIDATES_MAX = 192,
        BENCH_VISITS_MAX = 256 };
 
 /* Of a check that not every result has. */
@@ -69,7 +69,7 @@ typedef struct bench_row {
     int oracles; /* BENCH_ORACLE_*: what results are compared with */
     int primary[BENCH_PLACEMENTS]; /* index of the contender that the table shows */
     bench_cost cost[BENCH_PLACEMENTS];
-    bench_result results[BENCH_PLACEMENTS][BENCH_CONTENDERS_MAX];
+    bench_result results[BENCH_PLACEMENTS][BENCH_CANDIDATES_MAX];
 } bench_row;
 
 /* 1 if the result is known to be wrong. */

@@ -111,7 +111,7 @@ static weir_status check(const weir_algo *algo, const weir_algo_call *call)
         return weiri_fail(WEIR_ERR_INVALID,
                           "algorithm %s: a grid of %d blocks of %d threads; expected 0 or more "
                           "blocks, 0 to 1024 threads", algo->name, call->nblocks, call->nthreads);
-    if (call->stream && !call->comm->gpu && !call->comm->device)
+    if (call->stream && !call->comm->gpu && !call->comm->gpu_comm)
         return weiri_fail(WEIR_ERR_INVALID, "algorithm %s: host memory takes no stream",
                           algo->name);
     if (call->comm->gpu && !algo->is_builtin) {

@@ -146,8 +146,8 @@ static weir_status run(const weir_algo_call *c, const weiri_algo_shape *s)
 
 static weir_backend backend_of(const weir_comm *comm)
 {
-    if (comm->net)
-        return WEIRI_BACKEND_NET;
+    if (comm->internode)
+        return WEIRI_BACKEND_INTERNODE;
     return comm->gpu ? WEIR_BACKEND_CUDA : WEIR_BACKEND_HOST;
 }
 

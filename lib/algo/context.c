@@ -97,7 +97,7 @@ static weir_status decide(const weir_algo *algo, weir_comm *comm, weir_status mi
     memset(why, 0, sizeof why);
     if (mine != WEIR_OK)
         strncpy(why, weir_last_error(), sizeof why - 1);
-    weir_status status = comm->net ? vote_through_boot(comm, vote, &said)
+    weir_status status = comm->internode ? vote_through_boot(comm, vote, &said)
                                    : vote_through_pages(comm, vote, &said);
     if (mine != WEIR_OK)
         return weiri_fail(mine, "%s", why);

@@ -296,7 +296,7 @@ static weir_status check_arguments(const weir_comm *comm, const char *file, cons
         return weiri_fail(WEIR_ERR_INVALID,
                           "weir_algo_from_file: a file and a kernel's name of 1 to %d characters "
                           "are required", WEIR_ALGO_NAME_BYTES - 1);
-    if (comm->net)
+    if (comm->internode)
         return weiri_fail(WEIR_ERR_UNSUPPORTED,
                           "%s: kernels of files work between the ranks of one machine, whose "
                           "memory they map", file);

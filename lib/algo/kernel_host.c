@@ -155,7 +155,7 @@ static weir_status make_room(const weir_kernel *kernel, host_kernel *loaded, siz
 /* What the kernel failed of: its last wait's record says where it stood. */
 static weir_status tell_failure(const weir_kernel *kernel, weir_status status)
 {
-    weir_comm *comm = weiri_comm_here(kernel->comm);
+    weir_comm *comm = weiri_comm_node(kernel->comm);
     const weir_wait_record *record = &comm->where->wait;
     int rank = weiri_comm_name(comm, comm->rank);
     if (status == WEIR_ERR_TIMEOUT && record->kind != WEIR_WAIT_NONE)

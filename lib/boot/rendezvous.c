@@ -165,7 +165,7 @@ static int start_thread(rendezvous *self)
     return error_number;
 }
 
-weir_status weiri_rendezvous_start(const weiri_meeting *meeting, int listener)
+weir_status weiri_rendezvous_start(const weiri_barrier_epoch *meeting, int listener)
 {
     rendezvous *self = calloc(1, sizeof *self);
     if (!self)

@@ -13,14 +13,14 @@
 #include "boot/handshake.h"
 
 /* What an id holds. */
-typedef struct weiri_meeting {
+typedef struct weiri_barrier_epoch {
     weiri_address address;
     uint8_t key[WEIRI_KEY_BYTES];
-} weiri_meeting;
+} weiri_barrier_epoch;
 
 /* Serves the listener of this meeting, which passes to the thread unless this fails. Local, not
  * blocking. WEIR_ERR_NO_MEMORY; WEIR_ERR_SYSTEM: no thread. */
-weir_status weiri_rendezvous_start(const weiri_meeting *meeting, int listener);
+weir_status weiri_rendezvous_start(const weiri_barrier_epoch *meeting, int listener);
 
 /* Rank job->rank, which is not 0, asks where rank 0 listens, on a fresh connection to the
  * rendezvous at *root, which becomes the answer. Blocks until rank 0 has come, or the deadline.

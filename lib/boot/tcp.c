@@ -243,7 +243,7 @@ static void leave(int fd)
     close(fd);
 }
 
-static entry entry_by(const weiri_meeting *meeting, int rank, int nranks, int timeout_ms)
+static entry entry_by(const weiri_barrier_epoch *meeting, int rank, int nranks, int timeout_ms)
 {
     entry way = {.job = {.rank = rank, .nranks = nranks, .timeout_ms = timeout_ms},
                  .root = meeting->address};
@@ -254,7 +254,7 @@ static entry entry_by(const weiri_meeting *meeting, int rank, int nranks, int ti
 weir_status weiri_boot_tcp_create(const weir_unique_id *id, int rank, int nranks, int timeout_ms,
                                   weir_boot **boot)
 {
-    weiri_meeting meeting;
+    weiri_barrier_epoch meeting;
     int listener = -1, rendezvous = -1;
     weir_status status = check_ranks(rank, nranks);
     if (status == WEIR_OK)
@@ -275,7 +275,7 @@ weir_status weiri_boot_tcp_create(const weir_unique_id *id, int rank, int nranks
 void weiri_boot_tcp_cancel(const weir_unique_id *id)
 {
     enum { PATIENCE_MS = 1000 };
-    weiri_meeting meeting;
+    weiri_barrier_epoch meeting;
     int listener = -1, rendezvous = -1;
     if (weiri_unique_id_decode(id, &meeting) != WEIR_OK)
         return;

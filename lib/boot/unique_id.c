@@ -13,14 +13,14 @@
 /* The bytes of an id; what is left of it is zero. */
 typedef struct contents {
     uint64_t magic;
-    weiri_meeting meeting;
+    weiri_barrier_epoch meeting;
     uint8_t check[WEIRI_MAC_BYTES]; /* MAC of what is before it */
 } contents;
 
 _Static_assert(sizeof(contents) == 8 + 24 + 16 + 16, "ids have no padding");
 _Static_assert(sizeof(contents) <= WEIR_UNIQUE_ID_BYTES, "an id holds its contents");
 
-void weiri_unique_id_encode(const weiri_meeting *meeting, weir_unique_id *id)
+void weiri_unique_id_encode(const weiri_barrier_epoch *meeting, weir_unique_id *id)
 {
     contents all = {.magic = MAGIC, .meeting = *meeting};
     weiri_mac(meeting->key, &all, offsetof(contents, check), all.check);
@@ -28,7 +28,7 @@ void weiri_unique_id_encode(const weiri_meeting *meeting, weir_unique_id *id)
     memcpy(id->bytes, &all, sizeof all);
 }
 
-weir_status weiri_unique_id_decode(const weir_unique_id *id, weiri_meeting *meeting)
+weir_status weiri_unique_id_decode(const weir_unique_id *id, weiri_barrier_epoch *meeting)
 {
     contents all;
     uint8_t check[WEIRI_MAC_BYTES];
@@ -52,7 +52,7 @@ static weir_status choose_address(weiri_address *address)
 
 weir_status weir_unique_id_create(weir_unique_id *id)
 {
-    weiri_meeting made = {0};
+    weiri_barrier_epoch made = {0};
     int listener = -1;
     weir_status status = choose_address(&made.address);
     if (status == WEIR_OK)

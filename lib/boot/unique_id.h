@@ -4,8 +4,8 @@
 
 #include "boot/rendezvous.h"
 
-void weiri_unique_id_encode(const weiri_meeting *meeting, weir_unique_id *id);
+void weiri_unique_id_encode(const weiri_barrier_epoch *meeting, weir_unique_id *id);
 /* WEIR_ERR_INVALID: damaged, or not from weir_unique_id_create. */
-weir_status weiri_unique_id_decode(const weir_unique_id *id, weiri_meeting *meeting);
+weir_status weiri_unique_id_decode(const weir_unique_id *id, weiri_barrier_epoch *meeting);
 
 #endif

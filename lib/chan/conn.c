@@ -15,7 +15,7 @@
 /* What each end tells the other. */
 typedef struct greeting {
     int32_t status, transport;
-    weiri_wire_address address; /* of its endpoint */
+    weiri_net_address address; /* of its endpoint */
 } greeting;
 
 static weir_status swap(weir_comm *comm, int peer, int tag, const void *mine, void *theirs,
@@ -27,7 +27,7 @@ static weir_status swap(weir_comm *comm, int peer, int tag, const void *mine, vo
 
 /* The transport for a peer, and its wire if it is a network. */
 static weir_status choose(weir_comm *comm, int peer, weir_transport wanted, weir_transport *chosen,
-                          weiri_wire **wire)
+                          weiri_net **net)
 {
     weir_transport mapped = comm->memory->transport;
     const char *name = weir_transport_name(wanted);
@@ -37,11 +37,11 @@ static weir_status choose(weir_comm *comm, int peer, weir_transport wanted, weir
         return WEIR_OK;
     }
     *chosen = wanted;
-    if (wanted == WEIR_TRANSPORT_AUTO && comm->net) {
-        *chosen = comm->net->wire->ops->transport;
+    if (wanted == WEIR_TRANSPORT_AUTO && comm->internode) {
+        *chosen = comm->internode->net->ops->transport;
     } else if (wanted == WEIR_TRANSPORT_AUTO) {
         *chosen = WEIR_TRANSPORT_IB;
-        if (weiri_comm_wire(comm, *chosen, wire) == WEIR_OK)
+        if (weiri_comm_net(comm, *chosen, net) == WEIR_OK)
             return WEIR_OK;
         *chosen = WEIR_TRANSPORT_TCP;
     }
@@ -50,7 +50,7 @@ static weir_status choose(weir_comm *comm, int peer, weir_transport wanted, weir
                           "rank %d does not reach rank %d over %s; it does over %s", comm->rank,
                           peer, name ? name : "an unknown transport",
                           maps ? weir_transport_name(mapped) : "a network (ib, tcp)");
-    weir_status status = weiri_comm_wire(comm, *chosen, wire);
+    weir_status status = weiri_comm_net(comm, *chosen, net);
     if (status != WEIR_OK)
         weiri_fail_context(status, "rank %d does not reach rank %d over %s%s%s", comm->rank, peer,
                            weir_transport_name(*chosen), maps ? "; it does over " : "",
@@ -58,13 +58,13 @@ static weir_status choose(weir_comm *comm, int peer, weir_transport wanted, weir
     return status;
 }
 
-static weir_status make_endpoint(weir_conn *conn, weiri_wire *wire, weiri_wire_address *address)
+static weir_status make_endpoint(weir_conn *conn, weiri_net *net, weiri_net_address *address)
 {
-    if (!wire)
+    if (!net)
         return WEIR_OK;
-    weiri_wire_lock(wire);
-    weir_status status = wire->ops->endpoint_create(wire, conn->peer, &conn->endpoint, address);
-    weiri_wire_unlock(wire);
+    weiri_net_lock(net);
+    weir_status status = net->ops->endpoint_create(net, conn->peer, &conn->endpoint, address);
+    weiri_net_unlock(net);
     return status;
 }
 
@@ -75,12 +75,12 @@ static weir_status peer_failed(const weir_conn *conn, int32_t status)
 }
 
 /* Both ends know each other's: over a network they connect, and say how that went. */
-static weir_status join_endpoint(weir_conn *conn, const weiri_wire_address *address)
+static weir_status join_endpoint(weir_conn *conn, const weiri_net_address *address)
 {
-    weiri_wire *wire = conn->endpoint->wire;
-    weiri_wire_lock(wire);
-    weir_status status = wire->ops->endpoint_connect(conn->endpoint, address);
-    weiri_wire_unlock(wire);
+    weiri_net *net = conn->endpoint->net;
+    weiri_net_lock(net);
+    weir_status status = net->ops->endpoint_connect(conn->endpoint, address);
+    weiri_net_unlock(net);
     int32_t mine = status, theirs = WEIR_OK;
     weir_status met = swap(conn->comm, conn->peer, conn->tag, &mine, &theirs, sizeof mine);
     if (status == WEIR_OK && met == WEIR_OK && theirs != WEIR_OK)
@@ -89,7 +89,7 @@ static weir_status join_endpoint(weir_conn *conn, const weiri_wire_address *addr
 }
 
 /* Greets the peer, whether this end is there or only a reason why not. */
-static weir_status meet(weir_conn *conn, weir_status status, const weiri_wire_address *address)
+static weir_status meet(weir_conn *conn, weir_status status, const weiri_net_address *address)
 {
     greeting mine = {.status = status, .transport = (int32_t)conn->transport}, theirs;
     mine.address = *address;
@@ -111,15 +111,15 @@ weir_status weir_connect(weir_comm *comm, int peer, int tag, weir_transport tran
         return weiri_fail(WEIR_ERR_INVALID, "weir_connect: expected a peer of 0..%d, not %d",
                           comm ? comm->nranks - 1 : 0, peer);
     weir_conn *made = calloc(1, sizeof *made), none = {0};
-    weiri_wire *wire = NULL;
-    weiri_wire_address address;
+    weiri_net *net = NULL;
+    weiri_net_address address;
     memset(&address, 0, sizeof address);
     weir_conn *end = made ? made : &none;
     *end = (weir_conn){.comm = comm, .peer = peer, .tag = tag};
-    weir_status status = made ? choose(comm, peer, transport, &end->transport, &wire)
+    weir_status status = made ? choose(comm, peer, transport, &end->transport, &net)
                               : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a connection");
     if (status == WEIR_OK)
-        status = make_endpoint(end, wire, &address);
+        status = make_endpoint(end, net, &address);
     status = meet(end, status, &address);
     if (status == WEIR_OK)
         *conn = made;
@@ -144,10 +144,10 @@ void weir_conn_free(weir_conn *conn)
         return;
     weiri_mover_free(conn->stream.mover);
     if (conn->endpoint) {
-        weiri_wire *wire = conn->endpoint->wire;
-        weiri_wire_lock(wire);
-        wire->ops->endpoint_destroy(conn->endpoint);
-        weiri_wire_unlock(wire);
+        weiri_net *net = conn->endpoint->net;
+        weiri_net_lock(net);
+        net->ops->endpoint_destroy(conn->endpoint);
+        weiri_net_unlock(net);
     }
     free(conn);
 }

@@ -32,8 +32,8 @@ struct weir_portchan {
     const weiri_port_way *way;
     char *remote, *local; /* mapped ways */
     size_t remote_bytes, local_bytes;
-    weiri_wire_key remote_key; /* over a wire */
-    const weiri_wire_mem *local_wired;
+    weiri_net_key remote_key; /* over a wire */
+    const weiri_net_mem *local_wired;
     weir_portchan_dev device;
     void *kept; /* on GPUs: its copy in device memory */
 };

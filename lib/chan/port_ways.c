@@ -94,62 +94,62 @@ static const weiri_port_way copy_way = {copy_put, copy_signal, copy_flush, word_
 
 /* --------------------------------------------------------------------- wires */
 
-static weir_status wire_put(weir_portchan *chan, uint64_t to, uint64_t from, uint64_t bytes)
+static weir_status net_put(weir_portchan *chan, uint64_t to, uint64_t from, uint64_t bytes)
 {
     weiri_endpoint *endpoint = chan->sem->conn->endpoint;
-    weiri_wire *wire = endpoint->wire;
-    weiri_wire_lock(wire);
+    weiri_net *net = endpoint->net;
+    weiri_net_lock(net);
     weir_status status =
-        wire->ops->put(endpoint, chan->local_wired, from, &chan->remote_key, to, bytes);
-    weiri_wire_unlock(wire);
+        net->ops->put(endpoint, chan->local_wired, from, &chan->remote_key, to, bytes);
+    weiri_net_unlock(net);
     return status;
 }
 
-static weir_status wire_signal(weir_portchan *chan, uint64_t value)
+static weir_status net_signal(weir_portchan *chan, uint64_t value)
 {
     const weiri_port_end *port = &chan->sem->port;
     weiri_endpoint *endpoint = chan->sem->conn->endpoint;
-    weiri_wire *wire = endpoint->wire;
+    weiri_net *net = endpoint->net;
     uint64_t at = port->remote_at + offsetof(weiri_port_words, inbound);
-    weiri_wire_lock(wire);
-    weir_status status = wire->ops->signal(endpoint, &port->remote_key, at, value);
-    weiri_wire_unlock(wire);
+    weiri_net_lock(net);
+    weir_status status = net->ops->signal(endpoint, &port->remote_key, at, value);
+    weiri_net_unlock(net);
     return status;
 }
 
-static weir_status wire_flush(weir_portchan *chan, weiri_port_mark *mark)
+static weir_status net_flush(weir_portchan *chan, weiri_port_mark *mark)
 {
     weiri_endpoint *endpoint = chan->sem->conn->endpoint;
-    weiri_wire_lock(endpoint->wire);
+    weiri_net_lock(endpoint->net);
     *mark = (weiri_port_mark){&endpoint->completed, endpoint->posted};
-    weiri_wire_unlock(endpoint->wire);
+    weiri_net_unlock(endpoint->net);
     return WEIR_OK;
 }
 
-static weir_status wire_reached(weir_portchan *chan, const weiri_port_mark *mark, int *there)
+static weir_status net_reached(weir_portchan *chan, const weiri_port_mark *mark, int *there)
 {
     weiri_endpoint *endpoint = chan->sem->conn->endpoint;
-    weiri_wire_lock(endpoint->wire);
+    weiri_net_lock(endpoint->net);
     weir_status failed = endpoint->failed;
     *there = endpoint->completed >= mark->value;
-    weiri_wire_unlock(endpoint->wire);
+    weiri_net_unlock(endpoint->net);
     if (failed == WEIR_OK || *there)
         return WEIR_OK;
     return weiri_fail(failed, "the connection to rank %d over %s has failed", endpoint->peer,
                       weir_transport_name(chan->sem->conn->transport));
 }
 
-static const weiri_port_way wire_way = {wire_put, wire_signal, wire_flush, wire_reached};
+static const weiri_port_way net_way = {net_put, net_signal, net_flush, net_reached};
 
 /* -------------------------------------------------------------------- choice */
 
-static weir_status choose_wire(weir_portchan *chan, const weir_mem *remote, const weir_mem *local)
+static weir_status choose_net(weir_portchan *chan, const weir_mem *remote, const weir_mem *local)
 {
     const weir_conn *conn = chan->sem->conn;
-    chan->way = &wire_way;
+    chan->way = &net_way;
     weir_status status = weiri_mem_wire_key(remote, conn->transport, &chan->remote_key);
     if (status == WEIR_OK)
-        status = weiri_mem_wired(local, conn->endpoint->wire, &chan->local_wired);
+        status = weiri_mem_wired(local, conn->endpoint->net, &chan->local_wired);
     return status;
 }
 
@@ -175,7 +175,7 @@ weir_status weiri_port_choose(weir_portchan *chan, const weir_mem *remote, const
     chan->remote_bytes = weir_mem_bytes(remote);
     chan->local_bytes = weir_mem_bytes(local);
     if (conn->endpoint)
-        return choose_wire(chan, remote, local);
+        return choose_net(chan, remote, local);
     if (!chan->remote)
         return weiri_fail(WEIR_ERR_UNSUPPORTED, "rank %d's memory is not mapped here", conn->peer);
     if (conn->comm->gpu)

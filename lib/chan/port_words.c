@@ -17,7 +17,7 @@ struct weiri_port_slab {
     weiri_segment_key key;
     mapping own;
     mapping *peers; /* nranks; empty where none is needed yet */
-    weiri_mem_wires wires;
+    weiri_mem_nets nets;
 };
 
 static weir_status pin(const weiri_port_slab *slab, mapping *of)
@@ -74,7 +74,7 @@ void weiri_port_slab_destroy(weiri_port_slab *slab)
 {
     if (!slab)
         return;
-    weiri_mem_wires_drop(&slab->wires);
+    weiri_mem_wires_drop(&slab->nets);
     for (int peer = 0; peer < slab->comm->nranks; peer++)
         unpin(slab, &slab->peers[peer]);
     unpin(slab, &slab->own);
@@ -82,7 +82,7 @@ void weiri_port_slab_destroy(weiri_port_slab *slab)
     free(slab);
 }
 
-weir_status weiri_port_slab_open(weiri_port_slab *slab, int end, weiri_wire *wire,
+weir_status weiri_port_slab_open(weiri_port_slab *slab, int end, weiri_net *net,
                                  weiri_port_end *own, weiri_port_card *card)
 {
     weiri_port_words *words = (weiri_port_words *)slab->own.segment.base + end;
@@ -92,22 +92,22 @@ weir_status weiri_port_slab_open(weiri_port_slab *slab, int end, weiri_wire *wir
     weir_store_relaxed(&words->reached.value, 0);
     *own = (weiri_port_end){.own = words,
                             .own_there = (weiri_port_words *)(void *)slab->own.there + end};
-    if (!wire)
+    if (!net)
         return WEIR_OK;
-    weir_status status = weiri_mem_wires_add(&slab->wires, wire, slab->own.segment.base,
-                                             slab->own.segment.bytes, WEIRI_WIRE_HOST);
+    weir_status status = weiri_mem_wires_add(&slab->nets, net, slab->own.segment.base,
+                                             slab->own.segment.bytes, WEIRI_NET_HOST);
     if (status == WEIR_OK)
-        card->key = slab->wires.own[weiri_network_of(wire->ops->transport)]->key;
+        card->key = slab->nets.own[weiri_network_of(net->ops->transport)]->key;
     return status;
 }
 
-weir_status weiri_port_slab_join(weiri_port_slab *slab, int peer, weiri_wire *wire,
+weir_status weiri_port_slab_join(weiri_port_slab *slab, int peer, weiri_net *net,
                                  const weiri_port_card *card, weiri_port_end *own)
 {
     mapping *of = &slab->peers[peer];
     own->remote_key = card->key;
     own->remote_at = card->at;
-    if (wire)
+    if (net)
         return WEIR_OK;
     weir_status status = WEIR_OK;
     if (!of->segment.base) {

@@ -18,7 +18,7 @@ typedef struct weiri_port_words {
 typedef struct weiri_port_end {
     weiri_port_words *own, *own_there;       /* here, and as this rank's kernels see it */
     weiri_port_words *remote, *remote_there; /* the peer's, mapped; NULL over a network */
-    weiri_wire_key remote_key;               /* over a network */
+    weiri_net_key remote_key;               /* over a network */
     uint64_t remote_at;                      /* where in that memory the peer's words are */
     uint64_t sent, marks;                    /* signals, and reached's; the proxy's */
     int channels;                            /* that use it */
@@ -27,7 +27,7 @@ typedef struct weiri_port_end {
 /* What a peer needs of an end; plain bytes. */
 typedef struct weiri_port_card {
     weiri_segment_key segment;
-    weiri_wire_key key; /* for the connection's network */
+    weiri_net_key key; /* for the connection's network */
     uint64_t at;
 } weiri_port_card;
 
@@ -38,10 +38,10 @@ weir_status weiri_port_slab_create(weir_comm *comm, int ends, weiri_port_slab **
 /* NULL is allowed. The wires are still open. */
 void weiri_port_slab_destroy(weiri_port_slab *slab);
 /* Clears an end for a new semaphore; wire is its connection's or NULL. */
-weir_status weiri_port_slab_open(weiri_port_slab *slab, int end, weiri_wire *wire,
+weir_status weiri_port_slab_open(weiri_port_slab *slab, int end, weiri_net *net,
                                  weiri_port_end *own, weiri_port_card *card);
 /* Takes the peer's end by its card. */
-weir_status weiri_port_slab_join(weiri_port_slab *slab, int peer, weiri_wire *wire,
+weir_status weiri_port_slab_join(weiri_port_slab *slab, int peer, weiri_net *net,
                                  const weiri_port_card *card, weiri_port_end *own);
 
 #endif

@@ -31,16 +31,16 @@ enum {
 };
 
 /* Whatever wakes it besides its eventfd. 0: there is something to do already. */
-static int arm_wires(weir_proxy *proxy, struct pollfd *files, nfds_t *count, uint64_t *nap_ns)
+static int arm_nets(weir_proxy *proxy, struct pollfd *files, nfds_t *count, uint64_t *nap_ns)
 {
     for (int network = 0; network < WEIRI_NETWORKS; network++) {
-        weiri_wire *wire = weiri_comm_open_wire(proxy->comm, network);
+        weiri_net *net = weiri_comm_open_net(proxy->comm, network);
         int descriptor = -1, armed = 1;
-        if (!wire)
+        if (!net)
             continue;
-        weiri_wire_lock(wire);
-        armed = wire->ops->arm(wire, &descriptor);
-        weiri_wire_unlock(wire);
+        weiri_net_lock(net);
+        armed = net->ops->arm(net, &descriptor);
+        weiri_net_unlock(net);
         if (!armed)
             return 0;
         if (descriptor >= 0)
@@ -66,7 +66,7 @@ static void sleep_for(weir_proxy *proxy, uint64_t nap_ns)
     weir_store_relaxed(&proxy->asleep, 1);
     weir_fence_system(); /* whoever pushes from here on sees it, or is seen below */
     if (!weiri_fifo_peek(&proxy->fifo.end, &trigger) && !weir_load_acquire(&proxy->stop_ns) &&
-        arm_wires(proxy, files, &count, &nap_ns)) {
+        arm_nets(proxy, files, &count, &nap_ns)) {
         const struct timespec nap = {.tv_sec = (time_t)(nap_ns / 1000000000u),
                                      .tv_nsec = (long)(nap_ns % 1000000000u)};
         if (ppoll(files, count, &nap, NULL) > 0 && files[0].revents)
@@ -138,7 +138,7 @@ static int cpus_near(const char *folder, cpu_set_t *cpus)
 /* Near the GPU, else near the network card of a wire that is open. */
 static int cpus_wanted(const weir_comm *comm, cpu_set_t *cpus)
 {
-    const weir_comm *here = comm->local ? comm->local : comm;
+    const weir_comm *here = comm->host_comm ? comm->host_comm : comm;
     char folder[300] = "/sys/bus/pci/devices/";
     CPU_ZERO(cpus);
     if (comm->gpu) {
@@ -150,10 +150,10 @@ static int cpus_wanted(const weir_comm *comm, cpu_set_t *cpus)
         return cpus_near(folder, cpus);
     }
     for (int network = 0; network < WEIRI_NETWORKS; network++) {
-        const weiri_wire *wire = weiri_comm_open_wire(comm, network);
-        if (!wire || !wire->card || !*wire->card)
+        const weiri_net *net = weiri_comm_open_net(comm, network);
+        if (!net || !net->card || !*net->card)
             continue;
-        snprintf(folder, sizeof folder, "/sys%s", wire->card);
+        snprintf(folder, sizeof folder, "/sys%s", net->card);
         if (cpus_near(folder, cpus))
             return 1;
     }

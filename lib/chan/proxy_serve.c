@@ -184,16 +184,16 @@ static int finish_flushes(weir_proxy *proxy)
 
 /* --------------------------------------------------------------------- rounds */
 
-static int move_wires(weir_proxy *proxy)
+static int move_nets(weir_proxy *proxy)
 {
     int moved = 0;
     for (int network = 0; network < WEIRI_NETWORKS; network++) {
-        weiri_wire *wire = weiri_comm_open_wire(proxy->comm, network);
-        if (!wire)
+        weiri_net *net = weiri_comm_open_net(proxy->comm, network);
+        if (!net)
             continue;
-        weiri_wire_lock(wire);
-        weir_status status = wire->ops->progress(wire, &moved);
-        weiri_wire_unlock(wire);
+        weiri_net_lock(net);
+        weir_status status = net->ops->progress(net, &moved);
+        weiri_net_unlock(net);
         if (status != WEIR_OK && proxy->status == WEIR_OK)
             weiri_proxy_fail(proxy, status);
     }
@@ -203,7 +203,7 @@ static int move_wires(weir_proxy *proxy)
 int weiri_proxy_serve(weir_proxy *proxy)
 {
     int moved = take_triggers(proxy);
-    moved |= move_wires(proxy);
+    moved |= move_nets(proxy);
     return moved | finish_flushes(proxy);
 }
 

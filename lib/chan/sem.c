@@ -110,9 +110,9 @@ static weir_status peer_failed(const weir_conn *conn, int32_t status)
                       conn->peer, conn->comm->rank);
 }
 
-static weiri_wire *wire_of(const weir_conn *conn)
+static weiri_net *net_of(const weir_conn *conn)
 {
-    return conn->endpoint ? conn->endpoint->wire : NULL;
+    return conn->endpoint ? conn->endpoint->net : NULL;
 }
 
 /* This end's offer. Over a network nothing is mapped, so port channels alone use it. */
@@ -120,7 +120,7 @@ static weir_status make_offer(weir_sem *sem, offer *mine)
 {
     const weir_conn *conn = sem->conn;
     sem_slab *slab = conn->comm->sem_slab;
-    weir_status status = weiri_port_slab_open(slab->ports, slot_of(slab, sem->local), wire_of(conn),
+    weir_status status = weiri_port_slab_open(slab->ports, slot_of(slab, sem->local), net_of(conn),
                                               &sem->port, &mine->port);
     if (status == WEIR_OK && !conn->endpoint)
         status = weir_mem_export(sem->local, &mine->words);
@@ -132,7 +132,7 @@ static weir_status take_offer(weir_sem *sem, const offer *theirs)
     const weir_conn *conn = sem->conn;
     sem_slab *slab = conn->comm->sem_slab;
     weir_status status =
-        weiri_port_slab_join(slab->ports, conn->peer, wire_of(conn), &theirs->port, &sem->port);
+        weiri_port_slab_join(slab->ports, conn->peer, net_of(conn), &theirs->port, &sem->port);
     if (status == WEIR_OK && !conn->endpoint)
         status = weir_mem_import(conn->comm, &theirs->words, &sem->remote);
     return status;

@@ -21,13 +21,13 @@ weir_status weiri_exchange_packet(weiri_coll *coll, const weiri_call *call);
 weir_status weiri_exchange_direct(weiri_coll *coll, const weiri_call *call);
 
 /* Across machines (coll/net/). */
-weir_status weiri_across_relay(weiri_coll *coll, const weiri_call *call);
-weir_status weiri_across_allreduce_rails(weiri_coll *coll, const weiri_call *call);
-weir_status weiri_across_allgather_rails(weiri_coll *coll, const weiri_call *call);
-weir_status weiri_across_reduce_scatter_rails(weiri_coll *coll, const weiri_call *call);
-weir_status weiri_across_broadcast_rails(weiri_coll *coll, const weiri_call *call);
-weir_status weiri_across_reduce_rails(weiri_coll *coll, const weiri_call *call);
-weir_status weiri_across_pairs(weiri_coll *coll, const weiri_call *call);
+weir_status weiri_internode_coll_relay(weiri_coll *coll, const weiri_call *call);
+weir_status weiri_internode_coll_allreduce_rails(weiri_coll *coll, const weiri_call *call);
+weir_status weiri_internode_coll_allgather_rails(weiri_coll *coll, const weiri_call *call);
+weir_status weiri_internode_coll_reduce_scatter_rails(weiri_coll *coll, const weiri_call *call);
+weir_status weiri_internode_coll_broadcast_rails(weiri_coll *coll, const weiri_call *call);
+weir_status weiri_internode_coll_reduce_rails(weiri_coll *coll, const weiri_call *call);
+weir_status weiri_internode_coll_pairs(weiri_coll *coll, const weiri_call *call);
 
 /* GPUs: launches the kernel of the algorithm that the call's choice names, or
  * of the collective's last one where that does not serve the call. Not blocking. */

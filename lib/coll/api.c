@@ -64,8 +64,8 @@ static weir_status dispatch(weiri_coll *coll, weiri_call *call, size_t size_byte
     coll->last_algo = choice->name;
     call->choice = choice;
     weiri_comm_enter(coll->comm, call->collective);
-    if (WEIRI_UNLIKELY(coll->comm->device != NULL))
-        return weiri_across_gpu(coll, call, size_bytes);
+    if (WEIRI_UNLIKELY(coll->comm->gpu_comm != NULL))
+        return weiri_internode_coll_gpu(coll, call, size_bytes);
     return choice->algo->run(coll, call);
 }
 

@@ -103,7 +103,7 @@ static weir_status coll_create(weir_comm *comm, weiri_coll **coll)
     weir_status status = WEIR_OK;
     if (!made->areas || !made->pairs || !made->sources)
         status = weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for the collectives' tables");
-    if (!comm->net)
+    if (!comm->internode)
         lay_out(made, comm->area_bytes);
     if (status == WEIR_OK)
         status = weiri_coll_tune(made);
@@ -111,7 +111,7 @@ static weir_status coll_create(weir_comm *comm, weiri_coll **coll)
         coll_destroy(made);
         return status;
     }
-    for (int rank = 0; !comm->net && rank < comm->nranks; rank++)
+    for (int rank = 0; !comm->internode && rank < comm->nranks; rank++)
         locate(made, comm->peers[rank].area, &made->areas[rank]);
     *coll = made;
     return WEIR_OK;

@@ -131,7 +131,7 @@ typedef struct weiri_pair {
 } weiri_pair;
 
 /* What the algorithm table calls the backend of algorithms across machines. */
-#define WEIRI_BACKEND_NET ((weir_backend)(WEIR_BACKEND_AUTO + 1))
+#define WEIRI_BACKEND_INTERNODE ((weir_backend)(WEIR_BACKEND_AUTO + 1))
 
 typedef weir_status (*weiri_algo_run)(weiri_coll *coll, const weiri_call *call);
 

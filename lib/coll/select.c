@@ -98,7 +98,7 @@ static int parse_bytes(const char *text, uint64_t *bytes)
 static weir_backend backend_of(const weiri_tuning_row *row)
 {
     if (strcmp(row->cores, "net") == 0)
-        return WEIRI_BACKEND_NET;
+        return WEIRI_BACKEND_INTERNODE;
     return strcmp(row->cores, "cuda") == 0 ? WEIR_BACKEND_CUDA : WEIR_BACKEND_HOST;
 }
 
@@ -204,14 +204,14 @@ static weir_status read_rows(const char *path, weiri_tuning_row *rows, size_t *c
 
 static weir_backend backend_of_comm(const weiri_coll *coll)
 {
-    if (coll->comm->net)
-        return WEIRI_BACKEND_NET;
+    if (coll->comm->internode)
+        return WEIRI_BACKEND_INTERNODE;
     return coll->comm->gpu ? WEIR_BACKEND_CUDA : WEIR_BACKEND_HOST;
 }
 
 static int matches(const weiri_coll *coll, const weiri_tuning_row *row)
 {
-    if (coll->comm->net)
+    if (coll->comm->internode)
         return coll->nranks <= row->max_ranks && strcmp(row->cores, "net") == 0;
     if (coll->comm->gpu)
         return coll->nranks <= row->max_ranks && strcmp(row->cores, "cuda") == 0;

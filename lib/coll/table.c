@@ -39,28 +39,28 @@
  * reduce_scatter from about there on, reduce, whose root copies everything anyway, nowhere. */
 #define NEVER SIZE_MAX
 #define NET_ALGOS(X)                                                                               \
-    X(ALLREDUCE, "rails", weiri_across_allreduce_rails, 128 << 10,                                 \
+    X(ALLREDUCE, "rails", weiri_internode_coll_allreduce_rails, 128 << 10,                         \
       "reduce-scatter inside, exchange of partial results, allgather inside")                      \
-    X(ALLREDUCE, "packet", weiri_across_relay, NEVER,                                              \
+    X(ALLREDUCE, "packet", weiri_internode_coll_relay, NEVER,                                      \
       "one message between two machines; small sizes")                                             \
-    X(REDUCE_SCATTER, "rails", weiri_across_reduce_scatter_rails, 128 << 10,                       \
+    X(REDUCE_SCATTER, "rails", weiri_internode_coll_reduce_scatter_rails, 128 << 10,               \
       "reduce inside for each rank of other machines, send it the result")                         \
-    X(REDUCE_SCATTER, "packet", weiri_across_relay, NEVER,                                         \
+    X(REDUCE_SCATTER, "packet", weiri_internode_coll_relay, NEVER,                                 \
       "one message between two machines; small sizes")                                             \
-    X(ALLGATHER, "rails", weiri_across_allgather_rails, 0,                                         \
+    X(ALLGATHER, "rails", weiri_internode_coll_allgather_rails, 0,                                 \
       "send the input to each machine, spread what comes inside")                                  \
-    X(ALLGATHER, "packet", weiri_across_relay, NEVER,                                              \
+    X(ALLGATHER, "packet", weiri_internode_coll_relay, NEVER,                                      \
       "one message between two machines; small sizes")                                             \
-    X(BROADCAST, "rails", weiri_across_broadcast_rails, 0,                                         \
+    X(BROADCAST, "rails", weiri_internode_coll_broadcast_rails, 0,                                 \
       "chunks by turns from the root's machine, broadcast inside")                                 \
-    X(REDUCE, "rails", weiri_across_reduce_rails, NEVER,                                           \
+    X(REDUCE, "rails", weiri_internode_coll_reduce_rails, NEVER,                                   \
       "reduce inside, the root combines machines")                                                 \
-    X(ALLTOALL, "pairs", weiri_across_pairs, 0, "messages between each two ranks")                 \
-    X(ALLTOALL, "packet", weiri_across_relay, NEVER,                                               \
+    X(ALLTOALL, "pairs", weiri_internode_coll_pairs, 0, "messages between each two ranks")         \
+    X(ALLTOALL, "packet", weiri_internode_coll_relay, NEVER,                                       \
       "one message between two machines; small sizes")                                             \
-    X(ALLTOALLV, "pairs", weiri_across_pairs, 0,                                                   \
+    X(ALLTOALLV, "pairs", weiri_internode_coll_pairs, 0,                                           \
       "messages between each two ranks, short blocks of two machines in one")                      \
-    X(SENDRECV, "pairs", weiri_across_pairs, 0, "messages between each two ranks")
+    X(SENDRECV, "pairs", weiri_internode_coll_pairs, 0, "messages between each two ranks")
 
 /* X(collective, name, kernel, summary); kernels are described in coll/cuda/. The
  * last row of a collective serves every call. */
@@ -138,7 +138,7 @@ const weiri_algo weiri_algo_table[] = {
     HOST_ALGOS(ROW)
 #undef ROW
 #define ROW(collective, name, run, from_bytes, summary)                                            \
-    {WEIR_COLL_##collective, name, WEIRI_BACKEND_NET, run, NULL, from_bytes},
+    {WEIR_COLL_##collective, name, WEIRI_BACKEND_INTERNODE, run, NULL, from_bytes},
     NET_ALGOS(ROW)
 #undef ROW
 #define ROW(collective, name, kernel, summary)                                                     \

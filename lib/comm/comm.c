@@ -45,7 +45,7 @@ static size_t page_set_bytes(void)
     return (sizeof(weiri_comm_page) + page - 1) / page * page;
 }
 
-_Static_assert(sizeof(cpu_set_t) == WEIRI_CORES_BYTES, "a berth holds the cores");
+_Static_assert(sizeof(cpu_set_t) == WEIRI_CORES_BYTES, "a placement holds the cores");
 
 static void own_cores(int rank, cpu_set_t *cores)
 {
@@ -271,7 +271,7 @@ static weir_status comm_join(weir_comm *comm, introduction *all, int device)
     return status;
 }
 
-weir_status weiri_comm_create_here(weir_boot *boot, const weir_comm_config *config,
+weir_status weiri_comm_create_node(weir_boot *boot, const weir_comm_config *config,
                                    weir_comm *whole, const int *members, weir_comm **comm)
 {
     weir_comm *made = NULL;
@@ -280,7 +280,7 @@ weir_status weiri_comm_create_here(weir_boot *boot, const weir_comm_config *conf
                              : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for the introductions");
     status = weir_boot_agree(boot, status);
     if (made) {
-        made->whole = whole;
+        made->parent = whole;
         made->names = members;
     }
     if (status == WEIR_OK)
@@ -299,19 +299,19 @@ weir_status weiri_comm_create_here(weir_boot *boot, const weir_comm_config *conf
 }
 
 /* Where every rank sits. Collective; agreed. *nhosts: how many machines. */
-static weir_status find_berths(weir_boot *boot, weiri_berth *berths, int *nhosts)
+static weir_status find_placements(weir_boot *boot, weiri_placement *placements, int *nhosts)
 {
     int rank = weir_boot_rank(boot), nranks = weir_boot_nranks(boot);
     cpu_set_t cores;
-    berths[rank] = (weiri_berth){
-        .host = weiri_host_id(), .metal = weiri_metal_id(), .pid = (int32_t)getpid()};
+    placements[rank] = (weiri_placement){
+        .host = weiri_host_id(), .hardware = weiri_hardware_id(), .pid = (int32_t)getpid()};
     own_cores(rank, &cores);
-    memcpy(berths[rank].cores, &cores, sizeof cores);
-    weir_status status = weir_boot_allgather(boot, berths, sizeof *berths);
+    memcpy(placements[rank].cores, &cores, sizeof cores);
+    weir_status status = weir_boot_allgather(boot, placements, sizeof *placements);
     *nhosts = 0;
     for (int i = 0; i < nranks && status == WEIR_OK; i++) {
         int first = 0;
-        while (berths[first].host != berths[i].host)
+        while (placements[first].host != placements[i].host)
             first++;
         *nhosts += first == i;
     }
@@ -336,16 +336,17 @@ weir_status weir_comm_create(weir_boot *boot, const weir_comm_config *config, we
     if (!boot || !comm)
         return weiri_fail(WEIR_ERR_INVALID, "weir_comm_create: boot and comm are required");
     int nhosts = 0;
-    weiri_berth *berths = calloc((size_t)weir_boot_nranks(boot), sizeof *berths);
+    weiri_placement *placements = calloc((size_t)weir_boot_nranks(boot), sizeof *placements);
     weir_status status = weir_boot_agree(
-        boot, berths ? WEIR_OK : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory to place the ranks"));
+        boot,
+        placements ? WEIR_OK : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory to place the ranks"));
     if (status == WEIR_OK)
-        status = find_berths(boot, berths, &nhosts);
+        status = find_placements(boot, placements, &nhosts);
     if (status == WEIR_OK && nhosts > 1)
-        status = weiri_across_create(boot, config, berths, comm);
+        status = weiri_internode_comm_create(boot, config, placements, comm);
     else if (status == WEIR_OK && (status = weir_boot_agree(boot, check_transport())) == WEIR_OK)
-        status = weiri_comm_create_here(boot, config, NULL, NULL, comm);
-    free(berths);
+        status = weiri_comm_create_node(boot, config, NULL, NULL, comm);
+    free(placements);
     return status;
 }
 
@@ -359,10 +360,10 @@ static weir_status leave(weir_comm *comm)
 
 void weiri_comm_finish(weir_comm *comm)
 {
-    const weir_comm *here = comm->local ? comm->local : comm;
+    const weir_comm *here = comm->host_comm ? comm->host_comm : comm;
     weir_store_release(&here->peers[here->rank].page->finished.value, 1);
-    if (comm->net)
-        weiri_net_finish(comm->net);
+    if (comm->internode)
+        weiri_internode_finish(comm->internode);
 }
 
 void weir_comm_destroy(weir_comm *comm)
@@ -370,8 +371,8 @@ void weir_comm_destroy(weir_comm *comm)
     if (!comm)
         return;
     weiri_comm_finish(comm);
-    if (comm->net) {
-        weiri_across_destroy(comm);
+    if (comm->internode) {
+        weiri_internode_comm_destroy(comm);
         return;
     }
     if (comm->gpu)
@@ -385,10 +386,10 @@ void weir_comm_destroy(weir_comm *comm)
 
 void weiri_comm_abort_for(weir_comm *comm, uint64_t reason)
 {
-    weir_comm *here = comm->local ? comm->local : comm;
-    weiri_comm_abort_here(here, reason);
-    if (here->whole && here->whole->net)
-        weiri_net_abort(here->whole->net, reason);
+    weir_comm *here = comm->host_comm ? comm->host_comm : comm;
+    weiri_comm_abort_node(here, reason);
+    if (here->parent && here->parent->internode)
+        weiri_internode_abort(here->parent->internode, reason);
 }
 
 static void set_abort_words(weir_comm *comm, uint64_t reason)
@@ -400,13 +401,13 @@ static void set_abort_words(weir_comm *comm, uint64_t reason)
     }
 }
 
-void weiri_comm_abort_here(weir_comm *comm, uint64_t reason)
+void weiri_comm_abort_node(weir_comm *comm, uint64_t reason)
 {
     set_abort_words(comm, reason);
-    if (comm->whole && comm->whole->device)
-        set_abort_words(comm->whole->device, reason);
-    if (comm->whole && comm->whole->local)
-        set_abort_words(comm->whole->local, reason);
+    if (comm->parent && comm->parent->gpu_comm)
+        set_abort_words(comm->parent->gpu_comm, reason);
+    if (comm->parent && comm->parent->host_comm)
+        set_abort_words(comm->parent->host_comm, reason);
 }
 
 void weir_comm_abort(weir_comm *comm)
@@ -424,8 +425,8 @@ weir_status weiri_comm_give_up(weir_comm *comm, weir_status status)
 
 weir_status weir_comm_barrier(weir_comm *comm)
 {
-    if (comm->net)
-        return weiri_across_barrier(comm);
+    if (comm->internode)
+        return weiri_internode_comm_barrier(comm);
     uint64_t round = ++comm->barriers;
     weir_store_release(&comm->peers[comm->rank].page->barrier.value, round);
     for (int rank = 0; rank < comm->nranks; rank++) {
@@ -486,7 +487,7 @@ const char *weir_backend_name(weir_backend backend)
 
 weir_transport weir_comm_transport(const weir_comm *comm)
 {
-    return comm->net ? comm->net->wire->ops->transport : comm->memory->transport;
+    return comm->internode ? comm->internode->net->ops->transport : comm->memory->transport;
 }
 
 int weir_comm_shares_cores(const weir_comm *comm)
@@ -496,8 +497,8 @@ int weir_comm_shares_cores(const weir_comm *comm)
 
 size_t weir_comm_scratch_bytes(const weir_comm *comm)
 {
-    if (comm->net)
-        return weir_comm_scratch_bytes(comm->local) + comm->net->window_bytes +
-               (comm->device ? weir_comm_scratch_bytes(comm->device) : 0);
+    if (comm->internode)
+        return weir_comm_scratch_bytes(comm->host_comm) + comm->internode->window_bytes +
+               (comm->gpu_comm ? weir_comm_scratch_bytes(comm->gpu_comm) : 0);
     return comm->scratch_bytes + (comm->gpu ? comm->gpu->scratch_bytes : 0);
 }

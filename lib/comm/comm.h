@@ -80,7 +80,7 @@ typedef struct weiri_where {
 } weiri_where;
 
 /* How a rank introduces its GPU, in this order of exchanges. */
-typedef struct weiri_gpu_card {
+typedef struct weiri_gpu_info {
     int32_t found;       /* weir_status of having a device; WEIR_OK: the next two are known */
     int32_t device;
     char bus[16];        /* "0000:19:00.0" */
@@ -89,7 +89,7 @@ typedef struct weiri_gpu_card {
     int32_t nvlink;      /* joins it with all peers' */
     int32_t processors;  /* multiprocessors */
     weiri_segment_key scratch;
-} weiri_gpu_card;
+} weiri_gpu_info;
 
 typedef struct weiri_comm_page {
     weiri_word abort;    /* non-zero: every wait of this rank ends, for that reason */
@@ -100,7 +100,7 @@ typedef struct weiri_comm_page {
     weiri_word votes[2]; /* algo/context.c: by parity, this rank's vote on a context */
     weiri_word report;   /* rank 0's: who prints the report; see comm/report.c */
     weiri_word followed[WEIRI_GPU_RANKS_MAX]; /* changes of each rank that this GPU knows */
-    weiri_gpu_card gpu;
+    weiri_gpu_info gpu;
     weiri_where where;
     weiri_region_record directory[WEIRI_REGIONS_MAX];
 } weiri_comm_page;
@@ -142,7 +142,7 @@ typedef struct weiri_peer {
     uint64_t changes_seen;
 } weiri_peer;
 
-struct weiri_net;
+struct weiri_internode;
 
 struct weir_comm {
     weir_boot *boot;
@@ -167,28 +167,28 @@ struct weir_comm {
     /* Across machines: the communicator of this machine's ranks in host memory, on GPUs
      * another one that has their memory, and the paths to the other machines. The whole
      * has no peers and regions of its own. */
-    weir_comm *local, *device;
-    int metal_rank;      /* among the ranks that share this one's cores and GPUs */
-    struct weiri_net *net;
+    weir_comm *host_comm, *gpu_comm;
+    int hardware_rank;      /* among the ranks that share this one's cores and GPUs */
+    struct weiri_internode *internode;
     weir_boot *local_boot;
     int *members;        /* this machine's ranks */
     /* Of such a local one: what it is a part of, and its ranks' numbers there. */
-    weir_comm *whole;
+    weir_comm *parent;
     const int *names;
     void *coll;          /* the collectives' state, made on first use */
     void (*coll_destroy)(void *coll);
     void *sem_slab;      /* the semaphores' memory, made on first use */
     void (*sem_slab_destroy)(void *slab);
-    struct weiri_wire *wires[WEIRI_NETWORKS]; /* comm/internode/networks.h; opened on first use */
+    struct weiri_net *nets[WEIRI_NETWORKS]; /* comm/internode/networks.h; opened on first use */
 };
 
 /* The communicator that has the memory of this machine's ranks: a part of a whole one
  * across machines, or comm itself; and the number that a rank of this machine has there. */
-static inline weir_comm *weiri_comm_here(weir_comm *comm)
+static inline weir_comm *weiri_comm_node(weir_comm *comm)
 {
-    if (comm->device)
-        return comm->device;
-    return comm->local ? comm->local : comm;
+    if (comm->gpu_comm)
+        return comm->gpu_comm;
+    return comm->host_comm ? comm->host_comm : comm;
 }
 int weiri_comm_place(const weir_comm *comm, int rank);
 /* Whether this rank maps memory of another one. */
@@ -198,7 +198,7 @@ int weiri_comm_maps(const weir_comm *comm, int rank);
  * rank in the whole communicator. Local. */
 void weiri_comm_abort_for(weir_comm *comm, uint64_t reason);
 /* The same on this machine only: the others know it. */
-void weiri_comm_abort_here(weir_comm *comm, uint64_t reason);
+void weiri_comm_abort_node(weir_comm *comm, uint64_t reason);
 /* This rank alone has found what ends the call for all, whose text is the last error: tells
  * it in the log and ends all ranks' waits. Returns status. Local. */
 weir_status weiri_comm_give_up(weir_comm *comm, weir_status status);
@@ -266,7 +266,7 @@ static inline int weiri_comm_has_finished(const weir_comm *comm, int peer)
 /* Notes that a collective is called: one store, to a line of this rank's own. */
 static inline void weiri_comm_enter(weir_comm *comm, weir_collective collective)
 {
-    if (WEIRI_LIKELY(!comm->whole)) /* else the caller's call is what counts */
+    if (WEIRI_LIKELY(!comm->parent)) /* else the caller's call is what counts */
         weir_store_relaxed(&comm->where->call, ++comm->calls << 8 | (uint64_t)collective);
 }
 
@@ -302,7 +302,7 @@ uint64_t weiri_hash_bytes(uint64_t hash, const void *bytes, size_t length);
  * boot, the process namespace and WEIR_HOSTID. */
 uint64_t weiri_host_id(void);
 /* The same without WEIR_HOSTID: equal on ranks that share cores. */
-uint64_t weiri_metal_id(void);
+uint64_t weiri_hardware_id(void);
 
 /* The own buffer [pointer, pointer + bytes) as peers can address it;
  * generation 0 if it is not within an allocation of this communicator. */

@@ -16,9 +16,9 @@
 weir_status weiri_mem_make(weir_mem content, weir_mem **mem)
 {
     weir_mem *object = malloc(sizeof *object);
-    content.wires = calloc(1, sizeof *content.wires);
-    if (!object || !content.wires) {
-        free(content.wires);
+    content.nets = calloc(1, sizeof *content.nets);
+    if (!object || !content.nets) {
+        free(content.nets);
         free(object);
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a registered-memory object");
     }
@@ -32,7 +32,7 @@ weir_status weir_mem_alloc(weir_comm *comm, size_t bytes, weir_mem **mem)
     if (!comm || !mem)
         return weiri_fail(WEIR_ERR_INVALID, "weir_mem_alloc: comm and mem are required");
     int id;
-    weir_comm *here = weiri_comm_here(comm);
+    weir_comm *here = weiri_comm_node(comm);
     weir_status status = weiri_region_create(here, NULL, bytes, &id);
     if (status != WEIR_OK)
         return status;
@@ -51,7 +51,7 @@ weir_status weir_mem_register(weir_comm *comm, void *pointer, size_t bytes, weir
     if (!comm || !mem || (!pointer && bytes))
         return weiri_fail(WEIR_ERR_INVALID,
                           "weir_mem_register: comm, pointer and mem are required");
-    weir_comm *here = weiri_comm_here(comm);
+    weir_comm *here = weiri_comm_node(comm);
     weiri_desc desc = weiri_region_describe(here, pointer, bytes);
     int id;
     if (desc.generation || !comm->gpu || !bytes)
@@ -127,7 +127,7 @@ typedef struct symmetric_part {
 /* Notes who has what, and on GPUs maps it all. Local. */
 static weir_status take_parts(weir_mem *mem, const symmetric_part *parts)
 {
-    weir_comm *comm = weiri_comm_here(mem->comm);
+    weir_comm *comm = weiri_comm_node(mem->comm);
     weiri_region *region = &comm->regions[mem->desc.region];
     size_t n = (size_t)comm->nranks;
     for (size_t rank = 0; rank < n; rank++)
@@ -156,7 +156,7 @@ weir_status weir_mem_symmetric(weir_mem *mem)
 {
     if (!mem)
         return weiri_fail(WEIR_ERR_INVALID, "weir_mem_symmetric: mem is required");
-    weir_comm *comm = weiri_comm_here(mem->comm);
+    weir_comm *comm = weiri_comm_node(mem->comm);
     weir_status status = WEIR_OK;
     symmetric_part *parts = calloc((size_t)comm->nranks, sizeof *parts);
     if (!parts)
@@ -184,9 +184,9 @@ void weir_mem_free(weir_mem *mem)
 {
     if (!mem)
         return;
-    weir_comm *comm = weiri_comm_here(mem->comm);
-    weiri_mem_wires_drop(mem->wires);
-    free(mem->wires);
+    weir_comm *comm = weiri_comm_node(mem->comm);
+    weiri_mem_wires_drop(mem->nets);
+    free(mem->nets);
     if (mem->kind == WEIRI_MEM_ALLOCATED)
         weiri_region_free(comm, (int)mem->desc.region);
     if (mem->kind == WEIRI_MEM_IMPORTED && mem->owner != mem->comm->rank && mem->pointer) {

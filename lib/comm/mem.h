@@ -11,7 +11,7 @@ struct weir_mem {
     enum { WEIRI_MEM_ALLOCATED, WEIRI_MEM_REGISTERED, WEIRI_MEM_IMPORTED } kind;
     int owner;              /* rank whose region it lies in */
     weiri_desc desc;        /* generation 0: staged */
-    weiri_mem_wires *wires; /* owned */
+    weiri_mem_nets *nets; /* owned */
 };
 
 /* Makes an object of this content, whose wires it adds. */

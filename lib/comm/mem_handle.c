@@ -16,7 +16,7 @@ typedef struct handle_content {
     weiri_desc desc;
     int32_t owner;
     int32_t known[WEIRI_NETWORKS]; /* which of the keys are there */
-    weiri_wire_key keys[WEIRI_NETWORKS];
+    weiri_net_key keys[WEIRI_NETWORKS];
     uint64_t check; /* hash of all of the above: tells a damaged handle */
 } handle_content;
 
@@ -29,28 +29,28 @@ static uint64_t check_of(const handle_content *content)
     return weiri_hash_bytes(WEIRI_HASH_START, content, offsetof(handle_content, check));
 }
 
-weir_status weiri_mem_wired(const weir_mem *mem, weiri_wire *wire, const weiri_wire_mem **own)
+weir_status weiri_mem_wired(const weir_mem *mem, weiri_net *net, const weiri_net_mem **own)
 {
     if (mem->kind == WEIRI_MEM_IMPORTED)
         return weiri_fail(WEIR_ERR_INVALID, "rank %d's memory is not this rank's to send from",
                           mem->owner);
     /* An empty one is registered, too: signals and empty puts name it. */
-    weir_status status = weiri_mem_wires_add(mem->wires, wire, mem->pointer, mem->bytes,
-                                             mem->comm->gpu ? WEIRI_WIRE_CUDA : WEIRI_WIRE_HOST);
+    weir_status status = weiri_mem_wires_add(mem->nets, net, mem->pointer, mem->bytes,
+                                             mem->comm->gpu ? WEIRI_NET_CUDA : WEIRI_NET_HOST);
     if (status == WEIR_OK)
-        *own = mem->wires->own[weiri_network_of(wire->ops->transport)];
+        *own = mem->nets->own[weiri_network_of(net->ops->transport)];
     return status;
 }
 
-weir_status weiri_mem_wire_key(const weir_mem *mem, weir_transport transport, weiri_wire_key *key)
+weir_status weiri_mem_wire_key(const weir_mem *mem, weir_transport transport, weiri_net_key *key)
 {
     int network = weiri_network_of(transport);
-    if (mem->kind != WEIRI_MEM_IMPORTED || !mem->wires->known[network])
+    if (mem->kind != WEIRI_MEM_IMPORTED || !mem->nets->known[network])
         return weiri_fail(WEIR_ERR_UNSUPPORTED,
                           "memory of rank %d was exported before that rank had connected over %s; "
                           "connect first",
                           mem->owner, weir_transport_name(transport));
-    *key = mem->wires->keys[network];
+    *key = mem->nets->keys[network];
     return WEIR_OK;
 }
 
@@ -58,13 +58,13 @@ weir_status weiri_mem_wire_key(const weir_mem *mem, weir_transport transport, we
 static weir_status add_keys(const weir_mem *mem, handle_content *content)
 {
     for (int network = 0; network < WEIRI_NETWORKS; network++) {
-        weiri_wire *wire = weiri_comm_open_wire(mem->comm, network);
-        content->known[network] = mem->wires->known[network];
-        content->keys[network] = mem->wires->keys[network];
-        if (mem->kind == WEIRI_MEM_IMPORTED || !wire)
+        weiri_net *net = weiri_comm_open_net(mem->comm, network);
+        content->known[network] = mem->nets->known[network];
+        content->keys[network] = mem->nets->keys[network];
+        if (mem->kind == WEIRI_MEM_IMPORTED || !net)
             continue;
-        const weiri_wire_mem *own = NULL;
-        weir_status status = weiri_mem_wired(mem, wire, &own);
+        const weiri_net_mem *own = NULL;
+        weir_status status = weiri_mem_wired(mem, net, &own);
         if (status == WEIR_ERR_UNSUPPORTED) /* memory of a GPU may serve mappings alone */
             continue;
         if (status != WEIR_OK)
@@ -139,7 +139,7 @@ weir_status weir_mem_import(weir_comm *comm, const weir_mem_handle *handle, weir
     if (status != WEIR_OK)
         return status;
     char *pointer = NULL;
-    weir_comm *here = weiri_comm_here(comm);
+    weir_comm *here = weiri_comm_node(comm);
     int own = content.owner == comm->rank, place = weiri_comm_place(comm, content.owner);
     int mapped = !own && weiri_comm_maps(comm, content.owner) && content.desc.generation != 0;
     if (own && content.desc.generation)
@@ -159,8 +159,8 @@ weir_status weir_mem_import(weir_comm *comm, const weir_mem_handle *handle, weir
                             &made);
     if (status != WEIR_OK)
         return status;
-    memcpy(made->wires->known, content.known, sizeof content.known);
-    memcpy(made->wires->keys, content.keys, sizeof content.keys);
+    memcpy(made->nets->known, content.known, sizeof content.known);
+    memcpy(made->nets->keys, content.keys, sizeof content.keys);
     if (mapped)
         here->peers[place].mappings[content.desc.region].users++;
     *mem = made;

@@ -58,23 +58,23 @@ static char state_letter(int pid)
 
 static int is_remote(const weir_comm *comm, int rank)
 {
-    return comm->net && weiri_net_is_remote(comm->net, rank);
+    return comm->internode && weiri_internode_is_remote(comm->internode, rank);
 }
 
 /* Where a rank's record is read. */
 static const weiri_where *where_of(const weir_comm *comm, int rank)
 {
     if (is_remote(comm, rank))
-        return comm->net->peers[rank].mirror;
-    if (comm->net)
-        return &comm->local->peers[comm->net->place_of[rank]].page->where;
+        return comm->internode->peers[rank].mirror;
+    if (comm->internode)
+        return &comm->host_comm->peers[comm->internode->place_of[rank]].page->where;
     return &comm->peers[rank].page->where;
 }
 
 static int has_answered(const weir_comm *comm, int rank)
 {
     if (is_remote(comm, rank))
-        return weir_load_acquire(&comm->net->peers[rank].words->answered) != 0;
+        return weir_load_acquire(&comm->internode->peers[rank].words->answered) != 0;
     return weir_load_acquire(&where_of(comm, rank)->answered) != 0;
 }
 
@@ -85,9 +85,10 @@ static life life_of(const weir_comm *comm, int rank)
     if (rank == comm->rank)
         return RUNS;
     if (is_remote(comm, rank))
-        return weiri_net_is_lost(comm->net, rank) && !has_answered(comm, rank) ? DEAD : RUNS;
-    if (comm->net)
-        return life_of(comm->local, comm->net->place_of[rank]);
+        return weiri_internode_is_lost(comm->internode, rank) && !has_answered(comm, rank) ? DEAD
+                                                                                           : RUNS;
+    if (comm->internode)
+        return life_of(comm->host_comm, comm->internode->place_of[rank]);
     char letter = state_letter(comm->peers[rank].pid);
     if (letter == 'T' || letter == 't')
         return STOPPED;
@@ -100,8 +101,8 @@ static life life_of(const weir_comm *comm, int rank)
 static void answer(const weir_comm *comm)
 {
     weir_store_release(&comm->where->answered, 1);
-    if (comm->net)
-        weiri_net_answer(comm->net);
+    if (comm->internode)
+        weiri_internode_answer(comm->internode);
 }
 
 /* A kernel that failed has left where it stood, and only this rank knows of it so far. One
@@ -143,8 +144,8 @@ static weir_status aborted(weir_comm *comm)
 
 weir_status weir_comm_check(weir_comm *comm)
 {
-    if (comm->net)
-        weiri_net_poll(comm->net);
+    if (comm->internode)
+        weiri_internode_poll(comm->internode);
     for (int rank = 0; rank < comm->nranks; rank++)
         if (life_of(comm, rank) == DEAD)
             return weiri_fail(WEIR_ERR_PEER, "rank %d has died", rank);
@@ -227,9 +228,10 @@ static void put_rank(writer *w, const weir_comm *comm, int rank, life state)
     const weiri_where *where = where_of(comm, rank);
     int aborted = weir_load_acquire(comm->guard.abort_word) != 0;
     int unknown = is_remote(comm, rank) && !has_answered(comm, rank);
-    put(w, "  rank %d (pid %d", rank, comm->net ? comm->net->pids[rank] : comm->peers[rank].pid);
-    if (comm->net)
-        put(w, ", machine %d", comm->net->machine_of[rank]);
+    put(w, "  rank %d (pid %d", rank,
+        comm->internode ? comm->internode->pids[rank] : comm->peers[rank].pid);
+    if (comm->internode)
+        put(w, ", machine %d", comm->internode->node_of[rank]);
     put(w, "): ");
     if (unknown) {
         put(w, "%s; on another machine\n", state == DEAD ? "dead" : "no answer");
@@ -265,8 +267,8 @@ static void await_answers(weir_comm *comm)
     for (int rank = 0; rank < comm->nranks; rank++)
         while (!has_answered(comm, rank) && life_of(comm, rank) == RUNS &&
                weir_clock_ns() < end_ns) {
-            if (comm->net)
-                weiri_net_poll(comm->net);
+            if (comm->internode)
+                weiri_internode_poll(comm->internode);
             nap();
         }
 }
@@ -311,17 +313,17 @@ static int is_lost(const weir_comm *comm, int rank)
 static int other_machine_prints(weir_comm *comm)
 {
     uint64_t start_ns = weir_clock_ns();
-    int prints = 0, waits = comm->net && comm->net->machine > 0;
+    int prints = 0, waits = comm->internode && comm->internode->node > 0;
     while (waits && weir_clock_ns() - start_ns < (prints ? PRINT_MS : OTHERS_MS) * 1000000ull) {
         waits = 0;
-        weiri_net_poll(comm->net);
+        weiri_internode_poll(comm->internode);
         for (int rank = 0; rank < comm->nranks; rank++) {
-            if (comm->net->machine_of[rank] >= comm->net->machine)
+            if (comm->internode->node_of[rank] >= comm->internode->node)
                 continue;
-            if (weir_load_acquire(&comm->net->peers[rank].words->printed))
+            if (weir_load_acquire(&comm->internode->peers[rank].words->printed))
                 return 1;
             prints |= has_answered(comm, rank);
-            waits |= !weiri_net_is_lost(comm->net, rank);
+            waits |= !weiri_internode_is_lost(comm->internode, rank);
         }
         nap();
     }
@@ -330,7 +332,7 @@ static int other_machine_prints(weir_comm *comm)
 
 int weir_comm_report_once(weir_comm *comm, int fd)
 {
-    const weir_comm *here = comm->local ? comm->local : comm;
+    const weir_comm *here = comm->host_comm ? comm->host_comm : comm;
     uint64_t *word = &here->peers[0].page->report.value;
     uint64_t mine = (uint64_t)here->rank + 1, end_ns = weir_clock_ns() + PRINT_MS * 1000000ull;
     answer(comm);
@@ -345,8 +347,8 @@ int weir_comm_report_once(weir_comm *comm, int fd)
                                         __ATOMIC_ACQUIRE)) {
             print(comm, fd);
             weir_store_release(word, mine | printed);
-            if (comm->net)
-                weiri_net_printed(comm->net);
+            if (comm->internode)
+                weiri_internode_printed(comm->internode);
             return 1;
         }
         nap();

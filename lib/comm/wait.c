@@ -38,8 +38,9 @@ int weiri_comm_is_dead(const weir_comm *comm, int peer)
 /* The name of a rank whose death matters to a wait for another one; -1: none. */
 static int find_dead(const weir_comm *comm, const weiri_waiter *waiter, int awaited)
 {
-    const weiri_net *net = comm->whole ? comm->whole->net : NULL;
-    if (net && weiri_net_is_remote(net, awaited) && weiri_net_is_gone(net, awaited))
+    const weiri_internode *internode = comm->parent ? comm->parent->internode : NULL;
+    if (internode && weiri_internode_is_remote(internode, awaited) &&
+        weiri_internode_is_gone(internode, awaited))
         return awaited;
     for (int peer = 0; peer < comm->nranks; peer++) {
         const int name = weiri_comm_name(comm, peer);
@@ -107,8 +108,8 @@ static weir_status fail(weir_comm *comm, weir_status status, int dead, const cha
     weiri_comm_abort_for(comm, status == WEIR_ERR_PEER ? WEIRI_ABORT_DEATH + (uint64_t)dead
                                                        : WEIRI_ABORT_ASKED);
     weir_store_release(&comm->where->answered, 1);
-    if (comm->whole && comm->whole->net)
-        weiri_net_answer(comm->whole->net);
+    if (comm->parent && comm->parent->internode)
+        weiri_internode_answer(comm->parent->internode);
     return status;
 }
 
@@ -122,8 +123,8 @@ weir_status weiri_comm_idle_for(weir_comm *comm, weiri_waiter *waiter, const uin
                                 uint64_t target, int peer, const char *phase)
 {
     int dead = -1;
-    if (comm->whole && comm->whole->net)
-        weiri_net_poll(comm->whole->net);
+    if (comm->parent && comm->parent->internode)
+        weiri_internode_poll(comm->parent->internode);
     weir_status status = step(comm, waiter, peer, &dead);
     if (WEIRI_LIKELY(status == WEIR_OK && waiter->polls.started_ns == waiter->noted_ns))
         return WEIR_OK;

@@ -64,7 +64,7 @@ void weiri_nccl_gpu_free(void *memory)
 weir_status weiri_nccl_gpu_copy(weiri_nccl_comm *comm, void *to, const void *from, size_t bytes,
                                 cudaStream_t stream)
 {
-    weir_comm *here = weiri_comm_here(comm->comm);
+    weir_comm *here = weiri_comm_node(comm->comm);
     weir_status status = weiri_nccl_gpu_order(comm, stream);
     if (status == WEIR_OK)
         status = here->gpu->ops->copy_on(here, to, from, bytes, stream);
@@ -222,7 +222,7 @@ weir_status weiri_nccl_gpu_exchange(weiri_nccl_comm *comm, weiri_p2p_args *args,
                                     cudaStream_t stream)
 {
     int before;
-    weir_comm *here = weiri_comm_here(comm->comm);
+    weir_comm *here = weiri_comm_node(comm->comm);
     args->guard = here->gpu->ops->guard(here);
     if (weir_load_relaxed(here->guard.abort_word)) {
         weir_status ended = weir_comm_check(comm->comm);

@@ -34,7 +34,7 @@ static weir_status make_own(weiri_nccl_comm *comm)
     weiri_nccl_p2p *p2p = calloc(1, sizeof *p2p);
     comm->p2p = p2p;
     if (p2p) {
-        p2p->here = weiri_comm_here(comm->comm);
+        p2p->here = weiri_comm_node(comm->comm);
         p2p->place = weir_comm_rank(p2p->here);
         p2p->count = weir_comm_nranks(p2p->here);
         p2p->lanes = weiri_p2p_lanes_for(comm->device >= 0, p2p->count);
@@ -58,14 +58,14 @@ static weir_status map_mailboxes(weiri_nccl_p2p *p2p)
 
 weir_status weiri_nccl_p2p_create(weiri_nccl_comm *comm)
 {
-    weiri_net *net = comm->comm->net;
+    weiri_internode *internode = comm->comm->internode;
     weir_status status = weir_boot_agree(comm->boot, make_own(comm));
     if (status == WEIR_OK)
         status = weir_boot_agree(comm->boot, map_mailboxes(comm->p2p));
-    if (status != WEIR_OK || !net)
+    if (status != WEIR_OK || !internode)
         return status;
-    status = weiri_net_open_pairs(net);
-    comm->p2p->pairs = net->pairs;
+    status = weiri_internode_open_pairs(internode);
+    comm->p2p->pairs = internode->pairs;
     return status;
 }
 

@@ -16,14 +16,14 @@ typedef struct weiri_nccl_p2p {
     weir_mem *own;
     weir_mem **all;   /* count */
     char **mailbox;   /* count, mapped here */
-    weiri_net *pairs; /* messages to ranks of other machines; NULL: there are none */
+    weiri_internode *pairs; /* messages to ranks of other machines; NULL: there are none */
 } weiri_nccl_p2p;
 
 /* Whether a rank is reached by messages, else by mailboxes. */
 static inline int weiri_p2p_is_remote(const weiri_nccl_comm *comm, int rank)
 {
-    const weiri_net *pairs = comm->p2p->pairs;
-    return pairs && weiri_net_is_remote(pairs, rank);
+    const weiri_internode *pairs = comm->p2p->pairs;
+    return pairs && weiri_internode_is_remote(pairs, rank);
 }
 
 /* Whether the host moves what is sent between this rank and another one. */

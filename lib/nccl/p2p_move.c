@@ -115,8 +115,8 @@ static int pick(const exchange *x, const weiri_waiter *waiter, int left)
 /* Where the host waits: with this machine's ranks in host memory. */
 static weir_comm *waits_in(const exchange *x)
 {
-    weir_comm *whole = x->comm->comm;
-    return whole->local ? whole->local : whole;
+    weir_comm *parent = x->comm->comm;
+    return parent->host_comm ? parent->host_comm : parent;
 }
 
 static weir_status idle(const exchange *x, weiri_waiter *waiter, int left)
@@ -131,7 +131,7 @@ static weir_status idle(const exchange *x, weiri_waiter *waiter, int left)
 static weir_status move_all(const exchange *x)
 {
     static const weiri_waiter fresh = {.is_for_one = 1};
-    weiri_net *net = x->comm->comm->net;
+    weiri_internode *internode = x->comm->comm->internode;
     weiri_waiter waiter = fresh;
     for (int left = 1; left > 0;) {
         int moved = 0;
@@ -144,10 +144,10 @@ static weir_status move_all(const exchange *x)
             continue;
         weiri_comm_idle_end(waits_in(x), &waiter);
         waiter = fresh; /* the deadline is for a time in which nothing moves */
-        if (net)
-            weiri_net_poll(net);
+        if (internode)
+            weiri_internode_poll(internode);
     }
-    return net ? weiri_net_flush(net, "send") : WEIR_OK;
+    return internode ? weiri_internode_flush(internode, "send") : WEIR_OK;
 }
 
 weir_status weiri_p2p_move(weiri_nccl_comm *comm, const weiri_nccl_call *calls, size_t count)

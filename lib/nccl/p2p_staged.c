@@ -101,7 +101,7 @@ static weir_status run(const staging *s)
 
 weir_status weiri_p2p_staged(weiri_nccl_comm *comm, const weiri_nccl_call *calls, size_t count)
 {
-    staging s = {comm, weiri_comm_here(comm->comm), calls, malloc(count * sizeof *calls), count};
+    staging s = {comm, weiri_comm_node(comm->comm), calls, malloc(count * sizeof *calls), count};
     if (!s.staged)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for sends and receives");
     memcpy(s.staged, calls, count * sizeof *calls);

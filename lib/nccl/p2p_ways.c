@@ -1,7 +1,7 @@
 /*
  * The two ways of pieces that the host moves: through mailboxes (p2p.h) to ranks of this
- * machine, and as messages (comm/internode/internode.h) to those of others. Messages of pairs have a
- * window of their own, so they need no order with those of collectives.
+ * machine, and as messages (comm/internode/internode.h) to those of others. Messages of pairs have
+ * a window of their own, so they need no order with those of collectives.
  */
 #include "nccl/p2p_host.h"
 
@@ -93,47 +93,47 @@ static uint64_t message_piece_bytes(const weiri_nccl_comm *comm)
 
 static int message_has_room(const weiri_nccl_comm *comm, int peer)
 {
-    return weiri_net_has_room(&comm->p2p->pairs->peers[peer]);
+    return weiri_internode_has_room(&comm->p2p->pairs->peers[peer]);
 }
 
 static char *message_outgoing(const weiri_nccl_comm *comm, int peer)
 {
-    return weiri_net_outgoing(comm->p2p->pairs, peer);
+    return weiri_internode_outgoing(comm->p2p->pairs, peer);
 }
 
 static weir_status message_post(const weiri_nccl_comm *comm, int peer, uint64_t bytes,
                                 uint64_t message_bytes)
 {
-    return weiri_net_post(comm->p2p->pairs, peer, bytes, message_bytes);
+    return weiri_internode_post(comm->p2p->pairs, peer, bytes, message_bytes);
 }
 
 static int message_has_arrived(const weiri_nccl_comm *comm, int peer)
 {
-    return weiri_net_has_arrived(&comm->p2p->pairs->peers[peer]);
+    return weiri_internode_has_arrived(&comm->p2p->pairs->peers[peer]);
 }
 
 static const char *message_incoming(const weiri_nccl_comm *comm, int peer,
                                     uint64_t *message_bytes)
 {
-    const char *data = weiri_net_incoming(comm->p2p->pairs, peer);
-    *message_bytes = weiri_net_head_of(data)->total_bytes;
+    const char *data = weiri_internode_incoming(comm->p2p->pairs, peer);
+    *message_bytes = weiri_internode_head_of(data)->total_bytes;
     return data;
 }
 
 static weir_status message_take(const weiri_nccl_comm *comm, int peer)
 {
-    return weiri_net_take(comm->p2p->pairs, peer);
+    return weiri_internode_take(comm->p2p->pairs, peer);
 }
 
 static weiri_p2p_awaited message_room(const weiri_nccl_comm *comm, int peer)
 {
-    const weiri_net_peer *path = &comm->p2p->pairs->peers[peer];
-    return (weiri_p2p_awaited){&path->words->consumed, path->sent + 1 - WEIRI_NET_SLOTS};
+    const weiri_internode_peer *path = &comm->p2p->pairs->peers[peer];
+    return (weiri_p2p_awaited){&path->words->consumed, path->sent + 1 - WEIRI_INTERNODE_SLOTS};
 }
 
 static weiri_p2p_awaited message_arrival(const weiri_nccl_comm *comm, int peer)
 {
-    const weiri_net_peer *path = &comm->p2p->pairs->peers[peer];
+    const weiri_internode_peer *path = &comm->p2p->pairs->peers[peer];
     return (weiri_p2p_awaited){&path->words->arrived, path->taken + 1};
 }
 

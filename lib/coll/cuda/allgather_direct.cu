@@ -155,7 +155,7 @@ WEIRI_GPU_FN void gather_all(const weiri_gpu_args &args, gather *g, weiri_gpu_bu
     if (streams)
         weiri_gpu_stream_all<true>(view, &g->streams, epoch);
     if (!took_of_all(view, g, streams))
-        weiri_gpu_meet(view, epoch, 1);
+        weiri_gpu_barrier(view, epoch, 1);
 }
 
 static __global__ void __launch_bounds__(512)

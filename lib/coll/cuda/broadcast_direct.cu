@@ -141,7 +141,7 @@ WEIRI_GPU_FN void send_round(const weiri_gpu_args &args, const spread *s, const 
         for (int peer = (int)team->worker; peer < view.nranks; peer += (int)team->workers)
             if (peer != view.rank)
                 await_room(view, s, p, peer, epoch, round);
-        weiri_gpu_team_meet(*team);
+        weiri_gpu_team_barrier(*team);
         for (int i = 1; i < view.nranks; i++) {
             int owner = (view.rank + i) % view.nranks;
             uint64_t at, bytes = piece_of(args, p, owner, round, &at);
@@ -171,7 +171,7 @@ WEIRI_GPU_FN void forward_round(const weiri_gpu_args &args, const spread *s, con
             else if (peer != view.rank)
                 await_room(view, s, p, peer, epoch, round);
         }
-        weiri_gpu_team_meet(*team);
+        weiri_gpu_team_barrier(*team);
         const char *from = args.out + at;
         if (s->staged) {
             from = target_of(args, s, p, view.rank, args.root, round, at);
@@ -202,7 +202,7 @@ WEIRI_GPU_FN void take_round(const weiri_gpu_args &args, const spread *s, const 
         for (int peer = (int)team->worker; peer < view.nranks; peer += (int)team->workers)
             if (peer != view.rank && peer != args.root)
                 await_staged(view, peer, epoch, round + 1);
-        weiri_gpu_team_meet(*team);
+        weiri_gpu_team_barrier(*team);
         for (int peer = 0; peer < view.nranks; peer++) {
             uint64_t at, bytes;
             if (peer == view.rank || peer == args.root)

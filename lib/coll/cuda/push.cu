@@ -27,7 +27,7 @@ static __device__ __forceinline__ int find_outputs(const weiri_gpu_args &args, u
     if (args.chunk_bytes)
         weiri_gpu_turn(args.view, epoch);
     else
-        lands = weiri_gpu_meet_buffers(args, epoch, 0, stored_to, buffers);
+        lands = weiri_gpu_barrier_buffers(args, epoch, 0, stored_to, buffers);
     for (int r = 0; r < args.view.nranks; r++)
         lands |= stored_to >> r & 1 && weiri_gpu_misaligned(buffers->out[r], 16);
     if (!stored_to && threadIdx.x == 0) /* reduce_scatter's begins with the own block's result */
@@ -48,7 +48,7 @@ static __global__ void __launch_bounds__(THREADS_MAX)
     const weiri_gpu_push plan = weiri_gpu_plan_push(args, outs, lands);
     weiri_gpu_push_all<dtype, exact>(args, plan, &buffers, epoch);
     if (!args.chunk_bytes) /* all blocks: they must have heard before peers tell again */
-        weiri_gpu_meet(args.view, epoch, 1);
+        weiri_gpu_barrier(args.view, epoch, 1);
 }
 
 WEIRI_GPU_DEFINE_OF_TYPES_AND_RANKS(push)

@@ -87,7 +87,7 @@ static __global__ void __launch_bounds__(WEIRI_GPU_DIRECT_THREADS)
     __shared__ weiri_gpu_buffers buffers;
     const weiri_gpu_view &view = args.view;
     const uint64_t epoch = weiri_gpu_epoch(view);
-    const int staged = weiri_gpu_meet_buffers(args, epoch, 1, 0, &buffers);
+    const int staged = weiri_gpu_barrier_buffers(args, epoch, 1, 0, &buffers);
     char *stage = weiri_gpu_stage(view, view.rank, 0);
     weiri_gpu_range mine = {0, args.bytes};
     size_t piece = args.bytes, tid = blockIdx.x * blockDim.x + threadIdx.x;
@@ -106,12 +106,12 @@ static __global__ void __launch_bounds__(WEIRI_GPU_DIRECT_THREADS)
             for (int r = 0; r < view.nranks; r++)
                 weiri_gpu_copy(stage + (size_t)r * piece + mine.at,
                                args.in + (size_t)r * args.bytes + at + mine.at, mine.bytes);
-            weiri_gpu_meet(view, epoch, ++meetings);
+            weiri_gpu_barrier(view, epoch, ++meetings);
         } else {
             __syncthreads();
         }
         weiri_gpu_reduce_range<dtype, exact>(args, &buffers, 1u << view.rank, mine, tid, step);
-        weiri_gpu_meet(view, epoch, ++meetings);
+        weiri_gpu_barrier(view, epoch, ++meetings);
     }
 }
 

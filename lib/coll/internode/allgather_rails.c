@@ -8,32 +8,32 @@
 
 enum { AHEAD = 2 };
 
-static char *out_of(const weiri_across *x, int rank, size_t at)
+static char *out_of(const weiri_internode_coll *x, int rank, size_t at)
 {
     return x->call->out + (size_t)rank * x->call->bytes + at;
 }
 
 /* A chunk of the own block, to all machines. */
-static weir_status send_chunk(weiri_across *x, size_t at, size_t bytes)
+static weir_status send_chunk(weiri_internode_coll *x, size_t at, size_t bytes)
 {
     weir_status status = WEIR_OK;
-    for (int step = 1; step < x->net->nmachines && status == WEIR_OK; step++) {
-        int machine = (x->net->machine + step) % x->net->nmachines;
-        status = weiri_across_send(x, weiri_across_rail(x, machine, x->place), x->call->in + at,
-                                   bytes);
+    for (int step = 1; step < x->internode->nnodes && status == WEIR_OK; step++) {
+        int node = (x->internode->node + step) % x->internode->nnodes;
+        status = weiri_internode_coll_send(x, weiri_internode_coll_rail(x, node, x->place),
+                                           x->call->in + at, bytes);
     }
     return status;
 }
 
 /* The blocks of one turn of a machine: from place p those of its rank turn * count + p. */
-static weir_status spread_turn(weiri_across *x, int machine, int turn, size_t at, size_t bytes)
+static weir_status spread_turn(weiri_internode_coll *x, int node, int turn, size_t at, size_t bytes)
 {
-    const weiri_machine *other = &x->net->machines[machine];
+    const weiri_node *other = &x->internode->nodes[node];
     char *to[WEIRI_RANKS_MAX];
     size_t lengths[WEIRI_RANKS_MAX];
     const char *mine = x->call->in;
     int first = turn * x->count, own = first + x->place, has = own < other->count;
-    int from = has ? other->ranks[own] : -1, is_local = machine == x->net->machine;
+    int from = has ? other->ranks[own] : -1, is_local = node == x->internode->node;
     weir_status status = WEIR_OK;
     for (int place = 0; place < x->count; place++) {
         int there = first + place < other->count;
@@ -43,33 +43,33 @@ static weir_status spread_turn(weiri_across *x, int machine, int turn, size_t at
     if (is_local)
         mine += at;
     else if (has)
-        status = weiri_across_receive(x, from, bytes, &mine);
+        status = weiri_internode_coll_receive(x, from, bytes, &mine);
     if (status == WEIR_OK)
-        status = weiri_across_spread(x, mine, has ? bytes : 0, to, lengths);
+        status = weiri_internode_coll_spread(x, mine, has ? bytes : 0, to, lengths);
     if (status == WEIR_OK && has && !is_local)
-        status = weiri_net_take(x->net, from);
+        status = weiri_internode_take(x->internode, from);
     return status;
 }
 
-static weir_status spread_chunk(weiri_across *x, size_t at, size_t bytes)
+static weir_status spread_chunk(weiri_internode_coll *x, size_t at, size_t bytes)
 {
     weir_status status = WEIR_OK;
-    for (int step = 0; step < x->net->nmachines && status == WEIR_OK; step++) {
-        int machine = step == 0 ? x->net->machine : step - 1;
-        if (step > 0 && machine >= x->net->machine)
-            machine++;
-        int turns = (x->net->machines[machine].count + x->count - 1) / x->count;
+    for (int step = 0; step < x->internode->nnodes && status == WEIR_OK; step++) {
+        int node = step == 0 ? x->internode->node : step - 1;
+        if (step > 0 && node >= x->internode->node)
+            node++;
+        int turns = (x->internode->nodes[node].count + x->count - 1) / x->count;
         for (int turn = 0; turn < turns && status == WEIR_OK; turn++)
-            status = spread_turn(x, machine, turn, at, bytes);
+            status = spread_turn(x, node, turn, at, bytes);
     }
     return status;
 }
 
-weir_status weiri_across_allgather_rails(weiri_coll *coll, const weiri_call *call)
+weir_status weiri_internode_coll_allgather_rails(weiri_coll *coll, const weiri_call *call)
 {
-    weiri_across x;
-    weir_status status = weiri_across_begin(coll, call, &x);
-    size_t chunk = x.net->slot_bytes, sent = 0, done = 0;
+    weiri_internode_coll x;
+    weir_status status = weiri_internode_coll_begin(coll, call, &x);
+    size_t chunk = x.internode->slot_bytes, sent = 0, done = 0;
     while (status == WEIR_OK && done < call->bytes) {
         if (sent < call->bytes && sent < done + (AHEAD + 1) * chunk) {
             size_t bytes = weiri_least(call->bytes - sent, chunk);
@@ -81,5 +81,5 @@ weir_status weiri_across_allgather_rails(weiri_coll *coll, const weiri_call *cal
         status = spread_chunk(&x, done, bytes);
         done += bytes;
     }
-    return weiri_across_end(&x, status);
+    return weiri_internode_coll_end(&x, status);
 }

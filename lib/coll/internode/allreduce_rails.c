@@ -23,7 +23,7 @@ typedef struct chunk {
 } chunk;
 
 typedef struct rails {
-    weiri_across x;
+    weiri_internode_coll x;
     int nrails, even;
     size_t chunk_elements;
 } rails;
@@ -92,30 +92,30 @@ static weir_status gather_inside(const rails *r, const chunk *c)
 /* The next rank of this rail on the machines behind ours, around. */
 static int rail_peer(const rails *r, int step)
 {
-    int machine = (r->x.net->machine + step) % r->x.net->nmachines;
-    return weiri_across_rail(&r->x, machine, r->x.place);
+    int node = (r->x.internode->node + step) % r->x.internode->nnodes;
+    return weiri_internode_coll_rail(&r->x, node, r->x.place);
 }
 
 /* Reduces into the outbox of the first peer, and sends it to all. *partial: where that
  * is, NULL without a rail. */
 static weir_status start(rails *r, const chunk *c, char **partial)
 {
-    weiri_net *net = r->x.net;
+    weiri_internode *internode = r->x.internode;
     *partial = NULL;
     if (r->x.place >= r->nrails)
         return reduce_inside(r, c, NULL);
     size_t bytes = share_of(c, r->x.place).count * r->x.call->element_bytes;
-    weir_status status = weiri_net_await_room(net, rail_peer(r, 1), r->x.phase);
-    *partial = weiri_net_outgoing(net, rail_peer(r, 1));
-    char *near = weiri_across_near(&r->x, *partial);
+    weir_status status = weiri_internode_await_room(internode, rail_peer(r, 1), r->x.phase);
+    *partial = weiri_internode_outgoing(internode, rail_peer(r, 1));
+    char *near = weiri_internode_coll_near(&r->x, *partial);
     if (status == WEIR_OK)
         status = reduce_inside(r, c, near);
     if (status == WEIR_OK)
-        status = weiri_across_carry(&r->x, *partial, near, bytes);
+        status = weiri_internode_coll_carry(&r->x, *partial, near, bytes);
     if (status == WEIR_OK)
-        status = weiri_net_send(net, rail_peer(r, 1), bytes, bytes);
-    for (int step = 2; step < net->nmachines && status == WEIR_OK; step++)
-        status = weiri_across_send(&r->x, rail_peer(r, step), *partial, bytes);
+        status = weiri_internode_send(internode, rail_peer(r, 1), bytes, bytes);
+    for (int step = 2; step < internode->nnodes && status == WEIR_OK; step++)
+        status = weiri_internode_coll_send(&r->x, rail_peer(r, step), *partial, bytes);
     return status;
 }
 
@@ -125,28 +125,28 @@ static weir_status finish(rails *r, const chunk *c, const char *partial)
     if (partial) {
         int senders[WEIRI_RANKS_MAX];
         weiri_share share = share_of(c, r->x.place);
-        char *out = out_at(r, share.first), *total = weiri_across_far(&r->x, out);
-        for (int m = 0; m < r->x.net->nmachines; m++)
-            senders[m] = weiri_across_rail(&r->x, m, r->x.place);
-        status = weiri_across_combine(&r->x, senders, partial, total, share.count);
+        char *out = out_at(r, share.first), *total = weiri_internode_coll_far(&r->x, out);
+        for (int m = 0; m < r->x.internode->nnodes; m++)
+            senders[m] = weiri_internode_coll_rail(&r->x, m, r->x.place);
+        status = weiri_internode_coll_combine(&r->x, senders, partial, total, share.count);
         if (status == WEIR_OK)
-            status =
-                weiri_across_carry(&r->x, out, total, share.count * r->x.call->element_bytes);
+            status = weiri_internode_coll_carry(&r->x, out, total,
+                                                share.count * r->x.call->element_bytes);
     }
     return status == WEIR_OK ? gather_inside(r, c) : status;
 }
 
-weir_status weiri_across_allreduce_rails(weiri_coll *coll, const weiri_call *call)
+weir_status weiri_internode_coll_allreduce_rails(weiri_coll *coll, const weiri_call *call)
 {
     rails r;
     chunk chunks[AHEAD + 1];
     char *partials[AHEAD + 1];
-    weir_status status = weiri_across_begin(coll, call, &r.x);
+    weir_status status = weiri_internode_coll_begin(coll, call, &r.x);
     if (status != WEIR_OK)
         return status;
-    r.nrails = r.x.net->fewest;
-    r.even = r.x.net->fewest == r.x.net->most;
-    r.chunk_elements = weiri_across_elements(&r.x) * (size_t)r.nrails;
+    r.nrails = r.x.internode->fewest;
+    r.even = r.x.internode->fewest == r.x.internode->most;
+    r.chunk_elements = weiri_internode_coll_elements(&r.x) * (size_t)r.nrails;
     size_t started = 0, finished = 0, first = 0;
     while (status == WEIR_OK && (first < call->count || finished < started)) {
         if (first < call->count && started < finished + AHEAD + 1) {
@@ -159,5 +159,5 @@ weir_status weiri_across_allreduce_rails(weiri_coll *coll, const weiri_call *cal
         size_t oldest = finished++ % (AHEAD + 1);
         status = finish(&r, &chunks[oldest], partials[oldest]);
     }
-    return weiri_across_end(&r.x, status);
+    return weiri_internode_coll_end(&r.x, status);
 }

@@ -30,7 +30,7 @@ static weir_status get_bridge(weiri_coll *coll)
 static weir_status pin(const weir_comm *comm, weir_mem *memory, int *pinned)
 {
     void *unused;
-    weir_status status = comm->gpu->ops->pin(comm->device, weir_mem_pointer(memory),
+    weir_status status = comm->gpu->ops->pin(comm->gpu_comm, weir_mem_pointer(memory),
                                              weir_mem_bytes(memory), &unused);
     *pinned = status == WEIR_OK;
     return status;
@@ -39,7 +39,7 @@ static weir_status pin(const weir_comm *comm, weir_mem *memory, int *pinned)
 static void unpin(const weir_comm *comm, weir_mem *memory, int pinned)
 {
     if (pinned)
-        comm->gpu->ops->unpin(comm->device, weir_mem_pointer(memory));
+        comm->gpu->ops->unpin(comm->gpu_comm, weir_mem_pointer(memory));
 }
 
 static void free_stage(const weir_comm *comm, stage *of)
@@ -57,7 +57,7 @@ void weiri_bridge_destroy(weiri_coll *coll)
     for (int i = 0; i < WEIRI_BRIDGE_STAGES; i++)
         free_stage(coll->comm, &bridge->stages[i]);
     if (bridge->window_pinned)
-        unpin(coll->comm, coll->comm->net->memory, 1);
+        unpin(coll->comm, coll->comm->internode->memory, 1);
     weir_mem_free(bridge->landing);
     free(bridge);
     coll->bridge = NULL;
@@ -72,7 +72,7 @@ weir_status weiri_bridge_stage(weiri_coll *coll, int which, size_t bytes, char *
     stage *of = &coll->bridge->stages[which];
     if (!of->memory || weir_mem_bytes(of->memory) < bytes) {
         free_stage(comm, of);
-        status = weir_mem_alloc(comm->local, bytes > LEAST_BYTES ? bytes : LEAST_BYTES,
+        status = weir_mem_alloc(comm->host_comm, bytes > LEAST_BYTES ? bytes : LEAST_BYTES,
                                 &of->memory);
         if (status == WEIR_OK)
             status = pin(comm, of->memory, &of->pinned);
@@ -87,9 +87,10 @@ weir_status weiri_bridge_landing(weiri_coll *coll, char **landing)
     weir_comm *comm = coll->comm;
     weir_status status = get_bridge(coll);
     if (status == WEIR_OK && !coll->bridge->window_pinned)
-        status = pin(comm, comm->net->memory, &coll->bridge->window_pinned);
+        status = pin(comm, comm->internode->memory, &coll->bridge->window_pinned);
     if (status == WEIR_OK && !coll->bridge->landing)
-        status = weir_mem_alloc(comm->device, comm->net->slot_bytes, &coll->bridge->landing);
+        status =
+            weir_mem_alloc(comm->gpu_comm, comm->internode->slot_bytes, &coll->bridge->landing);
     if (status == WEIR_OK)
         *landing = weir_mem_pointer(coll->bridge->landing);
     return status;

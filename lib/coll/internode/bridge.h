@@ -4,10 +4,9 @@
  * with the collectives' state:
  *
  *   stages    pinned host memory of the machine's ranks, for whole inputs and outputs
- *   window    the messages' own memory (comm/internode/internode.h), pinned, so that copies between it and
- *             the GPU run beside the host
- *   landing   memory of the GPU that peers map, as long as a message: where phases inside a
- *             machine leave what is to be sent, and find what has come
+ *   window    the messages' own memory (comm/internode/internode.h), pinned, so that copies between
+ * it and the GPU run beside the host landing   memory of the GPU that peers map, as long as a
+ * message: where phases inside a machine leave what is to be sent, and find what has come
  */
 #ifndef WEIR_COLL_INTERNODE_BRIDGE_H
 #define WEIR_COLL_INTERNODE_BRIDGE_H

@@ -5,24 +5,26 @@
  */
 #include "coll/internode/internode_coll.h"
 
-static weir_status broadcast_inside(weiri_across *x, const char *in, char *out, size_t bytes,
-                                    int place)
+static weir_status broadcast_inside(weiri_internode_coll *x, const char *in, char *out,
+                                    size_t bytes, int place)
 {
     return weir_broadcast(x->inside, in, out, bytes, WEIR_UINT8, place, x->stream);
 }
 
-static weir_status send_chunk(weiri_across *x, const char *data, size_t bytes)
+static weir_status send_chunk(weiri_internode_coll *x, const char *data, size_t bytes)
 {
     weir_status status = WEIR_OK;
-    for (int step = 1; step < x->net->nmachines && status == WEIR_OK; step++) {
-        int machine = (x->net->machine + step) % x->net->nmachines;
-        status = weiri_across_send(x, weiri_across_rail(x, machine, x->place), data, bytes);
+    for (int step = 1; step < x->internode->nnodes && status == WEIR_OK; step++) {
+        int node = (x->internode->node + step) % x->internode->nnodes;
+        status =
+            weiri_internode_coll_send(x, weiri_internode_coll_rail(x, node, x->place), data, bytes);
     }
     return status;
 }
 
 /* On the root's machine; sender: the place of who sends this chunk. */
-static weir_status give(weiri_across *x, size_t at, size_t bytes, int root_place, int sender)
+static weir_status give(weiri_internode_coll *x, size_t at, size_t bytes, int root_place,
+                        int sender)
 {
     const weiri_call *call = x->call;
     int sends = sender == x->place, is_root = root_place == x->place;
@@ -36,30 +38,30 @@ static weir_status give(weiri_across *x, size_t at, size_t bytes, int root_place
 }
 
 /* On the others; from: the rank that sends it. */
-static weir_status get(weiri_across *x, size_t at, size_t bytes, int from, int place)
+static weir_status get(weiri_internode_coll *x, size_t at, size_t bytes, int from, int place)
 {
     const char *data = NULL;
     int receives = place == x->place;
-    weir_status status = receives ? weiri_across_receive(x, from, bytes, &data) : WEIR_OK;
+    weir_status status = receives ? weiri_internode_coll_receive(x, from, bytes, &data) : WEIR_OK;
     if (status == WEIR_OK)
         status = broadcast_inside(x, data, x->call->out + at, bytes, place);
-    return status == WEIR_OK && receives ? weiri_net_take(x->net, from) : status;
+    return status == WEIR_OK && receives ? weiri_internode_take(x->internode, from) : status;
 }
 
-weir_status weiri_across_broadcast_rails(weiri_coll *coll, const weiri_call *call)
+weir_status weiri_internode_coll_broadcast_rails(weiri_coll *coll, const weiri_call *call)
 {
-    weiri_across x;
-    weir_status status = weiri_across_begin(coll, call, &x);
-    size_t chunk = x.net->slot_bytes;
-    int machine = x.net->machine_of[call->root], root_place = x.net->place_of[call->root];
-    const weiri_machine *home = &x.net->machines[machine];
+    weiri_internode_coll x;
+    weir_status status = weiri_internode_coll_begin(coll, call, &x);
+    size_t chunk = x.internode->slot_bytes;
+    int node = x.internode->node_of[call->root], root_place = x.internode->place_of[call->root];
+    const weiri_node *home = &x.internode->nodes[node];
     for (size_t at = 0; status == WEIR_OK && at < call->bytes; at += chunk) {
         size_t bytes = weiri_least(call->bytes - at, chunk);
         int sender = (int)((size_t)root_place + at / chunk) % home->count;
-        if (machine == x.net->machine)
+        if (node == x.internode->node)
             status = give(&x, at, bytes, root_place, sender);
         else
             status = get(&x, at, bytes, home->ranks[sender], sender % x.count);
     }
-    return weiri_across_end(&x, status);
+    return weiri_internode_coll_end(&x, status);
 }

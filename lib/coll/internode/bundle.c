@@ -15,22 +15,22 @@ enum {
 /* What a bundle's head says instead of a block's length. */
 #define BUNDLE UINT64_MAX
 
-static const weiri_machine *own_machine(const weiri_bundles *b)
+static const weiri_node *own_machine(const weiri_bundles *b)
 {
-    return &b->x->net->machines[b->x->net->machine];
+    return &b->x->internode->nodes[b->x->internode->node];
 }
 
 static size_t index_bytes(const weiri_bundles *b)
 {
-    return (size_t)b->x->net->nmachines * WORD_BYTES;
+    return (size_t)b->x->internode->nnodes * WORD_BYTES;
 }
 
 /* The most pairs of which a result tells. No bundle, and no rank's parts, are of more. */
-static size_t most_pairs(const weiri_net *net, size_t nranks)
+static size_t most_pairs(const weiri_internode *internode, size_t nranks)
 {
     size_t most = 0;
-    for (int m = 0; m < net->nmachines; m++) {
-        size_t count = (size_t)net->machines[m].count, pairs = count * (nranks - count);
+    for (int m = 0; m < internode->nnodes; m++) {
+        size_t count = (size_t)internode->nodes[m].count, pairs = count * (nranks - count);
         most = pairs > most ? pairs : most;
     }
     return most;
@@ -38,14 +38,14 @@ static size_t most_pairs(const weiri_net *net, size_t nranks)
 
 /* Slots and messages hold what they must even if all blocks are the longest short ones.
  * Machines of one rank have nothing to put together. */
-void weiri_bundles_init(weiri_bundles *b, weiri_across *x)
+void weiri_bundles_init(weiri_bundles *b, weiri_internode_coll *x)
 {
     *b = (weiri_bundles){.x = x};
-    if (x->net->most == 1)
+    if (x->internode->most == 1)
         return;
     size_t slot = weiri_least(x->local->piece_bytes, x->local->result_bytes - index_bytes(b));
-    size_t words = weiri_least(slot, x->net->slot_bytes) /
-                   most_pairs(x->net, (size_t)x->coll->nranks) / WORD_BYTES;
+    size_t words = weiri_least(slot, x->internode->slot_bytes) /
+                   most_pairs(x->internode, (size_t)x->coll->nranks) / WORD_BYTES;
     b->most = words > 1 ? weiri_least((words - 1) * WORD_BYTES, MOST_BYTES) : 0;
 }
 
@@ -91,7 +91,7 @@ static const uint64_t *words_at(const char *data)
 }
 
 /* Writes this rank's part for a machine; returns where the next one goes. */
-static char *write_part(const weiri_bundles *b, const weiri_machine *other, char *at)
+static char *write_part(const weiri_bundles *b, const weiri_node *other, char *at)
 {
     uint64_t *words = (uint64_t *)(void *)at;
     char *data = at + (size_t)other->count * WORD_BYTES;
@@ -111,13 +111,13 @@ static char *write_part(const weiri_bundles *b, const weiri_machine *other, char
 
 /* The part for a machine among those that a rank has published, which are in the order of
  * machines. */
-static const uint64_t *find_part(const weiri_bundles *b, const char *parts, int machine)
+static const uint64_t *find_part(const weiri_bundles *b, const char *parts, int node)
 {
-    const weiri_net *net = b->x->net;
+    const weiri_internode *internode = b->x->internode;
     const uint64_t *part = words_at(parts);
-    for (int m = 0; m < machine; m++)
-        if (m != net->machine)
-            part = next_part(part, net->machines[m].count);
+    for (int m = 0; m < node; m++)
+        if (m != internode->node)
+            part = next_part(part, internode->nodes[m].count);
     return part;
 }
 
@@ -125,12 +125,12 @@ static const uint64_t *find_part(const weiri_bundles *b, const char *parts, int 
 
 static void publish_parts(const weiri_bundles *b)
 {
-    const weiri_net *net = b->x->net;
+    const weiri_internode *internode = b->x->internode;
     weiri_slot *slot = weiri_slot_of(b->x->local, b->x->place);
     char *at = slot->data;
-    for (int m = 0; m < net->nmachines; m++)
-        if (m != net->machine)
-            at = write_part(b, &net->machines[m], at);
+    for (int m = 0; m < internode->nnodes; m++)
+        if (m != internode->node)
+            at = write_part(b, &internode->nodes[m], at);
     weiri_slot_advance(b->x->local, slot, 0);
 }
 
@@ -145,37 +145,37 @@ static weir_status await_parts(const weiri_bundles *b)
 }
 
 /* Posts what there is for another machine. */
-static weir_status send_bundle(const weiri_bundles *b, int machine)
+static weir_status send_bundle(const weiri_bundles *b, int node)
 {
-    weiri_net *net = b->x->net;
-    int to = net->machines[machine].ranks[0], count = net->machines[machine].count, any = 0;
-    weir_status status = weiri_net_await_room(net, to, b->x->phase);
+    weiri_internode *internode = b->x->internode;
+    int to = internode->nodes[node].ranks[0], count = internode->nodes[node].count, any = 0;
+    weir_status status = weiri_internode_await_room(internode, to, b->x->phase);
     if (status != WEIR_OK)
         return status;
-    char *data = weiri_net_outgoing(net, to);
+    char *data = weiri_internode_outgoing(internode, to);
     size_t bytes = 0;
     for (int place = 0; place < b->x->count; place++) {
         const weiri_slot *slot = weiri_slot_of(b->x->local, place);
-        const uint64_t *part = find_part(b, slot->data, machine);
+        const uint64_t *part = find_part(b, slot->data, node);
         size_t length = (size_t)(next_part(part, count) - part) * WORD_BYTES;
         memcpy(data + bytes, part, length);
         bytes += length;
         any |= has_short(part, count);
     }
-    return any ? weiri_net_post(net, to, bytes, BUNDLE) : WEIR_OK;
+    return any ? weiri_internode_post(internode, to, bytes, BUNDLE) : WEIR_OK;
 }
 
 weir_status weiri_bundles_send(weiri_bundles *b)
 {
-    const weiri_net *net = b->x->net;
+    const weiri_internode *internode = b->x->internode;
     weir_status status = weiri_coll_begin(b->x->local);
     if (status != WEIR_OK)
         return status;
     publish_parts(b);
     if (b->x->place == 0) {
         status = await_parts(b);
-        for (int step = 1; step < net->nmachines && status == WEIR_OK; step++)
-            status = send_bundle(b, (net->machine + step) % net->nmachines);
+        for (int step = 1; step < internode->nnodes && status == WEIR_OK; step++)
+            status = send_bundle(b, (internode->node + step) % internode->nnodes);
     }
     if (status == WEIR_OK)
         weiri_coll_end(b->x->local);
@@ -191,7 +191,7 @@ weir_status weiri_bundles_begin(weiri_bundles *b)
     if (status != WEIR_OK)
         return status;
     b->slot = local->areas[0].result[local->epoch & 1];
-    b->missing = b->x->net->nmachines - 1;
+    b->missing = b->x->internode->nnodes - 1;
     b->begins = (uint64_t *)(void *)b->slot->data;
     b->end = b->slot->data + index_bytes(b);
     return WEIR_OK;
@@ -209,32 +209,32 @@ static weir_status refuse(const weiri_bundles *b, int rank, uint64_t bytes)
 }
 
 /* The leader's, of a message that has come from another machine's. */
-static weir_status take_first(weiri_bundles *b, int machine)
+static weir_status take_first(weiri_bundles *b, int node)
 {
-    weiri_net *net = b->x->net;
-    int from = net->machines[machine].ranks[0];
-    const char *data = weiri_net_incoming(net, from);
-    const weiri_net_head *head = weiri_net_head_of(data);
-    b->heard[machine] = 1;
+    weiri_internode *internode = b->x->internode;
+    int from = internode->nodes[node].ranks[0];
+    const char *data = weiri_internode_incoming(internode, from);
+    const weiri_internode_head *head = weiri_internode_head_of(data);
+    b->heard[node] = 1;
     b->missing--;
-    b->begins[machine] = 0;
+    b->begins[node] = 0;
     if (head->total_bytes != BUNDLE)
         return WEIR_OK;
     if (head->bytes > b->x->local->result_bytes - (size_t)(b->end - b->slot->data))
         return refuse(b, from, head->bytes);
-    b->begins[machine] = (uint64_t)(b->end - b->slot->data);
+    b->begins[node] = (uint64_t)(b->end - b->slot->data);
     weiri_copy(b->end, data, head->bytes);
     b->end += head->bytes;
-    return weiri_net_take(net, from);
+    return weiri_internode_take(internode, from);
 }
 
 static weir_status lead(weiri_bundles *b, int *moved)
 {
-    const weiri_net *net = b->x->net;
+    const weiri_internode *internode = b->x->internode;
     weir_status status = WEIR_OK;
-    for (int m = 0; m < net->nmachines && status == WEIR_OK; m++) {
-        if (m == net->machine || b->heard[m] ||
-            !weiri_net_has_arrived(&net->peers[net->machines[m].ranks[0]]))
+    for (int m = 0; m < internode->nnodes && status == WEIR_OK; m++) {
+        if (m == internode->node || b->heard[m] ||
+            !weiri_internode_has_arrived(&internode->peers[internode->nodes[m].ranks[0]]))
             continue;
         status = take_first(b, m);
         *moved = 1;
@@ -253,22 +253,22 @@ weir_status weiri_bundles_look(weiri_bundles *b, int *moved, int *ready)
 
 weir_status weiri_bundles_idle(const weiri_bundles *b, weiri_waiter *waiter)
 {
-    const weiri_net *net = b->x->net;
+    const weiri_internode *internode = b->x->internode;
     weir_comm *local = b->x->local->comm;
     int m = 0;
     if (b->x->place != 0)
         return weiri_comm_idle(local, waiter, &b->slot->flag,
                                weiri_flag(b->x->local->epoch, 1), 0, b->x->phase);
-    while (m == net->machine || b->heard[m])
+    while (m == internode->node || b->heard[m])
         m++;
-    int from = net->machines[m].ranks[0];
-    const weiri_net_peer *peer = &net->peers[from];
+    int from = internode->nodes[m].ranks[0];
+    const weiri_internode_peer *peer = &internode->peers[from];
     return weiri_comm_idle_for(local, waiter, &peer->words->arrived, peer->taken + 1, from,
                                b->x->phase);
 }
 
 /* Of one machine's bundle, this rank's blocks. */
-static void read_bundle(const weiri_bundles *b, const weiri_machine *other, const uint64_t *part,
+static void read_bundle(const weiri_bundles *b, const weiri_node *other, const uint64_t *part,
                         weiri_told *told)
 {
     int count = own_machine(b)->count;
@@ -285,10 +285,10 @@ static void read_bundle(const weiri_bundles *b, const weiri_machine *other, cons
 
 void weiri_bundles_read(const weiri_bundles *b, weiri_told *told)
 {
-    const weiri_net *net = b->x->net;
-    for (int m = 0; m < net->nmachines; m++) {
-        const weiri_machine *other = &net->machines[m];
-        if (m == net->machine)
+    const weiri_internode *internode = b->x->internode;
+    for (int m = 0; m < internode->nnodes; m++) {
+        const weiri_node *other = &internode->nodes[m];
+        if (m == internode->node)
             continue;
         for (int place = 0; place < other->count; place++)
             told[other->ranks[place]] = (weiri_told){0, 0, NULL};

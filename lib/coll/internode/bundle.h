@@ -29,7 +29,7 @@
 #define WEIRI_APART (UINT64_C(1) << 63) /* in a part's word; no block is so long */
 
 typedef struct weiri_bundles {
-    weiri_across *x;
+    weiri_internode_coll *x;
     size_t most;       /* the longest short block, in bytes; 0: nothing travels together */
     weiri_slot *slot;  /* of the result */
     int missing;       /* leader: machines of which nothing has come yet */
@@ -46,7 +46,7 @@ typedef struct weiri_told {
 } weiri_told;
 
 /* Alike on all ranks. Local. */
-void weiri_bundles_init(weiri_bundles *b, weiri_across *x);
+void weiri_bundles_init(weiri_bundles *b, weiri_internode_coll *x);
 
 static inline int weiri_bundles_takes(const weiri_bundles *b, size_t bytes)
 {

@@ -17,7 +17,7 @@
 #include <string.h>
 
 typedef struct pairs {
-    weiri_across x;
+    weiri_internode_coll x;
     weiri_bundles bundles; /* alltoallv's */
     int known;             /* the bundles were read, or there are none */
     size_t sent[WEIRI_RANKS_MAX], received[WEIRI_RANKS_MAX];
@@ -29,14 +29,15 @@ typedef struct pairs {
 static weir_status send_some(pairs *p, int rank, int *moved)
 {
     const weiri_pair *pair = &p->x.coll->pairs[rank];
-    weiri_net *net = p->x.net;
+    weiri_internode *internode = p->x.internode;
     weir_status status = WEIR_OK;
-    while (status == WEIR_OK && p->sends[rank] && weiri_net_has_room(&net->peers[rank])) {
-        size_t bytes = weiri_least(pair->send_bytes - p->sent[rank], net->slot_bytes);
-        weiri_copy(weiri_net_outgoing(net, rank), pair->from + p->sent[rank], bytes);
-        status = pair->send_bytes <= net->slot_bytes
-                     ? weiri_net_post(net, rank, bytes, pair->send_bytes)
-                     : weiri_net_send(net, rank, bytes, pair->send_bytes);
+    while (status == WEIR_OK && p->sends[rank] &&
+           weiri_internode_has_room(&internode->peers[rank])) {
+        size_t bytes = weiri_least(pair->send_bytes - p->sent[rank], internode->slot_bytes);
+        weiri_copy(weiri_internode_outgoing(internode, rank), pair->from + p->sent[rank], bytes);
+        status = pair->send_bytes <= internode->slot_bytes
+                     ? weiri_internode_post(internode, rank, bytes, pair->send_bytes)
+                     : weiri_internode_send(internode, rank, bytes, pair->send_bytes);
         p->sent[rank] += bytes;
         p->sends[rank] = p->sent[rank] < pair->send_bytes;
         *moved = 1;
@@ -47,18 +48,19 @@ static weir_status send_some(pairs *p, int rank, int *moved)
 static weir_status receive_some(pairs *p, int rank, int *moved)
 {
     const weiri_pair *pair = &p->x.coll->pairs[rank];
-    weiri_net *net = p->x.net;
+    weiri_internode *internode = p->x.internode;
     weir_status status = WEIR_OK;
-    while (status == WEIR_OK && p->receives[rank] && weiri_net_has_arrived(&net->peers[rank])) {
-        const char *data = weiri_net_incoming(net, rank);
-        const weiri_net_head *head = weiri_net_head_of(data);
+    while (status == WEIR_OK && p->receives[rank] &&
+           weiri_internode_has_arrived(&internode->peers[rank])) {
+        const char *data = weiri_internode_incoming(internode, rank);
+        const weiri_internode_head *head = weiri_internode_head_of(data);
         if (head->total_bytes != pair->recv_bytes ||
             head->bytes > pair->recv_bytes - p->received[rank])
             return weiri_coll_mismatch(p->x.coll, p->x.phase, rank, head->total_bytes);
         weiri_copy(pair->to + p->received[rank], data, head->bytes);
         p->received[rank] += head->bytes;
         p->receives[rank] = p->received[rank] < pair->recv_bytes;
-        status = weiri_net_take(net, rank);
+        status = weiri_internode_take(internode, rank);
         *moved = 1;
     }
     return status;
@@ -87,9 +89,9 @@ static weir_status move(pairs *p, int *moved, int *missing)
 
 static weir_status await_peer(pairs *p, weiri_waiter *waiter, int rank)
 {
-    const weiri_net_peer *peer = &p->x.net->peers[rank];
+    const weiri_internode_peer *peer = &p->x.internode->peers[rank];
     const uint64_t *word = p->receives[rank] ? &peer->words->arrived : &peer->words->consumed;
-    uint64_t target = p->receives[rank] ? peer->taken + 1 : peer->sent + 1 - WEIRI_NET_SLOTS;
+    uint64_t target = p->receives[rank] ? peer->taken + 1 : peer->sent + 1 - WEIRI_INTERNODE_SLOTS;
     return weiri_comm_idle_for(p->x.local->comm, waiter, word, target, rank, p->x.phase);
 }
 
@@ -101,7 +103,7 @@ static weir_status unpack(pairs *p)
     weiri_bundles_read(&p->bundles, told);
     for (int rank = 0; rank < p->x.coll->nranks; rank++) {
         const weiri_pair *pair = &p->x.coll->pairs[rank];
-        if (!weiri_net_is_remote(p->x.net, rank) || !told[rank].known)
+        if (!weiri_internode_is_remote(p->x.internode, rank) || !told[rank].known)
             continue;
         if (told[rank].bytes != pair->recv_bytes)
             return weiri_coll_mismatch(p->x.coll, p->x.phase, rank, told[rank].bytes);
@@ -137,8 +139,8 @@ static weir_status advance(pairs *p, weiri_waiter *waiter, int *done)
  * anywhere, so the lowest of each side stand for the buffers. */
 static weir_status exchange_inside(pairs *p)
 {
-    const weiri_net *net = p->x.net;
-    const weiri_machine *own = &net->machines[net->machine];
+    const weiri_internode *internode = p->x.internode;
+    const weiri_node *own = &internode->nodes[internode->node];
     weiri_call call = *p->x.call;
     weiri_coll *inside = NULL;
     size_t most = 0;
@@ -160,8 +162,9 @@ static weir_status exchange_inside(pairs *p)
             call.out = pair->to;
     }
     const weiri_pair *self = &inside->pairs[0];
-    return own->count > 1 ? weiri_coll_run(inside, &call, most * (size_t)own->count)
-                          : weiri_across_carry(&p->x, self->to, self->from, self->send_bytes);
+    return own->count > 1
+               ? weiri_coll_run(inside, &call, most * (size_t)own->count)
+               : weiri_internode_coll_carry(&p->x, self->to, self->from, self->send_bytes);
 }
 
 /* Sends the bundles; what is left to do is then that of messages between pairs. */
@@ -174,7 +177,7 @@ static weir_status begin(pairs *p)
     memset(p->received, 0, sizeof p->received);
     for (int rank = 0; rank < coll->nranks; rank++) {
         const weiri_pair *pair = &coll->pairs[rank];
-        int is_remote = weiri_net_is_remote(p->x.net, rank);
+        int is_remote = weiri_internode_is_remote(p->x.internode, rank);
         int is_apart = p->known || !weiri_bundles_takes(&p->bundles, pair->send_bytes);
         p->sends[rank] = is_remote && is_apart && pair->sends;
         p->receives[rank] = is_remote && pair->receives;
@@ -182,18 +185,18 @@ static weir_status begin(pairs *p)
     return p->known ? WEIR_OK : weiri_bundles_send(&p->bundles);
 }
 
-weir_status weiri_across_pairs(weiri_coll *coll, const weiri_call *call)
+weir_status weiri_internode_coll_pairs(weiri_coll *coll, const weiri_call *call)
 {
     pairs p;
     int moved = 0, missing = -1;
     weiri_waiter waiter = {.polls = {0, 0}};
-    weir_status status = weiri_across_begin(coll, call, &p.x);
+    weir_status status = weiri_internode_coll_begin(coll, call, &p.x);
     if (status != WEIR_OK)
         return status;
     status = begin(&p);
     if (status == WEIR_OK)
         status = move(&p, &moved, &missing);
-    weiri_net_poll(p.x.net);
+    weiri_internode_poll(p.x.internode);
     if (status == WEIR_OK)
         status = exchange_inside(&p);
     if (status == WEIR_OK && !p.known)
@@ -201,5 +204,5 @@ weir_status weiri_across_pairs(weiri_coll *coll, const weiri_call *call)
     for (int done = p.known && missing < 0; status == WEIR_OK && !done;)
         status = advance(&p, &waiter, &done);
     weiri_comm_idle_end(p.x.local->comm, &waiter);
-    return weiri_across_end(&p.x, status);
+    return weiri_internode_coll_end(&p.x, status);
 }

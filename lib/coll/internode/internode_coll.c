@@ -7,33 +7,34 @@
 
 /* ------------------------------------------------------- the two ends of a call */
 
-static weir_status begin_on_gpu(weiri_across *x)
+static weir_status begin_on_gpu(weiri_internode_coll *x)
 {
-    x->inside = x->coll->comm->device;
+    x->inside = x->coll->comm->gpu_comm;
     x->stream = x->call->stream;
     weir_status status = weiri_bridge_landing(x->coll, &x->landing);
     return status == WEIR_OK
-               ? weiri_bridge_stage(x->coll, WEIRI_BRIDGE_IN, x->net->slot_bytes, &x->stage)
+               ? weiri_bridge_stage(x->coll, WEIRI_BRIDGE_IN, x->internode->slot_bytes, &x->stage)
                : status;
 }
 
-weir_status weiri_across_begin(weiri_coll *coll, const weiri_call *call, weiri_across *x)
+weir_status weiri_internode_coll_begin(weiri_coll *coll, const weiri_call *call,
+                                       weiri_internode_coll *x)
 {
     weir_comm *comm = coll->comm;
-    *x = (weiri_across){.coll = coll,
-                        .net = comm->net,
+    *x = (weiri_internode_coll){.coll = coll,
+                        .internode = comm->internode,
                         .call = call,
                         .phase = weir_collective_name(call->collective),
                         .op = call->op == WEIR_AVG ? WEIR_SUM : call->op,
-                        .inside = comm->local,
+                        .inside = comm->host_comm,
                         .place = comm->local_rank,
                         .count = comm->local_nranks};
-    weir_status status = weiri_coll_get(comm->local, &x->local);
-    return status == WEIR_OK && comm->device && !call->staged ? begin_on_gpu(x) : status;
+    weir_status status = weiri_coll_get(comm->host_comm, &x->local);
+    return status == WEIR_OK && comm->gpu_comm && !call->staged ? begin_on_gpu(x) : status;
 }
 
 /* Waits for the stream; peers go on meanwhile, whom its kernels may be waiting for. */
-static weir_status settle(weiri_across *x)
+static weir_status settle(weiri_internode_coll *x)
 {
     weir_comm *local = x->local->comm;
     weiri_waiter waiter = {.polls = {0, 0}};
@@ -50,14 +51,15 @@ static weir_status settle(weiri_across *x)
     return status;
 }
 
-weir_status weiri_across_end(weiri_across *x, weir_status status)
+weir_status weiri_internode_coll_end(weiri_internode_coll *x, weir_status status)
 {
     if (status == WEIR_OK && x->landing)
         status = settle(x);
-    return status == WEIR_OK ? weiri_net_flush(x->net, x->phase) : status;
+    return status == WEIR_OK ? weiri_internode_flush(x->internode, x->phase) : status;
 }
 
-weir_status weiri_across_carry(weiri_across *x, char *to, const char *from, size_t bytes)
+weir_status weiri_internode_coll_carry(weiri_internode_coll *x, char *to, const char *from,
+                                       size_t bytes)
 {
     if (to == from || !bytes)
         return WEIR_OK;
@@ -72,55 +74,59 @@ weir_status weiri_across_carry(weiri_across *x, char *to, const char *from, size
 
 /* --------------------------------------------------------------------- phases */
 
-weir_status weiri_across_combine(weiri_across *x, const int *senders, const void *mine, char *out,
-                                 size_t count)
+weir_status weiri_internode_coll_combine(weiri_internode_coll *x, const int *senders,
+                                         const void *mine, char *out, size_t count)
 {
     const void *parts[WEIRI_RANKS_MAX] = {NULL};
-    int nmachines = x->net->nmachines;
-    for (int m = 0; m < nmachines; m++) {
+    int nnodes = x->internode->nnodes;
+    for (int m = 0; m < nnodes; m++) {
         weir_status status = WEIR_OK;
-        if (m != x->net->machine)
-            status = weiri_net_await(x->net, senders[m], x->phase);
+        if (m != x->internode->node)
+            status = weiri_internode_await(x->internode, senders[m], x->phase);
         if (status != WEIR_OK)
             return status;
-        parts[m] = m == x->net->machine ? mine : weiri_net_incoming(x->net, senders[m]);
+        parts[m] =
+            m == x->internode->node ? mine : weiri_internode_incoming(x->internode, senders[m]);
     }
-    weiri_reduce(out, parts, nmachines, count, x->call->dtype, x->call->op,
+    weiri_reduce(out, parts, nnodes, count, x->call->dtype, x->call->op,
                  (uint64_t)x->coll->nranks, 0);
-    for (int m = 0; m < nmachines; m++) {
+    for (int m = 0; m < nnodes; m++) {
         weir_status status = WEIR_OK;
-        if (m != x->net->machine)
-            status = weiri_net_take(x->net, senders[m]);
+        if (m != x->internode->node)
+            status = weiri_internode_take(x->internode, senders[m]);
         if (status != WEIR_OK)
             return status;
     }
     return WEIR_OK;
 }
 
-weir_status weiri_across_send(weiri_across *x, int rank, const char *data, size_t bytes)
+weir_status weiri_internode_coll_send(weiri_internode_coll *x, int rank, const char *data,
+                                      size_t bytes)
 {
-    weir_status status = weiri_net_await_room(x->net, rank, x->phase);
+    weir_status status = weiri_internode_await_room(x->internode, rank, x->phase);
     if (status == WEIR_OK)
-        status = weiri_across_carry(x, weiri_net_outgoing(x->net, rank), data, bytes);
-    return status == WEIR_OK ? weiri_net_send(x->net, rank, bytes, bytes) : status;
+        status = weiri_internode_coll_carry(x, weiri_internode_outgoing(x->internode, rank), data,
+                                            bytes);
+    return status == WEIR_OK ? weiri_internode_send(x->internode, rank, bytes, bytes) : status;
 }
 
-weir_status weiri_across_receive(weiri_across *x, int rank, size_t bytes, const char **data)
+weir_status weiri_internode_coll_receive(weiri_internode_coll *x, int rank, size_t bytes,
+                                         const char **data)
 {
-    weir_status status = weiri_net_await(x->net, rank, x->phase);
+    weir_status status = weiri_internode_await(x->internode, rank, x->phase);
     if (status != WEIR_OK)
         return status;
-    const char *message = weiri_net_incoming(x->net, rank);
+    const char *message = weiri_internode_incoming(x->internode, rank);
     if (!x->landing) {
         *data = message;
         return WEIR_OK;
     }
     *data = x->landing;
-    return weiri_across_carry(x, x->landing, message, bytes);
+    return weiri_internode_coll_carry(x, x->landing, message, bytes);
 }
 
-weir_status weiri_across_spread(weiri_across *x, const char *mine, size_t bytes, char *const *to,
-                                const size_t *lengths)
+weir_status weiri_internode_coll_spread(weiri_internode_coll *x, const char *mine, size_t bytes,
+                                        char *const *to, const size_t *lengths)
 {
     const weiri_call call = {.collective = WEIR_COLL_ALLTOALLV,
                              .in = mine,
@@ -131,7 +137,7 @@ weir_status weiri_across_spread(weiri_across *x, const char *mine, size_t bytes,
     weiri_coll *inside = NULL;
     size_t most = bytes;
     if (x->count == 1)
-        return weiri_across_carry(x, to[0], mine, bytes);
+        return weiri_internode_coll_carry(x, to[0], mine, bytes);
     weir_status status = weiri_coll_get(x->inside, &inside);
     if (status != WEIR_OK)
         return status;

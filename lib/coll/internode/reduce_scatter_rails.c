@@ -7,89 +7,92 @@
 #include "coll/internode/internode_coll.h"
 
 /* Whether a machine's blocks lie side by side and each local rank serves one of them. */
-static int is_even(const weiri_across *x, int machine)
+static int is_even(const weiri_internode_coll *x, int node)
 {
-    const weiri_machine *other = &x->net->machines[machine];
+    const weiri_node *other = &x->internode->nodes[node];
     return other->count == x->count && other->ranks[other->count - 1] - other->ranks[0] ==
                                            other->count - 1;
 }
 
 /* The partial results of all ranks of a machine, in one local reduce-scatter. */
-static weir_status serve_evenly(weiri_across *x, int machine)
+static weir_status serve_evenly(weiri_internode_coll *x, int node)
 {
     const weiri_call *call = x->call;
-    int to = weiri_across_rail(x, machine, x->place), first = x->net->machines[machine].ranks[0];
-    int is_own = machine == x->net->machine;
-    weir_status status = is_own ? WEIR_OK : weiri_net_await_room(x->net, to, x->phase);
-    char *partial =
-        is_own ? weiri_across_far(x, call->out) : weiri_net_outgoing(x->net, to);
-    char *near = weiri_across_near(x, partial);
+    int to = weiri_internode_coll_rail(x, node, x->place),
+        first = x->internode->nodes[node].ranks[0];
+    int is_own = node == x->internode->node;
+    weir_status status = is_own ? WEIR_OK : weiri_internode_await_room(x->internode, to, x->phase);
+    char *partial = is_own ? weiri_internode_coll_far(x, call->out)
+                           : weiri_internode_outgoing(x->internode, to);
+    char *near = weiri_internode_coll_near(x, partial);
     if (status == WEIR_OK)
         status = weir_reduce_scatter(x->inside, call->in + (size_t)first * call->bytes, near,
                                      call->count, call->dtype, x->op, x->stream);
     if (status == WEIR_OK)
-        status = weiri_across_carry(x, partial, near, call->bytes);
-    return status == WEIR_OK && !is_own ? weiri_net_send(x->net, to, call->bytes, call->bytes)
-                                        : status;
+        status = weiri_internode_coll_carry(x, partial, near, call->bytes);
+    return status == WEIR_OK && !is_own
+               ? weiri_internode_send(x->internode, to, call->bytes, call->bytes)
+               : status;
 }
 
 /* The partial results of a chunk, rank by rank. */
-static weir_status serve_chunk(weiri_across *x, int machine, size_t first, size_t count)
+static weir_status serve_chunk(weiri_internode_coll *x, int node, size_t first, size_t count)
 {
     const weiri_call *call = x->call;
-    const weiri_machine *other = &x->net->machines[machine];
+    const weiri_node *other = &x->internode->nodes[node];
     size_t at = first * call->element_bytes, bytes = count * call->element_bytes;
-    int is_own = machine == x->net->machine;
+    int is_own = node == x->internode->node;
     weir_status status = WEIR_OK;
     for (int i = 0; i < other->count && status == WEIR_OK; i++) {
         int to = other->ranks[i], root = i % x->count, is_mine = root == x->place;
         char *partial = NULL, *near = NULL;
         if (is_mine && is_own) {
-            partial = weiri_across_far(x, call->out + at);
+            partial = weiri_internode_coll_far(x, call->out + at);
         } else if (is_mine) {
-            status = weiri_net_await_room(x->net, to, x->phase);
-            partial = weiri_net_outgoing(x->net, to);
+            status = weiri_internode_await_room(x->internode, to, x->phase);
+            partial = weiri_internode_outgoing(x->internode, to);
         }
         if (is_mine)
-            near = weiri_across_near(x, partial);
+            near = weiri_internode_coll_near(x, partial);
         if (status == WEIR_OK)
             status = weir_reduce(x->inside, call->in + (size_t)to * call->bytes + at, near, count,
                                  call->dtype, x->op, root, x->stream);
         if (status == WEIR_OK && is_mine)
-            status = weiri_across_carry(x, partial, near, bytes);
+            status = weiri_internode_coll_carry(x, partial, near, bytes);
         if (status == WEIR_OK && is_mine && !is_own)
-            status = weiri_net_send(x->net, to, bytes, bytes);
+            status = weiri_internode_send(x->internode, to, bytes, bytes);
     }
     return status;
 }
 
-static weir_status run_chunk(weiri_across *x, size_t first, size_t count)
+static weir_status run_chunk(weiri_internode_coll *x, size_t first, size_t count)
 {
     const weiri_call *call = x->call;
-    int senders[WEIRI_RANKS_MAX], nmachines = x->net->nmachines;
+    int senders[WEIRI_RANKS_MAX], nnodes = x->internode->nnodes;
     weir_status status = WEIR_OK;
-    for (int step = 1; step <= nmachines && status == WEIR_OK; step++) {
-        int machine = (x->net->machine + step) % nmachines; /* the own one last */
-        if (count == call->count && is_even(x, machine))
-            status = serve_evenly(x, machine);
+    for (int step = 1; step <= nnodes && status == WEIR_OK; step++) {
+        int node = (x->internode->node + step) % nnodes; /* the own one last */
+        if (count == call->count && is_even(x, node))
+            status = serve_evenly(x, node);
         else
-            status = serve_chunk(x, machine, first, count);
+            status = serve_chunk(x, node, first, count);
     }
-    for (int m = 0; m < nmachines; m++)
-        senders[m] = weiri_across_rail(x, m, x->place);
-    char *out = call->out + first * call->element_bytes, *total = weiri_across_far(x, out);
+    for (int m = 0; m < nnodes; m++)
+        senders[m] = weiri_internode_coll_rail(x, m, x->place);
+    char *out = call->out + first * call->element_bytes, *total = weiri_internode_coll_far(x, out);
     if (status == WEIR_OK)
-        status = weiri_across_combine(x, senders, total, total, count);
-    return status == WEIR_OK ? weiri_across_carry(x, out, total, count * call->element_bytes)
-                             : status;
+        status = weiri_internode_coll_combine(x, senders, total, total, count);
+    return status == WEIR_OK
+               ? weiri_internode_coll_carry(x, out, total, count * call->element_bytes)
+               : status;
 }
 
-weir_status weiri_across_reduce_scatter_rails(weiri_coll *coll, const weiri_call *call)
+weir_status weiri_internode_coll_reduce_scatter_rails(weiri_coll *coll, const weiri_call *call)
 {
-    weiri_across x;
-    weir_status status = weiri_across_begin(coll, call, &x);
-    size_t chunk = weiri_across_elements(&x);
+    weiri_internode_coll x;
+    weir_status status = weiri_internode_coll_begin(coll, call, &x);
+    size_t chunk = weiri_internode_coll_elements(&x);
     for (size_t first = 0; status == WEIR_OK && first < call->count; first += chunk)
         status = run_chunk(&x, first, weiri_least(call->count - first, chunk));
-    return weiri_across_end(&x, status);
+    return weiri_internode_coll_end(&x, status);
 }

@@ -22,7 +22,7 @@
 #include <string.h>
 
 typedef struct relay {
-    weiri_across x;
+    weiri_internode_coll x;
     int blocks;    /* a contribution is a block for each rank */
     int all;       /* a result is a block from each rank */
     size_t block;  /* bytes of one in this round */
@@ -41,9 +41,9 @@ static size_t contribution_bytes(const relay *r)
 }
 
 /* Bytes that a machine's ranks get of one contribution. */
-static size_t share_bytes(const relay *r, int machine)
+static size_t share_bytes(const relay *r, int node)
 {
-    return r->blocks ? r->block * (size_t)r->x.net->machines[machine].count : r->block;
+    return r->blocks ? r->block * (size_t)r->x.internode->nodes[node].count : r->block;
 }
 
 /* What the leader publishes: a result, or one for each of its ranks. */
@@ -57,10 +57,10 @@ static size_t result_bytes(const relay *r)
 static size_t round_bytes(const relay *r)
 {
     const weiri_coll *local = r->x.local;
-    size_t most = (size_t)r->x.net->most, n = ranks_of(r);
+    size_t most = (size_t)r->x.internode->most, n = ranks_of(r);
     size_t slot = local->piece_bytes / (r->blocks ? n : 1);
     size_t result = local->result_bytes / (r->all ? n : 1) / (r->blocks ? most : 1);
-    size_t message = r->x.net->slot_bytes / most / (r->blocks ? most : 1);
+    size_t message = r->x.internode->slot_bytes / most / (r->blocks ? most : 1);
     size_t least = weiri_least(slot, weiri_least(result, message));
     return least / WEIR_LINE_BYTES ? least / WEIR_LINE_BYTES * WEIR_LINE_BYTES : least / 8 * 8;
 }
@@ -68,37 +68,37 @@ static size_t round_bytes(const relay *r)
 /* ------------------------------------------------------------------- the leader */
 
 /* Sends another machine its part of all contributions. */
-static weir_status send_share(relay *r, int machine)
+static weir_status send_share(relay *r, int node)
 {
-    weiri_net *net = r->x.net;
-    const weiri_machine *other = &net->machines[machine];
+    weiri_internode *internode = r->x.internode;
+    const weiri_node *other = &internode->nodes[node];
     int to = other->ranks[0];
-    weir_status status = weiri_net_await_room(net, to, r->x.phase);
+    weir_status status = weiri_internode_await_room(internode, to, r->x.phase);
     if (status != WEIR_OK)
         return status;
-    char *data = weiri_net_outgoing(net, to), *at = data;
+    char *data = weiri_internode_outgoing(internode, to), *at = data;
     for (int place = 0; place < r->x.count; place++) {
-        const char *from = r->from[net->machines[net->machine].ranks[place]];
+        const char *from = r->from[internode->nodes[internode->node].ranks[place]];
         for (int i = 0; i < (r->blocks ? other->count : 1); i++) {
             size_t block = r->blocks ? (size_t)other->ranks[i] : 0;
             memcpy(at, from + block * r->block, r->block);
             at += r->block;
         }
     }
-    return weiri_net_send(net, to, (size_t)(at - data), (size_t)(at - data));
+    return weiri_internode_send(internode, to, (size_t)(at - data), (size_t)(at - data));
 }
 
 /* Waits for another machine's contributions. */
-static weir_status await_share(relay *r, int machine)
+static weir_status await_share(relay *r, int node)
 {
-    weiri_net *net = r->x.net;
-    const weiri_machine *other = &net->machines[machine];
-    weir_status status = weiri_net_await(net, other->ranks[0], r->x.phase);
+    weiri_internode *internode = r->x.internode;
+    const weiri_node *other = &internode->nodes[node];
+    weir_status status = weiri_internode_await(internode, other->ranks[0], r->x.phase);
     if (status != WEIR_OK)
         return status;
-    const char *data = weiri_net_incoming(net, other->ranks[0]);
+    const char *data = weiri_internode_incoming(internode, other->ranks[0]);
     for (int place = 0; place < other->count; place++)
-        r->from[other->ranks[place]] = data + (size_t)place * share_bytes(r, net->machine);
+        r->from[other->ranks[place]] = data + (size_t)place * share_bytes(r, internode->node);
     return WEIR_OK;
 }
 
@@ -106,11 +106,12 @@ static weir_status await_share(relay *r, int machine)
  * contribution, and those of this machine in another's. */
 static const char *block_of(const relay *r, int rank, int place)
 {
-    const weiri_net *net = r->x.net;
+    const weiri_internode *internode = r->x.internode;
     if (!r->blocks)
         return r->from[rank];
-    int is_local = net->machine_of[rank] == net->machine;
-    size_t block = is_local ? (size_t)net->machines[net->machine].ranks[place] : (size_t)place;
+    int is_local = internode->node_of[rank] == internode->node;
+    size_t block =
+        is_local ? (size_t)internode->nodes[internode->node].ranks[place] : (size_t)place;
     return r->from[rank] + block * r->block;
 }
 
@@ -133,19 +134,19 @@ static void make_result(const relay *r, int place, char *result)
 static weir_status lead(relay *r)
 {
     weiri_coll *local = r->x.local;
-    weiri_net *net = r->x.net;
+    weiri_internode *internode = r->x.internode;
     size_t bytes = contribution_bytes(r), total = result_bytes(r);
     weir_status status = WEIR_OK;
     for (int place = 0; place < r->x.count && status == WEIR_OK; place++) {
         weiri_slot *slot = weiri_slot_of(local, place);
         if (place != r->x.place)
             status = weiri_slot_await(local, slot, place, bytes, r->x.phase);
-        r->from[net->machines[net->machine].ranks[place]] = weiri_slot_data(slot, bytes);
+        r->from[internode->nodes[internode->node].ranks[place]] = weiri_slot_data(slot, bytes);
     }
-    for (int step = 1; step < net->nmachines && status == WEIR_OK; step++)
-        status = send_share(r, (net->machine + step) % net->nmachines);
-    for (int m = 0; m < net->nmachines && status == WEIR_OK; m++)
-        if (m != net->machine)
+    for (int step = 1; step < internode->nnodes && status == WEIR_OK; step++)
+        status = send_share(r, (internode->node + step) % internode->nnodes);
+    for (int m = 0; m < internode->nnodes && status == WEIR_OK; m++)
+        if (m != internode->node)
             status = await_share(r, m);
     if (status != WEIR_OK)
         return status;
@@ -154,9 +155,9 @@ static weir_status lead(relay *r)
     for (int place = 0; place < (r->blocks ? r->x.count : 1); place++)
         make_result(r, place, result + (size_t)place * (total / (size_t)r->x.count));
     weiri_slot_advance(local, slot, total);
-    for (int m = 0; m < net->nmachines && status == WEIR_OK; m++)
-        if (m != net->machine)
-            status = weiri_net_take(net, net->machines[m].ranks[0]);
+    for (int m = 0; m < internode->nnodes && status == WEIR_OK; m++)
+        if (m != internode->node)
+            status = weiri_internode_take(internode, internode->nodes[m].ranks[0]);
     return status;
 }
 
@@ -206,20 +207,21 @@ static weir_status run_round(relay *r)
     return status;
 }
 
-weir_status weiri_across_relay(weiri_coll *coll, const weiri_call *call)
+weir_status weiri_internode_coll_relay(weiri_coll *coll, const weiri_call *call)
 {
     relay r = {.done = 0};
-    weir_status status = weiri_across_begin(coll, call, &r.x);
+    weir_status status = weiri_internode_coll_begin(coll, call, &r.x);
     r.blocks = call->collective == WEIR_COLL_REDUCE_SCATTER ||
                call->collective == WEIR_COLL_ALLTOALL;
     r.all = call->collective == WEIR_COLL_ALLGATHER || call->collective == WEIR_COLL_ALLTOALL;
     size_t most = status == WEIR_OK ? round_bytes(&r) : 0;
     if (status == WEIR_OK && !most)
-        return r.all ? weiri_algo_give_way(coll, call, "pairs", weiri_across_pairs)
-                     : weiri_algo_give_way(coll, call, "rails", weiri_across_reduce_scatter_rails);
+        return r.all ? weiri_algo_give_way(coll, call, "pairs", weiri_internode_coll_pairs)
+                     : weiri_algo_give_way(coll, call, "rails",
+                                           weiri_internode_coll_reduce_scatter_rails);
     for (; status == WEIR_OK && r.done < call->bytes; r.done += r.block) {
         r.block = weiri_least(call->bytes - r.done, most);
         status = run_round(&r);
     }
-    return weiri_across_end(&r.x, status);
+    return weiri_internode_coll_end(&r.x, status);
 }

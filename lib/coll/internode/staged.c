@@ -20,7 +20,7 @@ enum { PIECE_BYTES = 8 << 20 }; /* of all blocks of a buffer, at once */
 static weir_status copy(weiri_coll *coll, void *to, const void *from, size_t bytes)
 {
     weir_comm *comm = coll->comm;
-    return bytes ? comm->gpu->ops->copy(comm->device, to, from, bytes) : WEIR_OK;
+    return bytes ? comm->gpu->ops->copy(comm->gpu_comm, to, from, bytes) : WEIR_OK;
 }
 
 static int is_pairwise(const weiri_call *call)
@@ -33,7 +33,7 @@ static int is_pairwise(const weiri_call *call)
 static int stays(const weiri_coll *coll, const weiri_call *call, size_t rank)
 {
     return !call->staged && is_pairwise(call) &&
-           !weiri_net_is_remote(coll->comm->net, (int)rank);
+           !weiri_internode_is_remote(coll->comm->internode, (int)rank);
 }
 
 /* How many blocks of count a buffer of this rank has; 0: it is not used here. */
@@ -62,10 +62,10 @@ static blocks blocks_of(const weiri_coll *coll, const weiri_call *call)
 }
 
 /* Elements [first, first + count) of every block. */
-static weir_status run_piece(weiri_coll *coll, const weiri_call *whole, const blocks *b,
+static weir_status run_piece(weiri_coll *coll, const weiri_call *parent, const blocks *b,
                              size_t first, size_t count)
 {
-    weiri_call call = *whole;
+    weiri_call call = *parent;
     char *in = NULL, *out = NULL;
     size_t at = first * call.element_bytes;
     call.count = count;
@@ -75,24 +75,24 @@ static weir_status run_piece(weiri_coll *coll, const weiri_call *whole, const bl
     if (status == WEIR_OK)
         status = weiri_bridge_stage(coll, WEIRI_BRIDGE_OUT, most, &out);
     for (size_t i = 0; i < b->in && status == WEIR_OK; i++)
-        if (!stays(coll, whole, i))
-            status = copy(coll, in + i * call.bytes, whole->in + i * whole->bytes + at,
+        if (!stays(coll, parent, i))
+            status = copy(coll, in + i * call.bytes, parent->in + i * parent->bytes + at,
                           call.bytes);
     if (status != WEIR_OK)
         return status;
     call.in = in;
     call.out = out;
     for (size_t i = 0; call.collective == WEIR_COLL_ALLTOALL && i < b->in; i++) {
-        size_t there = i * whole->bytes + at, here = i * call.bytes;
-        int is_near = stays(coll, whole, i);
+        size_t there = i * parent->bytes + at, here = i * call.bytes;
+        int is_near = stays(coll, parent, i);
         coll->pairs[i] =
-            (weiri_pair){is_near ? whole->in + there : in + here,
-                         is_near ? whole->out + there : out + here, call.bytes, call.bytes, 1, 1};
+            (weiri_pair){is_near ? parent->in + there : in + here,
+                         is_near ? parent->out + there : out + here, call.bytes, call.bytes, 1, 1};
     }
     status = call.choice->algo->run(coll, &call);
     for (size_t i = 0; i < b->out && status == WEIR_OK; i++)
-        if (!stays(coll, whole, i))
-            status = copy(coll, whole->out + i * whole->bytes + at, out + i * call.bytes,
+        if (!stays(coll, parent, i))
+            status = copy(coll, parent->out + i * parent->bytes + at, out + i * call.bytes,
                           call.bytes);
     return status;
 }
@@ -142,15 +142,15 @@ static weir_status run_pairs(weiri_coll *coll, const weiri_call *call)
     return status;
 }
 
-weir_status weiri_across_gpu(weiri_coll *coll, const weiri_call *whole, size_t size_bytes)
+weir_status weiri_internode_coll_gpu(weiri_coll *coll, const weiri_call *parent, size_t size_bytes)
 {
     weir_comm *comm = coll->comm;
-    weiri_call call = *whole;
+    weiri_call call = *parent;
     if (call.splits)
         return weiri_fail(WEIR_ERR_UNSUPPORTED,
                           "weir_alltoallv_device: across machines the host must know the counts; "
                           "use weir_alltoallv");
-    weir_status status = comm->gpu->ops->await(comm->device, call.stream);
+    weir_status status = comm->gpu->ops->await(comm->gpu_comm, call.stream);
     if (status != WEIR_OK)
         return status;
     call.staged = size_bytes < call.choice->algo->bridges_from;

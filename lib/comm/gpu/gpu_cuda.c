@@ -336,7 +336,7 @@ static void drop_scratch(const weir_comm *comm, weiri_cuda *cuda)
 
 static weir_status map_scratch(const weir_comm *comm, int rank, weiri_segment *segment)
 {
-    const weiri_gpu_card *own = weiri_cuda_card(comm, comm->rank),
+    const weiri_gpu_info *own = weiri_cuda_card(comm, comm->rank),
                          *peer = weiri_cuda_card(comm, rank);
     weir_status status = weiri_segment_map(&peer->scratch, segment);
     if (status == WEIR_OK)
@@ -453,7 +453,7 @@ static void compare_cards(const weir_comm *comm, weiri_cuda *cuda)
 {
     cuda->base.nvlink = 1;
     for (int rank = 0; rank < comm->nranks; rank++) {
-        const weiri_gpu_card *card = weiri_cuda_card(comm, rank);
+        const weiri_gpu_info *card = weiri_cuda_card(comm, rank);
         cuda->base.nvlink &= card->nvlink;
         if (card->processors < cuda->processors)
             cuda->processors = card->processors;

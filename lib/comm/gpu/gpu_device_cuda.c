@@ -29,7 +29,7 @@ static weir_status refuse_driver(cudaError_t error)
 }
 
 /* Looks for this rank's device: the one asked for, else by local rank. */
-static weir_status find_device(const weir_comm *comm, int wanted, weiri_gpu_card *card)
+static weir_status find_device(const weir_comm *comm, int wanted, weiri_gpu_info *card)
 {
     int count = 0;
     cudaError_t error = cudaGetDeviceCount(&count);
@@ -42,7 +42,7 @@ static weir_status find_device(const weir_comm *comm, int wanted, weiri_gpu_card
     if (wanted >= count)
         return weiri_fail(WEIR_ERR_INVALID, "backend cuda: there is no GPU %d, only 0 to %d",
                           wanted, count - 1);
-    int turn = comm->whole ? comm->whole->metal_rank : comm->local_rank;
+    int turn = comm->parent ? comm->parent->hardware_rank : comm->local_rank;
     card->device = wanted >= 0 ? wanted : turn % count;
     error = cudaDeviceGetPCIBusId(card->bus, sizeof card->bus, card->device);
     return error == cudaSuccess
@@ -99,7 +99,7 @@ static weir_status judge(const weir_comm *comm)
 
 weir_status weiri_cuda_choose_device(weir_comm *comm, int wanted, weir_status *worst)
 {
-    weiri_gpu_card *card = weiri_cuda_card(comm, comm->rank);
+    weiri_gpu_info *card = weiri_cuda_card(comm, comm->rank);
     card->shares = is_told_to_share();
     weir_status status = find_device(comm, wanted, card);
     *worst = weiri_cuda_exchange(comm, status);

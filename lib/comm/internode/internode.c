@@ -16,70 +16,71 @@ enum { PATIENCE = 10 /* times the deadline: a peer that computes is not gone */ 
 
 /* ---------------------------------------------------------------- who is where */
 
-static void count_machines(weiri_net *net, const weiri_berth *berths)
+static void count_machines(weiri_internode *internode, const weiri_placement *placements)
 {
-    int n = net->whole->nranks;
+    int n = internode->parent->nranks;
     for (int rank = 0; rank < n; rank++) {
         int first = 0;
-        while (berths[first].host != berths[rank].host)
+        while (placements[first].host != placements[rank].host)
             first++;
-        int machine = first == rank ? net->nmachines++ : net->machine_of[first];
-        net->machine_of[rank] = machine;
-        net->place_of[rank] = net->machines[machine].count++;
-        net->pids[rank] = berths[rank].pid;
+        int node = first == rank ? internode->nnodes++ : internode->node_of[first];
+        internode->node_of[rank] = node;
+        internode->place_of[rank] = internode->nodes[node].count++;
+        internode->pids[rank] = placements[rank].pid;
     }
 }
 
-static weir_status place_ranks(weiri_net *net, const weiri_berth *berths)
+static weir_status place_ranks(weiri_internode *internode, const weiri_placement *placements)
 {
-    size_t n = (size_t)net->whole->nranks;
-    net->machines = calloc(n, sizeof *net->machines);
-    net->machine_of = calloc(n, sizeof *net->machine_of);
-    net->place_of = calloc(n, sizeof *net->place_of);
-    net->pids = calloc(n, sizeof *net->pids);
-    net->peers = calloc(n, sizeof *net->peers);
-    if (!net->machines || !net->machine_of || !net->place_of || !net->pids || !net->peers)
+    size_t n = (size_t)internode->parent->nranks;
+    internode->nodes = calloc(n, sizeof *internode->nodes);
+    internode->node_of = calloc(n, sizeof *internode->node_of);
+    internode->place_of = calloc(n, sizeof *internode->place_of);
+    internode->pids = calloc(n, sizeof *internode->pids);
+    internode->peers = calloc(n, sizeof *internode->peers);
+    if (!internode->nodes || !internode->node_of || !internode->place_of || !internode->pids ||
+        !internode->peers)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for the tables of %zu ranks", n);
-    count_machines(net, berths);
-    net->machine = net->machine_of[net->whole->rank];
-    net->fewest = net->whole->nranks;
-    for (int m = 0; m < net->nmachines; m++) {
-        weiri_machine *machine = &net->machines[m];
-        net->fewest = machine->count < net->fewest ? machine->count : net->fewest;
-        net->most = machine->count > net->most ? machine->count : net->most;
-        machine->ranks = calloc((size_t)machine->count, sizeof *machine->ranks);
-        if (!machine->ranks)
+    count_machines(internode, placements);
+    internode->node = internode->node_of[internode->parent->rank];
+    internode->fewest = internode->parent->nranks;
+    for (int m = 0; m < internode->nnodes; m++) {
+        weiri_node *node = &internode->nodes[m];
+        internode->fewest = node->count < internode->fewest ? node->count : internode->fewest;
+        internode->most = node->count > internode->most ? node->count : internode->most;
+        node->ranks = calloc((size_t)node->count, sizeof *node->ranks);
+        if (!node->ranks)
             return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a machine's ranks");
     }
-    for (int rank = 0; rank < net->whole->nranks; rank++)
-        net->machines[net->machine_of[rank]].ranks[net->place_of[rank]] = rank;
-    net->nremote = net->whole->nranks - net->machines[net->machine].count;
+    for (int rank = 0; rank < internode->parent->nranks; rank++)
+        internode->nodes[internode->node_of[rank]].ranks[internode->place_of[rank]] = rank;
+    internode->nremote = internode->parent->nranks - internode->nodes[internode->node].count;
     return WEIR_OK;
 }
 
 /* ------------------------------------------------------------------- the wire */
 
 /* The wire that is asked for, or the first that serves, the best one first. */
-static weir_status open_wire(weiri_net *net)
+static weir_status open_net(weiri_internode *internode)
 {
     static const weir_transport order[] = {WEIR_TRANSPORT_IB, WEIR_TRANSPORT_TCP,
                                            WEIR_TRANSPORT_SHM};
     const char *wanted = weiri_env(WEIRI_ENV_TRANSPORT);
-    const weir_comm *whole = net->whole;
-    int timeout_ms = (int)(whole->guard.timeout_ns / 1000000u);
+    const weir_comm *parent = internode->parent;
+    int timeout_ms = (int)(parent->guard.timeout_ns / 1000000u);
     int any = !wanted || strcmp(wanted, weir_transport_name(WEIR_TRANSPORT_AUTO)) == 0;
     weir_status status = WEIR_OK;
-    for (size_t i = 0; i < sizeof order / sizeof *order && !net->wire; i++) {
-        const weiri_wire_ops *ops = weiri_wire_of(order[i]);
+    for (size_t i = 0; i < sizeof order / sizeof *order && !internode->net; i++) {
+        const weiri_net_ops *ops = weiri_net_ops_of(order[i]);
         int named = !any && strcmp(wanted, weir_transport_name(order[i])) == 0;
         if (!ops || (any ? order[i] == WEIR_TRANSPORT_SHM : !named))
             continue;
-        status = ops->open(whole->rank, whole->nranks, timeout_ms, &net->wire);
+        status = ops->open(parent->rank, parent->nranks, timeout_ms, &internode->net);
         if (status != WEIR_OK && any)
             weiri_log(WEIRI_LOG_INFO, "transport %s: %s", weir_transport_name(order[i]),
                       weir_last_error());
     }
-    if (!net->wire && status == WEIR_OK)
+    if (!internode->net && status == WEIR_OK)
         status = weiri_fail(WEIR_ERR_UNSUPPORTED,
                             "transport '%s' does not join machines in this build; use tcp or auto",
                             any ? "auto" : wanted);
@@ -87,106 +88,107 @@ static weir_status open_wire(weiri_net *net)
 }
 
 /* Ranks of unlike machines may have found unlike wires; then all take what all have. */
-static weir_status agree_on_wire(weiri_net *net, weir_status mine)
+static weir_status agree_on_net(weiri_internode *internode, weir_status mine)
 {
-    weir_comm *whole = net->whole;
-    int *all = calloc((size_t)whole->nranks, sizeof *all);
+    weir_comm *parent = internode->parent;
+    int *all = calloc((size_t)parent->nranks, sizeof *all);
     weir_status status = all ? mine : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory to agree");
-    status = weir_boot_agree(whole->boot, status);
+    status = weir_boot_agree(parent->boot, status);
     if (status == WEIR_OK) {
-        all[whole->rank] = (int)net->wire->ops->transport;
-        status = weir_boot_allgather(whole->boot, all, sizeof *all);
+        all[parent->rank] = (int)internode->net->ops->transport;
+        status = weir_boot_allgather(parent->boot, all, sizeof *all);
     }
     int worst = WEIR_TRANSPORT_AUTO;
-    for (int rank = 0; status == WEIR_OK && rank < whole->nranks; rank++)
+    for (int rank = 0; status == WEIR_OK && rank < parent->nranks; rank++)
         worst = all[rank] > worst ? all[rank] : worst;
     free(all);
-    if (status != WEIR_OK || worst == (int)net->wire->ops->transport)
-        return status == WEIR_OK ? weir_boot_agree(whole->boot, WEIR_OK) : status;
-    const weiri_wire_ops *ops = weiri_wire_of((weir_transport)worst);
-    int timeout_ms = net->wire->timeout_ms;
-    net->wire->ops->close(net->wire);
-    net->wire = NULL;
-    status = ops ? ops->open(whole->rank, whole->nranks, timeout_ms, &net->wire)
-                 : weiri_fail(WEIR_ERR_UNSUPPORTED, "rank %d has no transport %s", whole->rank,
+    if (status != WEIR_OK || worst == (int)internode->net->ops->transport)
+        return status == WEIR_OK ? weir_boot_agree(parent->boot, WEIR_OK) : status;
+    const weiri_net_ops *ops = weiri_net_ops_of((weir_transport)worst);
+    int timeout_ms = internode->net->timeout_ms;
+    internode->net->ops->close(internode->net);
+    internode->net = NULL;
+    status = ops ? ops->open(parent->rank, parent->nranks, timeout_ms, &internode->net)
+                 : weiri_fail(WEIR_ERR_UNSUPPORTED, "rank %d has no transport %s", parent->rank,
                               weir_transport_name((weir_transport)worst));
-    return weir_boot_agree(whole->boot, status);
+    return weir_boot_agree(parent->boot, status);
 }
 
 /* One endpoint to each remote rank; all: nranks x nranks addresses. */
-static weir_status make_endpoints(weiri_net *net, weiri_wire_address *all)
+static weir_status make_endpoints(weiri_internode *internode, weiri_net_address *all)
 {
-    const weir_comm *whole = net->whole;
-    weiri_wire_address *mine = all + (size_t)whole->rank * (size_t)whole->nranks;
+    const weir_comm *parent = internode->parent;
+    weiri_net_address *mine = all + (size_t)parent->rank * (size_t)parent->nranks;
     weir_status status = WEIR_OK;
-    for (int rank = 0; rank < whole->nranks && status == WEIR_OK; rank++)
-        if (net->machine_of[rank] != net->machine)
-            status = net->wire->ops->endpoint_create(net->wire, rank, &net->peers[rank].endpoint,
-                                                     &mine[rank]);
+    for (int rank = 0; rank < parent->nranks && status == WEIR_OK; rank++)
+        if (internode->node_of[rank] != internode->node)
+            status = internode->net->ops->endpoint_create(
+                internode->net, rank, &internode->peers[rank].endpoint, &mine[rank]);
     return status;
 }
 
 /* In the order of peers: so that the pairs of all ranks have one order, and nobody waits
  * for one that waits for another. */
-static weir_status connect_endpoints(weiri_net *net, const weiri_wire_address *all)
+static weir_status connect_endpoints(weiri_internode *internode, const weiri_net_address *all)
 {
-    const weir_comm *whole = net->whole;
-    size_t n = (size_t)whole->nranks;
+    const weir_comm *parent = internode->parent;
+    size_t n = (size_t)parent->nranks;
     weir_status status = WEIR_OK;
     for (size_t rank = 0; rank < n && status == WEIR_OK; rank++)
-        if (net->peers[rank].endpoint)
-            status = net->wire->ops->endpoint_connect(net->peers[rank].endpoint,
-                                                      &all[rank * n + (size_t)whole->rank]);
+        if (internode->peers[rank].endpoint)
+            status = internode->net->ops->endpoint_connect(internode->peers[rank].endpoint,
+                                                      &all[rank * n + (size_t)parent->rank]);
     return status;
 }
 
-static weir_status connect_all(weiri_net *net)
+static weir_status connect_all(weiri_internode *internode)
 {
-    weir_boot *boot = net->whole->boot;
-    size_t n = (size_t)net->whole->nranks;
-    weiri_wire_address *all = calloc(n * n, sizeof *all);
-    weir_status status = all ? make_endpoints(net, all)
+    weir_boot *boot = internode->parent->boot;
+    size_t n = (size_t)internode->parent->nranks;
+    weiri_net_address *all = calloc(n * n, sizeof *all);
+    weir_status status = all ? make_endpoints(internode, all)
                              : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for addresses");
     status = weir_boot_agree(boot, status);
     if (status == WEIR_OK)
         status = weir_boot_allgather(boot, all, n * sizeof *all);
     if (status == WEIR_OK)
-        status = weir_boot_agree(boot, connect_endpoints(net, all));
+        status = weir_boot_agree(boot, connect_endpoints(internode, all));
     free(all);
     return status;
 }
 
-weir_status weiri_net_create(weir_comm *whole, const weiri_berth *berths, weiri_net **net)
+weir_status weiri_internode_create(weir_comm *parent, const weiri_placement *placements,
+                                   weiri_internode **internode)
 {
-    weiri_net *made = calloc(1, sizeof *made);
+    weiri_internode *made = calloc(1, sizeof *made);
     if (!made)
-        return weir_boot_agree(whole->boot, weiri_fail(WEIR_ERR_NO_MEMORY,
+        return weir_boot_agree(parent->boot, weiri_fail(WEIR_ERR_NO_MEMORY,
                                                        "no memory for paths to other machines"));
-    made->whole = whole;
-    made->local = whole->local;
-    weir_status status = place_ranks(made, berths);
+    made->parent = parent;
+    made->local = parent->host_comm;
+    weir_status status = place_ranks(made, placements);
     if (status == WEIR_OK)
-        status = open_wire(made);
-    status = agree_on_wire(made, status);
+        status = open_net(made);
+    status = agree_on_net(made, status);
     if (status == WEIR_OK)
-        status = weiri_net_window_create(made);
+        status = weiri_internode_window_create(made);
     if (status == WEIR_OK)
         status = connect_all(made);
     if (status != WEIR_OK) {
-        weiri_net_destroy(made);
+        weiri_internode_destroy(made);
         return status;
     }
-    made->wire->timeout_ms *= PATIENCE;
-    *net = made;
+    made->net->timeout_ms *= PATIENCE;
+    *internode = made;
     return WEIR_OK;
 }
 
-weir_status weiri_net_open_pairs(weiri_net *net)
+weir_status weiri_internode_open_pairs(weiri_internode *internode)
 {
-    weir_boot *boot = net->whole->boot;
-    size_t n = (size_t)net->whole->nranks;
-    weiri_net *pairs = malloc(sizeof *pairs);
-    weiri_net_peer *peers = calloc(n, sizeof *peers);
+    weir_boot *boot = internode->parent->boot;
+    size_t n = (size_t)internode->parent->nranks;
+    weiri_internode *pairs = malloc(sizeof *pairs);
+    weiri_internode_peer *peers = calloc(n, sizeof *peers);
     weir_status status = weir_boot_agree(
         boot, pairs && peers ? WEIR_OK : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for pairs"));
     if (status != WEIR_OK) {
@@ -194,40 +196,40 @@ weir_status weiri_net_open_pairs(weiri_net *net)
         free(pairs);
         return status;
     }
-    *pairs = *net;
+    *pairs = *internode;
     pairs->peers = peers;
     for (size_t rank = 0; rank < n; rank++)
-        peers[rank].endpoint = net->peers[rank].endpoint;
-    net->pairs = pairs;
-    return weiri_net_window_create(pairs);
+        peers[rank].endpoint = internode->peers[rank].endpoint;
+    internode->pairs = pairs;
+    return weiri_internode_window_create(pairs);
 }
 
-static void drop_pairs(weiri_net *pairs)
+static void drop_pairs(weiri_internode *pairs)
 {
     if (!pairs)
         return;
-    weiri_net_window_destroy(pairs);
+    weiri_internode_window_destroy(pairs);
     free(pairs->peers);
     free(pairs);
 }
 
-void weiri_net_destroy(weiri_net *net)
+void weiri_internode_destroy(weiri_internode *internode)
 {
-    if (!net)
+    if (!internode)
         return;
-    for (int rank = 0; net->peers && rank < net->whole->nranks; rank++)
-        if (net->peers[rank].endpoint)
-            net->wire->ops->endpoint_destroy(net->peers[rank].endpoint);
-    drop_pairs(net->pairs);
-    weiri_net_window_destroy(net);
-    if (net->wire)
-        net->wire->ops->close(net->wire);
-    for (int m = 0; net->machines && m < net->nmachines; m++)
-        free(net->machines[m].ranks);
-    free(net->machines);
-    free(net->machine_of);
-    free(net->place_of);
-    free(net->pids);
-    free(net->peers);
-    free(net);
+    for (int rank = 0; internode->peers && rank < internode->parent->nranks; rank++)
+        if (internode->peers[rank].endpoint)
+            internode->net->ops->endpoint_destroy(internode->peers[rank].endpoint);
+    drop_pairs(internode->pairs);
+    weiri_internode_window_destroy(internode);
+    if (internode->net)
+        internode->net->ops->close(internode->net);
+    for (int m = 0; internode->nodes && m < internode->nnodes; m++)
+        free(internode->nodes[m].ranks);
+    free(internode->nodes);
+    free(internode->node_of);
+    free(internode->place_of);
+    free(internode->pids);
+    free(internode->peers);
+    free(internode);
 }

@@ -18,17 +18,18 @@
 
 int weiri_comm_place(const weir_comm *comm, int rank)
 {
-    return comm->net ? comm->net->place_of[rank] : rank;
+    return comm->internode ? comm->internode->place_of[rank] : rank;
 }
 
 int weiri_comm_maps(const weir_comm *comm, int rank)
 {
-    return comm->net ? !weiri_net_is_remote(comm->net, rank) : comm->peers[rank].page != NULL;
+    return comm->internode ? !weiri_internode_is_remote(comm->internode, rank)
+                           : comm->peers[rank].page != NULL;
 }
 
-/* This machine's ranks, by their berths. */
+/* This machine's ranks, by their placements. */
 static weir_status create_local(weir_comm *comm, const weir_comm_config *config,
-                                const weiri_berth *berths)
+                                const weiri_placement *placements)
 {
     comm->members = calloc((size_t)comm->nranks, sizeof *comm->members);
     if (!comm->members)
@@ -37,45 +38,47 @@ static weir_status create_local(weir_comm *comm, const weir_comm_config *config,
     for (int rank = 0; rank < comm->nranks; rank++) {
         int first = 1;
         for (int earlier = 0; earlier < rank; earlier++)
-            first &= berths[earlier].host != berths[rank].host;
+            first &= placements[earlier].host != placements[rank].host;
         comm->nnodes += first;
-        if (berths[rank].host == berths[comm->rank].host)
+        if (placements[rank].host == placements[comm->rank].host)
             comm->members[count++] = rank;
-        comm->metal_rank += rank < comm->rank && berths[rank].metal == berths[comm->rank].metal;
+        comm->hardware_rank +=
+            rank < comm->rank && placements[rank].hardware == placements[comm->rank].hardware;
     }
     weir_status status = weiri_boot_part_create(comm->boot, comm->members, count,
                                                 &comm->local_boot);
     if (status == WEIR_OK)
-        status = weiri_comm_create_here(comm->local_boot, config, comm, comm->members,
-                                        &comm->local);
-    if (status != WEIR_OK || !comm->local->gpu)
+        status = weiri_comm_create_node(comm->local_boot, config, comm, comm->members,
+                                        &comm->host_comm);
+    if (status != WEIR_OK || !comm->host_comm->gpu)
         return status;
     weir_comm_config on_host = *config; /* whoever has a GPU has asked for it */
     on_host.backend = WEIR_BACKEND_HOST;
-    comm->device = comm->local;
-    comm->local = NULL;
-    return weiri_comm_create_here(comm->local_boot, &on_host, comm, comm->members, &comm->local);
+    comm->gpu_comm = comm->host_comm;
+    comm->host_comm = NULL;
+    return weiri_comm_create_node(comm->local_boot, &on_host, comm, comm->members,
+                                  &comm->host_comm);
 }
 
 /* Ranks that act as different machines share one's cores. */
-static void count_sharers(weir_comm *comm, const weiri_berth *berths)
+static void count_sharers(weir_comm *comm, const weiri_placement *placements)
 {
     unsigned char masks[WEIRI_RANKS_MAX][WEIRI_CORES_BYTES];
     int count = 0;
     for (int rank = 0; rank < comm->nranks; rank++)
-        if (berths[rank].metal == berths[comm->rank].metal)
-            memcpy(masks[count++], berths[rank].cores, sizeof *masks);
+        if (placements[rank].hardware == placements[comm->rank].hardware)
+            memcpy(masks[count++], placements[rank].cores, sizeof *masks);
     if (count <= weiri_host_cores(masks, sizeof *masks, count))
         return;
-    comm->local->oversubscribed = 1;
-    comm->local->guard.spins = WEIRI_SPINS_SHARED;
+    comm->host_comm->oversubscribed = 1;
+    comm->host_comm->guard.spins = WEIRI_SPINS_SHARED;
 }
 
 /* What callers and the collectives read of a communicator. */
 static void take_over(weir_comm *comm)
 {
-    const weir_comm *local = comm->local;
-    const weir_comm *here = comm->device ? comm->device : local;
+    const weir_comm *local = comm->host_comm;
+    const weir_comm *here = comm->gpu_comm ? comm->gpu_comm : local;
     comm->transport = local->transport;
     comm->memory = here->memory;
     comm->gpu = here->gpu;
@@ -129,15 +132,15 @@ static void free_all(weir_comm *comm)
         comm->coll_destroy(comm->coll);
     if (comm->sem_slab)
         comm->sem_slab_destroy(comm->sem_slab);
-    if (comm->net)
-        comm->wires[weiri_network_of(comm->net->wire->ops->transport)] = NULL;
+    if (comm->internode)
+        comm->nets[weiri_network_of(comm->internode->net->ops->transport)] = NULL;
     weiri_comm_wires_close(comm);
-    weiri_net_destroy(comm->net);
-    comm->net = NULL;
-    weir_comm *parts[] = {comm->device, comm->local};
+    weiri_internode_destroy(comm->internode);
+    comm->internode = NULL;
+    weir_comm *parts[] = {comm->gpu_comm, comm->host_comm};
     for (int i = 0; i < 2; i++)
         if (parts[i]) {
-            parts[i]->whole = NULL;
+            parts[i]->parent = NULL;
             weir_comm_destroy(parts[i]);
         }
     weir_boot_destroy(comm->local_boot);
@@ -145,8 +148,8 @@ static void free_all(weir_comm *comm)
     free(comm);
 }
 
-weir_status weiri_across_create(weir_boot *boot, const weir_comm_config *config,
-                                const weiri_berth *berths, weir_comm **comm)
+weir_status weiri_internode_comm_create(weir_boot *boot, const weir_comm_config *config,
+                                const weiri_placement *placements, weir_comm **comm)
 {
     weir_comm *made = calloc(1, sizeof *made);
     weir_status status = weir_boot_agree(
@@ -162,42 +165,42 @@ weir_status weiri_across_create(weir_boot *boot, const weir_comm_config *config,
         status = weiri_fail(WEIR_ERR_UNSUPPORTED, "%d ranks: at most %d are supported",
                             made->nranks, WEIRI_RANKS_MAX);
     else
-        status = create_local(made, config, berths);
+        status = create_local(made, config, placements);
     status = weir_boot_agree(boot, status);
     if (status == WEIR_OK) {
-        count_sharers(made, berths);
+        count_sharers(made, placements);
         take_over(made);
         status = compare_all(made);
     }
     if (status == WEIR_OK)
-        status = weiri_net_create(made, berths, &made->net);
+        status = weiri_internode_create(made, placements, &made->internode);
     if (status != WEIR_OK) {
         free_all(made);
         return status;
     }
     weiri_log(WEIRI_LOG_INFO,
               "communicator of %d ranks on %d machines over %s, %zu bytes for paths to them",
-              made->nranks, made->nnodes, weir_transport_name(made->net->wire->ops->transport),
-              made->net->window_bytes);
+              made->nranks, made->nnodes, weir_transport_name(made->internode->net->ops->transport),
+              made->internode->window_bytes);
     /* Connections and memory use it, too. */
-    made->wires[weiri_network_of(made->net->wire->ops->transport)] = made->net->wire;
+    made->nets[weiri_network_of(made->internode->net->ops->transport)] = made->internode->net;
     *comm = made;
     return WEIR_OK;
 }
 
-void weiri_across_destroy(weir_comm *comm)
+void weiri_internode_comm_destroy(weir_comm *comm)
 {
     if (!weir_load_acquire(comm->guard.abort_word))
         weir_comm_barrier(comm);
-    weiri_net_leave(comm->net);
+    weiri_internode_leave(comm->internode);
     free_all(comm);
 }
 
 /* The machine's ranks meet, its leader meets the others', and the ranks meet again. */
-weir_status weiri_across_barrier(weir_comm *comm)
+weir_status weiri_internode_comm_barrier(weir_comm *comm)
 {
-    weir_status status = weir_comm_barrier(comm->local);
+    weir_status status = weir_comm_barrier(comm->host_comm);
     if (status == WEIR_OK && comm->local_rank == 0)
-        status = weiri_net_meet(comm->net);
-    return status == WEIR_OK ? weir_comm_barrier(comm->local) : status;
+        status = weiri_internode_barrier(comm->internode);
+    return status == WEIR_OK ? weir_comm_barrier(comm->host_comm) : status;
 }

@@ -21,66 +21,67 @@ enum {
     LEAVE_NS = 2000 * 1000 * 1000,  /* for goodbyes */
 };
 
-static int failed(const weiri_net_peer *peer)
+static int failed(const weiri_internode_peer *peer)
 {
     return peer->endpoint && peer->endpoint->failed != WEIR_OK &&
            !weir_load_acquire(&peer->words->finished);
 }
 
-int weiri_net_is_lost(const weiri_net *net, int rank)
+int weiri_internode_is_lost(const weiri_internode *internode, int rank)
 {
-    return failed(&net->peers[rank]);
+    return failed(&internode->peers[rank]);
 }
 
-int weiri_net_is_gone(const weiri_net *net, int rank)
+int weiri_internode_is_gone(const weiri_internode *internode, int rank)
 {
-    const weiri_endpoint *end = net->peers[rank].endpoint;
+    const weiri_endpoint *end = internode->peers[rank].endpoint;
     return end && end->failed != WEIR_OK;
 }
 
 /* Aborts and losses that this rank does not know yet. */
-static void look(weiri_net *net)
+static void look(weiri_internode *internode)
 {
-    for (int rank = 0; rank < net->whole->nranks; rank++) {
-        const weiri_net_peer *peer = &net->peers[rank];
+    for (int rank = 0; rank < internode->parent->nranks; rank++) {
+        const weiri_internode_peer *peer = &internode->peers[rank];
         if (!peer->endpoint)
             continue;
         uint64_t reason = weir_load_acquire(&peer->words->abort);
-        if (reason && !net->aborted) {
-            net->aborted = 1;
-            weiri_comm_abort_here(net->local, reason);
+        if (reason && !internode->aborted) {
+            internode->aborted = 1;
+            weiri_comm_abort_node(internode->local, reason);
         }
-        if (failed(peer) && !net->lost_ns) {
-            net->lost_ns = weir_clock_ns();
-            net->lost = rank;
+        if (failed(peer) && !internode->lost_ns) {
+            internode->lost_ns = weir_clock_ns();
+            internode->lost = rank;
         }
     }
-    if (net->lost_ns && !net->aborted && weir_clock_ns() - net->lost_ns > GRACE_NS) {
-        net->aborted = 1;
-        weiri_comm_abort_here(net->local, WEIRI_ABORT_DEATH + (uint64_t)net->lost);
+    if (internode->lost_ns && !internode->aborted &&
+        weir_clock_ns() - internode->lost_ns > GRACE_NS) {
+        internode->aborted = 1;
+        weiri_comm_abort_node(internode->local, WEIRI_ABORT_DEATH + (uint64_t)internode->lost);
     }
 }
 
-void weiri_net_poll(weiri_net *net)
+void weiri_internode_poll(weiri_internode *internode)
 {
     int moved = 0;
-    weiri_wire_lock(net->wire);
-    weir_status status = net->wire->ops->progress(net->wire, &moved);
-    if (moved || status != WEIR_OK || ++net->polls % POLLS_PER_LOOK == 0)
-        look(net);
-    weiri_wire_unlock(net->wire);
+    weiri_net_lock(internode->net);
+    weir_status status = internode->net->ops->progress(internode->net, &moved);
+    if (moved || status != WEIR_OK || ++internode->polls % POLLS_PER_LOOK == 0)
+        look(internode);
+    weiri_net_unlock(internode->net);
 }
 
 /* Until what was posted is on its way, or for a short time; the lock is held. */
-static void push(weiri_net *net)
+static void push(weiri_internode *internode)
 {
     uint64_t end_ns = weir_clock_ns() + TELL_NS;
     for (int pending = 1; pending && weir_clock_ns() < end_ns;) {
         int moved = 0;
-        net->wire->ops->progress(net->wire, &moved);
+        internode->net->ops->progress(internode->net, &moved);
         pending = 0;
-        for (int rank = 0; rank < net->whole->nranks; rank++) {
-            const weiri_endpoint *end = net->peers[rank].endpoint;
+        for (int rank = 0; rank < internode->parent->nranks; rank++) {
+            const weiri_endpoint *end = internode->peers[rank].endpoint;
             pending |= end && end->failed == WEIR_OK && end->sent < end->posted &&
                        end->completed < end->posted;
         }
@@ -88,57 +89,59 @@ static void push(weiri_net *net)
 }
 
 /* Sets a word at every remote rank; the lock is held. */
-static void tell(weiri_net *net, size_t word, uint64_t value)
+static void tell(weiri_internode *internode, size_t word, uint64_t value)
 {
-    for (int rank = 0; rank < net->whole->nranks; rank++) {
-        weiri_net_peer *peer = &net->peers[rank];
+    for (int rank = 0; rank < internode->parent->nranks; rank++) {
+        weiri_internode_peer *peer = &internode->peers[rank];
         if (peer->endpoint && peer->endpoint->failed == WEIR_OK)
-            net->wire->ops->signal(peer->endpoint, &peer->key, peer->words_there + word, value);
+            internode->net->ops->signal(peer->endpoint, &peer->key, peer->words_there + word,
+                                        value);
     }
 }
 
-void weiri_net_abort(weiri_net *net, uint64_t reason)
+void weiri_internode_abort(weiri_internode *internode, uint64_t reason)
 {
-    weiri_wire_lock(net->wire);
-    if (!net->told) {
-        net->told = 1;
-        tell(net, offsetof(weiri_net_words, abort), reason);
-        push(net);
+    weiri_net_lock(internode->net);
+    if (!internode->told) {
+        internode->told = 1;
+        tell(internode, offsetof(weiri_internode_words, abort), reason);
+        push(internode);
     }
-    weiri_wire_unlock(net->wire);
+    weiri_net_unlock(internode->net);
 }
 
-void weiri_net_answer(weiri_net *net)
+void weiri_internode_answer(weiri_internode *internode)
 {
-    weiri_wire_lock(net->wire);
-    if (!net->answered) {
-        net->answered = 1;
-        *net->told_from = *net->local->where;
-        for (int rank = 0; rank < net->whole->nranks; rank++) {
-            const weiri_net_peer *peer = &net->peers[rank];
+    weiri_net_lock(internode->net);
+    if (!internode->answered) {
+        internode->answered = 1;
+        *internode->told_from = *internode->local->where;
+        for (int rank = 0; rank < internode->parent->nranks; rank++) {
+            const weiri_internode_peer *peer = &internode->peers[rank];
             if (peer->endpoint && peer->endpoint->failed == WEIR_OK)
-                net->wire->ops->put(peer->endpoint, net->mem,
-                                    (uint64_t)((char *)net->told_from - net->window), &peer->key,
-                                    peer->mirror_there, sizeof *net->told_from);
+                internode->net->ops->put(
+                    peer->endpoint, internode->mem,
+                    (uint64_t)((char *)internode->told_from - internode->window), &peer->key,
+                    peer->mirror_there, sizeof *internode->told_from);
         }
-        tell(net, offsetof(weiri_net_words, answered), 1);
-        push(net);
+        tell(internode, offsetof(weiri_internode_words, answered), 1);
+        push(internode);
     }
-    weiri_wire_unlock(net->wire);
+    weiri_net_unlock(internode->net);
 }
 
-void weiri_net_printed(weiri_net *net)
+void weiri_internode_printed(weiri_internode *internode)
 {
-    weiri_wire_lock(net->wire);
-    tell(net, offsetof(weiri_net_words, printed), 1);
-    push(net);
-    weiri_wire_unlock(net->wire);
+    weiri_net_lock(internode->net);
+    tell(internode, offsetof(weiri_internode_words, printed), 1);
+    push(internode);
+    weiri_net_unlock(internode->net);
 }
 
-static int all_have_left(const weiri_net *net)
+static int all_have_left(const weiri_internode *internode)
 {
-    for (int rank = 0; rank < net->whole->nranks; rank++) {
-        const weiri_net_peer *peer = &net->peers[rank];
+    for (int rank = 0; rank < internode->parent->nranks; rank++) {
+        const weiri_internode_peer *peer = &internode->peers[rank];
         if (peer->endpoint && peer->endpoint->failed == WEIR_OK &&
             !weir_load_acquire(&peer->words->left))
             return 0;
@@ -146,30 +149,30 @@ static int all_have_left(const weiri_net *net)
     return 1;
 }
 
-void weiri_net_finish(weiri_net *net)
+void weiri_internode_finish(weiri_internode *internode)
 {
-    weiri_wire_lock(net->wire);
-    if (!net->finished) {
-        net->finished = 1;
-        tell(net, offsetof(weiri_net_words, finished), 1);
-        push(net);
+    weiri_net_lock(internode->net);
+    if (!internode->finished) {
+        internode->finished = 1;
+        tell(internode, offsetof(weiri_internode_words, finished), 1);
+        push(internode);
     }
-    weiri_wire_unlock(net->wire);
+    weiri_net_unlock(internode->net);
 }
 
-void weiri_net_leave(weiri_net *net)
+void weiri_internode_leave(weiri_internode *internode)
 {
     const struct timespec nap = {.tv_nsec = 100000};
     uint64_t end_ns = weir_clock_ns() + LEAVE_NS;
-    weiri_wire_lock(net->wire);
-    tell(net, offsetof(weiri_net_words, left), 1);
-    push(net);
-    weiri_wire_unlock(net->wire);
-    while (!all_have_left(net) && weir_clock_ns() < end_ns) {
+    weiri_net_lock(internode->net);
+    tell(internode, offsetof(weiri_internode_words, left), 1);
+    push(internode);
+    weiri_net_unlock(internode->net);
+    while (!all_have_left(internode) && weir_clock_ns() < end_ns) {
         int moved = 0;
-        weiri_wire_lock(net->wire);
-        net->wire->ops->progress(net->wire, &moved);
-        weiri_wire_unlock(net->wire);
+        weiri_net_lock(internode->net);
+        internode->net->ops->progress(internode->net, &moved);
+        weiri_net_unlock(internode->net);
         nanosleep(&nap, NULL);
     }
 }

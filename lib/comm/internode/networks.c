@@ -3,70 +3,70 @@
 
 #include "base/error.h"
 
-weiri_wire *weiri_comm_open_wire(const weir_comm *comm, int network)
+weiri_net *weiri_comm_open_net(const weir_comm *comm, int network)
 {
-    return __atomic_load_n(&comm->wires[network], __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&comm->nets[network], __ATOMIC_ACQUIRE);
 }
 
-weir_status weiri_comm_wire_over(weir_comm *comm, const weiri_wire_ops *ops, weiri_wire **wire)
+weir_status weiri_comm_wire_over(weir_comm *comm, const weiri_net_ops *ops, weiri_net **net)
 {
     int network = weiri_network_of(ops->transport);
-    weiri_wire *opened = weiri_comm_open_wire(comm, network);
+    weiri_net *opened = weiri_comm_open_net(comm, network);
     if (!opened) {
         int timeout_ms = (int)(comm->guard.timeout_ns / 1000000);
         weir_status status = ops->open(comm->rank, comm->nranks, timeout_ms, &opened);
         if (status != WEIR_OK)
             return status;
-        __atomic_store_n(&comm->wires[network], opened, __ATOMIC_RELEASE);
+        __atomic_store_n(&comm->nets[network], opened, __ATOMIC_RELEASE);
     }
-    *wire = opened;
+    *net = opened;
     return WEIR_OK;
 }
 
-weir_status weiri_comm_wire(weir_comm *comm, weir_transport transport, weiri_wire **wire)
+weir_status weiri_comm_net(weir_comm *comm, weir_transport transport, weiri_net **net)
 {
     int network = weiri_network_of(transport);
-    weiri_wire *opened = network < 0 ? NULL : weiri_comm_open_wire(comm, network);
-    const weiri_wire_ops *ops = opened ? opened->ops : weiri_wire_of(transport);
+    weiri_net *opened = network < 0 ? NULL : weiri_comm_open_net(comm, network);
+    const weiri_net_ops *ops = opened ? opened->ops : weiri_net_ops_of(transport);
     if (network < 0 || !ops)
         return weiri_fail(WEIR_ERR_UNSUPPORTED, "this build has no network transport %s",
                           weir_transport_name(transport));
-    return weiri_comm_wire_over(comm, ops, wire);
+    return weiri_comm_wire_over(comm, ops, net);
 }
 
 void weiri_comm_wires_close(weir_comm *comm)
 {
     for (int network = 0; network < WEIRI_NETWORKS; network++) {
-        if (comm->wires[network])
-            comm->wires[network]->ops->close(comm->wires[network]);
-        comm->wires[network] = NULL;
+        if (comm->nets[network])
+            comm->nets[network]->ops->close(comm->nets[network]);
+        comm->nets[network] = NULL;
     }
 }
 
 /* ------------------------------------------------------------------- memory */
 
-weir_status weiri_mem_wires_add(weiri_mem_wires *wires, weiri_wire *wire, void *base, size_t bytes,
-                                weiri_wire_place place)
+weir_status weiri_mem_wires_add(weiri_mem_nets *nets, weiri_net *net, void *base, size_t bytes,
+                                weiri_net_place place)
 {
-    weiri_wire_mem **mem = &wires->own[weiri_network_of(wire->ops->transport)];
+    weiri_net_mem **mem = &nets->own[weiri_network_of(net->ops->transport)];
     weir_status status = WEIR_OK;
-    weiri_wire_lock(wire);
+    weiri_net_lock(net);
     if (!*mem)
-        status = wire->ops->mem_register(wire, base, bytes, place, mem);
-    weiri_wire_unlock(wire);
+        status = net->ops->mem_register(net, base, bytes, place, mem);
+    weiri_net_unlock(net);
     return status;
 }
 
-void weiri_mem_wires_drop(weiri_mem_wires *wires)
+void weiri_mem_wires_drop(weiri_mem_nets *nets)
 {
     for (int network = 0; network < WEIRI_NETWORKS; network++) {
-        weiri_wire_mem *mem = wires->own[network];
+        weiri_net_mem *mem = nets->own[network];
         if (!mem)
             continue;
-        weiri_wire *wire = mem->wire;
-        weiri_wire_lock(wire);
-        wire->ops->mem_deregister(mem);
-        weiri_wire_unlock(wire);
-        wires->own[network] = NULL;
+        weiri_net *net = mem->net;
+        weiri_net_lock(net);
+        net->ops->mem_deregister(mem);
+        weiri_net_unlock(net);
+        nets->own[network] = NULL;
     }
 }

@@ -19,7 +19,7 @@ uint64_t weiri_hash_bytes(uint64_t hash, const void *bytes, size_t length)
     return hash;
 }
 
-uint64_t weiri_metal_id(void)
+uint64_t weiri_hardware_id(void)
 {
     uint64_t hash = WEIRI_HASH_START;
     char text[256] = "";
@@ -39,7 +39,7 @@ uint64_t weiri_metal_id(void)
 
 uint64_t weiri_host_id(void)
 {
-    uint64_t hash = weiri_metal_id();
+    uint64_t hash = weiri_hardware_id();
     const char *name = weiri_env(WEIRI_ENV_HOSTID);
     return name ? weiri_hash_bytes(hash, name, strlen(name)) : hash;
 }

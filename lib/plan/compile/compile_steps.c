@@ -108,11 +108,11 @@ static void add_barrier(weiri_compiler *to, const weiri_plan_block *block, const
                                          to->meetings[slot].nblocks != op->nblocks))
         slot++;
     if (slot == to->head.nbarriers) {
-        weiri_meeting *made =
+        weiri_barrier_epoch *made =
             weiri_compile_append(to, &to->meetings, &to->head.nbarriers, sizeof *made);
         if (!made)
             return;
-        *made = (weiri_meeting){op->barrier, op->nblocks};
+        *made = (weiri_barrier_epoch){op->barrier, op->nblocks};
     }
     weiri_step *step = add_step(to, WEIRI_STEP_BARRIER, block, op);
     if (!step)

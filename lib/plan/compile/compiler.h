@@ -8,9 +8,9 @@
 #include "plan/compile/compile.h"
 
 /* A barrier of some operations: its number is its place in the list. */
-typedef struct weiri_meeting {
+typedef struct weiri_barrier_epoch {
     uint32_t barrier, nblocks;
-} weiri_meeting;
+} weiri_barrier_epoch;
 
 typedef struct weiri_compiler {
     const weir_plan *plan;
@@ -24,7 +24,7 @@ typedef struct weiri_compiler {
     weiri_operand *operands;
     uint32_t *ids;
     weiri_channel *channels;
-    weiri_meeting *meetings;
+    weiri_barrier_epoch *meetings;
 } weiri_compiler;
 
 /* One element more at the end of a list of the compiler's; NULL where it has failed, or fails

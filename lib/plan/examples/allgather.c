@@ -54,11 +54,11 @@ void weiri_example_allgather_direct(weir_plan_builder *b, const weiri_plan_examp
             int block = weiri_example_among_others(rank, peer);
             if (peer == rank)
                 continue;
-            weiri_example_meet(&mesh.of[rank], rank, peer, peer + 1, block);
+            weiri_example_barrier(&mesh.of[rank], rank, peer, peer + 1, block);
             weir_plan_put(mesh.of[rank].to[peer],
                           weir_plan_slice(weir_plan_output(b, peer), rank, 1),
                           own_share(b, rank, with), block);
-            weiri_example_meet(&mesh.of[rank], rank, peer, peer + 1, block);
+            weiri_example_barrier(&mesh.of[rank], rank, peer, peer + 1, block);
         }
         copy_own(b, rank, with, n - 1);
     }

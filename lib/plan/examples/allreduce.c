@@ -12,7 +12,7 @@ void weiri_example_allreduce_direct(weir_plan_builder *b, const weiri_plan_examp
         weir_plan_chunks own = weir_plan_slice(weiri_example_source(b, rank, with), rank, 1);
         weir_plan_chunks result = weir_plan_slice(weir_plan_output(b, rank), rank, 1);
         int begun = 0;
-        weiri_example_meet(&mesh.of[rank], rank, 0, n, 0);
+        weiri_example_barrier(&mesh.of[rank], rank, 0, n, 0);
         for (int peer = 0; peer < n; peer++) {
             if (peer == rank)
                 continue;
@@ -26,7 +26,7 @@ void weiri_example_allreduce_direct(weir_plan_builder *b, const weiri_plan_examp
             if (peer != rank)
                 weir_plan_put(mesh.of[rank].to[peer],
                               weir_plan_slice(weir_plan_output(b, peer), rank, 1), result, 0);
-        weiri_example_meet(&mesh.of[rank], rank, 0, n, 0);
+        weiri_example_barrier(&mesh.of[rank], rank, 0, n, 0);
     }
 }
 
@@ -89,9 +89,9 @@ void weiri_example_allreduce_switch(weir_plan_builder *b, const weiri_plan_examp
     weiri_example_mesh_create(b, n, &mesh);
     for (int rank = 0; rank < n; rank++) {
         weir_plan_chunks result = weir_plan_slice(weir_plan_output(b, rank), rank, 1);
-        weiri_example_meet(&mesh.of[rank], rank, 0, n, 0);
+        weiri_example_barrier(&mesh.of[rank], rank, 0, n, 0);
         weir_plan_switch_reduce(from, rank, result, 0);
         weir_plan_switch_broadcast(to, result, rank, 0);
-        weiri_example_meet(&mesh.of[rank], rank, 0, n, 0);
+        weiri_example_barrier(&mesh.of[rank], rank, 0, n, 0);
     }
 }

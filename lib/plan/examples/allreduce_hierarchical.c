@@ -41,7 +41,7 @@ static void reduce_inside(const place *at)
     weir_plan_chunks own = share_of(at, weiri_example_source(at->b, at->rank, at->with));
     weir_plan_chunks sum = share_of(at, weir_plan_output(at->b, at->rank));
     int begun = 0;
-    weiri_example_meet(at->inside, at->rank, at->first, at->end, 0);
+    weiri_example_barrier(at->inside, at->rank, at->first, at->end, 0);
     for (int peer = at->first; peer < at->end; peer++) {
         if (peer == at->rank)
             continue;
@@ -92,7 +92,7 @@ static void spread_inside(const place *at)
         if (peer != at->rank)
             weir_plan_put(at->inside->to[peer], share_of(at, weir_plan_output(at->b, peer)),
                           result, 0);
-    weiri_example_meet(at->inside, at->rank, at->first, at->end, 0);
+    weiri_example_barrier(at->inside, at->rank, at->first, at->end, 0);
 }
 
 void weiri_example_allreduce_hierarchical(weir_plan_builder *b,

@@ -49,10 +49,10 @@ void weiri_example_alltoall_direct(weir_plan_builder *b, const weiri_plan_exampl
             int block = weiri_example_among_others(rank, peer);
             if (peer == rank)
                 continue;
-            weiri_example_meet(&mesh.of[rank], rank, peer, peer + 1, block);
+            weiri_example_barrier(&mesh.of[rank], rank, peer, peer + 1, block);
             weir_plan_put(mesh.of[rank].to[peer], weir_plan_slice(there[peer], rank, 1),
                           weir_plan_slice(in, peer, 1), block);
-            weiri_example_meet(&mesh.of[rank], rank, peer, peer + 1, block);
+            weiri_example_barrier(&mesh.of[rank], rank, peer, peer + 1, block);
             if (with->in_place)
                 weir_plan_copy(weir_plan_slice(in, peer, 1),
                                weir_plan_slice(there[rank], peer, 1), block);

@@ -115,7 +115,7 @@ void weiri_example_ring_create(weir_plan_builder *b, int nranks, weiri_example_r
     }
 }
 
-void weiri_example_meet(const weiri_example_row *row, int rank, int first, int end, int block)
+void weiri_example_barrier(const weiri_example_row *row, int rank, int first, int end, int block)
 {
     for (int peer = first; peer < end; peer++)
         if (peer != rank)

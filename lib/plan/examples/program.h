@@ -25,7 +25,7 @@ void weiri_example_ring_create(weir_plan_builder *b, int nranks, weiri_example_r
 
 /* A thread block of a rank meets that of some peers, first to end - 1 but the rank itself: it
  * signals to them what it has done before, and what follows comes behind their signals. */
-void weiri_example_meet(const weiri_example_row *row, int rank, int first, int end, int block);
+void weiri_example_barrier(const weiri_example_row *row, int rank, int first, int end, int block);
 
 /* The rank's buffer for the result, and for what goes into it: in place they are one. */
 static inline weir_plan_chunks weiri_example_source(weir_plan_builder *b, int rank,

@@ -22,7 +22,7 @@ void weiri_example_reduce_scatter_direct(weir_plan_builder *b,
     for (int rank = 0; rank < n; rank++) {
         weir_plan_chunks result = result_of(b, rank, with);
         int begun = 0;
-        weiri_example_meet(&mesh.of[rank], rank, 0, n, 0);
+        weiri_example_barrier(&mesh.of[rank], rank, 0, n, 0);
         for (int peer = 0; peer < n; peer++) {
             if (peer == rank)
                 continue;
@@ -31,7 +31,7 @@ void weiri_example_reduce_scatter_direct(weir_plan_builder *b,
                                   begun ? result : share(b, rank, rank), &theirs, 1, 0);
             begun = 1;
         }
-        weiri_example_meet(&mesh.of[rank], rank, 0, n, 0);
+        weiri_example_barrier(&mesh.of[rank], rank, 0, n, 0);
     }
 }
 

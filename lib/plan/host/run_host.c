@@ -69,7 +69,7 @@ static void lay_out_arena(const weir_executor *executor, const weiri_plan_contex
                     layout->chunk_bytes >= APART_FROM_BYTES;
     own->flags_at = layout->half_bytes / 2;
     own->is_fixed = (reached & WEIRI_REACHED_BY_PORTS) ||
-                    ((reached & WEIRI_REACHED_BY_PEERS) && executor->comm->net);
+                    ((reached & WEIRI_REACHED_BY_PEERS) && executor->comm->internode);
     if (own->is_fixed && context->in_place) {
         at += layout->in_bytes > layout->out_bytes ? layout->in_bytes : layout->out_bytes;
     } else if (own->is_fixed) {
@@ -228,7 +228,7 @@ static weir_status open_host(weir_executor *executor)
     weiri_host *host = calloc(1, sizeof *host);
     if (!host)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for an executor");
-    host->here = weiri_comm_here(executor->comm);
+    host->here = weiri_comm_node(executor->comm);
     weir_status status = weiri_coll_get(host->here, &host->coll);
     if (status == WEIR_OK)
         executor->own = host;

@@ -24,7 +24,7 @@ static void describe_user(int rank, weiri_rdma_user *user)
         user->numa = weiri_rdma_numa_of("/sys", address);
 }
 
-static weir_status choose_port(weiri_ib_wire *ib)
+static weir_status choose_port(weiri_ib_net *ib)
 {
     weiri_rdma_port *ports = NULL;
     weiri_rdma_choice choice;
@@ -53,7 +53,7 @@ static weir_status choose_port(weiri_ib_wire *ib)
     return status;
 }
 
-static weir_status open_device(weiri_ib_wire *ib)
+static weir_status open_device(weiri_ib_net *ib)
 {
     int count = 0;
     struct ibv_device **devices = ib->verbs->get_device_list(&count), *found = NULL;
@@ -81,7 +81,7 @@ static int least(int a, int b)
     return a < b ? a : b;
 }
 
-static weir_status query(weiri_ib_wire *ib)
+static weir_status query(weiri_ib_net *ib)
 {
     if (ib->verbs->query_port(ib->device, (uint8_t)ib->port.port, &ib->attributes) != 0 ||
         ib->verbs->query_device(ib->device, &ib->limits) != 0)
@@ -94,7 +94,7 @@ static weir_status query(weiri_ib_wire *ib)
     return WEIR_OK;
 }
 
-static weir_status make_queues(weiri_ib_wire *ib)
+static weir_status make_queues(weiri_ib_net *ib)
 {
     ib->pd = ib->verbs->alloc_pd(ib->device);
     if (!ib->pd)
@@ -112,11 +112,11 @@ static weir_status make_queues(weiri_ib_wire *ib)
     return WEIR_OK;
 }
 
-static void close_wire(weiri_wire *wire)
+static void close_net(weiri_net *net)
 {
-    if (!wire)
+    if (!net)
         return;
-    weiri_ib_wire *ib = weiri_ib_of(wire);
+    weiri_ib_net *ib = weiri_ib_of(net);
     for (uint32_t i = 0; i < ib->nslots; i++)
         if (ib->slots[i])
             weiri_ib_endpoint_destroy(&ib->slots[i]->base);
@@ -132,17 +132,17 @@ static void close_wire(weiri_wire *wire)
         ib->verbs->dealloc_pd(ib->pd);
     if (ib->device)
         ib->verbs->close_device(ib->device);
-    pthread_mutex_destroy(&wire->lock);
+    pthread_mutex_destroy(&net->lock);
     free(ib);
 }
 
-static weir_status open_wire(int rank, int nranks, int timeout_ms, weiri_wire **wire)
+static weir_status open_net(int rank, int nranks, int timeout_ms, weiri_net **net)
 {
-    weiri_ib_wire *ib = calloc(1, sizeof *ib);
+    weiri_ib_net *ib = calloc(1, sizeof *ib);
     if (!ib)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a wire");
-    ib->base = (weiri_wire){
-        .ops = &weiri_wire_ib, .rank = rank, .nranks = nranks, .timeout_ms = timeout_ms};
+    ib->base = (weiri_net){
+        .ops = &weiri_net_ib, .rank = rank, .nranks = nranks, .timeout_ms = timeout_ms};
     pthread_mutex_init(&ib->base.lock, NULL);
     ib->stage.ops = weiri_stage_ops_get();
     weir_status status = choose_port(ib);
@@ -155,17 +155,17 @@ static weir_status open_wire(int rank, int nranks, int timeout_ms, weiri_wire **
     if (status == WEIR_OK)
         status = make_queues(ib);
     if (status != WEIR_OK) {
-        close_wire(&ib->base);
+        close_net(&ib->base);
         return status;
     }
-    *wire = &ib->base;
+    *net = &ib->base;
     return WEIR_OK;
 }
 
-const weiri_wire_ops weiri_wire_ib = {
+const weiri_net_ops weiri_net_ib = {
     .transport = WEIR_TRANSPORT_IB,
-    .open = open_wire,
-    .close = close_wire,
+    .open = open_net,
+    .close = close_net,
     .endpoint_create = weiri_ib_endpoint_create,
     .endpoint_connect = weiri_ib_endpoint_connect,
     .endpoint_destroy = weiri_ib_endpoint_destroy,

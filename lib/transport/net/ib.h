@@ -97,7 +97,7 @@ typedef struct weiri_ib_op {
     int staged_here, staged_there; /* whether the device does not reach source, destination */
 } weiri_ib_op;
 
-/* What a peer needs of an endpoint, in weiri_wire_address. */
+/* What a peer needs of an endpoint, in weiri_net_address. */
 typedef struct weiri_ib_address {
     uint32_t magic, rank, number, first_packet;
     unsigned char gid[16];
@@ -108,10 +108,10 @@ typedef struct weiri_ib_address {
     char device[64], host[64];
 } weiri_ib_address;
 
-struct weiri_ib_wire;
+struct weiri_ib_net;
 
 typedef struct weiri_ib_mem {
-    weiri_wire_mem base;
+    weiri_net_mem base;
     struct weiri_ib_mem *next, *before;
     struct ibv_mr *mr;
     uint64_t id;
@@ -148,7 +148,7 @@ typedef struct weiri_ib_there {
 
 typedef struct weiri_ib_endpoint {
     weiri_endpoint base;
-    struct weiri_ib_wire *ib;
+    struct weiri_ib_net *ib;
     struct ibv_qp *qp;
     uint32_t slot, generation; /* in the wire's table */
     uint32_t first_packet;     /* number of the first packet that this end sends */
@@ -180,8 +180,8 @@ typedef struct weiri_ib_endpoint {
     int told;                         /* progress has returned it */
 } weiri_ib_endpoint;
 
-typedef struct weiri_ib_wire {
-    weiri_wire base;
+typedef struct weiri_ib_net {
+    weiri_net base;
     const weiri_verbs *verbs;
     struct ibv_context *device;
     struct ibv_pd *pd;
@@ -205,9 +205,9 @@ typedef struct weiri_ib_wire {
     weiri_ib_mem *mems;
     uint64_t registrations;
     weiri_stage stage;
-} weiri_ib_wire;
+} weiri_ib_net;
 
-/* What a peer needs of memory, in weiri_wire_key. */
+/* What a peer needs of memory, in weiri_net_key. */
 typedef struct weiri_ib_key {
     uint32_t magic, rkey;
     uint64_t base, bytes, id;
@@ -216,23 +216,23 @@ typedef struct weiri_ib_key {
 
 enum { WEIRI_IB_MAGIC = 0x77656963 };
 
-static inline weiri_ib_wire *weiri_ib_of(weiri_wire *wire)
+static inline weiri_ib_net *weiri_ib_of(weiri_net *net)
 {
-    return (weiri_ib_wire *)(void *)wire;
+    return (weiri_ib_net *)(void *)net;
 }
 
 /* ib_endpoint.c */
-weir_status weiri_ib_endpoint_create(weiri_wire *wire, int peer, weiri_endpoint **endpoint,
-                                     weiri_wire_address *own);
-weir_status weiri_ib_endpoint_connect(weiri_endpoint *endpoint, const weiri_wire_address *peers);
+weir_status weiri_ib_endpoint_create(weiri_net *net, int peer, weiri_endpoint **endpoint,
+                                     weiri_net_address *own);
+weir_status weiri_ib_endpoint_connect(weiri_endpoint *endpoint, const weiri_net_address *peers);
 void weiri_ib_endpoint_destroy(weiri_endpoint *endpoint);
 /* Posts everything anew to a peer that was not there yet. */
 void weiri_ib_rejoin(weiri_ib_endpoint *end);
 
 /* ib_post.c */
-weir_status weiri_ib_put(weiri_endpoint *endpoint, const weiri_wire_mem *mem, uint64_t at,
-                         const weiri_wire_key *key, uint64_t to, uint64_t bytes);
-weir_status weiri_ib_signal(weiri_endpoint *endpoint, const weiri_wire_key *key, uint64_t to,
+weir_status weiri_ib_put(weiri_endpoint *endpoint, const weiri_net_mem *mem, uint64_t at,
+                         const weiri_net_key *key, uint64_t to, uint64_t bytes);
+weir_status weiri_ib_signal(weiri_endpoint *endpoint, const weiri_net_key *key, uint64_t to,
                             uint64_t value);
 /* Posts what the send queue has room for; 1 if it posted anything. An error fails the endpoint. */
 int weiri_ib_post(weiri_ib_endpoint *end);
@@ -250,7 +250,7 @@ uint32_t weiri_ib_piece_bytes(const weiri_ib_endpoint *end, const weiri_ib_op *o
 
 /* Memory of a GPU was found to need the stage: gives all endpoints boxes.
  * WEIR_ERR_UNSUPPORTED. */
-weir_status weiri_ib_stage_add(weiri_ib_wire *ib, const void *memory);
+weir_status weiri_ib_stage_add(weiri_ib_net *ib, const void *memory);
 /* Gives an endpoint boxes if the wire has a stage; frees them, behind their copies. */
 weir_status weiri_ib_boxes_open(weiri_ib_endpoint *end);
 void weiri_ib_boxes_close(weiri_ib_endpoint *end);
@@ -267,10 +267,10 @@ int weiri_ib_empty_inbox(weiri_ib_endpoint *end);
 int weiri_ib_is_copying(const weiri_ib_endpoint *end);
 
 /* ib_progress.c */
-weir_status weiri_ib_progress(weiri_wire *wire, int *moved);
-int weiri_ib_arm(weiri_wire *wire, int *descriptor);
+weir_status weiri_ib_progress(weiri_net *net, int *moved);
+int weiri_ib_arm(weiri_net *net, int *descriptor);
 /* Takes all completions there are; whether there was one. */
-int weiri_ib_reap(weiri_ib_wire *ib);
+int weiri_ib_reap(weiri_ib_net *ib);
 /* Counts the operations that are complete. */
 void weiri_ib_settle(weiri_ib_endpoint *end);
 /* The endpoint has failed for good, for the reason in the format. */
@@ -278,18 +278,18 @@ void weiri_ib_fail(weiri_ib_endpoint *end, weir_status status, const char *forma
     __attribute__((format(printf, 3, 4)));
 
 /* ib_memory.c */
-weir_status weiri_ib_mem_register(weiri_wire *wire, void *base, size_t bytes,
-                                  weiri_wire_place place, weiri_wire_mem **mem);
-void weiri_ib_mem_deregister(weiri_wire_mem *mem);
+weir_status weiri_ib_mem_register(weiri_net *net, void *base, size_t bytes,
+                                  weiri_net_place place, weiri_net_mem **mem);
+void weiri_ib_mem_deregister(weiri_net_mem *mem);
 /* Registered memory by its id, if [address, address + bytes) is in it; else NULL. */
-const weiri_ib_mem *weiri_ib_mem_at(const weiri_ib_wire *ib, const weiri_ib_label *label,
+const weiri_ib_mem *weiri_ib_mem_at(const weiri_ib_net *ib, const weiri_ib_label *label,
                                     uint64_t bytes);
 /* Why the device would not have memory, by errno: the limit of locked memory, most often. */
-weir_status weiri_ib_refused(const weiri_ib_wire *ib, int error, const char *what, size_t bytes);
+weir_status weiri_ib_refused(const weiri_ib_net *ib, int error, const char *what, size_t bytes);
 
 /* ib_gpu_cuda.c, ib_gpu_none.c: memory of the current GPU, and that GPU's PCI address (0: there
  * is none yet). */
-weir_status weiri_ib_gpu_register(weiri_ib_wire *ib, void *base, size_t bytes, struct ibv_mr **mr);
+weir_status weiri_ib_gpu_register(weiri_ib_net *ib, void *base, size_t bytes, struct ibv_mr **mr);
 int weiri_ib_gpu_address(char address[16]);
 
 #endif

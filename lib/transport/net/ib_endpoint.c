@@ -21,7 +21,7 @@ static uint32_t first_packet_of(const weiri_ib_endpoint *end)
 }
 
 /* A place in the wire's table, which grows. */
-static weir_status take_slot(weiri_ib_wire *ib, weiri_ib_endpoint *end)
+static weir_status take_slot(weiri_ib_net *ib, weiri_ib_endpoint *end)
 {
     uint32_t slot = 0;
     while (slot < ib->nslots && ib->slots[slot])
@@ -43,7 +43,7 @@ static weir_status take_slot(weiri_ib_wire *ib, weiri_ib_endpoint *end)
 }
 
 /* Room for all completions that can be there at once: none is ever lost. */
-static weir_status widen_queue(weiri_ib_wire *ib)
+static weir_status widen_queue(weiri_ib_net *ib)
 {
     int needed = 0, entries = ib->cq_entries;
     for (uint32_t i = 0; i < ib->nslots; i++)
@@ -67,7 +67,7 @@ static weir_status widen_queue(weiri_ib_wire *ib)
 }
 
 /* With inline data for a word where the device has that. */
-static weir_status make_pair(weiri_ib_wire *ib, weiri_ib_endpoint *end)
+static weir_status make_pair(weiri_ib_net *ib, weiri_ib_endpoint *end)
 {
     static const uint32_t inline_bytes[] = {64, 8, 0};
     for (int i = 0; i < 3 && !end->qp; i++) {
@@ -89,7 +89,7 @@ static weir_status make_pair(weiri_ib_wire *ib, weiri_ib_endpoint *end)
                                       (size_t)(ib->sends + ib->receives) * 64);
 }
 
-static weir_status to_init(weiri_ib_wire *ib, weiri_ib_endpoint *end)
+static weir_status to_init(weiri_ib_net *ib, weiri_ib_endpoint *end)
 {
     struct ibv_qp_attr attributes = {.qp_state = IBV_QPS_INIT,
                                      .port_num = (uint8_t)ib->port.port,
@@ -102,7 +102,7 @@ static weir_status to_init(weiri_ib_wire *ib, weiri_ib_endpoint *end)
                  : WEIR_OK;
 }
 
-static weir_status make_desk(weiri_ib_wire *ib, weiri_ib_endpoint *end)
+static weir_status make_desk(weiri_ib_net *ib, weiri_ib_endpoint *end)
 {
     const size_t bytes = (sizeof *end->desk + 4095) / 4096 * 4096;
     end->desk = aligned_alloc(4096, bytes);
@@ -114,8 +114,8 @@ static weir_status make_desk(weiri_ib_wire *ib, weiri_ib_endpoint *end)
     return end->desk_mr ? WEIR_OK : weiri_ib_refused(ib, errno, "memory", bytes);
 }
 
-static void fill_address(const weiri_ib_wire *ib, const weiri_ib_endpoint *end,
-                         weiri_wire_address *address)
+static void fill_address(const weiri_ib_net *ib, const weiri_ib_endpoint *end,
+                         weiri_net_address *address)
 {
     weiri_ib_address own = {
         .magic = WEIRI_IB_MAGIC,
@@ -137,15 +137,15 @@ static void fill_address(const weiri_ib_wire *ib, const weiri_ib_endpoint *end,
     memcpy(address->bytes, &own, sizeof own);
 }
 
-weir_status weiri_ib_endpoint_create(weiri_wire *wire, int peer, weiri_endpoint **endpoint,
-                                     weiri_wire_address *own)
+weir_status weiri_ib_endpoint_create(weiri_net *net, int peer, weiri_endpoint **endpoint,
+                                     weiri_net_address *own)
 {
     enum { FIRST_OPS = 64 };
-    weiri_ib_wire *ib = weiri_ib_of(wire);
+    weiri_ib_net *ib = weiri_ib_of(net);
     weiri_ib_endpoint *end = calloc(1, sizeof *end);
     if (!end)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for an endpoint");
-    end->base = (weiri_endpoint){.wire = wire, .peer = peer};
+    end->base = (weiri_endpoint){.net = net, .peer = peer};
     end->ib = ib;
     end->slot = UINT32_MAX;
     snprintf(end->peer_name, sizeof end->peer_name, "rank %d", peer);
@@ -178,7 +178,7 @@ weir_status weiri_ib_endpoint_create(weiri_wire *wire, int peer, weiri_endpoint 
 void weiri_ib_endpoint_destroy(weiri_endpoint *endpoint)
 {
     weiri_ib_endpoint *end = (weiri_ib_endpoint *)(void *)endpoint;
-    weiri_ib_wire *ib = end->ib;
+    weiri_ib_net *ib = end->ib;
     if (end->base.failed != WEIR_OK && !end->told)
         ib->failures--;
     if (end->qp)
@@ -209,7 +209,7 @@ static uint8_t answer_time(int timeout_ms)
     return n;
 }
 
-static void fill_path(const weiri_ib_wire *ib, const weiri_ib_address *peer,
+static void fill_path(const weiri_ib_net *ib, const weiri_ib_address *peer,
                       struct ibv_qp_attr *attributes)
 {
     struct ibv_ah_attr *path = &attributes->ah_attr;
@@ -224,7 +224,7 @@ static void fill_path(const weiri_ib_wire *ib, const weiri_ib_address *peer,
     }
 }
 
-static int to_receiving(weiri_ib_wire *ib, weiri_ib_endpoint *end, const weiri_ib_address *peer)
+static int to_receiving(weiri_ib_net *ib, weiri_ib_endpoint *end, const weiri_ib_address *peer)
 {
     int mtu = (int)ib->attributes.active_mtu < peer->mtu ? (int)ib->attributes.active_mtu
                                                          : peer->mtu;
@@ -243,7 +243,7 @@ static int to_receiving(weiri_ib_wire *ib, weiri_ib_endpoint *end, const weiri_i
                                     IBV_QP_MIN_RNR_TIMER);
 }
 
-static int to_sending(weiri_ib_wire *ib, weiri_ib_endpoint *end)
+static int to_sending(weiri_ib_net *ib, weiri_ib_endpoint *end)
 {
     struct ibv_qp_attr attributes = {
         .qp_state = IBV_QPS_RTS,
@@ -259,7 +259,7 @@ static int to_sending(weiri_ib_wire *ib, weiri_ib_endpoint *end)
 }
 
 /* Whether two ports can talk at all. */
-static weir_status check_peer(const weiri_ib_wire *ib, const weiri_ib_endpoint *end,
+static weir_status check_peer(const weiri_ib_net *ib, const weiri_ib_endpoint *end,
                               const weiri_ib_address *peer)
 {
     if (peer->magic != WEIRI_IB_MAGIC || peer->rank != (uint32_t)end->base.peer)
@@ -281,7 +281,7 @@ static weir_status check_peer(const weiri_ib_wire *ib, const weiri_ib_endpoint *
 }
 
 /* To ready to send, and the greeting. */
-static int join(weiri_ib_wire *ib, weiri_ib_endpoint *end)
+static int join(weiri_ib_net *ib, weiri_ib_endpoint *end)
 {
     int error = to_receiving(ib, end, &end->address);
     if (!error)
@@ -295,7 +295,7 @@ static int join(weiri_ib_wire *ib, weiri_ib_endpoint *end)
 void weiri_ib_rejoin(weiri_ib_endpoint *end)
 {
     struct ibv_qp_attr attributes = {.qp_state = IBV_QPS_RESET};
-    weiri_ib_wire *ib = end->ib;
+    weiri_ib_net *ib = end->ib;
     end->lost = 0;
     end->generation = ++ib->generations & 0x7fff;
     end->requests = end->requests_done = 0;
@@ -322,10 +322,10 @@ static void name_peer(weiri_ib_endpoint *end, weiri_ib_address *peer)
              end->base.peer, peer->device, peer->host, address);
 }
 
-weir_status weiri_ib_endpoint_connect(weiri_endpoint *endpoint, const weiri_wire_address *peers)
+weir_status weiri_ib_endpoint_connect(weiri_endpoint *endpoint, const weiri_net_address *peers)
 {
     weiri_ib_endpoint *end = (weiri_ib_endpoint *)(void *)endpoint;
-    weiri_ib_wire *ib = end->ib;
+    weiri_ib_net *ib = end->ib;
     memcpy(&end->address, peers->bytes, sizeof end->address);
     if (end->address.magic == WEIRI_IB_MAGIC)
         name_peer(end, &end->address);

@@ -65,14 +65,14 @@ int weiri_ib_gpu_address(char address[16])
            cu.cuDeviceGetPCIBusId_at(address, 16, device) == CUDA_SUCCESS;
 }
 
-static weir_status refuse(const weiri_ib_wire *ib, const char *why)
+static weir_status refuse(const weiri_ib_net *ib, const char *why)
 {
     return weiri_fail(WEIR_ERR_UNSUPPORTED,
                       "RDMA device %s cannot reach this GPU's memory: %s", ib->port.device, why);
 }
 
 /* Whether this GPU's memory can be handed on, and keeps the order of writes. */
-static weir_status check_gpu(const weiri_ib_wire *ib, const gpu_functions *cu, CUdeviceptr address)
+static weir_status check_gpu(const weiri_ib_net *ib, const gpu_functions *cu, CUdeviceptr address)
 {
     int device = 0, has_dmabuf = 0, ordering = 0;
     if (cu->cuPointerGetAttribute_at(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address) !=
@@ -89,7 +89,7 @@ static weir_status check_gpu(const weiri_ib_wire *ib, const gpu_functions *cu, C
 }
 
 /* The pages of [base, base + bytes), within its allocation; where base lies in them. */
-static weir_status whole_pages(const weiri_ib_wire *ib, uintptr_t base, size_t bytes,
+static weir_status whole_pages(const weiri_ib_net *ib, uintptr_t base, size_t bytes,
                                weiri_cuda_range *pages)
 {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -104,7 +104,7 @@ static weir_status whole_pages(const weiri_ib_wire *ib, uintptr_t base, size_t b
                : refuse(ib, "its pages are not all of one allocation");
 }
 
-weir_status weiri_ib_gpu_register(weiri_ib_wire *ib, void *base, size_t bytes, struct ibv_mr **mr)
+weir_status weiri_ib_gpu_register(weiri_ib_net *ib, void *base, size_t bytes, struct ibv_mr **mr)
 {
     const uintptr_t address = (uintptr_t)base;
     weiri_cuda_range pages = {0};

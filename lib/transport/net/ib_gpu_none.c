@@ -2,7 +2,7 @@
 #include "base/error.h"
 #include "transport/net/ib.h"
 
-weir_status weiri_ib_gpu_register(weiri_ib_wire *ib, void *base, size_t bytes, struct ibv_mr **mr)
+weir_status weiri_ib_gpu_register(weiri_ib_net *ib, void *base, size_t bytes, struct ibv_mr **mr)
 {
     (void)ib, (void)base, (void)bytes, (void)mr;
     return weiri_fail(WEIR_ERR_UNSUPPORTED,

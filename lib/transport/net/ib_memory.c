@@ -23,7 +23,7 @@ static void describe_limit(char text[48])
         snprintf(text, 48, "%llu KiB", (unsigned long long)limit.rlim_cur / 1024);
 }
 
-weir_status weiri_ib_refused(const weiri_ib_wire *ib, int error, const char *what, size_t bytes)
+weir_status weiri_ib_refused(const weiri_ib_net *ib, int error, const char *what, size_t bytes)
 {
     char limit[48];
     describe_limit(limit);
@@ -42,13 +42,13 @@ weir_status weiri_ib_refused(const weiri_ib_wire *ib, int error, const char *wha
                             ib->port.device, what, bytes);
 }
 
-static weir_status register_host(weiri_ib_wire *ib, void *base, size_t bytes, struct ibv_mr **mr)
+static weir_status register_host(weiri_ib_net *ib, void *base, size_t bytes, struct ibv_mr **mr)
 {
     *mr = ib->verbs->reg_mr(ib->pd, base, bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
     return *mr ? WEIR_OK : weiri_ib_refused(ib, errno, "memory", bytes);
 }
 
-static void fill_key(const weiri_ib_mem *mem, weiri_wire_key *key)
+static void fill_key(const weiri_ib_mem *mem, weiri_net_key *key)
 {
     const weiri_ib_key own = {.magic = WEIRI_IB_MAGIC,
                               .rkey = mem->mr ? mem->mr->rkey : 0,
@@ -61,7 +61,7 @@ static void fill_key(const weiri_ib_mem *mem, weiri_wire_key *key)
 }
 
 /* By the device itself where it can, else through the stage. */
-static weir_status register_gpu(weiri_ib_wire *ib, void *base, size_t bytes, weiri_ib_mem *mem)
+static weir_status register_gpu(weiri_ib_net *ib, void *base, size_t bytes, weiri_ib_mem *mem)
 {
     const int is_first = !ib->stage.context;
     weir_status status = weiri_ib_gpu_register(ib, base, bytes, &mem->mr);
@@ -75,16 +75,16 @@ static weir_status register_gpu(weiri_ib_wire *ib, void *base, size_t bytes, wei
     return status;
 }
 
-weir_status weiri_ib_mem_register(weiri_wire *wire, void *base, size_t bytes,
-                                  weiri_wire_place place, weiri_wire_mem **mem)
+weir_status weiri_ib_mem_register(weiri_net *net, void *base, size_t bytes,
+                                  weiri_net_place place, weiri_net_mem **mem)
 {
-    weiri_ib_wire *ib = weiri_ib_of(wire);
+    weiri_ib_net *ib = weiri_ib_of(net);
     weiri_ib_mem *made = calloc(1, sizeof *made);
     if (!made)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a registration");
     weir_status status = WEIR_OK;
     made->id = ++ib->registrations;
-    made->is_host = place == WEIRI_WIRE_HOST;
+    made->is_host = place == WEIRI_NET_HOST;
     if (bytes > 0) /* an empty one can be named, too; devices know of none */
         status = made->is_host ? register_host(ib, base, bytes, &made->mr)
                                : register_gpu(ib, base, bytes, made);
@@ -92,7 +92,7 @@ weir_status weiri_ib_mem_register(weiri_wire *wire, void *base, size_t bytes,
         free(made);
         return status;
     }
-    made->base.wire = wire;
+    made->base.net = net;
     made->base.base = base;
     made->base.bytes = bytes;
     fill_key(made, &made->base.key);
@@ -104,10 +104,10 @@ weir_status weiri_ib_mem_register(weiri_wire *wire, void *base, size_t bytes,
     return WEIR_OK;
 }
 
-void weiri_ib_mem_deregister(weiri_wire_mem *mem)
+void weiri_ib_mem_deregister(weiri_net_mem *mem)
 {
     weiri_ib_mem *own = (weiri_ib_mem *)(void *)mem;
-    weiri_ib_wire *ib = weiri_ib_of(mem->wire);
+    weiri_ib_net *ib = weiri_ib_of(mem->net);
     *(own->before ? &own->before->next : &ib->mems) = own->next;
     if (own->next)
         own->next->before = own->before;
@@ -116,7 +116,7 @@ void weiri_ib_mem_deregister(weiri_wire_mem *mem)
     free(own);
 }
 
-const weiri_ib_mem *weiri_ib_mem_at(const weiri_ib_wire *ib, const weiri_ib_label *label,
+const weiri_ib_mem *weiri_ib_mem_at(const weiri_ib_net *ib, const weiri_ib_label *label,
                                     uint64_t bytes)
 {
     const weiri_ib_mem *mem = ib->mems;

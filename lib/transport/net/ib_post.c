@@ -285,7 +285,7 @@ static weir_status take(weiri_ib_endpoint *end, const weiri_ib_op *op, int at_on
 }
 
 /* The key as ours, if [to, to + bytes) is in the memory that it names. */
-static weir_status read_key(const weiri_ib_endpoint *end, const weiri_wire_key *key, uint64_t to,
+static weir_status read_key(const weiri_ib_endpoint *end, const weiri_net_key *key, uint64_t to,
                             uint64_t bytes, weiri_ib_key *own)
 {
     memcpy(own, key->bytes, sizeof *own);
@@ -300,13 +300,13 @@ static weir_status read_key(const weiri_ib_endpoint *end, const weiri_wire_key *
     return WEIR_OK;
 }
 
-weir_status weiri_ib_put(weiri_endpoint *endpoint, const weiri_wire_mem *mem, uint64_t at,
-                         const weiri_wire_key *key, uint64_t to, uint64_t bytes)
+weir_status weiri_ib_put(weiri_endpoint *endpoint, const weiri_net_mem *mem, uint64_t at,
+                         const weiri_net_key *key, uint64_t to, uint64_t bytes)
 {
     weiri_ib_endpoint *end = (weiri_ib_endpoint *)(void *)endpoint;
     const weiri_ib_mem *own = (const weiri_ib_mem *)(const void *)mem;
     weiri_ib_key theirs;
-    weir_status status = weiri_wire_check_source(mem, at, bytes);
+    weir_status status = weiri_net_check_source(mem, at, bytes);
     if (status == WEIR_OK)
         status = read_key(end, key, to, bytes, &theirs);
     if (status != WEIR_OK)
@@ -323,7 +323,7 @@ weir_status weiri_ib_put(weiri_endpoint *endpoint, const weiri_wire_mem *mem, ui
     return take(end, &op, bytes >= AT_ONCE_BYTES || op.staged_here);
 }
 
-weir_status weiri_ib_signal(weiri_endpoint *endpoint, const weiri_wire_key *key, uint64_t to,
+weir_status weiri_ib_signal(weiri_endpoint *endpoint, const weiri_net_key *key, uint64_t to,
                             uint64_t value)
 {
     weiri_ib_endpoint *end = (weiri_ib_endpoint *)(void *)endpoint;

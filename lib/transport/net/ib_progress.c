@@ -40,7 +40,7 @@ static void fail_refused(weiri_ib_endpoint *end, const char *what)
 /* What a completion with an error means, and what to do. */
 static void fail_by(weiri_ib_endpoint *end, const struct ibv_wc *completion)
 {
-    const weiri_ib_wire *ib = end->ib;
+    const weiri_ib_net *ib = end->ib;
     const char *what = ib->verbs->wc_status_str(completion->status);
     switch (completion->status) {
     case IBV_WC_RETRY_EXC_ERR:
@@ -80,7 +80,7 @@ static void fail_by(weiri_ib_endpoint *end, const struct ibv_wc *completion)
     }
 }
 
-static weiri_ib_endpoint *end_of(const weiri_ib_wire *ib, uint64_t number)
+static weiri_ib_endpoint *end_of(const weiri_ib_net *ib, uint64_t number)
 {
     uint32_t slot = (uint32_t)(number >> 1) & 0xffff;
     uint32_t generation = (uint32_t)(number >> 17) & 0x7fff;
@@ -137,7 +137,7 @@ static void complete(weiri_ib_endpoint *end, const struct ibv_wc *completion)
     weiri_ib_settle(end);
 }
 
-int weiri_ib_reap(weiri_ib_wire *ib)
+int weiri_ib_reap(weiri_ib_net *ib)
 {
     enum { AT_ONCE = 32 };
     struct ibv_wc completions[AT_ONCE];
@@ -161,7 +161,7 @@ int weiri_ib_reap(weiri_ib_wire *ib)
 /* Nobody has answered, nor come, since this end connected. */
 static void watch_arrival(weiri_ib_endpoint *end, uint64_t now_ns, uint64_t limit_ns)
 {
-    const weiri_ib_wire *ib = end->ib;
+    const weiri_ib_net *ib = end->ib;
     if (!end->connected_ns || now_ns - end->connected_ns < limit_ns)
         return;
     weiri_ib_fail(end, WEIR_ERR_TIMEOUT,
@@ -172,7 +172,7 @@ static void watch_arrival(weiri_ib_endpoint *end, uint64_t now_ns, uint64_t limi
 
 static void watch_end(weiri_ib_endpoint *end, uint64_t now_ns)
 {
-    const weiri_ib_wire *ib = end->ib;
+    const weiri_ib_net *ib = end->ib;
     const uint64_t limit_ns = (uint64_t)ib->base.timeout_ms * 1000000u;
     const uint64_t taken = end->requests_done + end->there.credited;
     int waits = end->base.completed != end->base.posted;
@@ -191,7 +191,7 @@ static void watch_end(weiri_ib_endpoint *end, uint64_t now_ns)
     }
 }
 
-static void watch(weiri_ib_wire *ib)
+static void watch(weiri_ib_net *ib)
 {
     uint64_t now_ns = weir_clock_ns();
     for (uint32_t i = 0; i < ib->nslots; i++)
@@ -200,7 +200,7 @@ static void watch(weiri_ib_wire *ib)
 }
 
 /* The failure of an endpoint that has not been told yet. */
-static weir_status tell(weiri_ib_wire *ib)
+static weir_status tell(weiri_ib_net *ib)
 {
     for (uint32_t i = 0; i < ib->nslots; i++) {
         weiri_ib_endpoint *end = ib->slots[i];
@@ -216,7 +216,7 @@ static weir_status tell(weiri_ib_wire *ib)
 /* ------------------------------------------------------------------- progress */
 
 /* What woke the sleeper is taken off the channel. */
-static void disarm(weiri_ib_wire *ib)
+static void disarm(weiri_ib_net *ib)
 {
     struct ibv_cq *cq;
     void *own;
@@ -225,7 +225,7 @@ static void disarm(weiri_ib_wire *ib)
     ib->armed = 0;
 }
 
-static int post_all(weiri_ib_wire *ib)
+static int post_all(weiri_ib_net *ib)
 {
     int moved = 0;
     ib->waiting = ib->copying = 0;
@@ -248,9 +248,9 @@ static int post_all(weiri_ib_wire *ib)
     return moved;
 }
 
-weir_status weiri_ib_progress(weiri_wire *wire, int *moved)
+weir_status weiri_ib_progress(weiri_net *net, int *moved)
 {
-    weiri_ib_wire *ib = weiri_ib_of(wire);
+    weiri_ib_net *ib = weiri_ib_of(net);
     if (ib->armed)
         disarm(ib);
     int some = weiri_ib_reap(ib);
@@ -267,9 +267,9 @@ weir_status weiri_ib_progress(weiri_wire *wire, int *moved)
     return ib->failures > 0 ? tell(ib) : WEIR_OK;
 }
 
-int weiri_ib_arm(weiri_wire *wire, int *descriptor)
+int weiri_ib_arm(weiri_net *net, int *descriptor)
 {
-    weiri_ib_wire *ib = weiri_ib_of(wire);
+    weiri_ib_net *ib = weiri_ib_of(net);
     watch(ib);
     if (post_all(ib) || ib->failures > 0 || ib->copying)
         return 0; /* no descriptor tells of a copy */

@@ -12,7 +12,7 @@
 
 /* --------------------------------------------------------------------- boxes */
 
-static weir_status open_slot(weiri_ib_wire *ib, weiri_ib_slot *slot)
+static weir_status open_slot(weiri_ib_net *ib, weiri_ib_slot *slot)
 {
     const size_t bytes = WEIRI_STAGE_PIECE_BYTES + sizeof(weiri_ib_label);
     weir_status status = weiri_stage_slot_open(&ib->stage, bytes, &slot->stage);
@@ -23,7 +23,7 @@ static weir_status open_slot(weiri_ib_wire *ib, weiri_ib_slot *slot)
     return slot->mr ? WEIR_OK : weiri_ib_refused(ib, errno, "pinned memory", bytes);
 }
 
-static void close_slot(weiri_ib_wire *ib, weiri_ib_slot *slot)
+static void close_slot(weiri_ib_net *ib, weiri_ib_slot *slot)
 {
     if (slot->mr)
         ib->verbs->dereg_mr(slot->mr);
@@ -59,7 +59,7 @@ void weiri_ib_boxes_close(weiri_ib_endpoint *end)
     }
 }
 
-weir_status weiri_ib_stage_add(weiri_ib_wire *ib, const void *memory)
+weir_status weiri_ib_stage_add(weiri_ib_net *ib, const void *memory)
 {
     weir_status status = weiri_stage_add(&ib->stage, &ib->base, memory);
     for (uint32_t i = 0; i < ib->nslots && status == WEIR_OK; i++)
@@ -179,7 +179,7 @@ static void refuse(weiri_ib_endpoint *end, uint32_t bytes)
     weiri_ib_fail(end, WEIR_ERR_SYSTEM,
                   "%s wrote %u bytes to memory that rank %d has not registered, or no longer; keep "
                   "it registered while peers use its key", end->peer_name, bytes,
-                  end->base.wire->rank);
+                  end->base.net->rank);
 }
 
 /* Stores a signal's word, behind all copies; whether they have ended. */

@@ -51,13 +51,13 @@ typedef struct shm_address {
     weiri_segment_key key;
     int32_t pid, rank;
 } shm_address;
-_Static_assert(sizeof(shm_address) <= WEIRI_WIRE_ADDRESS_BYTES, "the address holds it");
+_Static_assert(sizeof(shm_address) <= WEIRI_NET_ADDRESS_BYTES, "the address holds it");
 
 typedef struct shm_key {
     uint32_t memory, padding;
     uint64_t bytes;
 } shm_key;
-_Static_assert(sizeof(shm_key) <= WEIRI_WIRE_KEY_BYTES, "the key holds it");
+_Static_assert(sizeof(shm_key) <= WEIRI_NET_KEY_BYTES, "the key holds it");
 
 enum { PUT = 1, SIGNAL = 2 };
 
@@ -89,23 +89,23 @@ typedef struct shm_endpoint {
     uint64_t stuck_ns; /* since when nothing has moved; 0: it does */
 } shm_endpoint;
 
-typedef struct shm_wire {
-    weiri_wire base;
+typedef struct shm_net {
+    weiri_net base;
     shm_endpoint *endpoints;
-    weiri_wire_mem *memories[MEMORIES_MAX];
-} shm_wire;
+    weiri_net_mem *memories[MEMORIES_MAX];
+} shm_net;
 
-static weir_status shm_open(int rank, int nranks, int timeout_ms, weiri_wire **wire)
+static weir_status shm_open(int rank, int nranks, int timeout_ms, weiri_net **net)
 {
-    shm_wire *made = calloc(1, sizeof *made);
+    shm_net *made = calloc(1, sizeof *made);
     if (!made)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a wire");
-    made->base.ops = weiri_wire_of(WEIR_TRANSPORT_SHM);
+    made->base.ops = weiri_net_ops_of(WEIR_TRANSPORT_SHM);
     made->base.rank = rank;
     made->base.nranks = nranks;
     made->base.timeout_ms = timeout_ms;
     pthread_mutex_init(&made->base.lock, NULL);
-    *wire = &made->base;
+    *net = &made->base;
     return WEIR_OK;
 }
 
@@ -121,7 +121,7 @@ static void free_operations(operation *first)
 static void shm_endpoint_destroy(weiri_endpoint *endpoint)
 {
     shm_endpoint *gone = (shm_endpoint *)endpoint;
-    shm_endpoint **link = &((shm_wire *)endpoint->wire)->endpoints;
+    shm_endpoint **link = &((shm_net *)endpoint->net)->endpoints;
     while (*link && *link != gone)
         link = &(*link)->next;
     if (*link)
@@ -137,23 +137,23 @@ static void shm_endpoint_destroy(weiri_endpoint *endpoint)
     free(gone);
 }
 
-static void shm_close(weiri_wire *wire)
+static void shm_close(weiri_net *net)
 {
-    shm_wire *closing = (shm_wire *)wire;
-    if (!wire)
+    shm_net *closing = (shm_net *)net;
+    if (!net)
         return;
     while (closing->endpoints)
         shm_endpoint_destroy(&closing->endpoints->base);
     for (int id = 0; id < MEMORIES_MAX; id++)
         free(closing->memories[id]);
-    pthread_mutex_destroy(&wire->lock);
+    pthread_mutex_destroy(&net->lock);
     free(closing);
 }
 
-static weir_status shm_endpoint_create(weiri_wire *wire, int peer, weiri_endpoint **endpoint,
-                                       weiri_wire_address *own)
+static weir_status shm_endpoint_create(weiri_net *net, int peer, weiri_endpoint **endpoint,
+                                       weiri_net_address *own)
 {
-    shm_wire *on = (shm_wire *)wire;
+    shm_net *on = (shm_net *)net;
     shm_address address;
     memset(&address, 0, sizeof address);
     shm_endpoint *made = calloc(1, sizeof *made);
@@ -166,13 +166,13 @@ static weir_status shm_endpoint_create(weiri_wire *wire, int peer, weiri_endpoin
         free(made);
         return status;
     }
-    made->base.wire = wire;
+    made->base.net = net;
     made->base.peer = peer;
     made->inbound = made->inbound_segment.base;
     made->next = on->endpoints;
     on->endpoints = made;
     address.pid = (int32_t)getpid();
-    address.rank = wire->rank;
+    address.rank = net->rank;
     memset(own, 0, sizeof *own);
     memcpy(own->bytes, &address, sizeof address);
     *endpoint = &made->base;
@@ -180,7 +180,7 @@ static weir_status shm_endpoint_create(weiri_wire *wire, int peer, weiri_endpoin
 }
 
 /* Each end maps the ring of the other, which is there already: it can post then. */
-static weir_status shm_endpoint_connect(weiri_endpoint *endpoint, const weiri_wire_address *peers)
+static weir_status shm_endpoint_connect(weiri_endpoint *endpoint, const weiri_net_address *peers)
 {
     shm_endpoint *end = (shm_endpoint *)endpoint;
     shm_address address;
@@ -192,7 +192,7 @@ static weir_status shm_endpoint_connect(weiri_endpoint *endpoint, const weiri_wi
         return weiri_fail_context(status,
                                   "wire shm: rank %d cannot reach rank %d, which must be on the "
                                   "same machine; give it another transport",
-                                  endpoint->wire->rank, endpoint->peer);
+                                  endpoint->net->rank, endpoint->peer);
     end->outbound = end->outbound_segment.base;
     end->peer_pid = address.pid;
 #ifdef SYS_pidfd_open
@@ -201,20 +201,20 @@ static weir_status shm_endpoint_connect(weiri_endpoint *endpoint, const weiri_wi
     return WEIR_OK;
 }
 
-static weir_status shm_mem_register(weiri_wire *wire, void *base, size_t bytes,
-                                    weiri_wire_place place, weiri_wire_mem **mem)
+static weir_status shm_mem_register(weiri_net *net, void *base, size_t bytes,
+                                    weiri_net_place place, weiri_net_mem **mem)
 {
-    shm_wire *on = (shm_wire *)wire;
+    shm_net *on = (shm_net *)net;
     uint32_t id = 0;
-    if (place != WEIRI_WIRE_HOST)
+    if (place != WEIRI_NET_HOST)
         return weiri_fail(WEIR_ERR_UNSUPPORTED, "wire shm: host memory only");
     while (id < MEMORIES_MAX && on->memories[id])
         id++;
-    weiri_wire_mem *made = id < MEMORIES_MAX ? calloc(1, sizeof *made) : NULL;
+    weiri_net_mem *made = id < MEMORIES_MAX ? calloc(1, sizeof *made) : NULL;
     if (!made)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "wire shm: at most %d memories", MEMORIES_MAX);
     const shm_key key = {id, 0, bytes};
-    made->wire = wire;
+    made->net = net;
     made->base = base;
     made->bytes = bytes;
     memcpy(made->key.bytes, &key, sizeof key);
@@ -223,9 +223,9 @@ static weir_status shm_mem_register(weiri_wire *wire, void *base, size_t bytes,
     return WEIR_OK;
 }
 
-static void shm_mem_deregister(weiri_wire_mem *mem)
+static void shm_mem_deregister(weiri_net_mem *mem)
 {
-    shm_wire *on = (shm_wire *)mem->wire;
+    shm_net *on = (shm_net *)mem->net;
     shm_key key;
     memcpy(&key, mem->key.bytes, sizeof key);
     on->memories[key.memory] = NULL;
@@ -263,12 +263,12 @@ static weir_status check_target(const weiri_endpoint *endpoint, const shm_key *k
                       (unsigned long long)key->bytes);
 }
 
-static weir_status shm_put(weiri_endpoint *endpoint, const weiri_wire_mem *mem, uint64_t at,
-                           const weiri_wire_key *key, uint64_t to, uint64_t bytes)
+static weir_status shm_put(weiri_endpoint *endpoint, const weiri_net_mem *mem, uint64_t at,
+                           const weiri_net_key *key, uint64_t to, uint64_t bytes)
 {
     shm_key target;
     memcpy(&target, key->bytes, sizeof target);
-    weir_status status = weiri_wire_check_source(mem, at, bytes);
+    weir_status status = weiri_net_check_source(mem, at, bytes);
     if (status == WEIR_OK)
         status = check_target(endpoint, &target, to, bytes);
     if (status != WEIR_OK)
@@ -276,7 +276,7 @@ static weir_status shm_put(weiri_endpoint *endpoint, const weiri_wire_mem *mem, 
     return post(endpoint, (header){PUT, target.memory, to, bytes, 0}, mem->base + at);
 }
 
-static weir_status shm_signal(weiri_endpoint *endpoint, const weiri_wire_key *key, uint64_t to,
+static weir_status shm_signal(weiri_endpoint *endpoint, const weiri_net_key *key, uint64_t to,
                               uint64_t value)
 {
     shm_key target;
@@ -369,9 +369,9 @@ static weir_status fail(shm_endpoint *end, weir_status status, const char *what)
 /* The header is whole: whether its target is there. */
 static weir_status check_arriving(shm_endpoint *end)
 {
-    const shm_wire *wire = (const shm_wire *)end->base.wire;
+    const shm_net *net = (const shm_net *)end->base.net;
     const header *head = &end->arriving;
-    const weiri_wire_mem *mem = head->memory < MEMORIES_MAX ? wire->memories[head->memory] : NULL;
+    const weiri_net_mem *mem = head->memory < MEMORIES_MAX ? net->memories[head->memory] : NULL;
     uint64_t bytes = head->kind == SIGNAL ? sizeof head->value : head->bytes;
     if (mem && head->to <= mem->bytes && bytes <= mem->bytes - head->to)
         return WEIR_OK;
@@ -381,7 +381,7 @@ static weir_status check_arriving(shm_endpoint *end)
 /* Copies what has arrived to where it belongs. */
 static weir_status read_some(shm_endpoint *end, int *moved)
 {
-    const shm_wire *wire = (const shm_wire *)end->base.wire;
+    const shm_net *net = (const shm_net *)end->base.net;
     ring *in = end->inbound;
     uint64_t tail = in->tail.value, before = tail, head = weir_load_acquire(&in->head.value);
     weir_status status = WEIR_OK;
@@ -395,7 +395,7 @@ static weir_status read_some(shm_endpoint *end, int *moved)
         } else {
             uint64_t done = end->arrived - sizeof *op;
             bytes = smaller(head - tail, op->bytes - done);
-            ring_copy_out(wire->memories[op->memory]->base + op->to + done, in, tail, bytes);
+            ring_copy_out(net->memories[op->memory]->base + op->to + done, in, tail, bytes);
         }
         tail += bytes;
         end->arrived += bytes;
@@ -405,7 +405,7 @@ static weir_status read_some(shm_endpoint *end, int *moved)
             end->arrived < sizeof *op + op->bytes)
             continue;
         if (op->kind == SIGNAL)
-            weir_store_release((uint64_t *)(void *)(wire->memories[op->memory]->base + op->to),
+            weir_store_release((uint64_t *)(void *)(net->memories[op->memory]->base + op->to),
                                op->value);
         end->arrived = 0;
     }
@@ -438,15 +438,15 @@ static weir_status look_for_peer(shm_endpoint *end)
     }
     if (!pending || !end->stuck_ns)
         end->stuck_ns = weir_clock_ns();
-    else if (weir_clock_ns() - end->stuck_ns > (uint64_t)end->base.wire->timeout_ms * 1000000u)
+    else if (weir_clock_ns() - end->stuck_ns > (uint64_t)end->base.net->timeout_ms * 1000000u)
         return fail(end, WEIR_ERR_TIMEOUT, "takes nothing any more; see where it is");
     return WEIR_OK;
 }
 
-static weir_status shm_progress(weiri_wire *wire, int *moved)
+static weir_status shm_progress(weiri_net *net, int *moved)
 {
     weir_status worst = WEIR_OK;
-    for (shm_endpoint *end = ((shm_wire *)wire)->endpoints; end; end = end->next) {
+    for (shm_endpoint *end = ((shm_net *)net)->endpoints; end; end = end->next) {
         int here = 0;
         if (!end->outbound || end->base.failed != WEIR_OK)
             continue;
@@ -464,14 +464,14 @@ static weir_status shm_progress(weiri_wire *wire, int *moved)
     return worst;
 }
 
-static int shm_arm(weiri_wire *wire, int *descriptor)
+static int shm_arm(weiri_net *net, int *descriptor)
 {
-    (void)wire;
+    (void)net;
     *descriptor = -1;
     return 0;
 }
 
-const weiri_wire_ops weiri_wire_shm = {
+const weiri_net_ops weiri_net_shm = {
     .transport = WEIR_TRANSPORT_SHM,
     .open = shm_open,
     .close = shm_close,

@@ -3,20 +3,20 @@
 
 #include "base/error.h"
 
-weir_status weiri_stage_add(weiri_stage *stage, const weiri_wire *wire, const void *memory)
+weir_status weiri_stage_add(weiri_stage *stage, const weiri_net *net, const void *memory)
 {
-    const char *name = weir_transport_name(wire->ops->transport);
+    const char *name = weir_transport_name(net->ops->transport);
     if (!stage->ops)
         return weiri_fail(WEIR_ERR_UNSUPPORTED,
                           "rank %d: the %s wire takes host memory only, since this build has no "
                           "CUDA",
-                          wire->rank, name);
+                          net->rank, name);
     if (!stage->context)
         return stage->ops->open(memory, &stage->context);
     if (!stage->ops->holds(stage->context, memory))
         return weiri_fail(WEIR_ERR_UNSUPPORTED,
                           "rank %d: the %s wire stages memory of one GPU, and %p is none of it",
-                          wire->rank, name, memory);
+                          net->rank, name, memory);
     return WEIR_OK;
 }
 

@@ -49,7 +49,7 @@ const weiri_stage_ops *weiri_stage_ops_get(void);
 
 /* Memory of a GPU is to pass through the wire's stage, which is opened with the first.
  * WEIR_ERR_UNSUPPORTED: this build has no CUDA, or the memory is of another GPU. */
-weir_status weiri_stage_add(weiri_stage *stage, const weiri_wire *wire, const void *memory);
+weir_status weiri_stage_add(weiri_stage *stage, const weiri_net *net, const void *memory);
 /* Behind its slots. */
 void weiri_stage_close(weiri_stage *stage);
 /* Opens a slot unless it is open; closes one that is. */

@@ -54,7 +54,7 @@ enum {
     EVENTS = 64,
 };
 
-_Static_assert(sizeof(weiri_tcp_key) <= WEIRI_WIRE_KEY_BYTES, "a key fits");
+_Static_assert(sizeof(weiri_tcp_key) <= WEIRI_NET_KEY_BYTES, "a key fits");
 _Static_assert(sizeof(weiri_tcp_frame) == 32, "frames have no padding");
 _Static_assert(sizeof(weiri_tcp_frame) == offsetof(weiri_tcp_item, counts),
                "counts lie right behind their frame");
@@ -63,20 +63,20 @@ _Static_assert(sizeof(weiri_tcp_frame) == offsetof(weiri_tcp_item, counts),
 
 void weiri_tcp_watch(weiri_tcp_stream *stream)
 {
-    const weiri_tcp_wire *wire = (const weiri_tcp_wire *)stream->endpoint->base.wire;
+    const weiri_tcp_net *net = (const weiri_tcp_net *)stream->endpoint->base.net;
     uint32_t events = EPOLLIN;
     if (stream->is_stalled || stream->awaits_copy || stream->is_ended)
         events = 0;
-    if (stream->count > 0 && stream->is_full && !stream->is_dumb)
+    if (stream->count > 0 && stream->is_full && !stream->write_failed)
         events |= EPOLLOUT;
     if (stream->fd < 0 || events == stream->events)
         return;
     struct epoll_event watch = {.events = events, .data.ptr = stream};
     /* A closed connection is reported whatever is asked for. */
     if (stream->is_ended)
-        epoll_ctl(wire->epoll, EPOLL_CTL_DEL, stream->fd, NULL);
+        epoll_ctl(net->epoll, EPOLL_CTL_DEL, stream->fd, NULL);
     else
-        epoll_ctl(wire->epoll, EPOLL_CTL_MOD, stream->fd, &watch);
+        epoll_ctl(net->epoll, EPOLL_CTL_MOD, stream->fd, &watch);
     stream->events = events;
 }
 
@@ -117,7 +117,7 @@ static weir_status why_failed(const weiri_tcp_endpoint *end)
 static void check_time(weiri_tcp_endpoint *end)
 {
     uint64_t now = weir_clock_ns();
-    uint64_t timeout_ns = (uint64_t)end->base.wire->timeout_ms * 1000000u;
+    uint64_t timeout_ns = (uint64_t)end->base.net->timeout_ms * 1000000u;
     if (end->base.failed != WEIR_OK)
         return;
     if (end->ended_ns && now - end->ended_ns > GRACE_MS * 1000000u)
@@ -133,147 +133,147 @@ static void check_time(weiri_tcp_endpoint *end)
                                       "rank %d at %s has taken nothing for %d ms, with %llu "
                                       "operations of rank %d under way; is it stuck, cut off, "
                                       "or slower than WEIR_TIMEOUT_MS allows?",
-                                      end->base.peer, end->where, end->base.wire->timeout_ms,
+                                      end->base.peer, end->where, end->base.net->timeout_ms,
                                       (unsigned long long)end->count, end->job.rank));
 }
 
 /* --------------------------------------------------------------- open, close */
 
-static void tcp_close(weiri_wire *base)
+static void tcp_close(weiri_net *base)
 {
-    weiri_tcp_wire *wire = (weiri_tcp_wire *)base;
-    if (!wire)
+    weiri_tcp_net *net = (weiri_tcp_net *)base;
+    if (!net)
         return;
-    while (wire->endpoints)
-        weiri_tcp_endpoint_destroy(&wire->endpoints->base);
-    for (uint32_t i = 0; i < wire->nmems; i++)
-        free(wire->mems[i]);
-    free(wire->mems);
-    weiri_stage_close(&wire->stage);
-    if (wire->guests.list)
-        weiri_guests_close(&wire->guests);
-    if (wire->listener >= 0)
-        close(wire->listener);
-    if (wire->timer >= 0)
-        close(wire->timer);
-    if (wire->epoll >= 0)
-        close(wire->epoll);
-    pthread_mutex_destroy(&wire->base.lock);
-    free(wire);
+    while (net->endpoints)
+        weiri_tcp_endpoint_destroy(&net->endpoints->base);
+    for (uint32_t i = 0; i < net->nmems; i++)
+        free(net->mems[i]);
+    free(net->mems);
+    weiri_stage_close(&net->stage);
+    if (net->guests.list)
+        weiri_guests_close(&net->guests);
+    if (net->listener >= 0)
+        close(net->listener);
+    if (net->timer >= 0)
+        close(net->timer);
+    if (net->epoll >= 0)
+        close(net->epoll);
+    pthread_mutex_destroy(&net->base.lock);
+    free(net);
 }
 
 /* The descriptor that idle threads poll: of all streams, and of the next deadline. */
-static weir_status open_descriptors(weiri_tcp_wire *wire)
+static weir_status open_descriptors(weiri_tcp_net *net)
 {
     struct epoll_event watch = {.events = EPOLLIN};
-    wire->epoll = epoll_create1(EPOLL_CLOEXEC);
-    wire->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    if (wire->epoll < 0 || wire->timer < 0 ||
-        epoll_ctl(wire->epoll, EPOLL_CTL_ADD, wire->timer, &watch) != 0)
+    net->epoll = epoll_create1(EPOLL_CLOEXEC);
+    net->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (net->epoll < 0 || net->timer < 0 ||
+        epoll_ctl(net->epoll, EPOLL_CTL_ADD, net->timer, &watch) != 0)
         return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "rank %d: tcp wire: epoll%s",
-                                wire->base.rank, errno == EMFILE ? "; raise 'ulimit -n'" : "");
+                                net->base.rank, errno == EMFILE ? "; raise 'ulimit -n'" : "");
     return WEIR_OK;
 }
 
-static weir_status tcp_open(int rank, int nranks, int timeout_ms, weiri_wire **opened)
+static weir_status tcp_open(int rank, int nranks, int timeout_ms, weiri_net **opened)
 {
     long nstreams = 0;
     weir_status status = weiri_env_long(WEIRI_ENV_SOCKET_STREAMS, 1, WEIRI_TCP_MOST_STREAMS,
                                         DEFAULT_STREAMS, &nstreams);
     if (status != WEIR_OK)
         return status;
-    weiri_tcp_wire *wire = calloc(1, sizeof *wire);
-    if (!wire)
+    weiri_tcp_net *net = calloc(1, sizeof *net);
+    if (!net)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "rank %d: no memory for a tcp wire", rank);
-    wire->base = (weiri_wire){
-        .ops = &weiri_wire_tcp, .rank = rank, .nranks = nranks, .timeout_ms = timeout_ms};
-    pthread_mutex_init(&wire->base.lock, NULL);
-    wire->job = (weiri_job){.rank = rank, .nranks = nranks, .timeout_ms = timeout_ms};
-    wire->nstreams = (int)nstreams;
-    wire->stage.ops = weiri_stage_ops_get();
-    wire->listener = wire->epoll = wire->timer = -1;
-    status = open_descriptors(wire);
+    net->base = (weiri_net){
+        .ops = &weiri_net_tcp, .rank = rank, .nranks = nranks, .timeout_ms = timeout_ms};
+    pthread_mutex_init(&net->base.lock, NULL);
+    net->job = (weiri_job){.rank = rank, .nranks = nranks, .timeout_ms = timeout_ms};
+    net->nstreams = (int)nstreams;
+    net->stage.ops = weiri_stage_ops_get();
+    net->listener = net->epoll = net->timer = -1;
+    status = open_descriptors(net);
     if (status == WEIR_OK)
-        status = weiri_tcp_listen(wire);
+        status = weiri_tcp_listen(net);
     if (status == WEIR_OK)
-        *opened = &wire->base;
+        *opened = &net->base;
     else
-        tcp_close(&wire->base);
+        tcp_close(&net->base);
     return status;
 }
 
 /* -------------------------------------------------------------------- memory */
 
-weiri_tcp_mem *weiri_tcp_mem_of(const weiri_tcp_wire *wire, uint64_t id)
+weiri_tcp_mem *weiri_tcp_mem_of(const weiri_tcp_net *net, uint64_t id)
 {
     uint32_t slot = (uint32_t)id;
-    if (slot >= wire->nmems || !wire->mems[slot] || wire->mems[slot]->id != id)
+    if (slot >= net->nmems || !net->mems[slot] || net->mems[slot]->id != id)
         return NULL;
-    return wire->mems[slot];
+    return net->mems[slot];
 }
 
 /* A slot for one more memory, wire->nmems if there is no room for it. */
-static uint32_t free_slot(weiri_tcp_wire *wire)
+static uint32_t free_slot(weiri_tcp_net *net)
 {
     uint32_t slot = 0;
-    while (slot < wire->nmems && wire->mems[slot])
+    while (slot < net->nmems && net->mems[slot])
         slot++;
-    if (slot < wire->nmems)
+    if (slot < net->nmems)
         return slot;
-    uint32_t wider = wire->nmems ? 2 * wire->nmems : 8;
-    weiri_tcp_mem **mems = realloc(wire->mems, wider * sizeof *mems);
+    uint32_t wider = net->nmems ? 2 * net->nmems : 8;
+    weiri_tcp_mem **mems = realloc(net->mems, wider * sizeof *mems);
     if (!mems)
         return slot;
-    memset(mems + wire->nmems, 0, (wider - wire->nmems) * sizeof *mems);
-    wire->mems = mems;
-    wire->nmems = wider;
+    memset(mems + net->nmems, 0, (wider - net->nmems) * sizeof *mems);
+    net->mems = mems;
+    net->nmems = wider;
     return slot;
 }
 
-static weir_status tcp_mem_register(weiri_wire *base, void *memory, size_t bytes,
-                                    weiri_wire_place place, weiri_wire_mem **registered)
+static weir_status tcp_mem_register(weiri_net *base, void *memory, size_t bytes,
+                                    weiri_net_place place, weiri_net_mem **registered)
 {
-    weiri_tcp_wire *wire = (weiri_tcp_wire *)base;
+    weiri_tcp_net *net = (weiri_tcp_net *)base;
     if (bytes == 0)
-        place = WEIRI_WIRE_HOST; /* nothing is copied */
+        place = WEIRI_NET_HOST; /* nothing is copied */
     weir_status status = WEIR_OK;
-    if (place == WEIRI_WIRE_CUDA)
-        status = weiri_tcp_stage_add(wire, memory);
+    if (place == WEIRI_NET_CUDA)
+        status = weiri_tcp_stage_add(net, memory);
     if (status != WEIR_OK)
         return status;
     weiri_tcp_mem *mem = calloc(1, sizeof *mem);
-    uint32_t slot = mem ? free_slot(wire) : 0;
-    if (!mem || slot == wire->nmems) {
+    uint32_t slot = mem ? free_slot(net) : 0;
+    if (!mem || slot == net->nmems) {
         free(mem);
         return weiri_fail(WEIR_ERR_NO_MEMORY, "rank %d: no memory to register %zu bytes",
                           base->rank, bytes);
     }
-    mem->id = (uint64_t)++wire->generation << 32 | slot;
+    mem->id = (uint64_t)++net->generation << 32 | slot;
     mem->place = place;
-    mem->base = (weiri_wire_mem){.wire = base, .base = memory, .bytes = bytes};
+    mem->base = (weiri_net_mem){.net = base, .base = memory, .bytes = bytes};
     const weiri_tcp_key key = {.magic = MAGIC_KEY,
                                .id = mem->id,
                                .bytes = bytes,
                                .rank = base->rank,
                                .place = (uint32_t)place};
     memcpy(mem->base.key.bytes, &key, sizeof key);
-    wire->mems[slot] = mem;
+    net->mems[slot] = mem;
     *registered = &mem->base;
     return WEIR_OK;
 }
 
-static void tcp_mem_deregister(weiri_wire_mem *base)
+static void tcp_mem_deregister(weiri_net_mem *base)
 {
     weiri_tcp_mem *mem = (weiri_tcp_mem *)base;
-    weiri_tcp_wire *wire = (weiri_tcp_wire *)base->wire;
-    wire->mems[(uint32_t)mem->id] = NULL;
+    weiri_tcp_net *net = (weiri_tcp_net *)base->net;
+    net->mems[(uint32_t)mem->id] = NULL;
     free(mem);
 }
 
 /* ---------------------------------------------------------------- operations */
 
 /* Whether the endpoint takes operations on [to, to + bytes) of the key's memory. */
-static weir_status check(const weiri_tcp_endpoint *end, const weiri_wire_key *given, uint64_t to,
+static weir_status check(const weiri_tcp_endpoint *end, const weiri_net_key *given, uint64_t to,
                          uint64_t bytes, weiri_tcp_key *key)
 {
     memcpy(key, given->bytes, sizeof *key);
@@ -299,18 +299,18 @@ static weir_status check(const weiri_tcp_endpoint *end, const weiri_wire_key *gi
     return WEIR_OK;
 }
 
-static weir_status tcp_put(weiri_endpoint *endpoint, const weiri_wire_mem *mem, uint64_t at,
-                           const weiri_wire_key *given, uint64_t to, uint64_t bytes)
+static weir_status tcp_put(weiri_endpoint *endpoint, const weiri_net_mem *mem, uint64_t at,
+                           const weiri_net_key *given, uint64_t to, uint64_t bytes)
 {
     weiri_tcp_endpoint *end = (weiri_tcp_endpoint *)endpoint;
     weiri_tcp_key key;
     int moved;
-    weir_status status = weiri_wire_check_source(mem, at, bytes);
+    weir_status status = weiri_net_check_source(mem, at, bytes);
     if (status == WEIR_OK)
         status = check(end, given, to, bytes, &key);
     if (status != WEIR_OK)
         return status;
-    int is_staged = ((const weiri_tcp_mem *)mem)->place == WEIRI_WIRE_CUDA;
+    int is_staged = ((const weiri_tcp_mem *)mem)->place == WEIRI_NET_CUDA;
     status = weiri_tcp_queue_put(end, mem->base + at, is_staged, &key, to, bytes);
     /* What is short goes with what comes next, a signal as a rule. */
     int is_much = bytes > WEIRI_TCP_BUFFER_BYTES ||
@@ -322,7 +322,7 @@ static weir_status tcp_put(weiri_endpoint *endpoint, const weiri_wire_mem *mem, 
     return status;
 }
 
-static weir_status tcp_signal(weiri_endpoint *endpoint, const weiri_wire_key *given, uint64_t to,
+static weir_status tcp_signal(weiri_endpoint *endpoint, const weiri_net_key *given, uint64_t to,
                               uint64_t value)
 {
     weiri_tcp_endpoint *end = (weiri_tcp_endpoint *)endpoint;
@@ -367,17 +367,17 @@ static void serve(weiri_tcp_stream *stream, uint32_t events, int *moved)
 }
 
 /* Looks at all streams. Whether anything but a first stream had something. */
-static int serve_all(weiri_tcp_wire *wire, int *moved)
+static int serve_all(weiri_tcp_net *net, int *moved)
 {
     struct epoll_event ready[EVENTS];
-    int count = epoll_wait(wire->epoll, ready, EVENTS, 0), others = 0;
+    int count = epoll_wait(net->epoll, ready, EVENTS, 0), others = 0;
     for (int i = 0; i < count; i++) {
         weiri_tcp_stream *stream = ready[i].data.ptr;
         uint64_t expirations;
         if (stream) {
             others |= stream->index > 0;
             serve(stream, ready[i].events, moved);
-        } else if (read(wire->timer, &expirations, sizeof expirations) > 0) {
+        } else if (read(net->timer, &expirations, sizeof expirations) > 0) {
             continue; /* every pass that moves nothing looks at the deadlines */
         }
     }
@@ -386,35 +386,35 @@ static int serve_all(weiri_tcp_wire *wire, int *moved)
 
 /* Where there are few peers and only first streams have had something lately, those are
  * read without asking epoll: a small message then takes a system call less. */
-static void serve_some(weiri_tcp_wire *wire, int *moved)
+static void serve_some(weiri_tcp_net *net, int *moved)
 {
     enum { FEW = 4, PASSES_BETWEEN_LOOKS = 8 };
     int peers = 0;
-    for (const weiri_tcp_endpoint *end = wire->endpoints; end && peers <= FEW; end = end->next)
+    for (const weiri_tcp_endpoint *end = net->endpoints; end && peers <= FEW; end = end->next)
         peers++;
-    if (peers > FEW || wire->passes++ % PASSES_BETWEEN_LOOKS == 0) {
-        if (serve_all(wire, moved))
-            wire->passes = 0; /* looks again in the next pass */
+    if (peers > FEW || net->passes++ % PASSES_BETWEEN_LOOKS == 0) {
+        if (serve_all(net, moved))
+            net->passes = 0; /* looks again in the next pass */
         return;
     }
-    for (weiri_tcp_endpoint *end = wire->endpoints; end; end = end->next)
+    for (weiri_tcp_endpoint *end = net->endpoints; end; end = end->next)
         if (end->is_connected && end->streams[0]->events & EPOLLIN)
             serve(end->streams[0], EPOLLIN, moved);
 }
 
-static weir_status tcp_progress(weiri_wire *base, int *moved)
+static weir_status tcp_progress(weiri_net *base, int *moved)
 {
-    weiri_tcp_wire *wire = (weiri_tcp_wire *)base;
+    weiri_tcp_net *net = (weiri_tcp_net *)base;
     weiri_tcp_endpoint *worst = NULL;
     *moved = 0;
-    serve_some(wire, moved);
-    for (weiri_tcp_endpoint *end = wire->endpoints; end; end = end->next) {
+    serve_some(net, moved);
+    for (weiri_tcp_endpoint *end = net->endpoints; end; end = end->next) {
         if (end->is_connected && end->base.failed == WEIR_OK && !end->has_left) {
             int due = end->owed_frames >= OWED_FRAMES || end->owed_bytes >= OWED_BYTES;
             weir_status status = WEIR_OK;
             if (end->owed_frames > 0 && (due || end->idle_passes++ >= IDLE_PASSES))
                 weiri_tcp_acknowledge(end);
-            if (wire->stage.context)
+            if (net->stage.context)
                 status = weiri_tcp_settle_copies(end, moved);
             if (status == WEIR_OK)
                 status = weiri_tcp_write(end, moved);
@@ -430,28 +430,28 @@ static weir_status tcp_progress(weiri_wire *base, int *moved)
 }
 
 /* The earliest moment at which something that is under way is late; UINT64_MAX: none. */
-static uint64_t next_deadline(const weiri_tcp_wire *wire)
+static uint64_t next_deadline(const weiri_tcp_net *net)
 {
     uint64_t first = UINT64_MAX;
-    for (const weiri_tcp_endpoint *end = wire->endpoints; end; end = end->next) {
+    for (const weiri_tcp_endpoint *end = net->endpoints; end; end = end->next) {
         uint64_t at = UINT64_MAX;
         if (end->base.failed != WEIR_OK)
             continue;
         if (end->ended_ns)
             at = end->ended_ns + GRACE_MS * 1000000u;
         else if (end->count > 0 && !end->has_left)
-            at = end->moved_ns + (uint64_t)end->base.wire->timeout_ms * 1000000u;
+            at = end->moved_ns + (uint64_t)end->base.net->timeout_ms * 1000000u;
         first = at < first ? at : first;
     }
     return first;
 }
 
-static int tcp_arm(weiri_wire *base, int *descriptor)
+static int tcp_arm(weiri_net *base, int *descriptor)
 {
-    weiri_tcp_wire *wire = (weiri_tcp_wire *)base;
+    weiri_tcp_net *net = (weiri_tcp_net *)base;
     struct itimerspec when = {.it_value = {0}};
     int moved = 0;
-    for (weiri_tcp_endpoint *end = wire->endpoints; end; end = end->next) {
+    for (weiri_tcp_endpoint *end = net->endpoints; end; end = end->next) {
         if (!end->is_connected || end->base.failed != WEIR_OK || end->has_left)
             continue;
         weiri_tcp_acknowledge(end);
@@ -464,18 +464,18 @@ static int tcp_arm(weiri_wire *base, int *descriptor)
                 (end->streams[i]->count > 0 && !end->streams[i]->is_full))
                 return 0;
     }
-    uint64_t at = next_deadline(wire);
+    uint64_t at = next_deadline(net);
     if (at != UINT64_MAX) {
         at += 1000000u; /* a deadline has passed only after its moment */
         when.it_value.tv_sec = (time_t)(at / 1000000000u);
         when.it_value.tv_nsec = (long)(at % 1000000000u);
     }
-    timerfd_settime(wire->timer, TFD_TIMER_ABSTIME, &when, NULL);
-    *descriptor = wire->epoll;
+    timerfd_settime(net->timer, TFD_TIMER_ABSTIME, &when, NULL);
+    *descriptor = net->epoll;
     return 1;
 }
 
-const weiri_wire_ops weiri_wire_tcp = {
+const weiri_net_ops weiri_net_tcp = {
     .transport = WEIR_TRANSPORT_TCP,
     .open = tcp_open,
     .close = tcp_close,

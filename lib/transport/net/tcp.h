@@ -68,7 +68,7 @@ typedef struct weiri_tcp_stream {
     uint64_t frames_written;
     uint64_t fenced[WEIRI_TCP_MOST_STREAMS]; /* the counts of the latest fence */
     int is_full;           /* the socket took no more */
-    int is_dumb;           /* writing failed; reading tells why */
+    int write_failed;           /* writing failed; reading tells why */
 
     size_t in_begin, in_end;
     char *payload; /* where the rest of the current payload goes */
@@ -116,13 +116,13 @@ typedef struct weiri_tcp_endpoint {
 } weiri_tcp_endpoint;
 
 typedef struct weiri_tcp_mem {
-    weiri_wire_mem base;
-    weiri_wire_place place;
+    weiri_net_mem base;
+    weiri_net_place place;
     uint64_t id;
 } weiri_tcp_mem;
 
-typedef struct weiri_tcp_wire {
-    weiri_wire base;
+typedef struct weiri_tcp_net {
+    weiri_net base;
     weiri_job job; /* its key is not used */
     int nstreams;
     weiri_address listens;
@@ -134,9 +134,9 @@ typedef struct weiri_tcp_wire {
     weiri_tcp_mem **mems; /* by slot */
     uint32_t nmems, generation;
     weiri_stage stage;
-} weiri_tcp_wire;
+} weiri_tcp_net;
 
-/* What WEIRI_WIRE_ADDRESS_BYTES hold. */
+/* What WEIRI_NET_ADDRESS_BYTES hold. */
 typedef struct weiri_tcp_address {
     uint64_t magic;
     int32_t rank, nranks;
@@ -146,7 +146,7 @@ typedef struct weiri_tcp_address {
     uint8_t key[WEIRI_KEY_BYTES];
 } weiri_tcp_address;
 
-/* What WEIRI_WIRE_KEY_BYTES hold. */
+/* What WEIRI_NET_KEY_BYTES hold. */
 typedef struct weiri_tcp_key {
     uint64_t magic, id, bytes;
     int32_t rank;
@@ -156,10 +156,10 @@ typedef struct weiri_tcp_key {
 /* ------------------------------------------------------------- tcp_connect.c */
 
 /* Chooses the interface and listens there. */
-weir_status weiri_tcp_listen(weiri_tcp_wire *wire);
-weir_status weiri_tcp_endpoint_create(weiri_wire *wire, int peer, weiri_endpoint **endpoint,
-                                      weiri_wire_address *own);
-weir_status weiri_tcp_endpoint_connect(weiri_endpoint *endpoint, const weiri_wire_address *peers);
+weir_status weiri_tcp_listen(weiri_tcp_net *net);
+weir_status weiri_tcp_endpoint_create(weiri_net *net, int peer, weiri_endpoint **endpoint,
+                                      weiri_net_address *own);
+weir_status weiri_tcp_endpoint_connect(weiri_endpoint *endpoint, const weiri_net_address *peers);
 void weiri_tcp_endpoint_destroy(weiri_endpoint *endpoint);
 
 /* ---------------------------------------------------------------- tcp_send.c */
@@ -193,7 +193,7 @@ weir_status weiri_tcp_settle_copies(weiri_tcp_endpoint *endpoint, int *moved);
 /* --------------------------------------------------------------- tcp_stage.c */
 
 /* Memory of a GPU was registered: all streams need buffers. WEIR_ERR_UNSUPPORTED. */
-weir_status weiri_tcp_stage_add(weiri_tcp_wire *wire, const void *memory);
+weir_status weiri_tcp_stage_add(weiri_tcp_net *net, const void *memory);
 /* Gives the endpoint's streams buffers, if the wire needs them. */
 weir_status weiri_tcp_stage_prepare(weiri_tcp_endpoint *endpoint);
 /* Frees a stream's buffers, behind the copies that use them. */
@@ -215,7 +215,7 @@ int weiri_tcp_stage_copies(const weiri_tcp_stream *stream);
 /* -------------------------------------------------------------------- tcp.c */
 
 /* Registered memory by its id; NULL: none. */
-weiri_tcp_mem *weiri_tcp_mem_of(const weiri_tcp_wire *wire, uint64_t id);
+weiri_tcp_mem *weiri_tcp_mem_of(const weiri_tcp_net *net, uint64_t id);
 /* Has epoll watch the stream for what it needs now. */
 void weiri_tcp_watch(weiri_tcp_stream *stream);
 /* Closes the connections. */

@@ -26,24 +26,24 @@
 
 #define MAGIC_ADDRESS 0x3170637472696577u
 
-_Static_assert(sizeof(weiri_tcp_address) <= WEIRI_WIRE_ADDRESS_BYTES, "an address fits");
+_Static_assert(sizeof(weiri_tcp_address) <= WEIRI_NET_ADDRESS_BYTES, "an address fits");
 
 /* ------------------------------------------------------------------- listen */
 
-static weir_status choose_address(weiri_tcp_wire *wire)
+static weir_status choose_address(weiri_tcp_net *net)
 {
     const char *variable, *named = weiri_interface_wish(&variable);
     char text[WEIRI_ADDRESS_TEXT_BYTES], name[IF_NAMESIZE];
-    weir_status status = weiri_interface_address(named, NULL, &wire->listens);
+    weir_status status = weiri_interface_address(named, NULL, &net->listens);
     if (status != WEIR_OK)
-        return weiri_fail_context(status, "the tcp wire of rank %d%s%s", wire->base.rank,
+        return weiri_fail_context(status, "the tcp wire of rank %d%s%s", net->base.rank,
                                   named ? ": " : "", named ? variable : "");
-    wire->has_source = named != NULL;
-    weiri_interface_name(&wire->listens, name);
+    net->has_source = named != NULL;
+    weiri_interface_name(&net->listens, name);
     weiri_log(WEIRI_LOG_INFO, "tcp wire: interface %s, address %s, because %s%s; %d streams a peer",
-              name, weiri_address_text(&wire->listens, text),
+              name, weiri_address_text(&net->listens, text),
               named ? variable : "it is the likeliest to be reached from other machines, by ",
-              named ? " names it" : variable, wire->nstreams);
+              named ? " names it" : variable, net->nstreams);
     return WEIR_OK;
 }
 
@@ -56,8 +56,8 @@ static int expects_guests(const weiri_tcp_endpoint *end)
 
 static const weiri_job *recognise(void *context, const weiri_guest *who)
 {
-    const weiri_tcp_wire *wire = context;
-    for (const weiri_tcp_endpoint *end = wire->endpoints; end; end = end->next)
+    const weiri_tcp_net *net = context;
+    for (const weiri_tcp_endpoint *end = net->endpoints; end; end = end->next)
         if (expects_guests(end) && weiri_hello_proven(&end->job, &who->challenge, &who->hello))
             return &end->job;
     return NULL;
@@ -127,18 +127,18 @@ static void take_guest(void *context, const weiri_job *job, const weiri_guest *w
         end->base.failed = status;
 }
 
-weir_status weiri_tcp_listen(weiri_tcp_wire *wire)
+weir_status weiri_tcp_listen(weiri_tcp_net *net)
 {
     const weiri_guests_host host = {
-        .context = wire, .recognise = recognise, .check = check_guest, .take = take_guest};
-    weir_status status = choose_address(wire);
+        .context = net, .recognise = recognise, .check = check_guest, .take = take_guest};
+    weir_status status = choose_address(net);
     if (status == WEIR_OK)
-        status = weiri_socket_listen(&wire->listens, &wire->listener);
+        status = weiri_socket_listen(&net->listens, &net->listener);
     if (status == WEIR_OK)
-        status = weiri_socket_address(wire->listener, &wire->listens);
+        status = weiri_socket_address(net->listener, &net->listens);
     if (status == WEIR_OK)
-        status = weiri_guests_open(&wire->job, &host, wire->listener, wire->job.nranks,
-                                   &wire->guests);
+        status = weiri_guests_open(&net->job, &host, net->listener, net->job.nranks,
+                                   &net->guests);
     return status;
 }
 
@@ -147,21 +147,21 @@ weir_status weiri_tcp_listen(weiri_tcp_wire *wire)
 static weir_status call(weiri_tcp_endpoint *end, const weiri_tcp_address *peers,
                         const weiri_deadline *deadline)
 {
-    const weiri_tcp_wire *wire = (const weiri_tcp_wire *)end->base.wire;
-    weiri_address source = wire->listens;
+    const weiri_tcp_net *net = (const weiri_tcp_net *)end->base.net;
+    weiri_address source = net->listens;
     source.port = 0;
     const weiri_call details = {.rank = end->job.rank,
                                 .peer = end->base.peer,
                                 .to = &peers->listens,
-                                .source = wire->has_source ? &source : NULL};
+                                .source = net->has_source ? &source : NULL};
     weir_status status = WEIR_OK;
-    while (end->nstreams < wire->nstreams && status == WEIR_OK) {
+    while (end->nstreams < net->nstreams && status == WEIR_OK) {
         int fd = -1;
         status = weiri_socket_connect(&details, deadline, &fd);
         if (status != WEIR_OK)
             break;
         status = weiri_handshake_call(&end->job, fd, end->base.peer, &peers->listens,
-                                      &wire->listens, deadline);
+                                      &net->listens, deadline);
         if (status == WEIR_OK)
             status = add_stream(end, fd);
         else
@@ -170,16 +170,16 @@ static weir_status call(weiri_tcp_endpoint *end, const weiri_tcp_address *peers,
     return status;
 }
 
-static weir_status fail_late(const weiri_tcp_endpoint *end, const weiri_tcp_wire *wire)
+static weir_status fail_late(const weiri_tcp_endpoint *end, const weiri_tcp_net *net)
 {
     char where[WEIRI_ADDRESS_TEXT_BYTES];
     return weiri_fail(WEIR_ERR_TIMEOUT,
                       "rank %d has not called rank %d at %s after %d ms (connections refused "
                       "there: %d%s%s); is it running, does a firewall let the port through, is "
                       "%s right?",
-                      end->base.peer, end->job.rank, weiri_address_text(&wire->listens, where),
-                      end->job.timeout_ms, wire->guests.refused,
-                      wire->guests.refused ? ", the last: " : "", wire->guests.last_refusal,
+                      end->base.peer, end->job.rank, weiri_address_text(&net->listens, where),
+                      end->job.timeout_ms, net->guests.refused,
+                      net->guests.refused ? ", the last: " : "", net->guests.last_refusal,
                       weiri_env_name(WEIRI_ENV_SOCKET_IFNAME));
 }
 
@@ -187,23 +187,23 @@ static weir_status fail_late(const weiri_tcp_endpoint *end, const weiri_tcp_wire
 static weir_status await_calls(weiri_tcp_endpoint *end, int nstreams,
                                const weiri_deadline *deadline)
 {
-    weiri_tcp_wire *wire = (weiri_tcp_wire *)end->base.wire;
-    struct pollfd *set = calloc((size_t)weiri_guests_most_watched(&wire->guests), sizeof *set);
+    weiri_tcp_net *net = (weiri_tcp_net *)end->base.net;
+    struct pollfd *set = calloc((size_t)weiri_guests_most_watched(&net->guests), sizeof *set);
     weir_status status = WEIR_OK;
     if (!set)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "rank %d: no memory to await rank %d",
                           end->job.rank, end->base.peer);
     while (end->nstreams < nstreams && status == WEIR_OK && end->base.failed == WEIR_OK) {
-        int entries = weiri_guests_watch(&wire->guests, set);
+        int entries = weiri_guests_watch(&net->guests, set);
         int left_ms = weiri_deadline_left_ms(deadline);
         int ready = poll(set, (nfds_t)entries, left_ms);
         if (ready < 0 && errno != EINTR)
             status = weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "rank %d waits for rank %d",
                                       end->job.rank, end->base.peer);
         else if (ready > 0)
-            status = weiri_guests_act(&wire->guests, set, entries);
+            status = weiri_guests_act(&net->guests, set, entries);
         else if (ready == 0 && left_ms == 0)
-            status = fail_late(end, wire);
+            status = fail_late(end, net);
     }
     free(set);
     if (end->base.failed != WEIR_OK)
@@ -228,10 +228,10 @@ static weir_status check_address(const weiri_tcp_endpoint *end, const weiri_tcp_
     return WEIR_OK;
 }
 
-weir_status weiri_tcp_endpoint_connect(weiri_endpoint *endpoint, const weiri_wire_address *given)
+weir_status weiri_tcp_endpoint_connect(weiri_endpoint *endpoint, const weiri_net_address *given)
 {
     weiri_tcp_endpoint *end = (weiri_tcp_endpoint *)endpoint;
-    const weiri_tcp_wire *wire = (const weiri_tcp_wire *)endpoint->wire;
+    const weiri_tcp_net *net = (const weiri_tcp_net *)endpoint->net;
     weiri_deadline deadline = weiri_deadline_in(end->job.timeout_ms);
     weiri_tcp_address peers;
     memcpy(&peers, given->bytes, sizeof peers);
@@ -248,7 +248,7 @@ weir_status weiri_tcp_endpoint_connect(weiri_endpoint *endpoint, const weiri_wir
     for (int i = 0; i < end->nstreams && status == WEIR_OK; i++) {
         struct epoll_event watch = {.events = EPOLLIN, .data.ptr = end->streams[i]};
         end->streams[i]->events = EPOLLIN;
-        if (epoll_ctl(wire->epoll, EPOLL_CTL_ADD, end->streams[i]->fd, &watch) != 0)
+        if (epoll_ctl(net->epoll, EPOLL_CTL_ADD, end->streams[i]->fd, &watch) != 0)
             status = weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "rank %d watches rank %d",
                                       end->job.rank, endpoint->peer);
     }
@@ -260,10 +260,10 @@ weir_status weiri_tcp_endpoint_connect(weiri_endpoint *endpoint, const weiri_wir
 
 /* ------------------------------------------------------------------- create */
 
-weir_status weiri_tcp_endpoint_create(weiri_wire *base, int peer, weiri_endpoint **endpoint,
-                                      weiri_wire_address *own)
+weir_status weiri_tcp_endpoint_create(weiri_net *base, int peer, weiri_endpoint **endpoint,
+                                      weiri_net_address *own)
 {
-    weiri_tcp_wire *wire = (weiri_tcp_wire *)base;
+    weiri_tcp_net *net = (weiri_tcp_net *)base;
     if (peer < 0 || peer >= base->nranks || peer == base->rank)
         return weiri_fail(WEIR_ERR_INVALID, "tcp wire of rank %d of %d: no endpoint to rank %d",
                           base->rank, base->nranks, peer);
@@ -271,9 +271,9 @@ weir_status weiri_tcp_endpoint_create(weiri_wire *base, int peer, weiri_endpoint
     if (!end)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "rank %d: no memory for an endpoint to rank %d",
                           base->rank, peer);
-    end->base.wire = base;
+    end->base.net = base;
     end->base.peer = peer;
-    end->job = wire->job;
+    end->job = net->job;
     weir_status status = weiri_random(end->job.key, sizeof end->job.key);
     if (status != WEIR_OK) {
         free(end);
@@ -282,13 +282,13 @@ weir_status weiri_tcp_endpoint_create(weiri_wire *base, int peer, weiri_endpoint
     weiri_tcp_address address = {.magic = MAGIC_ADDRESS,
                                  .rank = base->rank,
                                  .nranks = base->nranks,
-                                 .nstreams = wire->nstreams,
-                                 .listens = wire->listens};
+                                 .nstreams = net->nstreams,
+                                 .listens = net->listens};
     memcpy(address.key, end->job.key, sizeof address.key);
     memset(own, 0, sizeof *own);
     memcpy(own->bytes, &address, sizeof address);
-    end->next = wire->endpoints;
-    wire->endpoints = end;
+    end->next = net->endpoints;
+    net->endpoints = end;
     *endpoint = &end->base;
     return WEIR_OK;
 }
@@ -318,10 +318,10 @@ static void part(weiri_tcp_endpoint *end)
 void weiri_tcp_endpoint_destroy(weiri_endpoint *endpoint)
 {
     weiri_tcp_endpoint *end = (weiri_tcp_endpoint *)endpoint;
-    weiri_tcp_wire *wire = (weiri_tcp_wire *)endpoint->wire;
+    weiri_tcp_net *net = (weiri_tcp_net *)endpoint->net;
     part(end);
     weiri_tcp_hang_up(end);
-    weiri_tcp_endpoint **at = &wire->endpoints;
+    weiri_tcp_endpoint **at = &net->endpoints;
     while (*at != end)
         at = &(*at)->next;
     *at = end->next;

@@ -55,8 +55,8 @@ static weir_status ended(weiri_tcp_stream *stream, int error_number)
 static const weiri_tcp_mem *target_of(const weiri_tcp_stream *stream,
                                       const weiri_tcp_frame *frame, uint64_t bytes)
 {
-    const weiri_tcp_wire *wire = (const weiri_tcp_wire *)stream->endpoint->base.wire;
-    const weiri_tcp_mem *mem = weiri_tcp_mem_of(wire, frame->memory);
+    const weiri_tcp_net *net = (const weiri_tcp_net *)stream->endpoint->base.net;
+    const weiri_tcp_mem *mem = weiri_tcp_mem_of(net, frame->memory);
     if (!mem || frame->to > mem->base.bytes || bytes > mem->base.bytes - frame->to)
         return NULL;
     return mem;
@@ -66,8 +66,8 @@ static weir_status refused(const weiri_tcp_stream *stream, const weiri_tcp_frame
                            uint64_t bytes)
 {
     const weiri_tcp_endpoint *end = stream->endpoint;
-    const weiri_tcp_wire *wire = (const weiri_tcp_wire *)end->base.wire;
-    const weiri_tcp_mem *mem = weiri_tcp_mem_of(wire, frame->memory);
+    const weiri_tcp_net *net = (const weiri_tcp_net *)end->base.net;
+    const weiri_tcp_mem *mem = weiri_tcp_mem_of(net, frame->memory);
     if (mem)
         return weiri_fail(WEIR_ERR_SYSTEM,
                           "rank %d at %s wrote %llu bytes at offset %llu of a memory of rank %d "
@@ -96,7 +96,7 @@ static weir_status begin_put(weiri_tcp_stream *stream, const weiri_tcp_frame *fr
         return impossible(stream, "a put of nothing");
     stream->payload = mem->base.base + frame->to;
     stream->payload_left = frame->value;
-    stream->is_staged = mem->place == WEIRI_WIRE_CUDA;
+    stream->is_staged = mem->place == WEIRI_NET_CUDA;
     stream->slot_bytes = 0;
     stream->endpoint->owed_bytes += frame->value;
     return WEIR_OK;
@@ -111,7 +111,7 @@ static weir_status do_signal(weiri_tcp_stream *stream, const weiri_tcp_frame *fr
     char *word = mem->base.base + frame->to;
     if ((uintptr_t)word % sizeof(uint64_t) != 0)
         return impossible(stream, "a signal to an address that is no multiple of 8");
-    if (mem->place == WEIRI_WIRE_CUDA) {
+    if (mem->place == WEIRI_NET_CUDA) {
         memcpy(weiri_tcp_stage_room(stream)->stage.buffer, &frame->value, sizeof frame->value);
         stream->payload = word;
         return weiri_tcp_stage_in(stream, sizeof frame->value, 1);
@@ -125,12 +125,12 @@ static weir_status do_signal(weiri_tcp_stream *stream, const weiri_tcp_frame *fr
  * moves data, but a put that is copied behind them. */
 static int must_await_copies(const weiri_tcp_stream *stream, const weiri_tcp_frame *frame)
 {
-    const weiri_tcp_wire *wire = (const weiri_tcp_wire *)stream->endpoint->base.wire;
-    const weiri_tcp_mem *mem = weiri_tcp_mem_of(wire, frame->memory);
+    const weiri_tcp_net *net = (const weiri_tcp_net *)stream->endpoint->base.net;
+    const weiri_tcp_mem *mem = weiri_tcp_mem_of(net, frame->memory);
     if (!weiri_tcp_stage_copies(stream))
         return 0;
     return frame->kind == WEIRI_TCP_SIGNAL ||
-           (frame->kind == WEIRI_TCP_PUT && mem && mem->place != WEIRI_WIRE_CUDA);
+           (frame->kind == WEIRI_TCP_PUT && mem && mem->place != WEIRI_NET_CUDA);
 }
 
 static int fence_has_fallen(const weiri_tcp_stream *stream)

@@ -438,7 +438,7 @@ static weir_status write_once(weiri_tcp_stream *stream, size_t *taken)
     }
     stream->is_full = 1;
     /* A peer that is gone: what it said last is still to be read, and tells why. */
-    stream->is_dumb = errno != EAGAIN && errno != EWOULDBLOCK;
+    stream->write_failed = errno != EAGAIN && errno != EWOULDBLOCK;
     return WEIR_OK;
 }
 

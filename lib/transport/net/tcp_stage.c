@@ -15,15 +15,15 @@
 
 static const weiri_stage *stage_of(const weiri_tcp_endpoint *end)
 {
-    return &((const weiri_tcp_wire *)end->base.wire)->stage;
+    return &((const weiri_tcp_net *)end->base.net)->stage;
 }
 
 /* ------------------------------------------------------------------- buffers */
 
-weir_status weiri_tcp_stage_add(weiri_tcp_wire *wire, const void *memory)
+weir_status weiri_tcp_stage_add(weiri_tcp_net *net, const void *memory)
 {
-    weir_status status = weiri_stage_add(&wire->stage, &wire->base, memory);
-    for (weiri_tcp_endpoint *end = wire->endpoints; end && status == WEIR_OK; end = end->next)
+    weir_status status = weiri_stage_add(&net->stage, &net->base, memory);
+    for (weiri_tcp_endpoint *end = net->endpoints; end && status == WEIR_OK; end = end->next)
         if (end->is_connected)
             status = weiri_tcp_stage_prepare(end);
     return status;

@@ -5,7 +5,7 @@ cd "$(dirname "$0")/../../.." || exit 3
 # shellcheck source=verify/tests/support/tap.sh
 . verify/tests/support/tap.sh
 
-wires=${O:-build}/tests/test_wires
+wires=${O:-build}/tests/test_net
 bench=${BENCH:-./bench_allreduce}
 hosts='timeout -k 5 60 ci/hosts'
 

@@ -117,7 +117,7 @@ template <int fault> static void by_reading(weiri_gpu_args args)
         ((uint64_t *)args.out)[(size_t)r * threads + i] = from[i] ^ mark;
     }
     if (fault != NO_LAST_MEET)
-        weiri_gpu_meet(view, epoch, fault == SAME_SIGNAL ? 1 : 2);
+        weiri_gpu_barrier(view, epoch, fault == SAME_SIGNAL ? 1 : 2);
     in[i] = 0;
 }
 

@@ -108,7 +108,7 @@ template <int fault> static void consume(weiri_gpu_args args)
     weiri_gpu_turn(args.view, epoch);
 }
 
-static void wire_up(ring *of, uint32_t shift, const weir_guard &guard)
+static void net_up(ring *of, uint32_t shift, const weir_guard &guard)
 {
     of->fifo = {};
     of->fifo.slots = of->slots;
@@ -128,7 +128,7 @@ template <int fault> static std::string through_fifo(uint64_t seed)
     for (int rank = 0; rank < 2; rank++) {
         weiri_gpu_args args = m.args(rank, none, none);
         if (rank == 0)
-            wire_up(of.get(), SHIFT, args.view.guard);
+            net_up(of.get(), SHIFT, args.view.guard);
         args.in = (const char *)of.get();
         if (rank == 0)
             m.launch(rank, "produce", (const void *)produce<fault>, {BLOCKS, THREADS}, args);
@@ -238,7 +238,7 @@ static std::string through_mesh(int nranks, uint64_t seed)
             continue;
         }
         node *own = &all->nodes[rank];
-        wire_up(&own->fifo, 1, args.view.guard);
+        net_up(&own->fifo, 1, args.view.guard);
         for (uint32_t peer = 0; peer < (uint32_t)nranks; peer++)
             own->chans[peer] = {own->fifo.fifo,
                                 &own->inbound[peer],

@@ -11,7 +11,7 @@
 #define VERIFY_TESTS_SUPPORT_STAGE_STANDIN_H
 
 #include "transport/net/stage.h"
-#include "verify/tests/conformance/wire_conformance.h"
+#include "verify/tests/conformance/net_conformance.h"
 
 #include <sys/mman.h>
 

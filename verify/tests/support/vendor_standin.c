@@ -1,7 +1,7 @@
 /*
  * A vendor's library in front of MPI, for buffers in memory of the process: what
- * bench/candidate/vendor.h finds in NCCL. Reduces float and int32. STANDIN_CRASHES: it dies when it is
- * opened; STANDIN_LACKS: it has no AllReduce; STANDIN_WRONG: its allreduce loses a rank.
+ * bench/candidate/vendor.h finds in NCCL. Reduces float and int32. STANDIN_CRASHES: it dies when it
+ * is opened; STANDIN_LACKS: it has no AllReduce; STANDIN_WRONG: its allreduce loses a rank.
  */
 #include <mpi.h>
 

@@ -69,7 +69,7 @@ static weir_status play(bench_timing timing, int nsubjects, int fail_at, char *l
     static double times[3][16];
     scripted scripts[3];
     bench_subject subjects[3];
-    bench_meeting meeting = {log, scripted_barrier, scripted_agree, scripted_largest,
+    bench_barrier meeting = {log, scripted_barrier, scripted_agree, scripted_largest,
                              scripted_start};
     memset(log, 0, 256);
     for (int i = 0; i < nsubjects; i++) {
@@ -144,7 +144,7 @@ static void engine_tells_unsteady(void **state)
     char log[256] = "";
     scripted script = {.log = log, .letter = 'a'};
     bench_subject subject = {.context = &script, .run = scripted_run, .wall_us = wall_us};
-    bench_meeting meeting = {log, scripted_barrier, scripted_agree, scripted_largest,
+    bench_barrier meeting = {log, scripted_barrier, scripted_agree, scripted_largest,
                              scripted_start};
     (void)state;
     for (int i = 0; i < 64; i++)
@@ -167,7 +167,7 @@ static void engine_remembers_warm_times(void **state)
     char log[256] = "";
     scripted script = {.log = log, .letter = 'a'};
     bench_subject subject = {.context = &script, .run = scripted_run, .wall_us = wall_us};
-    bench_meeting meeting = {log, scripted_barrier, scripted_agree, scripted_largest,
+    bench_barrier meeting = {log, scripted_barrier, scripted_agree, scripted_largest,
                              scripted_start};
     (void)state;
     scripted_times = times;
@@ -235,7 +235,7 @@ static void engine_counts_what_it_does_not_time(void **state)
     static const bench_isolation kinds[] = {BENCH_BACK_TO_BACK, BENCH_BARRIER_OPERATION,
                                             BENCH_BARRIER_ITERATION, BENCH_SYNCHRONISED};
     char log[256] = "";
-    bench_meeting meeting = {log, scripted_barrier, scripted_agree, scripted_largest,
+    bench_barrier meeting = {log, scripted_barrier, scripted_agree, scripted_largest,
                              scripted_start};
     (void)state;
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {

@@ -8,7 +8,7 @@
  *   test_rdma stream BYTES COUNT   prints the MB/s (of 2^20) of so many puts, as ib_write_bw does
  *   test_rdma signal COUNT         prints the us of a signal one way, the median, as ib_write_lat
  */
-#include "verify/tests/conformance/wire_conformance.h"
+#include "verify/tests/conformance/net_conformance.h"
 
 #include "transport/net/rdma_port.h"
 
@@ -188,7 +188,7 @@ static int has_device(void)
     int count = 0;
     weiri_rdma_ports("/sys", &ports, &count);
     free(ports);
-    return count > 0 && weiri_wire_of(WEIR_TRANSPORT_IB) != NULL;
+    return count > 0 && weiri_net_ops_of(WEIR_TRANSPORT_IB) != NULL;
 }
 
 static void need_device(void)
@@ -200,9 +200,9 @@ static void need_device(void)
 /* Opening with a variable set ends with status, and the text has the word. */
 static void refuses(const char *variable, const char *value, weir_status status, const char *word)
 {
-    weiri_wire *wire = NULL;
+    weiri_net *net = NULL;
     setenv(variable, value, 1);
-    assert_int_equal(weiri_wire_of(WEIR_TRANSPORT_IB)->open(0, 1, 1000, &wire), status);
+    assert_int_equal(weiri_net_ops_of(WEIR_TRANSPORT_IB)->open(0, 1, 1000, &net), status);
     unsetenv(variable);
     assert_non_null(strstr(weir_last_error(), word));
 }
@@ -221,24 +221,24 @@ static int locked_out(weir_boot *boot, void *argument)
 {
     enum { LIMIT_BYTES = 65536, BYTES = 1 << 20 };
     const struct rlimit limit = {LIMIT_BYTES, LIMIT_BYTES};
-    const weiri_wire_ops *ops = weiri_wire_of(WEIR_TRANSPORT_IB);
-    weiri_wire *wire = NULL;
-    weiri_wire_mem *mem = NULL;
+    const weiri_net_ops *ops = weiri_net_ops_of(WEIR_TRANSPORT_IB);
+    weiri_net *net = NULL;
+    weiri_net_mem *mem = NULL;
     int failures = 0;
     (void)boot, (void)argument;
     if (setrlimit(RLIMIT_MEMLOCK, &limit) != 0 || setgroups(0, NULL) != 0 || setuid(65534) != 0)
-        return NO_WIRE; /* not root */
+        return NO_NET; /* not root */
     char *room = aligned_alloc(4096, BYTES);
-    EXPECT_OK(&failures, ops->open(0, 1, 1000, &wire));
-    if (wire) {
-        EXPECT_OK(&failures, ops->mem_register(wire, room, 4096, WEIRI_WIRE_HOST, &mem));
-        EXPECT(&failures, ops->mem_register(wire, room, BYTES, WEIRI_WIRE_HOST, &mem) ==
+    EXPECT_OK(&failures, ops->open(0, 1, 1000, &net));
+    if (net) {
+        EXPECT_OK(&failures, ops->mem_register(net, room, 4096, WEIRI_NET_HOST, &mem));
+        EXPECT(&failures, ops->mem_register(net, room, BYTES, WEIRI_NET_HOST, &mem) ==
                               WEIR_ERR_NO_MEMORY);
         EXPECT(&failures, boot_last_error_has("ulimit -l") && boot_last_error_has("64 KiB"));
         EXPECT(&failures,
-               ops->mem_register(wire, (void *)4096, BYTES, WEIRI_WIRE_HOST, &mem) != WEIR_OK);
+               ops->mem_register(net, (void *)4096, BYTES, WEIRI_NET_HOST, &mem) != WEIR_OK);
     }
-    ops->close(wire);
+    ops->close(net);
     free(room);
     return failures;
 }
@@ -249,7 +249,7 @@ static void test_locked_out(void **state)
     int code = 0;
     need_device();
     assert_int_equal(weir_boot_fork_run(1, locked_out, NULL, LIMIT_MS, &code), WEIR_OK);
-    if (code == NO_WIRE)
+    if (code == NO_NET)
         skip();
     assert_int_equal(code, 0);
 }
@@ -260,20 +260,20 @@ static int may_unplug;
 static int unplugged(weir_boot *boot, void *argument)
 {
     int failures = 0;
-    wire_party party;
+    net_party party;
     (void)argument;
-    if (!wire_fault_open(&party, boot, WEIR_TRANSPORT_IB, &failures))
-        return NO_WIRE;
-    EXPECT_OK(&failures, wire_meet(&party));
+    if (!net_fault_open(&party, boot, WEIR_TRANSPORT_IB, &failures))
+        return NO_NET;
+    EXPECT_OK(&failures, net_barrier(&party));
     weir_boot_barrier(boot);
     if (party.rank == 0)
         EXPECT(&failures, system("ip link set dummy0 down") == 0);
     weir_boot_barrier(boot);
-    wire_signal(&party, party.ends[1 - party.rank], 0, party.epoch + 1);
-    wire_expect_failed(&party, 1 - party.rank, &failures);
+    net_signal(&party, party.ends[1 - party.rank], 0, party.epoch + 1);
+    net_expect_failed(&party, 1 - party.rank, &failures);
     EXPECT(&failures, boot_last_error_has("rxe0:1"));
     weir_boot_barrier(boot);
-    wire_party_close(&party);
+    net_party_close(&party);
     return failures;
 }
 
@@ -304,7 +304,7 @@ static int by_size(const void *a, const void *b)
 }
 
 /* With 128 puts under way, to one place. */
-static void stream(wire_party *party, const measured *what, int *failures)
+static void stream(net_party *party, const measured *what, int *failures)
 {
     enum { UNDER_WAY = 128 };
     weiri_endpoint *end = party->ends[1 - party->rank];
@@ -313,30 +313,30 @@ static void stream(wire_party *party, const measured *what, int *failures)
     if (party->rank == 1)
         return;
     for (int i = 0; i < what->count && !*failures; i++) {
-        while (end->posted - end->completed >= UNDER_WAY && wire_move(party, &moved) == WEIR_OK)
+        while (end->posted - end->completed >= UNDER_WAY && net_move(party, &moved) == WEIR_OK)
             continue;
-        EXPECT_OK(failures, wire_put(party, 1, 0, 0, what->bytes));
+        EXPECT_OK(failures, net_put(party, 1, 0, 0, what->bytes));
     }
-    while (end->completed < end->posted && wire_move(party, &moved) == WEIR_OK)
+    while (end->completed < end->posted && net_move(party, &moved) == WEIR_OK)
         continue;
     EXPECT(failures, end->completed == end->posted);
     printf("%.2f\n", what->count * (double)what->bytes / (now_s() - start_s) / (1 << 20));
 }
 
-static void bounce(wire_party *party, const measured *what, int *failures)
+static void bounce(net_party *party, const measured *what, int *failures)
 {
     const int peer = 1 - party->rank;
-    const uint64_t *word = wire_word(party, peer, 1);
+    const uint64_t *word = net_word(party, peer, 1);
     double *trips_us = calloc((size_t)what->count, sizeof *trips_us);
     int moved;
     for (int i = 0; i < what->count && !*failures; i++) {
         double start_s = now_s();
         for (int turn = 0; turn < 2; turn++)
             if (turn == party->rank)
-                EXPECT_OK(failures, wire_signal(party, party->ends[peer], 1, (uint64_t)i + 1));
+                EXPECT_OK(failures, net_signal(party, party->ends[peer], 1, (uint64_t)i + 1));
             else
                 while (weir_load_acquire(word) < (uint64_t)i + 1 &&
-                       wire_move(party, &moved) == WEIR_OK)
+                       net_move(party, &moved) == WEIR_OK)
                     continue;
         trips_us[i] = (now_s() - start_s) * 1e6;
     }
@@ -350,14 +350,14 @@ static int measure_rank(weir_boot *boot, void *argument)
 {
     const measured *what = argument;
     int failures = 0;
-    wire_party party;
-    if (!wire_party_open(&party, boot, WEIR_TRANSPORT_IB, WIRE_TIMEOUT_MS, &failures))
-        return NO_WIRE;
-    EXPECT_OK(&failures, wire_meet(&party));
+    net_party party;
+    if (!net_party_open(&party, boot, WEIR_TRANSPORT_IB, NET_TIMEOUT_MS, &failures))
+        return NO_NET;
+    EXPECT_OK(&failures, net_barrier(&party));
     (what->bytes ? stream : bounce)(&party, what, &failures);
     fflush(stdout);
     weir_boot_barrier(boot);
-    wire_party_close(&party);
+    net_party_close(&party);
     return failures;
 }
 
@@ -365,7 +365,7 @@ static int measure(int argc, char **argv)
 {
     int codes[2] = {1, 1}, streams = argc == 4;
     measured what = {streams ? strtoul(argv[2], NULL, 10) : 0, atoi(argv[argc - 1])};
-    if (what.count < 1 || what.bytes > WIRE_AREA_BYTES || (streams && what.bytes < 1)) {
+    if (what.count < 1 || what.bytes > NET_AREA_BYTES || (streams && what.bytes < 1)) {
         fprintf(stderr, "test_rdma: expected stream BYTES COUNT or signal COUNT\n");
         return 2;
     }

@@ -7,7 +7,7 @@
  * and rank at a time: one access where all buffers are aligned so, else words put
  * together of what the alignment allows.
  *
- * Loads and stores are weak: weiri_gpu_meet_buffers and weiri_gpu_meet order them.
+ * Loads and stores are weak: weiri_gpu_barrier_buffers and weiri_gpu_barrier order them.
  */
 #ifndef WEIR_COLL_CUDA_DIRECT_CUH
 #define WEIR_COLL_CUDA_DIRECT_CUH
@@ -63,7 +63,7 @@ WEIRI_GPU_FN weiri_gpu_range weiri_gpu_block_part(size_t bytes, size_t at, size_
  * inputs will be loaded by peers; outs: the ranks whose outputs will be stored to, a bit
  * each. All threads call it; 1 if one of those buffers cannot be mapped, which all blocks
  * of all ranks find alike. */
-WEIRI_GPU_FN int weiri_gpu_meet_buffers(const weiri_gpu_args &args, uint64_t epoch, int loads,
+WEIRI_GPU_FN int weiri_gpu_barrier_buffers(const weiri_gpu_args &args, uint64_t epoch, int loads,
                                         unsigned outs, weiri_gpu_buffers *buffers)
 {
     const weiri_gpu_view &view = args.view;

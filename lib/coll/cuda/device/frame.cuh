@@ -264,7 +264,7 @@ WEIRI_GPU_FN void weiri_gpu_await(const weiri_gpu_view &view, int peer, uint64_t
 
 /* All threads of a block: what they stored is seen by the same block of all
  * ranks, and theirs here. */
-WEIRI_GPU_FN void weiri_gpu_meet(const weiri_gpu_view &view, uint64_t epoch, int nth)
+WEIRI_GPU_FN void weiri_gpu_barrier(const weiri_gpu_view &view, uint64_t epoch, int nth)
 {
     int peer = (int)threadIdx.x;
     __syncthreads();

@@ -37,10 +37,10 @@ WEIRI_GPU_FN void weiri_gpu_reduce_staged(const weiri_gpu_args &args, uint64_t e
     for (size_t at = 0; at < args.bytes; at += piece) {
         const weiri_gpu_range mine = weiri_gpu_block_part(args.bytes, at, piece);
         weiri_gpu_copy(in + mine.at, args.in + at + mine.at, mine.bytes);
-        weiri_gpu_meet(view, epoch, ++meetings);
+        weiri_gpu_barrier(view, epoch, ++meetings);
         weiri_gpu_reduce_range<dtype, 0>(args, buffers, outs, weiri_gpu_part(mine, rank, nranks),
                                          threadIdx.x, blockDim.x);
-        weiri_gpu_meet(view, epoch, ++meetings);
+        weiri_gpu_barrier(view, epoch, ++meetings);
         if (outs >> rank & 1)
             weiri_gpu_copy(args.out + at + mine.at, out + mine.at, mine.bytes);
     }
@@ -53,7 +53,7 @@ WEIRI_GPU_FN void weiri_gpu_shared_reduce(const weiri_gpu_args &args, unsigned o
 {
     const weiri_gpu_view &view = args.view;
     const uint64_t epoch = weiri_gpu_epoch(view);
-    if (weiri_gpu_meet_buffers(args, epoch, 1, outs, buffers)) {
+    if (weiri_gpu_barrier_buffers(args, epoch, 1, outs, buffers)) {
         weiri_gpu_reduce_staged<dtype>(args, epoch, outs, buffers);
         return;
     }
@@ -61,7 +61,7 @@ WEIRI_GPU_FN void weiri_gpu_shared_reduce(const weiri_gpu_args &args, unsigned o
         weiri_gpu_part({0, args.bytes}, (unsigned)view.rank, (unsigned)view.nranks);
     weiri_gpu_reduce_range<dtype, 0>(args, buffers, outs, mine,
                                      blockIdx.x * blockDim.x + threadIdx.x, gridDim.x * blockDim.x);
-    weiri_gpu_meet(view, epoch, 1);
+    weiri_gpu_barrier(view, epoch, 1);
 }
 
 #endif

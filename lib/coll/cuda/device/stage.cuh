@@ -177,14 +177,14 @@ WEIRI_GPU_FN void weiri_gpu_leave_round(const weiri_gpu_view &view,
                 view, &weiri_gpu_cell_at(view, view.rank, peer, stream.lane)->taken,
                 epoch, round - 1, peer);
     }
-    weiri_gpu_team_meet(team);
+    weiri_gpu_team_barrier(team);
     if (!alike)
         weiri_gpu_leave_each(view, streams, team, round);
     else if (view.nranks <= 4)
         weiri_gpu_leave_alike<4>(view, streams, team, round);
     else
         weiri_gpu_leave_alike<8>(view, streams, team, round);
-    weiri_gpu_team_meet(team);
+    weiri_gpu_team_barrier(team);
     for (int peer = (int)team.worker; peer < view.nranks; peer += (int)team.workers) {
         const weiri_gpu_stream &stream = streams->leave[peer];
         if (peer != view.rank && weiri_gpu_piece_of(stream, stream.lane, round, &at))
@@ -203,7 +203,7 @@ WEIRI_GPU_FN void weiri_gpu_come_round(const weiri_gpu_view &view, const weiri_g
         if (weiri_gpu_piece_of(streams->come[peer], lane, round, &at))
             weiri_gpu_await_step(view, &weiri_gpu_cell_at(view, view.rank, peer, lane)->staged,
                                  epoch, round + 1, peer);
-    weiri_gpu_team_meet(team);
+    weiri_gpu_team_barrier(team);
     for (int peer = 0; peer < view.nranks; peer++) {
         const weiri_gpu_stream &stream = streams->come[peer];
         uint64_t bytes = weiri_gpu_piece_of(stream, lane, round, &at);
@@ -213,7 +213,7 @@ WEIRI_GPU_FN void weiri_gpu_come_round(const weiri_gpu_view &view, const weiri_g
                                               (uint64_t)lane * stream.piece),
                            bytes, team.worker, team.workers);
     }
-    weiri_gpu_team_meet(team);
+    weiri_gpu_team_barrier(team);
     for (int peer = (int)team.worker; peer < view.nranks; peer += (int)team.workers)
         if (weiri_gpu_piece_of(streams->come[peer], lane, round + 2, &at)) /* awaits it */
             weir_store_release(&weiri_gpu_cell_at(view, peer, view.rank, lane)->taken,

@@ -7,7 +7,7 @@
  * All threads of a team run the same steps, one after the other:
  *
  *     if (weiri_gpu_moves(team)) {
- *         some wait for what the step needs; weiri_gpu_team_meet; all move their part
+ *         some wait for what the step needs; weiri_gpu_team_barrier; all move their part
  *     }
  *     weiri_gpu_team_done(&team);
  *     for (peer = team.speaker; peer < nranks; peer += team.speakers)
@@ -82,7 +82,7 @@ WEIRI_GPU_FN bool weiri_gpu_moves(const weiri_gpu_team &team)
 }
 
 /* Movers: behind it, each sees what the others have seen and done before. */
-WEIRI_GPU_FN void weiri_gpu_team_meet(const weiri_gpu_team &team)
+WEIRI_GPU_FN void weiri_gpu_team_barrier(const weiri_gpu_team &team)
 {
     if (team.barrier == 1) /* constants: of a number that it does not know, the compiler */
         __barrier_sync_count(1, team.workers); /* reserves all barriers that there are */
@@ -123,7 +123,7 @@ WEIRI_GPU_FN void weiri_gpu_team_done(weiri_gpu_team *team)
 {
     enum { WARP = 32 };
     if (!team->done) {
-        weiri_gpu_team_meet(*team);
+        weiri_gpu_team_barrier(*team);
         return;
     }
     team->parts += team->workers / WARP;

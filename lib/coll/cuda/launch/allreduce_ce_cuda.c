@@ -132,14 +132,14 @@ static weir_status push_first(const plan *p)
 static weir_status scatter(plan *p)
 {
     weiri_engines *e = &p->engines;
-    weir_status status = weiri_engines_meet(e);
+    weir_status status = weiri_engines_barrier(e);
     for (size_t k = 0; k < p->chunks && status == WEIR_OK; k++) {
         const int pushed = p->in_place && k == 0, last = k + 1 == p->chunks;
         status = pushed ? push_first(p) : send_chunk(p, k);
         if (status == WEIR_OK && k > (p->in_place ? 1 : 0)) /* there was a reduction */
             status = weiri_engines_join(e);
         if (status == WEIR_OK)
-            status = weiri_engines_meet(e);
+            status = weiri_engines_barrier(e);
         if (status == WEIR_OK && !pushed)
             status = reduce_chunk(p, k, last ? 2 * BLOCKS_BESIDE : BLOCKS_BESIDE);
     }
@@ -170,10 +170,10 @@ static weir_status run(plan *p)
     if (status == WEIR_OK && (!p->in_place || p->chunks > 1))
         status = weiri_engines_join(e);
     if (status == WEIR_OK)
-        status = weiri_engines_meet(e);
+        status = weiri_engines_barrier(e);
     if (status == WEIR_OK)
         status = gather(p, first, p->share);
-    return status == WEIR_OK ? weiri_engines_meet(e) : status;
+    return status == WEIR_OK ? weiri_engines_barrier(e) : status;
 }
 
 /* What is left behind the shares. */

@@ -70,9 +70,9 @@ void weiri_engines_close(const weiri_engines *engines, int before)
     weiri_cuda_leave(engines->coll->comm, before);
 }
 
-weir_status weiri_engines_meet(weiri_engines *engines)
+weir_status weiri_engines_barrier(weiri_engines *engines)
 {
-    return weiri_cuda_launch(engines->coll, engines->call, "ce", weiri_gpu_meet_kernel(),
+    return weiri_cuda_launch(engines->coll, engines->call, "ce", weiri_gpu_barrier_kernel(),
                              (weiri_gpu_shape){1, 32}, &engines->meeting);
 }
 
@@ -150,11 +150,11 @@ weir_status weiri_cuda_copy_engine(weiri_coll *coll, const weiri_call *call)
     if (!weiri_engines_open(&engines, coll, call, (size_t)coll->nranks * call->bytes, &before,
                             &status))
         return status == WEIR_OK ? weiri_cuda_run_general(coll, call) : status;
-    status = weiri_engines_meet(&engines);
+    status = weiri_engines_barrier(&engines);
     if (status == WEIR_OK)
         status = copy_all(&engines);
     if (status == WEIR_OK)
-        status = weiri_engines_meet(&engines);
+        status = weiri_engines_barrier(&engines);
     weiri_engines_close(&engines, before);
     return status;
 }

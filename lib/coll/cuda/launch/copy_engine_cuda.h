@@ -22,7 +22,7 @@ void weiri_engines_close(const weiri_engines *engines, int before);
 /* All of these are put into the caller's stream and wait for nothing. */
 
 /* The ranks meet: what all had in their streams before is done. */
-weir_status weiri_engines_meet(weiri_engines *engines);
+weir_status weiri_engines_barrier(weiri_engines *engines);
 /* A copy, to any rank's memory. */
 weir_status weiri_engines_copy(const weiri_engines *engines, char *to, const char *from,
                                size_t bytes);

@@ -5,20 +5,20 @@
 #include "verify/tests/support/stage_standin.h"
 #include "transport/net/tcp.h"
 
-static void adapt(weiri_wire *wire)
+static void adapt(weiri_net *net)
 {
-    ((weiri_tcp_wire *)wire)->stage.ops = standin_ops();
+    ((weiri_tcp_net *)net)->stage.ops = standin_ops();
 }
 
 /* -------------------------------------------------------------------- tests */
 
-static const wire_bed bed = {WEIRI_WIRE_CUDA, adapt, make_room, 0};
+static const net_bed bed = {WEIRI_NET_CUDA, adapt, make_room, 0};
 
 static int conform_staged(weir_boot *boot, void *argument)
 {
     (void)argument;
-    wire_bed_used = &bed;
-    int failures = wire_conformance(boot, WEIR_TRANSPORT_TCP);
+    net_bed_used = &bed;
+    int failures = net_conformance(boot, WEIR_TRANSPORT_TCP);
     EXPECT(&failures, copies_made > 0);
     return failures;
 }
@@ -26,8 +26,8 @@ static int conform_staged(weir_boot *boot, void *argument)
 static int silent_staged(weir_boot *boot, void *argument)
 {
     (void)argument;
-    wire_bed_used = &bed;
-    return wire_fault_silent(boot, WEIR_TRANSPORT_TCP);
+    net_bed_used = &bed;
+    return net_fault_silent(boot, WEIR_TRANSPORT_TCP);
 }
 
 static void test_staged_memory_conforms(void **state)

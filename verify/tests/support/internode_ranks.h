@@ -2,8 +2,8 @@
  * Ranks of several machines, which are emulated on one: ranks with different values of
  * WEIR_HOSTID. What tests of them share.
  */
-#ifndef VERIFY_TESTS_SUPPORT_ACROSS_RANKS_H
-#define VERIFY_TESTS_SUPPORT_ACROSS_RANKS_H
+#ifndef VERIFY_TESTS_SUPPORT_INTERNODE_RANKS_H
+#define VERIFY_TESTS_SUPPORT_INTERNODE_RANKS_H
 
 #include "verify/tests/support/comm_ranks.h"
 #include "verify/tests/support/device_standin.h"

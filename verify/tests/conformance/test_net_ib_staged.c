@@ -8,26 +8,26 @@
 #include "verify/tests/support/stage_standin.h"
 #include "transport/net/ib.h"
 
-static void adapt(weiri_wire *wire)
+static void adapt(weiri_net *net)
 {
-    weiri_ib_of(wire)->stage.ops = standin_ops();
+    weiri_ib_of(net)->stage.ops = standin_ops();
 }
 
-static const wire_bed words_apart = {WEIRI_WIRE_CUDA, adapt, make_room, 1};
-static const wire_bed words_within = {WEIRI_WIRE_CUDA, adapt, make_room, 0};
+static const net_bed words_apart = {WEIRI_NET_CUDA, adapt, make_room, 1};
+static const net_bed words_within = {WEIRI_NET_CUDA, adapt, make_room, 0};
 
 /* ------------------------------------------------------------------- bodies */
 
 static int conform(weir_boot *boot)
 {
-    int failures = wire_conformance(boot, WEIR_TRANSPORT_IB);
-    EXPECT(&failures, failures == NO_WIRE || !wire_bed_used || copies_made > 0);
+    int failures = net_conformance(boot, WEIR_TRANSPORT_IB);
+    EXPECT(&failures, failures == NO_NET || !net_bed_used || copies_made > 0);
     return failures;
 }
 
 static int come_and_go(weir_boot *boot)
 {
-    return wire_fault_leaks(boot, WEIR_TRANSPORT_IB, 8);
+    return net_fault_leaks(boot, WEIR_TRANSPORT_IB, 8);
 }
 
 /* Rank 0 puts to staged memory that rank 1 no longer has: rank 1 says so, and both ends fail. */
@@ -35,40 +35,40 @@ static int name_what_is_gone(weir_boot *boot)
 {
     enum { BYTES = 4096 };
     int failures = 0;
-    wire_party party;
-    weiri_wire_key keys[WIRE_RANKS];
-    if (!wire_fault_open(&party, boot, WEIR_TRANSPORT_IB, &failures))
-        return failures ? failures : NO_WIRE;
-    char *gone = party.mem->base + wire_landing(0);
-    weiri_wire_mem *mem = wire_share_at(&party, gone, BYTES, WEIRI_WIRE_CUDA, keys, &failures);
-    EXPECT_OK(&failures, wire_meet(&party));
-    memset(party.own + wire_landing(0), WIRE_CANARY, BYTES);
+    net_party party;
+    weiri_net_key keys[NET_RANKS];
+    if (!net_fault_open(&party, boot, WEIR_TRANSPORT_IB, &failures))
+        return failures ? failures : NO_NET;
+    char *gone = party.mem->base + net_landing(0);
+    weiri_net_mem *mem = net_share_at(&party, gone, BYTES, WEIRI_NET_CUDA, keys, &failures);
+    EXPECT_OK(&failures, net_barrier(&party));
+    memset(party.own + net_landing(0), NET_CANARY, BYTES);
     party.ops->mem_deregister(mem);
     EXPECT_OK(&failures, weir_boot_barrier(boot));
     if (party.rank == 0) {
-        weiri_wire_lock(party.wire);
+        weiri_net_lock(party.net);
         EXPECT_OK(&failures, party.ops->put(party.ends[1], party.mem, 0, &keys[1], 0, 64));
-        weiri_wire_unlock(party.wire);
+        weiri_net_unlock(party.net);
     }
-    wire_expect_failed(&party, 1 - party.rank, &failures);
+    net_expect_failed(&party, 1 - party.rank, &failures);
     EXPECT(&failures, boot_last_error_has(party.rank == 0 ? "refuses" : "has not registered"));
-    EXPECT(&failures, wire_all_are(party.own + wire_landing(0), BYTES, WIRE_CANARY));
+    EXPECT(&failures, net_all_are(party.own + net_landing(0), BYTES, NET_CANARY));
     weir_boot_barrier(boot);
-    wire_party_close(&party);
+    net_party_close(&party);
     return failures;
 }
 
 /* The ranks meet, with nothing under way between them any more, and stop progressing. */
-static void settle(wire_party *party, int *failures)
+static void settle(net_party *party, int *failures)
 {
-    EXPECT_OK(failures, wire_meet(party));
-    EXPECT_OK(failures, wire_flush(party, party->ends[1 - party->rank]));
+    EXPECT_OK(failures, net_barrier(party));
+    EXPECT_OK(failures, net_flush(party, party->ends[1 - party->rank]));
     EXPECT_OK(failures, weir_boot_barrier(party->boot));
 }
 
-static int open_quietly(wire_party *party, weir_boot *boot, int *failures)
+static int open_quietly(net_party *party, weir_boot *boot, int *failures)
 {
-    if (!wire_fault_open(party, boot, WEIR_TRANSPORT_IB, failures))
+    if (!net_fault_open(party, boot, WEIR_TRANSPORT_IB, failures))
         return 0;
     settle(party, failures);
     return 1;
@@ -78,21 +78,21 @@ static int open_quietly(wire_party *party, weir_boot *boot, int *failures)
 static int stay_awake(weir_boot *boot)
 {
     int failures = 0, descriptor = -1, armed = 0;
-    wire_party party;
+    net_party party;
     if (!open_quietly(&party, boot, &failures))
-        return failures ? failures : NO_WIRE;
+        return failures ? failures : NO_NET;
     if (party.rank == 0) {
         const uint64_t before = copies_made;
-        EXPECT_OK(&failures, wire_put(&party, 1, 0, 0, 64));
-        weiri_wire_lock(party.wire);
+        EXPECT_OK(&failures, net_put(&party, 1, 0, 0, 64));
+        weiri_net_lock(party.net);
         while (!armed && copies_made == before)
-            armed = party.ops->arm(party.wire, &descriptor);
-        weiri_wire_unlock(party.wire);
+            armed = party.ops->arm(party.net, &descriptor);
+        weiri_net_unlock(party.net);
         EXPECT(&failures, copies_made != before);
     }
     EXPECT_OK(&failures, weir_boot_barrier(boot));
     settle(&party, &failures);
-    wire_party_close(&party);
+    net_party_close(&party);
     return failures;
 }
 
@@ -102,24 +102,24 @@ static int fill_inbox(weir_boot *boot)
 {
     enum { LOOK_MS = 50, DEADLINE_MS = 300 };
     int failures = 0, moved = 0;
-    wire_party party;
+    net_party party;
     if (!open_quietly(&party, boot, &failures))
-        return failures ? failures : NO_WIRE;
+        return failures ? failures : NO_NET;
     if (party.rank == 0) {
         const weiri_endpoint *end = party.ends[1];
         const uint64_t done = end->completed;
         double limit_s = now_s() + LOOK_MS * 1e-3;
-        EXPECT_OK(&failures, wire_put(&party, 1, 0, 0, 1000));
+        EXPECT_OK(&failures, net_put(&party, 1, 0, 0, 1000));
         while (now_s() < limit_s)
-            EXPECT_OK(&failures, wire_move(&party, &moved));
+            EXPECT_OK(&failures, net_move(&party, &moved));
         EXPECT(&failures, end->sent == end->posted && end->completed == done);
-        party.wire->timeout_ms = DEADLINE_MS;
-        EXPECT_OK(&failures, wire_put(&party, 1, 0, 0, WIRE_AREA_BYTES));
-        EXPECT(&failures, wire_await_failure(&party) == WEIR_ERR_TIMEOUT);
+        party.net->timeout_ms = DEADLINE_MS;
+        EXPECT_OK(&failures, net_put(&party, 1, 0, 0, NET_AREA_BYTES));
+        EXPECT(&failures, net_await_failure(&party) == WEIR_ERR_TIMEOUT);
         EXPECT(&failures, boot_last_error_has("rank 1") && end->sent < end->posted);
     }
     weir_boot_barrier(boot);
-    wire_party_close(&party);
+    net_party_close(&party);
     return failures;
 }
 
@@ -129,23 +129,23 @@ static int hold_device(weir_boot *boot)
 {
     enum { LOOK_MS = 50 };
     int failures = 0, moved = 0;
-    wire_party party;
+    net_party party;
     if (!open_quietly(&party, boot, &failures))
-        return failures ? failures : NO_WIRE;
-    boot_fill(wire_source(&party), WIRE_AREA_BYTES, party.rank, 5);
+        return failures ? failures : NO_NET;
+    boot_fill(net_source(&party), NET_AREA_BYTES, party.rank, 5);
     if (party.rank == 0) {
         double limit_s = now_s() + LOOK_MS * 1e-3;
         for (uint64_t i = 1; i <= WEIRI_IB_RECEIVES + 1; i++)
-            EXPECT_OK(&failures, wire_signal(&party, party.ends[1], 1, i));
-        EXPECT_OK(&failures, wire_put(&party, 1, 0, 0, WIRE_AREA_BYTES));
+            EXPECT_OK(&failures, net_signal(&party, party.ends[1], 1, i));
+        EXPECT_OK(&failures, net_put(&party, 1, 0, 0, NET_AREA_BYTES));
         while (now_s() < limit_s)
-            EXPECT_OK(&failures, wire_move(&party, &moved));
+            EXPECT_OK(&failures, net_move(&party, &moved));
     }
     EXPECT_OK(&failures, weir_boot_barrier(boot));
     settle(&party, &failures);
-    const unsigned char *landed = party.own + wire_landing(0);
-    EXPECT(&failures, party.rank == 0 || boot_filled(landed, WIRE_AREA_BYTES, 0, 5));
-    wire_party_close(&party);
+    const unsigned char *landed = party.own + net_landing(0);
+    EXPECT(&failures, party.rank == 0 || boot_filled(landed, NET_AREA_BYTES, 0, 5));
+    net_party_close(&party);
     return failures;
 }
 
@@ -154,26 +154,26 @@ static int hold_device(weir_boot *boot)
 typedef struct subject {
     int (*body)(weir_boot *boot);
     int nranks;
-    const wire_bed *beds[3]; /* each rank's; NULL: host memory */
+    const net_bed *beds[3]; /* each rank's; NULL: host memory */
 } subject;
 
 static int run_body(weir_boot *boot, void *argument)
 {
     const subject *what = argument;
-    wire_bed_used = what->beds[weir_boot_rank(boot)];
-    wire_brief = 1; /* test_wires has done it all */
+    net_bed_used = what->beds[weir_boot_rank(boot)];
+    net_brief = 1; /* test_net has done it all */
     return what->body(boot);
 }
 
 static void test_subject(void **state)
 {
     const subject *what = *state;
-    wire_run_ranks(what->nranks, run_body, *state, 0);
+    net_run_ranks(what->nranks, run_body, *state, 0);
 }
 
 int main(int argc, char **argv)
 {
-    const wire_bed *const apart = &words_apart, *const within = &words_within;
+    const net_bed *const apart = &words_apart, *const within = &words_within;
     cmocka_set_message_output(CM_OUTPUT_TAP);
     const struct CMUnitTest tests[] = {
         AT("staged and host memory conform", test_subject,

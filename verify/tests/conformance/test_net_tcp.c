@@ -3,11 +3,11 @@
  * cannot be: every frame that its own code never writes is written into a stream here.
  */
 #include "transport/net/tcp.h"
-#include "verify/tests/conformance/wire_conformance.h"
+#include "verify/tests/conformance/net_conformance.h"
 
 #include <sys/socket.h>
 
-enum { PEER_HAS_BYTES = WIRE_WORDS_BYTES + 3 * WIRE_AREA_BYTES };
+enum { PEER_HAS_BYTES = NET_WORDS_BYTES + 3 * NET_AREA_BYTES };
 
 /* ----------------------------------------------------------------- strangers */
 
@@ -28,18 +28,18 @@ static int strangers(weir_boot *boot, void *argument)
 {
     (void)argument;
     int failures = 0, rank = weir_boot_rank(boot), fds[2] = {-1, -1};
-    const weiri_wire_ops *ops = weiri_wire_of(WEIR_TRANSPORT_TCP);
-    weiri_wire *wire = NULL;
+    const weiri_net_ops *ops = weiri_net_ops_of(WEIR_TRANSPORT_TCP);
+    weiri_net *net = NULL;
     weiri_endpoint *end = NULL, *other = NULL;
-    weiri_wire_address all[2], unused;
-    EXPECT_OK(&failures, ops->open(rank, 2, WIRE_TIMEOUT_MS, &wire));
-    EXPECT_OK(&failures, ops->endpoint_create(wire, 1 - rank, &end, &all[rank]));
-    EXPECT_OK(&failures, ops->endpoint_create(wire, 1 - rank, &other, &unused));
+    weiri_net_address all[2], unused;
+    EXPECT_OK(&failures, ops->open(rank, 2, NET_TIMEOUT_MS, &net));
+    EXPECT_OK(&failures, ops->endpoint_create(net, 1 - rank, &end, &all[rank]));
+    EXPECT_OK(&failures, ops->endpoint_create(net, 1 - rank, &other, &unused));
     EXPECT_OK(&failures, weir_boot_allgather(boot, all, sizeof *all));
     if (rank == 1 && !failures) {
         static const char rubbish[] = "GET / HTTP/1.1\r\nHost: weir\r\n\r\n";
         weiri_tcp_address peers;
-        weiri_wire_address forged = all[0];
+        weiri_net_address forged = all[0];
         memcpy(&peers, all[0].bytes, sizeof peers);
         fds[0] = dial(&peers.listens);
         fds[1] = dial(&peers.listens);
@@ -55,7 +55,7 @@ static int strangers(weir_boot *boot, void *argument)
         if (fds[i] >= 0)
             close(fds[i]);
     weir_boot_barrier(boot);
-    ops->close(wire);
+    ops->close(net);
     return failures;
 }
 
@@ -71,12 +71,12 @@ static int nobody_calls(weir_boot *boot, void *argument)
 {
     (void)argument;
     int failures = 0, rank = weir_boot_rank(boot);
-    const weiri_wire_ops *ops = weiri_wire_of(WEIR_TRANSPORT_TCP);
-    weiri_wire *wire = NULL;
+    const weiri_net_ops *ops = weiri_net_ops_of(WEIR_TRANSPORT_TCP);
+    weiri_net *net = NULL;
     weiri_endpoint *end = NULL;
-    weiri_wire_address all[2], rubbish = {{0}};
-    EXPECT_OK(&failures, ops->open(rank, 2, 300, &wire));
-    EXPECT_OK(&failures, ops->endpoint_create(wire, 1 - rank, &end, &all[rank]));
+    weiri_net_address all[2], rubbish = {{0}};
+    EXPECT_OK(&failures, ops->open(rank, 2, 300, &net));
+    EXPECT_OK(&failures, ops->endpoint_create(net, 1 - rank, &end, &all[rank]));
     EXPECT_OK(&failures, weir_boot_allgather(boot, all, sizeof *all));
     EXPECT(&failures, ops->endpoint_connect(end, &all[rank]) == WEIR_ERR_MISMATCH);
     EXPECT(&failures, ops->endpoint_connect(end, &rubbish) == WEIR_ERR_INVALID);
@@ -86,7 +86,7 @@ static int nobody_calls(weir_boot *boot, void *argument)
         EXPECT(&failures, boot_last_error_has("WEIR_SOCKET_IFNAME"));
     }
     weir_boot_barrier(boot);
-    ops->close(wire);
+    ops->close(net);
     return failures;
 }
 
@@ -129,11 +129,11 @@ static int tell_lie(weir_boot *boot, void *argument)
 {
     const lie *what = argument;
     int failures = 0;
-    wire_party party;
-    if (!wire_fault_open(&party, boot, WEIR_TRANSPORT_TCP, &failures))
+    net_party party;
+    if (!net_fault_open(&party, boot, WEIR_TRANSPORT_TCP, &failures))
         return 1;
     EXPECT(&failures, party.mem->bytes == PEER_HAS_BYTES);
-    EXPECT_OK(&failures, wire_meet(&party));
+    EXPECT_OK(&failures, net_barrier(&party));
     EXPECT_OK(&failures, weir_boot_barrier(boot)); /* before it hears the lie */
     if (party.rank == 1) {
         unsigned char data[4096];
@@ -148,13 +148,13 @@ static int tell_lie(weir_boot *boot, void *argument)
         if (what->hangs_up)
             shutdown(fd, SHUT_RDWR);
     }
-    weir_status status = wire_await_failure(&party);
+    weir_status status = net_await_failure(&party);
     EXPECT(&failures, status == WEIR_ERR_SYSTEM || status == WEIR_ERR_PEER);
     EXPECT(&failures, boot_last_error_has(party.rank ? "rank 0 at " : "rank 1 at "));
     EXPECT(&failures, (party.rank == 1 && what->hangs_up) || boot_last_error_has(what->expected));
     EXPECT(&failures, party.rank == 0 || what->hangs_up || boot_last_error_has("failed: "));
     weir_boot_barrier(boot);
-    wire_party_close(&party);
+    net_party_close(&party);
     return failures;
 }
 
@@ -173,32 +173,32 @@ static int acknowledge_late(weir_boot *boot, void *argument)
 {
     (void)argument;
     int failures = 0;
-    wire_party party;
-    if (!wire_fault_open(&party, boot, WEIR_TRANSPORT_TCP, &failures))
+    net_party party;
+    if (!net_fault_open(&party, boot, WEIR_TRANSPORT_TCP, &failures))
         return 1;
     weiri_endpoint *end = party.ends[1 - party.rank];
-    EXPECT_OK(&failures, wire_meet(&party));
+    EXPECT_OK(&failures, net_barrier(&party));
     EXPECT_OK(&failures, weir_boot_barrier(boot));
     for (uint64_t value = 1; value <= 3; value++) {
         int moved = 0;
         if (party.rank == 1) {
-            EXPECT_OK(&failures, wire_signal(&party, end, 1, value));
-            EXPECT_OK(&failures, wire_move(&party, &moved));
+            EXPECT_OK(&failures, net_signal(&party, end, 1, value));
+            EXPECT_OK(&failures, net_move(&party, &moved));
         }
         double limit_s = now_s() + 5;
-        while (party.rank == 0 && *wire_word(&party, 1, 1) < value && now_s() < limit_s)
+        while (party.rank == 0 && *net_word(&party, 1, 1) < value && now_s() < limit_s)
             EXPECT_OK(&failures,
                       weiri_tcp_read(((weiri_tcp_endpoint *)end)->streams[0], &moved));
         if (party.rank == 0)
             weiri_tcp_acknowledge((weiri_tcp_endpoint *)end);
         EXPECT_OK(&failures, weir_boot_barrier(boot));
     }
-    EXPECT(&failures, *wire_word(&party, 1, 1) == (party.rank == 0 ? 3 : 0));
-    EXPECT_OK(&failures, wire_meet(&party));
-    EXPECT_OK(&failures, wire_flush(&party, end));
-    EXPECT_OK(&failures, wire_meet(&party));
+    EXPECT(&failures, *net_word(&party, 1, 1) == (party.rank == 0 ? 3 : 0));
+    EXPECT_OK(&failures, net_barrier(&party));
+    EXPECT_OK(&failures, net_flush(&party, end));
+    EXPECT_OK(&failures, net_barrier(&party));
     weir_boot_barrier(boot);
-    wire_party_close(&party);
+    net_party_close(&party);
     return failures;
 }
 
@@ -213,18 +213,18 @@ static void test_acknowledgements_stay_in_order(void **state)
 static void test_bad_settings_are_refused(void **state)
 {
     (void)state;
-    weiri_wire *wire = NULL;
-    const weiri_wire_ops *ops = weiri_wire_of(WEIR_TRANSPORT_TCP);
+    weiri_net *net = NULL;
+    const weiri_net_ops *ops = weiri_net_ops_of(WEIR_TRANSPORT_TCP);
     setenv("WEIR_SOCKET_STREAMS", "9", 1);
-    assert_int_equal(ops->open(0, 2, 1000, &wire), WEIR_ERR_INVALID);
+    assert_int_equal(ops->open(0, 2, 1000, &net), WEIR_ERR_INVALID);
     assert_true(boot_last_error_has("WEIR_SOCKET_STREAMS=9: expected a number from 1 to 8"));
     unsetenv("WEIR_SOCKET_STREAMS");
     setenv("WEIR_SOCKET_IFNAME", "nic77", 1);
-    assert_int_equal(ops->open(0, 2, 1000, &wire), WEIR_ERR_SYSTEM);
+    assert_int_equal(ops->open(0, 2, 1000, &net), WEIR_ERR_SYSTEM);
     assert_true(boot_last_error_has("WEIR_SOCKET_IFNAME"));
     assert_true(boot_last_error_has("'nic77' is not up"));
     unsetenv("WEIR_SOCKET_IFNAME");
-    assert_null(wire);
+    assert_null(net);
 }
 
 int main(void)

@@ -8,7 +8,7 @@
 #include "coll/cuda/launch/copy_engine.h"
 #include "coll/cuda/device/frame.cuh"
 
-extern "C" __global__ void weiri_gpu_meet_ranks(const __grid_constant__ weiri_gpu_args args)
+extern "C" __global__ void weiri_gpu_barrier_ranks(const __grid_constant__ weiri_gpu_args args)
 {
     const weiri_gpu_view &view = args.view;
     uint64_t epoch = weiri_gpu_epoch(view);
@@ -25,10 +25,10 @@ extern "C" __global__ void weiri_gpu_meet_ranks(const __grid_constant__ weiri_gp
         if (promised && (out != promised || in_place != (in != WEIRI_GPU_PLAIN)))
             weiri_gpu_fail(view, WEIR_ERR_TIMEOUT, peer, WEIR_WAIT_WORD, promised, out);
     }
-    weiri_gpu_meet(view, epoch, 1);
+    weiri_gpu_barrier(view, epoch, 1);
 }
 
-const void *weiri_gpu_meet_kernel(void)
+const void *weiri_gpu_barrier_kernel(void)
 {
-    return (const void *)weiri_gpu_meet_ranks;
+    return (const void *)weiri_gpu_barrier_ranks;
 }

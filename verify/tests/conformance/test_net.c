@@ -2,16 +2,16 @@
  * The wires of this build: each conforms, and fails as it should. A wire that this
  * machine has no device for is skipped.
  *
- *   test_wires                     all
- *   test_wires NAME                the tests of one transport
- *   test_wires "NAME: a peer*"     its tests that fit the pattern
- *   test_wires NAME BODY RANK NRANKS INTERFACE:IP:PORT
+ *   test_net                     all
+ *   test_net NAME                the tests of one transport
+ *   test_net "NAME: a peer*"     its tests that fit the pattern
+ *   test_net NAME BODY RANK NRANKS INTERFACE:IP:PORT
  *                                  this process is one rank of a job over several hosts,
  *                                  rank 0 being at that address; BODY is conform, cut or
  *                                  speed. Ends with 0 if all is well.
  */
-#include "verify/tests/conformance/wire_conformance.h"
-#include "verify/tests/perf/wire_speed.h"
+#include "verify/tests/conformance/net_conformance.h"
+#include "verify/tests/perf/net_speed.h"
 
 typedef struct subject {
     weir_transport transport;
@@ -29,27 +29,27 @@ static int run_body(weir_boot *boot, void *argument)
 static void test_subject(void **state)
 {
     const subject *what = *state;
-    wire_run_ranks(what->nranks, run_body, *state, what->last_is_killed);
+    net_run_ranks(what->nranks, run_body, *state, what->last_is_killed);
 }
 
 static int come_and_go(weir_boot *boot, weir_transport transport)
 {
-    return wire_fault_leaks(boot, transport, 200);
+    return net_fault_leaks(boot, transport, 200);
 }
 
 #define ROWS(word, transport)                                                                     \
     {word ": 2 ranks conform", test_subject, NULL, NULL,                                          \
-     &(subject){transport, 2, wire_conformance, 0}},                                              \
+     &(subject){transport, 2, net_conformance, 0}},                                              \
         {word ": 3 ranks conform", test_subject, NULL, NULL,                                      \
-         &(subject){transport, 3, wire_conformance, 0}},                                          \
+         &(subject){transport, 3, net_conformance, 0}},                                          \
         {word ": a killed peer is named", test_subject, NULL, NULL,                               \
-         &(subject){transport, 2, wire_fault_killed, 1}},                                         \
+         &(subject){transport, 2, net_fault_killed, 1}},                                         \
         {word ": a peer that does not progress runs into the deadline", test_subject, NULL, NULL, \
-         &(subject){transport, 2, wire_fault_silent, 0}},                                         \
+         &(subject){transport, 2, net_fault_silent, 0}},                                         \
         {word ": a key of memory that is gone is refused", test_subject, NULL, NULL,              \
-         &(subject){transport, 2, wire_fault_stale_key, 0}},                                      \
+         &(subject){transport, 2, net_fault_stale_key, 0}},                                      \
         {word ": a put beyond the peer's memory is refused", test_subject, NULL, NULL,            \
-         &(subject){transport, 2, wire_fault_beyond, 0}},                                         \
+         &(subject){transport, 2, net_fault_beyond, 0}},                                         \
         {word ": 200 set-ups leave nothing behind", test_subject, NULL, NULL,                     \
          &(subject){transport, 2, come_and_go, 0}}
 
@@ -59,7 +59,7 @@ static int join(char **words)
     static const struct {
         const char *name;
         int (*body)(weir_boot *boot, weir_transport transport);
-    } bodies[] = {{"conform", wire_conformance}, {"cut", wire_fault_cut}, {"speed", wire_speed}};
+    } bodies[] = {{"conform", net_conformance}, {"cut", net_fault_cut}, {"speed", net_speed}};
     weir_transport transport = WEIR_TRANSPORT_AUTO;
     weir_boot *boot = NULL;
     for (int known = WEIR_TRANSPORT_SHM; known <= WEIR_TRANSPORT_TCP; known++)

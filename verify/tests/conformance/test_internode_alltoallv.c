@@ -1,9 +1,9 @@
 /*
- * alltoallv across machines, whose short blocks travel together and whose long ones do not:
+ * alltoallv internode machines, whose short blocks travel together and whose long ones do not:
  * blocks of both kinds side by side, which differ between directions and from call to call,
  * and counts about which the two ends of a pair disagree.
  */
-#include "verify/tests/support/across_ranks.h"
+#include "verify/tests/support/internode_ranks.h"
 
 #include "coll/internode/bundle.h"
 
@@ -18,11 +18,11 @@ typedef struct buffers {
 
 static size_t most_together(weir_comm *comm)
 {
-    weiri_across x = {.net = comm->net};
+    weiri_internode_coll x = {.internode = comm->internode};
     weiri_bundles bundles;
     weir_status status = weiri_coll_get(comm, &x.coll);
     if (status == WEIR_OK)
-        status = weiri_coll_get(comm->local, &x.local);
+        status = weiri_coll_get(comm->host_comm, &x.local);
     if (status != WEIR_OK)
         return 0;
     weiri_bundles_init(&bundles, &x);
@@ -35,10 +35,10 @@ static size_t most_together(weir_comm *comm)
  * Inside a machine all are long, so that some machines are ahead of others. */
 static size_t count_between(const buffers *b, int from, int to)
 {
-    const weiri_net *net = b->comm->net;
+    const weiri_internode *net = b->comm->internode;
     const size_t ladder[LADDER] = {0, b->most, LONG, 1, b->most + 1, b->most - 1, 17};
     const size_t last[] = {b->most, LONG, 0};
-    if (net->machine_of[from] == net->machine_of[to])
+    if (net->node_of[from] == net->node_of[to])
         return from == to ? 1 : LONG;
     return b->call < LADDER ? ladder[(from * 3 + to * 5 + b->call) % LADDER]
                             : last[b->call - LADDER];
@@ -181,5 +181,5 @@ int main(void)
         AT("counts that differ between machines are told to ranks with GPUs", test_disputes,
            &even_gpus),
     };
-    return cmocka_run_group_tests_name("alltoallv across machines", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("alltoallv internode machines", tests, NULL, NULL);
 }
