@@ -189,7 +189,7 @@ BUILD_INFO = -DWEIR_BUILD_SOURCES='"$(BUILD_SOURCES)"' -DWEIR_BUILD_COMMIT='"$(B
 	-DWEIR_BUILD_FLAGS='"$(BUILD_FLAGS)"'
 
 # ------------------------------------------------------------------ targets
-.PHONY: all lib tests run test test-hosts test-rdma check lint config install clean help plot deps fuzz left-out
+.PHONY: all lib tests run test test-hosts test-rdma check lint config install clean help plot man deps fuzz left-out
 # Kernels first: each takes nvcc up to a minute, and the rest fills the other cores.
 all: left-out $(GPU_OBJ) lib $(BENCHES) $(TOOLS) ## everything that this machine can build
 LIBS := $(O)/libweir.a $(O)/libweir.so $(O)/libweir_nccl.so $(if $(HAVE_MPI),$(O)/libweir_mpi.a)
@@ -413,6 +413,14 @@ lint: ## warnings of two compilers as errors, headers alone, scripts, blanks
 plot: ## plots of results: CSV="a.csv b.csv" [OUT=folder]
 	$(Q)results/plot $(if $(OUT),-o '$(OUT)') $(CSV)
 
+# Manual pages: of programs from their --help, of functions from the headers.
+HAVE_PYTHON := $(call have,python3)
+$(O)/man/man7/weir.7: docs/man/generate $(wildcard lib/include/weir/*.h) $(BENCHES) $(TOOLS)
+	$(call say,MAN,$(O)/man)
+	$(Q)docs/man/generate $(O)/man $(BENCHES) $(TOOLS)
+
+man: $(if $(HAVE_PYTHON),$(O)/man/man7/weir.7) ## manual pages into build/man
+
 # ------------------------------------------------------------------ install
 empty :=
 space := $(empty) $(empty)
@@ -420,7 +428,7 @@ DEST = $(DESTDIR)$(PREFIX)
 SONAME := libweir.so.$(firstword $(subst ., ,$(VERSION)))
 PUBLIC_HEADERS := $(filter-out $(if $(HAVE_MPI),,%/mpi.h),$(wildcard lib/include/weir/*.h))
 
-install: all ## PREFIX=/usr/local, DESTDIR: headers, libraries, programs, pkg-config files
+install: all man ## PREFIX=/usr/local, DESTDIR: headers, libraries, programs, pkg-config files
 	$(call say,INSTALL,$(DEST))
 	$(Q)install -d $(DEST)/include/weir $(DEST)/lib/pkgconfig $(DEST)/bin
 	$(Q)install -m 644 $(PUBLIC_HEADERS) $(DEST)/include/weir
@@ -430,6 +438,8 @@ install: all ## PREFIX=/usr/local, DESTDIR: headers, libraries, programs, pkg-co
 	$(Q)ln -sf $(SONAME) $(DEST)/lib/libweir.so
 	$(Q)install -m 755 $(O)/libweir_nccl.so $(DEST)/lib
 	$(Q)$(if $(BENCHES)$(TOOLS),install -m 755 $(BENCHES) $(TOOLS) $(DEST)/bin)
+	$(Q)$(if $(HAVE_PYTHON),for n in 1 3 7; do install -d $(DEST)/share/man/man$$n && \
+		install -m 644 $(O)/man/man$$n/* $(DEST)/share/man/man$$n; done)
 	$(Q)for name in weir $(if $(HAVE_MPI),weir-mpi); do \
 		sed 's|@prefix@|$(PREFIX)|; s|@version@|$(VERSION)|; s|@libs@|$(addsuffix $(space),$(JANSSON_LIBS) $(CUDA_LIBS))|' ci/pkgconfig/$$name.pc.in \
 			>$(DEST)/lib/pkgconfig/$$name.pc || exit; done
