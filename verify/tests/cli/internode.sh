@@ -1,10 +1,10 @@
 #!/bin/sh
-# The benchmarks internode machines, which are emulated on one: ranks with different values
+# The benchmarks across nodes, which are emulated on one: ranks with different values
 # of WEIR_HOSTID, joined by tcp. Programs over 2, 3 and 4 machines, even, ragged and
 # interleaved, the columns that say so, faults that must be found, and a rank that is
 # stopped. TAP on standard output; run from the top folder.
 . verify/tests/support/bench_tap.inc
-[ -x ./bench_allreduce ] || skip_all "internode machines" "bench_allreduce is not built; run make"
+[ -x ./bench_allreduce ] || skip_all "across nodes" "bench_allreduce is not built; run make"
 programs="allreduce allgather alltoallv alltoall reduce_scatter broadcast reduce sendrecv"
 csv=$scratch/a.csv
 export WEIR_BACKEND=host

@@ -343,7 +343,7 @@ static void test_one_ranks_hit_and_anothers_miss_agree(void **state)
     run_on(4, disagree);
 }
 
-/* The same internode two emulated machines, where the vote goes over the bootstrap; kernels of
+/* The same across two emulated nodes, where the vote goes over the bootstrap; kernels of
  * files, whose channels do not reach there, are refused everywhere. */
 static int disagree_across(weir_boot *boot, void *argument)
 {

@@ -1,5 +1,5 @@
 /*
- * Communicators internode machines, which are emulated on one: ranks with different values
+ * Communicators across nodes, which are emulated on one: ranks with different values
  * of WEIR_HOSTID, joined by the wire of shared memory. Who sits where, every collective
  * over even, ragged and interleaved machines, memory, and how things end.
  */
@@ -380,5 +380,5 @@ int main(void)
         AT("tcp: who computes for longer than the deadline is not gone", test_patience, &streams),
         AT("40 communicators leave nothing behind", test_come_and_go, &even),
     };
-    return cmocka_run_group_tests_name("internode machines", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("across nodes", tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /*
- * alltoallv internode machines, whose short blocks travel together and whose long ones do not:
+ * alltoallv across nodes, whose short blocks travel together and whose long ones do not:
  * blocks of both kinds side by side, which differ between directions and from call to call,
  * and counts about which the two ends of a pair disagree.
  */
@@ -181,5 +181,5 @@ int main(void)
         AT("counts that differ between machines are told to ranks with GPUs", test_disputes,
            &even_gpus),
     };
-    return cmocka_run_group_tests_name("alltoallv internode machines", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("alltoallv across nodes", tests, NULL, NULL);
 }

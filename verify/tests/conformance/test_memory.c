@@ -165,14 +165,14 @@ static int plain_memory(weir_boot *boot, void *argument)
     static char plain[100];
     int rank = weir_boot_rank(boot), failures = 0;
     weir_comm *comm = open_comm(boot);
-    weir_mem *mem = NULL, *internode = NULL, *mems[MOST_RANKS] = {NULL};
+    weir_mem *mem = NULL, *across = NULL, *mems[MOST_RANKS] = {NULL};
     weir_mem_handle handle;
     if (!comm || weir_mem_alloc(comm, sizeof plain, &mem) != WEIR_OK)
         return NO_COMM;
     EXPECT_OK(&failures,
-              weir_mem_register(comm, (char *)weir_mem_pointer(mem) + 50, 51, &internode));
-    EXPECT(&failures, !weir_mem_shareable(internode)); /* reaches beyond its allocation */
-    weir_mem_free(internode);
+              weir_mem_register(comm, (char *)weir_mem_pointer(mem) + 50, 51, &across));
+    EXPECT(&failures, !weir_mem_shareable(across)); /* reaches beyond its allocation */
+    weir_mem_free(across);
     if (rank == 1) {
         weir_mem_free(mem);
         EXPECT_OK(&failures, weir_mem_register(comm, plain, sizeof plain, &mem));

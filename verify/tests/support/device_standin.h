@@ -1,5 +1,5 @@
 /*
- * A stand-in for the GPUs of a communicator internode machines: a second communicator of the
+ * A stand-in for the GPUs of a communicator across nodes: a second communicator of the
  * machine's ranks, in host memory, whose collectives are what would run on GPUs. Copies
  * that are begun are carried out late, when they have been asked after a few times, so who
  * does not wait for them works with old data.
@@ -78,7 +78,7 @@ static inline void standin_unpin(weir_comm *comm, void *memory)
     standin.pins--;
 }
 
-/* Gives a communicator internode machines, of the host backend, such GPUs. Collective. */
+/* Gives a communicator across nodes, of the host backend, such GPUs. Collective. */
 static inline weir_status standin_attach(weir_comm *comm)
 {
     static const weiri_gpu_ops ops = {.copy = standin_copy,

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-/* Three chunks a block; lines internode blocks, plain and packed scratch, a loop, parts. */
+/* Three chunks a block; lines across blocks, plain and packed scratch, a loop, parts. */
 static const char text[] =
     "{'name': 'p', 'collective': 'alltoall', 'protocol': 'LL', 'buffer_alignment': 8, 'gpus': ["
     "{'id': 0, 'input_chunks': 6, 'output_chunks': 6, 'scratch_chunks': 8, 'channels': ["
