@@ -122,7 +122,8 @@ static __thread weir_kernel_run weir_kernel_now __attribute__((unused));
 typedef struct weir_kernel_entry {
     uint32_t abi; /* WEIR_KERNEL_ABI */
     uint32_t args_bytes;
-    int (*run)(const void *args, void *shared); /* the first status that weir_kernel_fail got, or 0 */
+    /* Runs the kernel; returns the first status that it passed to weir_kernel_fail, or 0. */
+    int (*run)(const void *args, void *shared);
 } weir_kernel_entry;
 
 #define WEIR_KERNEL(name, type, args)                                                              \
@@ -204,8 +205,8 @@ enum { WEIR_KERNEL_STATE_WORDS = 8 };
  * collective. Peers cannot address them: data goes through scratch memory.
  *
  * Scratch memory. Each rank has nranks slots of slot_bytes, aligned to 128 bytes; rank r writes
- * slot r. A channel's remote is the peer's scratch memory; its local and packets are this rank's. It is
- * zeroed once, when the context is created, not before each launch.
+ * slot r. A channel's remote is the peer's scratch memory; its local and packets are this rank's.
+ * It is zeroed once, when the context is created, not before each launch.
  */
 typedef struct weir_kernel_args {
     const char *in;
