@@ -204,14 +204,15 @@ $(O)/libweir_mpi.a: $(BOOT_MPI_OBJ)
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
-# Both stay loaded, as threads of them may outlast a program's dlclose.
-$(O)/libweir.so: $(LIB_OBJ)
+# Both shared libraries stay loaded (nodelete): their threads may outlast a program's dlclose.
+$(O)/libweir.so: $(LIB_OBJ) lib/weir.map
 	$(call say,LINK,$@)
-	$(Q)$(CC) -shared -Wl,-soname,$(SONAME) -Wl,-z,nodelete -o $@ $^ $(WEIR_LDFLAGS) $(WEIR_LIBS)
+	$(Q)$(CC) -shared -Wl,-soname,$(SONAME) -Wl,--version-script=lib/weir.map -Wl,-z,nodelete \
+		-o $@ $(filter %.o,$^) $(WEIR_LDFLAGS) $(WEIR_LIBS)
 	$(Q)ln -sf libweir.so $(O)/$(SONAME)
 
-# Under NCCL's name in compat/, for programs that are linked with it; nothing but NCCL's
-# functions is exported.
+# Programs that are linked with NCCL find it under NCCL's name in compat/. It exports NCCL's
+# functions alone.
 $(O)/libweir_nccl.so: $(NCCL_OBJ) $(O)/libweir.a lib/nccl/exports.map
 	$(call say,LINK,$@)
 	$(Q)$(CC) -shared -Wl,-soname,libnccl.so.2 -Wl,--version-script=lib/nccl/exports.map -Wl,-z,nodelete \
@@ -422,6 +423,8 @@ $(O)/man/man7/weir.7: docs/man/generate $(wildcard lib/include/weir/*.h) $(BENCH
 man: $(if $(HAVE_PYTHON),$(O)/man/man7/weir.7) ## manual pages into build/man
 
 # ------------------------------------------------------------------ install
+# lib/weir/compat holds libweir_nccl.so under NCCL's names. It is not in the linker's default path,
+# so that installing weir does not replace NCCL: programs use it with LD_LIBRARY_PATH or -L.
 empty :=
 space := $(empty) $(empty)
 DEST = $(DESTDIR)$(PREFIX)
@@ -437,6 +440,9 @@ install: all man ## PREFIX=/usr/local, DESTDIR: headers, libraries, programs, pk
 	$(Q)ln -sf libweir.so.$(VERSION) $(DEST)/lib/$(SONAME)
 	$(Q)ln -sf $(SONAME) $(DEST)/lib/libweir.so
 	$(Q)install -m 755 $(O)/libweir_nccl.so $(DEST)/lib
+	$(Q)install -d $(DEST)/lib/weir/compat
+	$(Q)ln -sf ../../libweir_nccl.so $(DEST)/lib/weir/compat/libnccl.so.2
+	$(Q)ln -sf libnccl.so.2 $(DEST)/lib/weir/compat/libnccl.so
 	$(Q)$(if $(BENCHES)$(TOOLS),install -m 755 $(BENCHES) $(TOOLS) $(DEST)/bin)
 	$(Q)$(if $(HAVE_PYTHON),for n in 1 3 7; do install -d $(DEST)/share/man/man$$n && \
 		install -m 644 $(O)/man/man$$n/* $(DEST)/share/man/man$$n; done)

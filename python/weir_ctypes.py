@@ -20,7 +20,7 @@ HOST, CUDA = range(2)
 
 class Config(ctypes.Structure):
     """weir_comm_config"""
-    _fields_ = [("scratch_bytes", ctypes.c_size_t), ("timeout_ms", ctypes.c_int),
+    _fields_ = [("size", ctypes.c_size_t), ("scratch_bytes", ctypes.c_size_t), ("timeout_ms", ctypes.c_int),
                 ("backend", ctypes.c_int), ("device", ctypes.c_int)]
 
 
@@ -31,7 +31,7 @@ def load():
     v, s, i, text = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_char_p
     for name, result, arguments in (
             ("weir_boot_torchrun_create", i, (v,)), ("weir_boot_destroy", None, (v,)),
-            ("weir_comm_create", i, (v, v, v)), ("weir_comm_destroy", None, (v,)),
+            ("weir_comm_create", i, (v, v, v)), ("weir_comm_destroy", i, (v,)),
             ("weir_comm_last_algo", text, (v,)), ("weir_last_error", text, ()),
             ("weir_algo_collection_create", i, (v, v, v)),
             ("weir_algo_collection_destroy", None, (v,)), ("weir_algo_find", i, (v, i, text, v)),
@@ -50,7 +50,7 @@ class Communicator:
         self.library = load()
         self.boot, self.comm, self.collection = (ctypes.c_void_p() for _ in range(3))
         self.check(self.library.weir_boot_torchrun_create(ctypes.byref(self.boot)))
-        config = Config(backend=backend, device=1 + device)
+        config = Config(size=ctypes.sizeof(Config), backend=backend, device=device)
         self.check(self.library.weir_comm_create(self.boot, ctypes.byref(config),
                                                  ctypes.byref(self.comm)))
         self.check(self.library.weir_algo_collection_create(self.comm, None,

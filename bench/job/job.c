@@ -110,7 +110,9 @@ static void place_process(bench_job *job, weir_backend backend)
 /* The communicator of a backend, and the rank's GPU. Agreed. */
 static weir_status make_communicator(bench_job *job, weir_backend backend)
 {
-    const weir_comm_config config = {.timeout_ms = job->timeout_ms, .backend = backend};
+    weir_comm_config config = WEIR_COMM_CONFIG_INIT;
+    config.timeout_ms = job->timeout_ms;
+    config.backend = backend;
     weir_status status = backend == WEIR_BACKEND_CUDA ? bench_gpu_probe(job) : WEIR_OK;
     status = bench_job_agree(job, status, "GPUs");
     if (status == WEIR_OK)
@@ -172,7 +174,7 @@ void bench_job_end(bench_job *job)
     bench_nvml_close(job->nvml);
     bench_gpu_close(job->gpu);
     if (job->comm)
-        weir_comm_destroy(job->comm);
+        (void)weir_comm_destroy(job->comm); /* the barrier above has reported failures */
     weir_boot_destroy(job->boot);
     memset(job, 0, sizeof *job);
 }

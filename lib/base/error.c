@@ -1,4 +1,4 @@
-/* The thread's last error line, and the names and texts of the status codes. */
+/* The calling thread's last error line, and the table of status names, texts and exit codes. */
 #include "base/error.h"
 
 #include <stdarg.h>
@@ -49,38 +49,44 @@ weir_status weiri_fail_context(weir_status status, const char *format, ...)
     return status;
 }
 
+/* One row for each status, at the index -status. */
+static const struct status_row {
+    const char *name, *text;
+    int exit_code; /* of a program that ends because of it */
+} status_rows[] = {
+    [-WEIR_OK] = {"WEIR_OK", "success", 0},
+    [-WEIR_ERR_INVALID] = {"WEIR_ERR_INVALID", "invalid argument", 2},
+    [-WEIR_ERR_UNSUPPORTED] = {"WEIR_ERR_UNSUPPORTED", "not supported here", 2},
+    [-WEIR_ERR_MISMATCH] = {"WEIR_ERR_MISMATCH", "ranks disagree", 2},
+    [-WEIR_ERR_SYSTEM] = {"WEIR_ERR_SYSTEM", "operating system error", 3},
+    [-WEIR_ERR_NO_MEMORY] = {"WEIR_ERR_NO_MEMORY", "out of memory", 3},
+    [-WEIR_ERR_REFUSED] = {"WEIR_ERR_REFUSED", "connection refused", 3},
+    [-WEIR_ERR_PEER] = {"WEIR_ERR_PEER", "a peer is gone", 3},
+    [-WEIR_ERR_TIMEOUT] = {"WEIR_ERR_TIMEOUT", "a deadline passed", 4},
+    [-WEIR_ERR_ABORTED] = {"WEIR_ERR_ABORTED", "the communicator was aborted", 4},
+    [-WEIR_ERR_INTERNAL] = {"WEIR_ERR_INTERNAL", "internal error", 3},
+};
+static const struct status_row unknown_status = {"WEIR_ERR_UNKNOWN", "unknown status", 3};
+
+enum { NSTATUSES = sizeof status_rows / sizeof *status_rows };
+_Static_assert(NSTATUSES == 1 - WEIR_ERR_INTERNAL, "the table ends with the last status");
+
+static const struct status_row *status_row_of(weir_status status)
+{
+    return status <= 0 && status > -(int)NSTATUSES ? &status_rows[-status] : &unknown_status;
+}
+
 const char *weir_status_name(weir_status status)
 {
-    switch (status) {
-#define CASE(symbol, value, exit_code, text)                                   \
-    case WEIR_##symbol:                                                        \
-        return "WEIR_" #symbol;
-        WEIR_STATUS_MAP(CASE)
-#undef CASE
-    }
-    return "WEIR_ERR_UNKNOWN";
+    return status_row_of(status)->name;
 }
 
 const char *weir_status_text(weir_status status)
 {
-    switch (status) {
-#define CASE(symbol, value, exit_code, text)                                   \
-    case WEIR_##symbol:                                                        \
-        return text;
-        WEIR_STATUS_MAP(CASE)
-#undef CASE
-    }
-    return "unknown status";
+    return status_row_of(status)->text;
 }
 
 int weir_status_exit_code(weir_status status)
 {
-    switch (status) {
-#define CASE(symbol, value, exit_code, text)                                   \
-    case WEIR_##symbol:                                                        \
-        return exit_code;
-        WEIR_STATUS_MAP(CASE)
-#undef CASE
-    }
-    return 3;
+    return status_row_of(status)->exit_code;
 }

@@ -1,30 +1,42 @@
-/* Names and sizes of data types, operations, collectives and transports, and
- * the version line: everything that weir/weir.h lists in X-macros. */
+/* Names and sizes of the public enums, and the version string. The unit test checks that no value
+ * lacks a name. */
 #include "base/error.h"
 
 #include <stdio.h>
 #include <string.h>
 
 static const char *const dtype_names[] = {
-#define ROW(symbol, name, bytes) name,
-    WEIR_DTYPE_MAP(ROW)
-#undef ROW
+    [WEIR_INT8] = "int8",         [WEIR_UINT8] = "uint8",       [WEIR_INT32] = "int32",
+    [WEIR_UINT32] = "uint32",     [WEIR_INT64] = "int64",       [WEIR_UINT64] = "uint64",
+    [WEIR_HALF] = "half",         [WEIR_FLOAT] = "float",       [WEIR_DOUBLE] = "double",
+    [WEIR_BFLOAT16] = "bfloat16", [WEIR_FP8_E4M3] = "f8e4m3",   [WEIR_FP8_E5M2] = "f8e5m2",
 };
 static const unsigned char dtype_sizes[] = {
-#define ROW(symbol, name, bytes) bytes,
-    WEIR_DTYPE_MAP(ROW)
-#undef ROW
+    [WEIR_INT8] = 1,     [WEIR_UINT8] = 1,    [WEIR_INT32] = 4,    [WEIR_UINT32] = 4,
+    [WEIR_INT64] = 8,    [WEIR_UINT64] = 8,   [WEIR_HALF] = 2,     [WEIR_FLOAT] = 4,
+    [WEIR_DOUBLE] = 8,   [WEIR_BFLOAT16] = 2, [WEIR_FP8_E4M3] = 1, [WEIR_FP8_E5M2] = 1,
 };
 static const char *const op_names[] = {
-#define ROW(symbol, name) name,
-    WEIR_OP_MAP(ROW)
-#undef ROW
+    [WEIR_SUM] = "sum", [WEIR_PROD] = "prod", [WEIR_MAX] = "max",
+    [WEIR_MIN] = "min", [WEIR_AVG] = "avg",
 };
 static const char *const collective_names[] = {
-#define ROW(symbol, name) name,
-    WEIR_COLLECTIVE_MAP(ROW)
-#undef ROW
+    [WEIR_COLL_ALLREDUCE] = "allreduce",
+    [WEIR_COLL_REDUCE_SCATTER] = "reduce_scatter",
+    [WEIR_COLL_ALLGATHER] = "allgather",
+    [WEIR_COLL_BROADCAST] = "broadcast",
+    [WEIR_COLL_REDUCE] = "reduce",
+    [WEIR_COLL_ALLTOALL] = "alltoall",
+    [WEIR_COLL_ALLTOALLV] = "alltoallv",
+    [WEIR_COLL_SENDRECV] = "sendrecv",
 };
+
+_Static_assert(sizeof dtype_names / sizeof *dtype_names == WEIR_DTYPE_COUNT,
+               "every data type has a name");
+_Static_assert(sizeof dtype_sizes == WEIR_DTYPE_COUNT, "every data type has a size");
+_Static_assert(sizeof op_names / sizeof *op_names == WEIR_OP_COUNT, "every operation has a name");
+_Static_assert(sizeof collective_names / sizeof *collective_names == WEIR_COLL_COUNT,
+               "every collective has a name");
 
 size_t weir_dtype_bytes(weir_dtype dtype)
 {
@@ -48,11 +60,14 @@ const char *weir_collective_name(weir_collective collective)
 
 const char *weir_transport_name(weir_transport transport)
 {
-    static const char *const names[] = {"auto", "shm", "cuda_ipc", "ib", "tcp"};
+    static const char *const names[] = {
+        [WEIR_TRANSPORT_AUTO] = "auto", [WEIR_TRANSPORT_SHM] = "shm",
+        [WEIR_TRANSPORT_CUDA_IPC] = "cuda_ipc", [WEIR_TRANSPORT_IB] = "ib",
+        [WEIR_TRANSPORT_TCP] = "tcp"};
     return (unsigned)transport < sizeof names / sizeof *names ? names[transport] : NULL;
 }
 
-/* The position of name in names; on failure a last error listing them all. */
+/* Finds the position of name in names. On failure the error line lists all known names. */
 static weir_status find_name(const char *what, const char *const *names, int count,
                              const char *name, int *position)
 {

@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include "chan/port.h"
 
+#include "base/config.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "chan/mover.h"
@@ -23,18 +24,20 @@ weir_status weir_proxy_create(weir_comm *comm, const weir_proxy_config *config, 
 {
     if (!comm || !proxy)
         return weiri_fail(WEIR_ERR_INVALID, "weir_proxy_create: comm and proxy are required");
+    weir_proxy_config own = WEIR_PROXY_CONFIG_INIT;
+    weir_status status = weiri_config_read("weir_proxy_config", config, &own, sizeof own);
+    if (status != WEIR_OK)
+        return status;
     weir_proxy *made = calloc(1, sizeof *made);
     if (!made)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a proxy");
     made->comm = comm;
     made->naps = comm->gpu != NULL;
-    if (config)
-        made->config = *config;
+    made->config = own;
     pthread_mutex_init(&made->lock, NULL);
     made->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    weir_status status = made->wake >= 0 ? WEIR_OK
-                                         : weiri_fail_errno(WEIR_ERR_SYSTEM, errno,
-                                                            "cannot create a proxy's eventfd");
+    if (made->wake < 0)
+        status = weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot create a proxy's eventfd");
     if (status == WEIR_OK)
         status = weiri_fifo_create(comm, made->config.fifo_slots, made->wake, &made->asleep,
                                    &made->fifo);

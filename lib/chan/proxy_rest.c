@@ -164,12 +164,12 @@ static int cpus_wanted(const weir_comm *comm, cpu_set_t *cpus)
 void weiri_proxy_bind(const weir_proxy *proxy)
 {
     cpu_set_t mine, near, both;
-    if (proxy->config.cpu > 0) {
+    if (proxy->config.cpu >= 0) {
         CPU_ZERO(&mine);
-        CPU_SET((size_t)(proxy->config.cpu - 1), &mine);
+        CPU_SET((size_t)proxy->config.cpu, &mine);
         if (sched_setaffinity(0, sizeof mine, &mine) < 0)
             weiri_log(WEIRI_LOG_WARN, "the proxy cannot run on processor %d: %s",
-                      proxy->config.cpu - 1, strerror(errno));
+                      proxy->config.cpu, strerror(errno));
         return;
     }
     if (sched_getaffinity(0, sizeof mine, &mine) < 0)

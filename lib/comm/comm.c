@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #include "comm/comm.h"
 
+#include "base/config.h"
 #include "base/env.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -177,7 +178,7 @@ static weir_status make_tables(weir_comm *comm)
 static weir_status size_scratch(weir_comm *comm, const weir_comm_config *config)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    size_t area = config && config->scratch_bytes ? config->scratch_bytes : DEFAULT_AREA_BYTES;
+    size_t area = config->scratch_bytes ? config->scratch_bytes : DEFAULT_AREA_BYTES;
     if (area > SIZE_MAX / 2)
         return weiri_fail(WEIR_ERR_NO_MEMORY,
                           "scratch_bytes is %zu, more than any machine holds; 0 is the default",
@@ -224,12 +225,12 @@ static weir_status comm_new(weir_boot *boot, const weir_comm_config *config, wei
     made->boot = boot;
     made->rank = weir_boot_rank(boot);
     made->nranks = weir_boot_nranks(boot);
-    int timeout_ms = config && config->timeout_ms > 0 ? config->timeout_ms : weiri_env_timeout_ms();
+    int timeout_ms = config->timeout_ms > 0 ? config->timeout_ms : weiri_env_timeout_ms();
     made->guard.timeout_ns = (uint64_t)timeout_ms * 1000000u;
     weir_status status = weiri_transport_select(&made->transport);
     made->memory = made->transport;
     if (status == WEIR_OK)
-        status = choose_backend(config ? config->backend : WEIR_BACKEND_HOST, &made->asked);
+        status = choose_backend(config->backend, &made->asked);
     if (status == WEIR_OK)
         status = size_scratch(made, config);
     if (status == WEIR_OK && made->nranks > WEIRI_RANKS_MAX)
@@ -284,7 +285,7 @@ weir_status weiri_comm_create_node(weir_boot *boot, const weir_comm_config *conf
         made->names = members;
     }
     if (status == WEIR_OK)
-        status = comm_join(made, all, config ? config->device - 1 : -1);
+        status = comm_join(made, all, config->device);
     free(all);
     if (status != WEIR_OK) {
         if (made)
@@ -336,16 +337,18 @@ weir_status weir_comm_create(weir_boot *boot, const weir_comm_config *config, we
     if (!boot || !comm)
         return weiri_fail(WEIR_ERR_INVALID, "weir_comm_create: boot and comm are required");
     int nhosts = 0;
+    weir_comm_config own = WEIR_COMM_CONFIG_INIT;
     weiri_placement *placements = calloc((size_t)weir_boot_nranks(boot), sizeof *placements);
-    weir_status status = weir_boot_agree(
-        boot,
-        placements ? WEIR_OK : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory to place the ranks"));
+    weir_status status = weiri_config_read("weir_comm_config", config, &own, sizeof own);
+    if (status == WEIR_OK && !placements)
+        status = weiri_fail(WEIR_ERR_NO_MEMORY, "no memory to place the ranks");
+    status = weir_boot_agree(boot, status);
     if (status == WEIR_OK)
         status = find_placements(boot, placements, &nhosts);
     if (status == WEIR_OK && nhosts > 1)
-        status = weiri_internode_comm_create(boot, config, placements, comm);
+        status = weiri_internode_comm_create(boot, &own, placements, comm);
     else if (status == WEIR_OK && (status = weir_boot_agree(boot, check_transport())) == WEIR_OK)
-        status = weiri_comm_create_node(boot, config, NULL, NULL, comm);
+        status = weiri_comm_create_node(boot, &own, NULL, NULL, comm);
     free(placements);
     return status;
 }
@@ -366,22 +369,34 @@ void weiri_comm_finish(weir_comm *comm)
         weiri_internode_finish(comm->internode);
 }
 
-void weir_comm_destroy(weir_comm *comm)
+weir_status weiri_comm_last_barrier(weir_comm *comm)
+{
+    if (weir_load_acquire(comm->guard.abort_word))
+        return weiri_fail(WEIR_ERR_ABORTED,
+                          "rank %d: weir_comm_destroy: the communicator was aborted, so other "
+                          "ranks were not waited for",
+                          comm->rank);
+    return weir_comm_barrier(comm);
+}
+
+weir_status weir_comm_destroy(weir_comm *comm)
 {
     if (!comm)
-        return;
+        return WEIR_OK;
     weiri_comm_finish(comm);
-    if (comm->internode) {
-        weiri_internode_comm_destroy(comm);
-        return;
-    }
+    if (comm->internode)
+        return weiri_internode_comm_destroy(comm);
+    weir_boot *owned_boot = comm->owned_boot;
     if (comm->gpu)
         comm->gpu->ops->quiesce(comm);
-    if (!weir_load_acquire(comm->guard.abort_word))
-        weir_comm_barrier(comm);
-    if (comm->gpu && leave(comm) != WEIR_OK)
-        weiri_log(WEIRI_LOG_INFO, "%s", weir_last_error());
+    weir_status status = weiri_comm_last_barrier(comm);
+    if (comm->gpu) {
+        const weir_status left = leave(comm);
+        status = status == WEIR_OK ? left : status;
+    }
     comm_free(comm);
+    weir_boot_destroy(owned_boot);
+    return status;
 }
 
 void weiri_comm_abort_for(weir_comm *comm, uint64_t reason)

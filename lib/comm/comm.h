@@ -28,7 +28,7 @@
 
 enum {
     WEIRI_REGIONS_MAX = WEIRI_GPU_REGIONS_MAX, /* live allocations a rank */
-    WEIRI_RANKS_MAX = 64,    /* of one host communicator */
+    WEIRI_RANKS_MAX = WEIR_RANKS_MAX,
     WEIRI_NETWORKS = 3,      /* transports that can be wires: ib, tcp, shm */
 };
 
@@ -146,6 +146,7 @@ struct weiri_internode;
 
 struct weir_comm {
     weir_boot *boot;
+    weir_boot *owned_boot; /* of weir_comm_split: destroyed with the communicator; else NULL */
     const weiri_transport_ops *transport; /* of the scratch segments */
     const weiri_transport_ops *memory;    /* of weir_mem_alloc */
     struct weiri_gpu *gpu;                /* NULL: the host backend */
@@ -254,6 +255,9 @@ static inline void weiri_comm_idle_end(weir_comm *comm, const weiri_waiter *wait
 
 /* Whether a peer's process has ended; never the own one. */
 int weiri_comm_is_dead(const weir_comm *comm, int peer);
+
+/* The barrier that weir_comm_destroy ends with, or WEIR_ERR_ABORTED without waiting. */
+weir_status weiri_comm_last_barrier(weir_comm *comm);
 
 /* Tells all that this rank has done its part in everything that was called. */
 void weiri_comm_finish(weir_comm *comm);

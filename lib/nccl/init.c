@@ -81,10 +81,11 @@ static int patience_ms(void)
 static weir_status create(weiri_nccl_comm *own)
 {
     const char *backend = weiri_env(WEIRI_ENV_BACKEND);
-    weir_comm_config config = {.timeout_ms = patience_ms(), .backend = WEIR_BACKEND_AUTO};
+    weir_comm_config config = WEIR_COMM_CONFIG_INIT;
+    config.timeout_ms = patience_ms();
     if (!backend || strcmp(backend, "auto") == 0)
         config.backend = own->device >= 0 ? WEIR_BACKEND_CUDA : WEIR_BACKEND_HOST;
-    config.device = own->device + 1;
+    config.device = own->device;
     weir_status status = weir_comm_create(own->boot, &config, &own->comm);
     if (status != WEIR_OK)
         return weiri_nccl_vendor_init(own, status);
@@ -102,7 +103,8 @@ void weiri_nccl_bury(weiri_nccl_comm *comm)
             weir_comm_barrier(comm->comm); /* nobody uses mailboxes any more */
         weiri_nccl_forget_memory(comm->handle);
         weiri_nccl_p2p_destroy(comm);
-        weir_comm_destroy(comm->comm);
+        if (weir_comm_destroy(comm->comm) != WEIR_OK)
+            weiri_log(WEIRI_LOG_INFO, "%s", weir_last_error());
     }
     weir_boot_destroy(comm->boot);
     free(comm->scales);

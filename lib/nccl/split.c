@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "boot/tcp.h"
+#include "comm/split.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -21,33 +22,6 @@ typedef struct split {
     int excluded[];
 } split;
 
-/* What each rank says; the id is that of a color's first rank. */
-typedef struct card {
-    int32_t color, key;
-    weir_unique_id id;
-} card;
-
-/* Where rank comes among those of its color, and how many those are; *first is the one
- * that comes first. */
-static int place_of(const card *cards, int nranks, int rank, int *first, int *size)
-{
-    int place = 0;
-    *size = 0;
-    *first = rank;
-    for (int other = 0; other < nranks; other++) {
-        if (cards[other].color != cards[rank].color)
-            continue;
-        ++*size;
-        if (cards[other].key < cards[rank].key ||
-            (cards[other].key == cards[rank].key && other < rank))
-            place++;
-        if (cards[other].key < cards[*first].key ||
-            (cards[other].key == cards[*first].key && other < *first))
-            *first = other;
-    }
-    return place;
-}
-
 static ncclResult_t bear(const weiri_nccl_comm *comm, const weir_unique_id *id, int rank,
                          int nranks, ncclComm_t *made)
 {
@@ -56,26 +30,24 @@ static ncclResult_t bear(const weiri_nccl_comm *comm, const weir_unique_id *id, 
     return weiri_nccl_bear(&birth);
 }
 
-static ncclResult_t split_with(weiri_nccl_comm *comm, const split *wish, card *cards)
+/* The group's first rank creates the unique id, and an exchange among all ranks of comm passes
+ * it on. ids has an entry for each rank of comm. */
+static ncclResult_t split_with(weiri_nccl_comm *comm, const split *wish, weiri_split_group *group,
+                               weir_unique_id *ids)
 {
-    int first = 0, size = 0;
-    card *mine = &cards[comm->rank];
-    mine->color = wish->color;
-    mine->key = wish->key;
-    weir_status status = weir_boot_allgather(comm->boot, cards, sizeof *cards);
+    weir_status status = weiri_split_exchange(comm->boot, wish->color, wish->key, group);
     if (status != WEIR_OK)
         return weiri_nccl_result(status);
-    int place = place_of(cards, comm->nranks, comm->rank, &first, &size);
-    if (mine->color != NCCL_SPLIT_NOCOLOR && place == 0)
-        status = weir_unique_id_create(&mine->id);
+    if (group->count && group->rank == 0)
+        status = weir_unique_id_create(&ids[comm->rank]);
     status = weir_boot_agree(comm->boot, status);
     if (status == WEIR_OK)
-        status = weir_boot_allgather(comm->boot, cards, sizeof *cards);
-    if (status == WEIR_OK && mine->color != NCCL_SPLIT_NOCOLOR)
-        return bear(comm, &cards[first].id, place, size, wish->made);
+        status = weir_boot_allgather(comm->boot, ids, sizeof *ids);
+    if (status == WEIR_OK && group->count)
+        return bear(comm, &ids[group->members[0]], group->rank, group->count, wish->made);
     const ncclResult_t result = weiri_nccl_result(status);
     if (status != WEIR_OK)
-        weiri_boot_tcp_cancel(&mine->id); /* zero, and nothing, on ranks that made none */
+        weiri_boot_tcp_cancel(&ids[comm->rank]); /* all zero, and ignored, if none was created */
     return result;
 }
 
@@ -92,12 +64,14 @@ static ncclResult_t run_split(void *argument)
     if (!comm)
         return ncclInvalidArgument;
     ncclResult_t result = ncclSystemError;
-    card *cards = calloc((size_t)comm->nranks, sizeof *cards);
+    weiri_split_group group = {.members = calloc((size_t)comm->nranks, sizeof *group.members)};
+    weir_unique_id *ids = calloc((size_t)comm->nranks, sizeof *ids);
     if (comm->vendor)
         result = refuse_vendor();
-    else if (cards)
-        result = split_with(comm, wish, cards);
-    free(cards);
+    else if (group.members && ids)
+        result = split_with(comm, wish, &group, ids);
+    free(group.members);
+    free(ids);
     weiri_nccl_leave(comm);
     return result;
 }

@@ -7,7 +7,7 @@
 #include <weir/device.h>
 
 enum {
-    WEIRI_GPU_RANKS_MAX = 8,
+    WEIRI_GPU_RANKS_MAX = WEIR_GPU_RANKS_MAX,
     WEIRI_GPU_REGIONS_MAX = 512, /* live allocations a rank */
     WEIRI_GPU_TURN_SHIFT = 16,   /* a launch has fewer blocks than 2^16 */
 };

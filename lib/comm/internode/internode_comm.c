@@ -141,7 +141,7 @@ static void free_all(weir_comm *comm)
     for (int i = 0; i < 2; i++)
         if (parts[i]) {
             parts[i]->parent = NULL;
-            weir_comm_destroy(parts[i]);
+            (void)weir_comm_destroy(parts[i]); /* the parent's last barrier has the status */
         }
     weir_boot_destroy(comm->local_boot);
     free(comm->members);
@@ -188,12 +188,14 @@ weir_status weiri_internode_comm_create(weir_boot *boot, const weir_comm_config 
     return WEIR_OK;
 }
 
-void weiri_internode_comm_destroy(weir_comm *comm)
+weir_status weiri_internode_comm_destroy(weir_comm *comm)
 {
-    if (!weir_load_acquire(comm->guard.abort_word))
-        weir_comm_barrier(comm);
+    weir_boot *owned_boot = comm->owned_boot;
+    const weir_status status = weiri_comm_last_barrier(comm);
     weiri_internode_leave(comm->internode);
     free_all(comm);
+    weir_boot_destroy(owned_boot);
+    return status;
 }
 
 /* The machine's ranks meet, its leader meets the others', and the ranks meet again. */

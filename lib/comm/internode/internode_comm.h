@@ -13,7 +13,7 @@ weir_status weiri_comm_create_node(weir_boot *boot, const weir_comm_config *conf
 /* One over ranks of several machines, whose placements are known. Collective; agreed. */
 weir_status weiri_internode_comm_create(weir_boot *boot, const weir_comm_config *config,
                                 const weiri_placement *placements, weir_comm **comm);
-void weiri_internode_comm_destroy(weir_comm *comm);
+weir_status weiri_internode_comm_destroy(weir_comm *comm);
 weir_status weiri_internode_comm_barrier(weir_comm *comm);
 
 #endif

@@ -1,25 +1,29 @@
 /*
- * What a kernel calls: semaphores, memory channels and packets as plain data
- * and inline functions. The same source compiles as C, where a rank is one
- * thread (tid 0 of 1), and as CUDA, where the threads of a block share a call.
+ * Semaphores, memory channels, switch channels and packets for kernels and host threads, as plain
+ * data and inline functions. The same source compiles as C, where a rank is one thread (tid 0 of
+ * 1), and as CUDA, where the threads of a block share a call.
  *
- * Memory order. put and get are plain stores and loads. signal orders
- * everything that the calling thread wrote before it, wait and poll everything
- * it reads after them; the relaxed forms order nothing and serve where data
- * carries its own flag or is not touched at all. On a GPU the other threads of
- * a block must meet (__syncthreads) between their puts and the signal, and
- * between the wait and their gets.
+ * Calls. Functions with the parameters tid and nthreads are made by all nthreads threads of a
+ * block (or by any set of threads numbered 0..nthreads-1), which divide the work. All other
+ * functions are made by one thread per channel. They are local. Only functions that wait can
+ * block; these return 0 on success, WEIR_ERR_TIMEOUT when the guard's deadline passes, or
+ * WEIR_ERR_ABORTED when the communicator is aborted. Errors are per thread unless a comment says
+ * otherwise: threads of a block must combine their results (weir_block_any of weir/kernel.h)
+ * before they branch on them.
  *
- * Packets. A packet holds data and flag in one 8-byte store that no reader can
- * see half of, so arrival needs no fence. The flag is the epoch of the
- * exchange: never 0, different from that of the packet it overwrites. A buffer
- * of packets is twice as long as its data: weir_packet_bytes(). Writers must
- * know that the reader has finished with the previous epoch in that buffer.
+ * Memory order. put and get are plain stores and loads. A signal releases everything that the
+ * calling thread wrote before it; wait and poll acquire, so that everything the thread reads
+ * afterwards is at least as new as the signal. The relaxed forms order nothing; they are for data
+ * that carries its own flag, or for pure synchronisation. On a GPU a block needs a barrier
+ * (__syncthreads) between the puts of its threads and the signal, and between the wait and the
+ * gets of its threads.
  *
- * The 16-byte form has 8 bytes of data; the 128-byte form is described below.
- *
- * Every wait ends: when the word arrives, when the guard's deadline passes
- * (WEIR_ERR_TIMEOUT), or when the communicator is aborted (WEIR_ERR_ABORTED).
+ * Packets. An LL packet is one 8-byte store of 4 bytes of data and a 4-byte flag, of which no
+ * reader can see a part, so that its arrival needs no fence. The flag is the epoch of the exchange
+ * (a counter of the caller's): never 0, and different from that of the packet it overwrites. A
+ * packet buffer is twice as long as its data: weir_packet_bytes(). A writer must know that the
+ * reader has finished with the previous epoch in that buffer. LL16 packets hold 8 bytes of data in
+ * 16 bytes; LL128 lines of 128 bytes are described below.
  */
 #ifndef WEIR_DEVICE_H
 #define WEIR_DEVICE_H
@@ -34,37 +38,38 @@
 
 /* ------------------------------------------------------------------ waiting */
 
-/* What a wait tells the other ranks about itself once it has become slow, and
- * leaves behind if it fails. Written by the waiting rank alone. */
+/* The record of a slow wait, which weir_comm_report of any rank reads, and which remains after a
+ * failed wait. Only the waiting rank writes it. The kinds marked "error" record the cause of a
+ * failed kernel instead of a wait. */
 enum {
-    WEIR_WAIT_NONE,
-    WEIR_WAIT_WORD,
-    WEIR_WAIT_SEMAPHORE,
-    WEIR_WAIT_PACKET,
-    WEIR_WAIT_COUNTS, /* no wait: the bytes expected of the peer, and those it sends */
-    WEIR_WAIT_SEND,   /* no wait: bytes of the input, and where the peer's split of it ends */
-    WEIR_WAIT_RECV,   /* the same of the output */
-    WEIR_WAIT_FAILED, /* no wait: weir_kernel_fail, with the status, as a positive number */
+    WEIR_WAIT_NONE,      /* not in a slow wait */
+    WEIR_WAIT_WORD,      /* for a word of the host algorithms */
+    WEIR_WAIT_SEMAPHORE, /* for a signal */
+    WEIR_WAIT_PACKET,    /* for a packet */
+    WEIR_WAIT_COUNTS,    /* error: expected = bytes expected from the peer, seen = bytes it sends */
+    WEIR_WAIT_SEND,      /* error: expected = bytes of the input, seen = end of the peer's split */
+    WEIR_WAIT_RECV,      /* error: the same for the output */
+    WEIR_WAIT_FAILED,    /* error: weir_kernel_fail was called; expected = -status */
 };
 typedef struct weir_wait_record {
-    uint64_t kind; /* WEIR_WAIT_*: what the rank waits for; NONE: in no slow wait */
-    uint64_t peer; /* the rank waited for; all bits set: several */
-    uint64_t expected, seen;
+    uint64_t kind; /* WEIR_WAIT_* */
+    uint64_t peer; /* the rank being waited on; all bits set: several ranks */
+    uint64_t expected, seen; /* the value waited for, and the latest value read */
 } weir_wait_record;
 
-/* What a kernel stores into the abort word that ends for a reason of its own. */
+/* The value of the abort word after a kernel of this rank has failed. */
 enum { WEIR_ABORTED_BY_KERNEL = 2 };
 
-/* What a wait watches besides its word. */
+/* What a wait checks besides its word. */
 typedef struct weir_guard {
     const uint64_t *abort_word; /* becomes non-zero when the communicator is aborted */
-    uint64_t timeout_ns;        /* longest wait */
+    uint64_t timeout_ns;        /* the deadline, from the first check of the clock */
     uint32_t spins;             /* polls before a host rank yields its processor */
-    int32_t peer;               /* whom waits with this guard wait for; -1: several */
-    weir_wait_record *record;   /* where a slow wait is noted; may be NULL */
+    int32_t peer;               /* the rank being waited on; -1: several ranks */
+    weir_wait_record *record;   /* where slow waits are recorded; may be NULL */
 } weir_guard;
 
-/* Lets another rank run: host ranks may outnumber the cores. */
+/* Pauses a GPU thread, or yields the processor on the host, where ranks may outnumber the cores. */
 WEIR_FN void weir_relax(void)
 {
 #if WEIR_ON_DEVICE
@@ -76,13 +81,13 @@ WEIR_FN void weir_relax(void)
 #endif
 }
 
-/* The state of one wait between its polls; start it zeroed. */
+/* The state of one wait between its polls. Initialise it with zeros. */
 typedef struct weir_waiter {
-    uint64_t polls, started_ns;
+    uint64_t polls, started_ns; /* started_ns is 0 until the wait is slow */
 } weir_waiter;
 
-/* One unsuccessful poll: pauses, or yields, and now and then looks at the
- * abort word and the clock. 0, WEIR_ERR_TIMEOUT or WEIR_ERR_ABORTED. */
+/* Call after each unsuccessful poll: pauses or yields, and regularly checks the abort word and the
+ * clock. Returns 0 to poll again, WEIR_ERR_TIMEOUT or WEIR_ERR_ABORTED. */
 WEIR_FN int weir_waiter_step(weir_waiter *waiter, const weir_guard *guard)
 {
     enum { FREE_POLLS = 64, POLLS_PER_CHECK = 64 };
@@ -103,7 +108,7 @@ WEIR_FN int weir_waiter_step(weir_waiter *waiter, const weir_guard *guard)
     return now_ns - waiter->started_ns > guard->timeout_ns ? WEIR_ERR_TIMEOUT : 0;
 }
 
-/* Notes a slow wait, or with WEIR_WAIT_NONE its end. */
+/* Writes the record of a slow wait; WEIR_WAIT_NONE marks its end. */
 WEIR_FN void weir_wait_note(const weir_guard *guard, uint64_t kind, uint64_t expected,
                             uint64_t seen)
 {
@@ -116,7 +121,7 @@ WEIR_FN void weir_wait_note(const weir_guard *guard, uint64_t kind, uint64_t exp
     weir_store_release(&record->kind, kind);
 }
 
-/* Waits until *word, a monotonic counter, is at least target; acquires. */
+/* Waits until *word, a monotonic counter, is at least target. Acquires. */
 WEIR_FN int weir_wait_at_least(const uint64_t *word, uint64_t target, const weir_guard *guard)
 {
     weir_waiter waiter = {0, 0};
@@ -137,15 +142,16 @@ WEIR_FN int weir_wait_at_least(const uint64_t *word, uint64_t target, const weir
 
 /* --------------------------------------------------------------- semaphores */
 
-/* One end of a semaphore. The counters live in memory, not in launch
- * arguments, so that a captured launch replays correctly. */
+/* One end of a semaphore. The counters are in memory, not in launch arguments, so that a captured
+ * launch replays correctly. */
 typedef struct weir_sem_dev {
     uint64_t *remote_inbound; /* the peer's inbound counter, mapped here */
-    uint64_t *inbound;        /* ours: the peer stores into it */
-    uint64_t *outbound;       /* ours: how often we have signalled */
-    uint64_t *expected;       /* ours: how many signals we have consumed */
+    uint64_t *inbound;        /* this rank's: the peer stores the number of its signals here */
+    uint64_t *outbound;       /* this rank's: signals sent */
+    uint64_t *expected;       /* this rank's: signals consumed */
 } weir_sem_dev;
 
+/* Signal the peer. weir_sem_signal releases the calling thread's writes. Non-blocking. */
 WEIR_FN void weir_sem_signal(weir_sem_dev *sem)
 {
     weir_store_release(sem->remote_inbound, ++*sem->outbound);
@@ -156,7 +162,7 @@ WEIR_FN void weir_sem_signal_relaxed(weir_sem_dev *sem)
     weir_store_relaxed(sem->remote_inbound, ++*sem->outbound);
 }
 
-/* Consumes one signal; on failure none is consumed. */
+/* Waits for the next signal and consumes it; a failed wait consumes nothing. Acquires. */
 WEIR_FN int weir_sem_wait(weir_sem_dev *sem, const weir_guard *guard)
 {
     int status = weir_wait_at_least(sem->inbound, *sem->expected + 1, guard);
@@ -164,7 +170,8 @@ WEIR_FN int weir_sem_wait(weir_sem_dev *sem, const weir_guard *guard)
     return status;
 }
 
-/* Consumes a signal if one is there: 1, else 0. Never blocks. */
+/* Consume a signal if one has arrived and return 1, else return 0. weir_sem_poll acquires.
+ * Non-blocking. */
 WEIR_FN int weir_sem_poll(weir_sem_dev *sem)
 {
     int arrived = weir_load_acquire(sem->inbound) > *sem->expected;
@@ -181,17 +188,18 @@ WEIR_FN int weir_sem_poll_relaxed(weir_sem_dev *sem)
 
 /* ---------------------------------------------------------- memory channels */
 
+/* A memory channel as weir_memchan_device returns it. */
 typedef struct weir_memchan_dev {
     weir_sem_dev sem;
     weir_guard guard;
     char *remote;  /* the peer's memory, mapped here */
-    char *local;   /* our memory: source of put, destination of get */
-    char *packets; /* our memory where the peer's packets arrive, or NULL */
+    char *local;   /* this rank's memory: source of put, destination of get */
+    char *packets; /* this rank's memory in which the peer's packets arrive, or NULL */
     size_t remote_bytes, local_bytes, packets_bytes;
 } weir_memchan_dev;
 
-/* Copies bytes with the calling threads; 16 bytes a thread where both ends
- * are aligned alike. */
+/* Copies bytes with the calling threads: 16 bytes per thread and step if both addresses have the
+ * same alignment modulo 16, else single bytes on a GPU. */
 WEIR_FN void weir_copy_shared(char *to, const char *from, size_t bytes, uint32_t tid,
                               uint32_t nthreads)
 {
@@ -214,7 +222,8 @@ WEIR_FN void weir_copy_shared(char *to, const char *from, size_t bytes, uint32_t
 #endif
 }
 
-/* Offsets and lengths in bytes; the caller keeps within the channel's sizes. */
+/* Copy from this rank's memory to the peer's (put), and back (get). Offsets and lengths are in
+ * bytes and are not checked against the channel's sizes. No memory order. Non-blocking. */
 WEIR_FN void weir_put(weir_memchan_dev *chan, size_t remote_offset, size_t local_offset,
                       size_t bytes, uint32_t tid, uint32_t nthreads)
 {
@@ -229,7 +238,8 @@ WEIR_FN void weir_get(weir_memchan_dev *chan, size_t local_offset, size_t remote
                      nthreads);
 }
 
-/* One thread calls these. */
+/* Signal, wait and poll on the channel's semaphore; one thread calls them. See weir_sem_signal,
+ * weir_sem_wait and weir_sem_poll. */
 WEIR_FN void weir_signal(weir_memchan_dev *chan)
 {
     weir_sem_signal(&chan->sem);
@@ -257,15 +267,17 @@ WEIR_FN int weir_poll_relaxed(weir_memchan_dev *chan)
 
 /* ---------------------------------------------------------- switch channels */
 
-enum { WEIR_SWITCH_MEMBERS = 64 };
+enum { WEIR_SWITCH_MEMBERS = 64 }; /* the largest group */
 
+/* A switch channel as weir_switchchan_device returns it. */
 typedef struct weir_switchchan_dev {
-    char *members[WEIR_SWITCH_MEMBERS]; /* each one's memory, mapped here */
+    char *members[WEIR_SWITCH_MEMBERS]; /* every member's memory, mapped here */
     uint32_t count;
-    size_t bytes; /* of each */
+    size_t bytes; /* of each member */
 } weir_switchchan_dev;
 
-/* The same bytes of every member become these, by the calling threads. */
+/* Copies `bytes` from `from` to the same offset of every member, with the calling threads. No
+ * memory order. Non-blocking. */
 WEIR_FN void weir_switch_broadcast(const weir_switchchan_dev *chan, size_t offset,
                                    const char *from, size_t bytes, uint32_t tid,
                                    uint32_t nthreads)
@@ -275,7 +287,9 @@ WEIR_FN void weir_switch_broadcast(const weir_switchchan_dev *chan, size_t offse
             weir_copy_shared(chan->members[i] + offset, from, bytes, tid, nthreads);
 }
 
-/* Sums of floats, in the members' order; other types and operations are alike. */
+/* Adds count floats at the same offset of every member, in the order of the members, into `to`.
+ * No memory order. Non-blocking. (Kernels that need another type or operation do the same with
+ * chan->members.) */
 WEIR_FN void weir_switch_sum(const weir_switchchan_dev *chan, float *to, size_t offset,
                              size_t count, uint32_t tid, uint32_t nthreads)
 {
@@ -289,18 +303,19 @@ WEIR_FN void weir_switch_sum(const weir_switchchan_dev *chan, float *to, size_t 
 
 /* ------------------------------------------------------------------ packets */
 
-/* Bytes of packets that carry so many bytes of data: 8 for each 4 begun. */
+/* Returns the bytes of LL packets for data_bytes bytes of data: 8 per 4 bytes, rounded up. */
 WEIR_FN size_t weir_packet_bytes(size_t data_bytes)
 {
     return (data_bytes + 3) / 4 * 8;
 }
 
+/* Returns an LL packet. */
 WEIR_FN uint64_t weir_packet_make(uint32_t data, uint32_t flag)
 {
     return (uint64_t)flag << 32 | data;
 }
 
-/* 1 and the data if the packet carries this flag, else 0. */
+/* Returns 1 and the data if the packet has this flag, else 0. Non-blocking. */
 WEIR_FN int weir_packet_read(const uint64_t *packet, uint32_t flag, uint32_t *data)
 {
     uint64_t value = weir_load_relaxed(packet);
@@ -310,15 +325,15 @@ WEIR_FN int weir_packet_read(const uint64_t *packet, uint32_t flag, uint32_t *da
     return 1;
 }
 
-/* The 16-byte form: 8 bytes of data in two packets of one access. packet is
- * 16-byte aligned. */
+/* Writes an LL16 packet: 8 bytes of data in two LL packets, stored with one 16-byte access.
+ * packet must be 16-byte aligned. */
 WEIR_FN void weir_packet16_write(uint64_t *packet, uint32_t flag, uint64_t data)
 {
     weir_store_pair(packet, weir_packet_make((uint32_t)data, flag),
                     weir_packet_make((uint32_t)(data >> 32), flag));
 }
 
-/* 1 and the data if both halves carry this flag, else 0. */
+/* Returns 1 and the data if both halves have this flag, else 0. Non-blocking. */
 WEIR_FN int weir_packet16_read(const uint64_t *packet, uint32_t flag, uint64_t *data)
 {
     uint64_t low, high;
@@ -329,6 +344,7 @@ WEIR_FN int weir_packet16_read(const uint64_t *packet, uint32_t flag, uint64_t *
     return 1;
 }
 
+/* Load and store up to 4 bytes at any alignment, little endian. */
 WEIR_FN uint32_t weir_word_load(const char *from, size_t bytes)
 {
     uint32_t word = 0;
@@ -343,8 +359,9 @@ WEIR_FN void weir_word_store(char *to, uint32_t word, size_t bytes)
         to[i] = (char)(word >> (8 * i));
 }
 
-/* Sends local bytes as packets into the peer's packet buffer, which is the
- * remote memory here. remote_offset counts bytes of packets, a multiple of 8. */
+/* Sends bytes of this rank's memory as LL packets to the peer's packet buffer, which must be the
+ * channel's remote memory. remote_offset counts bytes of packets and is a multiple of 8.
+ * Non-blocking. */
 WEIR_FN void weir_put_packets(weir_memchan_dev *chan, size_t remote_offset, size_t local_offset,
                               size_t bytes, uint32_t tid, uint32_t nthreads, uint32_t flag)
 {
@@ -357,8 +374,8 @@ WEIR_FN void weir_put_packets(weir_memchan_dev *chan, size_t remote_offset, size
     }
 }
 
-/* Waits for the peer's packets in our packet buffer and unpacks them into
- * local memory. Each thread waits for its own packets: 0 or the wait's error. */
+/* Waits for the peer's LL packets in this rank's packet buffer and unpacks them into its local
+ * memory. Each thread waits for its own packets, and returns 0 or the error of its own wait. */
 WEIR_FN int weir_get_packets(weir_memchan_dev *chan, size_t local_offset, size_t packets_offset,
                              size_t bytes, uint32_t tid, uint32_t nthreads, uint32_t flag)
 {
@@ -386,23 +403,25 @@ WEIR_FN int weir_get_packets(weir_memchan_dev *chan, size_t local_offset, size_t
     return 0;
 }
 
-/* ----------------------------------------------------- packets of 128 bytes */
+/* ------------------------------------------------------------- LL128 lines */
 
-/* 120 bytes of data and a flag of 8 behind them: they cost a fifteenth more than
- * their data, where packets cost as much again. On a GPU the threads of whole warps
- * call these, eight of them a packet, which they store and load with one instruction
- * each: over NVLink it arrives as a whole, over PCIe it may not, so they are for GPUs
- * that NVLink joins. Buffers of such packets are aligned to 128 bytes and hold nothing
- * else, or data could be taken for a flag. */
+/*
+ * An LL128 line has 120 bytes of data followed by a flag of 8 bytes, so that it adds a fifteenth to
+ * the data, where LL packets double it. On a GPU whole warps must call these functions, with
+ * nthreads a multiple of 32; eight threads store or load one line with one instruction. NVLink
+ * delivers such a line as a whole, PCIe may not: use LL128 only between GPUs connected by NVLink.
+ * Line buffers are aligned to 128 bytes and hold nothing but lines, since other data could be taken
+ * for a flag.
+ */
 enum { WEIR_PACKET128_BYTES = 128, WEIR_PACKET128_DATA = 120, WEIR_PACKET128_WORDS = 15 };
 
-/* Bytes of them that carry so many bytes of data. */
+/* Returns the bytes of LL128 lines for data_bytes bytes of data. */
 WEIR_FN size_t weir_packet128_bytes(size_t data_bytes)
 {
     return (data_bytes + WEIR_PACKET128_DATA - 1) / WEIR_PACKET128_DATA * WEIR_PACKET128_BYTES;
 }
 
-/* Up to 8 of the `left` bytes that begin at from; the rest is 0. */
+/* Load and store up to 8 of `left` bytes at any alignment; missing bytes are read as 0. */
 WEIR_FN uint64_t weir_long_load(const char *from, size_t left)
 {
     if (left >= 8 && (uintptr_t)from % 8 == 0)
@@ -424,8 +443,9 @@ WEIR_FN void weir_long_store(char *to, uint64_t word, size_t left)
         weir_word_store(to + 4, (uint32_t)(word >> 32), left < 8 ? left - 4 : 4);
 }
 
-/* Sends local bytes as packets into the peer's packet buffer, which is the remote
- * memory here. remote_offset counts bytes of packets, a multiple of 128. */
+/* Sends bytes of this rank's memory as LL128 lines to the peer's packet buffer, which must be the
+ * channel's remote memory. remote_offset counts bytes of lines and is a multiple of 128.
+ * Non-blocking. */
 WEIR_FN void weir_put_packets128(weir_memchan_dev *chan, size_t remote_offset, size_t local_offset,
                                  size_t bytes, uint32_t tid, uint32_t nthreads, uint64_t flag)
 {
@@ -455,7 +475,7 @@ WEIR_FN void weir_put_packets128(weir_memchan_dev *chan, size_t remote_offset, s
 #endif
 }
 
-/* Waits until our packet carries the flag: 0 or the wait's error. */
+/* Waits until a line in this rank's packet buffer has the flag (host). Acquires. */
 WEIR_FN int weir_packet128_wait(const uint64_t *words, uint64_t flag, const weir_guard *guard)
 {
     weir_waiter waiter = {0, 0};
@@ -470,8 +490,9 @@ WEIR_FN int weir_packet128_wait(const uint64_t *words, uint64_t flag, const weir
     return 0;
 }
 
-/* Waits for the peer's packets in our packet buffer and unpacks them into local
- * memory: 0 or the wait's error, which on a GPU all threads of a warp have alike. */
+/* Waits for the peer's LL128 lines in this rank's packet buffer and unpacks them into its local
+ * memory. On a GPU all threads of a warp return the same value: if the wait of any of them timed
+ * out WEIR_ERR_TIMEOUT, else WEIR_ERR_ABORTED; warps may differ from each other. */
 WEIR_FN int weir_get_packets128(weir_memchan_dev *chan, size_t local_offset, size_t packets_offset,
                                 size_t bytes, uint32_t tid, uint32_t nthreads, uint64_t flag)
 {
@@ -494,7 +515,8 @@ WEIR_FN int weir_get_packets128(weir_memchan_dev *chan, size_t local_offset, siz
                 late = part == 7 && high != flag;
             }
             if (__any_sync(0xffffffff, status))
-                return status ? status : WEIR_ERR_ABORTED;
+                return __any_sync(0xffffffff, status == WEIR_ERR_TIMEOUT) ? WEIR_ERR_TIMEOUT
+                                                                          : WEIR_ERR_ABORTED;
             if (!__any_sync(0xffffffff, late))
                 break;
             status = weir_waiter_step(&waiter, &chan->guard);
@@ -523,9 +545,10 @@ WEIR_FN int weir_get_packets128(weir_memchan_dev *chan, size_t local_offset, siz
 
 /* ------------------------------------------------------------------ barriers */
 
-/* Meets the peers of all channels, one to each: what any rank wrote before, all read
- * after. On a GPU the threads of a block share the channels, and the block meets
- * (__syncthreads) before the call and behind it. 0 or the first wait's error. */
+/* A barrier with the peers of count channels, one channel per peer: what the calling threads of any
+ * rank wrote before it, the calling threads of all ranks read after it. The calling threads divide
+ * the channels among themselves; on a GPU the block needs a barrier (__syncthreads) before and
+ * after the call. Returns 0 or the error of the thread's first failed wait. */
 WEIR_FN int weir_barrier(weir_memchan_dev *const *chans, uint32_t count, uint32_t tid,
                          uint32_t nthreads)
 {

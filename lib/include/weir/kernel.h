@@ -1,11 +1,11 @@
 /*
- * What the source of a kernel includes. weir_kernel_compile (weir/algo.h) compiles such
- * a file at run time: as C, by cc, for a communicator on the host, and as CUDA, by
- * NVRTC, for one on GPUs. What both take is C without what C++ lacks (a cast from void *
- * is written out, no designators out of order), functions marked WEIR_KERNEL_FN, and the
- * words of weir/device.h and of this file:
+ * The header for kernels compiled at run time. weir_kernel_compile (weir/algo.h) compiles a source
+ * file as C with cc for a communicator of the host backend, and as CUDA with NVRTC for one of the
+ * cuda backend. A source that both accept is written in the common subset of C and C++ (casts from
+ * void * are explicit, designators in order), marks its functions WEIR_KERNEL_FN, and uses
+ * weir/device.h and this header:
  *
- *     #include "weir/kernel.h"
+ *     #include <weir/kernel.h>
  *
  *     typedef struct ping_args {
  *         weir_memchan_dev *chan;
@@ -19,25 +19,24 @@
  *         ...
  *     }
  *
- * A kernel has one parameter, a struct of plain data, which the launch fills.
+ * A kernel has one parameter, a structure of plain data, which the launch passes.
  *
- * On GPUs a launch is a grid of blocks of threads, all of which are on the device at
- * once, so a block may wait for another one, here or on a peer. On the host a launch is
- * one block of one thread whatever was asked for, and runs in the calling thread until
- * it ends; a peer's kernel runs beside it, so it may wait for that.
+ * On a GPU a launch is a grid of blocks that are all resident at the same time, so a block may wait
+ * for another one of its own grid or of a peer's. On the host a launch is always one block of one
+ * thread; it runs in the calling thread until it ends, concurrently with the peers' kernels.
  *
- * What a replayed launch counts (epochs, parities) belongs into memory, never into the
- * parameter: semaphores keep their counts there by themselves.
+ * Counters that must advance when a captured launch is replayed (epochs, parities) belong in
+ * memory, not in the parameter. Semaphores keep theirs in memory.
  */
 #ifndef WEIR_KERNEL_H
 #define WEIR_KERNEL_H
 
 #include <weir/device.h>
 
-/* Steps when a compiled kernel of before cannot be launched any more. */
+/* Incremented when kernels compiled with an older header can no longer be launched. */
 enum { WEIR_KERNEL_ABI = 1 };
 
-/* A function that kernels call. */
+/* Marks a function that kernels call. */
 #if defined(__CUDACC__)
 #define WEIR_KERNEL_FN static __device__ __forceinline__
 #else
@@ -46,11 +45,12 @@ enum { WEIR_KERNEL_ABI = 1 };
 
 #if defined(__CUDACC__) || defined(WEIR_EMULATED)
 
-/* Opens a kernel: its name, the type of its parameter, the parameter's name. */
+/* Defines a kernel: its name, the type of its parameter, and the parameter's name. */
 #define WEIR_KERNEL(name, type, args)                                                              \
     extern "C" __global__ void name(const __grid_constant__ type args)
 
-/* A thread in its block, and a block in the launch. */
+/* Return the index of the thread in its block, the number of threads per block, the index of the
+ * block in the launch, and the number of blocks. */
 WEIR_KERNEL_FN uint32_t weir_tid(void)
 {
     return threadIdx.x;
@@ -71,35 +71,38 @@ WEIR_KERNEL_FN uint32_t weir_nblocks(void)
     return gridDim.x;
 }
 
-/* The threads of a block meet: all of them call it. */
+/* A barrier of the threads of a block, all of which must call it. */
 WEIR_KERNEL_FN void weir_block_sync(void)
 {
     __syncthreads();
 }
 
-/* The same, and all learn whether any of them gave something else than 0. */
+/* A barrier of the block that returns non-zero to all of its threads if any passed non-zero. */
 WEIR_KERNEL_FN int weir_block_any(int status)
 {
     return __syncthreads_or(status);
 }
 
-/* Says that the kernel failed: status is what a wait returned, or WEIR_ERR_INVALID or
- * WEIR_ERR_MISMATCH. All other waits of this rank end, too, and the next call on the
- * communicator, or weir_comm_check, tells it. guard is that of any channel. */
+/* Reports that the kernel failed. status is the error of a wait, WEIR_ERR_INVALID or
+ * WEIR_ERR_MISMATCH. It aborts the communicator on this rank, which ends its other waits; the next
+ * call on the communicator, or weir_comm_check, returns the status and aborts the other ranks.
+ * WEIR_ERR_ABORTED has no effect on a GPU, since its cause is already recorded. Every thread with
+ * an error may make the call. Pass the error itself: the result of weir_block_any is not a status.
+ * guard is that of any channel of the communicator. */
 WEIR_KERNEL_FN void weir_kernel_fail(const weir_guard *guard, int status)
 {
     weir_wait_record *record = guard->record;
     if (status != WEIR_ERR_TIMEOUT && status != WEIR_ERR_INVALID && status != WEIR_ERR_MISMATCH)
         return;
-    /* A wait whose deadline passed has left more than this would say. */
+    /* A wait that timed out has already recorded its peer and values: keep that record. */
     if (record && (status != WEIR_ERR_TIMEOUT || !weir_load_relaxed(&record->kind)))
         weir_wait_note(guard, WEIR_WAIT_FAILED, (uint64_t)-status, 0);
     weir_store_release((uint64_t *)guard->abort_word, WEIR_ABORTED_BY_KERNEL);
 }
 
 #if defined(__CUDACC__)
-/* Memory that the threads of a block share: as many bytes as the launch was given,
- * aligned to 16. Declares `name`, a char *, at the beginning of a kernel. */
+/* Declares `name`, a char *, at the beginning of a kernel: the shared memory of the block, as many
+ * bytes as the launch requested, 16-byte aligned. */
 #define WEIR_SHARED(name)                                                                          \
     extern __shared__ uint4 weir_shared_words[];                                                   \
     char *const name = (char *)weir_shared_words
@@ -112,14 +115,15 @@ typedef struct weir_kernel_run {
     void *shared;
     int status;
 } weir_kernel_run;
-/* __thread: the word that C and C++ share. */
+/* __thread is the spelling that C and C++ share. */
 static __thread weir_kernel_run weir_kernel_now __attribute__((unused));
 
-/* What weir_kernel_launch finds in the compiled file. */
+/* The symbol that weir_kernel_launch looks up in the compiled file. */
 typedef struct weir_kernel_entry {
     uint32_t abi; /* WEIR_KERNEL_ABI */
     uint32_t args_bytes;
-    int (*run)(const void *args, void *shared); /* what weir_kernel_fail was given, or 0 */
+    /* Runs the kernel; returns the first status that it passed to weir_kernel_fail, or 0. */
+    int (*run)(const void *args, void *shared);
 } weir_kernel_entry;
 
 #define WEIR_KERNEL(name, type, args)                                                              \
@@ -178,17 +182,17 @@ WEIR_FN void weir_kernel_fail(const weir_guard *guard, int status)
 
 #endif
 
-/* ------------------------------------- kernels that are a whole collective */
+/* --------------------------------------- kernels that implement a collective */
 
-/* Ranks of one communicator. */
+/* The largest number of ranks: WEIR_GPU_RANKS_MAX on a GPU, WEIR_RANKS_MAX on the host. */
 #if defined(__CUDACC__)
 enum { WEIR_KERNEL_RANKS_MAX = 8 };
 #else
 enum { WEIR_KERNEL_RANKS_MAX = 64 };
 #endif
 
-/* alltoallv and sendrecv: what this rank exchanges with one peer, in bytes, and where
- * that begins in its buffers. */
+/* alltoallv and sendrecv: the bytes that this rank exchanges with one peer, and where they begin in
+ * its buffers, in bytes. */
 typedef struct weir_kernel_split {
     uint64_t send_at, send_bytes, recv_at, recv_bytes;
 } weir_kernel_split;
@@ -196,13 +200,13 @@ typedef struct weir_kernel_split {
 enum { WEIR_KERNEL_STATE_WORDS = 8 };
 
 /*
- * The parameter of a kernel that weir_algo_from_file launches as a collective. Sizes are in
- * bytes. Buffers may be of any length and alignment, in place or not, as weir/weir.h says for
- * the collective, and no peer need reach them: data goes through scratch memory.
+ * The parameter of a kernel that an algorithm of weir_algo_from_file launches for a collective.
+ * Buffers have any length and alignment, and are in place or not, as weir/weir.h describes for the
+ * collective. Peers cannot address them: data goes through scratch memory.
  *
- * Scratch. Each rank has nranks slots of slot_bytes, aligned to 128; slot r is what rank r
- * may write. A channel's remote is the peer's scratch memory, its local and packets are
- * the own. It is zeroed once, when the context is created, not before each launch.
+ * Scratch memory. Each rank has nranks slots of slot_bytes, aligned to 128 bytes; rank r writes
+ * slot r. A channel's remote is the peer's scratch memory; its local and packets are this rank's.
+ * It is zeroed once, when the context is created, not before each launch.
  */
 typedef struct weir_kernel_args {
     const char *in;
@@ -217,24 +221,24 @@ typedef struct weir_kernel_args {
     weir_memchan_dev *const *chans; /* see weir_kernel_chans */
     uint64_t *state;                /* see weir_kernel_state */
     weir_guard guard;
-    weir_kernel_split splits[WEIR_KERNEL_RANKS_MAX]; /* of each rank; else all zero */
+    weir_kernel_split splits[WEIR_KERNEL_RANKS_MAX]; /* alltoallv, sendrecv; else all zero */
 } weir_kernel_args;
 
-/* The calling block's channels, nranks - 1 of them: to the next rank, the one after it, and
- * so on around. Blocks of one index on all ranks are at their ends. */
+/* Returns the calling block's nranks - 1 channels: entry i leads to rank (rank + 1 + i) % nranks.
+ * They connect the blocks of equal index on all ranks. */
 WEIR_FN weir_memchan_dev *const *weir_kernel_chans(const weir_kernel_args *args, uint32_t block)
 {
     return args->chans + (size_t)block * (size_t)(args->nranks - 1);
 }
 
-/* The rank that a channel of that index goes to. */
+/* Returns the rank that the channel of this index leads to. */
 WEIR_FN int weir_kernel_peer(const weir_kernel_args *args, int index)
 {
     return (args->rank + 1 + index) % args->nranks;
 }
 
-/* WEIR_KERNEL_STATE_WORDS words of the block's own, which stay from launch to launch and
- * begin at zero. */
+/* Returns the block's WEIR_KERNEL_STATE_WORDS words, which are zero at first and persist between
+ * launches. */
 WEIR_FN uint64_t *weir_kernel_state(const weir_kernel_args *args, uint32_t block)
 {
     return args->state + (size_t)block * WEIR_KERNEL_STATE_WORDS;

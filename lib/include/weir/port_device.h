@@ -1,27 +1,28 @@
 /*
- * What a kernel or a host thread calls to have a proxy work for it: triggers through a
- * FIFO, and port channels. As weir/device.h, the same source compiles as C and as CUDA.
+ * Triggers and port channels: how kernels and host threads make requests to a proxy. Like
+ * weir/device.h, the same source compiles as C and as CUDA.
  *
- * A trigger asks the proxy, a thread of the host, to move data to a peer, to signal
- * it, to say when that has arrived, or for whatever the proxy's owner handles. Any
- * number of threads push triggers; the proxy carries them out in the order of their
- * tickets.
+ * A trigger asks the proxy, a host thread, to copy data to a peer, to signal the peer, to report
+ * when the data has arrived, or for an action that the proxy's owner implements. Any number of
+ * threads push triggers; the proxy executes them in the order of their tickets.
  *
- * The FIFO is a ring of slots of four words in host memory. A producer takes a ticket
- * once there is room for it and stores its trigger into the ticket's slot; the top bit
- * of each word tells in which lap around the ring it was stored. A slot whose four
- * words have the bit of the lap that the proxy is in holds a whole trigger: nobody
- * clears slots, and no order among the words matters. The counter of tickets lies near
- * the producers, the count of triggers taken (tail) near the proxy; producers ask for
- * the tail only when the ring looks full by what they last saw of it.
+ * FIFO protocol. The FIFO is a ring of slots of four words in host memory. Producers write slots
+ * and the ticket counter (head); the proxy writes the count of triggers taken (tail). A producer
+ * takes a ticket once there is room, and stores its trigger into the ticket's slot. The top bit of
+ * each word alternates with every lap around the ring: a slot whose four words have the bit of the
+ * proxy's current lap holds a complete trigger. So slots need not be cleared, and the order in
+ * which the words arrive does not matter. head is in memory close to the producers, tail close to
+ * the proxy; producers keep a copy of the tail and read the tail itself only when the ring looks
+ * full.
  *
- * Memory order. Pushing a trigger orders everything that the calling thread wrote
- * before it, so that the proxy finds the data it is to move; on a GPU the other threads
- * of a block meet (__syncthreads) with the caller first. weir_port_wait and
- * weir_port_poll acquire what the peer put before its signal.
+ * Memory order. Pushing a trigger releases everything that the calling thread wrote before, so that
+ * the proxy moves current data. On a GPU a block needs a barrier (__syncthreads) between its
+ * threads' writes and the push. weir_port_wait and weir_port_poll acquire what the peer put before
+ * its signal.
  *
- * One thread calls these functions for a channel; several may where they only push
- * triggers. Every wait ends as those of weir/device.h do.
+ * Calls. One thread calls these functions for a channel; functions that only push triggers may be
+ * called by several threads at the same time. Functions that return int return 0 or the error of a
+ * wait, as in weir/device.h: every push may wait for room in the FIFO.
  */
 #ifndef WEIR_PORT_DEVICE_H
 #define WEIR_PORT_DEVICE_H
@@ -34,36 +35,36 @@
 
 /* ------------------------------------------------------------------ triggers */
 
-/* What a trigger asks for; the first three combine, and are done in this order. */
+/* The actions of a trigger. The first three may be combined, and are executed in this order. */
 enum {
     WEIR_TRIGGER_PUT = 1,
     WEIR_TRIGGER_SIGNAL = 2,
     WEIR_TRIGGER_FLUSH = 4,
-    WEIR_TRIGGER_CUSTOM = 8, /* the proxy's owner handles it; all other fields are free */
+    WEIR_TRIGGER_CUSTOM = 8, /* passed to the handler of the proxy's owner, which may use all other fields */
 };
 
 typedef struct weir_trigger {
     uint32_t op;   /* WEIR_TRIGGER_* */
-    uint32_t chan; /* the port channel's number */
-    uint64_t to, from, bytes; /* of a put; less than 2^63 */
+    uint32_t chan; /* the port channel's id */
+    uint64_t to, from, bytes; /* put: remote offset, local offset, length; less than 2^63 */
 } weir_trigger;
 
 enum { WEIR_FIFO_WORDS = 4 };
 #define WEIR_FIFO_LAP ((uint64_t)1 << 63)
 
-/* The FIFO as its producers see it. */
+/* The producers' view of the FIFO. */
 typedef struct weir_fifo_dev {
     uint64_t *slots;      /* WEIR_FIFO_WORDS each, host memory, 32-byte aligned */
-    uint64_t *head;       /* near the producers: the next ticket */
-    uint64_t *tail_seen;  /* near the producers: the tail at some moment */
-    const uint64_t *tail; /* near the proxy: triggers taken */
+    uint64_t *head;       /* the next ticket; producers' memory */
+    uint64_t *tail_seen;  /* a copy of the tail, perhaps old; producers' memory */
+    const uint64_t *tail; /* triggers taken; the proxy's memory */
     uint32_t shift;       /* there are 2^shift slots */
-    int32_t wake;         /* host producers: written to if the proxy sleeps */
-    const uint64_t *asleep; /* host producers: whether it does; NULL for kernels */
+    int32_t wake;         /* host producers: the eventfd that wakes a sleeping proxy */
+    const uint64_t *asleep; /* host producers: 1 while the proxy sleeps; NULL for kernels */
     weir_guard guard;
 } weir_fifo_dev;
 
-/* Adds to a word of one GPU or of one process; what it was. Orders nothing. */
+/* Adds to a word that only one GPU or one process uses, and returns its old value. Relaxed. */
 WEIR_FN uint64_t weir_fetch_add(uint64_t *word, uint64_t more)
 {
 #if WEIR_ON_DEVICE
@@ -77,7 +78,8 @@ WEIR_FN uint64_t weir_fetch_add(uint64_t *word, uint64_t more)
 #endif
 }
 
-/* Stores value if the word of this process is as expected; what it was. Orders nothing. */
+/* Replaces a word that only this process uses if it equals expected, and returns its old value.
+ * Relaxed. */
 #if !WEIR_ON_DEVICE
 WEIR_FN uint64_t weir_compare_exchange(uint64_t *word, uint64_t expected, uint64_t value)
 {
@@ -86,8 +88,7 @@ WEIR_FN uint64_t weir_compare_exchange(uint64_t *word, uint64_t expected, uint64
 }
 #endif
 
-/* On a GPU: orders what was read and written before it against what is written after
- * it, and what was read before against what is read after. */
+/* On a GPU, a fence of system scope that is both acquire and release. */
 WEIR_FN void weir_fence_both(void)
 {
 #if WEIR_ON_DEVICE
@@ -95,16 +96,17 @@ WEIR_FN void weir_fence_both(void)
 #endif
 }
 
-/* The lap bit of a ticket's slot; the first lap's is set, as slots begin as zeros. */
+/* Returns the lap bit of a ticket. That of the first lap is set, because slots are zeroed at
+ * first. */
 WEIR_FN uint64_t weir_fifo_lap(uint64_t ticket, uint32_t shift)
 {
     return (ticket >> shift) & 1 ? 0 : WEIR_FIFO_LAP;
 }
 
-/* Waits for a word at the other end of a bus; acquires, as weir_wait_at_least. On a GPU only
- * once it is there: a poll that acquires empties the caches of its multiprocessor, and where
- * many threads wait so, the fences of those whom they wait for hardly get on. One poll is
- * under way at a time, since those of a thread queue up behind each other. */
+/* Waits like weir_wait_at_least for a word in the memory of the other processor (a GPU for a host
+ * word). On a GPU it polls with relaxed loads and acquires once at the end: an acquire invalidates
+ * the multiprocessor's L1 cache, and many threads that poll with acquires delay the fences of the
+ * threads that they wait for. */
 WEIR_FN int weir_wait_far(const uint64_t *word, uint64_t target, const weir_guard *guard)
 {
 #if WEIR_ON_DEVICE
@@ -128,7 +130,7 @@ WEIR_FN int weir_wait_far(const uint64_t *word, uint64_t target, const weir_guar
 #endif
 }
 
-/* Waits until a ticket's slot is free; seen: the tail at some moment. */
+/* Waits until a ticket's slot is free. seen is an old value of the tail. */
 WEIR_FN int weir_fifo_await_room(const weir_fifo_dev *fifo, uint64_t ticket, uint64_t seen)
 {
     const uint64_t slots = (uint64_t)1 << fifo->shift;
@@ -140,16 +142,16 @@ WEIR_FN int weir_fifo_await_room(const weir_fifo_dev *fifo, uint64_t ticket, uin
     return status;
 }
 
-/* Takes the next ticket, whose slot is free. The store into the slot depends on the tail
- * seen here, behind which the proxy has no business with the slot's last trigger.
+/* Takes the next ticket and waits until its slot is free. The proxy no longer reads the slot's
+ * previous trigger once the tail has passed it.
  *
- * A thread of the host takes its ticket once there is room: where there is none in time,
- * nothing is taken, and others go on. A kernel, for which one look at the counter takes
- * long and whose failed wait ends the communicator anyway, takes it first. */
+ * A host thread waits first and then takes the ticket, so that a timeout leaves the FIFO intact. A
+ * kernel takes the ticket first: a read of the counter takes long on a GPU, and a failed wait of a
+ * kernel aborts the communicator anyway. */
 WEIR_FN int weir_fifo_reserve(const weir_fifo_dev *fifo, uint64_t *ticket)
 {
 #if WEIR_ON_DEVICE || defined(WEIR_EMULATED)
-    const uint64_t tail = weir_load_relaxed(fifo->tail_seen); /* both are under way together */
+    const uint64_t tail = weir_load_relaxed(fifo->tail_seen); /* overlaps with the atomic */
     *ticket = weir_fetch_add(fifo->head, 1);
     return weir_fifo_await_room(fifo, *ticket, tail);
 #else
@@ -168,8 +170,8 @@ WEIR_FN int weir_fifo_reserve(const weir_fifo_dev *fifo, uint64_t *ticket)
 #endif
 }
 
-/* Stores a trigger into its ticket's slot. On a host each word is a release, which costs
- * nothing there; on a GPU a fence came before, if there is anything to order. */
+/* Stores a trigger into its ticket's slot. On the host each store is a release, which is free on
+ * x86; on a GPU the caller has executed a fence if there is data to order. */
 WEIR_FN void weir_fifo_commit(const weir_fifo_dev *fifo, uint64_t ticket,
                               const weir_trigger *trigger)
 {
@@ -188,22 +190,22 @@ WEIR_FN void weir_fifo_commit(const weir_fifo_dev *fifo, uint64_t ticket,
 #endif
 }
 
-/* After a commit: wakes a proxy that sleeps. For kernels it wakes by itself. */
+/* Wakes a sleeping proxy, after a commit. Kernels cannot; the proxy polls for their triggers. */
 WEIR_FN void weir_fifo_wake(const weir_fifo_dev *fifo)
 {
 #if !WEIR_ON_DEVICE
     const uint64_t one = 1;
     if (!fifo->asleep)
         return;
-    weir_fence_system(); /* the commit comes first: it sleeps only after a last look */
+    weir_fence_system(); /* orders the commit before the load: the proxy looks once more before it sleeps */
     if (weir_load_relaxed(fifo->asleep) && write(fifo->wake, &one, sizeof one) < 0)
-        return; /* its counter is full: it has been woken often enough */
+        return; /* the eventfd's counter is full, so the proxy is being woken */
 #else
     (void)fifo;
 #endif
 }
 
-/* One thread's trigger. */
+/* Pushes the trigger of one thread. */
 WEIR_FN int weir_fifo_push_one(const weir_fifo_dev *fifo, const weir_trigger *trigger, int ordered,
                                uint64_t *ticket)
 {
@@ -217,9 +219,9 @@ WEIR_FN int weir_fifo_push_one(const weir_fifo_dev *fifo, const weir_trigger *tr
     return 0;
 }
 
-/* The threads of a warp that are here push one after the other: a thread that waits for
- * room may wait for a trigger of its neighbour's, and the compiler has those that need
- * not wait stay with those that do. */
+/* The active threads of a warp push one at a time. A thread that waits for room may depend on the
+ * trigger of another thread of its warp, and the compiler may otherwise keep that one waiting at
+ * the reconvergence point. */
 WEIR_FN int weir_fifo_push_in_turn(const weir_fifo_dev *fifo, const weir_trigger *trigger,
                                    int ordered, uint64_t *ticket)
 {
@@ -238,22 +240,22 @@ WEIR_FN int weir_fifo_push_in_turn(const weir_fifo_dev *fifo, const weir_trigger
 #endif
 }
 
-/* Pushes a trigger: 0, or the error of the wait for room. */
+/* Pushes a trigger and returns its ticket. Releases the calling thread's writes. */
 WEIR_FN int weir_fifo_push(const weir_fifo_dev *fifo, const weir_trigger *trigger,
                            uint64_t *ticket)
 {
     return weir_fifo_push_in_turn(fifo, trigger, 1, ticket);
 }
 
-/* The same for a trigger behind which no data stands: orders nothing. */
+/* Pushes a trigger that refers to no data written by the calling thread. Relaxed. */
 WEIR_FN int weir_fifo_push_relaxed(const weir_fifo_dev *fifo, const weir_trigger *trigger,
                                    uint64_t *ticket)
 {
     return weir_fifo_push_in_turn(fifo, trigger, 0, ticket);
 }
 
-/* Waits until the proxy has taken the trigger of a ticket: a custom one has then been
- * handled, and what its handler wrote is there. */
+/* Waits until the proxy has taken the trigger of a ticket. The handler of a custom trigger has then
+ * returned, and its writes are visible. */
 WEIR_FN int weir_fifo_wait(const weir_fifo_dev *fifo, uint64_t ticket)
 {
     return weir_wait_far(fifo->tail, ticket + 1, &fifo->guard);
@@ -261,16 +263,17 @@ WEIR_FN int weir_fifo_wait(const weir_fifo_dev *fifo, uint64_t ticket)
 
 /* ------------------------------------------------------------- port channels */
 
+/* A port channel as weir_portchan_device returns it. */
 typedef struct weir_portchan_dev {
     weir_fifo_dev fifo;      /* the proxy's, with a guard that names the peer */
-    const uint64_t *inbound; /* host memory: how often the peer has signalled */
-    const uint64_t *flushed; /* host memory: 1 + the ticket of the last flush that is done */
-    uint64_t *expected;      /* ours, near the caller: how many signals we have consumed */
+    const uint64_t *inbound; /* host memory: the number of signals that the peer sent */
+    const uint64_t *flushed; /* host memory: 1 + the ticket of the last completed flush */
+    uint64_t *expected;      /* the caller's memory: signals consumed */
     uint32_t id;
     uint64_t remote_bytes, local_bytes;
 } weir_portchan_dev;
 
-/* Pushes a trigger of this channel. */
+/* Pushes a trigger of this channel and returns its ticket. */
 WEIR_FN int weir_port_push(weir_portchan_dev *chan, uint32_t op, uint64_t to, uint64_t from,
                            uint64_t bytes, uint64_t *ticket)
 {
@@ -278,14 +281,14 @@ WEIR_FN int weir_port_push(weir_portchan_dev *chan, uint32_t op, uint64_t to, ui
     return weir_fifo_push(&chan->fifo, &trigger, ticket);
 }
 
+/* Waits until the flush with this ticket has completed. */
 WEIR_FN int weir_port_await_flush(weir_portchan_dev *chan, uint64_t ticket)
 {
     return weir_wait_far(chan->flushed, ticket + 1, &chan->fifo.guard);
 }
 
-/* Copies bytes from offset local_offset of the own memory to offset remote_offset of the
- * peer's. The source may be written again after a flush. All of these return 0, or the
- * error of a wait: for room in the FIFO, or for what they say. */
+/* Requests a copy of `bytes` from local_offset of this rank's memory to remote_offset of the
+ * peer's. Does not wait for the copy: the source may be overwritten after a flush. */
 WEIR_FN int weir_port_put(weir_portchan_dev *chan, uint64_t remote_offset, uint64_t local_offset,
                           uint64_t bytes)
 {
@@ -293,13 +296,15 @@ WEIR_FN int weir_port_put(weir_portchan_dev *chan, uint64_t remote_offset, uint6
     return weir_port_push(chan, WEIR_TRIGGER_PUT, remote_offset, local_offset, bytes, &ticket);
 }
 
-/* Signals the peer, which then sees all puts of this channel before. */
+/* Requests a signal to the peer. When the peer consumes it, all earlier puts of this channel are
+ * visible there. */
 WEIR_FN int weir_port_signal(weir_portchan_dev *chan)
 {
     uint64_t ticket;
     return weir_port_push(chan, WEIR_TRIGGER_SIGNAL, 0, 0, 0, &ticket);
 }
 
+/* A put followed by a signal, in one trigger. */
 WEIR_FN int weir_port_put_with_signal(weir_portchan_dev *chan, uint64_t remote_offset,
                                       uint64_t local_offset, uint64_t bytes)
 {
@@ -308,7 +313,7 @@ WEIR_FN int weir_port_put_with_signal(weir_portchan_dev *chan, uint64_t remote_o
                           bytes, &ticket);
 }
 
-/* Waits until all that this channel was asked for before has arrived at the peer. */
+/* Waits until all earlier requests of this channel have completed at the peer. */
 WEIR_FN int weir_port_flush(weir_portchan_dev *chan)
 {
     uint64_t ticket;
@@ -316,6 +321,7 @@ WEIR_FN int weir_port_flush(weir_portchan_dev *chan)
     return status ? status : weir_port_await_flush(chan, ticket);
 }
 
+/* A put followed by a signal and a flush, in one trigger. */
 WEIR_FN int weir_port_put_with_signal_and_flush(weir_portchan_dev *chan, uint64_t remote_offset,
                                                 uint64_t local_offset, uint64_t bytes)
 {
@@ -325,7 +331,7 @@ WEIR_FN int weir_port_put_with_signal_and_flush(weir_portchan_dev *chan, uint64_
     return status ? status : weir_port_await_flush(chan, ticket);
 }
 
-/* Waits for the peer's next signal and consumes it; on failure none is consumed. */
+/* Waits for the peer's next signal and consumes it; a failed wait consumes nothing. Acquires. */
 WEIR_FN int weir_port_wait(weir_portchan_dev *chan)
 {
     const int status = weir_wait_far(chan->inbound, *chan->expected + 1, &chan->fifo.guard);
@@ -333,7 +339,7 @@ WEIR_FN int weir_port_wait(weir_portchan_dev *chan)
     return status;
 }
 
-/* Consumes a signal if one is there: 1, else 0. Never blocks. */
+/* Consumes a signal if one has arrived and returns 1, else returns 0. Acquires. Non-blocking. */
 WEIR_FN int weir_port_poll(weir_portchan_dev *chan)
 {
     const int arrived = weir_load_acquire(chan->inbound) > *chan->expected;

@@ -1,7 +1,7 @@
 /*
- * The one header that knows which compiler and which target reads it: C for
- * the host, or CUDA for the GPU. Everything that differs between the two and
- * is needed by code compiled for both is defined here, and nowhere else.
+ * The differences between the compilers and targets that read weir's headers: C for the host, CUDA
+ * for the GPU, and C++ for the GPU emulator of the tests. Code that is compiled for several of them
+ * uses these definitions; no other header tests for a compiler.
  */
 #ifndef WEIR_TARGET_H
 #define WEIR_TARGET_H
@@ -23,11 +23,11 @@
 #endif
 
 /*
- * Emulation: a test compiles device code as C++ for the host (WEIR_EMULATED) and
- * runs all threads of all ranks in one thread. These are the test's: a poll that
- * found nothing gives another thread its turn; a store to shared words may do so
- * and counts as progress; the clock moves only once nothing else can. An access of 16 bytes
- * tells where it goes, as a GPU cannot do it anywhere.
+ * Emulation. Tests compile device code as C++ for the host (WEIR_EMULATED) and run all threads of
+ * all ranks in one thread. The emulator provides these functions: relax switches to another
+ * emulated thread after an unsuccessful poll; stored counts a store to shared words as progress and
+ * may switch; the clock advances only when no thread can make progress; access16 checks that a
+ * 16-byte access is aligned.
  */
 #if defined(WEIR_EMULATED)
 extern "C" {
@@ -38,11 +38,11 @@ void weir_emulated_access16(const void *at);
 }
 #endif
 
-/* Bytes that two cores fight over: one line, as the prefetchers see it, two. */
+/* Bytes of a cache line. */
 #define WEIR_LINE_BYTES 64
 
-/* Atomics on plain words shared with peers. "relaxed" orders nothing, "acquire"
- * and "release" are system scope on a GPU. */
+/* Atomic accesses to words shared with peers. Relaxed accesses order nothing; acquire and release
+ * have system scope on a GPU. */
 WEIR_FN uint64_t weir_load_relaxed(const uint64_t *word)
 {
 #if WEIR_ON_DEVICE
@@ -89,8 +89,8 @@ WEIR_FN void weir_store_release(uint64_t *word, uint64_t value)
 #endif
 }
 
-/* Two words with one access of 16 bytes, which is atomic for each of them alone.
- * words is 16-byte aligned. */
+/* Load and store two words with one 16-byte access, which is atomic for each word, not for both
+ * together. words must be 16-byte aligned. Relaxed. */
 WEIR_FN void weir_load_pair(const uint64_t *words, uint64_t *first, uint64_t *second)
 {
 #if WEIR_ON_DEVICE
@@ -116,7 +116,8 @@ WEIR_FN void weir_store_pair(uint64_t *words, uint64_t first, uint64_t second)
 #endif
 }
 
-/* Orders everything before it and everything behind it, for all ranks. */
+/* A sequentially consistent fence of system scope: orders all accesses before it against all after
+ * it, as seen by every rank. */
 WEIR_FN void weir_fence_system(void)
 {
 #if WEIR_ON_DEVICE
@@ -126,7 +127,8 @@ WEIR_FN void weir_fence_system(void)
 #endif
 }
 
-/* A monotonic clock for deadlines and measurements; a device's is its own. */
+/* Returns a monotonic time for deadlines and measurements. Times of a GPU and of the host are not
+ * comparable. */
 WEIR_FN uint64_t weir_clock_ns(void)
 {
 #if WEIR_ON_DEVICE
@@ -140,7 +142,7 @@ WEIR_FN uint64_t weir_clock_ns(void)
 #if defined(CLOCK_MONOTONIC)
     clock_gettime(CLOCK_MONOTONIC, &now);
 #else
-    /* ISO C alone (-std=c11) does not declare it; Linux has it as clock 1. */
+    /* Strict ISO C (-std=c11) does not declare CLOCK_MONOTONIC, which is clock 1 on Linux. */
     extern int weir_clock_gettime(int clock, struct timespec *time) __asm__("clock_gettime");
     weir_clock_gettime(1, &now);
 #endif
@@ -148,7 +150,7 @@ WEIR_FN uint64_t weir_clock_ns(void)
 #endif
 }
 
-/* A hint to the core that this is a wait loop. */
+/* Hints to the processor that this is a polling loop. */
 WEIR_FN void weir_pause(void)
 {
 #if WEIR_ON_DEVICE

@@ -1,20 +1,31 @@
 /*
- * weir: communication channels and collective kernels.
+ * weir: communication channels and collective kernels. This is the main public header.
  *
- * This is the whole public API. Handles are opaque. Sizes say in their name
- * or their comment whether they count bytes or elements. Every function says
+ * Conventions. Each comment below relies on them:
  *
- *   - who owns what it takes and gives,
- *   - whether it is collective (every rank of the communicator or bootstrap
- *     calls it, in the same order) or local,
- *   - whether it blocks, and which errors it returns.
- *
- * Functions return WEIR_OK (0) or a negative weir_status. Out-parameters come
- * last and are written on success only. When a call fails, weir_last_error()
- * gives the calling thread one line that names the object, what was expected
- * and what to do.
- *
- * A handle may be used by one thread at a time unless its comment says more.
+ * Status      Functions return WEIR_OK (0) or a negative weir_status. After a failure
+ *             weir_last_error() returns one line for the calling thread that says what failed,
+ *             on which rank or object, what was expected and what to do. Output parameters come
+ *             last and are written on success only.
+ * Errors      Any function may return WEIR_ERR_INVALID for a NULL or out-of-range argument,
+ *             WEIR_ERR_NO_MEMORY and WEIR_ERR_SYSTEM. Comments list the other errors, and these
+ *             where they have a particular meaning.
+ * Local       The calling rank alone executes the call; it does not communicate. Functions are
+ *             local and non-blocking unless their comment says otherwise.
+ * Collective  Every rank of the communicator (or bootstrap) must make the call, and all ranks
+ *             must make their collective calls in the same order. Collective calls block unless
+ *             their comment says otherwise. Every wait has a deadline (timeout_ms).
+ * Threads     Different handles may be used by different threads at the same time. Calls on one
+ *             handle, and on handles created from it, must not overlap, except those that are
+ *             marked thread-safe. Functions that take no handle are thread-safe.
+ * Ownership   A created object belongs to the caller and is released with the function that its
+ *             comment names. Objects passed in stay the caller's and must outlive what was
+ *             created from them. Returned strings have static storage unless stated otherwise.
+ * Units       Names that end in _bytes, _ms, _us or _ns carry their unit; a plain count counts
+ *             elements.
+ * Node        One host of the job. Ranks of one node map each other's memory; ranks of different
+ *             nodes communicate over a network. The environment variable WEIR_HOSTID can divide
+ *             one host into several nodes.
  */
 #ifndef WEIR_H
 #define WEIR_H
@@ -31,478 +42,555 @@ extern "C" {
 #define WEIR_VERSION_PATCH 0
 #define WEIR_VERSION "0.1.0"
 
-#if defined(__CUDACC_RTC__) /* a kernel that is compiled at run time has no library */
+#if defined(__CUDACC_RTC__) /* kernels compiled at run time do not link the library */
 #define WEIR_API
 #else
 #define WEIR_API __attribute__((visibility("default")))
 #endif
 
+/* Limits. Calls beyond them fail with WEIR_ERR_UNSUPPORTED. */
+enum {
+    WEIR_RANKS_MAX = 64,    /* ranks of a communicator */
+    WEIR_GPU_RANKS_MAX = 8, /* ranks of one node in a communicator of the cuda backend */
+};
+
 /* ------------------------------------------------------------------ status */
 
-/* X(symbol, value, exit code of a program that ends on it, text) */
-#define WEIR_STATUS_MAP(X)                                                     \
-    X(OK, 0, 0, "success")                                                     \
-    X(ERR_INVALID, -1, 2, "invalid argument")                                  \
-    X(ERR_UNSUPPORTED, -2, 2, "not supported here")                            \
-    X(ERR_MISMATCH, -3, 2, "ranks disagree")                                   \
-    X(ERR_SYSTEM, -4, 3, "operating system error")                             \
-    X(ERR_NO_MEMORY, -5, 3, "out of memory")                                   \
-    X(ERR_REFUSED, -6, 3, "connection refused")                                \
-    X(ERR_PEER, -7, 3, "a peer is gone")                                       \
-    X(ERR_TIMEOUT, -8, 4, "a deadline passed")                                 \
-    X(ERR_ABORTED, -9, 4, "the communicator was aborted")                      \
-    X(ERR_INTERNAL, -10, 3, "internal error")
-
+/* Result of a call. Values are stable. weir_status_exit_code maps each to the exit code of a
+ * program that ends because of it. */
 typedef enum weir_status {
-#define WEIR_STATUS_ENUM(symbol, value, exit_code, text) WEIR_##symbol = (value),
-    WEIR_STATUS_MAP(WEIR_STATUS_ENUM)
-#undef WEIR_STATUS_ENUM
+    WEIR_OK = 0,               /* success */
+    WEIR_ERR_INVALID = -1,     /* invalid argument or environment variable */
+    WEIR_ERR_UNSUPPORTED = -2, /* valid, but not supported by this build, node or object */
+    WEIR_ERR_MISMATCH = -3,    /* ranks passed arguments that contradict each other */
+    WEIR_ERR_SYSTEM = -4,      /* the operating system, MPI, CUDA or a network reported an error */
+    WEIR_ERR_NO_MEMORY = -5,   /* memory or an address range could not be allocated */
+    WEIR_ERR_REFUSED = -6,     /* a peer refused the connection */
+    WEIR_ERR_PEER = -7,        /* a peer process has ended */
+    WEIR_ERR_TIMEOUT = -8,     /* a deadline passed */
+    WEIR_ERR_ABORTED = -9,     /* the communicator was aborted */
+    WEIR_ERR_INTERNAL = -10    /* a defect of weir */
 } weir_status;
 
-/* The symbol's name ("WEIR_ERR_TIMEOUT"). Local; static storage. */
+/* Returns the symbol ("WEIR_ERR_TIMEOUT"), or "WEIR_ERR_UNKNOWN" for any other value. */
 WEIR_API const char *weir_status_name(weir_status status);
-/* A short description ("a deadline passed"). Local; static storage. */
+/* Returns a short description ("a deadline passed"). */
 WEIR_API const char *weir_status_text(weir_status status);
-/* The exit code a program should end with: 0, 2 usage, 3 system, 4 deadline. */
+/* Returns the exit code for a program that ends because of status: 0 success, 2 usage, 3 system
+ * or environment, 4 a deadline passed or the communicator was aborted. */
 WEIR_API int weir_status_exit_code(weir_status status);
-/* What went wrong in the calling thread's last failing call: one line, never
- * NULL, valid until the thread's next failing call. */
+/* Returns the description of the calling thread's latest failure: one line, never NULL, valid
+ * until the thread's next failing call. */
 WEIR_API const char *weir_last_error(void);
-/* "weir 0.1.0 (12.2.0, release)": version, compiler, build. Static storage. */
+/* Returns version, compiler and build: "weir 0.1.0 (12.2.0, release)". */
 WEIR_API const char *weir_version_string(void);
-/* Writes one line for each environment variable that weir reads into text
- * (at most bytes, terminated) and returns the length of the whole. Local. */
+/* Lists the environment variables that weir reads. Writes one line each into text, truncated to
+ * `bytes` including the terminating NUL, and returns the full length without it. */
 WEIR_API int weir_env_help(char *text, size_t bytes);
 
-/* ------------------------------------------------------- types, operations */
+/* ------------------------------------------------- data types and operations */
 
-/* X(symbol, name, bytes). Values are the position in this list. */
-#define WEIR_DTYPE_MAP(X)                                                      \
-    X(INT8, "int8", 1)                                                         \
-    X(UINT8, "uint8", 1)                                                       \
-    X(INT32, "int32", 4)                                                       \
-    X(UINT32, "uint32", 4)                                                     \
-    X(INT64, "int64", 8)                                                       \
-    X(UINT64, "uint64", 8)                                                     \
-    X(HALF, "half", 2)                                                         \
-    X(FLOAT, "float", 4)                                                       \
-    X(DOUBLE, "double", 8)                                                     \
-    X(BFLOAT16, "bfloat16", 2)                                                 \
-    X(FP8_E4M3, "f8e4m3", 1)                                                   \
-    X(FP8_E5M2, "f8e5m2", 1)
-
+/* Data types of elements. The comments give the name that weir_dtype_name returns and the size. */
 typedef enum weir_dtype {
-#define WEIR_DTYPE_ENUM(symbol, name, bytes) WEIR_##symbol,
-    WEIR_DTYPE_MAP(WEIR_DTYPE_ENUM)
-#undef WEIR_DTYPE_ENUM
+    WEIR_INT8,     /* "int8", 1 byte */
+    WEIR_UINT8,    /* "uint8", 1 byte */
+    WEIR_INT32,    /* "int32", 4 bytes */
+    WEIR_UINT32,   /* "uint32", 4 bytes */
+    WEIR_INT64,    /* "int64", 8 bytes */
+    WEIR_UINT64,   /* "uint64", 8 bytes */
+    WEIR_HALF,     /* "half", 2 bytes: IEEE binary16 */
+    WEIR_FLOAT,    /* "float", 4 bytes */
+    WEIR_DOUBLE,   /* "double", 8 bytes */
+    WEIR_BFLOAT16, /* "bfloat16", 2 bytes */
+    WEIR_FP8_E4M3, /* "f8e4m3", 1 byte: no infinity, largest finite value 448 */
+    WEIR_FP8_E5M2, /* "f8e5m2", 1 byte: largest finite value 57344 */
     WEIR_DTYPE_COUNT
 } weir_dtype;
 
 /*
- * Reduction operations. Integers wrap modulo 2^bits; the average of integers
- * is that wrapped sum divided by the number of ranks, rounded towards zero.
- * half, bfloat16 and both fp8 types accumulate in float over all ranks of one
- * reduction step and round once, to nearest even; fp8 saturates at the largest
- * finite value (e4m3: 448, e5m2: 57344), infinities too. NaN stays NaN, with any
- * sign and payload; subnormal numbers and the sign of zero are kept. max and min
- * return NaN if any input is NaN, and of two zeros either.
+ * Reduction operations.
+ *
+ * Integers wrap modulo 2^bits; the average of integers is that wrapped sum divided by the number
+ * of ranks, rounded towards zero. half, bfloat16 and both fp8 types accumulate in float over all
+ * ranks of one reduction step and are rounded once, to nearest even. fp8 results saturate at the
+ * largest finite value, infinities included. NaN stays NaN, with any sign and payload. Subnormal
+ * numbers and the sign of zero are preserved. max and min return NaN if any input is NaN, and
+ * either of two zeros.
  */
-#define WEIR_OP_MAP(X)                                                         \
-    X(SUM, "sum")                                                              \
-    X(PROD, "prod")                                                            \
-    X(MAX, "max")                                                              \
-    X(MIN, "min")                                                              \
-    X(AVG, "avg")
-
 typedef enum weir_op {
-#define WEIR_OP_ENUM(symbol, name) WEIR_##symbol,
-    WEIR_OP_MAP(WEIR_OP_ENUM)
-#undef WEIR_OP_ENUM
+    WEIR_SUM,  /* "sum" */
+    WEIR_PROD, /* "prod" */
+    WEIR_MAX,  /* "max" */
+    WEIR_MIN,  /* "min" */
+    WEIR_AVG,  /* "avg": the sum divided by the number of ranks */
     WEIR_OP_COUNT
 } weir_op;
 
-/* Bytes of one element; 0 for a value outside the list. Local. */
+/* Returns the size of one element in bytes; 0 for an invalid dtype. */
 WEIR_API size_t weir_dtype_bytes(weir_dtype dtype);
-/* nccl-tests' name ("float", "f8e4m3"); NULL for a value outside the list. */
+/* Returns the name that nccl-tests uses ("float", "f8e4m3"); NULL for an invalid dtype. */
 WEIR_API const char *weir_dtype_name(weir_dtype dtype);
+/* Returns the name of an operation ("sum"); NULL for an invalid op. */
 WEIR_API const char *weir_op_name(weir_op op);
-/* The value of a name. Local. WEIR_ERR_INVALID lists the known names. */
+/* Converts a name to its value. WEIR_ERR_INVALID if the name is unknown; the error line lists the
+ * known names. */
 WEIR_API weir_status weir_dtype_parse(const char *name, weir_dtype *dtype);
 WEIR_API weir_status weir_op_parse(const char *name, weir_op *op);
 
-/* Where work is ordered: a cudaStream_t for GPU buffers, NULL on the host,
- * where calls block until the caller's buffers are complete. */
+/* The queue that orders work on a GPU: a cudaStream_t. On the host backend it is NULL, and calls
+ * block until the caller's buffers are complete. */
 typedef void *weir_stream;
 
 /* --------------------------------------------------------------- bootstrap */
 
 /*
- * The control plane: ranks find one another and exchange small messages. An
- * ops table with three implementations here (TCP, fork, and MPI in
- * weir/mpi.h); a caller may bring its own.
+ * A bootstrap is the control plane of a job: it connects a fixed set of ranks and exchanges small
+ * messages between them. Implementations of this library: TCP, fork, and MPI (weir/mpi.h). A
+ * caller may provide another one as an ops table.
  */
 typedef struct weir_boot weir_boot;
 
+/* The operations of a bootstrap. Every operation gets the context of weir_boot_create and may be
+ * called by one thread at a time. */
 typedef struct weir_boot_ops {
-    const char *name; /* "tcp", "mpi", "fork": static storage */
-    /* Collective, blocking. all: nranks x bytes, rank r's part at r * bytes;
-     * the caller's own part is in place already. */
+    /* The implementation's name ("tcp"); static storage. */
+    const char *name;
+    /* Collective. all has nranks x bytes; rank r's block is at r * bytes. The caller's own block
+     * is filled in before the call, all blocks are on return. */
     weir_status (*allgather)(void *context, void *all, size_t bytes);
-    /* Local, may block until the peer receives. Between one pair of ranks
-     * messages arrive in order; tag and bytes must match at both ends, else
-     * WEIR_ERR_MISMATCH. */
+    /* Sends to, or receives from, one peer. May block until the peer makes the matching call.
+     * Messages between one pair of ranks arrive in order; tag and bytes must be equal at both
+     * ends, else WEIR_ERR_MISMATCH. */
     weir_status (*send)(void *context, const void *data, size_t bytes, int peer, int tag);
     weir_status (*recv)(void *context, void *data, size_t bytes, int peer, int tag);
-    /* Collective, blocking. */
+    /* Collective. Returns once every rank has called it. */
     weir_status (*barrier)(void *context);
     /* Local. Frees context. Called once, by weir_boot_destroy. */
     void (*destroy)(void *context);
 } weir_boot_ops;
 
-/* Wraps an implementation. Local. ops must outlive the bootstrap; context
- * passes to it on success. WEIR_ERR_INVALID: a rank outside 0..nranks-1 or a
- * missing operation. */
+/* Creates a bootstrap from an ops table. ops must outlive the bootstrap, which takes ownership of
+ * context on success. Release with weir_boot_destroy. WEIR_ERR_INVALID if rank is outside
+ * 0..nranks-1 or an operation is missing. */
 WEIR_API weir_status weir_boot_create(const weir_boot_ops *ops, void *context, int rank,
                                       int nranks, weir_boot **boot);
+/* Return the calling rank, the number of ranks, and the implementation's name, which lives as
+ * long as the bootstrap. Thread-safe. */
 WEIR_API int weir_boot_rank(const weir_boot *boot);
 WEIR_API int weir_boot_nranks(const weir_boot *boot);
 WEIR_API const char *weir_boot_name(const weir_boot *boot);
-/* The operations, as in weir_boot_ops. Errors: what the implementation met
- * (WEIR_ERR_TIMEOUT, WEIR_ERR_PEER, WEIR_ERR_SYSTEM), naming the peer;
- * WEIR_ERR_INVALID for a send or receive whose peer is the own rank. */
+/* Perform the operation of the same name in weir_boot_ops: allgather and barrier are collective,
+ * send and recv involve one peer and may block until it makes the matching call. Errors name the
+ * peer: WEIR_ERR_TIMEOUT, WEIR_ERR_PEER, WEIR_ERR_SYSTEM; WEIR_ERR_MISMATCH if tag or bytes differ
+ * at the two ends; WEIR_ERR_INVALID if peer is the calling rank. */
 WEIR_API weir_status weir_boot_allgather(weir_boot *boot, void *all, size_t bytes);
 WEIR_API weir_status weir_boot_send(weir_boot *boot, const void *data, size_t bytes, int peer,
                                     int tag);
 WEIR_API weir_status weir_boot_recv(weir_boot *boot, void *data, size_t bytes, int peer, int tag);
 WEIR_API weir_status weir_boot_barrier(weir_boot *boot);
-/* Collective, blocking: every rank gives its status, every rank gets the worst
- * of them (the smallest value; on a tie the lowest rank's) and, when it is an
- * error, a last-error text that names the failing rank. A failure of the
- * exchange itself is returned likewise. */
+/* Agrees on an outcome. Collective. Every rank passes its own status and gets the worst status of
+ * all ranks: the smallest value, of equal values that of the lowest rank. If that is an error, the
+ * error line names the failing rank. A failure of the exchange itself is returned as well. */
 WEIR_API weir_status weir_boot_agree(weir_boot *boot, weir_status mine);
-/* Local. NULL is allowed. Communicators made from it must be gone. */
+/* Destroys a bootstrap. Communicators created from it must have been destroyed. NULL is
+ * allowed. */
 WEIR_API void weir_boot_destroy(weir_boot *boot);
 
 #define WEIR_UNIQUE_ID_BYTES 128
-/* An address and a random secret that lets ranks of one job find each other
- * over TCP. Copy it to every rank by any means; it is plain bytes. */
+/* Identifies one job: the rendezvous address and a random secret. Plain bytes; copy all of them
+ * to every rank by any means. */
 typedef struct weir_unique_id {
     char bytes[WEIR_UNIQUE_ID_BYTES];
 } weir_unique_id;
 
-/* Opens the meeting point of one job in the calling process, which need not be a
- * rank, but must live until all ranks have met: a thread of its own answers there,
- * on the interface of WEIR_SOCKET_IFNAME, else of NCCL_SOCKET_IFNAME, else the
- * first usable one, loopback last. Local, not blocking. WEIR_ERR_SYSTEM: no
- * interface, no port, no thread. */
+/* Creates the unique id of one job and starts its rendezvous server, a thread of the calling
+ * process, on an ephemeral TCP port. The process need not be a rank of the job, but must live
+ * until all ranks have joined; the server ends then. It listens on the interface that
+ * WEIR_SOCKET_IFNAME, else NCCL_SOCKET_IFNAME selects, else on the first usable one, loopback
+ * last. WEIR_ERR_SYSTEM if there is no usable interface or port, or the thread cannot start. */
 WEIR_API weir_status weir_unique_id_create(weir_unique_id *id);
-/* Joins the job of a unique id. Collective, blocks until all ranks have met
- * or WEIR_TIMEOUT_MS has passed (WEIR_ERR_TIMEOUT names the missing ranks).
- * WEIR_ERR_PEER: the process that made the id has ended, or the id has served
- * its job. A stranger without the id's secret is refused and logged. */
+/* Creates a TCP bootstrap by joining the job of a unique id. Collective; blocks until all nranks
+ * ranks have joined. Release with weir_boot_destroy. Connections that do not know the id's secret
+ * are rejected and logged. WEIR_ERR_TIMEOUT after WEIR_TIMEOUT_MS; the error line names the
+ * missing ranks. WEIR_ERR_PEER if the process that created the id has ended or the id was used
+ * before: an id serves one bootstrap. */
 WEIR_API weir_status weir_boot_tcp_create(const weir_unique_id *id, int rank, int nranks,
                                           weir_boot **boot);
-/* The same with rank 0's address given as "interface:ip:port" or "ip:port"
- * ("eth0:10.0.0.4:50000", "lo:[::1]:50000"): rank 0 listens there. There is no
- * secret beyond WEIR_BOOT_SECRET, if that is set on every rank. */
+/* Creates a TCP bootstrap with the rendezvous at rank 0's address, given as "interface:ip:port" or
+ * "ip:port" ("eth0:10.0.0.4:50000", "lo:[::1]:50000"); rank 0 listens there. Otherwise like
+ * weir_boot_tcp_create. The only secret is WEIR_BOOT_SECRET, which must be equal on all ranks if
+ * it is set. */
 WEIR_API weir_status weir_boot_tcp_create_at(const char *interface_ip_port, int rank, int nranks,
                                              weir_boot **boot);
-
-/* The same from the environment that torchrun gives its processes: RANK, WORLD_SIZE,
- * MASTER_ADDR and MASTER_PORT. Rank 0 listens at the port behind the latter, which is that
- * of PyTorch's own store, or at WEIR_BOOT_PORT. LOCAL_RANK is what weir_comm_local_rank
- * finds by itself. WEIR_ERR_INVALID: one is missing or no number. */
+/* Creates a TCP bootstrap from the environment variables that torchrun sets: RANK, WORLD_SIZE,
+ * MASTER_ADDR and MASTER_PORT. PyTorch's own store occupies MASTER_PORT, so rank 0 listens at the
+ * next port, or at WEIR_BOOT_PORT. Otherwise like weir_boot_tcp_create_at. WEIR_ERR_INVALID if a
+ * variable is missing or not a number. */
 WEIR_API weir_status weir_boot_torchrun_create(weir_boot **boot);
 
-/* Runs body in nranks forked children joined by a bootstrap over socket pairs;
- * for tests and single-machine tools. Local, blocks until every child has
- * ended or timeout_ms has passed (the rest is killed, WEIR_ERR_TIMEOUT). A
- * child's exit code is body's result; exit_codes (nranks entries, may be NULL)
- * gets it, or 128 + signal. WEIR_OK says only that all children ended. */
+/* Runs body in nranks forked child processes, connected by a bootstrap over socket pairs; for
+ * tests and programs that use one node. body gets the child's bootstrap, which it must not
+ * destroy, and argument. Local; blocks until every child has ended. exit_codes (nranks entries,
+ * may be NULL) gets each child's exit code: body's result, or 128 + the signal that ended it.
+ * WEIR_OK means that all children ended, whatever their codes. WEIR_ERR_TIMEOUT if timeout_ms
+ * passed; the remaining children are killed then. */
 WEIR_API weir_status weir_boot_fork_run(int nranks, int (*body)(weir_boot *boot, void *argument),
                                         void *argument, int timeout_ms, int *exit_codes);
 
 /* ------------------------------------------------------------ communicator */
 
+/* A communicator: a group of ranks that share memory or network connections, and the state of
+ * their collectives. */
 typedef struct weir_comm weir_comm;
 
 /* How bytes move between two ranks. */
 typedef enum weir_transport {
-    WEIR_TRANSPORT_AUTO,
-    WEIR_TRANSPORT_SHM,
-    WEIR_TRANSPORT_CUDA_IPC,
-    WEIR_TRANSPORT_IB,
-    WEIR_TRANSPORT_TCP
+    WEIR_TRANSPORT_AUTO,     /* "auto": chosen by the library */
+    WEIR_TRANSPORT_SHM,      /* "shm": shared memory of one node */
+    WEIR_TRANSPORT_CUDA_IPC, /* "cuda_ipc": GPU memory mapped by peers of the node */
+    WEIR_TRANSPORT_IB,       /* "ib": InfiniBand or RoCE verbs */
+    WEIR_TRANSPORT_TCP       /* "tcp": TCP sockets */
 } weir_transport;
 
-/* Where a communicator's collectives find their buffers. */
+/* Where the buffers of a communicator's collectives are. */
 typedef enum weir_backend {
-    WEIR_BACKEND_HOST, /* memory of the process */
-    WEIR_BACKEND_CUDA, /* memory of a GPU; a rank has one */
-    WEIR_BACKEND_AUTO  /* what WEIR_BACKEND says; where that is unset or "auto", cuda if every
-                          rank can have a GPU of its own, else host */
+    WEIR_BACKEND_HOST, /* "host": memory of the process */
+    WEIR_BACKEND_CUDA, /* "cuda": memory of a GPU, one GPU for each rank */
+    WEIR_BACKEND_AUTO  /* "auto": what the environment variable WEIR_BACKEND says; if that is unset
+                          or "auto", cuda if every rank can have a GPU of its own, else host */
 } weir_backend;
 
+/* Configuration of a communicator. Initialise it with WEIR_COMM_CONFIG_INIT, then set fields:
+ *
+ *     weir_comm_config config = WEIR_COMM_CONFIG_INIT;
+ *     config.timeout_ms = 5000;
+ *
+ * New versions may append fields. A structure of an older version gets the defaults for the
+ * fields that it lacks. WEIR_ERR_INVALID if size is 0, or if it is larger than this version knows
+ * and the unknown part is not all zero. */
 typedef struct weir_comm_config {
-    size_t scratch_bytes; /* host: library memory a rank, rounded up; 0: the default; too
-                             little for the ranks is WEIR_ERR_INVALID */
+    size_t size;          /* sizeof(weir_comm_config), set by WEIR_COMM_CONFIG_INIT */
+    size_t scratch_bytes; /* library memory per rank for host collectives, rounded up to pages;
+                             0: the default. WEIR_ERR_INVALID if too small for the ranks. Equal on
+                             all ranks */
     int timeout_ms;       /* deadline of every wait; 0: WEIR_TIMEOUT_MS, else 30000 */
-    weir_backend backend; /* WEIR_BACKEND_HOST where config is NULL */
-    int device;           /* cuda: 1 + the device's number as CUDA counts them; 0: by local rank */
+    weir_backend backend; /* default: WEIR_BACKEND_AUTO. Equal on all ranks */
+    int device;           /* cuda: this rank's CUDA device number; -1: chosen by local rank */
 } weir_comm_config;
 
-/* Sets up a communicator over boot: exchanges who sits where, maps every
- * peer's scratch memory, and agrees on the outcome. Collective, blocking.
- * config may be NULL. boot stays the caller's and must outlive the
- * communicator. WEIR_ERR_UNSUPPORTED: ranks that no transport joins;
- * WEIR_ERR_NO_MEMORY: the machine cannot hold the scratch memory. */
+#define WEIR_COMM_CONFIG_INIT {sizeof(weir_comm_config), 0, 0, WEIR_BACKEND_AUTO, -1}
+
+/* Creates a communicator of all ranks of boot. Collective; all ranks get the same status. config
+ * may be NULL for the defaults. Release with weir_comm_destroy. WEIR_ERR_UNSUPPORTED if some ranks
+ * have no transport in common, if there are more than WEIR_RANKS_MAX ranks, or if the cuda backend
+ * was requested and cannot be used (no CUDA in this build, no GPU for some rank, more than
+ * WEIR_GPU_RANKS_MAX ranks on a node); WEIR_ERR_NO_MEMORY if the scratch memory cannot be
+ * allocated; WEIR_ERR_MISMATCH if configurations differ. */
 WEIR_API weir_status weir_comm_create(weir_boot *boot, const weir_comm_config *config,
                                       weir_comm **comm);
-/* Collective; waits for peers to stop using this rank's memory (deadline). */
-WEIR_API void weir_comm_destroy(weir_comm *comm);
-/* Makes every wait of every rank end with WEIR_ERR_ABORTED. Local, not
- * blocking; any thread may call it, at any time. NULL is allowed. */
+
+enum { WEIR_SPLIT_NONE = -1 }; /* the color of a rank that joins no new communicator */
+
+/* Divides a communicator: ranks that pass the same color form a new communicator, in which they
+ * are ordered by key, ranks of equal key by their rank in comm. Collective over comm, also for
+ * ranks that pass WEIR_SPLIT_NONE: these get *created == NULL. config configures the new
+ * communicator as in weir_comm_create, and may be NULL; ranks of different colors may pass
+ * different ones. If it fails for the ranks of one color, that does not affect the others.
+ *
+ * comm remains valid, and either may be destroyed first. The new communicator sends its set-up
+ * messages over comm's bootstrap, which must outlive it; a thread must not use that bootstrap,
+ * directly or through a communicator, while another thread does. Release with weir_comm_destroy.
+ * WEIR_ERR_INVALID on all ranks of comm if any color is below WEIR_SPLIT_NONE; otherwise the
+ * errors of weir_comm_create. */
+WEIR_API weir_status weir_comm_split(weir_comm *comm, int color, int key,
+                                     const weir_comm_config *config, weir_comm **created);
+
+/* Destroys a communicator. Collective; waits until this rank's work on its GPU has ended and every
+ * rank has called it, so that no peer still uses this rank's memory. Objects created from comm
+ * must have been freed. comm is freed whatever is returned; NULL is allowed. WEIR_ERR_TIMEOUT or
+ * WEIR_ERR_PEER if some ranks did not call it: they may still use memory that was freed here, and
+ * their accesses to it fail or read stale data. WEIR_ERR_ABORTED if the communicator was aborted;
+ * then the call does not wait for other ranks. */
+WEIR_API weir_status weir_comm_destroy(weir_comm *comm);
+/* Aborts a communicator: every wait of every rank ends with WEIR_ERR_ABORTED. An aborted
+ * communicator can only be queried and destroyed. Local, non-blocking, thread-safe at any time
+ * before weir_comm_destroy. NULL is allowed. */
 WEIR_API void weir_comm_abort(weir_comm *comm);
+
+/* The functions from here to weir_comm_scratch_bytes return constant properties of a
+ * communicator. They are local and thread-safe. */
+
+/* Return the calling rank and the number of ranks. */
 WEIR_API int weir_comm_rank(const weir_comm *comm);
 WEIR_API int weir_comm_nranks(const weir_comm *comm);
-/* Number of machines, ranks on this machine, and this rank's place among them. Ranks of
- * several machines are joined by a network (ib, tcp; WEIR_TRANSPORT), those of one map
- * each other's memory. */
+/* Return the number of nodes, the number of ranks on this node, and this rank's index among
+ * them. */
 WEIR_API int weir_comm_nnodes(const weir_comm *comm);
 WEIR_API int weir_comm_local_nranks(const weir_comm *comm);
 WEIR_API int weir_comm_local_rank(const weir_comm *comm);
+/* Returns the bootstrap that comm was created from; of a communicator made by weir_comm_split, a
+ * bootstrap of its ranks that comm owns. */
 WEIR_API weir_boot *weir_comm_boot(const weir_comm *comm);
-/* WEIR_BACKEND_HOST or WEIR_BACKEND_CUDA; in a build or on a machine without
- * GPUs the former. */
+/* Returns the backend in use: WEIR_BACKEND_HOST or WEIR_BACKEND_CUDA. */
 WEIR_API weir_backend weir_comm_backend(const weir_comm *comm);
+/* Returns the name of a backend ("host"); NULL for an invalid value. */
 WEIR_API const char *weir_backend_name(weir_backend backend);
-/* The CUDA device of this rank; -1 on the host backend. */
+/* Returns the CUDA device number of this rank; -1 on the host backend. */
 WEIR_API int weir_comm_device(const weir_comm *comm);
-/* How the communicator's bytes move: between machines, if there are several. */
+/* Returns the transport of the communicator's collectives: between nodes, if there are several. */
 WEIR_API weir_transport weir_comm_transport(const weir_comm *comm);
-/* 1 if this machine has more ranks of the communicator than cores for them: what
- * "shared" means in a tuning table. */
+/* Returns 1 if the ranks on this node outnumber the cores that they may use, else 0. Tuning tables
+ * call that "shared". */
 WEIR_API int weir_comm_shares_cores(const weir_comm *comm);
-/* Bytes of library memory that this rank holds beyond its callers' buffers. */
+/* Returns the bytes of library memory that this rank holds beyond its callers' buffers. */
 WEIR_API size_t weir_comm_scratch_bytes(const weir_comm *comm);
-/* Says what this rank is doing, for reports: a phase in a few words (the first
- * 32 bytes count; static storage, as the same address is taken for the same
- * text) and a number. Local: one store while the phase stays. NULL is allowed
- * for comm, and then nothing happens. */
+
+/* Records what this rank is doing, for weir_comm_report: a phase in a few words, of which the
+ * first 32 bytes count, and a number. phase must have static storage; a repeated address is taken
+ * for the same text, so that the call is a single store while the phase does not change. comm may
+ * be NULL, which does nothing. */
 WEIR_API void weir_comm_note(weir_comm *comm, const char *phase, uint64_t iteration);
-/* Whether every rank runs. Local, not blocking; any thread. WEIR_ERR_PEER: one
- * has died; WEIR_ERR_ABORTED; WEIR_ERR_TIMEOUT: one is stopped (SIGSTOP). Also what
- * a kernel of this rank met: WEIR_ERR_TIMEOUT, WEIR_ERR_MISMATCH, WEIR_ERR_INVALID. */
+/* Checks the health of a communicator. Local, non-blocking, thread-safe. WEIR_ERR_PEER if a
+ * rank's process has ended; WEIR_ERR_ABORTED; WEIR_ERR_TIMEOUT if a rank is stopped (SIGSTOP) or
+ * a kernel of this rank reached its deadline; WEIR_ERR_MISMATCH or WEIR_ERR_INVALID if a kernel of
+ * this rank found wrong counts. */
 WEIR_API weir_status weir_comm_check(weir_comm *comm);
-/* Writes where every rank stands into text (at most bytes, terminated), a line
- * a rank in rank order: whether it is stopped or dead, what it noted, its last
- * collective, and in a long wait the peer, the value expected and the value
- * seen. Returns the length of the whole. After an abort it gives ranks that run
- * half a second to say where they stood. Local; any thread, at any time. */
+/* Describes the state of every rank: one line per rank, in rank order, with whether it is stopped
+ * or dead, its latest weir_comm_note, its latest collective, and during a long wait the peer that
+ * it waits for with the value expected and the value seen. Writes at most `bytes` into text
+ * including the terminating NUL, and returns the full length without it. Local, thread-safe. After
+ * an abort it waits up to half a second for running ranks to report their final state. */
 WEIR_API int weir_comm_report(weir_comm *comm, char *text, size_t bytes);
-/* The same, written to a file descriptor by one rank for all: the first to
- * call it. The others wait until it is written, two seconds at most, so that
- * all may end then. 1 if this call wrote it. Local; any thread. */
+/* Writes the text of weir_comm_report to a file descriptor, from one rank only: the first one that
+ * calls it. The others wait until it has been written, at most two seconds, so that their
+ * processes may exit afterwards. Returns 1 if this call wrote the report, else 0. Thread-safe. */
 WEIR_API int weir_comm_report_once(weir_comm *comm, int fd);
-/* Ranks meet. Collective, blocking. */
+/* Blocks until every rank has called it. Collective. WEIR_ERR_TIMEOUT, WEIR_ERR_PEER,
+ * WEIR_ERR_ABORTED; afterwards the communicator is aborted. */
 WEIR_API weir_status weir_comm_barrier(weir_comm *comm);
 
 /* ------------------------------------------------------- registered memory */
 
-/* A buffer that peers can address. */
+/* A buffer that peers can address. Each belongs to one communicator, which must outlive it. */
 typedef struct weir_mem weir_mem;
 
 #define WEIR_MEM_HANDLE_BYTES 256
-/* A serialisable name of registered memory; plain bytes, valid in any process
- * of the job while the memory lives. */
+/* A serialised reference to registered memory: plain bytes, valid in any process of the job for
+ * as long as the memory lives. */
 typedef struct weir_mem_handle {
     unsigned char bytes[WEIR_MEM_HANDLE_BYTES];
 } weir_mem_handle;
 
-/* Allocates memory that peers of comm can map, on this rank's GPU for the cuda
- * backend: collectives use it without copies. Local. Zeroed, page aligned. Free
- * with weir_mem_free before the communicator. bytes may be 0.
- * WEIR_ERR_NO_MEMORY: no space is left; nothing is touched that would fail later. */
+/* Allocates registered memory: on this rank's GPU for the cuda backend, else in memory of the
+ * process. Collectives use it without staging. Zeroed and page aligned; bytes may be 0. Local.
+ * Release with weir_mem_free. WEIR_ERR_NO_MEMORY if the memory cannot be reserved at once; later
+ * accesses do not fail. */
 WEIR_API weir_status weir_mem_alloc(weir_comm *comm, size_t bytes, weir_mem **mem);
-/* Makes the caller's memory [pointer, pointer + bytes) known. Local. If it lies
- * within an allocation of weir_mem_alloc it is shared without copies; plain
- * memory of the process cannot be mapped by others (the handle then imports
- * with WEIR_ERR_UNSUPPORTED): collectives stage it, or let the kernel copy
- * from it where the system allows ranks to read each other. */
+/* Registers the caller's memory [pointer, pointer + bytes), which stays the caller's and must
+ * outlive mem. Local. Release with weir_mem_free. Memory within an allocation of weir_mem_alloc,
+ * and GPU memory, is shared without copies. Other memory of the process cannot be mapped by peers:
+ * its handle imports with WEIR_ERR_UNSUPPORTED, and collectives stage it, or copy it through the
+ * kernel where the system lets ranks read each other's memory. */
 WEIR_API weir_status weir_mem_register(weir_comm *comm, void *pointer, size_t bytes,
                                        weir_mem **mem);
+/* Returns the address in this process, or on this rank's GPU; NULL for imported memory that cannot
+ * be mapped. Thread-safe. */
 WEIR_API void *weir_mem_pointer(const weir_mem *mem);
-/* Copies between the process's memory and a part of mem, wherever that is.
- * Local, blocking; not ordered with any stream: synchronise first.
- * WEIR_ERR_INVALID: the part is outside mem. */
+/* Copies between memory of the process and a part of mem, on the host or a GPU. Local; blocks
+ * until the copy is complete. Not ordered with any stream: synchronise the stream first.
+ * WEIR_ERR_INVALID if the part exceeds mem. */
 WEIR_API weir_status weir_mem_write(weir_mem *mem, size_t offset_bytes, const void *from,
                                     size_t bytes);
 WEIR_API weir_status weir_mem_read(const weir_mem *mem, size_t offset_bytes, void *to,
                                    size_t bytes);
+/* Returns the size in bytes. Thread-safe. */
 WEIR_API size_t weir_mem_bytes(const weir_mem *mem);
-/* 1 if peers can map it, 0 if it is staged. */
+/* Returns 1 if peers can map the memory, 0 if collectives stage it. Thread-safe. */
 WEIR_API int weir_mem_shareable(const weir_mem *mem);
-/* The handle serves channels over mapped memory, and over those networks (ib, tcp)
- * over which this rank has connected before. Local. WEIR_ERR_NO_MEMORY: the system
- * lets no more memory be registered with a network; the text names the remedy. */
+/* Serialises mem into a handle that peers import. Local. The handle serves memory channels, and
+ * port channels over the networks (ib, tcp) over which this rank has connected before.
+ * WEIR_ERR_NO_MEMORY if the system's limit for memory registered with a network is reached; the
+ * error line names the remedy. */
 WEIR_API weir_status weir_mem_export(const weir_mem *mem, weir_mem_handle *handle);
-/* Maps a peer's memory into this process (one mapping an allocation, however
- * often it is imported). What cannot be mapped but was exported for a network serves
- * port channels, and weir_mem_pointer is NULL. Local. Free with weir_mem_free.
- * WEIR_ERR_PEER: its owner is gone; WEIR_ERR_INVALID: no handle of this job. */
+/* Imports a peer's memory. An allocation is mapped once, however often it is imported. Memory that
+ * cannot be mapped but was exported for a network serves port channels; weir_mem_pointer is NULL
+ * then. Local. Release with weir_mem_free. WEIR_ERR_PEER if the owner's process has ended;
+ * WEIR_ERR_INVALID if the handle does not belong to this job. */
 WEIR_API weir_status weir_mem_import(weir_comm *comm, const weir_mem_handle *handle,
                                      weir_mem **mem);
-/* Handles over the bootstrap: to one peer, from one peer (local, matched), and
- * among all (collective; mems has nranks entries, the own one is mem itself,
- * and is written on success only). With mem NULL, WEIR_ERR_INVALID at both ends. */
+/* Exchange handles over the bootstrap and import them. weir_mem_send and weir_mem_recv involve one
+ * peer and must match by tag; they may block until the peer makes the matching call.
+ * weir_mem_exchange is collective; mems has nranks entries, of which the calling rank's becomes mem
+ * itself. Release each imported entry with weir_mem_free. WEIR_ERR_INVALID at both ends if mem is
+ * NULL; otherwise the errors of weir_mem_export, weir_mem_import and the bootstrap. */
 WEIR_API weir_status weir_mem_send(weir_comm *comm, const weir_mem *mem, int peer, int tag);
 WEIR_API weir_status weir_mem_recv(weir_comm *comm, int peer, int tag, weir_mem **mem);
 WEIR_API weir_status weir_mem_exchange(weir_comm *comm, weir_mem *mem, weir_mem **mems);
-/* A promise: whenever allreduce, allgather or alltoall of its communicator is given
- * an output within mem, all ranks give theirs at the same offset of theirs, and for
- * allreduce all of them work in place or none does. Copy engines of GPUs then serve
- * large calls; on the host nothing changes. Collective, blocking. It lasts until mem is
- * freed. WEIR_ERR_MISMATCH: the ranks' sizes differ; WEIR_ERR_INVALID: mem is not
- * weir_mem_alloc's or registered. A call that breaks the promise ends with
- * WEIR_ERR_ABORTED, or by its deadline. */
+/* Declares that all ranks use mem symmetrically until it is freed: whenever an allreduce,
+ * allgather or alltoall of its communicator has an output within mem, every rank's output is at
+ * the same offset of its own mem, and for allreduce either all ranks work in place or none does.
+ * This lets GPU copy engines serve large calls; it changes nothing on the host backend. Collective.
+ * WEIR_ERR_MISMATCH if the ranks' sizes differ; WEIR_ERR_INVALID if mem was neither allocated nor
+ * registered by the calling rank. A call that violates the declaration fails with WEIR_ERR_ABORTED
+ * or WEIR_ERR_TIMEOUT. */
 WEIR_API weir_status weir_mem_symmetric(weir_mem *mem);
-/* Local. Peers must have stopped using it. NULL is allowed. */
+/* Releases registered or imported memory. Local. Peers must no longer use memory that is freed by
+ * its owner. NULL is allowed. */
 WEIR_API void weir_mem_free(weir_mem *mem);
 
-/* ---------------------------------------- connections, semaphores, channels */
+/* --------------------------------------------- connections and semaphores */
 
 /* A path to one peer over one transport. */
 typedef struct weir_conn weir_conn;
 
-/* Both ends call it with the same tag. Blocks until the peer has answered. auto is
- * mapped memory where there is any, else a network. WEIR_ERR_UNSUPPORTED: the
- * transport does not reach that peer. Owned by the caller; free with weir_conn_free
- * after the channels on it. */
+/* Connects to a peer. Both ends must call it with the same tag; blocks until the peer has answered.
+ * WEIR_TRANSPORT_AUTO selects mapped memory if available, else a network. Release with
+ * weir_conn_free after the channels on it. WEIR_ERR_UNSUPPORTED if the transport does not reach
+ * the peer; WEIR_ERR_TIMEOUT if the peer does not call it. */
 WEIR_API weir_status weir_connect(weir_comm *comm, int peer, int tag, weir_transport transport,
                                   weir_conn **conn);
+/* Return the transport in use and the peer's rank. Thread-safe. */
 WEIR_API weir_transport weir_conn_transport(const weir_conn *conn);
 WEIR_API int weir_conn_peer(const weir_conn *conn);
+/* Releases a connection. Local. NULL is allowed. */
 WEIR_API void weir_conn_free(weir_conn *conn);
+/* Returns the name of a transport ("cuda_ipc"); NULL for an invalid value. */
 WEIR_API const char *weir_transport_name(weir_transport transport);
 
-/* A monotonic counter in each end's memory: the peer advances it, the owner
- * waits on it. It starts at zero and is never reset. Both ends of the
- * connection create it, in the same order; blocks until both have. */
+/* A pair of monotonic counters, one in each end's memory: a signal of the peer increments the
+ * local one, on which the owner waits. They start at zero and are never reset. */
 typedef struct weir_sem weir_sem;
+/* Creates a semaphore. Both ends of the connection must create their semaphores in the same order;
+ * blocks until both have. Release with weir_sem_free. */
 WEIR_API weir_status weir_sem_create(weir_conn *conn, weir_sem **sem);
-/* Local. The peer must have made its last signal: it writes into this end's
- * memory, which goes to the next semaphore. NULL is allowed. */
+/* Releases a semaphore. Local. The peer must have made its last signal, because the memory it
+ * signals to is reused by later semaphores. NULL is allowed. */
 WEIR_API void weir_sem_free(weir_sem *sem);
 
-/* The plain data that a kernel uses; see weir/device.h. */
-struct weir_memchan_dev;
+/* ---------------------------------------------- memory and switch channels */
 
-/* A memory channel: the peer's memory is mapped here and the caller itself
- * stores, loads and signals. remote is the peer's registered memory (imported),
- * local the caller's own, packets (may be NULL) the caller's own memory where
- * packets of the peer arrive. Local. All three stay the caller's and must
- * outlive the channel. */
+/* A memory channel: the peer's memory is mapped here, and the calling thread or kernel itself
+ * stores, loads and signals, with the functions of weir/device.h. */
 typedef struct weir_memchan weir_memchan;
+struct weir_memchan_dev; /* the view for threads and kernels; see weir/device.h */
+
+/* Creates a memory channel on the connection of sem. remote is the peer's memory (imported), local
+ * this rank's; packets, this rank's memory in which the peer's LL packets arrive, may be NULL.
+ * Local. Release with weir_memchan_free. WEIR_ERR_UNSUPPORTED if remote is not mapped here. */
 WEIR_API weir_status weir_memchan_create(weir_sem *sem, const weir_mem *remote,
                                          const weir_mem *local, const weir_mem *packets,
                                          weir_memchan **chan);
-/* The kernel's view; owned by the channel, at a stable address, which on the
- * cuda backend is in device memory. */
+/* Returns the view for threads or kernels: owned by the channel, at a constant address, on the
+ * cuda backend in device memory. Thread-safe. */
 WEIR_API struct weir_memchan_dev *weir_memchan_device(weir_memchan *chan);
+/* Releases a channel. Local; no thread or kernel may use its view any more. NULL is allowed. */
 WEIR_API void weir_memchan_free(weir_memchan *chan);
 
-/* A switch channel: one operation on the same offset of a group of ranks' memory. It works by
- * loads and stores of each member's memory; hardware that does it within the network could
- * stand behind the same calls. members: one registered memory for each rank of the group,
- * equally long, mapped here (as weir_mem_exchange gives them), in the order in which a reduction
- * combines them, which is the same on all ranks; they stay the caller's and must outlive the
- * channel. Local. At most 64. Who else reads or writes there is the caller's to order, with
- * the signals of memory channels. WEIR_ERR_INVALID: lengths differ; WEIR_ERR_UNSUPPORTED: a
- * member is not mapped here. */
+/* A switch channel: one operation on the same offset of the memory of a group of ranks, by loads
+ * and stores of every member's memory. (A network switch that does this in hardware can implement
+ * the same interface.) It does not synchronise: order accesses of other ranks with signals of
+ * memory channels. */
 typedef struct weir_switchchan weir_switchchan;
-struct weir_switchchan_dev;
+struct weir_switchchan_dev; /* the view for kernels; see weir/device.h */
+
+/* Creates a switch channel. members has one registered memory per rank of the group, of equal
+ * length and mapped here (as weir_mem_exchange returns them), at most WEIR_SWITCH_MEMBERS (64), in
+ * the order in which reductions combine them; use the same order on all ranks. Local. Release with
+ * weir_switchchan_free. WEIR_ERR_INVALID if lengths differ; WEIR_ERR_UNSUPPORTED if a member is
+ * not mapped here. */
 WEIR_API weir_status weir_switchchan_create(weir_comm *comm, weir_mem *const *members, int count,
                                             weir_switchchan **chan);
-/* The kernel's view; owned by the channel, at a stable address, which on the cuda
- * backend is in device memory. */
+/* Returns the view for kernels: owned by the channel, at a constant address, on the cuda backend
+ * in device memory. Thread-safe. */
 WEIR_API struct weir_switchchan_dev *weir_switchchan_device(weir_switchchan *chan);
-/* Host backend: to = the reduction of count elements at offset_bytes of every member, and
- * every member's bytes at offset_bytes become those of from. to and from may lie within the
- * members' memory, where they are the same bytes of one of them or do not overlap. Local,
- * blocking. WEIR_AVG divides by the number of members. WEIR_ERR_INVALID: it ends behind the
- * members' memory; WEIR_ERR_UNSUPPORTED: the cuda backend, where kernels do it. */
+/* Reduce and broadcast on the host backend. reduce combines count elements at offset_bytes of every
+ * member into `to`; WEIR_AVG divides by the number of members. broadcast copies `bytes` from `from`
+ * to offset_bytes of every member. to and from may lie within the members' memory, where they must
+ * be either the same bytes or disjoint. Local; blocks until complete. WEIR_ERR_INVALID if the range
+ * exceeds the members' memory; WEIR_ERR_UNSUPPORTED on the cuda backend, where kernels do it. */
 WEIR_API weir_status weir_switchchan_reduce(weir_switchchan *chan, void *to, size_t offset_bytes,
                                             size_t count, weir_dtype dtype, weir_op op);
 WEIR_API weir_status weir_switchchan_broadcast(weir_switchchan *chan, size_t offset_bytes,
                                                const void *from, size_t bytes);
+/* Releases a channel. Local; no thread or kernel may use its view any more. NULL is allowed. */
 WEIR_API void weir_switchchan_free(weir_switchchan *chan);
 
-/* ------------------------------------------------------ proxy, port channels */
+/* ------------------------------------------------- proxies and port channels */
 
 /*
- * A proxy is a thread of this process that moves data for those who cannot or should
- * not do so themselves: kernels, and threads with better things to do. They push
- * triggers into its FIFO (weir/port_device.h), mostly by way of a port channel.
+ * A proxy is a thread of this process that moves data on behalf of kernels and other threads. They
+ * push triggers into its FIFO (weir/port_device.h), usually through a port channel.
  *
- * A kernel that waits for its proxy must not be running when CUDA loads another one, at
- * that one's first launch: CUDA then waits for the kernel, and the proxy for CUDA. Load
- * kernels beforehand (cudaFuncGetAttributes, or CUDA_MODULE_LOADING=EAGER).
+ * CUDA loads a kernel at its first launch and then waits for running kernels to end. A kernel that
+ * waits for its proxy must therefore not be running when another one is loaded, or both wait
+ * forever. Load kernels beforehand (cudaFuncGetAttributes, or CUDA_MODULE_LOADING=EAGER).
  */
 typedef struct weir_proxy weir_proxy;
-struct weir_trigger;
-struct weir_fifo_dev;
+struct weir_trigger;  /* weir/port_device.h */
+struct weir_fifo_dev; /* weir/port_device.h */
 
-/* Handles a custom trigger, in the proxy's thread; anything but WEIR_OK ends the proxy
- * and aborts the communicator. It must not block. */
+/* Handles a custom trigger in the proxy's thread. It must not block. Any result other than WEIR_OK
+ * stops the proxy and aborts the communicator. */
 typedef weir_status (*weir_trigger_handler)(void *argument, const struct weir_trigger *trigger);
 
+/* Configuration of a proxy. Initialise it with WEIR_PROXY_CONFIG_INIT; size works as in
+ * weir_comm_config. */
 typedef struct weir_proxy_config {
-    unsigned fifo_slots; /* triggers under way; rounded up to a power of two; 0: 512 */
-    int cpu;             /* 1 + the processor that the thread runs on; 0: those that this process
-                            may use and that are near its GPU or network card */
-    int stop_timeout_ms; /* how long a stop waits for what is under way; 0: as all waits */
+    size_t size;         /* sizeof(weir_proxy_config), set by WEIR_PROXY_CONFIG_INIT */
+    unsigned fifo_slots; /* triggers in flight, rounded up to a power of two; 0: 512 */
+    int cpu;             /* the processor that the thread is bound to; -1: those of the process that
+                            are near its GPU or network card */
+    int stop_timeout_ms; /* how long weir_proxy_stop waits for outstanding requests; 0: the
+                            communicator's timeout_ms */
     weir_trigger_handler handler; /* of custom triggers; may be NULL */
-    void *argument;
+    void *argument;               /* passed to handler */
 } weir_proxy_config;
 
-/* Local. config may be NULL. The communicator must outlive the proxy. Does not start it. */
+#define WEIR_PROXY_CONFIG_INIT {sizeof(weir_proxy_config), 0, -1, 0, NULL, NULL}
+
+/* Creates a proxy without starting it. config may be NULL for the defaults. Local. Release with
+ * weir_proxy_free. */
 WEIR_API weir_status weir_proxy_create(weir_comm *comm, const weir_proxy_config *config,
                                        weir_proxy **proxy);
-/* Starts the thread. Local. It polls for a while after the last trigger, and then sleeps
- * until a host thread pushes one or a network has something; to see the triggers of
- * kernels, which wake nobody, it naps, up to 10 ms once it was idle for long.
- * WEIR_ERR_INVALID: it runs. */
+/* Starts the proxy's thread. Local. The thread polls for a while after the latest trigger and then
+ * sleeps until a host thread pushes a trigger or a network reports an event. Kernels cannot wake
+ * it; for their triggers it polls at intervals, up to 10 ms apart after a long idle time.
+ * WEIR_ERR_INVALID if the proxy is already running. */
 WEIR_API weir_status weir_proxy_start(weir_proxy *proxy);
-/* Wakes the thread before a kernel is launched that will need it. Local, any thread. */
+/* Wakes the thread; call it before launching a kernel that needs the proxy. Thread-safe. */
 WEIR_API void weir_proxy_wake(weir_proxy *proxy);
-/* How the proxy does: WEIR_OK, or what ended it, with its text as the last error. Local,
- * any thread. Every failure has aborted the communicator. */
+/* Returns WEIR_OK, or the failure that stopped the proxy with its error line. Such a failure has
+ * aborted the communicator. Thread-safe. */
 WEIR_API weir_status weir_proxy_status(weir_proxy *proxy);
-/* Carries out all triggers that were pushed before, waits for what they moved to arrive,
- * and ends the thread. Local, blocking; kernels that push triggers have ended. It may be
- * started again. WEIR_ERR_TIMEOUT: something was still under way at the deadline, the
- * text says what; otherwise as weir_proxy_status. */
+/* Stops the proxy: executes all triggers pushed so far, waits until the data that they moved has
+ * arrived, and ends the thread. Local, blocking. Kernels that push triggers must have ended. The
+ * proxy may be started again. WEIR_ERR_TIMEOUT if requests were still outstanding at the deadline;
+ * the error line describes them. Otherwise returns what weir_proxy_status returns. */
 WEIR_API weir_status weir_proxy_stop(weir_proxy *proxy);
-/* Stops it if it runs. Channels on it must be gone. NULL is allowed. */
+/* Releases a proxy; stops it first if it is running. Channels on it must have been freed. NULL is
+ * allowed. */
 WEIR_API void weir_proxy_free(weir_proxy *proxy);
-/* The FIFO for custom triggers: the producers' view, owned by the proxy, on the cuda
- * backend in device memory and for kernels only. */
+/* Returns the producers' view of the FIFO, for custom triggers. Owned by the proxy; on the cuda
+ * backend in device memory and for kernels only. Thread-safe. */
 WEIR_API struct weir_fifo_dev *weir_proxy_fifo(weir_proxy *proxy);
 
-/* A port channel: the proxy copies from local, this rank's memory, to remote, the
- * peer's (imported), over the connection of sem, and signals. Local. All four must
- * outlive it; a connection has one proxy. Several channels may share a semaphore: their
- * signals are then told by their number alone. On the cuda backend no kernel that needs
- * the proxy is running. WEIR_ERR_UNSUPPORTED: remote was exported before the connection
- * was made, or the memory cannot be registered with its network. */
+/* A port channel: the proxy copies from this rank's memory to the peer's and signals the peer's
+ * semaphore. */
 typedef struct weir_portchan weir_portchan;
-struct weir_portchan_dev;
+struct weir_portchan_dev; /* the view for threads and kernels; see weir/port_device.h */
+
+/* Creates a port channel on the connection of sem. remote is the peer's memory (imported), local
+ * this rank's. A connection may be used by one proxy only. Channels may share a semaphore; their
+ * signals can then not be told apart. Local. On the cuda backend no kernel that needs the proxy may
+ * be running. Release with weir_portchan_free. WEIR_ERR_UNSUPPORTED if remote was exported before
+ * the connection was made, or if the memory cannot be registered with the network. */
 WEIR_API weir_status weir_portchan_create(weir_proxy *proxy, weir_sem *sem, const weir_mem *remote,
                                           const weir_mem *local, weir_portchan **chan);
-/* The caller's view; owned by the channel, at a stable address, which on the cuda
- * backend is in device memory. */
+/* Returns the view for threads or kernels: owned by the channel, at a constant address, on the
+ * cuda backend in device memory. Thread-safe. */
 WEIR_API struct weir_portchan_dev *weir_portchan_device(weir_portchan *chan);
-/* All that it was asked for is done (flush, or the proxy's end). NULL is allowed. */
+/* Releases a channel. Local. All of its requests must have completed: flush it or stop the proxy
+ * first. NULL is allowed. */
 WEIR_API void weir_portchan_free(weir_portchan *chan);
 
 /* ------------------------------------------------------------- collectives */
@@ -588,24 +676,20 @@ WEIR_API weir_status weir_sendrecv(weir_comm *comm, const void *in, size_t send_
                                    int destination, void *out, size_t recv_count, int source,
                                    weir_dtype dtype, weir_stream stream);
 
-/* X(symbol, name) */
-#define WEIR_COLLECTIVE_MAP(X)                                                 \
-    X(ALLREDUCE, "allreduce")                                                  \
-    X(REDUCE_SCATTER, "reduce_scatter")                                        \
-    X(ALLGATHER, "allgather")                                                  \
-    X(BROADCAST, "broadcast")                                                  \
-    X(REDUCE, "reduce")                                                        \
-    X(ALLTOALL, "alltoall")                                                    \
-    X(ALLTOALLV, "alltoallv")                                                  \
-    X(SENDRECV, "sendrecv")
-
+/* The collectives. The comments give the name that weir_collective_name returns. */
 typedef enum weir_collective {
-#define WEIR_COLLECTIVE_ENUM(symbol, name) WEIR_COLL_##symbol,
-    WEIR_COLLECTIVE_MAP(WEIR_COLLECTIVE_ENUM)
-#undef WEIR_COLLECTIVE_ENUM
+    WEIR_COLL_ALLREDUCE,      /* "allreduce" */
+    WEIR_COLL_REDUCE_SCATTER, /* "reduce_scatter" */
+    WEIR_COLL_ALLGATHER,      /* "allgather" */
+    WEIR_COLL_BROADCAST,      /* "broadcast" */
+    WEIR_COLL_REDUCE,         /* "reduce" */
+    WEIR_COLL_ALLTOALL,       /* "alltoall" */
+    WEIR_COLL_ALLTOALLV,      /* "alltoallv" */
+    WEIR_COLL_SENDRECV,       /* "sendrecv" */
     WEIR_COLL_COUNT
 } weir_collective;
 
+/* Returns the name of a collective ("allreduce"); NULL for an invalid value. */
 WEIR_API const char *weir_collective_name(weir_collective collective);
 
 /* -------------------------------------------------------------- algorithms */

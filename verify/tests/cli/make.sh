@@ -178,6 +178,16 @@ for path in include/weir/weir.h include/weir/device.h include/weir/port_device.h
 done
 check "installed: the soname is a link to the versioned file" \
     eval '[ -L "$installed/lib/libweir.so.0" ] && [ -f "$(readlink -f "$installed/lib/libweir.so.0")" ]'
+check "installed: NCCL's name is a link to libweir_nccl.so" \
+    eval '[ "$(readlink -f "$installed/lib/weir/compat/libnccl.so.2")" = \
+        "$(readlink -f "$installed/lib/libweir_nccl.so")" ]'
+check "installed: NCCL's name is not in the library path" \
+    eval '[ ! -e "$installed/lib/libnccl.so.2" ] && [ ! -e "$installed/lib/libnccl.so" ]'
+exported() { nm -D --defined-only "$installed/lib/$1" | awk '{ print $NF }'; }
+check "libweir.so exports the public functions" eval 'exported libweir.so | grep -qx weir_comm_create'
+check "libweir.so exports nothing else" eval '! exported libweir.so | grep -qv "^weir_"'
+check "libweir_nccl.so exports NCCL's functions" eval 'exported libweir_nccl.so | grep -qx ncclAllReduce'
+check "libweir_nccl.so exports nothing of weir" eval '! exported libweir_nccl.so | grep -q "^weir"'
 check "installed: nothing names the staging folder" eval '! grep -rqI "$stage" "$installed"'
 
 # As users may compile them, with neither extensions nor another header before: $1 the
@@ -226,6 +236,20 @@ int main(void)
     return 0;
 }
 C
+# A program that is linked with NCCL runs with the link.
+nccl_program() {
+    echo 'int ncclGetVersion(int *version);
+        int main(void)
+        {
+            int version = 0;
+            return ncclGetVersion(&version) != 0 || version < 20000;
+        }' >"$scratch/nccl.c"
+    cc -o "$scratch/nccl" "$scratch/nccl.c" -L"$installed/lib/weir/compat" -lnccl
+}
+check "a program links with NCCL's name" ends_with 0 nccl_program
+check "it needs NCCL's soname" eval 'readelf -d "$scratch/nccl" | grep -q "libnccl.so.2"'
+check "it runs" ends_with 0 env LD_LIBRARY_PATH="$installed/lib/weir/compat" "$scratch/nccl"
+
 flags_of() {
     PKG_CONFIG_PATH=$installed/lib/pkgconfig PKG_CONFIG_SYSROOT_DIR=$stage pkg-config "$@"
 }
@@ -247,12 +271,17 @@ check "it links statically too" ends_with 0 compile_static
 check "and runs" ends_with 0 "$scratch/static"
 mpi_program() {
     echo '#include <weir/mpi.h>
-        int main(void) { return weir_boot_mpi_create == 0; }' >"$scratch/mpi.c"
+        #include <weir/plan.h>
+        int main(void)
+        {
+            return !weir_boot_mpi_create || !weir_comm_create || !weir_plan_read;
+        }' >"$scratch/mpi.c"
     # shellcheck disable=SC2046
     mpicc -o "$scratch/mpi" "$scratch/mpi.c" $(flags_of --cflags --libs weir-mpi)
 }
 if command -v mpicc >/dev/null; then
     check "a program compiles with the MPI bootstrap" ends_with 0 mpi_program
+    check "it needs no shared library of weir" eval '! readelf -d "$scratch/mpi" | grep -q libweir'
 else
     skip "a program compiles with the MPI bootstrap" "no MPI (make deps)"
 fi

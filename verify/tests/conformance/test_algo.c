@@ -15,7 +15,9 @@ typedef int (*on_comm)(weir_comm *comm);
 
 static int with_comm(weir_boot *boot, void *argument)
 {
-    weir_comm_config config = {.timeout_ms = 20000};
+    weir_comm_config config = WEIR_COMM_CONFIG_INIT;
+    config.timeout_ms = 20000;
+    config.backend = WEIR_BACKEND_HOST;
     weir_comm *comm = NULL;
     if (weir_comm_create(boot, &config, &comm) != WEIR_OK)
         return NO_COMM;
@@ -297,7 +299,7 @@ static int on_two(weir_comm *comm)
     weir_algo *algo = NULL;
     weir_comm *second = NULL;
     int failures = 0;
-    EXPECT_OK(&failures, weir_comm_create(weir_comm_boot(comm), NULL, &second));
+    EXPECT(&failures, (second = open_comm(weir_comm_boot(comm))) != NULL);
     EXPECT_OK(&failures, weir_algo_create("recorder", WEIR_COLL_ALLREDUCE, &record_ops, &of,
                                           &algo));
     for (int i = 0; i < 4 && !failures; i++) {
@@ -353,7 +355,7 @@ static int disagree_across(weir_boot *boot, void *argument)
     (void)argument;
     setenv("WEIR_HOSTID", weir_boot_rank(boot) % 2 ? "b" : "a", 1);
     setenv("WEIR_TRANSPORT", "shm", 1);
-    if (weir_comm_create(boot, NULL, &comm) != WEIR_OK)
+    if (!(comm = open_comm(boot)))
         return NO_COMM;
     EXPECT(&failures, weir_comm_nnodes(comm) == 2);
     failures += disagree(comm);
@@ -375,7 +377,9 @@ static void test_ranks_of_two_machines_agree(void **state)
  * the vote above is what holds. */
 static int break_promise(weir_boot *boot, void *argument)
 {
-    weir_comm_config config = {.timeout_ms = 1000};
+    weir_comm_config config = WEIR_COMM_CONFIG_INIT;
+    config.timeout_ms = 1000;
+    config.backend = WEIR_BACKEND_HOST;
     weir_comm *comm = NULL;
     recorder of = {0};
     weir_algo *algo = NULL;
@@ -573,7 +577,9 @@ static void test_the_example_gathers(void **state)
 /* A rank that never comes: the others' kernels end at their deadline, and say for whom. */
 static int absent(weir_boot *boot, void *argument)
 {
-    weir_comm_config config = {.timeout_ms = 1000};
+    weir_comm_config config = WEIR_COMM_CONFIG_INIT;
+    config.timeout_ms = 1000;
+    config.backend = WEIR_BACKEND_HOST;
     weir_comm *comm = NULL;
     weir_algo *algo = NULL;
     int failures = 0, value = 1, all[2] = {0, 0};

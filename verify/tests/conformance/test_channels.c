@@ -17,7 +17,9 @@ typedef struct subject {
 static int conforms(weir_boot *boot, void *argument)
 {
     const subject *what = argument;
-    weir_comm_config config = {.timeout_ms = 20000};
+    weir_comm_config config = WEIR_COMM_CONFIG_INIT;
+    config.timeout_ms = 20000;
+    config.backend = WEIR_BACKEND_HOST;
     weir_comm *comm = NULL;
     if (weir_comm_create(boot, &config, &comm) != WEIR_OK)
         return NO_COMM;

@@ -562,7 +562,10 @@ static int rank_main(weir_boot *boot, void *argument)
 {
     const job *j = argument;
     bench b = {.rank = weir_boot_rank(boot), .nranks = weir_boot_nranks(boot)};
-    weir_comm_config config = {.scratch_bytes = j->scratch_bytes, .timeout_ms = j->timeout_ms};
+    weir_comm_config config = WEIR_COMM_CONFIG_INIT;
+    config.scratch_bytes = j->scratch_bytes;
+    config.timeout_ms = j->timeout_ms;
+    config.backend = WEIR_BACKEND_HOST;
     weir_mem *shared = NULL;
     if (!check(&b, weir_comm_create(boot, &config, &b.comm), "weir_comm_create") ||
         !check(&b, weir_mem_alloc(b.comm, 2 * HALF_BYTES, &shared), "weir_mem_alloc"))

@@ -207,7 +207,7 @@ static void test_200_communicators_leave_nothing(void **state)
 typedef struct refusal {
     int rank; /* where it goes wrong; -1: everywhere */
     const char *variable, *value;
-    weir_comm_config config;
+    size_t scratch_bytes;
     weir_status status;
     const char *says[2];
 } refusal;
@@ -220,7 +220,10 @@ static int refused(weir_boot *boot, void *argument)
     if (here && what->variable)
         setenv(what->variable, what->value, 1);
     double start_s = now_s();
-    EXPECT(&failures, weir_comm_create(boot, here ? &what->config : NULL, &comm) == what->status);
+    weir_comm_config config = WEIR_COMM_CONFIG_INIT;
+    config.backend = WEIR_BACKEND_HOST;
+    config.scratch_bytes = here ? what->scratch_bytes : 0;
+    EXPECT(&failures, weir_comm_create(boot, &config, &comm) == what->status);
     for (int i = 0; i < 2; i++)
         EXPECT(&failures, boot_last_error_has(what->says[i]));
     EXPECT(&failures, comm == untouched);
@@ -244,37 +247,37 @@ static refusal refusals[] = {
     {-1,
      "WEIR_TRANSPORT",
      "bogus",
-     {.scratch_bytes = 0},
+     0,
      WEIR_ERR_INVALID,
      {"WEIR_TRANSPORT=bogus", "expected auto, shm"}},
     {2,
      "WEIR_TRANSPORT",
      "tcp",
-     {.scratch_bytes = 0},
+     0,
      WEIR_ERR_UNSUPPORTED,
      {"rank 2 failed", "use shm or auto"}},
     {1,
      NULL,
      NULL,
-     {.scratch_bytes = 2 << 20},
+     2 << 20,
      WEIR_ERR_MISMATCH,
      {"scratch_bytes differs", "2097152"}},
     {0,
      NULL,
      NULL,
-     {.scratch_bytes = SIZE_MAX},
+     SIZE_MAX,
      WEIR_ERR_NO_MEMORY,
      {"rank 0 failed", "scratch_bytes"}},
     {1,
      NULL,
      NULL,
-     {.scratch_bytes = 40 << 10},
+     40 << 10,
      WEIR_ERR_INVALID,
      {"rank 1 failed", "3 ranks need at least"}},
     {2,
      NULL,
      NULL,
-     {.scratch_bytes = (size_t)1 << 50},
+     (size_t)1 << 50,
      WEIR_ERR_NO_MEMORY,
      {"rank 2 failed", "no room for"}},
 };
@@ -329,6 +332,39 @@ static void test_65_ranks_are_too_many(void **state)
     weir_boot_destroy(boot);
 }
 
+static void test_config_of_another_version(void **state)
+{
+    (void)state;
+    struct {
+        weir_comm_config known;
+        uint64_t unknown;
+    } newer = {WEIR_COMM_CONFIG_INIT, 0};
+    weir_comm_config config = WEIR_COMM_CONFIG_INIT;
+    echo who = {0, 1};
+    weir_boot *boot = NULL;
+    weir_comm *comm = NULL;
+    assert_int_equal(weir_boot_create(&echo_ops, &who, who.rank, who.nranks, &boot), WEIR_OK);
+    assert_int_equal(config.backend, WEIR_BACKEND_AUTO);
+    assert_int_equal(config.device, -1);
+    config.size = 0;
+    assert_int_equal(weir_comm_create(boot, &config, &comm), WEIR_ERR_INVALID);
+    assert_true(boot_last_error_has("weir_comm_config: size is 0"));
+    /* An older caller's structure ends before the fields that it does not know. */
+    config.size = offsetof(weir_comm_config, timeout_ms);
+    config.backend = (weir_backend)77;
+    assert_int_equal(weir_comm_create(boot, &config, &comm), WEIR_OK);
+    assert_int_equal(weir_comm_destroy(comm), WEIR_OK);
+    /* A newer caller may leave unknown fields at 0. */
+    newer.known.size = sizeof newer;
+    newer.known.backend = WEIR_BACKEND_HOST;
+    assert_int_equal(weir_comm_create(boot, &newer.known, &comm), WEIR_OK);
+    assert_int_equal(weir_comm_destroy(comm), WEIR_OK);
+    newer.unknown = 1;
+    assert_int_equal(weir_comm_create(boot, &newer.known, &comm), WEIR_ERR_INVALID);
+    assert_true(boot_last_error_has("must be 0"));
+    weir_boot_destroy(boot);
+}
+
 static void test_missing_arguments_are_refused(void **state)
 {
     (void)state;
@@ -338,7 +374,7 @@ static void test_missing_arguments_are_refused(void **state)
     assert_int_equal(weir_boot_create(&echo_ops, &who, who.rank, who.nranks, &boot), WEIR_OK);
     assert_int_equal(weir_comm_create(NULL, NULL, &comm), WEIR_ERR_INVALID);
     assert_int_equal(weir_comm_create(boot, NULL, NULL), WEIR_ERR_INVALID);
-    weir_comm_destroy(NULL);
+    assert_int_equal(weir_comm_destroy(NULL), WEIR_OK);
     weir_boot_destroy(boot);
 }
 
@@ -365,6 +401,7 @@ int main(void)
         AT("too small a scratch_bytes is refused", test_refused_everywhere, &refusals[4]),
         AT("an absurd scratch_bytes is refused", test_refused_everywhere, &refusals[5]),
         cmocka_unit_test(test_65_ranks_are_too_many),
+        cmocka_unit_test(test_config_of_another_version),
         cmocka_unit_test(test_missing_arguments_are_refused),
     };
     return cmocka_run_group_tests_name("comm", tests, NULL, NULL);

@@ -52,7 +52,9 @@ static int deadline(weir_boot *boot, void *argument)
 {
     enum { DEADLINE_MS = 200 };
     int failures = 0;
-    weir_comm_config config = {.timeout_ms = *(int *)argument};
+    weir_comm_config config = WEIR_COMM_CONFIG_INIT;
+    config.timeout_ms = *(int *)argument;
+    config.backend = WEIR_BACKEND_HOST;
     weir_comm *comm = NULL;
     if (weir_comm_create(boot, &config, &comm) != WEIR_OK)
         return NO_COMM;
@@ -166,7 +168,9 @@ static int run_short(weir_boot *boot, void *argument)
 {
     const shortage *what = argument;
     int failures = 0, fds = count_fds();
-    weir_comm_config config = {.scratch_bytes = SCRATCH_BYTES};
+    weir_comm_config config = WEIR_COMM_CONFIG_INIT;
+    config.scratch_bytes = SCRATCH_BYTES;
+    config.backend = WEIR_BACKEND_HOST;
     weir_comm *comm = NULL;
     struct rlimit before, during;
     EXPECT(&failures, getrlimit(what->resource, &before) == 0);

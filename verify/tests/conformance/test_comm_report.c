@@ -15,7 +15,9 @@ enum { TEXT_BYTES = 8192, DEADLINE_MS = 300, TAG = 3 };
 
 static weir_comm *open_short(weir_boot *boot)
 {
-    weir_comm_config config = {.timeout_ms = DEADLINE_MS};
+    weir_comm_config config = WEIR_COMM_CONFIG_INIT;
+    config.timeout_ms = DEADLINE_MS;
+    config.backend = WEIR_BACKEND_HOST;
     weir_comm *comm = NULL;
     if (weir_comm_create(boot, &config, &comm) != WEIR_OK)
         fprintf(stderr, "# no communicator: %s\n", weir_last_error());

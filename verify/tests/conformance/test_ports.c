@@ -16,7 +16,9 @@ enum { NO_NETWORK = 101 }; /* exit code of ranks whose machine has none such */
 static int conforms(weir_boot *boot, void *argument)
 {
     weir_transport transport = *(weir_transport *)argument;
-    weir_comm_config config = {.timeout_ms = 20000};
+    weir_comm_config config = WEIR_COMM_CONFIG_INIT;
+    config.timeout_ms = 20000;
+    config.backend = WEIR_BACKEND_HOST;
     weir_comm *comm = NULL;
     weir_conn *conn = NULL;
     if (weir_comm_create(boot, &config, &comm) != WEIR_OK)
@@ -93,8 +95,10 @@ static int many_producers(weir_boot *boot, void *argument)
 {
     int failures = 0;
     record seen = {.total = 0};
-    weir_proxy_config config = {
-        .fifo_slots = *(unsigned *)argument, .handler = note_trigger, .argument = &seen};
+    weir_proxy_config config = WEIR_PROXY_CONFIG_INIT;
+    config.fifo_slots = *(unsigned *)argument;
+    config.handler = note_trigger;
+    config.argument = &seen;
     weir_proxy *proxy = NULL;
     pthread_t threads[PRODUCERS];
     producer producers[PRODUCERS];
@@ -136,7 +140,7 @@ typedef struct bench {
 static int bench_open(bench *b, weir_boot *boot, const weir_proxy_config *config)
 {
     memset(b, 0, sizeof *b);
-    if (weir_comm_create(boot, NULL, &b->comm) != WEIR_OK ||
+    if (!(b->comm = open_comm(boot)) ||
         weir_proxy_create(b->comm, config, &b->proxy) != WEIR_OK)
         return NO_COMM;
     b->fifo = weir_proxy_fifo(b->proxy);
@@ -166,7 +170,10 @@ static int no_room(weir_boot *boot, void *argument)
 {
     int failures = 0;
     record seen = {.total = 0};
-    weir_proxy_config config = {.fifo_slots = 3, .handler = note_trigger, .argument = &seen};
+    weir_proxy_config config = WEIR_PROXY_CONFIG_INIT;
+    config.fifo_slots = 3;
+    config.handler = note_trigger;
+    config.argument = &seen;
     bench b;
     uint64_t ticket = 99;
     pthread_t thread;
@@ -198,7 +205,10 @@ static int stop_drains(weir_boot *boot, void *argument)
 {
     int failures = 0;
     record seen = {.total = 0};
-    weir_proxy_config config = {.fifo_slots = 64, .handler = note_trigger, .argument = &seen};
+    weir_proxy_config config = WEIR_PROXY_CONFIG_INIT;
+    config.fifo_slots = 64;
+    config.handler = note_trigger;
+    config.argument = &seen;
     bench b;
     uint64_t ticket = 0;
     (void)argument;
@@ -223,7 +233,10 @@ static int producer_dies(weir_boot *boot, void *argument)
 {
     int failures = 0;
     record seen = {.total = 0};
-    weir_proxy_config config = {.stop_timeout_ms = 50, .handler = note_trigger, .argument = &seen};
+    weir_proxy_config config = WEIR_PROXY_CONFIG_INIT;
+    config.stop_timeout_ms = 50;
+    config.handler = note_trigger;
+    config.argument = &seen;
     bench b;
     uint64_t ticket = 0;
     (void)argument;
@@ -257,8 +270,10 @@ static int handler_hangs(weir_boot *boot, void *argument)
 {
     int failures = 0;
     static uint64_t entered;
-    weir_proxy_config config = {
-        .stop_timeout_ms = 50, .handler = never_return, .argument = &entered};
+    weir_proxy_config config = WEIR_PROXY_CONFIG_INIT;
+    config.stop_timeout_ms = 50;
+    config.handler = never_return;
+    config.argument = &entered;
     bench b;
     uint64_t ticket = 0;
     (void)argument;
@@ -285,7 +300,8 @@ static int expect_failure(weir_boot *boot, const weir_trigger *trigger,
                           weir_trigger_handler handler, const char *word)
 {
     int failures = 0;
-    weir_proxy_config config = {.handler = handler};
+    weir_proxy_config config = WEIR_PROXY_CONFIG_INIT;
+    config.handler = handler;
     bench b;
     uint64_t ticket = 0;
     if (bench_open(&b, boot, &config))
@@ -470,7 +486,9 @@ static int idles(weir_boot *boot, void *argument)
 {
     int failures = 0;
     record seen = {.total = 0};
-    weir_proxy_config config = {.handler = note_trigger, .argument = &seen};
+    weir_proxy_config config = WEIR_PROXY_CONFIG_INIT;
+    config.handler = note_trigger;
+    config.argument = &seen;
     (void)argument;
     for (int naps = 0; naps < 2 && !failures; naps++) {
         bench b;

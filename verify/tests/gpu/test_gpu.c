@@ -63,8 +63,12 @@ static uint64_t mix(uint64_t x)
 
 static int open_rig(rig *r, weir_boot *boot, int timeout_ms)
 {
-    weir_comm_config host = {.timeout_ms = 20000};
-    weir_comm_config gpu = {.timeout_ms = timeout_ms, .backend = WEIR_BACKEND_CUDA};
+    weir_comm_config host = WEIR_COMM_CONFIG_INIT;
+    host.timeout_ms = 20000;
+    host.backend = WEIR_BACKEND_HOST;
+    weir_comm_config gpu = WEIR_COMM_CONFIG_INIT;
+    gpu.timeout_ms = timeout_ms;
+    gpu.backend = WEIR_BACKEND_CUDA;
     memset(r, 0, sizeof *r);
     if (weir_comm_create(boot, &host, &r->host) != WEIR_OK ||
         weir_comm_create(boot, &gpu, &r->gpu) != WEIR_OK)
@@ -532,7 +536,8 @@ static void on_gpus(void **state)
 static int refused(weir_boot *boot, void *argument)
 {
     weir_comm *comm = NULL;
-    weir_comm_config config = {.backend = WEIR_BACKEND_CUDA};
+    weir_comm_config config = WEIR_COMM_CONFIG_INIT;
+    config.backend = WEIR_BACKEND_CUDA;
     (void)argument;
     return weir_comm_create(boot, &config, &comm) != WEIR_ERR_UNSUPPORTED ||
            !strstr(weir_last_error(), "backend cuda");
@@ -542,7 +547,8 @@ static int refused(weir_boot *boot, void *argument)
 static int host_instead(weir_boot *boot, void *argument)
 {
     weir_comm *comm = NULL;
-    weir_comm_config config = {.backend = WEIR_BACKEND_AUTO};
+    weir_comm_config config = WEIR_COMM_CONFIG_INIT;
+    config.backend = WEIR_BACKEND_AUTO;
     (void)argument;
     if (weir_comm_create(boot, &config, &comm) != WEIR_OK)
         return 1;

@@ -24,7 +24,9 @@ typedef struct rig {
 
 static int open_rig(rig *r, weir_boot *boot)
 {
-    weir_comm_config config = {.timeout_ms = 10000, .backend = WEIR_BACKEND_CUDA};
+    weir_comm_config config = WEIR_COMM_CONFIG_INIT;
+    config.timeout_ms = 10000;
+    config.backend = WEIR_BACKEND_CUDA;
     memset(r, 0, sizeof *r);
     weir_status status = weir_comm_create(boot, &config, &r->comm);
     if (status == WEIR_OK) {

@@ -53,7 +53,9 @@ static weir_status open_channels(rig *r)
 
 static int open_rig(rig *r, weir_boot *boot, int timeout_ms)
 {
-    weir_comm_config config = {.timeout_ms = timeout_ms, .backend = WEIR_BACKEND_CUDA};
+    weir_comm_config config = WEIR_COMM_CONFIG_INIT;
+    config.timeout_ms = timeout_ms;
+    config.backend = WEIR_BACKEND_CUDA;
     memset(r, 0, sizeof *r);
     weir_status status = weir_comm_create(boot, &config, &r->comm);
     if (status == WEIR_OK) {

@@ -61,7 +61,9 @@ static uint32_t *allocate(rig *r, int which)
 
 static void open_rig(rig *r, weir_boot *boot, int plain, int timeout_ms)
 {
-    weir_comm_config config = {.timeout_ms = timeout_ms, .backend = WEIR_BACKEND_CUDA};
+    weir_comm_config config = WEIR_COMM_CONFIG_INIT;
+    config.timeout_ms = timeout_ms;
+    config.backend = WEIR_BACKEND_CUDA;
     memset(r, 0, sizeof *r);
     r->plain = plain;
     r->rank = weir_boot_rank(boot);

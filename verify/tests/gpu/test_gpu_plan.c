@@ -30,7 +30,9 @@ static int fails(const rig *r, const char *what)
 
 static int open_rig(rig *r, weir_boot *boot, int timeout_ms)
 {
-    weir_comm_config config = {.timeout_ms = timeout_ms, .backend = WEIR_BACKEND_CUDA};
+    weir_comm_config config = WEIR_COMM_CONFIG_INIT;
+    config.timeout_ms = timeout_ms;
+    config.backend = WEIR_BACKEND_CUDA;
     plan_rank *of = &r->of;
     memset(r, 0, sizeof *r);
     if (weir_comm_create(boot, &config, &of->comm) != WEIR_OK ||

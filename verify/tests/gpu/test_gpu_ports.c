@@ -52,7 +52,8 @@ static int transfers(weir_boot *boot, void *argument)
 static int overflow(weir_boot *boot, void *argument)
 {
     enum { BLOCKS = 4, THREADS = 256, BYTES = 8 * BLOCKS * THREADS };
-    weir_proxy_config few = {.fifo_slots = 8};
+    weir_proxy_config few = WEIR_PROXY_CONFIG_INIT;
+    few.fifo_slots = 8;
     port_rig r;
     int failures = 0;
     (void)argument;
@@ -76,7 +77,9 @@ static weir_status count(void *argument, const weir_trigger *trigger)
 static int triggers(weir_boot *boot, void *argument)
 {
     uint64_t seen = 0;
-    weir_proxy_config config = {.handler = count, .argument = &seen};
+    weir_proxy_config config = WEIR_PROXY_CONFIG_INIT;
+    config.handler = count;
+    config.argument = &seen;
     port_rig r;
     int failures = 0;
     (void)argument;

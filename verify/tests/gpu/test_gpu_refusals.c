@@ -56,7 +56,9 @@ static int open_foreign(rig *r, int device)
 
 static int open_rig(rig *r, weir_boot *boot)
 {
-    weir_comm_config config = {.timeout_ms = TIMEOUT_MS, .backend = WEIR_BACKEND_CUDA};
+    weir_comm_config config = WEIR_COMM_CONFIG_INIT;
+    config.timeout_ms = TIMEOUT_MS;
+    config.backend = WEIR_BACKEND_CUDA;
     memset(r, 0, sizeof *r);
     if (weir_comm_create(boot, &config, &r->comm) != WEIR_OK)
         return fails(r, "no communicator");
@@ -252,7 +254,8 @@ static int alone(weir_boot *boot, void *argument)
 static int too_many(weir_boot *boot, void *words)
 {
     weir_comm *comm = NULL;
-    weir_comm_config config = {.backend = WEIR_BACKEND_CUDA};
+    weir_comm_config config = WEIR_COMM_CONFIG_INIT;
+    config.backend = WEIR_BACKEND_CUDA;
     if (weir_comm_create(boot, &config, &comm) != WEIR_ERR_UNSUPPORTED ||
         !strstr(weir_last_error(), words)) {
         fprintf(stderr, "# \"%s\" expected: %s\n", (const char *)words, weir_last_error());
@@ -270,7 +273,9 @@ static int too_many(weir_boot *boot, void *words)
 static int shared(weir_boot *boot, void *argument)
 {
     weir_comm *comm = NULL;
-    weir_comm_config config = {.backend = WEIR_BACKEND_CUDA, .device = 1};
+    weir_comm_config config = WEIR_COMM_CONFIG_INIT;
+    config.backend = WEIR_BACKEND_CUDA;
+    config.device = 0;
     rig r;
     (void)argument;
     if (weir_boot_rank(boot) == 0)
@@ -320,7 +325,8 @@ static void on_one_gpu(void **state)
 static int refused(weir_boot *boot, void *argument)
 {
     weir_comm *comm = NULL;
-    weir_comm_config config = {.backend = WEIR_BACKEND_CUDA};
+    weir_comm_config config = WEIR_COMM_CONFIG_INIT;
+    config.backend = WEIR_BACKEND_CUDA;
     (void)argument;
     weir_status status = weir_comm_create(boot, &config, &comm);
     if (weir_boot_rank(boot) == 0)

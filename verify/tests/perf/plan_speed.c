@@ -140,7 +140,9 @@ static int body(weir_boot *boot, void *argument)
     weir_mem *in = NULL, *out = NULL;
     (void)argument;
     settle(weir_boot_rank(boot));
-    weir_status status = weir_comm_create(boot, NULL, &b.comm);
+    weir_comm_config config = WEIR_COMM_CONFIG_INIT;
+    config.backend = WEIR_BACKEND_HOST;
+    weir_status status = weir_comm_create(boot, &config, &b.comm);
     if (status == WEIR_OK)
         status = weir_executor_create(b.comm, &b.executor);
     if (status == WEIR_OK)

@@ -62,7 +62,8 @@ static int measure(weir_boot *boot, void *argument)
                  {4096, "put+signal there and back, 4 KiB", 0},
                  {65536, "put+signal there and back, 64 KiB", 0},
                  {1 << 20, "put+signal there and back, 1 MiB", 0}};
-    weir_proxy_config config = {.handler = answer};
+    weir_proxy_config config = WEIR_PROXY_CONFIG_INIT;
+    config.handler = answer;
     port_rig r;
     int failures = 0;
     (void)argument;

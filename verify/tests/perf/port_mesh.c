@@ -85,7 +85,8 @@ static weir_status build_channels(mesh *m)
 
 static weir_status set_up(mesh *m, weir_boot *boot, const options *how)
 {
-    weir_comm_config config = {.backend = how->backend};
+    weir_comm_config config = WEIR_COMM_CONFIG_INIT;
+    config.backend = how->backend;
     m->rank = weir_boot_rank(boot);
     m->nranks = weir_boot_nranks(boot);
     weir_status status = weir_comm_create(boot, &config, &m->comm);

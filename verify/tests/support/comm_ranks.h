@@ -51,11 +51,14 @@ static inline void run_ranks(int nranks, int (*body)(weir_boot *boot, void *argu
     run_ranks_within(LIMIT_MS, nranks, body, argument);
 }
 
-/* A communicator with the default configuration; NULL, and said why, if none. */
+/* A communicator of the host backend, otherwise with the default configuration; NULL, and said
+ * why, if none. */
 static inline weir_comm *open_comm(weir_boot *boot)
 {
     weir_comm *comm = NULL;
-    if (weir_comm_create(boot, NULL, &comm) != WEIR_OK)
+    weir_comm_config config = WEIR_COMM_CONFIG_INIT;
+    config.backend = WEIR_BACKEND_HOST;
+    if (weir_comm_create(boot, &config, &comm) != WEIR_OK)
         fprintf(stderr, "# no communicator: %s\n", weir_last_error());
     return comm;
 }

@@ -88,7 +88,8 @@ static inline weir_status standin_attach(weir_comm *comm)
                                       .pin = standin_pin,
                                       .unpin = standin_unpin};
     static struct weiri_gpu gpu = {.ops = &ops};
-    const weir_comm_config config = {.backend = WEIR_BACKEND_HOST};
+    weir_comm_config config = WEIR_COMM_CONFIG_INIT;
+    config.backend = WEIR_BACKEND_HOST;
     weir_status status =
         weiri_comm_create_node(comm->local_boot, &config, comm, comm->members, &comm->gpu_comm);
     if (status == WEIR_OK)

@@ -50,7 +50,9 @@ static inline weir_status rig_connect(port_rig *r)
 static inline int rig_open(port_rig *r, weir_boot *boot, int timeout_ms,
                            const weir_proxy_config *how)
 {
-    weir_comm_config config = {.timeout_ms = timeout_ms, .backend = WEIR_BACKEND_CUDA};
+    weir_comm_config config = WEIR_COMM_CONFIG_INIT;
+    config.timeout_ms = timeout_ms;
+    config.backend = WEIR_BACKEND_CUDA;
     memset(r, 0, sizeof *r);
     weir_status status = weir_comm_create(boot, &config, &r->comm);
     if (status == WEIR_OK) {

@@ -31,7 +31,9 @@ typedef struct plan_use {
 
 static inline weir_status plan_rank_open(plan_rank *with, weir_boot *boot, size_t bytes)
 {
-    weir_status status = weir_comm_create(boot, NULL, &with->comm);
+    weir_comm_config config = WEIR_COMM_CONFIG_INIT;
+    config.backend = WEIR_BACKEND_HOST;
+    weir_status status = weir_comm_create(boot, &config, &with->comm);
     if (status == WEIR_OK)
         status = weir_executor_create(with->comm, &with->executor);
     if (status != WEIR_OK)

@@ -432,7 +432,9 @@ static int deadline_body(weir_boot *boot, void *argument)
     weir_plan *plan = NULL;
     int failures = 0;
     float value[2] = {0};
-    const weir_comm_config config = {.timeout_ms = 1000};
+    weir_comm_config config = WEIR_COMM_CONFIG_INIT;
+    config.timeout_ms = 1000;
+    config.backend = WEIR_BACKEND_HOST;
     snprintf(text, sizeof text, late_text, does);
     EXPECT_OK(&failures, weir_comm_create(boot, &config, &comm));
     EXPECT_OK(&failures, weir_executor_create(comm, &executor));

@@ -1,0 +1,19 @@
+/*
+ * Versioned configuration structures: weir_comm_config, weir_proxy_config. Their first field,
+ * size, is the caller's sizeof. A version that appends fields thereby recognises callers that
+ * were compiled with an older header. An appended field must increase sizeof: it must not fall
+ * into trailing padding of the old structure.
+ */
+#ifndef WEIR_BASE_CONFIG_H
+#define WEIR_BASE_CONFIG_H
+
+#include <weir/weir.h>
+
+/* Copies the caller's structure, which may be NULL, over config, which has config_bytes bytes and
+ * holds the defaults: fields that the caller's structure lacks keep them. type ("weir_comm_config")
+ * is for the error line. WEIR_ERR_INVALID if size is too small to be a size that sizeof returned,
+ * or if the part that this version does not know is not all zero. */
+weir_status weiri_config_read(const char *type, const void *given, void *config,
+                              size_t config_bytes);
+
+#endif
