@@ -1,6 +1,9 @@
-# weir: one GNU Makefile. `make help` lists the targets, `make config` what was
-# found on this machine. Objects go to $(O), programs to the top folder (or to
-# $(O) when O or BUILD is given, so that builds live side by side).
+# The build of weir, for GNU make. `make help` lists the targets; `make config` shows what was found
+# on this machine. Objects go to $(O). Programs go to the top folder, or to $(O) if O or BUILD is
+# given, so that several builds can exist side by side.
+#
+# Sections: probes, flags, sources, targets (libraries, programs, tests, what is left out), checks,
+# installation.
 
 BUILD ?= release
 ifeq ($(BUILD),release)
@@ -22,7 +25,7 @@ Q := $(if $(filter 1,$(V)),,@)
 say = $(if $(filter 1,$(V)),,@printf '  %-7s %s\n' '$(1)' '$(2)')
 
 # ------------------------------------------------------------------- probes
-# Each is what the machine answers, or empty.
+# Each variable holds what was found, or is empty.
 have = $(shell command -v $(1) 2>/dev/null)
 pkg = $(shell pkg-config --exists $(1) 2>/dev/null && pkg-config --modversion $(1))
 header = $(shell printf '\#include <$(1)>\n' | $(CC) -E - >/dev/null 2>&1 && echo yes)
@@ -73,20 +76,21 @@ SQLITE_LIBS := $(if $(HAVE_SQLITE),$(shell pkg-config --libs sqlite3))
 SYSTEM_LIBS := $(CUDA_LIBS) -lm -ldl -lrt
 WEIR_LIBS := $(JANSSON_LIBS) $(SYSTEM_LIBS)
 
-# Device code: for the architectures in SM, the last one also as PTX for later ones;
-# compressed. NVCCFLAGS=-lineinfo gives profilers the lines, and makes objects twice as long.
+# Device code is compiled for the architectures in SM, for the last of them also as PTX, which later
+# GPUs can run, and is compressed. NVCCFLAGS=-lineinfo adds source lines for profilers and doubles
+# the size of the objects.
 NVCC_ARCH = $(foreach sm,$(SM),-gencode arch=compute_$(sm),code=sm_$(sm)) \
 	-gencode arch=compute_$(lastword $(SM)),code=compute_$(lastword $(SM))
 NVCC_FLAGS = -std=c++17 $(if $(filter debug,$(BUILD)),-G -O0,-O3) $(NVCC_ARCH) -Xfatbin -compress-all -Ilib/include -Ilib -I. \
 	-DWEIR_HAVE_CUDA=1 -Xcompiler -fPIC,-fvisibility=hidden,-fno-exceptions,-fno-rtti,-fno-threadsafe-statics $(NVCCFLAGS)
 
-# A source whose name ends in an instruction set is compiled for it and called
-# only where the processor has it.
+# A source whose name ends in an instruction set is compiled for it, and called only if the processor
+# has it.
 %_avx2.o: ISA := -mavx2 -mfma -mf16c
 %_avx512.o: ISA := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx2 -mfma -mf16c -mprefer-vector-width=512
 
 # ------------------------------------------------------------------ sources
-# $(1): folders, of which all sources are taken.
+# All sources of the folders $(1).
 sources = $(wildcard $(addsuffix /*.c,$(1)))
 gpu_sources = $(if $(HAVE_CUDA),$(wildcard $(addsuffix /*.cu,$(1))))
 LIB_DIRS := $(addprefix lib/,base boot transport transport/mapped transport/net compute comm comm/node \
@@ -95,7 +99,7 @@ LIB_DIRS := $(addprefix lib/,base boot transport transport/mapped transport/net 
 TOPO_DIRS := topo
 BENCH_DIRS := bench $(addprefix bench/,options sizes job gpu candidate measure check statistics output)
 RESULTS_DIRS := $(addprefix results/,read store judge output)
-# Of a seam's two sides, *_cuda.c and *_none.c, a build has one.
+# Where a part depends on CUDA, a build contains either its *_cuda.c or its *_none.c.
 OTHER_SIDE := %_$(if $(HAVE_CUDA),none,cuda).c
 
 GPU_SRC := $(wildcard lib/coll/cuda/*.cu lib/plan/cuda/*.cu)
@@ -107,7 +111,7 @@ JSON_SRC := $(filter-out %_missing.c,$(wildcard lib/plan/format/json*.c))
 LIB_SRC := $(filter-out $(OTHER_SIDE) $(BOOT_MPI_SRC) \
 	$(if $(HAVE_JANSSON),lib/plan/format/json_missing.c,$(JSON_SRC)) $(if $(HAVE_VERBS),,$(RDMA_SRC)) \
 	$(if $(filter x86_64,$(ARCH)),,$(ISA_SRC)),$(call sources,$(LIB_DIRS)))
-# The NCCL-shaped library: its own sources over libweir.a.
+# The NCCL-compatible library: these sources, linked with libweir.a.
 NCCL_SRC := $(filter-out $(OTHER_SIDE),$(call sources,lib/nccl))
 NCCL_GPU_SRC := $(call gpu_sources,lib/nccl)
 TOPO_SRC := $(if $(HAVE_HWLOC),$(filter-out $(OTHER_SIDE),$(call sources,$(TOPO_DIRS))))
@@ -116,18 +120,18 @@ VERIFY_SRC := $(call sources,verify)
 BENCH_MAIN := $(wildcard bench/bench_*.c)
 BENCH_SRC := $(filter-out $(BENCH_MAIN) %/bootstrap_$(if $(HAVE_GSL),none,gsl).c \
 	$(OTHER_SIDE),$(call sources,$(BENCH_DIRS)))
-# Programs that read results need no MPI, and of our library its base alone.
+# Programs that read results need no MPI, and only the library's base.
 HAVE_RESULTS := $(and $(HAVE_GSL),$(HAVE_JANSSON))
 RESULTS_MAIN := $(if $(HAVE_RESULTS),$(wildcard results/cli/weir_*.c))
 RESULTS_SRC := $(if $(HAVE_RESULTS),$(filter-out %/sqlite$(if $(HAVE_SQLITE),_missing).c,$(call sources,$(RESULTS_DIRS))))
 
-# Tests: programs named test_*.c (cmocka), and scripts; one folder for each kind.
+# Tests: programs test_*.c (cmocka) and scripts *.sh, in a folder for each kind.
 TEST_DIRS := $(addprefix verify/tests/,unit conformance gpu cli fuzz perf)
 TEST_SRC := $(foreach file,$(wildcard $(addsuffix /test_*.c,$(TEST_DIRS))),$(if $(filter \
 	$(if $(HAVE_JANSSON),,test_plan%) $(if $(HAVE_RESULTS),,test_results%) $(if $(HAVE_CUDA),,test_gpu%) \
 	$(if $(HAVE_VERBS),,test_net_ib%),$(notdir $(file))),,$(file)))
 TEST_SCRIPTS := $(wildcard $(addsuffix /*.sh,$(TEST_DIRS)))
-# Run by hand: programs that measure, built as tests are.
+# Programs that measure, built like tests and run by hand.
 BY_HAND_SRC := verify/tests/perf/plan_speed.c $(if $(HAVE_CUDA),verify/tests/perf/port_latency.c)
 
 obj = $(patsubst %.c,$(O)/obj/%.o,$(1))
@@ -149,7 +153,7 @@ BENCHES := $(if $(and $(HAVE_MPI),$(HAVE_HWLOC)),$(patsubst bench/%.c,$(BIN)/%,$
 TOOLS := $(if $(HAVE_HWLOC),$(BIN)/weir-topo)
 READERS := $(patsubst results/cli/weir_%.c,$(BIN)/weir-%,$(RESULTS_MAIN))
 TOOLS += $(READERS) $(BIN)/weir-plan
-# Tests of the validation library and of the benchmarks' parts need MPI, as those do.
+# Tests of the oracles and of the benchmarks' parts need MPI.
 named = $(foreach file,$(2),$(if $(filter $(1),$(notdir $(file))),$(file)))
 MPI_TEST_SRC := $(call named,test_verify% test_bench%,$(TEST_SRC))
 to_test = $(if $(HAVE_CMOCKA),$(patsubst %.c,$(O)/tests/%,$(notdir $(1))))
@@ -157,8 +161,8 @@ MPI_TESTS := $(if $(HAVE_MPI),$(call to_test,$(MPI_TEST_SRC)))
 TESTS := $(call to_test,$(filter-out $(MPI_TEST_SRC),$(TEST_SRC))) $(MPI_TESTS)
 BY_HAND := $(call to_test,$(BY_HAND_SRC))
 
-# Kernels compiled as C++ of the host and run by gpu_emulator.hh. The
-# thread sanitizer cannot follow their fibers.
+# Kernels compiled as host C++ and run by gpu_emulator.hh. The thread sanitizer does not support the
+# emulator's fibers.
 HAVE_CXX := $(call have,$(CXX))
 CAN_EMULATE := $(and $(HAVE_CXX),$(HAVE_CMOCKA),$(filter-out tsan,$(BUILD)))
 GPU_TEST_SRC := $(wildcard verify/tests/gpu/gpu_test_*.cc)
@@ -168,7 +172,7 @@ EMULATED_KERNEL_OBJ := $(call emulated,$(GPU_SRC))
 GPU_TESTS := $(if $(CAN_EMULATE),$(patsubst verify/tests/gpu/%.cc,$(O)/tests/%,$(GPU_TEST_SRC)))
 TESTS += $(GPU_TESTS)
 
-# Benchmarks with a stand-in for the GPU, for the tests.
+# Benchmarks that use a simulated GPU, for the tests.
 STANDINS := $(if $(BENCHES),$(patsubst bench/%.c,$(O)/tests/%_standin,$(BENCH_MAIN)))
 STANDIN_OBJ := $(SUPPORT)/gpu_standin.o
 SOAKS := $(if $(BENCHES),$(O)/tests/soak $(O)/tests/soak_standin)
@@ -177,20 +181,18 @@ MESH := $(if $(HAVE_MPI),$(O)/tests/port_mesh)
 MESH_OBJ := $(call obj,verify/tests/perf/port_mesh.c)
 SOAK_OBJ := $(call obj,verify/tests/fuzz/soak.c)
 
-# What the manifest of a result says about the build. The object is compiled
-# again when that changed, which build.id shows.
+# What the manifest of a result says about the build: a hash of all sources, the commit, the flags.
 SOURCES := $(sort $(LIB_SRC) $(GPU_SRC) $(NCCL_SRC) $(NCCL_GPU_SRC) $(TOPO_SRC) $(VERIFY_SRC) $(BENCH_SRC) $(BENCH_MAIN) $(BOOT_MPI_SRC)\
 	$(wildcard $(foreach kind,h cuh,$(addsuffix /*.$(kind),lib/include/weir $(LIB_DIRS) lib/coll/cuda/device lib/plan/cuda/device lib/nccl $(BENCH_DIRS) verify $(TOPO_DIRS)))) \
 	Makefile)
-BUILD_SOURCES := $(shell cat $(SOURCES) | sha256sum | cut -c1-16)
 BUILD_COMMIT := $(shell git describe --always --dirty 2>/dev/null)
 BUILD_FLAGS = $(subst ',,$(subst ",,$(strip $(CSTD) $(OPT) $(CFLAGS) $(LDFLAGS))))
-BUILD_INFO = -DWEIR_BUILD_SOURCES='"$(BUILD_SOURCES)"' -DWEIR_BUILD_COMMIT='"$(BUILD_COMMIT)"' \
+BUILD_INFO = -DWEIR_BUILD_SOURCES="\"$$(cat $(O)/sources.id)\"" -DWEIR_BUILD_COMMIT='"$(BUILD_COMMIT)"' \
 	-DWEIR_BUILD_FLAGS='"$(BUILD_FLAGS)"'
 
 # ------------------------------------------------------------------ targets
 .PHONY: all lib tests run test test-hosts test-rdma check lint config install clean help plot man deps fuzz left-out
-# Kernels first: each takes nvcc up to a minute, and the rest fills the other cores.
+# Kernels come first, as nvcc takes up to a minute for each while the other cores build the rest.
 all: left-out $(GPU_OBJ) lib $(BENCHES) $(TOOLS) ## everything that this machine can build
 LIBS := $(O)/libweir.a $(O)/libweir.so $(O)/libweir_nccl.so $(if $(HAVE_MPI),$(O)/libweir_mpi.a)
 lib: $(LIBS) ## the libraries alone
@@ -204,15 +206,14 @@ $(O)/libweir_mpi.a: $(BOOT_MPI_OBJ)
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
-# Both shared libraries stay loaded (nodelete): their threads may outlast a program's dlclose.
+# Both shared libraries stay loaded after dlclose (nodelete), because their threads may still run.
 $(O)/libweir.so: $(LIB_OBJ) lib/weir.map
 	$(call say,LINK,$@)
 	$(Q)$(CC) -shared -Wl,-soname,$(SONAME) -Wl,--version-script=lib/weir.map -Wl,-z,nodelete \
 		-o $@ $(filter %.o,$^) $(WEIR_LDFLAGS) $(WEIR_LIBS)
 	$(Q)ln -sf libweir.so $(O)/$(SONAME)
 
-# Programs that are linked with NCCL find it under NCCL's name in compat/. It exports NCCL's
-# functions alone.
+# Exports NCCL's functions only. compat/ has it under NCCL's name, for programs linked with NCCL.
 $(O)/libweir_nccl.so: $(NCCL_OBJ) $(O)/libweir.a lib/nccl/exports.map
 	$(call say,LINK,$@)
 	$(Q)$(CC) -shared -Wl,-soname,libnccl.so.2 -Wl,--version-script=lib/nccl/exports.map -Wl,-z,nodelete \
@@ -226,11 +227,15 @@ MPI_CC := OMPI_CC="$(CC)" MPICH_CC="$(CC)" $(MPICC)
 $(BOOT_MPI_OBJ) $(BENCH_OBJ) $(STANDIN_OBJ) $(SOAK_OBJ) $(MESH_OBJ) $(call obj,$(BENCH_MAIN) $(MPI_TEST_SRC)) $(VERIFY_OBJ): COMPILE := $(if $(HAVE_MPI),$(MPI_CC),$(CC))
 COMPILE ?= $(CC)
 $(call obj,bench/output/build_info.c): EXTRA_CFLAGS = $(BUILD_INFO)
-$(call obj,bench/output/build_info.c): $(O)/build.id
-# Files that change when what they say does; written here, as what waits for a recipe is
-# built last.
+$(call obj,bench/output/build_info.c): $(O)/build.id $(O)/sources.id
+# The hash is computed again when a source changed or the list of sources did.
+$(O)/sources.id: $(SOURCES) $(O)/sources.list
+	$(Q)cat $(SOURCES) | sha256sum | cut -c1-16 >$@
+# Files whose time changes only with their content $(2). They are written while the Makefile is read:
+# with rules, the objects that depend on them would be built last.
 says = $(shell mkdir -p $(O); echo "$(2)" | cmp -s - $(O)/$(1) || echo "$(2)" >$(O)/$(1))
-$(call says,build.id,$(BUILD_SOURCES) $(BUILD_COMMIT) $(BUILD_FLAGS))
+$(call says,sources.list,$(SOURCES))
+$(call says,build.id,$(BUILD_COMMIT) $(BUILD_FLAGS))
 $(call says,flags.id,$(CC) $(subst ',,$(subst ",,$(WEIR_CFLAGS))))
 $(call says,gpu_flags.id,$(NVCC) $(NVCC_FLAGS))
 $(call obj,bench/statistics/bootstrap_gsl.c): EXTRA_CFLAGS := $(GSL_CFLAGS)
@@ -280,23 +285,24 @@ $(READERS): $(BIN)/weir-%: $(O)/obj/results/cli/weir_%.o $(RESULTS_OBJ) $(O)/lib
 	$(Q)$(CC) -o $@ $^ $(WEIR_LDFLAGS) $(GSL_LIBS) $(SQLITE_LIBS) $(WEIR_LIBS)
 .SECONDARY: $(call obj,$(RESULTS_MAIN))
 $(RESULTS_OBJ): EXTRA_CFLAGS = $(GSL_CFLAGS) $(JANSSON_CFLAGS)
+$(call obj,results/output/page.c): results/output/report.html results/output/report.css
 $(call obj,$(JSON_SRC)): EXTRA_CFLAGS = $(JANSSON_CFLAGS)
 
-# Each program needs the object of its source, whatever folder that is in.
+# Each test program needs the object of its source, from whichever folder.
 $(foreach file,$(TEST_SRC) $(BY_HAND_SRC),$(eval $(O)/tests/$(basename $(notdir $(file))): $(call obj,$(file))))
 $(filter-out $(GPU_TESTS),$(TESTS)) $(BY_HAND): $(TOPO_OBJ) $(O)/libweir.a
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(TEST_CC) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(WEIR_LDFLAGS) $(TEST_LIBS) $(HWLOC_LIBS) -lcmocka $(WEIR_LIBS)
 
-# Their kernels.
+# The kernels of these tests.
 $(O)/tests/test_gpu_channels: $(O)/obj/verify/tests/gpu/gpu_channels.o
 $(O)/tests/test_gpu_ports $(O)/tests/port_latency: $(O)/obj/verify/tests/gpu/gpu_ports.o
 
-# All behind NCCL's interface but what the test has of it itself.
+# The test defines the functions of p2p_launch.c itself.
 $(O)/tests/test_nccl_streams: $(filter-out %/p2p_launch.o,$(NCCL_OBJ))
 
-# Readers of results and their statistics.
+# Tests of the result readers and of their statistics.
 RESULTS_TESTS := $(filter $(O)/tests/test_results%,$(TESTS))
 $(RESULTS_TESTS): $(RESULTS_OBJ)
 $(RESULTS_TESTS): TEST_LIBS = $(GSL_LIBS) $(SQLITE_LIBS) $(JANSSON_LIBS)
@@ -316,12 +322,12 @@ $(O)/emulated/%.o: % Makefile
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CXX) $(EMULATED_CXXFLAGS) -MMD -MP -c -o $@ -x c++ $<
 
-# Plans in the emulator, from their text on: of these what it needs.
+# The parts of the plan code that the emulated plans use.
 PLAN_OBJ := $(call obj,$(filter-out %_cuda.c,$(filter lib/plan/%,$(LIB_SRC))))
 $(O)/tests/gpu_test_plan: $(O)/tests/plan.a
 $(O)/tests/plan.a: $(PLAN_OBJ)
-# The shared memory of all kernels in a program is swapped with each block, so a test has none
-# that it does not run.
+# The emulator swaps the shared memory of all linked kernels at each block; an archive links only the
+# kernels that a test runs.
 $(GPU_TESTS): $(O)/tests/kernels.a
 $(O)/tests/kernels.a: $(EMULATED_KERNEL_OBJ)
 $(O)/tests/plan.a $(O)/tests/kernels.a:
@@ -329,7 +335,7 @@ $(O)/tests/plan.a $(O)/tests/kernels.a:
 	$(Q)mkdir -p $(@D)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
-# Long to compile, and hardly any of it runs.
+# These take long to compile, and little of them runs.
 $(EMULATED_KERNEL_OBJ): EMULATED_OPT := -O0
 $(GPU_TESTS): $(O)/tests/%: $(O)/emulated/verify/tests/gpu/%.cc.o $(EMULATED_OBJ) $(O)/obj/lib/base/types.o
 	$(call say,LINK,$@)
@@ -338,8 +344,8 @@ $(GPU_TESTS): $(O)/tests/%: $(O)/emulated/verify/tests/gpu/%.cc.o $(EMULATED_OBJ
 
 -include $(patsubst %.o,%.d,$(ALL_OBJ) $(EMULATED_OBJ) $(EMULATED_KERNEL_OBJ) $(call emulated,$(GPU_TEST_SRC)))
 
-# One line for each part that this machine or this version cannot build.
-# $(1): what it needs, empty if missing; $(2): the part; $(3): why and how to get it.
+# Prints one line for each part that cannot be built on this machine. $(1): what the part needs, empty
+# if missing; $(2): the part; $(3): the reason and the remedy.
 missing = $(if $(1),,@printf '  %-7s %s\n' WITHOUT '$(2): $(3)')
 left-out:
 	$(call missing,$(HAVE_MPI),the benchmarks,no $(MPICC); apt-get install libopenmpi-dev openmpi-bin)
@@ -364,8 +370,9 @@ config: left-out ## what was found on this machine and what is left out
 		MPICC='$(MPICC)' MPIRUN='$(MPIRUN)' HWLOC='$(HAVE_HWLOC)' VERBS='$(HAVE_VERBS)' \
 		CMOCKA='$(HAVE_CMOCKA)' GSL='$(HAVE_GSL)' JANSSON='$(HAVE_JANSSON)' SQLITE='$(HAVE_SQLITE)' NVCC='$(NVCC)' CUDA='$(CUDA)' SM='$(SM)' ARCH='$(ARCH)' ci/config
 
-# What these two start with changes the probes above, hence a make of its own.
-# It uses every core unless -j was given.
+# ------------------------------------------------------------------ checks
+# ci/deps may change what the probes above find, so the build is a second make, which uses every core
+# unless -j was given.
 AGAIN = $(Q)+$(MAKE) --no-print-directory $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
 
 run: ## the main job: install what is missing, build, run NP=8 ranks of bench_allreduce (ARGS=...)
@@ -373,45 +380,46 @@ run: ## the main job: install what is missing, build, run NP=8 ranks of bench_al
 	$(AGAIN) all
 	$(Q)MPIRUN='$(MPIRUN)' ci/mpirun -np $(NP) $(BIN)/bench_allreduce $(ARGS)
 
-test: ## likewise, then all tests (T=word: only those whose name has the word)
+test: ## install what is missing, build, run all tests (T=word: only those whose name has the word)
 	$(Q)ci/deps
 	$(AGAIN) check
 
-# These measure nothing; the longest first.
+# Tests that measure nothing, the longest first: run two at a time next to the others.
 BESIDE := rdma.sh inject.sh bench_runs.sh bench_gpu.sh gpu_test_* mpi_verify.sh internode.sh make.sh bench_*.sh \
 	nightly.sh hosts.sh test_plan_brute test_plan_channels test_results_* test_net* weir_compare.sh \
 	weir_plan.sh weir_report.sh plot.sh nccl.sh
 
-# These feed readers of results and of plans with changed files, always the same, for S seconds,
-# which the others leave idle.
+# Fuzzers of the readers of results and plans: they read mutated files, the same ones in each run, for
+# S seconds while the other tests leave a core idle.
 S ?= 60
 FUZZERS := $(filter $(O)/tests/test_results $(O)/tests/test_plan_fuzz,$(TESTS))
 
-# Shell tests drive the programs in the top folder: another build has none there.
+# Shell tests run the programs in the top folder, where only the default build puts them.
 check: all tests ## the tests, installing nothing
 	$(Q)O='$(O)' BUILD='$(BUILD)' FUZZ_S=$(if $(T),2,$(S)) verify/tests/run $(if $(T),-t '$(T)') -b '$(BESIDE)' \
 		-n '$(notdir $(FUZZERS))' $(sort $(TESTS)) \
 		$(if $(filter .,$(BIN)),$(sort $(TEST_SCRIPTS)))
 
-test-hosts: ## of the tests, those between two emulated hosts (ci/hosts)
+test-hosts: ## the tests between two emulated hosts (ci/hosts)
 	$(Q)ci/deps
 	$(AGAIN) check T=hosts
 
-test-rdma: ## of the tests, those in a virtual machine with soft-RoCE (ci/rdma-vm)
+test-rdma: ## the tests in a virtual machine with soft-RoCE (ci/rdma-vm)
 	$(Q)ci/deps
 	$(AGAIN) check T=rdma
 
-fuzz: $(FUZZERS) ## these two alone, with other files each time, for S=60 seconds (BUILD=asan)
+fuzz: $(FUZZERS) ## the fuzzers alone, with new files each time, for S=60 seconds (BUILD=asan)
 	$(Q)start=$$(date +%s) && echo "FUZZ_START=$$start" && printf '%s\n' $(FUZZERS) | \
 		FUZZ_S=$(S) FUZZ_START=$$start xargs -P 2 -I @ env @
 
 deps: ## install what is missing
 	$(Q)ci/deps
 
-lint: ## warnings of two compilers as errors, headers alone, scripts, blanks
-	$(Q)CFLAGS_LINT='$(CSTD) $(WARN) -Ilib/include -Ilib -I. $(HWLOC_CFLAGS) $(GSL_CFLAGS) $(JANSSON_CFLAGS)' MPICC='$(MPICC)' ci/lint
+lint: ## warnings as errors, headers alone, scripts, blanks, spelling, words, links, dependencies
+	$(Q)CFLAGS_LINT='$(CSTD) $(WARN) -Ilib/include -Ilib -I. \
+		$(HWLOC_CFLAGS) $(GSL_CFLAGS) $(JANSSON_CFLAGS)' MPICC='$(MPICC)' ci/lint
 
-plot: ## plots of results: CSV="a.csv b.csv" [OUT=folder]
+plot: ## plots of result files: CSV="a.csv b.csv" [OUT=folder]
 	$(Q)results/plot $(if $(OUT),-o '$(OUT)') $(CSV)
 
 # Manual pages: of programs from their --help, of functions from the headers.
@@ -457,4 +465,4 @@ clean: ## remove everything that was built
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
 	@echo '  V=1 shows commands; O=folder; BUILD=release|debug|asan|tsan; CC=clang; NP, ARGS and'
-	@echo '  MPIRUN_FLAGS shape make run.'
+	@echo '  MPIRUN_FLAGS configure make run.'

@@ -8,7 +8,7 @@
 #ifndef BENCH_CHECK_DETERMINISM_H
 #define BENCH_CHECK_DETERMINISM_H
 
-#include "bench/output/json.h"
+#include "base/json.h"
 #include "bench/measure/trial.h"
 
 #include <stdio.h>

@@ -8,7 +8,7 @@
 #ifndef BENCH_GPU_CLOCKS_H
 #define BENCH_GPU_CLOCKS_H
 
-#include "bench/output/json.h"
+#include "base/json.h"
 
 #include <stdint.h>
 

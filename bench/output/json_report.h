@@ -5,7 +5,7 @@
 #define BENCH_OUTPUT_JSON_REPORT_H
 
 #include "bench/output/ceiling.h"
-#include "bench/output/json.h"
+#include "base/json.h"
 #include "bench/check/determinism.h"
 #include "bench/output/result.h"
 #include "bench/output/run.h"

@@ -6,7 +6,7 @@
 #ifndef BENCH_OUTPUT_MANIFEST_H
 #define BENCH_OUTPUT_MANIFEST_H
 
-#include "bench/output/json.h"
+#include "base/json.h"
 #include "bench/output/run.h"
 
 enum { BENCH_MANIFEST_SCHEMA = 2 };

@@ -8,30 +8,21 @@
 
 enum { SERIES_PLOTTED = 36 };
 
-static const char head[] =
-    "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-    "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-    "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
-    "style-src 'unsafe-inline'\">\n<title>weir: report</title>\n<style>\n"
-    ":root { color-scheme: light dark; --line: #8884; --bad: #c00; --good: #080; --dim: #777; }\n"
-    "@media (prefers-color-scheme: dark) { :root { --bad: #f77; --good: #6c6; --dim: #aaa; } }\n"
-    "body { font: 16px/1.45 system-ui, sans-serif; margin: 0 auto; padding: 1rem; "
-    "max-width: 76rem; }\n"
-    "nav a { margin-right: 1em; }\n.skip:not(:focus) { position: absolute; left: -99em; }\n"
-    "h1 { font-size: 1.5rem; } h2 { font-size: 1.2rem; margin-top: 2rem; }\n"
-    ".scroll { overflow-x: auto; }\n"
-    "table { border-collapse: collapse; font-variant-numeric: tabular-nums; }\n"
-    "th, td { padding: .15rem .6rem; border-bottom: 1px solid var(--line); text-align: left; "
-    "white-space: nowrap; }\ntd.n, th.n { text-align: right; }\n"
-    ".regressed { color: var(--bad); font-weight: 600; } .improved { color: var(--good); }\n"
-    ".missing, .inconclusive { color: var(--dim); }\n"
-    ".figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 30rem), "
-    "1fr)); gap: 1rem; }\nfigure { margin: 0; } figure svg { width: 100%; height: auto; }\n"
-    "figcaption { color: var(--dim); font-size: .9rem; }\nsummary { cursor: pointer; }\n"
-    ".heat { margin: .5rem 0; } .heat caption { text-align: left; color: var(--dim); }\n"
-    ".heat td { background: color-mix(in srgb, #2ca02c var(--heat, 0%), transparent); }\n"
-    "@media print { nav { display: none; } figure, tr { break-inside: avoid; } }\n"
-    "</style>\n</head>\n<body>\n<a class=\"skip\" href=\"#verdict\">To the verdict</a>\n";
+/* Compiles a file into the program, as a string. Paths are relative to the top folder. */
+#define EMBED(name, path)                                                                        \
+    __asm__(".pushsection .rodata\n" #name ":\n.incbin \"" path "\"\n.byte 0\n.popsection\n");   \
+    extern const char name[] __attribute__((visibility("hidden")))
+
+EMBED(weiri_report_html, "results/output/report.html");
+EMBED(weiri_report_css, "results/output/report.css");
+
+/* Writes the page's template from *at up to the placeholder, which is skipped. */
+static void put_template(FILE *file, const char **at, const char *placeholder)
+{
+    const char *end = strstr(*at, placeholder);
+    fwrite(*at, 1, (size_t)(end - *at), file);
+    *at = end + strlen(placeholder);
+}
 
 static const char *class_of(results_verdict verdict)
 {
@@ -283,7 +274,10 @@ int results_page_write(const results_page *page)
                             ? results_plot_series(page->plots, &page->history->series[i]) : -1;
         if (page->plots)
             status = results_plots_draw(page->plots);
-        fputs(head, page->file);
+        const char *template = weiri_report_html;
+        put_template(page->file, &template, "@style@");
+        fputs(weiri_report_css, page->file);
+        put_template(page->file, &template, "@sections@");
         put_navigation(page, groups, count);
         put_verdict(page->file, page->report);
         for (size_t i = 0; i < count; i++)
@@ -291,7 +285,8 @@ int results_page_write(const results_page *page)
         results_machine_put(page->machine, page->file);
         put_history(page, series);
         put_manifests(page);
-        fputs("</main>\n</body>\n</html>\n", page->file);
+        fputs("</main>\n", page->file);
+        fputs(template, page->file);
     }
     free(groups);
     free(series);

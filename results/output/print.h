@@ -36,6 +36,5 @@ void results_pair_contender(const results_pair *pair, char *name, size_t bytes);
 /* Text inside HTML, XML; inside a cell of a Markdown table. */
 void results_put_xml(FILE *file, const char *text);
 void results_put_markdown(FILE *file, const char *text);
-void results_put_json(FILE *file, const char *text);
 
 #endif

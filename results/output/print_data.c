@@ -1,115 +1,110 @@
-/* A comparison as JSON, rows as CSV. */
+/* A comparison as JSON, and rows as CSV. */
 #include "results/output/print.h"
 
 #include "base/csv.h"
+#include "base/json.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Bytes that are not UTF-8 would make the file none: they are shown as '?'. */
-void results_put_json(FILE *file, const char *text)
+static void put_real(bench_json *json, const char *key, double value)
 {
-    fputc('"', file);
-    while (*text) {
-        size_t length = results_utf8_length(text);
-        unsigned char c = (unsigned char)*text;
-        if (c == '"' || c == '\\')
-            fprintf(file, "\\%c", c);
-        else if (c < ' ' || c == 127)
-            fprintf(file, "\\u%04x", c);
-        else if (length == 0)
-            fputc('?', file);
-        else
-            fwrite(text, 1, length, file);
-        text += length ? length : 1;
-    }
-    fputc('"', file);
+    bench_json_key(json, key);
+    bench_json_real_digits(json, value, 9);
 }
 
-static void put_text(FILE *file, const char *key, const char *text)
+static void put_side(bench_json *json, const char *key, const results_side *side)
 {
-    fprintf(file, ", \"%s\": ", key);
-    results_put_json(file, text);
-}
-
-static void put_real(FILE *file, const char *key, double value)
-{
-    if (isfinite(value))
-        fprintf(file, ", \"%s\": %.9g", key, value);
-    else
-        fprintf(file, ", \"%s\": null", key);
-}
-
-static void put_side(FILE *file, const char *key, const results_side *side)
-{
-    fprintf(file, ", \"%s\": {\"starts\": %d", key, side->starts);
-    put_real(file, "median_us", side->median_us);
-    put_real(file, "busbw_gbs", side->busbw_gbs);
+    bench_json_put_object(json, key);
+    bench_json_put_whole(json, "starts", side->starts);
+    put_real(json, "median_us", side->median_us);
+    put_real(json, "busbw_gbs", side->busbw_gbs);
     if (side->starts > 0) {
-        put_text(file, "contender", side->rows[0]->text[RESULTS_CONTENDER]);
-        put_text(file, "algo", side->rows[0]->text[RESULTS_ALGO]);
+        bench_json_put_text(json, "contender", side->rows[0]->text[RESULTS_CONTENDER]);
+        bench_json_put_text(json, "algo", side->rows[0]->text[RESULTS_ALGO]);
     }
-    fprintf(file, ", \"failed\": %s}", side->failed ? "true" : "false");
+    bench_json_put_flag(json, "failed", side->failed != NULL);
+    bench_json_close_object(json);
 }
 
-static void put_pair(FILE *file, const results_pair *pair)
+static void put_pair(bench_json *json, const results_pair *pair)
 {
     const results_row *row = pair->example;
-    fprintf(file, "    {\"bytes\": %llu", row->bytes);
-    put_text(file, "collective", row->text[RESULTS_COLLECTIVE]);
-    put_text(file, "dtype", row->text[RESULTS_DTYPE]);
-    put_text(file, "redop", row->text[RESULTS_REDOP]);
-    fprintf(file, ", \"nranks\": %d", row->nranks);
-    put_text(file, "placement", row->text[RESULTS_PLACEMENT]);
-    put_side(file, "a", &pair->a);
-    put_side(file, "b", &pair->b);
-    put_real(file, "ratio", pair->ratio);
-    put_real(file, "low", pair->low);
-    put_real(file, "high", pair->high);
-    put_real(file, "p", pair->p);
-    put_real(file, "p_corrected", pair->p_corrected);
-    fprintf(file, ", \"pairs\": %d", pair->paired);
-    put_text(file, "verdict", results_verdict_name(pair->verdict));
-    put_text(file, "reason", pair->reason);
-    fputc('}', file);
+    bench_json_break(json, 4);
+    bench_json_open_object(json);
+    bench_json_key(json, "bytes");
+    bench_json_unsigned(json, row->bytes);
+    bench_json_put_text(json, "collective", row->text[RESULTS_COLLECTIVE]);
+    bench_json_put_text(json, "dtype", row->text[RESULTS_DTYPE]);
+    bench_json_put_text(json, "redop", row->text[RESULTS_REDOP]);
+    bench_json_put_whole(json, "nranks", row->nranks);
+    bench_json_put_text(json, "placement", row->text[RESULTS_PLACEMENT]);
+    put_side(json, "a", &pair->a);
+    put_side(json, "b", &pair->b);
+    put_real(json, "ratio", pair->ratio);
+    put_real(json, "low", pair->low);
+    put_real(json, "high", pair->high);
+    put_real(json, "p", pair->p);
+    put_real(json, "p_corrected", pair->p_corrected);
+    bench_json_put_whole(json, "pairs", pair->paired);
+    bench_json_put_text(json, "verdict", results_verdict_name(pair->verdict));
+    bench_json_put_text(json, "reason", pair->reason);
+    bench_json_close_object(json);
 }
 
-static void put_expectation(FILE *file, const results_expectation *one)
+static void put_expectation(bench_json *json, const results_expectation *one)
 {
     char about[1400];
-    fprintf(file, "    {\"line\": %d", one->line);
-    put_text(file, "text", one->text);
-    put_text(file, "outcome", results_outcome_name(one->outcome));
-    put_real(file, "got", one->worst ? one->got : NAN);
+    bench_json_break(json, 4);
+    bench_json_open_object(json);
+    bench_json_put_whole(json, "line", one->line);
+    bench_json_put_text(json, "text", one->text);
+    bench_json_put_text(json, "outcome", results_outcome_name(one->outcome));
+    put_real(json, "got", one->worst ? one->got : NAN);
     results_expect_describe(one, about, sizeof about);
-    put_text(file, "about", about);
-    fputc('}', file);
+    bench_json_put_text(json, "about", about);
+    bench_json_close_object(json);
+}
+
+/* An array of the top-level object, each value on a separate line; close_section ends it. */
+static void open_section(bench_json *json, const char *key)
+{
+    bench_json_break(json, 2);
+    bench_json_put_list(json, key);
+}
+
+static void close_section(bench_json *json)
+{
+    bench_json_break(json, 2);
+    bench_json_close_list(json);
 }
 
 void results_print_json(FILE *file, const results_report *report)
 {
     const results_comparison *c = report->comparison;
     const results_expectations *e = report->expectations;
-    fprintf(file, "{\"schema\": 1, \"problems\": %zu",
-            report->b->problems + (report->a ? report->a->problems : 0));
-    put_text(file, "a", report->name_a ? report->name_a : "");
-    put_text(file, "b", report->name_b);
-    put_text(file, "verdict", results_verdict_name(c->overall));
-    put_real(file, "min_effect", report->rules->min_effect);
-    put_real(file, "alpha", report->rules->alpha);
-    put_real(file, "start_noise", c->noise);
-    fprintf(file, ", \"start_noise_measured\": %s", c->noise_freedom > 0 ? "true" : "false");
-    fputs(",\n  \"rows\": [\n", file);
-    for (size_t i = 0; i < c->count; i++) {
-        put_pair(file, &c->pairs[i]);
-        fputs(i + 1 < c->count ? ",\n" : "\n", file);
-    }
-    fputs("  ],\n  \"expected\": [\n", file);
-    for (size_t i = 0; i < e->count; i++) {
-        put_expectation(file, &e->list[i]);
-        fputs(i + 1 < e->count ? ",\n" : "\n", file);
-    }
-    fputs("  ]}\n", file);
+    size_t problems = report->b->problems + (report->a ? report->a->problems : 0);
+    bench_json json = {.file = file, .layout = BENCH_JSON_INLINE};
+    bench_json_open_object(&json);
+    bench_json_put_whole(&json, "schema", 1);
+    bench_json_put_whole(&json, "problems", (long long)problems);
+    bench_json_put_text(&json, "a", report->name_a ? report->name_a : "");
+    bench_json_put_text(&json, "b", report->name_b);
+    bench_json_put_text(&json, "verdict", results_verdict_name(c->overall));
+    put_real(&json, "min_effect", report->rules->min_effect);
+    put_real(&json, "alpha", report->rules->alpha);
+    put_real(&json, "start_noise", c->noise);
+    bench_json_put_flag(&json, "start_noise_measured", c->noise_freedom > 0);
+    open_section(&json, "rows");
+    for (size_t i = 0; i < c->count; i++)
+        put_pair(&json, &c->pairs[i]);
+    close_section(&json);
+    open_section(&json, "expected");
+    for (size_t i = 0; i < e->count; i++)
+        put_expectation(&json, &e->list[i]);
+    close_section(&json);
+    bench_json_close_object(&json);
+    fputc('\n', file);
 }
 
 void results_print_csv(FILE *file, const results_set *set)

@@ -7,6 +7,8 @@
 #include "results/output/documents.h"
 #include "results/output/print.h"
 
+#include "base/json.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -106,19 +108,20 @@ void results_document_keep(results_set *set, const char *path, int first, json_t
 
 static void put_row(FILE *file, const results_row *row)
 {
-    fputc('{', file);
+    bench_json json = {.file = file, .layout = BENCH_JSON_INLINE};
+    bench_json_open_object(&json);
     for (int i = 0; i < RESULTS_COLUMNS; i++) {
         results_column column = (results_column)i;
         const char *text = row->text[i];
-        fprintf(file, "%s\"%s\": ", i ? ", " : "", results_column_name(column));
+        bench_json_key(&json, results_column_name(column));
         if (results_is_number_column(column) && !text[0])
-            fputs("null", file);
+            bench_json_null(&json);
         else if (results_is_number_text(column, text))
-            fputs(text, file);
+            bench_json_number(&json, text);
         else
-            results_put_json(file, text);
+            bench_json_text(&json, text);
     }
-    fputc('}', file);
+    bench_json_close_object(&json);
 }
 
 static int is_of(const results_row *row, const results_document *document)

@@ -2,6 +2,8 @@
  * wrote it. */
 #include "results/read/rows.h"
 
+#include "base/json.h"
+
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -125,30 +127,13 @@ int results_is_own(results_origin origin)
     return origin <= RESULTS_OWN_OUTPUT || origin == RESULTS_OWN_ROWS;
 }
 
-/* Neither longer than need be, nor half of a pair, nor beyond the last character. */
-size_t results_utf8_length(const char *text)
-{
-    const unsigned char *c = (const unsigned char *)text;
-    size_t length = c[0] < 0x80                  ? 1
-                    : c[0] >= 0xc2 && c[0] < 0xe0 ? 2
-                    : c[0] >= 0xe0 && c[0] < 0xf0 ? 3
-                    : c[0] >= 0xf0 && c[0] < 0xf5 ? 4
-                                                  : 0;
-    for (size_t i = 1; i < length; i++)
-        if ((c[i] & 0xc0) != 0x80)
-            return 0;
-    if ((c[0] == 0xe0 && c[1] < 0xa0) || (c[0] == 0xed && c[1] >= 0xa0) ||
-        (c[0] == 0xf0 && c[1] < 0x90) || (c[0] == 0xf4 && c[1] >= 0x90))
-        return 0;
-    return length;
-}
-
-/* The same; 0 for control characters too. */
+/* The length of the UTF-8 character at the start of text; 0 if there is none or it is a control
+ * character. */
 static size_t plain_character(const char *text)
 {
     const unsigned char *c = (const unsigned char *)text;
     int control = c[0] < ' ' || c[0] == 127 || (c[0] == 0xc2 && c[1] < 0xa0);
-    return control ? 0 : results_utf8_length(text);
+    return control ? 0 : weiri_utf8_length(text);
 }
 
 /* What a spreadsheet would take for a formula. */

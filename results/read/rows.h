@@ -95,9 +95,6 @@ int results_add(results_set *set, results_row *row);
 /* Whether the rows are weir's own measurements, not another tool's. */
 int results_is_own(results_origin origin);
 
-/* Bytes of the UTF-8 character that text begins with; 0: it begins with none. */
-size_t results_utf8_length(const char *text);
-
 /* Plain decimal numbers: nothing before, nothing behind, no hex, nan or inf.
  * 0, or -1 and value as it was. */
 int results_real(const char *text, double *value);

@@ -2,6 +2,7 @@
 #include "plan/cli/commands.h"
 
 #include "base/error.h"
+#include "base/json.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,79 +63,74 @@ static void print_text(const char *file, const weir_plan *plan, const weir_plan_
 
 /* -------------------------------------------------------------------------- JSON */
 
-static void put_string(const char *text)
-{
-    putchar('"');
-    for (; *text; text++)
-        if ((unsigned char)*text < ' ')
-            printf("\\u%04x", (unsigned)(unsigned char)*text);
-        else
-            printf(*text == '"' || *text == '\\' ? "\\%c" : "%c", *text);
-    putchar('"');
-}
-
-static void put_number(const char *key, uint32_t number)
+static void put_number(bench_json *json, const char *key, uint32_t number)
 {
     if (number == WEIR_PLAN_NOWHERE)
-        printf(", \"%s\": null", key);
+        bench_json_put_null(json, key);
     else
-        printf(", \"%s\": %u", key, number);
+        bench_json_put_whole(json, key, number);
 }
 
-static void put_violation(const weir_plan *plan, const weir_plan_violation *at, int is_first)
+static void put_violation(bench_json *json, const weir_plan *plan, const weir_plan_violation *at)
 {
     const char *kind = kind_at(plan, at);
-    printf("%s\n    {\"fault\": \"%s\", \"rank\": %d", is_first ? "" : ",",
-           weir_plan_fault_name(at->fault), at->rank);
-    put_number("thread_block", at->block);
-    put_number("op", at->op);
+    bench_json_break(json, 4);
+    bench_json_open_object(json);
+    bench_json_put_text(json, "fault", weir_plan_fault_name(at->fault));
+    bench_json_put_whole(json, "rank", at->rank);
+    put_number(json, "thread_block", at->block);
+    put_number(json, "op", at->op);
     if (kind)
-        printf(", \"name\": \"%s\"", kind);
-    fputs(", \"text\": ", stdout);
-    put_string(at->text);
-    putchar('}');
+        bench_json_put_text(json, "name", kind);
+    bench_json_put_text(json, "text", at->text);
+    bench_json_close_object(json);
 }
 
-static void put_json(const char *file, const weir_plan *plan, const weir_plan_report *report,
-                     weir_status status, int is_first)
+static void put_verdict(bench_json *json, const weir_plan_report *report, weir_status status)
 {
-    printf("%s\n  {\"file\": ", is_first ? "" : ",");
-    put_string(file);
-    printf(", \"accepted\": %s", status == WEIR_OK ? "true" : "false");
+    if (status == WEIR_OK) {
+        bench_json_put_flag(json, "proves_result", report->proves_result);
+        bench_json_put_flag(json, "all_lengths", report->all_lengths);
+        bench_json_put_whole(json, "max_turns", report->max_turns);
+        bench_json_put_whole(json, "root", report->root);
+    } else if (!report->nviolations) {
+        bench_json_put_text(json, "error", weir_last_error());
+    }
+}
+
+static void put_file(bench_json *json, const char *file, const weir_plan *plan,
+                     const weir_plan_report *report, weir_status status)
+{
+    bench_json_break(json, 2);
+    bench_json_open_object(json);
+    bench_json_put_text(json, "file", file);
+    bench_json_put_flag(json, "accepted", status == WEIR_OK);
     if (plan) {
-        fputs(", \"collective\": ", stdout);
-        put_string(weir_plan_collective(plan));
-        printf(", \"ranks\": %d", weir_plan_nranks(plan));
+        bench_json_put_text(json, "collective", weir_plan_collective(plan));
+        bench_json_put_whole(json, "ranks", weir_plan_nranks(plan));
     }
-    if (status == WEIR_OK)
-        printf(", \"proves_result\": %s, \"all_lengths\": %s, \"max_turns\": %u, "
-               "\"root\": %d",
-               report->proves_result ? "true" : "false", report->all_lengths ? "true" : "false",
-               report->max_turns, report->root);
-    if (status != WEIR_OK && !report->nviolations) {
-        fputs(", \"error\": ", stdout);
-        put_string(weir_last_error());
-    }
-    fputs(", \"violations\": [", stdout);
+    put_verdict(json, report, status);
+    bench_json_put_list(json, "violations");
     for (unsigned i = 0; i < report->nviolations; i++)
-        put_violation(plan, &report->violations[i], i == 0);
-    fputs("]}", stdout);
+        put_violation(json, plan, &report->violations[i]);
+    bench_json_close_list(json);
+    bench_json_close_object(json);
 }
 
 /* ------------------------------------------------------------------------- files */
 
 /* Of one file. What is found is told on standard output; that a text is no plan is a
  * failure's line, and told here where others follow. */
-static weir_status check_file(const char *file, const settings *chosen, weir_plan_report *report)
+static weir_status check_file(const char *file, const settings *chosen, weir_plan_report *report,
+                              bench_json *json)
 {
     weir_plan *plan = NULL;
-    int is_first = file == chosen->words[0];
     memset(report, 0, sizeof *report);
     weir_status status = weir_plan_read(file, &plan);
     if (status == WEIR_OK)
         status = weir_plan_check(plan, report);
     if (chosen->json)
-        put_json(file, plan, report, status, is_first);
+        put_file(json, file, plan, report, status);
     else if (status == WEIR_OK || report->nviolations || chosen->nwords > 1)
         print_text(file, plan, report, status);
     weir_plan_free(plan);
@@ -145,18 +141,22 @@ weir_status command_check(const settings *chosen)
 {
     weir_plan_report *report = malloc(sizeof *report);
     weir_status worst = WEIR_OK;
+    bench_json json = {.file = stdout, .layout = BENCH_JSON_INLINE};
     int refused = 0;
     if (!report)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory");
     if (chosen->json)
-        putchar('[');
+        bench_json_open_list(&json);
     for (int i = 0; i < chosen->nwords; i++) {
-        weir_status status = check_file(chosen->words[i], chosen, report);
+        weir_status status = check_file(chosen->words[i], chosen, report, &json);
         refused += status != WEIR_OK;
         worst = worst == WEIR_OK ? status : worst;
     }
-    if (chosen->json)
-        puts("\n]");
+    if (chosen->json) {
+        bench_json_break(&json, 0);
+        bench_json_close_list(&json);
+        putchar('\n');
+    }
     free(report);
     if (refused && chosen->nwords > 1)
         return weiri_fail(worst, "%d of %d plans refused", refused, chosen->nwords);

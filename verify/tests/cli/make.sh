@@ -32,7 +32,7 @@ machine() {
     bin=$scratch/machine
     rm -rf "$bin"
     mkdir "$bin"
-    for name in sh cc g++ make pkg-config mpicc mpirun gnuplot sed mktemp rm tail env dash bash; do
+    for name in sh cc g++ make pkg-config mpicc mpirun gnuplot codespell sed mktemp rm tail env dash bash; do
         ln -s "$(command -v $name)" "$bin/$name"
     done
     stub id 'echo 0'
@@ -50,7 +50,7 @@ deps() { env -i PATH="$bin" HOME="$scratch" ci/deps; }
 apt_got() { grep -qE -- "$1" "$scratch/apt"; }
 
 complete=yes
-for name in cc g++ make pkg-config mpicc mpirun gnuplot; do
+for name in cc g++ make pkg-config mpicc mpirun gnuplot codespell; do
     command -v $name >/dev/null || complete=$name
 done
 if [ $complete = yes ] && pkg-config --exists hwloc cmocka gsl jansson sqlite3; then

@@ -10,7 +10,7 @@
 #include "bench/measure/cold.h"
 #include "bench/sizes/dist.h"
 #include "bench/options/environment.h"
-#include "bench/output/json.h"
+#include "base/json.h"
 #include "bench/output/manifest.h"
 #include "bench/options/options.h"
 #include "bench/output/result.h"

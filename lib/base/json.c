@@ -1,0 +1,218 @@
+/* The JSON writer. */
+#include "base/json.h"
+
+#include <math.h>
+
+static void write_line_break(bench_json *json, int indent)
+{
+    fprintf(json->file, "\n%*s", indent, "");
+    json->break_indent = 0;
+}
+
+/* Writes what precedes a key, or a value without a key: a comma, and a line break or a blank. */
+static void write_separator(bench_json *json, int is_key)
+{
+    uint64_t bit = (uint64_t)1 << json->depth;
+    int is_first = !(json->filled & bit);
+    if (json->after_key || json->depth == 0) {
+        json->after_key = 0;
+        return;
+    }
+    json->filled |= bit;
+    if (!is_first)
+        fputc(',', json->file);
+    if (json->break_indent)
+        write_line_break(json, json->break_indent - 1);
+    else if (json->layout == BENCH_JSON_INDENTED)
+        write_line_break(json, 2 * json->depth);
+    else if (json->layout == BENCH_JSON_LINES && is_key)
+        fputc('\n', json->file);
+    else if (json->layout == BENCH_JSON_INLINE && !is_first)
+        fputc(' ', json->file);
+}
+
+static void open_level(bench_json *json, char bracket)
+{
+    write_separator(json, 0);
+    fputc(bracket, json->file);
+    json->depth++;
+    json->filled &= ~((uint64_t)1 << json->depth);
+}
+
+static void close_level(bench_json *json, char bracket)
+{
+    int is_filled = json->filled >> json->depth & 1;
+    json->depth--;
+    if (json->break_indent)
+        write_line_break(json, json->break_indent - 1);
+    else if (json->layout == BENCH_JSON_INDENTED && is_filled)
+        write_line_break(json, 2 * json->depth);
+    fputc(bracket, json->file);
+}
+
+size_t weiri_utf8_length(const char *text)
+{
+    const unsigned char *c = (const unsigned char *)text;
+    size_t length = c[0] < 0x80                  ? 1
+                    : c[0] >= 0xc2 && c[0] < 0xe0 ? 2
+                    : c[0] >= 0xe0 && c[0] < 0xf0 ? 3
+                    : c[0] >= 0xf0 && c[0] < 0xf5 ? 4
+                                                  : 0;
+    for (size_t i = 1; i < length; i++)
+        if ((c[i] & 0xc0) != 0x80)
+            return 0;
+    if ((c[0] == 0xe0 && c[1] < 0xa0) || (c[0] == 0xed && c[1] >= 0xa0) ||
+        (c[0] == 0xf0 && c[1] < 0x90) || (c[0] == 0xf4 && c[1] >= 0x90))
+        return 0;
+    return length;
+}
+
+static void write_string(FILE *file, const char *text)
+{
+    fputc('"', file);
+    while (*text) {
+        size_t length = weiri_utf8_length(text);
+        unsigned char c = (unsigned char)*text;
+        if (c == '"' || c == '\\')
+            fprintf(file, "\\%c", c);
+        else if (c < ' ' || c == 127)
+            fprintf(file, "\\u%04x", c);
+        else if (length == 0)
+            fputc('?', file);
+        else
+            fwrite(text, 1, length, file);
+        text += length ? length : 1;
+    }
+    fputc('"', file);
+}
+
+void bench_json_break(bench_json *json, int indent)
+{
+    json->break_indent = 1 + indent;
+}
+
+void bench_json_key(bench_json *json, const char *key)
+{
+    write_separator(json, 1);
+    write_string(json->file, key);
+    fputs(": ", json->file);
+    json->after_key = 1;
+}
+
+void bench_json_open_object(bench_json *json)
+{
+    open_level(json, '{');
+}
+
+void bench_json_close_object(bench_json *json)
+{
+    close_level(json, '}');
+}
+
+void bench_json_open_list(bench_json *json)
+{
+    open_level(json, '[');
+}
+
+void bench_json_close_list(bench_json *json)
+{
+    close_level(json, ']');
+}
+
+void bench_json_text(bench_json *json, const char *text)
+{
+    write_separator(json, 0);
+    write_string(json->file, text);
+}
+
+void bench_json_whole(bench_json *json, long long value)
+{
+    write_separator(json, 0);
+    fprintf(json->file, "%lld", value);
+}
+
+void bench_json_unsigned(bench_json *json, unsigned long long value)
+{
+    write_separator(json, 0);
+    fprintf(json->file, "%llu", value);
+}
+
+void bench_json_flag(bench_json *json, int value)
+{
+    write_separator(json, 0);
+    fputs(value ? "true" : "false", json->file);
+}
+
+void bench_json_real_digits(bench_json *json, double value, int digits)
+{
+    if (!isfinite(value)) {
+        bench_json_null(json);
+        return;
+    }
+    write_separator(json, 0);
+    fprintf(json->file, "%.*g", digits, value);
+}
+
+void bench_json_real(bench_json *json, double value)
+{
+    bench_json_real_digits(json, value, 17);
+}
+
+void bench_json_number(bench_json *json, const char *text)
+{
+    const char *digits = text + (text[0] == '-');
+    if (digits[0] < '0' || digits[0] > '9') {
+        bench_json_null(json);
+        return;
+    }
+    write_separator(json, 0);
+    fputs(text, json->file);
+}
+
+void bench_json_null(bench_json *json)
+{
+    write_separator(json, 0);
+    fputs("null", json->file);
+}
+
+void bench_json_put_text(bench_json *json, const char *key, const char *text)
+{
+    bench_json_key(json, key);
+    bench_json_text(json, text);
+}
+
+void bench_json_put_whole(bench_json *json, const char *key, long long value)
+{
+    bench_json_key(json, key);
+    bench_json_whole(json, value);
+}
+
+void bench_json_put_flag(bench_json *json, const char *key, int value)
+{
+    bench_json_key(json, key);
+    bench_json_flag(json, value);
+}
+
+void bench_json_put_real(bench_json *json, const char *key, double value)
+{
+    bench_json_key(json, key);
+    bench_json_real(json, value);
+}
+
+void bench_json_put_null(bench_json *json, const char *key)
+{
+    bench_json_key(json, key);
+    bench_json_null(json);
+}
+
+void bench_json_put_object(bench_json *json, const char *key)
+{
+    bench_json_key(json, key);
+    bench_json_open_object(json);
+}
+
+void bench_json_put_list(bench_json *json, const char *key)
+{
+    bench_json_key(json, key);
+    bench_json_open_list(json);
+}

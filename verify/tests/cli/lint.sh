@@ -1,0 +1,122 @@
+#!/bin/bash
+# ci/lint's checks of text and public headers: the tree is clean, and each check finds its fault
+# when the fault is planted in a small tree.
+set -u
+. verify/tests/support/tap.sh
+
+# ---------------------------------------------------------------- the tree
+for name in spelling words links commands dependencies; do
+    check "the tree passes: $name" ends_with 0 ci/lint-text $name
+done
+check "the tree passes: public headers as C11 and C++11" ends_with 0 ci/lint headers
+
+# ------------------------------------------------------------ planted faults
+# A small tree without faults; each test adds one.
+plant_tree() {
+    tree=$scratch/tree
+    rm -rf "$tree"
+    mkdir -p "$tree"/{ci,lib/include/weir,lib/base,lib/comm,bench/options,docs}
+    cp ci/banned-words.txt ci/codespell.txt "$tree/ci/"
+    printf 'all:\n\ttrue\n' >"$tree/Makefile"
+    printf '#ifndef WEIR_H\n#define WEIR_H\nint weir_version(void);\n#endif\n' >"$tree/lib/include/weir/weir.h"
+    printf '/* Errors. */\n#include "weir/weir.h"\n' >"$tree/lib/base/error.h"
+    printf '/* The communicator. */\n#include "base/error.h"\nint comm;\n' >"$tree/lib/comm/comm.c"
+    printf '/* Options. */\nconst char *names[] = {"csv"};\n' >"$tree/bench/options/options.c"
+    printf 'int main(void) { return 0; }\n' >"$tree/bench/bench_allreduce.c"
+    # shellcheck disable=SC2016 # backticks of Markdown
+    printf '# lib\n\n| folder | contents | may use |\n|---|---|---|\n%s\n%s\n%s\n' \
+        '| `lib/include/weir` | public headers | nothing |' '| [base](base) | errors | - |' \
+        '| [comm](comm) | communicator | base |' >"$tree/lib/README.md"
+    printf '| folder | contents | may use |\n|---|---|---|\n| bench | programs | public API |\n' \
+        >"$tree/ci/dependencies.txt"
+    # shellcheck disable=SC2016
+    printf '# Tree\n\n## First part\n\n[lib](lib/README.md), `bench_allreduce --csv`, `make all`.\n' >"$tree/README.md"
+}
+
+# $1: check; $2: what the finding names; $3: file; $4: the text that is added to it.
+finds() {
+    plant_tree
+    printf '%b\n' "$4" >>"$tree/$3"
+    ends_with 1 ci/lint-text -C "$tree" "$1" && grep -qE -- "^$3:[0-9]+: .*$2" "$out"
+}
+
+# $1: check; $2: file; $3: text that is added and has no fault.
+passes() {
+    plant_tree
+    printf '%b\n' "$3" >>"$tree/$2"
+    ends_with 0 ci/lint-text -C "$tree" "$1"
+}
+
+plant_tree
+check "a tree without faults passes" ends_with 0 ci/lint-text -C "$tree"
+check "an unknown check is refused" ends_with 2 ci/lint-text -C "$tree" grammar
+check "ci/lint: an unknown part is refused" ends_with 2 ci/lint -C "$tree" grammar
+
+check "spelling: a misspelt comment" finds spelling "recieve" lib/comm/comm.c '/* They recieve. */'
+check "spelling: a misspelt document" finds spelling "seperate" README.md 'In seperate files.'
+
+# Each row of the table of banned words finds the words that it is for.
+while read -r word sentence; do
+    check "words: $word in a comment" finds words "say " lib/comm/comm.c "/* $sentence */"
+done <<'END'
+tells The log tells the rank.
+told Ranks are told the error.
+meeting Destroy is a meeting.
+meet Ranks meet here.
+contender Each contender is timed.
+wire It goes over the wire.
+visits Two visits per size.
+dear Making one is dear.
+alike All types are alike.
+own A thread of its own.
+one's-own Algorithms of one's own.
+Who Who waits takes over.
+the-own Ranks of the own node.
+machines It moves data across machines.
+landing The landing of a message.
+END
+check "words: in a string" finds words '"told"' lib/comm/comm.c 'const char *s = "nobody told the rank";'
+check "words: in a document" finds words '"alike"' README.md 'Types are alike.'
+check "words: in a script" finds words '"tells"' bench/tool.sh '# It tells the rank.'
+check "words: wire protocol is allowed" passes words lib/comm/comm.c '/* The wire protocol of TCP. */'
+check "words: the column contender is allowed" passes words lib/comm/comm.c 'const char *key = "contender";'
+check "words: identifiers are allowed" passes words lib/comm/comm.c 'int visit, wire;'
+check "words: code spans are allowed" passes words README.md 'The option `--visits`.'
+
+check "links: a missing file" finds links 'docs/absent.md' README.md '[x](docs/absent.md)'
+check "links: a missing heading" finds links '#second-part' README.md '[x](#second-part)'
+check "links: a heading that exists" passes links README.md '[x](#first-part)'
+check "links: fenced code is not read" passes links README.md '```\n[x](absent)\n```'
+
+check "commands: a missing program" finds commands bench_gather README.md '`./bench_gather -b 8`'
+check "commands: a missing tool" finds commands weir-draw README.md '`weir-draw a`'
+check "commands: a missing option" finds commands 'no --colour' README.md '`./bench_allreduce --colour`'
+check "commands: a missing option in a block" finds commands 'no --colour' README.md \
+    '```\nmpirun ./bench_allreduce -b 8 \\\\\n    --colour\n```'
+check "commands: an option of no program" finds commands 'no program has --colour' README.md '`--colour red`'
+check "commands: a missing make target" finds commands 'make world' README.md '```\nmake world\n```'
+check "commands: a missing script" finds commands 'ci/absent' README.md '`ci/absent`'
+check "commands: a missing path" finds commands 'lib/absent.c' README.md 'See `lib/absent.c`.'
+
+check "dependencies: a folder that the table does not allow" finds dependencies \
+    'lib/base may not use lib/comm' lib/base/error.h '#include "comm/comm.c"'
+check "dependencies: a program includes the library's inside" finds dependencies \
+    'bench may not use lib/base' bench/bench_allreduce.c '#include "base/error.h"'
+check "dependencies: a folder without a row" finds dependencies 'no table has a row' lib/coll.c 'int x;'
+check "dependencies: folders that may use each other" finds dependencies 'may use each other' \
+    ci/dependencies.txt '| lib/base | errors | lib/comm |'
+check "dependencies: a row without a folder" finds dependencies 'absent is no folder' \
+    ci/dependencies.txt '| absent | x | nothing |'
+check "dependencies: public headers are always allowed" passes dependencies \
+    bench/bench_allreduce.c '#include <weir/weir.h>'
+
+# $1: what the compiler complains about; $2: text that is added to the public header.
+header_fault() {
+    plant_tree
+    printf '%s\n' "$2" >>"$tree/lib/include/weir/weir.h"
+    ends_with 1 ci/lint -C "$tree" headers && grep -qE -- "$1" "$out"
+}
+check "headers: one that needs another header" header_fault size_t 'size_t weir_size(void);'
+check "headers: one that is not C++" header_fault class 'int weir_find(int class);'
+check "headers: one that is not C11" header_fault constexpr 'constexpr int weir_answer = 42;'
+tap_done
