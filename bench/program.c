@@ -64,22 +64,22 @@ static weir_backend backend_of(const bench_options *options)
 
 static weir_status measure(const bench_run *run, bench_report *report, long *failed)
 {
-    bench_candidates contenders = {.count = 0};
+    bench_candidates candidates = {.count = 0};
     bench_buffers buffers;
     weir_status status = bench_buffers_open(run->job, run->options, run->collective, run->dist,
                                             &buffers);
     if (status == WEIR_OK)
         status = bench_candidates_open(run->job, run->options, run->collective, &buffers,
-                                       &contenders);
+                                       &candidates);
     if (status == WEIR_OK) {
         bench_preflight(run->job);
         status = bench_report_begin(report);
     }
     if (status == WEIR_OK)
-        status = bench_sweep(run, &buffers, &contenders, report, failed);
+        status = bench_sweep(run, &buffers, &candidates, report, failed);
     if (status == WEIR_OK && run->job->rank == 0)
         bench_report_end(report);
-    bench_candidates_close(&contenders);
+    bench_candidates_close(&candidates);
     bench_buffers_close(run->job, &buffers);
     return status;
 }

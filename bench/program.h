@@ -1,6 +1,6 @@
 /*
  * The flow that all benchmark programs share: options, job, buffers,
- * contenders, sweep, report, exit code. A program is one collective.
+ * candidates, sweep, report, exit code. A program is one collective.
  */
 #ifndef BENCH_PROGRAM_H
 #define BENCH_PROGRAM_H

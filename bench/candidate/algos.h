@@ -1,5 +1,5 @@
 /*
- * The algorithms of weir that a run measures, each a contender: what --algo names,
+ * The algorithms of weir that a run measures, each a candidate: what --algo names,
  * and with --tune the candidates for each size.
  */
 #ifndef BENCH_CANDIDATE_ALGOS_H

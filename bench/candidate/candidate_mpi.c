@@ -1,5 +1,5 @@
 /*
- * MPI as a contender: its own collective of the same meaning, on the same
+ * MPI as a candidate: its own collective of the same meaning, on the same
  * buffers.
  *
  * Where the meanings differ, MPI is given what a caller of MPI would write:
@@ -286,7 +286,7 @@ static void name_library(char *name, size_t bytes)
     snprintf(name, bytes, "mpi:%s%s%s", word, number[0] ? "-" : "", number);
 }
 
-weir_status bench_candidate_mpi_open(bench_job *job, bench_candidate **contender)
+weir_status bench_candidate_mpi_open(bench_job *job, bench_candidate **candidate)
 {
     bench_candidate *self = NULL;
     weir_status status = bench_candidate_create(job, &ops, sizeof(mpi_state), &self);
@@ -297,6 +297,6 @@ weir_status bench_candidate_mpi_open(bench_job *job, bench_candidate **contender
     state->saturates = saturates_bytes();
     name_library(self->name, sizeof self->name);
     self->peer = 1;
-    *contender = self;
+    *candidate = self;
     return WEIR_OK;
 }

@@ -1,5 +1,5 @@
 /*
- * A vendor's library as a contender, in one of its modes:
+ * A vendor's library as a candidate, in one of its modes:
  *
  *   default     on the buffers that weir works on
  *   symmetric   on buffers of the library's own, of the same size, that are registered as
@@ -22,7 +22,7 @@ enum { VERSION_FP8 = 22400, VERSION_WINDOWS = 22700, VERSION_ZERO_CTA = 22800 };
 typedef struct nccl_state {
     bench_vendor vendor;
     vendor_comm comm;
-    bench_home home;    /* of windows; else unused */
+    bench_operands operands;    /* of windows; else unused */
     void *windows[2];
 } nccl_state;
 
@@ -168,7 +168,7 @@ static const char *algo(bench_candidate *self)
 static void close_nccl(bench_candidate *self)
 {
     nccl_state *state = self->state;
-    void *memory[] = {state->home.in, state->home.out};
+    void *memory[] = {state->operands.in, state->operands.out};
     for (int i = 0; i < 2 && state->comm; i++)
         if (state->windows[i])
             state->vendor.window_deregister(state->comm, state->windows[i]);
@@ -226,7 +226,7 @@ static weir_status make_windows(bench_candidate *self, const bench_buffers *buff
 {
     nccl_state *state = self->state;
     const bench_vendor *v = &state->vendor;
-    void **places[] = {&state->home.in, &state->home.out};
+    void **places[] = {&state->operands.in, &state->operands.out};
     size_t bytes[] = {buffers->in.bytes, buffers->out.bytes};
     for (int i = 0; i < 2; i++) {
         weir_status status = judge(self, v->mem_alloc(places[i], bytes[i]), "symmetric memory");
@@ -244,7 +244,7 @@ static weir_status make_windows(bench_candidate *self, const bench_buffers *buff
         if (status != WEIR_OK)
             return status;
     }
-    self->home = &state->home;
+    self->operands = &state->operands;
     return WEIR_OK;
 }
 
@@ -259,12 +259,12 @@ int bench_nccl_has_mode(const bench_vendor *vendor, bench_nccl_mode mode)
 
 weir_status bench_candidate_nccl_open(bench_job *job, const bench_buffers *buffers,
                                       const bench_vendor *vendor, bench_nccl_mode mode,
-                                      bench_candidate **contender)
+                                      bench_candidate **candidate)
 {
     static const char *const suffixes[] = {"", ":symmetric", ":zero-cta"};
     bench_candidate *self = NULL;
     weir_status status = bench_candidate_create(job, &ops, sizeof(nccl_state), &self);
-    status = bench_job_agree(job, status, "contenders");
+    status = bench_job_agree(job, status, "candidates");
     if (status != WEIR_OK) {
         bench_candidate_free(self);
         return status;
@@ -280,6 +280,6 @@ weir_status bench_candidate_nccl_open(bench_job *job, const bench_buffers *buffe
         close_nccl(self);
         return status;
     }
-    *contender = self;
+    *candidate = self;
     return WEIR_OK;
 }

@@ -1,4 +1,4 @@
-/* The contenders of a run, in the order that blocks are timed. */
+/* The candidates of a run, in the order that blocks are timed. */
 #ifndef BENCH_CANDIDATE_CANDIDATES_H
 #define BENCH_CANDIDATE_CANDIDATES_H
 
@@ -14,8 +14,8 @@ typedef struct bench_candidates {
  * this number of ranks), then the peers. Collective; agreed and told. */
 weir_status bench_candidates_open(bench_job *job, const bench_options *options,
                                   weir_collective collective, const bench_buffers *buffers,
-                                  bench_candidates *contenders);
+                                  bench_candidates *candidates);
 /* Collective. */
-void bench_candidates_close(bench_candidates *contenders);
+void bench_candidates_close(bench_candidates *candidates);
 
 #endif

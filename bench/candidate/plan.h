@@ -14,9 +14,9 @@ int bench_plan_check(const bench_options *options, weir_collective collective, i
 /* Its line of --list-algos, if it can be read. Local. */
 void bench_plan_print(FILE *to, const bench_options *options);
 
-/* The plan as a contender, named weir, its algorithm "plan:" and the plan's name (31
+/* The plan as a candidate, named weir, its algorithm "plan:" and the plan's name (31
  * characters at most). Collective; not agreed. */
 weir_status bench_candidate_plan_open(bench_job *job, const char *file,
-                                      bench_candidate **contender);
+                                      bench_candidate **candidate);
 
 #endif

@@ -7,10 +7,10 @@
 #include <string.h>
 #include <time.h>
 
-/* One contender under test. */
+/* One candidate under test. */
 typedef struct repeats {
     bench_trial *trial;
-    bench_candidate *contender;
+    bench_candidate *candidate;
     unsigned char *first; /* what the first repeat left */
     size_t elements, width;
     weirv_result by_repeat, by_rank; /* elements with other bits than then, than on rank 0 */
@@ -44,31 +44,31 @@ static weir_status plant(repeats *r, int turn)
     bench_fault fault = (bench_fault)trial->options->inject;
     int planted = (fault == BENCH_FAULT_UNSTABLE_BIT && turn == 1) ||
                   (fault == BENCH_FAULT_RANK_BIT && is_common(trial->row->collective));
-    if (!planted || r->contender->peer)
+    if (!planted || r->candidate->peer)
         return WEIR_OK;
-    return bench_trial_inject(trial, r->contender, fault, &trial->data,
+    return bench_trial_inject(trial, r->candidate, fault, &trial->data,
                               bench_inject_place(&trial->data));
 }
 
 static weir_status run_repeat(repeats *r, int turn)
 {
     bench_trial *trial = r->trial;
-    bench_candidate *contender = r->contender;
-    weir_status status = turn == 0 ? bench_trial_reset(trial, contender)
-                                   : bench_trial_fill(trial, contender);
+    bench_candidate *candidate = r->candidate;
+    weir_status status = turn == 0 ? bench_trial_reset(trial, candidate)
+                                   : bench_trial_fill(trial, candidate);
     if (status == WEIR_OK)
-        status = contender->ops->prepare(contender, &trial->call);
+        status = candidate->ops->prepare(candidate, &trial->call);
     bench_job_barrier(trial->job);
     bench_job_phase(trial->job, "repeat of a call", (uint64_t)turn);
     come_late(trial->job, turn);
     if (status == WEIR_OK)
-        status = contender->ops->run(contender);
+        status = candidate->ops->run(candidate);
     if (status == WEIR_OK)
-        status = bench_trial_wait(trial, contender);
+        status = bench_trial_wait(trial, candidate);
     if (status == WEIR_OK)
         status = plant(r, turn);
     if (status == WEIR_OK)
-        status = bench_trial_pull(trial, contender);
+        status = bench_trial_pull(trial, candidate);
     return bench_job_agree(trial->job, status, weir_collective_name(trial->row->collective));
 }
 
@@ -101,7 +101,7 @@ static weir_status run_repeats(repeats *r)
 {
     bench_job *job = r->trial->job;
     weir_status status = run_repeat(r, 0);
-    const void *out = bench_trial_result(r->trial, r->contender);
+    const void *out = bench_trial_result(r->trial, r->candidate);
     memcpy(r->first, out, r->elements * r->width);
     for (int turn = 1; turn < BENCH_REPEATS && status == WEIR_OK; turn++) {
         status = run_repeat(r, turn);
@@ -164,37 +164,37 @@ static void note(const repeats *r, bench_result *result)
 {
     bench_trial *trial = r->trial;
     bench_determinism *found = trial->determinism;
-    const char *name = *result->algo ? result->algo : result->contender;
+    const char *name = *result->algo ? result->algo : result->candidate;
     bench_determinism_row *row = find_row(found, name);
     char first[sizeof row->first] = "";
     int compares = is_common(trial->row->collective) && trial->job->nranks > 1;
     found->nranks = compares ? trial->job->nranks : 0;
-    result->sameness = (bench_sameness){.tried = 1,
-                                        .unlike_repeats = r->by_repeat.wrong > 0,
-                                        .unlike_ranks = r->by_rank.wrong > 0};
+    result->determinism = (bench_determinism_outcome){.tried = 1,
+                                        .differing_repeats = r->by_repeat.wrong > 0,
+                                        .differing_ranks = r->by_rank.wrong > 0};
     if (r->by_repeat.wrong || r->by_rank.wrong)
         describe(r, first, sizeof first);
     if (row) {
         row->results++;
-        row->unlike_repeats += r->by_repeat.wrong > 0;
-        row->unlike_ranks += r->by_rank.wrong > 0;
+        row->differing_repeats += r->by_repeat.wrong > 0;
+        row->differing_ranks += r->by_rank.wrong > 0;
         if (!row->first[0])
             memcpy(row->first, first, sizeof first);
     }
     if (!first[0] || !is_promised(trial, result))
         return;
-    bench_job_say(trial->job, "not the same bits: %s %s, %s", result->contender, result->algo,
+    bench_job_say(trial->job, "not the same bits: %s %s, %s", result->candidate, result->algo,
                   first);
     result->checked = 1;
     blame(&r->by_repeat, &result->check);
     blame(&r->by_rank, &result->check);
 }
 
-weir_status bench_determinism_try(bench_trial *trial, bench_candidate *contender,
+weir_status bench_determinism_try(bench_trial *trial, bench_candidate *candidate,
                                   bench_result *result)
 {
     bench_job *job = trial->job;
-    repeats r = {.trial = trial, .contender = contender};
+    repeats r = {.trial = trial, .candidate = candidate};
     weir_status status = WEIR_OK;
     int exact = trial->data.exact;
     r.elements = weirv_recv_elements(&trial->data);
@@ -219,16 +219,16 @@ weir_status bench_determinism_try(bench_trial *trial, bench_candidate *contender
 static void write_row(const bench_determinism *found, const bench_determinism_row *row, FILE *out)
 {
     fprintf(out, "# %-20s : %s: ", "Determinism", row->name);
-    if (row->unlike_repeats)
-        fprintf(out, "other bits in repeats of %ld of %ld results", row->unlike_repeats,
+    if (row->differing_repeats)
+        fprintf(out, "other bits in repeats of %ld of %ld results", row->differing_repeats,
                 row->results);
     else
         fprintf(out, "same bits in %d repeats", BENCH_REPEATS);
-    if (found->nranks && row->unlike_ranks)
+    if (found->nranks && row->differing_ranks)
         fprintf(out, "%s on the ranks in %ld of %ld results",
-                row->unlike_repeats ? " and" : "; other bits", row->unlike_ranks, row->results);
+                row->differing_repeats ? " and" : "; other bits", row->differing_ranks, row->results);
     else if (found->nranks)
-        fprintf(out, "%s on %d ranks", row->unlike_repeats ? "; same bits" : " and",
+        fprintf(out, "%s on %d ranks", row->differing_repeats ? "; same bits" : " and",
                 found->nranks);
     fprintf(out, "%s%s\n", row->first[0] ? "; first in " : "", row->first);
 }
@@ -252,8 +252,8 @@ void bench_determinism_put(bench_json *json, const bench_determinism *found)
         bench_json_put_whole(json, "repeats", BENCH_REPEATS);
         bench_json_put_whole(json, "ranks_compared", found->nranks);
         bench_json_put_whole(json, "results", row->results);
-        bench_json_put_whole(json, "unlike_repeats", row->unlike_repeats);
-        bench_json_put_whole(json, "unlike_ranks", row->unlike_ranks);
+        bench_json_put_whole(json, "unlike_repeats", row->differing_repeats);
+        bench_json_put_whole(json, "unlike_ranks", row->differing_ranks);
         bench_json_put_text(json, "first", row->first);
         bench_json_close_object(json);
     }

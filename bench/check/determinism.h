@@ -18,7 +18,7 @@ enum { BENCH_REPEATS = 10, BENCH_DETERMINISM_ROWS = 80 };
 /* One algorithm of weir, or a peer. Results: sizes, types, operations, placements. */
 typedef struct bench_determinism_row {
     char name[64];
-    long results, unlike_repeats, unlike_ranks;
+    long results, differing_repeats, differing_ranks;
     char first[256]; /* the first difference; empty if there is none */
 } bench_determinism_row;
 
@@ -29,10 +29,10 @@ struct bench_determinism {
     bench_determinism_row rows[BENCH_DETERMINISM_ROWS];
 };
 
-/* Repeats the trial's call with one contender, which ran and was right, and adds
+/* Repeats the trial's call with one candidate, which ran and was right, and adds
  * what was found to trial->determinism and, where it breaks a promise, to
  * result->check. Holds a copy of the output meanwhile. Collective; agreed and told. */
-weir_status bench_determinism_try(bench_trial *trial, bench_candidate *contender,
+weir_status bench_determinism_try(bench_trial *trial, bench_candidate *candidate,
                                   bench_result *result);
 /* A comment line for each row: "fused: same bits in 10 repeats and on 8 ranks". Local. */
 void bench_determinism_write(const bench_determinism *found, FILE *out);

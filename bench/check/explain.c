@@ -7,17 +7,17 @@
 enum { FINDINGS_BYTES = 1024, RANKS_TOLD = 8 };
 
 /* This rank's lines. */
-static void find(const bench_trial *trial, bench_candidate *contender, char *text)
+static void find(const bench_trial *trial, bench_candidate *candidate, char *text)
 {
     const weirv_case *data = &trial->data;
-    const void *out = bench_trial_result(trial, contender);
+    const void *out = bench_trial_result(trial, candidate);
     size_t used = 0;
     if (data->special)
         weirv_explain_special(data, out, text, FINDINGS_BYTES);
     else
         weirv_explain(data, out, data->seed - 1, text, FINDINGS_BYTES);
     used = strlen(text);
-    if (contender->ops->result(contender) == trial->call.out)
+    if (candidate->ops->result(candidate) == trial->call.out)
         weirv_explain_input(data, trial->layout.in, text + used, FINDINGS_BYTES - used);
     for (int i = 0; i < trial->layout.nguards; i++) {
         used += strlen(text + used);
@@ -34,12 +34,12 @@ static void tell(const bench_job *job, int rank, char *text)
     }
 }
 
-void bench_trial_explain(const bench_trial *trial, bench_candidate *contender)
+void bench_trial_explain(const bench_trial *trial, bench_candidate *candidate)
 {
     const bench_job *job = trial->job;
     char mine[FINDINGS_BYTES];
     char *all = job->rank == 0 ? malloc((size_t)job->nranks * FINDINGS_BYTES) : NULL;
-    find(trial, contender, mine);
+    find(trial, candidate, mine);
     if (job->rank == 0 && !all)
         MPI_Abort(job->mpi, 3); /* some KiB, and peers wait */
     MPI_Gather(mine, FINDINGS_BYTES, MPI_BYTE, all, FINDINGS_BYTES, MPI_BYTE, 0, job->mpi);

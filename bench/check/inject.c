@@ -81,7 +81,7 @@ static int missing_rank(const weirv_case *c)
     return (victim_of(c) + 1) % c->nranks;
 }
 
-int bench_inject_stays_away(bench_fault fault, const weirv_case *c)
+int bench_inject_skips_call(bench_fault fault, const weirv_case *c)
 {
     /* Others must wait for it: broadcast's root, but any rank of a reduction
      * whose contribution is needed. */
@@ -278,7 +278,7 @@ int bench_inject(bench_fault fault, const weirv_case *c, const bench_layout *lay
                  size_t at)
 {
     if (fault == BENCH_FAULT_NONE || fault == BENCH_FAULT_SKIP_SIGNAL)
-        return bench_inject_stays_away(fault, c);
+        return bench_inject_skips_call(fault, c);
     if (fault == BENCH_FAULT_DROP_RANK)
         return c->nranks > 1 && change_seen(fault, c, out, at);
     if (c->rank != victim_of(c))

@@ -48,7 +48,7 @@ int bench_fault_has_time(bench_fault fault);
 void bench_fault_list(FILE *to);
 
 /* Whether this rank is to stay away from the call. Local. */
-int bench_inject_stays_away(bench_fault fault, const weirv_case *c);
+int bench_inject_skips_call(bench_fault fault, const weirv_case *c);
 /* Changes what the call described by c left in out and layout. The fault lies in
  * the part of out that has element at, where it is not of a whole buffer. Returns
  * 1 if anything on this rank is now different. Local. */

@@ -12,17 +12,17 @@ size_t bench_samples_bytes(void)
     return NOTES_BYTES;
 }
 
-void bench_samples_open(bench_samples *samples, bench_trial *trial, bench_candidate *contender,
+void bench_samples_open(bench_samples *samples, bench_trial *trial, bench_candidate *candidate,
                         unsigned char *notes)
 {
     int knows = (trial->row->oracles & BENCH_ORACLE_EXACT) != 0;
     int repeats = trial->options->batched || trial->options->aggregate > 1;
     int repeats_in_place = trial->in_place && repeats;
-    *samples = (bench_samples){.trial = trial, .contender = contender, .notes = notes};
+    *samples = (bench_samples){.trial = trial, .candidate = candidate, .notes = notes};
     /* In place a peer's result may lie elsewhere, on some ranks only. */
     samples->active = notes && knows && !repeats_in_place &&
                       !(trial->options->cold && trial->row->shape.bytes) &&
-                      !(trial->in_place && contender->peer);
+                      !(trial->in_place && candidate->peer);
 }
 
 /* An entry begins with the step of its iteration. */
@@ -74,7 +74,7 @@ static void fill_windows(const bench_samples *samples, const weirv_case *window,
             continue;
         char *place = (char *)trial->layout.in + at * width;
         weirv_fill_part(c, place, at, count, c->rank);
-        bench_buffers_push(trial->buffers, trial->home, place, count * width);
+        bench_buffers_push(trial->buffers, trial->operands, place, count * width);
     }
 }
 
@@ -91,7 +91,7 @@ static void note(bench_samples *samples)
         if (count == 0)
             continue;
         char *place = (char *)trial->layout.out + at * width;
-        bench_buffers_pull(trial->buffers, trial->home, place, count * width);
+        bench_buffers_pull(trial->buffers, trial->operands, place, count * width);
         memcpy(entry + (size_t)s * WINDOW * width, place, count * width);
     }
 }
@@ -170,7 +170,7 @@ static void close_window(bench_samples *samples)
 
 void bench_samples_next(bench_samples *samples, int step)
 {
-    const void *result = samples->contender->ops->result(samples->contender);
+    const void *result = samples->candidate->ops->result(samples->candidate);
     if (!samples->active || result != samples->trial->call.out ||
         entry_bytes(samples) > NOTES_BYTES)
         return;
@@ -197,7 +197,7 @@ void bench_samples_end(bench_samples *samples)
         if (count == 0)
             continue;
         expect(base, at, count, place);
-        bench_buffers_push(samples->trial->buffers, samples->trial->home, place, count * width);
+        bench_buffers_push(samples->trial->buffers, samples->trial->operands, place, count * width);
     }
 }
 

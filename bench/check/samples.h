@@ -4,7 +4,7 @@
  * it what came of the window is noted. Notes are compared with the exact oracle
  * when a block of iterations has ended, so an iteration pays two fills and a copy
  * of 16 elements a block, outside the time. A result that is stale, or wrong in
- * the window, shows in any iteration. Needs the exact oracle, and a contender
+ * the window, shows in any iteration. Needs the exact oracle, and a candidate
  * whose result lies in the call's out.
  */
 #ifndef BENCH_CHECK_SAMPLES_H
@@ -14,7 +14,7 @@
 
 typedef struct bench_samples {
     bench_trial *trial;
-    bench_candidate *contender;
+    bench_candidate *candidate;
     int active, open; /* open: an iteration's window is not yet noted */
     uint64_t turn;    /* iterations so far */
     int step;         /* of the open iteration */
@@ -26,7 +26,7 @@ typedef struct bench_samples {
 } bench_samples;
 
 /* NULL memory makes samples that stay inactive. Local. */
-void bench_samples_open(bench_samples *samples, bench_trial *trial, bench_candidate *contender,
+void bench_samples_open(bench_samples *samples, bench_trial *trial, bench_candidate *candidate,
                         unsigned char *notes);
 /* Bytes of notes. */
 size_t bench_samples_bytes(void);

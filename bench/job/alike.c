@@ -37,7 +37,7 @@ static void write_iterations(FILE *to, const bench_options *o)
     fprintf(to, "-b %zu\n-e %zu\n-i %zu\n-f %zu\n", o->min_bytes, o->max_bytes, o->step_bytes,
             o->step_factor);
     fprintf(to, "-n %d\n--visits %d\n--until %g%%\n-m %d\n-N %d\n-c %d\n-z %d\n-G %d\n",
-            o->iterations, o->visits, o->until * 100, o->aggregate, o->cycles, o->checks,
+            o->iterations, o->rounds, o->until * 100, o->aggregate, o->cycles, o->checks,
             o->barrier_mode, o->graph);
     if (o->warmups < 0)
         fprintf(to, "no -w\n");

@@ -9,15 +9,15 @@ static weir_status enqueue(void *context)
         bench_trial_take_step(batch->trial, batch->step);
     for (int i = 0; i < batch->operations && status == WEIR_OK; i++) {
         bench_trial_next(batch->trial);
-        status = batch->contender->ops->run(batch->contender);
+        status = batch->candidate->ops->run(batch->candidate);
     }
     return status;
 }
 
-weir_status bench_batch_open(bench_batch *batch, bench_trial *trial, bench_candidate *contender,
+weir_status bench_batch_open(bench_batch *batch, bench_trial *trial, bench_candidate *candidate,
                              int operations, int graph)
 {
-    *batch = (bench_batch){.trial = trial, .contender = contender, .operations = operations,
+    *batch = (bench_batch){.trial = trial, .candidate = candidate, .operations = operations,
                            .graph = graph, .step = trial->splits->step};
     if (!graph)
         return WEIR_OK;
@@ -36,7 +36,7 @@ static weir_status lead_in(bench_batch *batch)
     if (batch->recorded && !batch->trial->series->batch_is_long)
         return bench_gpu_replay(batch->trial->job->gpu);
     for (int i = 0; i < operations && status == WEIR_OK; i++)
-        status = batch->contender->ops->run(batch->contender);
+        status = batch->candidate->ops->run(batch->candidate);
     return status;
 }
 
@@ -51,7 +51,7 @@ weir_status bench_batch_run(bench_batch *batch, double *us)
         status = batch->recorded ? bench_gpu_replay(gpu) : enqueue(batch);
     if (status == WEIR_OK)
         status = bench_gpu_mark_end(gpu);
-    weir_status waited = bench_trial_wait(batch->trial, batch->contender);
+    weir_status waited = bench_trial_wait(batch->trial, batch->candidate);
     if (status == WEIR_OK)
         status = waited;
     if (status == WEIR_OK)

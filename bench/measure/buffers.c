@@ -42,15 +42,15 @@ static void needed_bytes(const bench_job *job, const bench_options *options,
 /* Adds room for the copies of --cold. */
 static void add_pool(const bench_job *job, bench_buffer *buffer)
 {
-    buffer->home_bytes = (buffer->bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
+    buffer->first_bytes = (buffer->bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
     if (job->gpu) {
         bench_gpu_info gpu;
         bench_gpu_describe(job->gpu, &gpu);
-        buffer->pool_bytes = bench_cold_gpu_pool_bytes(gpu.cache_bytes, buffer->home_bytes);
+        buffer->pool_bytes = bench_cold_gpu_pool_bytes(gpu.cache_bytes, buffer->first_bytes);
     } else {
-        buffer->pool_bytes = bench_cold_pool_bytes(job->local_nranks, buffer->home_bytes);
+        buffer->pool_bytes = bench_cold_pool_bytes(job->local_nranks, buffer->first_bytes);
     }
-    buffer->bytes = buffer->home_bytes + buffer->pool_bytes;
+    buffer->bytes = buffer->first_bytes + buffer->pool_bytes;
 }
 
 /* Memory of the process, or of the device. */
@@ -112,7 +112,7 @@ weir_status bench_buffers_open(bench_job *job, const bench_options *options,
 {
     int plain = strcmp(options->buffers, "plain") == 0;
     bench_buffer *both[] = {&buffers->in, &buffers->out};
-    void **homes[] = {&buffers->home.in, &buffers->home.out};
+    void **operands[] = {&buffers->operands.in, &buffers->operands.out};
     memset(buffers, 0, sizeof *buffers);
     buffers->gpu = job->gpu;
     needed_bytes(job, options, collective, dist, &buffers->in.bytes, &buffers->out.bytes);
@@ -121,11 +121,11 @@ weir_status bench_buffers_open(bench_job *job, const bench_options *options,
         both[i]->bytes += (size_t)SPARE_PAGES * PAGE_BYTES;
         if (options->cold)
             add_pool(job, both[i]);
-        weir_status status = allocate(job, plain, both[i], homes[i]);
+        weir_status status = allocate(job, plain, both[i], operands[i]);
         if (status == WEIR_OK)
             status = promise_symmetry(job, both[i]);
         if (status == WEIR_OK && options->registration)
-            status = register_buffer(job, options->registration, both[i], *homes[i]);
+            status = register_buffer(job, options->registration, both[i], *operands[i]);
         if (status != WEIR_OK)
             return status;
     }
@@ -152,16 +152,16 @@ static void free_buffer(const bench_job *job, bench_buffer *buffer, void *home)
 void bench_buffers_close(bench_job *job, bench_buffers *buffers)
 {
     bench_job_barrier(job);
-    free_buffer(job, &buffers->in, buffers->home.in);
-    free_buffer(job, &buffers->out, buffers->home.out);
+    free_buffer(job, &buffers->in, buffers->operands.in);
+    free_buffer(job, &buffers->out, buffers->operands.out);
     memset(buffers, 0, sizeof *buffers);
 }
 
-/* Where a buffer's part for a visit begins. */
-static void *place_of(const bench_buffer *buffer, int visit, uint64_t side)
+/* Where a buffer's part for a round begins. */
+static void *place_of(const bench_buffer *buffer, int round, uint64_t side)
 {
-    uint64_t page = weirv_mix64((uint64_t)visit << 1 | side) % SPARE_PAGES;
-    return (char *)buffer->base + (visit ? page * PAGE_BYTES : 0);
+    uint64_t page = weirv_mix64((uint64_t)round << 1 | side) % SPARE_PAGES;
+    return (char *)buffer->base + (round ? page * PAGE_BYTES : 0);
 }
 
 int bench_buffers_hold(const bench_buffers *buffers, const bench_shape *shape,
@@ -176,10 +176,10 @@ int bench_buffers_hold(const bench_buffers *buffers, const bench_shape *shape,
 
 void bench_buffers_place(const bench_buffers *buffers, const bench_shape *shape,
                          size_t element_bytes, size_t unalign_elements, int rank, int in_place,
-                         int visit, bench_layout *layout)
+                         int round, bench_layout *layout)
 {
     size_t shift = unalign_elements * element_bytes;
-    void *in = place_of(&buffers->in, visit, 0), *out = place_of(&buffers->out, visit, 1);
+    void *in = place_of(&buffers->in, round, 0), *out = place_of(&buffers->out, round, 1);
     memset(layout, 0, sizeof *layout);
     if (!in_place) {
         layout->in = weirv_guard_place(&layout->guards[0], in,
@@ -204,14 +204,14 @@ static const bench_buffer *buffer_of(const bench_buffers *buffers, const void *a
     return at < buffers->in.bytes ? &buffers->in : &buffers->out;
 }
 
-void *bench_buffers_at(const bench_buffers *buffers, const bench_home *home, const void *address)
+void *bench_buffers_at(const bench_buffers *buffers, const bench_operands *home, const void *address)
 {
     const bench_buffer *buffer = buffer_of(buffers, address);
     char *base = buffer == &buffers->in ? home->in : home->out;
     return base + ((const char *)address - (const char *)buffer->base);
 }
 
-void *bench_buffers_mirror(const bench_buffers *buffers, const bench_home *home,
+void *bench_buffers_mirror(const bench_buffers *buffers, const bench_operands *home,
                            const void *address)
 {
     uintptr_t at = (uintptr_t)address - (uintptr_t)home->in;
@@ -220,7 +220,7 @@ void *bench_buffers_mirror(const bench_buffers *buffers, const bench_home *home,
     return (char *)buffers->out.base + ((const char *)address - (const char *)home->out);
 }
 
-weir_status bench_buffers_push(const bench_buffers *buffers, const bench_home *home,
+weir_status bench_buffers_push(const bench_buffers *buffers, const bench_operands *home,
                                const void *address, size_t bytes)
 {
     if (!buffers->gpu)
@@ -228,7 +228,7 @@ weir_status bench_buffers_push(const bench_buffers *buffers, const bench_home *h
     return bench_gpu_push(buffers->gpu, bench_buffers_at(buffers, home, address), address, bytes);
 }
 
-weir_status bench_buffers_pull(const bench_buffers *buffers, const bench_home *home, void *address,
+weir_status bench_buffers_pull(const bench_buffers *buffers, const bench_operands *home, void *address,
                                size_t bytes)
 {
     if (!buffers->gpu)
@@ -236,7 +236,7 @@ weir_status bench_buffers_pull(const bench_buffers *buffers, const bench_home *h
     return bench_gpu_pull(buffers->gpu, address, bench_buffers_at(buffers, home, address), bytes);
 }
 
-weir_status bench_layout_push(const bench_buffers *buffers, const bench_home *home,
+weir_status bench_layout_push(const bench_buffers *buffers, const bench_operands *home,
                               const bench_layout *layout)
 {
     weir_status status = WEIR_OK;
@@ -246,7 +246,7 @@ weir_status bench_layout_push(const bench_buffers *buffers, const bench_home *ho
     return status;
 }
 
-weir_status bench_layout_pull(const bench_buffers *buffers, const bench_home *home,
+weir_status bench_layout_pull(const bench_buffers *buffers, const bench_operands *home,
                               const bench_layout *layout)
 {
     weir_status status = WEIR_OK;

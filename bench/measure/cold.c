@@ -119,18 +119,18 @@ void bench_cold_place(bench_trial *trial)
     size_t in_copies = in_bytes ? buffers->in.pool_bytes / rotation->in_stride_bytes : SIZE_MAX;
     size_t out_copies = out_bytes ? buffers->out.pool_bytes / rotation->out_stride_bytes : SIZE_MAX;
     rotation->count = in_copies < out_copies ? in_copies : out_copies;
-    rotation->in = (char *)buffers->in.base + buffers->in.home_bytes + shift;
-    rotation->out = (char *)buffers->out.base + buffers->out.home_bytes + shift;
+    rotation->in = (char *)buffers->in.base + buffers->in.first_bytes + shift;
+    rotation->out = (char *)buffers->out.base + buffers->out.first_bytes + shift;
     rotation->step = choose_step(rotation->count);
 }
 
 static void point_call(bench_trial *trial, const char *in, const char *out)
 {
-    trial->call.in = bench_buffers_at(trial->buffers, trial->home, in);
-    trial->call.out = bench_buffers_at(trial->buffers, trial->home, out);
+    trial->call.in = bench_buffers_at(trial->buffers, trial->operands, in);
+    trial->call.out = bench_buffers_at(trial->buffers, trial->operands, out);
 }
 
-void bench_cold_home(bench_trial *trial)
+void bench_cold_reset(bench_trial *trial)
 {
     point_call(trial, trial->layout.in, trial->layout.out);
 }
@@ -142,10 +142,10 @@ static weir_status push_copies(const bench_trial *trial)
     const bench_buffers *buffers = trial->buffers;
     weir_status status = WEIR_OK;
     if (!trial->in_place && rotation->count)
-        status = bench_buffers_push(buffers, trial->home, rotation->in,
+        status = bench_buffers_push(buffers, trial->operands, rotation->in,
                                     rotation->count * rotation->in_stride_bytes);
     if (rotation->count && status == WEIR_OK)
-        status = bench_buffers_push(buffers, trial->home, rotation->out,
+        status = bench_buffers_push(buffers, trial->operands, rotation->out,
                                     rotation->count * rotation->out_stride_bytes);
     return status;
 }

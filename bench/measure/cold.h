@@ -34,7 +34,7 @@ int bench_cold_ranks_at_cache(int local_nranks, int sharing, int all);
 /* Lays the copies out; with options->cold only. */
 void bench_cold_place(struct bench_trial *trial);
 /* Points the call at the buffers themselves. */
-void bench_cold_home(struct bench_trial *trial);
+void bench_cold_reset(struct bench_trial *trial);
 /* Gives every copy the input, and poisons its output. */
 weir_status bench_cold_fill(struct bench_trial *trial);
 /* Points the call at the next copy. */

@@ -20,7 +20,7 @@ static double before_iteration(bench_subject *subject, double since_us)
     return now_us;
 }
 
-/* Back to back: no meeting between iterations. */
+/* Back to back: no barrier between iterations. */
 static weir_status loop_back_to_back(const bench_timing *timing, bench_subject *subject, int first,
                                      int end)
 {
@@ -38,7 +38,7 @@ static weir_status loop_back_to_back(const bench_timing *timing, bench_subject *
 
 /* Ranks meet after each iteration, or after each operation; the time between is
  * summed. A failed rank keeps the meetings. */
-static weir_status loop_isolated(const bench_timing *timing, const bench_barrier *meeting,
+static weir_status loop_isolated(const bench_timing *timing, const bench_barrier *barrier,
                                  bench_subject *subject, int first, int end)
 {
     int each = timing->isolation == BENCH_BARRIER_OPERATION;
@@ -51,12 +51,12 @@ static weir_status loop_isolated(const bench_timing *timing, const bench_barrier
             if (!each)
                 continue;
             sum += read_us(CLOCK_MONOTONIC) - before;
-            meeting->barrier(meeting->context);
+            barrier->barrier(barrier->context);
             before = read_us(CLOCK_MONOTONIC);
         }
         if (!each) {
             sum = read_us(CLOCK_MONOTONIC) - before;
-            meeting->barrier(meeting->context);
+            barrier->barrier(barrier->context);
         }
         subject->wall_us[i] = sum / timing->aggregate;
     }
@@ -65,7 +65,7 @@ static weir_status loop_isolated(const bench_timing *timing, const bench_barrier
 
 /* Ranks start each operation together; only the operation is timed. A failed
  * rank keeps the meetings. */
-static weir_status loop_synchronised(const bench_timing *timing, const bench_barrier *meeting,
+static weir_status loop_synchronised(const bench_timing *timing, const bench_barrier *barrier,
                                      bench_subject *subject, int first, int end)
 {
     weir_status status = WEIR_OK;
@@ -73,7 +73,7 @@ static weir_status loop_synchronised(const bench_timing *timing, const bench_bar
         double sum = 0;
         before_iteration(subject, read_us(CLOCK_MONOTONIC));
         for (int k = 0; k < timing->aggregate; k++) {
-            meeting->start(meeting->context);
+            barrier->start(barrier->context);
             double before = read_us(CLOCK_MONOTONIC);
             if (k == 0 && subject->start_us)
                 subject->start_us[i] = before;
@@ -87,13 +87,13 @@ static weir_status loop_synchronised(const bench_timing *timing, const bench_bar
 }
 
 /* The subject has the clock. A failed rank keeps the meetings. */
-static weir_status loop_batches(const bench_timing *timing, const bench_barrier *meeting,
+static weir_status loop_batches(const bench_timing *timing, const bench_barrier *barrier,
                                 bench_subject *subject, int first, int end)
 {
     weir_status status = WEIR_OK;
     for (int i = first; i < end; i++) {
         before_iteration(subject, read_us(CLOCK_MONOTONIC));
-        meeting->barrier(meeting->context);
+        barrier->barrier(barrier->context);
         subject->wall_us[i] = 0;
         if (status == WEIR_OK)
             status = subject->run_batch(subject->context, timing->aggregate, &subject->wall_us[i]);
@@ -122,7 +122,7 @@ static weir_status time_pair(const bench_timing *timing, bench_subject *subject,
 /* Pairs of operations, or batches, until STEADY_PAIRS in a row were no more than a
  * twentieth faster than the best before them, on the slowest rank; one is enough
  * if it is as fast as an earlier call's. Agreed. */
-static weir_status warm_up_steadily(const bench_timing *timing, const bench_barrier *meeting,
+static weir_status warm_up_steadily(const bench_timing *timing, const bench_barrier *barrier,
                                     bench_subject *subject, weir_status status)
 {
     enum { STEADY_PAIRS = 2, MOST_PAIRS = 30 };
@@ -132,8 +132,8 @@ static weir_status warm_up_steadily(const bench_timing *timing, const bench_barr
         double us = 0;
         if (status == WEIR_OK)
             status = time_pair(timing, subject, &us);
-        us = meeting->largest(meeting->context, us);
-        status = meeting->agree(meeting->context, status);
+        us = barrier->largest(barrier->context, us);
+        status = barrier->agree(barrier->context, status);
         if (status != WEIR_OK)
             return status;
         steady = pairs > 0 && us >= 0.95 * best_us ? steady + 1 : 0;
@@ -159,7 +159,7 @@ static weir_status warm_up(const bench_timing *timing, bench_subject *subject)
     return status;
 }
 
-static weir_status run_loop(const bench_timing *timing, const bench_barrier *meeting,
+static weir_status run_loop(const bench_timing *timing, const bench_barrier *barrier,
                             bench_subject *subject, int first, int end)
 {
     switch (timing->isolation) {
@@ -167,25 +167,25 @@ static weir_status run_loop(const bench_timing *timing, const bench_barrier *mee
         break;
     case BENCH_BARRIER_OPERATION:
     case BENCH_BARRIER_ITERATION:
-        return loop_isolated(timing, meeting, subject, first, end);
+        return loop_isolated(timing, barrier, subject, first, end);
     case BENCH_SYNCHRONISED:
-        return loop_synchronised(timing, meeting, subject, first, end);
+        return loop_synchronised(timing, barrier, subject, first, end);
     case BENCH_BATCHES:
-        return loop_batches(timing, meeting, subject, first, end);
+        return loop_batches(timing, barrier, subject, first, end);
     }
     return loop_back_to_back(timing, subject, first, end);
 }
 
 /* One block: iterations first to end - 1. */
-static weir_status run_block(const bench_timing *timing, const bench_barrier *meeting,
+static weir_status run_block(const bench_timing *timing, const bench_barrier *barrier,
                              bench_subject *subject, int first, int end)
 {
     double since_us = read_us(CLOCK_MONOTONIC);
     weir_status status = subject->begin ? subject->begin(subject->context) : WEIR_OK;
-    meeting->barrier(meeting->context);
+    barrier->barrier(barrier->context);
     subject->aside_us += read_us(CLOCK_MONOTONIC) - since_us;
     if (timing->warmups == BENCH_WARMUPS_STEADY) {
-        status = warm_up_steadily(timing, meeting, subject, status);
+        status = warm_up_steadily(timing, barrier, subject, status);
         if (status != WEIR_OK)
             return status;
         /* One more, because ranks come from the agreement at different times. */
@@ -195,25 +195,25 @@ static weir_status run_block(const bench_timing *timing, const bench_barrier *me
     }
     /* Every rank must know before the loop whether it will be run. */
     if (timing->isolation != BENCH_BACK_TO_BACK) {
-        status = meeting->agree(meeting->context, status);
-        meeting->barrier(meeting->context);
+        status = barrier->agree(barrier->context, status);
+        barrier->barrier(barrier->context);
     }
     double cpu_us = read_us(CLOCK_THREAD_CPUTIME_ID);
     if (status == WEIR_OK)
-        status = run_loop(timing, meeting, subject, first, end);
+        status = run_loop(timing, barrier, subject, first, end);
     cpu_us = read_us(CLOCK_THREAD_CPUTIME_ID) - cpu_us;
     subject->cpu_us += cpu_us / timing->aggregate / timing->iterations;
     since_us = read_us(CLOCK_MONOTONIC);
     if (status == WEIR_OK && subject->end)
         subject->end(subject->context);
-    status = meeting->agree(meeting->context, status);
+    status = barrier->agree(barrier->context, status);
     subject->aside_us += read_us(CLOCK_MONOTONIC) - since_us;
     if (status == WEIR_OK && subject->after)
         subject->after(subject->context);
     return status;
 }
 
-weir_status bench_engine_run(const bench_timing *timing, const bench_barrier *meeting,
+weir_status bench_engine_run(const bench_timing *timing, const bench_barrier *barrier,
                              bench_subject *subjects, int nsubjects)
 {
     int half = timing->order == BENCH_BOTH_WAYS ? timing->iterations / 2
@@ -229,7 +229,7 @@ weir_status bench_engine_run(const bench_timing *timing, const bench_barrier *me
         int first = back ? half : 0, end = back ? timing->iterations : half;
         if (first == end)
             continue;
-        weir_status status = run_block(timing, meeting, subject, first, end);
+        weir_status status = run_block(timing, barrier, subject, first, end);
         if (status != WEIR_OK)
             return status;
     }

@@ -86,7 +86,7 @@ typedef struct bench_subject {
 
 /* Times all subjects. Collective, blocking. Returns the agreed worst status at
  * the first block that failed; the subjects' results are then not to be used. */
-weir_status bench_engine_run(const bench_timing *timing, const bench_barrier *meeting,
+weir_status bench_engine_run(const bench_timing *timing, const bench_barrier *barrier,
                              bench_subject *subjects, int nsubjects);
 
 #endif

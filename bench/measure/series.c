@@ -5,8 +5,8 @@
 #include <string.h>
 
 /* More are not collected: they would fill the memory of rank 0. A round of --until
- * has so many visits at most. */
-enum { ITERATIONS_MOST = 200000, ROUND_VISITS = 32 };
+ * has so many rounds at most. */
+enum { ITERATIONS_MOST = 200000, EXTENSION_ROUNDS = 32 };
 
 weir_status bench_series_no_memory(bench_job *job, int iterations)
 {
@@ -42,8 +42,8 @@ weir_status bench_series_extend(bench_job *job, bench_series *series, int more)
 void bench_series_restart(bench_series *series, const bench_options *options, int iterations,
                           double step_us)
 {
-    series->count = series->visits = 0;
-    series->planned = bench_options_visits(options);
+    series->count = series->rounds = 0;
+    series->planned = bench_options_rounds(options);
     series->iterations = iterations;
     memset(series->cpu_us, 0, sizeof series->cpu_us);
     series->until = options->until;
@@ -53,19 +53,19 @@ void bench_series_restart(bench_series *series, const bench_options *options, in
 
 int bench_series_share(const bench_series *series)
 {
-    long long all = series->iterations, v = series->visits;
-    if (series->more_visits)
-        return series->more_iterations;
+    long long all = series->iterations, v = series->rounds;
+    if (series->extension_rounds)
+        return series->extension_iterations;
     return (int)(all * (v + 1) / series->planned - all * v / series->planned);
 }
 
-void bench_series_end_visit(bench_series *series, int iterations)
+void bench_series_end_round(bench_series *series, int iterations)
 {
     series->count += iterations;
-    if (series->visits == 0 || series->planned > 1)
-        series->visits++;
-    series->ends[series->visits - 1] = series->count;
-    series->more_visits -= series->more_visits > 0;
+    if (series->rounds == 0 || series->planned > 1)
+        series->rounds++;
+    series->ends[series->rounds - 1] = series->count;
+    series->extension_rounds -= series->extension_rounds > 0;
 }
 
 /* On rank 0, half the interval of one member so far, as a share of its median.
@@ -73,7 +73,7 @@ void bench_series_end_visit(bench_series *series, int iterations)
 static double half_width(bench_job *job, const bench_series *series, int index, double *both)
 {
     bench_sequence all = {.samples = both, .count = (size_t)series->count, .ends = series->ends,
-                          .visits = series->visits};
+                          .rounds = series->rounds};
     MPI_Reduce(series->times_us[index], both, series->count, MPI_DOUBLE, MPI_MAX, 0, job->mpi);
     if (job->rank != 0)
         return 0;
@@ -93,16 +93,16 @@ static int fitting(const bench_series *series)
     return next > 0 ? next : 0;
 }
 
-/* Divides a round among as many visits as there were, but not into crumbs. */
-static void plan_round(bench_series *series, int iterations)
+/* Divides a round among as many rounds as there were, but not into crumbs. */
+static void plan_extension(bench_series *series, int iterations)
 {
-    int visits = series->visits < ROUND_VISITS ? series->visits : ROUND_VISITS;
-    int crumbs = iterations / BENCH_VISIT_ITERATIONS;
-    visits = visits < crumbs ? visits : crumbs > 0 ? crumbs : 1;
-    series->more_visits = series->planned > 1 ? visits : 1;
-    series->more_iterations = iterations / series->more_visits;
-    if (iterations == 0 || series->visits + visits > BENCH_VISITS_MAX)
-        series->more_visits = 0;
+    int rounds = series->rounds < EXTENSION_ROUNDS ? series->rounds : EXTENSION_ROUNDS;
+    int crumbs = iterations / BENCH_ROUND_ITERATIONS;
+    rounds = rounds < crumbs ? rounds : crumbs > 0 ? crumbs : 1;
+    series->extension_rounds = series->planned > 1 ? rounds : 1;
+    series->extension_iterations = iterations / series->extension_rounds;
+    if (iterations == 0 || series->rounds + rounds > BENCH_ROUNDS_MAX)
+        series->extension_rounds = 0;
 }
 
 weir_status bench_series_more(bench_job *job, bench_series *series)
@@ -121,7 +121,7 @@ weir_status bench_series_more(bench_job *job, bench_series *series)
         }
         next = job->rank == 0 && widest > series->until ? fitting(series) : 0;
         MPI_Bcast(&next, 1, MPI_INT, 0, job->mpi);
-        plan_round(series, next);
+        plan_extension(series, next);
     }
     series->spent_s += MPI_Wtime() - began_s;
     free(both);

@@ -17,15 +17,15 @@ typedef struct line {
 
 typedef struct sweep {
     const bench_run *run;
-    bench_candidates *contenders;
+    bench_candidates *candidates;
     bench_report *report;
     bench_trial trial;
     weir_collective collective;
     weir_dtype dtype;
     weir_op op;
     int root;
-    int visits;
-    line *lines; /* visits of them, which sizes take in turn */
+    int rounds;
+    line *lines; /* rounds of them, which sizes take in turn */
     uint64_t next_seed;
     long failed;
     size_t done; /* sizes, for the progress line */
@@ -43,7 +43,7 @@ static void show_progress(sweep *s, size_t bytes)
 static void count_failures(sweep *s, const bench_row *row)
 {
     for (int placement = 0; placement < row->placements; placement++)
-        for (int i = 0; i < row->ncontenders; i++)
+        for (int i = 0; i < row->ncandidates; i++)
             s->failed += bench_result_failed(&row->results[placement][i]);
 }
 
@@ -90,15 +90,15 @@ static weir_status begin_size(sweep *s, line *at, size_t bytes)
     return check_room(s, row);
 }
 
-static weir_status visit_size(sweep *s, line *at, int visit)
+static weir_status round_size(sweep *s, line *at, int round)
 {
     weir_status status = WEIR_OK;
     s->trial.row = &at->row;
     for (int placement = 0; placement < at->row.placements && status == WEIR_OK; placement++) {
         s->trial.in_place = placement == BENCH_IN_PLACE;
         s->trial.series = &at->series[placement];
-        s->trial.visit = visit;
-        status = bench_trial_visit(&s->trial);
+        s->trial.round = round;
+        status = bench_trial_round(&s->trial);
     }
     return status;
 }
@@ -118,28 +118,28 @@ static void end_size(sweep *s, line *at)
     clear_line(at);
 }
 
-/* Each step begins a size, and visits it and the sizes before it that are not yet
- * done: size k has its visit v in step k + v. So a size is spread over as many
- * steps as it has visits, and lines end in the order of sizes. */
+/* Each step begins a size, and rounds it and the sizes before it that are not yet
+ * done: size k has its round v in step k + v. So a size is spread over as many
+ * steps as it has rounds, and lines end in the order of sizes. */
 static weir_status walk_sizes(sweep *s)
 {
     size_t bytes = s->run->options->min_bytes;
     int begun = 0, done = 0, has_more = 1;
     for (int step = 0; has_more || done < begun; step++) {
         if (has_more) {
-            weir_status status = begin_size(s, &s->lines[begun++ % s->visits], bytes);
+            weir_status status = begin_size(s, &s->lines[begun++ % s->rounds], bytes);
             if (status != WEIR_OK)
                 return status;
             bytes = next_size(s, bytes);
             has_more = bytes != 0;
         }
         for (int k = done; k < begun; k++) {
-            weir_status status = visit_size(s, &s->lines[k % s->visits], step - k);
+            weir_status status = round_size(s, &s->lines[k % s->rounds], step - k);
             if (status != WEIR_OK)
                 return status;
         }
-        if (step - done == s->visits - 1)
-            end_size(s, &s->lines[done++ % s->visits]);
+        if (step - done == s->rounds - 1)
+            end_size(s, &s->lines[done++ % s->rounds]);
     }
     return WEIR_OK;
 }
@@ -203,18 +203,18 @@ static void prepare(sweep *s, const bench_buffers *buffers)
     const bench_run *run = s->run;
     s->next_seed = run->options->seed;
     s->collective = run->collective;
-    for (int i = 0; i < s->visits; i++) {
+    for (int i = 0; i < s->rounds; i++) {
         bench_row *row = &s->lines[i].row;
         row->collective = run->collective;
         row->nranks = run->job->nranks;
         row->placements = bench_collective_in_place(run->collective) ? BENCH_PLACEMENTS : 1;
         row->oracles = bench_options_oracles(run->options);
-        row->ncontenders = s->contenders->count;
+        row->ncandidates = s->candidates->count;
     }
     s->trial.job = run->job;
     s->trial.options = run->options;
     s->trial.buffers = buffers;
-    s->trial.contenders = s->contenders->list;
+    s->trial.candidates = s->candidates->list;
     s->trial.next_seed = &s->next_seed;
     s->trial.determinism = run->options->determinism ? &s->report->determinism : NULL;
 }
@@ -237,11 +237,11 @@ static weir_status check_planted(sweep *s)
 }
 
 weir_status bench_sweep(const bench_run *run, const bench_buffers *buffers,
-                        bench_candidates *contenders, bench_report *report, long *failed)
+                        bench_candidates *candidates, bench_report *report, long *failed)
 {
     sweep *s = calloc(1, sizeof *s);
-    int visits = bench_options_visits(run->options);
-    line *lines = calloc((size_t)visits, sizeof *lines);
+    int rounds = bench_options_rounds(run->options);
+    line *lines = calloc((size_t)rounds, sizeof *lines);
     bench_splits splits = {.job = NULL};
     weir_status status = WEIR_OK;
     if (run->collective == WEIR_COLL_ALLTOALLV)
@@ -252,10 +252,10 @@ weir_status bench_sweep(const bench_run *run, const bench_buffers *buffers,
     status = bench_job_agree(run->job, status, "sweep");
     if (status == WEIR_OK) {
         s->run = run;
-        s->contenders = contenders;
+        s->candidates = candidates;
         s->report = report;
         s->trial.splits = &splits;
-        s->visits = visits;
+        s->rounds = rounds;
         s->lines = lines;
         prepare(s, buffers);
         status = sweep_types(s);
@@ -263,7 +263,7 @@ weir_status bench_sweep(const bench_run *run, const bench_buffers *buffers,
             status = check_planted(s);
         *failed = s->failed;
     }
-    for (int i = 0; lines && i < visits; i++)
+    for (int i = 0; lines && i < rounds; i++)
         clear_line(&lines[i]);
     free(lines);
     bench_splits_close(&splits);

@@ -9,6 +9,6 @@
 /* Measures and reports row by row. Collective; agreed and told. failed counts
  * wrong results, alike on every rank. */
 weir_status bench_sweep(const bench_run *run, const bench_buffers *buffers,
-                        bench_candidates *contenders, bench_report *report, long *failed);
+                        bench_candidates *candidates, bench_report *report, long *failed);
 
 #endif

@@ -14,7 +14,7 @@ static int operations_of(const bench_trial *trial)
 }
 
 /* Before an iteration: the step that its first operation comes to. It follows from the
- * iteration's number among all of the size, so contenders go through the same steps. */
+ * iteration's number among all of the size, so candidates go through the same steps. */
 static void go_to_step(const bench_timed *timed)
 {
     bench_trial *trial = timed->trial;
@@ -41,13 +41,13 @@ static weir_status begin_block(void *context)
     bench_timed *timed = context;
     timed->operations = 0;
     go_to_step(timed);
-    weir_status status = bench_trial_reset(timed->trial, timed->contender);
+    weir_status status = bench_trial_reset(timed->trial, timed->candidate);
     if (status == WEIR_OK)
         status = bench_cold_fill(timed->trial);
     if (status == WEIR_OK)
-        status = timed->contender->ops->prepare(timed->contender, &timed->trial->call);
+        status = timed->candidate->ops->prepare(timed->candidate, &timed->trial->call);
     if (status == WEIR_OK && timed->trial->options->batched)
-        status = bench_batch_open(&timed->batches, timed->trial, timed->contender,
+        status = bench_batch_open(&timed->batches, timed->trial, timed->candidate,
                                   timed->trial->series->batch, timed->trial->options->graph > 0);
     return status;
 }
@@ -61,14 +61,14 @@ static weir_status run_with_fault(bench_timed *timed)
     size_t at = 0;
     weirv_case c = bench_samples_case(&timed->samples, &at);
     weir_status status = WEIR_OK;
-    if (fault != BENCH_FAULT_REPLAY && !bench_inject_stays_away(fault, &c))
-        status = timed->contender->ops->run(timed->contender);
+    if (fault != BENCH_FAULT_REPLAY && !bench_inject_skips_call(fault, &c))
+        status = timed->candidate->ops->run(timed->candidate);
     if (status == WEIR_OK)
-        status = bench_trial_wait(trial, timed->contender);
+        status = bench_trial_wait(trial, timed->candidate);
     if (fault == BENCH_FAULT_REPLAY)
         trial->planted++;
     else if (status == WEIR_OK)
-        status = bench_trial_inject(trial, timed->contender, fault, &c, at);
+        status = bench_trial_inject(trial, timed->candidate, fault, &c, at);
     return status;
 }
 
@@ -85,9 +85,9 @@ static weir_status run_operation(void *context)
     bench_job_phase(timed->trial->job, "timed loop", ++timed->operations);
     if (is_to_fail(timed))
         return run_with_fault(timed);
-    weir_status status = timed->contender->ops->run(timed->contender);
+    weir_status status = timed->candidate->ops->run(timed->candidate);
     if (status == WEIR_OK)
-        status = bench_trial_wait(timed->trial, timed->contender);
+        status = bench_trial_wait(timed->trial, timed->candidate);
     return status;
 }
 
@@ -151,7 +151,7 @@ static double now_us(void)
     return (double)weir_clock_ns() * 1e-3;
 }
 
-int bench_has_common_clock(const bench_job *job)
+int bench_job_has_common_clock(const bench_job *job)
 {
     return job->local_nranks == job->nranks;
 }
@@ -162,7 +162,7 @@ static void start_together(void *context)
 {
     enum { WINDOW_US = 20, SPIN_US = 2 };
     double moment_us = largest(context, now_us()) + WINDOW_US;
-    if (!bench_has_common_clock(context))
+    if (!bench_job_has_common_clock(context))
         return;
     for (double left = moment_us - now_us(); left > 0; left = moment_us - now_us())
         if (left > SPIN_US)

@@ -1,5 +1,5 @@
 /*
- * A contender in its timed loop, as a subject of the engine: new data before each
+ * A candidate in its timed loop, as a subject of the engine: new data before each
  * block, checks of single iterations, a fault where one was asked for, batches on a
  * GPU, and a reading of its clocks after each block. And where the ranks meet meanwhile.
  */
@@ -12,11 +12,11 @@
 
 typedef struct bench_timed {
     bench_trial *trial;
-    bench_candidate *contender;
+    bench_candidate *candidate;
     bench_result *result;
     int member;          /* of the series */
     uint64_t operations; /* of the current block, warm-ups included */
-    uint64_t iterations; /* timed ones of the visit */
+    uint64_t iterations; /* timed ones of the round */
     bench_samples samples;
     bench_batch batches; /* on a GPU, in throughput mode */
 } bench_timed;
@@ -26,6 +26,6 @@ bench_subject bench_timed_subject(bench_timed *timed);
 /* Over MPI. Local. */
 bench_barrier bench_timed_barrier(bench_job *job);
 /* Ranks of one machine share its monotonic clock. */
-int bench_has_common_clock(const bench_job *job);
+int bench_job_has_common_clock(const bench_job *job);
 
 #endif

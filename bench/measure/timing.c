@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* -n 0: each contender gets this long, within these bounds. */
+/* -n 0: each candidate gets this long, within these bounds. */
 enum { BUDGET_US = 150000, ITERATIONS_LOW = 20, ITERATIONS_HIGH = 2000, PROBE_ITERATIONS = 3 };
 /* Batches are about so long, within these bounds of operations, and so many. */
 enum { BATCH_US = 1000, PROBE_BATCH = 4, BATCH_HIGH = 20, BATCHES_HIGH = 100 };
@@ -42,13 +42,13 @@ static double lowest(const double *values, int count)
 
 /* Times, and adds what that cost to the row. */
 static weir_status run_engine(bench_trial *trial, const bench_timing *timing,
-                              const bench_barrier *meeting, bench_subject *subjects,
+                              const bench_barrier *barrier, bench_subject *subjects,
                               int nsubjects)
 {
     bench_cost *cost = &trial->row->cost[trial->in_place];
     double began_s = MPI_Wtime(), aside_s = 0;
     double reading_s = -bench_nvml_spent_s(trial->job->nvml);
-    weir_status status = bench_engine_run(timing, meeting, subjects, nsubjects);
+    weir_status status = bench_engine_run(timing, barrier, subjects, nsubjects);
     reading_s += bench_nvml_spent_s(trial->job->nvml);
     for (int i = 0; i < nsubjects && bench_options_verifies(trial->options); i++)
         aside_s += subjects[i].aside_us * 1e-6;
@@ -57,8 +57,8 @@ static weir_status run_engine(bench_trial *trial, const bench_timing *timing,
     return status;
 }
 
-/* Times few iterations of every contender: the slowest one's, on the slowest rank. */
-static weir_status probe(bench_trial *trial, const bench_barrier *meeting,
+/* Times few iterations of every candidate: the slowest one's, on the slowest rank. */
+static weir_status probe(bench_trial *trial, const bench_barrier *barrier,
                          bench_subject *subjects, int nsubjects, double *slowest_us)
 {
     bench_timing timing = make_timing(trial, PROBE_ITERATIONS);
@@ -69,7 +69,7 @@ static weir_status probe(bench_trial *trial, const bench_barrier *meeting,
     timing.warmups = 1;
     for (int i = 0; i < nsubjects; i++)
         subjects[i].wall_us = trial->series->times_us[i];
-    status = run_engine(trial, &timing, meeting, subjects, nsubjects);
+    status = run_engine(trial, &timing, barrier, subjects, nsubjects);
     if (status != WEIR_OK)
         return status;
     for (int i = 0; i < nsubjects; i++) {
@@ -92,9 +92,9 @@ static int product(int a, int b)
     return a > INT_MAX / b ? INT_MAX : a * b;
 }
 
-/* How many iterations, all planned visits together; the slowest contender fits into
+/* How many iterations, all planned rounds together; the slowest candidate fits into
  * the budget, so that all get the same number. Probes if need be. */
-static weir_status choose_iterations(bench_trial *trial, const bench_barrier *meeting,
+static weir_status choose_iterations(bench_trial *trial, const bench_barrier *barrier,
                                      bench_subject *subjects, int nsubjects, int *iterations)
 {
     const bench_options *options = trial->options;
@@ -102,7 +102,7 @@ static weir_status choose_iterations(bench_trial *trial, const bench_barrier *me
     double us = 0;
     *iterations = options->iterations;
     if (!options->iterations) {
-        status = probe(trial, meeting, subjects, nsubjects, &us);
+        status = probe(trial, barrier, subjects, nsubjects, &us);
         *iterations = fit(BUDGET_US, us, ITERATIONS_LOW, ITERATIONS_HIGH);
     }
     if (options->graph > 1)
@@ -111,7 +111,7 @@ static weir_status choose_iterations(bench_trial *trial, const bench_barrier *me
 }
 
 /* The same on a GPU: -n is the operations of a batch, and -G the number of batches. */
-static weir_status choose_batches(bench_trial *trial, const bench_barrier *meeting,
+static weir_status choose_batches(bench_trial *trial, const bench_barrier *barrier,
                                   bench_subject *subjects, int nsubjects, int *batches)
 {
     const bench_options *options = trial->options;
@@ -119,7 +119,7 @@ static weir_status choose_batches(bench_trial *trial, const bench_barrier *meeti
     double us = 0;
     series->batch = PROBE_BATCH;
     series->batch_is_long = 0;
-    weir_status status = probe(trial, meeting, subjects, nsubjects, &us);
+    weir_status status = probe(trial, barrier, subjects, nsubjects, &us);
     us /= PROBE_BATCH;
     series->batch = product(options->iterations ? options->iterations
                                                 : fit(BATCH_US, us, 1, BATCH_HIGH),
@@ -164,7 +164,7 @@ static double combine(const double *all_us, int nranks, int iterations, int i, i
     return high;
 }
 
-/* On rank 0: statistics of one contender from all ranks' times. scratch holds
+/* On rank 0: statistics of one candidate from all ranks' times. scratch holds
  * iterations numbers. */
 static void summarise(const bench_trial *trial, bench_result *result, double *scratch)
 {
@@ -236,8 +236,8 @@ static weir_status collect(bench_trial *trial, bench_series *series, int index,
                MPI_DOUBLE, 0, job->mpi);
     MPI_Reduce(&cpu_us, &result->cpu_us, 1, MPI_DOUBLE, MPI_MAX, 0, job->mpi);
     result->iterations = iterations;
-    result->visits = series->visits;
-    memcpy(result->visit_ends, series->ends, sizeof result->visit_ends);
+    result->rounds = series->rounds;
+    memcpy(result->round_ends, series->ends, sizeof result->round_ends);
     result->warmups = series->warmups[index];
     result->unsteady = series->unsteady[index];
     result->timed = 1;
@@ -248,17 +248,17 @@ static weir_status collect(bench_trial *trial, bench_series *series, int index,
     return WEIR_OK;
 }
 
-/* Turns alternate, and the first subject runs last in the last visit of all. */
+/* Turns alternate, and the first subject runs last in the last round of all. */
 static bench_order order_of(const bench_series *series)
 {
-    int left = series->more_visits ? series->more_visits : series->planned - series->visits;
+    int left = series->extension_rounds ? series->extension_rounds : series->planned - series->rounds;
     if (series->planned == 1)
         return BENCH_BOTH_WAYS;
     return left % 2 ? BENCH_BACKWARD : BENCH_FORWARD;
 }
 
-/* Appends a visit's iterations to the series of every subject. */
-static weir_status run_visit(bench_trial *trial, const bench_barrier *meeting,
+/* Appends a round's iterations to the series of every subject. */
+static weir_status run_round(bench_trial *trial, const bench_barrier *barrier,
                              const bench_timed *timed, bench_subject *subjects, int nsubjects)
 {
     bench_series *series = trial->series;
@@ -274,7 +274,7 @@ static weir_status run_visit(bench_trial *trial, const bench_barrier *meeting,
     }
     for (int i = 0; i < nsubjects && series->wants_starts; i++)
         subjects[i].start_us = series->starts_us[timed[i].member] + series->count;
-    status = run_engine(trial, &timing, meeting, subjects, nsubjects);
+    status = run_engine(trial, &timing, barrier, subjects, nsubjects);
     for (int i = 0; i < nsubjects; i++) {
         int member = timed[i].member;
         series->cpu_us[member] += subjects[i].cpu_us * iterations;
@@ -283,17 +283,17 @@ static weir_status run_visit(bench_trial *trial, const bench_barrier *meeting,
         if (subjects[i].warmups > series->warmups[member])
             series->warmups[member] = subjects[i].warmups;
     }
-    bench_series_end_visit(series, iterations);
+    bench_series_end_round(series, iterations);
     return status;
 }
 
-/* Who takes part in all visits. */
+/* Who takes part in all rounds. */
 static void choose_members(bench_trial *trial)
 {
     const bench_result *results = trial->row->results[trial->in_place];
     bench_series *series = trial->series;
     series->nmembers = 0;
-    for (int i = 0; i < trial->row->ncontenders; i++)
+    for (int i = 0; i < trial->row->ncandidates; i++)
         if (results[i].ran && !bench_result_failed(&results[i]))
             series->members[series->nmembers++] = i;
 }
@@ -308,25 +308,25 @@ static int select_subjects(bench_trial *trial, bench_timed *timed, bench_subject
         int i = trial->series->members[member];
         if (bench_result_failed(&results[i]))
             continue;
-        timed[count] = (bench_timed){.trial = trial, .contender = trial->contenders[i],
+        timed[count] = (bench_timed){.trial = trial, .candidate = trial->candidates[i],
                                      .result = &results[i], .member = member};
         subjects[count] = bench_timed_subject(&timed[count]);
-        bench_samples_open(&timed[count].samples, trial, trial->contenders[i], notes);
+        bench_samples_open(&timed[count].samples, trial, trial->candidates[i], notes);
         count++;
     }
     return count;
 }
 
-/* The number of iterations of all planned visits; probes if need be. */
-static weir_status plan(bench_trial *trial, const bench_barrier *meeting, bench_subject *subjects,
+/* The number of iterations of all planned rounds; probes if need be. */
+static weir_status plan(bench_trial *trial, const bench_barrier *barrier, bench_subject *subjects,
                         int nsubjects)
 {
     const bench_options *options = trial->options;
     bench_series *series = trial->series;
     int iterations = 0;
     weir_status status =
-        options->batched ? choose_batches(trial, meeting, subjects, nsubjects, &iterations)
-                         : choose_iterations(trial, meeting, subjects, nsubjects, &iterations);
+        options->batched ? choose_batches(trial, barrier, subjects, nsubjects, &iterations)
+                         : choose_iterations(trial, barrier, subjects, nsubjects, &iterations);
     bench_series_restart(series, options, iterations, step_us(trial));
     return status;
 }
@@ -334,15 +334,15 @@ static weir_status plan(bench_trial *trial, const bench_barrier *meeting, bench_
 static weir_status time_subjects(bench_trial *trial, bench_timed *timed,
                                  bench_subject *subjects, int nsubjects)
 {
-    const bench_barrier meeting = bench_timed_barrier(trial->job);
+    const bench_barrier barrier = bench_timed_barrier(trial->job);
     double began_s = MPI_Wtime();
     weir_status status = WEIR_OK;
-    if (trial->visit == 0)
-        status = plan(trial, &meeting, subjects, nsubjects);
-    for (int i = 0; i < nsubjects && trial->visit == 0; i++)
+    if (trial->round == 0)
+        status = plan(trial, &barrier, subjects, nsubjects);
+    for (int i = 0; i < nsubjects && trial->round == 0; i++)
         bench_clocks_clear(&timed[i].result->clocks); /* of probes */
     if (status == WEIR_OK)
-        status = run_visit(trial, &meeting, timed, subjects, nsubjects);
+        status = run_round(trial, &barrier, timed, subjects, nsubjects);
     for (int i = 0; i < nsubjects && status == WEIR_OK; i++)
         status = bench_samples_collect(&timed[i].samples, timed[i].result);
     trial->series->spent_s += MPI_Wtime() - began_s;
@@ -356,17 +356,17 @@ weir_status bench_trial_time(bench_trial *trial)
     unsigned char *notes = malloc(bench_samples_bytes());
     weir_status status = WEIR_OK;
     trial->series->wants_starts =
-        strcmp(trial->options->mode, "latency") == 0 && bench_has_common_clock(trial->job);
+        strcmp(trial->options->mode, "latency") == 0 && bench_job_has_common_clock(trial->job);
     if (!notes)
         status = bench_job_note(trial->job, WEIR_ERR_NO_MEMORY, "no memory for notes");
     status = bench_job_agree(trial->job, status, "checks of timed iterations");
-    if (trial->visit == 0)
+    if (trial->round == 0)
         choose_members(trial);
     int nsubjects = select_subjects(trial, timed, subjects, notes);
     if (nsubjects && status == WEIR_OK)
         status = time_subjects(trial, timed, subjects, nsubjects);
     else
-        trial->series->until = trial->series->more_visits = 0;
+        trial->series->until = trial->series->extension_rounds = 0;
     free(notes);
     return status;
 }

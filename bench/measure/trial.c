@@ -75,8 +75,8 @@ static weir_status lay_out(bench_trial *trial)
     weir_status status = WEIR_OK;
     bench_buffers_place(trial->buffers, &trial->row->shape, element_bytes,
                         (size_t)trial->options->unalign_elements, trial->job->rank,
-                        trial->in_place, trial->visit, &trial->layout);
-    trial->home = &trial->buffers->home;
+                        trial->in_place, trial->round, &trial->layout);
+    trial->operands = &trial->buffers->operands;
     describe_data(trial);
     describe_call(trial);
     if (has_splits)
@@ -86,12 +86,12 @@ static weir_status lay_out(bench_trial *trial)
     return bench_job_agree(trial->job, status, "counts");
 }
 
-weir_status bench_trial_fill(bench_trial *trial, const bench_candidate *contender)
+weir_status bench_trial_fill(bench_trial *trial, const bench_candidate *candidate)
 {
     size_t element_bytes = weir_dtype_bytes(trial->row->dtype);
     bench_job_phase_bytes(trial->job, "new data", trial->row->shape.bytes);
-    trial->home = contender->home ? contender->home : &trial->buffers->home;
-    bench_cold_home(trial);
+    trial->operands = candidate->operands ? candidate->operands : &trial->buffers->operands;
+    bench_cold_reset(trial);
     if (trial->in_place)
         weirv_poison(trial->layout.whole, trial->layout.whole_bytes);
     else
@@ -104,19 +104,19 @@ weir_status bench_trial_fill(bench_trial *trial, const bench_candidate *contende
     return bench_trial_push(trial);
 }
 
-weir_status bench_trial_reset(bench_trial *trial, const bench_candidate *contender)
+weir_status bench_trial_reset(bench_trial *trial, const bench_candidate *candidate)
 {
     trial->data.seed = (*trial->next_seed)++;
-    return bench_trial_fill(trial, contender);
+    return bench_trial_fill(trial, candidate);
 }
 
 /* Roundings of an 8- or 16-bit value on its way: a ring rounds at every hop,
  * rails the result of each machine and their sum, the others once. A peer's are not
  * known, nor those of an algorithm from outside: as many as ranks allow. */
-static int rounding_steps(const bench_trial *trial, bench_candidate *contender)
+static int rounding_steps(const bench_trial *trial, bench_candidate *candidate)
 {
-    const char *algo = contender->ops->algo(contender);
-    if (contender->stores_partial)
+    const char *algo = candidate->ops->algo(candidate);
+    if (candidate->stores_partial)
         return trial->job->nranks;
     if (strcmp(algo, "rails") == 0)
         return trial->job->nnodes + 1;
@@ -125,17 +125,17 @@ static int rounding_steps(const bench_trial *trial, bench_candidate *contender)
 
 /* Each oracle that applies to the data: the exact one has a result of its own,
  * so that no element is counted twice. */
-static int consult_oracles(bench_trial *trial, bench_candidate *contender, weirv_result *found)
+static int consult_oracles(bench_trial *trial, bench_candidate *candidate, weirv_result *found)
 {
     const weirv_case *data = &trial->data;
-    const void *out = bench_trial_result(trial, contender);
+    const void *out = bench_trial_result(trial, candidate);
     weirv_result exact = {0};
     if (data->special) {
         weirv_check_special(data, out, found);
         return MPI_SUCCESS;
     }
     int knows = data->exact || !weirv_is_reduction(data->collective);
-    int error = MPI_SUCCESS, steps = rounding_steps(trial, contender);
+    int error = MPI_SUCCESS, steps = rounding_steps(trial, candidate);
     if (trial->row->oracles & BENCH_ORACLE_EXACT && knows)
         weirv_check_exact(data, out, &exact);
     else
@@ -154,28 +154,28 @@ static int consult_oracles(bench_trial *trial, bench_candidate *contender, weirv
     return error;
 }
 
-weir_status bench_trial_compare(bench_trial *trial, bench_candidate *contender,
+weir_status bench_trial_compare(bench_trial *trial, bench_candidate *candidate,
                                 weirv_result *check)
 {
     weirv_result found = {0};
     weir_status status = WEIR_OK;
     bench_job_phase_bytes(trial->job, "verification",
                           trial->row->shape.bytes * (size_t)trial->job->nranks);
-    status = bench_job_agree(trial->job, bench_trial_pull(trial, contender), "copy of the result");
+    status = bench_job_agree(trial->job, bench_trial_pull(trial, candidate), "copy of the result");
     if (status != WEIR_OK)
         return status;
-    int error = consult_oracles(trial, contender, &found);
+    int error = consult_oracles(trial, candidate, &found);
     for (int i = 0; i < trial->layout.nguards; i++)
         found.overruns += weirv_guard_check(&trial->layout.guards[i]);
-    /* A contender with its own place for results overwrites other inputs too. */
-    if (contender->ops->result(contender) == trial->call.out)
+    /* A candidate with its own place for results overwrites other inputs too. */
+    if (candidate->ops->result(candidate) == trial->call.out)
         found.inputs_changed += weirv_input_changed(&trial->data, trial->layout.in);
     if (error == MPI_SUCCESS)
         error = weirv_reduce_result(trial->job->mpi, &found);
     if (error != MPI_SUCCESS)
         status = bench_job_note(trial->job, WEIR_ERR_SYSTEM, "MPI error %d", error);
     else if (found.wrong || found.overruns || found.inputs_changed)
-        bench_trial_explain(trial, contender);
+        bench_trial_explain(trial, candidate);
     if (!check->has_first && found.has_first) {
         check->has_first = 1;
         check->first = found.first;
@@ -189,21 +189,21 @@ weir_status bench_trial_compare(bench_trial *trial, bench_candidate *contender,
 }
 
 /* A run on new data. */
-static weir_status run_once(bench_trial *trial, bench_candidate *contender)
+static weir_status run_once(bench_trial *trial, bench_candidate *candidate)
 {
-    bench_fault fault = trial->injects && !contender->peer ? (bench_fault)trial->options->inject
+    bench_fault fault = trial->injects && !candidate->peer ? (bench_fault)trial->options->inject
                                                            : BENCH_FAULT_NONE;
-    weir_status status = bench_trial_reset(trial, contender);
+    weir_status status = bench_trial_reset(trial, candidate);
     if (status == WEIR_OK)
-        status = contender->ops->prepare(contender, &trial->call);
+        status = candidate->ops->prepare(candidate, &trial->call);
     bench_job_barrier(trial->job);
     bench_job_phase(trial->job, "run to be checked", 0);
-    if (status == WEIR_OK && !bench_inject_stays_away(fault, &trial->data))
-        status = contender->ops->run(contender);
+    if (status == WEIR_OK && !bench_inject_skips_call(fault, &trial->data))
+        status = candidate->ops->run(candidate);
     if (status == WEIR_OK)
-        status = bench_trial_wait(trial, contender);
+        status = bench_trial_wait(trial, candidate);
     if (status == WEIR_OK)
-        status = bench_trial_inject(trial, contender, fault, &trial->data,
+        status = bench_trial_inject(trial, candidate, fault, &trial->data,
                                     bench_inject_place(&trial->data));
     return bench_job_agree(trial->job, status, weir_collective_name(trial->row->collective));
 }
@@ -218,7 +218,7 @@ static void tell_failure(const bench_trial *trial, const bench_result *result)
 
 /* Data of a reduction that are exact show nothing of roundings: with both
  * oracles floats are also run once on numbers of full precision. */
-static weir_status try_full_precision(bench_trial *trial, bench_candidate *contender,
+static weir_status try_full_precision(bench_trial *trial, bench_candidate *candidate,
                                       bench_result *result)
 {
     const weirv_case *data = &trial->data;
@@ -226,9 +226,9 @@ static weir_status try_full_precision(bench_trial *trial, bench_candidate *conte
     if (!data->exact || !(trial->row->oracles & BENCH_ORACLE_MPI) || !rounds)
         return WEIR_OK;
     trial->data.exact = 0;
-    weir_status status = run_once(trial, contender);
+    weir_status status = run_once(trial, candidate);
     if (status == WEIR_OK)
-        status = bench_trial_compare(trial, contender, &result->check);
+        status = bench_trial_compare(trial, candidate, &result->check);
     trial->data.exact = 1;
     return status;
 }
@@ -240,43 +240,43 @@ static int injects_in(const bench_trial *trial, bench_fault_run run)
 
 /* NaN, infinities, signed zeros, subnormal numbers, overflow: of weir alone, since
  * MPI promises nothing about them, and the user's kernels nothing either. */
-static weir_status try_special(bench_trial *trial, bench_candidate *contender,
+static weir_status try_special(bench_trial *trial, bench_candidate *candidate,
                                bench_result *result)
 {
     weirv_case *data = &trial->data;
-    if (strncmp(contender->forced, "plan:", 5) == 0 && data->op == WEIR_AVG)
+    if (strncmp(candidate->forced, "plan:", 5) == 0 && data->op == WEIR_AVG)
         return WEIR_OK; /* it divides a sum, which may overflow */
-    if (!data->exact || contender->peer || contender->is_users ||
+    if (!data->exact || candidate->peer || candidate->is_users ||
         !weirv_is_reduction(data->collective) ||
         trial->row->shape.bytes > SPECIAL_UP_TO_BYTES || bench_result_failed(result))
         return WEIR_OK;
     data->exact = 0;
     data->special = 1;
     trial->injects = injects_in(trial, BENCH_RUN_SPECIAL);
-    weir_status status = run_once(trial, contender);
+    weir_status status = run_once(trial, candidate);
     trial->injects = 0;
-    data->stores = rounding_steps(trial, contender) > 1;
+    data->stores = rounding_steps(trial, candidate) > 1;
     if (status == WEIR_OK)
-        status = bench_trial_compare(trial, contender, &result->check);
+        status = bench_trial_compare(trial, candidate, &result->check);
     result->special = bench_result_failed(result) ? BENCH_FAIL : BENCH_PASS;
     data->special = 0;
     data->exact = 1;
     return status;
 }
 
-/* Runs one contender and checks it, -c times. */
-static weir_status try_contender(bench_trial *trial, bench_candidate *contender,
+/* Runs one candidate and checks it, -c times. */
+static weir_status try_candidate(bench_trial *trial, bench_candidate *candidate,
                                  bench_result *result)
 {
     int checks = bench_options_verifies(trial->options) ? trial->options->checks : 0;
-    result->contender = contender->name;
-    result->transport = contender->transport;
-    result->peer = contender->peer;
-    result->is_users = contender->is_users;
-    if (trial->row->shape.bytes < contender->least_bytes ||
-        (contender->most_bytes && trial->row->shape.bytes > contender->most_bytes))
+    result->candidate = candidate->name;
+    result->transport = candidate->transport;
+    result->peer = candidate->peer;
+    result->is_users = candidate->is_users;
+    if (trial->row->shape.bytes < candidate->least_bytes ||
+        (candidate->most_bytes && trial->row->shape.bytes > candidate->most_bytes))
         return WEIR_OK;
-    const char *refusal = contender->ops->refuses(contender, &trial->call);
+    const char *refusal = candidate->ops->refuses(candidate, &trial->call);
     if (refusal) {
         snprintf(result->refusal, sizeof result->refusal, "%s", refusal);
         return WEIR_OK;
@@ -287,21 +287,21 @@ static weir_status try_contender(bench_trial *trial, bench_candidate *contender,
                          injects_in(trial, BENCH_RUN_CHECKED);
         if (takes_steps(trial))
             bench_trial_take_step(trial, i % trial->splits->dist->nsteps);
-        weir_status status = run_once(trial, contender);
+        weir_status status = run_once(trial, candidate);
         trial->injects = 0;
-        snprintf(result->algo, sizeof result->algo, "%s", contender->ops->algo(contender));
+        snprintf(result->algo, sizeof result->algo, "%s", candidate->ops->algo(candidate));
         if (trial->row->collective == WEIR_COLL_ALLTOALLV) /* ranks may choose differently */
             MPI_Bcast(result->algo, sizeof result->algo, MPI_CHAR, 0, trial->job->mpi);
         if (status == WEIR_OK && i < checks)
-            status = bench_trial_compare(trial, contender, &result->check);
+            status = bench_trial_compare(trial, candidate, &result->check);
         if (status == WEIR_OK && i < checks && !bench_result_failed(result))
-            status = try_full_precision(trial, contender, result);
+            status = try_full_precision(trial, candidate, result);
         if (status == WEIR_OK && i == 0 && checks)
-            status = try_special(trial, contender, result);
+            status = try_special(trial, candidate, result);
         if (status != WEIR_OK)
             return status;
     }
-    result->ran = !*contender->forced || strcmp(contender->forced, result->algo) == 0;
+    result->ran = !*candidate->forced || strcmp(candidate->forced, result->algo) == 0;
     result->sampled = trial->row->shape.bytes > SAMPLED_ABOVE_BYTES;
     if (bench_result_failed(result))
         tell_failure(trial, result);
@@ -309,15 +309,15 @@ static weir_status try_contender(bench_trial *trial, bench_candidate *contender,
 }
 
 /* What weir chooses itself need not be timed twice where that algorithm is measured by its
- * name, too. If its own choice is the first contender, the table shows that other one. */
+ * name, too. If its own choice is the first candidate, the table shows that other one. */
 static void choose_primary(bench_trial *trial, bench_result *results)
 {
-    int own = 0, same = -1, count = trial->row->ncontenders;
+    int own = 0, same = -1, count = trial->row->ncandidates;
     trial->row->primary[trial->in_place] = 0;
-    while (own < count && (*trial->contenders[own]->forced || trial->contenders[own]->peer))
+    while (own < count && (*trial->candidates[own]->forced || trial->candidates[own]->peer))
         own++;
     for (int i = 0; own < count && i < count && same < 0; i++)
-        if (*trial->contenders[i]->forced && results[i].ran &&
+        if (*trial->candidates[i]->forced && results[i].ran &&
             strcmp(results[i].algo, results[own].algo) == 0)
             same = i;
     if (same >= 0 && own == 0)
@@ -326,21 +326,21 @@ static void choose_primary(bench_trial *trial, bench_result *results)
         results[own].ran = 0;
 }
 
-/* After the timed loops. The first contender ran last: out of place its last
+/* After the timed loops. The first candidate ran last: out of place its last
  * timed result is still there; the others run once more. */
 static weir_status check_again(bench_trial *trial, bench_result *results)
 {
     int first = 1;
-    for (int i = 0; i < trial->row->ncontenders; i++) {
-        bench_candidate *contender = trial->contenders[i];
+    for (int i = 0; i < trial->row->ncandidates; i++) {
+        bench_candidate *candidate = trial->candidates[i];
         weir_status status = WEIR_OK;
         if (!results[i].ran || bench_result_failed(&results[i]))
             continue;
         if (!first || trial->in_place)
-            status = results[i].peer ? WEIR_OK : run_once(trial, contender);
+            status = results[i].peer ? WEIR_OK : run_once(trial, candidate);
         first = 0;
         if (status == WEIR_OK && !results[i].peer)
-            status = bench_trial_compare(trial, contender, &results[i].check);
+            status = bench_trial_compare(trial, candidate, &results[i].check);
         if (status != WEIR_OK)
             return status;
         if (bench_result_failed(&results[i]))
@@ -352,10 +352,10 @@ static weir_status check_again(bench_trial *trial, bench_result *results)
 static weir_status try_determinism(bench_trial *trial, bench_result *results)
 {
     weir_status status = WEIR_OK;
-    for (int i = 0; i < trial->row->ncontenders && status == WEIR_OK; i++) {
+    for (int i = 0; i < trial->row->ncandidates && status == WEIR_OK; i++) {
         if (!trial->determinism || !results[i].ran || bench_result_failed(&results[i]))
             continue;
-        status = bench_determinism_try(trial, trial->contenders[i], &results[i]);
+        status = bench_determinism_try(trial, trial->candidates[i], &results[i]);
         if (status == WEIR_OK && bench_result_failed(&results[i]))
             tell_failure(trial, &results[i]);
     }
@@ -369,11 +369,11 @@ static void count_verification(bench_trial *trial, double since_s)
         trial->row->cost[trial->in_place].verification_s += MPI_Wtime() - since_s;
 }
 
-/* Another visit for --until. */
-static weir_status visit_again(bench_trial *trial)
+/* Another round for --until. */
+static weir_status round_again(bench_trial *trial)
 {
     double began_s = MPI_Wtime();
-    trial->visit++;
+    trial->round++;
     weir_status status = lay_out(trial);
     count_verification(trial, began_s);
     return status == WEIR_OK ? bench_trial_time(trial) : status;
@@ -382,9 +382,9 @@ static weir_status visit_again(bench_trial *trial)
 static weir_status finish(bench_trial *trial)
 {
     weir_status status = bench_series_more(trial->job, trial->series);
-    while (status == WEIR_OK && trial->series->more_visits) {
-        status = visit_again(trial);
-        if (status == WEIR_OK && trial->series->more_visits == 0)
+    while (status == WEIR_OK && trial->series->extension_rounds) {
+        status = round_again(trial);
+        if (status == WEIR_OK && trial->series->extension_rounds == 0)
             status = bench_series_more(trial->job, trial->series);
     }
     if (status == WEIR_OK)
@@ -396,11 +396,11 @@ static weir_status finish(bench_trial *trial)
     return status;
 }
 
-/* The checks of the first visit: who takes part, and who does so rightly. */
+/* The checks of the first round: who takes part, and who does so rightly. */
 static weir_status check_all(bench_trial *trial, bench_result *results)
 {
-    for (int i = 0; i < trial->row->ncontenders; i++) {
-        weir_status status = try_contender(trial, trial->contenders[i], &results[i]);
+    for (int i = 0; i < trial->row->ncandidates; i++) {
+        weir_status status = try_candidate(trial, trial->candidates[i], &results[i]);
         if (status != WEIR_OK)
             return status;
     }
@@ -408,16 +408,16 @@ static weir_status check_all(bench_trial *trial, bench_result *results)
     return try_determinism(trial, results);
 }
 
-weir_status bench_trial_visit(bench_trial *trial)
+weir_status bench_trial_round(bench_trial *trial)
 {
     double began_s = MPI_Wtime();
     weir_status status = lay_out(trial);
-    if (status == WEIR_OK && trial->visit == 0)
+    if (status == WEIR_OK && trial->round == 0)
         status = check_all(trial, trial->row->results[trial->in_place]);
     count_verification(trial, began_s);
     if (status == WEIR_OK)
         status = bench_trial_time(trial);
-    if (status == WEIR_OK && trial->visit == bench_options_visits(trial->options) - 1)
+    if (status == WEIR_OK && trial->round == bench_options_rounds(trial->options) - 1)
         status = finish(trial);
     return status;
 }

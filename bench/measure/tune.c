@@ -158,7 +158,7 @@ void bench_tune_row(bench_tune *tune, const bench_row *row)
     size->bytes = row->shape.bytes;
     for (int i = 0; i < BENCH_CANDIDATES_MAX; i++)
         size->score[i] = INFINITY;
-    for (int i = 0; i < row->ncontenders; i++) {
+    for (int i = 0; i < row->ncandidates; i++) {
         const bench_result *out = &row->results[BENCH_OUT_OF_PLACE][i];
         double sum = 0;
         for (int placement = 0; placement < row->placements; placement++) {

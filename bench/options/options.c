@@ -27,12 +27,12 @@ static const bench_option rows[] = {
     {'n', "iters", "N", bench_parse_int, AT(iterations), 0, INT_MAX,
      "timed iterations, exactly (default: 0, as many as fit a time\n"
      "budget, from 20 to 2000)"},
-    {0, "visits", "N", bench_parse_int, AT(visits), 1, 64,
+    {0, "visits", "N", bench_parse_int, AT(rounds), 1, 64,
      "divide the iterations of a size into N visits, each on other pages,\n"
      "other sizes between them (default: 6; 1 where -n is below 12)"},
     {0, "until", "PERCENT", bench_parse_percent, AT(until), 0, 0,
      "go on until the median's 95% interval is the median +- PERCENT\n"
-     "(2%), for all contenders; ends after -T, else 10 s a size, at the\n"
+     "(2%), for all candidates; ends after -T, else 10 s a size, at the\n"
      "latest, and then says how wide it still is"},
     {'w', "warmup_iters", "N", bench_parse_int, AT(warmups), 0, INT_MAX,
      "untimed iterations before each timed block, exactly (default:\n"
@@ -101,7 +101,7 @@ static const bench_option rows[] = {
      "how bytes move; ib and tcp join machines, inside which ranks share\n"
      "memory (default: auto)"},
     {0, "algo", "auto|all|NAME|FILE:NAME[,...]", bench_parse_text, AT(algo), 0, 0,
-     "one algorithm, or each of --list-algos as a contender, or those of\n"
+     "one algorithm, or each of --list-algos as a candidate, or those of\n"
      "a list, on GPUs perhaps with a grid of blocks x threads, such as\n"
      "packet:16x64; FILE.cu:NAME compiles a kernel and takes it, see\n"
      "lib/algo/README.md (default: auto)"},
@@ -178,7 +178,7 @@ static void set_defaults(bench_options *options)
     options->dist = "spread:1";
     options->counts = "host";
     options->seed = 1;
-    options->visits = 6;
+    options->rounds = 6;
 }
 
 static void make_getopt(char *letters, struct option *longs)
@@ -325,15 +325,15 @@ double bench_options_step_us(const bench_options *options)
     return 1e-3 / options->aggregate;
 }
 
-int bench_options_visits(const bench_options *options)
+int bench_options_rounds(const bench_options *options)
 {
-    int most = options->visits;
-    int few = most < BENCH_VISITS_FEW ? most : BENCH_VISITS_FEW;
+    int most = options->rounds;
+    int few = most < BENCH_ROUNDS_FEW ? most : BENCH_ROUNDS_FEW;
     int iterations = options->batched ? options->graph : options->iterations;
     if (iterations) {
         int times = options->graph > 1 && !options->batched ? options->graph : 1;
         long long all = (long long)iterations * times;
-        long long fitting = all / BENCH_VISIT_ITERATIONS;
+        long long fitting = all / BENCH_ROUND_ITERATIONS;
         most = fitting < few ? 1 : fitting < most ? (int)fitting : most;
     }
     return options->inject_timed ? 1 : most;

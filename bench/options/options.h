@@ -10,7 +10,7 @@
 
 #include <stdio.h>
 
-enum { BENCH_VISITS_FEW = 4, BENCH_VISIT_ITERATIONS = 3 };
+enum { BENCH_ROUNDS_FEW = 4, BENCH_ROUND_ITERATIONS = 3 };
 enum { BENCH_PEERS_MAX = 8, BENCH_PROBLEM_BYTES = 1024 };
 
 /* "all" of -d, -o and -r. */
@@ -42,10 +42,10 @@ typedef struct bench_options {
     size_t min_bytes, max_bytes, step_bytes, step_factor;
     int min_given, max_given, step_given;
     int iterations; /* 0: as many as fit the time budget */
-    int visits;
+    int rounds;
     int batched;    /* set by the program: timed operations are enqueued in batches, whose
                        number -G says, and -n the operations of each */
-    double until;   /* 0: no more visits; else half the interval, as a share of the median */
+    double until;   /* 0: no more rounds; else half the interval, as a share of the median */
     int warmups;    /* -1: until the series is stationary */
     int aggregate, cycles, checks;
     int dtype, op, root; /* BENCH_ALL: each in turn */
@@ -79,10 +79,10 @@ int bench_options_verifies(const bench_options *options);
 /* The smallest difference between two times of an operation that the clock,
  * which counts nanoseconds, can show. */
 double bench_options_step_us(const bench_options *options);
-/* Into how many visits the iterations of a size are divided: as many as --visits
- * says, fewer where -n is small; 1 where visits would be too few or too short to be
+/* Into how many rounds the iterations of a size are divided: as many as --rounds
+ * says, fewer where -n is small; 1 where rounds would be too few or too short to be
  * told apart, and for a fault in a timed iteration. */
-int bench_options_visits(const bench_options *options);
+int bench_options_rounds(const bench_options *options);
 /* --until ends a size after this long. */
 int bench_options_until_s(const bench_options *options);
 

@@ -1,6 +1,6 @@
 /*
  * The CSV file (RFC 4180, lines end with a line feed): one row a size,
- * placement and contender, written and flushed as soon as it is known. Columns
+ * placement and candidate, written and flushed as soon as it is known. Columns
  * may only be added at the end. Local, for rank 0.
  */
 #ifndef BENCH_OUTPUT_CSV_H

@@ -151,12 +151,12 @@ static void write_our_lines(FILE *out, const bench_run *run, const bench_rank_in
     if (o->npeers)
         fprintf(out, "# Peers are interleaved with weir (A B B A); ratio is peer's median / "
                      "weir's: weir is faster where its whole interval is above 1\n");
-    int visits = bench_options_visits(o);
-    if (visits > 1)
+    int rounds = bench_options_rounds(o);
+    if (rounds > 1)
         fprintf(out, "# Visits: iterations of a size are divided into %d, each on other pages, "
-                     "with other sizes between them\n", visits);
+                     "with other sizes between them\n", rounds);
     fprintf(out, "# Intervals: 95%%, %s%s\n", bench_bootstrap_method(),
-            visits > 1 ? "" : "; of fewer than 20 iterations, order statistics");
+            rounds > 1 ? "" : "; of fewer than 20 iterations, order statistics");
 }
 
 void bench_header_write(FILE *out, const bench_run *run, const bench_rank_info *infos)

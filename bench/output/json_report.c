@@ -2,7 +2,7 @@
  * nccl-tests' schema 3, with its habits: booleans are the strings "true" and
  * "false", root is a padded string. Unlike it, only environment variables that
  * say something about the measurement are written, and each result has `rows`,
- * what the CSV has of it: of all contenders, by the columns' names.
+ * what the CSV has of it: of all candidates, by the columns' names.
  */
 #include "bench/output/json_report.h"
 
@@ -185,7 +185,7 @@ static void put_half(bench_json_report *report, const char *key, const bench_row
     else
         bench_json_null(json);
     bench_json_put_text(json, "special", bench_outcome_name(result->special));
-    bench_json_put_text(json, "determinism", bench_sameness_name(&result->sameness));
+    bench_json_put_text(json, "determinism", bench_determinism_name(&result->determinism));
     if (report->ceiling->links)
         bench_json_put_real(json, "ceiling_pct", bench_ceiling_pct(report->ceiling, row, result));
     if (result->timed)
@@ -250,7 +250,7 @@ static void put_rows(bench_json_report *report, const bench_row *row)
     bench_json_key(json, "rows");
     bench_json_open_list(json);
     for (int placement = 0; placement < row->placements; placement++)
-        for (int i = 0; i < row->ncontenders; i++) {
+        for (int i = 0; i < row->ncandidates; i++) {
             const bench_result *result = &row->results[placement][i];
             if (!result->ran)
                 continue;

@@ -54,7 +54,7 @@ static void put_run(bench_record *record, const bench_run *run, const bench_row 
     put(record, result->transport);
     put_printed(record, "%d", run->job->nranks);
     put_printed(record, "%d", run->job->nnodes);
-    put(record, result->contender);
+    put(record, result->candidate);
     put(record, result->algo);
 }
 
@@ -98,7 +98,7 @@ static void put_checks(bench_record *record, const bench_row *row, const bench_r
     put_printed(record, "%llu", (unsigned long long)result->check.wrong);
     put(record, bench_row_oracle(row, result));
     put(record, bench_outcome_name(result->special));
-    put(record, bench_sameness_name(&result->sameness));
+    put(record, bench_determinism_name(&result->determinism));
 }
 
 /* Empty where it is not known. */

@@ -5,7 +5,7 @@ static void name(FILE *out, const bench_row *row, int placement, const bench_res
 {
     fprintf(out, "#   %s, %zu B, %s%s%s: ",
             placement == BENCH_IN_PLACE ? "in place" : "out of place", row->shape.bytes,
-            result->contender, *result->algo ? " " : "", result->algo);
+            result->candidate, *result->algo ? " " : "", result->algo);
 }
 
 static void tell_throttling(FILE *out, const bench_row *row, int placement,
@@ -51,7 +51,7 @@ static void remark(FILE *out, const bench_run *run, const bench_row *row, int pl
 void bench_remarks_row(FILE *out, const bench_run *run, const bench_row *row)
 {
     for (int placement = 0; placement < row->placements; placement++)
-        for (int i = 0; i < row->ncontenders; i++) {
+        for (int i = 0; i < row->ncandidates; i++) {
             const bench_result *result = &row->results[placement][i];
             if (result->timed && !bench_result_failed(result))
                 remark(out, run, row, placement, result);

@@ -85,7 +85,7 @@ void bench_report_row(bench_report *report, const bench_row *row)
     bench_csv_row(&report->csv, row);
     bench_json_totals totals = totals_of(report);
     bench_json_report_row(&report->json, row, &totals);
-    if (!report->tune) /* of so many contenders nobody reads ratios */
+    if (!report->tune) /* of so many candidates nobody reads ratios */
         bench_ratios_row(&report->ratios, row);
     bench_ceiling_row(&report->ceiling, row);
     bench_tune_row(report->tune, row);

@@ -31,13 +31,13 @@ const char *bench_outcome_name(bench_outcome outcome)
     return names[outcome];
 }
 
-const char *bench_sameness_name(const bench_sameness *sameness)
+const char *bench_determinism_name(const bench_determinism_outcome *outcome)
 {
-    if (!sameness->tried)
+    if (!outcome->tried)
         return "off";
-    if (sameness->unlike_repeats)
-        return sameness->unlike_ranks ? "unlike-both" : "unlike-repeats";
-    return sameness->unlike_ranks ? "unlike-ranks" : "same";
+    if (outcome->differing_repeats)
+        return outcome->differing_ranks ? "unlike-both" : "unlike-repeats";
+    return outcome->differing_ranks ? "unlike-ranks" : "same";
 }
 
 double bench_algbw_gbs(const bench_row *row, double time_us)
@@ -53,7 +53,7 @@ double bench_busbw_gbs(const bench_row *row, double time_us)
 bench_sequence bench_result_sequence(const bench_result *result)
 {
     return (bench_sequence){.samples = result->slowest_us, .count = (size_t)result->iterations,
-                            .ends = result->visit_ends, .visits = result->visits};
+                            .ends = result->round_ends, .rounds = result->rounds};
 }
 
 bench_ratio bench_result_ratio(const bench_result *other, const bench_result *shown)
@@ -86,7 +86,7 @@ const char *bench_row_op_name(const bench_row *row)
 void bench_row_describe(const bench_row *row, int placement, const bench_result *result,
                         char *text, size_t bytes)
 {
-    snprintf(text, bytes, "%s%s%s, %s %s, %zu bytes, %s", result->contender,
+    snprintf(text, bytes, "%s%s%s, %s %s, %zu bytes, %s", result->candidate,
              *result->algo ? " " : "", result->algo, weir_dtype_name(row->dtype),
              bench_row_op_name(row), row->shape.bytes,
              placement == BENCH_IN_PLACE ? "in place" : "out of place");
@@ -95,7 +95,7 @@ void bench_row_describe(const bench_row *row, int placement, const bench_result 
 void bench_row_clear(bench_row *row)
 {
     for (int placement = 0; placement < BENCH_PLACEMENTS; placement++)
-        for (int i = 0; i < row->ncontenders; i++) {
+        for (int i = 0; i < row->ncandidates; i++) {
             free(row->results[placement][i].slowest_us);
             free(row->results[placement][i].all_us);
         }

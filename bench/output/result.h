@@ -11,19 +11,19 @@
 #include "verify/verify.h"
 
 enum { BENCH_OUT_OF_PLACE, BENCH_IN_PLACE, BENCH_PLACEMENTS, BENCH_CANDIDATES_MAX = 192,
-       BENCH_VISITS_MAX = 256 };
+       BENCH_ROUNDS_MAX = 256 };
 
 /* Of a check that not every result has. */
 typedef enum bench_outcome { BENCH_OFF, BENCH_PASS, BENCH_FAIL } bench_outcome;
 
 /* What --determinism found of one result. */
-typedef struct bench_sameness {
-    int tried, unlike_repeats, unlike_ranks;
-} bench_sameness;
+typedef struct bench_determinism_outcome {
+    int tried, differing_repeats, differing_ranks;
+} bench_determinism_outcome;
 
-/* One contender at one size in one placement. */
+/* One candidate at one size in one placement. */
 typedef struct bench_result {
-    const char *contender, *transport; /* the contender's storage */
+    const char *candidate, *transport; /* the candidate's storage */
     char algo[32];
     int peer;    /* 1: a peer; 0: weir */
     int is_users; /* 1: the user's code */
@@ -33,10 +33,10 @@ typedef struct bench_result {
     weirv_result check;
     int sampled; /* MPI's reference covered windows only */
     bench_outcome special; /* the run on special values */
-    bench_sameness sameness;
+    bench_determinism_outcome determinism;
     int timed; /* the rest is valid, on rank 0 */
     int iterations;
-    int visits, visit_ends[BENCH_VISITS_MAX]; /* as in bench_sequence */
+    int rounds, round_ends[BENCH_ROUNDS_MAX]; /* as in bench_sequence */
     int warmups;  /* untimed iterations, the most that a block had */
     int unsteady; /* times still fell when they ended */
     bench_clocks clocks; /* this rank's GPU after each block; once timed, on rank 0, all ranks' */
@@ -50,7 +50,7 @@ typedef struct bench_result {
 } bench_result;
 
 /* Wall time of rank 0, in seconds. Timing is blocks of iterations with their
- * warm-ups, of all contenders; verification all that -c 0 would leave out: new data,
+ * warm-ups, of all candidates; verification all that -c 0 would leave out: new data,
  * runs to be checked, comparison, and checks between timed iterations. */
 typedef struct bench_cost {
     double timing_s, verification_s;
@@ -65,9 +65,9 @@ typedef struct bench_row {
     int nranks;
     bench_shape shape;
     int placements; /* 2, or 1 where the collective has no in-place form */
-    int ncontenders;
+    int ncandidates;
     int oracles; /* BENCH_ORACLE_*: what results are compared with */
-    int primary[BENCH_PLACEMENTS]; /* index of the contender that the table shows */
+    int primary[BENCH_PLACEMENTS]; /* index of the candidate that the table shows */
     bench_cost cost[BENCH_PLACEMENTS];
     bench_result results[BENCH_PLACEMENTS][BENCH_CANDIDATES_MAX];
 } bench_row;
@@ -92,7 +92,7 @@ const char *bench_row_oracle(const bench_row *row, const bench_result *result);
 const char *bench_outcome_name(bench_outcome outcome);
 /* What --determinism found: "same", "unlike-repeats" or "unlike-ranks" (other bits than in the
  * first repeat, than on rank 0), "unlike-both"; "off" where nothing was tried. Static. */
-const char *bench_sameness_name(const bench_sameness *sameness);
+const char *bench_determinism_name(const bench_determinism_outcome *outcome);
 /* "sum", or "none" where nothing is reduced. */
 const char *bench_row_op_name(const bench_row *row);
 /* "weir packet, float sum, 64 bytes, in place": which result of a row is meant. */

@@ -6,10 +6,10 @@
  * closed to a circle (Politis and Romano 1992). The generator's seed is fixed: the same
  * series has the same interval.
  *
- * A series of several visits is nested: iterations of one visit share what that
- * visit met, so visits are resampled first, then blocks of iterations within each
- * (Davison and Hinkley 1997, section 3.8). A ratio takes the same visits of both
- * series. Resampling few visits shows too little spread, by sqrt((V - 1) / V), and
+ * A series of several rounds is nested: iterations of one round share what that
+ * round met, so rounds are resampled first, then blocks of iterations within each
+ * (Davison and Hinkley 1997, section 3.8). A ratio takes the same rounds of both
+ * series. Resampling few rounds shows too little spread, by sqrt((V - 1) / V), and
  * normal quantiles are too short for it: the interval's ends are moved away from
  * the value by bench_stats_widening (Hesterberg 2015, The American Statistician 69,
  * 371-386, on narrowness bias), on the logarithmic scale.
@@ -22,16 +22,16 @@
 
 #include <stddef.h>
 
-/* Series of one visit that are shorter have no bootstrap: it would be too narrow. */
+/* Series of one round that are shorter have no bootstrap: it would be too narrow. */
 enum { BENCH_BOOTSTRAP_SAMPLES = 20 };
 
-/* Measurements in the order of time, and where each visit ends: visit v has
+/* Measurements in the order of time, and where each round ends: round v has
  * [ends[v - 1], ends[v]). */
 typedef struct bench_sequence {
     const double *samples;
     size_t count;
-    const int *ends; /* visits entries; not read with fewer than 2 visits */
-    int visits;
+    const int *ends; /* rounds entries; not read with fewer than 2 rounds */
+    int rounds;
 } bench_sequence;
 
 typedef struct bench_interval {

@@ -82,18 +82,18 @@ static double quantile_of_t(int degrees)
            (3 * z5 * z * z + 19 * z5 + 17 * z3 - 15 * z) / (384 * n * n * n);
 }
 
-double bench_stats_widening(int visits)
+double bench_stats_widening(int rounds)
 {
-    const double z = 1.959964, v = visits;
-    return visits < 2 ? 1 : quantile_of_t(visits - 1) / z * sqrt(v / (v - 1));
+    const double z = 1.959964, v = rounds;
+    return rounds < 2 ? 1 : quantile_of_t(rounds - 1) / z * sqrt(v / (v - 1));
 }
 
-/* Without a bootstrap: what the visits' medians say, joined with what there is.
- * The 97.5% interval is at most 1.32 times as wide from 4 visits on. */
-static void join_visits(bench_stats *stats, const bench_sequence *series, double *scratch)
+/* Without a bootstrap: what the rounds' medians say, joined with what there is.
+ * The 97.5% interval is at most 1.32 times as wide from 4 rounds on. */
+static void join_rounds(bench_stats *stats, const bench_sequence *series, double *scratch)
 {
-    double sum = 0, squares = 0, v = series->visits;
-    for (int i = 0; i < series->visits; i++) {
+    double sum = 0, squares = 0, v = series->rounds;
+    for (int i = 0; i < series->rounds; i++) {
         int first = i ? series->ends[i - 1] : 0, count = series->ends[i] - first;
         memcpy(scratch, series->samples + first, (size_t)count * sizeof *scratch);
         double median = bench_stats_make(scratch, (size_t)count).median - stats->median;
@@ -101,7 +101,7 @@ static void join_visits(bench_stats *stats, const bench_sequence *series, double
         squares += median * median;
     }
     double variance = fmax(0, (squares - sum * sum / v) / (v - 1));
-    double half = quantile_of_t(series->visits - 1) * sqrt(variance / v);
+    double half = quantile_of_t(series->rounds - 1) * sqrt(variance / v);
     double mean = stats->median + sum / v;
     stats->ci_low = fmin(stats->ci_low, fmax(mean - half, stats->min));
     stats->ci_high = fmax(stats->ci_high, mean + half);
@@ -117,8 +117,8 @@ bench_stats bench_stats_series(const bench_sequence *series, double step, double
     if (bench_bootstrap_median(series, &interval) == 0) {
         stats.ci_low = interval.low;
         stats.ci_high = interval.high;
-    } else if (series->visits > 1) {
-        join_visits(&stats, series, scratch);
+    } else if (series->rounds > 1) {
+        join_rounds(&stats, series, scratch);
     }
     stats.ci_low = fmin(stats.ci_low, stats.median - step / 2);
     stats.ci_high = fmax(stats.ci_high, stats.median + step / 2);

@@ -30,15 +30,15 @@ bench_stats bench_stats_make(double *samples, size_t count);
 double bench_stats_cv_pct(const bench_stats *stats);
 /* The same of a series in the order of time, which is left alone; its 95%
  * interval is the bootstrap's (bootstrap.h) where there is one, else, of several
- * visits, that of the visits' medians: their mean and Student's t, joined with order
+ * rounds, that of the rounds' medians: their mean and Student's t, joined with order
  * statistics. step: the smallest difference that the clock shows; the interval's
  * ends are at least half of it from the median, however often the clock says the
  * same. scratch: count numbers. */
 bench_stats bench_stats_series(const bench_sequence *series, double step, double *scratch);
-/* How many times as wide as the 95% interval of a bootstrap of so many visits an
+/* How many times as wide as the 95% interval of a bootstrap of so many rounds an
  * honest one is: t / z * sqrt(V / (V - 1)), with the 97.5% quantiles of Student's t
- * for V - 1 degrees of freedom and of the normal distribution; 1 for one visit. */
-double bench_stats_widening(int visits);
+ * for V - 1 degrees of freedom and of the normal distribution; 1 for one round. */
+double bench_stats_widening(int rounds);
 /* Half the 95% interval of the median, as a fraction of the median; 0 where
  * that is 0. */
 double bench_stats_half_width(const bench_stats *stats);

@@ -331,11 +331,11 @@ static void cold_copies(void **state)
     bench_options options = parsed("--cold");
     bench_row row = {.dtype = WEIR_FLOAT, .shape.bytes = 80};
     bench_buffers buffers = {
-        .in = {.base = in, .bytes = sizeof in, .home_bytes = 80, .pool_bytes = COPIES * STRIDE},
-        .out = {.base = out, .bytes = sizeof out, .home_bytes = 80,
+        .in = {.base = in, .bytes = sizeof in, .first_bytes = 80, .pool_bytes = COPIES * STRIDE},
+        .out = {.base = out, .bytes = sizeof out, .first_bytes = 80,
                 .pool_bytes = COPIES * STRIDE + 100},
-        .home = {in, out}};
-    bench_trial trial = {.options = &options, .buffers = &buffers, .home = &buffers.home,
+        .operands = {in, out}};
+    bench_trial trial = {.options = &options, .buffers = &buffers, .operands = &buffers.operands,
                          .row = &row, .layout = {.in = in, .out = out}};
     const float *last = NULL;
     int met[COPIES] = {0};
@@ -357,7 +357,7 @@ static void cold_copies(void **state)
     }
     for (int i = 0; i < COPIES; i++)
         assert_int_equal(met[i], 1);
-    bench_cold_home(&trial);
+    bench_cold_reset(&trial);
     assert_true(trial.call.in == in && trial.call.out == out);
     options.cold = 0;
     bench_cold_place(&trial);
