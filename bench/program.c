@@ -1,17 +1,17 @@
 /* The shared flow. Each step that fails undoes what came before it. */
 #include "bench/program.h"
 
-#include "bench/candidate/algos.h"
-#include "bench/job/alike.h"
-#include "bench/check/inject.h"
-#include "bench/job/memory.h"
+#include "bench/candidate/listing.h"
 #include "bench/candidate/plan.h"
+#include "bench/job/consistency.h"
+#include "bench/job/memory.h"
 #include "bench/job/preflight.h"
 #include "bench/measure/sweep.h"
+#include "bench/options/faults.h"
+#include "bench/options/parse.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { EXIT_WRONG = 1 };
 
@@ -23,7 +23,7 @@ static void help_env(void)
 }
 
 /* What ends the program before it measures anything. Rank 0 prints. */
-static void inform(const bench_run *run)
+static void print_information(const bench_run *run)
 {
     if (run->job->rank != 0)
         return;
@@ -38,7 +38,7 @@ static void inform(const bench_run *run)
         printf("%s\n", weir_version_string());
         break;
     case BENCH_ACTION_LIST_ALGOS:
-        bench_algos_print(stdout, run->options, run->collective);
+        bench_listing_print(stdout, run->options, run->collective);
         break;
     case BENCH_ACTION_LIST_FAULTS:
         bench_fault_list(stdout);
@@ -51,62 +51,68 @@ static void inform(const bench_run *run)
 /* Options go before the environment: the library reads only the latter. */
 static void export_options(const bench_options *options)
 {
-    if (strcmp(options->transport, "auto") != 0)
-        setenv("WEIR_TRANSPORT", options->transport, 1);
+    if (options->transport != BENCH_TRANSPORT_AUTO)
+        setenv("WEIR_TRANSPORT", options->words.transport, 1);
 }
 
 static weir_backend backend_of(const bench_options *options)
 {
-    if (strcmp(options->backend, "cuda") == 0)
-        return WEIR_BACKEND_CUDA;
-    return strcmp(options->backend, "host") == 0 ? WEIR_BACKEND_HOST : WEIR_BACKEND_AUTO;
+    static const weir_backend backends[] = {[BENCH_BACKEND_AUTO] = WEIR_BACKEND_AUTO,
+                                            [BENCH_BACKEND_HOST] = WEIR_BACKEND_HOST,
+                                            [BENCH_BACKEND_CUDA] = WEIR_BACKEND_CUDA};
+    return backends[options->backend];
 }
 
-static weir_status measure(const bench_run *run, bench_report *report, long *failed)
+/* The communicator, and the options that depend on it. Collective; agreed. */
+static weir_status connect_job(bench_run *run, bench_options *options)
 {
-    bench_candidates candidates = {.count = 0};
-    bench_buffers buffers;
+    export_options(options);
+    bench_run_stamp(run);
+    weir_status status = bench_job_connect(run->job, backend_of(options));
+    options->batched = run->job->gpu && options->mode != BENCH_MODE_LATENCY &&
+                       options->blocking % 2 == 0;
+    return status == WEIR_OK ? bench_memory_limit(run->job, options) : status;
+}
+
+/* Buffers, candidates and the header: what the sweep needs. Collective; agreed. */
+static weir_status open_sweep(const bench_run *run, bench_buffers *buffers,
+                              bench_candidates *candidates, bench_report *report)
+{
     weir_status status = bench_buffers_open(run->job, run->options, run->collective, run->dist,
-                                            &buffers);
+                                            buffers);
     if (status == WEIR_OK)
-        status = bench_candidates_open(run->job, run->options, run->collective, &buffers,
-                                       &candidates);
+        status = bench_candidates_open(run->job, run->options, run->collective, buffers,
+                                       candidates);
     if (status == WEIR_OK) {
         bench_preflight(run->job);
         status = bench_report_begin(report);
     }
-    if (status == WEIR_OK)
-        status = bench_sweep(run, &buffers, &candidates, report, failed);
-    if (status == WEIR_OK && run->job->rank == 0)
-        bench_report_end(report);
-    bench_candidates_close(&candidates);
-    bench_buffers_close(run->job, &buffers);
     return status;
 }
 
-/* From a started job to the exit code. */
+/* From a started job to the exit code. Collective. */
 static int run_benchmark(bench_run *run, bench_options *options)
 {
+    bench_candidates candidates = {.count = 0};
+    bench_buffers buffers;
     bench_report report;
     long failed = 0;
-    int reduced = 0;
-    export_options(options);
-    bench_run_stamp(run);
-    weir_status status = bench_job_connect(run->job, backend_of(options));
-    options->batched = run->job->gpu && strcmp(options->mode, "latency") != 0 &&
-                       options->barrier_mode % 2 == 0;
-    if (status == WEIR_OK)
-        status = bench_memory_limit(run->job, options, &reduced);
+    weir_status status = connect_job(run, options);
     if (status != WEIR_OK)
         return weir_status_exit_code(status);
     status = bench_report_open(&report, run);
-    if (status == WEIR_OK)
-        status = measure(run, &report, &failed);
+    if (status == WEIR_OK) {
+        status = open_sweep(run, &buffers, &candidates, &report);
+        if (status == WEIR_OK)
+            status = bench_sweep(run, &buffers, &candidates, &report, &failed);
+        if (status == WEIR_OK && run->job->rank == 0)
+            bench_report_end(&report);
+        bench_candidates_close(&candidates);
+        bench_buffers_close(run->job, &buffers);
+    }
     weir_status closed = bench_report_close(&report);
     status = status != WEIR_OK ? status : closed;
-    if (status == WEIR_OK && failed)
-        return EXIT_WRONG;
-    return weir_status_exit_code(status);
+    return status == WEIR_OK && failed ? EXIT_WRONG : weir_status_exit_code(status);
 }
 
 /* Whether a launcher started this process as one of several. */
@@ -134,16 +140,16 @@ static void check_with_ranks(const bench_run *run, bench_dist *dist, char *probl
         bench_plan_check(run->options, run->collective, job->nranks, problem);
     else if (run->collective == WEIR_COLL_ALLTOALLV)
         bench_dist_open(dist, job->nranks, run->options->seed, problem);
-    bench_alike_share(job, problem);
+    bench_consistency_share(job, problem);
 }
 
 /* What of the command line other ranks decide, too. Collective. */
 static void check_together(const bench_run *run, bench_dist *dist, char *problem)
 {
     bench_job_phase(run->job, "set-up: comparison of options", 0);
-    bench_alike_share(run->job, problem);
+    bench_consistency_share(run->job, problem);
     if (!*problem)
-        bench_alike_check(run->job, run->options, problem);
+        bench_consistency_check(run->job, run->options, problem);
     if (!*problem && run->options->action == BENCH_ACTION_RUN &&
         bench_dist_parse(run->options->dist, dist) == WEIR_OK)
         check_with_ranks(run, dist, problem);
@@ -157,10 +163,10 @@ static int end_early(const bench_run *run, const char *problem)
         bench_job_say(run->job, "%s", problem);
         return weir_status_exit_code(WEIR_ERR_INVALID);
     }
-    inform(run);
+    print_information(run);
     weir_status status = bench_job_check_output(run->job);
     if (status != WEIR_OK)
-        bench_job_say(run->job, "%s", run->job->note);
+        bench_job_say(run->job, "%s", run->job->note.text);
     int code = weir_status_exit_code(status);
     if (run->job->nranks)
         MPI_Bcast(&code, 1, MPI_INT, 0, run->job->mpi);

@@ -6,7 +6,7 @@
 #ifndef BENCH_CANDIDATE_CANDIDATE_H
 #define BENCH_CANDIDATE_CANDIDATE_H
 
-#include "bench/measure/buffers.h"
+#include "bench/job/buffers.h"
 #include "bench/job/job.h"
 #include "bench/options/options.h"
 #include <weir/weir.h>
@@ -88,14 +88,6 @@ weir_status bench_candidate_algo_open(bench_job *job, weir_algo *algo, const cha
                                       bench_candidate **candidate);
 /* MPI's own collective of that name. Collective. */
 weir_status bench_candidate_mpi_open(bench_job *job, bench_candidate **candidate);
-
-/* How a vendor's library is used, see candidate_nccl.c. */
-typedef enum bench_nccl_mode {
-    BENCH_NCCL_DEFAULT,
-    BENCH_NCCL_SYMMETRIC,
-    BENCH_NCCL_ZERO_CTA,
-    BENCH_NCCL_MODES
-} bench_nccl_mode;
 
 struct bench_vendor;
 /* Whether this version has it. Pure. */

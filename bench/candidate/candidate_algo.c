@@ -1,6 +1,6 @@
 /* An algorithm as a candidate, whatever its kind: a kernel of a file, a plan. Each call goes
  * through weir_algo_execute. */
-#include "bench/candidate/algos.h"
+#include "bench/options/algo_words.h"
 #include "bench/candidate/candidate.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* Who takes part. */
 #include "bench/candidate/candidates.h"
 
-#include "bench/candidate/algos.h"
+#include "bench/options/algo_words.h"
 #include "bench/candidate/plan.h"
 #include "bench/candidate/vendor.h"
 
@@ -74,33 +74,20 @@ static weir_status add_mpi(bench_job *job, bench_candidates *candidates)
     return status;
 }
 
-/* Which modes a peer's word asks for, as bits, and the library's path. "nccl" and a
- * path mean all that it has. */
-static int modes_of(const char *word, const char **path)
-{
-    static const char *const modes[] = {"nccl:default", "nccl:symmetric", "nccl:zero-cta"};
-    *path = strchr(word, '/') ? word : NULL;
-    for (int mode = 0; mode < BENCH_NCCL_MODES; mode++)
-        if (strcmp(word, modes[mode]) == 0)
-            return 1 << mode;
-    return (1 << BENCH_NCCL_MODES) - 1;
-}
-
 /* A vendor's library, each mode a candidate. The first failure is agreed and told. */
-static weir_status add_vendor(bench_job *job, const char *word, const bench_buffers *buffers,
+static weir_status add_vendor(bench_job *job, const bench_peer *peer, const bench_buffers *buffers,
                               bench_candidates *candidates)
 {
-    const char *path = NULL;
-    int modes = modes_of(word, &path);
+    const unsigned modes = peer->modes;
     bench_vendor vendor;
     char why[200] = "";
     weir_status status = WEIR_OK;
     if (!job->gpu)
         status = bench_job_note(job, WEIR_ERR_INVALID, "--peer %s: it works on GPUs; give "
-                                "--backend cuda, or --peer mpi", word);
-    else if (bench_vendor_open(path, &vendor, why, sizeof why) != WEIR_OK)
+                                "--backend cuda, or --peer mpi", peer->text);
+    else if (bench_vendor_open(peer->path, &vendor, why, sizeof why) != WEIR_OK)
         status = bench_job_note(job, WEIR_ERR_SYSTEM, "--peer %s: %s; name the library by "
-                                "WEIR_NCCL_SO or --peer PATH", word, why);
+                                "WEIR_NCCL_SO or --peer PATH", peer->text, why);
     status = bench_job_agree(job, status, "vendor library");
     for (int mode = 0; mode < BENCH_NCCL_MODES && status == WEIR_OK; mode++) {
         if (!(modes >> mode & 1) || !bench_nccl_has_mode(&vendor, (bench_nccl_mode)mode) ||
@@ -109,7 +96,7 @@ static weir_status add_vendor(bench_job *job, const char *word, const bench_buff
         status = bench_candidate_nccl_open(job, buffers, &vendor, (bench_nccl_mode)mode,
                                            &candidates->list[candidates->count]);
         candidates->count += status == WEIR_OK;
-        if (status == WEIR_ERR_UNSUPPORTED && mode != BENCH_NCCL_DEFAULT && modes != 1 << mode)
+        if (status == WEIR_ERR_UNSUPPORTED && mode != BENCH_NCCL_DEFAULT && modes != 1u << mode)
             status = WEIR_OK; /* told, and the others go on */
     }
     return status;
@@ -125,10 +112,10 @@ weir_status bench_candidates_open(bench_job *job, const bench_options *options,
     for (int i = 0; i < options->npeers && status == WEIR_OK; i++) {
         if (candidates->count == BENCH_CANDIDATES_MAX)
             break;
-        if (strcmp(options->peers[i], "mpi") == 0)
-            status = bench_job_agree(job, add_mpi(job, candidates), "candidates");
+        if (options->peers[i].modes)
+            status = add_vendor(job, &options->peers[i], buffers, candidates);
         else
-            status = add_vendor(job, options->peers[i], buffers, candidates);
+            status = bench_job_agree(job, add_mpi(job, candidates), "candidates");
     }
     return status;
 }

@@ -3,7 +3,7 @@
 #define BENCH_CANDIDATE_CANDIDATES_H
 
 #include "bench/candidate/candidate.h"
-#include "bench/output/result.h"
+#include "bench/statistics/result.h"
 
 typedef struct bench_candidates {
     bench_candidate *list[BENCH_CANDIDATES_MAX];

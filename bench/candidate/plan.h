@@ -4,6 +4,8 @@
 
 #include "bench/candidate/candidate.h"
 
+#include <stdio.h>
+
 /* Whether the plan of --plan can be measured: it is read, its collective is this one, its
  * sizes include those of the options, and weir_plan_check finds no fault; nranks 0: not known
  * yet, and the last is left out. 0; else -1, and problem

@@ -2,7 +2,9 @@
 #include "bench/check/determinism.h"
 
 #include "bench/check/inject.h"
+#include "bench/trial/data.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -46,7 +48,7 @@ static weir_status plant(repeats *r, int turn)
                   (fault == BENCH_FAULT_RANK_BIT && is_common(trial->row->collective));
     if (!planted || r->candidate->peer)
         return WEIR_OK;
-    return bench_trial_inject(trial, r->candidate, fault, &trial->data,
+    return bench_inject_trial(trial, r->candidate, fault, &trial->data,
                               bench_inject_place(&trial->data));
 }
 
@@ -212,50 +214,4 @@ weir_status bench_determinism_try(bench_trial *trial, bench_candidate *candidate
     if (status == WEIR_OK)
         note(&r, result);
     return status;
-}
-
-/* ----------------------------------------------------------------- writers */
-
-static void write_row(const bench_determinism *found, const bench_determinism_row *row, FILE *out)
-{
-    fprintf(out, "# %-20s : %s: ", "Determinism", row->name);
-    if (row->differing_repeats)
-        fprintf(out, "other bits in repeats of %ld of %ld results", row->differing_repeats,
-                row->results);
-    else
-        fprintf(out, "same bits in %d repeats", BENCH_REPEATS);
-    if (found->nranks && row->differing_ranks)
-        fprintf(out, "%s on the ranks in %ld of %ld results",
-                row->differing_repeats ? " and" : "; other bits", row->differing_ranks, row->results);
-    else if (found->nranks)
-        fprintf(out, "%s on %d ranks", row->differing_repeats ? "; same bits" : " and",
-                found->nranks);
-    fprintf(out, "%s%s\n", row->first[0] ? "; first in " : "", row->first);
-}
-
-void bench_determinism_write(const bench_determinism *found, FILE *out)
-{
-    for (int i = 0; i < found->nrows; i++)
-        write_row(found, &found->rows[i], out);
-}
-
-void bench_determinism_put(bench_json *json, const bench_determinism *found)
-{
-    if (!found->nrows)
-        return;
-    bench_json_key(json, "determinism");
-    bench_json_open_list(json);
-    for (int i = 0; i < found->nrows; i++) {
-        const bench_determinism_row *row = &found->rows[i];
-        bench_json_open_object(json);
-        bench_json_put_text(json, "algorithm", row->name);
-        bench_json_put_whole(json, "repeats", BENCH_REPEATS);
-        bench_json_put_whole(json, "ranks_compared", found->nranks);
-        bench_json_put_whole(json, "results", row->results);
-        bench_json_put_whole(json, "unlike_repeats", row->differing_repeats);
-        bench_json_put_whole(json, "unlike_ranks", row->differing_ranks);
-        bench_json_put_text(json, "first", row->first);
-        bench_json_close_object(json);
-    }
-    bench_json_close_list(json);
 }

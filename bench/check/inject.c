@@ -1,65 +1,17 @@
 /* Faults, their victims, and what they do: see inject.h. */
 #include "bench/check/inject.h"
 
+#include "bench/trial/data.h"
 #include "verify/number.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const names[BENCH_FAULT_COUNT] = {
-    [BENCH_FAULT_FLIP_BIT] = "flip-bit",         [BENCH_FAULT_DROP_CHUNK] = "drop-chunk",
-    [BENCH_FAULT_SWAP_CHUNKS] = "swap-chunks",   [BENCH_FAULT_REPLAY] = "replay",
-    [BENCH_FAULT_SKIP_SIGNAL] = "skip-signal",   [BENCH_FAULT_OVERRUN] = "overrun",
-    [BENCH_FAULT_MODIFY_INPUT] = "modify-input", [BENCH_FAULT_DROP_RANK] = "drop-rank",
-    [BENCH_FAULT_BAD_ROUND] = "bad-round",       [BENCH_FAULT_SWAP_BYTES] = "swap-bytes",
-    [BENCH_FAULT_LOSE_NAN] = "lose-nan",
-    [BENCH_FAULT_LOSE_SUBNORMAL] = "lose-subnormal", [BENCH_FAULT_UNSTABLE_BIT] = "unstable-bit",
-    [BENCH_FAULT_RANK_BIT] = "rank-bit",
-};
-
 /* Part of an output. */
 typedef struct region {
     size_t first, count;
 } region;
-
-bench_fault bench_fault_parse(const char *name)
-{
-    for (int i = 1; i < BENCH_FAULT_COUNT; i++)
-        if (strcmp(names[i], name) == 0)
-            return (bench_fault)i;
-    return BENCH_FAULT_NONE;
-}
-
-const char *bench_fault_name(bench_fault fault)
-{
-    return fault == BENCH_FAULT_NONE ? "none" : names[fault];
-}
-
-bench_fault_run bench_fault_planted_in(bench_fault fault)
-{
-    switch (fault) {
-    case BENCH_FAULT_LOSE_NAN:
-    case BENCH_FAULT_LOSE_SUBNORMAL:
-        return BENCH_RUN_SPECIAL;
-    case BENCH_FAULT_UNSTABLE_BIT:
-    case BENCH_FAULT_RANK_BIT:
-        return BENCH_RUN_REPEATED;
-    default:
-        return BENCH_RUN_CHECKED;
-    }
-}
-
-int bench_fault_has_time(bench_fault fault)
-{
-    return fault != BENCH_FAULT_MODIFY_INPUT && bench_fault_planted_in(fault) == BENCH_RUN_CHECKED;
-}
-
-void bench_fault_list(FILE *to)
-{
-    for (int i = 1; i < BENCH_FAULT_COUNT; i++)
-        fprintf(to, "%s\n", names[i]);
-}
 
 /* A rank that has a result, which for broadcast is not only its own input. */
 static int victim_of(const weirv_case *c)
@@ -274,8 +226,10 @@ static int change_seen(bench_fault fault, const weirv_case *c, unsigned char *ou
     return seen;
 }
 
-int bench_inject(bench_fault fault, const weirv_case *c, const bench_layout *layout, void *out,
-                 size_t at)
+/* Changes what the call described by c left in out and layout; `at` selects the part of out.
+ * Returns 1 if anything on this rank is different afterwards. */
+static int inject_output(bench_fault fault, const weirv_case *c, const bench_layout *layout,
+                         void *out, size_t at)
 {
     if (fault == BENCH_FAULT_NONE || fault == BENCH_FAULT_SKIP_SIGNAL)
         return bench_inject_skips_call(fault, c);
@@ -297,4 +251,17 @@ int bench_inject(bench_fault fault, const weirv_case *c, const bench_layout *lay
     }
     int alone = c->nranks == 1 && fault == BENCH_FAULT_DROP_CHUNK;
     return !alone && change_seen(fault, c, out, at);
+}
+
+weir_status bench_inject_trial(bench_trial *trial, bench_candidate *candidate, bench_fault fault,
+                               const weirv_case *c, size_t at)
+{
+    if (fault == BENCH_FAULT_NONE)
+        return WEIR_OK;
+    weir_status status = bench_trial_pull(trial, candidate);
+    if (status != WEIR_OK)
+        return status;
+    void *out = bench_buffers_mirror(trial->buffers, trial->operands, trial->call.out);
+    trial->planted += inject_output(fault, c, &trial->layout, out, at);
+    return bench_trial_push(trial);
 }

@@ -1,6 +1,7 @@
 /* Windows, notes and their comparison: see samples.h. */
 #include "bench/check/samples.h"
 
+#include "bench/trial/data.h"
 #include "verify/hash.h"
 
 #include <string.h>

@@ -10,7 +10,7 @@
 #ifndef BENCH_CHECK_SAMPLES_H
 #define BENCH_CHECK_SAMPLES_H
 
-#include "bench/measure/trial.h"
+#include "bench/trial/trial.h"
 
 typedef struct bench_samples {
     bench_trial *trial;

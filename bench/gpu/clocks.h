@@ -8,8 +8,7 @@
 #ifndef BENCH_GPU_CLOCKS_H
 #define BENCH_GPU_CLOCKS_H
 
-#include "bench/output/json.h"
-
+#include <stddef.h>
 #include <stdint.h>
 
 /* Bits of bench_reading.reasons, as NVML defines them. */
@@ -47,7 +46,5 @@ void bench_clocks_merge(bench_clocks *clocks, const bench_clocks *other);
 void bench_clocks_reasons(const bench_clocks *clocks, char *text);
 /* "SM 1980 MHz, memory 3201 MHz, 412 W, 51 C", of what is known; text is terminated. */
 void bench_clocks_describe(const bench_clocks *clocks, char *text, size_t bytes);
-/* "gpu": an object; nothing where nothing was read. */
-void bench_clocks_put(bench_json *json, const bench_clocks *clocks);
 
 #endif

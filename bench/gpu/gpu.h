@@ -11,7 +11,7 @@
 #ifndef BENCH_GPU_GPU_H
 #define BENCH_GPU_GPU_H
 
-#include "bench/job/job.h"
+#include "bench/job/note.h"
 #include <weir/weir.h>
 
 typedef struct bench_gpu bench_gpu;
@@ -28,11 +28,11 @@ typedef struct bench_gpu_info {
 int bench_gpu_built(void);
 /* Whether GPUs can be had at all: WEIR_ERR_SYSTEM with what CUDA says, where the
  * machine has none, or no driver. */
-weir_status bench_gpu_probe(bench_job *job);
+weir_status bench_gpu_probe(bench_note *note);
 /* Whether comm's buffers are those of a GPU. */
 int bench_gpu_serves(const weir_comm *comm);
 /* Makes the communicator's device this thread's, with a stream. */
-weir_status bench_gpu_open(bench_job *job, bench_gpu **gpu);
+weir_status bench_gpu_open(weir_comm *comm, bench_note *note, bench_gpu **gpu);
 /* NULL is allowed. */
 void bench_gpu_close(bench_gpu *gpu);
 void bench_gpu_describe(const bench_gpu *gpu, bench_gpu_info *info);

@@ -111,7 +111,7 @@ static void place_process(bench_job *job, weir_backend backend)
 static weir_status make_communicator(bench_job *job, weir_backend backend)
 {
     const weir_comm_config config = {.timeout_ms = job->timeout_ms, .backend = backend};
-    weir_status status = backend == WEIR_BACKEND_CUDA ? bench_gpu_probe(job) : WEIR_OK;
+    weir_status status = backend == WEIR_BACKEND_CUDA ? bench_gpu_probe(&job->note) : WEIR_OK;
     status = bench_job_agree(job, status, "GPUs");
     if (status == WEIR_OK)
         status = bench_job_agree(job, weir_comm_create(job->boot, &config, &job->comm),
@@ -120,7 +120,7 @@ static weir_status make_communicator(bench_job *job, weir_backend backend)
         return status;
     bench_watch_comm(&job->watch, job->comm);
     if (bench_gpu_serves(job->comm))
-        status = bench_gpu_open(job, &job->gpu);
+        status = bench_gpu_open(job->comm, &job->note, &job->gpu);
     return bench_job_agree(job, status, "GPUs");
 }
 
@@ -181,7 +181,7 @@ weir_status bench_job_note(bench_job *job, weir_status status, const char *forma
 {
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(job->note, sizeof job->note, format, arguments);
+    bench_note_list(&job->note, status, format, arguments);
     va_end(arguments);
     return status;
 }
@@ -189,8 +189,8 @@ weir_status bench_job_note(bench_job *job, weir_status status, const char *forma
 static void tell(bench_job *job, const char *what)
 {
     fprintf(stderr, "%s: rank %d: %s: %s\n", job->program, job->rank, what,
-            job->note[0] ? job->note : weir_last_error());
-    job->note[0] = '\0';
+            job->note.text[0] ? job->note.text : weir_last_error());
+    job->note.text[0] = '\0';
 }
 
 /* After these the communicator is aborted: a peer may never come again. */
@@ -264,4 +264,9 @@ void bench_job_say(const bench_job *job, const char *format, ...)
     vfprintf(stderr, format, arguments);
     va_end(arguments);
     fputc('\n', stderr);
+}
+
+int bench_job_has_common_clock(const bench_job *job)
+{
+    return job->local_nranks == job->nranks;
 }

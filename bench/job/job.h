@@ -5,6 +5,7 @@
 #ifndef BENCH_JOB_JOB_H
 #define BENCH_JOB_JOB_H
 
+#include "bench/job/note.h"
 #include "bench/job/watch.h"
 #include <weir/weir.h>
 
@@ -24,7 +25,7 @@ typedef struct bench_job {
     char machine[160]; /* one line: processor, cores, memory nodes, devices */
     char place[160];   /* where this rank is bound */
     char digest[17];   /* of the machine's structure */
-    char note[256];    /* see bench_job_note */
+    bench_note note;   /* see bench_job_note */
     int timeout_ms;    /* deadline of a wait */
     bench_watch watch;
 } bench_job;
@@ -50,6 +51,8 @@ weir_status bench_job_note(bench_job *job, weir_status status, const char *forma
  * and this process ends with exit code 4, as the others do. */
 weir_status bench_job_agree(bench_job *job, weir_status mine, const char *what);
 void bench_job_barrier(bench_job *job);
+/* 1 if all ranks are on one node and so share its monotonic clock. Pure. */
+int bench_job_has_common_clock(const bench_job *job);
 /* A closed standard output becomes one that refuses what is written, lest the next file that
  * is opened gets it. Before anything is opened. Local. */
 void bench_job_hold_output(void);

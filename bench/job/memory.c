@@ -76,11 +76,10 @@ static size_t size_limit(const bench_job *job, const bench_options *options)
     return job->gpu ? min_size(share, device_limit(job, options)) : share;
 }
 
-weir_status bench_memory_limit(bench_job *job, bench_options *options, int *reduced)
+weir_status bench_memory_limit(bench_job *job, bench_options *options)
 {
     uint64_t mine = size_limit(job, options), limit = 0;
     MPI_Allreduce(&mine, &limit, 1, MPI_UINT64_T, MPI_MIN, job->mpi);
-    *reduced = 0;
     if (options->max_bytes <= limit)
         return WEIR_OK;
     if (options->min_bytes > limit) {
@@ -92,6 +91,5 @@ weir_status bench_memory_limit(bench_job *job, bench_options *options, int *redu
     bench_job_say(job, "warning: -e %zu needs more memory than there is; reduced to %llu",
                   options->max_bytes, (unsigned long long)limit);
     options->max_bytes = (size_t)limit;
-    *reduced = 1;
     return WEIR_OK;
 }

@@ -6,9 +6,9 @@
 #include "bench/options/options.h"
 
 /* Lowers options->max_bytes to what the machine with the least memory can hold,
- * with a warning on standard error; reduced says whether it did. Collective;
+ * with a warning on standard error; Collective;
  * the outcome is the same on every rank. WEIR_ERR_NO_MEMORY, told: not even
  * min_bytes fit. */
-weir_status bench_memory_limit(bench_job *job, bench_options *options, int *reduced);
+weir_status bench_memory_limit(bench_job *job, bench_options *options);
 
 #endif

@@ -1,7 +1,7 @@
 /* The thread, and the end that it makes. */
 #include "bench/job/watch.h"
 
-#include "bench/job/early.h"
+#include "bench/job/setup_report.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@ _Noreturn void bench_watch_give_up(bench_watch *watch, weir_comm *comm, const ch
         weir_comm_report_once(comm, STDERR_FILENO);
         _exit(EXIT_DEADLINE);
     }
-    bench_early_report(watch->program, phase ? phase : "start", why, watch->deadline_ms);
+    bench_setup_report(watch->program, phase ? phase : "start", why, watch->deadline_ms);
     _exit(EXIT_DEADLINE);
 }
 

@@ -1,12 +1,14 @@
 /* Lead-in, marks, and what runs between them: see batch.h. */
 #include "bench/measure/batch.h"
 
-static weir_status enqueue(void *context)
+#include "bench/trial/data.h"
+
+static weir_status enqueue_batch(void *context)
 {
     bench_batch *batch = context;
     weir_status status = WEIR_OK;
     if (batch->graph)
-        bench_trial_take_step(batch->trial, batch->step);
+        bench_trial_set_step(batch->trial, batch->step);
     for (int i = 0; i < batch->operations && status == WEIR_OK; i++) {
         bench_trial_next(batch->trial);
         status = batch->candidate->ops->run(batch->candidate);
@@ -21,7 +23,7 @@ weir_status bench_batch_open(bench_batch *batch, bench_trial *trial, bench_candi
                            .graph = graph, .step = trial->splits->step};
     if (!graph)
         return WEIR_OK;
-    weir_status status = bench_gpu_record(trial->job->gpu, enqueue, batch);
+    weir_status status = bench_gpu_record(trial->job->gpu, enqueue_batch, batch);
     batch->recorded = status == WEIR_OK;
     return status;
 }
@@ -48,7 +50,7 @@ weir_status bench_batch_run(bench_batch *batch, double *us)
     if (status == WEIR_OK)
         status = bench_gpu_mark_start(gpu);
     if (status == WEIR_OK)
-        status = batch->recorded ? bench_gpu_replay(gpu) : enqueue(batch);
+        status = batch->recorded ? bench_gpu_replay(gpu) : enqueue_batch(batch);
     if (status == WEIR_OK)
         status = bench_gpu_mark_end(gpu);
     weir_status waited = bench_trial_wait(batch->trial, batch->candidate);

@@ -9,7 +9,7 @@
 #ifndef BENCH_MEASURE_BATCH_H
 #define BENCH_MEASURE_BATCH_H
 
-#include "bench/measure/trial.h"
+#include "bench/trial/trial.h"
 
 typedef struct bench_batch {
     bench_trial *trial;

@@ -2,7 +2,7 @@
 #ifndef BENCH_MEASURE_SWEEP_H
 #define BENCH_MEASURE_SWEEP_H
 
-#include "bench/measure/buffers.h"
+#include "bench/job/buffers.h"
 #include "bench/candidate/candidates.h"
 #include "bench/output/report.h"
 

@@ -1,7 +1,10 @@
 /* The engine's callbacks: see timed.h. */
 #include "bench/measure/timed.h"
 
+#include "bench/check/inject.h"
 #include "bench/gpu/nvml.h"
+#include "bench/trial/cold.h"
+#include "bench/trial/data.h"
 
 #include <weir/device.h>
 
@@ -22,7 +25,7 @@ static void go_to_step(const bench_timed *timed)
     if (trial->row->collective != WEIR_COLL_ALLTOALLV || trial->splits->dist->nsteps == 1)
         return;
     int first = trial->splits->dist->nsteps - 1; /* the one before step 0 */
-    bench_trial_take_step(trial, bench_splits_after(trial->splits, first,
+    bench_trial_set_step(trial, bench_splits_after(trial->splits, first,
                                                     before * (uint64_t)operations_of(trial)));
 }
 
@@ -68,7 +71,7 @@ static weir_status run_with_fault(bench_timed *timed)
     if (fault == BENCH_FAULT_REPLAY)
         trial->planted++;
     else if (status == WEIR_OK)
-        status = bench_trial_inject(trial, timed->candidate, fault, &c, at);
+        status = bench_inject_trial(trial, timed->candidate, fault, &c, at);
     return status;
 }
 
@@ -98,7 +101,7 @@ static weir_status run_batch(void *context, int operations, double *us)
     timed->operations += (uint64_t)operations;
     bench_job_phase(timed->trial->job, "timed loop", timed->operations);
     if (is_to_fail(timed)) { /* the batch's last operation alone */
-        bench_trial_take_step(timed->trial, timed->samples.step);
+        bench_trial_set_step(timed->trial, timed->samples.step);
         return run_with_fault(timed);
     }
     return bench_batch_run(&timed->batches, us);
@@ -129,12 +132,12 @@ static void read_clocks(void *context)
         bench_clocks_add(&timed->result->clocks, &reading);
 }
 
-static void meet(void *context)
+static void enter_barrier(void *context)
 {
     bench_job_barrier(context);
 }
 
-static weir_status agree(void *context, weir_status mine)
+static weir_status agree_on_status(void *context, weir_status mine)
 {
     return bench_job_agree(context, mine, "timed loop");
 }
@@ -149,11 +152,6 @@ static double largest(void *context, double mine)
 static double now_us(void)
 {
     return (double)weir_clock_ns() * 1e-3;
-}
-
-int bench_job_has_common_clock(const bench_job *job)
-{
-    return job->local_nranks == job->nranks;
 }
 
 /* On one machine ranks wait for a moment soon after the last one came;
@@ -183,8 +181,8 @@ bench_subject bench_timed_subject(bench_timed *timed)
 bench_barrier bench_timed_barrier(bench_job *job)
 {
     return (bench_barrier){.context = job,
-                           .barrier = meet,
-                           .agree = agree,
+                           .barrier = enter_barrier,
+                           .agree = agree_on_status,
                            .largest = largest,
                            .start = start_together};
 }

@@ -25,7 +25,5 @@ typedef struct bench_timed {
 bench_subject bench_timed_subject(bench_timed *timed);
 /* Over MPI. Local. */
 bench_barrier bench_timed_barrier(bench_job *job);
-/* Ranks of one machine share its monotonic clock. */
-int bench_job_has_common_clock(const bench_job *job);
 
 #endif

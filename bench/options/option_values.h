@@ -27,6 +27,9 @@ struct bench_option {
     const char *help;
 };
 
+/* Reads a size with a "K", "M", "G" or "T" suffix; decimals are allowed ("1.5G"). Pure. */
+weir_status bench_parse_bytes(const char *text, size_t *bytes);
+
 /* int in [low, high]; size_t in [low, high]; size_t of low or more, with suffixes;
  * const char *. */
 int bench_parse_int(const bench_option *row, const char *text, bench_options *options,

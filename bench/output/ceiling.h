@@ -8,8 +8,8 @@
 #define BENCH_OUTPUT_CEILING_H
 
 #include "base/links.h"
-#include "bench/output/result.h"
-#include "bench/output/run.h"
+#include "bench/statistics/result.h"
+#include "bench/job/run.h"
 
 typedef struct bench_ceiling {
     weiri_links *links; /* NULL: no --ceiling, all calls do nothing; owned */

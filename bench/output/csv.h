@@ -7,8 +7,8 @@
 #define BENCH_OUTPUT_CSV_H
 
 #include "bench/output/ceiling.h"
-#include "bench/output/result.h"
-#include "bench/output/run.h"
+#include "bench/statistics/result.h"
+#include "bench/job/run.h"
 
 typedef struct bench_csv {
     FILE *file;

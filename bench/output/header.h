@@ -2,7 +2,7 @@
 #ifndef BENCH_OUTPUT_HEADER_H
 #define BENCH_OUTPUT_HEADER_H
 
-#include "bench/output/run.h"
+#include "bench/job/run.h"
 
 #include <stdio.h>
 

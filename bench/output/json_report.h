@@ -6,9 +6,8 @@
 
 #include "bench/output/ceiling.h"
 #include "bench/output/json.h"
-#include "bench/check/determinism.h"
-#include "bench/output/result.h"
-#include "bench/output/run.h"
+#include "bench/statistics/result.h"
+#include "bench/job/run.h"
 
 typedef struct bench_json_report {
     bench_json json; /* file NULL: no report, all calls do nothing */

@@ -7,7 +7,7 @@
 #define BENCH_OUTPUT_MANIFEST_H
 
 #include "bench/output/json.h"
-#include "bench/output/run.h"
+#include "bench/job/run.h"
 
 enum { BENCH_MANIFEST_SCHEMA = 2 };
 
@@ -16,8 +16,5 @@ void bench_manifest_put(bench_json *json, const bench_run *run, const bench_rank
 /* Writes the companion of --csv, unless there is none: the CSV is no regular file.
  * WEIR_ERR_INVALID, noted in the job: it cannot be written. */
 weir_status bench_manifest_write(const bench_run *run, const bench_rank_info *infos);
-/* Where the companion of csv_path stands: its suffix replaced by .json, or
- * .json added where it has none or that one. -1: the path would not fit. */
-int bench_manifest_path(const char *csv_path, char *path, size_t bytes);
 
 #endif

@@ -6,7 +6,7 @@
 #ifndef BENCH_OUTPUT_RATIOS_H
 #define BENCH_OUTPUT_RATIOS_H
 
-#include "bench/output/result.h"
+#include "bench/statistics/result.h"
 
 #include <stdio.h>
 

@@ -130,7 +130,7 @@ static void put_splits(bench_record *record, const bench_run *run, const bench_r
 {
     int has_splits = run->collective == WEIR_COLL_ALLTOALLV;
     put(record, has_splits ? run->options->dist : "");
-    put(record, !has_splits ? "" : result->peer ? "host" : run->options->counts);
+    put(record, !has_splits ? "" : result->peer ? "host" : run->options->words.counts);
 }
 
 void bench_record_fill(bench_record *record, const bench_run *run, const bench_ceiling *ceiling,

@@ -7,8 +7,8 @@
 #define BENCH_OUTPUT_RECORD_H
 
 #include "bench/output/ceiling.h"
-#include "bench/output/result.h"
-#include "bench/output/run.h"
+#include "bench/statistics/result.h"
+#include "bench/job/run.h"
 
 enum { BENCH_COLUMNS = 41, BENCH_RECORD_BYTES = 1024 };
 

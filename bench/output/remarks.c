@@ -58,3 +58,26 @@ void bench_remarks_row(FILE *out, const bench_run *run, const bench_row *row)
         }
     fflush(out);
 }
+
+static void write_determinism(const bench_determinism *found, const bench_determinism_row *row, FILE *out)
+{
+    fprintf(out, "# %-20s : %s: ", "Determinism", row->name);
+    if (row->differing_repeats)
+        fprintf(out, "other bits in repeats of %ld of %ld results", row->differing_repeats,
+                row->results);
+    else
+        fprintf(out, "same bits in %d repeats", BENCH_REPEATS);
+    if (found->nranks && row->differing_ranks)
+        fprintf(out, "%s on the ranks in %ld of %ld results",
+                row->differing_repeats ? " and" : "; other bits", row->differing_ranks, row->results);
+    else if (found->nranks)
+        fprintf(out, "%s on %d ranks", row->differing_repeats ? "; same bits" : " and",
+                found->nranks);
+    fprintf(out, "%s%s\n", row->first[0] ? "; first in " : "", row->first);
+}
+
+void bench_remarks_determinism(FILE *out, const bench_determinism *found)
+{
+    for (int i = 0; i < found->nrows; i++)
+        write_determinism(found, &found->rows[i], out);
+}

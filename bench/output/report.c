@@ -108,7 +108,7 @@ void bench_report_end(bench_report *report)
     const bench_run *run = report->run;
     bench_ratios_end(&report->ratios);
     bench_ceiling_end(&report->ceiling, stdout);
-    bench_determinism_write(&report->determinism, stdout);
+    bench_remarks_determinism(stdout, &report->determinism);
     tell_cost(report);
     if (run->options->memory_report)
         printf("# %-20s : library %.1f MiB a rank beyond the buffers\n", "Memory usage",

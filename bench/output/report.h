@@ -4,11 +4,10 @@
 
 #include "bench/output/ceiling.h"
 #include "bench/output/csv.h"
-#include "bench/check/determinism.h"
 #include "bench/output/json_report.h"
 #include "bench/output/ratios.h"
 #include "bench/output/table.h"
-#include "bench/measure/tune.h"
+#include "bench/output/tune.h"
 
 typedef struct bench_report {
     const bench_run *run;

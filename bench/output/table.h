@@ -2,8 +2,8 @@
 #ifndef BENCH_OUTPUT_TABLE_H
 #define BENCH_OUTPUT_TABLE_H
 
-#include "bench/output/result.h"
-#include "bench/output/run.h"
+#include "bench/statistics/result.h"
+#include "bench/job/run.h"
 
 #include <stdio.h>
 

@@ -8,9 +8,9 @@
 #include <cmocka.h>
 
 #include "bench/statistics/bootstrap.h"
-#include "bench/measure/buffers.h"
+#include "bench/job/buffers.h"
 #include "bench/options/options.h"
-#include "bench/measure/series.h"
+#include "bench/trial/series.h"
 #include "bench/statistics/stats.h"
 
 #include <math.h>
@@ -205,7 +205,7 @@ static void rounds_share_iterations(void **state)
     (void)state;
     bench_series_restart(&series, &options, 20, 1e-3);
     for (int v = 0; v < 6; v++) {
-        int share = bench_series_share(&series);
+        int share = bench_series_next_iterations(&series);
         shortest = share < shortest ? share : shortest;
         longest = share > longest ? share : longest;
         bench_series_end_round(&series, share);
