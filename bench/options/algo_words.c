@@ -226,13 +226,13 @@ static void collect_names(names *known, weir_collective collective, const char *
 }
 
 /* How many machines there are is not known yet, so what only several can do stands apart. */
-static int refuse_builtin(const char *word, weir_collective collective, const char *backend,
+static int refuse_builtin(const char *word, weir_collective collective, int backend,
                           char *bad, size_t bytes)
 {
     names known = {.count = 0};
-    if (strcmp(backend, "cuda") != 0)
+    if (backend != BENCH_BACKEND_CUDA)
         collect_names(&known, collective, "host");
-    if (strcmp(backend, "host") != 0)
+    if (backend != BENCH_BACKEND_HOST)
         collect_names(&known, collective, "cuda");
     const int on_one = known.count;
     collect_names(&known, collective, "net");
