@@ -1,4 +1,4 @@
-/* The shared flow. Each step that fails undoes what came before it. */
+/* The flow of a benchmark program: see program.h. */
 #include "bench/program.h"
 
 #include "bench/candidate/listing.h"
@@ -22,7 +22,7 @@ static void help_env(void)
     printf("Environment variables that weir reads:\n%s", text);
 }
 
-/* What ends the program before it measures anything. Rank 0 prints. */
+/* Actions that end the program before it measures anything. Rank 0 prints. */
 static void print_information(const bench_run *run)
 {
     if (run->job->rank != 0)
@@ -48,7 +48,7 @@ static void print_information(const bench_run *run)
     }
 }
 
-/* Options go before the environment: the library reads only the latter. */
+/* An option takes precedence over its environment variable, which is all that the library reads. */
 static void export_options(const bench_options *options)
 {
     if (options->transport != BENCH_TRANSPORT_AUTO)
@@ -63,7 +63,7 @@ static weir_backend backend_of(const bench_options *options)
     return backends[options->backend];
 }
 
-/* The communicator, and the options that depend on it. Collective; agreed. */
+/* Creates the communicator, and sets the options that depend on it. Collective; agreed. */
 static weir_status connect_job(bench_run *run, bench_options *options)
 {
     export_options(options);
@@ -74,7 +74,7 @@ static weir_status connect_job(bench_run *run, bench_options *options)
     return status == WEIR_OK ? bench_memory_limit(run->job, options) : status;
 }
 
-/* Buffers, candidates and the header: what the sweep needs. Collective; agreed. */
+/* Opens what the sweep needs: buffers, candidates and the header. Collective; agreed. */
 static weir_status open_sweep(const bench_run *run, bench_buffers *buffers,
                               bench_candidates *candidates, bench_report *report)
 {
@@ -90,7 +90,7 @@ static weir_status open_sweep(const bench_run *run, bench_buffers *buffers,
     return status;
 }
 
-/* From a started job to the exit code. Collective. */
+/* Runs the benchmark of a started job and returns the exit code. Collective. */
 static int run_benchmark(bench_run *run, bench_options *options)
 {
     bench_candidates candidates = {.count = 0};
@@ -115,7 +115,7 @@ static int run_benchmark(bench_run *run, bench_options *options)
     return status == WEIR_OK && failed ? EXIT_WRONG : weir_status_exit_code(status);
 }
 
-/* Whether a launcher started this process as one of several. */
+/* 1 if a launcher started this process as one of several. */
 static int is_launched(void)
 {
     static const char *const ranks[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK",
@@ -126,9 +126,9 @@ static int is_launched(void)
     return 0;
 }
 
-/* What can be checked once the number of ranks is known: the root, the plan and the weights
- * of alltoallv. Ranks of several machines may find other files: all end if one must, and
- * the first of those says why. Collective. */
+/* Checks that need the number of ranks: the root, the plan, and the weights of alltoallv. Ranks on
+ * different nodes may find different files: if one rank has a problem, all end with the problem of
+ * the lowest such rank. Collective. */
 static void check_with_ranks(const bench_run *run, bench_dist *dist, char *problem)
 {
     const bench_job *job = run->job;
@@ -136,14 +136,14 @@ static void check_with_ranks(const bench_run *run, bench_dist *dist, char *probl
         snprintf(problem, BENCH_PROBLEM_BYTES,
                  "-r %d: there are %d ranks; give a root from 0 to %d", run->options->root,
                  job->nranks, job->nranks - 1);
-    else if (run->options->plan) /* never of alltoallv */
+    else if (run->options->plan) /* --plan is refused for alltoallv */
         bench_plan_check(run->options, run->collective, job->nranks, problem);
     else if (run->collective == WEIR_COLL_ALLTOALLV)
         bench_dist_open(dist, job->nranks, run->options->seed, problem);
     bench_consistency_share(job, problem);
 }
 
-/* What of the command line other ranks decide, too. Collective. */
+/* The checks of the command line that involve all ranks. Collective. */
 static void check_together(const bench_run *run, bench_dist *dist, char *problem)
 {
     bench_job_phase(run->job, "set-up: comparison of options", 0);
@@ -155,8 +155,8 @@ static void check_together(const bench_run *run, bench_dist *dist, char *problem
         check_with_ranks(run, dist, problem);
 }
 
-/* Usage errors and requests for information, on every rank alike. Collective, if there is
- * more than this process. */
+/* Ends on every rank after a usage error or a request for information. Returns the exit code.
+ * Collective if MPI has started. */
 static int end_early(const bench_run *run, const char *problem)
 {
     if (*problem) {
@@ -186,8 +186,8 @@ int bench_program_main(weir_collective collective, const char *program, int argc
     if (options.action == BENCH_ACTION_LIST_ALGOS && options.plan)
         bench_plan_check(&options, collective, 0, problem);
     int early = *problem || options.action != BENCH_ACTION_RUN;
-    /* Alone, no MPI is needed to say so. Among others it is: a rank that ends at
-     * once could make the launcher kill rank 0 before it has spoken. */
+    /* A single process reports without starting MPI. Ranks of a job start it first: a rank that
+     * ended at once could make the launcher kill rank 0 before it has reported. */
     if (early && !is_launched())
         return end_early(&run, problem);
     bench_job_start(&job, program, options.timeout_s);

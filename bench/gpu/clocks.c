@@ -1,4 +1,4 @@
-/* Readings, their summary, and their words. */
+/* Readings of a GPU's state, and their summary: see clocks.h. */
 #include "bench/gpu/clocks.h"
 
 #include <stdio.h>

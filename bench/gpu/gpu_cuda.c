@@ -1,6 +1,6 @@
 /*
- * A GPU through CUDA's runtime, which is linked statically: without a driver the
- * program runs all the same, and only the probe says what is missing.
+ * A GPU through CUDA's runtime, which is linked statically: without a driver the program still
+ * starts, and only the probe fails.
  */
 #include "bench/gpu/gpu.h"
 
@@ -14,16 +14,16 @@ struct bench_gpu {
     bench_note *note; /* the job's */
     cudaStream_t stream;
     cudaEvent_t start, end;
-    cudaGraphExec_t recording; /* NULL: none */
+    cudaGraphExec_t recording; /* NULL: no graph captured */
     bench_gpu_info info;
 };
 
-/* Notes what CUDA said. */
+/* Turns a CUDA error into a status with a note. */
 static weir_status gpu_check(bench_note *note, cudaError_t error, const char *what)
 {
     if (error == cudaSuccess)
         return WEIR_OK;
-    cudaGetLastError(); /* an error that is not sticky is told once */
+    cudaGetLastError(); /* reading an error clears it unless it is sticky */
     return bench_note_write(note,
                             error == cudaErrorMemoryAllocation ? WEIR_ERR_NO_MEMORY
                                                              : WEIR_ERR_SYSTEM,

@@ -1,4 +1,4 @@
-/* A build without CUDA: there is no GPU to be had. */
+/* A build without CUDA: no GPU can be used. */
 #include "bench/gpu/gpu.h"
 
 #include <string.h>
@@ -47,7 +47,7 @@ weir_stream bench_gpu_stream(const bench_gpu *gpu)
     return NULL;
 }
 
-/* None of what follows is called: nobody has a bench_gpu. */
+/* The functions below are never called: no bench_gpu exists. */
 weir_status bench_gpu_alloc(bench_gpu *gpu, size_t bytes, void **pointer)
 {
     (void)gpu, (void)bytes, (void)pointer;

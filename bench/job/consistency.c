@@ -1,6 +1,6 @@
 /*
- * Each rank writes what it was told to do as text, a line for each option that must be the
- * same everywhere, and compares that with rank 0's. Ranks that differ would wait for each
+ * Each rank writes its options as text, one line per option that must be the same everywhere, and
+ * compares the text with rank 0's. Ranks with different options would otherwise wait for each
  * other in different operations until the deadline.
  */
 #include "bench/job/consistency.h"
@@ -65,7 +65,7 @@ static void write_call(FILE *to, const bench_options *o)
     fprintf(to, "%s\n", o->npeers ? "" : "no --peer");
 }
 
-/* The caller's to free; NULL without memory. */
+/* Returns a text that the caller frees; NULL if out of memory. */
 static char *describe(const bench_job *job, const bench_options *options, size_t *bytes)
 {
     char *text = NULL;

@@ -1,4 +1,4 @@
-/* Description of a run and its ranks. */
+/* The description of a run and its ranks: see run.h. */
 #include "bench/job/run.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Names, turns, and who is silent. */
+/* Reports of ranks before there is a communicator: see setup_report.h. */
 #include "bench/job/setup_report.h"
 
 #include <stddef.h>
@@ -12,7 +12,7 @@
 
 enum { FIRST_TURN_MS = 500, TURN_MS = 150, ALL_TURNS_MS = 2000, RANKS_MOST = 4096 };
 
-/* What the launcher says; fallback where it does not. */
+/* Reads a number that the launcher put into the environment; returns fallback if there is none. */
 static long launcher_says(const char *const *names, long fallback)
 {
     for (; *names; names++)
@@ -21,7 +21,8 @@ static long launcher_says(const char *const *names, long fallback)
     return fallback;
 }
 
-/* A name without a file: it starts with a zero byte. Returns its length. */
+/* Makes the name of a rank's socket. It starts with a zero byte: an abstract name, without a file.
+ * Returns its length. */
 static socklen_t name_of(int rank, struct sockaddr_un *name)
 {
     const char *job = getenv("PMIX_NAMESPACE");
@@ -34,7 +35,7 @@ static socklen_t name_of(int rank, struct sockaddr_un *name)
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
 }
 
-/* For as long as the process lives. */
+/* The socket stays open as long as the process lives. */
 static void show_oneself(int rank)
 {
     struct sockaddr_un name;
@@ -67,7 +68,8 @@ static void add_silent(FILE *to, int first, int end)
         fprintf(to, "  rank %d: no answer; it is stopped, or has not come\n", rank);
 }
 
-/* The head where no lower rank speaks, this rank, and the silent ones around it. */
+/* Writes the head of the report if no lower rank reports, this rank, and the silent ranks next to
+ * it. */
 static void write_part(FILE *to, int rank, int nranks, const char *program, const char *phase,
                        const char *why, int deadline_ms)
 {

@@ -1,4 +1,4 @@
-/* Words of --algo, and the candidates of --tune. */
+/* The words of --algo, and the algorithms that --tune tries: see algo_words.h. */
 #include "bench/options/algo_words.h"
 
 #include <ctype.h>
@@ -10,9 +10,9 @@
 
 enum { WORD_BYTES = sizeof((bench_algo_word *)0)->name };
 
-/* Grids to try, and how many bytes of a call's size a thread of them should have to
- * be worth it: packets are 8 bytes of data, and latency decides; the others move much
- * and must fill the links. The last grid of a list has no upper limit. */
+/* Grids that --tune tries, and the bytes of a call's size per thread at which a grid is worth
+ * trying. Packet kernels move 8 bytes of data per packet and are bound by latency; the others move
+ * large amounts and must keep the links busy. The last grid of a list has no upper limit. */
 typedef struct grid {
     int blocks, threads;
 } grid;
@@ -25,7 +25,7 @@ static const grid direct_grids[] = {{8, 256},  {16, 256}, {16, 512}, {32, 256}, 
                                     {256, 256}};
 
 enum {
-    PACKET_LEAST = 2, /* bytes a thread */
+    PACKET_LEAST = 2, /* bytes per thread */
     PACKET_MOST = 96,
     DIRECT_LEAST = 8,
     DIRECT_MOST = 1024,
@@ -67,7 +67,7 @@ static void add_grids(words *w, const char *name)
     }
 }
 
-/* Every algorithm of the collective; for the tuner with its grids too. */
+/* Adds every algorithm of the collective; with tunes, each GPU algorithm with its grids too. */
 static void add_all(words *w, weir_collective collective, const char *backend, int nranks,
                     int tunes)
 {
@@ -93,8 +93,8 @@ static int is_name_byte(char byte)
     return isalnum((unsigned char)byte) || byte == '_';
 }
 
-/* FILE:KERNEL or FILE:KERNEL:16x64 with a file that has a / or ends in .cu or .c: 1, and where
- * the file's name ends. */
+/* 1 if the word is FILE:KERNEL or FILE:KERNEL:16x64, where the file has a / or ends in .cu or .c;
+ * file_bytes is then the length of the file name. */
 static int is_file_word(const char *word, size_t length, size_t *file_bytes)
 {
     size_t at = length, digits = length;
@@ -123,7 +123,7 @@ static int is_readable(const char *name, size_t length)
     return access(path, R_OK) == 0;
 }
 
-/* The length of a list's first word: up to a comma, unless all of it names one file. */
+/* The length of a list's first word: up to a comma, unless the whole list names one file. */
 static size_t word_length(const char *list)
 {
     size_t all = strlen(list), file_bytes;
@@ -146,7 +146,7 @@ size_t bench_algo_grid(const char *name, int *blocks, int *threads)
     return colon ? (size_t)(colon - name) : strlen(name);
 }
 
-/* A word of --algo that is neither "all" nor without a place. */
+/* Adds a word of --algo as it is written; the caller expands "all". */
 static void add_word(words *w, const char *text, size_t length)
 {
     char name[WORD_BYTES];
@@ -211,7 +211,7 @@ typedef struct names {
     int count;
 } names;
 
-/* A collective's algorithms of one backend, but for names that are there. */
+/* Adds a collective's algorithms of one backend, without names that are already in the list. */
 static void collect_names(names *known, weir_collective collective, const char *backend)
 {
     size_t count = 0;
@@ -225,7 +225,8 @@ static void collect_names(names *known, weir_collective collective, const char *
     }
 }
 
-/* How many machines there are is not known yet, so what only several can do stands apart. */
+/* Writes that the word is unknown, and the algorithms that are known. The number of nodes is not
+ * known yet, so algorithms that work only across nodes are listed apart. */
 static int refuse_builtin(const char *word, weir_collective collective, int backend,
                           char *bad, size_t bytes)
 {
@@ -272,7 +273,7 @@ static int is_all(const bench_algo_word *word)
     return !word->file && strcmp(word->name, "all") == 0;
 }
 
-/* Whether rows of both would have the same name; "all" has each built-in algorithm. */
+/* 1 if rows of both words would have the same name; "all" covers every built-in algorithm. */
 static int is_double(const bench_algo_word *a, const bench_algo_word *b,
                      weir_collective collective)
 {

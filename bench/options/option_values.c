@@ -1,4 +1,4 @@
-/* The parsers of option values. */
+/* The parsers of option values: see option_values.h. */
 #include "bench/options/option_values.h"
 
 #include "bench/options/faults.h"
@@ -118,7 +118,7 @@ int bench_parse_text(const bench_option *row, const char *text, bench_options *o
     return 0;
 }
 
-/* The number of the word in row->argument, "a|b|c", is stored; its text too, at offset row->low. */
+/* Stores the index of the word in row->argument, "a|b|c", and at offset row->low the text. */
 int bench_parse_word(const bench_option *row, const char *text, bench_options *options,
                      char *expected)
 {

@@ -1,4 +1,4 @@
-/* The rules that join several options, checked after each was read alone. */
+/* Rules between options, and defaults that depend on other options: see options_check.h. */
 #include "bench/options/options_check.h"
 
 #include "bench/gpu/gpu.h"
@@ -108,7 +108,8 @@ static int check_algo(const bench_options *options, weir_collective collective, 
     return usage_error(problem, "--algo %s", bad);
 }
 
-/* A name for all modes of a library clashes with each of its modes; paths are compared as text. */
+/* 1 if rows of both would have the same name: a library without a mode is measured in every mode.
+ * Paths are compared as text. */
 static int is_same_peer(const bench_peer *a, const bench_peer *b)
 {
     if (a->path || b->path)
@@ -142,7 +143,7 @@ static int check_build(const bench_options *options, char *problem)
     return 0;
 }
 
-/* Each file that is written has a name of its own. */
+/* No two output files may have the same name. */
 static int check_outputs(const bench_options *options, char *problem)
 {
     char manifest[PATH_MAX];

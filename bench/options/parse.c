@@ -1,7 +1,7 @@
 /*
- * The option table, the parser that reads the command line by it, and the
- * help text made from it. nccl-tests' options keep their letters, long names
- * and meaning; ours beyond them have long names only.
+ * The option table, the parser that works from it, and the help text made from it. nccl-tests'
+ * options keep their letters, long names and meaning; options that nccl-tests does not have are
+ * long only.
  */
 #include "bench/options/parse.h"
 
@@ -210,7 +210,7 @@ static const bench_option *find_row(int value)
     return NULL;
 }
 
-/* The option as the user would write it. */
+/* Writes the option as the user would. */
 static void write_name(char *text, size_t bytes, const bench_option *row)
 {
     if (row->letter)

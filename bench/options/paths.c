@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* The folder of a path, and what follows it; -1 if there is no such folder. */
+/* Finds the folder of a path, and the name after it. -1: there is no such folder. */
 static int split_path(const char *path, struct stat *folder, const char **name)
 {
     const char *slash = strrchr(path, '/');

@@ -11,7 +11,7 @@
  * (Davison and Hinkley 1997, section 3.8). A ratio takes the same rounds of both
  * series. Resampling few rounds shows too little spread, by sqrt((V - 1) / V), and
  * normal quantiles are too short for it: the interval's ends are moved away from
- * the value by bench_stats_widening (Hesterberg 2015, The American Statistician 69,
+ * the value by bench_student_widening (Hesterberg 2015, The American Statistician 69,
  * 371-386, on narrowness bias), on the logarithmic scale.
  *
  * bootstrap_gsl.c needs the GNU Scientific Library; bootstrap_none.c is built

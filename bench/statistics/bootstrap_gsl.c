@@ -5,7 +5,7 @@
  */
 #include "bench/statistics/bootstrap.h"
 
-#include "bench/statistics/stats.h"
+#include "bench/statistics/student.h"
 
 #include <gsl/gsl_rng.h>
 #include <gsl/gsl_sort.h>
@@ -125,7 +125,7 @@ static size_t resamples_for(size_t count)
 static int bootstrap(numbered *above, numbered *below, double value, bench_interval *interval)
 {
     size_t resamples = resamples_for(above->count + (below ? below->count : 0));
-    double widening = bench_stats_widening(above->rounds);
+    double widening = bench_student_widening(above->rounds);
     double *medians = malloc(resamples * sizeof *medians);
     int *picks = malloc((size_t)above->rounds * sizeof *picks);
     gsl_rng *generator = medians && picks ? gsl_rng_alloc(gsl_rng_mt19937) : NULL;

@@ -35,10 +35,6 @@ double bench_stats_cv_pct(const bench_stats *stats);
  * ends are at least half of it from the median, however often the clock says the
  * same. scratch: count numbers. */
 bench_stats bench_stats_series(const bench_sequence *series, double step, double *scratch);
-/* How many times as wide as the 95% interval of a bootstrap of so many rounds an
- * honest one is: t / z * sqrt(V / (V - 1)), with the 97.5% quantiles of Student's t
- * for V - 1 degrees of freedom and of the normal distribution; 1 for one round. */
-double bench_stats_widening(int rounds);
 /* Half the 95% interval of the median, as a fraction of the median; 0 where
  * that is 0. */
 double bench_stats_half_width(const bench_stats *stats);

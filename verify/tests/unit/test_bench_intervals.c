@@ -12,6 +12,7 @@
 #include "bench/options/options.h"
 #include "bench/trial/series.h"
 #include "bench/statistics/stats.h"
+#include "bench/statistics/student.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -173,11 +174,11 @@ static void ratio_pairs_rounds(void **state)
 static void few_rounds_widen(void **state)
 {
     (void)state;
-    assert_true(bench_stats_widening(0) == 1 && bench_stats_widening(1) == 1);
-    assert_true(fabs(bench_stats_widening(2) - 9.168) < 0.01);
-    assert_true(fabs(bench_stats_widening(6) - 1.4367) < 0.002);
-    assert_true(fabs(bench_stats_widening(10) - 1.2166) < 0.002);
-    assert_true(bench_stats_widening(200) < 1.01);
+    assert_true(bench_student_widening(0) == 1 && bench_student_widening(1) == 1);
+    assert_true(fabs(bench_student_widening(2) - 9.168) < 0.01);
+    assert_true(fabs(bench_student_widening(6) - 1.4367) < 0.002);
+    assert_true(fabs(bench_student_widening(10) - 1.2166) < 0.002);
+    assert_true(bench_student_widening(200) < 1.01);
 }
 
 static void rounds_by_options(void **state)
