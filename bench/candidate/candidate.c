@@ -1,5 +1,7 @@
-/* What candidates share: the object with the implementation's state, the answers that most
- * of them give, and how weir itself is named. */
+/*
+ * What candidates share: the object with the implementation's state, common implementations of
+ * ops, and weir's name.
+ */
 #include "bench/candidate/candidate.h"
 
 #include <stdio.h>

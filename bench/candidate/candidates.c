@@ -1,4 +1,4 @@
-/* Who takes part. */
+/* The candidates of a run: see candidates.h. */
 #include "bench/candidate/candidates.h"
 
 #include "bench/options/algo_words.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A kernel of a file. Collective. */
+/* Opens a kernel in a file as a candidate. Collective. */
 static weir_status open_kernel(bench_job *job, weir_collective collective,
                                const bench_algo_word *word, bench_candidate **made)
 {
@@ -34,15 +34,15 @@ static void add(bench_candidates *candidates, bench_candidate *made)
     candidates->list[candidates->count++] = made;
 }
 
-/* The plan, and weir's own choice, or held to algorithms. Collective where those are plans or
- * kernels of files. */
+/* Adds the plan, and weir with its own selection or with forced algorithms. Collective if there are
+ * plans or kernels in files. */
 static weir_status add_weir(bench_job *job, const bench_options *options,
                             weir_collective collective, bench_candidates *candidates)
 {
     bench_algo_word words[BENCH_CANDIDATES_MAX];
     const char *backend = weir_backend_name(weir_comm_backend(job->comm));
     if (job->nnodes > 1)
-        backend = "net"; /* what the table calls algorithms across machines */
+        backend = "net"; /* the algorithm table's name for algorithms across nodes */
     int count = bench_algos_list(options, collective, backend, job->nranks, words);
     if (count < 0 || count + (options->plan != NULL) > BENCH_CANDIDATES_MAX)
         return bench_job_note(job, WEIR_ERR_INVALID, "more than %d algorithms to measure at once",
@@ -74,7 +74,8 @@ static weir_status add_mpi(bench_job *job, bench_candidates *candidates)
     return status;
 }
 
-/* A vendor's library, each mode a candidate. The first failure is agreed and told. */
+/* Adds a vendor's library, each mode as a candidate. Collective; agreed; the first failure is
+ * reported. */
 static weir_status add_vendor(bench_job *job, const bench_peer *peer, const bench_buffers *buffers,
                               bench_candidates *candidates)
 {
@@ -97,7 +98,7 @@ static weir_status add_vendor(bench_job *job, const bench_peer *peer, const benc
                                            &candidates->list[candidates->count]);
         candidates->count += status == WEIR_OK;
         if (status == WEIR_ERR_UNSUPPORTED && mode != BENCH_NCCL_DEFAULT && modes != 1u << mode)
-            status = WEIR_OK; /* told, and the others go on */
+            status = WEIR_OK; /* reported; the other modes continue */
     }
     return status;
 }

@@ -1,4 +1,4 @@
-/* The candidates of a run, in the order that blocks are timed. */
+/* The candidates of a run, in the order in which their blocks are timed. */
 #ifndef BENCH_CANDIDATE_CANDIDATES_H
 #define BENCH_CANDIDATE_CANDIDATES_H
 
@@ -10,8 +10,8 @@ typedef struct bench_candidates {
     int count;
 } bench_candidates;
 
-/* weir as --algo says (with all: its own choice, then each algorithm that takes
- * this number of ranks), then the peers. Collective; agreed and told. */
+/* Opens weir as --algo says (for "all": weir's selection, then each algorithm that supports this
+ * number of ranks), then the peers. Collective; agreed; a failure is reported on standard error. */
 weir_status bench_candidates_open(bench_job *job, const bench_options *options,
                                   weir_collective collective, const bench_buffers *buffers,
                                   bench_candidates *candidates);

@@ -1,4 +1,4 @@
-/* --list-algos. */
+/* The output of --list-algos. */
 #ifndef BENCH_CANDIDATE_LISTING_H
 #define BENCH_CANDIDATE_LISTING_H
 

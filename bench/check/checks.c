@@ -14,7 +14,7 @@
 /* Up to this size special values are tried too. */
 enum { SPECIAL_UP_TO_BYTES = 256 << 10 };
 
-/* A run on new data. */
+/* Runs the candidate once on new data. Collective; agreed. */
 static weir_status run_once(bench_trial *trial, bench_candidate *candidate)
 {
     bench_fault fault = trial->injects && !candidate->peer ? (bench_fault)trial->options->inject
@@ -42,8 +42,8 @@ static void report_failure(const bench_trial *trial, const bench_result *result)
     bench_job_say(trial->job, "wrong data: %s: %s", which, text);
 }
 
-/* Data of a reduction that are exact show nothing of roundings: with both
- * oracles floats are also run once on numbers of full precision. */
+/* Exact data of a reduction is not rounded, so with both oracles floating types also run once on
+ * numbers of full precision. */
 static weir_status try_full_precision(bench_trial *trial, bench_candidate *candidate,
                                       bench_result *result)
 {
@@ -64,14 +64,14 @@ static int injects_in(const bench_trial *trial, bench_fault_run run)
     return bench_fault_planted_in((bench_fault)trial->options->inject) == run;
 }
 
-/* NaN, infinities, signed zeros, subnormal numbers, overflow: of weir alone, since
- * MPI promises nothing about them, and the user's kernels nothing either. */
+/* Special values: NaN, infinities, signed zeros, subnormal numbers, overflow. Only weir's own
+ * algorithms are tried: MPI and kernels of users promise nothing about them. */
 static weir_status try_special(bench_trial *trial, bench_candidate *candidate,
                                bench_result *result)
 {
     weirv_case *data = &trial->data;
     if (strncmp(candidate->forced, "plan:", 5) == 0 && data->op == WEIR_AVG)
-        return WEIR_OK; /* it divides a sum, which may overflow */
+        return WEIR_OK; /* a plan divides the sum, which may overflow */
     if (!data->exact || candidate->peer || candidate->is_users ||
         !weirv_is_reduction(data->collective) ||
         trial->row->shape.bytes > SPECIAL_UP_TO_BYTES || bench_result_failed(result))
@@ -116,7 +116,8 @@ static weir_status try_candidate(bench_trial *trial, bench_candidate *candidate,
         weir_status status = run_once(trial, candidate);
         trial->injects = 0;
         snprintf(result->algo, sizeof result->algo, "%s", candidate->ops->algo(candidate));
-        if (trial->row->collective == WEIR_COLL_ALLTOALLV) /* ranks may choose differently */
+        if (trial->row->collective == WEIR_COLL_ALLTOALLV) /* ranks may select different
+                                                              algorithms */
             MPI_Bcast(result->algo, sizeof result->algo, MPI_CHAR, 0, trial->job->mpi);
         if (status == WEIR_OK && i < checks)
             status = bench_compare_output(trial, candidate, &result->check);
@@ -134,8 +135,8 @@ static weir_status try_candidate(bench_trial *trial, bench_candidate *candidate,
     return WEIR_OK;
 }
 
-/* What weir chooses itself need not be timed twice where that algorithm is measured by its
- * name, too. If its own choice is the first candidate, the table shows that other one. */
+/* If the algorithm that weir selects is also measured by name, it is not timed twice. If weir's
+ * selection is the first candidate, the table shows the named one instead. */
 static void choose_primary(bench_trial *trial, bench_result *results)
 {
     int own = 0, same = -1, count = trial->row->ncandidates;
@@ -177,8 +178,6 @@ weir_status bench_checks_first(bench_trial *trial)
     return try_determinism(trial, results);
 }
 
-/* After the timed loops. The first candidate ran last: out of place its last
- * timed result is still there; the others run once more. */
 weir_status bench_checks_last(bench_trial *trial)
 {
     bench_result *results = trial->row->results[trial->in_place];

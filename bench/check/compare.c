@@ -27,8 +27,8 @@ int bench_rounding_steps(const bench_trial *trial, bench_candidate *candidate)
     return *algo && strcmp(algo, "ring") != 0 ? 1 : trial->job->nranks;
 }
 
-/* Each oracle that applies to the data: the exact one has a result of its own,
- * so that no element is counted twice. */
+/* Applies each oracle that fits the data. The exact oracle has its own result, so that no element
+ * is counted twice. */
 static int consult_oracles(bench_trial *trial, bench_candidate *candidate, weirv_result *found)
 {
     const weirv_case *data = &trial->data;
@@ -125,7 +125,7 @@ weir_status bench_compare_output(bench_trial *trial, bench_candidate *candidate,
     int error = consult_oracles(trial, candidate, &found);
     for (int i = 0; i < trial->layout.nguards; i++)
         found.overruns += weirv_guard_check(&trial->layout.guards[i]);
-    /* A candidate with its own place for results overwrites other inputs too. */
+    /* A candidate that puts its result elsewhere may overwrite its input. */
     if (candidate->ops->result(candidate) == trial->call.out)
         found.inputs_changed += weirv_input_changed(&trial->data, trial->layout.in);
     if (error == MPI_SUCCESS)

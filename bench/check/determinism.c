@@ -1,4 +1,4 @@
-/* Repeats, comparisons, and what they say: see determinism.h. */
+/* Repeats of a call, and the comparison of their outputs: see determinism.h. */
 #include "bench/check/determinism.h"
 
 #include "bench/check/inject.h"
@@ -13,12 +13,12 @@
 typedef struct repeats {
     bench_trial *trial;
     bench_candidate *candidate;
-    unsigned char *first; /* what the first repeat left */
+    unsigned char *first; /* the output of the first repeat */
     size_t elements, width;
-    weirv_result by_repeat, by_rank; /* elements with other bits than then, than on rank 0 */
+    weirv_result by_repeat, by_rank; /* elements that differ from the first repeat, from rank 0 */
 } repeats;
 
-/* Whether every rank's result is the same by the collective's meaning. */
+/* 1 if the collective gives every rank the same result. */
 static int is_common(weir_collective collective)
 {
     return collective == WEIR_COLL_ALLREDUCE || collective == WEIR_COLL_ALLGATHER ||
@@ -32,7 +32,7 @@ static int is_promised(const bench_trial *trial, const bench_result *result)
            !(is_open && weirv_is_reduction(trial->row->collective));
 }
 
-/* In each repeat another rank comes last. */
+/* In each repeat another rank arrives last. */
 static void come_late(const bench_job *job, int turn)
 {
     const struct timespec late = {.tv_nsec = 100000};
@@ -81,7 +81,7 @@ static void compare(const repeats *r, size_t at, size_t count, const void *expec
                        (const unsigned char *)out + at * r->width, expected, found);
 }
 
-/* The first repeats' results, with rank 0's. */
+/* Compares the first repeat's output with rank 0's. */
 static int compare_ranks(repeats *r)
 {
     enum { PART_BYTES = 32 << 10 };

@@ -1,4 +1,4 @@
-/* Faults, their victims, and what they do: see inject.h. */
+/* The faults, and the ranks that they affect: see inject.h. */
 #include "bench/check/inject.h"
 
 #include "bench/trial/data.h"
@@ -13,7 +13,7 @@ typedef struct region {
     size_t first, count;
 } region;
 
-/* A rank that has a result, which for broadcast is not only its own input. */
+/* The victim: a rank whose result is not just its own input. */
 static int victim_of(const weirv_case *c)
 {
     if (c->collective == WEIR_COLL_REDUCE)
@@ -23,7 +23,7 @@ static int victim_of(const weirv_case *c)
     return c->nranks - 1;
 }
 
-/* The rank whose part is missing. */
+/* The rank whose contribution is missing. */
 static int missing_rank(const weirv_case *c)
 {
     if (c->collective == WEIR_COLL_BROADCAST)
@@ -35,16 +35,15 @@ static int missing_rank(const weirv_case *c)
 
 int bench_inject_skips_call(bench_fault fault, const weirv_case *c)
 {
-    /* Others must wait for it: broadcast's root, but any rank of a reduction
-     * whose contribution is needed. */
+    /* A rank that others must wait for: the root of broadcast, or a rank whose contribution to a
+     * reduction is needed. */
     int absent = c->collective == WEIR_COLL_BROADCAST ? c->root
                  : c->collective == WEIR_COLL_REDUCE  ? (c->root + 1) % c->nranks
                                                       : c->nranks - 1;
     return fault == BENCH_FAULT_SKIP_SIGNAL && c->rank == absent;
 }
 
-/* The part of out that has element at: what came from one rank, or a rank's
- * share of the buffer. */
+/* The part of the output that holds element `at`: what came from one rank, or one rank's block. */
 static region part_with(const weirv_case *c, size_t at)
 {
     size_t all = weirv_recv_elements(c), share = all / (size_t)c->nranks;
@@ -73,7 +72,7 @@ size_t bench_inject_place(const weirv_case *c)
     return c->recv_displs[place];
 }
 
-/* As if nothing had come from the missing rank for these elements. */
+/* Leaves the elements as if the missing rank had sent nothing. */
 static void leave_out(const weirv_case *c, region part, unsigned char *out)
 {
     size_t width = weir_dtype_bytes(c->dtype);
@@ -92,7 +91,7 @@ static void leave_out(const weirv_case *c, region part, unsigned char *out)
     }
 }
 
-/* On every rank that has something from the missing rank. */
+/* Applies leave_out to everything that the missing rank contributes to. */
 static void drop_rank(const weirv_case *c, unsigned char *out)
 {
     size_t all = weirv_recv_elements(c);
@@ -128,7 +127,7 @@ static void swap_bytes(unsigned char *a, unsigned char *b, size_t bytes)
     }
 }
 
-/* The part after this one, or the first. */
+/* Swaps the part with the next one, or the first. */
 static void swap_parts(const weirv_case *c, region part, unsigned char *out)
 {
     size_t width = weir_dtype_bytes(c->dtype), end = part.first + part.count;
@@ -151,7 +150,7 @@ static void round_wrongly(const weirv_case *c, region part, unsigned char *out)
     }
 }
 
-/* Of the part, NaN or subnormal numbers become 0. */
+/* Sets NaN or subnormal numbers of the part to 0. */
 static void lose(bench_fault fault, const weirv_case *c, region part, unsigned char *out)
 {
     const weirv_format *format = weirv_format_of(c->dtype);
@@ -164,7 +163,7 @@ static void lose(bench_fault fault, const weirv_case *c, region part, unsigned c
     }
 }
 
-/* Each element as a machine of the other byte order has it. */
+/* Reverses the bytes of each element. */
 static void reverse_elements(const weirv_case *c, region part, unsigned char *out)
 {
     size_t width = weir_dtype_bytes(c->dtype);
@@ -209,7 +208,7 @@ static void change_output(bench_fault fault, const weirv_case *c, unsigned char 
     }
 }
 
-/* 1 if the output is other than before. */
+/* 1 if the fault changed the output. */
 static int change_seen(bench_fault fault, const weirv_case *c, unsigned char *out, size_t at)
 {
     size_t bytes = weirv_recv_elements(c) * weir_dtype_bytes(c->dtype);

@@ -1,4 +1,4 @@
-/* Windows, notes and their comparison: see samples.h. */
+/* Checks of timed iterations: see samples.h. */
 #include "bench/check/samples.h"
 
 #include "bench/trial/data.h"
@@ -20,13 +20,13 @@ void bench_samples_open(bench_samples *samples, bench_trial *trial, bench_candid
     int repeats = trial->options->batched || trial->options->aggregate > 1;
     int repeats_in_place = trial->in_place && repeats;
     *samples = (bench_samples){.trial = trial, .candidate = candidate, .notes = notes};
-    /* In place a peer's result may lie elsewhere, on some ranks only. */
+    /* In place, a peer's result may lie elsewhere, on some ranks only. */
     samples->active = notes && knows && !repeats_in_place &&
                       !(trial->options->cold && trial->row->shape.bytes) &&
                       !(trial->in_place && candidate->peer);
 }
 
-/* An entry begins with the step of its iteration. */
+/* An entry of the record starts with the step of its iteration. */
 enum { STEP_BYTES = 8 };
 
 static weirv_case case_of(const bench_samples *samples, uint64_t turn, int step)
@@ -44,7 +44,8 @@ static size_t entry_bytes(const bench_samples *samples)
     return STEP_BYTES + (size_t)c->nranks * WINDOW * weir_dtype_bytes(c->dtype);
 }
 
-/* Block s of one side of the call; its window's length, and where it starts. */
+/* The window in block s of the input or output: returns its length, 0 for none, and its first
+ * element. */
 static size_t find_window(const weirv_case *c, int is_input, int s, size_t *at)
 {
     weir_collective kind = c->collective;
@@ -63,7 +64,7 @@ static size_t find_window(const weirv_case *c, int is_input, int s, size_t *at)
     return length;
 }
 
-/* Writes c's data into the places of window's input windows. */
+/* Writes c's data into the input windows of `window`. */
 static void fill_windows(const bench_samples *samples, const weirv_case *window,
                          const weirv_case *c)
 {
@@ -97,7 +98,7 @@ static void note(bench_samples *samples)
     }
 }
 
-/* What a window should hold with c's data. */
+/* Computes what a window should hold with c's data. */
 static void expect(const weirv_case *c, size_t at, size_t count, unsigned char *expected)
 {
     size_t width = weir_dtype_bytes(c->dtype);
@@ -105,8 +106,8 @@ static void expect(const weirv_case *c, size_t at, size_t count, unsigned char *
         done += weirv_expected(c, at + done, count - done, expected + done * width);
 }
 
-/* Each element is that of the block's data or, where windows overlap, that of
- * the iteration before. */
+/* 1 if each element is from the block's data or, where windows overlap, from the previous
+ * iteration. */
 static int is_stale(const bench_samples *samples, uint64_t turn, int step, size_t at, size_t count,
                     const unsigned char *got)
 {
@@ -142,7 +143,7 @@ static void compare(bench_samples *samples, uint64_t turn, const unsigned char *
         if (had_first || !samples->found.has_first)
             continue;
         samples->first_turn = turn;
-        /* The iteration before had other blocks, if there are steps. */
+        /* With several steps the previous iteration had other blocks. */
         samples->first_is_stale = steps == 1 && is_stale(samples, turn, step, at, count, got);
     }
 }
@@ -155,7 +156,7 @@ static void compare_notes(bench_samples *samples)
     samples->entries = 0;
 }
 
-/* Ends an iteration: notes its windows, and gives the input its own data again. */
+/* Ends an iteration: records its output windows, and restores the input. */
 static void close_window(bench_samples *samples)
 {
     weirv_case c = case_of(samples, samples->turn, samples->step);

@@ -1,4 +1,4 @@
-/* Allocation, registration and layout of the buffers. */
+/* Allocation, registration and layout of the buffers: see buffers.h. */
 #include "bench/job/buffers.h"
 
 #include "bench/job/cache.h"
@@ -12,8 +12,8 @@
 
 enum { PAGE_BYTES = 4096, SPARE_PAGES = 64 };
 
-/* The largest buffers that any type of the sweep needs, in bytes. Sizes only
- * grow, so the last one decides. */
+/* The largest buffers that any type of the sweep needs. Sizes only grow, so the last size
+ * decides. */
 static void needed_bytes(const bench_job *job, const bench_options *options,
                          weir_collective collective, const bench_dist *dist, size_t *in_bytes,
                          size_t *out_bytes)
@@ -27,7 +27,8 @@ static void needed_bytes(const bench_job *job, const bench_options *options,
             continue;
         bench_shape shape = bench_shape_make(collective, last, element_bytes, job->rank,
                                              job->nranks, dist);
-        int uneven = collective == WEIR_COLL_ALLTOALLV; /* but buffers are alike on all ranks */
+        int uneven = collective == WEIR_COLL_ALLTOALLV; /* buffers have the same size on all
+                                                           ranks */
         size_t in = weirv_guard_bytes(uneven ? shape.bytes : shape.send_elements * element_bytes,
                                       shift);
         size_t out = weirv_guard_bytes(uneven || bench_collective_in_place(collective)
@@ -39,7 +40,7 @@ static void needed_bytes(const bench_job *job, const bench_options *options,
     }
 }
 
-/* Adds room for the copies of --cold. */
+/* Adds a pool for the copies of --cold. */
 static void add_pool(const bench_job *job, bench_buffer *buffer)
 {
     buffer->first_bytes = (buffer->bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
@@ -53,7 +54,7 @@ static void add_pool(const bench_job *job, bench_buffer *buffer)
     buffer->bytes = buffer->first_bytes + buffer->pool_bytes;
 }
 
-/* Memory of the process, or of the device. */
+/* Allocates unregistered memory: of the process, or of the device. */
 static weir_status allocate_plain(bench_job *job, size_t bytes, void **home)
 {
     if (job->gpu)
@@ -82,7 +83,7 @@ static weir_status allocate(bench_job *job, int plain, bench_buffer *buffer, voi
     return bench_job_agree(job, status, "buffers");
 }
 
-/* All ranks lay out their buffers alike, and sizes are rank 0's everywhere. */
+/* Declares that offsets in the buffer are the same on every rank: layouts and sizes are. */
 static weir_status promise_symmetry(bench_job *job, bench_buffer *buffer)
 {
     if (!job->gpu || !buffer->mem)
@@ -157,7 +158,7 @@ void bench_buffers_close(bench_job *job, bench_buffers *buffers)
     memset(buffers, 0, sizeof *buffers);
 }
 
-/* Where a buffer's part for a round begins. */
+/* The start of the part of the buffer that a round uses. */
 static void *place_of(const bench_buffer *buffer, int round, uint64_t side)
 {
     uint64_t page = weirv_mix64((uint64_t)round << 1 | side) % SPARE_PAGES;
@@ -197,7 +198,7 @@ void bench_buffers_place(const bench_buffers *buffers, const bench_shape *shape,
     layout->out = user + shape->recv_stride_elements * element_bytes * (size_t)rank;
 }
 
-/* The buffer that an address lies in. */
+/* The buffer that an address in host memory belongs to. */
 static const bench_buffer *buffer_of(const bench_buffers *buffers, const void *address)
 {
     uintptr_t at = (uintptr_t)address - (uintptr_t)buffers->in.base;

@@ -1,4 +1,4 @@
-/* Lead-in, marks, and what runs between them: see batch.h. */
+/* Batches on a stream: see batch.h. */
 #include "bench/measure/batch.h"
 
 #include "bench/trial/data.h"
@@ -28,8 +28,8 @@ weir_status bench_batch_open(bench_batch *batch, bench_trial *trial, bench_candi
     return status;
 }
 
-/* Operations before the first mark, on the buffers of the last one: as many on every
- * rank. A recording that takes long needs no lead-in of its own length. */
+/* Operations before the start event, on the buffers of the last operation; the same number on every
+ * rank. A long batch keeps the stream busy with one operation. */
 static weir_status lead_in(bench_batch *batch)
 {
     enum { LEADING_OPERATIONS = 3 };

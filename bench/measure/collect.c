@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The ranks' times of iteration i, combined as -a says. */
+/* The ranks' times of iteration i, combined. */
 static double combine(const double *all_us, int nranks, int iterations, int i,
                       bench_rank_time how)
 {
@@ -30,8 +30,7 @@ static double combine(const double *all_us, int nranks, int iterations, int i,
     return high;
 }
 
-/* On rank 0: statistics of one candidate from all ranks' times. scratch holds
- * iterations numbers. */
+/* On rank 0: statistics of one candidate. scratch has room for its iterations. */
 static void summarise(const bench_trial *trial, bench_result *result, double *scratch)
 {
     const bench_options *options = trial->options;
@@ -49,8 +48,8 @@ static void summarise(const bench_trial *trial, bench_result *result, double *sc
     result->time_us = bench_stats_make(scratch, (size_t)n).median;
 }
 
-/* On rank 0: how far apart the ranks started each iteration. Collective. The
- * series' own starts are lost. */
+/* On rank 0: the time between the first and the last rank's start, per iteration. Overwrites the
+ * series' starts and times. Collective. */
 static void collect_skew(const bench_job *job, bench_series *series, int index,
                          bench_result *result)
 {
@@ -64,8 +63,8 @@ static void collect_skew(const bench_job *job, bench_series *series, int index,
         result->skew = bench_stats_make(starts_us, (size_t)series->count);
 }
 
-/* On rank 0: the readings of all ranks' GPUs together, in place of its own; each has
- * one entry in all. Collective. */
+/* On rank 0: merges the readings of all ranks' GPUs; all has nranks entries and is freed.
+ * Collective. */
 static void collect_clocks(const bench_job *job, bench_clocks *clocks, bench_clocks *all)
 {
     const int bytes = (int)sizeof *clocks;
@@ -76,7 +75,8 @@ static void collect_clocks(const bench_job *job, bench_clocks *clocks, bench_clo
     free(all);
 }
 
-/* Brings all ranks' times of one member to rank 0, which keeps the statistics. */
+/* Gathers all ranks' times of one member on rank 0 and computes its statistics. Collective;
+ * agreed. */
 static weir_status collect_member(bench_trial *trial, bench_series *series, int index,
                            bench_result *result)
 {

@@ -5,9 +5,9 @@
 
 #include <limits.h>
 
-/* -n 0: each candidate gets this long, within these bounds. */
+/* Without -n: the time for each candidate, and the bounds of the number of iterations. */
 enum { BUDGET_US = 150000, ITERATIONS_LOW = 20, ITERATIONS_HIGH = 2000, PROBE_ITERATIONS = 3 };
-/* Batches are about so long, within these bounds of operations, and so many. */
+/* The length of a batch, and the bounds of the number of operations and of batches. */
 enum { BATCH_US = 1000, PROBE_BATCH = 4, BATCH_HIGH = 20, BATCHES_HIGH = 100 };
 
 bench_timing bench_iterations_timing(const bench_trial *trial, int iterations)
@@ -53,7 +53,8 @@ void bench_cost_stop(bench_trial *trial, const bench_cost_clock *clock,
     cost->timing_s += MPI_Wtime() - clock->began_s - aside_s - reading_s;
 }
 
-/* Times few iterations of every candidate: the slowest one's, on the slowest rank. */
+/* Times a few iterations of every candidate. *slowest_us: the slowest candidate's iteration on the
+ * slowest rank. Collective; agreed. */
 static weir_status probe_candidates(bench_trial *trial, const bench_barrier *barrier,
                          bench_subject *subjects, int nsubjects, double *slowest_us)
 {
@@ -78,7 +79,7 @@ static weir_status probe_candidates(bench_trial *trial, const bench_barrier *bar
     return WEIR_OK;
 }
 
-/* How often us fit into the budget. */
+/* How often us fits the budget, within bounds. */
 static int fit(double budget_us, double us, int low, int high)
 {
     double fitting = us > 0 ? budget_us / us : high;
@@ -90,8 +91,8 @@ static int product(int a, int b)
     return a > INT_MAX / b ? INT_MAX : a * b;
 }
 
-/* How many iterations, all planned rounds together; the slowest candidate fits into
- * the budget, so that all get the same number. Probes if need be. */
+/* The number of iterations of all planned rounds together: the slowest candidate fits the budget,
+ * and all get the same number. Collective; agreed. */
 static weir_status choose_iterations(bench_trial *trial, const bench_barrier *barrier,
                                      bench_subject *subjects, int nsubjects, int *iterations)
 {
@@ -108,7 +109,7 @@ static weir_status choose_iterations(bench_trial *trial, const bench_barrier *ba
     return status;
 }
 
-/* The same on a GPU: -n is the operations of a batch, and -G the number of batches. */
+/* The same for a GPU: -n is the number of operations per batch, -G the number of batches. */
 static weir_status choose_batches(bench_trial *trial, const bench_barrier *barrier,
                                   bench_subject *subjects, int nsubjects, int *batches)
 {
@@ -124,14 +125,13 @@ static weir_status choose_batches(bench_trial *trial, const bench_barrier *barri
                             options->aggregate);
     us *= series->batch;
     series->batch_is_long = us > BATCH_US;
-    /* The lead-in takes time, too. */
+    /* the lead-in takes time as well */
     *batches = options->graph ? options->graph
                               : fit(BUDGET_US, 2 * us, ITERATIONS_LOW, BATCHES_HIGH);
     return status;
 }
 
-/* The smallest difference that the clock shows: CUDA's events have half a
- * microsecond. */
+/* CUDA events resolve half a microsecond. */
 double bench_iterations_resolution_us(const bench_trial *trial)
 {
     if (trial->options->batched)

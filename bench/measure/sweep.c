@@ -32,10 +32,10 @@ typedef struct sweep {
     line *lines; /* as many as rounds; size k uses line k modulo rounds */
     uint64_t next_seed;
     long failed;
-    size_t done; /* sizes, for the progress line */
+    size_t done; /* sizes so far, for the progress line */
 } sweep;
 
-/* Where standard error is a terminal; a line that the next one overwrites. */
+/* Shows progress if standard error is a terminal, in a line that the next one overwrites. */
 static void show_progress(sweep *s, size_t bytes)
 {
     const bench_job *job = s->run->job;
@@ -51,7 +51,7 @@ static void count_failures(sweep *s, const bench_row *row)
             s->failed += bench_result_failed(&row->results[placement][i]);
 }
 
-/* What does not fit is refused before a byte of it is written. Collective. */
+/* Refuses a size that does not fit before any of it is written. Collective; agreed. */
 static weir_status check_room(sweep *s, const bench_row *row)
 {
     bench_job *job = s->run->job;
@@ -72,7 +72,7 @@ static bench_shape shape_of(const sweep *s, size_t bytes)
                             s->run->job->nranks, s->run->dist);
 }
 
-/* The size after bytes that is not the same elements again; 0 if the sweep ends there. */
+/* The next size with another number of elements; 0 after the last one. */
 static size_t next_size(sweep *s, size_t bytes)
 {
     const size_t count = shape_of(s, bytes).count;
@@ -81,7 +81,7 @@ static size_t next_size(sweep *s, size_t bytes)
     return bytes;
 }
 
-/* A new line of the table. Collective. */
+/* Starts a line of the table. Collective; agreed. */
 static weir_status begin_size(sweep *s, line *at, size_t bytes)
 {
     bench_row *row = &at->row;
@@ -206,7 +206,7 @@ static void prepare_sweep(sweep *s, const bench_buffers *buffers)
     s->trial.determinism = run->options->determinism ? &s->report->determinism : NULL;
 }
 
-/* A fault of --inject that changed nothing proves nothing. */
+/* A fault of --inject that changed nothing anywhere is an error. Collective; agreed. */
 static weir_status check_planted(sweep *s)
 {
     bench_job *job = s->run->job;

@@ -10,14 +10,14 @@
 
 #include <sched.h>
 
-/* Operations of an iteration. */
+/* The number of operations in an iteration. */
 static int operations_of(const bench_trial *trial)
 {
     return trial->options->batched ? trial->series->batch : trial->options->aggregate;
 }
 
-/* Before an iteration: the step that its first operation comes to. It follows from the
- * iteration's number among all of the size, so candidates go through the same steps. */
+/* Selects the step before the iteration's first operation. It follows from the iteration's number
+ * within the size, so that all candidates use the same steps. */
 static void go_to_step(const bench_timed *timed)
 {
     bench_trial *trial = timed->trial;
@@ -29,7 +29,7 @@ static void go_to_step(const bench_timed *timed)
                                                     before * (uint64_t)operations_of(trial)));
 }
 
-/* The step of the last operation of the iteration that comes next. */
+/* The step of the next iteration's last operation. */
 static int last_step(const bench_timed *timed)
 {
     const bench_trial *trial = timed->trial;
@@ -55,8 +55,8 @@ static weir_status begin_block(void *context)
     return status;
 }
 
-/* An iteration with the fault of --inject. A replay is a call that no rank makes,
- * so that what the iteration before left stays. */
+/* Runs an iteration with the fault of --inject. For replay no rank makes the call, so that the
+ * output of the previous iteration stays. */
 static weir_status run_with_fault(bench_timed *timed)
 {
     bench_trial *trial = timed->trial;
@@ -94,13 +94,13 @@ static weir_status run_operation(void *context)
     return status;
 }
 
-/* operations is what the trial says, which the batches already know. */
+/* operations is the same number that the batches were opened with. */
 static weir_status run_batch(void *context, int operations, double *us)
 {
     bench_timed *timed = context;
     timed->operations += (uint64_t)operations;
     bench_job_phase(timed->trial->job, "timed loop", timed->operations);
-    if (is_to_fail(timed)) { /* the batch's last operation alone */
+    if (is_to_fail(timed)) { /* only the last operation of the batch */
         bench_trial_set_step(timed->trial, timed->samples.step);
         return run_with_fault(timed);
     }
@@ -110,7 +110,7 @@ static weir_status run_batch(void *context, int operations, double *us)
 static void next_iteration(void *context)
 {
     bench_timed *timed = context;
-    if (!timed->batches.recorded) /* a recording has its steps */
+    if (!timed->batches.recorded) /* a captured graph contains its steps */
         go_to_step(timed);
     timed->iterations++;
     bench_samples_next(&timed->samples, last_step(timed));
@@ -123,7 +123,7 @@ static void end_block(void *context)
     bench_batch_close(&timed->batches);
 }
 
-/* The state that the block leaves the GPU in. */
+/* Reads the GPU's state after a block. */
 static void read_clocks(void *context)
 {
     bench_timed *timed = context;
@@ -154,8 +154,8 @@ static double now_us(void)
     return (double)weir_clock_ns() * 1e-3;
 }
 
-/* On one machine ranks wait for a moment soon after the last one came;
- * elsewhere the exit from the reduction must do, as from a barrier. */
+/* On one node, ranks wait for a time shortly after the last one arrived; across nodes there is no
+ * common clock, and returning from the reduction must do. */
 static void start_together(void *context)
 {
     enum { WINDOW_US = 20, SPIN_US = 2 };

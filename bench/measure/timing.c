@@ -84,7 +84,7 @@ static weir_status plan_first_round(bench_trial *trial, const bench_barrier *bar
         return WEIR_OK;
     weir_status status = bench_iterations_plan(trial, barrier, subjects, nsubjects);
     for (int i = 0; i < nsubjects; i++)
-        bench_clocks_clear(&timed[i].result->clocks); /* readings of the probe */
+        bench_clocks_clear(&timed[i].result->clocks); /* the readings of the probe */
     return status;
 }
 

@@ -1,4 +1,4 @@
-/* The CSV writer: the header line, and records (record.h) as lines. */
+/* Writes the header line, and records (record.h) as lines: see csv.h. */
 #include "bench/output/csv.h"
 
 #include "base/csv.h"

@@ -1,8 +1,8 @@
 /*
- * nccl-tests' schema 3, with its habits: booleans are the strings "true" and
- * "false", root is a padded string. Unlike it, only environment variables that
- * say something about the measurement are written, and each result has `rows`,
- * what the CSV has of it: of all candidates, by the columns' names.
+ * nccl-tests' schema 3, with its conventions: booleans are the strings "true" and "false", root is
+ * a padded string. Unlike nccl-tests it records only environment variables that influence the
+ * measurement, and each result has `rows`: what the CSV has, for all candidates, under the names
+ * of the columns.
  */
 #include "bench/output/json_report.h"
 

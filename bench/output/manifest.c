@@ -1,4 +1,4 @@
-/* The manifest's parts, and the file. */
+/* The parts of the manifest, and its file: see manifest.h. */
 #define _GNU_SOURCE /* dl_iterate_phdr */
 #include "bench/output/manifest.h"
 
@@ -114,7 +114,7 @@ static void put_ranks(bench_json *json, const bench_rank_info *infos, int nranks
     bench_json_close_list(json);
 }
 
-/* The program itself has no name here, the kernel's part no path. */
+/* The program itself has no name here, and the kernel's part no path. */
 static int put_library(struct dl_phdr_info *info, size_t bytes, void *json)
 {
     (void)bytes;
@@ -168,7 +168,7 @@ static void put_words(bench_json *json, const bench_options *o)
     bench_json_close_list(json);
 }
 
-/* 0 iterations, and -1 warm-ups, mean that the run finds the number. */
+/* 0 iterations and -1 warm-ups mean that the run finds the number. */
 static void put_options(bench_json *json, const bench_options *o)
 {
     bench_json_key(json, "options");

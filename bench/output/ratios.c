@@ -1,4 +1,4 @@
-/* Comment lines about algorithms and ratios. */
+/* Comment lines about algorithms and ratios: see ratios.h. */
 #include "bench/output/ratios.h"
 
 #include <math.h>
@@ -45,7 +45,7 @@ static void add(bench_ratio_sum *sum, const bench_row *row, int placement,
     sum->rows++;
 }
 
-/* Another algorithm, or a peer, beside the one that the table shows. */
+/* Another algorithm, or a peer, beside the candidate that the table shows. */
 static void write_other(bench_ratios *ratios, const bench_row *row, int placement,
                         const bench_result *shown, const bench_result *other)
 {
@@ -61,7 +61,8 @@ static void write_other(bench_ratios *ratios, const bench_row *row, int placemen
         add(find_peer(ratios, other->candidate), row, placement, &ratio);
 }
 
-/* "nccl:2.28.3" of "nccl:2.28.3:symmetric": the length of what modes share. */
+/* The length of the name that the modes of a library share: "nccl:2.28.3" of
+ * "nccl:2.28.3:symmetric". */
 static size_t family_length(const char *name)
 {
     const char *colon = strchr(name, ':');
@@ -76,7 +77,8 @@ static int is_family(const bench_result *a, const bench_result *b)
            strncmp(a->candidate, b->candidate, length) == 0;
 }
 
-/* Of a peer in several modes the fastest, told where first stands first among them. */
+/* Of a library in several modes, the fastest mode; written once, where the first mode is at index
+ * first. */
 static void write_best(bench_ratios *ratios, const bench_row *row, int placement, int first)
 {
     const bench_result *results = row->results[placement], *best = NULL;
@@ -142,7 +144,7 @@ static void note_algorithm(bench_ratios *ratios, const bench_row *row)
     span->last_bytes = bytes > span->last_bytes ? bytes : span->last_bytes;
 }
 
-/* Once for each type and operation, not for each size. */
+/* Once for each type and operation instead of for each size. */
 static void write_refusals(bench_ratios *ratios, const bench_row *row)
 {
     for (int i = 0; i < row->ncandidates; i++) {

@@ -1,4 +1,4 @@
-/* The columns, and their values in the same order. */
+/* The columns, and their values in the same order: see record.h. */
 #include "bench/output/record.h"
 
 #include <assert.h>
@@ -101,7 +101,7 @@ static void put_checks(bench_record *record, const bench_row *row, const bench_r
     put(record, bench_determinism_name(&result->determinism));
 }
 
-/* Empty where it is not known. */
+/* Empty if the value is unknown. */
 static void put_known(bench_record *record, int is_known, int value)
 {
     if (is_known)
@@ -125,7 +125,7 @@ static void put_clocks(bench_record *record, const bench_clocks *clocks)
     put_known(record, known && clocks->temperature_c >= 0, clocks->temperature_c);
 }
 
-/* alltoallv's; counts read from the device are weir's alone. */
+/* alltoallv only; only weir reads counts in device memory. */
 static void put_splits(bench_record *record, const bench_run *run, const bench_result *result)
 {
     int has_splits = run->collective == WEIR_COLL_ALLTOALLV;

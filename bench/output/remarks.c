@@ -1,4 +1,4 @@
-/* Comment lines about single measurements. */
+/* Comment lines about how rows were measured: see remarks.h. */
 #include "bench/output/remarks.h"
 
 static void name(FILE *out, const bench_row *row, int placement, const bench_result *result)

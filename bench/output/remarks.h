@@ -1,6 +1,6 @@
 /*
- * What a reader must know about how a row was measured, as comment lines of
- * standard output; none where all went as asked. Local, for rank 0.
+ * What a reader must know about how a row was measured, in comment lines of standard output; none
+ * if everything went as requested. Local; rank 0 only.
  */
 #ifndef BENCH_OUTPUT_REMARKS_H
 #define BENCH_OUTPUT_REMARKS_H

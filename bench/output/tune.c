@@ -1,8 +1,8 @@
 /*
- * The choice. A row of the table serves all sizes between two borders, and times have
- * noise, so the choice is the path through all sizes with the smallest sum of
- * logarithms of time and of penalties for each change: one that changes only where
- * that pays.
+ * Selects the algorithm for each size: see tune.h. A row of the tuning table covers all sizes
+ * between two bounds, and times are noisy, so the selection is the path through all sizes with the
+ * smallest sum of logarithms of time plus a penalty for each change: it changes only where that
+ * pays.
  */
 #include "bench/output/tune.h"
 
@@ -15,10 +15,10 @@
 
 enum { SIZES_MAX = 128, LINE_BYTES = 256, PATH_BYTES = 4096 };
 
-/* A change must make a size faster by so much, as a logarithm: 1.5%. */
+/* A change must make a size faster by this logarithm: 1.5%. */
 static const double change_penalty = 0.015;
 
-/* Scores of one size: the mean logarithm of the median over placements. */
+/* The scores of one size: the mean over placements of the logarithm of the median. */
 typedef struct tuned_size {
     size_t bytes;
     double score[BENCH_CANDIDATES_MAX];
@@ -28,7 +28,7 @@ typedef struct tuned_size {
 
 struct bench_tune {
     const bench_run *run;
-    char names[BENCH_CANDIDATES_MAX][32]; /* of candidates: "packet:16x64" */
+    char names[BENCH_CANDIDATES_MAX][32]; /* of algorithms, "packet:16x64" */
     int count, nsizes;
     tuned_size sizes[SIZES_MAX];
 };
@@ -50,7 +50,7 @@ static int is_cores(const char *word)
     return 0;
 }
 
-/* A row of a tuning table, or a line without one. */
+/* 1 if the line is a row of a tuning table, a comment, or empty. */
 static int is_table_line(char *line)
 {
     char collective[24], cores[8], limit[24], algo[24], grid[16], extra[2];
@@ -64,7 +64,7 @@ static int is_table_line(char *line)
            is_cores(cores);
 }
 
-/* The number of the first line that is none of a tuning table; 0 if there is none. */
+/* The number of the first line that does not belong in a tuning table; 0: none. */
 static int find_stranger(FILE *file)
 {
     char *line = NULL;
@@ -76,13 +76,13 @@ static int find_stranger(FILE *file)
     return stranger;
 }
 
-/* The new file, which takes the place of the old one when it is complete. */
+/* The temporary file that replaces the table once it is complete. */
 static int path_beside(const char *path, char *beside)
 {
     return snprintf(beside, PATH_BYTES, "%s.new", path) < PATH_BYTES ? 0 : -1;
 }
 
-/* What is in the file stays but for few rows, so it must be a table. */
+/* Most rows of the file are kept, so it must be a tuning table. */
 static weir_status check_old(bench_job *job, const char *path)
 {
     struct stat kind;
@@ -105,7 +105,7 @@ static weir_status check_old(bench_job *job, const char *path)
     return WEIR_OK;
 }
 
-/* Before hours of measurement, that what they find can be kept. */
+/* Checks before a long measurement that its outcome can be written. */
 static weir_status check_path(bench_job *job, const char *path)
 {
     char beside[PATH_BYTES];
@@ -137,7 +137,7 @@ weir_status bench_tune_open(const bench_run *run, bench_tune **tune)
     return WEIR_OK;
 }
 
-/* The number of a candidate, a new one if need be; -1 if there is no room. */
+/* The index of an algorithm, added if it is new; -1 if there is no room. */
 static int find(bench_tune *tune, const char *name)
 {
     int i = 0;
@@ -174,7 +174,8 @@ void bench_tune_row(bench_tune *tune, const bench_row *row)
     }
 }
 
-/* The cheapest path: cost[i] ends at candidate i, from[k][i] is where it came from. */
+/* The cheapest path: cost[i] is the cost of the best path that ends at i, from[k][i] its
+ * predecessor. */
 static void choose(bench_tune *tune)
 {
     double cost[BENCH_CANDIDATES_MAX] = {0}, next[BENCH_CANDIDATES_MAX];
@@ -220,7 +221,7 @@ static void write_rows(const bench_tune *tune, FILE *file)
         char *grid = strchr(word, ':');
         if (grid)
             *grid++ = '\0';
-        if (!last) /* halfway to the next size */
+        if (!last) /* the middle between this size and the next */
             snprintf(limit, sizeof limit, "%zu", (size->bytes + tune->sizes[k + 1].bytes) / 2);
         fprintf(file, "%-14s %2d %-6s %-12s %-8s %-8s # %zu B: %.2f us\n",
                 weir_collective_name(run->collective), run->job->nranks, cores_word(run), limit,
@@ -228,7 +229,7 @@ static void write_rows(const bench_tune *tune, FILE *file)
     }
 }
 
-/* A line that the new rows replace. */
+/* 1 if the new rows replace the line. */
 static int gives_way(const bench_tune *tune, const char *line)
 {
     char collective[24], cores[8];
@@ -238,8 +239,7 @@ static int gives_way(const bench_tune *tune, const char *line)
            ranks == tune->run->job->nranks && strcmp(cores, cores_word(tune->run)) == 0;
 }
 
-/* The file's other lines into a new one; a file that is not there has none. -1: it cannot be
- * read. */
+/* Copies the other lines of the file; none if it does not exist. -1: it cannot be read. */
 static int copy_others(const bench_tune *tune, const char *path, FILE *to)
 {
     FILE *old = fopen(path, "re");

@@ -1,6 +1,6 @@
 /*
- * --tune: what was fastest at each size becomes rows of a tuning table, the file that
- * WEIR_TUNING names (its format: lib/coll/select.c). Rank 0 alone does the work.
+ * --tune: writes what was fastest at each size as rows of a tuning table, the file that
+ * WEIR_TUNING names (format: lib/coll/select.c). Local; rank 0 only.
  */
 #ifndef BENCH_OUTPUT_TUNE_H
 #define BENCH_OUTPUT_TUNE_H
@@ -10,14 +10,13 @@
 
 typedef struct bench_tune bench_tune;
 
-/* NULL where --tune is not given. WEIR_ERR_INVALID: the file has lines that are no rows of a
- * tuning table, or its folder cannot be written; WEIR_ERR_NO_MEMORY. Local. */
+/* *tune is NULL without --tune. WEIR_ERR_INVALID, noted: the file has lines that do not belong in a
+ * tuning table, or its folder cannot be written. WEIR_ERR_NO_MEMORY. */
 weir_status bench_tune_open(const bench_run *run, bench_tune **tune);
-/* Takes in the times of one size. Local; tune may be NULL. */
+/* Adds the times of one size; tune may be NULL. */
 void bench_tune_row(bench_tune *tune, const bench_row *row);
-/* Chooses, writes the file and frees tune. Rows that the file had for the same
- * collective, ranks and cores give way, all others stay. Local. On failure the
- * error text names the file. */
+/* Selects the algorithms, writes the file and frees tune. Rows of the file for the same collective,
+ * ranks and cores are replaced, all others kept. On failure the note names the file. */
 weir_status bench_tune_close(bench_tune *tune);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * The bootstrap with GSL's generator and statistics. A resample is never
- * sorted: samples are numbered by size once, a resample counts how often it has
- * each number, and its median is where the counts reach the middle.
+ * The bootstrap with GSL's generator and statistics. Resamples are not sorted: samples are ranked
+ * once, a resample counts how often it contains each rank, and its median is where the counts
+ * reach the middle.
  */
 #include "bench/statistics/bootstrap.h"
 
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* As many resamples as this many draws allow, within the bounds. */
+/* As many resamples as this many draws allow, within bounds. */
 enum { DRAWS = 20000000, RESAMPLES_LOW = 200, RESAMPLES_HIGH = 1000, SEED = 20 };
 
 typedef struct numbered {
@@ -22,9 +22,9 @@ typedef struct numbered {
     size_t count;
     int rounds;       /* 1 or more */
     double *sorted;
-    size_t *order;    /* order[k]: where the series has its kth smallest */
-    size_t *number;   /* number[i]: the inverse, which the series' ith is by size */
-    unsigned *counts; /* scratch: how often a resample has each */
+    size_t *order;    /* order[k]: the index of the kth smallest sample */
+    size_t *number;   /* number[i]: the inverse, the ith sample's rank by size */
+    unsigned *counts; /* scratch: how often a resample has each rank */
 } numbered;
 
 const char *bench_bootstrap_method(void)
@@ -40,7 +40,7 @@ static void numbered_free(numbered *series)
     free(series->counts);
 }
 
-/* 0, or -1 without memory; numbered_free is due in any case. */
+/* Returns 0, or -1 if out of memory; numbered_free is due in any case. */
 static int numbered_make(numbered *series, const bench_sequence *from)
 {
     size_t count = from->count;
@@ -60,7 +60,7 @@ static int numbered_make(numbered *series, const bench_sequence *from)
     return 0;
 }
 
-/* Blocks of iterations [first, end), as many iterations as those are. */
+/* Draws blocks from the iterations [first, end), as many iterations as there are in it. */
 static void draw_blocks(numbered *series, size_t first, size_t end, gsl_rng *generator)
 {
     size_t left = end - first, block = (size_t)ceil(cbrt((double)left));
@@ -73,7 +73,7 @@ static void draw_blocks(numbered *series, size_t first, size_t end, gsl_rng *gen
     }
 }
 
-/* The rounds that picks names. Returns how many iterations those are. */
+/* Draws from the rounds in picks. Returns the number of iterations drawn. */
 static size_t draw(numbered *series, const int *picks, gsl_rng *generator)
 {
     size_t drawn = 0;
@@ -89,7 +89,7 @@ static size_t draw(numbered *series, const int *picks, gsl_rng *generator)
     return drawn;
 }
 
-/* The median of a resample of the series. */
+/* The median of one resample. */
 static double resampled_median(numbered *series, const int *picks, gsl_rng *generator)
 {
     size_t seen = 0, k = 0, drawn = draw(series, picks, generator), middle = (drawn - 1) / 2;
@@ -106,7 +106,7 @@ static double resampled_median(numbered *series, const int *picks, gsl_rng *gene
     return (low + series->sorted[k]) / 2;
 }
 
-/* Moves an end of the interval away from the value. */
+/* Moves an end of the interval away from the value, on the logarithmic scale. */
 static double widen(double value, double end, double widening)
 {
     return value > 0 && end > 0 ? value * pow(end / value, widening) : end;
@@ -120,8 +120,8 @@ static size_t resamples_for(size_t count)
                                         : resamples;
 }
 
-/* below NULL: of the median of above. The interval always holds the value
- * itself, which resamples of few values can miss. */
+/* With below NULL: the median of above. The interval always contains the value, which resamples of
+ * few samples can miss. */
 static int bootstrap(numbered *above, numbered *below, double value, bench_interval *interval)
 {
     size_t resamples = resamples_for(above->count + (below ? below->count : 0));
@@ -182,7 +182,7 @@ int bench_bootstrap_ratio(const bench_sequence *above, const bench_sequence *bel
     if (is_short(above) || is_short(below))
         return -1;
     int error = numbered_make(&up, above), other = numbered_make(&down, below);
-    if (up.rounds != down.rounds) /* not the same rounds: iterations alone */
+    if (up.rounds != down.rounds) /* the rounds do not correspond: resample iterations only */
         up.rounds = down.rounds = 1;
     if (!error && !other)
         other = bootstrap(&up, &down, median(&up) / median(&down), interval);

@@ -1,4 +1,4 @@
-/* Bandwidths and verdicts of results. */
+/* Bandwidths and verdicts of results: see result.h. */
 #include "bench/statistics/result.h"
 
 #include "bench/statistics/bootstrap.h"

@@ -1,4 +1,4 @@
-/* Order statistics of one measurement. */
+/* Order statistics of one measurement: see stats.h. */
 #include "bench/statistics/stats.h"
 
 #include "bench/statistics/student.h"
@@ -27,7 +27,7 @@ size_t bench_stats_median_rank(size_t count, double confidence)
     return k ? k : 1;
 }
 
-/* The smallest sample that at least percent of all do not exceed. */
+/* The smallest sample that at least percent of all samples do not exceed. */
 static double nearest_rank(const double *sorted, size_t count, size_t percent)
 {
     size_t rank = (count * percent + 99) / 100;
@@ -71,8 +71,8 @@ double bench_stats_cv_pct(const bench_stats *stats)
     return stats->mean == 0 ? 0 : stats->stdev / stats->mean * 100;
 }
 
-/* Without a bootstrap: what the rounds' medians say, joined with what there is.
- * The 97.5% interval is at most 1.32 times as wide from 4 rounds on. */
+/* The interval without a bootstrap: from the rounds' medians, joined with the order statistics. The
+ * 97.5% interval is at most 1.32 times as wide from 4 rounds on. */
 static void join_rounds(bench_stats *stats, const bench_sequence *series, double *scratch)
 {
     double sum = 0, squares = 0, v = series->rounds;

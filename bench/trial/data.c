@@ -116,7 +116,7 @@ weir_status bench_trial_pull(const bench_trial *trial, bench_candidate *candidat
 {
     size_t bytes = trial->row->shape.recv_elements * weir_dtype_bytes(trial->row->dtype);
     weir_status status = bench_layout_pull(trial->buffers, trial->operands, &trial->layout);
-    if (status == WEIR_OK && trial->rotation.count) /* the copy that was used last */
+    if (status == WEIR_OK && trial->rotation.count) /* the copy that the last operation used */
         status = bench_buffers_pull(trial->buffers, trial->operands,
                                     bench_trial_result(trial, candidate), bytes);
     return status;

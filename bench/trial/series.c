@@ -1,11 +1,11 @@
-/* Visits, rounds of them, and when they are enough. */
+/* Times of a trial as rounds add to them: see series.h. */
 #include "bench/trial/series.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* More are not collected: they would fill the memory of rank 0. A round of --until
- * has so many rounds at most. */
+/* The limit for --until, because rank 0 holds all times; and the largest number of rounds in an
+ * extension. */
 enum { ITERATIONS_MOST = 200000, EXTENSION_ROUNDS = 32 };
 
 weir_status bench_series_no_memory(bench_job *job, int iterations)
@@ -15,7 +15,7 @@ weir_status bench_series_no_memory(bench_job *job, int iterations)
                           iterations);
 }
 
-/* 0, or -1 without memory; the old array then stays. */
+/* Returns 0, or -1 if out of memory; the old array then stays. */
 static int resize(double **values, size_t bytes)
 {
     double *moved = realloc(*values, bytes);
@@ -68,8 +68,8 @@ void bench_series_end_round(bench_series *series, int iterations)
     series->extension_rounds -= series->extension_rounds > 0;
 }
 
-/* On rank 0, half the interval of one member so far, as a share of its median.
- * both: two arrays of as many numbers as there are iterations. Collective. */
+/* On rank 0: half the width of a member's interval so far, as a fraction of its median. both has
+ * room for twice the iterations. Collective. */
 static double half_width(bench_job *job, const bench_series *series, int index, double *both)
 {
     bench_sequence all = {.samples = both, .count = (size_t)series->count, .ends = series->ends,
@@ -81,7 +81,7 @@ static double half_width(bench_job *job, const bench_series *series, int index, 
     return bench_stats_half_width(&stats);
 }
 
-/* On rank 0: what the time and memory left allow. */
+/* On rank 0: the number of iterations that the remaining time and memory allow. */
 static int fitting(const bench_series *series)
 {
     double most = (series->limit_s - series->spent_s) / series->spent_s * series->count;
@@ -93,7 +93,7 @@ static int fitting(const bench_series *series)
     return next > 0 ? next : 0;
 }
 
-/* Divides a round among as many rounds as there were, but not into crumbs. */
+/* Divides an extension into at most as many rounds as there were, but not into very short ones. */
 static void plan_extension(bench_series *series, int iterations)
 {
     int rounds = series->rounds < EXTENSION_ROUNDS ? series->rounds : EXTENSION_ROUNDS;

@@ -1,4 +1,4 @@
-/* Counts of alltoallv by step: see splits.h. */
+/* The counts of alltoallv: see splits.h. */
 #include "bench/trial/splits.h"
 
 #include "bench/gpu/gpu.h"
@@ -8,7 +8,7 @@
 
 enum { ARRAYS = 5, MPI_ARRAYS = 4 };
 
-/* The library's word for what lies on the device. */
+/* Counts in device memory are the library's uint64_t. */
 _Static_assert(sizeof(size_t) == sizeof(uint64_t), "counts are 64 bits");
 
 static size_t words_of_step(const bench_splits *splits)
@@ -39,7 +39,7 @@ void bench_splits_close(bench_splits *splits)
     memset(splits, 0, sizeof *splits);
 }
 
-/* One step: block sizes and packed displacements of this rank. */
+/* Fills one step: this rank's block sizes and packed displacements. */
 static void fill_step(const bench_splits *splits, int step, size_t count, size_t element_bytes)
 {
     int rank = splits->job->rank, nranks = splits->job->nranks;
