@@ -1,17 +1,17 @@
-/* The shared flow. Each step that fails undoes what came before it. */
+/* The flow of a benchmark program: see program.h. */
 #include "bench/program.h"
 
-#include "bench/candidate/algos.h"
-#include "bench/job/alike.h"
-#include "bench/check/inject.h"
-#include "bench/job/memory.h"
+#include "bench/candidate/listing.h"
 #include "bench/candidate/plan.h"
+#include "bench/job/consistency.h"
+#include "bench/job/memory.h"
 #include "bench/job/preflight.h"
 #include "bench/measure/sweep.h"
+#include "bench/options/faults.h"
+#include "bench/options/parse.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { EXIT_WRONG = 1 };
 
@@ -22,8 +22,8 @@ static void help_env(void)
     printf("Environment variables that weir reads:\n%s", text);
 }
 
-/* What ends the program before it measures anything. Rank 0 prints. */
-static void inform(const bench_run *run)
+/* Actions that end the program before it measures anything. Rank 0 prints. */
+static void print_information(const bench_run *run)
 {
     if (run->job->rank != 0)
         return;
@@ -38,7 +38,7 @@ static void inform(const bench_run *run)
         printf("%s\n", weir_version_string());
         break;
     case BENCH_ACTION_LIST_ALGOS:
-        bench_algos_print(stdout, run->options, run->collective);
+        bench_listing_print(stdout, run->options, run->collective);
         break;
     case BENCH_ACTION_LIST_FAULTS:
         bench_fault_list(stdout);
@@ -48,68 +48,74 @@ static void inform(const bench_run *run)
     }
 }
 
-/* Options go before the environment: the library reads only the latter. */
+/* An option takes precedence over its environment variable, which is all that the library reads. */
 static void export_options(const bench_options *options)
 {
-    if (strcmp(options->transport, "auto") != 0)
-        setenv("WEIR_TRANSPORT", options->transport, 1);
+    if (options->transport != BENCH_TRANSPORT_AUTO)
+        setenv("WEIR_TRANSPORT", options->words.transport, 1);
 }
 
 static weir_backend backend_of(const bench_options *options)
 {
-    if (strcmp(options->backend, "cuda") == 0)
-        return WEIR_BACKEND_CUDA;
-    return strcmp(options->backend, "host") == 0 ? WEIR_BACKEND_HOST : WEIR_BACKEND_AUTO;
+    static const weir_backend backends[] = {[BENCH_BACKEND_AUTO] = WEIR_BACKEND_AUTO,
+                                            [BENCH_BACKEND_HOST] = WEIR_BACKEND_HOST,
+                                            [BENCH_BACKEND_CUDA] = WEIR_BACKEND_CUDA};
+    return backends[options->backend];
 }
 
-static weir_status measure(const bench_run *run, bench_report *report, long *failed)
+/* Creates the communicator, and sets the options that depend on it. Collective; agreed. */
+static weir_status connect_job(bench_run *run, bench_options *options)
 {
-    bench_candidates contenders = {.count = 0};
-    bench_buffers buffers;
+    export_options(options);
+    bench_run_stamp(run);
+    weir_status status = bench_job_connect(run->job, backend_of(options));
+    options->batched = run->job->gpu && options->mode != BENCH_MODE_LATENCY &&
+                       options->blocking % 2 == 0;
+    return status == WEIR_OK ? bench_memory_limit(run->job, options) : status;
+}
+
+/* Opens what the sweep needs: buffers, candidates and the header. Collective; agreed. */
+static weir_status open_sweep(const bench_run *run, bench_buffers *buffers,
+                              bench_candidates *candidates, bench_report *report)
+{
     weir_status status = bench_buffers_open(run->job, run->options, run->collective, run->dist,
-                                            &buffers);
+                                            buffers);
     if (status == WEIR_OK)
-        status = bench_candidates_open(run->job, run->options, run->collective, &buffers,
-                                       &contenders);
+        status = bench_candidates_open(run->job, run->options, run->collective, buffers,
+                                       candidates);
     if (status == WEIR_OK) {
         bench_preflight(run->job);
         status = bench_report_begin(report);
     }
-    if (status == WEIR_OK)
-        status = bench_sweep(run, &buffers, &contenders, report, failed);
-    if (status == WEIR_OK && run->job->rank == 0)
-        bench_report_end(report);
-    bench_candidates_close(&contenders);
-    bench_buffers_close(run->job, &buffers);
     return status;
 }
 
-/* From a started job to the exit code. */
+/* Runs the benchmark of a started job and returns the exit code. Collective. */
 static int run_benchmark(bench_run *run, bench_options *options)
 {
+    bench_candidates candidates = {.count = 0};
+    bench_buffers buffers;
     bench_report report;
     long failed = 0;
-    int reduced = 0;
-    export_options(options);
-    bench_run_stamp(run);
-    weir_status status = bench_job_connect(run->job, backend_of(options));
-    options->batched = run->job->gpu && strcmp(options->mode, "latency") != 0 &&
-                       options->barrier_mode % 2 == 0;
-    if (status == WEIR_OK)
-        status = bench_memory_limit(run->job, options, &reduced);
+    weir_status status = connect_job(run, options);
     if (status != WEIR_OK)
         return weir_status_exit_code(status);
     status = bench_report_open(&report, run);
-    if (status == WEIR_OK)
-        status = measure(run, &report, &failed);
+    if (status == WEIR_OK) {
+        status = open_sweep(run, &buffers, &candidates, &report);
+        if (status == WEIR_OK)
+            status = bench_sweep(run, &buffers, &candidates, &report, &failed);
+        if (status == WEIR_OK && run->job->rank == 0)
+            bench_report_end(&report);
+        bench_candidates_close(&candidates);
+        bench_buffers_close(run->job, &buffers);
+    }
     weir_status closed = bench_report_close(&report);
     status = status != WEIR_OK ? status : closed;
-    if (status == WEIR_OK && failed)
-        return EXIT_WRONG;
-    return weir_status_exit_code(status);
+    return status == WEIR_OK && failed ? EXIT_WRONG : weir_status_exit_code(status);
 }
 
-/* Whether a launcher started this process as one of several. */
+/* 1 if a launcher started this process as one of several. */
 static int is_launched(void)
 {
     static const char *const ranks[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK",
@@ -120,9 +126,9 @@ static int is_launched(void)
     return 0;
 }
 
-/* What can be checked once the number of ranks is known: the root, the plan and the weights
- * of alltoallv. Ranks of several machines may find other files: all end if one must, and
- * the first of those says why. Collective. */
+/* Checks that need the number of ranks: the root, the plan, and the weights of alltoallv. Ranks on
+ * different nodes may find different files: if one rank has a problem, all end with the problem of
+ * the lowest such rank. Collective. */
 static void check_with_ranks(const bench_run *run, bench_dist *dist, char *problem)
 {
     const bench_job *job = run->job;
@@ -130,37 +136,37 @@ static void check_with_ranks(const bench_run *run, bench_dist *dist, char *probl
         snprintf(problem, BENCH_PROBLEM_BYTES,
                  "-r %d: there are %d ranks; give a root from 0 to %d", run->options->root,
                  job->nranks, job->nranks - 1);
-    else if (run->options->plan) /* never of alltoallv */
+    else if (run->options->plan) /* --plan is refused for alltoallv */
         bench_plan_check(run->options, run->collective, job->nranks, problem);
     else if (run->collective == WEIR_COLL_ALLTOALLV)
         bench_dist_open(dist, job->nranks, run->options->seed, problem);
-    bench_alike_share(job, problem);
+    bench_consistency_share(job, problem);
 }
 
-/* What of the command line other ranks decide, too. Collective. */
+/* The checks of the command line that involve all ranks. Collective. */
 static void check_together(const bench_run *run, bench_dist *dist, char *problem)
 {
     bench_job_phase(run->job, "set-up: comparison of options", 0);
-    bench_alike_share(run->job, problem);
+    bench_consistency_share(run->job, problem);
     if (!*problem)
-        bench_alike_check(run->job, run->options, problem);
+        bench_consistency_check(run->job, run->options, problem);
     if (!*problem && run->options->action == BENCH_ACTION_RUN &&
         bench_dist_parse(run->options->dist, dist) == WEIR_OK)
         check_with_ranks(run, dist, problem);
 }
 
-/* Usage errors and requests for information, on every rank alike. Collective, if there is
- * more than this process. */
+/* Ends on every rank after a usage error or a request for information. Returns the exit code.
+ * Collective if MPI has started. */
 static int end_early(const bench_run *run, const char *problem)
 {
     if (*problem) {
         bench_job_say(run->job, "%s", problem);
         return weir_status_exit_code(WEIR_ERR_INVALID);
     }
-    inform(run);
+    print_information(run);
     weir_status status = bench_job_check_output(run->job);
     if (status != WEIR_OK)
-        bench_job_say(run->job, "%s", run->job->note);
+        bench_job_say(run->job, "%s", run->job->note.text);
     int code = weir_status_exit_code(status);
     if (run->job->nranks)
         MPI_Bcast(&code, 1, MPI_INT, 0, run->job->mpi);
@@ -180,8 +186,8 @@ int bench_program_main(weir_collective collective, const char *program, int argc
     if (options.action == BENCH_ACTION_LIST_ALGOS && options.plan)
         bench_plan_check(&options, collective, 0, problem);
     int early = *problem || options.action != BENCH_ACTION_RUN;
-    /* Alone, no MPI is needed to say so. Among others it is: a rank that ends at
-     * once could make the launcher kill rank 0 before it has spoken. */
+    /* A single process reports without starting MPI. Ranks of a job start it first: a rank that
+     * ended at once could make the launcher kill rank 0 before it has reported. */
     if (early && !is_launched())
         return end_early(&run, problem);
     bench_job_start(&job, program, options.timeout_s);

@@ -1,22 +1,24 @@
-/* What contenders share: the object with the implementation's state, the answers that most
- * of them give, and how weir itself is named. */
+/*
+ * What candidates share: the object with the implementation's state, common implementations of
+ * ops, and weir's name.
+ */
 #include "bench/candidate/candidate.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 weir_status bench_candidate_create(bench_job *job, const bench_candidate_ops *ops,
-                                   size_t state_bytes, bench_candidate **contender)
+                                   size_t state_bytes, bench_candidate **candidate)
 {
     bench_candidate *made = calloc(1, sizeof *made);
     void *state = state_bytes ? calloc(1, state_bytes) : NULL;
     if (!made || (state_bytes && !state)) {
         free(state);
         free(made);
-        return bench_job_note(job, WEIR_ERR_NO_MEMORY, "no memory for a contender");
+        return bench_job_note(job, WEIR_ERR_NO_MEMORY, "no memory for a candidate");
     }
     *made = (bench_candidate){.ops = ops, .job = job, .state = state};
-    *contender = made;
+    *candidate = made;
     return WEIR_OK;
 }
 

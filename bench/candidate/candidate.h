@@ -1,12 +1,12 @@
 /*
- * What is measured: weir itself and its peers, each behind the same small ops
- * table. A contender is opened once a run, told about each call once before it
- * is checked or timed, and then run any number of times.
+ * What is measured: weir and its peers, each behind the same small ops table. A candidate is
+ * opened once per run, prepared for each call before the call is checked or timed, and then run
+ * any number of times.
  */
 #ifndef BENCH_CANDIDATE_CANDIDATE_H
 #define BENCH_CANDIDATE_CANDIDATE_H
 
-#include "bench/measure/buffers.h"
+#include "bench/job/buffers.h"
 #include "bench/job/job.h"
 #include "bench/options/options.h"
 #include <weir/weir.h>
@@ -19,34 +19,33 @@ typedef struct bench_call {
     weir_op op;
     int root;
     size_t count;
-    const void *in; /* at the contender's home; in place: as weir/weir.h says for the collective */
+    const void *in; /* at the candidate's home; in place: as weir/weir.h says for the collective */
     void *out;
     int in_place;
     /* alltoallv: of the current step, one after the other in memory. */
     const size_t *send_counts, *send_displs, *recv_counts, *recv_displs;
     const int *mpi_counts;         /* the same four arrays as MPI takes them */
     const uint64_t *device_counts; /* the same four where the backend's buffers are, for
-                                      contenders that read them there; NULL: not asked for */
+                                      candidates that read them there; NULL: not asked for */
     size_t in_bytes, out_bytes;    /* of this rank's buffers */
 } bench_call;
 
 typedef struct bench_candidate bench_candidate;
 
 typedef struct bench_candidate_ops {
-    /* NULL if the contender can make this call, else why not (static or the
-     * contender's storage). Local; the same answer on every rank. */
+    /* NULL if the candidate can make this call, else the reason (static storage, or in the
+     * candidate). Local; the same on every rank. */
     const char *(*refuses)(bench_candidate *self, const bench_call *call);
-    /* Makes the call current. Local. Called again before each timed block, when
-     * another contender may have run in between. call outlives its use. */
+    /* Makes the call current; also called before each timed block, because another candidate may
+     * have run. call must outlive its use. Local. */
     weir_status (*prepare)(bench_candidate *self, const bench_call *call);
-    /* Runs the current call once. Collective; blocking on the host backend, on GPUs
-     * enqueued on the stream of job->gpu. If it fails, weir_last_error() or
-     * bench_job_note() holds a line. */
+    /* Runs the current call once. Collective. Blocking on the host backend; on a GPU it enqueues on
+     * the stream of job->gpu. On failure weir_last_error() or bench_job_note() has a line. */
     weir_status (*run)(bench_candidate *self);
-    /* Where the current call leaves its result: out, unless the contender's own
-     * notion of in place differs. Local. */
+    /* Where the current call puts its result: out, unless the candidate's in-place form differs.
+     * Pure. */
     const void *(*result)(bench_candidate *self);
-    /* The algorithm of the last run; "" where that is not known. Local. */
+    /* The algorithm of the last run; "" if unknown. Local. */
     const char *(*algo)(bench_candidate *self);
     /* Frees self. Collective. */
     void (*close)(bench_candidate *self);
@@ -54,55 +53,48 @@ typedef struct bench_candidate_ops {
 
 struct bench_candidate {
     const bench_candidate_ops *ops;
-    char name[64];      /* CSV's contender: "weir", "mpi:openmpi-4.1.4" */
-    char transport[16]; /* CSV's transport; "": not known */
-    int peer;           /* 0: weir */
-    int stores_partial; /* 1: may round partial results, as none of weir's own but ring does */
-    int is_users;       /* 1: the user's code, of which weir promises no special values or bits */
-    char forced[32];    /* the algorithm it is held to, "fused" or "packet:16x64" (blocks
-                           and threads); empty: its own choice */
-    size_t least_bytes, most_bytes; /* the sizes it takes part in; most 0: all */
-    const bench_home *home; /* where it works, if not in the buffers' own home; else NULL */
+    char name[64];      /* the CSV column contender: "weir", "mpi:openmpi-4.1.4" */
+    char transport[16]; /* the CSV column transport; "": unknown */
+    int peer;           /* 0: weir; 1: a peer library */
+    int stores_partial; /* 1: may round partial results; of weir's own algorithms only ring does */
+    int is_users;       /* 1: a user's kernel, for which weir promises neither special values nor
+                           equal bits */
+    char forced[32];    /* the algorithm that is forced: "fused", or "packet:16x64" with blocks
+                           and threads; empty: weir's selection */
+    size_t least_bytes, most_bytes; /* the sizes that it is measured at; most_bytes 0: no limit */
+    const bench_operands *operands; /* the memory it works on; NULL: the buffers' operands */
     bench_job *job;
     const bench_call *call;
     void *state; /* the implementation's */
 };
 
-/* A contender with a cleared state of so many bytes, 0: none, which bench_candidate_free frees
- * with it: the close of those that hold nothing else. Local. */
+/* Creates a candidate with a zeroed state of so many bytes. bench_candidate_free frees both; it
+ * serves as the close of candidates that hold nothing else. Local. */
 weir_status bench_candidate_create(bench_job *job, const bench_candidate_ops *ops,
-                                   size_t state_bytes, bench_candidate **contender);
+                                   size_t state_bytes, bench_candidate **candidate);
 void bench_candidate_free(bench_candidate *self);
-/* Its rows are weir's: contender and transport. Local. */
+/* Gives the candidate weir's name and transport. Local. */
 void bench_candidate_name_weir(bench_candidate *self);
-/* For the ops' result, where that is in out; for their algo, if it is what it is held to. */
+/* Implementations of the ops result (the result is in out) and algo (the forced one). */
 const void *bench_candidate_out(bench_candidate *self);
 const char *bench_candidate_forced(bench_candidate *self);
 
-/* weir, held to an algorithm unless algo (31 characters at most) is "auto". Local. */
+/* weir; forced to an algorithm (31 characters at most) unless algo is "auto". Local. */
 weir_status bench_candidate_weir_open(bench_job *job, const char *algo,
-                                      bench_candidate **contender);
-/* An algorithm of any kind, which passes to the contender on success; name as in bench_algo_word.
- * Local. */
+                                      bench_candidate **candidate);
+/* An algorithm object, which the candidate owns on success; name as in bench_algo_word. Local. */
 weir_status bench_candidate_algo_open(bench_job *job, weir_algo *algo, const char *name,
-                                      bench_candidate **contender);
-/* MPI's own collective of that name. Collective. */
-weir_status bench_candidate_mpi_open(bench_job *job, bench_candidate **contender);
-
-/* How a vendor's library is used, see contender_nccl.c. */
-typedef enum bench_nccl_mode {
-    BENCH_NCCL_DEFAULT,
-    BENCH_NCCL_SYMMETRIC,
-    BENCH_NCCL_ZERO_CTA,
-    BENCH_NCCL_MODES
-} bench_nccl_mode;
+                                      bench_candidate **candidate);
+/* MPI's own collective. Collective. */
+weir_status bench_candidate_mpi_open(bench_job *job, bench_candidate **candidate);
 
 struct bench_vendor;
-/* Whether this version has it. Pure. */
+/* 1 if this version of the library has the mode. Pure. */
 int bench_nccl_has_mode(const struct bench_vendor *vendor, bench_nccl_mode mode);
-/* The library in one mode, on GPUs only. Collective; agreed and told. */
+/* The library in one mode, on GPUs only. Collective; agreed; a failure is reported on standard
+ * error. */
 weir_status bench_candidate_nccl_open(bench_job *job, const bench_buffers *buffers,
                                       const struct bench_vendor *vendor, bench_nccl_mode mode,
-                                      bench_candidate **contender);
+                                      bench_candidate **candidate);
 
 #endif

@@ -1,12 +1,12 @@
-/* An algorithm as a contender, whatever its kind: a kernel of a file, a plan. Each call goes
+/* An algorithm as a candidate, whatever its kind: a kernel of a file, a plan. Each call goes
  * through weir_algo_execute. */
-#include "bench/candidate/algos.h"
+#include "bench/options/algo_words.h"
 #include "bench/candidate/candidate.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* What a call needs beyond the contender. */
+/* What a call needs beyond the candidate. */
 typedef struct algo_state {
     weir_algo *algo;
     int blocks, threads;     /* the grid; 0: the algorithm's own */
@@ -91,7 +91,7 @@ static const bench_candidate_ops ops = {refuses, prepare, run, bench_candidate_o
                                         bench_candidate_forced, close_algo};
 
 weir_status bench_candidate_algo_open(bench_job *job, weir_algo *made, const char *name,
-                                      bench_candidate **contender)
+                                      bench_candidate **candidate)
 {
     bench_candidate *self = NULL;
     weir_status status = bench_candidate_create(job, &ops, sizeof(algo_state), &self);
@@ -103,6 +103,6 @@ weir_status bench_candidate_algo_open(bench_job *job, weir_algo *made, const cha
     self->stores_partial = 1;
     snprintf(self->forced, sizeof self->forced, "%s", name);
     bench_candidate_name_weir(self);
-    *contender = self;
+    *candidate = self;
     return WEIR_OK;
 }

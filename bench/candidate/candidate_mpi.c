@@ -1,15 +1,16 @@
 /*
- * MPI as a contender: its own collective of the same meaning, on the same
- * buffers.
+ * MPI as a candidate: its collective of the same meaning, on the same buffers. Where meanings
+ * differ, MPI is called as a user of MPI would:
  *
- * Where the meanings differ, MPI is given what a caller of MPI would write:
- *   avg         MPI has none: the sum, then each rank scales its result
- *   broadcast   out of place, root copies in to out; the others get into out
- *   in place    MPI_IN_PLACE; reduce_scatter then leaves its result at the
- *               start of the buffer, not at the rank's block
- * Types that MPI lacks (half, bfloat16, fp8) move as bytes and are refused for
- * reductions; so are sums of 8-bit integers where this MPI saturates them (Open
- * MPI's AVX operations do), because weir's wrap.
+ *   avg         MPI has none: a sum, then each rank divides its result
+ *   broadcast   out of place, root copies in to out; the other ranks receive in out
+ *   in place    MPI_IN_PLACE; reduce_scatter then leaves its result at the start of the
+ *               buffer instead of the rank's block
+ *
+ * Types that MPI lacks (half, bfloat16, fp8) move as bytes and are refused for reductions. Sums of
+ * 8-bit integers are refused if this MPI saturates them (Open MPI's AVX operations do), because
+ * weir's wrap. verify/ maps types and operations differently on purpose: its reference must be
+ * right where this candidate is only fast.
  */
 #include "bench/candidate/candidate.h"
 
@@ -21,9 +22,9 @@
 typedef struct mpi_state {
     MPI_Datatype type;
     MPI_Op op;
-    int count;     /* of type */
-    int saturates; /* sums of 8-bit integers do not wrap */
-    char note[64]; /* why a call was refused */
+    int count;     /* in elements of type */
+    int saturates; /* 1: sums of 8-bit integers do not wrap */
+    char note[64]; /* the reason why a call is refused */
 } mpi_state;
 
 static MPI_Datatype native_type(weir_dtype dtype)
@@ -50,7 +51,7 @@ static MPI_Datatype native_type(weir_dtype dtype)
     }
 }
 
-/* Types without a name in MPI move as integers of their width. */
+/* Types that MPI does not have move as integers of the same width. */
 static MPI_Datatype carrier_type(weir_dtype dtype)
 {
     MPI_Datatype type = native_type(dtype);
@@ -69,7 +70,7 @@ static MPI_Op native_op(weir_op op)
     case WEIR_MIN:
         return MPI_MIN;
     default:
-        return MPI_SUM; /* avg: scaled afterwards */
+        return MPI_SUM; /* avg: divided afterwards */
     }
 }
 
@@ -256,7 +257,7 @@ static const char *algo(bench_candidate *self)
 static const bench_candidate_ops ops = {refuses, prepare, run, result, algo,
                                         bench_candidate_free};
 
-/* 200 + 100 in 8 bits is 44. As many elements as a vector has, and a rest. */
+/* 200 + 100 in 8 bits is 44. COUNT covers whole vectors and a remainder. */
 static int saturates_bytes(void)
 {
     enum { COUNT = 100 };
@@ -270,7 +271,7 @@ static int saturates_bytes(void)
     return 0;
 }
 
-/* "mpi:openmpi-4.1.4" from the library's own first line. */
+/* "mpi:openmpi-4.1.4", from the first line of the library's version. */
 static void name_library(char *name, size_t bytes)
 {
     char version[MPI_MAX_LIBRARY_VERSION_STRING] = "", number[32] = "";
@@ -286,7 +287,7 @@ static void name_library(char *name, size_t bytes)
     snprintf(name, bytes, "mpi:%s%s%s", word, number[0] ? "-" : "", number);
 }
 
-weir_status bench_candidate_mpi_open(bench_job *job, bench_candidate **contender)
+weir_status bench_candidate_mpi_open(bench_job *job, bench_candidate **candidate)
 {
     bench_candidate *self = NULL;
     weir_status status = bench_candidate_create(job, &ops, sizeof(mpi_state), &self);
@@ -297,6 +298,6 @@ weir_status bench_candidate_mpi_open(bench_job *job, bench_candidate **contender
     state->saturates = saturates_bytes();
     name_library(self->name, sizeof self->name);
     self->peer = 1;
-    *contender = self;
+    *candidate = self;
     return WEIR_OK;
 }

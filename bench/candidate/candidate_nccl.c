@@ -1,14 +1,13 @@
 /*
- * A vendor's library as a contender, in one of its modes:
+ * A vendor's library as a candidate, in one of its modes:
  *
- *   default     on the buffers that weir works on
- *   symmetric   on buffers of the library's own, of the same size, that are registered as
+ *   default     on weir's buffers
+ *   symmetric   on buffers that the library allocates, of the same size, registered as
  *               symmetric windows
- *   zero-cta    likewise, with the policy that leaves copies to the copy engines
+ *   zero-cta    the same, with the policy that leaves copies to the copy engines
  *
- * Each has a communicator of its own. Where the library has no all-to-all, and for
- * alltoallv and sendrecv, calls are groups of sends and receives. NVLink multicast stays off
- * (vendor.h).
+ * Each mode has its own communicator. If the library has no all-to-all, and for alltoallv and
+ * sendrecv, a call is a group of sends and receives. NVLink multicast stays off (vendor.h).
  */
 #include "bench/candidate/candidate.h"
 #include "bench/candidate/vendor.h"
@@ -22,7 +21,7 @@ enum { VERSION_FP8 = 22400, VERSION_WINDOWS = 22700, VERSION_ZERO_CTA = 22800 };
 typedef struct nccl_state {
     bench_vendor vendor;
     vendor_comm comm;
-    bench_home home;    /* of windows; else unused */
+    bench_operands operands;    /* the windows; unused in default mode */
     void *windows[2];
 } nccl_state;
 
@@ -51,7 +50,7 @@ static int op_of(weir_op op)
     return ops[op];
 }
 
-/* Its average scales before it sums, which is exact for powers of two only. */
+/* The library's average scales before it sums, which is exact only for powers of two. */
 static const char *refuses(bench_candidate *self, const bench_call *call)
 {
     const nccl_state *state = self->state;
@@ -73,7 +72,7 @@ static weir_status prepare(bench_candidate *self, const bench_call *call)
     return WEIR_OK;
 }
 
-/* One block to, or from, a rank. None where there is nothing. */
+/* Sends one block to a rank, or receives one; nothing for an empty block. */
 static vendor_result send_block(const nccl_state *state, const bench_call *c, size_t at,
                                 size_t count, int rank, void *stream)
 {
@@ -168,7 +167,7 @@ static const char *algo(bench_candidate *self)
 static void close_nccl(bench_candidate *self)
 {
     nccl_state *state = self->state;
-    void *memory[] = {state->home.in, state->home.out};
+    void *memory[] = {state->operands.in, state->operands.out};
     for (int i = 0; i < 2 && state->comm; i++)
         if (state->windows[i])
             state->vendor.window_deregister(state->comm, state->windows[i]);
@@ -195,7 +194,7 @@ static vendor_config zero_cta_config(void)
                            .nvlink_centric_schedule = open};
 }
 
-/* Rank 0's unique id goes to all; then the library meets by itself. */
+/* Broadcasts rank 0's unique id; the library then connects by itself. Collective; agreed. */
 static weir_status make_communicator(bench_candidate *self, bench_nccl_mode mode)
 {
     nccl_state *state = self->state;
@@ -215,18 +214,19 @@ static weir_status make_communicator(bench_candidate *self, bench_nccl_mode mode
                                                               job->rank, &config)
                              : state->vendor.comm_init(&state->comm, job->nranks, id, job->rank);
     status = judge(self, made, "communicator");
-    if (status != WEIR_OK && mode == BENCH_NCCL_ZERO_CTA) /* versions know it or do not */
+    if (status != WEIR_OK && mode == BENCH_NCCL_ZERO_CTA) /* whether a version has the policy
+                                                             shows only here */
         status = bench_job_note(job, WEIR_ERR_UNSUPPORTED,
                                 "%s: this version has no such policy", self->name);
     return bench_job_agree(job, status, "vendor library");
 }
 
-/* The library's own buffers, as windows. */
+/* Allocates buffers with the library and registers them as windows. Collective; agreed. */
 static weir_status make_windows(bench_candidate *self, const bench_buffers *buffers)
 {
     nccl_state *state = self->state;
     const bench_vendor *v = &state->vendor;
-    void **places[] = {&state->home.in, &state->home.out};
+    void **places[] = {&state->operands.in, &state->operands.out};
     size_t bytes[] = {buffers->in.bytes, buffers->out.bytes};
     for (int i = 0; i < 2; i++) {
         weir_status status = judge(self, v->mem_alloc(places[i], bytes[i]), "symmetric memory");
@@ -244,7 +244,7 @@ static weir_status make_windows(bench_candidate *self, const bench_buffers *buff
         if (status != WEIR_OK)
             return status;
     }
-    self->home = &state->home;
+    self->operands = &state->operands;
     return WEIR_OK;
 }
 
@@ -259,12 +259,12 @@ int bench_nccl_has_mode(const bench_vendor *vendor, bench_nccl_mode mode)
 
 weir_status bench_candidate_nccl_open(bench_job *job, const bench_buffers *buffers,
                                       const bench_vendor *vendor, bench_nccl_mode mode,
-                                      bench_candidate **contender)
+                                      bench_candidate **candidate)
 {
     static const char *const suffixes[] = {"", ":symmetric", ":zero-cta"};
     bench_candidate *self = NULL;
     weir_status status = bench_candidate_create(job, &ops, sizeof(nccl_state), &self);
-    status = bench_job_agree(job, status, "contenders");
+    status = bench_job_agree(job, status, "candidates");
     if (status != WEIR_OK) {
         bench_candidate_free(self);
         return status;
@@ -280,6 +280,6 @@ weir_status bench_candidate_nccl_open(bench_job *job, const bench_buffers *buffe
         close_nccl(self);
         return status;
     }
-    *contender = self;
+    *candidate = self;
     return WEIR_OK;
 }

@@ -1,4 +1,4 @@
-/* A plan as a contender: each call goes through weir_executor_run. */
+/* A plan as a candidate: each call goes through weir_executor_run. */
 #include "bench/candidate/plan.h"
 
 #include <weir/plan.h>
@@ -52,7 +52,7 @@ static const bench_candidate_ops ops = {refuses, prepare, run, bench_candidate_o
                                         bench_candidate_forced, close_plan};
 
 weir_status bench_candidate_plan_open(bench_job *job, const char *file,
-                                      bench_candidate **contender)
+                                      bench_candidate **candidate)
 {
     bench_candidate *self = NULL;
     weir_status status = bench_candidate_create(job, &ops, sizeof(plan_state), &self);
@@ -72,6 +72,6 @@ weir_status bench_candidate_plan_open(bench_job *job, const char *file,
     self->stores_partial = 1; /* on its way from rank to rank, perhaps */
     snprintf(self->forced, sizeof self->forced, "plan:%.26s", weir_plan_name(state->plan));
     bench_candidate_name_weir(self);
-    *contender = self;
+    *candidate = self;
     return WEIR_OK;
 }

@@ -1,4 +1,4 @@
-/* weir as a contender: the public collectives on a communicator. */
+/* weir as a candidate: the public collectives on a communicator. */
 #include "bench/candidate/candidate.h"
 
 #include <stdio.h>
@@ -75,7 +75,7 @@ static const bench_candidate_ops ops = {refuses, prepare, run, bench_candidate_o
                                         bench_candidate_free};
 
 weir_status bench_candidate_weir_open(bench_job *job, const char *algo_name,
-                                      bench_candidate **contender)
+                                      bench_candidate **candidate)
 {
     bench_candidate *self = NULL;
     weir_status status = bench_candidate_create(job, &ops, 0, &self);
@@ -84,6 +84,6 @@ weir_status bench_candidate_weir_open(bench_job *job, const char *algo_name,
     snprintf(self->forced, sizeof self->forced, "%s",
              strcmp(algo_name, "auto") == 0 ? "" : algo_name);
     bench_candidate_name_weir(self);
-    *contender = self;
+    *candidate = self;
     return WEIR_OK;
 }

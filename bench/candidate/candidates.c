@@ -1,14 +1,14 @@
-/* Who takes part. */
+/* The candidates of a run: see candidates.h. */
 #include "bench/candidate/candidates.h"
 
-#include "bench/candidate/algos.h"
+#include "bench/options/algo_words.h"
 #include "bench/candidate/plan.h"
 #include "bench/candidate/vendor.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* A kernel of a file. Collective. */
+/* Opens a kernel in a file as a candidate. Collective. */
 static weir_status open_kernel(bench_job *job, weir_collective collective,
                                const bench_algo_word *word, bench_candidate **made)
 {
@@ -29,20 +29,20 @@ static weir_status open_kernel(bench_job *job, weir_collective collective,
     return status;
 }
 
-static void add(bench_candidates *contenders, bench_candidate *made)
+static void add(bench_candidates *candidates, bench_candidate *made)
 {
-    contenders->list[contenders->count++] = made;
+    candidates->list[candidates->count++] = made;
 }
 
-/* The plan, and weir's own choice, or held to algorithms. Collective where those are plans or
- * kernels of files. */
+/* Adds the plan, and weir with its own selection or with forced algorithms. Collective if there are
+ * plans or kernels in files. */
 static weir_status add_weir(bench_job *job, const bench_options *options,
-                            weir_collective collective, bench_candidates *contenders)
+                            weir_collective collective, bench_candidates *candidates)
 {
     bench_algo_word words[BENCH_CANDIDATES_MAX];
     const char *backend = weir_backend_name(weir_comm_backend(job->comm));
     if (job->nnodes > 1)
-        backend = "net"; /* what the table calls algorithms across machines */
+        backend = "net"; /* the algorithm table's name for algorithms across nodes */
     int count = bench_algos_list(options, collective, backend, job->nranks, words);
     if (count < 0 || count + (options->plan != NULL) > BENCH_CANDIDATES_MAX)
         return bench_job_note(job, WEIR_ERR_INVALID, "more than %d algorithms to measure at once",
@@ -52,7 +52,7 @@ static weir_status add_weir(bench_job *job, const bench_options *options,
         weir_status status = bench_candidate_plan_open(job, options->plan, &made);
         if (status != WEIR_OK)
             return status;
-        add(contenders, made);
+        add(candidates, made);
     }
     for (int i = 0; i < count; i++) {
         weir_status status = words[i].file
@@ -62,80 +62,68 @@ static weir_status add_weir(bench_job *job, const bench_options *options,
             return status;
         made->least_bytes = words[i].least_bytes;
         made->most_bytes = words[i].most_bytes;
-        add(contenders, made);
+        add(candidates, made);
     }
     return WEIR_OK;
 }
 
-static weir_status add_mpi(bench_job *job, bench_candidates *contenders)
+static weir_status add_mpi(bench_job *job, bench_candidates *candidates)
 {
-    weir_status status = bench_candidate_mpi_open(job, &contenders->list[contenders->count]);
-    contenders->count += status == WEIR_OK;
+    weir_status status = bench_candidate_mpi_open(job, &candidates->list[candidates->count]);
+    candidates->count += status == WEIR_OK;
     return status;
 }
 
-/* Which modes a peer's word asks for, as bits, and the library's path. "nccl" and a
- * path mean all that it has. */
-static int modes_of(const char *word, const char **path)
+/* Adds a vendor's library, each mode as a candidate. Collective; agreed; the first failure is
+ * reported. */
+static weir_status add_vendor(bench_job *job, const bench_peer *peer, const bench_buffers *buffers,
+                              bench_candidates *candidates)
 {
-    static const char *const modes[] = {"nccl:default", "nccl:symmetric", "nccl:zero-cta"};
-    *path = strchr(word, '/') ? word : NULL;
-    for (int mode = 0; mode < BENCH_NCCL_MODES; mode++)
-        if (strcmp(word, modes[mode]) == 0)
-            return 1 << mode;
-    return (1 << BENCH_NCCL_MODES) - 1;
-}
-
-/* A vendor's library, each mode a contender. The first failure is agreed and told. */
-static weir_status add_vendor(bench_job *job, const char *word, const bench_buffers *buffers,
-                              bench_candidates *contenders)
-{
-    const char *path = NULL;
-    int modes = modes_of(word, &path);
+    const unsigned modes = peer->modes;
     bench_vendor vendor;
     char why[200] = "";
     weir_status status = WEIR_OK;
     if (!job->gpu)
         status = bench_job_note(job, WEIR_ERR_INVALID, "--peer %s: it works on GPUs; give "
-                                "--backend cuda, or --peer mpi", word);
-    else if (bench_vendor_open(path, &vendor, why, sizeof why) != WEIR_OK)
+                                "--backend cuda, or --peer mpi", peer->text);
+    else if (bench_vendor_open(peer->path, &vendor, why, sizeof why) != WEIR_OK)
         status = bench_job_note(job, WEIR_ERR_SYSTEM, "--peer %s: %s; name the library by "
-                                "WEIR_NCCL_SO or --peer PATH", word, why);
+                                "WEIR_NCCL_SO or --peer PATH", peer->text, why);
     status = bench_job_agree(job, status, "vendor library");
     for (int mode = 0; mode < BENCH_NCCL_MODES && status == WEIR_OK; mode++) {
         if (!(modes >> mode & 1) || !bench_nccl_has_mode(&vendor, (bench_nccl_mode)mode) ||
-            contenders->count == BENCH_CANDIDATES_MAX)
+            candidates->count == BENCH_CANDIDATES_MAX)
             continue;
         status = bench_candidate_nccl_open(job, buffers, &vendor, (bench_nccl_mode)mode,
-                                           &contenders->list[contenders->count]);
-        contenders->count += status == WEIR_OK;
-        if (status == WEIR_ERR_UNSUPPORTED && mode != BENCH_NCCL_DEFAULT && modes != 1 << mode)
-            status = WEIR_OK; /* told, and the others go on */
+                                           &candidates->list[candidates->count]);
+        candidates->count += status == WEIR_OK;
+        if (status == WEIR_ERR_UNSUPPORTED && mode != BENCH_NCCL_DEFAULT && modes != 1u << mode)
+            status = WEIR_OK; /* reported; the other modes continue */
     }
     return status;
 }
 
 weir_status bench_candidates_open(bench_job *job, const bench_options *options,
                                   weir_collective collective, const bench_buffers *buffers,
-                                  bench_candidates *contenders)
+                                  bench_candidates *candidates)
 {
-    contenders->count = 0;
-    weir_status status = add_weir(job, options, collective, contenders);
-    status = bench_job_agree(job, status, "contenders");
+    candidates->count = 0;
+    weir_status status = add_weir(job, options, collective, candidates);
+    status = bench_job_agree(job, status, "candidates");
     for (int i = 0; i < options->npeers && status == WEIR_OK; i++) {
-        if (contenders->count == BENCH_CANDIDATES_MAX)
+        if (candidates->count == BENCH_CANDIDATES_MAX)
             break;
-        if (strcmp(options->peers[i], "mpi") == 0)
-            status = bench_job_agree(job, add_mpi(job, contenders), "contenders");
+        if (options->peers[i].modes)
+            status = add_vendor(job, &options->peers[i], buffers, candidates);
         else
-            status = add_vendor(job, options->peers[i], buffers, contenders);
+            status = bench_job_agree(job, add_mpi(job, candidates), "candidates");
     }
     return status;
 }
 
-void bench_candidates_close(bench_candidates *contenders)
+void bench_candidates_close(bench_candidates *candidates)
 {
-    for (int i = 0; i < contenders->count; i++)
-        contenders->list[i]->ops->close(contenders->list[i]);
-    contenders->count = 0;
+    for (int i = 0; i < candidates->count; i++)
+        candidates->list[i]->ops->close(candidates->list[i]);
+    candidates->count = 0;
 }

@@ -1,4 +1,4 @@
-/* Whether a plan fits the run that was asked for. */
+/* Checks whether a plan fits the run: see plan.h. */
 #include "bench/candidate/plan.h"
 
 #include "bench/sizes/shape.h"
@@ -15,7 +15,7 @@ static int is_for(const weir_plan *plan, weir_collective collective)
            (collective == WEIR_COLL_REDUCE_SCATTER && strcmp(name, "reducescatter") == 0);
 }
 
-/* The table's sizes are the lengths that a plan's range counts. */
+/* A plan's range counts the same bytes as the sizes of the table. */
 static int check_range(const bench_options *options, const weir_plan *plan, char *problem)
 {
     uint64_t least, most;
@@ -59,8 +59,8 @@ static int check_plan(const bench_options *options, weir_collective collective, 
     return 0;
 }
 
-/* What checks of outputs might miss: races and hangs; and that its root is that of -r. Plans
- * that are too large to be proved are measured, and their outputs are checked. */
+/* Checks what comparing outputs could miss: races, deadlocks, and whether the root is that of -r.
+ * Plans that are too large to be proved are measured anyway; their outputs are checked. */
 static int prove(const bench_options *options, weir_collective collective, const weir_plan *plan,
                  char *problem)
 {

@@ -1,4 +1,4 @@
-/* The child that tries the library first, and the symbols. */
+/* Opens the library, first in a child process: see vendor.h. */
 #include "bench/candidate/vendor.h"
 
 #include <dlfcn.h>
@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 typedef struct findings {
-    int version; /* 0: it cannot be used */
+    int version; /* 0: the library cannot be used */
     char why[200];
 } findings;
 
@@ -26,7 +26,7 @@ static void *find_symbol(void *library, const char *symbol)
     return found;
 }
 
-/* Opens the library and finds its version. why is written on failure only. */
+/* Opens the library and finds its version. Writes why only on failure. */
 static int load(const char *path, bench_vendor *vendor, char *why, size_t bytes)
 {
     const char *missing = NULL;
@@ -52,7 +52,7 @@ static int load(const char *path, bench_vendor *vendor, char *why, size_t bytes)
     return 0;
 }
 
-/* In the child. Standard output holds results only, so the library has none. */
+/* Runs in the child. The library gets no standard output, which is for results only. */
 static void try_library(const char *path, int fd)
 {
     enum { HANGS_S = 10 };
@@ -79,7 +79,7 @@ static void read_all(int fd, findings *found, int *whole)
     *whole = got == sizeof *found;
 }
 
-/* Tries it in a child. */
+/* 1 if a child process can open the library. */
 static int survives(const char *path, char *why, size_t bytes)
 {
     findings found = {.version = 0};
@@ -119,7 +119,7 @@ void bench_vendor_name(const char *path, int version, char *name, size_t bytes)
 {
     const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
     const char *word = strstr(file, "rccl") ? "rccl" : strstr(file, "mccl") ? "mccl" : "nccl";
-    /* Until 2.8 there was one digit for the minor number. */
+    /* Versions before 2.9 have one digit for the minor number. */
     int base = version >= 10000 ? 10000 : 1000;
     snprintf(name, bytes, "%s:%d.%d.%d", word, version / base, version % base / 100,
              version % 100);

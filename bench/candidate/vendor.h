@@ -1,8 +1,8 @@
 /*
- * A vendor's library of collectives (NCCL, RCCL, MCCL), opened at run time: the part of
- * its interface that is measured, declared here so that no header of it is needed.
- * Symbols begin with nccl or mccl. Before it is opened in this process, it is opened in a
- * child, so that one that crashes, hangs or misses symbols is only told.
+ * A vendor's library of collectives (NCCL, RCCL, MCCL), opened at run time. The part of its
+ * interface that is used is declared here, so that no header of it is needed; symbols start with
+ * nccl or mccl. A child process opens the library first, so that a library that crashes, hangs or
+ * lacks symbols is only reported.
  */
 #ifndef BENCH_CANDIDATE_VENDOR_H
 #define BENCH_CANDIDATE_VENDOR_H
@@ -11,15 +11,15 @@
 
 #include <stddef.h>
 
-/* Values as nccl.h has them; 0 is success. */
+/* The values of nccl.h; 0 is success. */
 typedef int vendor_result;
 typedef void *vendor_comm;
 typedef struct vendor_id {
     char bytes[128];
 } vendor_id;
 
-/* What ncclConfig_t is in 2.28, whole: a library takes what is behind its end for set.
- * INT_MIN and NULL leave a choice to the library. */
+/* All of ncclConfig_t in version 2.28: a library would read members beyond a shorter struct.
+ * INT_MIN and NULL leave the choice to the library. */
 typedef struct vendor_config {
     size_t size;
     unsigned magic, version;
@@ -33,10 +33,10 @@ typedef struct vendor_config {
 
 enum {
     VENDOR_WINDOW_SYMMETRIC = 1, /* NCCL_WIN_COLL_SYMMETRIC */
-    VENDOR_CTA_POLICY_ZERO = 2,  /* NCCL_CTA_POLICY_ZERO: copy engines where they can */
+    VENDOR_CTA_POLICY_ZERO = 2,  /* NCCL_CTA_POLICY_ZERO: copy engines where possible */
 };
 
-/* X(member, symbol without prefix, needed, result, arguments); the stream is a cudaStream_t */
+/* X(member, symbol without prefix, required, result, arguments); streams are cudaStream_t */
 #define BENCH_VENDOR_MAP(X)                                                                       \
     X(get_version, "GetVersion", 1, vendor_result, (int *))                                       \
     X(get_unique_id, "GetUniqueId", 1, vendor_result, (vendor_id *))                              \
@@ -76,11 +76,10 @@ typedef struct bench_vendor {
     char name[32]; /* "nccl:2.28.3" */
 } bench_vendor;
 
-/* Opens the library: path, where that is NULL WEIR_NCCL_SO, else the first that the
- * loader finds of the usual names. NVLink multicast is switched off in it unless
- * NCCL_NVLS_ENABLE says other. Local; takes ten seconds if the library hangs. On failure
- * why (at most bytes) is one line. It stays open until the process ends: such libraries
- * do not survive that. */
+/* Opens the library at path; if that is NULL, WEIR_NCCL_SO, else the first of the usual names that
+ * the loader finds. Switches NVLink multicast off in it unless NCCL_NVLS_ENABLE is set. Takes ten
+ * seconds if the library hangs. On failure why (at most bytes) is one line. The library stays open
+ * until the process ends, because such libraries cannot be unloaded. Local, blocking. */
 weir_status bench_vendor_open(const char *path, bench_vendor *vendor, char *why, size_t bytes);
 
 /* "nccl:2.28.3" from a version number and the library's file name. Pure. */

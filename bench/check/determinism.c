@@ -1,22 +1,24 @@
-/* Repeats, comparisons, and what they say: see determinism.h. */
+/* Repeats of a call, and the comparison of their outputs: see determinism.h. */
 #include "bench/check/determinism.h"
 
 #include "bench/check/inject.h"
+#include "bench/trial/data.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-/* One contender under test. */
+/* One candidate under test. */
 typedef struct repeats {
     bench_trial *trial;
-    bench_candidate *contender;
-    unsigned char *first; /* what the first repeat left */
+    bench_candidate *candidate;
+    unsigned char *first; /* the output of the first repeat */
     size_t elements, width;
-    weirv_result by_repeat, by_rank; /* elements with other bits than then, than on rank 0 */
+    weirv_result by_repeat, by_rank; /* elements that differ from the first repeat, from rank 0 */
 } repeats;
 
-/* Whether every rank's result is the same by the collective's meaning. */
+/* 1 if the collective gives every rank the same result. */
 static int is_common(weir_collective collective)
 {
     return collective == WEIR_COLL_ALLREDUCE || collective == WEIR_COLL_ALLGATHER ||
@@ -30,7 +32,7 @@ static int is_promised(const bench_trial *trial, const bench_result *result)
            !(is_open && weirv_is_reduction(trial->row->collective));
 }
 
-/* In each repeat another rank comes last. */
+/* In each repeat another rank arrives last. */
 static void come_late(const bench_job *job, int turn)
 {
     const struct timespec late = {.tv_nsec = 100000};
@@ -44,31 +46,31 @@ static weir_status plant(repeats *r, int turn)
     bench_fault fault = (bench_fault)trial->options->inject;
     int planted = (fault == BENCH_FAULT_UNSTABLE_BIT && turn == 1) ||
                   (fault == BENCH_FAULT_RANK_BIT && is_common(trial->row->collective));
-    if (!planted || r->contender->peer)
+    if (!planted || r->candidate->peer)
         return WEIR_OK;
-    return bench_trial_inject(trial, r->contender, fault, &trial->data,
+    return bench_inject_trial(trial, r->candidate, fault, &trial->data,
                               bench_inject_place(&trial->data));
 }
 
 static weir_status run_repeat(repeats *r, int turn)
 {
     bench_trial *trial = r->trial;
-    bench_candidate *contender = r->contender;
-    weir_status status = turn == 0 ? bench_trial_reset(trial, contender)
-                                   : bench_trial_fill(trial, contender);
+    bench_candidate *candidate = r->candidate;
+    weir_status status = turn == 0 ? bench_trial_reset(trial, candidate)
+                                   : bench_trial_fill(trial, candidate);
     if (status == WEIR_OK)
-        status = contender->ops->prepare(contender, &trial->call);
+        status = candidate->ops->prepare(candidate, &trial->call);
     bench_job_barrier(trial->job);
     bench_job_phase(trial->job, "repeat of a call", (uint64_t)turn);
     come_late(trial->job, turn);
     if (status == WEIR_OK)
-        status = contender->ops->run(contender);
+        status = candidate->ops->run(candidate);
     if (status == WEIR_OK)
-        status = bench_trial_wait(trial, contender);
+        status = bench_trial_wait(trial, candidate);
     if (status == WEIR_OK)
         status = plant(r, turn);
     if (status == WEIR_OK)
-        status = bench_trial_pull(trial, contender);
+        status = bench_trial_pull(trial, candidate);
     return bench_job_agree(trial->job, status, weir_collective_name(trial->row->collective));
 }
 
@@ -79,7 +81,7 @@ static void compare(const repeats *r, size_t at, size_t count, const void *expec
                        (const unsigned char *)out + at * r->width, expected, found);
 }
 
-/* The first repeats' results, with rank 0's. */
+/* Compares the first repeat's output with rank 0's. */
 static int compare_ranks(repeats *r)
 {
     enum { PART_BYTES = 32 << 10 };
@@ -101,7 +103,7 @@ static weir_status run_repeats(repeats *r)
 {
     bench_job *job = r->trial->job;
     weir_status status = run_repeat(r, 0);
-    const void *out = bench_trial_result(r->trial, r->contender);
+    const void *out = bench_trial_result(r->trial, r->candidate);
     memcpy(r->first, out, r->elements * r->width);
     for (int turn = 1; turn < BENCH_REPEATS && status == WEIR_OK; turn++) {
         status = run_repeat(r, turn);
@@ -164,37 +166,37 @@ static void note(const repeats *r, bench_result *result)
 {
     bench_trial *trial = r->trial;
     bench_determinism *found = trial->determinism;
-    const char *name = *result->algo ? result->algo : result->contender;
+    const char *name = *result->algo ? result->algo : result->candidate;
     bench_determinism_row *row = find_row(found, name);
     char first[sizeof row->first] = "";
     int compares = is_common(trial->row->collective) && trial->job->nranks > 1;
     found->nranks = compares ? trial->job->nranks : 0;
-    result->sameness = (bench_sameness){.tried = 1,
-                                        .unlike_repeats = r->by_repeat.wrong > 0,
-                                        .unlike_ranks = r->by_rank.wrong > 0};
+    result->determinism = (bench_determinism_outcome){.tried = 1,
+                                        .differing_repeats = r->by_repeat.wrong > 0,
+                                        .differing_ranks = r->by_rank.wrong > 0};
     if (r->by_repeat.wrong || r->by_rank.wrong)
         describe(r, first, sizeof first);
     if (row) {
         row->results++;
-        row->unlike_repeats += r->by_repeat.wrong > 0;
-        row->unlike_ranks += r->by_rank.wrong > 0;
+        row->differing_repeats += r->by_repeat.wrong > 0;
+        row->differing_ranks += r->by_rank.wrong > 0;
         if (!row->first[0])
             memcpy(row->first, first, sizeof first);
     }
     if (!first[0] || !is_promised(trial, result))
         return;
-    bench_job_say(trial->job, "not the same bits: %s %s, %s", result->contender, result->algo,
+    bench_job_say(trial->job, "not the same bits: %s %s, %s", result->candidate, result->algo,
                   first);
     result->checked = 1;
     blame(&r->by_repeat, &result->check);
     blame(&r->by_rank, &result->check);
 }
 
-weir_status bench_determinism_try(bench_trial *trial, bench_candidate *contender,
+weir_status bench_determinism_try(bench_trial *trial, bench_candidate *candidate,
                                   bench_result *result)
 {
     bench_job *job = trial->job;
-    repeats r = {.trial = trial, .contender = contender};
+    repeats r = {.trial = trial, .candidate = candidate};
     weir_status status = WEIR_OK;
     int exact = trial->data.exact;
     r.elements = weirv_recv_elements(&trial->data);
@@ -212,50 +214,4 @@ weir_status bench_determinism_try(bench_trial *trial, bench_candidate *contender
     if (status == WEIR_OK)
         note(&r, result);
     return status;
-}
-
-/* ----------------------------------------------------------------- writers */
-
-static void write_row(const bench_determinism *found, const bench_determinism_row *row, FILE *out)
-{
-    fprintf(out, "# %-20s : %s: ", "Determinism", row->name);
-    if (row->unlike_repeats)
-        fprintf(out, "other bits in repeats of %ld of %ld results", row->unlike_repeats,
-                row->results);
-    else
-        fprintf(out, "same bits in %d repeats", BENCH_REPEATS);
-    if (found->nranks && row->unlike_ranks)
-        fprintf(out, "%s on the ranks in %ld of %ld results",
-                row->unlike_repeats ? " and" : "; other bits", row->unlike_ranks, row->results);
-    else if (found->nranks)
-        fprintf(out, "%s on %d ranks", row->unlike_repeats ? "; same bits" : " and",
-                found->nranks);
-    fprintf(out, "%s%s\n", row->first[0] ? "; first in " : "", row->first);
-}
-
-void bench_determinism_write(const bench_determinism *found, FILE *out)
-{
-    for (int i = 0; i < found->nrows; i++)
-        write_row(found, &found->rows[i], out);
-}
-
-void bench_determinism_put(bench_json *json, const bench_determinism *found)
-{
-    if (!found->nrows)
-        return;
-    bench_json_key(json, "determinism");
-    bench_json_open_list(json);
-    for (int i = 0; i < found->nrows; i++) {
-        const bench_determinism_row *row = &found->rows[i];
-        bench_json_open_object(json);
-        bench_json_put_text(json, "algorithm", row->name);
-        bench_json_put_whole(json, "repeats", BENCH_REPEATS);
-        bench_json_put_whole(json, "ranks_compared", found->nranks);
-        bench_json_put_whole(json, "results", row->results);
-        bench_json_put_whole(json, "unlike_repeats", row->unlike_repeats);
-        bench_json_put_whole(json, "unlike_ranks", row->unlike_ranks);
-        bench_json_put_text(json, "first", row->first);
-        bench_json_close_object(json);
-    }
-    bench_json_close_list(json);
 }

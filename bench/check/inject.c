@@ -1,67 +1,19 @@
-/* Faults, their victims, and what they do: see inject.h. */
+/* The faults, and the ranks that they affect: see inject.h. */
 #include "bench/check/inject.h"
 
+#include "bench/trial/data.h"
 #include "verify/number.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const names[BENCH_FAULT_COUNT] = {
-    [BENCH_FAULT_FLIP_BIT] = "flip-bit",         [BENCH_FAULT_DROP_CHUNK] = "drop-chunk",
-    [BENCH_FAULT_SWAP_CHUNKS] = "swap-chunks",   [BENCH_FAULT_REPLAY] = "replay",
-    [BENCH_FAULT_SKIP_SIGNAL] = "skip-signal",   [BENCH_FAULT_OVERRUN] = "overrun",
-    [BENCH_FAULT_MODIFY_INPUT] = "modify-input", [BENCH_FAULT_DROP_RANK] = "drop-rank",
-    [BENCH_FAULT_BAD_ROUND] = "bad-round",       [BENCH_FAULT_SWAP_BYTES] = "swap-bytes",
-    [BENCH_FAULT_LOSE_NAN] = "lose-nan",
-    [BENCH_FAULT_LOSE_SUBNORMAL] = "lose-subnormal", [BENCH_FAULT_UNSTABLE_BIT] = "unstable-bit",
-    [BENCH_FAULT_RANK_BIT] = "rank-bit",
-};
-
 /* Part of an output. */
 typedef struct region {
     size_t first, count;
 } region;
 
-bench_fault bench_fault_parse(const char *name)
-{
-    for (int i = 1; i < BENCH_FAULT_COUNT; i++)
-        if (strcmp(names[i], name) == 0)
-            return (bench_fault)i;
-    return BENCH_FAULT_NONE;
-}
-
-const char *bench_fault_name(bench_fault fault)
-{
-    return fault == BENCH_FAULT_NONE ? "none" : names[fault];
-}
-
-bench_fault_run bench_fault_planted_in(bench_fault fault)
-{
-    switch (fault) {
-    case BENCH_FAULT_LOSE_NAN:
-    case BENCH_FAULT_LOSE_SUBNORMAL:
-        return BENCH_RUN_SPECIAL;
-    case BENCH_FAULT_UNSTABLE_BIT:
-    case BENCH_FAULT_RANK_BIT:
-        return BENCH_RUN_REPEATED;
-    default:
-        return BENCH_RUN_CHECKED;
-    }
-}
-
-int bench_fault_has_time(bench_fault fault)
-{
-    return fault != BENCH_FAULT_MODIFY_INPUT && bench_fault_planted_in(fault) == BENCH_RUN_CHECKED;
-}
-
-void bench_fault_list(FILE *to)
-{
-    for (int i = 1; i < BENCH_FAULT_COUNT; i++)
-        fprintf(to, "%s\n", names[i]);
-}
-
-/* A rank that has a result, which for broadcast is not only its own input. */
+/* The victim: a rank whose result is not just its own input. */
 static int victim_of(const weirv_case *c)
 {
     if (c->collective == WEIR_COLL_REDUCE)
@@ -71,7 +23,7 @@ static int victim_of(const weirv_case *c)
     return c->nranks - 1;
 }
 
-/* The rank whose part is missing. */
+/* The rank whose contribution is missing. */
 static int missing_rank(const weirv_case *c)
 {
     if (c->collective == WEIR_COLL_BROADCAST)
@@ -81,18 +33,17 @@ static int missing_rank(const weirv_case *c)
     return (victim_of(c) + 1) % c->nranks;
 }
 
-int bench_inject_stays_away(bench_fault fault, const weirv_case *c)
+int bench_inject_skips_call(bench_fault fault, const weirv_case *c)
 {
-    /* Others must wait for it: broadcast's root, but any rank of a reduction
-     * whose contribution is needed. */
+    /* A rank that others must wait for: the root of broadcast, or a rank whose contribution to a
+     * reduction is needed. */
     int absent = c->collective == WEIR_COLL_BROADCAST ? c->root
                  : c->collective == WEIR_COLL_REDUCE  ? (c->root + 1) % c->nranks
                                                       : c->nranks - 1;
     return fault == BENCH_FAULT_SKIP_SIGNAL && c->rank == absent;
 }
 
-/* The part of out that has element at: what came from one rank, or a rank's
- * share of the buffer. */
+/* The part of the output that holds element `at`: what came from one rank, or one rank's block. */
 static region part_with(const weirv_case *c, size_t at)
 {
     size_t all = weirv_recv_elements(c), share = all / (size_t)c->nranks;
@@ -121,7 +72,7 @@ size_t bench_inject_place(const weirv_case *c)
     return c->recv_displs[place];
 }
 
-/* As if nothing had come from the missing rank for these elements. */
+/* Leaves the elements as if the missing rank had sent nothing. */
 static void leave_out(const weirv_case *c, region part, unsigned char *out)
 {
     size_t width = weir_dtype_bytes(c->dtype);
@@ -140,7 +91,7 @@ static void leave_out(const weirv_case *c, region part, unsigned char *out)
     }
 }
 
-/* On every rank that has something from the missing rank. */
+/* Applies leave_out to everything that the missing rank contributes to. */
 static void drop_rank(const weirv_case *c, unsigned char *out)
 {
     size_t all = weirv_recv_elements(c);
@@ -176,7 +127,7 @@ static void swap_bytes(unsigned char *a, unsigned char *b, size_t bytes)
     }
 }
 
-/* The part after this one, or the first. */
+/* Swaps the part with the next one, or the first. */
 static void swap_parts(const weirv_case *c, region part, unsigned char *out)
 {
     size_t width = weir_dtype_bytes(c->dtype), end = part.first + part.count;
@@ -199,7 +150,7 @@ static void round_wrongly(const weirv_case *c, region part, unsigned char *out)
     }
 }
 
-/* Of the part, NaN or subnormal numbers become 0. */
+/* Sets NaN or subnormal numbers of the part to 0. */
 static void lose(bench_fault fault, const weirv_case *c, region part, unsigned char *out)
 {
     const weirv_format *format = weirv_format_of(c->dtype);
@@ -212,7 +163,7 @@ static void lose(bench_fault fault, const weirv_case *c, region part, unsigned c
     }
 }
 
-/* Each element as a machine of the other byte order has it. */
+/* Reverses the bytes of each element. */
 static void reverse_elements(const weirv_case *c, region part, unsigned char *out)
 {
     size_t width = weir_dtype_bytes(c->dtype);
@@ -257,7 +208,7 @@ static void change_output(bench_fault fault, const weirv_case *c, unsigned char 
     }
 }
 
-/* 1 if the output is other than before. */
+/* 1 if the fault changed the output. */
 static int change_seen(bench_fault fault, const weirv_case *c, unsigned char *out, size_t at)
 {
     size_t bytes = weirv_recv_elements(c) * weir_dtype_bytes(c->dtype);
@@ -274,11 +225,13 @@ static int change_seen(bench_fault fault, const weirv_case *c, unsigned char *ou
     return seen;
 }
 
-int bench_inject(bench_fault fault, const weirv_case *c, const bench_layout *layout, void *out,
-                 size_t at)
+/* Changes what the call described by c left in out and layout; `at` selects the part of out.
+ * Returns 1 if anything on this rank is different afterwards. */
+static int inject_output(bench_fault fault, const weirv_case *c, const bench_layout *layout,
+                         void *out, size_t at)
 {
     if (fault == BENCH_FAULT_NONE || fault == BENCH_FAULT_SKIP_SIGNAL)
-        return bench_inject_stays_away(fault, c);
+        return bench_inject_skips_call(fault, c);
     if (fault == BENCH_FAULT_DROP_RANK)
         return c->nranks > 1 && change_seen(fault, c, out, at);
     if (c->rank != victim_of(c))
@@ -297,4 +250,17 @@ int bench_inject(bench_fault fault, const weirv_case *c, const bench_layout *lay
     }
     int alone = c->nranks == 1 && fault == BENCH_FAULT_DROP_CHUNK;
     return !alone && change_seen(fault, c, out, at);
+}
+
+weir_status bench_inject_trial(bench_trial *trial, bench_candidate *candidate, bench_fault fault,
+                               const weirv_case *c, size_t at)
+{
+    if (fault == BENCH_FAULT_NONE)
+        return WEIR_OK;
+    weir_status status = bench_trial_pull(trial, candidate);
+    if (status != WEIR_OK)
+        return status;
+    void *out = bench_buffers_mirror(trial->buffers, trial->operands, trial->call.out);
+    trial->planted += inject_output(fault, c, &trial->layout, out, at);
+    return bench_trial_push(trial);
 }

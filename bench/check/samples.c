@@ -1,6 +1,7 @@
-/* Windows, notes and their comparison: see samples.h. */
+/* Checks of timed iterations: see samples.h. */
 #include "bench/check/samples.h"
 
+#include "bench/trial/data.h"
 #include "verify/hash.h"
 
 #include <string.h>
@@ -12,20 +13,20 @@ size_t bench_samples_bytes(void)
     return NOTES_BYTES;
 }
 
-void bench_samples_open(bench_samples *samples, bench_trial *trial, bench_candidate *contender,
+void bench_samples_open(bench_samples *samples, bench_trial *trial, bench_candidate *candidate,
                         unsigned char *notes)
 {
     int knows = (trial->row->oracles & BENCH_ORACLE_EXACT) != 0;
     int repeats = trial->options->batched || trial->options->aggregate > 1;
     int repeats_in_place = trial->in_place && repeats;
-    *samples = (bench_samples){.trial = trial, .contender = contender, .notes = notes};
-    /* In place a peer's result may lie elsewhere, on some ranks only. */
+    *samples = (bench_samples){.trial = trial, .candidate = candidate, .notes = notes};
+    /* In place, a peer's result may lie elsewhere, on some ranks only. */
     samples->active = notes && knows && !repeats_in_place &&
                       !(trial->options->cold && trial->row->shape.bytes) &&
-                      !(trial->in_place && contender->peer);
+                      !(trial->in_place && candidate->peer);
 }
 
-/* An entry begins with the step of its iteration. */
+/* An entry of the record starts with the step of its iteration. */
 enum { STEP_BYTES = 8 };
 
 static weirv_case case_of(const bench_samples *samples, uint64_t turn, int step)
@@ -43,7 +44,8 @@ static size_t entry_bytes(const bench_samples *samples)
     return STEP_BYTES + (size_t)c->nranks * WINDOW * weir_dtype_bytes(c->dtype);
 }
 
-/* Block s of one side of the call; its window's length, and where it starts. */
+/* The window in block s of the input or output: returns its length, 0 for none, and its first
+ * element. */
 static size_t find_window(const weirv_case *c, int is_input, int s, size_t *at)
 {
     weir_collective kind = c->collective;
@@ -62,7 +64,7 @@ static size_t find_window(const weirv_case *c, int is_input, int s, size_t *at)
     return length;
 }
 
-/* Writes c's data into the places of window's input windows. */
+/* Writes c's data into the input windows of `window`. */
 static void fill_windows(const bench_samples *samples, const weirv_case *window,
                          const weirv_case *c)
 {
@@ -74,7 +76,7 @@ static void fill_windows(const bench_samples *samples, const weirv_case *window,
             continue;
         char *place = (char *)trial->layout.in + at * width;
         weirv_fill_part(c, place, at, count, c->rank);
-        bench_buffers_push(trial->buffers, trial->home, place, count * width);
+        bench_buffers_push(trial->buffers, trial->operands, place, count * width);
     }
 }
 
@@ -91,12 +93,12 @@ static void note(bench_samples *samples)
         if (count == 0)
             continue;
         char *place = (char *)trial->layout.out + at * width;
-        bench_buffers_pull(trial->buffers, trial->home, place, count * width);
+        bench_buffers_pull(trial->buffers, trial->operands, place, count * width);
         memcpy(entry + (size_t)s * WINDOW * width, place, count * width);
     }
 }
 
-/* What a window should hold with c's data. */
+/* Computes what a window should hold with c's data. */
 static void expect(const weirv_case *c, size_t at, size_t count, unsigned char *expected)
 {
     size_t width = weir_dtype_bytes(c->dtype);
@@ -104,8 +106,8 @@ static void expect(const weirv_case *c, size_t at, size_t count, unsigned char *
         done += weirv_expected(c, at + done, count - done, expected + done * width);
 }
 
-/* Each element is that of the block's data or, where windows overlap, that of
- * the iteration before. */
+/* 1 if each element is from the block's data or, where windows overlap, from the previous
+ * iteration. */
 static int is_stale(const bench_samples *samples, uint64_t turn, int step, size_t at, size_t count,
                     const unsigned char *got)
 {
@@ -141,7 +143,7 @@ static void compare(bench_samples *samples, uint64_t turn, const unsigned char *
         if (had_first || !samples->found.has_first)
             continue;
         samples->first_turn = turn;
-        /* The iteration before had other blocks, if there are steps. */
+        /* With several steps the previous iteration had other blocks. */
         samples->first_is_stale = steps == 1 && is_stale(samples, turn, step, at, count, got);
     }
 }
@@ -154,7 +156,7 @@ static void compare_notes(bench_samples *samples)
     samples->entries = 0;
 }
 
-/* Ends an iteration: notes its windows, and gives the input its own data again. */
+/* Ends an iteration: records its output windows, and restores the input. */
 static void close_window(bench_samples *samples)
 {
     weirv_case c = case_of(samples, samples->turn, samples->step);
@@ -170,7 +172,7 @@ static void close_window(bench_samples *samples)
 
 void bench_samples_next(bench_samples *samples, int step)
 {
-    const void *result = samples->contender->ops->result(samples->contender);
+    const void *result = samples->candidate->ops->result(samples->candidate);
     if (!samples->active || result != samples->trial->call.out ||
         entry_bytes(samples) > NOTES_BYTES)
         return;
@@ -197,7 +199,7 @@ void bench_samples_end(bench_samples *samples)
         if (count == 0)
             continue;
         expect(base, at, count, place);
-        bench_buffers_push(samples->trial->buffers, samples->trial->home, place, count * width);
+        bench_buffers_push(samples->trial->buffers, samples->trial->operands, place, count * width);
     }
 }
 

@@ -1,21 +1,20 @@
 /*
- * Checks of every timed iteration, between the times: before an iteration a
- * window of each block of the input gets data of that iteration alone, and after
- * it what came of the window is noted. Notes are compared with the exact oracle
- * when a block of iterations has ended, so an iteration pays two fills and a copy
- * of 16 elements a block, outside the time. A result that is stale, or wrong in
- * the window, shows in any iteration. Needs the exact oracle, and a contender
- * whose result lies in the call's out.
+ * Checks of every timed iteration, outside the timed region. Before an iteration, a window of 16
+ * elements in each block of the input gets data that only this iteration uses; after it, the
+ * corresponding windows of the output are recorded. The records are compared with the exact oracle
+ * when a block of iterations has ended. A stale result is found in any iteration, wrong data
+ * wherever it hits a window. Needs the exact oracle, and a candidate whose result lies in the
+ * call's out.
  */
 #ifndef BENCH_CHECK_SAMPLES_H
 #define BENCH_CHECK_SAMPLES_H
 
-#include "bench/measure/trial.h"
+#include "bench/trial/trial.h"
 
 typedef struct bench_samples {
     bench_trial *trial;
-    bench_candidate *contender;
-    int active, open; /* open: an iteration's window is not yet noted */
+    bench_candidate *candidate;
+    int active, open; /* open: the windows of an iteration are not recorded yet */
     uint64_t turn;    /* iterations so far */
     int step;         /* of the open iteration */
     unsigned char *notes;
@@ -25,21 +24,21 @@ typedef struct bench_samples {
     int first_is_stale;
 } bench_samples;
 
-/* NULL memory makes samples that stay inactive. Local. */
-void bench_samples_open(bench_samples *samples, bench_trial *trial, bench_candidate *contender,
+/* Prepares checks; with records NULL they stay inactive. Local. */
+void bench_samples_open(bench_samples *samples, bench_trial *trial, bench_candidate *candidate,
                         unsigned char *notes);
-/* Bytes of notes. */
+/* Bytes of the records. */
 size_t bench_samples_bytes(void);
-/* Before each timed iteration, and after the last of a block, when input and
- * output become those of the block's own data again. step: alltoallv's, of the
- * iteration's last operation. Local. */
+/* Called before each timed iteration, and after the last one of a block, which restores the
+ * block's data in input and output. step: the step of alltoallv in the iteration's last
+ * operation. Local. */
 void bench_samples_next(bench_samples *samples, int step);
 void bench_samples_end(bench_samples *samples);
-/* Whether the second iteration of all is under way; the call as it is then made,
- * and the first element of out that is noted. Local. */
+/* 1 while the second iteration of all is under way; the call with its data, and the first recorded
+ * element of out. Local. */
 int bench_samples_is_second(const bench_samples *samples);
 weirv_case bench_samples_case(const bench_samples *samples, size_t *at);
-/* Adds what all ranks found to the result's check, and tells it. Collective. */
+/* Adds the findings of all ranks to the result's check and reports them. Collective; agreed. */
 weir_status bench_samples_collect(bench_samples *samples, bench_result *result);
 
 #endif

@@ -1,6 +1,7 @@
-/* Readings, their summary, and their words. */
+/* Readings of a GPU's state, and their summary: see clocks.h. */
 #include "bench/gpu/clocks.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const struct {
@@ -94,28 +95,4 @@ void bench_clocks_describe(const bench_clocks *clocks, char *text, size_t bytes)
     describe(text, bytes, "memory ", clocks->memory_mhz, "MHz");
     describe(text, bytes, "", clocks->power_w, "W");
     describe(text, bytes, "", clocks->temperature_c, "C");
-}
-
-static void put_number(bench_json *json, const char *key, int value)
-{
-    if (value >= 0)
-        bench_json_put_whole(json, key, value);
-}
-
-void bench_clocks_put(bench_json *json, const bench_clocks *clocks)
-{
-    char reasons[BENCH_REASONS_BYTES];
-    if (!clocks->samples)
-        return;
-    bench_clocks_reasons(clocks, reasons);
-    bench_json_key(json, "gpu");
-    bench_json_open_object(json);
-    bench_json_put_whole(json, "samples", clocks->samples);
-    bench_json_put_whole(json, "throttled", clocks->throttled);
-    bench_json_put_text(json, "throttle_reasons", reasons);
-    put_number(json, "sm_mhz", clocks->sm_mhz);
-    put_number(json, "memory_mhz", clocks->memory_mhz);
-    put_number(json, "power_w", clocks->power_w);
-    put_number(json, "temperature_c", clocks->temperature_c);
-    bench_json_close_object(json);
 }

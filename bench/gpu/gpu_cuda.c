@@ -1,6 +1,6 @@
 /*
- * A GPU through CUDA's runtime, which is linked statically: without a driver the
- * program runs all the same, and only the probe says what is missing.
+ * A GPU through CUDA's runtime, which is linked statically: without a driver the program still
+ * starts, and only the probe fails.
  */
 #include "bench/gpu/gpu.h"
 
@@ -11,21 +11,21 @@
 #include <string.h>
 
 struct bench_gpu {
-    bench_job *job;
+    bench_note *note; /* the job's */
     cudaStream_t stream;
     cudaEvent_t start, end;
-    cudaGraphExec_t recording; /* NULL: none */
+    cudaGraphExec_t recording; /* NULL: no graph captured */
     bench_gpu_info info;
 };
 
-/* Notes what CUDA said. */
-static weir_status judge(bench_job *job, cudaError_t error, const char *what)
+/* Turns a CUDA error into a status with a note. */
+static weir_status gpu_check(bench_note *note, cudaError_t error, const char *what)
 {
     if (error == cudaSuccess)
         return WEIR_OK;
-    cudaGetLastError(); /* an error that is not sticky is told once */
-    return bench_job_note(job,
-                          error == cudaErrorMemoryAllocation ? WEIR_ERR_NO_MEMORY
+    cudaGetLastError(); /* reading an error clears it unless it is sticky */
+    return bench_note_write(note,
+                            error == cudaErrorMemoryAllocation ? WEIR_ERR_NO_MEMORY
                                                              : WEIR_ERR_SYSTEM,
                           "%s: CUDA: %s (%s)", what, cudaGetErrorString(error),
                           cudaGetErrorName(error));
@@ -36,7 +36,7 @@ int bench_gpu_built(void)
     return 1;
 }
 
-weir_status bench_gpu_probe(bench_job *job)
+weir_status bench_gpu_probe(bench_note *note)
 {
     int count = 0, driver = 0, runtime = 0;
     cudaError_t error = cudaGetDeviceCount(&count);
@@ -47,11 +47,11 @@ weir_status bench_gpu_probe(bench_job *job)
     cudaRuntimeGetVersion(&runtime);
     cudaGetLastError();
     if (error == cudaErrorInsufficientDriver && driver)
-        return bench_job_note(job, WEIR_ERR_SYSTEM,
+        return bench_note_write(note, WEIR_ERR_SYSTEM,
                               "the GPU driver is too old, it serves CUDA %d.%d and this build is "
                               "of %d.%d; install a newer one, or use --backend host", driver / 1000,
                               driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
-    return bench_job_note(job, WEIR_ERR_SYSTEM,
+    return bench_note_write(note, WEIR_ERR_SYSTEM,
                           "no GPU can be used: %s; install the driver and give the process access "
                           "to a GPU, or use --backend host",
                           error == cudaSuccess                   ? "CUDA finds no device"
@@ -81,13 +81,13 @@ static cudaError_t read_info(int device, bench_gpu_info *info)
     return error;
 }
 
-weir_status bench_gpu_open(bench_job *job, bench_gpu **gpu)
+weir_status bench_gpu_open(weir_comm *comm, bench_note *note, bench_gpu **gpu)
 {
-    int device = weir_comm_device(job->comm);
+    int device = weir_comm_device(comm);
     bench_gpu *self = calloc(1, sizeof *self);
     if (!self)
-        return bench_job_note(job, WEIR_ERR_NO_MEMORY, "no memory for a GPU's description");
-    self->job = job;
+        return bench_note_write(note, WEIR_ERR_NO_MEMORY, "no memory for a GPU's description");
+    self->note = note;
     cudaError_t error = cudaSetDevice(device);
     if (error == cudaSuccess)
         error = read_info(device, &self->info);
@@ -99,7 +99,7 @@ weir_status bench_gpu_open(bench_job *job, bench_gpu **gpu)
         error = cudaEventCreate(&self->end);
     if (error != cudaSuccess) {
         bench_gpu_close(self);
-        return judge(job, error, "GPU");
+        return gpu_check(note, error, "GPU");
     }
     *gpu = self;
     return WEIR_OK;
@@ -134,7 +134,7 @@ weir_status bench_gpu_alloc(bench_gpu *gpu, size_t bytes, void **pointer)
 {
     char what[64];
     snprintf(what, sizeof what, "a buffer of %zu bytes; give a smaller -e", bytes);
-    return judge(gpu->job, cudaMalloc(pointer, bytes), what);
+    return gpu_check(gpu->note, cudaMalloc(pointer, bytes), what);
 }
 
 void bench_gpu_free(bench_gpu *gpu, void *pointer)
@@ -147,7 +147,7 @@ weir_status bench_gpu_mirror_alloc(bench_gpu *gpu, size_t bytes, void **pointer)
 {
     char what[80];
     snprintf(what, sizeof what, "a buffer's mirror of %zu bytes; give a smaller -e", bytes);
-    return judge(gpu->job, cudaMallocHost(pointer, bytes), what);
+    return gpu_check(gpu->note, cudaMallocHost(pointer, bytes), what);
 }
 
 void bench_gpu_mirror_free(bench_gpu *gpu, void *pointer)
@@ -156,7 +156,7 @@ void bench_gpu_mirror_free(bench_gpu *gpu, void *pointer)
     cudaFreeHost(pointer);
 }
 
-static weir_status copy(bench_gpu *gpu, void *to, const void *from, size_t bytes,
+static weir_status gpu_copy(bench_gpu *gpu, void *to, const void *from, size_t bytes,
                         enum cudaMemcpyKind kind)
 {
     cudaError_t error = cudaSuccess;
@@ -164,32 +164,32 @@ static weir_status copy(bench_gpu *gpu, void *to, const void *from, size_t bytes
         error = cudaMemcpyAsync(to, from, bytes, kind, gpu->stream);
     if (error == cudaSuccess)
         error = cudaStreamSynchronize(gpu->stream);
-    return judge(gpu->job, error, "copy of a buffer");
+    return gpu_check(gpu->note, error, "copy of a buffer");
 }
 
 weir_status bench_gpu_push(bench_gpu *gpu, void *device, const void *host, size_t bytes)
 {
-    return copy(gpu, device, host, bytes, cudaMemcpyHostToDevice);
+    return gpu_copy(gpu, device, host, bytes, cudaMemcpyHostToDevice);
 }
 
 weir_status bench_gpu_pull(bench_gpu *gpu, void *host, const void *device, size_t bytes)
 {
-    return copy(gpu, host, device, bytes, cudaMemcpyDeviceToHost);
+    return gpu_copy(gpu, host, device, bytes, cudaMemcpyDeviceToHost);
 }
 
 weir_status bench_gpu_sync(bench_gpu *gpu)
 {
-    return judge(gpu->job, cudaStreamSynchronize(gpu->stream), "wait for the stream");
+    return gpu_check(gpu->note, cudaStreamSynchronize(gpu->stream), "wait for the stream");
 }
 
 weir_status bench_gpu_mark_start(bench_gpu *gpu)
 {
-    return judge(gpu->job, cudaEventRecord(gpu->start, gpu->stream), "event");
+    return gpu_check(gpu->note, cudaEventRecord(gpu->start, gpu->stream), "event");
 }
 
 weir_status bench_gpu_mark_end(bench_gpu *gpu)
 {
-    return judge(gpu->job, cudaEventRecord(gpu->end, gpu->stream), "event");
+    return gpu_check(gpu->note, cudaEventRecord(gpu->end, gpu->stream), "event");
 }
 
 weir_status bench_gpu_marked_us(bench_gpu *gpu, double *us)
@@ -197,7 +197,7 @@ weir_status bench_gpu_marked_us(bench_gpu *gpu, double *us)
     float ms = 0;
     cudaError_t error = cudaEventElapsedTime(&ms, gpu->start, gpu->end);
     *us = (double)ms * 1e3;
-    return judge(gpu->job, error, "time between events");
+    return gpu_check(gpu->note, error, "time between events");
 }
 
 weir_status bench_gpu_record(bench_gpu *gpu, weir_status (*enqueue)(void *context), void *context)
@@ -206,16 +206,16 @@ weir_status bench_gpu_record(bench_gpu *gpu, weir_status (*enqueue)(void *contex
     bench_gpu_forget(gpu);
     cudaError_t error = cudaStreamBeginCapture(gpu->stream, cudaStreamCaptureModeThreadLocal);
     if (error != cudaSuccess)
-        return judge(gpu->job, error, "capture of a graph");
+        return gpu_check(gpu->note, error, "capture of a graph");
     weir_status status = enqueue(context);
     error = cudaStreamEndCapture(gpu->stream, &graph);
     if (status == WEIR_OK)
-        status = judge(gpu->job, error, "capture of a graph");
+        status = gpu_check(gpu->note, error, "capture of a graph");
     if (status == WEIR_OK)
-        status = judge(gpu->job, cudaGraphInstantiate(&gpu->recording, graph, 0),
+        status = gpu_check(gpu->note, cudaGraphInstantiate(&gpu->recording, graph, 0),
                        "instance of a graph");
     if (status == WEIR_OK)
-        status = judge(gpu->job, cudaGraphUpload(gpu->recording, gpu->stream),
+        status = gpu_check(gpu->note, cudaGraphUpload(gpu->recording, gpu->stream),
                        "upload of a graph");
     if (graph)
         cudaGraphDestroy(graph);
@@ -224,7 +224,7 @@ weir_status bench_gpu_record(bench_gpu *gpu, weir_status (*enqueue)(void *contex
 
 weir_status bench_gpu_replay(bench_gpu *gpu)
 {
-    return judge(gpu->job, cudaGraphLaunch(gpu->recording, gpu->stream), "launch of a graph");
+    return gpu_check(gpu->note, cudaGraphLaunch(gpu->recording, gpu->stream), "launch of a graph");
 }
 
 void bench_gpu_forget(bench_gpu *gpu)

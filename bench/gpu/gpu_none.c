@@ -1,11 +1,11 @@
-/* A build without CUDA: there is no GPU to be had. */
+/* A build without CUDA: no GPU can be used. */
 #include "bench/gpu/gpu.h"
 
 #include <string.h>
 
-static weir_status refuse(bench_job *job)
+static weir_status gpu_none_refuse(bench_note *note)
 {
-    return bench_job_note(job, WEIR_ERR_UNSUPPORTED, "this build has no CUDA backend");
+    return bench_note_write(note, WEIR_ERR_UNSUPPORTED, "this build has no CUDA backend");
 }
 
 int bench_gpu_built(void)
@@ -13,9 +13,9 @@ int bench_gpu_built(void)
     return 0;
 }
 
-weir_status bench_gpu_probe(bench_job *job)
+weir_status bench_gpu_probe(bench_note *note)
 {
-    return refuse(job);
+    return gpu_none_refuse(note);
 }
 
 int bench_gpu_serves(const weir_comm *comm)
@@ -24,10 +24,10 @@ int bench_gpu_serves(const weir_comm *comm)
     return 0;
 }
 
-weir_status bench_gpu_open(bench_job *job, bench_gpu **gpu)
+weir_status bench_gpu_open(weir_comm *comm, bench_note *note, bench_gpu **gpu)
 {
-    (void)gpu;
-    return refuse(job);
+    (void)comm, (void)gpu;
+    return gpu_none_refuse(note);
 }
 
 void bench_gpu_close(bench_gpu *gpu)
@@ -47,7 +47,7 @@ weir_stream bench_gpu_stream(const bench_gpu *gpu)
     return NULL;
 }
 
-/* None of what follows is called: nobody has a bench_gpu. */
+/* The functions below are never called: no bench_gpu exists. */
 weir_status bench_gpu_alloc(bench_gpu *gpu, size_t bytes, void **pointer)
 {
     (void)gpu, (void)bytes, (void)pointer;

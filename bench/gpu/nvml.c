@@ -3,14 +3,15 @@
 
 #include <dlfcn.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 static const char library_name[] = "libnvidia-ml.so.1";
 
-/* As nvml.h of the driver declares them; an nvmlReturn_t is an int, 0 for success, an
- * nvmlDevice_t a pointer. */
+/* The prototypes of the driver's nvml.h: nvmlReturn_t is an int, 0 for success; nvmlDevice_t is a
+ * pointer. */
 typedef struct functions {
     int (*init)(void);
     int (*shutdown)(void);
@@ -25,13 +26,13 @@ typedef struct functions {
     int (*reasons)(void *device, unsigned long long *reasons);
 } functions;
 
-/* Domains of clocks, and the sensor on the chip. */
+/* Clock domains, and the sensor on the chip. */
 enum { CLOCK_SM = 1, CLOCK_MEMORY = 2, SENSOR_GPU = 0 };
 
 static const struct {
     size_t at;
-    const char *name, *later_name; /* what newer drivers call it; NULL: the same */
-    const char *loss;              /* without it; NULL: nothing can be read */
+    const char *name, *later_name; /* the name in newer drivers; NULL: the same */
+    const char *loss;              /* what is lost without it; NULL: nothing works without it */
 } rows[] = {
     {offsetof(functions, init), "nvmlInit_v2", NULL, NULL},
     {offsetof(functions, shutdown), "nvmlShutdown", NULL, NULL},
@@ -62,8 +63,7 @@ static double now_s(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-/* Fills the table. Returns 0, or -1 where a function is missing that nothing works
- * without. */
+/* Fills the table. Returns 0, or -1 if a required function is missing. */
 static int look_up(bench_nvml *nvml)
 {
     bench_nvml_info *info = &nvml->info;
@@ -91,7 +91,7 @@ static int refuse(bench_nvml *nvml, const char *what, int result)
     return -1;
 }
 
-/* Everything up to the GPU's handle; a failure is in info.problem. */
+/* Opens the library and finds the GPU. A failure is described in info.problem. */
 static int find_device(bench_nvml *nvml, const char *bus)
 {
     char full[32];
@@ -162,7 +162,7 @@ int bench_nvml_read(bench_nvml *nvml, bench_reading *reading)
         return -1;
     double began_s = now_s();
     const functions *call = &nvml->call;
-    /* Reasons and clocks first: they change soonest when the work is over. */
+    /* Reasons and clocks first: they change soonest after the work has ended. */
     reading->knows_reasons = call->reasons && call->reasons(nvml->device, &reasons) == 0;
     reading->reasons = reasons;
     reading->sm_mhz = clock_of(nvml, call->clock, CLOCK_SM);

@@ -1,7 +1,6 @@
 /*
- * Start and end of a rank, and agreement among ranks over MPI. The process is
- * bound before weir's communicator exists, so that shared memory is touched
- * first where the rank will run.
+ * Start and end of a rank, and agreement between ranks over MPI. The process is bound before
+ * weir's communicator is created, so that shared memory is first touched where the rank will run.
  */
 #include "bench/job/job.h"
 
@@ -19,8 +18,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* At least so fast does a rank fill and check its buffers, with all ranks on a
- * few cores and under a sanitizer. */
+/* The lowest rate at which a rank fills and checks its buffers: all ranks on a few cores, under a
+ * sanitizer. */
 enum { SLOWEST_BYTES_PER_MS = 4096 };
 
 void bench_job_phase(bench_job *job, const char *phase, uint64_t iteration)
@@ -37,7 +36,7 @@ void bench_job_phase_bytes(bench_job *job, const char *phase, size_t bytes)
 
 void bench_job_start(bench_job *job, const char *program, int timeout_s)
 {
-    int provided = MPI_THREAD_SINGLE; /* the watch calls no MPI */
+    int provided = MPI_THREAD_SINGLE; /* the watchdog thread calls no MPI */
     memset(job, 0, sizeof *job);
     job->program = program;
     job->timeout_ms = timeout_s ? timeout_s * 1000 : weiri_env_timeout_ms();
@@ -74,8 +73,8 @@ static void describe_place(bench_job *job, const weiri_place *place)
                                       : "not bound");
 }
 
-/* Whether the rank's one thread does all the work; with GPUs the driver has threads of its
- * own, which would be bound to the same core. */
+/* 1 if the rank's own thread does all the work. With GPUs the driver has threads, which would be
+ * bound to the same core. */
 static int works_alone(const weiri_topo *topo, weir_backend backend)
 {
     weiri_topo_counts counts;
@@ -83,8 +82,8 @@ static int works_alone(const weiri_topo *topo, weir_backend backend)
     return backend == WEIR_BACKEND_HOST || counts.gpus == 0;
 }
 
-/* A machine that cannot be read or bound to is told, not fatal: the numbers
- * are then only less steady. */
+/* A node that cannot be discovered or bound to is reported but not an error: results are only less
+ * steady. */
 static void place_process(bench_job *job, weir_backend backend)
 {
     weiri_topo *topo = NULL;
@@ -107,13 +106,13 @@ static void place_process(bench_job *job, weir_backend backend)
     weiri_topo_destroy(topo);
 }
 
-/* The communicator of a backend, and the rank's GPU. Agreed. */
+/* Creates the communicator of a backend, and opens the rank's GPU. Collective; agreed. */
 static weir_status make_communicator(bench_job *job, weir_backend backend)
 {
     weir_comm_config config = WEIR_COMM_CONFIG_INIT;
     config.timeout_ms = job->timeout_ms;
     config.backend = backend;
-    weir_status status = backend == WEIR_BACKEND_CUDA ? bench_gpu_probe(job) : WEIR_OK;
+    weir_status status = backend == WEIR_BACKEND_CUDA ? bench_gpu_probe(&job->note) : WEIR_OK;
     status = bench_job_agree(job, status, "GPUs");
     if (status == WEIR_OK)
         status = bench_job_agree(job, weir_comm_create(job->boot, &config, &job->comm),
@@ -122,11 +121,11 @@ static weir_status make_communicator(bench_job *job, weir_backend backend)
         return status;
     bench_watch_comm(&job->watch, job->comm);
     if (bench_gpu_serves(job->comm))
-        status = bench_gpu_open(job, &job->gpu);
+        status = bench_gpu_open(job->comm, &job->note, &job->gpu);
     return bench_job_agree(job, status, "GPUs");
 }
 
-/* Its absence is told in the header. */
+/* If NVML is missing, the header says so. */
 static void open_nvml(bench_job *job)
 {
     bench_gpu_info gpu;
@@ -159,8 +158,8 @@ weir_status bench_job_connect(bench_job *job, weir_backend backend)
     return WEIR_OK;
 }
 
-/* The communicator goes last: until then the watch can ask it about the peers.
- * Its own end is a barrier with a deadline, and needs no MPI. */
+/* The communicator is destroyed last, so that the watchdog can ask it about peers until then. The
+ * final barrier has a deadline and needs no MPI. */
 void bench_job_end(bench_job *job)
 {
     bench_job_phase(job, "tear-down: MPI_Finalize", 0);
@@ -183,7 +182,7 @@ weir_status bench_job_note(bench_job *job, weir_status status, const char *forma
 {
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(job->note, sizeof job->note, format, arguments);
+    bench_note_list(&job->note, status, format, arguments);
     va_end(arguments);
     return status;
 }
@@ -191,11 +190,11 @@ weir_status bench_job_note(bench_job *job, weir_status status, const char *forma
 static void tell(bench_job *job, const char *what)
 {
     fprintf(stderr, "%s: rank %d: %s: %s\n", job->program, job->rank, what,
-            job->note[0] ? job->note : weir_last_error());
-    job->note[0] = '\0';
+            job->note.text[0] ? job->note.text : weir_last_error());
+    job->note.text[0] = '\0';
 }
 
-/* After these the communicator is aborted: a peer may never come again. */
+/* After these errors the communicator is aborted: a peer may never arrive. */
 static int is_abort(weir_status status)
 {
     return status == WEIR_ERR_TIMEOUT || status == WEIR_ERR_ABORTED || status == WEIR_ERR_PEER;
@@ -210,7 +209,7 @@ weir_status bench_job_agree(bench_job *job, weir_status mine, const char *what)
     int done = 0;
     double deadline = MPI_Wtime() + job->timeout_ms * 1e-3 + 1;
     if (is_abort(mine) && job->comm) {
-        fflush(stdout); /* what the phase was stays as it is, for the report */
+        fflush(stdout); /* the phase stays unchanged, for the report */
         bench_watch_give_up(&job->watch, job->comm, weir_last_error());
     }
     bench_job_phase(job, what, 0);
@@ -266,4 +265,9 @@ void bench_job_say(const bench_job *job, const char *format, ...)
     vfprintf(stderr, format, arguments);
     va_end(arguments);
     fputc('\n', stderr);
+}
+
+int bench_job_has_common_clock(const bench_job *job)
+{
+    return job->local_nranks == job->nranks;
 }

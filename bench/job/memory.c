@@ -1,7 +1,7 @@
 /*
- * The machine's available memory, and the control group's where it is less,
- * divided among the local ranks. A rank needs two buffers of the size (input
- * and output); a margin is left for the library, MPI and verification.
+ * The node's available memory, or its control group's if that is less, divided among the local
+ * ranks. A rank needs two buffers of the size (input and output); a margin is left for the
+ * library, MPI and verification.
  */
 #include "bench/job/memory.h"
 
@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The number after a key ("MemAvailable:"), or at the start of the file if key
- * is empty. Returns 0 where there is none ("max" is none). */
+/* Reads the number after a key ("MemAvailable:"), or at the start of the file if key is empty.
+ * Returns 0 if there is none ("max" is none). */
 static int read_number(const char *path, const char *key, unsigned long long *value)
 {
     char line[256];
@@ -32,8 +32,8 @@ static size_t min_size(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* What is left of one control group's limit; page cache counts as used, so this
- * errs on the safe side. */
+/* What is left of a control group's limit. Page cache counts as used, which errs on the safe
+ * side. */
 static size_t group_bytes(const char *limit_path, const char *used_path)
 {
     unsigned long long limit = 0, used = 0;
@@ -54,8 +54,8 @@ static size_t available_bytes(void)
                                        "/sys/fs/cgroup/memory/memory.usage_in_bytes"));
 }
 
-/* The same of a rank's GPU. A vendor's library may have two buffers of its own, and
- * takes some memory for itself. */
+/* The largest size that fits the rank's GPU. A vendor's library may have two more buffers, and
+ * needs some memory itself. */
 static size_t device_limit(const bench_job *job, const bench_options *options)
 {
     const size_t margin_bytes = (size_t)1 << 30;
@@ -65,7 +65,7 @@ static size_t device_limit(const bench_job *job, const bench_options *options)
     return gpu.free_bytes > margin_bytes ? (gpu.free_bytes - margin_bytes) / buffers : 0;
 }
 
-/* The largest size that a rank of this machine can run. */
+/* The largest size that a rank of this node can run. */
 static size_t size_limit(const bench_job *job, const bench_options *options)
 {
     const size_t margin_bytes = (size_t)48 << 20;
@@ -76,11 +76,10 @@ static size_t size_limit(const bench_job *job, const bench_options *options)
     return job->gpu ? min_size(share, device_limit(job, options)) : share;
 }
 
-weir_status bench_memory_limit(bench_job *job, bench_options *options, int *reduced)
+weir_status bench_memory_limit(bench_job *job, bench_options *options)
 {
     uint64_t mine = size_limit(job, options), limit = 0;
     MPI_Allreduce(&mine, &limit, 1, MPI_UINT64_T, MPI_MIN, job->mpi);
-    *reduced = 0;
     if (options->max_bytes <= limit)
         return WEIR_OK;
     if (options->min_bytes > limit) {
@@ -92,6 +91,5 @@ weir_status bench_memory_limit(bench_job *job, bench_options *options, int *redu
     bench_job_say(job, "warning: -e %zu needs more memory than there is; reduced to %llu",
                   options->max_bytes, (unsigned long long)limit);
     options->max_bytes = (size_t)limit;
-    *reduced = 1;
     return WEIR_OK;
 }

@@ -1,4 +1,4 @@
-/* The judgement of what ranks found, and the run of both. */
+/* Judges the facts that the ranks read about themselves: see preflight.h. */
 #define _GNU_SOURCE /* sets of cpus */
 #include "bench/job/preflight.h"
 
@@ -21,7 +21,7 @@ static const char built_with[] = "MPICH Version:\t" MPICH_VERSION;
 static const char built_with[] = "";
 #endif
 
-/* Compares words alone: libraries differ in the blanks between them. */
+/* Compares words only: libraries differ in the blanks between them. */
 static int begins_alike(const char *built, const char *running)
 {
     static const char blanks[] = " \t";
@@ -68,7 +68,7 @@ static int is_first_of_host(const bench_preflight_facts *facts, int rank)
     return 1;
 }
 
-/* How many ranks of a host have no core outside this rank's. */
+/* The number of ranks of the host that have no core outside this rank's set. */
 static int crowd(const bench_preflight_facts *facts, int nranks, int rank)
 {
     int count = 0;
@@ -78,7 +78,8 @@ static int crowd(const bench_preflight_facts *facts, int nranks, int rank)
     return count;
 }
 
-/* Cores that ranks of the host may use, all together, and how many ranks. */
+/* The number of cores that the ranks of the host may use together, and the number of those
+ * ranks. */
 static int cores_of_host(const bench_preflight_facts *facts, int nranks, int rank, int *ranks)
 {
     cpu_set_t all;
@@ -93,7 +94,7 @@ static int cores_of_host(const bench_preflight_facts *facts, int nranks, int ran
     return CPU_COUNT(&all);
 }
 
-/* Ranks that crowd on few cores: told once a host, of the first such rank. */
+/* Ranks that share too few cores: reported once per host, for the first such rank. */
 static int judge_cores(const bench_preflight_facts *facts, int nranks, int first,
                        const char *program, FILE *to)
 {

@@ -1,7 +1,6 @@
 /*
- * What a process can read about itself: cores, frequency governor, and the
- * processor time that its control groups (version 2, or 1) allow. What cannot
- * be read counts as harmless.
+ * Reads what a process can find out about itself: cores, frequency governor, and the processor
+ * time that its control groups (version 2 or 1) allow. What cannot be read counts as harmless.
  */
 #define _GNU_SOURCE /* sets of cpus */
 #include "bench/job/preflight.h"
@@ -33,7 +32,7 @@ static int read_line(char *line, size_t bytes, const char *format, ...)
     return 0;
 }
 
-/* The lowest hardware thread of cpu's core. */
+/* The lowest hardware thread of the cpu's core. */
 static int core_of(const char *root, int cpu)
 {
     char line[256];
@@ -62,7 +61,7 @@ static void read_cpus(const char *root, const cpu_set_t *cpus, bench_preflight_f
     }
 }
 
-/* Keeps the tightest. quota is in the unit of period; "max" and -1 are none. */
+/* Keeps the tightest limit. quota has the unit of period; "max" and -1 mean no limit. */
 static void take_quota(const char *quota, const char *period, double *cores)
 {
     double allowed = strtod(quota, NULL), whole = strtod(period, NULL);
@@ -70,7 +69,7 @@ static void take_quota(const char *quota, const char *period, double *cores)
         *cores = allowed / whole;
 }
 
-/* One control group of either version. mount is where its tree is mounted. */
+/* Reads one control group of either version. mount is where its tree is mounted. */
 static void read_group(const char *root, const char *mount, const char *group, double *cores)
 {
     char line[64], period[64];
@@ -85,7 +84,7 @@ static void read_group(const char *root, const char *mount, const char *group, d
         take_quota(line, period, cores);
 }
 
-/* The group and all above it: the tightest holds. group is changed. */
+/* Reads the group and all groups above it, of which the tightest limit counts. Changes group. */
 static void read_groups(const char *root, const char *mount, char *group, double *cores)
 {
     for (char *slash = strrchr(group, '/'); slash; slash = strrchr(group, '/')) {
@@ -96,8 +95,8 @@ static void read_groups(const char *root, const char *mount, char *group, double
     }
 }
 
-/* /proc/self/cgroup has a line a tree: number:controllers:/group; version 2's
- * has no controllers, version 1's that matters has cpu. */
+/* /proc/self/cgroup has one line per tree, number:controllers:/group. The line of version 2 names
+ * no controllers; of version 1, the line that counts names cpu. */
 static void read_quota(const char *root, bench_preflight_facts *facts)
 {
     char path[PATH_MAX], line[PATH_MAX];

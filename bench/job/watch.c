@@ -1,7 +1,7 @@
-/* The thread, and the end that it makes. */
+/* The watchdog thread, and how it ends the process: see watch.h. */
 #include "bench/job/watch.h"
 
-#include "bench/job/early.h"
+#include "bench/job/setup_report.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@ _Noreturn void bench_watch_give_up(bench_watch *watch, weir_comm *comm, const ch
         weir_comm_report_once(comm, STDERR_FILENO);
         _exit(EXIT_DEADLINE);
     }
-    bench_early_report(watch->program, phase ? phase : "start", why, watch->deadline_ms);
+    bench_setup_report(watch->program, phase ? phase : "start", why, watch->deadline_ms);
     _exit(EXIT_DEADLINE);
 }
 
@@ -30,7 +30,7 @@ static uint64_t now_ms(void)
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-/* This rank has not gone on for so long. */
+/* Called when this rank has made no progress for stuck_ms. */
 static void look(bench_watch *watch, uint64_t stuck_ms)
 {
     uint64_t deadline_ms = (uint64_t)watch->deadline_ms;
@@ -45,8 +45,8 @@ static void look(bench_watch *watch, uint64_t stuck_ms)
     pthread_mutex_unlock(&watch->mutex);
 }
 
-/* The launcher ends the job. If that is because a rank has died, there is a
- * second to say so. */
+/* The launcher terminates the job. If that is because a rank died, reports it first; launchers
+ * leave a second for that. */
 static void be_terminated(bench_watch *watch)
 {
     pthread_mutex_lock(&watch->mutex);
@@ -79,7 +79,7 @@ static void *keep_watch(void *opaque)
         if (came == SIGTERM)
             be_terminated(watch);
         uint64_t now = now_ms(), seen = atomic_load(&watch->steps);
-        /* A tick that came late was spent stopped, or without a processor. */
+        /* A tick that comes late was spent stopped, or without a processor: start again. */
         if (seen != steps || now - last_ms > 4 * TICK_MS)
             since_ms = now;
         else
@@ -109,7 +109,7 @@ void bench_watch_end(bench_watch *watch)
     if (!watch->started)
         return;
     atomic_store(&watch->ended, 1);
-    pthread_kill(watch->thread, SIGTERM); /* its tick ends */
+    pthread_kill(watch->thread, SIGTERM); /* ends its wait */
     pthread_join(watch->thread, NULL);
     pthread_mutex_destroy(&watch->mutex);
     watch->started = 0;

@@ -1,9 +1,8 @@
 /*
- * The watch of a rank: a thread that ends the process when the job cannot go
- * on. It looks four times a second whether the rank has gone on; if not, it asks
- * the communicator whether a peer has died or is stopped. So a rank that is
- * stuck where weir does not see it, inside MPI or at its start and end, ends
- * within its deadline and a few seconds, and says where it stood.
+ * The watchdog of a rank: a thread that ends the process when the job cannot continue. Four times
+ * a second it checks whether the rank has made progress; if not, it asks the communicator whether
+ * a peer has died or is stopped. A rank that is stuck where weir cannot see it (inside MPI, at
+ * start or end) thus ends within its deadline and a few seconds, and reports where it stood.
  */
 #ifndef BENCH_JOB_WATCH_H
 #define BENCH_JOB_WATCH_H
@@ -19,23 +18,23 @@ typedef struct bench_watch {
     pthread_t thread;
     int started;
     atomic_int ended;
-    atomic_uint_fast64_t steps;       /* how often the rank has gone on */
+    atomic_uint_fast64_t steps;       /* how often the rank has reported progress */
     atomic_uint_fast64_t allowed_ms;  /* beyond the deadline, for the current step */
     _Atomic(const char *) phase;
-    pthread_mutex_t mutex;            /* for comm */
-    weir_comm *comm;                  /* NULL before it is made and after it is gone */
+    pthread_mutex_t mutex;            /* protects comm */
+    weir_comm *comm;                  /* NULL before it is created and after it is destroyed */
 } bench_watch;
 
-/* Starts the thread; call it before MPI_Init, so that the launcher's SIGTERM is
- * taken by the watch and leaves time for a report. Without a thread there is no
- * watch. Local. */
+/* Starts the thread. Call it before MPI_Init, so that the thread takes the launcher's SIGTERM and
+ * can report. If the thread cannot be created there is no watchdog. Local. */
 void bench_watch_start(bench_watch *watch, const char *program, int deadline_ms);
-/* Ends it. Local. */
+/* Ends the thread. Local. */
 void bench_watch_end(bench_watch *watch);
-/* Whose peers to look at; NULL for none. It must outlive this. Local. */
+/* Sets the communicator whose peers are checked; NULL for none. It must stay valid until this is
+ * called again. Local. */
 void bench_watch_comm(bench_watch *watch, weir_comm *comm);
-/* The rank goes on, into a phase (static storage). allowed_ms: what it may take
- * beyond the deadline without being stuck. Local, a few instructions. */
+/* Reports progress: the rank enters a phase (static storage). allowed_ms: time beyond the deadline
+ * that the phase may take. Local; a few instructions. */
 static inline void bench_watch_step(bench_watch *watch, const char *phase, uint64_t allowed_ms)
 {
     uint64_t steps = atomic_load_explicit(&watch->steps, memory_order_relaxed);
@@ -43,8 +42,8 @@ static inline void bench_watch_step(bench_watch *watch, const char *phase, uint6
     atomic_store_explicit(&watch->phase, phase, memory_order_relaxed);
     atomic_store_explicit(&watch->steps, steps + 1, memory_order_relaxed);
 }
-/* Reports where every rank stands, or, without a communicator, where this one
- * does, and ends the process with exit code 4. Any thread. */
+/* Reports the state of every rank, or without a communicator of this one, and ends the process with
+ * exit code 4. Any thread. */
 _Noreturn void bench_watch_give_up(bench_watch *watch, weir_comm *comm, const char *why);
 
 #endif

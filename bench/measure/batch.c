@@ -1,33 +1,35 @@
-/* Lead-in, marks, and what runs between them: see batch.h. */
+/* Batches on a stream: see batch.h. */
 #include "bench/measure/batch.h"
 
-static weir_status enqueue(void *context)
+#include "bench/trial/data.h"
+
+static weir_status enqueue_batch(void *context)
 {
     bench_batch *batch = context;
     weir_status status = WEIR_OK;
     if (batch->graph)
-        bench_trial_take_step(batch->trial, batch->step);
+        bench_trial_set_step(batch->trial, batch->step);
     for (int i = 0; i < batch->operations && status == WEIR_OK; i++) {
         bench_trial_next(batch->trial);
-        status = batch->contender->ops->run(batch->contender);
+        status = batch->candidate->ops->run(batch->candidate);
     }
     return status;
 }
 
-weir_status bench_batch_open(bench_batch *batch, bench_trial *trial, bench_candidate *contender,
+weir_status bench_batch_open(bench_batch *batch, bench_trial *trial, bench_candidate *candidate,
                              int operations, int graph)
 {
-    *batch = (bench_batch){.trial = trial, .contender = contender, .operations = operations,
+    *batch = (bench_batch){.trial = trial, .candidate = candidate, .operations = operations,
                            .graph = graph, .step = trial->splits->step};
     if (!graph)
         return WEIR_OK;
-    weir_status status = bench_gpu_record(trial->job->gpu, enqueue, batch);
+    weir_status status = bench_gpu_record(trial->job->gpu, enqueue_batch, batch);
     batch->recorded = status == WEIR_OK;
     return status;
 }
 
-/* Operations before the first mark, on the buffers of the last one: as many on every
- * rank. A recording that takes long needs no lead-in of its own length. */
+/* Operations before the start event, on the buffers of the last operation; the same number on every
+ * rank. A long batch keeps the stream busy with one operation. */
 static weir_status lead_in(bench_batch *batch)
 {
     enum { LEADING_OPERATIONS = 3 };
@@ -36,7 +38,7 @@ static weir_status lead_in(bench_batch *batch)
     if (batch->recorded && !batch->trial->series->batch_is_long)
         return bench_gpu_replay(batch->trial->job->gpu);
     for (int i = 0; i < operations && status == WEIR_OK; i++)
-        status = batch->contender->ops->run(batch->contender);
+        status = batch->candidate->ops->run(batch->candidate);
     return status;
 }
 
@@ -48,10 +50,10 @@ weir_status bench_batch_run(bench_batch *batch, double *us)
     if (status == WEIR_OK)
         status = bench_gpu_mark_start(gpu);
     if (status == WEIR_OK)
-        status = batch->recorded ? bench_gpu_replay(gpu) : enqueue(batch);
+        status = batch->recorded ? bench_gpu_replay(gpu) : enqueue_batch(batch);
     if (status == WEIR_OK)
         status = bench_gpu_mark_end(gpu);
-    weir_status waited = bench_trial_wait(batch->trial, batch->contender);
+    weir_status waited = bench_trial_wait(batch->trial, batch->candidate);
     if (status == WEIR_OK)
         status = waited;
     if (status == WEIR_OK)

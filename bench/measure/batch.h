@@ -1,30 +1,28 @@
 /*
- * Operations of a contender on a GPU's stream, timed there: a batch is enqueued as a
- * whole, one operation after the other or as the replay of a recording (a CUDA
- * graph), between two marks. In front of the first mark runs a lead-in that keeps
- * the stream busy until all is enqueued, and in which ranks wait for each other; so
- * neither launches that the host is late with nor the ranks' different starts
- * are in the time.
+ * Operations of a candidate on a GPU's stream, timed by events. A batch is enqueued as a whole
+ * between two events, operation by operation or as one replay of a CUDA graph. A lead-in of
+ * untimed operations before the first event keeps the stream busy until the batch is enqueued, and
+ * lets ranks wait for each other; so neither launch latency nor different start times of the ranks
+ * are timed.
  */
 #ifndef BENCH_MEASURE_BATCH_H
 #define BENCH_MEASURE_BATCH_H
 
-#include "bench/measure/trial.h"
+#include "bench/trial/trial.h"
 
 typedef struct bench_batch {
     bench_trial *trial;
-    bench_candidate *contender;
+    bench_candidate *candidate;
     int operations;
-    int graph;    /* batches are to be replays */
-    int recorded; /* and are */
-    int step;     /* of alltoallv's, before the first operation of a recording */
+    int graph;    /* 1: batches are replays of a graph */
+    int recorded; /* 1: the graph is captured */
+    int step;     /* alltoallv: the step before the first operation of the graph */
 } bench_batch;
 
-/* Settles what a batch is; the contender is prepared. With graph, it is recorded.
- * Collective. */
-weir_status bench_batch_open(bench_batch *batch, bench_trial *trial, bench_candidate *contender,
+/* Prepares batches of a prepared candidate; with graph, captures one. Collective. */
+weir_status bench_batch_open(bench_batch *batch, bench_trial *trial, bench_candidate *candidate,
                              int operations, int graph);
-/* Runs one, and waits. us: an operation's. Collective. */
+/* Runs one batch and waits for it. *us: microseconds per operation. Collective. */
 weir_status bench_batch_run(bench_batch *batch, double *us);
 void bench_batch_close(bench_batch *batch);
 

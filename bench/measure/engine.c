@@ -1,4 +1,4 @@
-/* Blocks, loops and clocks. */
+/* The timed loops, one per isolation, and the blocks around them: see engine.h. */
 #include "bench/measure/engine.h"
 
 #include <time.h>
@@ -10,7 +10,7 @@ static double read_us(clockid_t clock)
     return (double)now.tv_sec * 1e6 + (double)now.tv_nsec * 1e-3;
 }
 
-/* What comes before an iteration, not timed since since_us; returns the clock. */
+/* Prepares an iteration; the time since since_us is not timed. Returns the clock. */
 static double before_iteration(bench_subject *subject, double since_us)
 {
     if (subject->next)
@@ -20,10 +20,11 @@ static double before_iteration(bench_subject *subject, double since_us)
     return now_us;
 }
 
-/* Back to back: no meeting between iterations. */
-static weir_status loop_back_to_back(const bench_timing *timing, bench_subject *subject, int first,
-                                     int end)
+/* No barrier between iterations. */
+static weir_status loop_back_to_back(const bench_timing *timing, const bench_barrier *barrier,
+                                     bench_subject *subject, int first, int end)
 {
+    (void)barrier;
     weir_status status = WEIR_OK;
     double after = read_us(CLOCK_MONOTONIC);
     for (int i = first; i < end; i++) {
@@ -36,9 +37,9 @@ static weir_status loop_back_to_back(const bench_timing *timing, bench_subject *
     return status;
 }
 
-/* Ranks meet after each iteration, or after each operation; the time between is
- * summed. A failed rank keeps the meetings. */
-static weir_status loop_isolated(const bench_timing *timing, const bench_barrier *meeting,
+/* A barrier after each iteration, or after each operation; only the time between barriers counts. A
+ * failed rank still enters every barrier. */
+static weir_status loop_isolated(const bench_timing *timing, const bench_barrier *barrier,
                                  bench_subject *subject, int first, int end)
 {
     int each = timing->isolation == BENCH_BARRIER_OPERATION;
@@ -51,21 +52,21 @@ static weir_status loop_isolated(const bench_timing *timing, const bench_barrier
             if (!each)
                 continue;
             sum += read_us(CLOCK_MONOTONIC) - before;
-            meeting->barrier(meeting->context);
+            barrier->barrier(barrier->context);
             before = read_us(CLOCK_MONOTONIC);
         }
         if (!each) {
             sum = read_us(CLOCK_MONOTONIC) - before;
-            meeting->barrier(meeting->context);
+            barrier->barrier(barrier->context);
         }
         subject->wall_us[i] = sum / timing->aggregate;
     }
     return status;
 }
 
-/* Ranks start each operation together; only the operation is timed. A failed
- * rank keeps the meetings. */
-static weir_status loop_synchronised(const bench_timing *timing, const bench_barrier *meeting,
+/* Ranks start each operation together; only the operation is timed. A failed rank still enters every
+ * barrier. */
+static weir_status loop_synchronised(const bench_timing *timing, const bench_barrier *barrier,
                                      bench_subject *subject, int first, int end)
 {
     weir_status status = WEIR_OK;
@@ -73,7 +74,7 @@ static weir_status loop_synchronised(const bench_timing *timing, const bench_bar
         double sum = 0;
         before_iteration(subject, read_us(CLOCK_MONOTONIC));
         for (int k = 0; k < timing->aggregate; k++) {
-            meeting->start(meeting->context);
+            barrier->start(barrier->context);
             double before = read_us(CLOCK_MONOTONIC);
             if (k == 0 && subject->start_us)
                 subject->start_us[i] = before;
@@ -86,14 +87,14 @@ static weir_status loop_synchronised(const bench_timing *timing, const bench_bar
     return status;
 }
 
-/* The subject has the clock. A failed rank keeps the meetings. */
-static weir_status loop_batches(const bench_timing *timing, const bench_barrier *meeting,
+/* The subject times each batch itself. A failed rank still enters every barrier. */
+static weir_status loop_batches(const bench_timing *timing, const bench_barrier *barrier,
                                 bench_subject *subject, int first, int end)
 {
     weir_status status = WEIR_OK;
     for (int i = first; i < end; i++) {
         before_iteration(subject, read_us(CLOCK_MONOTONIC));
-        meeting->barrier(meeting->context);
+        barrier->barrier(barrier->context);
         subject->wall_us[i] = 0;
         if (status == WEIR_OK)
             status = subject->run_batch(subject->context, timing->aggregate, &subject->wall_us[i]);
@@ -101,7 +102,7 @@ static weir_status loop_batches(const bench_timing *timing, const bench_barrier 
     return status;
 }
 
-/* The shorter of two operations, so that one disturbance does not count. */
+/* The shorter of two operations, so that a single disturbance does not count; or one batch. */
 static weir_status time_pair(const bench_timing *timing, bench_subject *subject,
                              double *shorter_us)
 {
@@ -119,10 +120,10 @@ static weir_status time_pair(const bench_timing *timing, bench_subject *subject,
     return status;
 }
 
-/* Pairs of operations, or batches, until STEADY_PAIRS in a row were no more than a
- * twentieth faster than the best before them, on the slowest rank; one is enough
- * if it is as fast as an earlier call's. Agreed. */
-static weir_status warm_up_steadily(const bench_timing *timing, const bench_barrier *meeting,
+/* Warms up with pairs of operations, or batches, until STEADY_PAIRS in a row are at most 5% faster
+ * than the best pair before them on the slowest rank. One pair suffices if it is as fast as the
+ * warm-ups of an earlier call. Collective; agreed. */
+static weir_status warm_up_steadily(const bench_timing *timing, const bench_barrier *barrier,
                                     bench_subject *subject, weir_status status)
 {
     enum { STEADY_PAIRS = 2, MOST_PAIRS = 30 };
@@ -132,8 +133,8 @@ static weir_status warm_up_steadily(const bench_timing *timing, const bench_barr
         double us = 0;
         if (status == WEIR_OK)
             status = time_pair(timing, subject, &us);
-        us = meeting->largest(meeting->context, us);
-        status = meeting->agree(meeting->context, status);
+        us = barrier->largest(barrier->context, us);
+        status = barrier->agree(barrier->context, status);
         if (status != WEIR_OK)
             return status;
         steady = pairs > 0 && us >= 0.95 * best_us ? steady + 1 : 0;
@@ -159,61 +160,56 @@ static weir_status warm_up(const bench_timing *timing, bench_subject *subject)
     return status;
 }
 
-static weir_status run_loop(const bench_timing *timing, const bench_barrier *meeting,
-                            bench_subject *subject, int first, int end)
-{
-    switch (timing->isolation) {
-    case BENCH_BACK_TO_BACK:
-        break;
-    case BENCH_BARRIER_OPERATION:
-    case BENCH_BARRIER_ITERATION:
-        return loop_isolated(timing, meeting, subject, first, end);
-    case BENCH_SYNCHRONISED:
-        return loop_synchronised(timing, meeting, subject, first, end);
-    case BENCH_BATCHES:
-        return loop_batches(timing, meeting, subject, first, end);
-    }
-    return loop_back_to_back(timing, subject, first, end);
-}
+typedef weir_status (*timed_loop)(const bench_timing *timing, const bench_barrier *barrier,
+                                  bench_subject *subject, int first, int end);
 
-/* One block: iterations first to end - 1. */
-static weir_status run_block(const bench_timing *timing, const bench_barrier *meeting,
-                             bench_subject *subject, int first, int end)
+static const timed_loop loops[] = {
+    [BENCH_BACK_TO_BACK] = loop_back_to_back,     [BENCH_BARRIER_OPERATION] = loop_isolated,
+    [BENCH_BARRIER_ITERATION] = loop_isolated,    [BENCH_SYNCHRONISED] = loop_synchronised,
+    [BENCH_BATCHES] = loop_batches,
+};
+
+/* Everything before the timed loop. Returns 0 if the block is over because all ranks have agreed on a
+ * failure; otherwise *status is this rank's own. */
+static int begin_block(const bench_timing *timing, const bench_barrier *barrier,
+                       bench_subject *subject, weir_status *status)
 {
     double since_us = read_us(CLOCK_MONOTONIC);
-    weir_status status = subject->begin ? subject->begin(subject->context) : WEIR_OK;
-    meeting->barrier(meeting->context);
+    *status = subject->begin ? subject->begin(subject->context) : WEIR_OK;
+    barrier->barrier(barrier->context);
     subject->aside_us += read_us(CLOCK_MONOTONIC) - since_us;
     if (timing->warmups == BENCH_WARMUPS_STEADY) {
-        status = warm_up_steadily(timing, meeting, subject, status);
-        if (status != WEIR_OK)
-            return status;
-        /* One more, because ranks come from the agreement at different times. */
-        status = subject->run(subject->context);
-    } else if (status == WEIR_OK) {
-        status = warm_up(timing, subject);
+        *status = warm_up_steadily(timing, barrier, subject, *status);
+        if (*status != WEIR_OK)
+            return 0;
+        /* One more operation, because ranks leave the agreement at different times. */
+        *status = subject->run(subject->context);
+    } else if (*status == WEIR_OK) {
+        *status = warm_up(timing, subject);
     }
-    /* Every rank must know before the loop whether it will be run. */
+    /* Loops with barriers need every rank: ranks must agree whether the loop runs at all. */
     if (timing->isolation != BENCH_BACK_TO_BACK) {
-        status = meeting->agree(meeting->context, status);
-        meeting->barrier(meeting->context);
+        *status = barrier->agree(barrier->context, *status);
+        barrier->barrier(barrier->context);
     }
-    double cpu_us = read_us(CLOCK_THREAD_CPUTIME_ID);
-    if (status == WEIR_OK)
-        status = run_loop(timing, meeting, subject, first, end);
-    cpu_us = read_us(CLOCK_THREAD_CPUTIME_ID) - cpu_us;
-    subject->cpu_us += cpu_us / timing->aggregate / timing->iterations;
-    since_us = read_us(CLOCK_MONOTONIC);
+    return 1;
+}
+
+/* Everything after the timed loop. Returns the agreed status. */
+static weir_status end_block(const bench_barrier *barrier, bench_subject *subject,
+                             weir_status status)
+{
+    double since_us = read_us(CLOCK_MONOTONIC);
     if (status == WEIR_OK && subject->end)
         subject->end(subject->context);
-    status = meeting->agree(meeting->context, status);
+    status = barrier->agree(barrier->context, status);
     subject->aside_us += read_us(CLOCK_MONOTONIC) - since_us;
     if (status == WEIR_OK && subject->after)
         subject->after(subject->context);
     return status;
 }
 
-weir_status bench_engine_run(const bench_timing *timing, const bench_barrier *meeting,
+weir_status bench_engine_run(const bench_timing *timing, const bench_barrier *barrier,
                              bench_subject *subjects, int nsubjects)
 {
     int half = timing->order == BENCH_BOTH_WAYS ? timing->iterations / 2
@@ -223,13 +219,21 @@ weir_status bench_engine_run(const bench_timing *timing, const bench_barrier *me
         subjects[i].cpu_us = subjects[i].aside_us = 0;
         subjects[i].warmups = subjects[i].unsteady = 0;
     }
-    for (int turn = 0; turn < 2 * nsubjects; turn++) {
-        int back = turn >= nsubjects;
-        bench_subject *subject = &subjects[back ? 2 * nsubjects - 1 - turn : turn];
+    for (int block = 0; block < 2 * nsubjects; block++) {
+        int back = block >= nsubjects;
+        bench_subject *subject = &subjects[back ? 2 * nsubjects - 1 - block : block];
         int first = back ? half : 0, end = back ? timing->iterations : half;
+        weir_status status = WEIR_OK;
         if (first == end)
             continue;
-        weir_status status = run_block(timing, meeting, subject, first, end);
+        if (!begin_block(timing, barrier, subject, &status))
+            return status;
+        double cpu_us = read_us(CLOCK_THREAD_CPUTIME_ID);
+        if (status == WEIR_OK)
+            status = loops[timing->isolation](timing, barrier, subject, first, end);
+        cpu_us = read_us(CLOCK_THREAD_CPUTIME_ID) - cpu_us;
+        subject->cpu_us += cpu_us / timing->aggregate / timing->iterations;
+        status = end_block(barrier, subject, status);
         if (status != WEIR_OK)
             return status;
     }

@@ -1,15 +1,20 @@
-/* The loops over types, operations, roots and sizes. */
+/* The loops over combinations of type, operation and root, and over sizes: see sweep.h. */
 #include "bench/measure/sweep.h"
 
-#include "bench/check/inject.h"
+#include "bench/measure/point.h"
+#include "bench/options/faults.h"
 #include "bench/sizes/sizes.h"
-#include "bench/measure/trial.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* A line of the table in the making; large. */
+typedef struct range {
+    int first, last;
+} range;
+
+/* A line of the table while it is measured; large. */
 typedef struct line {
     bench_row row;
     bench_series series[BENCH_PLACEMENTS];
@@ -17,21 +22,20 @@ typedef struct line {
 
 typedef struct sweep {
     const bench_run *run;
-    bench_candidates *contenders;
+    bench_candidates *candidates;
     bench_report *report;
     bench_trial trial;
     weir_collective collective;
-    weir_dtype dtype;
-    weir_op op;
-    int root;
-    int visits;
-    line *lines; /* visits of them, which sizes take in turn */
+    range dtypes, ops, roots;
+    int dtype, op, root, cycle; /* the current combination */
+    int rounds;
+    line *lines; /* as many as rounds; size k uses line k modulo rounds */
     uint64_t next_seed;
     long failed;
-    size_t done; /* sizes, for the progress line */
+    size_t done; /* sizes so far, for the progress line */
 } sweep;
 
-/* Where standard error is a terminal; a line that the next one overwrites. */
+/* Shows progress if standard error is a terminal, in a line that the next one overwrites. */
 static void show_progress(sweep *s, size_t bytes)
 {
     const bench_job *job = s->run->job;
@@ -43,11 +47,11 @@ static void show_progress(sweep *s, size_t bytes)
 static void count_failures(sweep *s, const bench_row *row)
 {
     for (int placement = 0; placement < row->placements; placement++)
-        for (int i = 0; i < row->ncontenders; i++)
+        for (int i = 0; i < row->ncandidates; i++)
             s->failed += bench_result_failed(&row->results[placement][i]);
 }
 
-/* What does not fit is refused before a byte of it is written. Collective. */
+/* Refuses a size that does not fit before any of it is written. Collective; agreed. */
 static weir_status check_room(sweep *s, const bench_row *row)
 {
     bench_job *job = s->run->job;
@@ -64,11 +68,11 @@ static weir_status check_room(sweep *s, const bench_row *row)
 
 static bench_shape shape_of(const sweep *s, size_t bytes)
 {
-    return bench_shape_make(s->collective, bytes, weir_dtype_bytes(s->dtype), s->run->job->rank,
+    return bench_shape_make(s->collective, bytes, weir_dtype_bytes((weir_dtype)s->dtype), s->run->job->rank,
                             s->run->job->nranks, s->run->dist);
 }
 
-/* The size after bytes that is not the same elements again; 0 if the sweep ends there. */
+/* The next size with another number of elements; 0 after the last one. */
 static size_t next_size(sweep *s, size_t bytes)
 {
     const size_t count = shape_of(s, bytes).count;
@@ -77,30 +81,17 @@ static size_t next_size(sweep *s, size_t bytes)
     return bytes;
 }
 
-/* A new line of the table. Collective. */
+/* Starts a line of the table. Collective; agreed. */
 static weir_status begin_size(sweep *s, line *at, size_t bytes)
 {
     bench_row *row = &at->row;
-    row->dtype = s->dtype;
-    row->op = s->op;
+    row->dtype = (weir_dtype)s->dtype;
+    row->op = (weir_op)s->op;
     row->root = s->root;
     row->shape = shape_of(s, bytes);
     memset(row->primary, 0, sizeof row->primary);
     show_progress(s, bytes);
     return check_room(s, row);
-}
-
-static weir_status visit_size(sweep *s, line *at, int visit)
-{
-    weir_status status = WEIR_OK;
-    s->trial.row = &at->row;
-    for (int placement = 0; placement < at->row.placements && status == WEIR_OK; placement++) {
-        s->trial.in_place = placement == BENCH_IN_PLACE;
-        s->trial.series = &at->series[placement];
-        s->trial.visit = visit;
-        status = bench_trial_visit(&s->trial);
-    }
-    return status;
 }
 
 static void clear_line(line *at)
@@ -118,108 +109,104 @@ static void end_size(sweep *s, line *at)
     clear_line(at);
 }
 
-/* Each step begins a size, and visits it and the sizes before it that are not yet
- * done: size k has its visit v in step k + v. So a size is spread over as many
- * steps as it has visits, and lines end in the order of sizes. */
+/* Points the trial at one placement of a line. Line k has its round r in step k + r. */
+static void select_trial(sweep *s, int k, int placement, int step)
+{
+    line *at = &s->lines[k % s->rounds];
+    s->trial.row = &at->row;
+    s->trial.series = &at->series[placement];
+    s->trial.in_place = placement == BENCH_IN_PLACE;
+    s->trial.round = step - k;
+}
+
+/* Every step begins a size, and runs one round of it and of each earlier size that is not finished.
+ * So the rounds of a size are spread over as many steps, and lines end in the order of sizes. */
 static weir_status walk_sizes(sweep *s)
 {
+    const int placements = s->lines[0].row.placements;
     size_t bytes = s->run->options->min_bytes;
-    int begun = 0, done = 0, has_more = 1;
-    for (int step = 0; has_more || done < begun; step++) {
+    int begun = 0, ended = 0, has_more = 1;
+    s->done = 0;
+    for (int step = 0; has_more || ended < begun; step++) {
+        weir_status status = WEIR_OK;
         if (has_more) {
-            weir_status status = begin_size(s, &s->lines[begun++ % s->visits], bytes);
-            if (status != WEIR_OK)
-                return status;
+            status = begin_size(s, &s->lines[begun++ % s->rounds], bytes);
             bytes = next_size(s, bytes);
             has_more = bytes != 0;
         }
-        for (int k = done; k < begun; k++) {
-            weir_status status = visit_size(s, &s->lines[k % s->visits], step - k);
-            if (status != WEIR_OK)
-                return status;
+        for (int i = ended * placements; i < begun * placements && status == WEIR_OK; i++) {
+            select_trial(s, i / placements, i % placements, step);
+            status = bench_point_round(&s->trial);
         }
-        if (step - done == s->visits - 1)
-            end_size(s, &s->lines[done++ % s->visits]);
-    }
-    return WEIR_OK;
-}
-
-static weir_status sweep_sizes(sweep *s)
-{
-    const bench_options *options = s->run->options;
-    for (int cycle = 0; options->cycles == 0 || cycle < options->cycles; cycle++) {
-        s->done = 0;
-        weir_status status = walk_sizes(s);
         if (status != WEIR_OK)
             return status;
+        if (step - ended == s->rounds - 1)
+            end_size(s, &s->lines[ended++ % s->rounds]);
     }
     return WEIR_OK;
 }
 
-/* The first and last value of a loop that an option fixes or leaves to all. */
-static void loop_bounds(int option, int count, int *first, int *last)
+/* The values that an option fixes, or leaves open with "all". */
+static range range_of(int option, int count)
 {
-    *first = option == BENCH_ALL ? 0 : option;
-    *last = option == BENCH_ALL ? count - 1 : option;
+    return option == BENCH_ALL ? (range){0, count - 1} : (range){option, option};
 }
 
-static weir_status sweep_roots(sweep *s)
-{
-    int root, last;
-    loop_bounds(s->run->options->root, s->run->job->nranks, &root, &last);
-    if (!bench_collective_has_root(s->collective))
-        root = last = -1;
-    for (; root <= last; root++) {
-        s->root = root;
-        weir_status status = sweep_sizes(s);
-        if (status != WEIR_OK)
-            return status;
-    }
-    return WEIR_OK;
-}
-
-static weir_status sweep_types(sweep *s)
+static void set_ranges(sweep *s)
 {
     const bench_options *options = s->run->options;
-    int type, last_type, op, last_op;
-    loop_bounds(options->dtype, WEIR_DTYPE_COUNT, &type, &last_type);
-    for (; type <= last_type; type++) {
-        loop_bounds(options->op, WEIR_OP_COUNT, &op, &last_op);
-        if (!bench_collective_has_op(s->collective))
-            op = last_op = WEIR_SUM;
-        for (; op <= last_op; op++) {
-            s->dtype = (weir_dtype)type;
-            s->op = (weir_op)op;
-            weir_status status = sweep_roots(s);
-            if (status != WEIR_OK)
-                return status;
-        }
-    }
-    return WEIR_OK;
+    s->dtypes = range_of(options->dtype, WEIR_DTYPE_COUNT);
+    s->ops = range_of(bench_collective_has_op(s->collective) ? options->op : WEIR_SUM,
+                      WEIR_OP_COUNT);
+    s->roots = bench_collective_has_root(s->collective)
+                   ? range_of(options->root, s->run->job->nranks)
+                   : (range){-1, -1};
+    s->dtype = s->dtypes.first;
+    s->op = s->ops.first;
+    s->root = s->roots.first;
 }
 
-static void prepare(sweep *s, const bench_buffers *buffers)
+/* Moves to the next value, or returns 0 and starts again. */
+static int advance(int *value, range values)
+{
+    int more = *value < values.last;
+    *value = more ? *value + 1 : values.first;
+    return more;
+}
+
+/* The next combination of type, operation, root and cycle; cycles change fastest. Returns 0 after the
+ * last one. -N 0 repeats the first one until the program is stopped. */
+static int next_combination(sweep *s)
+{
+    const int cycles = s->run->options->cycles;
+    if (cycles == 0 || ++s->cycle < cycles)
+        return 1;
+    s->cycle = 0;
+    return advance(&s->root, s->roots) || advance(&s->op, s->ops) || advance(&s->dtype, s->dtypes);
+}
+
+static void prepare_sweep(sweep *s, const bench_buffers *buffers)
 {
     const bench_run *run = s->run;
     s->next_seed = run->options->seed;
     s->collective = run->collective;
-    for (int i = 0; i < s->visits; i++) {
+    for (int i = 0; i < s->rounds; i++) {
         bench_row *row = &s->lines[i].row;
         row->collective = run->collective;
         row->nranks = run->job->nranks;
         row->placements = bench_collective_in_place(run->collective) ? BENCH_PLACEMENTS : 1;
         row->oracles = bench_options_oracles(run->options);
-        row->ncontenders = s->contenders->count;
+        row->ncandidates = s->candidates->count;
     }
     s->trial.job = run->job;
     s->trial.options = run->options;
     s->trial.buffers = buffers;
-    s->trial.contenders = s->contenders->list;
+    s->trial.candidates = s->candidates->list;
     s->trial.next_seed = &s->next_seed;
     s->trial.determinism = run->options->determinism ? &s->report->determinism : NULL;
 }
 
-/* A fault of --inject that changed nothing proves nothing. */
+/* A fault of --inject that changed nothing anywhere is an error. Collective; agreed. */
 static weir_status check_planted(sweep *s)
 {
     bench_job *job = s->run->job;
@@ -237,33 +224,36 @@ static weir_status check_planted(sweep *s)
 }
 
 weir_status bench_sweep(const bench_run *run, const bench_buffers *buffers,
-                        bench_candidates *contenders, bench_report *report, long *failed)
+                        bench_candidates *candidates, bench_report *report, long *failed)
 {
     sweep *s = calloc(1, sizeof *s);
-    int visits = bench_options_visits(run->options);
-    line *lines = calloc((size_t)visits, sizeof *lines);
+    int rounds = bench_options_rounds(run->options);
+    line *lines = calloc((size_t)rounds, sizeof *lines);
     bench_splits splits = {.job = NULL};
     weir_status status = WEIR_OK;
     if (run->collective == WEIR_COLL_ALLTOALLV)
         status = bench_splits_open(&splits, run->job, run->dist,
-                                   strcmp(run->options->counts, "device") == 0);
+                                   run->options->counts == BENCH_COUNTS_DEVICE);
     if (!s || !lines)
         status = bench_job_note(run->job, WEIR_ERR_NO_MEMORY, "no memory for a row of results");
     status = bench_job_agree(run->job, status, "sweep");
     if (status == WEIR_OK) {
         s->run = run;
-        s->contenders = contenders;
+        s->candidates = candidates;
         s->report = report;
         s->trial.splits = &splits;
-        s->visits = visits;
+        s->rounds = rounds;
         s->lines = lines;
-        prepare(s, buffers);
-        status = sweep_types(s);
+        prepare_sweep(s, buffers);
+        set_ranges(s);
+        do
+            status = walk_sizes(s);
+        while (status == WEIR_OK && next_combination(s));
         if (status == WEIR_OK)
             status = check_planted(s);
         *failed = s->failed;
     }
-    for (int i = 0; lines && i < visits; i++)
+    for (int i = 0; lines && i < rounds; i++)
         clear_line(&lines[i]);
     free(lines);
     bench_splits_close(&splits);

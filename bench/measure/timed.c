@@ -1,20 +1,23 @@
 /* The engine's callbacks: see timed.h. */
 #include "bench/measure/timed.h"
 
+#include "bench/check/inject.h"
 #include "bench/gpu/nvml.h"
+#include "bench/trial/cold.h"
+#include "bench/trial/data.h"
 
 #include <weir/device.h>
 
 #include <sched.h>
 
-/* Operations of an iteration. */
+/* The number of operations in an iteration. */
 static int operations_of(const bench_trial *trial)
 {
     return trial->options->batched ? trial->series->batch : trial->options->aggregate;
 }
 
-/* Before an iteration: the step that its first operation comes to. It follows from the
- * iteration's number among all of the size, so contenders go through the same steps. */
+/* Selects the step before the iteration's first operation. It follows from the iteration's number
+ * within the size, so that all candidates use the same steps. */
 static void go_to_step(const bench_timed *timed)
 {
     bench_trial *trial = timed->trial;
@@ -22,11 +25,11 @@ static void go_to_step(const bench_timed *timed)
     if (trial->row->collective != WEIR_COLL_ALLTOALLV || trial->splits->dist->nsteps == 1)
         return;
     int first = trial->splits->dist->nsteps - 1; /* the one before step 0 */
-    bench_trial_take_step(trial, bench_splits_after(trial->splits, first,
+    bench_trial_set_step(trial, bench_splits_after(trial->splits, first,
                                                     before * (uint64_t)operations_of(trial)));
 }
 
-/* The step of the last operation of the iteration that comes next. */
+/* The step of the next iteration's last operation. */
 static int last_step(const bench_timed *timed)
 {
     const bench_trial *trial = timed->trial;
@@ -41,19 +44,19 @@ static weir_status begin_block(void *context)
     bench_timed *timed = context;
     timed->operations = 0;
     go_to_step(timed);
-    weir_status status = bench_trial_reset(timed->trial, timed->contender);
+    weir_status status = bench_trial_reset(timed->trial, timed->candidate);
     if (status == WEIR_OK)
         status = bench_cold_fill(timed->trial);
     if (status == WEIR_OK)
-        status = timed->contender->ops->prepare(timed->contender, &timed->trial->call);
+        status = timed->candidate->ops->prepare(timed->candidate, &timed->trial->call);
     if (status == WEIR_OK && timed->trial->options->batched)
-        status = bench_batch_open(&timed->batches, timed->trial, timed->contender,
+        status = bench_batch_open(&timed->batches, timed->trial, timed->candidate,
                                   timed->trial->series->batch, timed->trial->options->graph > 0);
     return status;
 }
 
-/* An iteration with the fault of --inject. A replay is a call that no rank makes,
- * so that what the iteration before left stays. */
+/* Runs an iteration with the fault of --inject. For replay no rank makes the call, so that the
+ * output of the previous iteration stays. */
 static weir_status run_with_fault(bench_timed *timed)
 {
     bench_trial *trial = timed->trial;
@@ -61,14 +64,14 @@ static weir_status run_with_fault(bench_timed *timed)
     size_t at = 0;
     weirv_case c = bench_samples_case(&timed->samples, &at);
     weir_status status = WEIR_OK;
-    if (fault != BENCH_FAULT_REPLAY && !bench_inject_stays_away(fault, &c))
-        status = timed->contender->ops->run(timed->contender);
+    if (fault != BENCH_FAULT_REPLAY && !bench_inject_skips_call(fault, &c))
+        status = timed->candidate->ops->run(timed->candidate);
     if (status == WEIR_OK)
-        status = bench_trial_wait(trial, timed->contender);
+        status = bench_trial_wait(trial, timed->candidate);
     if (fault == BENCH_FAULT_REPLAY)
         trial->planted++;
     else if (status == WEIR_OK)
-        status = bench_trial_inject(trial, timed->contender, fault, &c, at);
+        status = bench_inject_trial(trial, timed->candidate, fault, &c, at);
     return status;
 }
 
@@ -85,20 +88,20 @@ static weir_status run_operation(void *context)
     bench_job_phase(timed->trial->job, "timed loop", ++timed->operations);
     if (is_to_fail(timed))
         return run_with_fault(timed);
-    weir_status status = timed->contender->ops->run(timed->contender);
+    weir_status status = timed->candidate->ops->run(timed->candidate);
     if (status == WEIR_OK)
-        status = bench_trial_wait(timed->trial, timed->contender);
+        status = bench_trial_wait(timed->trial, timed->candidate);
     return status;
 }
 
-/* operations is what the trial says, which the batches already know. */
+/* operations is the same number that the batches were opened with. */
 static weir_status run_batch(void *context, int operations, double *us)
 {
     bench_timed *timed = context;
     timed->operations += (uint64_t)operations;
     bench_job_phase(timed->trial->job, "timed loop", timed->operations);
-    if (is_to_fail(timed)) { /* the batch's last operation alone */
-        bench_trial_take_step(timed->trial, timed->samples.step);
+    if (is_to_fail(timed)) { /* only the last operation of the batch */
+        bench_trial_set_step(timed->trial, timed->samples.step);
         return run_with_fault(timed);
     }
     return bench_batch_run(&timed->batches, us);
@@ -107,7 +110,7 @@ static weir_status run_batch(void *context, int operations, double *us)
 static void next_iteration(void *context)
 {
     bench_timed *timed = context;
-    if (!timed->batches.recorded) /* a recording has its steps */
+    if (!timed->batches.recorded) /* a captured graph contains its steps */
         go_to_step(timed);
     timed->iterations++;
     bench_samples_next(&timed->samples, last_step(timed));
@@ -120,7 +123,7 @@ static void end_block(void *context)
     bench_batch_close(&timed->batches);
 }
 
-/* The state that the block leaves the GPU in. */
+/* Reads the GPU's state after a block. */
 static void read_clocks(void *context)
 {
     bench_timed *timed = context;
@@ -129,12 +132,12 @@ static void read_clocks(void *context)
         bench_clocks_add(&timed->result->clocks, &reading);
 }
 
-static void meet(void *context)
+static void enter_barrier(void *context)
 {
     bench_job_barrier(context);
 }
 
-static weir_status agree(void *context, weir_status mine)
+static weir_status agree_on_status(void *context, weir_status mine)
 {
     return bench_job_agree(context, mine, "timed loop");
 }
@@ -151,18 +154,13 @@ static double now_us(void)
     return (double)weir_clock_ns() * 1e-3;
 }
 
-int bench_has_common_clock(const bench_job *job)
-{
-    return job->local_nranks == job->nranks;
-}
-
-/* On one machine ranks wait for a moment soon after the last one came;
- * elsewhere the exit from the reduction must do, as from a barrier. */
+/* On one node, ranks wait for a time shortly after the last one arrived; across nodes there is no
+ * common clock, and returning from the reduction must do. */
 static void start_together(void *context)
 {
     enum { WINDOW_US = 20, SPIN_US = 2 };
     double moment_us = largest(context, now_us()) + WINDOW_US;
-    if (!bench_has_common_clock(context))
+    if (!bench_job_has_common_clock(context))
         return;
     for (double left = moment_us - now_us(); left > 0; left = moment_us - now_us())
         if (left > SPIN_US)
@@ -183,8 +181,8 @@ bench_subject bench_timed_subject(bench_timed *timed)
 bench_barrier bench_timed_barrier(bench_job *job)
 {
     return (bench_barrier){.context = job,
-                           .barrier = meet,
-                           .agree = agree,
+                           .barrier = enter_barrier,
+                           .agree = agree_on_status,
                            .largest = largest,
                            .start = start_together};
 }

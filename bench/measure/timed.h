@@ -1,7 +1,7 @@
 /*
- * A contender in its timed loop, as a subject of the engine: new data before each
- * block, checks of single iterations, a fault where one was asked for, batches on a
- * GPU, and a reading of its clocks after each block. And where the ranks meet meanwhile.
+ * A candidate as a subject of the timing engine: new data before each block, checks of single
+ * iterations, the fault of --inject, batches on a GPU, and a reading of the GPU's clocks after
+ * each block; and the ranks' barrier over MPI.
  */
 #ifndef BENCH_MEASURE_TIMED_H
 #define BENCH_MEASURE_TIMED_H
@@ -12,20 +12,18 @@
 
 typedef struct bench_timed {
     bench_trial *trial;
-    bench_candidate *contender;
+    bench_candidate *candidate;
     bench_result *result;
-    int member;          /* of the series */
+    int member;          /* index in the series */
     uint64_t operations; /* of the current block, warm-ups included */
-    uint64_t iterations; /* timed ones of the visit */
+    uint64_t iterations; /* timed iterations of the round */
     bench_samples samples;
-    bench_batch batches; /* on a GPU, in throughput mode */
+    bench_batch batches; /* on a GPU in throughput mode */
 } bench_timed;
 
-/* timed must stay where it is while the subject is used. Local. */
+/* timed must not move while the subject is used. Local. */
 bench_subject bench_timed_subject(bench_timed *timed);
-/* Over MPI. Local. */
+/* Barriers and agreement over MPI. Local. */
 bench_barrier bench_timed_barrier(bench_job *job);
-/* Ranks of one machine share its monotonic clock. */
-int bench_has_common_clock(const bench_job *job);
 
 #endif

@@ -1,4 +1,4 @@
-/* The list of variables. */
+/* The list of variables: see environment.h. */
 #include "bench/options/environment.h"
 
 #include <stddef.h>

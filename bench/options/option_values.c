@@ -1,12 +1,13 @@
-/* The parsers of option values. */
+/* The parsers of option values: see option_values.h. */
 #include "bench/options/option_values.h"
 
-#include "bench/check/inject.h"
+#include "bench/options/faults.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -117,15 +118,17 @@ int bench_parse_text(const bench_option *row, const char *text, bench_options *o
     return 0;
 }
 
-/* The words allowed are row->argument itself: "a|b|c". */
+/* Stores the index of the word in row->argument, "a|b|c", and at offset row->low the text. */
 int bench_parse_word(const bench_option *row, const char *text, bench_options *options,
                      char *expected)
 {
     size_t length = strlen(text);
-    for (const char *word = row->argument; *word; word += strcspn(word, "|")) {
+    int index = 0;
+    for (const char *word = row->argument; *word; word += strcspn(word, "|"), index++) {
         word += *word == '|';
         if (length && strcspn(word, "|") == length && strncmp(word, text, length) == 0) {
-            *(const char **)((char *)options + row->offset) = text;
+            *(int *)((char *)options + row->offset) = index;
+            *(const char **)((char *)options + row->low) = text;
             return 0;
         }
     }
@@ -176,6 +179,24 @@ int bench_parse_root(const bench_option *row, const char *text, bench_options *o
     return 0;
 }
 
+/* A library without a mode is measured in every mode that it has. */
+static bench_peer peer_of(const char *text)
+{
+    static const struct {
+        const char *name;
+        unsigned modes;
+    } names[] = {{"mpi", 0},
+                 {"nccl", (1u << BENCH_NCCL_MODES) - 1},
+                 {"nccl:default", 1u << BENCH_NCCL_DEFAULT},
+                 {"nccl:symmetric", 1u << BENCH_NCCL_SYMMETRIC},
+                 {"nccl:zero-cta", 1u << BENCH_NCCL_ZERO_CTA}};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(names[i].name, text) == 0)
+            return (bench_peer){.text = text, .modes = names[i].modes, .known = 1};
+    return (bench_peer){.text = text, .path = text, .modes = (1u << BENCH_NCCL_MODES) - 1,
+                        .known = strchr(text, '/') != NULL};
+}
+
 int bench_parse_peer(const bench_option *row, const char *text, bench_options *options,
                      char *expected)
 {
@@ -185,7 +206,7 @@ int bench_parse_peer(const bench_option *row, const char *text, bench_options *o
                  BENCH_PEERS_MAX);
         return -1;
     }
-    options->peers[options->npeers++] = text;
+    options->peers[options->npeers++] = peer_of(text);
     return 0;
 }
 

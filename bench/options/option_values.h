@@ -1,6 +1,6 @@
 /*
- * The rows of the option table and the parsers of their values. A parser takes
- * the text of one value and stores it at the row's place in bench_options.
+ * The rows of the option table, and the parsers of option values. A parser reads the text of one
+ * value and stores the value at the row's offset in bench_options. All parsers are local.
  */
 #ifndef BENCH_OPTIONS_OPTION_VALUES_H
 #define BENCH_OPTIONS_OPTION_VALUES_H
@@ -11,24 +11,27 @@ typedef struct bench_option bench_option;
 
 enum { BENCH_EXPECTED_BYTES = 256 };
 
-/* Stores a value; returns 0, or writes what was expected (at most
- * BENCH_EXPECTED_BYTES) and returns -1. text stays the caller's and must
- * outlive options. Local. */
+/* Stores a value and returns 0; or writes what was expected (at most BENCH_EXPECTED_BYTES) and
+ * returns -1. text belongs to the caller and must outlive options. */
 typedef int (*bench_option_parser)(const bench_option *row, const char *text,
                                    bench_options *options, char *expected);
 
 struct bench_option {
     char letter; /* 0: none */
     const char *name;
-    const char *argument; /* NULL: none */
+    const char *argument; /* NULL: the option takes no value */
     bench_option_parser parse;
-    size_t offset;  /* of the value in bench_options */
-    long low, high; /* bounds of a number; for a flag, high is what it stores */
+    size_t offset;  /* of the value's member in bench_options */
+    long low, high; /* bounds of a number; a flag stores high; for a word, low is the offset of
+                       its text */
     const char *help;
 };
 
-/* int in [low, high]; size_t in [low, high]; size_t of low or more, with suffixes;
- * const char *. */
+/* Reads a size with a "K", "M", "G" or "T" suffix; decimals are allowed ("1.5G"). Pure. */
+weir_status bench_parse_bytes(const char *text, size_t *bytes);
+
+/* In this order: an int in [low, high]; a size_t in [low, high]; a size_t of at least low, with
+ * suffixes; a const char *. */
 int bench_parse_int(const bench_option *row, const char *text, bench_options *options,
                     char *expected);
 int bench_parse_whole(const bench_option *row, const char *text, bench_options *options,
@@ -37,7 +40,7 @@ int bench_parse_size(const bench_option *row, const char *text, bench_options *o
                      char *expected);
 int bench_parse_text(const bench_option *row, const char *text, bench_options *options,
                      char *expected);
-/* A size, or a factor, that is noted as given: -b, -e, and either step. */
+/* -b, -e and the two steps: a size or factor, and a note that it was given. */
 int bench_parse_min(const bench_option *row, const char *text, bench_options *options,
                     char *expected);
 int bench_parse_max(const bench_option *row, const char *text, bench_options *options,
@@ -46,23 +49,23 @@ int bench_parse_step(const bench_option *row, const char *text, bench_options *o
                      char *expected);
 int bench_parse_factor(const bench_option *row, const char *text, bench_options *options,
                        char *expected);
-/* One of the words of row->argument, "a|b|c". */
+/* One of the words in row->argument, "a|b|c". */
 int bench_parse_word(const bench_option *row, const char *text, bench_options *options,
                      char *expected);
-/* "all" or a name; -r: "all" or a number. */
+/* -d, -o, -r: "all" or a name; for -r "all" or a number. */
 int bench_parse_dtype(const bench_option *row, const char *text, bench_options *options,
                       char *expected);
 int bench_parse_op(const bench_option *row, const char *text, bench_options *options,
                    char *expected);
 int bench_parse_root(const bench_option *row, const char *text, bench_options *options,
                      char *expected);
-/* Adds to options->peers. */
+/* Adds a peer to options->peers. */
 int bench_parse_peer(const bench_option *row, const char *text, bench_options *options,
                      char *expected);
-/* "2%" or "2": stores the double 0.02; above 0, at most 100. */
+/* "2%" or "2" stores the double 0.02; above 0, at most 100. */
 int bench_parse_percent(const bench_option *row, const char *text, bench_options *options,
                         char *expected);
-/* The name of a fault, or "list". */
+/* The name of a fault, "@timed" after it, or "list". */
 int bench_parse_inject(const bench_option *row, const char *text, bench_options *options,
                        char *expected);
 /* An option without a value. */

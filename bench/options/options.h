@@ -1,20 +1,21 @@
 /*
- * The command line of the benchmarks. One table of rows (options.c) is what
- * the parser reads and what --help prints; the result is this plain struct. What
- * all ranks must have alike is written by alike.c, which compares it.
+ * The options of a run as plain data. parse.c reads the command line by its option table and
+ * fills the struct; afterwards no option is compared as a string. The texts in `words` are kept
+ * as the user wrote them, for the header, the manifest and the comparison between ranks.
  */
 #ifndef BENCH_OPTIONS_OPTIONS_H
 #define BENCH_OPTIONS_OPTIONS_H
 
 #include <weir/weir.h>
 
-#include <stdio.h>
-
-enum { BENCH_VISITS_FEW = 4, BENCH_VISIT_ITERATIONS = 3 };
-enum { BENCH_PEERS_MAX = 8, BENCH_PROBLEM_BYTES = 1024 };
-
-/* "all" of -d, -o and -r. */
-enum { BENCH_ALL = -1 };
+enum {
+    BENCH_ALL = -1,             /* "all" of -d, -o and -r */
+    BENCH_FEW_ROUNDS = 4,       /* a size is not divided into fewer rounds, unless asked to */
+    BENCH_ROUND_ITERATIONS = 3, /* iterations that a round must have */
+    BENCH_PEERS_MAX = 8,
+    BENCH_CANDIDATES_MAX = 192, /* of one run, peers included */
+    BENCH_PROBLEM_BYTES = 1024  /* a line that describes a usage error */
+};
 
 typedef enum bench_action {
     BENCH_ACTION_RUN,
@@ -25,10 +26,10 @@ typedef enum bench_action {
     BENCH_ACTION_LIST_FAULTS
 } bench_action;
 
-/* --verify as bits, see bench_options_oracles. */
+/* The references that outputs are compared with, as bits: see bench_options_oracles. */
 enum { BENCH_ORACLE_MPI = 1, BENCH_ORACLE_EXACT = 2 };
 
-/* -a: which of the ranks' times of one iteration the table reports. */
+/* -a: which of the ranks' times of one iteration the table shows. */
 typedef enum bench_rank_time {
     BENCH_RANK_ZERO,
     BENCH_RANK_MEAN,
@@ -36,63 +37,106 @@ typedef enum bench_rank_time {
     BENCH_RANK_MAX
 } bench_rank_time;
 
-/* The rows' parsers store int, size_t, double or const char * by offset: keep types. */
+/* -z */
+typedef enum bench_blocking {
+    BENCH_BLOCKING_NONE,
+    BENCH_BLOCKING_OPERATION, /* a barrier after each operation */
+    BENCH_BLOCKING_NONE_TOO,  /* nccl-tests has two names for it */
+    BENCH_BLOCKING_ITERATION  /* a barrier after each iteration */
+} bench_blocking;
+
+/* Options whose value is one word: the enumerators are in the order of the words in the option
+ * table. */
+typedef enum bench_backend_word {
+    BENCH_BACKEND_AUTO,
+    BENCH_BACKEND_HOST,
+    BENCH_BACKEND_CUDA
+} bench_backend_word;
+
+typedef enum bench_transport_word {
+    BENCH_TRANSPORT_AUTO,
+    BENCH_TRANSPORT_SHM,
+    BENCH_TRANSPORT_CUDA_IPC,
+    BENCH_TRANSPORT_IB,
+    BENCH_TRANSPORT_TCP
+} bench_transport_word;
+
+typedef enum bench_mode { BENCH_MODE_THROUGHPUT, BENCH_MODE_LATENCY } bench_mode;
+
+typedef enum bench_verify {
+    BENCH_VERIFY_MPI,
+    BENCH_VERIFY_EXACT,
+    BENCH_VERIFY_BOTH,
+    BENCH_VERIFY_OFF
+} bench_verify;
+
+typedef enum bench_buffers_word { BENCH_BUFFERS_WEIR, BENCH_BUFFERS_PLAIN } bench_buffers_word;
+
+typedef enum bench_counts_word { BENCH_COUNTS_HOST, BENCH_COUNTS_DEVICE } bench_counts_word;
+
+/* How a vendor's library is used: see bench/candidate/candidate_nccl.c. */
+typedef enum bench_nccl_mode {
+    BENCH_NCCL_DEFAULT,
+    BENCH_NCCL_SYMMETRIC,
+    BENCH_NCCL_ZERO_CTA,
+    BENCH_NCCL_MODES
+} bench_nccl_mode;
+
+/* One --peer: MPI, or a vendor's library in some of its modes. */
+typedef struct bench_peer {
+    const char *text; /* as the user wrote it */
+    const char *path; /* the library's file; NULL: found by its usual name */
+    unsigned modes;   /* bits 1 << bench_nccl_mode; 0: MPI */
+    int known;        /* 0: the text names no peer */
+} bench_peer;
+
+/* The option table stores int, size_t, double and const char * members by their offset. */
 typedef struct bench_options {
     int action; /* bench_action */
     size_t min_bytes, max_bytes, step_bytes, step_factor;
     int min_given, max_given, step_given;
     int iterations; /* 0: as many as fit the time budget */
-    int visits;
-    int batched;    /* set by the program: timed operations are enqueued in batches, whose
-                       number -G says, and -n the operations of each */
-    double until;   /* 0: no more visits; else half the interval, as a share of the median */
-    int warmups;    /* -1: until the series is stationary */
+    int rounds;     /* --visits */
+    int batched;    /* set by the program: operations are enqueued on the stream in batches; then
+                       -G is the number of batches and -n the number of operations per batch */
+    double until;   /* --until as a fraction of the median; 0: not given */
+    int warmups;    /* -1: until times no longer fall */
     int aggregate, cycles, checks;
-    int dtype, op, root; /* BENCH_ALL: each in turn */
-    int barrier_mode;    /* -z */
+    int dtype, op, root; /* or BENCH_ALL */
+    int blocking;        /* bench_blocking */
     int timeout_s;       /* 0: weir's default */
     int graph, cpu_time, timestamps, rank_time, registration, memory_report, unalign_elements;
     int per_iteration, skip, cold, determinism;
     int nthreads, ngpus, ignored;
     int inject; /* bench_fault */
     int inject_timed;
+    int backend, transport, mode, verify, buffers, counts; /* the enums above */
     const char *json_path, *csv_path, *tune_path, *ceiling_path;
-    const char *backend, *transport, *algo, *verify, *buffers, *dist, *counts, *plan, *mode;
+    const char *algo, *dist, *plan;
     size_t seed;
-    const char *peers[BENCH_PEERS_MAX];
+    bench_peer peers[BENCH_PEERS_MAX];
     int npeers;
+    struct bench_option_texts {
+        const char *backend, *transport, *mode, *verify, *buffers, *counts;
+    } words; /* the texts of the word options */
 } bench_options;
 
-/* Parses the command line of the benchmark of one collective and checks the
- * words against one another. Local. On WEIR_ERR_INVALID problem (at most
- * BENCH_PROBLEM_BYTES) is one line that names the option and the remedy.
- * options points into argv. */
-weir_status bench_options_parse(int argc, char **argv, weir_collective collective,
-                                bench_options *options, char *problem);
-
-/* Prints --help, made from the option table. */
-void bench_options_help(FILE *to, const char *program);
+/* All functions are pure. */
 
 /* 1 if outputs are checked at all. */
 int bench_options_verifies(const bench_options *options);
-
-/* The smallest difference between two times of an operation that the clock,
- * which counts nanoseconds, can show. */
-double bench_options_step_us(const bench_options *options);
-/* Into how many visits the iterations of a size are divided: as many as --visits
- * says, fewer where -n is small; 1 where visits would be too few or too short to be
- * told apart, and for a fault in a timed iteration. */
-int bench_options_visits(const bench_options *options);
-/* --until ends a size after this long. */
+/* The references that outputs are compared with, BENCH_ORACLE_* bits; 0: none. */
+unsigned bench_options_oracles(const bench_options *options);
+/* The smallest difference between two times of an operation that the clock, which counts
+ * nanoseconds, can show. In microseconds. */
+double bench_options_resolution_us(const bench_options *options);
+/* The number of rounds into which the iterations of a size are divided: --visits, or fewer if -n
+ * is small; 1 if rounds would be too few or too short to compare, and for a fault that is injected
+ * into a timed iteration. */
+int bench_options_rounds(const bench_options *options);
+/* The seconds after which --until gives up on a size. */
 int bench_options_until_s(const bench_options *options);
-
-/* The references that outputs are compared with, BENCH_ORACLE_*; 0: none. */
-int bench_options_oracles(const bench_options *options);
-
-/* Rules that join several options; called by bench_options_parse. */
-weir_status bench_options_check(bench_options *options, weir_collective collective, char *problem);
-
-/* "K", "M", "G" and "T" suffixes, decimals allowed ("1.5G"): bytes. */
-weir_status bench_parse_bytes(const char *text, size_t *bytes);
+/* 1 if --plan is measured and no algorithm beside it. */
+int bench_options_plan_only(const bench_options *options);
 
 #endif

@@ -1,22 +1,23 @@
-/* The rules that join several options, checked after each was read alone. */
-#include "bench/candidate/algos.h"
-#include "bench/sizes/dist.h"
+/* Rules between options, and defaults that depend on other options: see options_check.h. */
+#include "bench/options/options_check.h"
+
 #include "bench/gpu/gpu.h"
-#include "bench/check/inject.h"
-#include "bench/output/manifest.h"
-#include "bench/options/options.h"
+#include "bench/options/algo_words.h"
+#include "bench/options/faults.h"
+#include "bench/options/paths.h"
+#include "bench/sizes/dist.h"
 #include "bench/sizes/shape.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-static int fail(char *problem, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static int usage_error(char *problem, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-static int fail(char *problem, const char *format, ...)
+static int usage_error(char *problem, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -44,13 +45,13 @@ static void default_sizes(bench_options *options)
 static int check_sizes(const bench_options *options, char *problem)
 {
     if (options->min_bytes > options->max_bytes)
-        return fail(problem, "-b %zu is above -e %zu (bytes): give -b no larger than -e",
+        return usage_error(problem, "-b %zu is above -e %zu (bytes): give -b no larger than -e",
                     options->min_bytes, options->max_bytes);
     if (options->dtype == BENCH_ALL)
         return 0;
     size_t element_bytes = weir_dtype_bytes((weir_dtype)options->dtype);
     if (options->min_bytes && options->min_bytes < element_bytes)
-        return fail(problem, "-b %zu is below one element: %s has %zu bytes, give -b %zu or more",
+        return usage_error(problem, "-b %zu is below one element: %s has %zu bytes, give -b %zu or more",
                     options->min_bytes, weir_dtype_name((weir_dtype)options->dtype), element_bytes,
                     element_bytes);
     return 0;
@@ -59,36 +60,36 @@ static int check_sizes(const bench_options *options, char *problem)
 static int check_counts(const bench_options *options, char *problem)
 {
     if (options->nthreads != 1)
-        return fail(problem, "-t %d: a process has one thread of its own here; start %d times as "
+        return usage_error(problem, "-t %d: a process has one thread of its own here; start %d times as "
                              "many ranks with mpirun -np instead", options->nthreads,
                     options->nthreads);
     if (options->ngpus != 1)
-        return fail(problem, "-g %d: a rank drives one device; start %d times as many ranks with "
+        return usage_error(problem, "-g %d: a rank drives one device; start %d times as many ranks with "
                              "mpirun -np instead", options->ngpus, options->ngpus);
     if (options->until > 0 && options->iterations)
-        return fail(problem, "-n %d and --until: one fixes the number of iterations, the other "
+        return usage_error(problem, "-n %d and --until: one fixes the number of iterations, the other "
                              "finds it; give one of them", options->iterations);
-    if (options->barrier_mode % 2 && strcmp(options->mode, "latency") == 0)
-        return fail(problem, "-z %d and --mode latency: both say where ranks meet; give one",
-                    options->barrier_mode);
+    if (options->blocking % 2 && options->mode == BENCH_MODE_LATENCY)
+        return usage_error(problem, "-z %d and --mode latency: both say where ranks meet; give one",
+                    options->blocking);
     if (options->determinism && !bench_options_verifies(options))
-        return fail(problem, "--determinism needs the checks that -c 0 and --verify off leave out");
+        return usage_error(problem, "--determinism needs the checks that -c 0 and --verify off leave out");
     if (options->inject && !bench_options_verifies(options))
-        return fail(problem, "--inject needs the checks that -c 0 and --verify off leave out");
+        return usage_error(problem, "--inject needs the checks that -c 0 and --verify off leave out");
     bench_fault_run run = bench_fault_planted_in((bench_fault)options->inject);
     if (run == BENCH_RUN_REPEATED && !options->determinism)
-        return fail(problem, "--inject %s needs --determinism, which repeats calls",
+        return usage_error(problem, "--inject %s needs --determinism, which repeats calls",
                     bench_fault_name((bench_fault)options->inject));
     if (run == BENCH_RUN_SPECIAL &&
         !(bench_options_oracles(options) & BENCH_ORACLE_EXACT))
-        return fail(problem, "--inject %s needs --verify exact or both, which try special values",
+        return usage_error(problem, "--inject %s needs --verify exact or both, which try special values",
                     bench_fault_name((bench_fault)options->inject));
     if (options->inject_timed && !(bench_options_oracles(options) & BENCH_ORACLE_EXACT))
-        return fail(problem, "--inject with @timed needs --verify exact or both");
+        return usage_error(problem, "--inject with @timed needs --verify exact or both");
     if (options->skip && !options->per_iteration)
-        return fail(problem, "-K %d needs -I 1, whose columns it shortens", options->skip);
+        return usage_error(problem, "-K %d needs -I 1, whose columns it shortens", options->skip);
     if (options->skip && options->iterations && options->skip >= options->iterations)
-        return fail(problem, "-K %d leaves none of -n %d iterations: give -K below -n",
+        return usage_error(problem, "-K %d leaves none of -n %d iterations: give -K below -n",
                     options->skip, options->iterations);
     return 0;
 }
@@ -97,97 +98,63 @@ static int check_algo(const bench_options *options, weir_collective collective, 
 {
     char bad[BENCH_PROBLEM_BYTES - 16];
     if (options->tune_path && !options->plan && strcmp(options->algo, "auto") != 0)
-        return fail(problem, "--tune tries every algorithm: leave --algo %s out", options->algo);
+        return usage_error(problem, "--tune tries every algorithm: leave --algo %s out", options->algo);
     if (options->tune_path && (options->dtype == BENCH_ALL || options->op == BENCH_ALL))
-        return fail(problem, "--tune serves all types alike: give one type and operation");
-    if (options->plan && strcmp(options->algo, "plan") == 0)
+        return usage_error(problem, "--tune serves all types alike: give one type and operation");
+    if (bench_options_plan_only(options))
         return 0;
     if (bench_algos_check(options, collective, bad, sizeof bad) == 0)
         return 0;
-    return fail(problem, "--algo %s", bad);
+    return usage_error(problem, "--algo %s", bad);
 }
 
-static int is_peer(const char *word)
+/* 1 if rows of both would have the same name: a library without a mode is measured in every mode.
+ * Paths are compared as text. */
+static int is_same_peer(const bench_peer *a, const bench_peer *b)
 {
-    static const char *const words[] = {"mpi", "nccl", "nccl:default", "nccl:symmetric",
-                                        "nccl:zero-cta"};
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        if (strcmp(words[i], word) == 0)
-            return 1;
-    return strchr(word, '/') != NULL;
-}
-
-/* A vendor's library without a mode is measured in each that it has. */
-static int is_same_peer(const char *a, const char *b)
-{
-    int has_all = strcmp(a, "nccl") == 0 || strcmp(b, "nccl") == 0;
-    return strcmp(a, b) == 0 || (has_all && strncmp(a, "nccl", 4) == 0 &&
-                                 strncmp(b, "nccl", 4) == 0 && !strchr(a, '/') &&
-                                 !strchr(b, '/'));
+    if (a->path || b->path)
+        return strcmp(a->text, b->text) == 0;
+    return a->modes & b->modes || a->modes == b->modes;
 }
 
 static int check_peers(const bench_options *options, char *problem)
 {
     for (int i = 0; i < options->npeers; i++)
         for (int j = 0; j < i; j++)
-            if (is_same_peer(options->peers[i], options->peers[j]))
-                return fail(problem, "--peer %s and --peer %s have rows of the same name; leave "
-                                     "one out", options->peers[j], options->peers[i]);
+            if (is_same_peer(&options->peers[i], &options->peers[j]))
+                return usage_error(problem, "--peer %s and --peer %s have rows of the same name; leave "
+                                     "one out", options->peers[j].text, options->peers[i].text);
     return 0;
 }
 
 static int check_build(const bench_options *options, char *problem)
 {
-    if (strcmp(options->backend, "cuda") == 0 && !bench_gpu_built())
-        return fail(problem, "--backend cuda: this build has no CUDA backend; use --backend host");
-    if (strcmp(options->transport, "cuda_ipc") == 0 && !bench_gpu_built())
-        return fail(problem, "--transport cuda_ipc: not built in; use --transport shm");
+    if (options->backend == BENCH_BACKEND_CUDA && !bench_gpu_built())
+        return usage_error(problem, "--backend cuda: this build has no CUDA backend; use --backend host");
+    if (options->transport == BENCH_TRANSPORT_CUDA_IPC && !bench_gpu_built())
+        return usage_error(problem, "--transport cuda_ipc: not built in; use --transport shm");
     for (int i = 0; i < options->npeers; i++)
-        if (!is_peer(options->peers[i]))
-            return fail(problem, "--peer %s: expected mpi, nccl, nccl:default, nccl:symmetric, "
+        if (!options->peers[i].known)
+            return usage_error(problem, "--peer %s: expected mpi, nccl, nccl:default, nccl:symmetric, "
                                  "nccl:zero-cta, or a library's path (with a /)",
-                        options->peers[i]);
-        else if (strcmp(options->peers[i], "mpi") != 0 && !bench_gpu_built())
-            return fail(problem, "--peer %s: not built in; use --peer mpi", options->peers[i]);
+                        options->peers[i].text);
+        else if (options->peers[i].modes && !bench_gpu_built())
+            return usage_error(problem, "--peer %s: not built in; use --peer mpi", options->peers[i].text);
     return 0;
 }
 
-/* The folder of a path, and what follows it; -1 if there is no such folder. */
-static int split_path(const char *path, struct stat *folder, const char **name)
-{
-    const char *slash = strrchr(path, '/');
-    char text[PATH_MAX] = ".";
-    *name = slash ? slash + 1 : path;
-    if (slash && snprintf(text, sizeof text, "%.*s/", (int)(slash - path), path) >= PATH_MAX)
-        return -1;
-    return stat(text, folder);
-}
-
-/* Whether two paths mean, or would make, one file. */
-static int is_same_file(const char *a, const char *b)
-{
-    struct stat of_a, of_b;
-    const char *name_a, *name_b;
-    int has_a = stat(a, &of_a) == 0, has_b = stat(b, &of_b) == 0;
-    if (has_a && has_b)
-        return S_ISREG(of_a.st_mode) && of_a.st_dev == of_b.st_dev && of_a.st_ino == of_b.st_ino;
-    return !has_a && !has_b && split_path(a, &of_a, &name_a) == 0 &&
-           split_path(b, &of_b, &name_b) == 0 && of_a.st_dev == of_b.st_dev &&
-           of_a.st_ino == of_b.st_ino && strcmp(name_a, name_b) == 0;
-}
-
-/* Each file that is written has a name of its own. */
+/* No two output files may have the same name. */
 static int check_outputs(const bench_options *options, char *problem)
 {
     char manifest[PATH_MAX];
     if (!options->csv_path || !options->json_path)
         return 0;
-    if (is_same_file(options->csv_path, options->json_path))
-        return fail(problem, "--csv %s and -J %s are one file: give each its own",
+    if (bench_paths_same_file(options->csv_path, options->json_path))
+        return usage_error(problem, "--csv %s and -J %s are one file: give each its own",
                     options->csv_path, options->json_path);
-    if (bench_manifest_path(options->csv_path, manifest, sizeof manifest) == 0 &&
-        is_same_file(manifest, options->json_path))
-        return fail(problem, "-J %s: the manifest of --csv %s has that name; give -J another",
+    if (bench_paths_manifest(options->csv_path, manifest, sizeof manifest) == 0 &&
+        bench_paths_same_file(manifest, options->json_path))
+        return usage_error(problem, "-J %s: the manifest of --csv %s has that name; give -J another",
                     options->json_path, options->csv_path);
     return 0;
 }
@@ -196,19 +163,20 @@ static int check_files(const bench_options *options, weir_collective collective,
 {
     bench_dist dist;
     if (options->plan && access(options->plan, R_OK) != 0)
-        return fail(problem, "--plan %s: %s; give a readable file", options->plan,
+        return usage_error(problem, "--plan %s: %s; give a readable file", options->plan,
                     strerror(errno));
     if (options->plan && options->tune_path)
-        return fail(problem, "--plan %s: --tune tries weir's own algorithms; leave one out",
+        return usage_error(problem, "--plan %s: --tune tries weir's own algorithms; leave one out",
                     options->plan);
     if (options->plan && options->root == BENCH_ALL && bench_collective_has_root(collective))
-        return fail(problem, "--plan %s: a plan has one root; give it by -r", options->plan);
+        return usage_error(problem, "--plan %s: a plan has one root; give it by -r", options->plan);
     if (bench_dist_parse(options->dist, &dist) != WEIR_OK)
-        return fail(problem, "--dist %s: expected " BENCH_DIST_WORDS, options->dist);
+        return usage_error(problem, "--dist %s: expected " BENCH_DIST_WORDS, options->dist);
     if (strcmp(options->dist, "spread:1") != 0 && collective != WEIR_COLL_ALLTOALLV)
-        return fail(problem, "--dist %s: only bench_alltoallv has a distribution", options->dist);
-    if (strcmp(options->counts, "host") != 0 && collective != WEIR_COLL_ALLTOALLV)
-        return fail(problem, "--counts %s: only bench_alltoallv has counts", options->counts);
+        return usage_error(problem, "--dist %s: only bench_alltoallv has a distribution", options->dist);
+    if (options->counts != BENCH_COUNTS_HOST && collective != WEIR_COLL_ALLTOALLV)
+        return usage_error(problem, "--counts %s: only bench_alltoallv has counts",
+                    options->words.counts);
     return 0;
 }
 

@@ -1,4 +1,4 @@
-/* What the Makefile said about the build. */
+/* The build description that the Makefile passes in: see build_info.h. */
 #include "bench/output/build_info.h"
 
 #ifndef WEIR_BUILD_SOURCES

@@ -1,11 +1,13 @@
-/* How this program was built, compiled in by the Makefile. All static text;
- * "unknown" where something else compiled it. */
+/*
+ * How this program was built, as the Makefile compiled it in. All texts are static; "unknown" if
+ * the program was built in another manner.
+ */
 #ifndef BENCH_OUTPUT_BUILD_INFO_H
 #define BENCH_OUTPUT_BUILD_INFO_H
 
-/* A hash of all sources, changed ones included: 16 hexadecimal digits. */
+/* A hash of all sources as they were built: 16 hexadecimal digits. */
 const char *bench_build_sources(void);
-/* What git describe said: the commit, with "-dirty" if sources differed. */
+/* The commit from git describe, with "-dirty" if sources differed. */
 const char *bench_build_commit(void);
 const char *bench_build_compiler(void);
 const char *bench_build_flags(void);

@@ -1,4 +1,4 @@
-/* Results against the machine's links; ceiling.h explains. */
+/* Results relative to the measured links: see ceiling.h. */
 #include "bench/output/ceiling.h"
 
 #include <math.h>
@@ -38,7 +38,7 @@ double bench_ceiling_pct(const bench_ceiling *ceiling, const bench_row *row,
 {
     if (!ceiling->links || !row->shape.bytes || !result->timed || bench_result_failed(result))
         return NAN;
-    double bytes = bench_busbw_gbs(row, 1) * 1e3; /* in one microsecond */
+    double bytes = bench_busbw_gbs(row, 1) * 1e3; /* moved in one microsecond */
     return 100 * weiri_links_floor_us(ceiling->links, bytes) / result->stats.median;
 }
 

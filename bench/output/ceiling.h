@@ -1,15 +1,15 @@
 /*
- * --ceiling: results held against the machine's measured links (lib/base/links.h). A
- * result's ceiling is the time that its bytes need at best: those that must come to each rank,
- * as the bus bandwidth counts them, at the bandwidth that all links have together, and one
- * latency. 100% is that time. Local, for rank 0.
+ * --ceiling: results relative to the measured links of the machine (lib/base/links.h). The ceiling
+ * of a result is the shortest time that its bytes need: the bytes that must reach each rank, as
+ * the bus bandwidth counts them, at the bandwidth of all links together, plus one latency. 100% is
+ * that time. Local; rank 0 only.
  */
 #ifndef BENCH_OUTPUT_CEILING_H
 #define BENCH_OUTPUT_CEILING_H
 
 #include "base/links.h"
-#include "bench/output/result.h"
-#include "bench/output/run.h"
+#include "bench/statistics/result.h"
+#include "bench/job/run.h"
 
 typedef struct bench_ceiling {
     weiri_links *links; /* NULL: no --ceiling, all calls do nothing; owned */
@@ -22,17 +22,17 @@ typedef struct bench_ceiling {
     char algos[2][32];
 } bench_ceiling;
 
-/* Reads the file of --ceiling, if there is one, and warns where it has another number of
- * ranks. WEIR_ERR_INVALID, noted in the job: it cannot
- * be read, or is of other memory or of another machine's links. */
+/* Reads the file of --ceiling, if given, and warns if it is for another number of ranks.
+ * WEIR_ERR_INVALID, noted in the job: the file cannot be read, or is for another kind of memory or
+ * for one node of several. */
 weir_status bench_ceiling_open(bench_ceiling *ceiling, const bench_run *run);
-/* A result's ceiling over its median, in percent; NaN if either is not known, or no
- * bytes are moved. */
+/* The ceiling divided by the result's median, in percent; NaN if either is unknown, or no bytes are
+ * moved. */
 double bench_ceiling_pct(const bench_ceiling *ceiling, const bench_row *row,
                          const bench_result *result);
-/* Keeps what the footer tells. */
+/* Records the lowest and the highest percentage, for the footer. */
 void bench_ceiling_row(bench_ceiling *ceiling, const bench_row *row);
-/* The footer's line. Frees. */
+/* Writes the footer's line, and frees. */
 void bench_ceiling_end(bench_ceiling *ceiling, FILE *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* The CSV writer: the header line, and records (record.h) as lines. */
+/* Writes the header line, and records (record.h) as lines: see csv.h. */
 #include "bench/output/csv.h"
 
 #include "base/csv.h"
@@ -42,7 +42,7 @@ void bench_csv_row(bench_csv *csv, const bench_row *row)
     if (!csv->file)
         return;
     for (int placement = 0; placement < row->placements; placement++)
-        for (int i = 0; i < row->ncontenders; i++)
+        for (int i = 0; i < row->ncandidates; i++)
             if (row->results[placement][i].ran)
                 write_result(csv, row, placement, &row->results[placement][i]);
     fflush(csv->file);

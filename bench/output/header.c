@@ -5,7 +5,7 @@
 #include "bench/output/header.h"
 
 #include "bench/statistics/bootstrap.h"
-#include "bench/measure/cold.h"
+#include "bench/job/cache.h"
 
 #include <string.h>
 
@@ -32,14 +32,14 @@ static void write_nccl_lines(FILE *out, const bench_run *run, const bench_rank_i
 
 static const char *timing_mode(const bench_options *options)
 {
-    if (strcmp(options->mode, "latency") == 0)
+    if (options->mode == BENCH_MODE_LATENCY)
         return "latency: ranks start each operation together, waiting is not in the time";
     if (options->batched)
         return options->graph ? "an iteration is the replay of a graph of operations, whose time "
                                 "is that of one; a replay before it is not in the time"
                               : "an iteration is a batch of operations enqueued together, whose "
                                 "time is that of one; some before it are not in the time";
-    switch (options->barrier_mode) {
+    switch (options->blocking) {
     case 1:
         return "isolated: a barrier after each operation, not in the time";
     case 3:
@@ -124,11 +124,11 @@ static void write_our_lines(FILE *out, const bench_run *run, const bench_rank_in
             (double)weir_comm_scratch_bytes(job->comm) / 1048576,
             job->nnodes == 1 ? "" : "; machines joined by ",
             job->nnodes == 1 ? "" : weir_transport_name(weir_comm_transport(job->comm)));
-    fprintf(out, "# Buffers: %s memory, ", o->buffers);
+    fprintf(out, "# Buffers: %s memory, ", o->words.buffers);
     if (o->cold)
         fprintf(out, "cold: operations take turns on copies, twice the last-level cache of "
                      "%.0f MiB", (double)(job->gpu ? infos[0].gpu.cache_bytes
-                                                   : bench_cold_cache_bytes()) / 1048576);
+                                                   : bench_cache_bytes()) / 1048576);
     fprintf(out, "%s; algorithm: %s\n", o->cold ? "" : "warm", o->algo);
     fprintf(out, "# Timing: %s; ", timing_mode(o));
     if (o->batched && o->iterations)
@@ -151,12 +151,12 @@ static void write_our_lines(FILE *out, const bench_run *run, const bench_rank_in
     if (o->npeers)
         fprintf(out, "# Peers are interleaved with weir (A B B A); ratio is peer's median / "
                      "weir's: weir is faster where its whole interval is above 1\n");
-    int visits = bench_options_visits(o);
-    if (visits > 1)
+    int rounds = bench_options_rounds(o);
+    if (rounds > 1)
         fprintf(out, "# Visits: iterations of a size are divided into %d, each on other pages, "
-                     "with other sizes between them\n", visits);
+                     "with other sizes between them\n", rounds);
     fprintf(out, "# Intervals: 95%%, %s%s\n", bench_bootstrap_method(),
-            visits > 1 ? "" : "; of fewer than 20 iterations, order statistics");
+            rounds > 1 ? "" : "; of fewer than 20 iterations, order statistics");
 }
 
 void bench_header_write(FILE *out, const bench_run *run, const bench_rank_info *infos)

@@ -1,8 +1,8 @@
 /*
- * nccl-tests' schema 3, with its habits: booleans are the strings "true" and
- * "false", root is a padded string. Unlike it, only environment variables that
- * say something about the measurement are written, and each result has `rows`,
- * what the CSV has of it: of all contenders, by the columns' names.
+ * nccl-tests' schema 3, with its conventions: booleans are the strings "true" and "false", root is
+ * a padded string. Unlike nccl-tests it records only environment variables that influence the
+ * measurement, and each result has `rows`: what the CSV has, for all candidates, under the names
+ * of the columns.
  */
 #include "bench/output/json_report.h"
 
@@ -82,7 +82,7 @@ static void put_config(bench_json *json, const bench_run *run, const bench_rank_
     bench_json_put_whole(json, "aggregated_iterations", o->aggregate);
     bench_json_put_whole(json, "validation", bench_options_verifies(o) ? o->checks : 0);
     bench_json_put_whole(json, "graph", o->graph);
-    put_flag(json, "blocking_collectives", o->barrier_mode);
+    put_flag(json, "blocking_collectives", o->blocking);
     put_flag(json, "per_iter_timing", o->per_iteration);
     bench_json_put_whole(json, "per_iter_skip", o->skip);
     put_flag(json, "parallel_init", 0);
@@ -99,7 +99,28 @@ static void put_cost(bench_json *json, const bench_cost *cost)
     bench_json_close_object(json);
 }
 
-/* Everything behind the last row; end_time may be NULL. */
+static void put_determinism(bench_json *json, const bench_determinism *found)
+{
+    if (!found->nrows)
+        return;
+    bench_json_key(json, "determinism");
+    bench_json_open_list(json);
+    for (int i = 0; i < found->nrows; i++) {
+        const bench_determinism_row *row = &found->rows[i];
+        bench_json_open_object(json);
+        bench_json_put_text(json, "algorithm", row->name);
+        bench_json_put_whole(json, "repeats", BENCH_REPEATS);
+        bench_json_put_whole(json, "ranks_compared", found->nranks);
+        bench_json_put_whole(json, "results", row->results);
+        bench_json_put_whole(json, "unlike_repeats", row->differing_repeats);
+        bench_json_put_whole(json, "unlike_ranks", row->differing_ranks);
+        bench_json_put_text(json, "first", row->first);
+        bench_json_close_object(json);
+    }
+    bench_json_close_list(json);
+}
+
+/* Everything after the last row; end_time may be NULL. */
 static void put_end(bench_json *json, const bench_json_totals *totals, const char *end_time)
 {
     bench_json_close_list(json);
@@ -114,7 +135,7 @@ static void put_end(bench_json *json, const bench_json_totals *totals, const cha
     bench_json_put_text(json, "okay", "unchecked");
     bench_json_close_object(json);
     put_cost(json, totals->cost);
-    bench_determinism_put(json, totals->found);
+    put_determinism(json, totals->found);
     bench_json_key(json, "errors");
     bench_json_open_list(json);
     bench_json_close_list(json);
@@ -162,6 +183,30 @@ void bench_json_report_begin(bench_json_report *report, const bench_rank_info *i
     put_end_for_now(report, totals);
 }
 
+static void put_known(bench_json *json, const char *key, int value)
+{
+    if (value >= 0)
+        bench_json_put_whole(json, key, value);
+}
+
+static void put_clocks(bench_json *json, const bench_clocks *clocks)
+{
+    char reasons[BENCH_REASONS_BYTES];
+    if (!clocks->samples)
+        return;
+    bench_clocks_reasons(clocks, reasons);
+    bench_json_key(json, "gpu");
+    bench_json_open_object(json);
+    bench_json_put_whole(json, "samples", clocks->samples);
+    bench_json_put_whole(json, "throttled", clocks->throttled);
+    bench_json_put_text(json, "throttle_reasons", reasons);
+    put_known(json, "sm_mhz", clocks->sm_mhz);
+    put_known(json, "memory_mhz", clocks->memory_mhz);
+    put_known(json, "power_w", clocks->power_w);
+    put_known(json, "temperature_c", clocks->temperature_c);
+    bench_json_close_object(json);
+}
+
 static void put_half(bench_json_report *report, const char *key, const bench_row *row,
                      const bench_result *result)
 {
@@ -185,11 +230,11 @@ static void put_half(bench_json_report *report, const char *key, const bench_row
     else
         bench_json_null(json);
     bench_json_put_text(json, "special", bench_outcome_name(result->special));
-    bench_json_put_text(json, "determinism", bench_sameness_name(&result->sameness));
+    bench_json_put_text(json, "determinism", bench_determinism_name(&result->determinism));
     if (report->ceiling->links)
         bench_json_put_real(json, "ceiling_pct", bench_ceiling_pct(report->ceiling, row, result));
     if (result->timed)
-        bench_clocks_put(json, &result->clocks);
+        put_clocks(json, &result->clocks);
     bench_json_close_object(json);
 }
 
@@ -250,7 +295,7 @@ static void put_rows(bench_json_report *report, const bench_row *row)
     bench_json_key(json, "rows");
     bench_json_open_list(json);
     for (int placement = 0; placement < row->placements; placement++)
-        for (int i = 0; i < row->ncontenders; i++) {
+        for (int i = 0; i < row->ncandidates; i++) {
             const bench_result *result = &row->results[placement][i];
             if (!result->ran)
                 continue;

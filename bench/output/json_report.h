@@ -1,14 +1,15 @@
-/* -J: the run as nccl-tests' JSON, schema version 3. The file is whole after the header and
- * after every row, so that a run which is stopped leaves one that can be read; only a run
- * that ended has its end_time. Local, for rank 0. */
+/*
+ * -J: the run as nccl-tests' JSON, schema version 3. The file is complete after the header and
+ * after every row, so a run that is stopped leaves a readable file; only a run that ended has its
+ * end_time. Local; rank 0 only.
+ */
 #ifndef BENCH_OUTPUT_JSON_REPORT_H
 #define BENCH_OUTPUT_JSON_REPORT_H
 
 #include "bench/output/ceiling.h"
 #include "base/json.h"
-#include "bench/check/determinism.h"
-#include "bench/output/result.h"
-#include "bench/output/run.h"
+#include "bench/statistics/result.h"
+#include "bench/job/run.h"
 
 typedef struct bench_json_report {
     bench_json json; /* file NULL: no report, all calls do nothing */
@@ -17,23 +18,23 @@ typedef struct bench_json_report {
     int begun;
 } bench_json_report;
 
-/* Of all rows so far. */
+/* The totals of all rows so far. */
 typedef struct bench_json_totals {
-    long failed; /* wrong results */
-    double busbw_gbs; /* the footer's average */
+    long failed; /* number of wrong results */
+    double busbw_gbs; /* the average in the footer */
     const bench_cost *cost;
     const bench_determinism *found;
 } bench_json_totals;
 
-/* Creates the file. WEIR_ERR_INVALID, noted in the job: it cannot be written. */
+/* Creates the file. WEIR_ERR_INVALID, noted in the job, if it cannot be written. */
 weir_status bench_json_report_open(bench_json_report *report, const bench_run *run,
                                    const bench_ceiling *ceiling, const char *path);
-/* Everything before the first row. */
+/* Writes everything before the first row. */
 void bench_json_report_begin(bench_json_report *report, const bench_rank_info *infos,
                              const bench_json_totals *totals);
 void bench_json_report_row(bench_json_report *report, const bench_row *row,
                            const bench_json_totals *totals);
-/* Closes the file. WEIR_ERR_SYSTEM, noted in the job: not all could be written. */
+/* Closes the file. WEIR_ERR_SYSTEM, noted in the job, if not everything could be written. */
 weir_status bench_json_report_end(bench_json_report *report, const bench_json_totals *totals);
 
 #endif

@@ -1,10 +1,11 @@
-/* The manifest's parts, and the file. */
+/* The parts of the manifest, and its file: see manifest.h. */
 #define _GNU_SOURCE /* dl_iterate_phdr */
 #include "bench/output/manifest.h"
 
 #include "bench/statistics/bootstrap.h"
 #include "bench/output/build_info.h"
 #include "bench/options/environment.h"
+#include "bench/options/paths.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -113,7 +114,7 @@ static void put_ranks(bench_json *json, const bench_rank_info *infos, int nranks
     bench_json_close_list(json);
 }
 
-/* The program itself has no name here, the kernel's part no path. */
+/* The program itself has no name here, and the kernel's part no path. */
 static int put_library(struct dl_phdr_info *info, size_t bytes, void *json)
 {
     (void)bytes;
@@ -152,22 +153,22 @@ static void put_environment(bench_json *json)
 
 static void put_words(bench_json *json, const bench_options *o)
 {
-    bench_json_put_text(json, "backend", o->backend);
-    bench_json_put_text(json, "transport", o->transport);
+    bench_json_put_text(json, "backend", o->words.backend);
+    bench_json_put_text(json, "transport", o->words.transport);
     bench_json_put_text(json, "algo", o->algo);
-    bench_json_put_text(json, "verify", bench_options_verifies(o) ? o->verify : "off");
-    bench_json_put_text(json, "mode", o->mode);
-    bench_json_put_text(json, "buffers", o->buffers);
+    bench_json_put_text(json, "verify", bench_options_verifies(o) ? o->words.verify : "off");
+    bench_json_put_text(json, "mode", o->words.mode);
+    bench_json_put_text(json, "buffers", o->words.buffers);
     bench_json_put_text(json, "dist", o->dist);
-    bench_json_put_text(json, "counts", o->counts);
+    bench_json_put_text(json, "counts", o->words.counts);
     bench_json_key(json, "peers");
     bench_json_open_list(json);
     for (int i = 0; i < o->npeers; i++)
-        bench_json_text(json, o->peers[i]);
+        bench_json_text(json, o->peers[i].text);
     bench_json_close_list(json);
 }
 
-/* 0 iterations, and -1 warm-ups, mean that the run finds the number. */
+/* 0 iterations and -1 warm-ups mean that the run finds the number. */
 static void put_options(bench_json *json, const bench_options *o)
 {
     bench_json_key(json, "options");
@@ -189,7 +190,7 @@ static void put_options(bench_json *json, const bench_options *o)
     bench_json_put_whole(json, "determinism", o->determinism);
     bench_json_put_whole(json, "cycles", o->cycles);
     bench_json_put_whole(json, "checks", o->checks);
-    bench_json_put_whole(json, "blocking", o->barrier_mode);
+    bench_json_put_whole(json, "blocking", o->blocking);
     bench_json_put_whole(json, "rank_time", o->rank_time);
     bench_json_put_whole(json, "registration", o->registration);
     bench_json_put_whole(json, "unalign_elements", o->unalign_elements);
@@ -221,22 +222,6 @@ void bench_manifest_put(bench_json *json, const bench_run *run, const bench_rank
     bench_json_close_object(json);
 }
 
-int bench_manifest_path(const char *csv_path, char *path, size_t bytes)
-{
-    static const char suffix[] = ".json";
-    const char *slash = strrchr(csv_path, '/');
-    const char *name = slash ? slash + 1 : csv_path;
-    const char *dot = strrchr(name, '.');
-    size_t stem = strlen(csv_path);
-    if (dot && dot != name && strcmp(dot, suffix) != 0)
-        stem = (size_t)(dot - csv_path);
-    if (stem + sizeof suffix > bytes)
-        return -1;
-    memcpy(path, csv_path, stem);
-    memcpy(path + stem, suffix, sizeof suffix);
-    return 0;
-}
-
 weir_status bench_manifest_write(const bench_run *run, const bench_rank_info *infos)
 {
     const bench_options *options = run->options;
@@ -245,7 +230,7 @@ weir_status bench_manifest_write(const bench_run *run, const bench_rank_info *in
     if (!options->csv_path || stat(options->csv_path, &kind) != 0 || !S_ISREG(kind.st_mode))
         return WEIR_OK;
     errno = ENAMETOOLONG;
-    FILE *file = bench_manifest_path(options->csv_path, path, sizeof path) == 0 ? fopen(path, "w")
+    FILE *file = bench_paths_manifest(options->csv_path, path, sizeof path) == 0 ? fopen(path, "w")
                                                                                 : NULL;
     if (!file)
         return bench_job_note(run->job, WEIR_ERR_INVALID,

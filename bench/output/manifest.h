@@ -1,23 +1,19 @@
 /*
- * The manifest: what was measured on what, with what, as one JSON object. It
- * stands beside every CSV file (a.csv has a.json) and in -J under "manifest".
- * Local, for rank 0.
+ * The manifest: what was measured, with which build, on which machine, as one JSON object. It is
+ * written beside every CSV file (a.csv has a.json) and in -J under "manifest". Local; rank 0 only.
  */
 #ifndef BENCH_OUTPUT_MANIFEST_H
 #define BENCH_OUTPUT_MANIFEST_H
 
 #include "base/json.h"
-#include "bench/output/run.h"
+#include "bench/job/run.h"
 
 enum { BENCH_MANIFEST_SCHEMA = 2 };
 
-/* Writes the object. infos: one entry a rank. */
+/* Writes the object. infos: one entry per rank. */
 void bench_manifest_put(bench_json *json, const bench_run *run, const bench_rank_info *infos);
-/* Writes the companion of --csv, unless there is none: the CSV is no regular file.
- * WEIR_ERR_INVALID, noted in the job: it cannot be written. */
+/* Writes the file beside --csv; none if the CSV is not a regular file. WEIR_ERR_INVALID, noted in
+ * the job, if it cannot be written. */
 weir_status bench_manifest_write(const bench_run *run, const bench_rank_info *infos);
-/* Where the companion of csv_path stands: its suffix replaced by .json, or
- * .json added where it has none or that one. -1: the path would not fit. */
-int bench_manifest_path(const char *csv_path, char *path, size_t bytes);
 
 #endif

@@ -1,4 +1,4 @@
-/* Comment lines about algorithms and ratios. */
+/* Comment lines about algorithms and ratios: see ratios.h. */
 #include "bench/output/ratios.h"
 
 #include <math.h>
@@ -45,23 +45,24 @@ static void add(bench_ratio_sum *sum, const bench_row *row, int placement,
     sum->rows++;
 }
 
-/* Another algorithm, or a peer, beside the one that the table shows. */
+/* Another algorithm, or a peer, beside the candidate that the table shows. */
 static void write_other(bench_ratios *ratios, const bench_row *row, int placement,
                         const bench_result *shown, const bench_result *other)
 {
     if (!usable(other)) {
-        fprintf(ratios->out, " | %s %s wrong", other->contender, other->algo);
+        fprintf(ratios->out, " | %s %s wrong", other->candidate, other->algo);
         return;
     }
     bench_ratio ratio = bench_result_ratio(other, shown);
-    fprintf(ratios->out, " | %s%s%s %.2f us, ratio %.2f [%.2f, %.2f], %s", other->contender,
+    fprintf(ratios->out, " | %s%s%s %.2f us, ratio %.2f [%.2f, %.2f], %s", other->candidate,
             *other->algo ? " " : "", other->algo, other->stats.median, ratio.ratio, ratio.low,
             ratio.high, bench_ratio_word(&ratio));
     if (other->peer)
-        add(find_peer(ratios, other->contender), row, placement, &ratio);
+        add(find_peer(ratios, other->candidate), row, placement, &ratio);
 }
 
-/* "nccl:2.28.3" of "nccl:2.28.3:symmetric": the length of what modes share. */
+/* The length of the name that the modes of a library share: "nccl:2.28.3" of
+ * "nccl:2.28.3:symmetric". */
 static size_t family_length(const char *name)
 {
     const char *colon = strchr(name, ':');
@@ -71,18 +72,19 @@ static size_t family_length(const char *name)
 
 static int is_family(const bench_result *a, const bench_result *b)
 {
-    size_t length = family_length(a->contender);
-    return length == family_length(b->contender) &&
-           strncmp(a->contender, b->contender, length) == 0;
+    size_t length = family_length(a->candidate);
+    return length == family_length(b->candidate) &&
+           strncmp(a->candidate, b->candidate, length) == 0;
 }
 
-/* Of a peer in several modes the fastest, told where first stands first among them. */
+/* Of a library in several modes, the fastest mode; written once, where the first mode is at index
+ * first. */
 static void write_best(bench_ratios *ratios, const bench_row *row, int placement, int first)
 {
     const bench_result *results = row->results[placement], *best = NULL;
     const bench_result *shown = &results[row->primary[placement]];
     int modes = 0;
-    for (int i = 0; i < row->ncontenders; i++) {
+    for (int i = 0; i < row->ncandidates; i++) {
         const bench_result *mode = &results[i];
         if (!mode->peer || !usable(mode) || !is_family(mode, &results[first]))
             continue;
@@ -95,12 +97,12 @@ static void write_best(bench_ratios *ratios, const bench_row *row, int placement
     if (modes < 2)
         return;
     char name[sizeof ratios->peers[0].name];
-    size_t length = family_length(best->contender);
+    size_t length = family_length(best->candidate);
     bench_ratio ratio = bench_result_ratio(best, shown);
     fprintf(ratios->out, " | best of %.*s is %s, ratio %.2f [%.2f, %.2f], %s", (int)length,
-            best->contender, best->contender[length] ? best->contender + length + 1 : "default",
+            best->candidate, best->candidate[length] ? best->candidate + length + 1 : "default",
             ratio.ratio, ratio.low, ratio.high, bench_ratio_word(&ratio));
-    snprintf(name, sizeof name, "%.*s, best mode", (int)length, best->contender);
+    snprintf(name, sizeof name, "%.*s, best mode", (int)length, best->candidate);
     add(find_peer(ratios, name), row, placement, &ratio);
 }
 
@@ -108,16 +110,16 @@ static void write_placement(bench_ratios *ratios, const bench_row *row, int plac
 {
     const bench_result *results = row->results[placement];
     int primary = row->primary[placement], others = 0;
-    for (int i = 0; i < row->ncontenders; i++)
+    for (int i = 0; i < row->ncandidates; i++)
         others += i != primary && results[i].ran;
     if (!others || !usable(&results[primary]))
         return;
     fprintf(ratios->out, "#   %s, %zu B: weir %s %.2f us", places[placement], row->shape.bytes,
             results[primary].algo, results[primary].stats.median);
-    for (int i = 0; i < row->ncontenders; i++)
+    for (int i = 0; i < row->ncandidates; i++)
         if (i != primary && results[i].ran)
             write_other(ratios, row, placement, &results[primary], &results[i]);
-    for (int i = 0; i < row->ncontenders; i++)
+    for (int i = 0; i < row->ncandidates; i++)
         if (results[i].peer && usable(&results[i]))
             write_best(ratios, row, placement, i);
     fputc('\n', ratios->out);
@@ -142,15 +144,15 @@ static void note_algorithm(bench_ratios *ratios, const bench_row *row)
     span->last_bytes = bytes > span->last_bytes ? bytes : span->last_bytes;
 }
 
-/* Once for each type and operation, not for each size. */
+/* Once for each type and operation instead of for each size. */
 static void write_refusals(bench_ratios *ratios, const bench_row *row)
 {
-    for (int i = 0; i < row->ncontenders; i++) {
+    for (int i = 0; i < row->ncandidates; i++) {
         const bench_result *result = &row->results[BENCH_OUT_OF_PLACE][i];
         char line[sizeof ratios->told];
         if (!result->refusal[0])
             continue;
-        snprintf(line, sizeof line, "#   %s takes no part in %s %s: %s", result->contender,
+        snprintf(line, sizeof line, "#   %s takes no part in %s %s: %s", result->candidate,
                  weir_dtype_name(row->dtype), bench_row_op_name(row), result->refusal);
         if (strcmp(line, ratios->told) != 0)
             fprintf(ratios->out, "%s\n", line);

@@ -1,28 +1,28 @@
 /*
- * weir against its peers, as comment lines of standard output: one a row, and
- * a summary with the geometric mean and the worst size. Also which algorithm
- * ran for which sizes. Local, for rank 0.
+ * weir compared with its peers, in comment lines of standard output: one line per row, and a
+ * summary with the geometric mean and the worst size. Also which algorithm ran at which sizes.
+ * Local; rank 0 only.
  */
 #ifndef BENCH_OUTPUT_RATIOS_H
 #define BENCH_OUTPUT_RATIOS_H
 
-#include "bench/output/result.h"
+#include "bench/statistics/result.h"
 
 #include <stdio.h>
 
 enum { BENCH_SPANS_MAX = 32 };
 
-/* All rows of one peer so far. Rows of zero bytes do not count. */
+/* All rows of one peer so far, without rows of zero bytes. */
 typedef struct bench_ratio_sum {
     char name[64];
     double log_sum;
     long rows;
-    bench_ratio worst; /* the smallest: where weir does least well */
+    bench_ratio worst; /* the smallest ratio: where weir compares worst */
     size_t worst_bytes;
     int worst_placement;
 } bench_ratio_sum;
 
-/* The smallest and largest size out of place that an algorithm ran. */
+/* The smallest and the largest size at which an algorithm ran, out of place. */
 typedef struct bench_algo_span {
     char name[32];
     size_t first_bytes, last_bytes;
@@ -34,7 +34,7 @@ typedef struct bench_ratios {
     int npeers;
     bench_algo_span spans[BENCH_SPANS_MAX];
     int nspans;
-    char told[160]; /* the last line about a contender that takes no part */
+    char told[160]; /* the last line about a candidate that takes no part */
 } bench_ratios;
 
 void bench_ratios_begin(bench_ratios *ratios, FILE *out);

@@ -1,4 +1,4 @@
-/* The columns, and their values in the same order. */
+/* The columns, and their values in the same order: see record.h. */
 #include "bench/output/record.h"
 
 #include <assert.h>
@@ -54,7 +54,7 @@ static void put_run(bench_record *record, const bench_run *run, const bench_row 
     put(record, result->transport);
     put_printed(record, "%d", run->job->nranks);
     put_printed(record, "%d", run->job->nnodes);
-    put(record, result->contender);
+    put(record, result->candidate);
     put(record, result->algo);
 }
 
@@ -98,10 +98,10 @@ static void put_checks(bench_record *record, const bench_row *row, const bench_r
     put_printed(record, "%llu", (unsigned long long)result->check.wrong);
     put(record, bench_row_oracle(row, result));
     put(record, bench_outcome_name(result->special));
-    put(record, bench_sameness_name(&result->sameness));
+    put(record, bench_determinism_name(&result->determinism));
 }
 
-/* Empty where it is not known. */
+/* Empty if the value is unknown. */
 static void put_known(bench_record *record, int is_known, int value)
 {
     if (is_known)
@@ -125,12 +125,12 @@ static void put_clocks(bench_record *record, const bench_clocks *clocks)
     put_known(record, known && clocks->temperature_c >= 0, clocks->temperature_c);
 }
 
-/* alltoallv's; counts read from the device are weir's alone. */
+/* alltoallv only; only weir reads counts in device memory. */
 static void put_splits(bench_record *record, const bench_run *run, const bench_result *result)
 {
     int has_splits = run->collective == WEIR_COLL_ALLTOALLV;
     put(record, has_splits ? run->options->dist : "");
-    put(record, !has_splits ? "" : result->peer ? "host" : run->options->counts);
+    put(record, !has_splits ? "" : result->peer ? "host" : run->options->words.counts);
 }
 
 void bench_record_fill(bench_record *record, const bench_run *run, const bench_ceiling *ceiling,

@@ -1,11 +1,11 @@
-/* Comment lines about single measurements. */
+/* Comment lines about how rows were measured: see remarks.h. */
 #include "bench/output/remarks.h"
 
 static void name(FILE *out, const bench_row *row, int placement, const bench_result *result)
 {
     fprintf(out, "#   %s, %zu B, %s%s%s: ",
             placement == BENCH_IN_PLACE ? "in place" : "out of place", row->shape.bytes,
-            result->contender, *result->algo ? " " : "", result->algo);
+            result->candidate, *result->algo ? " " : "", result->algo);
 }
 
 static void tell_throttling(FILE *out, const bench_row *row, int placement,
@@ -51,10 +51,33 @@ static void remark(FILE *out, const bench_run *run, const bench_row *row, int pl
 void bench_remarks_row(FILE *out, const bench_run *run, const bench_row *row)
 {
     for (int placement = 0; placement < row->placements; placement++)
-        for (int i = 0; i < row->ncontenders; i++) {
+        for (int i = 0; i < row->ncandidates; i++) {
             const bench_result *result = &row->results[placement][i];
             if (result->timed && !bench_result_failed(result))
                 remark(out, run, row, placement, result);
         }
     fflush(out);
+}
+
+static void write_determinism(const bench_determinism *found, const bench_determinism_row *row, FILE *out)
+{
+    fprintf(out, "# %-20s : %s: ", "Determinism", row->name);
+    if (row->differing_repeats)
+        fprintf(out, "other bits in repeats of %ld of %ld results", row->differing_repeats,
+                row->results);
+    else
+        fprintf(out, "same bits in %d repeats", BENCH_REPEATS);
+    if (found->nranks && row->differing_ranks)
+        fprintf(out, "%s on the ranks in %ld of %ld results",
+                row->differing_repeats ? " and" : "; other bits", row->differing_ranks, row->results);
+    else if (found->nranks)
+        fprintf(out, "%s on %d ranks", row->differing_repeats ? "; same bits" : " and",
+                found->nranks);
+    fprintf(out, "%s%s\n", row->first[0] ? "; first in " : "", row->first);
+}
+
+void bench_remarks_determinism(FILE *out, const bench_determinism *found)
+{
+    for (int i = 0; i < found->nrows; i++)
+        write_determinism(found, &found->rows[i], out);
 }

@@ -1,4 +1,4 @@
-/* The order in which the writers speak. */
+/* Calls the writers in their order: see report.h. */
 #include "bench/output/report.h"
 
 #include "bench/output/header.h"
@@ -25,7 +25,7 @@ weir_status bench_report_open(bench_report *report, const bench_run *run)
     return bench_job_agree(run->job, status, "output");
 }
 
-/* What rank 0 printed was taken, else this ends the run: once. Collective; agreed and told. */
+/* Ends the run, once, if standard output could not take what rank 0 printed. Collective; agreed. */
 static weir_status agree_output(bench_report *report)
 {
     bench_job *job = report->run->job;
@@ -85,7 +85,7 @@ void bench_report_row(bench_report *report, const bench_row *row)
     bench_csv_row(&report->csv, row);
     bench_json_totals totals = totals_of(report);
     bench_json_report_row(&report->json, row, &totals);
-    if (!report->tune) /* of so many contenders nobody reads ratios */
+    if (!report->tune) /* with that many candidates ratios are not readable */
         bench_ratios_row(&report->ratios, row);
     bench_ceiling_row(&report->ceiling, row);
     bench_tune_row(report->tune, row);
@@ -108,7 +108,7 @@ void bench_report_end(bench_report *report)
     const bench_run *run = report->run;
     bench_ratios_end(&report->ratios);
     bench_ceiling_end(&report->ceiling, stdout);
-    bench_determinism_write(&report->determinism, stdout);
+    bench_remarks_determinism(stdout, &report->determinism);
     tell_cost(report);
     if (run->options->memory_report)
         printf("# %-20s : library %.1f MiB a rank beyond the buffers\n", "Memory usage",

@@ -1,14 +1,13 @@
-/* All writers of a run together: table, CSV, JSON and ratios. */
+/* All writers of a run: table, CSV, JSON, ratios, ceiling and tuning table. */
 #ifndef BENCH_OUTPUT_REPORT_H
 #define BENCH_OUTPUT_REPORT_H
 
 #include "bench/output/ceiling.h"
 #include "bench/output/csv.h"
-#include "bench/check/determinism.h"
 #include "bench/output/json_report.h"
 #include "bench/output/ratios.h"
 #include "bench/output/table.h"
-#include "bench/measure/tune.h"
+#include "bench/output/tune.h"
 
 typedef struct bench_report {
     const bench_run *run;
@@ -17,23 +16,23 @@ typedef struct bench_report {
     bench_json_report json;
     bench_ratios ratios;
     bench_ceiling ceiling;
-    bench_tune *tune; /* --tune; else NULL */
+    bench_tune *tune; /* NULL without --tune */
     bench_determinism determinism; /* on every rank */
     bench_cost cost;         /* of all rows */
-    double worst_share;      /* largest verification / timing of a row */
+    double worst_share;      /* the largest verification / timing of a row */
     size_t worst_bytes;
-    weir_status output; /* of standard output, once it is told */
+    weir_status output; /* of standard output; an error is reported once */
 } bench_report;
 
-/* Opens the files on rank 0. Collective; agreed and told. */
+/* Opens the files on rank 0. Collective; agreed; a failure is reported. */
 weir_status bench_report_open(bench_report *report, const bench_run *run);
-/* The run header and the table's headings. Collective; agreed and told. */
+/* Writes the header and the table's headings. Collective; agreed; a failure is reported. */
 weir_status bench_report_begin(bench_report *report);
-/* Local, for rank 0. */
+/* Writes a row everywhere. Local; rank 0 only. */
 void bench_report_row(bench_report *report, const bench_row *row);
-/* Footer. Local, for rank 0. */
+/* Writes the footer. Local; rank 0 only. */
 void bench_report_end(bench_report *report);
-/* Closes what is open. Collective; agreed and told. */
+/* Closes what is open. Collective; agreed; a failure is reported. */
 weir_status bench_report_close(bench_report *report);
 
 #endif

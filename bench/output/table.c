@@ -1,7 +1,7 @@
 /*
- * The table, column for column as nccl-tests prints it. A half without a
- * number (no in-place form, or a wrong result) holds nan in the number columns,
- * which parsers of numbers take, and N/A or the count under #wrong.
+ * The table, column for column as nccl-tests prints it. A half without a number (no in-place form,
+ * or a wrong result) has nan in the number columns, which parsers of numbers accept, and N/A or
+ * the count under #wrong.
  */
 #include "bench/output/table.h"
 
@@ -95,7 +95,7 @@ static void write_half(bench_table *table, const bench_row *row, const bench_res
     write_numbers(table->out, &time_us, 1, TIME_WIDTH);
     write_numbers(table->out, bandwidths, 2, BANDWIDTH_WIDTH);
     if (result && result->checked) {
-        /* Overruns and changed inputs count as wrong, too. */
+        /* Overruns and changed inputs count as wrong too. */
         const weirv_result *check = &result->check;
         fprintf(table->out, "  %6g",
                 (double)(check->wrong + check->overruns + check->inputs_changed));

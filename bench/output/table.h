@@ -1,16 +1,16 @@
-/* nccl-tests' text table. Local, for rank 0. */
+/* nccl-tests' text table. Local; rank 0 only. */
 #ifndef BENCH_OUTPUT_TABLE_H
 #define BENCH_OUTPUT_TABLE_H
 
-#include "bench/output/result.h"
-#include "bench/output/run.h"
+#include "bench/statistics/result.h"
+#include "bench/job/run.h"
 
 #include <stdio.h>
 
 typedef struct bench_table {
     FILE *out;
     const bench_run *run;
-    long failed;        /* results that were wrong */
+    long failed;        /* number of wrong results */
     double busbw_sum;   /* of the rows' right halves */
     long busbw_count;
 } bench_table;
@@ -18,11 +18,11 @@ typedef struct bench_table {
 void bench_table_begin(bench_table *table, FILE *out, const bench_run *run);
 void bench_table_row(bench_table *table, const bench_row *row);
 void bench_table_end(bench_table *table);
-/* nccl-tests' footer average, GB/s; 0 without rows. */
+/* The average in nccl-tests' footer, GB/s; 0 without rows. */
 double bench_table_average(const bench_table *table);
 
-/* Writes value into text, which holds width + 1 bytes, with as many decimals
- * as fit the width: 2, 1, none, then an exponent. */
+/* Writes value into text, which has width + 1 bytes, with as many decimals as fit: 2, 1, none, else
+ * an exponent. Pure. */
 void bench_table_number(double value, int width, char *text);
 
 #endif

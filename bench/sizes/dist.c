@@ -1,7 +1,6 @@
 /*
- * Distributions of alltoallv: words, weights, and weights as elements. For
- * nccl-tests' traffic the arithmetic is done in bytes and doubles and in its
- * order, so that byte counts agree.
+ * Distributions of alltoallv: parsing, weights, and element counts. For nccl-tests' traffic the
+ * arithmetic uses bytes and doubles in nccl-tests' order, so that byte counts agree.
  */
 #include "bench/sizes/dist.h"
 
@@ -17,7 +16,7 @@
 enum { ALIGN_BYTES = 16, ZIPF_MOST = 20 };
 static const double hot_share = 0.9;
 
-/* What stands behind the word and its colon; NULL if text is no such word. */
+/* The text after "word:"; NULL if text does not begin with it or nothing follows. */
 static const char *value_of(const char *text, const char *word)
 {
     size_t length = strlen(word);
@@ -60,7 +59,7 @@ weir_status bench_dist_parse(const char *text, bench_dist *dist)
 
 /* ------------------------------------------------------------------- weights */
 
-/* The rank at place p of an order drawn from the seed, for all p. */
+/* Draws a random order of the ranks from the seed: order[p] is the rank at place p. */
 static void draw_order(int nranks, uint64_t seed, int *order)
 {
     for (int p = 0; p < nranks; p++)
@@ -100,7 +99,8 @@ static weir_status make_weights(bench_dist *dist, int nranks, uint64_t seed)
     return order && dist->weights ? WEIR_OK : WEIR_ERR_NO_MEMORY;
 }
 
-/* Scales a matrix: its largest sum of a row or column becomes 1. No sum overflows. */
+/* Scales a matrix so that the largest sum of a row or column is 1; dividing by the largest weight
+ * first keeps sums from overflowing. */
 static void scale(double *weights, size_t n)
 {
     double largest = 0, heaviest = 0;

@@ -1,7 +1,7 @@
 /*
- * Matrices of weights from a file: a row a line, a weight a column, separated by
- * blanks or commas; row r is what rank r sends. # begins a comment. In a trace
- * empty lines separate matrices; elsewhere they mean nothing.
+ * Reads matrices of weights from a file. Each line is a row, with one weight per column separated
+ * by blanks or commas; row r is what rank r sends. # starts a comment. In a trace, empty lines
+ * separate matrices; otherwise they are ignored.
  *
  *   # 3 ranks
  *   0   10  10
@@ -24,7 +24,7 @@ typedef struct reader {
     const bench_dist *dist;
     size_t n; /* ranks */
     int line;
-    size_t rows, room; /* rows read, and those that weights has room for */
+    size_t rows, room; /* rows read; rows that weights has room for */
     double *weights;
     char *problem;
 } reader;
@@ -32,7 +32,7 @@ typedef struct reader {
 static weir_status fail(const reader *r, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* "file:line: what"; without a line where the file as a whole is meant. */
+/* Writes "file:line: what"; without the line if the error concerns the whole file. */
 static weir_status fail(const reader *r, const char *format, ...)
 {
     char what[BENCH_PROBLEM_BYTES / 2], line[16] = "";
@@ -63,7 +63,7 @@ static weir_status make_room(reader *r)
     return WEIR_OK;
 }
 
-/* One row: as many numbers as ranks. */
+/* Reads one row: as many numbers as there are ranks. */
 static weir_status read_row(reader *r, char *text)
 {
     static const char separators[] = " \t\r,";
@@ -89,7 +89,7 @@ static weir_status read_row(reader *r, char *text)
     return status;
 }
 
-/* At an empty line of a trace, or the end of the file. */
+/* Called at an empty line of a trace and at the end of the file. */
 static weir_status end_matrix(const reader *r)
 {
     if (r->rows % r->n)
@@ -103,7 +103,7 @@ static weir_status end_matrix(const reader *r)
     return WEIR_OK;
 }
 
-/* Comments are no empty lines. */
+/* A line with only a comment does not count as empty. */
 static weir_status read_line(reader *r, char *text)
 {
     int has_comment = strchr(text, '#') != NULL;

@@ -1,13 +1,13 @@
-/* Element counts and bus factors, one row a collective. */
+/* Element counts and bus factors: one row per collective. */
 #include "bench/sizes/shape.h"
 
 enum { ALIGN_BYTES = 16 };
 
 typedef struct shape_row {
     int has_op, has_root, in_place;
-    int split;               /* count is a block: S / nranks, whole 16 bytes */
-    int send_all, recv_all;  /* nranks blocks, not one */
-    double factor;           /* of busbw; times (n-1)/n if scaled */
+    int split;               /* count is one block: S / nranks, rounded down to 16 bytes */
+    int send_all, recv_all;  /* the buffer holds nranks blocks instead of one */
+    double factor;           /* of busbw; multiplied by (n-1)/n if scaled */
     int scaled;
 } shape_row;
 
@@ -23,7 +23,7 @@ static const shape_row rows[WEIR_COLL_COUNT] = {
     [WEIR_COLL_SENDRECV] = {.factor = 1},
 };
 
-/* What a rank sends and receives in a step. */
+/* The elements that a rank sends and receives in one step. */
 static void totals_of(const bench_shape *shape, size_t element_bytes, int step, int rank,
                       int nranks, const bench_dist *dist, size_t totals[2])
 {

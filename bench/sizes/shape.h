@@ -1,7 +1,7 @@
 /*
- * What a collective does with a size: how many elements each rank gives and
- * gets, where the blocks of an in-place call lie, and its bus factor. Counts
- * follow nccl-tests, whose -b and -e bound the larger of both buffers.
+ * What a size means for a collective: how many elements each rank sends and receives, where the
+ * blocks of an in-place call lie, and the bus factor. Counts follow nccl-tests, whose -b and -e
+ * bound the larger of the two buffers.
  */
 #ifndef BENCH_SIZES_SHAPE_H
 #define BENCH_SIZES_SHAPE_H
@@ -11,17 +11,17 @@
 
 typedef struct bench_shape {
     size_t count; /* the collective's count parameter, elements */
-    size_t send_elements, recv_elements; /* this rank's; alltoallv: the most of any step */
-    /* In place both buffers are one; a rank's block starts at rank times
+    size_t send_elements, recv_elements; /* this rank's; alltoallv: the largest of all steps */
+    /* In place, input and output are parts of one buffer: a rank's block starts at rank times
      * these, in elements. */
     size_t send_stride_elements, recv_stride_elements;
-    /* The larger of both buffers: the table's size and algbw's S. alltoallv: the
-     * most that any rank sends or receives in any step. */
+    /* The larger of the two buffers: the size in the table, and S of algbw. alltoallv: the most
+     * that any rank sends or receives in any step. */
     size_t bytes;
 } bench_shape;
 
-/* The shape for a size of at most bytes. Pure; count and bytes are the same on every
- * rank. rank and dist are read for alltoallv only. */
+/* The shape for a size of at most bytes. count and bytes are the same on every rank; rank and dist
+ * are used for alltoallv only. Pure. */
 bench_shape bench_shape_make(weir_collective collective, size_t bytes, size_t element_bytes,
                              int rank, int nranks, const bench_dist *dist);
 
@@ -29,9 +29,9 @@ int bench_collective_has_op(weir_collective collective);
 int bench_collective_has_root(weir_collective collective);
 int bench_collective_in_place(weir_collective collective);
 
-/* busbw / algbw: what a link carries for one byte of S. As nccl-tests defines
- * it (its doc/PERFORMANCE.md): 2(n-1)/n for allreduce, (n-1)/n for allgather,
- * reduce_scatter, alltoall and alltoallv, 1 for broadcast, reduce, sendrecv. */
+/* busbw / algbw: the bytes that a link carries per byte of S, as nccl-tests defines it (its
+ * doc/PERFORMANCE.md): 2(n-1)/n for allreduce; (n-1)/n for allgather, reduce_scatter, alltoall and
+ * alltoallv; 1 for broadcast, reduce and sendrecv. */
 double bench_bus_factor(weir_collective collective, int nranks);
 
 #endif

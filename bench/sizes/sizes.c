@@ -1,4 +1,4 @@
-/* The sizes of a sweep. */
+/* The sizes of a sweep: see sizes.h. */
 #include "bench/sizes/sizes.h"
 
 size_t bench_sizes_next(const bench_options *options, size_t bytes)
@@ -7,7 +7,7 @@ size_t bench_sizes_next(const bench_options *options, size_t bytes)
     if (options->step_factor <= 1)
         next = bytes + options->step_bytes;
     else if (bytes == 0)
-        next = 1; /* no factor leads away from zero */
+        next = 1; /* multiplying 0 would not advance */
     else if (bytes > options->max_bytes / options->step_factor)
         return 0;
     else

@@ -1,50 +1,47 @@
 /*
- * Confidence intervals of medians by the bootstrap: resamples of the series
- * stand for further measurements, and the spread of their medians is the
- * interval (percentile method, 95%). Neighbouring iterations are alike, so a
- * resample joins blocks of count^(1/3) neighbours, drawn anywhere on the series
- * closed to a circle (Politis and Romano 1992). The generator's seed is fixed: the same
- * series has the same interval.
+ * Confidence intervals of medians by the bootstrap (percentile method, 95%): the spread of the
+ * medians of resamples of the series is the interval. Neighbouring iterations are correlated, so a
+ * resample consists of blocks of count^(1/3) neighbours, drawn anywhere on the series closed to a
+ * circle (Politis and Romano 1992). The generator's seed is fixed: the same series gives the same
+ * interval.
  *
- * A series of several visits is nested: iterations of one visit share what that
- * visit met, so visits are resampled first, then blocks of iterations within each
- * (Davison and Hinkley 1997, section 3.8). A ratio takes the same visits of both
- * series. Resampling few visits shows too little spread, by sqrt((V - 1) / V), and
- * normal quantiles are too short for it: the interval's ends are moved away from
- * the value by bench_stats_widening (Hesterberg 2015, The American Statistician 69,
- * 371-386, on narrowness bias), on the logarithmic scale.
+ * A series of several rounds is nested: iterations of a round share the conditions of that round,
+ * so rounds are resampled first, then blocks of iterations within each (Davison and Hinkley 1997,
+ * section 3.8). A ratio resamples the same rounds of both series. Resampling few rounds
+ * underestimates the spread by sqrt((R - 1) / R), and normal quantiles are too small for it: the
+ * ends of the interval are moved away from the median by bench_student_widening, on the
+ * logarithmic scale (Hesterberg 2015, The American Statistician 69, 371-386, on narrowness bias).
  *
- * bootstrap_gsl.c needs the GNU Scientific Library; bootstrap_none.c is built
- * where that is absent, and the callers' order statistics remain. Local.
+ * bootstrap_gsl.c needs the GNU Scientific Library; without it bootstrap_none.c is built, and
+ * callers fall back to order statistics. All functions are local.
  */
 #ifndef BENCH_STATISTICS_BOOTSTRAP_H
 #define BENCH_STATISTICS_BOOTSTRAP_H
 
 #include <stddef.h>
 
-/* Series of one visit that are shorter have no bootstrap: it would be too narrow. */
+/* Shorter series of one round have no bootstrap interval: it would be too narrow. */
 enum { BENCH_BOOTSTRAP_SAMPLES = 20 };
 
-/* Measurements in the order of time, and where each visit ends: visit v has
- * [ends[v - 1], ends[v]). */
+/* Measurements in order of time, and where each round ends: round r is [ends[r - 1], ends[r]). */
 typedef struct bench_sequence {
     const double *samples;
     size_t count;
-    const int *ends; /* visits entries; not read with fewer than 2 visits */
-    int visits;
+    const int *ends; /* rounds entries; not read if rounds is below 2 */
+    int rounds;
 } bench_sequence;
 
 typedef struct bench_interval {
     double low, high;
 } bench_interval;
 
-/* What the intervals are made of, for the header of a run; static. */
+/* Describes the method, for the header of a run. Static. */
 const char *bench_bootstrap_method(void);
 
-/* Returns 0, or -1 and leaves interval alone:
- * too short, no memory, or no GSL. */
+/* Returns 0; or -1 with interval unchanged if the series is too short, memory is out, or there is
+ * no GSL. */
 int bench_bootstrap_median(const bench_sequence *series, bench_interval *interval);
-/* Likewise of the median of above divided by that of below. */
+/* The same for the median of above divided by the median of below. */
 int bench_bootstrap_ratio(const bench_sequence *above, const bench_sequence *below,
                           bench_interval *interval);
 

@@ -1,11 +1,11 @@
 /*
- * The bootstrap with GSL's generator and statistics. A resample is never
- * sorted: samples are numbered by size once, a resample counts how often it has
- * each number, and its median is where the counts reach the middle.
+ * The bootstrap with GSL's generator and statistics. Resamples are not sorted: samples are ranked
+ * once, a resample counts how often it contains each rank, and its median is where the counts
+ * reach the middle.
  */
 #include "bench/statistics/bootstrap.h"
 
-#include "bench/statistics/stats.h"
+#include "bench/statistics/student.h"
 
 #include <gsl/gsl_rng.h>
 #include <gsl/gsl_sort.h>
@@ -14,17 +14,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* As many resamples as this many draws allow, within the bounds. */
+/* As many resamples as this many draws allow, within bounds. */
 enum { DRAWS = 20000000, RESAMPLES_LOW = 200, RESAMPLES_HIGH = 1000, SEED = 20 };
 
 typedef struct numbered {
     const bench_sequence *series;
     size_t count;
-    int visits;       /* 1 or more */
+    int rounds;       /* 1 or more */
     double *sorted;
-    size_t *order;    /* order[k]: where the series has its kth smallest */
-    size_t *number;   /* number[i]: the inverse, which the series' ith is by size */
-    unsigned *counts; /* scratch: how often a resample has each */
+    size_t *order;    /* order[k]: the index of the kth smallest sample */
+    size_t *number;   /* number[i]: the inverse, the ith sample's rank by size */
+    unsigned *counts; /* scratch: how often a resample has each rank */
 } numbered;
 
 const char *bench_bootstrap_method(void)
@@ -40,12 +40,12 @@ static void numbered_free(numbered *series)
     free(series->counts);
 }
 
-/* 0, or -1 without memory; numbered_free is due in any case. */
+/* Returns 0, or -1 if out of memory; numbered_free is due in any case. */
 static int numbered_make(numbered *series, const bench_sequence *from)
 {
     size_t count = from->count;
     *series = (numbered){.series = from, .count = count,
-                         .visits = from->visits > 1 ? from->visits : 1};
+                         .rounds = from->rounds > 1 ? from->rounds : 1};
     series->sorted = malloc(count * sizeof *series->sorted);
     series->order = malloc(count * sizeof *series->order);
     series->number = malloc(count * sizeof *series->number);
@@ -60,7 +60,7 @@ static int numbered_make(numbered *series, const bench_sequence *from)
     return 0;
 }
 
-/* Blocks of iterations [first, end), as many iterations as those are. */
+/* Draws blocks from the iterations [first, end), as many iterations as there are in it. */
 static void draw_blocks(numbered *series, size_t first, size_t end, gsl_rng *generator)
 {
     size_t left = end - first, block = (size_t)ceil(cbrt((double)left));
@@ -73,14 +73,14 @@ static void draw_blocks(numbered *series, size_t first, size_t end, gsl_rng *gen
     }
 }
 
-/* The visits that picks names. Returns how many iterations those are. */
+/* Draws from the rounds in picks. Returns the number of iterations drawn. */
 static size_t draw(numbered *series, const int *picks, gsl_rng *generator)
 {
     size_t drawn = 0;
     memset(series->counts, 0, series->count * sizeof *series->counts);
-    for (int v = 0; v < series->visits; v++) {
+    for (int v = 0; v < series->rounds; v++) {
         const int *ends = series->series->ends;
-        int one = series->visits == 1, pick = one ? 0 : picks[v];
+        int one = series->rounds == 1, pick = one ? 0 : picks[v];
         size_t first = pick > 0 ? (size_t)ends[pick - 1] : 0;
         size_t end = one ? series->count : (size_t)ends[pick];
         draw_blocks(series, first, end, generator);
@@ -89,7 +89,7 @@ static size_t draw(numbered *series, const int *picks, gsl_rng *generator)
     return drawn;
 }
 
-/* The median of a resample of the series. */
+/* The median of one resample. */
 static double resampled_median(numbered *series, const int *picks, gsl_rng *generator)
 {
     size_t seen = 0, k = 0, drawn = draw(series, picks, generator), middle = (drawn - 1) / 2;
@@ -106,7 +106,7 @@ static double resampled_median(numbered *series, const int *picks, gsl_rng *gene
     return (low + series->sorted[k]) / 2;
 }
 
-/* Moves an end of the interval away from the value. */
+/* Moves an end of the interval away from the value, on the logarithmic scale. */
 static double widen(double value, double end, double widening)
 {
     return value > 0 && end > 0 ? value * pow(end / value, widening) : end;
@@ -120,14 +120,14 @@ static size_t resamples_for(size_t count)
                                         : resamples;
 }
 
-/* below NULL: of the median of above. The interval always holds the value
- * itself, which resamples of few values can miss. */
+/* With below NULL: the median of above. The interval always contains the value, which resamples of
+ * few samples can miss. */
 static int bootstrap(numbered *above, numbered *below, double value, bench_interval *interval)
 {
     size_t resamples = resamples_for(above->count + (below ? below->count : 0));
-    double widening = bench_stats_widening(above->visits);
+    double widening = bench_student_widening(above->rounds);
     double *medians = malloc(resamples * sizeof *medians);
-    int *picks = malloc((size_t)above->visits * sizeof *picks);
+    int *picks = malloc((size_t)above->rounds * sizeof *picks);
     gsl_rng *generator = medians && picks ? gsl_rng_alloc(gsl_rng_mt19937) : NULL;
     if (!generator) {
         free(picks);
@@ -136,8 +136,8 @@ static int bootstrap(numbered *above, numbered *below, double value, bench_inter
     }
     gsl_rng_set(generator, SEED);
     for (size_t i = 0; i < resamples; i++) {
-        for (int v = 0; v < above->visits; v++)
-            picks[v] = (int)gsl_rng_uniform_int(generator, (unsigned long)above->visits);
+        for (int v = 0; v < above->rounds; v++)
+            picks[v] = (int)gsl_rng_uniform_int(generator, (unsigned long)above->rounds);
         medians[i] = resampled_median(above, picks, generator);
         if (below)
             medians[i] /= resampled_median(below, picks, generator);
@@ -160,7 +160,7 @@ static double median(const numbered *series)
 
 static int is_short(const bench_sequence *series)
 {
-    return series->visits < 2 && series->count < BENCH_BOOTSTRAP_SAMPLES;
+    return series->rounds < 2 && series->count < BENCH_BOOTSTRAP_SAMPLES;
 }
 
 int bench_bootstrap_median(const bench_sequence *series, bench_interval *interval)
@@ -182,8 +182,8 @@ int bench_bootstrap_ratio(const bench_sequence *above, const bench_sequence *bel
     if (is_short(above) || is_short(below))
         return -1;
     int error = numbered_make(&up, above), other = numbered_make(&down, below);
-    if (up.visits != down.visits) /* not the same visits: iterations alone */
-        up.visits = down.visits = 1;
+    if (up.rounds != down.rounds) /* the rounds do not correspond: resample iterations only */
+        up.rounds = down.rounds = 1;
     if (!error && !other)
         other = bootstrap(&up, &down, median(&up) / median(&down), interval);
     numbered_free(&up);

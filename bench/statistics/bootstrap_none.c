@@ -1,4 +1,4 @@
-/* Without the GNU Scientific Library: no bootstrap. */
+/* A build without the GNU Scientific Library: no bootstrap. */
 #include "bench/statistics/bootstrap.h"
 
 const char *bench_bootstrap_method(void)

@@ -1,11 +1,13 @@
-/* Order statistics of one measurement. */
+/* Order statistics of one measurement: see stats.h. */
 #include "bench/statistics/stats.h"
+
+#include "bench/statistics/student.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-static int compare(const void *left, const void *right)
+static int compare_doubles(const void *left, const void *right)
 {
     double a = *(const double *)left, b = *(const double *)right;
     return (a > b) - (a < b);
@@ -25,7 +27,7 @@ size_t bench_stats_median_rank(size_t count, double confidence)
     return k ? k : 1;
 }
 
-/* The smallest sample that at least percent of all do not exceed. */
+/* The smallest sample that at least percent of all samples do not exceed. */
 static double nearest_rank(const double *sorted, size_t count, size_t percent)
 {
     size_t rank = (count * percent + 99) / 100;
@@ -49,7 +51,7 @@ bench_stats bench_stats_make(double *samples, size_t count)
     if (count == 0)
         return (bench_stats){0, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN};
     mean_and_deviation(&stats, samples, count);
-    qsort(samples, count, sizeof *samples, compare);
+    qsort(samples, count, sizeof *samples, compare_doubles);
     stats.min = samples[0];
     stats.max = samples[count - 1];
     stats.median = (samples[(count - 1) / 2] + samples[count / 2]) / 2;
@@ -69,31 +71,12 @@ double bench_stats_cv_pct(const bench_stats *stats)
     return stats->mean == 0 ? 0 : stats->stdev / stats->mean * 100;
 }
 
-/* The 97.5% quantile of Student's t: the first terms of its expansion around the
- * normal distribution's, good to a thousandth from 5 degrees on; a table below. */
-static double quantile_of_t(int degrees)
+/* The interval without a bootstrap: from the rounds' medians, joined with the order statistics. The
+ * 97.5% interval is at most 1.32 times as wide from 4 rounds on. */
+static void join_rounds(bench_stats *stats, const bench_sequence *series, double *scratch)
 {
-    static const double few[] = {12.706, 4.303, 3.182, 2.776};
-    const double z = 1.959964, z3 = z * z * z, z5 = z3 * z * z;
-    double n = degrees;
-    if (degrees < 5)
-        return few[degrees - 1];
-    return z + (z3 + z) / (4 * n) + (5 * z5 + 16 * z3 + 3 * z) / (96 * n * n) +
-           (3 * z5 * z * z + 19 * z5 + 17 * z3 - 15 * z) / (384 * n * n * n);
-}
-
-double bench_stats_widening(int visits)
-{
-    const double z = 1.959964, v = visits;
-    return visits < 2 ? 1 : quantile_of_t(visits - 1) / z * sqrt(v / (v - 1));
-}
-
-/* Without a bootstrap: what the visits' medians say, joined with what there is.
- * The 97.5% interval is at most 1.32 times as wide from 4 visits on. */
-static void join_visits(bench_stats *stats, const bench_sequence *series, double *scratch)
-{
-    double sum = 0, squares = 0, v = series->visits;
-    for (int i = 0; i < series->visits; i++) {
+    double sum = 0, squares = 0, v = series->rounds;
+    for (int i = 0; i < series->rounds; i++) {
         int first = i ? series->ends[i - 1] : 0, count = series->ends[i] - first;
         memcpy(scratch, series->samples + first, (size_t)count * sizeof *scratch);
         double median = bench_stats_make(scratch, (size_t)count).median - stats->median;
@@ -101,7 +84,7 @@ static void join_visits(bench_stats *stats, const bench_sequence *series, double
         squares += median * median;
     }
     double variance = fmax(0, (squares - sum * sum / v) / (v - 1));
-    double half = quantile_of_t(series->visits - 1) * sqrt(variance / v);
+    double half = bench_student_quantile(series->rounds - 1) * sqrt(variance / v);
     double mean = stats->median + sum / v;
     stats->ci_low = fmin(stats->ci_low, fmax(mean - half, stats->min));
     stats->ci_high = fmax(stats->ci_high, mean + half);
@@ -117,8 +100,8 @@ bench_stats bench_stats_series(const bench_sequence *series, double step, double
     if (bench_bootstrap_median(series, &interval) == 0) {
         stats.ci_low = interval.low;
         stats.ci_high = interval.high;
-    } else if (series->visits > 1) {
-        join_visits(&stats, series, scratch);
+    } else if (series->rounds > 1) {
+        join_rounds(&stats, series, scratch);
     }
     stats.ci_low = fmin(stats.ci_low, stats.median - step / 2);
     stats.ci_high = fmax(stats.ci_high, stats.median + step / 2);

@@ -1,6 +1,6 @@
 /*
- * Statistics over the iterations of one measurement: order statistics, because
- * times of iterations are skewed and have outliers. All functions are pure.
+ * Statistics of the iterations of one measurement: order statistics, because times are skewed and
+ * have outliers. All functions are pure.
  */
 #ifndef BENCH_STATISTICS_STATS_H
 #define BENCH_STATISTICS_STATS_H
@@ -22,47 +22,33 @@ typedef struct bench_ratio {
     double ratio, low, high; /* of medians; an interval of at least 95% */
 } bench_ratio;
 
-/* Sorts samples in place. Intervals are those of order statistics. Without samples all
- * are NaN. */
+/* Sorts samples in place. The intervals are from order statistics. Without samples everything is
+ * NaN. */
 bench_stats bench_stats_make(double *samples, size_t count);
-/* The coefficient of variation in percent: the standard deviation as a part of the mean; 0
- * where that is 0. */
+/* The coefficient of variation in percent; 0 if the mean is 0. */
 double bench_stats_cv_pct(const bench_stats *stats);
-/* The same of a series in the order of time, which is left alone; its 95%
- * interval is the bootstrap's (bootstrap.h) where there is one, else, of several
- * visits, that of the visits' medians: their mean and Student's t, joined with order
- * statistics. step: the smallest difference that the clock shows; the interval's
- * ends are at least half of it from the median, however often the clock says the
- * same. scratch: count numbers. */
+/* The same for a series in order of time, which is not changed. Its 95% interval is the bootstrap's
+ * (bootstrap.h); without one, for several rounds, the mean of the rounds' medians with Student's t,
+ * joined with order statistics. resolution: the smallest difference that the clock shows; the ends
+ * of the interval are at least half of it away from the median. scratch: count numbers. */
 bench_stats bench_stats_series(const bench_sequence *series, double step, double *scratch);
-/* How many times as wide as the 95% interval of a bootstrap of so many visits an
- * honest one is: t / z * sqrt(V / (V - 1)), with the 97.5% quantiles of Student's t
- * for V - 1 degrees of freedom and of the normal distribution; 1 for one visit. */
-double bench_stats_widening(int visits);
-/* Half the 95% interval of the median, as a fraction of the median; 0 where
- * that is 0. */
+/* Half the 95% interval of the median as a fraction of the median; 0 if the median is 0. */
 double bench_stats_half_width(const bench_stats *stats);
 
-/*
- * The ratio of two medians and an interval that covers it with at least 95%:
- * each median lies in its 97.5% interval, so by Bonferroni's inequality both
- * do with 95%, and the ratio then lies between the quotients of the ends.
- */
+/* The ratio of two medians, with an interval of at least 95%: each median lies in its 97.5%
+ * interval, so by Bonferroni's inequality both do with 95%, and then the ratio lies between the
+ * quotients of the ends. */
 bench_ratio bench_stats_ratio(const bench_stats *above, const bench_stats *below);
 
-/* What the interval of a peer's time over ours lets us say: "faster" where all
- * of it is above 1, "slower" where all of it is below, else "no difference
- * shown". Static. */
+/* The verdict on a peer's time divided by weir's: "faster" if the whole interval is above 1,
+ * "slower" if it is below 1, else "no difference shown". Static. */
 const char *bench_ratio_word(const bench_ratio *ratio);
 
-/*
- * The number k such that the kth smallest and the kth largest of count samples
- * enclose the median with the given confidence; 1 (minimum and maximum) where
- * count is too small for it. The number of samples below the median is
- * Binomial(count, 1/2), so the interval misses with 2 P(B <= k - 1); k is the
- * largest with a miss of at most 1 - confidence. See David and Nagaraja, Order
- * Statistics, 3rd ed., section 7.1.
- */
+/* The number k such that the kth smallest and the kth largest of count samples enclose the median
+ * with the given confidence; 1 (minimum and maximum) if count is too small. The number of samples
+ * below the median is Binomial(count, 1/2), so the interval misses with 2 P(B <= k - 1); k is the
+ * largest with a miss of at most 1 - confidence. See David and Nagaraja, Order Statistics, 3rd ed.,
+ * section 7.1. */
 size_t bench_stats_median_rank(size_t count, double confidence);
 
 #endif

@@ -15,7 +15,7 @@
  */
 #include "bench/gpu/gpu.h"
 #include "bench/job/job.h"
-#include "bench/options/options.h"
+#include "bench/options/option_values.h"
 #include "verify/hash.h"
 #include "verify/verify.h"
 

@@ -11,7 +11,7 @@
 #include <time.h>
 
 struct bench_gpu {
-    bench_job *job;
+    bench_note *note;
     double start_us, end_us;
     weir_status (*enqueue)(void *context); /* the recording; NULL: none */
     void *context;
@@ -22,9 +22,9 @@ int bench_gpu_built(void)
     return 1;
 }
 
-weir_status bench_gpu_probe(bench_job *job)
+weir_status bench_gpu_probe(bench_note *note)
 {
-    (void)job;
+    (void)note;
     return WEIR_OK;
 }
 
@@ -33,12 +33,13 @@ int bench_gpu_serves(const weir_comm *comm)
     return comm != NULL;
 }
 
-weir_status bench_gpu_open(bench_job *job, bench_gpu **gpu)
+weir_status bench_gpu_open(weir_comm *comm, bench_note *note, bench_gpu **gpu)
 {
+    (void)comm;
     *gpu = calloc(1, sizeof **gpu);
     if (!*gpu)
-        return bench_job_note(job, WEIR_ERR_NO_MEMORY, "no memory for a GPU's description");
-    (*gpu)->job = job;
+        return bench_note_write(note, WEIR_ERR_NO_MEMORY, "no memory for a GPU's description");
+    (*gpu)->note = note;
     return WEIR_OK;
 }
 
@@ -66,7 +67,7 @@ weir_status bench_gpu_alloc(bench_gpu *gpu, size_t bytes, void **pointer)
     enum { PAGE_BYTES = 4096 };
     if (posix_memalign(pointer, PAGE_BYTES, bytes) == 0)
         return WEIR_OK;
-    return bench_job_note(gpu->job, WEIR_ERR_NO_MEMORY, "no memory");
+    return bench_note_write(gpu->note, WEIR_ERR_NO_MEMORY, "no memory");
 }
 
 void bench_gpu_free(bench_gpu *gpu, void *pointer)

@@ -7,18 +7,21 @@
 
 #include <cmocka.h>
 
-#include "bench/measure/cold.h"
+#include "bench/trial/cold.h"
+#include "bench/job/cache.h"
 #include "bench/sizes/dist.h"
 #include "bench/options/environment.h"
 #include "base/json.h"
-#include "bench/output/manifest.h"
+#include "bench/options/option_values.h"
+#include "bench/options/parse.h"
+#include "bench/options/paths.h"
 #include "bench/options/options.h"
-#include "bench/output/result.h"
+#include "bench/statistics/result.h"
 #include "bench/sizes/shape.h"
 #include "bench/sizes/sizes.h"
 #include "bench/statistics/stats.h"
 #include "bench/output/table.h"
-#include "bench/measure/trial.h"
+#include "bench/trial/trial.h"
 
 #include <getopt.h>
 #include <math.h>
@@ -303,11 +306,11 @@ static void manifest_paths(void **state)
     char path[32];
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        assert_int_equal(bench_manifest_path(cases[i][0], path, sizeof path), 0);
+        assert_int_equal(bench_paths_manifest(cases[i][0], path, sizeof path), 0);
         assert_string_equal(path, cases[i][1]);
     }
-    assert_int_equal(bench_manifest_path("abc.csv", path, 8), -1);
-    assert_int_equal(bench_manifest_path("abc.csv", path, 9), 0);
+    assert_int_equal(bench_paths_manifest("abc.csv", path, 8), -1);
+    assert_int_equal(bench_paths_manifest("abc.csv", path, 9), 0);
 }
 
 /* Neither secrets, nor names that only begin like one on the list. */
@@ -331,11 +334,11 @@ static void cold_copies(void **state)
     bench_options options = parsed("--cold");
     bench_row row = {.dtype = WEIR_FLOAT, .shape.bytes = 80};
     bench_buffers buffers = {
-        .in = {.base = in, .bytes = sizeof in, .home_bytes = 80, .pool_bytes = COPIES * STRIDE},
-        .out = {.base = out, .bytes = sizeof out, .home_bytes = 80,
+        .in = {.base = in, .bytes = sizeof in, .first_bytes = 80, .pool_bytes = COPIES * STRIDE},
+        .out = {.base = out, .bytes = sizeof out, .first_bytes = 80,
                 .pool_bytes = COPIES * STRIDE + 100},
-        .home = {in, out}};
-    bench_trial trial = {.options = &options, .buffers = &buffers, .home = &buffers.home,
+        .operands = {in, out}};
+    bench_trial trial = {.options = &options, .buffers = &buffers, .operands = &buffers.operands,
                          .row = &row, .layout = {.in = in, .out = out}};
     const float *last = NULL;
     int met[COPIES] = {0};
@@ -357,7 +360,7 @@ static void cold_copies(void **state)
     }
     for (int i = 0; i < COPIES; i++)
         assert_int_equal(met[i], 1);
-    bench_cold_home(&trial);
+    bench_cold_reset(&trial);
     assert_true(trial.call.in == in && trial.call.out == out);
     options.cold = 0;
     bench_cold_place(&trial);
@@ -368,12 +371,12 @@ static void cold_copies(void **state)
 static void cold_pools(void **state)
 {
     (void)state;
-    assert_int_equal(bench_cold_ranks_at_cache(8, 4, 16), 2);
-    assert_int_equal(bench_cold_ranks_at_cache(5, 4, 16), 2);
-    assert_int_equal(bench_cold_ranks_at_cache(8, 16, 16), 8);
-    assert_int_equal(bench_cold_ranks_at_cache(3, 0, 16), 3);
-    assert_true(bench_cold_pool_bytes(1, 64) >= 2 * bench_cold_cache_bytes());
-    assert_true(bench_cold_pool_bytes(8, (size_t)1 << 40) == (size_t)1 << 40);
+    assert_int_equal(bench_cache_sharers(8, 4, 16), 2);
+    assert_int_equal(bench_cache_sharers(5, 4, 16), 2);
+    assert_int_equal(bench_cache_sharers(8, 16, 16), 8);
+    assert_int_equal(bench_cache_sharers(3, 0, 16), 3);
+    assert_true(bench_cache_pool_bytes(1, 64) >= 2 * bench_cache_bytes());
+    assert_true(bench_cache_pool_bytes(8, (size_t)1 << 40) == (size_t)1 << 40);
 }
 
 static void verdicts(void **state)

@@ -13,7 +13,7 @@
 #include <time.h>
 
 typedef struct scripted {
-    char *log; /* shared by all subjects and the meeting: one letter an event */
+    char *log; /* shared by all subjects and the barrier: one letter an event */
     char letter;
     int runs, fail_at;
 } scripted;
@@ -69,7 +69,7 @@ static weir_status play(bench_timing timing, int nsubjects, int fail_at, char *l
     static double times[3][16];
     scripted scripts[3];
     bench_subject subjects[3];
-    bench_barrier meeting = {log, scripted_barrier, scripted_agree, scripted_largest,
+    bench_barrier barrier = {log, scripted_barrier, scripted_agree, scripted_largest,
                              scripted_start};
     memset(log, 0, 256);
     for (int i = 0; i < nsubjects; i++) {
@@ -78,7 +78,7 @@ static weir_status play(bench_timing timing, int nsubjects, int fail_at, char *l
             .context = &scripts[i], .begin = scripted_begin, .run = scripted_run};
         subjects[i].wall_us = times[i];
     }
-    weir_status status = bench_engine_run(&timing, &meeting, subjects, nsubjects);
+    weir_status status = bench_engine_run(&timing, &barrier, subjects, nsubjects);
     for (int i = 0; status == WEIR_OK && i < nsubjects; i++)
         for (int k = 0; k < timing.iterations; k++)
             assert_true(times[i][k] >= 0 && times[i][k] < 1e6);
@@ -144,18 +144,18 @@ static void engine_tells_unsteady(void **state)
     char log[256] = "";
     scripted script = {.log = log, .letter = 'a'};
     bench_subject subject = {.context = &script, .run = scripted_run, .wall_us = wall_us};
-    bench_barrier meeting = {log, scripted_barrier, scripted_agree, scripted_largest,
+    bench_barrier barrier = {log, scripted_barrier, scripted_agree, scripted_largest,
                              scripted_start};
     (void)state;
     for (int i = 0; i < 64; i++)
         times[i] = ldexp(1, -i);
     scripted_times = times;
-    assert_int_equal(bench_engine_run(&timing, &meeting, &subject, 1), WEIR_OK);
+    assert_int_equal(bench_engine_run(&timing, &barrier, &subject, 1), WEIR_OK);
     assert_true(subject.unsteady && subject.warmups == 60);
     times[0] = 5;
     times[1] = 0;
     scripted_times = times;
-    assert_int_equal(bench_engine_run(&timing, &meeting, &subject, 1), WEIR_OK);
+    assert_int_equal(bench_engine_run(&timing, &barrier, &subject, 1), WEIR_OK);
     assert_true(!subject.unsteady && subject.warmups == 6);
 }
 
@@ -167,17 +167,17 @@ static void engine_remembers_warm_times(void **state)
     char log[256] = "";
     scripted script = {.log = log, .letter = 'a'};
     bench_subject subject = {.context = &script, .run = scripted_run, .wall_us = wall_us};
-    bench_barrier meeting = {log, scripted_barrier, scripted_agree, scripted_largest,
+    bench_barrier barrier = {log, scripted_barrier, scripted_agree, scripted_largest,
                              scripted_start};
     (void)state;
     scripted_times = times;
-    bench_engine_run(&timing, &meeting, &subject, 1);
+    bench_engine_run(&timing, &barrier, &subject, 1);
     assert_true(subject.warm_us == 5 && subject.warmups == 6);
     times[0] = 5.2;
-    bench_engine_run(&timing, &meeting, &subject, 1);
+    bench_engine_run(&timing, &barrier, &subject, 1);
     assert_true(subject.warm_us == 5 && subject.warmups == 2 && !subject.unsteady);
     times[0] = 6;
-    bench_engine_run(&timing, &meeting, &subject, 1);
+    bench_engine_run(&timing, &barrier, &subject, 1);
     assert_true(subject.warm_us == 5 && subject.warmups == 6);
 }
 
@@ -193,7 +193,7 @@ static void engine_synchronises(void **state)
     assert_string_equal(log, "(|)|!a!)");
 }
 
-/* A failed rank runs nothing more, keeps every meeting, and the run ends. */
+/* A failed rank runs nothing more, keeps every barrier, and the run ends. */
 static void engine_fails(void **state)
 {
     bench_timing timing = {.iterations = 4, .aggregate = 1, .isolation = BENCH_BARRIER_OPERATION};
@@ -235,7 +235,7 @@ static void engine_counts_what_it_does_not_time(void **state)
     static const bench_isolation kinds[] = {BENCH_BACK_TO_BACK, BENCH_BARRIER_OPERATION,
                                             BENCH_BARRIER_ITERATION, BENCH_SYNCHRONISED};
     char log[256] = "";
-    bench_barrier meeting = {log, scripted_barrier, scripted_agree, scripted_largest,
+    bench_barrier barrier = {log, scripted_barrier, scripted_agree, scripted_largest,
                              scripted_start};
     (void)state;
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
@@ -243,7 +243,7 @@ static void engine_counts_what_it_does_not_time(void **state)
         double wall_us[4], shortest_us = 1e9;
         bench_subject subject = {.begin = pause_before_block, .next = pause_a_while,
                                  .end = pause_a_while, .run = do_nothing, .wall_us = wall_us};
-        assert_int_equal(bench_engine_run(&timing, &meeting, &subject, 1), WEIR_OK);
+        assert_int_equal(bench_engine_run(&timing, &barrier, &subject, 1), WEIR_OK);
         assert_true(subject.aside_us >= 8 * PAUSE_US);
         for (int k = 0; k < 4; k++)
             shortest_us = wall_us[k] < shortest_us ? wall_us[k] : shortest_us;

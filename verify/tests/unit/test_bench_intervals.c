@@ -1,4 +1,4 @@
-/* Intervals of medians: the bootstrap, of one visit and of several, and how visits
+/* Intervals of medians: the bootstrap, of one round and of several, and how rounds
  * divide the iterations of a size. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,18 +8,19 @@
 #include <cmocka.h>
 
 #include "bench/statistics/bootstrap.h"
-#include "bench/measure/buffers.h"
+#include "bench/job/buffers.h"
 #include "bench/options/options.h"
-#include "bench/measure/series.h"
+#include "bench/trial/series.h"
 #include "bench/statistics/stats.h"
+#include "bench/statistics/student.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { VISITS = 6, EACH = 30, ALL = VISITS * EACH };
+enum { ROUNDS = 6, EACH = 30, ALL = ROUNDS * EACH };
 
-static const int ends[VISITS] = {30, 60, 90, 120, 150, 180};
+static const int ends[ROUNDS] = {30, 60, 90, 120, 150, 180};
 
 static double uniform(uint64_t *x)
 {
@@ -109,10 +110,10 @@ static void interval_is_no_narrower_than_the_clock(void **state)
     assert_true(stats.ci_low == 7.75 && stats.ci_high == 8.25);
 }
 
-/* ------------------------------------------------------------------ visits */
+/* ------------------------------------------------------------------ rounds */
 
-/* Iterations that are alike within a visit; visits differ by half a unit. */
-static void make_visits(double *series, double factor, const double *levels, uint64_t *x)
+/* Iterations that are alike within a round; rounds differ by half a unit. */
+static void make_rounds(double *series, double factor, const double *levels, uint64_t *x)
 {
     for (int i = 0; i < ALL; i++)
         series[i] = factor * (10 + levels[i / EACH] + 0.1 * (uniform(x) - 0.5));
@@ -120,112 +121,112 @@ static void make_visits(double *series, double factor, const double *levels, uin
 
 static void make_levels(double *levels, uint64_t *x)
 {
-    for (int v = 0; v < VISITS; v++)
+    for (int v = 0; v < ROUNDS; v++)
         levels[v] = uniform(x) - 0.5;
 }
 
-/* The share of 300 series whose interval misses the median of all visits that there
+/* The share of 300 series whose interval misses the median of all rounds that there
  * could be. */
-static double visits_miss(int visits)
+static double rounds_miss(int rounds)
 {
     uint64_t x = 4711;
     int missed = 0;
     for (int trial = 0; trial < 300; trial++) {
-        double series[ALL], scratch[ALL], levels[VISITS];
-        bench_sequence all = {series, ALL, ends, visits};
+        double series[ALL], scratch[ALL], levels[ROUNDS];
+        bench_sequence all = {series, ALL, ends, rounds};
         make_levels(levels, &x);
-        make_visits(series, 1, levels, &x);
+        make_rounds(series, 1, levels, &x);
         bench_stats stats = bench_stats_series(&all, 0.001, scratch);
         missed += stats.ci_low > 10 || stats.ci_high < 10;
     }
     return missed / 300.0;
 }
 
-static void visits_cover(void **state)
+static void rounds_cover(void **state)
 {
     (void)state;
-    assert_true(visits_miss(VISITS) < 0.08);
-    assert_true(visits_miss(1) > 0.4); /* as if iterations alone made the difference */
+    assert_true(rounds_miss(ROUNDS) < 0.08);
+    assert_true(rounds_miss(1) > 0.4); /* as if iterations alone made the difference */
 }
 
-/* What both had in the same visit is not in their ratio. */
-static void ratio_pairs_visits(void **state)
+/* What both had in the same round is not in their ratio. */
+static void ratio_pairs_rounds(void **state)
 {
-    double above[ALL], below[ALL], levels[VISITS], others[VISITS];
+    double above[ALL], below[ALL], levels[ROUNDS], others[ROUNDS];
     uint64_t x = 31;
-    bench_sequence up = {above, ALL, ends, VISITS}, down = {below, ALL, ends, VISITS};
+    bench_sequence up = {above, ALL, ends, ROUNDS}, down = {below, ALL, ends, ROUNDS};
     bench_interval same, apart;
     (void)state;
     make_levels(levels, &x);
     make_levels(others, &x);
-    make_visits(above, 2, levels, &x);
-    make_visits(below, 1, levels, &x);
+    make_rounds(above, 2, levels, &x);
+    make_rounds(below, 1, levels, &x);
     if (bench_bootstrap_ratio(&up, &down, &same) != 0)
         return; /* built without GSL */
-    make_visits(below, 1, others, &x);
+    make_rounds(below, 1, others, &x);
     assert_int_equal(bench_bootstrap_ratio(&up, &down, &apart), 0);
     assert_true(same.low < 2 && same.high > 2);
     assert_true(same.high / same.low < 1.03 && apart.high / apart.low > 1.06);
-    down.visits = VISITS - 1; /* no pairs: iterations alone */
+    down.rounds = ROUNDS - 1; /* no pairs: iterations alone */
     assert_int_equal(bench_bootstrap_ratio(&up, &down, &apart), 0);
 }
 
-static void few_visits_widen(void **state)
+static void few_rounds_widen(void **state)
 {
     (void)state;
-    assert_true(bench_stats_widening(0) == 1 && bench_stats_widening(1) == 1);
-    assert_true(fabs(bench_stats_widening(2) - 9.168) < 0.01);
-    assert_true(fabs(bench_stats_widening(6) - 1.4367) < 0.002);
-    assert_true(fabs(bench_stats_widening(10) - 1.2166) < 0.002);
-    assert_true(bench_stats_widening(200) < 1.01);
+    assert_true(bench_student_widening(0) == 1 && bench_student_widening(1) == 1);
+    assert_true(fabs(bench_student_widening(2) - 9.168) < 0.01);
+    assert_true(fabs(bench_student_widening(6) - 1.4367) < 0.002);
+    assert_true(fabs(bench_student_widening(10) - 1.2166) < 0.002);
+    assert_true(bench_student_widening(200) < 1.01);
 }
 
-static void visits_by_options(void **state)
+static void rounds_by_options(void **state)
 {
-    bench_options options = {.visits = 6};
+    bench_options options = {.rounds = 6};
     (void)state;
-    assert_int_equal(bench_options_visits(&options), 6);
+    assert_int_equal(bench_options_rounds(&options), 6);
     options.iterations = 4;
-    assert_int_equal(bench_options_visits(&options), 1);
+    assert_int_equal(bench_options_rounds(&options), 1);
     options.graph = 3;
-    assert_int_equal(bench_options_visits(&options), 4);
+    assert_int_equal(bench_options_rounds(&options), 4);
     options.iterations = 1000;
-    assert_int_equal(bench_options_visits(&options), 6);
+    assert_int_equal(bench_options_rounds(&options), 6);
     options.inject_timed = 1;
-    assert_int_equal(bench_options_visits(&options), 1);
-    options = (bench_options){.visits = 2, .iterations = 7};
-    assert_int_equal(bench_options_visits(&options), 2);
+    assert_int_equal(bench_options_rounds(&options), 1);
+    options = (bench_options){.rounds = 2, .iterations = 7};
+    assert_int_equal(bench_options_rounds(&options), 2);
 }
 
-static void visits_share_iterations(void **state)
+static void rounds_share_iterations(void **state)
 {
-    bench_options options = {.visits = 6, .aggregate = 1};
+    bench_options options = {.rounds = 6, .aggregate = 1};
     bench_series series = {.nmembers = 1};
     int shortest = 100, longest = 0;
     (void)state;
     bench_series_restart(&series, &options, 20, 1e-3);
     for (int v = 0; v < 6; v++) {
-        int share = bench_series_share(&series);
+        int share = bench_series_next_iterations(&series);
         shortest = share < shortest ? share : shortest;
         longest = share > longest ? share : longest;
-        bench_series_end_visit(&series, share);
+        bench_series_end_round(&series, share);
         assert_int_equal(series.ends[v], series.count);
     }
     assert_int_equal(series.count, 20);
-    assert_true(shortest == 3 && longest == 4 && series.visits == 6);
+    assert_true(shortest == 3 && longest == 4 && series.rounds == 6);
 }
 
-/* Every visit lies on other pages, all inside the buffers, all aligned. */
-static void visits_lie_apart(void **state)
+/* Every round lies on other pages, all inside the buffers, all aligned. */
+static void rounds_lie_apart(void **state)
 {
     enum { BYTES = 1 << 20 };
     char *base = malloc(2 * BYTES);
     bench_buffers buffers = {.in = {.base = base}, .out = {.base = base + BYTES}};
     bench_shape shape = {.bytes = 64, .send_elements = 16, .recv_elements = 16};
-    uintptr_t in[VISITS], out[VISITS];
+    uintptr_t in[ROUNDS], out[ROUNDS];
     (void)state;
     assert_non_null(base);
-    for (int v = 0; v < VISITS; v++) {
+    for (int v = 0; v < ROUNDS; v++) {
         bench_layout layout;
         bench_buffers_place(&buffers, &shape, 4, 0, 0, 0, v, &layout);
         in[v] = (uintptr_t)layout.in;
@@ -244,9 +245,9 @@ int main(void)
         cmocka_unit_test(bootstrap_covers),   cmocka_unit_test(bootstrap_is_repeatable),
         cmocka_unit_test(series_keeps_its_order),
         cmocka_unit_test(interval_is_no_narrower_than_the_clock),
-        cmocka_unit_test(visits_cover),       cmocka_unit_test(ratio_pairs_visits),
-        cmocka_unit_test(few_visits_widen),   cmocka_unit_test(visits_by_options),
-        cmocka_unit_test(visits_share_iterations), cmocka_unit_test(visits_lie_apart),
+        cmocka_unit_test(rounds_cover),       cmocka_unit_test(ratio_pairs_rounds),
+        cmocka_unit_test(few_rounds_widen),   cmocka_unit_test(rounds_by_options),
+        cmocka_unit_test(rounds_share_iterations), cmocka_unit_test(rounds_lie_apart),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);

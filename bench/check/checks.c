@@ -1,0 +1,201 @@
+/* The checked runs of a trial: see checks.h. */
+#include "bench/check/checks.h"
+
+#include "bench/check/compare.h"
+#include "bench/check/determinism.h"
+#include "bench/check/inject.h"
+#include "bench/trial/data.h"
+
+#include "verify/number.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Up to this size special values are tried too. */
+enum { SPECIAL_UP_TO_BYTES = 256 << 10 };
+
+/* Runs the candidate once on new data. Collective; agreed. */
+static weir_status run_once(bench_trial *trial, bench_candidate *candidate)
+{
+    bench_fault fault = trial->injects && !candidate->peer ? (bench_fault)trial->options->inject
+                                                           : BENCH_FAULT_NONE;
+    weir_status status = bench_trial_reset(trial, candidate);
+    if (status == WEIR_OK)
+        status = candidate->ops->prepare(candidate, &trial->call);
+    bench_job_barrier(trial->job);
+    bench_job_phase(trial->job, "run to be checked", 0);
+    if (status == WEIR_OK && !bench_inject_skips_call(fault, &trial->data))
+        status = candidate->ops->run(candidate);
+    if (status == WEIR_OK)
+        status = bench_trial_wait(trial, candidate);
+    if (status == WEIR_OK)
+        status = bench_inject_trial(trial, candidate, fault, &trial->data,
+                                    bench_inject_place(&trial->data));
+    return bench_job_agree(trial->job, status, weir_collective_name(trial->row->collective));
+}
+
+static void report_failure(const bench_trial *trial, const bench_result *result)
+{
+    char text[256], which[256];
+    weirv_describe(&result->check, text, sizeof text);
+    bench_row_describe(trial->row, trial->in_place, result, which, sizeof which);
+    bench_job_say(trial->job, "wrong data: %s: %s", which, text);
+}
+
+/* Exact data of a reduction is not rounded, so with both oracles floating types also run once on
+ * numbers of full precision. */
+static weir_status try_full_precision(bench_trial *trial, bench_candidate *candidate,
+                                      bench_result *result)
+{
+    const weirv_case *data = &trial->data;
+    int rounds = weirv_is_reduction(data->collective) && weirv_format_of(data->dtype);
+    if (!data->exact || !(trial->row->oracles & BENCH_ORACLE_MPI) || !rounds)
+        return WEIR_OK;
+    trial->data.exact = 0;
+    weir_status status = run_once(trial, candidate);
+    if (status == WEIR_OK)
+        status = bench_compare_output(trial, candidate, &result->check);
+    trial->data.exact = 1;
+    return status;
+}
+
+static int injects_in(const bench_trial *trial, bench_fault_run run)
+{
+    return bench_fault_planted_in((bench_fault)trial->options->inject) == run;
+}
+
+/* Special values: NaN, infinities, signed zeros, subnormal numbers, overflow. Only weir's own
+ * algorithms are tried: MPI and kernels of users promise nothing about them. */
+static weir_status try_special(bench_trial *trial, bench_candidate *candidate,
+                               bench_result *result)
+{
+    weirv_case *data = &trial->data;
+    if (strncmp(candidate->forced, "plan:", 5) == 0 && data->op == WEIR_AVG)
+        return WEIR_OK; /* a plan divides the sum, which may overflow */
+    if (!data->exact || candidate->peer || candidate->is_users ||
+        !weirv_is_reduction(data->collective) ||
+        trial->row->shape.bytes > SPECIAL_UP_TO_BYTES || bench_result_failed(result))
+        return WEIR_OK;
+    data->exact = 0;
+    data->special = 1;
+    trial->injects = injects_in(trial, BENCH_RUN_SPECIAL);
+    weir_status status = run_once(trial, candidate);
+    trial->injects = 0;
+    data->stores = bench_rounding_steps(trial, candidate) > 1;
+    if (status == WEIR_OK)
+        status = bench_compare_output(trial, candidate, &result->check);
+    result->special = bench_result_failed(result) ? BENCH_FAIL : BENCH_PASS;
+    data->special = 0;
+    data->exact = 1;
+    return status;
+}
+
+/* Runs one candidate and checks it, -c times. */
+static weir_status try_candidate(bench_trial *trial, bench_candidate *candidate,
+                                 bench_result *result)
+{
+    int checks = bench_options_verifies(trial->options) ? trial->options->checks : 0;
+    result->candidate = candidate->name;
+    result->transport = candidate->transport;
+    result->peer = candidate->peer;
+    result->is_users = candidate->is_users;
+    if (trial->row->shape.bytes < candidate->least_bytes ||
+        (candidate->most_bytes && trial->row->shape.bytes > candidate->most_bytes))
+        return WEIR_OK;
+    const char *refusal = candidate->ops->refuses(candidate, &trial->call);
+    if (refusal) {
+        snprintf(result->refusal, sizeof result->refusal, "%s", refusal);
+        return WEIR_OK;
+    }
+    result->checked = checks > 0;
+    for (int i = 0; i < checks || i == 0; i++) {
+        trial->injects = i == 0 && !trial->options->inject_timed &&
+                         injects_in(trial, BENCH_RUN_CHECKED);
+        if (bench_trial_has_steps(trial))
+            bench_trial_set_step(trial, i % trial->splits->dist->nsteps);
+        weir_status status = run_once(trial, candidate);
+        trial->injects = 0;
+        snprintf(result->algo, sizeof result->algo, "%s", candidate->ops->algo(candidate));
+        if (trial->row->collective == WEIR_COLL_ALLTOALLV) /* ranks may select different
+                                                              algorithms */
+            MPI_Bcast(result->algo, sizeof result->algo, MPI_CHAR, 0, trial->job->mpi);
+        if (status == WEIR_OK && i < checks)
+            status = bench_compare_output(trial, candidate, &result->check);
+        if (status == WEIR_OK && i < checks && !bench_result_failed(result))
+            status = try_full_precision(trial, candidate, result);
+        if (status == WEIR_OK && i == 0 && checks)
+            status = try_special(trial, candidate, result);
+        if (status != WEIR_OK)
+            return status;
+    }
+    result->ran = !*candidate->forced || strcmp(candidate->forced, result->algo) == 0;
+    result->sampled = bench_compare_is_sampled(trial->row->shape.bytes);
+    if (bench_result_failed(result))
+        report_failure(trial, result);
+    return WEIR_OK;
+}
+
+/* If the algorithm that weir selects is also measured by name, it is not timed twice. If weir's
+ * selection is the first candidate, the table shows the named one instead. */
+static void choose_primary(bench_trial *trial, bench_result *results)
+{
+    int own = 0, same = -1, count = trial->row->ncandidates;
+    trial->row->primary[trial->in_place] = 0;
+    while (own < count && (*trial->candidates[own]->forced || trial->candidates[own]->peer))
+        own++;
+    for (int i = 0; own < count && i < count && same < 0; i++)
+        if (*trial->candidates[i]->forced && results[i].ran &&
+            strcmp(results[i].algo, results[own].algo) == 0)
+            same = i;
+    if (same >= 0 && own == 0)
+        trial->row->primary[trial->in_place] = same;
+    if (same >= 0 && !bench_result_failed(&results[own]))
+        results[own].ran = 0;
+}
+
+static weir_status try_determinism(bench_trial *trial, bench_result *results)
+{
+    weir_status status = WEIR_OK;
+    for (int i = 0; i < trial->row->ncandidates && status == WEIR_OK; i++) {
+        if (!trial->determinism || !results[i].ran || bench_result_failed(&results[i]))
+            continue;
+        status = bench_determinism_try(trial, trial->candidates[i], &results[i]);
+        if (status == WEIR_OK && bench_result_failed(&results[i]))
+            report_failure(trial, &results[i]);
+    }
+    return status;
+}
+
+weir_status bench_checks_first(bench_trial *trial)
+{
+    bench_result *results = trial->row->results[trial->in_place];
+    for (int i = 0; i < trial->row->ncandidates; i++) {
+        weir_status status = try_candidate(trial, trial->candidates[i], &results[i]);
+        if (status != WEIR_OK)
+            return status;
+    }
+    choose_primary(trial, results);
+    return try_determinism(trial, results);
+}
+
+weir_status bench_checks_last(bench_trial *trial)
+{
+    bench_result *results = trial->row->results[trial->in_place];
+    int first = 1;
+    for (int i = 0; i < trial->row->ncandidates; i++) {
+        bench_candidate *candidate = trial->candidates[i];
+        weir_status status = WEIR_OK;
+        if (!results[i].ran || bench_result_failed(&results[i]))
+            continue;
+        if (!first || trial->in_place)
+            status = results[i].peer ? WEIR_OK : run_once(trial, candidate);
+        first = 0;
+        if (status == WEIR_OK && !results[i].peer)
+            status = bench_compare_output(trial, candidate, &results[i].check);
+        if (status != WEIR_OK)
+            return status;
+        if (bench_result_failed(&results[i]))
+            report_failure(trial, &results[i]);
+    }
+    return WEIR_OK;
+}

@@ -1,0 +1,147 @@
+/* Comparison of outputs with the references, and the explanation of errors: see compare.h. */
+#include "bench/check/compare.h"
+
+#include "bench/trial/data.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Above this size the MPI reference covers windows; the exact oracle still covers everything. */
+enum { SAMPLED_ABOVE_BYTES = 4 << 20 };
+
+int bench_compare_is_sampled(size_t bytes)
+{
+    return bytes > SAMPLED_ABOVE_BYTES;
+}
+
+/* Roundings of an 8- or 16-bit value on its way: a ring rounds at every hop,
+ * rails the result of each machine and their sum, the others once. A peer's are not
+ * known, nor those of an algorithm from outside: as many as ranks allow. */
+int bench_rounding_steps(const bench_trial *trial, bench_candidate *candidate)
+{
+    const char *algo = candidate->ops->algo(candidate);
+    if (candidate->stores_partial)
+        return trial->job->nranks;
+    if (strcmp(algo, "rails") == 0)
+        return trial->job->nnodes + 1;
+    return *algo && strcmp(algo, "ring") != 0 ? 1 : trial->job->nranks;
+}
+
+/* Applies each oracle that fits the data. The exact oracle has its own result, so that no element
+ * is counted twice. */
+static int consult_oracles(bench_trial *trial, bench_candidate *candidate, weirv_result *found)
+{
+    const weirv_case *data = &trial->data;
+    const void *out = bench_trial_result(trial, candidate);
+    weirv_result exact = {0};
+    if (data->special) {
+        weirv_check_special(data, out, found);
+        return MPI_SUCCESS;
+    }
+    int knows = data->exact || !weirv_is_reduction(data->collective);
+    int error = MPI_SUCCESS, steps = bench_rounding_steps(trial, candidate);
+    if (trial->row->oracles & BENCH_ORACLE_EXACT && knows)
+        weirv_check_exact(data, out, &exact);
+    else
+        knows = 0;
+    if (!(trial->row->oracles & BENCH_ORACLE_MPI))
+        *found = exact;
+    else if (trial->row->oracles & BENCH_ORACLE_EXACT &&
+             bench_compare_is_sampled(trial->row->shape.bytes))
+        error = weirv_check_sampled(trial->job->mpi, data, out, steps, found);
+    else
+        error = weirv_check(trial->job->mpi, data, out, steps, found);
+    if (exact.wrong >= found->wrong) {
+        exact.worst_error = found->worst_error;
+        *found = exact;
+    }
+    return error;
+}
+
+/* --------------------------------------------------------------- explanation */
+
+enum { FINDINGS_BYTES = 1024, RANKS_SHOWN = 8 };
+
+/* Writes this rank's lines. */
+static void find_errors(const bench_trial *trial, bench_candidate *candidate, char *text)
+{
+    const weirv_case *data = &trial->data;
+    const void *out = bench_trial_result(trial, candidate);
+    size_t used = 0;
+    if (data->special)
+        weirv_explain_special(data, out, text, FINDINGS_BYTES);
+    else
+        weirv_explain(data, out, data->seed - 1, text, FINDINGS_BYTES);
+    used = strlen(text);
+    if (candidate->ops->result(candidate) == trial->call.out)
+        weirv_explain_input(data, trial->layout.in, text + used, FINDINGS_BYTES - used);
+    for (int i = 0; i < trial->layout.nguards; i++) {
+        used += strlen(text + used);
+        weirv_explain_guard(&trial->layout.guards[i], i == 0 && trial->layout.nguards == 2
+                            ? "the input" : "the output", text + used, FINDINGS_BYTES - used);
+    }
+}
+
+static void print_findings(const bench_job *job, int rank, char *text)
+{
+    for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) {
+        *end = '\0';
+        bench_job_say(job, "rank %d: %s", rank, line);
+    }
+}
+
+static void explain_output(const bench_trial *trial, bench_candidate *candidate)
+{
+    const bench_job *job = trial->job;
+    char mine[FINDINGS_BYTES];
+    char *all = job->rank == 0 ? malloc((size_t)job->nranks * FINDINGS_BYTES) : NULL;
+    find_errors(trial, candidate, mine);
+    if (job->rank == 0 && !all)
+        MPI_Abort(job->mpi, 3); /* some KiB; the other ranks wait in MPI_Gather */
+    MPI_Gather(mine, FINDINGS_BYTES, MPI_BYTE, all, FINDINGS_BYTES, MPI_BYTE, 0, job->mpi);
+    int shown = 0, more = 0;
+    for (int rank = 0; all && rank < job->nranks; rank++) {
+        char *text = all + (size_t)rank * FINDINGS_BYTES;
+        if (*text && shown < RANKS_SHOWN)
+            print_findings(job, rank, text);
+        more += *text && shown >= RANKS_SHOWN;
+        shown += *text != '\0';
+    }
+    if (more)
+        bench_job_say(job, "and %d more ranks with wrong data", more);
+    free(all);
+}
+
+weir_status bench_compare_output(bench_trial *trial, bench_candidate *candidate,
+                                weirv_result *check)
+{
+    weirv_result found = {0};
+    weir_status status = WEIR_OK;
+    bench_job_phase_bytes(trial->job, "verification",
+                          trial->row->shape.bytes * (size_t)trial->job->nranks);
+    status = bench_job_agree(trial->job, bench_trial_pull(trial, candidate), "copy of the result");
+    if (status != WEIR_OK)
+        return status;
+    int error = consult_oracles(trial, candidate, &found);
+    for (int i = 0; i < trial->layout.nguards; i++)
+        found.overruns += weirv_guard_check(&trial->layout.guards[i]);
+    /* A candidate that puts its result elsewhere may overwrite its input. */
+    if (candidate->ops->result(candidate) == trial->call.out)
+        found.inputs_changed += weirv_input_changed(&trial->data, trial->layout.in);
+    if (error == MPI_SUCCESS)
+        error = weirv_reduce_result(trial->job->mpi, &found);
+    if (error != MPI_SUCCESS)
+        status = bench_job_note(trial->job, WEIR_ERR_SYSTEM, "MPI error %d", error);
+    else if (found.wrong || found.overruns || found.inputs_changed)
+        explain_output(trial, candidate);
+    if (!check->has_first && found.has_first) {
+        check->has_first = 1;
+        check->first = found.first;
+    }
+    check->wrong += found.wrong;
+    check->overruns += found.overruns;
+    check->inputs_changed += found.inputs_changed;
+    if (found.worst_error > check->worst_error)
+        check->worst_error = found.worst_error;
+    return bench_job_agree(trial->job, status, "verification");
+}

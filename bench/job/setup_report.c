@@ -1,0 +1,111 @@
+/* Reports of ranks before there is a communicator: see setup_report.h. */
+#include "bench/job/setup_report.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { FIRST_TURN_MS = 500, TURN_MS = 150, ALL_TURNS_MS = 2000, RANKS_MOST = 4096 };
+
+/* Reads a number that the launcher put into the environment; returns fallback if there is none. */
+static long launcher_says(const char *const *names, long fallback)
+{
+    for (; *names; names++)
+        if (getenv(*names))
+            return strtol(getenv(*names), NULL, 10);
+    return fallback;
+}
+
+/* Makes the name of a rank's socket. It starts with a zero byte: an abstract name, without a file.
+ * Returns its length. */
+static socklen_t name_of(int rank, struct sockaddr_un *name)
+{
+    const char *job = getenv("PMIX_NAMESPACE");
+    char parent[24];
+    snprintf(parent, sizeof parent, "%ld", (long)getppid());
+    memset(name, 0, sizeof *name);
+    name->sun_family = AF_UNIX;
+    int length = snprintf(name->sun_path + 1, sizeof name->sun_path - 1, "weir-set-up-%.40s-%d",
+                          job ? job : parent, rank);
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+}
+
+/* The socket stays open as long as the process lives. */
+static void show_oneself(int rank)
+{
+    struct sockaddr_un name;
+    socklen_t length = name_of(rank, &name);
+    int own = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (own >= 0 && bind(own, (struct sockaddr *)&name, length) != 0)
+        close(own);
+}
+
+static int shows_itself(int rank)
+{
+    struct sockaddr_un name;
+    socklen_t length = name_of(rank, &name);
+    int probe = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    int found = probe >= 0 && connect(probe, (struct sockaddr *)&name, length) == 0;
+    if (probe >= 0)
+        close(probe);
+    return found;
+}
+
+static void wait_ms(long ms)
+{
+    struct timespec pause = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+    nanosleep(&pause, NULL);
+}
+
+static void add_silent(FILE *to, int first, int end)
+{
+    for (int rank = first; rank < end; rank++)
+        fprintf(to, "  rank %d: no answer; it is stopped, or has not come\n", rank);
+}
+
+/* Writes the head of the report if no lower rank reports, this rank, and the silent ranks next to
+ * it. */
+static void write_part(FILE *to, int rank, int nranks, const char *program, const char *phase,
+                       const char *why, int deadline_ms)
+{
+    int below = rank - 1, above = rank + 1;
+    while (below >= 0 && !shows_itself(below))
+        below--;
+    while (above < nranks && !shows_itself(above))
+        above++;
+    if (below < 0)
+        fprintf(to, "weir: where %d rank%s stand%s in set-up (deadline %d ms): %s\n", nranks,
+                nranks == 1 ? "" : "s", nranks == 1 ? "s" : "", deadline_ms, program);
+    add_silent(to, below + 1, rank);
+    fprintf(to, "  rank %d (pid %ld): in %s; %s\n", rank, (long)getpid(), phase, why);
+    if (above == nranks)
+        add_silent(to, rank + 1, nranks);
+}
+
+void bench_setup_report(const char *program, const char *phase, const char *why, int deadline_ms)
+{
+    static const char *const ranks[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK",
+                                        "SLURM_PROCID", NULL};
+    static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS", NULL};
+    long rank = launcher_says(ranks, 0), nranks = launcher_says(sizes, 1);
+    char *text = NULL;
+    size_t bytes = 0;
+    if (rank < 0 || rank >= nranks || nranks > RANKS_MOST)
+        rank = 0, nranks = 1;
+    long turn_ms = nranks * TURN_MS < ALL_TURNS_MS ? TURN_MS : ALL_TURNS_MS / nranks;
+    show_oneself((int)rank);
+    wait_ms(FIRST_TURN_MS + rank * turn_ms);
+    FILE *to = open_memstream(&text, &bytes);
+    if (!to)
+        return;
+    write_part(to, (int)rank, (int)nranks, program, phase, why, deadline_ms);
+    fclose(to);
+    if (write(STDERR_FILENO, text, bytes) >= 0)
+        wait_ms((nranks - rank) * turn_ms);
+    free(text);
+}

@@ -1,0 +1,18 @@
+/* Reads the command line, and prints --help. Both work from the option table in parse.c. */
+#ifndef BENCH_OPTIONS_PARSE_H
+#define BENCH_OPTIONS_PARSE_H
+
+#include "bench/options/options.h"
+
+#include <stdio.h>
+
+/* Parses the command line of the benchmark of one collective, and checks the options against each
+ * other. Local. WEIR_ERR_INVALID: problem (BENCH_PROBLEM_BYTES) is one line that names the option
+ * and the remedy. options points into argv. */
+weir_status bench_options_parse(int argc, char **argv, weir_collective collective,
+                                bench_options *options, char *problem);
+
+/* Prints --help. Local. */
+void bench_options_help(FILE *to, const char *program);
+
+#endif

@@ -1,0 +1,288 @@
+/*
+ * Selects the algorithm for each size: see tune.h. A row of the tuning table covers all sizes
+ * between two bounds, and times are noisy, so the selection is the path through all sizes with the
+ * smallest sum of logarithms of time plus a penalty for each change: it changes only where that
+ * pays.
+ */
+#include "bench/output/tune.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { SIZES_MAX = 128, LINE_BYTES = 256, PATH_BYTES = 4096 };
+
+/* A change must make a size faster by this logarithm: 1.5%. */
+static const double change_penalty = 0.015;
+
+/* The scores of one size: the mean over placements of the logarithm of the median. */
+typedef struct tuned_size {
+    size_t bytes;
+    double score[BENCH_CANDIDATES_MAX];
+    double median_us[BENCH_CANDIDATES_MAX]; /* out of place */
+    int chosen;
+} tuned_size;
+
+struct bench_tune {
+    const bench_run *run;
+    char names[BENCH_CANDIDATES_MAX][32]; /* of algorithms, "packet:16x64" */
+    int count, nsizes;
+    tuned_size sizes[SIZES_MAX];
+};
+
+static int is_collective(const char *word)
+{
+    for (int i = 0; i < WEIR_COLL_COUNT; i++)
+        if (strcmp(word, weir_collective_name((weir_collective)i)) == 0)
+            return 1;
+    return 0;
+}
+
+static int is_cores(const char *word)
+{
+    static const char *const words[] = {"own", "shared", "any", "cuda", "net"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (strcmp(word, words[i]) == 0)
+            return 1;
+    return 0;
+}
+
+/* 1 if the line is a row of a tuning table, a comment, or empty. */
+static int is_table_line(char *line)
+{
+    char collective[24], cores[8], limit[24], algo[24], grid[16], extra[2];
+    int ranks = 0;
+    line[strcspn(line, "#\n")] = '\0';
+    if (line[strspn(line, " \t\r")] == '\0')
+        return 1;
+    int words = sscanf(line, "%23s %d %7s %23s %23s %15s %1s", collective, &ranks, cores, limit,
+                       algo, grid, extra);
+    return (words == 5 || words == 6) && is_collective(collective) && ranks > 0 &&
+           is_cores(cores);
+}
+
+/* The number of the first line that does not belong in a tuning table; 0: none. */
+static int find_stranger(FILE *file)
+{
+    char *line = NULL;
+    size_t bytes = 0;
+    int stranger = 0;
+    for (int number = 1; !stranger && getline(&line, &bytes, file) >= 0; number++)
+        stranger = is_table_line(line) ? 0 : number;
+    free(line);
+    return stranger;
+}
+
+/* The temporary file that replaces the table once it is complete. */
+static int path_beside(const char *path, char *beside)
+{
+    return snprintf(beside, PATH_BYTES, "%s.new", path) < PATH_BYTES ? 0 : -1;
+}
+
+/* Most rows of the file are kept, so it must be a tuning table. */
+static weir_status check_old(bench_job *job, const char *path)
+{
+    struct stat kind;
+    int is_there = stat(path, &kind) == 0;
+    if (!is_there && errno == ENOENT)
+        return WEIR_OK;
+    if (is_there && !S_ISREG(kind.st_mode))
+        return bench_job_note(job, WEIR_ERR_INVALID, "--tune %s: it is no regular file; give a "
+                              "tuning table, or a file that is not there yet", path);
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return bench_job_note(job, WEIR_ERR_INVALID, "--tune %s: %s; give a file that can be read",
+                              path, strerror(errno));
+    int stranger = find_stranger(file);
+    fclose(file);
+    if (stranger)
+        return bench_job_note(job, WEIR_ERR_INVALID, "--tune %s: line %d is no row of a tuning "
+                              "table; give such a table, or a file that is not there yet", path,
+                              stranger);
+    return WEIR_OK;
+}
+
+/* Checks before a long measurement that its outcome can be written. */
+static weir_status check_path(bench_job *job, const char *path)
+{
+    char beside[PATH_BYTES];
+    weir_status status = check_old(job, path);
+    if (status != WEIR_OK)
+        return status;
+    errno = ENAMETOOLONG;
+    FILE *file = path_beside(path, beside) == 0 ? fopen(beside, "ae") : NULL;
+    if (!file)
+        return bench_job_note(job, WEIR_ERR_INVALID, "--tune %s: its folder: %s; give a file in "
+                              "a folder that can be written", path, strerror(errno));
+    fclose(file);
+    remove(beside);
+    return WEIR_OK;
+}
+
+weir_status bench_tune_open(const bench_run *run, bench_tune **tune)
+{
+    *tune = NULL;
+    if (!run->options->tune_path)
+        return WEIR_OK;
+    weir_status status = check_path(run->job, run->options->tune_path);
+    if (status != WEIR_OK)
+        return status;
+    *tune = calloc(1, sizeof **tune);
+    if (!*tune)
+        return bench_job_note(run->job, WEIR_ERR_NO_MEMORY, "no memory for the tuner");
+    (*tune)->run = run;
+    return WEIR_OK;
+}
+
+/* The index of an algorithm, added if it is new; -1 if there is no room. */
+static int find(bench_tune *tune, const char *name)
+{
+    int i = 0;
+    while (i < tune->count && strcmp(tune->names[i], name) != 0)
+        i++;
+    if (i == BENCH_CANDIDATES_MAX)
+        return -1;
+    if (i == tune->count)
+        snprintf(tune->names[tune->count++], sizeof tune->names[i], "%s", name);
+    return i;
+}
+
+void bench_tune_row(bench_tune *tune, const bench_row *row)
+{
+    if (!tune || tune->nsizes == SIZES_MAX || row->shape.bytes == 0)
+        return;
+    tuned_size *size = &tune->sizes[tune->nsizes++];
+    size->bytes = row->shape.bytes;
+    for (int i = 0; i < BENCH_CANDIDATES_MAX; i++)
+        size->score[i] = INFINITY;
+    for (int i = 0; i < row->ncandidates; i++) {
+        const bench_result *out = &row->results[BENCH_OUT_OF_PLACE][i];
+        double sum = 0;
+        for (int placement = 0; placement < row->placements; placement++) {
+            const bench_result *result = &row->results[placement][i];
+            int usable = result->timed && result->ran && !bench_result_failed(result);
+            sum += usable ? log(result->stats.median) : INFINITY;
+        }
+        int at = out->peer || !out->ran ? -1 : find(tune, out->algo);
+        if (at < 0 || sum / row->placements >= size->score[at])
+            continue;
+        size->score[at] = sum / row->placements;
+        size->median_us[at] = out->stats.median;
+    }
+}
+
+/* The cheapest path: cost[i] is the cost of the best path that ends at i, from[k][i] its
+ * predecessor. */
+static void choose(bench_tune *tune)
+{
+    double cost[BENCH_CANDIDATES_MAX] = {0}, next[BENCH_CANDIDATES_MAX];
+    static int from[SIZES_MAX][BENCH_CANDIDATES_MAX];
+    int best = 0;
+    for (int k = 0; k < tune->nsizes; k++) {
+        for (int i = 0; i < tune->count; i++) {
+            int stays = cost[i] <= cost[best] + change_penalty;
+            from[k][i] = stays ? i : best;
+            next[i] = (stays ? cost[i] : cost[best] + change_penalty) + tune->sizes[k].score[i];
+        }
+        best = 0;
+        for (int i = 0; i < tune->count; i++) {
+            cost[i] = next[i];
+            best = cost[i] < cost[best] ? i : best;
+        }
+    }
+    for (int k = tune->nsizes - 1; k >= 0; k--) {
+        tune->sizes[k].chosen = best;
+        best = from[k][best];
+    }
+}
+
+static const char *cores_word(const bench_run *run)
+{
+    if (run->job->nnodes > 1)
+        return "net";
+    if (run->job->gpu)
+        return "cuda";
+    return weir_comm_shares_cores(run->job->comm) ? "shared" : "own";
+}
+
+static void write_rows(const bench_tune *tune, FILE *file)
+{
+    const bench_run *run = tune->run;
+    for (int k = 0; k < tune->nsizes; k++) {
+        const tuned_size *size = &tune->sizes[k];
+        int last = k + 1 == tune->nsizes;
+        if (!last && tune->sizes[k + 1].chosen == size->chosen)
+            continue;
+        char limit[24] = "-", word[32];
+        memcpy(word, tune->names[size->chosen], sizeof word);
+        char *grid = strchr(word, ':');
+        if (grid)
+            *grid++ = '\0';
+        if (!last) /* the middle between this size and the next */
+            snprintf(limit, sizeof limit, "%zu", (size->bytes + tune->sizes[k + 1].bytes) / 2);
+        fprintf(file, "%-14s %2d %-6s %-12s %-8s %-8s # %zu B: %.2f us\n",
+                weir_collective_name(run->collective), run->job->nranks, cores_word(run), limit,
+                word, grid ? grid : "", size->bytes, size->median_us[size->chosen]);
+    }
+}
+
+/* 1 if the new rows replace the line. */
+static int gives_way(const bench_tune *tune, const char *line)
+{
+    char collective[24], cores[8];
+    int ranks;
+    return sscanf(line, "%23s %d %7s", collective, &ranks, cores) == 3 &&
+           strcmp(collective, weir_collective_name(tune->run->collective)) == 0 &&
+           ranks == tune->run->job->nranks && strcmp(cores, cores_word(tune->run)) == 0;
+}
+
+/* Copies the other lines of the file; none if it does not exist. -1: it cannot be read. */
+static int copy_others(const bench_tune *tune, const char *path, FILE *to)
+{
+    FILE *old = fopen(path, "re");
+    char line[LINE_BYTES];
+    if (!old)
+        fprintf(to, "# collective  max_ranks  cores  max_bytes  algorithm  [blocks x threads]\n");
+    while (old && fgets(line, sizeof line, old))
+        if (!gives_way(tune, line))
+            fputs(line, to);
+    const int failed = old && ferror(old);
+    if (old)
+        fclose(old);
+    return failed ? -1 : 0;
+}
+
+static weir_status write_file(const bench_tune *tune)
+{
+    const char *path = tune->run->options->tune_path;
+    char beside[PATH_BYTES];
+    errno = ENAMETOOLONG;
+    FILE *file = path_beside(path, beside) == 0 ? fopen(beside, "we") : NULL;
+    if (!file)
+        return bench_job_note(tune->run->job, WEIR_ERR_SYSTEM, "cannot write %s.new: %s", path,
+                              strerror(errno));
+    int failed = copy_others(tune, path, file);
+    write_rows(tune, file);
+    failed |= ferror(file);
+    failed |= fclose(file);
+    if (failed || rename(beside, path) != 0)
+        return bench_job_note(tune->run->job, WEIR_ERR_SYSTEM, "cannot write %s: %s", path,
+                              strerror(errno));
+    printf("# %-20s : %s\n", "Tuning table", path);
+    return WEIR_OK;
+}
+
+weir_status bench_tune_close(bench_tune *tune)
+{
+    weir_status status = WEIR_OK;
+    if (!tune)
+        return status;
+    choose(tune);
+    if (tune->nsizes && tune->count)
+        status = write_file(tune);
+    free(tune);
+    return status;
+}

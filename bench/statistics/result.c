@@ -1,0 +1,104 @@
+/* Bandwidths and verdicts of results: see result.h. */
+#include "bench/statistics/result.h"
+
+#include "bench/statistics/bootstrap.h"
+#include "bench/options/options.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int bench_result_failed(const bench_result *result)
+{
+    return result->checked &&
+           (result->check.wrong || result->check.overruns || result->check.inputs_changed);
+}
+
+const char *bench_row_oracle(const bench_row *row, const bench_result *result)
+{
+    if (!result->checked)
+        return "none";
+    if (row->oracles == BENCH_ORACLE_MPI)
+        return "mpi";
+    if (row->oracles == BENCH_ORACLE_EXACT)
+        return "exact";
+    return result->sampled ? "exact+mpi-windows" : "exact+mpi";
+}
+
+const char *bench_outcome_name(bench_outcome outcome)
+{
+    static const char *const names[] = {"off", "pass", "fail"};
+    return names[outcome];
+}
+
+const char *bench_determinism_name(const bench_determinism_outcome *outcome)
+{
+    if (!outcome->tried)
+        return "off";
+    if (outcome->differing_repeats)
+        return outcome->differing_ranks ? "unlike-both" : "unlike-repeats";
+    return outcome->differing_ranks ? "unlike-ranks" : "same";
+}
+
+double bench_algbw_gbs(const bench_row *row, double time_us)
+{
+    return time_us > 0 ? (double)row->shape.bytes / (time_us * 1e3) : 0;
+}
+
+double bench_busbw_gbs(const bench_row *row, double time_us)
+{
+    return bench_algbw_gbs(row, time_us) * bench_bus_factor(row->collective, row->nranks);
+}
+
+bench_sequence bench_result_sequence(const bench_result *result)
+{
+    return (bench_sequence){.samples = result->slowest_us, .count = (size_t)result->iterations,
+                            .ends = result->round_ends, .rounds = result->rounds};
+}
+
+bench_ratio bench_result_ratio(const bench_result *other, const bench_result *shown)
+{
+    bench_ratio ratio = bench_stats_ratio(&other->stats, &shown->stats);
+    bench_interval interval;
+    bench_sequence above = bench_result_sequence(other), below = bench_result_sequence(shown);
+    if (bench_bootstrap_ratio(&above, &below, &interval) == 0) {
+        ratio.low = interval.low;
+        ratio.high = interval.high;
+    }
+    return ratio;
+}
+
+bench_cost bench_row_cost(const bench_row *row)
+{
+    bench_cost sum = {0, 0};
+    for (int placement = 0; placement < row->placements; placement++) {
+        sum.timing_s += row->cost[placement].timing_s;
+        sum.verification_s += row->cost[placement].verification_s;
+    }
+    return sum;
+}
+
+const char *bench_row_op_name(const bench_row *row)
+{
+    return bench_collective_has_op(row->collective) ? weir_op_name(row->op) : "none";
+}
+
+void bench_row_describe(const bench_row *row, int placement, const bench_result *result,
+                        char *text, size_t bytes)
+{
+    snprintf(text, bytes, "%s%s%s, %s %s, %zu bytes, %s", result->candidate,
+             *result->algo ? " " : "", result->algo, weir_dtype_name(row->dtype),
+             bench_row_op_name(row), row->shape.bytes,
+             placement == BENCH_IN_PLACE ? "in place" : "out of place");
+}
+
+void bench_row_clear(bench_row *row)
+{
+    for (int placement = 0; placement < BENCH_PLACEMENTS; placement++)
+        for (int i = 0; i < row->ncandidates; i++) {
+            free(row->results[placement][i].slowest_us);
+            free(row->results[placement][i].all_us);
+        }
+    memset(row->results, 0, sizeof row->results);
+    memset(row->cost, 0, sizeof row->cost);
+}

@@ -1,0 +1,122 @@
+/*
+ * What was measured, as plain data. The writers (table, CSV, JSON, ratios) read nothing else.
+ * Statistics are on rank 0 only.
+ */
+#ifndef BENCH_STATISTICS_RESULT_H
+#define BENCH_STATISTICS_RESULT_H
+
+#include "bench/gpu/clocks.h"
+#include "bench/options/options.h"
+#include "bench/sizes/shape.h"
+#include "bench/statistics/stats.h"
+#include "verify/verify.h"
+
+enum { BENCH_OUT_OF_PLACE, BENCH_IN_PLACE, BENCH_PLACEMENTS, BENCH_ROUNDS_MAX = 256 };
+
+/* The outcome of a check that not every result has. */
+typedef enum bench_outcome { BENCH_OFF, BENCH_PASS, BENCH_FAIL } bench_outcome;
+
+/* What --determinism found for one result. */
+typedef struct bench_determinism_outcome {
+    int tried, differing_repeats, differing_ranks;
+} bench_determinism_outcome;
+
+/* One candidate at one size in one placement. */
+typedef struct bench_result {
+    const char *candidate, *transport; /* in the candidate's storage */
+    char algo[32];
+    int peer;    /* 1: a peer; 0: weir */
+    int is_users; /* 1: a user's kernel */
+    int ran;     /* 0: it cannot make this call, or the algorithm does not apply */
+    char refusal[64]; /* the reason; else empty */
+    int checked; /* 1: check is valid; a result with errors is not timed */
+    weirv_result check;
+    int sampled; /* 1: the MPI reference compared windows only */
+    bench_outcome special; /* of the run on special values */
+    bench_determinism_outcome determinism;
+    int timed; /* 1: the members below are valid, on rank 0 */
+    int iterations;
+    int rounds, round_ends[BENCH_ROUNDS_MAX]; /* as in bench_sequence */
+    int warmups;  /* untimed iterations, the largest number in a block */
+    int unsteady; /* 1: times still fell after the warm-ups */
+    bench_clocks clocks; /* readings of this rank's GPU; once timed, on rank 0 those of all ranks */
+    bench_stats skew; /* us between the first and the last rank to start; no samples: not
+                         measured */
+    bench_stats stats;    /* of the slowest rank's time per iteration, us */
+    bench_stats per_iter; /* the same without the first -K iterations */
+    double time_us;       /* the table's time, a median, as -a says */
+    double cpu_us;        /* a mean, the busiest rank's */
+    double *slowest_us;   /* iterations numbers; owned */
+    double *all_us;       /* nranks x iterations, row r is rank r's; owned */
+} bench_result;
+
+/* Wall time of rank 0 in seconds. Timing: blocks of iterations of all candidates with their
+ * warm-ups. Verification: everything that -c 0 would leave out (new data, checked runs, comparison,
+ * checks between timed iterations). */
+typedef struct bench_cost {
+    double timing_s, verification_s;
+} bench_cost;
+
+/* One line of the table. */
+typedef struct bench_row {
+    weir_collective collective;
+    weir_dtype dtype;
+    weir_op op;
+    int root; /* -1: the collective has none */
+    int nranks;
+    bench_shape shape;
+    int placements; /* 2; 1 if the collective has no in-place form */
+    int ncandidates;
+    int oracles; /* BENCH_ORACLE_* bits: what results are compared with */
+    int primary[BENCH_PLACEMENTS]; /* index of the candidate that the table shows */
+    bench_cost cost[BENCH_PLACEMENTS];
+    bench_result results[BENCH_PLACEMENTS][BENCH_CANDIDATES_MAX];
+} bench_row;
+
+enum { BENCH_REPEATS = 10, BENCH_DETERMINISM_ROWS = 80 };
+
+/* The findings for one algorithm of weir, or a peer. results counts sizes, types, operations and
+ * placements. */
+typedef struct bench_determinism_row {
+    char name[64];
+    long results, differing_repeats, differing_ranks;
+    char first[256]; /* the first difference; empty: none */
+} bench_determinism_row;
+
+/* The findings of --determinism in a run; the same on every rank. */
+typedef struct bench_determinism {
+    int nranks; /* the ranks whose outputs were compared with rank 0's; 0: the outputs differ by
+                   definition */
+    int nrows;
+    bench_determinism_row rows[BENCH_DETERMINISM_ROWS];
+} bench_determinism;
+
+/* 1 if the result is known to be wrong. */
+int bench_result_failed(const bench_result *result);
+/* Bytes per time in GB/s (1e9); and that multiplied by the bus factor. */
+double bench_algbw_gbs(const bench_row *row, double time_us);
+double bench_busbw_gbs(const bench_row *row, double time_us);
+/* The times of a timed result on the slowest rank; the result owns them. */
+bench_sequence bench_result_sequence(const bench_result *result);
+/* The median of other divided by the median of shown, with a 95% interval: from the bootstrap, or
+ * else from both medians' order statistics. Both must be timed. */
+bench_ratio bench_result_ratio(const bench_result *other, const bench_result *shown);
+
+/* The cost of both placements together. */
+bench_cost bench_row_cost(const bench_row *row);
+/* What a result was compared with: "exact+mpi", "exact+mpi-windows", "exact", "mpi" or "none". */
+const char *bench_row_oracle(const bench_row *row, const bench_result *result);
+/* "pass", "fail", or "off". Static. */
+const char *bench_outcome_name(bench_outcome outcome);
+/* "same"; "unlike-repeats" (bits differ from the first repeat), "unlike-ranks" (bits differ from
+ * rank 0) or "unlike-both"; "off" if not tried. Static. */
+const char *bench_determinism_name(const bench_determinism_outcome *outcome);
+/* "sum"; "none" if the collective does not reduce. */
+const char *bench_row_op_name(const bench_row *row);
+/* Describes a result of a row: "weir packet, float sum, 64 bytes, in place". */
+void bench_row_describe(const bench_row *row, int placement, const bench_result *result,
+                        char *text, size_t bytes);
+/* Frees what the results own. */
+void bench_row_clear(bench_row *row);
+
+#endif

@@ -1,0 +1,106 @@
+/* The counts of alltoallv: see splits.h. */
+#include "bench/trial/splits.h"
+
+#include "bench/gpu/gpu.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ARRAYS = 5, MPI_ARRAYS = 4 };
+
+/* Counts in device memory are the library's uint64_t. */
+_Static_assert(sizeof(size_t) == sizeof(uint64_t), "counts are 64 bits");
+
+static size_t words_of_step(const bench_splits *splits)
+{
+    return (size_t)ARRAYS * (size_t)splits->job->nranks;
+}
+
+weir_status bench_splits_open(bench_splits *splits, bench_job *job, const bench_dist *dist,
+                              int on_device)
+{
+    *splits = (bench_splits){.job = job, .dist = dist, .on_device = on_device};
+    size_t steps = (size_t)dist->nsteps, words = steps * words_of_step(splits);
+    splits->counts = calloc(words, sizeof *splits->counts);
+    splits->mpi_counts = calloc(words, sizeof *splits->mpi_counts);
+    if (!splits->counts || !splits->mpi_counts)
+        return bench_job_note(job, WEIR_ERR_NO_MEMORY, "no memory for counts");
+    if (on_device && job->gpu)
+        return bench_gpu_alloc(job->gpu, words * sizeof *splits->counts, &splits->device);
+    return WEIR_OK;
+}
+
+void bench_splits_close(bench_splits *splits)
+{
+    free(splits->counts);
+    free(splits->mpi_counts);
+    if (splits->device)
+        bench_gpu_free(splits->job->gpu, splits->device);
+    memset(splits, 0, sizeof *splits);
+}
+
+/* Fills one step: this rank's block sizes and packed displacements. */
+static void fill_step(const bench_splits *splits, int step, size_t count, size_t element_bytes)
+{
+    int rank = splits->job->rank, nranks = splits->job->nranks;
+    size_t n = (size_t)nranks, sent = 0, received = 0;
+    size_t *counts = splits->counts + (size_t)step * words_of_step(splits);
+    const bench_dist *dist = splits->dist;
+    for (int peer = 0; peer < nranks; peer++) {
+        size_t send = bench_dist_elements(dist, step, count, element_bytes, rank, peer, nranks);
+        size_t recv = bench_dist_elements(dist, step, count, element_bytes, peer, rank, nranks);
+        size_t before = 0, at = (size_t)peer;
+        for (int to = 0; to < rank; to++)
+            before += bench_dist_elements(dist, step, count, element_bytes, peer, to, nranks);
+        counts[at] = send;
+        counts[n + at] = sent;
+        counts[2 * n + at] = recv;
+        counts[3 * n + at] = received;
+        counts[4 * n + at] = before;
+        sent += send;
+        received += recv;
+    }
+    int *mpi_counts = splits->mpi_counts + (size_t)step * MPI_ARRAYS * n;
+    for (size_t i = 0; i < MPI_ARRAYS * n; i++)
+        mpi_counts[i] = (int)counts[i];
+}
+
+weir_status bench_splits_fill(bench_splits *splits, size_t count, size_t element_bytes)
+{
+    splits->step = 0;
+    for (int step = 0; step < splits->dist->nsteps; step++)
+        fill_step(splits, step, count, element_bytes);
+    if (!splits->device)
+        return WEIR_OK;
+    size_t words = (size_t)splits->dist->nsteps * words_of_step(splits);
+    return bench_gpu_push(splits->job->gpu, splits->device, splits->counts,
+                          words * sizeof *splits->counts);
+}
+
+void bench_splits_point(const bench_splits *splits, int step, weirv_case *data, bench_call *call)
+{
+    size_t n = (size_t)splits->job->nranks, at = (size_t)step * words_of_step(splits);
+    const size_t *counts = splits->counts + at;
+    data->send_counts = counts;
+    data->send_displs = counts + n;
+    data->recv_counts = counts + 2 * n;
+    data->recv_displs = counts + 3 * n;
+    data->recv_from = counts + 4 * n;
+    if (!call)
+        return;
+    call->send_counts = data->send_counts;
+    call->send_displs = data->send_displs;
+    call->recv_counts = data->recv_counts;
+    call->recv_displs = data->recv_displs;
+    call->mpi_counts = splits->mpi_counts + (size_t)step * MPI_ARRAYS * n;
+    call->device_counts = NULL;
+    if (splits->on_device)
+        call->device_counts = splits->device ? (const uint64_t *)splits->device + at
+                                             : (const uint64_t *)(const void *)counts;
+}
+
+int bench_splits_after(const bench_splits *splits, int step, uint64_t operations)
+{
+    uint64_t steps = (uint64_t)splits->dist->nsteps;
+    return (int)(((uint64_t)step + operations) % steps);
+}
