@@ -1,6 +1,4 @@
-/*
- * weir_plan_check: runs the plan in each of its worlds (check.h), and says what is wrong.
- */
+/* weir_plan_check: simulates the plan once for each byte class (check.h) and reports violations. */
 #include "plan/check/check.h"
 
 #include "base/error.h"
@@ -10,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --------------------------------------------------------------- what to say */
+/* ------------------------------------------------------------------ messages */
 
 const char *weir_plan_fault_name(weir_plan_fault fault)
 {
@@ -44,8 +42,8 @@ const char *weiri_check_place_name(const weiri_check *check, uint32_t place, cha
     return text;
 }
 
-void weiri_check_violate(weiri_check *check, weir_plan_fault fault, int rank, uint32_t block,
-                         uint32_t op, const char *format, ...)
+void weiri_check_report_violation(weiri_check *check, weir_plan_fault fault, int rank,
+                                  uint32_t block, uint32_t op, const char *format, ...)
 {
     weir_plan_report *report = check->report;
     va_list arguments;
@@ -88,8 +86,8 @@ void *weiri_check_append(weiri_check *check, void *list, uint32_t *count, size_t
 
 /* -------------------------------------------------------------------- blocks */
 
-/* Behind an operation: the next one, or the next turn. */
-static void advance(weiri_check *check, weiri_check_block *block)
+/* Moves on to the next operation, or to the next pipeline iteration. */
+static void check_advance_block(weiri_check *check, weiri_check_block *block)
 {
     block->op++;
     if (block->pipeline == WEIRI_CHECK_NONE)
@@ -98,27 +96,29 @@ static void advance(weiri_check *check, weiri_check_block *block)
     if (block->op <= block->pipeline + loop->nops)
         return;
     const weiri_plan_gpu *gpu = weiri_check_gpu(check, block);
-    uint32_t pipe = check->worlds.pipe_of_op[block->rank][loop - gpu->ops];
-    if (++block->turn < (uint32_t)check->row[1 + pipe])
+    uint32_t pipe = check->classes.pipe_of_op[block->rank][loop - gpu->ops];
+    if (++block->iteration < (uint32_t)check->row[1 + pipe])
         block->op = block->pipeline + 1;
     else
         block->pipeline = WEIRI_CHECK_NONE;
 }
 
-/* Enters a pipeline, or passes one without turns. */
-static void enter(weiri_check *check, weiri_check_block *block, const weiri_plan_op *loop)
+/* Enters a pipeline, or skips one without iterations. */
+static void check_enter_pipeline(weiri_check *check, weiri_check_block *block,
+                                 const weiri_plan_op *loop)
 {
     uint32_t pipe =
-        check->worlds.pipe_of_op[block->rank][loop - weiri_check_gpu(check, block)->ops];
+        check->classes.pipe_of_op[block->rank][loop - weiri_check_gpu(check, block)->ops];
     if (check->row[1 + pipe] == 0) {
         block->op += 1 + loop->nops;
         return;
     }
     block->pipeline = block->op++;
-    block->turn = 0;
+    block->iteration = 0;
 }
 
-/* Clocks that could not be had know less than they should: what then races may not. */
+/* Fails the check if a clock could not be allocated: it then covers too few events, and what it
+ * seems to show as a race may be none. */
 static void check_clocks(weiri_check *check)
 {
     if (check->clocks.failed == WEIR_ERR_UNSUPPORTED)
@@ -129,42 +129,42 @@ static void check_clocks(weiri_check *check)
         weiri_check_fail(check, WEIR_ERR_NO_MEMORY, "no memory to check the plan");
 }
 
-/* Runs a block until it waits or ends. take: see weiri_check_sync; for its first op only. */
-static void run_block(weiri_check *check, uint32_t index, int take)
+/* Runs a block until it waits or ends. deferred: see weiri_check_sync; for its first op only. */
+static void run_block(weiri_check *check, uint32_t index, int deferred)
 {
     weiri_check_block *block = &check->blocks[index];
     uint32_t nops = weiri_check_gpu(check, block)->blocks[block->index].nops;
-    block->state = WEIRI_CHECK_RUNS;
+    block->state = WEIRI_CHECK_RUNNABLE;
     while (block->op < nops && check->status == WEIR_OK) {
         const weiri_plan_op *op = weiri_check_op(check, block, block->op);
         weiri_plan_mode mode = weiri_plan_traits[op->kind].mode;
         int went_on = 1;
         if (mode == WEIRI_PLAN_LOOP) {
-            enter(check, block, op);
+            check_enter_pipeline(check, block, op);
             continue;
         }
         if (mode == WEIRI_PLAN_SYNC)
-            went_on = weiri_check_sync(check, index, op, take);
+            went_on = weiri_check_sync(check, index, op, deferred);
         else
             went_on = weiri_check_data(check, index, op);
-        take = 0;
+        deferred = 0;
         if (!went_on)
             return;
-        advance(check, block);
+        check_advance_block(check, block);
         check_clocks(check);
     }
     block->state = WEIRI_CHECK_ENDED;
     weiri_check_fence(check, index);
 }
 
-/* Runs all blocks as far as they go. */
+/* Runs blocks until none can proceed. Blocks at counters with several signallers come last. */
 static void run_ready(weiri_check *check)
 {
     for (;;) {
         while (check->nready && check->status == WEIR_OK)
             run_block(check, check->ready[--check->nready], 0);
         uint32_t i = 0;
-        while (i < check->nblocks && check->blocks[i].state != WEIRI_CHECK_DEFERS)
+        while (i < check->nblocks && check->blocks[i].state != WEIRI_CHECK_DEFERRED)
             i++;
         if (i == check->nblocks || check->status != WEIR_OK)
             return;
@@ -174,14 +174,14 @@ static void run_ready(weiri_check *check)
 
 /* ------------------------------------------------------------------ launches */
 
-/* A rank's next launch begins behind its last one and behind the caller's accesses. */
+/* Begins a rank's launch, which is ordered after its last one and after the caller's accesses. */
 static void begin_launch(weiri_check *check, int rank)
 {
     weiri_clocks *clocks = &check->clocks;
     for (uint32_t i = check->first_block[rank]; i < check->first_block[rank + 1]; i++)
         if (check->blocks[i].now)
             weiri_clock_join(clocks, &check->begin[rank], check->blocks[i].now);
-    weiri_check_caller(check, rank);
+    weiri_check_caller_access(check, rank);
     weiri_clock_set(clocks, &check->begin[rank], check->rank_chain + (uint32_t)rank,
                     check->launch + 1);
     weiri_check_begin_values(check, rank);
@@ -189,12 +189,12 @@ static void begin_launch(weiri_check *check, int rank)
         weiri_check_block *block = &check->blocks[i];
         weiri_clock_drop(clocks, block->now);
         block->now = weiri_clock_keep(check->begin[rank]);
-        block->op = block->turn = block->ids_done = 0;
-        block->pipeline = block->counter = block->place = block->meeting = WEIRI_CHECK_NONE;
-        block->state = WEIRI_CHECK_RUNS;
+        block->op = block->iteration = block->ids_done = 0;
+        block->pipeline = block->counter = block->place = block->barrier_index = WEIRI_CHECK_NONE;
+        block->state = WEIRI_CHECK_RUNNABLE;
     }
     for (uint32_t i = check->first_block[rank + 1]; i > check->first_block[rank]; i--)
-        check->ready[check->nready++] = i - 1; /* the last one runs first */
+        check->ready[check->nready++] = i - 1; /* a stack: the first block runs first */
 }
 
 static int all_ended(const weiri_check *check)
@@ -205,64 +205,64 @@ static int all_ended(const weiri_check *check)
     return 1;
 }
 
-/* 0: no use to go on. */
+/* Returns 0 if the simulation of this byte class has to stop. */
 static int run_launch(weiri_check *check)
 {
     check->nready = 0;
     check->nsources = 0;
     check->first_lane = check->nlanes;
     for (uint32_t i = 0; i < check->nlanes; i++)
-        check->lanes[i].count = 0; /* nothing flows from one launch into another */
+        check->lanes[i].count = 0; /* no data flows from one launch into another */
     for (int rank = check->plan->nranks - 1; rank >= 0; rank--)
         begin_launch(check, rank);
     run_ready(check);
     if (check->status != WEIR_OK)
         return 0;
     if (!all_ended(check)) {
-        weiri_check_stuck(check);
+        weiri_check_deadlock(check);
         return 0;
     }
-    weiri_check_reached(check);
-    weiri_check_balance(check);
-    if (check->report->nviolations || check->again || check->status != WEIR_OK)
-        return 0; /* what races is any value */
-    if (check->report->proves_result && (check->worlds.columns == 0 || check->row[0]))
+    weiri_check_propagate_reached(check);
+    weiri_check_counters_balanced(check);
+    if (check->report->nviolations || check->restart || check->status != WEIR_OK)
+        return 0; /* the value of a chunk with a race is arbitrary */
+    if (check->report->proves_result && (check->classes.columns == 0 || check->row[0]))
         weiri_check_results(check);
     return check->report->nviolations == 0;
 }
 
-/* Behind the last launch the caller uses what it left. */
+/* After the last launch the caller uses its buffers. */
 static void end_launches(weiri_check *check)
 {
     check->launch = WEIRI_CHECK_LAUNCHES;
     for (int rank = 0; rank < check->plan->nranks; rank++) {
         for (uint32_t i = check->first_block[rank]; i < check->first_block[rank + 1]; i++)
             weiri_clock_join(&check->clocks, &check->begin[rank], check->blocks[i].now);
-        weiri_check_caller(check, rank);
+        weiri_check_caller_access(check, rank);
     }
 }
 
-/* -------------------------------------------------------------------- worlds */
+/* --------------------------------------------------------------- byte classes */
 
 static void clear_places(weiri_check *check)
 {
-    const weiri_access none = {WEIRI_CHECK_NONE, 0, WEIRI_CHECK_NONE, WEIRI_CHECK_NONE};
+    const weiri_check_access none = {WEIRI_CHECK_NONE, 0, WEIRI_CHECK_NONE, WEIRI_CHECK_NONE};
     for (uint32_t i = 0; i < check->nplaces; i++)
-        check->places[i] = (weiri_place){.value = {.culprit = WEIRI_CHECK_NONE},
-                                         .last = none,
-                                         .reads = WEIRI_CHECK_NONE,
-                                         .waiting = WEIRI_CHECK_NONE,
-                                         .packets = -1};
+        check->places[i] = (weiri_check_place){.value = {.culprit = WEIRI_CHECK_NONE},
+                                               .last = none,
+                                               .reads = WEIRI_CHECK_NONE,
+                                               .waiting = WEIRI_CHECK_NONE,
+                                               .packets = -1};
     check->free_access = WEIRI_CHECK_NONE;
-    check->nnodes = check->nlanes = check->nsources = check->naccesses = 0;
+    check->ninstances = check->nlanes = check->nsources = check->naccesses = 0;
     check->naccessed = 0;
     check->steps_left = UINT64_C(100) * 1000 * 1000;
 }
 
-static void run_world(weiri_check *check, const int32_t *row)
+static void check_run_class(weiri_check *check, const int32_t *row)
 {
     check->row = row;
-    check->again = 0;
+    check->restart = 0;
     clear_places(check);
     for (int rank = 0; rank < check->plan->nranks; rank++)
         check->begin[rank] = weiri_clock_new(&check->clocks);
@@ -271,7 +271,7 @@ static void run_world(weiri_check *check, const int32_t *row)
         for (uint32_t j = 0; j < check->blocks[i].nports; j++) {
             weiri_check_port *port = &check->blocks[i].ports[j];
             port->nputs = port->ncovered = 0;
-            port->stretch = WEIRI_CHECK_NONE; /* no put yet */
+            port->interval = WEIRI_CHECK_NONE; /* no put yet */
         }
     }
     check_clocks(check);
@@ -283,8 +283,8 @@ static void run_world(weiri_check *check, const int32_t *row)
     check_clocks(check);
 }
 
-/* What a world leaves: clocks of blocks and of signals that nobody took. */
-static void end_world(weiri_check *check)
+/* Drops the clocks that remain: those of blocks, and of signals that no block waited for. */
+static void check_end_class(weiri_check *check)
 {
     for (uint32_t i = 0; i < check->nblocks; i++) {
         weiri_clock_drop(&check->clocks, check->blocks[i].now);
@@ -296,7 +296,7 @@ static void end_world(weiri_check *check)
         weiri_clock_drop(&check->clocks, check->begin[rank]);
         check->begin[rank] = NULL;
     }
-    weiri_check_forget_signals(check);
+    weiri_check_reset_counters(check);
 }
 
 static int knows_collective(const weir_plan *plan)
@@ -314,7 +314,7 @@ static int knows_collective(const weir_plan *plan)
     }
 }
 
-static weir_status conclude(const weiri_check *check)
+static weir_status plan_check_conclude(const weiri_check *check)
 {
     const weir_plan *plan = check->plan;
     const weir_plan_violation *first = &check->report->violations[0];
@@ -336,24 +336,24 @@ weir_status weir_plan_check(const weir_plan *plan, weir_plan_report *report)
     if (!made)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "%s: no memory to check the plan", plan->file);
     made->proves_result = knows_collective(plan);
-    check.status = weiri_check_find_worlds(plan, &check.worlds);
+    check.status = weiri_check_find_classes(plan, &check.classes);
     if (check.status == WEIR_OK) {
         weiri_check_set_up(&check);
-        made->nworlds = check.worlds.count;
-        made->all_lengths = check.worlds.is_complete;
-        made->max_turns = check.worlds.npipes ? WEIRI_CHECK_TURNS : 0;
-        for (uint32_t i = 0; i < check.worlds.count && check.status == WEIR_OK &&
-                             made->nviolations == 0; i++) {
-            run_world(&check, &check.worlds.rows[i * (size_t)check.worlds.columns]);
-            end_world(&check);
-            i -= check.again ? 1 : 0;
-            made->nviolations = check.again ? 0 : made->nviolations;
+        made->nworlds = check.classes.count;
+        made->all_lengths = check.classes.is_complete;
+        made->max_turns = check.classes.npipes ? WEIRI_CHECK_ITERATIONS : 0;
+        for (uint32_t i = 0;
+             i < check.classes.count && check.status == WEIR_OK && made->nviolations == 0; i++) {
+            check_run_class(&check, &check.classes.rows[i * (size_t)check.classes.columns]);
+            check_end_class(&check);
+            i -= check.restart ? 1 : 0;
+            made->nviolations = check.restart ? 0 : made->nviolations;
         }
         weiri_check_tear_down(&check);
         weiri_clocks_free(&check.clocks);
-        weiri_check_free_worlds(plan, &check.worlds);
+        weiri_check_free_classes(plan, &check.classes);
     }
-    weir_status status = conclude(&check);
+    weir_status status = plan_check_conclude(&check);
     if (report && check.status == WEIR_OK)
         *report = *made;
     free(made);

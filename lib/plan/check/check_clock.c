@@ -1,4 +1,4 @@
-/* Clocks: shared while nobody writes them, and used again when nobody needs them. */
+/* Vector clocks: reference-counted, copied on write, and recycled through a list of free ones. */
 #include "plan/check/check.h"
 
 #include <stdlib.h>
@@ -38,8 +38,8 @@ void weiri_clock_drop(weiri_clocks *clocks, weiri_clock *clock)
     clocks->free = clock;
 }
 
-/* Makes a clock the caller's alone. 0: no memory. */
-static int own(weiri_clocks *clocks, weiri_clock **clock)
+/* Makes a clock exclusive to the caller. 0: no memory. */
+static int clock_make_exclusive(weiri_clocks *clocks, weiri_clock **clock)
 {
     if ((*clock)->refs == 1)
         return 1;
@@ -57,7 +57,7 @@ void weiri_clock_join(weiri_clocks *clocks, weiri_clock **clock, const weiri_clo
     uint32_t n = clocks->nchains, i = 0;
     while (i < n && (*clock)->at[i] >= other->at[i])
         i++;
-    if (i == n || !own(clocks, clock))
+    if (i == n || !clock_make_exclusive(clocks, clock))
         return;
     uint32_t *at = (*clock)->at;
     for (; i < n; i++)
@@ -66,7 +66,7 @@ void weiri_clock_join(weiri_clocks *clocks, weiri_clock **clock, const weiri_clo
 
 void weiri_clock_set(weiri_clocks *clocks, weiri_clock **clock, uint32_t chain, uint32_t at)
 {
-    if (own(clocks, clock))
+    if (clock_make_exclusive(clocks, clock))
         (*clock)->at[chain] = at;
 }
 

@@ -1,10 +1,9 @@
 /*
- * Whether accesses to a chunk are ordered.
+ * Detects races: accesses to a place that happens-before does not order.
  *
- * Accesses conflict if one of them writes. Each is compared with the last write, a write also
- * with the reads since: as order is transitive, what is behind these need not be looked at
- * again. What comes first in this run comes later in another if no clock orders the two, so
- * one run finds every race.
+ * Two accesses conflict if one of them writes. Each access is compared with the last write, and a
+ * write also with the reads since; as the order is transitive, older accesses need no comparison.
+ * Accesses that no clock orders can happen in either order, so one simulated run finds every race.
  */
 #include "plan/check/check.h"
 
@@ -12,8 +11,8 @@
 
 /* -------------------------------------------------------------------- order */
 
-/* Whether lane `earlier` is among those that made what lane `from` reads. */
-static int flows(weiri_check *check, uint32_t earlier, uint32_t from)
+/* Whether lane `earlier` contributed to what lane `from` reads. */
+static int data_flows(weiri_check *check, uint32_t earlier, uint32_t from)
 {
     uint32_t *stack = NULL, depth = 0, *slot;
     int found = 0;
@@ -24,7 +23,7 @@ static int flows(weiri_check *check, uint32_t earlier, uint32_t from)
     if (slot)
         *slot = from;
     while (depth && !found && check->steps_left) {
-        const weiri_lane *lane = &check->lanes[stack[--depth]];
+        const weiri_check_lane *lane = &check->lanes[stack[--depth]];
         for (uint32_t i = 0; i < lane->count && !found && check->steps_left; i++) {
             uint32_t source = check->sources[lane->first + i];
             check->steps_left--;
@@ -44,100 +43,102 @@ static int flows(weiri_check *check, uint32_t earlier, uint32_t from)
     return found;
 }
 
-void weiri_check_reached(weiri_check *check)
+void weiri_check_propagate_reached(weiri_check *check)
 {
     for (uint32_t i = check->nlanes; i > check->first_lane; i--) {
-        weiri_lane *lane = &check->lanes[i - 1];
-        const weiri_node *node = &check->nodes[lane->node];
-        const weiri_check_block *block = &check->blocks[node->block];
-        if (weiri_check_op(check, block, node->op)->channel != WEIRI_PLAN_PORT)
-            lane->reaches |= UINT64_C(1) << block->rank; /* a port may go on behind the end */
-        for (uint32_t j = 0; j < lane->count; j++) /* they came before it */
+        weiri_check_lane *lane = &check->lanes[i - 1];
+        const weiri_check_instance *instance = &check->instances[lane->instance];
+        const weiri_check_block *block = &check->blocks[instance->block];
+        if (weiri_check_op(check, block, instance->op)->channel != WEIRI_PLAN_PORT)
+            lane->reached_ranks |= UINT64_C(1) << block->rank; /* a port may still write after the
+                                                                * launch */
+        for (uint32_t j = 0; j < lane->count; j++)             /* sources have lower indices */
             if (check->sources[lane->first + j] != WEIRI_CHECK_NONE)
-                check->lanes[check->sources[lane->first + j]].reaches |= lane->reaches;
+                check->lanes[check->sources[lane->first + j]].reached_ranks |= lane->reached_ranks;
     }
 }
 
-/* Whether a read of an earlier launch was made before that launch ended on a rank whose next
- * one is known to have begun: what was read has reached that rank. */
-static int has_reached(const weiri_check *check, const weiri_access *read,
+/* Whether a read of an earlier launch is known to have happened, as data made from it reached a
+ * rank in that launch and that rank's next launch is known to have begun. */
+static int has_reached(const weiri_check *check, const weiri_check_access *read,
                        const weiri_clock *now)
 {
     if (read->lane == WEIRI_CHECK_NONE || !check->plan->has_packets)
         return 0;
-    const weiri_lane *lane = &check->lanes[read->lane];
-    uint32_t launch = check->nodes[lane->node].launch;
+    const weiri_check_lane *lane = &check->lanes[read->lane];
+    uint32_t launch = check->instances[lane->instance].launch;
     if (launch == check->launch)
         return 0;
-    for (uint64_t ranks = lane->reaches; ranks; ranks &= ranks - 1)
-        if (weiri_clock_knows(now, check->rank_chain + (uint32_t)__builtin_ctzll(ranks),
-                              launch + 1))
+    for (uint64_t ranks = lane->reached_ranks; ranks; ranks &= ranks - 1)
+        if (weiri_clock_covers(now, check->rank_chain + (uint32_t)__builtin_ctzll(ranks),
+                               launch + 1))
             return 1;
     return 0;
 }
 
-/* Whether an access has happened before this lane's. */
-static int ordered(weiri_check *check, const weiri_access *access, uint32_t block, uint32_t lane,
-                   int is_write, int is_read)
+/* Whether an access happened before the access of this lane. */
+static int access_ordered(weiri_check *check, const weiri_check_access *access, uint32_t block,
+                          uint32_t lane, int is_write, int is_read)
 {
     if (access->tick == WEIRI_CHECK_NONE)
         return 1;
-    if (weiri_clock_knows(check->blocks[block].now, access->chain, access->tick))
+    if (weiri_clock_covers(check->blocks[block].now, access->chain, access->tick))
         return 1;
     if (access->lane == lane)
         return is_read;
     if (!is_write)
         return 0;
     for (uint64_t ranks = check->lanes[lane].ranks; ranks; ranks &= ranks - 1)
-        if (weiri_clock_knows(check->begin[__builtin_ctzll(ranks)], access->chain, access->tick))
+        if (weiri_clock_covers(check->begin[__builtin_ctzll(ranks)], access->chain, access->tick))
             return 1;
     return is_read && (has_reached(check, access, check->blocks[block].now) ||
-                       flows(check, access->lane, lane));
+                       data_flows(check, access->lane, lane));
 }
 
-static const char *remedy(const weiri_check *check, uint32_t block, const weiri_access *other)
+static const char *remedy(const weiri_check *check, uint32_t block, const weiri_check_access *other)
 {
     const weiri_check_block *own = &check->blocks[block];
-    const weiri_node *node = &check->nodes[check->lanes[other->lane].node];
-    const weiri_check_block *theirs = &check->blocks[node->block];
+    const weiri_check_instance *instance = &check->instances[check->lanes[other->lane].instance];
+    const weiri_check_block *theirs = &check->blocks[instance->block];
     if (other->chain != theirs->chain)
         return "the put may still be under way: a flush, or its signal and an answer, must "
                "come first";
-    if (node->block == block && node->launch == check->launch && node->op == own->op &&
-        node->turn == own->turn)
-        return "they are one operation's";
-    if (node->block == block)
+    if (instance->block == block && instance->launch == check->launch && instance->op == own->op &&
+        instance->iteration == own->iteration)
+        return "both are accesses of one operation";
+    if (instance->block == block)
         return "a nop is missing between them";
     if (theirs->rank == own->rank)
         return "no barrier, semaphore or signal orders them";
-    return node->launch == check->launch ? "no signal and wait order them"
-                                         : "nothing tells that the launch before is done with it";
+    return instance->launch == check->launch ? "no signal and wait order them"
+                                             : "nothing orders it after the previous launch";
 }
 
-static void refuse(weiri_check *check, uint32_t block, uint32_t place, int is_write,
-                   const weiri_access *other, int other_is_read)
+static void report_race(weiri_check *check, uint32_t block, uint32_t place, int is_write,
+                        const weiri_check_access *other, int other_is_read)
 {
     char name[WEIRI_CHECK_TEXT], where[WEIRI_CHECK_TEXT];
     const weiri_check_block *own = &check->blocks[block];
     const char *does = is_write ? "writes" : "reads";
     weiri_check_place_name(check, place, name);
     if (other->lane == WEIRI_CHECK_NONE) {
-        weiri_check_violate(check, WEIR_PLAN_FAULT_RACE, own->rank, block, own->op,
-                            "%s %s, which the caller may still be writing: nothing tells that "
-                            "the launch of that rank has begun",
-                            does, name);
+        weiri_check_report_violation(
+            check, WEIR_PLAN_FAULT_RACE, own->rank, block, own->op,
+            "%s %s, which the caller may still be writing: nothing orders it "
+            "after the begin of that rank's launch",
+            does, name);
         return;
     }
-    const weiri_node *node = &check->nodes[check->lanes[other->lane].node];
-    const char *when = node->launch == check->launch ? "" : " of the launch before";
-    weiri_check_violate(check, WEIR_PLAN_FAULT_RACE, own->rank, block, own->op,
-                        "%s %s, which %s%s %s: %s", does, name,
-                        weiri_check_where(check, node->block, node->op, where), when,
-                        other_is_read ? "may still be reading" : "may still be writing",
-                        remedy(check, block, other));
+    const weiri_check_instance *instance = &check->instances[check->lanes[other->lane].instance];
+    const char *when = instance->launch == check->launch ? "" : " of the previous launch";
+    weiri_check_report_violation(
+        check, WEIR_PLAN_FAULT_RACE, own->rank, block, own->op, "%s %s, which %s%s %s: %s", does,
+        name, weiri_check_where(check, instance->block, instance->op, where), when,
+        other_is_read ? "may still be reading" : "may still be writing",
+        remedy(check, block, other));
 }
 
-static void drop_reads(weiri_check *check, weiri_place *place)
+static void drop_reads(weiri_check *check, weiri_check_place *place)
 {
     while (place->reads != WEIRI_CHECK_NONE) {
         uint32_t read = place->reads;
@@ -147,7 +148,7 @@ static void drop_reads(weiri_check *check, weiri_place *place)
     }
 }
 
-static void add_read(weiri_check *check, weiri_place *place, weiri_access access)
+static void add_read(weiri_check *check, weiri_check_place *place, weiri_check_access access)
 {
     uint32_t slot = check->free_access;
     if (slot != WEIRI_CHECK_NONE) {
@@ -162,7 +163,7 @@ static void add_read(weiri_check *check, weiri_place *place, weiri_access access
     place->reads = slot;
 }
 
-/* One more access; 0: there are too many, and the check has failed. */
+/* Counts an access; 0: there are too many, and the check has failed. */
 static int count_access(weiri_check *check)
 {
     if (check->naccessed++ < WEIRI_CHECK_ACCESSES_MAX && check->status == WEIR_OK)
@@ -174,79 +175,81 @@ static int count_access(weiri_check *check)
 }
 
 void weiri_check_read_place(weiri_check *check, uint32_t block, uint32_t place,
-                            weiri_access access, int awaited)
+                            weiri_check_access access, int awaited)
 {
-    weiri_place *at = &check->places[place];
+    weiri_check_place *at = &check->places[place];
     if (!count_access(check))
         return;
-    if (!awaited && !ordered(check, &at->last, block, access.lane, 0, 0))
-        refuse(check, block, place, 0, &at->last, 0);
+    if (!awaited && !access_ordered(check, &at->last, block, access.lane, 0, 0))
+        report_race(check, block, place, 0, &at->last, 0);
     add_read(check, at, access);
 }
 
 void weiri_check_write_place(weiri_check *check, uint32_t block, uint32_t place,
-                             weiri_access access)
+                             weiri_check_access access)
 {
     if (!count_access(check))
         return;
-    weiri_place *at = &check->places[place];
-    const weiri_access *late = NULL;
+    weiri_check_place *at = &check->places[place];
+    const weiri_check_access *late = NULL;
     int late_is_read = 0;
     for (uint32_t read = at->reads; read != WEIRI_CHECK_NONE && !late;
          read = check->accesses[read].next)
-        if (!ordered(check, &check->accesses[read], block, access.lane, 1, 1)) {
+        if (!access_ordered(check, &check->accesses[read], block, access.lane, 1, 1)) {
             late = &check->accesses[read];
             late_is_read = 1;
         }
     if (!late && at->reads == WEIRI_CHECK_NONE &&
-        !ordered(check, &at->last, block, access.lane, 1, 0))
+        !access_ordered(check, &at->last, block, access.lane, 1, 0))
         late = &at->last;
     if (late)
-        refuse(check, block, place, 1, late, late_is_read);
+        report_race(check, block, place, 1, late, late_is_read);
     drop_reads(check, at);
     at->last = access;
 }
 
 /* --------------------------------------------------------------- the caller */
 
-/* Whether what was read has reached the caller's rank, whose launch has ended. */
-static int reaches_caller(const weiri_check *check, const weiri_access *read, int rank)
+/* Whether data made from what was read reached the caller's rank, whose launch has ended. */
+static int reaches_caller(const weiri_check *check, const weiri_check_access *read, int rank)
 {
-    return read->lane != WEIRI_CHECK_NONE && check->lanes[read->lane].reaches >> rank & 1;
+    return read->lane != WEIRI_CHECK_NONE && check->lanes[read->lane].reached_ranks >> rank & 1;
 }
 
-void weiri_check_caller(weiri_check *check, int rank)
+void weiri_check_caller_access(weiri_check *check, int rank)
 {
-    weiri_access access = {WEIRI_CHECK_NONE, check->rank_chain + (uint32_t)rank, check->launch,
-                           WEIRI_CHECK_NONE};
+    weiri_check_access access = {WEIRI_CHECK_NONE, check->rank_chain + (uint32_t)rank,
+                                 check->launch, WEIRI_CHECK_NONE};
     for (int buffer = WEIR_PLAN_INPUT; buffer <= WEIR_PLAN_OUTPUT; buffer++) {
         uint32_t chunks = check->blocks_of[buffer] * check->block_chunks;
         uint32_t first = weiri_check_first_place(check, rank, (unsigned)buffer, 0);
         for (uint32_t i = 0; i < chunks; i++) {
-            weiri_place *place = &check->places[first + i];
+            weiri_check_place *place = &check->places[first + i];
             const weiri_clock *now = check->begin[rank];
-            const weiri_access *late = NULL;
+            const weiri_check_access *late = NULL;
             int late_is_read = 0;
             for (uint32_t read = place->reads; read != WEIRI_CHECK_NONE && !late;
                  read = check->accesses[read].next)
-                if (!weiri_clock_knows(now, check->accesses[read].chain,
-                                       check->accesses[read].tick) &&
+                if (!weiri_clock_covers(now, check->accesses[read].chain,
+                                        check->accesses[read].tick) &&
                     !reaches_caller(check, &check->accesses[read], rank)) {
                     late = &check->accesses[read];
                     late_is_read = 1;
                 }
             if (!late && place->reads == WEIRI_CHECK_NONE && place->last.lane != WEIRI_CHECK_NONE &&
-                !weiri_clock_knows(now, place->last.chain, place->last.tick))
+                !weiri_clock_covers(now, place->last.chain, place->last.tick))
                 late = &place->last;
             if (late) {
                 char name[WEIRI_CHECK_TEXT];
-                const weiri_node *node = &check->nodes[check->lanes[late->lane].node];
-                weiri_check_violate(check, WEIR_PLAN_FAULT_RACE, check->blocks[node->block].rank,
-                                    node->block, node->op,
-                                    "may still be %s %s when the launch of that rank has ended "
-                                    "and the caller uses it",
-                                    late_is_read ? "reading" : "writing",
-                                    weiri_check_place_name(check, first + i, name));
+                const weiri_check_instance *instance =
+                    &check->instances[check->lanes[late->lane].instance];
+                weiri_check_report_violation(
+                    check, WEIR_PLAN_FAULT_RACE, check->blocks[instance->block].rank,
+                    instance->block, instance->op,
+                    "may still be %s %s when the launch of that rank has ended "
+                    "and the caller uses it",
+                    late_is_read ? "reading" : "writing",
+                    weiri_check_place_name(check, first + i, name));
             }
             drop_reads(check, place);
             place->last = access;

@@ -1,6 +1,6 @@
 /*
- * What a check runs on: the blocks of all ranks, the counters that their channels and
- * semaphores are, barriers, the requests to ports, chunks, and the chains of the clocks.
+ * Allocates what a check uses: the blocks of all ranks, counters for their channels and semaphores,
+ * barriers, port requests, places, and the chains of the vector clocks.
  */
 #include "plan/check/check.h"
 
@@ -26,14 +26,14 @@ static uint32_t add_counter(weiri_check *check, int type, int from, int to, uint
                                   .from = from,
                                   .to = to,
                                   .ordinal = ordinal,
-                                  .releaser = WEIRI_CHECK_NONE,
-                                  .acquirer = WEIRI_CHECK_NONE,
+                                  .signaller = WEIRI_CHECK_NONE,
+                                  .waiter = WEIRI_CHECK_NONE,
                                   .waiting = WEIRI_CHECK_NONE};
     return check->ncounters - 1;
 }
 
-/* A rank's signals: a counter for each of its channels. */
-static void add_out(weiri_check *check, int rank, int type)
+/* Creates a counter for the signals of each of a rank's channels. */
+static void add_signal_counters(weiri_check *check, int rank, int type)
 {
     const weiri_plan_gpu *gpu = &check->plan->gpus[rank];
     check->out[rank][type] = allocate(check, gpu->nlinks[type], sizeof(uint32_t));
@@ -45,13 +45,13 @@ static void add_out(weiri_check *check, int rank, int type)
     }
 }
 
-/* A rank's waits: the peer's counters, in the order of the channels between the two; where
- * the peer has none, one that nobody advances. */
-static void add_in(weiri_check *check, int rank, int type)
+/* Finds the counters that a rank waits on: those of the peer, in the order of the channels between
+ * the two. Where the peer lacks a channel, a counter that nobody signals takes its place. */
+static void add_wait_counters(weiri_check *check, int rank, int type)
 {
     const weir_plan *plan = check->plan;
     const weiri_plan_gpu *gpu = &plan->gpus[rank];
-    uint32_t next[WEIRI_PLAN_RANKS_MAX] = {0}; /* of the peer's list */
+    uint32_t next[WEIRI_PLAN_RANKS_MAX] = {0}; /* in the peer's list */
     for (uint32_t i = 0; i < gpu->nlinks[type] && check->status == WEIR_OK; i++) {
         int peer = gpu->links[type][i].peer;
         const weiri_plan_gpu *theirs = &plan->gpus[peer];
@@ -70,10 +70,10 @@ static void add_counters(weiri_check *check)
     const int nranks = check->plan->nranks;
     for (int rank = 0; rank < nranks && check->status == WEIR_OK; rank++)
         for (int type = WEIRI_PLAN_MEMORY; type <= WEIRI_PLAN_PORT; type++)
-            add_out(check, rank, type);
+            add_signal_counters(check, rank, type);
     for (int rank = 0; rank < nranks && check->status == WEIR_OK; rank++)
         for (int type = WEIRI_PLAN_MEMORY; type <= WEIRI_PLAN_PORT; type++)
-            add_in(check, rank, type);
+            add_wait_counters(check, rank, type);
     for (int rank = 0; rank < nranks && check->status == WEIR_OK; rank++) {
         const weiri_plan_gpu *gpu = &check->plan->gpus[rank];
         check->first_semaphore[rank] = check->ncounters;
@@ -95,40 +95,40 @@ static void add_user(uint32_t *user, uint32_t block)
 
 static void note_counters(weiri_check *check, uint32_t block, const weiri_plan_op *op)
 {
-    int takes = op->kind == WEIRI_PLAN_WAIT_OP || op->kind == WEIRI_PLAN_RELAXED_WAIT_OP ||
-                op->kind == WEIRI_PLAN_SEM_ACQUIRE_OP;
+    int acquisitions = op->kind == WEIRI_PLAN_WAIT_OP || op->kind == WEIRI_PLAN_RELAXED_WAIT_OP ||
+                       op->kind == WEIRI_PLAN_SEM_ACQUIRE_OP;
     int advances = op->kind == WEIRI_PLAN_SIGNAL_OP || op->kind == WEIRI_PLAN_RELAXED_SIGNAL_OP ||
                    op->kind == WEIRI_PLAN_SEM_RELEASE_OP || op->kind == WEIRI_PLAN_PUT_SIGNAL_OP ||
                    op->kind == WEIRI_PLAN_PUT_SIGNAL_FLUSH_OP;
-    for (uint32_t i = 0; (takes || advances) && i < op->nids; i++) {
+    for (uint32_t i = 0; (acquisitions || advances) && i < op->nids; i++) {
         weiri_check_counter *counter =
             &check->counters[weiri_check_counter_of(check, check->blocks[block].rank, op, i)];
-        add_user(takes ? &counter->acquirer : &counter->releaser, block);
+        add_user(acquisitions ? &counter->waiter : &counter->signaller, block);
     }
 }
 
-static void note_meeting(weiri_check *check, uint32_t block, const weiri_plan_op *op)
+static void note_barrier(weiri_check *check, uint32_t block, const weiri_plan_op *op)
 {
     const int rank = check->blocks[block].rank;
     uint32_t i = 0;
-    while (i < check->nmeetings &&
-           !(check->meetings[i].rank == rank && check->meetings[i].barrier == op->barrier &&
-             check->meetings[i].nblocks == op->nblocks))
+    while (i < check->nbarriers &&
+           !(check->barriers[i].rank == rank && check->barriers[i].barrier == op->barrier &&
+             check->barriers[i].nblocks == op->nblocks))
         i++;
-    if (i == check->nmeetings) {
-        weiri_check_meeting *made =
-            weiri_check_append(check, &check->meetings, &check->nmeetings, sizeof *made);
+    if (i == check->nbarriers) {
+        weiri_check_barrier *made =
+            weiri_check_append(check, &check->barriers, &check->nbarriers, sizeof *made);
         if (!made)
             return;
-        *made = (weiri_check_meeting){.rank = rank,
+        *made = (weiri_check_barrier){.rank = rank,
                                       .barrier = op->barrier,
                                       .nblocks = op->nblocks,
                                       .last_user = WEIRI_CHECK_NONE,
                                       .waiting = WEIRI_CHECK_NONE};
     }
-    weiri_check_meeting *meeting = &check->meetings[i];
-    meeting->nusers += meeting->last_user != block;
-    meeting->last_user = block;
+    weiri_check_barrier *barrier = &check->barriers[i];
+    barrier->nusers += barrier->last_user != block;
+    barrier->last_user = block;
 }
 
 static void note_ports(weiri_check *check, uint32_t block, const weiri_plan_op *op)
@@ -139,8 +139,7 @@ static void note_ports(weiri_check *check, uint32_t block, const weiri_plan_op *
         uint32_t link = gpu->ids[op->first_id + i];
         if (weiri_check_port_of(check, block, link))
             continue;
-        weiri_check_port *made =
-            weiri_check_append(check, &at->ports, &at->nports, sizeof *made);
+        weiri_check_port *made = weiri_check_append(check, &at->ports, &at->nports, sizeof *made);
         if (!made)
             return;
         made->link = link;
@@ -149,7 +148,8 @@ static void note_ports(weiri_check *check, uint32_t block, const weiri_plan_op *
     }
 }
 
-/* Blocks of a rank follow each other, so users of one meeting are told by the last. */
+/* Records what a block's operations use. The blocks of a rank are visited in order, so comparing
+ * with the last user suffices to count the users of a barrier. */
 static void note_ops(weiri_check *check, uint32_t block)
 {
     const weiri_check_block *at = &check->blocks[block];
@@ -158,31 +158,32 @@ static void note_ops(weiri_check *check, uint32_t block)
         const weiri_plan_op *op = weiri_check_op(check, at, i);
         note_counters(check, block, op);
         if (op->kind == WEIRI_PLAN_BARRIER_OP)
-            note_meeting(check, block, op);
+            note_barrier(check, block, op);
         if (op->ndsts && op->channel == WEIRI_PLAN_PORT)
             note_ports(check, block, op);
     }
 }
 
-static void check_meetings(weiri_check *check)
+static void check_barrier_users(weiri_check *check)
 {
-    for (uint32_t i = 0; i < check->nmeetings; i++) {
-        const weiri_check_meeting *meeting = &check->meetings[i];
-        if (meeting->nusers == meeting->nblocks)
+    for (uint32_t i = 0; i < check->nbarriers; i++) {
+        const weiri_check_barrier *barrier = &check->barriers[i];
+        if (barrier->nusers == barrier->nblocks)
             continue;
-        const weiri_check_block *at = &check->blocks[meeting->last_user];
+        const weiri_check_block *at = &check->blocks[barrier->last_user];
         uint32_t op = 0;
         while (weiri_check_op(check, at, op)->kind != WEIRI_PLAN_BARRIER_OP ||
-               weiri_check_op(check, at, op)->barrier != meeting->barrier ||
-               weiri_check_op(check, at, op)->nblocks != meeting->nblocks)
+               weiri_check_op(check, at, op)->barrier != barrier->barrier ||
+               weiri_check_op(check, at, op)->nblocks != barrier->nblocks)
             op++;
-        weiri_check_violate(check, WEIR_PLAN_FAULT_BARRIER, meeting->rank, meeting->last_user, op,
-                            "barrier %u is for %u thread blocks, and %u of the rank come to it",
-                            meeting->barrier, meeting->nblocks, meeting->nusers);
+        weiri_check_report_violation(
+            check, WEIR_PLAN_FAULT_BARRIER, barrier->rank, barrier->last_user, op,
+            "barrier %u expects %u thread blocks, but %u of the rank use it", barrier->barrier,
+            barrier->nblocks, barrier->nusers);
     }
 }
 
-/* ------------------------------------------------------------ blocks, chunks */
+/* ------------------------------------------------------------ blocks, places */
 
 static void add_blocks(weiri_check *check)
 {
@@ -223,8 +224,7 @@ static void add_places(weiri_check *check)
             count += chunks;
             if (count > WEIRI_CHECK_PLACES_MAX) {
                 weiri_check_fail(check, WEIR_ERR_UNSUPPORTED,
-                                 "more than %d chunks: too large to check",
-                                 WEIRI_CHECK_PLACES_MAX);
+                                 "more than %d chunks: too large to check", WEIRI_CHECK_PLACES_MAX);
                 return;
             }
         }
@@ -246,7 +246,7 @@ void weiri_check_set_up(weiri_check *check)
     if (check->status == WEIR_OK)
         add_places(check);
     if (check->status == WEIR_OK)
-        check_meetings(check);
+        check_barrier_users(check);
 }
 
 void weiri_check_tear_down(weiri_check *check)
@@ -255,7 +255,7 @@ void weiri_check_tear_down(weiri_check *check)
         free(check->blocks[i].ports);
     for (uint32_t i = 0; i < check->ncounters; i++) {
         free(check->counters[i].signals);
-        free(check->counters[i].takes);
+        free(check->counters[i].acquisitions);
     }
     for (int rank = 0; rank < check->plan->nranks; rank++)
         for (int type = 0; type < 2; type++) {
@@ -265,9 +265,9 @@ void weiri_check_tear_down(weiri_check *check)
     free(check->blocks);
     free(check->ready);
     free(check->counters);
-    free(check->meetings);
+    free(check->barriers);
     free(check->places);
-    free(check->nodes);
+    free(check->instances);
     free(check->lanes);
     free(check->sources);
     free(check->accesses);

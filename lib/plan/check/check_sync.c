@@ -1,16 +1,16 @@
 /*
- * Operations that order: fences, barriers, and the requests to ports. Signals, waits and
- * semaphores are counters (check_counter.c).
+ * Executes synchronizing operations: fences, barriers, and requests to ports. Signals, waits and
+ * semaphores are in check_counter.c.
  *
- * A signal carries what is ordered before it: what its block did before the last fence, for
- * behind one all threads of the block have done it. What a wait takes over is ordered before
- * what its block does behind the next fence.
+ * A signal carries what is ordered before it: what its block did before its last fence, after which
+ * all threads of the block have done it. What a waiter joins is ordered before what its block does
+ * after its next fence.
  */
 #include "plan/check/check.h"
 
 /* ------------------------------------------------------------- fence, ports */
 
-/* All threads of the block meet. */
+/* A barrier of all threads of the block. */
 void weiri_check_fence(weiri_check *check, uint32_t block)
 {
     weiri_check_block *at = &check->blocks[block];
@@ -33,15 +33,15 @@ weiri_check_port *weiri_check_port_of(weiri_check *check, uint32_t block, uint32
     return NULL;
 }
 
-uint32_t weiri_check_covered(const weiri_check_block *block, const weiri_check_port *port,
-                             uint32_t i)
+uint32_t weiri_check_puts_before(const weiri_check_block *block, const weiri_check_port *port,
+                                 uint32_t i)
 {
-    if (port->stretch != block->tick || port->thread == i)
+    if (port->interval != block->tick || port->thread == i)
         return port->nputs;
     return port->ncovered;
 }
 
-void weiri_check_take_over(weiri_check *check, uint32_t block, const weiri_clock *clock)
+void weiri_check_join_pending(weiri_check *check, uint32_t block, const weiri_clock *clock)
 {
     weiri_check_block *at = &check->blocks[block];
     if (!at->pending)
@@ -50,7 +50,7 @@ void weiri_check_take_over(weiri_check *check, uint32_t block, const weiri_clock
         weiri_clock_join(&check->clocks, &at->pending, clock);
 }
 
-void weiri_check_learn(weiri_check *check, uint32_t block, uint32_t chain, uint32_t events)
+void weiri_check_order_pending(weiri_check *check, uint32_t block, uint32_t chain, uint32_t events)
 {
     weiri_check_block *at = &check->blocks[block];
     if (!at->pending)
@@ -59,7 +59,7 @@ void weiri_check_learn(weiri_check *check, uint32_t block, uint32_t chain, uint3
         weiri_clock_set(&check->clocks, &at->pending, chain, events);
 }
 
-/* Of a port channel: the sources of its puts are read. A memory channel's are anyway. */
+/* Waits until a port channel has read the sources of its puts. Memory channels need no flush. */
 void weiri_check_flush(weiri_check *check, uint32_t block, const weiri_plan_op *op)
 {
     const weiri_check_block *at = &check->blocks[block];
@@ -67,7 +67,8 @@ void weiri_check_flush(weiri_check *check, uint32_t block, const weiri_plan_op *
     for (uint32_t i = 0; op->channel == WEIRI_PLAN_PORT && i < op->nids; i++) {
         weiri_check_port *port = weiri_check_port_of(check, block, gpu->ids[op->first_id + i]);
         if (port)
-            weiri_check_learn(check, block, port->chain, weiri_check_covered(at, port, i));
+            weiri_check_order_pending(check, block, port->chain,
+                                      weiri_check_puts_before(at, port, i));
     }
 }
 
@@ -79,65 +80,65 @@ void weiri_check_wake(weiri_check *check, uint32_t *waiting)
         weiri_check_block *block = &check->blocks[*waiting];
         check->ready[check->nready++] = *waiting;
         *waiting = block->next;
-        block->state = WEIRI_CHECK_RUNS;
+        block->state = WEIRI_CHECK_RUNNABLE;
         block->place = block->counter = WEIRI_CHECK_NONE;
     }
 }
 
-static weiri_check_meeting *meeting_of(weiri_check *check, int rank, const weiri_plan_op *op)
+static weiri_check_barrier *barrier_of(weiri_check *check, int rank, const weiri_plan_op *op)
 {
-    for (uint32_t i = 0; i < check->nmeetings; i++)
-        if (check->meetings[i].rank == rank && check->meetings[i].barrier == op->barrier &&
-            check->meetings[i].nblocks == op->nblocks)
-            return &check->meetings[i];
+    for (uint32_t i = 0; i < check->nbarriers; i++)
+        if (check->barriers[i].rank == rank && check->barriers[i].barrier == op->barrier &&
+            check->barriers[i].nblocks == op->nblocks)
+            return &check->barriers[i];
     return NULL;
 }
 
-/* All have come: what any knows, all know. */
-static void part(weiri_check *check, weiri_check_meeting *meeting)
+/* All blocks have arrived: each joins the clocks of all. */
+static void barrier_release_all(weiri_check *check, weiri_check_barrier *barrier)
 {
-    weiri_clock *all = weiri_clock_keep(check->blocks[meeting->waiting].now);
-    for (uint32_t i = meeting->waiting; i != WEIRI_CHECK_NONE; i = check->blocks[i].next)
+    weiri_clock *all = weiri_clock_keep(check->blocks[barrier->waiting].now);
+    for (uint32_t i = barrier->waiting; i != WEIRI_CHECK_NONE; i = check->blocks[i].next)
         weiri_clock_join(&check->clocks, &all, check->blocks[i].now);
-    for (uint32_t i = meeting->waiting; i != WEIRI_CHECK_NONE; i = check->blocks[i].next) {
+    for (uint32_t i = barrier->waiting; i != WEIRI_CHECK_NONE; i = check->blocks[i].next) {
         weiri_check_block *block = &check->blocks[i];
         weiri_clock_drop(&check->clocks, block->now);
         block->now = weiri_clock_keep(all);
-        block->meeting = WEIRI_CHECK_NONE;
-        block->ids_done = 1; /* it has met */
+        block->barrier_index = WEIRI_CHECK_NONE;
+        block->ids_done = 1; /* it has passed the barrier */
     }
     weiri_clock_drop(&check->clocks, all);
-    meeting->arrived = 0;
-    weiri_check_wake(check, &meeting->waiting);
+    barrier->arrived = 0;
+    weiri_check_wake(check, &barrier->waiting);
 }
 
-static int meet(weiri_check *check, uint32_t block, const weiri_plan_op *op)
+static int barrier_enter(weiri_check *check, uint32_t block, const weiri_plan_op *op)
 {
     weiri_check_block *at = &check->blocks[block];
-    weiri_check_meeting *meeting = meeting_of(check, at->rank, op);
+    weiri_check_barrier *barrier = barrier_of(check, at->rank, op);
     if (at->ids_done) {
         at->ids_done = 0;
         return 1;
     }
     weiri_check_fence(check, block);
-    at->state = WEIRI_CHECK_MEETS;
-    at->meeting = (uint32_t)(meeting - check->meetings);
-    at->next = meeting->waiting;
-    meeting->waiting = block;
-    if (++meeting->arrived == meeting->nblocks)
-        part(check, meeting);
+    at->state = WEIRI_CHECK_IN_BARRIER;
+    at->barrier_index = (uint32_t)(barrier - check->barriers);
+    at->next = barrier->waiting;
+    barrier->waiting = block;
+    if (++barrier->arrived == barrier->nblocks)
+        barrier_release_all(check, barrier);
     return 0;
 }
 
-/* ------------------------------------------------------------- an operation */
+/* ------------------------------------------------------------ one operation */
 
-static int take_ids(weiri_check *check, uint32_t block, const weiri_plan_op *op, int is_relaxed,
-                    int take)
+static int acquire_ids(weiri_check *check, uint32_t block, const weiri_plan_op *op, int is_relaxed,
+                       int deferred)
 {
     weiri_check_block *at = &check->blocks[block];
     while (at->ids_done < op->nids) {
         uint32_t counter = weiri_check_counter_of(check, at->rank, op, at->ids_done);
-        if (!weiri_check_take_one(check, block, counter, is_relaxed, take))
+        if (!weiri_check_acquire_credit(check, block, counter, is_relaxed, deferred))
             return 0;
         at->ids_done++;
     }
@@ -145,23 +146,23 @@ static int take_ids(weiri_check *check, uint32_t block, const weiri_plan_op *op,
     return 1;
 }
 
-int weiri_check_sync(weiri_check *check, uint32_t block, const weiri_plan_op *op, int take)
+int weiri_check_sync(weiri_check *check, uint32_t block, const weiri_plan_op *op, int deferred)
 {
     switch (op->kind) {
     case WEIRI_PLAN_NOP_OP:
         weiri_check_fence(check, block);
         return 1;
     case WEIRI_PLAN_BARRIER_OP:
-        return meet(check, block, op);
+        return barrier_enter(check, block, op);
     case WEIRI_PLAN_SIGNAL_OP:
     case WEIRI_PLAN_RELAXED_SIGNAL_OP:
     case WEIRI_PLAN_SEM_RELEASE_OP:
-        weiri_check_signal_ids(check, block, op, op->kind == WEIRI_PLAN_RELAXED_SIGNAL_OP);
+        weiri_check_signal_counters(check, block, op, op->kind == WEIRI_PLAN_RELAXED_SIGNAL_OP);
         return 1;
     case WEIRI_PLAN_WAIT_OP:
     case WEIRI_PLAN_RELAXED_WAIT_OP:
     case WEIRI_PLAN_SEM_ACQUIRE_OP:
-        return take_ids(check, block, op, op->kind == WEIRI_PLAN_RELAXED_WAIT_OP, take);
+        return acquire_ids(check, block, op, op->kind == WEIRI_PLAN_RELAXED_WAIT_OP, deferred);
     default:
         weiri_check_flush(check, block, op);
         return 1;

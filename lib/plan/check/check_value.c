@@ -1,34 +1,34 @@
 /*
- * What chunks hold, as symbols, and whether that is what the collective is to compute.
+ * Symbolic values of chunks, and whether they are what the collective requires.
  *
- * A right result is one input chunk, of one rank or reduced over ranks, each once. Nothing that
- * is not can become so again, so it is enough to know what was the first thing wrong with a
- * chunk and which operation did it.
+ * A correct result is one input chunk, of one rank or reduced over several, each rank contributing
+ * once. A wrong value never becomes correct again, so it suffices to record the first fault of a
+ * chunk and the operation that caused it.
  *
- * Where lengths do not divide, the last chunks of a block are shorter, and an operation
- * handles no more than the shortest chunk that it names. A value knows the last chunk that
- * it has been in: a result that went through a later one than its own lacks its end at some
- * length.
+ * Where lengths do not divide evenly, the last chunks of a block are shorter, and an operation
+ * handles no more bytes than the shortest chunk that it names. A value records the highest index of
+ * the chunks that it was stored in: if that exceeds its own index, the result lacks its end at some
+ * lengths.
  */
 #include "plan/check/check.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* -------------------------------------------------------------------- values */
+/* ----------------------------------------------------------- symbolic values */
 
 weiri_value weiri_value_read(const weiri_check *check, uint32_t place, int as_packets,
-                             uint32_t node)
+                             uint32_t instance)
 {
-    const weiri_place *at = &check->places[place];
+    const weiri_check_place *at = &check->places[place];
     weiri_value value = at->value;
     if (at->packets >= 0 && !as_packets)
-        return (weiri_value){.state = WEIRI_VALUE_PACKETS, .chunk = place, .culprit = node};
+        return (weiri_value){.state = WEIRI_VALUE_PACKETS, .chunk = place, .culprit = instance};
     if (at->packets < 0 && as_packets)
-        return (weiri_value){.state = WEIRI_VALUE_UNDEFINED, .chunk = place, .culprit = node};
+        return (weiri_value){.state = WEIRI_VALUE_UNDEFINED, .chunk = place, .culprit = instance};
     if (value.state == WEIRI_VALUE_UNDEFINED && value.culprit == WEIRI_CHECK_NONE) {
         value.chunk = place;
-        value.culprit = node;
+        value.culprit = instance;
     }
     return value;
 }
@@ -38,13 +38,13 @@ static uint32_t lowest(uint64_t ranks)
     return (uint32_t)__builtin_ctzll(ranks);
 }
 
-weiri_value weiri_value_reduce(weiri_value a, weiri_value b, uint32_t node)
+weiri_value weiri_value_reduce(weiri_value a, weiri_value b, uint32_t instance)
 {
     if (a.state != WEIRI_VALUE_GOOD || b.state != WEIRI_VALUE_GOOD)
         return a.state != WEIRI_VALUE_GOOD ? a : b;
     weiri_value made = a;
-    made.culprit = node;
-    made.reach = a.reach > b.reach ? a.reach : b.reach;
+    made.culprit = instance;
+    made.max_chunk = a.max_chunk > b.max_chunk ? a.max_chunk : b.max_chunk;
     made.ranks |= b.ranks;
     if (a.launch != b.launch) {
         made.state = WEIRI_VALUE_STALE;
@@ -60,14 +60,14 @@ weiri_value weiri_value_reduce(weiri_value a, weiri_value b, uint32_t node)
     return made;
 }
 
-/* The caller has written the input; what the output held is lost, unless it is the input. */
+/* The caller has written the input. The output is undefined unless it is the input. */
 void weiri_check_begin_values(weiri_check *check, int rank)
 {
     for (int buffer = WEIR_PLAN_OUTPUT; buffer >= WEIR_PLAN_INPUT; buffer--) {
         uint32_t chunks = check->blocks_of[buffer] * check->block_chunks;
         uint32_t first = weiri_check_first_place(check, rank, (unsigned)buffer, 0);
         for (uint32_t i = 0; i < chunks; i++) {
-            weiri_place *place = &check->places[first + i];
+            weiri_check_place *place = &check->places[first + i];
             place->packets = -1;
             place->value = (weiri_value){.culprit = WEIRI_CHECK_NONE};
             if (buffer == WEIR_PLAN_OUTPUT)
@@ -75,7 +75,7 @@ void weiri_check_begin_values(weiri_check *check, int rank)
             place->value.state = WEIRI_VALUE_GOOD;
             place->value.ranks = UINT64_C(1) << rank;
             place->value.chunk = i;
-            place->value.reach = i % check->block_chunks;
+            place->value.max_chunk = i % check->block_chunks;
             place->value.launch = (uint8_t)check->launch;
         }
     }
@@ -83,16 +83,15 @@ void weiri_check_begin_values(weiri_check *check, int rank)
 
 /* ------------------------------------------------------------------- results */
 
-/* What an output chunk is to be. 0: anything. */
-static int expected_of(const weiri_check *check, int rank, int root, uint32_t i,
-                       weiri_value *value)
+/* What an output chunk must hold. 0: anything. */
+static int expected_of(const weiri_check *check, int rank, int root, uint32_t i, weiri_value *value)
 {
     const uint32_t of_block = check->block_chunks;
     const int nranks = check->plan->nranks;
     const uint64_t all = nranks == 64 ? UINT64_MAX : (UINT64_C(1) << nranks) - 1;
     value->chunk = i;
     value->ranks = all;
-    value->reach = i % of_block;
+    value->max_chunk = i % of_block;
     switch (check->plan->collective) {
     case WEIR_COLL_REDUCE:
         return rank == root;
@@ -117,15 +116,14 @@ static int expected_of(const weiri_check *check, int rank, int root, uint32_t i,
     }
 }
 
-static int is_right(const weiri_check *check, const weiri_value *value,
-                    const weiri_value *expected)
+static int is_right(const weiri_check *check, const weiri_value *value, const weiri_value *expected)
 {
     return value->state == WEIRI_VALUE_GOOD && value->launch == check->launch &&
            value->chunk == expected->chunk && value->ranks == expected->ranks &&
-           value->reach <= expected->reach;
+           value->max_chunk <= expected->max_chunk;
 }
 
-/* How much of what is due a chunk holds: of how many ranks. */
+/* How many ranks' contributions, summed over all chunks, are as a root would require. */
 static uint32_t score(const weiri_check *check, int rank, int root)
 {
     uint32_t sum = 0, chunks = check->blocks_of[WEIR_PLAN_OUTPUT] * check->block_chunks;
@@ -140,7 +138,7 @@ static uint32_t score(const weiri_check *check, int rank, int root)
     return sum;
 }
 
-/* With which root the results are the most nearly right; of a tie the first. */
+/* The root for which the results are most nearly correct; the first one of equals. */
 static int find_root(const weiri_check *check)
 {
     int best = 0;
@@ -157,15 +155,15 @@ static int find_root(const weiri_check *check)
     return best;
 }
 
-/* What is wrong with a value that is in itself one. */
+/* Describes what is wrong with a value that is well-formed. */
 static void explain_good(const weiri_check *check, const weiri_value *value,
                          const weiri_value *expected, char *text, size_t room)
 {
     uint64_t missing = expected->ranks & ~value->ranks, more = value->ranks & ~expected->ranks;
     if (value->launch != check->launch)
-        snprintf(text, room, "it is that of the launch before");
+        snprintf(text, room, "it is that of the previous launch");
     else if (value->chunk != expected->chunk)
-        snprintf(text, room, "it is input chunk %u of rank %u where chunk %u is due",
+        snprintf(text, room, "it is input chunk %u of rank %u where chunk %u is expected",
                  value->chunk, lowest(value->ranks), expected->chunk);
     else if (missing)
         snprintf(text, room, "the contribution of rank %u is missing", lowest(missing));
@@ -175,11 +173,11 @@ static void explain_good(const weiri_check *check, const weiri_value *value,
         snprintf(text, room,
                  "it went through chunk %u of a block, which is shorter where lengths do not "
                  "divide",
-                 value->reach);
+                 value->max_chunk);
 }
 
-static void explain(const weiri_check *check, const weiri_value *value,
-                    const weiri_value *expected, char *text, size_t room)
+static void explain(const weiri_check *check, const weiri_value *value, const weiri_value *expected,
+                    char *text, size_t room)
 {
     char name[WEIRI_CHECK_TEXT];
     switch ((weiri_value_state)value->state) {
@@ -187,7 +185,7 @@ static void explain(const weiri_check *check, const weiri_value *value,
         if (value->culprit == WEIRI_CHECK_NONE)
             snprintf(text, room, "nothing is written there");
         else
-            snprintf(text, room, "it comes of %s, which nothing has written",
+            snprintf(text, room, "it is made from %s, which nothing has written",
                      weiri_check_place_name(check, value->chunk, name));
         break;
     case WEIRI_VALUE_GOOD:
@@ -201,7 +199,7 @@ static void explain(const weiri_check *check, const weiri_value *value,
                  value->detail);
         break;
     case WEIRI_VALUE_STALE:
-        snprintf(text, room, "data of the launch before are reduced with those of this one");
+        snprintf(text, room, "data of the previous launch are reduced with those of this one");
         break;
     case WEIRI_VALUE_PACKETS:
         snprintf(text, room, "packets in %s are read as data",
@@ -210,21 +208,21 @@ static void explain(const weiri_check *check, const weiri_value *value,
     }
 }
 
-static void refuse(weiri_check *check, int rank, uint32_t i, const weiri_place *place,
-                   const weiri_value *expected)
+static void report_result(weiri_check *check, int rank, uint32_t i, const weiri_check_place *place,
+                          const weiri_value *expected)
 {
     char text[256];
-    uint32_t node = place->value.culprit, block = WEIRI_CHECK_NONE, op = WEIRI_CHECK_NONE;
+    uint32_t instance = place->value.culprit, block = WEIRI_CHECK_NONE, op = WEIRI_CHECK_NONE;
     explain(check, &place->value, expected, text, sizeof text);
-    if (node == WEIRI_CHECK_NONE && place->last.lane != WEIRI_CHECK_NONE)
-        node = check->lanes[place->last.lane].node;
-    if (node != WEIRI_CHECK_NONE && check->nodes[node].launch == check->launch) {
-        block = check->nodes[node].block;
-        op = check->nodes[node].op;
+    if (instance == WEIRI_CHECK_NONE && place->last.lane != WEIRI_CHECK_NONE)
+        instance = check->lanes[place->last.lane].instance;
+    if (instance != WEIRI_CHECK_NONE && check->instances[instance].launch == check->launch) {
+        block = check->instances[instance].block;
+        op = check->instances[instance].op;
     }
     int where = block == WEIRI_CHECK_NONE ? rank : check->blocks[block].rank;
-    weiri_check_violate(check, WEIR_PLAN_FAULT_RESULT, where, block, op,
-                        "output chunk %u of rank %d: %s", i, rank, text);
+    weiri_check_report_violation(check, WEIR_PLAN_FAULT_RESULT, where, block, op,
+                                 "output chunk %u of rank %d: %s", i, rank, text);
 }
 
 void weiri_check_results(weiri_check *check)
@@ -240,6 +238,6 @@ void weiri_check_results(weiri_check *check)
         for (uint32_t i = 0; i < chunks; i++)
             if (expected_of(check, rank, root, i, &expected) &&
                 !is_right(check, &check->places[first + i].value, &expected))
-                refuse(check, rank, i, &check->places[first + i], &expected);
+                report_result(check, rank, i, &check->places[first + i], &expected);
     }
 }

@@ -1,10 +1,9 @@
 /*
  * A plan's context on GPUs: its image, its segment and its counters.
  *
- * Each rank's segment is one piece of the library's memory, which all ranks map when the
- * context is made: cells, counters, scratch, and where they are needed, stand-ins for the
- * caller's buffers. What changes from launch to launch lies in device memory that only this
- * rank uses.
+ * Each rank has one segment of the library's memory, which all ranks map when the context is
+ * created: announcements of buffers, counters, scratch and, where needed, staging buffers. State
+ * that changes from launch to launch lies in device memory that only this rank uses.
  */
 #include "plan/cuda/device.h"
 
@@ -15,23 +14,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Stand-ins that are no longer than this are there whether they are needed at first or not. */
-#define STAND_IN_BYTES ((uint64_t)1 << 20)
+/* Staging buffers up to this length are allocated whether the first call needs them or not. */
+#define SHARED_STAGING_BYTES ((uint64_t)1 << 20)
 
 _Static_assert((int)WEIR_PLAN_BUFFERS == (int)WEIRI_IMAGE_BUFFERS, "bases count alike");
 
-static uint64_t line_up(uint64_t bytes)
+static uint64_t align_up(uint64_t bytes)
 {
     return (bytes + 255) / 256 * 256;
 }
 
-/* Bytes of the longest that a block's threads move at once. */
+/* The bytes of the longest step that a block's threads move. */
 static uint64_t longest_step(const weiri_program *program)
 {
     uint64_t longest = 0;
     for (uint32_t i = 0; i < program->nsteps; i++) {
         const weiri_step *step = &weiri_program_steps(program)[i];
-        const weiri_line_part span = weiri_step_span(step, 0); /* of a loop's turns the longest */
+        const weiri_line_part span = weiri_step_span(step, 0); /* the longest of a loop's
+                                                                * iterations */
         if (step->kind != WEIRI_STEP_COPY && step->kind != WEIRI_STEP_REDUCE)
             continue;
         longest = span.end - span.first > longest ? span.end - span.first : longest;
@@ -39,8 +39,8 @@ static uint64_t longest_step(const weiri_program *program)
     return longest;
 }
 
-/* As the plan has them, unless a word of 8 bytes each is fewer, or what reads a page at once:
- * threads without work cost time where a block meets. */
+/* The plan's number of threads, unless fewer suffice to handle 8 bytes of the longest step each and
+ * to load a page at once: threads without work make every barrier of the block slower. */
 static int threads_of(const weiri_program *program, const weiri_image *image)
 {
     const uint32_t most = WEIRI_IMAGE_THREADS_MAX;
@@ -53,26 +53,27 @@ static int threads_of(const weiri_program *program, const weiri_image *image)
 
 /* ------------------------------------------------------------- a context's memory */
 
-/* Which stand-ins go into the segment, so that peers know them. Where only the root's calls may
- * be in place, which changes from call to call, the input's always does. */
-static int wants_stand_in(weir_executor *executor, const weiri_plan_context *context, int which)
+/* Whether a staging buffer goes into the segment, where peers can reach it. If only the root's
+ * calls may be in place, which can differ from call to call, the input always gets one. */
+static int needs_shared_staging(weir_executor *executor, const weiri_plan_context *context,
+                                int which)
 {
     const weiri_placement placement =
         weiri_executor_place(context, context->program->rank, context->call);
-    const uint64_t bytes = weiri_device_stand_in_bytes(context, which);
+    const uint64_t bytes = weiri_device_staging_bytes(context, which);
     weiri_gpu_desc desc;
     int can = 0;
     if (!context->reached[which] || !bytes)
         return 0;
-    if (bytes <= STAND_IN_BYTES || (context->has_root && !which))
+    if (bytes <= SHARED_STAGING_BYTES || (context->has_root && !which))
         return 1;
-    const weir_status status = weiri_device_can_use(
-        executor, context, which, weiri_device_asked(&placement, which), &desc, &can);
+    const weir_status status = weiri_device_check_buffer(
+        executor, context, which, weiri_device_requested(&placement, which), &desc, &can);
     return status != WEIR_OK || !can;
 }
 
-/* Regions that are new at any rank become known to all. Collective. */
-static weir_status follow_all(weir_executor *executor)
+/* Makes regions that are new on any rank known to all ranks. Collective. */
+static weir_status share_new_regions(weir_executor *executor)
 {
     weir_status status = weir_comm_barrier(executor->comm);
     return status == WEIR_OK ? weir_comm_barrier(executor->comm) : status;
@@ -83,11 +84,11 @@ static weir_status allocate_segment(weir_executor *executor, weiri_plan_context 
     weiri_device_context *own = context->own;
     const weiri_program *program = context->program;
     uint64_t at[2] = {0, 0};
-    uint64_t end = line_up(weiri_image_scratch_at(program->ncounters) + program->scratch_bytes);
+    uint64_t end = align_up(weiri_image_scratch_at(program->ncounters) + program->scratch_bytes);
     for (int which = 0; which < 2; which++)
-        if (wants_stand_in(executor, context, which)) {
+        if (needs_shared_staging(executor, context, which)) {
             at[which] = end;
-            end += line_up(weiri_device_stand_in_bytes(context, which));
+            end += align_up(weiri_device_staging_bytes(context, which));
         }
     weir_status status = weir_mem_alloc(executor->comm, end, &own->segment);
     if (status != WEIR_OK)
@@ -98,8 +99,8 @@ static weir_status allocate_segment(weir_executor *executor, weiri_plan_context 
     const weiri_desc desc = weiri_region_describe(executor->comm, base, end);
     for (int which = 0; which < 2; which++)
         if (at[which]) {
-            own->stand_ins[which].at = base + at[which];
-            own->stand_ins[which].desc = weiri_cuda_desc(desc) + at[which];
+            own->staging[which].at = base + at[which];
+            own->staging[which].desc = weiri_cuda_desc(desc) + at[which];
         }
     return status;
 }
@@ -116,34 +117,34 @@ static weir_status allocate_lists(const weiri_plan_context *context, weiri_devic
     return WEIR_OK;
 }
 
-/* What only this rank's kernels use, one piece of device memory. */
-typedef struct own_memory {
+/* Offsets in the device memory that only this rank's kernels use, one allocation. */
+typedef struct local_layout {
     uint64_t state, failed_at, semaphores, barriers, initial, channels, ports, pages, bytes;
-} own_memory;
+} local_layout;
 
-static uint64_t place(uint64_t *end, uint64_t bytes)
+static uint64_t reserve_bytes(uint64_t *end, uint64_t bytes)
 {
     const uint64_t at = *end;
-    *end = line_up(at + bytes);
+    *end = align_up(at + bytes);
     return at;
 }
 
-static own_memory lay_out_own(const weiri_program *program, const weiri_image *image)
+static local_layout local_lay_out(const weiri_program *program, const weiri_image *image)
 {
-    own_memory made = {0};
+    local_layout made = {0};
     uint64_t *end = &made.bytes;
-    made.state = place(end, sizeof(weiri_gpu_state));
-    made.failed_at = place(end, sizeof(uint64_t));
-    made.semaphores = place(end, 2 * sizeof(uint64_t) * program->nsemaphores);
-    made.barriers = place(end, 2 * sizeof(uint64_t) * program->nbarriers);
-    made.initial = place(end, sizeof(uint32_t) * program->nsemaphores);
-    made.channels = place(end, sizeof(weiri_image_channel) * program->nchannels);
-    made.ports = place(end, sizeof(struct weir_portchan_dev *) * program->nchannels);
-    made.pages = place(end, (uint64_t)image->npages * image->page_bytes);
+    made.state = reserve_bytes(end, sizeof(weiri_gpu_state));
+    made.failed_at = reserve_bytes(end, sizeof(uint64_t));
+    made.semaphores = reserve_bytes(end, 2 * sizeof(uint64_t) * program->nsemaphores);
+    made.barriers = reserve_bytes(end, 2 * sizeof(uint64_t) * program->nbarriers);
+    made.initial = reserve_bytes(end, sizeof(uint32_t) * program->nsemaphores);
+    made.channels = reserve_bytes(end, sizeof(weiri_image_channel) * program->nchannels);
+    made.ports = reserve_bytes(end, sizeof(struct weir_portchan_dev *) * program->nchannels);
+    made.pages = reserve_bytes(end, (uint64_t)image->npages * image->page_bytes);
     return made;
 }
 
-static void fill_own(const weiri_plan_context *context, const own_memory *at, char *memory)
+static void local_fill(const weiri_plan_context *context, const local_layout *at, char *memory)
 {
     const weiri_device_context *own = context->own;
     const weiri_program *program = context->program;
@@ -161,7 +162,7 @@ static void fill_own(const weiri_plan_context *context, const own_memory *at, ch
     memcpy(memory + at->pages, own->image.pages, (size_t)own->image.npages * own->image.page_bytes);
 }
 
-static void point_to_own(weiri_image_args *args, const own_memory *at, char *kept)
+static void local_set_args(weiri_image_args *args, const local_layout *at, char *kept)
 {
     args->view.state = (weiri_gpu_state *)(void *)(kept + at->state);
     args->failed_at = (uint64_t *)(void *)(kept + at->failed_at);
@@ -173,22 +174,22 @@ static void point_to_own(weiri_image_args *args, const own_memory *at, char *kep
     args->pages = kept + at->pages;
 }
 
-/* What a launch is given, but for the call's; uploads the rest. */
-static weir_status upload(weir_executor *executor, weiri_plan_context *context)
+/* Uploads the rank's local memory and sets the arguments of launches, except those of a call. */
+static weir_status context_upload(weir_executor *executor, weiri_plan_context *context)
 {
     weiri_device_context *own = context->own;
     const weiri_program *program = context->program;
-    const own_memory at = lay_out_own(program, &own->image);
+    const local_layout at = local_lay_out(program, &own->image);
     char *memory = calloc(1, at.bytes);
     if (!memory)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "%s: no memory to run it", context->name);
-    fill_own(context, &at, memory);
+    local_fill(context, &at, memory);
     weir_status status =
         executor->comm->gpu->ops->keep(executor->comm, memory, at.bytes, &own->kept);
     free(memory);
     if (status != WEIR_OK)
         return status;
-    point_to_own(&own->args, &at, own->kept);
+    local_set_args(&own->args, &at, own->kept);
     own->args.page_bytes = own->image.page_bytes;
     own->args.nsemaphores = program->nsemaphores;
     own->args.nbarriers = program->nbarriers;
@@ -201,9 +202,9 @@ static weir_status upload(weir_executor *executor, weiri_plan_context *context)
 
 /* -------------------------------------------------------------------- contexts */
 
-/* Local: a context is made of allocations, for which a capture would end. */
+/* Local. Creating a context allocates memory, which would invalidate a capture. */
 weir_status weiri_device_admit(const weir_executor *executor, const weir_plan *plan,
-                         const weiri_plan_call *call)
+                               const weiri_plan_call *call)
 {
     enum cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
     int before;
@@ -213,15 +214,15 @@ weir_status weiri_device_admit(const weir_executor *executor, const weir_plan *p
     weiri_cuda_leave(executor->comm, before);
     if (status == WEIR_OK && capture != cudaStreamCaptureStatusNone)
         return weiri_fail(WEIR_ERR_INVALID,
-                          "%s: a graph is captured, but the plan has not run with these lengths "
-                          "before; call it once outside of the capture",
+                          "%s: a graph is being captured, but the plan has not run with these "
+                          "lengths before; call it once outside of the capture",
                           plan->file);
     return status;
 }
 
-/* What needs no peer. */
-static weir_status prepare_own(weir_executor *executor, const weir_plan *plan,
-                               weiri_plan_context *context)
+/* Prepares what needs no peer. */
+static weir_status context_prepare_local(weir_executor *executor, const weir_plan *plan,
+                                         weiri_plan_context *context)
 {
     weir_comm *comm = executor->comm;
     weiri_device_context *own = calloc(1, sizeof *own);
@@ -235,13 +236,12 @@ static weir_status prepare_own(weir_executor *executor, const weir_plan *plan,
         status = allocate_lists(context, own);
     own->threads = threads_of(context->program, &own->image);
     own->args.view = weiri_cuda_of(comm)->view;
-    own->args.tells = (uint32_t)own->image.tells;
+    own->args.announces = (uint32_t)own->image.announces;
     if (status == WEIR_OK)
         status = weiri_cuda_enter(comm, &before);
     if (status == WEIR_OK)
-        status = weiri_device_check_fit(executor, context,
-                                        weiri_device_kernel(context, context->call),
-                                        context->call->dtype);
+        status = weiri_device_check_fit(
+            executor, context, weiri_device_kernel(context, context->call), context->call->dtype);
     weiri_cuda_leave(comm, before);
     return status;
 }
@@ -263,9 +263,10 @@ weir_status weiri_device_prepare(weir_executor *executor, const weir_plan *plan,
                                  weiri_plan_context *context)
 {
     weir_comm *comm = executor->comm;
-    weir_status status = weir_boot_agree(comm->boot, prepare_own(executor, plan, context));
+    weir_status status =
+        weir_boot_agree(comm->boot, context_prepare_local(executor, plan, context));
     if (status == WEIR_OK)
-        status = follow_all(executor);
+        status = share_new_regions(executor);
     if (status != WEIR_OK)
         return status;
     status = weiri_device_ports_connect(executor, context);
@@ -275,7 +276,7 @@ weir_status weiri_device_prepare(weir_executor *executor, const weir_plan *plan,
     if (status == WEIR_OK)
         status = weiri_device_ports_create(executor, context);
     if (status == WEIR_OK)
-        status = upload(executor, context);
+        status = context_upload(executor, context);
     const weiri_device_context *own = context->own;
     context->shared_bytes = own->segment ? weiri_image_scratch_at(context->program->ncounters) +
                                                context->program->scratch_bytes
@@ -292,8 +293,8 @@ void weiri_device_release(weir_executor *executor, weiri_plan_context *context)
     for (int rank = 0; own->segments && rank < executor->comm->nranks; rank++)
         if (own->segments[rank] != own->segment)
             weir_mem_free(own->segments[rank]);
-    weir_mem_free(own->stand_ins[0].own);
-    weir_mem_free(own->stand_ins[1].own);
+    weir_mem_free(own->staging[0].own);
+    weir_mem_free(own->staging[1].own);
     weir_mem_free(own->segment);
     executor->comm->gpu->ops->release(executor->comm, own->kept);
     free(own->image.pages);

@@ -1,5 +1,4 @@
-/* What the parts of plans' execution on GPUs share on the host: run_cuda.c, context_cuda.c and
- * ports_cuda.c. */
+/* Internals of plan execution on GPUs, shared by run_cuda.c, context_cuda.c and ports_cuda.c. */
 #ifndef WEIR_PLAN_CUDA_DEVICE_H
 #define WEIR_PLAN_CUDA_DEVICE_H
 
@@ -7,63 +6,65 @@
 #include "plan/cuda/kernels.h"
 #include "plan/execute/ports.h"
 
-enum { WEIRI_DEVICE_THREADS_LEAST = 64 }; /* of a block, whatever it does */
+enum { WEIRI_DEVICE_THREADS_LEAST = 64 }; /* of a block, at least */
 
-/* The executor's own. */
+/* The executor's backend data. */
 typedef struct weiri_device {
     weiri_plan_ports ports;
 } weiri_device;
 
-/* A buffer that stands in for the caller's where that cannot be used. */
-typedef struct weiri_stand_in {
-    char *at;            /* NULL: there is none */
+/* A staging buffer, used where the caller's buffer cannot be. */
+typedef struct weiri_staging {
+    char *at;            /* NULL: not allocated */
     weiri_gpu_desc desc; /* PLAIN: peers do not know it */
-    weir_mem *own;       /* memory of its own; else it lies in the segment */
-} weiri_stand_in;
+    weir_mem *own;       /* NULL: it lies in the segment */
+} weiri_staging;
 
-/* A context's. */
+/* A context's backend data. */
 typedef struct weiri_device_context {
     weiri_image image;      /* pages: NULL once they are on the device */
-    weir_mem *segment, **segments; /* of all ranks; the own one is segment */
-    weiri_stand_in stand_ins[2];   /* of input and output, or of the one region */
+    weir_mem *segment, **segments; /* segment: this rank's; segments: of all ranks */
+    weiri_staging staging[2];   /* of input and output, or of the one region */
     void *kept;             /* device memory: state, counters, pages */
-    weir_sem **sems;        /* by channel; NULL but for ports */
+    weir_sem **sems;        /* by channel; NULL for memory channels */
     weir_portchan **ports;
-    struct weir_portchan_dev **port_views; /* where the kernel sees them */
-    int threads;            /* of a block */
-    const void *fits[WEIR_DTYPE_COUNT]; /* a type's kernel whose blocks all are resident at once */
-    weiri_image_args args;  /* but for what a call adds */
+    struct weir_portchan_dev **port_views; /* as the kernel sees them */
+    int threads;            /* per block */
+    const void *fits[WEIR_DTYPE_COUNT]; /* by type: the kernel whose blocks are known to be all
+                                         * resident at once */
+    weiri_image_args args;  /* except for what a call sets */
 } weiri_device_context;
 
-/* The executor's functions that make and free contexts; executor.h. */
+/* The backend's functions for contexts; see executor.h. */
 weir_status weiri_device_admit(const weir_executor *executor, const weir_plan *plan,
                                const weiri_plan_call *call);
 weir_status weiri_device_prepare(weir_executor *executor, const weir_plan *plan,
                                  weiri_plan_context *context);
 void weiri_device_release(weir_executor *executor, weiri_plan_context *context);
 
-/* Buffers of a call; which: 0, the input or the one region; 1, the output. How long one is;
- * what the placement asks for, NULL: something must stand in; and whether that serves as it
- * is, with what peers are told of it. Local. */
-uint64_t weiri_device_stand_in_bytes(const weiri_plan_context *context, int which);
-const char *weiri_device_asked(const weiri_placement *placement, int which);
-weir_status weiri_device_can_use(weir_executor *executor, const weiri_plan_context *context,
+/* A call's buffers; which: 0 for the input or the one region, 1 for the output. All are local: the
+ * buffer's length; the pointer that the placement requests, NULL if it requests staging; and
+ * whether a pointer can be used as it is (*can), with its description for peers (*desc). */
+uint64_t weiri_device_staging_bytes(const weiri_plan_context *context, int which);
+const char *weiri_device_requested(const weiri_placement *placement, int which);
+weir_status weiri_device_check_buffer(weir_executor *executor, const weiri_plan_context *context,
                                  int which, const char *pointer, weiri_gpu_desc *desc, int *can);
 
-/* The kernel of a call. */
+/* The kernel for a call. */
 const void *weiri_device_kernel(const weiri_plan_context *context, const weiri_plan_call *call);
-/* Whether all blocks of a type's kernel are on the device at once, as they wait for each other.
- * Loads the type's kernels. The device is current. Local. */
+/* Checks that all blocks of a type's kernel are resident at once, as they wait for each other.
+ * Loads the type's kernels. The device must be current. Local. */
 weir_status weiri_device_check_fit(const weir_executor *executor, const weiri_plan_context *context,
                                    const void *kernel, weir_dtype dtype);
 
-/* Semaphores of a context's port channels, with a proxy and connections where there are none
- * yet; then the channels, once the segments are known. The first is collective: every rank
- * calls it, whatever happened before. weiri_device_ports_free is local. */
+/* weiri_device_ports_connect creates semaphores for a context's port channels, and the proxy and
+ * connections that do not exist yet. It is collective: every rank calls it, whatever failed before.
+ * weiri_device_ports_create creates the channels once the segments are exchanged; it and
+ * weiri_device_ports_free are local. */
 weir_status weiri_device_ports_connect(weir_executor *executor, weiri_plan_context *context);
 weir_status weiri_device_ports_create(weir_executor *executor, weiri_plan_context *context);
 void weiri_device_ports_free(weiri_plan_context *context);
-/* Local: of the executor. */
+/* Closes the executor's proxy and connections. Local. */
 void weiri_device_ports_close(weir_executor *executor);
 
 #endif

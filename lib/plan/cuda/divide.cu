@@ -1,6 +1,6 @@
 /*
- * The end of an average: every element of the output is the sum, and is divided. One launch
- * behind the plan's; and here, too, which kernel a type has.
+ * The kernel that ends an average: it divides every element of the output, which holds the sum, in
+ * a launch after the plan's. Also the table of plan kernels by type.
  */
 #include "coll/cuda/device/types.cuh"
 #include "coll/cuda/device/vector.cuh"

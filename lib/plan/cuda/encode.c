@@ -1,44 +1,15 @@
 /*
- * Programs into images (image.h), in two passes: a list of each block's steps, in which
- * lines with gaps are taken apart (encode_moves.c) and meetings of the block's threads are
- * placed (encode_meets.c); then the lists into pages (pages.c).
+ * Encodes programs as images (image.h), in two passes: a list of every block's steps, in which
+ * lines with gaps are divided (encode_moves.c) and block barriers are placed (encode_sync.c); then
+ * the lists are packed into pages (pages.c).
  */
 #include "plan/cuda/encoder.h"
 
 #include "base/error.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-enum { IDS_MOST = 64 }; /* of a step; what has more becomes several */
-
-void *weiri_encoder_append(weiri_encoder *to, weiri_list *of, size_t element_bytes)
-{
-    if (to->status != WEIR_OK)
-        return NULL;
-    if (of->count == of->most) {
-        uint32_t most = of->most ? 2 * of->most : 64;
-        void *more = realloc(of->at, most * element_bytes);
-        if (!more) {
-            to->status = weiri_fail(WEIR_ERR_NO_MEMORY, "%s: no memory for its image", to->name);
-            return NULL;
-        }
-        of->at = more;
-        of->most = most;
-    }
-    return memset((char *)of->at + of->count++ * element_bytes, 0, element_bytes);
-}
-
-weiri_item *weiri_encoder_add_item(weiri_encoder *to, weiri_image_kind kind,
-                                   const weiri_step *from)
-{
-    weiri_item *made = weiri_encoder_append(to, &to->items, sizeof *made);
-    if (!made)
-        return NULL;
-    made->step.kind = (uint8_t)kind;
-    made->step.op = from->op;
-    return made;
-}
+enum { IDS_MOST = 64 }; /* per step; operations with more become several steps */
 
 /* --------------------------------------------------------- signals and waits */
 
@@ -53,7 +24,7 @@ static void add_id(weiri_encoder *to, uint32_t id)
     last->count++;
 }
 
-/* The next step for ids of an operation. */
+/* Adds the next step for ids of an operation. */
 static weiri_item *add_id_item(weiri_encoder *to, weiri_image_kind kind, const weiri_step *step,
                                weiri_effect what)
 {
@@ -62,7 +33,7 @@ static weiri_item *add_id_item(weiri_encoder *to, weiri_image_kind kind, const w
         return NULL;
     made->step.flags |= step->flags & WEIRI_STEP_RELAXED ? WEIRI_IMAGE_RELAXED : 0;
     made->first = to->ids.count;
-    weiri_encoder_place_meeting(to, what);
+    weiri_encoder_sync_if_needed(to, what);
     return made;
 }
 
@@ -74,8 +45,8 @@ static uint32_t channel_id(const weiri_encoder *of, uint32_t channel, int is_wai
            (shared ? WEIRI_IMAGE_SHARED : 0);
 }
 
-/* Each channel is one thread's; the same channel again is so only once the block has met,
- * as it may be another thread. */
+/* One thread handles each channel. The same channel may come again only after the block has
+ * synchronized, as another thread may handle it then. */
 static void add_channels(weiri_encoder *to, weiri_image_kind kind, const weiri_step *step,
                          weiri_effect what)
 {
@@ -83,22 +54,22 @@ static void add_channels(weiri_encoder *to, weiri_image_kind kind, const weiri_s
     const int is_wait = what == WEIRI_WAITS;
     weiri_item *made = NULL;
     for (uint32_t i = 0; i < step->nids && to->status == WEIR_OK; i++) {
-        unsigned char *needless = &to->needless[2 * ids[i] + (uint32_t)is_wait];
-        uint32_t *met = &to->met[2 * ids[i] + (uint32_t)is_wait];
-        if (*needless) { /* the first one is */
-            *needless = 0;
+        unsigned char *redundant = &to->redundant[2 * ids[i] + (uint32_t)is_wait];
+        uint32_t *last_sync = &to->last_sync[2 * ids[i] + (uint32_t)is_wait];
+        if (*redundant) { /* the first one is left out */
+            *redundant = 0;
             continue;
         }
-        const int again = *met == to->meetings + 1;
+        const int again = *last_sync == to->syncs + 1;
         if (!made || made->step.nids == IDS_MOST || again)
             made = add_id_item(to, kind, step, what);
         if (!made)
             return;
-        if (again && !(made->step.flags & WEIRI_IMAGE_MEETS)) {
-            weiri_encoder_meet(to, made);
+        if (again && !(made->step.flags & WEIRI_IMAGE_SYNC)) {
+            weiri_encoder_sync(to, made);
             to->waited = is_wait;
         }
-        *met = to->meetings + 1;
+        *last_sync = to->syncs + 1;
         add_id(to, channel_id(to, ids[i], is_wait));
     }
 }
@@ -114,7 +85,7 @@ static void add_semaphores(weiri_encoder *to, weiri_image_kind kind, const weiri
     }
 }
 
-/* Steps of ports are the first thread's, in their order. The put's channel is in nblocks. */
+/* Port steps are executed by the first thread, in order. The channel's id goes into `target`. */
 static void add_port_put(weiri_encoder *to, const weiri_step *step)
 {
     const uint32_t before = to->items.count;
@@ -125,7 +96,7 @@ static void add_port_put(weiri_encoder *to, const weiri_step *step)
         one->step.nids = 0;
         one->target = channel_id(to, channel, 0);
         if (to->moved || to->waited || to->fenced)
-            weiri_encoder_meet(to, one);
+            weiri_encoder_sync(to, one);
     }
 }
 
@@ -136,7 +107,7 @@ static void add_barrier(weiri_encoder *to, const weiri_step *step)
         return;
     made->step.slot = step->slot;
     made->step.nblocks = step->nblocks;
-    weiri_encoder_place_meeting(to, WEIRI_ORDERS);
+    weiri_encoder_sync_if_needed(to, WEIRI_ORDERS);
 }
 
 /* ------------------------------------------------------------------- blocks */
@@ -182,25 +153,25 @@ static void add_step(weiri_encoder *to, const weiri_step *step)
     }
 }
 
-/* A loop's step, its body, and its end, which goes back to the body. */
+/* A loop: its step, its body, and its end, which jumps back to the body. */
 static void add_loop(weiri_encoder *to, const weiri_step *step)
 {
     weiri_item *head = weiri_encoder_add_item(to, WEIRI_IMAGE_LOOP, step);
     if (!head)
         return;
-    head->step.turns = step->turns;
+    head->step.iterations = step->turns;
     for (uint32_t i = 1; i <= step->nsteps; i++)
         if (step[i].flags & WEIRI_STEP_IN_LOOP)
-            head->step.turn_bytes = step[i].turn_bytes;
-    weiri_encoder_place_meeting(to, WEIRI_LOOPS);
+            head->step.iteration_bytes = step[i].turn_bytes;
+    weiri_encoder_sync_if_needed(to, WEIRI_LOOPS);
     const uint32_t body = to->items.count;
     for (uint32_t i = 1; i <= step->nsteps; i++)
         add_step(to, step + i);
-    weiri_item *turn = weiri_encoder_add_item(to, WEIRI_IMAGE_TURN, step);
-    if (!turn)
+    weiri_item *end = weiri_encoder_add_item(to, WEIRI_IMAGE_LOOP_END, step);
+    if (!end)
         return;
-    turn->target = body;
-    weiri_encoder_meet(to, turn);
+    end->target = body;
+    weiri_encoder_sync(to, end);
 }
 
 static void add_block(weiri_encoder *to, const weiri_program_block *block)
@@ -211,7 +182,7 @@ static void add_block(weiri_encoder *to, const weiri_program_block *block)
         return;
     *begin = to->items.count;
     to->moved = to->waited = to->fenced = 0;
-    to->meetings++;
+    to->syncs++;
     for (uint32_t i = 0; i < block->nsteps && to->status == WEIR_OK; i++) {
         if (steps[i].kind != WEIRI_STEP_LOOP) {
             add_step(to, &steps[i]);
@@ -223,7 +194,7 @@ static void add_block(weiri_encoder *to, const weiri_program_block *block)
     }
 }
 
-/* Whether a step's blocks are too many for a channel that they share. */
+/* Rejects channels that more blocks share than the kernel allows. */
 static weir_status check_users(const weiri_encoder *of, const weiri_step *step, uint32_t id)
 {
     const int is_wait = step->kind == WEIRI_STEP_WAIT;
@@ -233,24 +204,24 @@ static weir_status check_users(const weiri_encoder *of, const weiri_step *step, 
     if (is_wait && is_port)
         return weiri_fail(WEIR_ERR_UNSUPPORTED,
                           "%s: rank %d: several thread blocks wait on its port channel %u; give "
-                          "each block a channel of its own",
+                          "each block its own channel",
                           of->name, of->program->rank, id);
     if (!is_wait && !is_port && !of->nvlink)
         return weiri_fail(WEIR_ERR_UNSUPPORTED,
                           "%s: rank %d: several thread blocks signal through its memory channel "
-                          "%u, which takes NVLink between the GPUs; give each block a channel of "
-                          "its own",
+                          "%u, which requires NVLink between the GPUs; give each block its own "
+                          "channel",
                           of->name, of->program->rank, id);
     return WEIR_OK;
 }
 
-/* Which block signals through a channel, and which waits for it. */
+/* Finds which block signals through each channel, and which waits on it. */
 static weir_status find_users(weiri_encoder *to)
 {
     const weiri_program *program = to->program;
     to->users = calloc(2 * (size_t)program->nchannels + 1, sizeof *to->users);
-    to->met = calloc(2 * (size_t)program->nchannels + 1, sizeof *to->met);
-    if (!to->users || !to->met)
+    to->last_sync = calloc(2 * (size_t)program->nchannels + 1, sizeof *to->last_sync);
+    if (!to->users || !to->last_sync)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "%s: no memory for its image", to->name);
     const weiri_program_block *blocks = weiri_program_blocks(program);
     for (uint32_t b = 0; b < program->nblocks; b++)
@@ -290,16 +261,14 @@ weir_status weiri_image_encode(const weir_plan *plan, const weiri_program *progr
                                uint32_t page_bytes, int nvlink, weiri_image *image)
 {
     static const weiri_program_block nothing;
-    weiri_encoder to = {.program = program,
-                        .name = plan->file,
-                        .in_place = plan->in_place,
-                        .nvlink = nvlink};
-    int tells = 0;
+    weiri_encoder to = {
+        .program = program, .name = plan->file, .in_place = plan->in_place, .nvlink = nvlink};
+    int announces = 0;
     if (program->nranks > WEIRI_GPU_RANKS_MAX)
-        return weiri_fail(WEIR_ERR_UNSUPPORTED, "%s: %d ranks; GPUs of one host serve up to %d",
+        return weiri_fail(WEIR_ERR_UNSUPPORTED, "%s: %d ranks; plans on GPUs support up to %d",
                           to.name, program->nranks, WEIRI_GPU_RANKS_MAX);
-    to.status = weiri_image_settle_entry(plan, program->rank, program->nchannels, &tells,
-                                         &to.needless);
+    to.status =
+        weiri_image_plan_entry(plan, program->rank, program->nchannels, &announces, &to.redundant);
     if (to.status == WEIR_OK)
         to.status = find_users(&to);
     for (uint32_t b = 0; b < program->nblocks; b++)
@@ -310,8 +279,8 @@ weir_status weiri_image_encode(const weir_plan *plan, const weiri_program *progr
     if (status == WEIR_OK)
         status = weiri_image_make_pages(&to, page_bytes, image);
     if (status == WEIR_OK) {
-        image->tells = tells;
-        image->does = tells ? WEIRI_IMAGE_DOES_TELLS : 0;
+        image->announces = announces;
+        image->does = announces ? WEIRI_IMAGE_DOES_ANNOUNCES : 0;
         for (uint32_t i = 0; i < to.items.count; i++)
             image->does |= what_does(&weiri_item_at(&to, i)->step);
     }
@@ -319,8 +288,8 @@ weir_status weiri_image_encode(const weir_plan *plan, const weiri_program *progr
     free(to.operands.at);
     free(to.ids.at);
     free(to.begins.at);
-    free(to.needless);
-    free(to.met);
+    free(to.redundant);
+    free(to.last_sync);
     free(to.users);
     return status;
 }

@@ -1,4 +1,4 @@
-/* Makes images of programs; see image.h. Nothing here needs a GPU. */
+/* Makes images (image.h) of programs. Nothing here needs a GPU. */
 #ifndef WEIR_PLAN_CUDA_ENCODE_H
 #define WEIR_PLAN_CUDA_ENCODE_H
 
@@ -9,25 +9,25 @@ typedef struct weiri_image {
     char *pages;
     uint32_t npages, page_bytes;
     uint32_t nblocks; /* at least 1: a rank without thread blocks has one without steps */
-    /* Whether ranks must tell each other at the entry of every launch where their buffers are,
-     * which also tells that all their earlier launches have ended: where a rank reaches a peer's
-     * input or output, or where packets would else overwrite those of a launch that a peer is
-     * still in. The latter cannot be if scratch alternates and every rank waits for packets of
-     * every other. Not 0 on all ranks or on none: WEIRI_IMAGE_TELLS, or _FOR_LOADS. */
-    int tells;
-    uint32_t does; /* WEIRI_IMAGE_DOES_*, TELLS included */
+    /* Whether ranks announce their buffers to each other at the entry of every launch, which also
+     * means that all their earlier launches have ended: 0 on all ranks or on none. Needed if a rank
+     * accesses a peer's input or output, or if packets could otherwise overwrite those of a launch
+     * that a peer is still in; the latter is impossible if scratch alternates and every rank awaits
+     * packets of every other rank. WEIRI_IMAGE_ANNOUNCES, or _FOR_LOADS. */
+    int announces;
+    uint32_t does; /* WEIRI_IMAGE_DOES_* */
 } weiri_image;
 
-/* Local. program: the plan's, of one of its ranks. page_bytes: the longest page that the kernel
- * takes. nvlink: it joins all GPUs. On success the caller frees pages with free().
- * WEIR_ERR_NO_MEMORY; WEIR_ERR_UNSUPPORTED: more ranks, or operands of one step, than the kernel
- * takes, or several thread blocks that wait on one port channel or, without NVLink, signal
- * through one memory channel. */
+/* Local. program: the plan's, for one rank. page_bytes: the longest page that the kernel takes.
+ * nvlink: NVLink connects all GPUs. On success the caller frees pages with free(). Fails with
+ * WEIR_ERR_NO_MEMORY, with WEIR_ERR_INVALID if a step needs more than a page, or with
+ * WEIR_ERR_UNSUPPORTED if the kernel does not take so many ranks, if several thread blocks wait on
+ * one port channel or, without NVLink, if several signal through one memory channel. */
 weir_status weiri_image_encode(const weir_plan *plan, const weiri_program *program,
                                uint32_t page_bytes, int nvlink, weiri_image *image);
 
-/* A rank's memory channels as its kernel has them, in the program's order: counters in every
- * rank's segment, as mapped here. channels: program->nchannels, all zeros. Local. */
+/* Fills in a rank's memory channels as its kernel needs them, in the program's order. segments: of
+ * all ranks, as mapped on this rank. channels: program->nchannels, all zero. Local. */
 void weiri_image_fill_channels(const weiri_program *program, char *const *segments,
                                weiri_image_channel *channels);
 

@@ -1,18 +1,18 @@
 /*
- * Steps that move data as items of the encoder's list: one for each run of a line without
- * gaps. Copies of the same bytes, one behind the other, become one that reads them once.
+ * Encodes steps that move data as items: one for each contiguous run of the line. Successive copies
+ * of the same bytes become one item that reads them once.
  */
 #include "plan/cuda/encoder.h"
 
-enum { DSTS_MOST = 32 }; /* of a copy; what has more becomes several */
+enum { DSTS_MOST = 32 }; /* per copy; steps with more become several */
 
 static int is_packets(const weiri_step *step, const weiri_operand *operands, uint32_t i)
 {
     return i < step->nsrcs + step->ndsts && operands[i].is_packets;
 }
 
-/* Of the sources but the first, and of the destinations but the first, or of a copy all of
- * them: whether they are packets. */
+/* Whether sources and destinations are packets: in reductions the second and later ones, in copies
+ * all. */
 static uint8_t packet_flags(const weiri_step *step, const weiri_operand *operands)
 {
     const uint32_t nth = step->kind == WEIRI_STEP_REDUCE;
@@ -21,7 +21,7 @@ static uint8_t packet_flags(const weiri_step *step, const weiri_operand *operand
     return (uint8_t)((from ? WEIRI_IMAGE_FROM_PACKETS : 0) | (to ? WEIRI_IMAGE_TO_PACKETS : 0));
 }
 
-/* An operand whose line goes on as it does from byte v on. */
+/* An operand that, from byte v of the line on, is contiguous. */
 static weiri_image_operand operand_of(const weiri_encoder *of, const weiri_step *step,
                                       const weiri_operand *from, uint64_t v)
 {
@@ -37,7 +37,7 @@ static void add_operand(weiri_encoder *to, const weiri_step *step, const weiri_o
         *made = operand_of(to, step, from, v);
 }
 
-/* A run of a step's line, but for its operands. */
+/* Describes one run of a step's line, without its operands. */
 static weiri_image_step describe_run(const weiri_encoder *of, weiri_image_kind kind,
                                      const weiri_step *step, uint64_t v, weiri_run run)
 {
@@ -54,7 +54,7 @@ static weiri_image_step describe_run(const weiri_encoder *of, weiri_image_kind k
     return made;
 }
 
-/* The last item, if it is a copy of the same bytes, `from` on, as this one. */
+/* The last item, if it is a copy of the same bytes as this one. */
 static weiri_item *find_same_copy(const weiri_encoder *of, const weiri_image_step *step,
                                   weiri_image_operand from)
 {
@@ -64,7 +64,7 @@ static weiri_item *find_same_copy(const weiri_encoder *of, const weiri_image_ste
     weiri_item *last = weiri_item_at(of, of->items.count - 1);
     const weiri_image_step *copy = &last->step;
     const weiri_image_operand *source = (const weiri_image_operand *)of->operands.at + last->first;
-    return copy->kind == WEIRI_IMAGE_COPY && (copy->flags & ~WEIRI_IMAGE_MEETS) == step->flags &&
+    return copy->kind == WEIRI_IMAGE_COPY && (copy->flags & ~WEIRI_IMAGE_SYNC) == step->flags &&
                    copy->begin == step->begin && copy->end == step->end &&
                    copy->run_begin == step->run_begin && copy->run_end == step->run_end &&
                    copy->data_end == step->data_end && source->base == from.base &&
@@ -73,7 +73,7 @@ static weiri_item *find_same_copy(const weiri_encoder *of, const weiri_image_ste
                : NULL;
 }
 
-/* Some more destinations of the last item, a copy; whether the block need not meet for it. */
+/* Adds destinations to the last item, a copy, if that needs no block barrier. */
 static int join_copy(weiri_encoder *to, weiri_item *copy, const weiri_step *step, uint64_t v,
                      uint32_t dst, uint32_t ndsts)
 {
@@ -95,7 +95,7 @@ static int join_copy(weiri_encoder *to, weiri_item *copy, const weiri_step *step
     return 1;
 }
 
-/* Some destinations of a run of a step's line. */
+/* Adds some of the destinations of one run of a step's line. */
 static void add_run(weiri_encoder *to, weiri_image_kind kind, const weiri_step *step, uint64_t v,
                     weiri_run run, uint32_t dst, uint32_t ndsts)
 {
@@ -116,7 +116,7 @@ static void add_run(weiri_encoder *to, weiri_image_kind kind, const weiri_step *
         add_operand(to, step, &operands[step->nsrcs + dst + i], v);
     made->count = to->operands.count - made->first;
     if (kind != WEIRI_IMAGE_PORT_PUT)
-        weiri_encoder_place_meeting(to, WEIRI_MOVES);
+        weiri_encoder_sync_if_needed(to, WEIRI_MOVES);
 }
 
 void weiri_encoder_add_move(weiri_encoder *to, weiri_image_kind kind, const weiri_step *step)
@@ -125,8 +125,7 @@ void weiri_encoder_add_move(weiri_encoder *to, weiri_image_kind kind, const weir
     const weiri_operand *own = operands + step->first_operand;
     const uint32_t most = kind == WEIRI_IMAGE_COPY ? DSTS_MOST : step->ndsts;
     for (uint64_t v = step->first; v < step->end;) {
-        const weiri_run run =
-            weiri_step_run(&to->program->geometry, step, operands, v, step->end);
+        const weiri_run run = weiri_step_run(&to->program->geometry, step, operands, v, step->end);
         const int empty = run.data_bytes == 0 && !packet_flags(step, own);
         for (uint32_t dst = 0; dst < step->ndsts && !empty; dst += most)
             add_run(to, kind, step, v, run, dst,

@@ -1,6 +1,8 @@
 /*
- * What the encoder's parts share: a list of every block's steps, which encode.c makes with
- * encode_moves.c and encode_meets.c, and pages.c puts into pages.
+ * The encoder's list of every block's steps. Layers, each of which uses only those before it:
+ * encoder.c (the lists), encode_sync.c (block barriers), encode_moves.c (steps that move data),
+ * encode.c (everything else, and the public functions). entry.c provides its input, and pages.c
+ * packs the lists into pages.
  */
 #ifndef WEIR_PLAN_CUDA_ENCODER_H
 #define WEIR_PLAN_CUDA_ENCODER_H
@@ -10,8 +12,9 @@
 /* A step before it has a page. */
 typedef struct weiri_item {
     weiri_image_step step;
-    uint32_t first, count; /* of the encoder's operands or ids */
-    uint32_t target;       /* turn: the item of the body's first step */
+    uint32_t first, count; /* in the encoder's operands or ids */
+    uint32_t target;       /* end of a loop: the item of the body's first step; port put: the
+                            * channel's id */
 } weiri_item;
 
 typedef struct weiri_list {
@@ -19,7 +22,7 @@ typedef struct weiri_list {
     uint32_t count, most;
 } weiri_list;
 
-/* Who uses something: nobody (0), thread block user - 1, or several. */
+/* The user of a channel: none (0), thread block user - 1, or several. */
 #define WEIRI_SEVERAL UINT32_MAX
 static inline uint32_t weiri_one_more_user(uint32_t user, uint32_t block)
 {
@@ -29,24 +32,24 @@ static inline uint32_t weiri_one_more_user(uint32_t user, uint32_t block)
 typedef struct weiri_encoder {
     const weiri_program *program;
     const char *name;
-    int in_place; /* the plan is for that */
+    int in_place; /* the plan is for use in place */
     int nvlink;   /* several blocks can signal through one channel */
     weir_status status;
     weiri_list items, operands, ids, begins; /* begins: each block's first item */
-    /* Since the block's threads met last: */
+    /* Since the last block barrier: */
     int moved, waited, fenced;
-    uint32_t first_move; /* item */
-    uint32_t meetings;   /* so far */
-    uint32_t *met;       /* [2 * channel + is a wait]: meetings when it was used last, plus 1 */
-    uint32_t *users;     /* likewise: who uses it */
-    unsigned char *needless; /* likewise: the first one is still to be left out */
+    uint32_t first_move; /* index of an item */
+    uint32_t syncs;   /* block barriers so far */
+    uint32_t *last_sync;       /* [2 * channel + is a wait]: syncs at the last use, plus 1 */
+    uint32_t *users;     /* likewise, the blocks that use it */
+    unsigned char *redundant; /* likewise, whether its next use, the first one, is left out */
 } weiri_encoder;
 
-/* What a step does, for where the block meets. */
+/* What a step does, as far as block barriers depend on it. */
 typedef enum weiri_effect {
     WEIRI_MOVES,
     WEIRI_WAITS,
-    WEIRI_ORDERS,         /* tells others that what was moved before is there */
+    WEIRI_ORDERS,         /* publishes what was moved before */
     WEIRI_ORDERS_NOTHING, /* a relaxed signal */
     WEIRI_LOOPS,
 } weiri_effect;
@@ -56,32 +59,32 @@ static inline weiri_item *weiri_item_at(const weiri_encoder *of, uint32_t index)
     return (weiri_item *)of->items.at + index;
 }
 
-/* Room for one more element of a list, zeroed; NULL: an error is in to->status, or was before. */
+/* Appends a zeroed element to a list. NULL: to->status has the error. */
 void *weiri_encoder_append(weiri_encoder *to, weiri_list *of, size_t element_bytes);
-/* The next item, which may move when another one is added; NULL likewise. */
+/* Appends an item, which may move when another one is added. NULL likewise. */
 weiri_item *weiri_encoder_add_item(weiri_encoder *to, weiri_image_kind kind,
                                    const weiri_step *from);
-/* A step that moves data, of whatever kind of the image's. */
+/* Adds the items of a step that moves data. */
 void weiri_encoder_add_move(weiri_encoder *to, weiri_image_kind kind, const weiri_step *step);
 
-/* Whether a move reads what one of the items before `end` writes, or writes what one reads or
- * writes, since the block met last. */
+/* Whether a move conflicts with one of the items between the last block barrier and `end`: one
+ * reads or writes what the other writes. */
 int weiri_encoder_conflicts(const weiri_encoder *of, const weiri_item *move, uint32_t end);
-/* The block meets before an item. */
-void weiri_encoder_meet(weiri_encoder *to, weiri_item *before);
-/* The same before the last item, which is complete, if it must. */
-void weiri_encoder_place_meeting(weiri_encoder *to, weiri_effect what);
+/* Makes the block synchronize before an item. */
+void weiri_encoder_sync(weiri_encoder *to, weiri_item *before);
+/* Likewise before the last item, which must be complete, if it needs that. */
+void weiri_encoder_sync_if_needed(weiri_encoder *to, weiri_effect what);
 
-/* Whether ranks tell each other at entry (weiri_image's tells), and if so, which of a rank's
- * signals and waits that makes needless: those of memory channels by which a rank says that its
- * launch has begun, in the first signal of a launch, which no peer may miss if it is left out
- * at both ends. needless: [2 * channel + is a wait], to be freed by the caller whatever the
- * outcome. WEIR_ERR_NO_MEMORY. */
-weir_status weiri_image_settle_entry(const weir_plan *plan, int rank, uint32_t nchannels,
-                                     int *must_tell, unsigned char **needless);
+/* Decides whether ranks announce their buffers at entry (announces of weiri_image) and, if so,
+ * which of a rank's signals and waits that makes redundant: those of memory channels whose first
+ * signal of a launch only means that the launch has begun; they are left out at both ends.
+ * redundant: [2 * channel + is a wait]; the caller frees it even after an error.
+ * WEIR_ERR_NO_MEMORY. */
+weir_status weiri_image_plan_entry(const weir_plan *plan, int rank, uint32_t nchannels,
+                                   int *must_announce, unsigned char **redundant);
 
-/* Puts the list into pages, as long as the longest block's steps, and at most page_most. Errors
- * as weiri_image_encode's. */
+/* Packs the items into pages, as long as the longest block's list and at most page_most. Errors as
+ * weiri_image_encode. */
 weir_status weiri_image_make_pages(const weiri_encoder *of, uint32_t page_most,
                                    weiri_image *image);
 

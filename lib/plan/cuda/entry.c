@@ -1,6 +1,6 @@
 /*
- * The entry of a launch: which plans have ranks tell each other there where their buffers
- * are, and which of the plan's own signals that makes needless; see encode.h and encoder.h.
+ * The entry of a launch: decides for which plans ranks announce their buffers there, and which of
+ * the plan's own signals this makes redundant; see encode.h and encoder.h.
  */
 #include "plan/cuda/encoder.h"
 
@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whether the operations of a rank reach the input or output of another one. */
-static int is_direct(const weiri_plan_gpu *gpu)
+/* Whether a rank's operations access the input or output of another rank. */
+static int reaches_peer_buffers(const weiri_plan_gpu *gpu)
 {
     for (uint32_t i = 0; i < gpu->nrefs; i++)
         if (gpu->refs[i].place != WEIRI_PLAN_LOCAL && gpu->refs[i].buffer != WEIR_PLAN_SCRATCH)
@@ -18,8 +18,8 @@ static int is_direct(const weiri_plan_gpu *gpu)
     return 0;
 }
 
-/* Whether a rank loads from memory of another one. */
-static int loads_far(const weiri_plan_gpu *gpu)
+/* Whether a rank loads from another rank's memory. */
+static int loads_remotely(const weiri_plan_gpu *gpu)
 {
     for (uint32_t i = 0; i < gpu->nops; i++)
         for (uint32_t s = 0; s < gpu->ops[i].nsrcs; s++)
@@ -35,8 +35,7 @@ static void mark_awaited(const weiri_plan_gpu *gpu, unsigned char *awaited)
         const weiri_plan_op *op = &gpu->ops[i];
         for (uint32_t s = 0; s < op->nsrcs; s++) {
             const weiri_plan_ref *ref = &gpu->refs[op->first_src + s];
-            if (ref->is_packets && ref->place == WEIRI_PLAN_LOCAL &&
-                op->channel != WEIRI_PLAN_PORT)
+            if (ref->is_packets && ref->place == WEIRI_PLAN_LOCAL && op->channel != WEIRI_PLAN_PORT)
                 memset(awaited + ref->index, 1, ref->size);
         }
     }
@@ -51,8 +50,8 @@ static int is_in_group(const weiri_plan_gpu *gpu, const weiri_plan_ref *ref, int
     return 0;
 }
 
-/* Whether some of the packets that a rank sends to another one are awaited there. */
-static int is_heard(const weiri_plan_gpu *gpu, int at, const unsigned char *awaited)
+/* Whether another rank awaits some of the packets that a rank sends to it. */
+static int sends_awaited_packets(const weiri_plan_gpu *gpu, int at, const unsigned char *awaited)
 {
     for (uint32_t i = 0; i < gpu->nops; i++) {
         const weiri_plan_op *op = &gpu->ops[i];
@@ -68,8 +67,8 @@ static int is_heard(const weiri_plan_gpu *gpu, int at, const unsigned char *awai
     return 0;
 }
 
-/* Whether a rank waits for packets of every other. Without memory for the answer: no. */
-static int hears_all(const weir_plan *plan, int rank)
+/* Whether a rank awaits packets of every other rank; no if memory runs out. */
+static int awaits_all_peers(const weir_plan *plan, int rank)
 {
     unsigned char *awaited = calloc((size_t)plan->gpus[rank].chunks[WEIR_PLAN_SCRATCH] + 1, 1);
     int all = awaited != NULL;
@@ -77,32 +76,32 @@ static int hears_all(const weir_plan *plan, int rank)
         mark_awaited(&plan->gpus[rank], awaited);
     for (int peer = 0; peer < plan->nranks && all; peer++)
         if (peer != rank)
-            all = is_heard(&plan->gpus[peer], rank, awaited);
+            all = sends_awaited_packets(&plan->gpus[peer], rank, awaited);
     free(awaited);
     return all;
 }
 
-static int tells(const weir_plan *plan)
+static int plan_announces(const weir_plan *plan)
 {
     int safe = !plan->has_packets || plan->double_scratch;
     for (int rank = 0; rank < plan->nranks; rank++)
-        if (is_direct(&plan->gpus[rank]))
+        if (reaches_peer_buffers(&plan->gpus[rank]))
             return 1;
     for (int rank = 0; rank < plan->nranks && safe && plan->has_packets; rank++)
-        safe = hears_all(plan, rank);
+        safe = awaits_all_peers(plan, rank);
     return !safe;
 }
 
-/* ------------------------------------------------------------ needless signals */
+/* ----------------------------------------------------------- redundant signals */
 
-/* What a rank does with its end of a memory channel. */
+/* How a rank uses its end of a memory channel. */
 typedef struct end {
-    uint32_t signaller, waiter; /* who does */
-    int greets; /* the first signal comes before the block has moved or awaited anything */
-    int awaits; /* the first wait is in no loop */
+    uint32_t signaller, waiter; /* blocks: weiri_one_more_user */
+    int signals_begin; /* the first signal comes before the block has moved or awaited anything */
+    int awaits;        /* the first wait is not in a loop */
 } end;
 
-static int is_mere_signal(const weiri_plan_op *op)
+static int is_plain_signal(const weiri_plan_op *op)
 {
     return op->kind == WEIRI_PLAN_SIGNAL_OP || op->kind == WEIRI_PLAN_RELAXED_SIGNAL_OP;
 }
@@ -114,11 +113,11 @@ static int is_wait(const weiri_plan_op *op)
 
 static int is_signal(const weiri_plan_op *op)
 {
-    return is_mere_signal(op) || op->kind == WEIRI_PLAN_PUT_SIGNAL_OP ||
+    return is_plain_signal(op) || op->kind == WEIRI_PLAN_PUT_SIGNAL_OP ||
            op->kind == WEIRI_PLAN_PUT_SIGNAL_FLUSH_OP;
 }
 
-/* 1: it is the first time. */
+/* Returns 1 for the first use. */
 static int note_user(uint32_t *user, uint32_t block)
 {
     const int first = *user == 0;
@@ -137,15 +136,15 @@ static void find_ends_of(const weiri_plan_gpu *gpu, uint32_t block, end *ends)
         for (uint32_t k = 0; k < op->nids && (signals || waits); k++) {
             end *of = &ends[gpu->ids[op->first_id + k]];
             if (signals && note_user(&of->signaller, block))
-                of->greets = begins && is_mere_signal(op);
+                of->signals_begin = begins && is_plain_signal(op);
             if (waits && note_user(&of->waiter, block))
                 of->awaits = !op->in_body;
         }
-        begins = begins && (op->kind == WEIRI_PLAN_NOP_OP || is_mere_signal(op));
+        begins = begins && (op->kind == WEIRI_PLAN_NOP_OP || is_plain_signal(op));
     }
 }
 
-/* The caller frees the list; NULL: no memory. */
+/* The caller frees the list. NULL: no memory. */
 static end *find_ends(const weiri_plan_gpu *gpu)
 {
     end *ends = calloc((size_t)gpu->nlinks[WEIRI_PLAN_MEMORY] + 1, sizeof *ends);
@@ -154,16 +153,16 @@ static end *find_ends(const weiri_plan_gpu *gpu)
     return ends;
 }
 
-/* Whether the first signal from one end to the other says nothing but that the rank's launch
- * has begun; both ranks find the same. */
-static int is_greeting(const end *from, const end *to)
+/* Whether the first signal from one end to the other only means that the rank's launch has begun.
+ * Both ranks come to the same result. */
+static int is_begin_signal(const end *from, const end *to)
 {
-    return from->greets && from->signaller != WEIRI_SEVERAL && to->awaits &&
+    return from->signals_begin && from->signaller != WEIRI_SEVERAL && to->awaits &&
            to->waiter != WEIRI_SEVERAL;
 }
 
 static void compare_ends(const weir_plan *plan, int rank, int peer, const end *own,
-                         const end *theirs, unsigned char *needless)
+                         const end *theirs, unsigned char *redundant)
 {
     const weiri_plan_gpu *here = &plan->gpus[rank], *there = &plan->gpus[peer];
     for (uint32_t i = 0; i < here->nlinks[WEIRI_PLAN_MEMORY]; i++) {
@@ -172,13 +171,13 @@ static void compare_ends(const weir_plan *plan, int rank, int peer, const end *o
             const weiri_plan_link *back = &there->links[WEIRI_PLAN_MEMORY][j];
             if (back->peer != rank || back->ordinal != link->ordinal)
                 continue;
-            needless[2 * i] = (unsigned char)is_greeting(&own[i], &theirs[j]);
-            needless[2 * i + 1] = (unsigned char)is_greeting(&theirs[j], &own[i]);
+            redundant[2 * i] = (unsigned char)is_begin_signal(&own[i], &theirs[j]);
+            redundant[2 * i + 1] = (unsigned char)is_begin_signal(&theirs[j], &own[i]);
         }
     }
 }
 
-static weir_status find_needless(const weir_plan *plan, int rank, unsigned char *needless)
+static weir_status find_redundant(const weir_plan *plan, int rank, unsigned char *redundant)
 {
     end *own = find_ends(&plan->gpus[rank]), *theirs = NULL;
     int found = own != NULL;
@@ -188,7 +187,7 @@ static weir_status find_needless(const weir_plan *plan, int rank, unsigned char 
         theirs = find_ends(&plan->gpus[peer]);
         found = theirs != NULL;
         if (found)
-            compare_ends(plan, rank, peer, own, theirs, needless);
+            compare_ends(plan, rank, peer, own, theirs, redundant);
         free(theirs);
     }
     free(own);
@@ -196,14 +195,14 @@ static weir_status find_needless(const weir_plan *plan, int rank, unsigned char 
                  : weiri_fail(WEIR_ERR_NO_MEMORY, "%s: no memory for its image", plan->file);
 }
 
-weir_status weiri_image_settle_entry(const weir_plan *plan, int rank, uint32_t nchannels,
-                                     int *must_tell, unsigned char **needless)
+weir_status weiri_image_plan_entry(const weir_plan *plan, int rank, uint32_t nchannels,
+                                   int *must_announce, unsigned char **redundant)
 {
-    *must_tell = !tells(plan)                     ? 0
-                 : loads_far(&plan->gpus[rank]) ? WEIRI_IMAGE_TELLS_FOR_LOADS
-                                                : WEIRI_IMAGE_TELLS;
-    *needless = calloc(2 * (size_t)nchannels + 1, 1);
-    if (!*needless)
+    *must_announce = !plan_announces(plan)               ? 0
+                     : loads_remotely(&plan->gpus[rank]) ? WEIRI_IMAGE_ANNOUNCES_FOR_LOADS
+                                                         : WEIRI_IMAGE_ANNOUNCES;
+    *redundant = calloc(2 * (size_t)nchannels + 1, 1);
+    if (!*redundant)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "%s: no memory for its image", plan->file);
-    return *must_tell ? find_needless(plan, rank, *needless) : WEIR_OK;
+    return *must_announce ? find_redundant(plan, rank, *redundant) : WEIR_OK;
 }

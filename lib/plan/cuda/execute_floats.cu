@@ -1,4 +1,4 @@
-/* The kernels of plans for float, double and half. */
+/* Instantiates the plan kernels for float, double and half. */
 #include "plan/cuda/device/execute.cuh"
 
 const void *weiri_image_kernel_of_floats(weir_dtype dtype, uint32_t does)

@@ -1,4 +1,4 @@
-/* The kernels of plans for integers of 32 and 64 bits. */
+/* Instantiates the plan kernels for integers of 32 and 64 bits. */
 #include "plan/cuda/device/execute.cuh"
 
 const void *weiri_image_kernel_of_integers(weir_dtype dtype, uint32_t does)

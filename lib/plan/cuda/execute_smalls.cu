@@ -1,4 +1,4 @@
-/* The kernels of plans for types of 8 bits, and bfloat16. */
+/* Instantiates the plan kernels for types of 8 bits and bfloat16. */
 #include "plan/cuda/device/execute.cuh"
 
 const void *weiri_image_kernel_of_smalls(weir_dtype dtype, uint32_t does)

@@ -1,4 +1,4 @@
-/* The kernels of plans as the host sees them; execute.cuh says what they do. */
+/* The plan kernels as the host sees them; execute.cuh describes them. */
 #ifndef WEIR_PLAN_CUDA_KERNELS_H
 #define WEIR_PLAN_CUDA_KERNELS_H
 
@@ -8,21 +8,20 @@
 extern "C" {
 #endif
 
-/* The host address for cudaLaunchKernel of a kernel that can do what a launch does
- * (WEIRI_IMAGE_DOES_*), whose one argument is a weiri_image_args; NULL for a type outside the
- * list. Local. */
+/* The host address, for cudaLaunchKernel, of a kernel that can do what a launch needs
+ * (WEIRI_IMAGE_DOES_*). Its one argument is a weiri_image_args. NULL for other types. Local. */
 const void *weiri_image_kernel(weir_dtype dtype, uint32_t does);
 
-/* Divides count elements at data by a number, as an average does its sum. */
+/* Divides the elements in `bytes` bytes at data by `by`, as an average does with its sum. */
 typedef struct weiri_divide_args {
     char *data;
     uint64_t bytes;
     int32_t by;
 } weiri_divide_args;
-/* Likewise, with a weiri_divide_args; any grid of up to 1024 threads a block. */
+/* Likewise; its one argument is a weiri_divide_args. Any grid, up to 1024 threads per block. */
 const void *weiri_divide_kernel(weir_dtype dtype);
 
-/* The types' kernels, in the files that compile them. */
+/* The kernels of a group of types, in the files that compile them. */
 const void *weiri_image_kernel_of_floats(weir_dtype dtype, uint32_t does);
 const void *weiri_image_kernel_of_integers(weir_dtype dtype, uint32_t does);
 const void *weiri_image_kernel_of_smalls(weir_dtype dtype, uint32_t does);

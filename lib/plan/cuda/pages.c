@@ -1,4 +1,4 @@
-/* Lists of steps into pages; see image.h. */
+/* Packs the encoder's items into pages; see image.h. */
 #include "plan/cuda/encoder.h"
 
 #include "base/error.h"
@@ -11,7 +11,7 @@ static int has_operands(const weiri_item *one)
     return one->step.kind <= WEIRI_IMAGE_REDUCE || one->step.kind == WEIRI_IMAGE_PORT_PUT;
 }
 
-/* What an item needs of a page. Of a port's put the id is one, too. */
+/* The bytes that an item needs in a page. A port put also has an id, that of its channel. */
 static uint32_t bytes_of(const weiri_item *one)
 {
     uint32_t bytes = (uint32_t)sizeof one->step;
@@ -29,7 +29,7 @@ static uint32_t end_of_block(const weiri_encoder *of, uint32_t block)
     return block + 1 < of->begins.count ? ((uint32_t *)of->begins.at)[block + 1] : of->items.count;
 }
 
-/* How many items from one on, before end, go into a page. */
+/* How many items, from `first` on and before `end`, fit into a page. */
 static uint32_t items_of_page(const weiri_encoder *of, uint32_t first, uint32_t end,
                               uint32_t page_bytes, uint64_t *bytes)
 {
@@ -40,7 +40,7 @@ static uint32_t items_of_page(const weiri_encoder *of, uint32_t first, uint32_t 
     return count;
 }
 
-/* The pages' length: of the longest block's, if that is one page. */
+/* The length of the pages: that of the longest block's list if it fits into one page. */
 static uint32_t choose_page_bytes(const weiri_encoder *of, uint32_t most)
 {
     uint64_t longest = sizeof(weiri_image_page);
@@ -54,10 +54,10 @@ static uint32_t choose_page_bytes(const weiri_encoder *of, uint32_t most)
     return (uint32_t)((longest + 15) / 16 * 16);
 }
 
-/* Where each item came to lie. */
-typedef struct spot {
+/* The position of an item in the pages. */
+typedef struct item_position {
     uint32_t page, step;
-} spot;
+} item_position;
 
 static void fill_step(const weiri_encoder *of, const weiri_item *one, weiri_image_page *page,
                       uint32_t nth, uint32_t *noperands, uint32_t *nids)
@@ -76,7 +76,7 @@ static void fill_step(const weiri_encoder *of, const weiri_item *one, weiri_imag
         *nids += one->count;
     }
     if (one->step.kind == WEIRI_IMAGE_PORT_PUT) {
-        steps[nth].nids = (uint16_t)*nids; /* which id */
+        steps[nth].nids = (uint16_t)*nids; /* index of the id */
         ids[(*nids)++] = one->target;
     }
 }
@@ -95,8 +95,8 @@ static void fill_page(const weiri_encoder *of, weiri_image_page *page, uint32_t 
         fill_step(of, weiri_item_at(of, first + i), page, i, &noperands, &nids);
 }
 
-/* Gives each item its page; 0: one needs more than a page. */
-static uint32_t count_pages(const weiri_encoder *of, uint32_t page_bytes, spot *spots)
+/* Assigns pages to items and returns their number; 0: an item needs more than a page. */
+static uint32_t assign_pages(const weiri_encoder *of, uint32_t page_bytes, item_position *positions)
 {
     uint32_t next = of->begins.count;
     for (uint32_t b = 0; b < of->begins.count; b++) {
@@ -108,7 +108,7 @@ static uint32_t count_pages(const weiri_encoder *of, uint32_t page_bytes, spot *
             if (!count)
                 return 0;
             for (uint32_t i = 0; i < count; i++)
-                spots[at + i] = (spot){page, i};
+                positions[at + i] = (item_position){page, i};
             at += count;
             page = at < end ? next++ : page;
         }
@@ -116,22 +116,24 @@ static uint32_t count_pages(const weiri_encoder *of, uint32_t page_bytes, spot *
     return next;
 }
 
-static void fill_pages(const weiri_encoder *of, const spot *spots, const weiri_image *image)
+static void fill_pages(const weiri_encoder *of, const item_position *positions,
+                       const weiri_image *image)
 {
     for (uint32_t b = 0; b < of->begins.count; b++) {
         const uint32_t end = end_of_block(of, b);
         for (uint32_t at = ((uint32_t *)of->begins.at)[b]; at < end;) {
             uint32_t count = 1;
-            while (at + count < end && spots[at + count].page == spots[at].page)
+            while (at + count < end && positions[at + count].page == positions[at].page)
                 count++;
-            weiri_image_page *page = (weiri_image_page *)(void *)(
-                image->pages + (size_t)spots[at].page * image->page_bytes);
+            weiri_image_page *page =
+                (weiri_image_page *)(void *)(image->pages +
+                                             (size_t)positions[at].page * image->page_bytes);
             fill_page(of, page, at, count);
-            page->next = at + count < end ? spots[at + count].page : 0;
+            page->next = at + count < end ? positions[at + count].page : 0;
             for (uint32_t i = 0; i < count; i++) {
                 weiri_image_step *step = (weiri_image_step *)(page + 1) + i;
-                if (step->kind == WEIRI_IMAGE_TURN) {
-                    const spot to = spots[weiri_item_at(of, at + i)->target];
+                if (step->kind == WEIRI_IMAGE_LOOP_END) {
+                    const item_position to = positions[weiri_item_at(of, at + i)->target];
                     step->page = to.page;
                     step->step = to.step;
                 }
@@ -145,25 +147,25 @@ weir_status weiri_image_make_pages(const weiri_encoder *of, uint32_t page_most, 
 {
     weiri_image made = {.page_bytes = choose_page_bytes(of, page_most),
                         .nblocks = of->begins.count};
-    spot *spots = calloc(of->items.count + 1, sizeof *spots);
-    if (!spots)
+    item_position *positions = calloc(of->items.count + 1, sizeof *positions);
+    if (!positions)
         goto no_memory;
-    made.npages = count_pages(of, made.page_bytes, spots);
+    made.npages = assign_pages(of, made.page_bytes, positions);
     if (!made.npages) {
-        free(spots);
+        free(positions);
         return weiri_fail(WEIR_ERR_INVALID,
-                          "%s: rank %d: an operation has more references than a kernel takes at "
-                          "once; divide it",
+                          "%s: rank %d: an operation has more references than the kernel "
+                          "supports; divide it",
                           of->name, of->program->rank);
     }
     made.pages = calloc(made.npages, made.page_bytes);
     if (!made.pages)
         goto no_memory;
-    fill_pages(of, spots, &made);
-    free(spots);
+    fill_pages(of, positions, &made);
+    free(positions);
     *image = made;
     return WEIR_OK;
 no_memory:
-    free(spots);
+    free(positions);
     return weiri_fail(WEIR_ERR_NO_MEMORY, "%s: no memory for its image", of->name);
 }

@@ -1,10 +1,10 @@
 /*
- * Port channels of plans on GPUs, over what plan/execute/ports.h makes.
+ * Port channels of plans on GPUs, built on plan/execute/ports.h.
  *
- * A plan's puts go from any buffer of this rank to any of the peer's, which change from call
- * to call; the kernel has all their addresses. So a channel's two memories are the whole
- * address space, from WEIRI_IMAGE_PORT_BASE on, and its offsets are addresses. That asks for
- * peers' memory that is mapped here, as it is between GPUs of one host.
+ * A plan's puts go from any buffer of this rank to any buffer of the peer, and the buffers change
+ * from call to call; the kernel knows all their addresses. So both memories of a channel are the
+ * whole address space, from WEIRI_IMAGE_PORT_BASE on, and its offsets are addresses. This requires
+ * that the peers' memory is mapped, as it is between GPUs of one node.
  */
 #include "plan/cuda/device.h"
 
@@ -12,15 +12,15 @@
 #include "chan/chan.h"
 #include "comm/mem.h"
 
-/* Peers whose memory is not mapped are refused. */
+/* Rejects plans with ports to peers whose memory is not mapped. */
 static weir_status check_peers(const weir_executor *executor, const weiri_plan_context *context)
 {
     const weiri_device *device = executor->own;
     for (int peer = 0; peer < executor->comm->nranks; peer++)
         if (weiri_plan_has_port(context, peer) && device->ports.conns[peer]->endpoint)
             return weiri_fail(WEIR_ERR_UNSUPPORTED,
-                              "%s: port channels of plans on GPUs need mapped memory, which rank "
-                              "%d has not for rank %d",
+                              "%s: port channels of plans on GPUs need mapped memory, but the "
+                              "memory of rank %d is not mapped on rank %d",
                               context->name, peer, context->program->rank);
     return WEIR_OK;
 }
@@ -43,8 +43,8 @@ static weir_status make_space(weir_comm *comm, weir_mem **space)
     return weiri_mem_make(all, space);
 }
 
-/* A connection's first channel tries its memory, for which an address will not do: it is one
- * between the segments, and is gone afterwards. */
+/* The first channel of a connection probes its memory, for which the whole address space will not
+ * do: so a channel between the segments is created first and freed again. */
 static weir_status create_channel(weir_executor *executor, weiri_device_context *own,
                                   const weir_mem *space, int peer, uint32_t i)
 {
@@ -53,8 +53,8 @@ static weir_status create_channel(weir_executor *executor, weiri_device_context 
     weir_status status = weir_portchan_create(device->ports.proxy, own->sems[i],
                                               own->segments[peer], own->segment, &first);
     if (status == WEIR_OK)
-        status = weir_portchan_create(device->ports.proxy, own->sems[i], space, space,
-                                      &own->ports[i]);
+        status =
+            weir_portchan_create(device->ports.proxy, own->sems[i], space, space, &own->ports[i]);
     weir_portchan_free(first);
     if (status == WEIR_OK)
         own->port_views[i] = weir_portchan_device(own->ports[i]);

@@ -1,8 +1,8 @@
 /*
- * Plans on GPUs, the host's side of a call: it finds out which buffers serve as they are, fills
- * in what the call adds to the context's arguments, and puts one kernel into the stream. Copies
- * into and out of stand-ins, and the division of an average, go there too. So calls can be
- * captured in graphs, once a context is there.
+ * Plans on GPUs, the host side of a call: finds out which of the caller's buffers can be used as
+ * they are, completes the context's arguments with the call's, and launches one kernel. Copies from
+ * and to staging buffers and the division of an average go into the same stream, so calls can be
+ * captured in graphs once their context exists.
  */
 #include "plan/cuda/device.h"
 
@@ -14,7 +14,7 @@
 
 /* ------------------------------------------------------------------- buffers */
 
-uint64_t weiri_device_stand_in_bytes(const weiri_plan_context *context, int which)
+uint64_t weiri_device_staging_bytes(const weiri_plan_context *context, int which)
 {
     const weiri_plan_layout *layout = &context->layout;
     if (!context->in_place)
@@ -24,9 +24,9 @@ uint64_t weiri_device_stand_in_bytes(const weiri_plan_context *context, int whic
     return layout->in_bytes > layout->out_bytes ? layout->in_bytes : layout->out_bytes;
 }
 
-/* The caller's memory as peers can address it; PLAIN where they cannot. */
-static weir_status describe(weir_comm *comm, const void *pointer, uint64_t bytes,
-                            weiri_gpu_desc *described)
+/* Describes the caller's memory for peers; PLAIN if they cannot address it. */
+static weir_status describe_buffer(weir_comm *comm, const void *pointer, uint64_t bytes,
+                                   weiri_gpu_desc *described)
 {
     const weiri_desc desc = weiri_region_describe(comm, pointer, bytes);
     *described = WEIRI_GPU_PLAIN;
@@ -37,23 +37,24 @@ static weir_status describe(weir_comm *comm, const void *pointer, uint64_t bytes
     return WEIR_OK;
 }
 
-weir_status weiri_device_can_use(weir_executor *executor, const weiri_plan_context *context,
-                           int which, const char *pointer, weiri_gpu_desc *desc, int *can)
+weir_status weiri_device_check_buffer(weir_executor *executor, const weiri_plan_context *context,
+                                      int which, const char *pointer, weiri_gpu_desc *desc,
+                                      int *can)
 {
     *can = 0;
     *desc = WEIRI_GPU_PLAIN;
-    const uint64_t bytes = weiri_device_stand_in_bytes(context, which);
+    const uint64_t bytes = weiri_device_staging_bytes(context, which);
     if (!pointer && bytes)
         return WEIR_OK;
     *can = 1;
     if (!bytes)
         return WEIR_OK;
-    weir_status status = describe(executor->comm, pointer, bytes, desc);
+    weir_status status = describe_buffer(executor->comm, pointer, bytes, desc);
     *can = !context->reached[which] || *desc != WEIRI_GPU_PLAIN;
     return status;
 }
 
-const char *weiri_device_asked(const weiri_placement *placement, int which)
+const char *weiri_device_requested(const weiri_placement *placement, int which)
 {
     if (placement->one_region)
         return which ? NULL : placement->region;
@@ -67,40 +68,40 @@ static int is_captured(weir_stream stream)
            capture != cudaStreamCaptureStatusNone;
 }
 
-/* Another piece of memory for a buffer that peers do not reach. */
-static weir_status make_stand_in(weir_executor *executor, const weiri_plan_context *context,
-                                 int which, weir_stream stream)
+/* Allocates a staging buffer for a buffer that peers do not reach. */
+static weir_status allocate_staging(weir_executor *executor, const weiri_plan_context *context,
+                                    int which, weir_stream stream)
 {
     weiri_device_context *own = context->own;
-    weiri_stand_in *made = &own->stand_ins[which];
+    weiri_staging *made = &own->staging[which];
     if (context->reached[which]) {
         weir_comm_abort(executor->comm); /* peers would wait for this rank */
         return weiri_fail(WEIR_ERR_INVALID,
-                          "%s: peers reach rank %d's %s, which they have not mapped: give memory "
-                          "of weir_mem_alloc or weir_mem_register, and call weir_comm_barrier "
-                          "after that",
+                          "%s: peers access rank %d's %s, which they have not mapped: pass memory "
+                          "from weir_mem_alloc or weir_mem_register, and call weir_comm_barrier "
+                          "before the plan runs",
                           context->name, context->program->rank, which ? "output" : "input");
     }
     if (is_captured(stream))
         return weiri_fail(WEIR_ERR_INVALID,
-                          "%s: a graph is captured, but the plan has not run with such buffers "
-                          "before; call it once outside of the capture",
+                          "%s: a graph is being captured, but the plan has not run with such "
+                          "buffers before; call it once outside of the capture",
                           context->name);
     weir_status status =
-        weir_mem_alloc(executor->comm, weiri_device_stand_in_bytes(context, which), &made->own);
+        weir_mem_alloc(executor->comm, weiri_device_staging_bytes(context, which), &made->own);
     if (status == WEIR_OK)
         made->at = weir_mem_pointer(made->own);
     return status;
 }
 
-/* Where the plan's buffers are in a call, with what peers are told of them. */
-typedef struct places {
+/* A call's buffers, with their descriptions for peers. */
+typedef struct buffers {
     weiri_placement placement;
     weiri_gpu_desc in, out;
-} places;
+} buffers;
 
-static weir_status find_places(weir_executor *executor, const weiri_plan_context *context,
-                               const weiri_plan_call *call, places *found)
+static weir_status find_buffers(weir_executor *executor, const weiri_plan_context *context,
+                                const weiri_plan_call *call, buffers *found)
 {
     weiri_device_context *own = context->own;
     weiri_placement *placement = &found->placement;
@@ -110,17 +111,17 @@ static weir_status find_places(weir_executor *executor, const weiri_plan_context
     const char *at[2];
     for (int which = 0; which < nbuffers; which++) {
         int can;
-        at[which] = weiri_device_asked(placement, which);
-        weir_status status = weiri_device_can_use(executor, context, which, at[which],
-                                                  &desc[which], &can);
-        if (status == WEIR_OK && !can && !own->stand_ins[which].at)
-            status = make_stand_in(executor, context, which, call->stream);
+        at[which] = weiri_device_requested(placement, which);
+        weir_status status =
+            weiri_device_check_buffer(executor, context, which, at[which], &desc[which], &can);
+        if (status == WEIR_OK && !can && !own->staging[which].at)
+            status = allocate_staging(executor, context, which, call->stream);
         if (status != WEIR_OK)
             return status;
         if (can)
             continue;
-        at[which] = own->stand_ins[which].at;
-        desc[which] = own->stand_ins[which].desc;
+        at[which] = own->staging[which].at;
+        desc[which] = own->staging[which].desc;
         placement->copies_in |= which == 0;
         placement->copies_out |= placement->one_region || which == 1;
     }
@@ -140,8 +141,8 @@ static weir_status find_places(weir_executor *executor, const weiri_plan_context
 
 /* ------------------------------------------------------------------- kernels */
 
-/* How many blocks of a kernel are on the device at once. */
-static int room_for(const weir_comm *comm, const void *kernel, int threads)
+/* How many blocks of a kernel are resident on the device at once. */
+static int resident_blocks(const weir_comm *comm, const void *kernel, int threads)
 {
     int each = 0;
     if (cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, threads, 0) != cudaSuccess)
@@ -156,17 +157,17 @@ const void *weiri_device_kernel(const weiri_plan_context *context, const weiri_p
     return weiri_image_kernel(call->dtype, own->image.does | ops);
 }
 
-/* Loads the kernels of a type, and finds the most threads, at most those of the plan, with
- * which all blocks are there. */
-static cudaError_t fit(const weir_comm *comm, weiri_device_context *own, const void *kernel,
-                       weir_dtype dtype)
+/* Loads the kernels of a type and finds the highest number of threads, at most the plan's, with
+ * which all blocks are resident. */
+static cudaError_t find_thread_count(const weir_comm *comm, weiri_device_context *own,
+                                     const void *kernel, weir_dtype dtype)
 {
     struct cudaFuncAttributes limits;
     cudaError_t error = cudaFuncGetAttributes(&limits, kernel);
     if (error == cudaSuccess)
         error = cudaFuncGetAttributes(&limits, weiri_divide_kernel(dtype));
     while (error == cudaSuccess && own->threads > WEIRI_DEVICE_THREADS_LEAST &&
-           (uint32_t)room_for(comm, kernel, own->threads) < own->image.nblocks)
+           (uint32_t)resident_blocks(comm, kernel, own->threads) < own->image.nblocks)
         own->threads = own->threads / 64 * 32;
     return error;
 }
@@ -179,15 +180,15 @@ weir_status weiri_device_check_fit(const weir_executor *executor, const weiri_pl
     if (own->fits[dtype] == kernel)
         return WEIR_OK;
     enum cudaStreamCaptureMode mode = weiri_cuda_relax();
-    const cudaError_t error = fit(comm, own, kernel, dtype);
-    const int room = room_for(comm, kernel, own->threads);
+    const cudaError_t error = find_thread_count(comm, own, kernel, dtype);
+    const int room = resident_blocks(comm, kernel, own->threads);
     weiri_cuda_restore(mode);
     if (error != cudaSuccess)
         return weiri_cuda_fail_launch(comm, error);
     if ((uint32_t)room < own->image.nblocks)
         return weiri_fail(WEIR_ERR_UNSUPPORTED,
-                          "%s: rank %d has %u thread blocks, GPU %d holds %d of them at once, of "
-                          "%d threads each: give the plan fewer thread blocks",
+                          "%s: rank %d has %u thread blocks, but GPU %d can run only %d of them at "
+                          "once, of %d threads each: use a plan with fewer thread blocks",
                           context->name, context->program->rank, own->image.nblocks,
                           comm->gpu->device, room, own->threads);
     own->fits[dtype] = kernel;
@@ -196,9 +197,9 @@ weir_status weiri_device_check_fit(const weir_executor *executor, const weiri_pl
 
 /* ------------------------------------------------------------------- launching */
 
-/* Says where a wait of an earlier launch has failed, if one has. */
-static weir_status explain(const weir_executor *executor, const weiri_plan_context *context,
-                           weir_status status)
+/* Adds to an error the position at which a wait of an earlier launch failed, if one has. */
+static weir_status explain_failure(const weir_executor *executor, const weiri_plan_context *context,
+                                   weir_status status)
 {
     const weiri_device_context *own = context->own;
     const weiri_program *program = context->program;
@@ -217,7 +218,7 @@ static weir_status explain(const weir_executor *executor, const weiri_plan_conte
                               program->rank);
 }
 
-/* Of a reduction to one rank, only that one's output is written. */
+/* Only the root's output of a reduce is written. */
 static int has_result(const weiri_plan_context *context)
 {
     return context->collective != WEIR_COLL_REDUCE || context->root < 0 ||
@@ -234,8 +235,8 @@ static weir_status launch_kernel(const weir_comm *comm, const void *kernel, uint
     return error == cudaSuccess ? WEIR_OK : weiri_cuda_fail_launch(comm, error);
 }
 
-static weir_status divide(const weir_executor *executor, const weiri_plan_context *context,
-                          const weiri_plan_call *call, char *out)
+static weir_status launch_divide(const weir_executor *executor, const weiri_plan_context *context,
+                                 const weiri_plan_call *call, char *out)
 {
     enum { THREADS = 256 };
     weiri_divide_args args = {out, context->layout.out_bytes, executor->comm->nranks};
@@ -247,18 +248,18 @@ static weir_status divide(const weir_executor *executor, const weiri_plan_contex
                          (uint32_t)(blocks < most ? blocks : most), THREADS, &args, call->stream);
 }
 
-static weir_status launch(weir_executor *executor, weiri_plan_context *context,
-                          const weiri_plan_call *call)
+static weir_status cuda_plan_launch(weir_executor *executor, weiri_plan_context *context,
+                                    const weiri_plan_call *call)
 {
     weir_comm *comm = executor->comm;
     const weiri_device *device = executor->own;
     const weiri_device_context *own = context->own;
     weiri_image_args args = own->args;
-    places found;
+    buffers found;
     const void *kernel = weiri_device_kernel(context, call);
     weir_status status = weiri_device_check_fit(executor, context, kernel, call->dtype);
     if (status == WEIR_OK)
-        status = find_places(executor, context, call, &found);
+        status = find_buffers(executor, context, call, &found);
     if (status != WEIR_OK)
         return status;
     const weiri_placement *placement = &found.placement;
@@ -277,61 +278,60 @@ static weir_status launch(weir_executor *executor, weiri_plan_context *context,
         weir_proxy_wake(device->ports.proxy);
     status = launch_kernel(comm, kernel, own->image.nblocks, own->threads, &args, call->stream);
     if (status == WEIR_OK)
-        status = divide(executor, context, call, placement->out);
+        status = launch_divide(executor, context, call, placement->out);
     if (status == WEIR_OK && placement->copies_out && call->out && has_result(context))
-        status = comm->gpu->ops->copy_on(comm, call->out, placement->out,
-                                         context->layout.out_bytes, call->stream);
+        status = comm->gpu->ops->copy_on(comm, call->out, placement->out, context->layout.out_bytes,
+                                         call->stream);
     return status;
 }
 
-static weir_status run(weir_executor *executor, weiri_plan_context *context,
-                       const weiri_plan_call *call)
+static weir_status cuda_plan_run(weir_executor *executor, weiri_plan_context *context,
+                                 const weiri_plan_call *call)
 {
     int before;
     weir_status status = weiri_cuda_ready(executor->comm, call->stream, &before);
     if (status != WEIR_OK)
         return weir_load_relaxed(executor->comm->guard.abort_word)
-                   ? explain(executor, context, status)
+                   ? explain_failure(executor, context, status)
                    : status;
-    status = launch(executor, context, call);
+    status = cuda_plan_launch(executor, context, call);
     weiri_cuda_leave(executor->comm, before);
     return status;
 }
 
 /* -------------------------------------------------------------------- executor */
 
-static weir_status open_device(weir_executor *executor)
+static weir_status cuda_plan_open(weir_executor *executor)
 {
     weir_comm *comm = executor->comm;
     if (comm->nnodes > 1)
         return weiri_fail(WEIR_ERR_UNSUPPORTED,
-                          "plans on GPUs run on the ranks of one host; these are on %d",
+                          "plans on GPUs need all ranks on one node; these are on %d",
                           comm->nnodes);
     executor->own = calloc(1, sizeof(weiri_device));
-    return executor->own ? WEIR_OK
-                         : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for an executor");
+    return executor->own ? WEIR_OK : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for an executor");
 }
 
-static weir_status settle(weir_executor *executor)
+static weir_status cuda_plan_settle(weir_executor *executor)
 {
     executor->comm->gpu->ops->quiesce(executor->comm);
     return WEIR_OK;
 }
 
-static void close_device(weir_executor *executor)
+static void cuda_plan_close(weir_executor *executor)
 {
     weiri_device_ports_close(executor);
     free(executor->own);
 }
 
 static const weiri_executor_ops ops = {
-    .open = open_device,
+    .open = cuda_plan_open,
     .admit = weiri_device_admit,
     .prepare = weiri_device_prepare,
-    .run = run,
-    .settle = settle,
+    .run = cuda_plan_run,
+    .settle = cuda_plan_settle,
     .release = weiri_device_release,
-    .close = close_device,
+    .close = cuda_plan_close,
 };
 
 const weiri_executor_ops *weiri_executor_cuda(void)

@@ -1,4 +1,5 @@
-/* A plan as an algorithm: what weir_algo_execute calls for one. */
+/* A plan as an algorithm object: weir_algo_from_plan, and the operations that it gives to
+ * weir_algo_execute. */
 #include "algo/algo.h"
 
 #include "base/error.h"
@@ -7,16 +8,16 @@
 #include <stdio.h>
 #include <string.h>
 
-static weir_status launch(void *state, void *context, const weir_algo_call *call)
+static weir_status plan_algo_launch(void *state, void *context, const weir_algo_call *call)
 {
     const weir_plan *plan = state;
     (void)context;
     if (!call->executor)
         return weiri_fail(WEIR_ERR_INVALID,
-                          "plan %s: an executor is required; weir_executor_create makes one",
+                          "plan %s: an executor is required; create one with weir_executor_create",
                           plan->name);
     if (weir_executor_comm(call->executor) != call->comm)
-        return weiri_fail(WEIR_ERR_INVALID, "plan %s: the executor is another communicator's",
+        return weiri_fail(WEIR_ERR_INVALID, "plan %s: the executor belongs to another communicator",
                           plan->name);
     return weir_executor_run(call->executor, plan, call->in, call->out, call->in_bytes,
                              call->out_bytes, call->dtype, call->op, call->stream);
@@ -24,13 +25,14 @@ static weir_status launch(void *state, void *context, const weir_algo_call *call
 
 weir_status weir_algo_from_plan(const weir_plan *plan, weir_algo **algo)
 {
-    static const weir_algo_ops ops = {.launch = launch};
+    static const weir_algo_ops ops = {.launch = plan_algo_launch};
     char name[WEIR_ALGO_NAME_BYTES];
     weir_algo *made = NULL;
     if (plan->collective < 0)
         return weiri_fail(WEIR_ERR_INVALID,
-                          "plan %s: '%.40s' is no collective that weir knows; weir_executor_run "
-                          "runs it", plan->name, plan->collective_name);
+                          "plan %s: '%.40s' is not a collective of weir; run it with "
+                          "weir_executor_run",
+                          plan->name, plan->collective_name);
     snprintf(name, sizeof name, "%s", plan->name);
     weir_status status = weir_algo_create(name, (weir_collective)plan->collective, &ops,
                                           (void *)(uintptr_t)plan, &made);

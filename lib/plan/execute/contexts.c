@@ -1,6 +1,6 @@
 /*
- * Contexts of an executor (executor.h): what a plan is, as its backend has to know it; which
- * context a call has, how one is made, and which ones go to make room for it.
+ * Contexts of an executor (executor.h): what the backend needs to know of a plan, which context a
+ * call uses, how contexts are created, and which are freed to make room.
  */
 #include "plan/execute/executor.h"
 
@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------ what a plan is */
+/* ------------------------------------------------------ properties of a plan */
 
-/* The operation that a plan insists on; sum and none leave it open. */
-static weir_status find_op(const weir_plan *plan, int *needs)
+/* The reduction that a plan requires. WEIR_SUM and no reduce_op leave it to the caller. */
+static weir_status find_reduce_op(const weir_plan *plan, int *needs)
 {
     *needs = -1;
     for (int rank = 0; rank < plan->nranks; rank++) {
@@ -26,8 +26,8 @@ static weir_status find_op(const weir_plan *plan, int *needs)
                 char where[WEIRI_PLAN_WHERE_BYTES];
                 if (*needs >= 0)
                     return weiri_fail(WEIR_ERR_INVALID,
-                                      "%s: reduce_op is %s here and %s before; expected one in "
-                                      "the whole plan",
+                                      "%s: reduce_op is %s here and %s before; expected the "
+                                      "same in the whole plan",
                                       weiri_plan_where(plan, rank, block, i, where),
                                       weir_op_name((weir_op)named), weir_op_name((weir_op)*needs));
                 *needs = named;
@@ -36,7 +36,7 @@ static weir_status find_op(const weir_plan *plan, int *needs)
     return WEIR_OK;
 }
 
-static weir_status check_op(const weir_plan *plan, int needs_op, weir_op op)
+static weir_status check_reduce_op(const weir_plan *plan, int needs_op, weir_op op)
 {
     if (needs_op < 0 || needs_op == (int)op)
         return WEIR_OK;
@@ -55,7 +55,7 @@ static void note_reference(const weiri_plan_op *op, const weiri_plan_ref *ref,
         context->reached[ref->buffer] |= WEIRI_REACHED_BY_PEERS;
 }
 
-/* Port channels of a rank, those that only the other ends list included, or a few more. */
+/* An upper bound on a rank's port channels: its own and those that peers list to it. */
 static uint32_t count_ports(const weir_plan *plan, int rank)
 {
     uint32_t count = plan->gpus[rank].nlinks[WEIRI_PLAN_PORT];
@@ -67,8 +67,8 @@ static uint32_t count_ports(const weir_plan *plan, int rank)
     return count;
 }
 
-/* What the backend has to know of all ranks' operations. */
-static void survey(const weir_plan *plan, weiri_plan_context *context)
+/* Collects what the backend needs to know of all ranks' operations. */
+static void context_survey(const weir_plan *plan, weiri_plan_context *context)
 {
     int reduces = 0;
     context->only_packets = plan->has_packets;
@@ -95,7 +95,7 @@ static void survey(const weir_plan *plan, weiri_plan_context *context)
 
 /* ---------------------------------------------------------------- contexts */
 
-/* What all ranks' calls of a context have alike. */
+/* What identifies a context; the same on all ranks. */
 typedef struct context_key {
     uint64_t identity, in_bytes, out_bytes, overlaps;
 } context_key;
@@ -114,8 +114,8 @@ static context_key key_of(const weiri_plan_context *context)
                          (uint64_t)context->overlaps};
 }
 
-/* Looks at those made last first. */
-static weiri_plan_context *find_context(const weir_executor *executor, context_key wanted)
+/* Searches the latest contexts first. */
+static weiri_plan_context *context_find(const weir_executor *executor, context_key wanted)
 {
     for (int i = executor->ncontexts - 1; i >= 0; i--) {
         const context_key key = key_of(executor->contexts[i]);
@@ -125,13 +125,13 @@ static weiri_plan_context *find_context(const weir_executor *executor, context_k
     return NULL;
 }
 
-/* Ranks that came here by different calls would wait for each other in vain. */
-static weir_status check_alike(weir_comm *comm, const weiri_plan_context *context)
+/* Fails on all ranks unless all ranks create the context for the same call; otherwise they would
+ * wait for each other. */
+static weir_status check_same_call(weir_comm *comm, const weiri_plan_context *context)
 {
     context_key *all = calloc((size_t)comm->nranks, sizeof *all);
-    weir_status status =
-        weir_boot_agree(comm->boot, all ? WEIR_OK
-                                        : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a plan"));
+    weir_status status = weir_boot_agree(
+        comm->boot, all ? WEIR_OK : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a plan"));
     if (status != WEIR_OK) {
         free(all);
         return status;
@@ -144,8 +144,8 @@ static weir_status check_alike(weir_comm *comm, const weiri_plan_context *contex
             status = weiri_fail(
                 WEIR_ERR_MISMATCH,
                 "%s: rank %d runs it with %llu bytes of input and %llu of output%s, rank %d %s "
-                "with %llu and %llu%s; all ranks run the same plan with the same lengths, and all "
-                "or none of them in place",
+                "with %llu and %llu%s; all ranks must run the same plan with the same lengths, "
+                "and all or none of them in place",
                 context->name, comm->rank, (unsigned long long)own.in_bytes,
                 (unsigned long long)own.out_bytes, own.overlaps ? " in place" : "", rank,
                 all[rank].identity == own.identity ? "the same" : "another plan",
@@ -155,10 +155,10 @@ static weir_status check_alike(weir_comm *comm, const weiri_plan_context *contex
     return weir_boot_agree(comm->boot, status);
 }
 
-/* Every rank checks a plan when it has no context of it, and all find the same. One that is
- * too large for the checker runs unchecked. */
-static weir_status check_plan(const weir_executor *executor, const weir_plan *plan,
-                              weiri_plan_context *context)
+/* Checks a plan that has no context yet. Every rank does this and comes to the same result. Plans
+ * that are too large for the checker run unchecked. */
+static weir_status context_check_plan(const weir_executor *executor, const weir_plan *plan,
+                                      weiri_plan_context *context)
 {
     for (int i = 0; i < executor->ncontexts; i++)
         if (executor->contexts[i]->identity == plan->identity) {
@@ -180,9 +180,9 @@ static weir_status check_plan(const weir_executor *executor, const weir_plan *pl
     return WEIR_OK;
 }
 
-/* Everything of a context that is this rank's own to find. */
-static weir_status describe(const weir_executor *executor, const weir_plan *plan,
-                            weiri_plan_context *context)
+/* Sets what a rank finds out without its peers. */
+static weir_status context_describe(const weir_executor *executor, const weir_plan *plan,
+                                    weiri_plan_context *context)
 {
     context->identity = plan->identity;
     context->collective = plan->collective;
@@ -193,10 +193,10 @@ static weir_status describe(const weir_executor *executor, const weir_plan *plan
     context->name = strdup(plan->file);
     if (!context->name)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a plan's context");
-    weir_status status = check_plan(executor, plan, context);
+    weir_status status = context_check_plan(executor, plan, context);
     if (status != WEIR_OK)
         return status;
-    survey(plan, context);
+    context_survey(plan, context);
     return weiri_program_compile(plan, executor->comm->rank, &context->layout, &context->program);
 }
 
@@ -208,8 +208,9 @@ void weiri_plan_context_free(weir_executor *executor, weiri_plan_context *contex
     free(context);
 }
 
-/* Of those that no graph has; NULL: there is none. */
-static weiri_plan_context *take_oldest(weir_executor *executor)
+/* Removes the least recently used context from the list, of those that no graph captured. NULL: all
+ * are captured. */
+static weiri_plan_context *remove_oldest(weir_executor *executor)
 {
     int oldest = -1;
     for (int i = 0; i < executor->ncontexts; i++)
@@ -223,8 +224,8 @@ static weiri_plan_context *take_oldest(weir_executor *executor)
     return taken;
 }
 
-/* Whether the kept contexts leave no room for one more. All ranks see the same. */
-static int is_full(const weir_executor *executor, const weiri_plan_context *more)
+/* Whether the existing contexts leave no room for one more. Every rank comes to the same result. */
+static int contexts_full(const weir_executor *executor, const weiri_plan_context *more)
 {
     uint64_t bytes = more->layout.scratch_bytes, ports = more->ports;
     for (int i = 0; i < executor->ncontexts; i++) {
@@ -235,11 +236,11 @@ static int is_full(const weir_executor *executor, const weiri_plan_context *more
            ports > WEIRI_CONTEXTS_PORTS;
 }
 
-/* All ranks have met, so nobody uses an old one. */
-static weir_status make_room(weir_executor *executor, const weiri_plan_context *more)
+/* Frees contexts. No rank uses them any more, as all have passed check_same_call. */
+static weir_status evict_contexts(weir_executor *executor, const weiri_plan_context *more)
 {
-    while (executor->ncontexts && is_full(executor, more)) {
-        weiri_plan_context *oldest = take_oldest(executor);
+    while (executor->ncontexts && contexts_full(executor, more)) {
+        weiri_plan_context *oldest = remove_oldest(executor);
         if (!oldest)
             break;
         weiri_plan_context_free(executor, oldest);
@@ -247,16 +248,16 @@ static weir_status make_room(weir_executor *executor, const weiri_plan_context *
     if (executor->ncontexts < WEIRI_PLAN_CONTEXTS_MAX)
         return WEIR_OK;
     return weiri_fail(WEIR_ERR_INVALID,
-                      "%s: graphs have calls with %d plans and lengths; capture them with several "
-                      "executors",
+                      "%s: captured graphs use all %d contexts of the executor; capture with "
+                      "several executors",
                       more->name, WEIRI_PLAN_CONTEXTS_MAX);
 }
 
-/* Collective, as all ranks' contexts are alike. Ranks have ended their earlier calls once
- * they met in check_alike. */
-static weir_status make_context(weir_executor *executor, const weir_plan *plan,
-                                const weiri_plan_layout *layout, int needs_op,
-                                const weiri_plan_call *call, weiri_plan_context **context)
+/* Collective, as all ranks look up the same context keys. Every rank has finished its earlier calls
+ * when it enters check_same_call. */
+static weir_status context_create(weir_executor *executor, const weir_plan *plan,
+                                  const weiri_plan_layout *layout, int needs_op,
+                                  const weiri_plan_call *call, weiri_plan_context **context)
 {
     weiri_plan_context *made = calloc(1, sizeof *made);
     weir_status status =
@@ -266,7 +267,7 @@ static weir_status make_context(weir_executor *executor, const weir_plan *plan,
         made->overlaps = (int)key_of_call(plan, layout->in_bytes, layout->out_bytes, call).overlaps;
         made->needs_op = needs_op;
         made->call = call;
-        status = describe(executor, plan, made);
+        status = context_describe(executor, plan, made);
     }
     if (status == WEIR_OK && executor->ops->admit)
         status = executor->ops->admit(executor, plan, call);
@@ -274,9 +275,9 @@ static weir_status make_context(weir_executor *executor, const weir_plan *plan,
         status = executor->ops->settle(executor);
     status = weir_boot_agree(executor->comm->boot, status);
     if (status == WEIR_OK)
-        status = check_alike(executor->comm, made);
-    if (status == WEIR_OK) /* alike on all ranks */
-        status = make_room(executor, made);
+        status = check_same_call(executor->comm, made);
+    if (status == WEIR_OK) /* the same on all ranks */
+        status = evict_contexts(executor, made);
     if (status == WEIR_OK)
         status = executor->ops->prepare(executor, plan, made);
     if (status == WEIR_OK) {
@@ -294,17 +295,17 @@ weir_status weiri_plan_context_get(weir_executor *executor, const weir_plan *pla
                                    const weiri_plan_call *call, weiri_plan_context **context)
 {
     const context_key key = key_of_call(plan, in_bytes, out_bytes, call);
-    *context = find_context(executor, key);
+    *context = context_find(executor, key);
     if (*context && (*context)->layout.block_bytes % call->element_bytes == 0)
-        return check_op(plan, (*context)->needs_op, call->op);
+        return check_reduce_op(plan, (*context)->needs_op, call->op);
     weiri_plan_layout layout;
     int needs_op;
-    weir_status status = find_op(plan, &needs_op);
+    weir_status status = find_reduce_op(plan, &needs_op);
     if (status == WEIR_OK)
-        status = check_op(plan, needs_op, call->op);
+        status = check_reduce_op(plan, needs_op, call->op);
     if (status == WEIR_OK)
         status = weiri_plan_lay_out(plan, in_bytes, out_bytes, call->element_bytes, &layout);
     if (status != WEIR_OK || in_bytes + out_bytes == 0)
         return status;
-    return make_context(executor, plan, &layout, needs_op, call, context);
+    return context_create(executor, plan, &layout, needs_op, call, context);
 }

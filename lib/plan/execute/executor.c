@@ -1,6 +1,6 @@
 /*
- * The executor's common part: its life, where a call's buffers go, what is checked before a
- * call runs. Its contexts are contexts.c's.
+ * The backend-independent part of the executor: creation, placement of a call's buffers, and checks
+ * of its arguments. Contexts are in contexts.c.
  */
 #include "plan/execute/executor.h"
 
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* --------------------------------------------------------------- its life */
+/* --------------------------------------------------------------- creation */
 
 weir_status weir_executor_create(weir_comm *comm, weir_executor **executor)
 {
@@ -18,7 +18,8 @@ weir_status weir_executor_create(weir_comm *comm, weir_executor **executor)
     const int on_gpu = weir_comm_backend(comm) == WEIR_BACKEND_CUDA;
     const weiri_executor_ops *ops = on_gpu ? weiri_executor_cuda() : &weiri_executor_host;
     if (!ops)
-        return weiri_fail(WEIR_ERR_UNSUPPORTED, "this build runs no plans on GPUs");
+        return weiri_fail(WEIR_ERR_UNSUPPORTED,
+                          "this build has no CUDA and cannot run plans on GPUs");
     weir_executor *made = calloc(1, sizeof *made);
     weir_status status =
         made ? WEIR_OK : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for an executor");
@@ -55,7 +56,7 @@ void weir_executor_destroy(weir_executor *executor)
 {
     if (!executor)
         return;
-    if (executor->ncontexts) { /* where this fails, nobody uses anything any more */
+    if (executor->ncontexts) { /* if either fails, no rank uses the contexts any more */
         executor->ops->settle(executor);
         weir_comm_barrier(executor->comm);
     }
@@ -70,20 +71,18 @@ void weir_executor_destroy(weir_executor *executor)
 
 uint64_t weiri_region_in_offset(const weiri_plan_context *context, int rank)
 {
-    return context->out_blocks > context->in_blocks
-               ? (uint64_t)rank * context->layout.block_bytes
-               : 0;
+    return context->out_blocks > context->in_blocks ? (uint64_t)rank * context->layout.block_bytes
+                                                    : 0;
 }
 
 uint64_t weiri_region_out_offset(const weiri_plan_context *context, int rank)
 {
-    return context->in_blocks > context->out_blocks
-               ? (uint64_t)rank * context->layout.block_bytes
-               : 0;
+    return context->in_blocks > context->out_blocks ? (uint64_t)rank * context->layout.block_bytes
+                                                    : 0;
 }
 
-/* A plan for use in place. Where the input is the longer one, only a call in place may use
- * the caller's memory as the region: its input is not the plan's to change otherwise. */
+/* Placement for a plan for use in place. If the input is the longer one, only a call in place can
+ * use the caller's memory as the region; in other calls the plan must not change the input. */
 static weiri_placement place_region(const weiri_plan_context *context, int rank,
                                     const weiri_plan_call *call)
 {
@@ -91,8 +90,7 @@ static weiri_placement place_region(const weiri_plan_context *context, int rank,
     weiri_placement made = {.one_region = 1};
     made.in_offset = weiri_region_in_offset(context, rank);
     made.out_offset = weiri_region_out_offset(context, rank);
-    made.region_bytes =
-        layout->in_bytes > layout->out_bytes ? layout->in_bytes : layout->out_bytes;
+    made.region_bytes = layout->in_bytes > layout->out_bytes ? layout->in_bytes : layout->out_bytes;
     const int out_longer = layout->out_bytes >= layout->in_bytes;
     const int in_place =
         call->in && call->out && call->in + made.out_offset == call->out + made.in_offset;
@@ -132,13 +130,15 @@ static weir_status check_call(const weir_executor *executor, const weir_plan *pl
     const int nranks = executor->comm->nranks;
     if (plan->nranks != nranks)
         return weiri_fail(WEIR_ERR_INVALID,
-                          "%s: the plan is for %d ranks, the communicator has %d; start as many "
-                          "ranks as the plan has, or take another plan",
+                          "%s: the plan is for %d ranks, but the communicator has %d; use a plan "
+                          "for as many ranks",
                           plan->file, plan->nranks, nranks);
     if (!call->element_bytes || (unsigned)call->op >= WEIR_OP_COUNT)
         return weiri_fail(WEIR_ERR_INVALID, "%s: unknown data type or operation", plan->file);
     if (call->stream && !executor->comm->gpu)
-        return weiri_fail(WEIR_ERR_INVALID, "%s: host memory takes no stream", plan->file);
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "%s: a stream is given, but the communicator uses host memory",
+                          plan->file);
     const int without_in = in_bytes == 0 || plan->collective == WEIR_COLL_BROADCAST;
     const int without_out = out_bytes == 0 || plan->collective == WEIR_COLL_REDUCE;
     if ((!call->in && !without_in) || (!call->out && !without_out))

@@ -1,18 +1,18 @@
 /*
- * The executor inside: what its common part (executor.c, contexts.c) and its backends share.
+ * Internals of the executor, shared by its common part (executor.c, contexts.c) and its backends.
  *
- * The common part checks a call, finds or makes its context, and hands it to the backend. A
- * context is a plan compiled for two lengths, and what the backend needs to run it: memory
- * that all ranks share, counters, channels. Making one is collective, so contexts are told
- * apart only by what all ranks have alike: the plan's content, the lengths, and whether input
- * and output overlap. (An element's bytes change no layout: a plan's alignment is a multiple
- * of each type's.) For the same reason all ranks throw the same contexts out at the same call.
+ * The common part checks a call, finds or creates its context, and passes both to the backend. A
+ * context is a plan compiled for two lengths, with what the backend needs to run it: memory that
+ * all ranks share, counters, channels. Creating one is collective, so contexts are identified only
+ * by what is the same on all ranks: the plan's content, the lengths, and whether input and output
+ * overlap. (The data type does not affect the layout: a plan's alignment is a multiple of the size
+ * of every type.) For the same reason all ranks evict the same contexts in the same call.
  *
- * Whose memory the plan's input and output are. A plan for two buffers has one each; in a
- * plan for use in place both lie in one region: the longer one, and the shorter one in it
- * where weir/weir.h has it for the collective. A call that does not fit (a plan for use in place
- * called with two buffers, a plan for two called in place) has its input copied to where the
- * plan wants it before anything is posted or sent: weiri_placement says what goes where.
+ * Placement of input and output: a plan out of place has a buffer for each. In a plan in place both
+ * lie in one region, as long as the longer one, with the shorter one where weir/weir.h places it
+ * for the collective. In a call that does not match its plan (a plan in place called with two
+ * buffers, or a plan out of place called in place), the input is first copied to where the plan
+ * expects it. weiri_placement describes where everything is.
  */
 #ifndef WEIR_PLAN_EXECUTE_EXECUTOR_H
 #define WEIR_PLAN_EXECUTE_EXECUTOR_H
@@ -21,41 +21,42 @@
 #include "plan/compile/compile.h"
 
 enum { WEIRI_PLAN_CONTEXTS_MAX = 128 };
-/* What the contexts of an executor may hold of shared memory together, bytes, on any rank;
- * a single one may have more. */
+/* The shared memory, in bytes, that an executor's contexts may hold together on any rank; a single
+ * context may hold more. */
 #define WEIRI_CONTEXTS_BYTES ((uint64_t)256 << 20)
-/* Likewise of port channels, each of which has a semaphore of the communicator's. */
+/* Likewise for port channels, each of which holds one of the communicator's semaphores. */
 enum { WEIRI_CONTEXTS_PORTS = 768 };
 
-/* How a plan reaches the input or the output of ranks: bits, the same on all ranks. */
+/* How a plan accesses the input or output of ranks: bits, the same on all ranks. */
 enum {
-    WEIRI_REACHED_BY_PEERS = 1, /* through memory and switch channels */
-    WEIRI_REACHED_BY_PORTS = 2, /* ports read or write it, here or there */
+    WEIRI_REACHED_BY_PEERS = 1, /* through memory and switch channels of peers */
+    WEIRI_REACHED_BY_PORTS = 2, /* through port channels of this rank or a peer */
 };
 
 typedef struct weiri_plan_context {
     uint64_t identity; /* the plan's */
-    char *name;        /* the plan's file, for messages; owned */
+    char *name;        /* the plan's file, for messages; owned by the context */
     int collective, in_place, has_root;
-    int root;          /* of a broadcast or reduce; -1: not known */
-    int needs_op;      /* weir_op that the plan names; -1: any */
-    int reduces;       /* the plan does, and the collective is one that does */
+    int root;          /* of a broadcast or reduce; -1: unknown */
+    int needs_op;      /* weir_op that the plan requires; -1: any */
+    int reduces;       /* the plan has reductions, and so has its collective */
     int has_ports;
-    uint32_t ports;    /* port channels of the rank with the most */
-    int only_packets;  /* all that the plan has in scratch are packets */
-    int reached[2];    /* WEIRI_REACHED_*, of INPUT and OUTPUT; in place of the one region */
+    uint32_t ports;    /* port channels, an upper bound over all ranks */
+    int only_packets;  /* scratch holds only packets */
+    int reached[2];    /* WEIRI_REACHED_*, by buffer (input, output); of a plan in place [0] is the
+                        * region */
     weiri_plan_layout layout;
-    int overlaps; /* input and output of its calls do; 0 where only a root's may */
+    int overlaps; /* input and output of its calls overlap; 0 if only the root's may */
     uint64_t in_blocks, out_blocks;
-    weiri_program *program; /* owned */
-    uint64_t shared_bytes;  /* set by the backend: of memory, the same on all ranks */
-    uint64_t used;          /* the executor's call that used it last */
-    int is_captured;        /* a graph has a call, so that it must stay */
-    void *own;              /* the backend's */
-    const struct weiri_plan_call *call; /* which it is made for, as long as it is made */
+    weiri_program *program; /* owned by the context */
+    uint64_t shared_bytes;  /* set by the backend: bytes of shared memory, the same on all ranks */
+    uint64_t used;          /* number of the executor's call that last used it */
+    int is_captured;        /* a graph contains a call, so the context must stay */
+    void *own;              /* the backend's data */
+    const struct weiri_plan_call *call; /* the call that it is created for; NULL afterwards */
 } weiri_plan_context;
 
-/* One call, checked. */
+/* A call, after its arguments were checked. */
 typedef struct weiri_plan_call {
     const char *in;
     char *out;
@@ -65,23 +66,23 @@ typedef struct weiri_plan_call {
     weir_stream stream;
 } weiri_plan_call;
 
-/* A backend. All return as weir_executor_run does. */
+/* A backend. The functions return what weir_executor_run does. */
 typedef struct weiri_executor_ops {
-    /* Once, when the executor is made: collective. own is the executor's to set. May be NULL. */
+    /* Called once, when the executor is created. Collective. Sets own. May be NULL. */
     weir_status (*open)(struct weir_executor *executor);
-    /* Local: whether a call can have a context made for it at all. May be NULL. */
+    /* Local. Checks whether a context can be created for a call. May be NULL. */
     weir_status (*admit)(const struct weir_executor *executor, const weir_plan *plan,
                          const weiri_plan_call *call);
-    /* Collective: all ranks succeed, or none does. Everything but shared_bytes and own is
-     * set. The plan may be gone afterwards. */
+    /* Collective: succeeds on all ranks or on none. Sets shared_bytes and own; all other members
+     * are set. The plan may be freed afterwards. */
     weir_status (*prepare)(struct weir_executor *executor, const weir_plan *plan,
                            weiri_plan_context *context);
     weir_status (*run)(struct weir_executor *executor, weiri_plan_context *context,
                        const weiri_plan_call *call);
-    /* Local, blocking: nothing that this rank's calls began is under way any more. */
+    /* Local, blocking: waits until none of this rank's calls is in progress. */
     weir_status (*settle)(struct weir_executor *executor);
-    /* Local; all ranks have settled and met since the context was used, or the communicator
-     * is aborted. context->own may be NULL. */
+    /* Local. Before, all ranks have settled and passed a barrier since the context was last used,
+     * or the communicator has been aborted. context->own may be NULL. */
     void (*release)(struct weir_executor *executor, weiri_plan_context *context);
     void (*close)(struct weir_executor *executor); /* may be NULL */
 } weiri_executor_ops;
@@ -96,26 +97,27 @@ struct weir_executor {
     weiri_plan_context *contexts[WEIRI_PLAN_CONTEXTS_MAX];
     int ncontexts;
     uint64_t calls;
-    int checks; /* plans before they first run */
-    void *own; /* the backend's */
+    int checks; /* checks plans before they first run */
+    void *own; /* the backend's data */
 };
 
-/* contexts.c: that of a call which nothing speaks against; NULL where there is nothing to do.
- * Collective where a new one is made, then agreed. And one that no list has any more: Local. */
+/* weiri_plan_context_get returns the context for a call; NULL if the call has nothing to do. It is
+ * collective, with an agreed status, when it creates a context, and local otherwise.
+ * weiri_plan_context_free is local; no list must contain the context any more. */
 weir_status weiri_plan_context_get(weir_executor *executor, const weir_plan *plan,
                                    uint64_t in_bytes, uint64_t out_bytes,
                                    const weiri_plan_call *call, weiri_plan_context **context);
 void weiri_plan_context_free(weir_executor *executor, weiri_plan_context *context);
 
-/* Where the buffers of a call go. Bytes; a pointer is NULL where the backend's own memory
- * (stage) has to stand in. */
+/* Where a call's buffers are. Pointers are NULL where a staging buffer of the backend must be
+ * used. */
 typedef struct weiri_placement {
     char *in, *out;       /* the plan's input and output */
-    int one_region;       /* in place: both lie in `region`, of region_bytes */
+    int one_region;       /* plan in place: both lie in `region`, of region_bytes */
     char *region;
-    uint64_t region_bytes, in_offset, out_offset; /* of it */
-    int copies_in;        /* the caller's input is copied to the plan's first, */
-    int copies_out;       /* the plan's output to the caller's at the end */
+    uint64_t region_bytes, in_offset, out_offset; /* offsets in the region */
+    int copies_in;        /* the caller's input must be copied to `in` first */
+    int copies_out;       /* `out` must be copied to the caller's output at the end */
 } weiri_placement;
 weiri_placement weiri_executor_place(const weiri_plan_context *context, int rank,
                                      const weiri_plan_call *call);
@@ -123,11 +125,11 @@ weiri_placement weiri_executor_place(const weiri_plan_context *context, int rank
 /* Whether the caller's input and output share bytes. */
 int weiri_plan_overlap(const weiri_plan_call *call, uint64_t in_bytes, uint64_t out_bytes);
 
-/* The offsets above for any rank. */
+/* The offsets of input and output in the region, for any rank. */
 uint64_t weiri_region_in_offset(const weiri_plan_context *context, int rank);
 uint64_t weiri_region_out_offset(const weiri_plan_context *context, int rank);
 
-/* Fails with the place of a step: "FILE: rank 3, thread block 1, op 5 (put)" in text of
+/* Writes the position of a step, "FILE: rank 3, thread block 1, op 5 (put)", and returns text, of
  * WEIRI_PLAN_WHERE_BYTES. */
 const char *weiri_step_where(const weiri_plan_context *context, const weiri_program_block *block,
                              const weiri_step *step, char *text);

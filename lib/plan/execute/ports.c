@@ -1,9 +1,9 @@
 /*
- * Proxy, connections and semaphores of plans' port channels.
+ * Proxy, connections and semaphores for the port channels of plans.
  *
- * Set-up between two ranks blocks until both are there. Every rank goes through its peers in
- * their order, so the pair that comes first in the order of pairs can always go on; and
- * what fails between two ranks, both know, and go on with the next.
+ * Setting up a pair of ranks blocks until both do it. Every rank goes through its peers in
+ * ascending order, so the lowest pair that is not done can always proceed. A failure between two
+ * ranks is known to both, and both go on with their next peers.
  */
 #include "plan/execute/ports.h"
 
@@ -26,7 +26,7 @@ static weir_status start_proxy(const weir_executor *executor, weiri_plan_ports *
     return status == WEIR_OK ? weir_proxy_start(ports->proxy) : status;
 }
 
-/* Semaphores with a peer, in the order of the channels at both ends. */
+/* Creates semaphores with a peer, in the order of the channels, which is the same on both ranks. */
 static weir_status connect_to(const weir_executor *executor, const weiri_plan_context *context,
                               weiri_plan_ports *ports, weir_sem **sems, int peer)
 {

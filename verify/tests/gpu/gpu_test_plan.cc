@@ -294,7 +294,7 @@ weiri_image_args context::args_of(int rank, const buffers &of)
     args.view.state = &one.state;
     args.pages = one.image.pages;
     args.page_bytes = one.image.page_bytes;
-    args.tells = (uint32_t)one.image.tells;
+    args.announces = (uint32_t)one.image.announces;
     args.nsemaphores = one.program->nsemaphores;
     args.nbarriers = one.program->nbarriers;
     args.semaphores = one.semaphores.data();
@@ -814,7 +814,7 @@ static std::string steps_of(const weir_plan *plan, int rank)
     std::string all;
     for (uint32_t i = 0; i < page->nsteps; i++) {
         const bool moves = steps[i].kind <= WEIRI_IMAGE_REDUCE;
-        all += steps[i].flags & WEIRI_IMAGE_MEETS ? "|" : " ";
+        all += steps[i].flags & WEIRI_IMAGE_SYNC ? "|" : " ";
         all += (steps[i].kind < sizeof letters - 1 ? letters[steps[i].kind] : '?') +
                std::to_string(moves ? steps[i].ndsts : steps[i].nids);
     }

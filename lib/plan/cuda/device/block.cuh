@@ -1,14 +1,15 @@
 /*
- * What a thread block of a plan works with: its page, the addresses of all buffers, and how
- * it waits, signals and meets others.
+ * What a thread block of a plan works with: its page, the addresses of all buffers, and how it
+ * waits, signals and synchronizes.
  *
- * Order of memory. A signal's thread releases what it and, since the block has met, all
- * threads of the block have stored; a wait's thread acquires, and the block meets behind it.
- * Where ranks tell each other their buffers' addresses, a tell says also that the teller's
- * earlier launches have ended. Packets carry their flags and are relaxed.
+ * Memory order: before a signal the block synchronizes (__syncthreads), and one thread signals with
+ * release semantics, so the signal covers the stores of all threads of the block. A wait's thread
+ * acquires, and the block synchronizes after it. Where ranks announce their buffers' addresses at
+ * entry, an announcement also means that all earlier launches of the announcing rank have ended.
+ * Packets carry their flags and are relaxed.
  *
- * A wait that fails leaves its reason, and where it stood, behind; the block and all other
- * waits of this rank then go on without data, so that every block comes to its end.
+ * A wait that fails records its reason and its position. The block and all other waits of this rank
+ * then continue without data, so that every block reaches its end.
  */
 #ifndef WEIR_PLAN_CUDA_BLOCK_CUH
 #define WEIR_PLAN_CUDA_BLOCK_CUH
@@ -20,10 +21,10 @@
 struct __align__(16) weiri_image_block {
     char page[WEIRI_IMAGE_PAGE_BYTES];
     char *bases[WEIRI_IMAGE_BASES];
-    int failed; /* a wait of this block has */
+    int failed; /* a wait of this block has failed */
 };
 
-/* What every step needs. */
+/* The launch, as every step needs it. */
 struct weiri_image_launch {
     const weiri_image_args *args;
     weiri_image_block *block;
@@ -31,8 +32,8 @@ struct weiri_image_launch {
     uint32_t flag; /* of packets: never 0 in 2^32 launches, and unlike small numbers */
 };
 
-/* Spread over all bits, so that data of an earlier launch, which had other lengths, is hardly
- * ever taken for a flag; back by the inverse. */
+/* Spreads the epoch over all bits, so that data that an earlier launch with other lengths left
+ * where packets are now is very unlikely to be taken for a flag. The inverse recovers the epoch. */
 #define WEIRI_IMAGE_FLAG_FACTOR 2654435769u
 #define WEIRI_IMAGE_FLAG_INVERSE 340573321u
 
@@ -63,10 +64,10 @@ WEIRI_GPU_FN int weiri_image_has_failed(const weiri_image_launch &run)
     return *(volatile int *)&run.block->failed;
 }
 
-/* op: of a wait; UINT32_MAX: at the entry. The place is that of a wait that was too long, or
- * else of one that was aborted. */
-WEIRI_GPU_FN void weiri_image_fail(const weiri_image_launch &run, uint32_t op, int status,
-                                   int peer, uint64_t kind, uint64_t expected, uint64_t seen)
+/* Records a failed wait. op: the operation that waited; UINT32_MAX: the entry. The recorded
+ * position is that of a wait that timed out, or else of one that was aborted. */
+WEIRI_GPU_FN void weiri_image_fail(const weiri_image_launch &run, uint32_t op, int status, int peer,
+                                   uint64_t kind, uint64_t expected, uint64_t seen)
 {
     *(volatile int *)&run.block->failed = 1;
     if (status == WEIR_ERR_TIMEOUT || !weir_load_relaxed(run.args->failed_at))
@@ -74,13 +75,14 @@ WEIRI_GPU_FN void weiri_image_fail(const weiri_image_launch &run, uint32_t op, i
     weiri_gpu_fail(run.args->view, status, peer, kind, expected, seen);
 }
 
-/* A thread that waits polls so often between two looks at abort and clock. */
+/* Polls of a waiting thread between two checks of the abort flag and the deadline. */
 enum { WEIRI_IMAGE_POLLS = 16 };
 
-/* Such a look; the wait may be over: the block has failed then. */
-WEIRI_GPU_COLD_FN weir_waiter weiri_image_look(const weiri_image_launch run, weir_waiter waiter,
-                                               uint32_t op, int peer, uint64_t kind,
-                                               uint64_t expected, uint64_t seen)
+/* Checks the abort flag and the deadline; if the wait is over, the block has failed afterwards. */
+WEIRI_GPU_COLD_FN weir_waiter weiri_image_check_wait(const weiri_image_launch run,
+                                                     weir_waiter waiter, uint32_t op, int peer,
+                                                     uint64_t kind, uint64_t expected,
+                                                     uint64_t seen)
 {
     const int status = weir_waiter_step(&waiter, &run.args->view.guard);
     if (status)
@@ -88,7 +90,7 @@ WEIRI_GPU_COLD_FN weir_waiter weiri_image_look(const weiri_image_launch run, wei
     return waiter;
 }
 
-/* Waits until a word has reached its target; peer -1: other blocks of this rank. */
+/* Waits until a word has reached its target. peer -1: other blocks of this rank. */
 template <bool relaxed>
 WEIRI_GPU_FN void weiri_image_await(const weiri_image_launch &run, uint32_t op,
                                     const uint64_t *word, uint64_t target, int peer)
@@ -103,14 +105,14 @@ WEIRI_GPU_FN void weiri_image_await(const weiri_image_launch &run, uint32_t op,
             continue;
         if (weiri_image_has_failed(run))
             return;
-        waiter = weiri_image_look(run, waiter, op, peer, WEIR_WAIT_SEMAPHORE, target, seen);
+        waiter = weiri_image_check_wait(run, waiter, op, peer, WEIR_WAIT_SEMAPHORE, target, seen);
     }
 }
 
 /* -------------------------------------------------------------------- signals */
 
-/* Adds 1 to a peer's counter, which several blocks do. */
-WEIRI_GPU_FN void weiri_image_add_far(uint64_t *word, bool relaxed)
+/* Adds 1 to a peer's counter that several blocks signal. */
+WEIRI_GPU_FN void weiri_image_add_remote(uint64_t *word, bool relaxed)
 {
 #if WEIR_ON_DEVICE
     if (relaxed)
@@ -123,8 +125,8 @@ WEIRI_GPU_FN void weiri_image_add_far(uint64_t *word, bool relaxed)
 #endif
 }
 
-/* All threads; each handles some of the ids, a channel always the same thread until the
- * block meets. */
+/* Called by all threads. Each handles some of the ids; the same thread handles a channel until the
+ * block synchronizes. */
 WEIRI_GPU_FN void weiri_image_signal(const weiri_image_launch &run, const weiri_image_step *step)
 {
     const uint32_t *ids = weiri_image_ids(run.block) + step->first;
@@ -135,7 +137,7 @@ WEIRI_GPU_FN void weiri_image_signal(const weiri_image_launch &run, const weiri_
         weiri_image_channel *channel =
             run.args->channels + ((id & ~WEIRI_IMAGE_SHARED) >> WEIRI_IMAGE_ID_SHIFT);
         if (id & WEIRI_IMAGE_SHARED) {
-            weiri_image_add_far(channel->outbound, relaxed);
+            weiri_image_add_remote(channel->outbound, relaxed);
             continue;
         }
         const uint64_t signals = channel->signals + 1;
@@ -168,20 +170,21 @@ WEIRI_GPU_FN void weiri_image_wait(const weiri_image_launch &run, const weiri_im
     }
 }
 
-/* --------------------------------------------------- barriers, semaphores, turns */
+/* ---------------------------------------------- barriers, semaphores, iterations */
 
-/* Of this launch's set. */
-WEIRI_GPU_FN uint32_t weiri_image_set(const weiri_image_launch &run)
+/* Which of the two sets of semaphores, barriers and announcements this launch uses. */
+WEIRI_GPU_FN uint32_t weiri_image_parity(const weiri_image_launch &run)
 {
     return (uint32_t)run.epoch & 1;
 }
 
-/* The block has met, and meets behind it. */
+/* The block must synchronize before and after it. */
 WEIRI_GPU_FN void weiri_image_barrier(const weiri_image_launch &run, const weiri_image_step *step)
 {
     if (threadIdx.x)
         return;
-    uint64_t *word = run.args->barriers + weiri_image_set(run) * run.args->nbarriers + step->slot;
+    uint64_t *word =
+        run.args->barriers + weiri_image_parity(run) * run.args->nbarriers + step->slot;
     weiri_gpu_fence();
     const uint32_t before = (uint32_t)weir_fetch_add(word, 1);
     weiri_image_await<false>(run, step->op, word,
@@ -192,7 +195,7 @@ WEIRI_GPU_FN void weiri_image_barrier(const weiri_image_launch &run, const weiri
 
 WEIRI_GPU_FN uint64_t *weiri_image_semaphore(const weiri_image_launch &run, uint32_t id)
 {
-    return run.args->semaphores + weiri_image_set(run) * run.args->nsemaphores + id;
+    return run.args->semaphores + weiri_image_parity(run) * run.args->nsemaphores + id;
 }
 
 WEIRI_GPU_FN void weiri_image_release(const weiri_image_launch &run, const weiri_image_step *step)
@@ -221,11 +224,11 @@ WEIRI_GPU_FN void weiri_image_acquire(const weiri_image_launch &run, const weiri
     }
 }
 
-/* The first block; puts what the next launch uses into its first state. */
-WEIRI_GPU_FN void weiri_image_renew(const weiri_image_launch &run)
+/* Called by the first block; resets the set that the next launch uses. */
+WEIRI_GPU_FN void weiri_image_reset_next(const weiri_image_launch &run)
 {
     const weiri_image_args &args = *run.args;
-    const uint32_t next = 1 - weiri_image_set(run);
+    const uint32_t next = 1 - weiri_image_parity(run);
 #pragma unroll 1
     for (uint32_t i = threadIdx.x; i < args.nsemaphores; i += blockDim.x)
         args.semaphores[next * args.nsemaphores + i] = args.initial[i];
@@ -236,13 +239,12 @@ WEIRI_GPU_FN void weiri_image_renew(const weiri_image_launch &run)
 
 /* ----------------------------------------------------------------------- ports */
 
-/* The first thread's. */
+/* Called by the block's first thread. */
 WEIRI_GPU_COLD_FN void weiri_image_port(const weiri_image_launch run, const weiri_image_step *step,
                                         uint32_t id, uint64_t to, uint64_t from, uint64_t bytes)
 {
     const int peer = (int)(id & ((1u << WEIRI_IMAGE_ID_SHIFT) - 1));
-    weir_portchan_dev *port =
-        run.args->ports[(id & ~WEIRI_IMAGE_SHARED) >> WEIRI_IMAGE_ID_SHIFT];
+    weir_portchan_dev *port = run.args->ports[(id & ~WEIRI_IMAGE_SHARED) >> WEIRI_IMAGE_ID_SHIFT];
     int status = 0;
     if (weiri_image_has_failed(run))
         return;
@@ -270,48 +272,51 @@ WEIRI_GPU_FN void weiri_image_port_ids(const weiri_image_launch &run, const weir
 
 /* ----------------------------------------------------------------------- entry */
 
-/* Where peer's cell for this rank, or the other way round, is in a launch. */
-WEIRI_GPU_FN weiri_image_cell *weiri_image_cell_at(const weiri_image_launch &run, int at, int from)
+/* The announcement that rank `at` receives from rank `from` in this launch. */
+WEIRI_GPU_FN weiri_image_announcement *weiri_image_announcement_at(const weiri_image_launch &run,
+                                                                   int at, int from)
 {
-    return (weiri_image_cell *)run.args->segment[at] +
-           weiri_image_set(run) * WEIRI_GPU_RANKS_MAX + from;
+    return (weiri_image_announcement *)run.args->segment[at] +
+           weiri_image_parity(run) * WEIRI_GPU_RANKS_MAX + from;
 }
 
-/* The first block tells all peers where this rank's buffers are. Cells alternate: who tells
- * for epoch e + 2 has heard from the peer in e + 1, whose epoch e has ended. */
-WEIRI_GPU_FN void weiri_image_tell(const weiri_image_launch &run)
+/* The first block announces this rank's buffers to all peers. Announcements alternate between two
+ * sets: a rank announces epoch e + 2 only after it has received the peer's announcement of e + 1,
+ * which means that the peer's epoch e has ended. */
+WEIRI_GPU_FN void weiri_image_announce(const weiri_image_launch &run)
 {
     const weiri_gpu_view &view = run.args->view;
 #pragma unroll 1
     for (int peer = (int)threadIdx.x; peer < view.nranks; peer += (int)blockDim.x) {
         if (peer == view.rank)
             continue;
-        weiri_image_cell *cell = weiri_image_cell_at(run, peer, view.rank);
-        weir_packet16_write(cell->in, (uint32_t)run.epoch, run.args->in_desc);
-        weir_packet16_write(cell->out, (uint32_t)run.epoch, run.args->out_desc);
+        weiri_image_announcement *announcement = weiri_image_announcement_at(run, peer, view.rank);
+        weir_packet16_write(announcement->in, (uint32_t)run.epoch, run.args->in_desc);
+        weir_packet16_write(announcement->out, (uint32_t)run.epoch, run.args->out_desc);
     }
 }
 
-/* Waits until a peer has told. If it did not, the block has failed, and must not touch any
+/* Waits for a peer's announcement. If none arrives, the block has failed and must not access any
  * buffer. */
-WEIRI_GPU_FN void weiri_image_hear_from(const weiri_image_launch &run, int peer)
+WEIRI_GPU_FN void weiri_image_await_peer(const weiri_image_launch &run, int peer)
 {
     const weiri_gpu_view &view = run.args->view;
-    const weiri_image_cell *cell = weiri_image_cell_at(run, view.rank, peer);
+    const weiri_image_announcement *announcement =
+        weiri_image_announcement_at(run, view.rank, peer);
     char **bases = run.block->bases + WEIRI_IMAGE_BUFFERS * peer;
     uint64_t in = 0, out = 0;
     weir_waiter waiter = {0, 0};
-    for (uint32_t polls = 1; !weir_packet16_read(cell->in, (uint32_t)run.epoch, &in) ||
-                             !weir_packet16_read(cell->out, (uint32_t)run.epoch, &out);
+    for (uint32_t polls = 1; !weir_packet16_read(announcement->in, (uint32_t)run.epoch, &in) ||
+                             !weir_packet16_read(announcement->out, (uint32_t)run.epoch, &out);
          polls++) {
         if (polls % WEIRI_IMAGE_POLLS)
             continue;
         if (weiri_image_has_failed(run))
             return;
-        waiter = weiri_image_look(run, waiter, UINT32_MAX, peer, WEIR_WAIT_PACKET, run.epoch,
-                                  weir_load_relaxed(cell->in) >> 32);
+        waiter = weiri_image_check_wait(run, waiter, UINT32_MAX, peer, WEIR_WAIT_PACKET, run.epoch,
+                                        weir_load_relaxed(announcement->in) >> 32);
     }
-    if (run.args->tells == WEIRI_IMAGE_TELLS_FOR_LOADS)
+    if (run.args->announces == WEIRI_IMAGE_ANNOUNCES_FOR_LOADS)
         weiri_gpu_fence();
     if (in != WEIRI_GPU_PLAIN)
         bases[0] = weiri_gpu_address(view, peer, in);
@@ -319,19 +324,19 @@ WEIRI_GPU_FN void weiri_image_hear_from(const weiri_image_launch &run, int peer)
         bases[1] = weiri_gpu_address(view, peer, out);
 }
 
-/* All threads; one for each peer. */
-WEIRI_GPU_FN void weiri_image_hear(const weiri_image_launch &run)
+/* Called by all threads; each handles some of the peers. */
+WEIRI_GPU_FN void weiri_image_await_peers(const weiri_image_launch &run)
 {
     const weiri_gpu_view &view = run.args->view;
 #pragma unroll 1
     for (int peer = (int)threadIdx.x; peer < view.nranks; peer += (int)blockDim.x)
         if (peer != view.rank)
-            weiri_image_hear_from(run, peer);
+            weiri_image_await_peer(run, peer);
 }
 
 /* ----------------------------------------------------------------------- pages */
 
-/* All threads: what of a page lies from byte `at` on, this thread's part of it. */
+/* Called by all threads: each copies its part of a page, from byte `at` on. */
 WEIRI_GPU_FN void weiri_image_copy_page(const weiri_image_launch &run, uint32_t page, uint32_t at)
 {
     const char *from = run.args->pages + (size_t)page * run.args->page_bytes;
@@ -342,7 +347,7 @@ WEIRI_GPU_FN void weiri_image_copy_page(const weiri_image_launch &run, uint32_t 
     }
 }
 
-/* Where a buffer begins, scratch its first half; NULL where a peer has to tell. */
+/* Where a buffer begins, of scratch its first half; NULL if a peer will announce it. */
 WEIRI_GPU_FN char *weiri_image_first_base(const weiri_image_args &args, uint32_t base)
 {
     const uint32_t rank = base / WEIRI_IMAGE_BUFFERS, which = base % WEIRI_IMAGE_BUFFERS;
@@ -353,8 +358,8 @@ WEIRI_GPU_FN char *weiri_image_first_base(const weiri_image_args &args, uint32_t
     return rank != (uint32_t)args.view.rank ? nullptr : which ? args.out : (char *)args.in;
 }
 
-/* The launch's epoch, where its buffers begin, and the block's first page; all that is loaded
- * for these, arguments included, is under way at the same time. */
+/* Sets the launch's epoch and the buffers' addresses and loads the block's first page. All loads
+ * for these, arguments included, are issued before the first of them is used. */
 WEIRI_GPU_FN void weiri_image_begin(weiri_image_launch *run)
 {
     const weiri_image_args &args = *run->args;
@@ -366,7 +371,7 @@ WEIRI_GPU_FN void weiri_image_begin(weiri_image_launch *run)
     char *base = weiri_image_first_base(args, threadIdx.x);
     run->epoch = weiri_gpu_epoch(args.view);
     run->flag = (uint32_t)run->epoch * WEIRI_IMAGE_FLAG_FACTOR;
-    const uint64_t half = weiri_image_set(*run) * args.half_bytes;
+    const uint64_t half = weiri_image_parity(*run) * args.half_bytes;
 #pragma unroll 1
     for (uint32_t i = threadIdx.x; i < WEIRI_IMAGE_BASES;) {
         const bool is_scratch = i % WEIRI_IMAGE_BUFFERS == WEIRI_IMAGE_BUFFERS - 1;
@@ -379,8 +384,8 @@ WEIRI_GPU_FN void weiri_image_begin(weiri_image_launch *run)
     weiri_image_copy_page(*run, blockIdx.x, at + 16 * blockDim.x);
 }
 
-/* Makes addresses of the page's operands. The block has met since the page is there, and
- * meets behind. */
+/* Turns the operands of the page into addresses. The block must synchronize between the load of the
+ * page and this, and after it. */
 WEIRI_GPU_FN void weiri_image_resolve(const weiri_image_launch &run)
 {
     weiri_image_operand *operands = weiri_image_operands(run.block);

@@ -1,17 +1,17 @@
 /*
- * The kernel of plans: each block carries out its list of steps (image.h). It
+ * The kernel of plans: each block executes its list of steps (image.h). It
  *
- *   1. reads the launch's epoch and its first page; the first block tells peers where this
- *      rank's buffers are, if the plan needs that,
- *   2. takes the launch's turn, hears what peers tell, and makes addresses of the page's
- *      operands,
- *   3. carries out steps until there are no more.
+ *   1. loads the launch's epoch and its first page; if the plan needs it, the first block
+ *      announces this rank's buffers to all peers,
+ *   2. enters the launch in stream order (weiri_gpu_turn), waits for the peers' announcements,
+ *      and turns the operands of the page into addresses,
+ *   3. executes steps until there are no more.
  *
  * All blocks of the grid must be resident, as they wait for each other and for peers.
  *
- * Steps are read from shared memory, alike by all threads. Whether the block meets before a
- * step is in its flags, so control flow never depends on data, and waits that fail never
- * change it, but for the entry's: without the peers' addresses a block ends.
+ * All threads read the same steps, from shared memory. A flag of each step says whether the block
+ * synchronizes before it, so control flow never depends on data. Failed waits do not change it
+ * either, except at the entry: without the peers' addresses a block ends.
  */
 #ifndef WEIR_PLAN_CUDA_EXECUTE_CUH
 #define WEIR_PLAN_CUDA_EXECUTE_CUH
@@ -22,10 +22,10 @@
 /* Where a block is in its list. */
 struct weiri_image_place {
     uint32_t page, step;
-    uint64_t turn, turns, turn_bytes; /* of the loop that it is in */
+    uint64_t iteration, iterations, iteration_bytes; /* of the current loop */
 };
 
-/* What of its line a step handles now. */
+/* The part of its line that a step handles in this iteration. */
 template <int does>
 WEIRI_GPU_FN void weiri_image_span(const weiri_image_step *step, const weiri_image_place &place,
                                    size_t *begin, size_t *end)
@@ -34,10 +34,10 @@ WEIRI_GPU_FN void weiri_image_span(const weiri_image_step *step, const weiri_ima
     *end = step->end;
     if (!(does & WEIRI_IMAGE_DOES_OTHERS) || !(step->flags & WEIRI_IMAGE_IN_LOOP))
         return;
-    const uint64_t left = *end - *begin, at = place.turn * place.turn_bytes;
+    const uint64_t left = *end - *begin, at = place.iteration * place.iteration_bytes;
     *begin += at < left ? at : left;
-    if (*end - *begin > place.turn_bytes)
-        *end = *begin + place.turn_bytes;
+    if (*end - *begin > place.iteration_bytes)
+        *end = *begin + place.iteration_bytes;
     if (*begin < step->run_begin)
         *begin = step->run_begin;
     if (*end > step->run_end)
@@ -59,10 +59,9 @@ WEIRI_GPU_FN void weiri_image_reduce_by(const weiri_image_launch &run, const wei
 }
 
 template <int dtype, int does>
-WEIRI_GPU_FN void weiri_image_reduce_step(const weiri_image_launch &run,
-                                          const weiri_image_step *step,
-                                          const weiri_image_operand *operands, bool packets,
-                                          size_t begin, size_t end)
+WEIRI_GPU_FN void
+weiri_image_reduce_step(const weiri_image_launch &run, const weiri_image_step *step,
+                        const weiri_image_operand *operands, bool packets, size_t begin, size_t end)
 {
     if (!(does & WEIRI_IMAGE_DOES_OPS) || run.args->op == WEIR_SUM)
         weiri_image_reduce_by<dtype, WEIR_SUM, does>(run, step, operands, packets, begin, end);
@@ -84,17 +83,17 @@ WEIRI_GPU_FN void weiri_image_copy_step(const weiri_image_launch &run, const wei
     if (!(does & WEIRI_IMAGE_DOES_PACKETS) || !packets)
         weiri_image_copy(operands, step->ndsts, begin, end);
     else if (from && to)
-        weiri_image_convert<true, true>(run, step->op, operands, step->ndsts, begin, end,
-                                        step->data_end);
+        weiri_image_copy_packets<true, true>(run, step->op, operands, step->ndsts, begin, end,
+                                             step->data_end);
     else if (from)
-        weiri_image_convert<true, false>(run, step->op, operands, step->ndsts, begin, end,
-                                         step->data_end);
+        weiri_image_copy_packets<true, false>(run, step->op, operands, step->ndsts, begin, end,
+                                              step->data_end);
     else
-        weiri_image_convert<false, true>(run, step->op, operands, step->ndsts, begin, end,
-                                         step->data_end);
+        weiri_image_copy_packets<false, true>(run, step->op, operands, step->ndsts, begin, end,
+                                              step->data_end);
 }
 
-/* Through the first thread's port, packets as they are. */
+/* Puts through a port, by the first thread; packets are copied as they are. */
 WEIRI_GPU_FN void weiri_image_port_step(const weiri_image_launch &run, const weiri_image_step *step,
                                         const weiri_image_operand *operands, size_t begin,
                                         size_t end)
@@ -108,15 +107,14 @@ WEIRI_GPU_FN void weiri_image_port_step(const weiri_image_launch &run, const wei
                      (end - begin) << packets);
 }
 
-/* A step that has operands. */
+/* Executes a step with operands. */
 template <int dtype, int does>
 WEIRI_GPU_FN void weiri_image_move(const weiri_image_launch &run, const weiri_image_step *step,
                                    const weiri_image_place &place)
 {
     const weiri_image_operand *operands = weiri_image_operands(run.block) + step->first;
-    const bool packets =
-        (does & (WEIRI_IMAGE_DOES_PACKETS | WEIRI_IMAGE_DOES_PACKET_REDUCES)) &&
-        (step->flags & (WEIRI_IMAGE_FROM_PACKETS | WEIRI_IMAGE_TO_PACKETS));
+    const bool packets = (does & (WEIRI_IMAGE_DOES_PACKETS | WEIRI_IMAGE_DOES_PACKET_REDUCES)) &&
+                         (step->flags & (WEIRI_IMAGE_FROM_PACKETS | WEIRI_IMAGE_TO_PACKETS));
     size_t begin, end;
     weiri_image_span<does>(step, place, &begin, &end);
     if (!packets && end > step->data_end)
@@ -131,7 +129,7 @@ WEIRI_GPU_FN void weiri_image_move(const weiri_image_launch &run, const weiri_im
         weiri_image_port_step(run, step, operands, begin, end);
 }
 
-/* A step that orders. */
+/* Executes a synchronizing step. */
 template <int does>
 WEIRI_GPU_FN void weiri_image_order(const weiri_image_launch &run, const weiri_image_step *step)
 {
@@ -151,8 +149,8 @@ WEIRI_GPU_FN void weiri_image_order(const weiri_image_launch &run, const weiri_i
         weiri_image_port_ids(run, step);
 }
 
-WEIRI_GPU_FN void weiri_image_fetch(const weiri_image_launch &run, weiri_image_place *place,
-                                    uint32_t page)
+WEIRI_GPU_FN void weiri_image_load_page(const weiri_image_launch &run, weiri_image_place *place,
+                                        uint32_t page)
 {
     __syncthreads();
     weiri_image_copy_page(run, page, 16 * threadIdx.x);
@@ -162,7 +160,7 @@ WEIRI_GPU_FN void weiri_image_fetch(const weiri_image_launch &run, weiri_image_p
     place->page = page;
 }
 
-/* Goes on behind a step. */
+/* Advances to the next step. */
 template <int does>
 WEIRI_GPU_FN void weiri_image_advance(const weiri_image_launch &run, const weiri_image_step *step,
                                       weiri_image_place *place)
@@ -171,19 +169,19 @@ WEIRI_GPU_FN void weiri_image_advance(const weiri_image_launch &run, const weiri
     if (!(does & WEIRI_IMAGE_DOES_OTHERS))
         return;
     if (step->kind == WEIRI_IMAGE_LOOP) {
-        place->turn = 0;
-        place->turns = step->turns;
-        place->turn_bytes = step->turn_bytes;
+        place->iteration = 0;
+        place->iterations = step->iterations;
+        place->iteration_bytes = step->iteration_bytes;
     }
-    if (step->kind != WEIRI_IMAGE_TURN || ++place->turn >= place->turns)
+    if (step->kind != WEIRI_IMAGE_LOOP_END || ++place->iteration >= place->iterations)
         return;
     const uint32_t page = step->page;
     place->step = step->step;
     if (page != place->page)
-        weiri_image_fetch(run, place, page);
+        weiri_image_load_page(run, place, page);
 }
 
-/* The block's steps, from its first page's on, which is there. */
+/* Executes the block's steps, beginning with its first page, which is loaded. */
 template <int dtype, int does> WEIRI_GPU_FN void weiri_image_run(const weiri_image_launch &run)
 {
     weiri_image_place place = {blockIdx.x, 0, 0, 0, 0};
@@ -194,11 +192,11 @@ template <int dtype, int does> WEIRI_GPU_FN void weiri_image_run(const weiri_ima
             const uint32_t next = page->next;
             if (!next)
                 return;
-            weiri_image_fetch(run, &place, next);
+            weiri_image_load_page(run, &place, next);
             place.step = 0;
         }
         const weiri_image_step *step = weiri_image_steps(run.block) + place.step;
-        if (step->flags & WEIRI_IMAGE_MEETS)
+        if (step->flags & WEIRI_IMAGE_SYNC)
             __syncthreads();
         if (step->kind <= WEIRI_IMAGE_REDUCE || step->kind == WEIRI_IMAGE_PORT_PUT)
             weiri_image_move<dtype, does>(run, step, place);
@@ -215,17 +213,17 @@ static __global__ void __launch_bounds__(WEIRI_IMAGE_THREADS_MAX, 1)
 {
     __shared__ weiri_image_block block;
     weiri_image_launch run = {&args, &block, 0, 0};
-    const bool tells = does & WEIRI_IMAGE_DOES_TELLS && args.tells;
+    const bool announces = does & WEIRI_IMAGE_DOES_ANNOUNCES && args.announces;
     if (!threadIdx.x)
         block.failed = 0;
     weiri_image_begin(&run);
-    if (tells && !blockIdx.x)
-        weiri_image_tell(run);
+    if (announces && !blockIdx.x)
+        weiri_image_announce(run);
     weiri_gpu_turn(args.view, run.epoch);
     if (does & WEIRI_IMAGE_DOES_OTHERS && !blockIdx.x)
-        weiri_image_renew(run);
-    if (tells) {
-        weiri_image_hear(run);
+        weiri_image_reset_next(run);
+    if (announces) {
+        weiri_image_await_peers(run);
         if (__syncthreads_or(weiri_image_has_failed(run)))
             return;
     }
@@ -234,14 +232,15 @@ static __global__ void __launch_bounds__(WEIRI_IMAGE_THREADS_MAX, 1)
     weiri_image_run<dtype, does>(run);
 }
 
-/* The kernels of a type: of packets alone, of what else most plans do, and of all. */
+/* Chooses one of a type's kernels: for packets only, for what most other plans need, and for
+ * everything. */
 template <int dtype> static const void *weiri_image_kernel_for(uint32_t does)
 {
     enum {
-        PACKETS = WEIRI_IMAGE_DOES_COPIES | WEIRI_IMAGE_DOES_PACKETS |
-                  WEIRI_IMAGE_DOES_PACKET_REDUCES,
+        PACKETS =
+            WEIRI_IMAGE_DOES_COPIES | WEIRI_IMAGE_DOES_PACKETS | WEIRI_IMAGE_DOES_PACKET_REDUCES,
         DIRECT = WEIRI_IMAGE_DOES_COPIES | WEIRI_IMAGE_DOES_REDUCES | WEIRI_IMAGE_DOES_SIGNALS |
-                 WEIRI_IMAGE_DOES_TELLS,
+                 WEIRI_IMAGE_DOES_ANNOUNCES,
     };
     if (!(does & ~(uint32_t)PACKETS))
         return (const void *)&weiri_image_execute<dtype, PACKETS>;

@@ -1,33 +1,33 @@
 /*
- * Steps that reduce: all sources, in their order, into every destination. What the types
- * accumulate in, and how they round, is vector.cuh's; a step rounds once.
+ * Steps that reduce: all sources, in order, into every destination. vector.cuh defines the types in
+ * which values accumulate, and the rounding; a step rounds once.
  *
- * Plain operands are worked on in vectors of 16 bytes where they are aligned alike; a thread
- * has up to 8 loads under way: of 2 sources 4 vectors of each, of 4 sources 2, of more one of
- * each; beyond 8 sources, 4 sources at a time. A thread loads from all sources what it stores,
- * and before it stores, so a destination may be one of the sources.
+ * Data is handled in vectors of 16 bytes where all operands have the same alignment. A thread has
+ * up to 8 loads in flight: 4 vectors from each of 2 sources, 2 from each of 4, 1 from each of up to
+ * 8; beyond 8 sources, 4 sources at a time. Each thread loads all sources of what it stores before
+ * it stores, so a destination may be one of the sources.
  *
- * With packets, the first source and the first destination are plain, the others packets.
+ * In steps with packets, the first source and the first destination are data, all others packets.
  */
 #ifndef WEIR_PLAN_CUDA_REDUCE_CUH
 #define WEIR_PLAN_CUDA_REDUCE_CUH
 
 #include "plan/cuda/device/spread.cuh"
 
-enum { WEIRI_IMAGE_SOURCES = 8 }; /* of which a thread has a word each at once */
+enum { WEIRI_IMAGE_SOURCES = 8 }; /* of which a thread loads a word each at once */
 
-/* A running reduction of words, place by place. */
-template <int dtype, int op, int places> struct weiri_image_total {
+/* A running reduction of several words. */
+template <int dtype, int op, int places> struct weiri_image_accumulator {
     typedef weiri_gpu_lanes<dtype> lanes;
     typename lanes::lane lane[places][lanes::COUNT];
 
-    WEIRI_GPU_FN void begin(weiri_image_total &of, const uint64_t (&words)[places])
+    WEIRI_GPU_FN void begin(weiri_image_accumulator &of, const uint64_t (&words)[places])
     {
 #pragma unroll
         for (int p = 0; p < places; p++)
             lanes::unpack(words[p], of.lane[p]);
     }
-    WEIRI_GPU_FN void add(weiri_image_total &to, const uint64_t (&words)[places])
+    WEIRI_GPU_FN void add(weiri_image_accumulator &to, const uint64_t (&words)[places])
     {
         typename lanes::lane next[lanes::COUNT];
 #pragma unroll
@@ -38,7 +38,7 @@ template <int dtype, int op, int places> struct weiri_image_total {
                 to.lane[p][i] = weiri_gpu_combine<op>(to.lane[p][i], next[i]);
         }
     }
-    WEIRI_GPU_FN void end(const weiri_image_total &of, uint64_t (&words)[places])
+    WEIRI_GPU_FN void end(const weiri_image_accumulator &of, uint64_t (&words)[places])
     {
 #pragma unroll
         for (int p = 0; p < places; p++)
@@ -46,9 +46,9 @@ template <int dtype, int op, int places> struct weiri_image_total {
     }
 };
 
-/* ----------------------------------------------------------------- plain bytes */
+/* ------------------------------------------------------------------------ data */
 
-/* Up to `sources` sources, `flight` vectors of each at a time. */
+/* Reduces up to `sources` sources, `flight` vectors of each at a time. */
 template <int dtype, int op, int sources, int flight>
 WEIRI_GPU_FN void weiri_image_reduce_few(const weiri_image_operand *operands, uint32_t nsrcs,
                                          uint32_t ndsts, size_t begin, size_t end)
@@ -89,7 +89,7 @@ template <int dtype, int op>
 WEIRI_GPU_FN void weiri_image_reduce_many(const weiri_image_operand *operands, uint32_t nsrcs,
                                           uint32_t ndsts, size_t begin, size_t end)
 {
-    typedef weiri_image_total<dtype, op, 2> total;
+    typedef weiri_image_accumulator<dtype, op, 2> total;
     enum { GROUP = 4 };
     const size_t step = (size_t)16 * blockDim.x;
 #pragma unroll 1
@@ -123,14 +123,14 @@ WEIRI_GPU_FN weiri_image_cut weiri_image_cut_reduction(const weiri_image_operand
                                 8 / (uint32_t)weiri_gpu_lanes<dtype>::COUNT);
 }
 
-/* Words before and behind the vectors. */
+/* Reduces the words before and after the vectors. */
 template <int dtype, int op>
 WEIRI_GPU_COLD_FN void weiri_image_reduce_words(const weiri_image_operand *operands, uint32_t nsrcs,
                                                 uint32_t ndsts, size_t begin, size_t end)
 {
     const weiri_image_cut cut =
         weiri_image_cut_reduction<dtype>(operands, nsrcs + ndsts, begin, end);
-    typedef weiri_image_total<dtype, op, 1> total;
+    typedef weiri_image_accumulator<dtype, op, 1> total;
 #pragma unroll 1
     for (uint32_t word = threadIdx.x; word < cut.words; word += blockDim.x) {
         size_t left;
@@ -151,7 +151,7 @@ WEIRI_GPU_COLD_FN void weiri_image_reduce_words(const weiri_image_operand *opera
 
 template <int dtype, int op>
 WEIRI_GPU_FN void weiri_image_reduce(const weiri_image_operand *operands, uint32_t nsrcs,
-                                         uint32_t ndsts, size_t begin, size_t end)
+                                     uint32_t ndsts, size_t begin, size_t end)
 {
     const weiri_image_cut cut =
         weiri_image_cut_reduction<dtype>(operands, nsrcs + ndsts, begin, end);
@@ -169,7 +169,8 @@ WEIRI_GPU_FN void weiri_image_reduce(const weiri_image_operand *operands, uint32
 
 /* --------------------------------------------------------------------- packets */
 
-/* Packets from source `first` on, as many as a thread awaits at once; how many. */
+/* Receives packets from the sources `first` and later, as many as a thread awaits at once, and
+ * returns how many these are. */
 template <int COUNT>
 WEIRI_GPU_FN uint32_t weiri_image_receive_some(const weiri_image_launch &run, uint32_t step_op,
                                                const weiri_image_operand *operands, uint32_t first,
@@ -181,14 +182,14 @@ WEIRI_GPU_FN uint32_t weiri_image_receive_some(const weiri_image_launch &run, ui
     return count;
 }
 
-/* The word at byte `at` of all sources; `flight` packets are awaited at once. The first one's
- * load is under way while the others' packets are awaited. */
+/* Reduces the word at byte `at` of all sources; `flight` packets are awaited at once. The load of
+ * the first source is in flight while the packets of the others are awaited. */
 template <int dtype, int op, bool whole, int flight>
 WEIRI_GPU_FN uint64_t weiri_image_reduce_packet(const weiri_image_launch &run, uint32_t step_op,
-                                                const weiri_image_operand *operands,
-                                                uint32_t nsrcs, size_t at, size_t left)
+                                                const weiri_image_operand *operands, uint32_t nsrcs,
+                                                size_t at, size_t left)
 {
-    typedef weiri_image_total<dtype, op, 1> total;
+    typedef weiri_image_accumulator<dtype, op, 1> total;
     total sum;
     uint64_t data[flight], some[1] = {weiri_image_load<whole>(operands[0].line + at, left)};
     uint32_t count = weiri_image_receive_some(run, step_op, operands, 1, nsrcs, at, data);
@@ -210,7 +211,7 @@ WEIRI_GPU_FN uint64_t weiri_image_reduce_packet(const weiri_image_launch &run, u
     return some[0];
 }
 
-/* Bytes [begin, end), both multiples of 8. */
+/* Handles bytes [begin, end), both multiples of 8. */
 template <int dtype, int op, bool whole, int flight>
 WEIRI_GPU_FN void weiri_image_reduce_packet_words(const weiri_image_launch &run, uint32_t step_op,
                                                   const weiri_image_operand *operands,
@@ -221,8 +222,8 @@ WEIRI_GPU_FN void weiri_image_reduce_packet_words(const weiri_image_launch &run,
 #pragma unroll 1
     for (size_t at = begin + (size_t)8 * threadIdx.x; at < end; at += step) {
         const size_t left = weiri_image_data_left(at, data_end);
-        uint64_t word = weiri_image_reduce_packet<dtype, op, whole, flight>(
-            run, step_op, operands, nsrcs, at, left);
+        uint64_t word = weiri_image_reduce_packet<dtype, op, whole, flight>(run, step_op, operands,
+                                                                            nsrcs, at, left);
         weiri_image_store<whole>(operands[nsrcs].line + at, word, left);
         if (!whole && left < 8)
             word &= ((uint64_t)1 << 8 * left) - 1;
@@ -232,7 +233,7 @@ WEIRI_GPU_FN void weiri_image_reduce_packet_words(const weiri_image_launch &run,
     }
 }
 
-/* Bytes [begin, end), both multiples of 8: first the words that are whole and aligned. */
+/* Handles bytes [begin, end), both multiples of 8: first the words that are whole and aligned. */
 template <int dtype, int op>
 WEIRI_GPU_FN void weiri_image_reduce_packets(const weiri_image_launch &run, uint32_t step_op,
                                              const weiri_image_operand *operands, uint32_t nsrcs,
@@ -240,7 +241,7 @@ WEIRI_GPU_FN void weiri_image_reduce_packets(const weiri_image_launch &run, uint
                                              size_t data_end)
 {
     const uintptr_t odd =
-        weiri_image_oddness(operands, 1) | weiri_image_oddness(operands + nsrcs, 1);
+        weiri_image_misalignment(operands, 1) | weiri_image_misalignment(operands + nsrcs, 1);
     const size_t middle = weiri_image_whole_end(odd, begin, end, data_end);
     weiri_image_reduce_packet_words<dtype, op, true, WEIRI_IMAGE_SOURCES - 1>(
         run, step_op, operands, nsrcs, ndsts, begin, middle, data_end);

@@ -1,27 +1,28 @@
 /*
- * Steps that move bytes as they are: from one source to all destinations, each of which, and
- * the source, may be packets. The threads of the block share the bytes.
+ * Steps that copy: one source to all destinations, any of which may be packets. The threads of the
+ * block share the bytes.
  *
- * Plain bytes go 16 at a time from where all operands are aligned so; what lies before and
- * behind, or all of it where they never are, in words of 8 that are put together. Each thread
- * has several independent loads under way before its first store.
+ * Data is copied in vectors of 16 bytes where all operands have the same alignment; the bytes
+ * before and after them, or all bytes if the alignments differ, are copied in words of 8 that are
+ * assembled from bytes. Each thread has several independent loads in flight before its first store.
  */
 #ifndef WEIR_PLAN_CUDA_SPREAD_CUH
 #define WEIR_PLAN_CUDA_SPREAD_CUH
 
 #include "plan/cuda/device/block.cuh"
 
-/* Accesses of a thread that are under way, of vectors and of packets. */
+/* Accesses of a thread in flight: vectors, and packets. */
 enum { WEIRI_IMAGE_FLIGHT = 8, WEIRI_IMAGE_PACKETS_FLIGHT = 4 };
 
-/* The bytes [begin, end) of the line of some operands: head words, vectors, tail words. */
+/* How bytes [begin, end) of the operands' line are divided: head words, vectors, tail words. */
 struct weiri_image_cut {
     size_t begin, end;
-    size_t body, tail; /* where the vectors begin, and end */
-    uint32_t head_words, words; /* of 8 bytes begun: before the body, and also behind it */
+    size_t body, tail;          /* begin and end of the vectors */
+    uint32_t head_words, words; /* of 8 bytes, the last one of each part possibly shorter: of the
+                                 * head, and of head and tail */
 };
 
-/* unit: bytes of an element; a head that would not be whole ones makes all of it words. */
+/* unit: bytes of an element. If the head is not a whole number of elements, all bytes are words. */
 WEIRI_GPU_FN weiri_image_cut weiri_image_cut_line(const weiri_image_operand *operands,
                                                   uint32_t count, size_t begin, size_t end,
                                                   uint32_t unit)
@@ -40,17 +41,18 @@ WEIRI_GPU_FN weiri_image_cut weiri_image_cut_line(const weiri_image_operand *ope
     return cut;
 }
 
-/* Where a word outside of the vectors begins; *left: what there is of its part. */
+/* The offset of a word outside of the vectors; *left: the bytes from there to the end of its
+ * part. */
 WEIRI_GPU_FN size_t weiri_image_word_at(const weiri_image_cut &cut, uint32_t word, size_t *left)
 {
     const bool is_head = word < cut.head_words;
-    const size_t at = is_head ? cut.begin + (size_t)8 * word
-                              : cut.tail + (size_t)8 * (word - cut.head_words);
+    const size_t at =
+        is_head ? cut.begin + (size_t)8 * word : cut.tail + (size_t)8 * (word - cut.head_words);
     *left = (is_head ? cut.body : cut.end) - at;
     return at;
 }
 
-/* ----------------------------------------------------------------- plain bytes */
+/* ------------------------------------------------------------------------ data */
 
 WEIRI_GPU_FN void weiri_image_copy_vectors(const weiri_image_operand *operands, uint32_t ndsts,
                                            size_t begin, size_t end)
@@ -76,7 +78,7 @@ WEIRI_GPU_FN void weiri_image_copy_vectors(const weiri_image_operand *operands, 
     }
 }
 
-/* Words before and behind the vectors. */
+/* Copies the words before and after the vectors. */
 WEIRI_GPU_COLD_FN void weiri_image_copy_words(const weiri_image_operand *operands, uint32_t ndsts,
                                               size_t begin, size_t end)
 {
@@ -102,9 +104,9 @@ WEIRI_GPU_FN void weiri_image_copy(const weiri_image_operand *operands, uint32_t
 
 /* --------------------------------------------------------------------- packets */
 
-/* Waits for the packets of COUNT words that a thread handles at once, which are under way at
- * the same time: byte `at` of packets of lines[w], or with STRIDED of lines[0] at w * step more.
- * Those outside of the mask are not looked at, and 0. */
+/* Waits for the packets of COUNT words, which a thread loads together: at byte `at` of lines[w], or
+ * if STRIDED at byte at + w * step of lines[0]. Packets outside of the mask are not read and give
+ * 0. */
 template <int COUNT, bool STRIDED>
 WEIRI_GPU_FN void weiri_image_receive(const weiri_image_launch &run, uint32_t op,
                                       const weiri_image_operand *lines, size_t at, size_t step,
@@ -143,14 +145,14 @@ WEIRI_GPU_FN void weiri_image_receive(const weiri_image_launch &run, uint32_t op
     }
 }
 
-/* From byte `at` of a line on, what is data of it and of 8 bytes. */
+/* How many bytes of data a line has from byte `at` on. */
 WEIRI_GPU_FN size_t weiri_image_data_left(size_t at, size_t data_end)
 {
     return at < data_end ? data_end - at : 0;
 }
 
-/* What keeps the plain lines of some operands from beginning at words; 0: nothing. */
-WEIRI_GPU_FN uintptr_t weiri_image_oddness(const weiri_image_operand *operands, uint32_t count)
+/* Nonzero if the lines of some operands do not begin at multiples of 8 bytes. */
+WEIRI_GPU_FN uintptr_t weiri_image_misalignment(const weiri_image_operand *operands, uint32_t count)
 {
     uintptr_t odd = 0;
     for (uint32_t i = 0; i < count; i++)
@@ -158,23 +160,20 @@ WEIRI_GPU_FN uintptr_t weiri_image_oddness(const weiri_image_operand *operands, 
     return odd;
 }
 
-/* How far the words of plain lines, of bytes [begin, end), are whole and aligned. */
-WEIRI_GPU_FN size_t weiri_image_whole_end(uintptr_t odd, size_t begin, size_t end,
-                                          size_t data_end)
+/* The end of those words of bytes [begin, end) that are whole and aligned. */
+WEIRI_GPU_FN size_t weiri_image_whole_end(uintptr_t odd, size_t begin, size_t end, size_t data_end)
 {
     const size_t last = end < data_end ? end : data_end / 8 * 8;
     return !odd && last > begin ? last : begin;
 }
 
-/* A word of data at byte `at` of a line, which has `left` bytes from there on; a whole one is
- * aligned. */
+/* Loads a word of data of which `left` bytes exist; a whole word is aligned. */
 template <bool whole> WEIRI_GPU_FN uint64_t weiri_image_load(const char *from, size_t left)
 {
     return whole ? *(const volatile uint64_t *)from : weiri_gpu_load_word(from, left);
 }
 
-template <bool whole>
-WEIRI_GPU_FN void weiri_image_store(char *to, uint64_t word, size_t left)
+template <bool whole> WEIRI_GPU_FN void weiri_image_store(char *to, uint64_t word, size_t left)
 {
     if (whole)
         *(uint64_t *)to = word;
@@ -182,11 +181,11 @@ WEIRI_GPU_FN void weiri_image_store(char *to, uint64_t word, size_t left)
         weiri_gpu_store_word(to, word, left);
 }
 
-/* Bytes [begin, end), both multiples of 8; each thread has `flight` words under way. */
+/* Handles bytes [begin, end), both multiples of 8; each thread has `flight` words in flight. */
 template <bool from_packets, bool to_packets, bool whole, int flight>
-WEIRI_GPU_FN void weiri_image_convert_words(const weiri_image_launch &run, uint32_t op,
-                                            const weiri_image_operand *operands, uint32_t ndsts,
-                                            size_t begin, size_t end, size_t data_end)
+WEIRI_GPU_FN void weiri_image_copy_packet_words(const weiri_image_launch &run, uint32_t op,
+                                                const weiri_image_operand *operands, uint32_t ndsts,
+                                                size_t begin, size_t end, size_t data_end)
 {
     const size_t step = (size_t)8 * blockDim.x;
 #pragma unroll 1
@@ -202,9 +201,9 @@ WEIRI_GPU_FN void weiri_image_convert_words(const weiri_image_launch &run, uint3
 #pragma unroll
             for (int u = 0; u < flight; u++)
                 if (mask >> u & 1)
-                    data[u] = weiri_image_load<whole>(
-                        operands[0].line + at + u * step,
-                        weiri_image_data_left(at + u * step, data_end));
+                    data[u] =
+                        weiri_image_load<whole>(operands[0].line + at + u * step,
+                                                weiri_image_data_left(at + u * step, data_end));
         }
 #pragma unroll 1
         for (uint32_t d = 1; d <= ndsts; d++) {
@@ -224,19 +223,19 @@ WEIRI_GPU_FN void weiri_image_convert_words(const weiri_image_launch &run, uint3
     }
 }
 
-/* Bytes [begin, end), both multiples of 8: first the words that are whole and aligned. */
+/* Handles bytes [begin, end), both multiples of 8: first the words that are whole and aligned. */
 template <bool from_packets, bool to_packets>
-WEIRI_GPU_FN void weiri_image_convert(const weiri_image_launch &run, uint32_t op,
-                                      const weiri_image_operand *operands, uint32_t ndsts,
-                                      size_t begin, size_t end, size_t data_end)
+WEIRI_GPU_FN void weiri_image_copy_packets(const weiri_image_launch &run, uint32_t op,
+                                           const weiri_image_operand *operands, uint32_t ndsts,
+                                           size_t begin, size_t end, size_t data_end)
 {
-    const uintptr_t odd = (from_packets ? 0 : weiri_image_oddness(operands, 1)) |
-                          (to_packets ? 0 : weiri_image_oddness(operands + 1, ndsts));
+    const uintptr_t odd = (from_packets ? 0 : weiri_image_misalignment(operands, 1)) |
+                          (to_packets ? 0 : weiri_image_misalignment(operands + 1, ndsts));
     const size_t middle = weiri_image_whole_end(odd, begin, end, data_end);
-    weiri_image_convert_words<from_packets, to_packets, true, WEIRI_IMAGE_PACKETS_FLIGHT>(
+    weiri_image_copy_packet_words<from_packets, to_packets, true, WEIRI_IMAGE_PACKETS_FLIGHT>(
         run, op, operands, ndsts, begin, middle, data_end);
-    weiri_image_convert_words<from_packets, to_packets, false, 1>(run, op, operands, ndsts, middle,
-                                                                  end, data_end);
+    weiri_image_copy_packet_words<from_packets, to_packets, false, 1>(run, op, operands, ndsts,
+                                                                      middle, end, data_end);
 }
 
 #endif

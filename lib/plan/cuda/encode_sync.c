@@ -1,12 +1,12 @@
 /*
- * Where the threads of a block meet (image.h): before an item of the encoder's list if what
- * stands before it, since they met last, needs that.
+ * Decides where the threads of a block synchronize (image.h): before an item if what precedes it
+ * since the last block barrier requires it.
  */
 #include "plan/cuda/encoder.h"
 
-enum { MOVES_MOST = 32 }; /* between meetings, lest looking for conflicts takes long */
+enum { MOVES_MOST = 32 }; /* between two block barriers, to bound the search for conflicts */
 
-/* Where in its buffer an operand of a step begins and ends. */
+/* The bytes of its buffer that an operand of a step covers. */
 typedef struct extent {
     uint32_t base;
     uint64_t begin, end;
@@ -25,8 +25,8 @@ static extent extent_of(const weiri_encoder *of, const weiri_item *one, uint32_t
                     operand->offset + (step->run_end << packets)};
 }
 
-/* Input and output of a rank are the same memory, at any offset, where the plan is for use in
- * place; elsewhere the executor keeps them apart. */
+/* In a plan for use in place, input and output of a rank are the same memory, at any offset;
+ * otherwise the executor keeps them apart. */
 static int overlap(const weiri_encoder *of, extent a, extent b)
 {
     const uint32_t buffers = WEIRI_IMAGE_BUFFERS, scratch = WEIRI_IMAGE_BUFFERS - 1;
@@ -63,14 +63,14 @@ int weiri_encoder_conflicts(const weiri_encoder *of, const weiri_item *move, uin
     return 0;
 }
 
-void weiri_encoder_meet(weiri_encoder *to, weiri_item *before)
+void weiri_encoder_sync(weiri_encoder *to, weiri_item *before)
 {
-    before->step.flags |= WEIRI_IMAGE_MEETS;
+    before->step.flags |= WEIRI_IMAGE_SYNC;
     to->moved = to->waited = to->fenced = 0;
-    to->meetings++;
+    to->syncs++;
 }
 
-void weiri_encoder_place_meeting(weiri_encoder *to, weiri_effect what)
+void weiri_encoder_sync_if_needed(weiri_encoder *to, weiri_effect what)
 {
     weiri_item *last = weiri_item_at(to, to->items.count - 1);
     int must = to->waited || to->fenced;
@@ -81,7 +81,7 @@ void weiri_encoder_place_meeting(weiri_encoder *to, weiri_effect what)
     else if (what != WEIRI_ORDERS_NOTHING)
         must = must || to->moved;
     if (must)
-        weiri_encoder_meet(to, last);
+        weiri_encoder_sync(to, last);
     if (what == WEIRI_MOVES && !to->moved)
         to->first_move = to->items.count - 1;
     to->moved |= what == WEIRI_MOVES;
