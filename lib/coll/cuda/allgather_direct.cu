@@ -5,8 +5,7 @@
  *   1. tell: where this rank's output is, which also says that its earlier
  *      kernels have ended,
  *   2. hear where the peers' outputs are,
- *   3. load the part once, store it into all outputs that are mapped here,
- *      through registers or, as "bulk", by the asynchronous copy unit (bulk.cuh);
+ *   3. load the part once, store it into all outputs that are mapped here;
  *      the others get it through their stages (stage.cuh), where this rank's own
  *      output may be among those that others cannot map,
  *   4. meet: signal to all (release), await all (acquire). Not where all outputs are
@@ -15,7 +14,6 @@
  *
  * A link carries nothing but the data, once. Blocks without a part do nothing.
  */
-#include "coll/cuda/device/bulk.cuh"
 #include "coll/cuda/device/stage.cuh"
 #include "coll/cuda/device/types.cuh"
 
@@ -126,8 +124,7 @@ WEIRI_GPU_FN void stream_own_share(const weiri_gpu_view &view, gather *g, const 
     __syncthreads();
 }
 
-/* bulk: for the asynchronous copy unit; NULL: by the block's threads. */
-WEIRI_GPU_FN void gather_all(const weiri_gpu_args &args, gather *g, weiri_gpu_bulk *bulk)
+WEIRI_GPU_FN void gather_all(const weiri_gpu_args &args, gather *g)
 {
     const weiri_gpu_view &view = args.view;
     uint64_t epoch = weiri_gpu_epoch(view);
@@ -145,13 +142,7 @@ WEIRI_GPU_FN void gather_all(const weiri_gpu_args &args, gather *g, weiri_gpu_bu
     const int streams = count_streams(view, g);
     if (streams)
         stream_own_share(view, g, mine);
-    if (bulk) {
-        weiri_gpu_targets targets = {g->to, view.nranks, view.rank, mine.at};
-        weiri_gpu_bulk_copy(bulk, targets, args.in + mine.at, mine.bytes);
-        weiri_gpu_bulk_end(bulk);
-    } else {
-        push(args, g, mine);
-    }
+    push(args, g, mine);
     if (streams)
         weiri_gpu_stream_all<true>(view, &g->streams, epoch);
     if (!took_of_all(view, g, streams))
@@ -162,21 +153,10 @@ static __global__ void __launch_bounds__(512)
     allgather_direct(const __grid_constant__ weiri_gpu_args args)
 {
     __shared__ gather g;
-    gather_all(args, &g, NULL);
-}
-
-static __global__ void __launch_bounds__(512)
-    allgather_bulk(const __grid_constant__ weiri_gpu_args args)
-{
-    __shared__ gather g;
-    __shared__ weiri_gpu_bulk bulk;
-    weiri_gpu_bulk_begin(&bulk);
-    gather_all(args, &g, &bulk);
+    gather_all(args, &g);
 }
 
 WEIRI_GPU_DEFINE_OF_BYTES(allgather_direct)
-
-WEIRI_GPU_DEFINE_OF_BYTES(allgather_bulk)
 
 weiri_gpu_shape weiri_gpu_allgather_direct_shape(const weiri_gpu_args *args, int processors)
 {
@@ -186,20 +166,7 @@ weiri_gpu_shape weiri_gpu_allgather_direct_shape(const weiri_gpu_args *args, int
     return {units <= (uint64_t)processors * 8 ? processors : 2 * processors, 256};
 }
 
-weiri_gpu_shape weiri_gpu_allgather_bulk_shape(const weiri_gpu_args *args, int processors)
-{
-    int blocks = weiri_gpu_allgather_direct_shape(args, processors).blocks;
-    /* one thread moves the data; through stages all do */
-    return {blocks < processors ? blocks : processors,
-            args->out_desc == WEIRI_GPU_PLAIN ? 512 : 128};
-}
-
 int weiri_gpu_allgather_direct_serves(const weiri_gpu_args *args)
 {
     return args->collective == WEIR_COLL_ALLGATHER && args->bytes > 0;
-}
-
-int weiri_gpu_allgather_bulk_serves(const weiri_gpu_args *args)
-{
-    return weiri_gpu_allgather_direct_serves(args);
 }

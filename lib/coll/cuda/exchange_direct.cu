@@ -15,8 +15,7 @@
  *   2. short messages leave as packets, and to every peer a header: how long the
  *      message is, and in how many lanes it comes if it is long,
  *   3. long messages: a block's lane waits for the credit, stores its part,
- *      meets and signals (release) in the cell of the lane's number; "bulk" is
- *      the same kernel with parts moved by the asynchronous copy unit (bulk.cuh),
+ *      meets and signals (release) in the cell of the lane's number,
  *   4. short messages are received; each header is compared with what is
  *      expected: a difference aborts the communicator, and nothing is stored
  *      outside the output. A sender that waits for a credit which its receiver has
@@ -28,7 +27,6 @@
  * behind it, or send pieces through the stage, which are awaited: the next one cannot
  * overwrite it unread.
  */
-#include "coll/cuda/device/bulk.cuh"
 #include "coll/cuda/device/exchange.cuh"
 #include "coll/cuda/device/stage.cuh"
 #include "coll/cuda/device/types.cuh"
@@ -150,22 +148,17 @@ WEIRI_GPU_FN int serves(const weiri_gpu_view &view, const exchange *x, int peer)
 
 /* What a lane moves of a message: stretches of so many bytes, and from one to the next,
  * counted from the line of 128 bytes in which the target begins, so that lines are
- * stored whole. bulk moves one stretch as long as can be. */
+ * stored whole. */
 typedef struct stretches {
     uint64_t first, bytes, step, before; /* before: of the first line, what is not the target's */
 } stretches;
 
-WEIRI_GPU_FN stretches stretches_of(const exchange *x, int peer, uint32_t lane, const char *to,
-                                    int is_bulk)
+WEIRI_GPU_FN stretches stretches_of(const exchange *x, int peer, uint32_t lane, const char *to)
 {
     const uint32_t lanes = x->lanes[peer];
     stretches s;
     s.before = weiri_gpu_misaligned(to, WEIRI_GPU_LINE_BYTES);
     s.bytes = tile_bytes();
-    if (is_bulk) {
-        uint64_t even = (x->pair[peer].send_bytes + s.before + lanes - 1) / lanes;
-        s.bytes = (even + WEIRI_GPU_LINE_BYTES - 1) & ~(uint64_t)(WEIRI_GPU_LINE_BYTES - 1);
-    }
     s.first = lane * s.bytes;
     s.step = lanes * s.bytes;
     return s;
@@ -245,8 +238,7 @@ WEIRI_GPU_FN void hear_credits(const weiri_gpu_args &args, exchange *x, uint64_t
     __syncthreads();
 }
 
-/* bulk: for the asynchronous copy unit; NULL: by the block's threads. */
-WEIRI_GPU_FN void push_mapped(const weiri_gpu_args &args, const exchange *x, weiri_gpu_bulk *bulk)
+WEIRI_GPU_FN void push_mapped(const weiri_gpu_args &args, const exchange *x)
 {
     const weiri_gpu_view &view = args.view;
     for (int i = 0; i < view.nranks; i++) {
@@ -256,21 +248,15 @@ WEIRI_GPU_FN void push_mapped(const weiri_gpu_args &args, const exchange *x, wei
         const weiri_gpu_pair &pair = x->pair[peer];
         char *to = peer == view.rank ? args.out + pair.recv_at
                                      : weiri_gpu_address(view, peer, x->credit[peer]);
-        const stretches s = stretches_of(x, peer, lane_of(view, x, peer), to, bulk != NULL);
+        const stretches s = stretches_of(x, peer, lane_of(view, x, peer), to);
         const uint64_t end = pair.send_bytes + s.before;
         for (uint64_t at = s.first; at < end; at += s.step) {
             const uint64_t begin = at > s.before ? at - s.before : 0;
             const uint64_t bytes = weiri_gpu_least(end, at + s.bytes) - s.before - begin;
             const char *from = args.in + pair.send_at + begin;
-            weiri_gpu_targets target = {&to, 1, 0, begin};
-            if (bulk)
-                weiri_gpu_bulk_copy(bulk, target, from, bytes);
-            else
-                weiri_gpu_copy(to + begin, from, bytes);
+            weiri_gpu_copy(to + begin, from, bytes);
         }
     }
-    if (bulk)
-        weiri_gpu_bulk_end(bulk);
 }
 
 WEIRI_GPU_FN uint64_t signal_of(uint64_t epoch, uint64_t how)
@@ -318,8 +304,7 @@ WEIRI_GPU_FN int set_up_streams(const weiri_gpu_args &args, exchange *x, uint64_
     return __syncthreads_or(any);
 }
 
-WEIRI_GPU_FN void send_long(const weiri_gpu_args &args, exchange *x, uint64_t epoch,
-                            weiri_gpu_bulk *bulk)
+WEIRI_GPU_FN void send_long(const weiri_gpu_args &args, exchange *x, uint64_t epoch)
 {
     const weiri_gpu_view &view = args.view;
     for (int peer = 0; peer < view.nranks; peer++) {
@@ -330,7 +315,7 @@ WEIRI_GPU_FN void send_long(const weiri_gpu_args &args, exchange *x, uint64_t ep
                                weiri_gpu_least(all - first, tile_bytes()), threadIdx.x, blockDim.x);
     }
     hear_credits(args, x, epoch);
-    push_mapped(args, x, bulk);
+    push_mapped(args, x);
     if (set_up_streams(args, x, epoch))
         weiri_gpu_stream_all<false>(view, &x->streams, epoch);
     for (int peer = (int)threadIdx.x; peer < view.nranks; peer += (int)blockDim.x) {
@@ -381,7 +366,7 @@ WEIRI_GPU_FN void await_long(const weiri_gpu_args &args, const exchange *x, uint
     }
 }
 
-WEIRI_GPU_FN void exchange_all(const weiri_gpu_args &args, exchange *x, weiri_gpu_bulk *bulk)
+WEIRI_GPU_FN void exchange_all(const weiri_gpu_args &args, exchange *x)
 {
     uint64_t epoch = weiri_gpu_epoch(args.view);
     weiri_gpu_lane lane = weiri_gpu_lane_of(args.view);
@@ -394,7 +379,7 @@ WEIRI_GPU_FN void exchange_all(const weiri_gpu_args &args, exchange *x, weiri_gp
     weiri_gpu_send_short(args, x->pair, x->packet_bytes, any_long ? x->lanes : NULL, epoch, lane);
     weiri_gpu_turn(args.view, epoch);
     if (any_long)
-        send_long(args, x, epoch, bulk);
+        send_long(args, x, epoch);
     weiri_gpu_receive_short(args, x->pair, x->packet_bytes, epoch, lane);
     if (any_long)
         await_long(args, x, epoch);
@@ -404,23 +389,12 @@ static __global__ void __launch_bounds__(512)
     exchange_direct(const __grid_constant__ weiri_gpu_args args)
 {
     __shared__ exchange x;
-    exchange_all(args, &x, NULL);
-}
-
-static __global__ void __launch_bounds__(512)
-    exchange_bulk(const __grid_constant__ weiri_gpu_args args)
-{
-    __shared__ exchange x;
-    __shared__ weiri_gpu_bulk bulk;
-    weiri_gpu_bulk_begin(&bulk);
-    exchange_all(args, &x, &bulk);
+    exchange_all(args, &x);
 }
 
 /* ---------------------------------------------------------------------- host */
 
 WEIRI_GPU_DEFINE_OF_BYTES(exchange_direct)
-
-WEIRI_GPU_DEFINE_OF_BYTES(exchange_bulk)
 
 weiri_gpu_shape weiri_gpu_exchange_direct_shape(const weiri_gpu_args *args, int processors)
 {
@@ -432,24 +406,10 @@ weiri_gpu_shape weiri_gpu_exchange_direct_shape(const weiri_gpu_args *args, int 
     return {blocks, 256};
 }
 
-weiri_gpu_shape weiri_gpu_exchange_bulk_shape(const weiri_gpu_args *args, int processors)
-{
-    weiri_gpu_shape shape = weiri_gpu_exchange_direct_shape(args, processors);
-    if (shape.blocks < processors)
-        return shape;
-    /* one thread moves the long ones; through stages all do */
-    return {processors, args->out_desc == WEIRI_GPU_PLAIN ? 512 : 128};
-}
-
 int weiri_gpu_exchange_direct_serves(const weiri_gpu_args *args)
 {
     uint64_t packet_bytes = weiri_gpu_packet_bytes_of(*args);
     return packet_bytes <= WEIRI_GPU_SLOT_BYTES / 2 &&
            (args->collective == WEIR_COLL_ALLTOALL || args->collective == WEIR_COLL_ALLTOALLV ||
             args->collective == WEIR_COLL_SENDRECV);
-}
-
-int weiri_gpu_exchange_bulk_serves(const weiri_gpu_args *args)
-{
-    return weiri_gpu_exchange_direct_serves(args);
 }

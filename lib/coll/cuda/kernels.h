@@ -39,20 +39,16 @@ typedef struct weiri_gpu_algo {
     int weiri_gpu_##name##_serves(const weiri_gpu_args *args);
 
 WEIRI_GPU_DECLARE(allreduce_packet)
-WEIRI_GPU_DECLARE(allreduce_packet2)
 WEIRI_GPU_DECLARE(allreduce_ll128_one)
-WEIRI_GPU_DECLARE(allreduce_fused)
 WEIRI_GPU_DECLARE(ll128) /* allreduce, reduce_scatter, reduce */
 WEIRI_GPU_DECLARE(push)  /* likewise */
 WEIRI_GPU_DECLARE(reduce_chain)
 WEIRI_GPU_DECLARE(reduce_scatter_packet)
 WEIRI_GPU_DECLARE(reduce_scatter_direct)
 WEIRI_GPU_DECLARE(reduce_packet)
-WEIRI_GPU_DECLARE(reduce_direct)
 WEIRI_GPU_DECLARE(allgather_packet)
 WEIRI_GPU_DECLARE(allgather_ll128)
 WEIRI_GPU_DECLARE(allgather_direct)
-WEIRI_GPU_DECLARE(allgather_bulk)
 WEIRI_GPU_DECLARE(broadcast_packet)
 WEIRI_GPU_DECLARE(broadcast_ll128)
 WEIRI_GPU_DECLARE(broadcast_direct)
@@ -60,7 +56,6 @@ WEIRI_GPU_DECLARE(exchange_packet)
 WEIRI_GPU_DECLARE(exchange_ll128)
 WEIRI_GPU_DECLARE(exchange_short)
 WEIRI_GPU_DECLARE(exchange_direct)
-WEIRI_GPU_DECLARE(exchange_bulk)
 
 #ifdef __cplusplus
 }

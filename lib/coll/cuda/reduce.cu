@@ -6,13 +6,9 @@
  * buffers may alternate only if every rank hears from every other: in block 0,
  * the thread with a peer's number, if that is neither this rank's reader nor its
  * writer. The root's empty packets are of phase 1, which holds nothing else here.
- *
- * direct: every rank reduces a share and writes it into the root's output
- * (shared_reduce.cuh); the links to the root carry a share each.
  */
 #include "coll/cuda/kernels.h"
 #include "coll/cuda/device/packet.cuh"
-#include "coll/cuda/device/shared_reduce.cuh"
 #include "coll/cuda/device/types.cuh"
 
 enum { THREADS_MAX = 256 };
@@ -65,14 +61,6 @@ static __global__ void __launch_bounds__(THREADS_MAX)
         weiri_gpu_receive(view, weiri_gpu_slot(view, view.rank, peer, epoch, 1), 0, epoch, peer);
 }
 
-template <int dtype>
-static __global__ void __launch_bounds__(WEIRI_GPU_DIRECT_THREADS)
-    reduce_direct(const __grid_constant__ weiri_gpu_args args)
-{
-    __shared__ weiri_gpu_buffers buffers;
-    weiri_gpu_shared_reduce<dtype>(args, 1u << args.root, &buffers);
-}
-
 WEIRI_GPU_DEFINE_OF_TYPES_AND_RANKS(reduce_packet)
 
 weiri_gpu_shape weiri_gpu_reduce_packet_shape(const weiri_gpu_args *args, int processors)
@@ -83,16 +71,4 @@ weiri_gpu_shape weiri_gpu_reduce_packet_shape(const weiri_gpu_args *args, int pr
 int weiri_gpu_reduce_packet_serves(const weiri_gpu_args *args)
 {
     return args->bytes <= WEIRI_GPU_SLOT_BYTES / 2;
-}
-
-WEIRI_GPU_DEFINE_OF_TYPES(reduce_direct)
-
-weiri_gpu_shape weiri_gpu_reduce_direct_shape(const weiri_gpu_args *args, int processors)
-{
-    return weiri_gpu_direct_shape(args->bytes / (uint64_t)args->view.nranks, processors);
-}
-
-int weiri_gpu_reduce_direct_serves(const weiri_gpu_args *)
-{
-    return 1;
 }

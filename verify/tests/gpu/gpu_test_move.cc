@@ -272,20 +272,17 @@ static void sendrecv(scene &s, const setting &it, size_t most, uint32_t packet_b
 static const setting allgather_packet = SETTING(allgather_packet);
 static const setting allgather_ll128 = SETTING_OF_WARPS(allgather_ll128);
 static const setting allgather_direct = SETTING(allgather_direct);
-static const setting allgather_bulk = SETTING(allgather_bulk);
 static const setting broadcast_packet = SETTING(broadcast_packet);
 static const setting broadcast_ll128 = SETTING_OF_WARPS(broadcast_ll128);
 static const setting broadcast_direct = SETTING(broadcast_direct);
 static const setting exchange_packet = SETTING(exchange_packet);
 static const setting exchange_ll128 = SETTING_OF_WARPS(exchange_ll128);
 static const setting exchange_direct = SETTING(exchange_direct);
-static const setting exchange_bulk = SETTING(exchange_bulk);
 
 enum subject {
     ALLGATHER_PACKET,
     ALLGATHER_LL128,
     ALLGATHER_DIRECT,
-    ALLGATHER_BULK,
     BROADCAST_PACKET,
     BROADCAST_LL128,
     BROADCAST_DIRECT,
@@ -293,16 +290,14 @@ enum subject {
     ALLTOALL_LL128,
     ALLTOALL_DIRECT,
     ALLTOALLV,
-    ALLTOALLV_BULK,
     SENDRECV,
     ALL_IN_TURN,
 };
 
 static const char *const subject_names[] = {
-    "allgather (packet)", "allgather (ll128)", "allgather (direct)", "allgather (bulk)",
-    "broadcast (packet)", "broadcast (ll128)", "broadcast (direct)", "alltoall (packet)",
-    "alltoall (ll128)",   "alltoall (direct)", "alltoallv",          "alltoallv (bulk)",
-    "sendrecv",           "all in turn",
+    "allgather (packet)", "allgather (ll128)", "allgather (direct)", "broadcast (packet)",
+    "broadcast (ll128)",  "broadcast (direct)", "alltoall (packet)", "alltoall (ll128)",
+    "alltoall (direct)",  "alltoallv",         "sendrecv",           "all in turn",
 };
 
 static void queue_one(scene &s, int subject, size_t most)
@@ -316,8 +311,6 @@ static void queue_one(scene &s, int subject, size_t most)
         return allgather(s, allgather_ll128, bytes);
     case ALLGATHER_DIRECT:
         return allgather(s, allgather_direct, bytes);
-    case ALLGATHER_BULK:
-        return allgather(s, allgather_bulk, bytes);
     case BROADCAST_PACKET:
         return broadcast(s, broadcast_packet, bytes);
     case BROADCAST_LL128:
@@ -332,8 +325,6 @@ static void queue_one(scene &s, int subject, size_t most)
         return alltoall(s, exchange_direct, bytes, packet_bytes);
     case ALLTOALLV:
         return alltoallv(s, exchange_direct, most, packet_bytes);
-    case ALLTOALLV_BULK:
-        return alltoallv(s, exchange_bulk, most, packet_bytes);
     case SENDRECV:
         return sendrecv(s, exchange_direct, most, packet_bytes);
     }
