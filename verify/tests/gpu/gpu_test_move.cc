@@ -6,7 +6,7 @@
  * an algorithm allows it, from rank to rank. Every byte of every output is
  * compared, those that nobody should touch, too.
  */
-#include "coll/cuda/device/lines.cuh"
+#include "coll/cuda/device/ll128.cuh"
 #include "coll/cuda/device/stage.cuh"
 
 #include "verify/tests/support/gpu_emulator.hh"
@@ -426,11 +426,11 @@ static void lines_fit()
                 args.bytes = served + step;
                 served += kernel.it.serves(&args) ? step : 0;
             }
-            const uint64_t slot = weiri_gpu_lines_at<0>(args.view, 1, 1, 0) -
-                                  weiri_gpu_lines_at<0>(args.view, 0, 1, 0);
+            const uint64_t slot = weiri_gpu_ll128_slot_at<0>(args.view, 1, 1, 0) -
+                                  weiri_gpu_ll128_slot_at<0>(args.view, 0, 1, 0);
             const uint64_t shares = kernel.collective == WEIR_COLL_BROADCAST ? nranks - 1 : 1;
             const uint64_t room = slot / WEIRI_GPU_UNIT_BYTES * WEIRI_GPU_UNIT_DATA * shares;
-            const uint64_t end = weiri_gpu_lines_at<0>(args.view, nranks - 1, 1, 0) + slot;
+            const uint64_t end = weiri_gpu_ll128_slot_at<0>(args.view, nranks - 1, 1, 0) + slot;
             args.bytes = 1;
             args.nvlink = 0;
             if (kernel.it.serves(&args) || served > room ||
