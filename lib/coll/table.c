@@ -68,11 +68,9 @@
 #define CUDA_ALGOS(X)                                                                              \
     X(ALLREDUCE, "packet", allreduce_packet,                                                       \
       "send the input to all as packets, reduce everybody's; one latency")                         \
-    X(ALLREDUCE, "packet2", allreduce_packet2,                                                     \
-      "reduce a share, gather the shares, both as packets")                                        \
     X(ALLREDUCE, "ll128_one", allreduce_ll128_one, "as packet, by packets of 128 bytes")           \
-    X(ALLREDUCE, "ll128", ll128, "as packet2, by packets of 128 bytes, 120 of data")               \
-    X(ALLREDUCE, "fused", allreduce_fused, "read a share of all, reduce it, write it to all")      \
+    X(ALLREDUCE, "ll128", ll128,                                                                   \
+      "reduce a share, gather the shares, both by packets of 128 bytes, 120 of data")              \
     X(ALLREDUCE, "push", push, "store shares into stages, reduce, store into all")                 \
     X(REDUCE_SCATTER, "packet", reduce_scatter_packet, "send everybody its block as packets")      \
     X(REDUCE_SCATTER, "ll128", ll128, "the same by packets of 128 bytes")                          \
@@ -80,22 +78,18 @@
     X(REDUCE_SCATTER, "direct", reduce_scatter_direct, "read and reduce the own block of all")     \
     X(REDUCE, "packet", reduce_packet, "send the input to the root as packets")                    \
     X(REDUCE, "ll128", ll128, "reduce a share, send it to the root, by packets of 128 bytes")      \
-    X(REDUCE, "direct", reduce_direct, "each reduces a share into the root's output")              \
     X(REDUCE, "chain", reduce_chain, "partial results from rank to rank, through stages")          \
     X(REDUCE, "push", push, "store shares into stages, reduce, store at the root")                 \
     X(ALLGATHER, "packet", allgather_packet, "send the input to all as packets")                   \
     X(ALLGATHER, "ll128", allgather_ll128, "the same by packets of 128 bytes, 120 of data")        \
-    X(ALLGATHER, "bulk", allgather_bulk, "the same as direct, by asynchronous bulk copies")        \
     X(ALLGATHER, "direct", allgather_direct, "write the input into everybody's output")            \
     X(BROADCAST, "packet", broadcast_packet, "the root sends packets to all")                      \
     X(BROADCAST, "ll128", broadcast_ll128, "the root scatters, all send on, 128 bytes at a time")  \
     X(BROADCAST, "direct", broadcast_direct, "the root scatters, all write to all")                \
     X(ALLTOALL, "packet", exchange_packet, "blocks as packets")                                    \
     X(ALLTOALL, "ll128", exchange_ll128, "the same by packets of 128 bytes, 120 of data")          \
-    X(ALLTOALL, "bulk", exchange_bulk, "the same as direct, by asynchronous bulk copies")          \
     X(ALLTOALL, "direct", exchange_direct, "short blocks as packets, long ones written directly")  \
     X(ALLTOALLV, "packet", exchange_short, "blocks as packets")                                    \
-    X(ALLTOALLV, "bulk", exchange_bulk, "the same as direct, by asynchronous bulk copies")         \
     X(ALLTOALLV, "direct", exchange_direct, "short blocks as packets, long ones written directly") \
     X(SENDRECV, "packet", exchange_short, "a block as packets")                                    \
     X(SENDRECV, "direct", exchange_direct, "a short block as packets, a long one written directly")

@@ -26,7 +26,7 @@
 #ifndef WEIR_NCCL_P2P_CUH
 #define WEIR_NCCL_P2P_CUH
 
-#include "coll/cuda/device/packets.cuh"
+#include "coll/cuda/device/ll_message.cuh"
 #include "nccl/p2p_gpu.h"
 
 /* Why this launch fails, for the host; one thread. */
@@ -312,7 +312,7 @@ WEIRI_GPU_FN void weiri_p2p_pass(const weiri_p2p_args &args, const weiri_p2p_flo
     enum { UNROLL = 2 };
     uint64_t at, bytes = weiri_p2p_part(call.bytes, lanes, flow.lane, &at);
     char *buffer = call.buffer + at;
-    const int even = weiri_gpu_even(buffer, bytes);
+    const int even = weiri_gpu_word_aligned(buffer, bytes);
     if (call.sends && even)
         weiri_p2p_send_part<UNROLL, true>(args, flow, call, buffer, bytes);
     else if (call.sends)
@@ -368,12 +368,12 @@ WEIRI_GPU_FN void weiri_p2p_serve(const weiri_p2p_args &args, int first, int las
 /* A block's part of what the rank sends to itself: whole lines. */
 WEIRI_GPU_FN void weiri_p2p_copy_own(const weiri_p2p_own &own, uint32_t block)
 {
-    const uint32_t lines = weiri_gpu_units(own.bytes, WEIRI_GPU_LINE_BYTES);
+    const uint32_t lines = weiri_gpu_units_for(own.bytes, WEIRI_GPU_LINE_BYTES);
     const uint64_t each =
-        (uint64_t)weiri_gpu_parts(lines, (uint32_t)own.blocks) * WEIRI_GPU_LINE_BYTES;
+        (uint64_t)weiri_gpu_div_up(lines, (uint32_t)own.blocks) * WEIRI_GPU_LINE_BYTES;
     const uint64_t at = block * each;
     if (at < own.bytes)
-        weiri_gpu_copy(own.to + at, own.from + at, weiri_gpu_least(own.bytes - at, each),
+        weiri_gpu_copy(own.to + at, own.from + at, weiri_gpu_min(own.bytes - at, each),
                        threadIdx.x, blockDim.x);
 }
 

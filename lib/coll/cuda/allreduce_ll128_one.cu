@@ -1,17 +1,18 @@
 /*
- * allreduce, ll128_one: packet by lines (lines.cuh). One message latency at half of a
- * packet's bytes: between the sizes where the latency of lines, a little longer than
- * that of packets, and the second latency of ll128 cost more.
+ * allreduce, ll128_one: like packet, but with LL128 lines (ll128.cuh). It takes one message latency
+ * and sends about half as many bytes as packet. It pays between the sizes at which the slightly
+ * longer latency of lines, and then the second latency of ll128, cost more.
  *
  *   1. A warp sends its units of the input to all peers (phase 0).
- *   2. It waits for the same units of all peers, reduces them in rank order and
- *      stores the result.
+ *   2. It waits for the same units of all peers, reduces them in rank order and stores the
+ *      result.
  *
- * A thread reads what it writes later, so in may be out. Every rank hears from every
- * other: the slots may alternate.
+ * A thread reads what it later overwrites, so the output may be the input. Every rank receives from
+ * every other in every launch, so the two parities of slots may alternate. Lines carry their flags;
+ * there is no other memory ordering.
  */
 #include "coll/cuda/kernels.h"
-#include "coll/cuda/device/lines.cuh"
+#include "coll/cuda/device/ll128.cuh"
 #include "coll/cuda/device/types.cuh"
 
 enum { THREADS_MAX = 512 };
@@ -21,8 +22,8 @@ static __global__ void __launch_bounds__(THREADS_MAX, 1)
     allreduce_ll128_one(const __grid_constant__ weiri_gpu_args args)
 {
     const weiri_gpu_view &view = args.view;
-    const weiri_gpu_line_part part = weiri_gpu_my_line_part();
-    const uint32_t units = weiri_gpu_units_of(args.bytes), step = gridDim.x * blockDim.x / 32;
+    const weiri_gpu_line_part part = weiri_gpu_line_part_of_thread();
+    const uint32_t units = weiri_gpu_ll128_units(args.bytes), step = gridDim.x * blockDim.x / 32;
     const uint32_t first = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
     const int in_aligned = (uintptr_t)args.in % 16 == 0;
     const int out_aligned = (uintptr_t)args.out % 16 == 0;
@@ -51,11 +52,11 @@ WEIRI_GPU_DEFINE_OF_TYPES_AND_RANKS(allreduce_ll128_one)
 
 weiri_gpu_shape weiri_gpu_allreduce_ll128_one_shape(const weiri_gpu_args *args, int processors)
 {
-    return weiri_gpu_packet_shape((uint64_t)weiri_gpu_units_of(args->bytes) * 32, processors,
+    return weiri_gpu_packet_shape((uint64_t)weiri_gpu_ll128_units(args->bytes) * 32, processors,
                                   THREADS_MAX);
 }
 
 int weiri_gpu_allreduce_ll128_one_serves(const weiri_gpu_args *args)
 {
-    return weiri_gpu_lines_serve(args, weiri_gpu_units_of(args->bytes), 1);
+    return weiri_gpu_ll128_serves_units(args, weiri_gpu_ll128_units(args->bytes), 1);
 }

@@ -1,25 +1,25 @@
 /*
- * allreduce, packet: every rank sends its whole input to every other as packets
- * and reduces what arrives. One message latency; for up to a few ten KiB.
+ * allreduce, packet: every rank sends its whole input to every other as LL packets and reduces what
+ * arrives. One message latency; for up to a few tens of KiB.
  *
  *   1. A thread sends its words of the input to all peers (slots of phase 0).
- *   2. It waits for the same words of all peers, reduces them in rank order and
- *      stores the result.
+ *   2. It waits for the same words of all peers, reduces them in rank order and stores the
+ *      result.
  *
- * A thread reads the words that it writes later, so in may be out. Every rank
- * hears from every other: the buffers may alternate. All is relaxed; packets
- * carry their flags.
+ * A thread reads the words that it later overwrites, so the output may be the input. Every rank
+ * receives from every other in every launch, so the two parities of slots may alternate. All
+ * accesses are relaxed; packets carry their flags.
  */
 #include "coll/cuda/kernels.h"
-#include "coll/cuda/device/packet.cuh"
+#include "coll/cuda/device/ll_reduce.cuh"
 #include "coll/cuda/device/types.cuh"
 
 enum { THREADS_MAX = 256 };
 
-/* The own word and those of all peers, reduced. */
+/* Reduces this rank's word with those of all peers. */
 template <int dtype, int exact>
-static __device__ __forceinline__ uint64_t reduced(const weiri_gpu_args &args, uint64_t epoch,
-                                                   size_t index, uint64_t own)
+static __device__ __forceinline__ uint64_t reduce_word(const weiri_gpu_args &args, uint64_t epoch,
+                                                       size_t index, uint64_t own)
 {
     uint64_t words[WEIRI_GPU_RANKS_MAX][1], total[1];
 #pragma unroll
@@ -30,26 +30,28 @@ static __device__ __forceinline__ uint64_t reduced(const weiri_gpu_args &args, u
     return total[0];
 }
 
-/* A word a thread at most: nothing but what must be done. even: all are whole and aligned. */
+/* At most one word per thread, by the shortest path. even: input, output and length are
+ * word-aligned. */
 template <int dtype, int exact>
 static __device__ __forceinline__ void reduce_one(const weiri_gpu_args &args, unsigned i,
                                                   bool even)
 {
     const weiri_gpu_view &view = args.view;
-    const bool works = i < (unsigned)((args.bytes + 7) / 8);
+    const bool has_word = i < (unsigned)((args.bytes + 7) / 8);
     const size_t at = 8 * i, left = args.bytes - at;
     uint64_t own = 0;
-    if (works)
+    if (has_word)
         own = weiri_gpu_load_next(args.in + at, left, even);
     const uint64_t epoch = weiri_gpu_epoch(view);
-    if (works)
+    if (has_word)
         weiri_gpu_send_all<exact>(view, epoch, 0, i, own);
     weiri_gpu_turn(view, epoch);
-    if (works)
-        weiri_gpu_store_next(args.out + at, reduced<dtype, exact>(args, epoch, i, own), left, even);
+    if (has_word)
+        weiri_gpu_store_next(args.out + at, reduce_word<dtype, exact>(args, epoch, i, own), left,
+                             even);
 }
 
-/* Any number of words a thread, from anywhere to anywhere. */
+/* Any number of words per thread, at any alignment. */
 template <int dtype, int exact>
 static __device__ __forceinline__ void reduce_many(const weiri_gpu_args &args, size_t first)
 {
@@ -62,7 +64,7 @@ static __device__ __forceinline__ void reduce_many(const weiri_gpu_args &args, s
     weiri_gpu_turn(view, epoch);
     for (size_t i = first; i < nwords; i += step) {
         uint64_t own = weiri_gpu_load_word(args.in + 8 * i, args.bytes - 8 * i);
-        weiri_gpu_store_word(args.out + 8 * i, reduced<dtype, exact>(args, epoch, i, own),
+        weiri_gpu_store_word(args.out + 8 * i, reduce_word<dtype, exact>(args, epoch, i, own),
                              args.bytes - 8 * i);
     }
 }
@@ -72,7 +74,8 @@ static __global__ void __launch_bounds__(THREADS_MAX)
     allreduce_packet(const __grid_constant__ weiri_gpu_args args)
 {
     const unsigned first = blockIdx.x * blockDim.x + threadIdx.x;
-    const bool even = weiri_gpu_even(args.in, args.bytes) && weiri_gpu_even(args.out, 0);
+    const bool even =
+        weiri_gpu_word_aligned(args.in, args.bytes) && weiri_gpu_word_aligned(args.out, 0);
     if (args.bytes <= (uint64_t)8 * gridDim.x * blockDim.x)
         reduce_one<dtype, exact>(args, first, even);
     else
@@ -81,7 +84,7 @@ static __global__ void __launch_bounds__(THREADS_MAX)
 
 WEIRI_GPU_DEFINE_OF_TYPES_AND_RANKS(allreduce_packet)
 
-/* A word a thread, in many small blocks: one block up to 512 bytes. */
+/* One word per thread, in many small blocks; one block up to 512 bytes. */
 weiri_gpu_shape weiri_gpu_allreduce_packet_shape(const weiri_gpu_args *args, int processors)
 {
     return weiri_gpu_packet_shape((args->bytes + 7) / 8, processors, THREADS_MAX);

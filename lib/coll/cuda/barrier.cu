@@ -1,25 +1,25 @@
 /*
- * One block that meets the other ranks' and does nothing else: before and after
- * copies by copy engines, which cannot wait. At entry each rank tells where its
- * output is, and whether its input is there, too; a rank that finds a peer's elsewhere
- * than symmetric memory promises ends the communicator, because copies into it follow.
- * A launch is an epoch of its own.
+ * A barrier of all ranks in one block, run before and after copies by copy engines, which cannot
+ * wait for other ranks. At entry each rank sends the descriptor of its output, and says whether its
+ * input is in the same place. A rank that finds a peer's output elsewhere than symmetric memory
+ * promises aborts the communicator, because copies into it would follow. A launch is an epoch of
+ * its own. Descriptors are packets (relaxed); the barrier releases and acquires.
  */
 #include "coll/cuda/launch/copy_engine.h"
-#include "coll/cuda/device/frame.cuh"
+#include "coll/cuda/device/protocol.cuh"
 
 extern "C" __global__ void weiri_gpu_barrier_ranks(const __grid_constant__ weiri_gpu_args args)
 {
     const weiri_gpu_view &view = args.view;
     uint64_t epoch = weiri_gpu_epoch(view);
     int peer = (int)threadIdx.x;
-    int talks = peer < view.nranks && peer != view.rank;
-    if (talks)
-        weiri_gpu_tell(view, peer, epoch, args.in_desc, args.out_desc);
+    int signals = peer < view.nranks && peer != view.rank;
+    if (signals)
+        weiri_gpu_send_descs(view, peer, epoch, args.in_desc, args.out_desc);
     weiri_gpu_turn(view, epoch);
-    if (talks) {
+    if (signals) {
         weiri_gpu_desc in, out;
-        weiri_gpu_hear(view, peer, epoch, &in, &out);
+        weiri_gpu_receive_descs(view, peer, epoch, &in, &out);
         const weiri_gpu_desc promised = args.pairs[peer].recv_at;
         const int in_place = args.in_desc != WEIRI_GPU_PLAIN;
         if (promised && (out != promised || in_place != (in != WEIRI_GPU_PLAIN)))

@@ -1,99 +1,99 @@
 /*
- * broadcast over all links: the root gives each peer a share of its own, and
- * every peer forwards its share to the others while the root sends on. The root
- * and every peer send the message once, so it takes as long as a link needs to
- * carry it once.
+ * broadcast, direct: the root sends each peer one share, and every peer forwards its share to the
+ * others while the root continues. The root and every peer send the message once, so it takes as
+ * long as one link needs to carry it once.
  *
- * A block owns a part of each share, cut into pieces; blocks of one index meet.
- * In each round
+ * A block owns a part of each share, divided into pieces, and works with the blocks of the same
+ * index. In each round
  *
- *   1. the root stores a piece of each share at its owner and steps `staged`
- *      there (release),
- *   2. the owner awaits that (acquire), stores the piece at all others but the
- *      root, and steps `staged` there,
+ *   1. the root stores a piece of each share at its owner and advances `staged` there
+ *      (release),
+ *   2. the owner awaits that (acquire), stores the piece at all other ranks but the root,
+ *      and advances `staged` there,
  *   3. the others await it.
  *
- * Pieces go straight into the outputs if peers can map all of them, and then 3.
- * is left for the end. Otherwise all go through the stages, which hold those of some
- * rounds, two at least: after 2. and 3. the piece is copied into the output and `taken` is
- * stepped at the sender, which awaits that as many rounds later. One half of the block
- * forwards then what the other takes out; and a warp of each half tells (team.cuh).
+ * Pieces go directly into the outputs if peers can map all of them; step 3 is then done once at the
+ * end. Otherwise all pieces go through staging buffers, which hold those of `depth` (two or more)
+ * rounds: after steps 2 and 3 the piece is copied to the output and `taken` is advanced at the
+ * sender, which awaits it `depth` rounds later. One half of the block then forwards what the other
+ * half copies out, and a warp of each half signals (team.cuh).
  *
- * Ranks other than the root tell at entry where their outputs are; nobody stores
- * before that. Each rank hears from every peer: a tell or a step. The words of
- * the cells only grow, and a tell is read by all before they give the steps that
- * its teller awaits, so nothing is overwritten unread.
+ * At entry all ranks but the root send descriptors of their outputs; nobody stores before that.
+ * Each rank receives a descriptor or a signal from every peer. The words of the cells only grow,
+ * and a descriptor is read by all ranks before they give the signals for which its sender waits, so
+ * nothing is overwritten unread.
  */
 #include "coll/cuda/device/stage.cuh"
 #include "coll/cuda/device/types.cuh"
 
 enum { UNIT_BYTES = 2048, ROUNDS_WANTED = 8, PIECE_BYTES = 64 << 10 };
 #if defined(WEIR_EMULATED)
-static const uint32_t PIECE_LEAST_BYTES = 256; /* tests have several rounds soon */
+static const uint32_t PIECE_LEAST_BYTES = 256; /* small, so that tests have several rounds */
 #else
 static const uint32_t PIECE_LEAST_BYTES = 8 << 10;
 #endif
 
-typedef struct spread {
-    weiri_gpu_desc out[WEIRI_GPU_RANKS_MAX]; /* not the root's */
-    int staged;                              /* whether any of them is plain */
-} spread;
+typedef struct broadcast_state {
+    weiri_gpu_desc out[WEIRI_GPU_RANKS_MAX]; /* of all ranks but the root */
+    int staged;                              /* whether any of them is unregistered */
+} broadcast_state;
 
-/* How the message is divided, the same on all ranks. */
-typedef struct plan {
-    uint64_t share; /* bytes of a rank's share but for the last */
+/* How the message is divided; the same on all ranks. */
+typedef struct broadcast_plan {
+    uint64_t share; /* bytes of a rank's share; the last may be shorter */
     uint64_t part;  /* bytes of a block's part of a share */
     uint64_t piece;
     uint32_t rounds;
-    uint32_t depth;  /* rounds whose pieces a stage holds */
+    uint32_t depth;  /* rounds whose pieces a staging buffer holds */
     uint32_t blocks; /* that have a part */
-} plan;
+} broadcast_plan;
 
-WEIRI_GPU_FN plan plan_of(const weiri_gpu_args &args)
+WEIRI_GPU_FN broadcast_plan plan_shares(const weiri_gpu_args &args)
 {
     const weiri_gpu_view &view = args.view;
-    uint32_t units = weiri_gpu_units(args.bytes, UNIT_BYTES);
-    uint32_t units_share = weiri_gpu_parts(units, (uint32_t)view.nranks - 1);
-    uint32_t blocks = (uint32_t)weiri_gpu_least(gridDim.x, weiri_gpu_stage_half(view) / 16);
-    uint32_t units_part = weiri_gpu_parts(units_share, blocks);
-    plan p;
+    uint32_t units = weiri_gpu_units_for(args.bytes, UNIT_BYTES);
+    uint32_t units_share = weiri_gpu_div_up(units, (uint32_t)view.nranks - 1);
+    uint32_t blocks = (uint32_t)weiri_gpu_min(gridDim.x, weiri_gpu_stage_half(view) / 16);
+    uint32_t units_part = weiri_gpu_div_up(units_share, blocks);
+    broadcast_plan p;
     p.share = (uint64_t)units_share * UNIT_BYTES;
     p.part = (uint64_t)units_part * UNIT_BYTES;
-    p.blocks = weiri_gpu_parts(units_share, units_part);
+    p.blocks = weiri_gpu_div_up(units_share, units_part);
     p.piece = p.rounds = p.depth = 0;
     return p;
 }
 
-/* Where pieces go decides how long they may be. Links to those that wait for a forwarded
- * piece are idle for the first round, so there are several where pieces are not too short. */
-WEIRI_GPU_FN void plan_rounds(const weiri_gpu_view &view, plan *p, int staged)
+/* Sets the length of pieces, which depends on where they go. The links to ranks that wait for a
+ * forwarded piece are idle during the first round, so there are several rounds unless pieces would
+ * become too short. */
+WEIRI_GPU_FN void plan_rounds(const weiri_gpu_view &view, broadcast_plan *p, int staged)
 {
     uint32_t room = (uint32_t)weiri_gpu_stage_half(view) / p->blocks;
     uint64_t piece = p->part / ROUNDS_WANTED;
     room &= room < WEIRI_GPU_LINE_BYTES ? ~15u : ~(uint32_t)(WEIRI_GPU_LINE_BYTES - 1);
     piece = piece > PIECE_LEAST_BYTES ? piece & ~(uint64_t)(WEIRI_GPU_LINE_BYTES - 1)
                                       : PIECE_LEAST_BYTES;
-    piece = weiri_gpu_least(piece, PIECE_BYTES);
+    piece = weiri_gpu_min(piece, PIECE_BYTES);
     p->piece = staged && room < piece ? room : piece;
-    p->rounds = weiri_gpu_parts(weiri_gpu_units(p->part, 16), (uint32_t)p->piece / 16);
+    p->rounds = weiri_gpu_div_up(weiri_gpu_units_for(p->part, 16), (uint32_t)p->piece / 16);
     p->depth = 2 * (uint32_t)weiri_gpu_stage_half(view) / (p->blocks * (uint32_t)p->piece);
 }
 
 /* This block's piece of a rank's share. */
-WEIRI_GPU_FN uint64_t piece_of(const weiri_gpu_args &args, const plan &p, int owner, uint64_t round,
-                               uint64_t *at)
+WEIRI_GPU_FN uint64_t piece_of(const weiri_gpu_args &args, const broadcast_plan &p, int owner,
+                               uint64_t round, uint64_t *at)
 {
     uint64_t start = (uint64_t)(owner < args.root ? owner : owner - 1) * p.share;
     uint64_t in_share = blockIdx.x * p.part + round * p.piece;
-    uint64_t end = start + weiri_gpu_least((blockIdx.x + 1) * p.part, p.share);
-    end = weiri_gpu_least(end, args.bytes);
+    uint64_t end = start + weiri_gpu_min((blockIdx.x + 1) * p.part, p.share);
+    end = weiri_gpu_min(end, args.bytes);
     *at = start + in_share;
-    return *at < end ? weiri_gpu_least(end - *at, p.piece) : 0;
+    return *at < end ? weiri_gpu_min(end - *at, p.piece) : 0;
 }
 
 /* Where a sender stores a piece for a rank. */
-WEIRI_GPU_FN char *target_of(const weiri_gpu_args &args, const spread *s, const plan &p, int to,
-                             int from, uint64_t round, uint64_t at)
+WEIRI_GPU_FN char *target_of(const weiri_gpu_args &args, const broadcast_state *s,
+                             const broadcast_plan &p, int to, int from, uint64_t round, uint64_t at)
 {
     if (s->staged)
         return weiri_gpu_stage_of(args.view, to, from) +
@@ -103,7 +103,8 @@ WEIRI_GPU_FN char *target_of(const weiri_gpu_args &args, const spread *s, const 
 
 /* ----------------------------------------------------- steps, one thread a peer */
 
-WEIRI_GPU_FN void step_staged(const weiri_gpu_view &view, int peer, uint64_t epoch, uint64_t pieces)
+WEIRI_GPU_FN void signal_staged(const weiri_gpu_view &view, int peer, uint64_t epoch,
+                                uint64_t pieces)
 {
     weir_store_release(&weiri_gpu_cell_of(view, peer, view.rank)->staged,
                        weiri_gpu_step(epoch, pieces));
@@ -116,15 +117,16 @@ WEIRI_GPU_FN void await_staged(const weiri_gpu_view &view, int peer, uint64_t ep
                          peer);
 }
 
-WEIRI_GPU_FN void step_taken(const weiri_gpu_view &view, int peer, uint64_t epoch, uint64_t pieces)
+WEIRI_GPU_FN void signal_taken(const weiri_gpu_view &view, int peer, uint64_t epoch,
+                               uint64_t pieces)
 {
     weir_store_release(&weiri_gpu_cell_of(view, peer, view.rank)->taken,
                        weiri_gpu_step(epoch, pieces));
 }
 
-/* Room for the piece of a round in a peer's stage. */
-WEIRI_GPU_FN void await_room(const weiri_gpu_view &view, const spread *s, const plan &p, int peer,
-                             uint64_t epoch, uint64_t round)
+/* Waits for room for a round's piece in a peer's staging buffer. */
+WEIRI_GPU_FN void await_room(const weiri_gpu_view &view, const broadcast_state *s,
+                             const broadcast_plan &p, int peer, uint64_t epoch, uint64_t round)
 {
     if (s->staged && round >= p.depth)
         weiri_gpu_await_step(view, &weiri_gpu_cell_of(view, view.rank, peer)->taken, epoch,
@@ -133,11 +135,12 @@ WEIRI_GPU_FN void await_room(const weiri_gpu_view &view, const spread *s, const 
 
 /* ------------------------------------------------------------------- the root */
 
-WEIRI_GPU_FN void send_round(const weiri_gpu_args &args, const spread *s, const plan &p,
-                             weiri_gpu_team *team, uint64_t epoch, uint64_t round)
+WEIRI_GPU_FN void root_send_round(const weiri_gpu_args &args, const broadcast_state *s,
+                                  const broadcast_plan &p, weiri_gpu_team *team, uint64_t epoch,
+                                  uint64_t round)
 {
     const weiri_gpu_view &view = args.view;
-    if (weiri_gpu_moves(*team)) {
+    if (weiri_gpu_is_mover(*team)) {
         for (int peer = (int)team->worker; peer < view.nranks; peer += (int)team->workers)
             if (peer != view.rank)
                 await_room(view, s, p, peer, epoch, round);
@@ -151,19 +154,20 @@ WEIRI_GPU_FN void send_round(const weiri_gpu_args &args, const spread *s, const 
                 weiri_gpu_copy(args.out + at, args.in + at, bytes, team->worker, team->workers);
         }
     }
-    weiri_gpu_team_done(team);
-    for (int peer = team->speaker; peer < view.nranks; peer += team->speakers)
+    weiri_gpu_team_end_step(team);
+    for (int peer = team->signaller; peer < view.nranks; peer += team->signallers)
         if (peer != view.rank)
-            step_staged(view, peer, epoch, round + 1);
+            signal_staged(view, peer, epoch, round + 1);
 }
 
 /* ----------------------------------------------------------- all other ranks */
 
-WEIRI_GPU_FN void forward_round(const weiri_gpu_args &args, const spread *s, const plan &p,
-                                weiri_gpu_team *team, uint64_t epoch, uint64_t round)
+WEIRI_GPU_FN void forward_round(const weiri_gpu_args &args, const broadcast_state *s,
+                                const broadcast_plan &p, weiri_gpu_team *team, uint64_t epoch,
+                                uint64_t round)
 {
     const weiri_gpu_view &view = args.view;
-    if (weiri_gpu_moves(*team)) {
+    if (weiri_gpu_is_mover(*team)) {
         uint64_t at, bytes = piece_of(args, p, view.rank, round, &at);
         for (int peer = (int)team->worker; peer < view.nranks; peer += (int)team->workers) {
             if (peer == args.root)
@@ -184,21 +188,22 @@ WEIRI_GPU_FN void forward_round(const weiri_gpu_args &args, const spread *s, con
                                team->worker, team->workers);
         }
     }
-    weiri_gpu_team_done(team);
-    for (int peer = team->speaker; peer < view.nranks; peer += team->speakers) {
+    weiri_gpu_team_end_step(team);
+    for (int peer = team->signaller; peer < view.nranks; peer += team->signallers) {
         if (peer == args.root && s->staged)
-            step_taken(view, peer, epoch, round + 1);
+            signal_taken(view, peer, epoch, round + 1);
         else if (peer != args.root && peer != view.rank)
-            step_staged(view, peer, epoch, round + 1);
+            signal_staged(view, peer, epoch, round + 1);
     }
 }
 
-/* What others forwarded in a round, out of the stage. */
-WEIRI_GPU_FN void take_round(const weiri_gpu_args &args, const spread *s, const plan &p,
-                             weiri_gpu_team *team, uint64_t epoch, uint64_t round)
+/* Copies what others forwarded in a round from the staging buffer to the output. */
+WEIRI_GPU_FN void drain_round(const weiri_gpu_args &args, const broadcast_state *s,
+                              const broadcast_plan &p, weiri_gpu_team *team, uint64_t epoch,
+                              uint64_t round)
 {
     const weiri_gpu_view &view = args.view;
-    if (weiri_gpu_moves(*team)) {
+    if (weiri_gpu_is_mover(*team)) {
         for (int peer = (int)team->worker; peer < view.nranks; peer += (int)team->workers)
             if (peer != view.rank && peer != args.root)
                 await_staged(view, peer, epoch, round + 1);
@@ -212,26 +217,26 @@ WEIRI_GPU_FN void take_round(const weiri_gpu_args &args, const spread *s, const 
                            team->worker, team->workers);
         }
     }
-    weiri_gpu_team_done(team);
-    for (int peer = team->speaker; peer < view.nranks; peer += team->speakers)
+    weiri_gpu_team_end_step(team);
+    for (int peer = team->signaller; peer < view.nranks; peer += team->signallers)
         if (peer != view.rank && peer != args.root)
-            step_taken(view, peer, epoch, round + 1);
+            signal_taken(view, peer, epoch, round + 1);
 }
 
-/* With stages, one half of the block forwards what the other takes out. */
-WEIRI_GPU_FN void receive(const weiri_gpu_args &args, const spread *s, const plan &p,
-                          uint64_t epoch)
+/* With staging buffers, one half of the block forwards while the other copies out. */
+WEIRI_GPU_FN void receive_all(const weiri_gpu_args &args, const broadcast_state *s,
+                              const broadcast_plan &p, uint64_t epoch)
 {
     __shared__ uint32_t done[2];
     const weiri_gpu_view &view = args.view;
-    bool forwards = true, takes = false;
-    weiri_gpu_team team =
-        s->staged ? weiri_gpu_half_block(done, &forwards, &takes) : weiri_gpu_whole_block(&done[0]);
+    bool forwards = true, drains = false;
+    weiri_gpu_team team = s->staged ? weiri_gpu_half_block_teams(done, &forwards, &drains)
+                                    : weiri_gpu_block_team(&done[0]);
     for (uint64_t round = 0; round < p.rounds; round++) {
         if (forwards)
             forward_round(args, s, p, &team, epoch, round);
-        if (takes)
-            take_round(args, s, p, &team, epoch, round);
+        if (drains)
+            drain_round(args, s, p, &team, epoch, round);
     }
     if (s->staged)
         return;
@@ -240,39 +245,40 @@ WEIRI_GPU_FN void receive(const weiri_gpu_args &args, const spread *s, const pla
             await_staged(view, peer, epoch, p.rounds);
 }
 
-WEIRI_GPU_FN void send(const weiri_gpu_args &args, const spread *s, const plan &p, uint64_t epoch)
+WEIRI_GPU_FN void root_send_all(const weiri_gpu_args &args, const broadcast_state *s,
+                                const broadcast_plan &p, uint64_t epoch)
 {
     __shared__ uint32_t done;
-    weiri_gpu_team team = weiri_gpu_whole_block(&done);
+    weiri_gpu_team team = weiri_gpu_block_team(&done);
     for (uint64_t round = 0; round < p.rounds; round++)
-        send_round(args, s, p, &team, epoch, round);
+        root_send_round(args, s, p, &team, epoch, round);
 }
 
-/* The root's first pieces, while it waits to be told where they go. */
-WEIRI_GPU_FN void prefetch(const weiri_gpu_args &args, const plan &p)
+/* Prefetches the root's first pieces while it waits for the descriptors. */
+WEIRI_GPU_FN void root_prefetch(const weiri_gpu_args &args, const broadcast_plan &p)
 {
     const weiri_gpu_view &view = args.view;
     for (uint32_t share = 0; share + 1 < (uint32_t)view.nranks; share++) {
         uint64_t at = share * p.share + blockIdx.x * p.part;
         if (at < args.bytes)
-            weiri_gpu_prefetch(args.in + at, weiri_gpu_least(args.bytes - at, p.part), threadIdx.x,
+            weiri_gpu_prefetch(args.in + at, weiri_gpu_min(args.bytes - at, p.part), threadIdx.x,
                                blockDim.x);
     }
 }
 
-/* -------------------------------------------------------------------- meeting */
+/* -------------------------------------------------------------- descriptors */
 
-WEIRI_GPU_FN void tell_all(const weiri_gpu_args &args, uint64_t epoch)
+WEIRI_GPU_FN void send_desc_to_all(const weiri_gpu_args &args, uint64_t epoch)
 {
     const weiri_gpu_view &view = args.view;
     if (view.rank == args.root)
         return;
     for (int peer = (int)threadIdx.x; peer < view.nranks; peer += (int)blockDim.x)
         if (peer != view.rank)
-            weiri_gpu_tell(view, peer, epoch, WEIRI_GPU_PLAIN, args.out_desc);
+            weiri_gpu_send_descs(view, peer, epoch, WEIRI_GPU_PLAIN, args.out_desc);
 }
 
-WEIRI_GPU_FN void hear_all(const weiri_gpu_args &args, spread *s, uint64_t epoch)
+WEIRI_GPU_FN void receive_descs(const weiri_gpu_args &args, broadcast_state *s, uint64_t epoch)
 {
     const weiri_gpu_view &view = args.view;
     int plain = 0;
@@ -295,24 +301,24 @@ WEIRI_GPU_FN void hear_all(const weiri_gpu_args &args, spread *s, uint64_t epoch
 static __global__ void __launch_bounds__(512)
     broadcast_direct(const __grid_constant__ weiri_gpu_args args)
 {
-    __shared__ spread s;
+    __shared__ broadcast_state s;
     const weiri_gpu_view &view = args.view;
     uint64_t epoch = weiri_gpu_epoch(view);
-    plan p = plan_of(args);
+    broadcast_plan p = plan_shares(args);
     int has_part = blockIdx.x < p.blocks;
     if (has_part)
-        tell_all(args, epoch);
+        send_desc_to_all(args, epoch);
     if (has_part && view.rank == args.root)
-        prefetch(args, p);
+        root_prefetch(args, p);
     weiri_gpu_turn(view, epoch);
     if (!has_part)
         return;
-    hear_all(args, &s, epoch);
+    receive_descs(args, &s, epoch);
     plan_rounds(view, &p, s.staged);
     if (view.rank == args.root)
-        send(args, &s, p, epoch);
+        root_send_all(args, &s, p, epoch);
     else
-        receive(args, &s, p, epoch);
+        receive_all(args, &s, p, epoch);
 }
 
 WEIRI_GPU_DEFINE_OF_BYTES(broadcast_direct)

@@ -1,26 +1,25 @@
 /*
- * broadcast by packets. The root loads each word once and stores it as a packet
- * into its slots at all peers, which poll and store it into their outputs.
+ * broadcast, packet: the root loads each word once and stores it as an LL packet into its slots at
+ * all peers, which poll and store it into their outputs.
  *
- * Slots are written again two epochs later without asking, which is sound only
- * if every rank hears from every other in every epoch. The root's packets say
- * it for the root; all other ranks send each peer an empty packet (a header),
- * and wait for theirs: as long as a barrier by packets, which is as long as the
- * root's own packets take.
+ * Slots are written again two epochs later without asking, which is correct only if every rank
+ * receives from every other in every epoch. The root's packets do that for the root; every other
+ * rank sends each peer an empty header packet and waits for theirs. That is a barrier by packets,
+ * which takes no longer than the root's own packets. All accesses are relaxed.
  */
-#include "coll/cuda/device/packets.cuh"
+#include "coll/cuda/device/ll_message.cuh"
 #include "coll/cuda/device/types.cuh"
 
 template <int N, bool EVEN>
-WEIRI_GPU_FN void send(const weiri_gpu_args &args, uint64_t epoch, uint32_t peers, uint32_t first,
-                       uint32_t step)
+WEIRI_GPU_FN void root_send(const weiri_gpu_args &args, uint64_t epoch, uint32_t peers,
+                            uint32_t first, uint32_t step)
 {
     const weiri_gpu_view &view = args.view;
-    uint32_t packets = weiri_gpu_packets(args.bytes);
+    uint32_t packets = weiri_gpu_packet_count(args.bytes);
 #pragma unroll 1
     for (uint32_t i = first; i < packets; i += step) {
         uint64_t word = weiri_gpu_load_nth<EVEN>(args.in, i, args.bytes);
-        weiri_gpu_settle(&epoch);
+        weiri_gpu_keep_after_loads(&epoch);
 #pragma unroll
         for (int peer = 0; peer < N; peer++)
             if (peers >> peer & 1)
@@ -31,8 +30,9 @@ WEIRI_GPU_FN void send(const weiri_gpu_args &args, uint64_t epoch, uint32_t peer
     }
 }
 
-/* The first threads of the grid exchange empty packets, each with one peer. */
-WEIRI_GPU_FN int greets(const weiri_gpu_view &view, uint32_t thread)
+/* Whether this thread, one of the first of the grid, exchanges a header with the peer of its
+ * number. */
+WEIRI_GPU_FN int is_peer(const weiri_gpu_view &view, uint32_t thread)
 {
     return thread < (uint32_t)view.nranks && (int)thread != view.rank;
 }
@@ -46,20 +46,21 @@ static __global__ void __launch_bounds__(512)
     uint32_t peers = ((1u << view.nranks) - 1) & ~(1u << view.rank);
     if (view.rank != args.root) {
         for (uint32_t peer = first; peer < (uint32_t)view.nranks; peer += step)
-            if (greets(view, peer))
+            if (is_peer(view, peer))
                 weiri_gpu_send_header(view, (int)peer, epoch, 0);
-    } else if (!weiri_gpu_even(args.in, args.bytes) || !weiri_gpu_even(args.out, 0)) {
-        send<8, false>(args, epoch, peers, first, step);
+    } else if (!weiri_gpu_word_aligned(args.in, args.bytes) ||
+               !weiri_gpu_word_aligned(args.out, 0)) {
+        root_send<8, false>(args, epoch, peers, first, step);
     } else if (view.nranks <= 4) {
-        send<4, true>(args, epoch, peers, first, step);
+        root_send<4, true>(args, epoch, peers, first, step);
     } else {
-        send<8, true>(args, epoch, peers, first, step);
+        root_send<8, true>(args, epoch, peers, first, step);
     }
     weiri_gpu_turn(view, epoch);
     if (view.rank != args.root)
-        weiri_gpu_receive_run(view, args.root, args.out, args.bytes, epoch, first, step);
+        weiri_gpu_receive_message(view, args.root, args.out, args.bytes, epoch, first, step);
     for (uint32_t peer = first; peer < (uint32_t)view.nranks; peer += step)
-        if (greets(view, peer) && (int)peer != args.root)
+        if (is_peer(view, peer) && (int)peer != args.root)
             weiri_gpu_receive_header(view, (int)peer, epoch);
 }
 

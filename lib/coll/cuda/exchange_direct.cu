@@ -1,54 +1,49 @@
 /*
- * Messages between pairs in one launch, whatever their lengths: alltoallv,
- * sendrecv, and alltoall of more than packets carry. How a message travels
- * depends on its length alone, which both ends know:
+ * alltoallv, sendrecv and long alltoall, direct: messages between pairs in one launch, whatever
+ * their lengths. How a message travels depends only on its length, which both ends know:
  *
- *   short  as packets; where a rank has no others, by a kernel that can do no more,
- *   long   straight into the receiver's output; if peers cannot map that,
- *          through the receiver's stage, piece by piece (stage.cuh).
+ *   short  as LL packets; if a rank has only short ones, exchange_short may serve it,
+ *   long   directly into the receiver's output; if peers cannot map that, through the
+ *          receiver's staging buffer, piece by piece (stage.cuh).
  *
- * Every rank decides for itself how its blocks divide what it sends, so grids
- * and everything else may differ between ranks. Phases:
+ * Every rank decides for itself how its blocks divide what it sends, so grids and everything else
+ * may differ between ranks.
  *
- *   1. credit: a receiver tells every sender of a long message where it may
- *      store, which also says that the receiver's earlier kernels have ended,
- *   2. short messages leave as packets, and to every peer a header: how long the
- *      message is, and in how many lanes it comes if it is long,
- *   3. long messages: a block's lane waits for the credit, stores its part,
- *      meets and signals (release) in the cell of the lane's number; "bulk" is
- *      the same kernel with parts moved by the asynchronous copy unit (bulk.cuh),
- *   4. short messages are received; each header is compared with what is
- *      expected: a difference aborts the communicator, and nothing is stored
- *      outside the output. A sender that waits for a credit which its receiver has
- *      no reason to give is told so by a credit for no bytes,
- *   5. the lanes of long messages are awaited (acquire).
+ *   1. Credits: a receiver sends the sender of each long message the descriptor of where to
+ *      store it, which also proves that the receiver's earlier kernels have ended.
+ *   2. Short messages are sent as packets, and a header goes to every peer: the length of the
+ *      message and, if it is long, its number of lanes (sending blocks).
+ *   3. Long messages: each lane waits for the credit, stores its part, synchronises its
+ *      threads and signals (release) in the cell of the lane's number.
+ *   4. Short messages are received, and each header is compared with what is expected. A
+ *      difference aborts the communicator, and nothing is stored outside the output. A sender
+ *      waiting for a credit that its receiver has no reason to give gets an empty credit.
+ *   5. The lanes of long messages are awaited (acquire).
  *
- * A header comes from every peer in every launch, so packets need no other
- * proof that a peer has finished. A credit is read only by blocks that signal
- * behind it, or send pieces through the stage, which are awaited: the next one cannot
- * overwrite it unread.
+ * A header arrives from every peer in every launch, so packets need no other proof that a peer has
+ * finished. A credit is read only by blocks that later signal, or send pieces through the staging
+ * buffer, and both are awaited: the next credit cannot overwrite it unread.
  */
-#include "coll/cuda/device/bulk.cuh"
 #include "coll/cuda/device/exchange.cuh"
 #include "coll/cuda/device/stage.cuh"
 #include "coll/cuda/device/types.cuh"
 
-/* A block's stretch of a long message, before the next block's: four vectors a thread. */
+/* Bytes per thread of a tile: blocks take the tiles of a long message in turn. */
 enum { TILE_THREAD_BYTES = 64 };
-/* The own share crosses no link: its tiles are cheaper. */
+/* Tiles of this rank's message to itself cross no link: so many count as one. */
 enum { OWN_TILES_AS_ONE = 4 };
 
-/* What this block has to do with a rank's credit. */
+/* How this block serves a rank's message. */
 enum { NOT_SERVED, MAPPED, STAGED, REFUSED };
 
-/* What a lane's signal says. */
+/* Values of a lane's signal. */
 enum { SENT = 1, ABANDONED = 2 };
 
-/* What this rank exchanges with each rank; the same in all blocks but for the
- * last three. A long message has lanes, which are neighbouring blocks, from first_block
- * on and round the `senders` first blocks of the grid; the own share has blocks of
- * its own behind those. */
-typedef struct exchange {
+/* What this rank exchanges with each rank; the same in all blocks except for the last three
+ * members. The lanes of a long message are neighbouring blocks, from first_block on, cyclically
+ * among the first `senders` blocks of the grid; the message to itself has the blocks after
+ * those. */
+typedef struct exchange_state {
     weiri_gpu_pair pair[WEIRI_GPU_RANKS_MAX];
     uint64_t packet_bytes;
     uint32_t senders;
@@ -56,17 +51,17 @@ typedef struct exchange {
     int state[WEIRI_GPU_RANKS_MAX];
     weiri_gpu_desc credit[WEIRI_GPU_RANKS_MAX];
     weiri_gpu_streams streams;
-} exchange;
+} exchange_state;
 
-WEIRI_GPU_FN int is_long(const exchange *x, uint64_t bytes)
+WEIRI_GPU_FN int is_long(const exchange_state *x, uint64_t bytes)
 {
     return bytes > x->packet_bytes;
 }
 
 /* ------------------------------------------------------------------ division */
 
-/* Fills pair and packet_bytes; whether any message of this rank is long. */
-WEIRI_GPU_FN int load_pairs(const weiri_gpu_args &args, exchange *x)
+/* Fills pair and packet_bytes; returns whether any message of this rank is long. */
+WEIRI_GPU_FN int exchange_load_pairs(const weiri_gpu_args &args, exchange_state *x)
 {
     const weiri_gpu_view &view = args.view;
     uint64_t packet_bytes = weiri_gpu_packet_bytes_of(args);
@@ -75,8 +70,8 @@ WEIRI_GPU_FN int load_pairs(const weiri_gpu_args &args, exchange *x)
         weiri_gpu_pair pair = weiri_gpu_load_pair(args, peer);
         if (peer == view.rank && pair.send_bytes != pair.recv_bytes) {
             if (pair.send_at != WEIRI_GPU_REFUSED && pair.recv_at != WEIRI_GPU_REFUSED)
-                weiri_gpu_disagree(view, peer, pair.recv_bytes, pair.send_bytes);
-            pair.send_bytes = weiri_gpu_least(pair.send_bytes, pair.recv_bytes);
+                weiri_gpu_fail_mismatch(view, peer, pair.recv_bytes, pair.send_bytes);
+            pair.send_bytes = weiri_gpu_min(pair.send_bytes, pair.recv_bytes);
         }
         x->pair[peer] = pair;
         any_long |= pair.send_bytes > packet_bytes || pair.recv_bytes > packet_bytes;
@@ -91,18 +86,18 @@ WEIRI_GPU_FN uint64_t tile_bytes(void)
     return (uint64_t)blockDim.x * TILE_THREAD_BYTES;
 }
 
-WEIRI_GPU_FN uint32_t tiles_for(const exchange *x, int peer)
+WEIRI_GPU_FN uint32_t tiles_for(const exchange_state *x, int peer)
 {
     uint64_t bytes = x->pair[peer].send_bytes;
     return is_long(x, bytes)
-               ? weiri_gpu_parts(weiri_gpu_units(bytes, TILE_THREAD_BYTES), blockDim.x)
+               ? weiri_gpu_div_up(weiri_gpu_units_for(bytes, TILE_THREAD_BYTES), blockDim.x)
                : 0;
 }
 
-/* Deals the tiles of all long messages to the blocks in turn, one message after the
- * other, beginning with the next rank's: so ranks with equal messages send to one peer at
- * a time, each to another, which is faster than to all at once (357 against 350 GB/s). */
-WEIRI_GPU_FN void divide(const weiri_gpu_view &view, exchange *x)
+/* Deals the tiles of all long messages to the blocks in turn, message by message, beginning with
+ * the next rank's. Ranks with equal messages therefore send to one peer at a time, each to a
+ * different one, which is faster than sending to all at once. */
+WEIRI_GPU_FN void divide_lanes(const weiri_gpu_view &view, exchange_state *x)
 {
     const uint32_t blocks = gridDim.x;
     for (int peer = (int)threadIdx.x; peer < view.nranks; peer += (int)blockDim.x) {
@@ -113,7 +108,7 @@ WEIRI_GPU_FN void divide(const weiri_gpu_view &view, exchange *x)
             before = other == peer ? all : before;
             all += tiles_for(x, other);
         }
-        uint32_t alone = 0; /* blocks that copy the own share */
+        uint32_t alone = 0; /* blocks that copy this rank's message to itself */
         if (own) {
             uint64_t weight = (uint64_t)all * OWN_TILES_AS_ONE + own;
             alone = (uint32_t)(((uint64_t)own * blocks + weight - 1) / weight);
@@ -126,14 +121,14 @@ WEIRI_GPU_FN void divide(const weiri_gpu_view &view, exchange *x)
             x->lanes[peer] = own ? (alone ? alone : 1) : 0;
         } else {
             x->first_block[peer] = tiles ? before % senders : 0;
-            x->lanes[peer] = (uint32_t)weiri_gpu_least(tiles, senders);
+            x->lanes[peer] = (uint32_t)weiri_gpu_min(tiles, senders);
         }
     }
     __syncthreads();
 }
 
-/* This block's lane of a message to a peer; not below lanes[peer] if it has none. */
-WEIRI_GPU_FN uint32_t lane_of(const weiri_gpu_view &view, const exchange *x, int peer)
+/* This block's lane of a message to a peer; at least lanes[peer] if it has none. */
+WEIRI_GPU_FN uint32_t lane_of(const weiri_gpu_view &view, const exchange_state *x, int peer)
 {
     const uint32_t first = x->first_block[peer];
     if (peer == view.rank)
@@ -143,53 +138,49 @@ WEIRI_GPU_FN uint32_t lane_of(const weiri_gpu_view &view, const exchange *x, int
     return blockIdx.x >= first ? blockIdx.x - first : blockIdx.x + x->senders - first;
 }
 
-WEIRI_GPU_FN int serves(const weiri_gpu_view &view, const exchange *x, int peer)
+WEIRI_GPU_FN int has_lane(const weiri_gpu_view &view, const exchange_state *x, int peer)
 {
     return lane_of(view, x, peer) < x->lanes[peer];
 }
 
-/* What a lane moves of a message: stretches of so many bytes, and from one to the next,
- * counted from the line of 128 bytes in which the target begins, so that lines are
- * stored whole. bulk moves one stretch as long as can be. */
+/* What a lane moves of a message: stretches of `bytes` bytes, `step` apart, counted from the
+ * 128-byte line in which the target begins, so that lines are stored whole. */
 typedef struct stretches {
-    uint64_t first, bytes, step, before; /* before: of the first line, what is not the target's */
+    uint64_t first, bytes, step, before; /* before: bytes of the first line before the target */
 } stretches;
 
-WEIRI_GPU_FN stretches stretches_of(const exchange *x, int peer, uint32_t lane, const char *to,
-                                    int is_bulk)
+WEIRI_GPU_FN stretches stretches_of(const exchange_state *x, int peer, uint32_t lane,
+                                    const char *to)
 {
     const uint32_t lanes = x->lanes[peer];
     stretches s;
     s.before = weiri_gpu_misaligned(to, WEIRI_GPU_LINE_BYTES);
     s.bytes = tile_bytes();
-    if (is_bulk) {
-        uint64_t even = (x->pair[peer].send_bytes + s.before + lanes - 1) / lanes;
-        s.bytes = (even + WEIRI_GPU_LINE_BYTES - 1) & ~(uint64_t)(WEIRI_GPU_LINE_BYTES - 1);
-    }
     s.first = lane * s.bytes;
     s.step = lanes * s.bytes;
     return s;
 }
 
-/* Where the first block's threads tell senders of long messages what they wait
- * for. Read by all their blocks. */
-WEIRI_GPU_FN void give_credits(const weiri_gpu_args &args, const exchange *x, uint64_t epoch)
+/* Sends the credits of all long messages this rank receives. Called by the first block; read by all
+ * blocks of the senders. */
+WEIRI_GPU_FN void send_credits(const weiri_gpu_args &args, const exchange_state *x, uint64_t epoch)
 {
     const weiri_gpu_view &view = args.view;
     for (int peer = (int)threadIdx.x; peer < view.nranks; peer += (int)blockDim.x) {
         const weiri_gpu_pair &pair = x->pair[peer];
         if (peer != view.rank && is_long(x, pair.recv_bytes))
-            weiri_gpu_tell(view, peer, epoch, pair.recv_bytes,
-                           args.out_desc == WEIRI_GPU_PLAIN ? WEIRI_GPU_PLAIN
-                                                            : args.out_desc + pair.recv_at);
+            weiri_gpu_send_descs(view, peer, epoch, pair.recv_bytes,
+                                 args.out_desc == WEIRI_GPU_PLAIN ? WEIRI_GPU_PLAIN
+                                                                  : args.out_desc + pair.recv_at);
     }
 }
 
 /* ---------------------------------------------------------------------- long */
 
-/* Looks at the headers that have come already: ranks that wait for credits which
- * neither of them gives must not wait for each other. */
-WEIRI_GPU_FN void look_at_headers(const weiri_gpu_args &args, const exchange *x, uint64_t epoch)
+/* Checks the headers that have arrived already, so that two ranks waiting for credits which neither
+ * will give do not wait for each other. */
+WEIRI_GPU_FN void check_arrived_headers(const weiri_gpu_args &args, const exchange_state *x,
+                                        uint64_t epoch)
 {
     const weiri_gpu_view &view = args.view;
     for (int peer = 0; peer < view.nranks; peer++) {
@@ -201,15 +192,15 @@ WEIRI_GPU_FN void look_at_headers(const weiri_gpu_args &args, const exchange *x,
     }
 }
 
-/* Waits for a peer's credit: bytes, and where. No bytes if none comes. */
-WEIRI_GPU_FN void hear_credit(const weiri_gpu_args &args, const exchange *x, int peer,
-                              uint64_t epoch, uint64_t *bytes, weiri_gpu_desc *at)
+/* Waits for a peer's credit: the length and where to store. bytes is 0 if none comes. */
+WEIRI_GPU_FN void await_credit(const weiri_gpu_args &args, const exchange_state *x, int peer,
+                               uint64_t epoch, uint64_t *bytes, weiri_gpu_desc *at)
 {
     enum { POLLS_PER_LOOK = 16 };
     const weiri_gpu_view &view = args.view;
     const weiri_gpu_cell *cell = weiri_gpu_cell_at(view, view.rank, peer, 0);
     weir_waiter waiter = {0, 0};
-    while (!weiri_gpu_read_told(cell, epoch, bytes, at)) {
+    while (!weiri_gpu_read_descs(cell, epoch, bytes, at)) {
         int status = weir_waiter_step(&waiter, &view.guard);
         if (status) {
             weiri_gpu_fail(view, status, peer, WEIR_WAIT_PACKET, epoch,
@@ -218,35 +209,34 @@ WEIRI_GPU_FN void hear_credit(const weiri_gpu_args &args, const exchange *x, int
             return;
         }
         if (waiter.polls % POLLS_PER_LOOK == 0)
-            look_at_headers(args, x, epoch);
+            check_arrived_headers(args, x, epoch);
     }
 }
 
-/* Hears the credits that this block's parts need; afterwards all threads know
- * the states. A credit that did not come, or says other bytes, is refused. */
-WEIRI_GPU_FN void hear_credits(const weiri_gpu_args &args, exchange *x, uint64_t epoch)
+/* Waits for the credits that this block needs; afterwards all threads know the states. A credit
+ * that did not come, or is for another length, is rejected. */
+WEIRI_GPU_FN void await_credits(const weiri_gpu_args &args, exchange_state *x, uint64_t epoch)
 {
     const weiri_gpu_view &view = args.view;
     for (int peer = (int)threadIdx.x; peer < view.nranks; peer += (int)blockDim.x) {
-        int state = serves(view, x, peer) ? MAPPED : NOT_SERVED;
+        int state = has_lane(view, x, peer) ? MAPPED : NOT_SERVED;
         if (state == MAPPED && peer != view.rank) {
             uint64_t bytes;
             weiri_gpu_desc at = WEIRI_GPU_PLAIN;
-            hear_credit(args, x, peer, epoch, &bytes, &at);
+            await_credit(args, x, peer, epoch, &bytes, &at);
             x->credit[peer] = at;
             state = at == WEIRI_GPU_PLAIN ? STAGED : MAPPED;
             if (bytes != x->pair[peer].send_bytes)
                 state = REFUSED;
             if (state == REFUSED && bytes)
-                weiri_gpu_disagree(view, peer, bytes, x->pair[peer].send_bytes);
+                weiri_gpu_fail_mismatch(view, peer, bytes, x->pair[peer].send_bytes);
         }
         x->state[peer] = state;
     }
     __syncthreads();
 }
 
-/* bulk: for the asynchronous copy unit; NULL: by the block's threads. */
-WEIRI_GPU_FN void push_mapped(const weiri_gpu_args &args, const exchange *x, weiri_gpu_bulk *bulk)
+WEIRI_GPU_FN void store_mapped(const weiri_gpu_args &args, const exchange_state *x)
 {
     const weiri_gpu_view &view = args.view;
     for (int i = 0; i < view.nranks; i++) {
@@ -256,21 +246,15 @@ WEIRI_GPU_FN void push_mapped(const weiri_gpu_args &args, const exchange *x, wei
         const weiri_gpu_pair &pair = x->pair[peer];
         char *to = peer == view.rank ? args.out + pair.recv_at
                                      : weiri_gpu_address(view, peer, x->credit[peer]);
-        const stretches s = stretches_of(x, peer, lane_of(view, x, peer), to, bulk != NULL);
+        const stretches s = stretches_of(x, peer, lane_of(view, x, peer), to);
         const uint64_t end = pair.send_bytes + s.before;
         for (uint64_t at = s.first; at < end; at += s.step) {
             const uint64_t begin = at > s.before ? at - s.before : 0;
-            const uint64_t bytes = weiri_gpu_least(end, at + s.bytes) - s.before - begin;
+            const uint64_t bytes = weiri_gpu_min(end, at + s.bytes) - s.before - begin;
             const char *from = args.in + pair.send_at + begin;
-            weiri_gpu_targets target = {&to, 1, 0, begin};
-            if (bulk)
-                weiri_gpu_bulk_copy(bulk, target, from, bytes);
-            else
-                weiri_gpu_copy(to + begin, from, bytes);
+            weiri_gpu_copy(to + begin, from, bytes);
         }
     }
-    if (bulk)
-        weiri_gpu_bulk_end(bulk);
 }
 
 WEIRI_GPU_FN uint64_t signal_of(uint64_t epoch, uint64_t how)
@@ -278,29 +262,29 @@ WEIRI_GPU_FN uint64_t signal_of(uint64_t epoch, uint64_t how)
     return epoch << WEIRI_GPU_SIGNAL_SHIFT | how;
 }
 
-/* What a lane's sender says instead of pieces if it gives up. */
+/* The value of `staged` by which a lane's sender gives up. */
 WEIRI_GPU_FN uint64_t abandoned_of(uint64_t epoch)
 {
     return weiri_gpu_step(epoch + 1, 0) - 1;
 }
 
-/* Whether a lane has pieces of a stream: they tell all that a signal would. */
+/* Whether a lane has pieces of a stream; they replace its signal. */
 WEIRI_GPU_FN bool streams_lane(const weiri_gpu_stream &stream, uint32_t lane)
 {
     uint64_t at;
-    return stream.lanes && weiri_gpu_piece_of(stream, lane, 0, &at) != 0;
+    return stream.lanes && weiri_gpu_stream_piece(stream, lane, 0, &at) != 0;
 }
 
-/* Sets up this block's streams; whether there are any. The stage divides a
- * message otherwise than the blocks do, as the receiver must know it. The block
- * meets here between its stores to mapped outputs and its signals. */
-WEIRI_GPU_FN int set_up_streams(const weiri_gpu_args &args, exchange *x, uint64_t epoch)
+/* Sets up this block's streams; returns whether there are any. The staging buffer divides a message
+ * differently from the blocks, because the receiver must know the division. The block synchronises
+ * here, between its stores to mapped outputs and its signals. */
+WEIRI_GPU_FN int set_up_streams(const weiri_gpu_args &args, exchange_state *x, uint64_t epoch)
 {
     const weiri_gpu_view &view = args.view;
     int any = 0;
     for (int peer = (int)threadIdx.x; peer < view.nranks; peer += (int)blockDim.x) {
         const weiri_gpu_pair &pair = x->pair[peer];
-        weiri_gpu_stream *leave = &x->streams.leave[peer], *come = &x->streams.come[peer];
+        weiri_gpu_stream *leave = &x->streams.send[peer], *come = &x->streams.receive[peer];
         leave->at = (char *)args.in + pair.send_at;
         leave->bytes = pair.send_bytes;
         leave->lanes = x->state[peer] == STAGED ? weiri_gpu_lanes_for(x->lanes[peer]) : 0;
@@ -318,42 +302,41 @@ WEIRI_GPU_FN int set_up_streams(const weiri_gpu_args &args, exchange *x, uint64_
     return __syncthreads_or(any);
 }
 
-WEIRI_GPU_FN void send_long(const weiri_gpu_args &args, exchange *x, uint64_t epoch,
-                            weiri_gpu_bulk *bulk)
+WEIRI_GPU_FN void exchange_send_long(const weiri_gpu_args &args, exchange_state *x, uint64_t epoch)
 {
     const weiri_gpu_view &view = args.view;
     for (int peer = 0; peer < view.nranks; peer++) {
         const uint64_t all = x->pair[peer].send_bytes;
         const uint64_t first = lane_of(view, x, peer) * tile_bytes();
-        if (serves(view, x, peer) && first < all)
+        if (has_lane(view, x, peer) && first < all)
             weiri_gpu_prefetch(args.in + x->pair[peer].send_at + first,
-                               weiri_gpu_least(all - first, tile_bytes()), threadIdx.x, blockDim.x);
+                               weiri_gpu_min(all - first, tile_bytes()), threadIdx.x, blockDim.x);
     }
-    hear_credits(args, x, epoch);
-    push_mapped(args, x, bulk);
+    await_credits(args, x, epoch);
+    store_mapped(args, x);
     if (set_up_streams(args, x, epoch))
-        weiri_gpu_stream_all<false>(view, &x->streams, epoch);
+        weiri_gpu_run_streams<false>(view, &x->streams, epoch);
     for (int peer = (int)threadIdx.x; peer < view.nranks; peer += (int)blockDim.x) {
         const uint32_t lane = lane_of(view, x, peer);
         if (peer == view.rank || x->state[peer] == NOT_SERVED ||
-            streams_lane(x->streams.leave[peer], lane))
+            streams_lane(x->streams.send[peer], lane))
             continue;
         weiri_gpu_cell *cell = weiri_gpu_cell_at(view, peer, view.rank, lane);
-        if (x->state[peer] == REFUSED) /* nobody shall wait for pieces */
+        if (x->state[peer] == REFUSED) /* nobody may wait for pieces */
             weir_store_release(&cell->staged, abandoned_of(epoch));
         weir_store_release(&cell->signal,
                            signal_of(epoch, x->state[peer] == REFUSED ? ABANDONED : SENT));
     }
 }
 
-/* A lane's part is there, or the first piece of its stream, whose others are taken by one of
- * this rank's blocks. If its sender has given up, so does this rank. */
-WEIRI_GPU_FN void await_lane(const weiri_gpu_view &view, const exchange *x, int peer, uint32_t lane,
-                             uint64_t epoch)
+/* Waits for a lane's part, or for the first piece of its stream, whose other pieces are taken by
+ * one of this rank's blocks. If the sender has given up, this rank gives up as well. */
+WEIRI_GPU_FN void await_lane(const weiri_gpu_view &view, const exchange_state *x, int peer,
+                             uint32_t lane, uint64_t epoch)
 {
     const weiri_gpu_cell *cell = weiri_gpu_cell_at(view, view.rank, peer, lane);
     bool abandoned;
-    if (streams_lane(x->streams.come[peer], lane)) {
+    if (streams_lane(x->streams.receive[peer], lane)) {
         weiri_gpu_await_step(view, &cell->staged, epoch, 1, peer);
         abandoned = weir_load_relaxed(&cell->staged) == abandoned_of(epoch);
     } else {
@@ -365,7 +348,8 @@ WEIRI_GPU_FN void await_lane(const weiri_gpu_view &view, const exchange *x, int 
 }
 
 /* Each block waits for the lanes of some peers. */
-WEIRI_GPU_FN void await_long(const weiri_gpu_args &args, const exchange *x, uint64_t epoch)
+WEIRI_GPU_FN void exchange_await_long(const weiri_gpu_args &args, const exchange_state *x,
+                                      uint64_t epoch)
 {
     const weiri_gpu_view &view = args.view;
     for (uint32_t i = blockIdx.x; i + 1 < (uint32_t)view.nranks; i += gridDim.x) {
@@ -381,64 +365,44 @@ WEIRI_GPU_FN void await_long(const weiri_gpu_args &args, const exchange *x, uint
     }
 }
 
-WEIRI_GPU_FN void exchange_all(const weiri_gpu_args &args, exchange *x, weiri_gpu_bulk *bulk)
+WEIRI_GPU_FN void exchange_all(const weiri_gpu_args &args, exchange_state *x)
 {
     uint64_t epoch = weiri_gpu_epoch(args.view);
-    weiri_gpu_lane lane = weiri_gpu_lane_of(args.view);
-    int any_long = load_pairs(args, x);
+    weiri_gpu_assignment lane = weiri_gpu_assign_peer(args.view);
+    int any_long = exchange_load_pairs(args, x);
     if (any_long) {
         if (!blockIdx.x)
-            give_credits(args, x, epoch);
-        divide(args.view, x);
+            send_credits(args, x, epoch);
+        divide_lanes(args.view, x);
     }
     weiri_gpu_send_short(args, x->pair, x->packet_bytes, any_long ? x->lanes : NULL, epoch, lane);
     weiri_gpu_turn(args.view, epoch);
     if (any_long)
-        send_long(args, x, epoch, bulk);
+        exchange_send_long(args, x, epoch);
     weiri_gpu_receive_short(args, x->pair, x->packet_bytes, epoch, lane);
     if (any_long)
-        await_long(args, x, epoch);
+        exchange_await_long(args, x, epoch);
 }
 
 static __global__ void __launch_bounds__(512)
     exchange_direct(const __grid_constant__ weiri_gpu_args args)
 {
-    __shared__ exchange x;
-    exchange_all(args, &x, NULL);
-}
-
-static __global__ void __launch_bounds__(512)
-    exchange_bulk(const __grid_constant__ weiri_gpu_args args)
-{
-    __shared__ exchange x;
-    __shared__ weiri_gpu_bulk bulk;
-    weiri_gpu_bulk_begin(&bulk);
-    exchange_all(args, &x, &bulk);
+    __shared__ exchange_state x;
+    exchange_all(args, &x);
 }
 
 /* ---------------------------------------------------------------------- host */
 
 WEIRI_GPU_DEFINE_OF_BYTES(exchange_direct)
 
-WEIRI_GPU_DEFINE_OF_BYTES(exchange_bulk)
-
 weiri_gpu_shape weiri_gpu_exchange_direct_shape(const weiri_gpu_args *args, int processors)
 {
     uint64_t packet_bytes = weiri_gpu_packet_bytes_of(*args);
     uint64_t longest = weiri_gpu_longest_bytes(args), nranks = (uint64_t)args->view.nranks;
-    if (longest <= packet_bytes) /* a header is a packet more */
+    if (longest <= packet_bytes) /* the header is one more packet */
         return weiri_gpu_copy_shape((longest + 8 + 255) / 256 * 32 * nranks, processors);
     const int blocks = longest <= (uint64_t)1 << 20 ? processors : 2 * processors;
     return {blocks, 256};
-}
-
-weiri_gpu_shape weiri_gpu_exchange_bulk_shape(const weiri_gpu_args *args, int processors)
-{
-    weiri_gpu_shape shape = weiri_gpu_exchange_direct_shape(args, processors);
-    if (shape.blocks < processors)
-        return shape;
-    /* one thread moves the long ones; through stages all do */
-    return {processors, args->out_desc == WEIRI_GPU_PLAIN ? 512 : 128};
 }
 
 int weiri_gpu_exchange_direct_serves(const weiri_gpu_args *args)
@@ -447,9 +411,4 @@ int weiri_gpu_exchange_direct_serves(const weiri_gpu_args *args)
     return packet_bytes <= WEIRI_GPU_SLOT_BYTES / 2 &&
            (args->collective == WEIR_COLL_ALLTOALL || args->collective == WEIR_COLL_ALLTOALLV ||
             args->collective == WEIR_COLL_SENDRECV);
-}
-
-int weiri_gpu_exchange_bulk_serves(const weiri_gpu_args *args)
-{
-    return weiri_gpu_exchange_direct_serves(args);
 }

@@ -1,35 +1,36 @@
 /*
- * allgather and alltoall by lines (lines.cuh): every rank sends each peer a block, the
- * same one or another, and stores what arrives. One message latency at nearly the links'
- * rate, of any memory: from where packets' doubled bytes cost more to where buffers that
- * peers write directly win.
+ * allgather and alltoall, ll128: every rank sends each peer a block as LL128 lines (ll128.cuh), the
+ * same block or a different one, and stores what arrives. One message latency at nearly the rate of
+ * the links, with any memory: from where the doubled bytes of packets cost more, to where storing
+ * directly into peers' buffers is faster.
  *
- *   1. A warp sends its units of all peers' blocks, and copies those of the own block.
+ *   1. A warp sends its units of the blocks for all peers, and copies those of its own block.
  *   2. It waits for the same units of all peers and stores them.
  *
- * Every rank hears from every other: the slots may alternate. A thread has the same part
- * of a unit in both phases, so it has read what it overwrites if in is part of out.
+ * Every rank receives from every other in every launch, so the parities of slots may alternate. A
+ * thread has the same part of a unit in both phases, so it has read what it overwrites if the input
+ * is part of the output. Lines carry their flags; there is no other memory ordering.
  */
 #include "coll/cuda/kernels.h"
-#include "coll/cuda/device/lines.cuh"
+#include "coll/cuda/device/ll128.cuh"
 #include "coll/cuda/device/types.cuh"
 
-enum { THREADS_MAX = 512, BLOCKS_EACH = 2 }; /* so many blocks a multiprocessor */
+enum { THREADS_MAX = 512, BLOCKS_EACH = 2 }; /* blocks per multiprocessor */
 
-/* same: all get the same block. */
+/* same: all peers get the same block. */
 template <int exact, bool same>
-static __device__ __forceinline__ void exchange(const weiri_gpu_args &args)
+static __device__ __forceinline__ void exchange_units(const weiri_gpu_args &args)
 {
     const weiri_gpu_view &view = args.view;
     const int nranks = weiri_gpu_nranks<exact>(view);
     const size_t bytes = args.bytes;
-    const uint32_t units = weiri_gpu_units_of(bytes), step = gridDim.x * blockDim.x / 32;
+    const uint32_t units = weiri_gpu_ll128_units(bytes), step = gridDim.x * blockDim.x / 32;
     const uint32_t first = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
-    const weiri_gpu_line_part part = weiri_gpu_my_line_part();
+    const weiri_gpu_line_part part = weiri_gpu_line_part_of_thread();
     const int in_aligned = ((uintptr_t)args.in | (same ? 0 : bytes)) % 16 == 0;
     const int out_aligned = ((uintptr_t)args.out | bytes) % 16 == 0;
-    const int is_there = args.in == args.out + (size_t)view.rank * bytes;
-    /* What leaves: words[i] for the i-th rank after this one, or words[0] for all. What comes:
+    const int in_place = args.in == args.out + (size_t)view.rank * bytes;
+    /* Sent: words[i] for the i-th rank after this one, or words[0] for all. Received:
      * words[rank]. */
     uint64_t words[WEIRI_GPU_RANKS_MAX][2];
     const auto load = [&](uint32_t unit) {
@@ -55,7 +56,7 @@ static __device__ __forceinline__ void exchange(const weiri_gpu_args &args)
     for (uint32_t unit = first; unit < units; unit += step) {
         if (unit != first)
             load(unit);
-        const size_t at = weiri_gpu_lines_at<exact>(view, view.rank, epoch, 0) +
+        const size_t at = weiri_gpu_ll128_slot_at<exact>(view, view.rank, epoch, 0) +
                           (size_t)unit * WEIRI_GPU_UNIT_BYTES;
 #pragma unroll
         for (int i = 1; i < WEIRI_GPU_RANKS_MAX; i++)
@@ -63,7 +64,7 @@ static __device__ __forceinline__ void exchange(const weiri_gpu_args &args)
                 weiri_gpu_send_lines(part,
                                      view.scratch[weiri_gpu_nth_after(view.rank, i, nranks)] + at,
                                      epoch, words[same ? 0 : i][0], words[same ? 0 : i][1]);
-        if (!same || !is_there)
+        if (!same || !in_place)
             store(view.rank, unit, words[0]);
     }
     weiri_gpu_turn(view, epoch);
@@ -80,48 +81,48 @@ template <int exact>
 static __global__ void __launch_bounds__(THREADS_MAX, BLOCKS_EACH)
     allgather_ll128(const __grid_constant__ weiri_gpu_args args)
 {
-    exchange<exact, true>(args);
+    exchange_units<exact, true>(args);
 }
 
 template <int exact>
 static __global__ void __launch_bounds__(THREADS_MAX, BLOCKS_EACH)
     exchange_ll128(const __grid_constant__ weiri_gpu_args args)
 {
-    exchange<exact, false>(args);
+    exchange_units<exact, false>(args);
 }
 
-static weiri_gpu_shape shape_of(const weiri_gpu_args *args, int processors)
+static weiri_gpu_shape exchange_shape(const weiri_gpu_args *args, int processors)
 {
-    const uint64_t threads = (uint64_t)weiri_gpu_units_of(args->bytes) * 32;
+    const uint64_t threads = (uint64_t)weiri_gpu_ll128_units(args->bytes) * 32;
     const int each = threads > (uint64_t)processors * THREADS_MAX ? BLOCKS_EACH : 1;
     return weiri_gpu_packet_shape(threads, each * processors, THREADS_MAX);
 }
 
-static int fits(const weiri_gpu_args *args)
+static int units_fit(const weiri_gpu_args *args)
 {
-    return weiri_gpu_lines_serve(args, weiri_gpu_units_of(args->bytes), 1);
+    return weiri_gpu_ll128_serves_units(args, weiri_gpu_ll128_units(args->bytes), 1);
 }
 
 WEIRI_GPU_DEFINE_OF_RANKS(allgather_ll128)
 
 weiri_gpu_shape weiri_gpu_allgather_ll128_shape(const weiri_gpu_args *args, int processors)
 {
-    return shape_of(args, processors);
+    return exchange_shape(args, processors);
 }
 
 int weiri_gpu_allgather_ll128_serves(const weiri_gpu_args *args)
 {
-    return args->collective == WEIR_COLL_ALLGATHER && fits(args);
+    return args->collective == WEIR_COLL_ALLGATHER && units_fit(args);
 }
 
 WEIRI_GPU_DEFINE_OF_RANKS(exchange_ll128)
 
 weiri_gpu_shape weiri_gpu_exchange_ll128_shape(const weiri_gpu_args *args, int processors)
 {
-    return shape_of(args, processors);
+    return exchange_shape(args, processors);
 }
 
 int weiri_gpu_exchange_ll128_serves(const weiri_gpu_args *args)
 {
-    return args->collective == WEIR_COLL_ALLTOALL && fits(args);
+    return args->collective == WEIR_COLL_ALLTOALL && units_fit(args);
 }

@@ -1,7 +1,7 @@
 /*
- * Messages between pairs where the host knows that all of this rank's are short: as
- * packets, with headers, by a kernel that can do no more and has no more to decide.
- * Peers may be in it or in exchange_direct.
+ * alltoallv and sendrecv, packet: the kernel used if the host knows that all messages of this rank
+ * are short. They travel as LL packets, with headers; nothing has to be decided on the device.
+ * Peers may run this kernel or exchange_direct in the same call. All accesses are relaxed.
  */
 #include "coll/cuda/device/exchange.cuh"
 #include "coll/cuda/device/types.cuh"
@@ -12,9 +12,9 @@ static __global__ void __launch_bounds__(512)
     const weiri_gpu_view &view = args.view;
     const weiri_gpu_pair &own = args.pairs[view.rank];
     uint64_t epoch = weiri_gpu_epoch(view), packet_bytes = weiri_gpu_packet_bytes_of(args);
-    weiri_gpu_lane lane = weiri_gpu_lane_of(view);
+    weiri_gpu_assignment lane = weiri_gpu_assign_peer(view);
     if (!threadIdx.x && own.send_bytes != own.recv_bytes)
-        weiri_gpu_disagree(view, view.rank, own.recv_bytes, own.send_bytes);
+        weiri_gpu_fail_mismatch(view, view.rank, own.recv_bytes, own.send_bytes);
     weiri_gpu_send_short(args, args.pairs, packet_bytes, NULL, epoch, lane);
     weiri_gpu_turn(view, epoch);
     weiri_gpu_receive_short(args, args.pairs, packet_bytes, epoch, lane);

@@ -1,7 +1,6 @@
 /*
- * The GPU algorithms as the host sees them: for each its kernels, and
- * how many threads serve a call best where no tuning table says it. Each is
- * described in its .cu file.
+ * The GPU algorithms as the host sees them: for each algorithm its kernels, its default grid for a
+ * call, and whether it serves a call. The algorithms are described in their .cu files.
  */
 #ifndef WEIR_COLL_CUDA_KERNELS_H
 #define WEIR_COLL_CUDA_KERNELS_H
@@ -12,19 +11,19 @@
 extern "C" {
 #endif
 
-/* A grid. */
+/* A grid: blocks and threads per block. */
 typedef struct weiri_gpu_shape {
-    int blocks; /* at most WEIRI_GPU_BLOCKS_MAX, and all must be resident */
+    int blocks; /* at most WEIRI_GPU_BLOCKS_MAX; all must be resident */
     int threads;
 } weiri_gpu_shape;
 
-/* The host address of the kernel for a type and so many ranks, for cudaLaunchKernel, whose
- * one argument is a weiri_gpu_args; NULL for a type outside the list. Local. */
+/* The host address of the kernel for a data type and number of ranks, for cudaLaunchKernel, whose
+ * only argument is a weiri_gpu_args; NULL for an unknown type. Local. */
 typedef const void *(*weiri_gpu_kernel)(weir_dtype dtype, int nranks);
-/* The grid for a call, on a device of so many multiprocessors. As many blocks on all
- * ranks: that depends on what is the same there. Local. */
+/* The default grid for a call on a device with so many multiprocessors. The number of blocks must
+ * be the same on all ranks, so it depends only on what is the same there. Local. */
 typedef weiri_gpu_shape (*weiri_gpu_shape_of)(const weiri_gpu_args *args, int processors);
-/* Whether the algorithm serves the call, by what is the same on all ranks. */
+/* Whether the algorithm serves the call; depends only on what is the same on all ranks. */
 typedef int (*weiri_gpu_serves)(const weiri_gpu_args *args);
 
 typedef struct weiri_gpu_algo {
@@ -39,20 +38,16 @@ typedef struct weiri_gpu_algo {
     int weiri_gpu_##name##_serves(const weiri_gpu_args *args);
 
 WEIRI_GPU_DECLARE(allreduce_packet)
-WEIRI_GPU_DECLARE(allreduce_packet2)
 WEIRI_GPU_DECLARE(allreduce_ll128_one)
-WEIRI_GPU_DECLARE(allreduce_fused)
 WEIRI_GPU_DECLARE(ll128) /* allreduce, reduce_scatter, reduce */
 WEIRI_GPU_DECLARE(push)  /* likewise */
 WEIRI_GPU_DECLARE(reduce_chain)
 WEIRI_GPU_DECLARE(reduce_scatter_packet)
 WEIRI_GPU_DECLARE(reduce_scatter_direct)
 WEIRI_GPU_DECLARE(reduce_packet)
-WEIRI_GPU_DECLARE(reduce_direct)
 WEIRI_GPU_DECLARE(allgather_packet)
 WEIRI_GPU_DECLARE(allgather_ll128)
 WEIRI_GPU_DECLARE(allgather_direct)
-WEIRI_GPU_DECLARE(allgather_bulk)
 WEIRI_GPU_DECLARE(broadcast_packet)
 WEIRI_GPU_DECLARE(broadcast_ll128)
 WEIRI_GPU_DECLARE(broadcast_direct)
@@ -60,7 +55,6 @@ WEIRI_GPU_DECLARE(exchange_packet)
 WEIRI_GPU_DECLARE(exchange_ll128)
 WEIRI_GPU_DECLARE(exchange_short)
 WEIRI_GPU_DECLARE(exchange_direct)
-WEIRI_GPU_DECLARE(exchange_bulk)
 
 #ifdef __cplusplus
 }

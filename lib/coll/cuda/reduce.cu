@@ -1,28 +1,22 @@
 /*
- * reduce to one rank.
- *
- * packet: every rank sends its whole input to the root as packets, which reduces
- * it. Ranks that exchange no data exchange one empty packet each, as packet
- * buffers may alternate only if every rank hears from every other: in block 0,
- * the thread with a peer's number, if that is neither this rank's reader nor its
- * writer. The root's empty packets are of phase 1, which holds nothing else here.
- *
- * direct: every rank reduces a share and writes it into the root's output
- * (shared_reduce.cuh); the links to the root carry a share each.
+ * reduce, packet: every rank sends its whole input to the root as LL packets, and the root reduces
+ * it. Every rank sends each peer to which it sends no data an empty packet of phase 1, because the
+ * parities of slots may alternate only if every rank receives from every other; the thread of the
+ * grid with the peer's number does that. All accesses are relaxed; packets carry their flags.
  */
 #include "coll/cuda/kernels.h"
-#include "coll/cuda/device/packet.cuh"
-#include "coll/cuda/device/shared_reduce.cuh"
+#include "coll/cuda/device/ll_reduce.cuh"
 #include "coll/cuda/device/types.cuh"
 
 enum { THREADS_MAX = 256 };
 
 /* The root's part: waits for all peers' words and reduces them. */
 template <int dtype, int exact>
-static __device__ __forceinline__ void receive(const weiri_gpu_args &args, uint64_t epoch,
-                                               size_t first, size_t step)
+static __device__ __forceinline__ void root_receive(const weiri_gpu_args &args, uint64_t epoch,
+                                                    size_t first, size_t step)
 {
-    const bool even = weiri_gpu_even(args.in, args.bytes) && weiri_gpu_even(args.out, 0);
+    const bool even =
+        weiri_gpu_word_aligned(args.in, args.bytes) && weiri_gpu_word_aligned(args.out, 0);
     const size_t nwords = (args.bytes + 7) / 8;
     for (size_t i = first; i < nwords; i += step) {
         uint64_t words[WEIRI_GPU_RANKS_MAX][1], total[1];
@@ -44,9 +38,9 @@ static __global__ void __launch_bounds__(THREADS_MAX)
     const size_t step = gridDim.x * blockDim.x, nwords = (args.bytes + 7) / 8;
     const size_t first = blockIdx.x * blockDim.x + threadIdx.x;
     const int is_root = view.rank == args.root, peer = (int)first;
-    /* Whom this thread exchanges an empty packet with, and both phases of it. */
-    const int greets = first < (size_t)view.nranks && peer != view.rank;
-    const bool even = weiri_gpu_even(args.in, args.bytes);
+    /* Whether this thread exchanges an empty packet with `peer`. */
+    const int sends_empty = first < (size_t)view.nranks && peer != view.rank;
+    const bool even = weiri_gpu_word_aligned(args.in, args.bytes);
     uint64_t word = 0;
     if (first < nwords && !is_root)
         word = weiri_gpu_load_next(args.in + 8 * first, args.bytes - 8 * first, even);
@@ -56,21 +50,13 @@ static __global__ void __launch_bounds__(THREADS_MAX)
             word = weiri_gpu_load_next(args.in + 8 * i, args.bytes - 8 * i, even);
         weiri_gpu_send(weiri_gpu_slot(view, args.root, view.rank, epoch, 0), i, epoch, word);
     }
-    if (greets && peer != args.root)
+    if (sends_empty && peer != args.root)
         weiri_gpu_send(weiri_gpu_slot(view, peer, view.rank, epoch, 1), 0, epoch, 0);
     weiri_gpu_turn(view, epoch);
     if (is_root)
-        receive<dtype, exact>(args, epoch, first, step);
-    else if (greets)
+        root_receive<dtype, exact>(args, epoch, first, step);
+    else if (sends_empty)
         weiri_gpu_receive(view, weiri_gpu_slot(view, view.rank, peer, epoch, 1), 0, epoch, peer);
-}
-
-template <int dtype>
-static __global__ void __launch_bounds__(WEIRI_GPU_DIRECT_THREADS)
-    reduce_direct(const __grid_constant__ weiri_gpu_args args)
-{
-    __shared__ weiri_gpu_buffers buffers;
-    weiri_gpu_shared_reduce<dtype>(args, 1u << args.root, &buffers);
 }
 
 WEIRI_GPU_DEFINE_OF_TYPES_AND_RANKS(reduce_packet)
@@ -83,16 +69,4 @@ weiri_gpu_shape weiri_gpu_reduce_packet_shape(const weiri_gpu_args *args, int pr
 int weiri_gpu_reduce_packet_serves(const weiri_gpu_args *args)
 {
     return args->bytes <= WEIRI_GPU_SLOT_BYTES / 2;
-}
-
-WEIRI_GPU_DEFINE_OF_TYPES(reduce_direct)
-
-weiri_gpu_shape weiri_gpu_reduce_direct_shape(const weiri_gpu_args *args, int processors)
-{
-    return weiri_gpu_direct_shape(args->bytes / (uint64_t)args->view.nranks, processors);
-}
-
-int weiri_gpu_reduce_direct_serves(const weiri_gpu_args *)
-{
-    return 1;
 }

@@ -1,23 +1,23 @@
 /*
- * reduce, chain: partial results go from rank to rank, beginning behind the root and ending
- * at it. Every link carries the buffer once, and no two streams meet at a rank; so long
- * buffers take as long as one link needs for them. Of any memory.
+ * reduce, chain: partial results travel from rank to rank, beginning after the root and ending at
+ * it. Every link carries the buffer once, and no two streams meet at a rank, so a long buffer takes
+ * as long as one link needs for it. With any memory.
  *
  * A lane is a block. In each round a rank
  *
- *   1. waits until its predecessor has stored a piece into its stage (staged, acquire), and
- *      until its successor has used up that of `depth` rounds before (taken),
- *   2. reduces the piece with its own input, and stores the result into the successor's
- *      stage; the first rank stores its input, and the root into its output,
- *   3. tells the successor (staged, release), and the predecessor that its piece is used
- *      up (taken, release).
+ *   1. waits until its predecessor has stored a piece into its staging buffer (staged,
+ *      acquire), and until its successor has used the piece of `depth` rounds before (taken),
+ *   2. reduces the piece with its own input and stores the result into the successor's staging
+ *      buffer; the first rank stores its input, and the root stores into its output,
+ *   3. signals the successor (staged, release), and the predecessor that its piece has been
+ *      used (taken, release).
  *
- * All ranks meet at entry: nobody stores into a stage that an earlier launch still reads, and
- * every rank hears from every other. At the end they do not: a rank may be in its next launch
- * while others read what it has stored, but no word that they await ever shrinks.
+ * A barrier at entry ensures that nobody stores into a staging buffer that an earlier launch still
+ * reads, and that every rank receives from every other. There is none at the end: a rank may be in
+ * its next launch while others read what it has stored, because the words they await only grow.
  *
- * Partial results have the data's type. Of types that are rounded when they are stored there
- * may be no more than two ranks, whose result is rounded once.
+ * Partial results have the data's type. Types that are rounded when stored are served for two ranks
+ * only, where the result is rounded once.
  */
 #include "coll/cuda/kernels.h"
 #include "coll/cuda/device/pieces.cuh"
@@ -25,18 +25,18 @@
 
 enum {
     THREADS_MAX = 256,
-    ROUNDS_WANTED = 8,  /* by each rank of the chain, which is a piece longer for each */
+    ROUNDS_WANTED = 8,  /* for each rank of the chain, which adds one piece of latency */
     LEAST_BYTES = 32 << 10, /* of the pieces that all ranks pass on at a time */
 };
 
-/* What a launch's blocks have in common. */
+/* What the blocks of a launch have in common. */
 struct chain : weiri_gpu_pieces {
-    int before, behind; /* ranks; -1: none */
-    int op;             /* here: only the root divides */
+    int before, after; /* ranks; -1: none */
+    int op;             /* the operation on this rank: only the root divides an average */
     int in_aligned, out_aligned;
 };
 
-static __device__ __forceinline__ chain plan_of(const weiri_gpu_args &args)
+static __device__ __forceinline__ chain plan_chain(const weiri_gpu_args &args)
 {
     const int rank = args.view.rank, nranks = args.view.nranks;
     const int first = weiri_gpu_nth_after(args.root, 1, nranks);
@@ -46,27 +46,27 @@ static __device__ __forceinline__ chain plan_of(const weiri_gpu_args &args)
     weiri_gpu_cut_pieces(&c, 2 * WEIRI_GPU_STAGE_BYTES, ROUNDS_WANTED * (uint32_t)(nranks - 1),
                          WEIRI_GPU_LEAST_PIECE(LEAST_BYTES / nranks));
     c.before = rank == first ? -1 : weiri_gpu_nth_after(rank, nranks - 1, nranks);
-    c.behind = rank == args.root ? -1 : weiri_gpu_nth_after(rank, 1, nranks);
-    c.op = args.op == WEIR_AVG && c.behind >= 0 ? WEIR_SUM : args.op;
+    c.after = rank == args.root ? -1 : weiri_gpu_nth_after(rank, 1, nranks);
+    c.op = args.op == WEIR_AVG && c.after >= 0 ? WEIR_SUM : args.op;
     c.in_aligned = (uintptr_t)args.in % 16 == 0;
-    c.out_aligned = c.behind >= 0 || (uintptr_t)args.out % 16 == 0;
+    c.out_aligned = c.after >= 0 || (uintptr_t)args.out % 16 == 0;
     return c;
 }
 
-/* Where a rank's stage has this lane's piece of a round. */
-static __device__ __forceinline__ char *slot_of(const weiri_gpu_view &view, const chain &c,
-                                                int rank, uint32_t round)
+/* Where this lane's piece of a round is in a rank's staging buffer. */
+static __device__ __forceinline__ char *chain_slot(const weiri_gpu_view &view, const chain &c,
+                                                   int rank, uint32_t round)
 {
     return weiri_gpu_stage(view, rank, 0) +
            ((size_t)(round % c.depth) * c.lanes + blockIdx.x) * c.piece;
 }
 
-/* Step 2, of what a predecessor has stored. whole: all vectors of 16 are, and aligned. Of the
- * own buffer what lies behind the piece may be read, too. */
-template <int dtype, bool whole>
-static __device__ __forceinline__ void reduce_piece(const weiri_gpu_args &args, const chain &c,
-                                                    char *to, const char *came,
-                                                    weiri_gpu_range piece)
+/* Step 2 for a rank with a predecessor. full: all vectors are whole and aligned. Bytes of this
+ * rank's input after the piece may be read. */
+template <int dtype, bool full>
+static __device__ __forceinline__ void
+chain_reduce_piece(const weiri_gpu_args &args, const chain &c, char *to, const char *received,
+                   weiri_gpu_range piece)
 {
     constexpr int VECTORS = WEIRI_GPU_VECTORS_OF_TWO<dtype>;
     const char *own = args.in + piece.at;
@@ -78,10 +78,10 @@ static __device__ __forceinline__ void reduce_piece(const weiri_gpu_args &args, 
             const size_t at = first + v * step;
             if (at >= piece.bytes)
                 continue;
-            const weiri_gpu_vector earlier = weiri_gpu_load16(came + at);
+            const weiri_gpu_vector earlier = weiri_gpu_load16(received + at);
             const weiri_gpu_vector later =
-                whole ? weiri_gpu_load16(own + at)
-                      : weiri_gpu_load_vector(own + at, left - at, c.in_aligned);
+                full ? weiri_gpu_load16(own + at)
+                     : weiri_gpu_load_vector(own + at, left - at, c.in_aligned);
             words[0][2 * v] = earlier.word[0];
             words[0][2 * v + 1] = earlier.word[1];
             words[1][2 * v] = later.word[0];
@@ -94,7 +94,7 @@ static __device__ __forceinline__ void reduce_piece(const weiri_gpu_args &args, 
             const weiri_gpu_vector total = {{totals[2 * v], totals[2 * v + 1]}};
             if (at >= piece.bytes)
                 continue;
-            if (whole)
+            if (full)
                 weiri_gpu_store16(to + at, total);
             else
                 weiri_gpu_store_vector(to + at, total, piece.bytes - at, c.out_aligned);
@@ -103,34 +103,34 @@ static __device__ __forceinline__ void reduce_piece(const weiri_gpu_args &args, 
 }
 
 template <int dtype>
-static __device__ __forceinline__ void pass_round(const weiri_gpu_args &args, const chain &c,
-                                                  uint64_t epoch, uint32_t round)
+static __device__ __forceinline__ void chain_round(const weiri_gpu_args &args, const chain &c,
+                                                   uint64_t epoch, uint32_t round)
 {
     const weiri_gpu_view &view = args.view;
     const uint32_t lane = blockIdx.x;
-    const bool talks_before = c.before >= 0 && threadIdx.x == 0;
-    const bool talks_behind = c.behind >= 0 && threadIdx.x == blockDim.x - 1;
+    const bool signals_before = c.before >= 0 && threadIdx.x == 0;
+    const bool signals_after = c.after >= 0 && threadIdx.x == blockDim.x - 1;
     const weiri_gpu_range piece = weiri_gpu_piece_at(c, lane, round);
-    if (talks_before)
+    if (signals_before)
         weiri_gpu_await_step(view, &weiri_gpu_cell_at(view, view.rank, c.before, lane)->staged,
                              epoch, round + 1, c.before);
-    if (talks_behind && round >= c.depth)
-        weiri_gpu_await_step(view, &weiri_gpu_cell_at(view, view.rank, c.behind, lane)->taken,
-                             epoch, round - c.depth + 1, c.behind);
+    if (signals_after && round >= c.depth)
+        weiri_gpu_await_step(view, &weiri_gpu_cell_at(view, view.rank, c.after, lane)->taken, epoch,
+                             round - c.depth + 1, c.after);
     __syncthreads();
-    char *to = c.behind < 0 ? args.out + piece.at : slot_of(view, c, c.behind, round);
-    const char *came = slot_of(view, c, view.rank, round);
+    char *to = c.after < 0 ? args.out + piece.at : chain_slot(view, c, c.after, round);
+    const char *received = chain_slot(view, c, view.rank, round);
     if (c.before < 0)
         weiri_gpu_copy(to, args.in + piece.at, piece.bytes);
     else if (c.in_aligned && c.out_aligned && piece.bytes % 16 == 0)
-        reduce_piece<dtype, true>(args, c, to, came, piece);
+        chain_reduce_piece<dtype, true>(args, c, to, received, piece);
     else
-        reduce_piece<dtype, false>(args, c, to, came, piece);
+        chain_reduce_piece<dtype, false>(args, c, to, received, piece);
     __syncthreads();
-    if (talks_behind)
-        weir_store_release(&weiri_gpu_cell_at(view, c.behind, view.rank, lane)->staged,
+    if (signals_after)
+        weir_store_release(&weiri_gpu_cell_at(view, c.after, view.rank, lane)->staged,
                            weiri_gpu_step(epoch, round + 1));
-    if (talks_before && round + c.depth < c.rounds) /* else nobody waits for it */
+    if (signals_before && round + c.depth < c.rounds) /* otherwise nobody waits for it */
         weir_store_release(&weiri_gpu_cell_at(view, c.before, view.rank, lane)->taken,
                            weiri_gpu_step(epoch, round + 1));
 }
@@ -140,16 +140,16 @@ static __global__ void __launch_bounds__(THREADS_MAX, 2)
     reduce_chain(const __grid_constant__ weiri_gpu_args args)
 {
     const uint64_t epoch = weiri_gpu_epoch(args.view);
-    const chain c = plan_of(args);
+    const chain c = plan_chain(args);
     weiri_gpu_turn(args.view, epoch);
     weiri_gpu_barrier(args.view, epoch, 1);
     for (uint32_t round = 0; round < c.rounds; round++)
-        pass_round<dtype>(args, c, epoch, round);
+        chain_round<dtype>(args, c, epoch, round);
 }
 
 WEIRI_GPU_DEFINE_OF_TYPES(reduce_chain)
 
-/* Two blocks for a multiprocessor: one is busy while the other waits. */
+/* Two blocks per multiprocessor: one works while the other waits. */
 weiri_gpu_shape weiri_gpu_reduce_chain_shape(const weiri_gpu_args *args, int processors)
 {
     enum { LANE_LEAST_BYTES = 4096 };

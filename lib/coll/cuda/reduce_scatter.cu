@@ -1,19 +1,20 @@
 /*
- * reduce_scatter: rank r's output is the reduction of block r of all inputs.
+ * reduce_scatter: the output of rank r is the reduction of block r of all inputs.
  *
- * packet: every rank sends each peer the block that is the peer's, as packets,
- * and reduces what arrives. A thread reads the words of its own block that it
- * writes later; so out may be the own block of in.
+ * packet: every rank sends each peer that peer's block as LL packets and reduces what arrives. A
+ * thread reads the words of its own block that it later overwrites, so the output may be that block
+ * of the input. All accesses are relaxed.
  *
- * direct: blocks of one index tell each other where the inputs are; every rank
- * reads its block of all of them, and all meet again, so that nobody leaves while
- * others read its input. Some input is plain: piece after piece, each block of
- * threads copies its part of all blocks of data into its rank's stage, meets,
- * reduces from the stages, and meets, when nobody reads the stage any more.
+ * direct: the blocks of the same index exchange descriptors of the inputs; every rank loads and
+ * reduces its block of all of them; a final barrier keeps every rank from leaving while others read
+ * its input. If some input is unregistered, then piece by piece each thread block copies its part
+ * of all blocks of data into its rank's staging buffer, executes a barrier, reduces from the
+ * staging buffers, and executes another barrier, after which nobody reads them any more. Loads and
+ * stores are weak; the barriers release and acquire.
  */
 #include "coll/cuda/device/direct.cuh"
 #include "coll/cuda/kernels.h"
-#include "coll/cuda/device/packet.cuh"
+#include "coll/cuda/device/ll_reduce.cuh"
 #include "coll/cuda/device/types.cuh"
 
 enum { THREADS_MAX = 256 };
@@ -22,8 +23,8 @@ enum { THREADS_MAX = 256 };
 
 /* Word i of all peers' blocks. */
 template <int exact>
-static __device__ __forceinline__ void load_each(const weiri_gpu_args &args, size_t i, bool even,
-                                                 uint64_t (&words)[WEIRI_GPU_RANKS_MAX])
+static __device__ __forceinline__ void load_blocks(const weiri_gpu_args &args, size_t i, bool even,
+                                                   uint64_t (&words)[WEIRI_GPU_RANKS_MAX])
 {
     const int nranks = weiri_gpu_nranks<exact>(args.view);
 #pragma unroll
@@ -41,15 +42,16 @@ static __global__ void __launch_bounds__(THREADS_MAX)
     const size_t step = gridDim.x * blockDim.x, nwords = (args.bytes + 7) / 8;
     const size_t first = blockIdx.x * blockDim.x + threadIdx.x;
     const char *own_block = args.in + (size_t)view.rank * args.bytes;
-    const bool even = weiri_gpu_even(args.in, args.bytes) && weiri_gpu_even(args.out, 0);
-    uint64_t leaving[WEIRI_GPU_RANKS_MAX];
+    const bool even =
+        weiri_gpu_word_aligned(args.in, args.bytes) && weiri_gpu_word_aligned(args.out, 0);
+    uint64_t sent[WEIRI_GPU_RANKS_MAX];
     if (first < nwords)
-        load_each<exact>(args, first, even, leaving);
+        load_blocks<exact>(args, first, even, sent);
     const uint64_t epoch = weiri_gpu_epoch(view);
     for (size_t i = first; i < nwords; i += step) {
         if (i != first)
-            load_each<exact>(args, i, even, leaving);
-        weiri_gpu_send_each<exact>(view, epoch, 0, i, leaving);
+            load_blocks<exact>(args, i, even, sent);
+        weiri_gpu_send_each<exact>(view, epoch, 0, i, sent);
     }
     weiri_gpu_turn(view, epoch);
     for (size_t i = first; i < nwords; i += step) {
@@ -66,10 +68,11 @@ static __global__ void __launch_bounds__(THREADS_MAX)
 
 /* ------------------------------------------------------------------- direct */
 
-/* Where the reduction of a piece reads and writes: the own block of the inputs, or
- * of the stages, and the output. All threads call it, and meet before they use it. */
-static __device__ __forceinline__ void aim(const weiri_gpu_args &args, weiri_gpu_buffers *buffers,
-                                           int staged, size_t at, size_t piece)
+/* Points `buffers` to what the reduction of a piece reads and writes: this rank's block of the
+ * inputs or of the staging buffers, and the output. All threads call it; a barrier must follow. */
+static __device__ __forceinline__ void select_buffers(const weiri_gpu_args &args,
+                                                      weiri_gpu_buffers *buffers, int staged,
+                                                      size_t at, size_t piece)
 {
     const weiri_gpu_view &view = args.view;
     if (staged)
@@ -92,26 +95,26 @@ static __global__ void __launch_bounds__(WEIRI_GPU_DIRECT_THREADS)
     weiri_gpu_range mine = {0, args.bytes};
     size_t piece = args.bytes, tid = blockIdx.x * blockDim.x + threadIdx.x;
     size_t step = gridDim.x * blockDim.x;
-    int meetings = 0;
+    int barriers = 0;
     if (staged) {
-        piece =
-            weiri_gpu_even_piece(args.bytes, WEIRI_GPU_STAGE_BYTES / (size_t)view.nranks / 16 * 16);
+        piece = weiri_gpu_equal_piece(args.bytes,
+                                      WEIRI_GPU_STAGE_BYTES / (size_t)view.nranks / 16 * 16);
         tid = threadIdx.x;
         step = blockDim.x;
     }
     for (size_t at = 0; at < args.bytes; at += piece) {
-        aim(args, &buffers, staged, at, piece);
+        select_buffers(args, &buffers, staged, at, piece);
         if (staged) {
             mine = weiri_gpu_block_part(args.bytes, at, piece);
             for (int r = 0; r < view.nranks; r++)
                 weiri_gpu_copy(stage + (size_t)r * piece + mine.at,
                                args.in + (size_t)r * args.bytes + at + mine.at, mine.bytes);
-            weiri_gpu_barrier(view, epoch, ++meetings);
+            weiri_gpu_barrier(view, epoch, ++barriers);
         } else {
             __syncthreads();
         }
         weiri_gpu_reduce_range<dtype, exact>(args, &buffers, 1u << view.rank, mine, tid, step);
-        weiri_gpu_barrier(view, epoch, ++meetings);
+        weiri_gpu_barrier(view, epoch, ++barriers);
     }
 }
 

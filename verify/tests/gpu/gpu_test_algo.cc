@@ -4,7 +4,7 @@
  * that follow each other at once. The same source with a barrier that does not wait, or not
  * for all, must be found out.
  */
-#include "coll/cuda/device/frame.cuh"
+#include "coll/cuda/device/protocol.cuh"
 
 #include "verify/tests/support/gpu_emulator.hh"
 #include "verify/tests/support/gpu_tap.hh"

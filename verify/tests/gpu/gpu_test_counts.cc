@@ -110,10 +110,7 @@ void scene::fill()
 void scene::launch()
 {
     for (int rank = 0; rank < m.nranks(); rank++) {
-        int bulk = (int)m.random(2);
-        m.launch(rank, bulk ? "exchange_bulk" : "exchange_direct",
-                 bulk ? weiri_gpu_exchange_bulk_kernel(WEIR_INT8, m.nranks())
-                      : weiri_gpu_exchange_direct_kernel(WEIR_INT8, m.nranks()),
+        m.launch(rank, "exchange_direct", weiri_gpu_exchange_direct_kernel(WEIR_INT8, m.nranks()),
                  {1 + (int)m.random(5), 8 + (int)m.random(3) * 13}, sides[(size_t)rank].args);
     }
 }

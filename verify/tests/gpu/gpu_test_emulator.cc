@@ -3,7 +3,7 @@
  * ones that must pass whatever the schedule, and the same with one fault each,
  * which some schedule out of a few must show.
  */
-#include "coll/cuda/device/frame.cuh"
+#include "coll/cuda/device/protocol.cuh"
 
 #include "verify/tests/support/gpu_emulator.hh"
 #include "verify/tests/support/gpu_tap.hh"
@@ -101,11 +101,11 @@ template <int fault> static void by_reading(weiri_gpu_args args)
         weiri_gpu_signal(view, peer, epoch, 1);
     in[i] |= mark;
     if (peer < view.nranks)
-        weiri_gpu_tell(view, peer, epoch, args.in_desc, 0);
+        weiri_gpu_send_descs(view, peer, epoch, args.in_desc, 0);
     weiri_gpu_turn(view, epoch);
     if (peer < view.nranks) {
         weiri_gpu_desc out;
-        weiri_gpu_hear(view, peer, epoch, &ins[peer], &out);
+        weiri_gpu_receive_descs(view, peer, epoch, &ins[peer], &out);
         weiri_gpu_fence();
         if (fault != SIGNAL_EARLY)
             weiri_gpu_signal(view, peer, epoch, 1);

@@ -6,7 +6,7 @@
  * an algorithm allows it, from rank to rank. Every byte of every output is
  * compared, those that nobody should touch, too.
  */
-#include "coll/cuda/device/lines.cuh"
+#include "coll/cuda/device/ll128.cuh"
 #include "coll/cuda/device/stage.cuh"
 
 #include "verify/tests/support/gpu_emulator.hh"
@@ -272,20 +272,17 @@ static void sendrecv(scene &s, const setting &it, size_t most, uint32_t packet_b
 static const setting allgather_packet = SETTING(allgather_packet);
 static const setting allgather_ll128 = SETTING_OF_WARPS(allgather_ll128);
 static const setting allgather_direct = SETTING(allgather_direct);
-static const setting allgather_bulk = SETTING(allgather_bulk);
 static const setting broadcast_packet = SETTING(broadcast_packet);
 static const setting broadcast_ll128 = SETTING_OF_WARPS(broadcast_ll128);
 static const setting broadcast_direct = SETTING(broadcast_direct);
 static const setting exchange_packet = SETTING(exchange_packet);
 static const setting exchange_ll128 = SETTING_OF_WARPS(exchange_ll128);
 static const setting exchange_direct = SETTING(exchange_direct);
-static const setting exchange_bulk = SETTING(exchange_bulk);
 
 enum subject {
     ALLGATHER_PACKET,
     ALLGATHER_LL128,
     ALLGATHER_DIRECT,
-    ALLGATHER_BULK,
     BROADCAST_PACKET,
     BROADCAST_LL128,
     BROADCAST_DIRECT,
@@ -293,16 +290,14 @@ enum subject {
     ALLTOALL_LL128,
     ALLTOALL_DIRECT,
     ALLTOALLV,
-    ALLTOALLV_BULK,
     SENDRECV,
     ALL_IN_TURN,
 };
 
 static const char *const subject_names[] = {
-    "allgather (packet)", "allgather (ll128)", "allgather (direct)", "allgather (bulk)",
-    "broadcast (packet)", "broadcast (ll128)", "broadcast (direct)", "alltoall (packet)",
-    "alltoall (ll128)",   "alltoall (direct)", "alltoallv",          "alltoallv (bulk)",
-    "sendrecv",           "all in turn",
+    "allgather (packet)", "allgather (ll128)", "allgather (direct)", "broadcast (packet)",
+    "broadcast (ll128)",  "broadcast (direct)", "alltoall (packet)", "alltoall (ll128)",
+    "alltoall (direct)",  "alltoallv",         "sendrecv",           "all in turn",
 };
 
 static void queue_one(scene &s, int subject, size_t most)
@@ -316,8 +311,6 @@ static void queue_one(scene &s, int subject, size_t most)
         return allgather(s, allgather_ll128, bytes);
     case ALLGATHER_DIRECT:
         return allgather(s, allgather_direct, bytes);
-    case ALLGATHER_BULK:
-        return allgather(s, allgather_bulk, bytes);
     case BROADCAST_PACKET:
         return broadcast(s, broadcast_packet, bytes);
     case BROADCAST_LL128:
@@ -332,8 +325,6 @@ static void queue_one(scene &s, int subject, size_t most)
         return alltoall(s, exchange_direct, bytes, packet_bytes);
     case ALLTOALLV:
         return alltoallv(s, exchange_direct, most, packet_bytes);
-    case ALLTOALLV_BULK:
-        return alltoallv(s, exchange_bulk, most, packet_bytes);
     case SENDRECV:
         return sendrecv(s, exchange_direct, most, packet_bytes);
     }
@@ -435,11 +426,11 @@ static void lines_fit()
                 args.bytes = served + step;
                 served += kernel.it.serves(&args) ? step : 0;
             }
-            const uint64_t slot = weiri_gpu_lines_at<0>(args.view, 1, 1, 0) -
-                                  weiri_gpu_lines_at<0>(args.view, 0, 1, 0);
+            const uint64_t slot = weiri_gpu_ll128_slot_at<0>(args.view, 1, 1, 0) -
+                                  weiri_gpu_ll128_slot_at<0>(args.view, 0, 1, 0);
             const uint64_t shares = kernel.collective == WEIR_COLL_BROADCAST ? nranks - 1 : 1;
             const uint64_t room = slot / WEIRI_GPU_UNIT_BYTES * WEIRI_GPU_UNIT_DATA * shares;
-            const uint64_t end = weiri_gpu_lines_at<0>(args.view, nranks - 1, 1, 0) + slot;
+            const uint64_t end = weiri_gpu_ll128_slot_at<0>(args.view, nranks - 1, 1, 0) + slot;
             args.bytes = 1;
             args.nvlink = 0;
             if (kernel.it.serves(&args) || served > room ||

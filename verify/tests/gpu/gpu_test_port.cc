@@ -4,7 +4,7 @@
  * and the mesh, in which every rank puts to all others through port channels, flushes,
  * and waits for all. The FIFO with one fault each must be found out.
  */
-#include "coll/cuda/device/frame.cuh"
+#include "coll/cuda/device/protocol.cuh"
 
 #include "chan/fifo.h"
 #include "verify/tests/support/gpu_emulator.hh"

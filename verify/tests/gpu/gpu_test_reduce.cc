@@ -32,11 +32,9 @@ struct algo {
     }
 static const algo algos[] = {
     ALGO(allreduce_packet, WEIR_COLL_ALLREDUCE, 8),
-    ALGO(allreduce_packet2, WEIR_COLL_ALLREDUCE, 8),
     ALGO(allreduce_ll128_one, WEIR_COLL_ALLREDUCE, 32),
     ALGO(ll128, WEIR_COLL_ALLREDUCE, 32),
     ALGO(push, WEIR_COLL_ALLREDUCE, 8),
-    ALGO(allreduce_fused, WEIR_COLL_ALLREDUCE, 8),
     ALGO(reduce_scatter_packet, WEIR_COLL_REDUCE_SCATTER, 8),
     ALGO(ll128, WEIR_COLL_REDUCE_SCATTER, 32),
     ALGO(push, WEIR_COLL_REDUCE_SCATTER, 8),
@@ -45,7 +43,6 @@ static const algo algos[] = {
     ALGO(ll128, WEIR_COLL_REDUCE, 32),
     ALGO(reduce_chain, WEIR_COLL_REDUCE, 8),
     ALGO(push, WEIR_COLL_REDUCE, 8),
-    ALGO(reduce_direct, WEIR_COLL_REDUCE, 8),
 };
 enum { NALGOS = sizeof algos / sizeof algos[0] };
 

@@ -406,7 +406,7 @@ static int splits_change(weir_boot *boot, void *argument)
  * before, of all algorithms in turn; replayed from a graph likewise. */
 static int calls_in_a_row(weir_boot *boot, void *argument)
 {
-    static const char *const algos[] = {"packet", "packet2", "fused", "packet", "fused", "packet2"};
+    static const char *const algos[] = {"packet", "ll128", "push", "packet", "push", "ll128"};
     enum { ROUNDS = 6, REPLAYS = 25 };
     rig r;
     cudaGraph_t graph;
@@ -463,7 +463,7 @@ static int two_streams(weir_boot *boot, void *argument)
     for (int call = 0; call < CALLS; call++)
         for (int i = 0; i < 2; i++) {
             int which = (i + r[0].rank) % 2; /* ranks differ in whose turn is first */
-            weir_comm_set_algo(r[which].gpu, c.collective, call % 2 ? "packet" : "fused");
+            weir_comm_set_algo(r[which].gpu, c.collective, call % 2 ? "packet" : "push");
             if (run_call(&r[which], r[which].gpu, &c, r[which].device, r[which].stream))
                 fails(&r[which], "call");
         }

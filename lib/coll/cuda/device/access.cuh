@@ -1,12 +1,12 @@
 /*
- * Accesses to buffers in plain loads and stores: vectors of 16 bytes, aligned; words of 8
- * anywhere, or what there is of them at a buffer's end. A word that is not aligned is
- * shifted together from the two around it.
+ * Plain loads and stores of buffers: aligned vectors of 16 bytes, and words of 8 bytes at any
+ * address, possibly cut short by the end of the buffer. An unaligned word is assembled by shifting
+ * from the two aligned words around it.
  */
 #ifndef WEIR_COLL_CUDA_ACCESS_CUH
 #define WEIR_COLL_CUDA_ACCESS_CUH
 
-#include "coll/cuda/device/frame.cuh"
+#include "coll/cuda/device/protocol.cuh"
 
 #if !WEIR_ON_DEVICE
 #include <string.h>
@@ -23,8 +23,8 @@ WEIRI_GPU_FN uint32_t weiri_gpu_misaligned(const void *pointer, uint32_t unit)
 
 /* --------------------------------------------------- vectors of 16, aligned */
 
-/* Kept in the first-level cache: for copies that read a vector twice, as its target is
- * aligned otherwise. */
+/* Cached in L1: for copies that read each vector twice because source and target are aligned
+ * differently. */
 WEIRI_GPU_FN weiri_gpu_vector weiri_gpu_load16_cached(const char *from)
 {
 #if WEIR_ON_DEVICE
@@ -37,7 +37,7 @@ WEIRI_GPU_FN weiri_gpu_vector weiri_gpu_load16_cached(const char *from)
 #endif
 }
 
-/* Not kept. */
+/* Not cached in L1. */
 WEIRI_GPU_FN weiri_gpu_vector weiri_gpu_load16(const char *from)
 {
 #if WEIR_ON_DEVICE
@@ -66,7 +66,7 @@ WEIRI_GPU_FN void weiri_gpu_store16(char *to, const weiri_gpu_vector &vector)
 
 /* ----------------------------------------------------- words of 8, anywhere */
 
-/* Aligned. */
+/* `from` must be aligned to 8. */
 WEIRI_GPU_FN uint64_t weiri_gpu_load8(const char *from)
 {
     return *(const volatile uint64_t *)from;
@@ -77,14 +77,14 @@ WEIRI_GPU_FN void weiri_gpu_store8(char *to, uint64_t word)
     *(uint64_t *)to = word;
 }
 
-/* 8 bytes of two neighbouring words from byte number `shift` of the first on; up to 7. */
+/* The 8 bytes that begin `shift` bytes (0 to 7) into two neighbouring words. */
 WEIRI_GPU_FN uint64_t weiri_gpu_shift_words(uint64_t low, uint64_t high, uint32_t shift)
 {
     return shift ? low >> 8 * shift | high << (64 - 8 * shift) : low;
 }
 
-/* The first `bytes` of 8, one at least, in parts that are all under way at the same time: a byte
- * up to an even address, pairs, and a last byte. */
+/* The first `bytes` (1 to 8) of a word, loaded in parts that are all in flight at once: a byte up
+ * to an even address, 2-byte pairs, and a last byte. */
 WEIRI_GPU_FN uint64_t weiri_gpu_load_parts(const char *from, uint32_t bytes)
 {
     const uint32_t odd = weiri_gpu_misaligned(from, 2);
@@ -114,8 +114,8 @@ WEIRI_GPU_FN void weiri_gpu_store_parts(char *to, uint64_t word, uint32_t bytes)
         to[bytes - 1] = (char)(word >> (8 * (bytes - 1)));
 }
 
-/* The first 8 of a buffer's last `bytes`; what is missing is 0. What lies before them in the
- * same word may be read, nothing behind them. */
+/* The first 8 of the `bytes` that remain of a buffer; missing bytes are 0. May read bytes that
+ * precede `from` in the same aligned word, but none after the buffer's end. */
 WEIRI_GPU_FN uint64_t weiri_gpu_load_word(const char *from, size_t bytes)
 {
     const uint32_t shift = weiri_gpu_misaligned(from, 8);
@@ -127,7 +127,7 @@ WEIRI_GPU_FN uint64_t weiri_gpu_load_word(const char *from, size_t bytes)
     return bytes ? weiri_gpu_load_parts(from, bytes < 8 ? (uint32_t)bytes : 8) : 0;
 }
 
-/* Stores as much of a word as the buffer's last `bytes` have room for. */
+/* Stores as much of a word as the buffer's remaining `bytes` have room for. */
 WEIRI_GPU_FN void weiri_gpu_store_word(char *to, uint64_t word, size_t bytes)
 {
     const uint32_t shift = weiri_gpu_misaligned(to, 8);
@@ -141,14 +141,14 @@ WEIRI_GPU_FN void weiri_gpu_store_word(char *to, uint64_t word, size_t bytes)
     }
 }
 
-/* Whether bytes are whole words at their alignment: the ordinary case, which gets short code
- * of its own. */
-WEIRI_GPU_FN bool weiri_gpu_even(const void *buffer, uint64_t bytes)
+/* Whether the buffer's address and length are multiples of 8. This is the common case, for which
+ * kernels have a shorter path. */
+WEIRI_GPU_FN bool weiri_gpu_word_aligned(const void *buffer, uint64_t bytes)
 {
     return !(((uint32_t)(uintptr_t)buffer | (uint32_t)bytes) & 7);
 }
 
-/* A word of a buffer that has so many bytes left; even: all its words are. */
+/* A word of a buffer of which `left` bytes remain; even: the buffer is word-aligned. */
 WEIRI_GPU_FN uint64_t weiri_gpu_load_next(const char *from, size_t left, bool even)
 {
     return even ? weiri_gpu_load8(from) : weiri_gpu_load_word(from, left);

@@ -1,53 +1,52 @@
 /*
- * What kernels share that reduce from the peers' buffers: learning where those
- * are, reducing a range of all ranks' buffers into some of them, and the stages
- * that stand in for buffers which peers cannot map.
+ * What the kernels share that reduce from buffers of all ranks: exchanging the descriptors of the
+ * buffers, reducing a range of all ranks' inputs into some of the outputs, and the staging buffers
+ * that replace buffers which peers cannot map.
  *
- * A range is worked on by the threads of a block or of the grid, 16 bytes a thread
- * and rank at a time: one access where all buffers are aligned so, else words put
- * together of what the alignment allows.
+ * The threads of a block or of the grid work on a range together, 16 bytes per thread and rank at a
+ * time: one access if all buffers are aligned to 16, otherwise words assembled as alignment allows.
  *
- * Loads and stores are weak: weiri_gpu_barrier_buffers and weiri_gpu_barrier order them.
+ * Loads and stores are weak; weiri_gpu_barrier_buffers and weiri_gpu_barrier order them.
  */
 #ifndef WEIR_COLL_CUDA_DIRECT_CUH
 #define WEIR_COLL_CUDA_DIRECT_CUH
 
-#include "coll/cuda/device/move.cuh"
+#include "coll/cuda/device/copy.cuh"
 #include "coll/cuda/device/vector.cuh"
 
-/* Every rank's buffers as this rank addresses them; in shared memory. */
+/* Every rank's buffers as this rank addresses them. In shared memory. */
 struct weiri_gpu_buffers {
     const char *in[WEIRI_GPU_RANKS_MAX];
     char *out[WEIRI_GPU_RANKS_MAX];
 };
 
-/* Bytes [at, at + bytes) of something. */
+/* Bytes [at, at + bytes). */
 struct weiri_gpu_range {
     size_t at, bytes;
 };
 
-/* Part number `part` of `parts` of a range: whole lines of 128 bytes, which links carry
- * best, so that the last parts may be shorter, or empty. */
-WEIRI_GPU_FN weiri_gpu_range weiri_gpu_part(weiri_gpu_range whole, unsigned part, unsigned parts)
+/* Part number `part` of `parts` of a range. Parts are whole lines of 128 bytes, which links carry
+ * best, so the last parts may be shorter or empty. */
+WEIRI_GPU_FN weiri_gpu_range weiri_gpu_part(weiri_gpu_range range, unsigned part, unsigned parts)
 {
-    size_t lines = (whole.bytes + 127) / 128;
+    size_t lines = (range.bytes + 127) / 128;
     size_t each = (lines + parts - 1) / parts * 128;
-    size_t begin = each * part < whole.bytes ? each * part : whole.bytes;
-    size_t left = whole.bytes - begin;
-    return {whole.at + begin, left < each ? left : each};
+    size_t begin = each * part < range.bytes ? each * part : range.bytes;
+    size_t left = range.bytes - begin;
+    return {range.at + begin, left < each ? left : each};
 }
 
-/* Bytes of the pieces, at most `most`, in which a long buffer passes a stage: all
- * alike but the last, which is shorter. */
-WEIRI_GPU_FN size_t weiri_gpu_even_piece(size_t bytes, size_t most)
+/* Size of the pieces in which a long buffer passes through a staging buffer, at most `most` bytes:
+ * equal but for the last one, which may be shorter. */
+WEIRI_GPU_FN size_t weiri_gpu_equal_piece(size_t bytes, size_t most)
 {
     size_t pieces = (bytes + most - 1) / most;
     return (bytes + 16 * pieces - 1) / (16 * pieces) * 16;
 }
 
-/* What this block moves of the piece that begins at `at`, counted from there. Of
- * every piece it is the same part of the stage, as the blocks do not wait for one
- * another: other parts may be in use for another piece. */
+/* The part that this block handles of the piece that begins at `at`, relative to `at`. It is the
+ * same part of the staging buffer in every piece, because blocks do not wait for each other and
+ * other blocks may still be working on another piece. */
 WEIRI_GPU_FN weiri_gpu_range weiri_gpu_block_part(size_t bytes, size_t at, size_t piece)
 {
     weiri_gpu_range mine = weiri_gpu_part({0, piece}, blockIdx.x, gridDim.x);
@@ -59,10 +58,10 @@ WEIRI_GPU_FN weiri_gpu_range weiri_gpu_block_part(size_t bytes, size_t at, size_
 
 /* ------------------------------------------------------------------ buffers */
 
-/* Takes the launch's turn, and fills buffers with what all ranks describe. loads: whether
- * inputs will be loaded by peers; outs: the ranks whose outputs will be stored to, a bit
- * each. All threads call it; 1 if one of those buffers cannot be mapped, which all blocks
- * of all ranks find alike. */
+/* Advances the epoch, exchanges buffer descriptors with all ranks and fills `buffers`. loads:
+ * whether peers load this rank's input; outs: bit mask of the ranks whose outputs are stored to.
+ * All threads call it. Returns 1 if one of those buffers cannot be mapped; all blocks of all ranks
+ * get the same answer. */
 WEIRI_GPU_FN int weiri_gpu_barrier_buffers(const weiri_gpu_args &args, uint64_t epoch, int loads,
                                         unsigned outs, weiri_gpu_buffers *buffers)
 {
@@ -75,11 +74,11 @@ WEIRI_GPU_FN int weiri_gpu_barrier_buffers(const weiri_gpu_args &args, uint64_t 
         buffers->out[peer] = nullptr;
     }
     if (peer < view.nranks && peer != view.rank)
-        weiri_gpu_tell(view, peer, epoch, in, out);
+        weiri_gpu_send_descs(view, peer, epoch, in, out);
     weiri_gpu_turn(view, epoch);
     if (peer < view.nranks) {
         if (peer != view.rank)
-            weiri_gpu_hear(view, peer, epoch, &in, &out);
+            weiri_gpu_receive_descs(view, peer, epoch, &in, &out);
         plain = (loads && in == WEIRI_GPU_PLAIN) || (outs >> peer & 1 && out == WEIRI_GPU_PLAIN);
         if (peer == view.rank) {
             buffers->in[peer] = args.in;
@@ -95,13 +94,14 @@ WEIRI_GPU_FN int weiri_gpu_barrier_buffers(const weiri_gpu_args &args, uint64_t 
     return __syncthreads_or(plain);
 }
 
-/* A part of a rank's stage: 0 for inputs, 1 for outputs. */
+/* A part of a rank's staging buffer: 0 for inputs, 1 for outputs. */
 WEIRI_GPU_FN char *weiri_gpu_stage(const weiri_gpu_view &view, int rank, int part)
 {
     return view.scratch[rank] + WEIRI_GPU_STAGE_AT + (size_t)part * WEIRI_GPU_STAGE_BYTES;
 }
 
-/* The same for the stages. All threads call it, and meet before they use it. */
+/* Points `buffers` to the staging buffers. All threads call it; a barrier must follow before
+ * use. */
 WEIRI_GPU_FN void weiri_gpu_use_stages(const weiri_gpu_view &view, weiri_gpu_buffers *buffers)
 {
     const int peer = (int)threadIdx.x;
@@ -113,8 +113,8 @@ WEIRI_GPU_FN void weiri_gpu_use_stages(const weiri_gpu_view &view, weiri_gpu_buf
 
 /* ----------------------------------------------------------------- reducing */
 
-/* Vectors of 16 bytes of all ranks as words[rank]. The addresses are read together
- * first, then all loads are under way at once. */
+/* Loads a vector of 16 bytes of every rank into words[rank]. The addresses are read first, so that
+ * all loads are in flight at once. */
 WEIRI_GPU_FN void weiri_gpu_load_all(const weiri_gpu_buffers *buffers, int nranks, size_t at,
                                      size_t bytes, int aligned,
                                      uint64_t (&words)[WEIRI_GPU_RANKS_MAX][2])
@@ -144,8 +144,8 @@ WEIRI_GPU_FN void weiri_gpu_load_all(const weiri_gpu_buffers *buffers, int nrank
     }
 }
 
-/* A vector into every output that is wanted, beginning with a rank's that differs from
- * rank to rank. */
+/* Stores a vector into every output of `outs`, beginning at rank `first`, which differs from rank
+ * to rank so that not all of them store to one GPU at a time. */
 WEIRI_GPU_FN void weiri_gpu_store_all(const weiri_gpu_buffers *buffers, unsigned outs, int first,
                                       int nranks, size_t at, size_t bytes, int aligned,
                                       const weiri_gpu_vector &total)
@@ -167,7 +167,7 @@ WEIRI_GPU_FN void weiri_gpu_store_all(const weiri_gpu_buffers *buffers, unsigned
     }
 }
 
-/* Whether 16 bytes at `at` of all the buffers are aligned. */
+/* Whether the 16 bytes at `at` are aligned in all the buffers. */
 WEIRI_GPU_FN int weiri_gpu_all_aligned(const weiri_gpu_buffers *buffers, int nranks, unsigned outs,
                                        size_t at)
 {
@@ -177,9 +177,9 @@ WEIRI_GPU_FN int weiri_gpu_all_aligned(const weiri_gpu_buffers *buffers, int nra
     return places % 16 == 0;
 }
 
-/* Reduces a range of all ranks' in into the same range of the out of those ranks
- * whose bit is set; by `step` threads, of which this one is number tid. A thread
- * has one vector of each rank in flight: a full grid has enough of them. */
+/* Reduces a range of all ranks' inputs into the same range of the outputs in `outs`. Executed by
+ * `step` threads, of which this one is number tid. A thread has one vector per rank in flight,
+ * which is enough with a full grid. */
 template <int dtype, int exact>
 WEIRI_GPU_FN void weiri_gpu_reduce_range(const weiri_gpu_args &args,
                                          const weiri_gpu_buffers *buffers, unsigned outs,

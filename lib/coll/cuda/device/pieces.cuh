@@ -1,7 +1,8 @@
 /*
- * How a buffer passes through stages: cut into pieces, one for each lane round after round,
- * so that all lanes work in the same region. A stage holds a sender's pieces of `depth`
- * rounds, two at least; where a round's pieces were, those of `depth` rounds later will be.
+ * How a buffer passes through staging buffers: it is divided into pieces, one per lane and round,
+ * so that all lanes work in the same region at the same time. A staging buffer holds a sender's
+ * pieces of `depth` rounds (at least two); a round's pieces are overwritten by those of the round
+ * `depth` later.
  */
 #ifndef WEIR_COLL_CUDA_PIECES_CUH
 #define WEIR_COLL_CUDA_PIECES_CUH
@@ -9,27 +10,27 @@
 #include "coll/cuda/device/direct.cuh"
 
 #if defined(WEIR_EMULATED)
-#define WEIRI_GPU_LEAST_PIECE(bytes) 128u /* tests have several rounds soon */
+#define WEIRI_GPU_LEAST_PIECE(bytes) 128u /* small, so that tests have several rounds */
 #else
 #define WEIRI_GPU_LEAST_PIECE(bytes) (uint32_t)(bytes)
 #endif
 
 struct weiri_gpu_pieces {
-    size_t length; /* bytes of what is cut */
-    uint32_t piece; /* of a lane's piece; the last ones are shorter, or empty */
+    size_t length; /* bytes of what is divided */
+    uint32_t piece; /* bytes of a lane's piece; the last ones are shorter or empty */
     uint32_t lanes, rounds, depth;
 };
 
-/* Of length and lanes, which are set, and of a stage's bytes for one sender. Pieces are
- * whole lines of 128 bytes, which links carry best, as many as the stage allows, but fewer
- * where there would be too few rounds for one to travel while another is used: not the
- * `rounds` that are wanted, down to pieces of `least` bytes. Counted in units, as divisions
- * of 64 bits are calls. */
+/* Computes piece, rounds and depth from length and lanes, which are set, and from the staging bytes
+ * of one sender. Pieces are whole lines of 128 bytes, which links carry best, and as long as the
+ * staging buffer allows; but shorter, down to `least` bytes, if there would be fewer than the
+ * wanted `rounds`, so that one piece travels while another is used. Counts in units, because 64-bit
+ * divisions are function calls. */
 WEIRI_GPU_FN void weiri_gpu_cut_pieces(weiri_gpu_pieces *p, uint32_t stage_bytes, uint32_t rounds,
                                        uint32_t least)
 {
     const uint32_t room = stage_bytes / (2 * p->lanes);
-    const int shift = room < 128 ? 4 : 7; /* of a unit: 16 bytes or 128 */
+    const int shift = room < 128 ? 4 : 7; /* log2 of a unit: 16 or 128 bytes */
     const uint32_t units = (uint32_t)((p->length + (1u << shift) - 1) >> shift);
     uint32_t piece = units / (rounds * p->lanes);
     piece = piece > least >> shift ? piece : least >> shift;

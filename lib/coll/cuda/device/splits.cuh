@@ -1,29 +1,29 @@
 /*
- * What a rank exchanges with each other one in a pairwise collective: as the host
- * says it in the launch's arguments, or as arrays in device memory say it, which a
- * kernel of the caller may have written and nobody has checked. A split that ends
- * behind its buffer is refused here, before anything is moved: it becomes an empty
- * one, the rank's record says which it was, and the communicator is aborted. So no
- * address that a kernel computes from a pair lies outside of the rank's buffers,
- * and as a sender stores only where the receiver's checked pair says, none outside
- * of a peer's.
+ * The splits of a pairwise collective: what a rank exchanges with each peer. They come from the
+ * host in the launch's arguments, or from arrays in device memory, which the caller's own kernels
+ * may have written and nobody has checked. A split that reaches beyond its buffer is rejected here,
+ * before any data moves: it is replaced by an empty one, recorded for the report, and the
+ * communicator is aborted. Hence no address computed from a pair lies outside this rank's buffers;
+ * and since a sender stores only where the receiver's checked pair says, none lies outside a
+ * peer's.
  */
 #ifndef WEIR_COLL_CUDA_SPLITS_CUH
 #define WEIR_COLL_CUDA_SPLITS_CUH
 
-#include "coll/cuda/device/frame.cuh"
+#include "coll/cuda/device/protocol.cuh"
 
-/* The place of a split that was refused. */
+/* Offset that marks a rejected split. */
 #define WEIRI_GPU_REFUSED (~(uint64_t)0)
 
-/* Bytes of so many elements, as many as can be said. */
-WEIRI_GPU_FN uint64_t weiri_gpu_said_bytes(uint64_t displ, uint64_t count, uint64_t each)
+/* The end of a split in bytes, saturated at 2^64 - 1. */
+WEIRI_GPU_FN uint64_t weiri_gpu_saturated_bytes(uint64_t displ, uint64_t count, uint64_t each)
 {
     uint64_t most = ~(uint64_t)0 / each;
     return displ > most || count > most - displ ? ~(uint64_t)0 : (displ + count) * each;
 }
 
-/* One split of a buffer of so many elements, in bytes. kind: WEIR_WAIT_SEND or _RECV. */
+/* Checks and converts one split of a buffer of `elements` elements into bytes. kind: WEIR_WAIT_SEND
+ * or WEIR_WAIT_RECV. */
 WEIRI_GPU_FN void weiri_gpu_check_split(const weiri_gpu_args &args, int peer, uint64_t kind,
                                         uint64_t count, uint64_t displ, uint64_t elements,
                                         uint64_t *at, uint64_t *bytes)
@@ -36,9 +36,9 @@ WEIRI_GPU_FN void weiri_gpu_check_split(const weiri_gpu_args &args, int peer, ui
     }
     *at = WEIRI_GPU_REFUSED;
     *bytes = 0;
-    if (!blockIdx.x) /* one says it for all */
+    if (!blockIdx.x) /* block 0 reports for all blocks */
         weiri_gpu_fail(args.view, WEIR_ERR_INVALID, peer, kind, elements * each,
-                       weiri_gpu_said_bytes(displ, count, each));
+                       weiri_gpu_saturated_bytes(displ, count, each));
 }
 
 /* What this rank exchanges with a peer, itself included. */
@@ -47,7 +47,7 @@ WEIRI_GPU_FN weiri_gpu_pair weiri_gpu_load_pair(const weiri_gpu_args &args, int 
     const weiri_gpu_counts &counts = args.counts;
     if (!counts.send_counts)
         return args.pairs[peer];
-    /* All four loads are under way at once. */
+    /* all four loads are in flight at once */
     uint64_t send = counts.send_counts[peer], send_at = counts.send_displs[peer];
     uint64_t recv = counts.recv_counts[peer], recv_at = counts.recv_displs[peer];
     weiri_gpu_pair pair;

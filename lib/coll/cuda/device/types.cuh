@@ -1,13 +1,14 @@
 /*
- * The host's side of a .cu file: its kernel for each data type, and grids.
+ * Host side of a .cu file: tables of its kernels by data type and number of ranks, and default
+ * grids.
  */
 #ifndef WEIR_COLL_CUDA_TYPES_CUH
 #define WEIR_COLL_CUDA_TYPES_CUH
 
 #include "coll/cuda/kernels.h"
 
-/* The tables of kernels that are templates of the data type, in weir_dtype's order; and of
- * those that are templates of the exact number of ranks, too. */
+/* Tables of kernels that are templates of the data type, in the order of weir_dtype, or of the data
+ * type and the exact number of ranks. */
 #define WEIRI_GPU_OF_TYPES(kernel) WEIRI_GPU_TYPES(WEIRI_GPU_OF_TYPE, kernel, 0)
 #define WEIRI_GPU_OF_TYPES_FOR(kernel, exact) WEIRI_GPU_TYPES(WEIRI_GPU_OF_TYPE_FOR, kernel, exact)
 
@@ -29,9 +30,9 @@ static inline const void *weiri_gpu_of_type(const void *const (&kernels)[WEIR_DT
     return (unsigned)dtype < WEIR_DTYPE_COUNT ? kernels[dtype] : nullptr;
 }
 
-/* Each defines weiri_gpu_<name>_kernel (kernels.h) of a kernel with that name: a template of
- * the data type; of that and of the exact number of ranks, those of usual machines; of the
- * latter alone, or a function, as it moves bytes. */
+/* Each macro defines weiri_gpu_<name>_kernel (see kernels.h) for the kernel <name>: a template of
+ * the data type; of the data type and the number of ranks (2, 4, 8, or 0 for any); of the number of
+ * ranks only; or a plain function, for kernels that move bytes. */
 #define WEIRI_GPU_DEFINE_OF_TYPES(name)                                                            \
     const void *weiri_gpu_##name##_kernel(weir_dtype dtype, int)                                   \
     {                                                                                              \
@@ -67,8 +68,8 @@ static inline const void *weiri_gpu_of_type(const void *const (&kernels)[WEIR_DT
         return (unsigned)dtype < WEIR_DTYPE_COUNT ? (const void *)&name : nullptr;                 \
     }
 
-/* A word of a reduction a thread where that needs no more than a block a processor: one block
- * for up to 64 words, blocks of 32 threads for up to 512, of 64 beyond. */
+/* Grid for a reduction by packets: one word per thread as long as one block per multiprocessor is
+ * enough. One block for up to 64 words, blocks of 32 threads up to 512 words, of 64 beyond. */
 static inline weiri_gpu_shape weiri_gpu_packet_shape(uint64_t words, int processors,
                                                      int threads_max)
 {
@@ -85,7 +86,8 @@ static inline weiri_gpu_shape weiri_gpu_packet_shape(uint64_t words, int process
     return shape;
 }
 
-/* A packet of a copy a thread, in small blocks, as long as the device has room. */
+/* Grid for a copy by packets: one packet per thread, in small blocks as long as there are free
+ * multiprocessors. */
 static inline weiri_gpu_shape weiri_gpu_copy_shape(uint64_t packets, int processors)
 {
     weiri_gpu_shape shape = {1, 32};
@@ -99,12 +101,12 @@ static inline weiri_gpu_shape weiri_gpu_copy_shape(uint64_t packets, int process
     return shape;
 }
 
-/* The most threads of a block that reads and writes peers' buffers: each may use
- * 128 registers then, for what it has in flight. */
+/* Largest block of the kernels that load from or store to peers' buffers; leaves each thread 128
+ * registers for data in flight. */
 enum { WEIRI_GPU_DIRECT_THREADS = 512 };
 
-/* For so many bytes that a rank reduces: a vector of 16 bytes a thread as long as
- * there are threads. Few blocks where their meetings take longer than the data. */
+/* Grid for a kernel in which each rank reduces `bytes`: one vector of 16 bytes per thread while
+ * threads suffice; fewer blocks for short calls, whose barriers take longer than their data. */
 static inline weiri_gpu_shape weiri_gpu_direct_shape(uint64_t bytes, int processors)
 {
     const uint64_t vectors = (bytes + 15) / 16;

@@ -1,18 +1,18 @@
 /*
- * Reductions of 8 bytes of any type: the word that a packet carries, half of a
- * 16-byte access. A word is taken apart into lanes, lanes of all ranks are
- * combined in rank order, and the result is rounded and packed once:
+ * Reduction of 8-byte words of any data type: the payload of an LL packet, or half of a 16-byte
+ * access. A word is unpacked into elements (lanes), the elements of all ranks are combined in rank
+ * order, and the result is rounded and packed once:
  *
- *   half, bfloat16, fp8   lanes are float
- *   float, double         themselves
- *   integers              int32 or uint32 lanes for 8 and 32 bits, else 64 bits;
+ *   half, bfloat16, fp8   combined as float
+ *   float, double         combined as they are
+ *   integers              8 and 32 bits as int32 or uint32, 64 bits as such;
  *                         arithmetic is unsigned, so it wraps
  *
- * The host's code, which tests run, computes the same bits as the device's, but
- * for the payload of a NaN. The operation is a number known at run time and the
- * same for a whole launch: one uniform branch a word, outside the ranks' loop.
+ * The host version, which tests run, computes the same bits as the device version except for NaN
+ * payloads. The operation is known at run time only and is the same for the whole launch: one
+ * uniform branch per word, outside the loop over ranks.
  *
- * Buffers may start anywhere and end within a word (access.cuh).
+ * Buffers may start at any address and end within a word (see access.cuh).
  */
 #ifndef WEIR_COLL_CUDA_VECTOR_CUH
 #define WEIR_COLL_CUDA_VECTOR_CUH
@@ -28,7 +28,7 @@
 
 /* -------------------------------------------------------------------- access */
 
-/* 16 bytes, or the first `bytes` of them; aligned: to 16. What is missing is 0. */
+/* 16 bytes, or the first `bytes` of them with the rest 0. aligned: to 16. */
 WEIRI_GPU_FN weiri_gpu_vector weiri_gpu_load_vector(const char *from, size_t bytes, int aligned)
 {
     if (__builtin_expect(aligned && bytes >= 16, 1))
@@ -65,10 +65,10 @@ WEIRI_GPU_FN void weiri_gpu_store_vector(char *to, const weiri_gpu_vector &vecto
 
 /* --------------------------------------------------------------------- lanes */
 
-/* Of each type: the lane, how many a word has, and the way there and back. */
+/* For each data type: the element type, the number of elements per word, and conversions. */
 template <int dtype> struct weiri_gpu_lanes;
 
-/* As the type whose arithmetic wraps. */
+/* Converts to the type whose arithmetic wraps. */
 WEIRI_GPU_FN float weiri_gpu_wrapping(float value)
 {
     return value;
@@ -94,11 +94,11 @@ WEIRI_GPU_FN uint64_t weiri_gpu_wrapping(int64_t value)
     return (uint64_t)value;
 }
 
-/* Integers of `bits` bits in lanes of one C type. */
+/* Integers of `bits` bits, combined in one C type. */
 template <typename type, int bits> struct weiri_gpu_integers {
     typedef type lane;
     enum { COUNT = 64 / bits };
-    /* What is left of a lane in so many bits, extended as its sign is. */
+    /* Truncates an element to its width and extends it again by its sign. */
     WEIRI_GPU_FN type wrap(type value)
     {
         const int unused = (int)(8 * sizeof(type)) - bits;
@@ -164,8 +164,7 @@ template <> struct weiri_gpu_lanes<WEIR_DOUBLE> {
     }
 };
 
-/* Types of `bits` bits in lanes of float, two at a time: float_of(pair, floats)
- * and pair_of(floats) are the type's. */
+/* Types of `bits` bits combined as float, two at a time, by pairs::floats_of and pairs::pair_of. */
 template <typename pairs, int bits> struct weiri_gpu_floats {
     typedef float lane;
     enum { COUNT = 64 / bits };
@@ -294,15 +293,15 @@ struct weiri_gpu_lanes<WEIR_FP8_E5M2> : weiri_gpu_floats<weiri_gpu_fp8_pair<WEIR
 
 /* ---------------------------------------------------------------- reductions */
 
-/* The ranks that want results of this one, a bit each. */
-WEIRI_GPU_FN unsigned weiri_gpu_outs_of(const weiri_gpu_args &args)
+/* Bit mask of the ranks that want this rank's results. */
+WEIRI_GPU_FN unsigned weiri_gpu_output_ranks(const weiri_gpu_args &args)
 {
     if (args.chunk_bytes || args.collective == WEIR_COLL_REDUCE_SCATTER)
         return 1u << args.view.rank;
     return args.collective == WEIR_COLL_REDUCE ? 1u << args.root : (1u << args.view.nranks) - 1;
 }
 
-/* A NaN stays; of equals the later one, as everywhere in the library. */
+/* A NaN persists; of equal values the later one is kept, as everywhere in the library. */
 template <int op, typename lane> WEIRI_GPU_FN lane weiri_gpu_combine(lane total, lane next)
 {
     if (op == WEIR_PROD)
@@ -314,8 +313,8 @@ template <int op, typename lane> WEIRI_GPU_FN lane weiri_gpu_combine(lane total,
     return (lane)(weiri_gpu_wrapping(total) + weiri_gpu_wrapping(next));
 }
 
-/* Words of nranks <= ranks ranks, place by place: words[rank][place] become
- * totals[place]. The average is the sum, divided by `parts` before it is rounded. */
+/* Combines the words of nranks (at most `ranks`) ranks in each place: words[rank][place] become
+ * totals[place]. An average is the sum divided by `parts` before it is rounded. */
 template <int dtype, int op, int ranks, int places>
 WEIRI_GPU_FN void weiri_gpu_combine_all(int nranks, const uint64_t (&words)[ranks][places],
                                         uint64_t (&totals)[places], int parts)
@@ -344,13 +343,13 @@ WEIRI_GPU_FN void weiri_gpu_combine_all(int nranks, const uint64_t (&words)[rank
     }
 }
 
-/* How many vectors of two ranks a thread should have under way: fewer are less than links
- * bring, and four of bytes more than registers. */
+/* How many vectors of two ranks a thread should have in flight: fewer do not saturate the links;
+ * four of 8-bit types need more registers than there are. */
 template <int dtype>
 constexpr int WEIRI_GPU_VECTORS_OF_TWO = weiri_gpu_lanes<dtype>::COUNT == 8 ? 2 : 4;
 
-/* The reduction of words of nranks <= ranks ranks in rank order, place by place; an average
- * is of so many parts. */
+/* Reduces the words of nranks (at most `ranks`) ranks in rank order, place by place. `parts` is the
+ * divisor of an average. */
 template <int dtype, int ranks, int places>
 WEIRI_GPU_FN void weiri_gpu_reduce_parts(int op, int nranks,
                                          const uint64_t (&words)[ranks][places],
@@ -368,7 +367,7 @@ WEIRI_GPU_FN void weiri_gpu_reduce_parts(int op, int nranks,
         weiri_gpu_combine_all<dtype, WEIR_PROD>(nranks, words, totals, parts);
 }
 
-/* The same where those are all ranks. */
+/* The same if those are all ranks. */
 template <int dtype, int ranks, int places>
 WEIRI_GPU_FN void weiri_gpu_reduce(int op, int nranks, const uint64_t (&words)[ranks][places],
                                    uint64_t (&totals)[places])

@@ -1,30 +1,30 @@
 /*
- * Runs of packets: a message of one rank to one other, in the sender's slot at
- * the receiver, 8 bytes of it a packet. The receiver polls several packets in
- * turn, so that waiting for all of them takes no longer than for the last.
+ * Messages as sequences of LL packets: one rank's message to one peer, in the sender's slot at the
+ * receiver, 8 bytes per packet. The receiver polls several packets at once, so waiting for all of
+ * them takes no longer than waiting for the last.
  *
- * Packets carry their flags: no order of memory is needed. A slot is written
- * again two epochs later, when the sender knows that its reader has finished,
- * because it has heard from that rank in the epoch between.
+ * Packets carry their flags, so no memory ordering is needed. A slot is written again two epochs
+ * later. By then the sender knows that the reader has finished with it, because it has received
+ * something from that rank in the epoch between.
  */
-#ifndef WEIR_COLL_CUDA_PACKETS_CUH
-#define WEIR_COLL_CUDA_PACKETS_CUH
+#ifndef WEIR_COLL_CUDA_LL_MESSAGE_CUH
+#define WEIR_COLL_CUDA_LL_MESSAGE_CUH
 
-#include "coll/cuda/device/move.cuh"
+#include "coll/cuda/device/copy.cuh"
 
 enum { WEIRI_GPU_PACKET_UNROLL = 4 };
 
-/* The phases of a slot: the message itself, and one packet that stands for its
- * sender where there is no message or where it says what comes. */
+/* The two phases of a slot: the message, and a single header packet, which says what follows or
+ * stands for an empty message. */
 enum { WEIRI_GPU_MESSAGE, WEIRI_GPU_HEADER };
 
-WEIRI_GPU_FN uint32_t weiri_gpu_packets(uint64_t bytes)
+WEIRI_GPU_FN uint32_t weiri_gpu_packet_count(uint64_t bytes)
 {
     return (uint32_t)((bytes + 7) / 8);
 }
 
-/* Waits for COUNT packets, step_bytes apart; those outside the mask are not
- * looked at. peer: who sends them; -1: packet number r is rank r's. */
+/* Waits for COUNT packets, step_bytes apart; only those in the mask. peer: the sender, or -1 if
+ * packet number r comes from rank r. */
 template <int COUNT>
 WEIRI_GPU_FN void weiri_gpu_receive_packets(const weiri_gpu_view &view, const char *packets,
                                             size_t step_bytes, uint32_t mask, uint64_t epoch,
@@ -60,7 +60,7 @@ WEIRI_GPU_FN void weiri_gpu_receive_packets(const weiri_gpu_view &view, const ch
         data[i] = high[i] << 32 | (uint32_t)low[i];
 }
 
-/* Word number index of a message. */
+/* Word number `index` of a message. */
 template <bool EVEN>
 WEIRI_GPU_FN uint64_t weiri_gpu_load_nth(const char *from, uint32_t index, uint64_t bytes)
 {
@@ -73,13 +73,14 @@ WEIRI_GPU_FN void weiri_gpu_store_nth(char *to, uint32_t index, uint64_t bytes, 
     weiri_gpu_store_next(to + (uint64_t)index * 8, word, bytes - (uint64_t)index * 8, EVEN);
 }
 
-/* The worker's share of a message, UNROLL packets at a time. place says where the packets
- * go, with loads under way already, and may settle the epoch; NULL ends it. */
+/* Sends this worker's packets of a message, UNROLL at a time. place() returns the slot; it is
+ * called with the loads already in flight and may pass the epoch to weiri_gpu_keep_after_loads. If
+ * it returns NULL, sending stops. */
 template <int UNROLL, bool EVEN, typename PLACE>
 WEIRI_GPU_FN void weiri_gpu_send_words(const char *from, uint64_t bytes, uint64_t epoch,
                                        uint32_t worker, uint32_t workers, PLACE place)
 {
-    uint32_t packets = weiri_gpu_packets(bytes);
+    uint32_t packets = weiri_gpu_packet_count(bytes);
 #pragma unroll 1
     for (uint32_t first = worker; first < packets; first += workers * UNROLL) {
         uint64_t data[UNROLL] = {};
@@ -97,16 +98,16 @@ WEIRI_GPU_FN void weiri_gpu_send_words(const char *from, uint64_t bytes, uint64_
     }
 }
 
-/* Sends a peer bytes as packets; the worker's share of them. */
-WEIRI_GPU_FN void weiri_gpu_send_run(const weiri_gpu_view &view, int peer, const char *from,
-                                     uint64_t bytes, uint64_t epoch, uint32_t worker,
-                                     uint32_t workers)
+/* Sends bytes to a peer as packets; each worker sends its part. */
+WEIRI_GPU_FN void weiri_gpu_send_message(const weiri_gpu_view &view, int peer, const char *from,
+                                         uint64_t bytes, uint64_t epoch, uint32_t worker,
+                                         uint32_t workers)
 {
     const auto place = [&](uint64_t *settled) {
-        weiri_gpu_settle(settled);
+        weiri_gpu_keep_after_loads(settled);
         return weiri_gpu_slot(view, peer, view.rank, *settled, WEIRI_GPU_MESSAGE);
     };
-    if (weiri_gpu_even(from, bytes))
+    if (weiri_gpu_word_aligned(from, bytes))
         weiri_gpu_send_words<WEIRI_GPU_PACKET_UNROLL, true>(from, bytes, epoch, worker, workers,
                                                             place);
     else
@@ -118,7 +119,7 @@ WEIRI_GPU_FN void weiri_gpu_receive_words(const weiri_gpu_view &view, const char
                                           char *to, uint64_t bytes, uint64_t epoch,
                                           uint32_t worker, uint32_t workers)
 {
-    uint32_t packets = weiri_gpu_packets(bytes);
+    uint32_t packets = weiri_gpu_packet_count(bytes);
 #pragma unroll 1
     for (uint32_t first = worker; first < packets; first += workers * UNROLL) {
         uint64_t data[UNROLL];
@@ -136,28 +137,27 @@ WEIRI_GPU_FN void weiri_gpu_receive_words(const weiri_gpu_view &view, const char
     }
 }
 
-/* Receives what a peer has sent with weiri_gpu_send_run. */
-WEIRI_GPU_FN void weiri_gpu_receive_run(const weiri_gpu_view &view, int peer, char *to,
-                                        uint64_t bytes, uint64_t epoch, uint32_t worker,
-                                        uint32_t workers)
+/* Receives what a peer has sent with weiri_gpu_send_message. */
+WEIRI_GPU_FN void weiri_gpu_receive_message(const weiri_gpu_view &view, int peer, char *to,
+                                            uint64_t bytes, uint64_t epoch, uint32_t worker,
+                                            uint32_t workers)
 {
     const char *slot = weiri_gpu_slot(view, view.rank, peer, epoch, WEIRI_GPU_MESSAGE);
-    if (weiri_gpu_even(to, bytes))
+    if (weiri_gpu_word_aligned(to, bytes))
         weiri_gpu_receive_words<WEIRI_GPU_PACKET_UNROLL, true>(view, slot, peer, to, bytes, epoch,
                                                                worker, workers);
     else
         weiri_gpu_receive_words<1, false>(view, slot, peer, to, bytes, epoch, worker, workers);
 }
 
-/* Whether the worker is the one behind those that have the last packets: it deals with the
- * header. */
+/* Whether this worker handles the header: the worker after those that have the last packets. */
 WEIRI_GPU_FN int weiri_gpu_has_header(uint64_t bytes, uint32_t worker, uint32_t workers)
 {
-    uint32_t packets = weiri_gpu_packets(bytes);
+    uint32_t packets = weiri_gpu_packet_count(bytes);
     return worker == (packets < workers ? packets : packets % workers);
 }
 
-/* The single packet of a slot's header. */
+/* Sends the header packet of a slot. */
 WEIRI_GPU_FN void weiri_gpu_send_header(const weiri_gpu_view &view, int peer, uint64_t epoch,
                                         uint64_t header)
 {
@@ -165,7 +165,7 @@ WEIRI_GPU_FN void weiri_gpu_send_header(const weiri_gpu_view &view, int peer, ui
                    header);
 }
 
-/* What a header says that did not come before the wait ended. */
+/* The header's value if the wait for it ended without one. */
 #define WEIRI_GPU_NO_HEADER (~(uint64_t)0)
 
 WEIRI_GPU_FN uint64_t weiri_gpu_receive_header(const weiri_gpu_view &view, int peer, uint64_t epoch)
@@ -174,42 +174,43 @@ WEIRI_GPU_FN uint64_t weiri_gpu_receive_header(const weiri_gpu_view &view, int p
                              0, epoch, peer, WEIRI_GPU_NO_HEADER);
 }
 
-/* The i-th rank after this one, around: peers are served in an order in which
- * no two ranks begin with the same; i == nranks - 1 is this rank itself. */
+/* The i-th peer of this rank, in cyclic order, so that no two ranks begin with the same peer; i ==
+ * nranks - 1 is this rank itself. */
 WEIRI_GPU_FN int weiri_gpu_rank_after(const weiri_gpu_view &view, int i)
 {
     return weiri_gpu_nth_after(view.rank, i + 1, view.nranks);
 }
 
-/* A thread among those that serve one rank each: as many for every rank. */
-typedef struct weiri_gpu_lane {
-    uint32_t first, step;     /* serves the ranks after this one number first, first + step, ... */
-    uint32_t worker, workers; /* its place among those that serve the same rank */
-} weiri_gpu_lane;
+/* Assignment of threads to peers: each thread serves one peer at a time, and each peer is served by
+ * the same number of threads. */
+typedef struct weiri_gpu_assignment {
+    uint32_t first, step;     /* serves the ranks number first, first + step, ... after this one */
+    uint32_t worker, workers; /* this thread's number among those that serve the same rank */
+} weiri_gpu_assignment;
 
-/* whole / n for n of 2 to 8; without division for the usual n. */
-WEIRI_GPU_FN uint32_t weiri_gpu_share(uint32_t whole, uint32_t n)
+/* whole / n for n from 2 to 8, without a division if n is a power of two. */
+WEIRI_GPU_FN uint32_t weiri_gpu_divide_by_ranks(uint32_t whole, uint32_t n)
 {
     if (n & (n - 1))
         return whole / n;
     return whole >> ((n >> 1) - (n >> 3));
 }
 
-/* Warps serve ranks in turn; where there are fewer warps than ranks, threads do.
- * What is left over serves none. */
-WEIRI_GPU_FN weiri_gpu_lane weiri_gpu_lane_of(const weiri_gpu_view &view)
+/* Assigns warps to peers in turn, or threads if there are fewer warps than ranks. Threads left over
+ * serve none. */
+WEIRI_GPU_FN weiri_gpu_assignment weiri_gpu_assign_peer(const weiri_gpu_view &view)
 {
     uint32_t thread = blockIdx.x * blockDim.x + threadIdx.x;
     uint32_t threads = gridDim.x * blockDim.x, nranks = (uint32_t)view.nranks;
     uint32_t unit = threads >= nranks * 32 ? 5 : 0; /* 2^unit threads */
-    uint32_t mine = thread >> unit, each = weiri_gpu_share(threads >> unit, nranks);
+    uint32_t mine = thread >> unit, each = weiri_gpu_divide_by_ranks(threads >> unit, nranks);
     if (!each) {
-        weiri_gpu_lane few = {thread, threads, 0, 1};
+        weiri_gpu_assignment few = {thread, threads, 0, 1};
         return few;
     }
-    uint32_t place = weiri_gpu_share(mine, nranks);
-    weiri_gpu_lane lane = {mine - place * nranks, nranks,
-                           (place << unit) + (thread & ((1u << unit) - 1)), each << unit};
+    uint32_t place = weiri_gpu_divide_by_ranks(mine, nranks);
+    weiri_gpu_assignment lane = {mine - place * nranks, nranks,
+                                 (place << unit) + (thread & ((1u << unit) - 1)), each << unit};
     if (place >= each)
         lane.first = nranks;
     return lane;

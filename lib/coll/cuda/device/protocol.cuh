@@ -1,36 +1,35 @@
 /*
- * What all kernels share: the epoch, packets of 16 bytes, and meetings of the
- * blocks that have one index on all ranks.
+ * The protocol that all kernels share: the epoch of a launch, LL packets, buffer descriptors, and
+ * signals and barriers between the thread blocks that have the same index on all ranks.
  *
- * A kernel is a function of one argument, weiri_gpu_args by value. It
+ * A kernel takes one argument, weiri_gpu_args, by value. Every kernel
  *
- *   1. reads the epoch (weiri_gpu_epoch): every thread for itself,
- *   2. sends what it can without waiting,
- *   3. calls weiri_gpu_turn in all threads of all blocks, exactly once, which
- *      is __syncthreads and steps the epoch for the next launch: in the shadow of
- *      what was sent, not at the end,
- *   4. waits and works.
+ *   1. reads the epoch (weiri_gpu_epoch) in every thread,
+ *   2. sends whatever it can send without waiting,
+ *   3. calls weiri_gpu_turn exactly once in all threads of all blocks, which is a
+ *      __syncthreads and advances the epoch for the next launch. It is called here
+ *      rather than at the end so that its latency overlaps with the packets in flight,
+ *   4. waits for its peers and does the rest of its work.
  *
- * Waits that fail (deadline, abort) leave their reason behind, and the kernel
- * goes on without data: control flow never depends on them, so no block is
- * left alone at a barrier.
+ * A wait that fails (deadline or abort) records the reason and returns; the kernel continues
+ * without the data. Control flow never depends on the outcome of a wait, so no block is left alone
+ * at a barrier.
  *
- * Order of memory. Packets carry their own flags, so they are relaxed. A desc
- * sent at entry tells that the sender's earlier kernels have ended, whose
- * stores are thus performed; its reader fences before it loads a peer's
- * memory. weiri_gpu_signal follows __syncthreads and releases what all threads
- * of the block have stored; weiri_gpu_await acquires.
+ * Memory order. Packets carry their own flags, so all their accesses are relaxed. A descriptor sent
+ * at entry also proves that the sender's earlier kernels have ended and that their stores have been
+ * performed; its reader executes a fence before it loads a peer's memory. weiri_gpu_signal follows
+ * a __syncthreads and releases the stores of the whole block; weiri_gpu_await acquires.
  */
-#ifndef WEIR_COLL_CUDA_FRAME_CUH
-#define WEIR_COLL_CUDA_FRAME_CUH
+#ifndef WEIR_COLL_CUDA_PROTOCOL_CUH
+#define WEIR_COLL_CUDA_PROTOCOL_CUH
 
 #include "coll/cuda/args.h"
 
 #define WEIRI_GPU_FN static __device__ __forceinline__
-/* Rare work, whose instructions lie apart from the others. */
+/* Code for rare cases, kept apart from the hot instructions. */
 #define WEIRI_GPU_COLD_FN static __device__ __attribute__((noinline, unused))
 
-/* Before an access of 16 bytes by the host's code, which would go anywhere. */
+/* Checks the address of a 16-byte access that host code performs on behalf of a kernel. */
 #if defined(WEIR_EMULATED)
 #define WEIRI_GPU_ACCESS16(at) weir_emulated_access16(at)
 #else
@@ -39,18 +38,17 @@
 
 /* -------------------------------------------------------------------- epoch */
 
-/* What is to be under way at the same time is loaded before: the first use of the
- * epoch, a shift, waits for it. Blocks have one dimension, so threadIdx.y is 0: it
- * keeps the epoch out of uniform registers, where a warp stalls for a loaded value
- * on its way there, before the loads of its input are under way. */
+/* The epoch of this launch. Loads that should be in flight at the same time must be issued before
+ * the first use of the result, because that use (a shift) waits for it. Blocks are one-dimensional,
+ * so threadIdx.y is 0; adding it keeps the epoch out of uniform registers, where a warp would stall
+ * for the loaded value before its input loads are issued. */
 WEIRI_GPU_FN uint64_t weiri_gpu_epoch(const weiri_gpu_view &view)
 {
     return weir_load_relaxed(&view.state->turns + threadIdx.y) >> WEIRI_GPU_TURN_SHIFT;
 }
 
-/* Keeps what is computed from the epoch behind the loads that stand before the
- * call, for the same reason. */
-WEIRI_GPU_FN void weiri_gpu_settle(uint64_t *epoch)
+/* Compiler barrier: values computed from the epoch stay after the loads that precede this call. */
+WEIRI_GPU_FN void weiri_gpu_keep_after_loads(uint64_t *epoch)
 {
 #if WEIR_ON_DEVICE
     asm volatile("" : "+l"(*epoch)::"memory");
@@ -59,9 +57,9 @@ WEIRI_GPU_FN void weiri_gpu_settle(uint64_t *epoch)
 #endif
 }
 
-/* All threads of all blocks, once a launch, after all of them have the epoch.
- * Every block adds its part of one epoch, so the last one to come completes it,
- * and none waits for the sum. */
+/* Advances the epoch. Called once per launch by all threads of all blocks, after all of them have
+ * read the epoch. Every block adds its part of one epoch; the sum is complete when the last block
+ * has added, and no block waits for it. */
 WEIRI_GPU_FN void weiri_gpu_turn(const weiri_gpu_view &view, uint64_t epoch)
 {
     const uint64_t one = (uint64_t)1 << WEIRI_GPU_TURN_SHIFT;
@@ -77,8 +75,8 @@ WEIRI_GPU_FN void weiri_gpu_turn(const weiri_gpu_view &view, uint64_t epoch)
 
 /* ------------------------------------------------------------------ waiting */
 
-/* A wait has failed, ranks disagree, or counts on the device are impossible: the
- * reason stays for the host, and all other waits of this rank end, too. */
+/* Records why a wait failed, why ranks disagree, or why device-side counts are invalid, for the
+ * host to report, and ends all other waits of this rank. */
 WEIRI_GPU_FN void weiri_gpu_fail(const weiri_gpu_view &view, int status, int peer, uint64_t kind,
                                  uint64_t expected, uint64_t seen)
 {
@@ -94,15 +92,15 @@ WEIRI_GPU_FN void weiri_gpu_fail(const weiri_gpu_view &view, int status, int pee
     weir_store_release((uint64_t *)view.guard.abort_word, WEIR_ABORTED_BY_KERNEL);
 }
 
-/* Kernels that reduce are compiled for exact numbers of ranks, and with 0 for any: loops over
- * the most ranks there can be cost ll128 1.2 us of 5 with two (2 GPUs). */
+/* The number of ranks. Kernels that reduce are compiled for exact numbers of ranks and, with exact
+ * == 0, for any number: loops over WEIRI_GPU_RANKS_MAX ranks dominate the time of short calls. */
 template <int exact> WEIRI_GPU_FN int weiri_gpu_nranks(const weiri_gpu_view &view)
 {
     return exact ? exact : view.nranks;
 }
 
-/* The nth rank after one, round the ranks: who sends to all begins with the next, since
- * all would send to one GPU at a time if they began with the same. */
+/* The nth rank after `rank`, cyclically. A rank that sends to all peers starts with the next one;
+ * if all ranks started with the same peer, they would all send to one GPU at a time. */
 WEIRI_GPU_FN int weiri_gpu_nth_after(int rank, int nth, int nranks)
 {
     return rank + nth < nranks ? rank + nth : rank + nth - nranks;
@@ -110,7 +108,7 @@ WEIRI_GPU_FN int weiri_gpu_nth_after(int rank, int nth, int nranks)
 
 /* ------------------------------------------------------------------ packets */
 
-/* Where in a scratch segment the slot is that rank `from` writes. */
+/* Offset in a scratch segment of the slot that rank `from` writes. */
 WEIRI_GPU_FN size_t weiri_gpu_slot_at(int from, uint64_t epoch, int phase)
 {
     unsigned index = ((unsigned)epoch % 2 * WEIRI_GPU_PHASES + (unsigned)phase);
@@ -118,15 +116,15 @@ WEIRI_GPU_FN size_t weiri_gpu_slot_at(int from, uint64_t epoch, int phase)
            (size_t)(index * WEIRI_GPU_RANKS_MAX + (unsigned)from) * WEIRI_GPU_SLOT_BYTES;
 }
 
-/* The slot that rank `from` writes in rank `at`'s scratch. */
+/* Address of the slot that rank `from` writes in the scratch segment of rank `at`. */
 WEIRI_GPU_FN char *weiri_gpu_slot(const weiri_gpu_view &view, int at, int from, uint64_t epoch,
                                   int phase)
 {
     return view.scratch[at] + weiri_gpu_slot_at(from, epoch, phase);
 }
 
-/* Waits for packet number `index` of a slot in the own scratch: 8 bytes; otherwise
- * if it does not come. */
+/* Waits for packet `index` of a slot in this rank's scratch segment. Returns its 8 bytes, or
+ * `otherwise` if it did not arrive. */
 WEIRI_GPU_FN uint64_t weiri_gpu_receive(const weiri_gpu_view &view, const char *slot, size_t index,
                                         uint64_t epoch, int from, uint64_t otherwise = 0)
 {
@@ -149,7 +147,7 @@ WEIRI_GPU_FN void weiri_gpu_send(char *slot, size_t index, uint64_t epoch, uint6
     weir_packet16_write((uint64_t *)slot + 2 * index, (uint32_t)epoch, data);
 }
 
-/* ----------------------------------------------------------------- meetings */
+/* ------------------------------------ cells: descriptors, signals, barriers */
 
 WEIRI_GPU_FN weiri_gpu_cell *weiri_gpu_cell_at(const weiri_gpu_view &view, int at, int from,
                                                uint32_t index)
@@ -162,19 +160,19 @@ WEIRI_GPU_FN weiri_gpu_cell *weiri_gpu_cell_of(const weiri_gpu_view &view, int a
     return weiri_gpu_cell_at(view, at, from, blockIdx.x);
 }
 
-/* Tells one peer where this rank's buffers are. One thread a peer. */
-WEIRI_GPU_FN void weiri_gpu_tell(const weiri_gpu_view &view, int peer, uint64_t epoch,
-                                 weiri_gpu_desc in, weiri_gpu_desc out)
+/* Sends one peer the descriptors of this rank's buffers. One thread per peer. */
+WEIRI_GPU_FN void weiri_gpu_send_descs(const weiri_gpu_view &view, int peer, uint64_t epoch,
+                                       weiri_gpu_desc in, weiri_gpu_desc out)
 {
     weiri_gpu_cell *cell = weiri_gpu_cell_of(view, peer, view.rank);
     weir_packet16_write(cell->in, (uint32_t)epoch, in);
     weir_packet16_write(cell->out, (uint32_t)epoch, out);
 }
 
-/* Reads what a peer has told in a cell, both packets with loads that are under way at
- * once: 1, or 0 if not both are of this epoch. */
-WEIRI_GPU_FN int weiri_gpu_read_told(const weiri_gpu_cell *cell, uint64_t epoch, uint64_t *in,
-                                     uint64_t *out)
+/* Reads the descriptors that a peer has written to a cell, with both loads in flight at once.
+ * Returns 1, or 0 unless both are of this epoch. */
+WEIRI_GPU_FN int weiri_gpu_read_descs(const weiri_gpu_cell *cell, uint64_t epoch, uint64_t *in,
+                                      uint64_t *out)
 {
     uint64_t low[2], high[2];
     weir_load_pair(cell->in, &low[0], &high[0]);
@@ -188,14 +186,14 @@ WEIRI_GPU_FN int weiri_gpu_read_told(const weiri_gpu_cell *cell, uint64_t epoch,
     return 1;
 }
 
-/* Waits until a peer has told. One thread a peer; before others use what it
- * returns to read a peer's memory, weiri_gpu_fence and __syncthreads. */
-WEIRI_GPU_FN void weiri_gpu_hear(const weiri_gpu_view &view, int peer, uint64_t epoch,
-                                 weiri_gpu_desc *in, weiri_gpu_desc *out)
+/* Waits for a peer's descriptors. One thread per peer. Before other threads read the peer's memory,
+ * call weiri_gpu_fence and then __syncthreads. */
+WEIRI_GPU_FN void weiri_gpu_receive_descs(const weiri_gpu_view &view, int peer, uint64_t epoch,
+                                          weiri_gpu_desc *in, weiri_gpu_desc *out)
 {
     const weiri_gpu_cell *cell = weiri_gpu_cell_of(view, view.rank, peer);
     weir_waiter waiter = {0, 0};
-    while (!weiri_gpu_read_told(cell, epoch, in, out)) {
+    while (!weiri_gpu_read_descs(cell, epoch, in, out)) {
         int status = weir_waiter_step(&waiter, &view.guard);
         if (status) {
             weiri_gpu_fail(view, status, peer, WEIR_WAIT_PACKET, epoch,
@@ -206,7 +204,7 @@ WEIRI_GPU_FN void weiri_gpu_hear(const weiri_gpu_view &view, int peer, uint64_t 
     }
 }
 
-/* The address of what a rank described, mapped here; not for WEIRI_GPU_PLAIN. */
+/* The address, mapped on this rank, of what a rank's descriptor names; not for WEIRI_GPU_PLAIN. */
 WEIRI_GPU_FN char *weiri_gpu_address(const weiri_gpu_view &view, int rank, weiri_gpu_desc desc)
 {
     size_t region = (size_t)(desc >> 48) - 1;
@@ -214,21 +212,21 @@ WEIRI_GPU_FN char *weiri_gpu_address(const weiri_gpu_view &view, int rank, weiri
            (desc & (((uint64_t)1 << 48) - 1));
 }
 
-/* Orders this thread's later loads behind what it has seen. */
+/* Orders this thread's later loads after what it has observed. */
 WEIRI_GPU_FN void weiri_gpu_fence(void)
 {
     weir_fence_system();
 }
 
-/* The nth signal (1, 2, ...) of this epoch to a peer's block of this index,
- * after __syncthreads. One thread a peer. */
+/* Sends signal number nth (1, 2, ...) of this epoch to the peer's block of the same index. Call
+ * after __syncthreads, one thread per peer. */
 WEIRI_GPU_FN void weiri_gpu_signal(const weiri_gpu_view &view, int peer, uint64_t epoch, int nth)
 {
     weir_store_release(&weiri_gpu_cell_of(view, peer, view.rank)->signal,
                        epoch << WEIRI_GPU_SIGNAL_SHIFT | (uint64_t)nth);
 }
 
-/* Waits until a peer has stepped a word of this rank's cells that far; acquires. */
+/* Waits until a peer has advanced a word in this rank's cells to `target`; acquires. */
 WEIRI_GPU_FN void weiri_gpu_await_word(const weiri_gpu_view &view, const uint64_t *word,
                                        uint64_t target, int peer)
 {
@@ -243,13 +241,13 @@ WEIRI_GPU_FN void weiri_gpu_await_word(const weiri_gpu_view &view, const uint64_
     }
 }
 
-/* What a cell's staged and taken count, within an epoch. */
+/* The value of a cell's counters (staged, taken, drained) after `pieces` pieces of an epoch. */
 WEIRI_GPU_FN uint64_t weiri_gpu_step(uint64_t epoch, uint64_t pieces)
 {
     return epoch << WEIRI_GPU_STEP_SHIFT | pieces;
 }
 
-/* Waits until a peer has counted so many in such a word of this rank's cells; acquires. */
+/* Waits until a peer has counted `pieces` pieces in such a counter of this rank; acquires. */
 WEIRI_GPU_FN void weiri_gpu_await_step(const weiri_gpu_view &view, const uint64_t *word,
                                        uint64_t epoch, uint64_t pieces, int peer)
 {
@@ -262,8 +260,8 @@ WEIRI_GPU_FN void weiri_gpu_await(const weiri_gpu_view &view, int peer, uint64_t
                          epoch << WEIRI_GPU_SIGNAL_SHIFT | (uint64_t)nth, peer);
 }
 
-/* All threads of a block: what they stored is seen by the same block of all
- * ranks, and theirs here. */
+/* Barrier among the blocks of this index on all ranks: what each block stored before is visible to
+ * the others after. All threads of the block call it. nth: 1 for the launch's first barrier. */
 WEIRI_GPU_FN void weiri_gpu_barrier(const weiri_gpu_view &view, uint64_t epoch, int nth)
 {
     int peer = (int)threadIdx.x;

@@ -1,72 +1,72 @@
 /*
- * Lines: packets of 128 bytes, 120 of data and a flag of 8 (what NCCL calls LL128).
- * A line costs a fifteenth more than its data, where a packet of 16 costs twice as
- * much, and like it needs neither a meeting before nor a signal behind.
+ * LL128 lines: packets of 128 bytes, 120 bytes of data and an 8-byte flag, as in NCCL's LL128. A
+ * line costs 1/15 more than its data, whereas a 16-byte LL packet doubles it; like LL packets,
+ * lines need neither a barrier before nor a signal after.
  *
- * Eight neighbouring threads store a line with one instruction, 16 bytes each, and
- * load it so. Such an access of a warp to an aligned line is one transaction, on
- * NVLink too: whoever sees the flag sees the line.
+ * Eight neighbouring threads store a line with one instruction, 16 bytes each, and load it in the
+ * same way. Such a warp-wide access to an aligned line is one transaction, also over NVLink: a
+ * reader that sees the flag sees the whole line.
  *
- * A warp moves a unit at a time: four lines, 480 bytes, which are 30 vectors of 16
- * bytes in a buffer. The last thread of each line has but 8 bytes of data, beside
- * the flag; two such threads share a vector:
+ * A warp moves one unit at a time: four lines, which carry 480 bytes of a buffer, that is 30
+ * vectors of 16 bytes. The last thread of each line has only 8 bytes of data beside the flag, so
+ * two such threads share one vector:
  *
  *   thread of a half warp   0  1  2  3  4  5  6  7       8  9 10 11 12 13 14 15
  *   its vector of 15        0  1  2  3  4  5  6  14 low  7  8  9 10 11 12 13 14 high
  *
- * so that buffers are read and written in whole, aligned vectors. Flags are epochs
- * and lie at the same places always, in memory that has only lines: no data can be
- * taken for one.
+ * Buffers are therefore read and written in whole, aligned vectors. Flags are epochs; they are
+ * always at the same places, in memory that holds nothing but lines, so no data can be mistaken for
+ * a flag.
  */
-#ifndef WEIR_COLL_CUDA_LINES_CUH
-#define WEIR_COLL_CUDA_LINES_CUH
+#ifndef WEIR_COLL_CUDA_LL128_CUH
+#define WEIR_COLL_CUDA_LL128_CUH
 
-#include "coll/cuda/device/packet.cuh"
+#include "coll/cuda/device/ll_reduce.cuh"
 
 enum {
-    WEIRI_GPU_UNIT_DATA = 480,  /* bytes of a buffer */
-    WEIRI_GPU_UNIT_BYTES = 512, /* and of a slot */
+    WEIRI_GPU_UNIT_DATA = 480,  /* bytes of a buffer in a unit */
+    WEIRI_GPU_UNIT_BYTES = 512, /* bytes of a unit in a slot */
 };
 
-/* Units that a slot of one sender, phase and parity holds. A sender's phases lie one behind the
- * other: of a kernel in which ranks send in phase 0 only, slots hold WEIRI_GPU_PHASES times as
- * many. */
-static inline __host__ __device__ uint32_t weiri_gpu_line_units(int nranks)
+/* Units that the slot of one sender, phase and parity holds. A sender's phases are adjacent, so a
+ * kernel that sends in phase 0 only has WEIRI_GPU_PHASES times as much room. */
+static inline __host__ __device__ uint32_t weiri_gpu_ll128_slot_units(int nranks)
 {
     return (uint32_t)(WEIRI_GPU_LINES_BYTES / (2 * WEIRI_GPU_PHASES) / (unsigned)nranks /
                       WEIRI_GPU_UNIT_BYTES);
 }
 
-/* Units of so many bytes, one at least: so there is always one to hear of. */
-static inline __host__ __device__ uint32_t weiri_gpu_units_of(uint64_t bytes)
+/* Units for so many bytes; at least one, so that there is always a unit to wait for. */
+static inline __host__ __device__ uint32_t weiri_gpu_ll128_units(uint64_t bytes)
 {
     return (uint32_t)(bytes ? (bytes + WEIRI_GPU_UNIT_DATA - 1) / WEIRI_GPU_UNIT_DATA : 1);
 }
 
-/* Units of each of so many shares: as many of all, even where the bytes end before or within
- * them. */
-static inline __host__ __device__ uint32_t weiri_gpu_share_units(uint64_t bytes, uint32_t shares)
+/* Units of each of `shares` equal shares, even if the data end before or within the last ones. */
+static inline __host__ __device__ uint32_t weiri_gpu_ll128_share_units(uint64_t bytes,
+                                                                       uint32_t shares)
 {
-    return (weiri_gpu_units_of(bytes) + shares - 1) / shares;
+    return (weiri_gpu_ll128_units(bytes) + shares - 1) / shares;
 }
 
-/* Whether lines serve a call of so many units for each receiver, sent in so many phases: they
- * arrive whole, and a sender's slot holds them. */
-static inline int weiri_gpu_lines_serve(const weiri_gpu_args *args, uint32_t units, int phases)
+/* Whether LL128 can serve a call of so many units per receiver, sent in so many phases: the link
+ * must deliver lines whole, and the units must fit into a sender's slot. */
+static inline int weiri_gpu_ll128_serves_units(const weiri_gpu_args *args, uint32_t units,
+                                               int phases)
 {
-    return args->nvlink &&
-           units <= WEIRI_GPU_PHASES / (uint32_t)phases * weiri_gpu_line_units(args->view.nranks);
+    return args->nvlink && units <= WEIRI_GPU_PHASES / (uint32_t)phases *
+                                        weiri_gpu_ll128_slot_units(args->view.nranks);
 }
 
-/* A thread's part of each unit. */
+/* The part of each unit that a thread handles. */
 struct weiri_gpu_line_part {
-    uint32_t vector;  /* of 30: its data, or half of it */
-    uint32_t is_last; /* of its line: 8 bytes of data, and the flag */
-    uint32_t is_high; /* the second half of the vector is its data */
-    uint32_t slot_at; /* in the slot's unit */
+    uint32_t vector;  /* which of the unit's 30 vectors it holds, or shares */
+    uint32_t is_last; /* last thread of a line: 8 bytes of data, and the flag */
+    uint32_t is_high; /* its data are the upper half of the shared vector */
+    uint32_t slot_at; /* offset in the unit as stored in a slot */
 };
 
-WEIRI_GPU_FN weiri_gpu_line_part weiri_gpu_my_line_part(void)
+WEIRI_GPU_FN weiri_gpu_line_part weiri_gpu_line_part_of_thread(void)
 {
     uint32_t lane = threadIdx.x % 32, thread = lane % 16;
     weiri_gpu_line_part part;
@@ -77,22 +77,22 @@ WEIRI_GPU_FN weiri_gpu_line_part weiri_gpu_my_line_part(void)
     return part;
 }
 
-/* Where in a scratch segment the lines are that rank `from` writes. */
+/* Offset in a scratch segment of the lines that rank `from` writes. */
 template <int exact>
-WEIRI_GPU_FN size_t weiri_gpu_lines_at(const weiri_gpu_view &view, int from, uint64_t epoch,
-                                       int phase)
+WEIRI_GPU_FN size_t weiri_gpu_ll128_slot_at(const weiri_gpu_view &view, int from, uint64_t epoch,
+                                            int phase)
 {
     const int nranks = weiri_gpu_nranks<exact>(view);
     unsigned sender = (unsigned)epoch % 2 * (unsigned)nranks + (unsigned)from;
     return WEIRI_GPU_LINES_AT + (size_t)(sender * WEIRI_GPU_PHASES + (unsigned)phase) *
-                                    weiri_gpu_line_units(nranks) * WEIRI_GPU_UNIT_BYTES;
+                                    weiri_gpu_ll128_slot_units(nranks) * WEIRI_GPU_UNIT_BYTES;
 }
 
 /* ------------------------------------------------------------------ buffers */
 
-/* Accesses of those threads of a warp for which `wanted` says so. They are predicated
- * instructions, as branches could leave the warp divided: __syncwarp makes its threads wait
- * for each other, but not go on together, and a line would be stored or loaded in parts. */
+/* Accesses by those threads of a warp for which `wanted` is true. They are predicated instructions
+ * because branches could leave the warp diverged: __syncwarp makes its threads wait for each other,
+ * but does not make them continue together, and a line would be stored or loaded in parts. */
 template <int bytes> WEIRI_GPU_FN uint64_t weiri_gpu_load_if(const char *from, bool wanted)
 {
     uint64_t value = 0;
@@ -160,8 +160,8 @@ WEIRI_GPU_FN void weiri_gpu_store16_if(char *to, const uint64_t (&data)[2], bool
 #endif
 }
 
-/* What there is of 8 bytes at `first` of a buffer that ends at `end`; 0 behind it. odd: the
- * last bits of addresses and lengths, the same in all threads of the warp. */
+/* Loads what exists of the 8 bytes at `first` of a buffer that ends at `end`; the rest is 0. odd:
+ * the low bits of all addresses and lengths, the same in all threads of the warp. */
 WEIRI_GPU_FN uint64_t weiri_gpu_load_some(const char *buffer, size_t first, size_t end,
                                           uint32_t odd)
 {
@@ -192,8 +192,8 @@ WEIRI_GPU_FN void weiri_gpu_store_some(char *buffer, size_t first, size_t end, u
     }
 }
 
-/* The part's data of a whole unit that begins anywhere, from the words of 8 around it. The
- * buffer has 8 bytes more behind the unit. */
+/* Loads this thread's data of a whole unit at any address, assembled from the words around them. At
+ * least 8 more bytes of the buffer must follow the unit. */
 WEIRI_GPU_FN weiri_gpu_vector weiri_gpu_unit_load(const weiri_gpu_line_part &part,
                                                   const char *unit)
 {
@@ -205,8 +205,8 @@ WEIRI_GPU_FN weiri_gpu_vector weiri_gpu_unit_load(const weiri_gpu_line_part &par
     return {{weiri_gpu_shift_words(a, b, shift), weiri_gpu_shift_words(b, c, shift)}};
 }
 
-/* Stores a whole unit anywhere: in words of 8, whose last bytes are the first of what the
- * next part has, but for the unit's two ends. */
+/* Stores a whole unit at any address, in aligned words; each thread completes its last word with
+ * the first bytes of the next thread's data. Only the two ends of the unit are stored by bytes. */
 WEIRI_GPU_FN void weiri_gpu_unit_store(const weiri_gpu_line_part &part, char *unit,
                                        const uint64_t (&data)[2])
 {
@@ -229,8 +229,9 @@ WEIRI_GPU_FN void weiri_gpu_unit_store(const weiri_gpu_line_part &part, char *un
     }
 }
 
-/* The part's data of the unit that begins at `at` of a buffer of so many bytes; 0
- * behind its end. Of a last part word 1 means nothing. aligned: the buffer is. */
+/* Loads this thread's data of the unit that begins at `at` of a buffer of `bytes` bytes; what lies
+ * beyond its end is 0. For the last thread of a line, word 1 is undefined. aligned: the buffer is
+ * aligned to 16. */
 WEIRI_GPU_FN weiri_gpu_vector weiri_gpu_line_load(const weiri_gpu_line_part &part,
                                                   const char *buffer, size_t bytes, size_t at,
                                                   int aligned)
@@ -270,13 +271,13 @@ WEIRI_GPU_FN void weiri_gpu_line_store(const weiri_gpu_line_part &part, char *bu
 
 /* -------------------------------------------------------------------- lines */
 
-/* The threads of a warp together: their parts of a unit. They must be together: what they did
- * before has no branch in which they go apart. */
+/* Stores a unit; all threads of the warp call it. They must be converged: the code before must
+ * contain no branch in which they diverge. */
 WEIRI_GPU_FN void weiri_gpu_send_lines(const weiri_gpu_line_part &part, char *unit, uint64_t epoch,
                                        uint64_t first, uint64_t second)
 {
     uint64_t *to = (uint64_t *)(unit + part.slot_at);
-    __syncwarp(); /* or what diverged before would store a line in parts */
+    __syncwarp(); /* a diverged warp would store a line in parts */
 #if WEIR_ON_DEVICE
     weir_store_pair(to, first, part.is_last ? epoch : second);
 #else
@@ -290,7 +291,7 @@ WEIRI_GPU_FN void weiri_gpu_send_lines(const weiri_gpu_line_part &part, char *un
 #endif
 }
 
-/* The same unit of this rank's slot at every peer of those ranks, a bit each. */
+/* Stores the same unit into this rank's slot at each of `ranks`, a bit mask. */
 template <int exact>
 WEIRI_GPU_FN void weiri_gpu_send_lines_to(const weiri_gpu_view &view,
                                           const weiri_gpu_line_part &part, uint64_t epoch,
@@ -298,7 +299,7 @@ WEIRI_GPU_FN void weiri_gpu_send_lines_to(const weiri_gpu_view &view,
                                           const uint64_t (&data)[2])
 {
     const int nranks = weiri_gpu_nranks<exact>(view);
-    const size_t at = weiri_gpu_lines_at<exact>(view, view.rank, epoch, phase) +
+    const size_t at = weiri_gpu_ll128_slot_at<exact>(view, view.rank, epoch, phase) +
                       (size_t)unit * WEIRI_GPU_UNIT_BYTES;
 #pragma unroll
     for (int i = 1; i < WEIRI_GPU_RANKS_MAX; i++) {
@@ -308,8 +309,9 @@ WEIRI_GPU_FN void weiri_gpu_send_lines_to(const weiri_gpu_view &view,
     }
 }
 
-/* The threads of a warp together: a unit of the slots here of those peers, a bit each, into
- * words[peer], all peers' loads in flight at once; other words stay as they are. */
+/* Waits for a unit in the slots of those peers (a bit mask) on this rank and loads it into
+ * words[peer], with all peers' loads in flight at once; other entries are left unchanged. All
+ * threads of the warp call it. */
 template <int exact>
 WEIRI_GPU_FN void
 weiri_gpu_receive_lines(const weiri_gpu_view &view, const weiri_gpu_line_part &part, uint64_t epoch,
@@ -318,8 +320,9 @@ weiri_gpu_receive_lines(const weiri_gpu_view &view, const weiri_gpu_line_part &p
 {
     const int nranks = weiri_gpu_nranks<exact>(view);
     const size_t stride =
-        (size_t)WEIRI_GPU_PHASES * weiri_gpu_line_units(nranks) * WEIRI_GPU_UNIT_BYTES;
-    const char *first = view.scratch[view.rank] + weiri_gpu_lines_at<exact>(view, 0, epoch, phase) +
+        (size_t)WEIRI_GPU_PHASES * weiri_gpu_ll128_slot_units(nranks) * WEIRI_GPU_UNIT_BYTES;
+    const char *first = view.scratch[view.rank] +
+                        weiri_gpu_ll128_slot_at<exact>(view, 0, epoch, phase) +
                         (size_t)unit * WEIRI_GPU_UNIT_BYTES + part.slot_at;
     const unsigned failed_bit = 1u << 31;
     unsigned missing = peers & ((1u << nranks) - 1) & ~(1u << view.rank);
@@ -338,7 +341,7 @@ weiri_gpu_receive_lines(const weiri_gpu_view &view, const weiri_gpu_line_part &p
                 late |= 1u << r;
         late = __reduce_or_sync(0xffffffff, late | (status ? failed_bit : 0));
 #if !WEIR_ON_DEVICE
-        for (int r = 0; r < nranks; r++) /* a line's threads load one after another here */
+        for (int r = 0; r < nranks; r++) /* the emulator runs a line's threads one after another */
             if (missing >> r & 1)
                 weir_load_pair((const uint64_t *)(first + r * stride), &words[r][0], &words[r][1]);
 #endif
@@ -353,7 +356,7 @@ weiri_gpu_receive_lines(const weiri_gpu_view &view, const weiri_gpu_line_part &p
         weiri_gpu_fail(view, status, __ffs((int)missing) - 1, WEIR_WAIT_PACKET, epoch, 0);
 }
 
-/* Waits for a unit of all peers in phase 0, and reduces it with the own data. */
+/* Waits for a unit of all peers in phase 0 and reduces it with this rank's own data. */
 template <int dtype, int exact>
 WEIRI_GPU_FN void weiri_gpu_reduce_lines(const weiri_gpu_view &view,
                                          const weiri_gpu_line_part &part, int op, uint64_t epoch,

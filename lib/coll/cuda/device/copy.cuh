@@ -1,15 +1,13 @@
 /*
- * Bytes from one place to another: copies by many threads in accesses of 16. Any
- * alignment will do. Where source and target are not aligned alike, the target is
- * stored in whole vectors that are shifted together from those around the source;
- * only its two ends go byte by byte.
+ * Copies by many threads in accesses of 16 bytes, at any alignment. If source and target are
+ * aligned differently, the target is stored in whole vectors that are shifted together from two
+ * source vectors; only the two ends are copied byte by byte.
  *
- * A copy's threads are given as worker of workers. Each holds several loads in
- * flight before it stores. Everything is plain loads and stores: the order in
- * which others see them is the caller's affair.
+ * The threads of a copy are numbered worker of workers. Each thread has several loads in flight
+ * before it stores. All accesses are plain; the caller is responsible for ordering them.
  */
-#ifndef WEIR_COLL_CUDA_MOVE_CUH
-#define WEIR_COLL_CUDA_MOVE_CUH
+#ifndef WEIR_COLL_CUDA_COPY_CUH
+#define WEIR_COLL_CUDA_COPY_CUH
 
 #include "coll/cuda/device/access.cuh"
 #include "coll/cuda/kernels.h"
@@ -19,29 +17,29 @@ enum {
     WEIRI_GPU_LINE_BYTES = 128,
 };
 
-WEIRI_GPU_FN uint64_t weiri_gpu_least(uint64_t a, uint64_t b)
+WEIRI_GPU_FN uint64_t weiri_gpu_min(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
 
-/* Quotient rounded up. Division of 64 bits is a call on a GPU: divide units. */
-WEIRI_GPU_FN uint32_t weiri_gpu_parts(uint32_t whole, uint32_t part)
+/* Quotient rounded up. A 64-bit division is a function call on a GPU, so callers count in units. */
+WEIRI_GPU_FN uint32_t weiri_gpu_div_up(uint32_t whole, uint32_t part)
 {
     return (whole + part - 1) / part;
 }
 
-/* How many units of a power of two hold bytes; up to 2^32 - 1 of them. */
-WEIRI_GPU_FN uint32_t weiri_gpu_units(uint64_t bytes, uint32_t unit)
+/* How many units (a power of two) hold `bytes`; at most 2^32 - 1. */
+WEIRI_GPU_FN uint32_t weiri_gpu_units_for(uint64_t bytes, uint32_t unit)
 {
     return (uint32_t)((bytes + unit - 1) / unit);
 }
 
-/* Asks for the lines of [from, from + bytes) that workers will load first. */
+/* Prefetches the cache lines of [from, from + bytes) that the workers will load first. */
 WEIRI_GPU_FN void weiri_gpu_prefetch(const char *from, uint64_t bytes, uint32_t worker,
                                      uint32_t workers)
 {
 #if WEIR_ON_DEVICE
-    uint64_t soon = weiri_gpu_least(bytes, (uint64_t)workers * WEIRI_GPU_COPY_UNROLL * 16);
+    uint64_t soon = weiri_gpu_min(bytes, (uint64_t)workers * WEIRI_GPU_COPY_UNROLL * 16);
     for (uint64_t at = (uint64_t)worker * WEIRI_GPU_LINE_BYTES; at < soon;
          at += (uint64_t)workers * WEIRI_GPU_LINE_BYTES)
         asm volatile("prefetch.global.L2 [%0];" ::"l"(from + at));
@@ -51,8 +49,8 @@ WEIRI_GPU_FN void weiri_gpu_prefetch(const char *from, uint64_t bytes, uint32_t 
 }
 
 /* The 16 bytes that begin `shift` bytes into two neighbouring vectors. */
-WEIRI_GPU_FN weiri_gpu_vector weiri_gpu_join(const weiri_gpu_vector &a, const weiri_gpu_vector &b,
-                                             uint32_t shift)
+WEIRI_GPU_FN weiri_gpu_vector weiri_gpu_shift_vectors(const weiri_gpu_vector &a,
+                                                      const weiri_gpu_vector &b, uint32_t shift)
 {
     const uint64_t first = shift < 8 ? a.word[0] : a.word[1];
     const uint64_t second = shift < 8 ? a.word[1] : b.word[0];
@@ -61,7 +59,7 @@ WEIRI_GPU_FN weiri_gpu_vector weiri_gpu_join(const weiri_gpu_vector &a, const we
              weiri_gpu_shift_words(second, third, shift & 7)}};
 }
 
-/* words of 16 to an aligned target from `shift` bytes behind an aligned source. */
+/* Copies words of 16 bytes to an aligned target, from `shift` bytes after an aligned source. */
 template <bool SHIFTED>
 WEIRI_GPU_FN void weiri_gpu_copy_words(char *to, const char *from, uint64_t words, uint32_t shift,
                                        uint32_t worker, uint32_t workers)
@@ -75,7 +73,7 @@ WEIRI_GPU_FN void weiri_gpu_copy_words(char *to, const char *from, uint64_t word
             if (word < words) {
                 vec[u] = weiri_gpu_load16_cached(from + 16 * word);
                 if (SHIFTED)
-                    vec[u] = weiri_gpu_join(
+                    vec[u] = weiri_gpu_shift_vectors(
                         vec[u], weiri_gpu_load16_cached(from + 16 * word + 16), shift);
             }
         }
@@ -88,7 +86,7 @@ WEIRI_GPU_FN void weiri_gpu_copy_words(char *to, const char *from, uint64_t word
     }
 }
 
-/* words of 16 to several targets, all aligned; those that are NULL are left out. */
+/* Copies words of 16 bytes to several targets, all aligned; NULL targets are skipped. */
 template <int N>
 WEIRI_GPU_FN void weiri_gpu_copy_words_to(char *const (&to)[N], const char *from, uint64_t words,
                                           uint32_t worker, uint32_t workers)
@@ -109,15 +107,15 @@ WEIRI_GPU_FN void weiri_gpu_copy_words_to(char *const (&to)[N], const char *from
     }
 }
 
-/* Copies bytes; the two ends of the target, less than 48 bytes, one by one. */
+/* Copies bytes. The two ends of the target, less than 48 bytes, are copied one by one. */
 WEIRI_GPU_FN void weiri_gpu_copy(char *to, const char *from, uint64_t bytes, uint32_t worker,
                                  uint32_t workers)
 {
-    uint64_t head = weiri_gpu_least((16 - weiri_gpu_misaligned(to, 16)) & 15, bytes);
+    uint64_t head = weiri_gpu_min((16 - weiri_gpu_misaligned(to, 16)) & 15, bytes);
     uint32_t shift = weiri_gpu_misaligned(from + head, 16);
     uint64_t words = (bytes - head + shift) / 16;
     if (shift) {
-        /* The last word's neighbour must not reach beyond the source. */
+        /* The last word's right neighbour must not lie beyond the source. */
         words -= words > 0;
         weiri_gpu_copy_words<true>(to + head, from + head - shift, words, shift, worker, workers);
     } else {
@@ -129,13 +127,14 @@ WEIRI_GPU_FN void weiri_gpu_copy(char *to, const char *from, uint64_t bytes, uin
     }
 }
 
-/* By a block's threads. */
+/* The same by all threads of the block. */
 WEIRI_GPU_FN void weiri_gpu_copy(char *to, const char *from, uint64_t bytes)
 {
     weiri_gpu_copy(to, from, bytes, threadIdx.x, blockDim.x);
 }
 
-/* What is left for copies by single targets; apart, so that targets stay in registers. */
+/* The rest of a copy to one of several targets; not inlined, so that the targets of the main loop
+ * stay in registers. */
 WEIRI_GPU_COLD_FN void weiri_gpu_copy_rest(char *to, const char *from, uint64_t bytes,
                                            uint32_t worker, uint32_t workers)
 {

@@ -1,20 +1,20 @@
 /*
- * What kernels that reduce packets share: sending a word to all peers, and
- * waiting for one word of every peer with all their packets in flight at once.
+ * LL packets for reductions: send a word to all peers, and wait for one word of every peer with all
+ * polling loads in flight at once.
  */
-#ifndef WEIR_COLL_CUDA_PACKET_CUH
-#define WEIR_COLL_CUDA_PACKET_CUH
+#ifndef WEIR_COLL_CUDA_LL_REDUCE_CUH
+#define WEIR_COLL_CUDA_LL_REDUCE_CUH
 
 #include "coll/cuda/device/vector.cuh"
 
-/* How many of a buffer's bytes word number `word` has: 8, fewer at its end, or 0. */
+/* How many bytes of a buffer word number `word` holds: 8, fewer at the buffer's end, or 0. */
 WEIRI_GPU_FN size_t weiri_gpu_word_bytes(size_t bytes, size_t word)
 {
     size_t at = 8 * word;
     return at >= bytes ? 0 : bytes - at < 8 ? bytes - at : 8;
 }
 
-/* Packet number `index` of this rank's slot at every peer. */
+/* Stores the same word as packet `index` of this rank's slot at every peer. */
 template <int exact>
 WEIRI_GPU_FN void weiri_gpu_send_all(const weiri_gpu_view &view, uint64_t epoch, int phase,
                                      size_t index, uint64_t word)
@@ -27,7 +27,7 @@ WEIRI_GPU_FN void weiri_gpu_send_all(const weiri_gpu_view &view, uint64_t epoch,
             weiri_gpu_send(view.scratch[peer] + at, 0, epoch, word);
 }
 
-/* Packet number `index` of this rank's slot at every peer, to each another word. */
+/* Stores a different word for each peer as packet `index` of this rank's slot there. */
 template <int exact>
 WEIRI_GPU_FN void weiri_gpu_send_each(const weiri_gpu_view &view, uint64_t epoch, int phase,
                                       size_t index, const uint64_t (&words)[WEIRI_GPU_RANKS_MAX])
@@ -40,8 +40,8 @@ WEIRI_GPU_FN void weiri_gpu_send_each(const weiri_gpu_view &view, uint64_t epoch
             weiri_gpu_send(view.scratch[peer] + at, 0, epoch, words[peer]);
 }
 
-/* Packet number `index` of every peer's slot here: words[peer][0]; the own word
- * stays as it is. */
+/* Waits for packet `index` of every peer's slot on this rank and stores it to words[peer][0]; this
+ * rank's own entry is left unchanged. */
 template <int exact>
 WEIRI_GPU_FN void weiri_gpu_receive_all(const weiri_gpu_view &view, uint64_t epoch, int phase,
                                         size_t index, uint64_t (&words)[WEIRI_GPU_RANKS_MAX][1])

@@ -1,6 +1,6 @@
 /*
- * What copy engines have brought into this GPU's memory is reduced there: no rank waits
- * for another in it. What allreduce by copy engines runs beside its copies.
+ * Reduces contributions that copy engines have already brought into this GPU's memory; no rank
+ * waits for another. Used by allreduce with copy engines, beside the copies.
  */
 #include "coll/cuda/launch/copy_engine.h"
 #include "coll/cuda/device/direct.cuh"
@@ -8,7 +8,7 @@
 
 template <int dtype>
 static __global__ void __launch_bounds__(512)
-    reduce_landed(const __grid_constant__ weiri_gpu_args args)
+    reduce_local(const __grid_constant__ weiri_gpu_args args)
 {
     __shared__ weiri_gpu_buffers buffers;
     if (threadIdx.x < WEIRI_GPU_RANKS_MAX) {
@@ -22,6 +22,6 @@ static __global__ void __launch_bounds__(512)
 
 extern "C" const void *weiri_gpu_reduce_landed_kernel(weir_dtype dtype)
 {
-    static const void *const kernels[] = WEIRI_GPU_OF_TYPES(reduce_landed);
+    static const void *const kernels[] = WEIRI_GPU_OF_TYPES(reduce_local);
     return weiri_gpu_of_type(kernels, dtype);
 }
