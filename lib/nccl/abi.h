@@ -1,12 +1,11 @@
 /*
- * What the files of the NCCL-shaped library share: a communicator behind its
- * handle, errors in NCCL's terms, and calls as data, which a group keeps until
- * it ends.
+ * What the files of libweir_nccl share: a communicator behind its handle, errors in NCCL's terms,
+ * and calls as data, which a group keeps until it ends.
  *
- * A handle is a number, not an address: the place in a table and how often that
- * place was used. So a handle that is garbage, or was destroyed, is found out
- * without following it. Whoever works on a communicator has entered it; who
- * destroys it withdraws the handle first and waits until all have left.
+ * A handle is a number, not an address: a slot in a table, and the slot's generation. A handle that
+ * is garbage, or whose communicator was destroyed, is therefore recognised without following it.
+ * Code that works on a communicator has entered it; code that destroys one withdraws the handle
+ * first and waits until all have left.
  */
 #ifndef WEIR_NCCL_ABI_H
 #define WEIR_NCCL_ABI_H
@@ -17,7 +16,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-/* The same function under MCCL's name; behind the definition, in its file. */
+/* Defines the same function with the prefix mccl. Placed after the definition, in its file. */
 #define WEIRI_NCCL_ALIAS(name)                                                                     \
     extern __typeof__(nccl##name) mccl##name                                                       \
         __attribute__((alias("nccl" #name), visibility("default")))
@@ -26,35 +25,35 @@ enum { WEIRI_NCCL_TEXT_BYTES = 512 };
 
 /* The scalar of a custom operation. */
 typedef struct weiri_nccl_scale {
-    int used;                 /* 0: there is none */
+    int used;                 /* 0: no scalar */
     ncclDataType_t datatype;
     ncclScalarResidence_t residence;
-    const void *there;        /* ncclScalarDevice: read when the collective runs */
-    unsigned char scalar[8];  /* else: its value */
+    const void *there;        /* ncclScalarDevice: its address, read when the collective runs */
+    unsigned char scalar[8];  /* otherwise its value */
 } weiri_nccl_scale;
 
-/* A capture in which calls of a communicator are. */
+/* A stream capture that contains calls of a communicator. */
 typedef struct weiri_nccl_capture {
     uint64_t id;
     int has_call;
-    void *stream; /* of its last call, */
-    void *event;  /* an event behind that, */
-    void *tip;    /* the node that it ended with, NULL where there were several, */
-    void *record; /* and the node behind it that records the communicator's last event */
+    void *stream; /* of the communicator's last call in it */
+    void *event;  /* an event after that call */
+    void *tip;    /* the node it ended with; NULL if there were several */
+    void *record; /* the node after it, which records the communicator's last event */
 } weiri_nccl_capture;
 
 enum { WEIRI_NCCL_CAPTURES = 4 };
 
-/* GPUs: where calls went, so that the next one comes behind them. */
+/* GPUs: where the communicator's calls went, so that the next one is ordered after them. */
 typedef struct weiri_nccl_order {
     int has_stream;
     void *stream;     /* of the last call that was not captured in a graph */
-    int is_unmarked;  /* which no event is behind */
-    void *last;       /* the event behind the last call or graph, where one is needed */
+    int is_unmarked;  /* no event was recorded after that call */
+    void *last;       /* the event after the last call or graph, if one is needed */
     int has_graphs;
-    uint64_t present; /* the capture that the present call is in; 0: none */
-    weiri_nccl_capture captures[WEIRI_NCCL_CAPTURES]; /* the last ones, */
-    unsigned ncaptures;                               /* of so many */
+    uint64_t present; /* the capture of the current call; 0: none */
+    weiri_nccl_capture captures[WEIRI_NCCL_CAPTURES]; /* the most recent ones */
+    unsigned ncaptures;                               /* how many there have been */
     void *join;       /* an event between the streams of one group */
 } weiri_nccl_order;
 
@@ -64,45 +63,49 @@ typedef struct weiri_nccl_comm {
     weir_boot *boot;
     weir_comm *comm;
     int rank, nranks;
-    int device;               /* as CUDA counts; -1: memory of the process */
+    int device;               /* CUDA's number; -1: memory of the process */
     int local_nranks;         /* ranks in this process */
-    uint64_t job;             /* the same random number on all ranks, and no other communicator's */
-    void *vendor;             /* not NULL: another library's communicator serves all calls */
+    uint64_t job;             /* a random number, the same on all ranks and different from other
+                               * communicators' */
+    void *vendor;             /* not NULL: a communicator of another library, which serves all
+                               * calls */
     struct weiri_nccl_p2p *p2p;
-    atomic_int async_error;   /* ncclResult_t of what ended it */
+    atomic_int async_error;   /* ncclResult_t of the error that ended it */
     atomic_int is_revoked;    /* by this rank */
     atomic_int is_finalized;
-    weiri_nccl_scale *scales; /* of custom operations, nscales */
+    weiri_nccl_scale *scales; /* scalars of custom operations; nscales of them */
     int nscales;
     weiri_nccl_order order;
     ncclComm_t handle;
-    unsigned slot;            /* of the table of handles */
-    struct weiri_nccl_comm *next; /* of those that wait for their siblings' destruction */
+    unsigned slot;            /* in the table of handles */
+    struct weiri_nccl_comm *next; /* in the list of communicators whose sibling ranks have not been
+                                   * destroyed yet */
 } weiri_nccl_comm;
 
 /* ------------------------------------------------------------------- handles */
 
-/* The handle of a new communicator; NULL if there are too many. */
+/* Creates a handle. Returns NULL if there are too many communicators. */
 ncclComm_t weiri_nccl_publish(weiri_nccl_comm *comm);
-/* The communicator of a handle, which stays until weiri_nccl_leave. NULL, with an error text,
- * if there is none. */
+/* The communicator of a handle; it stays valid until weiri_nccl_leave. Returns NULL, with an error
+ * text, if the handle is not valid. */
 weiri_nccl_comm *weiri_nccl_enter(ncclComm_t handle);
 void weiri_nccl_leave(weiri_nccl_comm *comm);
-/* The handle is no more; its communicator is the caller's alone after
- * weiri_nccl_await_users. NULL likewise. */
+/* Invalidates a handle. After weiri_nccl_await_users its communicator belongs to the caller alone.
+ * Returns NULL, with an error text, if the handle is not valid. */
 weiri_nccl_comm *weiri_nccl_withdraw(ncclComm_t handle);
 void weiri_nccl_await_users(weiri_nccl_comm *comm);
-/* After that: the place in the table may be used again. */
+/* After that: frees the slot in the table. */
 void weiri_nccl_recycle(weiri_nccl_comm *comm);
 
 /* -------------------------------------------------------------------- errors */
 
-/* Stores the line for ncclGetLastError and returns result. */
+/* Stores the text for ncclGetLastError and returns result. */
 ncclResult_t weiri_nccl_fail(ncclResult_t result, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-/* A status of weir's as a result, its text as the last error. */
+/* Converts a weir_status, whose text becomes the last error. */
 ncclResult_t weiri_nccl_result(weir_status status);
-/* The same; what ends the communicator becomes its asynchronous error. comm may be NULL. */
+/* The same; an error that ends the communicator also becomes its asynchronous error. comm may be
+ * NULL. */
 ncclResult_t weiri_nccl_result_of(weiri_nccl_comm *comm, weir_status status);
 
 /* --------------------------------------------------------------------- calls */
@@ -128,49 +131,50 @@ typedef struct weiri_nccl_call {
     ncclRedOp_t op;
     int root; /* or the peer */
     cudaStream_t stream;
-    weiri_nccl_scale scale; /* of op, which may be destroyed before the call runs */
+    weiri_nccl_scale scale; /* of op, copied because op may be destroyed before the call runs */
 } weiri_nccl_call;
 
-/* Runs a collective now. The call is checked, and has its scale. */
+/* Runs a collective now. The call has been checked and has its scalar. */
 ncclResult_t weiri_nccl_run(weiri_nccl_comm *comm, const weiri_nccl_call *call);
 
-/* Microseconds that calls of one communicator would take in a group; negative: unknown. */
+/* Estimated microseconds of one communicator's calls in a group; negative: unknown. */
 float weiri_nccl_estimate(const weiri_nccl_comm *comm, const weiri_nccl_call *calls,
                           size_t count);
 
-/* Whether the thread is in a group. */
+/* Whether the calling thread is in a group. */
 int weiri_nccl_in_group(void);
 /* Keeps a checked call for the end of the thread's group. */
 ncclResult_t weiri_nccl_keep(const weiri_nccl_call *call);
-/* Makes the end of the thread's group, if it is in one, fail with result; returns it. */
+/* Makes the end of the thread's group, if it is in one, fail with result. Returns result. */
 ncclResult_t weiri_nccl_refuse(ncclResult_t result);
 
-/* Work that meets other ranks on the host, which may be in this thread's group. */
+/* Work that communicates with other ranks on the host; it may be part of a group. */
 typedef struct weiri_nccl_job {
     ncclResult_t (*run)(void *argument);
-    void *argument; /* from malloc; freed when it has run */
-    ncclComm_t on;  /* jobs on one communicator run in order; NULL: beside all others */
+    void *argument; /* from malloc; freed after it has run */
+    ncclComm_t on;  /* jobs on one communicator run in order; NULL: concurrently with all others */
 } weiri_nccl_job;
-/* Runs it at the end of the thread's group, beside the group's other jobs; now if there is none. */
+/* Runs the job at the end of the thread's group, concurrently with the group's other jobs; or now
+ * if the thread is in no group. */
 ncclResult_t weiri_nccl_do(weiri_nccl_job job);
-/* Runs all, in threads if there are several communicators, and frees their arguments. */
+/* Runs all jobs, in threads if there are several communicators, and frees their arguments. */
 ncclResult_t weiri_nccl_do_all(const weiri_nccl_job *jobs, size_t count);
 
 /* ---------------------------------------------------------- sends, receives */
 
 weir_status weiri_nccl_p2p_create(weiri_nccl_comm *comm);
 void weiri_nccl_p2p_destroy(weiri_nccl_comm *comm);
-/* All sends and receives among the calls, at once; other kinds are passed over. */
+/* Runs all sends and receives among the calls at once; calls of other kinds are skipped. */
 weir_status weiri_nccl_p2p_run(weiri_nccl_comm *comm, const weiri_nccl_call *calls, size_t count);
 
 /* -------------------------------------------------------------------- memory */
 
-/* Ends the registrations of a communicator that ends. */
-void weiri_nccl_forget_memory(ncclComm_t handle);
+/* Frees the registrations of a communicator that ends. */
+void weiri_nccl_registrations_free(ncclComm_t handle);
 
 /* ------------------------------------------------------------------- scalars */
 
-/* The scalar of a custom operation; NULL where op is none of the communicator's. */
+/* The scalar of a custom operation; NULL if op is not one of the communicator's. */
 const weiri_nccl_scale *weiri_nccl_scale_of(const weiri_nccl_comm *comm, ncclRedOp_t op);
 
 #endif

@@ -1,10 +1,10 @@
 /*
- * Ending communicators. weir's end is a meeting of all ranks, and a program with
- * several ranks in one thread destroys one after the other: so a process's ranks
- * of one communicator wait in a list, and the last one to be destroyed ends all
- * of them at once. Ranks may also destroy several communicators in different
- * orders: so the meeting is a thread's, for which the caller waits a while only.
- * An aborted communicator ends without a meeting.
+ * Ending communicators. Destroying a weir communicator is collective, but a program with several
+ * ranks in one thread destroys them one after the other. The ranks of one communicator in a process
+ * therefore wait in a list, and when the last of them is destroyed, all are ended together. Ranks
+ * may also destroy several communicators in different orders; so the collective part runs in a
+ * thread, for which the caller waits a limited time only. An aborted communicator is freed without
+ * communicating.
  */
 #define _GNU_SOURCE /* pthread_timedjoin_np */
 #include "nccl/init.h"
@@ -20,43 +20,43 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { PATIENCE_S = 1 };
+enum { JOIN_TIMEOUT_S = 1 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static weiri_nccl_comm *waiting;
 
-static ncclResult_t run_bury(void *argument)
+static ncclResult_t run_comm_free(void *argument)
 {
-    weiri_nccl_bury(*(weiri_nccl_comm **)argument);
+    weiri_nccl_comm_free(*(weiri_nccl_comm **)argument);
     return ncclSuccess;
 }
 
-/* Whether there is nobody to meet any more: it failed, or a sibling was aborted. */
-static int has_ended(const weiri_nccl_comm *comm)
+/* Whether nobody is to be waited for: the communicator failed, or a sibling was aborted. */
+static int needs_no_barrier(const weiri_nccl_comm *comm)
 {
     return comm->async_error || (comm->comm && weir_load_acquire(comm->comm->guard.abort_word));
 }
 
-/* From now on it meets nobody. */
+/* From now on the communicator waits for nobody. */
 static void mark_ended(weiri_nccl_comm *comm)
 {
     int none = ncclSuccess;
     atomic_compare_exchange_strong(&comm->async_error, &none, (int)ncclRemoteError);
 }
 
-/* Puts comm into the list; takes it and its siblings out, linked, if they are all there or
- * none needs the others. */
-static weiri_nccl_comm *gather(weiri_nccl_comm *comm, int *count)
+/* Adds comm to the list. If all its siblings are there, or none needs the others, takes them all
+ * from the list and returns them, linked. */
+static weiri_nccl_comm *collect_siblings(weiri_nccl_comm *comm, int *count)
 {
     weiri_nccl_comm *all = NULL;
-    const int ended = has_ended(comm);
-    int here = 0;
+    const int ended = needs_no_barrier(comm);
+    int found = 0;
     pthread_mutex_lock(&lock);
     comm->next = waiting;
     waiting = comm;
     for (weiri_nccl_comm *one = waiting; one; one = one->next)
-        here += one->job == comm->job;
-    if (here == comm->local_nranks || ended) {
+        found += one->job == comm->job;
+    if (found == comm->local_nranks || ended) {
         for (weiri_nccl_comm **at = &waiting; *at;) {
             weiri_nccl_comm *one = *at;
             if (one->job != comm->job) {
@@ -69,69 +69,69 @@ static weiri_nccl_comm *gather(weiri_nccl_comm *comm, int *count)
                 mark_ended(one);
             all = one;
         }
-        *count = here;
+        *count = found;
     }
     pthread_mutex_unlock(&lock);
     return all;
 }
 
 /* Communicators that end together. */
-typedef struct funeral {
+typedef struct teardown {
     int count;
     weiri_nccl_job jobs[];
-} funeral;
+} teardown;
 
-static void *run_funeral(void *opaque)
+static void *run_teardown(void *opaque)
 {
-    funeral *all = opaque;
+    teardown *all = opaque;
     weiri_nccl_do_all(all->jobs, (size_t)all->count);
     free(all);
     return NULL;
 }
 
-/* The communicators of a list; NULL without memory. */
-static funeral *prepare(weiri_nccl_comm *list, int count)
+/* From the communicators of a list; NULL if memory is exhausted. */
+static teardown *teardown_of(weiri_nccl_comm *list, int count)
 {
-    funeral *all = calloc(1, sizeof *all + (size_t)count * sizeof *all->jobs);
+    teardown *all = calloc(1, sizeof *all + (size_t)count * sizeof *all->jobs);
     for (weiri_nccl_comm *one = list; all && one; one = one->next) {
         weiri_nccl_comm **argument = malloc(sizeof(weiri_nccl_comm *));
         if (!argument)
-            continue; /* it is lost */
+            continue; /* leaked */
         *argument = one;
-        all->jobs[all->count++] = (weiri_nccl_job){run_bury, argument, NULL};
+        all->jobs[all->count++] = (weiri_nccl_job){run_comm_free, argument, NULL};
     }
     return all;
 }
 
-/* Ends comm, whose handle is withdrawn, and perhaps its siblings. */
-static ncclResult_t end(weiri_nccl_comm *comm)
+/* Ends comm, whose handle is withdrawn, and possibly its siblings. */
+static ncclResult_t comm_end(weiri_nccl_comm *comm)
 {
     int count = 0;
     struct timespec until;
     pthread_t thread;
     if (comm->vendor) {
         weiri_nccl_vendor_end(comm, comm->async_error != ncclSuccess);
-        weiri_nccl_bury(comm);
+        weiri_nccl_comm_free(comm);
         return ncclSuccess;
     }
-    weiri_nccl_comm *list = gather(comm, &count);
+    weiri_nccl_comm *list = collect_siblings(comm, &count);
     if (!list)
         return ncclSuccess;
-    funeral *all = prepare(list, count);
+    teardown *all = teardown_of(list, count);
     if (!all)
         return weiri_nccl_fail(ncclSystemError, "no memory to end a communicator");
-    if (pthread_create(&thread, NULL, run_funeral, all) != 0) {
-        run_funeral(all);
+    if (pthread_create(&thread, NULL, run_teardown, all) != 0) {
+        run_teardown(all);
         return ncclSuccess;
     }
     clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += PATIENCE_S;
+    until.tv_sec += JOIN_TIMEOUT_S;
     if (pthread_timedjoin_np(thread, NULL, &until) != 0)
         pthread_detach(thread);
     return ncclSuccess;
 }
 
-static ncclResult_t withdraw(ncclComm_t handle, int aborts)
+static ncclResult_t comm_withdraw(ncclComm_t handle, int aborts)
 {
     weiri_nccl_comm *comm = weiri_nccl_withdraw(handle);
     if (!comm)
@@ -140,28 +140,28 @@ static ncclResult_t withdraw(ncclComm_t handle, int aborts)
         mark_ended(comm);
     if (aborts && comm->comm) {
         weir_comm_abort(comm->comm);
-        weiri_boot_tcp_shut(comm->boot); /* where it is divided */
+        weiri_boot_tcp_shut(comm->boot); /* ends a division in progress */
     }
     weiri_nccl_await_users(comm);
     if (!aborts && comm->comm)
         weiri_comm_finish(comm->comm);
     weiri_nccl_recycle(comm);
-    return end(comm);
+    return comm_end(comm);
 }
 
 ncclResult_t ncclCommDestroy(ncclComm_t comm)
 {
-    return comm ? withdraw(comm, 0) : ncclSuccess;
+    return comm ? comm_withdraw(comm, 0) : ncclSuccess;
 }
 WEIRI_NCCL_ALIAS(CommDestroy);
 
 ncclResult_t ncclCommAbort(ncclComm_t comm)
 {
-    return comm ? withdraw(comm, 1) : ncclSuccess;
+    return comm ? comm_withdraw(comm, 1) : ncclSuccess;
 }
 WEIRI_NCCL_ALIAS(CommAbort);
 
-/* Calls have ended, or are in their streams, when they return. */
+/* Needs no work: when calls return, they have completed or are in their streams. */
 ncclResult_t ncclCommFinalize(ncclComm_t comm)
 {
     weiri_nccl_comm *own = comm ? weiri_nccl_enter(comm) : NULL;
@@ -197,9 +197,10 @@ ncclResult_t ncclCommRevoke(ncclComm_t comm, int revokeFlags)
 }
 WEIRI_NCCL_ALIAS(CommRevoke);
 
-/* A peer that is stopped may go on, and one that has ended may have done its part, unless this
- * rank's GPU waits. In memory of the process a call that waits finds out by itself. */
-static int matters(const weiri_nccl_comm *comm, weir_status status)
+/* Whether an error found by a check is final. A peer that is stopped may continue, and one that has
+ * ended may have done its part, unless this rank's GPU is waiting. On the host, a waiting call
+ * detects it by itself. */
+static int is_final(const weiri_nccl_comm *comm, weir_status status)
 {
     if (weir_load_acquire(comm->comm->guard.abort_word))
         return 1;
@@ -208,18 +209,18 @@ static int matters(const weiri_nccl_comm *comm, weir_status status)
     return status != WEIR_ERR_PEER || (comm->device >= 0 && weiri_nccl_gpu_is_busy(comm));
 }
 
-static ncclResult_t look(weiri_nccl_comm *comm)
+static ncclResult_t async_error_of(weiri_nccl_comm *comm)
 {
     int known = atomic_load(&comm->async_error);
-    if (atomic_load(&comm->is_revoked)) /* its caller waits until it is quiet */
+    if (atomic_load(&comm->is_revoked)) /* the caller of ncclCommRevoke polls until it is idle */
         return comm->device >= 0 && weiri_nccl_gpu_is_busy(comm) ? ncclInProgress : ncclSuccess;
     if (known)
         return (ncclResult_t)known;
     weir_status status = weir_comm_check(comm->comm);
-    if (status == WEIR_OK || !matters(comm, status))
+    if (status == WEIR_OK || !is_final(comm, status))
         return ncclSuccess;
     if (status == WEIR_ERR_PEER)
-        weir_comm_abort(comm->comm); /* its kernel shall end */
+        weir_comm_abort(comm->comm); /* ends the kernel that waits */
     return weiri_nccl_result_of(comm, status);
 }
 
@@ -230,11 +231,11 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *asyncError)
     if (!own)
         return ncclInvalidArgument;
     if (!asyncError)
-        result = weiri_nccl_fail(ncclInvalidArgument, "ncclCommGetAsyncError: no place");
+        result = weiri_nccl_fail(ncclInvalidArgument, "ncclCommGetAsyncError: asyncError is NULL");
     else if (own->vendor)
         result = weiri_nccl_vendor_async(own, asyncError);
     else
-        *asyncError = look(own);
+        *asyncError = async_error_of(own);
     weiri_nccl_leave(own);
     return result;
 }

@@ -1,6 +1,6 @@
 /*
- * Results, their texts, and the last error. NCCL keeps one for the process,
- * since a watchdog asks for what another thread met; so does this.
+ * Result codes, their texts, and the last error. Like NCCL, the library keeps one last error for
+ * the process, because a watchdog thread asks for the error of another thread.
  */
 #include "nccl/abi.h"
 
@@ -28,7 +28,7 @@ ncclResult_t weiri_nccl_fail(ncclResult_t result, const char *format, ...)
     return result;
 }
 
-static ncclResult_t result_of(weir_status status)
+static ncclResult_t ncclresult_of(weir_status status)
 {
     switch (status) {
     case WEIR_OK:
@@ -55,10 +55,10 @@ static ncclResult_t result_of(weir_status status)
 ncclResult_t weiri_nccl_result(weir_status status)
 {
     return status == WEIR_OK ? ncclSuccess
-                             : weiri_nccl_fail(result_of(status), "%s", weir_last_error());
+                             : weiri_nccl_fail(ncclresult_of(status), "%s", weir_last_error());
 }
 
-/* After these weir's communicator is aborted. */
+/* Whether weir's communicator has been aborted after such an error. */
 static int ends_communicator(weir_status status)
 {
     return status == WEIR_ERR_MISMATCH || status == WEIR_ERR_PEER || status == WEIR_ERR_TIMEOUT ||
@@ -110,7 +110,7 @@ const char *ncclGetLastError(ncclComm_t comm)
 }
 WEIRI_NCCL_ALIAS(GetLastError);
 
-/* Logging follows WEIR_LOG, which is read once. */
+/* Does nothing: logging follows WEIR_LOG, which is read once. */
 void ncclResetDebugInit(void)
 {
 }

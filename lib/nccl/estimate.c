@@ -1,6 +1,6 @@
 /*
- * What calls would take: a latency each, and the bytes that must leave or reach the busiest
- * rank, at the rate of its links. Sends and receives of a group leave at once.
+ * Estimates for ncclGroupSimulateEnd: one latency per call, plus the bytes that enter or leave the
+ * busiest rank divided by the rate of its links. Sends and receives of a group run at once.
  */
 #include "nccl/abi.h"
 
@@ -8,7 +8,7 @@
 #include "comm/gpu/gpu.h"
 #include "plan/cost/model.h"
 
-/* The machine whose figures serve; NULL: there are none. */
+/* The machine model whose figures apply; NULL: there are none. */
 static const char *machine_of(const weiri_nccl_comm *comm)
 {
     if (comm->vendor || weir_comm_nnodes(comm->comm) > 1)
@@ -18,7 +18,7 @@ static const char *machine_of(const weiri_nccl_comm *comm)
     return comm->comm->gpu && comm->comm->gpu->nvlink ? "h200x8" : NULL;
 }
 
-/* Bytes that pass the links of the call's busiest rank in one direction, at least. */
+/* Least number of bytes that pass the links of the call's busiest rank in one direction. */
 static double bytes_through(const weiri_nccl_comm *comm, const weiri_nccl_call *call)
 {
     double bytes = (double)call->count * (double)weir_dtype_bytes((weir_dtype)call->datatype);
@@ -29,7 +29,7 @@ static double bytes_through(const weiri_nccl_comm *comm, const weiri_nccl_call *
     case WEIRI_NCCL_REDUCE_SCATTER:
     case WEIRI_NCCL_ALLGATHER:
     case WEIRI_NCCL_ALLTOALL:
-        return others * bytes; /* count is a block's */
+        return others * bytes; /* count is per block */
     case WEIRI_NCCL_BROADCAST:
     case WEIRI_NCCL_REDUCE:
         return others > 0 ? bytes : 0;

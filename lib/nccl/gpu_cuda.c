@@ -1,4 +1,4 @@
-/* The library's own work on GPUs: the device of the calling thread, memory, and launches. */
+/* libweir_nccl's own work on GPUs: the calling thread's device, memory, and launches. */
 #include "nccl/gpu.h"
 
 #include "base/env.h"
@@ -11,7 +11,7 @@
 const void *weiri_nccl_exchange_kernel(int are_short, int *threads);
 const void *weiri_nccl_scale_kernel(int *threads);
 
-static weir_status check(cudaError_t error, const char *what)
+static weir_status check_cuda(cudaError_t error, const char *what)
 {
     return error == cudaSuccess ? WEIR_OK : weiri_cuda_fail(WEIR_ERR_SYSTEM, error, what);
 }
@@ -42,7 +42,7 @@ int weiri_nccl_gpu_current(void)
 void weiri_nccl_gpu_use(int device)
 {
     if (cudaSetDevice(device) != cudaSuccess)
-        cudaGetLastError(); /* making the communicator tells */
+        cudaGetLastError(); /* reported when the communicator is created */
 }
 
 void *weiri_nccl_gpu_alloc(size_t bytes)
@@ -64,50 +64,50 @@ void weiri_nccl_gpu_free(void *memory)
 weir_status weiri_nccl_gpu_copy(weiri_nccl_comm *comm, void *to, const void *from, size_t bytes,
                                 cudaStream_t stream)
 {
-    weir_comm *here = weiri_comm_node(comm->comm);
+    weir_comm *node = weiri_comm_node(comm->comm);
     weir_status status = weiri_nccl_gpu_order(comm, stream);
     if (status == WEIR_OK)
-        status = here->gpu->ops->copy_on(here, to, from, bytes, stream);
+        status = node->gpu->ops->copy_on(node, to, from, bytes, stream);
     return status == WEIR_OK ? weiri_nccl_gpu_ordered(comm, stream) : status;
 }
 
-static weir_status scale_into(void *copy, const weiri_nccl_scale *scale, const void *in,
-                              size_t bytes, cudaStream_t stream)
+static weir_status launch_scale(void *copy, const weiri_nccl_scale *scale, const void *in,
+                                size_t bytes, cudaStream_t stream)
 {
     enum { BLOCKS_MOST = 1024 };
     int threads = 0, dtype = (int)scale->datatype;
     const void *kernel = weiri_nccl_scale_kernel(&threads);
-    const void *there = scale->residence == ncclScalarDevice ? scale->there : NULL;
+    const void *device_scalar = scale->residence == ncclScalarDevice ? scale->there : NULL;
     uint64_t value, elements = bytes / weir_dtype_bytes((weir_dtype)scale->datatype);
     size_t blocks = (elements + (size_t)threads - 1) / (size_t)threads;
     memcpy(&value, scale->scalar, sizeof value);
-    void *arguments[] = {&copy, &in, &there, &value, &dtype, &elements};
-    return check(cudaLaunchKernel(kernel,
-                                  (dim3){(unsigned)(blocks < BLOCKS_MOST ? blocks : BLOCKS_MOST),
-                                         1, 1},
-                                  (dim3){(unsigned)threads, 1, 1}, arguments, 0, stream),
-                 "the stream takes no scaled copy");
+    void *arguments[] = {&copy, &in, &device_scalar, &value, &dtype, &elements};
+    return check_cuda(
+        cudaLaunchKernel(kernel,
+                         (dim3){(unsigned)(blocks < BLOCKS_MOST ? blocks : BLOCKS_MOST), 1, 1},
+                         (dim3){(unsigned)threads, 1, 1}, arguments, 0, stream),
+        "the stream takes no scaled copy");
 }
 
-/* The stream's own memory, so that a graph may capture it. */
-static weir_status copy_into(const weir_comm *here, void **copy, const weiri_nccl_scale *scale,
-                             const void *in, size_t bytes, cudaStream_t stream)
+/* The copy uses stream-ordered memory, so that a graph can capture it. */
+static weir_status copy_input(const weir_comm *node, void **copy, const weiri_nccl_scale *scale,
+                              const void *in, size_t bytes, cudaStream_t stream)
 {
     if (cudaMallocAsync(copy, bytes, stream) != cudaSuccess) {
         cudaGetLastError();
         *copy = NULL;
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no GPU memory for a copy of %zu bytes", bytes);
     }
-    weiri_cuda_trust_buffer(here, *copy, bytes);
+    weiri_cuda_trust_buffer(node, *copy, bytes);
     const int is_aligned =
         scale && (uintptr_t)in % weir_dtype_bytes((weir_dtype)scale->datatype) == 0;
     weir_status status = WEIR_OK;
     if (!is_aligned) {
-        status = check(cudaMemcpyAsync(*copy, in, bytes, cudaMemcpyDeviceToDevice, stream),
-                       "the stream takes no copy");
+        status = check_cuda(cudaMemcpyAsync(*copy, in, bytes, cudaMemcpyDeviceToDevice, stream),
+                            "cannot copy in the stream");
         in = *copy;
     }
-    return scale && status == WEIR_OK ? scale_into(*copy, scale, in, bytes, stream) : status;
+    return scale && status == WEIR_OK ? launch_scale(*copy, scale, in, bytes, stream) : status;
 }
 
 weir_status weiri_nccl_gpu_copy_of(const weiri_nccl_comm *comm, const weiri_nccl_scale *scale,
@@ -118,7 +118,7 @@ weir_status weiri_nccl_gpu_copy_of(const weiri_nccl_comm *comm, const weiri_nccl
     enum cudaStreamCaptureMode mode = weiri_cuda_relax();
     weir_status status = weiri_cuda_enter(comm->comm, &before);
     if (status == WEIR_OK)
-        status = copy_into(comm->comm, copy, scale, in, bytes, stream);
+        status = copy_input(comm->comm, copy, scale, in, bytes, stream);
     if (status != WEIR_OK && *copy) {
         cudaFreeAsync(*copy, stream);
         *copy = NULL;
@@ -134,27 +134,28 @@ void weiri_nccl_gpu_drop(void *copy, cudaStream_t stream)
         cudaGetLastError();
 }
 
-static weir_status check_buffer(const weir_comm *here, const void *buffer, uint64_t bytes)
+static weir_status check_buffer(const weir_comm *node, const void *buffer, uint64_t bytes)
 {
-    if (!bytes || weiri_region_describe(here, buffer, bytes).generation)
+    if (!bytes || weiri_region_describe(node, buffer, bytes).generation)
         return WEIR_OK;
-    return weiri_cuda_check_buffer(here, buffer, bytes);
+    return weiri_cuda_check_buffer(node, buffer, bytes);
 }
 
-/* Whether buffers are this GPU's, lest a kernel dies of them. */
-static weir_status check_buffers(const weir_comm *here, const weiri_p2p_args *args)
+/* Checks that buffers are this GPU's, because a kernel would fault on others. */
+static weir_status check_buffers(const weir_comm *node, const weiri_p2p_args *args)
 {
-    weir_status status = check_buffer(here, args->own.from, args->own.bytes);
+    weir_status status = check_buffer(node, args->own.from, args->own.bytes);
     if (status == WEIR_OK)
-        status = check_buffer(here, args->own.to, args->own.bytes);
+        status = check_buffer(node, args->own.to, args->own.bytes);
     for (int i = 0; i < args->ncalls && status == WEIR_OK; i++)
-        status = check_buffer(here, args->call[i].buffer, args->call[i].bytes);
+        status = check_buffer(node, args->call[i].buffer, args->call[i].bytes);
     return status;
 }
 
-/* The kernel for a launch and threads of its blocks: where all messages are short, one for each
- * packet of the longest part and one more for its first. A small block begins and meets sooner. */
-static const void *kernel_for(const weiri_p2p_args *args, int are_short, int *threads)
+/* The kernel for a launch and its threads per block. If all messages are short: one thread for each
+ * packet of the longest part, and one more for the header; a small block starts and synchronises
+ * faster. */
+static const void *exchange_kernel_for(const weiri_p2p_args *args, int are_short, int *threads)
 {
     enum { WARP = 32, OWN_BYTES = 1 << 10 };
     const void *kernel = weiri_nccl_exchange_kernel(are_short, threads);
@@ -171,14 +172,15 @@ static const void *kernel_for(const weiri_p2p_args *args, int are_short, int *th
     return kernel;
 }
 
-/* Blocks that wait must be on the device at once, and one on each multiprocessor always fits.
- * Short messages get a block for each lane, even if several must share a multiprocessor, of
- * fewer threads then; long ones are as fast by fewer blocks that serve several lanes each. */
-static weir_status share_blocks(const weir_comm *here, weiri_p2p_args *args, const void *kernel,
-                                int are_short, int *threads)
+/* Chooses the number of blocks per flow. Blocks that wait must be resident at the same time, and
+ * one per multiprocessor always fits. Short messages get one block per lane, with fewer threads if
+ * several blocks must share a multiprocessor; long messages are as fast with fewer blocks that
+ * serve several lanes each. */
+static weir_status choose_grid(const weir_comm *node, weiri_p2p_args *args, const void *kernel,
+                               int are_short, int *threads)
 {
     enum { WARP = 32 };
-    const int lanes = args->blocks_each, room = weiri_cuda_of(here)->processors;
+    const int lanes = args->blocks_each, room = weiri_cuda_of(node)->processors;
     const int blocks = weiri_p2p_blocks_for(lanes, args->nflows, room);
     if (blocks && (blocks == lanes || !are_short)) {
         args->blocks_each = blocks;
@@ -188,31 +190,30 @@ static weir_status share_blocks(const weir_comm *here, weiri_p2p_args *args, con
         cudaError_t error =
             cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, *threads, 0);
         if (error != cudaSuccess)
-            return weiri_cuda_fail_launch(here, error);
+            return weiri_cuda_fail_launch(node, error);
         if (args->nflows * lanes <= each * room)
             return WEIR_OK;
         if (!are_short || *threads < 2 * WARP)
             return weiri_fail(WEIR_ERR_UNSUPPORTED,
                               "sends and receives, %d times %d blocks, do not fit on GPU %d at "
                               "once",
-                              args->nflows, lanes, here->gpu->device);
+                              args->nflows, lanes, node->gpu->device);
     }
 }
 
-static weir_status launch_exchange(const weir_comm *here, weiri_p2p_args *args,
-                                   cudaStream_t stream)
+static weir_status launch_exchange(const weir_comm *node, weiri_p2p_args *args, cudaStream_t stream)
 {
     int threads = 0;
     const int are_short = weiri_p2p_are_short(args);
-    const void *kernel = kernel_for(args, are_short, &threads);
+    const void *kernel = exchange_kernel_for(args, are_short, &threads);
     void *arguments[] = {args};
     enum cudaStreamCaptureMode mode = weiri_cuda_relax(); /* the first launch loads the kernel */
-    weir_status status = share_blocks(here, args, kernel, are_short, &threads);
+    weir_status status = choose_grid(node, args, kernel, are_short, &threads);
     if (status == WEIR_OK) {
         const int blocks = args->nflows * args->blocks_each + args->own.blocks;
         cudaError_t error = cudaLaunchKernel(kernel, (dim3){(unsigned)blocks, 1, 1},
                                              (dim3){(unsigned)threads, 1, 1}, arguments, 0, stream);
-        status = error == cudaSuccess ? WEIR_OK : weiri_cuda_fail_launch(here, error);
+        status = error == cudaSuccess ? WEIR_OK : weiri_cuda_fail_launch(node, error);
     }
     weiri_cuda_restore(mode);
     return status;
@@ -222,22 +223,22 @@ weir_status weiri_nccl_gpu_exchange(weiri_nccl_comm *comm, weiri_p2p_args *args,
                                     cudaStream_t stream)
 {
     int before;
-    weir_comm *here = weiri_comm_node(comm->comm);
-    args->guard = here->gpu->ops->guard(here);
-    if (weir_load_relaxed(here->guard.abort_word)) {
+    weir_comm *node = weiri_comm_node(comm->comm);
+    args->guard = node->gpu->ops->guard(node);
+    if (weir_load_relaxed(node->guard.abort_word)) {
         weir_status ended = weir_comm_check(comm->comm);
         return ended != WEIR_OK ? ended : WEIR_ERR_ABORTED;
     }
     weir_status status = weiri_nccl_gpu_order(comm, stream);
     if (status != WEIR_OK)
         return status;
-    status = weiri_cuda_enter(here, &before);
+    status = weiri_cuda_enter(node, &before);
     if (status == WEIR_OK)
-        status = weiri_cuda_check_stream(here, stream);
+        status = weiri_cuda_check_stream(node, stream);
     if (status == WEIR_OK)
-        status = check_buffers(here, args);
+        status = check_buffers(node, args);
     if (status == WEIR_OK)
-        status = launch_exchange(here, args, stream);
-    weiri_cuda_leave(here, before);
+        status = launch_exchange(node, args, stream);
+    weiri_cuda_leave(node, before);
     return status == WEIR_OK ? weiri_nccl_gpu_ordered(comm, stream) : status;
 }

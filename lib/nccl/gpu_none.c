@@ -1,4 +1,5 @@
-/* A build without CUDA: there is no device, so nothing below the first three is called. */
+/* The build without CUDA: there are no devices, so only the first three functions and the empty
+ * ones are ever called. */
 #include "nccl/gpu.h"
 
 #include "base/error.h"
@@ -29,7 +30,7 @@ void weiri_nccl_gpu_free(void *memory)
     (void)memory;
 }
 
-static weir_status refuse(void)
+static weir_status gpu_unavailable(void)
 {
     return weiri_fail(WEIR_ERR_INTERNAL, "this build of weir has no CUDA");
 }
@@ -37,19 +38,19 @@ static weir_status refuse(void)
 weir_status weiri_nccl_gpu_order(weiri_nccl_comm *comm, cudaStream_t stream)
 {
     (void)comm, (void)stream;
-    return refuse();
+    return gpu_unavailable();
 }
 
 weir_status weiri_nccl_gpu_ordered(weiri_nccl_comm *comm, cudaStream_t stream)
 {
     (void)comm, (void)stream;
-    return refuse();
+    return gpu_unavailable();
 }
 
 weir_status weiri_nccl_gpu_follow(weiri_nccl_comm *comm, cudaStream_t stream, cudaStream_t before)
 {
     (void)comm, (void)stream, (void)before;
-    return refuse();
+    return gpu_unavailable();
 }
 
 int weiri_nccl_gpu_is_busy(const weiri_nccl_comm *comm)
@@ -58,7 +59,7 @@ int weiri_nccl_gpu_is_busy(const weiri_nccl_comm *comm)
     return 0;
 }
 
-void weiri_nccl_gpu_forget(weiri_nccl_comm *comm)
+void weiri_nccl_gpu_order_end(weiri_nccl_comm *comm)
 {
     (void)comm;
 }
@@ -67,7 +68,7 @@ weir_status weiri_nccl_gpu_copy_of(const weiri_nccl_comm *comm, const weiri_nccl
                                    const void *in, size_t bytes, cudaStream_t stream, void **copy)
 {
     (void)comm, (void)scale, (void)in, (void)bytes, (void)stream, (void)copy;
-    return refuse();
+    return gpu_unavailable();
 }
 
 void weiri_nccl_gpu_drop(void *copy, cudaStream_t stream)
@@ -79,12 +80,12 @@ weir_status weiri_nccl_gpu_copy(weiri_nccl_comm *comm, void *to, const void *fro
                                 cudaStream_t stream)
 {
     (void)comm, (void)to, (void)from, (void)bytes, (void)stream;
-    return refuse();
+    return gpu_unavailable();
 }
 
 weir_status weiri_nccl_gpu_exchange(weiri_nccl_comm *comm, struct weiri_p2p_args *args,
                                     cudaStream_t stream)
 {
     (void)comm, (void)args, (void)stream;
-    return refuse();
+    return gpu_unavailable();
 }

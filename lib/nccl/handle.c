@@ -1,9 +1,8 @@
 /*
- * The table of handles. A place counts who is working on its communicator; the
- * generation in a handle must be the place's, which grows when the handle is
- * withdrawn. Who enters counts itself first and compares then, who withdraws
- * changes the generation first and looks at the count then: one of them sees
- * the other.
+ * The table of handles. A slot counts the users of its communicator; the generation in a handle
+ * must equal the slot's, which grows when the handle is withdrawn. A user increments the count
+ * first and compares the generation then; whoever withdraws a handle changes the generation first
+ * and reads the count then. So one of them sees the other.
  */
 #include "nccl/abi.h"
 
@@ -11,54 +10,54 @@
 #include <sched.h>
 #include <stdint.h>
 
-enum { PLACES = 4096, PLACE_BITS = 12 };
+enum { SLOTS = 4096, SLOT_BITS = 12 };
 
-typedef struct place {
+typedef struct handle_slot {
     _Atomic(weiri_nccl_comm *) comm;
     atomic_uint generation, users;
-} place;
+} handle_slot;
 
-static place places[PLACES];
-static pthread_mutex_t search = PTHREAD_MUTEX_INITIALIZER;
+static handle_slot slots[SLOTS];
+static pthread_mutex_t publish_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Odd, so that no address of an object is a handle. */
+/* Odd, so that it differs from every object's address. */
 static ncclComm_t handle_of(unsigned slot, unsigned generation)
 {
-    uintptr_t value = ((uintptr_t)generation << PLACE_BITS | slot) << 1 | 1;
+    uintptr_t value = ((uintptr_t)generation << SLOT_BITS | slot) << 1 | 1;
     return (ncclComm_t)value; /* NOLINT: an opaque number */
 }
 
-static place *place_of(ncclComm_t handle, unsigned *generation)
+static handle_slot *slot_of(ncclComm_t handle, unsigned *generation)
 {
     uintptr_t value = (uintptr_t)handle;
-    if (!(value & 1) || value >> (1 + PLACE_BITS) > UINT_MAX)
+    if (!(value & 1) || value >> (1 + SLOT_BITS) > UINT_MAX)
         return NULL;
-    *generation = (unsigned)(value >> (1 + PLACE_BITS));
-    return &places[value >> 1 & (PLACES - 1)];
+    *generation = (unsigned)(value >> (1 + SLOT_BITS));
+    return &slots[value >> 1 & (SLOTS - 1)];
 }
 
 ncclComm_t weiri_nccl_publish(weiri_nccl_comm *comm)
 {
     ncclComm_t handle = NULL;
-    pthread_mutex_lock(&search);
-    for (unsigned slot = 0; slot < PLACES && !handle; slot++) {
+    pthread_mutex_lock(&publish_lock);
+    for (unsigned slot = 0; slot < SLOTS && !handle; slot++) {
         weiri_nccl_comm *nobody = NULL;
-        if (!atomic_compare_exchange_strong(&places[slot].comm, &nobody, comm))
+        if (!atomic_compare_exchange_strong(&slots[slot].comm, &nobody, comm))
             continue;
         comm->slot = slot;
-        handle = handle_of(slot, atomic_load(&places[slot].generation) + 1);
+        handle = handle_of(slot, atomic_load(&slots[slot].generation) + 1);
         comm->handle = handle;
-        atomic_fetch_add(&places[slot].generation, 1);
+        atomic_fetch_add(&slots[slot].generation, 1);
     }
-    pthread_mutex_unlock(&search);
+    pthread_mutex_unlock(&publish_lock);
     return handle;
 }
 
-static weiri_nccl_comm *refuse(ncclComm_t handle)
+static weiri_nccl_comm *handle_refuse(ncclComm_t handle)
 {
     weiri_nccl_fail(ncclInvalidArgument,
-                    handle ? "communicator %p was destroyed or aborted, or never was one"
-                           : "communicator %p: none was given",
+                    handle ? "communicator %p was destroyed or aborted, or is not a communicator"
+                           : "communicator %p: expected a communicator",
                     (void *)handle);
     return NULL;
 }
@@ -66,39 +65,39 @@ static weiri_nccl_comm *refuse(ncclComm_t handle)
 weiri_nccl_comm *weiri_nccl_enter(ncclComm_t handle)
 {
     unsigned generation = 0;
-    place *at = place_of(handle, &generation);
+    handle_slot *at = slot_of(handle, &generation);
     if (!at)
-        return refuse(handle);
+        return handle_refuse(handle);
     atomic_fetch_add(&at->users, 1);
     weiri_nccl_comm *comm = atomic_load(&at->comm);
     if (comm && atomic_load(&at->generation) == generation)
         return comm;
     atomic_fetch_sub(&at->users, 1);
-    return refuse(handle);
+    return handle_refuse(handle);
 }
 
 void weiri_nccl_leave(weiri_nccl_comm *comm)
 {
-    atomic_fetch_sub(&places[comm->slot].users, 1);
+    atomic_fetch_sub(&slots[comm->slot].users, 1);
 }
 
 weiri_nccl_comm *weiri_nccl_withdraw(ncclComm_t handle)
 {
     unsigned generation = 0;
-    place *at = place_of(handle, &generation);
+    handle_slot *at = slot_of(handle, &generation);
     weiri_nccl_comm *comm = at ? atomic_load(&at->comm) : NULL;
     if (!comm || !atomic_compare_exchange_strong(&at->generation, &generation, generation + 1))
-        return refuse(handle);
+        return handle_refuse(handle);
     return comm;
 }
 
 void weiri_nccl_await_users(weiri_nccl_comm *comm)
 {
-    while (atomic_load(&places[comm->slot].users) > 0)
+    while (atomic_load(&slots[comm->slot].users) > 0)
         sched_yield();
 }
 
 void weiri_nccl_recycle(weiri_nccl_comm *comm)
 {
-    atomic_store(&places[comm->slot].comm, NULL);
+    atomic_store(&slots[comm->slot].comm, NULL);
 }

@@ -1,7 +1,6 @@
 /*
- * Making communicators. Ranks meet by a unique id over TCP, which is all that
- * they need; on a machine with GPUs a rank takes the device that is current
- * where it was called.
+ * Creating communicators. Ranks rendezvous over TCP by a unique id. On a node with GPUs a rank uses
+ * the device that is current when the function is called.
  */
 #include "nccl/init.h"
 
@@ -19,9 +18,9 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-/* How long ranks of a program may be apart, unless WEIR_TIMEOUT_MS says: such programs
- * expect calls to wait for as long as it takes. */
-enum { PATIENCE_MS = 600000 };
+/* How far apart ranks may call, unless WEIR_TIMEOUT_MS is set. Programs written for NCCL expect
+ * calls to wait indefinitely. */
+enum { DEFAULT_TIMEOUT_MS = 600000 };
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId *uniqueId)
 {
@@ -44,45 +43,45 @@ ncclResult_t weiri_nccl_check_config(const ncclConfig_t *config)
                            "the configuration was not set to NCCL_CONFIG_INITIALIZER");
 }
 
-/* What tells the ranks of this process from others. */
-typedef struct seat {
-    uint64_t job; /* rank 0's counts: a random number */
+/* Identifies the process of a rank. */
+typedef struct process_entry {
+    uint64_t job; /* of rank 0: a random number */
     uint64_t host;
     int64_t pid;
-} seat;
+} process_entry;
 
-/* Fills in what destruction needs to know. Collective. */
-static weir_status take_seats(weiri_nccl_comm *own)
+/* Fills in the members that destruction needs. Collective. */
+static weir_status exchange_process_entries(weiri_nccl_comm *own)
 {
-    seat *seats = calloc((size_t)own->nranks, sizeof *seats);
-    if (!seats)
+    process_entry *entries = calloc((size_t)own->nranks, sizeof *entries);
+    if (!entries)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for %d ranks", own->nranks);
-    seat *mine = &seats[own->rank];
-    *mine = (seat){.host = weiri_host_id(), .pid = (int64_t)getpid()};
+    process_entry *mine = &entries[own->rank];
+    *mine = (process_entry){.host = weiri_host_id(), .pid = (int64_t)getpid()};
     weir_status status = WEIR_OK;
     if (getrandom(&mine->job, sizeof mine->job, 0) != (ssize_t)sizeof mine->job)
         mine->job = (uint64_t)(uintptr_t)own;
-    status = weir_boot_allgather(own->boot, seats, sizeof *seats);
-    own->job = seats->job;
+    status = weir_boot_allgather(own->boot, entries, sizeof *entries);
+    own->job = entries->job;
     own->local_nranks = 0;
     for (int rank = 0; rank < own->nranks; rank++)
-        own->local_nranks += seats[rank].host == mine->host && seats[rank].pid == mine->pid;
-    free(seats);
+        own->local_nranks += entries[rank].host == mine->host && entries[rank].pid == mine->pid;
+    free(entries);
     return status;
 }
 
-static int patience_ms(void)
+static int init_timeout_ms(void)
 {
-    return weiri_env(WEIRI_ENV_TIMEOUT_MS) ? weiri_env_timeout_ms() : PATIENCE_MS;
+    return weiri_env(WEIRI_ENV_TIMEOUT_MS) ? weiri_env_timeout_ms() : DEFAULT_TIMEOUT_MS;
 }
 
-/* GPUs are asked for wherever there are any: else what a program gives as a device's
- * memory would be taken for the process's. */
-static weir_status create(weiri_nccl_comm *own)
+/* Requests the CUDA backend wherever there are GPUs; otherwise device memory that a program passes
+ * would be taken for memory of the process. */
+static weir_status create_comm_of(weiri_nccl_comm *own)
 {
     const char *backend = weiri_env(WEIRI_ENV_BACKEND);
     weir_comm_config config = WEIR_COMM_CONFIG_INIT;
-    config.timeout_ms = patience_ms();
+    config.timeout_ms = init_timeout_ms();
     if (!backend || strcmp(backend, "auto") == 0)
         config.backend = own->device >= 0 ? WEIR_BACKEND_CUDA : WEIR_BACKEND_HOST;
     config.device = own->device;
@@ -90,18 +89,18 @@ static weir_status create(weiri_nccl_comm *own)
     if (status != WEIR_OK)
         return weiri_nccl_vendor_init(own, status);
     own->device = weir_comm_device(own->comm);
-    status = take_seats(own);
+    status = exchange_process_entries(own);
     return status == WEIR_OK ? weiri_nccl_p2p_create(own) : status;
 }
 
-void weiri_nccl_bury(weiri_nccl_comm *comm)
+void weiri_nccl_comm_free(weiri_nccl_comm *comm)
 {
     if (comm->device >= 0)
-        weiri_nccl_gpu_forget(comm);
+        weiri_nccl_gpu_order_end(comm);
     if (comm->comm) {
         if (!comm->async_error)
-            weir_comm_barrier(comm->comm); /* nobody uses mailboxes any more */
-        weiri_nccl_forget_memory(comm->handle);
+            weir_comm_barrier(comm->comm); /* nobody uses the mailboxes any more */
+        weiri_nccl_registrations_free(comm->handle);
         weiri_nccl_p2p_destroy(comm);
         if (weir_comm_destroy(comm->comm) != WEIR_OK)
             weiri_log(WEIRI_LOG_INFO, "%s", weir_last_error());
@@ -111,70 +110,70 @@ void weiri_nccl_bury(weiri_nccl_comm *comm)
     free(comm);
 }
 
-ncclResult_t weiri_nccl_bear(const weiri_nccl_birth *birth)
+ncclResult_t weiri_nccl_comm_create(const weiri_nccl_comm_request *request)
 {
     weiri_nccl_comm *own = calloc(1, sizeof *own);
     if (!own)
         return weiri_nccl_fail(ncclSystemError, "no memory for a communicator");
-    own->rank = birth->rank;
-    own->nranks = birth->nranks;
-    own->device = birth->device;
+    own->rank = request->rank;
+    own->nranks = request->nranks;
+    own->device = request->device;
     own->local_nranks = 1;
-    if (birth->device >= 0)
-        weiri_nccl_gpu_use(birth->device);
-    weir_status status = weiri_boot_tcp_create(&birth->id, own->rank, own->nranks, patience_ms(),
-                                               &own->boot);
+    if (request->device >= 0)
+        weiri_nccl_gpu_use(request->device);
+    weir_status status =
+        weiri_boot_tcp_create(&request->id, own->rank, own->nranks, init_timeout_ms(), &own->boot);
     if (status == WEIR_OK)
-        status = create(own);
+        status = create_comm_of(own);
     ncclResult_t result = weiri_nccl_result(status);
     ncclComm_t handle = NULL;
     if (result == ncclSuccess && !(handle = weiri_nccl_publish(own)))
-        result = weiri_nccl_fail(ncclSystemError, "there are too many communicators");
+        result = weiri_nccl_fail(ncclSystemError, "too many communicators in this process");
     if (result == ncclSuccess) {
-        *birth->made = handle;
+        *request->made = handle;
         return result;
     }
-    own->async_error = result; /* no meeting of those that failed */
+    own->async_error = result; /* those that failed free it without communicating */
     if (own->comm)
         weir_comm_abort(own->comm);
-    weiri_nccl_bury(own);
+    weiri_nccl_comm_free(own);
     return result;
 }
 
-static ncclResult_t run_birth(void *argument)
+static ncclResult_t run_comm_create(void *argument)
 {
-    return weiri_nccl_bear(argument);
+    return weiri_nccl_comm_create(argument);
 }
 
-static ncclResult_t init(ncclComm_t *comm, int nranks, const ncclUniqueId *id, int rank,
-                         const ncclConfig_t *config)
+static ncclResult_t init_rank(ncclComm_t *comm, int nranks, const ncclUniqueId *id, int rank,
+                              const ncclConfig_t *config)
 {
     ncclResult_t result = weiri_nccl_check_config(config);
-    weiri_nccl_birth *birth = NULL;
+    weiri_nccl_comm_request *request = NULL;
     if (result == ncclSuccess && (!comm || nranks < 1 || rank < 0 || rank >= nranks))
         result = weiri_nccl_fail(ncclInvalidArgument, "ncclCommInitRank: rank %d of %d", rank,
                                  nranks);
-    if (result == ncclSuccess && !(birth = malloc(sizeof *birth)))
+    if (result == ncclSuccess && !(request = malloc(sizeof *request)))
         result = weiri_nccl_fail(ncclSystemError, "no memory for a communicator");
     if (result != ncclSuccess)
         return weiri_nccl_refuse(result);
     *comm = NULL;
-    *birth = (weiri_nccl_birth){
+    *request = (weiri_nccl_comm_request){
         .rank = rank, .nranks = nranks, .device = weiri_nccl_gpu_current(), .made = comm};
-    memcpy(&birth->id, id, sizeof birth->id);
-    return weiri_nccl_do((weiri_nccl_job){run_birth, birth, NULL});
+    memcpy(&request->id, id, sizeof request->id);
+    return weiri_nccl_do((weiri_nccl_job){run_comm_create, request, NULL});
 }
 
 ncclResult_t ncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId commId, int rank)
 {
-    return init(comm, nranks, &commId, rank, NULL);
+    return init_rank(comm, nranks, &commId, rank, NULL);
 }
 WEIRI_NCCL_ALIAS(CommInitRank);
 
 ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId commId, int rank,
                                     ncclConfig_t *config)
 {
-    return init(comm, nranks, &commId, rank, config);
+    return init_rank(comm, nranks, &commId, rank, config);
 }
 WEIRI_NCCL_ALIAS(CommInitRankConfig);
 
@@ -184,24 +183,26 @@ ncclResult_t ncclCommInitRankScalable(ncclComm_t *newcomm, int nranks, int myran
     if (nId < 1 || !commIds)
         return weiri_nccl_refuse(
             weiri_nccl_fail(ncclInvalidArgument, "ncclCommInitRankScalable: no unique id"));
-    for (int i = 1; i < nId && myrank == 0; i++) /* one does for any number of ranks */
+    for (int i = 1; i < nId && myrank == 0; i++) /* one id is enough for any number of ranks */
         weiri_boot_tcp_cancel((const weir_unique_id *)&commIds[i]);
-    return init(newcomm, nranks, commIds, myrank, config);
+    return init_rank(newcomm, nranks, commIds, myrank, config);
 }
 WEIRI_NCCL_ALIAS(CommInitRankScalable);
 
-/* Each rank once, on machines with GPUs. */
+/* Checks that each GPU is named once. No check without GPUs. */
 static ncclResult_t check_devices(int ndev, const int *devlist)
 {
     int count = weiri_nccl_gpu_count();
     for (int i = 0; count > 0 && i < ndev; i++) {
         int device = devlist ? devlist[i] : i;
         if (device < 0 || device >= count)
-            return weiri_nccl_fail(ncclInvalidArgument, "ncclCommInitAll: no GPU %d, only %d",
+            return weiri_nccl_fail(ncclInvalidArgument,
+                                   "ncclCommInitAll: GPU %d does not exist; this node has %d",
                                    device, count);
         for (int j = 0; devlist && j < i; j++)
             if (devlist[j] == device)
-                return weiri_nccl_fail(ncclInvalidUsage, "ncclCommInitAll: GPU %d twice", device);
+                return weiri_nccl_fail(ncclInvalidUsage, "ncclCommInitAll: GPU %d is listed twice",
+                                       device);
     }
     return ncclSuccess;
 }
@@ -223,7 +224,7 @@ ncclResult_t ncclCommInitAll(ncclComm_t *comm, int ndev, const int *devlist)
     for (int i = 0; i < ndev; i++) {
         if (before >= 0)
             weiri_nccl_gpu_use(devlist ? devlist[i] : i);
-        init(&comm[i], ndev, &id, i, NULL);
+        init_rank(&comm[i], ndev, &id, i, NULL);
     }
     if (before >= 0)
         weiri_nccl_gpu_use(before);
@@ -233,38 +234,38 @@ WEIRI_NCCL_ALIAS(CommInitAll);
 
 /* ------------------------------------------------------------------ questions */
 
-typedef enum question { RANKS, DEVICE, RANK } question;
+typedef enum property { RANKS, DEVICE, RANK } property;
 
-static ncclResult_t ask(ncclComm_t handle, int *answer, question what)
+static ncclResult_t get_property(ncclComm_t handle, int *value, property what)
 {
     weiri_nccl_comm *comm = weiri_nccl_enter(handle);
     if (!comm)
         return ncclInvalidArgument;
     ncclResult_t result = ncclSuccess;
-    if (!answer)
-        result = weiri_nccl_fail(ncclInvalidArgument, "no place for the answer");
+    if (!value)
+        result = weiri_nccl_fail(ncclInvalidArgument, "the pointer to the result is NULL");
     else
-        *answer = what == RANKS ? comm->nranks : what == RANK ? comm->rank : comm->device;
-    if (answer && what == DEVICE && comm->device < 0)
-        *answer = 0;
+        *value = what == RANKS ? comm->nranks : what == RANK ? comm->rank : comm->device;
+    if (value && what == DEVICE && comm->device < 0)
+        *value = 0;
     weiri_nccl_leave(comm);
     return result;
 }
 
 ncclResult_t ncclCommCount(const ncclComm_t comm, int *count)
 {
-    return ask(comm, count, RANKS);
+    return get_property(comm, count, RANKS);
 }
 WEIRI_NCCL_ALIAS(CommCount);
 
 ncclResult_t ncclCommCuDevice(const ncclComm_t comm, int *device)
 {
-    return ask(comm, device, DEVICE);
+    return get_property(comm, device, DEVICE);
 }
 WEIRI_NCCL_ALIAS(CommCuDevice);
 
 ncclResult_t ncclCommUserRank(const ncclComm_t comm, int *rank)
 {
-    return ask(comm, rank, RANK);
+    return get_property(comm, rank, RANK);
 }
 WEIRI_NCCL_ALIAS(CommUserRank);

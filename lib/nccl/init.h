@@ -1,22 +1,22 @@
-/* How communicators are made and ended, for those that make one out of another. */
+/* How communicators are created and freed, for functions that derive one from another. */
 #ifndef WEIR_NCCL_INIT_H
 #define WEIR_NCCL_INIT_H
 
 #include "nccl/abi.h"
 
-/* A rank of a communicator to be made: a job's argument, from malloc. */
-typedef struct weiri_nccl_birth {
+/* A rank of a communicator to be created. The argument of a job, from malloc. */
+typedef struct weiri_nccl_comm_request {
     weir_unique_id id;
     int rank, nranks;
     int device; /* -1: memory of the process */
     ncclComm_t *made;
-} weiri_nccl_birth;
+} weiri_nccl_comm_request;
 
-/* Meets the other ranks and writes *made. Blocks. */
-ncclResult_t weiri_nccl_bear(const weiri_nccl_birth *birth);
-/* Whether config, which may be NULL, is one. */
+/* Creates the communicator together with its other ranks and writes *made. Collective; blocks. */
+ncclResult_t weiri_nccl_comm_create(const weiri_nccl_comm_request *birth);
+/* Checks a configuration, which may be NULL. */
 ncclResult_t weiri_nccl_check_config(const ncclConfig_t *config);
-/* Frees all of a communicator that nobody uses. Collective unless it was aborted. */
-void weiri_nccl_bury(weiri_nccl_comm *comm);
+/* Frees a communicator that nobody uses any more. Collective unless it was aborted. */
+void weiri_nccl_comm_free(weiri_nccl_comm *comm);
 
 #endif

@@ -1,11 +1,11 @@
 /*
- * The kernels of the NCCL-shaped library: sends and receives, and the scaled copy of
- * a custom operation's input.
+ * The kernels of libweir_nccl: sends and receives (p2p.cuh), and the scaled copy of a custom
+ * operation's input, which needs no memory ordering.
  */
 #include "nccl/p2p.cuh"
 #include "nccl/scale.h"
 
-/* Two blocks of 448 threads on a multiprocessor have registers enough. */
+/* The registers suffice for two blocks of 448 threads per multiprocessor. */
 enum { EXCHANGE_THREADS = 448, SCALE_THREADS = 256 };
 
 template <bool SHORT>
@@ -13,16 +13,17 @@ static __global__ void __launch_bounds__(EXCHANGE_THREADS, 2)
     exchange(const __grid_constant__ weiri_p2p_args args)
 {
     if (!SHORT)
-        __builtin_assume(blockDim.x == EXCHANGE_THREADS); /* addresses become constants */
+        __builtin_assume(blockDim.x == EXCHANGE_THREADS); /* makes addresses constant */
     weiri_p2p_exchange<SHORT>(args);
 }
 
-/* there: where the scalar is; NULL: value has it. */
+/* device_scalar: the scalar's address, or NULL if `value` holds it. */
 static __global__ void __launch_bounds__(SCALE_THREADS)
-scale(void *to, const void *from, const void *there, uint64_t value, int dtype, uint64_t count)
+    scale(void *to, const void *from, const void *device_scalar, uint64_t value, int dtype,
+          uint64_t count)
 {
     const uint64_t first = (uint64_t)blockIdx.x * blockDim.x + threadIdx.x;
-    weiri_nccl_scale_span(to, from, there ? there : &value, dtype, first,
+    weiri_nccl_scale_span(to, from, device_scalar ? device_scalar : &value, dtype, first,
                           (uint64_t)gridDim.x * blockDim.x, count);
 }
 

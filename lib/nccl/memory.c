@@ -1,7 +1,7 @@
 /*
- * Memory for collectives, and registration. What ncclMemAlloc gave is kept in a
- * list, so that ncclMemFree knows what it is asked to free. A registration, and
- * a window, is an object of this process whose address is the handle.
+ * Memory allocation and registration. Allocations of ncclMemAlloc are kept in a list, so that
+ * ncclMemFree can tell what it is given. A registration, or a window, is an object of this process
+ * whose address is its handle.
  */
 #include "nccl/gpu.h"
 
@@ -16,10 +16,10 @@ enum { ALIGNMENT = 4096 };
 typedef struct allocation {
     struct allocation *next;
     void *memory;
-    int device; /* -1: of the process */
+    int device; /* -1: memory of the process */
 } allocation;
 
-/* A registered buffer; mem is NULL where peers cannot map it. */
+/* A registered buffer; mem is NULL if peers cannot map it. */
 typedef struct registration {
     struct registration *next;
     ncclComm_t handle;
@@ -69,7 +69,8 @@ ncclResult_t ncclMemFree(void *ptr)
         *at = found->next;
     pthread_mutex_unlock(&lock);
     if (!found)
-        return weiri_nccl_fail(ncclInvalidArgument, "ncclMemFree: %p is not of ncclMemAlloc", ptr);
+        return weiri_nccl_fail(ncclInvalidArgument,
+                               "ncclMemFree: %p was not allocated by ncclMemAlloc", ptr);
     if (found->device >= 0)
         weiri_nccl_gpu_free(ptr);
     else
@@ -81,7 +82,7 @@ WEIRI_NCCL_ALIAS(MemFree);
 
 /* -------------------------------------------------------------- registration */
 
-static void *keep(ncclComm_t handle, weir_mem *mem)
+static void *registration_add(ncclComm_t handle, weir_mem *mem)
 {
     registration *made = malloc(sizeof *made);
     if (!made)
@@ -93,8 +94,8 @@ static void *keep(ncclComm_t handle, weir_mem *mem)
     return made;
 }
 
-/* Takes a registration of this communicator out of the list; NULL if it is none. */
-static registration *take(ncclComm_t handle, const void *object)
+/* Takes a registration of this communicator from the list; NULL if it is not one. */
+static registration *registration_remove(ncclComm_t handle, const void *object)
 {
     pthread_mutex_lock(&lock);
     registration **at = &registrations;
@@ -107,8 +108,8 @@ static registration *take(ncclComm_t handle, const void *object)
     return found;
 }
 
-/* Drops those of a communicator that ends. */
-void weiri_nccl_forget_memory(ncclComm_t handle)
+/* Frees the registrations of a communicator that ends. */
+void weiri_nccl_registrations_free(ncclComm_t handle)
 {
     pthread_mutex_lock(&lock);
     for (registration **at = &registrations; *at;) {
@@ -124,8 +125,8 @@ void weiri_nccl_forget_memory(ncclComm_t handle)
     pthread_mutex_unlock(&lock);
 }
 
-/* What cannot be shared is no failure: it is staged. */
-static weir_mem *share(const weiri_nccl_comm *comm, void *buff, size_t size)
+/* Returns NULL if peers cannot map the buffer, which is no failure: it will be staged. */
+static weir_mem *register_memory(const weiri_nccl_comm *comm, void *buff, size_t size)
 {
     weir_mem *mem = NULL;
     if (!comm->vendor && size && weir_mem_register(comm->comm, buff, size, &mem) != WEIR_OK)
@@ -141,20 +142,20 @@ ncclResult_t ncclCommRegister(const ncclComm_t comm, void *buff, size_t size, vo
         return ncclInvalidArgument;
     if (!buff || !handle)
         result = weiri_nccl_fail(ncclInvalidArgument, "ncclCommRegister: a pointer is NULL");
-    else if (!(*handle = keep(comm, share(own, buff, size))))
+    else if (!(*handle = registration_add(comm, register_memory(own, buff, size))))
         result = weiri_nccl_fail(ncclSystemError, "no memory for a registration");
     weiri_nccl_leave(own);
     return result;
 }
 WEIRI_NCCL_ALIAS(CommRegister);
 
-static ncclResult_t drop(ncclComm_t comm, const void *object)
+static ncclResult_t deregister(ncclComm_t comm, const void *object)
 {
     weiri_nccl_comm *own = weiri_nccl_enter(comm);
     ncclResult_t result = ncclSuccess;
     if (!own)
         return ncclInvalidArgument;
-    registration *found = object ? take(comm, object) : NULL;
+    registration *found = object ? registration_remove(comm, object) : NULL;
     if (found)
         weir_mem_free(found->mem);
     else if (object)
@@ -167,46 +168,47 @@ static ncclResult_t drop(ncclComm_t comm, const void *object)
 
 ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle)
 {
-    return drop(comm, handle);
+    return deregister(comm, handle);
 }
 WEIRI_NCCL_ALIAS(CommDeregister);
 
-/* A job's argument. */
-typedef struct wish {
+/* The argument of a job. */
+typedef struct window_request {
     ncclComm_t comm;
     void *buff;
     size_t size;
     ncclWindow_t *window;
     int flags;
-} wish;
+} window_request;
 
-/* Collective. On the host nothing is gained by a promise. */
-static weir_status promise(weiri_nccl_comm *own, const wish *what, weir_mem *mem)
+/* Declares a window symmetric. Collective. On the host this has no effect. */
+static weir_status make_symmetric(weiri_nccl_comm *own, const window_request *request,
+                                  weir_mem *mem)
 {
     weir_status status = mem ? WEIR_OK : WEIR_ERR_UNSUPPORTED;
-    if (own->vendor || own->device < 0 || !(what->flags & NCCL_WIN_COLL_SYMMETRIC))
+    if (own->vendor || own->device < 0 || !(request->flags & NCCL_WIN_COLL_SYMMETRIC))
         return WEIR_OK;
     status = weir_boot_agree(own->boot, status);
     if (status == WEIR_OK)
         status = weir_mem_symmetric(mem);
-    return status == WEIR_ERR_UNSUPPORTED ? WEIR_OK : status; /* it is a buffer like others */
+    return status == WEIR_ERR_UNSUPPORTED ? WEIR_OK : status; /* it is used like any other buffer */
 }
 
 static ncclResult_t run_window(void *argument)
 {
-    const wish *what = argument;
-    weiri_nccl_comm *own = weiri_nccl_enter(what->comm);
+    const window_request *request = argument;
+    weiri_nccl_comm *own = weiri_nccl_enter(request->comm);
     if (!own)
         return ncclInvalidArgument;
-    weir_mem *mem = share(own, what->buff, what->size);
-    ncclResult_t result = weiri_nccl_result(promise(own, what, mem));
-    void *object = result == ncclSuccess ? keep(what->comm, mem) : NULL;
+    weir_mem *mem = register_memory(own, request->buff, request->size);
+    ncclResult_t result = weiri_nccl_result(make_symmetric(own, request, mem));
+    void *object = result == ncclSuccess ? registration_add(request->comm, mem) : NULL;
     if (!object) {
         weir_mem_free(mem);
         if (result == ncclSuccess)
             result = weiri_nccl_fail(ncclSystemError, "no memory for a window");
     }
-    *what->window = object;
+    *request->window = object;
     weiri_nccl_leave(own);
     return result;
 }
@@ -214,25 +216,25 @@ static ncclResult_t run_window(void *argument)
 ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *buff, size_t size, ncclWindow_t *win,
                                     int winFlags)
 {
-    wish *what = win && buff ? malloc(sizeof *what) : NULL;
-    if (!what)
+    window_request *request = win && buff ? malloc(sizeof *request) : NULL;
+    if (!request)
         return weiri_nccl_refuse(
             weiri_nccl_fail(ncclInvalidArgument, "ncclCommWindowRegister: a pointer is NULL"));
-    *what = (wish){comm, buff, size, win, winFlags};
-    return weiri_nccl_do((weiri_nccl_job){run_window, what, comm});
+    *request = (window_request){comm, buff, size, win, winFlags};
+    return weiri_nccl_do((weiri_nccl_job){run_window, request, comm});
 }
 WEIRI_NCCL_ALIAS(CommWindowRegister);
 
 ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t win)
 {
-    return comm || win ? drop(comm, win) : ncclSuccess;
+    return comm || win ? deregister(comm, win) : ncclSuccess;
 }
 WEIRI_NCCL_ALIAS(CommWindowDeregister);
 
-static ncclResult_t refuse_device(const char *name)
+static ncclResult_t refuse_device_api(const char *name)
 {
-    return weiri_nccl_fail(ncclInvalidUsage,
-                           "%s: weir's kernels have channels of their own (weir/device.h)", name);
+    return weiri_nccl_fail(ncclInvalidUsage, "%s is not supported; for kernels use weir/device.h",
+                           name);
 }
 
 ncclResult_t ncclDevCommCreate(ncclComm_t comm,
@@ -240,13 +242,13 @@ ncclResult_t ncclDevCommCreate(ncclComm_t comm,
                                struct ncclDevComm *made)
 {
     (void)comm, (void)requirements, (void)made;
-    return refuse_device("ncclDevCommCreate");
+    return refuse_device_api("ncclDevCommCreate");
 }
 WEIRI_NCCL_ALIAS(DevCommCreate);
 
 ncclResult_t ncclDevCommDestroy(ncclComm_t comm, const struct ncclDevComm *device)
 {
     (void)comm, (void)device;
-    return refuse_device("ncclDevCommDestroy");
+    return refuse_device_api("ncclDevCommDestroy");
 }
 WEIRI_NCCL_ALIAS(DevCommDestroy);

@@ -1,7 +1,7 @@
 /*
- * What a communicator has for sends and receives, and who serves them: a rank's messages
- * to itself are copied, the first send to the first receive; on GPUs a kernel moves what
- * stays on the machine, and the host all the rest.
+ * Sends and receives of a communicator: its mailboxes, and who serves which message. A rank's
+ * messages to itself are copied, the first send to the first receive. On GPUs a kernel moves what
+ * stays on the node; the host moves everything else.
  */
 #include "nccl/p2p_host.h"
 
@@ -19,9 +19,9 @@ void weiri_nccl_p2p_destroy(weiri_nccl_comm *comm)
     weiri_nccl_p2p *p2p = comm->p2p;
     if (!p2p)
         return;
-    for (int place = 0; p2p->all && place < p2p->count; place++)
-        if (place != p2p->place)
-            weir_mem_free(p2p->all[place]);
+    for (int rank = 0; p2p->all && rank < p2p->count; rank++)
+        if (rank != p2p->node_rank)
+            weir_mem_free(p2p->all[rank]);
     weir_mem_free(p2p->own);
     free(p2p->all);
     free(p2p->mailbox);
@@ -29,14 +29,14 @@ void weiri_nccl_p2p_destroy(weiri_nccl_comm *comm)
     comm->p2p = NULL;
 }
 
-static weir_status make_own(weiri_nccl_comm *comm)
+static weir_status create_mailbox(weiri_nccl_comm *comm)
 {
     weiri_nccl_p2p *p2p = calloc(1, sizeof *p2p);
     comm->p2p = p2p;
     if (p2p) {
-        p2p->here = weiri_comm_node(comm->comm);
-        p2p->place = weir_comm_rank(p2p->here);
-        p2p->count = weir_comm_nranks(p2p->here);
+        p2p->node = weiri_comm_node(comm->comm);
+        p2p->node_rank = weir_comm_rank(p2p->node);
+        p2p->count = weir_comm_nranks(p2p->node);
         p2p->lanes = weiri_p2p_lanes_for(comm->device >= 0, p2p->count);
         p2p->all = calloc((size_t)p2p->count, sizeof *p2p->all);
         p2p->mailbox = calloc((size_t)p2p->count, sizeof *p2p->mailbox);
@@ -44,22 +44,22 @@ static weir_status make_own(weiri_nccl_comm *comm)
     if (!p2p || !p2p->all || !p2p->mailbox)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for sends and receives");
     size_t boxes = p2p->count > 1 ? (size_t)p2p->count - 1 : 1;
-    return weir_mem_alloc(p2p->here, boxes * weiri_p2p_box_bytes(p2p->lanes), &p2p->own);
+    return weir_mem_alloc(p2p->node, boxes * weiri_p2p_box_bytes(p2p->lanes), &p2p->own);
 }
 
-/* The machine's ranks map each other's mailboxes. */
+/* Maps the mailboxes of the node's ranks. */
 static weir_status map_mailboxes(weiri_nccl_p2p *p2p)
 {
-    weir_status status = weir_mem_exchange(p2p->here, p2p->own, p2p->all);
-    for (int place = 0; status == WEIR_OK && place < p2p->count; place++)
-        p2p->mailbox[place] = weir_mem_pointer(p2p->all[place]);
+    weir_status status = weir_mem_exchange(p2p->node, p2p->own, p2p->all);
+    for (int rank = 0; status == WEIR_OK && rank < p2p->count; rank++)
+        p2p->mailbox[rank] = weir_mem_pointer(p2p->all[rank]);
     return status;
 }
 
 weir_status weiri_nccl_p2p_create(weiri_nccl_comm *comm)
 {
     weiri_internode *internode = comm->comm->internode;
-    weir_status status = weir_boot_agree(comm->boot, make_own(comm));
+    weir_status status = weir_boot_agree(comm->boot, create_mailbox(comm));
     if (status == WEIR_OK)
         status = weir_boot_agree(comm->boot, map_mailboxes(comm->p2p));
     if (status != WEIR_OK || !internode)
@@ -69,39 +69,10 @@ weir_status weiri_nccl_p2p_create(weiri_nccl_comm *comm)
     return status;
 }
 
-const weiri_nccl_call *weiri_p2p_next_of(const weiri_nccl_call *calls, size_t count,
-                                         weiri_nccl_kind kind, int peer, size_t *from)
-{
-    while (*from < count) {
-        const weiri_nccl_call *call = &calls[(*from)++];
-        if (call->kind == kind && call->root == peer)
-            return call;
-    }
-    return NULL;
-}
+/* ------------------------------------------------------------------ running */
 
-/* -------------------------------------------------------------------- itself */
-
-weir_status weiri_p2p_next_self(const weiri_nccl_comm *comm, const weiri_nccl_call *calls,
-                                size_t count, weiri_p2p_self *self)
-{
-    self->send = weiri_p2p_next_of(calls, count, WEIRI_NCCL_SEND, comm->rank, &self->sends);
-    self->recv = weiri_p2p_next_of(calls, count, WEIRI_NCCL_RECV, comm->rank, &self->recvs);
-    if (!self->send && !self->recv)
-        return WEIR_OK;
-    if (!self->send || !self->recv)
-        return weiri_fail(WEIR_ERR_UNSUPPORTED,
-                          "rank %d: a send to itself needs a receive in the same group",
-                          comm->rank);
-    uint64_t sent = weiri_p2p_bytes_of(self->send), expected = weiri_p2p_bytes_of(self->recv);
-    if (sent != expected)
-        return weiri_fail(WEIR_ERR_INVALID, "rank %d sends %llu bytes to itself and receives %llu",
-                          comm->rank, (unsigned long long)sent, (unsigned long long)expected);
-    return WEIR_OK;
-}
-
-/* Looks at all messages to itself, before anything is moved, and in memory of the process
- * copies them. */
+/* Checks all messages of this rank to itself before anything is moved; on the host also copies
+ * them. */
 static weir_status serve_self(const weiri_nccl_comm *comm, const weiri_nccl_call *calls,
                               size_t count)
 {
@@ -113,14 +84,12 @@ static weir_status serve_self(const weiri_nccl_comm *comm, const weiri_nccl_call
     return status;
 }
 
-/* -------------------------------------------------------------------- others */
-
 static weir_status serve_others(weiri_nccl_comm *comm, const weiri_nccl_call *calls, size_t count)
 {
     if (comm->device < 0)
-        return weiri_p2p_move(comm, calls, count);
-    return comm->p2p->pairs ? weiri_p2p_staged(comm, calls, count)
-                            : weiri_p2p_launch(comm, calls, count);
+        return weiri_p2p_run_on_host(comm, calls, count);
+    return comm->p2p->pairs ? weiri_p2p_run_staged(comm, calls, count)
+                            : weiri_p2p_run_on_gpu(comm, calls, count);
 }
 
 weir_status weiri_nccl_p2p_run(weiri_nccl_comm *comm, const weiri_nccl_call *calls, size_t count)

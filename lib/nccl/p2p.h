@@ -1,28 +1,29 @@
 /*
- * Sends and receives between two ranks, in which no other rank takes part. So
- * they cannot be one of weir's collectives, which number their epochs alike on
- * all ranks; each direction of a pair counts for itself. Ranks of different machines
- * send messages (comm/internode/internode.h); those of one have mailboxes.
+ * Sends and receives between two ranks, in which no other rank takes part. They cannot be a
+ * collective of weir, whose epochs are numbered equally on all ranks; each direction of a pair
+ * keeps its own count. Ranks of different nodes send messages (comm/internode/internode.h); those
+ * of one node use mailboxes.
  *
- * Every rank owns one that all peers map. It has, for each peer, lanes:
- * rings of slots. A long message is cut into pieces of equal length, dealt to the lanes in
- * turn, as many to each; the last may be empty. A short one, on GPUs, is cut into parts, one
- * for each lane that it needs, which travel as packets. Each piece and part tells
- * how long the message is, and the receiver compares that with what it expects.
+ * Every rank owns a mailbox, which all peers of the node map. It contains, for each peer, lanes:
+ * rings of slots. A long message is divided into pieces of equal length, dealt to the lanes in
+ * turn, equally many to each; the last may be empty. On GPUs a short message is divided into parts,
+ * one for each lane that it needs, which travel as LL packets. Each piece and part contains the
+ * length of its message, which the receiver compares with what it expects.
  *
- *   sent     the sender's, in the receiver's mailbox: pieces stored so far, and parts
- *            before them; stored with release behind a piece, loaded with acquire before it
- *   taken    the receiver's, in the sender's mailbox: pieces and parts used up
- *   slots    the sender's, in the receiver's mailbox
- *   packets  likewise, in memory of their own behind all lanes, as data could be taken for
+ *   sent     written by the sender, in the receiver's mailbox: pieces stored so far, and parts
+ *            before them; stored with release after a piece, loaded with acquire before it
+ *   taken    written by the receiver, in the sender's mailbox: pieces and parts consumed
+ *   slots    written by the sender, in the receiver's mailbox
+ *   packets  likewise, in separate memory after all lanes, because data could be taken for
  *            their flags, which are counts
  *
- * Both counters only grow, and each end keeps its own count in its own mailbox,
- * so that a captured launch replays correctly.
+ * Both counters only grow, and each end keeps its own count in its own mailbox, so that a captured
+ * launch replays correctly.
  *
- * Messages of a direction pass in order, and the pieces of one in rounds, one of each lane. Who
- * serves several lanes of a pair serves them all in a round before the next one. So an end waits
- * only for what the other does earlier in that order, however many serve the lanes there.
+ * Messages of a direction pass in order, and the pieces of a message in rounds of one piece per
+ * lane. Whoever serves several lanes of a pair serves them all in a round before the next round. So
+ * each end waits only for what the other does earlier in that order, however the lanes are
+ * distributed.
  */
 #ifndef WEIR_NCCL_P2P_H
 #define WEIR_NCCL_P2P_H
@@ -34,26 +35,26 @@
 enum {
     WEIRI_P2P_SLOTS = 2,
 #if defined(WEIR_EMULATED)
-    WEIRI_P2P_SLOT_BYTES = 256, /* tests cross the pieces' borders soon */
+    WEIRI_P2P_SLOT_BYTES = 256, /* small, so that tests use several pieces */
     WEIRI_P2P_SHORT_PIECE_BYTES = 100,
     WEIRI_P2P_PACKETS = 16,
 #else
-    WEIRI_P2P_SLOT_BYTES = 112 << 10, /* a block's threads copy it in two turns of eight loads */
+    WEIRI_P2P_SLOT_BYTES = 112 << 10, /* a block's threads copy it in two rounds of eight loads */
     WEIRI_P2P_SHORT_PIECE_BYTES = 16 << 10,
     WEIRI_P2P_PACKETS = 896, /* two for each of a block's threads */
 #endif
     WEIRI_P2P_PART_BYTES = 8 * WEIRI_P2P_PACKETS, /* the most of a short message in a lane */
 };
 
-/* Lanes of each direction of a pair: long messages use all, short ones the first, which have
- * packets. */
+/* Lanes of each direction of a pair: long messages use all of them, short ones the first ones,
+ * which have packets. */
 typedef struct weiri_p2p_lanes {
     int32_t all, with_packets;
 } weiri_p2p_lanes;
 
-/* On GPUs as many as keep a link busy where few ranks send (128 with two slots of 112 KiB: 365
- * GB/s of one pair), and so few with packets that blocks for one each, in both directions with all
- * peers, are on the device at once. In memory of the process one. */
+/* On GPUs as many lanes as keep a link busy if few ranks send, and so few lanes with packets that
+ * one block for each, in both directions with all peers, is resident at once. On the host one
+ * lane. */
 WEIR_FN weiri_p2p_lanes weiri_p2p_lanes_for(int on_gpu, int nranks)
 {
     const weiri_p2p_lanes one = {1, 0}, two = {128, 64}, few = {128, 32}, many = {64, 16};
@@ -61,9 +62,9 @@ WEIR_FN weiri_p2p_lanes weiri_p2p_lanes_for(int on_gpu, int nranks)
 }
 
 typedef struct weiri_p2p_lane {
-    uint64_t sent; /* the sender's */
+    uint64_t sent; /* written by the sender */
     uint64_t pad0[15];
-    uint64_t taken; /* the peer's, of what this rank sends to it in this lane */
+    uint64_t taken; /* written by the peer: taken of what this rank sends to it in this lane */
     uint64_t pad1[15];
     uint64_t own_sent, own_taken; /* this rank's counts: sent to the peer, taken from it */
     uint64_t pad2[14];
@@ -74,13 +75,14 @@ typedef struct weiri_p2p_lane {
     } slot[WEIRI_P2P_SLOTS];
 } weiri_p2p_lane;
 
-/* The first of each slot says how long the message is; the rest of its line is not used. */
+/* The first packet of each slot is the header, with the message's length; the rest of its line is
+ * unused. */
 typedef struct weiri_p2p_packets {
     uint64_t words[WEIRI_P2P_SLOTS][2 * (8 + WEIRI_P2P_PACKETS)];
 } weiri_p2p_packets;
 
-/* A mailbox has a box for each peer: its lanes, and behind them their packets. Owner and peer are
- * known by their places on the machine. */
+/* A mailbox has a box for each peer: its lanes, followed by their packets. Owner and peer are ranks
+ * of the node communicator. */
 WEIR_FN size_t weiri_p2p_box_bytes(weiri_p2p_lanes lanes)
 {
     return (size_t)lanes.all * sizeof(weiri_p2p_lane) +
@@ -108,8 +110,8 @@ WEIR_FN int weiri_p2p_is_short(uint64_t bytes, weiri_p2p_lanes lanes)
     return bytes <= (uint64_t)lanes.with_packets * WEIRI_P2P_PART_BYTES;
 }
 
-/* Lanes that a short message uses. Both ends know it by the length. A lane carries half of what it
- * could, a packet for each of a block's threads, as long as there are lanes. */
+/* Lanes that a short message uses; both ends derive it from the length. As long as there are lanes,
+ * a lane carries half of what it could: one packet for each of a block's threads. */
 WEIR_FN int weiri_p2p_lanes_of_short(uint64_t bytes, weiri_p2p_lanes lanes)
 {
     const uint64_t all = (uint64_t)lanes.with_packets * (WEIRI_P2P_PART_BYTES / 2);
@@ -118,7 +120,7 @@ WEIR_FN int weiri_p2p_lanes_of_short(uint64_t bytes, weiri_p2p_lanes lanes)
     return bytes ? (int)(((uint32_t)bytes - 1) / (WEIRI_P2P_PART_BYTES / 2)) + 1 : 1;
 }
 
-/* Lanes that a long one uses: half of them, where pieces would be short. */
+/* Lanes that a long message uses: half of them if pieces would be short. */
 WEIR_FN int weiri_p2p_lanes_of_long(uint64_t bytes, weiri_p2p_lanes lanes)
 {
     const int are_short = bytes < (uint64_t)lanes.all * WEIRI_P2P_SHORT_PIECE_BYTES;
@@ -132,7 +134,8 @@ WEIR_FN int weiri_p2p_lanes_of(uint64_t bytes, weiri_p2p_lanes lanes)
                                             : weiri_p2p_lanes_of_long(bytes, lanes);
 }
 
-/* The bytes of a lane's part of a short message from *at on: words of 8 but at the end. */
+/* The bytes of a lane's part of a short message, from *at on: whole words of 8 except at the
+ * end. */
 WEIR_FN uint64_t weiri_p2p_part(uint64_t bytes, int lanes, int lane, uint64_t *at)
 {
     const uint32_t each = (((uint32_t)bytes - 1) / (uint32_t)lanes / 8 + 1) * 8;
@@ -142,19 +145,19 @@ WEIR_FN uint64_t weiri_p2p_part(uint64_t bytes, int lanes, int lane, uint64_t *a
     return bytes - *at < each ? bytes - *at : each;
 }
 
-/* How a long message is cut. */
-typedef struct weiri_p2p_cut {
+/* How a long message is divided. */
+typedef struct weiri_p2p_division {
     int32_t lanes;
     uint32_t rounds;      /* pieces in each lane */
-    uint32_t piece_bytes; /* whole lines */
-} weiri_p2p_cut;
+    uint32_t piece_bytes; /* whole lines of 128 bytes */
+} weiri_p2p_division;
 
-/* With as few rounds as slots allow. Both ends know it by the length. (Divisions are of lines, by
- * 32 bits: those of 64 are calls on a GPU.) */
-WEIR_FN weiri_p2p_cut weiri_p2p_cut_of(uint64_t bytes, weiri_p2p_lanes lanes)
+/* Divides a long message into as few rounds as the slots allow; both ends derive it from the
+ * length. Counts in lines with 32 bits, because 64-bit divisions are function calls on a GPU. */
+WEIR_FN weiri_p2p_division weiri_p2p_divide(uint64_t bytes, weiri_p2p_lanes lanes)
 {
     const uint32_t line = 128, lines = (uint32_t)((bytes + line - 1) / line);
-    weiri_p2p_cut cut = {weiri_p2p_lanes_of_long(bytes, lanes), 1, 0};
+    weiri_p2p_division cut = {weiri_p2p_lanes_of_long(bytes, lanes), 1, 0};
     const uint32_t round_lines = (uint32_t)cut.lanes * (WEIRI_P2P_SLOT_BYTES / line);
     if (lines > round_lines)
         cut.rounds = (lines - 1) / round_lines + 1;
@@ -163,8 +166,8 @@ WEIR_FN weiri_p2p_cut weiri_p2p_cut_of(uint64_t bytes, weiri_p2p_lanes lanes)
     return cut;
 }
 
-/* The bytes of a lane's piece from *at on; 0: it is empty. */
-WEIR_FN uint32_t weiri_p2p_piece(uint64_t bytes, weiri_p2p_cut cut, int lane, uint32_t round,
+/* The bytes of a lane's piece, from *at on; 0 if it is empty. */
+WEIR_FN uint32_t weiri_p2p_piece(uint64_t bytes, weiri_p2p_division cut, int lane, uint32_t round,
                                  uint64_t *at)
 {
     *at = ((uint64_t)round * (uint32_t)cut.lanes + (uint32_t)lane) * cut.piece_bytes;

@@ -1,7 +1,8 @@
 /*
- * What the kernel of sends and receives is given: plain data, by value in the
- * launch. All blocks that serve flows must be on the device at once, since they wait for
- * other ranks' blocks; those behind them copy what the rank sends to itself.
+ * The argument of the kernel of sends and receives: plain data, passed by value. A flow is one
+ * direction of a pair of ranks. All blocks that serve flows must be resident at the same time,
+ * because they wait for other ranks' blocks; the blocks after those copy what the rank sends to
+ * itself.
  */
 #ifndef WEIR_NCCL_P2P_GPU_H
 #define WEIR_NCCL_P2P_GPU_H
@@ -9,11 +10,11 @@
 #include "comm/gpu/gpu_view.h"
 #include "nccl/p2p.h"
 
-/* In one launch: a send and a receive with each of the most ranks, and some more; fits
- * into the 4 KiB of arguments. */
+/* Calls in one launch: a send and a receive with each of the most ranks, and some more. The
+ * argument must fit into 4 KiB. */
 enum { WEIRI_P2P_CALLS_MAX = 96 };
 
-/* The most lanes of a block, which has a bit and a thread for each. */
+/* The most lanes of a block, which needs a bit and a thread for each. */
 enum { WEIRI_P2P_LANES_EACH_MAX = 32 };
 
 typedef struct weiri_p2p_call {
@@ -22,13 +23,13 @@ typedef struct weiri_p2p_call {
     int32_t peer, sends;
 } weiri_p2p_call;
 
-/* A message to itself. */
-typedef struct weiri_p2p_own {
+/* A message of the rank to itself. */
+typedef struct weiri_p2p_self_copy {
     char *to;
     const char *from;
     uint64_t bytes;
-    int32_t blocks; /* that copy it; 0: there is none */
-} weiri_p2p_own;
+    int32_t blocks; /* blocks that copy it; 0: there is none */
+} weiri_p2p_self_copy;
 
 typedef struct weiri_p2p_args {
     weir_guard guard;
@@ -36,15 +37,15 @@ typedef struct weiri_p2p_args {
     weiri_p2p_lanes lanes;
     int32_t rank;
     int32_t ncalls, nflows;
-    int32_t blocks_each; /* of a flow: lanes that its longest message uses, or fewer blocks that
-                          * serve several each; one each of a message with packets */
-    int32_t first[2 * WEIRI_GPU_RANKS_MAX + 1]; /* a flow's calls, one direction of a pair's */
+    int32_t blocks_each; /* blocks of a flow: as many as the lanes of its longest message, or fewer
+                          * that serve several lanes each; one per lane for messages by packets */
+    int32_t first[2 * WEIRI_GPU_RANKS_MAX + 1]; /* the first call of each flow */
     weiri_p2p_call call[WEIRI_P2P_CALLS_MAX];
-    weiri_p2p_own own;
+    weiri_p2p_self_copy own;
 } weiri_p2p_args;
 
-/* Blocks of a flow of long messages, where there is room for so many in all: one for each lane, or
- * fewer that serve as many lanes each. 0: not even those. */
+/* Blocks per flow of long messages if `room` blocks fit in all: one per lane, or fewer that serve
+ * an equal number of lanes each. 0: not even those fit. */
 static inline int weiri_p2p_blocks_for(int lanes, int nflows, int room)
 {
     const int blocks = room / nflows;
@@ -54,8 +55,8 @@ static inline int weiri_p2p_blocks_for(int lanes, int nflows, int room)
     return (lanes - 1) / lanes_each + 1;
 }
 
-/* Whether all messages of a launch are short. They have a kernel of their own, as what serves long
- * ones, too, takes longer to begin. */
+/* Whether all messages of a launch are short. They have their own kernel, because the kernel that
+ * also serves long ones takes longer to start. */
 static inline int weiri_p2p_are_short(const weiri_p2p_args *args)
 {
     for (int i = 0; i < args->ncalls; i++)

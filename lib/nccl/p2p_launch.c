@@ -1,7 +1,7 @@
 /*
- * Sends and receives among the GPUs of this machine: launches of the kernel of p2p.cuh, in the
- * stream of the group's first call. Where there are other streams, it waits for them before,
- * and they for it behind.
+ * Sends and receives among the GPUs of this node: launches the kernel of p2p.cuh in the stream of
+ * the group's first call. If the group uses other streams, that stream waits for them before, and
+ * they wait for it after.
  */
 #include "nccl/gpu.h"
 #include "nccl/p2p_gpu.h"
@@ -11,44 +11,44 @@
 enum { CALLS_EACH = WEIRI_P2P_CALLS_MAX / (2 * WEIRI_GPU_RANKS_MAX) };
 
 /* What is to be launched, and how far that is. */
-typedef struct launches {
+typedef struct launch_state {
     weiri_nccl_comm *comm;
     const weiri_nccl_call *calls;
     size_t count;
     cudaStream_t stream;
-    size_t next[2 * WEIRI_GPU_RANKS_MAX]; /* of each direction of each pair */
+    size_t next[2 * WEIRI_GPU_RANKS_MAX]; /* for each direction of each pair */
     weiri_p2p_self self;
-} launches;
+} launch_state;
 
-static weiri_p2p_call describe(const weiri_nccl_call *call, int place)
+static weiri_p2p_call call_args(const weiri_nccl_call *call, int node_rank)
 {
     int sends = call->kind == WEIRI_NCCL_SEND;
     return (weiri_p2p_call){sends ? (char *)(uintptr_t)call->in : call->out,
-                            weiri_p2p_bytes_of(call), place, sends};
+                            weiri_p2p_bytes_of(call), node_rank, sends};
 }
 
-/* The next calls of one direction of a pair, into a launch. */
-static void add_flow(launches *all, int way, weiri_p2p_args *args)
+/* Adds the next calls of one direction of a pair to a launch. */
+static void add_flow(launch_state *all, int direction, weiri_p2p_args *args)
 {
-    weiri_nccl_kind kind = way % 2 ? WEIRI_NCCL_RECV : WEIRI_NCCL_SEND;
-    int before = args->ncalls, rank = weiri_comm_name(all->comm->p2p->here, way / 2);
+    weiri_nccl_kind kind = direction % 2 ? WEIRI_NCCL_RECV : WEIRI_NCCL_SEND;
+    int before = args->ncalls, rank = weiri_comm_name(all->comm->p2p->node, direction / 2);
     for (int i = 0; i < CALLS_EACH; i++) {
         const weiri_nccl_call *call =
-            weiri_p2p_next_of(all->calls, all->count, kind, rank, &all->next[way]);
+            weiri_p2p_next_call(all->calls, all->count, kind, rank, &all->next[direction]);
         if (!call)
             break;
         int lanes = weiri_p2p_lanes_of(weiri_p2p_bytes_of(call), args->lanes);
         args->blocks_each = lanes > args->blocks_each ? lanes : args->blocks_each;
-        args->call[args->ncalls++] = describe(call, way / 2);
+        args->call[args->ncalls++] = call_args(call, direction / 2);
     }
     if (args->ncalls > before)
         args->first[args->nflows++] = before;
     args->first[args->nflows] = args->ncalls;
 }
 
-/* The next message to itself: beside the others in the launch, if there are any, else by a
+/* The next message of this rank to itself: part of the launch if it has other messages, otherwise a
  * copy. */
-static weir_status add_self(launches *all, weiri_p2p_args *args)
+static weir_status add_self(launch_state *all, weiri_p2p_args *args)
 {
     enum { BLOCKS_MAX = 128, BLOCK_BYTES = 64 << 10 };
     weir_status status = weiri_p2p_next_self(all->comm, all->calls, all->count, &all->self);
@@ -58,21 +58,21 @@ static weir_status add_self(launches *all, weiri_p2p_args *args)
     const uint64_t bytes = weiri_p2p_bytes_of(send), blocks = (bytes - 1) / BLOCK_BYTES + 1;
     if (!args->ncalls)
         return weiri_nccl_gpu_copy(all->comm, recv->out, send->in, bytes, all->stream);
-    args->own = (weiri_p2p_own){recv->out, send->in, bytes,
-                                (int32_t)(blocks < BLOCKS_MAX ? blocks : BLOCKS_MAX)};
+    args->own = (weiri_p2p_self_copy){recv->out, send->in, bytes,
+                                      (int32_t)(blocks < BLOCKS_MAX ? blocks : BLOCKS_MAX)};
     return WEIR_OK;
 }
 
-/* Puts the next calls of each direction of each pair into a launch. */
-static weir_status launch(launches *all, int *launched)
+/* Launches the next calls of each direction of each pair. */
+static weir_status launch_next(launch_state *all, int *launched)
 {
     const weiri_nccl_p2p *p2p = all->comm->p2p;
-    weiri_p2p_args args = {.rank = p2p->place, .lanes = p2p->lanes};
-    for (int place = 0; place < p2p->count; place++)
-        args.mailbox[place] = p2p->mailbox[place];
-    for (int way = 0; way < 2 * p2p->count; way++)
-        if (way / 2 != p2p->place)
-            add_flow(all, way, &args);
+    weiri_p2p_args args = {.rank = p2p->node_rank, .lanes = p2p->lanes};
+    for (int node_rank = 0; node_rank < p2p->count; node_rank++)
+        args.mailbox[node_rank] = p2p->mailbox[node_rank];
+    for (int direction = 0; direction < 2 * p2p->count; direction++)
+        if (direction / 2 != p2p->node_rank)
+            add_flow(all, direction, &args);
     weir_status status = add_self(all, &args);
     *launched = args.ncalls > 0 || all->self.send;
     if (status == WEIR_OK && args.ncalls > 0)
@@ -81,7 +81,7 @@ static weir_status launch(launches *all, int *launched)
 }
 
 /* Whether a call is the first one in a stream other than that of the launches. */
-static int opens_stream(const launches *all, size_t which)
+static int is_first_in_stream(const launch_state *all, size_t which)
 {
     const weiri_nccl_call *call = &all->calls[which];
     if (!weiri_p2p_is_call(call) || call->stream == all->stream)
@@ -92,30 +92,30 @@ static int opens_stream(const launches *all, size_t which)
     return 1;
 }
 
-/* Joins the group's other streams with that of the launches: before them, or behind. */
-static weir_status join(const launches *all, int is_behind)
+/* Joins the group's other streams with that of the launches, before or after them. */
+static weir_status join_streams(const launch_state *all, int is_after)
 {
     weir_status status = WEIR_OK;
     for (size_t i = 0; i < all->count && status == WEIR_OK; i++) {
         cudaStream_t other = all->calls[i].stream;
-        if (opens_stream(all, i))
-            status = is_behind ? weiri_nccl_gpu_follow(all->comm, other, all->stream)
-                               : weiri_nccl_gpu_follow(all->comm, all->stream, other);
+        if (is_first_in_stream(all, i))
+            status = is_after ? weiri_nccl_gpu_follow(all->comm, other, all->stream)
+                              : weiri_nccl_gpu_follow(all->comm, all->stream, other);
     }
     return status;
 }
 
-weir_status weiri_p2p_launch(weiri_nccl_comm *comm, const weiri_nccl_call *calls, size_t count)
+weir_status weiri_p2p_run_on_gpu(weiri_nccl_comm *comm, const weiri_nccl_call *calls, size_t count)
 {
-    launches all = {.comm = comm, .calls = calls, .count = count};
+    launch_state all = {.comm = comm, .calls = calls, .count = count};
     size_t first = 0;
     while (first < count && !weiri_p2p_is_call(&calls[first]))
         first++;
     if (first == count)
         return WEIR_OK;
     all.stream = calls[first].stream;
-    weir_status status = join(&all, 0);
+    weir_status status = join_streams(&all, 0);
     for (int launched = 1; launched && status == WEIR_OK;)
-        status = launch(&all, &launched);
-    return status == WEIR_OK ? join(&all, 1) : status;
+        status = launch_next(&all, &launched);
+    return status == WEIR_OK ? join_streams(&all, 1) : status;
 }

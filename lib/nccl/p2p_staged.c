@@ -1,8 +1,8 @@
 /*
- * Sends and receives of a GPU's buffers in a communicator across machines. What crosses
- * them the host moves, on copies in pinned host memory (coll/internode/bridge.h), as it moves
- * collectives; what stays on the machine is launched before the host waits for others, so
- * that all calls of a group make progress together.
+ * Sends and receives of GPU buffers in a communicator across nodes. The host moves what crosses
+ * nodes, from and to copies in pinned host memory (coll/internode/bridge.h), as it does for
+ * collectives; what stays on the node is launched before the host waits for others, so that all
+ * calls of a group make progress together.
  */
 #include "nccl/p2p_host.h"
 
@@ -13,10 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The calls, of which those to other machines have copies as buffers. */
+/* The calls, and copies of them in which those to other nodes use host memory. */
 typedef struct staging {
     weiri_nccl_comm *comm;
-    weir_comm *here;
+    weir_comm *node;
     const weiri_nccl_call *calls;
     weiri_nccl_call *staged;
     size_t count;
@@ -24,13 +24,13 @@ typedef struct staging {
 
 static int is_staged(const staging *s, size_t i)
 {
-    return weiri_p2p_is_call(&s->calls[i]) && weiri_p2p_by_host(s->comm, s->calls[i].root);
+    return weiri_p2p_is_call(&s->calls[i]) && weiri_p2p_is_moved_by_host(s->comm, s->calls[i].root);
 }
 
-/* The work before a call ends first; how much memory all take. */
-static weir_status await_streams(const staging *s, uint64_t *sent, uint64_t *received)
+/* Waits for the work before each staged call, and adds up the memory that all need. */
+static weir_status await_staged_streams(const staging *s, uint64_t *sent, uint64_t *received)
 {
-    const weiri_gpu_ops *gpu = s->here->gpu->ops;
+    const weiri_gpu_ops *gpu = s->node->gpu->ops;
     weir_status status = WEIR_OK;
     *sent = *received = 0;
     for (size_t i = 0; i < s->count && status == WEIR_OK; i++) {
@@ -40,15 +40,15 @@ static weir_status await_streams(const staging *s, uint64_t *sent, uint64_t *rec
         if (!is_staged(s, i))
             continue;
         *(sends ? sent : received) += bytes;
-        status = gpu->check_buffer(s->here, sends ? call->in : call->out, bytes);
+        status = gpu->check_buffer(s->node, sends ? call->in : call->out, bytes);
         if (status == WEIR_OK)
-            status = gpu->await(s->here, call->stream);
+            status = gpu->await(s->node, call->stream);
     }
     return status;
 }
 
-/* Gives each call its part of the host memory. */
-static weir_status stage(const staging *s, uint64_t sent, uint64_t received)
+/* Gives each staged call its part of the host memory. */
+static weir_status assign_host_memory(const staging *s, uint64_t sent, uint64_t received)
 {
     weiri_coll *coll = NULL;
     char *in = NULL, *out = NULL;
@@ -69,8 +69,8 @@ static weir_status stage(const staging *s, uint64_t sent, uint64_t received)
     return status;
 }
 
-/* Copies what is sent into host memory, or what was received out of it. */
-static weir_status copy(const staging *s, weiri_nccl_kind kind)
+/* Copies what is sent to host memory, or what was received from it. */
+static weir_status copy_staged(const staging *s, weiri_nccl_kind kind)
 {
     weir_status status = WEIR_OK;
     for (size_t i = 0; i < s->count && status == WEIR_OK; i++) {
@@ -78,34 +78,34 @@ static weir_status copy(const staging *s, weiri_nccl_kind kind)
         int sends = kind == WEIRI_NCCL_SEND;
         uint64_t bytes = weiri_p2p_bytes_of(call);
         if (call->kind == kind && bytes && is_staged(s, i))
-            status = s->here->gpu->ops->copy(s->here, sends ? staged->out : call->out,
+            status = s->node->gpu->ops->copy(s->node, sends ? staged->out : call->out,
                                              sends ? call->in : staged->in, bytes);
     }
     return status;
 }
 
-static weir_status run(const staging *s)
+static weir_status run_staged(const staging *s)
 {
     uint64_t sent, received;
-    weir_status status = await_streams(s, &sent, &received);
+    weir_status status = await_staged_streams(s, &sent, &received);
     if (status == WEIR_OK && sent + received)
-        status = stage(s, sent, received);
+        status = assign_host_memory(s, sent, received);
     if (status == WEIR_OK)
-        status = copy(s, WEIRI_NCCL_SEND);
+        status = copy_staged(s, WEIRI_NCCL_SEND);
     if (status == WEIR_OK)
-        status = weiri_p2p_launch(s->comm, s->calls, s->count);
+        status = weiri_p2p_run_on_gpu(s->comm, s->calls, s->count);
     if (status == WEIR_OK)
-        status = weiri_p2p_move(s->comm, s->staged, s->count);
-    return status == WEIR_OK ? copy(s, WEIRI_NCCL_RECV) : status;
+        status = weiri_p2p_run_on_host(s->comm, s->staged, s->count);
+    return status == WEIR_OK ? copy_staged(s, WEIRI_NCCL_RECV) : status;
 }
 
-weir_status weiri_p2p_staged(weiri_nccl_comm *comm, const weiri_nccl_call *calls, size_t count)
+weir_status weiri_p2p_run_staged(weiri_nccl_comm *comm, const weiri_nccl_call *calls, size_t count)
 {
     staging s = {comm, weiri_comm_node(comm->comm), calls, malloc(count * sizeof *calls), count};
     if (!s.staged)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for sends and receives");
     memcpy(s.staged, calls, count * sizeof *calls);
-    weir_status status = run(&s);
+    weir_status status = run_staged(&s);
     free(s.staged);
     return status;
 }

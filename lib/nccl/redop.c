@@ -1,7 +1,7 @@
 /*
- * Custom reductions: a sum whose inputs are multiplied by a scalar first. The
- * scaled input is a copy, since the caller's must stay as it is. An operation's
- * value is ncclNumOps and its place in the communicator's list.
+ * Custom reductions: a sum whose inputs are first multiplied by a scalar. The scaled input is a
+ * copy, because the caller's must not change. The value of an operation is ncclNumOps plus its
+ * index in the communicator's list.
  */
 #include "nccl/gpu.h"
 
@@ -12,34 +12,35 @@ enum { FIRST_SCALES = 8 };
 
 const weiri_nccl_scale *weiri_nccl_scale_of(const weiri_nccl_comm *comm, ncclRedOp_t op)
 {
-    const unsigned place = (unsigned)op - ncclNumOps;
-    if (place >= (unsigned)comm->nscales || !comm->scales[place].used)
+    const unsigned index = (unsigned)op - ncclNumOps;
+    if (index >= (unsigned)comm->nscales || !comm->scales[index].used)
         return NULL;
-    return &comm->scales[place];
+    return &comm->scales[index];
 }
 
-static ncclResult_t grow(weiri_nccl_comm *comm)
+static ncclResult_t redop_grow(weiri_nccl_comm *comm)
 {
-    const int more = comm->nscales ? 2 * comm->nscales : FIRST_SCALES;
-    weiri_nccl_scale *longer = realloc(comm->scales, (size_t)more * sizeof *longer);
+    const int count = comm->nscales ? 2 * comm->nscales : FIRST_SCALES;
+    weiri_nccl_scale *longer = realloc(comm->scales, (size_t)count * sizeof *longer);
     if (!longer)
         return weiri_nccl_fail(ncclSystemError, "no memory for a custom operation");
-    memset(longer + comm->nscales, 0, (size_t)(more - comm->nscales) * sizeof *longer);
+    memset(longer + comm->nscales, 0, (size_t)(count - comm->nscales) * sizeof *longer);
     comm->scales = longer;
-    comm->nscales = more;
+    comm->nscales = count;
     return ncclSuccess;
 }
 
-static ncclResult_t create(weiri_nccl_comm *comm, ncclRedOp_t *op, const weiri_nccl_scale *scale)
+static ncclResult_t redop_create(weiri_nccl_comm *comm, ncclRedOp_t *op,
+                                 const weiri_nccl_scale *scale)
 {
-    int place = 0;
-    while (place < comm->nscales && comm->scales[place].used)
-        place++;
-    ncclResult_t result = place < comm->nscales ? ncclSuccess : grow(comm);
+    int index = 0;
+    while (index < comm->nscales && comm->scales[index].used)
+        index++;
+    ncclResult_t result = index < comm->nscales ? ncclSuccess : redop_grow(comm);
     if (result != ncclSuccess)
         return result;
-    comm->scales[place] = *scale;
-    *op = (ncclRedOp_t)(ncclNumOps + place);
+    comm->scales[index] = *scale;
+    *op = (ncclRedOp_t)(ncclNumOps + index);
     return ncclSuccess;
 }
 
@@ -57,7 +58,7 @@ ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataTyp
         .used = 1, .datatype = datatype, .residence = residence, .there = scalar};
     if (residence == ncclScalarHostImmediate)
         memcpy(scale.scalar, scalar, weir_dtype_bytes((weir_dtype)datatype));
-    ncclResult_t result = create(own, op, &scale);
+    ncclResult_t result = redop_create(own, op, &scale);
     weiri_nccl_leave(own);
     return result;
 }

@@ -1,7 +1,7 @@
 /*
- * Multiplication by a scalar, element by element, for custom reductions: one
- * source for the process and for kernels. Integers wrap; the small floating
- * types multiply in float and round once. Elements are aligned, the scalar too.
+ * Multiplication by a scalar, element by element, for custom reductions; one source for host and
+ * kernels. Integers wrap; half, bfloat16 and fp8 multiply in float and round once. Elements and the
+ * scalar must be aligned.
  */
 #ifndef WEIR_NCCL_SCALE_H
 #define WEIR_NCCL_SCALE_H
@@ -10,7 +10,7 @@
 #include "compute/numeric.h"
 #include <weir/weir.h>
 
-/* One element of an integer type or of float and double, as its C type. */
+/* One element of an integer type, float or double, as its C type. */
 #define WEIRI_NCCL_SCALE_AS(type, product)                                                         \
     do {                                                                                           \
         type *into = (type *)to;                                                                   \
@@ -22,7 +22,7 @@
         }                                                                                          \
     } while (0)
 
-/* Elements first, first + step, ... below count. */
+/* Processes elements first, first + step, ... below count. */
 WEIR_FN void weiri_nccl_scale_span(void *to, const void *from, const void *scalar, int dtype,
                                    size_t first, size_t step, size_t count)
 {

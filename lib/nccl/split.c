@@ -1,7 +1,7 @@
 /*
- * Communicators out of others. The ranks of a new one learn over the old one's
- * bootstrap who they are and get a unique id of their own; from there on a new
- * communicator is like any other and shares nothing with the old one.
+ * Deriving communicators from others. The ranks of a new communicator learn their new ranks over
+ * the old one's bootstrap and get a new unique id; the new communicator shares nothing with the old
+ * one.
  */
 #include "nccl/gpu.h"
 #include "nccl/init.h"
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A job's argument. */
+/* The argument of a job. */
 typedef struct split {
     ncclComm_t parent;
     int color, key;
@@ -22,20 +22,20 @@ typedef struct split {
     int excluded[];
 } split;
 
-static ncclResult_t bear(const weiri_nccl_comm *comm, const weir_unique_id *id, int rank,
-                         int nranks, ncclComm_t *made)
+static ncclResult_t create_part(const weiri_nccl_comm *comm, const weir_unique_id *id, int rank,
+                                int nranks, ncclComm_t *made)
 {
-    const weiri_nccl_birth birth = {
+    const weiri_nccl_comm_request part = {
         .id = *id, .rank = rank, .nranks = nranks, .device = comm->device, .made = made};
-    return weiri_nccl_bear(&birth);
+    return weiri_nccl_comm_create(&part);
 }
 
 /* The group's first rank creates the unique id, and an exchange among all ranks of comm passes
  * it on. ids has an entry for each rank of comm. */
-static ncclResult_t split_with(weiri_nccl_comm *comm, const split *wish, weiri_split_group *group,
-                               weir_unique_id *ids)
+static ncclResult_t split_with(weiri_nccl_comm *comm, const split *request,
+                               weiri_split_group *group, weir_unique_id *ids)
 {
-    weir_status status = weiri_split_exchange(comm->boot, wish->color, wish->key, group);
+    weir_status status = weiri_split_exchange(comm->boot, request->color, request->key, group);
     if (status != WEIR_OK)
         return weiri_nccl_result(status);
     if (group->count && group->rank == 0)
@@ -44,32 +44,32 @@ static ncclResult_t split_with(weiri_nccl_comm *comm, const split *wish, weiri_s
     if (status == WEIR_OK)
         status = weir_boot_allgather(comm->boot, ids, sizeof *ids);
     if (status == WEIR_OK && group->count)
-        return bear(comm, &ids[group->members[0]], group->rank, group->count, wish->made);
+        return create_part(comm, &ids[group->members[0]], group->rank, group->count, request->made);
     const ncclResult_t result = weiri_nccl_result(status);
     if (status != WEIR_OK)
         weiri_boot_tcp_cancel(&ids[comm->rank]); /* all zero, and ignored, if none was created */
     return result;
 }
 
-static ncclResult_t refuse_vendor(void)
+static ncclResult_t refuse_to_divide_vendor(void)
 {
     return weiri_nccl_fail(ncclInvalidUsage,
-                           "a communicator of the library fallen back to cannot be divided");
+                           "a communicator of the fallback library cannot be divided");
 }
 
 static ncclResult_t run_split(void *argument)
 {
-    const split *wish = argument;
-    weiri_nccl_comm *comm = weiri_nccl_enter(wish->parent);
+    const split *request = argument;
+    weiri_nccl_comm *comm = weiri_nccl_enter(request->parent);
     if (!comm)
         return ncclInvalidArgument;
     ncclResult_t result = ncclSystemError;
     weiri_split_group group = {.members = calloc((size_t)comm->nranks, sizeof *group.members)};
     weir_unique_id *ids = calloc((size_t)comm->nranks, sizeof *ids);
     if (comm->vendor)
-        result = refuse_vendor();
+        result = refuse_to_divide_vendor();
     else if (group.members && ids)
-        result = split_with(comm, wish, &group, ids);
+        result = split_with(comm, request, &group, ids);
     free(group.members);
     free(ids);
     weiri_nccl_leave(comm);
@@ -80,60 +80,62 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *newc
                            ncclConfig_t *config)
 {
     ncclResult_t result = weiri_nccl_check_config(config);
-    split *wish = NULL;
+    split *request = NULL;
     if (result == ncclSuccess && (!newcomm || color < NCCL_SPLIT_NOCOLOR))
-        result = weiri_nccl_fail(ncclInvalidArgument, "ncclCommSplit: color %d", color);
-    if (result == ncclSuccess && !(wish = malloc(sizeof *wish)))
+        result =
+            weiri_nccl_fail(ncclInvalidArgument,
+                            "ncclCommSplit: color %d; expected >= 0 or NCCL_SPLIT_NOCOLOR", color);
+    if (result == ncclSuccess && !(request = malloc(sizeof *request)))
         result = weiri_nccl_fail(ncclSystemError, "no memory");
     if (result != ncclSuccess)
         return weiri_nccl_refuse(result);
     *newcomm = NULL;
-    *wish = (split){.parent = comm, .color = color, .key = key, .made = newcomm};
-    return weiri_nccl_do((weiri_nccl_job){run_split, wish, comm});
+    *request = (split){.parent = comm, .color = color, .key = key, .made = newcomm};
+    return weiri_nccl_do((weiri_nccl_job){run_split, request, comm});
 }
 WEIRI_NCCL_ALIAS(CommSplit);
 
-/* -------------------------------------------------------------------- shrink */
+/* -------------------------------------------------------------------- shrink_with */
 
-static int is_excluded(const split *wish, int rank)
+static int is_excluded(const split *request, int rank)
 {
-    for (int i = 0; i < wish->nexcluded; i++)
-        if (wish->excluded[i] == rank)
+    for (int i = 0; i < request->nexcluded; i++)
+        if (request->excluded[i] == rank)
             return 1;
     return 0;
 }
 
-/* From the first of those that stay to the others: those that go do not take part. */
-static weir_status pass_id(const weiri_nccl_comm *comm, const split *wish, int first,
-                           weir_unique_id *id)
+/* Sends the id from the first remaining rank to the others; excluded ranks do not take part. */
+static weir_status distribute_id(const weiri_nccl_comm *comm, const split *request, int first,
+                                 weir_unique_id *id)
 {
     weir_status status = WEIR_OK;
     if (comm->rank != first)
         return weir_boot_recv(comm->boot, id, sizeof *id, first, 1);
     status = weir_unique_id_create(id);
     for (int peer = first + 1; peer < comm->nranks && status == WEIR_OK; peer++)
-        if (!is_excluded(wish, peer))
+        if (!is_excluded(request, peer))
             status = weir_boot_send(comm->boot, id, sizeof *id, peer, 1);
     return status;
 }
 
-static ncclResult_t shrink(const weiri_nccl_comm *comm, const split *wish)
+static ncclResult_t shrink_with(const weiri_nccl_comm *comm, const split *request)
 {
-    int first = -1, place = 0, size = 0;
+    int first = -1, new_rank = 0, size = 0;
     weir_unique_id id = {{0}};
     for (int rank = 0; rank < comm->nranks; rank++) {
-        if (is_excluded(wish, rank))
+        if (is_excluded(request, rank))
             continue;
         first = first < 0 ? rank : first;
-        place += rank < comm->rank;
+        new_rank += rank < comm->rank;
         size++;
     }
-    if (is_excluded(wish, comm->rank))
+    if (is_excluded(request, comm->rank))
         return weiri_nccl_fail(ncclInvalidUsage, "ncclCommShrink: rank %d is excluded itself",
                                comm->rank);
-    weir_status status = pass_id(comm, wish, first, &id);
+    weir_status status = distribute_id(comm, request, first, &id);
     if (status == WEIR_OK)
-        return bear(comm, &id, place, size, wish->made);
+        return create_part(comm, &id, new_rank, size, request->made);
     const ncclResult_t result = weiri_nccl_result(status);
     weiri_boot_tcp_cancel(&id);
     return result;
@@ -141,11 +143,11 @@ static ncclResult_t shrink(const weiri_nccl_comm *comm, const split *wish)
 
 static ncclResult_t run_shrink(void *argument)
 {
-    const split *wish = argument;
-    weiri_nccl_comm *comm = weiri_nccl_enter(wish->parent);
+    const split *request = argument;
+    weiri_nccl_comm *comm = weiri_nccl_enter(request->parent);
     if (!comm)
         return ncclInvalidArgument;
-    ncclResult_t result = comm->vendor ? refuse_vendor() : shrink(comm, wish);
+    ncclResult_t result = comm->vendor ? refuse_to_divide_vendor() : shrink_with(comm, request);
     weiri_nccl_leave(comm);
     return result;
 }
@@ -154,19 +156,20 @@ ncclResult_t ncclCommShrink(ncclComm_t comm, int *excludeRanksList, int excludeR
                             ncclComm_t *newcomm, ncclConfig_t *config, int shrinkFlags)
 {
     ncclResult_t result = weiri_nccl_check_config(config);
-    split *wish = NULL;
+    split *request = NULL;
     if (result == ncclSuccess && (!newcomm || excludeRanksCount < 1 || !excludeRanksList))
-        result = weiri_nccl_fail(ncclInvalidArgument, "ncclCommShrink: nobody is excluded");
+        result =
+            weiri_nccl_fail(ncclInvalidArgument, "ncclCommShrink: no rank to exclude is given");
     if (result == ncclSuccess && (shrinkFlags & NCCL_SHRINK_ABORT))
         result = ncclCommRevoke(comm, 0);
     if (result == ncclSuccess &&
-        !(wish = malloc(sizeof *wish + (size_t)excludeRanksCount * sizeof(int))))
+        !(request = malloc(sizeof *request + (size_t)excludeRanksCount * sizeof(int))))
         result = weiri_nccl_fail(ncclSystemError, "no memory");
     if (result != ncclSuccess)
         return weiri_nccl_refuse(result);
     *newcomm = NULL;
-    *wish = (split){.parent = comm, .made = newcomm, .nexcluded = excludeRanksCount};
-    memcpy(wish->excluded, excludeRanksList, (size_t)excludeRanksCount * sizeof(int));
-    return weiri_nccl_do((weiri_nccl_job){run_shrink, wish, comm});
+    *request = (split){.parent = comm, .made = newcomm, .nexcluded = excludeRanksCount};
+    memcpy(request->excluded, excludeRanksList, (size_t)excludeRanksCount * sizeof(int));
+    return weiri_nccl_do((weiri_nccl_job){run_shrink, request, comm});
 }
 WEIRI_NCCL_ALIAS(CommShrink);

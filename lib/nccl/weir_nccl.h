@@ -1,18 +1,16 @@
 /*
- * The host interface of NCCL 2.28 as weir's own library serves it
- * (libweir_nccl.so): names, values and layouts are NCCL's, so that programs
- * built with its header load the library unchanged; the words are weir's. The
- * same functions exist with the prefix mccl.
+ * The host interface of NCCL 2.28 as libweir_nccl.so serves it. Names, values and layouts are
+ * NCCL's, so programs built with NCCL's header load this library unchanged; the descriptions are
+ * weir's. The same functions exist with the prefix mccl.
  *
- * Counts are in elements. In a build or on a machine without GPUs, buffers are
- * memory of the process, streams are ignored, and calls return when the
- * caller's buffers are complete. On GPUs calls return when the work is in the
- * stream. A call that fails says so by its result, and in words by
- * ncclGetLastError.
+ * Counts are in elements. In a build or on a node without GPUs, buffers are memory of the process,
+ * streams are ignored, and calls return when the caller's buffers are complete. On GPUs, calls
+ * return when the work has been added to the stream. A call that fails returns a result other than
+ * ncclSuccess, with a text in ncclGetLastError.
  *
- * A communicator serves one thread at a time, but for ncclCommAbort,
- * ncclCommRevoke and ncclCommGetAsyncError, which any thread may call at any
- * time. A handle that was destroyed or never made is refused, not followed.
+ * A communicator may be used by one thread at a time, except for ncclCommAbort, ncclCommRevoke and
+ * ncclCommGetAsyncError, which any thread may call at any time. A handle that was destroyed or
+ * never created is rejected, not followed.
  */
 #ifndef WEIR_NCCL_WEIR_NCCL_H
 #define WEIR_NCCL_WEIR_NCCL_H
@@ -47,12 +45,12 @@ typedef enum {
     ncclInternalError = 3,
     ncclInvalidArgument = 4,
     ncclInvalidUsage = 5,
-    ncclRemoteError = 6, /* a peer has died or left, or was not there by the deadline */
+    ncclRemoteError = 6, /* a peer has died or left, or did not arrive by the deadline */
     ncclInProgress = 7,
     ncclNumResults = 8
 } ncclResult_t;
 
-/* Values are weir_dtype's. */
+/* Values are those of weir_dtype. */
 typedef enum {
     ncclInt8 = 0,
     ncclChar = 0,
@@ -74,7 +72,7 @@ typedef enum {
     ncclNumTypes = 12
 } ncclDataType_t;
 
-/* Values are weir_op's; from ncclNumOps on they are ncclRedOpCreatePreMulSum's. */
+/* Values are those of weir_op; from ncclNumOps on they are from ncclRedOpCreatePreMulSum. */
 typedef enum {
     ncclSum = 0,
     ncclProd = 1,
@@ -98,9 +96,9 @@ typedef enum { ncclScalarDevice = 0, ncclScalarHostImmediate = 1 } ncclScalarRes
 #define NCCL_SHRINK_DEFAULT 0x00
 #define NCCL_SHRINK_ABORT 0x01
 
-/* What a caller wishes of a communicator. size, magic and version are those of
- * the header that the caller was built with. Creation is always complete when
- * the call returns, also with blocking 0; the other members change nothing. */
+/* Configuration of a communicator. size, magic and version are those of the header with which the
+ * caller was built. Creation is always complete when the call returns, even with blocking 0; the
+ * other members have no effect. */
 typedef struct ncclConfig_v22800 {
     size_t size;
     unsigned int magic;
@@ -132,46 +130,47 @@ typedef struct ncclSimInfo_v22200 {
 
 WEIR_NCCL_API ncclResult_t ncclGetVersion(int *version);
 WEIR_NCCL_API const char *ncclGetErrorString(ncclResult_t result);
-/* What went wrong last, in any thread; comm does not matter. Valid until the
- * calling thread asks again. */
+/* The text of the last error in any thread; comm is ignored. Valid until the calling thread calls
+ * it again. */
 WEIR_NCCL_API const char *ncclGetLastError(ncclComm_t comm);
 WEIR_NCCL_API void ncclResetDebugInit(void);
 
 /* ------------------------------------------------------------ communicators */
 
-/* To be called in the process that will be rank 0. An id serves one communicator. */
+/* To be called in one process, which must live until all ranks have joined. An id serves one
+ * communicator. */
 WEIR_NCCL_API ncclResult_t ncclGetUniqueId(ncclUniqueId *uniqueId);
-/* Collective: blocks until all ranks are there, WEIR_TIMEOUT_MS at most. On GPUs
- * the rank has the calling thread's current device. */
+/* Collective: blocks until all ranks have joined, at most WEIR_TIMEOUT_MS. On GPUs the rank uses
+ * the calling thread's current device. */
 WEIR_NCCL_API ncclResult_t ncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId commId,
                                             int rank);
 WEIR_NCCL_API ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int nranks,
                                                   ncclUniqueId commId, int rank,
                                                   ncclConfig_t *config);
-/* The ranks meet by the first of the ids. */
+/* The ranks rendezvous by the first of the ids. */
 WEIR_NCCL_API ncclResult_t ncclCommInitRankScalable(ncclComm_t *newcomm, int nranks, int myrank,
                                                     int nId, ncclUniqueId *commIds,
                                                     ncclConfig_t *config);
-/* All ranks in this process; devlist may be NULL. comm gets ndev handles. */
+/* All ranks in this process; devlist may be NULL. comm receives ndev handles. */
 WEIR_NCCL_API ncclResult_t ncclCommInitAll(ncclComm_t *comm, int ndev, const int *devlist);
-/* Collective. newcomm gets NULL where color is NCCL_SPLIT_NOCOLOR. */
+/* Collective. newcomm receives NULL if color is NCCL_SPLIT_NOCOLOR. */
 WEIR_NCCL_API ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *newcomm,
                                          ncclConfig_t *config);
-/* Collective among those that are not excluded. */
+/* Collective among the ranks that are not excluded. */
 WEIR_NCCL_API ncclResult_t ncclCommShrink(ncclComm_t comm, int *excludeRanksList,
                                           int excludeRanksCount, ncclComm_t *newcomm,
                                           ncclConfig_t *config, int shrinkFlags);
 WEIR_NCCL_API ncclResult_t ncclCommFinalize(ncclComm_t comm);
-/* Waits until all ranks have called it; among several ranks of one process the
- * last one waits for all of them. */
+/* Collective: waits until all ranks have called it. Of several ranks of one process, only the call
+ * for the last one waits. */
 WEIR_NCCL_API ncclResult_t ncclCommDestroy(ncclComm_t comm);
-/* Ends what is under way on every rank with an error, and frees comm. */
+/* Ends all calls in progress on every rank with an error, and frees comm. */
 WEIR_NCCL_API ncclResult_t ncclCommAbort(ncclComm_t comm);
 /* The same without freeing it. */
 WEIR_NCCL_API ncclResult_t ncclCommRevoke(ncclComm_t comm, int revokeFlags);
 WEIR_NCCL_API ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *asyncError);
 WEIR_NCCL_API ncclResult_t ncclCommCount(const ncclComm_t comm, int *count);
-/* The CUDA device; 0 where there are no GPUs. */
+/* The CUDA device; 0 if there are no GPUs. */
 WEIR_NCCL_API ncclResult_t ncclCommCuDevice(const ncclComm_t comm, int *device);
 WEIR_NCCL_API ncclResult_t ncclCommUserRank(const ncclComm_t comm, int *rank);
 
@@ -179,18 +178,18 @@ WEIR_NCCL_API ncclResult_t ncclCommUserRank(const ncclComm_t comm, int *rank);
 
 WEIR_NCCL_API ncclResult_t ncclMemAlloc(void **ptr, size_t size);
 WEIR_NCCL_API ncclResult_t ncclMemFree(void *ptr);
-/* A promise that the memory stays until it is deregistered. Memory that peers
- * cannot map is accepted, and staged. */
+/* The memory must stay valid until it is deregistered. Memory that peers cannot map is accepted,
+ * and staged. */
 WEIR_NCCL_API ncclResult_t ncclCommRegister(const ncclComm_t comm, void *buff, size_t size,
                                             void **handle);
 WEIR_NCCL_API ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle);
-/* Collective. With NCCL_WIN_COLL_SYMMETRIC calls on it use one offset on all
- * ranks (weir_mem_symmetric in weir/weir.h). */
+/* Collective. With NCCL_WIN_COLL_SYMMETRIC, calls on the window use one offset on all ranks
+ * (weir_mem_symmetric in weir/weir.h). */
 WEIR_NCCL_API ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *buff, size_t size,
                                                   ncclWindow_t *win, int winFlags);
 WEIR_NCCL_API ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t win);
 
-/* NCCL's interface for kernels has no counterpart here: ncclInvalidUsage. */
+/* NCCL's interface for kernels is not supported: ncclInvalidUsage. */
 struct ncclDevComm;
 struct ncclDevCommRequirements;
 WEIR_NCCL_API ncclResult_t ncclDevCommCreate(ncclComm_t comm,
@@ -200,7 +199,7 @@ WEIR_NCCL_API ncclResult_t ncclDevCommDestroy(ncclComm_t comm, const struct nccl
 
 /* --------------------------------------------------------------- reductions */
 
-/* op multiplies each rank's input by its scalar before it is added. */
+/* op multiplies each rank's input by its scalar before adding. */
 WEIR_NCCL_API ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar,
                                                     ncclDataType_t datatype,
                                                     ncclScalarResidence_t residence,
@@ -241,8 +240,8 @@ WEIR_NCCL_API ncclResult_t ncclGather(const void *sendbuff, void *recvbuff, size
 WEIR_NCCL_API ncclResult_t ncclScatter(const void *sendbuff, void *recvbuff, size_t count,
                                        ncclDataType_t datatype, int root, ncclComm_t comm,
                                        cudaStream_t stream);
-/* Messages between two ranks arrive in order, and their lengths must match.
- * Ranks that neither send nor receive call nothing. */
+/* Messages between two ranks arrive in order, and their lengths must match. Ranks that neither send
+ * nor receive do not call anything. */
 WEIR_NCCL_API ncclResult_t ncclSend(const void *sendbuff, size_t count, ncclDataType_t datatype,
                                     int peer, ncclComm_t comm, cudaStream_t stream);
 WEIR_NCCL_API ncclResult_t ncclRecv(void *recvbuff, size_t count, ncclDataType_t datatype,
@@ -250,16 +249,15 @@ WEIR_NCCL_API ncclResult_t ncclRecv(void *recvbuff, size_t count, ncclDataType_t
 
 /* ------------------------------------------------------------------- groups */
 
-/* What the thread calls in between runs at the end of the outermost group: first
- * communicators are made, then each one's collectives run in order, then all its
- * sends and receives at once. A call that is refused makes the end of the group
- * fail, and nothing runs. */
+/* What the thread calls between them runs at the end of the outermost group: first communicators
+ * are created, then each communicator's collectives run in order, then all its sends and receives
+ * at once. If a call is rejected, the end of the group fails and nothing runs. */
 WEIR_NCCL_API ncclResult_t ncclGroupStart(void);
 WEIR_NCCL_API ncclResult_t ncclGroupEnd(void);
-/* Ends the group without its collectives, sends and receives (communicators are made) and
- * tells the microseconds that these would take, at the outermost end. A rough figure, from the
- * bytes that leave a rank; negative, as NCCL says it, where weir has no figures: across
- * machines, and of GPUs that NVLink does not join. Local. */
+/* Ends the group without its collectives, sends and receives (communicators are created). At the
+ * outermost end, returns the estimated microseconds that they would take: a rough figure, from the
+ * bytes that leave a rank; negative, as in NCCL, if weir has no figures: across nodes, and for GPUs
+ * that NVLink does not join. Local. */
 WEIR_NCCL_API ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t *simInfo);
 
 #ifdef __cplusplus

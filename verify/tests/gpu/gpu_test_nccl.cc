@@ -361,7 +361,7 @@ static std::string divide_short(uint64_t bytes, weiri_p2p_lanes lanes)
 /* Every byte is in one piece, none is longer than a slot, and with a round less they would be. */
 static std::string divide(uint64_t bytes, weiri_p2p_lanes lanes)
 {
-    const weiri_p2p_cut cut = weiri_p2p_cut_of(bytes, lanes);
+    const weiri_p2p_division cut = weiri_p2p_divide(bytes, lanes);
     std::vector<int> pieces_with(bytes, 0);
     std::string what =
         std::to_string(bytes) + " bytes, " + std::to_string(lanes.all) + " lanes: ";

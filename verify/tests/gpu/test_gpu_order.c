@@ -447,7 +447,7 @@ static void test_groups_and_the_end(void **state)
     assert_int_equal(weiri_nccl_gpu_follow(comm, stream_of('a'), stream_of('b')), WEIR_OK);
     assert_non_null(strstr(done, "a behind b"));
     assert_int_equal(nevents, 2);
-    weiri_nccl_gpu_forget(comm);
+    weiri_nccl_gpu_order_end(comm);
     assert_int_equal(nevents, 0);
     assert_null(comm->order.last);
 }
@@ -458,7 +458,7 @@ static void test_the_end_before_graphs(void **state)
     weiri_nccl_comm *comm = *state;
     assert_string_equal(calls(comm, "a1b2"), "graph of a, graph of b");
     assert_int_equal(nevents, 3);
-    weiri_nccl_gpu_forget(comm);
+    weiri_nccl_gpu_order_end(comm);
     assert_int_equal(nevents, 1);
     assert_null(comm->order.last);
 }

@@ -76,7 +76,7 @@ static const char *runs(const char *group)
                                            .root = group[1] - '0',
                                            .stream = stream_of(group[2])};
     done[0] = '\0';
-    assert_int_equal(weiri_p2p_launch(&comm, calls, count), WEIR_OK);
+    assert_int_equal(weiri_p2p_run_on_gpu(&comm, calls, count), WEIR_OK);
     return done;
 }
 

@@ -1,27 +1,27 @@
 /*
- * The two ways of pieces that the host moves: through mailboxes (p2p.h) to ranks of this
- * machine, and as messages (comm/internode/internode.h) to those of others. Messages of pairs have
- * a window of their own, so they need no order with those of collectives.
+ * The two transports of pieces that the host moves: mailboxes (p2p.h) to ranks of this node, and
+ * messages (comm/internode/internode.h) to ranks of other nodes. The messages of pairs have a
+ * window of their own, so they are independent of those of collectives.
  */
 #include "nccl/p2p_host.h"
 
 /* ---------------------------------------------------------------- mailboxes */
 
-/* In memory of the process a direction of a pair has one lane: here, of what comes from the
- * peer, with the counts of what goes to it; there, of what goes to it. */
-static weiri_p2p_lane *lane_of(const weiri_nccl_p2p *p2p, int owner, int peer)
+/* On the host a direction of a pair has one lane. own_lane is in this rank's mailbox: it holds what
+ * comes from the peer, and the counts of what goes to it. peer_lane is in the peer's mailbox. */
+static weiri_p2p_lane *mailbox_lane(const weiri_nccl_p2p *p2p, int owner, int peer)
 {
     return weiri_p2p_lane_at(weiri_p2p_box(p2p->mailbox[owner], owner, peer, p2p->lanes), 0);
 }
 
-static weiri_p2p_lane *here(const weiri_nccl_comm *comm, int peer)
+static weiri_p2p_lane *own_lane(const weiri_nccl_comm *comm, int peer)
 {
-    return lane_of(comm->p2p, comm->p2p->place, weiri_comm_place(comm->comm, peer));
+    return mailbox_lane(comm->p2p, comm->p2p->node_rank, weiri_comm_place(comm->comm, peer));
 }
 
-static weiri_p2p_lane *there(const weiri_nccl_comm *comm, int peer)
+static weiri_p2p_lane *peer_lane(const weiri_nccl_comm *comm, int peer)
 {
-    return lane_of(comm->p2p, weiri_comm_place(comm->comm, peer), comm->p2p->place);
+    return mailbox_lane(comm->p2p, weiri_comm_place(comm->comm, peer), comm->p2p->node_rank);
 }
 
 static uint64_t mailbox_piece_bytes(const weiri_nccl_comm *comm)
@@ -32,19 +32,19 @@ static uint64_t mailbox_piece_bytes(const weiri_nccl_comm *comm)
 
 static int mailbox_has_room(const weiri_nccl_comm *comm, int peer)
 {
-    const weiri_p2p_lane *mine = here(comm, peer);
+    const weiri_p2p_lane *mine = own_lane(comm, peer);
     return mine->own_sent < weir_load_acquire(&mine->taken) + WEIRI_P2P_SLOTS;
 }
 
 static char *mailbox_outgoing(const weiri_nccl_comm *comm, int peer)
 {
-    return there(comm, peer)->slot[here(comm, peer)->own_sent % WEIRI_P2P_SLOTS].data;
+    return peer_lane(comm, peer)->slot[own_lane(comm, peer)->own_sent % WEIRI_P2P_SLOTS].data;
 }
 
 static weir_status mailbox_post(const weiri_nccl_comm *comm, int peer, uint64_t bytes,
                                 uint64_t message_bytes)
 {
-    weiri_p2p_lane *mine = here(comm, peer), *to = there(comm, peer);
+    weiri_p2p_lane *mine = own_lane(comm, peer), *to = peer_lane(comm, peer);
     (void)bytes;
     to->slot[mine->own_sent % WEIRI_P2P_SLOTS].message_bytes = message_bytes;
     weir_store_release(&to->sent, ++mine->own_sent);
@@ -53,14 +53,14 @@ static weir_status mailbox_post(const weiri_nccl_comm *comm, int peer, uint64_t 
 
 static int mailbox_has_arrived(const weiri_nccl_comm *comm, int peer)
 {
-    const weiri_p2p_lane *mine = here(comm, peer);
+    const weiri_p2p_lane *mine = own_lane(comm, peer);
     return weir_load_acquire(&mine->sent) > mine->own_taken;
 }
 
 static const char *mailbox_incoming(const weiri_nccl_comm *comm, int peer,
                                     uint64_t *message_bytes)
 {
-    const weiri_p2p_lane *mine = here(comm, peer);
+    const weiri_p2p_lane *mine = own_lane(comm, peer);
     unsigned slot = (unsigned)(mine->own_taken % WEIRI_P2P_SLOTS);
     *message_bytes = mine->slot[slot].message_bytes;
     return mine->slot[slot].data;
@@ -68,19 +68,19 @@ static const char *mailbox_incoming(const weiri_nccl_comm *comm, int peer,
 
 static weir_status mailbox_take(const weiri_nccl_comm *comm, int peer)
 {
-    weir_store_release(&there(comm, peer)->taken, ++here(comm, peer)->own_taken);
+    weir_store_release(&peer_lane(comm, peer)->taken, ++own_lane(comm, peer)->own_taken);
     return WEIR_OK;
 }
 
 static weiri_p2p_awaited mailbox_room(const weiri_nccl_comm *comm, int peer)
 {
-    const weiri_p2p_lane *mine = here(comm, peer);
+    const weiri_p2p_lane *mine = own_lane(comm, peer);
     return (weiri_p2p_awaited){&mine->taken, mine->own_sent + 1 - WEIRI_P2P_SLOTS};
 }
 
 static weiri_p2p_awaited mailbox_arrival(const weiri_nccl_comm *comm, int peer)
 {
-    const weiri_p2p_lane *mine = here(comm, peer);
+    const weiri_p2p_lane *mine = own_lane(comm, peer);
     return (weiri_p2p_awaited){&mine->sent, mine->own_taken + 1};
 }
 
@@ -137,9 +137,9 @@ static weiri_p2p_awaited message_arrival(const weiri_nccl_comm *comm, int peer)
     return (weiri_p2p_awaited){&path->words->arrived, path->taken + 1};
 }
 
-const weiri_p2p_way *weiri_p2p_way_to(const weiri_nccl_comm *comm, int rank)
+const weiri_p2p_transport *weiri_p2p_transport_to(const weiri_nccl_comm *comm, int rank)
 {
-    static const weiri_p2p_way by_mailbox = {
+    static const weiri_p2p_transport mailbox_transport = {
         .piece_bytes = mailbox_piece_bytes,
         .has_room = mailbox_has_room,
         .outgoing = mailbox_outgoing,
@@ -150,7 +150,7 @@ const weiri_p2p_way *weiri_p2p_way_to(const weiri_nccl_comm *comm, int rank)
         .room = mailbox_room,
         .arrival = mailbox_arrival,
     };
-    static const weiri_p2p_way by_message = {
+    static const weiri_p2p_transport message_transport = {
         .piece_bytes = message_piece_bytes,
         .has_room = message_has_room,
         .outgoing = message_outgoing,
@@ -161,5 +161,5 @@ const weiri_p2p_way *weiri_p2p_way_to(const weiri_nccl_comm *comm, int rank)
         .room = message_room,
         .arrival = message_arrival,
     };
-    return weiri_p2p_is_remote(comm, rank) ? &by_message : &by_mailbox;
+    return weiri_p2p_is_remote(comm, rank) ? &message_transport : &mailbox_transport;
 }

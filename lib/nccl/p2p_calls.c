@@ -1,0 +1,36 @@
+/*
+ * The sends and receives of a group, looked up by kind and peer; and the pairing of a rank's sends
+ * to itself with its receives. Used by all files that execute sends and receives.
+ */
+#include "nccl/p2p_host.h"
+
+#include "base/error.h"
+
+const weiri_nccl_call *weiri_p2p_next_call(const weiri_nccl_call *calls, size_t count,
+                                           weiri_nccl_kind kind, int peer, size_t *from)
+{
+    while (*from < count) {
+        const weiri_nccl_call *call = &calls[(*from)++];
+        if (call->kind == kind && call->root == peer)
+            return call;
+    }
+    return NULL;
+}
+
+weir_status weiri_p2p_next_self(const weiri_nccl_comm *comm, const weiri_nccl_call *calls,
+                                size_t count, weiri_p2p_self *self)
+{
+    self->send = weiri_p2p_next_call(calls, count, WEIRI_NCCL_SEND, comm->rank, &self->sends);
+    self->recv = weiri_p2p_next_call(calls, count, WEIRI_NCCL_RECV, comm->rank, &self->recvs);
+    if (!self->send && !self->recv)
+        return WEIR_OK;
+    if (!self->send || !self->recv)
+        return weiri_fail(WEIR_ERR_UNSUPPORTED,
+                          "rank %d: a send to itself needs a receive in the same group",
+                          comm->rank);
+    uint64_t sent = weiri_p2p_bytes_of(self->send), expected = weiri_p2p_bytes_of(self->recv);
+    if (sent != expected)
+        return weiri_fail(WEIR_ERR_INVALID, "rank %d sends %llu bytes to itself and receives %llu",
+                          comm->rank, (unsigned long long)sent, (unsigned long long)expected);
+    return WEIR_OK;
+}
