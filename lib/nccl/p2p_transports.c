@@ -1,7 +1,7 @@
 /*
  * The two transports of pieces that the host moves: mailboxes (p2p.h) to ranks of this node, and
  * messages (comm/internode/internode.h) to ranks of other nodes. The messages of pairs have a
- * window of their own, so they are independent of those of collectives.
+ * separate window, so they are independent of those of collectives.
  */
 #include "nccl/p2p_host.h"
 

@@ -6,7 +6,7 @@
  *   1. The root's warps send their units of all shares, and store them to the output if that
  *      is not the input. The other ranks send the root an empty unit, because slots may
  *      alternate only if every rank receives from every other.
- *   2. The other ranks' warps wait for those units of their own share, forward and store
+ *   2. The other ranks' warps wait for those units of their share, forward and store
  *      them, and then wait for the same units of the other shares.
  *
  * All shares have the same number of units, at least one, even if the input ends before or within

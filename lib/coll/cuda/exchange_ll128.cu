@@ -4,7 +4,7 @@
  * the links, with any memory: from where the doubled bytes of packets cost more, to where storing
  * directly into peers' buffers is faster.
  *
- *   1. A warp sends its units of the blocks for all peers, and copies those of its own block.
+ *   1. A warp sends its units of the blocks for all peers, and copies those of the block it keeps.
  *   2. It waits for the same units of all peers and stores them.
  *
  * Every rank receives from every other in every launch, so the parities of slots may alternate. A

@@ -5,7 +5,7 @@
  * packets cost more than a second latency, to where storing directly into peers' buffers is faster.
  *
  *   1. A warp sends a unit of every other rank's share of its input to that rank (phase 0).
- *   2. It waits for the same unit of its own share from all peers, reduces them, sends the
+ *   2. It waits for the same unit of its share from all peers, reduces them, sends the
  *      result to the peers that want it (phase 1), and stores it if this rank wants it.
  *   3. A rank that wants the peers' results waits for that unit of all other shares and stores
  *      them.

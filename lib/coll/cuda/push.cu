@@ -8,7 +8,7 @@
  *
  * With chunk_bytes each rank keeps the result of one chunk of its share in its own output, and copy
  * engines do the rest of the allreduce (allreduce_ce_cuda.c). The barriers before and after are
- * then kernels of their own.
+ * then separate kernels.
  */
 #include "coll/cuda/kernels.h"
 #include "coll/cuda/device/push.cuh"

@@ -1,6 +1,6 @@
 /*
  * reduce, chain: partial results travel from rank to rank, beginning after the root and ending at
- * it. Every link carries the buffer once, and no two streams meet at a rank, so a long buffer takes
+ * it. Every link carries the buffer once, and no rank receives two streams, so a long buffer takes
  * as long as one link needs for it. With any memory.
  *
  * A lane is a block. In each round a rank

@@ -2,7 +2,7 @@
  * reduce_scatter: the output of rank r is the reduction of block r of all inputs.
  *
  * packet: every rank sends each peer that peer's block as LL packets and reduces what arrives. A
- * thread reads the words of its own block that it later overwrites, so the output may be that block
+ * thread reads the words of its block that it later overwrites, so the output may be that block
  * of the input. All accesses are relaxed.
  *
  * direct: the blocks of the same index exchange descriptors of the inputs; every rank loads and

@@ -31,7 +31,7 @@
  * on all ranks. If the grid has fewer blocks than a lane needs, one block plays all roles in turn,
  * each one round after the previous role. Blocks left over do nothing.
  *
- * A rank reads a piece of its own share only to reduce it, and of a peer's share only to push it,
+ * A rank reads a piece of its share only to reduce it, and of a peer's share only to push it,
  * which happens before the peer can have its result. Results may therefore overwrite inputs.
  */
 #ifndef WEIR_COLL_CUDA_PUSH_CUH
