@@ -1,4 +1,4 @@
-/* Addresses as text and as socket names, and the text of a named address. */
+/* Addresses as text and as socket addresses, and parsing of named addresses. */
 #include "boot/address.h"
 
 #include "base/error.h"

@@ -1,6 +1,6 @@
 /*
- * Network addresses in a form that travels: fixed size, IPv4 or IPv6, in
- * tables and unique ids. And the network interfaces of this machine.
+ * Network addresses of fixed size, IPv4 or IPv6, as tables and unique ids carry them; and the
+ * network interfaces of this node.
  */
 #ifndef WEIR_BOOT_ADDRESS_H
 #define WEIR_BOOT_ADDRESS_H
@@ -26,28 +26,29 @@ typedef struct weiri_named_address {
 
 enum { WEIRI_ADDRESS_TEXT_BYTES = 72 };
 
-/* "10.0.0.4:50000" or "[fe80::1%2]:50000", into text; returns text. */
+/* Formats an address ("10.0.0.4:50000", "[fe80::1%2]:50000") and returns text. */
 const char *weiri_address_text(const weiri_address *address, char text[WEIRI_ADDRESS_TEXT_BYTES]);
 socklen_t weiri_address_to_socket(const weiri_address *address, struct sockaddr_storage *name);
 /* WEIR_ERR_UNSUPPORTED: neither IPv4 nor IPv6. */
 weir_status weiri_address_from_socket(const struct sockaddr_storage *name, weiri_address *address);
 
-/* Reads "interface:ip:port" or "ip:port", IPv6 in brackets. Names are not
- * looked up. WEIR_ERR_INVALID says what is wrong and what is expected. */
+/* Parses "interface:ip:port" or "ip:port", with IPv6 in brackets; host names are not resolved.
+ * WEIR_ERR_INVALID if the text is malformed. */
 weir_status weiri_named_address_parse(const char *text, weiri_named_address *named);
 
-/* What the environment says of interfaces: WEIR_SOCKET_IFNAME, or NCCL_SOCKET_IFNAME where that is
- * not set; NULL: nothing. variable (or NULL) gets the name of that one, the first if none. */
+/* Returns the interface selection from the environment: WEIR_SOCKET_IFNAME, else
+ * NCCL_SOCKET_IFNAME, else NULL. variable (may be NULL) gets the name of the variable, the first
+ * one if none is set. */
 const char *weiri_interface_wish(const char **variable);
-/* An address of an interface, port 0; with like, one of its family. A wish is as NCCL has them: a
- * name, what names begin with, or several with commas between; behind "=" names alone, behind
- * "^" those that are not wanted. Of several, and without a wish (NULL), the one that others can
- * most likely reach: a name before what begins so, a real interface before a bridge of virtual
- * machines and containers before loopback, IPv4 before IPv6. WEIR_ERR_SYSTEM: there is none; the
- * text lists those that are up. */
+/* Chooses an interface and returns its address with port 0, of the same family as like if that is
+ * not NULL. wish has NCCL's syntax: a comma-separated list of names or prefixes; a leading "="
+ * means exact names only, a leading "^" excludes the names. Of several interfaces, or if wish is
+ * NULL, it chooses the one that peers can most likely reach: an exact name before a prefix, a
+ * physical interface before a bridge of virtual machines or containers before loopback, IPv4
+ * before IPv6. WEIR_ERR_SYSTEM if none matches; the error line lists the interfaces that are up. */
 weir_status weiri_interface_address(const char *wish, const weiri_address *like,
                                     weiri_address *address);
-/* The name of the interface that has the address, "?" if none has. */
+/* Returns the name of the interface that has the address, or "?". */
 void weiri_interface_name(const weiri_address *address, char name[IF_NAMESIZE]);
 
 #endif

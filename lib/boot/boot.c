@@ -1,7 +1,6 @@
 /*
- * The bootstrap object: an implementation's ops table with its context, the
- * checks of arguments that all implementations share, and agreement on errors,
- * which is built on allgather alone.
+ * The bootstrap object: an ops table with its context, the argument checks that all implementations
+ * share, and agreement on errors, which only uses allgather.
  */
 #include "base/error.h"
 #include "boot/mesh.h"

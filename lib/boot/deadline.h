@@ -1,5 +1,4 @@
-/* A moment after which a wait gives up, and how long the wait was to be, for
- * the message that says so. */
+/* A deadline of a wait, and the length of the wait for its error line. */
 #ifndef WEIR_BOOT_DEADLINE_H
 #define WEIR_BOOT_DEADLINE_H
 

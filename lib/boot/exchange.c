@@ -1,8 +1,7 @@
 /*
- * The mesh's collective operations: every rank sends its part to every peer
- * and receives theirs, all at once, around one poll loop. Ranks that disagree
- * about the number of bytes still complete the exchange, so that all of them
- * learn of it and the streams stay in step.
+ * The collective operations of the mesh: every rank sends its part to every peer and receives
+ * theirs at the same time, in one poll loop. Ranks that disagree about the number of bytes still
+ * complete the exchange, so that all of them notice and the streams remain usable.
  */
 #include "boot/mesh.h"
 
@@ -15,17 +14,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Where the exchange with one peer stands. */
+/* The state of the exchange with one peer. */
 typedef struct transfer {
     int sent_all, received_all;
-    size_t sent;            /* of the header and the own part */
-    uint64_t received;      /* of the payload that is arriving */
-    weiri_message *message; /* that payload's place, if it is a message */
+    size_t sent;            /* bytes of the header and this rank's part */
+    uint64_t received;      /* bytes of the payload being received */
+    weiri_message *message; /* where that payload goes, if it is a message */
 } transfer;
 
 typedef struct exchange {
     weiri_mesh *mesh;
-    int is_barrier; /* for messages */
+    int is_barrier; /* for error lines */
     char *all;
     size_t bytes;
     weiri_frame frame;
@@ -35,7 +34,7 @@ typedef struct exchange {
     uint64_t mismatched_bytes;
 } exchange;
 
-static weir_status send_part(exchange *ex, int peer)
+static weir_status exchange_send_part(exchange *ex, int peer)
 {
     weiri_mesh *mesh = ex->mesh;
     transfer *to = &ex->transfers[peer];
@@ -47,7 +46,7 @@ static weir_status send_part(exchange *ex, int peer)
     return status;
 }
 
-/* Reads into data, in the transfer's count of payload bytes. */
+/* Reads payload into data. */
 static weir_status receive_into(exchange *ex, int peer, void *data, size_t bytes)
 {
     transfer *from = &ex->transfers[peer];
@@ -80,7 +79,7 @@ static weir_status receive_message(exchange *ex, int peer)
     return WEIR_OK;
 }
 
-static weir_status receive_part(exchange *ex, int peer)
+static weir_status exchange_receive_part(exchange *ex, int peer)
 {
     weiri_mesh_peer *from = &ex->mesh->peers[peer];
     transfer *arriving = &ex->transfers[peer];
@@ -103,7 +102,7 @@ static weir_status receive_part(exchange *ex, int peer)
     return WEIR_OK;
 }
 
-/* Takes frames until the peer's part is complete or nothing more can be had. */
+/* Receives frames until the peer's part is complete or nothing more has arrived. */
 static weir_status receive_frames(exchange *ex, int peer)
 {
     weiri_mesh_peer *from = &ex->mesh->peers[peer];
@@ -117,7 +116,7 @@ static weir_status receive_frames(exchange *ex, int peer)
         if (kind == WEIRI_FRAME_MESSAGE)
             status = receive_message(ex, peer);
         else if (kind == WEIRI_FRAME_EXCHANGE)
-            status = receive_part(ex, peer);
+            status = exchange_receive_part(ex, peer);
         else
             status = weiri_mesh_fail_frame(ex->mesh, peer);
         if (status != WEIR_OK)
@@ -128,7 +127,7 @@ static weir_status receive_frames(exchange *ex, int peer)
     return WEIR_OK;
 }
 
-/* The peer's farewell, if that is what comes next; else WEIR_OK. */
+/* Returns the peer's farewell if that is its next frame, else WEIR_OK. */
 static weir_status read_farewell(exchange *ex, int peer)
 {
     weiri_mesh_peer *from = &ex->mesh->peers[peer];
@@ -142,15 +141,15 @@ static weir_status read_farewell(exchange *ex, int peer)
     return said ? weiri_mesh_fail_frame(ex->mesh, peer) : WEIR_OK;
 }
 
-/* What can be moved now, to and from one peer. A peer that cannot be sent to may
- * have said why before it left: its own words are the better reason. */
-static weir_status move(exchange *ex, int peer)
+/* Transfers what is possible now to and from one peer. If the peer has closed its socket, it may
+ * have sent a farewell before, which is the better reason. */
+static weir_status exchange_move(exchange *ex, int peer)
 {
     transfer *with = &ex->transfers[peer];
     weir_status status = with->received_all ? WEIR_OK : receive_frames(ex, peer);
     if (status != WEIR_OK || with->sent_all)
         return status;
-    status = send_part(ex, peer);
+    status = exchange_send_part(ex, peer);
     if (status != WEIR_ERR_PEER)
         return status;
     char reason[WEIRI_REASON_BYTES];
@@ -159,17 +158,17 @@ static weir_status move(exchange *ex, int peer)
     return said != WEIR_OK ? said : weiri_fail(status, "%s", reason);
 }
 
-/* One step with every peer; *left counts those that are not done. */
-static weir_status step(exchange *ex, int *left)
+/* One step with every peer; *left counts the peers that are not complete. */
+static weir_status exchange_step(exchange *ex, int *left)
 {
     int nranks = ex->mesh->nranks;
     *left = 0;
-    /* Starting behind the own rank spreads the first writes over the peers. */
+    /* Each rank starts with its successor, which spreads the first writes over the peers. */
     for (int i = 1; i < nranks; i++) {
         int peer = (ex->mesh->rank + i) % nranks;
         transfer *with = &ex->transfers[peer];
         short ready = ex->set[peer].revents;
-        weir_status status = ready ? move(ex, peer) : WEIR_OK;
+        weir_status status = ready ? exchange_move(ex, peer) : WEIR_OK;
         if (status != WEIR_OK)
             return status;
         int open = !with->sent_all || !with->received_all;
@@ -181,7 +180,7 @@ static weir_status step(exchange *ex, int *left)
     return WEIR_OK;
 }
 
-static weir_status fail_late(exchange *ex, const weiri_deadline *deadline)
+static weir_status exchange_fail_late(exchange *ex, const weiri_deadline *deadline)
 {
     weiri_ranks late = {0};
     for (int peer = 0; peer < ex->mesh->nranks; peer++)
@@ -194,12 +193,12 @@ static weir_status fail_late(exchange *ex, const weiri_deadline *deadline)
                       deadline->timeout_ms);
 }
 
-static weir_status run(exchange *ex)
+static weir_status exchange_run(exchange *ex)
 {
     weiri_deadline deadline = weiri_deadline_in(ex->mesh->timeout_ms);
     for (;;) {
         int left;
-        weir_status status = step(ex, &left);
+        weir_status status = exchange_step(ex, &left);
         if (status != WEIR_OK || left == 0)
             return status;
         int left_ms = weiri_deadline_left_ms(&deadline);
@@ -207,13 +206,13 @@ static weir_status run(exchange *ex)
         if (ready < 0 && errno != EINTR)
             return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "poll");
         if (ready == 0 && left_ms == 0)
-            return fail_late(ex, &deadline);
+            return exchange_fail_late(ex, &deadline);
         for (int peer = 0; ready < 0 && peer < ex->mesh->nranks; peer++)
             ex->set[peer].revents = 0;
     }
 }
 
-static weir_status finish(exchange *ex, weir_status status)
+static weir_status exchange_finish(exchange *ex, weir_status status)
 {
     weiri_mesh *mesh = ex->mesh;
     char what[64] = "barrier";
@@ -250,14 +249,14 @@ static weir_status exchange_all(weiri_mesh *mesh, int is_barrier, void *all, siz
                    .set = calloc(nranks, sizeof *ex.set),
                    .mismatched_rank = -1};
     if (ex.transfers && ex.set) {
-        /* The first step tries every peer before anything is waited for. */
+        /* The first step tries every peer before it waits. */
         for (size_t peer = 0; peer < nranks; peer++)
             ex.set[peer] = (struct pollfd){.fd = -1, .revents = POLLIN | POLLOUT};
-        status = run(&ex);
+        status = exchange_run(&ex);
     } else {
         status = weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for %d transfers", mesh->nranks);
     }
-    status = finish(&ex, status);
+    status = exchange_finish(&ex, status);
     for (size_t peer = 0; ex.transfers && peer < nranks; peer++)
         free(ex.transfers[peer].message);
     free(ex.transfers);

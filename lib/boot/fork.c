@@ -1,9 +1,9 @@
 /*
  * The bootstrap of forked children: a mesh of socket pairs.
  *
- * The pairs of a child are made just before it is forked, and the parent closes
- * the child's ends right after: each socket then lives in one process, so that
- * the death of a child is seen by its peers as the end of the stream.
+ * The socket pairs of a child are created just before it is forked, and the parent closes the
+ * child's ends right afterwards. Each socket is therefore open in one process only, and the peers
+ * of a child that dies see the end of the stream.
  */
 #include "base/env.h"
 #include "base/error.h"
@@ -40,8 +40,8 @@ static int *ends_of(const family *kin, int rank)
     return kin->ends + (size_t)rank * (size_t)kin->nranks;
 }
 
-/* The most descriptors that are open at once: the ends of children to come
- * (at most n/2 * n/2), the next child's own pairs, and what is open already. */
+/* Raises the limit of open files to what is open at once: the ends of children that are not forked
+ * yet (at most n/2 * n/2), the next child's own pairs, and other files. */
 static weir_status allow_descriptors(int nranks)
 {
     enum { OTHERS = 64 };
@@ -103,8 +103,8 @@ static weir_status make_pairs(family *kin, int rank)
     return WEIR_OK;
 }
 
-/* The life of a child. It leaves with _exit: what the parent registered with
- * atexit is the parent's. */
+/* Runs body in a child, which ends with _exit: functions that the parent registered with atexit
+ * must not run in it. */
 __attribute__((noreturn)) static void live(family *kin, int rank,
                                            int (*body)(weir_boot *boot, void *argument),
                                            void *argument)
@@ -132,7 +132,7 @@ __attribute__((noreturn)) static void live(family *kin, int rank,
 static weir_status start(family *kin, int (*body)(weir_boot *boot, void *argument),
                          void *argument)
 {
-    fflush(NULL); /* what is buffered now must not be written by children too */
+    fflush(NULL); /* so that children do not write buffered output again */
     for (int rank = 0; rank < kin->nranks; rank++) {
         weir_status status = make_pairs(kin, rank);
         if (status != WEIR_OK)
@@ -149,8 +149,8 @@ static weir_status start(family *kin, int (*body)(weir_boot *boot, void *argumen
     return WEIR_OK;
 }
 
-/* Takes note of children that have ended; returns how many have not. Waits by
- * pid: the caller's other children are none of our business. */
+/* Reaps children that have ended and returns how many have not. Waits by pid, so that the caller's
+ * other children are left alone. */
 static int reap(family *kin, int flags)
 {
     int alive = 0;
@@ -226,7 +226,7 @@ weir_status weir_boot_fork_run(int nranks, int (*body)(weir_boot *boot, void *ar
     status = start(&kin, body, argument);
     if (status == WEIR_OK)
         status = wait_all(&kin, timeout_ms);
-    kill_all(&kin); /* nobody is left after success */
+    kill_all(&kin); /* does nothing after success */
     if (exit_codes)
         memcpy(exit_codes, kin.codes, (size_t)nranks * sizeof *exit_codes);
     family_free(&kin);

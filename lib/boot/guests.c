@@ -1,4 +1,4 @@
-/* Accepting, challenging and hearing guests, and turning strangers away. */
+/* Accepting, challenging, authenticating and rejecting guests. */
 #define _GNU_SOURCE /* accept4 */
 
 #include "boot/guests.h"
@@ -14,8 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* When the room is full, whoever has been there longest has to go. Where files are short, it has
- * had time to speak before. */
+/* If the list is full, the oldest guest is rejected. If the process runs out of descriptors, only
+ * guests older than FRESH_MS are, which have had time to send their hello. */
 enum { MOST_STRANGERS = 64, FRESH_MS = 1000, SILENT_MS = 10000 };
 
 static int is_older(const weiri_guest *who, int ms)
@@ -30,7 +30,7 @@ static void remove_guest(weiri_guests *room, int index)
             (size_t)(room->count - index) * sizeof *room->list);
 }
 
-static void refuse(weiri_guests *room, int index, const char *why)
+static void guests_refuse(weiri_guests *room, int index, const char *why)
 {
     weiri_guest *who = &room->list[index];
     weiri_log(WEIRI_LOG_WARN, "rank %d refused the connection from %s: %s", room->job->rank,
@@ -41,18 +41,18 @@ static void refuse(weiri_guests *room, int index, const char *why)
     remove_guest(room, index);
 }
 
-/* Writes to a fresh connection, whose buffer is empty: it fits or fails. */
-static int write_now(int fd, const void *data, size_t bytes)
+/* Writes to a new connection, whose send buffer is empty: succeeds at once or fails. */
+static int guests_write_now(int fd, const void *data, size_t bytes)
 {
     struct iovec part = {(void *)(uintptr_t)data, bytes};
     size_t done = 0;
     return weiri_link_write_some(fd, -1, &part, 1, &done) == WEIR_OK && done == bytes;
 }
 
-static weir_status welcome(weiri_guests *room, int fd, const struct sockaddr_storage *name)
+static weir_status guests_welcome(weiri_guests *room, int fd, const struct sockaddr_storage *name)
 {
     if (room->count == room->most)
-        refuse(room, 0, "too many connections that say nothing");
+        guests_refuse(room, 0, "too many connections that say nothing");
     weiri_guest *who = &room->list[room->count];
     memset(who, 0, sizeof *who);
     who->fd = fd;
@@ -67,8 +67,8 @@ static weir_status welcome(weiri_guests *room, int fd, const struct sockaddr_sto
     }
     room->count++;
     weiri_socket_no_delay(fd);
-    if (!write_now(fd, &who->challenge, sizeof who->challenge))
-        refuse(room, room->count - 1, "it hung up");
+    if (!guests_write_now(fd, &who->challenge, sizeof who->challenge))
+        guests_refuse(room, room->count - 1, "it hung up");
     return WEIR_OK;
 }
 
@@ -81,8 +81,8 @@ static weir_status accept_guests(weiri_guests *room)
                          SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0 && (errno == EMFILE || errno == ENFILE) && room->count > 0) {
             if (!is_older(&room->list[0], FRESH_MS))
-                return WEIR_OK; /* they speak, and go, before the next ones come in */
-            refuse(room, 0, "no more files can be opened");
+                return WEIR_OK; /* recent guests will authenticate and leave the list */
+            guests_refuse(room, 0, "no more files can be opened");
             continue;
         }
         if (fd < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
@@ -92,40 +92,40 @@ static weir_status accept_guests(weiri_guests *room)
         if (fd < 0)
             return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "rank %d accepts connections",
                                     room->job->rank);
-        weir_status status = welcome(room, fd, &name);
+        weir_status status = guests_welcome(room, fd, &name);
         if (status != WEIR_OK)
             return status;
     }
 }
 
-static const weiri_job *recognise(const weiri_guests *room, const weiri_guest *who)
+static const weiri_job *guests_recognise(const weiri_guests *room, const weiri_guest *who)
 {
     if (room->host.recognise)
         return room->host.recognise(room->host.context, who);
     return weiri_hello_proven(room->job, &who->challenge, &who->hello) ? room->job : NULL;
 }
 
-/* Takes a guest with a complete hello in, or turns it away. */
-static weir_status decide(weiri_guests *room, int index)
+/* Admits or rejects a guest whose hello is complete. */
+static weir_status guests_decide(weiri_guests *room, int index)
 {
     weiri_guest *who = &room->list[index];
     const weiri_guests_host *host = &room->host;
-    const weiri_job *job = recognise(room, who);
+    const weiri_job *job = guests_recognise(room, who);
     weiri_reply reply;
     if (!job) {
         weiri_reply_make(room->job, &who->challenge, &who->hello, WEIR_ERR_REFUSED,
                          "wrong secret; use the unique id or WEIR_BOOT_SECRET of this job",
                          &reply);
-        write_now(who->fd, &reply, sizeof reply);
-        refuse(room, index, "it does not know this job's secret");
+        guests_write_now(who->fd, &reply, sizeof reply);
+        guests_refuse(room, index, "it does not know this job's secret");
         return WEIR_OK;
     }
     weir_status status = host->check(host->context, job, who);
     weiri_reply_make(job, &who->challenge, &who->hello, status,
                      status == WEIR_OK ? "" : weir_last_error(), &reply);
-    int told = write_now(who->fd, &reply, sizeof reply);
+    int told = guests_write_now(who->fd, &reply, sizeof reply);
     if (status != WEIR_OK || !told) {
-        refuse(room, index, status == WEIR_OK ? "it hung up" : weir_last_error());
+        guests_refuse(room, index, status == WEIR_OK ? "it hung up" : weir_last_error());
         return status;
     }
     host->take(host->context, job, who);
@@ -133,20 +133,20 @@ static weir_status decide(weiri_guests *room, int index)
     return WEIR_OK;
 }
 
-static weir_status hear(weiri_guests *room, int index)
+static weir_status guests_read_hello(weiri_guests *room, int index)
 {
     weiri_guest *who = &room->list[index];
     weir_status status = weiri_link_read_some(who->fd, -1, &who->hello, sizeof who->hello,
                                               &who->hello_bytes);
     if (who->hello_bytes >= sizeof who->hello.magic && !weiri_hello_plausible(&who->hello)) {
-        refuse(room, index, "it does not speak weir's protocol");
+        guests_refuse(room, index, "it does not speak weir's protocol");
         return WEIR_OK;
     }
     if (status != WEIR_OK) {
-        refuse(room, index, "it hung up without saying who it is");
+        guests_refuse(room, index, "it hung up without saying who it is");
         return WEIR_OK;
     }
-    return who->hello_bytes == sizeof who->hello ? decide(room, index) : WEIR_OK;
+    return who->hello_bytes == sizeof who->hello ? guests_decide(room, index) : WEIR_OK;
 }
 
 weir_status weiri_guests_open(const weiri_job *job, const weiri_guests_host *host, int listener,
@@ -165,13 +165,13 @@ weir_status weiri_guests_open(const weiri_job *job, const weiri_guests_host *hos
 void weiri_guests_expire(weiri_guests *guests)
 {
     while (guests->count > 0 && is_older(&guests->list[0], SILENT_MS))
-        refuse(guests, 0, "it does not say who it is");
+        guests_refuse(guests, 0, "it does not say who it is");
 }
 
 void weiri_guests_close(weiri_guests *guests)
 {
     while (guests->count > 0)
-        refuse(guests, 0, "it never said who it is");
+        guests_refuse(guests, 0, "it never said who it is");
     free(guests->list);
     guests->list = NULL;
 }
@@ -192,9 +192,9 @@ int weiri_guests_watch(const weiri_guests *guests, struct pollfd *set)
 
 weir_status weiri_guests_act(weiri_guests *guests, const struct pollfd *set, int entries)
 {
-    /* Backwards, since a guest that leaves moves those behind it. */
+    /* From the last to the first, since removing a guest moves the later ones. */
     for (int i = entries - 2; i >= 0; i--) {
-        weir_status status = set[1 + i].revents ? hear(guests, i) : WEIR_OK;
+        weir_status status = set[1 + i].revents ? guests_read_hello(guests, i) : WEIR_OK;
         if (status != WEIR_OK)
             return status;
     }

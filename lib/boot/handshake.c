@@ -1,4 +1,4 @@
-/* The messages of the handshake, and the caller's side of it. */
+/* The messages of the handshake, and the caller's side. */
 #include "boot/handshake.h"
 
 #include "base/error.h"

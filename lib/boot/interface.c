@@ -1,4 +1,4 @@
-/* Which of this machine's network interfaces to listen on and to leave by. */
+/* Selection of the network interface to listen at and to connect from. */
 #include "boot/address.h"
 
 #include "base/env.h"
@@ -74,8 +74,8 @@ static int preference(const struct ifaddrs *entry, const weiri_address *address)
     return 1 + 2 * place + !address->is_ipv6;
 }
 
-/* 2 if a word of the wish is the name, 1 if the name begins with one, or is none of those that
- * are not wanted; else 0. */
+/* Returns 2 if an entry of the wish is the name, 1 if it is a prefix of the name or if the name is
+ * not among excluded ones, else 0. */
 static int suits(const char *wish, const char *name)
 {
     const int is_refusal = *wish == '^';
@@ -92,7 +92,7 @@ static int suits(const char *wish, const char *name)
     return is_refusal ? !found : found;
 }
 
-/* How well an entry serves; 0: not at all. */
+/* Rates an interface; 0: not usable. */
 static int score(const struct ifaddrs *entry, const weiri_address *here, const char *wish,
                  const weiri_address *like)
 {
@@ -135,7 +135,7 @@ weir_status weiri_interface_address(const char *wish, const weiri_address *like,
                       like ? (like->is_ipv6 ? " with IPv6" : " with IPv4") : "", names);
 }
 
-/* A variable's wish; NULL without a word in it. */
+/* Returns the value of a variable; NULL if it has no entry. */
 static const char *wish_of(weiri_env_key key)
 {
     const char *wish = weiri_env(key);

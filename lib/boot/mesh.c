@@ -1,4 +1,4 @@
-/* The mesh's life, and its messages between two ranks. */
+/* Creating, breaking and destroying a mesh, and its messages between two ranks. */
 #include "boot/mesh.h"
 
 #include "base/error.h"
@@ -22,7 +22,7 @@ weir_status weiri_mesh_break(weiri_mesh *mesh, weir_status status)
         weiri_mesh_peer *to = &mesh->peers[peer];
         if (to->fd < 0)
             continue;
-        size_t done = 0; /* as far as it goes: the peer may be the one that is gone */
+        size_t done = 0; /* best effort: the peer may have ended */
         if (!to->cut_off)
             weiri_link_write_some(to->fd, peer, parts, 2, &done);
         shutdown(to->fd, SHUT_WR);
@@ -113,8 +113,8 @@ static weir_status receive_kept(const weiri_mesh *mesh, weiri_message *message, 
     return status;
 }
 
-/* The payload of the frame whose header has arrived. One that does not match
- * is read all the same, so that the stream stays in step. */
+/* Receives the payload of the current frame. A payload that does not match is read and discarded,
+ * so that the stream remains usable. */
 static weir_status receive_payload(weiri_mesh *mesh, void *data, size_t bytes, int peer, int tag,
                                    const weiri_deadline *deadline)
 {

@@ -1,18 +1,16 @@
 /*
- * A mesh is the bootstrap that fork and TCP share: one connected stream socket
- * to every peer. How the sockets came about is their business; from there on
- * everything is here.
+ * The mesh: the bootstrap that fork and TCP share, with one connected stream socket to every peer.
+ * fork.c and tcp.c create the sockets.
  *
- * Protocol: each direction of a socket carries frames, a header and bytes of
- * payload. A frame is either a message (send, recv) or this rank's part of an
- * exchange (allgather, barrier). An exchange is direct, every rank with every
- * other, so that whoever is missing is named by everyone. Messages that a peer
- * sent before it entered an exchange are queued until they are received.
+ * Protocol: each direction of a socket carries frames, a header followed by a payload. A frame is a
+ * message (send, recv), this rank's part of an exchange (allgather, barrier), or a farewell. In an
+ * exchange every rank sends its part directly to every other one, so that each rank can name the
+ * ranks that are missing. Messages that a peer sent before it entered an exchange are queued until
+ * they are received.
  *
- * An exchange that failed, a frame that was cut off in the middle, or a peer
- * that is gone cannot be mended: the mesh then counts as broken and every later
- * operation repeats the failure. Peers are told why by a farewell, the last frame, so that
- * all ranks end at once and with the same reason.
+ * The mesh is broken after a failed exchange, a frame that was sent in part, or the loss of a peer:
+ * every later operation repeats the failure. The rank that fails sends the reason to its peers in a
+ * farewell, the last frame, so that all ranks fail at once with the same reason.
  */
 #ifndef WEIR_BOOT_MESH_H
 #define WEIR_BOOT_MESH_H
@@ -21,9 +19,9 @@
 
 #include <stdint.h>
 
-/* Makes a bootstrap of a mesh. Local. fds: the non-blocking socket to each
- * rank, -1 at the own place; on success they pass to the bootstrap. name:
- * static storage. Waits end after timeout_ms. */
+/* Creates the bootstrap of a mesh. Local. fds has the non-blocking socket to each rank, and -1 for
+ * the calling one; the bootstrap owns them on success. name has static storage. Waits end after
+ * timeout_ms. */
 weir_status weiri_mesh_create(const char *name, int rank, int nranks, int timeout_ms,
                               const int *fds, weir_boot **boot);
 
@@ -36,10 +34,10 @@ enum {
 };
 enum { WEIRI_REASON_BYTES = 384 };
 
-/* As it stands on the wire: all ranks have the same byte order. */
+/* A header as it is sent; all ranks have the same byte order. */
 typedef struct weiri_frame {
     uint32_t kind;
-    int32_t tag; /* of a message; of a farewell the status; else 0 */
+    int32_t tag; /* message: its tag; farewell: the status; else 0 */
     uint64_t bytes;
 } weiri_frame;
 
@@ -52,36 +50,35 @@ typedef struct weiri_message {
 
 typedef struct weiri_mesh_peer {
     int fd;
-    weiri_frame frame;   /* the header that is arriving */
-    size_t frame_bytes;  /* how much of it has; kept when a wait times out */
-    int cut_off;         /* a frame to it was sent in part */
-    weiri_message *first; /* messages that came ahead of an exchange, in order */
+    weiri_frame frame;   /* the header being received */
+    size_t frame_bytes;  /* bytes of it received so far; kept when a wait times out */
+    int cut_off;         /* a frame to this peer was sent in part */
+    weiri_message *first; /* queued messages, in order */
     weiri_message **last; /* where the next one is linked */
 } weiri_mesh_peer;
 
 typedef struct weiri_mesh {
     weir_boot_ops ops;
     int rank, nranks, timeout_ms;
-    weir_status broken; /* WEIR_OK, or why nothing works any more */
+    weir_status broken; /* WEIR_OK, or the failure that broke the mesh */
     char reason[WEIRI_REASON_BYTES];
     weiri_mesh_peer peers[];
 } weiri_mesh;
 
-/* What a bootstrap was made with (boot.c): of a mesh, that. */
+/* Returns the context of a bootstrap (boot.c): for a mesh, the weiri_mesh. */
 void *weiri_boot_context(const weir_boot *boot);
 /* The operations of exchange.c; context is the weiri_mesh. */
 weir_status weiri_mesh_allgather(void *context, void *all, size_t bytes);
 weir_status weiri_mesh_barrier(void *context);
 
-/* Marks the mesh broken by the calling thread's last error, says farewell to
- * the peers, and returns status. Peers to whom a frame was sent in part must be
- * marked cut_off before. */
+/* Marks the mesh as broken by the calling thread's last error, sends farewells, and returns status.
+ * cut_off must be set before for peers to which a frame was sent in part. */
 weir_status weiri_mesh_break(weiri_mesh *mesh, weir_status status);
 /* WEIR_OK, or the failure that broke the mesh. */
 weir_status weiri_mesh_usable(const weiri_mesh *mesh);
-/* The failure for the frame in from->frame, a farewell or rubbish. */
+/* Returns the failure that a peer's current frame stands for: a farewell, or an invalid frame. */
 weir_status weiri_mesh_fail_frame(weiri_mesh *mesh, int peer);
-/* Queues a message that arrived while an exchange was waited for. */
+/* Queues a message that arrived during an exchange. */
 void weiri_mesh_keep(weiri_mesh_peer *from, weiri_message *message);
 
 #endif

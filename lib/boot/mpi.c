@@ -1,14 +1,13 @@
 /*
  * The bootstrap over MPI.
  *
- * MPI itself waits for ever, so every operation is a non-blocking one that is
- * tested until the deadline. One that misses it cannot be taken back: its
- * buffers, which are copies for that reason, are left to MPI, and the bootstrap
- * counts as broken from then on.
+ * MPI waits without a deadline, so every operation is non-blocking and is tested until the
+ * deadline. An operation that misses it cannot be cancelled: its buffers, which are copies for
+ * that reason, are left to MPI, and the bootstrap is broken from then on.
  *
- * MPI matches messages by tag; here a message that comes in another order than
- * it is received is an error to be told. So all messages have one MPI tag and
- * begin with a header that holds ours.
+ * MPI matches messages by tag, but here a message that does not match the next receive is an error
+ * that must be reported. So all messages have the same MPI tag and begin with a header that
+ * contains the caller's tag.
  */
 #include <weir/mpi.h>
 
@@ -27,7 +26,7 @@ enum { MESSAGE_TAG = 1 };
 typedef struct mpi_boot {
     MPI_Comm comm;
     int rank, nranks, timeout_ms;
-    weir_status broken; /* WEIR_OK, or why nothing works any more */
+    weir_status broken; /* WEIR_OK, or the failure that broke the bootstrap */
     char reason[384];
 } mpi_boot;
 
@@ -75,8 +74,8 @@ static void *copy_buffer(const mpi_boot *boot, size_t bytes, weir_status *status
     return copy;
 }
 
-/* Tests the request until it is complete. A timeout breaks the bootstrap, and
- * the request's buffer must then stay. */
+/* Tests the request until it is complete. A timeout breaks the bootstrap; the request's buffer must
+ * then not be freed. */
 static weir_status complete(mpi_boot *boot, MPI_Request *request, const char *what)
 {
     weiri_deadline deadline = weiri_deadline_in(boot->timeout_ms);
@@ -170,8 +169,8 @@ static weir_status mpi_send(void *context, const void *data, size_t bytes, int p
     return status;
 }
 
-/* Waits until a message of the peer is there. Nothing has been taken when this
- * times out, so the bootstrap stays usable. */
+/* Waits until a message of the peer has arrived. A timeout consumes nothing, so the bootstrap stays
+ * usable. */
 static weir_status find_message(mpi_boot *boot, int peer, const char *what, MPI_Message *message,
                                 int *total)
 {
@@ -241,7 +240,7 @@ static void mpi_destroy(void *context)
     mpi_boot *boot = context;
     int finalized = 0;
     MPI_Finalized(&finalized);
-    /* With an operation that never completed, freeing could wait for it. */
+    /* MPI_Comm_free could wait for an operation that never completed. */
     if (!finalized && boot->broken == WEIR_OK)
         MPI_Comm_free(&boot->comm);
     free(boot);
@@ -254,10 +253,10 @@ static const weir_boot_ops mpi_ops = {.name = "mpi",
                                       .barrier = mpi_barrier,
                                       .destroy = mpi_destroy};
 
-/* A launcher and an MPI library that do not know each other run n programs of
- * one rank each. The launcher closest to this process is asked first: a job of
- * mpirun may itself run within one of another launcher. SLURM_NTASKS would also
- * speak of allocations that this process was not launched into. */
+/* A launcher and an MPI library that do not belong together run n programs of one rank each. The
+ * variables of the innermost launcher come first, since an mpirun may run within a job of another
+ * launcher. SLURM_NTASKS is not used: it is also set in allocations into which this process was not
+ * launched. */
 static weir_status check_launcher(void)
 {
     static const char *const variables[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE",

@@ -1,7 +1,7 @@
 /*
- * A bootstrap that covers some of the ranks of another: those of one machine. Its
- * messages are the whole's under tags of their own; its collective operations go
- * through the first member, which gathers all parts and sends them out again.
+ * A bootstrap of a subset of ranks. Its messages are sent over the parent's bootstrap with modified
+ * tags. In its collective operations the first member gathers all parts and sends the result to the
+ * others.
  */
 #include "boot/part.h"
 
@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PART_TAG = 0x50415254 }; /* "PART": added to the caller's tags */
+enum { PART_TAG = 0x50415254 }; /* "PART": combined with the caller's tags by exclusive or */
 
 typedef struct part_boot {
-    weir_boot *whole;
+    weir_boot *parent;
     int rank, count;
     int members[];
 } part_boot;
@@ -21,16 +21,16 @@ typedef struct part_boot {
 static weir_status part_send(void *context, const void *data, size_t bytes, int peer, int tag)
 {
     const part_boot *part = context;
-    return weir_boot_send(part->whole, data, bytes, part->members[peer], tag ^ PART_TAG);
+    return weir_boot_send(part->parent, data, bytes, part->members[peer], tag ^ PART_TAG);
 }
 
 static weir_status part_recv(void *context, void *data, size_t bytes, int peer, int tag)
 {
     const part_boot *part = context;
-    return weir_boot_recv(part->whole, data, bytes, part->members[peer], tag ^ PART_TAG);
+    return weir_boot_recv(part->parent, data, bytes, part->members[peer], tag ^ PART_TAG);
 }
 
-static weir_status gather_here(part_boot *part, char *all, size_t bytes)
+static weir_status part_gather_at_first(part_boot *part, char *all, size_t bytes)
 {
     weir_status status = WEIR_OK;
     for (int peer = 1; peer < part->count && status == WEIR_OK; peer++)
@@ -44,7 +44,7 @@ static weir_status part_allgather(void *context, void *all, size_t bytes)
 {
     part_boot *part = context;
     if (part->rank == 0)
-        return gather_here(part, all, bytes);
+        return part_gather_at_first(part, all, bytes);
     weir_status status = part_send(part, (char *)all + (size_t)part->rank * bytes, bytes, 0, 0);
     return status == WEIR_OK ? part_recv(part, all, bytes * (size_t)part->count, 0, 0) : status;
 }
@@ -64,7 +64,7 @@ static void part_destroy(void *context)
     free(context);
 }
 
-weir_status weiri_boot_part_create(weir_boot *whole, const int *members, int count,
+weir_status weiri_boot_part_create(weir_boot *parent, const int *members, int count,
                                    weir_boot **part)
 {
     static const weir_boot_ops ops = {"part",    part_allgather, part_send, part_recv,
@@ -72,12 +72,12 @@ weir_status weiri_boot_part_create(weir_boot *whole, const int *members, int cou
     part_boot *made = calloc(1, sizeof *made + (size_t)count * sizeof *made->members);
     if (!made)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for the bootstrap of %d ranks", count);
-    made->whole = whole;
+    made->parent = parent;
     made->count = count;
     made->rank = -1;
     for (int i = 0; i < count; i++) {
         made->members[i] = members[i];
-        if (members[i] == weir_boot_rank(whole))
+        if (members[i] == weir_boot_rank(parent))
             made->rank = i;
     }
     weir_status status = weir_boot_create(&ops, made, made->rank, count, part);

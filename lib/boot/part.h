@@ -1,15 +1,15 @@
-/* A bootstrap that covers some of the ranks of another. */
+/* A bootstrap of a subset of the ranks of another one. */
 #ifndef WEIR_BOOT_PART_H
 #define WEIR_BOOT_PART_H
 
 #include <weir/weir.h>
 
-/* Joins count ranks of whole, in the order of members, which are the same on each of
- * them and hold the caller's own; only they call it. Local. whole stays the caller's
- * and must outlive the part. While one of the part's operations runs, no other
- * operation of whole may, and messages between two members through both must keep
- * one order. */
-weir_status weiri_boot_part_create(weir_boot *whole, const int *members, int count,
+/* Creates a bootstrap of count ranks of parent. members has their ranks, in the order that they get
+ * in the new bootstrap; it is the same on all of them and contains the calling rank. Local; called
+ * by these ranks only. parent must outlive the part. A part and its parent must not be used at the
+ * same time by different threads, and messages between two members must be sent and received in
+ * one order over both. */
+weir_status weiri_boot_part_create(weir_boot *parent, const int *members, int count,
                                    weir_boot **part);
 
 #endif

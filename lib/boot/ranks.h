@@ -1,4 +1,4 @@
-/* A list of ranks for a message: "rank 2 has", "ranks 2, 5 have". */
+/* A list of ranks for error lines: "rank 2 has", "ranks 2, 5 have". */
 #ifndef WEIR_BOOT_RANKS_H
 #define WEIR_BOOT_RANKS_H
 

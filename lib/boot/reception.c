@@ -1,5 +1,4 @@
-/* One poll loop over the guests at the listening socket, and the ranks who have joined
- * and must not leave. */
+/* One poll loop over the guests at the listening socket and the ranks that have joined. */
 #define _GNU_SOURCE /* POLLRDHUP */
 
 #include "boot/reception.h"
@@ -20,12 +19,11 @@ typedef struct reception {
     int *fds;
     weiri_address *listens;
     int missing;        /* ranks that have not joined */
-    struct pollfd *set; /* the guests, the ranks */
+    struct pollfd *set; /* guests, then ranks */
 } reception;
 
-/* Why a rank that knows the secret cannot be let in: a disagreement that ends
- * the job, for everyone, now. */
-static weir_status check_rank(void *context, const weiri_job *job, const weiri_guest *who)
+/* Checks an authenticated rank. A contradiction ends the job for all ranks at once. */
+static weir_status reception_check_rank(void *context, const weiri_job *job, const weiri_guest *who)
 {
     const reception *room = context;
     const weiri_hello *hello = &who->hello;
@@ -44,7 +42,7 @@ static weir_status check_rank(void *context, const weiri_job *job, const weiri_g
     return WEIR_OK;
 }
 
-static void take(void *context, const weiri_job *job, const weiri_guest *who)
+static void reception_take(void *context, const weiri_job *job, const weiri_guest *who)
 {
     reception *room = context;
     (void)job;
@@ -54,7 +52,7 @@ static void take(void *context, const weiri_job *job, const weiri_guest *who)
     room->missing--;
 }
 
-static weir_status fail_late(const reception *room, const weiri_deadline *deadline)
+static weir_status reception_fail_late(const reception *room, const weiri_deadline *deadline)
 {
     weiri_ranks late = {0};
     for (int rank = room->job->rank + 1; rank < room->job->nranks; rank++)
@@ -74,8 +72,8 @@ static weir_status fail_late(const reception *room, const weiri_deadline *deadli
                       deadline->timeout_ms, refusals);
 }
 
-/* Fills the poll set; returns how many entries are the guests'. */
-static int watch(const reception *room)
+/* Fills the poll set and returns the number of guests' entries. */
+static int reception_watch(const reception *room)
 {
     int guests = weiri_guests_watch(&room->guests, room->set);
     for (int rank = 0; rank < room->job->nranks; rank++) {
@@ -86,8 +84,8 @@ static int watch(const reception *room)
     return guests;
 }
 
-/* Acts on the poll set, of which so many entries are the guests'. */
-static weir_status act(reception *room, int guests)
+/* Handles the events of the poll set, of which the first `guests` entries are the guests'. */
+static weir_status reception_act(reception *room, int guests)
 {
     const struct pollfd *ranks = room->set + guests;
     for (int rank = 0; rank < room->job->nranks; rank++)
@@ -101,7 +99,7 @@ static weir_status act(reception *room, int guests)
 static weir_status receive_all(reception *room, const weiri_deadline *deadline)
 {
     while (room->missing > 0) {
-        int guests = watch(room);
+        int guests = reception_watch(room);
         int left_ms = weiri_deadline_left_ms(deadline);
         int ready = poll(room->set, (nfds_t)(guests + room->job->nranks), left_ms);
         if (ready < 0 && errno == EINTR)
@@ -110,8 +108,8 @@ static weir_status receive_all(reception *room, const weiri_deadline *deadline)
             return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "rank %d waits for connections",
                                     room->job->rank);
         if (ready == 0 && left_ms == 0)
-            return fail_late(room, deadline);
-        weir_status status = act(room, guests);
+            return reception_fail_late(room, deadline);
+        weir_status status = reception_act(room, guests);
         if (status != WEIR_OK)
             return status;
     }
@@ -126,7 +124,8 @@ weir_status weiri_reception_run(const weiri_job *job, int listener,
                       .fds = fds,
                       .listens = listens,
                       .missing = job->nranks - 1 - job->rank};
-    const weiri_guests_host host = {.context = &room, .check = check_rank, .take = take};
+    const weiri_guests_host host = {
+        .context = &room, .check = reception_check_rank, .take = reception_take};
     weir_status status = weiri_guests_open(job, &host, listener, job->nranks, &room.guests);
     if (status != WEIR_OK)
         return status;

@@ -1,4 +1,4 @@
-/* The thread at a unique id's address, which shares nothing with others, and who asks it. */
+/* The thread of the rendezvous server, which shares no data with other threads, and its client. */
 #define _GNU_SOURCE /* POLLRDHUP */
 
 #include "boot/rendezvous.h"
@@ -15,39 +15,40 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* As many may say who they are at a time, and strangers besides. */
+/* RANKS_AT_ONCE: ranks that may be authenticating at the same time. */
 enum { RANKS_AT_ONCE = 4096, PAUSE_MS = 10, ROUND_MS = 1000 };
 
 typedef struct rendezvous {
-    weiri_job job;      /* it answers in rank 0's place */
+    weiri_job job;      /* the server answers as rank 0 */
     int listener;
     weiri_guests guests;
-    struct pollfd *set; /* the guests, rank 0, and those that wait for it */
-    int root;           /* rank 0's connection, -1 before it came */
+    struct pollfd *set; /* guests, rank 0, and ranks that wait for its address */
+    int root;           /* rank 0's connection; -1 before it has registered */
     weiri_address root_listens;
-    int *early;         /* connections of ranks that came before it, */
-    int nearly;         /* so many, */
-    int nwatched;       /* of which these are in the set, the first */
+    int *early;         /* connections of ranks that arrived before rank 0 */
+    int nearly;         /* entries of early */
+    int nwatched;       /* how many of them, from the first, are in the poll set */
 } rendezvous;
 
-/* Also where a forked child of the program has the same connection. */
+/* Closes a connection even if a forked child of the program has inherited its descriptor. */
 static void hang_up(int fd)
 {
     shutdown(fd, SHUT_RDWR);
     close(fd);
 }
 
-static void tell(const rendezvous *self, int fd)
+static void rendezvous_send_root(const rendezvous *self, int fd)
 {
     weiri_address address = self->root_listens;
     struct iovec part = {&address, sizeof address};
     size_t done = 0;
-    weiri_link_write_some(fd, -1, &part, 1, &done); /* fresh: it fits, or they hung up */
+    weiri_link_write_some(fd, -1, &part, 1, &done); /* a new connection: fits, or has been closed */
     close(fd);
 }
 
-/* Rank 0 comes once; for others that wait for it there has to be room. */
-static weir_status check_rank(void *context, const weiri_job *job, const weiri_guest *who)
+/* Rank 0 may register once. Makes room for another rank that waits for it. */
+static weir_status rendezvous_check_rank(void *context, const weiri_job *job,
+                                         const weiri_guest *who)
 {
     rendezvous *self = context;
     (void)job;
@@ -65,7 +66,7 @@ static weir_status check_rank(void *context, const weiri_job *job, const weiri_g
     return WEIR_OK;
 }
 
-static void take(void *context, const weiri_job *job, const weiri_guest *who)
+static void rendezvous_take(void *context, const weiri_job *job, const weiri_guest *who)
 {
     rendezvous *self = context;
     (void)job;
@@ -73,15 +74,15 @@ static void take(void *context, const weiri_job *job, const weiri_guest *who)
         self->root = who->fd;
         self->root_listens = who->hello.listens;
         while (self->nearly > 0)
-            tell(self, self->early[--self->nearly]);
+            rendezvous_send_root(self, self->early[--self->nearly]);
     } else if (self->root >= 0) {
-        tell(self, who->fd);
+        rendezvous_send_root(self, who->fd);
     } else {
         self->early[self->nearly++] = who->fd;
     }
 }
 
-static void end(rendezvous *self)
+static void rendezvous_end(rendezvous *self)
 {
     weiri_guests_close(&self->guests);
     hang_up(self->listener);
@@ -94,7 +95,7 @@ static void end(rendezvous *self)
     free(self);
 }
 
-/* Makes the set long enough for all who wait, if there is memory. */
+/* Extends the poll set for all waiting ranks, if there is memory. */
 static void lengthen_set(rendezvous *self)
 {
     const size_t others = (size_t)weiri_guests_most_watched(&self->guests) + 1;
@@ -107,8 +108,8 @@ static void lengthen_set(rendezvous *self)
     self->nwatched = self->nearly;
 }
 
-/* Fills the poll set; returns how many entries are the guests'. Rank 0's is behind them. */
-static int watch(rendezvous *self)
+/* Fills the poll set and returns the number of guests' entries. Rank 0's entry follows them. */
+static int rendezvous_watch(rendezvous *self)
 {
     lengthen_set(self);
     const int guests = weiri_guests_watch(&self->guests, self->set);
@@ -118,7 +119,7 @@ static int watch(rendezvous *self)
     return guests;
 }
 
-/* Of those that wait for rank 0, who has hung up. */
+/* Removes waiting ranks that have closed their connection. */
 static void forget_gone(rendezvous *self, const struct pollfd *set)
 {
     for (int i = self->nwatched - 1; i >= 0; i--) {
@@ -129,51 +130,52 @@ static void forget_gone(rendezvous *self, const struct pollfd *set)
     }
 }
 
-static void *serve(void *argument)
+static void *rendezvous_serve(void *argument)
 {
     rendezvous *self = argument;
     for (;;) {
         weiri_guests_expire(&self->guests);
-        const int guests = watch(self);
+        const int guests = rendezvous_watch(self);
         const int timeout_ms = self->guests.count ? ROUND_MS : -1;
         if (poll(self->set, (nfds_t)(guests + 1 + self->nwatched), timeout_ms) < 0) {
-            poll(NULL, 0, PAUSE_MS); /* too few files are allowed, which may pass */
+            poll(NULL, 0, PAUSE_MS); /* the limit of open files may be temporary */
             continue;
         }
         if (self->set[guests].revents)
             break;
         forget_gone(self, self->set + guests + 1);
-        /* Who is refused has been told, and that is logged. Want of files may pass. */
+        /* Rejections have been sent and logged. A lack of descriptors may be temporary. */
         if (weiri_guests_act(&self->guests, self->set, guests) == WEIR_ERR_SYSTEM)
             poll(NULL, 0, PAUSE_MS);
     }
-    end(self);
+    rendezvous_end(self);
     return NULL;
 }
 
-/* Signals are for the program's own threads. */
-static int start_thread(rendezvous *self)
+/* The thread blocks all signals, which are for the program's own threads. */
+static int rendezvous_start_thread(rendezvous *self)
 {
     pthread_t thread;
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error_number = pthread_create(&thread, NULL, serve, self);
+    int error_number = pthread_create(&thread, NULL, rendezvous_serve, self);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error_number == 0)
         pthread_detach(thread);
     return error_number;
 }
 
-weir_status weiri_rendezvous_start(const weiri_barrier_epoch *meeting, int listener)
+weir_status weiri_rendezvous_start(const weiri_rendezvous_point *point, int listener)
 {
     rendezvous *self = calloc(1, sizeof *self);
     if (!self)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a unique id");
     self->listener = listener;
     self->root = -1;
-    memcpy(self->job.key, meeting->key, sizeof self->job.key);
-    const weiri_guests_host host = {.context = self, .check = check_rank, .take = take};
+    memcpy(self->job.key, point->key, sizeof self->job.key);
+    const weiri_guests_host host = {
+        .context = self, .check = rendezvous_check_rank, .take = rendezvous_take};
     weir_status status =
         weiri_guests_open(&self->job, &host, listener, RANKS_AT_ONCE, &self->guests);
     if (status != WEIR_OK)
@@ -183,7 +185,7 @@ weir_status weiri_rendezvous_start(const weiri_barrier_epoch *meeting, int liste
         status = weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a unique id");
         goto close_guests;
     }
-    int error_number = start_thread(self);
+    int error_number = rendezvous_start_thread(self);
     if (error_number == 0)
         return WEIR_OK;
     status = weiri_fail_errno(WEIR_ERR_SYSTEM, error_number, "cannot start a unique id's thread");
@@ -207,7 +209,7 @@ weir_status weiri_rendezvous_ask(const weiri_job *job, int fd, const weiri_deadl
         return status;
     status = weiri_link_read(fd, 0, &answer, sizeof answer, deadline, &done);
     if (status != WEIR_OK)
-        return weiri_fail_context(status, "rank 0 has not come");
+        return weiri_fail_context(status, "rank 0 has not joined yet");
     *root = answer;
     return WEIR_OK;
 }

@@ -1,4 +1,4 @@
-/* TCP sockets: listen, and connect with retries until a deadline. */
+/* TCP sockets: listening, and connecting with retries until a deadline. */
 #include "boot/socket.h"
 
 #include "base/error.h"
@@ -23,9 +23,9 @@ static int open_socket(const weiri_address *address)
                   SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 }
 
-/* A given port may be taken for a moment by a caller who tries to reach it
- * before anybody listens, since the kernel gives callers their ports from the
- * same numbers: worth a second of trying. 0 or the errno. */
+/* Binds, with retries for a second: the port may be in use for a moment by a process that tries to
+ * connect to it, since the kernel assigns local ports of connections from the same range. Returns 0
+ * or the errno. */
 static int bind_and_listen(int fd, const weiri_address *address)
 {
     enum { BACKLOG = 1024, TRIES = 50 };
@@ -49,7 +49,7 @@ weir_status weiri_socket_listen(const weiri_address *address, int *fd)
     if (made < 0)
         return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "socket for %s",
                                 weiri_address_text(address, text));
-    /* A port whose last connections linger in TIME_WAIT is free for us. */
+    /* Allows a port whose last connections are in TIME_WAIT. */
     setsockopt(made, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     int error_number = bind_and_listen(made, address);
     if (error_number != 0) {
@@ -72,8 +72,8 @@ weir_status weiri_socket_address(int fd, weiri_address *address)
     return weiri_address_from_socket(&name, address);
 }
 
-/* With nobody listening at a port that the kernel also gives to callers, a
- * socket can be connected to itself. */
+/* A socket can connect to itself if nothing listens at the port and the kernel assigns that port to
+ * the connection. */
 static int is_connected_to_itself(int fd)
 {
     struct sockaddr_storage here = {0}, there = {0};
@@ -139,7 +139,7 @@ static int attempt(const weiri_call *call, const weiri_deadline *deadline, int *
     return 0;
 }
 
-/* Failures that pass when the listener, its machine or its route comes up. */
+/* Errors that may disappear when the listener, its node or the route to it becomes available. */
 static int may_pass(int error_number)
 {
     return error_number == ECONNREFUSED || error_number == ECONNRESET ||

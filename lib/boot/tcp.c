@@ -1,14 +1,15 @@
 /*
  * The TCP bootstrap: how ranks that know one address become a mesh.
  *
- * Rank 0 listens at an address that all know, or says at the rendezvous of a unique id where
- * it does. Every other rank calls it, says where it listens itself, and waits for rank 0's
- * word: the table of all ranks' addresses, or the reason why there will be no job. With the
- * table each rank calls the ranks below it and then receives those above. Every connection
- * begins with the handshake. A last barrier makes sure that nobody leaves before everybody
- * has arrived.
+ * 1. Rank 0 listens at an address that all ranks know, or registers its address at the rendezvous
+ *    server of a unique id.
+ * 2. Every other rank connects to rank 0, sends its own listening address, and waits for rank 0's
+ *    announcement: the table of all ranks' addresses, or the reason why the job cannot start.
+ * 3. With the table each rank connects to the lower ranks, and then accepts the higher ones.
+ * 4. A barrier ensures that no rank returns before all ranks are connected.
  *
- * Each step has a deadline, WEIR_TIMEOUT_MS unless the caller has another one.
+ * Every connection begins with the handshake. Each step has a deadline: WEIR_TIMEOUT_MS, or the
+ * timeout that the caller passes.
  */
 #include "boot/tcp.h"
 
@@ -27,27 +28,26 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Who has joined must outwait rank 0, to hear from it who has not; rank 0 waits as long for the
- * end of a rendezvous. */
+/* Ranks that have joined wait longer than rank 0, so that they receive its list of missing ranks.
+ * Rank 0 waits as long for the end of the rendezvous server. */
 enum { GRACE_MS = 500 };
 
-/* How a rank comes to its job. */
+/* How a rank joins its job. */
 typedef struct entry {
     weiri_job job;
     weiri_address root;
-    weiri_address source; /* to leave by, if has_source */
+    weiri_address source; /* local address of connections, if has_source */
     int has_source;
-    int patient;          /* rank 0 may be started later than the others */
+    int patient;          /* retry while rank 0 does not listen yet */
 } entry;
 
-/* Rank 0's word to those who have joined; on WEIR_OK the table follows. */
+/* Rank 0's announcement to the ranks that have joined; after WEIR_OK the table follows. */
 typedef struct word {
     int32_t status;
     char text[252];
 } word;
 
-/* Rank 0: everybody else comes here. */
-static weir_status announce(const weiri_job *job, const int *fds, weiri_address *table,
+static weir_status tcp_announce(const weiri_job *job, const int *fds, weiri_address *table,
                             weir_status outcome)
 {
     word said = {.status = outcome};
@@ -61,23 +61,24 @@ static weir_status announce(const weiri_job *job, const int *fds, weiri_address 
         size_t done = 0;
         if (outcome == WEIR_OK)
             status = weiri_link_write(fds[rank], rank, parts, 2, &deadline, &done);
-        else if (fds[rank] >= 0) /* as far as it goes: the job has failed already */
+        else if (fds[rank] >= 0) /* best effort: the job has already failed */
             weiri_link_write_some(fds[rank], rank, parts, 1, &done);
     }
     return status;
 }
 
-static weir_status lead(const weiri_job *job, int listener, int *fds, weiri_address *table)
+/* Rank 0: accepts all other ranks and announces the outcome. */
+static weir_status tcp_lead(const weiri_job *job, int listener, int *fds, weiri_address *table)
 {
     weiri_deadline deadline = weiri_deadline_in(job->timeout_ms);
     weir_status status = weiri_reception_run(job, listener, &deadline, fds, table);
     if (status == WEIR_OK)
-        return announce(job, fds, table, WEIR_OK);
-    announce(job, fds, table, status);
+        return tcp_announce(job, fds, table, WEIR_OK);
+    tcp_announce(job, fds, table, status);
     return weiri_fail_context(status, "rank 0 of %d", job->nranks);
 }
 
-static weir_status call(const entry *way, int peer, const weiri_address *to, int patient,
+static weir_status tcp_call(const entry *way, int peer, const weiri_address *to, int patient,
                         const weiri_deadline *deadline, int *fd)
 {
     weiri_call details = {.rank = way->job.rank,
@@ -88,11 +89,12 @@ static weir_status call(const entry *way, int peer, const weiri_address *to, int
     return weiri_socket_connect(&details, deadline, fd);
 }
 
-/* Calls rank 0, or the rendezvous, and listens at the address that leads there. */
-static weir_status join(const entry *way, int *fd, int *listener)
+/* Connects to rank 0 or the rendezvous server, and listens at the local address of that
+ * connection. */
+static weir_status tcp_join(const entry *way, int *fd, int *listener)
 {
     weiri_deadline deadline = weiri_deadline_in(way->job.timeout_ms);
-    weir_status status = call(way, 0, &way->root, way->patient, &deadline, fd);
+    weir_status status = tcp_call(way, 0, &way->root, way->patient, &deadline, fd);
     weiri_address here = {0};
     if (status == WEIR_OK)
         status = weiri_socket_address(*fd, &here);
@@ -106,7 +108,7 @@ static weir_status join(const entry *way, int *fd, int *listener)
     return status;
 }
 
-static weir_status hear(const weiri_job *job, int root_fd, weiri_address *table)
+static weir_status tcp_receive_table(const weiri_job *job, int root_fd, weiri_address *table)
 {
     weiri_deadline deadline = weiri_deadline_in(job->timeout_ms + GRACE_MS);
     word heard;
@@ -127,17 +129,17 @@ static weir_status hear(const weiri_job *job, int root_fd, weiri_address *table)
     return WEIR_OK;
 }
 
-/* Every other rank: to rank 0, and with its table to the peers. */
-static weir_status follow(const entry *way, int *fds, weiri_address *table)
+/* Every other rank: joins rank 0, and connects to the peers of its table. */
+static weir_status tcp_follow(const entry *way, int *fds, weiri_address *table)
 {
     const weiri_job *job = &way->job;
     int listener = -1;
-    weir_status status = join(way, &fds[0], &listener);
+    weir_status status = tcp_join(way, &fds[0], &listener);
     if (status == WEIR_OK)
-        status = hear(job, fds[0], table);
+        status = tcp_receive_table(job, fds[0], table);
     weiri_deadline deadline = weiri_deadline_in(job->timeout_ms);
     for (int peer = 1; peer < job->rank && status == WEIR_OK; peer++) {
-        status = call(way, peer, &table[peer], 0, &deadline, &fds[peer]);
+        status = tcp_call(way, peer, &table[peer], 0, &deadline, &fds[peer]);
         if (status == WEIR_OK)
             status = weiri_handshake_call(job, fds[peer], peer, &table[peer],
                                           &table[job->rank], &deadline);
@@ -149,8 +151,8 @@ static weir_status follow(const entry *way, int *fds, weiri_address *table)
     return status;
 }
 
-/* The whole way; takes the listener, which rank 0 alone has. */
-static weir_status meet(const entry *way, int listener, weir_boot **boot)
+/* Creates the mesh. Takes over the listener, which is -1 on ranks other than 0. */
+static weir_status tcp_connect_all(const entry *way, int listener, weir_boot **boot)
 {
     const weiri_job *job = &way->job;
     size_t nranks = (size_t)job->nranks;
@@ -164,7 +166,7 @@ static weir_status meet(const entry *way, int listener, weir_boot **boot)
         goto free_table;
     }
     memset(fds, 0xff, nranks * sizeof *fds); /* every entry -1 */
-    status = job->rank == 0 ? lead(job, listener, fds, table) : follow(way, fds, table);
+    status = job->rank == 0 ? tcp_lead(job, listener, fds, table) : tcp_follow(way, fds, table);
     if (status == WEIR_OK)
         status = weiri_mesh_create("tcp", job->rank, job->nranks, job->timeout_ms, fds, &made);
     if (status != WEIR_OK) {
@@ -175,7 +177,7 @@ static weir_status meet(const entry *way, int listener, weir_boot **boot)
     if (status == WEIR_OK) {
         *boot = made;
     } else {
-        weiri_fail_context(status, "the last step of joining");
+        weiri_fail_context(status, "the final barrier of the bootstrap");
         weir_boot_destroy(made);
     }
 
@@ -197,8 +199,8 @@ static weir_status check_ranks(int rank, int nranks)
     return WEIR_OK;
 }
 
-/* The address that a rank leaves by, where an interface is named. Rank 0 may call
- * nobody, but is told as well that there is no such interface. */
+/* Chooses the local address of connections if an interface is named. Also on rank 0, which reports
+ * a missing interface although it makes no connections. */
 static weir_status choose_source(entry *way, const char *wish)
 {
     if (!wish)
@@ -210,20 +212,20 @@ static weir_status choose_source(entry *way, const char *wish)
     return WEIR_OK;
 }
 
-/* Every rank but 0 learns where that listens. */
+/* Ranks other than 0: asks the rendezvous server for rank 0's address. */
 static weir_status learn_root(entry *way, int *fd)
 {
     weiri_deadline deadline = weiri_deadline_in(way->job.timeout_ms);
-    weir_status status = call(way, 0, &way->root, 0, &deadline, fd);
+    weir_status status = tcp_call(way, 0, &way->root, 0, &deadline, fd);
     if (status == WEIR_OK)
         status = weiri_rendezvous_ask(&way->job, *fd, &deadline, &way->root);
     return status;
 }
 
-/* To the rendezvous: rank 0 begins to listen, and all know where. */
-static weir_status visit(entry *way, int *fd, int *listener)
+/* Rank 0 listens and registers its address at the rendezvous server; the others ask for it. */
+static weir_status tcp_enter_rendezvous(entry *way, int *fd, int *listener)
 {
-    weir_status status = way->job.rank == 0 ? join(way, fd, listener) : learn_root(way, fd);
+    weir_status status = way->job.rank == 0 ? tcp_join(way, fd, listener) : learn_root(way, fd);
     if (status == WEIR_OK)
         return WEIR_OK;
     if (*listener >= 0)
@@ -234,8 +236,9 @@ static weir_status visit(entry *way, int *fd, int *listener)
                               way->job.nranks);
 }
 
-/* From the rendezvous, which ends as rank 0 leaves: then nobody listens there any more. */
-static void leave(int fd)
+/* Closes the connection to the rendezvous server. For rank 0, which thereby ends the server, waits
+ * until that has closed its end. */
+static void tcp_leave_rendezvous(int fd)
 {
     struct pollfd farewell = {.fd = fd, .events = POLLIN};
     shutdown(fd, SHUT_WR);
@@ -243,47 +246,47 @@ static void leave(int fd)
     close(fd);
 }
 
-static entry entry_by(const weiri_barrier_epoch *meeting, int rank, int nranks, int timeout_ms)
+static entry entry_by(const weiri_rendezvous_point *point, int rank, int nranks, int timeout_ms)
 {
     entry way = {.job = {.rank = rank, .nranks = nranks, .timeout_ms = timeout_ms},
-                 .root = meeting->address};
-    memcpy(way.job.key, meeting->key, sizeof way.job.key);
+                 .root = point->address};
+    memcpy(way.job.key, point->key, sizeof way.job.key);
     return way;
 }
 
 weir_status weiri_boot_tcp_create(const weir_unique_id *id, int rank, int nranks, int timeout_ms,
                                   weir_boot **boot)
 {
-    weiri_barrier_epoch meeting;
+    weiri_rendezvous_point point;
     int listener = -1, rendezvous = -1;
     weir_status status = check_ranks(rank, nranks);
     if (status == WEIR_OK)
-        status = weiri_unique_id_decode(id, &meeting);
+        status = weiri_unique_id_decode(id, &point);
     if (status != WEIR_OK)
         return status;
-    entry way = entry_by(&meeting, rank, nranks, timeout_ms);
+    entry way = entry_by(&point, rank, nranks, timeout_ms);
     status = choose_source(&way, weiri_interface_wish(NULL));
     if (status == WEIR_OK)
-        status = visit(&way, &rendezvous, &listener);
+        status = tcp_enter_rendezvous(&way, &rendezvous, &listener);
     if (status != WEIR_OK)
         return status;
-    status = meet(&way, listener, boot);
-    leave(rendezvous);
+    status = tcp_connect_all(&way, listener, boot);
+    tcp_leave_rendezvous(rendezvous);
     return status;
 }
 
 void weiri_boot_tcp_cancel(const weir_unique_id *id)
 {
     enum { PATIENCE_MS = 1000 };
-    weiri_barrier_epoch meeting;
+    weiri_rendezvous_point point;
     int listener = -1, rendezvous = -1;
-    if (weiri_unique_id_decode(id, &meeting) != WEIR_OK)
+    if (weiri_unique_id_decode(id, &point) != WEIR_OK)
         return;
-    entry way = entry_by(&meeting, 0, 1, PATIENCE_MS);
-    if (visit(&way, &rendezvous, &listener) != WEIR_OK)
+    entry way = entry_by(&point, 0, 1, PATIENCE_MS);
+    if (tcp_enter_rendezvous(&way, &rendezvous, &listener) != WEIR_OK)
         return;
     close(listener);
-    leave(rendezvous);
+    tcp_leave_rendezvous(rendezvous);
 }
 
 weir_status weir_boot_tcp_create(const weir_unique_id *id, int rank, int nranks, weir_boot **boot)
@@ -299,7 +302,7 @@ void weiri_boot_tcp_shut(weir_boot *boot)
             shutdown(mesh->peers[peer].fd, SHUT_RDWR);
 }
 
-/* Any text makes a key; no text makes the one that everybody knows. */
+/* Derives a key from any text; without a text, the key is the same for everybody. */
 static void key_of_secret(const char *secret, uint8_t key[WEIRI_KEY_BYTES])
 {
     static const uint8_t known[WEIRI_KEY_BYTES] = "weir boot secret";
@@ -325,5 +328,5 @@ weir_status weir_boot_tcp_create_at(const char *interface_ip_port, int rank, int
     status = choose_source(&way, named.interface[0] ? wish : NULL);
     if (status == WEIR_OK && rank == 0)
         status = weiri_socket_listen(&named.address, &listener);
-    return status == WEIR_OK ? meet(&way, listener, boot) : status;
+    return status == WEIR_OK ? tcp_connect_all(&way, listener, boot) : status;
 }

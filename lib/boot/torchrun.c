@@ -1,8 +1,8 @@
 /*
- * The bootstrap from torchrun's environment: RANK and WORLD_SIZE say who, MASTER_ADDR
- * and MASTER_PORT where rank 0 is. PyTorch's store listens at that port itself, so
- * rank 0 listens at the next one, or at WEIR_BOOT_PORT. A name is looked up; ranks
- * reach the address by whatever interface leads there.
+ * The bootstrap from torchrun's environment: RANK and WORLD_SIZE give this rank and the number of
+ * ranks, MASTER_ADDR and MASTER_PORT the node of rank 0. PyTorch's store listens at MASTER_PORT, so
+ * rank 0 listens at the next port, or at WEIR_BOOT_PORT. Host names are resolved; any local
+ * interface may be used.
  */
 #include "base/env.h"
 #include "base/error.h"
@@ -25,7 +25,7 @@ static weir_status read_number(weiri_env_key key, long low, long high, int *numb
     return status;
 }
 
-/* The address of a name, IPv4 before IPv6. */
+/* Resolves a host name; prefers IPv4. */
 static weir_status look_up(const char *host, weiri_address *address)
 {
     struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
@@ -76,5 +76,7 @@ weir_status weir_boot_torchrun_create(weir_boot **boot)
     if (status != WEIR_OK)
         return status;
     status = weir_boot_tcp_create_at(root, rank, nranks, boot);
-    return status == WEIR_OK ? status : weiri_fail_context(status, "by torchrun's environment");
+    return status == WEIR_OK
+               ? status
+               : weiri_fail_context(status, "bootstrap from torchrun's environment");
 }

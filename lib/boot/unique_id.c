@@ -1,4 +1,4 @@
-/* Unique ids: their bytes, and where the process that makes one listens. */
+/* Unique ids: their bytes, and the listening address of the process that creates one. */
 #include "boot/unique_id.h"
 
 #include "base/error.h"
@@ -10,40 +10,40 @@
 
 #define MAGIC 0x3164692d72696577u /* the last digit is the version */
 
-/* The bytes of an id; what is left of it is zero. */
+/* The bytes of an id; the rest is zero. */
 typedef struct contents {
     uint64_t magic;
-    weiri_barrier_epoch meeting;
-    uint8_t check[WEIRI_MAC_BYTES]; /* MAC of what is before it */
+    weiri_rendezvous_point point;
+    uint8_t check[WEIRI_MAC_BYTES]; /* MAC of the fields before it */
 } contents;
 
 _Static_assert(sizeof(contents) == 8 + 24 + 16 + 16, "ids have no padding");
 _Static_assert(sizeof(contents) <= WEIR_UNIQUE_ID_BYTES, "an id holds its contents");
 
-void weiri_unique_id_encode(const weiri_barrier_epoch *meeting, weir_unique_id *id)
+void weiri_unique_id_encode(const weiri_rendezvous_point *point, weir_unique_id *id)
 {
-    contents all = {.magic = MAGIC, .meeting = *meeting};
-    weiri_mac(meeting->key, &all, offsetof(contents, check), all.check);
+    contents all = {.magic = MAGIC, .point = *point};
+    weiri_mac(point->key, &all, offsetof(contents, check), all.check);
     memset(id, 0, sizeof *id);
     memcpy(id->bytes, &all, sizeof all);
 }
 
-weir_status weiri_unique_id_decode(const weir_unique_id *id, weiri_barrier_epoch *meeting)
+weir_status weiri_unique_id_decode(const weir_unique_id *id, weiri_rendezvous_point *point)
 {
     contents all;
     uint8_t check[WEIRI_MAC_BYTES];
     memcpy(&all, id->bytes, sizeof all);
-    weiri_mac(all.meeting.key, &all, offsetof(contents, check), check);
+    weiri_mac(all.point.key, &all, offsetof(contents, check), check);
     if (all.magic != MAGIC || !weiri_mac_equal(check, all.check))
         return weiri_fail(WEIR_ERR_INVALID,
                           "the unique id is damaged or not one of this version; pass on all %d "
                           "bytes that weir_unique_id_create gave",
                           WEIR_UNIQUE_ID_BYTES);
-    *meeting = all.meeting;
+    *point = all.point;
     return WEIR_OK;
 }
 
-static weir_status choose_address(weiri_address *address)
+static weir_status unique_id_choose_address(weiri_address *address)
 {
     const char *variable, *wish = weiri_interface_wish(&variable);
     weir_status status = weiri_interface_address(wish, NULL, address);
@@ -52,9 +52,9 @@ static weir_status choose_address(weiri_address *address)
 
 weir_status weir_unique_id_create(weir_unique_id *id)
 {
-    weiri_barrier_epoch made = {0};
+    weiri_rendezvous_point made = {0};
     int listener = -1;
-    weir_status status = choose_address(&made.address);
+    weir_status status = unique_id_choose_address(&made.address);
     if (status == WEIR_OK)
         status = weiri_random(made.key, sizeof made.key);
     if (status == WEIR_OK)

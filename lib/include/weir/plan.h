@@ -329,7 +329,8 @@ typedef struct weir_plan_report {
     unsigned max_turns; /* pipelines: iterations that were checked; 0: there are none */
     unsigned nworlds;   /* different divisions of messages that were executed */
     unsigned nviolations;
-    weir_plan_violation violations[WEIR_PLAN_VIOLATIONS_MAX]; /* at most one per fault and operation */
+    /* At most one for each fault and operation. */
+    weir_plan_violation violations[WEIR_PLAN_VIOLATIONS_MAX];
 } weir_plan_report;
 
 /* Checks a plan by executing all ranks' programs symbolically. Proves for every message length that

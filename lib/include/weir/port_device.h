@@ -40,7 +40,7 @@ enum {
     WEIR_TRIGGER_PUT = 1,
     WEIR_TRIGGER_SIGNAL = 2,
     WEIR_TRIGGER_FLUSH = 4,
-    WEIR_TRIGGER_CUSTOM = 8, /* passed to the handler of the proxy's owner, which may use all other fields */
+    WEIR_TRIGGER_CUSTOM = 8, /* for the owner's handler; the other fields are free */
 };
 
 typedef struct weir_trigger {
@@ -197,7 +197,8 @@ WEIR_FN void weir_fifo_wake(const weir_fifo_dev *fifo)
     const uint64_t one = 1;
     if (!fifo->asleep)
         return;
-    weir_fence_system(); /* orders the commit before the load: the proxy looks once more before it sleeps */
+    /* Orders the commit before the load; the proxy checks the FIFO again before it sleeps. */
+    weir_fence_system();
     if (weir_load_relaxed(fifo->asleep) && write(fifo->wake, &one, sizeof one) < 0)
         return; /* the eventfd's counter is full, so the proxy is being woken */
 #else

@@ -68,7 +68,7 @@ static void test_malformed_ids(void **state)
     memset(&bad, 0, sizeof bad);
     assert_int_equal(weir_boot_tcp_create(&bad, 0, 1, &boot), WEIR_ERR_INVALID);
     assert_int_equal(weir_unique_id_create(&good), WEIR_OK);
-    for (size_t i = 0; i < sizeof(weiri_barrier_epoch) + 24; i++) {
+    for (size_t i = 0; i < sizeof(weiri_rendezvous_point) + 24; i++) {
         bad = good;
         bad.bytes[i] ^= 0x20;
         assert_int_equal(weir_boot_tcp_create(&bad, 0, 1, &boot), WEIR_ERR_INVALID);
@@ -86,7 +86,7 @@ static void test_id_interface_is_chosen_by_environment(void **state)
 {
     (void)state;
     weir_unique_id id;
-    weiri_barrier_epoch meeting;
+    weiri_rendezvous_point meeting;
     weir_boot *boot = NULL;
     setenv("WEIR_SOCKET_IFNAME", "nosuch0", 1);
     assert_int_equal(weir_unique_id_create(&id), WEIR_ERR_SYSTEM);
@@ -104,7 +104,7 @@ static void test_id_interface_is_chosen_by_environment(void **state)
 static const char *chosen_by(const char *wish, char name[IF_NAMESIZE])
 {
     weir_unique_id id;
-    weiri_barrier_epoch meeting;
+    weiri_rendezvous_point meeting;
     setenv("NCCL_SOCKET_IFNAME", wish, 1);
     name[0] = '\0';
     if (weir_unique_id_create(&id) != WEIR_OK)

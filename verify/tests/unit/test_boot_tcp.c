@@ -71,7 +71,7 @@ static void share_address(weir_boot *boot, const char *format, int is_ipv6, char
 
 static int connect_to(const weir_unique_id *id, int *failures)
 {
-    weiri_barrier_epoch meeting;
+    weiri_rendezvous_point meeting;
     int fd = -1;
     weiri_deadline deadline = weiri_deadline_in(LIMIT_MS);
     EXPECT_OK(failures, weiri_unique_id_decode(id, &meeting));
@@ -157,7 +157,7 @@ static int wrong_secret(weir_boot *boot, void *argument)
     weir_unique_id id = share_id(boot, &failures);
     weir_boot *tcp = NULL;
     if (rank == 2) {
-        weiri_barrier_epoch meeting;
+        weiri_rendezvous_point meeting;
         EXPECT_OK(&failures, weiri_unique_id_decode(&id, &meeting));
         meeting.key[7] ^= 1;
         weiri_unique_id_encode(&meeting, &id);
@@ -188,7 +188,7 @@ static int false_host(weir_boot *boot, void *argument)
     weir_unique_id ids[2] = {{{0}}};
     weir_boot *tcp = NULL;
     if (rank == 0) {
-        weiri_barrier_epoch meeting = {.address = {.ip = {127, 0, 0, 1}}, .key = "the true secret"};
+        weiri_rendezvous_point meeting = {.address = {.ip = {127, 0, 0, 1}}, .key = "the true secret"};
         EXPECT_OK(&failures, weiri_socket_listen(&meeting.address, &listener));
         EXPECT_OK(&failures, weiri_socket_address(listener, &meeting.address));
         weiri_unique_id_encode(&meeting, &ids[0]);
@@ -314,7 +314,7 @@ static void test_missing_root_is_named(void **state)
 static void test_id_of_a_dead_process(void **state)
 {
     (void)state;
-    weiri_barrier_epoch meeting = {.address = {.ip = {127, 0, 0, 1}}, .key = "whatever"};
+    weiri_rendezvous_point meeting = {.address = {.ip = {127, 0, 0, 1}}, .key = "whatever"};
     weir_unique_id id;
     weir_boot *tcp = NULL;
     int fd;
