@@ -128,7 +128,7 @@ weir_status weir_plan_build(weir_plan_builder *builder, weir_plan **plan)
 {
     weir_plan *made = NULL;
     if (builder->loop)
-        weiri_build_refuse(builder, __func__, -1,
+        weiri_build_reject(builder, __func__, -1,
                            "a pipeline was begun but not ended; call weir_plan_pipeline_end");
     for (int type = WEIRI_PLAN_MEMORY; type <= WEIRI_PLAN_PORT; type++)
         weiri_build_check_signals(builder, (weiri_plan_channel)type);

@@ -92,8 +92,8 @@ struct weir_plan_builder {
 /* build_state.c */
 
 /* Records a failure of the given call unless one is recorded already. rank negative: none. */
-void weiri_build_refuse(weir_plan_builder *builder, const char *call, int rank,
-                        const char *format, ...) __attribute__((format(printf, 4, 5)));
+void weiri_build_reject(weir_plan_builder *builder, const char *call, int rank, const char *format,
+                        ...) __attribute__((format(printf, 4, 5)));
 void weiri_build_no_memory(weir_plan_builder *builder);
 
 /* Appends to a list; does nothing after a failure. */

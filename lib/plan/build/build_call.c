@@ -5,8 +5,8 @@
 
 void weiri_call_check_rank(const weiri_call *call)
 {
-    if (weiri_call_goes_on(call) && (call->rank < 0 || call->rank >= call->builder->spec.nranks))
-        weiri_build_refuse(call->builder, call->name, call->rank, "no such rank; expected 0 to %d",
+    if (weiri_call_is_ok(call) && (call->rank < 0 || call->rank >= call->builder->spec.nranks))
+        weiri_build_reject(call->builder, call->name, call->rank, "no such rank; expected 0 to %d",
                            call->builder->spec.nranks - 1);
 }
 
@@ -16,16 +16,16 @@ void weiri_call_check_block(const weiri_call *call)
     int known = weiri_call_is_group(call->block)
                     ? call->block - WEIRI_BUILD_GROUP < (int)builder->ngroups
                     : call->block >= 0 && call->block < WEIRI_PLAN_BLOCKS_MAX;
-    if (weiri_call_goes_on(call) && !known)
-        weiri_build_refuse(builder, call->name, call->rank,
+    if (weiri_call_is_ok(call) && !known)
+        weiri_build_reject(builder, call->name, call->rank,
                            "thread block %d; expected 0 to %d, or a weir_plan_group", call->block,
                            WEIRI_PLAN_BLOCKS_MAX - 1);
 }
 
 void weiri_call_check_single(const weiri_call *call)
 {
-    if (weiri_call_goes_on(call) && weiri_call_is_group(call->block))
-        weiri_build_refuse(
+    if (weiri_call_is_ok(call) && weiri_call_is_group(call->block))
+        weiri_build_reject(
             call->builder, call->name, call->rank,
             "a group of thread blocks; expected a single one, because the operation cannot be "
             "divided");
@@ -34,15 +34,15 @@ void weiri_call_check_single(const weiri_call *call)
 weiri_plan_ref weiri_call_ref(const weiri_call *call, weir_plan_chunks chunks, int rank,
                               const char *what)
 {
-    if (weiri_call_goes_on(call) && chunks.builder != call->builder)
-        weiri_build_refuse(call->builder, call->name, call->rank,
+    if (weiri_call_is_ok(call) && chunks.builder != call->builder)
+        weiri_build_reject(call->builder, call->name, call->rank,
                            "the %s belongs to another builder", what);
-    if (weiri_call_goes_on(call) && chunks.rank != rank)
-        weiri_build_refuse(call->builder, call->name, call->rank,
+    if (weiri_call_is_ok(call) && chunks.rank != rank)
+        weiri_build_reject(call->builder, call->name, call->rank,
                            "the %s belongs to rank %d; expected one of rank %d", what, chunks.rank,
                            rank);
-    if (weiri_call_goes_on(call) && chunks.size == 0)
-        weiri_build_refuse(call->builder, call->name, call->rank, "the %s has no chunks", what);
+    if (weiri_call_is_ok(call) && chunks.size == 0)
+        weiri_build_reject(call->builder, call->name, call->rank, "the %s has no chunks", what);
     return (weiri_plan_ref){
         .place = rank == call->rank ? WEIRI_PLAN_LOCAL : WEIRI_PLAN_REMOTE,
         .buffer = (uint8_t)chunks.buffer,
@@ -56,24 +56,24 @@ weiri_plan_ref weiri_call_ref(const weiri_call *call, weir_plan_chunks chunks, i
 void weiri_call_check_sizes(const weiri_call *call, const weiri_plan_ref *a,
                             const weiri_plan_ref *b)
 {
-    if (weiri_call_goes_on(call) && a->size != b->size)
-        weiri_build_refuse(call->builder, call->name, call->rank,
+    if (weiri_call_is_ok(call) && a->size != b->size)
+        weiri_build_reject(call->builder, call->name, call->rank,
                            "%u chunks for %u chunks; expected equal numbers", a->size, b->size);
 }
 
 void weiri_call_check_places(const weiri_call *call, const weiri_plan_ref *dst,
                              const weiri_plan_ref *src)
 {
-    if (weiri_call_goes_on(call) && weiri_build_overlap(call->builder, call->rank, dst, src) &&
+    if (weiri_call_is_ok(call) && weiri_build_overlap(call->builder, call->rank, dst, src) &&
         !weiri_build_same_place(call->builder, call->rank, dst, src))
-        weiri_build_refuse(call->builder, call->name, call->rank,
+        weiri_build_reject(call->builder, call->name, call->rank,
                            "source and destination share chunks at different positions");
 }
 
 void weiri_call_check_packets(const weiri_call *call, const weiri_plan_ref *ref, const char *what)
 {
-    if (weiri_call_goes_on(call) && ref->buffer != WEIR_PLAN_SCRATCH)
-        weiri_build_refuse(call->builder, call->name, call->rank,
+    if (weiri_call_is_ok(call) && ref->buffer != WEIR_PLAN_SCRATCH)
+        weiri_build_reject(call->builder, call->name, call->rank,
                            "the %s holds packets in buffer '%c'; expected scratch", what,
                            weiri_plan_buffer_letters[ref->buffer]);
 }
@@ -81,13 +81,13 @@ void weiri_call_check_packets(const weiri_call *call, const weiri_plan_ref *ref,
 void weiri_call_check_pipeline(const weiri_call *call, const weiri_plan_ref *ref)
 {
     const weir_plan_builder *builder = call->builder;
-    if (!weiri_call_goes_on(call) || !builder->loop)
+    if (!weiri_call_is_ok(call) || !builder->loop)
         return;
     weiri_build_loop *loop = &builder->loops[builder->loop - 1];
     loop->is_mixed |= loop->size && loop->size != ref->size;
     loop->size = ref->size;
     if (ref->size > loop->num_chunks)
-        weiri_build_refuse(
+        weiri_build_reject(
             call->builder, call->name, call->rank,
             "a reference to %u chunks in a pipeline over %u; expected at most as many", ref->size,
             loop->num_chunks);
@@ -117,7 +117,7 @@ static void plan_call_list_remote(const weiri_call *call, weiri_build_block *blo
 {
     weiri_build_rank *rank = &call->builder->ranks[call->rank];
     uint32_t at = 0;
-    if (ref->place != WEIRI_PLAN_REMOTE || !weiri_call_goes_on(call))
+    if (ref->place != WEIRI_PLAN_REMOTE || !weiri_call_is_ok(call))
         return;
     while (at < rank->nremotes && (rank->remotes[at].rank != ref->rank ||
                                    rank->remotes[at].buffer != (weir_plan_buffer)ref->buffer))
@@ -144,7 +144,7 @@ static void plan_call_add_ref(const weiri_call *call, weiri_plan_ref **refs, uin
     const weiri_plan_trait *trait = &weiri_plan_traits[call->kind];
     int bit = is_dst ? (*count ? WEIRI_PLAN_PACKETS_DSTS : WEIRI_PLAN_PACKETS_DST0)
                      : (*count ? WEIRI_PLAN_PACKETS_REST : WEIRI_PLAN_PACKETS_SRC0);
-    if (!weiri_call_goes_on(call))
+    if (!weiri_call_is_ok(call))
         return;
     weiri_plan_ref *place = weiri_plan_append(refs, count, sizeof ref);
     if (!place) {
@@ -209,13 +209,13 @@ void weiri_call_append_to(const weiri_call *call, uint32_t number, uint32_t part
 void weiri_call_append(const weiri_call *call)
 {
     weiri_call_check_block(call);
-    if (!weiri_call_goes_on(call))
+    if (!weiri_call_is_ok(call))
         return;
     if (!weiri_call_is_group(call->block)) {
         weiri_call_append_to(call, (uint32_t)call->block, 0, 1);
         return;
     }
     const weiri_build_list *group = &call->builder->groups[call->block - WEIRI_BUILD_GROUP];
-    for (uint32_t i = 0; i < group->count && weiri_call_goes_on(call); i++)
+    for (uint32_t i = 0; i < group->count && weiri_call_is_ok(call); i++)
         weiri_call_append_to(call, group->items[i], i, group->count);
 }

@@ -25,7 +25,7 @@ typedef struct weiri_call {
     int nothers;
 } weiri_call;
 
-static inline int weiri_call_goes_on(const weiri_call *call)
+static inline int weiri_call_is_ok(const weiri_call *call)
 {
     return call->builder->status == WEIR_OK;
 }

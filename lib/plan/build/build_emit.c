@@ -205,7 +205,7 @@ static void plan_emit_single_chunks(const emitter *in, const weiri_build_op *op)
     int signals = op->kind == WEIRI_PLAN_PUT_SIGNAL_OP ||
                   op->kind == WEIRI_PLAN_PUT_SIGNAL_FLUSH_OP;
     if (size % op->nparts)
-        weiri_build_refuse(in->builder, "weir_plan_build", (int)(in->from - in->builder->ranks),
+        weiri_build_reject(in->builder, "weir_plan_build", (int)(in->from - in->builder->ranks),
                            "a group of %u thread blocks divides %u chunks that other operations "
                            "use singly; with several instances expected 1 chunk or a multiple of "
                            "the number of blocks",
@@ -233,7 +233,7 @@ static uint32_t plan_emit_pipeline(const emitter *in, uint32_t at)
     if (!made)
         return block->nops;
     if (in->singly && loop->is_mixed)
-        weiri_build_refuse(in->builder, "weir_plan_build", (int)(in->from - in->builder->ranks),
+        weiri_build_reject(in->builder, "weir_plan_build", (int)(in->from - in->builder->ranks),
                            "the operations of a pipeline have different numbers of chunks; they "
                            "cannot be divided among instances");
     made->kind = WEIRI_PLAN_PIPELINE_OP;

@@ -233,9 +233,9 @@ static side plan_fence_spans_in_body(const list *in, span body, span except, int
 static void plan_fence_finish_body(list *to)
 {
     span body = plan_fence_body_of(to, to->nops - 1), none_before = {body.first, body.first},
-         none_behind = {body.end, body.end};
+         none_after = {body.end, body.end};
     side tail = plan_fence_spans_in_body(to, body, none_before, -1);
-    side head = plan_fence_spans_in_body(to, body, none_behind, 1);
+    side head = plan_fence_spans_in_body(to, body, none_after, 1);
     const weiri_build_op fence = plan_fence_new_fence(to->ops[body.first].loop);
     for (uint32_t a = tail.at[0].first; a < tail.at[0].end; a++)
         for (uint32_t b = head.at[0].first; b < head.at[0].end; b++)
@@ -293,10 +293,10 @@ static void plan_fence_add_needed(list *to, const list *from)
 
 /* ------------------------------------------------- fences that order nothing */
 
-static int plan_fence_orders_spans(const list *in, span before, span behind, int later_turn)
+static int plan_fence_orders_spans(const list *in, span before, span after, int later_turn)
 {
     for (uint32_t a = before.first; a < before.end; a++)
-        for (uint32_t b = behind.first; b < behind.end; b++) {
+        for (uint32_t b = after.first; b < after.end; b++) {
             unsigned first = plan_fence_roles_of(&in->ops[a]),
                      second = plan_fence_roles_of(&in->ops[b]);
             if ((first & (MOVES | WAITS) && second & SIGNALS) ||
@@ -307,31 +307,31 @@ static int plan_fence_orders_spans(const list *in, span before, span behind, int
     return 0;
 }
 
-static int plan_fence_orders_sides(const list *in, const side *before, const side *behind,
+static int plan_fence_orders_sides(const list *in, const side *before, const side *after,
                                    int later_turn)
 {
     for (unsigned i = 0; i < before->count; i++)
-        for (unsigned k = 0; k < behind->count; k++)
-            if (plan_fence_orders_spans(in, before->at[i], behind->at[k], later_turn))
+        for (unsigned k = 0; k < after->count; k++)
+            if (plan_fence_orders_spans(in, before->at[i], after->at[k], later_turn))
                 return 1;
-    return before->is_long || behind->is_long;
+    return before->is_long || after->is_long;
 }
 
 static int plan_fence_is_needed(const list *in, uint32_t at)
 {
     uint32_t loop = in->ops[at].loop;
     side before = plan_fence_spans_beside(in, (int64_t)at - 1, -1, loop),
-         behind = plan_fence_spans_beside(in, at + 1, 1, loop);
-    side turn_before = {.count = 0}, turn_behind = {.count = 0};
+         after = plan_fence_spans_beside(in, at + 1, 1, loop);
+    side turn_before = {.count = 0}, turn_after = {.count = 0};
     span body = plan_fence_body_of(in, at), self = {at, at + 1};
     if (before.leaves_body)
         turn_before = plan_fence_spans_in_body(in, body, self, -1);
-    if (behind.leaves_body)
-        turn_behind = plan_fence_spans_in_body(in, body, self, 1);
-    return plan_fence_orders_sides(in, &before, &behind, 0) ||
-           plan_fence_orders_sides(in, &turn_before, &behind, 1) ||
-           plan_fence_orders_sides(in, &before, &turn_behind, 1) ||
-           plan_fence_orders_sides(in, &turn_before, &turn_behind, 1);
+    if (after.leaves_body)
+        turn_after = plan_fence_spans_in_body(in, body, self, 1);
+    return plan_fence_orders_sides(in, &before, &after, 0) ||
+           plan_fence_orders_sides(in, &turn_before, &after, 1) ||
+           plan_fence_orders_sides(in, &before, &turn_after, 1) ||
+           plan_fence_orders_sides(in, &turn_before, &turn_after, 1);
 }
 
 static void plan_fence_remove_unneeded(list *from)

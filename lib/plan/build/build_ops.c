@@ -98,7 +98,7 @@ void weir_plan_barrier(weir_plan_builder *builder, int rank, int block)
                        .channel = WEIRI_PLAN_NO_CHANNEL};
     weiri_call_check_rank(&call);
     weiri_call_check_block(&call);
-    if (!weiri_call_goes_on(&call))
+    if (!weiri_call_is_ok(&call))
         return;
     uint32_t group = weiri_call_is_group(block) ? (uint32_t)(block - WEIRI_BUILD_GROUP) : 0;
     if (!weiri_call_is_group(block) || builder->groups[group].count == 1) {
@@ -107,10 +107,10 @@ void weir_plan_barrier(weir_plan_builder *builder, int rank, int block)
     }
     uint32_t barrier = plan_build_barrier_of(builder, rank, group);
     call.kind = WEIRI_PLAN_BARRIER_OP;
-    for (uint32_t i = 0; i < builder->groups[group].count && weiri_call_goes_on(&call); i++) {
+    for (uint32_t i = 0; i < builder->groups[group].count && weiri_call_is_ok(&call); i++) {
         uint32_t number = builder->groups[group].items[i];
         weiri_call_append_to(&call, number, 0, 1);
-        if (!weiri_call_goes_on(&call))
+        if (!weiri_call_is_ok(&call))
             return;
         weiri_build_block *in = &builder->ranks[rank].blocks[number];
         in->ops[in->nops - 1].barrier = barrier;
@@ -172,8 +172,8 @@ static void plan_build_put_op(weiri_call *call, weir_plan_chan chan, weir_plan_c
 
 static void plan_build_check_port(const weiri_call *call)
 {
-    if (weiri_call_goes_on(call) && call->channel != WEIRI_PLAN_PORT)
-        weiri_build_refuse(call->builder, call->name, call->rank,
+    if (weiri_call_is_ok(call) && call->channel != WEIRI_PLAN_PORT)
+        weiri_build_reject(call->builder, call->name, call->rank,
                            "a memory channel; expected a port channel, or separate put and signal");
 }
 
@@ -217,8 +217,8 @@ void weir_plan_forward_packets(weir_plan_chan chan, weir_plan_chunks dst, weir_p
 void weir_plan_get(weir_plan_chan chan, weir_plan_chunks dst, weir_plan_chunks src, int block)
 {
     weiri_call call = plan_build_channel_call(chan, __func__, WEIRI_PLAN_GET_OP, block);
-    if (weiri_call_goes_on(&call) && chan.is_port)
-        weiri_build_refuse(chan.builder, call.name, chan.rank,
+    if (weiri_call_is_ok(&call) && chan.is_port)
+        weiri_build_reject(chan.builder, call.name, chan.rank,
                            "a port channel; expected a memory channel, or a put by the peer");
     call.id = &chan.index;
     call.src = weiri_call_ref(&call, src, chan.peer, "source");
@@ -260,11 +260,11 @@ static void plan_build_reduce_op(weiri_call *call, weir_plan_chunks dst, weir_pl
     weiri_call_check_rank(call);
     call->src = weiri_call_ref(call, src, call->rank, "source");
     call->dst = weiri_call_ref(call, dst, call->rank, "destination");
-    if (weiri_call_goes_on(call) && (call->nothers < 1 || call->nothers >= WEIRI_PLAN_REFS_MAX))
-        weiri_build_refuse(call->builder, call->name, call->rank,
+    if (weiri_call_is_ok(call) && (call->nothers < 1 || call->nothers >= WEIRI_PLAN_REFS_MAX))
+        weiri_build_reject(call->builder, call->name, call->rank,
                            "%d other sources; expected 1 to %d", call->nothers,
                            WEIRI_PLAN_REFS_MAX - 1);
-    for (int i = 0; i < call->nothers && weiri_call_goes_on(call); i++) {
+    for (int i = 0; i < call->nothers && weiri_call_is_ok(call); i++) {
         weiri_plan_ref other = weiri_call_ref(call, call->others[i], others_rank, "other source");
         weiri_call_check_sizes(call, &other, &call->src);
         weiri_call_check_places(call, &call->dst, &other);
@@ -299,8 +299,8 @@ void weir_plan_read_reduce(weir_plan_chan chan, weir_plan_chunks dst, weir_plan_
                            const weir_plan_chunks *others, int nothers, int block)
 {
     weiri_call call = plan_build_channel_call(chan, __func__, WEIRI_PLAN_READ_REDUCE_OP, block);
-    if (weiri_call_goes_on(&call) && chan.is_port)
-        weiri_build_refuse(chan.builder, call.name, chan.rank,
+    if (weiri_call_is_ok(&call) && chan.is_port)
+        weiri_build_reject(chan.builder, call.name, chan.rank,
                            "a port channel; expected a memory channel");
     call.id = &chan.index;
     call.others = others;
@@ -316,22 +316,22 @@ static weiri_plan_ref plan_build_group_ref(const weiri_call *call, weir_plan_swi
                                            int index, weir_plan_chunks own)
 {
     weiri_plan_ref ref = {.place = WEIRI_PLAN_GROUP, .id = -1};
-    if (!weiri_call_goes_on(call))
+    if (!weiri_call_is_ok(call))
         return ref;
     if (group.builder != call->builder) {
-        weiri_build_refuse(call->builder, call->name, call->rank,
+        weiri_build_reject(call->builder, call->name, call->rank,
                            "the switch channel belongs to another builder");
         return ref;
     }
     const weiri_build_switch *with = &call->builder->switches[group.index];
     if (!(with->has >> call->rank & 1))
-        weiri_build_refuse(call->builder, call->name, call->rank,
+        weiri_build_reject(call->builder, call->name, call->rank,
                            "the rank is not one of the switch channel's ranks");
-    for (uint32_t i = 0; i < with->ranks.count && weiri_call_goes_on(call); i++) {
+    for (uint32_t i = 0; i < with->ranks.count && weiri_call_is_ok(call); i++) {
         int rank = (int)with->ranks.items[i];
         uint32_t there = weiri_build_chunks(call->builder, rank, with->buffer);
         if (index < 0 || (uint32_t)index > there || own.size > there - (uint32_t)index)
-            weiri_build_refuse(call->builder, call->name, call->rank,
+            weiri_build_reject(call->builder, call->name, call->rank,
                                "chunks %d to %d of rank %d's buffer '%c'; it has %u", index,
                                index + (int)own.size - 1, rank,
                                weiri_plan_buffer_letters[with->buffer], there);

@@ -26,7 +26,7 @@ uint32_t weiri_build_chunks(const weir_plan_builder *builder, int rank, weir_pla
 static int plan_build_check_rank(weir_plan_builder *builder, const char *call, int rank)
 {
     if (builder->status == WEIR_OK && (rank < 0 || rank >= builder->spec.nranks))
-        weiri_build_refuse(builder, call, rank, "no such rank; expected 0 to %d",
+        weiri_build_reject(builder, call, rank, "no such rank; expected 0 to %d",
                            builder->spec.nranks - 1);
     return builder->status == WEIR_OK;
 }
@@ -57,7 +57,7 @@ weir_plan_chunks weir_plan_scratch(weir_plan_builder *builder, int rank, int siz
         return chunks;
     uint32_t *scratch = &builder->ranks[rank].scratch;
     if (size < 0 || (uint32_t)size > WEIRI_PLAN_CHUNKS_MAX - *scratch) {
-        weiri_build_refuse(builder, __func__, rank,
+        weiri_build_reject(builder, __func__, rank,
                            "%d chunks of scratch in addition to %u; expected at most %d in all",
                            size, *scratch, WEIRI_PLAN_CHUNKS_MAX);
         return chunks;
@@ -76,7 +76,7 @@ weir_plan_chunks weir_plan_slice(weir_plan_chunks chunks, int first, int size)
         return slice;
     if (first < 0 || size < 1 || (uint32_t)first > chunks.size ||
         (uint32_t)size > chunks.size - (uint32_t)first) {
-        weiri_build_refuse(chunks.builder, __func__, chunks.rank,
+        weiri_build_reject(chunks.builder, __func__, chunks.rank,
                            "chunks %d to %d of a range of %u chunks in buffer '%c'", first,
                            first + size - 1, chunks.size, weiri_plan_buffer_letters[chunks.buffer]);
         return slice;
@@ -95,7 +95,7 @@ static weir_plan_chan plan_build_new_channel(weir_plan_builder *builder, const c
     if (!plan_build_check_rank(builder, call, rank) || !plan_build_check_rank(builder, call, peer))
         return made;
     if (rank == peer) {
-        weiri_build_refuse(builder, call, rank, "a channel to the rank itself; expected a peer");
+        weiri_build_reject(builder, call, rank, "a channel to the rank itself; expected a peer");
         return made;
     }
     weiri_build_list *peers = &builder->ranks[rank].peers[is_port];
@@ -132,13 +132,13 @@ weir_plan_switch weir_plan_switch_channel(weir_plan_builder *builder, weir_plan_
         if (!plan_build_check_rank(builder, __func__, rank))
             return made;
         if (group->has >> rank & 1)
-            weiri_build_refuse(builder, __func__, rank, "the rank is named twice");
+            weiri_build_reject(builder, __func__, rank, "the rank is named twice");
         group->has |= UINT64_C(1) << rank;
         weiri_build_add(builder, &group->ranks, (uint32_t)rank);
         weiri_build_add(builder, &builder->ranks[rank].switches, made.index);
     }
     if (nranks < 1)
-        weiri_build_refuse(builder, __func__, -1, "%d ranks; expected at least 1", nranks);
+        weiri_build_reject(builder, __func__, -1, "%d ranks; expected at least 1", nranks);
     return made;
 }
 
@@ -148,7 +148,7 @@ weir_plan_semaphore weir_plan_semaphore_create(weir_plan_builder *builder, int r
     if (!plan_build_check_rank(builder, __func__, rank))
         return made;
     if (value < 0)
-        weiri_build_refuse(builder, __func__, rank, "initial value %d; expected at least 0", value);
+        weiri_build_reject(builder, __func__, rank, "initial value %d; expected at least 0", value);
     made.index = builder->ranks[rank].semaphores.count;
     weiri_build_add(builder, &builder->ranks[rank].semaphores, (uint32_t)value);
     return made;
@@ -159,7 +159,7 @@ int weir_plan_group(weir_plan_builder *builder, const int *blocks, int count)
     if (builder->status != WEIR_OK)
         return 0;
     if (count < 1 || count > WEIRI_PLAN_BLOCKS_MAX) {
-        weiri_build_refuse(builder, __func__, -1, "%d thread blocks; expected 1 to %d", count,
+        weiri_build_reject(builder, __func__, -1, "%d thread blocks; expected 1 to %d", count,
                            WEIRI_PLAN_BLOCKS_MAX);
         return 0;
     }
@@ -171,11 +171,10 @@ int weir_plan_group(weir_plan_builder *builder, const int *blocks, int count)
     }
     for (int i = 0; i < count; i++) {
         if (blocks[i] < 0 || blocks[i] >= WEIRI_PLAN_BLOCKS_MAX)
-            weiri_build_refuse(builder, __func__, -1, "thread block %d; expected 0 to %d",
+            weiri_build_reject(builder, __func__, -1, "thread block %d; expected 0 to %d",
                                blocks[i], WEIRI_PLAN_BLOCKS_MAX - 1);
         else if (weiri_build_find(group, (uint32_t)blocks[i]) < group->count)
-            weiri_build_refuse(builder, __func__, -1, "thread block %d is named twice",
-                               blocks[i]);
+            weiri_build_reject(builder, __func__, -1, "thread block %d is named twice", blocks[i]);
         weiri_build_add(builder, group, (uint32_t)blocks[i]);
     }
     return WEIRI_BUILD_GROUP + (int)builder->ngroups - 1;
@@ -188,11 +187,11 @@ void weir_plan_pipeline_begin(weir_plan_builder *builder, uint64_t unit_bytes, i
     if (builder->status != WEIR_OK)
         return;
     if (builder->loop) {
-        weiri_build_refuse(builder, __func__, -1, "pipelines cannot be nested");
+        weiri_build_reject(builder, __func__, -1, "pipelines cannot be nested");
         return;
     }
     if (num_chunks < 1 || unit_bytes == 0 || unit_bytes % builder->spec.alignment) {
-        weiri_build_refuse(builder, __func__, -1,
+        weiri_build_reject(builder, __func__, -1,
                            "unit_bytes %llu, num_chunks %d; expected a positive multiple of the "
                            "alignment, %u, and at least 1 chunk",
                            (unsigned long long)unit_bytes, num_chunks, builder->spec.alignment);
@@ -211,7 +210,7 @@ void weir_plan_pipeline_begin(weir_plan_builder *builder, uint64_t unit_bytes, i
 void weir_plan_pipeline_end(weir_plan_builder *builder)
 {
     if (!builder->loop)
-        weiri_build_refuse(builder, __func__, -1,
+        weiri_build_reject(builder, __func__, -1,
                            "no pipeline is open; call weir_plan_pipeline_begin first");
     builder->loop = 0;
 }

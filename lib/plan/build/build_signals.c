@@ -73,12 +73,12 @@ static void plan_signals_compare_ends(weir_plan_builder *builder, const tally *a
     uint32_t taken = end < theirs ? all->counts[peer][WAITS][there] : 0;
     const char *where = in_pipelines ? " in pipelines" : "";
     if (sent != taken)
-        weiri_build_refuse(builder, "weir_plan_build", rank,
+        weiri_build_reject(builder, "weir_plan_build", rank,
                            "%u signals on %s channel %u to rank %d%s, but %u waits at the other "
                            "end; expected equal numbers",
                            sent, weiri_plan_channel_name(all->type), index, peer, where, taken);
     if (end == theirs && all->counts[rank][WAITS][at])
-        weiri_build_refuse(builder, "weir_plan_build", rank,
+        weiri_build_reject(builder, "weir_plan_build", rank,
                            "a wait on %s channel %u to rank %d%s, but that rank has not created "
                            "the other end of the channel",
                            weiri_plan_channel_name(all->type), index, peer, where);

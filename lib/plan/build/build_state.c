@@ -7,7 +7,7 @@
 
 /* ------------------------------------------------------------------- failures */
 
-void weiri_build_refuse(weir_plan_builder *builder, const char *call, int rank, const char *format,
+void weiri_build_reject(weir_plan_builder *builder, const char *call, int rank, const char *format,
                         ...)
 {
     char what[256];

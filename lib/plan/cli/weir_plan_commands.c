@@ -75,8 +75,7 @@ static weir_status plan_cli_simulate(const settings *chosen, const weir_plan *pl
                                      weiri_plan_cost *found)
 {
     weiri_plan_model model;
-    uint64_t bytes =
-        chosen->message_bytes ? chosen->message_bytes : weiri_plan_usual_bytes(plan);
+    uint64_t bytes = chosen->message_bytes ? chosen->message_bytes : weiri_plan_default_bytes(plan);
     weir_status status =
         weiri_plan_model_read(chosen->topology ? chosen->topology : "h200x8", &model);
     return status == WEIR_OK ? weiri_plan_simulate(plan, &model, bytes, found) : status;

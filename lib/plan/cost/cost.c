@@ -128,10 +128,10 @@ static void plan_cost_run(weiri_simulation *sim)
         uint32_t ended;
         weiri_flows_advance(sim, flow_us < event_us ? flow_us : event_us);
         while ((ended = weiri_flows_take_ended(sim)) != UINT32_MAX)
-            weiri_agent_flowed(sim, ended);
+            weiri_agent_flow_ended(sim, ended);
         while (sim->nevents && sim->events[0].us <= sim->now_us && sim->status == WEIR_OK) {
             weiri_event event = weiri_event_pop(sim);
-            weiri_event_happen(sim, &event);
+            weiri_event_perform(sim, &event);
         }
     }
 }

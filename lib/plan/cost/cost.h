@@ -31,21 +31,20 @@ typedef struct weiri_plan_arrival {
 } weiri_plan_arrival;
 
 /* Kinds of resources that operations share. */
-typedef enum weiri_plan_share {
-    WEIRI_SHARE_PAIR,    /* the link from one rank to another */
-    WEIRI_SHARE_OUT,     /* all links out of a rank */
-    WEIRI_SHARE_IN,      /* all links into a rank */
-    WEIRI_SHARE_MEMORY,  /* the memory of a rank */
-    WEIRI_SHARE_NET_OUT, /* the network, out of a rank */
-    WEIRI_SHARE_NET_IN,  /* the network, into a rank */
-    WEIRI_SHARE_NODE,    /* the memory of all ranks of a node */
-    WEIRI_SHARES
-} weiri_plan_share;
+typedef enum weiri_load_kind {
+    WEIRI_LOAD_PAIR,    /* the link from one rank to another */
+    WEIRI_LOAD_OUT,     /* all links out of a rank */
+    WEIRI_LOAD_IN,      /* all links into a rank */
+    WEIRI_LOAD_MEMORY,  /* the memory of a rank */
+    WEIRI_LOAD_NET_OUT, /* the network, out of a rank */
+    WEIRI_LOAD_NET_IN,  /* the network, into a rank */
+    WEIRI_LOAD_NODE,    /* the memory of all ranks of a node */
+    WEIRI_LOAD_KINDS
+} weiri_load_kind;
 
 /* One such resource, and its use. */
-
 typedef struct weiri_plan_load {
-    weiri_plan_share share;
+    weiri_load_kind kind;
     int from, to;   /* rank, or index of the node; to: only of a PAIR */
     double gbs;     /* bandwidth; 0: no limit */
     uint64_t bytes; /* transferred */

@@ -12,7 +12,7 @@
 
 static double plan_cost_delay_us(const weiri_simulation *sim, int from, int to, double us)
 {
-    return us + (weiri_flows_cross(sim, from, to) ? sim->cost->model.net_us : 0);
+    return us + (weiri_flows_cross_nodes(sim, from, to) ? sim->cost->model.net_us : 0);
 }
 
 static void plan_cost_add_arrival(weiri_simulation *sim, int64_t step, int rank, double us,
@@ -51,7 +51,7 @@ static int plan_cost_have_packets(const weiri_simulation *sim, const weiri_agent
     const weiri_plan_ref *refs = &agent->walk.gpu->refs[op->first_src];
     for (uint32_t i = 0; i < op->nsrcs; i++)
         if (refs[i].is_packets && refs[i].place == WEIRI_PLAN_LOCAL &&
-            !weiri_packets_are_there(
+            !weiri_packets_have_arrived(
                 &sim->ranks[agent->rank],
                 plan_cost_span_of_ref(sim, op, &refs[i], agent->walk.turn, agent->walk.turn_bytes)))
             return 0;
@@ -385,7 +385,7 @@ static void plan_cost_start_agent(weiri_simulation *sim, uint32_t at)
         plan_cost_finish_moves(sim, agent);
 }
 
-void weiri_event_happen(weiri_simulation *sim, const weiri_event *event)
+void weiri_event_perform(weiri_simulation *sim, const weiri_event *event)
 {
     weiri_rank_state *rank = &sim->ranks[event->rank];
     switch (event->kind) {
@@ -410,7 +410,7 @@ void weiri_agent_begin(weiri_simulation *sim, uint32_t at)
     plan_cost_reach_op(sim, &sim->agents[at]);
 }
 
-void weiri_agent_flowed(weiri_simulation *sim, uint32_t at)
+void weiri_agent_flow_ended(weiri_simulation *sim, uint32_t at)
 {
     if (at < sim->nblocks)
         plan_cost_finish_moves(sim, &sim->agents[at]);

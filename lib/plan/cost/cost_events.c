@@ -75,13 +75,13 @@ void weiri_packets_add(weiri_simulation *sim, weiri_rank_state *rank, weiri_span
         weiri_simulation_no_memory(sim);
         return;
     }
-    uint32_t behind = end == first ? rank->npackets - 1 - first : rank->npackets - end;
-    memmove(&rank->packets[first + 1], &rank->packets[end], behind * sizeof span);
-    rank->npackets = first + 1 + behind;
+    uint32_t nafter = end == first ? rank->npackets - 1 - first : rank->npackets - end;
+    memmove(&rank->packets[first + 1], &rank->packets[end], nafter * sizeof span);
+    rank->npackets = first + 1 + nafter;
     rank->packets[first] = span;
 }
 
-int weiri_packets_are_there(const weiri_rank_state *rank, weiri_span span)
+int weiri_packets_have_arrived(const weiri_rank_state *rank, weiri_span span)
 {
     for (uint32_t i = 0; i < rank->npackets; i++)
         if (rank->packets[i].first <= span.first && span.end <= rank->packets[i].end)

@@ -149,7 +149,7 @@ weir_status weiri_plan_lay_out_message(const weir_plan *plan, uint64_t message_b
                               each * weiri_plan_blocks(plan, WEIR_PLAN_OUTPUT), 1, layout);
 }
 
-uint64_t weiri_plan_usual_bytes(const weir_plan *plan)
+uint64_t weiri_plan_default_bytes(const weir_plan *plan)
 {
     weir_plan_buffer whose =
         plan->collective == WEIR_COLL_ALLGATHER ? WEIR_PLAN_OUTPUT : WEIR_PLAN_INPUT;

@@ -37,7 +37,7 @@ weir_status weiri_plan_lay_out_message(const weir_plan *plan, uint64_t message_b
                                        weiri_plan_layout *layout);
 
 /* The default length for showing a plan: 1 MiB, or the nearest length in the plan's range. */
-uint64_t weiri_plan_usual_bytes(const weir_plan *plan);
+uint64_t weiri_plan_default_bytes(const weir_plan *plan);
 
 /* Adds the bytes that the plan moves from rank f to rank t to bytes[f * nranks + t]. */
 void weiri_plan_add_traffic(const weir_plan *plan, const weiri_plan_layout *layout,

@@ -110,23 +110,23 @@ weiri_event weiri_event_pop(weiri_simulation *sim);
 
 /* Records arrived packets; asks whether all packets of a range have arrived. */
 void weiri_packets_add(weiri_simulation *sim, weiri_rank_state *rank, weiri_span span);
-int weiri_packets_are_there(const weiri_rank_state *rank, weiri_span span);
+int weiri_packets_have_arrived(const weiri_rank_state *rank, weiri_span span);
 
 /* cost_agents.c */
 
 /* Moves a thread block to its first operation. */
 void weiri_agent_begin(weiri_simulation *sim, uint32_t agent);
 /* Continues an agent whose flow has ended. */
-void weiri_agent_flowed(weiri_simulation *sim, uint32_t agent);
+void weiri_agent_flow_ended(weiri_simulation *sim, uint32_t agent);
 /* Performs an event, and continues the agents that waited for it. */
-void weiri_event_happen(weiri_simulation *sim, const weiri_event *event);
+void weiri_event_perform(weiri_simulation *sim, const weiri_event *event);
 
 /* cost_flows.c */
 
 /* Creates the loads of the model. */
 weir_status weiri_flows_open(weiri_simulation *sim);
 /* 1 if two ranks are on different nodes. */
-int weiri_flows_cross(const weiri_simulation *sim, int from, int to);
+int weiri_flows_cross_nodes(const weiri_simulation *sim, int from, int to);
 /* Begins the transfers of an operation; only those to destination `index` unless it is UINT32_MAX.
  * 0: the operation moves nothing, so that no flow began. */
 int weiri_flow_begin(weiri_simulation *sim, uint32_t agent, const weiri_plan_op *op, uint64_t turn,

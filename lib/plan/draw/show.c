@@ -304,7 +304,7 @@ weir_status weiri_plan_show(const weir_plan *plan, const weiri_plan_show_options
         return weiri_fail(WEIR_ERR_INVALID, "%s: no rank %d; it has ranks 0 to %d", plan->file,
                           options->rank, plan->nranks - 1);
     uint64_t bytes =
-        options->message_bytes ? options->message_bytes : weiri_plan_usual_bytes(plan);
+        options->message_bytes ? options->message_bytes : weiri_plan_default_bytes(plan);
     weiri_plan_layout layout;
     weir_status status = weiri_plan_lay_out_message(plan, bytes, &layout);
     if (status != WEIR_OK)

@@ -19,7 +19,7 @@
 typedef struct weiri_plan_show_options {
     int rank;               /* only this rank; -1: all */
     int summary;            /* 1: without operations */
-    uint64_t message_bytes; /* for the table of bytes moved; 0: weiri_plan_usual_bytes */
+    uint64_t message_bytes; /* for the table of bytes moved; 0: weiri_plan_default_bytes */
 } weiri_plan_show_options;
 
 /* Prints a plan. Local. WEIR_ERR_INVALID: the plan does not serve that length, or has no such rank;

@@ -7,14 +7,15 @@
 
 static void plan_print_load_name(const weiri_plan_load *load, char *text, size_t bytes)
 {
-    static const char *const names[WEIRI_SHARES] = {[WEIRI_SHARE_PAIR] = "rank %d > rank %d",
-                                                    [WEIRI_SHARE_OUT] = "out of rank %d",
-                                                    [WEIRI_SHARE_IN] = "into rank %d",
-                                                    [WEIRI_SHARE_MEMORY] = "memory of rank %d",
-                                                    [WEIRI_SHARE_NET_OUT] = "network, rank %d out",
-                                                    [WEIRI_SHARE_NET_IN] = "network, rank %d in",
-                                                    [WEIRI_SHARE_NODE] = "memory of node %d"};
-    const char *name = names[load->share], *second = strstr(name, "> ");
+    static const char *const names[WEIRI_LOAD_KINDS] = {[WEIRI_LOAD_PAIR] = "rank %d > rank %d",
+                                                        [WEIRI_LOAD_OUT] = "out of rank %d",
+                                                        [WEIRI_LOAD_IN] = "into rank %d",
+                                                        [WEIRI_LOAD_MEMORY] = "memory of rank %d",
+                                                        [WEIRI_LOAD_NET_OUT] =
+                                                            "network, rank %d out",
+                                                        [WEIRI_LOAD_NET_IN] = "network, rank %d in",
+                                                        [WEIRI_LOAD_NODE] = "memory of node %d"};
+    const char *name = names[load->kind], *second = strstr(name, "> ");
     int at = snprintf(text, bytes, "%.*s%d", (int)(strchr(name, '%') - name), name, load->from);
     if (second && at > 0 && (size_t)at < bytes)
         snprintf(text + at, bytes - (size_t)at, " > rank %d", load->to);
@@ -116,7 +117,7 @@ static void plan_print_loads(const weiri_plan_cost *cost, FILE *to)
         const weiri_plan_load *load = &cost->loads[i];
         uint32_t equal = 0, earlier = 0;
         for (uint32_t k = 0; k < cost->nloads && load->bytes; k++) {
-            int same = cost->loads[k].share == load->share && cost->loads[k].bytes == load->bytes;
+            int same = cost->loads[k].kind == load->kind && cost->loads[k].bytes == load->bytes;
             equal += same;
             earlier += same && k < i;
         }

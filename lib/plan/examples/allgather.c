@@ -5,7 +5,7 @@
 #include "plan/examples/program.h"
 
 /* The chunk with the rank's input: in place, a chunk of its output. */
-static weir_plan_chunks plan_example_own_share(weir_plan_builder *b, int rank,
+static weir_plan_chunks plan_example_own_block(weir_plan_builder *b, int rank,
                                                const weiri_plan_example_options *with)
 {
     return with->in_place ? weir_plan_slice(weir_plan_output(b, rank), rank, 1)
@@ -34,7 +34,7 @@ void weiri_example_allgather_packets(weir_plan_builder *b,
             if (peer != rank)
                 weir_plan_put_packets(mesh.of[rank].to[peer],
                                       weir_plan_slice(scratch[peer], rank, 1),
-                                      plan_example_own_share(b, rank, with), 0);
+                                      plan_example_own_block(b, rank, with), 0);
         plan_example_allgather_copy(b, rank, with, 1);
         for (int peer = 0; peer < n; peer++)
             if (peer != rank)
@@ -57,7 +57,7 @@ void weiri_example_allgather_direct(weir_plan_builder *b, const weiri_plan_examp
             weiri_example_barrier(&mesh.of[rank], rank, peer, peer + 1, block);
             weir_plan_put(mesh.of[rank].to[peer],
                           weir_plan_slice(weir_plan_output(b, peer), rank, 1),
-                          plan_example_own_share(b, rank, with), block);
+                          plan_example_own_block(b, rank, with), block);
             weiri_example_barrier(&mesh.of[rank], rank, peer, peer + 1, block);
         }
         plan_example_allgather_copy(b, rank, with, n - 1);
@@ -76,10 +76,10 @@ void weiri_example_allgather_ring(weir_plan_builder *b, const weiri_plan_example
         weir_plan_signal(ring.prev[rank], 0, WEIR_PLAN_BEFORE);
         weir_plan_wait(ring.next[rank], 0, WEIR_PLAN_AFTER);
         for (int step = 0; step < n - 1; step++) {
-            int share = (rank - step + n) % n;
-            weir_plan_put(ring.next[rank], weir_plan_slice(weir_plan_output(b, next), share, 1),
-                          step ? weir_plan_slice(weir_plan_output(b, rank), share, 1)
-                               : plan_example_own_share(b, rank, with),
+            int chunk = (rank - step + n) % n;
+            weir_plan_put(ring.next[rank], weir_plan_slice(weir_plan_output(b, next), chunk, 1),
+                          step ? weir_plan_slice(weir_plan_output(b, rank), chunk, 1)
+                               : plan_example_own_block(b, rank, with),
                           0);
             weir_plan_signal(ring.next[rank], 0, WEIR_PLAN_BEFORE);
             weir_plan_wait(ring.prev[rank], 0, WEIR_PLAN_AFTER);

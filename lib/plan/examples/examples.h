@@ -1,6 +1,7 @@
 /*
  * Plans that the library can generate: one for each common schedule of each collective. They are
- * written with the public builder, as examples of it, and serve as references to compare with.
+ * written with the public builder, as examples of it, and serve as references to compare with. The
+ * share of a rank is the part of the data that it reduces or owns, usually one chunk.
  */
 #ifndef WEIR_PLAN_EXAMPLES_EXAMPLES_H
 #define WEIR_PLAN_EXAMPLES_EXAMPLES_H

@@ -40,7 +40,7 @@ static void plan_json_read_header(weiri_json *in, json_t *root)
         json_object_get(root, "protocol") ? weiri_json_text(in, root, "protocol") : "Simple";
     plan->uses_ll = strcmp(protocol, "LL") == 0;
     if (!plan->uses_ll && strcmp(protocol, "Simple") != 0)
-        weiri_json_refuse(in, "protocol is '%.40s'; expected Simple or LL", protocol);
+        weiri_json_reject(in, "protocol is '%.40s'; expected Simple or LL", protocol);
     plan->in_place = weiri_json_flag(in, root, "inplace", 0);
     plan->reuse_resources = weiri_json_flag(in, root, "reuse_resources", 0);
     plan->double_scratch = weiri_json_flag(in, root, "use_double_scratch_buffer", 0);
@@ -58,14 +58,14 @@ static void plan_json_read_root(weiri_json *in, json_t *root)
 {
     json_t *gpus;
     if (!json_is_object(root)) {
-        weiri_json_refuse(in, "the document is not a JSON object; expected a plan");
+        weiri_json_reject(in, "the document is not a JSON object; expected a plan");
         return;
     }
     plan_json_read_header(in, root);
     gpus = weiri_json_array(in, root, "gpus");
     size_t count = json_array_size(gpus);
     if (count < 1 || count > WEIRI_PLAN_RANKS_MAX)
-        weiri_json_refuse(in, "gpus has %zu entries; expected 1 to %d", count,
+        weiri_json_reject(in, "gpus has %zu entries; expected 1 to %d", count,
                           WEIRI_PLAN_RANKS_MAX);
     if (in->status != WEIR_OK)
         return;
@@ -100,7 +100,7 @@ weir_status weir_plan_parse(const char *text, size_t bytes, const char *name, we
         return weiri_fail(WEIR_ERR_NO_MEMORY, "%s: no memory for the plan", name);
     }
     weiri_json in = {.plan = made,
-                     .rank = WEIRI_JSON_NOWHERE,
+                     .rank = WEIRI_JSON_NO_RANK,
                      .block = WEIRI_JSON_NO_OP,
                      .op = WEIRI_JSON_NO_OP};
     json_t *root = plan_json_parse_text(text, bytes, name);

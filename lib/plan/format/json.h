@@ -11,7 +11,7 @@
 
 #include <jansson.h>
 
-enum { WEIRI_JSON_WARNINGS_MAX = 16, WEIRI_JSON_NOWHERE = -1, WEIRI_JSON_REQUIRED = -1 };
+enum { WEIRI_JSON_WARNINGS_MAX = 16, WEIRI_JSON_NO_RANK = -1, WEIRI_JSON_REQUIRED = -1 };
 #define WEIRI_JSON_NO_OP UINT32_MAX
 
 typedef struct weiri_json {
@@ -31,7 +31,7 @@ static inline weiri_plan_gpu *weiri_json_gpu(const weiri_json *in)
 /* ------------------------------------------------------------- json_values.c */
 
 /* Records a failure at the reader's position, unless one is recorded already. */
-void weiri_json_refuse(weiri_json *in, const char *format, ...)
+void weiri_json_reject(weiri_json *in, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void weiri_json_no_memory(weiri_json *in);
 /* Logs a warning for each member that is not in known ("|name|name|"), once for each name. */

@@ -9,7 +9,7 @@ static weiri_plan_kind plan_json_kind_of(weiri_json *in, json_t *object)
     for (int kind = 0; kind < WEIRI_PLAN_KINDS; kind++)
         if (strcmp(name, weiri_plan_traits[kind].name) == 0)
             return (weiri_plan_kind)kind;
-    weiri_json_refuse(in, "unknown operation '%.40s'", name);
+    weiri_json_reject(in, "unknown operation '%.40s'", name);
     return WEIRI_PLAN_NOP_OP;
 }
 
@@ -20,7 +20,7 @@ static void plan_json_resolve_ids(weiri_json *in, const weiri_plan_list *list, u
     uint32_t *ids = weiri_json_gpu(in)->ids;
     for (uint32_t i = 0; i < count && in->status == WEIR_OK; i++) {
         if (ids[first + i] >= list->count)
-            weiri_json_refuse(in, "%s[%u] is %u; the thread block has %u of that type", key, i,
+            weiri_json_reject(in, "%s[%u] is %u; the thread block has %u of that type", key, i,
                               ids[first + i], list->count);
         else
             ids[first + i] = ids[list->first + ids[first + i]];
@@ -34,7 +34,7 @@ static void plan_json_place_remote(weiri_json *in, const weiri_plan_block *block
     const weiri_plan_list *list =
         &block->remotes[channel == WEIRI_PLAN_NO_CHANNEL ? WEIRI_PLAN_MEMORY : channel];
     if (id >= list->count || gpu->ids[list->first + id] >= gpu->nremotes) {
-        weiri_json_refuse(in,
+        weiri_json_reject(in,
                           "buffer_id %u; the thread block has %u remote buffers for %s channels",
                           id, list->count, weiri_plan_channel_name(channel));
         return;
@@ -52,7 +52,7 @@ static void plan_json_place_group(weiri_json *in, const weiri_plan_block *block,
     const weiri_plan_gpu *gpu = weiri_json_gpu(in);
     const weiri_plan_list *list = &block->channels[WEIRI_PLAN_SWITCH];
     if (id >= list->count || gpu->ids[list->first + id] >= gpu->nswitches) {
-        weiri_json_refuse(in, "switch_channel_id %u; the thread block has %u", id, list->count);
+        weiri_json_reject(in, "switch_channel_id %u; the thread block has %u", id, list->count);
         return;
     }
     ref->place = WEIRI_PLAN_GROUP;
@@ -127,7 +127,7 @@ static void plan_json_read_group_reduce(weiri_json *in, json_t *object,
     const weiri_plan_gpu *gpu = weiri_json_gpu(in);
     uint32_t id = 0;
     if (op->nids != 1 || op->channel != WEIRI_PLAN_SWITCH) {
-        weiri_json_refuse(in, "it needs one switch channel in channel_ids");
+        weiri_json_reject(in, "it needs one switch channel in channel_ids");
         return;
     }
     while (id < list->count && gpu->ids[list->first + id] != gpu->ids[op->first_id])
@@ -160,13 +160,13 @@ static void plan_json_read_reduce_op(weiri_json *in, json_t *object, weiri_plan_
     if (weir_op_parse(name, &value) == WEIR_OK)
         op->reduce_op = (int)value;
     else
-        weiri_json_refuse(in, "reduce_op is '%.40s'; expected sum, prod, max, min or avg", name);
+        weiri_json_reject(in, "reduce_op is '%.40s'; expected sum, prod, max, min or avg", name);
 }
 
 static void plan_json_read_sync(weiri_json *in, json_t *object, weiri_plan_op *op)
 {
     json_t *group = json_object_get(object, "tbg_info");
-    json_t *turns = json_object_get(object, "iter_context");
+    json_t *iterations = json_object_get(object, "iter_context");
     op->nparts = 1;
     if (op->kind == WEIRI_PLAN_BARRIER_OP) {
         op->barrier =
@@ -181,11 +181,12 @@ static void plan_json_read_sync(weiri_json *in, json_t *object, weiri_plan_op *o
             (uint32_t)weiri_json_number(in, group, "tbg_size", INT32_MAX, WEIRI_JSON_REQUIRED);
     }
     if (op->kind == WEIRI_PLAN_PIPELINE_OP) {
-        weiri_json_known(in, weiri_json_object(in, turns, "iter_context"),
+        weiri_json_known(in, weiri_json_object(in, iterations, "iter_context"),
                          "|unit_size|num_chunks|");
-        op->unit_bytes = weiri_json_number(in, turns, "unit_size", INT64_MAX, WEIRI_JSON_REQUIRED);
-        op->num_chunks =
-            (uint32_t)weiri_json_number(in, turns, "num_chunks", INT32_MAX, WEIRI_JSON_REQUIRED);
+        op->unit_bytes =
+            weiri_json_number(in, iterations, "unit_size", INT64_MAX, WEIRI_JSON_REQUIRED);
+        op->num_chunks = (uint32_t)weiri_json_number(in, iterations, "num_chunks", INT32_MAX,
+                                                     WEIRI_JSON_REQUIRED);
     }
 }
 
@@ -255,7 +256,7 @@ static void plan_json_read_op(weiri_json *in, json_t *object, uint32_t index, in
     if (in->status == WEIR_OK && op->kind == WEIRI_PLAN_PIPELINE_OP && !in_body)
         plan_json_read_body(in, object, place);
     else if (in->status == WEIR_OK && op->kind == WEIRI_PLAN_PIPELINE_OP)
-        weiri_json_refuse(in, "pipelines cannot be nested");
+        weiri_json_reject(in, "pipelines cannot be nested");
 }
 
 void weiri_json_read_ops(weiri_json *in, json_t *block)

@@ -119,7 +119,7 @@ static void plan_json_read_lists(weiri_json *in, json_t *object, const char *key
             return;
         weiri_json_ids(in, item, ids_key, &first, &count);
         if (lists[type].count && lists[type].first + lists[type].count != first)
-            weiri_json_refuse(in, "%s lists %s channels in two places; expected one", key,
+            weiri_json_reject(in, "%s lists %s channels in two places; expected one", key,
                               weiri_plan_channel_name(type));
         else if (!lists[type].count)
             lists[type].first = first;
@@ -142,7 +142,7 @@ static void plan_json_read_block(weiri_json *in, json_t *object)
     block->id = (uint32_t)weiri_json_number(in, object, "id", INT32_MAX, WEIRI_JSON_REQUIRED);
     for (uint32_t other = 0; other < in->block; other++)
         if (gpu->blocks[other].id == block->id)
-            weiri_json_refuse(
+            weiri_json_reject(
                 in, "another thread block of the rank has the same id; expected different ids");
     plan_json_read_lists(in, object, "channels", "channel_type", "channel_ids",
                          "|channel_type|channel_ids|buff|", block->channels);
@@ -162,7 +162,7 @@ void weiri_json_read_rank(weiri_json *in, json_t *object)
                      "|id|input_chunks|output_chunks|scratch_chunks|threadblocks|channels|"
                      "remote_buffers|semaphores|");
     if (weiri_json_number(in, object, "id", INT32_MAX, WEIRI_JSON_REQUIRED) != (uint64_t)in->rank)
-        weiri_json_refuse(in, "gpus[%d] has another id; expected the entries in rank order",
+        weiri_json_reject(in, "gpus[%d] has another id; expected the entries in rank order",
                           in->rank);
     for (int buffer = 0; buffer < WEIR_PLAN_BUFFERS; buffer++)
         weiri_json_gpu(in)->chunks[buffer] =

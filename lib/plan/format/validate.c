@@ -11,18 +11,18 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NOWHERE = -1 };
+enum { NO_RANK = -1 };
 #define NO_OP UINT32_MAX
 
 /* The position of the validation. */
-typedef struct spot {
+typedef struct position {
     const weir_plan *plan;
     int rank;
     uint32_t block, op;
-} spot;
+} position;
 
 __attribute__((format(printf, 2, 3))) static weir_status
-plan_validate_reject(const spot *at, const char *format, ...)
+plan_validate_reject(const position *at, const char *format, ...)
 {
     char where[WEIRI_PLAN_WHERE_BYTES], what[256];
     va_list arguments;
@@ -35,7 +35,7 @@ plan_validate_reject(const spot *at, const char *format, ...)
 
 /* ------------------------------------------------------------------- the plan */
 
-static weir_status plan_validate_numbers(const spot *at)
+static weir_status plan_validate_numbers(const position *at)
 {
     const weir_plan *plan = at->plan;
     if (plan->nranks < 1 || plan->nranks > WEIRI_PLAN_RANKS_MAX)
@@ -55,7 +55,7 @@ static weir_status plan_validate_numbers(const spot *at)
 }
 
 /* Every rank must divide the blocks of its input and output into the same number of chunks. */
-static weir_status plan_validate_chunks(spot *at)
+static weir_status plan_validate_chunks(position *at)
 {
     static const char *const keys[] = {"input_chunks", "output_chunks", "scratch_chunks"};
     const weir_plan *plan = at->plan;
@@ -78,13 +78,13 @@ static weir_status plan_validate_chunks(spot *at)
                                             of_block);
         }
     }
-    at->rank = NOWHERE;
+    at->rank = NO_RANK;
     return WEIR_OK;
 }
 
 /* -------------------------------------------------------------------- a rank */
 
-static weir_status plan_validate_rank_number(const spot *at, const char *what, int64_t rank,
+static weir_status plan_validate_rank_number(const position *at, const char *what, int64_t rank,
                                              int own_too)
 {
     if (rank < 0 || rank >= at->plan->nranks)
@@ -95,7 +95,7 @@ static weir_status plan_validate_rank_number(const spot *at, const char *what, i
     return WEIR_OK;
 }
 
-static weir_status plan_validate_switch(const spot *at, const weiri_plan_switch *group)
+static weir_status plan_validate_switch(const position *at, const weiri_plan_switch *group)
 {
     const weiri_plan_gpu *gpu = &at->plan->gpus[at->rank];
     uint64_t seen = 0;
@@ -113,7 +113,7 @@ static weir_status plan_validate_switch(const spot *at, const weiri_plan_switch 
     return status;
 }
 
-static weir_status plan_validate_resources(const spot *at)
+static weir_status plan_validate_resources(const position *at)
 {
     const weiri_plan_gpu *gpu = &at->plan->gpus[at->rank];
     weir_status status = WEIR_OK;
@@ -179,7 +179,7 @@ static uint32_t plan_validate_chunks_there(const weir_plan *plan, int own,
     return least;
 }
 
-static weir_status plan_validate_ref(const spot *at, const weiri_plan_op *op, int is_dst,
+static weir_status plan_validate_ref(const position *at, const weiri_plan_op *op, int is_dst,
                                      uint32_t i)
 {
     static const char letters[] = "lrg";
@@ -210,7 +210,7 @@ static weir_status plan_validate_ref(const spot *at, const weiri_plan_op *op, in
 }
 
 /* Checks the number of references, and that their sizes agree. */
-static weir_status plan_validate_refs(const spot *at, const weiri_plan_op *op)
+static weir_status plan_validate_refs(const position *at, const weiri_plan_op *op)
 {
     const weiri_plan_gpu *gpu = &at->plan->gpus[at->rank];
     weiri_plan_mode mode = weiri_plan_traits[op->kind].mode;
@@ -245,7 +245,7 @@ static weir_status plan_validate_refs(const spot *at, const weiri_plan_op *op)
 }
 
 /* A put over ports or with a signal needs, for each destination, a channel to its rank. */
-static weir_status plan_validate_put_channels(const spot *at, const weiri_plan_op *op)
+static weir_status plan_validate_put_channels(const position *at, const weiri_plan_op *op)
 {
     const weiri_plan_gpu *gpu = &at->plan->gpus[at->rank];
     if (op->nids != op->ndsts)
@@ -262,7 +262,7 @@ static weir_status plan_validate_put_channels(const spot *at, const weiri_plan_o
     return WEIR_OK;
 }
 
-static weir_status plan_validate_channels(const spot *at, const weiri_plan_op *op)
+static weir_status plan_validate_channels(const position *at, const weiri_plan_op *op)
 {
     static const char letters[] = "mps";
     const char *allowed = weiri_plan_traits[op->kind].channels;
@@ -290,7 +290,7 @@ static weir_status plan_validate_channels(const spot *at, const weiri_plan_op *o
                : WEIR_OK;
 }
 
-static weir_status plan_validate_sync(const spot *at, const weiri_plan_op *op)
+static weir_status plan_validate_sync(const position *at, const weiri_plan_op *op)
 {
     const weiri_plan_gpu *gpu = &at->plan->gpus[at->rank];
     if (op->kind == WEIRI_PLAN_BARRIER_OP &&
@@ -309,7 +309,7 @@ static weir_status plan_validate_sync(const spot *at, const weiri_plan_op *op)
     return WEIR_OK;
 }
 
-static weir_status plan_validate_pipeline(const spot *at, const weiri_plan_op *op,
+static weir_status plan_validate_pipeline(const position *at, const weiri_plan_op *op,
                                           uint32_t ops_left)
 {
     if (op->kind != WEIRI_PLAN_PIPELINE_OP)
@@ -329,7 +329,7 @@ static weir_status plan_validate_pipeline(const spot *at, const weiri_plan_op *o
     return WEIR_OK;
 }
 
-static weir_status plan_validate_op(const spot *at)
+static weir_status plan_validate_op(const position *at)
 {
     const weiri_plan_gpu *gpu = &at->plan->gpus[at->rank];
     const weiri_plan_block *block = &gpu->blocks[at->block];
@@ -347,7 +347,7 @@ static weir_status plan_validate_op(const spot *at)
 
 weir_status weiri_plan_validate(weir_plan *plan)
 {
-    spot at = {plan, NOWHERE, NO_OP, NO_OP};
+    position at = {plan, NO_RANK, NO_OP, NO_OP};
     weir_status status = plan_validate_numbers(&at);
     if (status == WEIR_OK)
         status = plan_validate_chunks(&at);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* Shortest chunk for separate flags; the flags of shorter chunks would share cache lines. */
-enum { APART_FROM_BYTES = 128 };
+enum { SEPARATE_FLAGS_MIN_BYTES = 128 };
 
 static uint64_t plan_host_round_up(uint64_t bytes, uint64_t unit)
 {
@@ -67,8 +67,8 @@ static void plan_host_lay_out_arena(const weir_executor *executor,
     own->scratch_at = at;
     at = plan_host_round_up(at + layout->scratch_bytes, 4096);
     own->in_at = own->out_at = at;
-    own->is_apart = context->only_packets && !context->has_ports &&
-                    layout->chunk_bytes >= APART_FROM_BYTES;
+    own->has_separate_flags = context->only_packets && !context->has_ports &&
+                              layout->chunk_bytes >= SEPARATE_FLAGS_MIN_BYTES;
     own->flags_at = layout->half_bytes / 2;
     own->is_fixed = (reached & WEIRI_REACHED_BY_PORTS) ||
                     ((reached & WEIRI_REACHED_BY_PEERS) && executor->comm->internode);

@@ -16,10 +16,10 @@
  * run in one thread, so fences, barriers and semaphores within a rank need no memory fences.
  * Packets contain the number of the launch, which is never 0 and differs between launches.
  *
- * Separate flags (is_apart). If a plan stores only packets in scratch, has no ports, and its chunks
- * are long enough, packets are stored differently: each half of scratch has all data first,
- * contiguously, and then one flag byte for each 8 bytes of data, stored with release after the
- * data. This transfers half as many cache lines, and reductions read the data in place. What
+ * Separate flags (has_separate_flags). If a plan stores only packets in scratch, has no ports, and
+ * its chunks are long enough, packets are stored differently: each half of scratch has all data
+ * first, contiguously, and then one flag byte for each 8 bytes of data, stored with release after
+ * the data. This transfers half as many cache lines, and reductions read the data in place. What
  * program.h has at byte P of scratch is then data at P / 2. A launch overwrites everything that the
  * previous launch wrote to the same half, so that 255 different flags are enough.
  */
@@ -58,8 +58,8 @@ typedef struct weiri_host_context {
     weir_mem **arenas; /* of all ranks; NULL if neither mapped nor reached by ports */
     uint64_t scratch_at, in_at, out_at, arena_bytes;
     int is_fixed;      /* 1: input and output are in the arena */
-    int is_apart;      /* 1: packets have separate flags */
-    uint64_t flags_at; /* is_apart: offset of the flags in a half of scratch */
+    int has_separate_flags; /* 1: packets have separate flags */
+    uint64_t flags_at;      /* has_separate_flags: offset of the flags in a half of scratch */
     char **bases;      /* address of each rank's buffers in this launch, by base */
     weiri_host_channel *channels;
     weir_sem **sems;                 /* semaphores of port channels, by channel */
@@ -86,7 +86,7 @@ typedef struct weiri_host_launch {
     weiri_plan_context *context;
     weiri_host_context *own;
     const weiri_program *program;
-    uint32_t flag;        /* of its packets; is_apart: one byte */
+    uint32_t flag;        /* of its packets; has_separate_flags: one byte */
     uint64_t total_bytes; /* of the message; selects between normal and streaming stores */
     size_t element_bytes;
     weiri_reduce_fn reduce;

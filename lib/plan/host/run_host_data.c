@@ -10,26 +10,26 @@
 #include <string.h>
 
 /* A run of a step: its operands, and the position where it begins. */
-typedef struct piece {
+typedef struct data_run {
     weiri_host_launch *launch;
     const weiri_step *step;
     const weiri_operand *operands;
     uint64_t v; /* byte of the line */
     size_t data_bytes, line_bytes;
-} piece;
+} data_run;
 
-static char *plan_host_address(const piece *p, uint32_t operand)
+static char *plan_host_address(const data_run *p, uint32_t operand)
 {
     const weiri_operand *o = &p->operands[operand];
     const weiri_host_context *own = p->launch->own;
     uint64_t at = weiri_step_at(&p->launch->program->geometry, p->step, o, p->v);
-    return own->bases[o->base] + (at >> (o->is_packets && own->is_apart));
+    return own->bases[o->base] + (at >> (o->is_packets && own->has_separate_flags));
 }
 
 /* The address of byte `at` of the run, in an operand whose run begins at `begin`. */
-static char *plan_host_operand_at(const piece *p, uint32_t operand, char *begin, size_t at)
+static char *plan_host_operand_at(const data_run *p, uint32_t operand, char *begin, size_t at)
 {
-    return begin + (at << (p->operands[operand].is_packets && !p->launch->own->is_apart));
+    return begin + (at << (p->operands[operand].is_packets && !p->launch->own->has_separate_flags));
 }
 
 static uint64_t *plan_host_packets_of(char *pointer)
@@ -38,7 +38,7 @@ static uint64_t *plan_host_packets_of(char *pointer)
 }
 
 /* The address of the separate flags of data. */
-static uint8_t *plan_host_flags_of(const piece *p, uint32_t operand, const char *data)
+static uint8_t *plan_host_flags_of(const data_run *p, uint32_t operand, const char *data)
 {
     char *scratch = p->launch->own->bases[p->operands[operand].base];
     return (uint8_t *)scratch + p->launch->own->flags_at + (size_t)(data - scratch) / 8;
@@ -62,7 +62,7 @@ static const uint64_t *plan_host_find_missing(const uint64_t *packets, size_t at
     return weir_load_relaxed(first) >> 32 == flag ? first + 1 : first;
 }
 
-static size_t plan_host_data_left(const piece *p, size_t at, size_t bytes)
+static size_t plan_host_data_left(const data_run *p, size_t at, size_t bytes)
 {
     const size_t left = p->data_bytes > at ? p->data_bytes - at : 0;
     return left < bytes ? left : bytes;
@@ -71,15 +71,15 @@ static size_t plan_host_data_left(const piece *p, size_t at, size_t bytes)
 /* Reads the packets of bytes [at, at + bytes) of the run; returns for how many bytes they have
  * arrived, and sets block->missing if these are fewer. *data is set to the data: in scratch if
  * flags are separate, otherwise unpacked to `to`. */
-static size_t plan_host_fetch_packets(const piece *p, uint32_t operand, char *begin, size_t at,
+static size_t plan_host_fetch_packets(const data_run *p, uint32_t operand, char *begin, size_t at,
                                       size_t bytes, char *to, weiri_host_block *block,
                                       const char **data)
 {
     const uint32_t flag = p->launch->flag;
     char *from = plan_host_operand_at(p, operand, begin, at);
     size_t got;
-    *data = p->launch->own->is_apart ? from : to;
-    if (p->launch->own->is_apart) {
+    *data = p->launch->own->has_separate_flags ? from : to;
+    if (p->launch->own->has_separate_flags) {
         const uint8_t *flags = plan_host_flags_of(p, operand, from);
         got = weiri_host_arrived(flags, bytes, flag);
         block->missing = got < bytes ? flags + got / 8 : NULL;
@@ -92,10 +92,10 @@ static size_t plan_host_fetch_packets(const piece *p, uint32_t operand, char *be
 }
 
 /* Stores packets to a destination; with separate flags: the data, zeros after it, then flags. */
-static void plan_host_store_packets(const piece *p, uint32_t operand, char *to, size_t data,
+static void plan_host_store_packets(const data_run *p, uint32_t operand, char *to, size_t data,
                                     size_t bytes, const char *from)
 {
-    if (!p->launch->own->is_apart) {
+    if (!p->launch->own->has_separate_flags) {
         weiri_host_pack(plan_host_packets_of(to), from, data, bytes, p->launch->flag);
         return;
     }
@@ -106,8 +106,8 @@ static void plan_host_store_packets(const piece *p, uint32_t operand, char *to, 
 
 /* Stores bytes [at, at + bytes) of the run to a destination. whole: the entire run at once, so that
  * streaming stores may pay. */
-static void plan_host_store(const piece *p, uint32_t operand, char *begin, size_t at, size_t bytes,
-                            const char *from, int whole)
+static void plan_host_store(const data_run *p, uint32_t operand, char *begin, size_t at,
+                            size_t bytes, const char *from, int whole)
 {
     const size_t data = plan_host_data_left(p, at, bytes);
     char *to = plan_host_operand_at(p, operand, begin, at);
@@ -122,11 +122,11 @@ static void plan_host_store(const piece *p, uint32_t operand, char *begin, size_
 /* --------------------------------------------------------------------- copy */
 
 /* Copies packets to memory or to other packets; returns the bytes of the run that are done. */
-static size_t plan_host_copy_packets(const piece *p, weiri_host_block *block)
+static size_t plan_host_copy_packets(const data_run *p, weiri_host_block *block)
 {
     const uint32_t first = p->step->nsrcs, ndsts = p->step->ndsts;
     const int straight =
-        ndsts == 1 && !p->operands[first].is_packets && !p->launch->own->is_apart;
+        ndsts == 1 && !p->operands[first].is_packets && !p->launch->own->has_separate_flags;
     char *source = plan_host_address(p, 0), *temporary = p->launch->own->unpacked;
     const char *data;
     if (straight)
@@ -145,7 +145,7 @@ static size_t plan_host_copy_packets(const piece *p, weiri_host_block *block)
     return p->line_bytes;
 }
 
-static size_t plan_host_copy_run(const piece *p, weiri_host_block *block)
+static size_t plan_host_copy_run(const data_run *p, weiri_host_block *block)
 {
     if (p->operands[0].is_packets)
         return plan_host_copy_packets(p, block);
@@ -177,7 +177,7 @@ static void plan_host_reduce_sources(const weiri_host_launch *launch, char *to,
 }
 
 /* Sets the addresses of the sources for a block of the run; 0: packets have not arrived. */
-static int plan_host_gather_sources(const piece *p, char *const *begins, size_t at, size_t bytes,
+static int plan_host_gather_sources(const data_run *p, char *const *begins, size_t at, size_t bytes,
                                     weiri_host_block *block)
 {
     weiri_host_context *own = p->launch->own;
@@ -195,7 +195,7 @@ static int plan_host_gather_sources(const piece *p, char *const *begins, size_t 
 
 /* Reduces a block of the run to the first destination, or to temporary memory if that holds
  * packets, and stores the result to the other destinations. */
-static void plan_host_reduce_block(const piece *p, char *const *begins, size_t at, size_t bytes)
+static void plan_host_reduce_block(const data_run *p, char *const *begins, size_t at, size_t bytes)
 {
     weiri_host_context *own = p->launch->own;
     const weiri_program *program = p->launch->program;
@@ -214,7 +214,7 @@ static void plan_host_reduce_block(const piece *p, char *const *begins, size_t a
         plan_host_store(p, first + i, begins[first + i], at, bytes, result, 0);
 }
 
-static size_t plan_host_reduce_run(const piece *p, weiri_host_block *block)
+static size_t plan_host_reduce_run(const data_run *p, weiri_host_block *block)
 {
     char *begins[2 * WEIRI_PLAN_REFS_MAX]; /* a group's only reference has no more ranks */
     const uint32_t noperands = p->step->nsrcs + p->step->ndsts;
@@ -239,7 +239,7 @@ static size_t plan_host_reduce_run(const piece *p, weiri_host_block *block)
 /* Calls handle for each run of the step's span; 1 at its end, 0 if packets have not arrived. */
 static int plan_host_handle_span(weiri_host_launch *launch, const weiri_step *step,
                                  weiri_host_block *block,
-                                 size_t (*handle)(const piece *, weiri_host_block *))
+                                 size_t (*handle)(const data_run *, weiri_host_block *))
 {
     if (plan_host_packet_is_missing(launch, block))
         return 0;
@@ -247,8 +247,8 @@ static int plan_host_handle_span(weiri_host_launch *launch, const weiri_step *st
     const weiri_line_part span = weiri_step_span(step, block->turn);
     for (uint64_t v = span.first + block->moved; v < span.end;) {
         const weiri_run next = weiri_step_run(&launch->program->geometry, step, all, v, span.end);
-        const piece p = {launch, step, all + step->first_operand, v, next.data_bytes,
-                         next.line_bytes};
+        const data_run p = {launch,          step,           all + step->first_operand, v,
+                            next.data_bytes, next.line_bytes};
         const size_t done = handle(&p, block);
         block->moved += done;
         v += done;

@@ -27,8 +27,8 @@ int weiri_host_sender(const weiri_host_launch *launch, const void *packet)
     const char *scratch =
         own->bases[launch->program->rank * WEIR_PLAN_BUFFERS + WEIR_PLAN_SCRATCH];
     const uint64_t at = (uint64_t)((const char *)packet - scratch);
-    return own->senders[own->is_apart ? (at - own->flags_at) * 8 / geometry->chunk_bytes
-                                      : at / geometry->slot_bytes];
+    return own->senders[own->has_separate_flags ? (at - own->flags_at) * 8 / geometry->chunk_bytes
+                                                : at / geometry->slot_bytes];
 }
 
 /* A staging buffer that peers can map. No peer still uses it for an earlier call, because it was
@@ -224,7 +224,8 @@ weir_status weiri_host_run(weir_executor *executor, weiri_plan_context *context,
         .context = context,
         .own = own,
         .program = context->program,
-        .flag = (uint32_t)(++own->launches % (own->is_apart ? UINT8_MAX : UINT32_MAX)) + 1,
+        .flag =
+            (uint32_t)(++own->launches % (own->has_separate_flags ? UINT8_MAX : UINT32_MAX)) + 1,
         .total_bytes = layout->in_bytes > layout->out_bytes ? layout->in_bytes : layout->out_bytes,
         .element_bytes = call->element_bytes,
         .reduce = weiri_reduce_get(call->dtype, call->op == WEIR_AVG ? WEIR_SUM : call->op),

@@ -138,7 +138,7 @@ size_t weiri_host_arrived(const uint8_t *flags, size_t line_bytes, uint32_t flag
 
 uint32_t weiri_host_flag_at(const weiri_host_launch *launch, const void *packet)
 {
-    if (launch->own->is_apart)
+    if (launch->own->has_separate_flags)
         return __atomic_load_n((const uint8_t *)packet, __ATOMIC_RELAXED);
     return (uint32_t)(weir_load_relaxed(packet) >> 32);
 }
