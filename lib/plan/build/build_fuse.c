@@ -64,10 +64,9 @@ static int plan_fuse_shares_id(const weiri_build_op *a, const weiri_build_op *b)
     return 0;
 }
 
-/* The fences that the fused operation requests. A fence between the two disappears; if b signals
- * (publishes), it ordered earlier operations before b, so that a fence before the fused operation
- * is requested instead; if a waits, it ordered a before later operations, so that one after it
- * is. */
+/* The fences that the fused operation requests. A fence between a and b disappears. If the two
+ * signal, it ordered earlier operations before b, so the fused operation requests a fence before
+ * itself; if they wait, it ordered a before later operations, so it requests one after itself. */
 static unsigned plan_fuse_common_sync(const weiri_build_op *a, const weiri_build_op *b, int signals,
                                       int waits)
 {

@@ -167,7 +167,7 @@ static weir_status plan_cli_parse(int argc, char **argv, settings *chosen, const
     if (!*of)
         return weiri_fail(WEIR_ERR_INVALID, "expected a command; see --help");
     if (chosen->nwords < (*of)->least || chosen->nwords > (*of)->most)
-        return weiri_fail(WEIR_ERR_INVALID, "%s: expected %s, got %d", (*of)->name,
+        return weiri_fail(WEIR_ERR_INVALID, "%s: expected %s, got %d operands", (*of)->name,
                           *(*of)->operands ? (*of)->operands : "no operands", chosen->nwords);
     return settings_read(chosen);
 }

@@ -141,8 +141,8 @@ weir_status weiri_plan_lay_out_message(const weir_plan *plan, uint64_t message_b
     uint64_t blocks = weiri_plan_blocks(plan, whose), each = message_bytes / blocks;
     if (each * blocks != message_bytes)
         return weiri_fail(WEIR_ERR_INVALID,
-                          "%s: a message of %llu bytes does not divide into %llu blocks; give "
-                          "a multiple of that",
+                          "%s: a message of %llu bytes does not divide into %llu blocks; choose "
+                          "a multiple of that number",
                           plan->file, (unsigned long long)message_bytes,
                           (unsigned long long)blocks);
     return weiri_plan_lay_out(plan, each * weiri_plan_blocks(plan, WEIR_PLAN_INPUT),

@@ -52,7 +52,7 @@ static void plan_json_place_group(weiri_json *in, const weiri_plan_block *block,
     const weiri_plan_gpu *gpu = weiri_json_gpu(in);
     const weiri_plan_list *list = &block->channels[WEIRI_PLAN_SWITCH];
     if (id >= list->count || gpu->ids[list->first + id] >= gpu->nswitches) {
-        weiri_json_reject(in, "switch_channel_id %u; the thread block has %u", id, list->count);
+        weiri_json_reject(in, "switch_channel_id %u; the thread block has %u switch channels", id, list->count);
         return;
     }
     ref->place = WEIRI_PLAN_GROUP;
@@ -127,7 +127,7 @@ static void plan_json_read_group_reduce(weiri_json *in, json_t *object,
     const weiri_plan_gpu *gpu = weiri_json_gpu(in);
     uint32_t id = 0;
     if (op->nids != 1 || op->channel != WEIRI_PLAN_SWITCH) {
-        weiri_json_reject(in, "it needs one switch channel in channel_ids");
+        weiri_json_reject(in, "channel_ids must name exactly one switch channel");
         return;
     }
     while (id < list->count && gpu->ids[list->first + id] != gpu->ids[op->first_id])

@@ -6,7 +6,8 @@
  * It contains the counters of memory channels, each on a separate cache line; scratch; and, in
  * contexts with fixed buffers (is_fixed), input and output, or the single region of an in-place
  * plan. Buffers are fixed if peers cannot learn the addresses of the callers' buffers in each call:
- * if ports reach them, because a port is created for given memory, or if peers on other nodes do.
+ * if ports reach them, because a port is created for given memory, or if peers reach them in a
+ * communicator that spans several nodes.
  * Otherwise, if a plan reaches peers' input or output, each rank posts the addresses of its buffers
  * in each call, as the collectives do (coll/coll.h); the contents of memory that peers cannot map
  * are staged in memory of the executor. The first step that needs a post reads it. That step comes

@@ -262,7 +262,7 @@ refuses "make: a file that cannot be written" 3 "make allreduce_ring -n 2 -o $sc
 refuses "list: a word too many" 2 "list x" "no operands"
 
 "$program" show --svg --bytes 256K "$scratch/ring.json" >"$out"
-check "the README's picture is what weir-plan draws; see there for the commands" \
+check "the picture in docs/user/plans.md is what weir-plan draws; see there for the commands" \
     cmp "$out" lib/plan/examples/allreduce_ring.svg
 
 samples=../shared/plans
