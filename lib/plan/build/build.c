@@ -1,7 +1,4 @@
-/*
- * Builders of plans: their making, the first failure that they keep, their lists, and the
- * order of the steps that make a plan of it all.
- */
+/* Creates and frees builders, and runs the stages that turn a builder's program into a plan. */
 #include "plan/build/build.h"
 
 #include "base/error.h"
@@ -11,80 +8,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------- failures */
-
-void weiri_build_refuse(weir_plan_builder *builder, const char *call, int rank,
-                        const char *format, ...)
-{
-    char what[256];
-    va_list arguments;
-    if (builder->status != WEIR_OK)
-        return;
-    va_start(arguments, format);
-    vsnprintf(what, sizeof what, format, arguments);
-    va_end(arguments);
-    if (rank < 0)
-        snprintf(builder->message, sizeof builder->message, "%s: %s", call, what);
-    else
-        snprintf(builder->message, sizeof builder->message, "%s: rank %d: %s", call, rank, what);
-    builder->status = WEIR_ERR_INVALID;
-}
-
-void weiri_build_no_memory(weir_plan_builder *builder)
-{
-    if (builder->status == WEIR_OK)
-        snprintf(builder->message, sizeof builder->message, "no memory for the plan");
-    if (builder->status == WEIR_OK)
-        builder->status = WEIR_ERR_NO_MEMORY;
-}
-
-/* ---------------------------------------------------------------------- lists */
-
-void weiri_build_add(weir_plan_builder *builder, weiri_build_list *list, uint32_t item)
-{
-    if (builder->status != WEIR_OK)
-        return;
-    uint32_t *place = weiri_plan_append(&list->items, &list->count, sizeof item);
-    if (place)
-        *place = item;
-    else
-        weiri_build_no_memory(builder);
-}
-
-uint32_t weiri_build_find(const weiri_build_list *list, uint32_t item)
-{
-    uint32_t place = 0;
-    while (place < list->count && list->items[place] != item)
-        place++;
-    return place;
-}
-
-weiri_build_block *weiri_build_block_of(weir_plan_builder *builder, int rank, uint32_t block)
-{
-    weiri_build_rank *in = &builder->ranks[rank];
-    while (in->nblocks <= block)
-        if (!weiri_plan_append(&in->blocks, &in->nblocks, sizeof *in->blocks)) {
-            weiri_build_no_memory(builder);
-            return NULL;
-        }
-    return &in->blocks[block];
-}
-
 /* -------------------------------------------------------------- made and freed */
 
-static weir_status check_spec(const weir_plan_spec *spec)
+static weir_status plan_build_check_spec(const weir_plan_spec *spec)
 {
     if (!spec->name || !*spec->name)
-        return weiri_fail(WEIR_ERR_INVALID, "weir_plan_builder_create: a plan needs a name");
+        return weiri_fail(
+            WEIR_ERR_INVALID,
+            "weir_plan_builder_create: the plan has no name; expected printable ASCII");
     for (const char *c = spec->name; *c; c++)
         if (*c < ' ' || *c > '~')
             return weiri_fail(WEIR_ERR_INVALID,
-                              "weir_plan_builder_create: a plan's name is printable ASCII");
+                              "weir_plan_builder_create: the plan's name contains characters "
+                              "other than printable ASCII");
     if ((int)spec->collective < 0 || spec->collective >= WEIR_COLL_COUNT ||
         spec->collective == WEIR_COLL_ALLTOALLV)
         return weiri_fail(WEIR_ERR_INVALID,
-                          "weir_plan_builder_create: %s: plans are for collectives of equal "
-                          "shares, not for number %d",
+                          "weir_plan_builder_create: %s: collective %d is not supported; expected "
+                          "one in which all ranks have equal lengths",
                           spec->name, (int)spec->collective);
     if (spec->nranks < 1 || spec->nranks > WEIRI_PLAN_RANKS_MAX)
         return weiri_fail(WEIR_ERR_INVALID,
@@ -105,7 +46,7 @@ static weir_status check_spec(const weir_plan_spec *spec)
 
 weir_status weir_plan_builder_create(const weir_plan_spec *spec, weir_plan_builder **builder)
 {
-    weir_status status = check_spec(spec);
+    weir_status status = plan_build_check_spec(spec);
     if (status != WEIR_OK)
         return status;
     weir_plan_builder *made = calloc(1, sizeof *made);
@@ -128,14 +69,7 @@ weir_status weir_plan_builder_create(const weir_plan_spec *spec, weir_plan_build
     return WEIR_OK;
 }
 
-void weiri_build_op_free(weiri_build_op *op)
-{
-    free(op->srcs);
-    free(op->dsts);
-    free(op->ids);
-}
-
-static void free_block(weiri_build_block *block)
+static void plan_build_free_block(weiri_build_block *block)
 {
     for (uint32_t i = 0; i < block->nops; i++)
         weiri_build_op_free(&block->ops[i]);
@@ -146,10 +80,10 @@ static void free_block(weiri_build_block *block)
     }
 }
 
-static void free_rank(weiri_build_rank *rank)
+static void plan_build_free_rank(weiri_build_rank *rank)
 {
     for (uint32_t i = 0; i < rank->nblocks; i++)
-        free_block(&rank->blocks[i]);
+        plan_build_free_block(&rank->blocks[i]);
     free(rank->blocks);
     free(rank->remotes);
     free(rank->peers[0].items);
@@ -164,7 +98,7 @@ void weir_plan_builder_free(weir_plan_builder *builder)
     if (!builder)
         return;
     for (int rank = 0; builder->ranks && rank < builder->spec.nranks; rank++)
-        free_rank(&builder->ranks[rank]);
+        plan_build_free_rank(&builder->ranks[rank]);
     for (uint32_t i = 0; i < builder->nswitches; i++)
         free(builder->switches[i].ranks.items);
     for (uint32_t i = 0; i < builder->ngroups; i++)
@@ -179,7 +113,7 @@ void weir_plan_builder_free(weir_plan_builder *builder)
 
 /* ------------------------------------------------------------------- the plan */
 
-static void finish_blocks(weir_plan_builder *builder)
+static void plan_build_finish_blocks(weir_plan_builder *builder)
 {
     for (int rank = 0; rank < builder->spec.nranks; rank++)
         for (uint32_t i = 0; i < builder->ranks[rank].nblocks; i++) {
@@ -194,11 +128,12 @@ weir_status weir_plan_build(weir_plan_builder *builder, weir_plan **plan)
 {
     weir_plan *made = NULL;
     if (builder->loop)
-        weiri_build_refuse(builder, __func__, -1, "a pipeline has begun and not ended");
+        weiri_build_reject(builder, __func__, -1,
+                           "a pipeline was begun but not ended; call weir_plan_pipeline_end");
     for (int type = WEIRI_PLAN_MEMORY; type <= WEIRI_PLAN_PORT; type++)
         weiri_build_check_signals(builder, (weiri_plan_channel)type);
     if (builder->status == WEIR_OK)
-        finish_blocks(builder);
+        plan_build_finish_blocks(builder);
     weir_status status = builder->status;
     if (status == WEIR_OK)
         status = weiri_build_emit(builder, &made);

@@ -1,12 +1,13 @@
 /*
- * A builder inside: what its calls have said, before it is a plan.
+ * Internals of the plan builder: the program that the user's calls have described so far.
  *
- * Calls append operations (build_ops.c) to thread blocks, about buffers, channels and what else
- * a rank has (build_parts.c). weir_plan_build (build.c) then looks whether each signal has its
- * wait (build_signals.c), works on one block at a time, with fusion (build_fuse.c) and fences
- * (build_fence.c), and copies all of it, once for every instance, into a plan (build_emit.c).
- * Channels and remote buffers are listed as they are first used, for that is the order that
- * files of the DSL have.
+ * The user's calls create channels, semaphores and groups (build_parts.c) and append operations to
+ * thread blocks (build_ops.c, through build_call.c). weir_plan_build (build.c) then checks that
+ * each signal has a wait (build_signals.c), fuses operations (build_fuse.c) and adds fences
+ * (build_fence.c) in one block after another, and copies the program, once for each instance, into
+ * a plan (build_emit.c). build_state.c and build_memory.c serve all of them.
+ *
+ * Channels and remote buffers are listed in the order of their first use, as in files of the DSL.
  */
 #ifndef WEIR_PLAN_BUILD_BUILD_H
 #define WEIR_PLAN_BUILD_BUILD_H
@@ -14,18 +15,18 @@
 #include "plan/format/plan.h"
 
 enum {
-    WEIRI_BUILD_GROUP = 1 << 16, /* block numbers from here on are groups' */
+    WEIRI_BUILD_GROUP = 1 << 16, /* block numbers from this one on denote groups */
     WEIRI_BUILD_INSTANCES_MAX = 256,
 };
 
-/* An operation. References name ranks, not a file's ids; ids count the rank's channels of the
- * operation's type, or its semaphores. */
+/* An operation. References name ranks instead of ids of a file; ids are indices of the rank's
+ * channels of the operation's type, or of its semaphores. */
 typedef struct weiri_build_op {
     weiri_plan_kind kind;
     weiri_plan_channel channel;
-    unsigned sync;         /* weir_plan_sync: fences that it asks for */
-    uint32_t loop;         /* the pipeline that it is in, from 1 on; 0: none */
-    uint32_t part, nparts; /* of a group of blocks */
+    unsigned sync;         /* weir_plan_sync: the fences that the caller requested */
+    uint32_t loop;         /* number of the pipeline that contains it, from 1; 0: none */
+    uint32_t part, nparts; /* its block's part in a group of blocks */
     uint32_t barrier, nblocks;
     weiri_plan_ref *srcs, *dsts;
     uint32_t nsrcs, ndsts;
@@ -38,7 +39,8 @@ typedef struct weiri_build_list {
     uint32_t count;
 } weiri_build_list;
 
-/* A block's lists of channels and remote buffers, by type, and the types as they came. */
+/* A thread block: its operations, its lists of channels and remote buffers by channel type, and
+ * the types in the order of their first use. */
 typedef struct weiri_build_block {
     weiri_build_op *ops;
     uint32_t nops;
@@ -49,10 +51,10 @@ typedef struct weiri_build_block {
 
 typedef struct weiri_build_rank {
     uint32_t scratch; /* chunks */
-    weiri_build_list peers[2]; /* of the memory and port channels */
-    weiri_build_list switches; /* of the builder's */
-    weiri_build_list semaphores;
-    weiri_build_list barriers; /* of the builder's groups, that meet in them */
+    weiri_build_list peers[2];   /* of its memory channels and of its port channels */
+    weiri_build_list switches;   /* indices of the builder's switches */
+    weiri_build_list semaphores; /* initial values */
+    weiri_build_list barriers;   /* for each barrier, the index of the group that enters it */
     weiri_plan_remote *remotes;
     uint32_t nremotes;
     weiri_build_block *blocks;
@@ -68,12 +70,12 @@ typedef struct weiri_build_switch {
 typedef struct weiri_build_loop {
     uint64_t unit_bytes;
     uint32_t num_chunks;
-    uint32_t size; /* of its references, in chunks; 0: none yet */
-    int is_mixed;  /* of several sizes */
+    uint32_t size; /* chunks of its last reference; 0: none yet */
+    int is_mixed;  /* 1: its references differ in size */
 } weiri_build_loop;
 
 struct weir_plan_builder {
-    weir_plan_spec spec; /* with its defaults; the name is the builder's */
+    weir_plan_spec spec; /* with defaults filled in; name points to the member below */
     char *name;
     weiri_build_rank *ranks;
     weiri_build_switch *switches;
@@ -82,22 +84,25 @@ struct weir_plan_builder {
     uint32_t ngroups;
     weiri_build_loop *loops;
     uint32_t nloops;
-    uint32_t loop; /* the one that is open; 0: none */
-    weir_status status; /* of the first wrong call, and what to say of it */
+    uint32_t loop;      /* number of the open pipeline; 0: none */
+    weir_status status; /* of the first wrong call, and its message */
     char message[384];
 };
 
-/* Keeps the first failure. rank negative: of no rank. */
-void weiri_build_refuse(weir_plan_builder *builder, const char *call, int rank,
-                        const char *format, ...) __attribute__((format(printf, 4, 5)));
+/* build_state.c */
+
+/* Records a failure of the given call unless one is recorded already. rank negative: none. */
+void weiri_build_reject(weir_plan_builder *builder, const char *call, int rank, const char *format,
+                        ...) __attribute__((format(printf, 4, 5)));
 void weiri_build_no_memory(weir_plan_builder *builder);
 
-/* Appends to a list; after a failure nothing happens. */
+/* Appends to a list; does nothing after a failure. */
 void weiri_build_add(weir_plan_builder *builder, weiri_build_list *list, uint32_t item);
-/* Where an item stands in a list; its count: nowhere. */
+/* The position of an item in a list; the list's count if it is absent. */
 uint32_t weiri_build_find(const weiri_build_list *list, uint32_t item);
 
-/* The block of a rank, and those before it, which may be empty. NULL: no memory. */
+/* A thread block of a rank; creates it, and those with lower numbers, if necessary. NULL: no
+ * memory. */
 weiri_build_block *weiri_build_block_of(weir_plan_builder *builder, int rank, uint32_t block);
 
 void weiri_build_op_free(weiri_build_op *op);
@@ -107,22 +112,23 @@ static inline int weiri_build_is_fence(const weiri_build_op *op)
     return op->kind == WEIRI_PLAN_NOP_OP || op->kind == WEIRI_PLAN_BARRIER_OP;
 }
 
-/* Chunks of a rank's buffer, of an instance. */
+/* build_parts.c: chunks of a rank's buffer, before they are multiplied by the instances. */
 uint32_t weiri_build_chunks(const weir_plan_builder *builder, int rank, weir_plan_buffer buffer);
 
-/* Whether b must not begin before a is done with the chunks that they share: one of them
- * writes these. Readers of packets wait for them, so that needs no order, but where a port
- * reads. */
+/* build_memory.c */
+
+/* 1 if b must not begin before a has finished: they share chunks, and one of them writes these.
+ * Reading packets that a writes is no conflict, because readers wait for packets; ports do not. */
 int weiri_build_conflict(const weir_plan_builder *builder, int rank, const weiri_build_op *a,
                          const weiri_build_op *b);
-/* Whether two references may be to the same memory, of one chunk at least. */
+/* 1 if two references share a chunk of memory. */
 int weiri_build_overlap(const weir_plan_builder *builder, int rank, const weiri_plan_ref *a,
                         const weiri_plan_ref *b);
-/* Whether a chunk that both have stands at the same place in both. */
+/* 1 if two references share chunks, and each shared chunk has the same position in both. */
 int weiri_build_same_place(const weir_plan_builder *builder, int rank, const weiri_plan_ref *a,
                            const weiri_plan_ref *b);
 
-/* The steps of weir_plan_build. */
+/* The stages of weir_plan_build: build_signals.c, build_fuse.c, build_fence.c, build_emit.c. */
 void weiri_build_check_signals(weir_plan_builder *builder, weiri_plan_channel type);
 void weiri_build_fuse(weir_plan_builder *builder, int rank, weiri_build_block *block);
 void weiri_build_fence(weir_plan_builder *builder, int rank, weiri_build_block *block);

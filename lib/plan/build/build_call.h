@@ -1,32 +1,33 @@
 /*
- * A call of a builder that makes an operation: what build_ops.c fills in, and what checks it
- * and appends it (build_call.c). After the builder's first failure none of these does anything.
+ * One call of the user that appends an operation. build_ops.c fills in a weiri_call; build_call.c
+ * checks it and appends the operation to its thread blocks. After the builder's first failure
+ * these functions do nothing.
  */
 #ifndef WEIR_PLAN_BUILD_BUILD_CALL_H
 #define WEIR_PLAN_BUILD_BUILD_CALL_H
 
 #include "plan/build/build.h"
 
-/* Where a call is, and what it makes. Its references and ids are copied into each block. */
+/* The operation that a call describes; it is copied into each thread block. */
 typedef struct weiri_call {
     weir_plan_builder *builder;
     const char *name;
     int rank;
-    int block; /* or a group */
+    int block; /* thread block or group */
     weiri_plan_kind kind;
     weiri_plan_channel channel;
     weir_plan_sync sync;
-    const uint32_t *id; /* of its channel or semaphore; NULL: none */
-    int uses_channel;   /* the block's list has it */
+    const uint32_t *id; /* index of its channel or semaphore; NULL: none */
+    int uses_channel;   /* 1: id is a channel, which the block's list must contain */
     weiri_plan_ref dst;
     weiri_plan_ref src;
     const weir_plan_chunks *others;
     int nothers;
 } weiri_call;
 
-static inline int weiri_call_goes_on(const weiri_call *the)
+static inline int weiri_call_is_ok(const weiri_call *call)
 {
-    return the->builder->status == WEIR_OK;
+    return call->builder->status == WEIR_OK;
 }
 
 static inline int weiri_call_is_group(int block)
@@ -34,27 +35,25 @@ static inline int weiri_call_is_group(int block)
     return block >= WEIRI_BUILD_GROUP;
 }
 
-void weiri_call_check_rank(const weiri_call *the);
-void weiri_call_check_block(const weiri_call *the);
-/* The block is no group. */
-void weiri_call_check_single(const weiri_call *the);
-void weiri_call_check_sizes(const weiri_call *the, const weiri_plan_ref *a,
+void weiri_call_check_rank(const weiri_call *call);
+void weiri_call_check_block(const weiri_call *call);
+/* Fails if the block is a group. */
+void weiri_call_check_single(const weiri_call *call);
+void weiri_call_check_sizes(const weiri_call *call, const weiri_plan_ref *a,
                             const weiri_plan_ref *b);
-/* What an operation reads it must not write at another place at the same time. */
-void weiri_call_check_places(const weiri_call *the, const weiri_plan_ref *dst,
+/* Fails if the operation would write chunks that it also reads at another position. */
+void weiri_call_check_places(const weiri_call *call, const weiri_plan_ref *dst,
                              const weiri_plan_ref *src);
-void weiri_call_check_packets(const weiri_call *the, const weiri_plan_ref *ref,
-                              const char *what);
-void weiri_call_check_pipeline(const weiri_call *the, const weiri_plan_ref *ref);
+void weiri_call_check_packets(const weiri_call *call, const weiri_plan_ref *ref, const char *what);
+void weiri_call_check_pipeline(const weiri_call *call, const weiri_plan_ref *ref);
 
-/* Chunks, which are to be a rank's, as a reference. what: "source", "destination". */
-weiri_plan_ref weiri_call_ref(const weiri_call *the, weir_plan_chunks chunks, int rank,
+/* Converts chunks, which must belong to rank, to a reference. what: "source", "destination". */
+weiri_plan_ref weiri_call_ref(const weiri_call *call, weir_plan_chunks chunks, int rank,
                               const char *what);
 
-/* Appends the operation to its block, or to each of its group's; or to one block, as so many
- * parts' part. */
-void weiri_call_append(const weiri_call *the);
-void weiri_call_append_to(const weiri_call *the, uint32_t number, uint32_t part,
-                          uint32_t nparts);
+/* Appends the operation to its block or to each block of its group; append_to: to one block,
+ * which handles one of nparts parts. */
+void weiri_call_append(const weiri_call *call);
+void weiri_call_append_to(const weiri_call *call, uint32_t number, uint32_t part, uint32_t nparts);
 
 #endif

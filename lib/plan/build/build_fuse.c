@@ -1,17 +1,18 @@
 /*
- * Fusion: neighbouring operations of a thread block become one where an operation for both
- * exists. Pairs are fused from the front, each result with the next, until a pass finds none.
+ * Fusion: replaces two neighbouring operations of a thread block by one that does the work of both,
+ * where the format has such an operation. Passes run from the front of the block, fusing each
+ * result with the next operation, until a pass fuses nothing.
  *
- * Never across a fence or a pipeline's ends, never of different parts of a group, and only
- * where no order between the two is lost: what they share in memory is the result that the
- * one makes and the other sends, chunk by chunk.
+ * Operations are not fused across a fence or the ends of a pipeline, nor if they handle different
+ * parts of a group, nor if an order between them that matters would be lost: the only memory that
+ * they may share is a result that the first computes and the second sends, chunk by chunk.
  */
 #include "plan/build/build.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* The pair that is looked at; the first becomes both. */
+/* Two neighbouring operations. Fusion changes a to the fused operation; b is then freed. */
 typedef struct pair {
     weir_plan_builder *builder;
     int rank;
@@ -20,8 +21,8 @@ typedef struct pair {
 
 /* -------------------------------------------------------------------- appending */
 
-static void append_refs(const pair *in, weiri_plan_ref **refs, uint32_t *count,
-                        const weiri_plan_ref *more, uint32_t nmore)
+static void plan_fuse_append_refs(const pair *in, weiri_plan_ref **refs, uint32_t *count,
+                                  const weiri_plan_ref *more, uint32_t nmore)
 {
     for (uint32_t i = 0; i < nmore; i++) {
         weiri_plan_ref *place = weiri_plan_append(refs, count, sizeof **refs);
@@ -33,17 +34,17 @@ static void append_refs(const pair *in, weiri_plan_ref **refs, uint32_t *count,
     }
 }
 
-static void append_srcs(const pair *in, uint32_t from)
+static void plan_fuse_append_srcs(const pair *in, uint32_t from)
 {
-    append_refs(in, &in->a->srcs, &in->a->nsrcs, in->b->srcs + from, in->b->nsrcs - from);
+    plan_fuse_append_refs(in, &in->a->srcs, &in->a->nsrcs, in->b->srcs + from, in->b->nsrcs - from);
 }
 
-static void append_dsts(const pair *in)
+static void plan_fuse_append_dsts(const pair *in)
 {
-    append_refs(in, &in->a->dsts, &in->a->ndsts, in->b->dsts, in->b->ndsts);
+    plan_fuse_append_refs(in, &in->a->dsts, &in->a->ndsts, in->b->dsts, in->b->ndsts);
 }
 
-static void append_ids(const pair *in)
+static void plan_fuse_append_ids(const pair *in)
 {
     weiri_build_list list = {in->a->ids, in->a->nids};
     for (uint32_t i = 0; i < in->b->nids; i++)
@@ -52,9 +53,9 @@ static void append_ids(const pair *in)
     in->a->nids = list.count;
 }
 
-/* ----------------------------------------------------------------- order of two */
+/* ------------------------------------------------- operations that move nothing */
 
-static int shares_id(const weiri_build_op *a, const weiri_build_op *b)
+static int plan_fuse_shares_id(const weiri_build_op *a, const weiri_build_op *b)
 {
     const weiri_build_list list = {a->ids, a->nids};
     for (uint32_t i = 0; i < b->nids; i++)
@@ -63,36 +64,37 @@ static int shares_id(const weiri_build_op *a, const weiri_build_op *b)
     return 0;
 }
 
-/* The fences that both together ask for. One between the two, which goes, orders what is
- * before them with a second that tells others, and a first that has waited with what follows:
- * it is then asked for before them, or behind. */
-static unsigned common_sync(const weiri_build_op *a, const weiri_build_op *b, int tell, int wait)
+/* The fences that the fused operation requests. A fence between a and b disappears. If the two
+ * signal, it ordered earlier operations before b, so the fused operation requests a fence before
+ * itself; if they wait, it ordered a before later operations, so it requests one after itself. */
+static unsigned plan_fuse_common_sync(const weiri_build_op *a, const weiri_build_op *b, int signals,
+                                      int waits)
 {
     unsigned sync = a->sync | b->sync;
     if (!(a->sync & WEIR_PLAN_AFTER) && !(b->sync & WEIR_PLAN_BEFORE))
         return sync;
-    return sync | (tell ? WEIR_PLAN_BEFORE : 0u) | (wait ? WEIR_PLAN_AFTER : 0u);
+    return sync | (signals ? WEIR_PLAN_BEFORE : 0u) | (waits ? WEIR_PLAN_AFTER : 0u);
 }
 
-/* Signals, waits, semaphores, flushes of several channels at once. */
-static int fuse_order(const pair *in)
+/* Signals, waits, semaphore operations and flushes become one on several channels. */
+static int plan_fuse_order(const pair *in)
 {
     weiri_build_op *a = in->a, *b = in->b;
     int fusible = a->kind == WEIRI_PLAN_SIGNAL_OP || a->kind == WEIRI_PLAN_WAIT_OP ||
                   a->kind == WEIRI_PLAN_RELAXED_SIGNAL_OP ||
                   a->kind == WEIRI_PLAN_RELAXED_WAIT_OP || a->kind == WEIRI_PLAN_FLUSH_OP ||
                   a->kind == WEIRI_PLAN_SEM_ACQUIRE_OP || a->kind == WEIRI_PLAN_SEM_RELEASE_OP;
-    if (!fusible || a->kind != b->kind || a->channel != b->channel || shares_id(a, b))
+    if (!fusible || a->kind != b->kind || a->channel != b->channel || plan_fuse_shares_id(a, b))
         return 0;
     int waits = a->kind == WEIRI_PLAN_WAIT_OP || a->kind == WEIRI_PLAN_RELAXED_WAIT_OP ||
                 a->kind == WEIRI_PLAN_SEM_ACQUIRE_OP;
-    append_ids(in);
-    a->sync = common_sync(a, b, !waits, waits || a->kind == WEIRI_PLAN_FLUSH_OP);
+    plan_fuse_append_ids(in);
+    a->sync = plan_fuse_common_sync(a, b, !waits, waits || a->kind == WEIRI_PLAN_FLUSH_OP);
     return 1;
 }
 
-/* Each channel of the one is one of the other, and none is there twice. */
-static int same_ids(const weiri_build_op *a, const weiri_build_op *b)
+/* 1 if both use the same set of channels, each once. */
+static int plan_fuse_same_ids(const weiri_build_op *a, const weiri_build_op *b)
 {
     if (a->nids != b->nids)
         return 0;
@@ -105,8 +107,9 @@ static int same_ids(const weiri_build_op *a, const weiri_build_op *b)
     return 1;
 }
 
-/* put, signal, flush on the same port channels. They go through one queue each, in order. */
-static int fuse_port_put(const pair *in)
+/* put, signal and flush on the same port channels. The requests of a channel form one queue, which
+ * keeps their order. */
+static int plan_fuse_port_put(const pair *in)
 {
     weiri_build_op *a = in->a, *b = in->b;
     weiri_plan_kind made = WEIRI_PLAN_KINDS;
@@ -115,25 +118,25 @@ static int fuse_port_put(const pair *in)
     if (a->kind == WEIRI_PLAN_PUT_SIGNAL_OP && b->kind == WEIRI_PLAN_FLUSH_OP)
         made = WEIRI_PLAN_PUT_SIGNAL_FLUSH_OP;
     if (made == WEIRI_PLAN_KINDS || a->channel != WEIRI_PLAN_PORT ||
-        b->channel != WEIRI_PLAN_PORT || !same_ids(a, b))
+        b->channel != WEIRI_PLAN_PORT || !plan_fuse_same_ids(a, b))
         return 0;
     a->kind = made;
-    a->sync |= b->sync; /* one between the two would order what one queue orders */
+    a->sync |= b->sync; /* a fence between the two is not needed: the queue orders them */
     return 1;
 }
 
-/* ----------------------------------------------------------------- moves of two */
+/* ------------------------------------------------------------------------- moves */
 
-/* Whether the signal of b comes behind the flush of a: a fence is between them. */
-static int signals_behind_flush(const weiri_build_op *a, const weiri_build_op *b)
+/* 1 if a fence orders the flush of a before the signal of b. */
+static int plan_fuse_signals_after_flush(const weiri_build_op *a, const weiri_build_op *b)
 {
     return a->kind == WEIRI_PLAN_PUT_SIGNAL_FLUSH_OP &&
            (a->sync & WEIR_PLAN_AFTER || b->sync & WEIR_PLAN_BEFORE);
 }
 
-/* Puts of the same kind, or gets, as pairs of one operation. What goes to one port channel
- * stays in order, which pairs have not. */
-static int fuse_moves(const pair *in)
+/* Puts of the same kind, or gets, become pairs of one operation. Pairs have no order, so puts to
+ * the same port channel are not fused. */
+static int plan_fuse_moves(const pair *in)
 {
     weiri_build_op *a = in->a, *b = in->b;
     int fusible = a->kind == WEIRI_PLAN_PUT_OP || a->kind == WEIRI_PLAN_PUT_PACKETS_OP ||
@@ -141,45 +144,45 @@ static int fuse_moves(const pair *in)
                   a->kind == WEIRI_PLAN_PUT_SIGNAL_FLUSH_OP || a->kind == WEIRI_PLAN_GET_OP;
     if (!fusible || a->kind != b->kind || a->channel != b->channel ||
         a->srcs[0].size != b->srcs[0].size || a->nsrcs + b->nsrcs > WEIRI_PLAN_REFS_MAX ||
-        (a->channel == WEIRI_PLAN_PORT && shares_id(a, b)) || signals_behind_flush(a, b) ||
-        weiri_build_conflict(in->builder, in->rank, a, b))
+        (a->channel == WEIRI_PLAN_PORT && plan_fuse_shares_id(a, b)) ||
+        plan_fuse_signals_after_flush(a, b) || weiri_build_conflict(in->builder, in->rank, a, b))
         return 0;
-    append_srcs(in, 0);
-    append_dsts(in);
-    append_ids(in);
-    a->sync = common_sync(a, b, 1, 0);
+    plan_fuse_append_srcs(in, 0);
+    plan_fuse_append_dsts(in);
+    plan_fuse_append_ids(in);
+    a->sync = plan_fuse_common_sync(a, b, 1, 0);
     return 1;
 }
 
-static int same_ref(const weiri_plan_ref *a, const weiri_plan_ref *b)
+static int plan_fuse_same_ref(const weiri_plan_ref *a, const weiri_plan_ref *b)
 {
     return a->place == b->place && a->buffer == b->buffer && a->rank == b->rank &&
            a->index == b->index && a->size == b->size;
 }
 
-static int fuse_forwards(const pair *in)
+static int plan_fuse_forwards(const pair *in)
 {
     weiri_build_op *a = in->a, *b = in->b;
     if (a->kind != WEIRI_PLAN_FORWARD_PACKETS_OP || b->kind != a->kind ||
-        a->channel != b->channel || !same_ref(&a->srcs[0], &b->srcs[0]) ||
+        a->channel != b->channel || !plan_fuse_same_ref(&a->srcs[0], &b->srcs[0]) ||
         a->ndsts + b->ndsts > WEIRI_PLAN_REFS_MAX ||
         weiri_build_conflict(in->builder, in->rank, a, b))
         return 0;
-    append_dsts(in);
-    append_ids(in);
+    plan_fuse_append_dsts(in);
+    plan_fuse_append_ids(in);
     return 1;
 }
 
 /* ------------------------------------------------------------------ reductions */
 
-/* Reductions into one accumulator become one of more sources. */
-static int fuse_reductions(const pair *in)
+/* Reductions into the same accumulator become one with more sources. */
+static int plan_fuse_reductions(const pair *in)
 {
     weiri_build_op *a = in->a, *b = in->b;
     int fusible = a->kind == WEIRI_PLAN_REDUCE_OP || a->kind == WEIRI_PLAN_REDUCE_PACKETS_OP ||
                   a->kind == WEIRI_PLAN_READ_REDUCE_OP;
-    if (!fusible || a->kind != b->kind || !same_ref(&a->dsts[0], &b->srcs[0]) ||
-        !same_ref(&a->dsts[0], &b->dsts[0]) ||
+    if (!fusible || a->kind != b->kind || !plan_fuse_same_ref(&a->dsts[0], &b->srcs[0]) ||
+        !plan_fuse_same_ref(&a->dsts[0], &b->dsts[0]) ||
         a->nsrcs + b->nsrcs - 1 > WEIRI_PLAN_REFS_MAX)
         return 0;
     for (uint32_t i = 1; i < b->nsrcs; i++)
@@ -189,13 +192,13 @@ static int fuse_reductions(const pair *in)
         if (weiri_build_overlap(in->builder, in->rank, &a->dsts[0], &a->srcs[i]) &&
             !weiri_build_same_place(in->builder, in->rank, &a->dsts[0], &a->srcs[i]))
             return 0;
-    append_srcs(in, 1);
-    append_ids(in);
+    plan_fuse_append_srcs(in, 1);
+    plan_fuse_append_ids(in);
     return 1;
 }
 
-/* What a reduction becomes that also sends its result with an operation; KINDS: nothing. */
-static weiri_plan_kind sending(weiri_plan_kind reduction, const weiri_build_op *send)
+/* The kind of a reduction that also does what send does with its result; WEIRI_PLAN_KINDS: none. */
+static weiri_plan_kind plan_fuse_sending_kind(weiri_plan_kind reduction, const weiri_build_op *send)
 {
     int put = send->kind == WEIRI_PLAN_PUT_OP && send->channel == WEIRI_PLAN_MEMORY;
     int packets = (send->kind == WEIRI_PLAN_PUT_PACKETS_OP ||
@@ -222,8 +225,8 @@ static weiri_plan_kind sending(weiri_plan_kind reduction, const weiri_build_op *
     }
 }
 
-/* Whether all that b sends is a's result: its data, or its packets where it has them. */
-static int sends_result(const weiri_build_op *a, const weiri_build_op *b)
+/* 1 if every source of b is the result of a: its data or, for a forward, its packets. */
+static int plan_fuse_sends_result(const weiri_build_op *a, const weiri_build_op *b)
 {
     int forwards = b->kind == WEIRI_PLAN_FORWARD_PACKETS_OP;
     int has_packets = a->kind == WEIRI_PLAN_REDUCE_COPY_PACKETS_OP ||
@@ -231,16 +234,16 @@ static int sends_result(const weiri_build_op *a, const weiri_build_op *b)
     if (forwards && !has_packets)
         return 0;
     for (uint32_t i = 0; i < b->nsrcs; i++)
-        if (!same_ref(&a->dsts[forwards ? 1 : 0], &b->srcs[i]))
+        if (!plan_fuse_same_ref(&a->dsts[forwards ? 1 : 0], &b->srcs[i]))
             return 0;
     return 1;
 }
 
-static int fuse_sending(const pair *in)
+static int plan_fuse_reduction_and_send(const pair *in)
 {
     weiri_build_op *a = in->a, *b = in->b;
-    weiri_plan_kind made = sending(a->kind, b);
-    if (made == WEIRI_PLAN_KINDS || !sends_result(a, b) ||
+    weiri_plan_kind made = plan_fuse_sending_kind(a->kind, b);
+    if (made == WEIRI_PLAN_KINDS || !plan_fuse_sends_result(a, b) ||
         a->ndsts + b->ndsts > WEIRI_PLAN_REFS_MAX)
         return 0;
     for (uint32_t i = 0; i < b->ndsts; i++) {
@@ -255,17 +258,17 @@ static int fuse_sending(const pair *in)
     a->kind = made;
     if (b->channel != WEIRI_PLAN_NO_CHANNEL)
         a->channel = b->channel;
-    append_dsts(in);
+    plan_fuse_append_dsts(in);
     return 1;
 }
 
-/* A reduction over a group and the store of its result to a group, where that stores it to
- * the rank too, and to no place of the group that another chunk was read from. */
-static int fuse_switch(const pair *in)
+/* A reduction over a switch channel and the store of its result to a switch channel, if that also
+ * stores it to the rank's own destination, and does not overwrite other chunks that are read. */
+static int plan_fuse_switch(const pair *in)
 {
     weiri_build_op *a = in->a, *b = in->b;
     if (a->kind != WEIRI_PLAN_GROUP_REDUCE_OP || b->kind != WEIRI_PLAN_GROUP_STORE_OP ||
-        !same_ref(&a->dsts[0], &b->srcs[0]) ||
+        !plan_fuse_same_ref(&a->dsts[0], &b->srcs[0]) ||
         !weiri_build_same_place(in->builder, in->rank, &a->dsts[0], &b->dsts[0]) ||
         (weiri_build_overlap(in->builder, in->rank, &a->srcs[0], &b->dsts[0]) &&
          !weiri_build_same_place(in->builder, in->rank, &a->srcs[0], &b->dsts[0])))
@@ -277,11 +280,11 @@ static int fuse_switch(const pair *in)
 
 /* ------------------------------------------------------------------- the block */
 
-static int fuse(const pair *in)
+static int plan_fuse_pair(const pair *in)
 {
     static int (*const rules[])(const pair *) = {
-        fuse_order, fuse_port_put, fuse_moves,  fuse_forwards,
-        fuse_reductions, fuse_sending, fuse_switch,
+        plan_fuse_order,      plan_fuse_port_put,           plan_fuse_moves,  plan_fuse_forwards,
+        plan_fuse_reductions, plan_fuse_reduction_and_send, plan_fuse_switch,
     };
     const weiri_build_op *a = in->a, *b = in->b;
     if (a->loop != b->loop || a->part != b->part || a->nparts != b->nparts)
@@ -300,7 +303,7 @@ void weiri_build_fuse(weir_plan_builder *builder, int rank, weiri_build_block *b
         before = block->nops;
         for (uint32_t i = 0; i < before; i++) {
             pair in = {builder, rank, &block->ops[made ? made - 1 : 0], &block->ops[i]};
-            if (made && fuse(&in))
+            if (made && plan_fuse_pair(&in))
                 weiri_build_op_free(&block->ops[i]);
             else
                 block->ops[made++] = block->ops[i];

@@ -1,13 +1,14 @@
 /*
- * What operations of a builder share in memory: whether two references are to the same
- * chunks. In place, a rank's input and output are the same memory, of a collective with a
- * share for each rank the rank's share of it.
+ * Finds out which memory two operations of a builder share. In place, a rank's input and output
+ * are the same memory; in an allgather or reduce_scatter the shorter one is the rank's block of
+ * the longer one.
  */
 #include "plan/build/build.h"
 
-/* A chunk index of a rank's buffer, as one of the longer buffer if it is the same memory. */
-static uint32_t in_memory(const weir_plan_builder *builder, int rank, int *buffer,
-                          uint32_t index)
+/* Translates a chunk index of a rank's buffer to one of the longer buffer if both are the same
+ * memory, and sets *buffer to that buffer. */
+static uint32_t plan_build_in_memory(const weir_plan_builder *builder, int rank, int *buffer,
+                                     uint32_t index)
 {
     uint32_t share = (uint32_t)(builder->spec.chunk_factor * rank);
     if (!builder->spec.in_place || *buffer == WEIR_PLAN_SCRATCH)
@@ -23,25 +24,28 @@ static uint32_t in_memory(const weir_plan_builder *builder, int rank, int *buffe
     return index;
 }
 
-/* The ranks whose memory a reference of a rank is to. */
-static uint64_t ranks_of(const weir_plan_builder *builder, int rank, const weiri_plan_ref *ref)
+/* The ranks whose memory a reference of a rank points to, one bit each. */
+static uint64_t plan_build_ranks_of_ref(const weir_plan_builder *builder, int rank,
+                                        const weiri_plan_ref *ref)
 {
     if (ref->place != WEIRI_PLAN_GROUP)
         return UINT64_C(1) << ref->rank;
     return builder->switches[builder->ranks[rank].switches.items[ref->rank]].has;
 }
 
-/* apart: 0 if the chunks that they share are at the same place of both, on every rank. */
-static int overlap(const weir_plan_builder *builder, int rank, const weiri_plan_ref *a,
-                   const weiri_plan_ref *b, int *apart)
+/* 1 if two references share chunks; *apart is then 0 if on every rank the shared chunks have the
+ * same position in both. */
+static int plan_build_refs_overlap(const weir_plan_builder *builder, int rank,
+                                   const weiri_plan_ref *a, const weiri_plan_ref *b, int *apart)
 {
-    uint64_t both = ranks_of(builder, rank, a) & ranks_of(builder, rank, b);
+    uint64_t both =
+        plan_build_ranks_of_ref(builder, rank, a) & plan_build_ranks_of_ref(builder, rank, b);
     int found = 0;
     *apart = 0;
     for (int there = 0; there < builder->spec.nranks && both >> there; there++) {
         int a_buffer = a->buffer, b_buffer = b->buffer;
-        uint32_t a_first = in_memory(builder, there, &a_buffer, a->index);
-        uint32_t b_first = in_memory(builder, there, &b_buffer, b->index);
+        uint32_t a_first = plan_build_in_memory(builder, there, &a_buffer, a->index);
+        uint32_t b_first = plan_build_in_memory(builder, there, &b_buffer, b->index);
         if (!(both >> there & 1) || a_buffer != b_buffer || a_first >= b_first + b->size ||
             b_first >= a_first + a->size)
             continue;
@@ -55,18 +59,19 @@ int weiri_build_overlap(const weir_plan_builder *builder, int rank, const weiri_
                         const weiri_plan_ref *b)
 {
     int apart;
-    return overlap(builder, rank, a, b, &apart);
+    return plan_build_refs_overlap(builder, rank, a, b, &apart);
 }
 
 int weiri_build_same_place(const weir_plan_builder *builder, int rank, const weiri_plan_ref *a,
                            const weiri_plan_ref *b)
 {
     int apart;
-    return overlap(builder, rank, a, b, &apart) && !apart;
+    return plan_build_refs_overlap(builder, rank, a, b, &apart) && !apart;
 }
 
-static int any_overlap(const weir_plan_builder *builder, int rank, const weiri_plan_ref *a,
-                       uint32_t na, const weiri_plan_ref *b, uint32_t nb, int except_packets)
+static int plan_build_any_overlap(const weir_plan_builder *builder, int rank,
+                                  const weiri_plan_ref *a, uint32_t na, const weiri_plan_ref *b,
+                                  uint32_t nb, int except_packets)
 {
     for (uint32_t i = 0; i < na; i++)
         for (uint32_t j = 0; j < nb; j++)
@@ -79,8 +84,8 @@ static int any_overlap(const weir_plan_builder *builder, int rank, const weiri_p
 int weiri_build_conflict(const weir_plan_builder *builder, int rank, const weiri_build_op *a,
                          const weiri_build_op *b)
 {
-    int waits = b->channel != WEIRI_PLAN_PORT; /* a port takes packets as they are */
-    return any_overlap(builder, rank, a->dsts, a->ndsts, b->srcs, b->nsrcs, waits) ||
-           any_overlap(builder, rank, a->dsts, a->ndsts, b->dsts, b->ndsts, 0) ||
-           any_overlap(builder, rank, a->srcs, a->nsrcs, b->dsts, b->ndsts, 0);
+    int waits = b->channel != WEIRI_PLAN_PORT; /* a port does not wait for packets */
+    return plan_build_any_overlap(builder, rank, a->dsts, a->ndsts, b->srcs, b->nsrcs, waits) ||
+           plan_build_any_overlap(builder, rank, a->dsts, a->ndsts, b->dsts, b->ndsts, 0) ||
+           plan_build_any_overlap(builder, rank, a->srcs, a->nsrcs, b->dsts, b->ndsts, 0);
 }

@@ -1,7 +1,7 @@
 /*
- * Whether each signal of a builder's program is one that the other end of its channel waits
- * for, as far as counting tells: inside and outside of pipelines, for each channel. What the
- * counts leave open is the checker's.
+ * Checks that each channel of a builder's program has as many waits at one end as signals at the
+ * other, inside and outside of pipelines. Equal counts do not prove that the program is free of
+ * deadlocks; the checker (plan/check) does.
  */
 #include "plan/build/build.h"
 
@@ -9,14 +9,14 @@
 
 enum { SIGNALS, WAITS, SIDES };
 
-/* For each rank the signals and the waits on each of its channels of a type; the second half
- * of a list is of those in pipelines. */
+/* For each rank, the number of signals and of waits on each of its channels of one type; the second
+ * half of a list counts those in pipelines. */
 typedef struct tally {
     weiri_plan_channel type;
     uint32_t *counts[WEIRI_PLAN_RANKS_MAX][SIDES];
 } tally;
 
-static int side_of(weiri_plan_kind kind)
+static int plan_signals_side_of(weiri_plan_kind kind)
 {
     switch (kind) {
     case WEIRI_PLAN_SIGNAL_OP:
@@ -32,20 +32,20 @@ static int side_of(weiri_plan_kind kind)
     }
 }
 
-static void count_block(const weiri_build_block *block, uint32_t channels,
-                        weiri_plan_channel type, uint32_t **counts)
+static void plan_signals_count_block(const weiri_build_block *block, uint32_t channels,
+                                     weiri_plan_channel type, uint32_t **counts)
 {
     for (uint32_t i = 0; i < block->nops; i++) {
         const weiri_build_op *op = &block->ops[i];
-        int side = side_of(op->kind);
+        int side = plan_signals_side_of(op->kind);
         for (uint32_t id = 0; side < SIDES && op->channel == type && id < op->nids; id++)
             counts[side][op->ids[id] + (op->loop ? channels : 0)]++;
     }
 }
 
-/* Which of the peer's channels is the other end of a rank's; their count: none. */
-static uint32_t other_end(const weir_plan_builder *builder, int rank, weiri_plan_channel type,
-                          uint32_t index)
+/* The index of the peer's end of a rank's channel; the peer's number of channels if it has none. */
+static uint32_t plan_signals_other_end(const weir_plan_builder *builder, int rank,
+                                       weiri_plan_channel type, uint32_t index)
 {
     const weiri_build_list *own = &builder->ranks[rank].peers[type];
     const weiri_build_list *theirs = &builder->ranks[own->items[index]].peers[type];
@@ -58,33 +58,33 @@ static uint32_t other_end(const weir_plan_builder *builder, int rank, weiri_plan
     return at;
 }
 
-/* What a rank sends on a channel against what its other end takes, and, where there is no
- * other end, what the rank itself would wait for. */
-static void compare_ends(weir_plan_builder *builder, const tally *all, int rank, uint32_t index,
-                         int in_pipelines)
+/* Compares the signals of a rank on a channel with the waits at the other end. If there is no other
+ * end, the rank must not wait on the channel either. */
+static void plan_signals_compare_ends(weir_plan_builder *builder, const tally *all, int rank,
+                                      uint32_t index, int in_pipelines)
 {
     const weiri_build_list *peers = &builder->ranks[rank].peers[all->type];
     int peer = (int)peers->items[index];
     uint32_t theirs = builder->ranks[peer].peers[all->type].count;
-    uint32_t end = other_end(builder, rank, all->type, index);
+    uint32_t end = plan_signals_other_end(builder, rank, all->type, index);
     uint32_t at = index + (in_pipelines ? peers->count : 0);
     uint32_t there = end + (in_pipelines ? theirs : 0);
     uint32_t sent = all->counts[rank][SIGNALS][at];
     uint32_t taken = end < theirs ? all->counts[peer][WAITS][there] : 0;
     const char *where = in_pipelines ? " in pipelines" : "";
     if (sent != taken)
-        weiri_build_refuse(builder, "weir_plan_build", rank,
-                           "%u signals on its %s channel %u to rank %d%s, which has %u waits at "
-                           "the other end; each signal needs its wait",
+        weiri_build_reject(builder, "weir_plan_build", rank,
+                           "%u signals on %s channel %u to rank %d%s, but %u waits at the other "
+                           "end; expected equal numbers",
                            sent, weiri_plan_channel_name(all->type), index, peer, where, taken);
     if (end == theirs && all->counts[rank][WAITS][at])
-        weiri_build_refuse(builder, "weir_plan_build", rank,
-                           "it waits on its %s channel %u to rank %d%s, which has made no other "
-                           "end of it",
+        weiri_build_reject(builder, "weir_plan_build", rank,
+                           "a wait on %s channel %u to rank %d%s, but that rank has not created "
+                           "the other end of the channel",
                            weiri_plan_channel_name(all->type), index, peer, where);
 }
 
-static void count_all(weir_plan_builder *builder, tally *all)
+static void plan_signals_count_all(weir_plan_builder *builder, tally *all)
 {
     for (int rank = 0; rank < builder->spec.nranks; rank++) {
         const weiri_build_rank *from = &builder->ranks[rank];
@@ -97,7 +97,7 @@ static void count_all(weir_plan_builder *builder, tally *all)
             }
         }
         for (uint32_t i = 0; i < from->nblocks; i++)
-            count_block(&from->blocks[i], channels, all->type, all->counts[rank]);
+            plan_signals_count_block(&from->blocks[i], channels, all->type, all->counts[rank]);
     }
 }
 
@@ -105,11 +105,11 @@ void weiri_build_check_signals(weir_plan_builder *builder, weiri_plan_channel ty
 {
     tally all = {.type = type};
     if (builder->status == WEIR_OK)
-        count_all(builder, &all);
+        plan_signals_count_all(builder, &all);
     for (int rank = 0; rank < builder->spec.nranks && builder->status == WEIR_OK; rank++)
         for (uint32_t i = 0; i < builder->ranks[rank].peers[type].count; i++)
             for (int in_pipelines = 0; in_pipelines <= 1; in_pipelines++)
-                compare_ends(builder, &all, rank, i, in_pipelines);
+                plan_signals_compare_ends(builder, &all, rank, i, in_pipelines);
     for (int rank = 0; rank < builder->spec.nranks; rank++)
         for (int side = 0; side < SIDES; side++)
             free(all.counts[rank][side]);

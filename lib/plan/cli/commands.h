@@ -1,8 +1,7 @@
 /*
- * The parts of the program weir-plan: the command line (weir_plan.c), what its commands do
- * (weir_plan_commands.c), and how the outcome of checks is told (weir_plan_check.c). No
- * part of the library. Commands print results to standard output; a failure's line is in
- * weir_last_error().
+ * The program weir-plan: the command line (weir_plan.c), the command check (weir_plan_check.c) and
+ * the other commands (weir_plan_commands.c). Not part of the library. Commands print results to
+ * standard output; after a failure weir_last_error() has the message, which main prints.
  */
 #ifndef WEIR_PLAN_CLI_COMMANDS_H
 #define WEIR_PLAN_CLI_COMMANDS_H
@@ -10,18 +9,18 @@
 #include "plan/format/plan.h"
 
 typedef struct settings {
-    const char *rank, *bytes, *ranks, *instances, *op; /* as given, or NULL */
+    const char *rank, *bytes, *ranks, *instances, *op; /* text of the options, or NULL */
     const char *topology, *output;
     int svg, summary, json, in_place, help, version;
-    char **words;           /* a command's operands */
+    char **words; /* operands of the command */
     int nwords;
     int only_rank;          /* -1: all */
     int nranks, ninstances; /* 0: not given */
     weir_op reduce_op;
-    uint64_t message_bytes; /* 0: a usual length */
+    uint64_t message_bytes; /* 0: weiri_plan_default_bytes */
 } settings;
 
-/* Reads the values of options that are no words. WEIR_ERR_INVALID names the option. */
+/* Converts the texts of options to the values. WEIR_ERR_INVALID: the message names the option. */
 weir_status settings_read(settings *chosen);
 
 weir_status command_check(const settings *chosen);

@@ -1,7 +1,7 @@
 /*
- * weir-plan: checks plans, shows them, estimates what they take, and makes some. Standard
- * output holds the result only; a problem is one line on standard error, and the exit code
- * is 2 for usage and for plans that are refused, 3 for the environment.
+ * weir-plan: checks plans, prints them, estimates their time, and generates some. Standard output
+ * has only the result; a failure is one line on standard error. The exit code is 2 for usage errors
+ * and rejected plans, 3 for system errors.
  */
 #include "plan/cli/commands.h"
 
@@ -22,13 +22,15 @@ typedef struct command {
 enum { ANY = 1 << 30 };
 
 static const command commands[] = {
-    {"check", "FILE ...", "proves that plans compute their collective and cannot hang or race",
-     1, ANY, command_check},
-    {"show", "FILE", "prints a plan: what it moves, and every rank's operations", 1, 1,
+    {"check", "FILE ...", "prove that plans compute their collective and cannot hang or race", 1,
+     ANY, command_check},
+    {"show", "FILE", "print a plan: the data that it moves, and each rank's operations", 1, 1,
      command_show},
-    {"cost", "FILE", "estimates the time on a topology, and what takes it", 1, 1, command_cost},
-    {"make", "NAME", "writes one of weir's plans, for -n ranks", 1, 1, command_make},
-    {"list", "", "lists those that make knows", 0, 0, command_list},
+    {"cost", "FILE", "estimate the time on a topology, with bounds and critical path", 1, 1,
+     command_cost},
+    {"make", "NAME", "generate one of the plans that 'list' names, for -n ranks", 1, 1,
+     command_make},
+    {"list", "", "list the plans that 'make' can generate", 0, 0, command_list},
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
@@ -38,34 +40,36 @@ static const struct option_row {
     const char *name, *letter; /* letter may be NULL */
     const char *value;         /* no value: a flag */
     size_t offset;
-    const char *of, *help;     /* of: the commands that take it; NULL: all */
+    const char *of, *help; /* of: the commands that accept it; NULL: accepted without one */
 } options[] = {
 #define AT(member) offsetof(settings, member)
     {"--bytes", NULL, "SIZE", AT(bytes), "show cost",
-     "of a message, K, M and G allowed (default: 1M)"},
+     "message size in bytes; suffixes K, M, G, T (default: 1M)"},
     {"--topology", NULL, "NAME|FILE", AT(topology), "show cost",
-     "the machine, see below (default: h200x8)"},
-    {"--rank", NULL, "R", AT(rank), "show", "this rank alone"},
-    {"--summary", NULL, NULL, AT(summary), "show", "without operations"},
-    {"--svg", NULL, NULL, AT(svg), "show", "a picture instead: an estimated timeline, as SVG"},
-    {"--json", NULL, NULL, AT(json), "check", "as JSON"},
-    {"--ranks", "-n", "N", AT(ranks), "make", "the plan's number of ranks"},
-    {"--output", "-o", "FILE", AT(output), "make", "instead of standard output"},
+     "model of the machine, see below (default: h200x8); show: with --svg"},
+    {"--rank", NULL, "R", AT(rank), "show", "print only this rank"},
+    {"--summary", NULL, NULL, AT(summary), "show", "omit the operations"},
+    {"--svg", NULL, NULL, AT(svg), "show", "draw the estimated timeline as SVG"},
+    {"--json", NULL, NULL, AT(json), "check", "print the result as JSON"},
+    {"--ranks", "-n", "N", AT(ranks), "make", "number of ranks (required)"},
+    {"--output", "-o", "FILE", AT(output), "make", "write to FILE instead of standard output"},
     {"--instances", NULL, "K", AT(instances), "make",
-     "every thread block K times, with a part of the data each (default: 1)"},
+     "repeat each thread block K times and divide the data (default: 1)"},
     {"--in-place", NULL, NULL, AT(in_place), "make", "input and output are the same memory"},
-    {"--op", NULL, "OP", AT(op), "make", "reduces with max, min or prod only (default: any)"},
-    {"--version", NULL, NULL, AT(version), NULL, "prints the version"},
-    {"--help", "-h", NULL, AT(help), NULL, "this"},
+    {"--op", NULL, "OP", AT(op), "make",
+     "restrict the plan to max, min or prod (default: the caller's operation)"},
+    {"--version", NULL, NULL, AT(version), NULL, "print the version"},
+    {"--help", "-h", NULL, AT(help), NULL, "print this help"},
 #undef AT
 };
 enum { OPTIONS = sizeof options / sizeof *options };
 
-static void print_help(void)
+static void plan_cli_print_help(void)
 {
     char left[64];
     puts("usage: weir-plan COMMAND [options] FILE ...\n\n"
-         "Plans are collectives as data, in the JSON of MSCCL++'s DSL.\n\ncommands:");
+         "Checks, prints, estimates and generates plans: collectives described as data, in the\n"
+         "JSON of MSCCL++'s DSL.\n\ncommands:");
     for (int i = 0; i < COMMANDS; i++) {
         snprintf(left, sizeof left, "%s %s", commands[i].name, commands[i].operands);
         printf("  %-20s %s\n", left, commands[i].help);
@@ -78,14 +82,13 @@ static void print_help(void)
         printf("  %-20s %s%s%s\n", left, options[i].of ? options[i].of : "",
                options[i].of ? ": " : "", options[i].help);
     }
-    puts("\ntopologies; also files of lines key = value (lib/plan/cost/model.h), or of weir-topo\n"
-         "--measure:");
+    puts("\ntopologies (or a file of lines key = value, or a file from weir-topo --measure):");
     weiri_plan_model_list(stdout);
-    puts("\nexit codes: 0 done; 2 usage, or a plan that is refused; 3 system or environment.\n"
-         "README: lib/plan/README.md");
+    puts("\nexit codes: 0 success; 2 usage error or rejected plan; 3 system or environment error.\n"
+         "Guide: docs/user/plans.md");
 }
 
-static int takes(const struct option_row *row, const command *of)
+static int plan_cli_option_applies(const struct option_row *row, const command *of)
 {
     size_t length = strlen(of->name);
     for (const char *word = row->of; word; word = strchr(word, ' ')) {
@@ -96,7 +99,7 @@ static int takes(const struct option_row *row, const command *of)
     return row->of == NULL;
 }
 
-static const struct option_row *find_option(const char *name, size_t length)
+static const struct option_row *plan_cli_find_option(const char *name, size_t length)
 {
     for (int i = 0; i < OPTIONS; i++) {
         const char *letter = options[i].letter;
@@ -108,16 +111,18 @@ static const struct option_row *find_option(const char *name, size_t length)
     return NULL;
 }
 
-/* Takes argv[*i] and, where it has one, its value. of NULL: before a command. */
-static weir_status take_option(settings *chosen, const command *of, int argc, char **argv, int *i)
+/* Parses option argv[*i] and its value, if it has one. of: the command; NULL: none seen yet. */
+static weir_status plan_cli_parse_option(settings *chosen, const command *of, int argc, char **argv,
+                                         int *i)
 {
     char *argument = argv[*i];
     size_t length = strcspn(argument, "=");
     const char *value = argument[length] ? argument + length + 1 : NULL;
-    const struct option_row *row = find_option(argument, length);
-    if (!row || (value && !row->value) || (of ? !takes(row, of) : row->of != NULL))
-        return weiri_fail(WEIR_ERR_INVALID, "%s%sunknown option %s; --help lists them all",
-                          of ? of->name : "", of ? ": " : "", argument);
+    const struct option_row *row = plan_cli_find_option(argument, length);
+    if (!row || (value && !row->value) ||
+        (of ? !plan_cli_option_applies(row, of) : row->of != NULL))
+        return weiri_fail(WEIR_ERR_INVALID, "%s%sunknown option %s; see --help", of ? of->name : "",
+                          of ? ": " : "", argument);
     if (!row->value) {
         *(int *)(void *)((char *)chosen + row->offset) = 1;
         return WEIR_OK;
@@ -131,18 +136,18 @@ static weir_status take_option(settings *chosen, const command *of, int argc, ch
     return WEIR_OK;
 }
 
-static weir_status find_command(const char *name, const command **found)
+static weir_status plan_cli_find_command(const char *name, const command **found)
 {
     for (int i = 0; i < COMMANDS; i++)
         if (strcmp(commands[i].name, name) == 0) {
             *found = &commands[i];
             return WEIR_OK;
         }
-    return weiri_fail(WEIR_ERR_INVALID, "unknown command %s; --help lists them all", name);
+    return weiri_fail(WEIR_ERR_INVALID, "unknown command %s; see --help", name);
 }
 
-/* The operands take the place of the arguments. */
-static weir_status parse(int argc, char **argv, settings *chosen, const command **of)
+/* Parses the command line. Operands overwrite the arguments in argv. */
+static weir_status plan_cli_parse(int argc, char **argv, settings *chosen, const command **of)
 {
     int literal = 0;
     weir_status status = WEIR_OK;
@@ -151,19 +156,19 @@ static weir_status parse(int argc, char **argv, settings *chosen, const command 
         if (!literal && strcmp(argv[i], "--") == 0)
             literal = 1;
         else if (!literal && argv[i][0] == '-' && argv[i][1])
-            status = take_option(chosen, *of, argc, argv, &i);
+            status = plan_cli_parse_option(chosen, *of, argc, argv, &i);
         else if (!*of)
-            status = find_command(argv[i], of);
+            status = plan_cli_find_command(argv[i], of);
         else
             chosen->words[chosen->nwords++] = argv[i];
     }
     if (status != WEIR_OK || chosen->help || chosen->version)
         return status;
     if (!*of)
-        return weiri_fail(WEIR_ERR_INVALID, "expected a command; --help lists them all");
+        return weiri_fail(WEIR_ERR_INVALID, "expected a command; see --help");
     if (chosen->nwords < (*of)->least || chosen->nwords > (*of)->most)
-        return weiri_fail(WEIR_ERR_INVALID, "%s: expected %s, %d given", (*of)->name,
-                          *(*of)->operands ? (*of)->operands : "no more words", chosen->nwords);
+        return weiri_fail(WEIR_ERR_INVALID, "%s: expected %s, got %d operands", (*of)->name,
+                          *(*of)->operands ? (*of)->operands : "no operands", chosen->nwords);
     return settings_read(chosen);
 }
 
@@ -171,9 +176,9 @@ int main(int argc, char **argv)
 {
     settings chosen = {0};
     const command *of = NULL;
-    weir_status status = parse(argc, argv, &chosen, &of);
+    weir_status status = plan_cli_parse(argc, argv, &chosen, &of);
     if (status == WEIR_OK && chosen.help)
-        print_help();
+        plan_cli_print_help();
     else if (status == WEIR_OK && chosen.version)
         printf("weir-plan: %s\n", weir_version_string());
     else if (status == WEIR_OK)

@@ -1,4 +1,4 @@
-/* The command check of weir-plan: what is proved of plans, and what is wrong, as text or JSON. */
+/* The command check of weir-plan: prints proofs and violations as text or JSON. */
 #include "plan/cli/commands.h"
 
 #include "base/error.h"
@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The operation's name, to go with its number. */
-static const char *kind_at(const weir_plan *plan, const weir_plan_violation *at)
+/* The name of the operation of a violation; NULL if it has none. */
+static const char *plan_cli_kind_at(const weir_plan *plan, const weir_plan_violation *at)
 {
     if (at->rank < 0 || at->rank >= plan->nranks)
         return NULL;
@@ -22,19 +22,19 @@ static const char *kind_at(const weir_plan *plan, const weir_plan_violation *at)
 
 /* -------------------------------------------------------------------------- text */
 
-static void print_proof(const weir_plan *plan, const weir_plan_report *report)
+static void plan_cli_print_proof(const weir_plan *plan, const weir_plan_report *report)
 {
     printf("accepted: %s of %d ranks, no deadlock, no race, balanced, for every %s",
            weir_plan_collective(plan), weir_plan_nranks(plan),
-           report->all_lengths ? "length" : "length that was tried");
+           report->all_lengths ? "length" : "length that was checked");
     if (report->max_turns)
         printf(" of up to %u turns", report->max_turns);
     puts(report->proves_result ? "" : "; its result was not checked: the collective is unknown");
 }
 
-static void print_violation(const weir_plan *plan, const weir_plan_violation *at)
+static void plan_cli_print_violation(const weir_plan *plan, const weir_plan_violation *at)
 {
-    const char *kind = kind_at(plan, at);
+    const char *kind = plan_cli_kind_at(plan, at);
     printf("  %s: rank %d", weir_plan_fault_name(at->fault), at->rank);
     if (at->block != WEIR_PLAN_NOWHERE)
         printf(", thread block %u", at->block);
@@ -45,25 +45,25 @@ static void print_violation(const weir_plan *plan, const weir_plan_violation *at
     printf(": %s\n", at->text);
 }
 
-static void print_text(const char *file, const weir_plan *plan, const weir_plan_report *report,
-                       weir_status status)
+static void plan_cli_print_text(const char *file, const weir_plan *plan,
+                                const weir_plan_report *report, weir_status status)
 {
     printf("%s: ", file);
     if (status == WEIR_OK)
-        print_proof(plan, report);
+        plan_cli_print_proof(plan, report);
     else if (report->nviolations)
-        printf("refused: %u violation%s%s\n", report->nviolations,
+        printf("rejected: %u violation%s%s\n", report->nviolations,
                report->nviolations > 1 ? "s" : "",
-               report->nviolations == WEIR_PLAN_VIOLATIONS_MAX ? ", and perhaps more" : "");
+               report->nviolations == WEIR_PLAN_VIOLATIONS_MAX ? " or more" : "");
     else
         printf("not checked: %s\n", weir_last_error());
     for (unsigned i = 0; i < report->nviolations; i++)
-        print_violation(plan, &report->violations[i]);
+        plan_cli_print_violation(plan, &report->violations[i]);
 }
 
 /* -------------------------------------------------------------------------- JSON */
 
-static void put_number(bench_json *json, const char *key, uint32_t number)
+static void plan_cli_json_number(bench_json *json, const char *key, uint32_t number)
 {
     if (number == WEIR_PLAN_NOWHERE)
         bench_json_put_null(json, key);
@@ -71,22 +71,24 @@ static void put_number(bench_json *json, const char *key, uint32_t number)
         bench_json_put_whole(json, key, number);
 }
 
-static void put_violation(bench_json *json, const weir_plan *plan, const weir_plan_violation *at)
+static void plan_cli_json_violation(bench_json *json, const weir_plan *plan,
+                                    const weir_plan_violation *at)
 {
-    const char *kind = kind_at(plan, at);
+    const char *kind = plan_cli_kind_at(plan, at);
     bench_json_break(json, 4);
     bench_json_open_object(json);
     bench_json_put_text(json, "fault", weir_plan_fault_name(at->fault));
     bench_json_put_whole(json, "rank", at->rank);
-    put_number(json, "thread_block", at->block);
-    put_number(json, "op", at->op);
+    plan_cli_json_number(json, "thread_block", at->block);
+    plan_cli_json_number(json, "op", at->op);
     if (kind)
         bench_json_put_text(json, "name", kind);
     bench_json_put_text(json, "text", at->text);
     bench_json_close_object(json);
 }
 
-static void put_verdict(bench_json *json, const weir_plan_report *report, weir_status status)
+static void plan_cli_json_verdict(bench_json *json, const weir_plan_report *report,
+                                  weir_status status)
 {
     if (status == WEIR_OK) {
         bench_json_put_flag(json, "proves_result", report->proves_result);
@@ -98,8 +100,8 @@ static void put_verdict(bench_json *json, const weir_plan_report *report, weir_s
     }
 }
 
-static void put_file(bench_json *json, const char *file, const weir_plan *plan,
-                     const weir_plan_report *report, weir_status status)
+static void plan_cli_json_file(bench_json *json, const char *file, const weir_plan *plan,
+                               const weir_plan_report *report, weir_status status)
 {
     bench_json_break(json, 2);
     bench_json_open_object(json);
@@ -109,20 +111,20 @@ static void put_file(bench_json *json, const char *file, const weir_plan *plan,
         bench_json_put_text(json, "collective", weir_plan_collective(plan));
         bench_json_put_whole(json, "ranks", weir_plan_nranks(plan));
     }
-    put_verdict(json, report, status);
+    plan_cli_json_verdict(json, report, status);
     bench_json_put_list(json, "violations");
     for (unsigned i = 0; i < report->nviolations; i++)
-        put_violation(json, plan, &report->violations[i]);
+        plan_cli_json_violation(json, plan, &report->violations[i]);
     bench_json_close_list(json);
     bench_json_close_object(json);
 }
 
 /* ------------------------------------------------------------------------- files */
 
-/* Of one file. What is found is told on standard output; that a text is no plan is a
- * failure's line, and told here where others follow. */
-static weir_status check_file(const char *file, const settings *chosen, weir_plan_report *report,
-                              bench_json *json)
+/* Checks one file. Violations are printed to standard output; an unreadable plan is reported there
+ * only if several files are checked, because main prints the failure of a single one. */
+static weir_status plan_cli_check_file(const char *file, const settings *chosen,
+                                       weir_plan_report *report, bench_json *json)
 {
     weir_plan *plan = NULL;
     memset(report, 0, sizeof *report);
@@ -130,9 +132,9 @@ static weir_status check_file(const char *file, const settings *chosen, weir_pla
     if (status == WEIR_OK)
         status = weir_plan_check(plan, report);
     if (chosen->json)
-        put_file(json, file, plan, report, status);
+        plan_cli_json_file(json, file, plan, report, status);
     else if (status == WEIR_OK || report->nviolations || chosen->nwords > 1)
-        print_text(file, plan, report, status);
+        plan_cli_print_text(file, plan, report, status);
     weir_plan_free(plan);
     return status;
 }
@@ -142,14 +144,14 @@ weir_status command_check(const settings *chosen)
     weir_plan_report *report = malloc(sizeof *report);
     weir_status worst = WEIR_OK;
     bench_json json = {.file = stdout, .layout = BENCH_JSON_INLINE};
-    int refused = 0;
+    int rejected = 0;
     if (!report)
-        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory");
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for the report");
     if (chosen->json)
         bench_json_open_list(&json);
     for (int i = 0; i < chosen->nwords; i++) {
-        weir_status status = check_file(chosen->words[i], chosen, report, &json);
-        refused += status != WEIR_OK;
+        weir_status status = plan_cli_check_file(chosen->words[i], chosen, report, &json);
+        rejected += status != WEIR_OK;
         worst = worst == WEIR_OK ? status : worst;
     }
     if (chosen->json) {
@@ -158,7 +160,7 @@ weir_status command_check(const settings *chosen)
         putchar('\n');
     }
     free(report);
-    if (refused && chosen->nwords > 1)
-        return weiri_fail(worst, "%d of %d plans refused", refused, chosen->nwords);
+    if (rejected && chosen->nwords > 1)
+        return weiri_fail(worst, "%d of %d plans rejected", rejected, chosen->nwords);
     return worst;
 }

@@ -1,4 +1,4 @@
-/* The commands of weir-plan that show, estimate and make plans. */
+/* The commands of weir-plan that print, estimate and generate plans. */
 #include "plan/cli/commands.h"
 
 #include "base/error.h"
@@ -16,8 +16,8 @@
 
 /* ------------------------------------------------------------------------ values */
 
-/* Bytes with K, M, G or T, as the benchmarks have them. */
-static weir_status read_bytes(const char *text, uint64_t *bytes)
+/* Parses bytes with an optional suffix K, M, G or T, as the benchmarks do. */
+static weir_status plan_cli_read_bytes(const char *text, uint64_t *bytes)
 {
     static const char suffixes[] = "KMGT";
     char *end;
@@ -27,14 +27,15 @@ static weir_status read_bytes(const char *text, uint64_t *bytes)
     int shift = suffix ? 10 * (int)(suffix - suffixes + 1) : 0;
     end += suffix != NULL;
     if (errno || *text < '0' || *text > '9' || *end || number == 0 || number >> (62 - shift))
-        return weiri_fail(WEIR_ERR_INVALID,
-                          "--bytes %s: expected bytes above 0, K, M, G and T are allowed", text);
+        return weiri_fail(
+            WEIR_ERR_INVALID,
+            "--bytes %s: expected a positive number of bytes, with suffix K, M, G or T", text);
     *bytes = (uint64_t)number << shift;
     return WEIR_OK;
 }
 
-static weir_status read_number(const char *option, const char *text, int least, int most,
-                               int *number)
+static weir_status plan_cli_read_number(const char *option, const char *text, int least, int most,
+                                        int *number)
 {
     char *end;
     long value = text ? strtol(text, &end, 10) : 0;
@@ -51,45 +52,46 @@ weir_status settings_read(settings *chosen)
 {
     chosen->only_rank = -1;
     chosen->reduce_op = WEIR_SUM;
-    weir_status status =
-        read_number("--rank", chosen->rank, 0, WEIRI_PLAN_RANKS_MAX - 1, &chosen->only_rank);
+    weir_status status = plan_cli_read_number("--rank", chosen->rank, 0, WEIRI_PLAN_RANKS_MAX - 1,
+                                              &chosen->only_rank);
     if (status == WEIR_OK)
-        status = read_number("--ranks", chosen->ranks, 2, WEIRI_PLAN_RANKS_MAX, &chosen->nranks);
+        status = plan_cli_read_number("--ranks", chosen->ranks, 2, WEIRI_PLAN_RANKS_MAX,
+                                      &chosen->nranks);
     if (status == WEIR_OK)
-        status = read_number("--instances", chosen->instances, 1, WEIRI_PLAN_BLOCKS_MAX,
-                             &chosen->ninstances);
+        status = plan_cli_read_number("--instances", chosen->instances, 1, WEIRI_PLAN_BLOCKS_MAX,
+                                      &chosen->ninstances);
     if (status == WEIR_OK && chosen->bytes)
-        status = read_bytes(chosen->bytes, &chosen->message_bytes);
+        status = plan_cli_read_bytes(chosen->bytes, &chosen->message_bytes);
     if (status == WEIR_OK && chosen->op && weir_op_parse(chosen->op, &chosen->reduce_op) != WEIR_OK)
         status = weiri_fail(WEIR_ERR_INVALID, "--op %s: expected sum, prod, max or min",
                             chosen->op);
     return status;
 }
 
-/* -------------------------------------------------------------- showing, estimating */
+/* -------------------------------------------------------------------- show, cost */
 
-/* What both commands need that simulate. */
-static weir_status simulate(const settings *chosen, const weir_plan *plan, weiri_plan_cost *found)
+/* Simulates a plan with the options of a command. */
+static weir_status plan_cli_simulate(const settings *chosen, const weir_plan *plan,
+                                     weiri_plan_cost *found)
 {
     weiri_plan_model model;
-    uint64_t bytes =
-        chosen->message_bytes ? chosen->message_bytes : weiri_plan_usual_bytes(plan);
+    uint64_t bytes = chosen->message_bytes ? chosen->message_bytes : weiri_plan_default_bytes(plan);
     weir_status status =
         weiri_plan_model_read(chosen->topology ? chosen->topology : "h200x8", &model);
     return status == WEIR_OK ? weiri_plan_simulate(plan, &model, bytes, found) : status;
 }
 
-static weir_status show_picture(const settings *chosen, const weir_plan *plan)
+static weir_status plan_cli_show_picture(const settings *chosen, const weir_plan *plan)
 {
     weiri_plan_cost found = {0};
-    weir_status status = simulate(chosen, plan, &found);
+    weir_status status = plan_cli_simulate(chosen, plan, &found);
     if (status == WEIR_OK)
         status = weiri_plan_svg(plan, &found, chosen->only_rank, stdout);
     weiri_plan_cost_free(&found);
     return status;
 }
 
-static weir_status show_text(const settings *chosen, const weir_plan *plan)
+static weir_status plan_cli_show_text(const settings *chosen, const weir_plan *plan)
 {
     const weiri_plan_show_options options = {.rank = chosen->only_rank,
                                              .summary = chosen->summary,
@@ -101,10 +103,10 @@ weir_status command_show(const settings *chosen)
 {
     weir_plan *plan = NULL;
     if (chosen->topology && !chosen->svg)
-        return weiri_fail(WEIR_ERR_INVALID, "show: --topology goes with --svg");
+        return weiri_fail(WEIR_ERR_INVALID, "show: --topology requires --svg");
     weir_status status = weir_plan_read(chosen->words[0], &plan);
     if (status == WEIR_OK)
-        status = (chosen->svg ? show_picture : show_text)(chosen, plan);
+        status = (chosen->svg ? plan_cli_show_picture : plan_cli_show_text)(chosen, plan);
     weir_plan_free(plan);
     return status;
 }
@@ -115,7 +117,7 @@ weir_status command_cost(const settings *chosen)
     weir_plan *plan = NULL;
     weir_status status = weir_plan_read(chosen->words[0], &plan);
     if (status == WEIR_OK)
-        status = simulate(chosen, plan, &found);
+        status = plan_cli_simulate(chosen, plan, &found);
     if (status == WEIR_OK)
         weiri_plan_cost_print(plan, &found, stdout);
     weiri_plan_cost_free(&found);
@@ -123,7 +125,7 @@ weir_status command_cost(const settings *chosen)
     return status;
 }
 
-/* ------------------------------------------------------------------------ making */
+/* -------------------------------------------------------------------- list, make */
 
 weir_status command_list(const settings *chosen)
 {
@@ -135,7 +137,7 @@ weir_status command_list(const settings *chosen)
     return WEIR_OK;
 }
 
-static weir_status put_plan(const weir_plan *plan, const char *file)
+static weir_status plan_cli_write_plan(const weir_plan *plan, const char *file)
 {
     char *text = NULL;
     size_t bytes;
@@ -157,13 +159,13 @@ weir_status command_make(const settings *chosen)
                                              .op = chosen->reduce_op};
     weir_plan *plan = NULL;
     if (!example)
-        return weiri_fail(WEIR_ERR_INVALID, "make: no plan is called %s; weir-plan list has them",
+        return weiri_fail(WEIR_ERR_INVALID, "make: unknown plan %s; weir-plan list names all",
                           chosen->words[0]);
     if (!chosen->nranks)
         return weiri_fail(WEIR_ERR_INVALID, "make: expected a number of ranks, as in -n 8");
     weir_status status = weiri_plan_example_make(example, &with, &plan);
     if (status == WEIR_OK)
-        status = put_plan(plan, chosen->output);
+        status = plan_cli_write_plan(plan, chosen->output);
     weir_plan_free(plan);
     return status;
 }

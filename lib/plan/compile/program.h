@@ -1,40 +1,38 @@
 /*
- * A program: a plan compiled for one rank and one call's lengths. It is one piece of plain
- * data without pointers, whose parts are found by their offsets, so that it can be copied to
- * a GPU as it is; the host's interpreter and the kernel read the same bytes.
+ * A program: a plan compiled for one rank and one layout. It is one block of plain data without
+ * pointers, whose parts are found by their offsets, so that it can be copied to a GPU unchanged.
+ * The compiler writes it; the executors on the host and on GPUs read it.
  *
- * A rank's thread blocks have lists of steps. A step is simpler than an operation of a plan:
- * it moves one source to some destinations (COPY; an operation with several pairs becomes
- * as many steps), reduces sources into destinations (REDUCE), puts through a port (PORT_PUT),
- * or orders (the others). Operations that do two things become two steps: a put with signal
- * is its copies and a signal. References to a switch channel have become one operand for each
- * rank of its group.
+ * Each thread block has a list of steps. A step is simpler than an operation of a plan: it copies
+ * one source to several destinations (COPY; an operation with several pairs becomes several steps),
+ * reduces sources into destinations (REDUCE), puts through a port (PORT_PUT), or moves nothing (the
+ * others). An operation with two effects becomes two steps: a put with signal becomes its copies
+ * and a signal. A reference to a switch channel becomes one operand for each rank of its group.
  *
- * Lines. layout.h says which bytes a chunk is; the chunks of an operand form a line, whole
- * ones, one behind the other, and a step handles the bytes [first, end) of the lines of all
- * its operands, in a loop those of one turn (weiri_step_span). In memory a line may have
- * gaps, and may be shorter than whole chunks. weiri_line_run says how far it goes without
- * either: as long as lengths divide, to its end; and where they do not, then still for
- * each step that does not meet the end of a block (WEIRI_STEP_STRAIGHT: weiri_straight_at).
- * What has no data in one of the operands is moved by none: packets there carry zeros, for
- * they are sent and awaited for whole chunks.
+ * Lines. The chunks of an operand, concatenated, form a line (plan/format/layout.h). A step handles
+ * the bytes [first, end) of the lines of all its operands; in a loop, those of one turn
+ * (weiri_step_span). In memory a line may have gaps, and its last chunks may have less data.
+ * weiri_line_run returns how far all operands continue without a gap. If no line of a step has a
+ * gap (WEIRI_STEP_STRAIGHT), which holds if the lengths divide evenly and for every step that does
+ * not reach the end of a block, addresses are linear (weiri_straight_at). Bytes of a line without
+ * data in one operand are not moved, except that packets carry zeros for them, because packets are
+ * sent and awaited for whole chunks.
  *
  * Buffers. An operand names its buffer by a number, its base: WEIR_PLAN_BUFFERS * owner + buffer.
- * The executor has a table of their addresses, which may differ with each launch: scratch of
- * a plan with double_scratch begins half_bytes later in each second launch.
+ * The executor has a table of their addresses, which may change with each launch: scratch of a plan
+ * with double_scratch begins half_bytes later in every second launch.
  *
- * Packets carry 4 bytes in 8, with the launch's flag (weir/device.h); byte v of a line lies in
- * the packets at 2 v. Chunks begin at multiples of 8 bytes of data, so two packets always lie
- * together, aligned to 16 bytes.
+ * Packets hold 4 bytes of data in 8 bytes, with the flag of the launch (weir/device.h); byte v of a
+ * line is in the packets at byte 2 v. Chunks begin at multiples of 8 bytes of data, so packets come
+ * in pairs that are aligned to 16 bytes.
  *
- * Channels. Each end of a memory or port channel has a number, its place in `channels`: first
- * the rank's memory channels in their order, then its port channels, then the port channels
- * that only the other end lists, whose both ends are made together. A signal of a memory
- * channel adds 1 to the counter `outbound` of the peer, a wait consumes one of the own
- * counter `inbound`; every rank numbers its counters so that both ends know them. Counters
- * are never reset. Semaphores are the rank's own; every launch finds them at their initial
- * values. A barrier's number is its place among the rank's pairs of barrier id and number of
- * thread blocks.
+ * Channels. Each end of a memory or port channel has a number, its index in `channels`: first the
+ * rank's memory channels in order, then its port channels, then port channels that only the other
+ * end lists (both ends of a port channel are created together). A signal on a memory channel
+ * increments the peer's counter `outbound`; a wait consumes one count of the rank's own counter
+ * `inbound`. Both ends compute the same numbers of counters. Counters are never reset. Semaphores
+ * belong to the rank and have their initial values at the start of each launch. The number of a
+ * barrier is its index among the rank's distinct pairs of barrier id and number of thread blocks.
  */
 #ifndef WEIR_PLAN_COMPILE_PROGRAM_H
 #define WEIR_PLAN_COMPILE_PROGRAM_H
@@ -46,13 +44,13 @@ typedef enum weiri_step_kind {
     WEIRI_STEP_BARRIER,     /* slot, nblocks */
     WEIRI_STEP_SEM_ACQUIRE, /* ids: semaphores */
     WEIRI_STEP_SEM_RELEASE,
-    WEIRI_STEP_SIGNAL,      /* ids: channels, all of one type (is_port) */
+    WEIRI_STEP_SIGNAL, /* ids: channels, all of one type (is_port) */
     WEIRI_STEP_WAIT,
-    WEIRI_STEP_FLUSH,       /* ids: port channels */
-    WEIRI_STEP_COPY,        /* every destination gets the one source */
-    WEIRI_STEP_REDUCE,      /* every destination gets the reduction of all sources, in order */
-    WEIRI_STEP_PORT_PUT,    /* one source, here, one destination there; ids: one port channel */
-    WEIRI_STEP_LOOP,        /* the next nsteps steps are run `turns` times */
+    WEIRI_STEP_FLUSH,    /* ids: port channels */
+    WEIRI_STEP_COPY,     /* every destination gets the one source */
+    WEIRI_STEP_REDUCE,   /* every destination gets the reduction of all sources, in order */
+    WEIRI_STEP_PORT_PUT, /* one local source, one remote destination; ids: one port channel */
+    WEIRI_STEP_LOOP,     /* the next nsteps steps are run `turns` times */
     WEIRI_STEP_KINDS
 } weiri_step_kind;
 
@@ -60,31 +58,31 @@ typedef enum weiri_step_kind {
 enum {
     WEIRI_STEP_RELAXED = 1,  /* signal, wait: orders nothing */
     WEIRI_STEP_IS_PORT = 2,  /* signal, wait: of port channels */
-    WEIRI_STEP_IS_GROUP = 4, /* its operands came of a switch channel */
-    WEIRI_STEP_STRAIGHT = 8, /* no line has a gap, and data ends at data_end in all of them */
-    WEIRI_STEP_IN_LOOP = 16,
+    WEIRI_STEP_IS_GROUP = 4, /* some operands stem from a switch channel */
+    WEIRI_STEP_STRAIGHT = 8, /* no line has a gap; data_end is valid */
+    WEIRI_STEP_IN_LOOP = 16, /* it belongs to the body of a loop */
 };
 
 typedef struct weiri_step {
     uint8_t kind, flags;
-    uint8_t plan_kind;       /* weiri_plan_kind of the operation it came of, for messages */
+    uint8_t plan_kind; /* weiri_plan_kind of its operation, for messages */
     uint8_t unused;
-    uint32_t op;             /* which of the thread block's operations, for messages */
+    uint32_t op;             /* index of its operation in the thread block, for messages */
     uint32_t first_operand;  /* sources, then destinations */
     uint32_t nsrcs, ndsts;
-    uint32_t first_id, nids; /* of ids */
-    uint32_t slot, nblocks;  /* barrier */
-    uint32_t nsteps;         /* loop: of its body */
-    uint64_t turns;          /* loop */
-    uint64_t turn_bytes;     /* in a loop: what of the line a turn handles */
-    uint64_t first, end;     /* the part of its line, in bytes */
-    uint64_t data_end;       /* STRAIGHT: the line's bytes before it are data, in all operands */
+    uint32_t first_id, nids; /* range of ids */
+    uint32_t slot, nblocks;  /* barrier: its number, and how many blocks enter it */
+    uint32_t nsteps;         /* loop: steps of its body */
+    uint64_t turns;          /* loop: how often the body runs */
+    uint64_t turn_bytes;     /* in a loop: bytes of the line that a turn handles */
+    uint64_t first, end;     /* the part of the line that the step handles, in bytes */
+    uint64_t data_end;       /* STRAIGHT: all operands have data in the line's bytes before it */
 } weiri_step;
 
 typedef struct weiri_operand {
-    uint64_t offset;   /* bytes from the buffer's begin, or the half's, to where its line begins */
+    uint64_t offset;   /* of its line from the beginning of the buffer, or of the half; bytes */
     uint32_t index;    /* its first chunk */
-    uint16_t base;     /* which buffer */
+    uint16_t base;     /* number of the buffer */
     uint8_t is_packets;
     uint8_t is_scratch;
 } weiri_operand;
@@ -92,18 +90,18 @@ typedef struct weiri_operand {
 /* One end of a channel. */
 typedef struct weiri_channel {
     int32_t peer;
-    int32_t ordinal;   /* which of those between the two ranks */
+    int32_t ordinal; /* its index among the channels of this type between the two ranks */
     uint32_t is_port;
-    uint32_t inbound;  /* memory: which of the own counters, */
-    uint32_t outbound; /* and which of the peer's */
+    uint32_t inbound;  /* memory: index of the rank's own counter */
+    uint32_t outbound; /* memory: index of the peer's counter */
 } weiri_channel;
 
 typedef struct weiri_program_block {
-    uint32_t id; /* as the plan has it, for messages */
+    uint32_t id; /* of the plan, for messages */
     uint32_t first_step, nsteps;
 } weiri_program_block;
 
-/* What of weiri_plan_layout addresses need. Bytes and chunks. */
+/* The members of weiri_plan_layout that addresses depend on, in bytes and chunks. */
 typedef struct weiri_geometry {
     uint64_t block_bytes, block_chunks, chunk_bytes;
     uint64_t slot_bytes, half_bytes;
@@ -111,15 +109,15 @@ typedef struct weiri_geometry {
 } weiri_geometry;
 
 typedef struct weiri_program {
-    uint64_t bytes; /* of the whole, this header included */
+    uint64_t bytes; /* of the program, including this header */
     int32_t rank, nranks;
     weiri_geometry geometry;
     uint64_t scratch_bytes; /* of a rank, both halves; the same on all ranks */
     uint64_t blocks_at, steps_at, operands_at, ids_at, channels_at, semaphores_at;
     uint32_t nblocks, nsteps, noperands, nids, nchannels, nsemaphores, nbarriers;
     uint32_t nthreads;      /* of a block */
-    uint32_t ncounters;     /* inbound ones of the rank with the most; the same on all ranks */
-    uint32_t sources_most;  /* of a step */
+    uint32_t ncounters;     /* inbound counters of the rank with the most; the same on all ranks */
+    uint32_t sources_most;  /* largest number of sources of a step */
 } weiri_program;
 
 /* -------------------------------------------------------------------- parts */
@@ -166,13 +164,13 @@ typedef struct weiri_line_part {
     uint64_t first, end; /* bytes of the line */
 } weiri_line_part;
 
-/* What a step handles in a turn, which counts where it is in a loop. */
+/* The bytes that a step handles; turn matters only in a loop. */
 WEIR_FN weiri_line_part weiri_step_span(const weiri_step *step, uint64_t turn)
 {
     weiri_line_part span = {step->first, step->end};
     if (step->flags & WEIRI_STEP_IN_LOOP) {
         const uint64_t left = span.end - span.first;
-        /* a turn's number is small enough: turns * turn_bytes is about the line's length */
+        /* No overflow: turns * turn_bytes is at most about the length of the line. */
         const uint64_t at = turn * step->turn_bytes;
         span.first += at < left ? at : left;
         if (span.end - span.first > step->turn_bytes)
@@ -181,14 +179,14 @@ WEIR_FN weiri_line_part weiri_step_span(const weiri_step *step, uint64_t turn)
     return span;
 }
 
-/* Of a STRAIGHT step: where byte v of an operand's line lies, in bytes from its buffer. */
+/* Offset in its buffer of byte v of an operand's line, in a STRAIGHT step. */
 WEIR_FN uint64_t weiri_straight_at(const weiri_operand *operand, uint64_t v)
 {
     return operand->offset + (v << operand->is_packets);
 }
 
-/* The same for every step; v is within the line. What is not data has the address of
- * its block's end. */
+/* The same for any step; v is less than the length of the line. Bytes without data get the address
+ * of the end of their block. */
 WEIR_FN uint64_t weiri_operand_at(const weiri_geometry *geometry, const weiri_operand *operand,
                                   uint64_t v)
 {
@@ -203,7 +201,7 @@ WEIR_FN uint64_t weiri_operand_at(const weiri_geometry *geometry, const weiri_op
            (within < geometry->block_bytes ? within : geometry->block_bytes);
 }
 
-/* How an operand's line goes on from a byte: so many bytes until a gap, of which the first
+/* A run of a line from a given byte on: line_bytes until the next gap, of which the first
  * data_bytes are data. */
 typedef struct weiri_run {
     uint64_t line_bytes, data_bytes;
@@ -226,9 +224,9 @@ WEIR_FN weiri_run weiri_operand_run(const weiri_geometry *geometry, const weiri_
     return run;
 }
 
-/* From byte v to before byte end of the lines of all operands of a step: the bytes for which
- * each of them lies in one piece of memory, and how many of these are data in all of them.
- * Each operand begins at weiri_operand_at. end > v. */
+/* The run of bytes [v, end) of the lines of several operands: line_bytes for which each operand is
+ * contiguous in memory, data_bytes of which are data in all operands. An operand's run begins at
+ * weiri_operand_at. Requires end > v. */
 WEIR_FN weiri_run weiri_line_run(const weiri_geometry *geometry, const weiri_operand *operands,
                                  uint32_t noperands, uint64_t v, uint64_t end)
 {
@@ -245,7 +243,7 @@ WEIR_FN weiri_run weiri_line_run(const weiri_geometry *geometry, const weiri_ope
     return least;
 }
 
-/* The same for any step, STRAIGHT or not. */
+/* The same for the operands of a step, STRAIGHT or not. */
 WEIR_FN weiri_run weiri_step_run(const weiri_geometry *geometry, const weiri_step *step,
                                  const weiri_operand *operands, uint64_t v, uint64_t end)
 {

@@ -1,4 +1,4 @@
-/* The simulation of a plan, from its set-up to what is found. */
+/* Sets up and runs the simulation of a plan, and finds its critical path. */
 #include "plan/cost/simulation.h"
 
 #include "base/error.h"
@@ -11,7 +11,7 @@ enum { BARRIERS = WEIRI_PLAN_BLOCKS_MAX };
 
 /* ------------------------------------------------------------------- set-up */
 
-static int make_rank(weiri_rank_state *rank, const weiri_plan_gpu *gpu)
+static int plan_cost_make_rank(weiri_rank_state *rank, const weiri_plan_gpu *gpu)
 {
     int made = 1;
     for (int type = WEIRI_PLAN_MEMORY; type <= WEIRI_PLAN_PORT; type++) {
@@ -19,15 +19,15 @@ static int make_rank(weiri_rank_state *rank, const weiri_plan_gpu *gpu)
         made &= rank->signals[type] != NULL;
     }
     rank->semaphores = calloc(gpu->nsemaphores + 1, sizeof(uint32_t));
-    rank->met = calloc(BARRIERS, sizeof(uint32_t));
+    rank->arrived = calloc(BARRIERS, sizeof(uint32_t));
     rank->rounds = calloc(BARRIERS, sizeof(uint32_t));
     if (rank->semaphores && gpu->nsemaphores)
         memcpy(rank->semaphores, gpu->semaphores, gpu->nsemaphores * sizeof(uint32_t));
-    return made && rank->semaphores && rank->met && rank->rounds;
+    return made && rank->semaphores && rank->arrived && rank->rounds;
 }
 
-/* Thread blocks of all ranks, then the ports. */
-static void place_agents(weiri_simulation *sim)
+/* Numbers the agents: the thread blocks of all ranks, then the ports. */
+static void plan_cost_place_agents(weiri_simulation *sim)
 {
     const weir_plan *plan = sim->plan;
     uint32_t at = 0;
@@ -47,7 +47,7 @@ static void place_agents(weiri_simulation *sim)
     }
 }
 
-static weir_status open_simulation(weiri_simulation *sim)
+static weir_status plan_cost_open_simulation(weiri_simulation *sim)
 {
     const weir_plan *plan = sim->plan;
     int made = 1;
@@ -59,23 +59,23 @@ static weir_status open_simulation(weiri_simulation *sim)
     sim->ranks = calloc((size_t)plan->nranks, sizeof *sim->ranks);
     sim->agents = calloc(sim->nagents ? sim->nagents : 1, sizeof *sim->agents);
     for (int rank = 0; rank < plan->nranks && sim->ranks; rank++)
-        made &= make_rank(&sim->ranks[rank], &plan->gpus[rank]);
+        made &= plan_cost_make_rank(&sim->ranks[rank], &plan->gpus[rank]);
     if (!sim->ranks || !sim->agents || !made) {
         weiri_simulation_no_memory(sim);
         return sim->status;
     }
-    place_agents(sim);
+    plan_cost_place_agents(sim);
     return weiri_flows_open(sim);
 }
 
-static void close_simulation(weiri_simulation *sim)
+static void plan_cost_close_simulation(weiri_simulation *sim)
 {
     for (int rank = 0; sim->ranks && rank < sim->plan->nranks; rank++) {
         weiri_rank_state *state = &sim->ranks[rank];
         free(state->signals[0]);
         free(state->signals[1]);
         free(state->semaphores);
-        free(state->met);
+        free(state->arrived);
         free(state->rounds);
         free(state->packets);
     }
@@ -94,16 +94,31 @@ static void close_simulation(weiri_simulation *sim)
 void weiri_plan_cost_free(weiri_plan_cost *cost)
 {
     free(cost->steps);
-    free(cost->landings);
+    free(cost->arrivals);
     free(cost->loads);
     cost->steps = NULL;
-    cost->landings = NULL;
+    cost->arrivals = NULL;
     cost->loads = NULL;
 }
 
-/* --------------------------------------------------------------------- runs */
+int64_t *weiri_plan_critical_path(const weiri_plan_cost *cost, uint32_t *count)
+{
+    int64_t *path = malloc((cost->nsteps + 1) * sizeof *path);
+    *count = 0;
+    for (int64_t at = cost->last; path && at >= 0 && *count < cost->nsteps;
+         at = cost->steps[at].cause)
+        path[(*count)++] = at;
+    for (uint32_t i = 0; path && i < *count / 2; i++) {
+        int64_t kept = path[i];
+        path[i] = path[*count - 1 - i];
+        path[*count - 1 - i] = kept;
+    }
+    return path;
+}
 
-static void run(weiri_simulation *sim)
+/* --------------------------------------------------------------------- run */
+
+static void plan_cost_run(weiri_simulation *sim)
 {
     for (uint32_t i = 0; i < sim->nblocks && sim->status == WEIR_OK; i++)
         weiri_agent_begin(sim, i);
@@ -113,27 +128,27 @@ static void run(weiri_simulation *sim)
         uint32_t ended;
         weiri_flows_advance(sim, flow_us < event_us ? flow_us : event_us);
         while ((ended = weiri_flows_take_ended(sim)) != UINT32_MAX)
-            weiri_agent_flowed(sim, ended);
+            weiri_agent_flow_ended(sim, ended);
         while (sim->nevents && sim->events[0].us <= sim->now_us && sim->status == WEIR_OK) {
             weiri_event event = weiri_event_pop(sim);
-            weiri_event_happen(sim, &event);
+            weiri_event_perform(sim, &event);
         }
     }
 }
 
-/* Nothing is under way any more: all thread blocks should be at their end. */
-static weir_status judge(const weiri_simulation *sim)
+/* After the last event: checks that all thread blocks have ended, and finds the busiest one. */
+static weir_status plan_cost_check_ended(const weiri_simulation *sim)
 {
     weiri_plan_cost *cost = sim->cost;
     char where[WEIRI_PLAN_WHERE_BYTES];
     for (uint32_t i = 0; i < sim->nblocks; i++) {
         const weiri_agent *agent = &sim->agents[i];
         if (agent->state != WEIRI_AGENT_ENDED)
-            return weiri_fail(WEIR_ERR_INVALID,
-                              "%s: waits for ever, for what it waits for never comes; see "
-                              "weir-plan check",
-                              weiri_plan_where(sim->plan, agent->rank, agent->block,
-                                               agent->walk.at, where));
+            return weiri_fail(
+                WEIR_ERR_INVALID,
+                "%s: waits for ever for an event that never happens; run weir-plan "
+                "check to find the cause",
+                weiri_plan_where(sim->plan, agent->rank, agent->block, agent->walk.at, where));
         if (agent->work_us > cost->busiest_us) {
             cost->busiest_us = agent->work_us;
             cost->busiest_rank = agent->rank;
@@ -151,18 +166,20 @@ weir_status weiri_plan_simulate(const weir_plan *plan, const weiri_plan_model *m
     weiri_simulation sim = {.plan = plan, .cost = &made, .now_us = model->launch_us,
                             .waker = -1};
     if (plan->nranks > model->ranks)
-        return weiri_fail(WEIR_ERR_INVALID,
-                          "%s: %d ranks; the topology %s has %d: give a file with ranks = %d",
-                          plan->file, plan->nranks, model->name, model->ranks, plan->nranks);
+        return weiri_fail(
+            WEIR_ERR_INVALID,
+            "%s: the plan has %d ranks, but topology %s has %d; use a topology file with "
+            "ranks = %d",
+            plan->file, plan->nranks, model->name, model->ranks, plan->nranks);
     weir_status status = weiri_plan_lay_out_message(plan, message_bytes, &made.layout);
     if (status != WEIR_OK)
         return status;
-    status = open_simulation(&sim);
+    status = plan_cost_open_simulation(&sim);
     if (status == WEIR_OK) {
-        run(&sim);
-        status = sim.status == WEIR_OK ? judge(&sim) : sim.status;
+        plan_cost_run(&sim);
+        status = sim.status == WEIR_OK ? plan_cost_check_ended(&sim) : sim.status;
     }
-    close_simulation(&sim);
+    plan_cost_close_simulation(&sim);
     if (status == WEIR_OK)
         *cost = made;
     else

@@ -1,36 +1,43 @@
-/* Agents of a simulation: what they wait for, and what their operations bring about. */
+/*
+ * Agents of a simulation: when their operations begin, and the effects of operations on others. A
+ * thread block goes through its operations: reach_op (arrive at it), try_begin (is everything there
+ * that it waits for?), start_agent (its latency has passed, data flows), finish_moves (data is
+ * moved, others are notified), end_op.
+ */
 #include "plan/cost/simulation.h"
 
 #include "base/error.h"
 
 #include <stdlib.h>
 
-static double beyond_us(const weiri_simulation *sim, int from, int to, double us)
+static double plan_cost_delay_us(const weiri_simulation *sim, int from, int to, double us)
 {
-    return us + (weiri_flows_cross(sim, from, to) ? sim->cost->model.net_us : 0);
+    return us + (weiri_flows_cross_nodes(sim, from, to) ? sim->cost->model.net_us : 0);
 }
 
-static void land(weiri_simulation *sim, int64_t step, int rank, double us, uint64_t bytes)
+static void plan_cost_add_arrival(weiri_simulation *sim, int64_t step, int rank, double us,
+                                  uint64_t bytes)
 {
     weiri_plan_cost *cost = sim->cost;
-    weiri_plan_landing *landing =
-        weiri_plan_append(&cost->landings, &cost->nlandings, sizeof *landing);
-    if (!landing) {
+    weiri_plan_arrival *arrival =
+        weiri_plan_append(&cost->arrivals, &cost->narrivals, sizeof *arrival);
+    if (!arrival) {
         weiri_simulation_no_memory(sim);
         return;
     }
-    *landing = (weiri_plan_landing){step, rank, us, bytes};
+    *arrival = (weiri_plan_arrival){step, rank, us, bytes};
     if (us > cost->total_us) {
         cost->total_us = us;
         cost->last = step;
     }
 }
 
-/* ------------------------------------------------------------- what is there */
+/* ------------------------------------------------- conditions of operations */
 
-/* Where the part that an operation handles lies in the line of all its buffer's chunks. */
-static weiri_span span_of(const weiri_simulation *sim, const weiri_plan_op *op,
-                          const weiri_plan_ref *ref, uint64_t turn, uint64_t turn_bytes)
+/* The range that an operation handles, in the line of all chunks of the reference's buffer. */
+static weiri_span plan_cost_span_of_ref(const weiri_simulation *sim, const weiri_plan_op *op,
+                                        const weiri_plan_ref *ref, uint64_t turn,
+                                        uint64_t turn_bytes)
 {
     const weiri_plan_layout *layout = &sim->cost->layout;
     weiri_plan_span part = weiri_plan_part(layout, op, ref->size, turn, turn_bytes);
@@ -38,20 +45,22 @@ static weiri_span span_of(const weiri_simulation *sim, const weiri_plan_op *op,
     return (weiri_span){begin + part.first, begin + part.end};
 }
 
-static int packets_are_there(const weiri_simulation *sim, const weiri_agent *agent,
-                             const weiri_plan_op *op)
+static int plan_cost_have_packets(const weiri_simulation *sim, const weiri_agent *agent,
+                                  const weiri_plan_op *op)
 {
     const weiri_plan_ref *refs = &agent->walk.gpu->refs[op->first_src];
     for (uint32_t i = 0; i < op->nsrcs; i++)
         if (refs[i].is_packets && refs[i].place == WEIRI_PLAN_LOCAL &&
-            !weiri_packets_are_there(&sim->ranks[agent->rank],
-                         span_of(sim, op, &refs[i], agent->walk.turn, agent->walk.turn_bytes)))
+            !weiri_packets_have_arrived(
+                &sim->ranks[agent->rank],
+                plan_cost_span_of_ref(sim, op, &refs[i], agent->walk.turn, agent->walk.turn_bytes)))
             return 0;
     return 1;
 }
 
-/* Takes what there is of an operation's ids; 1: it has all. */
-static int take_counts(weiri_agent *agent, const weiri_plan_op *op, uint32_t *counts)
+/* Consumes a count of each of the operation's ids as far as they are positive; 1 when all are
+ * consumed. */
+static int plan_cost_consume_counts(weiri_agent *agent, const weiri_plan_op *op, uint32_t *counts)
 {
     const uint32_t *ids = &agent->walk.gpu->ids[op->first_id];
     for (; agent->progress < op->nids && counts[ids[agent->progress]]; agent->progress++)
@@ -59,26 +68,29 @@ static int take_counts(weiri_agent *agent, const weiri_plan_op *op, uint32_t *co
     return agent->progress == op->nids;
 }
 
-/* Comes to a barrier once, and tells whether all have. */
-static int meet(weiri_simulation *sim, weiri_agent *agent, const weiri_plan_op *op)
+/* Enters a barrier at the first call; returns 1 once all blocks have entered it. */
+static int plan_cost_enter_barrier(weiri_simulation *sim, weiri_agent *agent,
+                                   const weiri_plan_op *op)
 {
     weiri_rank_state *rank = &sim->ranks[agent->rank];
     if (agent->progress)
         return agent->round != rank->rounds[op->barrier];
     agent->progress = 1;
     agent->round = rank->rounds[op->barrier];
-    if (++rank->met[op->barrier] == op->nblocks) {
-        rank->met[op->barrier] = 0;
+    if (++rank->arrived[op->barrier] == op->nblocks) {
+        rank->arrived[op->barrier] = 0;
         weiri_event_push(sim,
-                         (weiri_event){.kind = WEIRI_EVENT_MEET, .rank = agent->rank,
-                                       .link = op->barrier, .step = agent->step},
+                         (weiri_event){.kind = WEIRI_EVENT_BARRIER,
+                                       .rank = agent->rank,
+                                       .link = op->barrier,
+                                       .step = agent->step},
                          sim->cost->model.barrier_us);
     }
     return 0;
 }
 
-static int ports_are_idle(const weiri_simulation *sim, const weiri_agent *agent,
-                          const weiri_plan_op *op)
+static int plan_cost_ports_are_idle(const weiri_simulation *sim, const weiri_agent *agent,
+                                    const weiri_plan_op *op)
 {
     const weiri_agent *ports = &sim->agents[sim->ranks[agent->rank].first_port];
     for (uint32_t i = 0; i < op->nids && op->channel == WEIRI_PLAN_PORT; i++)
@@ -87,44 +99,45 @@ static int ports_are_idle(const weiri_simulation *sim, const weiri_agent *agent,
     return 1;
 }
 
-static int is_there(weiri_simulation *sim, weiri_agent *agent, const weiri_plan_op *op)
+static int plan_cost_can_begin(weiri_simulation *sim, weiri_agent *agent, const weiri_plan_op *op)
 {
     weiri_rank_state *rank = &sim->ranks[agent->rank];
     switch (op->kind) {
     case WEIRI_PLAN_WAIT_OP:
     case WEIRI_PLAN_RELAXED_WAIT_OP:
-        return take_counts(agent, op, rank->signals[op->channel]);
+        return plan_cost_consume_counts(agent, op, rank->signals[op->channel]);
     case WEIRI_PLAN_SEM_ACQUIRE_OP:
-        return take_counts(agent, op, rank->semaphores);
+        return plan_cost_consume_counts(agent, op, rank->semaphores);
     case WEIRI_PLAN_BARRIER_OP:
-        return meet(sim, agent, op);
+        return plan_cost_enter_barrier(sim, agent, op);
     case WEIRI_PLAN_FLUSH_OP:
-        return ports_are_idle(sim, agent, op);
+        return plan_cost_ports_are_idle(sim, agent, op);
     default:
-        return packets_are_there(sim, agent, op);
+        return plan_cost_have_packets(sim, agent, op);
     }
 }
 
 /* -------------------------------------------------------------------- blocks */
 
-static weiri_plan_step *step_of(const weiri_simulation *sim, const weiri_agent *agent)
+static weiri_plan_step *plan_cost_step_of(const weiri_simulation *sim, const weiri_agent *agent)
 {
     return &sim->cost->steps[agent->step];
 }
 
-/* Begins the operation that the block stands on if what it waits for is there. */
-static void attempt(weiri_simulation *sim, weiri_agent *agent, int waited)
+/* Begins the current operation of a block if its condition holds. */
+static void plan_cost_try_begin(weiri_simulation *sim, weiri_agent *agent, int waited)
 {
     const weiri_plan_op *op = weiri_plan_walk_op(&agent->walk);
     const weiri_plan_model *model = &sim->cost->model;
-    if (!is_there(sim, agent, op)) {
+    if (!plan_cost_can_begin(sim, agent, op)) {
         agent->state = WEIRI_AGENT_WAITS;
         return;
     }
     double us = op->kind == WEIRI_PLAN_NOP_OP ? model->fence_us : model->op_us;
-    weiri_plan_step *step = step_of(sim, agent);
+    weiri_plan_step *step = plan_cost_step_of(sim, agent);
     step->began_us = sim->now_us;
-    step->waited = waited && sim->waker != agent->step; /* the last at a barrier is not */
+    step->waited =
+        waited && sim->waker != agent->step; /* the last block at a barrier did not wait */
     step->cause = step->waited ? sim->waker : agent->previous;
     agent->state = WEIRI_AGENT_STARTS;
     agent->work_us += us;
@@ -134,8 +147,8 @@ static void attempt(weiri_simulation *sim, weiri_agent *agent, int waited)
                      us);
 }
 
-/* The block comes to its next operation. */
-static void reach(weiri_simulation *sim, weiri_agent *agent)
+/* Moves a block to its next operation. */
+static void plan_cost_reach_op(weiri_simulation *sim, weiri_agent *agent)
 {
     weiri_plan_cost *cost = sim->cost;
     agent->progress = 0;
@@ -145,8 +158,8 @@ static void reach(weiri_simulation *sim, weiri_agent *agent)
     }
     if (cost->nsteps == WEIRI_PLAN_STEPS_MAX) {
         sim->status = weiri_fail(WEIR_ERR_INVALID,
-                                 "%s: more than %d operations, with the turns of its pipelines, "
-                                 "for %llu bytes; give fewer bytes",
+                                 "%s: more than %d operations to simulate, with all turns of "
+                                 "pipelines, for %llu bytes; choose fewer bytes",
                                  sim->plan->file, WEIRI_PLAN_STEPS_MAX,
                                  (unsigned long long)cost->message_bytes);
         return;
@@ -159,24 +172,24 @@ static void reach(weiri_simulation *sim, weiri_agent *agent)
     *step = (weiri_plan_step){.rank = agent->rank, .block = agent->block, .op = agent->walk.at,
                               .turn = agent->walk.turn, .reached_us = sim->now_us, .cause = -1};
     agent->step = cost->nsteps - 1;
-    attempt(sim, agent, 0);
+    plan_cost_try_begin(sim, agent, 0);
 }
 
-/* Something came for a rank: its blocks look whether they can go on. */
-static void wake(weiri_simulation *sim, int rank, int64_t waker)
+/* After something has arrived at a rank: its waiting blocks test their conditions again. */
+static void plan_cost_wake_rank(weiri_simulation *sim, int rank, int64_t waker)
 {
     weiri_agent *first = &sim->agents[sim->ranks[rank].first_agent];
     int64_t before = sim->waker;
     sim->waker = waker;
     for (weiri_agent *at = first; at < first + sim->plan->gpus[rank].nblocks; at++)
         if (at->state == WEIRI_AGENT_WAITS && !at->drains)
-            attempt(sim, at, 1);
+            plan_cost_try_begin(sim, at, 1);
     sim->waker = before;
 }
 
-/* The end of a channel that a signal on the own end i counts at; -1: the peer has none. */
-static int64_t other_end(const weiri_simulation *sim, int rank, weiri_plan_channel type,
-                         uint32_t i)
+/* The peer's end of the rank's channel i, where its signals arrive; -1: the peer has none. */
+static int64_t plan_cost_other_end(const weiri_simulation *sim, int rank, weiri_plan_channel type,
+                                   uint32_t i)
 {
     const weiri_plan_link *own = &sim->plan->gpus[rank].links[type][i];
     const weiri_plan_gpu *peer = &sim->plan->gpus[own->peer];
@@ -186,47 +199,51 @@ static int64_t other_end(const weiri_simulation *sim, int rank, weiri_plan_chann
     return -1;
 }
 
-static void send_signal(weiri_simulation *sim, int rank, weiri_plan_channel type, uint32_t i,
-                        double us, int64_t step)
+static void plan_cost_send_signal(weiri_simulation *sim, int rank, weiri_plan_channel type,
+                                  uint32_t i, double us, int64_t step)
 {
-    int64_t end = other_end(sim, rank, type, i);
+    int64_t end = plan_cost_other_end(sim, rank, type, i);
     int peer = sim->plan->gpus[rank].links[type][i].peer;
     if (end >= 0)
         weiri_event_push(sim,
-                         (weiri_event){.kind = WEIRI_EVENT_SIGNAL, .rank = peer,
-                                       .channel = (int)type, .link = (uint32_t)end, .step = step},
-                         beyond_us(sim, rank, peer, us));
+                         (weiri_event){.kind = WEIRI_EVENT_SIGNAL,
+                                       .rank = peer,
+                                       .channel = (int)type,
+                                       .link = (uint32_t)end,
+                                       .step = step},
+                         plan_cost_delay_us(sim, rank, peer, us));
 }
 
-/* Packets, and other data, of one destination come to where they are seen. */
-static void deliver(weiri_simulation *sim, int rank, const weiri_plan_op *op, uint32_t index,
-                    uint64_t turn, uint64_t turn_bytes, int64_t step)
+/* Queues the arrival of the data or packets that an operation has stored to one destination. */
+static void plan_cost_deliver_data(weiri_simulation *sim, int rank, const weiri_plan_op *op,
+                                   uint32_t index, uint64_t turn, uint64_t turn_bytes, int64_t step)
 {
     const weiri_plan_gpu *gpu = &sim->plan->gpus[rank];
     const weiri_plan_ref *ref = &gpu->refs[op->first_dst + index];
-    weiri_span span = span_of(sim, op, ref, turn, turn_bytes);
+    weiri_span span = plan_cost_span_of_ref(sim, op, ref, turn, turn_bytes);
     const weiri_plan_switch *group =
         ref->place == WEIRI_PLAN_GROUP ? &gpu->switches[ref->rank] : NULL;
     for (uint32_t i = 0; i < (group ? group->nranks : 1); i++) {
         int to = group ? (int)gpu->ids[group->first_rank + i]
                        : ref->place == WEIRI_PLAN_LOCAL ? rank : ref->rank;
-        double us = to == rank          ? 0
-                    : ref->is_packets ? beyond_us(sim, rank, to, sim->cost->model.packet_us)
-                                        : beyond_us(sim, rank, to, 0);
+        double us = to == rank ? 0
+                    : ref->is_packets
+                        ? plan_cost_delay_us(sim, rank, to, sim->cost->model.packet_us)
+                        : plan_cost_delay_us(sim, rank, to, 0);
         if (ref->is_packets && span.end > span.first)
             weiri_event_push(sim,
                              (weiri_event){.kind = WEIRI_EVENT_PACKETS, .rank = to, .step = step,
                                            .first = span.first, .end = span.end},
                              us);
         if (to != rank && span.end > span.first)
-            land(sim, step, to, sim->now_us + us, span.end - span.first);
+            plan_cost_add_arrival(sim, step, to, sim->now_us + us, span.end - span.first);
     }
 }
 
 /* -------------------------------------------------------------------- ports */
 
-/* The proxy begins its next request, or rests. */
-static void serve(weiri_simulation *sim, weiri_agent *port, double delay_us)
+/* Begins the next request of a port, after delay_us, or makes the port idle. */
+static void plan_cost_serve_next(weiri_simulation *sim, weiri_agent *port, double delay_us)
 {
     if (port->done == port->nrequests) {
         port->state = WEIRI_AGENT_ENDED;
@@ -242,8 +259,8 @@ static void serve(weiri_simulation *sim, weiri_agent *port, double delay_us)
                      delay_us);
 }
 
-static void ask(weiri_simulation *sim, const weiri_agent *agent, const weiri_plan_op *op,
-                uint32_t link, uint32_t index)
+static void plan_cost_post_request(weiri_simulation *sim, const weiri_agent *agent,
+                                   const weiri_plan_op *op, uint32_t link, uint32_t index)
 {
     weiri_agent *port = &sim->agents[sim->ranks[agent->rank].first_port + link];
     weiri_port_request *request =
@@ -255,50 +272,52 @@ static void ask(weiri_simulation *sim, const weiri_agent *agent, const weiri_pla
     *request = (weiri_port_request){op, agent->walk.turn, agent->walk.turn_bytes, index,
                                     agent->step};
     if (port->state == WEIRI_AGENT_ENDED)
-        serve(sim, port, sim->cost->model.port_us);
+        plan_cost_serve_next(sim, port, sim->cost->model.port_us);
 }
 
-static void end_block_op(weiri_simulation *sim, weiri_agent *agent);
+static void plan_cost_end_op(weiri_simulation *sim, weiri_agent *agent);
 
-/* A request is done: what it brought is there, and perhaps a flush waited for it. */
-static void end_request(weiri_simulation *sim, weiri_agent *port)
+/* Completes a request of a port: its data or signal arrives, and a flush may complete. */
+static void plan_cost_end_request(weiri_simulation *sim, weiri_agent *port)
 {
     weiri_port_request request = port->requests[port->done++];
     weiri_agent *first = &sim->agents[sim->ranks[port->rank].first_agent];
     if (request.index == UINT32_MAX)
-        send_signal(sim, port->rank, WEIRI_PLAN_PORT, port->block, 0, request.step);
+        plan_cost_send_signal(sim, port->rank, WEIRI_PLAN_PORT, port->block, 0, request.step);
     else
-        deliver(sim, port->rank, request.op, request.index, request.turn, request.turn_bytes,
-                request.step);
-    serve(sim, port, 0);
+        plan_cost_deliver_data(sim, port->rank, request.op, request.index, request.turn,
+                               request.turn_bytes, request.step);
+    plan_cost_serve_next(sim, port, 0);
     if (port->state != WEIRI_AGENT_ENDED)
         return;
-    wake(sim, port->rank, request.step);
+    plan_cost_wake_rank(sim, port->rank, request.step);
     for (weiri_agent *at = first; at < first + sim->plan->gpus[port->rank].nblocks; at++)
-        if (at->drains && ports_are_idle(sim, at, weiri_plan_walk_op(&at->walk)))
-            end_block_op(sim, at);
+        if (at->drains && plan_cost_ports_are_idle(sim, at, weiri_plan_walk_op(&at->walk)))
+            plan_cost_end_op(sim, at);
 }
 
-static void start_request(weiri_simulation *sim, weiri_agent *port)
+static void plan_cost_start_request(weiri_simulation *sim, weiri_agent *port)
 {
     const weiri_port_request *request = &port->requests[port->done];
     uint32_t at = (uint32_t)(port - sim->agents);
     if (request->index == UINT32_MAX ||
         !weiri_flow_begin(sim, at, request->op, request->turn, request->turn_bytes,
                           request->index))
-        end_request(sim, port);
+        plan_cost_end_request(sim, port);
 }
 
 /* --------------------------------------------------------------- operations */
 
-static double signal_us(const weiri_simulation *sim, const weiri_plan_op *op)
+static double plan_cost_signal_us(const weiri_simulation *sim, const weiri_plan_op *op)
 {
     return op->kind == WEIRI_PLAN_RELAXED_SIGNAL_OP ? sim->cost->model.relaxed_us
                                                     : sim->cost->model.signal_us;
 }
 
-/* What an operation does for others once it has moved its bytes. */
-static void bring_about(weiri_simulation *sim, weiri_agent *agent, const weiri_plan_op *op)
+/* The effects of an operation on others after it has moved its bytes: signals, arrivals, requests
+ * to ports, releases. */
+static void plan_cost_notify_others(weiri_simulation *sim, weiri_agent *agent,
+                                    const weiri_plan_op *op)
 {
     const uint32_t *ids = &agent->walk.gpu->ids[op->first_id];
     int with_signal = op->kind == WEIRI_PLAN_PUT_SIGNAL_OP ||
@@ -307,70 +326,71 @@ static void bring_about(weiri_simulation *sim, weiri_agent *agent, const weiri_p
     int by_port = op->channel == WEIRI_PLAN_PORT;
     for (uint32_t i = 0; i < op->ndsts; i++)
         if (by_port)
-            ask(sim, agent, op, ids[i], i);
+            plan_cost_post_request(sim, agent, op, ids[i], i);
         else
-            deliver(sim, agent->rank, op, i, agent->walk.turn, agent->walk.turn_bytes,
-                    agent->step);
+            plan_cost_deliver_data(sim, agent->rank, op, i, agent->walk.turn,
+                                   agent->walk.turn_bytes, agent->step);
     for (uint32_t i = 0; (is_signal || with_signal) && i < op->nids; i++)
         if (by_port)
-            ask(sim, agent, op, ids[i], UINT32_MAX);
+            plan_cost_post_request(sim, agent, op, ids[i], UINT32_MAX);
         else
-            send_signal(sim, agent->rank, WEIRI_PLAN_MEMORY, ids[i], signal_us(sim, op),
-                        agent->step);
+            plan_cost_send_signal(sim, agent->rank, WEIRI_PLAN_MEMORY, ids[i],
+                                  plan_cost_signal_us(sim, op), agent->step);
     for (uint32_t i = 0; op->kind == WEIRI_PLAN_SEM_RELEASE_OP && i < op->nids; i++)
         sim->ranks[agent->rank].semaphores[ids[i]]++;
 }
 
-/* The block's operation is over, and it goes on. */
-static void end_block_op(weiri_simulation *sim, weiri_agent *agent)
+/* Ends the current operation of a block, and moves it to the next one. */
+static void plan_cost_end_op(weiri_simulation *sim, weiri_agent *agent)
 {
     weiri_plan_cost *cost = sim->cost;
     const weiri_plan_op *op = weiri_plan_walk_op(&agent->walk);
     int releases = op->kind == WEIRI_PLAN_SEM_RELEASE_OP;
     agent->drains = 0;
-    step_of(sim, agent)->ended_us = sim->now_us;
+    plan_cost_step_of(sim, agent)->ended_us = sim->now_us;
     if (sim->now_us >= cost->total_us) {
         cost->total_us = sim->now_us;
         cost->last = agent->step;
     }
     agent->previous = agent->step;
     if (releases)
-        wake(sim, agent->rank, agent->step);
+        plan_cost_wake_rank(sim, agent->rank, agent->step);
     weiri_plan_walk_next(&agent->walk);
-    reach(sim, agent);
+    plan_cost_reach_op(sim, agent);
 }
 
-/* A block's bytes are moved. */
-static void finish(weiri_simulation *sim, weiri_agent *agent)
+/* After the bytes of a block's operation are moved. */
+static void plan_cost_finish_moves(weiri_simulation *sim, weiri_agent *agent)
 {
     const weiri_plan_op *op = weiri_plan_walk_op(&agent->walk);
-    bring_about(sim, agent, op);
-    agent->drains = op->kind == WEIRI_PLAN_PUT_SIGNAL_FLUSH_OP && !ports_are_idle(sim, agent, op);
+    plan_cost_notify_others(sim, agent, op);
+    agent->drains =
+        op->kind == WEIRI_PLAN_PUT_SIGNAL_FLUSH_OP && !plan_cost_ports_are_idle(sim, agent, op);
     if (agent->drains)
         agent->state = WEIRI_AGENT_WAITS;
     else
-        end_block_op(sim, agent);
+        plan_cost_end_op(sim, agent);
 }
 
-static void start(weiri_simulation *sim, uint32_t at)
+static void plan_cost_start_agent(weiri_simulation *sim, uint32_t at)
 {
     weiri_agent *agent = &sim->agents[at];
     if (at >= sim->nblocks) {
-        start_request(sim, agent);
+        plan_cost_start_request(sim, agent);
         return;
     }
     const weiri_plan_op *op = weiri_plan_walk_op(&agent->walk);
     if (op->ndsts == 0 || op->channel == WEIRI_PLAN_PORT ||
         !weiri_flow_begin(sim, at, op, agent->walk.turn, agent->walk.turn_bytes, UINT32_MAX))
-        finish(sim, agent);
+        plan_cost_finish_moves(sim, agent);
 }
 
-void weiri_event_happen(weiri_simulation *sim, const weiri_event *event)
+void weiri_event_perform(weiri_simulation *sim, const weiri_event *event)
 {
     weiri_rank_state *rank = &sim->ranks[event->rank];
     switch (event->kind) {
     case WEIRI_EVENT_START:
-        start(sim, event->agent);
+        plan_cost_start_agent(sim, event->agent);
         return;
     case WEIRI_EVENT_SIGNAL:
         rank->signals[event->channel][event->link]++;
@@ -378,22 +398,22 @@ void weiri_event_happen(weiri_simulation *sim, const weiri_event *event)
     case WEIRI_EVENT_PACKETS:
         weiri_packets_add(sim, rank, (weiri_span){event->first, event->end});
         break;
-    case WEIRI_EVENT_MEET:
+    case WEIRI_EVENT_BARRIER:
         rank->rounds[event->link]++;
         break;
     }
-    wake(sim, event->rank, event->step);
+    plan_cost_wake_rank(sim, event->rank, event->step);
 }
 
 void weiri_agent_begin(weiri_simulation *sim, uint32_t at)
 {
-    reach(sim, &sim->agents[at]);
+    plan_cost_reach_op(sim, &sim->agents[at]);
 }
 
-void weiri_agent_flowed(weiri_simulation *sim, uint32_t at)
+void weiri_agent_flow_ended(weiri_simulation *sim, uint32_t at)
 {
     if (at < sim->nblocks)
-        finish(sim, &sim->agents[at]);
+        plan_cost_finish_moves(sim, &sim->agents[at]);
     else
-        end_request(sim, &sim->agents[at]);
+        plan_cost_end_request(sim, &sim->agents[at]);
 }

@@ -1,4 +1,4 @@
-/* What is under way in a simulation, in the order of time, and packets that have come. */
+/* The event queue of a simulation, a binary heap, and the set of packets that have arrived. */
 #include "plan/cost/simulation.h"
 
 #include "base/error.h"
@@ -9,16 +9,16 @@
 void weiri_simulation_no_memory(weiri_simulation *sim)
 {
     if (sim->status == WEIR_OK)
-        sim->status = weiri_fail(WEIR_ERR_NO_MEMORY, "%s: no memory to simulate it",
-                                 sim->plan->file);
+        sim->status =
+            weiri_fail(WEIR_ERR_NO_MEMORY, "%s: no memory for the simulation", sim->plan->file);
 }
 
-static int is_before(const weiri_event *a, const weiri_event *b)
+static int plan_cost_event_is_before(const weiri_event *a, const weiri_event *b)
 {
     return a->us != b->us ? a->us < b->us : a->order < b->order;
 }
 
-static void swap(weiri_event *a, weiri_event *b)
+static void plan_cost_swap_events(weiri_event *a, weiri_event *b)
 {
     weiri_event kept = *a;
     *a = *b;
@@ -41,8 +41,9 @@ void weiri_event_push(weiri_simulation *sim, weiri_event event, double delay_us)
     event.order = sim->order++;
     uint32_t at = sim->nevents++;
     sim->events[at] = event;
-    for (; at && is_before(&sim->events[at], &sim->events[(at - 1) / 2]); at = (at - 1) / 2)
-        swap(&sim->events[at], &sim->events[(at - 1) / 2]);
+    for (; at && plan_cost_event_is_before(&sim->events[at], &sim->events[(at - 1) / 2]);
+         at = (at - 1) / 2)
+        plan_cost_swap_events(&sim->events[at], &sim->events[(at - 1) / 2]);
 }
 
 weiri_event weiri_event_pop(weiri_simulation *sim)
@@ -50,11 +51,12 @@ weiri_event weiri_event_pop(weiri_simulation *sim)
     weiri_event first = sim->events[0];
     sim->events[0] = sim->events[--sim->nevents];
     for (uint32_t at = 0, next; (next = 2 * at + 1) < sim->nevents; at = next) {
-        if (next + 1 < sim->nevents && is_before(&sim->events[next + 1], &sim->events[next]))
+        if (next + 1 < sim->nevents &&
+            plan_cost_event_is_before(&sim->events[next + 1], &sim->events[next]))
             next++;
-        if (!is_before(&sim->events[next], &sim->events[at]))
+        if (!plan_cost_event_is_before(&sim->events[next], &sim->events[at]))
             break;
-        swap(&sim->events[next], &sim->events[at]);
+        plan_cost_swap_events(&sim->events[next], &sim->events[at]);
     }
     return first;
 }
@@ -73,13 +75,13 @@ void weiri_packets_add(weiri_simulation *sim, weiri_rank_state *rank, weiri_span
         weiri_simulation_no_memory(sim);
         return;
     }
-    uint32_t behind = end == first ? rank->npackets - 1 - first : rank->npackets - end;
-    memmove(&rank->packets[first + 1], &rank->packets[end], behind * sizeof span);
-    rank->npackets = first + 1 + behind;
+    uint32_t nafter = end == first ? rank->npackets - 1 - first : rank->npackets - end;
+    memmove(&rank->packets[first + 1], &rank->packets[end], nafter * sizeof span);
+    rank->npackets = first + 1 + nafter;
     rank->packets[first] = span;
 }
 
-int weiri_packets_are_there(const weiri_rank_state *rank, weiri_span span)
+int weiri_packets_have_arrived(const weiri_rank_state *rank, weiri_span span)
 {
     for (uint32_t i = 0; i < rank->npackets; i++)
         if (rank->packets[i].first <= span.first && span.end <= rank->packets[i].end)

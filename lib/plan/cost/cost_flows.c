@@ -1,6 +1,7 @@
 /*
- * Transfers under way, and what they share. Each wants of a link what it would take alone;
- * where all together want more than there is, all become slower in the same proportion.
+ * Flows: transfers in progress, and the loads that they share. A flow demands of each load the
+ * bandwidth that it would use without contention; if the demands exceed the bandwidth of a load,
+ * all its flows slow down in the same proportion.
  */
 #include "plan/cost/simulation.h"
 
@@ -11,66 +12,71 @@
 #include <string.h>
 
 enum { BYTES_US_PER_GBS = 1000 };
-#define CLOSE_US 1e-9 /* shorter than anything */
+#define CLOSE_US 1e-9 /* times that differ by less are equal */
 
-/* The load of a kind: of ranks after those of pairs, then of machines. */
-static uint32_t load_of(const weiri_simulation *sim, weiri_plan_share share, int from, int to)
+/* The index of a load: those of pairs first, then for each other kind one for each rank (or node).
+ */
+static uint32_t plan_cost_load_of(const weiri_simulation *sim, weiri_load_kind kind, int from,
+                                  int to)
 {
     uint32_t n = (uint32_t)sim->plan->nranks;
-    if (share == WEIRI_SHARE_PAIR)
+    if (kind == WEIRI_LOAD_PAIR)
         return (uint32_t)from * n + (uint32_t)to;
-    return n * n + (uint32_t)(share - 1) * n + (uint32_t)from;
+    return n * n + (uint32_t)(kind - 1) * n + (uint32_t)from;
 }
 
-static double gbs_of(const weiri_plan_model *model, weiri_plan_share share)
+static double plan_cost_gbs_of(const weiri_plan_model *model, weiri_load_kind kind)
 {
-    const double gbs[WEIRI_SHARES] = {
-        [WEIRI_SHARE_PAIR] = model->pair_gbs,     [WEIRI_SHARE_OUT] = model->link_gbs,
-        [WEIRI_SHARE_IN] = model->link_gbs,       [WEIRI_SHARE_MEMORY] = model->memory_gbs,
-        [WEIRI_SHARE_NET_OUT] = model->net_gbs,   [WEIRI_SHARE_NET_IN] = model->net_gbs,
-        [WEIRI_SHARE_MACHINE] = model->machine_gbs};
-    return gbs[share];
+    const double gbs[WEIRI_LOAD_KINDS] = {
+        [WEIRI_LOAD_PAIR] = model->pair_gbs,   [WEIRI_LOAD_OUT] = model->link_gbs,
+        [WEIRI_LOAD_IN] = model->link_gbs,     [WEIRI_LOAD_MEMORY] = model->memory_gbs,
+        [WEIRI_LOAD_NET_OUT] = model->net_gbs, [WEIRI_LOAD_NET_IN] = model->net_gbs,
+        [WEIRI_LOAD_NODE] = model->machine_gbs};
+    return gbs[kind];
 }
 
 weir_status weiri_flows_open(weiri_simulation *sim)
 {
     uint32_t n = (uint32_t)sim->plan->nranks;
     weiri_plan_cost *cost = sim->cost;
-    cost->nloads = n * n + (WEIRI_SHARES - 1) * n;
+    cost->nloads = n * n + (WEIRI_LOAD_KINDS - 1) * n;
     cost->loads = calloc(cost->nloads, sizeof *cost->loads);
     sim->users = calloc(cost->nloads, sizeof *sim->users);
     sim->wanted = calloc(cost->nloads, sizeof *sim->wanted);
     sim->flowing = calloc(sim->nagents ? sim->nagents : 1, sizeof *sim->flowing);
     if (!cost->loads || !sim->users || !sim->wanted || !sim->flowing)
-        return weiri_fail(WEIR_ERR_NO_MEMORY, "%s: no memory to simulate it", sim->plan->file);
-    for (int share = 0; share < WEIRI_SHARES; share++)
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "%s: no memory for the simulation", sim->plan->file);
+    for (int kind = 0; kind < WEIRI_LOAD_KINDS; kind++)
         for (int from = 0; from < (int)n; from++)
-            for (int to = 0; to < (share == WEIRI_SHARE_PAIR ? (int)n : 1); to++)
-                cost->loads[load_of(sim, (weiri_plan_share)share, from, to)] =
-                    (weiri_plan_load){.share = (weiri_plan_share)share, .from = from, .to = to,
-                                      .gbs = gbs_of(&cost->model, (weiri_plan_share)share)};
+            for (int to = 0; to < (kind == WEIRI_LOAD_PAIR ? (int)n : 1); to++)
+                cost->loads[plan_cost_load_of(sim, (weiri_load_kind)kind, from, to)] =
+                    (weiri_plan_load){.kind = (weiri_load_kind)kind,
+                                      .from = from,
+                                      .to = to,
+                                      .gbs = plan_cost_gbs_of(&cost->model, (weiri_load_kind)kind)};
     return WEIR_OK;
 }
 
-int weiri_flows_cross(const weiri_simulation *sim, int from, int to)
+int weiri_flows_cross_nodes(const weiri_simulation *sim, int from, int to)
 {
-    return from / sim->cost->model.machine_ranks != to / sim->cost->model.machine_ranks;
+    return from / sim->cost->model.node_ranks != to / sim->cost->model.node_ranks;
 }
 
 /* ------------------------------------------------------------------- one flow */
 
-typedef struct builder {
+typedef struct flow_builder {
     weiri_simulation *sim;
     weiri_agent *agent;
     uint32_t index;
-    int copies;            /* what it writes it has read */
+    int copies; /* 1: a copy, which reads as much as it writes */
     uint64_t read, written;
-} builder;
+} flow_builder;
 
-static void use(builder *b, weiri_plan_share share, int from, int to, uint64_t bytes)
+static void plan_cost_use_load(flow_builder *b, weiri_load_kind kind, int from, int to,
+                               uint64_t bytes)
 {
     weiri_agent *agent = b->agent;
-    uint32_t load = load_of(b->sim, share, from, to);
+    uint32_t load = plan_cost_load_of(b->sim, kind, from, to);
     if (!(b->sim->cost->loads[load].gbs > 0))
         return;
     for (uint32_t i = 0; i < agent->nuses; i++)
@@ -91,36 +97,36 @@ static void use(builder *b, weiri_plan_share share, int from, int to, uint64_t b
     agent->uses[agent->nuses++] = (weiri_flow_use){load, bytes};
 }
 
-static void use_memory(builder *b, int rank, uint64_t bytes)
+static void plan_cost_use_memory(flow_builder *b, int rank, uint64_t bytes)
 {
-    use(b, WEIRI_SHARE_MEMORY, rank, 0, bytes);
-    use(b, WEIRI_SHARE_MACHINE, rank / b->sim->cost->model.machine_ranks, 0, bytes);
+    plan_cost_use_load(b, WEIRI_LOAD_MEMORY, rank, 0, bytes);
+    plan_cost_use_load(b, WEIRI_LOAD_NODE, rank / b->sim->cost->model.node_ranks, 0, bytes);
 }
 
-static void take_leg(void *context, const weiri_plan_leg *leg)
+static void plan_cost_use_leg(void *context, const weiri_plan_leg *leg)
 {
-    builder *b = context;
+    flow_builder *b = context;
     if (b->index != UINT32_MAX && leg->index != b->index)
         return;
     b->read += leg->is_source || b->copies ? leg->bytes : 0;
     b->written += leg->is_source ? 0 : leg->bytes;
     if (leg->from == leg->to) {
-        use_memory(b, leg->from, leg->bytes * leg->accesses);
+        plan_cost_use_memory(b, leg->from, leg->bytes * leg->accesses);
         return;
     }
-    if (weiri_flows_cross(b->sim, leg->from, leg->to)) {
-        use(b, WEIRI_SHARE_NET_OUT, leg->from, 0, leg->bytes);
-        use(b, WEIRI_SHARE_NET_IN, leg->to, 0, leg->bytes);
+    if (weiri_flows_cross_nodes(b->sim, leg->from, leg->to)) {
+        plan_cost_use_load(b, WEIRI_LOAD_NET_OUT, leg->from, 0, leg->bytes);
+        plan_cost_use_load(b, WEIRI_LOAD_NET_IN, leg->to, 0, leg->bytes);
     } else {
-        use(b, WEIRI_SHARE_OUT, leg->from, 0, leg->bytes);
-        use(b, WEIRI_SHARE_IN, leg->to, 0, leg->bytes);
-        use(b, WEIRI_SHARE_PAIR, leg->from, leg->to, leg->bytes);
+        plan_cost_use_load(b, WEIRI_LOAD_OUT, leg->from, 0, leg->bytes);
+        plan_cost_use_load(b, WEIRI_LOAD_IN, leg->to, 0, leg->bytes);
+        plan_cost_use_load(b, WEIRI_LOAD_PAIR, leg->from, leg->to, leg->bytes);
     }
-    use_memory(b, leg->from, leg->bytes);
-    use_memory(b, leg->to, leg->bytes);
+    plan_cost_use_memory(b, leg->from, leg->bytes);
+    plan_cost_use_memory(b, leg->to, leg->bytes);
 }
 
-static double most(double a, double b)
+static double plan_cost_larger(double a, double b)
 {
     return a > b ? a : b;
 }
@@ -132,15 +138,19 @@ int weiri_flow_begin(weiri_simulation *sim, uint32_t at, const weiri_plan_op *op
     const weiri_plan_model *model = &sim->cost->model;
     weiri_plan_layout *layout = &sim->cost->layout;
     int by_port = at >= sim->nblocks;
-    builder b = {.sim = sim, .agent = agent, .index = index,
-                 .copies = weiri_plan_traits[op->kind].mode != WEIRI_PLAN_REDUCE};
+    flow_builder b = {.sim = sim,
+                      .agent = agent,
+                      .index = index,
+                      .copies = weiri_plan_traits[op->kind].mode != WEIRI_PLAN_REDUCE};
     agent->nuses = 0;
-    weiri_plan_each_leg(sim->plan, layout, agent->rank, op, turn, turn_bytes, take_leg, &b);
-    double own = most((double)b.read, (double)b.written) /
+    weiri_plan_each_leg(sim->plan, layout, agent->rank, op, turn, turn_bytes, plan_cost_use_leg,
+                        &b);
+    double own = plan_cost_larger((double)b.read, (double)b.written) /
                  (by_port ? model->port_gbs : model->block_gbs);
     if (!by_port)
-        own = most(own, (double)weiri_plan_reduced_bytes(sim->plan, layout, agent->rank, op, turn,
-                                                         turn_bytes) / model->reduce_gbs);
+        own = plan_cost_larger(own, (double)weiri_plan_reduced_bytes(sim->plan, layout, agent->rank,
+                                                                     op, turn, turn_bytes) /
+                                        model->reduce_gbs);
     agent->own_us = own / BYTES_US_PER_GBS;
     agent->work_us += agent->own_us;
     if (agent->own_us <= CLOSE_US)
@@ -151,7 +161,7 @@ int weiri_flow_begin(weiri_simulation *sim, uint32_t at, const weiri_plan_op *op
         sim->cost->loads[agent->uses[i].load].bytes += agent->uses[i].bytes;
     }
     agent->left = 1;
-    agent->rate = 0; /* until it is renewed */
+    agent->rate = 0; /* until plan_cost_renew_rates */
     agent->state = WEIRI_AGENT_FLOWS;
     sim->flowing[sim->nflowing++] = at;
     sim->rates_are_old = 1;
@@ -160,15 +170,15 @@ int weiri_flow_begin(weiri_simulation *sim, uint32_t at, const weiri_plan_op *op
 
 /* ------------------------------------------------------------------- all flows */
 
-static void renew_rates(weiri_simulation *sim)
+static void plan_cost_renew_rates(weiri_simulation *sim)
 {
     for (uint32_t i = 0; i < sim->nflowing && sim->rates_are_old; i++) {
         weiri_agent *agent = &sim->agents[sim->flowing[i]];
         double slower = 1;
         for (uint32_t u = 0; u < agent->nuses; u++) {
             uint32_t load = agent->uses[u].load;
-            slower = most(slower, sim->wanted[load] /
-                                      (sim->cost->loads[load].gbs * BYTES_US_PER_GBS));
+            slower = plan_cost_larger(slower, sim->wanted[load] /
+                                                  (sim->cost->loads[load].gbs * BYTES_US_PER_GBS));
         }
         agent->rate = 1 / (slower * agent->own_us);
     }
@@ -178,7 +188,7 @@ static void renew_rates(weiri_simulation *sim)
 double weiri_flows_next_us(weiri_simulation *sim)
 {
     double first = HUGE_VAL;
-    renew_rates(sim);
+    plan_cost_renew_rates(sim);
     for (uint32_t i = 0; i < sim->nflowing; i++) {
         const weiri_agent *agent = &sim->agents[sim->flowing[i]];
         double left = agent->left / agent->rate;
@@ -210,7 +220,7 @@ uint32_t weiri_flows_take_ended(weiri_simulation *sim)
             uint32_t load = agent->uses[u].load;
             sim->wanted[load] -= (double)agent->uses[u].bytes / agent->own_us;
             if (--sim->users[load] == 0)
-                sim->wanted[load] = 0; /* exactly */
+                sim->wanted[load] = 0; /* without rounding errors */
         }
         sim->rates_are_old = 1;
         return at;

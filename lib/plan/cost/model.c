@@ -1,4 +1,4 @@
-/* Numbers of machines for estimates: presets and files of them. */
+/* Models of machines for estimates: presets, files, and conversion of measured links. */
 #include "plan/cost/model.h"
 
 #include "base/error.h"
@@ -12,9 +12,10 @@
 
 enum { RANKS_MAX = 64, LINE_BYTES = 256 };
 
-/* GPUs: measured between processes on one host of 4 (flags, packets, blocks against one pair,
- * all pairs at once, copy engines, launches as graph nodes); op, fence and barrier are fitted
- * to small collectives. The switch gives 8 the same links. */
+/* H200 GPUs: measured between processes on one host with 4 of them (flags, packets, thread blocks
+ * against one pair, all pairs at once, copy engines, launches as graph nodes); op, fence and
+ * barrier are fitted to small collectives. With 8 GPUs, the NVLink switch provides the same links.
+ */
 #define H200                                                                                       \
     .launch_us = 0.75, .op_us = 0.3, .fence_us = 0.1, .barrier_us = 0.6, .signal_us = 1.25,        \
     .relaxed_us = 0.62, .packet_us = 0.7, .port_us = 2.5, .net_us = 0, .block_gbs = 44,            \
@@ -22,15 +23,37 @@ enum { RANKS_MAX = 64, LINE_BYTES = 256 };
     .port_gbs = 390, .net_gbs = 0
 
 static const weiri_plan_model presets[] = {
-    {.name = "h200x4", .ranks = 4, .machine_ranks = 4, H200,
+    {.name = "h200x4",
+     .ranks = 4,
+     .node_ranks = 4,
+     H200,
      .about = "4 GPUs of one host, NVLink through a switch; measured"},
-    {.name = "h200x8", .ranks = 8, .machine_ranks = 8, H200,
-     .about = "8 of them, with the figures of 4"},
-    {.name = "host", .ranks = RANKS_MAX, .machine_ranks = RANKS_MAX, .launch_us = 0.1,
-     .op_us = 0.05, .fence_us = 0.02, .barrier_us = 0.2, .signal_us = 0.15, .relaxed_us = 0.15,
-     .packet_us = 0.15, .port_us = 1, .net_us = 0, .block_gbs = 10, .reduce_gbs = 8,
-     .pair_gbs = 10, .link_gbs = 10, .memory_gbs = 20, .machine_gbs = 150, .port_gbs = 8,
-     .net_gbs = 0, .about = "processes of one server, a core each; assumed"},
+    {.name = "h200x8",
+     .ranks = 8,
+     .node_ranks = 8,
+     H200,
+     .about = "8 GPUs of one host, with the figures of h200x4"},
+    {.name = "host",
+     .ranks = RANKS_MAX,
+     .node_ranks = RANKS_MAX,
+     .launch_us = 0.1,
+     .op_us = 0.05,
+     .fence_us = 0.02,
+     .barrier_us = 0.2,
+     .signal_us = 0.15,
+     .relaxed_us = 0.15,
+     .packet_us = 0.15,
+     .port_us = 1,
+     .net_us = 0,
+     .block_gbs = 10,
+     .reduce_gbs = 8,
+     .pair_gbs = 10,
+     .link_gbs = 10,
+     .memory_gbs = 20,
+     .machine_gbs = 150,
+     .port_gbs = 8,
+     .net_gbs = 0,
+     .about = "processes of one server, one core each; assumed"},
 };
 enum { PRESETS = sizeof presets / sizeof *presets };
 
@@ -44,12 +67,12 @@ static const struct number {
 };
 enum { NUMBERS = sizeof numbers / sizeof *numbers };
 
-static double *number_at(weiri_plan_model *model, const struct number *number)
+static double *plan_model_number_at(weiri_plan_model *model, const struct number *number)
 {
     return (double *)(void *)((char *)model + number->offset);
 }
 
-static const weiri_plan_model *find_preset(const char *name)
+static const weiri_plan_model *plan_model_find_preset(const char *name)
 {
     for (int i = 0; i < PRESETS; i++)
         if (strcmp(presets[i].name, name) == 0)
@@ -66,17 +89,17 @@ void weiri_plan_model_list(FILE *to)
 void weiri_plan_model_write(const weiri_plan_model *model, FILE *to)
 {
     fprintf(to, "# %s: %s\nranks = %d\nmachine_ranks = %d\n", model->name, model->about,
-            model->ranks, model->machine_ranks);
+            model->ranks, model->node_ranks);
     for (int i = 0; i < NUMBERS; i++)
         fprintf(to, "%s = %g  # %s: %s\n", numbers[i].key,
-                *number_at((weiri_plan_model *)(uintptr_t)model, &numbers[i]), numbers[i].unit,
-                numbers[i].meaning);
+                *plan_model_number_at((weiri_plan_model *)(uintptr_t)model, &numbers[i]),
+                numbers[i].unit, numbers[i].meaning);
 }
 
 /* ------------------------------------------------------------------------ files */
 
-/* What surrounds a word is cut off. */
-static char *trim(char *text)
+/* Removes blanks around a word, in place. */
+static char *plan_model_trim(char *text)
 {
     text += strspn(text, " \t");
     size_t length = strlen(text);
@@ -85,7 +108,7 @@ static char *trim(char *text)
     return text;
 }
 
-static int take_count(const char *value, int *count)
+static int plan_model_parse_count(const char *value, int *count)
 {
     char *end;
     long number = strtol(value, &end, 10);
@@ -95,8 +118,9 @@ static int take_count(const char *value, int *count)
     return 0;
 }
 
-/* Latencies from 0 on; bandwidths above 0, but for those that may be absent. */
-static int take_number(const char *value, const struct number *row, weiri_plan_model *model)
+/* Latencies may be 0; bandwidths must be positive, except those for which 0 means absent. */
+static int plan_model_parse_number(const char *value, const struct number *row,
+                                   weiri_plan_model *model)
 {
     char *end;
     double number = strtod(value, &end);
@@ -104,68 +128,69 @@ static int take_number(const char *value, const struct number *row, weiri_plan_m
                       strcmp(row->key, "net_gbs") == 0;
     if (!*value || *end || !(number >= 0) || number > 1e9 || (number < 1e-6 && !may_be_zero))
         return -1;
-    *number_at(model, row) = number;
+    *plan_model_number_at(model, row) = number;
     return 0;
 }
 
-static int take_pair(const char *key, const char *value, weiri_plan_model *model)
+static int plan_model_parse_pair(const char *key, const char *value, weiri_plan_model *model)
 {
     if (strcmp(key, "ranks") == 0)
-        return take_count(value, &model->ranks);
+        return plan_model_parse_count(value, &model->ranks);
     if (strcmp(key, "machine_ranks") == 0)
-        return take_count(value, &model->machine_ranks);
+        return plan_model_parse_count(value, &model->node_ranks);
     for (int i = 0; i < NUMBERS; i++)
         if (strcmp(key, numbers[i].key) == 0)
-            return take_number(value, &numbers[i], model);
+            return plan_model_parse_number(value, &numbers[i], model);
     return -1;
 }
 
-static weir_status take_line(const char *path, int line, char *text, int *based,
-                             weiri_plan_model *model)
+static weir_status plan_model_parse_line(const char *path, int line, char *text, int *based,
+                                         weiri_plan_model *model)
 {
     text[strcspn(text, "#\r\n")] = '\0';
     char *equals = strchr(text, '='), *key = text, *value = text;
     if (equals) {
         *equals = '\0';
-        value = trim(equals + 1);
+        value = plan_model_trim(equals + 1);
     }
-    key = trim(key);
+    key = plan_model_trim(key);
     if (!*key && !equals)
         return WEIR_OK;
-    const weiri_plan_model *base = strcmp(key, "base") == 0 ? find_preset(value) : NULL;
+    const weiri_plan_model *base = strcmp(key, "base") == 0 ? plan_model_find_preset(value) : NULL;
     if (equals && base && !*based) {
         *model = *base;
-    } else if (!equals || take_pair(key, value, model) != 0) {
+    } else if (!equals || plan_model_parse_pair(key, value, model) != 0) {
         return weiri_fail(WEIR_ERR_INVALID,
-                          "%s:%d: expected key = value of a topology, base = PRESET first; "
-                          "lib/plan/cost/model.h has the keys",
+                          "%s:%d: expected key = value of a topology, with base = PRESET first; "
+                          "docs/user/plans.md lists the keys",
                           path, line);
     }
     *based = 1;
     return WEIR_OK;
 }
 
-static weir_status read_lines(FILE *from, const char *path, weiri_plan_model *model)
+static weir_status plan_model_read_lines(FILE *from, const char *path, weiri_plan_model *model)
 {
     char text[LINE_BYTES];
     int based = 0;
     weir_status status = WEIR_OK;
-    *model = *find_preset("h200x8");
+    *model = *plan_model_find_preset("h200x8");
     for (int line = 1; status == WEIR_OK && fgets(text, sizeof text, from); line++)
-        status = take_line(path, line, text, &based, model);
+        status = plan_model_parse_line(path, line, text, &based, model);
     if (status == WEIR_OK && ferror(from))
         return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot read the topology %s", path);
-    snprintf(model->about, sizeof model->about, "a file's numbers");
-    if (status == WEIR_OK && model->machine_ranks < model->ranks && !(model->net_gbs > 0))
+    snprintf(model->about, sizeof model->about, "numbers from a file");
+    if (status == WEIR_OK && model->node_ranks < model->ranks && !(model->net_gbs > 0))
         return weiri_fail(WEIR_ERR_INVALID,
-                          "%s: machine_ranks is below ranks, so ranks are on several machines: "
-                          "it needs net_gbs",
+                          "%s: machine_ranks is less than ranks, so the ranks span several nodes; "
+                          "net_gbs is missing",
                           path);
     return status;
 }
 
-/* Means of the pairs that were measured; what all links have together for large messages. */
-static weir_status take_links(const char *path, weiri_plan_model *model)
+/* Converts measured links: the mean over the measured pairs, and the bandwidth of all links used
+ * together with the largest message. */
+static weir_status plan_model_from_links(const char *path, weiri_plan_model *model)
 {
     weiri_links *links = NULL;
     double gbs = 0, us = 0;
@@ -174,7 +199,7 @@ static weir_status take_links(const char *path, weiri_plan_model *model)
     if (status != WEIR_OK)
         return status;
     on_host = strcmp(links->backend, "host") == 0;
-    *model = *find_preset(on_host ? "host" : "h200x8");
+    *model = *plan_model_find_preset(on_host ? "host" : "h200x8");
     for (int i = 0; i < links->endpoints * links->endpoints; i++)
         if (links->gbs[i] > 0 && links->us[i] > 0) {
             gbs += links->gbs[i];
@@ -184,7 +209,8 @@ static weir_status take_links(const char *path, weiri_plan_model *model)
     if (pairs) {
         double slower = us / pairs / model->relaxed_us;
         model->pair_gbs = gbs / pairs;
-        model->block_gbs = on_host ? model->pair_gbs : model->block_gbs; /* a core did it */
+        model->block_gbs =
+            on_host ? model->pair_gbs : model->block_gbs; /* one core drove the link */
         model->signal_us *= slower;
         model->relaxed_us *= slower;
         model->packet_us *= slower;
@@ -192,7 +218,7 @@ static weir_status take_links(const char *path, weiri_plan_model *model)
     if (links->nsizes)
         model->link_gbs = links->together_gbs[links->nsizes - 1];
     model->ranks = links->endpoints < RANKS_MAX ? links->endpoints : RANKS_MAX;
-    model->machine_ranks = model->ranks;
+    model->node_ranks = model->ranks;
     snprintf(model->about, sizeof model->about, "%d %s, measured", links->endpoints,
              on_host ? "cores" : "GPUs");
     weiri_links_free(links);
@@ -201,7 +227,7 @@ static weir_status take_links(const char *path, weiri_plan_model *model)
 
 weir_status weiri_plan_model_read(const char *name, weiri_plan_model *model)
 {
-    const weiri_plan_model *preset = find_preset(name);
+    const weiri_plan_model *preset = plan_model_find_preset(name);
     char word[16] = "";
     weir_status status;
     if (preset) {
@@ -210,12 +236,14 @@ weir_status weiri_plan_model_read(const char *name, weiri_plan_model *model)
     }
     FILE *from = fopen(name, "r");
     if (!from)
-        return weiri_fail(WEIR_ERR_INVALID,
-                          "topology %s: neither h200x4, h200x8 or host, nor a file: %s", name,
-                          strerror(errno));
+        return weiri_fail(
+            WEIR_ERR_INVALID,
+            "topology %s: not a preset (h200x4, h200x8, host) and not a readable file: %s", name,
+            strerror(errno));
     int measured = fscanf(from, "%15s", word) == 1 && strcmp(word, "weir-links") == 0;
     rewind(from);
-    status = measured ? take_links(name, model) : read_lines(from, name, model);
+    status =
+        measured ? plan_model_from_links(name, model) : plan_model_read_lines(from, name, model);
     fclose(from);
     const char *base = strrchr(name, '/');
     snprintf(model->name, sizeof model->name, "%.60s", base ? base + 1 : name);

@@ -1,4 +1,4 @@
-/* What operations move; moves.h has the meaning. */
+/* Computes the bytes that operations move (moves.h), and walks through thread blocks. */
 #include "plan/cost/moves.h"
 
 #include "base/error.h"
@@ -16,9 +16,9 @@ typedef struct mover {
     void *context;
 } mover;
 
-/* Bytes of data in chunk k of all these references: of the shortest, or of packets all. */
-static uint64_t shared_chunk(const mover *m, const weiri_plan_ref *refs, uint32_t count, uint32_t k,
-                             uint64_t least)
+/* Bytes of data in chunk k of all these references: the minimum of `least` and their lengths. */
+static uint64_t plan_moves_shared_chunk(const mover *m, const weiri_plan_ref *refs, uint32_t count,
+                                        uint32_t k, uint64_t least)
 {
     for (uint32_t i = 0; i < count; i++) {
         uint64_t bytes =
@@ -28,7 +28,7 @@ static uint64_t shared_chunk(const mover *m, const weiri_plan_ref *refs, uint32_
     return least;
 }
 
-static int any_packets(const weiri_plan_ref *refs, uint32_t count)
+static int plan_moves_any_packets(const weiri_plan_ref *refs, uint32_t count)
 {
     int any = 0;
     for (uint32_t i = 0; i < count; i++)
@@ -36,20 +36,21 @@ static int any_packets(const weiri_plan_ref *refs, uint32_t count)
     return any;
 }
 
-/* Bytes of data that these sources and destinations, equally many chunks each, handle. */
-static uint64_t data_bytes(const mover *m, const weiri_plan_ref *srcs, uint32_t nsrcs,
-                           const weiri_plan_ref *dsts, uint32_t ndsts)
+/* Bytes of data that the operation handles in these sources and destinations, which have equal
+ * numbers of chunks. Packets are handled for whole chunks. */
+static uint64_t plan_moves_data_bytes(const mover *m, const weiri_plan_ref *srcs, uint32_t nsrcs,
+                                      const weiri_plan_ref *dsts, uint32_t ndsts)
 {
     const weiri_plan_layout *l = m->layout;
     weiri_plan_span span = weiri_plan_part(l, m->op, srcs->size, m->turn, m->turn_bytes);
     uint64_t sum = 0, chunk = l->chunk_bytes;
     if (span.first >= span.end)
         return 0;
-    if (any_packets(srcs, nsrcs) || any_packets(dsts, ndsts))
+    if (plan_moves_any_packets(srcs, nsrcs) || plan_moves_any_packets(dsts, ndsts))
         return span.end - span.first;
     for (uint64_t k = span.first / chunk; k * chunk < span.end; k++) {
-        uint64_t length = shared_chunk(m, srcs, nsrcs, (uint32_t)k, chunk);
-        length = shared_chunk(m, dsts, ndsts, (uint32_t)k, length);
+        uint64_t length = plan_moves_shared_chunk(m, srcs, nsrcs, (uint32_t)k, chunk);
+        length = plan_moves_shared_chunk(m, dsts, ndsts, (uint32_t)k, length);
         uint64_t first = span.first > k * chunk ? span.first - k * chunk : 0;
         uint64_t end = span.end - k * chunk < length ? span.end - k * chunk : length;
         sum += end > first ? end - first : 0;
@@ -57,16 +58,16 @@ static uint64_t data_bytes(const mover *m, const weiri_plan_ref *srcs, uint32_t 
     return sum;
 }
 
-static void give(const mover *m, int from, int to, uint64_t bytes, uint32_t accesses,
-                 uint32_t index)
+static void plan_moves_emit_leg(const mover *m, int from, int to, uint64_t bytes, uint32_t accesses,
+                                uint32_t index)
 {
     weiri_plan_leg leg = {from, to, bytes, accesses, index, index == UINT32_MAX};
     if (bytes)
         m->take(m->context, &leg);
 }
 
-/* The ranks that a reference stands for, one after the other: the i-th, or -1. */
-static int rank_of(const mover *m, const weiri_plan_ref *ref, uint32_t i)
+/* The i-th rank that a reference stands for; -1 if there are no more. */
+static int plan_moves_rank_of(const mover *m, const weiri_plan_ref *ref, uint32_t i)
 {
     if (ref->place != WEIRI_PLAN_GROUP)
         return i ? -1 : ref->place == WEIRI_PLAN_LOCAL ? m->rank : ref->rank;
@@ -74,29 +75,30 @@ static int rank_of(const mover *m, const weiri_plan_ref *ref, uint32_t i)
     return i < group->nranks ? (int)m->gpu->ids[group->first_rank + i] : -1;
 }
 
-/* From one source to a destination, which may be a group. */
-static void copy(const mover *m, const weiri_plan_ref *src, uint32_t index)
+/* The legs of a copy from one source to a destination, which may be a group. */
+static void plan_moves_copy(const mover *m, const weiri_plan_ref *src, uint32_t index)
 {
     const weiri_plan_ref *dst = &m->gpu->refs[m->op->first_dst + index];
-    uint64_t bytes = data_bytes(m, src, 1, dst, 1) * (dst->is_packets ? 2 : 1);
-    int from = rank_of(m, src, 0);
-    for (uint32_t i = 0; rank_of(m, dst, i) >= 0; i++)
-        give(m, from, rank_of(m, dst, i), bytes, 2, index);
+    uint64_t bytes = plan_moves_data_bytes(m, src, 1, dst, 1) * (dst->is_packets ? 2 : 1);
+    int from = plan_moves_rank_of(m, src, 0);
+    for (uint32_t i = 0; plan_moves_rank_of(m, dst, i) >= 0; i++)
+        plan_moves_emit_leg(m, from, plan_moves_rank_of(m, dst, i), bytes, 2, index);
 }
 
-static void reduce(const mover *m)
+static void plan_moves_reduce(const mover *m)
 {
     const weiri_plan_op *op = m->op;
     const weiri_plan_ref *srcs = &m->gpu->refs[op->first_src];
     const weiri_plan_ref *dsts = &m->gpu->refs[op->first_dst];
-    uint64_t bytes = data_bytes(m, srcs, op->nsrcs, dsts, op->ndsts);
+    uint64_t bytes = plan_moves_data_bytes(m, srcs, op->nsrcs, dsts, op->ndsts);
     for (uint32_t s = 0; s < op->nsrcs; s++)
-        for (uint32_t i = 0; rank_of(m, &srcs[s], i) >= 0; i++)
-            give(m, rank_of(m, &srcs[s], i), m->rank, bytes * (srcs[s].is_packets ? 2 : 1), 1,
-                 UINT32_MAX);
+        for (uint32_t i = 0; plan_moves_rank_of(m, &srcs[s], i) >= 0; i++)
+            plan_moves_emit_leg(m, plan_moves_rank_of(m, &srcs[s], i), m->rank,
+                                bytes * (srcs[s].is_packets ? 2 : 1), 1, UINT32_MAX);
     for (uint32_t d = 0; d < op->ndsts; d++)
-        for (uint32_t i = 0; rank_of(m, &dsts[d], i) >= 0; i++)
-            give(m, m->rank, rank_of(m, &dsts[d], i), bytes * (dsts[d].is_packets ? 2 : 1), 1, d);
+        for (uint32_t i = 0; plan_moves_rank_of(m, &dsts[d], i) >= 0; i++)
+            plan_moves_emit_leg(m, m->rank, plan_moves_rank_of(m, &dsts[d], i),
+                                bytes * (dsts[d].is_packets ? 2 : 1), 1, d);
 }
 
 void weiri_plan_each_leg(const weir_plan *plan, const weiri_plan_layout *layout, int rank,
@@ -107,9 +109,9 @@ void weiri_plan_each_leg(const weir_plan *plan, const weiri_plan_layout *layout,
     weiri_plan_mode mode = weiri_plan_traits[op->kind].mode;
     mover m = {plan, layout, gpu, op, rank, turn, turn_bytes, take, context};
     if (mode == WEIRI_PLAN_REDUCE)
-        reduce(&m);
+        plan_moves_reduce(&m);
     for (uint32_t i = 0; i < op->ndsts && mode != WEIRI_PLAN_REDUCE; i++)
-        copy(&m, &gpu->refs[op->first_src + (mode == WEIRI_PLAN_PAIRS ? i : 0)], i);
+        plan_moves_copy(&m, &gpu->refs[op->first_src + (mode == WEIRI_PLAN_PAIRS ? i : 0)], i);
 }
 
 uint64_t weiri_plan_reduced_bytes(const weir_plan *plan, const weiri_plan_layout *layout,
@@ -123,9 +125,10 @@ uint64_t weiri_plan_reduced_bytes(const weir_plan *plan, const weiri_plan_layout
     if (weiri_plan_traits[op->kind].mode != WEIRI_PLAN_REDUCE)
         return 0;
     for (uint32_t s = 0; s < op->nsrcs; s++)
-        for (uint32_t i = 0; rank_of(&m, &srcs[s], i) >= 0; i++)
+        for (uint32_t i = 0; plan_moves_rank_of(&m, &srcs[s], i) >= 0; i++)
             operands++;
-    return (operands - 1) * data_bytes(&m, srcs, op->nsrcs, &gpu->refs[op->first_dst], op->ndsts);
+    return (operands - 1) *
+           plan_moves_data_bytes(&m, srcs, op->nsrcs, &gpu->refs[op->first_dst], op->ndsts);
 }
 
 /* --------------------------------------------------------------------- messages */
@@ -138,15 +141,15 @@ weir_status weiri_plan_lay_out_message(const weir_plan *plan, uint64_t message_b
     uint64_t blocks = weiri_plan_blocks(plan, whose), each = message_bytes / blocks;
     if (each * blocks != message_bytes)
         return weiri_fail(WEIR_ERR_INVALID,
-                          "%s: a message of %llu bytes does not divide into %llu blocks; give "
-                          "a multiple of that",
+                          "%s: a message of %llu bytes does not divide into %llu blocks; choose "
+                          "a multiple of that number",
                           plan->file, (unsigned long long)message_bytes,
                           (unsigned long long)blocks);
     return weiri_plan_lay_out(plan, each * weiri_plan_blocks(plan, WEIR_PLAN_INPUT),
                               each * weiri_plan_blocks(plan, WEIR_PLAN_OUTPUT), 1, layout);
 }
 
-uint64_t weiri_plan_usual_bytes(const weir_plan *plan)
+uint64_t weiri_plan_default_bytes(const weir_plan *plan)
 {
     weir_plan_buffer whose =
         plan->collective == WEIR_COLL_ALLGATHER ? WEIR_PLAN_OUTPUT : WEIR_PLAN_INPUT;
@@ -159,8 +162,9 @@ uint64_t weiri_plan_usual_bytes(const weir_plan *plan)
 
 /* ------------------------------------------------------------------------ walks */
 
-/* Steps over a pipeline's head into its body, past one that has no turns. */
-static void enter(weiri_plan_walk *walk)
+/* If the position is a pipeline, moves it to the first operation of its body, or past a pipeline
+ * without turns. */
+static void plan_moves_enter_pipeline(weiri_plan_walk *walk)
 {
     while (walk->at < walk->block->nops) {
         const weiri_plan_op *op = &walk->gpu->ops[walk->block->first_op + walk->at];
@@ -180,7 +184,7 @@ void weiri_plan_walk_begin(const weir_plan *plan, const weiri_plan_layout *layou
 {
     const weiri_plan_gpu *gpu = &plan->gpus[rank];
     *walk = (weiri_plan_walk){.gpu = gpu, .block = &gpu->blocks[block], .layout = layout};
-    enter(walk);
+    plan_moves_enter_pipeline(walk);
 }
 
 void weiri_plan_walk_next(weiri_plan_walk *walk)
@@ -194,7 +198,7 @@ void weiri_plan_walk_next(weiri_plan_walk *walk)
         }
         walk->turn = walk->turn_bytes = 0;
     }
-    enter(walk);
+    plan_moves_enter_pipeline(walk);
 }
 
 const weiri_plan_op *weiri_plan_walk_op(const weiri_plan_walk *walk)
@@ -209,15 +213,15 @@ typedef struct tally {
     int nranks;
 } tally;
 
-static void count_leg(void *context, const weiri_plan_leg *leg)
+static void plan_moves_count_leg(void *context, const weiri_plan_leg *leg)
 {
     tally *sums = context;
     sums->bytes[leg->from * sums->nranks + leg->to] += leg->bytes;
 }
 
-/* All turns of a pipeline together handle what one long turn would. */
-static void count_block(const weir_plan *plan, const weiri_plan_layout *layout, int rank,
-                        const weiri_plan_block *block, tally *sums)
+/* Counts a pipeline as one turn that is as long as all its turns together. */
+static void plan_moves_count_block(const weir_plan *plan, const weiri_plan_layout *layout, int rank,
+                                   const weiri_plan_block *block, tally *sums)
 {
     uint64_t turn_bytes = 0;
     for (uint32_t i = 0; i < block->nops; i++) {
@@ -231,7 +235,7 @@ static void count_block(const weir_plan *plan, const weiri_plan_layout *layout, 
             i += op->nops;
         else
             weiri_plan_each_leg(plan, layout, rank, op, 0, op->in_body ? turn_bytes : 0,
-                                count_leg, sums);
+                                plan_moves_count_leg, sums);
     }
 }
 
@@ -241,5 +245,5 @@ void weiri_plan_add_traffic(const weir_plan *plan, const weiri_plan_layout *layo
     tally sums = {bytes, plan->nranks};
     for (int rank = 0; rank < plan->nranks; rank++)
         for (uint32_t block = 0; block < plan->gpus[rank].nblocks; block++)
-            count_block(plan, layout, rank, &plan->gpus[rank].blocks[block], &sums);
+            plan_moves_count_block(plan, layout, rank, &plan->gpus[rank].blocks[block], &sums);
 }

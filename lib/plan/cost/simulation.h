@@ -1,7 +1,9 @@
 /*
- * The inside of the simulation of a plan (cost.h): agents, which are thread blocks and the
- * proxies of port channels; events, at which something that was under way arrives; flows,
- * which are agents' transfers under way. Time only moves between events.
+ * Internals of the simulation of a plan (cost.h). Agents are thread blocks and the proxies of port
+ * channels; flows are their transfers in progress; events are points in time at which something
+ * arrives or begins. Time advances from one event, or end of a flow, to the next.
+ *
+ * Calls go one way: cost.c (the main loop) -> cost_agents.c -> cost_flows.c -> cost_events.c.
  */
 #ifndef WEIR_PLAN_COST_SIMULATION_H
 #define WEIR_PLAN_COST_SIMULATION_H
@@ -10,17 +12,17 @@
 #include "plan/cost/moves.h"
 
 typedef enum weiri_agent_state {
-    WEIRI_AGENT_WAITS,  /* for what an event brings */
-    WEIRI_AGENT_STARTS, /* an event will start what it does */
-    WEIRI_AGENT_FLOWS,
-    WEIRI_AGENT_ENDED,  /* a thread block: at its end; a port: nothing to do */
+    WEIRI_AGENT_WAITS,  /* for an event */
+    WEIRI_AGENT_STARTS, /* an event is queued that starts its operation or request */
+    WEIRI_AGENT_FLOWS,  /* it transfers data */
+    WEIRI_AGENT_ENDED,  /* a thread block: at its end; a port: idle */
 } weiri_agent_state;
 
-/* What a port's proxy was asked for. */
+/* A request to the proxy of a port. */
 typedef struct weiri_port_request {
     const weiri_plan_op *op;
     uint64_t turn, turn_bytes;
-    uint32_t index;  /* which destination; UINT32_MAX: a signal */
+    uint32_t index; /* the destination of the operation; UINT32_MAX: a signal */
     int64_t step;
 } weiri_port_request;
 
@@ -32,47 +34,48 @@ typedef struct weiri_flow_use {
 typedef struct weiri_agent {
     weiri_agent_state state;
     int rank;
-    uint32_t block;          /* of the rank's; of a port: which of its port channels */
-    weiri_plan_walk walk;    /* thread block */
-    int64_t step, previous;
-    uint32_t progress;       /* of what it waits for, or 1: it has come to its barrier */
-    uint32_t round;          /* of the barrier */
-    int drains;              /* it is done but for its flush */
-    double work_us;
-    weiri_port_request *requests; /* port: those from done on are to do */
+    uint32_t block;         /* index of the thread block, or of the rank's port channel */
+    weiri_plan_walk walk;   /* thread block: its position */
+    int64_t step, previous; /* thread block: its current step, and the one before */
+    uint32_t progress;      /* ids of a wait that are satisfied; barrier: 1 after it has entered */
+    uint32_t round;         /* the round of the barrier that it has entered */
+    int drains;             /* 1: only the flush of its operation is outstanding */
+    double work_us;         /* sum of its operations without waits and contention */
+    weiri_port_request *requests; /* port: [done, nrequests) are outstanding */
     uint32_t nrequests, done;
-    weiri_flow_use *uses;    /* of its flow */
+    weiri_flow_use *uses; /* the resources that its flow uses */
     uint32_t nuses, room;
-    double own_us, left, rate; /* alone; of 1; per us */
+    double own_us;     /* time of its flow without contention */
+    double left, rate; /* fraction of the flow that is left, and its decrease per us */
 } weiri_agent;
 
 typedef enum weiri_event_kind {
     WEIRI_EVENT_START,   /* agent */
     WEIRI_EVENT_SIGNAL,  /* rank, channel, link */
-    WEIRI_EVENT_PACKETS, /* rank, first, end: of the line of its scratch's chunks */
-    WEIRI_EVENT_MEET,    /* rank, barrier (link) */
+    WEIRI_EVENT_PACKETS, /* rank, first, end: range of the line of all chunks of its scratch */
+    WEIRI_EVENT_BARRIER, /* rank, barrier (link) */
 } weiri_event_kind;
 
 typedef struct weiri_event {
     double us;
-    uint64_t order; /* of those at one time: first come, first served */
+    uint64_t order; /* number of the event; breaks ties of us */
     weiri_event_kind kind;
     int rank, channel;
     uint32_t agent, link;
     uint64_t first, end;
-    int64_t step; /* what brought it about */
+    int64_t step; /* the step that caused it */
 } weiri_event;
 
 typedef struct weiri_span {
     uint64_t first, end;
 } weiri_span;
 
-/* What a rank has got. */
+/* What has arrived at a rank. */
 typedef struct weiri_rank_state {
-    uint32_t *signals[2];  /* of each channel of a type, not consumed yet */
-    uint32_t *semaphores;
-    uint32_t *met, *rounds; /* of each barrier: who has come, how often all had */
-    weiri_span *packets;   /* of scratch: sorted, apart */
+    uint32_t *signals[2]; /* unconsumed signals of each memory channel, and of each port channel */
+    uint32_t *semaphores; /* values */
+    uint32_t *arrived, *rounds; /* of each barrier: blocks in the current round; rounds completed */
+    weiri_span *packets;        /* ranges of scratch whose packets have arrived: sorted, disjoint */
     uint32_t npackets;
     uint32_t first_agent, first_port;
 } weiri_rank_state;
@@ -83,16 +86,16 @@ typedef struct weiri_simulation {
     weiri_rank_state *ranks;
     weiri_agent *agents;
     uint32_t nagents, nblocks; /* thread blocks come first */
-    weiri_event *events;       /* a heap */
+    weiri_event *events;       /* binary heap by time */
     uint32_t nevents, room;
     uint64_t order;
-    uint32_t *flowing;         /* agents */
+    uint32_t *flowing; /* agents with a flow */
     uint32_t nflowing;
-    uint32_t *users;           /* of each load: flows, */
-    double *wanted;            /* and what they would take of it alone, in bytes a us */
-    int rates_are_old;
+    uint32_t *users;   /* flows that use each load */
+    double *wanted;    /* their demand on each load without contention, bytes per us */
+    int rates_are_old; /* 1: flows have changed since the rates were computed */
     double now_us;
-    int64_t waker;             /* the step that the current event is of */
+    int64_t waker; /* the step that caused the current event */
     weir_status status;
 } weiri_simulation;
 
@@ -100,36 +103,39 @@ void weiri_simulation_no_memory(weiri_simulation *sim);
 
 /* cost_events.c */
 
-/* It happens so much later; its us and order are set here. */
+/* Queues an event delay_us from now; sets its us and order. */
 void weiri_event_push(weiri_simulation *sim, weiri_event event, double delay_us);
-/* The first one, taken out; there is one. */
+/* Removes and returns the earliest event; there must be one. */
 weiri_event weiri_event_pop(weiri_simulation *sim);
 
+/* Records arrived packets; asks whether all packets of a range have arrived. */
 void weiri_packets_add(weiri_simulation *sim, weiri_rank_state *rank, weiri_span span);
-int weiri_packets_are_there(const weiri_rank_state *rank, weiri_span span);
+int weiri_packets_have_arrived(const weiri_rank_state *rank, weiri_span span);
 
 /* cost_agents.c */
 
-/* A thread block comes to its first operation. */
+/* Moves a thread block to its first operation. */
 void weiri_agent_begin(weiri_simulation *sim, uint32_t agent);
-/* An agent's flow has ended. */
-void weiri_agent_flowed(weiri_simulation *sim, uint32_t agent);
-void weiri_event_happen(weiri_simulation *sim, const weiri_event *event);
+/* Continues an agent whose flow has ended. */
+void weiri_agent_flow_ended(weiri_simulation *sim, uint32_t agent);
+/* Performs an event, and continues the agents that waited for it. */
+void weiri_event_perform(weiri_simulation *sim, const weiri_event *event);
 
 /* cost_flows.c */
 
-/* The loads of the model, none with bytes. */
+/* Creates the loads of the model. */
 weir_status weiri_flows_open(weiri_simulation *sim);
-int weiri_flows_cross(const weiri_simulation *sim, int from, int to); /* machines */
-/* Begins what the operation moves, for its destination index alone where that is not
- * UINT32_MAX. 0: it moves nothing and takes no time, so nothing began. */
+/* 1 if two ranks are on different nodes. */
+int weiri_flows_cross_nodes(const weiri_simulation *sim, int from, int to);
+/* Begins the transfers of an operation; only those to destination `index` unless it is UINT32_MAX.
+ * 0: the operation moves nothing, so that no flow began. */
 int weiri_flow_begin(weiri_simulation *sim, uint32_t agent, const weiri_plan_op *op, uint64_t turn,
                      uint64_t turn_bytes, uint32_t index);
-/* When the first flow ends if nothing changes; HUGE_VAL without any. */
+/* The time at which the first flow ends if no flow begins before; HUGE_VAL if there is none. */
 double weiri_flows_next_us(weiri_simulation *sim);
-/* Moves all flows on to that time; now_us is then us. */
+/* Advances the time, and all flows, to us. */
 void weiri_flows_advance(weiri_simulation *sim, double us);
-/* An agent whose flow has ended, taken out; UINT32_MAX: there is none. */
+/* Removes a flow that has ended and returns its agent; UINT32_MAX if there is none. */
 uint32_t weiri_flows_take_ended(weiri_simulation *sim);
 
 #endif

@@ -1,4 +1,4 @@
-/* A plan as text: its summary, the table of what ranks move, its ranks. */
+/* Prints a plan: its summary, the table of bytes moved between ranks, and its ranks. */
 #include "plan/cost/moves.h"
 #include "plan/draw/show.h"
 
@@ -8,14 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static weir_status no_memory(const weir_plan *plan)
+static weir_status plan_show_no_memory(const weir_plan *plan)
 {
-    return weiri_fail(WEIR_ERR_NO_MEMORY, "%s: no memory to show it", plan->file);
+    return weiri_fail(WEIR_ERR_NO_MEMORY, "%s: no memory to print the plan", plan->file);
 }
 
 /* ---------------------------------------------------------------------- summary */
 
-static void show_range(const weir_plan *plan, FILE *to)
+static void plan_show_range(const weir_plan *plan, FILE *to)
 {
     fprintf(to, "messages     %" PRIu64 " to ", plan->min_bytes);
     if (plan->max_bytes == UINT64_MAX)
@@ -25,7 +25,7 @@ static void show_range(const weir_plan *plan, FILE *to)
     fprintf(to, " bytes; chunks of multiples of %u bytes\n", plan->alignment);
 }
 
-static void show_counts(const weir_plan *plan, FILE *to)
+static void plan_show_counts(const weir_plan *plan, FILE *to)
 {
     uint64_t kinds[WEIRI_PLAN_KINDS] = {0}, all = 0;
     uint32_t least = UINT32_MAX, most = 0;
@@ -41,7 +41,7 @@ static void show_counts(const weir_plan *plan, FILE *to)
     fprintf(to, "blocks       %u", least);
     if (most > least)
         fprintf(to, " to %u", most);
-    fprintf(to, " thread block%s a rank, of %u threads\n", most > 1 ? "s" : "", plan->nthreads);
+    fprintf(to, " thread block%s per rank, of %u threads\n", most > 1 ? "s" : "", plan->nthreads);
     fprintf(to, "operations   %" PRIu64 ": ", all);
     for (int kind = 0; kind < WEIRI_PLAN_KINDS; kind++)
         if (kinds[kind]) {
@@ -52,16 +52,16 @@ static void show_counts(const weir_plan *plan, FILE *to)
     fputc('\n', to);
 }
 
-static void show_summary(const weir_plan *plan, FILE *to)
+static void plan_show_summary(const weir_plan *plan, FILE *to)
 {
     fprintf(to, "plan         %s\n", plan->name);
     fprintf(to, "collective   %s of %d ranks, %s\n", plan->collective_name, plan->nranks,
             plan->in_place ? "in place" : "out of place");
     fprintf(to, "protocol     %s%s%s\n", plan->uses_ll ? "LL" : "Simple",
             plan->has_packets ? ", packets" : "",
-            plan->double_scratch ? ", two halves of scratch in turn" : "");
-    show_range(plan, to);
-    show_counts(plan, to);
+            plan->double_scratch ? ", two halves of scratch used alternately" : "");
+    plan_show_range(plan, to);
+    plan_show_counts(plan, to);
 }
 
 /* ---------------------------------------------------------------------- traffic */
@@ -71,7 +71,7 @@ typedef struct route {
     uint64_t bytes;
 } route;
 
-static int by_bytes(const void *a, const void *b)
+static int plan_show_compare_routes(const void *a, const void *b)
 {
     const route *x = a, *y = b;
     if (x->bytes != y->bytes)
@@ -79,15 +79,16 @@ static int by_bytes(const void *a, const void *b)
     return x->from != y->from ? x->from - y->from : x->to - y->to;
 }
 
-/* A line for all pairs of ranks with the same bytes; within a rank apart. */
-static void show_routes(const route *routes, int count, int within, FILE *to)
+/* Prints a line for all pairs of ranks with the same bytes; `within` selects pairs of a rank with
+ * itself, or the others. */
+static void plan_show_routes(const route *routes, int count, int within, FILE *to)
 {
     enum { NAMED = 6 };
     for (int i = 0; i < count;) {
-        int named = 0, alike = 0, next = i;
+        int named = 0, equal = 0, next = i;
         for (; next < count && routes[next].bytes == routes[i].bytes; next++)
-            alike += (routes[next].from == routes[next].to) == within;
-        for (int k = i; k < next && alike && named < NAMED; k++) {
+            equal += (routes[next].from == routes[next].to) == within;
+        for (int k = i; k < next && equal && named < NAMED; k++) {
             if ((routes[k].from == routes[k].to) != within)
                 continue;
             if (named == 0)
@@ -96,16 +97,16 @@ static void show_routes(const route *routes, int count, int within, FILE *to)
                     routes[k].to);
             named++;
         }
-        if (alike > named)
-            fprintf(to, " ... (%d such)", alike);
-        if (alike)
+        if (equal > named)
+            fprintf(to, " ... (%d such)", equal);
+        if (equal)
             fputc('\n', to);
         i = next;
     }
 }
 
-static weir_status show_traffic(const weir_plan *plan, uint64_t message_bytes,
-                                const weiri_plan_layout *layout, FILE *to)
+static weir_status plan_show_traffic(const weir_plan *plan, uint64_t message_bytes,
+                                     const weiri_plan_layout *layout, FILE *to)
 {
     size_t n = (size_t)plan->nranks;
     weir_status status = WEIR_OK;
@@ -117,16 +118,16 @@ static weir_status show_traffic(const weir_plan *plan, uint64_t message_bytes,
         for (size_t i = 0; i < n * n; i++)
             if (bytes[i])
                 routes[count++] = (route){(int)(i / n), (int)(i % n), bytes[i]};
-        qsort(routes, (size_t)count, sizeof *routes, by_bytes);
+        qsort(routes, (size_t)count, sizeof *routes, plan_show_compare_routes);
         fprintf(to,
-                "moves        of a message of %" PRIu64 " bytes, from rank > to rank (chunks of "
+                "moves        for a message of %" PRIu64 " bytes, from rank > to rank (chunks of "
                 "%" PRIu64 " bytes%s)\n",
                 message_bytes, layout->chunk_bytes,
                 plan->has_packets ? "; a packet takes twice its data" : "");
-        show_routes(routes, count, 0, to);
-        show_routes(routes, count, 1, to);
+        plan_show_routes(routes, count, 0, to);
+        plan_show_routes(routes, count, 1, to);
     } else {
-        status = no_memory(plan);
+        status = plan_show_no_memory(plan);
     }
     free(routes);
     free(bytes);
@@ -135,16 +136,16 @@ static weir_status show_traffic(const weir_plan *plan, uint64_t message_bytes,
 
 /* ------------------------------------------------------------------------ ranks */
 
-/* What several ranks, or thread blocks, have in common: their text. */
+/* A rank or thread block and its text; those with equal text are printed once. */
 typedef struct entry {
     char *text;
     uint32_t id;
-    int part; /* of groups of thread blocks; -1: it has none, or several */
+    int part; /* its part in groups of thread blocks; -1: none, or several */
     int shown;
 } entry;
 
-/* The one part that all of a block's operations have, where they have any; else -1. */
-static int part_of(const weiri_plan_gpu *gpu, const weiri_plan_block *block)
+/* The part that all group operations of a block have; -1 if there is none, or several. */
+static int plan_show_part_of(const weiri_plan_gpu *gpu, const weiri_plan_block *block)
 {
     int part = -1;
     for (uint32_t i = 0; i < block->nops; i++) {
@@ -156,7 +157,8 @@ static int part_of(const weiri_plan_gpu *gpu, const weiri_plan_block *block)
     return part;
 }
 
-static char *block_text(const weir_plan *plan, int rank, const weiri_plan_block *block, int part)
+static char *plan_show_block_text(const weir_plan *plan, int rank, const weiri_plan_block *block,
+                                  int part)
 {
     const weiri_plan_gpu *gpu = &plan->gpus[rank];
     char *text = NULL;
@@ -177,54 +179,56 @@ static char *block_text(const weir_plan *plan, int rank, const weiri_plan_block 
     return text;
 }
 
-static void free_entries(entry *entries, uint32_t count)
+static void plan_show_free_entries(entry *entries, uint32_t count)
 {
     for (uint32_t i = 0; entries && i < count; i++)
         free(entries[i].text);
     free(entries);
 }
 
-/* "what 0..3 7:" of the entries that read as the given one, which are then shown. */
-static void show_alike(entry *entries, uint32_t count, uint32_t first, const char *what, FILE *to)
+/* Prints the heading "what 0..3 7:" of all entries with the same text as entry `first`, and marks
+ * them as shown. */
+static void plan_show_same_entries(entry *entries, uint32_t count, uint32_t first, const char *what,
+                                   FILE *to)
 {
-    uint32_t *ids = malloc(count * sizeof *ids), alike = 0;
+    uint32_t *ids = malloc(count * sizeof *ids), equal = 0;
     for (uint32_t i = first; i < count; i++)
         if (strcmp(entries[i].text, entries[first].text) == 0) {
             entries[i].shown = 1;
             if (ids)
-                ids[alike++] = entries[i].id;
+                ids[equal++] = entries[i].id;
         }
-    fprintf(to, "%s%s ", what, alike > 1 ? "s" : "");
+    fprintf(to, "%s%s ", what, equal > 1 ? "s" : "");
     if (ids)
-        weiri_plan_show_ids(ids, alike, to);
+        weiri_plan_show_ids(ids, equal, to);
     free(ids);
     for (uint32_t i = first, said = 0; i < count; i++)
         if (entries[i].part >= 0 && strcmp(entries[i].text, entries[first].text) == 0)
-            fprintf(to, said++ ? " %d" : ", their parts %d", entries[i].part);
+            fprintf(to, said++ ? " %d" : ", parts %d", entries[i].part);
     fputs(":\n", to);
 }
 
-static int show_blocks(const weir_plan *plan, int rank, FILE *to)
+static int plan_show_blocks(const weir_plan *plan, int rank, FILE *to)
 {
     const weiri_plan_gpu *gpu = &plan->gpus[rank];
     entry *blocks = calloc(gpu->nblocks ? gpu->nblocks : 1, sizeof *blocks);
     int made = blocks != NULL;
     for (uint32_t i = 0; i < gpu->nblocks && made; i++) {
         blocks[i].id = gpu->blocks[i].id;
-        blocks[i].part = part_of(gpu, &gpu->blocks[i]);
-        blocks[i].text = block_text(plan, rank, &gpu->blocks[i], blocks[i].part);
+        blocks[i].part = plan_show_part_of(gpu, &gpu->blocks[i]);
+        blocks[i].text = plan_show_block_text(plan, rank, &gpu->blocks[i], blocks[i].part);
         made = blocks[i].text != NULL;
     }
     for (uint32_t i = 0; i < gpu->nblocks && made; i++)
         if (!blocks[i].shown) {
-            show_alike(blocks, gpu->nblocks, i, "  thread block", to);
+            plan_show_same_entries(blocks, gpu->nblocks, i, "  thread block", to);
             fputs(blocks[i].text, to);
         }
-    free_entries(blocks, gpu->nblocks);
+    plan_show_free_entries(blocks, gpu->nblocks);
     return made;
 }
 
-static void show_links(const weiri_plan_gpu *gpu, int type, FILE *to)
+static void plan_show_links(const weiri_plan_gpu *gpu, int type, FILE *to)
 {
     uint32_t ends[WEIRI_PLAN_RANKS_MAX] = {0};
     for (uint32_t i = 0; i < gpu->nlinks[type]; i++)
@@ -238,12 +242,12 @@ static void show_links(const weiri_plan_gpu *gpu, int type, FILE *to)
         fputc('\n', to);
 }
 
-static void show_resources(const weiri_plan_gpu *gpu, FILE *to)
+static void plan_show_resources(const weiri_plan_gpu *gpu, FILE *to)
 {
     fprintf(to, "  chunks: i %u, o %u, s %u\n", gpu->chunks[WEIR_PLAN_INPUT],
             gpu->chunks[WEIR_PLAN_OUTPUT], gpu->chunks[WEIR_PLAN_SCRATCH]);
-    show_links(gpu, WEIRI_PLAN_MEMORY, to);
-    show_links(gpu, WEIRI_PLAN_PORT, to);
+    plan_show_links(gpu, WEIRI_PLAN_MEMORY, to);
+    plan_show_links(gpu, WEIRI_PLAN_PORT, to);
     for (uint32_t i = 0; i < gpu->nswitches; i++) {
         fprintf(to, "  switch channel %u: %c of ranks ", i,
                 weiri_plan_buffer_letters[gpu->switches[i].buffer]);
@@ -251,20 +255,20 @@ static void show_resources(const weiri_plan_gpu *gpu, FILE *to)
         fputc('\n', to);
     }
     for (uint32_t i = 0; i < gpu->nsemaphores; i++)
-        fprintf(to, "%s %u", i ? "" : "  semaphores begin with", gpu->semaphores[i]);
+        fprintf(to, "%s %u", i ? "" : "  initial values of semaphores:", gpu->semaphores[i]);
     if (gpu->nsemaphores)
         fputc('\n', to);
 }
 
-static char *rank_text(const weir_plan *plan, int rank)
+static char *plan_show_rank_text(const weir_plan *plan, int rank)
 {
     char *text = NULL;
     size_t bytes = 0;
     FILE *to = open_memstream(&text, &bytes);
     if (!to)
         return NULL;
-    show_resources(&plan->gpus[rank], to);
-    int made = show_blocks(plan, rank, to);
+    plan_show_resources(&plan->gpus[rank], to);
+    int made = plan_show_blocks(plan, rank, to);
     if (fclose(to) != 0 || !made) {
         free(text);
         return NULL;
@@ -272,25 +276,25 @@ static char *rank_text(const weir_plan *plan, int rank)
     return text;
 }
 
-static weir_status show_ranks(const weir_plan *plan, int only, FILE *to)
+static weir_status plan_show_ranks(const weir_plan *plan, int only, FILE *to)
 {
     uint32_t first = only < 0 ? 0 : (uint32_t)only;
     uint32_t count = only < 0 ? (uint32_t)plan->nranks : 1;
     entry *ranks = calloc(count, sizeof *ranks);
     int made = ranks != NULL;
     for (uint32_t i = 0; i < count && made; i++) {
-        ranks[i] = (entry){.id = first + i, .part = -1,
-                           .text = rank_text(plan, (int)(first + i))};
+        ranks[i] = (entry){
+            .id = first + i, .part = -1, .text = plan_show_rank_text(plan, (int)(first + i))};
         made = ranks[i].text != NULL;
     }
     for (uint32_t i = 0; i < count && made; i++)
         if (!ranks[i].shown) {
             fputc('\n', to);
-            show_alike(ranks, count, i, "rank", to);
+            plan_show_same_entries(ranks, count, i, "rank", to);
             fputs(ranks[i].text, to);
         }
-    free_entries(ranks, count);
-    return made ? WEIR_OK : no_memory(plan);
+    plan_show_free_entries(ranks, count);
+    return made ? WEIR_OK : plan_show_no_memory(plan);
 }
 
 weir_status weiri_plan_show(const weir_plan *plan, const weiri_plan_show_options *options,
@@ -300,14 +304,14 @@ weir_status weiri_plan_show(const weir_plan *plan, const weiri_plan_show_options
         return weiri_fail(WEIR_ERR_INVALID, "%s: no rank %d; it has ranks 0 to %d", plan->file,
                           options->rank, plan->nranks - 1);
     uint64_t bytes =
-        options->message_bytes ? options->message_bytes : weiri_plan_usual_bytes(plan);
+        options->message_bytes ? options->message_bytes : weiri_plan_default_bytes(plan);
     weiri_plan_layout layout;
     weir_status status = weiri_plan_lay_out_message(plan, bytes, &layout);
     if (status != WEIR_OK)
         return status;
-    show_summary(plan, to);
-    status = show_traffic(plan, bytes, &layout, to);
+    plan_show_summary(plan, to);
+    status = plan_show_traffic(plan, bytes, &layout, to);
     if (status == WEIR_OK && !options->summary)
-        status = show_ranks(plan, options->rank, to);
+        status = plan_show_ranks(plan, options->rank, to);
     return status;
 }

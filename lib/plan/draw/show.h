@@ -1,38 +1,41 @@
 /*
- * A plan as text for people: a summary, and for each rank its thread blocks with their
- * operations, such as
+ * Prints plans and estimates as text for people. A plan is printed as a summary and, for each rank,
+ * the operations of its thread blocks, such as
  *
  *   put      i[8..15] -> rank 2 s[0..7]
  *   signal   to rank 2
  *   re       i[0] + s[3] -> o[0]
  *
- * Ranks, and thread blocks of a rank, that read the same are shown once. A channel that is
- * not the first of its type between two ranks has its number behind a #.
+ * Ranks with the same text, and thread blocks of a rank with the same text, are printed once. A
+ * channel that is not the first of its type between two ranks is followed by # and its number.
  */
 #ifndef WEIR_PLAN_DRAW_SHOW_H
 #define WEIR_PLAN_DRAW_SHOW_H
 
-#include "plan/format/plan.h"
+#include "plan/cost/cost.h"
 
 #include <stdio.h>
 
 typedef struct weiri_plan_show_options {
-    int rank;               /* that one alone; -1: all */
-    int summary;            /* 1: no operations */
-    uint64_t message_bytes; /* of the table of what ranks move; 0: a usual length */
+    int rank;               /* only this rank; -1: all */
+    int summary;            /* 1: without operations */
+    uint64_t message_bytes; /* for the table of bytes moved; 0: weiri_plan_default_bytes */
 } weiri_plan_show_options;
 
-/* Local. WEIR_ERR_INVALID: the plan does not serve that length, or has no such rank;
- * WEIR_ERR_NO_MEMORY. What the file says of failed writes is the caller's to ask. */
+/* Prints a plan. Local. WEIR_ERR_INVALID: the plan does not serve that length, or has no such rank;
+ * WEIR_ERR_NO_MEMORY. Write errors stay in the stream (ferror). */
 weir_status weiri_plan_show(const weir_plan *plan, const weiri_plan_show_options *options,
                             FILE *to);
 
-/* One operation as a line without an end. own_part: the part of groups of thread blocks that
- * goes without saying; -1: none does. */
+/* Prints one operation, without a newline. own_part: the part in groups of thread blocks that is
+ * not printed, because the heading names it; -1: none. */
 void weiri_plan_show_op(const weir_plan *plan, int rank, const weiri_plan_op *op, int own_part,
                         FILE *to);
 
-/* Ranks or thread blocks, such as 0..3 7, written from a list in ascending order. */
+/* Prints an ascending list of ranks or thread blocks with ranges, such as 0..3 7. */
 void weiri_plan_show_ids(const uint32_t *ids, uint32_t count, FILE *to);
+
+/* Prints an estimate: the time and its bounds, the links, the critical path. */
+void weiri_plan_cost_print(const weir_plan *plan, const weiri_plan_cost *cost, FILE *to);
 
 #endif

@@ -1,4 +1,4 @@
-/* An operation in words; show.h has the form. */
+/* Prints one operation (show.h). */
 #include "plan/draw/show.h"
 
 #include <inttypes.h>
@@ -14,13 +14,13 @@ void weiri_plan_show_ids(const uint32_t *ids, uint32_t count, FILE *to)
     }
 }
 
-static void show_chunks(const weiri_plan_ref *ref, FILE *to)
+static void plan_show_chunks(const weiri_plan_ref *ref, FILE *to)
 {
     fprintf(to, "%c[%u", weiri_plan_buffer_letters[ref->buffer], ref->index);
     fprintf(to, ref->size > 1 ? "..%u]" : "]", ref->index + ref->size - 1);
 }
 
-static void show_ref(const weir_plan *plan, int rank, const weiri_plan_ref *ref, FILE *to)
+static void plan_show_ref(const weir_plan *plan, int rank, const weiri_plan_ref *ref, FILE *to)
 {
     const weiri_plan_gpu *gpu = &plan->gpus[rank];
     if (ref->place == WEIRI_PLAN_REMOTE)
@@ -31,11 +31,11 @@ static void show_ref(const weir_plan *plan, int rank, const weiri_plan_ref *ref,
         weiri_plan_show_ids(gpu->ids + group->first_rank, group->nranks, to);
         fputc(' ', to);
     }
-    show_chunks(ref, to);
+    plan_show_chunks(ref, to);
 }
 
-/* How many references, from the first on, are the same chunks of one rank after the other. */
-static uint32_t alike(const weiri_plan_ref *refs, uint32_t count)
+/* The number of references, from the first on, to the same chunks on ascending ranks. */
+static uint32_t plan_show_count_same_chunks(const weiri_plan_ref *refs, uint32_t count)
 {
     uint32_t n = 1;
     while (n < count && refs->place == WEIRI_PLAN_REMOTE &&
@@ -46,11 +46,11 @@ static uint32_t alike(const weiri_plan_ref *refs, uint32_t count)
     return n;
 }
 
-static void show_refs(const weir_plan *plan, int rank, const weiri_plan_ref *refs, uint32_t count,
-                      const char *between, FILE *to)
+static void plan_show_refs(const weir_plan *plan, int rank, const weiri_plan_ref *refs,
+                           uint32_t count, const char *between, FILE *to)
 {
     for (uint32_t i = 0; i < count;) {
-        uint32_t n = alike(refs + i, count - i), ranks[WEIRI_PLAN_REFS_MAX];
+        uint32_t n = plan_show_count_same_chunks(refs + i, count - i), ranks[WEIRI_PLAN_REFS_MAX];
         fputs(i ? between : "", to);
         for (uint32_t k = 0; k < n; k++)
             ranks[k] = (uint32_t)refs[i + k].rank;
@@ -58,15 +58,15 @@ static void show_refs(const weir_plan *plan, int rank, const weiri_plan_ref *ref
             fputs("ranks ", to);
             weiri_plan_show_ids(ranks, n, to);
             fputc(' ', to);
-            show_chunks(&refs[i], to);
+            plan_show_chunks(&refs[i], to);
         } else {
-            show_ref(plan, rank, &refs[i], to);
+            plan_show_ref(plan, rank, &refs[i], to);
         }
         i += n;
     }
 }
 
-static const char *sign_of(int reduce_op)
+static const char *plan_show_sign_of(int reduce_op)
 {
     static const char *const signs[WEIR_OP_COUNT] = {[WEIR_SUM] = "+", [WEIR_PROD] = "*",
                                                      [WEIR_MAX] = "max", [WEIR_MIN] = "min",
@@ -74,31 +74,31 @@ static const char *sign_of(int reduce_op)
     return reduce_op < 0 ? "+" : signs[reduce_op];
 }
 
-static void show_pairs(const weir_plan *plan, int rank, const weiri_plan_op *op, FILE *to)
+static void plan_show_pairs(const weir_plan *plan, int rank, const weiri_plan_op *op, FILE *to)
 {
     const weiri_plan_ref *srcs = &plan->gpus[rank].refs[op->first_src];
     const weiri_plan_ref *dsts = &plan->gpus[rank].refs[op->first_dst];
     for (uint32_t i = 0; i < op->ndsts; i++) {
         fputs(i ? ", " : "", to);
-        show_ref(plan, rank, &srcs[i], to);
+        plan_show_ref(plan, rank, &srcs[i], to);
         fputs(" -> ", to);
-        show_ref(plan, rank, &dsts[i], to);
+        plan_show_ref(plan, rank, &dsts[i], to);
     }
 }
 
-/* All sources to all destinations, of which a reduction has many, a broadcast one source. */
-static void show_all(const weir_plan *plan, int rank, const weiri_plan_op *op, FILE *to)
+/* Prints all sources and all destinations: of a reduction or a broadcast. */
+static void plan_show_all_to_all(const weir_plan *plan, int rank, const weiri_plan_op *op, FILE *to)
 {
     const weiri_plan_ref *refs = plan->gpus[rank].refs;
     char between[8];
-    snprintf(between, sizeof between, " %s ", sign_of(op->reduce_op));
-    show_refs(plan, rank, &refs[op->first_src], op->nsrcs, between, to);
+    snprintf(between, sizeof between, " %s ", plan_show_sign_of(op->reduce_op));
+    plan_show_refs(plan, rank, &refs[op->first_src], op->nsrcs, between, to);
     fputs(" -> ", to);
-    show_refs(plan, rank, &refs[op->first_dst], op->ndsts, ", ", to);
+    plan_show_refs(plan, rank, &refs[op->first_dst], op->ndsts, ", ", to);
 }
 
-/* Where the operation's channels lead. */
-static void show_channels(const weir_plan *plan, int rank, const weiri_plan_op *op, FILE *to)
+/* Prints the peers of the operation's channels. */
+static void plan_show_channels(const weir_plan *plan, int rank, const weiri_plan_op *op, FILE *to)
 {
     const weiri_plan_gpu *gpu = &plan->gpus[rank];
     for (uint32_t i = 0; i < op->nids; i++) {
@@ -111,7 +111,7 @@ static void show_channels(const weir_plan *plan, int rank, const weiri_plan_op *
         fputs(" by port", to);
 }
 
-static void show_sync(const weir_plan *plan, int rank, const weiri_plan_op *op, FILE *to)
+static void plan_show_sync(const weir_plan *plan, int rank, const weiri_plan_op *op, FILE *to)
 {
     const weiri_plan_gpu *gpu = &plan->gpus[rank];
     int waits = op->kind == WEIRI_PLAN_WAIT_OP || op->kind == WEIRI_PLAN_RELAXED_WAIT_OP;
@@ -122,24 +122,24 @@ static void show_sync(const weir_plan *plan, int rank, const weiri_plan_op *op, 
             fprintf(to, "%s%u", i ? " " : "semaphore ", gpu->ids[op->first_id + i]);
     else if (op->channel <= WEIRI_PLAN_PORT && op->nids) {
         fputs(waits ? "for " : "to ", to);
-        show_channels(plan, rank, op, to);
+        plan_show_channels(plan, rank, op, to);
     }
 }
 
-static void show_extras(const weir_plan *plan, int rank, const weiri_plan_op *op, int own_part,
-                        FILE *to)
+static void plan_show_extras(const weir_plan *plan, int rank, const weiri_plan_op *op, int own_part,
+                             FILE *to)
 {
     int signals = op->kind == WEIRI_PLAN_PUT_SIGNAL_OP ||
                   op->kind == WEIRI_PLAN_PUT_SIGNAL_FLUSH_OP;
     int moves = op->ndsts > 0 && op->channel <= WEIRI_PLAN_PORT;
     if (moves && op->nids && (signals || op->channel == WEIRI_PLAN_PORT)) {
         fputs(signals ? ", signal " : ", ", to);
-        show_channels(plan, rank, op, to);
+        plan_show_channels(plan, rank, op, to);
     }
     if (op->reduce_op > WEIR_SUM)
         fprintf(to, "  (%s)", weir_op_name((weir_op)op->reduce_op));
     if (op->nparts > 1 && op->part == (uint32_t)own_part)
-        fprintf(to, "  (a part of %u)", op->nparts);
+        fprintf(to, "  (one part of %u)", op->nparts);
     else if (op->nparts > 1)
         fprintf(to, "  (part %u of %u)", op->part, op->nparts);
 }
@@ -154,13 +154,13 @@ void weiri_plan_show_op(const weir_plan *plan, int rank, const weiri_plan_op *op
     }
     fprintf(to, "%-9s ", weiri_plan_kind_name(op->kind));
     if (mode == WEIRI_PLAN_LOOP)
-        fprintf(to, "%" PRIu64 " bytes a turn, over %u chunks", op->unit_bytes, op->num_chunks);
+        fprintf(to, "%" PRIu64 " bytes per turn, over %u chunks", op->unit_bytes, op->num_chunks);
     else if (mode == WEIRI_PLAN_SYNC)
-        show_sync(plan, rank, op, to);
+        plan_show_sync(plan, rank, op, to);
     else if (mode == WEIRI_PLAN_PAIRS)
-        show_pairs(plan, rank, op, to);
+        plan_show_pairs(plan, rank, op, to);
     else
-        show_all(plan, rank, op, to);
+        plan_show_all_to_all(plan, rank, op, to);
     if (mode != WEIRI_PLAN_LOOP && mode != WEIRI_PLAN_SYNC)
-        show_extras(plan, rank, op, own_part, to);
+        plan_show_extras(plan, rank, op, own_part, to);
 }

@@ -1,4 +1,4 @@
-/* Drawing a simulated plan; svg.h says what is seen. */
+/* Draws a simulated plan; svg.h describes the picture. */
 #include "plan/draw/show.h"
 #include "plan/draw/svg.h"
 
@@ -31,7 +31,7 @@ typedef struct drawing {
     int only;          /* rank; -1: all */
     int *tops;         /* of each rank's lanes */
     uint8_t *critical; /* of each step */
-    unsigned looks;    /* a bit for each that some box has */
+    unsigned looks;    /* a bit for each look that occurs, for the legend */
     int height;
 } drawing;
 
@@ -53,7 +53,7 @@ static const look looks[LOOKS] = {
     [LOOK_ORDER] = {"order", "order of operations", "#c3c7cf", "#575c66"},
 };
 
-static int look_of(weiri_plan_kind kind)
+static int plan_svg_look_of(weiri_plan_kind kind)
 {
     const weiri_plan_trait *trait = &weiri_plan_traits[kind];
     if (trait->mode == WEIRI_PLAN_SYNC)
@@ -67,7 +67,7 @@ static int look_of(weiri_plan_kind kind)
     return *trait->channels ? LOOK_PUT : LOOK_COPY;
 }
 
-static void put_style(const drawing *d)
+static void plan_svg_style(const drawing *d)
 {
     fputs("<style>\n"
           "text { font: 11px system-ui, sans-serif; fill: #24292f }\n"
@@ -98,8 +98,8 @@ static void put_style(const drawing *d)
     fputs("}\n</style>\n", d->to);
 }
 
-/* Text inside of elements: what XML would take for itself, and control characters, differ. */
-static void put_text(FILE *to, const char *text)
+/* Writes the text of an element: escapes markup, and replaces control characters. */
+static void plan_svg_text(FILE *to, const char *text)
 {
     for (; *text; text++)
         if (*text == '<')
@@ -114,35 +114,35 @@ static void put_text(FILE *to, const char *text)
 
 /* --------------------------------------------------------------------- places */
 
-static int is_drawn(const drawing *d, int rank)
+static int plan_svg_is_drawn(const drawing *d, int rank)
 {
     return d->only < 0 || rank == d->only;
 }
 
-static double x_of(const drawing *d, double us)
+static double plan_svg_x_of(const drawing *d, double us)
 {
     double total = d->cost->total_us > 0 ? d->cost->total_us : 1;
     return LEFT + us / total * WIDTH;
 }
 
-/* The middle of a thread block's lane, of a rank's memory. */
-static int y_of(const drawing *d, int rank, uint32_t block)
+/* The vertical middle of a thread block's lane, and of a rank's memory. */
+static int plan_svg_y_of(const drawing *d, int rank, uint32_t block)
 {
     return d->tops[rank] + MEMORY + 2 + (int)block * LANE + LANE / 2;
 }
 
-static int memory_y(const drawing *d, int rank)
+static int plan_svg_memory_y(const drawing *d, int rank)
 {
     return d->tops[rank] + MEMORY / 2;
 }
 
-static weir_status place(drawing *d)
+static weir_status plan_svg_place_lanes(drawing *d)
 {
     uint32_t lanes = 0;
     int y = TOP;
     for (int rank = 0; rank < d->plan->nranks; rank++) {
         d->tops[rank] = y;
-        if (!is_drawn(d, rank))
+        if (!plan_svg_is_drawn(d, rank))
             continue;
         lanes += d->plan->gpus[rank].nblocks;
         y += MEMORY + 2 + (int)d->plan->gpus[rank].nblocks * LANE + GAP;
@@ -154,16 +154,16 @@ static weir_status place(drawing *d)
     if (d->only >= d->plan->nranks)
         return weiri_fail(WEIR_ERR_INVALID, "%s: no rank %d; it has ranks 0 to %d", d->plan->file,
                           d->only, d->plan->nranks - 1);
-    return weiri_fail(WEIR_ERR_INVALID,
-                      "%s: %u thread blocks with %u operations are too many to draw (%d with "
-                      "%d); give one --rank, or fewer --bytes",
-                      d->plan->file, lanes, d->cost->nsteps, WEIRI_PLAN_SVG_LANES_MAX,
-                      WEIRI_PLAN_SVG_STEPS_MAX);
+    return weiri_fail(
+        WEIR_ERR_INVALID,
+        "%s: %u thread blocks with %u operations are too many to draw (limits: %d and "
+        "%d); select one --rank, or fewer --bytes",
+        d->plan->file, lanes, d->cost->nsteps, WEIRI_PLAN_SVG_LANES_MAX, WEIRI_PLAN_SVG_STEPS_MAX);
 }
 
 /* ---------------------------------------------------------------------- parts */
 
-static void put_head(const drawing *d)
+static void plan_svg_head(const drawing *d)
 {
     const weir_plan *plan = d->plan;
     const weiri_plan_cost *cost = d->cost;
@@ -173,56 +173,56 @@ static void put_head(const drawing *d)
             "height=\"%d\" role=\"img\" aria-labelledby=\"title desc\">\n<title id=\"title\">",
             width, d->height, width, d->height);
     fputs("Timeline of the plan ", d->to);
-    put_text(d->to, plan->name);
+    plan_svg_text(d->to, plan->name);
     fprintf(d->to, "</title>\n<desc id=\"desc\">Thread blocks of %d ranks perform ", plan->nranks);
-    put_text(d->to, plan->collective_name);
+    plan_svg_text(d->to, plan->collective_name);
     fprintf(d->to,
             " of %" PRIu64 " bytes in an estimated %.2f microseconds: %u operations as boxes, "
             "waits as bars, signals and data as arrows.</desc>\n",
             cost->message_bytes, cost->total_us, cost->nsteps);
-    put_style(d);
+    plan_svg_style(d);
     fputs("<defs><marker id=\"tip\" viewBox=\"0 0 6 6\" refX=\"6\" refY=\"3\" markerWidth=\"6\" "
           "markerHeight=\"6\" orient=\"auto\"><path class=\"tip\" d=\"M0 0 6 3 0 6z\"/></marker>"
           "</defs>\n",
           d->to);
     fprintf(d->to, "<rect class=\"page\" width=\"%d\" height=\"%d\"/>\n", width, d->height);
     fputs("<text class=\"h\" x=\"12\" y=\"20\">", d->to);
-    put_text(d->to, plan->name);
+    plan_svg_text(d->to, plan->name);
     fprintf(d->to, "</text>\n<text class=\"m\" x=\"12\" y=\"36\">");
-    put_text(d->to, plan->collective_name);
+    plan_svg_text(d->to, plan->collective_name);
     fprintf(d->to, ", %d ranks, %" PRIu64 " bytes, estimated on ", plan->nranks,
             cost->message_bytes);
-    put_text(d->to, cost->model.name);
+    plan_svg_text(d->to, cost->model.name);
     fprintf(d->to, ": %.2f us</text>\n", cost->total_us);
 }
 
-/* Lines at round times. */
-static void put_axis(const drawing *d)
+/* Grid lines at round times. */
+static void plan_svg_axis(const drawing *d)
 {
     double total = d->cost->total_us > 0 ? d->cost->total_us : 1;
     double step = pow(10, floor(log10(total / 4)));
     while (total / step > 12)
         step *= total / step > 24 ? 5 : 2;
     for (int i = 0; i * step <= total; i++) {
-        double x = x_of(d, i * step);
+        double x = plan_svg_x_of(d, i * step);
         fprintf(d->to, "<path class=\"grid\" d=\"M%.1f %dV%d\"/>", x, TOP - 6, d->height - LEGEND);
         fprintf(d->to, "<text class=\"m\" text-anchor=\"middle\" x=\"%.1f\" y=\"%d\">%g%s</text>\n",
                 x, TOP - 10, i * step, i ? "" : " us");
     }
 }
 
-static void put_lanes(const drawing *d)
+static void plan_svg_lanes(const drawing *d)
 {
     for (int rank = 0; rank < d->plan->nranks; rank++) {
         const weiri_plan_gpu *gpu = &d->plan->gpus[rank];
-        if (!is_drawn(d, rank))
+        if (!plan_svg_is_drawn(d, rank))
             continue;
         fprintf(d->to, "<text x=\"12\" y=\"%d\">rank %d</text>", d->tops[rank] + MEMORY, rank);
         fprintf(d->to, "<rect class=\"mem\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\"><title>"
                        "memory of rank %d</title></rect>\n",
                 LEFT, d->tops[rank], WIDTH, MEMORY, rank);
         for (uint32_t block = 0; block < gpu->nblocks; block++) {
-            int y = y_of(d, rank, block);
+            int y = plan_svg_y_of(d, rank, block);
             fprintf(d->to, "<rect class=\"lane\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\"/>",
                     LEFT, y - LANE / 2 + 1, WIDTH, LANE - 2);
             fprintf(d->to, "<text class=\"m r\" x=\"%d\" y=\"%d\">block %u</text>\n", LEFT - 6,
@@ -231,8 +231,8 @@ static void put_lanes(const drawing *d)
     }
 }
 
-/* What a box says where one points at it. */
-static void put_title(const drawing *d, const weiri_plan_step *step, const weiri_plan_op *op)
+/* The title of a box, which viewers show as a tooltip. */
+static void plan_svg_title(const drawing *d, const weiri_plan_step *step, const weiri_plan_op *op)
 {
     char *text = NULL;
     size_t bytes = 0;
@@ -247,28 +247,28 @@ static void put_title(const drawing *d, const weiri_plan_step *step, const weiri
     weiri_plan_show_op(d->plan, step->rank, op, -1, words);
     if (fclose(words) == 0) {
         fputs("<title>", d->to);
-        put_text(d->to, text);
+        plan_svg_text(d->to, text);
         fputs("</title>", d->to);
     }
     free(text);
 }
 
-static void put_step(drawing *d, uint32_t i)
+static void plan_svg_step(drawing *d, uint32_t i)
 {
     const weiri_plan_step *step = &d->cost->steps[i];
     const weiri_plan_gpu *gpu = &d->plan->gpus[step->rank];
     const weiri_plan_op *op = &gpu->ops[gpu->blocks[step->block].first_op + step->op];
     const char *name = weiri_plan_kind_name(op->kind);
-    int y = y_of(d, step->rank, step->block), which = look_of(op->kind);
-    double x = x_of(d, step->began_us), end = x_of(d, step->ended_us);
-    double reached = x_of(d, step->reached_us), width = end - x < 1 ? 1 : end - x;
+    int y = plan_svg_y_of(d, step->rank, step->block), which = plan_svg_look_of(op->kind);
+    double x = plan_svg_x_of(d, step->began_us), end = plan_svg_x_of(d, step->ended_us);
+    double reached = plan_svg_x_of(d, step->reached_us), width = end - x < 1 ? 1 : end - x;
     d->looks |= 1u << which;
     if (x - reached > 0.5)
         fprintf(d->to, "<rect class=\"wait\" x=\"%.1f\" y=\"%d\" width=\"%.1f\" height=\"2\"/>",
                 reached, y - 1, x - reached);
     fprintf(d->to, "<rect class=\"%s%s\" x=\"%.1f\" y=\"%d\" width=\"%.1f\" height=\"%d\">",
             looks[which].word, d->critical[i] ? " c" : "", x, y - BOX / 2, width, BOX);
-    put_title(d, step, op);
+    plan_svg_title(d, step, op);
     fputs("</rect>", d->to);
     if (width > (double)LETTER * (double)strlen(name) + 4)
         fprintf(d->to, "<text class=\"b%s\" x=\"%.1f\" y=\"%d\">%s</text>",
@@ -276,44 +276,49 @@ static void put_step(drawing *d, uint32_t i)
     fputc('\n', d->to);
 }
 
-static void put_arrow(const drawing *d, double x, int y, double end, int end_y, const char *how)
+static void plan_svg_arrow(const drawing *d, double x, int y, double end, int end_y,
+                           const char *how)
 {
     fprintf(d->to, "<path class=\"arrow%s\" marker-end=\"url(#tip)\" d=\"M%.1f %dL%.1f %d\"/>\n",
             how, x, y, end, end_y);
 }
 
-/* From what others did to what waited for it, and into memory. */
-static void put_arrows(const drawing *d)
+/* Arrows from causes to the operations that waited for them, and to the memory that data arrives
+ * in. */
+static void plan_svg_arrows(const drawing *d)
 {
     const weiri_plan_cost *cost = d->cost;
-    uint32_t arrows = cost->nlandings;
+    uint32_t arrows = cost->narrivals;
     for (uint32_t i = 0; i < cost->nsteps; i++)
         arrows += (uint32_t)cost->steps[i].waited;
     int many = d->only < 0 && arrows > MANY_ARROWS;
-    for (uint32_t i = 0; i < cost->nlandings; i++) {
-        const weiri_plan_landing *landing = &cost->landings[i];
-        const weiri_plan_step *from = &cost->steps[landing->step];
-        double x = x_of(d, landing->us);
-        if (!is_drawn(d, landing->rank))
+    for (uint32_t i = 0; i < cost->narrivals; i++) {
+        const weiri_plan_arrival *arrival = &cost->arrivals[i];
+        const weiri_plan_step *from = &cost->steps[arrival->step];
+        double x = plan_svg_x_of(d, arrival->us);
+        if (!plan_svg_is_drawn(d, arrival->rank))
             continue;
-        fprintf(d->to, "<circle class=\"spot\" cx=\"%.1f\" cy=\"%d\" r=\"2.5\"><title>%" PRIu64
-                       " bytes from rank %d, %.2f us</title></circle>\n",
-                x, memory_y(d, landing->rank), landing->bytes, from->rank, landing->us);
-        if (is_drawn(d, from->rank))
-            put_arrow(d, x_of(d, from->ended_us), y_of(d, from->rank, from->block), x,
-                      memory_y(d, landing->rank), many ? " land many" : " land");
+        fprintf(d->to,
+                "<circle class=\"spot\" cx=\"%.1f\" cy=\"%d\" r=\"2.5\"><title>%" PRIu64
+                " bytes from rank %d, %.2f us</title></circle>\n",
+                x, plan_svg_memory_y(d, arrival->rank), arrival->bytes, from->rank, arrival->us);
+        if (plan_svg_is_drawn(d, from->rank))
+            plan_svg_arrow(d, plan_svg_x_of(d, from->ended_us),
+                           plan_svg_y_of(d, from->rank, from->block), x,
+                           plan_svg_memory_y(d, arrival->rank), many ? " land many" : " land");
     }
     for (uint32_t i = 0; i < cost->nsteps; i++) {
         const weiri_plan_step *step = &cost->steps[i];
         const weiri_plan_step *from = step->waited ? &cost->steps[step->cause] : step;
-        if (step->waited && is_drawn(d, step->rank) && is_drawn(d, from->rank))
-            put_arrow(d, x_of(d, from->ended_us), y_of(d, from->rank, from->block),
-                      x_of(d, step->began_us), y_of(d, step->rank, step->block),
-                      many ? " many" : "");
+        if (step->waited && plan_svg_is_drawn(d, step->rank) && plan_svg_is_drawn(d, from->rank))
+            plan_svg_arrow(d, plan_svg_x_of(d, from->ended_us),
+                           plan_svg_y_of(d, from->rank, from->block),
+                           plan_svg_x_of(d, step->began_us),
+                           plan_svg_y_of(d, step->rank, step->block), many ? " many" : "");
     }
 }
 
-static void put_legend(const drawing *d)
+static void plan_svg_legend(const drawing *d)
 {
     int x = LEFT, y = d->height - LEGEND + 16;
     for (int i = 0; i < LOOKS; i++) {
@@ -328,16 +333,16 @@ static void put_legend(const drawing *d)
     y += 22;
     fprintf(d->to, "<rect class=\"wait\" x=\"%d\" y=\"%d\" width=\"16\" height=\"2\"/>"
                    "<text x=\"%d\" y=\"%d\">waits</text>\n", x, y - 5, x + 21, y);
-    put_arrow(d, x + 70, y - 4, x + 96, y - 4, "");
+    plan_svg_arrow(d, x + 70, y - 4, x + 96, y - 4, "");
     fprintf(d->to, "<text x=\"%d\" y=\"%d\">what it waited for</text>\n", x + 101, y);
-    put_arrow(d, x + 220, y - 4, x + 246, y - 4, " land");
+    plan_svg_arrow(d, x + 220, y - 4, x + 246, y - 4, " land");
     fprintf(d->to, "<text x=\"%d\" y=\"%d\">into a rank's memory (the bar above its blocks)"
                    "</text>\n", x + 251, y);
     fprintf(d->to, "<rect class=\"order c\" x=\"%d\" y=\"%d\" width=\"14\" height=\"10\"/>"
                    "<text x=\"%d\" y=\"%d\">critical path</text>\n", x + 530, y - 9, x + 549, y);
 }
 
-static weir_status find_critical(drawing *d)
+static weir_status plan_svg_find_critical(drawing *d)
 {
     uint32_t count = 0;
     int64_t *path = weiri_plan_critical_path(d->cost, &count);
@@ -348,24 +353,24 @@ static weir_status find_critical(drawing *d)
     int made = path && d->critical && d->tops;
     free(path);
     return made ? WEIR_OK
-                : weiri_fail(WEIR_ERR_NO_MEMORY, "%s: no memory to draw it", d->plan->file);
+                : weiri_fail(WEIR_ERR_NO_MEMORY, "%s: no memory to draw the plan", d->plan->file);
 }
 
 weir_status weiri_plan_svg(const weir_plan *plan, const weiri_plan_cost *cost, int rank, FILE *to)
 {
     drawing d = {.plan = plan, .cost = cost, .to = to, .only = rank};
-    weir_status status = find_critical(&d);
+    weir_status status = plan_svg_find_critical(&d);
     if (status == WEIR_OK)
-        status = place(&d);
+        status = plan_svg_place_lanes(&d);
     if (status == WEIR_OK) {
-        put_head(&d);
-        put_axis(&d);
-        put_lanes(&d);
+        plan_svg_head(&d);
+        plan_svg_axis(&d);
+        plan_svg_lanes(&d);
         for (uint32_t i = 0; i < cost->nsteps; i++)
-            if (is_drawn(&d, cost->steps[i].rank))
-                put_step(&d, i);
-        put_arrows(&d);
-        put_legend(&d);
+            if (plan_svg_is_drawn(&d, cost->steps[i].rank))
+                plan_svg_step(&d, i);
+        plan_svg_arrows(&d);
+        plan_svg_legend(&d);
         fputs("</svg>\n", to);
     }
     free(d.critical);

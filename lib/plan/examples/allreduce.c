@@ -1,8 +1,9 @@
-/* Allreduce on one machine without packets: all pairs, a ring, a switch channel. */
+/* Allreduce on one node without packets: all pairs, a ring, a switch channel. */
 #include "plan/examples/program.h"
 
-/* Each rank reads all ranks' chunk of its own number, and writes the result to all. Meeting
- * before: the others' data is there. Meeting behind: they are done with it. */
+/* Each rank reads and reduces the chunk with its number of all ranks, and writes the result to all.
+ * The first barrier: the peers' inputs are complete. The last barrier: the peers have finished
+ * reading and writing. */
 void weiri_example_allreduce_direct(weir_plan_builder *b, const weiri_plan_example_options *with)
 {
     int n = with->nranks;
@@ -31,12 +32,13 @@ void weiri_example_allreduce_direct(weir_plan_builder *b, const weiri_plan_examp
 }
 
 /*
- * Twice round the ring. In step s of the first round a rank sends chunk (rank - s), reduced
- * with its own data, on to the next; the last step makes the result of chunk (rank + 1). In
- * the second round results are sent on.
+ * Chunks go round the ring twice. In step s of the first round a rank reduces chunk (rank - s) with
+ * its own data and sends it to the next rank; the last step yields the result of chunk (rank + 1).
+ * In the second round the results are passed on.
  *
- * No rank need ask whether it may write to the next: each result has gone through the data of
- * all ranks, so who has them all knows that the others' scratch has been read.
+ * A rank need not ask the next one for permission to write: each result includes the data of all
+ * ranks, so a rank that has received all results knows that the scratch of the others has been
+ * read.
  */
 void weiri_example_allreduce_ring(weir_plan_builder *b, const weiri_plan_example_options *with)
 {
@@ -77,7 +79,7 @@ void weiri_example_allreduce_ring(weir_plan_builder *b, const weiri_plan_example
     }
 }
 
-/* As all pairs, but the switch channel has all ranks' data in one operation. */
+/* As all pairs, but switch channels read from, and write to, all ranks in one operation. */
 void weiri_example_allreduce_switch(weir_plan_builder *b, const weiri_plan_example_options *with)
 {
     int n = with->nranks;

@@ -1,14 +1,14 @@
 /*
- * Allreduce with packets: no waits but for the packets themselves. One thread block does it
- * all; instances divide the data among more.
+ * Allreduce with packets: ranks wait only for packets. A program uses one thread block; instances
+ * divide the data among more.
  *
- * Scratch is used in two halves by turns, which is enough order between launches: a rank that
- * ends a launch has packets from every peer, so each peer has begun that launch and is done
- * with the one before, whose half comes next.
+ * Launches use two halves of scratch alternately, and need no other order between them: a rank that
+ * ends a launch has received packets from every peer, so each peer has begun that launch and has
+ * finished the previous one, which used the half that comes next.
  */
 #include "plan/examples/program.h"
 
-/* Every rank sends all of its data to all others, and reduces what it has. */
+/* Every rank sends all of its data to all others, and reduces what it receives. */
 void weiri_example_allreduce_oneshot(weir_plan_builder *b,
                                      const weiri_plan_example_options *with)
 {
@@ -33,7 +33,8 @@ void weiri_example_allreduce_oneshot(weir_plan_builder *b,
     }
 }
 
-/* Every rank sends each peer that peer's share, reduces its own, and sends it to all. */
+/* Every rank sends each peer that peer's share, reduces its own share, and sends the result to
+ * all. */
 void weiri_example_allreduce_twoshot(weir_plan_builder *b,
                                      const weiri_plan_example_options *with)
 {

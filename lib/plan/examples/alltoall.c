@@ -1,10 +1,10 @@
-/* Alltoall: packets, all pairs. In place, what is sent is where what comes is to be, so that
- * comes through scratch. */
+/* Alltoall: packets, all pairs. In place, a rank receives to scratch, because the destination of
+ * received data still holds data to be sent. */
 #include "plan/examples/program.h"
 
-/* By a thread block of its own. */
-static void copy_own(weir_plan_builder *b, int rank, const weiri_plan_example_options *with,
-                     int block)
+/* Copies the rank's own block, in a separate thread block. */
+static void plan_example_alltoall_copy(weir_plan_builder *b, int rank,
+                                       const weiri_plan_example_options *with, int block)
 {
     if (!with->in_place)
         weir_plan_copy(weir_plan_slice(weir_plan_output(b, rank), rank, 1),
@@ -26,7 +26,7 @@ void weiri_example_alltoall_packets(weir_plan_builder *b, const weiri_plan_examp
                 weir_plan_put_packets(mesh.of[rank].to[peer],
                                       weir_plan_slice(scratch[peer], rank, 1),
                                       weir_plan_slice(in, peer, 1), 0);
-        copy_own(b, rank, with, 1);
+        plan_example_alltoall_copy(b, rank, with, 1);
         for (int peer = 0; peer < n; peer++)
             if (peer != rank)
                 weir_plan_unpack_packets(weir_plan_slice(weir_plan_output(b, rank), peer, 1),
@@ -34,7 +34,7 @@ void weiri_example_alltoall_packets(weir_plan_builder *b, const weiri_plan_examp
     }
 }
 
-/* A thread block for each peer: they meet, each writes to the other and says so. */
+/* One thread block for each peer: barrier with the peer, write, barrier. */
 void weiri_example_alltoall_direct(weir_plan_builder *b, const weiri_plan_example_options *with)
 {
     int n = with->nranks;
@@ -57,6 +57,6 @@ void weiri_example_alltoall_direct(weir_plan_builder *b, const weiri_plan_exampl
                 weir_plan_copy(weir_plan_slice(in, peer, 1),
                                weir_plan_slice(there[rank], peer, 1), block);
         }
-        copy_own(b, rank, with, n - 1);
+        plan_example_alltoall_copy(b, rank, with, n - 1);
     }
 }

@@ -1,4 +1,7 @@
-/* What the programs of the examples share; each is a row of the table in examples.c. */
+/*
+ * Channels and barriers that the example programs share (program.c), and the declarations of the
+ * programs for the table in examples.c.
+ */
 #ifndef WEIR_PLAN_EXAMPLES_PROGRAM_H
 #define WEIR_PLAN_EXAMPLES_PROGRAM_H
 
@@ -7,34 +10,35 @@
 enum { WEIRI_EXAMPLE_RANKS = 64 };
 
 typedef struct weiri_example_row {
-    weir_plan_chan to[WEIRI_EXAMPLE_RANKS]; /* each peer */
+    weir_plan_chan to[WEIRI_EXAMPLE_RANKS]; /* channel to each peer */
 } weiri_example_row;
 
-/* A memory channel from every rank to every other one. */
+/* Memory channels from every rank to every other rank. */
 typedef struct weiri_example_mesh {
     weiri_example_row of[WEIRI_EXAMPLE_RANKS];
 } weiri_example_mesh;
 void weiri_example_mesh_create(weir_plan_builder *b, int nranks, weiri_example_mesh *mesh);
 
-/* Ranks in a ring or, with open ends, a chain: of each rank its channels to the next one and
- * to the one before. Two ranks have one channel, for both. */
+/* A ring: for each rank its channels to the next and to the previous rank. With two ranks, these
+ * are the same channel. */
 typedef struct weiri_example_ring {
     weir_plan_chan next[WEIRI_EXAMPLE_RANKS], prev[WEIRI_EXAMPLE_RANKS];
 } weiri_example_ring;
 void weiri_example_ring_create(weir_plan_builder *b, int nranks, weiri_example_ring *ring);
 
-/* A thread block of a rank meets that of some peers, first to end - 1 but the rank itself: it
- * signals to them what it has done before, and what follows comes behind their signals. */
+/* Appends a barrier between a thread block of a rank and those of the peers first to end - 1 (the
+ * rank itself is skipped): it signals to each peer after its earlier operations, and waits for each
+ * peer's signal before its later ones. */
 void weiri_example_barrier(const weiri_example_row *row, int rank, int first, int end, int block);
 
-/* The rank's buffer for the result, and for what goes into it: in place they are one. */
+/* The buffer with the rank's input; in place, that is its output buffer. */
 static inline weir_plan_chunks weiri_example_source(weir_plan_builder *b, int rank,
                                                     const weiri_plan_example_options *with)
 {
     return with->in_place ? weir_plan_output(b, rank) : weir_plan_input(b, rank);
 }
 
-/* Which of the others a peer is, counted from 0. */
+/* The index of a peer among the ranks other than rank, from 0. */
 static inline int weiri_example_among_others(int rank, int peer)
 {
     return peer < rank ? peer : peer - 1;

@@ -1,17 +1,18 @@
 /*
- * Broadcast from rank 0 and reduce to rank 0: directly, and as a pipeline through all ranks,
- * which handles a unit of the data at a time. Only the root has an input of a broadcast and
- * an output of a reduce.
+ * Broadcast from rank 0 and reduce to rank 0: directly, and as a pipeline through a chain of all
+ * ranks, which handles unit_bytes of the data at a time. Only the root has the input of a broadcast
+ * and the output of a reduce.
  */
 #include "plan/examples/program.h"
 
-static void copy_own(weir_plan_builder *b, const weiri_plan_example_options *with, int block)
+static void plan_example_rooted_copy(weir_plan_builder *b, const weiri_plan_example_options *with,
+                                     int block)
 {
     if (!with->in_place)
         weir_plan_copy(weir_plan_output(b, 0), weir_plan_input(b, 0), block);
 }
 
-/* The root has a thread block for each peer, which says when its output may be written. */
+/* The root has a thread block for each peer. A peer signals when its output may be written. */
 void weiri_example_broadcast_direct(weir_plan_builder *b, const weiri_plan_example_options *with)
 {
     int n = with->nranks;
@@ -25,7 +26,7 @@ void weiri_example_broadcast_direct(weir_plan_builder *b, const weiri_plan_examp
         weir_plan_signal(out, peer - 1, WEIR_PLAN_BEFORE);
         weir_plan_wait(back, 0, WEIR_PLAN_AFTER);
     }
-    copy_own(b, with, 0);
+    plan_example_rooted_copy(b, with, 0);
 }
 
 void weiri_example_broadcast_chain(weir_plan_builder *b, const weiri_plan_example_options *with)
@@ -52,11 +53,11 @@ void weiri_example_broadcast_chain(weir_plan_builder *b, const weiri_plan_exampl
         }
         weir_plan_pipeline_end(b);
     }
-    copy_own(b, with, 1);
+    plan_example_rooted_copy(b, with, 1);
 }
 
-/* The root reads each peer's data between that peer's signal that it is there, and the
- * root's own that it has been read. */
+/* A peer signals that its input is complete; the root reads it, and signals when it has finished.
+ */
 void weiri_example_reduce_direct(weir_plan_builder *b, const weiri_plan_example_options *with)
 {
     int n = with->nranks;
@@ -79,8 +80,8 @@ void weiri_example_reduce_direct(weir_plan_builder *b, const weiri_plan_example_
         weir_plan_signal(from[peer], 0, WEIR_PLAN_BEFORE);
 }
 
-/* From the last rank on, each adds its data to what comes and sends it to the rank before,
- * which has said that its scratch may be written. */
+/* From the last rank on, each rank adds its data to what it receives, and sends the sum to the
+ * previous rank, which has signalled that its scratch may be written. */
 void weiri_example_reduce_chain(weir_plan_builder *b, const weiri_plan_example_options *with)
 {
     int n = with->nranks;

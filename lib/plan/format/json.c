@@ -1,8 +1,7 @@
 /*
- * Reads plans from JSON, with jansson: the form that MSCCL++'s DSL writes. Ids that a file
- * gives relative to a thread block are resolved on the way; what they refer to is then
- * validated (validate.c) in one form with built plans. Unknown keys are ignored, with one
- * warning each.
+ * Reads plans from the JSON that MSCCL++'s DSL writes, with jansson. Ids that a file gives
+ * relative to a thread block are resolved during reading; the result is validated (validate.c)
+ * as built plans are. Unknown keys are ignored with one warning each.
  */
 #include "plan/format/json.h"
 
@@ -15,7 +14,7 @@
 
 enum { FILE_BYTES_MAX = 1 << 28 };
 
-static int collective_of(const char *name)
+static int plan_json_collective_of(const char *name)
 {
     for (int i = 0; i < WEIR_COLL_COUNT; i++)
         if (strcmp(name, weir_collective_name((weir_collective)i)) == 0)
@@ -23,7 +22,7 @@ static int collective_of(const char *name)
     return strcmp(name, "reducescatter") == 0 ? WEIR_COLL_REDUCE_SCATTER : -1;
 }
 
-static void read_head(weiri_json *in, json_t *root)
+static void plan_json_read_header(weiri_json *in, json_t *root)
 {
     weir_plan *plan = in->plan;
     weiri_json_known(in, root,
@@ -36,12 +35,12 @@ static void read_head(weiri_json *in, json_t *root)
         weiri_json_no_memory(in);
         return;
     }
-    plan->collective = collective_of(plan->collective_name);
+    plan->collective = plan_json_collective_of(plan->collective_name);
     const char *protocol =
         json_object_get(root, "protocol") ? weiri_json_text(in, root, "protocol") : "Simple";
     plan->uses_ll = strcmp(protocol, "LL") == 0;
     if (!plan->uses_ll && strcmp(protocol, "Simple") != 0)
-        weiri_json_refuse(in, "protocol is '%.40s'; expected Simple or LL", protocol);
+        weiri_json_reject(in, "protocol is '%.40s'; expected Simple or LL", protocol);
     plan->in_place = weiri_json_flag(in, root, "inplace", 0);
     plan->reuse_resources = weiri_json_flag(in, root, "reuse_resources", 0);
     plan->double_scratch = weiri_json_flag(in, root, "use_double_scratch_buffer", 0);
@@ -55,18 +54,19 @@ static void read_head(weiri_json *in, json_t *root)
             : UINT64_MAX;
 }
 
-static void read_root(weiri_json *in, json_t *root)
+static void plan_json_read_root(weiri_json *in, json_t *root)
 {
     json_t *gpus;
     if (!json_is_object(root)) {
-        weiri_json_refuse(in, "a plan is an object");
+        weiri_json_reject(in, "the document is not a JSON object; expected a plan");
         return;
     }
-    read_head(in, root);
+    plan_json_read_header(in, root);
     gpus = weiri_json_array(in, root, "gpus");
     size_t count = json_array_size(gpus);
     if (count < 1 || count > WEIRI_PLAN_RANKS_MAX)
-        weiri_json_refuse(in, "gpus has %zu ranks; expected 1 to %d", count, WEIRI_PLAN_RANKS_MAX);
+        weiri_json_reject(in, "gpus has %zu entries; expected 1 to %d", count,
+                          WEIRI_PLAN_RANKS_MAX);
     if (in->status != WEIR_OK)
         return;
     in->plan->gpus = calloc(count, sizeof *in->plan->gpus);
@@ -79,7 +79,7 @@ static void read_root(weiri_json *in, json_t *root)
         weiri_json_read_rank(in, json_array_get(gpus, (size_t)in->rank));
 }
 
-static json_t *parse(const char *text, size_t bytes, const char *name)
+static json_t *plan_json_parse_text(const char *text, size_t bytes, const char *name)
 {
     json_error_t error;
     json_t *root =
@@ -100,12 +100,12 @@ weir_status weir_plan_parse(const char *text, size_t bytes, const char *name, we
         return weiri_fail(WEIR_ERR_NO_MEMORY, "%s: no memory for the plan", name);
     }
     weiri_json in = {.plan = made,
-                     .rank = WEIRI_JSON_NOWHERE,
+                     .rank = WEIRI_JSON_NO_RANK,
                      .block = WEIRI_JSON_NO_OP,
                      .op = WEIRI_JSON_NO_OP};
-    json_t *root = parse(text, bytes, name);
+    json_t *root = plan_json_parse_text(text, bytes, name);
     if (root)
-        read_root(&in, root);
+        plan_json_read_root(&in, root);
     else
         in.status = WEIR_ERR_INVALID;
     if (in.status == WEIR_OK)
@@ -124,7 +124,7 @@ weir_status weir_plan_read(const char *file, weir_plan **plan)
     char *text = NULL;
     long bytes = -1;
     weir_status status;
-    int readable = from && (getc(from) != EOF || !ferror(from)); /* a folder is not */
+    int readable = from && (getc(from) != EOF || !ferror(from)); /* fails for a directory */
     if (readable && fseek(from, 0, SEEK_END) == 0)
         bytes = ftell(from);
     if (from && bytes >= 0 && bytes <= FILE_BYTES_MAX && fseek(from, 0, SEEK_SET) == 0)
@@ -132,7 +132,8 @@ weir_status weir_plan_read(const char *file, weir_plan **plan)
     if (text && fread(text, 1, (size_t)bytes, from) == (size_t)bytes)
         status = weir_plan_parse(text, (size_t)bytes, file, plan);
     else if (from && bytes > FILE_BYTES_MAX)
-        status = weiri_fail(WEIR_ERR_INVALID, "%s: longer than %d bytes; no plan is", file,
+        status = weiri_fail(WEIR_ERR_INVALID,
+                            "%s: the file is too long for a plan; expected at most %d bytes", file,
                             FILE_BYTES_MAX);
     else
         status = weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot read the plan %s", file);

@@ -1,4 +1,4 @@
-/* Reading plans, in a build without jansson. */
+/* Replaces json*.c in a build without jansson: plans cannot be read from JSON. */
 #include "plan/format/plan.h"
 
 #include "base/error.h"
@@ -9,8 +9,9 @@ weir_status weir_plan_parse(const char *text, size_t bytes, const char *name, we
     (void)bytes;
     (void)plan;
     return weiri_fail(WEIR_ERR_UNSUPPORTED,
-                      "%s: this build reads no plans: apt-get install libjansson-dev, and build "
-                      "again", name);
+                      "%s: this build reads no plans: install jansson (apt-get install "
+                      "libjansson-dev) and build again",
+                      name);
 }
 
 weir_status weir_plan_read(const char *file, weir_plan **plan)

@@ -1,9 +1,9 @@
-/* A rank's program: what it has of channels, remote buffers and semaphores, its thread blocks. */
+/* Reads one rank of a plan: channels, remote buffers, semaphores, thread blocks. */
 #include "plan/format/json.h"
 
 #include <string.h>
 
-static void read_links(weiri_json *in, json_t *object, weiri_plan_channel type)
+static void plan_json_read_links(weiri_json *in, json_t *object, weiri_plan_channel type)
 {
     weiri_plan_gpu *gpu = weiri_json_gpu(in);
     uint32_t first, count;
@@ -19,7 +19,7 @@ static void read_links(weiri_json *in, json_t *object, weiri_plan_channel type)
     }
 }
 
-static void read_switch(weiri_json *in, json_t *object)
+static void plan_json_read_switch(weiri_json *in, json_t *object)
 {
     weiri_plan_gpu *gpu = weiri_json_gpu(in);
     json_t *group;
@@ -41,7 +41,7 @@ static void read_switch(weiri_json *in, json_t *object)
     }
 }
 
-static void read_channels(weiri_json *in, json_t *gpu)
+static void plan_json_read_channels(weiri_json *in, json_t *gpu)
 {
     json_t *object;
     size_t i;
@@ -53,13 +53,13 @@ static void read_channels(weiri_json *in, json_t *gpu)
         if (in->status != WEIR_OK)
             return;
         if (type == WEIRI_PLAN_SWITCH)
-            read_switch(in, object);
+            plan_json_read_switch(in, object);
         else if (type != WEIRI_PLAN_NO_CHANNEL)
-            read_links(in, object, type);
+            plan_json_read_links(in, object, type);
     }
 }
 
-static void read_remotes(weiri_json *in, json_t *object)
+static void plan_json_read_remotes(weiri_json *in, json_t *object)
 {
     weiri_plan_gpu *gpu = weiri_json_gpu(in);
     json_t *item, *word;
@@ -83,7 +83,7 @@ static void read_remotes(weiri_json *in, json_t *object)
     }
 }
 
-static void read_semaphores(weiri_json *in, json_t *object)
+static void plan_json_read_semaphores(weiri_json *in, json_t *object)
 {
     weiri_plan_gpu *gpu = weiri_json_gpu(in);
     json_t *item;
@@ -102,9 +102,10 @@ static void read_semaphores(weiri_json *in, json_t *object)
     }
 }
 
-/* A thread block's lists of one kind, by type. Several entries of a type are one list. */
-static void read_lists(weiri_json *in, json_t *object, const char *key, const char *type_key,
-                       const char *ids_key, const char *known, weiri_plan_list *lists)
+/* Reads a thread block's lists of one kind. Adjacent entries of one channel type form one list. */
+static void plan_json_read_lists(weiri_json *in, json_t *object, const char *key,
+                                 const char *type_key, const char *ids_key, const char *known,
+                                 weiri_plan_list *lists)
 {
     json_t *item;
     size_t i;
@@ -118,7 +119,7 @@ static void read_lists(weiri_json *in, json_t *object, const char *key, const ch
             return;
         weiri_json_ids(in, item, ids_key, &first, &count);
         if (lists[type].count && lists[type].first + lists[type].count != first)
-            weiri_json_refuse(in, "%s has %s channels in two places; expected one", key,
+            weiri_json_reject(in, "%s lists %s channels in two places; expected one", key,
                               weiri_plan_channel_name(type));
         else if (!lists[type].count)
             lists[type].first = first;
@@ -126,7 +127,7 @@ static void read_lists(weiri_json *in, json_t *object, const char *key, const ch
     }
 }
 
-static void read_block(weiri_json *in, json_t *object)
+static void plan_json_read_block(weiri_json *in, json_t *object)
 {
     weiri_plan_gpu *gpu = weiri_json_gpu(in);
     weiri_plan_block *block = weiri_plan_append(&gpu->blocks, &gpu->nblocks, sizeof *block);
@@ -141,11 +142,13 @@ static void read_block(weiri_json *in, json_t *object)
     block->id = (uint32_t)weiri_json_number(in, object, "id", INT32_MAX, WEIRI_JSON_REQUIRED);
     for (uint32_t other = 0; other < in->block; other++)
         if (gpu->blocks[other].id == block->id)
-            weiri_json_refuse(in, "two thread blocks have this id");
-    read_lists(in, object, "channels", "channel_type", "channel_ids",
-               "|channel_type|channel_ids|buff|", block->channels);
-    read_lists(in, object, "remote_buffer_refs", "access_channel_type", "remote_buffer_ids",
-               "|access_channel_type|remote_buffer_ids|", block->remotes);
+            weiri_json_reject(
+                in, "another thread block of the rank has the same id; expected different ids");
+    plan_json_read_lists(in, object, "channels", "channel_type", "channel_ids",
+                         "|channel_type|channel_ids|buff|", block->channels);
+    plan_json_read_lists(in, object, "remote_buffer_refs", "access_channel_type",
+                         "remote_buffer_ids", "|access_channel_type|remote_buffer_ids|",
+                         block->remotes);
     weiri_json_read_ops(in, object);
     in->block = in->op = WEIRI_JSON_NO_OP;
 }
@@ -159,17 +162,17 @@ void weiri_json_read_rank(weiri_json *in, json_t *object)
                      "|id|input_chunks|output_chunks|scratch_chunks|threadblocks|channels|"
                      "remote_buffers|semaphores|");
     if (weiri_json_number(in, object, "id", INT32_MAX, WEIRI_JSON_REQUIRED) != (uint64_t)in->rank)
-        weiri_json_refuse(in, "gpus[%d] has another id; expected them in the order of ranks",
+        weiri_json_reject(in, "gpus[%d] has another id; expected the entries in rank order",
                           in->rank);
     for (int buffer = 0; buffer < WEIR_PLAN_BUFFERS; buffer++)
         weiri_json_gpu(in)->chunks[buffer] =
             (uint32_t)weiri_json_number(in, object, keys[buffer], WEIRI_PLAN_CHUNKS_MAX, 0);
-    read_channels(in, object);
-    read_remotes(in, object);
-    read_semaphores(in, object);
+    plan_json_read_channels(in, object);
+    plan_json_read_remotes(in, object);
+    plan_json_read_semaphores(in, object);
     json_array_foreach(weiri_json_array(in, object, "threadblocks"), i, item)
     {
         if (in->status == WEIR_OK)
-            read_block(in, item);
+            plan_json_read_block(in, item);
     }
 }

@@ -1,4 +1,4 @@
-/* Bytes of chunks; layout.h has the rules. */
+/* Computes the layout of a call; layout.h states the rules. */
 #include "plan/format/layout.h"
 
 #include "base/error.h"
@@ -13,7 +13,7 @@ uint32_t weiri_plan_blocks(const weir_plan *plan, weir_plan_buffer buffer)
         return (uint32_t)plan->nranks;
     if (plan->collective >= 0 || buffer == WEIR_PLAN_SCRATCH)
         return 1;
-    /* Of a collective that weir does not know, the longer buffer consists of shorter ones. */
+    /* For an unknown collective, the longer buffer is assumed to consist of shorter ones. */
     for (int rank = 0; rank < plan->nranks; rank++) {
         const uint32_t *chunks = plan->gpus[rank].chunks;
         uint32_t own = chunks[buffer], other = chunks[1 - buffer];
@@ -34,16 +34,16 @@ uint32_t weiri_plan_block_chunks(const weir_plan *plan)
     return 0;
 }
 
-static weir_status refuse_bytes(const weir_plan *plan, const char *why, uint64_t in_bytes,
-                                uint64_t out_bytes)
+static weir_status plan_layout_reject(const weir_plan *plan, const char *why, uint64_t in_bytes,
+                                      uint64_t out_bytes)
 {
     return weiri_fail(WEIR_ERR_INVALID,
-                      "%s: %s: called with %llu bytes of input and %llu of output", plan->file,
+                      "%s: %s; the call has %llu bytes of input and %llu of output", plan->file,
                       why, (unsigned long long)in_bytes, (unsigned long long)out_bytes);
 }
 
-static weir_status find_block(const weir_plan *plan, size_t element_bytes,
-                              weiri_plan_layout *layout)
+static weir_status plan_layout_find_block(const weir_plan *plan, size_t element_bytes,
+                                          weiri_plan_layout *layout)
 {
     uint64_t in = layout->in_bytes / weiri_plan_blocks(plan, WEIR_PLAN_INPUT);
     uint64_t out = layout->out_bytes / weiri_plan_blocks(plan, WEIR_PLAN_OUTPUT);
@@ -51,23 +51,24 @@ static weir_status find_block(const weir_plan *plan, size_t element_bytes,
     layout->block_chunks = weiri_plan_block_chunks(plan);
     if (in != out || in * weiri_plan_blocks(plan, WEIR_PLAN_INPUT) != layout->in_bytes ||
         out * weiri_plan_blocks(plan, WEIR_PLAN_OUTPUT) != layout->out_bytes)
-        return refuse_bytes(plan, "these are not the lengths of its collective",
-                            layout->in_bytes, layout->out_bytes);
+        return plan_layout_reject(plan, "the lengths do not fit its collective", layout->in_bytes,
+                                  layout->out_bytes);
     if (in % element_bytes)
-        return refuse_bytes(plan, "each rank's block has to be whole elements", layout->in_bytes,
-                            layout->out_bytes);
+        return plan_layout_reject(plan, "each rank's block must consist of whole elements",
+                                  layout->in_bytes, layout->out_bytes);
     uint64_t message =
         plan->collective == WEIR_COLL_ALLGATHER ? layout->out_bytes : layout->in_bytes;
     if (message >= plan->min_bytes && message <= plan->max_bytes)
         return WEIR_OK;
     return weiri_fail(WEIR_ERR_INVALID,
-                      "%s: a message of %llu bytes is outside of the plan's range, %llu to %llu "
+                      "%s: a message of %llu bytes is outside the plan's range, %llu to %llu "
                       "bytes (min_message_size, max_message_size)",
-                      plan->file, (unsigned long long)message,
-                      (unsigned long long)plan->min_bytes, (unsigned long long)plan->max_bytes);
+                      plan->file, (unsigned long long)message, (unsigned long long)plan->min_bytes,
+                      (unsigned long long)plan->max_bytes);
 }
 
-static void find_chunk(const weir_plan *plan, size_t element_bytes, weiri_plan_layout *layout)
+static void plan_layout_find_chunk(const weir_plan *plan, size_t element_bytes,
+                                   weiri_plan_layout *layout)
 {
     uint64_t unit = plan->alignment > element_bytes ? plan->alignment : element_bytes;
     uint64_t units = (layout->block_bytes + unit - 1) / unit;
@@ -87,13 +88,14 @@ weir_status weiri_plan_lay_out(const weir_plan *plan, uint64_t in_bytes, uint64_
 {
     weiri_plan_layout made = {.in_bytes = in_bytes, .out_bytes = out_bytes};
     if (in_bytes % element_bytes || out_bytes % element_bytes)
-        return refuse_bytes(plan, "lengths are whole elements", in_bytes, out_bytes);
+        return plan_layout_reject(plan, "lengths must be whole elements", in_bytes, out_bytes);
     if ((in_bytes | out_bytes) >> 47)
-        return refuse_bytes(plan, "longer than any machine's memory", in_bytes, out_bytes);
-    weir_status status = find_block(plan, element_bytes, &made);
+        return plan_layout_reject(plan, "a length must be less than 2^47 bytes", in_bytes,
+                                  out_bytes);
+    weir_status status = plan_layout_find_block(plan, element_bytes, &made);
     if (status != WEIR_OK)
         return status;
-    find_chunk(plan, element_bytes, &made);
+    plan_layout_find_chunk(plan, element_bytes, &made);
     *layout = made;
     return WEIR_OK;
 }
@@ -126,9 +128,10 @@ uint64_t weiri_plan_turns(const weiri_plan_layout *layout, const weiri_plan_op *
     return (op->num_chunks * layout->chunk_bytes + op->unit_bytes - 1) / op->unit_bytes;
 }
 
-/* The line is whole units of the alignment, as chunks are. */
-static uint64_t part_begin(const weiri_plan_layout *layout, const weiri_plan_op *op,
-                           uint64_t line, uint32_t part)
+/* Offset of a part of the line. The line consists of whole units of the alignment; parts differ by
+ * one unit at most. */
+static uint64_t plan_layout_part_begin(const weiri_plan_layout *layout, const weiri_plan_op *op,
+                                       uint64_t line, uint32_t part)
 {
     uint64_t unit = layout->alignment, units = line / unit;
     uint64_t each = units / op->nparts, longer = units % op->nparts;
@@ -139,8 +142,8 @@ weiri_plan_span weiri_plan_part(const weiri_plan_layout *layout, const weiri_pla
                                 uint32_t size, uint64_t turn, uint64_t turn_bytes)
 {
     uint64_t line = size * layout->chunk_bytes;
-    weiri_plan_span span = {part_begin(layout, op, line, op->part),
-                            part_begin(layout, op, line, op->part + 1)};
+    weiri_plan_span span = {plan_layout_part_begin(layout, op, line, op->part),
+                            plan_layout_part_begin(layout, op, line, op->part + 1)};
     if (turn_bytes) {
         uint64_t left = span.end - span.first, at = turn * turn_bytes;
         span.first += at < left ? at : left;

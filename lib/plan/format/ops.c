@@ -1,4 +1,5 @@
-/* The table of operations, and the words that messages and files use. */
+/* The table of operations, names in files and messages, the append function of all lists, and
+ * the public accessors of a plan. */
 #include "plan/format/plan.h"
 
 #include <stdio.h>
@@ -19,6 +20,14 @@ const char *weiri_plan_channel_name(weiri_plan_channel type)
 {
     static const char *const names[] = {"memory", "port", "switch", "none"};
     return names[type];
+}
+
+int weiri_plan_gpu_has_packets(const weiri_plan_gpu *gpu)
+{
+    for (uint32_t i = 0; i < gpu->nops; i++)
+        if (weiri_plan_traits[gpu->ops[i].kind].packets)
+            return 1;
+    return 0;
 }
 
 const char *weiri_plan_where(const weir_plan *plan, int rank, uint32_t block, uint32_t op,

@@ -1,19 +1,19 @@
 /*
- * A plan inside: a collective as data. It is read from JSON (json.c) or built (build.c), and
- * then shown, checked, estimated and executed; all of them see this one form.
+ * The in-memory form of a plan. The JSON reader (json.c) and the builder (build/build.c) produce
+ * it; the checker, the compiler, the simulation and the printers read it and never modify it.
  *
- * A plan has a program for every rank (weiri_plan_gpu): thread blocks, each a list of
- * operations that run one after the other; blocks run side by side. Ids that the file gives
- * relative to a thread block are resolved here: a channel id counts the rank's channels of
- * its type, a chunk reference knows whose memory it is. What the file said is kept where a
- * writer needs it.
+ * A plan has one program for each rank (weiri_plan_gpu): a set of concurrent thread blocks, each
+ * with a list of operations in order. Ids that a file gives relative to a thread block are
+ * resolved: a channel id is an index into the rank's channels of that type, and a chunk reference
+ * names the rank that owns the memory. File ids that the writer needs are kept.
  *
- * Operations of all kinds that move data share one meaning, their mode: either each
- * destination gets the source of the same place, or every destination gets the reduction of
- * all sources. A switch channel's reference stands for the same chunks on every
- * rank of its group.
+ * Every operation that moves data has a mode (weiri_plan_mode), which is its whole meaning. A
+ * reference to a switch channel stands for the same chunks on every rank of its group.
  *
- * Sizes. A plan counts in chunks; layout.h says which bytes a chunk is.
+ * A pipeline runs its body, a list of operations, several times; each run is called a turn and
+ * handles the next unit_bytes of the data.
+ *
+ * Sizes are counted in chunks; layout.h maps chunks to bytes.
  */
 #ifndef WEIR_PLAN_FORMAT_PLAN_H
 #define WEIR_PLAN_FORMAT_PLAN_H
@@ -33,36 +33,36 @@ enum {
     WEIRI_PLAN_ALIGNMENT_MAX = 1 << 16,
 };
 
-/* What an operation does with data; WEIRI_PLAN_SYNC: nothing. */
+/* What an operation does with data. */
 typedef enum weiri_plan_mode {
-    WEIRI_PLAN_SYNC,   /* orders, signals, waits */
+    WEIRI_PLAN_SYNC,   /* moves nothing: a fence, barrier, signal, wait, semaphore or flush */
     WEIRI_PLAN_PAIRS,  /* destination i gets source i */
     WEIRI_PLAN_SPREAD, /* every destination gets the one source */
     WEIRI_PLAN_REDUCE, /* every destination gets the reduction of all sources, in their order */
-    WEIRI_PLAN_LOOP,   /* the operations behind it, again and again */
+    WEIRI_PLAN_LOOP,   /* a pipeline: repeats the operations that follow it */
 } weiri_plan_mode;
 
-/* Which references of an operation lie in memory as packets. */
+/* Which references of an operation hold packets. */
 enum {
     WEIRI_PLAN_PACKETS_NONE = 0,
     WEIRI_PLAN_PACKETS_SRC0 = 1,
-    WEIRI_PLAN_PACKETS_REST = 2, /* the sources behind the first */
+    WEIRI_PLAN_PACKETS_REST = 2, /* all sources but the first */
     WEIRI_PLAN_PACKETS_DST0 = 4,
-    WEIRI_PLAN_PACKETS_DSTS = 8, /* the destinations behind the first */
+    WEIRI_PLAN_PACKETS_DSTS = 8, /* all destinations but the first */
     WEIRI_PLAN_PACKETS_FROM = WEIRI_PLAN_PACKETS_SRC0 | WEIRI_PLAN_PACKETS_REST,
     WEIRI_PLAN_PACKETS_TO = WEIRI_PLAN_PACKETS_DST0 | WEIRI_PLAN_PACKETS_DSTS,
     WEIRI_PLAN_PACKETS_RESEND = WEIRI_PLAN_PACKETS_REST | WEIRI_PLAN_PACKETS_DSTS,
     WEIRI_PLAN_PACKETS_ALL = WEIRI_PLAN_PACKETS_FROM | WEIRI_PLAN_PACKETS_TO,
 };
 
-/* X(symbol, name in a file, mode, packets, channels, places)
+/* The operations: X(symbol, name in a file, mode, packets, channels, places)
  *
- * packets: which references lie in memory as packets: NONE, FROM (all sources), TO (all
- * destinations), ALL, REST (the sources but the first) or RESEND (these, and the destinations
- * but the first).
- * channels: what its channel may be: letters of memory, port and switch; none: no channel.
- * places: where its references may be, local, remote or group: of the first source, the
- * further ones, the first destination, the second, the further ones; -: there is none. */
+ * packets: which references hold packets: NONE, FROM (all sources), TO (all destinations), ALL,
+ * REST (all sources but the first) or RESEND (REST, and all destinations but the first).
+ * channels: the channel types that the operation accepts, by first letter: memory, port, switch.
+ * Empty: it uses no channel.
+ * places: five letters, one each for the first source, further sources, first destination, second
+ * destination, further destinations: local, remote or group; '-': no such reference. */
 #define WEIRI_PLAN_OP_MAP(X)                                                                       \
     X(NOP, "nop", SYNC, NONE, "", "")                                                              \
     X(BARRIER, "barrier", SYNC, NONE, "", "")                                                      \
@@ -121,57 +121,57 @@ typedef enum weiri_plan_channel {
 
 typedef enum weiri_plan_place {
     WEIRI_PLAN_LOCAL,
-    WEIRI_PLAN_REMOTE, /* of the peer `rank` */
-    WEIRI_PLAN_GROUP,  /* of all ranks of the rank's switch channel `rank` */
+    WEIRI_PLAN_REMOTE, /* in the memory of the peer `rank` */
+    WEIRI_PLAN_GROUP,  /* in the memory of every rank of the rank's switch channel `rank` */
 } weiri_plan_place;
 
-/* size chunks of a buffer, from chunk index on. */
+/* A chunk reference: `size` consecutive chunks of a buffer, starting at chunk `index`. */
 typedef struct weiri_plan_ref {
     uint8_t place;  /* weiri_plan_place */
     uint8_t buffer; /* weir_plan_buffer */
     uint8_t is_packets;
-    int32_t rank;   /* whose memory; of GROUP: which of the rank's switch channels */
-    int32_t id;     /* as the file has it: buffer_id or switch_channel_id; LOCAL: -1 */
+    int32_t rank; /* owner of the memory; GROUP: index into the rank's switch channels */
+    int32_t id;   /* buffer_id or switch_channel_id of the file; LOCAL: -1 */
     uint32_t index, size;
 } weiri_plan_ref;
 
 typedef struct weiri_plan_op {
     weiri_plan_kind kind;
     weiri_plan_channel channel;
-    int reduce_op;                /* weir_op; -1: the file names none */
-    uint32_t first_src, nsrcs;    /* of the gpu's refs */
+    int reduce_op;             /* weir_op; -1: the file names none */
+    uint32_t first_src, nsrcs; /* range of the gpu's refs */
     uint32_t first_dst, ndsts;
-    uint32_t first_id, nids;      /* of the gpu's ids: channels of that type, or semaphores */
-    uint32_t barrier, nblocks;    /* which, and how many blocks meet */
-    uint32_t part, nparts;        /* this block's part of the bytes; 0 of 1 */
-    uint64_t unit_bytes;          /* of a pipeline: what its body handles in a turn, */
-    uint32_t num_chunks;          /* of so many chunks; */
-    uint32_t nops;                /* the next so many operations are its body */
-    uint32_t in_body;             /* 1: it is part of one */
+    uint32_t first_id, nids;   /* range of the gpu's ids: channels of that type, or semaphores */
+    uint32_t barrier, nblocks; /* barrier id, and the number of blocks that enter it */
+    uint32_t part, nparts;     /* this block's part of the bytes, in a group; else 0 of 1 */
+    uint64_t unit_bytes;       /* pipeline: bytes that its body handles in one turn */
+    uint32_t num_chunks;       /* pipeline: chunks that all its turns handle */
+    uint32_t nops;             /* pipeline: the next nops operations are its body */
+    uint32_t in_body;          /* 1: it belongs to the body of a pipeline */
 } weiri_plan_op;
 
-/* Lists that a thread block's ids count in: of channels and of remote buffers, by type. */
+/* A list of a thread block, of channels or of remote buffers; ids in a file index into it. */
 typedef struct weiri_plan_list {
-    uint32_t first, count; /* of the gpu's ids */
+    uint32_t first, count; /* range of the gpu's ids */
 } weiri_plan_list;
 
 typedef struct weiri_plan_block {
     uint32_t id;
-    uint32_t first_op, nops; /* of the gpu's ops, bodies included */
+    uint32_t first_op, nops; /* range of the gpu's ops, bodies of pipelines included */
     weiri_plan_list channels[WEIRI_PLAN_CHANNELS];
     weiri_plan_list remotes[WEIRI_PLAN_CHANNELS];
 } weiri_plan_block;
 
-/* One end of a channel: the ordinal-th of this type between the two ranks. A signal from the
- * one end is what a wait at the other end of the same ordinal consumes. */
+/* One end of a channel: the ordinal-th of its type between the two ranks. A wait consumes the
+ * signals of the peer's end with the same ordinal. */
 typedef struct weiri_plan_link {
     int32_t peer, ordinal;
 } weiri_plan_link;
 
 typedef struct weiri_plan_switch {
     weir_plan_buffer buffer;
-    uint32_t size;               /* of the group, as the file has it; nranks counts */
-    uint32_t first_rank, nranks; /* of the gpu's ids */
+    uint32_t size;               /* size of the group as the file gives it; unused otherwise */
+    uint32_t first_rank, nranks; /* the group's ranks: range of the gpu's ids */
 } weiri_plan_switch;
 
 typedef struct weiri_plan_remote {
@@ -188,7 +188,7 @@ typedef struct weiri_plan_gpu {
     uint32_t nswitches;
     weiri_plan_remote *remotes;
     uint32_t nremotes;
-    uint32_t *semaphores; /* their initial values */
+    uint32_t *semaphores; /* initial values */
     uint32_t nsemaphores;
     weiri_plan_block *blocks;
     uint32_t nblocks;
@@ -202,34 +202,34 @@ typedef struct weiri_plan_gpu {
 
 struct weir_plan {
     char *name;
-    char *file;            /* where it comes from, for messages */
-    char *collective_name; /* may be one that weir does not know */
-    int collective;        /* weir_collective, or -1 */
+    char *file;            /* its source, for messages */
+    char *collective_name; /* may be unknown to weir */
+    int collective;        /* weir_collective; -1: unknown */
     int uses_ll;           /* protocol "LL" */
     int in_place;
     int reuse_resources;
     int double_scratch;
-    int has_packets;       /* some operation has */
-    uint32_t nthreads;     /* of a block */
+    int has_packets;       /* 1: some operation uses packets */
+    uint32_t nthreads;     /* of a thread block */
     uint32_t alignment;    /* bytes; a power of two */
-    uint64_t min_bytes, max_bytes; /* of a message */
-    uint64_t identity;     /* weiri_plan_identity, of the plan as it was validated */
+    uint64_t min_bytes, max_bytes; /* message sizes that the plan serves */
+    uint64_t identity;             /* weiri_plan_identity of the validated plan */
     int nranks;
     weiri_plan_gpu *gpus;
 };
 
-/* Room for one more element of a list, zeroed, at its end: a pointer to it, valid until the
- * next one. NULL: no memory, nothing changed. The list's memory doubles where its count is a
- * power of two. */
+/* Appends a zeroed element to a list (a malloc'ed array that starts as NULL, with count 0) and
+ * returns a pointer to it, valid until the next append; NULL if there is no memory, and then
+ * nothing changes. The capacity is the count rounded up to a power of two. */
 void *weiri_plan_append(void *list, uint32_t *count, size_t element_bytes);
 
-/* "file: rank 3, thread block 1, op 5 (put)" for messages: at most bytes of text. op may be
- * beyond the block's, block beyond the rank's, rank negative; they are then left out. */
+/* Writes "file: rank 3, thread block 1, op 5 (put)" for messages to text, which holds
+ * WEIRI_PLAN_WHERE_BYTES, and returns text. Indices out of range are left out. */
 enum { WEIRI_PLAN_WHERE_BYTES = 256 };
 const char *weiri_plan_where(const weir_plan *plan, int rank, uint32_t block, uint32_t op,
                              char *text);
 
-/* The name of a kind, channel type or buffer as files have it. */
+/* Names of operations, channel types and buffers as they appear in files. */
 static inline const char *weiri_plan_kind_name(weiri_plan_kind kind)
 {
     return weiri_plan_traits[kind].name;
@@ -237,13 +237,16 @@ static inline const char *weiri_plan_kind_name(weiri_plan_kind kind)
 const char *weiri_plan_channel_name(weiri_plan_channel type);
 extern const char weiri_plan_buffer_letters[WEIR_PLAN_BUFFERS];
 
-/* A hash of all that a plan says but its file's name: the same on all ranks. */
+/* 1 if an operation of the rank uses packets. */
+int weiri_plan_gpu_has_packets(const weiri_plan_gpu *gpu);
+
+/* A hash of the plan's content without the file name: the same on all ranks. */
 uint64_t weiri_plan_identity(const weir_plan *plan);
 
-/* Checks what one look at each operation can tell: ids, chunk ranges, what kinds of
- * references an operation takes, peers' ends of channels, limits. Sets what derives from the
- * operations (has_packets, refs' is_packets, identity). Local. WEIR_ERR_INVALID names file,
- * rank, thread block and op, what was expected and what to do. */
+/* Checks each operation by itself: ids, chunk ranges, the number and places of references,
+ * channel types, limits. Sets the derived members has_packets, is_packets of the references,
+ * ordinals of the links, and identity. Local. WEIR_ERR_INVALID: the message names the file, rank,
+ * thread block and operation, and what was expected. */
 weir_status weiri_plan_validate(weir_plan *plan);
 
 #endif

@@ -1,6 +1,7 @@
 /*
- * What one look at each part of a plan can tell: ranges, limits, which references and
- * channels an operation may have. What the operations mean together is the checker's.
+ * Validates the structure of a plan: ranges, limits, and which references and channels an
+ * operation may have. Each operation is checked by itself; the checker (plan/check) proves
+ * properties of the whole plan.
  */
 #include "plan/format/layout.h"
 
@@ -10,18 +11,18 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NOWHERE = -1 };
+enum { NO_RANK = -1 };
 #define NO_OP UINT32_MAX
 
-/* Where the look is. */
-typedef struct spot {
+/* The position of the validation. */
+typedef struct position {
     const weir_plan *plan;
     int rank;
     uint32_t block, op;
-} spot;
+} position;
 
-__attribute__((format(printf, 2, 3))) static weir_status refuse(const spot *at, const char *format,
-                                                                 ...)
+__attribute__((format(printf, 2, 3))) static weir_status
+plan_validate_reject(const position *at, const char *format, ...)
 {
     char where[WEIRI_PLAN_WHERE_BYTES], what[256];
     va_list arguments;
@@ -32,105 +33,111 @@ __attribute__((format(printf, 2, 3))) static weir_status refuse(const spot *at, 
     return weiri_fail(WEIR_ERR_INVALID, "%s: %s", where, what);
 }
 
-/* ------------------------------------------------------------------ the whole */
+/* ------------------------------------------------------------------- the plan */
 
-static weir_status check_numbers(const spot *at)
+static weir_status plan_validate_numbers(const position *at)
 {
     const weir_plan *plan = at->plan;
     if (plan->nranks < 1 || plan->nranks > WEIRI_PLAN_RANKS_MAX)
-        return refuse(at, "%d ranks (gpus); expected 1 to %d", plan->nranks,
-                      WEIRI_PLAN_RANKS_MAX);
+        return plan_validate_reject(at, "gpus has %d entries; expected 1 to %d", plan->nranks,
+                                    WEIRI_PLAN_RANKS_MAX);
     if (plan->nthreads < 1 || plan->nthreads > WEIRI_PLAN_THREADS_MAX)
-        return refuse(at, "num_threads_per_block is %u; expected 1 to %d", plan->nthreads,
-                      WEIRI_PLAN_THREADS_MAX);
+        return plan_validate_reject(at, "num_threads_per_block is %u; expected 1 to %d",
+                                    plan->nthreads, WEIRI_PLAN_THREADS_MAX);
     if (plan->alignment < 8 || plan->alignment > WEIRI_PLAN_ALIGNMENT_MAX ||
         (plan->alignment & (plan->alignment - 1)))
-        return refuse(at, "buffer_alignment is %u; expected a power of two from 8 to %d",
-                      plan->alignment, WEIRI_PLAN_ALIGNMENT_MAX);
+        return plan_validate_reject(at,
+                                    "buffer_alignment is %u; expected a power of two from 8 to %d",
+                                    plan->alignment, WEIRI_PLAN_ALIGNMENT_MAX);
     if (plan->min_bytes > plan->max_bytes)
-        return refuse(at, "min_message_size is more than max_message_size");
+        return plan_validate_reject(at, "min_message_size is more than max_message_size");
     return WEIR_OK;
 }
 
-/* Every rank divides the blocks of its input and output alike. */
-static weir_status check_chunks(spot *at)
+/* Every rank must divide the blocks of its input and output into the same number of chunks. */
+static weir_status plan_validate_chunks(position *at)
 {
     static const char *const keys[] = {"input_chunks", "output_chunks", "scratch_chunks"};
     const weir_plan *plan = at->plan;
     uint32_t of_block = weiri_plan_block_chunks(plan);
     if (of_block == 0)
-        return refuse(at, "neither input nor output has chunks for each of its blocks (%s)",
-                      plan->collective_name);
+        return plan_validate_reject(
+            at, "neither input nor output has a chunk for each block of the collective (%s)",
+            plan->collective_name);
     for (at->rank = 0; at->rank < plan->nranks; at->rank++) {
         const uint32_t *chunks = plan->gpus[at->rank].chunks;
         for (int buffer = 0; buffer < WEIR_PLAN_BUFFERS; buffer++) {
             uint32_t blocks = weiri_plan_blocks(plan, (weir_plan_buffer)buffer);
             if (chunks[buffer] > WEIRI_PLAN_CHUNKS_MAX)
-                return refuse(at, "%s is %u; expected at most %d", keys[buffer], chunks[buffer],
-                              WEIRI_PLAN_CHUNKS_MAX);
+                return plan_validate_reject(at, "%s is %u; expected at most %d", keys[buffer],
+                                            chunks[buffer], WEIRI_PLAN_CHUNKS_MAX);
             if (buffer != WEIR_PLAN_SCRATCH && chunks[buffer] &&
                 chunks[buffer] != blocks * of_block)
-                return refuse(at, "%s is %u; expected %u: %u blocks of %u chunks", keys[buffer],
-                              chunks[buffer], blocks * of_block, blocks, of_block);
+                return plan_validate_reject(at, "%s is %u; expected %u: %u blocks of %u chunks",
+                                            keys[buffer], chunks[buffer], blocks * of_block, blocks,
+                                            of_block);
         }
     }
-    at->rank = NOWHERE;
+    at->rank = NO_RANK;
     return WEIR_OK;
 }
 
 /* -------------------------------------------------------------------- a rank */
 
-static weir_status check_rank_number(const spot *at, const char *what, int64_t rank, int own_too)
+static weir_status plan_validate_rank_number(const position *at, const char *what, int64_t rank,
+                                             int own_too)
 {
     if (rank < 0 || rank >= at->plan->nranks)
-        return refuse(at, "%s names rank %lld; the plan has ranks 0 to %d", what, (long long)rank,
-                      at->plan->nranks - 1);
+        return plan_validate_reject(at, "%s names rank %lld; the plan has ranks 0 to %d", what,
+                                    (long long)rank, at->plan->nranks - 1);
     if (!own_too && rank == at->rank)
-        return refuse(at, "%s names the rank itself", what);
+        return plan_validate_reject(at, "%s names the rank itself; expected a peer", what);
     return WEIR_OK;
 }
 
-static weir_status check_switch(const spot *at, const weiri_plan_switch *group)
+static weir_status plan_validate_switch(const position *at, const weiri_plan_switch *group)
 {
     const weiri_plan_gpu *gpu = &at->plan->gpus[at->rank];
     uint64_t seen = 0;
     weir_status status = WEIR_OK;
     for (uint32_t i = 0; i < group->nranks && status == WEIR_OK; i++) {
         uint32_t rank = gpu->ids[group->first_rank + i];
-        status = check_rank_number(at, "a switch channel", rank, 1);
+        status = plan_validate_rank_number(at, "a switch channel", rank, 1);
         if (status == WEIR_OK && seen >> rank & 1)
-            return refuse(at, "a switch channel names rank %u twice", rank);
+            return plan_validate_reject(at, "a switch channel names rank %u twice", rank);
         seen |= status == WEIR_OK ? UINT64_C(1) << rank : 0;
     }
     if (status == WEIR_OK && !(seen >> at->rank & 1))
-        return refuse(at, "a switch channel's ranks are without the rank itself");
+        return plan_validate_reject(at,
+                                    "the ranks of a switch channel do not include the rank itself");
     return status;
 }
 
-static weir_status check_resources(const spot *at)
+static weir_status plan_validate_resources(const position *at)
 {
     const weiri_plan_gpu *gpu = &at->plan->gpus[at->rank];
     weir_status status = WEIR_OK;
     for (int type = WEIRI_PLAN_MEMORY; type <= WEIRI_PLAN_PORT && status == WEIR_OK; type++) {
         if (gpu->nlinks[type] > WEIRI_PLAN_CHANNELS_MAX)
-            return refuse(at, "%u channels; expected at most %d", gpu->nlinks[type],
-                          WEIRI_PLAN_CHANNELS_MAX);
+            return plan_validate_reject(at, "%u channels; expected at most %d", gpu->nlinks[type],
+                                        WEIRI_PLAN_CHANNELS_MAX);
         for (uint32_t i = 0; i < gpu->nlinks[type] && status == WEIR_OK; i++)
-            status = check_rank_number(at, "connected_to", gpu->links[type][i].peer, 0);
+            status = plan_validate_rank_number(at, "connected_to", gpu->links[type][i].peer, 0);
     }
     for (uint32_t i = 0; i < gpu->nremotes && status == WEIR_OK; i++)
-        status = check_rank_number(at, "remote_buffers", gpu->remotes[i].rank, 0);
+        status = plan_validate_rank_number(at, "remote_buffers", gpu->remotes[i].rank, 0);
     for (uint32_t i = 0; i < gpu->nswitches && status == WEIR_OK; i++)
-        status = check_switch(at, &gpu->switches[i]);
+        status = plan_validate_switch(at, &gpu->switches[i]);
     if (status == WEIR_OK &&
         (gpu->nblocks > WEIRI_PLAN_BLOCKS_MAX || gpu->nops > WEIRI_PLAN_OPS_MAX))
-        return refuse(at, "%u thread blocks with %u operations; expected at most %d with %d",
-                      gpu->nblocks, gpu->nops, WEIRI_PLAN_BLOCKS_MAX, WEIRI_PLAN_OPS_MAX);
+        return plan_validate_reject(
+            at, "%u thread blocks with %u operations; expected at most %d with %d", gpu->nblocks,
+            gpu->nops, WEIRI_PLAN_BLOCKS_MAX, WEIRI_PLAN_OPS_MAX);
     return status;
 }
 
-/* A channel's ends are numbered by their order at either rank. */
-static void number_links(weiri_plan_gpu *gpu)
+/* Numbers the channels of each type to each peer in the order in which the rank lists them. */
+static void plan_validate_number_links(weiri_plan_gpu *gpu)
 {
     for (int type = WEIRI_PLAN_MEMORY; type <= WEIRI_PLAN_PORT; type++) {
         int32_t next[WEIRI_PLAN_RANKS_MAX] = {0};
@@ -141,23 +148,24 @@ static void number_links(weiri_plan_gpu *gpu)
 
 /* --------------------------------------------------------------- an operation */
 
-/* The letter of places for source or destination i. */
-static char place_letter(const char *places, int is_dst, uint32_t i)
+/* The letter of `places` for source or destination i. */
+static char plan_validate_place_letter(const char *places, int is_dst, uint32_t i)
 {
     if (!is_dst)
         return places[i ? 1 : 0];
     return places[2 + (i > 2 ? 2 : i)];
 }
 
-static int packs(int packets, int is_dst, uint32_t i)
+static int plan_validate_is_packet_ref(int packets, int is_dst, uint32_t i)
 {
     if (!is_dst)
         return packets & (i ? WEIRI_PLAN_PACKETS_REST : WEIRI_PLAN_PACKETS_SRC0);
     return packets & (i ? WEIRI_PLAN_PACKETS_DSTS : WEIRI_PLAN_PACKETS_DST0);
 }
 
-/* The chunks of the buffer that a reference is into: of a group, of its rank with the least. */
-static uint32_t chunks_there(const weir_plan *plan, int own, const weiri_plan_ref *ref)
+/* Chunks of the buffer that a reference points into; for a group, on the rank with the fewest. */
+static uint32_t plan_validate_chunks_there(const weir_plan *plan, int own,
+                                           const weiri_plan_ref *ref)
 {
     const weiri_plan_gpu *gpu = &plan->gpus[own];
     if (ref->place != WEIRI_PLAN_GROUP)
@@ -171,7 +179,8 @@ static uint32_t chunks_there(const weir_plan *plan, int own, const weiri_plan_re
     return least;
 }
 
-static weir_status check_ref(const spot *at, const weiri_plan_op *op, int is_dst, uint32_t i)
+static weir_status plan_validate_ref(const position *at, const weiri_plan_op *op, int is_dst,
+                                     uint32_t i)
 {
     static const char letters[] = "lrg";
     static const char *const words[] = {"local", "remote", "switch"};
@@ -179,177 +188,180 @@ static weir_status check_ref(const spot *at, const weiri_plan_op *op, int is_dst
     weiri_plan_gpu *gpu = &at->plan->gpus[at->rank];
     weiri_plan_ref *ref = &gpu->refs[(is_dst ? op->first_dst : op->first_src) + i];
     const char *side = is_dst ? "dst_buff" : "src_buff";
-    char letter = place_letter(trait->places, is_dst, i);
+    char letter = plan_validate_place_letter(trait->places, is_dst, i);
     if (letter == '-')
-        return refuse(at, "%s has more than %u references", side, i);
+        return plan_validate_reject(at, "%s has more than %u references", side, i);
     if (letter != letters[ref->place])
-        return refuse(at, "%s[%u] is a %s reference; expected a %s one", side, i,
-                      words[ref->place], words[strchr(letters, letter) - letters]);
-    uint32_t there = chunks_there(at->plan, at->rank, ref);
+        return plan_validate_reject(at, "%s[%u] is a %s reference; expected a %s one", side, i,
+                                    words[ref->place], words[strchr(letters, letter) - letters]);
+    uint32_t there = plan_validate_chunks_there(at->plan, at->rank, ref);
     if (ref->size == 0 || ref->size > there || ref->index > there - ref->size)
-        return refuse(at, "%s[%u] is chunks %u to %llu of buffer '%c'; it has %u", side, i,
-                      ref->index, (unsigned long long)ref->index + ref->size - 1,
-                      weiri_plan_buffer_letters[ref->buffer], there);
+        return plan_validate_reject(at, "%s[%u] is chunks %u to %llu of buffer '%c'; it has %u",
+                                    side, i, ref->index,
+                                    (unsigned long long)ref->index + ref->size - 1,
+                                    weiri_plan_buffer_letters[ref->buffer], there);
     int port_packets = op->kind == WEIRI_PLAN_PUT_PACKETS_OP && op->channel == WEIRI_PLAN_PORT;
-    ref->is_packets = packs(trait->packets, is_dst, i) || port_packets;
+    ref->is_packets = plan_validate_is_packet_ref(trait->packets, is_dst, i) || port_packets;
     if (ref->is_packets && ref->buffer != WEIR_PLAN_SCRATCH)
-        return refuse(at, "%s[%u] are packets in buffer '%c'; packets live in scratch, 's'", side,
-                      i, weiri_plan_buffer_letters[ref->buffer]);
+        return plan_validate_reject(at,
+                                    "%s[%u] holds packets in buffer '%c'; expected scratch, 's'",
+                                    side, i, weiri_plan_buffer_letters[ref->buffer]);
     return WEIR_OK;
 }
 
-/* Numbers of references, and that all are equally long. */
-static weir_status check_refs(const spot *at, const weiri_plan_op *op)
+/* Checks the number of references, and that their sizes agree. */
+static weir_status plan_validate_refs(const position *at, const weiri_plan_op *op)
 {
     const weiri_plan_gpu *gpu = &at->plan->gpus[at->rank];
     weiri_plan_mode mode = weiri_plan_traits[op->kind].mode;
     weir_status status = WEIR_OK;
     if (mode == WEIRI_PLAN_SYNC || mode == WEIRI_PLAN_LOOP)
-        return op->nsrcs + op->ndsts ? refuse(at, "it takes no src_buff and dst_buff") : WEIR_OK;
+        return op->nsrcs + op->ndsts
+                   ? plan_validate_reject(
+                         at, "the operation moves no data; expected neither src_buff nor dst_buff")
+                   : WEIR_OK;
     if (op->nsrcs == 0 || op->ndsts == 0)
-        return refuse(at, "it needs src_buff and dst_buff");
+        return plan_validate_reject(at, "src_buff or dst_buff is missing or empty");
     if (op->nsrcs > WEIRI_PLAN_REFS_MAX || op->ndsts > WEIRI_PLAN_REFS_MAX)
-        return refuse(at, "%u sources and %u destinations; expected at most %d", op->nsrcs,
-                      op->ndsts, WEIRI_PLAN_REFS_MAX);
+        return plan_validate_reject(at, "%u sources and %u destinations; expected at most %d",
+                                    op->nsrcs, op->ndsts, WEIRI_PLAN_REFS_MAX);
     if (mode == WEIRI_PLAN_PAIRS && op->nsrcs != op->ndsts)
-        return refuse(at, "%u sources for %u destinations; expected as many", op->nsrcs,
-                      op->ndsts);
+        return plan_validate_reject(at, "%u sources for %u destinations; expected equal numbers",
+                                    op->nsrcs, op->ndsts);
     for (uint32_t i = 0; i < op->nsrcs && status == WEIR_OK; i++)
-        status = check_ref(at, op, 0, i);
+        status = plan_validate_ref(at, op, 0, i);
     for (uint32_t i = 0; i < op->ndsts && status == WEIR_OK; i++)
-        status = check_ref(at, op, 1, i);
+        status = plan_validate_ref(at, op, 1, i);
     uint32_t size = gpu->refs[op->first_src].size;
     for (uint32_t i = 0; i < op->nsrcs && status == WEIR_OK; i++)
         if (mode != WEIRI_PLAN_PAIRS && gpu->refs[op->first_src + i].size != size)
-            return refuse(at, "src_buff[%u] has another size than src_buff[0]", i);
+            return plan_validate_reject(at, "src_buff[%u] differs in size from src_buff[0]", i);
     for (uint32_t i = 0; i < op->ndsts && status == WEIR_OK; i++) {
         uint32_t expected = mode == WEIRI_PLAN_PAIRS ? gpu->refs[op->first_src + i].size : size;
         if (gpu->refs[op->first_dst + i].size != expected)
-            return refuse(at, "dst_buff[%u] has another size than its source", i);
+            return plan_validate_reject(at, "dst_buff[%u] differs in size from its source", i);
     }
     return status;
 }
 
-/* Of a put over ports, or with a signal, each destination has a channel to its rank. */
-static weir_status check_put_channels(const spot *at, const weiri_plan_op *op)
+/* A put over ports or with a signal needs, for each destination, a channel to its rank. */
+static weir_status plan_validate_put_channels(const position *at, const weiri_plan_op *op)
 {
     const weiri_plan_gpu *gpu = &at->plan->gpus[at->rank];
     if (op->nids != op->ndsts)
-        return refuse(at, "%u channel_ids for %u destinations; expected one each", op->nids,
-                      op->ndsts);
+        return plan_validate_reject(at, "%u channel_ids for %u destinations; expected one each",
+                                    op->nids, op->ndsts);
     for (uint32_t i = 0; i < op->ndsts; i++) {
         int peer = gpu->links[op->channel][gpu->ids[op->first_id + i]].peer;
         int there = gpu->refs[op->first_dst + i].rank;
         if (peer != there)
-            return refuse(at, "channel_ids[%u] leads to rank %d, dst_buff[%u] is rank %d's", i,
-                          peer, i, there);
+            return plan_validate_reject(
+                at, "channel_ids[%u] leads to rank %d, dst_buff[%u] is rank %d's", i, peer, i,
+                there);
     }
     return WEIR_OK;
 }
 
-static weir_status check_channels(const spot *at, const weiri_plan_op *op)
+static weir_status plan_validate_channels(const position *at, const weiri_plan_op *op)
 {
     static const char letters[] = "mps";
     const char *allowed = weiri_plan_traits[op->kind].channels;
     const weiri_plan_gpu *gpu = &at->plan->gpus[at->rank];
     if (op->channel == WEIRI_PLAN_NO_CHANNEL)
-        return *allowed ? refuse(at, "it needs a channel_type") : WEIR_OK;
-    if (!*allowed) /* files name one for some operations that need none */
+        return *allowed ? plan_validate_reject(at, "channel_type is missing") : WEIR_OK;
+    if (!*allowed) /* the DSL writes a channel type for some operations that use no channel */
         return WEIR_OK;
     if (!strchr(allowed, letters[op->channel]))
-        return refuse(at, "channel_type %s does not serve it",
-                      weiri_plan_channel_name(op->channel));
+        return plan_validate_reject(at, "the operation does not support channel_type %s",
+                                    weiri_plan_channel_name(op->channel));
     if (op->channel == WEIRI_PLAN_SWITCH)
         return WEIR_OK;
     for (uint32_t i = 0; i < op->nids; i++)
         if (gpu->ids[op->first_id + i] >= gpu->nlinks[op->channel])
-            return refuse(at, "channel_ids[%u] is beyond the rank's %u %s channels", i,
-                          gpu->nlinks[op->channel], weiri_plan_channel_name(op->channel));
+            return plan_validate_reject(at, "channel_ids[%u] is beyond the rank's %u %s channels",
+                                        i, gpu->nlinks[op->channel],
+                                        weiri_plan_channel_name(op->channel));
     int signals = op->kind == WEIRI_PLAN_PUT_SIGNAL_OP ||
                   op->kind == WEIRI_PLAN_PUT_SIGNAL_FLUSH_OP;
     if (weiri_plan_traits[op->kind].mode == WEIRI_PLAN_SYNC && op->nids == 0)
-        return refuse(at, "it needs channel_ids");
-    return signals || (op->ndsts && op->channel == WEIRI_PLAN_PORT) ? check_put_channels(at, op)
-                                                                    : WEIR_OK;
+        return plan_validate_reject(at, "channel_ids is missing or empty");
+    return signals || (op->ndsts && op->channel == WEIRI_PLAN_PORT)
+               ? plan_validate_put_channels(at, op)
+               : WEIR_OK;
 }
 
-static weir_status check_sync(const spot *at, const weiri_plan_op *op)
+static weir_status plan_validate_sync(const position *at, const weiri_plan_op *op)
 {
     const weiri_plan_gpu *gpu = &at->plan->gpus[at->rank];
     if (op->kind == WEIRI_PLAN_BARRIER_OP &&
         (op->nblocks < 1 || op->nblocks > gpu->nblocks || op->barrier >= WEIRI_PLAN_BLOCKS_MAX))
-        return refuse(at, "barrier %u of %u thread blocks; expected an id below %d and 1 to %u",
-                      op->barrier, op->nblocks, WEIRI_PLAN_BLOCKS_MAX, gpu->nblocks);
+        return plan_validate_reject(
+            at, "barrier %u of %u thread blocks; expected an id below %d and 1 to %u", op->barrier,
+            op->nblocks, WEIRI_PLAN_BLOCKS_MAX, gpu->nblocks);
     if (op->kind != WEIRI_PLAN_SEM_ACQUIRE_OP && op->kind != WEIRI_PLAN_SEM_RELEASE_OP)
         return WEIR_OK;
     if (op->nids == 0)
-        return refuse(at, "it needs semaphore_ids");
+        return plan_validate_reject(at, "semaphore_ids is missing or empty");
     for (uint32_t i = 0; i < op->nids; i++)
         if (gpu->ids[op->first_id + i] >= gpu->nsemaphores)
-            return refuse(at, "semaphore_ids[%u] is beyond the rank's %u semaphores", i,
-                          gpu->nsemaphores);
+            return plan_validate_reject(at, "semaphore_ids[%u] is beyond the rank's %u semaphores",
+                                        i, gpu->nsemaphores);
     return WEIR_OK;
 }
 
-static weir_status check_pipeline(const spot *at, const weiri_plan_op *op, uint32_t ops_left)
+static weir_status plan_validate_pipeline(const position *at, const weiri_plan_op *op,
+                                          uint32_t ops_left)
 {
     if (op->kind != WEIRI_PLAN_PIPELINE_OP)
         return WEIR_OK;
     if (op->in_body)
-        return refuse(at, "a pipeline within a pipeline");
+        return plan_validate_reject(at, "pipelines cannot be nested");
     if (op->unit_bytes == 0 || op->unit_bytes % at->plan->alignment ||
         op->unit_bytes > UINT64_C(1) << 40)
-        return refuse(at, "unit_size is %llu; expected a multiple of buffer_alignment, %u",
-                      (unsigned long long)op->unit_bytes, at->plan->alignment);
+        return plan_validate_reject(
+            at, "unit_size is %llu; expected a multiple of buffer_alignment, %u",
+            (unsigned long long)op->unit_bytes, at->plan->alignment);
     if (op->num_chunks < 1 || op->num_chunks > WEIRI_PLAN_CHUNKS_MAX)
-        return refuse(at, "num_chunks is %u; expected 1 to %d", op->num_chunks,
-                      WEIRI_PLAN_CHUNKS_MAX);
+        return plan_validate_reject(at, "num_chunks is %u; expected 1 to %d", op->num_chunks,
+                                    WEIRI_PLAN_CHUNKS_MAX);
     if (op->nops < 1 || op->nops > ops_left)
-        return refuse(at, "a pipeline without operations");
+        return plan_validate_reject(at, "the pipeline has no operations");
     return WEIR_OK;
 }
 
-static weir_status check_op(const spot *at)
+static weir_status plan_validate_op(const position *at)
 {
     const weiri_plan_gpu *gpu = &at->plan->gpus[at->rank];
     const weiri_plan_block *block = &gpu->blocks[at->block];
     const weiri_plan_op *op = &gpu->ops[block->first_op + at->op];
     if (op->nparts < 1 || op->part >= op->nparts || op->nparts > WEIRI_PLAN_BLOCKS_MAX)
-        return refuse(at, "part %u of %u (tbg_info); expected one of 1 to %d", op->part,
-                      op->nparts, WEIRI_PLAN_BLOCKS_MAX);
-    weir_status status = check_channels(at, op);
+        return plan_validate_reject(at, "part %u of %u (tbg_info); expected one of 1 to %d",
+                                    op->part, op->nparts, WEIRI_PLAN_BLOCKS_MAX);
+    weir_status status = plan_validate_channels(at, op);
     if (status == WEIR_OK)
-        status = check_sync(at, op);
+        status = plan_validate_sync(at, op);
     if (status == WEIR_OK)
-        status = check_pipeline(at, op, block->nops - at->op - 1);
-    return status == WEIR_OK ? check_refs(at, op) : status;
-}
-
-static int has_packets(const weiri_plan_gpu *gpu)
-{
-    for (uint32_t i = 0; i < gpu->nops; i++)
-        if (weiri_plan_traits[gpu->ops[i].kind].packets)
-            return 1;
-    return 0;
+        status = plan_validate_pipeline(at, op, block->nops - at->op - 1);
+    return status == WEIR_OK ? plan_validate_refs(at, op) : status;
 }
 
 weir_status weiri_plan_validate(weir_plan *plan)
 {
-    spot at = {plan, NOWHERE, NO_OP, NO_OP};
-    weir_status status = check_numbers(&at);
+    position at = {plan, NO_RANK, NO_OP, NO_OP};
+    weir_status status = plan_validate_numbers(&at);
     if (status == WEIR_OK)
-        status = check_chunks(&at);
+        status = plan_validate_chunks(&at);
     for (at.rank = 0; at.rank < plan->nranks && status == WEIR_OK; at.rank++) {
-        status = check_resources(&at);
+        status = plan_validate_resources(&at);
         if (status == WEIR_OK)
-            number_links(&plan->gpus[at.rank]);
+            plan_validate_number_links(&plan->gpus[at.rank]);
     }
     for (at.rank = 0; at.rank < plan->nranks && status == WEIR_OK; at.rank++) {
         const weiri_plan_gpu *gpu = &plan->gpus[at.rank];
-        plan->has_packets |= has_packets(gpu);
+        plan->has_packets |= weiri_plan_gpu_has_packets(gpu);
         for (at.block = 0; at.block < gpu->nblocks && status == WEIR_OK; at.block++)
             for (at.op = 0; at.op < gpu->blocks[at.block].nops && status == WEIR_OK; at.op++)
-                status = check_op(&at);
+                status = plan_validate_op(&at);
     }
     if (status == WEIR_OK)
         plan->identity = weiri_plan_identity(plan);

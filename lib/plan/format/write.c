@@ -1,7 +1,7 @@
 /*
- * Writes plans as JSON, in the form and the order of keys of MSCCL++'s DSL, so that its
- * reader and ours take them. A plan that was read from such a file is written as that file.
- * Ids are written as files have them: counted in the lists of the thread block.
+ * Writes plans as JSON in the form and key order of MSCCL++'s DSL, so that both its reader and
+ * weir's accept them. Writing a plan that was read from such a file reproduces the file. Ids are
+ * written relative to the lists of their thread block.
  */
 #include "plan/format/plan.h"
 
@@ -19,66 +19,66 @@ typedef struct writer {
     const weiri_plan_block *block;
 } writer;
 
-/* The keys that these functions take are NULL for a value of an array. */
+/* The functions below write one value; key is NULL in arrays. */
 
-static void put_key(writer *to, const char *key)
+static void plan_write_key(writer *to, const char *key)
 {
     if (key)
         bench_json_key(&to->json, key);
 }
 
-static void open_object(writer *to, const char *key)
+static void plan_write_open_object(writer *to, const char *key)
 {
-    put_key(to, key);
+    plan_write_key(to, key);
     bench_json_open_object(&to->json);
 }
 
-static void close_object(writer *to)
+static void plan_write_close_object(writer *to)
 {
     bench_json_close_object(&to->json);
 }
 
-static void open_array(writer *to, const char *key)
+static void plan_write_open_array(writer *to, const char *key)
 {
-    put_key(to, key);
+    plan_write_key(to, key);
     bench_json_open_list(&to->json);
 }
 
-static void close_array(writer *to)
+static void plan_write_close_array(writer *to)
 {
     bench_json_close_list(&to->json);
 }
 
-static void put_number(writer *to, const char *key, uint64_t number)
+static void plan_write_number(writer *to, const char *key, uint64_t number)
 {
-    put_key(to, key);
+    plan_write_key(to, key);
     bench_json_unsigned(&to->json, number);
 }
 
-static void put_flag(writer *to, const char *key, int flag)
+static void plan_write_flag(writer *to, const char *key, int flag)
 {
-    put_key(to, key);
+    plan_write_key(to, key);
     bench_json_flag(&to->json, flag);
 }
 
-static void put_text(writer *to, const char *key, const char *text)
+static void plan_write_text(writer *to, const char *key, const char *text)
 {
-    put_key(to, key);
+    plan_write_key(to, key);
     bench_json_text(&to->json, text);
 }
 
-static void put_ids(writer *to, const char *key, uint32_t first, uint32_t count)
+static void plan_write_ids(writer *to, const char *key, uint32_t first, uint32_t count)
 {
-    open_array(to, key);
+    plan_write_open_array(to, key);
     for (uint32_t i = 0; i < count; i++)
-        put_number(to, NULL, to->gpu->ids[first + i]);
-    close_array(to);
+        plan_write_number(to, NULL, to->gpu->ids[first + i]);
+    plan_write_close_array(to);
 }
 
 /* ---------------------------------------------------------------- operations */
 
-/* Where a channel of the rank stands in the thread block's list. */
-static uint32_t place_in_list(const writer *to, const weiri_plan_list *list, uint32_t id)
+/* The position of a channel of the rank in the thread block's list. */
+static uint32_t plan_write_place_in_list(const writer *to, const weiri_plan_list *list, uint32_t id)
 {
     uint32_t place = 0;
     while (place < list->count && to->gpu->ids[list->first + place] != id)
@@ -86,100 +86,102 @@ static uint32_t place_in_list(const writer *to, const weiri_plan_list *list, uin
     return place;
 }
 
-static void put_channels(writer *to, const weiri_plan_op *op)
+static void plan_write_channels(writer *to, const weiri_plan_op *op)
 {
     const weiri_plan_list *list = &to->block->channels[op->channel];
-    open_array(to, "channel_ids");
+    plan_write_open_array(to, "channel_ids");
     for (uint32_t i = 0; i < op->nids; i++)
-        put_number(to, NULL, place_in_list(to, list, to->gpu->ids[op->first_id + i]));
-    close_array(to);
+        plan_write_number(to, NULL,
+                          plan_write_place_in_list(to, list, to->gpu->ids[op->first_id + i]));
+    plan_write_close_array(to);
 }
 
-static void put_refs(writer *to, const char *key, uint32_t first, uint32_t count)
+static void plan_write_refs(writer *to, const char *key, uint32_t first, uint32_t count)
 {
-    open_array(to, key);
+    plan_write_open_array(to, key);
     for (uint32_t i = 0; i < count; i++) {
         const weiri_plan_ref *ref = &to->gpu->refs[first + i];
-        open_object(to, NULL);
+        plan_write_open_object(to, NULL);
         if (ref->place == WEIRI_PLAN_LOCAL)
-            put_text(to, "type", (const char[]){weiri_plan_buffer_letters[ref->buffer], 0});
+            plan_write_text(to, "type", (const char[]){weiri_plan_buffer_letters[ref->buffer], 0});
         else
-            put_number(to, ref->place == WEIRI_PLAN_GROUP ? "switch_channel_id" : "buffer_id",
-                       (uint64_t)ref->id);
-        put_number(to, "index", ref->index);
-        put_number(to, "size", ref->size);
-        close_object(to);
+            plan_write_number(to,
+                              ref->place == WEIRI_PLAN_GROUP ? "switch_channel_id" : "buffer_id",
+                              (uint64_t)ref->id);
+        plan_write_number(to, "index", ref->index);
+        plan_write_number(to, "size", ref->size);
+        plan_write_close_object(to);
     }
-    close_array(to);
+    plan_write_close_array(to);
 }
 
-static void put_sync(writer *to, const weiri_plan_op *op)
+static void plan_write_sync(writer *to, const weiri_plan_op *op)
 {
     if (op->kind == WEIRI_PLAN_BARRIER_OP) {
-        put_number(to, "barrier_id", op->barrier);
-        put_number(to, "num_threadblocks", op->nblocks);
+        plan_write_number(to, "barrier_id", op->barrier);
+        plan_write_number(to, "num_threadblocks", op->nblocks);
     } else if (op->kind == WEIRI_PLAN_SEM_ACQUIRE_OP || op->kind == WEIRI_PLAN_SEM_RELEASE_OP) {
-        put_ids(to, "semaphore_ids", op->first_id, op->nids);
+        plan_write_ids(to, "semaphore_ids", op->first_id, op->nids);
     } else if (op->channel != WEIRI_PLAN_NO_CHANNEL) {
-        put_channels(to, op);
-        put_text(to, "channel_type", weiri_plan_channel_name(op->channel));
+        plan_write_channels(to, op);
+        plan_write_text(to, "channel_type", weiri_plan_channel_name(op->channel));
     }
 }
 
-static void put_move(writer *to, const weiri_plan_op *op)
+static void plan_write_move(writer *to, const weiri_plan_op *op)
 {
-    put_refs(to, "src_buff", op->first_src, op->nsrcs);
-    put_refs(to, "dst_buff", op->first_dst, op->ndsts);
+    plan_write_refs(to, "src_buff", op->first_src, op->nsrcs);
+    plan_write_refs(to, "dst_buff", op->first_dst, op->ndsts);
     if (op->channel != WEIRI_PLAN_NO_CHANNEL) {
         if (op->nids)
-            put_channels(to, op);
-        put_text(to, "channel_type", weiri_plan_channel_name(op->channel));
+            plan_write_channels(to, op);
+        plan_write_text(to, "channel_type", weiri_plan_channel_name(op->channel));
     }
     if (op->reduce_op >= 0)
-        put_text(to, "reduce_op", weir_op_name((weir_op)op->reduce_op));
+        plan_write_text(to, "reduce_op", weir_op_name((weir_op)op->reduce_op));
     if (op->nparts > 1) {
-        open_object(to, "tbg_info");
-        put_number(to, "tb_id", op->part);
-        put_number(to, "tbg_size", op->nparts);
-        close_object(to);
+        plan_write_open_object(to, "tbg_info");
+        plan_write_number(to, "tb_id", op->part);
+        plan_write_number(to, "tbg_size", op->nparts);
+        plan_write_close_object(to);
     }
 }
 
-static void put_simple_op(writer *to, const weiri_plan_op *op)
+static void plan_write_simple_op(writer *to, const weiri_plan_op *op)
 {
-    open_object(to, NULL);
-    put_text(to, "name", weiri_plan_kind_name(op->kind));
+    plan_write_open_object(to, NULL);
+    plan_write_text(to, "name", weiri_plan_kind_name(op->kind));
     if (weiri_plan_traits[op->kind].mode == WEIRI_PLAN_SYNC)
-        put_sync(to, op);
+        plan_write_sync(to, op);
     else
-        put_move(to, op);
-    close_object(to);
+        plan_write_move(to, op);
+    plan_write_close_object(to);
 }
 
-static void put_pipeline(writer *to, const weiri_plan_op *op)
+static void plan_write_pipeline(writer *to, const weiri_plan_op *op)
 {
-    open_object(to, NULL);
-    put_text(to, "name", weiri_plan_kind_name(op->kind));
-    open_object(to, "iter_context");
-    put_number(to, "unit_size", op->unit_bytes);
-    put_number(to, "num_chunks", op->num_chunks);
-    close_object(to);
-    open_array(to, "ops");
+    plan_write_open_object(to, NULL);
+    plan_write_text(to, "name", weiri_plan_kind_name(op->kind));
+    plan_write_open_object(to, "iter_context");
+    plan_write_number(to, "unit_size", op->unit_bytes);
+    plan_write_number(to, "num_chunks", op->num_chunks);
+    plan_write_close_object(to);
+    plan_write_open_array(to, "ops");
     for (uint32_t i = 1; i <= op->nops; i++)
-        put_simple_op(to, op + i);
-    close_array(to);
-    close_object(to);
+        plan_write_simple_op(to, op + i);
+    plan_write_close_array(to);
+    plan_write_close_object(to);
 }
 
 /* -------------------------------------------------------------------- a rank */
 
-/* A thread block's lists, in the order of their places among the rank's ids, which is that
- * of the file. */
-static void put_lists(writer *to, const char *key, const char *type_key, const char *ids_key,
-                      const weiri_plan_list *lists)
+/* Writes a thread block's lists in the order of their ranges in the rank's ids, which is the
+ * order of the file. */
+static void plan_write_lists(writer *to, const char *key, const char *type_key, const char *ids_key,
+                             const weiri_plan_list *lists)
 {
     uint32_t from = 0;
-    open_array(to, key);
+    plan_write_open_array(to, key);
     for (;;) {
         int next = -1;
         for (int type = 0; type < WEIRI_PLAN_CHANNELS; type++)
@@ -188,133 +190,134 @@ static void put_lists(writer *to, const char *key, const char *type_key, const c
                 next = type;
         if (next < 0)
             break;
-        open_object(to, NULL);
-        put_text(to, type_key, weiri_plan_channel_name((weiri_plan_channel)next));
-        put_ids(to, ids_key, lists[next].first, lists[next].count);
-        close_object(to);
+        plan_write_open_object(to, NULL);
+        plan_write_text(to, type_key, weiri_plan_channel_name((weiri_plan_channel)next));
+        plan_write_ids(to, ids_key, lists[next].first, lists[next].count);
+        plan_write_close_object(to);
         from = lists[next].first + lists[next].count;
     }
-    close_array(to);
+    plan_write_close_array(to);
 }
 
-static void put_block(writer *to)
+static void plan_write_block(writer *to)
 {
     const weiri_plan_block *block = to->block;
-    open_object(to, NULL);
-    put_number(to, "id", block->id);
-    open_array(to, "ops");
+    plan_write_open_object(to, NULL);
+    plan_write_number(to, "id", block->id);
+    plan_write_open_array(to, "ops");
     for (uint32_t i = 0; i < block->nops;) {
         const weiri_plan_op *op = &to->gpu->ops[block->first_op + i];
         if (op->kind == WEIRI_PLAN_PIPELINE_OP)
-            put_pipeline(to, op);
+            plan_write_pipeline(to, op);
         else
-            put_simple_op(to, op);
+            plan_write_simple_op(to, op);
         i += op->kind == WEIRI_PLAN_PIPELINE_OP ? 1 + op->nops : 1;
     }
-    close_array(to);
-    put_lists(to, "channels", "channel_type", "channel_ids", block->channels);
-    put_lists(to, "remote_buffer_refs", "access_channel_type", "remote_buffer_ids",
-              block->remotes);
-    close_object(to);
+    plan_write_close_array(to);
+    plan_write_lists(to, "channels", "channel_type", "channel_ids", block->channels);
+    plan_write_lists(to, "remote_buffer_refs", "access_channel_type", "remote_buffer_ids",
+                     block->remotes);
+    plan_write_close_object(to);
 }
 
-static void put_rank_channels(writer *to)
+static void plan_write_rank_channels(writer *to)
 {
     const weiri_plan_gpu *gpu = to->gpu;
-    open_array(to, "channels");
+    plan_write_open_array(to, "channels");
     for (int type = WEIRI_PLAN_MEMORY; type <= WEIRI_PLAN_PORT; type++) {
         if (gpu->nlinks[type] == 0)
             continue;
-        open_object(to, NULL);
-        put_text(to, "channel_type", weiri_plan_channel_name((weiri_plan_channel)type));
-        open_array(to, "connected_to");
+        plan_write_open_object(to, NULL);
+        plan_write_text(to, "channel_type", weiri_plan_channel_name((weiri_plan_channel)type));
+        plan_write_open_array(to, "connected_to");
         for (uint32_t i = 0; i < gpu->nlinks[type]; i++)
-            put_number(to, NULL, (uint64_t)gpu->links[type][i].peer);
-        close_array(to);
-        close_object(to);
+            plan_write_number(to, NULL, (uint64_t)gpu->links[type][i].peer);
+        plan_write_close_array(to);
+        plan_write_close_object(to);
     }
     for (uint32_t i = 0; i < gpu->nswitches; i++) {
         const weiri_plan_switch *group = &gpu->switches[i];
-        open_object(to, NULL);
-        put_text(to, "channel_type", weiri_plan_channel_name(WEIRI_PLAN_SWITCH));
-        put_text(to, "buffer_type", (const char[]){weiri_plan_buffer_letters[group->buffer], 0});
-        open_array(to, "rank_groups");
-        open_object(to, NULL);
-        put_number(to, "size", group->size);
-        put_ids(to, "ranks", group->first_rank, group->nranks);
-        close_object(to);
-        close_array(to);
-        close_object(to);
+        plan_write_open_object(to, NULL);
+        plan_write_text(to, "channel_type", weiri_plan_channel_name(WEIRI_PLAN_SWITCH));
+        plan_write_text(to, "buffer_type",
+                        (const char[]){weiri_plan_buffer_letters[group->buffer], 0});
+        plan_write_open_array(to, "rank_groups");
+        plan_write_open_object(to, NULL);
+        plan_write_number(to, "size", group->size);
+        plan_write_ids(to, "ranks", group->first_rank, group->nranks);
+        plan_write_close_object(to);
+        plan_write_close_array(to);
+        plan_write_close_object(to);
     }
-    close_array(to);
+    plan_write_close_array(to);
 }
 
-static void put_rank_buffers(writer *to)
+static void plan_write_rank_buffers(writer *to)
 {
     const weiri_plan_gpu *gpu = to->gpu;
-    open_array(to, "remote_buffers");
+    plan_write_open_array(to, "remote_buffers");
     for (uint32_t i = 0; i < gpu->nremotes; i++) {
         const weiri_plan_remote *remote = &gpu->remotes[i];
-        open_object(to, NULL);
-        put_number(to, "rank", (uint64_t)remote->rank);
-        put_text(to, "type", (const char[]){weiri_plan_buffer_letters[remote->buffer], 0});
-        open_array(to, "access_channel_types");
+        plan_write_open_object(to, NULL);
+        plan_write_number(to, "rank", (uint64_t)remote->rank);
+        plan_write_text(to, "type", (const char[]){weiri_plan_buffer_letters[remote->buffer], 0});
+        plan_write_open_array(to, "access_channel_types");
         for (int type = 0; type < WEIRI_PLAN_CHANNELS; type++)
             if (remote->access >> type & 1)
-                put_text(to, NULL, weiri_plan_channel_name((weiri_plan_channel)type));
-        close_array(to);
-        close_object(to);
+                plan_write_text(to, NULL, weiri_plan_channel_name((weiri_plan_channel)type));
+        plan_write_close_array(to);
+        plan_write_close_object(to);
     }
-    close_array(to);
-    open_array(to, "semaphores");
+    plan_write_close_array(to);
+    plan_write_open_array(to, "semaphores");
     for (uint32_t i = 0; i < gpu->nsemaphores; i++) {
-        open_object(to, NULL);
-        put_number(to, "init_value", gpu->semaphores[i]);
-        close_object(to);
+        plan_write_open_object(to, NULL);
+        plan_write_number(to, "init_value", gpu->semaphores[i]);
+        plan_write_close_object(to);
     }
-    close_array(to);
+    plan_write_close_array(to);
 }
 
-static void put_gpu(writer *to, int rank)
+static void plan_write_gpu(writer *to, int rank)
 {
-    open_object(to, NULL);
-    put_number(to, "id", (uint64_t)rank);
-    put_number(to, "input_chunks", to->gpu->chunks[WEIR_PLAN_INPUT]);
-    put_number(to, "output_chunks", to->gpu->chunks[WEIR_PLAN_OUTPUT]);
-    put_number(to, "scratch_chunks", to->gpu->chunks[WEIR_PLAN_SCRATCH]);
-    open_array(to, "threadblocks");
+    plan_write_open_object(to, NULL);
+    plan_write_number(to, "id", (uint64_t)rank);
+    plan_write_number(to, "input_chunks", to->gpu->chunks[WEIR_PLAN_INPUT]);
+    plan_write_number(to, "output_chunks", to->gpu->chunks[WEIR_PLAN_OUTPUT]);
+    plan_write_number(to, "scratch_chunks", to->gpu->chunks[WEIR_PLAN_SCRATCH]);
+    plan_write_open_array(to, "threadblocks");
     for (uint32_t i = 0; i < to->gpu->nblocks; i++) {
         to->block = &to->gpu->blocks[i];
-        put_block(to);
+        plan_write_block(to);
     }
-    close_array(to);
-    put_rank_channels(to);
-    put_rank_buffers(to);
-    close_object(to);
+    plan_write_close_array(to);
+    plan_write_rank_channels(to);
+    plan_write_rank_buffers(to);
+    plan_write_close_object(to);
 }
 
-/* ------------------------------------------------------------------ the whole */
+/* ------------------------------------------------------------------- the plan */
 
-static void put_plan(writer *to, const weir_plan *plan)
+static void plan_write_plan(writer *to, const weir_plan *plan)
 {
-    open_object(to, NULL);
-    put_text(to, "name", plan->name);
-    put_text(to, "collective", plan->collective_name);
-    put_text(to, "protocol", plan->uses_ll ? "LL" : "Simple");
-    put_flag(to, "inplace", plan->in_place);
-    put_flag(to, "reuse_resources", plan->reuse_resources);
-    open_array(to, "gpus");
+    plan_write_open_object(to, NULL);
+    plan_write_text(to, "name", plan->name);
+    plan_write_text(to, "collective", plan->collective_name);
+    plan_write_text(to, "protocol", plan->uses_ll ? "LL" : "Simple");
+    plan_write_flag(to, "inplace", plan->in_place);
+    plan_write_flag(to, "reuse_resources", plan->reuse_resources);
+    plan_write_open_array(to, "gpus");
     for (int rank = 0; rank < plan->nranks; rank++) {
         to->gpu = &plan->gpus[rank];
-        put_gpu(to, rank);
+        plan_write_gpu(to, rank);
     }
-    close_array(to);
-    put_number(to, "num_threads_per_block", plan->nthreads);
-    put_flag(to, "use_double_scratch_buffer", plan->double_scratch);
-    put_number(to, "buffer_alignment", plan->alignment);
-    put_number(to, "min_message_size", plan->min_bytes);
-    put_number(to, "max_message_size", plan->max_bytes);
-    close_object(to);
+    plan_write_close_array(to);
+    plan_write_number(to, "num_threads_per_block", plan->nthreads);
+    plan_write_flag(to, "use_double_scratch_buffer", plan->double_scratch);
+    plan_write_number(to, "buffer_alignment", plan->alignment);
+    plan_write_number(to, "min_message_size", plan->min_bytes);
+    plan_write_number(to, "max_message_size", plan->max_bytes);
+    plan_write_close_object(to);
     putc('\n', to->json.file);
 }
 
@@ -324,12 +327,12 @@ weir_status weir_plan_print(const weir_plan *plan, char **text, size_t *bytes)
     size_t length = 0;
     writer to = {.json = {.file = open_memstream(&made, &length), .layout = BENCH_JSON_INDENTED}};
     if (!to.json.file)
-        return weiri_fail(WEIR_ERR_NO_MEMORY, "%s: no memory for its text", plan->file);
-    put_plan(&to, plan);
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "%s: no memory to print the plan", plan->file);
+    plan_write_plan(&to, plan);
     int failed = ferror(to.json.file);
     if (fclose(to.json.file) != 0 || failed) {
         free(made);
-        return weiri_fail(WEIR_ERR_NO_MEMORY, "%s: no memory for its text", plan->file);
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "%s: no memory to print the plan", plan->file);
     }
     *text = made;
     *bytes = length;
@@ -341,7 +344,7 @@ weir_status weir_plan_write(const weir_plan *plan, const char *file)
     writer to = {.json = {.file = fopen(file, "wb"), .layout = BENCH_JSON_INDENTED}};
     if (!to.json.file)
         return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot write the plan %s", file);
-    put_plan(&to, plan);
+    plan_write_plan(&to, plan);
     int failed = ferror(to.json.file);
     if (fclose(to.json.file) != 0 || failed)
         return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot write the plan %s", file);

@@ -1,7 +1,7 @@
 /*
- * Steps that handle data, on the host. A step goes along its lines from run to run (program.h),
- * within a run block by block where packets or several destinations ask for it, so that what
- * is read again comes from the first-level cache.
+ * Steps that move data, on the host. A step processes its lines run by run (program.h); with
+ * packets or several destinations, a run is processed in blocks that fit the first-level cache,
+ * because their data is read again.
  */
 #include "plan/host/run_host.h"
 
@@ -9,43 +9,43 @@
 
 #include <string.h>
 
-/* The operands of a step where a run begins. */
-typedef struct piece {
+/* A run of a step: its operands, and the position where it begins. */
+typedef struct data_run {
     weiri_host_launch *launch;
     const weiri_step *step;
     const weiri_operand *operands;
-    uint64_t v;     /* the line's byte */
+    uint64_t v; /* byte of the line */
     size_t data_bytes, line_bytes;
-} piece;
+} data_run;
 
-static char *address(const piece *p, uint32_t operand)
+static char *plan_host_address(const data_run *p, uint32_t operand)
 {
     const weiri_operand *o = &p->operands[operand];
     const weiri_host_context *own = p->launch->own;
     uint64_t at = weiri_step_at(&p->launch->program->geometry, p->step, o, p->v);
-    return own->bases[o->base] + (at >> (o->is_packets && own->is_apart));
+    return own->bases[o->base] + (at >> (o->is_packets && own->has_separate_flags));
 }
 
-/* Byte `at` of the run in an operand that begins at a pointer. */
-static char *advance(const piece *p, uint32_t operand, char *begin, size_t at)
+/* The address of byte `at` of the run, in an operand whose run begins at `begin`. */
+static char *plan_host_operand_at(const data_run *p, uint32_t operand, char *begin, size_t at)
 {
-    return begin + (at << (p->operands[operand].is_packets && !p->launch->own->is_apart));
+    return begin + (at << (p->operands[operand].is_packets && !p->launch->own->has_separate_flags));
 }
 
-static uint64_t *packets_of(char *pointer)
+static uint64_t *plan_host_packets_of(char *pointer)
 {
     return (uint64_t *)(void *)pointer;
 }
 
-/* The flags of packets apart, from their data. */
-static uint8_t *flags_of(const piece *p, uint32_t operand, const char *data)
+/* The address of the separate flags of data. */
+static uint8_t *plan_host_flags_of(const data_run *p, uint32_t operand, const char *data)
 {
     char *scratch = p->launch->own->bases[p->operands[operand].base];
     return (uint8_t *)scratch + p->launch->own->flags_at + (size_t)(data - scratch) / 8;
 }
 
-/* Whether the packet that was missing is still missing. */
-static int is_missing(const weiri_host_launch *launch, weiri_host_block *block)
+/* 1 if the packet that the block waits for has not arrived. */
+static int plan_host_packet_is_missing(const weiri_host_launch *launch, weiri_host_block *block)
 {
     if (!block->missing)
         return 0;
@@ -55,62 +55,64 @@ static int is_missing(const weiri_host_launch *launch, weiri_host_block *block)
     return 0;
 }
 
-/* Of two packets that go together, the one that is not there. */
-static const uint64_t *find_missing(const uint64_t *packets, size_t at, uint32_t flag)
+/* The packet of a pair that has not arrived. */
+static const uint64_t *plan_host_find_missing(const uint64_t *packets, size_t at, uint32_t flag)
 {
     const uint64_t *first = packets + at / 4;
     return weir_load_relaxed(first) >> 32 == flag ? first + 1 : first;
 }
 
-static size_t data_from(const piece *p, size_t at, size_t bytes)
+static size_t plan_host_data_left(const data_run *p, size_t at, size_t bytes)
 {
     const size_t left = p->data_bytes > at ? p->data_bytes - at : 0;
     return left < bytes ? left : bytes;
 }
 
-/* Packets of the run from at on, so many bytes: how many of them have come, fewer than asked
- * for if one is missing. *data is where their data is: of packets apart where it was put,
- * else unpacked to memory of the caller's. */
-static size_t fetch(const piece *p, uint32_t operand, char *begin, size_t at, size_t bytes,
-                    char *to, weiri_host_block *block, const char **data)
+/* Reads the packets of bytes [at, at + bytes) of the run; returns for how many bytes they have
+ * arrived, and sets block->missing if these are fewer. *data is set to the data: in scratch if
+ * flags are separate, otherwise unpacked to `to`. */
+static size_t plan_host_fetch_packets(const data_run *p, uint32_t operand, char *begin, size_t at,
+                                      size_t bytes, char *to, weiri_host_block *block,
+                                      const char **data)
 {
     const uint32_t flag = p->launch->flag;
-    char *from = advance(p, operand, begin, at);
+    char *from = plan_host_operand_at(p, operand, begin, at);
     size_t got;
-    *data = p->launch->own->is_apart ? from : to;
-    if (p->launch->own->is_apart) {
-        const uint8_t *flags = flags_of(p, operand, from);
+    *data = p->launch->own->has_separate_flags ? from : to;
+    if (p->launch->own->has_separate_flags) {
+        const uint8_t *flags = plan_host_flags_of(p, operand, from);
         got = weiri_host_arrived(flags, bytes, flag);
         block->missing = got < bytes ? flags + got / 8 : NULL;
     } else {
-        const uint64_t *packets = packets_of(from);
-        got = weiri_host_unpack(to, packets, data_from(p, at, bytes), bytes, flag);
-        block->missing = got < bytes ? find_missing(packets, got, flag) : NULL;
+        const uint64_t *packets = plan_host_packets_of(from);
+        got = weiri_host_unpack(to, packets, plan_host_data_left(p, at, bytes), bytes, flag);
+        block->missing = got < bytes ? plan_host_find_missing(packets, got, flag) : NULL;
     }
     return got;
 }
 
-/* Packets to a destination; those apart: data, zeros behind it, then flags. */
-static void deliver_packets(const piece *p, uint32_t operand, char *to, size_t data, size_t bytes,
-                            const char *from)
+/* Stores packets to a destination; with separate flags: the data, zeros after it, then flags. */
+static void plan_host_store_packets(const data_run *p, uint32_t operand, char *to, size_t data,
+                                    size_t bytes, const char *from)
 {
-    if (!p->launch->own->is_apart) {
-        weiri_host_pack(packets_of(to), from, data, bytes, p->launch->flag);
+    if (!p->launch->own->has_separate_flags) {
+        weiri_host_pack(plan_host_packets_of(to), from, data, bytes, p->launch->flag);
         return;
     }
     weiri_copy(to, from, data);
     memset(to + data, 0, bytes - data);
-    weiri_host_mark(flags_of(p, operand, to), bytes, p->launch->flag);
+    weiri_host_mark(plan_host_flags_of(p, operand, to), bytes, p->launch->flag);
 }
 
-/* Stores bytes of the run from memory to a destination. */
-static void deliver(const piece *p, uint32_t operand, char *begin, size_t at, size_t bytes,
-                    const char *from, int whole)
+/* Stores bytes [at, at + bytes) of the run to a destination. whole: the entire run at once, so that
+ * streaming stores may pay. */
+static void plan_host_store(const data_run *p, uint32_t operand, char *begin, size_t at,
+                            size_t bytes, const char *from, int whole)
 {
-    const size_t data = data_from(p, at, bytes);
-    char *to = advance(p, operand, begin, at);
+    const size_t data = plan_host_data_left(p, at, bytes);
+    char *to = plan_host_operand_at(p, operand, begin, at);
     if (p->operands[operand].is_packets)
-        deliver_packets(p, operand, to, data, bytes, from);
+        plan_host_store_packets(p, operand, to, data, bytes, from);
     else if (to != from && whole)
         weiri_move(p->launch->host->coll, to, from, data, p->launch->total_bytes);
     else if (to != from)
@@ -119,22 +121,23 @@ static void deliver(const piece *p, uint32_t operand, char *begin, size_t at, si
 
 /* --------------------------------------------------------------------- copy */
 
-/* Packets into memory or into other packets; how many bytes of the run. */
-static size_t copy_packets(const piece *p, weiri_host_block *block)
+/* Copies packets to memory or to other packets; returns the bytes of the run that are done. */
+static size_t plan_host_copy_packets(const data_run *p, weiri_host_block *block)
 {
     const uint32_t first = p->step->nsrcs, ndsts = p->step->ndsts;
     const int straight =
-        ndsts == 1 && !p->operands[first].is_packets && !p->launch->own->is_apart;
-    char *source = address(p, 0), *temporary = p->launch->own->unpacked;
+        ndsts == 1 && !p->operands[first].is_packets && !p->launch->own->has_separate_flags;
+    char *source = plan_host_address(p, 0), *temporary = p->launch->own->unpacked;
     const char *data;
     if (straight)
-        return fetch(p, 0, source, 0, p->line_bytes, address(p, first), block, &data);
+        return plan_host_fetch_packets(p, 0, source, 0, p->line_bytes, plan_host_address(p, first),
+                                       block, &data);
     for (size_t at = 0; at < p->line_bytes;) {
         size_t left = p->line_bytes - at;
         size_t bytes = left < WEIRI_HOST_PACKET_BLOCK ? left : WEIRI_HOST_PACKET_BLOCK;
-        size_t got = fetch(p, 0, source, at, bytes, temporary, block, &data);
+        size_t got = plan_host_fetch_packets(p, 0, source, at, bytes, temporary, block, &data);
         for (uint32_t i = 0; i < ndsts && got; i++)
-            deliver(p, first + i, address(p, first + i), at, got, data, 0);
+            plan_host_store(p, first + i, plan_host_address(p, first + i), at, got, data, 0);
         at += got;
         if (got < bytes)
             return at;
@@ -142,23 +145,25 @@ static size_t copy_packets(const piece *p, weiri_host_block *block)
     return p->line_bytes;
 }
 
-static size_t copy_piece(const piece *p, weiri_host_block *block)
+static size_t plan_host_copy_run(const data_run *p, weiri_host_block *block)
 {
     if (p->operands[0].is_packets)
-        return copy_packets(p, block);
-    const char *source = address(p, 0);
+        return plan_host_copy_packets(p, block);
+    const char *source = plan_host_address(p, 0);
     for (uint32_t i = 0; i < p->step->ndsts; i++) {
         const uint32_t operand = p->step->nsrcs + i;
-        deliver(p, operand, address(p, operand), 0, p->line_bytes, source, 1);
+        plan_host_store(p, operand, plan_host_address(p, operand), 0, p->line_bytes, source, 1);
     }
     return p->line_bytes;
 }
 
 /* ------------------------------------------------------------------- reduce */
 
-/* The kernel takes so many sources at a time; more are reduced in several rounds. */
-static void reduce_sources(const weiri_host_launch *launch, char *to, const void **sources,
-                           uint32_t n, size_t bytes, char *partial, int streaming)
+/* Reduces n sources. The reduction kernel accepts WEIRI_REDUCE_MAX_SOURCES; more are reduced in
+ * several passes through partial. */
+static void plan_host_reduce_sources(const weiri_host_launch *launch, char *to,
+                                     const void **sources, uint32_t n, size_t bytes, char *partial,
+                                     int streaming)
 {
     const uint64_t ranks = (uint64_t)launch->program->nranks;
     const size_t count = bytes / launch->element_bytes;
@@ -171,16 +176,16 @@ static void reduce_sources(const weiri_host_launch *launch, char *to, const void
     launch->reduce(to, sources, (int)n, count, ranks, streaming);
 }
 
-/* Sets the sources' pointers for a block of the run; 0: packets are missing. */
-static int gather(const piece *p, char *const *begins, size_t at, size_t bytes,
-                  weiri_host_block *block)
+/* Sets the addresses of the sources for a block of the run; 0: packets have not arrived. */
+static int plan_host_gather_sources(const data_run *p, char *const *begins, size_t at, size_t bytes,
+                                    weiri_host_block *block)
 {
     weiri_host_context *own = p->launch->own;
     char *temporary = own->unpacked;
     for (uint32_t i = 0; i < p->step->nsrcs; i++) {
-        const char *data = advance(p, i, begins[i], at);
+        const char *data = plan_host_operand_at(p, i, begins[i], at);
         if (p->operands[i].is_packets &&
-            fetch(p, i, begins[i], at, bytes, temporary, block, &data) < bytes)
+            plan_host_fetch_packets(p, i, begins[i], at, bytes, temporary, block, &data) < bytes)
             return 0;
         temporary += data == temporary ? WEIRI_HOST_PACKET_BLOCK : 0;
         own->sources[i] = data;
@@ -188,40 +193,42 @@ static int gather(const piece *p, char *const *begins, size_t at, size_t bytes,
     return 1;
 }
 
-/* Where the result goes first: the first destination, or temporary memory. */
-static void reduce_block(const piece *p, char *const *begins, size_t at, size_t bytes)
+/* Reduces a block of the run to the first destination, or to temporary memory if that holds
+ * packets, and stores the result to the other destinations. */
+static void plan_host_reduce_block(const data_run *p, char *const *begins, size_t at, size_t bytes)
 {
     weiri_host_context *own = p->launch->own;
     const weiri_program *program = p->launch->program;
     const uint32_t first = p->step->nsrcs, ndsts = p->step->ndsts;
     char *partial = own->unpacked + (size_t)program->sources_most * WEIRI_HOST_PACKET_BLOCK;
     char *spare = partial + WEIRI_BLOCK_BYTES;
-    const size_t data = data_from(p, at, bytes);
+    const size_t data = plan_host_data_left(p, at, bytes);
     const int packed = p->operands[first].is_packets;
     const size_t streaming_from = p->launch->host->coll->streaming_from_bytes;
     const int streaming = ndsts == 1 && !packed && p->launch->total_bytes >= streaming_from;
-    char *result = packed ? spare : advance(p, first, begins[first], at);
+    char *result = packed ? spare : plan_host_operand_at(p, first, begins[first], at);
     if (data)
-        reduce_sources(p->launch, result, own->sources, p->step->nsrcs, data, partial, streaming);
+        plan_host_reduce_sources(p->launch, result, own->sources, p->step->nsrcs, data, partial,
+                                 streaming);
     for (uint32_t i = packed ? 0 : 1; i < ndsts; i++)
-        deliver(p, first + i, begins[first + i], at, bytes, result, 0);
+        plan_host_store(p, first + i, begins[first + i], at, bytes, result, 0);
 }
 
-static size_t reduce_piece(const piece *p, weiri_host_block *block)
+static size_t plan_host_reduce_run(const data_run *p, weiri_host_block *block)
 {
     char *begins[2 * WEIRI_PLAN_REFS_MAX]; /* a group's only reference has no more ranks */
     const uint32_t noperands = p->step->nsrcs + p->step->ndsts;
     int packets = 0;
     for (uint32_t i = 0; i < noperands; i++) {
-        begins[i] = address(p, i);
+        begins[i] = plan_host_address(p, i);
         packets |= p->operands[i].is_packets;
     }
     const size_t most = packets ? WEIRI_HOST_PACKET_BLOCK : WEIRI_BLOCK_BYTES;
     for (size_t at = 0; at < p->line_bytes;) {
         size_t left = p->line_bytes - at, bytes = left < most ? left : most;
-        if (!gather(p, begins, at, bytes, block))
+        if (!plan_host_gather_sources(p, begins, at, bytes, block))
             return at;
-        reduce_block(p, begins, at, bytes);
+        plan_host_reduce_block(p, begins, at, bytes);
         at += bytes;
     }
     return p->line_bytes;
@@ -229,18 +236,19 @@ static size_t reduce_piece(const piece *p, weiri_host_block *block)
 
 /* -------------------------------------------------------------------- steps */
 
-/* Goes along the step's span: 1 at its end, 0 where packets are missing. */
-static int go(weiri_host_launch *launch, const weiri_step *step, weiri_host_block *block,
-              size_t (*handle)(const piece *, weiri_host_block *))
+/* Calls handle for each run of the step's span; 1 at its end, 0 if packets have not arrived. */
+static int plan_host_handle_span(weiri_host_launch *launch, const weiri_step *step,
+                                 weiri_host_block *block,
+                                 size_t (*handle)(const data_run *, weiri_host_block *))
 {
-    if (is_missing(launch, block))
+    if (plan_host_packet_is_missing(launch, block))
         return 0;
     const weiri_operand *all = weiri_program_operands(launch->program);
     const weiri_line_part span = weiri_step_span(step, block->turn);
     for (uint64_t v = span.first + block->moved; v < span.end;) {
         const weiri_run next = weiri_step_run(&launch->program->geometry, step, all, v, span.end);
-        const piece p = {launch, step, all + step->first_operand, v, next.data_bytes,
-                         next.line_bytes};
+        const data_run p = {launch,          step,           all + step->first_operand, v,
+                            next.data_bytes, next.line_bytes};
         const size_t done = handle(&p, block);
         block->moved += done;
         v += done;
@@ -252,10 +260,10 @@ static int go(weiri_host_launch *launch, const weiri_step *step, weiri_host_bloc
 
 int weiri_host_copy(weiri_host_launch *launch, const weiri_step *step, weiri_host_block *block)
 {
-    return go(launch, step, block, copy_piece);
+    return plan_host_handle_span(launch, step, block, plan_host_copy_run);
 }
 
 int weiri_host_reduce(weiri_host_launch *launch, const weiri_step *step, weiri_host_block *block)
 {
-    return go(launch, step, block, reduce_piece);
+    return plan_host_handle_span(launch, step, block, plan_host_reduce_run);
 }

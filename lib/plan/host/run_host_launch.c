@@ -1,8 +1,7 @@
 /*
- * Launches of the host backend: input is copied to where the plan wants it, buffers are
- * posted, the blocks run, the output is divided (avg) and copied to where the caller wants
- * it. Nothing is awaited at the end: what a plan's last steps do is what the plan is
- * responsible for.
+ * A launch in the host backend: finds or stages the buffers, posts their addresses, runs the
+ * blocks, divides the output (avg), and copies staged output to the caller's buffer. A launch does
+ * not synchronize ranks at its end; the plan's last operations do so as far as necessary.
  */
 #include "plan/host/run_host.h"
 
@@ -28,13 +27,14 @@ int weiri_host_sender(const weiri_host_launch *launch, const void *packet)
     const char *scratch =
         own->bases[launch->program->rank * WEIR_PLAN_BUFFERS + WEIR_PLAN_SCRATCH];
     const uint64_t at = (uint64_t)((const char *)packet - scratch);
-    return own->senders[own->is_apart ? (at - own->flags_at) * 8 / geometry->chunk_bytes
-                                      : at / geometry->slot_bytes];
+    return own->senders[own->has_separate_flags ? (at - own->flags_at) * 8 / geometry->chunk_bytes
+                                                : at / geometry->slot_bytes];
 }
 
-/* Memory that peers can map. No peer uses what an earlier call had there:
- * it was that call's input or output, which the caller has had back. */
-static weir_status stage_of(weiri_host_launch *launch, int which, uint64_t bytes, char **buffer)
+/* A staging buffer that peers can map. No peer still uses it for an earlier call, because it was
+ * input or output of that call, which has completed. */
+static weir_status plan_host_stage(weiri_host_launch *launch, int which, uint64_t bytes,
+                                   char **buffer)
 {
     weir_mem **stage = &launch->host->stages[which];
     weir_status status = WEIR_OK;
@@ -49,14 +49,16 @@ static weir_status stage_of(weiri_host_launch *launch, int which, uint64_t bytes
     return status;
 }
 
-/* Whether peers reach a buffer by its post. */
-static int is_posted(const weiri_host_launch *launch, int which)
+/* 1 if peers reach the input (0) or output (1) through a post. */
+static int plan_host_is_posted(const weiri_host_launch *launch, int which)
 {
     return launch->context->reached[which] && !launch->own->is_fixed;
 }
 
-/* Memory for one of the plan's buffers: the caller's, or what has to stand in for it. */
-static weir_status find_buffer(weiri_host_launch *launch, int which, uint64_t bytes, char **buffer)
+/* Sets *buffer to the memory for the plan's input or output: the caller's, the arena, or a staging
+ * buffer. */
+static weir_status plan_host_find_buffer(weiri_host_launch *launch, int which, uint64_t bytes,
+                                         char **buffer)
 {
     const weiri_host *host = launch->host;
     weiri_host_context *own = launch->own;
@@ -64,28 +66,28 @@ static weir_status find_buffer(weiri_host_launch *launch, int which, uint64_t by
         *buffer = (char *)weir_mem_pointer(own->arena) + (which ? own->out_at : own->in_at);
         return WEIR_OK;
     }
-    if (*buffer && (!is_posted(launch, which) ||
-                    weiri_region_describe(host->here, *buffer, bytes).generation))
+    if (*buffer && (!plan_host_is_posted(launch, which) ||
+                    weiri_region_describe(host->node, *buffer, bytes).generation))
         return WEIR_OK;
-    return stage_of(launch, which, bytes, buffer);
+    return plan_host_stage(launch, which, bytes, buffer);
 }
 
-/* Where a launch's buffers are: as weiri_executor_place would have them, or what stands in. */
-static weir_status find_buffers(weiri_host_launch *launch, weiri_placement *placement)
+/* Changes a placement by weiri_executor_place to memory that this backend can use. */
+static weir_status plan_host_find_buffers(weiri_host_launch *launch, weiri_placement *placement)
 {
     const weiri_plan_layout *layout = &launch->context->layout;
     const char *const in = placement->in, *const out = placement->out;
     weir_status status;
     if (placement->one_region) {
-        status = find_buffer(launch, 0, placement->region_bytes, &placement->region);
+        status = plan_host_find_buffer(launch, 0, placement->region_bytes, &placement->region);
         if (status != WEIR_OK)
             return status;
         placement->in = placement->region + placement->in_offset;
         placement->out = placement->region + placement->out_offset;
     } else {
-        status = find_buffer(launch, 0, layout->in_bytes, &placement->in);
+        status = plan_host_find_buffer(launch, 0, layout->in_bytes, &placement->in);
         if (status == WEIR_OK)
-            status = find_buffer(launch, 1, layout->out_bytes, &placement->out);
+            status = plan_host_find_buffer(launch, 1, layout->out_bytes, &placement->out);
     }
     placement->copies_in |= placement->in != in;
     placement->copies_out |= placement->out != out;
@@ -115,8 +117,9 @@ int weiri_host_read_post(weiri_host_launch *launch, int rank)
     return launch->status == WEIR_OK ? 1 : -1;
 }
 
-/* Begins an epoch of the collectives' areas, and says where the own buffers are. */
-static weir_status post(weiri_host_launch *launch, const weiri_placement *placement)
+/* Begins an epoch of the collectives' areas (coll/coll.h), and posts this rank's buffers. */
+static weir_status plan_host_post_buffers(weiri_host_launch *launch,
+                                          const weiri_placement *placement)
 {
     const weiri_plan_layout *layout = &launch->context->layout;
     weiri_coll *coll = launch->host->coll;
@@ -143,10 +146,10 @@ static weir_status post(weiri_host_launch *launch, const weiri_placement *placem
     return WEIR_OK;
 }
 
-/* After the blocks' ends: this rank reads no posts any more. */
-static void end_posts(const weiri_host_launch *launch)
+/* After all blocks have ended: this rank reads no more posts in this epoch. */
+static void plan_host_end_posts(const weiri_host_launch *launch)
 {
-    if (!is_posted(launch, 0) && !is_posted(launch, 1))
+    if (!plan_host_is_posted(launch, 0) && !plan_host_is_posted(launch, 1))
         return;
     if (launch->unread)
         weiri_coll_end(launch->host->coll);
@@ -154,8 +157,8 @@ static void end_posts(const weiri_host_launch *launch)
         weiri_coll_end_all_heard(launch->host->coll);
 }
 
-/* The addresses of all ranks' buffers, as far as this rank can reach them. */
-static weir_status find_bases(weiri_host_launch *launch, const weiri_placement *placement)
+/* Sets the addresses of all buffers that are known without posts, and posts this rank's buffers. */
+static weir_status plan_host_find_bases(weiri_host_launch *launch, const weiri_placement *placement)
 {
     const weiri_host_context *own = launch->own;
     const weir_executor *executor = launch->executor;
@@ -171,13 +174,13 @@ static weir_status find_bases(weiri_host_launch *launch, const weiri_placement *
     char **mine = own->bases + executor->comm->rank * WEIR_PLAN_BUFFERS;
     mine[WEIR_PLAN_INPUT] = placement->in;
     mine[WEIR_PLAN_OUTPUT] = placement->out;
-    if (!is_posted(launch, 0) && !is_posted(launch, 1))
+    if (!plan_host_is_posted(launch, 0) && !plan_host_is_posted(launch, 1))
         return WEIR_OK;
-    return post(launch, placement);
+    return plan_host_post_buffers(launch, placement);
 }
 
-/* Begins at the initial values, whatever the last launch left. */
-static void rewind_program(weiri_host_launch *launch)
+/* Resets blocks, semaphores and barriers to their initial values. */
+static void plan_host_rewind_program(weiri_host_launch *launch)
 {
     const weiri_program *program = launch->program;
     const weiri_program_block *blocks = weiri_program_blocks(program);
@@ -188,21 +191,22 @@ static void rewind_program(weiri_host_launch *launch)
     for (uint32_t i = 0; i < program->nsemaphores; i++)
         launch->own->semaphores[i] = values[i];
     for (uint32_t i = 0; i < program->nbarriers; i++)
-        launch->own->meetings[i] = 0;
+        launch->own->barriers[i] = 0;
 }
 
-/* Of a reduction to one rank, only that one's output is written. */
-static int has_result(const weiri_plan_context *context)
+/* 1 if this rank's output is written: in a reduce only the root's is. */
+static int plan_host_has_result(const weiri_plan_context *context)
 {
     return context->collective != WEIR_COLL_REDUCE || context->root < 0 ||
            context->root == context->program->rank;
 }
 
-/* The average: what was summed is divided. */
-static void divide(const weiri_host_launch *launch, const weiri_plan_call *call, char *out)
+/* For WEIR_AVG: divides the sums in the output by the number of ranks. */
+static void plan_host_divide_average(const weiri_host_launch *launch, const weiri_plan_call *call,
+                                     char *out)
 {
     const void *sums[] = {out};
-    if (call->op != WEIR_AVG || !launch->context->reduces || !has_result(launch->context))
+    if (call->op != WEIR_AVG || !launch->context->reduces || !plan_host_has_result(launch->context))
         return;
     weiri_reduce(out, sums, 1, launch->context->layout.out_bytes / call->element_bytes,
                  call->dtype, WEIR_AVG, (uint64_t)launch->program->nranks, 0);
@@ -220,28 +224,29 @@ weir_status weiri_host_run(weir_executor *executor, weiri_plan_context *context,
         .context = context,
         .own = own,
         .program = context->program,
-        .flag = (uint32_t)(++own->launches % (own->is_apart ? UINT8_MAX : UINT32_MAX)) + 1,
+        .flag =
+            (uint32_t)(++own->launches % (own->has_separate_flags ? UINT8_MAX : UINT32_MAX)) + 1,
         .total_bytes = layout->in_bytes > layout->out_bytes ? layout->in_bytes : layout->out_bytes,
         .element_bytes = call->element_bytes,
         .reduce = weiri_reduce_get(call->dtype, call->op == WEIR_AVG ? WEIR_SUM : call->op),
     };
     weiri_placement placement = weiri_executor_place(context, context->program->rank, call);
-    weir_status status = find_buffers(&launch, &placement);
+    weir_status status = plan_host_find_buffers(&launch, &placement);
     if (status != WEIR_OK) {
-        weir_comm_abort(executor->comm); /* peers would wait for this rank */
+        weir_comm_abort(executor->comm); /* otherwise peers would wait for this rank */
         return status;
     }
     if (placement.copies_in && call->in)
         weiri_copy(placement.in, call->in, layout->in_bytes);
-    rewind_program(&launch);
-    status = find_bases(&launch, &placement);
+    plan_host_rewind_program(&launch);
+    status = plan_host_find_bases(&launch, &placement);
     if (status == WEIR_OK)
         status = weiri_host_interpret(&launch);
     if (status != WEIR_OK)
         return status;
-    end_posts(&launch);
-    divide(&launch, call, placement.out);
-    if (placement.copies_out && call->out && has_result(context))
+    plan_host_end_posts(&launch);
+    plan_host_divide_average(&launch, call, placement.out);
+    if (placement.copies_out && call->out && plan_host_has_result(context))
         weiri_copy(call->out, placement.out, layout->out_bytes);
     return WEIR_OK;
 }

@@ -1,7 +1,7 @@
 /*
- * Packets on the host: 4 bytes of data and 4 of flag in each 8, stored and loaded at once. On
- * x86-64 two of them go together: each half of an aligned vector access is one access. And
- * packets apart, whose flags are bytes elsewhere (run_host.h).
+ * Packets on the host: 8 bytes with 4 bytes of data and 4 bytes of flag, stored and loaded in one
+ * access. On x86-64 two packets are accessed with one aligned vector instruction, each half of
+ * which is atomic. Also the separate flags that run_host.h describes.
  */
 #include "plan/host/run_host.h"
 
@@ -10,7 +10,8 @@
 
 enum { STEP = 16 }; /* bytes of data */
 
-static size_t pack_steps(uint64_t *packets, const char *from, size_t bytes, uint32_t flag)
+static size_t plan_host_pack_vectors(uint64_t *packets, const char *from, size_t bytes,
+                                     uint32_t flag)
 {
     const __m128i flags = _mm_set1_epi32((int)flag);
     size_t at = 0;
@@ -23,7 +24,8 @@ static size_t pack_steps(uint64_t *packets, const char *from, size_t bytes, uint
     return at;
 }
 
-static size_t unpack_steps(char *to, const uint64_t *packets, size_t bytes, uint32_t flag)
+static size_t plan_host_unpack_vectors(char *to, const uint64_t *packets, size_t bytes,
+                                       uint32_t flag)
 {
     const __m128 flags = _mm_castsi128_ps(_mm_set1_epi32((int)flag));
     size_t at = 0;
@@ -40,7 +42,8 @@ static size_t unpack_steps(char *to, const uint64_t *packets, size_t bytes, uint
     return at;
 }
 #else
-static size_t pack_steps(uint64_t *packets, const char *from, size_t bytes, uint32_t flag)
+static size_t plan_host_pack_vectors(uint64_t *packets, const char *from, size_t bytes,
+                                     uint32_t flag)
 {
     (void)packets;
     (void)from;
@@ -49,7 +52,8 @@ static size_t pack_steps(uint64_t *packets, const char *from, size_t bytes, uint
     return 0;
 }
 
-static size_t unpack_steps(char *to, const uint64_t *packets, size_t bytes, uint32_t flag)
+static size_t plan_host_unpack_vectors(char *to, const uint64_t *packets, size_t bytes,
+                                       uint32_t flag)
 {
     (void)to;
     (void)packets;
@@ -59,7 +63,7 @@ static size_t unpack_steps(char *to, const uint64_t *packets, size_t bytes, uint
 }
 #endif
 
-static size_t data_of(size_t at, size_t data_bytes)
+static size_t plan_host_word_bytes(size_t at, size_t data_bytes)
 {
     size_t left = at < data_bytes ? data_bytes - at : 0;
     return left < 4 ? left : 4;
@@ -68,8 +72,9 @@ static size_t data_of(size_t at, size_t data_bytes)
 void weiri_host_pack(uint64_t *packets, const char *from, size_t data_bytes, size_t line_bytes,
                      uint32_t flag)
 {
-    for (size_t at = pack_steps(packets, from, data_bytes, flag); at < line_bytes; at += 4) {
-        uint32_t word = weir_word_load(from + at, data_of(at, data_bytes));
+    for (size_t at = plan_host_pack_vectors(packets, from, data_bytes, flag); at < line_bytes;
+         at += 4) {
+        uint32_t word = weir_word_load(from + at, plan_host_word_bytes(at, data_bytes));
         weir_store_relaxed(packets + at / 4, weir_packet_make(word, flag));
     }
 }
@@ -77,26 +82,26 @@ void weiri_host_pack(uint64_t *packets, const char *from, size_t data_bytes, siz
 size_t weiri_host_unpack(char *to, const uint64_t *packets, size_t data_bytes, size_t line_bytes,
                          uint32_t flag)
 {
-    size_t at = unpack_steps(to, packets, data_bytes, flag);
+    size_t at = plan_host_unpack_vectors(to, packets, data_bytes, flag);
     for (; at < line_bytes; at += 8) {
         uint32_t low, high;
         if (!weir_packet_read(packets + at / 4, flag, &low) ||
             !weir_packet_read(packets + at / 4 + 1, flag, &high))
             break;
-        weir_word_store(to + at, low, data_of(at, data_bytes));
-        weir_word_store(to + at + 4, high, data_of(at + 4, data_bytes));
+        weir_word_store(to + at, low, plan_host_word_bytes(at, data_bytes));
+        weir_word_store(to + at + 4, high, plan_host_word_bytes(at + 4, data_bytes));
     }
     return at;
 }
 
-/* ------------------------------------------------------------ packets apart */
+/* ----------------------------------------------------------- separate flags */
 
-static uint64_t all_bytes(uint32_t flag)
+static uint64_t plan_host_repeat_flag(uint32_t flag)
 {
     return flag * UINT64_C(0x0101010101010101);
 }
 
-static int is_word(const uint8_t *flags, size_t left)
+static int plan_host_is_aligned_word(const uint8_t *flags, size_t left)
 {
     return (uintptr_t)flags % 8 == 0 && left >= 8;
 }
@@ -104,8 +109,8 @@ static int is_word(const uint8_t *flags, size_t left)
 void weiri_host_mark(uint8_t *flags, size_t line_bytes, uint32_t flag)
 {
     for (size_t i = 0, count = line_bytes / 8; i < count;) {
-        if (is_word(flags + i, count - i)) {
-            weir_store_release((uint64_t *)(void *)(flags + i), all_bytes(flag));
+        if (plan_host_is_aligned_word(flags + i, count - i)) {
+            weir_store_release((uint64_t *)(void *)(flags + i), plan_host_repeat_flag(flag));
             i += 8;
         } else {
             __atomic_store_n(flags + i, (uint8_t)flag, __ATOMIC_RELEASE);
@@ -119,8 +124,9 @@ size_t weiri_host_arrived(const uint8_t *flags, size_t line_bytes, uint32_t flag
     const size_t count = line_bytes / 8;
     size_t i = 0;
     while (i < count) {
-        if (is_word(flags + i, count - i) &&
-            weir_load_acquire((const uint64_t *)(const void *)(flags + i)) == all_bytes(flag))
+        if (plan_host_is_aligned_word(flags + i, count - i) &&
+            weir_load_acquire((const uint64_t *)(const void *)(flags + i)) ==
+                plan_host_repeat_flag(flag))
             i += 8;
         else if (__atomic_load_n(flags + i, __ATOMIC_ACQUIRE) == flag)
             i++;
@@ -132,7 +138,7 @@ size_t weiri_host_arrived(const uint8_t *flags, size_t line_bytes, uint32_t flag
 
 uint32_t weiri_host_flag_at(const weiri_host_launch *launch, const void *packet)
 {
-    if (launch->own->is_apart)
+    if (launch->own->has_separate_flags)
         return __atomic_load_n((const uint8_t *)packet, __ATOMIC_RELAXED);
     return (uint32_t)(weir_load_relaxed(packet) >> 32);
 }

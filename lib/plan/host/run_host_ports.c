@@ -1,6 +1,6 @@
 /*
- * Port channels of plans on the host: for each of a context's a channel between the two
- * arenas, over what plan/execute/ports.h makes.
+ * Port channels of plans on the host: each connects the arenas of the two ranks. Proxy, connections
+ * and semaphores come from plan/execute/ports.h.
  */
 #include "plan/host/run_host.h"
 
@@ -38,7 +38,8 @@ weir_status weiri_host_ports_settle(weir_executor *executor, weiri_plan_context 
         weir_status status = weir_proxy_status(host->ports.proxy);
         return status != WEIR_OK
                    ? status
-                   : weiri_fail(WEIR_ERR_TIMEOUT, "%s: a port channel did not end its puts in time",
+                   : weiri_fail(WEIR_ERR_TIMEOUT,
+                                "%s: a port channel did not complete its puts before the deadline",
                                 context->name);
     }
     return WEIR_OK;

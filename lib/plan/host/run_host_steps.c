@@ -1,10 +1,10 @@
 /*
- * The host's interpreter of programs: all thread blocks of a rank in one thread. A block runs
- * until a step cannot go on (a signal, a packet, another block is missing); then the next
- * one has its turn. When none got on in a round, the rank waits as all host ranks do: with a
- * deadline, with an eye on aborts and on peers that died, and with a report that says which
- * block stands at which operation. Blocks that only wait for each other wait in vain, which
- * is said at once.
+ * The interpreter of programs on the host: runs all thread blocks of a rank in one thread, one
+ * after another. A block runs until a step cannot proceed because a signal, a packet or another
+ * block has not arrived; then the next block runs. If no block has made progress in a pass over all
+ * blocks, the rank waits as all host ranks do: with a deadline, watching for aborts and dead peers,
+ * and with a report of which block is at which operation. If the blocks wait only for each other,
+ * the launch fails at once.
  */
 #include "plan/host/run_host.h"
 
@@ -12,38 +12,38 @@
 
 #include <stdio.h>
 
-/* How a step ends its look. */
+/* The result of an attempt to perform a step. */
 typedef enum outcome { STUCK, DONE, FAILED } outcome;
 
-static const uint32_t *ids_of(const weiri_host_launch *launch, const weiri_step *step)
+static const uint32_t *plan_host_ids_of(const weiri_host_launch *launch, const weiri_step *step)
 {
     return weiri_program_ids(launch->program) + step->first_id;
 }
 
-static weiri_host_channel *channel_of(const weiri_host_launch *launch, const weiri_step *step,
-                                      uint32_t item)
+static weiri_host_channel *plan_host_channel_of(const weiri_host_launch *launch,
+                                                const weiri_step *step, uint32_t item)
 {
-    return &launch->own->channels[ids_of(launch, step)[item]];
+    return &launch->own->channels[plan_host_ids_of(launch, step)[item]];
 }
 
 /* ------------------------------------------------------------------ signals */
 
-static outcome signal_step(weiri_host_launch *launch, const weiri_step *step)
+static outcome plan_host_signal_step(weiri_host_launch *launch, const weiri_step *step)
 {
     for (uint32_t i = 0; i < step->nids; i++) {
-        weiri_host_channel *channel = channel_of(launch, step, i);
+        weiri_host_channel *channel = plan_host_channel_of(launch, step, i);
         if (channel->port) {
             if (weir_port_signal(weir_portchan_device(channel->port)))
                 return FAILED;
-        } else { /* relaxed ones, too: they say that this rank's launch has begun */
+        } else { /* release even for relaxed signals: they announce that this launch has begun */
             weir_store_release(channel->outbound, ++channel->sent);
         }
     }
     return DONE;
 }
 
-/* Consumes a signal, if there is one. */
-static int take_signal(weiri_host_channel *channel)
+/* Consumes a signal if one has arrived. */
+static int plan_host_take_signal(weiri_host_channel *channel)
 {
     if (channel->port)
         return weir_port_poll(weir_portchan_device(channel->port));
@@ -53,33 +53,34 @@ static int take_signal(weiri_host_channel *channel)
     return 1;
 }
 
-static outcome wait_step(weiri_host_launch *launch, const weiri_step *step,
-                         weiri_host_block *block)
+static outcome plan_host_wait_step(weiri_host_launch *launch, const weiri_step *step,
+                                   weiri_host_block *block)
 {
-    while (block->item < step->nids && take_signal(channel_of(launch, step, block->item)))
+    while (block->item < step->nids &&
+           plan_host_take_signal(plan_host_channel_of(launch, step, block->item)))
         block->item++;
     return block->item == step->nids ? DONE : STUCK;
 }
 
 /* ------------------------------------------------------- blocks of the rank */
 
-static outcome barrier_step(weiri_host_launch *launch, const weiri_step *step,
-                            weiri_host_block *block)
+static outcome plan_host_barrier_step(weiri_host_launch *launch, const weiri_step *step,
+                                      weiri_host_block *block)
 {
-    uint64_t *met = &launch->own->meetings[step->slot];
+    uint64_t *count = &launch->own->barriers[step->slot];
     if (!block->entered) {
         block->entered = 1;
-        block->target = (*met / step->nblocks + 1) * step->nblocks;
-        ++*met;
+        block->target = (*count / step->nblocks + 1) * step->nblocks;
+        ++*count;
     }
-    return *met >= block->target ? DONE : STUCK;
+    return *count >= block->target ? DONE : STUCK;
 }
 
-static outcome acquire_step(weiri_host_launch *launch, const weiri_step *step,
-                            weiri_host_block *block)
+static outcome plan_host_acquire_step(weiri_host_launch *launch, const weiri_step *step,
+                                      weiri_host_block *block)
 {
     for (; block->item < step->nids; block->item++) {
-        uint64_t *value = &launch->own->semaphores[ids_of(launch, step)[block->item]];
+        uint64_t *value = &launch->own->semaphores[plan_host_ids_of(launch, step)[block->item]];
         if (*value == 0)
             return STUCK;
         --*value;
@@ -87,22 +88,22 @@ static outcome acquire_step(weiri_host_launch *launch, const weiri_step *step,
     return DONE;
 }
 
-static outcome release_step(weiri_host_launch *launch, const weiri_step *step)
+static outcome plan_host_release_step(weiri_host_launch *launch, const weiri_step *step)
 {
     for (uint32_t i = 0; i < step->nids; i++)
-        launch->own->semaphores[ids_of(launch, step)[i]]++;
+        launch->own->semaphores[plan_host_ids_of(launch, step)[i]]++;
     return DONE;
 }
 
 /* -------------------------------------------------------------------- ports */
 
-static outcome put_step(weiri_host_launch *launch, const weiri_step *step,
-                        const weiri_host_block *block)
+static outcome plan_host_put_step(weiri_host_launch *launch, const weiri_step *step,
+                                  const weiri_host_block *block)
 {
     const weiri_program *program = launch->program;
     const weiri_operand *all = weiri_program_operands(program);
     const weiri_operand *from = all + step->first_operand, *to = from + 1;
-    weir_portchan_dev *port = weir_portchan_device(channel_of(launch, step, 0)->port);
+    weir_portchan_dev *port = weir_portchan_device(plan_host_channel_of(launch, step, 0)->port);
     const weiri_line_part span = weiri_step_span(step, block->turn);
     for (uint64_t v = span.first; v < span.end;) {
         const weiri_run run = weiri_step_run(&program->geometry, step, all, v, span.end);
@@ -118,12 +119,12 @@ static outcome put_step(weiri_host_launch *launch, const weiri_step *step,
     return DONE;
 }
 
-static outcome flush_step(weiri_host_launch *launch, const weiri_step *step,
-                          weiri_host_block *block)
+static outcome plan_host_flush_step(weiri_host_launch *launch, const weiri_step *step,
+                                    weiri_host_block *block)
 {
     while (block->item < step->nids) {
         weir_portchan_dev *port =
-            weir_portchan_device(channel_of(launch, step, block->item)->port);
+            weir_portchan_device(plan_host_channel_of(launch, step, block->item)->port);
         if (!block->entered &&
             weir_port_push(port, WEIR_TRIGGER_FLUSH, 0, 0, 0, &block->target))
             return FAILED;
@@ -138,9 +139,9 @@ static outcome flush_step(weiri_host_launch *launch, const weiri_step *step,
 
 /* --------------------------------------------------------------------- data */
 
-/* Whether the buffers of a step are known: posts are read as far as it needs them. */
-static outcome find_posts(weiri_host_launch *launch, const weiri_step *step,
-                          weiri_host_block *block)
+/* Reads the posts that a step needs; DONE if the addresses of all its buffers are known. */
+static outcome plan_host_find_posts(weiri_host_launch *launch, const weiri_step *step,
+                                    weiri_host_block *block)
 {
     const weiri_operand *operands = weiri_program_operands(launch->program) + step->first_operand;
     for (uint32_t i = 0; i < step->nsrcs + step->ndsts; i++) {
@@ -155,10 +156,10 @@ static outcome find_posts(weiri_host_launch *launch, const weiri_step *step,
     return DONE;
 }
 
-static outcome move_step(weiri_host_launch *launch, const weiri_step *step,
-                         weiri_host_block *block)
+static outcome plan_host_move_step(weiri_host_launch *launch, const weiri_step *step,
+                                   weiri_host_block *block)
 {
-    const outcome known = launch->unread ? find_posts(launch, step, block) : DONE;
+    const outcome known = launch->unread ? plan_host_find_posts(launch, step, block) : DONE;
     if (WEIRI_UNLIKELY(known != DONE))
         return known;
     if (step->kind == WEIRI_STEP_COPY)
@@ -168,33 +169,34 @@ static outcome move_step(weiri_host_launch *launch, const weiri_step *step,
 
 /* ------------------------------------------------------------------- blocks */
 
-static outcome look(weiri_host_launch *launch, const weiri_step *step, weiri_host_block *block)
+static outcome plan_host_try_step(weiri_host_launch *launch, const weiri_step *step,
+                                  weiri_host_block *block)
 {
     switch ((weiri_step_kind)step->kind) {
     case WEIRI_STEP_BARRIER:
-        return barrier_step(launch, step, block);
+        return plan_host_barrier_step(launch, step, block);
     case WEIRI_STEP_SEM_ACQUIRE:
-        return acquire_step(launch, step, block);
+        return plan_host_acquire_step(launch, step, block);
     case WEIRI_STEP_SEM_RELEASE:
-        return release_step(launch, step);
+        return plan_host_release_step(launch, step);
     case WEIRI_STEP_SIGNAL:
-        return signal_step(launch, step);
+        return plan_host_signal_step(launch, step);
     case WEIRI_STEP_WAIT:
-        return wait_step(launch, step, block);
+        return plan_host_wait_step(launch, step, block);
     case WEIRI_STEP_FLUSH:
-        return flush_step(launch, step, block);
+        return plan_host_flush_step(launch, step, block);
     case WEIRI_STEP_COPY:
     case WEIRI_STEP_REDUCE:
-        return move_step(launch, step, block);
+        return plan_host_move_step(launch, step, block);
     case WEIRI_STEP_PORT_PUT:
-        return put_step(launch, step, block);
+        return plan_host_put_step(launch, step, block);
     default:
-        return DONE; /* a fence: the thread's order is enough */
+        return DONE; /* a fence: program order within the thread is enough */
     }
 }
 
-/* From a step that is done to the next one: around in a loop, or on. */
-static void advance(const weiri_step *steps, weiri_host_block *block)
+/* Moves a block from a completed step to the next one, or to the next turn of its loop. */
+static void plan_host_next_step(const weiri_step *steps, weiri_host_block *block)
 {
     const weiri_step *step = &steps[block->step];
     uint32_t next = block->step + 1;
@@ -219,8 +221,8 @@ static void advance(const weiri_step *steps, weiri_host_block *block)
     block->post = -1;
 }
 
-/* Runs a block as far as it comes. `got_on` is set if that is any further than before. */
-static outcome run_block(weiri_host_launch *launch, uint32_t which, int *got_on)
+/* Runs a block until it is stuck, has ended or failed. *progressed is set if it made progress. */
+static outcome plan_host_run_block(weiri_host_launch *launch, uint32_t which, int *progressed)
 {
     const weiri_step *steps = weiri_program_steps(launch->program);
     const weiri_program_block *in = weiri_program_blocks(launch->program) + which;
@@ -229,29 +231,29 @@ static outcome run_block(weiri_host_launch *launch, uint32_t which, int *got_on)
     while (block->step < end) {
         const uint64_t moved = block->moved;
         const uint32_t item = block->item;
-        const outcome now = look(launch, &steps[block->step], block);
+        const outcome now = plan_host_try_step(launch, &steps[block->step], block);
         if (now != DONE) {
-            *got_on |= block->moved != moved || block->item != item;
+            *progressed |= block->moved != moved || block->item != item;
             return now;
         }
-        advance(steps, block);
-        *got_on = 1;
+        plan_host_next_step(steps, block);
+        *progressed = 1;
     }
     return DONE;
 }
 
 /* ---------------------------------------------------------------- waiting */
 
-/* What a block waits for of a peer. */
+/* What a block waits for from a peer. */
 typedef struct obstacle {
     const uint64_t *word;
-    const void *packet; /* instead of a word */
+    const void *packet; /* a packet, instead of a word */
     uint64_t target;
     int peer;
 } obstacle;
 
-static int find_obstacle(const weiri_host_launch *launch, const weiri_step *step,
-                         const weiri_host_block *block, obstacle *what)
+static int plan_host_find_obstacle(const weiri_host_launch *launch, const weiri_step *step,
+                                   const weiri_host_block *block, obstacle *what)
 {
     const weiri_channel *channels = weiri_program_channels(launch->program);
     const weiri_coll *coll = launch->host->coll;
@@ -269,8 +271,8 @@ static int find_obstacle(const weiri_host_launch *launch, const weiri_step *step
     }
     if (step->kind != WEIRI_STEP_WAIT && step->kind != WEIRI_STEP_FLUSH)
         return 0;
-    const weiri_host_channel *channel = channel_of(launch, step, block->item);
-    what->peer = channels[ids_of(launch, step)[block->item]].peer;
+    const weiri_host_channel *channel = plan_host_channel_of(launch, step, block->item);
+    what->peer = channels[plan_host_ids_of(launch, step)[block->item]].peer;
     if (!channel->port) {
         what->word = channel->inbound;
         what->target = channel->consumed + 1;
@@ -282,8 +284,9 @@ static int find_obstacle(const weiri_host_launch *launch, const weiri_step *step
     return 1;
 }
 
-/* A block that has not ended and waits for a peer; else any that has not ended. */
-static uint32_t find_waiting(const weiri_host_launch *launch, obstacle *what, int *is_remote)
+/* A block that waits for a peer; if there is none, any block that has not ended. */
+static uint32_t plan_host_find_waiting_block(const weiri_host_launch *launch, obstacle *what,
+                                             int *is_remote)
 {
     const weiri_step *steps = weiri_program_steps(launch->program);
     const weiri_program_block *blocks = weiri_program_blocks(launch->program);
@@ -294,15 +297,16 @@ static uint32_t find_waiting(const weiri_host_launch *launch, obstacle *what, in
         if (block->step >= blocks[i].first_step + blocks[i].nsteps)
             continue;
         found = i;
-        *is_remote = find_obstacle(launch, &steps[block->step], block, what);
+        *is_remote = plan_host_find_obstacle(launch, &steps[block->step], block, what);
         if (*is_remote)
             return i;
     }
     return found;
 }
 
-/* "thread block 3, op 5 (wait) of FILE": the record of where a rank stands has its begin. */
-static void describe(const weiri_host_launch *launch, uint32_t which, char *text, size_t bytes)
+/* Writes "thread block 3, op 5 (wait) of FILE"; reports of waiting ranks include its beginning. */
+static void plan_host_describe_block(const weiri_host_launch *launch, uint32_t which, char *text,
+                                     size_t bytes)
 {
     const weiri_step *step =
         weiri_program_steps(launch->program) + launch->own->blocks[which].step;
@@ -311,7 +315,7 @@ static void describe(const weiri_host_launch *launch, uint32_t which, char *text
              weiri_plan_kind_name((weiri_plan_kind)step->plan_kind), launch->context->name);
 }
 
-static weir_status stuck_for_ever(const weiri_host_launch *launch, uint32_t which)
+static weir_status plan_host_fail_deadlock(const weiri_host_launch *launch, uint32_t which)
 {
     char where[WEIRI_PLAN_WHERE_BYTES];
     const weiri_program_block *block = weiri_program_blocks(launch->program) + which;
@@ -319,70 +323,74 @@ static weir_status stuck_for_ever(const weiri_host_launch *launch, uint32_t whic
         weiri_program_steps(launch->program) + launch->own->blocks[which].step;
     weir_comm_abort(launch->executor->comm);
     return weiri_fail(WEIR_ERR_INVALID,
-                      "%s: no thread block of the rank can go on: they wait for each other; "
-                      "weir-plan check says what the plan lacks",
+                      "%s: no thread block of the rank can proceed, because they wait for each "
+                      "other; run weir-plan check to find the cause",
                       weiri_step_where(launch->context, block, step, where));
 }
 
-/* A peer's buffer could not be mapped, or a port took no more: the proxy ended, or a wait
- * for room in its FIFO. */
-static weir_status step_failed(const weiri_host_launch *launch, uint32_t which)
+/* Reports a failed step: a peer's buffer could not be mapped, the proxy has ended, or waiting for
+ * room in the FIFO of a port failed. */
+static weir_status plan_host_fail_step(const weiri_host_launch *launch, uint32_t which)
 {
     char phase[WEIRI_PLAN_WHERE_BYTES];
     weir_status status = launch->status;
-    describe(launch, which, phase, sizeof phase);
+    plan_host_describe_block(launch, which, phase, sizeof phase);
     if (status == WEIR_OK)
         status = weir_proxy_status(launch->host->ports.proxy);
     if (status == WEIR_OK)
-        status = weir_load_acquire(launch->host->here->guard.abort_word)
-                     ? weiri_fail(WEIR_ERR_ABORTED, "the communicator was aborted")
-                     : weiri_fail(WEIR_ERR_TIMEOUT, "the proxy took no trigger in time");
+        status =
+            weir_load_acquire(launch->host->node->guard.abort_word)
+                ? weiri_fail(WEIR_ERR_ABORTED, "the communicator was aborted")
+                : weiri_fail(WEIR_ERR_TIMEOUT, "the proxy accepted no trigger before the deadline");
     weir_comm_abort(launch->executor->comm);
     return weiri_fail_context(status, "rank %d: %s", launch->program->rank, phase);
 }
 
-/* After a round in which no block got on. */
-static weir_status idle(weiri_host_launch *launch, weiri_waiter *waiter)
+/* Waits a little after a pass in which no block made progress. */
+static weir_status plan_host_idle(weiri_host_launch *launch, weiri_waiter *waiter)
 {
-    enum { LOOKS = 64 }; /* of which a wait notes where it stands once at most */
+    enum {
+        LOOKS = 64
+    }; /* the position is described only in every 64th poll, because a wait
+        * records it at most that often */
     obstacle what = {NULL, NULL, 0, -1};
     int is_remote;
     char phase[WEIRI_PLAN_WHERE_BYTES] = "a plan";
-    uint32_t which = find_waiting(launch, &what, &is_remote);
+    uint32_t which = plan_host_find_waiting_block(launch, &what, &is_remote);
     if (!is_remote)
-        return stuck_for_ever(launch, which);
+        return plan_host_fail_deadlock(launch, which);
     if ((waiter->polls.polls + 1) % LOOKS == 0)
-        describe(launch, which, phase, sizeof phase);
+        plan_host_describe_block(launch, which, phase, sizeof phase);
     const uint64_t flag = what.packet ? weiri_host_flag_at(launch, what.packet) : 0;
-    return weiri_comm_idle_for(launch->host->here, waiter, what.packet ? &flag : what.word,
+    return weiri_comm_idle_for(launch->host->node, waiter, what.packet ? &flag : what.word,
                                what.target, what.peer, phase);
 }
 
 weir_status weiri_host_interpret(weiri_host_launch *launch)
 {
     weiri_waiter waiter = {.polls = {0, 0}};
-    weir_comm *here = launch->host->here;
+    weir_comm *node = launch->host->node;
     for (;;) {
-        int got_on = 0;
+        int progressed = 0;
         uint32_t left = 0;
         for (uint32_t i = 0; i < launch->program->nblocks; i++) {
-            const outcome now = run_block(launch, i, &got_on);
+            const outcome now = plan_host_run_block(launch, i, &progressed);
             if (now == FAILED)
-                return step_failed(launch, i);
+                return plan_host_fail_step(launch, i);
             left += now != DONE;
         }
         if (!left)
             break;
         weir_status status = WEIR_OK;
-        if (got_on) {
-            weiri_comm_idle_end(here, &waiter);
+        if (progressed) {
+            weiri_comm_idle_end(node, &waiter);
             waiter = (weiri_waiter){.polls = {0, 0}};
         } else {
-            status = idle(launch, &waiter);
+            status = plan_host_idle(launch, &waiter);
         }
         if (WEIRI_UNLIKELY(status != WEIR_OK))
             return status;
     }
-    weiri_comm_idle_end(here, &waiter);
+    weiri_comm_idle_end(node, &waiter);
     return WEIR_OK;
 }

@@ -74,7 +74,7 @@ refuses "an unknown command" 2 "frobnicate x" "unknown command frobnicate"
 refuses "an unknown option" 2 "show --frobnicate x" "unknown option --frobnicate"
 refuses "an option before its command" 2 "--rank 1 show x" "unknown option --rank"
 refuses "no file" 2 "show" "expected FILE"
-refuses "two files" 2 "show a b" "expected FILE" "2 given"
+refuses "two files" 2 "show a b" "expected FILE" "got 2"
 refuses "an option without its value" 2 "show x --rank" "--rank: expected a value"
 refuses "a flag with a value" 2 "show --summary=1 x" "unknown option --summary=1"
 refuses "a rank that is none" 2 "show --rank 1x x" "--rank 1x"
@@ -233,7 +233,7 @@ arguments=(check "$scratch/ring.json" "$scratch/direct.json" "$scratch/max.json"
 check "make: plans that check accepts" prints "ring.json: accepted: allreduce of 3 ranks" \
     "direct.json: accepted: allreduce of 4 ranks, no deadlock, no race" "for every length"
 arguments=(show "$scratch/direct.json")
-check "make: instances and placement" prints "4 ranks, in place" "2 thread blocks a rank"
+check "make: instances and placement" prints "4 ranks, in place" "2 thread blocks per rank"
 check "make: the operation" grep -q '"max"' "$scratch/max.json"
 
 finds() {
@@ -242,13 +242,13 @@ finds() {
     for word; do grep -qF -- "$word" "$out" || { echo "# without: $word"; return 1; }; done
 }
 arguments=(check "$scratch/good.json")
-check "check: what is wrong, and where" finds "good.json: refused: " "race: rank 0, thread block 0, op 0 (put)" \
+check "check: what is wrong, and where" finds "good.json: rejected: " "race: rank 0, thread block 0, op 0 (put)" \
     "race: rank 1"
 check "check: the first of it is the failure's line" one_line_says "good.json: rank" "op 0 (put)"
 arguments=(check "$scratch/good.json" "$scratch/ring.json" "$scratch/stuck.json" "$scratch/none.json")
-check "check: goes on with the other files" finds "good.json: refused: " "ring.json: accepted" \
-    "stuck.json: refused" "deadlock: rank 0, thread block 0, op 0 (wait)" "none.json: not checked: cannot read"
-check "check: and counts them" one_line_says "3 of 4 plans refused"
+check "check: goes on with the other files" finds "good.json: rejected: " "ring.json: accepted" \
+    "stuck.json: rejected" "deadlock: rank 0, thread block 0, op 0 (wait)" "none.json: not checked: cannot read"
+check "check: and counts them" one_line_says "3 of 4 plans rejected"
 arguments=(check --json "$scratch/good.json" "$scratch/ring.json" "$scratch/none.json")
 check "check --json" finds '"accepted": false' '"fault": "race"' '"thread_block": 0' '"accepted": true' \
     '"error": "cannot read'
@@ -259,10 +259,10 @@ refuses "make: no number of ranks" 2 "make allreduce_ring" "-n 8"
 refuses "make: one rank" 2 "make allreduce_ring -n 1" "--ranks 1" "from 2"
 refuses "make: an unknown operation" 2 "make reduce_direct -n 2 --op xor" "--op xor"
 refuses "make: a file that cannot be written" 3 "make allreduce_ring -n 2 -o $scratch/none/x" "none/x"
-refuses "list: a word too many" 2 "list x" "no more words"
+refuses "list: a word too many" 2 "list x" "no operands"
 
 "$program" show --svg --bytes 256K "$scratch/ring.json" >"$out"
-check "the README's picture is what weir-plan draws; see there for the commands" \
+check "the picture in docs/user/plans.md is what weir-plan draws; see there for the commands" \
     cmp "$out" lib/plan/examples/allreduce_ring.svg
 
 samples=../shared/plans

@@ -89,25 +89,25 @@ static const char *call_wrongly(const two *t, int which)
     switch (which) {
     case 0:
         weir_plan_put(t->memory[0], at(t->out[1], 0), at(t->in[1], 0), 0);
-        return "weir_plan_put: rank 0: the source is of rank 1; expected one of rank 0";
+        return "weir_plan_put: rank 0: the source belongs to rank 1; expected one of rank 0";
     case 1:
         weir_plan_put(t->memory[0], at(t->out[0], 0), one, 0);
-        return "weir_plan_put: rank 0: the destination is of rank 0; expected one of rank 1";
+        return "weir_plan_put: rank 0: the destination belongs to rank 0; expected one of rank 1";
     case 2:
         weir_plan_copy(at(t->out[0], 0), two_chunks, 0);
         return "weir_plan_copy: rank 0: 1 chunks for 2";
     case 3:
         weir_plan_slice(t->in[1], 3, 2);
-        return "weir_plan_slice: rank 1: chunks 3 to 4 of 4 in buffer 'i'";
+        return "weir_plan_slice: rank 1: chunks 3 to 4 of a range of 4 chunks in buffer 'i'";
     case 4:
         weir_plan_copy(weir_plan_slice(t->in[0], 1, 2), two_chunks, 0);
-        return "weir_plan_copy: rank 0: its destination is chunks of its source";
+        return "weir_plan_copy: rank 0: source and destination share chunks at different positions";
     case 5:
         weir_plan_copy(at(t->out[0], 0), one, WEIRI_PLAN_BLOCKS_MAX);
         return "weir_plan_copy: rank 0: thread block 1024; expected 0 to 1023";
     case 6:
         weir_plan_put_packets(t->memory[0], at(t->out[1], 0), one, 0);
-        return "weir_plan_put_packets: rank 0: the destination are packets in buffer 'o'";
+        return "weir_plan_put_packets: rank 0: the destination holds packets in buffer 'o'";
     case 7:
         weir_plan_signal(t->memory[0], weir_plan_group(t->b, blocks, 2), WEIR_PLAN_BOTH);
         return "weir_plan_signal: rank 0: a group of thread blocks";
@@ -119,28 +119,28 @@ static const char *call_wrongly(const two *t, int which)
         return "weir_plan_memory_channel: rank 1: a channel to the rank itself";
     case 10:
         weir_plan_port_channel(t->b, 0, 2);
-        return "weir_plan_port_channel: rank 2: there are ranks 0 to 1";
+        return "weir_plan_port_channel: rank 2: no such rank; expected 0 to 1";
     case 11:
         weir_plan_put_signal(t->memory[0], at(t->out[1], 0), one, 0);
         return "weir_plan_put_signal: rank 0: a memory channel; expected a port channel";
     case 12:
         weir_plan_pipeline_begin(t->b, 1000, 1);
-        return "weir_plan_pipeline_begin: 1000 bytes of 1 chunks; expected a multiple of";
+        return "weir_plan_pipeline_begin: unit_bytes 1000, num_chunks 1; expected a positive multiple of";
     case 13:
         weir_plan_pipeline_begin(t->b, 1024, 1);
         weir_plan_copy(weir_plan_slice(t->out[0], 0, 2), two_chunks, 0);
-        return "weir_plan_copy: rank 0: 2 chunks in a pipeline of 1";
+        return "weir_plan_copy: rank 0: a reference to 2 chunks in a pipeline over 1";
     case FIRST_WHEN_BUILT:
         weir_plan_pipeline_begin(t->b, 1024, 1);
-        return "weir_plan_build: a pipeline has begun and not ended";
+        return "weir_plan_build: a pipeline was begun but not ended";
     case FIRST_WHEN_BUILT + 1:
         weir_plan_signal(t->memory[0], 0, WEIR_PLAN_BOTH);
-        return "weir_plan_build: rank 0: 1 signals on its memory channel 0 to rank 1, which has "
-               "0 waits";
+        return "weir_plan_build: rank 0: 1 signals on memory channel 0 to rank 1, but 0 waits at "
+               "the other end";
     case FIRST_WHEN_BUILT + 2:
         weir_plan_wait(weir_plan_memory_channel(t->b, 1, 0), 0, WEIR_PLAN_BOTH);
-        return "weir_plan_build: rank 1: it waits on its memory channel 1 to rank 0, which has "
-               "made no other end";
+        return "weir_plan_build: rank 1: a wait on memory channel 1 to rank 0, but that rank has "
+               "not created the other end";
     case 14:
         weir_plan_switch_reduce(weir_plan_switch_channel(t->b, WEIR_PLAN_SCRATCH, NULL, 2), 3,
                                 weir_plan_slice(t->out[0], 0, 2), 0);

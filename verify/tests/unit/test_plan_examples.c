@@ -59,7 +59,7 @@ static void test_every_example_is_made(void **state)
 
 static void test_sixteen_ranks_of_four_machines(void **state)
 {
-    weiri_plan_example_options with = {.nranks = 16, .instances = 2, .machine_ranks = 4};
+    weiri_plan_example_options with = {.nranks = 16, .instances = 2, .node_ranks = 4};
     (void)state;
     examine(weiri_plan_example_find("allreduce_hierarchical"), &with);
 }

@@ -102,7 +102,7 @@ static void test_packets_over_ports(void **state)
     t = create_two((weir_plan_spec){0});
     weir_plan_put_packets(t.port[0], at(t.scratch[1], 1), at(t.in[0], 0), 0);
     assert_int_equal(weir_plan_build(t.b, &plan), WEIR_ERR_INVALID);
-    assert_non_null(strstr(weir_last_error(), "the source are packets in buffer 'i'"));
+    assert_non_null(strstr(weir_last_error(), "the source holds packets in buffer 'i'"));
 }
 
 static void test_puts_of_one_port_channel_stay_in_order(void **state)

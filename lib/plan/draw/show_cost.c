@@ -1,20 +1,21 @@
-/* An estimate as text. */
-#include "plan/cost/cost.h"
+/* Prints an estimate as text. */
 #include "plan/draw/show.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-void weiri_plan_load_name(const weiri_plan_load *load, char *text, size_t bytes)
+static void plan_print_load_name(const weiri_plan_load *load, char *text, size_t bytes)
 {
-    static const char *const names[WEIRI_SHARES] = {
-        [WEIRI_SHARE_PAIR] = "rank %d > rank %d",    [WEIRI_SHARE_OUT] = "out of rank %d",
-        [WEIRI_SHARE_IN] = "into rank %d",           [WEIRI_SHARE_MEMORY] = "memory of rank %d",
-        [WEIRI_SHARE_NET_OUT] = "network, rank %d out",
-        [WEIRI_SHARE_NET_IN] = "network, rank %d in",
-        [WEIRI_SHARE_MACHINE] = "memory of machine %d"};
-    const char *name = names[load->share], *second = strstr(name, "> ");
+    static const char *const names[WEIRI_LOAD_KINDS] = {[WEIRI_LOAD_PAIR] = "rank %d > rank %d",
+                                                        [WEIRI_LOAD_OUT] = "out of rank %d",
+                                                        [WEIRI_LOAD_IN] = "into rank %d",
+                                                        [WEIRI_LOAD_MEMORY] = "memory of rank %d",
+                                                        [WEIRI_LOAD_NET_OUT] =
+                                                            "network, rank %d out",
+                                                        [WEIRI_LOAD_NET_IN] = "network, rank %d in",
+                                                        [WEIRI_LOAD_NODE] = "memory of node %d"};
+    const char *name = names[load->kind], *second = strstr(name, "> ");
     int at = snprintf(text, bytes, "%.*s%d", (int)(strchr(name, '%') - name), name, load->from);
     if (second && at > 0 && (size_t)at < bytes)
         snprintf(text + at, bytes - (size_t)at, " > rank %d", load->to);
@@ -24,36 +25,37 @@ void weiri_plan_load_name(const weiri_plan_load *load, char *text, size_t bytes)
 
 /* ------------------------------------------------------------------------ bound */
 
-static double alone_us(const weiri_plan_load *load)
+static double plan_print_alone_us(const weiri_plan_load *load)
 {
     return load->gbs > 0 ? (double)load->bytes / (load->gbs * 1e3) : 0;
 }
 
-static double percent(double part, double whole)
+static double plan_print_percent(double part, double whole)
 {
     return whole > 0 ? 100 * part / whole : 0;
 }
 
-/* Whichever takes longest if nothing else took time: bytes on one link, or one thread block. */
-static void print_bound(const weir_plan *plan, const weiri_plan_cost *cost, FILE *to)
+/* Prints the two lower bounds of the time: the busiest link, and the busiest thread block. */
+static void plan_print_bound(const weir_plan *plan, const weiri_plan_cost *cost, FILE *to)
 {
     const weiri_plan_load *most = &cost->loads[0];
     char name[64];
     for (uint32_t i = 1; i < cost->nloads; i++)
-        if (alone_us(&cost->loads[i]) > alone_us(most))
+        if (plan_print_alone_us(&cost->loads[i]) > plan_print_alone_us(most))
             most = &cost->loads[i];
-    weiri_plan_load_name(most, name, sizeof name);
+    plan_print_load_name(most, name, sizeof name);
     if (most->bytes)
         fprintf(to, "bound        %.2f us, %.0f%%: %" PRIu64 " bytes %s at %g GB/s\n",
-                alone_us(most), percent(alone_us(most), cost->total_us), most->bytes, name,
+                plan_print_alone_us(most),
+                plan_print_percent(plan_print_alone_us(most), cost->total_us), most->bytes, name,
                 most->gbs);
     if (plan->gpus[cost->busiest_rank].nblocks)
         fprintf(to, "             %.2f us, %.0f%%: rank %d, thread block %u without its waits\n",
-                cost->busiest_us, percent(cost->busiest_us, cost->total_us), cost->busiest_rank,
-                plan->gpus[cost->busiest_rank].blocks[cost->busiest_block].id);
+                cost->busiest_us, plan_print_percent(cost->busiest_us, cost->total_us),
+                cost->busiest_rank, plan->gpus[cost->busiest_rank].blocks[cost->busiest_block].id);
 }
 
-static void print_time(const weir_plan *plan, const weiri_plan_cost *cost, FILE *to)
+static void plan_print_time(const weir_plan *plan, const weiri_plan_cost *cost, FILE *to)
 {
     double gbs = cost->total_us > 0 ? (double)cost->message_bytes / cost->total_us / 1e3 : 0;
     fprintf(to, "plan         %s, %s of %d ranks\n", plan->name, plan->collective_name,
@@ -62,27 +64,12 @@ static void print_time(const weir_plan *plan, const weiri_plan_cost *cost, FILE 
             cost->layout.chunk_bytes);
     fprintf(to, "topology     %s: %s\n", cost->model.name, cost->model.about);
     fprintf(to, "time         %.2f us, %.2f GB/s (algbw): an estimate\n", cost->total_us, gbs);
-    print_bound(plan, cost, to);
+    plan_print_bound(plan, cost, to);
 }
 
 /* --------------------------------------------------------------- critical path */
 
-int64_t *weiri_plan_critical_path(const weiri_plan_cost *cost, uint32_t *count)
-{
-    int64_t *path = malloc((cost->nsteps + 1) * sizeof *path);
-    *count = 0;
-    for (int64_t at = cost->last; path && at >= 0 && *count < cost->nsteps;
-         at = cost->steps[at].cause)
-        path[(*count)++] = at;
-    for (uint32_t i = 0; path && i < *count / 2; i++) {
-        int64_t kept = path[i];
-        path[i] = path[*count - 1 - i];
-        path[*count - 1 - i] = kept;
-    }
-    return path;
-}
-
-static void print_step(const weir_plan *plan, const weiri_plan_step *step, FILE *to)
+static void plan_print_step(const weir_plan *plan, const weiri_plan_step *step, FILE *to)
 {
     const weiri_plan_gpu *gpu = &plan->gpus[step->rank];
     const weiri_plan_block *block = &gpu->blocks[step->block];
@@ -94,9 +81,9 @@ static void print_step(const weir_plan *plan, const weiri_plan_step *step, FILE 
     fputc('\n', to);
 }
 
-static void print_path(const weir_plan *plan, const weiri_plan_cost *cost, FILE *to)
+static void plan_print_path(const weir_plan *plan, const weiri_plan_cost *cost, FILE *to)
 {
-    enum { ENDS = 20 }; /* steps of either end of a long path */
+    enum { ENDS = 20 }; /* steps printed at each end of a long path */
     uint32_t count;
     int64_t *path = weiri_plan_critical_path(cost, &count);
     double moving = 0, under_way = 0, before = cost->model.launch_us;
@@ -114,40 +101,40 @@ static void print_path(const weir_plan *plan, const weiri_plan_cost *cost, FILE 
             fprintf(to, "                       ... %u more\n", count - 2 * ENDS);
             i = count - ENDS;
         }
-        print_step(plan, &cost->steps[path[i]], to);
+        plan_print_step(plan, &cost->steps[path[i]], to);
     }
     free(path);
 }
 
 /* ------------------------------------------------------------------------ links */
 
-/* Loads that had bytes; those of a kind with the same bytes are one line. */
-static void print_loads(const weiri_plan_cost *cost, FILE *to)
+/* Prints loads that transferred bytes; those of one kind with the same bytes share a line. */
+static void plan_print_loads(const weiri_plan_cost *cost, FILE *to)
 {
     char name[64];
     fputs("links              bytes     us alone   in use\n", to);
     for (uint32_t i = 0; i < cost->nloads; i++) {
         const weiri_plan_load *load = &cost->loads[i];
-        uint32_t alike = 0, earlier = 0;
+        uint32_t equal = 0, earlier = 0;
         for (uint32_t k = 0; k < cost->nloads && load->bytes; k++) {
-            int same = cost->loads[k].share == load->share && cost->loads[k].bytes == load->bytes;
-            alike += same;
+            int same = cost->loads[k].kind == load->kind && cost->loads[k].bytes == load->bytes;
+            equal += same;
             earlier += same && k < i;
         }
         if (!load->bytes || earlier)
             continue;
-        weiri_plan_load_name(load, name, sizeof name);
-        fprintf(to, "%24" PRIu64 " %12.2f %7.1f%%  %s", load->bytes, alone_us(load),
-                percent(alone_us(load), cost->total_us), name);
-        if (alike > 1)
-            fprintf(to, " and %u more", alike - 1);
+        plan_print_load_name(load, name, sizeof name);
+        fprintf(to, "%24" PRIu64 " %12.2f %7.1f%%  %s", load->bytes, plan_print_alone_us(load),
+                plan_print_percent(plan_print_alone_us(load), cost->total_us), name);
+        if (equal > 1)
+            fprintf(to, " and %u more", equal - 1);
         fputc('\n', to);
     }
 }
 
 void weiri_plan_cost_print(const weir_plan *plan, const weiri_plan_cost *cost, FILE *to)
 {
-    print_time(plan, cost, to);
-    print_loads(cost, to);
-    print_path(plan, cost, to);
+    plan_print_time(plan, cost, to);
+    plan_print_loads(cost, to);
+    plan_print_path(plan, cost, to);
 }
