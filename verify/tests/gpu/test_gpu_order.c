@@ -315,7 +315,7 @@ static void call(weiri_nccl_comm *comm, char letter, int has_work)
         const weiri_nccl_capture *in = &comm->order.captures[i];
         const nodes predecessors = edges[number_of((cudaGraphNode_t)in->record)];
         if (in->id == comm->order.present && !is_unmixed)
-            assert_int_equal(keeps_edges ? after & tips : predecessors, tips);
+            assert_int_equal(keeps_edges ? predecessors & tips : predecessors, tips);
         else if (in->id == comm->order.present)
             assert_null(in->record);
     }
