@@ -1,6 +1,6 @@
 /*
- * Kernels of bench_algo.sh: collectives in one piece, which fits into a slot, and one that
- * is wrong. The protocol is that of lib/algo/examples/allgather.cu.
+ * Kernels for bench_algo.sh: collectives that send each message in one part, which must fit into a
+ * slot, and one that gives wrong results. The protocol is that of lib/algo/examples/allgather.cu.
  */
 #include <weir/kernel.h>
 
@@ -20,14 +20,14 @@ WEIR_KERNEL_FN void copy(char *to, const char *from, size_t bytes)
         weir_copy_shared(to, from, bytes, weir_tid(), weir_nthreads());
 }
 
-/* Puts bytes into this rank's slot of the rank that a channel goes to. */
+/* Copies bytes into this rank's slot on the rank at the other end of a channel. */
 WEIR_KERNEL_FN void put(const weir_kernel_args *args, int index, const char *from, size_t bytes)
 {
     copy(weir_kernel_chans(args, 0)[index]->remote + (size_t)args->rank * args->slot_bytes, from,
          bytes);
 }
 
-/* Where what a rank has put is. */
+/* The slot with what a rank has put. */
 WEIR_KERNEL_FN const char *slot(const weir_kernel_args *args, int rank)
 {
     return weir_kernel_chans(args, 0)[0]->local + (size_t)rank * args->slot_bytes;
@@ -61,7 +61,7 @@ WEIR_KERNEL(exchange, weir_kernel_args, args)
     meet(&args);
 }
 
-/* Sums of int32, in rank order. */
+/* Sum of int32, in rank order. */
 WEIR_KERNEL(allreduce, weir_kernel_args, args)
 {
     const int32_t *in = (const int32_t *)(const void *)args.in;
@@ -82,7 +82,7 @@ WEIR_KERNEL(allreduce, weir_kernel_args, args)
     meet(&args);
 }
 
-/* Any collective that moves data to where it came from, but for the last bit. */
+/* Any collective that only moves data, with the last bit wrong. */
 WEIR_KERNEL(wrong, weir_kernel_args, args)
 {
     copy(args.out, args.in, args.in_bytes);

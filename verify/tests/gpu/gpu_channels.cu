@@ -1,10 +1,10 @@
 /*
- * Kernels of test_gpu_channels.c: weir/device.h as a caller's CUDA code uses it. Each
- * launch is one block; where a wait fails, what it returns goes to *status.
+ * Kernels of test_gpu_channels.c, which use weir/device.h as a caller's CUDA code does. Each launch
+ * has one block; the status of a failed wait goes to *status.
  */
 #include "verify/tests/gpu/gpu_channels.h"
 
-/* What any thread's wait returned, and the block meets. */
+/* Combines the statuses of all threads' waits and synchronizes the block. */
 static __device__ void together(int seen, int *status)
 {
     if (seen)
@@ -30,7 +30,7 @@ static __global__ void wait_and_get(weir_memchan_dev *chan, size_t to, size_t fr
 {
     int seen = 0;
     if (threadIdx.x == 0) {
-        weir_signal(chan); /* what this stream did before is there */
+        weir_signal(chan); /* covers what this stream did before */
         seen = weir_wait(chan);
     }
     together(seen, status);

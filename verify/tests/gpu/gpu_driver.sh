@@ -1,12 +1,13 @@
 #!/bin/sh
-# Machines whose GPU driver cannot serve: too old, without a GPU, not there. The driver is
-# a stand-in. TAP on standard output; run from the top folder.
+# Proves that the library and a benchmark reject a GPU driver that cannot be used (too old,
+# without a GPU, failing) with a remedy, and that without --backend the benchmark falls back to
+# the host. The driver is a fake. TAP on standard output; run from the top folder.
 . verify/tests/support/bench_tap.inc
 refusals=${O:-build}/tests/test_gpu_refusals
 [ -x "$refusals" ] || skip_all "GPU drivers" "no build with CUDA, or no cmocka"
 command -v "${CC:-cc}" >/dev/null || skip_all "GPU drivers" "no compiler"
 
-# driver FOLDER FLAG...: builds a stand-in there, under the driver's own name.
+# driver FOLDER FLAG...: builds a fake driver in that folder, under the real one's file name.
 driver() {
     folder=$scratch/$1
     shift
@@ -15,21 +16,22 @@ driver() {
         verify/tests/support/driver_standin.c || exit 3
 }
 
-# refuses NAME FOLDER WORDS REMEDY: the library says so, and the benchmark, with a remedy.
+# refuses NAME FOLDER WORDS REMEDY: the library and the benchmark fail with these words and this
+# remedy.
 refuses() {
     run env LD_LIBRARY_PATH="$scratch/$2${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" "$refusals"
     status=1
     [ "$code" -eq 0 ] && grep -q "^# .*backend cuda: .*$3.*$4" "$scratch/out" && status=0
-    check "$1: the library refuses it" $status
+    check "$1: the library rejects it" $status
     [ -x ./bench_allreduce ] || return 0
     run env LD_LIBRARY_PATH="$scratch/$2${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
         ./bench_allreduce --backend cuda
     status=1
     [ "$code" -eq 3 ] && grep -q "$3.*--backend host" "$scratch/err" && status=0
-    check "$1: so does a benchmark (exit code $code)" $status
+    check "$1: a benchmark rejects it (exit code $code)" $status
     run env LD_LIBRARY_PATH="$scratch/$2${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
         ./bench_allreduce -b 64 -e 64 -n 2
-    ends "$1: without --backend it is the host" 0
+    ends "$1: without --backend a benchmark uses the host" 0
 }
 
 driver old -DSTANDIN_VERSION=11040 -DSTANDIN_START=0

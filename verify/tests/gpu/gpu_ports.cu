@@ -1,6 +1,6 @@
 /*
- * Kernels that use port channels as a caller's CUDA code does: of the tests on GPUs, of
- * the mesh, and of the measuring program.
+ * Kernels that use port channels as a caller's CUDA code does: for test_gpu_ports.c, the mesh test
+ * and the measuring program.
  */
 #include "verify/tests/gpu/gpu_ports.h"
 
@@ -10,7 +10,7 @@ static __device__ void note(int seen, int *status)
         *status = seen;
 }
 
-/* --------------------------------------------------------------------- tests */
+/* ----------------------------------------------------------------- for tests */
 
 static __global__ void mesh(const gpu_ports_mesh_args args)
 {
@@ -51,7 +51,7 @@ static __global__ void take_signals(weir_portchan_dev *chan, int count, int *sta
     note(seen, status);
 }
 
-/* --------------------------------------------------------------- measurements */
+/* ----------------------------------------------------------- for measurements */
 
 static __global__ void triggers(const weir_fifo_dev *fifo, int ordered, int in_a_row,
                                 gpu_ports_timing timing)

@@ -1,7 +1,7 @@
 /*
- * Launches of the kernels in gpu_ports.cu, into the default stream. Channels, the FIFO
- * and *status are in memory that the GPU reaches; offsets and lengths in bytes. What a
- * failing wait returns goes to *status.
+ * Launches the kernels of gpu_ports.cu in the default stream. Channels, the FIFO and *status must
+ * be accessible to the GPU; offsets and lengths are in bytes. The status of a failed wait goes to
+ * *status.
  */
 #ifndef VERIFY_TESTS_GPU_GPU_PORTS_H
 #define VERIFY_TESTS_GPU_GPU_PORTS_H
@@ -14,7 +14,7 @@ extern "C" {
 
 enum { GPU_PORTS_PEERS = 8 };
 
-/* Channels by peer; NULL where there is none. By value, as an argument of a launch. */
+/* Channels by peer, NULL for missing ones; passed by value as the argument of a launch. */
 typedef struct gpu_ports_mesh_args {
     weir_portchan_dev *chans[GPU_PORTS_PEERS];
     int rank, nranks;
@@ -23,33 +23,33 @@ typedef struct gpu_ports_mesh_args {
     int *status;
 } gpu_ports_mesh_args;
 
-/* Loads all of these kernels into the current GPU. A program does so before kernels run
- * that need its proxy: CUDA loads a kernel at its first launch, waits for what runs to
- * end meanwhile, and has the proxy wait, too. */
+/* Loads all of these kernels into the current GPU. A program must do so before it runs kernels that
+ * need its proxy: CUDA loads a kernel at its first launch and meanwhile waits for running kernels
+ * and blocks the proxy. */
 void gpu_ports_load(void);
 
-/* As often as rounds say, a thread for each peer puts this rank's part to it, signals,
- * flushes, and waits for its part; in between all tell that they have read. */
+/* `rounds` times: one thread per peer puts this rank's part to it, signals, flushes, and waits for
+ * the peer's part; between rounds all ranks confirm that they have read. */
 void gpu_ports_mesh(const gpu_ports_mesh_args *args);
-/* Puts with a signal behind it, and waits for the peer's. */
+/* Puts, signals after it, and waits for the peer's signal. */
 void gpu_ports_put_and_wait(weir_portchan_dev *chan, size_t to, size_t from, size_t bytes,
                             int flush, int *status);
-/* blocks x threads threads put 8 bytes each; then this end waits for as many signals. */
+/* blocks x threads threads put 8 bytes each; then this rank waits for as many signals. */
 void gpu_ports_flood(weir_portchan_dev *chan, size_t to, size_t from, int blocks, int threads,
                      int *status);
 
 /* Measurements: the nanoseconds of each batch of rounds go to ns. */
 typedef struct gpu_ports_timing {
     int rounds, batches;
-    uint64_t *ns; /* batches */
+    uint64_t *ns; /* one per batch */
     int *status;
 } gpu_ports_timing;
 
-/* Custom triggers, each awaited, or in a row and only a batch's last; ordered: behind
- * whatever was written before. */
+/* Custom triggers, each of them awaited, or only the last of a batch; ordered: after everything
+ * written before. */
 void gpu_ports_triggers(const weir_fifo_dev *fifo, int ordered, int in_a_row,
                         const gpu_ports_timing *timing);
-/* One end of a ping-pong of signals, with put_bytes >= 0 behind puts of that length. */
+/* One end of a ping-pong of signals, each after a put of put_bytes if that is >= 0. */
 void gpu_ports_ping_pong(weir_portchan_dev *chan, int first, size_t to, size_t from,
                          long long put_bytes, const gpu_ports_timing *timing);
 

@@ -1,8 +1,8 @@
 /*
- * The example of a kernel of one's own under the emulator: lib/algo/examples/allgather.cu with
- * several blocks of threads on every rank, pieces that fill the slots many times, and launches
- * that follow each other at once. The same source with a barrier that does not wait, or not
- * for all, must be found out.
+ * Proves the example of a user's kernel, lib/algo/examples/allgather.cu, in the emulator: several
+ * blocks on every rank, messages that fill the slots many times, and launches in immediate
+ * succession. Also that faults in the example's barrier are detected: one that does not wait, and
+ * one that waits for only one peer.
  */
 #include "coll/cuda/device/protocol.cuh"
 
@@ -13,8 +13,8 @@
 
 #include "algo/examples/allgather.cu"
 
-/* Signals, and waits for `waits` of the peers. */
-static int careless_barrier(weir_memchan_dev *const *chans, uint32_t count, uint32_t tid,
+/* Signals all peers, but waits for only `waits` of them. */
+static int faulty_barrier(weir_memchan_dev *const *chans, uint32_t count, uint32_t tid,
                             uint32_t nthreads, uint32_t waits)
 {
     int status = 0;
@@ -27,13 +27,13 @@ static int careless_barrier(weir_memchan_dev *const *chans, uint32_t count, uint
 
 static int no_wait(weir_memchan_dev *const *chans, uint32_t count, uint32_t tid, uint32_t nthreads)
 {
-    return careless_barrier(chans, count, tid, nthreads, 0);
+    return faulty_barrier(chans, count, tid, nthreads, 0);
 }
 
 static int one_wait(weir_memchan_dev *const *chans, uint32_t count, uint32_t tid,
                     uint32_t nthreads)
 {
-    return careless_barrier(chans, count, tid, nthreads, 1);
+    return faulty_barrier(chans, count, tid, nthreads, 1);
 }
 
 #define allgather allgather_no_wait
@@ -62,7 +62,7 @@ struct words {
     uint64_t inbound, outbound, expected;
 };
 
-/* What weir_algo_from_file makes for a rank. */
+/* What weir_algo_from_file creates for a rank. */
 struct node {
     alignas(128) char scratch[RANKS_MAX * SLOT];
     words sems[BLOCKS_MAX][RANKS_MAX]; /* by the peer's rank */
@@ -93,8 +93,8 @@ static void connect(std::vector<node> &nodes, int rank, int nranks, int blocks,
         }
 }
 
-/* The emulator's form of a kernel: in is its argument. */
-template <kernel_of kernel> static void launched(weiri_gpu_args args)
+/* The kernel in the form that the emulator launches; `in` is its argument. */
+template <kernel_of kernel> static void emulated(weiri_gpu_args args)
 {
     const weir_kernel_args *own = (const weir_kernel_args *)(const void *)args.in;
     const uint64_t epoch = weiri_gpu_epoch(args.view);
@@ -107,8 +107,8 @@ static char byte_of(int rank, int round, size_t i)
     return (char)(rank * 57 + round * 13 + (int)(i % 251) + 1);
 }
 
-/* Several launches in a row with buffers of their own: what went wrong, or "". */
-template <kernel_of kernel> static std::string several(int nranks, int blocks, uint64_t seed)
+/* Several launches in a row with separate buffers. Returns what went wrong, or "". */
+template <kernel_of kernel> static std::string run_launches(int nranks, int blocks, uint64_t seed)
 {
     static const size_t lengths[LAUNCHES] = {5, 384, 3000, 1537};
     machine m(nranks, seed);
@@ -138,7 +138,7 @@ template <kernel_of kernel> static std::string several(int nranks, int blocks, u
             own.chans = nodes[(size_t)rank].chans;
             own.guard = args.view.guard;
             args.in = (const char *)(const void *)&own;
-            m.launch(rank, "allgather", (const void *)launched<kernel>, {blocks, 8}, args);
+            m.launch(rank, "allgather", (const void *)emulated<kernel>, {blocks, 8}, args);
         }
     if (!m.run())
         return m.report();
@@ -152,12 +152,12 @@ template <kernel_of kernel> static std::string several(int nranks, int blocks, u
     return "";
 }
 
-template <kernel_of kernel> static void found(const char *name)
+template <kernel_of kernel> static void detects(const char *name)
 {
     std::string why;
     for (uint64_t seed = 1; seed <= 40 && why.empty(); seed++)
-        why = several<kernel>(4, 2, seed);
-    ok(!why.empty(), "", "found: %s", name);
+        why = run_launches<kernel>(4, 2, seed);
+    ok(!why.empty(), "", "detected: %s", name);
 }
 
 int main()
@@ -165,9 +165,9 @@ int main()
     std::string why;
     for (int nranks = 1; nranks <= RANKS_MAX; nranks++)
         for (uint64_t seed = 1; seed <= 8 && why.empty(); seed++)
-            why = several<allgather>(nranks, 1 + (int)seed % BLOCKS_MAX, seed);
-    ok(why.empty(), why, "the example gathers among 1 to %d ranks", (int)RANKS_MAX);
-    found<allgather_no_wait>("a barrier that does not wait");
-    found<allgather_one_wait>("a barrier that waits for one peer alone");
+            why = run_launches<allgather>(nranks, 1 + (int)seed % BLOCKS_MAX, seed);
+    ok(why.empty(), why, "the example computes an allgather of 1 to %d ranks", (int)RANKS_MAX);
+    detects<allgather_no_wait>("a barrier that does not wait");
+    detects<allgather_one_wait>("a barrier that waits for only one peer");
     return tap_done();
 }

@@ -1,10 +1,9 @@
 /*
- * alltoallv whose counts lie in device memory, in the emulator: launches whose
- * arguments stay while the arrays they point to are rewritten, as replays of a graph
- * see them; and counts that are wrong. A split behind its buffer, one whose length
- * in bytes wraps to a small number, and ends that differ must be told by the rank
- * that has them, change nothing outside of the blocks that were expected, leave the
- * other pairs' data right, and let no rank wait for its deadline.
+ * Proves alltoallv with counts in device memory, in the emulator: launches with fixed arguments
+ * while the arrays they point to are rewritten, as in replays of a graph; and wrong counts. A block
+ * beyond its buffer, a length in bytes that wraps to a small number, and counts that differ between
+ * sender and receiver must be reported by the rank that has them, change nothing outside of the
+ * expected blocks, leave other pairs' data correct, and let no rank wait until its deadline.
  */
 #include "verify/tests/support/gpu_emulator.hh"
 #include "verify/tests/support/gpu_tap.hh"
@@ -16,7 +15,7 @@ using namespace emulator;
 
 enum { RANKS_MAX = 8, PACKET_BYTES = 64 };
 
-/* What a rank's launches have in common. */
+/* A rank's arguments and buffers, the same in all launches. */
 struct side {
     buffer in, out, arrays;
     weiri_gpu_args args;
@@ -68,8 +67,8 @@ scene::scene(int nranks, uint64_t seed, uint64_t each_bytes, uint64_t room)
     }
 }
 
-/* Blocks side by side, with gaps where there is room; displacements of empty
- * blocks are rubbish. */
+/* Lays blocks side by side, with gaps where there is room; displacements of empty blocks are
+ * arbitrary. */
 void scene::write_arrays()
 {
     for (int rank = 0; rank < m.nranks(); rank++) {
@@ -90,7 +89,7 @@ void scene::write_arrays()
     }
 }
 
-/* New inputs; what the outputs must hold after the exchange of counts. */
+/* Fills new inputs and computes what the outputs must hold after the exchange. */
 void scene::fill()
 {
     uint64_t seed = m.random(1 << 20);
@@ -161,25 +160,26 @@ static void replays(uint64_t seeds)
     for (int nranks = 1; nranks <= RANKS_MAX && why.empty(); nranks++)
         for (uint64_t seed = 1; seed <= seeds && why.empty(); seed++)
             why = replays_of(nranks, seed * 8 + (uint64_t)nranks);
-    ok(why.empty(), why, "launches whose counts are rewritten between them, 1 to 8 ranks");
+    ok(why.empty(), why, "counts rewritten between launches, 1 to 8 ranks");
 }
 
 /* -------------------------------------------------------------------- faults */
 
-/* What is wrong between rank 0, which sends, and rank 1. */
+/* What is wrong between the sender, rank 0, and rank 1. */
 enum fault {
     SEND_BEHIND, SEND_FAR, SEND_WRAPS, RECV_BEHIND, RECV_FAR, RECV_WRAPS, SENDS_LESS, SENDS_MORE,
     SELF_DIFFERS, FAULTS
 };
 
 static const char *const fault_names[] = {
-    "a send behind the input", "a send from far away", "a send whose bytes wrap",
-    "a receive behind the output", "a receive at far away", "a receive whose bytes wrap",
-    "a sender of less", "a sender of more", "a rank's counts for itself",
+    "a send beyond the input", "a send at a wrapping address", "a send whose bytes wrap",
+    "a receive beyond the output", "a receive at a wrapping address",
+    "a receive whose bytes wrap", "a sender of less", "a sender of more",
+    "a rank's counts for itself",
 };
 
-/* Plants the fault; what the rank's record must say, and whose it is. */
-static const char *plant(scene &s, int fault, int *culprit)
+/* Makes counts wrong; returns what the record of the culprit must say. */
+static const char *inject(scene &s, int fault, int *culprit)
 {
     uint64_t *send = s.array(0, SEND) + 1, *send_at = s.array(0, SEND_AT) + 1;
     uint64_t *recv = s.array(1, RECV), *recv_at = s.array(1, RECV_AT);
@@ -192,7 +192,7 @@ static const char *plant(scene &s, int fault, int *culprit)
         *send_at = ~0ull - *send + 1; /* their sum is 0 */
         return "a shorter send";
     case SEND_WRAPS:
-        *send += ~0ull / s.each + 1; /* as many bytes modulo 2^64 */
+        *send += ~0ull / s.each + 1; /* the same number of bytes modulo 2^64 */
         return "a shorter send";
     case RECV_BEHIND:
         *recv_at = s.elements - *recv + 1;
@@ -215,27 +215,26 @@ static const char *plant(scene &s, int fault, int *culprit)
     }
 }
 
-/* A rank that has aborted may have rubbish in the blocks that it expected, and
- * nowhere else. */
-static void pardon(scene &s, int rank)
+/* A rank that has aborted may have anything in the blocks that it expected, but nowhere else. */
+static void ignore_aborted_blocks(scene &s, int rank)
 {
     side &it = s.sides[(size_t)rank];
     for (int from = 0; from < s.m.nranks(); from++) {
         uint64_t at = s.array(rank, RECV_AT)[from], count = s.array(rank, RECV)[from];
         if (at > s.elements || count > s.elements - at)
-            continue; /* refused */
+            continue; /* rejected */
         for (uint64_t i = at * s.each; i < (at + count) * s.each; i++)
             it.expected[i] = it.out.data[i];
     }
 }
 
-/* What was said: by the culprit the right thing, by nobody a wrong one. */
-static std::string judge(const scene &s, const char *words, int culprit)
+/* Checks the reports: the culprit's is right, and no rank has a wrong one. */
+static std::string check_reports(const scene &s, const char *words, int culprit)
 {
     const std::string line = "rank " + std::to_string(culprit) + " waited for " + words;
     const std::string &report = s.m.report();
     if (report.find(line) == std::string::npos)
-        return "rank " + std::to_string(culprit) + " did not say so\n" + report;
+        return "rank " + std::to_string(culprit) + " did not report it\n" + report;
     for (const char *wrong : {"overrun", "waited for a packet", "waited for a signal"})
         if (report.find(wrong) != std::string::npos)
             return report;
@@ -253,33 +252,34 @@ static std::string faulty(int fault, uint64_t count, uint64_t seed)
     s.counts[0][1] = count;
     s.write_arrays();
     s.fill();
-    const char *words = plant(s, fault, &culprit);
+    const char *words = inject(s, fault, &culprit);
     for (int rank = 0; rank < 2; rank++)
         s.sides[(size_t)rank].expected.assign(s.sides[(size_t)rank].out.data,
                                               s.sides[(size_t)rank].out.data + ELEMENTS * 4);
     s.launch();
     s.m.run();
-    std::string why = judge(s, words, culprit);
-    pardon(s, 0);
-    pardon(s, 1);
+    std::string why = check_reports(s, words, culprit);
+    ignore_aborted_blocks(s, 0);
+    ignore_aborted_blocks(s, 1);
     return why.empty() ? s.difference() : why;
 }
 
 static void faults(uint64_t seeds)
 {
-    static const uint64_t lengths[] = {3, 16, 40, 3000}; /* 16 elements are short, 17 long */
+    static const uint64_t lengths[] = {3, 16, 40, 3000}; /* 16 elements are a short message, 17 a
+                                                          * long one */
     for (int fault = 0; fault < FAULTS; fault++) {
         std::string why;
         for (uint64_t seed = 1; seed <= 2 * seeds && why.empty(); seed++)
             for (uint64_t count : lengths)
                 if (why.empty() && !(why = faulty(fault, count, seed)).empty())
                     why += "\n" + std::to_string(count) + " elements, seed " + std::to_string(seed);
-        ok(why.empty(), why, "%s is told, and does no harm", fault_names[fault]);
+        ok(why.empty(), why, "%s is reported and changes nothing outside of the blocks", fault_names[fault]);
     }
 }
 
-/* Both ranks send long messages that the other does not expect: neither gives a
- * credit, and neither may wait for it. */
+/* Both ranks send long messages that the other does not expect: neither grants a credit, and
+ * neither may wait for one. */
 static void crossed(uint64_t seeds)
 {
     std::string why;
@@ -291,9 +291,9 @@ static void crossed(uint64_t seeds)
         s.array(0, RECV)[1] = s.array(1, RECV)[0] = seed % 2 ? 10 : 0;
         s.launch();
         s.m.run();
-        why = judge(s, "other counts", 0) + judge(s, "other counts", 1);
+        why = check_reports(s, "other counts", 0) + check_reports(s, "other counts", 1);
     }
-    ok(why.empty(), why, "long messages in both directions that nobody expects");
+    ok(why.empty(), why, "unexpected long messages in both directions end without a deadline");
 }
 
 int main(int argc, char **argv)

@@ -1,7 +1,7 @@
 /*
- * The emulator finds what it claims to find: small kernels over the frame, right
- * ones that must pass whatever the schedule, and the same with one fault each,
- * which some schedule out of a few must show.
+ * Proves that the emulator finds what it claims to find: small kernels that are correct must pass
+ * under every schedule; the same kernels with one fault each must fail under at least one of a few
+ * schedules.
  */
 #include "coll/cuda/device/protocol.cuh"
 
@@ -17,19 +17,19 @@ using namespace emulator;
 
 enum fault {
     NONE,
-    ONE_PARITY,     /* packets of all epochs in one buffer */
-    HALF_A_PACKET,  /* only the first flag is looked at */
-    NO_HELLO,       /* a rank that neither sends to nor waits for all */
-    NO_TURN,        /* the epoch is not stepped by all blocks */
-    SKIPPED_WAIT,   /* one rank does not wait for one other */
-    NO_LAST_MEET,   /* leaves before the peers have read its input */
-    SAME_SIGNAL,    /* the second meeting uses the first one's number */
+    ONE_PARITY,     /* packets of all epochs use the same buffer */
+    HALF_A_PACKET,  /* only the first flag of a packet is checked */
+    NO_ANSWER,       /* the other ranks do not answer, and rank 0 does not wait for answers */
+    EPOCH_NOT_ADVANCED,        /* one block does not advance the epoch */
+    SKIPPED_WAIT,   /* one rank does not wait for another one */
+    NO_LAST_BARRIER,   /* ends before the peers have read its input */
+    SAME_SIGNAL,    /* the second barrier reuses the first one's number */
     SIGNAL_EARLY,   /* signals before all threads of the block have stored */
     LONE_BARRIER,   /* a barrier that one thread does not reach */
-    OVERRUN,        /* a store behind the output */
+    OVERRUN,        /* a store beyond the output */
 };
 
-/* Words, all ranks to all: out[peer * threads of the grid + i] = in[i] of peer. */
+/* All-to-all by packets: out[peer * threads of the grid + i] = in[i] of peer. */
 template <int fault> static void by_packets(weiri_gpu_args args)
 {
     const weiri_gpu_view &view = args.view;
@@ -40,7 +40,7 @@ template <int fault> static void by_packets(weiri_gpu_args args)
     uint64_t *out = (uint64_t *)args.out;
     for (int peer = 0; peer < view.nranks; peer++)
         weiri_gpu_send(weiri_gpu_slot(view, peer, view.rank, slots, 0), i, epoch, in[i]);
-    if (fault != NO_TURN || blockIdx.x)
+    if (fault != EPOCH_NOT_ADVANCED || blockIdx.x)
         weiri_gpu_turn(view, epoch);
     if (fault == LONE_BARRIER && threadIdx.x)
         __syncthreads();
@@ -63,7 +63,7 @@ template <int fault> static void by_packets(weiri_gpu_args args)
     }
 }
 
-/* Rank 0's words to all; the others answer with a packet, which it awaits. */
+/* Rank 0 sends its words to all; the others answer with a packet, for which it waits. */
 template <int fault> static void from_root(weiri_gpu_args args)
 {
     const weiri_gpu_view &view = args.view;
@@ -75,19 +75,19 @@ template <int fault> static void from_root(weiri_gpu_args args)
         for (int peer = 1; peer < view.nranks; peer++)
             weiri_gpu_send(weiri_gpu_slot(view, peer, 0, epoch, 0), i, epoch, in[i]);
         out[i] = in[i];
-    } else if (fault != NO_HELLO) {
+    } else if (fault != NO_ANSWER) {
         weiri_gpu_send(weiri_gpu_slot(view, 0, view.rank, epoch, 0), i, epoch, 0);
     }
     weiri_gpu_turn(view, epoch);
     if (view.rank)
         out[i] = weiri_gpu_receive(view, weiri_gpu_slot(view, view.rank, 0, epoch, 0), i, epoch, 0);
-    else if (fault != NO_HELLO)
+    else if (fault != NO_ANSWER)
         for (int peer = 1; peer < view.nranks; peer++)
             weiri_gpu_receive(view, weiri_gpu_slot(view, 0, peer, epoch, 0), i, epoch, peer);
 }
 
-/* Words, all to all: each rank marks its input and clears it in the end, as the
- * next user of a buffer might; between, all read it and take the mark away. */
+/* All-to-all by reading: each rank marks its input, all read it and remove the mark, and each
+ * clears its input at the end, as the next user of a buffer might. */
 template <int fault> static void by_reading(weiri_gpu_args args)
 {
     __shared__ weiri_gpu_desc ins[WEIRI_GPU_RANKS_MAX];
@@ -116,12 +116,12 @@ template <int fault> static void by_reading(weiri_gpu_args args)
         const uint64_t *from = (const uint64_t *)weiri_gpu_address(view, r, ins[r]);
         ((uint64_t *)args.out)[(size_t)r * threads + i] = from[i] ^ mark;
     }
-    if (fault != NO_LAST_MEET)
+    if (fault != NO_LAST_BARRIER)
         weiri_gpu_barrier(view, epoch, fault == SAME_SIGNAL ? 1 : 2);
     in[i] = 0;
 }
 
-/* ------------------------------------------------------------------ running */
+/* ---------------------------------------------------------------- schedules */
 
 typedef void (*kernel_of)(weiri_gpu_args);
 
@@ -130,8 +130,8 @@ static uint64_t word_of(int rank, int round, size_t i)
     return (uint64_t)(rank + 1) << 40 | (uint64_t)round << 20 | (i + 1);
 }
 
-/* Several launches in a row on all ranks, in buffers of their own; rooted: only
- * rank 0's words are expected. What went wrong, or "". */
+/* Several launches in a row on all ranks, with separate buffers; rooted: only rank 0's words are
+ * expected. Returns what went wrong, or "". */
 static std::string several(kernel_of kernel, int nranks, uint64_t seed, bool rooted)
 {
     enum { ROUNDS = 6, THREADS = 8 };
@@ -170,18 +170,18 @@ static void passes(kernel_of kernel, const char *name, bool rooted)
     ok(why.empty(), why, "%s passes with 2 to 5 ranks", name);
 }
 
-/* Some schedule must show the fault, and say of it what is expected. */
-static void found(kernel_of kernel, const char *name, const char *word, bool rooted)
+/* At least one schedule must expose the fault, with the expected report. */
+static void detects(kernel_of kernel, const char *name, const char *word, bool rooted)
 {
     std::string why;
     uint64_t seed = 0;
     while (++seed <= 60 && why.find(word) == std::string::npos)
         why = several(kernel, 3, seed, rooted);
-    ok(why.find(word) != std::string::npos, why, "found: %s", name);
+    ok(why.find(word) != std::string::npos, why, "detected: %s", name);
 }
 
-/* A load behind an input, in a process of its own, as it ends there. */
-static void finds_reading_behind()
+/* A load beyond an input ends the process, so it runs in a child. */
+static void detects_load_after_input()
 {
     std::string why;
     for (size_t bytes = 1; bytes < 40; bytes++) {
@@ -190,7 +190,7 @@ static void finds_reading_behind()
             machine m(2, bytes);
             const buffer in = m.alloc_input(0, bytes, bytes % 7, PLAIN);
             const volatile char *data = in.data;
-            signal(SIGSEGV, SIG_DFL); /* the address sanitizer has another idea */
+            signal(SIGSEGV, SIG_DFL); /* the address sanitizer handles it otherwise */
             if (data[bytes - 1] == data[bytes + 15])
                 _exit(1);
             _exit(0);
@@ -200,27 +200,27 @@ static void finds_reading_behind()
             WTERMSIG(status) != SIGSEGV)
             why = std::to_string(bytes) + " bytes: nothing happened";
     }
-    ok(why.empty(), why, "a load behind an input is found");
+    ok(why.empty(), why, "detected: a load after an input");
 }
 
 int main()
 {
     passes(by_packets<NONE>, "packets from all to all", false);
-    passes(from_root<NONE>, "packets from one to all, with answers", true);
+    passes(from_root<NONE>, "packets from one rank to all, with answers", true);
     passes(by_reading<NONE>, "peers' buffers, described in-band", false);
-    found(by_packets<ONE_PARITY>, "packets of all epochs in one buffer", "waited for a packet",
+    detects(by_packets<ONE_PARITY>, "packets of all epochs in one buffer", "waited for a packet",
           false);
-    found(by_packets<HALF_A_PACKET>, "half a packet", "wrong data", false);
-    found(from_root<NO_HELLO>, "a sender that runs ahead of its readers", "waited for a packet",
+    detects(by_packets<HALF_A_PACKET>, "a check of only one of a packet's flags", "wrong data", false);
+    detects(from_root<NO_ANSWER>, "a sender that runs ahead of its readers", "waited for a packet",
           true);
-    found(by_packets<NO_TURN>, "a block without its turn", "left turns", false);
-    found(by_packets<SKIPPED_WAIT>, "a wait that is missing", "wrong data", false);
-    found(by_packets<LONE_BARRIER>, "a barrier that one thread does not reach",
-          "ended while others meet", false);
-    found(by_packets<OVERRUN>, "a store behind the output", "overrun behind it", false);
-    found(by_reading<NO_LAST_MEET>, "leaving before peers have read", "wrong data", false);
-    found(by_reading<SAME_SIGNAL>, "a signal's number used twice", "wrong data", false);
-    found(by_reading<SIGNAL_EARLY>, "a signal before the data", "wrong data", false);
-    finds_reading_behind();
+    detects(by_packets<EPOCH_NOT_ADVANCED>, "a block that does not advance the epoch", "left epoch word", false);
+    detects(by_packets<SKIPPED_WAIT>, "a missing wait", "wrong data", false);
+    detects(by_packets<LONE_BARRIER>, "a barrier that one thread does not reach",
+          "ended while others wait in a barrier", false);
+    detects(by_packets<OVERRUN>, "a store after the output", "overrun after its end", false);
+    detects(by_reading<NO_LAST_BARRIER>, "a kernel that ends before peers have read its input", "wrong data", false);
+    detects(by_reading<SAME_SIGNAL>, "a barrier's number used twice", "wrong data", false);
+    detects(by_reading<SIGNAL_EARLY>, "a signal that precedes the data", "wrong data", false);
+    detects_load_after_input();
     return tap_done();
 }

@@ -1,10 +1,9 @@
 /*
- * Kernels that move data, in the emulator: allgather, broadcast, alltoall,
- * alltoallv and sendrecv, several launches in a row with nothing between them,
- * of one algorithm and of all in turn. Lengths are odd, buffers lie anywhere,
- * some can be mapped and some not, grids change from launch to launch and, where
- * an algorithm allows it, from rank to rank. Every byte of every output is
- * compared, those that nobody should touch, too.
+ * Proves the kernels that move data in the emulator: allgather, broadcast, alltoall, alltoallv and
+ * sendrecv, in several launches without synchronization between them, of one algorithm and of
+ * alternating ones. Lengths are odd, buffers have any alignment and may be mapped or not, and grids
+ * change from launch to launch and, where an algorithm allows it, from rank to rank. Every byte of
+ * every output is compared, including those that must not change.
  */
 #include "coll/cuda/device/ll128.cuh"
 #include "coll/cuda/device/stage.cuh"
@@ -17,7 +16,7 @@
 
 using namespace emulator;
 
-/* What a rank's output must hold in the end. */
+/* What a rank's output must hold at the end. */
 struct expectation {
     std::string name;
     int rank;
@@ -25,7 +24,7 @@ struct expectation {
     std::vector<char> bytes, before;
 };
 
-/* How buffers of a launch lie. */
+/* Which buffers of a launch peers can map. */
 enum places { ALL_MAPPED, ALL_PLAIN, MIXED };
 
 struct scene {
@@ -33,7 +32,7 @@ struct scene {
     std::vector<expectation> expected;
     places where = MIXED;
     bool aligned = false;
-    int blocks = 0; /* the most in a grid; 0: few */
+    int blocks = 0; /* the most blocks of a grid; 0: few */
     int launches = 0;
     scene(int nranks, uint64_t seed) : m(nranks, seed) {}
 };
@@ -42,13 +41,13 @@ struct setting {
     const char *name;
     weiri_gpu_kernel kernel;
     weiri_gpu_serves serves;
-    int warps; /* whether blocks must be whole warps */
+    int warps; /* whether blocks must consist of full warps */
 };
 
 #define SETTING(name) {#name, weiri_gpu_##name##_kernel, weiri_gpu_##name##_serves, 0}
 #define SETTING_OF_WARPS(name) {#name, weiri_gpu_##name##_kernel, weiri_gpu_##name##_serves, 1}
 
-/* Byte number i of what a rank gives in a launch. */
+/* Byte i of a rank's input in a launch. */
 static char byte_of(int launch, int rank, size_t i)
 {
     uint64_t x = ((uint64_t)launch * 8 + (uint64_t)rank) * 0x9e3779b97f4a7c15u + i;
@@ -77,7 +76,7 @@ static void fill(const scene &s, int rank, char *data, size_t bytes)
         data[i] = byte_of(s.launches, rank, i);
 }
 
-/* Blocks have a thread for each peer at least. */
+/* A block has at least one thread per peer. */
 static weiri_gpu_shape shape_for(scene &s, const setting &it)
 {
     if (s.blocks)
@@ -88,7 +87,7 @@ static weiri_gpu_shape shape_for(scene &s, const setting &it)
     return {1 + (int)s.m.random(5), s.m.random(8) ? few : many};
 }
 
-/* Notes what a rank's output holds now as what is expected. */
+/* Records the current contents of a rank's output as expected. */
 static std::vector<char> &expect(scene &s, const char *name, int rank, const buffer &out)
 {
     std::vector<char> before(out.data, out.data + out.bytes);
@@ -151,7 +150,7 @@ static void broadcast(scene &s, const setting &it, size_t bytes)
     s.launches++;
 }
 
-/* Bytes that ranks send to each other, with gaps between them in the buffers. */
+/* The bytes that ranks send to each other, with gaps between them in the buffers. */
 struct matrix {
     size_t bytes[8][8];      /* [from][to] */
     size_t send_at[8][8];    /* [from][to] */
@@ -173,8 +172,8 @@ static void lay_out(scene &s, matrix &x, size_t gap)
     }
 }
 
-/* The same pairs as arrays that only the device reads. */
-static void hide_pairs(scene &s, int rank, size_t in_bytes, size_t out_bytes,
+/* Passes the same pairs as arrays that only the device reads. */
+static void pass_pairs_in_memory(scene &s, int rank, size_t in_bytes, size_t out_bytes,
                        weiri_gpu_args &args)
 {
     size_t n = (size_t)s.m.nranks();
@@ -192,9 +191,8 @@ static void hide_pairs(scene &s, int rank, size_t in_bytes, size_t out_bytes,
 
 static const setting exchange_short = SETTING(exchange_short);
 
-/* Ranks whose messages are short may be in a kernel of their own.
- * sent, expected: what rank 0 and 1 believe that the first sends the second, if
- * they disagree. */
+/* Launches an exchange; ranks with short messages may use a kernel of their own. sent, expected:
+ * what rank 0 sends to rank 1, and what rank 1 expects, if they differ. */
 static void exchange(scene &s, const setting &it, weir_collective collective, const matrix &x,
                      uint32_t packet_bytes, size_t sent = 0, size_t expected = 0)
 {
@@ -221,7 +219,7 @@ static void exchange(scene &s, const setting &it, weir_collective collective, co
         if (collective == WEIR_COLL_ALLTOALL)
             args.count = args.bytes = x.bytes[0][0];
         if (hidden)
-            hide_pairs(s, rank, x.in[rank], x.out[rank], args);
+            pass_pairs_in_memory(s, rank, x.in[rank], x.out[rank], args);
         if (collective != WEIR_COLL_ALLTOALL)
             shape = shape_for(s, it);
         int may_be_short = collective != WEIR_COLL_ALLTOALL && s.m.random(2);
@@ -241,7 +239,7 @@ static void alltoall(scene &s, const setting &it, size_t bytes, uint32_t packet_
     exchange(s, it, WEIR_COLL_ALLTOALL, x, packet_bytes);
 }
 
-/* Many pairs exchange nothing, some little, few much. */
+/* Many pairs exchange nothing, some a little, few a lot. */
 static void alltoallv(scene &s, const setting &it, size_t most, uint32_t packet_bytes)
 {
     matrix x;
@@ -254,7 +252,7 @@ static void alltoallv(scene &s, const setting &it, size_t most, uint32_t packet_
     exchange(s, it, WEIR_COLL_ALLTOALLV, x, packet_bytes);
 }
 
-/* Everybody to the next but one; some to nobody. */
+/* Each rank sends to the next but one; some send nothing. */
 static void sendrecv(scene &s, const setting &it, size_t most, uint32_t packet_bytes)
 {
     matrix x;
@@ -267,7 +265,7 @@ static void sendrecv(scene &s, const setting &it, size_t most, uint32_t packet_b
     exchange(s, it, WEIR_COLL_SENDRECV, x, packet_bytes);
 }
 
-/* ------------------------------------------------------------------ running */
+/* -------------------------------------------------------------------- cases */
 
 static const setting allgather_packet = SETTING(allgather_packet);
 static const setting allgather_ll128 = SETTING_OF_WARPS(allgather_ll128);
@@ -297,7 +295,7 @@ enum subject {
 static const char *const subject_names[] = {
     "allgather (packet)", "allgather (ll128)", "allgather (direct)", "broadcast (packet)",
     "broadcast (ll128)",  "broadcast (direct)", "alltoall (packet)", "alltoall (ll128)",
-    "alltoall (direct)",  "alltoallv",         "sendrecv",           "all in turn",
+    "alltoall (direct)",  "alltoallv",         "sendrecv",           "all, alternating",
 };
 
 static void queue_one(scene &s, int subject, size_t most)
@@ -330,8 +328,8 @@ static void queue_one(scene &s, int subject, size_t most)
     }
 }
 
-/* Runs what is queued and compares: what went wrong, or "". */
-static std::string outcome(scene &s)
+/* Runs the queued launches and compares the outputs. Returns what went wrong, or "". */
+static std::string run_and_compare(scene &s)
 {
     std::string why;
     if (!s.m.run())
@@ -354,14 +352,14 @@ static std::string launches_of(int subject, int nranks, uint64_t seed, places wh
     s.aligned = seed % 4 == 0;
     for (int launch = 0; launch < 5; launch++)
         queue_one(s, subject, most);
-    std::string why = outcome(s);
+    std::string why = run_and_compare(s);
     return why.empty() ? why
                        : why + "\n" + std::to_string(nranks) + " ranks, seed " +
                              std::to_string(seed) + ", places " + std::to_string(where);
 }
 
-/* Every number of ranks and every kind of place. */
-static void runs(int subject, size_t most, uint64_t seeds)
+/* All numbers of ranks and all kinds of placement. */
+static void test_sizes(int subject, size_t most, uint64_t seeds)
 {
     std::string why;
     for (int nranks = 2; nranks <= 8 && why.empty(); nranks++)
@@ -371,8 +369,9 @@ static void runs(int subject, size_t most, uint64_t seeds)
     ok(why.empty(), why, "%s, up to %zu bytes, 2 to 8 ranks", subject_names[subject], most);
 }
 
-/* Much data in one block or in many: many rounds, more blocks than lanes. */
-static void runs_large(int subject, int blocks, int nranks, size_t bytes)
+/* Much data in one block or in many: many rounds, and more blocks than lanes (parallel message
+ * queues of a pair). */
+static void test_many_blocks(int subject, int blocks, int nranks, size_t bytes)
 {
     std::string why;
     for (int where = ALL_MAPPED; where <= MIXED && why.empty(); where++) {
@@ -381,15 +380,15 @@ static void runs_large(int subject, int blocks, int nranks, size_t bytes)
         s.blocks = blocks;
         for (int launch = 0; launch < 2; launch++)
             queue_one(s, subject, bytes);
-        why = outcome(s);
+        why = run_and_compare(s);
     }
     ok(why.empty(), why, "%s, up to %zu bytes, %d ranks, up to %d blocks", subject_names[subject],
        bytes, nranks, blocks);
 }
 
-/* More blocks than lanes: what those without a lane have told must be heard before they tell
- * again, though nothing comes to them. */
-static void gathers_without_lanes(uint64_t seeds)
+/* With more blocks than lanes, blocks without a lane receive no data, but must still receive their
+ * peers' messages before they send the next ones. */
+static void test_more_blocks_than_lanes(uint64_t seeds)
 {
     enum { UNIT_BYTES = 2048, LAUNCHES = 12 };
     std::string why;
@@ -399,14 +398,14 @@ static void gathers_without_lanes(uint64_t seeds)
         s.blocks = 2 * WEIRI_GPU_LANES_MAX;
         for (int launch = 0; launch < LAUNCHES; launch++)
             allgather(s, allgather_direct, (size_t)s.blocks * UNIT_BYTES);
-        why = outcome(s);
+        why = run_and_compare(s);
     }
-    ok(why.empty(), why, "allgather by more blocks than lanes, one behind the other");
+    ok(why.empty(), why, "allgather by more blocks than lanes, in launches without a pause");
 }
 
-/* The longest call that a kernel of lines serves ends within its sender's slot, and the last
- * slot within the lines. Without NVLink it serves none. */
-static void lines_fit()
+/* The longest call that an LL128 kernel serves ends within its sender's slot, and the last slot
+ * within the buffer of lines. Without NVLink such kernels serve no call. */
+static void test_lines_fit_slots()
 {
     static const struct {
         const setting &it;
@@ -439,11 +438,11 @@ static void lines_fit()
                 why += std::string(kernel.it.name) + " serves " + std::to_string(served) + " of " +
                        std::to_string(room) + " bytes of " + std::to_string(nranks) + " ranks\n";
         }
-    ok(why.empty(), why, "lines end within their slots");
+    ok(why.empty(), why, "LL128 lines end within their slots");
 }
 
-/* One pair's ends differ: the receiver must say so, nothing may end up outside
- * of an output, all other pairs must get theirs, and the kernels must end. */
+/* Sender and receiver of one pair disagree on a length: the receiver must report it, no rank may
+ * write outside of an output, all other pairs must get their data, and the kernels must end. */
 static std::string mismatched(size_t sent, size_t expected, places where, uint64_t seed)
 {
     enum { NRANKS = 3, PACKET_BYTES = 64 };
@@ -462,11 +461,11 @@ static std::string mismatched(size_t sent, size_t expected, places where, uint64
     std::string how = std::to_string(sent) + " bytes sent, " + std::to_string(expected) +
                       " expected, places " + std::to_string(where) + ": ";
     if (ended_well || report.find("waited for other counts") == std::string::npos)
-        return how + "nobody said so\n" + report;
+        return how + "no rank reported it\n" + report;
     if (report.find("overrun") != std::string::npos)
         return how + report;
     if (memcmp(at_other.bytes.data(), at_other.out.data, at_other.bytes.size()))
-        return how + "an innocent rank has wrong data\n" + report;
+        return how + "an uninvolved rank has wrong data\n" + report;
     const expectation &at_receiver = s.expected[1];
     for (size_t i = expected; i < x.bytes[0][1]; i++)
         if (at_receiver.out.data[i] != at_receiver.before[i])
@@ -484,22 +483,22 @@ static void mismatches()
             for (int where = ALL_MAPPED; where <= MIXED && why.empty(); where++)
                 if (sent != expected)
                     why = mismatched(sent, expected, (places)where, seed++);
-    ok(why.empty(), why, "counts that differ are told");
+    ok(why.empty(), why, "counts that differ are reported");
 }
 
 int main(int argc, char **argv)
 {
     uint64_t seeds = argc > 1 ? strtoull(argv[1], NULL, 10) : 3;
     for (int subject = 0; subject <= ALL_IN_TURN; subject++)
-        runs(subject, 3000, seeds);
+        test_sizes(subject, 3000, seeds);
     for (int subject = 0; subject <= ALL_IN_TURN; subject++)
-        runs(subject, 40000, (seeds + 2) / 3);
+        test_sizes(subject, 40000, (seeds + 2) / 3);
     for (int subject = 0; subject < ALL_IN_TURN; subject++) {
-        runs_large(subject, 1, 2, 300000);
-        runs_large(subject, 60, 3, 200000);
+        test_many_blocks(subject, 1, 2, 300000);
+        test_many_blocks(subject, 60, 3, 200000);
     }
-    gathers_without_lanes(seeds);
-    lines_fit();
+    test_more_blocks_than_lanes(seeds);
+    test_lines_fit_slots();
     mismatches();
     return tap_done();
 }

@@ -1,9 +1,9 @@
 /*
- * Sends and receives of the NCCL-shaped library, under the emulator: ranks launch
- * different sets of messages, of all lengths around the borders of packets, parts, pieces and
- * lanes, some ranks none, several launches long, by blocks that serve a lane or several.
- * Lengths that differ are told. A sender that does not wait for room, and a receiver that does
- * not wait for data, must be found out.
+ * Proves the sends and receives of the NCCL-compatible library in the emulator: ranks launch
+ * different sets of messages, some ranks none, with lengths around the limits of packets, parts,
+ * pieces and lanes (p2p.cuh defines these), in several launches, by blocks that serve one lane or
+ * several. Lengths that differ are reported. Injected faults, a sender that does not wait for room
+ * and a receiver that does not wait for data, are detected.
  */
 #include "nccl/p2p.cuh"
 
@@ -30,7 +30,7 @@ static void kernel(weiri_gpu_args args)
     weiri_gpu_turn(args.view, epoch);
 }
 
-/* The message number i of a round, or one that is not sent at all: ~0. */
+/* The length of message i of a round; ~0 if it is not sent. */
 static uint64_t length_of(uint64_t seed, int round, int from, int to, int i)
 {
     static const uint64_t lengths[] = {0,   1,   63,  64,  65,   127,  128,  129,
@@ -53,13 +53,13 @@ static buffer make_mailbox(machine &m, int rank, weiri_p2p_lanes lanes)
     return mailbox;
 }
 
-/* So many, all of them or some with packets. */
+/* Draws how many of `all` lanes also have packets. */
 static weiri_p2p_lanes lanes_of(int all, uint64_t seed)
 {
     return {all, 1 + (int)(seed / 3) % all};
 }
 
-/* One more call of the flow that comes last. */
+/* Adds one more call to the last flow. */
 static void add_call(weiri_p2p_args &args, const buffer &data, int peer, int sends)
 {
     args.call[args.ncalls++] = {data.data, data.bytes, peer, sends};
@@ -67,8 +67,8 @@ static void add_call(weiri_p2p_args &args, const buffer &data, int peer, int sen
     args.blocks_each = used > args.blocks_each ? used : args.blocks_each;
 }
 
-/* Queues a launch; args are kept by the caller. Blocks of long messages serve one lane each, or
- * several, as long as each has a thread. */
+/* Queues a launch; the caller keeps args. Blocks for long messages serve one lane each, or several
+ * as long as each has a thread. */
 static void queue(machine &m, weiri_p2p_args &args, int threads)
 {
     const int lanes = args.blocks_each, fewest = (lanes - 1) / threads + 1;
@@ -96,13 +96,14 @@ struct scene {
     std::vector<message> received;
 };
 
-/* Which of a round's launches has a message. With even seeds the first has the short ones alone. */
+/* Which of a round's launches contains a message. With even seeds the first one has only the short
+ * messages. */
 static int launch_of(const scene &s, uint64_t bytes)
 {
     return s.seed % 2 == 0 && !weiri_p2p_is_short(bytes, s.lanes);
 }
 
-/* One direction of a pair, into a launch of rank. */
+/* Adds one direction of a pair to a rank's launch. */
 static void add_flow(scene &s, weiri_p2p_args &args, int round, int number, int from, int to,
                      int sends, int fault)
 {
@@ -125,7 +126,7 @@ static void add_flow(scene &s, weiri_p2p_args &args, int round, int number, int 
     args.first[args.nflows] = args.ncalls;
 }
 
-/* What a rank sends to itself, by one block or more. */
+/* Adds what a rank sends to itself, by one block or more. */
 static void add_own(scene &s, weiri_p2p_args &args, int round, int rank)
 {
     static const uint64_t lengths[] = {1, 16, 127, 128, 129, 1000, 4099};
@@ -160,8 +161,8 @@ static void launch(scene &s, int rank, int round, int number, int fault)
     queue(s.m, args, threads[s.m.random(4)]);
 }
 
-/* What peers would have told. */
-static void spoil(scene &s, int fault)
+/* Injects a fault by storing what peers would have sent. */
+static void inject(scene &s, int fault)
 {
     for (int rank = 0; rank < s.m.nranks(); rank++)
         for (int peer = 0; peer < s.m.nranks(); peer++)
@@ -190,7 +191,7 @@ static std::string run(int nranks, uint64_t seed, int fault)
     for (int rank = 0; rank < nranks; rank++)
         s.mailboxes.push_back(make_mailbox(m, rank, s.lanes).data);
     if (fault == NO_ROOM || fault == NO_DATA)
-        spoil(s, fault);
+        inject(s, fault);
     for (int round = 0; round < ROUNDS; round++)
         for (int rank = 0; rank < nranks; rank++)
             for (int number = 0; number < LAUNCHES; number++)
@@ -200,14 +201,14 @@ static std::string run(int nranks, uint64_t seed, int fault)
     return check(s);
 }
 
-/* Two ranks with so many lanes; rank 0 sends to rank 1. */
-struct two {
+/* Two ranks with several lanes; rank 0 sends to rank 1. */
+struct pair {
     machine m;
     weiri_p2p_lanes lanes;
     buffer mailboxes[2];
     std::vector<std::unique_ptr<weiri_p2p_args>> launches[2];
 
-    two(uint64_t seed, int all) : m(2, seed), lanes(lanes_of(all, seed))
+    pair(uint64_t seed, int all) : m(2, seed), lanes(lanes_of(all, seed))
     {
         for (int rank = 0; rank < 2; rank++)
             mailboxes[rank] = make_mailbox(m, rank, lanes);
@@ -224,17 +225,17 @@ struct two {
             args.mailbox[other] = mailboxes[other].data;
         return args;
     }
-    /* One more message of a rank: of its last launch, or, if that is of others, of a new one. */
+    /* Adds a message to the rank's last launch, or to a new one if that contains other messages. */
     buffer add(int rank, uint64_t bytes, bool mixed = false)
     {
         if (launches[rank].empty() ||
             (!mixed && weiri_p2p_is_short(launches[rank].back()->call[0].bytes, lanes) !=
                            weiri_p2p_is_short(bytes, lanes)))
             begin(rank);
-        return put(*launches[rank].back(), bytes, rank == 0);
+        return add_to_last_flow(*launches[rank].back(), bytes, rank == 0);
     }
-    /* One more call of the last flow. */
-    buffer put(weiri_p2p_args &args, uint64_t bytes, int sends)
+    /* Adds one more call to the last flow. */
+    buffer add_to_last_flow(weiri_p2p_args &args, uint64_t bytes, int sends)
     {
         buffer data = m.alloc(args.rank, bytes, 0, MAPPED);
         for (uint64_t at = 0; at < bytes; at++)
@@ -250,11 +251,11 @@ struct two {
     }
 };
 
-/* A sender whose receiver never comes gives up, and does not store over what the receiver may
- * still read: pieces of one message, and parts of several. */
-static std::string forsaken(uint64_t seed, int threads)
+/* A sender whose receiver never comes gives up at its deadline and does not overwrite what the
+ * receiver may still read: pieces of one message, and parts of several. */
+static std::string absent_receiver(uint64_t seed, int threads)
 {
-    two t(seed, 1);
+    pair t(seed, 1);
     buffer data = t.add(0, (WEIRI_P2P_SLOTS + 1) * WEIRI_P2P_SLOT_BYTES);
     t.launch(0, threads);
     if (t.m.run())
@@ -263,13 +264,13 @@ static std::string forsaken(uint64_t seed, int threads)
     for (uint64_t at = 0; at < WEIRI_P2P_SLOTS * WEIRI_P2P_SLOT_BYTES; at++)
         if (lane->slot[at / WEIRI_P2P_SLOT_BYTES].data[at % WEIRI_P2P_SLOT_BYTES] !=
             data.data[at])
-            return "byte " + std::to_string(at) + " was stored over";
-    return lane->sent == WEIRI_P2P_SLOTS ? "" : "pieces were told that were not stored";
+            return "byte " + std::to_string(at) + " was overwritten";
+    return lane->sent == WEIRI_P2P_SLOTS ? "" : "pieces were announced that were not stored";
 }
 
-static std::string forsaken_parts(uint64_t seed, int threads)
+static std::string absent_receiver_of_parts(uint64_t seed, int threads)
 {
-    two t(seed, 1);
+    pair t(seed, 1);
     for (int i = 0; i <= WEIRI_P2P_SLOTS; i++)
         t.add(0, WEIRI_P2P_PART_BYTES);
     t.launch(0, threads);
@@ -281,36 +282,36 @@ static std::string forsaken_parts(uint64_t seed, int threads)
             uint64_t word;
             if ((packet == 0 || packet >= 8) &&
                 !weir_packet16_read(&packets->words[i][2 * packet], (uint32_t)i + 1, &word))
-                return "packet " + std::to_string(packet) + " was stored over";
+                return "packet " + std::to_string(packet) + " was overwritten";
         }
     return "";
 }
 
-/* What one rank does at once, the other may do one after the other: short and long messages of a
- * launch do not wait for each other. */
-static std::string one_by_one(uint64_t seed, int lanes)
+/* One rank's calls in one group match calls that the other makes one by one: short and long
+ * messages of a launch do not wait for each other. */
+static std::string group_against_single_calls(uint64_t seed, int lanes)
 {
     const uint64_t small = 40, large = 2000;
-    two t(seed, lanes);
+    pair t(seed, lanes);
     weiri_p2p_args &group = t.begin(0);
-    t.put(group, small, 1);
-    t.put(group, large, 1);
+    t.add_to_last_flow(group, small, 1);
+    t.add_to_last_flow(group, large, 1);
     group.nflows = 2;
-    t.put(group, small, 0);
-    t.put(t.begin(1), small, 0);
-    t.put(t.begin(1), large, 0);
-    t.put(t.begin(1), small, 1);
+    t.add_to_last_flow(group, small, 0);
+    t.add_to_last_flow(t.begin(1), small, 0);
+    t.add_to_last_flow(t.begin(1), large, 0);
+    t.add_to_last_flow(t.begin(1), small, 1);
     for (int rank = 0; rank < 2; rank++)
         t.launch(rank, 32);
     return t.m.run() ? "" : t.m.report();
 }
 
-/* The ends differ: the receiver must say so, rather than wait in vain. */
+/* Sender and receiver disagree: the receiver must report it instead of waiting for its deadline. */
 static std::string mismatched(uint64_t sent, uint64_t expected, int lanes, bool mixed,
                               uint64_t seed)
 {
-    static const uint64_t before[] = {8, 300}; /* and are not alone */
-    two t(seed, lanes);
+    static const uint64_t before[] = {8, 300}; /* other messages of the same launch */
+    pair t(seed, lanes);
     for (uint64_t bytes : before)
         for (int rank = 0; rank < 2; rank++)
             t.add(rank, bytes, mixed);
@@ -339,8 +340,7 @@ static std::string mismatches(uint64_t seeds)
     return why;
 }
 
-/* Every byte of a short message is in the part of one of its lanes, which has room for it, and
- * parts begin with a word. */
+/* Every byte of a short message is in one lane's part, the part fits, and parts begin at words. */
 static std::string divide_short(uint64_t bytes, weiri_p2p_lanes lanes)
 {
     const int used = weiri_p2p_lanes_of(bytes, lanes);
@@ -348,17 +348,18 @@ static std::string divide_short(uint64_t bytes, weiri_p2p_lanes lanes)
                        " lanes: ";
     uint64_t next = 0;
     if (used < 1 || used > lanes.with_packets)
-        return what + "uses lanes that are not there";
+        return what + "uses lanes that do not exist";
     for (int lane = 0; lane < used; lane++) {
         uint64_t at, length = weiri_p2p_part(bytes, used, lane, &at);
         if (length > WEIRI_P2P_PART_BYTES || at % 8 || (length && at != next))
-            return what + "a part too long, or not where it should be";
+            return what + "a part is too long or misplaced";
         next += length;
     }
-    return next == bytes ? "" : what + "something is left over";
+    return next == bytes ? "" : what + "bytes are left over";
 }
 
-/* Every byte is in one piece, none is longer than a slot, and with a round less they would be. */
+/* Every byte is in exactly one piece, no piece is longer than a slot, and one round less would not
+ * suffice. */
 static std::string divide(uint64_t bytes, weiri_p2p_lanes lanes)
 {
     const weiri_p2p_division cut = weiri_p2p_divide(bytes, lanes);
@@ -366,14 +367,14 @@ static std::string divide(uint64_t bytes, weiri_p2p_lanes lanes)
     std::string what =
         std::to_string(bytes) + " bytes, " + std::to_string(lanes.all) + " lanes: ";
     if (cut.lanes < 1 || cut.lanes > lanes.all || !cut.rounds)
-        return what + "lanes that are not there, or no round";
+        return what + "lanes that do not exist, or no round";
     if ((uint64_t)cut.lanes * (cut.rounds - 1) * WEIRI_P2P_SLOT_BYTES >= bytes && cut.rounds > 1)
         return what + "a round too many";
     for (int lane = 0; lane < cut.lanes; lane++)
         for (uint32_t round = 0; round < cut.rounds; round++) {
             uint64_t at, length = weiri_p2p_piece(bytes, cut, lane, round, &at);
             if (length > WEIRI_P2P_SLOT_BYTES || (length && at + length > bytes))
-                return what + "a piece reaches too far";
+                return what + "a piece is too long";
             for (uint64_t i = 0; i < length; i++)
                 pieces_with[at + i]++;
         }
@@ -397,8 +398,8 @@ static std::string divide_all()
     return why;
 }
 
-/* Blocks of all flows fit, serve all lanes, and are no fewer than they need to be. */
-static std::string share(int lanes, int nflows, int room)
+/* The blocks of all flows fit, serve all lanes, and are no fewer than necessary. */
+static std::string divide_blocks(int lanes, int nflows, int room)
 {
     const int blocks = weiri_p2p_blocks_for(lanes, nflows, room);
     std::string what = std::to_string(lanes) + " lanes of " + std::to_string(nflows) +
@@ -419,7 +420,7 @@ static std::string share_all()
     for (int lanes : {1, 16, 32, 64, 128})
         for (int nflows = 1; nflows <= 2 * (WEIRI_GPU_RANKS_MAX - 1); nflows++)
             for (int room = 1; room <= 264 && why.empty(); room++)
-                why = share(lanes, nflows, room);
+                why = divide_blocks(lanes, nflows, room);
     return why;
 }
 
@@ -439,15 +440,15 @@ int main(int argc, char **argv)
     for (int threads : {1, 64, 96}) {
         std::string why;
         for (uint64_t seed = 1; seed <= seeds && why.empty(); seed++)
-            why = forsaken(seed, threads) + forsaken_parts(seed, threads);
-        ok(why.empty(), why, "a sender without a receiver, %d threads", threads);
+            why = absent_receiver(seed, threads) + absent_receiver_of_parts(seed, threads);
+        ok(why.empty(), why, "a sender without a receiver ends at its deadline, %d threads", threads);
     }
     std::string stuck;
     for (uint64_t seed = 1; seed <= seeds && stuck.empty(); seed++)
-        stuck = one_by_one(seed, 1 + (int)(seed % 3));
-    ok(stuck.empty(), stuck, "a group meets calls one by one");
-    std::string untold = mismatches(seeds / 4 + 1);
-    ok(untold.empty(), untold, "lengths that differ are told");
+        stuck = group_against_single_calls(seed, 1 + (int)(seed % 3));
+    ok(stuck.empty(), stuck, "a group matches single calls");
+    std::string unreported = mismatches(seeds / 4 + 1);
+    ok(unreported.empty(), unreported, "lengths that differ are reported");
     static const char *const faults[] = {"", "a sender that does not wait for room",
                                          "a receiver that does not wait for data",
                                          "lengths that differ"};
@@ -455,7 +456,7 @@ int main(int argc, char **argv)
         bool found = false;
         for (uint64_t seed = 1; seed <= seeds && !found; seed++)
             found = !run(3, seed, fault).empty();
-        ok(found, "", "found: %s", faults[fault]);
+        ok(found, "", "detected: %s", faults[fault]);
     }
     return tap_done();
 }

@@ -1,10 +1,11 @@
 /*
- * The kernel of plans in the emulator: plans with all kinds of operations, made here as
- * text, and the samples where they lie beside the checkout; from the reader through the
- * compiler and the encoder, as a call goes. Types and operations, lengths that do not divide,
- * buffers of any alignment, pages shorter than a block's steps, launches one behind another
- * without a pause. Proxies of port channels are ranks of their own. What must be found: a
- * plan that lacks a signal, wrong places and lost meetings.
+ * Proves the kernel of plans in the emulator, from the JSON reader through the compiler and the
+ * encoder to the results: plans with all kinds of operations, made here as text, the library's own
+ * plans, and the DSL's samples if they are installed beside the source. They run with all types and
+ * operations, lengths that do not divide evenly, buffers of any alignment, pages shorter than a
+ * block's list of steps, and launches in immediate succession. Proxies of port channels run as
+ * additional ranks. Also that a lost signal is reported with its position, and that wrong chunks
+ * and missing barriers give wrong results.
  */
 #include "verify/tests/support/gpu_emulator.hh"
 #include "verify/tests/support/gpu_plan_text.hh"
@@ -21,7 +22,7 @@ extern "C" {
 #include "plan/cuda/encode.h"
 #include "verify/tests/support/reduce_model.h"
 
-/* What the reader of plans needs beyond what the emulator has. */
+/* Replaces what the plan reader needs and the emulator lacks. */
 weir_status weiri_fail_errno(weir_status status, const char *, ...)
 {
     return status;
@@ -44,9 +45,9 @@ using plan_text::nop;
 using plan_text::sync;
 using plan_text::text;
 
-/* --------------------------------------------------------------- a plan's run */
+/* ------------------------------------------------------------- running a plan */
 
-/* The proxy of a rank, as a rank of its own serves it. */
+/* The proxy of a rank, which runs as an additional rank. */
 struct proxy {
     alignas(128) uint64_t slots[WEIR_FIFO_WORDS << 2];
     uint64_t head, tail_seen, tail;
@@ -58,7 +59,7 @@ struct proxy {
     std::vector<uint64_t> sent;
 };
 
-/* A rank's end of a context. */
+/* A rank's part of a context. */
 struct rank_end {
     weiri_program *program = nullptr;
     weiri_image image = {};
@@ -83,7 +84,7 @@ struct setting {
     int threads;
     uint32_t page_bytes;
     bool odd_places;
-    uint32_t does = 0; /* that the kernel can do besides what the image needs */
+    uint32_t does = 0; /* additional capabilities that the kernel has beyond what the image needs */
 };
 
 static void run_image(weiri_gpu_args args)
@@ -102,9 +103,9 @@ class context {
 public:
     context(const weir_plan *plan, const setting &how, uint64_t seed, bool has_ports = false);
     ~context();
-    /* Queues a launch of all ranks. */
+    /* Queues a launch on all ranks. */
     void launch();
-    /* Runs, and checks all results: what went wrong, or "". */
+    /* Runs the queue and checks all results. Returns what went wrong, or "". */
     std::string run(bool checks = true);
     const std::vector<rank_end> &ranks() const
     {
@@ -199,7 +200,7 @@ void context::make_rank(int rank)
     one.channels.resize(one.program->nchannels);
 }
 
-/* A port's memories are the whole address space. */
+/* The memories of a port are the whole address space. */
 void context::make_ports(int rank)
 {
     proxy &own = ranks_[(size_t)rank].ports;
@@ -238,7 +239,7 @@ void context::make_ports(int rank)
     }
 }
 
-/* Numbers whose sums and products are exact in every type. */
+/* Fills in numbers whose sums and products are exact in every type. */
 void context::fill(buffer &of, size_t count)
 {
     const bool is_unsigned =
@@ -332,7 +333,7 @@ void context::launch()
     calls_.push_back(call);
 }
 
-/* Serves until every rank has been quiet for long: its clock runs out only then. */
+/* Serves requests until every rank has been idle for long: only then does its clock run out. */
 static void serve(weiri_gpu_args args)
 {
     proxy *own = (proxy *)(uintptr_t)args.in;
@@ -357,7 +358,7 @@ static void serve(weiri_gpu_args args)
     }
 }
 
-/* How many triggers a launch of a rank pushes. */
+/* How many triggers a rank pushes in one launch. */
 static uint64_t triggers_of(const rank_end &one)
 {
     uint64_t count = 0;
@@ -456,7 +457,8 @@ static ranks make_ranks(int nranks, int in, int out, int scratch)
     return all;
 }
 
-/* Packets: shares to their reducers, results to all. A block a peer, and reducer parts. */
+/* Two-shot allreduce by packets: each rank reduces its part and sends the result to all. One block
+ * per peer, and blocks that reduce parts. */
 static text two_shot_packets(int n)
 {
     ranks all = make_ranks(n, n, n, 2 * n);
@@ -485,7 +487,7 @@ static text two_shot_packets(int n)
     return plan_text::plan("allreduce", true, all);
 }
 
-/* Loads from all inputs, stores into all outputs; blocks divide each chunk. */
+/* Loads from all inputs and stores into all outputs; blocks divide each chunk. */
 static text direct(int n, int nblocks)
 {
     ranks all = make_ranks(n, n, n, 0);
@@ -511,7 +513,7 @@ static text direct(int n, int nblocks)
     return plan_text::plan("allreduce", false, all);
 }
 
-/* Two ranks, most kinds of operations, one step after the other. */
+/* Two ranks, most kinds of operations, one after the other. */
 static text many_kinds()
 {
     ranks all = make_ranks(2, 4, 4, 8);
@@ -522,7 +524,7 @@ static text many_kinds()
         auto add = [&](const text &op) { one.add(0, op); };
         auto meets = [&]() { for (const text &op : meet) add(op); };
         const int mine = 2 * r, theirs = 2 * p;
-        /* chunk mine + 1: fetched from the peer, added up here, put there. */
+        /* chunk mine + 1: fetched from the peer, added to the local one, put back */
         add(move("copy", {local('i', 0, 4)}, {local('s', 0, 4)}));
         meets();
         add(move("get", {one.remote(p, 's', mine + 1)}, {local('s', 4)}, "memory", {id}));
@@ -531,7 +533,7 @@ static text many_kinds()
         add(nop);
         add(move("copy", {local('s', 5)}, {local('o', mine + 1)}));
         add(move("put", {local('s', 5)}, {one.remote(p, 'o', mine + 1)}, "memory", {id}));
-        /* chunk mine: read and added up, half by rre, then sent; half by rres. */
+        /* chunk mine: read and reduced, half by rre and then sent, half by rres */
         add(move("rre", {local('i', mine), one.remote(p, 's', mine)}, {local('s', 6)}, "memory", {},
                  plan_text::part(0, 2)));
         add(nop);
@@ -548,7 +550,7 @@ static text many_kinds()
     return plan_text::plan("allreduce", false, all);
 }
 
-/* Every packet operation, two ranks: each reduces one half. */
+/* All packet operations on two ranks; each rank reduces one half. */
 static text packet_kinds()
 {
     ranks all = make_ranks(2, 4, 4, 16);
@@ -558,24 +560,24 @@ static text packet_kinds()
         one.channel(p);
         auto add = [&](size_t block, const text &op) { one.add(block, op); };
         add(0, move("ppkt", {local('i', theirs, 2)}, {one.remote(p, 's', 0, 2)}, "memory"));
-        /* Chunk mine: reduced into packets here, which another block unpacks and forwards. */
+        /* Chunk mine: reduced into packets, which another block unpacks and forwards. */
         add(0, move("recpkt", {local('i', mine), local('s', 0)}, {local('s', 8), local('s', 2)}));
         add(1, move("upkt", {local('s', 2)}, {local('o', mine)}));
         add(2, move("rppkt", {local('s', 2)}, {one.remote(p, 's', 4)}, "memory"));
         add(1, move("upkt", {local('s', 4)}, {local('o', theirs)}));
-        /* Chunk mine + 1: reduced, kept, packed, and sent on at once. */
+        /* Chunk mine + 1: reduced, kept, packed, and sent at once. */
         add(2, move("recspkt", {local('i', mine + 1), local('s', 1)},
                     {local('o', mine + 1), local('s', 5), one.remote(p, 's', 6)}, "memory"));
         add(1, move("upkt", {local('s', 6)}, {local('o', theirs + 1)}));
-        /* And for their own sake. */
+        /* Operations whose result is not used. */
         add(0, move("cpkt", {local('i', 0)}, {local('s', 7)}));
         add(0, move("repkt", {local('i', 0), local('s', 7)}, {local('s', 9)}));
     }
     return plan_text::plan("allreduce", true, all);
 }
 
-/* A pipeline of three blocks over a switch channel, as the DSL writes it, without credits:
- * semaphores at 0; or with 2 of them, which each launch finds again. */
+/* A pipeline of three blocks over a switch channel, as the DSL writes it: some semaphores begin at
+ * 0, and one with 2 credits, which every launch must find again. */
 static text pipeline(int n, int unit_bytes)
 {
     ranks all = make_ranks(n, n, n, n);
@@ -612,7 +614,7 @@ static text pipeline(int n, int unit_bytes)
     return plan_text::plan("allreduce", false, all);
 }
 
-/* A group's loads, and stores of data and packets into all of it. */
+/* Switch channels: loads from a group, and stores of data and packets to the whole group. */
 static text groups(int n)
 {
     ranks all = make_ranks(n, n, n, 4 * n);
@@ -644,7 +646,7 @@ static text groups(int n)
     return plan_text::plan("allreduce", true, all);
 }
 
-/* Blocks that hand on by barriers, and share one channel for signals and waits. */
+/* Blocks that pass on chunks by barriers and share one channel for signals and waits. */
 static text handing_on(int n)
 {
     ranks all = make_ranks(n, 1, n, n + 1);
@@ -676,7 +678,7 @@ static text handing_on(int n)
     return plan_text::plan("allgather", false, all);
 }
 
-/* All to all through ports: data, and packets that a proxy carries. */
+/* All-to-all through ports, of data and of packets. */
 static text through_ports(int n)
 {
     ranks all = make_ranks(n, n, n, 3 * n);
@@ -715,7 +717,7 @@ static owned_plan parse(const text &json)
 {
     weir_plan *plan = nullptr;
     if (weir_plan_parse(json.data(), json.size(), "test", &plan) != WEIR_OK)
-        printf("# the plan is refused\n");
+        printf("# the plan is rejected\n");
     return owned_plan(plan);
 }
 
@@ -732,7 +734,7 @@ static std::string launches(const weir_plan *plan, const setting &how, uint64_t 
 
 static const size_t lengths[] = {1, 2, 3, 8, 17, 64, 100, 257};
 
-/* Three launches of each length, of a few types and operations. */
+/* Three launches of each length, with a few types and operations. */
 static void lengths_of(const char *name, const text &json, uint32_t page_bytes,
                        bool has_ports = false)
 {
@@ -762,7 +764,7 @@ static void types_and_ops(const char *name, const text &json)
     ok(why.empty(), why, "%s: all types and operations", name);
 }
 
-/* The text without its nth piece. */
+/* The text without its nth occurrence of `piece`. */
 static text without(text from, const text &piece, int nth)
 {
     size_t at = 0;
@@ -771,7 +773,7 @@ static text without(text from, const text &piece, int nth)
     return at == text::npos ? from : from.erase(at, piece.size());
 }
 
-/* A wait for a signal that never comes ends by its deadline, and says where. */
+/* A wait for a signal that never comes ends at its deadline and reports its position. */
 static void lost_signal()
 {
     const text whole = many_kinds();
@@ -787,26 +789,26 @@ static void lost_signal()
     const uint64_t at = made.ranks()[1].failed_at;
     ok(why.find("rank 1 waited for a signal from rank 0") != std::string::npos && at >> 32 == 1 &&
            plan->gpus[1].ops[at & UINT32_MAX].kind == WEIRI_PLAN_WAIT_OP,
-       why, "a lost signal is found, with the thread block and the operation");
+       why, "a lost signal is reported with the thread block and the operation");
 }
 
-/* A broken image must be found by what it computes. */
-static void found(const char *name, const text &json)
+/* A broken plan must give wrong results. */
+static void detects(const char *name, const text &json)
 {
     const owned_plan plan = parse(json);
     std::string why;
     for (uint64_t seed = 1; seed <= 30 && why.empty(); seed++)
         why = launches(plan.get(), {WEIR_INT32, WEIR_SUM, 100, 8, 2048, false}, seed, 2);
-    ok(plan && !why.empty(), "", "found: %s", name);
+    ok(plan && !why.empty(), "", "detected: %s", name);
 }
 
-/* ----------------------------------------------------------- what an image has */
+/* ---------------------------------------------------------- contents of images */
 
-/* The steps of a rank's image, as "kind of how many ids or destinations", in a row; "|" where
- * the block meets before one. One page is enough for them. */
+/* The steps of a rank's image as letters of kinds, each with its number of ids or destinations; "|"
+ * where the block synchronizes before a step. One page must be enough for them. */
 static std::string steps_of(const weir_plan *plan, int rank)
 {
-    static const char letters[] = "crsw"; /* copies, reductions, signals, waits */
+    static const char letters[] = "crsw"; /* copy, reduce, signal, wait */
     context made(plan, {WEIR_FLOAT, WEIR_SUM, 64, 8, 2048, false}, 1);
     const weiri_image &image = made.ranks()[(size_t)rank].image;
     const weiri_image_page *page = (const weiri_image_page *)image.pages;
@@ -824,11 +826,11 @@ static std::string steps_of(const weir_plan *plan, int rank)
 static void expect_steps(const char *name, const text &json, const char *expected)
 {
     const owned_plan plan = parse(json);
-    const std::string found = plan ? steps_of(plan.get(), 0) : "no plan";
-    ok(found == expected, "found" + found + ", expected" + expected, "%s", name);
+    const std::string detects = plan ? steps_of(plan.get(), 0) : "no plan";
+    ok(detects == expected, "found" + detects + ", expected" + expected, "%s", name);
 }
 
-/* Two ranks that write to each other, with something in place of the first meeting. */
+/* Two ranks that write to each other, with `ops` in place of the first handshake. */
 static text writes(const std::vector<text> &ops)
 {
     ranks all = make_ranks(2, 1, 2, 1);
@@ -849,19 +851,19 @@ static void images()
 {
     const text signal = sync("signal", {0}), wait = sync("wait", {0});
     const text spare = move("copy", {local('i', 0)}, {local('s', 0)});
-    expect_steps("the entry is the first meeting of all blocks", direct(3, 1), " r3|s2 w2");
-    expect_steps("a first meeting is the entry's; copies of the same bytes are one",
+    expect_steps("the entry replaces the first handshake of all blocks", direct(3, 1), " r3|s2 w2");
+    expect_steps("the entry replaces a first handshake; copies of the same bytes become one",
                  writes({signal, wait, nop}), " c2|s1 w1");
-    expect_steps("of two meetings, the second stays",
+    expect_steps("a second handshake stays",
                  writes({signal, wait, nop, signal, wait, nop}), " s1 w1|c2|s1 w1");
-    expect_steps("a signal behind a copy stays", writes({spare, nop, signal, wait, nop}),
+    expect_steps("a signal after a copy stays", writes({spare, nop, signal, wait, nop}),
                  " c1|s1 w1|c2|s1 w1");
-    expect_steps("a copy to where an earlier one writes stays apart",
+    expect_steps("copies to the same place are not joined",
                  writes({signal, wait, nop, move("copy", {local('s', 0)}, {local('o', 0)})}),
                  " c1 c1|c1|s1 w1");
 }
 
-/* The plans that the library makes itself, in and out of place, with several instances. */
+/* The library's own plans, in and out of place, with several instances. */
 static void examples()
 {
     size_t count;
@@ -888,7 +890,7 @@ static void examples()
     }
 }
 
-/* The DSL's own plans, where they lie beside the checkout. */
+/* The DSL's samples, where they are installed beside the source. */
 static void samples()
 {
     static const struct {
@@ -907,12 +909,12 @@ static void samples()
         const text file = text("../shared/plans/") + one.name + ".json";
         FILE *there = fopen(file.c_str(), "r");
         if (!there) {
-            ok(true, "", "%s # SKIP not beside the checkout", one.name);
+            ok(true, "", "%s # SKIP the sample is not installed beside the source", one.name);
             continue;
         }
         fclose(there);
         weir_plan *plan = nullptr;
-        std::string why = weir_plan_read(file.c_str(), &plan) == WEIR_OK ? "" : "refused";
+        std::string why = weir_plan_read(file.c_str(), &plan) == WEIR_OK ? "" : "rejected";
         const owned_plan owner(plan);
         for (size_t i = 0; i < 3 && why.empty(); i++)
             why = launches(plan, {i == 1 ? WEIR_HALF : WEIR_INT32, i == 2 ? WEIR_MAX : WEIR_SUM,
@@ -922,7 +924,7 @@ static void samples()
     }
 }
 
-/* Without NVLink blocks can wait on one channel together, but not signal through one. */
+/* Without NVLink several blocks may wait on one channel, but not signal through one. */
 static void without_nvlink()
 {
     static const struct {
@@ -973,7 +975,7 @@ int main()
     samples();
     lost_signal();
     without_nvlink();
-    found("a barrier that a block does not wait for",
+    detects("a barrier that a block does not wait for",
           without(handing_on(3), plan_text::barrier(0, 2) + ",", 1));
     return tap_done();
 }

@@ -1,8 +1,8 @@
 /*
- * Kernels that push triggers, under the emulator: the FIFO between many threads and a
- * proxy, which here is a thread of another rank that runs the proxy's end of the FIFO;
- * and the mesh, in which every rank puts to all others through port channels, flushes,
- * and waits for all. The FIFO with one fault each must be found out.
+ * Proves that kernels can push triggers to a proxy, in the emulator: the FIFO between many threads
+ * and a proxy, which is a thread of another rank that runs the proxy's end of the FIFO; and a mesh
+ * in which every rank puts to all others through port channels, flushes, and waits for all. Faults
+ * injected into the FIFO must be detected.
  */
 #include "coll/cuda/device/protocol.cuh"
 
@@ -16,9 +16,9 @@ using namespace emulator;
 
 enum fault {
     NONE,
-    NO_ROOM,   /* a producer does not ask whether its slot is free */
-    NO_LAP,    /* whatever is not zero counts as a trigger of this lap */
-    HALF_SLOT, /* the proxy looks at the first word's lap alone */
+    NO_ROOM,   /* a producer does not check whether its slot is free */
+    NO_LAP,    /* any nonzero word counts as a trigger of this lap */
+    HALF_SLOT, /* the proxy checks the lap of the first word only */
     EARLY_POP, /* the proxy frees the slot before it has read it */
 };
 
@@ -32,7 +32,7 @@ struct ring {
     uint64_t head, tail_seen, tail;
     weir_fifo_dev fifo;
     weiri_fifo_end end;
-    uint64_t next[BLOCKS * THREADS]; /* of each producer: what the proxy expects */
+    uint64_t next[BLOCKS * THREADS]; /* by producer: what the proxy expects next */
     uint64_t wrong;
 };
 
@@ -79,7 +79,7 @@ template <int fault> static int peek(const weiri_fifo_end *end, weir_trigger *tr
     return 1;
 }
 
-/* The proxy: one thread. */
+/* The proxy; a single thread. */
 template <int fault> static void consume(weiri_gpu_args args)
 {
     ring *of = (ring *)(uintptr_t)args.in;
@@ -149,7 +149,7 @@ template <int fault> static std::string through_fifo(uint64_t seed)
 
 enum { RANKS_MAX = 4, PART = 24, ROUNDS = 7 };
 
-/* One rank: its memory in a part for each rank, its proxy's ring and channels. */
+/* One rank: its memory, with a part for each rank, and its proxy's FIFO and channels. */
 struct node {
     ring fifo;
     unsigned char memory[RANKS_MAX * PART];
@@ -169,7 +169,7 @@ static unsigned char byte_of(int rank, int round, int i)
     return (unsigned char)(rank * 61 + round * 7 + i + 1);
 }
 
-/* A thread a peer: puts the own part to it, flushes, waits for its part. */
+/* One thread per peer: puts this rank's part to it, flushes, and waits for the peer's part. */
 static void exchange(weiri_gpu_args args)
 {
     mesh *all = (mesh *)(uintptr_t)args.in;
@@ -188,7 +188,7 @@ static void exchange(weiri_gpu_args args)
             own->failures += weir_port_wait(chan) != 0;
             for (int i = 0; i < PART; i++)
                 own->failures += own->memory[peer * PART + i] != byte_of(peer, round, i);
-            own->failures += weir_port_signal(chan) != 0; /* has been read */
+            own->failures += weir_port_signal(chan) != 0; /* reports that the part has been read */
             own->failures += weir_port_wait(chan) != 0;
         }
         __syncthreads();
@@ -196,7 +196,7 @@ static void exchange(weiri_gpu_args args)
     weiri_gpu_turn(args.view, epoch);
 }
 
-/* The proxy of rank - nranks. */
+/* The proxy of rank `rank - nranks`. */
 static void serve(weiri_gpu_args args)
 {
     mesh *all = (mesh *)(uintptr_t)args.in;
@@ -257,14 +257,14 @@ static std::string through_mesh(int nranks, uint64_t seed)
     return "";
 }
 
-/* ------------------------------------------------------------------ running */
+/* -------------------------------------------------------------------- tests */
 
-template <int fault> static void found(const char *name)
+template <int fault> static void detects(const char *name)
 {
     std::string why;
     for (uint64_t seed = 1; seed <= 60 && why.empty(); seed++)
         why = through_fifo<fault>(seed);
-    ok(!why.empty(), "", "found: %s", name);
+    ok(!why.empty(), "", "detected: %s", name);
 }
 
 int main()
@@ -278,9 +278,9 @@ int main()
         for (uint64_t seed = 1; seed <= 20 && why.empty(); seed++)
             why = through_mesh(nranks, seed);
     ok(why.empty(), why, "a mesh of 2 to 4 ranks puts, flushes and waits");
-    found<NO_ROOM>("a producer that does not wait for room");
-    found<NO_LAP>("slots of the lap before taken for new ones");
-    found<HALF_SLOT>("half a slot taken for a trigger");
-    found<EARLY_POP>("a slot freed before it is read");
+    detects<NO_ROOM>("a producer that does not wait for room");
+    detects<NO_LAP>("a slot of the previous lap taken for a new one");
+    detects<HALF_SLOT>("half a slot taken for a trigger");
+    detects<EARLY_POP>("a slot freed before it is read");
     return tap_done();
 }

@@ -1,8 +1,8 @@
 /*
- * The reducing kernels in the emulator against the model: all types and
- * operations, 2 to 8 ranks, odd counts, buffers of every alignment, in place and
- * out of place, buffers that peers can map and others, grids that change from one
- * launch to the next, and launches of different kernels one behind the other.
+ * Proves the reducing kernels against the reference in the emulator: all types and operations, 2 to
+ * 8 ranks, odd counts, buffers of every alignment, in place and out of place, mapped by peers or
+ * not, grids that change from one launch to the next, and launches of different kernels in
+ * immediate succession.
  */
 #include "verify/tests/support/gpu_emulator.hh"
 #include "verify/tests/support/gpu_tap.hh"
@@ -22,7 +22,7 @@ struct algo {
     weiri_gpu_kernel kernel;
     weiri_gpu_shape_of shape;
     weiri_gpu_serves serves;
-    int least_threads; /* 32: its warps must be whole */
+    int least_threads; /* 32: blocks of full warps only */
 };
 
 #define ALGO(name, collective, least_threads)                                                      \
@@ -46,7 +46,7 @@ static const algo algos[] = {
 };
 enum { NALGOS = sizeof algos / sizeof algos[0] };
 
-/* What all ranks call alike. */
+/* A call, the same on all ranks. */
 struct call {
     const algo *of;
     weir_dtype dtype;
@@ -56,7 +56,7 @@ struct call {
     weiri_gpu_shape shape;
 };
 
-/* How the buffers of a call are: of all ranks, or drawn for each. */
+/* How a call's buffers are placed: fixed for all ranks, or drawn for each. */
 struct placing {
     enum { ALIGNED, ODD } where;
     enum { ALL_MAPPED, ALL_PLAIN, SOME_PLAIN } kinds;
@@ -145,7 +145,7 @@ static running launch(machine &m, const call &what, const placing &how)
 
 /* ------------------------------------------------------------------ checking */
 
-/* The rank whose input comes first: a chain begins behind its root. */
+/* The rank whose input comes first: a chain begins with the rank after its root. */
 static size_t first_rank(const call &what, size_t nranks)
 {
     return what.of->kernel == weiri_gpu_reduce_chain_kernel ? ((size_t)what.root + 1) % nranks : 0;
@@ -202,7 +202,7 @@ static std::string check(const running &done)
     return "";
 }
 
-/* A chain declines types that are rounded, of more than two ranks. */
+/* A chain declines types that round, if there are more than two ranks. */
 static bool may_decline(const machine &m, const call &what)
 {
     const bool rounded = what.dtype == WEIR_HALF || what.dtype == WEIR_BFLOAT16 ||
@@ -221,8 +221,8 @@ static bool is_served(const machine &m, const call &what)
     return what.of->serves(&args);
 }
 
-/* Launches all calls one behind the other, but those that an algorithm declines. What went
- * wrong, or "". */
+/* Queues all calls without synchronization between them, except those that an algorithm declines,
+ * and runs them. Returns what went wrong, or "". */
 static std::string run_all(machine &m, const std::vector<call> &calls,
                            const std::vector<placing> &hows)
 {
@@ -245,10 +245,10 @@ static std::string run_all(machine &m, const std::vector<call> &calls,
 
 static weiri_gpu_shape any_shape(machine &m, const algo *of)
 {
-    static const int blocks[] = {1, 2, 3, 6}; /* 6: several lanes of each kind */
+    static const int blocks[] = {1, 2, 3, 6}; /* with 6, several lanes of each kind */
     const int drawn = blocks[m.random(4)];
     if (!m.random(6))
-        return {drawn, 96}; /* a warp that tells beside two that move */
+        return {drawn, 96}; /* a warp that signals beside two that move data */
     return {drawn, of->least_threads << m.random(2)};
 }
 
@@ -261,7 +261,7 @@ static placing any_placing(machine &m)
     return how;
 }
 
-/* Short ones, and some that are longer than all stages. */
+/* Short counts, and some that exceed all stages together. */
 static size_t any_count(machine &m, weir_dtype dtype)
 {
     size_t bytes = m.random(6) ? 1 + m.random(300) : 1 + m.random(9000);
@@ -289,7 +289,7 @@ static void all_types_and_ops(const algo *of)
     ok(why.empty(), why, "%s: all types and operations", of->name);
 }
 
-/* Counts around the borders of words, vectors, shares and pieces. */
+/* Counts around the limits of words, vectors, shares of ranks and pieces of stages. */
 static void borders(const algo *of)
 {
     static const size_t counts[] = {1,  2,  4,  7,  8,   9,   15,  16,  17,  31,
@@ -313,7 +313,7 @@ static void borders(const algo *of)
     ok(why.empty(), why, "%s: counts around borders, 2 to 8 ranks", of->name);
 }
 
-/* The grids that the host would take. */
+/* The grids that the host would choose. */
 static void own_shapes(const algo *of)
 {
     std::string why;
@@ -350,7 +350,7 @@ static void back_to_back()
     ok(why.empty(), why, "launches of all kernels, one behind the other");
 }
 
-/* Many rounds through stages, by warps that run ahead of one another. */
+/* Many rounds through the stages, by warps that run ahead of one another. */
 static void many_rounds()
 {
     std::string why;
@@ -366,7 +366,7 @@ static void many_rounds()
     ok(why.empty(), why, "push and chain: many rounds, and results that land in stages");
 }
 
-/* Lines arrive whole over NVLink alone; without it other algorithms serve. */
+/* LL128 lines arrive as a whole only over NVLink; without it other algorithms serve the calls. */
 static void without_nvlink()
 {
     std::string why;

@@ -1,8 +1,9 @@
 /*
- * Collectives on GPUs: every algorithm, against the host backend's results on
- * the same inputs, byte for byte and with what lies around the outputs. Needs two
- * GPUs, or ranks that share them; the parent process never touches CUDA, because
- * its children do.
+ * Proves that every GPU algorithm computes, for every type, operation, length and kind of memory,
+ * the same bytes as the host backend does on the same inputs, and changes nothing around its
+ * outputs; also in many calls in a row, from graphs, on two streams at once, and with errors and
+ * missing ranks. Needs two GPUs, or ranks that share one; the parent process never touches CUDA,
+ * because its children do.
  */
 #include "verify/tests/support/gpu_ranks.h"
 #include "verify/tests/support/small_numbers.h"
@@ -14,35 +15,36 @@
 
 enum { HALF_BYTES = 24 << 20, MARGIN_BYTES = 256, CANARY = 0xA5, MOST_GPUS = 8 };
 
-/* Whose memory a call's buffers are. */
+/* The memory that a call's buffers lie in. */
 typedef enum memory_kind {
     LIBRARY,
     PLAIN,
     MIXED,
     REGISTERED,
-    SYMMETRIC, /* the library's, at equal offsets by promise */
+    SYMMETRIC, /* the library's, promised to be at equal offsets on all ranks */
     MEMORY_KINDS
 } memory_kind;
 
-/* One rank with a communicator of each backend. Halves are inputs and outputs. */
+/* A rank with one communicator of each backend. Memory consists of halves: inputs and outputs. */
 typedef struct rig {
     weir_comm *host, *gpu;
     int rank, nranks, failures;
     unsigned char *expected; /* memory of the host communicator, two halves */
-    unsigned char *mirror;   /* what a GPU half should hold, or holds */
+    unsigned char *mirror;   /* what a GPU half should hold, or does hold */
     weir_mem *host_memory, *library, *promised, *registration;
-    unsigned char *device, *symmetric, *plain; /* GPU memory: the library's, and cudaMalloc's */
+    unsigned char *device, *symmetric, *plain; /* GPU memory: registered, registered at equal
+                                                * offsets, and unregistered (cudaMalloc) */
     cudaStream_t stream;
     uint64_t calls;
 } rig;
 
-/* A call, on either backend. Counts in elements. */
+/* A call on either backend. Counts are in elements. */
 typedef struct gpu_call {
     weir_collective collective;
     weir_dtype dtype;
     weir_op op;
     int root, in_place;
-    size_t count, skew; /* skew: elements from the margin on */
+    size_t count, skew; /* skew: elements from the margin to the buffer */
     memory_kind memory;
     const size_t *counts; /* alltoallv: from rank r to rank s at r * nranks + s */
 } gpu_call;
@@ -75,7 +77,7 @@ static int open_rig(rig *r, weir_boot *boot, int timeout_ms)
         return fails(r, "no communicator");
     r->rank = weir_comm_rank(r->host);
     r->nranks = weir_comm_nranks(r->host);
-    int before = -1, after = -1; /* not ours yet: the library finds it itself */
+    int before = -1, after = -1; /* no device has been chosen yet: the library does that */
     cudaGetDevice(&before);
     if (weir_mem_alloc(r->gpu, 2 * HALF_BYTES, &r->library) != WEIR_OK ||
         cudaGetDevice(&after) != cudaSuccess || after != before)
@@ -101,7 +103,7 @@ static int open_rig(rig *r, weir_boot *boot, int timeout_ms)
 static int close_rig(rig *r)
 {
     if (cudaStreamSynchronize(r->stream) != cudaSuccess || weir_comm_check(r->gpu) != WEIR_OK)
-        fails(r, "at the end");
+        fails(r, "barrier at the end");
     weir_mem_free(r->registration);
     weir_mem_free(r->promised);
     weir_mem_free(r->library);
@@ -121,7 +123,7 @@ static unsigned char *gpu_base(const rig *r, memory_kind memory)
     return plain ? r->plain : r->device;
 }
 
-/* Elements of the input and output of this rank. */
+/* The elements of this rank's input and output. */
 static void extents(const rig *r, const gpu_call *c, size_t *in, size_t *out)
 {
     size_t n = (size_t)r->nranks;
@@ -187,8 +189,8 @@ static weir_status run_call(const rig *r, weir_comm *comm, const gpu_call *c, un
     }
 }
 
-/* New inputs in both halves of the host's memory, canaries around them. In
- * place the output's half holds the input. */
+/* Fills both halves of the host's memory with new inputs and canaries. In place, the output's half
+ * holds the input. */
 static void fill(rig *r, const gpu_call *c)
 {
     size_t in, out, bytes = weir_dtype_bytes(c->dtype), at = MARGIN_BYTES + c->skew * bytes;
@@ -215,7 +217,7 @@ static size_t used_bytes(const rig *r, const gpu_call *c)
     return 2 * MARGIN_BYTES + (c->skew + (in > out ? in : out)) * bytes;
 }
 
-/* Both halves from the host to the GPU; everything before is finished. */
+/* Copies both halves from the host to the GPU, after everything before has finished. */
 static void send_halves(const rig *r, const gpu_call *c, unsigned char *base)
 {
     for (size_t half = 0; half < 2; half++)
@@ -253,7 +255,7 @@ static void compare(rig *r, const gpu_call *c, const unsigned char *base, const 
     }
 }
 
-/* One call on both backends; all ranks go on together if one fails. */
+/* Makes one call on both backends and compares the results. If a call fails, all ranks continue. */
 static void try_call(rig *r, const gpu_call *c, const char *algo)
 {
     unsigned char *base = gpu_base(r, c->memory);
@@ -282,7 +284,7 @@ static int has_in_place(weir_collective collective)
            collective == WEIR_COLL_BROADCAST;
 }
 
-/* Calls visit for every algorithm of the backend. */
+/* Calls visit for every algorithm of the GPU backend. */
 static void each_algo(rig *r, void (*visit)(rig *r, const weir_algo_info *algo))
 {
     size_t rows;
@@ -326,8 +328,8 @@ static void visit_sizes(rig *r, const weir_algo_info *algo)
                          algo->name);
 }
 
-/* Lines whose last vector is not whole, often enough that one which is not stored at once is
- * seen: a warp that branches at a buffer's end did that in a few calls of ten thousand. */
+/* Lengths whose last vector is partial, repeated often: a warp that diverges at the end of a buffer
+ * may store such a vector late, which shows in a few of ten thousand calls. */
 static void visit_lines(rig *r, const weir_algo_info *algo)
 {
     enum { TIMES = 250 };
@@ -343,7 +345,7 @@ static void visit_lines(rig *r, const weir_algo_info *algo)
                      algo->name);
 }
 
-/* ------------------------------------------------------------------- bodies */
+/* -------------------------------------------------------- what the ranks do */
 
 static int visit_all(weir_boot *boot, void (*visit)(rig *r, const weir_algo_info *algo))
 {
@@ -378,7 +380,7 @@ static int every_size(weir_boot *boot, void *argument)
     return close_rig(&r);
 }
 
-/* Splits that change on every call, some zero; several calls in flight. */
+/* Splits that change with every call, some of them zero, with several calls in flight. */
 static int splits_change(weir_boot *boot, void *argument)
 {
     enum { CALLS = 200 };
@@ -402,8 +404,8 @@ static int splits_change(weir_boot *boot, void *argument)
     return close_rig(&r);
 }
 
-/* Many calls between two synchronisations, each on the output of the one
- * before, of all algorithms in turn; replayed from a graph likewise. */
+/* Many calls between two synchronizations, of alternating algorithms, each of which reads the
+ * output of the call before; then the same replayed from a graph. */
 static int calls_in_a_row(weir_boot *boot, void *argument)
 {
     static const char *const algos[] = {"packet", "ll128", "push", "packet", "push", "ll128"};
@@ -444,7 +446,7 @@ static int calls_in_a_row(weir_boot *boot, void *argument)
     return close_rig(&r);
 }
 
-/* Two communicators on two streams of the same GPUs at once. */
+/* Two communicators on two streams of the same GPUs at the same time. */
 static int two_streams(weir_boot *boot, void *argument)
 {
     enum { CALLS = 100 };
@@ -462,7 +464,7 @@ static int two_streams(weir_boot *boot, void *argument)
     }
     for (int call = 0; call < CALLS; call++)
         for (int i = 0; i < 2; i++) {
-            int which = (i + r[0].rank) % 2; /* ranks differ in whose turn is first */
+            int which = (i + r[0].rank) % 2; /* ranks differ in which one comes first */
             weir_comm_set_algo(r[which].gpu, c.collective, call % 2 ? "packet" : "push");
             if (run_call(&r[which], r[which].gpu, &c, r[which].device, r[which].stream))
                 fails(&r[which], "call");
@@ -477,7 +479,7 @@ static int two_streams(weir_boot *boot, void *argument)
     return close_rig(&r[0]) + close_rig(&r[1]);
 }
 
-/* A rank that never comes: the others end by their deadline and say so. */
+/* If a rank never calls, the others end at their deadline and report it. */
 static int missing_rank(weir_boot *boot, void *argument)
 {
     rig r;
@@ -507,7 +509,7 @@ static int missing_rank(weir_boot *boot, void *argument)
     return failures;
 }
 
-/* Buffers that cannot be: each is refused with a reason, and nothing is lost. */
+/* Unusable buffers are rejected with a reason, and later calls still work. */
 static int bad_buffers(weir_boot *boot, void *argument)
 {
     rig r;
@@ -516,7 +518,7 @@ static int bad_buffers(weir_boot *boot, void *argument)
     if (open_rig(&r, boot, 5000))
         return 1;
     if (weir_allreduce(r.gpu, local, local, 4, WEIR_FLOAT, WEIR_SUM, r.stream) != WEIR_ERR_INVALID)
-        fails(&r, "host memory was taken");
+        fails(&r, "host memory was accepted");
     if (weir_mem_register(r.gpu, local, sizeof local, &r.registration) == WEIR_OK)
         fails(&r, "host memory was registered");
     gpu_call c = {.collective = WEIR_COLL_ALLREDUCE, .dtype = WEIR_FLOAT, .count = 64};
@@ -524,7 +526,7 @@ static int bad_buffers(weir_boot *boot, void *argument)
     return close_rig(&r);
 }
 
-/* ------------------------------------------------------------------ harness */
+/* --------------------------------------------------------------- test cases */
 
 static void on_gpus(void **state)
 {
@@ -532,8 +534,8 @@ static void on_gpus(void **state)
     run_gpu_ranks(MOST_GPUS, *body, NULL);
 }
 
-/* Without a GPU a communicator says why it has none, on every rank. */
-static int refused(weir_boot *boot, void *argument)
+/* Without a GPU, creating a GPU communicator fails with an explanation on every rank. */
+static int no_gpu_is_reported(weir_boot *boot, void *argument)
 {
     weir_comm *comm = NULL;
     weir_comm_config config = WEIR_COMM_CONFIG_INIT;
@@ -543,8 +545,8 @@ static int refused(weir_boot *boot, void *argument)
            !strstr(weir_last_error(), "backend cuda");
 }
 
-/* And where it was free to choose, it is on the host. */
-static int host_instead(weir_boot *boot, void *argument)
+/* With WEIR_BACKEND_AUTO it falls back to the host. */
+static int auto_falls_back_to_host(weir_boot *boot, void *argument)
 {
     weir_comm *comm = NULL;
     weir_comm_config config = WEIR_COMM_CONFIG_INIT;
@@ -557,15 +559,15 @@ static int host_instead(weir_boot *boot, void *argument)
     return wrong;
 }
 
-static void without_gpus(void **state)
+static void test_without_gpus(void **state)
 {
     (void)state;
     if (count_gpus() > 0) {
         print_message("# this machine has GPUs\n");
         skip();
     }
-    run_ranks(3, refused, NULL);
-    run_ranks(3, host_instead, NULL);
+    run_ranks(3, no_gpu_is_reported, NULL);
+    run_ranks(3, auto_falls_back_to_host, NULL);
 }
 
 int main(void)
@@ -575,15 +577,15 @@ int main(void)
         calls_in_a_row, two_streams, missing_rank, bad_buffers};
 #define ON_GPUS(name, i) AT(name, on_gpus, (void *)&bodies[i])
     const struct CMUnitTest tests[] = {
-        ON_GPUS("every algorithm, type and operation", 0),
-        ON_GPUS("every size and kind of memory", 1),
-        ON_GPUS("lines arrive as a whole", 2),
+        ON_GPUS("every algorithm, type and operation gives the host's result", 0),
+        ON_GPUS("every size and kind of memory gives the host's result", 1),
+        ON_GPUS("LL128 lines arrive as a whole", 2),
         ON_GPUS("alltoallv with splits that change", 3),
-        ON_GPUS("calls in a row, and from a graph", 4),
+        ON_GPUS("many calls in a row, and replayed from a graph", 4),
         ON_GPUS("two communicators on two streams", 5),
-        ON_GPUS("a missing rank", 6),
-        ON_GPUS("buffers that cannot be", 7),
-        cmocka_unit_test(without_gpus),
+        ON_GPUS("a missing rank ends the others at their deadline", 6),
+        ON_GPUS("unusable buffers are rejected", 7),
+        cmocka_unit_test(test_without_gpus),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);

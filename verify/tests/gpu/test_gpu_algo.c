@@ -1,7 +1,7 @@
 /*
- * Kernels of one's own on GPUs: compiled by NVRTC, launched by the driver, replayed in a
- * graph; contexts while a stream is captured. Needs two GPUs; the parent process never touches
- * CUDA, because its children do.
+ * Proves that algorithms with their own kernels work on GPUs: compiled by NVRTC, launched through
+ * the driver, replayed from graphs, and with contexts that captured graphs keep alive. Needs two
+ * GPUs; the parent process never touches CUDA, because its children do.
  */
 #define _GNU_SOURCE
 #include "verify/tests/support/algo_files.h"
@@ -17,7 +17,7 @@ static char example[4200];
 typedef struct rig {
     weir_comm *comm;
     size_t rank, n;
-    weir_mem *data; /* the input, then the output with margins */
+    weir_mem *data; /* the input, then the output between margins */
     unsigned char *in, *out, *mirror;
     cudaStream_t stream;
 } rig;
@@ -53,7 +53,7 @@ static int close_rig(rig *r, int failures)
     return failures;
 }
 
-/* New input, and canaries around and in the output. */
+/* Writes a new input, and canaries around and into the output. */
 static void fill(rig *r, size_t bytes, int round)
 {
     r->out = r->in + MOST + MARGIN + (size_t)(round % 16);
@@ -109,7 +109,7 @@ static int gather_all(weir_boot *boot, void *argument)
     return close_rig(&r, failures);
 }
 
-static void test_the_example_gathers(void **state)
+static void test_example_computes_an_allgather(void **state)
 {
     (void)state;
     run_gpu_ranks(8, gather_all, NULL);
@@ -153,12 +153,12 @@ static int replay_graphs(weir_boot *boot, void *argument)
     EXPECT_OK(&failures, gather(&r, algo, BYTES, 0, 0));
     EXPECT(&failures, gathered(&r, BYTES, 0));
     EXPECT(&failures, capture(&r, algo, BYTES, &status, &replay) && status == WEIR_OK);
-    /* Other grids take the other slot in turns; the captured one stays. */
+    /* Other grids alternate in the second context; the captured one stays. */
     for (int blocks = 1; blocks < 5 && !failures; blocks++)
         EXPECT_OK(&failures, gather(&r, algo, BYTES, blocks, 0));
     EXPECT(&failures, weir_algo_contexts(algo, r.comm) == 2);
     for (int round = 0; round < REPLAYS && !failures; round++) {
-        fill(&r, BYTES, round * 16); /* the captured call's output is at one place */
+        fill(&r, BYTES, round * 16); /* the captured call's output is at a fixed place */
         EXPECT(&failures, cudaGraphLaunch(replay, r.stream) == cudaSuccess);
         EXPECT(&failures, gathered(&r, BYTES, round * 16));
         EXPECT_OK(&failures, weir_comm_barrier(r.comm));
@@ -169,7 +169,7 @@ static int replay_graphs(weir_boot *boot, void *argument)
     return close_rig(&r, failures);
 }
 
-static void test_graphs_replay_and_hold_their_context(void **state)
+static void test_graphs_replay_and_keep_their_context(void **state)
 {
     (void)state;
     need_gpus(2);
@@ -240,7 +240,7 @@ static int launch(weir_boot *boot, void *argument)
     return close_rig(&r, failures);
 }
 
-/* A kernel that gives up: the next call says so, on every rank that has one. */
+/* After a kernel has failed, the next call reports it on every rank whose kernel failed. */
 static int give_up(weir_boot *boot, void *argument)
 {
     rig r;
@@ -266,7 +266,7 @@ static int give_up(weir_boot *boot, void *argument)
     return close_rig(&r, failures);
 }
 
-static void test_a_kernel_that_gives_up_is_told(void **state)
+static void test_failed_kernel_is_reported_by_the_next_call(void **state)
 {
     (void)state;
     need_gpus(1);
@@ -286,9 +286,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kernels_are_compiled_and_launched),
-        cmocka_unit_test(test_a_kernel_that_gives_up_is_told),
-        cmocka_unit_test(test_the_example_gathers),
-        cmocka_unit_test(test_graphs_replay_and_hold_their_context),
+        cmocka_unit_test(test_failed_kernel_is_reported_by_the_next_call),
+        cmocka_unit_test(test_example_computes_an_allgather),
+        cmocka_unit_test(test_graphs_replay_and_keep_their_context),
     };
     char folder[4096];
     if (!getcwd(folder, sizeof folder))

@@ -1,6 +1,6 @@
 /*
- * Which buffers a GPU communicator takes, with a driver of the test's own in place of the
- * real one: a few allocations on two GPUs, the library's memory among them.
+ * Proves which buffers and streams a GPU communicator accepts, with a fake driver in place of CUDA:
+ * a few allocations on two GPUs, the library's memory among them.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,14 +26,14 @@ typedef struct allocation {
     int device, is_whole;
 } allocation;
 
-/* One of cudaMalloc and its neighbour, two pieces that are mapped side by side, another
- * GPU's, and the library's. */
+/* An allocation of cudaMalloc and its neighbour, two parts that are mapped side by side, one on
+ * another GPU, and one of the library. */
 static allocation allocations[] = {{0x10000, 0x18000, 1, 1}, {0x18000, 0x20000, 1, 1},
                                    {0x40000, 0x50000, 1, 0}, {0x50000, 0x60000, 1, 0},
                                    {0x70000, 0x80000, 0, 1}, {0x90000, 0xa0000, 1, 0}};
 enum { FIRST, NEIGHBOUR, PIECE, LAST = 5 };
 static int asked;
-/* The thread's; a question in another than the relaxed one would end a capture. */
+/* The thread's capture mode: queries in any but the relaxed mode would invalidate a capture. */
 static enum cudaStreamCaptureMode current_mode = cudaStreamCaptureModeGlobal;
 
 cudaError_t fake_mode(enum cudaStreamCaptureMode *mode)
@@ -78,8 +78,8 @@ weir_status fake_fail(weir_status status, cudaError_t error, const char *what)
     return status;
 }
 
-/* A stream's address tells its GPU; 9 is none. */
-static cudaStream_t captured; /* to ask for its device would end the capture */
+/* The address of a stream encodes its GPU; 9 is invalid. */
+static cudaStream_t captured; /* querying its device would invalidate the capture */
 
 cudaError_t fake_capturing(cudaStream_t stream, enum cudaStreamCaptureStatus *capture)
 {
@@ -130,34 +130,34 @@ static void refuses(uintptr_t at, size_t bytes, const char *words)
         fail_msg("%s: %s", words, weir_last_error());
 }
 
-static void ends(void **state)
+static void test_undersized_buffers_are_rejected(void **state)
 {
     (void)state;
     takes(0x10000, 0x8000);
     takes(0x17fff, 1);
     refuses(0x10000, 0x8001, "needs 32769 bytes of a buffer, but its allocation ends after 32768");
     refuses(0x17fff, 2, "ends after 1:");
-    takes(0x40000, 0x20000); /* over both pieces */
+    takes(0x40000, 0x20000); /* across both parts */
     refuses(0x5fff0, 0x11, "ends after 16");
     refuses(0x98ff0, 0x11, "16 are left of what weir_mem_alloc gave");
 }
 
-static void owners(void **state)
+static void test_memory_of_other_devices_is_rejected(void **state)
 {
     (void)state;
     refuses(0x1000, 4, "host memory, but the communicator is on GPU 1");
     refuses(0x70000, 4, "on GPU 0, but the communicator is on GPU 1");
-    refuses(0x70000, 4, "cudaSetDevice(1)"); /* a refusal is not remembered as good */
+    refuses(0x70000, 4, "cudaSetDevice(1)"); /* a rejected buffer is not cached as valid */
 }
 
-/* What was registered is the caller's, and may be a part of more. */
-static void registered(void **state)
+/* Memory that the caller registered may be part of a longer allocation. */
+static void test_registered_memory_may_be_part_of_an_allocation(void **state)
 {
     (void)state;
     takes(0x10080, 0x1000);
 }
 
-static void remembers(void **state)
+static void test_freed_memory_is_queried_again(void **state)
 {
     (void)state;
     for (int i = 0; i < 100; i++) {
@@ -165,14 +165,14 @@ static void remembers(void **state)
         takes(0x40000, 0x20000);
     }
     assert_int_equal(asked, 2);
-    /* Freed, and a longer one in its place: asked again, and not refused. */
+    /* Freed and replaced by a longer allocation: queried again and accepted. */
     allocations[FIRST].end = 0x20000;
     takes(0x10000, 0x10000);
     assert_int_equal(asked, 3);
     allocations[FIRST].end = 0x18000;
 }
 
-static void streams(void **state)
+static void test_streams_of_other_gpus_are_rejected(void **state)
 {
     (void)state;
     weir_stream own[] = {(weir_stream)0x11, (weir_stream)0x21, (weir_stream)0x31};
@@ -199,11 +199,11 @@ static void streams(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(ends, set_up),
-        cmocka_unit_test_setup(owners, set_up),
-        cmocka_unit_test_setup(registered, set_up),
-        cmocka_unit_test_setup(remembers, set_up),
-        cmocka_unit_test_setup(streams, set_up),
+        cmocka_unit_test_setup(test_undersized_buffers_are_rejected, set_up),
+        cmocka_unit_test_setup(test_memory_of_other_devices_is_rejected, set_up),
+        cmocka_unit_test_setup(test_registered_memory_may_be_part_of_an_allocation, set_up),
+        cmocka_unit_test_setup(test_freed_memory_is_queried_again, set_up),
+        cmocka_unit_test_setup(test_streams_of_other_gpus_are_rejected, set_up),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /*
- * Memory channels between two GPUs, used by kernels: put, get, signal, wait, packets
- * of 8 and of 128 bytes, barriers, and a wait that ends at its deadline. Needs two
- * GPUs; the parent process never touches CUDA, because its children do.
+ * Proves that kernels can use memory channels between two GPUs: put, get, signal, wait, packets of
+ * 8 and of 128 bytes, barriers, and a wait that ends at its deadline. Needs two GPUs; the parent
+ * process never touches CUDA, because its children do.
  */
 #include "verify/tests/gpu/gpu_channels.h"
 #include "verify/tests/support/gpu_ranks.h"
@@ -17,10 +17,10 @@ typedef struct rig {
     weir_conn *conn;
     weir_sem *sem, *packet_sem;
     weir_mem *data, *packets, *peer_data, *peer_packets;
-    weir_memchan *chan, *packet_chan; /* to the peer's data, and to its packets */
-    unsigned char *memory;            /* of data: inputs, then outputs */
+    weir_memchan *chan, *packet_chan; /* to the peer's data and to its packets */
+    unsigned char *memory;            /* data: inputs, then outputs */
     unsigned char *mirror;
-    int *status; /* pinned */
+    int *status; /* pinned memory */
 } rig;
 
 static weir_status open_channels(rig *r)
@@ -93,7 +93,7 @@ static int close_rig(rig *r, int failures)
     return failures;
 }
 
-/* The input at an odd place, canaries where the output goes. */
+/* Writes the input at an odd address, and canaries where the output goes. */
 static void fill(rig *r, size_t bytes, int round)
 {
     boot_fill(r->mirror, bytes, r->rank, round);
@@ -103,7 +103,7 @@ static void fill(rig *r, size_t bytes, int round)
     weir_comm_barrier(r->comm);
 }
 
-/* The peer's bytes at MARGIN of the output, nothing beside them. */
+/* Whether the peer's bytes are at MARGIN of the output, and canaries around them. */
 static int arrived(rig *r, size_t bytes, int round)
 {
     if (cudaDeviceSynchronize() != cudaSuccess || *r->status)
@@ -133,7 +133,7 @@ static int transfers(weir_boot *boot, void *argument)
         fill(&r, lengths[i], i + 100);
         gpu_channels_wait_and_get(chan, HALF + MARGIN, 0, lengths[i], r.status);
         EXPECT(&failures, arrived(&r, lengths[i], i + 100));
-        weir_comm_barrier(r.comm); /* nobody reads the input any more */
+        weir_comm_barrier(r.comm); /* no kernel reads the input any more */
     }
     return close_rig(&r, failures);
 }
@@ -158,8 +158,8 @@ static int in_packets(weir_boot *boot, void *argument)
     return close_rig(&r, failures);
 }
 
-/* Barriers, and then one that the peer stays away from. */
-static int meetings(weir_boot *boot, void *argument)
+/* Barriers, then one that the peer does not enter. */
+static int barriers(weir_boot *boot, void *argument)
 {
     rig r;
     int failures = 0;
@@ -187,14 +187,14 @@ static void run_body(void **state)
     run_ranks(2, body, NULL);
 }
 
-static int (*bodies[])(weir_boot *boot, void *argument) = {transfers, in_packets, meetings};
+static int (*bodies[])(weir_boot *boot, void *argument) = {transfers, in_packets, barriers};
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         AT("put and get by kernels", run_body, &bodies[0]),
         AT("packets of 8 and of 128 bytes", run_body, &bodies[1]),
-        AT("barriers, and a peer that stays away", run_body, &bodies[2]),
+        AT("barriers, and a wait for an absent peer that ends at its deadline", run_body, &bodies[2]),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests_name("tests", tests, NULL, NULL);

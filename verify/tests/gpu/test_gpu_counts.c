@@ -1,8 +1,8 @@
 /*
- * weir_alltoallv_device on GPUs: counts that are rewritten in device memory from
- * call to call, with nothing but the stream's order between them; a graph of one
- * call that follows counts rewritten between its replays; counts that are wrong.
- * Needs two GPUs; the parent process never touches CUDA, because its children do.
+ * Proves that weir_alltoallv_device uses the counts that are in device memory when a call runs in
+ * its stream: counts rewritten from call to call without other synchronization, and counts
+ * rewritten between replays of a graph. Wrong counts are reported and change nothing outside of the
+ * blocks. Needs two GPUs; the parent process never touches CUDA, because its children do.
  */
 #include "verify/tests/support/gpu_ranks.h"
 
@@ -14,18 +14,18 @@ enum { MOST_GPUS = 8, CALLS = 16, ROOM = 400000, MARGIN = 64 };
 enum { ROOM_BYTES = ROOM * 4, ALL_BYTES = (ROOM + 2 * MARGIN) * 4 };
 static const uint32_t CANARY = 0xA5A5A5A5u;
 
-/* One rank. in and out are elements of 4 bytes, ROOM of them between margins. */
+/* One rank. in and out hold ROOM elements of 4 bytes between margins. */
 typedef struct rig {
     weir_comm *comm;
     weir_mem *memory[2];
     cudaStream_t stream;
     cudaGraphExec_t replayed; /* NULL: calls are not replayed */
     int rank, nranks, plain, failures;
-    int may_abort; /* another rank may end the communicator before this one has called */
-    uint32_t *in, *out;   /* device memory, behind the first margin */
+    int may_abort; /* another rank may abort the communicator before this rank calls */
+    uint32_t *in, *out;   /* device memory, after the first margin */
     uint64_t *counts;     /* device memory: four arrays of nranks */
-    uint64_t *counts_of;  /* pinned: those of each call */
-    uint32_t *results;    /* pinned: out with its margins after each call */
+    uint64_t *counts_of;  /* pinned memory: the counts of each call */
+    uint32_t *results;    /* pinned memory: out and its margins after each call */
     size_t matrix[CALLS][MOST_GPUS][MOST_GPUS]; /* [call][from][to] */
 } rig;
 
@@ -87,7 +87,7 @@ static void open_rig(rig *r, weir_boot *boot, int plain, int timeout_ms)
     for (size_t i = 0; i < ROOM; i++)
         r->results[i] = input_of(r->rank, i);
     cudaMemcpy(r->in, r->results, ROOM_BYTES, cudaMemcpyHostToDevice);
-    for (int i = 0; i < 2; i++) /* peers know each other's memory */
+    for (int i = 0; i < 2; i++) /* makes each rank's memory known to its peers */
         expect(r, weir_comm_barrier(r->comm) == WEIR_OK, "barrier");
 }
 
@@ -109,7 +109,8 @@ static int close_rig(rig *r)
     return r->failures;
 }
 
-/* Who sends how much in a call: the same on every rank. Some nothing. */
+/* Draws how many elements each pair exchanges in a call, the same on every rank; some exchange
+ * none. */
 static void draw(rig *r, int call, uint64_t seed, size_t most)
 {
     for (int from = 0; from < r->nranks; from++)
@@ -120,7 +121,7 @@ static void draw(rig *r, int call, uint64_t seed, size_t most)
         }
 }
 
-/* Where the block of a pair begins in the sender's input, or the receiver's output. */
+/* Where a pair's block begins in the sender's input or the receiver's output. */
 static size_t place_of(const rig *r, int call, int from, int to, int at_receiver)
 {
     size_t at = 0;
@@ -160,7 +161,7 @@ static void capture(rig *r)
     cudaGraphDestroy(graph);
 }
 
-/* New counts, a call or a replay, and a copy of the output; nothing is waited for. */
+/* Enqueues new counts, a call or a replay, and a copy of the output, without waiting. */
 static void enqueue(rig *r, int call, const uint64_t *arrays)
 {
     size_t bytes = 4 * (size_t)r->nranks * sizeof *arrays;
@@ -176,7 +177,7 @@ static void enqueue(rig *r, int call, const uint64_t *arrays)
                     cudaMemcpyDeviceToHost, r->stream);
 }
 
-/* Every element, those outside of all blocks too. */
+/* Compares every element, including those outside of all blocks. */
 static void compare(rig *r, int call)
 {
     const uint32_t *got = r->results + (size_t)call * (ROOM + 2 * MARGIN);
@@ -207,7 +208,7 @@ static void run_all(rig *r, uint64_t seed, size_t most)
         compare(r, call);
 }
 
-/* ------------------------------------------------------------------- bodies */
+/* -------------------------------------------------------- what the ranks do */
 
 static int changing(weir_boot *boot, int replayed)
 {
@@ -245,7 +246,7 @@ static int in_a_graph(weir_boot *boot, void *argument)
 
 enum { SEND_BEHIND, SEND_WRAPS, RECV_BEHIND, RECV_OTHER, HOST_ARRAYS, FAULTS };
 
-/* Rank 0's arrays become wrong. */
+/* Makes rank 0's arrays wrong. */
 static void plant(const rig *r, int fault, uint64_t *arrays)
 {
     int n = r->nranks;
@@ -259,18 +260,18 @@ static void plant(const rig *r, int fault, uint64_t *arrays)
         arrays[2 * n + 1] /= 2;
 }
 
-/* The last fault needs no device: arrays of the process are refused by the call. */
+/* The last fault needs no device: the call rejects arrays in host memory. */
 static void host_arrays(rig *r)
 {
     static const uint64_t none[4 * MOST_GPUS];
     expect(r, weir_alltoallv_device(r->comm, r->in, ROOM_BYTES, none, none, r->out, ROOM_BYTES,
                                     none, none, WEIR_FLOAT, r->stream) == WEIR_ERR_INVALID,
-           "host memory was taken for counts");
+           "host memory was accepted for counts");
 }
 
 static void faulty_call(rig *r, int fault, size_t count)
 {
-    static const weir_status told[] = {WEIR_ERR_INVALID, WEIR_ERR_INVALID, WEIR_ERR_INVALID,
+    static const weir_status expected_status[] = {WEIR_ERR_INVALID, WEIR_ERR_INVALID, WEIR_ERR_INVALID,
                                        WEIR_ERR_MISMATCH};
     for (int from = 0; from < r->nranks; from++)
         for (int to = 0; to < r->nranks; to++)
@@ -285,7 +286,7 @@ static void faulty_call(rig *r, int fault, size_t count)
     expect(r, cudaStreamSynchronize(r->stream) == cudaSuccess, "stream");
     weir_status status = weir_comm_check(r->comm);
     if (r->rank == 0)
-        expect(r, status == told[fault], "wrong counts were not told");
+        expect(r, status == expected_status[fault], "wrong counts were not reported");
     expect(r, now_s() - began_s < 5, "too late");
     const uint32_t *got = r->results;
     for (size_t i = 0; i < ROOM + 2 * MARGIN; i++)
@@ -306,7 +307,7 @@ static int wrong_counts(weir_boot *boot, void *argument)
     return close_rig(&r);
 }
 
-/* ------------------------------------------------------------------ harness */
+/* --------------------------------------------------------------- test cases */
 
 static void on_gpus(void **state)
 {
@@ -326,9 +327,9 @@ int main(void)
 {
     static int (*const bodies[])(weir_boot *, void *) = {in_one_stream, in_a_graph};
     const struct CMUnitTest tests[] = {
-        AT("counts that are rewritten in one stream", on_gpus, (void *)&bodies[0]),
-        AT("a graph follows its counts", on_gpus, (void *)&bodies[1]),
-        AT("counts that are wrong", faults, NULL),
+        AT("calls use the counts rewritten before them in the stream", on_gpus, (void *)&bodies[0]),
+        AT("a replayed graph uses rewritten counts", on_gpus, (void *)&bodies[1]),
+        AT("wrong counts are reported", faults, NULL),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,7 @@
 /*
- * Whether NVLink joins GPUs, with CUDA's runtime and NVML of the test's own: devices that the
- * process sees, devices that it does not, links of PCIe, an NVML that is not there or fails.
+ * Proves how the library finds out whether NVLink connects GPUs, with fakes of CUDA's runtime and
+ * NVML: devices that the process sees, devices that it does not see, PCIe links, and an NVML that
+ * is missing or fails.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,17 +20,17 @@
 #define dlclose fake_close
 #include "comm/gpu/gpu_link_cuda.c"
 
-/* GPU i is at bus i; NVLink joins those that have the same letter here. */
+/* GPU i is at buses[i]; NVLink connects GPUs whose letters in `islands` are equal. */
 static const char *const buses[] = {"0000:00:00.0", "0000:01:00.0", "0000:02:00.0",
                                     "0000:03:00.0"};
 enum { NGPUS = 4 };
 
-/* What a test sets up. */
+/* The simulated environment. */
 static struct {
     const char *islands;
-    int nvisible;        /* to CUDA, the first ones */
-    int nvml;            /* there is one */
-    const char *lacking; /* a function that it lacks */
+    int nvisible;        /* devices that CUDA sees: the first ones */
+    int nvml;            /* NVML exists */
+    const char *lacking; /* a function that NVML lacks */
     int refuses_start, nknown;
 } machine;
 static int opened, closed, started, stopped, errors;
@@ -90,7 +91,7 @@ static int nvml_p2p(void *device, void *other, int capability, int *status)
 {
     const ptrdiff_t one = (const char *const *)device - buses;
     const ptrdiff_t two = (const char *const *)other - buses;
-    *status = 1; /* reads and writes have a path all the same */
+    *status = 1; /* PCIe links also allow reads and writes */
     if (capability != NVML_P2P_NVLINK || machine.islands[one] == machine.islands[two])
         *status = NVML_P2P_OK;
     return 0;
@@ -128,8 +129,8 @@ void *fake_symbol(void *library, const char *name)
     return symbol;
 }
 
-/* GPU 0 and all of a machine; NVML is closed as often as it was opened, and CUDA's error is
- * cleared. */
+/* Queries GPU 0 and all GPUs of a node. NVML must be closed as often as it was opened, and CUDA's
+ * last error must be cleared. */
 static int asks(const char *islands, int nvisible, int has_nvml, int nknown)
 {
     machine.islands = islands;
@@ -151,7 +152,7 @@ static int clear(void **state)
     return 0;
 }
 
-static void test_cuda_tells_of_what_the_process_sees(void **state)
+static void test_cuda_is_asked_about_visible_gpus(void **state)
 {
     (void)state;
     assert_true(asks("aaaa", 4, 1, 4));
@@ -159,7 +160,7 @@ static void test_cuda_tells_of_what_the_process_sees(void **state)
     assert_true(asks("aaaa", 4, 0, 0));
 }
 
-static void test_ranks_of_one_gpu_are_joined(void **state)
+static void test_ranks_that_share_a_gpu_count_as_connected(void **state)
 {
     const char *const same[] = {buses[1], buses[1], buses[1]};
     (void)state;
@@ -167,7 +168,7 @@ static void test_ranks_of_one_gpu_are_joined(void **state)
     assert_true(joins(1, buses[1], same, 3));
 }
 
-static void test_a_single_link_of_pcie_is_enough(void **state)
+static void test_a_single_pcie_link_means_no_nvlink(void **state)
 {
     (void)state;
     assert_false(asks("ab", 2, 1, 4));
@@ -178,7 +179,7 @@ static void test_a_single_link_of_pcie_is_enough(void **state)
     assert_int_equal(opened, 1);
 }
 
-static void test_nvml_tells_of_what_the_process_does_not_see(void **state)
+static void test_nvml_is_asked_about_invisible_gpus(void **state)
 {
     (void)state;
     assert_true(asks("aaaa", 1, 1, 4));
@@ -187,14 +188,14 @@ static void test_nvml_tells_of_what_the_process_does_not_see(void **state)
     assert_false(asks("aaab", 1, 1, 4));
 }
 
-static void test_who_knows_of_no_link_has_none(void **state)
+static void test_unknown_links_count_as_pcie(void **state)
 {
     static const char *const functions[] = {"nvmlInit_v2", "nvmlShutdown",
                                             "nvmlDeviceGetHandleByPciBusId_v2",
                                             "nvmlDeviceGetP2PStatus"};
     (void)state;
     assert_false(asks("aaaa", 1, 0, 4));
-    assert_false(asks("aaaa", 1, 1, 3)); /* a container has not been given the last one */
+    assert_false(asks("aaaa", 1, 1, 3)); /* the container cannot use the last one */
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
         machine.lacking = functions[i];
         assert_false(asks("aaaa", 1, 1, 4));
@@ -208,11 +209,11 @@ int main(void)
 {
     cmocka_set_message_output(CM_OUTPUT_TAP);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_cuda_tells_of_what_the_process_sees, clear),
-        cmocka_unit_test_setup(test_ranks_of_one_gpu_are_joined, clear),
-        cmocka_unit_test_setup(test_a_single_link_of_pcie_is_enough, clear),
-        cmocka_unit_test_setup(test_nvml_tells_of_what_the_process_does_not_see, clear),
-        cmocka_unit_test_setup(test_who_knows_of_no_link_has_none, clear),
+        cmocka_unit_test_setup(test_cuda_is_asked_about_visible_gpus, clear),
+        cmocka_unit_test_setup(test_ranks_that_share_a_gpu_count_as_connected, clear),
+        cmocka_unit_test_setup(test_a_single_pcie_link_means_no_nvlink, clear),
+        cmocka_unit_test_setup(test_nvml_is_asked_about_invisible_gpus, clear),
+        cmocka_unit_test_setup(test_unknown_links_count_as_pcie, clear),
     };
     return cmocka_run_group_tests_name("NVLink between GPUs", tests, NULL, NULL);
 }

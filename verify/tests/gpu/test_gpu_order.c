@@ -1,6 +1,6 @@
 /*
- * The order of a communicator's calls in several streams and in graphs, with a CUDA runtime of
- * the test's own that writes down what streams wait for and keeps the edges of captured graphs.
+ * Proves the order of a communicator's calls in several streams and in graphs, with a fake CUDA
+ * runtime that records what streams wait for and keeps the edges of captured graphs.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,7 +19,7 @@
 #define weiri_cuda_leave fake_leave
 #define weiri_cuda_relax fake_relax
 #define weiri_cuda_restore fake_restore
-/* With CUDA 13 these have another argument, for data of edges. */
+/* With CUDA 13 these functions have one more argument, for edge data. */
 #if CUDART_VERSION >= 13000
 #define cudaStreamGetCaptureInfo(stream, status, id, graph, tips, data, count) \
     fake_capture_info(stream, status, id, graph, tips, count)
@@ -68,21 +68,21 @@ static cudaError_t fake_last_error(void);
 
 enum { LOG_BYTES = 256, NEVENTS = 8, NNODES = 64 };
 
-/* Nodes are numbers; a set of them is a word's bits. */
+/* Nodes are numbers; a set of nodes is a bit mask. */
 typedef uint64_t nodes;
 
-/* Streams are letters. */
+/* Streams are named by letters. */
 static struct {
-    unsigned long long capture; /* that it is in */
-    nodes tips;                 /* what its next node will come behind */
+    unsigned long long capture; /* capture that it is in */
+    nodes tips;                 /* what its next node will depend on */
 } streams[128];
-/* What an event is behind: the stream and capture where it was recorded, and nodes there. */
+/* What an event stands for: the stream and capture where it was recorded, and the nodes there. */
 static struct {
     char stream;
     unsigned long long capture;
-    nodes behind;
+    nodes predecessors;
 } events[NEVENTS];
-static nodes edges[NNODES]; /* what a node comes behind */
+static nodes edges[NNODES]; /* predecessors of a node */
 static int nnodes, nevents, relaxed, refuses, keeps_edges, is_unmixed;
 static char done[LOG_BYTES];
 
@@ -93,7 +93,7 @@ static char letter_of(cudaStream_t stream)
 
 static cudaStream_t stream_of(char letter)
 {
-    return (cudaStream_t)(uintptr_t)letter; /* NOLINT: never followed */
+    return (cudaStream_t)(uintptr_t)letter; /* NOLINT: never dereferenced */
 }
 
 static int number_of(cudaGraphNode_t node)
@@ -103,7 +103,7 @@ static int number_of(cudaGraphNode_t node)
 
 static cudaGraphNode_t node_of(int number)
 {
-    return (cudaGraphNode_t)(uintptr_t)number; /* NOLINT: never followed */
+    return (cudaGraphNode_t)(uintptr_t)number; /* NOLINT: never dereferenced */
 }
 
 static void note(const char *what, char stream)
@@ -136,7 +136,7 @@ static void fake_restore(enum cudaStreamCaptureMode mode)
     relaxed--;
 }
 
-/* A node of a stream's capture; returns its number, above 0. */
+/* Adds a node to a stream's capture and returns its number, which is above 0. */
 static int add_node(char stream)
 {
     assert_true(nnodes + 1 < NNODES);
@@ -158,7 +158,7 @@ static cudaError_t fake_capture_info(cudaStream_t stream, enum cudaStreamCapture
                                      unsigned long long *id, cudaGraph_t *graph,
                                      const cudaGraphNode_t **tips, size_t *count)
 {
-    static cudaGraphNode_t told[NNODES];
+    static cudaGraphNode_t listed[NNODES];
     const int letter = letter_of(stream);
     if (streams[letter].capture == FOREIGN_CAPTURE)
         return cudaErrorStreamCaptureImplicit;
@@ -166,14 +166,14 @@ static cudaError_t fake_capture_info(cudaStream_t stream, enum cudaStreamCapture
     *status = *id ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
     if (!graph)
         return cudaSuccess;
-    *graph = (cudaGraph_t)(uintptr_t)*id; /* NOLINT: never followed */
-    *tips = told;
-    *count = list(streams[letter].tips, told);
+    *graph = (cudaGraph_t)(uintptr_t)*id; /* NOLINT: never dereferenced */
+    *tips = listed;
+    *count = list(streams[letter].tips, listed);
     return cudaSuccess;
 }
 
-/* As CUDA does, these refuse an edge that is there, or is not, and to remove any from a graph
- * that allocates memory. */
+/* As CUDA does, these reject adding an edge that exists, removing one that does not, and removing
+ * any from a graph that allocates memory. */
 static cudaError_t fake_add_edge(cudaGraph_t graph, const cudaGraphNode_t *from,
                                  const cudaGraphNode_t *to)
 {
@@ -208,7 +208,7 @@ static cudaError_t fake_record_node(cudaGraphNode_t *node, cudaGraph_t graph,
                                     const cudaGraphNode_t *from, size_t count, cudaEvent_t event)
 {
     (void)graph;
-    assert_ptr_equal(event, &events[0]); /* that of the last call was made first */
+    assert_ptr_equal(event, &events[0]); /* the event of the last call was created first */
     edges[++nnodes] = 0;
     for (size_t i = 0; i < count; i++)
         edges[nnodes] |= (nodes)1 << number_of(from[i]);
@@ -249,7 +249,7 @@ static cudaError_t fake_record(cudaEvent_t event, cudaStream_t stream)
         return cudaErrorInvalidValue;
     events[index].stream = (char)letter;
     events[index].capture = streams[letter].capture;
-    events[index].behind = streams[letter].tips;
+    events[index].predecessors = streams[letter].tips;
     return cudaSuccess;
 }
 
@@ -260,11 +260,11 @@ static cudaError_t fake_event_query(cudaEvent_t event)
     return events[index_of(event)].stream == '-' ? cudaSuccess : cudaErrorNotReady;
 }
 
-/* As CUDA does, it refuses what is not of the same capture, unless that is asked for. */
+/* As CUDA does, rejects an event of another capture unless an external wait is requested. */
 static cudaError_t fake_wait(cudaStream_t stream, cudaEvent_t event, unsigned flags)
 {
     const int index = index_of(event), letter = letter_of(stream);
-    char what[] = "? behind ";
+    char what[] = "? after ";
     if (flags == cudaEventWaitExternal) {
         assert_int_equal(index, 0);
         add_node((char)letter);
@@ -274,7 +274,7 @@ static cudaError_t fake_wait(cudaStream_t stream, cudaEvent_t event, unsigned fl
     if (events[index].capture != streams[letter].capture)
         return cudaErrorStreamCaptureIsolation;
     if (streams[letter].capture)
-        streams[letter].tips |= events[index].behind;
+        streams[letter].tips |= events[index].predecessors;
     what[0] = (char)letter;
     note(what, events[index].stream);
     return cudaSuccess;
@@ -298,8 +298,8 @@ static cudaError_t fake_last_error(void)
     return cudaSuccess;
 }
 
-/* A call with work to do or without; in a graph, what its end is signalled behind: all that it
- * did, and nothing else where that can be. */
+/* Makes a call with or without work. In a graph, checks what precedes the event node at its end:
+ * all that the call did and, where possible, nothing else. */
 static void call(weiri_nccl_comm *comm, char letter, int has_work)
 {
     const int is_captured =
@@ -313,16 +313,17 @@ static void call(weiri_nccl_comm *comm, char letter, int has_work)
     const nodes tips = streams[(int)letter].tips;
     for (int i = 0; i < WEIRI_NCCL_CAPTURES; i++) {
         const weiri_nccl_capture *in = &comm->order.captures[i];
-        const nodes behind = edges[number_of((cudaGraphNode_t)in->record)];
+        const nodes predecessors = edges[number_of((cudaGraphNode_t)in->record)];
         if (in->id == comm->order.present && !is_unmixed)
-            assert_int_equal(keeps_edges ? behind & tips : behind, tips);
+            assert_int_equal(keeps_edges ? predecessors & tips : predecessors, tips);
         else if (in->id == comm->order.present)
             assert_null(in->record);
     }
 }
 
-/* What calls in these streams wait for. Behind a letter a digit: that stream is in that capture
- * from now on; '!': in one that it has no part in. A capital has nothing to do. */
+/* Makes calls in these streams and returns what they wait for. A digit after a letter puts the
+ * stream into that capture from then on; '!' into a capture that does not belong to the
+ * communicator. A capital letter makes a call without work. */
 static const char *calls(weiri_nccl_comm *comm, const char *text)
 {
     done[0] = '\0';
@@ -357,72 +358,73 @@ static int set_up(void **state)
     return 0;
 }
 
-static void test_streams(void **state)
+static void test_calls_are_ordered_across_streams(void **state)
 {
     assert_string_equal(calls(*state, "aaaa"), "");
     assert_string_equal(calls(*state, "ab"), "all.");
-    assert_string_equal(calls(*state, "bbac"), "a behind b, c behind a");
+    assert_string_equal(calls(*state, "bbac"), "a after b, c after a");
     assert_int_equal(nevents, 1);
 }
 
-static void test_branches_of_a_capture(void **state)
+static void test_branches_of_a_capture_are_ordered(void **state)
 {
     assert_string_equal(calls(*state, "a1aab1bc1a"),
-                        "graph of a, b behind a, c behind b, a behind c");
-    assert_string_equal(calls(*state, "AABaC"), "b behind a, a behind b, c behind a");
+                        "graph of a, b after a, c after b, a after c");
+    assert_string_equal(calls(*state, "AABaC"), "b after a, a after b, c after a");
     assert_int_equal(nevents, 2);
 }
 
-/* Each graph waits for what was before, and from then on every call: a graph may have run. */
-static void test_graphs_and_others(void **state)
+/* Each graph waits for the calls before it, and every later call waits for the graph, as it may
+ * have been launched. */
+static void test_graphs_and_later_calls_are_ordered(void **state)
 {
     assert_string_equal(calls(*state, "aaa1ab2b"), "graph of a, graph of b");
-    assert_string_equal(calls(*state, "c0c0b2a0"), "all., c behind -, c behind c, a behind c");
-    assert_string_equal(calls(*state, "b3ca3"), "graph of b, c behind a, a behind b");
+    assert_string_equal(calls(*state, "c0c0b2a0"), "all., c after -, c after c, a after c");
+    assert_string_equal(calls(*state, "b3ca3"), "graph of b, c after a, a after b");
 }
 
-/* Two graphs captured at a time, and as many as are remembered. */
-static void test_captures_side_by_side(void **state)
+/* Several graphs captured at the same time, up to the number that is remembered. */
+static void test_simultaneous_captures_are_ordered_separately(void **state)
 {
     assert_string_equal(calls(*state, "a1b2a1c1b2d2a1"),
-                        "graph of a, graph of b, c behind a, d behind b, a behind c");
+                        "graph of a, graph of b, c after a, d after b, a after c");
     assert_string_equal(calls(*state, "e3f4e3a1g3"),
-                        "graph of e, graph of f, g behind e");
-    assert_string_equal(calls(*state, "h5b2"), "graph of h, b behind d");
+                        "graph of e, graph of f, g after e");
+    assert_string_equal(calls(*state, "h5b2"), "graph of h, b after d");
 }
 
-/* A capture says nothing of calls before it, which have no event behind them. */
-static void test_calls_before_a_capture(void **state)
+/* Calls before a capture are in an unknown place, as no event follows them. */
+static void test_calls_after_a_capture_wait_for_the_device(void **state)
 {
     weiri_nccl_comm *comm = *state;
     assert_string_equal(calls(comm, "ab1"), "graph of b");
     assert_true(weiri_nccl_gpu_is_busy(comm));
-    assert_string_equal(calls(comm, "c"), "all., c behind -");
-    assert_string_equal(calls(comm, "a"), "a behind c");
+    assert_string_equal(calls(comm, "c"), "all., c after -");
+    assert_string_equal(calls(comm, "a"), "a after c");
 }
 
-static void test_graphs_that_are_not_mixed(void **state)
+static void test_mixing_support_can_be_disabled(void **state)
 {
     is_unmixed = 1;
     setenv("NCCL_GRAPH_MIXING_SUPPORT", "0", 1);
-    assert_string_equal(calls(*state, "aa1b1Ba1"), "b behind a, a behind b");
+    assert_string_equal(calls(*state, "aa1b1Ba1"), "b after a, a after b");
     assert_string_equal(calls(*state, "a0a0"), "");
     assert_string_equal(calls(*state, "c"), "all.");
 }
 
-static void test_graphs_that_allocate(void **state)
+static void test_graphs_that_allocate_keep_their_edges(void **state)
 {
     keeps_edges = 1;
-    assert_string_equal(calls(*state, "a1aAb1a"), "graph of a, b behind a, a behind b");
+    assert_string_equal(calls(*state, "a1aAb1a"), "graph of a, b after a, a after b");
 }
 
-static void test_foreign_captures(void **state)
+static void test_captures_of_others_are_ignored(void **state)
 {
-    assert_string_equal(calls(*state, "a1c!d!b1"), "graph of a, b behind a");
+    assert_string_equal(calls(*state, "a1c!d!b1"), "graph of a, b after a");
 }
 
-/* A call that did not come about is not waited for. */
-static void test_failed_calls(void **state)
+/* Later calls do not wait for a call that failed. */
+static void test_failed_calls_are_not_waited_for(void **state)
 {
     weiri_nccl_comm *comm = *state;
     assert_string_equal(calls(comm, "a1"), "graph of a");
@@ -431,29 +433,29 @@ static void test_failed_calls(void **state)
     refuses = 1;
     assert_int_equal(weiri_nccl_gpu_ordered(comm, stream_of('b')), WEIR_ERR_SYSTEM);
     refuses = 0;
-    assert_string_equal(calls(comm, "c2d2"), "graph of c, d behind c");
+    assert_string_equal(calls(comm, "c2d2"), "graph of c, d after c");
 }
 
-static void test_groups_and_the_end(void **state)
+static void test_busy_streams_and_release_of_events(void **state)
 {
     weiri_nccl_comm *comm = *state;
     assert_false(weiri_nccl_gpu_is_busy(comm));
     assert_string_equal(calls(comm, "a"), "");
     assert_true(weiri_nccl_gpu_is_busy(comm));
-    streams['a'].capture = 1; /* it cannot be asked, and has no event */
+    streams['a'].capture = 1; /* it cannot be queried and has no event */
     assert_false(weiri_nccl_gpu_is_busy(comm));
     assert_string_equal(calls(comm, "a0b"), "all.");
     assert_true(weiri_nccl_gpu_is_busy(comm));
     assert_int_equal(weiri_nccl_gpu_follow(comm, stream_of('a'), stream_of('b')), WEIR_OK);
-    assert_non_null(strstr(done, "a behind b"));
+    assert_non_null(strstr(done, "a after b"));
     assert_int_equal(nevents, 2);
     weiri_nccl_gpu_order_end(comm);
     assert_int_equal(nevents, 0);
     assert_null(comm->order.last);
 }
 
-/* Graphs may outlive the communicator, and their nodes name its event. */
-static void test_the_end_before_graphs(void **state)
+/* Graphs may outlive the communicator, and their nodes refer to its event. */
+static void test_graphs_outlive_the_communicator(void **state)
 {
     weiri_nccl_comm *comm = *state;
     assert_string_equal(calls(comm, "a1b2"), "graph of a, graph of b");
@@ -466,17 +468,17 @@ static void test_the_end_before_graphs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_streams, set_up),
-        cmocka_unit_test_setup(test_branches_of_a_capture, set_up),
-        cmocka_unit_test_setup(test_graphs_and_others, set_up),
-        cmocka_unit_test_setup(test_captures_side_by_side, set_up),
-        cmocka_unit_test_setup(test_calls_before_a_capture, set_up),
-        cmocka_unit_test_setup(test_graphs_that_are_not_mixed, set_up),
-        cmocka_unit_test_setup(test_graphs_that_allocate, set_up),
-        cmocka_unit_test_setup(test_foreign_captures, set_up),
-        cmocka_unit_test_setup(test_failed_calls, set_up),
-        cmocka_unit_test_setup(test_groups_and_the_end, set_up),
-        cmocka_unit_test_setup(test_the_end_before_graphs, set_up),
+        cmocka_unit_test_setup(test_calls_are_ordered_across_streams, set_up),
+        cmocka_unit_test_setup(test_branches_of_a_capture_are_ordered, set_up),
+        cmocka_unit_test_setup(test_graphs_and_later_calls_are_ordered, set_up),
+        cmocka_unit_test_setup(test_simultaneous_captures_are_ordered_separately, set_up),
+        cmocka_unit_test_setup(test_calls_after_a_capture_wait_for_the_device, set_up),
+        cmocka_unit_test_setup(test_mixing_support_can_be_disabled, set_up),
+        cmocka_unit_test_setup(test_graphs_that_allocate_keep_their_edges, set_up),
+        cmocka_unit_test_setup(test_captures_of_others_are_ignored, set_up),
+        cmocka_unit_test_setup(test_failed_calls_are_not_waited_for, set_up),
+        cmocka_unit_test_setup(test_busy_streams_and_release_of_events, set_up),
+        cmocka_unit_test_setup(test_graphs_outlive_the_communicator, set_up),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests_name("gpu_order", tests, NULL, NULL);

@@ -1,9 +1,9 @@
 /*
- * Plans on GPUs: the samples of MSCCL++'s DSL that lie beside the checkout and fit the machine,
- * and the library's own plans, at short, long and odd lengths, in and out of place, from memory
- * that peers know and other memory; from graphs, replayed; of two communicators at once; all
- * types and operations beside the library's allreduce; and what a rank that is missing leads
- * to. Needs two GPUs.
+ * Proves that plans compute correct results on GPUs: the DSL's samples that fit the number of GPUs
+ * (if they are installed beside the source) and the library's own plans, at short, long and odd
+ * lengths, in and out of place, from registered and unregistered memory, replayed from graphs, and
+ * of two communicators at once; all types and operations, compared with the library's allreduce;
+ * and that a missing rank ends the others' kernels at the deadline. Needs two GPUs.
  */
 #include "verify/tests/support/gpu_ranks.h"
 #include "verify/tests/support/plan_ranks.h"
@@ -14,7 +14,7 @@
 
 enum { MEMORY_BYTES = 9 << 20, REPLAYS = 100 };
 
-/* A rank; its plain memory is cudaMalloc's. */
+/* A rank; its unregistered memory is from cudaMalloc. */
 typedef struct rig {
     plan_rank of;
     cudaStream_t stream;
@@ -68,7 +68,7 @@ static int close_rig(rig *r)
     return failures;
 }
 
-/* Where a call's buffers are, on the device. */
+/* A call's buffers on the device. */
 typedef struct buffers {
     char *in, *out;
     size_t in_bytes, out_bytes;
@@ -93,8 +93,8 @@ static buffers place(const rig *r, const plan_use *use)
     return b;
 }
 
-/* Clears the output and what is around it, and fills the input. */
-static int give(rig *r, const plan_use *use, const buffers *b, int round)
+/* Clears the output and its surroundings, and fills the input. */
+static int fill_input(rig *r, const plan_use *use, const buffers *b, int round)
 {
     char *around = b->out - PLAN_MARGIN;
     for (size_t i = 0; i < b->in_bytes / 4; i++)
@@ -141,20 +141,20 @@ static int check(rig *r, const plan_use *use, const buffers *b, int round)
 static int run_once(rig *r, const plan_use *use, int round)
 {
     const buffers b = place(r, use);
-    if (give(r, use, &b, round))
+    if (fill_input(r, use, &b, round))
         return 1;
     if (call(r, use, &b) != WEIR_OK)
         return fails(r, weir_plan_name(use->plan));
     return check(r, use, &b, round);
 }
 
-/* Captures a call, once its context is there, and replays it without a pause. */
-static int replay(rig *r, const plan_use *use, int round)
+/* Captures a call, once its context exists, and replays it several times in a row. */
+static int capture_and_replay(rig *r, const plan_use *use, int round)
 {
     const buffers b = place(r, use);
     cudaGraph_t graph = NULL;
     cudaGraphExec_t ready = NULL;
-    if (run_once(r, use, round) || give(r, use, &b, round) ||
+    if (run_once(r, use, round) || fill_input(r, use, &b, round) ||
         cudaStreamBeginCapture(r->stream, cudaStreamCaptureModeGlobal) != cudaSuccess)
         return fails(r, "capture");
     weir_status status = call(r, use, &b);
@@ -170,7 +170,8 @@ static int replay(rig *r, const plan_use *use, int round)
     return failures;
 }
 
-/* Lengths in bytes of a block: short, long, odd, of several turns, leaving ranks without. */
+/* Bytes of a block: short, long, odd, of several pipeline iterations, leaving ranks without
+ * data. */
 static const size_t lengths[] = {1024, 1 << 20, 4 * 3331, 60000, 8, 65536 + 4};
 enum { NLENGTHS = sizeof lengths / sizeof *lengths };
 
@@ -191,7 +192,7 @@ static int use_plan(rig *r, const weir_plan *plan)
     for (int i = 0; i < 3 && !failures; i++) {
         const plan_use use = {.plan = plan, .block_bytes = lengths[i], .dtype = WEIR_FLOAT,
                               .op = WEIR_SUM};
-        failures = replay(r, &use, 50 + i);
+        failures = capture_and_replay(r, &use, 50 + i);
     }
     return failures;
 }
@@ -278,12 +279,12 @@ static int run_two(weir_boot *boot, void *argument)
             use[i] = (plan_use){.plan = plans[(round / 4 + i) % 2], .dtype = WEIR_FLOAT,
                                 .block_bytes = lengths[round % 4], .op = WEIR_SUM};
             b[i] = place(&rigs[i], &use[i]);
-            failures += give(&rigs[i], &use[i], &b[i], round + i);
+            failures += fill_input(&rigs[i], &use[i], &b[i], round + i);
         }
         for (int turn = 0; turn < 20 && !failures; turn++)
             for (int i = 0; i < 2; i++)
                 if (call(&rigs[i], &use[i], &b[i]) != WEIR_OK)
-                    failures += fails(&rigs[i], "one of two");
+                    failures += fails(&rigs[i], "one of two communicators");
         for (int i = 0; i < 2; i++)
             failures += check(&rigs[i], &use[i], &b[i], round + i);
     }
@@ -296,7 +297,7 @@ static int run_two(weir_boot *boot, void *argument)
 
 /* -------------------------------------------------------- types and operations */
 
-/* The bits of 0, 1 and 2. */
+/* The representations of 0, 1 and 2. */
 static const uint64_t bits_of[WEIR_DTYPE_COUNT][3] = {
     [WEIR_INT8] = {0, 1, 2},
     [WEIR_UINT8] = {0, 1, 2},
@@ -332,7 +333,7 @@ static int compare_type(rig *r, const weir_plan *plan, weir_dtype dtype, weir_op
         return fails(r, "reading");
     if (memcmp(r->got, r->given, bytes) == 0)
         return 0;
-    fprintf(stderr, "# rank %d: %s of %s: %s is unlike the library's allreduce\n", r->of.rank,
+    fprintf(stderr, "# rank %d: %s of %s: %s differs from the library's allreduce\n", r->of.rank,
             weir_op_name(op), weir_dtype_name(dtype), weir_plan_name(plan));
     return 1;
 }
@@ -358,7 +359,8 @@ static int run_types(weir_boot *boot, void *argument)
 
 /* -------------------------------------------------------------- a missing rank */
 
-/* The last rank does not call: the others' kernels end by the deadline, and say where. */
+/* The last rank does not call; the other ranks' kernels end at the deadline and report where they
+ * waited. */
 static int run_missing(weir_boot *boot, void *argument)
 {
     rig r;
@@ -371,13 +373,13 @@ static int run_missing(weir_boot *boot, void *argument)
     int failures = plan ? run_once(&r, &use, 1) : 1;
     if (!failures && r.of.rank + 1 < r.of.nranks) {
         if (call(&r, &use, &b) != WEIR_OK || cudaStreamSynchronize(r.stream) != cudaSuccess)
-            failures = fails(&r, "the call that waits in vain");
+            failures = fails(&r, "the call whose wait must time out");
         const weir_status status = call(&r, &use, &b);
         if (status == WEIR_OK || !strstr(weir_last_error(), "thread block"))
             failures += fails(&r, "expected an error that names the thread block");
     }
     if (r.of.rank + 1 == r.of.nranks)
-        sleep(3); /* it is there, it only does not call */
+        sleep(3); /* the rank exists, but does not call */
     weir_plan_free(plan);
     close_rig(&r);
     return failures;
@@ -398,11 +400,11 @@ int main(void)
     static const body bodies[] = {run_samples, run_examples, run_two, run_types, run_missing};
 #define ON_GPUS(name, i) AT(name, on_gpus, (void *)(uintptr_t)&bodies[i])
     const struct CMUnitTest tests[] = {
-        ON_GPUS("the samples of the DSL, and graphs", 0),
-        ON_GPUS("the library's own plans, and graphs", 1),
+        ON_GPUS("samples of the DSL compute correct results, also in graphs", 0),
+        ON_GPUS("the library's own plans compute correct results, also in graphs", 1),
         ON_GPUS("two communicators at once", 2),
-        ON_GPUS("every type and operation beside the library's allreduce", 3),
-        ON_GPUS("a missing rank", 4),
+        ON_GPUS("every type and operation gives the result of the library's allreduce", 3),
+        ON_GPUS("a missing rank ends the others at their deadline", 4),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests_name("plans on GPUs", tests, NULL, NULL);

@@ -1,8 +1,8 @@
 /*
- * Port channels between two GPUs, used by kernels over the copy engine: puts of every
- * length with signals and flushes, signals alone, more producers than the FIFO has
- * slots, a wait that ends at its deadline, and a put that must be refused. Needs two
- * GPUs; the parent process never touches CUDA, because its children do.
+ * Proves that kernels can use port channels between two GPUs, through the copy engine: puts of
+ * every length with signals and flushes, signals alone, more producers than the FIFO has slots, a
+ * wait that ends at its deadline, and a put that must be rejected. Needs two GPUs; the parent
+ * process never touches CUDA, because its children do.
  */
 #include "verify/tests/support/gpu_port_rig.h"
 
@@ -19,7 +19,7 @@ static void fill(port_rig *r, size_t bytes, int round)
     weir_comm_barrier(r->comm);
 }
 
-/* The peer's bytes at MARGIN of the second half, nothing beside them. */
+/* Whether the peer's bytes are at MARGIN of the second half, and canaries around them. */
 static int arrived(port_rig *r, size_t bytes, int round)
 {
     if (!rig_ended(r))
@@ -48,7 +48,7 @@ static int transfers(weir_boot *boot, void *argument)
     return rig_close(&r, failures);
 }
 
-/* 4 x 256 threads through 8 slots; all their signals come, behind all their data. */
+/* 4 x 256 threads share 8 slots; all their signals arrive, after all their data. */
 static int overflow(weir_boot *boot, void *argument)
 {
     enum { BLOCKS = 4, THREADS = 256, BYTES = 8 * BLOCKS * THREADS };
@@ -73,7 +73,7 @@ static weir_status count(void *argument, const weir_trigger *trigger)
     return WEIR_OK;
 }
 
-/* Custom triggers and a ping-pong of signals alone, which are plain stores. */
+/* Custom triggers, and a ping-pong of signals alone, which are plain stores. */
 static int triggers(weir_boot *boot, void *argument)
 {
     uint64_t seen = 0;
@@ -91,15 +91,15 @@ static int triggers(weir_boot *boot, void *argument)
     weir_comm_barrier(r.comm);
     gpu_ports_ping_pong(r.port, r.rank == 0, 0, 0, -1, &timing);
     EXPECT(&failures, rig_ended(&r));
-    usleep(200000); /* it naps by now */
+    usleep(200000); /* the proxy sleeps by then */
     weir_comm_barrier(r.comm);
     gpu_ports_ping_pong(r.port, r.rank == 0, RIG_HALF, 0, 64, &timing);
     EXPECT(&failures, rig_ended(&r));
     return rig_close(&r, failures);
 }
 
-/* Rank 1 stays away: rank 0's kernel ends by its deadline. */
-static int stays_away(weir_boot *boot, void *argument)
+/* Rank 1 does not take part: rank 0's kernel ends at its deadline. */
+static int absent_peer(weir_boot *boot, void *argument)
 {
     port_rig r;
     int failures = 0;
@@ -116,7 +116,7 @@ static int stays_away(weir_boot *boot, void *argument)
     return rig_close(&r, failures);
 }
 
-/* A kernel's put beyond memory: the proxy refuses it, and both kernels end. */
+/* A kernel's put beyond the registered memory: the proxy rejects it, and both kernels end. */
 static int beyond_memory(weir_boot *boot, void *argument)
 {
     port_rig r;
@@ -131,12 +131,12 @@ static int beyond_memory(weir_boot *boot, void *argument)
         EXPECT(&failures, weir_proxy_status(r.proxy) == WEIR_ERR_INVALID);
         EXPECT(&failures, boot_last_error_has("reaches beyond the memory"));
     }
-    rig_close(&r, 1); /* of a communicator that is aborted */
+    rig_close(&r, 1); /* of an aborted communicator */
     return failures;
 }
 
 static int (*bodies[])(weir_boot *boot, void *argument) = {transfers, overflow, triggers,
-                                                           stays_away, beyond_memory};
+                                                           absent_peer, beyond_memory};
 
 static void run_body(void **state)
 {
@@ -147,11 +147,11 @@ static void run_body(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        AT("puts by the copy engine", run_body, &bodies[0]),
+        AT("puts through the copy engine", run_body, &bodies[0]),
         AT("more producers than slots", run_body, &bodies[1]),
-        AT("triggers and signals alone, and after a nap", run_body, &bodies[2]),
-        AT("a peer that stays away", run_body, &bodies[3]),
-        AT("a put beyond memory is refused", run_body, &bodies[4]),
+        AT("triggers and signals alone, also while the proxy sleeps", run_body, &bodies[2]),
+        AT("a wait for an absent peer ends at its deadline", run_body, &bodies[3]),
+        AT("a put beyond the memory is rejected", run_body, &bodies[4]),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests_name("tests", tests, NULL, NULL);

@@ -1,8 +1,8 @@
 /*
- * What a GPU communicator must refuse: buffers that are not its GPU's or end too soon,
- * streams of other GPUs, counts that overflow, ranks that share a GPU, too many ranks.
- * Each refusal has its status and says what to do, nothing hangs, and the communicator
- * serves the next call. Most need two GPUs; the parent process never touches CUDA.
+ * Proves what a GPU communicator rejects: buffers on other GPUs or in the host's memory, undersized
+ * buffers, streams of other GPUs, counts that overflow, ranks that share a GPU, too many ranks.
+ * Each rejection has its status and a remedy, nothing hangs, and the communicator serves the next
+ * call. Most cases need two GPUs; the parent process never touches CUDA.
  */
 #include "verify/tests/support/gpu_ranks.h"
 
@@ -14,15 +14,15 @@
 enum { COUNT = 1024, BUFFER_BYTES = 1 << 20, HELD = BUFFER_BYTES / 4, MOST_GPUS = 8 };
 enum { TIMEOUT_MS = 5000 };
 
-/* A rank's GPU, another one, and memory of both. */
+/* A rank's GPU, another GPU, and memory on both. */
 typedef struct rig {
     weir_comm *comm;
-    int rank, nranks, other; /* other: a GPU that is not this rank's; -1: none */
+    int rank, nranks, other; /* other: a GPU that is not this rank's; -1: there is none */
     int failures;
     weir_mem *memory;
-    char *in, *out; /* halves of memory, which all ranks have at equal offsets by promise */
-    char *plain;    /* cudaMalloc's, BUFFER_BYTES */
-    char *foreign;  /* the other GPU's */
+    char *in, *out; /* registered memory, promised to be at equal offsets on all ranks */
+    char *plain;    /* unregistered memory (cudaMalloc) of BUFFER_BYTES */
+    char *foreign;  /* on the other GPU */
     cudaStream_t stream, foreign_stream;
 } rig;
 
@@ -32,7 +32,7 @@ static int fails(rig *r, const char *what)
     return ++r->failures;
 }
 
-/* The call was refused as invalid, with these words. */
+/* The call must have been rejected as invalid, with these words in its message. */
 static void expect_invalid(rig *r, const char *what, weir_status status, const char *words)
 {
     if (status != WEIR_ERR_INVALID || !strstr(weir_last_error(), words)) {
@@ -100,7 +100,7 @@ static weir_status sum(const rig *r, const void *in, void *out, size_t count, cu
     return weir_allreduce(r->comm, in, out, count, WEIR_INT32, WEIR_SUM, stream);
 }
 
-/* Afterwards all is as it was: a right call gives the right result. */
+/* A valid call must still give the right result. */
 static void expect_service(rig *r, const char *after)
 {
     static int ones[COUNT], got[COUNT];
@@ -113,12 +113,12 @@ static void expect_service(rig *r, const char *after)
         fails(r, after);
     for (int i = 0; i < COUNT; i++)
         if (got[i] != i * r->nranks) {
-            fails(r, "wrong data after a refusal");
+            fails(r, "wrong data after a rejected call");
             return;
         }
 }
 
-/* ------------------------------------------------------------------- bodies */
+/* -------------------------------------------------------- what the ranks do */
 
 static int buffers(weir_boot *boot, void *argument)
 {
@@ -137,8 +137,8 @@ static int buffers(weir_boot *boot, void *argument)
                    sum(&r, r.in, r.out + 4, HELD, r.stream), "weir_mem_alloc gave");
     expect_service(&r, "after the buffers");
     if (sum(&r, r.plain, r.plain, HELD, r.stream) != WEIR_OK)
-        fails(&r, "all of a buffer of cudaMalloc");
-    expect_invalid(&r, "one more than was served",
+        fails(&r, "a whole buffer of cudaMalloc");
+    expect_invalid(&r, "one element more than before",
                    sum(&r, r.plain, r.plain, HELD + 1, r.stream), "ends after");
     if (r.other >= 0) {
         expect_invalid(&r, "another GPU's input", sum(&r, r.foreign, r.out, COUNT, r.stream),
@@ -179,7 +179,7 @@ static weir_status call(const rig *r, weir_collective collective, const void *in
     }
 }
 
-/* Whatever the algorithm, nothing of a refused call has begun. */
+/* For every algorithm, a rejected call has no effect. */
 static int algorithms(weir_boot *boot, void *argument)
 {
     static int local[COUNT * MOST_GPUS];
@@ -233,8 +233,8 @@ static int counts(weir_boot *boot, void *argument)
     return close_rig(&r);
 }
 
-/* Alone, where no kernel runs. */
-static int alone(weir_boot *boot, void *argument)
+/* A single rank, for which no kernel runs. */
+static int single_rank(weir_boot *boot, void *argument)
 {
     static int local[COUNT];
     rig r;
@@ -249,9 +249,9 @@ static int alone(weir_boot *boot, void *argument)
     return close_rig(&r);
 }
 
-/* More ranks than GPUs, or than are supported: refused on every rank, with these words;
- * where it was free to choose, weir is on the host. */
-static int too_many(weir_boot *boot, void *words)
+/* More ranks than GPUs, or than are supported, are rejected on every rank with these words; with
+ * WEIR_BACKEND_AUTO the communicator is on the host. */
+static int too_many_ranks(weir_boot *boot, void *words)
 {
     weir_comm *comm = NULL;
     weir_comm_config config = WEIR_COMM_CONFIG_INIT;
@@ -269,8 +269,8 @@ static int too_many(weir_boot *boot, void *words)
     return wrong;
 }
 
-/* Both on the first GPU: not unless every rank is told so; then it works. */
-static int shared(weir_boot *boot, void *argument)
+/* Two ranks on the first GPU are rejected unless every rank allows it; then it works. */
+static int ranks_share_a_gpu(weir_boot *boot, void *argument)
 {
     weir_comm *comm = NULL;
     weir_comm_config config = WEIR_COMM_CONFIG_INIT;
@@ -302,22 +302,22 @@ static int shared(weir_boot *boot, void *argument)
 
 /* ------------------------------------------------------------------ harness */
 
-static void on_two_gpus(void **state)
+static void test_on_two_gpus(void **state)
 {
     int (*const *body)(weir_boot *, void *) = *state;
     need_gpus(2);
     run_ranks(2, *body, NULL);
 }
 
-static void on_one_gpu(void **state)
+static void test_rank_limits(void **state)
 {
     (void)state;
     int gpus = need_gpus(1);
-    run_ranks(1, alone, NULL);
-    run_ranks(2, shared, NULL);
-    run_ranks(MOST_GPUS + 1, too_many, (void *)"at most 8 GPUs");
+    run_ranks(1, single_rank, NULL);
+    run_ranks(2, ranks_share_a_gpu, NULL);
+    run_ranks(MOST_GPUS + 1, too_many_ranks, (void *)"at most 8 GPUs");
     if (gpus < MOST_GPUS)
-        run_ranks(gpus + 1, too_many, (void *)"WEIR_ALLOW_SHARED_GPU=1");
+        run_ranks(gpus + 1, too_many_ranks, (void *)"WEIR_ALLOW_SHARED_GPU=1");
 }
 
 /* Without a GPU, or a driver: on every rank, and it says what to do. What it says is
@@ -334,7 +334,7 @@ static int refused(weir_boot *boot, void *argument)
     return status != WEIR_ERR_UNSUPPORTED || !strstr(weir_last_error(), "backend cuda: ");
 }
 
-static void without_gpus(void **state)
+static void test_without_gpus(void **state)
 {
     (void)state;
     if (count_gpus() > 0) {
@@ -348,11 +348,11 @@ int main(void)
 {
     static int (*const bodies[])(weir_boot *, void *) = {buffers, algorithms, counts};
     const struct CMUnitTest tests[] = {
-        AT("buffers that cannot be", on_two_gpus, (void *)&bodies[0]),
-        AT("whatever the algorithm", on_two_gpus, (void *)&bodies[1]),
-        AT("counts that overflow", on_two_gpus, (void *)&bodies[2]),
-        cmocka_unit_test(on_one_gpu),
-        cmocka_unit_test(without_gpus),
+        AT("unusable buffers are rejected", test_on_two_gpus, (void *)&bodies[0]),
+        AT("unusable buffers are rejected by every algorithm", test_on_two_gpus, (void *)&bodies[1]),
+        AT("counts that overflow are rejected", test_on_two_gpus, (void *)&bodies[2]),
+        cmocka_unit_test(test_rank_limits),
+        cmocka_unit_test(test_without_gpus),
     };
     unsetenv("WEIR_ALLOW_SHARED_GPU"); /* its refusal is tested, too */
     cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -1,6 +1,7 @@
 /*
- * Sends and receives of a group in several streams: the launch is in the first one's, behind
- * what is in the others, and they are behind it. What goes to the GPU is written down instead.
+ * Proves how sends and receives of a group in several streams are ordered: the launch goes into the
+ * first stream and waits for the others, which then wait for it. Fakes record what would go to the
+ * GPU.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,10 +20,10 @@
 enum { NRANKS = 2, LOG_BYTES = 256 };
 static char done[LOG_BYTES];
 
-/* Streams are called by a letter. */
+/* Streams are named by letters. */
 static cudaStream_t stream_of(char letter)
 {
-    return (cudaStream_t)(uintptr_t)letter; /* NOLINT: never followed */
+    return (cudaStream_t)(uintptr_t)letter; /* NOLINT: never dereferenced */
 }
 
 static void note(const char *what, cudaStream_t stream, cudaStream_t other)
@@ -54,8 +55,8 @@ weir_status fake_copy(weiri_nccl_comm *comm, void *to, const void *from, size_t 
     return WEIR_OK;
 }
 
-/* Rank 0's group: "S1a" is a send to rank 1 in stream a, "R0b" a receive of its own, "A--" a
- * collective. */
+/* Runs rank 0's group and returns what was recorded. "S1a" is a send to rank 1 in stream a, "R0b" a
+ * receive from rank 0 in stream b, "A-c" a collective in stream c. */
 static const char *runs(const char *group)
 {
     static char memory[2];

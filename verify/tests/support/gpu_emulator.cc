@@ -1,10 +1,9 @@
 /*
- * The emulator of gpu_emulator.hh. One thread; `now` is the machine that runs.
+ * The emulator of gpu_emulator.hh. It runs in one thread; `now` is the machine that runs.
  *
- * A fiber of the pool is one GPU thread while its launch lasts. Those that can
- * run are in `runnable`; a fiber that waits at a barrier is in none. Whoever
- * gives way draws the next one from there and switches to it directly; main gets
- * its turn back when no fiber is left.
+ * While a launch lasts, each of its GPU threads is a fiber from the pool. Those that can run are in
+ * `runnable`; a fiber that waits at a barrier is not. A fiber that yields draws the next one from
+ * `runnable` and switches to it directly; main continues when no fiber is left.
  */
 #include "verify/tests/support/gpu_words.h"
 
@@ -20,8 +19,8 @@
 
 dim3 threadIdx, blockIdx, blockDim, gridDim;
 
-/* Of the library, types.c is linked alone, as thread-local variables of the rest
- * would become shared memory of blocks. */
+/* Only types.c of the library is linked, as thread-local variables of other files would become
+ * shared memory of blocks. */
 extern "C" weir_status weiri_fail(weir_status status, const char *, ...)
 {
     return status;
@@ -35,10 +34,10 @@ enum {
     WARP = 32,
     CANARY_BYTES = 256,
     CANARY = 0xc5,
-    RUBBISH = 0xa7,
+    GARBAGE = 0xa7,
     TIMEOUT_NS = 1000000,
-    /* Turns for each runnable thread without any store: everybody who stood
-     * still is let go; all have polled in vain. */
+    /* Steps of each runnable thread without any store after which frozen threads continue, and
+     * after which all threads are considered to poll in vain. */
     PATIENCE = 40,
     DEADLOCK = 200,
 };
@@ -48,14 +47,14 @@ struct block;
 struct gpu_thread : fiber {
     block *of = nullptr;
     dim3 index = {0, 0, 0};
-    size_t place = 0; /* in runnable */
+    size_t runnable_index = 0;
 };
 
-/* Where some threads of a block meet. */
-struct meeting {
+/* A barrier of some threads of a block. */
+struct barrier_state {
     std::vector<gpu_thread *> waiting;
     uint32_t members = 0;
-    uint64_t sum = 0, result = 0; /* of a block */
+    uint64_t sum = 0, result = 0; /* of a whole block */
     uint64_t given[WARP] = {}, lanes[WARP] = {};
 };
 
@@ -65,8 +64,8 @@ struct block {
     launched *of = nullptr;
     dim3 index = {0, 0, 0};
     uint32_t left = 0; /* threads that have not ended */
-    meeting whole, further[2]; /* barriers 0, and 1 and 2 */
-    std::vector<meeting> warps;
+    barrier_state all_threads, further[2]; /* barriers 0, and 1 and 2 */
+    std::vector<barrier_state> warps;
     std::vector<char> shared;
 };
 
@@ -81,10 +80,10 @@ struct launched {
     std::vector<std::unique_ptr<block>> blocks;
 };
 
-/* A buffer: canaries before it and behind it, then a page that is not there. */
+/* A buffer: canaries before and after it, then an inaccessible page. */
 struct guarded {
     char *room, *data;
-    size_t room_bytes, bytes, behind;
+    size_t room_bytes, bytes, canary_bytes;
     int rank;
 };
 
@@ -112,28 +111,28 @@ struct emulator::machine_state {
     std::vector<gpu_thread *> idle, runnable;
     gpu_thread main_thread;
     gpu_thread *current = &main_thread;
-    /* Who stands still: a rank, block or thread, or all ranks but one. */
-    enum { NOBODY, RANK, BLOCK, THREAD, OTHERS } still = NOBODY;
-    int still_rank = 0;
-    const void *still_one = nullptr;
-    uint64_t still_until = 0;
+    /* What is frozen: one rank, block or thread, or all ranks but one. */
+    enum { NOTHING, RANK, BLOCK, THREAD, OTHERS } frozen = NOTHING;
+    int frozen_rank = 0;
+    const void *frozen_one = nullptr;
+    uint64_t frozen_until = 0;
 
-    buffer add(int rank, size_t bytes, size_t misalignment, kind kind, size_t behind);
+    buffer add(int rank, size_t bytes, size_t misalignment, kind kind, size_t canary_bytes);
     uint64_t random(uint64_t below);
-    void complain(const char *format, ...) __attribute__((format(printf, 2, 3)));
+    void report_problem(const char *format, ...) __attribute__((format(printf, 2, 3)));
     void begin(int rank);
     void end_thread();
     void end_launch(int rank);
     void wake(gpu_thread *thread);
     void sleep();
-    bool stands_still(const gpu_thread *thread) const;
-    void freeze_somebody();
+    bool is_frozen(const gpu_thread *thread) const;
+    void freeze_something();
     gpu_thread *draw();
-    void go_on();
+    void yield();
     void enter(gpu_thread *next);
-    void release(meeting *at);
+    void release(barrier_state *at);
     void check_canaries();
-    void tell_waits();
+    void report_waits();
     void explain_deadlock();
 };
 
@@ -141,7 +140,7 @@ namespace {
 
 emulator::machine_state *now;
 
-/* The program's thread-local variables: what __shared__ stands for. */
+/* The program's thread-local variables, which stand for __shared__ variables. */
 struct shared_memory {
     char *at;
     size_t bytes;
@@ -165,28 +164,28 @@ const shared_memory &shared()
     return found;
 }
 
-/* Whose shared memory is in place: a block's, or the main program's. A program has that of many
- * kernels, and a block begins with rubbish in all of it: between blocks only those parts are
- * copied in which some block of the machine has written. */
+/* Whose shared memory is in place: a block's or the main program's. A program contains the shared
+ * memory of many kernels, and all of it holds garbage when a block begins: when another block runs,
+ * only those parts are copied that some block of the machine has written. */
 struct in_place {
     enum { PART = 1024 };
     std::vector<char> of_main;
-    std::vector<char> *of = &of_main; /* nullptr: of a block that has ended */
-    std::vector<char> written;        /* a flag for each part */
+    std::vector<char> *of = &of_main; /* nullptr: that of a block that has ended */
+    std::vector<char> written;        /* a flag per part */
 
     static size_t bytes_of(size_t part)
     {
         return std::min<size_t>(PART, shared().bytes - part * PART);
     }
-    static bool is_rubbish(const char *at, size_t bytes)
+    static bool is_garbage(const char *at, size_t bytes)
     {
-        return *at == (char)RUBBISH && memcmp(at, at + 1, bytes - 1) == 0;
+        return *at == (char)GARBAGE && memcmp(at, at + 1, bytes - 1) == 0;
     }
     void save_parts()
     {
         for (size_t part = 0; part * PART < shared().bytes; part++) {
             const char *at = shared().at + part * PART;
-            written[part] = written[part] || !is_rubbish(at, bytes_of(part));
+            written[part] = written[part] || !is_garbage(at, bytes_of(part));
             if (written[part])
                 memcpy(of->data() + part * PART, at, bytes_of(part));
         }
@@ -238,7 +237,7 @@ uint64_t emulator::machine_state::random(uint64_t below)
     return (z ^ z >> 31) % below;
 }
 
-void emulator::machine_state::complain(const char *format, ...)
+void emulator::machine_state::report_problem(const char *format, ...)
 {
     char line[256];
     va_list arguments;
@@ -251,7 +250,7 @@ void emulator::machine_state::complain(const char *format, ...)
 
 /* ----------------------------------------------------------------- launches */
 
-/* Begins the first launch of a rank's queue. */
+/* Begins the first launch in a rank's queue. */
 void emulator::machine_state::begin(int rank)
 {
     launched *launch = ranks[rank].queue.front().get();
@@ -262,9 +261,9 @@ void emulator::machine_state::begin(int rank)
         block *made = launch->blocks.back().get();
         made->of = launch;
         made->index = {(uint32_t)b, 0, 0};
-        made->left = made->whole.members = threads;
+        made->left = made->all_threads.members = threads;
         made->warps.resize((threads + WARP - 1) / WARP);
-        made->shared.assign(shared().bytes, (char)RUBBISH);
+        made->shared.assign(shared().bytes, (char)GARBAGE);
         for (uint32_t t = 0; t < threads; t++) {
             if (idle.empty()) {
                 pool.push_back(std::make_unique<gpu_thread>());
@@ -281,26 +280,26 @@ void emulator::machine_state::begin(int rank)
     }
 }
 
-/* The current thread's kernel has returned. */
+/* Called when the current thread's kernel has returned. */
 void emulator::machine_state::end_thread()
 {
     block *of = current->of;
     launched *launch = of->of;
     quiet = 0;
     of->left--;
-    if (!of->whole.waiting.empty())
-        complain("rank %d, %s, block %u: thread %u ended while others meet", launch->rank,
+    if (!of->all_threads.waiting.empty())
+        report_problem("rank %d, %s, block %u: thread %u ended while others wait in a barrier", launch->rank,
                  launch->name, of->index.x, current->index.x);
-    of->whole.members--;
+    of->all_threads.members--;
     of->warps[current->index.x / WARP].members--;
-    if (of->whole.members && of->whole.waiting.size() == of->whole.members)
-        release(&of->whole);
+    if (of->all_threads.members && of->all_threads.waiting.size() == of->all_threads.members)
+        release(&of->all_threads);
     sleep();
     current->of = nullptr;
     idle.push_back(current);
     if (--launch->left == 0)
         end_launch(launch->rank);
-    go_on();
+    yield();
 }
 
 void emulator::machine_state::end_launch(int rank)
@@ -309,7 +308,7 @@ void emulator::machine_state::end_launch(int rank)
     const launched *launch = of.queue.front().get();
     const uint64_t turns = (launch->number + 1) << WEIRI_GPU_TURN_SHIFT;
     if (of.state.turns != turns)
-        complain("rank %d, %s: launch %llu left turns %#llx", rank, launch->name,
+        report_problem("rank %d, %s: launch %llu left epoch word %#llx", rank, launch->name,
                  (unsigned long long)launch->number, (unsigned long long)of.state.turns);
     of.state.turns = turns;
     of.queue.pop_front();
@@ -322,41 +321,41 @@ void emulator::machine_state::end_launch(int rank)
 
 void emulator::machine_state::wake(gpu_thread *thread)
 {
-    thread->place = runnable.size();
+    thread->runnable_index = runnable.size();
     runnable.push_back(thread);
 }
 
-/* The current thread leaves the runnable ones. */
+/* Removes the current thread from the runnable ones. */
 void emulator::machine_state::sleep()
 {
-    runnable[current->place] = runnable.back();
-    runnable[current->place]->place = current->place;
+    runnable[current->runnable_index] = runnable.back();
+    runnable[current->runnable_index]->runnable_index = current->runnable_index;
     runnable.pop_back();
 }
 
-bool emulator::machine_state::stands_still(const gpu_thread *thread) const
+bool emulator::machine_state::is_frozen(const gpu_thread *thread) const
 {
-    switch (still) {
+    switch (frozen) {
     case RANK:
-        return thread->of->of->rank == still_rank;
+        return thread->of->of->rank == frozen_rank;
     case OTHERS:
-        return thread->of->of->rank != still_rank;
+        return thread->of->of->rank != frozen_rank;
     case BLOCK:
-        return thread->of == still_one;
+        return thread->of == frozen_one;
     case THREAD:
-        return thread == still_one;
+        return thread == frozen_one;
     default:
         return false;
     }
 }
 
-void emulator::machine_state::freeze_somebody()
+void emulator::machine_state::freeze_something()
 {
     const gpu_thread *victim = runnable[random(runnable.size())];
-    still = (decltype(still))random(OTHERS + 1);
-    still_rank = (int)random((uint64_t)nranks);
-    still_one = still == BLOCK ? (const void *)victim->of : victim;
-    still_until = steps + (runnable.size() << random(7));
+    frozen = (decltype(frozen))random(OTHERS + 1);
+    frozen_rank = (int)random((uint64_t)nranks);
+    frozen_one = frozen == BLOCK ? (const void *)victim->of : victim;
+    frozen_until = steps + (runnable.size() << random(7));
 }
 
 gpu_thread *emulator::machine_state::draw()
@@ -364,10 +363,10 @@ gpu_thread *emulator::machine_state::draw()
     gpu_thread *drawn = nullptr;
     steps++;
     if (++quiet > PATIENCE * runnable.size()) {
-        still = NOBODY;
-        still_until = steps + 1;
-    } else if (steps > still_until) {
-        freeze_somebody();
+        frozen = NOTHING;
+        frozen_until = steps + 1;
+    } else if (steps > frozen_until) {
+        freeze_something();
     }
     if (quiet > DEADLOCK * runnable.size()) {
         if (clock_ns == 1)
@@ -376,14 +375,14 @@ gpu_thread *emulator::machine_state::draw()
     }
     for (int i = 0; i < 32; i++) {
         drawn = runnable[random(runnable.size())];
-        if (!stands_still(drawn))
+        if (!is_frozen(drawn))
             break;
     }
     return drawn;
 }
 
-/* The current thread gives way, possibly to itself. */
-void emulator::machine_state::go_on()
+/* Yields; the current thread itself may be drawn next. */
+void emulator::machine_state::yield()
 {
     gpu_thread *next = &main_thread;
     if (!runnable.empty())
@@ -391,7 +390,7 @@ void emulator::machine_state::go_on()
     else
         for (const rank_state &rank : ranks)
             if (!rank.queue.empty())
-                complain("rank %d: threads of %s wait for others of their block for ever",
+                report_problem("rank %d: threads of %s wait in a barrier of their block forever",
                          rank.queue.front()->rank, rank.queue.front()->name);
     enter(next);
 }
@@ -413,9 +412,9 @@ void emulator::machine_state::enter(gpu_thread *next)
     last->switch_to(next);
 }
 
-/* ----------------------------------------------------------------- meetings */
+/* ----------------------------------------------------------------- barriers */
 
-void emulator::machine_state::release(meeting *at)
+void emulator::machine_state::release(barrier_state *at)
 {
     at->result = at->sum;
     at->sum = 0;
@@ -428,52 +427,52 @@ void emulator::machine_state::release(meeting *at)
     quiet = 0;
 }
 
-static void meet(meeting *at)
+static void wait_at_barrier(barrier_state *at)
 {
     at->waiting.push_back(now->current);
-    now->quiet = 0; /* fewer can run: what those have polled in vain counts anew */
+    now->quiet = 0; /* fewer threads can run: count their polls anew */
     if (at->waiting.size() == at->members) {
         now->release(at);
     } else {
         now->quiet = 0;
         now->sleep();
     }
-    now->go_on();
+    now->yield();
 }
 
 uint64_t weir_emulated_block_sum(uint64_t mine)
 {
-    meeting *at = &now->current->of->whole;
+    barrier_state *at = &now->current->of->all_threads;
     at->sum += mine;
-    meet(at);
+    wait_at_barrier(at);
     return at->result;
 }
 
 void weir_emulated_barrier(unsigned barrier, unsigned threads)
 {
-    meeting *at = &now->current->of->further[barrier - 1];
+    barrier_state *at = &now->current->of->further[barrier - 1];
     at->members = threads;
-    meet(at);
+    wait_at_barrier(at);
 }
 
 void weir_emulated_warp(uint64_t mine, uint64_t lanes[32])
 {
-    meeting *at = &now->current->of->warps[threadIdx.x / WARP];
+    barrier_state *at = &now->current->of->warps[threadIdx.x / WARP];
     at->given[threadIdx.x % WARP] = mine;
-    meet(at);
+    wait_at_barrier(at);
     memcpy(lanes, at->lanes, sizeof at->lanes);
 }
 
 extern "C" void weir_emulated_relax(void)
 {
-    now->go_on();
+    now->yield();
 }
 
 extern "C" void weir_emulated_stored(void)
 {
     now->quiet = 0;
     if (now->random(4) == 0)
-        now->go_on();
+        now->yield();
 }
 
 extern "C" uint64_t weir_emulated_clock_ns(void)
@@ -484,7 +483,7 @@ extern "C" uint64_t weir_emulated_clock_ns(void)
 extern "C" void weir_emulated_access16(const void *at)
 {
     if ((uintptr_t)at % 16 && now->misaligned++ == 0)
-        now->complain("rank %d: an access of 16 bytes at an address that ends in %x",
+        now->report_problem("rank %d: an access of 16 bytes at an address that ends in %x",
                       now->current->of->of->rank, (unsigned)((uintptr_t)at % 16));
 }
 
@@ -492,32 +491,32 @@ extern "C" void weir_emulated_access16(const void *at)
 
 void emulator::machine_state::explain_deadlock()
 {
-    complain("deadlock after %llu turns", (unsigned long long)steps);
+    report_problem("deadlock after %llu steps", (unsigned long long)steps);
     for (const rank_state &rank : ranks) {
         if (rank.queue.empty())
             continue;
         const launched *launch = rank.queue.front().get();
-        size_t meeting = 0;
+        size_t in_barrier = 0;
         for (const auto &one : launch->blocks)
-            meeting += one->whole.waiting.size();
-        complain("rank %d: launch %llu, %s, %d x %d threads: %u have not ended, %zu of them meet",
+            in_barrier += one->all_threads.waiting.size();
+        report_problem("rank %d: launch %llu, %s, %d x %d threads: %u have not ended, %zu are in a barrier",
                  launch->rank, (unsigned long long)launch->number, launch->name,
-                 launch->shape.blocks, launch->shape.threads, launch->left, meeting);
+                 launch->shape.blocks, launch->shape.threads, launch->left, in_barrier);
     }
 }
 
-void emulator::machine_state::tell_waits()
+void emulator::machine_state::report_waits()
 {
     static const char *const kinds[] = {"nothing", "a word", "a signal", "a packet",
                                         "other counts", "a shorter send", "a shorter receive"};
     for (int r = 0; r < nranks; r++) {
         const weir_wait_record &record = ranks[r].record;
         if (record.kind)
-            complain("rank %d waited for %s from rank %d: expected %#llx, saw %#llx", r,
+            report_problem("rank %d waited for %s from rank %d: expected %#llx, saw %#llx", r,
                      kinds[record.kind <= WEIR_WAIT_RECV ? record.kind : 0], (int)record.peer,
                      (unsigned long long)record.expected, (unsigned long long)record.seen);
         else if (ranks[r].abort_word)
-            complain("rank %d has aborted", r);
+            report_problem("rank %d has aborted", r);
     }
 }
 
@@ -531,13 +530,13 @@ void emulator::machine_state::check_canaries()
             return true;
         };
         const bool before = is_whole(one.data - CANARY_BYTES, CANARY_BYTES);
-        if (!before || !is_whole(one.data + one.bytes, one.behind))
-            complain("rank %d: a buffer of %zu bytes was overrun %s", one.rank, one.bytes,
-                     before ? "behind it" : "before it");
+        if (!before || !is_whole(one.data + one.bytes, one.canary_bytes))
+            report_problem("rank %d: a buffer of %zu bytes was overrun %s", one.rank, one.bytes,
+                     before ? "after its end" : "before its begin");
     }
 }
 
-/* ------------------------------------------------------------ the interface */
+/* --------------------------------------------------------- public interface */
 
 namespace emulator {
 
@@ -578,27 +577,27 @@ uint64_t machine::random(uint64_t below)
     return its->random(below);
 }
 
-/* A buffer with so many bytes of canaries behind it at least, and up to 15 more. */
-buffer machine_state::add(int rank, size_t bytes, size_t misalignment, kind kind, size_t behind)
+/* Adds a buffer with at least canary_bytes bytes of canaries after it, and up to 15 more. */
+buffer machine_state::add(int rank, size_t bytes, size_t misalignment, kind kind, size_t canary_bytes)
 {
     rank_state &of = ranks[(size_t)rank];
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    const size_t pages = (CANARY_BYTES + bytes + behind + 15 + page - 1) / page;
+    const size_t pages = (CANARY_BYTES + bytes + canary_bytes + 15 + page - 1) / page;
     char *room = (char *)mmap(nullptr, (pages + 1) * page, PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (room == MAP_FAILED || mprotect(room + pages * page, page, PROT_NONE) ||
         (kind == MAPPED && of.regions == WEIRI_GPU_REGIONS_MAX)) {
-        fprintf(stderr, "no room for one more buffer of rank %d\n", rank);
+        fprintf(stderr, "no address space for another buffer of rank %d\n", rank);
         exit(3);
     }
-    size_t at = pages * page - behind - bytes;
+    size_t at = pages * page - canary_bytes - bytes;
     at -= (at - misalignment) % 16;
-    behind = pages * page - at - bytes;
+    canary_bytes = pages * page - at - bytes;
     memset(room + at - CANARY_BYTES, CANARY, CANARY_BYTES);
-    memset(room + at, RUBBISH, bytes);
-    memset(room + at + bytes, CANARY, behind);
+    memset(room + at, GARBAGE, bytes);
+    memset(room + at + bytes, CANARY, canary_bytes);
     buffer made = {room + at, bytes, WEIRI_GPU_PLAIN};
-    buffers.push_back({room, made.data, (pages + 1) * page, bytes, behind, rank});
+    buffers.push_back({room, made.data, (pages + 1) * page, bytes, canary_bytes, rank});
     if (kind == MAPPED) {
         regions[(size_t)rank * WEIRI_GPU_REGIONS_MAX + (size_t)of.regions] = room;
         made.desc = (weiri_gpu_desc)++of.regions << 48 | at;
@@ -658,8 +657,8 @@ bool machine::run()
         if (!its->ranks[(size_t)rank].queue.empty())
             its->begin(rank);
     if (!its->runnable.empty())
-        its->go_on();
-    its->tell_waits();
+        its->yield();
+    its->report_waits();
     its->check_canaries();
     now = nullptr;
     return its->report.size() == said;

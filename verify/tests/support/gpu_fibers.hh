@@ -1,7 +1,7 @@
 /*
- * Threads that give way by themselves: a fiber is a stack and a place to go on.
- * For gpu_emulator.cc. Switching is setjmp and longjmp, which make no system
- * call, except under the address sanitizer, which follows swapcontext.
+ * Cooperative threads for gpu_emulator.cc: a fiber is a stack and a saved context. Switching uses
+ * setjmp and longjmp, which make no system call, except under the address sanitizer, which can only
+ * follow swapcontext.
  */
 #ifndef VERIFY_TESTS_SUPPORT_GPU_FIBERS_HH
 #define VERIFY_TESTS_SUPPORT_GPU_FIBERS_HH
@@ -29,7 +29,7 @@ public:
     fiber(const fiber &) = delete;
     fiber &operator=(const fiber &) = delete;
 
-    /* Will call body, which never returns, when it first gets its turn. */
+    /* The first switch to the fiber calls body, which never returns. */
     void make(void (*body)())
     {
         stack_ = take_stack();
@@ -40,7 +40,7 @@ public:
         makecontext(&context_, body, 0);
     }
 
-    /* Goes on with next; returns when somebody goes on with this one. */
+    /* Continues with next; returns when another fiber switches to this one. */
     void switch_to(fiber *next)
     {
 #if defined(__SANITIZE_ADDRESS__)
@@ -60,7 +60,7 @@ public:
     }
 
 #if defined(__SANITIZE_ADDRESS__)
-    /* What a body calls first; `caller` is the fiber of the program's own stack. */
+    /* A body must call this first; `caller` is the fiber of the program's own stack. */
     static void begun(fiber *caller)
     {
         const void *from = nullptr;
@@ -78,7 +78,7 @@ public:
 #endif
 
 private:
-    /* Stacks of fibers that are no more: a test makes hundreds of thousands. */
+    /* Stacks of destroyed fibers, for reuse: a test creates hundreds of thousands of fibers. */
     static std::vector<char *> &unused()
     {
         static std::vector<char *> stacks;
@@ -90,7 +90,7 @@ private:
         if (!unused().empty()) {
             char *stack = unused().back();
             unused().pop_back();
-            /* Its last fiber never returned from its frames. */
+            /* the last fiber never returned from its frames */
             ASAN_UNPOISON_MEMORY_REGION(stack + GUARD_BYTES, STACK_BYTES - GUARD_BYTES);
             return stack;
         }

@@ -1,7 +1,7 @@
 /*
- * Plans for gpu_test_plan.cc, as the text that files have: a rank's channels, buffers and
- * thread blocks are collected, and become JSON. Every thread block lists all channels and
- * remote buffers of its rank, so ids are the rank's.
+ * Makes plans for gpu_test_plan.cc as JSON text: a rank's channels, buffers and thread blocks are
+ * collected and then written. Every thread block lists all channels and remote buffers of its rank,
+ * so its ids are those of the rank.
  */
 #ifndef VERIFY_TESTS_SUPPORT_GPU_PLAN_TEXT_HH
 #define VERIFY_TESTS_SUPPORT_GPU_PLAN_TEXT_HH
@@ -27,7 +27,7 @@ static inline text list(const std::vector<int> &values)
     return all + "]";
 }
 
-/* Chunks of the own input, output or scratch. */
+/* Chunks of the rank's own input, output or scratch. */
 static inline text local(char buffer, int index, int size = 1)
 {
     return text("{\"type\":\"") + buffer + "\",\"index\":" + number(index) +
@@ -36,7 +36,7 @@ static inline text local(char buffer, int index, int size = 1)
 
 struct rank {
     int in = 0, out = 0, scratch = 0;
-    std::vector<int> memory, ports; /* peers of channels */
+    std::vector<int> memory, ports; /* by channel: the peer */
     std::vector<std::pair<char, std::vector<int>>> groups;
     std::vector<std::pair<int, char>> remotes;
     std::vector<int> semaphores;
@@ -72,7 +72,7 @@ struct rank {
     }
 };
 
-/* Chunks of every rank's buffer of a group. */
+/* Chunks of the same buffer of all ranks of a group. */
 static inline text group(int id, int index, int size = 1)
 {
     return "{\"switch_channel_id\":" + number(id) + ",\"index\":" + number(index) +
@@ -87,7 +87,7 @@ static inline text refs(const char *key, const std::vector<text> &all)
     return joined + "]";
 }
 
-/* An operation that moves data; type: of its channels, or empty. */
+/* An operation that moves data. type: of its channels, or empty. */
 static inline text move(const char *name, const std::vector<text> &src,
                         const std::vector<text> &dst, const char *type = "",
                         const std::vector<int> &ids = {}, const text &more = "")
@@ -100,7 +100,7 @@ static inline text move(const char *name, const std::vector<text> &src,
     return op + more + "}";
 }
 
-/* For move: this thread block's part of the bytes. */
+/* For move: the part of the bytes that this thread block handles. */
 static inline text part(int nth, int of)
 {
     return ",\"tbg_info\":{\"tb_id\":" + number(nth) + ",\"tbg_size\":" + number(of) + "}";

@@ -1,7 +1,6 @@
 /*
- * Two GPUs joined by a port channel: what the tests on GPUs and the measuring program
- * share. Each rank's memory is two halves: the source of its puts, and the destination of
- * its peer's.
+ * Two GPUs connected by a port channel, for the tests on GPUs and the measuring program. Each
+ * rank's memory has two halves: the source of its puts, and the destination of its peer's.
  */
 #ifndef VERIFY_TESTS_SUPPORT_GPU_PORT_RIG_H
 #define VERIFY_TESTS_SUPPORT_GPU_PORT_RIG_H
@@ -21,8 +20,8 @@ typedef struct port_rig {
     weir_portchan *chan;
     weir_portchan_dev *port; /* in device memory */
     char *memory;
-    int *status;  /* pinned: of kernels */
-    uint64_t *ns; /* likewise: their times */
+    int *status;  /* pinned memory: status of kernels */
+    uint64_t *ns; /* likewise, their times */
 } port_rig;
 
 enum { RIG_BATCHES_MAX = 256 };
@@ -46,7 +45,7 @@ static inline weir_status rig_connect(port_rig *r)
     return status;
 }
 
-/* 0; else says why not. */
+/* Returns 0, or prints why not. */
 static inline int rig_open(port_rig *r, weir_boot *boot, int timeout_ms,
                            const weir_proxy_config *how)
 {
@@ -77,7 +76,7 @@ static inline int rig_open(port_rig *r, weir_boot *boot, int timeout_ms,
     return weir_comm_barrier(r->comm) != WEIR_OK;
 }
 
-/* Both have ended their kernels. Returns failures, with one more if the proxy failed. */
+/* Both ranks' kernels must have ended. Returns failures, plus one if the proxy failed. */
 static inline int rig_close(port_rig *r, int failures)
 {
     cudaDeviceSynchronize();
@@ -94,7 +93,7 @@ static inline int rig_close(port_rig *r, int failures)
     return failures;
 }
 
-/* Whether this rank's kernels have ended well. */
+/* Whether this rank's kernels have ended without an error. */
 static inline int rig_ended(const port_rig *r)
 {
     return cudaDeviceSynchronize() == cudaSuccess && *r->status == 0;

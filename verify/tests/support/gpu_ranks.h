@@ -1,8 +1,8 @@
 /*
- * What tests on GPUs share: how many there are, a skip where that is too few, and bodies
- * run by every number of ranks. The parent process never touches CUDA, because its
- * children do. WEIR_ALLOW_SHARED_GPU=1 GPUS=8 runs such bodies by 8 ranks alone, on any
- * number of GPUs: ranks that share one take turns on it, so this is slow.
+ * Helpers for tests on GPUs: the number of GPUs, a skip if there are too few, and bodies that run
+ * with every number of ranks. The parent process never touches CUDA, because its children do. With
+ * WEIR_ALLOW_SHARED_GPU=1 GPUS=8, bodies run with 8 ranks only, on any number of GPUs; ranks that
+ * share a GPU run in time slices, so this is slow.
  */
 #ifndef VERIFY_TESTS_SUPPORT_GPU_RANKS_H
 #define VERIFY_TESTS_SUPPORT_GPU_RANKS_H
@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-/* GPUs of this machine, counted in a process of its own. */
+/* Counts the GPUs in a child process. */
 static inline int count_gpus(void)
 {
     int status = 0, count = 0;
@@ -26,7 +26,7 @@ static inline int count_gpus(void)
                : 0;
 }
 
-/* How many there are; skips the test where that is below least. */
+/* Returns the number of GPUs; skips the test if there are fewer than `least`. */
 static inline int need_gpus(int least)
 {
     int gpus = count_gpus();
@@ -37,7 +37,7 @@ static inline int need_gpus(int least)
     return 0;
 }
 
-/* The number of ranks that were told to share GPUs, -1 where that is no number; 0: none were. */
+/* The number of ranks that the environment allows to share GPUs; 0: none, -1: not a number. */
 static inline int sharing_ranks(void)
 {
     const char *allowed = getenv("WEIR_ALLOW_SHARED_GPU"), *ranks = getenv("GPUS");
@@ -46,8 +46,8 @@ static inline int sharing_ranks(void)
     return atoi(ranks) > 0 ? atoi(ranks) : -1;
 }
 
-/* Runs body by 2 ranks, by 3, and so on up to the number of GPUs or of most, whichever is
- * less; by those that were told to share GPUs alone, ten times as long if need be. */
+/* Runs body with 2 ranks, 3 ranks, and so on up to the number of GPUs or `most`. If ranks may share
+ * GPUs, runs it once, with that number of ranks and ten times the time limit. */
 static inline void run_gpu_ranks(int most, int (*body)(weir_boot *boot, void *argument),
                                  void *argument)
 {

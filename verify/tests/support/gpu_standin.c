@@ -1,8 +1,8 @@
 /*
- * A GPU that is memory of the process, in place of bench/gpu/gpu_cuda.c: buffers,
- * mirrors, batches and recordings of the benchmarks then run on any machine, with
- * weir's host backend for collectives. Work is done when it is enqueued. A byte
- * that is not copied between mirror and home shows as wrong data.
+ * A stand-in for bench/gpu/gpu_cuda.c whose GPU memory is memory of the process: buffers, mirrors,
+ * batches and recordings of the benchmarks thus run without a GPU, with weir's host backend for the
+ * collectives. Work is done when it is enqueued. A byte that the program fails to copy between
+ * mirror and home shows up as wrong data.
  */
 #include "bench/gpu/gpu.h"
 

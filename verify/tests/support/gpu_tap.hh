@@ -1,6 +1,6 @@
 /*
- * TAP lines of a C++ test program: ok() for each thing tested, end main with
- * `return tap_done();`.
+ * TAP output of a C++ test program: call ok() for each test case, and end main with `return
+ * tap_done();`.
  */
 #ifndef VERIFY_TESTS_SUPPORT_GPU_TAP_HH
 #define VERIFY_TESTS_SUPPORT_GPU_TAP_HH
@@ -9,15 +9,15 @@
 #include <cstdio>
 #include <string>
 
-static int tap_told, tap_failed;
+static int tap_count, tap_failed;
 
-/* Tells of one test; where it failed, also why, which may have many lines. */
+/* Reports one test case; why: the reason of a failure, which may have several lines. */
 static inline __attribute__((format(printf, 3, 4))) void ok(bool good, const std::string &why,
                                                             const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    printf("%sok %d - ", good ? "" : "not ", ++tap_told);
+    printf("%sok %d - ", good ? "" : "not ", ++tap_count);
     vprintf(format, arguments);
     va_end(arguments);
     putchar('\n');
@@ -33,7 +33,7 @@ static inline __attribute__((format(printf, 3, 4))) void ok(bool good, const std
 
 static inline int tap_done()
 {
-    printf("1..%d\n", tap_told);
+    printf("1..%d\n", tap_count);
     return tap_failed != 0;
 }
 

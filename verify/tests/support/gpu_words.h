@@ -1,15 +1,13 @@
 /*
- * CUDA's words for a C++ compiler of the host: the Makefile includes this first
- * where it compiles kernels (lib/coll/cuda) for the emulator, gpu_emulator.hh.
+ * CUDA's keywords and built-ins for the host's C++ compiler: the Makefile includes this first when
+ * it compiles kernels (lib/coll/cuda) for the emulator, gpu_emulator.hh.
  *
- * threadIdx and its like are variables that the emulator sets whenever another
- * thread gets its turn. __shared__ variables are thread-local ones, which the
- * emulator swaps when the turn passes to another block: all of the program's
- * thread-local variables are thus a block's shared memory, and hold rubbish when
- * it begins. `extern __shared__` is not emulated.
+ * threadIdx and its like are variables that the emulator sets whenever another thread runs.
+ * __shared__ variables are thread-local ones, which the emulator swaps whenever another block runs:
+ * all thread-local variables of the program thus belong to a block's shared memory and hold garbage
+ * when the block begins. `extern __shared__` is not emulated.
  *
- * Warp operations take the whole warp, as all threads of it that exist: their
- * masks are ignored.
+ * Warp operations apply to all existing threads of the warp; their masks are ignored.
  */
 #ifndef VERIFY_TESTS_SUPPORT_GPU_WORDS_H
 #define VERIFY_TESTS_SUPPORT_GPU_WORDS_H
@@ -60,10 +58,10 @@ static inline ulonglong2 make_ulonglong2(unsigned long long x, unsigned long lon
 extern dim3 threadIdx, blockIdx, blockDim, gridDim;
 enum { warpSize = 32 };
 
-/* The emulator's: meetings of a block's or a warp's threads. Every thread gives
- * a word and gets the sum, respectively the words of all 32 lanes. */
+/* Implemented by the emulator: barriers of a block's or a warp's threads. Every thread passes a
+ * word and gets the sum, or the words of all 32 lanes. */
 uint64_t weir_emulated_block_sum(uint64_t mine);
-/* So many threads of a block meet at one of its further barriers, from 1 on. */
+/* Waits for `threads` threads of the block at one of its other barriers, numbered from 1. */
 void weir_emulated_barrier(unsigned barrier, unsigned threads);
 void weir_emulated_warp(uint64_t mine, uint64_t lanes[32]);
 extern "C" void weir_emulated_stored(void);
@@ -135,7 +133,7 @@ template <typename T> static inline T __shfl_xor_sync(uint32_t mask, T value, in
     return __shfl_sync(mask, value, (int)(threadIdx.x % 32) ^ flip);
 }
 
-/* Atomics: threads give way only where they say so, so plain code will do. */
+/* Atomics: threads yield only at defined points, so plain code is atomic. */
 template <typename T, typename U> static inline T atomicAdd(T *word, U value)
 {
     T before = *word;

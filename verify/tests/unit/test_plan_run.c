@@ -441,7 +441,7 @@ static int deadline_body(weir_boot *boot, void *argument)
     EXPECT(&failures, parse(text, &plan));
     EXPECT(&failures, refused(weir_executor_run(executor, plan, value, value + 1, sizeof *value,
                                                 sizeof *value, WEIR_FLOAT, WEIR_SUM, NULL),
-                              WEIR_ERR_INVALID, *does ? "barrier 0 is for 2" : "thread block 4"));
+                              WEIR_ERR_INVALID, *does ? "barrier 0 expects 2" : "thread block 4"));
     weir_executor_set_checks(executor, 0);
     weir_status status = weir_executor_run(executor, plan, value, value + 1, sizeof *value,
                                            sizeof *value, WEIR_FLOAT, WEIR_SUM, NULL);

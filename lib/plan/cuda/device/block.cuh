@@ -75,14 +75,13 @@ WEIRI_GPU_FN void weiri_image_fail(const weiri_image_launch &run, uint32_t op, i
     weiri_gpu_fail(run.args->view, status, peer, kind, expected, seen);
 }
 
-/* Polls of a waiting thread between two checks of the abort flag and the deadline. */
+/* How often a waiting thread reads the awaited word before it calls weiri_image_poll. */
 enum { WEIRI_IMAGE_POLLS = 16 };
 
 /* Checks the abort flag and the deadline; if the wait is over, the block has failed afterwards. */
-WEIRI_GPU_COLD_FN weir_waiter weiri_image_check_wait(const weiri_image_launch run,
-                                                     weir_waiter waiter, uint32_t op, int peer,
-                                                     uint64_t kind, uint64_t expected,
-                                                     uint64_t seen)
+WEIRI_GPU_COLD_FN weir_waiter weiri_image_poll(const weiri_image_launch run, weir_waiter waiter,
+                                               uint32_t op, int peer, uint64_t kind,
+                                               uint64_t expected, uint64_t seen)
 {
     const int status = weir_waiter_step(&waiter, &run.args->view.guard);
     if (status)
@@ -105,7 +104,7 @@ WEIRI_GPU_FN void weiri_image_await(const weiri_image_launch &run, uint32_t op,
             continue;
         if (weiri_image_has_failed(run))
             return;
-        waiter = weiri_image_check_wait(run, waiter, op, peer, WEIR_WAIT_SEMAPHORE, target, seen);
+        waiter = weiri_image_poll(run, waiter, op, peer, WEIR_WAIT_SEMAPHORE, target, seen);
     }
 }
 
@@ -313,8 +312,8 @@ WEIRI_GPU_FN void weiri_image_await_peer(const weiri_image_launch &run, int peer
             continue;
         if (weiri_image_has_failed(run))
             return;
-        waiter = weiri_image_check_wait(run, waiter, UINT32_MAX, peer, WEIR_WAIT_PACKET, run.epoch,
-                                        weir_load_relaxed(announcement->in) >> 32);
+        waiter = weiri_image_poll(run, waiter, UINT32_MAX, peer, WEIR_WAIT_PACKET, run.epoch,
+                                  weir_load_relaxed(announcement->in) >> 32);
     }
     if (run.args->announces == WEIRI_IMAGE_ANNOUNCES_FOR_LOADS)
         weiri_gpu_fence();
