@@ -122,8 +122,6 @@ typedef struct weiri_net_ops {
     int (*arm)(weiri_net *net, int *descriptor);
 } weiri_net_ops;
 
-/* Memory of one machine, for ranks that act as different machines. */
-extern const weiri_net_ops weiri_net_shm;
 /* Sockets, between any machines. */
 extern const weiri_net_ops weiri_net_tcp;
 /* RDMA, in a build with the verbs' headers: lib/transport/net/ib.h. */
@@ -132,7 +130,12 @@ extern const weiri_net_ops weiri_net_ib;
 /* For a wire's put: whether [at, at + bytes) lies within mem. WEIR_ERR_INVALID. */
 weir_status weiri_net_check_source(const weiri_net_mem *mem, uint64_t at, uint64_t bytes);
 
-/* The table of a transport; NULL where this build has none. */
+/* Adds a network transport that the library does not contain, for a transport number that none of
+ * its own tables has; a later call replaces it. ops must stay valid. Call it before communicators
+ * are created, from one thread. Serves tests: verify/tests/support/net_shm.h. */
+void weiri_net_register(const weiri_net_ops *ops);
+
+/* The table of a transport; NULL if this build has none. */
 const weiri_net_ops *weiri_net_ops_of(weir_transport transport);
 
 static inline void weiri_net_lock(weiri_net *net)
