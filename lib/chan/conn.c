@@ -1,32 +1,31 @@
 /*
- * Connections: a path to one peer over one transport, agreed by both ends
- * before either goes on. Over a network that is an endpoint of the communicator's
- * wire, one for each connection; otherwise the peer's memory is mapped, and there
- * is nothing to make.
+ * Connections: a path to one peer over one transport, which both ends agree on before either
+ * continues. Over a network a connection owns an endpoint of the communicator's network; otherwise
+ * the peer's memory is mapped, and the connection owns nothing.
  */
 #include "base/error.h"
 #include "chan/chan.h"
-#include "chan/mover.h"
+#include "chan/copy_engine.h"
 #include "comm/internode/internode.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* What each end tells the other. */
+/* The first message of a set-up, from each end to the other. */
 typedef struct greeting {
     int32_t status, transport;
-    weiri_net_address address; /* of its endpoint */
+    weiri_net_address address; /* of its endpoint; zero if the memory is mapped */
 } greeting;
 
-static weir_status swap(weir_comm *comm, int peer, int tag, const void *mine, void *theirs,
+static weir_status conn_exchange(weir_comm *comm, int peer, int tag, const void *mine, void *theirs,
                         size_t bytes)
 {
     weir_status status = weir_boot_send(comm->boot, mine, bytes, peer, tag);
     return status == WEIR_OK ? weir_boot_recv(comm->boot, theirs, bytes, peer, tag) : status;
 }
 
-/* The transport for a peer, and its wire if it is a network. */
-static weir_status choose(weir_comm *comm, int peer, weir_transport wanted, weir_transport *chosen,
+/* Chooses the transport to a peer; opens it if it is a network. */
+static weir_status conn_choose_transport(weir_comm *comm, int peer, weir_transport wanted, weir_transport *chosen,
                           weiri_net **net)
 {
     weir_transport mapped = comm->memory->transport;
@@ -47,18 +46,18 @@ static weir_status choose(weir_comm *comm, int peer, weir_transport wanted, weir
     }
     if (weiri_network_of(*chosen) < 0 || (maps && wanted == WEIR_TRANSPORT_SHM))
         return weiri_fail(WEIR_ERR_UNSUPPORTED,
-                          "rank %d does not reach rank %d over %s; it does over %s", comm->rank,
+                          "rank %d cannot reach rank %d over %s; use %s", comm->rank,
                           peer, name ? name : "an unknown transport",
                           maps ? weir_transport_name(mapped) : "a network (ib, tcp)");
     weir_status status = weiri_comm_net(comm, *chosen, net);
     if (status != WEIR_OK)
-        weiri_fail_context(status, "rank %d does not reach rank %d over %s%s%s", comm->rank, peer,
-                           weir_transport_name(*chosen), maps ? "; it does over " : "",
+        weiri_fail_context(status, "rank %d cannot reach rank %d over %s%s%s", comm->rank, peer,
+                           weir_transport_name(*chosen), maps ? "; use " : "",
                            maps ? weir_transport_name(mapped) : "");
     return status;
 }
 
-static weir_status make_endpoint(weir_conn *conn, weiri_net *net, weiri_net_address *address)
+static weir_status conn_create_endpoint(weir_conn *conn, weiri_net *net, weiri_net_address *address)
 {
     if (!net)
         return WEIR_OK;
@@ -74,34 +73,34 @@ static weir_status peer_failed(const weir_conn *conn, int32_t status)
                       conn->comm->rank);
 }
 
-/* Both ends know each other's: over a network they connect, and say how that went. */
-static weir_status join_endpoint(weir_conn *conn, const weiri_net_address *address)
+/* Connects this end's endpoint to the peer's; then both ends exchange how that went. */
+static weir_status conn_connect_endpoint(weir_conn *conn, const weiri_net_address *address)
 {
     weiri_net *net = conn->endpoint->net;
     weiri_net_lock(net);
     weir_status status = net->ops->endpoint_connect(conn->endpoint, address);
     weiri_net_unlock(net);
     int32_t mine = status, theirs = WEIR_OK;
-    weir_status met = swap(conn->comm, conn->peer, conn->tag, &mine, &theirs, sizeof mine);
-    if (status == WEIR_OK && met == WEIR_OK && theirs != WEIR_OK)
+    weir_status exchanged = conn_exchange(conn->comm, conn->peer, conn->tag, &mine, &theirs, sizeof mine);
+    if (status == WEIR_OK && exchanged == WEIR_OK && theirs != WEIR_OK)
         status = peer_failed(conn, theirs);
-    return status != WEIR_OK ? status : met;
+    return status != WEIR_OK ? status : exchanged;
 }
 
-/* Greets the peer, whether this end is there or only a reason why not. */
-static weir_status meet(weir_conn *conn, weir_status status, const weiri_net_address *address)
+/* Exchanges greetings with the peer, also after a failure of this end, which then fails both. */
+static weir_status conn_agree(weir_conn *conn, weir_status status, const weiri_net_address *address)
 {
     greeting mine = {.status = status, .transport = (int32_t)conn->transport}, theirs;
     mine.address = *address;
-    weir_status met = swap(conn->comm, conn->peer, conn->tag, &mine, &theirs, sizeof mine);
-    if (status != WEIR_OK || met != WEIR_OK)
-        return status != WEIR_OK ? status : met;
+    weir_status exchanged = conn_exchange(conn->comm, conn->peer, conn->tag, &mine, &theirs, sizeof mine);
+    if (status != WEIR_OK || exchanged != WEIR_OK)
+        return status != WEIR_OK ? status : exchanged;
     if (theirs.status != WEIR_OK)
         return peer_failed(conn, theirs.status);
     if (theirs.transport != mine.transport)
         return weiri_fail(WEIR_ERR_MISMATCH, "rank %d and rank %d chose different transports",
                           conn->comm->rank, conn->peer);
-    return conn->endpoint ? join_endpoint(conn, &theirs.address) : WEIR_OK;
+    return conn->endpoint ? conn_connect_endpoint(conn, &theirs.address) : WEIR_OK;
 }
 
 weir_status weir_connect(weir_comm *comm, int peer, int tag, weir_transport transport,
@@ -116,11 +115,11 @@ weir_status weir_connect(weir_comm *comm, int peer, int tag, weir_transport tran
     memset(&address, 0, sizeof address);
     weir_conn *end = made ? made : &none;
     *end = (weir_conn){.comm = comm, .peer = peer, .tag = tag};
-    weir_status status = made ? choose(comm, peer, transport, &end->transport, &net)
+    weir_status status = made ? conn_choose_transport(comm, peer, transport, &end->transport, &net)
                               : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a connection");
     if (status == WEIR_OK)
-        status = make_endpoint(end, net, &address);
-    status = meet(end, status, &address);
+        status = conn_create_endpoint(end, net, &address);
+    status = conn_agree(end, status, &address);
     if (status == WEIR_OK)
         *conn = made;
     else
@@ -142,7 +141,7 @@ void weir_conn_free(weir_conn *conn)
 {
     if (!conn)
         return;
-    weiri_mover_free(conn->stream.mover);
+    weiri_copy_engine_free(conn->stream.engine);
     if (conn->endpoint) {
         weiri_net *net = conn->endpoint->net;
         weiri_net_lock(net);

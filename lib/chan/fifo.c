@@ -1,6 +1,6 @@
 /*
- * The memory of a FIFO: the tail on a line of its own and the slots behind it in pages
- * of the host, and the producers' two words, on GPUs in device memory.
+ * The memory of a FIFO. The tail, in a cache line of its own, and the slots after it lie in host
+ * memory. The producers' two words, head and tail_seen, lie in GPU memory if producers are kernels.
  */
 #define _GNU_SOURCE
 #include "chan/fifo.h"
@@ -15,21 +15,21 @@
 
 enum {
     DEFAULT_SLOTS = 512,
-    MOST_SLOTS = 1 << 20,
+    SLOTS_MAX = 1 << 20,
     HEAD_AT = 0,
-    TAIL_SEEN_AT = 16, /* in words: lines of their own */
+    TAIL_SEEN_AT = 16, /* index in words, so that it has its own cache line */
     HEADS = 32,
     SLOTS_AT_BYTES = 128,
 };
 
-static size_t in_pages(size_t bytes)
+static size_t round_to_pages(size_t bytes)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     return (bytes + page - 1) / page * page;
 }
 
-/* Where producers of this backend find it all. */
-static weir_status place(weiri_fifo *fifo, char **there)
+/* Determines the addresses that producers of this backend use. */
+static weir_status fifo_map_for_producers(weiri_fifo *fifo, char **there)
 {
     const weir_comm *comm = fifo->comm;
     static const uint64_t zeros[HEADS];
@@ -58,19 +58,19 @@ weir_status weiri_fifo_create(weir_comm *comm, unsigned slots, int wake, const u
     char *there = NULL;
     if (!slots)
         slots = DEFAULT_SLOTS;
-    if (slots > MOST_SLOTS)
-        return weiri_fail(WEIR_ERR_INVALID, "fifo_slots is %u; at most %d", slots, MOST_SLOTS);
+    if (slots > SLOTS_MAX)
+        return weiri_fail(WEIR_ERR_INVALID, "fifo_slots is %u; at most %d", slots, SLOTS_MAX);
     while (1u << shift < slots)
         shift++;
     *fifo = (weiri_fifo){.comm = comm};
-    fifo->bytes = in_pages(SLOTS_AT_BYTES + (sizeof(uint64_t) * WEIR_FIFO_WORDS << shift));
+    fifo->bytes = round_to_pages(SLOTS_AT_BYTES + (sizeof(uint64_t) * WEIR_FIFO_WORDS << shift));
     fifo->memory =
         mmap(NULL, fifo->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (fifo->memory == MAP_FAILED) {
         fifo->memory = NULL;
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a FIFO of %u slots", 1u << shift);
     }
-    weir_status status = place(fifo, &there);
+    weir_status status = fifo_map_for_producers(fifo, &there);
     if (status != WEIR_OK) {
         weiri_fifo_destroy(fifo);
         return status;

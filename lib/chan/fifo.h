@@ -1,22 +1,23 @@
 /*
- * The proxy's end of a FIFO of triggers (weir/port_device.h says how slots are told
- * from those of the lap before), and the memory of both ends.
+ * The FIFO of triggers: the proxy's end, and the memory of both ends. Producers write slots, one
+ * consumer (the proxy's thread) reads them and advances the tail. <weir/port_device.h> explains how
+ * a slot is distinguished from the same slot one lap earlier.
  */
 #ifndef WEIR_CHAN_FIFO_H
 #define WEIR_CHAN_FIFO_H
 
 #include <weir/port_device.h>
 
-/* The consumer, one thread. */
+/* The consumer's end; used by one thread. */
 typedef struct weiri_fifo_end {
     const uint64_t *slots;
-    uint64_t *tail; /* what producers see */
-    uint64_t taken; /* the same, and the ticket of the next trigger */
+    uint64_t *tail; /* the published tail, which producers read */
+    uint64_t taken; /* the consumer's copy of it: the ticket of the next trigger */
     uint32_t shift;
 } weiri_fifo_end;
 
-/* The next trigger if it is there as a whole: 1, else 0. What its producer wrote before
- * it is there, too. */
+/* Reads the next trigger. Returns 1 if it is complete, else 0. What its producer wrote before it is
+ * then visible (acquire). */
 WEIR_FN int weiri_fifo_peek(const weiri_fifo_end *end, weir_trigger *trigger)
 {
     const uint64_t mask = ((uint64_t)1 << end->shift) - 1, rest = WEIR_FIFO_LAP - 1;
@@ -36,7 +37,7 @@ WEIR_FN int weiri_fifo_peek(const weiri_fifo_end *end, weir_trigger *trigger)
     return 1;
 }
 
-/* Frees the slot of the trigger that was seen last, and tells its producer. */
+/* Frees the slot of the trigger that was read last, and publishes the tail. */
 WEIR_FN void weiri_fifo_pop(weiri_fifo_end *end)
 {
     weir_store_release(end->tail, ++end->taken);
@@ -50,18 +51,18 @@ typedef struct weiri_fifo {
     weir_comm *comm;
     weiri_fifo_end end;
     weir_fifo_dev device; /* for producers of this communicator's backend */
-    void *memory;         /* tail and slots: host memory, which kernels see, too */
+    void *memory;         /* tail and slots, in host memory that kernels can access */
     size_t bytes;
-    uint64_t *heads;      /* head and tail_seen, near the producers */
+    uint64_t *heads;      /* head and tail_seen, in the producers' memory */
     int pinned;
 } weiri_fifo;
 
-/* At least so many slots, a power of two. wake and asleep are for host producers.
- * Local. */
+/* Creates a FIFO of at least the given number of slots, rounded up to a power of two. Host producers
+ * write to the eventfd wake if *asleep is set. Local. */
 weir_status weiri_fifo_create(weir_comm *comm, unsigned slots, int wake, const uint64_t *asleep,
                               weiri_fifo *fifo);
 void weiri_fifo_destroy(weiri_fifo *fifo);
-/* How many tickets producers have taken, wherever that is counted. Local, blocking. */
+/* Reads how many tickets producers have taken, from host or GPU memory. Local; may block. */
 weir_status weiri_fifo_head(const weiri_fifo *fifo, uint64_t *head);
 #endif
 

@@ -1,5 +1,5 @@
-/* Memory channels: a semaphore and mapped memory, gathered into the plain data
- * that weir/device.h works on. */
+/* Memory channels: combines a semaphore and mapped memory into the plain struct that the inline
+ * functions of <weir/device.h> use, on the host and in kernels. */
 #include "base/error.h"
 #include "chan/chan.h"
 #include "comm/gpu/gpu.h"
@@ -9,7 +9,7 @@
 struct weir_memchan {
     weir_comm *comm;
     weir_memchan_dev device;
-    void *kept; /* on GPUs: its copy in device memory */
+    void *kept; /* GPUs only: copy of device in GPU memory */
 };
 
 weir_status weir_memchan_create(weir_sem *sem, const weir_mem *remote, const weir_mem *local,
@@ -21,7 +21,7 @@ weir_status weir_memchan_create(weir_sem *sem, const weir_mem *remote, const wei
     if (!sem->remote || !weir_mem_pointer(remote))
         return weiri_fail(WEIR_ERR_UNSUPPORTED,
                           "rank %d's memory is not mapped here; a memory channel needs a "
-                          "connection over mapped memory, others have port channels",
+                          "connection over mapped memory; use a port channel",
                           sem->conn->peer);
     weir_memchan *made = calloc(1, sizeof *made);
     if (!made)

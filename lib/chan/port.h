@@ -1,9 +1,9 @@
 /*
- * A proxy and its port channels inside. The proxy's thread takes triggers from the
- * FIFO (proxy_serve.c), and rests when there is nothing to do (proxy_rest.c). How a
- * channel's bytes move is a table of three operations, one for each kind of connection
- * (port_ways.c): the proxy itself copies to mapped host memory, the copy engine to mapped
- * memory of a GPU, a wire to what is not mapped.
+ * Internal structs of a proxy and its port channels. The proxy's thread takes triggers from the
+ * FIFO (proxy_triggers.c) and sleeps when there is nothing to do (proxy_idle.c). A channel's bytes
+ * move by one of three ops tables, one per kind of connection (port_ops.c): the proxy itself copies
+ * to mapped host memory, the copy engine copies to mapped GPU memory, and a network transport
+ * serves memory that is not mapped.
  */
 #ifndef WEIR_CHAN_PORT_H
 #define WEIR_CHAN_PORT_H
@@ -13,35 +13,36 @@
 
 #include <pthread.h>
 
-/* Called by the proxy's thread, which holds the proxy's lock. */
-typedef struct weiri_port_way {
-    /* Begins a copy; the offsets are within the memories. */
+/* How the bytes of a port channel move. Called by the proxy's thread, which holds the proxy's
+ * lock. No function blocks. */
+typedef struct weiri_port_ops {
+    /* Starts a copy; to and from are offsets in the channel's remote and local memory. */
     weir_status (*put)(weir_portchan *chan, uint64_t to, uint64_t from, uint64_t bytes);
-    /* Stores value into the peer's inbound word behind all that was put before. */
+    /* Stores value into the peer's inbound counter, after all earlier puts. */
     weir_status (*signal)(weir_portchan *chan, uint64_t value);
-    /* What tells that all of the connection's puts before have arrived. */
+    /* Fills a mark that is reached once all earlier puts of the connection have arrived. */
     weir_status (*flush)(weir_portchan *chan, weiri_port_mark *mark);
-    /* Whether it has: *there. Fails if it never will. */
+    /* Sets *there if the mark has been reached; fails if it never will be. */
     weir_status (*reached)(weir_portchan *chan, const weiri_port_mark *mark, int *there);
-} weiri_port_way;
+} weiri_port_ops;
 
 struct weir_portchan {
     weir_proxy *proxy;
     uint32_t id;
     weir_sem *sem;
-    const weiri_port_way *way;
-    char *remote, *local; /* mapped ways */
+    const weiri_port_ops *ops;
+    char *remote, *local; /* mapped memory only */
     size_t remote_bytes, local_bytes;
-    weiri_net_key remote_key; /* over a wire */
-    const weiri_net_mem *local_wired;
+    weiri_net_key remote_key; /* network only */
+    const weiri_net_mem *local_wired; /* network only: the local memory as registered there */
     weir_portchan_dev device;
-    void *kept; /* on GPUs: its copy in device memory */
+    void *kept; /* GPUs only: copy of device in GPU memory */
 };
 
-/* The way of a connection, with what it needs of the two memories. Local. */
+/* Chooses the channel's ops and prepares both memories for them. Local. */
 weir_status weiri_port_choose(weir_portchan *chan, const weir_mem *remote, const weir_mem *local);
 
-/* A flush that was asked for and is not done. */
+/* An outstanding flush. */
 typedef struct weiri_port_flush {
     weir_portchan *chan;
     uint64_t ticket, since_ns;
@@ -52,42 +53,41 @@ struct weir_proxy {
     weir_comm *comm;
     weir_proxy_config config;
     weiri_fifo fifo;
-    void *kept_fifo; /* on GPUs: the producers' view in device memory */
-    pthread_mutex_t lock; /* of the channels and the failure */
-    weir_portchan **chans; /* by number; NULL: free */
+    void *kept_fifo;       /* GPUs only: the producers' view of the FIFO in GPU memory */
+    pthread_mutex_t lock;  /* protects chans, flushes, status and why */
+    weir_portchan **chans; /* by channel number; NULL if free */
     uint32_t nchans;
     weiri_port_flush *flushes;
     uint64_t nflushes, most_flushes;
-    int polls; /* flushes are under way that only a poll tells of; the thread's */
-    weir_status status; /* the first failure, and its text */
-    char why[512];
+    int polls;          /* some flushes complete without waking the thread; used by it alone */
+    weir_status status; /* the first failure, */
+    char why[512];      /* and its text */
 
     pthread_t thread;
     int running;
-    int naps;                 /* its producers are kernels, which wake nobody */
-    int lost;                 /* its thread did not end */
-    int unfilled, unfinished; /* what a stop has found */
-    int wake;         /* an eventfd */
-    uint64_t woken;   /* 1: work is about to come */
-    uint64_t asleep;  /* 1: whoever pushes is to write to wake */
-    uint64_t stop_ns; /* 0: goes on; else stops by then at the latest */
-    uint64_t ended;   /* 1: the thread touches nothing any more */
+    int naps;                 /* producers are kernels, which cannot wake the thread */
+    int lost;                 /* the thread did not end before the deadline */
+    int unfilled, unfinished; /* found by stop: tickets without trigger, operations outstanding */
+    int wake;                 /* an eventfd */
+    uint64_t woken;           /* 1: weir_proxy_wake announced work */
+    uint64_t asleep;          /* 1: a host producer must write to wake */
+    uint64_t stop_ns;         /* 0 while running; else the deadline for stopping */
+    uint64_t ended;           /* 1: the thread no longer accesses anything */
 };
 
-/* Keeps the first failure, with the last error as its text, and aborts the communicator. */
+/* Records the first failure with the last error as its text, and aborts the communicator. */
 void weiri_proxy_fail(weir_proxy *proxy, weir_status status);
-/* One round of all that there is to do: whether there was anything. */
-int weiri_proxy_serve(weir_proxy *proxy);
-/* Whether triggers, flushes or a network's operations are under way. */
+/* Performs one round of all pending work; returns whether there was any. */
+int weiri_proxy_run_triggers(weir_proxy *proxy);
+/* Whether triggers, flushes or network operations are outstanding. */
 int weiri_proxy_is_busy(weir_proxy *proxy);
 
-/* When a thread had something to do last. */
-typedef struct weiri_proxy_rest {
-    uint64_t moved_ns;
-} weiri_proxy_rest;
-/* After a round: polls on, or sleeps for a while or until something comes. */
-void weiri_proxy_rest_after(weir_proxy *proxy, weiri_proxy_rest *rest, int moved);
-/* Keeps the calling thread on the processors that it is to run on. */
+typedef struct weiri_proxy_idle_state {
+    uint64_t moved_ns; /* when there was work last */
+} weiri_proxy_idle_state;
+/* Called after each round: returns at once, or sleeps for a while or until work arrives. */
+void weiri_proxy_idle(weir_proxy *proxy, weiri_proxy_idle_state *state, int moved);
+/* Binds the calling thread to the processors that the proxy should run on. */
 void weiri_proxy_bind(const weir_proxy *proxy);
 
 #endif

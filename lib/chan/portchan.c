@@ -1,4 +1,5 @@
-/* Port channels: a number in the proxy's table, and the caller's view as plain data. */
+/* Port channels: adding a channel to the proxy's table, and the plain struct through which host
+ * threads and kernels use it. */
 #include "chan/port.h"
 
 #include "base/error.h"
@@ -7,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A free number, for which the table grows. The proxy's lock is held. */
-static weir_status take_number(weir_proxy *proxy, weir_portchan *chan)
+/* Finds a free channel number, growing the table if necessary. The caller holds the proxy's lock. */
+static weir_status portchan_take_number(weir_proxy *proxy, weir_portchan *chan)
 {
     uint32_t id = 0;
     while (id < proxy->nchans && proxy->chans[id])
@@ -27,7 +28,7 @@ static weir_status take_number(weir_proxy *proxy, weir_portchan *chan)
     return WEIR_OK;
 }
 
-static weir_status show(weir_portchan *chan)
+static weir_status portchan_fill_device(weir_portchan *chan)
 {
     const weir_sem *sem = chan->sem;
     weir_comm *comm = sem->conn->comm;
@@ -43,17 +44,17 @@ static weir_status show(weir_portchan *chan)
     return weiri_gpu_keep(comm, &chan->device, sizeof chan->device, &chan->kept);
 }
 
-static weir_status enter_table(weir_portchan *chan, const weir_mem *remote, const weir_mem *local)
+static weir_status portchan_add(weir_portchan *chan, const weir_mem *remote, const weir_mem *local)
 {
     weir_proxy *proxy = chan->proxy;
     weir_sem *sem = chan->sem;
     weir_status status = weiri_port_choose(chan, remote, local);
     if (status != WEIR_OK)
         return status;
-    if (!sem->port.channels) /* the tickets of this proxy's FIFO, from here on */
+    if (!sem->port.channels) /* flushed counts tickets of this proxy's FIFO from now on */
         weir_store_release(&sem->port.own->flushed.value, 0);
     pthread_mutex_lock(&proxy->lock);
-    status = take_number(proxy, chan);
+    status = portchan_take_number(proxy, chan);
     pthread_mutex_unlock(&proxy->lock);
     if (status == WEIR_OK)
         sem->port.channels++;
@@ -69,20 +70,21 @@ weir_status weir_portchan_create(weir_proxy *proxy, weir_sem *sem, const weir_me
     weir_conn *conn = sem->conn;
     if (conn->comm != proxy->comm || (conn->proxy && conn->proxy != proxy))
         return weiri_fail(WEIR_ERR_INVALID,
-                          "the connection to rank %d is another proxy's; a connection has one",
+                          "the connection to rank %d is used by another proxy; a connection can "
+                          "have only one",
                           conn->peer);
     weir_portchan *made = calloc(1, sizeof *made);
     if (!made)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a port channel");
     *made = (weir_portchan){.proxy = proxy, .sem = sem};
-    weir_status status = enter_table(made, remote, local);
+    weir_status status = portchan_add(made, remote, local);
     if (status != WEIR_OK) {
         free(made);
         return status;
     }
     conn->proxy = proxy;
     conn->port_channels++;
-    status = show(made);
+    status = portchan_fill_device(made);
     if (status == WEIR_OK)
         *chan = made;
     else
@@ -104,14 +106,14 @@ void weir_portchan_free(weir_portchan *chan)
     pthread_mutex_lock(&proxy->lock);
     proxy->chans[chan->id] = NULL;
     uint64_t left = 0;
-    for (uint64_t i = 0; i < proxy->nflushes; i++) /* those of a stop that gave up */
+    for (uint64_t i = 0; i < proxy->nflushes; i++) /* left over if stop reached its deadline */
         if (proxy->flushes[i].chan != chan)
             proxy->flushes[left++] = proxy->flushes[i];
     weir_store_relaxed(&proxy->nflushes, left);
     if (conn->stream.last.word == &chan->sem->port.own->reached.value ||
         (chan->sem->port.remote &&
          conn->stream.last.word == &chan->sem->port.remote->inbound.value))
-        conn->stream.last.word = NULL; /* it was seen, or nobody will look */
+        conn->stream.last.word = NULL; /* the word is about to be freed */
     pthread_mutex_unlock(&proxy->lock);
     chan->sem->port.channels--;
     if (--conn->port_channels == 0)

@@ -1,6 +1,6 @@
 /*
- * The proxy as an object: making it, starting and stopping its thread. The thread
- * itself is proxy_serve.c and proxy_rest.c; channels are portchan.c.
+ * A proxy's life: creating it, starting and stopping its thread, freeing it. The thread's work is in
+ * proxy_triggers.c and proxy_idle.c; port channels are in portchan.c.
  */
 #define _GNU_SOURCE
 #include "chan/port.h"
@@ -8,7 +8,7 @@
 #include "base/config.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "chan/mover.h"
+#include "chan/copy_engine.h"
 #include "comm/gpu/gpu.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { GRACE_MS = 1000 }; /* for the thread to see its deadline */
+enum { GRACE_MS = 1000 }; /* after the deadline, for the thread to notice it */
 
 weir_status weir_proxy_create(weir_comm *comm, const weir_proxy_config *config, weir_proxy **proxy)
 {
@@ -51,24 +51,24 @@ weir_status weir_proxy_create(weir_comm *comm, const weir_proxy_config *config, 
     return status;
 }
 
-static int has_to_end(weir_proxy *proxy)
+static int proxy_has_to_end(weir_proxy *proxy)
 {
     uint64_t stop_ns = weir_load_acquire(&proxy->stop_ns);
     return stop_ns && (!weiri_proxy_is_busy(proxy) || weir_clock_ns() > stop_ns);
 }
 
-static void *run(void *opaque)
+static void *proxy_thread(void *opaque)
 {
     weir_proxy *proxy = opaque;
-    weiri_proxy_rest rest = {0};
+    weiri_proxy_idle_state idle = {0};
     weiri_log_set_rank(proxy->comm->rank);
     weiri_proxy_bind(proxy);
-    weir_status status = weiri_mover_enter(proxy->comm);
+    weir_status status = weiri_copy_engine_enter(proxy->comm);
     if (status != WEIR_OK)
         weiri_proxy_fail(proxy, status);
-    while (!has_to_end(proxy)) {
-        int moved = weiri_proxy_serve(proxy);
-        weiri_proxy_rest_after(proxy, &rest, moved);
+    while (!proxy_has_to_end(proxy)) {
+        int moved = weiri_proxy_run_triggers(proxy);
+        weiri_proxy_idle(proxy, &idle, moved);
     }
     weir_store_release(&proxy->ended, 1);
     return NULL;
@@ -78,10 +78,10 @@ weir_status weir_proxy_start(weir_proxy *proxy)
 {
     if (!proxy || proxy->running)
         return weiri_fail(WEIR_ERR_INVALID, "weir_proxy_start: %s",
-                          proxy ? "the proxy runs already" : "proxy is required");
+                          proxy ? "the proxy is already running" : "proxy is required");
     weir_store_relaxed(&proxy->stop_ns, 0);
     weir_store_relaxed(&proxy->ended, 0);
-    int error_number = pthread_create(&proxy->thread, NULL, run, proxy);
+    int error_number = pthread_create(&proxy->thread, NULL, proxy_thread, proxy);
     if (error_number)
         return weiri_fail_errno(WEIR_ERR_SYSTEM, error_number, "cannot start a proxy's thread");
     proxy->running = 1;
@@ -93,7 +93,7 @@ void weir_proxy_wake(weir_proxy *proxy)
     const uint64_t one = 1;
     weir_store_relaxed(&proxy->woken, 1);
     if (write(proxy->wake, &one, sizeof one) < 0)
-        weir_store_relaxed(&proxy->woken, 1); /* its counter is full: it is woken as it is */
+        weir_store_relaxed(&proxy->woken, 1); /* the eventfd is full, so it wakes the thread anyway */
 }
 
 weir_status weir_proxy_status(weir_proxy *proxy)
@@ -106,10 +106,10 @@ weir_status weir_proxy_status(weir_proxy *proxy)
     return status;
 }
 
-/* -------------------------------------------------------------------- the end */
+/* ------------------------------------------------------------------ stop, free */
 
-/* Waits for the thread, whose handler may not return. */
-static int join_by(weir_proxy *proxy, uint64_t deadline_ns)
+/* Waits for the thread to end, but not beyond the deadline: a user's handler may never return. */
+static int proxy_join(weir_proxy *proxy, uint64_t deadline_ns)
 {
     const struct timespec nap = {.tv_nsec = 200000};
     while (!weir_load_acquire(&proxy->ended) && weir_clock_ns() < deadline_ns)
@@ -123,8 +123,8 @@ static int join_by(weir_proxy *proxy, uint64_t deadline_ns)
     return 1;
 }
 
-/* What is left undone, in words. */
-static weir_status tell_left(const weir_proxy *proxy, unsigned long long timeout_ms)
+/* Sets the error text to what is still outstanding, if anything is. */
+static weir_status proxy_report_outstanding(const weir_proxy *proxy, unsigned long long timeout_ms)
 {
     uint64_t head = proxy->fifo.end.taken;
     weir_status status = weiri_fifo_head(&proxy->fifo, &head);
@@ -133,14 +133,14 @@ static weir_status tell_left(const weir_proxy *proxy, unsigned long long timeout
     unsigned long long left = head - proxy->fifo.end.taken;
     if (left)
         return weiri_fail(WEIR_ERR_TIMEOUT,
-                          "rank %d: %llu triggers were not carried out within %llu ms; the first "
+                          "rank %d: %llu triggers were not executed within %llu ms; the first "
                           "has ticket %llu: its producer has %s",
                           proxy->comm->rank, left, timeout_ms,
                           (unsigned long long)proxy->fifo.end.taken,
                           proxy->unfilled ? "taken a slot and never filled it" : "filled it");
     if (proxy->unfinished)
         return weiri_fail(WEIR_ERR_TIMEOUT,
-                          "rank %d: what the proxy has moved had not arrived after %llu ms",
+                          "rank %d: data that the proxy has sent had not arrived after %llu ms",
                           proxy->comm->rank, timeout_ms);
     return WEIR_OK;
 }
@@ -159,20 +159,20 @@ weir_status weir_proxy_stop(weir_proxy *proxy)
     weir_store_release(&proxy->stop_ns, stop_ns);
     weir_proxy_wake(proxy);
     proxy->running = 0;
-    if (!join_by(proxy, stop_ns + GRACE_MS * 1000000ull))
+    if (!proxy_join(proxy, stop_ns + GRACE_MS * 1000000ull))
         return weiri_fail(WEIR_ERR_TIMEOUT,
                           "rank %d: the proxy has not returned within %llu ms, from a handler or "
-                          "the system; it is left behind with its memory",
+                          "the system; its thread and memory are leaked",
                           proxy->comm->rank, timeout_ms);
     weir_status status = weir_proxy_status(proxy);
     if (status != WEIR_OK)
         return status;
     if (weir_load_acquire(proxy->comm->guard.abort_word))
-        return weiri_fail(WEIR_ERR_ABORTED, "rank %d: the communicator was aborted under the proxy",
+        return weiri_fail(WEIR_ERR_ABORTED, "rank %d: the communicator was aborted while the proxy was running",
                           proxy->comm->rank);
     proxy->unfilled = !weiri_fifo_peek(&proxy->fifo.end, &trigger);
     proxy->unfinished = weiri_proxy_is_busy(proxy);
-    return tell_left(proxy, timeout_ms);
+    return proxy_report_outstanding(proxy, timeout_ms);
 }
 
 void weir_proxy_free(weir_proxy *proxy)
@@ -182,7 +182,7 @@ void weir_proxy_free(weir_proxy *proxy)
     if (proxy->running && weir_proxy_stop(proxy) != WEIR_OK)
         weiri_log(WEIRI_LOG_INFO, "%s", weir_last_error());
     if (proxy->lost)
-        return; /* its thread still uses all of this */
+        return; /* the thread still uses the memory */
     weiri_gpu_release(proxy->comm, proxy->kept_fifo);
     weiri_fifo_destroy(&proxy->fifo);
     if (proxy->wake >= 0)

@@ -1,10 +1,10 @@
 /*
- * Semaphores. All ends of a rank share one allocation, the slab, so that a
- * peer maps one segment however many semaphores it has with this rank. A slot
- * is zeroed before its handle is given away, so a recycled one starts at zero.
+ * Semaphores. All ends of a rank share one allocation, the slab, so that a peer maps one segment
+ * however many semaphores it has with this rank. A slot (the counters of one end) is zeroed before
+ * its handle is sent to the peer, so a reused slot starts at zero.
  *
- * Both ends of a new semaphore exchange offers, map each other's words, and
- * then tell each other how that went: either both have it or neither.
+ * Both ends of a new semaphore exchange offers, map each other's counters, and then exchange the
+ * result, so that either both ends have the semaphore or neither has.
  */
 #include "base/error.h"
 #include "chan/chan.h"
@@ -88,25 +88,25 @@ static void slot_give(weir_comm *comm, weir_mem *words)
     weir_mem_free(words);
 }
 
-/* What each end tells the other: its words, or why it has none. */
+/* An end's first message: its counters, or the status of its failure. */
 typedef struct offer {
     int32_t status;
-    weir_mem_handle words; /* where peers map them */
-    weiri_port_card port;
+    weir_mem_handle words; /* used if the connection maps memory */
+    weiri_port_address port;
 } offer;
 
-static weir_status swap(weir_conn *conn, const void *mine, void *theirs, size_t bytes)
+static weir_status sem_exchange(weir_conn *conn, const void *mine, void *theirs, size_t bytes)
 {
     weir_boot *boot = conn->comm->boot;
     weir_status status = weir_boot_send(boot, mine, bytes, conn->peer, conn->tag);
     return status == WEIR_OK ? weir_boot_recv(boot, theirs, bytes, conn->peer, conn->tag) : status;
 }
 
-static weir_status peer_failed(const weir_conn *conn, int32_t status)
+static weir_status sem_peer_failed(const weir_conn *conn, int32_t status)
 {
     return weiri_fail((weir_status)status,
-                      "rank %d could not make its end of a semaphore with rank %d; its own message "
-                      "says why",
+                      "rank %d could not create its end of a semaphore with rank %d; see that rank's "
+                      "own message",
                       conn->peer, conn->comm->rank);
 }
 
@@ -115,8 +115,9 @@ static weiri_net *net_of(const weir_conn *conn)
     return conn->endpoint ? conn->endpoint->net : NULL;
 }
 
-/* This end's offer. Over a network nothing is mapped, so port channels alone use it. */
-static weir_status make_offer(weir_sem *sem, offer *mine)
+/* Fills this end's offer. Over a network nothing is mapped, so only port channels can use the
+ * semaphore. */
+static weir_status sem_make_offer(weir_sem *sem, offer *mine)
 {
     const weir_conn *conn = sem->conn;
     sem_slab *slab = conn->comm->sem_slab;
@@ -127,7 +128,7 @@ static weir_status make_offer(weir_sem *sem, offer *mine)
     return status;
 }
 
-static weir_status take_offer(weir_sem *sem, const offer *theirs)
+static weir_status sem_accept_offer(weir_sem *sem, const offer *theirs)
 {
     const weir_conn *conn = sem->conn;
     sem_slab *slab = conn->comm->sem_slab;
@@ -138,27 +139,27 @@ static weir_status take_offer(weir_sem *sem, const offer *theirs)
     return status;
 }
 
-/* Meets the peer, whether this end has words or only a reason why not. */
-static weir_status meet(weir_sem *sem, weir_status status)
+/* Agrees with the peer, also after a failure of this end, which then fails both. */
+static weir_status sem_agree(weir_sem *sem, weir_status status)
 {
     weir_conn *conn = sem->conn;
     offer mine, theirs;
     memset(&mine, 0, sizeof mine);
     if (status == WEIR_OK)
-        status = make_offer(sem, &mine);
+        status = sem_make_offer(sem, &mine);
     mine.status = status;
-    weir_status met = swap(conn, &mine, &theirs, sizeof mine);
+    weir_status met = sem_exchange(conn, &mine, &theirs, sizeof mine);
     if (met != WEIR_OK)
         return met;
     if (status != WEIR_OK || theirs.status != WEIR_OK)
-        return status != WEIR_OK ? status : peer_failed(conn, theirs.status);
-    status = take_offer(sem, &theirs);
+        return status != WEIR_OK ? status : sem_peer_failed(conn, theirs.status);
+    status = sem_accept_offer(sem, &theirs);
     int32_t end = status, other_end = WEIR_OK;
-    met = swap(conn, &end, &other_end, sizeof end);
+    met = sem_exchange(conn, &end, &other_end, sizeof end);
     if (status == WEIR_OK && met != WEIR_OK)
         status = met;
     if (status == WEIR_OK && other_end != WEIR_OK)
-        status = peer_failed(conn, other_end);
+        status = sem_peer_failed(conn, other_end);
     return status;
 }
 
@@ -171,7 +172,7 @@ weir_status weir_sem_create(weir_conn *conn, weir_sem **sem)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a semaphore");
     made->conn = conn;
     weir_status status = slot_take(conn->comm, &made->local);
-    status = meet(made, status);
+    status = sem_agree(made, status);
     if (status != WEIR_OK)
         goto give_slot;
     weiri_sem_words *own = weir_mem_pointer(made->local);

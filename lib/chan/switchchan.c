@@ -1,6 +1,6 @@
 /*
- * Switch channels: the same bytes of every member's memory, reduced or stored, by loads and
- * stores. They hold no state and order nothing: members meet over memory channels.
+ * Switch channels: reduce, or store, the same byte range of every member's memory, by loads and
+ * stores. They hold no state and provide no ordering; members synchronise over memory channels.
  */
 #include "base/error.h"
 #include "chan/chan.h"
@@ -11,15 +11,15 @@
 #include <stdlib.h>
 
 _Static_assert((int)WEIR_SWITCH_MEMBERS <= (int)WEIRI_REDUCE_MAX_SOURCES,
-               "one call of the arithmetic reduces all members");
+               "one call of the reduction handles all members");
 
 struct weir_switchchan {
     weir_comm *comm;
     weir_switchchan_dev device;
-    void *kept; /* on GPUs: its copy in device memory */
+    void *kept; /* GPUs only: copy of device in GPU memory */
 };
 
-static weir_status gather(weir_mem *const *members, int count, weir_switchchan_dev *device)
+static weir_status switchchan_gather(weir_mem *const *members, int count, weir_switchchan_dev *device)
 {
     device->count = (uint32_t)count;
     device->bytes = weir_mem_bytes(members[0]);
@@ -27,13 +27,13 @@ static weir_status gather(weir_mem *const *members, int count, weir_switchchan_d
         device->members[i] = weir_mem_pointer(members[i]);
         if (weir_mem_bytes(members[i]) != device->bytes)
             return weiri_fail(WEIR_ERR_INVALID,
-                              "a switch channel's members have %zu and %zu bytes; expected equal "
+                              "the members of a switch channel have %zu and %zu bytes; expected equal "
                               "lengths",
                               device->bytes, weir_mem_bytes(members[i]));
         if (!device->members[i])
             return weiri_fail(WEIR_ERR_UNSUPPORTED,
                               "member %d of a switch channel is not mapped here; it is on another "
-                              "machine",
+                              "node",
                               i);
     }
     return WEIR_OK;
@@ -53,7 +53,7 @@ weir_status weir_switchchan_create(weir_comm *comm, weir_mem *const *members, in
     if (!made)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a switch channel");
     made->comm = comm;
-    weir_status status = gather(members, count, &made->device);
+    weir_status status = switchchan_gather(members, count, &made->device);
     if (status == WEIR_OK)
         status = weiri_gpu_keep(comm, &made->device, sizeof made->device, &made->kept);
     if (status == WEIR_OK)
@@ -75,17 +75,18 @@ void weir_switchchan_free(weir_switchchan *chan)
     free(chan);
 }
 
-static weir_status check_part(const weir_switchchan *chan, const void *other, size_t offset_bytes,
+static weir_status switchchan_check_range(const weir_switchchan *chan, const void *other, size_t offset_bytes,
                               size_t bytes)
 {
     if (!chan || (!other && bytes))
         return weiri_fail(WEIR_ERR_INVALID, "a switch channel and a buffer are required");
     if (chan->comm->gpu)
         return weiri_fail(WEIR_ERR_UNSUPPORTED,
-                          "GPU memory is reduced and stored by kernels: weir_switchchan_device");
+                          "host functions cannot access GPU memory; use weir_switchchan_device in a "
+                          "kernel");
     if (offset_bytes > chan->device.bytes || bytes > chan->device.bytes - offset_bytes)
         return weiri_fail(WEIR_ERR_INVALID,
-                          "%zu bytes at %zu are not within a switch channel's %zu", bytes,
+                          "%zu bytes at offset %zu exceed the switch channel's %zu bytes", bytes,
                           offset_bytes, chan->device.bytes);
     return WEIR_OK;
 }
@@ -98,7 +99,7 @@ weir_status weir_switchchan_reduce(weir_switchchan *chan, void *to, size_t offse
     weiri_reduce_fn reduce = weiri_reduce_get(dtype, op);
     if (!reduce || count > SIZE_MAX / element)
         return weiri_fail(WEIR_ERR_INVALID, "unknown data type or operation, or too many elements");
-    weir_status status = check_part(chan, to, offset_bytes, count * element);
+    weir_status status = switchchan_check_range(chan, to, offset_bytes, count * element);
     if (status != WEIR_OK)
         return status;
     for (uint32_t i = 0; i < chan->device.count; i++)
@@ -110,7 +111,7 @@ weir_status weir_switchchan_reduce(weir_switchchan *chan, void *to, size_t offse
 weir_status weir_switchchan_broadcast(weir_switchchan *chan, size_t offset_bytes, const void *from,
                                       size_t bytes)
 {
-    weir_status status = check_part(chan, from, offset_bytes, bytes);
+    weir_status status = switchchan_check_range(chan, from, offset_bytes, bytes);
     for (uint32_t i = 0; i < (status == WEIR_OK ? chan->device.count : 0); i++)
         if (chan->device.members[i] + offset_bytes != from)
             weiri_copy(chan->device.members[i] + offset_bytes, from, bytes);

@@ -41,7 +41,7 @@ static weir_status choose_port(weiri_ib_net *ib)
                                    &choice);
     if (status == WEIR_OK) {
         ib->port = ports[choice.port];
-        ib->base.card = ib->port.path;
+        ib->base.nic_path = ib->port.path;
         ib->gid = ib->port.gids[choice.gid];
         snprintf(ib->name, sizeof ib->name, "%s:%d", ib->port.device, ib->port.port);
         weiri_rdma_gid_text(&ib->gid, address);
@@ -120,7 +120,7 @@ static void close_net(weiri_net *net)
     for (uint32_t i = 0; i < ib->nslots; i++)
         if (ib->slots[i])
             weiri_ib_endpoint_destroy(&ib->slots[i]->base);
-    weiri_stage_close(&ib->stage);
+    weiri_staging_close(&ib->stage);
     while (ib->mems)
         weiri_ib_mem_deregister(&ib->mems->base);
     free(ib->slots);
@@ -140,11 +140,11 @@ static weir_status open_net(int rank, int nranks, int timeout_ms, weiri_net **ne
 {
     weiri_ib_net *ib = calloc(1, sizeof *ib);
     if (!ib)
-        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a wire");
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a network transport");
     ib->base = (weiri_net){
         .ops = &weiri_net_ib, .rank = rank, .nranks = nranks, .timeout_ms = timeout_ms};
     pthread_mutex_init(&ib->base.lock, NULL);
-    ib->stage.ops = weiri_stage_ops_get();
+    ib->stage.ops = weiri_staging_ops_get();
     weir_status status = choose_port(ib);
     if (status == WEIR_OK)
         status = weiri_verbs_load(&ib->verbs);

@@ -22,7 +22,7 @@
  * once, instead of when the device's time for an answer has passed. If that passes without any
  * sign of the peer, everything is posted anew, until the wire's deadline.
  *
- * Memory of a GPU that the device does not take is staged (stage.h): ends of a wire that has such
+ * Memory of a GPU that the device does not take is staged (staging.h): ends of a wire that has such
  * have slots of pinned and registered memory, an outbox and an inbox. All of it waits until the
  * peer is known to be there, so none of it is ever posted anew.
  *
@@ -45,7 +45,7 @@
 
 #include "transport/net/ib_verbs.h"
 #include "transport/net/rdma_port.h"
-#include "transport/net/stage.h"
+#include "transport/net/staging.h"
 #include "transport/net/net.h"
 
 enum {
@@ -61,7 +61,7 @@ enum {
 enum {
     WEIRI_IB_SIGNAL = 1,
     WEIRI_IB_GREETING,
-    WEIRI_IB_CARD,    /* the peer's is on the desk */
+    WEIRI_IB_INBOX,    /* the peer's is on the desk */
     WEIRI_IB_PIECE,   /* in the inbox; the value is its length, without the label */
     WEIRI_IB_CREDIT,  /* the value is how many pieces were copied on so far */
     WEIRI_IB_REFUSAL, /* a piece was for memory that is not there */
@@ -69,23 +69,23 @@ enum {
 };
 
 /* Where a piece in an inbox goes. */
-typedef struct weiri_ib_label {
+typedef struct weiri_ib_piece_header {
     uint64_t memory, address;
-} weiri_ib_label;
+} weiri_ib_piece_header;
 
 /* Where an inbox is. */
-typedef struct weiri_ib_card {
+typedef struct weiri_ib_inbox_address {
     uint64_t slots[WEIRI_IB_SLOTS];
     uint32_t rkeys[WEIRI_IB_SLOTS];
-} weiri_ib_card;
+} weiri_ib_inbox_address;
 
 /* What devices read and write of an endpoint: for each request a word to be signalled, and a
  * label; the own card, and the peer's. */
-typedef struct weiri_ib_desk {
+typedef struct weiri_ib_control {
     uint64_t words[WEIRI_IB_SENDS];
-    weiri_ib_label labels[WEIRI_IB_SENDS];
-    weiri_ib_card own, theirs;
-} weiri_ib_desk;
+    weiri_ib_piece_header labels[WEIRI_IB_SENDS];
+    weiri_ib_inbox_address own, theirs;
+} weiri_ib_control;
 
 /* An operation that waits for room in the send queue. */
 typedef struct weiri_ib_op {
@@ -103,8 +103,8 @@ typedef struct weiri_ib_address {
     unsigned char gid[16];
     uint16_t lid;
     uint8_t mtu, ethernet, gid_type, padding[3];
-    uint64_t card; /* where it wants the peer's */
-    uint32_t card_rkey, padding_of_card;
+    uint64_t inbox; /* where it wants the peer's */
+    uint32_t inbox_rkey, padding_of_inbox;
     char device[64], host[64];
 } weiri_ib_address;
 
@@ -120,7 +120,7 @@ typedef struct weiri_ib_mem {
 
 /* Pinned memory for one piece, which the device reaches. */
 typedef struct weiri_ib_slot {
-    weiri_stage_slot stage;
+    weiri_staging_slot stage;
     struct ibv_mr *mr;
     uint64_t request; /* of an outbox: that reads it */
     uint32_t bytes;   /* of an inbox: of the piece */
@@ -166,11 +166,11 @@ typedef struct weiri_ib_endpoint {
     uint64_t requests, requests_done; /* work requests: posted, completed */
     uint64_t after[WEIRI_IB_SENDS];   /* operations that have arrived with each */
     uint64_t arrived;                 /* operations: at the peer's memory or inbox */
-    weiri_ib_desk *desk;
-    struct ibv_mr *desk_mr;
+    weiri_ib_control *control;
+    struct ibv_mr *control_mr;
     uint32_t taken;                   /* receives that are to be posted anew */
 
-    int has_boxes, has_told_card;
+    int has_boxes, has_sent_inbox;
     weiri_ib_outbox out;
     weiri_ib_inbox in;
     weiri_ib_there there;
@@ -204,7 +204,7 @@ typedef struct weiri_ib_net {
     uint32_t nslots, generations;
     weiri_ib_mem *mems;
     uint64_t registrations;
-    weiri_stage stage;
+    weiri_staging stage;
 } weiri_ib_net;
 
 /* What a peer needs of memory, in weiri_net_key. */
@@ -241,16 +241,16 @@ int weiri_ib_post_receives(weiri_ib_endpoint *end, int all);
 /* Posts the nudge. */
 void weiri_ib_nudge(weiri_ib_endpoint *end);
 /* Posts an immediate; the own card, with its immediate. 0: the send queue has no room. */
-int weiri_ib_tell(weiri_ib_endpoint *end, uint32_t kind, uint64_t value);
-int weiri_ib_tell_card(weiri_ib_endpoint *end);
+int weiri_ib_send_immediate(weiri_ib_endpoint *end, uint32_t kind, uint64_t value);
+int weiri_ib_send_inbox_address(weiri_ib_endpoint *end);
 /* Bytes of an operation's next piece, behind its first done ones. */
 uint32_t weiri_ib_piece_bytes(const weiri_ib_endpoint *end, const weiri_ib_op *op, uint64_t done);
 
-/* ib_stage.c */
+/* ib_staging.c */
 
 /* Memory of a GPU was found to need the stage: gives all endpoints boxes.
  * WEIR_ERR_UNSUPPORTED. */
-weir_status weiri_ib_stage_add(weiri_ib_net *ib, const void *memory);
+weir_status weiri_ib_staging_add(weiri_ib_net *ib, const void *memory);
 /* Gives an endpoint boxes if the wire has a stage; frees them, behind their copies. */
 weir_status weiri_ib_boxes_open(weiri_ib_endpoint *end);
 void weiri_ib_boxes_close(weiri_ib_endpoint *end);
@@ -282,7 +282,7 @@ weir_status weiri_ib_mem_register(weiri_net *net, void *base, size_t bytes,
                                   weiri_net_place place, weiri_net_mem **mem);
 void weiri_ib_mem_deregister(weiri_net_mem *mem);
 /* Registered memory by its id, if [address, address + bytes) is in it; else NULL. */
-const weiri_ib_mem *weiri_ib_mem_at(const weiri_ib_net *ib, const weiri_ib_label *label,
+const weiri_ib_mem *weiri_ib_mem_at(const weiri_ib_net *ib, const weiri_ib_piece_header *label,
                                     uint64_t bytes);
 /* Why the device would not have memory, by errno: the limit of locked memory, most often. */
 weir_status weiri_ib_refused(const weiri_ib_net *ib, int error, const char *what, size_t bytes);

@@ -102,16 +102,16 @@ static weir_status to_init(weiri_ib_net *ib, weiri_ib_endpoint *end)
                  : WEIR_OK;
 }
 
-static weir_status make_desk(weiri_ib_net *ib, weiri_ib_endpoint *end)
+static weir_status make_control(weiri_ib_net *ib, weiri_ib_endpoint *end)
 {
-    const size_t bytes = (sizeof *end->desk + 4095) / 4096 * 4096;
-    end->desk = aligned_alloc(4096, bytes);
-    if (!end->desk)
+    const size_t bytes = (sizeof *end->control + 4095) / 4096 * 4096;
+    end->control = aligned_alloc(4096, bytes);
+    if (!end->control)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for an endpoint");
-    memset(end->desk, 0, bytes);
-    end->desk_mr = ib->verbs->reg_mr(ib->pd, end->desk, bytes,
+    memset(end->control, 0, bytes);
+    end->control_mr = ib->verbs->reg_mr(ib->pd, end->control, bytes,
                                      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-    return end->desk_mr ? WEIR_OK : weiri_ib_refused(ib, errno, "memory", bytes);
+    return end->control_mr ? WEIR_OK : weiri_ib_refused(ib, errno, "memory", bytes);
 }
 
 static void fill_address(const weiri_ib_net *ib, const weiri_ib_endpoint *end,
@@ -126,8 +126,8 @@ static void fill_address(const weiri_ib_net *ib, const weiri_ib_endpoint *end,
         .mtu = (uint8_t)ib->attributes.active_mtu,
         .ethernet = (uint8_t)ib->port.ethernet,
         .gid_type = (uint8_t)ib->gid.type,
-        .card = (uint64_t)(uintptr_t)&end->desk->theirs,
-        .card_rkey = end->desk_mr->rkey,
+        .inbox = (uint64_t)(uintptr_t)&end->control->theirs,
+        .inbox_rkey = end->control_mr->rkey,
     };
     _Static_assert(sizeof own <= sizeof address->bytes, "an address holds it");
     memcpy(own.gid, ib->gid.bytes, sizeof own.gid);
@@ -160,7 +160,7 @@ weir_status weiri_ib_endpoint_create(weiri_net *net, int peer, weiri_endpoint **
     if (status == WEIR_OK)
         status = to_init(ib, end);
     if (status == WEIR_OK)
-        status = make_desk(ib, end);
+        status = make_control(ib, end);
     if (status == WEIR_OK)
         status = weiri_ib_boxes_open(end);
     if (status != WEIR_OK) {
@@ -183,15 +183,15 @@ void weiri_ib_endpoint_destroy(weiri_endpoint *endpoint)
         ib->failures--;
     if (end->qp)
         ib->verbs->destroy_qp(end->qp);
-    if (end->desk_mr)
-        ib->verbs->dereg_mr(end->desk_mr);
+    if (end->control_mr)
+        ib->verbs->dereg_mr(end->control_mr);
     weiri_ib_boxes_close(end);
     if (end->slot != UINT32_MAX)
         ib->slots[end->slot] = NULL;
     /* What it has left in the queue would take the room of others. */
     if (end->qp)
         weiri_ib_reap(ib);
-    free(end->desk);
+    free(end->control);
     free(end->ops);
     free(end);
 }
@@ -287,7 +287,7 @@ static int join(weiri_ib_net *ib, weiri_ib_endpoint *end)
     if (!error)
         error = to_sending(ib, end);
     if (!error)
-        weiri_ib_tell(end, WEIRI_IB_GREETING, 0);
+        weiri_ib_send_immediate(end, WEIRI_IB_GREETING, 0);
     return error;
 }
 

@@ -68,7 +68,7 @@ static weir_status register_gpu(weiri_ib_net *ib, void *base, size_t bytes, weir
     if (status != WEIR_ERR_UNSUPPORTED)
         return status;
     mem->is_staged = 1;
-    status = weiri_ib_stage_add(ib, base);
+    status = weiri_ib_staging_add(ib, base);
     if (status == WEIR_OK)
         weiri_log(is_first ? WEIRI_LOG_INFO : WEIRI_LOG_DEBUG,
                   "transport ib: GPU memory is staged: %s", weir_last_error());
@@ -116,7 +116,7 @@ void weiri_ib_mem_deregister(weiri_net_mem *mem)
     free(own);
 }
 
-const weiri_ib_mem *weiri_ib_mem_at(const weiri_ib_net *ib, const weiri_ib_label *label,
+const weiri_ib_mem *weiri_ib_mem_at(const weiri_ib_net *ib, const weiri_ib_piece_header *label,
                                     uint64_t bytes)
 {
     const weiri_ib_mem *mem = ib->mems;

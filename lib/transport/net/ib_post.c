@@ -82,28 +82,28 @@ static void redirect(weiri_ib_endpoint *end, struct ibv_send_wr *request, uint64
                      uint64_t before)
 {
     const uint64_t slot = end->there.posted++ % WEIRI_IB_SLOTS;
-    weiri_ib_label *label = &end->desk->labels[(end->requests - 1) % WEIRI_IB_SENDS];
-    *label = (weiri_ib_label){.memory = memory, .address = request->wr.rdma.remote_addr};
+    weiri_ib_piece_header *label = &end->control->labels[(end->requests - 1) % WEIRI_IB_SENDS];
+    *label = (weiri_ib_piece_header){.memory = memory, .address = request->wr.rdma.remote_addr};
     request->sg_list[1] = (struct ibv_sge){.addr = (uint64_t)(uintptr_t)label,
                                            .length = sizeof *label,
-                                           .lkey = end->desk_mr->lkey};
+                                           .lkey = end->control_mr->lkey};
     request->num_sge = 2;
     request->opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
     request->imm_data = WEIRI_IB_PIECE | request->sg_list[0].length << WEIRI_IB_KIND_BITS;
     request->send_flags = 0;
-    request->wr.rdma.remote_addr = end->desk->theirs.slots[slot];
-    request->wr.rdma.rkey = end->desk->theirs.rkeys[slot];
+    request->wr.rdma.remote_addr = end->control->theirs.slots[slot];
+    request->wr.rdma.rkey = end->control->theirs.rkeys[slot];
     end->there.before[slot] = before;
 }
 
 static void add_signal(weiri_ib_endpoint *end, ib_batch *batch, const weiri_ib_op *op,
                        uint64_t after)
 {
-    uint64_t *word = &end->desk->words[end->requests % WEIRI_IB_SENDS];
+    uint64_t *word = &end->control->words[end->requests % WEIRI_IB_SENDS];
     *word = op->value;
     struct ibv_send_wr *request = add_request(end, batch, after);
     *request->sg_list = (struct ibv_sge){
-        .addr = (uint64_t)(uintptr_t)word, .length = sizeof *word, .lkey = end->desk_mr->lkey};
+        .addr = (uint64_t)(uintptr_t)word, .length = sizeof *word, .lkey = end->control_mr->lkey};
     request->num_sge = 1;
     request->opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
     request->imm_data = WEIRI_IB_SIGNAL;
@@ -117,7 +117,7 @@ static void add_signal(weiri_ib_endpoint *end, ib_batch *batch, const weiri_ib_o
 uint32_t weiri_ib_piece_bytes(const weiri_ib_endpoint *end, const weiri_ib_op *op, uint64_t done)
 {
     const uint64_t left = op->bytes - done;
-    const uint32_t most = op->staged_here || op->staged_there ? (uint32_t)WEIRI_STAGE_PIECE_BYTES
+    const uint32_t most = op->staged_here || op->staged_there ? (uint32_t)WEIRI_STAGING_BUFFER_BYTES
                                                               : end->ib->chunk_bytes;
     return left < most ? (uint32_t)left : most;
 }
@@ -214,7 +214,7 @@ static struct ibv_send_wr *add_own(weiri_ib_endpoint *end, ib_batch *batch,
     return request;
 }
 
-int weiri_ib_tell(weiri_ib_endpoint *end, uint32_t kind, uint64_t value)
+int weiri_ib_send_immediate(weiri_ib_endpoint *end, uint32_t kind, uint64_t value)
 {
     ib_batch batch;
     if (room(end) == 0)
@@ -223,19 +223,19 @@ int weiri_ib_tell(weiri_ib_endpoint *end, uint32_t kind, uint64_t value)
     return ring(end, &batch);
 }
 
-int weiri_ib_tell_card(weiri_ib_endpoint *end)
+int weiri_ib_send_inbox_address(weiri_ib_endpoint *end)
 {
     ib_batch batch;
     if (room(end) == 0)
         return 0;
     struct ibv_send_wr *request =
-        add_own(end, &batch, IBV_WR_RDMA_WRITE_WITH_IMM, WEIRI_IB_CARD);
-    *request->sg_list = (struct ibv_sge){.addr = (uint64_t)(uintptr_t)&end->desk->own,
-                                         .length = sizeof end->desk->own,
-                                         .lkey = end->desk_mr->lkey};
+        add_own(end, &batch, IBV_WR_RDMA_WRITE_WITH_IMM, WEIRI_IB_INBOX);
+    *request->sg_list = (struct ibv_sge){.addr = (uint64_t)(uintptr_t)&end->control->own,
+                                         .length = sizeof end->control->own,
+                                         .lkey = end->control_mr->lkey};
     request->num_sge = 1;
-    request->wr.rdma.remote_addr = end->address.card;
-    request->wr.rdma.rkey = end->address.card_rkey;
+    request->wr.rdma.remote_addr = end->address.inbox;
+    request->wr.rdma.rkey = end->address.inbox_rkey;
     return ring(end, &batch);
 }
 

@@ -105,7 +105,7 @@ static void receive(weiri_ib_endpoint *end, uint32_t immediate)
         weiri_ib_nudge(end);
     end->open = 1;
     switch (immediate & ((1u << WEIRI_IB_KIND_BITS) - 1)) {
-    case WEIRI_IB_CARD:
+    case WEIRI_IB_INBOX:
         end->there.is_known = 1;
         break;
     case WEIRI_IB_PIECE:

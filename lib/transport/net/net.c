@@ -1,13 +1,19 @@
-/* Which wires this build has, and what they check alike. */
+/* The network transports of this build, one registered by the program, and a check that all of
+ * them make. */
 #include "transport/net/net.h"
 
 #include "base/error.h"
 
+static const weiri_net_ops *registered;
+
+void weiri_net_register(const weiri_net_ops *ops)
+{
+    registered = ops;
+}
+
 const weiri_net_ops *weiri_net_ops_of(weir_transport transport)
 {
     switch (transport) {
-    case WEIR_TRANSPORT_SHM:
-        return &weiri_net_shm;
     case WEIR_TRANSPORT_TCP:
         return &weiri_net_tcp;
 #if WEIR_HAVE_VERBS
@@ -15,7 +21,7 @@ const weiri_net_ops *weiri_net_ops_of(weir_transport transport)
         return &weiri_net_ib;
 #endif
     default:
-        return NULL;
+        return registered && registered->transport == transport ? registered : NULL;
     }
 }
 
@@ -24,7 +30,8 @@ weir_status weiri_net_check_source(const weiri_net_mem *mem, uint64_t at, uint64
     if (at <= mem->bytes && bytes <= mem->bytes - at)
         return WEIR_OK;
     return weiri_fail(WEIR_ERR_INVALID,
-                      "%s wire: %llu bytes at offset %llu leave the own memory, which has %zu",
+                      "transport %s: %llu bytes at offset %llu are beyond the registered source "
+                      "memory of %zu bytes",
                       weir_transport_name(mem->net->ops->transport), (unsigned long long)bytes,
                       (unsigned long long)at, mem->bytes);
 }

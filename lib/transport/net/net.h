@@ -1,28 +1,35 @@
 /*
- * Wires: how bytes reach the memory of a peer that this process does not map. What a
- * segment (transport.h) is to loads and stores, a wire is to messages: sockets, RDMA,
- * copy engines, and for tests the memory of one machine behind the same table.
+ * Network transports: how bytes reach the memory of a peer that this process does not map. Mapped
+ * segments (transport.h) serve loads and stores; a network transport serves messages, over sockets
+ * (tcp.c) or RDMA (ib.c). The smallest complete one is verify/tests/support/net_shm.c.
  *
- * A rank opens a wire, makes an endpoint for each peer and hands its address on;
- * each side connects to the other's address. Memory is registered with the wire and
- * named to peers by a key. Keys and addresses are plain bytes, handed on by any means
- * (the bootstrap's).
+ * A rank opens a network, creates an endpoint for each peer and sends the endpoint's address to
+ * that peer; each side connects to the other's address. Memory is registered with the network and
+ * named to peers by a key. Keys and addresses are plain bytes; the caller transfers them, usually
+ * over the bootstrap.
  *
- * Then there are two operations, both one-sided: the peer's threads need not call
- * anything for them, though its wire must be progressed by somebody (its proxy, or a
- * collective that waits).
+ * There are two operations, both one-sided. The peer's threads need not call anything for them,
+ * but some thread of the peer (its proxy, or a collective that waits) must make progress on its
+ * network.
  *
- *   put       copies a range of the own registered memory into the peer's
- *   signal    stores a word of 8 bytes into the peer's registered memory, with
- *             release: who has loaded it with acquire sees all that was put to that
- *             peer through this endpoint before
+ *   put       copies a range of this rank's registered memory into the peer's
+ *   signal    stores an 8-byte word into the peer's registered memory, with release semantics: a
+ *             thread that loads it with acquire sees all data put to that peer through the same
+ *             endpoint before
  *
- * Operations of one endpoint are performed in the order in which they were posted as
- * far as signals can tell; of two endpoints, in any. A signal's word has one writer.
+ * Order: a signal is performed after all operations posted before it on the same endpoint. Two
+ * puts to overlapping ranges are performed in the order of posting. There is no order between
+ * endpoints. Each signalled word must have a single writer.
  *
- * Nothing here blocks but open, connect and close, which have deadlines. Threads: all
- * calls for a wire hold its lock (weiri_net_lock), so that the proxy and a waiting
- * collective can both progress it.
+ * Locking: the caller holds the network's lock (weiri_net_lock) during every call that takes a
+ * network, an endpoint or registered memory, except where a network is not yet shared between
+ * threads. So the proxy and a collective that waits can both make progress. Implementations never
+ * take the lock.
+ *
+ * Blocking: only open, close and endpoint_connect block, at most for timeout_ms.
+ *
+ * Errors: functions return WEIR_OK or a negative status and set the calling thread's error text
+ * (base/error.h), which names the peer, the device if any, and the remedy.
  */
 #ifndef WEIR_TRANSPORT_NET_NET_H
 #define WEIR_TRANSPORT_NET_NET_H
@@ -33,41 +40,43 @@
 
 enum { WEIRI_NET_ADDRESS_BYTES = 256, WEIRI_NET_KEY_BYTES = 64 };
 
-/* Where an endpoint listens, as its peer's endpoint needs it. */
+/* The address of an endpoint, which the peer's endpoint connects to. Plain bytes; the transport
+ * that wrote it defines the contents. */
 typedef struct weiri_net_address {
     unsigned char bytes[WEIRI_NET_ADDRESS_BYTES];
 } weiri_net_address;
 
-/* Registered memory, as peers need it to put into it. */
+/* The name of registered memory, which a peer needs in order to put into it. Plain bytes. */
 typedef struct weiri_net_key {
     unsigned char bytes[WEIRI_NET_KEY_BYTES];
 } weiri_net_key;
 
 struct weiri_net_ops;
 
-/* The beginning of each transport's own struct. */
+/* An open network. The first member of each transport's own struct. */
 typedef struct weiri_net {
     const struct weiri_net_ops *ops;
-    pthread_mutex_t lock;
-    int rank, nranks; /* of the job: for messages */
-    int timeout_ms;   /* of open, connect and close, and of a peer that does not answer */
-    const char *card; /* the card's path below /sys, for threads that work with it to be near;
-                         NULL or empty: it has none */
+    pthread_mutex_t lock; /* initialised by open, destroyed by close */
+    int rank, nranks;     /* of the job; for messages */
+    int timeout_ms;       /* for open, close and connect, and for a peer that does not respond */
+    const char *nic_path; /* the NIC's path below /sys, so that threads can run near it; NULL or
+                             empty if there is none */
 } weiri_net;
 
-/* One end of the path to one peer; likewise the beginning of the transport's. */
+/* This rank's end of the path to one peer. The first member of the transport's own struct. All
+ * counters only grow; they count operations, puts and signals alike, in the order of posting. */
 typedef struct weiri_endpoint {
     weiri_net *net;
     int peer;
-    uint64_t posted;    /* operations: puts and signals */
-    uint64_t sent;      /* of these, in order, those that need no more progress on this side
-                           to arrive: handed to the system or the device */
-    uint64_t completed; /* of these, in order, those whose source may be used again and
-                           which have arrived in the peer's memory */
-    weir_status failed; /* WEIR_OK, or what progress returned when this end failed for good */
+    uint64_t posted;    /* accepted by put and signal */
+    uint64_t sent;      /* need no further progress on this side in order to arrive: the system or
+                           the device has them */
+    uint64_t completed; /* have arrived in the peer's memory; their source may be reused */
+    weir_status failed; /* WEIR_OK, or the status that progress returned when the endpoint failed;
+                           an endpoint never recovers */
 } weiri_endpoint;
 
-/* Registered memory of this rank. */
+/* Registered memory of this rank. The first member of the transport's own struct, if any. */
 typedef struct weiri_net_mem {
     weiri_net *net;
     char *base;
@@ -75,65 +84,84 @@ typedef struct weiri_net_mem {
     weiri_net_key key;
 } weiri_net_mem;
 
-/* Where a wire's memory is. */
+/* The kind of memory to register. */
 typedef enum weiri_net_place { WEIRI_NET_HOST, WEIRI_NET_CUDA } weiri_net_place;
 
+/* One network transport. Every slot must be filled. */
 typedef struct weiri_net_ops {
     weir_transport transport;
 
-    /* Local. Chooses devices and says which and why in the log. WEIR_ERR_UNSUPPORTED: this
-     * machine has none that serves; the text names the remedy. */
+    /* Called once per communicator and transport, when the first connection needs the network;
+     * without a lock. Local. Chooses devices and logs the choice with its reason. On success the
+     * caller owns *net and must close it. WEIR_ERR_UNSUPPORTED if this node has no usable device. */
     weir_status (*open)(int rank, int nranks, int timeout_ms, weiri_net **net);
-    /* Ends it, with what is left of endpoints and memory. NULL is allowed. */
+    /* Called when the communicator is destroyed, when no other thread uses the network; without the
+     * lock. Frees the network together with any endpoints and registrations that are left. NULL is
+     * allowed. */
     void (*close)(weiri_net *net);
 
-    /* Makes this rank's end; local. */
+    /* Called when a connection is made. Local. The network owns the endpoint until
+     * endpoint_destroy or close. Fills *own with the address to be sent to the peer.
+     * WEIR_ERR_NO_MEMORY; WEIR_ERR_INVALID if there is no such peer. */
     weir_status (*endpoint_create)(weiri_net *net, int peer, weiri_endpoint **endpoint,
                                    weiri_net_address *own);
-    /* Both ends connect, each to the address of the other; blocks until this end can
-     * post, while other endpoints of the wire may be connecting, too.
-     * WEIR_ERR_TIMEOUT, WEIR_ERR_PEER: the text names peer, device and remedy. */
+    /* Called once per endpoint, on both sides, each with the other's address. Blocks until this
+     * side can post. Ranks may connect to their peers in any order, so an implementation must
+     * also serve the network's other endpoints while it waits. WEIR_ERR_TIMEOUT,
+     * WEIR_ERR_PEER; WEIR_ERR_INVALID or WEIR_ERR_MISMATCH if the address is not the peer's. */
     weir_status (*endpoint_connect)(weiri_endpoint *endpoint, const weiri_net_address *peers);
-    /* Drops what was not completed. */
+    /* Called when a connection is freed, also for endpoints that never connected or have failed.
+     * Discards operations that have not completed. */
     void (*endpoint_destroy)(weiri_endpoint *endpoint);
 
-    /* The memory stays the caller's. WEIR_ERR_NO_MEMORY: the system lets no more be
-     * registered; the text names the remedy. WEIR_ERR_UNSUPPORTED: not in that place. */
+    /* Registers [base, base + bytes). The caller keeps the memory, which must outlive the
+     * registration; the network owns *mem until mem_deregister or close. WEIR_ERR_NO_MEMORY if the
+     * system's limit of registered memory is reached; WEIR_ERR_UNSUPPORTED if the transport does
+     * not take memory of that place. */
     weir_status (*mem_register)(weiri_net *net, void *base, size_t bytes,
                                 weiri_net_place place, weiri_net_mem **mem);
-    /* When no operation that names it is under way, here or at a peer. */
+    /* Called when no operation on the memory is outstanding, on this rank or at a peer. */
     void (*mem_deregister)(weiri_net_mem *mem);
 
-    /* Posts a copy of bytes (0 is allowed) from offset at of mem to offset to of the memory
-     * that key names. WEIR_ERR_INVALID: beyond mem; beyond the peer's memory fails at the
-     * peer, or here. Always takes the operation: what a queue has no room for waits here. */
+    /* Posts a copy of bytes (0 is allowed) from offset at of mem to offset to of the memory that
+     * key names. The source must stay unchanged until the operation has completed. Does not block
+     * and never refuses for lack of queue space: the implementation queues the operation.
+     * WEIR_ERR_INVALID if the range exceeds mem. A range beyond the peer's memory fails here, or
+     * later at the peer. Returns the endpoint's failure if it has failed. */
     weir_status (*put)(weiri_endpoint *endpoint, const weiri_net_mem *mem, uint64_t at,
                        const weiri_net_key *key, uint64_t to, uint64_t bytes);
-    /* Posts a store of value to offset to, a multiple of 8. */
+    /* Posts a store of value to offset to, a multiple of 8, of the memory that key names. Otherwise
+     * like put. */
     weir_status (*signal)(weiri_endpoint *endpoint, const weiri_net_key *key, uint64_t to,
                           uint64_t value);
 
-    /* Moves on whatever can be moved on, for all endpoints, without waiting; sets *moved if
-     * it did anything. After an error (WEIR_ERR_PEER, WEIR_ERR_TIMEOUT, WEIR_ERR_SYSTEM, with
-     * a text that names peer, device and remedy) the endpoint concerned stays failed. */
+    /* Called in a loop by every thread that waits. Advances all endpoints as far as possible
+     * without waiting; sets *moved if anything was done, else leaves it. Returns the failure of an
+     * endpoint (WEIR_ERR_PEER, WEIR_ERR_TIMEOUT, WEIR_ERR_SYSTEM), which stays failed; the other
+     * endpoints remain usable. */
     weir_status (*progress)(weiri_net *net, int *moved);
-    /* Arms what idle threads poll(2) on: fills *descriptor, readable as soon as progress has
-     * something to do. 0: there is something to do already. */
+    /* Called before a thread sleeps. Returns 1 and fills *descriptor, which poll(2) then reports as
+     * readable as soon as progress has something to do; -1 if there is no such descriptor, so the
+     * caller must poll. Returns 0 if there is something to do already. The network owns the
+     * descriptor. */
     int (*arm)(weiri_net *net, int *descriptor);
 } weiri_net_ops;
 
-/* Memory of one machine, for ranks that act as different machines. */
-extern const weiri_net_ops weiri_net_shm;
-/* Sockets, between any machines. */
+/* Sockets; works between any nodes. */
 extern const weiri_net_ops weiri_net_tcp;
-/* RDMA, in a build with the verbs' headers: lib/transport/net/ib.h. */
+/* RDMA by libibverbs; only in builds that have its headers. */
 extern const weiri_net_ops weiri_net_ib;
 
-/* For a wire's put: whether [at, at + bytes) lies within mem. WEIR_ERR_INVALID. */
-weir_status weiri_net_check_source(const weiri_net_mem *mem, uint64_t at, uint64_t bytes);
+/* Adds a network transport that the library does not contain, for a transport number that none of
+ * its own tables has; a later call replaces it. ops must stay valid. Call it before communicators
+ * are created, from one thread. Serves tests: verify/tests/support/net_shm.h. */
+void weiri_net_register(const weiri_net_ops *ops);
 
-/* The table of a transport; NULL where this build has none. */
+/* The ops table of a transport; NULL if this build has none. */
 const weiri_net_ops *weiri_net_ops_of(weir_transport transport);
+
+/* For implementations of put: WEIR_ERR_INVALID unless [at, at + bytes) lies within mem. */
+weir_status weiri_net_check_source(const weiri_net_mem *mem, uint64_t at, uint64_t bytes);
 
 static inline void weiri_net_lock(weiri_net *net)
 {

@@ -149,7 +149,7 @@ static void tcp_close(weiri_net *base)
     for (uint32_t i = 0; i < net->nmems; i++)
         free(net->mems[i]);
     free(net->mems);
-    weiri_stage_close(&net->stage);
+    weiri_staging_close(&net->stage);
     if (net->guests.list)
         weiri_guests_close(&net->guests);
     if (net->listener >= 0)
@@ -190,7 +190,7 @@ static weir_status tcp_open(int rank, int nranks, int timeout_ms, weiri_net **op
     pthread_mutex_init(&net->base.lock, NULL);
     net->job = (weiri_job){.rank = rank, .nranks = nranks, .timeout_ms = timeout_ms};
     net->nstreams = (int)nstreams;
-    net->stage.ops = weiri_stage_ops_get();
+    net->stage.ops = weiri_staging_ops_get();
     net->listener = net->epoll = net->timer = -1;
     status = open_descriptors(net);
     if (status == WEIR_OK)
@@ -238,7 +238,7 @@ static weir_status tcp_mem_register(weiri_net *base, void *memory, size_t bytes,
         place = WEIRI_NET_HOST; /* nothing is copied */
     weir_status status = WEIR_OK;
     if (place == WEIRI_NET_CUDA)
-        status = weiri_tcp_stage_add(net, memory);
+        status = weiri_tcp_staging_add(net, memory);
     if (status != WEIR_OK)
         return status;
     weiri_tcp_mem *mem = calloc(1, sizeof *mem);
@@ -460,7 +460,7 @@ static int tcp_arm(weiri_net *base, int *descriptor)
             fail_endpoint(end, status);
         /* Neither memory of GPUs nor the next pass can be polled for. */
         for (int i = 0; i < end->nstreams; i++)
-            if (status != WEIR_OK || weiri_tcp_stage_copies(end->streams[i]) ||
+            if (status != WEIR_OK || weiri_tcp_staging_copies(end->streams[i]) ||
                 (end->streams[i]->count > 0 && !end->streams[i]->is_full))
                 return 0;
     }

@@ -5,7 +5,7 @@
 #define WEIR_TRANSPORT_NET_TCP_H
 
 #include "boot/guests.h"
-#include "transport/net/stage.h"
+#include "transport/net/staging.h"
 #include "transport/net/net.h"
 
 enum {
@@ -36,7 +36,7 @@ typedef struct weiri_tcp_frame {
 
 /* A place for what is staged. */
 typedef struct weiri_tcp_slot {
-    weiri_stage_slot stage;
+    weiri_staging_slot stage;
     int is_busy;     /* a copy, or for sending a payload, is in it */
     int is_copied;   /* for sending: the payload is there */
     uint64_t frames; /* for receiving: how many are taken when the copy has ended */
@@ -133,7 +133,7 @@ typedef struct weiri_tcp_net {
     weiri_tcp_endpoint *endpoints;
     weiri_tcp_mem **mems; /* by slot */
     uint32_t nmems, generation;
-    weiri_stage stage;
+    weiri_staging stage;
 } weiri_tcp_net;
 
 /* What WEIRI_NET_ADDRESS_BYTES hold. */
@@ -190,27 +190,27 @@ weir_status weiri_tcp_resume(weiri_tcp_endpoint *endpoint, int *moved);
 /* Goes on with what waited for copies into a GPU's memory. */
 weir_status weiri_tcp_settle_copies(weiri_tcp_endpoint *endpoint, int *moved);
 
-/* --------------------------------------------------------------- tcp_stage.c */
+/* --------------------------------------------------------------- tcp_staging.c */
 
 /* Memory of a GPU was registered: all streams need buffers. WEIR_ERR_UNSUPPORTED. */
-weir_status weiri_tcp_stage_add(weiri_tcp_net *net, const void *memory);
+weir_status weiri_tcp_staging_add(weiri_tcp_net *net, const void *memory);
 /* Gives the endpoint's streams buffers, if the wire needs them. */
-weir_status weiri_tcp_stage_prepare(weiri_tcp_endpoint *endpoint);
+weir_status weiri_tcp_staging_prepare(weiri_tcp_endpoint *endpoint);
 /* Frees a stream's buffers, behind the copies that use them. */
-void weiri_tcp_stage_drop(weiri_tcp_stream *stream);
+void weiri_tcp_staging_drop(weiri_tcp_stream *stream);
 /* Begins to copy an item's payload out, if a buffer is free; its payload is there then. */
-weir_status weiri_tcp_stage_out(weiri_tcp_stream *stream, weiri_tcp_item *item);
+weir_status weiri_tcp_staging_out(weiri_tcp_stream *stream, weiri_tcp_item *item);
 /* Whether an item can be written. */
-weir_status weiri_tcp_stage_is_out(weiri_tcp_stream *stream, const weiri_tcp_item *item,
+weir_status weiri_tcp_staging_is_out(weiri_tcp_stream *stream, const weiri_tcp_item *item,
                                    int *ready);
 /* The buffer that fills next; NULL: none is free. */
-weiri_tcp_slot *weiri_tcp_stage_room(weiri_tcp_stream *stream);
+weiri_tcp_slot *weiri_tcp_staging_room(weiri_tcp_stream *stream);
 /* Begins to copy that buffer to where the payload goes, and that goes on behind it. */
-weir_status weiri_tcp_stage_in(weiri_tcp_stream *stream, size_t bytes, int ends_frame);
+weir_status weiri_tcp_staging_in(weiri_tcp_stream *stream, size_t bytes, int ends_frame);
 /* Adds the frames whose copies have ended; *ended is set if a buffer is free again. */
-weir_status weiri_tcp_stage_settle(weiri_tcp_stream *stream, uint64_t *frames, int *ended);
+weir_status weiri_tcp_staging_settle(weiri_tcp_stream *stream, uint64_t *frames, int *ended);
 /* Whether copies into GPU memory are under way. */
-int weiri_tcp_stage_copies(const weiri_tcp_stream *stream);
+int weiri_tcp_staging_copies(const weiri_tcp_stream *stream);
 
 /* -------------------------------------------------------------------- tcp.c */
 

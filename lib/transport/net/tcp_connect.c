@@ -253,7 +253,7 @@ weir_status weiri_tcp_endpoint_connect(weiri_endpoint *endpoint, const weiri_net
                                       end->job.rank, endpoint->peer);
     }
     if (status == WEIR_OK)
-        status = weiri_tcp_stage_prepare(end);
+        status = weiri_tcp_staging_prepare(end);
     end->is_connected = status == WEIR_OK;
     return status == WEIR_OK ? status : weiri_fail_context(status, "tcp wire");
 }
@@ -326,7 +326,7 @@ void weiri_tcp_endpoint_destroy(weiri_endpoint *endpoint)
         at = &(*at)->next;
     *at = end->next;
     for (int i = 0; i < end->nstreams; i++) {
-        weiri_tcp_stage_drop(end->streams[i]);
+        weiri_tcp_staging_drop(end->streams[i]);
         free(end->streams[i]->items);
         free(end->streams[i]);
     }

@@ -112,9 +112,9 @@ static weir_status do_signal(weiri_tcp_stream *stream, const weiri_tcp_frame *fr
     if ((uintptr_t)word % sizeof(uint64_t) != 0)
         return impossible(stream, "a signal to an address that is no multiple of 8");
     if (mem->place == WEIRI_NET_CUDA) {
-        memcpy(weiri_tcp_stage_room(stream)->stage.buffer, &frame->value, sizeof frame->value);
+        memcpy(weiri_tcp_staging_room(stream)->stage.buffer, &frame->value, sizeof frame->value);
         stream->payload = word;
-        return weiri_tcp_stage_in(stream, sizeof frame->value, 1);
+        return weiri_tcp_staging_in(stream, sizeof frame->value, 1);
     }
     weir_store_release((uint64_t *)(void *)word, frame->value);
     frames_done(stream, 1);
@@ -127,7 +127,7 @@ static int must_await_copies(const weiri_tcp_stream *stream, const weiri_tcp_fra
 {
     const weiri_tcp_net *net = (const weiri_tcp_net *)stream->endpoint->base.net;
     const weiri_tcp_mem *mem = weiri_tcp_mem_of(net, frame->memory);
-    if (!weiri_tcp_stage_copies(stream))
+    if (!weiri_tcp_staging_copies(stream))
         return 0;
     return frame->kind == WEIRI_TCP_SIGNAL ||
            (frame->kind == WEIRI_TCP_PUT && mem && mem->place != WEIRI_NET_CUDA);
@@ -211,11 +211,11 @@ static size_t payload_room(weiri_tcp_stream *stream, char **room)
     *room = stream->payload;
     if (!stream->is_staged)
         return stream->payload_left;
-    const weiri_tcp_slot *slot = weiri_tcp_stage_room(stream);
+    const weiri_tcp_slot *slot = weiri_tcp_staging_room(stream);
     stream->awaits_copy = !slot;
     if (!slot)
         return 0;
-    size_t bytes = WEIRI_STAGE_PIECE_BYTES - stream->slot_bytes;
+    size_t bytes = WEIRI_STAGING_BUFFER_BYTES - stream->slot_bytes;
     *room = slot->stage.buffer + stream->slot_bytes;
     return bytes < stream->payload_left ? bytes : stream->payload_left;
 }
@@ -226,10 +226,10 @@ static weir_status payload_came(weiri_tcp_stream *stream, size_t bytes)
     if (stream->is_staged) {
         int ends = stream->payload_left == 0;
         size_t filled = stream->slot_bytes += bytes;
-        if (!ends && filled < WEIRI_STAGE_PIECE_BYTES)
+        if (!ends && filled < WEIRI_STAGING_BUFFER_BYTES)
             return WEIR_OK;
         stream->slot_bytes = 0;
-        return weiri_tcp_stage_in(stream, filled, ends);
+        return weiri_tcp_staging_in(stream, filled, ends);
     }
     stream->payload += bytes;
     if (stream->payload_left == 0)
@@ -364,7 +364,7 @@ weir_status weiri_tcp_settle_copies(weiri_tcp_endpoint *end, int *moved)
         weiri_tcp_stream *stream = end->streams[i];
         uint64_t frames = 0;
         int ended = 0;
-        status = weiri_tcp_stage_settle(stream, &frames, &ended);
+        status = weiri_tcp_staging_settle(stream, &frames, &ended);
         if (frames > 0)
             frames_done(stream, frames);
         any |= ended;

@@ -179,7 +179,7 @@ static weir_status queue_stripes(weiri_tcp_endpoint *end, weiri_tcp_op *op, cons
     uint64_t stripe = op->bytes / (uint64_t)(end->nstreams - 1) / 4096 * 4096 + 4096;
     int fenced = overlaps(end, op->memory, op->to, op->bytes);
     stripe = stripe < STRIPE_BYTES_MIN ? STRIPE_BYTES_MIN : stripe;
-    uint64_t most = is_staged ? WEIRI_STAGE_PIECE_BYTES : STRIPE_BYTES_MAX;
+    uint64_t most = is_staged ? WEIRI_STAGING_BUFFER_BYTES : STRIPE_BYTES_MAX;
     stripe = stripe > most ? most : stripe;
     counts_sent(end, counts);
     while (done < op->bytes) {
@@ -206,8 +206,8 @@ static weir_status queue_short(weiri_tcp_endpoint *end, weiri_tcp_op *op, const 
     weir_status status = fence(end->streams[0], counts);
     for (uint64_t done = 0; status == WEIR_OK && done < op->bytes;) {
         uint64_t bytes = op->bytes - done;
-        if (is_staged && bytes > WEIRI_STAGE_PIECE_BYTES)
-            bytes = WEIRI_STAGE_PIECE_BYTES;
+        if (is_staged && bytes > WEIRI_STAGING_BUFFER_BYTES)
+            bytes = WEIRI_STAGING_BUFFER_BYTES;
         status = queue_stripe(end->streams[0], from + done, is_staged, key, op->to + done, bytes);
         done += bytes;
     }
@@ -391,7 +391,7 @@ static weir_status stage(weiri_tcp_stream *stream)
     for (size_t i = 0; i < stream->count && i < AHEAD && status == WEIR_OK; i++) {
         weiri_tcp_item *item = item_at(stream, i);
         if (item->is_staged && !item->slot)
-            status = weiri_tcp_stage_out(stream, item);
+            status = weiri_tcp_staging_out(stream, item);
         if (item->is_staged && !item->slot)
             break;
     }
@@ -407,7 +407,7 @@ static weir_status gather(weiri_tcp_stream *stream, struct iovec *parts, int *np
     for (size_t i = 0; i < stream->count && *nparts + 2 <= MOST_PARTS; i++) {
         const weiri_tcp_item *item = item_at(stream, i);
         if (status == WEIR_OK)
-            status = weiri_tcp_stage_is_out(stream, item, &ready);
+            status = weiri_tcp_staging_is_out(stream, item, &ready);
         if (status != WEIR_OK || !ready || *offered >= PASS_BYTES)
             break;
         *offered += add_parts(item, i ? 0 : stream->head_sent, parts, nparts);

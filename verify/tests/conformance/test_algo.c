@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include "verify/tests/support/algo_files.h"
+#include "verify/tests/support/net_shm.h"
 
 #include "plan/examples/examples.h"
 #include <weir/algo.h>
@@ -353,6 +354,7 @@ static int disagree_across(weir_boot *boot, void *argument)
     weir_algo *algo = NULL;
     int failures = 0;
     (void)argument;
+    net_shm_register();
     setenv("WEIR_HOSTID", weir_boot_rank(boot) % 2 ? "b" : "a", 1);
     setenv("WEIR_TRANSPORT", "shm", 1);
     if (!(comm = open_comm(boot)))

@@ -88,7 +88,7 @@ static int refuse_transport(weir_boot *boot, void *argument)
                                        &conn) == status);
         EXPECT(&failures,
                boot_last_error_has(status == WEIR_ERR_MISMATCH ? "chose different transports"
-                                   : rank                      ? "it does over shm"
+                                   : rank                      ? "use shm"
                                                                : "rank 1 could not connect"));
         EXPECT(&failures, conn == NULL);
         EXPECT_OK(&failures, weir_connect(comm, 1 - rank, TAG, WEIR_TRANSPORT_SHM, &conn));
@@ -125,7 +125,7 @@ static int use_up_semaphores(weir_boot *boot, void *argument)
     if (rank != 1) {
         EXPECT_OK(&failures, weir_connect(comm, 2 - rank, TAG, WEIR_TRANSPORT_AUTO, &third));
         EXPECT(&failures, weir_sem_create(third, &sems[MOST_SEMAPHORES]) == WEIR_ERR_NO_MEMORY);
-        EXPECT(&failures, boot_last_error_has(rank ? "rank 0 could not make its end"
+        EXPECT(&failures, boot_last_error_has(rank ? "rank 0 could not create its end"
                                                    : "more than 1024 semaphores"));
     }
     EXPECT(&failures, sems[MOST_SEMAPHORES] == NULL);

@@ -5,7 +5,7 @@
  * So from rank to rank there is every case: staged where it comes from, where it goes, and both,
  * with signals beside it and within it.
  */
-#include "verify/tests/support/stage_standin.h"
+#include "verify/tests/support/staging_standin.h"
 #include "transport/net/ib.h"
 
 static void adapt(weiri_net *net)

@@ -2,7 +2,7 @@
  * The tcp wire with memory that it cannot touch, staged: the whole conformance suite, with a
  * stand-in for the GPU.
  */
-#include "verify/tests/support/stage_standin.h"
+#include "verify/tests/support/staging_standin.h"
 #include "transport/net/tcp.h"
 
 static void adapt(weiri_net *net)

@@ -250,7 +250,7 @@ static int producer_dies(weir_boot *boot, void *argument)
     EXPECT(&failures, weir_fifo_wait(&b.hasty, ticket) == WEIR_ERR_TIMEOUT);
     double start_s = now_s();
     EXPECT(&failures, weir_proxy_stop(b.proxy) == WEIR_ERR_TIMEOUT);
-    EXPECT(&failures, boot_last_error_has("2 triggers were not carried out within 50 ms"));
+    EXPECT(&failures, boot_last_error_has("2 triggers were not executed within 50 ms"));
     EXPECT(&failures, boot_last_error_has("ticket 1") && boot_last_error_has("never filled it"));
     EXPECT(&failures, now_s() - start_s < 10 && seen.total == 1);
     bench_close(&b);
@@ -330,7 +330,7 @@ static int wrong_triggers(weir_boot *boot, void *argument)
            expect_failure(boot, &far, NULL, "port channel 4294967295") +
            expect_failure(boot, &odd, NULL, "kind 0x40") +
            expect_failure(boot, &custom, NULL, "no handler") +
-           expect_failure(boot, &refused, refuse_trigger, "the handler of triggers failed");
+           expect_failure(boot, &refused, refuse_trigger, "the trigger handler failed");
 }
 
 /* Puts that would leave either memory end both ranks' waits, and write nothing. */
@@ -365,7 +365,7 @@ static int beyond_memory(weir_boot *boot, void *argument)
         else
             EXPECT(&failures, weir_port_wait(with.port) == WEIR_ERR_ABORTED);
         EXPECT(&failures, weir_proxy_status(proxy) == (with.rank ? WEIR_OK : WEIR_ERR_INVALID));
-        EXPECT(&failures, with.rank || boot_last_error_has("reaches beyond the memory"));
+        EXPECT(&failures, with.rank || boot_last_error_has("exceeds the memory"));
         with.port = NULL; /* nothing to flush */
         port_close(&with);
         weir_proxy_free(proxy);

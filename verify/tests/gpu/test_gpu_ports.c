@@ -129,7 +129,7 @@ static int beyond_memory(weir_boot *boot, void *argument)
     EXPECT(&failures, *r.status == WEIR_ERR_ABORTED);
     if (r.rank == 0) {
         EXPECT(&failures, weir_proxy_status(r.proxy) == WEIR_ERR_INVALID);
-        EXPECT(&failures, boot_last_error_has("reaches beyond the memory"));
+        EXPECT(&failures, boot_last_error_has("exceeds the memory"));
     }
     rig_close(&r, 1); /* of an aborted communicator */
     return failures;

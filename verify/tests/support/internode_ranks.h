@@ -7,6 +7,7 @@
 
 #include "verify/tests/support/comm_ranks.h"
 #include "verify/tests/support/device_standin.h"
+#include "verify/tests/support/net_shm.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +28,7 @@ static inline int ranks_of(const layout *where)
 static inline weir_comm *open_across(weir_boot *boot, const layout *where)
 {
     char name[2] = {where->machines[weir_boot_rank(boot)], '\0'};
+    net_shm_register();
     setenv("WEIR_HOSTID", name, 1);
     setenv("WEIR_TRANSPORT", where->transport ? where->transport : "shm", 1);
     weir_comm *comm = open_comm(boot);

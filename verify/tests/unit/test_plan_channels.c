@@ -3,6 +3,7 @@
  * channels, packets through both, groups of thread blocks, barriers, semaphores and loops, at
  * lengths that divide and that do not. The plans are written here, as JSON.
  */
+#include "verify/tests/support/net_shm.h"
 #include "verify/tests/support/plan_ranks.h"
 
 enum { TEXT_BYTES = 1 << 15, LARGEST_BYTES = 65536 };
@@ -294,6 +295,7 @@ static int subject_body(weir_boot *boot, void *argument)
     int failures = 0;
     if (what->transport) {
         snprintf(host, sizeof host, "host%d", weir_boot_rank(boot) % what->nhosts);
+        net_shm_register();
         setenv("WEIR_HOSTID", host, 1);
         setenv("WEIR_TRANSPORT", what->transport, 1);
     }

@@ -1,9 +1,9 @@
 /* A wire's stage: opened with the first memory that needs it, for one GPU. */
-#include "transport/net/stage.h"
+#include "transport/net/staging.h"
 
 #include "base/error.h"
 
-weir_status weiri_stage_add(weiri_stage *stage, const weiri_net *net, const void *memory)
+weir_status weiri_staging_add(weiri_staging *stage, const weiri_net *net, const void *memory)
 {
     const char *name = weir_transport_name(net->ops->transport);
     if (!stage->ops)
@@ -20,19 +20,19 @@ weir_status weiri_stage_add(weiri_stage *stage, const weiri_net *net, const void
     return WEIR_OK;
 }
 
-void weiri_stage_close(weiri_stage *stage)
+void weiri_staging_close(weiri_staging *stage)
 {
     if (stage->context)
         stage->ops->close(stage->context);
     stage->context = NULL;
 }
 
-weir_status weiri_stage_slot_open(const weiri_stage *stage, size_t bytes, weiri_stage_slot *slot)
+weir_status weiri_staging_slot_open(const weiri_staging *stage, size_t bytes, weiri_staging_slot *slot)
 {
     return slot->buffer ? WEIR_OK : stage->ops->slot_open(stage->context, bytes, slot);
 }
 
-void weiri_stage_slot_close(const weiri_stage *stage, weiri_stage_slot *slot)
+void weiri_staging_slot_close(const weiri_staging *stage, weiri_staging_slot *slot)
 {
     if (slot->buffer)
         stage->ops->slot_close(stage->context, slot);

@@ -14,8 +14,8 @@
 
 static weir_status open_slot(weiri_ib_net *ib, weiri_ib_slot *slot)
 {
-    const size_t bytes = WEIRI_STAGE_PIECE_BYTES + sizeof(weiri_ib_label);
-    weir_status status = weiri_stage_slot_open(&ib->stage, bytes, &slot->stage);
+    const size_t bytes = WEIRI_STAGING_BUFFER_BYTES + sizeof(weiri_ib_piece_header);
+    weir_status status = weiri_staging_slot_open(&ib->stage, bytes, &slot->stage);
     if (status != WEIR_OK || slot->mr)
         return status;
     slot->mr = ib->verbs->reg_mr(ib->pd, slot->stage.buffer, bytes,
@@ -27,7 +27,7 @@ static void close_slot(weiri_ib_net *ib, weiri_ib_slot *slot)
 {
     if (slot->mr)
         ib->verbs->dereg_mr(slot->mr);
-    weiri_stage_slot_close(&ib->stage, &slot->stage);
+    weiri_staging_slot_close(&ib->stage, &slot->stage);
 }
 
 weir_status weiri_ib_boxes_open(weiri_ib_endpoint *end)
@@ -41,8 +41,8 @@ weir_status weiri_ib_boxes_open(weiri_ib_endpoint *end)
             status = open_slot(end->ib, &end->in.slots[i]);
     }
     for (int i = 0; i < WEIRI_IB_SLOTS && status == WEIR_OK; i++) {
-        end->desk->own.slots[i] = (uint64_t)(uintptr_t)end->in.slots[i].stage.buffer;
-        end->desk->own.rkeys[i] = end->in.slots[i].mr->rkey;
+        end->control->own.slots[i] = (uint64_t)(uintptr_t)end->in.slots[i].stage.buffer;
+        end->control->own.rkeys[i] = end->in.slots[i].mr->rkey;
     }
     end->has_boxes = status == WEIR_OK;
     /* Tells the card now if the peer is there, since nobody may progress the wire before that
@@ -59,9 +59,9 @@ void weiri_ib_boxes_close(weiri_ib_endpoint *end)
     }
 }
 
-weir_status weiri_ib_stage_add(weiri_ib_net *ib, const void *memory)
+weir_status weiri_ib_staging_add(weiri_ib_net *ib, const void *memory)
 {
-    weir_status status = weiri_stage_add(&ib->stage, &ib->base, memory);
+    weir_status status = weiri_staging_add(&ib->stage, &ib->base, memory);
     for (uint32_t i = 0; i < ib->nslots && status == WEIR_OK; i++)
         if (ib->slots[i])
             status = weiri_ib_boxes_open(ib->slots[i]);
@@ -79,7 +79,7 @@ static void fail_copy(weiri_ib_endpoint *end, weir_status status)
 static int count_ended(weiri_ib_endpoint *end, const weiri_ib_slot *slots, uint64_t begun,
                        uint64_t *copied)
 {
-    const weiri_stage *stage = &end->ib->stage;
+    const weiri_staging *stage = &end->ib->stage;
     int moved = 0, done = 1;
     while (*copied < begun && done) {
         weir_status status = stage->ops->is_done(stage->context,
@@ -115,7 +115,7 @@ static const weiri_ib_op *next_source(weiri_ib_endpoint *end)
 
 int weiri_ib_copy_out(weiri_ib_endpoint *end)
 {
-    const weiri_stage *stage = &end->ib->stage;
+    const weiri_staging *stage = &end->ib->stage;
     weiri_ib_outbox *out = &end->out;
     const weiri_ib_op *op;
     if (!end->has_boxes || !end->open)
@@ -163,7 +163,7 @@ void weiri_ib_landed(weiri_ib_endpoint *end, uint32_t bytes)
 {
     weiri_ib_inbox *in = &end->in;
     if (!end->has_boxes || in->landed - in->told == WEIRI_IB_SLOTS ||
-        bytes > WEIRI_STAGE_PIECE_BYTES) {
+        bytes > WEIRI_STAGING_BUFFER_BYTES) {
         weiri_ib_fail(end, WEIR_ERR_PEER,
                       "%s sent %u bytes where there is no room for them; do all ranks run the "
                       "same build of weir?", end->peer_name, bytes);
@@ -175,7 +175,7 @@ void weiri_ib_landed(weiri_ib_endpoint *end, uint32_t bytes)
 /* Nobody knows the memory that a piece is for: this end has failed, and so has the peer's. */
 static void refuse(weiri_ib_endpoint *end, uint32_t bytes)
 {
-    weiri_ib_tell(end, WEIRI_IB_REFUSAL, 0);
+    weiri_ib_send_immediate(end, WEIRI_IB_REFUSAL, 0);
     weiri_ib_fail(end, WEIR_ERR_SYSTEM,
                   "%s wrote %u bytes to memory that rank %d has not registered, or no longer; keep "
                   "it registered while peers use its key", end->peer_name, bytes,
@@ -197,10 +197,10 @@ static int take_signal(weiri_ib_inbox *in, const weiri_ib_slot *slot, uint64_t a
 /* Begins to copy the next piece on; 0: it has to wait, or the endpoint has failed. */
 static int take_piece(weiri_ib_endpoint *end)
 {
-    const weiri_stage *stage = &end->ib->stage;
+    const weiri_staging *stage = &end->ib->stage;
     weiri_ib_inbox *in = &end->in;
     weiri_ib_slot *slot = &in->slots[in->begun % WEIRI_IB_SLOTS];
-    weiri_ib_label label;
+    weiri_ib_piece_header label;
     memcpy(&label, slot->stage.buffer + slot->bytes, sizeof label);
     const weiri_ib_mem *mem = weiri_ib_mem_at(end->ib, &label, slot->bytes);
     if (!mem || (mem->is_host && slot->bytes != sizeof(uint64_t))) {
@@ -222,13 +222,13 @@ int weiri_ib_empty_inbox(weiri_ib_endpoint *end)
     weiri_ib_inbox *in = &end->in;
     if (!end->has_boxes || !end->open)
         return 0;
-    if (!end->has_told_card)
-        end->has_told_card = weiri_ib_tell_card(end);
+    if (!end->has_sent_inbox)
+        end->has_sent_inbox = weiri_ib_send_inbox_address(end);
     int moved = count_ended(end, in->slots, in->begun, &in->copied);
     while (end->base.failed == WEIR_OK && in->begun != in->landed && take_piece(end))
         moved = 1;
     if (end->base.failed == WEIR_OK && in->told != in->copied &&
-        weiri_ib_tell(end, WEIRI_IB_CREDIT, in->copied))
+        weiri_ib_send_immediate(end, WEIRI_IB_CREDIT, in->copied))
         in->told = in->copied;
     return moved;
 }

@@ -1,5 +1,5 @@
 /*
- * Memory of a GPU on the tcp wire: payloads pass through pinned memory (stage.h). Each stream
+ * Memory of a GPU on the tcp wire: payloads pass through pinned memory (staging.h). Each stream
  * has two slots each way, so that one is copied while the other is on its way through the
  * socket, and no stream waits for another's.
  *
@@ -13,52 +13,52 @@
 
 #include <string.h>
 
-static const weiri_stage *stage_of(const weiri_tcp_endpoint *end)
+static const weiri_staging *stage_of(const weiri_tcp_endpoint *end)
 {
     return &((const weiri_tcp_net *)end->base.net)->stage;
 }
 
 /* ------------------------------------------------------------------- buffers */
 
-weir_status weiri_tcp_stage_add(weiri_tcp_net *net, const void *memory)
+weir_status weiri_tcp_staging_add(weiri_tcp_net *net, const void *memory)
 {
-    weir_status status = weiri_stage_add(&net->stage, &net->base, memory);
+    weir_status status = weiri_staging_add(&net->stage, &net->base, memory);
     for (weiri_tcp_endpoint *end = net->endpoints; end && status == WEIR_OK; end = end->next)
         if (end->is_connected)
-            status = weiri_tcp_stage_prepare(end);
+            status = weiri_tcp_staging_prepare(end);
     return status;
 }
 
-weir_status weiri_tcp_stage_prepare(weiri_tcp_endpoint *end)
+weir_status weiri_tcp_staging_prepare(weiri_tcp_endpoint *end)
 {
-    const weiri_stage *stage = stage_of(end);
+    const weiri_staging *stage = stage_of(end);
     weir_status status = WEIR_OK;
     for (int i = 0; stage->context && i < end->nstreams; i++)
         for (int j = 0; j < WEIRI_TCP_SLOTS && status == WEIR_OK; j++) {
             weiri_tcp_stream *stream = end->streams[i];
-            status = weiri_stage_slot_open(stage, WEIRI_STAGE_PIECE_BYTES,
+            status = weiri_staging_slot_open(stage, WEIRI_STAGING_BUFFER_BYTES,
                                            &stream->out[j].stage);
             if (status == WEIR_OK)
-                status = weiri_stage_slot_open(stage, WEIRI_STAGE_PIECE_BYTES,
+                status = weiri_staging_slot_open(stage, WEIRI_STAGING_BUFFER_BYTES,
                                                &stream->into[j].stage);
         }
     return status;
 }
 
-void weiri_tcp_stage_drop(weiri_tcp_stream *stream)
+void weiri_tcp_staging_drop(weiri_tcp_stream *stream)
 {
-    const weiri_stage *stage = stage_of(stream->endpoint);
+    const weiri_staging *stage = stage_of(stream->endpoint);
     for (int j = 0; stage->context && j < WEIRI_TCP_SLOTS; j++) {
-        weiri_stage_slot_close(stage, &stream->out[j].stage);
-        weiri_stage_slot_close(stage, &stream->into[j].stage);
+        weiri_staging_slot_close(stage, &stream->out[j].stage);
+        weiri_staging_slot_close(stage, &stream->into[j].stage);
     }
 }
 
 /* ------------------------------------------------------------------- sending */
 
-weir_status weiri_tcp_stage_out(weiri_tcp_stream *stream, weiri_tcp_item *item)
+weir_status weiri_tcp_staging_out(weiri_tcp_stream *stream, weiri_tcp_item *item)
 {
-    const weiri_stage *stage = stage_of(stream->endpoint);
+    const weiri_staging *stage = stage_of(stream->endpoint);
     for (int j = 0; j < WEIRI_TCP_SLOTS && !item->slot; j++) {
         weiri_tcp_slot *slot = &stream->out[j];
         if (slot->is_busy)
@@ -75,10 +75,10 @@ weir_status weiri_tcp_stage_out(weiri_tcp_stream *stream, weiri_tcp_item *item)
     return WEIR_OK;
 }
 
-weir_status weiri_tcp_stage_is_out(weiri_tcp_stream *stream, const weiri_tcp_item *item,
+weir_status weiri_tcp_staging_is_out(weiri_tcp_stream *stream, const weiri_tcp_item *item,
                                    int *ready)
 {
-    const weiri_stage *stage = stage_of(stream->endpoint);
+    const weiri_staging *stage = stage_of(stream->endpoint);
     weir_status status = WEIR_OK;
     *ready = !item->is_staged;
     if (!item->slot)
@@ -91,15 +91,15 @@ weir_status weiri_tcp_stage_is_out(weiri_tcp_stream *stream, const weiri_tcp_ite
 
 /* ----------------------------------------------------------------- receiving */
 
-weiri_tcp_slot *weiri_tcp_stage_room(weiri_tcp_stream *stream)
+weiri_tcp_slot *weiri_tcp_staging_room(weiri_tcp_stream *stream)
 {
     weiri_tcp_slot *slot = &stream->into[stream->into_next];
     return slot->is_busy ? NULL : slot;
 }
 
-weir_status weiri_tcp_stage_in(weiri_tcp_stream *stream, size_t bytes, int ends_frame)
+weir_status weiri_tcp_staging_in(weiri_tcp_stream *stream, size_t bytes, int ends_frame)
 {
-    const weiri_stage *stage = stage_of(stream->endpoint);
+    const weiri_staging *stage = stage_of(stream->endpoint);
     weiri_tcp_slot *slot = &stream->into[stream->into_next];
     weir_status status = stage->ops->copy_in(stage->context, &slot->stage, stream->payload, bytes);
     if (status != WEIR_OK)
@@ -111,9 +111,9 @@ weir_status weiri_tcp_stage_in(weiri_tcp_stream *stream, size_t bytes, int ends_
     return WEIR_OK;
 }
 
-weir_status weiri_tcp_stage_settle(weiri_tcp_stream *stream, uint64_t *frames, int *ended)
+weir_status weiri_tcp_staging_settle(weiri_tcp_stream *stream, uint64_t *frames, int *ended)
 {
-    const weiri_stage *stage = stage_of(stream->endpoint);
+    const weiri_staging *stage = stage_of(stream->endpoint);
     for (int j = 0; j < WEIRI_TCP_SLOTS; j++) {
         /* The older copy first. */
         weiri_tcp_slot *slot = &stream->into[(stream->into_next + j) % WEIRI_TCP_SLOTS];
@@ -130,7 +130,7 @@ weir_status weiri_tcp_stage_settle(weiri_tcp_stream *stream, uint64_t *frames, i
     return WEIR_OK;
 }
 
-int weiri_tcp_stage_copies(const weiri_tcp_stream *stream)
+int weiri_tcp_staging_copies(const weiri_tcp_stream *stream)
 {
     int busy = 0;
     for (int j = 0; j < WEIRI_TCP_SLOTS; j++)

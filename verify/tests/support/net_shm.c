@@ -1,24 +1,24 @@
 /*
- * A wire over memory of one machine: ranks that act as different machines
- * (WEIR_HOSTID) use it where neither sockets nor RDMA are wanted, and it is the
- * smallest complete wire to read.
+ * Test double: a network transport over shared memory. It joins ranks of one node that act as
+ * different nodes (WEIR_HOSTID), so that tests of the internode code need neither sockets nor
+ * RDMA. It is also the smallest complete network transport, hence the one to read first.
  *
- * An endpoint owns a ring of bytes that its peer writes and it reads. An operation
- * is a header and, of a put, its data. The writer copies what there is room for and
- * stores its position (head) with release; the reader copies what is there to where
- * the header says and stores its own (tail), which tells the writer what has
- * arrived: the memory that an operation names is the reader's, so no rank maps
- * another's registered memory. The order of operations is that of the bytes.
+ * Protocol: each endpoint owns a ring of bytes that the peer writes and the endpoint reads. An
+ * operation is a header, followed by the data if it is a put. The writer copies as much as there
+ * is room for, then stores its position (head) with release. The reader copies what has arrived
+ * to the place that the header names, then stores its own position (tail), which acknowledges the
+ * operation. The memory that a header names is the reader's, so no rank maps the registered
+ * memory of another. Operations are performed in the order of their bytes in the ring.
  *
- * A peer whose process has ended is gone; one that has destroyed its end is missed by
- * who still has something for it only. There is nothing to sleep on: arm always says
- * that there is something to do.
+ * Failures: an endpoint fails with WEIR_ERR_PEER once the peer's process has ended, or once the
+ * peer has destroyed its endpoint while operations to it are outstanding. There is no descriptor
+ * to sleep on: arm always reports that there is work.
  */
 #define _GNU_SOURCE
-#include "transport/transport.h"
-#include "transport/net/net.h"
+#include "verify/tests/support/net_shm.h"
 
 #include "base/error.h"
+#include "transport/transport.h"
 #include <weir/target.h>
 
 #include <errno.h>
@@ -31,7 +31,7 @@
 
 enum {
     RING_BYTES = 1 << 18,
-    POLLS_PER_LOOK = 64, /* at the clock and at the peer's life */
+    IDLE_POLLS_PER_CHECK = 64, /* of the deadline and of the peer's process */
     MEMORIES_MAX = 4096,
 };
 
@@ -40,13 +40,13 @@ typedef struct line_word {
 } line_word;
 
 typedef struct ring {
-    line_word head;      /* bytes ever written: the writer's */
-    line_word tail;      /* bytes ever read: the reader's */
-    line_word closed;    /* 1: the writer is gone */
+    line_word head;   /* total bytes written; stored by the writer */
+    line_word tail;   /* total bytes read; stored by the reader */
+    line_word closed; /* 1 once the writer has destroyed its endpoint */
     char data[RING_BYTES];
 } ring;
 
-/* What an endpoint's address says. */
+/* The contents of an endpoint's address. */
 typedef struct shm_address {
     weiri_segment_key key;
     int32_t pid, rank;
@@ -63,7 +63,7 @@ enum { PUT = 1, SIGNAL = 2 };
 
 typedef struct header {
     uint32_t kind, memory;
-    uint64_t to, bytes, value; /* of a put: bytes follow; of a signal: value is all */
+    uint64_t to, bytes, value; /* a put is followed by its data; a signal has only value */
 } header;
 
 /* A posted operation. */
@@ -71,7 +71,7 @@ typedef struct operation {
     struct operation *next;
     header head;
     const char *from;
-    uint64_t end; /* the ring's position behind it, once it is written */
+    uint64_t end; /* the ring position after its last byte, once it is written */
 } operation;
 
 typedef struct shm_endpoint {
@@ -79,14 +79,14 @@ typedef struct shm_endpoint {
     struct shm_endpoint *next;
     weiri_segment inbound_segment, outbound_segment;
     ring *inbound, *outbound;
-    int peer_pid, pidfd; /* pidfd -1 where the system has none */
-    operation *first, *last;         /* not yet written whole */
+    int peer_pid, pidfd; /* pidfd is -1 if the kernel has no pidfd_open */
+    operation *first, *last;           /* not yet written completely */
     operation *written, *written_last; /* written, not yet read by the peer */
-    uint64_t written_of_first;       /* bytes of first, its header included */
+    uint64_t written_of_first;         /* bytes of first, including its header */
     header arriving;
-    uint64_t arrived; /* bytes of the arriving operation, its header included */
-    unsigned idle;
-    uint64_t stuck_ns; /* since when nothing has moved; 0: it does */
+    uint64_t arrived; /* bytes of the arriving operation, including its header */
+    unsigned idle;     /* consecutive progress calls without any progress */
+    uint64_t stuck_ns; /* time of the first check without progress; 0 after any */
 } shm_endpoint;
 
 typedef struct shm_net {
@@ -99,8 +99,8 @@ static weir_status shm_open(int rank, int nranks, int timeout_ms, weiri_net **ne
 {
     shm_net *made = calloc(1, sizeof *made);
     if (!made)
-        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a wire");
-    made->base.ops = weiri_net_ops_of(WEIR_TRANSPORT_SHM);
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a network transport");
+    made->base.ops = &net_shm_ops;
     made->base.rank = rank;
     made->base.nranks = nranks;
     made->base.timeout_ms = timeout_ms;
@@ -179,19 +179,19 @@ static weir_status shm_endpoint_create(weiri_net *net, int peer, weiri_endpoint 
     return WEIR_OK;
 }
 
-/* Each end maps the ring of the other, which is there already: it can post then. */
+/* Maps the peer's ring, which exists since its address was made, so posting is possible at once. */
 static weir_status shm_endpoint_connect(weiri_endpoint *endpoint, const weiri_net_address *peers)
 {
     shm_endpoint *end = (shm_endpoint *)endpoint;
     shm_address address;
     memcpy(&address, peers->bytes, sizeof address);
     if (address.rank != endpoint->peer)
-        return weiri_fail(WEIR_ERR_INVALID, "wire shm: not rank %d's address", endpoint->peer);
+        return weiri_fail(WEIR_ERR_INVALID, "transport shm: not rank %d's address", endpoint->peer);
     weir_status status = weiri_segment_map(&address.key, &end->outbound_segment);
     if (status != WEIR_OK)
         return weiri_fail_context(status,
-                                  "wire shm: rank %d cannot reach rank %d, which must be on the "
-                                  "same machine; give it another transport",
+                                  "transport shm: rank %d cannot reach rank %d, which must be on the "
+                                  "same node; use another transport",
                                   endpoint->net->rank, endpoint->peer);
     end->outbound = end->outbound_segment.base;
     end->peer_pid = address.pid;
@@ -207,12 +207,12 @@ static weir_status shm_mem_register(weiri_net *net, void *base, size_t bytes,
     shm_net *on = (shm_net *)net;
     uint32_t id = 0;
     if (place != WEIRI_NET_HOST)
-        return weiri_fail(WEIR_ERR_UNSUPPORTED, "wire shm: host memory only");
+        return weiri_fail(WEIR_ERR_UNSUPPORTED, "transport shm: host memory only");
     while (id < MEMORIES_MAX && on->memories[id])
         id++;
     weiri_net_mem *made = id < MEMORIES_MAX ? calloc(1, sizeof *made) : NULL;
     if (!made)
-        return weiri_fail(WEIR_ERR_NO_MEMORY, "wire shm: at most %d memories", MEMORIES_MAX);
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "transport shm: at most %d memories", MEMORIES_MAX);
     const shm_key key = {id, 0, bytes};
     made->net = net;
     made->base = base;
@@ -232,11 +232,11 @@ static void shm_mem_deregister(weiri_net_mem *mem)
     free(mem);
 }
 
-static weir_status post(weiri_endpoint *endpoint, header head, const char *from)
+static weir_status shm_post(weiri_endpoint *endpoint, header head, const char *from)
 {
     shm_endpoint *end = (shm_endpoint *)endpoint;
     if (endpoint->failed != WEIR_OK)
-        return weiri_fail(endpoint->failed, "wire shm: the path to rank %d has failed before",
+        return weiri_fail(endpoint->failed, "transport shm: the endpoint to rank %d has already failed",
                           endpoint->peer);
     operation *made = malloc(sizeof *made);
     if (!made)
@@ -252,13 +252,13 @@ static weir_status post(weiri_endpoint *endpoint, header head, const char *from)
     return WEIR_OK;
 }
 
-static weir_status check_target(const weiri_endpoint *endpoint, const shm_key *key, uint64_t to,
+static weir_status shm_check_target(const weiri_endpoint *endpoint, const shm_key *key, uint64_t to,
                                 uint64_t bytes)
 {
     if (key->memory < MEMORIES_MAX && to <= key->bytes && bytes <= key->bytes - to)
         return WEIR_OK;
     return weiri_fail(WEIR_ERR_INVALID,
-                      "wire shm: %llu bytes at %llu are beyond rank %d's memory of %llu bytes",
+                      "transport shm: %llu bytes at %llu are beyond rank %d's memory of %llu bytes",
                       (unsigned long long)bytes, (unsigned long long)to, endpoint->peer,
                       (unsigned long long)key->bytes);
 }
@@ -270,10 +270,10 @@ static weir_status shm_put(weiri_endpoint *endpoint, const weiri_net_mem *mem, u
     memcpy(&target, key->bytes, sizeof target);
     weir_status status = weiri_net_check_source(mem, at, bytes);
     if (status == WEIR_OK)
-        status = check_target(endpoint, &target, to, bytes);
+        status = shm_check_target(endpoint, &target, to, bytes);
     if (status != WEIR_OK)
         return status;
-    return post(endpoint, (header){PUT, target.memory, to, bytes, 0}, mem->base + at);
+    return shm_post(endpoint, (header){PUT, target.memory, to, bytes, 0}, mem->base + at);
 }
 
 static weir_status shm_signal(weiri_endpoint *endpoint, const weiri_net_key *key, uint64_t to,
@@ -281,15 +281,15 @@ static weir_status shm_signal(weiri_endpoint *endpoint, const weiri_net_key *key
 {
     shm_key target;
     memcpy(&target, key->bytes, sizeof target);
-    weir_status status = check_target(endpoint, &target, to, sizeof value);
+    weir_status status = shm_check_target(endpoint, &target, to, sizeof value);
     if (status == WEIR_OK && to % sizeof value)
-        status = weiri_fail(WEIR_ERR_INVALID, "wire shm: a signal's offset is a multiple of 8");
+        status = weiri_fail(WEIR_ERR_INVALID, "transport shm: a signal's offset is a multiple of 8");
     if (status != WEIR_OK)
         return status;
-    return post(endpoint, (header){SIGNAL, target.memory, to, 0, value}, NULL);
+    return shm_post(endpoint, (header){SIGNAL, target.memory, to, 0, value}, NULL);
 }
 
-/* Copies into or out of a ring at a position that only grows. */
+/* Copies into or out of a ring; position counts all bytes ever, and is reduced modulo its size. */
 static void ring_copy_in(ring *to, uint64_t position, const char *from, size_t bytes)
 {
     size_t at = position % RING_BYTES, first = RING_BYTES - at < bytes ? RING_BYTES - at : bytes;
@@ -309,8 +309,8 @@ static size_t smaller(uint64_t a, uint64_t b)
     return (size_t)(a < b ? a : b);
 }
 
-/* Writes what there is room for. */
-static void write_some(shm_endpoint *end, int *moved)
+/* Writes queued operations as far as the ring has room. */
+static void shm_write(shm_endpoint *end, int *moved)
 {
     ring *out = end->outbound;
     uint64_t head = out->head.value, before = head;
@@ -348,7 +348,7 @@ static void write_some(shm_endpoint *end, int *moved)
     *moved = 1;
 }
 
-static void complete(shm_endpoint *end, int *moved)
+static void shm_complete(shm_endpoint *end, int *moved)
 {
     uint64_t tail = weir_load_acquire(&end->outbound->tail.value);
     while (end->written && end->written->end <= tail) {
@@ -360,14 +360,14 @@ static void complete(shm_endpoint *end, int *moved)
     }
 }
 
-static weir_status fail(shm_endpoint *end, weir_status status, const char *what)
+static weir_status shm_fail(shm_endpoint *end, weir_status status, const char *what)
 {
     end->base.failed = status;
-    return weiri_fail(status, "wire shm: rank %d %s", end->base.peer, what);
+    return weiri_fail(status, "transport shm: rank %d %s", end->base.peer, what);
 }
 
-/* The header is whole: whether its target is there. */
-static weir_status check_arriving(shm_endpoint *end)
+/* Checks a complete header: its target must be registered memory. */
+static weir_status shm_check_header(shm_endpoint *end)
 {
     const shm_net *net = (const shm_net *)end->base.net;
     const header *head = &end->arriving;
@@ -375,11 +375,11 @@ static weir_status check_arriving(shm_endpoint *end)
     uint64_t bytes = head->kind == SIGNAL ? sizeof head->value : head->bytes;
     if (mem && head->to <= mem->bytes && bytes <= mem->bytes - head->to)
         return WEIR_OK;
-    return fail(end, WEIR_ERR_PEER, "writes to memory that is not registered here");
+    return shm_fail(end, WEIR_ERR_PEER, "writes to memory that is not registered here");
 }
 
-/* Copies what has arrived to where it belongs. */
-static weir_status read_some(shm_endpoint *end, int *moved)
+/* Copies arrived data to their targets and performs arrived signals. */
+static weir_status shm_read(shm_endpoint *end, int *moved)
 {
     const shm_net *net = (const shm_net *)end->base.net;
     ring *in = end->inbound;
@@ -400,7 +400,7 @@ static weir_status read_some(shm_endpoint *end, int *moved)
         tail += bytes;
         end->arrived += bytes;
         if (in_head && end->arrived == sizeof *op)
-            status = check_arriving(end);
+            status = shm_check_header(end);
         if (status != WEIR_OK || end->arrived < sizeof *op ||
             end->arrived < sizeof *op + op->bytes)
             continue;
@@ -424,22 +424,23 @@ static int process_is_gone(const shm_endpoint *end)
     return poll(&ended, 1, 0) > 0;
 }
 
-/* After a round without any move. */
-static weir_status look_for_peer(shm_endpoint *end)
+/* Called after a progress call without progress; every IDLE_POLLS_PER_CHECK calls it checks the
+ * peer and the deadline. */
+static weir_status shm_check_peer(shm_endpoint *end)
 {
     int pending = end->base.posted != end->base.completed;
     int closed = weir_load_acquire(&end->inbound->closed.value) != 0;
-    if (++end->idle % POLLS_PER_LOOK || (closed && !pending))
+    if (++end->idle % IDLE_POLLS_PER_CHECK || (closed && !pending))
         return WEIR_OK;
     if (closed || process_is_gone(end)) {
-        /* What it wrote before comes first. */
+        /* Data that the peer wrote before it ended are delivered first. */
         int left = weir_load_acquire(&end->inbound->head.value) != end->inbound->tail.value;
-        return left ? WEIR_OK : fail(end, WEIR_ERR_PEER, "is gone; see its own messages");
+        return left ? WEIR_OK : shm_fail(end, WEIR_ERR_PEER, "is gone; see its own messages");
     }
     if (!pending || !end->stuck_ns)
         end->stuck_ns = weir_clock_ns();
     else if (weir_clock_ns() - end->stuck_ns > (uint64_t)end->base.net->timeout_ms * 1000000u)
-        return fail(end, WEIR_ERR_TIMEOUT, "takes nothing any more; see where it is");
+        return shm_fail(end, WEIR_ERR_TIMEOUT, "has made no progress before the deadline; see where it waits");
     return WEIR_OK;
 }
 
@@ -450,11 +451,11 @@ static weir_status shm_progress(weiri_net *net, int *moved)
         int here = 0;
         if (!end->outbound || end->base.failed != WEIR_OK)
             continue;
-        write_some(end, &here);
-        weir_status status = read_some(end, &here);
-        complete(end, &here);
+        shm_write(end, &here);
+        weir_status status = shm_read(end, &here);
+        shm_complete(end, &here);
         if (status == WEIR_OK && !here)
-            status = look_for_peer(end);
+            status = shm_check_peer(end);
         if (status != WEIR_OK)
             worst = status;
         if (here)
@@ -471,7 +472,7 @@ static int shm_arm(weiri_net *net, int *descriptor)
     return 0;
 }
 
-const weiri_net_ops weiri_net_shm = {
+const weiri_net_ops net_shm_ops = {
     .transport = WEIR_TRANSPORT_SHM,
     .open = shm_open,
     .close = shm_close,

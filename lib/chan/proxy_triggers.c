@@ -1,14 +1,14 @@
 /*
- * What a proxy's thread does with triggers: takes each from the FIFO, checks it, has
- * the channel's way carry it out, and frees the slot; whatever has to arrive first, a
- * flush, goes on a list and holds up nothing behind it. After a failure triggers are
- * dropped: the communicator is aborted, which those who wait for them see.
+ * One round of a proxy's thread. It takes each trigger from the FIFO, checks it, executes it with
+ * the channel's ops, and frees the slot. A flush that has not arrived goes onto a list, so that it
+ * does not delay later triggers. Then the round advances the communicator's networks and completes
+ * flushes. After a failure triggers are dropped; the communicator is aborted, which ends all waits.
  */
 #include "chan/port.h"
 
 #include "base/error.h"
 #include "base/log.h"
-#include "chan/mover.h"
+#include "chan/copy_engine.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,27 +28,28 @@ void weiri_proxy_fail(weir_proxy *proxy, weir_status status)
 
 /* ------------------------------------------------------------------ triggers */
 
-/* Whether [at, at + bytes) lies in a memory. */
-static int is_within(uint64_t at, uint64_t bytes, size_t whole)
+/* Whether [at, at + bytes) lies within memory of the given size. */
+static int is_within(uint64_t at, uint64_t bytes, size_t memory_bytes)
 {
-    return at <= whole && bytes <= whole - at;
+    return at <= memory_bytes && bytes <= memory_bytes - at;
 }
 
-static weir_status find(const weir_proxy *proxy, const weir_trigger *trigger, weir_portchan **chan)
+static weir_status trigger_check(const weir_proxy *proxy, const weir_trigger *trigger, weir_portchan **chan)
 {
     const uint32_t known = WEIR_TRIGGER_PUT | WEIR_TRIGGER_SIGNAL | WEIR_TRIGGER_FLUSH;
     weir_portchan *found = trigger->chan < proxy->nchans ? proxy->chans[trigger->chan] : NULL;
     if (!found || trigger->op & ~known || !trigger->op)
         return weiri_fail(WEIR_ERR_INVALID,
-                          "a trigger of kind %#x for port channel %u, which is none of its %u; "
-                          "use channels of this proxy that live",
+                          "a trigger of kind %#x for port channel %u, which does not exist or does "
+                          "not know it (the proxy has %u channel numbers); use live channels of "
+                          "this proxy",
                           trigger->op, trigger->chan, proxy->nchans);
     if (trigger->op & WEIR_TRIGGER_PUT &&
         (!is_within(trigger->to, trigger->bytes, found->remote_bytes) ||
          !is_within(trigger->from, trigger->bytes, found->local_bytes)))
         return weiri_fail(WEIR_ERR_INVALID,
-                          "a put of %llu bytes from %llu of %zu to %llu of rank %d's %zu reaches "
-                          "beyond the memory",
+                          "a put of %llu bytes from offset %llu of %zu bytes to offset %llu of rank "
+                          "%d's %zu bytes exceeds the memory",
                           (unsigned long long)trigger->bytes, (unsigned long long)trigger->from,
                           found->local_bytes, (unsigned long long)trigger->to,
                           found->sem->conn->peer, found->remote_bytes);
@@ -56,23 +57,23 @@ static weir_status find(const weir_proxy *proxy, const weir_trigger *trigger, we
     return WEIR_OK;
 }
 
-static void tell_flushed(const weir_portchan *chan, uint64_t ticket)
+static void publish_flushed(const weir_portchan *chan, uint64_t ticket)
 {
     weir_store_release(&chan->sem->port.own->flushed.value, ticket + 1);
 }
 
-/* Flushes of one connection are done in their order, of several in any. */
+/* Flushes of one connection complete in order; those of several connections in any order. */
 static weir_status begin_flush(weir_proxy *proxy, weir_portchan *chan, uint64_t ticket)
 {
     weiri_port_flush flush = {.chan = chan, .ticket = ticket};
     int there = 0;
-    weir_status status = chan->way->flush(chan, &flush.mark);
+    weir_status status = chan->ops->flush(chan, &flush.mark);
     if (status == WEIR_OK)
-        status = chan->way->reached(chan, &flush.mark, &there);
+        status = chan->ops->reached(chan, &flush.mark, &there);
     if (status != WEIR_OK)
         return status;
     if (there && !proxy->nflushes) {
-        tell_flushed(chan, ticket);
+        publish_flushed(chan, ticket);
         return WEIR_OK;
     }
     if (proxy->nflushes == proxy->most_flushes) {
@@ -89,36 +90,36 @@ static weir_status begin_flush(weir_proxy *proxy, weir_portchan *chan, uint64_t 
     return WEIR_OK;
 }
 
-static weir_status move(weir_proxy *proxy, const weir_trigger *trigger, uint64_t ticket)
+static weir_status trigger_run_port(weir_proxy *proxy, const weir_trigger *trigger, uint64_t ticket)
 {
     weir_portchan *chan = NULL;
-    weir_status status = find(proxy, trigger, &chan);
+    weir_status status = trigger_check(proxy, trigger, &chan);
     if (status == WEIR_OK && trigger->op & WEIR_TRIGGER_PUT)
-        status = chan->way->put(chan, trigger->to, trigger->from, trigger->bytes);
+        status = chan->ops->put(chan, trigger->to, trigger->from, trigger->bytes);
     if (status == WEIR_OK && trigger->op & WEIR_TRIGGER_SIGNAL)
-        status = chan->way->signal(chan, ++chan->sem->port.sent);
+        status = chan->ops->signal(chan, ++chan->sem->port.sent);
     if (status == WEIR_OK && trigger->op & WEIR_TRIGGER_FLUSH)
         status = begin_flush(proxy, chan, ticket);
     return status;
 }
 
-static weir_status carry_out(weir_proxy *proxy, const weir_trigger *trigger, uint64_t ticket)
+static weir_status trigger_run(weir_proxy *proxy, const weir_trigger *trigger, uint64_t ticket)
 {
     weir_status status = WEIR_OK;
     if (trigger->op == WEIR_TRIGGER_CUSTOM && proxy->config.handler) {
         status = proxy->config.handler(proxy->config.argument, trigger);
         return status == WEIR_OK ? status
-                                 : weiri_fail_context(status, "the handler of triggers failed");
+                                 : weiri_fail_context(status, "the trigger handler failed");
     }
     if (trigger->op == WEIR_TRIGGER_CUSTOM)
         return weiri_fail(WEIR_ERR_INVALID, "a custom trigger, but the proxy has no handler");
     pthread_mutex_lock(&proxy->lock);
-    status = move(proxy, trigger, ticket);
+    status = trigger_run_port(proxy, trigger, ticket);
     pthread_mutex_unlock(&proxy->lock);
     return status;
 }
 
-/* Up to a ring of them, so that flushes and wires have their turn. */
+/* Takes at most as many triggers as the FIFO holds, so that flushes and networks also advance. */
 static int take_triggers(weir_proxy *proxy)
 {
     weiri_fifo_end *end = &proxy->fifo.end;
@@ -126,7 +127,7 @@ static int take_triggers(weir_proxy *proxy)
     int taken = 0;
     while (taken < 1 << end->shift && weiri_fifo_peek(end, &trigger)) {
         if (proxy->status == WEIR_OK) {
-            weir_status status = carry_out(proxy, &trigger, end->taken);
+            weir_status status = trigger_run(proxy, &trigger, end->taken);
             if (status != WEIR_OK)
                 weiri_proxy_fail(proxy, status);
         }
@@ -138,23 +139,23 @@ static int take_triggers(weir_proxy *proxy)
 
 /* ------------------------------------------------------------------- flushes */
 
-static weir_status look_at(const weir_proxy *proxy, const weiri_port_flush *flush, int *there)
+static weir_status flush_check(const weir_proxy *proxy, const weiri_port_flush *flush, int *there)
 {
     const weir_conn *conn = flush->chan->sem->conn;
-    weir_status status = flush->chan->way->reached(flush->chan, &flush->mark, there);
+    weir_status status = flush->chan->ops->reached(flush->chan, &flush->mark, there);
     if (status != WEIR_OK || *there ||
         weir_clock_ns() - flush->since_ns <= proxy->comm->guard.timeout_ns)
         return status;
-    status = conn->stream.mover ? weiri_mover_check(conn->stream.mover) : WEIR_OK;
+    status = conn->stream.engine ? weiri_copy_engine_check(conn->stream.engine) : WEIR_OK;
     return status != WEIR_OK
                ? status
                : weiri_fail(WEIR_ERR_TIMEOUT,
-                            "what was put to rank %d over %s has not arrived within %llu ms",
+                            "data put to rank %d over %s have not arrived within %llu ms",
                             conn->peer, weir_transport_name(conn->transport),
                             (unsigned long long)(proxy->comm->guard.timeout_ns / 1000000));
 }
 
-/* Those that have arrived are told. After a failure nobody waits for the others. */
+/* Completes the flushes that have arrived. After a failure the others are dropped. */
 static int finish_flushes(weir_proxy *proxy)
 {
     weir_status status = proxy->status;
@@ -168,9 +169,9 @@ static int finish_flushes(weir_proxy *proxy)
         weiri_port_flush *flush = &proxy->flushes[i];
         int there = 0;
         if (status == WEIR_OK)
-            status = look_at(proxy, flush, &there);
+            status = flush_check(proxy, flush, &there);
         if (there)
-            tell_flushed(flush->chan, flush->ticket);
+            publish_flushed(flush->chan, flush->ticket);
         else if (status == WEIR_OK)
             proxy->flushes[left++] = *flush;
         proxy->polls |= !there && !flush->chan->sem->conn->endpoint;
@@ -184,7 +185,7 @@ static int finish_flushes(weir_proxy *proxy)
 
 /* --------------------------------------------------------------------- rounds */
 
-static int move_nets(weir_proxy *proxy)
+static int progress_nets(weir_proxy *proxy)
 {
     int moved = 0;
     for (int network = 0; network < WEIRI_NETWORKS; network++) {
@@ -200,10 +201,10 @@ static int move_nets(weir_proxy *proxy)
     return moved;
 }
 
-int weiri_proxy_serve(weir_proxy *proxy)
+int weiri_proxy_run_triggers(weir_proxy *proxy)
 {
     int moved = take_triggers(proxy);
-    moved |= move_nets(proxy);
+    moved |= progress_nets(proxy);
     return moved | finish_flushes(proxy);
 }
 
@@ -213,7 +214,7 @@ int weiri_proxy_is_busy(weir_proxy *proxy)
     uint64_t head = 0;
     int busy = weiri_fifo_peek(&proxy->fifo.end, &trigger) || weir_load_relaxed(&proxy->nflushes);
     if (proxy->status != WEIR_OK || weir_load_acquire(proxy->comm->guard.abort_word))
-        return 0; /* what is left is nobody's any more */
+        return 0; /* outstanding work will not be completed */
     if (!proxy->comm->gpu && weiri_fifo_head(&proxy->fifo, &head) == WEIR_OK)
         busy |= head != proxy->fifo.end.taken;
     pthread_mutex_lock(&proxy->lock);
@@ -221,8 +222,8 @@ int weiri_proxy_is_busy(weir_proxy *proxy)
         weir_portchan *chan = proxy->chans[id];
         weiri_port_mark mark;
         int there = 1;
-        if (chan && (chan->way->flush(chan, &mark) != WEIR_OK ||
-                     chan->way->reached(chan, &mark, &there) != WEIR_OK))
+        if (chan && (chan->ops->flush(chan, &mark) != WEIR_OK ||
+                     chan->ops->reached(chan, &mark, &there) != WEIR_OK))
             there = 1;
         busy |= !there;
     }

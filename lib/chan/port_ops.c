@@ -1,17 +1,17 @@
 /*
- * How a port channel's bytes move.
+ * How a port channel's bytes move: one ops table per kind of connection.
  *
- *   mapped host memory   the proxy copies and stores; all is done at once
- *   copy engine          copies on the connection's stream. A signal is a plain store as
- *                        long as nothing is under way there; behind a copy the stream
- *                        itself stores it, so that no thread waits and none calls CUDA to
- *                        look. What the stream has stored last tells how far it is.
- *   wire                 puts and signals are the wire's
+ *   host   mapped host memory: the proxy's thread copies and stores, so everything is complete when
+ *          the function returns
+ *   copy   mapped GPU memory: the copy engine copies on the connection's stream. A signal is a plain
+ *          store while the stream is idle. After a copy the stream itself stores it, so the thread
+ *          neither waits nor calls CUDA: the word that the stream stored last shows its progress.
+ *   net    memory reached over a network: the network's put and signal
  */
 #include "chan/port.h"
 
 #include "base/error.h"
-#include "chan/mover.h"
+#include "chan/copy_engine.h"
 
 #include <string.h>
 
@@ -44,12 +44,12 @@ static weir_status host_flush(weir_portchan *chan, weiri_port_mark *mark)
     return WEIR_OK;
 }
 
-static const weiri_port_way host_way = {host_put, host_signal, host_flush, word_reached};
+static const weiri_port_ops host_ops = {host_put, host_signal, host_flush, word_reached};
 
 /* -------------------------------------------------------------- copy engine */
 
-/* Whether nothing is under way on the connection's stream. */
-static int is_idle(const weiri_stream *stream)
+/* Whether the connection's stream has no outstanding work. */
+static int stream_is_idle(const weiri_stream *stream)
 {
     return !stream->copying &&
            (!stream->last.word || weir_load_acquire(stream->last.word) >= stream->last.value);
@@ -60,20 +60,20 @@ static weir_status copy_put(weir_portchan *chan, uint64_t to, uint64_t from, uin
     weiri_stream *stream = &chan->sem->conn->stream;
     if (bytes)
         stream->copying = 1;
-    return weiri_mover_copy(stream->mover, chan->remote + to, chan->local + from, bytes);
+    return weiri_copy_engine_copy(stream->engine, chan->remote + to, chan->local + from, bytes);
 }
 
 static weir_status copy_signal(weir_portchan *chan, uint64_t value)
 {
     weiri_stream *stream = &chan->sem->conn->stream;
     uint64_t *word = &chan->sem->port.remote->inbound.value;
-    if (is_idle(stream)) {
+    if (stream_is_idle(stream)) {
         weir_store_release(word, value);
         return WEIR_OK;
     }
     stream->copying = 0;
     stream->last = (weiri_port_mark){word, value};
-    return weiri_mover_store(stream->mover, &chan->sem->port.remote_there->inbound.value, value);
+    return weiri_copy_engine_store(stream->engine, &chan->sem->port.remote_there->inbound.value, value);
 }
 
 static weir_status copy_flush(weir_portchan *chan, weiri_port_mark *mark)
@@ -84,15 +84,15 @@ static weir_status copy_flush(weir_portchan *chan, weiri_port_mark *mark)
     if (stream->copying) {
         stream->copying = 0;
         stream->last = (weiri_port_mark){&port->own->reached.value, ++port->marks};
-        status = weiri_mover_store(stream->mover, &port->own_there->reached.value, port->marks);
+        status = weiri_copy_engine_store(stream->engine, &port->own_there->reached.value, port->marks);
     }
     *mark = stream->last;
     return status;
 }
 
-static const weiri_port_way copy_way = {copy_put, copy_signal, copy_flush, word_reached};
+static const weiri_port_ops copy_ops = {copy_put, copy_signal, copy_flush, word_reached};
 
-/* --------------------------------------------------------------------- wires */
+/* ------------------------------------------------------------------- networks */
 
 static weir_status net_put(weir_portchan *chan, uint64_t to, uint64_t from, uint64_t bytes)
 {
@@ -110,7 +110,7 @@ static weir_status net_signal(weir_portchan *chan, uint64_t value)
     const weiri_port_end *port = &chan->sem->port;
     weiri_endpoint *endpoint = chan->sem->conn->endpoint;
     weiri_net *net = endpoint->net;
-    uint64_t at = port->remote_at + offsetof(weiri_port_words, inbound);
+    uint64_t at = port->remote_at + offsetof(weiri_port_counters, inbound);
     weiri_net_lock(net);
     weir_status status = net->ops->signal(endpoint, &port->remote_key, at, value);
     weiri_net_unlock(net);
@@ -139,30 +139,30 @@ static weir_status net_reached(weir_portchan *chan, const weiri_port_mark *mark,
                       weir_transport_name(chan->sem->conn->transport));
 }
 
-static const weiri_port_way net_way = {net_put, net_signal, net_flush, net_reached};
+static const weiri_port_ops net_ops = {net_put, net_signal, net_flush, net_reached};
 
 /* -------------------------------------------------------------------- choice */
 
 static weir_status choose_net(weir_portchan *chan, const weir_mem *remote, const weir_mem *local)
 {
     const weir_conn *conn = chan->sem->conn;
-    chan->way = &net_way;
+    chan->ops = &net_ops;
     weir_status status = weiri_mem_wire_key(remote, conn->transport, &chan->remote_key);
     if (status == WEIR_OK)
         status = weiri_mem_wired(local, conn->endpoint->net, &chan->local_wired);
     return status;
 }
 
-/* The stream of the connection's first channel serves the others. */
+/* Creates the connection's copy engine with its first channel; later channels share it. */
 static weir_status choose_copy(weir_portchan *chan)
 {
     weir_conn *conn = chan->sem->conn;
-    chan->way = &copy_way;
-    if (conn->stream.mover)
+    chan->ops = &copy_ops;
+    if (conn->stream.engine)
         return WEIR_OK;
-    weir_status status = weiri_mover_create(conn->comm, &conn->stream.mover);
+    weir_status status = weiri_copy_engine_create(conn->comm, &conn->stream.engine);
     if (status == WEIR_OK)
-        status = weiri_mover_try(conn->stream.mover, chan->remote_bytes < 8 ? NULL : chan->remote,
+        status = weiri_copy_engine_try(conn->stream.engine, chan->remote_bytes < 8 ? NULL : chan->remote,
                                  &chan->sem->port.own_there->reached.value);
     return status;
 }
@@ -180,6 +180,6 @@ weir_status weiri_port_choose(weir_portchan *chan, const weir_mem *remote, const
         return weiri_fail(WEIR_ERR_UNSUPPORTED, "rank %d's memory is not mapped here", conn->peer);
     if (conn->comm->gpu)
         return choose_copy(chan);
-    chan->way = &host_way;
+    chan->ops = &host_ops;
     return WEIR_OK;
 }

@@ -1,12 +1,12 @@
-/* The segment of port channels' words, and those of peers that are mapped here. */
-#include "chan/port_words.h"
+/* The slab of port channels' counters of this rank, and the mapped slabs of its peers. */
+#include "chan/port_counters.h"
 
 #include "base/error.h"
 #include "comm/gpu/gpu.h"
 
 #include <stdlib.h>
 
-/* A segment here, and as this rank's kernels see it. */
+/* A mapped segment, and its address for kernels. */
 typedef struct mapping {
     weiri_segment segment;
     char *there;
@@ -16,11 +16,11 @@ struct weiri_port_slab {
     weir_comm *comm;
     weiri_segment_key key;
     mapping own;
-    mapping *peers; /* nranks; empty where none is needed yet */
+    mapping *peers; /* nranks elements; empty until first needed */
     weiri_mem_nets nets;
 };
 
-static weir_status pin(const weiri_port_slab *slab, mapping *of)
+static weir_status port_slab_pin(const weiri_port_slab *slab, mapping *of)
 {
     of->there = of->segment.base;
     if (!slab->comm->gpu)
@@ -35,7 +35,7 @@ static weir_status pin(const weiri_port_slab *slab, mapping *of)
     return status;
 }
 
-static void unpin(const weiri_port_slab *slab, mapping *of)
+static void port_slab_unpin(const weiri_port_slab *slab, mapping *of)
 {
     if (!of->segment.base)
         return;
@@ -51,14 +51,14 @@ weir_status weiri_port_slab_create(weir_comm *comm, int ends, weiri_port_slab **
     if (made)
         made->peers = calloc((size_t)comm->nranks, sizeof *made->peers);
     if (!made || !made->peers) {
-        weiri_fail(status, "no memory for the words of port channels");
+        weiri_fail(status, "no memory for the counters of port channels");
         goto free_made;
     }
     made->comm = comm;
-    status = comm->transport->segment_create((size_t)ends * sizeof(weiri_port_words),
+    status = comm->transport->segment_create((size_t)ends * sizeof(weiri_port_counters),
                                              &made->own.segment, &made->key);
     if (status == WEIR_OK)
-        status = pin(made, &made->own);
+        status = port_slab_pin(made, &made->own);
     if (status == WEIR_OK) {
         *slab = made;
         return WEIR_OK;
@@ -76,50 +76,50 @@ void weiri_port_slab_destroy(weiri_port_slab *slab)
         return;
     weiri_mem_wires_drop(&slab->nets);
     for (int peer = 0; peer < slab->comm->nranks; peer++)
-        unpin(slab, &slab->peers[peer]);
-    unpin(slab, &slab->own);
+        port_slab_unpin(slab, &slab->peers[peer]);
+    port_slab_unpin(slab, &slab->own);
     free(slab->peers);
     free(slab);
 }
 
 weir_status weiri_port_slab_open(weiri_port_slab *slab, int end, weiri_net *net,
-                                 weiri_port_end *own, weiri_port_card *card)
+                                 weiri_port_end *own, weiri_port_address *address)
 {
-    weiri_port_words *words = (weiri_port_words *)slab->own.segment.base + end;
-    *card = (weiri_port_card){.segment = slab->key, .at = (uint64_t)end * sizeof *words};
-    weir_store_relaxed(&words->inbound.value, 0);
-    weir_store_relaxed(&words->flushed.value, 0);
-    weir_store_relaxed(&words->reached.value, 0);
-    *own = (weiri_port_end){.own = words,
-                            .own_there = (weiri_port_words *)(void *)slab->own.there + end};
+    weiri_port_counters *counters = (weiri_port_counters *)slab->own.segment.base + end;
+    *address = (weiri_port_address){.segment = slab->key, .at = (uint64_t)end * sizeof *counters};
+    weir_store_relaxed(&counters->inbound.value, 0);
+    weir_store_relaxed(&counters->flushed.value, 0);
+    weir_store_relaxed(&counters->reached.value, 0);
+    *own = (weiri_port_end){.own = counters,
+                            .own_there = (weiri_port_counters *)(void *)slab->own.there + end};
     if (!net)
         return WEIR_OK;
     weir_status status = weiri_mem_wires_add(&slab->nets, net, slab->own.segment.base,
                                              slab->own.segment.bytes, WEIRI_NET_HOST);
     if (status == WEIR_OK)
-        card->key = slab->nets.own[weiri_network_of(net->ops->transport)]->key;
+        address->key = slab->nets.own[weiri_network_of(net->ops->transport)]->key;
     return status;
 }
 
 weir_status weiri_port_slab_join(weiri_port_slab *slab, int peer, weiri_net *net,
-                                 const weiri_port_card *card, weiri_port_end *own)
+                                 const weiri_port_address *address, weiri_port_end *own)
 {
     mapping *of = &slab->peers[peer];
-    own->remote_key = card->key;
-    own->remote_at = card->at;
+    own->remote_key = address->key;
+    own->remote_at = address->at;
     if (net)
         return WEIR_OK;
     weir_status status = WEIR_OK;
     if (!of->segment.base) {
-        status = weiri_segment_map(&card->segment, &of->segment);
+        status = weiri_segment_map(&address->segment, &of->segment);
         if (status == WEIR_OK)
-            status = pin(slab, of);
+            status = port_slab_pin(slab, of);
     }
-    if (status == WEIR_OK && card->at > of->segment.bytes - sizeof(weiri_port_words))
+    if (status == WEIR_OK && address->at > of->segment.bytes - sizeof(weiri_port_counters))
         status = weiri_fail(WEIR_ERR_MISMATCH, "rank %d's semaphore lies outside its memory", peer);
     if (status == WEIR_OK) {
-        own->remote = (weiri_port_words *)(void *)((char *)of->segment.base + card->at);
-        own->remote_there = (weiri_port_words *)(void *)(of->there + card->at);
+        own->remote = (weiri_port_counters *)(void *)((char *)of->segment.base + address->at);
+        own->remote_there = (weiri_port_counters *)(void *)(of->there + address->at);
     }
     return status;
 }

@@ -7,10 +7,10 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* memfd_create */
 #endif
-#ifndef VERIFY_TESTS_SUPPORT_STAGE_STANDIN_H
-#define VERIFY_TESTS_SUPPORT_STAGE_STANDIN_H
+#ifndef VERIFY_TESTS_SUPPORT_STAGING_STANDIN_H
+#define VERIFY_TESTS_SUPPORT_STAGING_STANDIN_H
 
-#include "transport/net/stage.h"
+#include "transport/net/staging.h"
 #include "verify/tests/conformance/net_conformance.h"
 
 #include <sys/mman.h>
@@ -52,7 +52,7 @@ static inline char *seen_at(const void *registered)
 /* ------------------------------------------------------------------- copies */
 
 typedef struct late_copy {
-    const weiri_stage_slot *slot;
+    const weiri_staging_slot *slot;
     char *to;
     const char *from;
     size_t bytes;
@@ -92,18 +92,18 @@ static inline void standin_close(void *context)
     free(context);
 }
 
-static inline weir_status standin_slot_open(void *context, size_t bytes, weiri_stage_slot *slot)
+static inline weir_status standin_slot_open(void *context, size_t bytes, weiri_staging_slot *slot)
 {
     (void)context;
     /* The event holds the length. Mappings of its own can be counted. */
     void *buffer =
         mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(buffer != MAP_FAILED);
-    *slot = (weiri_stage_slot){.buffer = buffer, .event = (void *)(uintptr_t)bytes};
+    *slot = (weiri_staging_slot){.buffer = buffer, .event = (void *)(uintptr_t)bytes};
     return WEIR_OK;
 }
 
-static inline weir_status standin_is_done(void *context, const weiri_stage_slot *slot, int *done)
+static inline weir_status standin_is_done(void *context, const weiri_staging_slot *slot, int *done)
 {
     standin *gpu = context;
     if (gpu->count > 0 && ++gpu->asked >= ASKED)
@@ -114,36 +114,36 @@ static inline weir_status standin_is_done(void *context, const weiri_stage_slot 
     return WEIR_OK;
 }
 
-static inline void standin_slot_close(void *context, weiri_stage_slot *slot)
+static inline void standin_slot_close(void *context, weiri_staging_slot *slot)
 {
     for (int done = 0; !done;)
         standin_is_done(context, slot, &done);
     munmap(slot->buffer, (uintptr_t)slot->event);
-    *slot = (weiri_stage_slot){.buffer = NULL};
+    *slot = (weiri_staging_slot){.buffer = NULL};
 }
 
-static inline weir_status standin_copy_out(void *context, weiri_stage_slot *slot, const void *from,
+static inline weir_status standin_copy_out(void *context, weiri_staging_slot *slot, const void *from,
                                            size_t bytes)
 {
     standin *gpu = context;
-    assert_true(bytes <= WEIRI_STAGE_PIECE_BYTES && gpu->count < MOST_COPIES);
+    assert_true(bytes <= WEIRI_STAGING_BUFFER_BYTES && gpu->count < MOST_COPIES);
     memset(slot->buffer, 0x55, bytes); /* whoever sends it too early is found out */
     gpu->list[gpu->count++] = (late_copy){slot, slot->buffer, seen_at(from), bytes};
     return WEIR_OK;
 }
 
-static inline weir_status standin_copy_in(void *context, weiri_stage_slot *slot, void *to,
+static inline weir_status standin_copy_in(void *context, weiri_staging_slot *slot, void *to,
                                           size_t bytes)
 {
     standin *gpu = context;
-    assert_true(bytes <= WEIRI_STAGE_PIECE_BYTES && gpu->count < MOST_COPIES);
+    assert_true(bytes <= WEIRI_STAGING_BUFFER_BYTES && gpu->count < MOST_COPIES);
     gpu->list[gpu->count++] = (late_copy){slot, seen_at(to), slot->buffer, bytes};
     return WEIR_OK;
 }
 
-static inline const weiri_stage_ops *standin_ops(void)
+static inline const weiri_staging_ops *standin_ops(void)
 {
-    static const weiri_stage_ops ops = {.open = standin_open,
+    static const weiri_staging_ops ops = {.open = standin_open,
                                         .holds = standin_holds,
                                         .close = standin_close,
                                         .slot_open = standin_slot_open,

@@ -2,7 +2,7 @@
  * Staging by CUDA: a stream of copies each way, an event for each buffer. Nothing is
  * allocated while data moves, since that may wait for kernels, and these for the data.
  */
-#include "transport/net/stage.h"
+#include "transport/net/staging.h"
 
 #include "base/error.h"
 
@@ -89,7 +89,7 @@ static int stage_holds(void *context, const void *memory)
     return device_of(memory) == ((const cuda_stage *)context)->device;
 }
 
-static weir_status slot_open(void *context, size_t bytes, weiri_stage_slot *slot)
+static weir_status slot_open(void *context, size_t bytes, weiri_staging_slot *slot)
 {
     const cuda_stage *stage = context;
     void *buffer = NULL;
@@ -103,11 +103,11 @@ static weir_status slot_open(void *context, size_t bytes, weiri_stage_slot *slot
     leave(stage->device, before);
     weir_status status = check(error, "pinned memory");
     if (status == WEIR_OK)
-        *slot = (weiri_stage_slot){.buffer = buffer, .event = event};
+        *slot = (weiri_staging_slot){.buffer = buffer, .event = event};
     return status;
 }
 
-static void slot_close(void *context, weiri_stage_slot *slot)
+static void slot_close(void *context, weiri_staging_slot *slot)
 {
     const cuda_stage *stage = context;
     int before = enter(stage->device);
@@ -118,10 +118,10 @@ static void slot_close(void *context, weiri_stage_slot *slot)
     if (slot->buffer)
         cudaFreeHost(slot->buffer);
     leave(stage->device, before);
-    *slot = (weiri_stage_slot){.buffer = NULL};
+    *slot = (weiri_staging_slot){.buffer = NULL};
 }
 
-static weir_status copy(const cuda_stage *stage, const weiri_stage_slot *slot, void *to,
+static weir_status copy(const cuda_stage *stage, const weiri_staging_slot *slot, void *to,
                         const void *from, size_t bytes, enum cudaMemcpyKind kind)
 {
     cudaStream_t stream = kind == cudaMemcpyDeviceToHost ? stage->out : stage->in;
@@ -133,17 +133,17 @@ static weir_status copy(const cuda_stage *stage, const weiri_stage_slot *slot, v
     return check(error, "a copy between GPU and pinned memory");
 }
 
-static weir_status copy_out(void *context, weiri_stage_slot *slot, const void *from, size_t bytes)
+static weir_status copy_out(void *context, weiri_staging_slot *slot, const void *from, size_t bytes)
 {
     return copy(context, slot, slot->buffer, from, bytes, cudaMemcpyDeviceToHost);
 }
 
-static weir_status copy_in(void *context, weiri_stage_slot *slot, void *to, size_t bytes)
+static weir_status copy_in(void *context, weiri_staging_slot *slot, void *to, size_t bytes)
 {
     return copy(context, slot, to, slot->buffer, bytes, cudaMemcpyHostToDevice);
 }
 
-static weir_status is_done(void *context, const weiri_stage_slot *slot, int *done)
+static weir_status is_done(void *context, const weiri_staging_slot *slot, int *done)
 {
     (void)context;
     cudaError_t error = cudaEventQuery((cudaEvent_t)slot->event);
@@ -155,9 +155,9 @@ static weir_status is_done(void *context, const weiri_stage_slot *slot, int *don
     return check(error, "a copy between GPU and pinned memory");
 }
 
-const weiri_stage_ops *weiri_stage_ops_get(void)
+const weiri_staging_ops *weiri_staging_ops_get(void)
 {
-    static const weiri_stage_ops ops = {.open = stage_open,
+    static const weiri_staging_ops ops = {.open = stage_open,
                                         .holds = stage_holds,
                                         .close = stage_close,
                                         .slot_open = slot_open,
