@@ -144,7 +144,7 @@ static void check_with_ranks(const bench_run *run, bench_dist *dist, char *probl
 }
 
 /* The checks of the command line that involve all ranks. Collective. */
-static void check_together(const bench_run *run, bench_dist *dist, char *problem)
+static void check_command_line(const bench_run *run, bench_dist *dist, char *problem)
 {
     bench_job_phase(run->job, "set-up: comparison of options", 0);
     bench_consistency_share(run->job, problem);
@@ -191,7 +191,7 @@ int bench_program_main(weir_collective collective, const char *program, int argc
     if (early && !is_launched())
         return end_early(&run, problem);
     bench_job_start(&job, program, options.timeout_s);
-    check_together(&run, &dist, problem);
+    check_command_line(&run, &dist, problem);
     early = early || *problem;
     int code = early ? end_early(&run, problem) : run_benchmark(&run, &options);
     bench_dist_close(&dist);

@@ -29,7 +29,7 @@ static weir_status open_kernel(bench_job *job, weir_collective collective,
     return status;
 }
 
-static void add(bench_candidates *candidates, bench_candidate *made)
+static void add_candidate(bench_candidates *candidates, bench_candidate *made)
 {
     candidates->list[candidates->count++] = made;
 }
@@ -52,7 +52,7 @@ static weir_status add_weir(bench_job *job, const bench_options *options,
         weir_status status = bench_candidate_plan_open(job, options->plan, &made);
         if (status != WEIR_OK)
             return status;
-        add(candidates, made);
+        add_candidate(candidates, made);
     }
     for (int i = 0; i < count; i++) {
         weir_status status = words[i].file
@@ -62,7 +62,7 @@ static weir_status add_weir(bench_job *job, const bench_options *options,
             return status;
         made->least_bytes = words[i].least_bytes;
         made->most_bytes = words[i].most_bytes;
-        add(candidates, made);
+        add_candidate(candidates, made);
     }
     return WEIR_OK;
 }

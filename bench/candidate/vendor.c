@@ -27,7 +27,7 @@ static void *find_symbol(void *library, const char *symbol)
 }
 
 /* Opens the library and finds its version. Writes why only on failure. */
-static int load(const char *path, bench_vendor *vendor, char *why, size_t bytes)
+static int load_library(const char *path, bench_vendor *vendor, char *why, size_t bytes)
 {
     const char *missing = NULL;
     vendor->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -62,12 +62,12 @@ static void try_library(const char *path, int fd)
     alarm(HANGS_S);
     if (!freopen("/dev/null", "w", stdout))
         _exit(1);
-    if (load(path, &vendor, found.why, sizeof found.why) == 0)
+    if (load_library(path, &vendor, found.why, sizeof found.why) == 0)
         found.version = vendor.version;
     _exit(write(fd, &found, sizeof found) != (ssize_t)sizeof found);
 }
 
-static void read_all(int fd, findings *found, int *whole)
+static void read_findings(int fd, findings *found, int *whole)
 {
     char *at = (char *)found;
     size_t got = 0;
@@ -80,7 +80,7 @@ static void read_all(int fd, findings *found, int *whole)
 }
 
 /* 1 if a child process can open the library. */
-static int survives(const char *path, char *why, size_t bytes)
+static int child_can_open(const char *path, char *why, size_t bytes)
 {
     findings found = {.version = 0};
     int ends[2], state = 0, whole = 0;
@@ -96,7 +96,7 @@ static int survives(const char *path, char *why, size_t bytes)
     }
     close(ends[1]);
     if (child > 0) {
-        read_all(ends[0], &found, &whole);
+        read_findings(ends[0], &found, &whole);
         waitpid(child, &state, 0);
     }
     close(ends[0]);
@@ -125,9 +125,9 @@ void bench_vendor_name(const char *path, int version, char *name, size_t bytes)
              version % 100);
 }
 
-static weir_status open_one(const char *path, bench_vendor *vendor, char *why, size_t bytes)
+static weir_status open_library(const char *path, bench_vendor *vendor, char *why, size_t bytes)
 {
-    if (!survives(path, why, bytes) || load(path, vendor, why, bytes) != 0)
+    if (!child_can_open(path, why, bytes) || load_library(path, vendor, why, bytes) != 0)
         return WEIR_ERR_SYSTEM;
     bench_vendor_name(path, vendor->version, vendor->name, sizeof vendor->name);
     return WEIR_OK;
@@ -143,9 +143,9 @@ weir_status bench_vendor_open(const char *path, bench_vendor *vendor, char *why,
     if (!path && named && *named)
         path = named;
     if (path)
-        return open_one(path, vendor, why, bytes);
-    weir_status status = open_one("libnccl.so.2", vendor, why, bytes);
+        return open_library(path, vendor, why, bytes);
+    weir_status status = open_library("libnccl.so.2", vendor, why, bytes);
     for (size_t i = 0; i < sizeof others / sizeof others[0] && status != WEIR_OK; i++)
-        status = open_one(others[i], vendor, unread, sizeof unread);
+        status = open_library(others[i], vendor, unread, sizeof unread);
     return status;
 }

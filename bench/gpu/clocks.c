@@ -81,7 +81,7 @@ void bench_clocks_reasons(const bench_clocks *clocks, char *text)
                                      used ? "+" : "", throttles[i].name);
 }
 
-static void describe(char *text, size_t bytes, const char *before, int value, const char *unit)
+static void append_number(char *text, size_t bytes, const char *before, int value, const char *unit)
 {
     size_t used = strlen(text);
     if (value >= 0)
@@ -91,8 +91,8 @@ static void describe(char *text, size_t bytes, const char *before, int value, co
 void bench_clocks_describe(const bench_clocks *clocks, char *text, size_t bytes)
 {
     text[0] = '\0';
-    describe(text, bytes, "SM ", clocks->sm_mhz, "MHz");
-    describe(text, bytes, "memory ", clocks->memory_mhz, "MHz");
-    describe(text, bytes, "", clocks->power_w, "W");
-    describe(text, bytes, "", clocks->temperature_c, "C");
+    append_number(text, bytes, "SM ", clocks->sm_mhz, "MHz");
+    append_number(text, bytes, "memory ", clocks->memory_mhz, "MHz");
+    append_number(text, bytes, "", clocks->power_w, "W");
+    append_number(text, bytes, "", clocks->temperature_c, "C");
 }

@@ -63,20 +63,21 @@ void bench_buffers_place(const bench_buffers *buffers, const bench_shape *shape,
                          size_t element_bytes, size_t unalign_elements, int rank, int in_place,
                          int round, bench_layout *layout);
 /* The operands' address of an address in host memory. Pure. */
-void *bench_buffers_at(const bench_buffers *buffers, const bench_operands *home, const void *address);
+void *bench_buffers_at(const bench_buffers *buffers, const bench_operands *operands,
+                       const void *address);
 /* The reverse. Pure. */
-void *bench_buffers_mirror(const bench_buffers *buffers, const bench_operands *home,
+void *bench_buffers_mirror(const bench_buffers *buffers, const bench_operands *operands,
                            const void *address);
 /* Copies bytes at an address in host memory to the operands, or back. Local, blocking; nothing to
  * do on the host backend. */
-weir_status bench_buffers_push(const bench_buffers *buffers, const bench_operands *home,
+weir_status bench_buffers_push(const bench_buffers *buffers, const bench_operands *operands,
                                const void *address, size_t bytes);
-weir_status bench_buffers_pull(const bench_buffers *buffers, const bench_operands *home, void *address,
-                               size_t bytes);
+weir_status bench_buffers_pull(const bench_buffers *buffers, const bench_operands *operands,
+                               void *address, size_t bytes);
 /* The same for all memory of a layout, canaries included. */
-weir_status bench_layout_push(const bench_buffers *buffers, const bench_operands *home,
+weir_status bench_layout_push(const bench_buffers *buffers, const bench_operands *operands,
                               const bench_layout *layout);
-weir_status bench_layout_pull(const bench_buffers *buffers, const bench_operands *home,
+weir_status bench_layout_pull(const bench_buffers *buffers, const bench_operands *operands,
                               const bench_layout *layout);
 
 #endif

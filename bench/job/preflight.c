@@ -22,7 +22,7 @@ static const char built_with[] = "";
 #endif
 
 /* Compares words only: libraries differ in the blanks between them. */
-static int begins_alike(const char *built, const char *running)
+static int has_same_words(const char *built, const char *running)
 {
     static const char blanks[] = " \t";
     for (;;) {
@@ -40,7 +40,7 @@ static int begins_alike(const char *built, const char *running)
 
 int bench_preflight_mpi(const char *built, const char *running, const char *program, FILE *to)
 {
-    if (begins_alike(built, running))
+    if (has_same_words(built, running))
         return 0;
     fprintf(to, "%s: preflight: runs with %.*s but was built with %s: build it again with this "
                 "MPI's mpicc, or start it with the other's mpirun and library\n", program,
@@ -69,7 +69,7 @@ static int is_first_of_host(const bench_preflight_facts *facts, int rank)
 }
 
 /* The number of ranks of the host that have no core outside this rank's set. */
-static int crowd(const bench_preflight_facts *facts, int nranks, int rank)
+static int count_confined(const bench_preflight_facts *facts, int nranks, int rank)
 {
     int count = 0;
     for (int i = 0; i < nranks; i++)
@@ -101,7 +101,7 @@ static int judge_cores(const bench_preflight_facts *facts, int nranks, int first
     int ranks = 0, cores = cores_of_host(facts, nranks, first, &ranks);
     for (int rank = first; rank < nranks; rank++) {
         int own = CPU_COUNT(&facts[rank].cores);
-        int sharers = crowd(facts, nranks, rank);
+        int sharers = count_confined(facts, nranks, rank);
         if (!same_host(&facts[first], &facts[rank]) || own == 0 || sharers <= own)
             continue;
         fprintf(to, "%s: preflight: %s: %d ranks share %d core%s, rank %d among them: times hold "

@@ -64,8 +64,8 @@ static weir_status loop_isolated(const bench_timing *timing, const bench_barrier
     return status;
 }
 
-/* Ranks start each operation together; only the operation is timed. A failed rank still enters every
- * barrier. */
+/* Ranks start each operation together; only the operation is timed. A failed rank still enters
+ * every barrier. */
 static weir_status loop_synchronised(const bench_timing *timing, const bench_barrier *barrier,
                                      bench_subject *subject, int first, int end)
 {
@@ -169,8 +169,8 @@ static const timed_loop loops[] = {
     [BENCH_BATCHES] = loop_batches,
 };
 
-/* Everything before the timed loop. Returns 0 if the block is over because all ranks have agreed on a
- * failure; otherwise *status is this rank's own. */
+/* Everything before the timed loop. Returns 0 if the block is over because all ranks have agreed
+ * on a failure; otherwise *status is this rank's own. */
 static int begin_block(const bench_timing *timing, const bench_barrier *barrier,
                        bench_subject *subject, weir_status *status)
 {

@@ -9,7 +9,8 @@
 /* The order alternates from round to round; in the last round the first subject runs last. */
 static bench_order order_of(const bench_series *series)
 {
-    int left = series->extension_rounds ? series->extension_rounds : series->planned - series->rounds;
+    int left =
+        series->extension_rounds ? series->extension_rounds : series->planned - series->rounds;
     if (series->planned == 1)
         return BENCH_BOTH_WAYS;
     return left % 2 ? BENCH_BACKWARD : BENCH_FORWARD;

@@ -100,7 +100,8 @@ static const bench_option rows[] = {
      "CSV and JSON, and a line at the end"},
     {0, "backend", "auto|host|cuda", bench_parse_word, AT(backend), AT(words.backend), 0,
      "where buffers live (default: auto)"},
-    {0, "transport", "auto|shm|cuda_ipc|ib|tcp", bench_parse_word, AT(transport), AT(words.transport), 0,
+    {0, "transport", "auto|shm|cuda_ipc|ib|tcp", bench_parse_word, AT(transport),
+     AT(words.transport), 0,
      "how bytes move; ib and tcp join machines, inside which ranks share\n"
      "memory (default: auto)"},
     {0, "algo", "auto|all|NAME|FILE:NAME[,...]", bench_parse_text, AT(algo), 0, 0,

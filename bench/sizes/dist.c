@@ -101,7 +101,7 @@ static weir_status make_weights(bench_dist *dist, int nranks, uint64_t seed)
 
 /* Scales a matrix so that the largest sum of a row or column is 1; dividing by the largest weight
  * first keeps sums from overflowing. */
-static void scale(double *weights, size_t n)
+static void scale_weights(double *weights, size_t n)
 {
     double largest = 0, heaviest = 0;
     for (size_t i = 0; i < n * n; i++)
@@ -138,7 +138,7 @@ weir_status bench_dist_open(bench_dist *dist, int nranks, uint64_t seed, char *p
     else if ((status = make_weights(dist, nranks, seed)) != WEIR_OK)
         snprintf(problem, BENCH_PROBLEM_BYTES, "no memory for the weights of --dist");
     for (int step = 0; status == WEIR_OK && step < dist->nsteps; step++)
-        scale(dist->weights + (size_t)step * n * n, n);
+        scale_weights(dist->weights + (size_t)step * n * n, n);
     return status;
 }
 

@@ -24,7 +24,7 @@ static const shape_row rows[WEIR_COLL_COUNT] = {
 };
 
 /* The elements that a rank sends and receives in one step. */
-static void totals_of(const bench_shape *shape, size_t element_bytes, int step, int rank,
+static void step_totals(const bench_shape *shape, size_t element_bytes, int step, int rank,
                       int nranks, const bench_dist *dist, size_t totals[2])
 {
     totals[0] = totals[1] = 0;
@@ -48,7 +48,7 @@ static void shape_alltoallv(bench_shape *shape, size_t element_bytes, int rank, 
     shape->send_elements = shape->recv_elements = 0;
     for (int step = 0; step < dist->nsteps; step++)
         for (int other = 0; other < nranks; other++) {
-            totals_of(shape, element_bytes, step, other, nranks, dist, totals);
+            step_totals(shape, element_bytes, step, other, nranks, dist, totals);
             most = larger(most, larger(totals[0], totals[1]));
             if (other != rank)
                 continue;
