@@ -69,8 +69,8 @@ static weir_status connect_job(bench_run *run, bench_options *options)
     export_options(options);
     bench_run_stamp(run);
     weir_status status = bench_job_connect(run->job, backend_of(options));
-    options->batched = run->job->gpu && options->mode != BENCH_MODE_LATENCY &&
-                       options->blocking % 2 == 0;
+    options->batched =
+        run->job->gpu && options->mode != BENCH_MODE_LATENCY && options->blocking % 2 == 0;
     return status == WEIR_OK ? bench_memory_limit(run->job, options) : status;
 }
 
@@ -78,11 +78,11 @@ static weir_status connect_job(bench_run *run, bench_options *options)
 static weir_status open_sweep(const bench_run *run, bench_buffers *buffers,
                               bench_candidates *candidates, bench_report *report)
 {
-    weir_status status = bench_buffers_open(run->job, run->options, run->collective, run->dist,
-                                            buffers);
+    weir_status status =
+        bench_buffers_open(run->job, run->options, run->collective, run->dist, buffers);
     if (status == WEIR_OK)
-        status = bench_candidates_open(run->job, run->options, run->collective, buffers,
-                                       candidates);
+        status =
+            bench_candidates_open(run->job, run->options, run->collective, buffers, candidates);
     if (status == WEIR_OK) {
         bench_preflight(run->job);
         status = bench_report_begin(report);
@@ -178,8 +178,12 @@ int bench_program_main(weir_collective collective, const char *program, int argc
     bench_options options;
     bench_dist dist = {.nsteps = 1};
     bench_job job = {.program = program};
-    bench_run run = {.job = &job, .options = &options, .collective = collective, .dist = &dist,
-                     .argc = argc, .argv = argv};
+    bench_run run = {.job = &job,
+                     .options = &options,
+                     .collective = collective,
+                     .dist = &dist,
+                     .argc = argc,
+                     .argv = argv};
     char problem[BENCH_PROBLEM_BYTES] = "";
     bench_job_hold_output();
     bench_options_parse(argc, argv, collective, &options, problem);

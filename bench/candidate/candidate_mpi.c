@@ -125,8 +125,8 @@ static const void *mpi_result(bench_candidate *self)
     return mpi_result_place(self);
 }
 
-#define SCALE(type)                                                                               \
-    for (size_t i = 0; i < count; i++)                                                            \
+#define SCALE(type)                                                                                \
+    for (size_t i = 0; i < count; i++)                                                             \
         ((type *)values)[i] = (type)(((type *)values)[i] / (type)nranks);
 
 static void mpi_divide(void *values, size_t count, weir_dtype dtype, int nranks)
@@ -195,9 +195,8 @@ static int mpi_run_sendrecv(bench_candidate *self)
     const bench_call *c = self->call;
     const mpi_state *state = self->state;
     int rank = self->job->rank, n = self->job->nranks;
-    return MPI_Sendrecv(c->in, state->count, state->type, (rank + 1) % n, TAG, c->out,
-                        state->count, state->type, (rank + n - 1) % n, TAG, self->job->mpi,
-                        MPI_STATUS_IGNORE);
+    return MPI_Sendrecv(c->in, state->count, state->type, (rank + 1) % n, TAG, c->out, state->count,
+                        state->type, (rank + n - 1) % n, TAG, self->job->mpi, MPI_STATUS_IGNORE);
 }
 
 static int mpi_run_call(bench_candidate *self)
@@ -213,8 +212,7 @@ static int mpi_run_call(bench_candidate *self)
         return MPI_Reduce_scatter_block(in, mpi_result_place(self), state->count, state->type,
                                         state->op, mpi);
     case WEIR_COLL_ALLGATHER:
-        return MPI_Allgather(in, state->count, state->type, c->out, state->count, state->type,
-                             mpi);
+        return MPI_Allgather(in, state->count, state->type, c->out, state->count, state->type, mpi);
     case WEIR_COLL_BROADCAST:
         return mpi_run_broadcast(self);
     case WEIR_COLL_REDUCE:
@@ -254,8 +252,8 @@ static const char *mpi_algo(bench_candidate *self)
     return "";
 }
 
-static const bench_candidate_ops mpi_ops = {mpi_refuses, mpi_prepare, mpi_run, mpi_result, mpi_algo,
-                                        bench_candidate_free};
+static const bench_candidate_ops mpi_ops = {mpi_refuses, mpi_prepare, mpi_run,
+                                            mpi_result,  mpi_algo,    bench_candidate_free};
 
 /* 200 + 100 in 8 bits is 44. COUNT covers whole vectors and a remainder. */
 static int mpi_saturates_bytes(void)

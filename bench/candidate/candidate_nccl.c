@@ -21,7 +21,7 @@ enum { VERSION_FP8 = 22400, VERSION_WINDOWS = 22700, VERSION_ZERO_CTA = 22800 };
 typedef struct nccl_state {
     bench_vendor vendor;
     vendor_comm comm;
-    bench_operands operands;    /* the windows; unused in default mode */
+    bench_operands operands; /* the windows; unused in default mode */
     void *windows[2];
 } nccl_state;
 
@@ -37,8 +37,8 @@ static weir_status nccl_check(const bench_candidate *self, vendor_result result,
 static int type_of(weir_dtype dtype)
 {
     static const int types[WEIR_DTYPE_COUNT] = {
-        [WEIR_INT8] = 0,   [WEIR_UINT8] = 1,   [WEIR_INT32] = 2,     [WEIR_UINT32] = 3,
-        [WEIR_INT64] = 4,  [WEIR_UINT64] = 5,  [WEIR_HALF] = 6,      [WEIR_FLOAT] = 7,
+        [WEIR_INT8] = 0,   [WEIR_UINT8] = 1,    [WEIR_INT32] = 2,     [WEIR_UINT32] = 3,
+        [WEIR_INT64] = 4,  [WEIR_UINT64] = 5,   [WEIR_HALF] = 6,      [WEIR_FLOAT] = 7,
         [WEIR_DOUBLE] = 8, [WEIR_BFLOAT16] = 9, [WEIR_FP8_E4M3] = 10, [WEIR_FP8_E5M2] = 11};
     return types[dtype];
 }
@@ -74,7 +74,7 @@ static weir_status nccl_prepare(bench_candidate *self, const bench_call *call)
 
 /* Sends one block to a rank, or receives one; nothing for an empty block. */
 static vendor_result nccl_send_block(const nccl_state *state, const bench_call *c, size_t at,
-                                size_t count, int rank, void *stream)
+                                     size_t count, int rank, void *stream)
 {
     size_t width = weir_dtype_bytes(c->dtype);
     if (count == 0)
@@ -84,7 +84,7 @@ static vendor_result nccl_send_block(const nccl_state *state, const bench_call *
 }
 
 static vendor_result nccl_recv_block(const nccl_state *state, const bench_call *c, size_t at,
-                                size_t count, int rank, void *stream)
+                                     size_t count, int rank, void *stream)
 {
     size_t width = weir_dtype_bytes(c->dtype);
     if (count == 0)
@@ -156,7 +156,7 @@ static vendor_result nccl_run_call(const bench_candidate *self, void *stream)
 static weir_status nccl_run(bench_candidate *self)
 {
     return nccl_check(self, nccl_run_call(self, bench_gpu_stream(self->job->gpu)),
-                 weir_collective_name(self->call->collective));
+                      weir_collective_name(self->call->collective));
 }
 
 static const char *nccl_algo(bench_candidate *self)
@@ -186,12 +186,20 @@ static const bench_candidate_ops nccl_ops = {nccl_refuses,        nccl_prepare, 
 static vendor_config zero_cta_config(void)
 {
     const int open = INT_MIN;
-    return (vendor_config){.size = sizeof(vendor_config), .magic = 0xcafebeef,
-                           .version = VERSION_ZERO_CTA, .blocking = open,
-                           .cga_cluster_size = open, .min_ctas = open, .max_ctas = open,
-                           .split_share = open, .traffic_class = open, .collnet_enable = open,
-                           .cta_policy = VENDOR_CTA_POLICY_ZERO, .shrink_share = open,
-                           .nvls_ctas = open, .channels_per_net_peer = open,
+    return (vendor_config){.size = sizeof(vendor_config),
+                           .magic = 0xcafebeef,
+                           .version = VERSION_ZERO_CTA,
+                           .blocking = open,
+                           .cga_cluster_size = open,
+                           .min_ctas = open,
+                           .max_ctas = open,
+                           .split_share = open,
+                           .traffic_class = open,
+                           .collnet_enable = open,
+                           .cta_policy = VENDOR_CTA_POLICY_ZERO,
+                           .shrink_share = open,
+                           .nvls_ctas = open,
+                           .channels_per_net_peer = open,
                            .nvlink_centric_schedule = open};
 }
 
@@ -210,15 +218,15 @@ static weir_status nccl_make_communicator(bench_candidate *self, bench_nccl_mode
     MPI_Bcast(&id, sizeof id, MPI_BYTE, 0, job->mpi);
     bench_job_phase(job, "set-up: vendor library", 0);
     vendor_config config = zero_cta_config();
-    vendor_result made = mode == BENCH_NCCL_ZERO_CTA
-                             ? state->vendor.comm_init_config(&state->comm, job->nranks, id,
-                                                              job->rank, &config)
-                             : state->vendor.comm_init(&state->comm, job->nranks, id, job->rank);
+    vendor_result made =
+        mode == BENCH_NCCL_ZERO_CTA
+            ? state->vendor.comm_init_config(&state->comm, job->nranks, id, job->rank, &config)
+            : state->vendor.comm_init(&state->comm, job->nranks, id, job->rank);
     status = nccl_check(self, made, "communicator");
     if (status != WEIR_OK && mode == BENCH_NCCL_ZERO_CTA) /* whether a version has the policy
                                                              shows only here */
-        status = bench_job_note(job, WEIR_ERR_UNSUPPORTED,
-                                "%s: this version has no such policy", self->name);
+        status = bench_job_note(job, WEIR_ERR_UNSUPPORTED, "%s: this version has no such policy",
+                                self->name);
     return bench_job_agree(job, status, "vendor library");
 }
 
@@ -241,7 +249,8 @@ static weir_status nccl_make_windows(bench_candidate *self, const bench_buffers 
         if (status == WEIR_OK && !state->windows[i])
             status = bench_job_note(self->job, WEIR_ERR_UNSUPPORTED,
                                     "%s: symmetric windows are not for these GPUs; measure it "
-                                    "with --peer nccl:default", self->name);
+                                    "with --peer nccl:default",
+                                    self->name);
         status = bench_job_agree(self->job, status, "vendor library");
         if (status != WEIR_OK)
             return status;
@@ -252,8 +261,8 @@ static weir_status nccl_make_windows(bench_candidate *self, const bench_buffers 
 
 int bench_nccl_has_mode(const bench_vendor *vendor, bench_nccl_mode mode)
 {
-    int has_windows = vendor->version >= VERSION_WINDOWS && vendor->mem_alloc &&
-                      vendor->mem_free && vendor->window_register && vendor->window_deregister;
+    int has_windows = vendor->version >= VERSION_WINDOWS && vendor->mem_alloc && vendor->mem_free &&
+                      vendor->window_register && vendor->window_deregister;
     if (mode == BENCH_NCCL_ZERO_CTA)
         return has_windows && vendor->comm_init_config && vendor->version >= VERSION_ZERO_CTA;
     return mode == BENCH_NCCL_DEFAULT || has_windows;

@@ -121,8 +121,7 @@ void bench_vendor_name(const char *path, int version, char *name, size_t bytes)
     const char *word = strstr(file, "rccl") ? "rccl" : strstr(file, "mccl") ? "mccl" : "nccl";
     /* Versions before 2.9 have one digit for the minor number. */
     int base = version >= 10000 ? 10000 : 1000;
-    snprintf(name, bytes, "%s:%d.%d.%d", word, version / base, version % base / 100,
-             version % 100);
+    snprintf(name, bytes, "%s:%d.%d.%d", word, version / base, version % base / 100, version % 100);
 }
 
 static weir_status open_library(const char *path, bench_vendor *vendor, char *why, size_t bytes)

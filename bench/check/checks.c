@@ -17,8 +17,8 @@ enum { SPECIAL_UP_TO_BYTES = 256 << 10 };
 /* Runs the candidate once on new data. Collective; agreed. */
 static weir_status run_once(bench_trial *trial, bench_candidate *candidate)
 {
-    bench_fault fault = trial->injects && !candidate->peer ? (bench_fault)trial->options->inject
-                                                           : BENCH_FAULT_NONE;
+    bench_fault fault =
+        trial->injects && !candidate->peer ? (bench_fault)trial->options->inject : BENCH_FAULT_NONE;
     weir_status status = bench_trial_reset(trial, candidate);
     if (status == WEIR_OK)
         status = candidate->ops->prepare(candidate, &trial->call);
@@ -66,15 +66,14 @@ static int injects_in(const bench_trial *trial, bench_fault_run run)
 
 /* Special values: NaN, infinities, signed zeros, subnormal numbers, overflow. Only weir's own
  * algorithms are tried: MPI and kernels of users promise nothing about them. */
-static weir_status try_special(bench_trial *trial, bench_candidate *candidate,
-                               bench_result *result)
+static weir_status try_special(bench_trial *trial, bench_candidate *candidate, bench_result *result)
 {
     weirv_case *data = &trial->data;
     if (strncmp(candidate->forced, "plan:", 5) == 0 && data->op == WEIR_AVG)
         return WEIR_OK; /* a plan divides the sum, which may overflow */
     if (!data->exact || candidate->peer || candidate->is_users ||
-        !weirv_is_reduction(data->collective) ||
-        trial->row->shape.bytes > SPECIAL_UP_TO_BYTES || bench_result_failed(result))
+        !weirv_is_reduction(data->collective) || trial->row->shape.bytes > SPECIAL_UP_TO_BYTES ||
+        bench_result_failed(result))
         return WEIR_OK;
     data->exact = 0;
     data->special = 1;
@@ -109,8 +108,8 @@ static weir_status try_candidate(bench_trial *trial, bench_candidate *candidate,
     }
     result->checked = checks > 0;
     for (int i = 0; i < checks || i == 0; i++) {
-        trial->injects = i == 0 && !trial->options->inject_timed &&
-                         injects_in(trial, BENCH_RUN_CHECKED);
+        trial->injects =
+            i == 0 && !trial->options->inject_timed && injects_in(trial, BENCH_RUN_CHECKED);
         if (bench_trial_has_steps(trial))
             bench_trial_set_step(trial, i % trial->splits->dist->nsteps);
         weir_status status = run_once(trial, candidate);

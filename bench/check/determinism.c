@@ -56,8 +56,8 @@ static weir_status run_repeat(repeats *r, int repeat)
 {
     bench_trial *trial = r->trial;
     bench_candidate *candidate = r->candidate;
-    weir_status status = repeat == 0 ? bench_trial_reset(trial, candidate)
-                                   : bench_trial_fill(trial, candidate);
+    weir_status status =
+        repeat == 0 ? bench_trial_reset(trial, candidate) : bench_trial_fill(trial, candidate);
     if (status == WEIR_OK)
         status = candidate->ops->prepare(candidate, &trial->call);
     bench_job_barrier(trial->job);
@@ -75,7 +75,7 @@ static weir_status run_repeat(repeats *r, int repeat)
 }
 
 static void compare_bits(const repeats *r, size_t at, size_t count, const void *expected,
-                    const void *out, weirv_result *found)
+                         const void *out, weirv_result *found)
 {
     weirv_compare_bits(r->trial->row->dtype, r->trial->job->rank, at, count,
                        (const unsigned char *)out + at * r->width, expected, found);
@@ -172,8 +172,8 @@ static void record_findings(const repeats *r, bench_result *result)
     int compares = has_common_result(trial->row->collective) && trial->job->nranks > 1;
     found->nranks = compares ? trial->job->nranks : 0;
     result->determinism = (bench_determinism_outcome){.tried = 1,
-                                        .differing_repeats = r->by_repeat.wrong > 0,
-                                        .differing_ranks = r->by_rank.wrong > 0};
+                                                      .differing_repeats = r->by_repeat.wrong > 0,
+                                                      .differing_ranks = r->by_rank.wrong > 0};
     if (r->by_repeat.wrong || r->by_rank.wrong)
         describe_difference(r, first, sizeof first);
     if (row) {
@@ -203,8 +203,10 @@ weir_status bench_determinism_try(bench_trial *trial, bench_candidate *candidate
     r.width = weir_dtype_bytes(trial->row->dtype);
     r.first = malloc(r.elements * r.width + 1);
     if (!r.first)
-        status = bench_job_note(job, WEIR_ERR_NO_MEMORY, "no memory for a copy of %zu bytes; "
-                                "give a smaller -e", r.elements * r.width);
+        status = bench_job_note(job, WEIR_ERR_NO_MEMORY,
+                                "no memory for a copy of %zu bytes; "
+                                "give a smaller -e",
+                                r.elements * r.width);
     status = bench_job_agree(job, status, "determinism");
     trial->data.exact = 0;
     if (status == WEIR_OK)

@@ -14,9 +14,9 @@
 typedef struct bench_samples {
     bench_trial *trial;
     bench_candidate *candidate;
-    int active, open; /* open: the windows of an iteration are not recorded yet */
-    uint64_t iterations;    /* iterations so far */
-    int step;         /* of the open iteration */
+    int active, open;    /* open: the windows of an iteration are not recorded yet */
+    uint64_t iterations; /* iterations so far */
+    int step;            /* of the open iteration */
     unsigned char *records;
     size_t entries;
     weirv_result found; /* this rank's */

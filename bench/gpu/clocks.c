@@ -38,8 +38,7 @@ static void keep_most(int *highest, int value)
 
 void bench_clocks_clear(bench_clocks *clocks)
 {
-    *clocks = (bench_clocks){
-        .sm_mhz = -1, .memory_mhz = -1, .power_w = -1, .temperature_c = -1};
+    *clocks = (bench_clocks){.sm_mhz = -1, .memory_mhz = -1, .power_w = -1, .temperature_c = -1};
 }
 
 void bench_clocks_add(bench_clocks *clocks, const bench_reading *reading)
@@ -73,8 +72,7 @@ void bench_clocks_merge(bench_clocks *clocks, const bench_clocks *other)
 void bench_clocks_reasons(const bench_clocks *clocks, char *text)
 {
     size_t used = 0;
-    snprintf(text, BENCH_REASONS_BYTES,
-             clocks->silent == clocks->samples ? "unknown" : "none");
+    snprintf(text, BENCH_REASONS_BYTES, clocks->silent == clocks->samples ? "unknown" : "none");
     for (int i = 0; i < THROTTLES; i++)
         if (clocks->reasons & throttles[i].bit)
             used += (size_t)snprintf(text + used, BENCH_REASONS_BYTES - used, "%s%s",

@@ -25,12 +25,12 @@ static void needed_bytes(const bench_job *job, const bench_options *options,
         size_t shift = (size_t)options->unalign_elements * element_bytes;
         if (options->dtype != BENCH_ALL && options->dtype != type)
             continue;
-        bench_shape shape = bench_shape_make(collective, last, element_bytes, job->rank,
-                                             job->nranks, dist);
+        bench_shape shape =
+            bench_shape_make(collective, last, element_bytes, job->rank, job->nranks, dist);
         int uneven = collective == WEIR_COLL_ALLTOALLV; /* buffers have the same size on all
                                                            ranks */
-        size_t in = weirv_guard_bytes(uneven ? shape.bytes : shape.send_elements * element_bytes,
-                                      shift);
+        size_t in =
+            weirv_guard_bytes(uneven ? shape.bytes : shape.send_elements * element_bytes, shift);
         size_t out = weirv_guard_bytes(uneven || bench_collective_in_place(collective)
                                            ? shape.bytes
                                            : shape.recv_elements * element_bytes,
@@ -165,8 +165,8 @@ static void *place_of(const bench_buffer *buffer, int round, uint64_t side)
     return (char *)buffer->base + (round ? page * PAGE_BYTES : 0);
 }
 
-int bench_buffers_hold(const bench_buffers *buffers, const bench_shape *shape,
-                       size_t element_bytes, size_t unalign_elements, int has_in_place)
+int bench_buffers_hold(const bench_buffers *buffers, const bench_shape *shape, size_t element_bytes,
+                       size_t unalign_elements, int has_in_place)
 {
     size_t shift = unalign_elements * element_bytes;
     size_t in = shape->send_elements * element_bytes;
@@ -183,10 +183,10 @@ void bench_buffers_place(const bench_buffers *buffers, const bench_shape *shape,
     void *in = place_of(&buffers->in, round, 0), *out = place_of(&buffers->out, round, 1);
     memset(layout, 0, sizeof *layout);
     if (!in_place) {
-        layout->in = weirv_guard_place(&layout->guards[0], in,
-                                       shape->send_elements * element_bytes, shift);
-        layout->out = weirv_guard_place(&layout->guards[1], out,
-                                        shape->recv_elements * element_bytes, shift);
+        layout->in =
+            weirv_guard_place(&layout->guards[0], in, shape->send_elements * element_bytes, shift);
+        layout->out =
+            weirv_guard_place(&layout->guards[1], out, shape->recv_elements * element_bytes, shift);
         layout->nguards = 2;
         return;
     }

@@ -89,8 +89,9 @@ static void compare_texts(const bench_job *job, const char *mine, const char *fi
         if (mine_bytes != first_bytes || memcmp(mine, first, (size_t)mine_bytes) != 0) {
             snprintf(problem, BENCH_PROBLEM_BYTES,
                      "rank %d has %.*s where rank 0 has %.*s: give all ranks the same program and "
-                     "options", job->rank, mine_bytes < SHOWN_BYTES ? mine_bytes : SHOWN_BYTES,
-                     mine, first_bytes < SHOWN_BYTES ? first_bytes : SHOWN_BYTES, first);
+                     "options",
+                     job->rank, mine_bytes < SHOWN_BYTES ? mine_bytes : SHOWN_BYTES, mine,
+                     first_bytes < SHOWN_BYTES ? first_bytes : SHOWN_BYTES, first);
             return;
         }
         mine += mine_bytes + 1;

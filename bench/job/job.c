@@ -115,8 +115,8 @@ static weir_status job_make_communicator(bench_job *job, weir_backend backend)
     weir_status status = backend == WEIR_BACKEND_CUDA ? bench_gpu_probe(&job->note) : WEIR_OK;
     status = bench_job_agree(job, status, "GPUs");
     if (status == WEIR_OK)
-        status = bench_job_agree(job, weir_comm_create(job->boot, &config, &job->comm),
-                                 "communicator");
+        status =
+            bench_job_agree(job, weir_comm_create(job->boot, &config, &job->comm), "communicator");
     if (status != WEIR_OK)
         return status;
     bench_watch_comm(&job->watch, job->comm);
@@ -144,8 +144,8 @@ weir_status bench_job_connect(bench_job *job, weir_backend backend)
     bench_job_barrier(job);
     bench_job_phase(job, "set-up: communicator", 0);
     double started = MPI_Wtime();
-    weir_status status = bench_job_agree(job, weir_boot_mpi_create(job->mpi, &job->boot),
-                                         "bootstrap");
+    weir_status status =
+        bench_job_agree(job, weir_boot_mpi_create(job->mpi, &job->boot), "bootstrap");
     if (status != WEIR_OK)
         return status;
     status = job_make_communicator(job, backend);

@@ -42,9 +42,10 @@ int bench_preflight_mpi(const char *built, const char *running, const char *prog
 {
     if (has_same_words(built, running))
         return 0;
-    fprintf(to, "%s: preflight: runs with %.*s but was built with %s: build it again with this "
-                "MPI's mpicc, or start it with the other's mpirun and library\n", program,
-            (int)strcspn(running, ",\n"), running, built);
+    fprintf(to,
+            "%s: preflight: runs with %.*s but was built with %s: build it again with this "
+            "MPI's mpicc, or start it with the other's mpirun and library\n",
+            program, (int)strcspn(running, ",\n"), running, built);
     return 1;
 }
 
@@ -73,8 +74,8 @@ static int count_confined(const bench_preflight_facts *facts, int nranks, int ra
 {
     int count = 0;
     for (int i = 0; i < nranks; i++)
-        count += same_host(&facts[i], &facts[rank]) &&
-                 is_within(&facts[i].cores, &facts[rank].cores);
+        count +=
+            same_host(&facts[i], &facts[rank]) && is_within(&facts[i].cores, &facts[rank].cores);
     return count;
 }
 
@@ -104,9 +105,10 @@ static int judge_cores(const bench_preflight_facts *facts, int nranks, int first
         int sharers = count_confined(facts, nranks, rank);
         if (!same_host(&facts[first], &facts[rank]) || own == 0 || sharers <= own)
             continue;
-        fprintf(to, "%s: preflight: %s: %d ranks share %d core%s, rank %d among them: times hold "
-                    "waiting for turns; ", program, facts[rank].host, sharers, own,
-                own == 1 ? "" : "s", rank);
+        fprintf(to,
+                "%s: preflight: %s: %d ranks share %d core%s, rank %d among them: times hold "
+                "waiting for turns; ",
+                program, facts[rank].host, sharers, own, own == 1 ? "" : "s", rank);
         if (ranks > cores)
             fprintf(to, "start at most %d ranks there\n", cores);
         else
@@ -122,9 +124,10 @@ static int judge_governor(const bench_preflight_facts *facts, int nranks, int fi
     for (int rank = first; rank < nranks; rank++) {
         if (!same_host(&facts[first], &facts[rank]) || !facts[rank].governor[0])
             continue;
-        fprintf(to, "%s: preflight: %s: cpu %d's frequency governor is %s: its clock will change "
-                    "under load; cpupower frequency-set -g performance\n", program,
-                facts[rank].host, facts[rank].governor_cpu, facts[rank].governor);
+        fprintf(to,
+                "%s: preflight: %s: cpu %d's frequency governor is %s: its clock will change "
+                "under load; cpupower frequency-set -g performance\n",
+                program, facts[rank].host, facts[rank].governor_cpu, facts[rank].governor);
         return 1;
     }
     return 0;
@@ -138,9 +141,11 @@ static int judge_quota(const bench_preflight_facts *facts, int nranks, int first
     double quota = facts[first].quota_cores;
     if (!(quota > 0) || quota >= busy)
         return 0;
-    fprintf(to, "%s: preflight: %s: the control group allows %.3g cores of processor time, the "
-                "ranks use %d: they will be stopped again and again; raise cpu.max or start fewer "
-                "ranks\n", program, facts[first].host, quota, busy);
+    fprintf(to,
+            "%s: preflight: %s: the control group allows %.3g cores of processor time, the "
+            "ranks use %d: they will be stopped again and again; raise cpu.max or start fewer "
+            "ranks\n",
+            program, facts[first].host, quota, busy);
     return 1;
 }
 

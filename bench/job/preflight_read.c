@@ -37,8 +37,8 @@ static int core_of(const char *root, int cpu)
 {
     char line[256];
     if (read_first_line(line, sizeof line,
-                  "%s/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", root,
-                  cpu) != 0)
+                        "%s/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", root,
+                        cpu) != 0)
         return cpu;
     int lowest = atoi(line);
     return lowest >= 0 && lowest < CPU_SETSIZE ? lowest : cpu;

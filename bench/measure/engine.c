@@ -103,8 +103,7 @@ static weir_status loop_batches(const bench_timing *timing, const bench_barrier 
 }
 
 /* The shorter of two operations, so that a single disturbance does not count; or one batch. */
-static weir_status time_pair(const bench_timing *timing, bench_subject *subject,
-                             double *shorter_us)
+static weir_status time_pair(const bench_timing *timing, bench_subject *subject, double *shorter_us)
 {
     weir_status status = WEIR_OK;
     if (timing->isolation == BENCH_BATCHES)
@@ -164,8 +163,10 @@ typedef weir_status (*timed_loop)(const bench_timing *timing, const bench_barrie
                                   bench_subject *subject, int first, int end);
 
 static const timed_loop loops[] = {
-    [BENCH_BACK_TO_BACK] = loop_back_to_back,     [BENCH_BARRIER_OPERATION] = loop_isolated,
-    [BENCH_BARRIER_ITERATION] = loop_isolated,    [BENCH_SYNCHRONISED] = loop_synchronised,
+    [BENCH_BACK_TO_BACK] = loop_back_to_back,
+    [BENCH_BARRIER_OPERATION] = loop_isolated,
+    [BENCH_BARRIER_ITERATION] = loop_isolated,
+    [BENCH_SYNCHRONISED] = loop_synchronised,
     [BENCH_BATCHES] = loop_batches,
 };
 

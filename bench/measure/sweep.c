@@ -156,8 +156,8 @@ static void set_ranges(sweep *s)
 {
     const bench_options *options = s->run->options;
     s->dtypes = range_of(options->dtype, WEIR_DTYPE_COUNT);
-    s->ops = range_of(bench_collective_has_op(s->collective) ? options->op : WEIR_SUM,
-                      WEIR_OP_COUNT);
+    s->ops =
+        range_of(bench_collective_has_op(s->collective) ? options->op : WEIR_SUM, WEIR_OP_COUNT);
     s->roots = bench_collective_has_root(s->collective)
                    ? range_of(options->root, s->run->job->nranks)
                    : (range){-1, -1};

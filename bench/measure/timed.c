@@ -25,8 +25,8 @@ static void go_to_step(const bench_timed *timed)
     if (trial->row->collective != WEIR_COLL_ALLTOALLV || trial->splits->dist->nsteps == 1)
         return;
     int first = trial->splits->dist->nsteps - 1; /* the one before step 0 */
-    bench_trial_set_step(trial, bench_splits_after(trial->splits, first,
-                                                    before * (uint64_t)operations_of(trial)));
+    bench_trial_set_step(
+        trial, bench_splits_after(trial->splits, first, before * (uint64_t)operations_of(trial)));
 }
 
 /* The step of the next iteration's last operation. */

@@ -46,7 +46,7 @@ static int check_sizes(const bench_options *options, char *problem)
 {
     if (options->min_bytes > options->max_bytes)
         return bad_usage(problem, "-b %zu is above -e %zu (bytes): give -b no larger than -e",
-                    options->min_bytes, options->max_bytes);
+                         options->min_bytes, options->max_bytes);
     if (options->dtype == BENCH_ALL)
         return 0;
     size_t element_bytes = weir_dtype_bytes((weir_dtype)options->dtype);
@@ -77,7 +77,7 @@ static int check_counts(const bench_options *options, char *problem)
                          options->iterations);
     if (options->blocking % 2 && options->mode == BENCH_MODE_LATENCY)
         return bad_usage(problem, "-z %d and --mode latency: both say where ranks meet; give one",
-                    options->blocking);
+                         options->blocking);
     if (options->determinism && !bench_options_verifies(options))
         return bad_usage(problem,
                          "--determinism needs the checks that -c 0 and --verify off leave out");
@@ -86,9 +86,8 @@ static int check_counts(const bench_options *options, char *problem)
     bench_fault_run run = bench_fault_planted_in((bench_fault)options->inject);
     if (run == BENCH_RUN_REPEATED && !options->determinism)
         return bad_usage(problem, "--inject %s needs --determinism, which repeats calls",
-                    bench_fault_name((bench_fault)options->inject));
-    if (run == BENCH_RUN_SPECIAL &&
-        !(bench_options_oracles(options) & BENCH_ORACLE_EXACT))
+                         bench_fault_name((bench_fault)options->inject));
+    if (run == BENCH_RUN_SPECIAL && !(bench_options_oracles(options) & BENCH_ORACLE_EXACT))
         return bad_usage(problem,
                          "--inject %s needs --verify exact or both, which try special values",
                          bench_fault_name((bench_fault)options->inject));
@@ -98,7 +97,7 @@ static int check_counts(const bench_options *options, char *problem)
         return bad_usage(problem, "-K %d needs -I 1, whose columns it shortens", options->skip);
     if (options->skip && options->iterations && options->skip >= options->iterations)
         return bad_usage(problem, "-K %d leaves none of -n %d iterations: give -K below -n",
-                    options->skip, options->iterations);
+                         options->skip, options->iterations);
     return 0;
 }
 
@@ -165,11 +164,11 @@ static int check_outputs(const bench_options *options, char *problem)
         return 0;
     if (bench_paths_same_file(options->csv_path, options->json_path))
         return bad_usage(problem, "--csv %s and -J %s are one file: give each its own",
-                    options->csv_path, options->json_path);
+                         options->csv_path, options->json_path);
     if (bench_paths_manifest(options->csv_path, manifest, sizeof manifest) == 0 &&
         bench_paths_same_file(manifest, options->json_path))
         return bad_usage(problem, "-J %s: the manifest of --csv %s has that name; give -J another",
-                    options->json_path, options->csv_path);
+                         options->json_path, options->csv_path);
     return 0;
 }
 
@@ -178,10 +177,10 @@ static int check_files(const bench_options *options, weir_collective collective,
     bench_dist dist;
     if (options->plan && access(options->plan, R_OK) != 0)
         return bad_usage(problem, "--plan %s: %s; give a readable file", options->plan,
-                    strerror(errno));
+                         strerror(errno));
     if (options->plan && options->tune_path)
         return bad_usage(problem, "--plan %s: --tune tries weir's own algorithms; leave one out",
-                    options->plan);
+                         options->plan);
     if (options->plan && options->root == BENCH_ALL && bench_collective_has_root(collective))
         return bad_usage(problem, "--plan %s: a plan has one root; give it by -r", options->plan);
     if (bench_dist_parse(options->dist, &dist) != WEIR_OK)
@@ -191,7 +190,7 @@ static int check_files(const bench_options *options, weir_collective collective,
                          options->dist);
     if (options->counts != BENCH_COUNTS_HOST && collective != WEIR_COLL_ALLTOALLV)
         return bad_usage(problem, "--counts %s: only bench_alltoallv has counts",
-                    options->words.counts);
+                         options->words.counts);
     return 0;
 }
 

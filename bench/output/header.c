@@ -20,9 +20,8 @@ static void write_nccl_lines(FILE *out, const bench_run *run, const bench_rank_i
             "iters: %d agg iters: %d validation: %d graph: %d unalign: %d\n",
             o->nthreads, o->ngpus, o->min_bytes, o->max_bytes,
             by_factor ? o->step_factor : o->step_bytes, by_factor ? "factor" : "bytes",
-            o->warmups < 0 ? 0 : o->warmups,
-            o->iterations, o->aggregate, bench_options_verifies(o) ? o->checks : 0, o->graph,
-            o->unalign_elements);
+            o->warmups < 0 ? 0 : o->warmups, o->iterations, o->aggregate,
+            bench_options_verifies(o) ? o->checks : 0, o->graph, o->unalign_elements);
     fprintf(out, "#\n# Using devices\n");
     for (int i = 0; i < run->job->nranks; i++)
         fprintf(out, "#  Rank %2d Group %2d Pid %6d on %10s device %2d [%s] %s%s%s\n",
@@ -85,9 +84,10 @@ static void write_nvml(FILE *out, const bench_rank_info *infos, int nranks)
             bench_clocks_add(&start, &infos[i].nvml.start);
     bench_clocks_describe(&start, state, sizeof state);
     if (start.samples)
-        fprintf(out, "# State of the GPUs (NVML, driver %s), lowest clocks, most power and heat: "
-                     "%s%s\n", infos[0].nvml.driver, state,
-                start.throttled ? "; throttled before the run" : "");
+        fprintf(out,
+                "# State of the GPUs (NVML, driver %s), lowest clocks, most power and heat: "
+                "%s%s\n",
+                infos[0].nvml.driver, state, start.throttled ? "; throttled before the run" : "");
     while (silent < nranks && !infos[silent].nvml.problem[0])
         silent++;
     if (silent < nranks)
@@ -119,16 +119,19 @@ static void write_our_lines(FILE *out, const bench_run *run, const bench_rank_in
     write_mpi(out);
     write_gpu(out, &infos[0].gpu);
     write_nvml(out, infos, job->nranks);
-    fprintf(out, "# Ranks: %d on %d machine%s; set-up of weir %.1f ms; library memory %.1f MiB a "
-                 "rank%s%s\n", job->nranks, job->nnodes, job->nnodes == 1 ? "" : "s", job->setup_ms,
+    fprintf(out,
+            "# Ranks: %d on %d machine%s; set-up of weir %.1f ms; library memory %.1f MiB a "
+            "rank%s%s\n",
+            job->nranks, job->nnodes, job->nnodes == 1 ? "" : "s", job->setup_ms,
             (double)weir_comm_scratch_bytes(job->comm) / 1048576,
             job->nnodes == 1 ? "" : "; machines joined by ",
             job->nnodes == 1 ? "" : weir_transport_name(weir_comm_transport(job->comm)));
     fprintf(out, "# Buffers: %s memory, ", o->words.buffers);
     if (o->cold)
-        fprintf(out, "cold: operations take turns on copies, twice the last-level cache of "
-                     "%.0f MiB", (double)(job->gpu ? infos[0].gpu.cache_bytes
-                                                   : bench_cache_bytes()) / 1048576);
+        fprintf(out,
+                "cold: operations take turns on copies, twice the last-level cache of "
+                "%.0f MiB",
+                (double)(job->gpu ? infos[0].gpu.cache_bytes : bench_cache_bytes()) / 1048576);
     fprintf(out, "%s; algorithm: %s\n", o->cold ? "" : "warm", o->algo);
     fprintf(out, "# Timing: %s; ", timing_mode(o));
     if (o->batched && o->iterations)
@@ -153,8 +156,10 @@ static void write_our_lines(FILE *out, const bench_run *run, const bench_rank_in
                      "weir's: weir is faster where its whole interval is above 1\n");
     int rounds = bench_options_rounds(o);
     if (rounds > 1)
-        fprintf(out, "# Visits: iterations of a size are divided into %d, each on other pages, "
-                     "with other sizes between them\n", rounds);
+        fprintf(out,
+                "# Visits: iterations of a size are divided into %d, each on other pages, "
+                "with other sizes between them\n",
+                rounds);
     fprintf(out, "# Intervals: 95%%, %s%s\n", bench_bootstrap_method(),
             rounds > 1 ? "" : "; of fewer than 20 iterations, order statistics");
 }

@@ -26,8 +26,8 @@ weir_status bench_json_report_open(bench_json_report *report, const bench_run *r
     report->json = (bench_json){.file = fopen(path, "w")};
     if (report->json.file)
         return WEIR_OK;
-    return bench_job_note(run->job, WEIR_ERR_INVALID,
-                          "-J %s: %s; give a file that can be written", path, strerror(errno));
+    return bench_job_note(run->job, WEIR_ERR_INVALID, "-J %s: %s; give a file that can be written",
+                          path, strerror(errno));
 }
 
 static void put_flag(bench_json *json, const char *key, int value)
@@ -269,7 +269,7 @@ static void put_per_iteration(bench_json *json, const bench_run *run, const char
         bench_json_open_list(json);
         for (int rank = 0; rank < run->job->nranks; rank++)
             report_put_times(json, result->all_us + (size_t)rank * (size_t)result->iterations,
-                      result->iterations);
+                             result->iterations);
         bench_json_close_list(json);
     }
     bench_json_close_object(json);

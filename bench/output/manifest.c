@@ -230,8 +230,8 @@ weir_status bench_manifest_write(const bench_run *run, const bench_rank_info *in
     if (!options->csv_path || stat(options->csv_path, &kind) != 0 || !S_ISREG(kind.st_mode))
         return WEIR_OK;
     errno = ENAMETOOLONG;
-    FILE *file = bench_paths_manifest(options->csv_path, path, sizeof path) == 0 ? fopen(path, "w")
-                                                                                : NULL;
+    FILE *file =
+        bench_paths_manifest(options->csv_path, path, sizeof path) == 0 ? fopen(path, "w") : NULL;
     if (!file)
         return bench_job_note(run->job, WEIR_ERR_INVALID,
                               "--csv %s: its manifest %s: %s; give a folder that can be written",

@@ -32,7 +32,7 @@ static bench_ratio_sum *find_peer(bench_ratios *ratios, const char *name)
 }
 
 static void add_ratio(bench_ratio_sum *sum, const bench_row *row, int placement,
-                const bench_ratio *ratio)
+                      const bench_ratio *ratio)
 {
     if (!sum || row->shape.bytes == 0)
         return;
@@ -190,8 +190,7 @@ void bench_ratios_end(const bench_ratios *ratios)
                     "%.2fx [%.2f, %.2f], %s, at %zu B %s\n",
                     sum->name, exp(sum->log_sum / (double)sum->rows), sum->rows, sum->worst.ratio,
                     sum->worst.low, sum->worst.high, bench_ratio_word(&sum->worst),
-                    sum->worst_bytes,
-                    places[sum->worst_placement]);
+                    sum->worst_bytes, places[sum->worst_placement]);
     }
     fflush(out);
 }

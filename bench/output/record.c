@@ -9,14 +9,27 @@
 enum { SCHEMA = 5 };
 
 const bench_column bench_columns[BENCH_COLUMNS] = {
-    {"schema", 1}, {"run_id", 0}, {"utc", 0}, {"host", 0}, {"collective", 0}, {"backend", 0},
-    {"transport", 0}, {"nranks", 1}, {"nnodes", 1}, {"contender", 0}, {"algo", 0}, {"dtype", 0},
-    {"redop", 0}, {"root", 1}, {"placement", 0}, {"bytes", 1}, {"count", 1}, {"iters", 1},
-    {"median_us", 1}, {"min_us", 1}, {"max_us", 1}, {"p99_us", 1}, {"ci_low_us", 1},
-    {"ci_high_us", 1}, {"algbw_gbs", 1}, {"busbw_gbs", 1}, {"verify", 0}, {"wrong", 1},
-    {"oracle", 0}, {"special", 0}, {"determinism", 0}, {"gpu_samples", 1}, {"gpu_throttled", 1},
-    {"throttle_reasons", 0}, {"sm_mhz", 1}, {"memory_mhz", 1}, {"power_w", 1},
-    {"temperature_c", 1}, {"dist", 0}, {"counts", 0}, {"ceiling_pct", 1},
+    {"schema", 1},        {"run_id", 0},
+    {"utc", 0},           {"host", 0},
+    {"collective", 0},    {"backend", 0},
+    {"transport", 0},     {"nranks", 1},
+    {"nnodes", 1},        {"contender", 0},
+    {"algo", 0},          {"dtype", 0},
+    {"redop", 0},         {"root", 1},
+    {"placement", 0},     {"bytes", 1},
+    {"count", 1},         {"iters", 1},
+    {"median_us", 1},     {"min_us", 1},
+    {"max_us", 1},        {"p99_us", 1},
+    {"ci_low_us", 1},     {"ci_high_us", 1},
+    {"algbw_gbs", 1},     {"busbw_gbs", 1},
+    {"verify", 0},        {"wrong", 1},
+    {"oracle", 0},        {"special", 0},
+    {"determinism", 0},   {"gpu_samples", 1},
+    {"gpu_throttled", 1}, {"throttle_reasons", 0},
+    {"sm_mhz", 1},        {"memory_mhz", 1},
+    {"power_w", 1},       {"temperature_c", 1},
+    {"dist", 0},          {"counts", 0},
+    {"ceiling_pct", 1},
 };
 
 static void record_put(bench_record *record, const char *text)
@@ -26,7 +39,7 @@ static void record_put(bench_record *record, const char *text)
 }
 
 __attribute__((format(printf, 2, 3))) static void record_print(bench_record *record,
-                                                              const char *format, ...)
+                                                               const char *format, ...)
 {
     char *at = record->storage + record->used;
     size_t room = sizeof record->storage - record->used;
@@ -43,7 +56,7 @@ __attribute__((format(printf, 2, 3))) static void record_print(bench_record *rec
 }
 
 static void record_put_run(bench_record *record, const bench_run *run, const bench_row *row,
-                    const bench_result *result)
+                           const bench_result *result)
 {
     record_print(record, "%d", SCHEMA);
     record_put(record, run->id);
@@ -59,7 +72,7 @@ static void record_put_run(bench_record *record, const bench_run *run, const ben
 }
 
 static void record_put_call(bench_record *record, const bench_row *row, int placement,
-                     const bench_result *result)
+                            const bench_result *result)
 {
     record_put(record, weir_dtype_name(row->dtype));
     record_put(record, bench_row_op_name(row));

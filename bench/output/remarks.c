@@ -4,25 +4,27 @@
 static void write_subject(FILE *out, const bench_row *row, int placement,
                           const bench_result *result)
 {
-    fprintf(out, "#   %s, %zu B, %s%s%s: ",
-            placement == BENCH_IN_PLACE ? "in place" : "out of place", row->shape.bytes,
-            result->candidate, *result->algo ? " " : "", result->algo);
+    fprintf(out,
+            "#   %s, %zu B, %s%s%s: ", placement == BENCH_IN_PLACE ? "in place" : "out of place",
+            row->shape.bytes, result->candidate, *result->algo ? " " : "", result->algo);
 }
 
 static void write_throttling(FILE *out, const bench_row *row, int placement,
-                            const bench_result *result)
+                             const bench_result *result)
 {
     char reasons[BENCH_REASONS_BYTES], state[96];
     const bench_clocks *clocks = &result->clocks;
     bench_clocks_reasons(clocks, reasons);
     bench_clocks_describe(clocks, state, sizeof state);
     write_subject(out, row, placement, result);
-    fprintf(out, "GPUs throttled in %d of %d readings: %s; lowest clocks, most power and heat: "
-                 "%s\n", clocks->throttled, clocks->samples, reasons, state);
+    fprintf(out,
+            "GPUs throttled in %d of %d readings: %s; lowest clocks, most power and heat: "
+            "%s\n",
+            clocks->throttled, clocks->samples, reasons, state);
 }
 
 static void write_remarks(FILE *out, const bench_run *run, const bench_row *row, int placement,
-                   const bench_result *result)
+                          const bench_result *result)
 {
     const bench_options *options = run->options;
     double half = bench_stats_half_width(&result->stats);

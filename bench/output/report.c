@@ -98,8 +98,8 @@ static void write_cost(const bench_report *report)
     printf("# %-20s : timing %.4f s, verification %.4f s", "Wall time", cost->timing_s,
            cost->verification_s);
     if (cost->timing_s > 0 && report->worst_share > 0)
-        printf(" (%.2f of timing; at most %.2f, at %zu B)",
-               cost->verification_s / cost->timing_s, report->worst_share, report->worst_bytes);
+        printf(" (%.2f of timing; at most %.2f, at %zu B)", cost->verification_s / cost->timing_s,
+               report->worst_share, report->worst_bytes);
     fputc('\n', stdout);
 }
 

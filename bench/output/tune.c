@@ -90,8 +90,10 @@ static weir_status check_old(bench_job *job, const char *path)
     if (!is_there && errno == ENOENT)
         return WEIR_OK;
     if (is_there && !S_ISREG(kind.st_mode))
-        return bench_job_note(job, WEIR_ERR_INVALID, "--tune %s: it is no regular file; give a "
-                              "tuning table, or a file that is not there yet", path);
+        return bench_job_note(job, WEIR_ERR_INVALID,
+                              "--tune %s: it is no regular file; give a "
+                              "tuning table, or a file that is not there yet",
+                              path);
     FILE *file = fopen(path, "re");
     if (!file)
         return bench_job_note(job, WEIR_ERR_INVALID, "--tune %s: %s; give a file that can be read",
@@ -99,9 +101,10 @@ static weir_status check_old(bench_job *job, const char *path)
     int foreign = find_foreign_line(file);
     fclose(file);
     if (foreign)
-        return bench_job_note(job, WEIR_ERR_INVALID, "--tune %s: line %d is no row of a tuning "
-                              "table; give such a table, or a file that is not there yet", path,
-                              foreign);
+        return bench_job_note(job, WEIR_ERR_INVALID,
+                              "--tune %s: line %d is no row of a tuning "
+                              "table; give such a table, or a file that is not there yet",
+                              path, foreign);
     return WEIR_OK;
 }
 
@@ -115,8 +118,10 @@ static weir_status check_path(bench_job *job, const char *path)
     errno = ENAMETOOLONG;
     FILE *file = temporary_path(path, temporary) == 0 ? fopen(temporary, "ae") : NULL;
     if (!file)
-        return bench_job_note(job, WEIR_ERR_INVALID, "--tune %s: its folder: %s; give a file in "
-                              "a folder that can be written", path, strerror(errno));
+        return bench_job_note(job, WEIR_ERR_INVALID,
+                              "--tune %s: its folder: %s; give a file in "
+                              "a folder that can be written",
+                              path, strerror(errno));
     fclose(file);
     remove(temporary);
     return WEIR_OK;

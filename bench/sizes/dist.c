@@ -65,8 +65,8 @@ static void draw_order(int nranks, uint64_t seed, int *order)
     for (int p = 0; p < nranks; p++)
         order[p] = p;
     for (int p = nranks - 1; p > 0; p--) {
-        int other = (int)(weirv_mix64(seed * 0x9e3779b97f4a7c15u + (uint64_t)p) %
-                          (uint64_t)(p + 1));
+        int other =
+            (int)(weirv_mix64(seed * 0x9e3779b97f4a7c15u + (uint64_t)p) % (uint64_t)(p + 1));
         int kept = order[p];
         order[p] = order[other];
         order[other] = kept;
@@ -150,8 +150,7 @@ void bench_dist_close(bench_dist *dist)
 
 /* ------------------------------------------------------------------ elements */
 
-static double spread_bytes(const bench_dist *dist, size_t total_bytes, int from, int to,
-                           int nranks)
+static double spread_bytes(const bench_dist *dist, size_t total_bytes, int from, int to, int nranks)
 {
     double distance = (double)((to - from + nranks) % nranks);
     double distances = (double)nranks * (nranks - 1) / 2;

@@ -100,7 +100,7 @@ static weir_status end_matrix(const reader *r)
 {
     if (r->rows % r->n)
         return file_error(r, "the matrix ends after %zu of %zu rows; give a row for each rank",
-                    r->rows % r->n, r->n);
+                          r->rows % r->n, r->n);
     double sum = 0;
     for (size_t i = r->rows ? (r->rows - r->n) * r->n : 0; i < r->rows * r->n; i++)
         sum += r->weights[i] > 0;
