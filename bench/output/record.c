@@ -8,29 +8,9 @@
 
 enum { SCHEMA = 5 };
 
-const bench_column bench_columns[BENCH_COLUMNS] = {
-    {"schema", 1},        {"run_id", 0},
-    {"utc", 0},           {"host", 0},
-    {"collective", 0},    {"backend", 0},
-    {"transport", 0},     {"nranks", 1},
-    {"nnodes", 1},        {"contender", 0},
-    {"algo", 0},          {"dtype", 0},
-    {"redop", 0},         {"root", 1},
-    {"placement", 0},     {"bytes", 1},
-    {"count", 1},         {"iters", 1},
-    {"median_us", 1},     {"min_us", 1},
-    {"max_us", 1},        {"p99_us", 1},
-    {"ci_low_us", 1},     {"ci_high_us", 1},
-    {"algbw_gbs", 1},     {"busbw_gbs", 1},
-    {"verify", 0},        {"wrong", 1},
-    {"oracle", 0},        {"special", 0},
-    {"determinism", 0},   {"gpu_samples", 1},
-    {"gpu_throttled", 1}, {"throttle_reasons", 0},
-    {"sm_mhz", 1},        {"memory_mhz", 1},
-    {"power_w", 1},       {"temperature_c", 1},
-    {"dist", 0},          {"counts", 0},
-    {"ceiling_pct", 1},
-};
+#define COLUMN(enumerator, name, form) {#name, WEIRI_COLUMN_##form != WEIRI_COLUMN_NAME},
+const bench_column bench_columns[BENCH_COLUMNS] = {WEIRI_COLUMNS(COLUMN)};
+#undef COLUMN
 
 static void record_put(bench_record *record, const char *text)
 {
