@@ -67,7 +67,7 @@ static int prove_plan(const bench_options *options, weir_collective collective,
     weir_plan_report *report = malloc(sizeof *report);
     weir_status status = report ? weir_plan_check(plan, report) : WEIR_ERR_NO_MEMORY;
     if (status == WEIR_ERR_INVALID)
-        snprintf(problem, BENCH_PROBLEM_BYTES, "--plan: %s; weir-plan check tells more",
+        snprintf(problem, BENCH_PROBLEM_BYTES, "--plan: %s; weir-plan check reports more",
                  weir_last_error());
     else if (status == WEIR_ERR_NO_MEMORY)
         snprintf(problem, BENCH_PROBLEM_BYTES, "--plan %s: no memory to check it", options->plan);

@@ -46,7 +46,7 @@ static int load_library(const char *path, bench_vendor *vendor, char *why, size_
         return -1;
     }
     if (vendor->get_version(&vendor->version) != 0 || vendor->version <= 0) {
-        snprintf(why, bytes, "%s does not tell its version", path);
+        snprintf(why, bytes, "%s does not report its version", path);
         return -1;
     }
     return 0;

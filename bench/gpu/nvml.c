@@ -183,7 +183,7 @@ void bench_nvml_describe(bench_nvml *nvml, bench_nvml_info *info)
     *info = nvml->info;
     info->has_start = bench_nvml_read(nvml, &info->start) == 0;
     if (info->has_start && !info->start.knows_reasons && !info->problem[0])
-        snprintf(info->problem, sizeof info->problem, "the GPU does not tell of throttling");
+        snprintf(info->problem, sizeof info->problem, "the GPU does not report throttling");
 }
 
 double bench_nvml_spent_s(const bench_nvml *nvml)

@@ -43,7 +43,7 @@ void bench_job_start(bench_job *job, const char *program, int timeout_s)
     bench_watch_start(&job->watch, program, job->timeout_ms);
     bench_job_phase(job, "set-up: MPI_Init", 0);
     MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided);
-    bench_job_phase(job, "set-up: first meeting", 0);
+    bench_job_phase(job, "set-up: MPI_Comm_dup", 0);
     MPI_Comm_dup(MPI_COMM_WORLD, &job->mpi);
     MPI_Comm_rank(job->mpi, &job->rank);
     MPI_Comm_size(job->mpi, &job->nranks);

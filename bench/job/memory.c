@@ -84,7 +84,7 @@ weir_status bench_memory_limit(bench_job *job, bench_options *options)
         return WEIR_OK;
     if (options->min_bytes > limit) {
         bench_job_say(job,
-                      "-b %zu: %d ranks on a machine have memory for %llu bytes each; give a "
+                      "-b %zu: %d ranks on a node have memory for %llu bytes each; give a "
                       "smaller -b or fewer ranks",
                       options->min_bytes, job->local_nranks, (unsigned long long)limit);
         return WEIR_ERR_NO_MEMORY;

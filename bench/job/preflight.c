@@ -106,8 +106,8 @@ static int judge_cores(const bench_preflight_facts *facts, int nranks, int first
         if (!same_host(&facts[first], &facts[rank]) || own == 0 || sharers <= own)
             continue;
         fprintf(to,
-                "%s: preflight: %s: %d ranks share %d core%s, rank %d among them: times hold "
-                "waiting for turns; ",
+                "%s: preflight: %s: %d ranks share %d core%s, rank %d among them: times include "
+                "waiting for the core; ",
                 program, facts[rank].host, sharers, own, own == 1 ? "" : "s", rank);
         if (ranks > cores)
             fprintf(to, "start at most %d ranks there\n", cores);
@@ -143,7 +143,7 @@ static int judge_quota(const bench_preflight_facts *facts, int nranks, int first
         return 0;
     fprintf(to,
             "%s: preflight: %s: the control group allows %.3g cores of processor time, the "
-            "ranks use %d: they will be stopped again and again; raise cpu.max or start fewer "
+            "ranks use %d: they will be throttled; raise cpu.max or start fewer "
             "ranks\n",
             program, facts[first].host, quota, busy);
     return 1;

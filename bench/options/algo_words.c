@@ -241,7 +241,7 @@ static int refuse_builtin(const char *word, weir_collective collective, int back
                                    weir_collective_name(collective));
     for (int i = 0; i < known.count && used < bytes; i++)
         used += (size_t)snprintf(bad + used, bytes - used, "%s%s",
-                                 i == on_one ? "; only between machines: " : ", ", known.list[i]);
+                                 i == on_one ? "; only across nodes: " : ", ", known.list[i]);
     if (used < bytes)
         snprintf(bad + used, bytes - used, "; or a kernel's FILE.cu:NAME");
     return -1;

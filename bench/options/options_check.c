@@ -62,7 +62,7 @@ static int check_counts(const bench_options *options, char *problem)
 {
     if (options->nthreads != 1)
         return bad_usage(problem,
-                         "-t %d: a process has one thread of its own here; start %d times as "
+                         "-t %d: a process has one thread; start %d times as "
                          "many ranks with mpirun -np instead",
                          options->nthreads, options->nthreads);
     if (options->ngpus != 1)
@@ -76,7 +76,7 @@ static int check_counts(const bench_options *options, char *problem)
                          "finds it; give one of them",
                          options->iterations);
     if (options->blocking % 2 && options->mode == BENCH_MODE_LATENCY)
-        return bad_usage(problem, "-z %d and --mode latency: both say where ranks meet; give one",
+        return bad_usage(problem, "-z %d and --mode latency: both set where ranks synchronise; give one",
                          options->blocking);
     if (options->determinism && !bench_options_verifies(options))
         return bad_usage(problem,
@@ -108,7 +108,7 @@ static int check_algo(const bench_options *options, weir_collective collective, 
         return bad_usage(problem, "--tune tries every algorithm: leave --algo %s out",
                          options->algo);
     if (options->tune_path && (options->dtype == BENCH_ALL || options->op == BENCH_ALL))
-        return bad_usage(problem, "--tune serves all types alike: give one type and operation");
+        return bad_usage(problem, "a tuning table applies to all types and operations: give --tune one of each");
     if (bench_options_plan_only(options))
         return 0;
     if (bench_algos_check(options, collective, bad, sizeof bad) == 0)

@@ -25,7 +25,7 @@ weir_status bench_ceiling_open(bench_ceiling *ceiling, const bench_run *run)
             run, "these are links of other memory; weir-topo --measure measures GPUs', "
                  "with --ranks N cores'");
     if (run->job->nnodes > 1)
-        return ceiling_refuse(run, "these are links of one machine, and the ranks are on several");
+        return ceiling_refuse(run, "these are links within one node, and the ranks are on several");
     if (links->endpoints != run->job->nranks)
         bench_job_say(run->job,
                       "warning: --ceiling %s: its links join %d endpoints, and there are %d ranks, "
