@@ -101,12 +101,12 @@ static void write_nodes(FILE *out, const bench_rank_info *infos, const bench_job
 {
     for (int i = 0; i < job->nranks; i++) {
         const bench_rank_info *info = &infos[i];
-        if (!info->machine_ranks)
+        if (!info->node_ranks)
             continue;
         fprintf(out, "# Node of rank %d: %s (topology %s)", i, info->machine, info->digest);
         if (job->nnodes > 1)
-            fprintf(out, "; %s, %d rank%s", info->host, info->machine_ranks,
-                    info->machine_ranks == 1 ? "" : "s");
+            fprintf(out, "; %s, %d rank%s", info->host, info->node_ranks,
+                    info->node_ranks == 1 ? "" : "s");
         fputc('\n', out);
     }
 }
