@@ -1,7 +1,7 @@
 /*
  * The columns of a result file (CSV), in their order: the one list for the writer
  * (bench/output/record.c) and the reader (results/read/). Columns are only added at the end. A new
- * column also needs its value in bench_record_fill and a line in results/README.md: see
+ * column also needs its value in bench_record_fill and a line in docs/user/reading-results.md: see
  * docs/developer/add-a-column.md.
  */
 #ifndef WEIRI_BASE_COLUMNS_H
