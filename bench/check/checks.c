@@ -89,23 +89,31 @@ static weir_status try_special(bench_trial *trial, bench_candidate *candidate, b
     return status;
 }
 
+/* Describes the candidate in its result. Returns 0 if it is not measured at this size, or cannot make
+ * this call. */
+static int begin_result(const bench_trial *trial, bench_candidate *candidate, bench_result *result)
+{
+    const size_t bytes = trial->row->shape.bytes;
+    result->candidate = candidate->name;
+    result->transport = candidate->transport;
+    result->peer = candidate->peer;
+    result->is_users = candidate->is_users;
+    if (bytes < candidate->least_bytes ||
+        (candidate->most_bytes && bytes > candidate->most_bytes))
+        return 0;
+    const char *refusal = candidate->ops->refuses(candidate, &trial->call);
+    if (refusal)
+        snprintf(result->refusal, sizeof result->refusal, "%s", refusal);
+    return refusal == NULL;
+}
+
 /* Runs one candidate and checks it, -c times. */
 static weir_status try_candidate(bench_trial *trial, bench_candidate *candidate,
                                  bench_result *result)
 {
     int checks = bench_options_verifies(trial->options) ? trial->options->checks : 0;
-    result->candidate = candidate->name;
-    result->transport = candidate->transport;
-    result->peer = candidate->peer;
-    result->is_users = candidate->is_users;
-    if (trial->row->shape.bytes < candidate->least_bytes ||
-        (candidate->most_bytes && trial->row->shape.bytes > candidate->most_bytes))
+    if (!begin_result(trial, candidate, result))
         return WEIR_OK;
-    const char *refusal = candidate->ops->refuses(candidate, &trial->call);
-    if (refusal) {
-        snprintf(result->refusal, sizeof result->refusal, "%s", refusal);
-        return WEIR_OK;
-    }
     result->checked = checks > 0;
     for (int i = 0; i < checks || i == 0; i++) {
         trial->injects =
@@ -115,8 +123,8 @@ static weir_status try_candidate(bench_trial *trial, bench_candidate *candidate,
         weir_status status = run_once(trial, candidate);
         trial->injects = 0;
         snprintf(result->algo, sizeof result->algo, "%s", candidate->ops->algo(candidate));
-        if (trial->row->collective == WEIR_COLL_ALLTOALLV) /* ranks may select different
-                                                              algorithms */
+        /* With different counts, ranks may select different algorithms. */
+        if (trial->row->collective == WEIR_COLL_ALLTOALLV)
             MPI_Bcast(result->algo, sizeof result->algo, MPI_CHAR, 0, trial->job->mpi);
         if (status == WEIR_OK && i < checks)
             status = bench_compare_output(trial, candidate, &result->check);

@@ -58,7 +58,28 @@ static int check_sizes(const bench_options *options, char *problem)
     return 0;
 }
 
-static int check_counts(const bench_options *options, char *problem)
+/* --inject and --determinism need some of the checks. */
+static int check_verification(const bench_options *options, char *problem)
+{
+    if (options->determinism && !bench_options_verifies(options))
+        return bad_usage(problem,
+                         "--determinism needs the checks that -c 0 and --verify off leave out");
+    if (options->inject && !bench_options_verifies(options))
+        return bad_usage(problem, "--inject needs the checks that -c 0 and --verify off leave out");
+    bench_fault_run run = bench_fault_planted_in((bench_fault)options->inject);
+    if (run == BENCH_RUN_REPEATED && !options->determinism)
+        return bad_usage(problem, "--inject %s needs --determinism, which repeats calls",
+                         bench_fault_name((bench_fault)options->inject));
+    if (run == BENCH_RUN_SPECIAL && !(bench_options_oracles(options) & BENCH_ORACLE_EXACT))
+        return bad_usage(problem,
+                         "--inject %s needs --verify exact or both, which try special values",
+                         bench_fault_name((bench_fault)options->inject));
+    if (options->inject_timed && !(bench_options_oracles(options) & BENCH_ORACLE_EXACT))
+        return bad_usage(problem, "--inject with @timed needs --verify exact or both");
+    return 0;
+}
+
+static int check_iterations(const bench_options *options, char *problem)
 {
     if (options->nthreads != 1)
         return bad_usage(problem,
@@ -76,23 +97,9 @@ static int check_counts(const bench_options *options, char *problem)
                          "finds it; give one of them",
                          options->iterations);
     if (options->blocking % 2 && options->mode == BENCH_MODE_LATENCY)
-        return bad_usage(problem, "-z %d and --mode latency: both set where ranks synchronise; give one",
+        return bad_usage(problem,
+                         "-z %d and --mode latency: both set where ranks synchronise; give one",
                          options->blocking);
-    if (options->determinism && !bench_options_verifies(options))
-        return bad_usage(problem,
-                         "--determinism needs the checks that -c 0 and --verify off leave out");
-    if (options->inject && !bench_options_verifies(options))
-        return bad_usage(problem, "--inject needs the checks that -c 0 and --verify off leave out");
-    bench_fault_run run = bench_fault_planted_in((bench_fault)options->inject);
-    if (run == BENCH_RUN_REPEATED && !options->determinism)
-        return bad_usage(problem, "--inject %s needs --determinism, which repeats calls",
-                         bench_fault_name((bench_fault)options->inject));
-    if (run == BENCH_RUN_SPECIAL && !(bench_options_oracles(options) & BENCH_ORACLE_EXACT))
-        return bad_usage(problem,
-                         "--inject %s needs --verify exact or both, which try special values",
-                         bench_fault_name((bench_fault)options->inject));
-    if (options->inject_timed && !(bench_options_oracles(options) & BENCH_ORACLE_EXACT))
-        return bad_usage(problem, "--inject with @timed needs --verify exact or both");
     if (options->skip && !options->per_iteration)
         return bad_usage(problem, "-K %d needs -I 1, whose columns it shortens", options->skip);
     if (options->skip && options->iterations && options->skip >= options->iterations)
@@ -197,7 +204,8 @@ static int check_files(const bench_options *options, weir_collective collective,
 weir_status bench_options_check(bench_options *options, weir_collective collective, char *problem)
 {
     default_sizes(options);
-    if (check_sizes(options, problem) || check_counts(options, problem) ||
+    if (check_sizes(options, problem) || check_iterations(options, problem) ||
+        check_verification(options, problem) ||
         check_algo(options, collective, problem) || check_build(options, problem) ||
         check_peers(options, problem) || check_files(options, collective, problem) ||
         check_outputs(options, problem))
