@@ -89,8 +89,8 @@ static weir_status try_special(bench_trial *trial, bench_candidate *candidate, b
     return status;
 }
 
-/* Describes the candidate in its result. Returns 0 if it is not measured at this size, or cannot make
- * this call. */
+/* Describes the candidate in its result. Returns 0 if it is not measured at this size, or cannot
+ * make this call. */
 static int begin_result(const bench_trial *trial, bench_candidate *candidate, bench_result *result)
 {
     const size_t bytes = trial->row->shape.bytes;

@@ -161,7 +161,8 @@ static const bench_option rows[] = {
      "list the environment variables and exit"},
     {0, "version", NULL, bench_parse_flag, AT(action), 0, BENCH_ACTION_VERSION,
      "print the version and exit"},
-    {'h', "help", NULL, bench_parse_flag, AT(action), 0, BENCH_ACTION_HELP, "print this help and exit"},
+    {'h', "help", NULL, bench_parse_flag, AT(action), 0, BENCH_ACTION_HELP,
+     "print this help and exit"},
 };
 
 enum { ROW_COUNT = sizeof rows / sizeof rows[0] };

@@ -115,7 +115,8 @@ static void write_ranks(FILE *out, const bench_job *job)
 {
     int several = job->nnodes > 1;
     fprintf(out,
-            "# Ranks: %d on %d node%s; set-up of weir %.1f ms; library memory %.1f MiB per rank%s%s\n",
+            "# Ranks: %d on %d node%s; set-up of weir %.1f ms; library memory %.1f MiB per rank"
+            "%s%s\n",
             job->nranks, job->nnodes, several ? "s" : "", job->setup_ms,
             (double)weir_comm_scratch_bytes(job->comm) / 1048576,
             several ? "; nodes joined by " : "",
@@ -128,7 +129,8 @@ static void write_buffers(FILE *out, const bench_run *run, const bench_gpu_info 
     size_t cache_bytes = run->job->gpu ? gpu->cache_bytes : o->cold ? bench_cache_bytes() : 0;
     fprintf(out, "# Buffers: %s memory, ", o->words.buffers);
     if (o->cold)
-        fprintf(out, "cold: operations cycle through copies, twice the last-level cache of %.0f MiB",
+        fprintf(out,
+                "cold: operations cycle through copies, twice the last-level cache of %.0f MiB",
                 (double)cache_bytes / 1048576);
     else
         fprintf(out, "warm");
