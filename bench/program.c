@@ -69,8 +69,8 @@ static weir_status connect_job(bench_run *run, bench_options *options)
     export_options(options);
     bench_run_stamp(run);
     weir_status status = bench_job_connect(run->job, backend_of(options));
-    options->batched = run->job->gpu && options->mode != BENCH_MODE_LATENCY &&
-                       options->blocking % 2 == 0;
+    options->batched =
+        run->job->gpu && options->mode != BENCH_MODE_LATENCY && options->blocking % 2 == 0;
     return status == WEIR_OK ? bench_memory_limit(run->job, options) : status;
 }
 
@@ -78,11 +78,11 @@ static weir_status connect_job(bench_run *run, bench_options *options)
 static weir_status open_sweep(const bench_run *run, bench_buffers *buffers,
                               bench_candidates *candidates, bench_report *report)
 {
-    weir_status status = bench_buffers_open(run->job, run->options, run->collective, run->dist,
-                                            buffers);
+    weir_status status =
+        bench_buffers_open(run->job, run->options, run->collective, run->dist, buffers);
     if (status == WEIR_OK)
-        status = bench_candidates_open(run->job, run->options, run->collective, buffers,
-                                       candidates);
+        status =
+            bench_candidates_open(run->job, run->options, run->collective, buffers, candidates);
     if (status == WEIR_OK) {
         bench_preflight(run->job);
         status = bench_report_begin(report);
@@ -144,7 +144,7 @@ static void check_with_ranks(const bench_run *run, bench_dist *dist, char *probl
 }
 
 /* The checks of the command line that involve all ranks. Collective. */
-static void check_together(const bench_run *run, bench_dist *dist, char *problem)
+static void check_command_line(const bench_run *run, bench_dist *dist, char *problem)
 {
     bench_job_phase(run->job, "set-up: comparison of options", 0);
     bench_consistency_share(run->job, problem);
@@ -178,8 +178,12 @@ int bench_program_main(weir_collective collective, const char *program, int argc
     bench_options options;
     bench_dist dist = {.nsteps = 1};
     bench_job job = {.program = program};
-    bench_run run = {.job = &job, .options = &options, .collective = collective, .dist = &dist,
-                     .argc = argc, .argv = argv};
+    bench_run run = {.job = &job,
+                     .options = &options,
+                     .collective = collective,
+                     .dist = &dist,
+                     .argc = argc,
+                     .argv = argv};
     char problem[BENCH_PROBLEM_BYTES] = "";
     bench_job_hold_output();
     bench_options_parse(argc, argv, collective, &options, problem);
@@ -191,7 +195,7 @@ int bench_program_main(weir_collective collective, const char *program, int argc
     if (early && !is_launched())
         return end_early(&run, problem);
     bench_job_start(&job, program, options.timeout_s);
-    check_together(&run, &dist, problem);
+    check_command_line(&run, &dist, problem);
     early = early || *problem;
     int code = early ? end_early(&run, problem) : run_benchmark(&run, &options);
     bench_dist_close(&dist);

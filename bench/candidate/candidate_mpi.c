@@ -74,24 +74,24 @@ static MPI_Op native_op(weir_op op)
     }
 }
 
-static int reduces(weir_collective collective)
+static int mpi_reduces(weir_collective collective)
 {
     return collective == WEIR_COLL_ALLREDUCE || collective == WEIR_COLL_REDUCE_SCATTER ||
            collective == WEIR_COLL_REDUCE;
 }
 
-static const char *refuses(bench_candidate *self, const bench_call *call)
+static const char *mpi_refuses(bench_candidate *self, const bench_call *call)
 {
     mpi_state *state = self->state;
     if (self->job->gpu)
         return "MPI works on memory of the process here";
-    if (reduces(call->collective) && native_type(call->dtype) == MPI_DATATYPE_NULL) {
+    if (mpi_reduces(call->collective) && native_type(call->dtype) == MPI_DATATYPE_NULL) {
         snprintf(state->note, sizeof state->note, "MPI has no type %s to reduce",
                  weir_dtype_name(call->dtype));
         return state->note;
     }
     int sums = call->op == WEIR_SUM || call->op == WEIR_AVG;
-    if (reduces(call->collective) && sums && state->saturates &&
+    if (mpi_reduces(call->collective) && sums && state->saturates &&
         (call->dtype == WEIR_INT8 || call->dtype == WEIR_UINT8))
         return "this MPI saturates sums of 8-bit integers";
     if (call->count > INT_MAX / (size_t)self->job->nranks)
@@ -99,7 +99,7 @@ static const char *refuses(bench_candidate *self, const bench_call *call)
     return NULL;
 }
 
-static weir_status prepare(bench_candidate *self, const bench_call *call)
+static weir_status mpi_prepare(bench_candidate *self, const bench_call *call)
 {
     mpi_state *state = self->state;
     self->call = call;
@@ -110,26 +110,26 @@ static weir_status prepare(bench_candidate *self, const bench_call *call)
 }
 
 /* In place: the whole buffer, which starts at rank 0's block. */
-static void *in_place_buffer(const bench_call *call)
+static void *mpi_in_place_buffer(const bench_call *call)
 {
     return call->collective == WEIR_COLL_REDUCE_SCATTER ? (void *)(uintptr_t)call->in : call->out;
 }
 
-static void *result_place(const bench_candidate *self)
+static void *mpi_result_place(const bench_candidate *self)
 {
-    return self->call->in_place ? in_place_buffer(self->call) : self->call->out;
+    return self->call->in_place ? mpi_in_place_buffer(self->call) : self->call->out;
 }
 
-static const void *result(bench_candidate *self)
+static const void *mpi_result(bench_candidate *self)
 {
-    return result_place(self);
+    return mpi_result_place(self);
 }
 
-#define SCALE(type)                                                                               \
-    for (size_t i = 0; i < count; i++)                                                            \
+#define SCALE(type)                                                                                \
+    for (size_t i = 0; i < count; i++)                                                             \
         ((type *)values)[i] = (type)(((type *)values)[i] / (type)nranks);
 
-static void scale(void *values, size_t count, weir_dtype dtype, int nranks)
+static void mpi_divide(void *values, size_t count, weir_dtype dtype, int nranks)
 {
     switch (dtype) {
     case WEIR_INT8:
@@ -162,7 +162,7 @@ static void scale(void *values, size_t count, weir_dtype dtype, int nranks)
     }
 }
 
-static int run_broadcast(bench_candidate *self)
+static int mpi_run_broadcast(bench_candidate *self)
 {
     const bench_call *c = self->call;
     const mpi_state *state = self->state;
@@ -171,7 +171,7 @@ static int run_broadcast(bench_candidate *self)
     return MPI_Bcast(c->out, state->count, state->type, c->root, self->job->mpi);
 }
 
-static int run_reduce(bench_candidate *self)
+static int mpi_run_reduce(bench_candidate *self)
 {
     const bench_call *c = self->call;
     const mpi_state *state = self->state;
@@ -179,7 +179,7 @@ static int run_reduce(bench_candidate *self)
     return MPI_Reduce(in, c->out, state->count, state->type, state->op, c->root, self->job->mpi);
 }
 
-static int run_alltoallv(bench_candidate *self)
+static int mpi_run_alltoallv(bench_candidate *self)
 {
     const bench_call *c = self->call;
     const mpi_state *state = self->state;
@@ -189,18 +189,17 @@ static int run_alltoallv(bench_candidate *self)
                          counts + 3 * n, state->type, self->job->mpi);
 }
 
-static int run_sendrecv(bench_candidate *self)
+static int mpi_run_sendrecv(bench_candidate *self)
 {
     enum { TAG = 7 };
     const bench_call *c = self->call;
     const mpi_state *state = self->state;
     int rank = self->job->rank, n = self->job->nranks;
-    return MPI_Sendrecv(c->in, state->count, state->type, (rank + 1) % n, TAG, c->out,
-                        state->count, state->type, (rank + n - 1) % n, TAG, self->job->mpi,
-                        MPI_STATUS_IGNORE);
+    return MPI_Sendrecv(c->in, state->count, state->type, (rank + 1) % n, TAG, c->out, state->count,
+                        state->type, (rank + n - 1) % n, TAG, self->job->mpi, MPI_STATUS_IGNORE);
 }
 
-static int run_call(bench_candidate *self)
+static int mpi_run_call(bench_candidate *self)
 {
     const bench_call *c = self->call;
     const mpi_state *state = self->state;
@@ -210,31 +209,30 @@ static int run_call(bench_candidate *self)
     case WEIR_COLL_ALLREDUCE:
         return MPI_Allreduce(in, c->out, state->count, state->type, state->op, mpi);
     case WEIR_COLL_REDUCE_SCATTER:
-        return MPI_Reduce_scatter_block(in, result_place(self), state->count, state->type,
+        return MPI_Reduce_scatter_block(in, mpi_result_place(self), state->count, state->type,
                                         state->op, mpi);
     case WEIR_COLL_ALLGATHER:
-        return MPI_Allgather(in, state->count, state->type, c->out, state->count, state->type,
-                             mpi);
+        return MPI_Allgather(in, state->count, state->type, c->out, state->count, state->type, mpi);
     case WEIR_COLL_BROADCAST:
-        return run_broadcast(self);
+        return mpi_run_broadcast(self);
     case WEIR_COLL_REDUCE:
-        return run_reduce(self);
+        return mpi_run_reduce(self);
     case WEIR_COLL_ALLTOALL:
         return MPI_Alltoall(in, state->count, state->type, c->out, state->count, state->type, mpi);
     case WEIR_COLL_ALLTOALLV:
-        return run_alltoallv(self);
+        return mpi_run_alltoallv(self);
     case WEIR_COLL_SENDRECV:
-        return run_sendrecv(self);
+        return mpi_run_sendrecv(self);
     case WEIR_COLL_COUNT:
         break;
     }
     return MPI_ERR_ARG;
 }
 
-static weir_status run(bench_candidate *self)
+static weir_status mpi_run(bench_candidate *self)
 {
     const bench_call *c = self->call;
-    int error = run_call(self);
+    int error = mpi_run_call(self);
     if (error != MPI_SUCCESS) {
         char text[MPI_MAX_ERROR_STRING];
         int length = 0;
@@ -243,22 +241,22 @@ static weir_status run(bench_candidate *self)
                               weir_collective_name(c->collective), text);
     }
     int has_result = c->collective != WEIR_COLL_REDUCE || self->job->rank == c->root;
-    if (c->op == WEIR_AVG && reduces(c->collective) && has_result)
-        scale(result_place(self), c->count, c->dtype, self->job->nranks);
+    if (c->op == WEIR_AVG && mpi_reduces(c->collective) && has_result)
+        mpi_divide(mpi_result_place(self), c->count, c->dtype, self->job->nranks);
     return WEIR_OK;
 }
 
-static const char *algo(bench_candidate *self)
+static const char *mpi_algo(bench_candidate *self)
 {
     (void)self;
     return "";
 }
 
-static const bench_candidate_ops ops = {refuses, prepare, run, result, algo,
-                                        bench_candidate_free};
+static const bench_candidate_ops mpi_ops = {mpi_refuses, mpi_prepare, mpi_run,
+                                            mpi_result,  mpi_algo,    bench_candidate_free};
 
 /* 200 + 100 in 8 bits is 44. COUNT covers whole vectors and a remainder. */
-static int saturates_bytes(void)
+static int mpi_saturates_bytes(void)
 {
     enum { COUNT = 100 };
     uint8_t in[COUNT], out[COUNT];
@@ -272,7 +270,7 @@ static int saturates_bytes(void)
 }
 
 /* "mpi:openmpi-4.1.4", from the first line of the library's version. */
-static void name_library(char *name, size_t bytes)
+static void mpi_name_library(char *name, size_t bytes)
 {
     char version[MPI_MAX_LIBRARY_VERSION_STRING] = "", number[32] = "";
     const char *word = "mpi";
@@ -290,13 +288,13 @@ static void name_library(char *name, size_t bytes)
 weir_status bench_candidate_mpi_open(bench_job *job, bench_candidate **candidate)
 {
     bench_candidate *self = NULL;
-    weir_status status = bench_candidate_create(job, &ops, sizeof(mpi_state), &self);
+    weir_status status = bench_candidate_create(job, &mpi_ops, sizeof(mpi_state), &self);
     if (status != WEIR_OK)
         return status;
     mpi_state *state = self->state;
     MPI_Comm_set_errhandler(job->mpi, MPI_ERRORS_RETURN);
-    state->saturates = saturates_bytes();
-    name_library(self->name, sizeof self->name);
+    state->saturates = mpi_saturates_bytes();
+    mpi_name_library(self->name, sizeof self->name);
     self->peer = 1;
     *candidate = self;
     return WEIR_OK;

@@ -21,11 +21,11 @@ enum { VERSION_FP8 = 22400, VERSION_WINDOWS = 22700, VERSION_ZERO_CTA = 22800 };
 typedef struct nccl_state {
     bench_vendor vendor;
     vendor_comm comm;
-    bench_operands operands;    /* the windows; unused in default mode */
+    bench_operands operands; /* the windows; unused in default mode */
     void *windows[2];
 } nccl_state;
 
-static weir_status judge(const bench_candidate *self, vendor_result result, const char *what)
+static weir_status nccl_check(const bench_candidate *self, vendor_result result, const char *what)
 {
     const nccl_state *state = self->state;
     if (result == 0)
@@ -37,8 +37,8 @@ static weir_status judge(const bench_candidate *self, vendor_result result, cons
 static int type_of(weir_dtype dtype)
 {
     static const int types[WEIR_DTYPE_COUNT] = {
-        [WEIR_INT8] = 0,   [WEIR_UINT8] = 1,   [WEIR_INT32] = 2,     [WEIR_UINT32] = 3,
-        [WEIR_INT64] = 4,  [WEIR_UINT64] = 5,  [WEIR_HALF] = 6,      [WEIR_FLOAT] = 7,
+        [WEIR_INT8] = 0,   [WEIR_UINT8] = 1,    [WEIR_INT32] = 2,     [WEIR_UINT32] = 3,
+        [WEIR_INT64] = 4,  [WEIR_UINT64] = 5,   [WEIR_HALF] = 6,      [WEIR_FLOAT] = 7,
         [WEIR_DOUBLE] = 8, [WEIR_BFLOAT16] = 9, [WEIR_FP8_E4M3] = 10, [WEIR_FP8_E5M2] = 11};
     return types[dtype];
 }
@@ -51,7 +51,7 @@ static int op_of(weir_op op)
 }
 
 /* The library's average scales before it sums, which is exact only for powers of two. */
-static const char *refuses(bench_candidate *self, const bench_call *call)
+static const char *nccl_refuses(bench_candidate *self, const bench_call *call)
 {
     const nccl_state *state = self->state;
     int nranks = self->job->nranks;
@@ -66,15 +66,15 @@ static const char *refuses(bench_candidate *self, const bench_call *call)
     return NULL;
 }
 
-static weir_status prepare(bench_candidate *self, const bench_call *call)
+static weir_status nccl_prepare(bench_candidate *self, const bench_call *call)
 {
     self->call = call;
     return WEIR_OK;
 }
 
 /* Sends one block to a rank, or receives one; nothing for an empty block. */
-static vendor_result send_block(const nccl_state *state, const bench_call *c, size_t at,
-                                size_t count, int rank, void *stream)
+static vendor_result nccl_send_block(const nccl_state *state, const bench_call *c, size_t at,
+                                     size_t count, int rank, void *stream)
 {
     size_t width = weir_dtype_bytes(c->dtype);
     if (count == 0)
@@ -83,8 +83,8 @@ static vendor_result send_block(const nccl_state *state, const bench_call *c, si
                               state->comm, stream);
 }
 
-static vendor_result recv_block(const nccl_state *state, const bench_call *c, size_t at,
-                                size_t count, int rank, void *stream)
+static vendor_result nccl_recv_block(const nccl_state *state, const bench_call *c, size_t at,
+                                     size_t count, int rank, void *stream)
 {
     size_t width = weir_dtype_bytes(c->dtype);
     if (count == 0)
@@ -93,7 +93,7 @@ static vendor_result recv_block(const nccl_state *state, const bench_call *c, si
                               state->comm, stream);
 }
 
-static vendor_result exchange_with(const bench_candidate *self, int rank, void *stream)
+static vendor_result nccl_exchange_with(const bench_candidate *self, int rank, void *stream)
 {
     const bench_call *c = self->call;
     const nccl_state *state = self->state;
@@ -101,31 +101,32 @@ static vendor_result exchange_with(const bench_candidate *self, int rank, void *
     size_t block = c->count, to = (size_t)rank;
     vendor_result result;
     if (c->collective == WEIR_COLL_ALLTOALLV) {
-        result = send_block(state, c, c->send_displs[to], c->send_counts[to], rank, stream);
-        return result ? result : recv_block(state, c, c->recv_displs[to], c->recv_counts[to], rank,
-                                            stream);
+        result = nccl_send_block(state, c, c->send_displs[to], c->send_counts[to], rank, stream);
+        return result ? result
+                      : nccl_recv_block(state, c, c->recv_displs[to], c->recv_counts[to], rank,
+                                        stream);
     }
     if (c->collective == WEIR_COLL_ALLTOALL) {
-        result = send_block(state, c, to * block, block, rank, stream);
-        return result ? result : recv_block(state, c, to * block, block, rank, stream);
+        result = nccl_send_block(state, c, to * block, block, rank, stream);
+        return result ? result : nccl_recv_block(state, c, to * block, block, rank, stream);
     }
-    result = rank == (own + 1) % n ? send_block(state, c, 0, block, rank, stream) : 0;
+    result = rank == (own + 1) % n ? nccl_send_block(state, c, 0, block, rank, stream) : 0;
     if (result == 0 && rank == (own + n - 1) % n)
-        result = recv_block(state, c, 0, block, rank, stream);
+        result = nccl_recv_block(state, c, 0, block, rank, stream);
     return result;
 }
 
-static vendor_result run_group(const bench_candidate *self, void *stream)
+static vendor_result nccl_run_group(const bench_candidate *self, void *stream)
 {
     const nccl_state *state = self->state;
     vendor_result result = state->vendor.group_start();
     for (int rank = 0; rank < self->job->nranks && result == 0; rank++)
-        result = exchange_with(self, rank, stream);
+        result = nccl_exchange_with(self, rank, stream);
     vendor_result ended = state->vendor.group_end();
     return result ? result : ended;
 }
 
-static vendor_result run_call(const bench_candidate *self, void *stream)
+static vendor_result nccl_run_call(const bench_candidate *self, void *stream)
 {
     const bench_call *c = self->call;
     const nccl_state *state = self->state;
@@ -149,22 +150,22 @@ static vendor_result run_call(const bench_candidate *self, void *stream)
     default:
         break;
     }
-    return run_group(self, stream);
+    return nccl_run_group(self, stream);
 }
 
-static weir_status run(bench_candidate *self)
+static weir_status nccl_run(bench_candidate *self)
 {
-    return judge(self, run_call(self, bench_gpu_stream(self->job->gpu)),
-                 weir_collective_name(self->call->collective));
+    return nccl_check(self, nccl_run_call(self, bench_gpu_stream(self->job->gpu)),
+                      weir_collective_name(self->call->collective));
 }
 
-static const char *algo(bench_candidate *self)
+static const char *nccl_algo(bench_candidate *self)
 {
     (void)self;
     return "";
 }
 
-static void close_nccl(bench_candidate *self)
+static void nccl_close(bench_candidate *self)
 {
     nccl_state *state = self->state;
     void *memory[] = {state->operands.in, state->operands.out};
@@ -179,67 +180,77 @@ static void close_nccl(bench_candidate *self)
     bench_candidate_free(self);
 }
 
-static const bench_candidate_ops ops = {refuses, prepare, run, bench_candidate_out, algo,
-                                        close_nccl};
+static const bench_candidate_ops nccl_ops = {nccl_refuses,        nccl_prepare, nccl_run,
+                                             bench_candidate_out, nccl_algo,    nccl_close};
 
 static vendor_config zero_cta_config(void)
 {
     const int open = INT_MIN;
-    return (vendor_config){.size = sizeof(vendor_config), .magic = 0xcafebeef,
-                           .version = VERSION_ZERO_CTA, .blocking = open,
-                           .cga_cluster_size = open, .min_ctas = open, .max_ctas = open,
-                           .split_share = open, .traffic_class = open, .collnet_enable = open,
-                           .cta_policy = VENDOR_CTA_POLICY_ZERO, .shrink_share = open,
-                           .nvls_ctas = open, .channels_per_net_peer = open,
+    return (vendor_config){.size = sizeof(vendor_config),
+                           .magic = 0xcafebeef,
+                           .version = VERSION_ZERO_CTA,
+                           .blocking = open,
+                           .cga_cluster_size = open,
+                           .min_ctas = open,
+                           .max_ctas = open,
+                           .split_share = open,
+                           .traffic_class = open,
+                           .collnet_enable = open,
+                           .cta_policy = VENDOR_CTA_POLICY_ZERO,
+                           .shrink_share = open,
+                           .nvls_ctas = open,
+                           .channels_per_net_peer = open,
                            .nvlink_centric_schedule = open};
 }
 
 /* Broadcasts rank 0's unique id; the library then connects by itself. Collective; agreed. */
-static weir_status make_communicator(bench_candidate *self, bench_nccl_mode mode)
+static weir_status nccl_make_communicator(bench_candidate *self, bench_nccl_mode mode)
 {
     nccl_state *state = self->state;
     bench_job *job = self->job;
     vendor_id id = {{0}};
     weir_status status = WEIR_OK;
     if (job->rank == 0)
-        status = judge(self, state->vendor.get_unique_id(&id), "unique id");
+        status = nccl_check(self, state->vendor.get_unique_id(&id), "unique id");
     status = bench_job_agree(job, status, "vendor library");
     if (status != WEIR_OK)
         return status;
     MPI_Bcast(&id, sizeof id, MPI_BYTE, 0, job->mpi);
     bench_job_phase(job, "set-up: vendor library", 0);
     vendor_config config = zero_cta_config();
-    vendor_result made = mode == BENCH_NCCL_ZERO_CTA
-                             ? state->vendor.comm_init_config(&state->comm, job->nranks, id,
-                                                              job->rank, &config)
-                             : state->vendor.comm_init(&state->comm, job->nranks, id, job->rank);
-    status = judge(self, made, "communicator");
+    vendor_result made =
+        mode == BENCH_NCCL_ZERO_CTA
+            ? state->vendor.comm_init_config(&state->comm, job->nranks, id, job->rank, &config)
+            : state->vendor.comm_init(&state->comm, job->nranks, id, job->rank);
+    status = nccl_check(self, made, "communicator");
     if (status != WEIR_OK && mode == BENCH_NCCL_ZERO_CTA) /* whether a version has the policy
                                                              shows only here */
-        status = bench_job_note(job, WEIR_ERR_UNSUPPORTED,
-                                "%s: this version has no such policy", self->name);
+        status = bench_job_note(job, WEIR_ERR_UNSUPPORTED, "%s: this version has no such policy",
+                                self->name);
     return bench_job_agree(job, status, "vendor library");
 }
 
 /* Allocates buffers with the library and registers them as windows. Collective; agreed. */
-static weir_status make_windows(bench_candidate *self, const bench_buffers *buffers)
+static weir_status nccl_make_windows(bench_candidate *self, const bench_buffers *buffers)
 {
     nccl_state *state = self->state;
     const bench_vendor *v = &state->vendor;
     void **places[] = {&state->operands.in, &state->operands.out};
     size_t bytes[] = {buffers->in.bytes, buffers->out.bytes};
     for (int i = 0; i < 2; i++) {
-        weir_status status = judge(self, v->mem_alloc(places[i], bytes[i]), "symmetric memory");
+        weir_status status =
+            nccl_check(self, v->mem_alloc(places[i], bytes[i]), "symmetric memory");
         status = bench_job_agree(self->job, status, "vendor library");
         if (status != WEIR_OK)
             return status;
         vendor_result made = v->window_register(state->comm, *places[i], bytes[i],
                                                 &state->windows[i], VENDOR_WINDOW_SYMMETRIC);
-        status = judge(self, made, "symmetric window");
+        status = nccl_check(self, made, "symmetric window");
         if (status == WEIR_OK && !state->windows[i])
             status = bench_job_note(self->job, WEIR_ERR_UNSUPPORTED,
                                     "%s: symmetric windows are not for these GPUs; measure it "
-                                    "with --peer nccl:default", self->name);
+                                    "with --peer nccl:default",
+                                    self->name);
         status = bench_job_agree(self->job, status, "vendor library");
         if (status != WEIR_OK)
             return status;
@@ -250,8 +261,8 @@ static weir_status make_windows(bench_candidate *self, const bench_buffers *buff
 
 int bench_nccl_has_mode(const bench_vendor *vendor, bench_nccl_mode mode)
 {
-    int has_windows = vendor->version >= VERSION_WINDOWS && vendor->mem_alloc &&
-                      vendor->mem_free && vendor->window_register && vendor->window_deregister;
+    int has_windows = vendor->version >= VERSION_WINDOWS && vendor->mem_alloc && vendor->mem_free &&
+                      vendor->window_register && vendor->window_deregister;
     if (mode == BENCH_NCCL_ZERO_CTA)
         return has_windows && vendor->comm_init_config && vendor->version >= VERSION_ZERO_CTA;
     return mode == BENCH_NCCL_DEFAULT || has_windows;
@@ -263,7 +274,7 @@ weir_status bench_candidate_nccl_open(bench_job *job, const bench_buffers *buffe
 {
     static const char *const suffixes[] = {"", ":symmetric", ":zero-cta"};
     bench_candidate *self = NULL;
-    weir_status status = bench_candidate_create(job, &ops, sizeof(nccl_state), &self);
+    weir_status status = bench_candidate_create(job, &nccl_ops, sizeof(nccl_state), &self);
     status = bench_job_agree(job, status, "candidates");
     if (status != WEIR_OK) {
         bench_candidate_free(self);
@@ -273,11 +284,11 @@ weir_status bench_candidate_nccl_open(bench_job *job, const bench_buffers *buffe
     state->vendor = *vendor;
     self->peer = 1;
     snprintf(self->name, sizeof self->name, "%s%s", vendor->name, suffixes[mode]);
-    status = make_communicator(self, mode);
+    status = nccl_make_communicator(self, mode);
     if (status == WEIR_OK && mode != BENCH_NCCL_DEFAULT)
-        status = make_windows(self, buffers);
+        status = nccl_make_windows(self, buffers);
     if (status != WEIR_OK) {
-        close_nccl(self);
+        nccl_close(self);
         return status;
     }
     *candidate = self;

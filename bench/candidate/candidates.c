@@ -29,7 +29,7 @@ static weir_status open_kernel(bench_job *job, weir_collective collective,
     return status;
 }
 
-static void add(bench_candidates *candidates, bench_candidate *made)
+static void add_candidate(bench_candidates *candidates, bench_candidate *made)
 {
     candidates->list[candidates->count++] = made;
 }
@@ -52,17 +52,16 @@ static weir_status add_weir(bench_job *job, const bench_options *options,
         weir_status status = bench_candidate_plan_open(job, options->plan, &made);
         if (status != WEIR_OK)
             return status;
-        add(candidates, made);
+        add_candidate(candidates, made);
     }
     for (int i = 0; i < count; i++) {
-        weir_status status = words[i].file
-                                 ? open_kernel(job, collective, &words[i], &made)
-                                 : bench_candidate_weir_open(job, words[i].name, &made);
+        weir_status status = words[i].file ? open_kernel(job, collective, &words[i], &made)
+                                           : bench_candidate_weir_open(job, words[i].name, &made);
         if (status != WEIR_OK)
             return status;
         made->least_bytes = words[i].least_bytes;
         made->most_bytes = words[i].most_bytes;
-        add(candidates, made);
+        add_candidate(candidates, made);
     }
     return WEIR_OK;
 }
@@ -84,11 +83,15 @@ static weir_status add_vendor(bench_job *job, const bench_peer *peer, const benc
     char why[200] = "";
     weir_status status = WEIR_OK;
     if (!job->gpu)
-        status = bench_job_note(job, WEIR_ERR_INVALID, "--peer %s: it works on GPUs; give "
-                                "--backend cuda, or --peer mpi", peer->text);
+        status = bench_job_note(job, WEIR_ERR_INVALID,
+                                "--peer %s: it works on GPUs; give "
+                                "--backend cuda, or --peer mpi",
+                                peer->text);
     else if (bench_vendor_open(peer->path, &vendor, why, sizeof why) != WEIR_OK)
-        status = bench_job_note(job, WEIR_ERR_SYSTEM, "--peer %s: %s; name the library by "
-                                "WEIR_NCCL_SO or --peer PATH", peer->text, why);
+        status = bench_job_note(job, WEIR_ERR_SYSTEM,
+                                "--peer %s: %s; name the library by "
+                                "WEIR_NCCL_SO or --peer PATH",
+                                peer->text, why);
     status = bench_job_agree(job, status, "vendor library");
     for (int mode = 0; mode < BENCH_NCCL_MODES && status == WEIR_OK; mode++) {
         if (!(modes >> mode & 1) || !bench_nccl_has_mode(&vendor, (bench_nccl_mode)mode) ||

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int is_for(const weir_plan *plan, weir_collective collective)
+static int is_for_collective(const weir_plan *plan, weir_collective collective)
 {
     const char *name = weir_plan_collective(plan);
     return strcmp(name, weir_collective_name(collective)) == 0 ||
@@ -41,7 +41,7 @@ static int check_plan(const bench_options *options, weir_collective collective, 
                  options->plan);
         return -1;
     }
-    if (!is_for(plan, collective)) {
+    if (!is_for_collective(plan, collective)) {
         snprintf(problem, BENCH_PROBLEM_BYTES,
                  "--plan %s: it is a plan for %s; this benchmark measures %s", options->plan, its,
                  weir_collective_name(collective));
@@ -61,13 +61,13 @@ static int check_plan(const bench_options *options, weir_collective collective, 
 
 /* Checks what comparing outputs could miss: races, deadlocks, and whether the root is that of -r.
  * Plans that are too large to be proved are measured anyway; their outputs are checked. */
-static int prove(const bench_options *options, weir_collective collective, const weir_plan *plan,
-                 char *problem)
+static int prove_plan(const bench_options *options, weir_collective collective,
+                      const weir_plan *plan, char *problem)
 {
     weir_plan_report *report = malloc(sizeof *report);
     weir_status status = report ? weir_plan_check(plan, report) : WEIR_ERR_NO_MEMORY;
     if (status == WEIR_ERR_INVALID)
-        snprintf(problem, BENCH_PROBLEM_BYTES, "--plan: %s; weir-plan check tells more",
+        snprintf(problem, BENCH_PROBLEM_BYTES, "--plan: %s; weir-plan check reports more",
                  weir_last_error());
     else if (status == WEIR_ERR_NO_MEMORY)
         snprintf(problem, BENCH_PROBLEM_BYTES, "--plan %s: no memory to check it", options->plan);
@@ -91,7 +91,7 @@ int bench_plan_check(const bench_options *options, weir_collective collective, i
     }
     int fits = check_plan(options, collective, nranks, plan, problem);
     if (fits == 0 && nranks)
-        fits = prove(options, collective, plan, problem);
+        fits = prove_plan(options, collective, plan, problem);
     weir_plan_free(plan);
     return fits;
 }

@@ -27,7 +27,7 @@ static void *find_symbol(void *library, const char *symbol)
 }
 
 /* Opens the library and finds its version. Writes why only on failure. */
-static int load(const char *path, bench_vendor *vendor, char *why, size_t bytes)
+static int load_library(const char *path, bench_vendor *vendor, char *why, size_t bytes)
 {
     const char *missing = NULL;
     vendor->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -46,7 +46,7 @@ static int load(const char *path, bench_vendor *vendor, char *why, size_t bytes)
         return -1;
     }
     if (vendor->get_version(&vendor->version) != 0 || vendor->version <= 0) {
-        snprintf(why, bytes, "%s does not tell its version", path);
+        snprintf(why, bytes, "%s does not report its version", path);
         return -1;
     }
     return 0;
@@ -62,12 +62,12 @@ static void try_library(const char *path, int fd)
     alarm(HANGS_S);
     if (!freopen("/dev/null", "w", stdout))
         _exit(1);
-    if (load(path, &vendor, found.why, sizeof found.why) == 0)
+    if (load_library(path, &vendor, found.why, sizeof found.why) == 0)
         found.version = vendor.version;
     _exit(write(fd, &found, sizeof found) != (ssize_t)sizeof found);
 }
 
-static void read_all(int fd, findings *found, int *whole)
+static void read_findings(int fd, findings *found, int *whole)
 {
     char *at = (char *)found;
     size_t got = 0;
@@ -80,7 +80,7 @@ static void read_all(int fd, findings *found, int *whole)
 }
 
 /* 1 if a child process can open the library. */
-static int survives(const char *path, char *why, size_t bytes)
+static int child_can_open(const char *path, char *why, size_t bytes)
 {
     findings found = {.version = 0};
     int ends[2], state = 0, whole = 0;
@@ -96,7 +96,7 @@ static int survives(const char *path, char *why, size_t bytes)
     }
     close(ends[1]);
     if (child > 0) {
-        read_all(ends[0], &found, &whole);
+        read_findings(ends[0], &found, &whole);
         waitpid(child, &state, 0);
     }
     close(ends[0]);
@@ -121,13 +121,12 @@ void bench_vendor_name(const char *path, int version, char *name, size_t bytes)
     const char *word = strstr(file, "rccl") ? "rccl" : strstr(file, "mccl") ? "mccl" : "nccl";
     /* Versions before 2.9 have one digit for the minor number. */
     int base = version >= 10000 ? 10000 : 1000;
-    snprintf(name, bytes, "%s:%d.%d.%d", word, version / base, version % base / 100,
-             version % 100);
+    snprintf(name, bytes, "%s:%d.%d.%d", word, version / base, version % base / 100, version % 100);
 }
 
-static weir_status open_one(const char *path, bench_vendor *vendor, char *why, size_t bytes)
+static weir_status open_library(const char *path, bench_vendor *vendor, char *why, size_t bytes)
 {
-    if (!survives(path, why, bytes) || load(path, vendor, why, bytes) != 0)
+    if (!child_can_open(path, why, bytes) || load_library(path, vendor, why, bytes) != 0)
         return WEIR_ERR_SYSTEM;
     bench_vendor_name(path, vendor->version, vendor->name, sizeof vendor->name);
     return WEIR_OK;
@@ -143,9 +142,9 @@ weir_status bench_vendor_open(const char *path, bench_vendor *vendor, char *why,
     if (!path && named && *named)
         path = named;
     if (path)
-        return open_one(path, vendor, why, bytes);
-    weir_status status = open_one("libnccl.so.2", vendor, why, bytes);
+        return open_library(path, vendor, why, bytes);
+    weir_status status = open_library("libnccl.so.2", vendor, why, bytes);
     for (size_t i = 0; i < sizeof others / sizeof others[0] && status != WEIR_OK; i++)
-        status = open_one(others[i], vendor, unread, sizeof unread);
+        status = open_library(others[i], vendor, unread, sizeof unread);
     return status;
 }

@@ -17,8 +17,8 @@ enum { SPECIAL_UP_TO_BYTES = 256 << 10 };
 /* Runs the candidate once on new data. Collective; agreed. */
 static weir_status run_once(bench_trial *trial, bench_candidate *candidate)
 {
-    bench_fault fault = trial->injects && !candidate->peer ? (bench_fault)trial->options->inject
-                                                           : BENCH_FAULT_NONE;
+    bench_fault fault =
+        trial->injects && !candidate->peer ? (bench_fault)trial->options->inject : BENCH_FAULT_NONE;
     weir_status status = bench_trial_reset(trial, candidate);
     if (status == WEIR_OK)
         status = candidate->ops->prepare(candidate, &trial->call);
@@ -66,15 +66,14 @@ static int injects_in(const bench_trial *trial, bench_fault_run run)
 
 /* Special values: NaN, infinities, signed zeros, subnormal numbers, overflow. Only weir's own
  * algorithms are tried: MPI and kernels of users promise nothing about them. */
-static weir_status try_special(bench_trial *trial, bench_candidate *candidate,
-                               bench_result *result)
+static weir_status try_special(bench_trial *trial, bench_candidate *candidate, bench_result *result)
 {
     weirv_case *data = &trial->data;
     if (strncmp(candidate->forced, "plan:", 5) == 0 && data->op == WEIR_AVG)
         return WEIR_OK; /* a plan divides the sum, which may overflow */
     if (!data->exact || candidate->peer || candidate->is_users ||
-        !weirv_is_reduction(data->collective) ||
-        trial->row->shape.bytes > SPECIAL_UP_TO_BYTES || bench_result_failed(result))
+        !weirv_is_reduction(data->collective) || trial->row->shape.bytes > SPECIAL_UP_TO_BYTES ||
+        bench_result_failed(result))
         return WEIR_OK;
     data->exact = 0;
     data->special = 1;
@@ -90,34 +89,42 @@ static weir_status try_special(bench_trial *trial, bench_candidate *candidate,
     return status;
 }
 
+/* Describes the candidate in its result. Returns 0 if it is not measured at this size, or cannot
+ * make this call. */
+static int begin_result(const bench_trial *trial, bench_candidate *candidate, bench_result *result)
+{
+    const size_t bytes = trial->row->shape.bytes;
+    result->candidate = candidate->name;
+    result->transport = candidate->transport;
+    result->peer = candidate->peer;
+    result->is_users = candidate->is_users;
+    if (bytes < candidate->least_bytes ||
+        (candidate->most_bytes && bytes > candidate->most_bytes))
+        return 0;
+    const char *refusal = candidate->ops->refuses(candidate, &trial->call);
+    if (refusal)
+        snprintf(result->refusal, sizeof result->refusal, "%s", refusal);
+    return refusal == NULL;
+}
+
 /* Runs one candidate and checks it, -c times. */
 static weir_status try_candidate(bench_trial *trial, bench_candidate *candidate,
                                  bench_result *result)
 {
     int checks = bench_options_verifies(trial->options) ? trial->options->checks : 0;
-    result->candidate = candidate->name;
-    result->transport = candidate->transport;
-    result->peer = candidate->peer;
-    result->is_users = candidate->is_users;
-    if (trial->row->shape.bytes < candidate->least_bytes ||
-        (candidate->most_bytes && trial->row->shape.bytes > candidate->most_bytes))
+    if (!begin_result(trial, candidate, result))
         return WEIR_OK;
-    const char *refusal = candidate->ops->refuses(candidate, &trial->call);
-    if (refusal) {
-        snprintf(result->refusal, sizeof result->refusal, "%s", refusal);
-        return WEIR_OK;
-    }
     result->checked = checks > 0;
     for (int i = 0; i < checks || i == 0; i++) {
-        trial->injects = i == 0 && !trial->options->inject_timed &&
-                         injects_in(trial, BENCH_RUN_CHECKED);
+        trial->injects =
+            i == 0 && !trial->options->inject_timed && injects_in(trial, BENCH_RUN_CHECKED);
         if (bench_trial_has_steps(trial))
             bench_trial_set_step(trial, i % trial->splits->dist->nsteps);
         weir_status status = run_once(trial, candidate);
         trial->injects = 0;
         snprintf(result->algo, sizeof result->algo, "%s", candidate->ops->algo(candidate));
-        if (trial->row->collective == WEIR_COLL_ALLTOALLV) /* ranks may select different
-                                                              algorithms */
+        /* With different counts, ranks may select different algorithms. */
+        if (trial->row->collective == WEIR_COLL_ALLTOALLV)
             MPI_Bcast(result->algo, sizeof result->algo, MPI_CHAR, 0, trial->job->mpi);
         if (status == WEIR_OK && i < checks)
             status = bench_compare_output(trial, candidate, &result->check);

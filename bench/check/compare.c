@@ -77,8 +77,9 @@ static void find_errors(const bench_trial *trial, bench_candidate *candidate, ch
         weirv_explain_input(data, trial->layout.in, text + used, FINDINGS_BYTES - used);
     for (int i = 0; i < trial->layout.nguards; i++) {
         used += strlen(text + used);
-        weirv_explain_guard(&trial->layout.guards[i], i == 0 && trial->layout.nguards == 2
-                            ? "the input" : "the output", text + used, FINDINGS_BYTES - used);
+        weirv_explain_guard(&trial->layout.guards[i],
+                            i == 0 && trial->layout.nguards == 2 ? "the input" : "the output",
+                            text + used, FINDINGS_BYTES - used);
     }
 }
 
@@ -113,7 +114,7 @@ static void explain_output(const bench_trial *trial, bench_candidate *candidate)
 }
 
 weir_status bench_compare_output(bench_trial *trial, bench_candidate *candidate,
-                                weirv_result *check)
+                                 weirv_result *check)
 {
     weirv_result found = {0};
     weir_status status = WEIR_OK;

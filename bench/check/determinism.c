@@ -19,7 +19,7 @@ typedef struct repeats {
 } repeats;
 
 /* 1 if the collective gives every rank the same result. */
-static int is_common(weir_collective collective)
+static int has_common_result(weir_collective collective)
 {
     return collective == WEIR_COLL_ALLREDUCE || collective == WEIR_COLL_ALLGATHER ||
            collective == WEIR_COLL_BROADCAST;
@@ -33,49 +33,49 @@ static int is_promised(const bench_trial *trial, const bench_result *result)
 }
 
 /* In each repeat another rank arrives last. */
-static void come_late(const bench_job *job, int turn)
+static void delay_one_rank(const bench_job *job, int repeat)
 {
     const struct timespec late = {.tv_nsec = 100000};
-    if (turn % job->nranks == job->rank)
+    if (repeat % job->nranks == job->rank)
         nanosleep(&late, NULL);
 }
 
-static weir_status plant(repeats *r, int turn)
+static weir_status inject_repeat(repeats *r, int repeat)
 {
     bench_trial *trial = r->trial;
     bench_fault fault = (bench_fault)trial->options->inject;
-    int planted = (fault == BENCH_FAULT_UNSTABLE_BIT && turn == 1) ||
-                  (fault == BENCH_FAULT_RANK_BIT && is_common(trial->row->collective));
+    int planted = (fault == BENCH_FAULT_UNSTABLE_BIT && repeat == 1) ||
+                  (fault == BENCH_FAULT_RANK_BIT && has_common_result(trial->row->collective));
     if (!planted || r->candidate->peer)
         return WEIR_OK;
     return bench_inject_trial(trial, r->candidate, fault, &trial->data,
                               bench_inject_place(&trial->data));
 }
 
-static weir_status run_repeat(repeats *r, int turn)
+static weir_status run_repeat(repeats *r, int repeat)
 {
     bench_trial *trial = r->trial;
     bench_candidate *candidate = r->candidate;
-    weir_status status = turn == 0 ? bench_trial_reset(trial, candidate)
-                                   : bench_trial_fill(trial, candidate);
+    weir_status status =
+        repeat == 0 ? bench_trial_reset(trial, candidate) : bench_trial_fill(trial, candidate);
     if (status == WEIR_OK)
         status = candidate->ops->prepare(candidate, &trial->call);
     bench_job_barrier(trial->job);
-    bench_job_phase(trial->job, "repeat of a call", (uint64_t)turn);
-    come_late(trial->job, turn);
+    bench_job_phase(trial->job, "repeat of a call", (uint64_t)repeat);
+    delay_one_rank(trial->job, repeat);
     if (status == WEIR_OK)
         status = candidate->ops->run(candidate);
     if (status == WEIR_OK)
         status = bench_trial_wait(trial, candidate);
     if (status == WEIR_OK)
-        status = plant(r, turn);
+        status = inject_repeat(r, repeat);
     if (status == WEIR_OK)
         status = bench_trial_pull(trial, candidate);
     return bench_job_agree(trial->job, status, weir_collective_name(trial->row->collective));
 }
 
-static void compare(const repeats *r, size_t at, size_t count, const void *expected,
-                    const void *out, weirv_result *found)
+static void compare_bits(const repeats *r, size_t at, size_t count, const void *expected,
+                         const void *out, weirv_result *found)
 {
     weirv_compare_bits(r->trial->row->dtype, r->trial->job->rank, at, count,
                        (const unsigned char *)out + at * r->width, expected, found);
@@ -94,7 +94,7 @@ static int compare_ranks(repeats *r)
         if (job->rank == 0)
             memcpy(part, r->first + at * r->width, count * r->width);
         error = MPI_Bcast(part, (int)(count * r->width), MPI_BYTE, 0, job->mpi);
-        compare(r, at, count, part, r->first, &r->by_rank);
+        compare_bits(r, at, count, part, r->first, &r->by_rank);
     }
     return error;
 }
@@ -105,16 +105,16 @@ static weir_status run_repeats(repeats *r)
     weir_status status = run_repeat(r, 0);
     const void *out = bench_trial_result(r->trial, r->candidate);
     memcpy(r->first, out, r->elements * r->width);
-    for (int turn = 1; turn < BENCH_REPEATS && status == WEIR_OK; turn++) {
-        status = run_repeat(r, turn);
+    for (int repeat = 1; repeat < BENCH_REPEATS && status == WEIR_OK; repeat++) {
+        status = run_repeat(r, repeat);
         bench_job_phase_bytes(job, "comparison of repeats", r->trial->row->shape.bytes);
         if (status == WEIR_OK)
-            compare(r, 0, r->elements, r->first, out, &r->by_repeat);
+            compare_bits(r, 0, r->elements, r->first, out, &r->by_repeat);
     }
     if (status != WEIR_OK)
         return status;
     bench_job_phase_bytes(job, "comparison of ranks", r->trial->row->shape.bytes);
-    int error = is_common(r->trial->row->collective) ? compare_ranks(r) : MPI_SUCCESS;
+    int error = has_common_result(r->trial->row->collective) ? compare_ranks(r) : MPI_SUCCESS;
     if (error == MPI_SUCCESS)
         error = weirv_reduce_result(job->mpi, &r->by_repeat);
     if (error == MPI_SUCCESS)
@@ -126,7 +126,7 @@ static weir_status run_repeats(repeats *r)
 
 /* ---------------------------------------------------------------- findings */
 
-static bench_determinism_row *find_row(bench_determinism *found, const char *name)
+static bench_determinism_row *find_findings(bench_determinism *found, const char *name)
 {
     int i = 0;
     while (i < found->nrows && strcmp(found->rows[i].name, name) != 0)
@@ -142,7 +142,7 @@ static bench_determinism_row *find_row(bench_determinism *found, const char *nam
 }
 
 /* "float sum, 64 bytes, in place: rank 2, element 5: got 1, in the first repeat 2". */
-static void describe(const repeats *r, char *text, size_t bytes)
+static void describe_difference(const repeats *r, char *text, size_t bytes)
 {
     const bench_row *row = r->trial->row;
     const weirv_result *found = r->by_repeat.wrong ? &r->by_repeat : &r->by_rank;
@@ -153,7 +153,7 @@ static void describe(const repeats *r, char *text, size_t bytes)
              r->by_repeat.wrong ? "in the first repeat" : "on rank 0", found->first.expected);
 }
 
-static void blame(const weirv_result *found, weirv_result *check)
+static void add_to_check(const weirv_result *found, weirv_result *check)
 {
     check->wrong += found->wrong;
     if (!found->has_first || check->has_first)
@@ -162,20 +162,20 @@ static void blame(const weirv_result *found, weirv_result *check)
     check->first = found->first;
 }
 
-static void note(const repeats *r, bench_result *result)
+static void record_findings(const repeats *r, bench_result *result)
 {
     bench_trial *trial = r->trial;
     bench_determinism *found = trial->determinism;
     const char *name = *result->algo ? result->algo : result->candidate;
-    bench_determinism_row *row = find_row(found, name);
+    bench_determinism_row *row = find_findings(found, name);
     char first[sizeof row->first] = "";
-    int compares = is_common(trial->row->collective) && trial->job->nranks > 1;
+    int compares = has_common_result(trial->row->collective) && trial->job->nranks > 1;
     found->nranks = compares ? trial->job->nranks : 0;
     result->determinism = (bench_determinism_outcome){.tried = 1,
-                                        .differing_repeats = r->by_repeat.wrong > 0,
-                                        .differing_ranks = r->by_rank.wrong > 0};
+                                                      .differing_repeats = r->by_repeat.wrong > 0,
+                                                      .differing_ranks = r->by_rank.wrong > 0};
     if (r->by_repeat.wrong || r->by_rank.wrong)
-        describe(r, first, sizeof first);
+        describe_difference(r, first, sizeof first);
     if (row) {
         row->results++;
         row->differing_repeats += r->by_repeat.wrong > 0;
@@ -188,8 +188,8 @@ static void note(const repeats *r, bench_result *result)
     bench_job_say(trial->job, "not the same bits: %s %s, %s", result->candidate, result->algo,
                   first);
     result->checked = 1;
-    blame(&r->by_repeat, &result->check);
-    blame(&r->by_rank, &result->check);
+    add_to_check(&r->by_repeat, &result->check);
+    add_to_check(&r->by_rank, &result->check);
 }
 
 weir_status bench_determinism_try(bench_trial *trial, bench_candidate *candidate,
@@ -203,8 +203,10 @@ weir_status bench_determinism_try(bench_trial *trial, bench_candidate *candidate
     r.width = weir_dtype_bytes(trial->row->dtype);
     r.first = malloc(r.elements * r.width + 1);
     if (!r.first)
-        status = bench_job_note(job, WEIR_ERR_NO_MEMORY, "no memory for a copy of %zu bytes; "
-                                "give a smaller -e", r.elements * r.width);
+        status = bench_job_note(job, WEIR_ERR_NO_MEMORY,
+                                "no memory for a copy of %zu bytes; "
+                                "give a smaller -e",
+                                r.elements * r.width);
     status = bench_job_agree(job, status, "determinism");
     trial->data.exact = 0;
     if (status == WEIR_OK)
@@ -212,6 +214,6 @@ weir_status bench_determinism_try(bench_trial *trial, bench_candidate *candidate
     trial->data.exact = exact;
     free(r.first);
     if (status == WEIR_OK)
-        note(&r, result);
+        record_findings(&r, result);
     return status;
 }

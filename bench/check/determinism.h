@@ -1,8 +1,8 @@
 /*
  * --determinism: whether an algorithm produces the same bits each time that it is given the same
  * data, and on every rank. Data of full precision shows a change in the order of combination; in
- * each repeat another rank arrives last. If weir/weir.h promises equal bits, different bits count as
- * wrong data; for other algorithms and for peers they are only reported.
+ * each repeat another rank arrives last. If weir/weir.h promises equal bits, different bits count
+ * as wrong data; for other algorithms and for peers they are only reported.
  */
 #ifndef BENCH_CHECK_DETERMINISM_H
 #define BENCH_CHECK_DETERMINISM_H

@@ -6,22 +6,22 @@
 
 #include <string.h>
 
-enum { WINDOW = 16, NOTES_BYTES = 1 << 20 };
+enum { WINDOW = 16, RECORDS_BYTES = 1 << 20 };
 
 size_t bench_samples_bytes(void)
 {
-    return NOTES_BYTES;
+    return RECORDS_BYTES;
 }
 
 void bench_samples_open(bench_samples *samples, bench_trial *trial, bench_candidate *candidate,
-                        unsigned char *notes)
+                        unsigned char *records)
 {
     int knows = (trial->row->oracles & BENCH_ORACLE_EXACT) != 0;
     int repeats = trial->options->batched || trial->options->aggregate > 1;
     int repeats_in_place = trial->in_place && repeats;
-    *samples = (bench_samples){.trial = trial, .candidate = candidate, .notes = notes};
+    *samples = (bench_samples){.trial = trial, .candidate = candidate, .records = records};
     /* In place, a peer's result may lie elsewhere, on some ranks only. */
-    samples->active = notes && knows && !repeats_in_place &&
+    samples->active = records && knows && !repeats_in_place &&
                       !(trial->options->cold && trial->row->shape.bytes) &&
                       !(trial->in_place && candidate->peer);
 }
@@ -29,10 +29,10 @@ void bench_samples_open(bench_samples *samples, bench_trial *trial, bench_candid
 /* An entry of the record starts with the step of its iteration. */
 enum { STEP_BYTES = 8 };
 
-static weirv_case case_of(const bench_samples *samples, uint64_t turn, int step)
+static weirv_case case_of(const bench_samples *samples, uint64_t iteration, int step)
 {
     weirv_case c = samples->trial->data;
-    c.seed ^= turn << 32;
+    c.seed ^= iteration << 32;
     if (c.collective == WEIR_COLL_ALLTOALLV)
         bench_splits_point(samples->trial->splits, step, &c, NULL);
     return c;
@@ -80,12 +80,12 @@ static void fill_windows(const bench_samples *samples, const weirv_case *window,
     }
 }
 
-static void note(bench_samples *samples)
+static void record_windows(bench_samples *samples)
 {
     const bench_trial *trial = samples->trial;
-    weirv_case c = case_of(samples, samples->turn, samples->step);
+    weirv_case c = case_of(samples, samples->iterations, samples->step);
     size_t width = weir_dtype_bytes(c.dtype), at;
-    unsigned char *entry = samples->notes + samples->entries++ * entry_bytes(samples);
+    unsigned char *entry = samples->records + samples->entries++ * entry_bytes(samples);
     memcpy(entry, &samples->step, sizeof samples->step);
     entry += STEP_BYTES;
     for (int s = 0; s < c.nranks; s++) {
@@ -99,7 +99,7 @@ static void note(bench_samples *samples)
 }
 
 /* Computes what a window should hold with c's data. */
-static void expect(const weirv_case *c, size_t at, size_t count, unsigned char *expected)
+static void expected_window(const weirv_case *c, size_t at, size_t count, unsigned char *expected)
 {
     size_t width = weir_dtype_bytes(c->dtype);
     for (size_t done = 0; done < count;)
@@ -108,26 +108,26 @@ static void expect(const weirv_case *c, size_t at, size_t count, unsigned char *
 
 /* 1 if each element is from the block's data or, where windows overlap, from the previous
  * iteration. */
-static int is_stale(const bench_samples *samples, uint64_t turn, int step, size_t at, size_t count,
-                    const unsigned char *got)
+static int is_stale(const bench_samples *samples, uint64_t iteration, int step, size_t at,
+                    size_t count, const unsigned char *got)
 {
-    weirv_case before = case_of(samples, turn - 1, step);
+    weirv_case before = case_of(samples, iteration - 1, step);
     size_t width = weir_dtype_bytes(before.dtype);
     uint64_t base[WINDOW], last[WINDOW];
     int same = 1;
-    expect(&samples->trial->data, at, count, (unsigned char *)base);
-    expect(&before, at, count, (unsigned char *)last);
+    expected_window(&samples->trial->data, at, count, (unsigned char *)base);
+    expected_window(&before, at, count, (unsigned char *)last);
     for (size_t i = 0; i < count * width && same; i += width)
         same = memcmp(got + i, (char *)base + i, width) == 0 ||
                memcmp(got + i, (char *)last + i, width) == 0;
     return same;
 }
 
-static void compare(bench_samples *samples, uint64_t turn, const unsigned char *entry)
+static void compare_entry(bench_samples *samples, uint64_t iteration, const unsigned char *entry)
 {
     int step = 0;
     memcpy(&step, entry, sizeof step);
-    weirv_case c = case_of(samples, turn, step);
+    weirv_case c = case_of(samples, iteration, step);
     size_t width = weir_dtype_bytes(c.dtype), at;
     uint64_t expected[WINDOW];
     int steps = c.collective == WEIR_COLL_ALLTOALLV ? samples->trial->splits->dist->nsteps : 1;
@@ -138,33 +138,33 @@ static void compare(bench_samples *samples, uint64_t turn, const unsigned char *
         int had_first = samples->found.has_first;
         if (count == 0)
             continue;
-        expect(&c, at, count, (unsigned char *)expected);
+        expected_window(&c, at, count, (unsigned char *)expected);
         weirv_compare_bits(c.dtype, c.rank, at, count, got, expected, &samples->found);
         if (had_first || !samples->found.has_first)
             continue;
-        samples->first_turn = turn;
+        samples->first_iteration = iteration;
         /* With several steps the previous iteration had other blocks. */
-        samples->first_is_stale = steps == 1 && is_stale(samples, turn, step, at, count, got);
+        samples->first_is_stale = steps == 1 && is_stale(samples, iteration, step, at, count, got);
     }
 }
 
-static void compare_notes(bench_samples *samples)
+static void compare_records(bench_samples *samples)
 {
-    uint64_t first = samples->turn + 1 - samples->entries;
+    uint64_t first = samples->iterations + 1 - samples->entries;
     for (size_t i = 0; i < samples->entries; i++)
-        compare(samples, first + i, samples->notes + i * entry_bytes(samples));
+        compare_entry(samples, first + i, samples->records + i * entry_bytes(samples));
     samples->entries = 0;
 }
 
 /* Ends an iteration: records its output windows, and restores the input. */
 static void close_window(bench_samples *samples)
 {
-    weirv_case c = case_of(samples, samples->turn, samples->step);
+    weirv_case c = case_of(samples, samples->iterations, samples->step);
     if (!samples->open)
         return;
-    note(samples);
-    if ((samples->entries + 1) * entry_bytes(samples) > NOTES_BYTES)
-        compare_notes(samples);
+    record_windows(samples);
+    if ((samples->entries + 1) * entry_bytes(samples) > RECORDS_BYTES)
+        compare_records(samples);
     if (!samples->trial->in_place)
         fill_windows(samples, &c, &samples->trial->data);
     samples->open = 0;
@@ -174,12 +174,12 @@ void bench_samples_next(bench_samples *samples, int step)
 {
     const void *result = samples->candidate->ops->result(samples->candidate);
     if (!samples->active || result != samples->trial->call.out ||
-        entry_bytes(samples) > NOTES_BYTES)
+        entry_bytes(samples) > RECORDS_BYTES)
         return;
     close_window(samples);
-    samples->turn++;
+    samples->iterations++;
     samples->step = step;
-    weirv_case c = case_of(samples, samples->turn, step);
+    weirv_case c = case_of(samples, samples->iterations, step);
     fill_windows(samples, &c, &c);
     samples->open = 1;
 }
@@ -187,30 +187,30 @@ void bench_samples_next(bench_samples *samples, int step)
 void bench_samples_end(bench_samples *samples)
 {
     const weirv_case *base = &samples->trial->data;
-    weirv_case c = case_of(samples, samples->turn, samples->step);
+    weirv_case c = case_of(samples, samples->iterations, samples->step);
     size_t width = weir_dtype_bytes(c.dtype), at;
     if (!samples->open)
         return;
     close_window(samples);
-    compare_notes(samples);
+    compare_records(samples);
     for (int s = 0; s < c.nranks && !samples->trial->in_place; s++) {
         size_t count = find_window(&c, 0, s, &at);
         unsigned char *place = (unsigned char *)samples->trial->layout.out + at * width;
         if (count == 0)
             continue;
-        expect(base, at, count, place);
+        expected_window(base, at, count, place);
         bench_buffers_push(samples->trial->buffers, samples->trial->operands, place, count * width);
     }
 }
 
 int bench_samples_is_second(const bench_samples *samples)
 {
-    return samples->open && samples->turn == 2;
+    return samples->open && samples->iterations == 2;
 }
 
 weirv_case bench_samples_case(const bench_samples *samples, size_t *at)
 {
-    weirv_case c = case_of(samples, samples->turn, samples->step);
+    weirv_case c = case_of(samples, samples->iterations, samples->step);
     for (int s = 0; s < c.nranks; s++)
         if (find_window(&c, 0, s, at))
             break;
@@ -224,7 +224,7 @@ weir_status bench_samples_collect(bench_samples *samples, bench_result *result)
     char which[256];
     bench_job *job = trial->job;
     weirv_result found = samples->found;
-    uint64_t first[2] = {samples->first_turn, (uint64_t)samples->first_is_stale};
+    uint64_t first[2] = {samples->first_iteration, (uint64_t)samples->first_is_stale};
     weir_status status = WEIR_OK;
     if (!samples->active)
         return WEIR_OK;

@@ -14,19 +14,19 @@
 typedef struct bench_samples {
     bench_trial *trial;
     bench_candidate *candidate;
-    int active, open; /* open: the windows of an iteration are not recorded yet */
-    uint64_t turn;    /* iterations so far */
-    int step;         /* of the open iteration */
-    unsigned char *notes;
+    int active, open;    /* open: the windows of an iteration are not recorded yet */
+    uint64_t iterations; /* iterations so far */
+    int step;            /* of the open iteration */
+    unsigned char *records;
     size_t entries;
     weirv_result found; /* this rank's */
-    uint64_t first_turn;
+    uint64_t first_iteration;
     int first_is_stale;
 } bench_samples;
 
 /* Prepares checks; with records NULL they stay inactive. Local. */
 void bench_samples_open(bench_samples *samples, bench_trial *trial, bench_candidate *candidate,
-                        unsigned char *notes);
+                        unsigned char *records);
 /* Bytes of the records. */
 size_t bench_samples_bytes(void);
 /* Called before each timed iteration, and after the last one of a block, which restores the

@@ -38,8 +38,7 @@ static void keep_most(int *highest, int value)
 
 void bench_clocks_clear(bench_clocks *clocks)
 {
-    *clocks = (bench_clocks){
-        .sm_mhz = -1, .memory_mhz = -1, .power_w = -1, .temperature_c = -1};
+    *clocks = (bench_clocks){.sm_mhz = -1, .memory_mhz = -1, .power_w = -1, .temperature_c = -1};
 }
 
 void bench_clocks_add(bench_clocks *clocks, const bench_reading *reading)
@@ -73,15 +72,14 @@ void bench_clocks_merge(bench_clocks *clocks, const bench_clocks *other)
 void bench_clocks_reasons(const bench_clocks *clocks, char *text)
 {
     size_t used = 0;
-    snprintf(text, BENCH_REASONS_BYTES,
-             clocks->silent == clocks->samples ? "unknown" : "none");
+    snprintf(text, BENCH_REASONS_BYTES, clocks->silent == clocks->samples ? "unknown" : "none");
     for (int i = 0; i < THROTTLES; i++)
         if (clocks->reasons & throttles[i].bit)
             used += (size_t)snprintf(text + used, BENCH_REASONS_BYTES - used, "%s%s",
                                      used ? "+" : "", throttles[i].name);
 }
 
-static void describe(char *text, size_t bytes, const char *before, int value, const char *unit)
+static void append_number(char *text, size_t bytes, const char *before, int value, const char *unit)
 {
     size_t used = strlen(text);
     if (value >= 0)
@@ -91,8 +89,8 @@ static void describe(char *text, size_t bytes, const char *before, int value, co
 void bench_clocks_describe(const bench_clocks *clocks, char *text, size_t bytes)
 {
     text[0] = '\0';
-    describe(text, bytes, "SM ", clocks->sm_mhz, "MHz");
-    describe(text, bytes, "memory ", clocks->memory_mhz, "MHz");
-    describe(text, bytes, "", clocks->power_w, "W");
-    describe(text, bytes, "", clocks->temperature_c, "C");
+    append_number(text, bytes, "SM ", clocks->sm_mhz, "MHz");
+    append_number(text, bytes, "memory ", clocks->memory_mhz, "MHz");
+    append_number(text, bytes, "", clocks->power_w, "W");
+    append_number(text, bytes, "", clocks->temperature_c, "C");
 }

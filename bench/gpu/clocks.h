@@ -28,11 +28,11 @@ typedef struct bench_reading {
 
 /* Numbers are -1 if no reading had them. */
 typedef struct bench_clocks {
-    int samples, throttled;            /* number of readings; number of throttled ones */
-    int silent;                        /* readings without information about throttling */
-    int sm_mhz, memory_mhz;            /* the lowest */
-    int power_w, temperature_c;        /* the highest */
-    uint64_t reasons;                  /* of all throttled readings */
+    int samples, throttled;     /* number of readings; number of throttled ones */
+    int silent;                 /* readings without information about throttling */
+    int sm_mhz, memory_mhz;     /* the lowest */
+    int power_w, temperature_c; /* the highest */
+    uint64_t reasons;           /* of all throttled readings */
 } bench_clocks;
 
 enum { BENCH_REASONS_BYTES = 96 };

@@ -16,9 +16,9 @@ typedef struct bench_gpu bench_gpu;
 
 /* The description of a GPU. */
 typedef struct bench_gpu_info {
-    char name[64];  /* "NVIDIA H200" */
-    char bus[16];   /* "0000:1b:00", as nccl-tests prints it */
-    int driver, runtime; /* CUDA's versions, 13000 for 13.0 */
+    char name[64];                                /* "NVIDIA H200" */
+    char bus[16];                                 /* "0000:1b:00", as nccl-tests prints it */
+    int driver, runtime;                          /* CUDA's versions, 13000 for 13.0 */
     size_t memory_bytes, free_bytes, cache_bytes; /* cache_bytes is the second-level cache */
 } bench_gpu_info;
 
@@ -56,8 +56,7 @@ weir_status bench_gpu_marked_us(bench_gpu *gpu, double *us);
 
 /* Captures what enqueue puts on the stream, without running it, into a graph that replaces an
  * earlier one. What enqueue uses must live as long as the graph. */
-weir_status bench_gpu_record(bench_gpu *gpu, weir_status (*enqueue)(void *context),
-                             void *context);
+weir_status bench_gpu_record(bench_gpu *gpu, weir_status (*enqueue)(void *context), void *context);
 /* Launches the graph once. Not blocking. */
 weir_status bench_gpu_replay(bench_gpu *gpu);
 void bench_gpu_forget(bench_gpu *gpu);

@@ -24,11 +24,9 @@ static weir_status gpu_check(bench_note *note, cudaError_t error, const char *wh
     if (error == cudaSuccess)
         return WEIR_OK;
     cudaGetLastError(); /* reading an error clears it unless it is sticky */
-    return bench_note_write(note,
-                            error == cudaErrorMemoryAllocation ? WEIR_ERR_NO_MEMORY
-                                                             : WEIR_ERR_SYSTEM,
-                          "%s: CUDA: %s (%s)", what, cudaGetErrorString(error),
-                          cudaGetErrorName(error));
+    return bench_note_write(
+        note, error == cudaErrorMemoryAllocation ? WEIR_ERR_NO_MEMORY : WEIR_ERR_SYSTEM,
+        "%s: CUDA: %s (%s)", what, cudaGetErrorString(error), cudaGetErrorName(error));
 }
 
 int bench_gpu_built(void)
@@ -48,15 +46,17 @@ weir_status bench_gpu_probe(bench_note *note)
     cudaGetLastError();
     if (error == cudaErrorInsufficientDriver && driver)
         return bench_note_write(note, WEIR_ERR_SYSTEM,
-                              "the GPU driver is too old, it serves CUDA %d.%d and this build is "
-                              "of %d.%d; install a newer one, or use --backend host", driver / 1000,
-                              driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
-    return bench_note_write(note, WEIR_ERR_SYSTEM,
-                          "no GPU can be used: %s; install the driver and give the process access "
-                          "to a GPU, or use --backend host",
-                          error == cudaSuccess                   ? "CUDA finds no device"
-                          : error == cudaErrorInsufficientDriver ? "there is no GPU driver"
-                                                                 : cudaGetErrorString(error));
+                                "the GPU driver is too old, it serves CUDA %d.%d and this build is "
+                                "of %d.%d; install a newer one, or use --backend host",
+                                driver / 1000, driver % 1000 / 10, runtime / 1000,
+                                runtime % 1000 / 10);
+    return bench_note_write(
+        note, WEIR_ERR_SYSTEM,
+        "no GPU can be used: %s; install the driver and give the process access "
+        "to a GPU, or use --backend host",
+        error == cudaSuccess                   ? "CUDA finds no device"
+        : error == cudaErrorInsufficientDriver ? "there is no GPU driver"
+                                               : cudaGetErrorString(error));
 }
 
 int bench_gpu_serves(const weir_comm *comm)
@@ -157,7 +157,7 @@ void bench_gpu_mirror_free(bench_gpu *gpu, void *pointer)
 }
 
 static weir_status gpu_copy(bench_gpu *gpu, void *to, const void *from, size_t bytes,
-                        enum cudaMemcpyKind kind)
+                            enum cudaMemcpyKind kind)
 {
     cudaError_t error = cudaSuccess;
     if (bytes)
@@ -213,10 +213,10 @@ weir_status bench_gpu_record(bench_gpu *gpu, weir_status (*enqueue)(void *contex
         status = gpu_check(gpu->note, error, "capture of a graph");
     if (status == WEIR_OK)
         status = gpu_check(gpu->note, cudaGraphInstantiate(&gpu->recording, graph, 0),
-                       "instance of a graph");
+                           "instance of a graph");
     if (status == WEIR_OK)
-        status = gpu_check(gpu->note, cudaGraphUpload(gpu->recording, gpu->stream),
-                       "upload of a graph");
+        status =
+            gpu_check(gpu->note, cudaGraphUpload(gpu->recording, gpu->stream), "upload of a graph");
     if (graph)
         cudaGraphDestroy(graph);
     return status;

@@ -64,7 +64,7 @@ static double now_s(void)
 }
 
 /* Fills the table. Returns 0, or -1 if a required function is missing. */
-static int look_up(bench_nvml *nvml)
+static int nvml_load_functions(bench_nvml *nvml)
 {
     bench_nvml_info *info = &nvml->info;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -84,7 +84,7 @@ static int look_up(bench_nvml *nvml)
     return 0;
 }
 
-static int refuse(bench_nvml *nvml, const char *what, int result)
+static int nvml_refuse(bench_nvml *nvml, const char *what, int result)
 {
     snprintf(nvml->info.problem, sizeof nvml->info.problem, "%s, %s: %.60s", library_name, what,
              nvml->call.error_string(result));
@@ -92,7 +92,7 @@ static int refuse(bench_nvml *nvml, const char *what, int result)
 }
 
 /* Opens the library and finds the GPU. A failure is described in info.problem. */
-static int find_device(bench_nvml *nvml, const char *bus)
+static int nvml_find_device(bench_nvml *nvml, const char *bus)
 {
     char full[32];
     nvml->library = dlopen(library_name, RTLD_NOW | RTLD_LOCAL);
@@ -101,15 +101,15 @@ static int find_device(bench_nvml *nvml, const char *bus)
                  library_name);
         return -1;
     }
-    if (look_up(nvml) != 0)
+    if (nvml_load_functions(nvml) != 0)
         return -1;
     int result = nvml->call.init();
     if (result != 0)
-        return refuse(nvml, "start", result);
+        return nvml_refuse(nvml, "start", result);
     nvml->begun = 1;
     snprintf(full, sizeof full, "%s.0", bus);
     result = nvml->call.by_bus(full, &nvml->device);
-    return result == 0 ? 0 : refuse(nvml, "GPU by its bus id", result);
+    return result == 0 ? 0 : nvml_refuse(nvml, "GPU by its bus id", result);
 }
 
 static int clock_of(const bench_nvml *nvml, int (*call)(void *, int, unsigned *), int domain)
@@ -131,7 +131,7 @@ bench_nvml *bench_nvml_open(const char *bus)
         return NULL;
     bench_nvml_info *info = &nvml->info;
     info->sm_mhz_most = info->memory_mhz_most = info->power_w_most = -1;
-    if (find_device(nvml, bus) != 0) {
+    if (nvml_find_device(nvml, bus) != 0) {
         nvml->device = NULL;
         return nvml;
     }
@@ -183,7 +183,7 @@ void bench_nvml_describe(bench_nvml *nvml, bench_nvml_info *info)
     *info = nvml->info;
     info->has_start = bench_nvml_read(nvml, &info->start) == 0;
     if (info->has_start && !info->start.knows_reasons && !info->problem[0])
-        snprintf(info->problem, sizeof info->problem, "the GPU does not tell of throttling");
+        snprintf(info->problem, sizeof info->problem, "the GPU does not report throttling");
 }
 
 double bench_nvml_spent_s(const bench_nvml *nvml)

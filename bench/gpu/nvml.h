@@ -13,10 +13,10 @@ typedef struct bench_nvml bench_nvml;
 
 /* What does not change during a run, and the state at its start. Numbers are -1 if not reported. */
 typedef struct bench_nvml_info {
-    char driver[32];             /* "580.159.03" */
-    char problem[128];           /* what cannot be read, and why; empty: everything can be read */
+    char driver[32];   /* "580.159.03" */
+    char problem[128]; /* what cannot be read, and why; empty: everything can be read */
     int sm_mhz_most, memory_mhz_most, power_w_most;
-    int has_start;               /* start is valid */
+    int has_start; /* start is valid */
     bench_reading start;
 } bench_nvml_info;
 

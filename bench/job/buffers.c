@@ -25,12 +25,12 @@ static void needed_bytes(const bench_job *job, const bench_options *options,
         size_t shift = (size_t)options->unalign_elements * element_bytes;
         if (options->dtype != BENCH_ALL && options->dtype != type)
             continue;
-        bench_shape shape = bench_shape_make(collective, last, element_bytes, job->rank,
-                                             job->nranks, dist);
+        bench_shape shape =
+            bench_shape_make(collective, last, element_bytes, job->rank, job->nranks, dist);
         int uneven = collective == WEIR_COLL_ALLTOALLV; /* buffers have the same size on all
                                                            ranks */
-        size_t in = weirv_guard_bytes(uneven ? shape.bytes : shape.send_elements * element_bytes,
-                                      shift);
+        size_t in =
+            weirv_guard_bytes(uneven ? shape.bytes : shape.send_elements * element_bytes, shift);
         size_t out = weirv_guard_bytes(uneven || bench_collective_in_place(collective)
                                            ? shape.bytes
                                            : shape.recv_elements * element_bytes,
@@ -55,26 +55,26 @@ static void add_pool(const bench_job *job, bench_buffer *buffer)
 }
 
 /* Allocates unregistered memory: of the process, or of the device. */
-static weir_status allocate_plain(bench_job *job, size_t bytes, void **home)
+static weir_status allocate_plain(bench_job *job, size_t bytes, void **operands)
 {
     if (job->gpu)
-        return bench_gpu_alloc(job->gpu, bytes, home);
-    if (posix_memalign(home, PAGE_BYTES, bytes) == 0)
+        return bench_gpu_alloc(job->gpu, bytes, operands);
+    if (posix_memalign(operands, PAGE_BYTES, bytes) == 0)
         return WEIR_OK;
     return bench_job_note(job, WEIR_ERR_NO_MEMORY,
                           "no memory for a buffer of %zu bytes; give a smaller -e", bytes);
 }
 
-static weir_status allocate(bench_job *job, int plain, bench_buffer *buffer, void **home)
+static weir_status allocate(bench_job *job, int plain, bench_buffer *buffer, void **operands)
 {
     weir_status status = WEIR_OK;
     if (plain)
-        status = allocate_plain(job, buffer->bytes, home);
+        status = allocate_plain(job, buffer->bytes, operands);
     else
         status = weir_mem_alloc(job->comm, buffer->bytes, &buffer->mem);
     if (buffer->mem)
-        *home = weir_mem_pointer(buffer->mem);
-    buffer->base = *home;
+        *operands = weir_mem_pointer(buffer->mem);
+    buffer->base = *operands;
     if (job->gpu) {
         buffer->base = NULL;
         if (status == WEIR_OK)
@@ -91,9 +91,9 @@ static weir_status promise_symmetry(bench_job *job, bench_buffer *buffer)
     return bench_job_agree(job, weir_mem_symmetric(buffer->mem), "symmetric buffers");
 }
 
-static weir_status register_buffer(bench_job *job, int level, bench_buffer *buffer, void *home)
+static weir_status register_buffer(bench_job *job, int level, bench_buffer *buffer, void *operands)
 {
-    weir_status status = weir_mem_register(job->comm, home, buffer->bytes, &buffer->registered);
+    weir_status status = weir_mem_register(job->comm, operands, buffer->bytes, &buffer->registered);
     status = bench_job_agree(job, status, "registration");
     if (status != WEIR_OK || level < 2)
         return status;
@@ -133,7 +133,7 @@ weir_status bench_buffers_open(bench_job *job, const bench_options *options,
     return WEIR_OK;
 }
 
-static void free_buffer(const bench_job *job, bench_buffer *buffer, void *home)
+static void free_buffer(const bench_job *job, bench_buffer *buffer, void *operands)
 {
     for (int peer = 0; buffer->peers && peer < job->nranks; peer++)
         if (peer != job->rank)
@@ -144,10 +144,10 @@ static void free_buffer(const bench_job *job, bench_buffer *buffer, void *home)
         bench_gpu_mirror_free(job->gpu, buffer->base);
     if (buffer->mem)
         weir_mem_free(buffer->mem);
-    else if (job->gpu && home)
-        bench_gpu_free(job->gpu, home);
+    else if (job->gpu && operands)
+        bench_gpu_free(job->gpu, operands);
     else
-        free(home);
+        free(operands);
 }
 
 void bench_buffers_close(bench_job *job, bench_buffers *buffers)
@@ -165,8 +165,8 @@ static void *place_of(const bench_buffer *buffer, int round, uint64_t side)
     return (char *)buffer->base + (round ? page * PAGE_BYTES : 0);
 }
 
-int bench_buffers_hold(const bench_buffers *buffers, const bench_shape *shape,
-                       size_t element_bytes, size_t unalign_elements, int has_in_place)
+int bench_buffers_hold(const bench_buffers *buffers, const bench_shape *shape, size_t element_bytes,
+                       size_t unalign_elements, int has_in_place)
 {
     size_t shift = unalign_elements * element_bytes;
     size_t in = shape->send_elements * element_bytes;
@@ -183,10 +183,10 @@ void bench_buffers_place(const bench_buffers *buffers, const bench_shape *shape,
     void *in = place_of(&buffers->in, round, 0), *out = place_of(&buffers->out, round, 1);
     memset(layout, 0, sizeof *layout);
     if (!in_place) {
-        layout->in = weirv_guard_place(&layout->guards[0], in,
-                                       shape->send_elements * element_bytes, shift);
-        layout->out = weirv_guard_place(&layout->guards[1], out,
-                                        shape->recv_elements * element_bytes, shift);
+        layout->in =
+            weirv_guard_place(&layout->guards[0], in, shape->send_elements * element_bytes, shift);
+        layout->out =
+            weirv_guard_place(&layout->guards[1], out, shape->recv_elements * element_bytes, shift);
         layout->nguards = 2;
         return;
     }
@@ -205,54 +205,57 @@ static const bench_buffer *buffer_of(const bench_buffers *buffers, const void *a
     return at < buffers->in.bytes ? &buffers->in : &buffers->out;
 }
 
-void *bench_buffers_at(const bench_buffers *buffers, const bench_operands *home, const void *address)
+void *bench_buffers_at(const bench_buffers *buffers, const bench_operands *operands,
+                       const void *address)
 {
     const bench_buffer *buffer = buffer_of(buffers, address);
-    char *base = buffer == &buffers->in ? home->in : home->out;
+    char *base = buffer == &buffers->in ? operands->in : operands->out;
     return base + ((const char *)address - (const char *)buffer->base);
 }
 
-void *bench_buffers_mirror(const bench_buffers *buffers, const bench_operands *home,
+void *bench_buffers_mirror(const bench_buffers *buffers, const bench_operands *operands,
                            const void *address)
 {
-    uintptr_t at = (uintptr_t)address - (uintptr_t)home->in;
+    uintptr_t at = (uintptr_t)address - (uintptr_t)operands->in;
     if (at < buffers->in.bytes)
         return (char *)buffers->in.base + at;
-    return (char *)buffers->out.base + ((const char *)address - (const char *)home->out);
+    return (char *)buffers->out.base + ((const char *)address - (const char *)operands->out);
 }
 
-weir_status bench_buffers_push(const bench_buffers *buffers, const bench_operands *home,
+weir_status bench_buffers_push(const bench_buffers *buffers, const bench_operands *operands,
                                const void *address, size_t bytes)
 {
     if (!buffers->gpu)
         return WEIR_OK;
-    return bench_gpu_push(buffers->gpu, bench_buffers_at(buffers, home, address), address, bytes);
+    return bench_gpu_push(buffers->gpu, bench_buffers_at(buffers, operands, address), address,
+                          bytes);
 }
 
-weir_status bench_buffers_pull(const bench_buffers *buffers, const bench_operands *home, void *address,
-                               size_t bytes)
+weir_status bench_buffers_pull(const bench_buffers *buffers, const bench_operands *operands,
+                               void *address, size_t bytes)
 {
     if (!buffers->gpu)
         return WEIR_OK;
-    return bench_gpu_pull(buffers->gpu, address, bench_buffers_at(buffers, home, address), bytes);
+    return bench_gpu_pull(buffers->gpu, address, bench_buffers_at(buffers, operands, address),
+                          bytes);
 }
 
-weir_status bench_layout_push(const bench_buffers *buffers, const bench_operands *home,
+weir_status bench_layout_push(const bench_buffers *buffers, const bench_operands *operands,
                               const bench_layout *layout)
 {
     weir_status status = WEIR_OK;
     for (int i = 0; i < layout->nguards && status == WEIR_OK; i++)
-        status = bench_buffers_push(buffers, home, layout->guards[i].base,
+        status = bench_buffers_push(buffers, operands, layout->guards[i].base,
                                     layout->guards[i].total_bytes);
     return status;
 }
 
-weir_status bench_layout_pull(const bench_buffers *buffers, const bench_operands *home,
+weir_status bench_layout_pull(const bench_buffers *buffers, const bench_operands *operands,
                               const bench_layout *layout)
 {
     weir_status status = WEIR_OK;
     for (int i = 0; i < layout->nguards && status == WEIR_OK; i++)
-        status = bench_buffers_pull(buffers, home, layout->guards[i].base,
+        status = bench_buffers_pull(buffers, operands, layout->guards[i].base,
                                     layout->guards[i].total_bytes);
     return status;
 }

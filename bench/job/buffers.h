@@ -26,9 +26,9 @@ typedef struct bench_buffer {
     size_t bytes;
     size_t room_bytes; /* of bytes, for one layout with its canaries; rounds shift it */
     size_t first_bytes, pool_bytes; /* --cold: where the copies begin, and their size */
-    weir_mem *mem;        /* memory of the library; NULL: from malloc or cudaMalloc */
-    weir_mem *registered; /* -R 1 and 2; NULL otherwise */
-    weir_mem **peers;     /* -R 2: nranks entries; the rank's own is `registered` */
+    weir_mem *mem;                  /* memory of the library; NULL: from malloc or cudaMalloc */
+    weir_mem *registered;           /* -R 1 and 2; NULL otherwise */
+    weir_mem **peers;               /* -R 2: nranks entries; the rank's own is `registered` */
 } bench_buffer;
 
 typedef struct bench_buffers {
@@ -55,28 +55,29 @@ weir_status bench_buffers_open(bench_job *job, const bench_options *options,
 void bench_buffers_close(bench_job *job, bench_buffers *buffers);
 /* 1 if a size fits the buffers; it always does unless the sweep goes beyond bench_sizes_last.
  * Pure. */
-int bench_buffers_hold(const bench_buffers *buffers, const bench_shape *shape,
-                       size_t element_bytes, size_t unalign_elements, int has_in_place);
+int bench_buffers_hold(const bench_buffers *buffers, const bench_shape *shape, size_t element_bytes,
+                       size_t unalign_elements, int has_in_place);
 /* Lays out one size, which must fit the buffers, and writes the canaries. Rounds other than 0 are
  * shifted by some pages, the same on every rank. Local. */
 void bench_buffers_place(const bench_buffers *buffers, const bench_shape *shape,
                          size_t element_bytes, size_t unalign_elements, int rank, int in_place,
                          int round, bench_layout *layout);
 /* The operands' address of an address in host memory. Pure. */
-void *bench_buffers_at(const bench_buffers *buffers, const bench_operands *home, const void *address);
+void *bench_buffers_at(const bench_buffers *buffers, const bench_operands *operands,
+                       const void *address);
 /* The reverse. Pure. */
-void *bench_buffers_mirror(const bench_buffers *buffers, const bench_operands *home,
+void *bench_buffers_mirror(const bench_buffers *buffers, const bench_operands *operands,
                            const void *address);
 /* Copies bytes at an address in host memory to the operands, or back. Local, blocking; nothing to
  * do on the host backend. */
-weir_status bench_buffers_push(const bench_buffers *buffers, const bench_operands *home,
+weir_status bench_buffers_push(const bench_buffers *buffers, const bench_operands *operands,
                                const void *address, size_t bytes);
-weir_status bench_buffers_pull(const bench_buffers *buffers, const bench_operands *home, void *address,
-                               size_t bytes);
+weir_status bench_buffers_pull(const bench_buffers *buffers, const bench_operands *operands,
+                               void *address, size_t bytes);
 /* The same for all memory of a layout, canaries included. */
-weir_status bench_layout_push(const bench_buffers *buffers, const bench_operands *home,
+weir_status bench_layout_push(const bench_buffers *buffers, const bench_operands *operands,
                               const bench_layout *layout);
-weir_status bench_layout_pull(const bench_buffers *buffers, const bench_operands *home,
+weir_status bench_layout_pull(const bench_buffers *buffers, const bench_operands *operands,
                               const bench_layout *layout);
 
 #endif

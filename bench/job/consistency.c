@@ -50,11 +50,12 @@ static void write_call(FILE *to, const bench_options *o)
     fprintf(to, "-d %s\n-o %s\n-r %d\n",
             o->dtype == BENCH_ALL ? "all" : weir_dtype_name((weir_dtype)o->dtype),
             o->op == BENCH_ALL ? "all" : weir_op_name((weir_op)o->op), o->root);
-    fprintf(to, "--algo %s\n%s\n%s\n--backend %s\n--mode %s\n--verify %s\n--buffers %s\n"
-                "--dist %s\n--counts %s\n--seed %zu\n-R %d\n-u %d\n",
+    fprintf(to,
+            "--algo %s\n%s\n%s\n--backend %s\n--mode %s\n--verify %s\n--buffers %s\n"
+            "--dist %s\n--counts %s\n--seed %zu\n-R %d\n-u %d\n",
             o->algo, o->tune_path ? "--tune" : "no --tune", o->plan ? "--plan" : "no --plan",
-            o->words.backend, o->words.mode, o->words.verify, o->words.buffers, o->dist, o->words.counts, o->seed,
-            o->registration, o->unalign_elements);
+            o->words.backend, o->words.mode, o->words.verify, o->words.buffers, o->dist,
+            o->words.counts, o->seed, o->registration, o->unalign_elements);
     fprintf(to, "%s\n%s\n%s%s%s\n", o->cold ? "--cold" : "no --cold",
             o->determinism ? "--determinism" : "no --determinism",
             o->inject ? "--inject " : "no --inject",
@@ -66,7 +67,7 @@ static void write_call(FILE *to, const bench_options *o)
 }
 
 /* Returns a text that the caller frees; NULL if out of memory. */
-static char *describe(const bench_job *job, const bench_options *options, size_t *bytes)
+static char *describe_options(const bench_job *job, const bench_options *options, size_t *bytes)
 {
     char *text = NULL;
     FILE *to = open_memstream(&text, bytes);
@@ -81,15 +82,16 @@ static char *describe(const bench_job *job, const bench_options *options, size_t
     return text;
 }
 
-static void compare(const bench_job *job, const char *mine, const char *first, char *problem)
+static void compare_texts(const bench_job *job, const char *mine, const char *first, char *problem)
 {
     while (*mine && *first) {
         const int mine_bytes = (int)strcspn(mine, "\n"), first_bytes = (int)strcspn(first, "\n");
         if (mine_bytes != first_bytes || memcmp(mine, first, (size_t)mine_bytes) != 0) {
             snprintf(problem, BENCH_PROBLEM_BYTES,
                      "rank %d has %.*s where rank 0 has %.*s: give all ranks the same program and "
-                     "options", job->rank, mine_bytes < SHOWN_BYTES ? mine_bytes : SHOWN_BYTES,
-                     mine, first_bytes < SHOWN_BYTES ? first_bytes : SHOWN_BYTES, first);
+                     "options",
+                     job->rank, mine_bytes < SHOWN_BYTES ? mine_bytes : SHOWN_BYTES, mine,
+                     first_bytes < SHOWN_BYTES ? first_bytes : SHOWN_BYTES, first);
             return;
         }
         mine += mine_bytes + 1;
@@ -108,7 +110,7 @@ void bench_consistency_share(const bench_job *job, char *problem)
 void bench_consistency_check(const bench_job *job, const bench_options *options, char *problem)
 {
     size_t bytes = 0;
-    char *mine = describe(job, options, &bytes);
+    char *mine = describe_options(job, options, &bytes);
     unsigned long long first_bytes = mine ? bytes : 0;
     MPI_Bcast(&first_bytes, 1, MPI_UNSIGNED_LONG_LONG, 0, job->mpi);
     char *first = calloc(1, first_bytes + 1);
@@ -119,7 +121,7 @@ void bench_consistency_check(const bench_job *job, const bench_options *options,
     bench_consistency_share(job, problem);
     if (!*problem) {
         MPI_Bcast(first, (int)first_bytes, MPI_CHAR, 0, job->mpi);
-        compare(job, mine, first, problem);
+        compare_texts(job, mine, first, problem);
         bench_consistency_share(job, problem);
     }
     free(first);

@@ -43,7 +43,7 @@ void bench_job_start(bench_job *job, const char *program, int timeout_s)
     bench_watch_start(&job->watch, program, job->timeout_ms);
     bench_job_phase(job, "set-up: MPI_Init", 0);
     MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided);
-    bench_job_phase(job, "set-up: first meeting", 0);
+    bench_job_phase(job, "set-up: MPI_Comm_dup", 0);
     MPI_Comm_dup(MPI_COMM_WORLD, &job->mpi);
     MPI_Comm_rank(job->mpi, &job->rank);
     MPI_Comm_size(job->mpi, &job->nranks);
@@ -107,7 +107,7 @@ static void place_process(bench_job *job, weir_backend backend)
 }
 
 /* Creates the communicator of a backend, and opens the rank's GPU. Collective; agreed. */
-static weir_status make_communicator(bench_job *job, weir_backend backend)
+static weir_status job_make_communicator(bench_job *job, weir_backend backend)
 {
     weir_comm_config config = WEIR_COMM_CONFIG_INIT;
     config.timeout_ms = job->timeout_ms;
@@ -115,8 +115,8 @@ static weir_status make_communicator(bench_job *job, weir_backend backend)
     weir_status status = backend == WEIR_BACKEND_CUDA ? bench_gpu_probe(&job->note) : WEIR_OK;
     status = bench_job_agree(job, status, "GPUs");
     if (status == WEIR_OK)
-        status = bench_job_agree(job, weir_comm_create(job->boot, &config, &job->comm),
-                                 "communicator");
+        status =
+            bench_job_agree(job, weir_comm_create(job->boot, &config, &job->comm), "communicator");
     if (status != WEIR_OK)
         return status;
     bench_watch_comm(&job->watch, job->comm);
@@ -144,11 +144,11 @@ weir_status bench_job_connect(bench_job *job, weir_backend backend)
     bench_job_barrier(job);
     bench_job_phase(job, "set-up: communicator", 0);
     double started = MPI_Wtime();
-    weir_status status = bench_job_agree(job, weir_boot_mpi_create(job->mpi, &job->boot),
-                                         "bootstrap");
+    weir_status status =
+        bench_job_agree(job, weir_boot_mpi_create(job->mpi, &job->boot), "bootstrap");
     if (status != WEIR_OK)
         return status;
-    status = make_communicator(job, backend);
+    status = job_make_communicator(job, backend);
     if (status != WEIR_OK)
         return status;
     double mine_ms = (MPI_Wtime() - started) * 1e3;
@@ -187,7 +187,7 @@ weir_status bench_job_note(bench_job *job, weir_status status, const char *forma
     return status;
 }
 
-static void tell(bench_job *job, const char *what)
+static void print_failure(bench_job *job, const char *what)
 {
     fprintf(stderr, "%s: rank %d: %s: %s\n", job->program, job->rank, what,
             job->note.text[0] ? job->note.text : weir_last_error());
@@ -204,7 +204,7 @@ weir_status bench_job_agree(bench_job *job, weir_status mine, const char *what)
 {
     struct {
         int status, rank;
-    } own = {(int)mine, job->rank}, worst = own;
+    } mine_and_rank = {(int)mine, job->rank}, worst = mine_and_rank;
     MPI_Request request;
     int done = 0;
     double deadline = MPI_Wtime() + job->timeout_ms * 1e-3 + 1;
@@ -213,19 +213,19 @@ weir_status bench_job_agree(bench_job *job, weir_status mine, const char *what)
         bench_watch_give_up(&job->watch, job->comm, weir_last_error());
     }
     bench_job_phase(job, what, 0);
-    MPI_Iallreduce(&own, &worst, 1, MPI_2INT, MPI_MINLOC, job->mpi, &request);
+    MPI_Iallreduce(&mine_and_rank, &worst, 1, MPI_2INT, MPI_MINLOC, job->mpi, &request);
     for (MPI_Test(&request, &done, MPI_STATUS_IGNORE); !done;
          MPI_Test(&request, &done, MPI_STATUS_IGNORE)) {
         if (is_abort(mine) && MPI_Wtime() > deadline) {
-            tell(job, what);
+            print_failure(job, what);
             MPI_Abort(job->mpi, weir_status_exit_code(mine));
         }
         sched_yield();
     }
     weir_status agreed = (weir_status)worst.status;
-    int tells = is_abort(agreed) ? mine != WEIR_OK : worst.rank == job->rank;
-    if (agreed != WEIR_OK && tells)
-        tell(job, what);
+    int prints = is_abort(agreed) ? mine != WEIR_OK : worst.rank == job->rank;
+    if (agreed != WEIR_OK && prints)
+        print_failure(job, what);
     return agreed;
 }
 

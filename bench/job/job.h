@@ -18,9 +18,9 @@ typedef struct bench_job {
     int local_rank, local_nranks, nnodes;
     weir_boot *boot;
     weir_comm *comm;
-    struct bench_gpu *gpu; /* this rank's; NULL on the host backend */
+    struct bench_gpu *gpu;   /* this rank's; NULL on the host backend */
     struct bench_nvml *nvml; /* reads the GPU's state; NULL on the host backend */
-    double setup_ms; /* time to create bootstrap and communicator, on the slowest rank */
+    double setup_ms;         /* time to create bootstrap and communicator, on the slowest rank */
     char host[64];
     char machine[160]; /* one line: processor, cores, NUMA nodes, devices */
     char place[160];   /* the binding of this rank */

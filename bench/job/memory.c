@@ -48,8 +48,8 @@ static size_t available_bytes(void)
     size_t bytes = SIZE_MAX;
     if (read_number("/proc/meminfo", "MemAvailable:", &kib))
         bytes = (size_t)kib * 1024;
-    bytes = min_size(bytes, group_bytes("/sys/fs/cgroup/memory.max",
-                                        "/sys/fs/cgroup/memory.current"));
+    bytes =
+        min_size(bytes, group_bytes("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"));
     return min_size(bytes, group_bytes("/sys/fs/cgroup/memory/memory.limit_in_bytes",
                                        "/sys/fs/cgroup/memory/memory.usage_in_bytes"));
 }
@@ -83,9 +83,10 @@ weir_status bench_memory_limit(bench_job *job, bench_options *options)
     if (options->max_bytes <= limit)
         return WEIR_OK;
     if (options->min_bytes > limit) {
-        bench_job_say(job, "-b %zu: %d ranks on a machine have memory for %llu bytes each; give a "
-                           "smaller -b or fewer ranks", options->min_bytes, job->local_nranks,
-                      (unsigned long long)limit);
+        bench_job_say(job,
+                      "-b %zu: %d ranks on a node have memory for %llu bytes each; give a "
+                      "smaller -b or fewer ranks",
+                      options->min_bytes, job->local_nranks, (unsigned long long)limit);
         return WEIR_ERR_NO_MEMORY;
     }
     bench_job_say(job, "warning: -e %zu needs more memory than there is; reduced to %llu",

@@ -22,7 +22,7 @@ static const char built_with[] = "";
 #endif
 
 /* Compares words only: libraries differ in the blanks between them. */
-static int begins_alike(const char *built, const char *running)
+static int has_same_words(const char *built, const char *running)
 {
     static const char blanks[] = " \t";
     for (;;) {
@@ -40,11 +40,12 @@ static int begins_alike(const char *built, const char *running)
 
 int bench_preflight_mpi(const char *built, const char *running, const char *program, FILE *to)
 {
-    if (begins_alike(built, running))
+    if (has_same_words(built, running))
         return 0;
-    fprintf(to, "%s: preflight: runs with %.*s but was built with %s: build it again with this "
-                "MPI's mpicc, or start it with the other's mpirun and library\n", program,
-            (int)strcspn(running, ",\n"), running, built);
+    fprintf(to,
+            "%s: preflight: runs with %.*s but was built with %s: build it again with this "
+            "MPI's mpicc, or start it with the other's mpirun and library\n",
+            program, (int)strcspn(running, ",\n"), running, built);
     return 1;
 }
 
@@ -69,12 +70,12 @@ static int is_first_of_host(const bench_preflight_facts *facts, int rank)
 }
 
 /* The number of ranks of the host that have no core outside this rank's set. */
-static int crowd(const bench_preflight_facts *facts, int nranks, int rank)
+static int count_confined(const bench_preflight_facts *facts, int nranks, int rank)
 {
     int count = 0;
     for (int i = 0; i < nranks; i++)
-        count += same_host(&facts[i], &facts[rank]) &&
-                 is_within(&facts[i].cores, &facts[rank].cores);
+        count +=
+            same_host(&facts[i], &facts[rank]) && is_within(&facts[i].cores, &facts[rank].cores);
     return count;
 }
 
@@ -101,12 +102,13 @@ static int judge_cores(const bench_preflight_facts *facts, int nranks, int first
     int ranks = 0, cores = cores_of_host(facts, nranks, first, &ranks);
     for (int rank = first; rank < nranks; rank++) {
         int own = CPU_COUNT(&facts[rank].cores);
-        int sharers = crowd(facts, nranks, rank);
+        int sharers = count_confined(facts, nranks, rank);
         if (!same_host(&facts[first], &facts[rank]) || own == 0 || sharers <= own)
             continue;
-        fprintf(to, "%s: preflight: %s: %d ranks share %d core%s, rank %d among them: times hold "
-                    "waiting for turns; ", program, facts[rank].host, sharers, own,
-                own == 1 ? "" : "s", rank);
+        fprintf(to,
+                "%s: preflight: %s: %d ranks share %d core%s, rank %d among them: times include "
+                "waiting for the core; ",
+                program, facts[rank].host, sharers, own, own == 1 ? "" : "s", rank);
         if (ranks > cores)
             fprintf(to, "start at most %d ranks there\n", cores);
         else
@@ -122,9 +124,10 @@ static int judge_governor(const bench_preflight_facts *facts, int nranks, int fi
     for (int rank = first; rank < nranks; rank++) {
         if (!same_host(&facts[first], &facts[rank]) || !facts[rank].governor[0])
             continue;
-        fprintf(to, "%s: preflight: %s: cpu %d's frequency governor is %s: its clock will change "
-                    "under load; cpupower frequency-set -g performance\n", program,
-                facts[rank].host, facts[rank].governor_cpu, facts[rank].governor);
+        fprintf(to,
+                "%s: preflight: %s: cpu %d's frequency governor is %s: its clock will change "
+                "under load; cpupower frequency-set -g performance\n",
+                program, facts[rank].host, facts[rank].governor_cpu, facts[rank].governor);
         return 1;
     }
     return 0;
@@ -138,9 +141,11 @@ static int judge_quota(const bench_preflight_facts *facts, int nranks, int first
     double quota = facts[first].quota_cores;
     if (!(quota > 0) || quota >= busy)
         return 0;
-    fprintf(to, "%s: preflight: %s: the control group allows %.3g cores of processor time, the "
-                "ranks use %d: they will be stopped again and again; raise cpu.max or start fewer "
-                "ranks\n", program, facts[first].host, quota, busy);
+    fprintf(to,
+            "%s: preflight: %s: the control group allows %.3g cores of processor time, the "
+            "ranks use %d: they will be throttled; raise cpu.max or start fewer "
+            "ranks\n",
+            program, facts[first].host, quota, busy);
     return 1;
 }
 

@@ -13,11 +13,11 @@
 
 typedef struct bench_preflight_facts {
     char host[64];
-    cpu_set_t cores;      /* that this process may run on; a core is represented by its lowest
-                             hardware thread */
-    char governor[32];    /* of the first cpu whose governor is not "performance"; else empty */
+    cpu_set_t cores;   /* that this process may run on; a core is represented by its lowest
+                          hardware thread */
+    char governor[32]; /* of the first cpu whose governor is not "performance"; else empty */
     int governor_cpu;
-    double quota_cores;   /* the limit of the control groups; 0: none */
+    double quota_cores; /* the limit of the control groups; 0: none */
 } bench_preflight_facts;
 
 /* Reads the facts about a process that may run on cpus, from files below root ("" for this machine;

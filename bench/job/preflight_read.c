@@ -11,10 +11,10 @@
 #include <string.h>
 
 /* Reads the first line of a file. Returns 0, or -1 if there is none. */
-static int read_line(char *line, size_t bytes, const char *format, ...)
+static int read_first_line(char *line, size_t bytes, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-static int read_line(char *line, size_t bytes, const char *format, ...)
+static int read_first_line(char *line, size_t bytes, const char *format, ...)
 {
     char path[PATH_MAX];
     va_list arguments;
@@ -36,9 +36,9 @@ static int read_line(char *line, size_t bytes, const char *format, ...)
 static int core_of(const char *root, int cpu)
 {
     char line[256];
-    if (read_line(line, sizeof line,
-                  "%s/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", root,
-                  cpu) != 0)
+    if (read_first_line(line, sizeof line,
+                        "%s/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", root,
+                        cpu) != 0)
         return cpu;
     int lowest = atoi(line);
     return lowest >= 0 && lowest < CPU_SETSIZE ? lowest : cpu;
@@ -52,8 +52,9 @@ static void read_cpus(const char *root, const cpu_set_t *cpus, bench_preflight_f
             continue;
         CPU_SET(core_of(root, cpu), &facts->cores);
         if (facts->governor[0] ||
-            read_line(line, sizeof line, "%s/sys/devices/system/cpu/cpu%d/cpufreq/scaling_governor",
-                      root, cpu) != 0 ||
+            read_first_line(line, sizeof line,
+                            "%s/sys/devices/system/cpu/cpu%d/cpufreq/scaling_governor", root,
+                            cpu) != 0 ||
             strcmp(line, "performance") == 0)
             continue;
         snprintf(facts->governor, sizeof facts->governor, "%s", line);
@@ -62,7 +63,7 @@ static void read_cpus(const char *root, const cpu_set_t *cpus, bench_preflight_f
 }
 
 /* Keeps the tightest limit. quota has the unit of period; "max" and -1 mean no limit. */
-static void take_quota(const char *quota, const char *period, double *cores)
+static void keep_tightest_quota(const char *quota, const char *period, double *cores)
 {
     double allowed = strtod(quota, NULL), whole = strtod(period, NULL);
     if (allowed > 0 && whole > 0 && (*cores == 0 || allowed / whole < *cores))
@@ -73,15 +74,15 @@ static void take_quota(const char *quota, const char *period, double *cores)
 static void read_group(const char *root, const char *mount, const char *group, double *cores)
 {
     char line[64], period[64];
-    if (read_line(line, sizeof line, "%s%s%s/cpu.max", root, mount, group) == 0) {
+    if (read_first_line(line, sizeof line, "%s%s%s/cpu.max", root, mount, group) == 0) {
         char *blank = strchr(line, ' ');
         if (blank)
-            take_quota(line, blank, cores);
+            keep_tightest_quota(line, blank, cores);
         return;
     }
-    if (read_line(line, sizeof line, "%s%s%s/cpu.cfs_quota_us", root, mount, group) == 0 &&
-        read_line(period, sizeof period, "%s%s%s/cpu.cfs_period_us", root, mount, group) == 0)
-        take_quota(line, period, cores);
+    if (read_first_line(line, sizeof line, "%s%s%s/cpu.cfs_quota_us", root, mount, group) == 0 &&
+        read_first_line(period, sizeof period, "%s%s%s/cpu.cfs_period_us", root, mount, group) == 0)
+        keep_tightest_quota(line, period, cores);
 }
 
 /* Reads the group and all groups above it, of which the tightest limit counts. Changes group. */

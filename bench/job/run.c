@@ -44,6 +44,6 @@ void bench_run_gather(const bench_run *run, bench_rank_info *infos)
     memcpy(mine.machine, run->job->machine, sizeof mine.machine);
     memcpy(mine.digest, run->job->digest, sizeof mine.digest);
     if (weir_comm_local_rank(run->job->comm) == 0)
-        mine.machine_ranks = weir_comm_local_nranks(run->job->comm);
+        mine.node_ranks = weir_comm_local_nranks(run->job->comm);
     MPI_Gather(&mine, sizeof mine, MPI_BYTE, infos, sizeof mine, MPI_BYTE, 0, run->job->mpi);
 }

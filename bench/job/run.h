@@ -25,10 +25,10 @@ typedef struct bench_rank_info {
     int rank, pid, device;
     char host[64];
     char place[160];
-    int machine_ranks; /* on a node's first rank the number of its ranks; else 0 */
-    char machine[160]; /* one line */
-    char digest[17];   /* of the node's topology */
-    bench_gpu_info gpu; /* on the host backend the bus is "0000:00:00" and the name empty */
+    int node_ranks;    /* on a node's first rank the number of its ranks; else 0 */
+    char machine[160];    /* one line */
+    char digest[17];      /* of the node's topology */
+    bench_gpu_info gpu;   /* on the host backend the bus is "0000:00:00" and the name empty */
     bench_nvml_info nvml; /* valid if gpu has a name */
 } bench_rank_info;
 

@@ -10,10 +10,10 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { FIRST_TURN_MS = 500, TURN_MS = 150, ALL_TURNS_MS = 2000, RANKS_MOST = 4096 };
+enum { FIRST_WAIT_MS = 500, RANK_MS = 150, ALL_RANKS_MS = 2000, RANKS_MAX = 4096 };
 
 /* Reads a number that the launcher put into the environment; returns fallback if there is none. */
-static long launcher_says(const char *const *names, long fallback)
+static long launcher_number(const char *const *names, long fallback)
 {
     for (; *names; names++)
         if (getenv(*names))
@@ -23,7 +23,7 @@ static long launcher_says(const char *const *names, long fallback)
 
 /* Makes the name of a rank's socket. It starts with a zero byte: an abstract name, without a file.
  * Returns its length. */
-static socklen_t name_of(int rank, struct sockaddr_un *name)
+static socklen_t make_socket_name(int rank, struct sockaddr_un *name)
 {
     const char *job = getenv("PMIX_NAMESPACE");
     char parent[24];
@@ -36,19 +36,19 @@ static socklen_t name_of(int rank, struct sockaddr_un *name)
 }
 
 /* The socket stays open as long as the process lives. */
-static void show_oneself(int rank)
+static void bind_own_socket(int rank)
 {
     struct sockaddr_un name;
-    socklen_t length = name_of(rank, &name);
+    socklen_t length = make_socket_name(rank, &name);
     int own = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (own >= 0 && bind(own, (struct sockaddr *)&name, length) != 0)
         close(own);
 }
 
-static int shows_itself(int rank)
+static int has_socket(int rank)
 {
     struct sockaddr_un name;
-    socklen_t length = name_of(rank, &name);
+    socklen_t length = make_socket_name(rank, &name);
     int probe = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     int found = probe >= 0 && connect(probe, (struct sockaddr *)&name, length) == 0;
     if (probe >= 0)
@@ -62,7 +62,7 @@ static void wait_ms(long ms)
     nanosleep(&pause, NULL);
 }
 
-static void add_silent(FILE *to, int first, int end)
+static void write_silent(FILE *to, int first, int end)
 {
     for (int rank = first; rank < end; rank++)
         fprintf(to, "  rank %d: no answer; it is stopped, or has not come\n", rank);
@@ -74,17 +74,17 @@ static void write_part(FILE *to, int rank, int nranks, const char *program, cons
                        const char *why, int deadline_ms)
 {
     int below = rank - 1, above = rank + 1;
-    while (below >= 0 && !shows_itself(below))
+    while (below >= 0 && !has_socket(below))
         below--;
-    while (above < nranks && !shows_itself(above))
+    while (above < nranks && !has_socket(above))
         above++;
     if (below < 0)
         fprintf(to, "weir: where %d rank%s stand%s in set-up (deadline %d ms): %s\n", nranks,
                 nranks == 1 ? "" : "s", nranks == 1 ? "s" : "", deadline_ms, program);
-    add_silent(to, below + 1, rank);
+    write_silent(to, below + 1, rank);
     fprintf(to, "  rank %d (pid %ld): in %s; %s\n", rank, (long)getpid(), phase, why);
     if (above == nranks)
-        add_silent(to, rank + 1, nranks);
+        write_silent(to, rank + 1, nranks);
 }
 
 void bench_setup_report(const char *program, const char *phase, const char *why, int deadline_ms)
@@ -92,20 +92,20 @@ void bench_setup_report(const char *program, const char *phase, const char *why,
     static const char *const ranks[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK",
                                         "SLURM_PROCID", NULL};
     static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS", NULL};
-    long rank = launcher_says(ranks, 0), nranks = launcher_says(sizes, 1);
+    long rank = launcher_number(ranks, 0), nranks = launcher_number(sizes, 1);
     char *text = NULL;
     size_t bytes = 0;
-    if (rank < 0 || rank >= nranks || nranks > RANKS_MOST)
+    if (rank < 0 || rank >= nranks || nranks > RANKS_MAX)
         rank = 0, nranks = 1;
-    long turn_ms = nranks * TURN_MS < ALL_TURNS_MS ? TURN_MS : ALL_TURNS_MS / nranks;
-    show_oneself((int)rank);
-    wait_ms(FIRST_TURN_MS + rank * turn_ms);
+    long rank_ms = nranks * RANK_MS < ALL_RANKS_MS ? RANK_MS : ALL_RANKS_MS / nranks;
+    bind_own_socket((int)rank);
+    wait_ms(FIRST_WAIT_MS + rank * rank_ms);
     FILE *to = open_memstream(&text, &bytes);
     if (!to)
         return;
     write_part(to, (int)rank, (int)nranks, program, phase, why, deadline_ms);
     fclose(to);
     if (write(STDERR_FILENO, text, bytes) >= 0)
-        wait_ms((nranks - rank) * turn_ms);
+        wait_ms((nranks - rank) * rank_ms);
     free(text);
 }

@@ -9,7 +9,6 @@
 
 /* Writes this rank's part to standard error, and returns when all ranks of this node had the time
  * to write theirs: two to three seconds at most. Local, blocking. */
-void bench_setup_report(const char *program, const char *phase, const char *why,
-                        int deadline_ms);
+void bench_setup_report(const char *program, const char *phase, const char *why, int deadline_ms);
 
 #endif

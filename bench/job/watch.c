@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { EXIT_DEADLINE = 4, TICK_MS = 250, SLOWER_MS = 2000 };
+enum { EXIT_DEADLINE = 4, TICK_MS = 250, GRACE_MS = 2000 };
 
 _Noreturn void bench_watch_give_up(bench_watch *watch, weir_comm *comm, const char *why)
 {
@@ -31,7 +31,7 @@ static uint64_t now_ms(void)
 }
 
 /* Called when this rank has made no progress for stuck_ms. */
-static void look(bench_watch *watch, uint64_t stuck_ms)
+static void check_progress(bench_watch *watch, uint64_t stuck_ms)
 {
     uint64_t deadline_ms = (uint64_t)watch->deadline_ms;
     pthread_mutex_lock(&watch->mutex);
@@ -40,14 +40,14 @@ static void look(bench_watch *watch, uint64_t stuck_ms)
     if (status == WEIR_ERR_PEER || status == WEIR_ERR_ABORTED ||
         (status == WEIR_ERR_TIMEOUT && stuck_ms >= deadline_ms))
         bench_watch_give_up(watch, comm, weir_last_error());
-    if (stuck_ms >= deadline_ms + SLOWER_MS + atomic_load(&watch->allowed_ms))
+    if (stuck_ms >= deadline_ms + GRACE_MS + atomic_load(&watch->allowed_ms))
         bench_watch_give_up(watch, comm, "did not go on; another rank is stopped, or too slow");
     pthread_mutex_unlock(&watch->mutex);
 }
 
 /* The launcher terminates the job. If that is because a rank died, reports it first; launchers
  * leave a second for that. */
-static void be_terminated(bench_watch *watch)
+static void handle_terminate(bench_watch *watch)
 {
     pthread_mutex_lock(&watch->mutex);
     if (watch->comm) {
@@ -64,7 +64,7 @@ static void be_terminated(bench_watch *watch)
     pthread_sigmask(SIG_UNBLOCK, &term, NULL);
 }
 
-static void *keep_watch(void *opaque)
+static void *run_watchdog(void *opaque)
 {
     bench_watch *watch = opaque;
     const struct timespec tick = {.tv_nsec = TICK_MS * 1000000l};
@@ -77,13 +77,13 @@ static void *keep_watch(void *opaque)
         if (atomic_load(&watch->ended))
             return NULL;
         if (came == SIGTERM)
-            be_terminated(watch);
+            handle_terminate(watch);
         uint64_t now = now_ms(), seen = atomic_load(&watch->steps);
         /* A tick that comes late was spent stopped, or without a processor: start again. */
         if (seen != steps || now - last_ms > 4 * TICK_MS)
             since_ms = now;
         else
-            look(watch, now - since_ms);
+            check_progress(watch, now - since_ms);
         steps = seen;
         last_ms = now;
     }
@@ -99,7 +99,7 @@ void bench_watch_start(bench_watch *watch, const char *program, int deadline_ms)
     sigemptyset(&term);
     sigaddset(&term, SIGTERM);
     pthread_sigmask(SIG_BLOCK, &term, &old);
-    watch->started = pthread_create(&watch->thread, NULL, keep_watch, watch) == 0;
+    watch->started = pthread_create(&watch->thread, NULL, run_watchdog, watch) == 0;
     if (!watch->started)
         pthread_sigmask(SIG_SETMASK, &old, NULL);
 }

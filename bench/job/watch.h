@@ -18,11 +18,11 @@ typedef struct bench_watch {
     pthread_t thread;
     int started;
     atomic_int ended;
-    atomic_uint_fast64_t steps;       /* how often the rank has reported progress */
-    atomic_uint_fast64_t allowed_ms;  /* beyond the deadline, for the current step */
+    atomic_uint_fast64_t steps;      /* how often the rank has reported progress */
+    atomic_uint_fast64_t allowed_ms; /* beyond the deadline, for the current step */
     _Atomic(const char *) phase;
-    pthread_mutex_t mutex;            /* protects comm */
-    weir_comm *comm;                  /* NULL before it is created and after it is destroyed */
+    pthread_mutex_t mutex; /* protects comm */
+    weir_comm *comm;       /* NULL before it is created and after it is destroyed */
 } bench_watch;
 
 /* Starts the thread. Call it before MPI_Init, so that the thread takes the launcher's SIGTERM and

@@ -7,8 +7,7 @@
 #include <string.h>
 
 /* The ranks' times of iteration i, combined. */
-static double combine(const double *all_us, int nranks, int iterations, int i,
-                      bench_rank_time how)
+static double combine(const double *all_us, int nranks, int iterations, int i, bench_rank_time how)
 {
     double low = all_us[i], high = all_us[i], sum = 0;
     for (int rank = 0; rank < nranks; rank++) {
@@ -43,8 +42,7 @@ static void summarise(const bench_trial *trial, bench_result *result, double *sc
     bench_sequence series = bench_result_sequence(result);
     result->stats = bench_stats_series(&series, bench_iterations_resolution_us(trial), scratch);
     for (int i = 0; i < n; i++)
-        scratch[i] = combine(result->all_us, nranks, n, i,
-                             (bench_rank_time)options->rank_time);
+        scratch[i] = combine(result->all_us, nranks, n, i, (bench_rank_time)options->rank_time);
     result->time_us = bench_stats_make(scratch, (size_t)n).median;
 }
 
@@ -55,8 +53,8 @@ static void collect_skew(const bench_job *job, bench_series *series, int index,
 {
     double *starts_us = series->starts_us[index], *scratch = series->times_us[index];
     MPI_Reduce(starts_us, scratch, series->count, MPI_DOUBLE, MPI_MIN, 0, job->mpi);
-    MPI_Reduce(job->rank ? starts_us : MPI_IN_PLACE, starts_us, series->count, MPI_DOUBLE,
-               MPI_MAX, 0, job->mpi);
+    MPI_Reduce(job->rank ? starts_us : MPI_IN_PLACE, starts_us, series->count, MPI_DOUBLE, MPI_MAX,
+               0, job->mpi);
     for (int i = 0; job->rank == 0 && i < series->count; i++)
         starts_us[i] -= scratch[i];
     if (job->rank == 0)
@@ -78,7 +76,7 @@ static void collect_clocks(const bench_job *job, bench_clocks *clocks, bench_clo
 /* Gathers all ranks' times of one member on rank 0 and computes its statistics. Collective;
  * agreed. */
 static weir_status collect_member(bench_trial *trial, bench_series *series, int index,
-                           bench_result *result)
+                                  bench_result *result)
 {
     bench_job *job = trial->job;
     int iterations = series->count;

@@ -64,8 +64,8 @@ static weir_status loop_isolated(const bench_timing *timing, const bench_barrier
     return status;
 }
 
-/* Ranks start each operation together; only the operation is timed. A failed rank still enters every
- * barrier. */
+/* Ranks start each operation together; only the operation is timed. A failed rank still enters
+ * every barrier. */
 static weir_status loop_synchronised(const bench_timing *timing, const bench_barrier *barrier,
                                      bench_subject *subject, int first, int end)
 {
@@ -103,8 +103,7 @@ static weir_status loop_batches(const bench_timing *timing, const bench_barrier 
 }
 
 /* The shorter of two operations, so that a single disturbance does not count; or one batch. */
-static weir_status time_pair(const bench_timing *timing, bench_subject *subject,
-                             double *shorter_us)
+static weir_status time_pair(const bench_timing *timing, bench_subject *subject, double *shorter_us)
 {
     weir_status status = WEIR_OK;
     if (timing->isolation == BENCH_BATCHES)
@@ -164,13 +163,15 @@ typedef weir_status (*timed_loop)(const bench_timing *timing, const bench_barrie
                                   bench_subject *subject, int first, int end);
 
 static const timed_loop loops[] = {
-    [BENCH_BACK_TO_BACK] = loop_back_to_back,     [BENCH_BARRIER_OPERATION] = loop_isolated,
-    [BENCH_BARRIER_ITERATION] = loop_isolated,    [BENCH_SYNCHRONISED] = loop_synchronised,
+    [BENCH_BACK_TO_BACK] = loop_back_to_back,
+    [BENCH_BARRIER_OPERATION] = loop_isolated,
+    [BENCH_BARRIER_ITERATION] = loop_isolated,
+    [BENCH_SYNCHRONISED] = loop_synchronised,
     [BENCH_BATCHES] = loop_batches,
 };
 
-/* Everything before the timed loop. Returns 0 if the block is over because all ranks have agreed on a
- * failure; otherwise *status is this rank's own. */
+/* Everything before the timed loop. Returns 0 if the block is over because all ranks have agreed
+ * on a failure; otherwise *status is this rank's own. */
 static int begin_block(const bench_timing *timing, const bench_barrier *barrier,
                        bench_subject *subject, weir_status *status)
 {

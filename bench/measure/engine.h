@@ -15,12 +15,12 @@
 #include <weir/weir.h>
 
 typedef enum bench_isolation {
-    BENCH_BACK_TO_BACK,       /* no barrier between operations */
-    BENCH_BARRIER_OPERATION,  /* a barrier after each operation */
-    BENCH_BARRIER_ITERATION,  /* a barrier after each iteration */
-    BENCH_SYNCHRONISED,       /* ranks start each operation at the same time */
-    BENCH_BATCHES             /* the operations of an iteration are enqueued as a batch, which
-                                 the subject times; a barrier before each batch */
+    BENCH_BACK_TO_BACK,      /* no barrier between operations */
+    BENCH_BARRIER_OPERATION, /* a barrier after each operation */
+    BENCH_BARRIER_ITERATION, /* a barrier after each iteration */
+    BENCH_SYNCHRONISED,      /* ranks start each operation at the same time */
+    BENCH_BATCHES            /* the operations of an iteration are enqueued as a batch, which
+                                the subject times; a barrier before each batch */
 } bench_isolation;
 
 typedef enum bench_order {
@@ -79,8 +79,8 @@ typedef struct bench_subject {
     double aside_us;
     double warm_us; /* the shortest warm-up of all calls on the slowest rank; 0: none yet;
                        updated */
-    int warmups;  /* result: the largest number in a block */
-    int unsteady; /* result: 1 if times still fell at the end of the warm-ups */
+    int warmups;    /* result: the largest number in a block */
+    int unsteady;   /* result: 1 if times still fell at the end of the warm-ups */
 } bench_subject;
 
 /* Times all subjects. Collective, blocking. Returns the agreed status of the first block that

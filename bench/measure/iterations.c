@@ -13,9 +13,8 @@ enum { BATCH_US = 1000, PROBE_BATCH = 4, BATCH_HIGH = 20, BATCHES_HIGH = 100 };
 bench_timing bench_iterations_timing(const bench_trial *trial, int iterations)
 {
     const bench_options *options = trial->options;
-    bench_timing timing = {.iterations = iterations,
-                           .warmups = options->warmups,
-                           .aggregate = options->aggregate};
+    bench_timing timing = {
+        .iterations = iterations, .warmups = options->warmups, .aggregate = options->aggregate};
     if (options->mode == BENCH_MODE_LATENCY)
         timing.isolation = BENCH_SYNCHRONISED;
     else if (options->blocking == BENCH_BLOCKING_OPERATION)
@@ -56,7 +55,7 @@ void bench_cost_stop(bench_trial *trial, const bench_cost_clock *clock,
 /* Times a few iterations of every candidate. *slowest_us: the slowest candidate's iteration on the
  * slowest rank. Collective; agreed. */
 static weir_status probe_candidates(bench_trial *trial, const bench_barrier *barrier,
-                         bench_subject *subjects, int nsubjects, double *slowest_us)
+                                    bench_subject *subjects, int nsubjects, double *slowest_us)
 {
     bench_timing timing = bench_iterations_timing(trial, PROBE_ITERATIONS);
     double mine_us = 0;
@@ -120,14 +119,14 @@ static weir_status choose_batches(bench_trial *trial, const bench_barrier *barri
     series->batch_is_long = 0;
     weir_status status = probe_candidates(trial, barrier, subjects, nsubjects, &us);
     us /= PROBE_BATCH;
-    series->batch = product(options->iterations ? options->iterations
-                                                : fit(BATCH_US, us, 1, BATCH_HIGH),
-                            options->aggregate);
+    series->batch =
+        product(options->iterations ? options->iterations : fit(BATCH_US, us, 1, BATCH_HIGH),
+                options->aggregate);
     us *= series->batch;
     series->batch_is_long = us > BATCH_US;
     /* the lead-in takes time as well */
-    *batches = options->graph ? options->graph
-                              : fit(BUDGET_US, 2 * us, ITERATIONS_LOW, BATCHES_HIGH);
+    *batches =
+        options->graph ? options->graph : fit(BUDGET_US, 2 * us, ITERATIONS_LOW, BATCHES_HIGH);
     return status;
 }
 
@@ -144,10 +143,9 @@ weir_status bench_iterations_plan(bench_trial *trial, const bench_barrier *barri
 {
     const bench_options *options = trial->options;
     int iterations = 0;
-    weir_status status =
-        options->batched ? choose_batches(trial, barrier, subjects, nsubjects, &iterations)
-                         : choose_iterations(trial, barrier, subjects, nsubjects, &iterations);
-    bench_series_restart(trial->series, options, iterations,
-                         bench_iterations_resolution_us(trial));
+    weir_status status = options->batched
+                             ? choose_batches(trial, barrier, subjects, nsubjects, &iterations)
+                             : choose_iterations(trial, barrier, subjects, nsubjects, &iterations);
+    bench_series_restart(trial->series, options, iterations, bench_iterations_resolution_us(trial));
     return status;
 }

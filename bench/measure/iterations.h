@@ -1,8 +1,8 @@
 /*
- * How many iterations a trial has, how the timing engine runs them, and what that costs. Without -n
- * every candidate gets the same number of iterations, as many of the slowest candidate as fit a time
- * budget, which a short probe estimates. On a GPU iterations are batches of operations, and the
- * probe finds the length of a batch too.
+ * How many iterations a trial has, how the timing engine runs them, and what that costs. Without
+ * -n every candidate gets the same number of iterations, as many of the slowest candidate as fit a
+ * time budget, which a short probe estimates. On a GPU iterations are batches of operations, and
+ * the probe finds the length of a batch too.
  */
 #ifndef BENCH_MEASURE_ITERATIONS_H
 #define BENCH_MEASURE_ITERATIONS_H
@@ -10,8 +10,8 @@
 #include "bench/measure/engine.h"
 #include "bench/trial/trial.h"
 
-/* Probes if need be, sets the batch length, and restarts the series with the number of iterations of
- * all planned rounds. Collective; agreed; the same on every rank. */
+/* Probes if need be, sets the batch length, and restarts the series with the number of iterations
+ * of all planned rounds. Collective; agreed; the same on every rank. */
 weir_status bench_iterations_plan(bench_trial *trial, const bench_barrier *barrier,
                                   bench_subject *subjects, int nsubjects);
 /* The engine's settings for so many iterations. Pure. */
@@ -26,8 +26,8 @@ typedef struct bench_cost_clock {
 
 /* Local. */
 bench_cost_clock bench_cost_start(const bench_trial *trial);
-/* Adds the time since the start to the row's cost: what the subjects did between timed regions counts
- * as verification, and reading the GPU's clocks counts as neither. Local. */
+/* Adds the time since the start to the row's cost: what the subjects did between timed regions
+ * counts as verification, and reading the GPU's clocks counts as neither. Local. */
 void bench_cost_stop(bench_trial *trial, const bench_cost_clock *clock,
                      const bench_subject *subjects, int nsubjects);
 

@@ -68,8 +68,8 @@ static weir_status check_room(sweep *s, const bench_row *row)
 
 static bench_shape shape_of(const sweep *s, size_t bytes)
 {
-    return bench_shape_make(s->collective, bytes, weir_dtype_bytes((weir_dtype)s->dtype), s->run->job->rank,
-                            s->run->job->nranks, s->run->dist);
+    return bench_shape_make(s->collective, bytes, weir_dtype_bytes((weir_dtype)s->dtype),
+                            s->run->job->rank, s->run->job->nranks, s->run->dist);
 }
 
 /* The next size with another number of elements; 0 after the last one. */
@@ -156,8 +156,8 @@ static void set_ranges(sweep *s)
 {
     const bench_options *options = s->run->options;
     s->dtypes = range_of(options->dtype, WEIR_DTYPE_COUNT);
-    s->ops = range_of(bench_collective_has_op(s->collective) ? options->op : WEIR_SUM,
-                      WEIR_OP_COUNT);
+    s->ops =
+        range_of(bench_collective_has_op(s->collective) ? options->op : WEIR_SUM, WEIR_OP_COUNT);
     s->roots = bench_collective_has_root(s->collective)
                    ? range_of(options->root, s->run->job->nranks)
                    : (range){-1, -1};
@@ -174,8 +174,8 @@ static int advance(int *value, range values)
     return more;
 }
 
-/* The next combination of type, operation, root and cycle; cycles change fastest. Returns 0 after the
- * last one. -N 0 repeats the first one until the program is stopped. */
+/* The next combination of type, operation, root and cycle; cycles change fastest. Returns 0 after
+ * the last one. -N 0 repeats the first one until the program is stopped. */
 static int next_combination(sweep *s)
 {
     const int cycles = s->run->options->cycles;

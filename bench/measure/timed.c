@@ -25,8 +25,8 @@ static void go_to_step(const bench_timed *timed)
     if (trial->row->collective != WEIR_COLL_ALLTOALLV || trial->splits->dist->nsteps == 1)
         return;
     int first = trial->splits->dist->nsteps - 1; /* the one before step 0 */
-    bench_trial_set_step(trial, bench_splits_after(trial->splits, first,
-                                                    before * (uint64_t)operations_of(trial)));
+    bench_trial_set_step(
+        trial, bench_splits_after(trial->splits, first, before * (uint64_t)operations_of(trial)));
 }
 
 /* The step of the next iteration's last operation. */
@@ -39,7 +39,7 @@ static int last_step(const bench_timed *timed)
     return bench_splits_after(trial->splits, before, (uint64_t)operations_of(trial));
 }
 
-static weir_status begin_block(void *context)
+static weir_status timed_begin_block(void *context)
 {
     bench_timed *timed = context;
     timed->operations = 0;
@@ -75,7 +75,7 @@ static weir_status run_with_fault(bench_timed *timed)
     return status;
 }
 
-static int is_to_fail(const bench_timed *timed)
+static int wants_fault(const bench_timed *timed)
 {
     return timed->trial->options->inject_timed && bench_samples_is_second(&timed->samples) &&
            !timed->result->peer;
@@ -86,7 +86,7 @@ static weir_status run_operation(void *context)
     bench_timed *timed = context;
     bench_trial_next(timed->trial);
     bench_job_phase(timed->trial->job, "timed loop", ++timed->operations);
-    if (is_to_fail(timed))
+    if (wants_fault(timed))
         return run_with_fault(timed);
     weir_status status = timed->candidate->ops->run(timed->candidate);
     if (status == WEIR_OK)
@@ -100,7 +100,7 @@ static weir_status run_batch(void *context, int operations, double *us)
     bench_timed *timed = context;
     timed->operations += (uint64_t)operations;
     bench_job_phase(timed->trial->job, "timed loop", timed->operations);
-    if (is_to_fail(timed)) { /* only the last operation of the batch */
+    if (wants_fault(timed)) { /* only the last operation of the batch */
         bench_trial_set_step(timed->trial, timed->samples.step);
         return run_with_fault(timed);
     }
@@ -116,7 +116,7 @@ static void next_iteration(void *context)
     bench_samples_next(&timed->samples, last_step(timed));
 }
 
-static void end_block(void *context)
+static void timed_end_block(void *context)
 {
     bench_timed *timed = context;
     bench_samples_end(&timed->samples);
@@ -142,7 +142,7 @@ static weir_status agree_on_status(void *context, weir_status mine)
     return bench_job_agree(context, mine, "timed loop");
 }
 
-static double largest(void *context, double mine)
+static double largest_of_ranks(void *context, double mine)
 {
     double all = mine;
     MPI_Allreduce(&mine, &all, 1, MPI_DOUBLE, MPI_MAX, ((bench_job *)context)->mpi);
@@ -159,7 +159,7 @@ static double now_us(void)
 static void start_together(void *context)
 {
     enum { WINDOW_US = 20, SPIN_US = 2 };
-    double moment_us = largest(context, now_us()) + WINDOW_US;
+    double moment_us = largest_of_ranks(context, now_us()) + WINDOW_US;
     if (!bench_job_has_common_clock(context))
         return;
     for (double left = moment_us - now_us(); left > 0; left = moment_us - now_us())
@@ -170,9 +170,9 @@ static void start_together(void *context)
 bench_subject bench_timed_subject(bench_timed *timed)
 {
     return (bench_subject){.context = timed,
-                           .begin = begin_block,
+                           .begin = timed_begin_block,
                            .next = next_iteration,
-                           .end = end_block,
+                           .end = timed_end_block,
                            .after = read_clocks,
                            .run = run_operation,
                            .run_batch = run_batch};
@@ -183,6 +183,6 @@ bench_barrier bench_timed_barrier(bench_job *job)
     return (bench_barrier){.context = job,
                            .barrier = enter_barrier,
                            .agree = agree_on_status,
-                           .largest = largest,
+                           .largest = largest_of_ranks,
                            .start = start_together};
 }

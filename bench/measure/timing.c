@@ -9,7 +9,8 @@
 /* The order alternates from round to round; in the last round the first subject runs last. */
 static bench_order order_of(const bench_series *series)
 {
-    int left = series->extension_rounds ? series->extension_rounds : series->planned - series->rounds;
+    int left =
+        series->extension_rounds ? series->extension_rounds : series->planned - series->rounds;
     if (series->planned == 1)
         return BENCH_BOTH_WAYS;
     return left % 2 ? BENCH_BACKWARD : BENCH_FORWARD;
@@ -36,8 +37,10 @@ static int select_subjects(bench_trial *trial, bench_timed *timed, bench_subject
         int i = trial->series->members[member];
         if (bench_result_failed(&results[i]))
             continue;
-        timed[count] = (bench_timed){.trial = trial, .candidate = trial->candidates[i],
-                                     .result = &results[i], .member = member};
+        timed[count] = (bench_timed){.trial = trial,
+                                     .candidate = trial->candidates[i],
+                                     .result = &results[i],
+                                     .member = member};
         subjects[count] = bench_timed_subject(&timed[count]);
         bench_samples_open(&timed[count].samples, trial, trial->candidates[i], memory);
         count++;
@@ -114,8 +117,8 @@ weir_status bench_timing_round(bench_trial *trial)
     const bench_barrier barrier = bench_timed_barrier(trial->job);
     bench_series *series = trial->series;
     unsigned char *memory = NULL;
-    series->wants_starts = trial->options->mode == BENCH_MODE_LATENCY &&
-                           bench_job_has_common_clock(trial->job);
+    series->wants_starts =
+        trial->options->mode == BENCH_MODE_LATENCY && bench_job_has_common_clock(trial->job);
     weir_status status = allocate_samples(trial, &memory);
     if (trial->round == 0)
         choose_members(trial);

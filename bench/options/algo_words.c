@@ -20,9 +20,9 @@ typedef struct grid {
 static const grid packet_grids[] = {
     {1, 32},  {1, 64},   {1, 128}, {2, 64},   {4, 64},   {8, 64},    {16, 64},   {32, 64},
     {64, 64}, {64, 128}, {96, 64}, {96, 128}, {128, 64}, {128, 128}, {128, 256}, {128, 512}};
-static const grid direct_grids[] = {{8, 256},  {16, 256}, {16, 512}, {32, 256},  {32, 512},
-                                    {48, 512}, {64, 512}, {96, 512}, {128, 256}, {128, 512},
-                                    {256, 256}};
+static const grid direct_grids[] = {{8, 256},   {16, 256},  {16, 512}, {32, 256},
+                                    {32, 512},  {48, 512},  {64, 512}, {96, 512},
+                                    {128, 256}, {128, 512}, {256, 256}};
 
 enum {
     PACKET_LEAST = 2, /* bytes per thread */
@@ -227,8 +227,8 @@ static void collect_names(names *known, weir_collective collective, const char *
 
 /* Writes that the word is unknown, and the algorithms that are known. The number of nodes is not
  * known yet, so algorithms that work only across nodes are listed apart. */
-static int refuse_builtin(const char *word, weir_collective collective, int backend,
-                          char *bad, size_t bytes)
+static int refuse_builtin(const char *word, weir_collective collective, int backend, char *bad,
+                          size_t bytes)
 {
     names known = {.count = 0};
     if (backend != BENCH_BACKEND_CUDA)
@@ -241,7 +241,7 @@ static int refuse_builtin(const char *word, weir_collective collective, int back
                                    weir_collective_name(collective));
     for (int i = 0; i < known.count && used < bytes; i++)
         used += (size_t)snprintf(bad + used, bytes - used, "%s%s",
-                                 i == on_one ? "; only between machines: " : ", ", known.list[i]);
+                                 i == on_one ? "; only across nodes: " : ", ", known.list[i]);
     if (used < bytes)
         snprintf(bad + used, bytes - used, "; or a kernel's FILE.cu:NAME");
     return -1;
@@ -274,8 +274,7 @@ static int is_all(const bench_algo_word *word)
 }
 
 /* 1 if rows of both words would have the same name; "all" covers every built-in algorithm. */
-static int is_double(const bench_algo_word *a, const bench_algo_word *b,
-                     weir_collective collective)
+static int is_double(const bench_algo_word *a, const bench_algo_word *b, weir_collective collective)
 {
     if (is_all(a) != is_all(b)) {
         const char *name = is_all(a) ? b->name : a->name;

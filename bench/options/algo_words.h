@@ -9,8 +9,8 @@
 #include <weir/weir.h>
 
 typedef struct bench_algo_word {
-    char name[32]; /* as weir_comm_set_algo takes it: "auto", "fused", "packet:16x64"; or a
-                      kernel's name, with a grid if given */
+    char name[32];     /* as weir_comm_set_algo takes it: "auto", "fused", "packet:16x64"; or a
+                          kernel's name, with a grid if given */
     const char *file;  /* a kernel's source file, a part of --algo's text; NULL: built in */
     size_t file_bytes; /* the length of file */
     size_t least_bytes, most_bytes; /* sizes worth trying; most_bytes 0: no limit */
@@ -18,8 +18,8 @@ typedef struct bench_algo_word {
 
 /* Writes the words for a backend ("host", "cuda" or "net") and a number of ranks, and returns their
  * number; the table shows the first one. -1: there are more than BENCH_CANDIDATES_MAX. Pure. */
-int bench_algos_list(const bench_options *options, weir_collective collective,
-                     const char *backend, int nranks, bench_algo_word *words);
+int bench_algos_list(const bench_options *options, weir_collective collective, const char *backend,
+                     int nranks, bench_algo_word *words);
 
 /* Checks the words of --algo. Returns 0, or -1 with a description in problem (bytes long): the
  * first word that is neither an algorithm of the collective nor a readable file with a kernel's

@@ -9,9 +9,8 @@ static const char *const fault_names[BENCH_FAULT_COUNT] = {
     [BENCH_FAULT_SKIP_SIGNAL] = "skip-signal",   [BENCH_FAULT_OVERRUN] = "overrun",
     [BENCH_FAULT_MODIFY_INPUT] = "modify-input", [BENCH_FAULT_DROP_RANK] = "drop-rank",
     [BENCH_FAULT_BAD_ROUND] = "bad-round",       [BENCH_FAULT_SWAP_BYTES] = "swap-bytes",
-    [BENCH_FAULT_LOSE_NAN] = "lose-nan",
-    [BENCH_FAULT_LOSE_SUBNORMAL] = "lose-subnormal", [BENCH_FAULT_UNSTABLE_BIT] = "unstable-bit",
-    [BENCH_FAULT_RANK_BIT] = "rank-bit",
+    [BENCH_FAULT_LOSE_NAN] = "lose-nan",         [BENCH_FAULT_LOSE_SUBNORMAL] = "lose-subnormal",
+    [BENCH_FAULT_UNSTABLE_BIT] = "unstable-bit", [BENCH_FAULT_RANK_BIT] = "rank-bit",
 };
 
 bench_fault bench_fault_parse(const char *name)

@@ -193,7 +193,9 @@ static bench_peer peer_of(const char *text)
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strcmp(names[i].name, text) == 0)
             return (bench_peer){.text = text, .modes = names[i].modes, .known = 1};
-    return (bench_peer){.text = text, .path = text, .modes = (1u << BENCH_NCCL_MODES) - 1,
+    return (bench_peer){.text = text,
+                        .path = text,
+                        .modes = (1u << BENCH_NCCL_MODES) - 1,
                         .known = strchr(text, '/') != NULL};
 }
 

@@ -15,9 +15,9 @@
 #include <string.h>
 #include <unistd.h>
 
-static int usage_error(char *problem, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static int bad_usage(char *problem, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-static int usage_error(char *problem, const char *format, ...)
+static int bad_usage(char *problem, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -45,52 +45,66 @@ static void default_sizes(bench_options *options)
 static int check_sizes(const bench_options *options, char *problem)
 {
     if (options->min_bytes > options->max_bytes)
-        return usage_error(problem, "-b %zu is above -e %zu (bytes): give -b no larger than -e",
-                    options->min_bytes, options->max_bytes);
+        return bad_usage(problem, "-b %zu is above -e %zu (bytes): give -b no larger than -e",
+                         options->min_bytes, options->max_bytes);
     if (options->dtype == BENCH_ALL)
         return 0;
     size_t element_bytes = weir_dtype_bytes((weir_dtype)options->dtype);
     if (options->min_bytes && options->min_bytes < element_bytes)
-        return usage_error(problem, "-b %zu is below one element: %s has %zu bytes, give -b %zu or more",
-                    options->min_bytes, weir_dtype_name((weir_dtype)options->dtype), element_bytes,
-                    element_bytes);
+        return bad_usage(problem,
+                         "-b %zu is below one element: %s has %zu bytes, give -b %zu or more",
+                         options->min_bytes, weir_dtype_name((weir_dtype)options->dtype),
+                         element_bytes, element_bytes);
     return 0;
 }
 
-static int check_counts(const bench_options *options, char *problem)
+/* --inject and --determinism need some of the checks. */
+static int check_verification(const bench_options *options, char *problem)
 {
-    if (options->nthreads != 1)
-        return usage_error(problem, "-t %d: a process has one thread of its own here; start %d times as "
-                             "many ranks with mpirun -np instead", options->nthreads,
-                    options->nthreads);
-    if (options->ngpus != 1)
-        return usage_error(problem, "-g %d: a rank drives one device; start %d times as many ranks with "
-                             "mpirun -np instead", options->ngpus, options->ngpus);
-    if (options->until > 0 && options->iterations)
-        return usage_error(problem, "-n %d and --until: one fixes the number of iterations, the other "
-                             "finds it; give one of them", options->iterations);
-    if (options->blocking % 2 && options->mode == BENCH_MODE_LATENCY)
-        return usage_error(problem, "-z %d and --mode latency: both say where ranks meet; give one",
-                    options->blocking);
     if (options->determinism && !bench_options_verifies(options))
-        return usage_error(problem, "--determinism needs the checks that -c 0 and --verify off leave out");
+        return bad_usage(problem,
+                         "--determinism needs the checks that -c 0 and --verify off leave out");
     if (options->inject && !bench_options_verifies(options))
-        return usage_error(problem, "--inject needs the checks that -c 0 and --verify off leave out");
+        return bad_usage(problem, "--inject needs the checks that -c 0 and --verify off leave out");
     bench_fault_run run = bench_fault_planted_in((bench_fault)options->inject);
     if (run == BENCH_RUN_REPEATED && !options->determinism)
-        return usage_error(problem, "--inject %s needs --determinism, which repeats calls",
-                    bench_fault_name((bench_fault)options->inject));
-    if (run == BENCH_RUN_SPECIAL &&
-        !(bench_options_oracles(options) & BENCH_ORACLE_EXACT))
-        return usage_error(problem, "--inject %s needs --verify exact or both, which try special values",
-                    bench_fault_name((bench_fault)options->inject));
+        return bad_usage(problem, "--inject %s needs --determinism, which repeats calls",
+                         bench_fault_name((bench_fault)options->inject));
+    if (run == BENCH_RUN_SPECIAL && !(bench_options_oracles(options) & BENCH_ORACLE_EXACT))
+        return bad_usage(problem,
+                         "--inject %s needs --verify exact or both, which try special values",
+                         bench_fault_name((bench_fault)options->inject));
     if (options->inject_timed && !(bench_options_oracles(options) & BENCH_ORACLE_EXACT))
-        return usage_error(problem, "--inject with @timed needs --verify exact or both");
+        return bad_usage(problem, "--inject with @timed needs --verify exact or both");
+    return 0;
+}
+
+static int check_iterations(const bench_options *options, char *problem)
+{
+    if (options->nthreads != 1)
+        return bad_usage(problem,
+                         "-t %d: a process has one thread; start %d times as "
+                         "many ranks with mpirun -np instead",
+                         options->nthreads, options->nthreads);
+    if (options->ngpus != 1)
+        return bad_usage(problem,
+                         "-g %d: a rank drives one device; start %d times as many ranks with "
+                         "mpirun -np instead",
+                         options->ngpus, options->ngpus);
+    if (options->until > 0 && options->iterations)
+        return bad_usage(problem,
+                         "-n %d and --until: one fixes the number of iterations, the other "
+                         "finds it; give one of them",
+                         options->iterations);
+    if (options->blocking % 2 && options->mode == BENCH_MODE_LATENCY)
+        return bad_usage(problem,
+                         "-z %d and --mode latency: both set where ranks synchronise; give one",
+                         options->blocking);
     if (options->skip && !options->per_iteration)
-        return usage_error(problem, "-K %d needs -I 1, whose columns it shortens", options->skip);
+        return bad_usage(problem, "-K %d needs -I 1, whose columns it shortens", options->skip);
     if (options->skip && options->iterations && options->skip >= options->iterations)
-        return usage_error(problem, "-K %d leaves none of -n %d iterations: give -K below -n",
-                    options->skip, options->iterations);
+        return bad_usage(problem, "-K %d leaves none of -n %d iterations: give -K below -n",
+                         options->skip, options->iterations);
     return 0;
 }
 
@@ -98,14 +112,16 @@ static int check_algo(const bench_options *options, weir_collective collective, 
 {
     char bad[BENCH_PROBLEM_BYTES - 16];
     if (options->tune_path && !options->plan && strcmp(options->algo, "auto") != 0)
-        return usage_error(problem, "--tune tries every algorithm: leave --algo %s out", options->algo);
+        return bad_usage(problem, "--tune tries every algorithm: leave --algo %s out",
+                         options->algo);
     if (options->tune_path && (options->dtype == BENCH_ALL || options->op == BENCH_ALL))
-        return usage_error(problem, "--tune serves all types alike: give one type and operation");
+        return bad_usage(problem, "--tune: a tuning table applies to all types and operations; give "
+                                  "one type and one operation");
     if (bench_options_plan_only(options))
         return 0;
     if (bench_algos_check(options, collective, bad, sizeof bad) == 0)
         return 0;
-    return usage_error(problem, "--algo %s", bad);
+    return bad_usage(problem, "--algo %s", bad);
 }
 
 /* 1 if rows of both would have the same name: a library without a mode is measured in every mode.
@@ -122,24 +138,29 @@ static int check_peers(const bench_options *options, char *problem)
     for (int i = 0; i < options->npeers; i++)
         for (int j = 0; j < i; j++)
             if (is_same_peer(&options->peers[i], &options->peers[j]))
-                return usage_error(problem, "--peer %s and --peer %s have rows of the same name; leave "
-                                     "one out", options->peers[j].text, options->peers[i].text);
+                return bad_usage(problem,
+                                 "--peer %s and --peer %s have rows of the same name; leave "
+                                 "one out",
+                                 options->peers[j].text, options->peers[i].text);
     return 0;
 }
 
 static int check_build(const bench_options *options, char *problem)
 {
     if (options->backend == BENCH_BACKEND_CUDA && !bench_gpu_built())
-        return usage_error(problem, "--backend cuda: this build has no CUDA backend; use --backend host");
+        return bad_usage(problem,
+                         "--backend cuda: this build has no CUDA backend; use --backend host");
     if (options->transport == BENCH_TRANSPORT_CUDA_IPC && !bench_gpu_built())
-        return usage_error(problem, "--transport cuda_ipc: not built in; use --transport shm");
+        return bad_usage(problem, "--transport cuda_ipc: not built in; use --transport shm");
     for (int i = 0; i < options->npeers; i++)
         if (!options->peers[i].known)
-            return usage_error(problem, "--peer %s: expected mpi, nccl, nccl:default, nccl:symmetric, "
-                                 "nccl:zero-cta, or a library's path (with a /)",
-                        options->peers[i].text);
+            return bad_usage(problem,
+                             "--peer %s: expected mpi, nccl, nccl:default, nccl:symmetric, "
+                             "nccl:zero-cta, or a library's path (with a /)",
+                             options->peers[i].text);
         else if (options->peers[i].modes && !bench_gpu_built())
-            return usage_error(problem, "--peer %s: not built in; use --peer mpi", options->peers[i].text);
+            return bad_usage(problem, "--peer %s: not built in; use --peer mpi",
+                             options->peers[i].text);
     return 0;
 }
 
@@ -150,12 +171,12 @@ static int check_outputs(const bench_options *options, char *problem)
     if (!options->csv_path || !options->json_path)
         return 0;
     if (bench_paths_same_file(options->csv_path, options->json_path))
-        return usage_error(problem, "--csv %s and -J %s are one file: give each its own",
-                    options->csv_path, options->json_path);
+        return bad_usage(problem, "--csv %s and -J %s are one file: give each its own",
+                         options->csv_path, options->json_path);
     if (bench_paths_manifest(options->csv_path, manifest, sizeof manifest) == 0 &&
         bench_paths_same_file(manifest, options->json_path))
-        return usage_error(problem, "-J %s: the manifest of --csv %s has that name; give -J another",
-                    options->json_path, options->csv_path);
+        return bad_usage(problem, "-J %s: the manifest of --csv %s has that name; give -J another",
+                         options->json_path, options->csv_path);
     return 0;
 }
 
@@ -163,27 +184,29 @@ static int check_files(const bench_options *options, weir_collective collective,
 {
     bench_dist dist;
     if (options->plan && access(options->plan, R_OK) != 0)
-        return usage_error(problem, "--plan %s: %s; give a readable file", options->plan,
-                    strerror(errno));
+        return bad_usage(problem, "--plan %s: %s; give a readable file", options->plan,
+                         strerror(errno));
     if (options->plan && options->tune_path)
-        return usage_error(problem, "--plan %s: --tune tries weir's own algorithms; leave one out",
-                    options->plan);
+        return bad_usage(problem, "--plan %s: --tune tries weir's own algorithms; leave one out",
+                         options->plan);
     if (options->plan && options->root == BENCH_ALL && bench_collective_has_root(collective))
-        return usage_error(problem, "--plan %s: a plan has one root; give it by -r", options->plan);
+        return bad_usage(problem, "--plan %s: a plan has one root; give it by -r", options->plan);
     if (bench_dist_parse(options->dist, &dist) != WEIR_OK)
-        return usage_error(problem, "--dist %s: expected " BENCH_DIST_WORDS, options->dist);
+        return bad_usage(problem, "--dist %s: expected " BENCH_DIST_WORDS, options->dist);
     if (strcmp(options->dist, "spread:1") != 0 && collective != WEIR_COLL_ALLTOALLV)
-        return usage_error(problem, "--dist %s: only bench_alltoallv has a distribution", options->dist);
+        return bad_usage(problem, "--dist %s: only bench_alltoallv has a distribution",
+                         options->dist);
     if (options->counts != BENCH_COUNTS_HOST && collective != WEIR_COLL_ALLTOALLV)
-        return usage_error(problem, "--counts %s: only bench_alltoallv has counts",
-                    options->words.counts);
+        return bad_usage(problem, "--counts %s: only bench_alltoallv has counts",
+                         options->words.counts);
     return 0;
 }
 
 weir_status bench_options_check(bench_options *options, weir_collective collective, char *problem)
 {
     default_sizes(options);
-    if (check_sizes(options, problem) || check_counts(options, problem) ||
+    if (check_sizes(options, problem) || check_iterations(options, problem) ||
+        check_verification(options, problem) ||
         check_algo(options, collective, problem) || check_build(options, problem) ||
         check_peers(options, problem) || check_files(options, collective, problem) ||
         check_outputs(options, problem))

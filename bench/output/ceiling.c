@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-static weir_status refuse(const bench_run *run, const char *why)
+static weir_status ceiling_refuse(const bench_run *run, const char *why)
 {
     return bench_job_note(run->job, WEIR_ERR_INVALID, "--ceiling %s: %s",
                           run->options->ceiling_path, why);
@@ -21,10 +21,11 @@ weir_status bench_ceiling_open(bench_ceiling *ceiling, const bench_run *run)
         return bench_job_note(run->job, WEIR_ERR_INVALID, "%s", weir_last_error());
     ceiling->links = links;
     if (strcmp(links->backend, weir_backend_name(weir_comm_backend(run->job->comm))) != 0)
-        return refuse(run, "these are links of other memory; weir-topo --measure measures GPUs', "
-                           "with --ranks N cores'");
+        return ceiling_refuse(
+            run, "these are links of other memory; weir-topo --measure measures GPUs', "
+                 "with --ranks N cores'");
     if (run->job->nnodes > 1)
-        return refuse(run, "these are links of one machine, and the ranks are on several");
+        return ceiling_refuse(run, "these are links within one node, and the ranks are on several");
     if (links->endpoints != run->job->nranks)
         bench_job_say(run->job,
                       "warning: --ceiling %s: its links join %d endpoints, and there are %d ranks, "
@@ -42,8 +43,8 @@ double bench_ceiling_pct(const bench_ceiling *ceiling, const bench_row *row,
     return 100 * weiri_links_floor_us(ceiling->links, bytes) / result->stats.median;
 }
 
-static void keep(struct bench_ceiling_spot *spot, char *algo, double pct, const bench_row *row,
-                 const bench_result *result)
+static void ceiling_keep(struct bench_ceiling_spot *spot, char *algo, double pct,
+                         const bench_row *row, const bench_result *result)
 {
     snprintf(algo, sizeof result->algo, "%s", result->algo);
     *spot = (struct bench_ceiling_spot){pct, row->shape.bytes, algo};
@@ -57,9 +58,9 @@ void bench_ceiling_row(bench_ceiling *ceiling, const bench_row *row)
         if (isnan(pct))
             continue;
         if (!ceiling->low.algo || pct < ceiling->low.pct)
-            keep(&ceiling->low, ceiling->algos[0], pct, row, result);
+            ceiling_keep(&ceiling->low, ceiling->algos[0], pct, row, result);
         if (!ceiling->high.algo || pct > ceiling->high.pct)
-            keep(&ceiling->high, ceiling->algos[1], pct, row, result);
+            ceiling_keep(&ceiling->high, ceiling->algos[1], pct, row, result);
     }
 }
 

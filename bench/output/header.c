@@ -20,9 +20,8 @@ static void write_nccl_lines(FILE *out, const bench_run *run, const bench_rank_i
             "iters: %d agg iters: %d validation: %d graph: %d unalign: %d\n",
             o->nthreads, o->ngpus, o->min_bytes, o->max_bytes,
             by_factor ? o->step_factor : o->step_bytes, by_factor ? "factor" : "bytes",
-            o->warmups < 0 ? 0 : o->warmups,
-            o->iterations, o->aggregate, bench_options_verifies(o) ? o->checks : 0, o->graph,
-            o->unalign_elements);
+            o->warmups < 0 ? 0 : o->warmups, o->iterations, o->aggregate,
+            bench_options_verifies(o) ? o->checks : 0, o->graph, o->unalign_elements);
     fprintf(out, "#\n# Using devices\n");
     for (int i = 0; i < run->job->nranks; i++)
         fprintf(out, "#  Rank %2d Group %2d Pid %6d on %10s device %2d [%s] %s%s%s\n",
@@ -33,17 +32,18 @@ static void write_nccl_lines(FILE *out, const bench_run *run, const bench_rank_i
 static const char *timing_mode(const bench_options *options)
 {
     if (options->mode == BENCH_MODE_LATENCY)
-        return "latency: ranks start each operation together, waiting is not in the time";
+        return "latency: ranks start each operation together; waiting is not timed";
+    if (options->batched && options->graph)
+        return "an iteration is one replay of a graph of operations; times are per operation; a "
+               "replay before it is not timed";
     if (options->batched)
-        return options->graph ? "an iteration is the replay of a graph of operations, whose time "
-                                "is that of one; a replay before it is not in the time"
-                              : "an iteration is a batch of operations enqueued together, whose "
-                                "time is that of one; some before it are not in the time";
+        return "an iteration is a batch of operations enqueued together; times are per operation; "
+               "some operations before it are not timed";
     switch (options->blocking) {
     case 1:
-        return "isolated: a barrier after each operation, not in the time";
+        return "isolated: a barrier after each operation, not timed";
     case 3:
-        return "isolated: a barrier after each iteration, not in the time";
+        return "isolated: a barrier after each iteration, not timed";
     default:
         return "back to back; a barrier before each block of iterations";
     }
@@ -85,9 +85,10 @@ static void write_nvml(FILE *out, const bench_rank_info *infos, int nranks)
             bench_clocks_add(&start, &infos[i].nvml.start);
     bench_clocks_describe(&start, state, sizeof state);
     if (start.samples)
-        fprintf(out, "# State of the GPUs (NVML, driver %s), lowest clocks, most power and heat: "
-                     "%s%s\n", infos[0].nvml.driver, state,
-                start.throttled ? "; throttled before the run" : "");
+        fprintf(out,
+                "# State of the GPUs (NVML, driver %s), lowest clocks, most power and heat: "
+                "%s%s\n",
+                infos[0].nvml.driver, state, start.throttled ? "; throttled before the run" : "");
     while (silent < nranks && !infos[silent].nvml.problem[0])
         silent++;
     if (silent < nranks)
@@ -96,67 +97,87 @@ static void write_nvml(FILE *out, const bench_rank_info *infos, int nranks)
 }
 
 /* One line a machine. */
-static void write_machines(FILE *out, const bench_rank_info *infos, const bench_job *job)
+static void write_nodes(FILE *out, const bench_rank_info *infos, const bench_job *job)
 {
     for (int i = 0; i < job->nranks; i++) {
         const bench_rank_info *info = &infos[i];
-        if (!info->machine_ranks)
+        if (!info->node_ranks)
             continue;
-        fprintf(out, "# Machine of rank %d: %s (structure %s)", i, info->machine, info->digest);
+        fprintf(out, "# Node of rank %d: %s (topology %s)", i, info->machine, info->digest);
         if (job->nnodes > 1)
-            fprintf(out, "; %s, %d rank%s", info->host, info->machine_ranks,
-                    info->machine_ranks == 1 ? "" : "s");
+            fprintf(out, "; %s, %d rank%s", info->host, info->node_ranks,
+                    info->node_ranks == 1 ? "" : "s");
         fputc('\n', out);
     }
+}
+
+static void write_ranks(FILE *out, const bench_job *job)
+{
+    int several = job->nnodes > 1;
+    fprintf(out,
+            "# Ranks: %d on %d node%s; set-up of weir %.1f ms; library memory %.1f MiB per rank"
+            "%s%s\n",
+            job->nranks, job->nnodes, several ? "s" : "", job->setup_ms,
+            (double)weir_comm_scratch_bytes(job->comm) / 1048576,
+            several ? "; nodes joined by " : "",
+            several ? weir_transport_name(weir_comm_transport(job->comm)) : "");
+}
+
+static void write_buffers(FILE *out, const bench_run *run, const bench_gpu_info *gpu)
+{
+    const bench_options *o = run->options;
+    size_t cache_bytes = run->job->gpu ? gpu->cache_bytes : o->cold ? bench_cache_bytes() : 0;
+    fprintf(out, "# Buffers: %s memory, ", o->words.buffers);
+    if (o->cold)
+        fprintf(out,
+                "cold: operations cycle through copies, twice the last-level cache of %.0f MiB",
+                (double)cache_bytes / 1048576);
+    else
+        fprintf(out, "warm");
+    fprintf(out, "; algorithm: %s\n", o->algo);
+}
+
+/* The number of iterations, or how the run finds it. */
+static void write_iterations(FILE *out, const bench_options *o)
+{
+    int given = o->batched ? o->graph : o->iterations;
+    if (o->batched && o->iterations)
+        fprintf(out, "%d operations each, ", o->iterations);
+    if (given)
+        fprintf(out, "%d iterations", given);
+    else if (o->until > 0)
+        fprintf(out, "iterations until the median's interval is +- %g%%, at most %d s per size",
+                o->until * 100, bench_options_until_s(o));
+    else
+        fprintf(out, "20 to %d iterations by time budget", o->batched ? 100 : 2000);
+    if (o->warmups < 0)
+        fprintf(out, "; warm-ups until times no longer fall");
 }
 
 static void write_our_lines(FILE *out, const bench_run *run, const bench_rank_info *infos)
 {
     const bench_job *job = run->job;
     const bench_options *o = run->options;
+    int rounds = bench_options_rounds(o);
     fprintf(out, "#\n# %s, run %s, %s\n", weir_version_string(), run->id, run->utc);
-    write_machines(out, infos, job);
+    write_nodes(out, infos, job);
     write_mpi(out);
     write_gpu(out, &infos[0].gpu);
     write_nvml(out, infos, job->nranks);
-    fprintf(out, "# Ranks: %d on %d machine%s; set-up of weir %.1f ms; library memory %.1f MiB a "
-                 "rank%s%s\n", job->nranks, job->nnodes, job->nnodes == 1 ? "" : "s", job->setup_ms,
-            (double)weir_comm_scratch_bytes(job->comm) / 1048576,
-            job->nnodes == 1 ? "" : "; machines joined by ",
-            job->nnodes == 1 ? "" : weir_transport_name(weir_comm_transport(job->comm)));
-    fprintf(out, "# Buffers: %s memory, ", o->words.buffers);
-    if (o->cold)
-        fprintf(out, "cold: operations take turns on copies, twice the last-level cache of "
-                     "%.0f MiB", (double)(job->gpu ? infos[0].gpu.cache_bytes
-                                                   : bench_cache_bytes()) / 1048576);
-    fprintf(out, "%s; algorithm: %s\n", o->cold ? "" : "warm", o->algo);
+    write_ranks(out, job);
+    write_buffers(out, run, &infos[0].gpu);
     fprintf(out, "# Timing: %s; ", timing_mode(o));
-    if (o->batched && o->iterations)
-        fprintf(out, "%d operations each, ", o->iterations);
-    if (o->batched && o->graph)
-        fprintf(out, "%d iterations", o->graph);
-    else if (o->batched && !(o->until > 0))
-        fprintf(out, "20 to 100 iterations by time budget");
-    else if (o->iterations && !o->batched)
-        fprintf(out, "%d iterations", o->iterations);
-    else if (o->until > 0)
-        fprintf(out, "iterations until the median's interval is +- %g%%, %d s a size at most",
-                o->until * 100, bench_options_until_s(o));
-    else
-        fprintf(out, "20 to 2000 iterations by time budget");
-    if (o->warmups < 0)
-        fprintf(out, "; warm-ups until times no longer fall");
+    write_iterations(out, o);
     fprintf(out, "; time is the median of each iteration's %s%s\n", rank_time(o),
             o->cpu_time ? "; cputime is the mean processor time of an operation" : "");
     if (o->npeers)
-        fprintf(out, "# Peers are interleaved with weir (A B B A); ratio is peer's median / "
-                     "weir's: weir is faster where its whole interval is above 1\n");
-    int rounds = bench_options_rounds(o);
+        fprintf(out, "# Peers are interleaved with weir (A B B A); ratio is the peer's median / "
+                     "weir's: weir is faster if the whole interval is above 1\n");
     if (rounds > 1)
-        fprintf(out, "# Visits: iterations of a size are divided into %d, each on other pages, "
-                     "with other sizes between them\n", rounds);
+        fprintf(out, "# Rounds: the iterations of a size are divided into %d rounds, each on other "
+                     "pages, with other sizes in between\n", rounds);
     fprintf(out, "# Intervals: 95%%, %s%s\n", bench_bootstrap_method(),
-            rounds > 1 ? "" : "; of fewer than 20 iterations, order statistics");
+            rounds > 1 ? "" : "; order statistics for fewer than 20 iterations");
 }
 
 void bench_header_write(FILE *out, const bench_run *run, const bench_rank_info *infos)

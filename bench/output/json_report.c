@@ -26,8 +26,8 @@ weir_status bench_json_report_open(bench_json_report *report, const bench_run *r
     report->json = (bench_json){.file = fopen(path, "w")};
     if (report->json.file)
         return WEIR_OK;
-    return bench_job_note(run->job, WEIR_ERR_INVALID,
-                          "-J %s: %s; give a file that can be written", path, strerror(errno));
+    return bench_job_note(run->job, WEIR_ERR_INVALID, "-J %s: %s; give a file that can be written",
+                          path, strerror(errno));
 }
 
 static void put_flag(bench_json *json, const char *key, int value)
@@ -35,7 +35,7 @@ static void put_flag(bench_json *json, const char *key, int value)
     bench_json_put_text(json, key, value ? "true" : "false");
 }
 
-static void put_environment(bench_json *json)
+static void report_put_environment(bench_json *json)
 {
     bench_json_key(json, "env");
     bench_json_open_list(json);
@@ -172,7 +172,7 @@ void bench_json_report_begin(bench_json_report *report, const bench_rank_info *i
     for (int i = 0; i < run->argc; i++)
         bench_json_text(json, run->argv[i]);
     bench_json_close_list(json);
-    put_environment(json);
+    report_put_environment(json);
     bench_json_put_whole(json, "nccl_version", 0);
     put_config(json, run, infos);
     bench_json_key(json, "manifest");
@@ -183,13 +183,13 @@ void bench_json_report_begin(bench_json_report *report, const bench_rank_info *i
     put_end_for_now(report, totals);
 }
 
-static void put_known(bench_json *json, const char *key, int value)
+static void report_put_known(bench_json *json, const char *key, int value)
 {
     if (value >= 0)
         bench_json_put_whole(json, key, value);
 }
 
-static void put_clocks(bench_json *json, const bench_clocks *clocks)
+static void report_put_clocks(bench_json *json, const bench_clocks *clocks)
 {
     char reasons[BENCH_REASONS_BYTES];
     if (!clocks->samples)
@@ -200,10 +200,10 @@ static void put_clocks(bench_json *json, const bench_clocks *clocks)
     bench_json_put_whole(json, "samples", clocks->samples);
     bench_json_put_whole(json, "throttled", clocks->throttled);
     bench_json_put_text(json, "throttle_reasons", reasons);
-    put_known(json, "sm_mhz", clocks->sm_mhz);
-    put_known(json, "memory_mhz", clocks->memory_mhz);
-    put_known(json, "power_w", clocks->power_w);
-    put_known(json, "temperature_c", clocks->temperature_c);
+    report_put_known(json, "sm_mhz", clocks->sm_mhz);
+    report_put_known(json, "memory_mhz", clocks->memory_mhz);
+    report_put_known(json, "power_w", clocks->power_w);
+    report_put_known(json, "temperature_c", clocks->temperature_c);
     bench_json_close_object(json);
 }
 
@@ -234,11 +234,11 @@ static void put_half(bench_json_report *report, const char *key, const bench_row
     if (report->ceiling->links)
         bench_json_put_real(json, "ceiling_pct", bench_ceiling_pct(report->ceiling, row, result));
     if (result->timed)
-        put_clocks(json, &result->clocks);
+        report_put_clocks(json, &result->clocks);
     bench_json_close_object(json);
 }
 
-static void put_times(bench_json *json, const double *times_us, int count)
+static void report_put_times(bench_json *json, const double *times_us, int count)
 {
     bench_json_open_list(json);
     for (int i = 0; i < count; i++)
@@ -263,13 +263,13 @@ static void put_per_iteration(bench_json *json, const bench_run *run, const char
     bench_json_put_real(json, "stdev_us", stats->stdev);
     bench_json_put_real(json, "cv_pct", bench_stats_cv_pct(stats));
     bench_json_key(json, "times_us");
-    put_times(json, result->slowest_us, result->iterations);
+    report_put_times(json, result->slowest_us, result->iterations);
     if (row->nranks > 1) {
         bench_json_key(json, "per_process_max_times_us");
         bench_json_open_list(json);
         for (int rank = 0; rank < run->job->nranks; rank++)
-            put_times(json, result->all_us + (size_t)rank * (size_t)result->iterations,
-                      result->iterations);
+            report_put_times(json, result->all_us + (size_t)rank * (size_t)result->iterations,
+                             result->iterations);
         bench_json_close_list(json);
     }
     bench_json_close_object(json);

@@ -20,7 +20,7 @@ typedef struct bench_json_report {
 
 /* The totals of all rows so far. */
 typedef struct bench_json_totals {
-    long failed; /* number of wrong results */
+    long failed;      /* number of wrong results */
     double busbw_gbs; /* the average in the footer */
     const bench_cost *cost;
     const bench_determinism *found;

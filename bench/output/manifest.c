@@ -47,7 +47,7 @@ static void put_host(bench_json *json, const bench_job *job)
     bench_json_close_object(json);
 }
 
-static void put_known(bench_json *json, const char *key, int value)
+static void manifest_put_known(bench_json *json, const char *key, int value)
 {
     if (value >= 0)
         bench_json_put_whole(json, key, value);
@@ -69,13 +69,13 @@ static void put_nvml(bench_json *json, const bench_nvml_info *info)
         bench_clocks_reasons(&start, reasons);
         bench_json_put_text(json, "driver", info->driver);
         bench_json_put_text(json, "throttle_reasons", reasons);
-        put_known(json, "sm_mhz", start.sm_mhz);
-        put_known(json, "memory_mhz", start.memory_mhz);
-        put_known(json, "power_w", start.power_w);
-        put_known(json, "temperature_c", start.temperature_c);
-        put_known(json, "sm_mhz_most", info->sm_mhz_most);
-        put_known(json, "memory_mhz_most", info->memory_mhz_most);
-        put_known(json, "power_limit_w", info->power_w_most);
+        manifest_put_known(json, "sm_mhz", start.sm_mhz);
+        manifest_put_known(json, "memory_mhz", start.memory_mhz);
+        manifest_put_known(json, "power_w", start.power_w);
+        manifest_put_known(json, "temperature_c", start.temperature_c);
+        manifest_put_known(json, "sm_mhz_most", info->sm_mhz_most);
+        manifest_put_known(json, "memory_mhz_most", info->memory_mhz_most);
+        manifest_put_known(json, "power_limit_w", info->power_w_most);
     }
     bench_json_close_object(json);
 }
@@ -135,7 +135,7 @@ static void put_libraries(bench_json *json)
     bench_json_close_list(json);
 }
 
-static void put_environment(bench_json *json)
+static void manifest_put_environment(bench_json *json)
 {
     bench_json_key(json, "environment");
     bench_json_open_object(json);
@@ -217,7 +217,7 @@ void bench_manifest_put(bench_json *json, const bench_run *run, const bench_rank
     put_ranks(json, infos, run->job->nranks);
     put_libraries(json);
     bench_json_put_text(json, "intervals", bench_bootstrap_method());
-    put_environment(json);
+    manifest_put_environment(json);
     put_options(json, run->options);
     bench_json_close_object(json);
 }
@@ -230,8 +230,8 @@ weir_status bench_manifest_write(const bench_run *run, const bench_rank_info *in
     if (!options->csv_path || stat(options->csv_path, &kind) != 0 || !S_ISREG(kind.st_mode))
         return WEIR_OK;
     errno = ENAMETOOLONG;
-    FILE *file = bench_paths_manifest(options->csv_path, path, sizeof path) == 0 ? fopen(path, "w")
-                                                                                : NULL;
+    FILE *file =
+        bench_paths_manifest(options->csv_path, path, sizeof path) == 0 ? fopen(path, "w") : NULL;
     if (!file)
         return bench_job_note(run->job, WEIR_ERR_INVALID,
                               "--csv %s: its manifest %s: %s; give a folder that can be written",

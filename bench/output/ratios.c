@@ -12,7 +12,7 @@ void bench_ratios_begin(bench_ratios *ratios, FILE *out)
     ratios->out = out;
 }
 
-static int usable(const bench_result *result)
+static int is_usable(const bench_result *result)
 {
     return result->timed && !bench_result_failed(result);
 }
@@ -31,8 +31,8 @@ static bench_ratio_sum *find_peer(bench_ratios *ratios, const char *name)
     return &ratios->peers[i];
 }
 
-static void add(bench_ratio_sum *sum, const bench_row *row, int placement,
-                const bench_ratio *ratio)
+static void add_ratio(bench_ratio_sum *sum, const bench_row *row, int placement,
+                      const bench_ratio *ratio)
 {
     if (!sum || row->shape.bytes == 0)
         return;
@@ -49,7 +49,7 @@ static void add(bench_ratio_sum *sum, const bench_row *row, int placement,
 static void write_other(bench_ratios *ratios, const bench_row *row, int placement,
                         const bench_result *shown, const bench_result *other)
 {
-    if (!usable(other)) {
+    if (!is_usable(other)) {
         fprintf(ratios->out, " | %s %s wrong", other->candidate, other->algo);
         return;
     }
@@ -58,7 +58,7 @@ static void write_other(bench_ratios *ratios, const bench_row *row, int placemen
             *other->algo ? " " : "", other->algo, other->stats.median, ratio.ratio, ratio.low,
             ratio.high, bench_ratio_word(&ratio));
     if (other->peer)
-        add(find_peer(ratios, other->candidate), row, placement, &ratio);
+        add_ratio(find_peer(ratios, other->candidate), row, placement, &ratio);
 }
 
 /* The length of the name that the modes of a library share: "nccl:2.28.3" of
@@ -86,7 +86,7 @@ static void write_best(bench_ratios *ratios, const bench_row *row, int placement
     int modes = 0;
     for (int i = 0; i < row->ncandidates; i++) {
         const bench_result *mode = &results[i];
-        if (!mode->peer || !usable(mode) || !is_family(mode, &results[first]))
+        if (!mode->peer || !is_usable(mode) || !is_family(mode, &results[first]))
             continue;
         if (i < first)
             return;
@@ -103,7 +103,7 @@ static void write_best(bench_ratios *ratios, const bench_row *row, int placement
             best->candidate, best->candidate[length] ? best->candidate + length + 1 : "default",
             ratio.ratio, ratio.low, ratio.high, bench_ratio_word(&ratio));
     snprintf(name, sizeof name, "%.*s, best mode", (int)length, best->candidate);
-    add(find_peer(ratios, name), row, placement, &ratio);
+    add_ratio(find_peer(ratios, name), row, placement, &ratio);
 }
 
 static void write_placement(bench_ratios *ratios, const bench_row *row, int placement)
@@ -112,7 +112,7 @@ static void write_placement(bench_ratios *ratios, const bench_row *row, int plac
     int primary = row->primary[placement], others = 0;
     for (int i = 0; i < row->ncandidates; i++)
         others += i != primary && results[i].ran;
-    if (!others || !usable(&results[primary]))
+    if (!others || !is_usable(&results[primary]))
         return;
     fprintf(ratios->out, "#   %s, %zu B: weir %s %.2f us", places[placement], row->shape.bytes,
             results[primary].algo, results[primary].stats.median);
@@ -120,7 +120,7 @@ static void write_placement(bench_ratios *ratios, const bench_row *row, int plac
         if (i != primary && results[i].ran)
             write_other(ratios, row, placement, &results[primary], &results[i]);
     for (int i = 0; i < row->ncandidates; i++)
-        if (results[i].peer && usable(&results[i]))
+        if (results[i].peer && is_usable(&results[i]))
             write_best(ratios, row, placement, i);
     fputc('\n', ratios->out);
 }
@@ -149,14 +149,14 @@ static void write_refusals(bench_ratios *ratios, const bench_row *row)
 {
     for (int i = 0; i < row->ncandidates; i++) {
         const bench_result *result = &row->results[BENCH_OUT_OF_PLACE][i];
-        char line[sizeof ratios->told];
+        char line[sizeof ratios->last_refusal];
         if (!result->refusal[0])
             continue;
         snprintf(line, sizeof line, "#   %s takes no part in %s %s: %s", result->candidate,
                  weir_dtype_name(row->dtype), bench_row_op_name(row), result->refusal);
-        if (strcmp(line, ratios->told) != 0)
+        if (strcmp(line, ratios->last_refusal) != 0)
             fprintf(ratios->out, "%s\n", line);
-        memcpy(ratios->told, line, sizeof line);
+        memcpy(ratios->last_refusal, line, sizeof line);
     }
 }
 
@@ -190,8 +190,7 @@ void bench_ratios_end(const bench_ratios *ratios)
                     "%.2fx [%.2f, %.2f], %s, at %zu B %s\n",
                     sum->name, exp(sum->log_sum / (double)sum->rows), sum->rows, sum->worst.ratio,
                     sum->worst.low, sum->worst.high, bench_ratio_word(&sum->worst),
-                    sum->worst_bytes,
-                    places[sum->worst_placement]);
+                    sum->worst_bytes, places[sum->worst_placement]);
     }
     fflush(out);
 }

@@ -34,7 +34,7 @@ typedef struct bench_ratios {
     int npeers;
     bench_algo_span spans[BENCH_SPANS_MAX];
     int nspans;
-    char told[160]; /* the last line about a candidate that takes no part */
+    char last_refusal[160]; /* the last line about a candidate that takes no part */
 } bench_ratios;
 
 void bench_ratios_begin(bench_ratios *ratios, FILE *out);

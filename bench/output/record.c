@@ -8,25 +8,18 @@
 
 enum { SCHEMA = 5 };
 
-const bench_column bench_columns[BENCH_COLUMNS] = {
-    {"schema", 1}, {"run_id", 0}, {"utc", 0}, {"host", 0}, {"collective", 0}, {"backend", 0},
-    {"transport", 0}, {"nranks", 1}, {"nnodes", 1}, {"contender", 0}, {"algo", 0}, {"dtype", 0},
-    {"redop", 0}, {"root", 1}, {"placement", 0}, {"bytes", 1}, {"count", 1}, {"iters", 1},
-    {"median_us", 1}, {"min_us", 1}, {"max_us", 1}, {"p99_us", 1}, {"ci_low_us", 1},
-    {"ci_high_us", 1}, {"algbw_gbs", 1}, {"busbw_gbs", 1}, {"verify", 0}, {"wrong", 1},
-    {"oracle", 0}, {"special", 0}, {"determinism", 0}, {"gpu_samples", 1}, {"gpu_throttled", 1},
-    {"throttle_reasons", 0}, {"sm_mhz", 1}, {"memory_mhz", 1}, {"power_w", 1},
-    {"temperature_c", 1}, {"dist", 0}, {"counts", 0}, {"ceiling_pct", 1},
-};
+#define COLUMN(enumerator, name, form) {#name, WEIRI_COLUMN_##form != WEIRI_COLUMN_NAME},
+const bench_column bench_columns[BENCH_COLUMNS] = {WEIRI_COLUMNS(COLUMN)};
+#undef COLUMN
 
-static void put(bench_record *record, const char *text)
+static void record_put(bench_record *record, const char *text)
 {
     assert(record->count < BENCH_COLUMNS);
     record->text[record->count++] = text;
 }
 
-__attribute__((format(printf, 2, 3))) static void put_printed(bench_record *record,
-                                                              const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void record_print(bench_record *record,
+                                                               const char *format, ...)
 {
     char *at = record->storage + record->used;
     size_t room = sizeof record->storage - record->used;
@@ -39,98 +32,100 @@ __attribute__((format(printf, 2, 3))) static void put_printed(bench_record *reco
         at = "";
     else
         record->used += (size_t)length + 1;
-    put(record, at);
+    record_put(record, at);
 }
 
-static void put_run(bench_record *record, const bench_run *run, const bench_row *row,
-                    const bench_result *result)
+static void record_put_run(bench_record *record, const bench_run *run, const bench_row *row,
+                           const bench_result *result)
 {
-    put_printed(record, "%d", SCHEMA);
-    put(record, run->id);
-    put(record, run->utc);
-    put(record, run->job->host);
-    put(record, weir_collective_name(row->collective));
-    put(record, weir_backend_name(weir_comm_backend(run->job->comm)));
-    put(record, result->transport);
-    put_printed(record, "%d", run->job->nranks);
-    put_printed(record, "%d", run->job->nnodes);
-    put(record, result->candidate);
-    put(record, result->algo);
+    record_print(record, "%d", SCHEMA);
+    record_put(record, run->id);
+    record_put(record, run->utc);
+    record_put(record, run->job->host);
+    record_put(record, weir_collective_name(row->collective));
+    record_put(record, weir_backend_name(weir_comm_backend(run->job->comm)));
+    record_put(record, result->transport);
+    record_print(record, "%d", run->job->nranks);
+    record_print(record, "%d", run->job->nnodes);
+    record_put(record, result->candidate);
+    record_put(record, result->algo);
 }
 
-static void put_call(bench_record *record, const bench_row *row, int placement,
-                     const bench_result *result)
+static void record_put_call(bench_record *record, const bench_row *row, int placement,
+                            const bench_result *result)
 {
-    put(record, weir_dtype_name(row->dtype));
-    put(record, bench_row_op_name(row));
-    put_printed(record, "%d", row->root);
-    put(record, placement == BENCH_IN_PLACE ? "in" : "out");
-    put_printed(record, "%zu", row->shape.bytes);
-    put_printed(record, "%zu", row->shape.count);
-    put_printed(record, "%d", result->iterations);
+    record_put(record, weir_dtype_name(row->dtype));
+    record_put(record, bench_row_op_name(row));
+    record_print(record, "%d", row->root);
+    record_put(record, placement == BENCH_IN_PLACE ? "in" : "out");
+    record_print(record, "%zu", row->shape.bytes);
+    record_print(record, "%zu", row->shape.count);
+    record_print(record, "%d", result->iterations);
 }
 
-static void put_bandwidth(bench_record *record, int is_known, double gbs)
+static void record_put_bandwidth(bench_record *record, int is_known, double gbs)
 {
     if (is_known)
-        put_printed(record, "%.6g", gbs);
+        record_print(record, "%.6g", gbs);
     else
-        put(record, "");
+        record_put(record, "");
 }
 
-static void put_times(bench_record *record, const bench_row *row, const bench_result *result)
+static void record_put_times(bench_record *record, const bench_row *row, const bench_result *result)
 {
     const bench_stats *stats = &result->stats;
     const double times_us[] = {stats->median, stats->min,    stats->max,
                                stats->p99,    stats->ci_low, stats->ci_high};
     int known = result->timed && !bench_result_failed(result);
     for (int i = 0; i < 6 && known; i++)
-        put_printed(record, "%.3f", times_us[i]);
+        record_print(record, "%.3f", times_us[i]);
     for (int i = 0; i < 6 && !known; i++)
-        put(record, "");
-    put_bandwidth(record, known, bench_algbw_gbs(row, stats->median));
-    put_bandwidth(record, known, bench_busbw_gbs(row, stats->median));
+        record_put(record, "");
+    record_put_bandwidth(record, known, bench_algbw_gbs(row, stats->median));
+    record_put_bandwidth(record, known, bench_busbw_gbs(row, stats->median));
 }
 
-static void put_checks(bench_record *record, const bench_row *row, const bench_result *result)
+static void record_put_checks(bench_record *record, const bench_row *row,
+                              const bench_result *result)
 {
-    put(record, !result->checked ? "off" : bench_result_failed(result) ? "fail" : "pass");
-    put_printed(record, "%llu", (unsigned long long)result->check.wrong);
-    put(record, bench_row_oracle(row, result));
-    put(record, bench_outcome_name(result->special));
-    put(record, bench_determinism_name(&result->determinism));
+    record_put(record, !result->checked ? "off" : bench_result_failed(result) ? "fail" : "pass");
+    record_print(record, "%llu", (unsigned long long)result->check.wrong);
+    record_put(record, bench_row_oracle(row, result));
+    record_put(record, bench_outcome_name(result->special));
+    record_put(record, bench_determinism_name(&result->determinism));
 }
 
 /* Empty if the value is unknown. */
-static void put_known(bench_record *record, int is_known, int value)
+static void record_put_known(bench_record *record, int is_known, int value)
 {
     if (is_known)
-        put_printed(record, "%d", value);
+        record_print(record, "%d", value);
     else
-        put(record, "");
+        record_put(record, "");
 }
 
-static void put_clocks(bench_record *record, const bench_clocks *clocks)
+static void record_put_clocks(bench_record *record, const bench_clocks *clocks)
 {
     char reasons[BENCH_REASONS_BYTES] = "";
     int known = clocks->samples > 0;
-    put_printed(record, "%d", clocks->samples);
-    put_known(record, known, clocks->throttled);
+    record_print(record, "%d", clocks->samples);
+    record_put_known(record, known, clocks->throttled);
     if (known)
         bench_clocks_reasons(clocks, reasons);
-    put_printed(record, "%s", reasons);
-    put_known(record, known && clocks->sm_mhz >= 0, clocks->sm_mhz);
-    put_known(record, known && clocks->memory_mhz >= 0, clocks->memory_mhz);
-    put_known(record, known && clocks->power_w >= 0, clocks->power_w);
-    put_known(record, known && clocks->temperature_c >= 0, clocks->temperature_c);
+    record_print(record, "%s", reasons);
+    record_put_known(record, known && clocks->sm_mhz >= 0, clocks->sm_mhz);
+    record_put_known(record, known && clocks->memory_mhz >= 0, clocks->memory_mhz);
+    record_put_known(record, known && clocks->power_w >= 0, clocks->power_w);
+    record_put_known(record, known && clocks->temperature_c >= 0, clocks->temperature_c);
 }
 
 /* alltoallv only; only weir reads counts in device memory. */
-static void put_splits(bench_record *record, const bench_run *run, const bench_result *result)
+static void record_put_splits(bench_record *record, const bench_run *run,
+                              const bench_result *result)
 {
     int has_splits = run->collective == WEIR_COLL_ALLTOALLV;
-    put(record, has_splits ? run->options->dist : "");
-    put(record, !has_splits ? "" : result->peer ? "host" : run->options->words.counts);
+    record_put(record, has_splits ? run->options->dist : "");
+    record_put(record, !has_splits ? "" : result->peer ? "host" : run->options->words.counts);
 }
 
 void bench_record_fill(bench_record *record, const bench_run *run, const bench_ceiling *ceiling,
@@ -140,15 +135,15 @@ void bench_record_fill(bench_record *record, const bench_run *run, const bench_c
     double pct = bench_ceiling_pct(ceiling, row, result);
     record->count = 0;
     record->used = 0;
-    put_run(record, run, row, result);
-    put_call(record, row, placement, result);
-    put_times(record, row, result);
-    put_checks(record, row, result);
-    put_clocks(record, result->timed ? &result->clocks : &unread);
-    put_splits(record, run, result);
+    record_put_run(record, run, row, result);
+    record_put_call(record, row, placement, result);
+    record_put_times(record, row, result);
+    record_put_checks(record, row, result);
+    record_put_clocks(record, result->timed ? &result->clocks : &unread);
+    record_put_splits(record, run, result);
     if (isnan(pct))
-        put(record, "");
+        record_put(record, "");
     else
-        put_printed(record, "%.1f", pct);
+        record_print(record, "%.1f", pct);
     assert(record->count == BENCH_COLUMNS);
 }

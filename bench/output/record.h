@@ -1,16 +1,18 @@
 /*
- * One result as the fields of a result file: names and values in the order of the CSV's columns,
- * for the writers of CSV and JSON. Columns are only added at the end; results/read/names.h has the
- * reader's list of the same columns. See docs/developer/add-a-column.md. Local; rank 0 only.
+ * One result as the fields of a result file: names and values in the order of the CSV's columns
+ * (lib/base/columns.h), for the writers of CSV and JSON. Local; rank 0 only.
  */
 #ifndef BENCH_OUTPUT_RECORD_H
 #define BENCH_OUTPUT_RECORD_H
 
+#include "base/columns.h"
 #include "bench/output/ceiling.h"
 #include "bench/statistics/result.h"
 #include "bench/job/run.h"
 
-enum { BENCH_COLUMNS = 41, BENCH_RECORD_BYTES = 1024 };
+#define BENCH_COUNT_COLUMN(enumerator, name, form) +1
+enum { BENCH_COLUMNS = WEIRI_COLUMNS(BENCH_COUNT_COLUMN), BENCH_RECORD_BYTES = 1024 };
+#undef BENCH_COUNT_COLUMN
 
 typedef struct bench_column {
     const char *name;

@@ -1,48 +1,51 @@
 /* Comment lines about how rows were measured: see remarks.h. */
 #include "bench/output/remarks.h"
 
-static void name(FILE *out, const bench_row *row, int placement, const bench_result *result)
+static void write_subject(FILE *out, const bench_row *row, int placement,
+                          const bench_result *result)
 {
-    fprintf(out, "#   %s, %zu B, %s%s%s: ",
-            placement == BENCH_IN_PLACE ? "in place" : "out of place", row->shape.bytes,
-            result->candidate, *result->algo ? " " : "", result->algo);
+    fprintf(out,
+            "#   %s, %zu B, %s%s%s: ", placement == BENCH_IN_PLACE ? "in place" : "out of place",
+            row->shape.bytes, result->candidate, *result->algo ? " " : "", result->algo);
 }
 
-static void tell_throttling(FILE *out, const bench_row *row, int placement,
-                            const bench_result *result)
+static void write_throttling(FILE *out, const bench_row *row, int placement,
+                             const bench_result *result)
 {
     char reasons[BENCH_REASONS_BYTES], state[96];
     const bench_clocks *clocks = &result->clocks;
     bench_clocks_reasons(clocks, reasons);
     bench_clocks_describe(clocks, state, sizeof state);
-    name(out, row, placement, result);
-    fprintf(out, "GPUs throttled in %d of %d readings: %s; lowest clocks, most power and heat: "
-                 "%s\n", clocks->throttled, clocks->samples, reasons, state);
+    write_subject(out, row, placement, result);
+    fprintf(out,
+            "GPUs throttled in %d of %d readings: %s; lowest clocks, most power and heat: "
+            "%s\n",
+            clocks->throttled, clocks->samples, reasons, state);
 }
 
-static void remark(FILE *out, const bench_run *run, const bench_row *row, int placement,
-                   const bench_result *result)
+static void write_remarks(FILE *out, const bench_run *run, const bench_row *row, int placement,
+                          const bench_result *result)
 {
     const bench_options *options = run->options;
     double half = bench_stats_half_width(&result->stats);
     if (result->skew.samples) {
-        name(out, row, placement, result);
+        write_subject(out, row, placement, result);
         fprintf(out, "start skew %.2f us median, %.2f us p99\n", result->skew.median,
                 result->skew.p99);
     }
     if (result->unsteady) {
-        name(out, row, placement, result);
+        write_subject(out, row, placement, result);
         fprintf(out, "times still fell after %d warm-ups; -w N sets more\n", result->warmups);
     }
     if (options->skip >= result->iterations) {
-        name(out, row, placement, result);
+        write_subject(out, row, placement, result);
         fprintf(out, "-K %d leaves none of %d iterations to the columns of -I; -n N sets more\n",
                 options->skip, result->iterations);
     }
     if (result->clocks.throttled)
-        tell_throttling(out, row, placement, result);
+        write_throttling(out, row, placement, result);
     if (options->until > 0 && half > options->until) {
-        name(out, row, placement, result);
+        write_subject(out, row, placement, result);
         fprintf(out, "--until %g%% not reached, the median is +- %.2g%% after %d iterations\n",
                 options->until * 100, half * 100, result->iterations);
     }
@@ -54,12 +57,13 @@ void bench_remarks_row(FILE *out, const bench_run *run, const bench_row *row)
         for (int i = 0; i < row->ncandidates; i++) {
             const bench_result *result = &row->results[placement][i];
             if (result->timed && !bench_result_failed(result))
-                remark(out, run, row, placement, result);
+                write_remarks(out, run, row, placement, result);
         }
     fflush(out);
 }
 
-static void write_determinism(const bench_determinism *found, const bench_determinism_row *row, FILE *out)
+static void write_determinism(const bench_determinism *found, const bench_determinism_row *row,
+                              FILE *out)
 {
     fprintf(out, "# %-20s : %s: ", "Determinism", row->name);
     if (row->differing_repeats)
@@ -69,7 +73,8 @@ static void write_determinism(const bench_determinism *found, const bench_determ
         fprintf(out, "same bits in %d repeats", BENCH_REPEATS);
     if (found->nranks && row->differing_ranks)
         fprintf(out, "%s on the ranks in %ld of %ld results",
-                row->differing_repeats ? " and" : "; other bits", row->differing_ranks, row->results);
+                row->differing_repeats ? " and" : "; other bits", row->differing_ranks,
+                row->results);
     else if (found->nranks)
         fprintf(out, "%s on %d ranks", row->differing_repeats ? "; same bits" : " and",
                 found->nranks);

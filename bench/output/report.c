@@ -34,7 +34,7 @@ static weir_status agree_output(bench_report *report)
     return report->output;
 }
 
-static bench_json_totals totals_of(const bench_report *report)
+static bench_json_totals report_totals(const bench_report *report)
 {
     return (bench_json_totals){report->table.failed, bench_table_average(&report->table),
                                &report->cost, &report->determinism};
@@ -58,7 +58,7 @@ weir_status bench_report_begin(bench_report *report)
         bench_header_write(stdout, run, infos);
         bench_table_begin(&report->table, stdout, run);
         bench_ratios_begin(&report->ratios, stdout);
-        bench_json_totals totals = totals_of(report);
+        bench_json_totals totals = report_totals(report);
         bench_json_report_begin(&report->json, infos, &totals);
     }
     free(infos);
@@ -66,7 +66,7 @@ weir_status bench_report_begin(bench_report *report)
     return status != WEIR_OK ? status : agree_output(report);
 }
 
-static void add_cost(bench_report *report, const bench_row *row)
+static void report_add_cost(bench_report *report, const bench_row *row)
 {
     bench_cost cost = bench_row_cost(row);
     double share = cost.timing_s > 0 ? cost.verification_s / cost.timing_s : 0;
@@ -80,10 +80,10 @@ static void add_cost(bench_report *report, const bench_row *row)
 
 void bench_report_row(bench_report *report, const bench_row *row)
 {
-    add_cost(report, row);
+    report_add_cost(report, row);
     bench_table_row(&report->table, row);
     bench_csv_row(&report->csv, row);
-    bench_json_totals totals = totals_of(report);
+    bench_json_totals totals = report_totals(report);
     bench_json_report_row(&report->json, row, &totals);
     if (!report->tune) /* with that many candidates ratios are not readable */
         bench_ratios_row(&report->ratios, row);
@@ -92,14 +92,14 @@ void bench_report_row(bench_report *report, const bench_row *row)
     bench_remarks_row(stdout, report->run, row);
 }
 
-static void tell_cost(const bench_report *report)
+static void write_cost(const bench_report *report)
 {
     const bench_cost *cost = &report->cost;
     printf("# %-20s : timing %.4f s, verification %.4f s", "Wall time", cost->timing_s,
            cost->verification_s);
     if (cost->timing_s > 0 && report->worst_share > 0)
-        printf(" (%.2f of timing; at most %.2f, at %zu B)",
-               cost->verification_s / cost->timing_s, report->worst_share, report->worst_bytes);
+        printf(" (%.2f of timing; at most %.2f, at %zu B)", cost->verification_s / cost->timing_s,
+               report->worst_share, report->worst_bytes);
     fputc('\n', stdout);
 }
 
@@ -109,7 +109,7 @@ void bench_report_end(bench_report *report)
     bench_ratios_end(&report->ratios);
     bench_ceiling_end(&report->ceiling, stdout);
     bench_remarks_determinism(stdout, &report->determinism);
-    tell_cost(report);
+    write_cost(report);
     if (run->options->memory_report)
         printf("# %-20s : library %.1f MiB a rank beyond the buffers\n", "Memory usage",
                (double)weir_comm_scratch_bytes(run->job->comm) / 1048576);
@@ -120,7 +120,7 @@ weir_status bench_report_close(bench_report *report)
 {
     bench_job *job = report->run->job;
     weir_status status = bench_csv_close(&report->csv);
-    bench_json_totals totals = totals_of(report);
+    bench_json_totals totals = report_totals(report);
     weir_status json = bench_json_report_end(&report->json, &totals);
     weir_status tuned = bench_tune_close(report->tune);
     status = status != WEIR_OK ? status : json;

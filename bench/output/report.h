@@ -16,10 +16,10 @@ typedef struct bench_report {
     bench_json_report json;
     bench_ratios ratios;
     bench_ceiling ceiling;
-    bench_tune *tune; /* NULL without --tune */
+    bench_tune *tune;              /* NULL without --tune */
     bench_determinism determinism; /* on every rank */
-    bench_cost cost;         /* of all rows */
-    double worst_share;      /* the largest verification / timing of a row */
+    bench_cost cost;               /* of all rows */
+    double worst_share;            /* the largest verification / timing of a row */
     size_t worst_bytes;
     weir_status output; /* of standard output; an error is reported once */
 } bench_report;

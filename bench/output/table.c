@@ -25,8 +25,7 @@ void bench_table_number(double value, int width, char *text)
 
 /* One line of headings: the five columns of the size, then both halves. */
 static void write_headings(const bench_table *table, const char *const left[5],
-                           const char *const half[4], const char *const extra[4],
-                           const char *stamp)
+                           const char *const half[4], const char *const extra[4], const char *stamp)
 {
     FILE *out = table->out;
     fprintf(out, "# %10s  %12s  %8s  %6s  %6s", left[0], left[1], left[2], left[3], left[4]);
@@ -112,8 +111,7 @@ void bench_table_row(bench_table *table, const bench_row *row)
     fprintf(table->out, "%12zu  %12zu  %8s  %6s  %6d", row->shape.bytes, row->shape.count,
             weir_dtype_name(row->dtype), bench_row_op_name(row), row->root);
     for (int i = 0; i < BENCH_PLACEMENTS; i++)
-        write_half(table, row,
-                   i < row->placements ? &row->results[i][row->primary[i]] : NULL);
+        write_half(table, row, i < row->placements ? &row->results[i][row->primary[i]] : NULL);
     if (table->run->options->timestamps) {
         char now[24];
         bench_run_now(now, sizeof now);

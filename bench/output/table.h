@@ -10,8 +10,8 @@
 typedef struct bench_table {
     FILE *out;
     const bench_run *run;
-    long failed;        /* number of wrong results */
-    double busbw_sum;   /* of the rows' right halves */
+    long failed;      /* number of wrong results */
+    double busbw_sum; /* of the rows' right halves */
     long busbw_count;
 } bench_table;
 

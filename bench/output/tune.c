@@ -41,7 +41,7 @@ static int is_collective(const char *word)
     return 0;
 }
 
-static int is_cores(const char *word)
+static int is_cores_word(const char *word)
 {
     static const char *const words[] = {"own", "shared", "any", "cuda", "net"};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
@@ -61,25 +61,25 @@ static int is_table_line(char *line)
     int words = sscanf(line, "%23s %d %7s %23s %23s %15s %1s", collective, &ranks, cores, limit,
                        algo, grid, extra);
     return (words == 5 || words == 6) && is_collective(collective) && ranks > 0 &&
-           is_cores(cores);
+           is_cores_word(cores);
 }
 
 /* The number of the first line that does not belong in a tuning table; 0: none. */
-static int find_stranger(FILE *file)
+static int find_foreign_line(FILE *file)
 {
     char *line = NULL;
     size_t bytes = 0;
-    int stranger = 0;
-    for (int number = 1; !stranger && getline(&line, &bytes, file) >= 0; number++)
-        stranger = is_table_line(line) ? 0 : number;
+    int foreign = 0;
+    for (int number = 1; !foreign && getline(&line, &bytes, file) >= 0; number++)
+        foreign = is_table_line(line) ? 0 : number;
     free(line);
-    return stranger;
+    return foreign;
 }
 
 /* The temporary file that replaces the table once it is complete. */
-static int path_beside(const char *path, char *beside)
+static int temporary_path(const char *path, char *temporary)
 {
-    return snprintf(beside, PATH_BYTES, "%s.new", path) < PATH_BYTES ? 0 : -1;
+    return snprintf(temporary, PATH_BYTES, "%s.new", path) < PATH_BYTES ? 0 : -1;
 }
 
 /* Most rows of the file are kept, so it must be a tuning table. */
@@ -90,35 +90,40 @@ static weir_status check_old(bench_job *job, const char *path)
     if (!is_there && errno == ENOENT)
         return WEIR_OK;
     if (is_there && !S_ISREG(kind.st_mode))
-        return bench_job_note(job, WEIR_ERR_INVALID, "--tune %s: it is no regular file; give a "
-                              "tuning table, or a file that is not there yet", path);
+        return bench_job_note(job, WEIR_ERR_INVALID,
+                              "--tune %s: it is no regular file; give a "
+                              "tuning table, or a file that is not there yet",
+                              path);
     FILE *file = fopen(path, "re");
     if (!file)
         return bench_job_note(job, WEIR_ERR_INVALID, "--tune %s: %s; give a file that can be read",
                               path, strerror(errno));
-    int stranger = find_stranger(file);
+    int foreign = find_foreign_line(file);
     fclose(file);
-    if (stranger)
-        return bench_job_note(job, WEIR_ERR_INVALID, "--tune %s: line %d is no row of a tuning "
-                              "table; give such a table, or a file that is not there yet", path,
-                              stranger);
+    if (foreign)
+        return bench_job_note(job, WEIR_ERR_INVALID,
+                              "--tune %s: line %d is no row of a tuning "
+                              "table; give such a table, or a file that is not there yet",
+                              path, foreign);
     return WEIR_OK;
 }
 
 /* Checks before a long measurement that its outcome can be written. */
 static weir_status check_path(bench_job *job, const char *path)
 {
-    char beside[PATH_BYTES];
+    char temporary[PATH_BYTES];
     weir_status status = check_old(job, path);
     if (status != WEIR_OK)
         return status;
     errno = ENAMETOOLONG;
-    FILE *file = path_beside(path, beside) == 0 ? fopen(beside, "ae") : NULL;
+    FILE *file = temporary_path(path, temporary) == 0 ? fopen(temporary, "ae") : NULL;
     if (!file)
-        return bench_job_note(job, WEIR_ERR_INVALID, "--tune %s: its folder: %s; give a file in "
-                              "a folder that can be written", path, strerror(errno));
+        return bench_job_note(job, WEIR_ERR_INVALID,
+                              "--tune %s: its folder: %s; give a file in "
+                              "a folder that can be written",
+                              path, strerror(errno));
     fclose(file);
-    remove(beside);
+    remove(temporary);
     return WEIR_OK;
 }
 
@@ -138,7 +143,7 @@ weir_status bench_tune_open(const bench_run *run, bench_tune **tune)
 }
 
 /* The index of an algorithm, added if it is new; -1 if there is no room. */
-static int find(bench_tune *tune, const char *name)
+static int find_algorithm(bench_tune *tune, const char *name)
 {
     int i = 0;
     while (i < tune->count && strcmp(tune->names[i], name) != 0)
@@ -166,7 +171,7 @@ void bench_tune_row(bench_tune *tune, const bench_row *row)
             int usable = result->timed && result->ran && !bench_result_failed(result);
             sum += usable ? log(result->stats.median) : INFINITY;
         }
-        int at = out->peer || !out->ran ? -1 : find(tune, out->algo);
+        int at = out->peer || !out->ran ? -1 : find_algorithm(tune, out->algo);
         if (at < 0 || sum / row->placements >= size->score[at])
             continue;
         size->score[at] = sum / row->placements;
@@ -176,7 +181,7 @@ void bench_tune_row(bench_tune *tune, const bench_row *row)
 
 /* The cheapest path: cost[i] is the cost of the best path that ends at i, from[k][i] its
  * predecessor. */
-static void choose(bench_tune *tune)
+static void choose_path(bench_tune *tune)
 {
     double cost[BENCH_CANDIDATES_MAX] = {0}, next[BENCH_CANDIDATES_MAX];
     static int from[SIZES_MAX][BENCH_CANDIDATES_MAX];
@@ -230,7 +235,7 @@ static void write_rows(const bench_tune *tune, FILE *file)
 }
 
 /* 1 if the new rows replace the line. */
-static int gives_way(const bench_tune *tune, const char *line)
+static int is_replaced(const bench_tune *tune, const char *line)
 {
     char collective[24], cores[8];
     int ranks;
@@ -247,7 +252,7 @@ static int copy_others(const bench_tune *tune, const char *path, FILE *to)
     if (!old)
         fprintf(to, "# collective  max_ranks  cores  max_bytes  algorithm  [blocks x threads]\n");
     while (old && fgets(line, sizeof line, old))
-        if (!gives_way(tune, line))
+        if (!is_replaced(tune, line))
             fputs(line, to);
     const int failed = old && ferror(old);
     if (old)
@@ -258,9 +263,9 @@ static int copy_others(const bench_tune *tune, const char *path, FILE *to)
 static weir_status write_file(const bench_tune *tune)
 {
     const char *path = tune->run->options->tune_path;
-    char beside[PATH_BYTES];
+    char temporary[PATH_BYTES];
     errno = ENAMETOOLONG;
-    FILE *file = path_beside(path, beside) == 0 ? fopen(beside, "we") : NULL;
+    FILE *file = temporary_path(path, temporary) == 0 ? fopen(temporary, "we") : NULL;
     if (!file)
         return bench_job_note(tune->run->job, WEIR_ERR_SYSTEM, "cannot write %s.new: %s", path,
                               strerror(errno));
@@ -268,7 +273,7 @@ static weir_status write_file(const bench_tune *tune)
     write_rows(tune, file);
     failed |= ferror(file);
     failed |= fclose(file);
-    if (failed || rename(beside, path) != 0)
+    if (failed || rename(temporary, path) != 0)
         return bench_job_note(tune->run->job, WEIR_ERR_SYSTEM, "cannot write %s: %s", path,
                               strerror(errno));
     printf("# %-20s : %s\n", "Tuning table", path);
@@ -280,7 +285,7 @@ weir_status bench_tune_close(bench_tune *tune)
     weir_status status = WEIR_OK;
     if (!tune)
         return status;
-    choose(tune);
+    choose_path(tune);
     if (tune->nsizes && tune->count)
         status = write_file(tune);
     free(tune);

@@ -65,8 +65,8 @@ static void draw_order(int nranks, uint64_t seed, int *order)
     for (int p = 0; p < nranks; p++)
         order[p] = p;
     for (int p = nranks - 1; p > 0; p--) {
-        int other = (int)(weirv_mix64(seed * 0x9e3779b97f4a7c15u + (uint64_t)p) %
-                          (uint64_t)(p + 1));
+        int other =
+            (int)(weirv_mix64(seed * 0x9e3779b97f4a7c15u + (uint64_t)p) % (uint64_t)(p + 1));
         int kept = order[p];
         order[p] = order[other];
         order[other] = kept;
@@ -101,7 +101,7 @@ static weir_status make_weights(bench_dist *dist, int nranks, uint64_t seed)
 
 /* Scales a matrix so that the largest sum of a row or column is 1; dividing by the largest weight
  * first keeps sums from overflowing. */
-static void scale(double *weights, size_t n)
+static void scale_weights(double *weights, size_t n)
 {
     double largest = 0, heaviest = 0;
     for (size_t i = 0; i < n * n; i++)
@@ -138,7 +138,7 @@ weir_status bench_dist_open(bench_dist *dist, int nranks, uint64_t seed, char *p
     else if ((status = make_weights(dist, nranks, seed)) != WEIR_OK)
         snprintf(problem, BENCH_PROBLEM_BYTES, "no memory for the weights of --dist");
     for (int step = 0; status == WEIR_OK && step < dist->nsteps; step++)
-        scale(dist->weights + (size_t)step * n * n, n);
+        scale_weights(dist->weights + (size_t)step * n * n, n);
     return status;
 }
 
@@ -150,8 +150,7 @@ void bench_dist_close(bench_dist *dist)
 
 /* ------------------------------------------------------------------ elements */
 
-static double spread_bytes(const bench_dist *dist, size_t total_bytes, int from, int to,
-                           int nranks)
+static double spread_bytes(const bench_dist *dist, size_t total_bytes, int from, int to, int nranks)
 {
     double distance = (double)((to - from + nranks) % nranks);
     double distances = (double)nranks * (nranks - 1) / 2;

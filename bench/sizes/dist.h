@@ -35,8 +35,8 @@ typedef struct bench_dist {
 } bench_dist;
 
 /* The option's words, for error messages. */
-#define BENCH_DIST_WORDS \
-    "uniform, spread:X with X from 0 to 1, zipf:A with A from 0 to 20, hot:K with K ranks, " \
+#define BENCH_DIST_WORDS                                                                           \
+    "uniform, spread:X with X from 0 to 1, zipf:A with A from 0 to 20, hot:K with K ranks, "       \
     "matrix:FILE or trace:FILE"
 
 /* Parses the option; bench_dist_open makes the weights. dist keeps pointers into text. Pure.

@@ -29,11 +29,11 @@ typedef struct reader {
     char *problem;
 } reader;
 
-static weir_status fail(const reader *r, const char *format, ...)
+static weir_status file_error(const reader *r, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* Writes "file:line: what"; without the line if the error concerns the whole file. */
-static weir_status fail(const reader *r, const char *format, ...)
+static weir_status file_error(const reader *r, const char *format, ...)
 {
     char what[BENCH_PROBLEM_BYTES / 2], line[16] = "";
     va_list arguments;
@@ -46,16 +46,16 @@ static weir_status fail(const reader *r, const char *format, ...)
     return WEIR_ERR_INVALID;
 }
 
-static weir_status make_room(reader *r)
+static weir_status reserve_row(reader *r)
 {
     if (r->rows < r->room)
         return WEIR_OK;
     if (r->rows / r->n >= STEPS_MAX)
-        return fail(r, "more than %d matrices; cut the trace", STEPS_MAX);
+        return file_error(r, "more than %d matrices; cut the trace", STEPS_MAX);
     size_t room = r->room ? 2 * r->room : r->n;
     double *larger = realloc(r->weights, room * r->n * sizeof *larger);
     if (!larger) {
-        fail(r, "no memory for so many matrices; cut the trace");
+        file_error(r, "no memory for so many matrices; cut the trace");
         return WEIR_ERR_NO_MEMORY;
     }
     r->weights = larger;
@@ -70,21 +70,27 @@ static weir_status read_row(reader *r, char *text)
     size_t columns = 0;
     char *next = NULL, *end = NULL;
     if (r->dist->kind == BENCH_DIST_MATRIX && r->rows == r->n)
-        return fail(r, "a row too many: %zu ranks have %zu rows; start as many ranks as the matrix "
-                       "has rows, or give several matrices as trace:FILE", r->n, r->n);
-    weir_status status = make_room(r);
+        return file_error(
+            r,
+            "a row too many: %zu ranks have %zu rows; start as many ranks as the matrix "
+            "has rows, or give several matrices as trace:FILE",
+            r->n, r->n);
+    weir_status status = reserve_row(r);
     for (char *word = strtok_r(text, separators, &next); word && status == WEIR_OK;
          word = strtok_r(NULL, separators, &next)) {
         double weight = strtod(word, &end);
         if (*end || !isfinite(weight) || weight < 0)
-            return fail(r, "'%.*s' is no weight; expected a number of 0 or more", WORD_SHOWN, word);
+            return file_error(r, "'%.*s' is no weight; expected a number of 0 or more", WORD_SHOWN,
+                              word);
         if (columns < r->n)
             r->weights[r->rows * r->n + columns] = weight;
         columns++;
     }
     if (status == WEIR_OK && columns != r->n)
-        return fail(r, "%zu weights, but there are %zu ranks; start %zu, or give each row %zu "
-                       "weights", columns, r->n, columns, r->n);
+        return file_error(r,
+                          "%zu weights, but there are %zu ranks; start %zu, or give each row %zu "
+                          "weights",
+                          columns, r->n, columns, r->n);
     r->rows++;
     return status;
 }
@@ -93,18 +99,18 @@ static weir_status read_row(reader *r, char *text)
 static weir_status end_matrix(const reader *r)
 {
     if (r->rows % r->n)
-        return fail(r, "the matrix ends after %zu of %zu rows; give a row for each rank",
-                    r->rows % r->n, r->n);
+        return file_error(r, "the matrix ends after %zu of %zu rows; give a row for each rank",
+                          r->rows % r->n, r->n);
     double sum = 0;
     for (size_t i = r->rows ? (r->rows - r->n) * r->n : 0; i < r->rows * r->n; i++)
         sum += r->weights[i] > 0;
     if (r->rows && sum == 0)
-        return fail(r, "all weights of the matrix are 0; give one that is more");
+        return file_error(r, "all weights of the matrix are 0; give one that is more");
     return WEIR_OK;
 }
 
 /* A line with only a comment does not count as empty. */
-static weir_status read_line(reader *r, char *text)
+static weir_status read_weights_line(reader *r, char *text)
 {
     int has_comment = strchr(text, '#') != NULL;
     text[strcspn(text, "#\n")] = '\0';
@@ -124,18 +130,18 @@ weir_status bench_dist_read(const bench_dist *dist, int nranks, double **weights
     char *text = NULL;
     FILE *file = fopen(dist->path, "re");
     if (!file)
-        return fail(&r, "%s; give a readable file", strerror(errno));
+        return file_error(&r, "%s; give a readable file", strerror(errno));
     while (status == WEIR_OK && getline(&text, &bytes, file) >= 0) {
         r.line++;
-        status = read_line(&r, text);
+        status = read_weights_line(&r, text);
     }
     if (status == WEIR_OK && ferror(file))
-        status = fail(&r, "%s; give a readable file", strerror(errno));
+        status = file_error(&r, "%s; give a readable file", strerror(errno));
     if (status == WEIR_OK)
         status = end_matrix(&r);
     r.line = 0;
     if (status == WEIR_OK && r.rows == 0)
-        status = fail(&r, "no weights; give a row of %d for each rank", nranks);
+        status = file_error(&r, "no weights; give a row of %d for each rank", nranks);
     free(text);
     fclose(file);
     if (status != WEIR_OK) {

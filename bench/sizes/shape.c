@@ -5,16 +5,16 @@ enum { ALIGN_BYTES = 16 };
 
 typedef struct shape_row {
     int has_op, has_root, in_place;
-    int split;               /* count is one block: S / nranks, rounded down to 16 bytes */
-    int send_all, recv_all;  /* the buffer holds nranks blocks instead of one */
-    double factor;           /* of busbw; multiplied by (n-1)/n if scaled */
+    int split;              /* count is one block: S / nranks, rounded down to 16 bytes */
+    int send_all, recv_all; /* the buffer holds nranks blocks instead of one */
+    double factor;          /* of busbw; multiplied by (n-1)/n if scaled */
     int scaled;
 } shape_row;
 
 static const shape_row rows[WEIR_COLL_COUNT] = {
     [WEIR_COLL_ALLREDUCE] = {.has_op = 1, .in_place = 1, .factor = 2, .scaled = 1},
-    [WEIR_COLL_REDUCE_SCATTER] = {.has_op = 1, .in_place = 1, .split = 1, .send_all = 1,
-                                  .factor = 1, .scaled = 1},
+    [WEIR_COLL_REDUCE_SCATTER] =
+        {.has_op = 1, .in_place = 1, .split = 1, .send_all = 1, .factor = 1, .scaled = 1},
     [WEIR_COLL_ALLGATHER] = {.in_place = 1, .split = 1, .recv_all = 1, .factor = 1, .scaled = 1},
     [WEIR_COLL_BROADCAST] = {.has_root = 1, .in_place = 1, .factor = 1},
     [WEIR_COLL_REDUCE] = {.has_op = 1, .has_root = 1, .in_place = 1, .factor = 1},
@@ -24,15 +24,15 @@ static const shape_row rows[WEIR_COLL_COUNT] = {
 };
 
 /* The elements that a rank sends and receives in one step. */
-static void totals_of(const bench_shape *shape, size_t element_bytes, int step, int rank,
-                      int nranks, const bench_dist *dist, size_t totals[2])
+static void step_totals(const bench_shape *shape, size_t element_bytes, int step, int rank,
+                        int nranks, const bench_dist *dist, size_t totals[2])
 {
     totals[0] = totals[1] = 0;
     for (int peer = 0; peer < nranks; peer++) {
-        totals[0] += bench_dist_elements(dist, step, shape->count, element_bytes, rank, peer,
-                                         nranks);
-        totals[1] += bench_dist_elements(dist, step, shape->count, element_bytes, peer, rank,
-                                         nranks);
+        totals[0] +=
+            bench_dist_elements(dist, step, shape->count, element_bytes, rank, peer, nranks);
+        totals[1] +=
+            bench_dist_elements(dist, step, shape->count, element_bytes, peer, rank, nranks);
     }
 }
 
@@ -48,7 +48,7 @@ static void shape_alltoallv(bench_shape *shape, size_t element_bytes, int rank, 
     shape->send_elements = shape->recv_elements = 0;
     for (int step = 0; step < dist->nsteps; step++)
         for (int other = 0; other < nranks; other++) {
-            totals_of(shape, element_bytes, step, other, nranks, dist, totals);
+            step_totals(shape, element_bytes, step, other, nranks, dist, totals);
             most = larger(most, larger(totals[0], totals[1]));
             if (other != rank)
                 continue;

@@ -10,7 +10,7 @@
 #include <weir/weir.h>
 
 typedef struct bench_shape {
-    size_t count; /* the collective's count parameter, elements */
+    size_t count;                        /* the collective's count parameter, elements */
     size_t send_elements, recv_elements; /* this rank's; alltoallv: the largest of all steps */
     /* In place, input and output are parts of one buffer: a rank's block starts at rank times
      * these, in elements. */

@@ -20,7 +20,7 @@ enum { DRAWS = 20000000, RESAMPLES_LOW = 200, RESAMPLES_HIGH = 1000, SEED = 20 }
 typedef struct numbered {
     const bench_sequence *series;
     size_t count;
-    int rounds;       /* 1 or more */
+    int rounds; /* 1 or more */
     double *sorted;
     size_t *order;    /* order[k]: the index of the kth smallest sample */
     size_t *number;   /* number[i]: the inverse, the ith sample's rank by size */
@@ -44,8 +44,8 @@ static void numbered_free(numbered *series)
 static int numbered_make(numbered *series, const bench_sequence *from)
 {
     size_t count = from->count;
-    *series = (numbered){.series = from, .count = count,
-                         .rounds = from->rounds > 1 ? from->rounds : 1};
+    *series =
+        (numbered){.series = from, .count = count, .rounds = from->rounds > 1 ? from->rounds : 1};
     series->sorted = malloc(count * sizeof *series->sorted);
     series->order = malloc(count * sizeof *series->order);
     series->number = malloc(count * sizeof *series->number);

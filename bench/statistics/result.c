@@ -52,8 +52,10 @@ double bench_busbw_gbs(const bench_row *row, double time_us)
 
 bench_sequence bench_result_sequence(const bench_result *result)
 {
-    return (bench_sequence){.samples = result->slowest_us, .count = (size_t)result->iterations,
-                            .ends = result->round_ends, .rounds = result->rounds};
+    return (bench_sequence){.samples = result->slowest_us,
+                            .count = (size_t)result->iterations,
+                            .ends = result->round_ends,
+                            .rounds = result->rounds};
 }
 
 bench_ratio bench_result_ratio(const bench_result *other, const bench_result *shown)
@@ -83,8 +85,8 @@ const char *bench_row_op_name(const bench_row *row)
     return bench_collective_has_op(row->collective) ? weir_op_name(row->op) : "none";
 }
 
-void bench_row_describe(const bench_row *row, int placement, const bench_result *result,
-                        char *text, size_t bytes)
+void bench_row_describe(const bench_row *row, int placement, const bench_result *result, char *text,
+                        size_t bytes)
 {
     snprintf(text, bytes, "%s%s%s, %s %s, %zu bytes, %s", result->candidate,
              *result->algo ? " " : "", result->algo, weir_dtype_name(row->dtype),

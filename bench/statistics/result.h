@@ -25,24 +25,24 @@ typedef struct bench_determinism_outcome {
 typedef struct bench_result {
     const char *candidate, *transport; /* in the candidate's storage */
     char algo[32];
-    int peer;    /* 1: a peer; 0: weir */
-    int is_users; /* 1: a user's kernel */
-    int ran;     /* 0: it cannot make this call, or the algorithm does not apply */
+    int peer;         /* 1: a peer; 0: weir */
+    int is_users;     /* 1: a user's kernel */
+    int ran;          /* 0: it cannot make this call, or the algorithm does not apply */
     char refusal[64]; /* the reason; else empty */
-    int checked; /* 1: check is valid; a result with errors is not timed */
+    int checked;      /* 1: check is valid; a result with errors is not timed */
     weirv_result check;
-    int sampled; /* 1: the MPI reference compared windows only */
+    int sampled;           /* 1: the MPI reference compared windows only */
     bench_outcome special; /* of the run on special values */
     bench_determinism_outcome determinism;
     int timed; /* 1: the members below are valid, on rank 0 */
     int iterations;
     int rounds, round_ends[BENCH_ROUNDS_MAX]; /* as in bench_sequence */
-    int warmups;  /* untimed iterations, the largest number in a block */
-    int unsteady; /* 1: times still fell after the warm-ups */
+    int warmups;         /* untimed iterations, the largest number in a block */
+    int unsteady;        /* 1: times still fell after the warm-ups */
     bench_clocks clocks; /* readings of this rank's GPU; once timed, on rank 0 those of all ranks */
-    bench_stats skew; /* us between the first and the last rank to start; no samples: not
-                         measured */
-    bench_stats stats;    /* of the slowest rank's time per iteration, us */
+    bench_stats skew;    /* us between the first and the last rank to start; no samples: not
+                            measured */
+    bench_stats stats;   /* of the slowest rank's time per iteration, us */
     bench_stats per_iter; /* the same without the first -K iterations */
     double time_us;       /* the table's time, a median, as -a says */
     double cpu_us;        /* a mean, the busiest rank's */
@@ -67,7 +67,7 @@ typedef struct bench_row {
     bench_shape shape;
     int placements; /* 2; 1 if the collective has no in-place form */
     int ncandidates;
-    int oracles; /* BENCH_ORACLE_* bits: what results are compared with */
+    int oracles;                   /* BENCH_ORACLE_* bits: what results are compared with */
     int primary[BENCH_PLACEMENTS]; /* index of the candidate that the table shows */
     bench_cost cost[BENCH_PLACEMENTS];
     bench_result results[BENCH_PLACEMENTS][BENCH_CANDIDATES_MAX];
@@ -114,8 +114,8 @@ const char *bench_determinism_name(const bench_determinism_outcome *outcome);
 /* "sum"; "none" if the collective does not reduce. */
 const char *bench_row_op_name(const bench_row *row);
 /* Describes a result of a row: "weir packet, float sum, 64 bytes, in place". */
-void bench_row_describe(const bench_row *row, int placement, const bench_result *result,
-                        char *text, size_t bytes);
+void bench_row_describe(const bench_row *row, int placement, const bench_result *result, char *text,
+                        size_t bytes);
 /* Frees what the results own. */
 void bench_row_clear(bench_row *row);
 

@@ -13,9 +13,9 @@
 typedef struct bench_stats {
     size_t samples;
     double median, min, max, mean, stdev;
-    double p95, p99;         /* nearest rank */
-    double ci_low, ci_high;  /* 95% interval of the median */
-    double low975, high975;  /* 97.5% interval of the median, for ratios */
+    double p95, p99;        /* nearest rank */
+    double ci_low, ci_high; /* 95% interval of the median */
+    double low975, high975; /* 97.5% interval of the median, for ratios */
 } bench_stats;
 
 typedef struct bench_ratio {

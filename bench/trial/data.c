@@ -64,8 +64,8 @@ weir_status bench_trial_lay_out(bench_trial *trial)
     int has_splits = trial->row->collective == WEIR_COLL_ALLTOALLV;
     weir_status status = WEIR_OK;
     bench_buffers_place(trial->buffers, &trial->row->shape, element_bytes,
-                        (size_t)trial->options->unalign_elements, trial->job->rank,
-                        trial->in_place, trial->round, &trial->layout);
+                        (size_t)trial->options->unalign_elements, trial->job->rank, trial->in_place,
+                        trial->round, &trial->layout);
     trial->operands = &trial->buffers->operands;
     describe_data(trial);
     describe_call(trial);

@@ -20,7 +20,8 @@ weir_status bench_trial_fill(bench_trial *trial, const bench_candidate *candidat
 int bench_trial_has_steps(const bench_trial *trial);
 /* Selects the step of the distribution that the next call uses; alltoallv only. Local. */
 void bench_trial_set_step(bench_trial *trial, int step);
-/* Called before each operation of a loop: selects the next copy (--cold) and the next step. Local. */
+/* Called before each operation of a loop: selects the next copy (--cold) and the next step. Local.
+ */
 void bench_trial_next(bench_trial *trial);
 
 /* The address in host memory of the candidate's result, valid after bench_trial_pull. Pure. */
@@ -29,8 +30,8 @@ void *bench_trial_result(const bench_trial *trial, bench_candidate *candidate);
  * memory; push copies the layout back. Local, blocking; nothing to do on the host backend. */
 weir_status bench_trial_pull(const bench_trial *trial, bench_candidate *candidate);
 weir_status bench_trial_push(const bench_trial *trial);
-/* Waits until the operations that were enqueued are complete, and asks weir for asynchronous errors.
- * Local, blocking; nothing to do on the host backend. */
+/* Waits until the operations that were enqueued are complete, and asks weir for asynchronous
+ * errors. Local, blocking; nothing to do on the host backend. */
 weir_status bench_trial_wait(const bench_trial *trial, const bench_candidate *candidate);
 
 #endif

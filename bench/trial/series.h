@@ -12,27 +12,27 @@
 
 typedef struct bench_series {
     int nmembers, members[BENCH_CANDIDATES_MAX]; /* indices of the row's candidates */
-    int count;                              /* iterations that every member has */
-    int planned;                            /* rounds before any extension */
-    int iterations;                         /* of all planned rounds together */
-    int rounds, ends[BENCH_ROUNDS_MAX];     /* as in bench_sequence */
-    int extension_rounds, extension_iterations;       /* of the current extension: rounds left,
-                                                         iterations per round */
-    double *times_us[BENCH_CANDIDATES_MAX]; /* this rank's; owned */
-    double *starts_us[BENCH_CANDIDATES_MAX]; /* the same for the start of each iteration, if
-                                                wants_starts */
+    int count;                                   /* iterations that every member has */
+    int planned;                                 /* rounds before any extension */
+    int iterations;                              /* of all planned rounds together */
+    int rounds, ends[BENCH_ROUNDS_MAX];          /* as in bench_sequence */
+    int extension_rounds, extension_iterations;  /* of the current extension: rounds left,
+                                                    iterations per round */
+    double *times_us[BENCH_CANDIDATES_MAX];      /* this rank's; owned */
+    double *starts_us[BENCH_CANDIDATES_MAX];     /* the same for the start of each iteration, if
+                                                    wants_starts */
     int wants_starts;
-    double cpu_us[BENCH_CANDIDATES_MAX];    /* this rank's sum over iterations */
-    int warmups[BENCH_CANDIDATES_MAX];      /* the largest number in a block */
-    int unsteady[BENCH_CANDIDATES_MAX];     /* 1: a block's warm-ups ended too early */
-    double warm_us[BENCH_CANDIDATES_MAX];   /* the shortest warm-up */
-    double until;                           /* the option; 0: no extensions */
-    double resolution_us;                         /* of the clock */
-    int batch;                              /* operations per batch, on a GPU; the same on every
-                                               rank */
-    int batch_is_long;                      /* 1: launch latency is negligible beside a batch;
-                                               the same on every rank */
-    double spent_s, limit_s;                /* wall time of all rounds, and its limit */
+    double cpu_us[BENCH_CANDIDATES_MAX];  /* this rank's sum over iterations */
+    int warmups[BENCH_CANDIDATES_MAX];    /* the largest number in a block */
+    int unsteady[BENCH_CANDIDATES_MAX];   /* 1: a block's warm-ups ended too early */
+    double warm_us[BENCH_CANDIDATES_MAX]; /* the shortest warm-up */
+    double until;                         /* the option; 0: no extensions */
+    double resolution_us;                 /* of the clock */
+    int batch;                            /* operations per batch, on a GPU; the same on every
+                                             rank */
+    int batch_is_long;                    /* 1: launch latency is negligible beside a batch;
+                                             the same on every rank */
+    double spent_s, limit_s;              /* wall time of all rounds, and its limit */
 } bench_series;
 
 /* Makes room for more iterations of every member. Collective; agreed. */

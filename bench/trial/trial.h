@@ -33,9 +33,9 @@ typedef struct bench_trial {
     bench_rotation rotation;
     bench_call call; /* addresses among the operands; layout and rotation are in host memory */
     weirv_case data;
-    int injects;         /* 1: the next run gets the fault of --inject */
-    long planted;        /* injected faults that changed something on this rank */
-    uint64_t *next_seed; /* the run's counter: no two fills have the same data */
+    int injects;                    /* 1: the next run gets the fault of --inject */
+    long planted;                   /* injected faults that changed something on this rank */
+    uint64_t *next_seed;            /* the run's counter: no two fills have the same data */
     bench_determinism *determinism; /* the run's findings; NULL without --determinism */
     bench_splits *splits;           /* the run's, for alltoallv */
 } bench_trial;

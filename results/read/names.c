@@ -5,14 +5,9 @@
 #include <ctype.h>
 #include <string.h>
 
-static const char *const columns[RESULTS_COLUMNS] = {
-    "schema", "run_id", "utc", "host", "collective", "backend", "transport", "nranks", "nnodes",
-    "contender", "algo", "dtype", "redop", "root", "placement", "bytes", "count", "iters",
-    "median_us", "min_us", "max_us", "p99_us", "ci_low_us", "ci_high_us", "algbw_gbs", "busbw_gbs",
-    "verify", "wrong", "oracle", "special", "determinism", "gpu_samples", "gpu_throttled",
-    "throttle_reasons", "sm_mhz", "memory_mhz", "power_w", "temperature_c", "dist", "counts",
-    "ceiling_pct",
-};
+#define COLUMN(enumerator, name, form) #name,
+static const char *const columns[RESULTS_COLUMNS] = {WEIRI_COLUMNS(COLUMN)};
+#undef COLUMN
 
 const char *results_column_name(results_column column)
 {

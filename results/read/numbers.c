@@ -27,36 +27,23 @@ int results_whole(const char *text, unsigned long long *value)
     return 0;
 }
 
-typedef enum form { FORM_NAME, FORM_WHOLE, FORM_TIME, FORM_RATE, FORM_PERCENT } form;
-
-static form form_of(results_column column)
+/* How a column's fields are written. */
+static weiri_column_form form_of(results_column column)
 {
-    switch (column) {
-    case RESULTS_SCHEMA: case RESULTS_NRANKS: case RESULTS_NNODES: case RESULTS_ROOT:
-    case RESULTS_BYTES: case RESULTS_COUNT: case RESULTS_ITERS: case RESULTS_WRONG:
-    case RESULTS_GPU_SAMPLES: case RESULTS_GPU_THROTTLED: case RESULTS_SM_MHZ:
-    case RESULTS_MEMORY_MHZ: case RESULTS_POWER_W: case RESULTS_TEMPERATURE_C:
-        return FORM_WHOLE;
-    case RESULTS_MEDIAN_US: case RESULTS_MIN_US: case RESULTS_MAX_US: case RESULTS_P99_US:
-    case RESULTS_CI_LOW_US: case RESULTS_CI_HIGH_US:
-        return FORM_TIME;
-    case RESULTS_ALGBW_GBS: case RESULTS_BUSBW_GBS:
-        return FORM_RATE;
-    case RESULTS_CEILING_PCT:
-        return FORM_PERCENT;
-    default:
-        return FORM_NAME;
-    }
+#define FORM(enumerator, name, form) WEIRI_COLUMN_##form,
+    static const weiri_column_form forms[RESULTS_COLUMNS] = {WEIRI_COLUMNS(FORM)};
+#undef FORM
+    return forms[column];
 }
 
 int results_is_number_column(results_column column)
 {
-    return form_of(column) != FORM_NAME;
+    return form_of(column) != WEIRI_COLUMN_NAME;
 }
 
 int results_is_decimal_column(results_column column)
 {
-    return form_of(column) > FORM_WHOLE;
+    return form_of(column) > WEIRI_COLUMN_WHOLE;
 }
 
 /* A finite double with three decimals has 313 characters at most. */
@@ -65,9 +52,9 @@ enum { NUMBER_BYTES = 512 };
 static void print_number(char *text, results_column column, double value)
 {
     switch (form_of(column)) {
-    case FORM_TIME: snprintf(text, NUMBER_BYTES, "%.3f", value); break;
-    case FORM_RATE: snprintf(text, NUMBER_BYTES, "%.6g", value); break;
-    case FORM_PERCENT: snprintf(text, NUMBER_BYTES, "%.1f", value); break;
+    case WEIRI_COLUMN_TIME: snprintf(text, NUMBER_BYTES, "%.3f", value); break;
+    case WEIRI_COLUMN_RATE: snprintf(text, NUMBER_BYTES, "%.6g", value); break;
+    case WEIRI_COLUMN_PERCENT: snprintf(text, NUMBER_BYTES, "%.1f", value); break;
     default: snprintf(text, NUMBER_BYTES, "%.17g", value);
     }
 }
@@ -91,9 +78,9 @@ int results_is_number_text(results_column column, const char *text)
 {
     char again[NUMBER_BYTES];
     double value;
-    if (form_of(column) == FORM_WHOLE)
+    if (form_of(column) == WEIRI_COLUMN_WHOLE)
         return is_whole_text(text);
-    if (form_of(column) == FORM_NAME || results_real(text, &value) != 0)
+    if (form_of(column) == WEIRI_COLUMN_NAME || results_real(text, &value) != 0)
         return 0;
     print_number(again, column, value);
     return strcmp(again, text) == 0 && strcmp(text, "-0") != 0;

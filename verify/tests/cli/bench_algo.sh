@@ -58,5 +58,5 @@ check "an unknown word still names what is known" \
     eval 'ends_with 2 ./bench_allgather --algo nope && one_line_says nope packet FILE.cu:NAME'
 check "what is known is named once, what needs several machines apart" \
     eval 'ends_with 2 ./bench_allreduce --backend host --algo nope &&
-        one_line_says "auto, all, packet, packet2, fused, ring; only between machines: rails; or a"'
+        one_line_says "auto, all, packet, packet2, fused, ring; only across nodes: rails; or a"'
 tap_done

@@ -132,7 +132,7 @@ for bad in 0% -1% 101% 2%% x ''; do
 done
 refuses 2 'give one of them' --until 2% -n 5
 refuses 2 'one of throughput|latency' --mode both
-refuses 2 'both say where ranks meet' --mode latency -z 1
+refuses 2 'both set where ranks synchronise' --mode latency -z 1
 refuses 2 'leaves none of -n 3' -I 1 -n 3 -K 3
 refuses 2 'only bench_alltoallv' --dist uniform
 refuses 2 'only bench_alltoallv' --counts device

@@ -186,6 +186,7 @@ read_whole() {
 check "result files of all schemas are read whole" read_whole
 
 # CSV to rows to JSON to rows to CSV. Of the newest schema it is the file itself.
+newest=$(sed -n 's/^ *X([A-Z0-9_]*, \([a-z0-9_]*\), .*/\1/p' lib/base/columns.h | tail -n 1)
 round_trip() {
     local file first again
     for file in results/record/*.csv results/example/*.csv "$scratch/nccl.log"; do
@@ -193,7 +194,7 @@ round_trip() {
         ends_with 0 $program --csv "$first.csv" --rows-json "$first.json" "$file" &&
             ends_with 0 $program --csv "$again.csv" --rows-json "$again.json" "$first.json" &&
             [ ! -s "$err" ] && cmp "$first.csv" "$again.csv" && cmp "$first.json" "$again.json" || return 1
-        ! head -n 1 "$file" | grep -q ',ceiling_pct$' || cmp "$file" "$again.csv" || return 1
+        ! head -n 1 "$file" | grep -q ",$newest\$" || cmp "$file" "$again.csv" || return 1
     done
 }
 check "rows written as JSON give the same rows, and the same file" round_trip
