@@ -1,7 +1,7 @@
 /*
- * weir-topo: prints a machine as weir sees it, and where it would run each
- * rank. Standard output holds the result only; an error is one line on
- * standard error, and the exit code is 2 for usage, 3 for the environment.
+ * weir-topo prints the hardware of a node, and where weir would run each rank. Standard output
+ * contains the result only; an error is one line on standard error, and the exit code is 2 for
+ * usage, 3 for the environment.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -77,10 +77,10 @@ static weir_status choose_measure(settings *chosen, const char *value)
     return WEIR_OK;
 }
 
-/* What is parsed, and what --help prints. */
+/* The options: what is parsed, and what --help prints. */
 static const struct option_row {
     const char *name;
-    const char *value; /* NULL: the option stands alone */
+    const char *value; /* NULL: the option has no value */
     const char *help;
     option_action action;
 } option_rows[] = {
