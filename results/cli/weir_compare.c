@@ -1,6 +1,6 @@
 /*
- * weir-compare: holds results against each other and says what became slower. The table
- * goes to standard output, problems of the files to standard error.
+ * weir-compare: compares results and reports what became slower. The table goes to standard output,
+ * problems of the files to standard error.
  */
 #include "results/judge/compare.h"
 #include "results/judge/expect.h"
@@ -93,7 +93,7 @@ static const option_row *find_option(const char *name, size_t length)
     return NULL;
 }
 
-/* Takes argv[*i] and, where it has one, its value. 0, or an exit code. */
+/* Reads argv[*i] and its value, if it has one. Returns 0 or an exit code. */
 static int take_option(settings *s, int argc, char **argv, int *i)
 {
     char *argument = argv[*i], *equals = strchr(argument, '=');
@@ -221,7 +221,7 @@ static void print_b_as_json(FILE *file, const results_report *report)
     results_print_rows_json(file, report->b);
 }
 
-/* All that the user wants written. 0 or EXIT_NOTHING. */
+/* Writes all requested outputs. Returns 0 or EXIT_NOTHING. */
 static int print_all(const settings *s, const results_report *report)
 {
     const char *format = s->format ? s->format : "text";
@@ -273,7 +273,7 @@ static int outcome(const settings *s, const results_report *report)
     return 0;
 }
 
-/* Reads what is expected and both sides. 0, EXIT_USAGE or EXIT_NOTHING. */
+/* Reads the expectations and both sides. Returns 0, EXIT_USAGE or EXIT_NOTHING. */
 static int load(const settings *s, results_set *a, results_set *b, results_expectations *expected)
 {
     int failed = s->expect ? results_expect_read(b, s->expect, expected) : 0;
@@ -331,13 +331,13 @@ static int accept_run(const settings *s)
     return EXIT_NOTHING;
 }
 
-/* A run of any other name could not be reached. */
+/* Whether a run can be named so: a run with any other name could not be selected. */
 static int is_run_name(const char *name)
 {
     return name[0] && strcmp(name, "latest") != 0 && strcmp(name, "baseline") != 0;
 }
 
-/* B's rows become a run of the store. */
+/* Adds B's rows to the store as a run. */
 static int add_run(const settings *s)
 {
     char reason[512];

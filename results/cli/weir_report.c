@@ -1,4 +1,4 @@
-/* weir-report: results, a comparison and the nights of a store as one HTML page. */
+/* weir-report: results, a comparison and the history of a store as one HTML page. */
 #include "results/read/load.h"
 #include "results/output/page.h"
 
@@ -75,7 +75,7 @@ typedef struct material {
     results_expectations expectations;
 } material;
 
-/* Reads everything. 0, or EXIT_NOTHING. */
+/* Reads everything. Returns 0 or EXIT_NOTHING. */
 static int gather(const settings *s, const results_rules *rules, material *m)
 {
     results_set_init(&m->a, 0, stderr);

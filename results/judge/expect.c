@@ -1,5 +1,5 @@
-/* Expectations: their file, and whether B keeps them. One is unmet where the median over
- * starts misses it by more than its 95% interval. */
+/* Expectations: reading their file, and checking B. An expectation is unmet if the median over runs
+ * misses it by more than its 95% interval. */
 #include "results/judge/expect.h"
 
 #include "results/read/load.h"
@@ -17,7 +17,7 @@ const char *results_outcome_name(results_outcome outcome)
     return names[outcome];
 }
 
-/* 8, 4K, 2M, 1G: powers of 1024, as the benchmarks' -b. */
+/* 8, 4K, 2M, 1G: powers of 1024, as for the benchmarks' -b. */
 static int read_bytes(const char *text, unsigned long long *bytes)
 {
     char digits[24];
@@ -69,7 +69,7 @@ static int read_option(results_expectation *made, char *word)
     return 0;
 }
 
-/* words: collective, size, options, relation, number, unit. NULL, or what is wrong. */
+/* words: collective, size, options, relation, number, unit. Returns NULL, or the error. */
 static const char *read_words(results_expectation *made, char **words, int count)
 {
     if (count < 5)
@@ -95,7 +95,7 @@ static const char *read_words(results_expectation *made, char **words, int count
     return NULL;
 }
 
-/* 0, or -1: noted, it is neither an expectation nor empty. */
+/* Reads one line. Returns 0, or -1 after reporting that it is invalid. */
 static int read_line(results_set *set, const char *path, int number, char *line,
                      results_expectations *made)
 {
@@ -117,7 +117,7 @@ static int read_line(results_set *set, const char *path, int number, char *line,
     return 0;
 }
 
-/* All lines of the file's text. 0, or 1: noted, a line was refused or there is none. */
+/* Reads all lines. Returns 0; or 1, reported, if a line is invalid or there is none. */
 static int read_lines(results_set *set, const char *path, char *text, size_t length,
                       results_expectations *made)
 {
@@ -180,7 +180,7 @@ static int fits(const results_expectation *one, const results_row *row)
            (contender[word] == '\0' || contender[word] == ':');
 }
 
-/* Half the interval of the logarithm of B's median over starts. */
+/* Half the width of the interval of the logarithm of B's median over runs. */
 static double half_width(const results_pair *pair)
 {
     double scale = pair->paired ? pair->scale / sqrt(2) : pair->scale;
@@ -188,7 +188,7 @@ static double half_width(const results_pair *pair)
     return gsl_cdf_tdist_Pinv(0.975, pair->freedom) * scale * of_median / sqrt(pair->b.starts);
 }
 
-/* How far the row is on the wrong side, as a logarithm. */
+/* By how much the row misses the expectation, as a logarithm. */
 static double shortfall(const results_expectation *one, const results_pair *pair, double *got)
 {
     const results_row *row = pair->b.rows[0];
@@ -198,7 +198,7 @@ static double shortfall(const results_expectation *one, const results_pair *pair
     return one->is_time ? log(*got / one->value) : log(one->value / fmax(*got, 1e-12));
 }
 
-/* A start with wrong results has missed whatever is expected. */
+/* A run with wrong results misses any expectation. */
 static void check_pair(results_expectation *one, const results_pair *pair, double *worst)
 {
     double got = NAN, misses = INFINITY;

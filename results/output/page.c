@@ -1,5 +1,5 @@
-/* The page: its head, and a section each for the verdicts, the groups of rows, the nights
- * and what else differs between the runs. */
+/* Writes the report: the template, and in it a section each for the verdict, the groups of rows,
+ * the machine, the nights, and what else differs between the runs. */
 #include "results/output/page.h"
 
 #include <math.h>
@@ -193,7 +193,7 @@ static void put_series(const results_page *page, const results_series *series, i
     fputs("</div>\n", file);
 }
 
-/* One night is none. */
+/* A single night is not a history. */
 static int has_history(const results_page *page)
 {
     return page->history && page->history->nseries > 0 && page->history->count > 1;

@@ -1,4 +1,4 @@
-/* The table for people, and the sentences that other formats share. */
+/* The text table, and the sentences that other formats share. */
 #include "results/output/print.h"
 
 #include <math.h>
@@ -13,7 +13,8 @@ static void put_assumed(FILE *file, const results_comparison *c)
         fprintf(file, "%.2g%%", fmax(c->assumed_gpu, c->assumed_host) * 100);
 }
 
-/* The noise that verdicts rest on, and of what it is made: an assumption is told as itself. */
+/* Writes the noise that the verdicts are based on, and its source; an assumption is named as
+ * such. */
 void results_say_noise(FILE *file, const results_report *report)
 {
     const results_comparison *c = report->comparison;

@@ -1,4 +1,4 @@
-/* Manifests: from JSON to sorted lines, and the difference of two. */
+/* Manifests: from JSON to sorted pairs of path and value, and the difference of two manifests. */
 #include "results/read/manifest.h"
 
 #include "results/read/load.h"
@@ -61,7 +61,7 @@ static int by_path(const void *a, const void *b)
     return strcmp(((const results_fact *)a)->path, ((const results_fact *)b)->path);
 }
 
-/* a.csv has a.json. */
+/* The manifest of a.csv is a.json. */
 static int manifest_path(const char *csv, char *path, size_t bytes)
 {
     size_t length = strlen(csv);

@@ -1,6 +1,6 @@
 /*
- * Reads what the OSU microbenchmarks and the Intel MPI benchmarks print. Both give the
- * size that a rank contributes; ours is the larger of what a rank sends and receives.
+ * Reads the output of the OSU microbenchmarks and the Intel MPI benchmarks. Both print the size
+ * that one rank contributes; weir's size is the larger of what a rank sends and receives.
  */
 #include "results/read/load.h"
 
@@ -9,7 +9,7 @@
 
 enum { TOKENS = 12 };
 
-/* Collectives in which every rank has a block for every rank. */
+/* Whether every rank has a block for every rank. */
 static int has_blocks(const char *collective)
 {
     return strcmp(collective, "allgather") == 0 || strncmp(collective, "alltoall", 8) == 0;
@@ -20,7 +20,7 @@ typedef struct section {
     const results_input *input;
     results_origin origin;
     int line, number;
-    const char *collective; /* NULL: none of ours */
+    const char *collective; /* NULL: weir does not have it */
     const char *dtype;
     int ranks;
 } section;

@@ -1,5 +1,4 @@
-/* Rows, their memory, their messages, and the checks that every row passes whoever
- * wrote it. */
+/* Rows, their memory, their messages, and the validation of every row, whichever tool wrote it. */
 #include "results/read/rows.h"
 
 #include "base/json.h"
@@ -136,14 +135,14 @@ static size_t plain_character(const char *text)
     return control ? 0 : weiri_utf8_length(text);
 }
 
-/* What a spreadsheet would take for a formula. */
+/* Whether a spreadsheet would take text for a formula. */
 static int is_formula(const char *text)
 {
     return text[0] && strchr("=+-@", text[0]);
 }
 
-/* Whether a name may stand in a terminal, a page and a spreadsheet. Nothing is lost: what
- * may not, is shown with '?' or '_' in its place, and told. */
+/* Whether a name is safe in a terminal, a page and a spreadsheet. Unsafe characters are replaced by
+ * '?' or '_', which is reported. */
 static int is_harmless(const char *text)
 {
     if (is_formula(text))
@@ -168,7 +167,7 @@ static const char *make_harmless(results_set *set, const char *text)
     return kept;
 }
 
-/* Those that a row cannot do without are checked as what they count. */
+/* Required columns, which are validated as numbers. */
 static int is_checked_later(int column)
 {
     return column == RESULTS_NRANKS || column == RESULTS_NNODES || column == RESULTS_BYTES ||
@@ -216,7 +215,7 @@ static int check_texts(results_set *set, results_row *row)
     return 0;
 }
 
-/* Notes and returns -1 if the text of a column is not the number that it must be. */
+/* Reads a count. Reports it and returns -1 if the text is not a number in the permitted range. */
 static int read_count(results_set *set, results_row *row, int column, unsigned long long least,
                       unsigned long long *value)
 {
@@ -252,7 +251,7 @@ static int read_shape(results_set *set, results_row *row)
     return read_count(set, row, RESULTS_BYTES, 0, &row->bytes);
 }
 
-/* A bandwidth, in a file or made of bytes and time. */
+/* A bandwidth as the file states it, else the computed one. */
 static double bandwidth(const char *text, double made)
 {
     double value = made;
