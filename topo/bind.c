@@ -86,7 +86,7 @@ static weir_status adopt(const weiri_topo *topo, hwloc_const_bitmap_t cpus, weir
 static weir_status bind_process(const weiri_topo *topo, hwloc_bitmap_t cpus, weiri_place *place)
 {
     if (hwloc_bitmap_list_sscanf(cpus, place->cpus) != 0 || hwloc_bitmap_iszero(cpus))
-        return weiri_fail(WEIR_ERR_INVALID, "local rank %d: \"%s\" is no list of cpus",
+        return weiri_fail(WEIR_ERR_INVALID, "local rank %d: \"%s\" is not a list of cpus",
                           place->local_rank, place->cpus);
     if (hwloc_set_cpubind(topo->hwloc, cpus, HWLOC_CPUBIND_PROCESS) != 0)
         return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "local rank %d: cannot bind to cpus %s",
@@ -102,7 +102,7 @@ weir_status weiri_topo_bind(const weiri_topo *topo, weiri_place *place)
         return WEIR_OK;
     if (!weiri_topo_is_live(topo))
         return weiri_fail(WEIR_ERR_UNSUPPORTED,
-                          "local rank %d: a recorded machine has nothing to bind to; use the "
+                          "local rank %d: cannot bind to a recorded machine; use the "
                           "topology of this machine",
                           place->local_rank);
     hwloc_const_bitmap_t all = hwloc_topology_get_allowed_cpuset(topo->hwloc);

@@ -32,7 +32,7 @@ static weir_status configure(hwloc_topology_t hwloc, int ask_drivers)
         flags |= HWLOC_TOPOLOGY_FLAG_NO_DISTANCES;
     if (hwloc_topology_set_flags(hwloc, flags) != 0 ||
         hwloc_topology_set_io_types_filter(hwloc, HWLOC_TYPE_FILTER_KEEP_IMPORTANT) != 0)
-        return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "hwloc refuses its settings");
+        return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "hwloc rejects its settings");
     leave_out(hwloc, unused_components);
     if (!ask_drivers)
         leave_out(hwloc, driver_components);
@@ -85,7 +85,7 @@ static weir_status load_tree(weiri_topo *topo, const char *xml_path, int ask_dri
         return read_tree(topo);
     if (xml_path)
         return weiri_fail(WEIR_ERR_INVALID,
-                          "%s: hwloc cannot read it to its end; record the machine again with "
+                          "%s: hwloc cannot read all of it; record the machine again with "
                           "weir-topo --save FILE",
                           xml_path);
     return weiri_fail_errno(WEIR_ERR_SYSTEM, errno,

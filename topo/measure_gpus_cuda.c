@@ -250,7 +250,7 @@ weir_status weiri_topo_measure_gpus(const weiri_topo *topo, weiri_links **links)
         return status;
     if (all.count < 2 || all.count > WEIRI_LINKS_ENDPOINTS_MAX)
         return weiri_fail(WEIR_ERR_UNSUPPORTED,
-                          "measuring GPUs: CUDA sees %d; give --ranks N for the links between "
+                          "measuring GPUs: CUDA finds %d; give --ranks N for the links between "
                           "cores",
                           all.count);
     status = weiri_links_create(all.count, &all.links);

@@ -255,7 +255,7 @@ static void print_distances(const weiri_topo *topo, FILE *out)
         print_matrix(topo, "GPU:GPU", &topo->gpus, gpu_gpu_cell, out);
     print_matrix(topo, "GPU:NIC", &topo->nics, gpu_nic_cell, out);
     fprintf(out, "\nShared by the two: switch, one PCIe switch; root, one PCIe root complex; "
-                 "numa, one NUMA\nnode; far, only the machine (or the place is not known)%s\n",
+                 "numa, one NUMA\nnode; far, only the machine (or the location is unknown)%s\n",
             topo->nvlink_gbs ? "; nvN, NVLink of N GB/s" : "");
 }
 

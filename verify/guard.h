@@ -1,6 +1,6 @@
 /*
  * Guarded buffers: canary bytes around a user's buffer that show writes
- * outside it. The caller owns the memory (library memory or plain memory);
+ * outside it. The caller owns the memory (registered or unregistered memory);
  * only its layout is decided here:
  *
  *   base | >= 4096 canary bytes | user bytes | >= 4096 canary bytes | end

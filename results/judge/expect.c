@@ -75,23 +75,23 @@ static const char *read_words(results_expectation *made, char **words, int count
     if (count < 5)
         return "expected: collective size [word=value...] >= number GB/s";
     if (count > WORDS)
-        return "more words than an expectation has";
+        return "too many words";
     const char *relation = words[count - 3], *unit = words[count - 1];
     made->collective = results_collective(words[0]);
     made->is_time = strcmp(unit, "us") == 0;
     if (!made->collective)
-        return "no collective of this name";
+        return "unknown collective";
     if (read_bytes(words[1], &made->bytes) != 0)
-        return "no size, such as 8, 4K or 1G";
+        return "expected a size such as 8, 4K or 1G";
     if (!made->is_time && strcmp(unit, "GB/s") != 0)
-        return "the unit is neither GB/s nor us";
+        return "expected the unit GB/s or us";
     if (strcmp(relation, made->is_time ? "<=" : ">=") != 0)
         return "expected >= before GB/s, <= before us";
     if (results_real(words[count - 2], &made->value) != 0 || made->value <= 0)
-        return "no number above 0 before the unit";
+        return "expected a number above 0 before the unit";
     for (int i = 2; i < count - 3; i++)
         if (read_option(made, words[i]) != 0)
-            return "words are dtype=, op=, ranks=, place=, contender=, algo=, algbw, busbw";
+            return "expected words are dtype=, op=, ranks=, place=, contender=, algo=, algbw, busbw";
     return NULL;
 }
 
@@ -130,7 +130,7 @@ static int read_lines(results_set *set, const char *path, char *text, size_t len
     for (int number = 1; (line = results_next_line(&at, text + length)); number++)
         refused |= read_line(set, path, number, line, made) != 0;
     if (made->count == 0 && !refused)
-        results_note(set, path, 0, "no expectation in it; expected lines such as "
+        results_note(set, path, 0, "contains no expectation; expected lines such as "
                      "'allreduce 1G >= 350 GB/s'");
     return refused || made->count == 0;
 }

@@ -1,13 +1,13 @@
 /*
- * Floors and ceilings that a result must keep, from a file with one a line:
+ * Expectations: bounds that a result must satisfy, from a file with one per line:
  *
  *   allreduce 1G >= 350 GB/s
  *   alltoallv 8M dtype=bfloat16 ranks=4 place=out contender=nccl algbw >= 200 GB/s
- *   allgather 8 <= 6.5 us      # behind a number sign: a remark
+ *   allgather 8 <= 6.5 us      # a comment
  *
- * Bandwidths are busbw unless the word algbw stands there. Words that are left out fit any
- * row, but a contender that is left out is weir. Each row that fits must keep it, and be right
- * in all starts. Local.
+ * Bandwidths are busbw unless the line has the word algbw. Omitted filters match any row, except
+ * that the candidate is then weir. Every row that matches must satisfy the line and be right in
+ * all runs. Local.
  */
 #ifndef RESULTS_JUDGE_EXPECT_H
 #define RESULTS_JUDGE_EXPECT_H
@@ -32,7 +32,7 @@ typedef struct results_expectation {
     int is_time, is_algbw;
     double value;
     results_outcome outcome;
-    const results_pair *worst; /* the row that misses it most or meets it least; NULL if absent */
+    const results_pair *worst; /* the row that misses it most, or satisfies it by the least; NULL if absent */
     double got;                /* value of `worst` in the expectation's unit; NaN: its results
                                 * are wrong */
 } results_expectation;

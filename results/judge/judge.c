@@ -161,7 +161,7 @@ static void judge(results_pair *pair, const results_rules *rules)
     else {
         pair->verdict = RESULTS_INCONCLUSIVE;
         pair->reason = pair->a.starts < 2 || pair->b.starts < 2
-                           ? "one start on a side; measure more" : "noise; measure more starts";
+                           ? "one run per side; measure more" : "noise; measure more runs";
     }
 }
 

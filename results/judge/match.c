@@ -109,7 +109,7 @@ static int choose_contenders(matching *m)
          sole_contender(m->a, made->contender_a, sizeof made->contender_a) != 0) ||
         (!rules->contender_b &&
          sole_contender(m->b, made->contender_b, sizeof made->contender_b) != 0)) {
-        results_note(m->b, "weir-compare", 0, "A and B have no contender in common and one of "
+        results_note(m->b, "weir-compare", 0, "A and B have no candidate in common, and one of "
                      "them has several; name them with --contender-a and --contender-b");
         return -1;
     }
@@ -240,7 +240,7 @@ static int is_duplicate(const matching *m, const entry *one, const entry *before
         results_note(one->is_b ? m->b : m->a, one->row->path, one->row->line,
                      "the same measurement as %s:%d, or a later cycle of -N; %s",
                      before->row->path, before->row->line,
-                     one->row->failed ? "only that it is wrong counts" : "row left out");
+                     one->row->failed ? "only its failure counts" : "row left out");
     return 1;
 }
 

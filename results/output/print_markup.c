@@ -85,7 +85,7 @@ void results_print_markdown(FILE *file, const results_report *report)
         results_put_markdown(file, report->name_b);
         fputs("; ", file);
         results_say_noise(file, report);
-        fputs(".\n\n| bytes | collective | type | op | ranks | place | contender | A us | B us | "
+        fputs(".\n\n| bytes | collective | type | op | ranks | place | candidate | A us | B us | "
               "A GB/s | B GB/s | B/A (95%) | verdict |\n"
               "|--:|---|---|---|--:|---|---|--:|--:|--:|--:|--:|---|\n", file);
         for (size_t i = 0; i < c->count; i++)

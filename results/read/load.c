@@ -90,7 +90,7 @@ void results_read_input(results_set *set, results_input *input, int named)
     case RESULTS_KIND_UNKNOWN: break;
     }
     if (named)
-        results_note(set, input->path, 0, "%s; no result file that is known (results/README.md)",
+        results_note(set, input->path, 0, "%s; not a known kind of result file (docs/user/comparing.md)",
                      memchr(input->text, 0, input->length) ? "binary data" : "text");
 }
 
@@ -130,7 +130,7 @@ static int read_text(results_set *set, const char *path, FILE *file, results_inp
     text[length] = '\0';
     *input = (results_input){results_keep_text(set, path, strlen(path)), text, length};
     if (ferror(file))
-        results_note(set, path, 0, "%s; read as far as it goes", strerror(errno));
+        results_note(set, path, 0, "%s; the rest is not read", strerror(errno));
     return 0;
 }
 
@@ -144,7 +144,7 @@ static int read_file(results_set *set, const char *path, int named)
                          RESULTS_FILE_BYTES);
         else
             results_note(set, path, 0, "%s",
-                         errno == ENOTSUP ? "no regular file" : strerror(errno));
+                         errno == ENOTSUP ? "not a regular file" : strerror(errno));
         return -1;
     }
     int status = read_text(set, path, file, &input);
@@ -215,7 +215,7 @@ static int read_pattern(results_set *set, const char *pattern)
         for (size_t i = 0; i < found.gl_pathc; i++)
             read_path(set, found.gl_pathv[i]);
     else
-        results_note(set, pattern, 0, "nothing has a name of this pattern");
+        results_note(set, pattern, 0, "no file matches this pattern");
     globfree(&found);
     return status == 0 ? 0 : -1;
 }

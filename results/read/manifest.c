@@ -82,7 +82,7 @@ static int read_one(results_set *set, const char *path, results_manifest *made)
     if (value)
         flatten(&(collector){set, made}, value, "", 0);
     else
-        results_note(set, path, error.line, "the manifest is broken: %.120s", error.text);
+        results_note(set, path, error.line, "invalid manifest: %.120s", error.text);
     json_decref(value);
     if (made->count > 0)
         qsort(made->facts, made->count, sizeof *made->facts, by_path);

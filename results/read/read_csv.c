@@ -109,7 +109,7 @@ static int is_sound(results_set *set, const results_input *input, const record *
     if (made->binary)
         results_note(set, input->path, made->line, "binary data; line left out");
     else if (made->unclosed)
-        results_note(set, input->path, made->line, "a quote that never closes; line left out");
+        results_note(set, input->path, made->line, "a quote is never closed; line left out");
     else if (made->count > FIELDS)
         results_note(set, input->path, made->line, "%d fields; line left out", made->count);
     else if (columns && made->count != columns)
@@ -140,7 +140,7 @@ static int read_header(results_set *set, const results_input *input, const recor
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
         if (!has[needed[i]]) {
             results_note(set, input->path, header->line,
-                         "no column '%s' (results/README.md lists them); rows left out",
+                         "no column '%s' (docs/user/reading-results.md lists them); rows left out",
                          results_column_name((results_column)needed[i]));
             return 0;
         }
@@ -222,7 +222,7 @@ void results_read_rccl_csv(results_set *set, results_input *input)
             continue;
         if (made.count < 10 || made.count > 14) {
             results_note(set, input->path, made.line,
-                         "%d fields, which no rccl-tests writes (cut off?); line left out",
+                         "%d fields, expected 10 to 14 (cut off?); line left out",
                          made.count);
             continue;
         }

@@ -213,7 +213,7 @@ static void read_result(reader *in, const json_t *result, int number)
         if (json_is_object(json_array_get(rows, i)))
             add_row(in, number, json_array_get(rows, i));
         else
-            results_note(in->set, in->input->path, number, "a row that is no object; left out");
+            results_note(in->set, in->input->path, number, "a row is not an object; left out");
 }
 
 static void read_results(reader *in, json_t *top)
@@ -314,7 +314,7 @@ static int read_lines(reader *in)
             read_flat(in, value, number);
             found++;
         } else if (found && line[0] && !value) {
-            results_note(in->set, input->path, number, "no JSON object; line left out");
+            results_note(in->set, input->path, number, "not a JSON object; line left out");
         }
         json_decref(value);
     }
@@ -328,9 +328,9 @@ void results_read_json(results_set *set, results_input *input, int named)
     json_t *value = json_loadb(input->text, input->length, 0, &error);
     if (value) {
         if (!read_value(&in, value) && named)
-            results_note(set, input->path, 0, "JSON without results that are known here");
+            results_note(set, input->path, 0, "JSON without known results");
         json_decref(value);
     } else if (!read_lines(&in)) {
-        results_note(set, input->path, error.line, "JSON is broken: %.120s", error.text);
+        results_note(set, input->path, error.line, "invalid JSON: %.120s", error.text);
     }
 }

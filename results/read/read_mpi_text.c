@@ -67,7 +67,7 @@ static void read_osu_title(section *in, const char *line)
     in->ranks = in->set->ranks;
     in->number++;
     if (!in->collective)
-        results_note(in->set, in->input->path, in->line, "no collective that is known here: '%s'",
+        results_note(in->set, in->input->path, in->line, "unknown collective '%s'",
                      line + 2);
 }
 
@@ -102,7 +102,7 @@ static void read_imb_title(section *in, const char *line)
     in->ranks = 0;
     in->number++;
     if (!in->collective)
-        results_note(in->set, in->input->path, in->line, "no collective that is known here: '%s'",
+        results_note(in->set, in->input->path, in->line, "unknown collective '%s'",
                      name);
 }
 

@@ -103,7 +103,7 @@ static void read_name(reader *in, const char *line)
     const char *known = results_collective(name);
     snprintf(in->collective, sizeof in->collective, "%s", known ? known : "");
     if (!known)
-        results_note(in->set, in->input->path, in->line, "no collective that is known: '%s'", name);
+        results_note(in->set, in->input->path, in->line, "unknown collective '%s'", name);
 }
 
 /* #  size  count  type  redop  root  time  algbw  busbw  #wrong  time ... */
@@ -193,8 +193,8 @@ static void read_row(reader *in, char *line)
         return;
     }
     if (!in->collective[0]) {
-        results_note(in->set, in->input->path, in->line, "the log does not say which collective "
-                     "this is (old nccl-tests); have it in the file's name; row left out");
+        results_note(in->set, in->input->path, in->line, "the log does not name its collective "
+                     "(old nccl-tests); put it into the file's name; row left out");
         return;
     }
     for (int i = 0; i < HALVES; i++)

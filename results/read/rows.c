@@ -180,7 +180,7 @@ static void drop_unless_number(results_set *set, results_row *row, int column)
     double number;
     if (!text[0] || results_real(text, &number) == 0)
         return;
-    results_note(set, row->path, row->line, "%s '%s' is no number; left out",
+    results_note(set, row->path, row->line, "%s '%s' is not a number; left out",
                  results_column_name((results_column)column), text);
     row->text[column] = "";
 }
@@ -196,7 +196,7 @@ static int check_text(results_set *set, results_row *row, int column)
     }
     int is_number = results_is_number_column((results_column)column);
     if (!is_number && !is_harmless(text)) {
-        results_note(set, row->path, row->line, "%s '%s' could do harm elsewhere; shown changed",
+        results_note(set, row->path, row->line, "%s '%s' contains unsafe characters; they are replaced",
                      name, text);
         row->text[column] = make_harmless(set, text);
     } else if (is_number && !is_checked_later(column)) {
@@ -222,7 +222,7 @@ static int read_count(results_set *set, results_row *row, int column, unsigned l
     if (results_whole(row->text[column], value) == 0 && *value >= least)
         return 0;
     results_note(set, row->path, row->line,
-                 "%s '%s' is no whole number of %llu or more; row left out",
+                 "%s '%s' is not a whole number of %llu or more; row left out",
                  results_column_name(column), row->text[column], least);
     return -1;
 }
@@ -234,7 +234,7 @@ static int read_shape(results_set *set, results_row *row)
         row->text[RESULTS_NRANKS] = results_keep_printed(set, "%d", set->ranks);
     if (!row->text[RESULTS_NRANKS][0]) {
         results_note(set, row->path, row->line,
-                     "the number of ranks is not told here; give it with --ranks; row left out");
+                     "the file does not state the number of ranks; give --ranks; row left out");
         return -1;
     }
     if (read_count(set, row, RESULTS_NRANKS, 1, &number) != 0)
@@ -270,7 +270,7 @@ static int read_times(results_set *set, results_row *row)
     const char *text = row->text[RESULTS_MEDIAN_US];
     double factor = results_bus_factor(row->text[RESULTS_COLLECTIVE], row->nranks);
     if (results_real(text, &row->median_us) != 0 || row->median_us <= 0) {
-        results_note(set, row->path, row->line, "median_us '%s' is no time; row left out", text);
+        results_note(set, row->path, row->line, "median_us '%s' is not a time; row left out", text);
         return -1;
     }
     results_real(row->text[RESULTS_CI_LOW_US], &row->low_us);

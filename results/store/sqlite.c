@@ -103,7 +103,7 @@ int results_sqlite_read(results_set *set, const char *path, const char *run)
     while (from && (status = sqlite3_step(from)) == SQLITE_ROW)
         add_row(set, path, from);
     if (status != SQLITE_DONE)
-        results_note(set, path, 0, "%s; read as far as it goes",
+        results_note(set, path, 0, "%s; the rest is not read",
                      file ? sqlite3_errmsg(file) : reason);
     set->files++;
     sqlite3_finalize(from);
