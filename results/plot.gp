@@ -8,8 +8,8 @@
 # Columns of the points: bytes; median and its interval in us; bus bandwidth
 # and its interval in GB/s; 1 if the row failed verification and has no numbers.
 
-# Blue, vermilion, green, purple, orange, sky, black: told apart by every kind
-# of colour vision, and by the shape of their points in print.
+# Blue, vermilion, green, purple, orange, sky, black: distinguishable with every
+# kind of colour vision, and by the shape of their points in print.
 array colour[7] = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
 array shape[7] = [7, 5, 9, 11, 13, 4, 6]
 nth(i) = (i - 1) % 7 + 1

@@ -1,8 +1,7 @@
 /*
- * Facts that Linux tells and hwloc does not: a network link's rate and state,
- * a GPU's model, and which GPUs of the machine this container may use. They
- * are added to hwloc's objects as info attributes, from where the device
- * tables read them; a recorded machine has them already.
+ * What Linux reports and hwloc does not: the rate and state of a network link, the model of a GPU,
+ * and which GPUs this container may use. Discovery adds it to hwloc's objects as info attributes,
+ * which the device tables read; a recorded machine has them already.
  */
 #include <dirent.h>
 #include <stdio.h>
@@ -14,7 +13,7 @@
 
 static const char nvidia_gpus[] = "/proc/driver/nvidia/gpus";
 
-/* The first line of a file without its end, or 0. */
+/* Reads the first line of a file, without its line feed. Returns 0 if there is none. */
 static int read_line(const char *path, char *line, size_t bytes)
 {
     FILE *file = fopen(path, "r");
@@ -90,8 +89,8 @@ static int has_entries(const char *directory_path)
     return found;
 }
 
-/* sysfs shows every PCI device of the machine, also to a container that was
- * given some of the GPUs; the driver's list holds only those. */
+/* sysfs shows every PCI device of the machine, even in a container that was given only some of the
+ * GPUs; the driver's list contains only those. */
 static void annotate_nvidia(hwloc_obj_t pci)
 {
     const struct hwloc_pcidev_attr_s *at = &pci->attr->pcidev;
@@ -104,7 +103,7 @@ static void annotate_nvidia(hwloc_obj_t pci)
         add_info(pci, WEIRI_TOPO_INFO_HIDDEN, "1");
 }
 
-/* What an AMD card says of itself; empty on some. */
+/* The model that an AMD card reports; empty on some. */
 static void annotate_amd(hwloc_obj_t pci)
 {
     const struct hwloc_pcidev_attr_s *at = &pci->attr->pcidev;

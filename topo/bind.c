@@ -1,9 +1,8 @@
 /*
- * Binding the process to its place, unless its launcher did so first. The
- * evidence for that: the process may not run on every hardware thread that the
- * machine (or the cgroup) offers, or the environment tells of a binding that
- * the user asked the launcher for. A thread that does all the work of a process can
- * settle on one core of the place.
+ * Binds the process to its place, unless its launcher has bound it already. Evidence for the
+ * latter: the process may not run on every hardware thread that the machine (or the cgroup) offers,
+ * or the environment shows that the user asked the launcher for a binding. A thread that does all
+ * the work of a process can be bound to one core of the place.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -21,9 +20,8 @@ static int begins_with_any(const char *text, const char *const *prefixes)
     return 0;
 }
 
-/* Open MPI also binds without being asked, and on a machine of one package
- * that is no binding at all: only a policy that was asked for counts, and only
- * if it was carried out. */
+/* Open MPI also binds by default, which on a machine of one package restricts nothing: only a
+ * policy that the user asked for counts, and only if it was carried out. */
 static int openmpi_says_bound(void)
 {
     const char *policy = getenv("OMPI_MCA_hwloc_base_binding_policy");
@@ -54,7 +52,7 @@ static int count_cores(const weiri_topo *topo, hwloc_const_bitmap_t cpus)
     return ncores;
 }
 
-/* The NUMA node of all these cpus, or -1. */
+/* The NUMA node that contains all these cpus, or -1. */
 static int numa_of_cpus(const weiri_topo *topo, hwloc_const_bitmap_t cpus)
 {
     int numa = -1;
@@ -88,7 +86,7 @@ static weir_status adopt(const weiri_topo *topo, hwloc_const_bitmap_t cpus, weir
 static weir_status bind_process(const weiri_topo *topo, hwloc_bitmap_t cpus, weiri_place *place)
 {
     if (hwloc_bitmap_list_sscanf(cpus, place->cpus) != 0 || hwloc_bitmap_iszero(cpus))
-        return weiri_fail(WEIR_ERR_INVALID, "local rank %d: \"%s\" is no list of cpus",
+        return weiri_fail(WEIR_ERR_INVALID, "local rank %d: \"%s\" is not a list of cpus",
                           place->local_rank, place->cpus);
     if (hwloc_set_cpubind(topo->hwloc, cpus, HWLOC_CPUBIND_PROCESS) != 0)
         return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "local rank %d: cannot bind to cpus %s",
@@ -104,7 +102,7 @@ weir_status weiri_topo_bind(const weiri_topo *topo, weiri_place *place)
         return WEIR_OK;
     if (!weiri_topo_is_live(topo))
         return weiri_fail(WEIR_ERR_UNSUPPORTED,
-                          "local rank %d: a recorded machine has nothing to bind to; use the "
+                          "local rank %d: cannot bind to a recorded machine; use the "
                           "topology of this machine",
                           place->local_rank);
     hwloc_const_bitmap_t all = hwloc_topology_get_allowed_cpuset(topo->hwloc);
@@ -128,7 +126,7 @@ free_cpus:
     return status;
 }
 
-/* The hardware threads of the last core of cpus remain in it. */
+/* Removes all cpus but the hardware threads of the last core. */
 static void keep_last_core(const weiri_topo *topo, hwloc_bitmap_t cpus)
 {
     hwloc_obj_t core = NULL, last = NULL;

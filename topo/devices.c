@@ -1,8 +1,7 @@
 /*
- * The tables of GPUs and NICs, read out of hwloc's tree. A GPU is a PCI device
- * of a class and vendor that computes; a NIC is a PCI device with a network or
- * OpenFabrics device behind it. One PCI function is one entry, whatever number
- * of names the operating system gives it.
+ * The tables of GPUs and NICs, read from hwloc's tree. A GPU is a PCI device of a class and vendor
+ * that computes; a NIC is a PCI device that has a network or OpenFabrics device. One PCI function
+ * is one entry, however many names the operating system gives it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +12,8 @@
 
 enum { CLASS_VGA = 0x0300, CLASS_DISPLAY = 0x03, CLASS_ACCELERATOR = 0x12 };
 
-/* Intel's VGA devices are the processor's own graphics; other vendors' are
- * mostly a board's service console. */
+/* Intel's VGA devices are integrated graphics; those of other vendors are mostly a board's service
+ * console. */
 int weiri_topo_is_gpu(hwloc_obj_t pci)
 {
     const struct hwloc_pcidev_attr_s *at = &pci->attr->pcidev;
@@ -34,8 +33,8 @@ hwloc_obj_t weiri_topo_pci_of(hwloc_obj_t osdev)
     return object;
 }
 
-/* Nodes without cores (memory expanders) and second nodes of the same cores
- * (high-bandwidth memory) do not count: the lowest local node stands for all. */
+/* Nodes without cores (memory expanders) and second nodes of the same cores (high-bandwidth memory)
+ * do not count: the lowest local node represents all. */
 int weiri_topo_numa_of(const weiri_topo *topo, hwloc_obj_t object)
 {
     while (object && !object->cpuset)
@@ -64,7 +63,8 @@ static const char *info_of(hwloc_obj_t object, const char *name)
     return object ? hwloc_obj_get_info_by_name(object, name) : NULL;
 }
 
-/* Better names first: a name that CUDA programs know beats a display's. */
+/* The rank of a name, better ones first: a name that CUDA programs use precedes one of a
+ * display. */
 static int name_rank(hwloc_obj_t osdev)
 {
     switch (osdev->attr->osdev.type) {
@@ -157,7 +157,7 @@ static void add_device(weiri_topo *topo, hwloc_obj_t pci)
     }
 }
 
-/* The address is written with fixed width, so its text sorts as it does. */
+/* The address has a fixed width, so its text sorts like the address. */
 static int by_address(const void *left, const void *right)
 {
     const weiri_topo_entry *a = left, *b = right;

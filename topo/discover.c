@@ -1,8 +1,7 @@
 /*
- * A topology's life: hwloc is set up to look only at what weir reads, the tree
- * is loaded from this machine or from a recording, and the device tables are
- * read out of it. A recording takes the same way as a live machine from the
- * loaded tree on, so that recorded machines test all of it.
+ * The life of a topology. hwloc is restricted to what weir reads, the tree is loaded from this
+ * machine or from a recording, and the device tables are read from the tree. After loading, a
+ * recording is processed like a live machine, so recorded machines test all of that code.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -11,11 +10,11 @@
 #include "base/error.h"
 #include "topo/model.h"
 
-/* hwloc components that start a GPU's driver: slow, and placing ranks needs
- * none of what they add. */
+/* hwloc components that start a GPU's driver. They are slow, and placing ranks does not need
+ * them. */
 static const char *const driver_components[] = {"cuda", "nvml", "rsmi", "levelzero", NULL};
-/* Those that weir never needs: PCI devices come from sysfs without libpciaccess,
- * which leaks, and OpenCL and X displays tell nothing about places. */
+/* Components that weir never needs: PCI devices come from sysfs without libpciaccess, which leaks
+ * memory; OpenCL and X displays report nothing about locations. */
 static const char *const unused_components[] = {"pci", "opencl", "gl", NULL};
 
 static void leave_out(hwloc_topology_t hwloc, const char *const *components)
@@ -33,15 +32,15 @@ static weir_status configure(hwloc_topology_t hwloc, int ask_drivers)
         flags |= HWLOC_TOPOLOGY_FLAG_NO_DISTANCES;
     if (hwloc_topology_set_flags(hwloc, flags) != 0 ||
         hwloc_topology_set_io_types_filter(hwloc, HWLOC_TYPE_FILTER_KEEP_IMPORTANT) != 0)
-        return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "hwloc refuses its settings");
+        return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "hwloc rejects its settings");
     leave_out(hwloc, unused_components);
     if (!ask_drivers)
         leave_out(hwloc, driver_components);
     return WEIR_OK;
 }
 
-/* What this process may run on: hwloc's tree leaves out what the cgroup
- * forbids, the affinity is taken off here. */
+/* The processors that this process may run on. hwloc's tree excludes what the cgroup forbids; this
+ * function subtracts what the affinity mask forbids. */
 static weir_status find_usable(weiri_topo *topo)
 {
     hwloc_const_bitmap_t all = hwloc_topology_get_allowed_cpuset(topo->hwloc);
@@ -86,7 +85,7 @@ static weir_status load_tree(weiri_topo *topo, const char *xml_path, int ask_dri
         return read_tree(topo);
     if (xml_path)
         return weiri_fail(WEIR_ERR_INVALID,
-                          "%s: hwloc cannot read it to its end; record the machine again with "
+                          "%s: hwloc cannot read all of it; record the machine again with "
                           "weir-topo --save FILE",
                           xml_path);
     return weiri_fail_errno(WEIR_ERR_SYSTEM, errno,
@@ -124,8 +123,8 @@ weir_status weiri_topo_discover_full(weiri_topo **topo)
     return create(NULL, 1, topo);
 }
 
-/* hwloc's parsers print to standard error when a file is no XML at all, so the
- * first byte is looked at beforehand. */
+/* hwloc's parsers print to standard error if a file is not XML, so the first byte is checked
+ * before. */
 weir_status weiri_topo_load(const char *xml_path, weiri_topo **topo)
 {
     FILE *file = fopen(xml_path, "r");

@@ -1,6 +1,6 @@
 /*
- * How near devices are: by the closest thing above both in hwloc's tree, and
- * by NVLink where hwloc reports it; and the choice of a NIC that follows.
+ * How close devices are: the closest common component in hwloc's tree, NVLink as far as hwloc
+ * reports it, and the choice of a NIC that follows from them.
  */
 #include <stdlib.h>
 
@@ -69,7 +69,7 @@ static int gpu_of_object(const weiri_topo *topo, hwloc_obj_t object)
     return -1;
 }
 
-/* hwloc counts in MB/s, and gives each GPU a large value to itself. */
+/* hwloc counts in MB/s, and reports a large value from each GPU to itself. */
 static void read_nvlink(weiri_topo *topo, const struct hwloc_distances_s *links)
 {
     for (unsigned from = 0; from < links->nbobjs; from++) {
@@ -91,8 +91,8 @@ weir_status weiri_topo_collect_nvlink(weiri_topo *topo)
         hwloc_distances_get_by_name(topo->hwloc, "NVLinkBandwidth", &count, &links, 0) != 0 ||
         count == 0)
         return WEIR_OK;
-    /* GPUs joined by NVSwitches: from links to the switches, to links between
-     * GPUs. Only then, for the second step drops the GPUs' direct links. */
+    /* GPUs joined by NVSwitches: turns links to the switches into links between GPUs. Only if there
+     * are switches, because the second step drops direct links between GPUs. */
     if (hwloc_distances_transform(topo->hwloc, links,
                                   HWLOC_DISTANCES_TRANSFORM_MERGE_SWITCH_PORTS, NULL, 0) == 0)
         hwloc_distances_transform(topo->hwloc, links,
@@ -122,8 +122,8 @@ static weiri_topo_path path_to_nic(const weiri_topo *topo, int gpu, int numa, in
     return path_of_numa(topo, numa, topo->nics.entries[nic].device.numa);
 }
 
-/* By the rule that the library has for its wires. */
-static int pick(const weiri_topo *topo, int gpu, int numa, int ordinal)
+/* Uses the rule of the library's network transports. */
+static int pick_nic(const weiri_topo *topo, int gpu, int numa, int ordinal)
 {
     weiri_nic_view *views = calloc((size_t)topo->nics.count + 1, sizeof *views);
     int picked = -1;
@@ -141,10 +141,11 @@ static int pick(const weiri_topo *topo, int gpu, int numa, int ordinal)
 
 int weiri_topo_pick_nic(const weiri_topo *topo, int gpu)
 {
-    return gpu >= 0 && gpu < topo->gpus.count ? pick(topo, gpu, -1, gpu) : pick(topo, -1, -1, 0);
+    int is_known = gpu >= 0 && gpu < topo->gpus.count;
+    return is_known ? pick_nic(topo, gpu, -1, gpu) : pick_nic(topo, -1, -1, 0);
 }
 
 int weiri_topo_pick_nic_at(const weiri_topo *topo, int numa, int ordinal)
 {
-    return pick(topo, -1, numa, ordinal);
+    return pick_nic(topo, -1, numa, ordinal);
 }

@@ -7,20 +7,20 @@
 #include "base/links.h"
 #include "topo/topo.h"
 
-/* Endpoints are the places of nranks ranks, a thread each, which read from one another
- * through the caches and the memory of this machine. Keeps all of them busy, for about 20 ms
- * a pair and a second beyond. Local, blocking. WEIR_ERR_INVALID: fewer than two or too many
- * ranks; WEIR_ERR_NO_MEMORY, WEIR_ERR_SYSTEM. */
+/* Measures the links between the places of nranks ranks: one thread at each place reads what
+ * another has written, through the caches and the memory of this machine. Keeps all places busy for
+ * about 20 ms per pair and one second more. Local, blocking. WEIR_ERR_INVALID: fewer than two or
+ * too many ranks; WEIR_ERR_NO_MEMORY, WEIR_ERR_SYSTEM. */
 weir_status weiri_topo_measure_cores(const weiri_topo *topo, int nranks, weiri_links **links);
 
-/* Endpoints are the GPUs, which read from one another by their copy engines, all at once by
- * kernels too, whichever is faster; latencies are those of kernels that store into each other's
- * memory. Local, blocking. WEIR_ERR_UNSUPPORTED:
- * fewer than two GPUs, no way between two of them, or a build without CUDA. */
+/* Measures the links between all GPUs. They read from one another by their copy engines, all at
+ * once by kernels too, and the faster of the two counts; latencies are those of kernels that store
+ * into each other's memory. Local, blocking. WEIR_ERR_UNSUPPORTED: fewer than two GPUs, two of them
+ * cannot reach each other, or a build without CUDA. */
 weir_status weiri_topo_measure_gpus(const weiri_topo *topo, weiri_links **links);
 
-/* Links for people: a matrix of bandwidths, one of latencies, and what all do together. Write
- * errors stay in out. */
+/* Prints links as text: a matrix of bandwidths, one of latencies, and what all links reach
+ * together. Write errors stay in out's error flag. */
 void weiri_topo_print_links(const weiri_links *links, FILE *out);
 
 #endif

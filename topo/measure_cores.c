@@ -1,7 +1,8 @@
 /*
- * Links between cores. A thread stands at each rank's place. What crosses a link is what its
- * owner has just written: it writes, all meet, the reader reads it once and is timed, all
- * meet. Of several turns the best one counts: this is what the links can do.
+ * Measures links between cores. One thread runs at each rank's place. What crosses a link is data
+ * that its owner has just written: the owner writes, barrier, the reader reads it once and takes
+ * the time, barrier. The best of several repetitions counts, because it shows what the links can
+ * do.
  */
 #include "topo/measure.h"
 
@@ -16,12 +17,12 @@
 #include "topo/model.h"
 
 enum {
-    TURNS = 9,
+    REPEATS = 9,
     PAIR_BYTES = 4 << 20,
     PING_PONGS = 1000,
     SMALLEST_BYTES = 4096,
     STEP = 8,            /* from size to size */
-    PATIENCE = 2000,     /* polls before a processor is given away: cores may be shared */
+    PATIENCE = 2000,     /* polls before yielding the processor: cores may be shared */
 };
 
 typedef struct study {
@@ -29,11 +30,12 @@ typedef struct study {
     size_t largest_bytes;
     weiri_links *links;
     pthread_barrier_t meeting;
-    pthread_mutex_t gate; /* closed until all threads have been started, or one could not be */
-    int is_off;           /* one could not be */
+    pthread_mutex_t gate; /* closed until all threads have been started or one has failed to
+                           * start */
+    int is_off;           /* one has failed to start */
     char **sources;
     uint64_t *sums;
-    double *times_us;    /* of the endpoints, in a turn */
+    double *times_us;    /* per endpoint, in a repetition */
     struct {
         _Alignas(WEIR_LINE_BYTES) uint64_t value;
     } ball[2];
@@ -59,12 +61,13 @@ static double least(const double *values, int count)
     return found;
 }
 
-static void meet(study *all)
+static void barrier(study *all)
 {
     pthread_barrier_wait(&all->meeting);
 }
 
-/* Reads memory without writing any; the result is of no use but that it is needed. */
+/* Reads memory without writing any. The result is used only so that the compiler keeps the
+ * loads. */
 static uint64_t take_in(const char *from, size_t bytes)
 {
     const uint64_t *words = (const uint64_t *)(const void *)from;
@@ -75,39 +78,41 @@ static uint64_t take_in(const char *from, size_t bytes)
     return sums[0] ^ sums[1] ^ sums[2] ^ sums[3] ^ sums[4] ^ sums[5] ^ sums[6] ^ sums[7];
 }
 
-/* One crossing of so many bytes from a rank's memory; its time, 0 for who does not read. */
-static double cross(study *all, int rank, int from, int reads, size_t bytes, int turn)
+/* Transfers `bytes` bytes from the memory of rank `from` once. Returns the time, or 0 for a rank
+ * that does not read. */
+static double time_transfer(study *all, int rank, int from, int reads, size_t bytes, int repeat)
 {
     double took_us = 0;
-    memset(all->sources[rank], turn + 1, bytes);
-    meet(all);
+    memset(all->sources[rank], repeat + 1, bytes);
+    barrier(all);
     if (reads) {
         double start_us = now_us();
         all->sums[rank] = take_in(all->sources[from], bytes);
         took_us = now_us() - start_us;
     }
-    meet(all);
+    barrier(all);
     return took_us;
 }
 
-/* Everybody reads from the next one: the slowest endpoint's bandwidth in the best turn. */
+/* Every endpoint reads from the next one. Records the bandwidth of the slowest endpoint in the best
+ * repetition. */
 static void measure_together(study *all, int rank)
 {
     weiri_links *links = all->links;
     for (size_t bytes = SMALLEST_BYTES; bytes <= all->largest_bytes; bytes *= STEP) {
-        double slowest_us[TURNS];
-        for (int turn = 0; turn < TURNS; turn++) {
-            all->times_us[rank] = cross(all, rank, (rank + 1) % all->nranks, 1, bytes, turn);
-            meet(all);
-            slowest_us[turn] = 0;
+        double slowest_us[REPEATS];
+        for (int repeat = 0; repeat < REPEATS; repeat++) {
+            all->times_us[rank] = time_transfer(all, rank, (rank + 1) % all->nranks, 1, bytes, repeat);
+            barrier(all);
+            slowest_us[repeat] = 0;
             for (int i = 0; i < all->nranks; i++)
-                if (all->times_us[i] > slowest_us[turn])
-                    slowest_us[turn] = all->times_us[i];
-            meet(all);
+                if (all->times_us[i] > slowest_us[repeat])
+                    slowest_us[repeat] = all->times_us[i];
+            barrier(all);
         }
         if (rank == 0) {
             links->bytes[links->nsizes] = (double)bytes;
-            links->together_gbs[links->nsizes++] = (double)bytes / least(slowest_us, TURNS) * 1e-3;
+            links->together_gbs[links->nsizes++] = (double)bytes / least(slowest_us, REPEATS) * 1e-3;
         }
     }
 }
@@ -119,7 +124,7 @@ static void await(const uint64_t *ball, uint64_t value)
             sched_yield();
 }
 
-/* Half a round trip of a word between two lines. */
+/* Returns half a round trip of a word between two cache lines. */
 static double ping_pong(study *all, int is_first, uint64_t *sent)
 {
     double start_us = now_us();
@@ -136,19 +141,19 @@ static double ping_pong(study *all, int is_first, uint64_t *sent)
 
 static void measure_pair(study *all, int rank, int from, int to, uint64_t *sent)
 {
-    double reads_us[TURNS], words_us[TURNS];
+    double reads_us[REPEATS], words_us[REPEATS];
     int takes_part = rank == from || rank == to;
     size_t at = (size_t)from * (size_t)all->nranks + (size_t)to;
-    for (int turn = 0; turn < TURNS; turn++) {
-        reads_us[turn] = cross(all, rank, from, rank == to, takes_part ? PAIR_BYTES : 0, turn);
-        words_us[turn] = takes_part ? ping_pong(all, rank == from, sent) : 0;
+    for (int repeat = 0; repeat < REPEATS; repeat++) {
+        reads_us[repeat] = time_transfer(all, rank, from, rank == to, takes_part ? PAIR_BYTES : 0, repeat);
+        words_us[repeat] = takes_part ? ping_pong(all, rank == from, sent) : 0;
         *sent += takes_part ? 0 : PING_PONGS;
-        meet(all);
+        barrier(all);
     }
     if (rank != to)
         return;
-    all->links->gbs[at] = PAIR_BYTES / least(reads_us, TURNS) * 1e-3;
-    all->links->us[at] = least(words_us, TURNS);
+    all->links->gbs[at] = PAIR_BYTES / least(reads_us, REPEATS) * 1e-3;
+    all->links->us[at] = least(words_us, REPEATS);
 }
 
 static void *run(void *argument)
@@ -160,7 +165,7 @@ static void *run(void *argument)
     pthread_mutex_unlock(&all->gate);
     if (all->is_off)
         return NULL;
-    if (own->cpus) /* an endpoint that stays where it is serves as well, if less steadily */
+    if (own->cpus) /* without binding the endpoint still works, if less steadily */
         hwloc_set_cpubind(own->hwloc, own->cpus, HWLOC_CPUBIND_THREAD);
     memset(all->sources[own->rank], 0, all->largest_bytes);
     measure_together(all, own->rank);
@@ -171,7 +176,7 @@ static void *run(void *argument)
     return NULL;
 }
 
-/* The last core of a rank's place, as benchmarks settle on it; NULL: not known. */
+/* The last core of a rank's place, to which benchmarks bind it; NULL if unknown. */
 static hwloc_bitmap_t cpus_of(const weiri_topo *topo, int rank, int nranks)
 {
     weiri_place place;
@@ -236,7 +241,7 @@ static void forget(study *all)
     free(all->times_us);
 }
 
-/* Beyond the caches of any core, but not of the memory that many of them share. */
+/* Larger than the caches of one core, but not larger than the memory divided among many. */
 static size_t largest_for(int nranks)
 {
     enum { FEW = 8, LARGEST = 128 << 20, LARGEST_OF_MANY = 16 << 20 };

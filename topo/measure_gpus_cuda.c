@@ -1,8 +1,8 @@
 /*
- * Links between GPUs, all in this process: bandwidths, first of each pair alone by copy engines,
- * then of every GPU reading from the next one at once, by copy engines or by kernels, whichever
- * is faster; latencies by two kernels that answer each other. Memory is plain, peer access is
- * enabled once and stays.
+ * Measures links between GPUs in this process. Bandwidths: each pair alone by copy engines, then
+ * every GPU reading from the next one at the same time, by copy engines or kernels, whichever is
+ * faster. Latencies: two kernels that answer each other. The memory is from cudaMalloc; peer access
+ * is enabled once and stays enabled.
  */
 #include "topo/measure.h"
 
@@ -14,13 +14,13 @@
 #include "topo/measure_gpus.h"
 
 enum {
-    TURNS = 5,
+    REPEATS = 5,
     PAIR_BYTES = 256 << 20,
     LARGEST_BYTES = 256 << 20,
     SMALLEST_BYTES = 64 << 10,
     STEP = 8,
     ROUNDS = 500,
-    WORD_BYTES = 256, /* a word and the room around it */
+    WORD_BYTES = 256, /* a word, alone in its cache lines */
 };
 
 typedef struct gpu {
@@ -36,8 +36,8 @@ typedef struct study {
     weiri_links *links;
 } study;
 
-/* What CUDA says of the last call that failed. */
-static weir_status told(cudaError_t error, const char *what)
+/* Turns CUDA's error of the last call into a status with a message. */
+static weir_status cuda_status(cudaError_t error, const char *what)
 {
     if (error == cudaSuccess)
         return WEIR_OK;
@@ -73,7 +73,7 @@ static weir_status open_gpu(study *all, int index)
         error = cudaMalloc((void **)&own->result, WORD_BYTES);
     if (error == cudaSuccess)
         error = cudaMemset(own->source, 1, LARGEST_BYTES);
-    return told(error, "set-up, with peer access between all GPUs");
+    return cuda_status(error, "set-up, with peer access between all GPUs");
 }
 
 static void close_gpu(study *all, int index)
@@ -92,18 +92,18 @@ static void close_gpu(study *all, int index)
     cudaFree(own->result);
 }
 
-/* Of all turns. */
+/* The least time of all repetitions. */
 static double least(const double *values)
 {
     double found = values[0];
-    for (int i = 1; i < TURNS; i++)
+    for (int i = 1; i < REPEATS; i++)
         found = values[i] < found ? values[i] : found;
     return found;
 }
 
 typedef enum engine { COPY_ENGINES, KERNELS, ENGINES } engine;
 
-/* Starts a read of so many bytes from another GPU, timed; kernels read them over and over,
+/* Starts a timed read of `bytes` bytes from another GPU; kernels read them repeatedly,
  * LARGEST_BYTES in all. */
 static cudaError_t start_read(study *all, int from, int to, engine by, size_t bytes)
 {
@@ -132,37 +132,37 @@ static cudaError_t end_read(study *all, int to, double *us)
 
 static weir_status measure_pair(study *all, int from, int to)
 {
-    double times_us[TURNS];
+    double times_us[REPEATS];
     cudaError_t error = cudaSuccess;
-    for (int turn = 0; turn < TURNS && error == cudaSuccess; turn++) {
+    for (int repeat = 0; repeat < REPEATS && error == cudaSuccess; repeat++) {
         error = start_read(all, from, to, COPY_ENGINES, PAIR_BYTES);
         if (error == cudaSuccess)
-            error = end_read(all, to, &times_us[turn]);
+            error = end_read(all, to, &times_us[repeat]);
     }
     if (error != cudaSuccess)
-        return told(error, "a copy between two GPUs");
+        return cuda_status(error, "a copy between two GPUs");
     all->links->gbs[from * all->count + to] = PAIR_BYTES / least(times_us) * 1e-3;
     return WEIR_OK;
 }
 
-/* What the slowest GPU gets. */
+/* Records the bandwidth that the slowest GPU gets. */
 static weir_status read_together(study *all, engine by, size_t bytes, double *gbs)
 {
     const double read = by == KERNELS ? LARGEST_BYTES : (double)bytes;
-    double slowest_us[TURNS];
+    double slowest_us[REPEATS];
     cudaError_t error = cudaSuccess;
-    for (int turn = 0; turn < TURNS && error == cudaSuccess; turn++) {
-        slowest_us[turn] = 0;
+    for (int repeat = 0; repeat < REPEATS && error == cudaSuccess; repeat++) {
+        slowest_us[repeat] = 0;
         for (int to = 0; to < all->count && error == cudaSuccess; to++)
             error = start_read(all, (to + 1) % all->count, to, by, bytes);
         for (int to = 0; to < all->count && error == cudaSuccess; to++) {
             double us = 0;
             error = end_read(all, to, &us);
-            slowest_us[turn] = us > slowest_us[turn] ? us : slowest_us[turn];
+            slowest_us[repeat] = us > slowest_us[repeat] ? us : slowest_us[repeat];
         }
     }
     if (error != cudaSuccess)
-        return told(error, "reads between all GPUs");
+        return cuda_status(error, "reads between all GPUs");
     *gbs = read / least(slowest_us) * 1e-3;
     return WEIR_OK;
 }
@@ -182,8 +182,8 @@ static weir_status measure_together(study *all, size_t bytes)
     return status;
 }
 
-/* Half a round trip, the same in both directions. The first end's kernel may start late: its
- * own clock begins then, so its times count. */
+/* Measures half a round trip, which is the same in both directions. The first end's kernel may
+ * start late: its clock begins when it starts, so its times count. */
 static weir_status measure_latency(study *all, int first, int second)
 {
     gpu *one = &all->gpus[first], *other = &all->gpus[second];
@@ -214,7 +214,7 @@ static weir_status measure_latency(study *all, int first, int second)
     if (error == cudaSuccess)
         error = cudaMemcpy(result, one->result, sizeof result, cudaMemcpyDeviceToHost);
     if (error != cudaSuccess)
-        return told(error, "kernels that answer each other");
+        return cuda_status(error, "kernels that answer each other");
     if (result[1] < ROUNDS)
         return weiri_fail(WEIR_ERR_UNSUPPORTED,
                           "measuring GPUs: GPU %d does not see what GPU %d stores", first, second);
@@ -245,12 +245,12 @@ static weir_status measure(study *all)
 weir_status weiri_topo_measure_gpus(const weiri_topo *topo, weiri_links **links)
 {
     study all = {0};
-    weir_status status = told(cudaGetDeviceCount(&all.count), "no driver");
+    weir_status status = cuda_status(cudaGetDeviceCount(&all.count), "no driver");
     if (status != WEIR_OK)
         return status;
     if (all.count < 2 || all.count > WEIRI_LINKS_ENDPOINTS_MAX)
         return weiri_fail(WEIR_ERR_UNSUPPORTED,
-                          "measuring GPUs: CUDA sees %d; give --ranks N for the links between "
+                          "measuring GPUs: CUDA finds %d; give --ranks N for the links between "
                           "cores",
                           all.count);
     status = weiri_links_create(all.count, &all.links);

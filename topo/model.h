@@ -1,6 +1,6 @@
 /*
- * The inside of a topology, for the files of this folder: hwloc's tree, and
- * the tables that are read out of it once.
+ * The structure of a topology, internal to this folder: hwloc's tree, and the tables that are read
+ * out of it once.
  */
 #ifndef TOPO_MODEL_H
 #define TOPO_MODEL_H
@@ -23,13 +23,13 @@ typedef struct weiri_topo_table {
 
 struct weiri_topo {
     hwloc_topology_t hwloc;
-    hwloc_bitmap_t usable; /* hardware threads this process may run on; all, if recorded */
+    hwloc_bitmap_t usable; /* hardware threads this process may run on; of a recorded machine all */
     hwloc_obj_type_t core_type; /* cores; hardware threads where no core is reported */
     weiri_topo_table gpus;
     weiri_topo_table nics;
-    weiri_rdma_port *ports; /* of a live machine, in the order of names */
+    weiri_rdma_port *ports; /* of a live machine, ordered by name */
     int nports;
-    double *nvlink_gbs; /* gpus.count squared, row: from; NULL: nothing known */
+    double *nvlink_gbs; /* [from * gpus.count + to]; NULL if nothing is known */
 };
 
 /* PCI vendors whose GPUs compute. */
@@ -50,20 +50,20 @@ weir_status weiri_topo_collect_nvlink(weiri_topo *topo);
 
 /* Fills topo->ports from this machine. WEIR_ERR_NO_MEMORY. */
 weir_status weiri_topo_collect_ports(weiri_topo *topo);
-/* The port and GID that the `ib` wire of a rank in this place takes, and why. Errors: those of
- * weiri_rdma_choose. */
+/* Chooses the port and GID that the `ib` transport of a rank in this place uses, and the reason.
+ * Errors: those of weiri_rdma_choose. */
 weir_status weiri_topo_choose_port(const weiri_topo *topo, const weiri_place *place,
                                    weiri_rdma_choice *choice);
 weiri_topo_path weiri_topo_gpu_port(const weiri_topo *topo, int gpu, int port);
 
 /* The PCI device that an OS device belongs to, or NULL. */
 hwloc_obj_t weiri_topo_pci_of(hwloc_obj_t osdev);
-/* 1 for a PCI device that computes: a GPU of a known vendor. */
+/* 1 for a PCI device that is a compute GPU of a known vendor. */
 int weiri_topo_is_gpu(hwloc_obj_t pci);
-/* The NUMA node that holds all of a normal object's cores (a device: its first
- * ancestor's), or -1. */
+/* The NUMA node that contains all cores of a normal object (of a device: of its first normal
+ * ancestor), or -1. */
 int weiri_topo_numa_of(const weiri_topo *topo, hwloc_obj_t object);
-/* The processor's name as hwloc tells it, "" if it does not. */
+/* The processor's name as hwloc reports it, or "". */
 const char *weiri_topo_processor(const weiri_topo *topo);
 
 #endif

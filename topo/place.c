@@ -1,64 +1,63 @@
 /*
- * Where each rank of a machine should run. Every NUMA node with usable cores
- * is a room. Ranks choose rooms one after the other: the room of their GPU,
- * else the one that an even spread over all cores gives them; while there are
- * cores for all, a full room sends its next rank to the emptiest. The ranks of
- * a room then split its cores in equal runs, or take turns on them if they are
- * more. All of it is a function of the topology and the number of ranks, so
- * every rank knows every place.
+ * Computes where each rank of a node should run. Ranks choose a NUMA node with usable cores one
+ * after another: the NUMA node of their GPU, else the one that an even spread over all cores gives
+ * them. As long as there are cores for all ranks, a NUMA node without free cores passes its next
+ * rank to the one with the most. The ranks of a NUMA node then divide its cores into equal
+ * consecutive parts, or share cores if there are more ranks than cores. All of this is a function
+ * of the topology and the number of ranks, so every rank knows every place.
  */
 #include <stdlib.h>
 
 #include "base/error.h"
 #include "topo/model.h"
 
-typedef struct room {
+typedef struct numa_cores {
     int numa;
-    int first_core; /* position in floor.cores */
+    int first_core; /* index in core_list.cores */
     int ncores;
     int nranks;
-} room;
+} numa_cores;
 
-typedef struct floor_plan {
-    hwloc_obj_t *cores; /* the usable ones, in hwloc's order: rooms are runs of it */
+typedef struct core_list {
+    hwloc_obj_t *cores; /* the usable ones in hwloc's order: those of a NUMA node are consecutive */
     int ncores;
-    room *rooms;
-    int nrooms;
-} floor_plan;
+    numa_cores *nodes;
+    int nnodes;
+} core_list;
 
-static void free_plan(floor_plan *plan)
+static void free_cores(core_list *list)
 {
-    free(plan->rooms);
-    free(plan->cores);
+    free(list->nodes);
+    free(list->cores);
 }
 
-static void add_core(floor_plan *plan, hwloc_obj_t core)
+static void add_core(core_list *list, hwloc_obj_t core)
 {
     int numa = hwloc_bitmap_first(core->nodeset);
-    room *last = plan->nrooms > 0 ? &plan->rooms[plan->nrooms - 1] : NULL;
+    numa_cores *last = list->nnodes > 0 ? &list->nodes[list->nnodes - 1] : NULL;
     if (!last || last->numa != numa) {
-        last = &plan->rooms[plan->nrooms++];
+        last = &list->nodes[list->nnodes++];
         last->numa = numa;
-        last->first_core = plan->ncores;
+        last->first_core = list->ncores;
     }
     last->ncores++;
-    plan->cores[plan->ncores++] = core;
+    list->cores[list->ncores++] = core;
 }
 
-static weir_status make_plan(const weiri_topo *topo, floor_plan *plan)
+static weir_status list_cores(const weiri_topo *topo, core_list *list)
 {
     int ncores = hwloc_get_nbobjs_by_type(topo->hwloc, topo->core_type);
-    *plan = (floor_plan){0};
-    plan->cores = calloc((size_t)ncores, sizeof *plan->cores);
-    plan->rooms = calloc((size_t)ncores, sizeof *plan->rooms);
-    if (!plan->cores || !plan->rooms) {
-        free_plan(plan);
+    *list = (core_list){0};
+    list->cores = calloc((size_t)ncores, sizeof *list->cores);
+    list->nodes = calloc((size_t)ncores, sizeof *list->nodes);
+    if (!list->cores || !list->nodes) {
+        free_cores(list);
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a table of %d cores", ncores);
     }
     hwloc_obj_t core = NULL;
     while ((core = hwloc_get_next_obj_by_type(topo->hwloc, topo->core_type, core)))
         if (hwloc_bitmap_intersects(core->cpuset, topo->usable))
-            add_core(plan, core);
+            add_core(list, core);
     return WEIR_OK;
 }
 
@@ -67,70 +66,71 @@ static int gpu_of_rank(const weiri_topo *topo, int local_rank)
     return topo->gpus.count > 0 ? local_rank % topo->gpus.count : -1;
 }
 
-static room *wanted_room(const weiri_topo *topo, const floor_plan *plan, int rank, int nranks)
+static numa_cores *wanted_node(const weiri_topo *topo, const core_list *list, int rank, int nranks)
 {
     int gpu = gpu_of_rank(topo, rank);
-    for (int i = 0; gpu >= 0 && i < plan->nrooms; i++)
-        if (plan->rooms[i].numa == topo->gpus.entries[gpu].device.numa)
-            return &plan->rooms[i];
-    int core = (int)((long long)rank * plan->ncores / nranks);
-    room *wanted = plan->rooms;
+    for (int i = 0; gpu >= 0 && i < list->nnodes; i++)
+        if (list->nodes[i].numa == topo->gpus.entries[gpu].device.numa)
+            return &list->nodes[i];
+    int core = (int)((long long)rank * list->ncores / nranks);
+    numa_cores *wanted = list->nodes;
     while (core >= wanted->first_core + wanted->ncores)
         wanted++;
     return wanted;
 }
 
-static room *emptiest_room(const floor_plan *plan)
+static numa_cores *emptiest_node(const core_list *list)
 {
-    room *best = plan->rooms;
-    for (room *each = plan->rooms; each < plan->rooms + plan->nrooms; each++)
+    numa_cores *best = list->nodes;
+    for (numa_cores *each = list->nodes; each < list->nodes + list->nnodes; each++)
         if (each->ncores - each->nranks > best->ncores - best->nranks)
             best = each;
     return best;
 }
 
-/* Lets all ranks choose, and returns local_rank's room and its turn there. */
-static room *choose_rooms(const weiri_topo *topo, const floor_plan *plan, int local_rank,
-                          int nranks, int *turn)
+/* Lets all ranks choose. Returns the NUMA node of local_rank, and its ordinal among the ranks
+ * there. */
+static numa_cores *choose_nodes(const weiri_topo *topo, const core_list *list, int local_rank,
+                          int nranks, int *ordinal)
 {
-    room *chosen = NULL;
+    numa_cores *chosen = NULL;
     for (int rank = 0; rank < nranks; rank++) {
-        room *wanted = wanted_room(topo, plan, rank, nranks);
-        if (nranks <= plan->ncores && wanted->nranks == wanted->ncores)
-            wanted = emptiest_room(plan);
+        numa_cores *wanted = wanted_node(topo, list, rank, nranks);
+        if (nranks <= list->ncores && wanted->nranks == wanted->ncores)
+            wanted = emptiest_node(list);
         if (rank == local_rank) {
             chosen = wanted;
-            *turn = wanted->nranks;
+            *ordinal = wanted->nranks;
         }
         wanted->nranks++;
     }
     return chosen;
 }
 
-/* The run of the room's cores for its turn-th rank. */
-static void share_cores(const room *home, int turn, int *first, int *ncores, int *sharers)
+/* The consecutive cores of the NUMA node for its rank number `ordinal`. */
+static void share_cores(const numa_cores *node, int ordinal, int *first, int *ncores, int *sharers)
 {
-    if (home->nranks > home->ncores) {
-        int seat = turn % home->ncores;
-        *first = home->first_core + seat;
+    if (node->nranks > node->ncores) {
+        int core = ordinal % node->ncores;
+        *first = node->first_core + core;
         *ncores = 1;
-        *sharers = home->nranks / home->ncores + (seat < home->nranks % home->ncores);
+        *sharers = node->nranks / node->ncores + (core < node->nranks % node->ncores);
         return;
     }
-    int begin = turn * home->ncores / home->nranks;
-    *first = home->first_core + begin;
-    *ncores = (turn + 1) * home->ncores / home->nranks - begin;
+    int begin = ordinal * node->ncores / node->nranks;
+    *first = node->first_core + begin;
+    *ncores = (ordinal + 1) * node->ncores / node->nranks - begin;
     *sharers = 1;
 }
 
-static weir_status write_cpus(const weiri_topo *topo, const floor_plan *plan, int first,
+static weir_status write_cpus(const weiri_topo *topo, const core_list *list, int first,
                               weiri_place *place)
 {
     hwloc_bitmap_t cpus = hwloc_bitmap_alloc();
     if (!cpus)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a set of cpus");
     for (int i = first; i < first + place->ncores; i++)
-        hwloc_bitmap_or(cpus, cpus, plan->cores[i]->cpuset);
+        hwloc_bitmap_or(cpus, cpus, list->cores[i]->cpuset);
     hwloc_bitmap_and(cpus, cpus, topo->usable);
     int length = hwloc_bitmap_list_snprintf(place->cpus, sizeof place->cpus, cpus);
     hwloc_bitmap_free(cpus);
@@ -146,21 +146,21 @@ weir_status weiri_topo_place(const weiri_topo *topo, int local_rank, int local_n
     if (local_nranks < 1 || local_rank < 0 || local_rank >= local_nranks)
         return weiri_fail(WEIR_ERR_INVALID, "place of local rank %d: expected 0 to %d of %d ranks",
                           local_rank, local_nranks - 1, local_nranks);
-    floor_plan plan;
-    weir_status status = make_plan(topo, &plan);
+    core_list list;
+    weir_status status = list_cores(topo, &list);
     if (status)
         return status;
-    int turn = 0, first = 0;
-    const room *home = choose_rooms(topo, &plan, local_rank, local_nranks, &turn);
+    int ordinal = 0, first = 0;
+    const numa_cores *node = choose_nodes(topo, &list, local_rank, local_nranks, &ordinal);
     weiri_place made = {.local_rank = local_rank, .local_nranks = local_nranks};
-    share_cores(home, turn, &first, &made.ncores, &made.sharers);
-    made.numa = home->numa;
+    share_cores(node, ordinal, &first, &made.ncores, &made.sharers);
+    made.numa = node->numa;
     made.gpu = gpu_of_rank(topo, local_rank);
     made.nic = made.gpu >= 0 ? weiri_topo_pick_nic(topo, made.gpu)
-                             : weiri_topo_pick_nic_at(topo, made.numa, turn);
-    status = write_cpus(topo, &plan, first, &made);
+                             : weiri_topo_pick_nic_at(topo, made.numa, ordinal);
+    status = write_cpus(topo, &list, first, &made);
     if (!status)
         *place = made;
-    free_plan(&plan);
+    free_cores(&list);
     return status;
 }

@@ -1,7 +1,7 @@
 /*
- * The RDMA ports of this machine, and which of them each rank's `ib` wire takes: the library's own
- * table and choice (lib/transport/net/rdma_port.h), asked for the places of ranks. Recorded
- * machines have none: GIDs are addresses.
+ * The RDMA ports of this machine, and which of them the `ib` transport of each rank uses: the
+ * library's table and choice (lib/transport/net/rdma_port.h), applied to the places of ranks.
+ * Recorded machines have none, because GIDs are addresses.
  */
 #include <stdlib.h>
 
@@ -13,7 +13,7 @@ weir_status weiri_topo_collect_ports(weiri_topo *topo)
     return weiri_rdma_ports("/sys", &topo->ports, &topo->nports);
 }
 
-/* A rank's GPU, or the cores of its place, as the wire describes itself. */
+/* A rank's GPU, or the cores of its place, as the network transport describes a rank. */
 static void describe_user(const weiri_topo *topo, int gpu, int numa, int ordinal,
                           weiri_rdma_user *user)
 {

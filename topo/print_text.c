@@ -1,7 +1,6 @@
 /*
- * The machine for people: a summary, then one short table a question (what
- * NUMA nodes, GPUs and NICs are there, where does each rank run, how far apart
- * are the devices). A table without rows is left out.
+ * The hardware as text: a summary, then short tables, one per question (NUMA nodes, GPUs and NICs,
+ * where each rank runs, how close devices are). Tables without rows are omitted.
  */
 #include <stdio.h>
 
@@ -166,7 +165,7 @@ static void print_ports(const weiri_topo *topo, FILE *out)
     }
 }
 
-/* What the `ib` wire of each rank takes. */
+/* Prints the port that the `ib` transport of each rank uses. */
 static weir_status print_choices(const weiri_topo *topo, int nranks, FILE *out)
 {
     if (topo->nports == 0)
@@ -228,7 +227,7 @@ static const char *gpu_nic_cell(const weiri_topo *topo, int row, int column, cha
 
 typedef const char *(*cell_text)(const weiri_topo *topo, int row, int column, char text[16]);
 
-/* One row a GPU, one column a device of columns. */
+/* One row per GPU, one column per device. */
 static void print_matrix(const weiri_topo *topo, const char *title,
                          const weiri_topo_table *columns, cell_text cell, FILE *out)
 {
@@ -256,7 +255,7 @@ static void print_distances(const weiri_topo *topo, FILE *out)
         print_matrix(topo, "GPU:GPU", &topo->gpus, gpu_gpu_cell, out);
     print_matrix(topo, "GPU:NIC", &topo->nics, gpu_nic_cell, out);
     fprintf(out, "\nShared by the two: switch, one PCIe switch; root, one PCIe root complex; "
-                 "numa, one NUMA\nnode; far, only the machine (or the place is not known)%s\n",
+                 "numa, one NUMA\nnode; far, only the machine (or the location is unknown)%s\n",
             topo->nvlink_gbs ? "; nvN, NVLink of N GB/s" : "");
 }
 

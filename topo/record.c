@@ -1,7 +1,6 @@
 /*
- * Recording a machine: hwloc's XML without what names this one machine or its
- * hardware, so that a recording can be shown to anyone. hwloc writes one
- * element a line; lines that tell such facts are left out.
+ * Records a machine: hwloc's XML without whatever identifies the machine or its hardware, so that a
+ * recording can be published. hwloc writes one element per line; lines with such facts are omitted.
  */
 #include <errno.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /*
- * A machine in one line, and in sixteen digits. The digest covers what decides
- * how fast ranks talk: equal digests promise comparable measurements.
+ * A machine in one line, and in sixteen digits. The digest covers what determines how fast ranks
+ * communicate: measurements on machines with equal digests are comparable.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -18,10 +18,11 @@ const char *weiri_topo_processor(const weiri_topo *topo)
 
 /* ------------------------------------------------------------------ digest */
 
-static void add(uint64_t *digest, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void digest_add(uint64_t *digest, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /* FNV-1a, 64 bits, over the text. */
-static void add(uint64_t *digest, const char *format, ...)
+static void digest_add(uint64_t *digest, const char *format, ...)
 {
     char text[256];
     va_list arguments;
@@ -36,12 +37,12 @@ static void add_cores(const weiri_topo *topo, uint64_t *digest)
 {
     hwloc_obj_t core = NULL;
     while ((core = hwloc_get_next_obj_by_type(topo->hwloc, topo->core_type, core)))
-        add(digest, "core %d numa %d\n", hwloc_bitmap_weight(core->cpuset),
+        digest_add(digest, "core %d numa %d\n", hwloc_bitmap_weight(core->cpuset),
             hwloc_bitmap_first(core->nodeset));
     for (hwloc_obj_type_t type = HWLOC_OBJ_L1CACHE; type <= HWLOC_OBJ_L5CACHE; type++) {
         hwloc_obj_t cache = NULL;
         while ((cache = hwloc_get_next_obj_by_type(topo->hwloc, type, cache)))
-            add(digest, "cache %u %" PRIu64 " %d\n", cache->attr->cache.depth,
+            digest_add(digest, "cache %u %" PRIu64 " %d\n", cache->attr->cache.depth,
                 (uint64_t)cache->attr->cache.size, hwloc_bitmap_weight(cache->cpuset));
     }
 }
@@ -50,7 +51,7 @@ static void add_devices(const weiri_topo_table *table, const char *kind, uint64_
 {
     for (int i = 0; i < table->count; i++) {
         const weiri_topo_device *device = &table->entries[i].device;
-        add(digest, "%s %s %04x:%04x numa %d\n", kind, device->pci, device->vendor_id,
+        digest_add(digest, "%s %s %04x:%04x numa %d\n", kind, device->pci, device->vendor_id,
             device->device_id, device->numa);
     }
 }
@@ -59,9 +60,9 @@ static void add_distances(const weiri_topo *topo, uint64_t *digest)
 {
     for (int a = 0; a < topo->gpus.count; a++) {
         for (int b = 0; b < topo->gpus.count; b++)
-            add(digest, "%d ", (int)weiri_topo_gpu_gpu(topo, a, b));
+            digest_add(digest, "%d ", (int)weiri_topo_gpu_gpu(topo, a, b));
         for (int nic = 0; nic < topo->nics.count; nic++)
-            add(digest, "%d ", (int)weiri_topo_gpu_nic(topo, a, nic));
+            digest_add(digest, "%d ", (int)weiri_topo_gpu_nic(topo, a, nic));
     }
 }
 
@@ -70,7 +71,7 @@ void weiri_topo_digest(const weiri_topo *topo, char hex[WEIRI_TOPO_DIGEST_BYTES]
     uint64_t digest = UINT64_C(0xcbf29ce484222325);
     weiri_topo_counts counts;
     weiri_topo_count(topo, &counts);
-    add(&digest, "%s\npackages %d numa %d\n", weiri_topo_processor(topo), counts.packages,
+    digest_add(&digest, "%s\npackages %d numa %d\n", weiri_topo_processor(topo), counts.packages,
         counts.numa_nodes);
     add_cores(topo, &digest);
     add_devices(&topo->gpus, "gpu", &digest);

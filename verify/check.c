@@ -49,15 +49,15 @@ static int prepare(weirv_work *w)
     int in_double = weirv_is_reduction(c->collective) && weirv_format_of(c->dtype);
     size_t longest = c->collective == WEIR_COLL_ALLTOALLV ? w->largest : c->count;
     w->planes = in_double && adds ? 2 : 1;
-    size_t near_bytes = in_double ? w->planes * sizeof(double) : w->width;
-    if (weirv_is_reduction(c->collective) && near_bytes < sizeof(uint32_t))
-        near_bytes = sizeof(uint32_t); /* see integer_type */
+    size_t input_bytes = in_double ? w->planes * sizeof(double) : w->width;
+    if (weirv_is_reduction(c->collective) && input_bytes < sizeof(uint32_t))
+        input_bytes = sizeof(uint32_t); /* see integer_type */
     w->slots = one_slot ? 1 : (size_t)c->nranks;
-    w->block = (w->sampled ? WINDOW_BYTES : BLOCK_BYTES) / (w->slots * near_bytes);
+    w->block = (w->sampled ? WINDOW_BYTES : BLOCK_BYTES) / (w->slots * input_bytes);
     w->block = weirv_work_smaller(w->block ? w->block : 1, longest ? longest : 1);
-    w->near = malloc(w->slots * w->block * near_bytes);
-    w->far = malloc(w->slots * w->block * w->width);
-    return w->near && w->far ? MPI_SUCCESS : MPI_ERR_NO_MEM;
+    w->input = malloc(w->slots * w->block * input_bytes);
+    w->reference = malloc(w->slots * w->block * w->width);
+    return w->input && w->reference ? MPI_SUCCESS : MPI_ERR_NO_MEM;
 }
 
 static int fits(MPI_Comm mpi, const weirv_case *c)
@@ -102,8 +102,8 @@ static int check(MPI_Comm mpi, const weirv_case *c, const void *out, int steps, 
     error = agree(mpi, prepare(&w));
     if (error == MPI_SUCCESS)
         error = run(&w);
-    free(w.far);
-    free(w.near);
+    free(w.reference);
+    free(w.input);
     return error;
 }
 

@@ -10,10 +10,10 @@ static int move_broadcast(const weirv_work *w, size_t first, size_t count)
 {
     const weirv_case *c = w->c;
     if (c->rank == c->root)
-        weirv_work_fill(w, w->far, first, count, c->root);
-    int error = MPI_Bcast(w->far, (int)(count * w->width), MPI_BYTE, c->root, w->mpi);
+        weirv_work_fill(w, w->reference, first, count, c->root);
+    int error = MPI_Bcast(w->reference, (int)(count * w->width), MPI_BYTE, c->root, w->mpi);
     if (error == MPI_SUCCESS)
-        weirv_work_compare(w, first, count, w->far);
+        weirv_work_compare(w, first, count, w->reference);
     return error;
 }
 
@@ -22,26 +22,28 @@ static int move_sendrecv(const weirv_work *w, size_t first, size_t count)
     const weirv_case *c = w->c;
     int to = (c->rank + 1) % c->nranks, from = (c->rank + c->nranks - 1) % c->nranks;
     int bytes = (int)(count * w->width);
-    weirv_work_fill(w, w->near, first, count, c->rank);
-    int error = MPI_Sendrecv(w->near, bytes, MPI_BYTE, to, 0, w->far, bytes, MPI_BYTE, from, 0,
+    weirv_work_fill(w, w->input, first, count, c->rank);
+    int error = MPI_Sendrecv(w->input, bytes, MPI_BYTE, to, 0, w->reference, bytes, MPI_BYTE, from,
+                             0,
                              w->mpi, MPI_STATUS_IGNORE);
     if (error == MPI_SUCCESS)
-        weirv_work_compare(w, first, count, w->far);
+        weirv_work_compare(w, first, count, w->reference);
     return error;
 }
 
-/* What came from each rank, side by side in far, against its place in out. */
+/* What came from each rank, side by side in reference, against its place in out. */
 static void compare_slots(const weirv_work *w, size_t first, size_t count)
 {
     for (size_t slot = 0; slot < w->slots; slot++)
-        weirv_work_compare(w, slot * w->c->count + first, count, w->far + slot * count * w->width);
+        weirv_work_compare(w, slot * w->c->count + first, count,
+                           w->reference + slot * count * w->width);
 }
 
 static int move_allgather(const weirv_work *w, size_t first, size_t count)
 {
     int bytes = (int)(count * w->width);
-    weirv_work_fill(w, w->near, first, count, w->c->rank);
-    int error = MPI_Allgather(w->near, bytes, MPI_BYTE, w->far, bytes, MPI_BYTE, w->mpi);
+    weirv_work_fill(w, w->input, first, count, w->c->rank);
+    int error = MPI_Allgather(w->input, bytes, MPI_BYTE, w->reference, bytes, MPI_BYTE, w->mpi);
     if (error == MPI_SUCCESS)
         compare_slots(w, first, count);
     return error;
@@ -52,9 +54,9 @@ static int move_alltoall(const weirv_work *w, size_t first, size_t count)
     const weirv_case *c = w->c;
     int bytes = (int)(count * w->width);
     for (size_t slot = 0; slot < w->slots; slot++)
-        weirv_work_fill(w, w->near + slot * count * w->width, slot * c->count + first, count,
+        weirv_work_fill(w, w->input + slot * count * w->width, slot * c->count + first, count,
                         c->rank);
-    int error = MPI_Alltoall(w->near, bytes, MPI_BYTE, w->far, bytes, MPI_BYTE, w->mpi);
+    int error = MPI_Alltoall(w->input, bytes, MPI_BYTE, w->reference, bytes, MPI_BYTE, w->mpi);
     if (error == MPI_SUCCESS)
         compare_slots(w, first, count);
     return error;
@@ -91,7 +93,7 @@ static size_t part_of(size_t count, size_t first, size_t block)
     return count > first ? weirv_work_smaller(block, count - first) : 0;
 }
 
-/* One block of every pair: rank r's part lies at slot r of near and far. */
+/* One block of every pair: rank r's part lies at slot r of input and reference. */
 static int move_pairs(const weirv_work *w, size_t first, int *bytes)
 {
     const weirv_case *c = w->c;
@@ -101,18 +103,18 @@ static int move_pairs(const weirv_work *w, size_t first, int *bytes)
         at[r] = (int)(r * w->block * w->width);
         send_bytes[r] = (int)(sent * w->width);
         recv_bytes[r] = (int)(part_of(c->recv_counts[r], first, w->block) * w->width);
-        weirv_work_fill(w, w->near + at[r], c->send_displs[r] + first, sent, c->rank);
+        weirv_work_fill(w, w->input + at[r], c->send_displs[r] + first, sent, c->rank);
     }
-    int error = MPI_Alltoallv(w->near, send_bytes, at, MPI_BYTE, w->far, recv_bytes, at, MPI_BYTE,
-                              w->mpi);
+    int error = MPI_Alltoallv(w->input, send_bytes, at, MPI_BYTE, w->reference, recv_bytes, at,
+                              MPI_BYTE, w->mpi);
     for (size_t r = 0; error == MPI_SUCCESS && r < w->slots; r++)
         if (recv_bytes[r])
             weirv_work_compare(w, c->recv_displs[r] + first, (size_t)recv_bytes[r] / w->width,
-                               w->far + at[r]);
+                               w->reference + at[r]);
     return error;
 }
 
-/* Elements of out that lie in no block of recv_counts. */
+/* Checks the elements of out that are in no block of recv_counts. */
 static void check_gaps(const weirv_work *w)
 {
     const weirv_case *c = w->c;
@@ -150,7 +152,7 @@ int weirv_check_alltoallv(const weirv_work *w)
     return error;
 }
 
-/* Whether every pair of ranks means the same count, and the largest of them. */
+/* Whether both ranks of every pair have the same count, and the largest count. */
 int weirv_work_exchange_counts(weirv_work *w, int *matched)
 {
     const weirv_case *c = w->c;

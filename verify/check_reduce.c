@@ -1,6 +1,6 @@
 /*
- * The reference of reductions: MPI combines the ranks' patterns block by block,
- * integers in their own type, floats in double together with their magnitudes.
+ * The MPI reference of reductions. MPI combines the ranks' patterns block by block: integers in
+ * their type, floats in double together with their magnitudes.
  */
 #include "verify/check.h"
 
@@ -8,9 +8,9 @@
 
 #include <math.h>
 
-/* Sums and products wrap, which MPI promises for unsigned types alone; their
- * bits are the signed ones' too. 8-bit ones are made in 32 bits and cut: Open
- * MPI's vector code saturates them. */
+/* Sums and products wrap. MPI promises that for unsigned types only; their bits equal those of the
+ * signed types. 8-bit types are combined in 32 bits and truncated, because Open MPI's vector code
+ * saturates them. */
 static MPI_Datatype integer_type(weir_dtype dtype, weir_op op)
 {
     int ordered = op == WEIR_MAX || op == WEIR_MIN;
@@ -49,18 +49,18 @@ static MPI_Op mpi_op(weir_op op)
     }
 }
 
-/* Combines near over the ranks, in place; count is a slot's. */
-static int combine(const weirv_work *w, size_t count, MPI_Datatype type)
+/* Combines w->input over the ranks, in place. count: elements of one slot. */
+static int reduce_slots(const weirv_work *w, size_t count, MPI_Datatype type)
 {
     const weirv_case *c = w->c;
     MPI_Op op = mpi_op(c->op);
     if (c->collective == WEIR_COLL_REDUCE_SCATTER)
-        return MPI_Reduce_scatter_block(MPI_IN_PLACE, w->near, (int)count, type, op, w->mpi);
+        return MPI_Reduce_scatter_block(MPI_IN_PLACE, w->input, (int)count, type, op, w->mpi);
     if (c->collective == WEIR_COLL_REDUCE && c->rank != c->root)
-        return MPI_Reduce(w->near, NULL, (int)count, type, op, c->root, w->mpi);
+        return MPI_Reduce(w->input, NULL, (int)count, type, op, c->root, w->mpi);
     if (c->collective == WEIR_COLL_REDUCE)
-        return MPI_Reduce(MPI_IN_PLACE, w->near, (int)count, type, op, c->root, w->mpi);
-    return MPI_Allreduce(MPI_IN_PLACE, w->near, (int)count, type, op, w->mpi);
+        return MPI_Reduce(MPI_IN_PLACE, w->input, (int)count, type, op, c->root, w->mpi);
+    return MPI_Allreduce(MPI_IN_PLACE, w->input, (int)count, type, op, w->mpi);
 }
 
 static void divide_integers(weir_dtype dtype, int nranks, size_t count, void *elements)
@@ -86,16 +86,16 @@ static int has_reduced(const weirv_case *c)
     return c->collective != WEIR_COLL_REDUCE || c->rank == c->root;
 }
 
-/* This rank's slots as combine() takes them. */
+/* Writes this rank's slots in the form that reduce_slots() expects. */
 static void fill_integers(const weirv_work *w, size_t first, size_t count)
 {
-    uint32_t *wide = (uint32_t *)w->near;
+    uint32_t *wide = (uint32_t *)w->input;
     for (size_t slot = 0; slot < w->slots; slot++) {
         size_t at = slot * count, index = slot * w->c->count + first;
-        void *part = is_widened(w->c) ? w->far : w->near + at * w->width;
+        void *part = is_widened(w->c) ? w->reference : w->input + at * w->width;
         weirv_work_fill(w, part, index, count, w->c->rank);
         for (size_t i = 0; is_widened(w->c) && i < count; i++)
-            wide[at + i] = w->far[i];
+            wide[at + i] = w->reference[i];
     }
 }
 
@@ -103,12 +103,12 @@ static int reduce_integers(const weirv_work *w, size_t first, size_t count)
 {
     const weirv_case *c = w->c;
     fill_integers(w, first, count);
-    int error = combine(w, count, integer_type(c->dtype, c->op));
+    int error = reduce_slots(w, count, integer_type(c->dtype, c->op));
     if (error != MPI_SUCCESS || !has_reduced(c))
         return error;
-    unsigned char *answer = is_widened(c) ? w->far : w->near;
+    unsigned char *answer = is_widened(c) ? w->reference : w->input;
     for (size_t i = 0; is_widened(c) && i < count; i++)
-        answer[i] = (unsigned char)((uint32_t *)w->near)[i];
+        answer[i] = (unsigned char)((uint32_t *)w->input)[i];
     if (c->op == WEIR_AVG)
         divide_integers(c->dtype, c->nranks, count, answer);
     weirv_work_compare(w, first, count, answer);
@@ -124,15 +124,15 @@ static void scale(double *values, size_t count, double divisor)
 static int reduce_floats(const weirv_work *w, size_t first, size_t count)
 {
     const weirv_case *c = w->c;
-    double *values = (double *)w->near;
+    double *values = (double *)w->input;
     for (size_t slot = 0; slot < w->slots; slot++) {
         double *part = values + slot * w->planes * count;
-        weirv_work_fill(w, w->far, slot * c->count + first, count, c->rank);
-        weirv_decode(c->dtype, w->far, count, part);
+        weirv_work_fill(w, w->reference, slot * c->count + first, count, c->rank);
+        weirv_decode(c->dtype, w->reference, count, part);
         for (size_t i = 0; w->planes == 2 && i < count; i++)
             part[count + i] = fabs(part[i]);
     }
-    int error = combine(w, w->planes * count, MPI_DOUBLE);
+    int error = reduce_slots(w, w->planes * count, MPI_DOUBLE);
     if (error != MPI_SUCCESS || !has_reduced(c))
         return error;
     if (c->op == WEIR_AVG)
@@ -142,7 +142,7 @@ static int reduce_floats(const weirv_work *w, size_t first, size_t count)
     return MPI_SUCCESS;
 }
 
-/* reduce off the root: out is untouched. */
+/* reduce on ranks other than the root: out must be unchanged. */
 static void check_untouched(const weirv_work *w)
 {
     const weirv_case *c = w->c;
@@ -152,8 +152,8 @@ static void check_untouched(const weirv_work *w)
     }
     for (size_t first = 0; first < c->count; first += w->block) {
         size_t count = weirv_work_smaller(w->block, c->count - first);
-        weirv_work_fill(w, w->far, first, count, c->rank);
-        weirv_work_compare(w, first, count, w->far);
+        weirv_work_fill(w, w->reference, first, count, c->rank);
+        weirv_work_compare(w, first, count, w->reference);
     }
 }
 

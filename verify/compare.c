@@ -1,7 +1,6 @@
 /*
- * Comparison of results with a reference: see compare.h. Blocks are first
- * compared by loops that vectorise and only count; a block that holds a wrong
- * element is then searched for the first one.
+ * Comparison of results with a reference: see compare.h. Loops that vectorise compare a block first
+ * and only count; a block with a wrong element is then searched for the first one.
  */
 #include "verify/compare.h"
 
@@ -20,7 +19,7 @@ static int is_signed(weir_dtype dtype)
     return dtype == WEIR_INT8 || dtype == WEIR_INT32 || dtype == WEIR_INT64;
 }
 
-/* The element's bits, zero or sign extended to 64. */
+/* The element's bits, extended to 64 bits by zeros or by the sign. */
 static uint64_t element_bits(weir_dtype dtype, const void *element, int extend_sign)
 {
     size_t width = weir_dtype_bytes(dtype);
@@ -61,7 +60,7 @@ void weirv_print_element(weir_dtype dtype, const void *element, char *text, size
         return;
     }
     double value;
-    fenv_t environment; /* the processor may be told to flush subnormal numbers */
+    fenv_t environment; /* another library may have set the processor to flush subnormal numbers */
     fegetenv(&environment);
     fesetenv(FE_DFL_ENV);
     weirv_decode(dtype, element, 1, &value);
@@ -73,8 +72,8 @@ void weirv_print_element(weir_dtype dtype, const void *element, char *text, size
     fesetenv(&environment);
 }
 
-/* Notes the first mismatch; returns where its expected text goes, or NULL if
- * there was an earlier one. */
+/* Records the first mismatch. Returns where its expected text goes, or NULL if an earlier mismatch
+ * is recorded. */
 static char *note_first(weir_dtype dtype, int rank, size_t index, const void *got,
                         weirv_result *result)
 {
@@ -134,9 +133,9 @@ weirv_bound weirv_bound_make(weir_dtype dtype, weir_op op, int nranks, int steps
     return (weirv_bound){before_last * (1 + unit), unit, floor};
 }
 
-/* The error of each element over its bound, lane by lane: the worst of the
- * numbers, and how many are above 1 or NaN. */
-static uint64_t judge(size_t count, const double *got, const double *values,
+/* Writes the error of each element divided by its bound. Computes the worst one per vector lane,
+ * and counts those above 1 or NaN. */
+static uint64_t judge_errors(size_t count, const double *got, const double *values,
                       const double *magnitudes, weirv_bound bound, double worst[LANES])
 {
     uint64_t wrong = 0;
@@ -167,7 +166,7 @@ static int is_wrong(double got, double value, double magnitude, weirv_bound boun
     return !(fabs(got - value) <= allowed);
 }
 
-/* A strip that holds a wrong element: notes the first, and NaN as an infinite
+/* Searches a strip that contains a wrong element: records the first one, and NaN as an infinite
  * error. */
 static void search_strip(weir_dtype dtype, int rank, size_t first_index, size_t count,
                          const uint8_t *out, const double *got, const double *values,
@@ -185,7 +184,7 @@ static void search_strip(weir_dtype dtype, int rank, size_t first_index, size_t 
     }
 }
 
-/* One strip, padded with zeros to whole lanes. */
+/* Compares one strip, padded with zeros to a multiple of the vector lanes. */
 static void compare_strip(weir_dtype dtype, int rank, size_t first_index, size_t count,
                           const uint8_t *out, const double *values, const double *magnitudes,
                           weirv_bound bound, weirv_result *result)
@@ -200,7 +199,7 @@ static void compare_strip(weir_dtype dtype, int rank, size_t first_index, size_t
         memset(sizes, 0, count * sizeof *sizes);
     for (size_t i = count; i < padded; i++)
         got[i] = wanted[i] = sizes[i] = 0;
-    uint64_t wrong = bound.floor > 0 ? judge(padded, got, wanted, sizes, bound, worst)
+    uint64_t wrong = bound.floor > 0 ? judge_errors(padded, got, wanted, sizes, bound, worst)
                                      : count_unequal(padded, got, wanted);
     for (int lane = 0; lane < LANES; lane++)
         if (worst[lane] > result->worst_error)

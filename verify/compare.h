@@ -1,7 +1,6 @@
 /*
- * Comparison of one block of results with one block of reference, local to the
- * rank, and the record of what was found. Where references come from is
- * check.c's business.
+ * Compares a block of results with a block of reference values, locally, and defines the record of
+ * what checks found. The reference values come from check.c (MPI) or expected.c (exact).
  */
 #ifndef VERIFY_COMPARE_H
 #define VERIFY_COMPARE_H
@@ -14,8 +13,8 @@ typedef struct weirv_mismatch {
     char got[40], expected[40];
 } weirv_mismatch;
 
-/* What checks found. Zero-initialise it, let checks add to it, then make it
- * global with weirv_reduce_result. */
+/* The findings of checks. Initialise it to zero, let checks add to it, then make it global with
+ * weirv_reduce_result. */
 typedef struct weirv_result {
     uint64_t wrong;          /* elements of out */
     uint64_t overruns;       /* changed canary bytes; the caller adds weirv_guard_check() */
@@ -25,13 +24,14 @@ typedef struct weirv_result {
     weirv_mismatch first; /* valid if has_first */
 } weirv_result;
 
-/* Writes one line, terminated, at most bytes: "rank 3, element 17: got 4.5,
- * expected 5 (12 wrong elements in all)", with overruns and changed inputs if
- * there are any; "no error" if nothing is wrong. Local. */
+/* Writes one line of at most `bytes` bytes including the terminator: "rank 3, element 17: got 4.5,
+ * expected 5 (12 wrong elements in all)", with overruns and changed inputs if there are any; "no
+ * error" if nothing is wrong. Local. */
 void weirv_describe(const weirv_result *result, char *text, size_t bytes);
 
-/* Writes an element as text, terminated, at most bytes. A NaN shows its bits, and
- * all bits set (the poison) that nothing may have been written. Local. */
+/* Writes an element as text of at most `bytes` bytes including the terminator. For a NaN the text
+ * shows its bits; if all bits are set (the poison), it adds that the element may not have been
+ * written. Local. */
 void weirv_print_element(weir_dtype dtype, const void *element, char *text, size_t bytes);
 
 /*
@@ -47,21 +47,21 @@ typedef struct weirv_bound {
     double spread, relative, floor;
 } weirv_bound;
 
-/* steps: how often a value is rounded to an 8- or 16-bit storage type on its
- * way into the result: 1 for algorithms that reduce all ranks at once, nranks
- * for a ring. Below 1 counts as 1. */
+/* steps: how often a value is rounded to an 8- or 16-bit storage type on its way into the result: 1
+ * for algorithms that reduce all ranks at once, nranks for a ring. Values below 1 count as 1.
+ * Local. */
 weirv_bound weirv_bound_make(weir_dtype dtype, weir_op op, int nranks, int steps);
 
-/* Compares count elements of out (any alignment) with the values. magnitudes
- * (the A of each element) may be NULL if bound.spread is 0. first_index is
- * out's place in the rank's whole out. Adds to result. */
+/* Compares `count` elements of out (any alignment) with the values. magnitudes (the A of each
+ * element) may be NULL if bound.spread is 0. first_index is the index of out[0] in the rank's whole
+ * output. Adds to result. Local. */
 void weirv_compare_values(weir_dtype dtype, int rank, size_t first_index, size_t count,
                           const void *out, const double *values, const double *magnitudes,
                           weirv_bound bound, weirv_result *result);
-/* The same, bit for bit. */
+/* The same, demanding equal bits. Local. */
 void weirv_compare_bits(weir_dtype dtype, int rank, size_t first_index, size_t count,
                         const void *out, const void *expected, weirv_result *result);
-/* out must still hold weirv_poison()'s bytes. */
+/* Demands that out still contains the bytes of weirv_poison(). Local. */
 void weirv_compare_poison(weir_dtype dtype, int rank, size_t first_index, size_t count,
                           const void *out, weirv_result *result);
 

@@ -1,7 +1,7 @@
 /*
- * Exact inputs and their results: see exact.h. Elements are made in pieces by
- * loops that vectorise: a piece is passed by value and elements go to an array
- * of whole words first, so that no store can seem to change what a loop reads.
+ * Exact inputs and their results: see exact.h. Loops that vectorise make the elements in pieces of
+ * at most PIECE. A piece is passed by value, and elements go to an array of whole words first, so
+ * that the compiler sees no store that could change what a loop reads.
  */
 #include "verify/exact.h"
 
@@ -13,23 +13,23 @@
 
 enum { PIECE = 512, GROUP = 16, STEPS_AWAY = 63, SHARED = 0xffff };
 
-/* What a piece of at most PIECE elements is made of: the difference of two
- * positions, and the hash that all ranks share. */
+/* What the elements of a piece are computed from: the hashes of two positions, whose difference
+ * they are, and the hash that all ranks share. */
 typedef struct piece {
     weir_dtype dtype;
     weir_op op;
     const weirv_format *format; /* NULL: an integer */
     int nranks;
-    int away;        /* rank whose input it is; -1: the result */
+    int away;        /* distance to the rank that holds the result; -1: the result itself */
     int neighbours;  /* ranks that share a position */
-    uint32_t most;   /* of a position's hash, floats */
+    uint32_t most;   /* the largest hash of a position, for floats */
     uint32_t lane, count;
     weirv_key low, high, shared;
 } piece;
 
-/* The neighbours and the largest hash with which rises over all positions,
- * ceil(positions / 2) * most, stay within limit. */
-static void fit(piece *p, uint64_t limit, uint32_t most)
+/* Chooses the number of neighbours and the largest hash so that the sum of all rises,
+ * ceil(positions / 2) * most, stays within limit. */
+static void choose_neighbours(piece *p, uint64_t limit, uint32_t most)
 {
     uint64_t half = 0;
     for (p->neighbours = 1;; p->neighbours *= 2) {
@@ -47,14 +47,14 @@ static piece describe(weir_dtype dtype, weir_op op, int rank, int nranks)
     piece p = {.dtype = dtype, .op = op, .nranks = nranks, .away = rank, .neighbours = 1};
     p.format = weirv_format_of(dtype);
     if (p.format && (op == WEIR_SUM || op == WEIR_AVG))
-        fit(&p, (uint64_t)1 << (p.format->mantissa_bits + 1), INT32_MAX);
+        choose_neighbours(&p, (uint64_t)1 << (p.format->mantissa_bits + 1), INT32_MAX);
     else if (p.format && op == WEIR_PROD)
-        fit(&p, (uint64_t)p.format->bias - 1, 3);
+        choose_neighbours(&p, (uint64_t)p.format->bias - 1, 3);
     return p;
 }
 
-/* Moves p to the piece at index; returns its length, at most count. */
-static size_t place(piece *p, size_t index, size_t count, uint64_t seed)
+/* Moves p to the piece at index. Returns its length, at most count. */
+static size_t move_piece(piece *p, size_t index, size_t count, uint64_t seed)
 {
     uint64_t strip = index / WEIRV_STRIP_ELEMENTS;
     uint64_t kind = 0x8000u | (uint64_t)p->dtype << 8 | (uint64_t)p->op;
@@ -87,8 +87,8 @@ static void store(uint8_t *out, size_t width, uint32_t count, const uint32_t *bi
 
 /* -------------------------------------------------------------- integers */
 
-/* Of an odd number modulo 2^64, hence of every power of two below: each step
- * doubles the right bits, from 5. */
+/* The inverse of an odd number modulo 2^64, hence modulo every smaller power of two. Each step
+ * doubles the number of correct bits, starting with 5. */
 static inline uint64_t inverse64(uint64_t odd)
 {
     uint64_t x = odd * 3 ^ 2;
@@ -105,8 +105,8 @@ static inline uint32_t inverse32(uint32_t odd)
     return x;
 }
 
-/* Towards zero, as whole numbers are divided; doubles divide in vectors, and are
- * exact enough where the quotient of 32 bits by fewer than 2^20 is cut off. */
+/* Divides towards zero, as integers do. Division in double vectorises, and is exact enough, because
+ * the quotient of a 32-bit number by less than 2^20 is truncated. */
 static inline void average_integers(piece p, uint32_t *bits)
 {
     double n = p.nranks;
@@ -159,8 +159,8 @@ static inline void combine_wide_integers(piece p, uint8_t *out)
 
 /* ---------------------------------------------------------------- floats */
 
-/* Bits of a normal float in a smaller format, rounded to nearest even. */
-static inline uint32_t narrow(float value, int mantissa_bits, int bias, uint32_t sign_shift)
+/* The bits of a normal float in a smaller format, rounded to nearest, ties to even. */
+static inline uint32_t narrow_float(float value, int mantissa_bits, int bias, uint32_t sign_shift)
 {
     uint32_t wide, cut = 23 - (uint32_t)mantissa_bits;
     memcpy(&wide, &value, sizeof wide);
@@ -204,11 +204,11 @@ static inline void add_floats(piece p, uint8_t *out)
         return;
     }
     for (uint32_t i = 0; i < p.count; i++)
-        bits[i] = narrow(values[i], mantissa, bias, sign_shift);
+        bits[i] = narrow_float(values[i], mantissa, bias, sign_shift);
     store(out, width, p.count, bits);
 }
 
-/* Exponent, sign and, on the rank whose turn it is, significand. */
+/* Exponent, sign and, on the rank that contributes it, the significand. */
 static inline void multiply_doubles(piece p, uint8_t *out)
 {
     uint64_t bits[PIECE];
@@ -245,7 +245,7 @@ static inline void multiply_floats(piece p, uint8_t *out)
 
 /* ---------------------------------------------------- the largest, least */
 
-/* Steps from the result, 0 on the rank whose turn it is. */
+/* Steps from the result: 0 on the rank that holds it. */
 static inline uint32_t steps_away(piece p, uint32_t h)
 {
     uint32_t n = (uint32_t)p.nranks;
@@ -279,8 +279,8 @@ static inline void order_wide_integers(piece p, uint8_t *out)
     memcpy(out, bits, 8 * (size_t)p.count);
 }
 
-/* Normal numbers of either sign; magnitudes are consecutive bit patterns, from
- * the least normal number on. */
+/* Normal numbers of either sign; the magnitudes are consecutive bit patterns from the smallest
+ * normal number on. */
 static inline void order_floats(piece p, uint8_t *out)
 {
     uint32_t bits[PIECE];
@@ -369,7 +369,7 @@ void weirv_exact_fill(void *buffer, size_t first, size_t count, weir_dtype dtype
     uint8_t *out = buffer;
     size_t width = weir_dtype_bytes(dtype);
     for (size_t done = 0; done < count;) {
-        size_t length = place(&p, first + done, count - done, seed);
+        size_t length = move_piece(&p, first + done, count - done, seed);
         make_best(p, out + done * width);
         done += length;
     }

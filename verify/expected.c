@@ -1,4 +1,4 @@
-/* Sources of outputs and what they hold: see expected.h. */
+/* The sources of output elements, and their expected values: see expected.h. */
 #include "verify/expected.h"
 
 #include "verify/exact.h"
@@ -13,7 +13,7 @@ static size_t smaller(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* The block of rank r in out, or what lies between blocks. */
+/* The block of a rank in out, or the gap between blocks. */
 static weirv_source alltoallv_source(const weirv_case *c, size_t at)
 {
     size_t next = weirv_recv_elements(c);

@@ -1,4 +1,4 @@
-/* Runs of wrong elements and tested guesses: see forensics.h. */
+/* Runs of wrong elements and tested hypotheses: see forensics.h. */
 #include "verify/forensics.h"
 
 #include "verify/number.h"
@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Runs that are told; right elements that do not end a run, since wrong data
- * may be right by chance; elements of a run that a guess must reproduce. */
-enum { RUNS_TOLD = 4, RUN_GAP = 16, MOST_CHUNKS = 64 };
+/* The number of runs that are reported; the number of right elements that do not end a run, because
+ * wrong data may be right by chance; the most chunks that are tried. */
+enum { RUNS_REPORTED = 4, RUN_GAP = 16, MOST_CHUNKS = 64 };
 enum { TESTED_ELEMENTS = 256, TESTED_BYTES = 8 * TESTED_ELEMENTS };
 
 typedef struct run {
@@ -17,7 +17,7 @@ typedef struct run {
     weirv_source source;
 } run;
 
-/* A run's first elements, as they are and as they should be. */
+/* The first elements of a run, as they are and as they should be. */
 typedef struct suspect {
     const weirv_case *c;
     const run *run;
@@ -39,7 +39,8 @@ static uint64_t bits_at(const suspect *s, const uint8_t *elements, size_t i)
     return bits;
 }
 
-/* Each guess returns 1 and writes its words if it holds. */
+/* Each guess_ function tests one hypothesis. If it holds, it writes its description and returns
+ * 1. */
 
 static int guess_unwritten(suspect *s, char *text, size_t bytes)
 {
@@ -74,15 +75,15 @@ static int guess_swapped_bytes(suspect *s, char *text, size_t bytes)
     return s->width > 1 && is_other(s);
 }
 
-/* Elements of a chunk: a block where the collective has blocks, else a rank's
- * share of the buffer. */
+/* The elements of a chunk: a block if the collective has blocks, else the part of the buffer that a
+ * rank is responsible for. */
 static size_t chunk_elements(const weirv_case *c)
 {
     size_t share = c->count / (size_t)c->nranks;
     return c->collective == WEIR_COLL_ALLTOALL ? c->count : share ? share : 1;
 }
 
-/* The elements that one source holds at chunk k where the run is. */
+/* The elements that one source has in chunk k, at the position of the run. */
 static int guess_chunk(suspect *s, char *text, size_t bytes)
 {
     const weirv_case *c = s->c;
@@ -93,7 +94,7 @@ static int guess_chunk(suspect *s, char *text, size_t bytes)
     for (size_t k = 0; k * chunk + within + s->count <= domain; k++) {
         size_t index = c->collective == WEIR_COLL_ALLTOALLV ? source->index : k * chunk + within;
         if (reduced) {
-            weirv_case whole = *c; /* any part of the result, as allreduce has it */
+            weirv_case whole = *c; /* any part of the result, as in an allreduce */
             whole.collective = WEIR_COLL_ALLREDUCE;
             whole.count = domain;
             weirv_expected(&whole, index, s->count, s->other);
@@ -132,7 +133,7 @@ static int guess_ranks(suspect *s, char *text, size_t bytes)
     return 0;
 }
 
-/* Neighbours in value are neighbours as bits, unless the sign changes. */
+/* Neighbouring values have neighbouring bits, unless the sign changes. */
 static int guess_last_place(suspect *s, char *text, size_t bytes)
 {
     int is_float = weirv_format_of(s->c->dtype) != NULL;
@@ -187,7 +188,7 @@ static void tell_run(const weirv_case *c, const uint8_t *out, const run *found,
     s.count = found->last - found->first + 1;
     s.count = s.count < TESTED_ELEMENTS ? s.count : TESTED_ELEMENTS;
     size_t rest = chunk_elements(c) - found->source.index % chunk_elements(c);
-    s.count = s.count < rest ? s.count : rest; /* swapped chunks are a run each */
+    s.count = s.count < rest ? s.count : rest; /* each swapped chunk is a run */
     s.got = out + found->first * s.width;
     weirv_expected(c, found->first, s.count, s.expected);
     guess(&s, words, sizeof words);
@@ -199,7 +200,7 @@ static void tell_run(const weirv_case *c, const uint8_t *out, const run *found,
              first.first.expected, words);
 }
 
-/* The next run from *at on; moves *at behind it. */
+/* Finds the next run from *at on, and sets *at to its end. */
 static int find_run(const weirv_case *c, const uint8_t *out, size_t *at, run *found)
 {
     size_t width = weir_dtype_bytes(c->dtype), all = weirv_recv_elements(c);
@@ -239,7 +240,7 @@ void weirv_explain(const weirv_case *c, const void *out, uint64_t previous_seed,
     if (weirv_is_reduction(c->collective) && !c->exact)
         return;
     for (int i = 0; find_run(c, out, &at, &found); i++) {
-        if (i >= RUNS_TOLD) {
+        if (i >= RUNS_REPORTED) {
             more++;
             continue;
         }

@@ -1,7 +1,7 @@
 /*
- * What went wrong in an output that the exact oracle refuses: the runs of wrong
- * elements, and for each a guess at the fault. A guess is only told if it
- * reproduces what the run holds, element by element.
+ * Diagnosis of an output that the exact oracle rejects: the runs of wrong elements, and for each
+ * run a hypothesis about the fault. A hypothesis is reported only if it reproduces the run element
+ * by element.
  */
 #ifndef VERIFY_FORENSICS_H
 #define VERIFY_FORENSICS_H
@@ -17,8 +17,8 @@
  * be that of the call, previous_seed that of the one before. Local. */
 void weirv_explain(const weirv_case *c, const void *out, uint64_t previous_seed, char *text,
                    size_t bytes);
-/* A line on changed input elements, and one on canaries changed around the
- * buffer called name. Local. */
+/* Writes a line about changed input elements, or about changed canaries around the buffer called
+ * `name`. Local. */
 void weirv_explain_input(const weirv_case *c, const void *in, char *text, size_t bytes);
 void weirv_explain_guard(const weirv_guard *guard, const char *name, char *text, size_t bytes);
 

@@ -5,8 +5,8 @@
 
 enum { CANARY_BYTES = 4096, USER_ALIGN = 4096 };
 
-/* Depends on the position, so a write that copies a neighbouring canary, or any
- * constant, changes bytes. */
+/* Depends on the position, so that copying a neighbouring canary, or writing any constant, changes
+ * bytes. */
 static inline uint8_t canary(size_t position)
 {
     return (uint8_t)(position * 167 + (position >> 8) * 59 + 0x5a);

@@ -1,8 +1,8 @@
 /*
- * The hash behind all input data. Indices are cut into strips of 4096. A
- * strip's key is a strong 64-bit hash of (seed, rank, type, operation, strip);
- * an element is a cheap 32-bit hash of the key and its lane, which is a
- * bijection of the lane within a strip and vectorises.
+ * The hash from which all input data are made. Indices are divided into strips of 4096. The key of
+ * a strip is a strong 64-bit hash of (seed, rank, type, operation, strip). An element is a cheap
+ * 32-bit hash of the key and its index in the strip; it is a bijection of that index and
+ * vectorises.
  */
 #ifndef VERIFY_HASH_H
 #define VERIFY_HASH_H
@@ -22,7 +22,7 @@ static inline uint64_t weirv_mix64(uint64_t x)
     return x ^ (x >> 31);
 }
 
-/* kind: what else tells data apart, such as the type and the operation. */
+/* kind: whatever else distinguishes data, such as the type and the operation. */
 static inline weirv_key weirv_key_of(uint64_t kind, uint64_t rank, uint64_t seed, uint64_t strip)
 {
     uint64_t h = weirv_mix64(seed + 0x9e3779b97f4a7c15ull);
@@ -45,7 +45,7 @@ static inline uint32_t weirv_hash_low(weirv_key key, uint32_t h)
     return h * 0x297a2d39u ^ key.add;
 }
 
-/* h, uniform in 32 bits, to 0..n - 1. */
+/* Maps h, uniform in 32 bits, to 0..n - 1. */
 static inline uint32_t weirv_hash_below(uint32_t h, uint32_t n)
 {
     return (uint32_t)((uint64_t)h * n >> 32);

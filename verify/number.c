@@ -1,5 +1,5 @@
-/* Number formats: see number.h. Decoding runs over whole blocks and is written
- * so that compilers vectorise it; encoding serves tests, one value at a time. */
+/* Number formats: see number.h. Decoding processes whole blocks and is written so that compilers
+ * vectorise it; encoding is for single values in tests. */
 #include "verify/number.h"
 
 #include <math.h>
@@ -25,12 +25,12 @@ double weirv_format_tiniest(const weirv_format *format)
     return ldexp(1.0, 1 - format->bias - format->mantissa_bits);
 }
 
-/* Bits of a small format as a float, which holds them exactly. special is the
- * first body (all bits but the sign) that is infinite or NaN. Normal numbers
- * only move their fields to float's places; subnormals are a count of the
- * tiniest number, which avoids subnormal arithmetic. The choices are masks of
- * 32-bit lanes, since compilers vectorise those. */
-static inline float widen(uint32_t bits, int exponent_bits, int mantissa_bits, int bias,
+/* The bits of a small format as a float, which represents them exactly. `special` is the first body
+ * (all bits but the sign) that is infinite or NaN. Normal numbers only move their fields to the
+ * places of a float; subnormal numbers are a multiple of the smallest number, which avoids
+ * subnormal arithmetic. The choices are masks of 32-bit lanes, because compilers vectorise those.
+ */
+static inline float decode_bits(uint32_t bits, int exponent_bits, int mantissa_bits, int bias,
                           uint32_t special, float tiniest)
 {
     int body_bits = exponent_bits + mantissa_bits;
@@ -51,13 +51,13 @@ static inline float widen(uint32_t bits, int exponent_bits, int mantissa_bits, i
 static void decode_e4m3(const uint8_t *in, size_t count, double *out)
 {
     for (size_t i = 0; i < count; i++)
-        out[i] = widen(in[i], 4, 3, 7, 0x7f, 0x1p-9f);
+        out[i] = decode_bits(in[i], 4, 3, 7, 0x7f, 0x1p-9f);
 }
 
 static void decode_e5m2(const uint8_t *in, size_t count, double *out)
 {
     for (size_t i = 0; i < count; i++)
-        out[i] = widen(in[i], 5, 2, 15, 0x7c, 0x1p-16f);
+        out[i] = decode_bits(in[i], 5, 2, 15, 0x7c, 0x1p-16f);
 }
 
 static void decode_half(const uint8_t *in, size_t count, double *out)
@@ -65,7 +65,7 @@ static void decode_half(const uint8_t *in, size_t count, double *out)
     for (size_t i = 0; i < count; i++) {
         uint16_t bits;
         memcpy(&bits, in + 2 * i, sizeof bits);
-        out[i] = widen(bits, 5, 10, 15, 0x7c00, 0x1p-24f);
+        out[i] = decode_bits(bits, 5, 10, 15, 0x7c00, 0x1p-24f);
     }
 }
 
@@ -114,9 +114,9 @@ void weirv_decode(weir_dtype dtype, const void *elements, size_t count, double *
     }
 }
 
-/* The body of a magnitude in a small format. e4m3 has no infinity: its largest
- * body but one is 448 and the last is NaN. */
-static uint32_t narrow(const weirv_format *format, weir_dtype dtype, double magnitude)
+/* The body of a magnitude in a small format. e4m3 has no infinity: its largest body but one is 448,
+ * and the largest is NaN. */
+static uint32_t encode_body(const weirv_format *format, weir_dtype dtype, double magnitude)
 {
     uint32_t all_ones = (1u << format->exponent_bits) - 1;
     uint32_t infinity = all_ones << format->mantissa_bits;
@@ -130,8 +130,8 @@ static uint32_t narrow(const weirv_format *format, weir_dtype dtype, double magn
     int exponent = magnitude > 0 ? ilogb(magnitude) : lowest;
     if (exponent < lowest)
         exponent = lowest;
-    /* In units of the last place; a carry out of the mantissa moves into the
-     * exponent by itself, since bodies are consecutive. */
+    /* In units in the last place. A carry out of the mantissa increments the exponent, because
+     * bodies are consecutive. */
     double units = nearbyint(ldexp(magnitude, format->mantissa_bits - exponent));
     double body = units + ldexp(exponent - lowest, format->mantissa_bits);
     if (body > largest)
@@ -152,7 +152,7 @@ void weirv_encode(weir_dtype dtype, double value, void *element)
         return;
     }
     uint32_t sign = signbit(value) ? 1u << (format->exponent_bits + format->mantissa_bits) : 0;
-    uint32_t bits = sign | narrow(format, dtype, fabs(value));
+    uint32_t bits = sign | encode_body(format, dtype, fabs(value));
     uint16_t two = (uint16_t)bits;
     uint8_t one = (uint8_t)bits;
     if (weir_dtype_bytes(dtype) == 2)

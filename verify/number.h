@@ -1,7 +1,6 @@
 /*
- * Floating-point formats to and from double, decided by bits alone. This is
- * verification's own reading of the formats: nothing here may come from lib/,
- * whose conversions it checks.
+ * Conversion of floating-point formats to and from double, by their bits alone. The library's
+ * conversions are under test, so nothing here may come from lib/.
  */
 #ifndef VERIFY_NUMBER_H
 #define VERIFY_NUMBER_H
@@ -13,7 +12,7 @@ typedef struct weirv_format {
     int exponent_bits, mantissa_bits, bias;
 } weirv_format;
 
-/* The format of a floating type, NULL for an integer. Static storage. */
+/* The format of a floating type; NULL for an integer. Static storage. */
 const weirv_format *weirv_format_of(weir_dtype dtype);
 /* The unit roundoff 2^-(mantissa_bits + 1), and the smallest subnormal. */
 double weirv_format_roundoff(const weirv_format *format);

@@ -1,7 +1,4 @@
-/*
- * Input data: see pattern.h. An element is a hash (hash.h), shaped into a valid
- * number by masking.
- */
+/* Input data: see pattern.h. An element is a hash (hash.h), masked into a valid number. */
 #include "verify/pattern.h"
 
 #include "verify/exact.h"
@@ -90,9 +87,9 @@ static inline void fill64(uint8_t *out, uint32_t lane, uint32_t count, weirv_key
     }
 }
 
-/* prod in fp8, where even numbers near 1 are too coarse for many ranks: rank r
- * holds +-2^(d(r + 1) - d(r)) with d in 0..3 shared between neighbours, so that
- * products over ranks telescope and stay exact. */
+/* prod in fp8, where even numbers near 1 are too coarse for many ranks: rank r has +-2^(d(r + 1) -
+ * d(r)) with d in 0..3 shared between neighbours, so that products over ranks telescope and stay
+ * exact. */
 static inline void fill_fp8_prod(uint8_t *out, uint32_t lane, uint32_t count, weirv_key own,
                           weirv_key next, int mantissa_bits, int bias)
 {
@@ -103,7 +100,7 @@ static inline void fill_fp8_prod(uint8_t *out, uint32_t lane, uint32_t count, we
     }
 }
 
-/* Elements of one strip, from a lane on. */
+/* Writes elements of one strip, from index `lane` of the strip on. */
 static inline void fill_strip(uint8_t *out, uint64_t strip, uint32_t lane, uint32_t count,
                               weir_dtype dtype, weir_op op, int rank, uint64_t seed)
 {
@@ -237,7 +234,7 @@ void weirv_fill_input(const weirv_case *c, void *in)
     weirv_fill_part(c, in, 0, weirv_send_elements(c), c->rank);
 }
 
-/* Elements [first, first + count) of in that differ from the pattern. */
+/* Counts the elements [first, first + count) of in that differ from the pattern. */
 static uint64_t count_changed_elements(const weirv_case *c, const void *in, size_t first,
                                        size_t count)
 {
@@ -267,7 +264,7 @@ uint64_t weirv_input_changed(const weirv_case *c, const void *in)
         return 0;
     if (!c->in_place || c->collective != WEIR_COLL_REDUCE_SCATTER)
         return count_changed_elements(c, in, 0, all);
-    size_t own = (size_t)c->rank * c->count; /* where out lies */
+    size_t own = (size_t)c->rank * c->count; /* where out is */
     return count_changed_elements(c, in, 0, own) +
            count_changed_elements(c, in, own + c->count, all - own - c->count);
 }

@@ -1,11 +1,9 @@
 /*
- * What a check is about (weirv_case), the input data, and the poison of
- * output buffers.
- *
- * Every input element is a function of (type, operation, seed, rank, index),
- * so any rank can write any part of any rank's input again at any time: no
- * check keeps a copy of the data. Elements differ between indices, ranks and
- * seeds, so chunks that are misplaced, stale or left out show.
+ * The description of a checked call (weirv_case), the input data, and the poison of output buffers.
+ * Every input element is a function of (type, operation, seed, rank, index), so any rank can
+ * compute any part of any rank's input again at any time, and no check keeps a copy of the data.
+ * Elements differ between indices, ranks and seeds, so misplaced, stale or missing chunks are
+ * visible.
  */
 #ifndef VERIFY_PATTERN_H
 #define VERIFY_PATTERN_H
@@ -24,24 +22,24 @@ typedef struct weirv_case {
     uint64_t seed;
     /* alltoallv only: nranks entries each */
     const size_t *send_counts, *send_displs, *recv_counts, *recv_displs;
-    /* in and out are the places of one buffer that weir/weir.h states. Where only
-     * one of them has a meaning (reduce and broadcast off the root), the other
-     * is the same memory. */
+    /* in and out are the parts of one buffer that weir/weir.h defines for in-place calls. If only
+     * one of them is used (reduce and broadcast on ranks other than the root), the other is the
+     * same memory. */
     int in_place;
-    /* 1: a reduction's data are those of exact.h; 0: those of weirv_fill. */
+    /* 1: the data of a reduction are those of exact.h; 0: those of weirv_fill. */
     int exact;
-    /* 1: they are those of special.h, and exact is 0. */
+    /* 1: the data are those of special.h, and exact is 0. */
     int special;
     /* Special values: partial results may have been stored in the type. */
     int stores;
-    /* alltoallv, for weirv_expected: the element of rank r's in where its block
-     * for this rank starts; nranks entries, NULL where that is not needed. */
+    /* alltoallv, for weirv_expected: for each rank r, the index in r's input at which its block for
+     * this rank starts. nranks entries; NULL if not needed. */
     const size_t *recv_from;
 } weirv_case;
 
-/* Elements of the buffers that this rank passes as in and out. Reduce has an
- * out and broadcast an in on every rank, also where they are not used: they
- * must be left alone there. alltoallv: the end of the furthest block. Local. */
+/* The number of elements of the buffers that this rank passes as in and out. On every rank, reduce
+ * has an out and broadcast has an in, even where they are not used: they must stay unchanged there.
+ * alltoallv: the end of the furthest block. Local. */
 size_t weirv_send_elements(const weirv_case *c);
 size_t weirv_recv_elements(const weirv_case *c);
 /* Whether the collective combines values (op counts). */
@@ -63,11 +61,10 @@ int weirv_is_reduction(weir_collective collective);
  */
 void weirv_fill(void *buffer, size_t first, size_t count, weir_dtype dtype, weir_op op, int rank,
                 uint64_t seed);
-/* The same of any rank's input in a case, whichever data it has. Local. */
+/* The same for the input of any rank of a case, whichever data it uses. Local. */
 void weirv_fill_part(const weirv_case *c, void *buffer, size_t first, size_t count, int rank);
-/* Writes this rank's whole input (weirv_send_elements). Data movement takes the
- * data of max. Broadcast: ranks other than root get data of their own, which
- * no rank may deliver. Local. */
+/* Writes this rank's whole input (weirv_send_elements). Data movement uses the data of max.
+ * Broadcast: ranks other than the root get different data, which no rank may deliver. Local. */
 void weirv_fill_input(const weirv_case *c, void *in);
 /* The operation whose data the case's input is: op, or max for movement. */
 weir_op weirv_pattern_op(const weirv_case *c);

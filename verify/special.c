@@ -15,7 +15,7 @@ static size_t smaller(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* Elements after which rows, and who holds them, come again. */
+/* The number of elements after which rows, and the ranks that hold them, repeat. */
 static size_t period_of(const weirv_special *special)
 {
     return (size_t)special->nrows * (size_t)special->nranks;
@@ -29,7 +29,7 @@ weirv_special_place weirv_special_place_of(const weirv_special *special, size_t 
     return (weirv_special_place){(int)(at % rows), (int)(at / rows)};
 }
 
-/* What a rank has in a row of which another holds the first element. */
+/* The element of a rank in a row whose first element another rank holds. */
 static uint64_t element_of(const weirv_special *special, weirv_special_place place, int rank)
 {
     const weirv_special_row *row = &special->rows[place.row];
@@ -66,7 +66,7 @@ void weirv_special_fill(void *buffer, size_t first, size_t count, weir_dtype dty
         memcpy(out + i * width, &element, width); /* little-endian */
         advance(&special, &place);
     }
-    for (size_t part; done < count; done += part) { /* whole periods, ever more */
+    for (size_t part; done < count; done += part) { /* whole periods, doubled each time */
         part = smaller(done, count - done);
         memcpy(out + done * width, out, part * width);
     }
@@ -99,7 +99,7 @@ static void note(const weirv_case *c, const weirv_special *special, const weirv_
     print_answers(special, row, result->first.expected, sizeof result->first.expected);
 }
 
-/* Elements [at, at + count) of out, one by one. */
+/* Checks elements [at, at + count) of out one by one. */
 static void check_each(const weirv_case *c, const weirv_special *special, const uint8_t *out,
                        size_t at, size_t index, size_t count, weirv_result *result)
 {
@@ -115,8 +115,8 @@ static void check_each(const weirv_case *c, const weirv_special *special, const 
     }
 }
 
-/* Elements [at, at + count) of out, which are combinations of those from index
- * on in every rank's input. A period that repeats a right one is right. */
+/* Checks elements [at, at + count) of out, which combine those from `index` on in every rank's
+ * input. A period that equals one already found right is right. */
 static void check_combined(const weirv_case *c, const weirv_special *special,
                            const uint8_t *out, size_t at, size_t index, size_t count,
                            weirv_result *result)
@@ -134,7 +134,7 @@ static void check_combined(const weirv_case *c, const weirv_special *special,
     }
 }
 
-/* Elements that the call must leave as they are. */
+/* Checks the elements that the call must leave unchanged. */
 static void check_untouched(const weirv_case *c, const uint8_t *out, size_t at, size_t count,
                             weirv_result *result)
 {
@@ -185,7 +185,7 @@ static void print_held(const weirv_special *special, weirv_special_place place, 
     snprintf(text + used, bytes - used, ", the others %s", orders ? "the same" : element);
 }
 
-/* One line for the first wrong element of a row, if there is one; its length. */
+/* Writes one line about the first wrong element of a row, if there is one. Returns its length. */
 static size_t explain_row(const weirv_case *c, const weirv_special *special, int row,
                           const uint8_t *out, char *text, size_t bytes)
 {

@@ -1,7 +1,6 @@
 /*
- * The answers that a row of special values may have: the row combined in every
- * order by C's own arithmetic, with weir/weir.h's rules about what is accumulated in
- * which type and how it is rounded. See special.h.
+ * The answers that a row of special values may have: the row is combined in every order by C's
+ * arithmetic, by the rules of weir/weir.h about accumulation types and rounding. See special.h.
  */
 #include "verify/special.h"
 
@@ -10,18 +9,18 @@
 #include <fenv.h>
 #include <math.h>
 
-/* One way to combine a row. */
+/* One order and manner in which a row may be combined. */
 typedef struct way {
     int last;   /* the element that is combined with the result of the others */
-    int swaps;  /* operands change sides */
-    int stores; /* bit k: element k was stored in the type on its way; bit HELD: the others'
-                 * result was */
+    int swaps;  /* the operands are exchanged */
+    int stores; /* bit k: element k was stored in the type on its way; bit HELD: so was the
+                 * result of the others */
     int multiplies; /* an average multiplies by a reciprocal */
 } way;
 
 /* ------------------------------------------------------------------ floats */
 
-/* Everything but double accumulates in float. */
+/* All types but double accumulate in float. */
 static double round_to_accumulator(weir_dtype dtype, double value)
 {
     return dtype == WEIR_DOUBLE ? value : (double)(float)value;
@@ -102,7 +101,7 @@ static int is_less(weir_dtype dtype, uint64_t a, uint64_t b)
     return a < b;
 }
 
-/* Modulo 2^bits no order matters. */
+/* Modulo 2^bits the order does not matter. */
 static uint64_t combine_integers(const weirv_special *special, const weirv_special_row *row)
 {
     weir_dtype dtype = special->dtype;
@@ -165,8 +164,8 @@ static void answer_floats(const weirv_special *special, weirv_special_row *row, 
                     add(special, row, combine_floats(special, row, w));
 }
 
-/* In IEEE's arithmetic, even where a library has told the processor to flush
- * subnormal numbers. */
+/* Computes in IEEE arithmetic, even if a library has set the processor to flush subnormal
+ * numbers. */
 void weirv_special_answer(weirv_special *special, int stored)
 {
     fenv_t environment;

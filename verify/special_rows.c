@@ -3,8 +3,7 @@
 
 #include "verify/number.h"
 
-/* Elements by name; with a minus sign, the same with the sign bit set (integers:
- * the negative). */
+/* Elements by name. A minus sign before a name sets the sign bit (integers: the negative). */
 enum {
     NONE,
     QUIET,      /* NaN */
@@ -128,7 +127,7 @@ static uint64_t half_step(weir_dtype dtype, const weirv_format *f)
     return power_of_two(f, exponent - f->mantissa_bits - 1, 0);
 }
 
-/* The elements that only the type's bits say. */
+/* The elements that depend on the type's bits only. */
 static uint64_t edge_of_type(weir_dtype dtype, const weirv_format *f, int name)
 {
     uint64_t special = first_special(dtype, f), normal = (uint64_t)1 << f->mantissa_bits;

@@ -86,8 +86,9 @@ def expand(path):
 
 def ignored(path):
     """Whether git ignores the path: it is made by a command."""
-    return subprocess.run(["git", "check-ignore", "-q", path], check=False,
-                          stderr=subprocess.DEVNULL).returncode == 0
+    return any(subprocess.run(["git", "check-ignore", "-q", name], check=False,
+                              stderr=subprocess.DEVNULL).returncode == 0
+               for name in (path, path.rstrip("/") + "/"))
 
 
 def check_command(command, base):

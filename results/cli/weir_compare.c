@@ -1,6 +1,6 @@
 /*
- * weir-compare: holds results against each other and says what became slower. The table
- * goes to standard output, problems of the files to standard error.
+ * weir-compare: compares results and reports what became slower. The table goes to standard output,
+ * problems of the files to standard error.
  */
 #include "results/judge/compare.h"
 #include "results/judge/expect.h"
@@ -34,49 +34,49 @@ typedef struct option_row {
 #define TEXT(name, value, field, help) {name, value, offsetof(settings, field), help}
 static const option_row options[] = {
     TEXT("--format", "WORD", format, "of standard output: text (default), markdown, json, junit"),
-    TEXT("--markdown", "FILE", markdown, "writes the comparison there as well, as Markdown"),
-    TEXT("--json", "FILE", json, "likewise as JSON"),
-    TEXT("--junit", "FILE", junit, "likewise as JUnit XML"),
-    TEXT("--changes", NULL, changes, "tables without rows that show no difference"),
-    TEXT("--csv", "FILE", csv, "writes B's rows as a CSV of ours, whatever tool wrote them"),
+    TEXT("--markdown", "FILE", markdown, "also write the comparison to FILE, as Markdown"),
+    TEXT("--json", "FILE", json, "the same, as JSON"),
+    TEXT("--junit", "FILE", junit, "the same, as JUnit XML"),
+    TEXT("--changes", NULL, changes, "leave rows without a difference out of tables"),
+    TEXT("--csv", "FILE", csv, "write B's rows, of any tool, as weir's CSV"),
     TEXT("--rows-json", "FILE", rows_json,
-         "likewise as JSON, as -J writes it, with all else that B's JSON of ours has"),
-    TEXT("--expect", "FILE", expect, "floors that B must keep, such as: allreduce 1G >= 350 GB/s"),
-    TEXT("--min-effect", "PERCENT", min_effect, "smaller changes are no alarm (default 3%)"),
+         "the same as JSON, in documents as -J writes them"),
+    TEXT("--expect", "FILE", expect, "check B against lines such as: allreduce 1G >= 350 GB/s"),
+    TEXT("--min-effect", "PERCENT", min_effect, "ignore smaller changes (default 3%)"),
     TEXT("--resolve", "PERCENT", resolve,
-         "'no difference' excludes changes of this and more (default 10%)"),
-    TEXT("--alpha", "P", alpha, "risk of a false alarm, all rows together (default 0.05)"),
-    TEXT("--correction", "WORD", correction, "for many rows: holm (default), bh, none"),
+         "'no difference' excludes changes of this size or more (default 10%)"),
+    TEXT("--alpha", "P", alpha, "risk of a false alarm in all rows together (default 0.05)"),
+    TEXT("--correction", "WORD", correction, "correction for many rows: holm (default), bh, none"),
     TEXT("--start-noise", "PERCENT", noise,
-         "noise from start to start where few rows measure it (default 8% host, 2% GPU)"),
-    TEXT("--contender", "NAME", contender, "compares this contender alone, as weir or nccl"),
-    TEXT("--contender-a", "NAME", rules.contender_a, "A's contender, held against ..."),
-    TEXT("--contender-b", "NAME", rules.contender_b, "... B's; A and B may be the same file"),
-    TEXT("--ranks", "N", ranks, "ranks of files that do not say (OSU)"),
-    TEXT("--only", "FILE", only, "compares the rows that a file of suspects names"),
-    TEXT("--suspects", "FILE", suspects, "writes the rows worth measuring again, ci/nightly's"),
+         "noise from run to run if few rows measure it (default 8% host, 2% GPU)"),
+    TEXT("--contender", "NAME", contender, "compare this candidate only, such as weir or nccl"),
+    TEXT("--contender-a", "NAME", rules.contender_a, "compare this candidate of A ..."),
+    TEXT("--contender-b", "NAME", rules.contender_b, "... with this one of B; both may be the same file"),
+    TEXT("--ranks", "N", ranks, "number of ranks, for files that do not state it (OSU)"),
+    TEXT("--only", "FILE", only, "compare only the rows that a file of suspects names"),
+    TEXT("--suspects", "FILE", suspects, "write the rows worth measuring again, for ci/nightly"),
     TEXT("--store", "DIR", store,
-         "folder of run folders, or one SQLite file, where latest and baseline are"),
-    TEXT("--accept", "NAME", accept, "makes that run of the store its baseline; no more"),
-    TEXT("--add", "NAME", add, "adds B to a store in one file as that run; no more"),
-    TEXT("--help", NULL, help, "this"),
+         "where latest and baseline are: a folder of run folders, or an SQLite file"),
+    TEXT("--accept", "NAME", accept, "make this run the baseline of the store, and end"),
+    TEXT("--add", "NAME", add, "add B to a store in one file as this run, and end"),
+    TEXT("--help", NULL, help, "print this help"),
 };
 enum { OPTIONS = sizeof options / sizeof *options };
 
 static void print_help(void)
 {
-    puts("usage: weir-compare [options] A B      did B become slower than A?\n"
-         "       weir-compare --expect FILE B    does B keep what is expected?\n\n"
-         "A and B: a file (our CSV or JSON, nccl-tests, rccl-tests, OSU, IMB, MSCCL++), a folder\n"
-         "of them, a quoted pattern, or latest and baseline of --store. Several starts of a side\n"
-         "measure the noise; files rN-*.csv of both sides are pairs, measured beside each other.\n"
-         "A ratio B/A above 1 is slower.\n");
+    puts("usage: weir-compare [options] A B      has B become slower than A?\n"
+         "       weir-compare --expect FILE B    does B satisfy expectations?\n\n"
+         "A and B: a file (weir's CSV or JSON, nccl-tests, rccl-tests, OSU, IMB, MSCCL++), a\n"
+         "folder of files, a quoted pattern, or latest and baseline of --store. Several runs per\n"
+         "side measure the noise; files rN-*.csv of both sides are pairs, measured next to each\n"
+         "other. B is slower if the ratio B/A is above 1.\n");
     for (int i = 0; i < OPTIONS; i++)
         printf("  %-14s %-8s %s\n", options[i].name, options[i].value ? options[i].value : "",
                options[i].help);
     puts("\nexit codes: 0 no regression; 1 a row regressed, significantly and by --min-effect or\n"
-         "more, or B misses what is expected; 2 usage, --expect's file too; 3 nothing to compare,\n"
-         "or a file that cannot be read or written. README: results/README.md");
+         "more, or an expectation is unmet; 2 usage, or an invalid file of --expect; 3 nothing to\n"
+         "compare, or a file cannot be read or written. Guide: docs/user/comparing.md");
 }
 
 static int usage(const char *what, const char *about)
@@ -93,7 +93,7 @@ static const option_row *find_option(const char *name, size_t length)
     return NULL;
 }
 
-/* Takes argv[*i] and, where it has one, its value. 0, or an exit code. */
+/* Reads argv[*i] and its value, if it has one. Returns 0 or an exit code. */
 static int take_option(settings *s, int argc, char **argv, int *i)
 {
     char *argument = argv[*i], *equals = strchr(argument, '=');
@@ -140,7 +140,7 @@ static int read_fractions(settings *s)
                {"--alpha", s->alpha, 0.5, &s->rules.alpha}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i].text && read_fraction(all[i].text, all[i].most, all[i].value) != 0)
-            return usage("no fraction such as 3% or 0.03:", all[i].text);
+            return usage("expected a fraction such as 3% or 0.03, not", all[i].text);
     return 0;
 }
 
@@ -160,7 +160,7 @@ static int read_words(settings *s)
     if (correction < 0)
         return usage("--correction is holm, bh or none, not", s->correction);
     if (s->ranks && (results_whole(s->ranks, &ranks) != 0 || ranks < 1 || ranks > 1000000))
-        return usage("no number of ranks:", s->ranks);
+        return usage("--ranks: expected a number of ranks, not", s->ranks);
     s->rules.correction = (results_correction)correction;
     s->nranks = (int)ranks;
     if (s->contender)
@@ -221,7 +221,7 @@ static void print_b_as_json(FILE *file, const results_report *report)
     results_print_rows_json(file, report->b);
 }
 
-/* All that the user wants written. 0 or EXIT_NOTHING. */
+/* Writes all requested outputs. Returns 0 or EXIT_NOTHING. */
 static int print_all(const settings *s, const results_report *report)
 {
     const char *format = s->format ? s->format : "text";
@@ -273,7 +273,7 @@ static int outcome(const settings *s, const results_report *report)
     return 0;
 }
 
-/* Reads what is expected and both sides. 0, EXIT_USAGE or EXIT_NOTHING. */
+/* Reads the expectations and both sides. Returns 0, EXIT_USAGE or EXIT_NOTHING. */
 static int load(const settings *s, results_set *a, results_set *b, results_expectations *expected)
 {
     int failed = s->expect ? results_expect_read(b, s->expect, expected) : 0;
@@ -331,13 +331,13 @@ static int accept_run(const settings *s)
     return EXIT_NOTHING;
 }
 
-/* A run of any other name could not be reached. */
+/* Whether a run can be named so: a run with any other name could not be selected. */
 static int is_run_name(const char *name)
 {
     return name[0] && strcmp(name, "latest") != 0 && strcmp(name, "baseline") != 0;
 }
 
-/* B's rows become a run of the store. */
+/* Adds B's rows to the store as a run. */
 static int add_run(const settings *s)
 {
     char reason[512];

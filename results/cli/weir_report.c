@@ -1,4 +1,4 @@
-/* weir-report: results, a comparison and the nights of a store as one HTML page. */
+/* weir-report: results, a comparison and the history of a store as one HTML page. */
 #include "results/read/load.h"
 #include "results/output/page.h"
 
@@ -14,13 +14,13 @@ typedef struct settings {
 
 static const char help[] =
     "usage: weir-report [-o FILE] [--store DIR] [--links FILE] [A] B\n\n"
-    "One HTML page about B, and what changed since A: verdicts, plots (by gnuplot), tables,\n"
-    "with --store the history of its nights. A and B as in weir-compare --help.\n\n"
+    "Writes one HTML page about B and what changed since A: verdicts, plots (by gnuplot), tables,\n"
+    "and with --store the history of its nights. A and B: see weir-compare --help.\n\n"
     "  -o FILE      the page (default report.html)\n"
-    "  --store DIR  folder of run folders: history, and where latest and baseline are\n"
-    "  --links FILE what weir-topo --measure wrote: percent of what the machine's links allow\n"
-    "               (default: links.txt in the folder of B's results, or in ci/nightly's around\n"
-    "               it; there, too, topology.json of weir-topo --json becomes a picture)\n\n"
+    "  --store DIR  folder of run folders: its history, and where latest and baseline are\n"
+    "  --links FILE links measured by weir-topo --measure, to show the percentage of what they\n"
+    "               allow (default: links.txt in the folder of B's results or in the run folder\n"
+    "               of ci/nightly, where topology.json of weir-topo --json becomes a picture)\n\n"
     "exit codes: 0; 2 usage; 3 nothing to report, or the page cannot be written.\n";
 
 static int usage(const char *what, const char *about)
@@ -75,7 +75,7 @@ typedef struct material {
     results_expectations expectations;
 } material;
 
-/* Reads everything. 0, or EXIT_NOTHING. */
+/* Reads everything. Returns 0 or EXIT_NOTHING. */
 static int gather(const settings *s, const results_rules *rules, material *m)
 {
     results_set_init(&m->a, 0, stderr);

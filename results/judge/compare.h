@@ -1,7 +1,7 @@
 /*
- * Comparison of two sets of rows, A (before, baseline) and B (after, candidate): which
- * rows belong together, the ratio of their times with an interval, and a verdict.
- * README.md says what the statistics rest on. Local; sets must outlive comparisons.
+ * Comparison of two sets of rows, A (before, baseline) and B (after, candidate): which rows belong
+ * together, the ratio of their times with an interval, and a verdict. docs/user/comparing.md
+ * explains the statistics. Local; the sets must outlive the comparison.
  */
 #ifndef RESULTS_JUDGE_COMPARE_H
 #define RESULTS_JUDGE_COMPARE_H
@@ -14,44 +14,45 @@ typedef enum results_verdict {
 } results_verdict;
 
 typedef enum results_correction {
-    RESULTS_HOLM, /* the chance of any false alarm is at most alpha */
-    RESULTS_BH,   /* Benjamini-Hochberg: of all alarms at most alpha are false */
+    RESULTS_HOLM, /* bounds the chance of any false alarm by alpha */
+    RESULTS_BH,   /* Benjamini-Hochberg: bounds the share of false alarms among all alarms by
+                   * alpha */
     RESULTS_UNCORRECTED
 } results_correction;
 
 typedef struct results_rules {
-    double min_effect;  /* changes below are no alarm: 0.03 */
-    double resolve;     /* "no difference" excludes changes of this and more: 0.10 */
+    double min_effect;  /* smaller changes are not reported: 0.03 */
+    double resolve;     /* "no difference" excludes changes of this size or more: 0.10 */
     double alpha;       /* for all rows together */
-    double start_noise; /* relative standard deviation from start to start where too few rows
-                           have two starts; negative: 0.08 on the host, 0.02 on GPUs */
+    double start_noise; /* relative standard deviation from run to run, used if too few rows have
+                         * two runs; negative: 0.08 on the host, 0.02 on GPUs */
     results_correction correction;
-    const char *contender_a, *contender_b; /* NULL: those that both have */
+    const char *contender_a, *contender_b; /* NULL: the candidates that both sides have */
 } results_rules;
 
-/* One side of a row: what was measured in each start. */
+/* One side of a pair: the measurements of each run. */
 typedef struct results_side {
-    const results_row **rows; /* of starts that passed; the set's */
-    double *logs;             /* natural logarithms of their times, in their order */
+    const results_row **rows; /* of runs that passed verification; owned by the set */
+    double *logs;             /* natural logarithms of their times, in the same order */
     int starts;
     const results_row *failed; /* one that failed verification, or NULL */
-    double median_us;          /* the center over starts (noise.h); NaN without */
+    double median_us;          /* the center over runs (noise.h); NaN if there is none */
     double busbw_gbs;          /* at median_us */
 } results_side;
 
 typedef struct results_pair {
-    const char *key;            /* tells rows apart; ascending in a comparison */
-    const results_row *example; /* of either side: what the row is */
+    const char *key;            /* identifies the row; comparisons are in ascending order */
+    const results_row *example; /* a row of either side, for its description */
     results_side a, b;
     int paired;                   /* rounds in which both sides were measured, or 0 */
-    double log_ratio;             /* of B's time to A's */
-    double scale;                 /* of logs: standard deviation of a start, or a pair, but for
-                                     those that go wrong */
-    double freedom;               /* degrees of freedom behind scale */
+    double log_ratio;             /* logarithm of B's time divided by A's */
+    double scale;                 /* standard deviation of the logarithm of one run (or one
+                                   * paired difference), outliers excluded */
+    double freedom;               /* degrees of freedom of scale */
     double ratio, low, high;      /* with a 95% interval; above 1: B is slower */
-    double p, p_corrected;        /* of no difference at all */
+    double p, p_corrected;        /* probability of this ratio if nothing changed */
     results_verdict verdict;
-    const char *reason;           /* static, or "" */
+    const char *reason;           /* static storage, or "" */
 } results_pair;
 
 typedef struct results_comparison {
@@ -59,38 +60,39 @@ typedef struct results_comparison {
     size_t count;
     size_t verdicts[RESULTS_VERDICTS];
     results_verdict overall;
-    int cross;              /* different contenders, or tools, are held against each other */
-    char contender_a[64], contender_b[64]; /* the only ones compared; "": all */
+    int cross;              /* different candidates or tools are compared */
+    char contender_a[64], contender_b[64]; /* the only candidates compared; "": all */
     char hosts_a[64], hosts_b[64];
     size_t starts_a, starts_b;
-    double noise;           /* from start to start, of the typical row that both sides have, with
-                               what the rows' own intervals say; NaN: there is no such row */
+    double noise;           /* from run to run, for the typical row that both sides have,
+                             * including the rows' own intervals; NaN: there is no such row */
     double noise_freedom;   /* of the prior; 0: noise is assumed, not measured */
-    size_t noise_rows;      /* behind the measured noise */
-    double assumed_gpu, assumed_host; /* what was assumed of such rows; 0: nothing */
+    size_t noise_rows;      /* rows that the measured noise is based on */
+    double assumed_gpu, assumed_host; /* the assumed noise of such rows; 0: nothing assumed */
 } results_comparison;
 
-/* What the rules are where nobody says otherwise. */
+/* The default rules. */
 results_rules results_rules_default(void);
 
-/* Puts rows of one kind together. Problems (duplicates, ambiguous contenders) are noted in
- * the set that has them. 0, or -1 noted in b: the sides hold several contenders and none that
- * both have. results_comparison_free in any case. The comparison's text lives in b. */
+/* Puts rows of the same measurement into pairs. Problems (duplicates, ambiguous candidates) are
+ * reported in the set that has them. Returns 0; or -1, reported in b, if the sides have several
+ * candidates and none in common. Call results_comparison_free in either case. The comparison's text
+ * is memory of b. */
 int results_match(results_set *a, results_set *b, const results_rules *rules,
                   results_comparison *made);
-/* Fills in ratios and verdicts. The same input has the same result. */
+/* Computes ratios and verdicts. Deterministic. */
 void results_judge(results_comparison *made, const results_rules *rules);
 void results_comparison_free(results_comparison *made);
 
 const char *results_verdict_name(results_verdict verdict);
 
-/* Statistics by themselves, for tests. */
+/* Statistics, public for tests. */
 
-/* Moderated variances (Smyth 2004): of n variances with d[i] > 0 degrees of freedom, the
- * prior variance and its degrees of freedom. 0, or -1: too few. */
+/* Moderated variances (Smyth 2004): from n variances with d[i] > 0 degrees of freedom, computes the
+ * prior variance and its degrees of freedom. Returns 0, or -1 if there are too few. */
 int results_prior(const double *variances, const double *d, size_t n, double *prior,
                   double *prior_freedom);
-/* p corrected in place. */
+/* Corrects p in place. */
 void results_correct(double *p, size_t n, results_correction correction);
 
 #endif

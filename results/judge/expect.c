@@ -1,5 +1,5 @@
-/* Expectations: their file, and whether B keeps them. One is unmet where the median over
- * starts misses it by more than its 95% interval. */
+/* Expectations: reading their file, and checking B. An expectation is unmet if the median over runs
+ * misses it by more than its 95% interval. */
 #include "results/judge/expect.h"
 
 #include "results/read/load.h"
@@ -17,7 +17,7 @@ const char *results_outcome_name(results_outcome outcome)
     return names[outcome];
 }
 
-/* 8, 4K, 2M, 1G: powers of 1024, as the benchmarks' -b. */
+/* 8, 4K, 2M, 1G: powers of 1024, as for the benchmarks' -b. */
 static int read_bytes(const char *text, unsigned long long *bytes)
 {
     char digits[24];
@@ -69,33 +69,33 @@ static int read_option(results_expectation *made, char *word)
     return 0;
 }
 
-/* words: collective, size, options, relation, number, unit. NULL, or what is wrong. */
+/* words: collective, size, options, relation, number, unit. Returns NULL, or the error. */
 static const char *read_words(results_expectation *made, char **words, int count)
 {
     if (count < 5)
         return "expected: collective size [word=value...] >= number GB/s";
     if (count > WORDS)
-        return "more words than an expectation has";
+        return "too many words";
     const char *relation = words[count - 3], *unit = words[count - 1];
     made->collective = results_collective(words[0]);
     made->is_time = strcmp(unit, "us") == 0;
     if (!made->collective)
-        return "no collective of this name";
+        return "unknown collective";
     if (read_bytes(words[1], &made->bytes) != 0)
-        return "no size, such as 8, 4K or 1G";
+        return "expected a size such as 8, 4K or 1G";
     if (!made->is_time && strcmp(unit, "GB/s") != 0)
-        return "the unit is neither GB/s nor us";
+        return "expected the unit GB/s or us";
     if (strcmp(relation, made->is_time ? "<=" : ">=") != 0)
         return "expected >= before GB/s, <= before us";
     if (results_real(words[count - 2], &made->value) != 0 || made->value <= 0)
-        return "no number above 0 before the unit";
+        return "expected a number above 0 before the unit";
     for (int i = 2; i < count - 3; i++)
         if (read_option(made, words[i]) != 0)
-            return "words are dtype=, op=, ranks=, place=, contender=, algo=, algbw, busbw";
+            return "expected words are dtype=, op=, ranks=, place=, contender=, algo=, algbw, busbw";
     return NULL;
 }
 
-/* 0, or -1: noted, it is neither an expectation nor empty. */
+/* Reads one line. Returns 0, or -1 after reporting that it is invalid. */
 static int read_line(results_set *set, const char *path, int number, char *line,
                      results_expectations *made)
 {
@@ -117,7 +117,7 @@ static int read_line(results_set *set, const char *path, int number, char *line,
     return 0;
 }
 
-/* All lines of the file's text. 0, or 1: noted, a line was refused or there is none. */
+/* Reads all lines. Returns 0; or 1, reported, if a line is invalid or there is none. */
 static int read_lines(results_set *set, const char *path, char *text, size_t length,
                       results_expectations *made)
 {
@@ -130,7 +130,7 @@ static int read_lines(results_set *set, const char *path, char *text, size_t len
     for (int number = 1; (line = results_next_line(&at, text + length)); number++)
         refused |= read_line(set, path, number, line, made) != 0;
     if (made->count == 0 && !refused)
-        results_note(set, path, 0, "no expectation in it; expected lines such as "
+        results_note(set, path, 0, "contains no expectation; expected lines such as "
                      "'allreduce 1G >= 350 GB/s'");
     return refused || made->count == 0;
 }
@@ -180,7 +180,7 @@ static int fits(const results_expectation *one, const results_row *row)
            (contender[word] == '\0' || contender[word] == ':');
 }
 
-/* Half the interval of the logarithm of B's median over starts. */
+/* Half the width of the interval of the logarithm of B's median over runs. */
 static double half_width(const results_pair *pair)
 {
     double scale = pair->paired ? pair->scale / sqrt(2) : pair->scale;
@@ -188,7 +188,7 @@ static double half_width(const results_pair *pair)
     return gsl_cdf_tdist_Pinv(0.975, pair->freedom) * scale * of_median / sqrt(pair->b.starts);
 }
 
-/* How far the row is on the wrong side, as a logarithm. */
+/* By how much the row misses the expectation, as a logarithm. */
 static double shortfall(const results_expectation *one, const results_pair *pair, double *got)
 {
     const results_row *row = pair->b.rows[0];
@@ -198,7 +198,7 @@ static double shortfall(const results_expectation *one, const results_pair *pair
     return one->is_time ? log(*got / one->value) : log(one->value / fmax(*got, 1e-12));
 }
 
-/* A start with wrong results has missed whatever is expected. */
+/* A run with wrong results misses any expectation. */
 static void check_pair(results_expectation *one, const results_pair *pair, double *worst)
 {
     double got = NAN, misses = INFINITY;

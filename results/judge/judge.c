@@ -1,8 +1,8 @@
 /*
- * Verdicts. A row's ratio is that of the centers over starts (of pairs: the center of their
- * ratios); its interval comes from the tables of noise.h, its probability from Student's t
- * with the same standard deviation. A regression must be both significant, after the
- * correction for many rows, and as large as the practical threshold.
+ * Computes verdicts. A row's ratio is that of the centers over runs (for pairs, the center of their
+ * ratios); its interval comes from the tables of noise.h, its probability from Student's t with the
+ * same standard deviation. A regression must be significant after the correction for many rows, and
+ * at least as large as the practical threshold.
  */
 #include "results/judge/compare.h"
 #include "results/judge/noise.h"
@@ -38,7 +38,7 @@ void results_correct(double *p, size_t n, results_correction correction)
 {
     double **order = malloc((n + 1) * sizeof *order);
     if (!order || correction == RESULTS_UNCORRECTED) {
-        /* Without memory for an order, Bonferroni's correction needs none. */
+        /* Without memory for sorting: Bonferroni's correction, which needs no order. */
         for (size_t i = 0; i < n && !order; i++)
             p[i] = fmin(1, p[i] * (double)n);
         free(order);
@@ -64,7 +64,7 @@ static double center_of(const double *logs, int count)
     return results_center(copy, count);
 }
 
-/* More starts than tables hold: the first ones. */
+/* If there are more runs than the tables support, the first ones count. */
 static void summarize(results_side *side)
 {
     side->median_us = side->busbw_gbs = NAN;
@@ -96,7 +96,7 @@ static void describe(results_pair *pair)
     pair->ratio = exp(pair->log_ratio);
 }
 
-/* Both sides are the very same measurements. */
+/* Whether both sides are the same measurements. */
 static int is_same(const results_pair *pair)
 {
     if (pair->a.starts != pair->b.starts)
@@ -125,7 +125,7 @@ static void estimate(results_pair *pair, results_noise *noise)
                                   pair->freedom);
 }
 
-/* Rows that have no ratio: absent, or wrong on one side. 1 if it was one. */
+/* Judges rows without a ratio: absent, or wrong on one side. Returns 1 if it was one. */
 static int judge_without_ratio(results_pair *pair)
 {
     int has_a = pair->a.starts > 0, has_b = pair->b.starts > 0;
@@ -161,7 +161,7 @@ static void judge(results_pair *pair, const results_rules *rules)
     else {
         pair->verdict = RESULTS_INCONCLUSIVE;
         pair->reason = pair->a.starts < 2 || pair->b.starts < 2
-                           ? "one start on a side; measure more" : "noise; measure more starts";
+                           ? "one run per side; measure more" : "noise; measure more runs";
     }
 }
 

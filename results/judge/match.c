@@ -1,8 +1,8 @@
 /*
- * Which rows of two sets belong together. Rows of one key measure the same thing;
- * rows of one key and different runs are starts of it. A start that measures several
- * algorithms of a key makes the algorithm part of it. Sides whose contenders differ
- * (a log of nccl-tests beside our CSV) are matched without what only one tool tells.
+ * Which rows of two sets belong together. Rows with the same key measure the same thing; rows with
+ * the same key and different run ids are runs of it. If one run measures several algorithms for a
+ * key, the algorithm becomes a part of the key. Sides with different candidates (a log of nccl-
+ * tests and weir's CSV) are matched without the columns that only one tool states.
  */
 #include "results/judge/compare.h"
 
@@ -11,10 +11,10 @@
 #include <string.h>
 
 typedef struct entry {
-    const char *key; /* without the algorithm, later with it where it must be */
+    const char *key; /* without the algorithm, which is added later if necessary */
     const results_row *row;
     int is_b;
-    size_t at; /* in its set: the order of starts */
+    size_t at; /* index in its set: the order of runs */
 } entry;
 
 typedef struct matching {
@@ -24,10 +24,10 @@ typedef struct matching {
     entry *entries;
     size_t count;
     int by_host;
-    int relaxed; /* another tool's rows: without what only ours tell */
+    int relaxed; /* rows of another tool: without the columns that only weir states */
 } matching;
 
-/* A contender without its version: word:version:detail is word:detail. */
+/* A candidate without its version: word:version:detail becomes word:detail. */
 static void contender_key(const char *contender, char *key, size_t bytes)
 {
     size_t word = strcspn(contender, ":");
@@ -50,7 +50,7 @@ static int has_contender(const results_set *set, const char *wanted)
     return 0;
 }
 
-/* The one contender to take of a side: weir, or the only one. */
+/* The candidate to use of a side: weir, or the only one. */
 static int sole_contender(const results_set *set, char *name, size_t bytes)
 {
     name[0] = '\0';
@@ -69,7 +69,7 @@ static int sole_contender(const results_set *set, char *name, size_t bytes)
     return 0;
 }
 
-/* Whether none of the rows is ours. */
+/* Whether none of the rows is weir's. */
 static int is_foreign(const results_set *set)
 {
     for (size_t i = 0; i < set->count; i++)
@@ -78,8 +78,8 @@ static int is_foreign(const results_set *set)
     return 1;
 }
 
-/* Whether the sides have a contender in common that a comparison without words is about.
- * Another tool's log is held against weir, not against the peers that ours measured too. */
+/* Whether the sides have a candidate in common that a comparison without options concerns. Another
+ * tool's log is compared with weir, not with the peers that weir's benchmark measured too. */
 static int has_common(const matching *m)
 {
     if (is_foreign(m->a) != is_foreign(m->b))
@@ -109,7 +109,7 @@ static int choose_contenders(matching *m)
          sole_contender(m->a, made->contender_a, sizeof made->contender_a) != 0) ||
         (!rules->contender_b &&
          sole_contender(m->b, made->contender_b, sizeof made->contender_b) != 0)) {
-        results_note(m->b, "weir-compare", 0, "A and B have no contender in common and one of "
+        results_note(m->b, "weir-compare", 0, "A and B have no candidate in common, and one of "
                      "them has several; name them with --contender-a and --contender-b");
         return -1;
     }
@@ -132,7 +132,7 @@ static void side_hosts(const results_set *set, char *hosts, size_t bytes, int *s
     }
 }
 
-/* Data types say nothing about a movement of bytes that other tools make. */
+/* For data movement measured by other tools the data type is not significant. */
 static const char *dtype_key(const matching *m, const results_row *row)
 {
     return m->relaxed && strstr(row->text[RESULTS_COLLECTIVE], "reduce") == NULL
@@ -161,7 +161,7 @@ static int has_foreign(const results_set *set)
     return 0;
 }
 
-/* Fixed widths where that makes the order of keys the order of a table. */
+/* Makes the key. Numbers have a fixed width, so that keys sort in the order of the table. */
 static const char *make_key(const matching *m, const results_row *row)
 {
     int relaxed = m->relaxed;
@@ -188,7 +188,7 @@ static void add_entries(matching *m, results_set *set, int is_b)
     }
 }
 
-/* By key, side, run, and then as they were read. */
+/* Sorts by key, side, run, and then in the order of reading. */
 static int by_key_and_run(const void *first, const void *second)
 {
     const entry *a = first, *b = second;
@@ -214,7 +214,7 @@ static int differ_by_algo(const results_row *a, const results_row *b)
     return first[0] && second[0] && strcmp(first, second) != 0;
 }
 
-/* Gives the algorithm to all keys of which one start measured several. */
+/* Adds the algorithm to all keys for which one run measured several. */
 static void split_by_algo(matching *m)
 {
     for (size_t from = 0, to; from < m->count; from = to) {
@@ -230,8 +230,8 @@ static void split_by_algo(matching *m)
     qsort(m->entries, m->count, sizeof *m->entries, by_key_and_run);
 }
 
-/* The same start has one row of a key. Ours may stand in a CSV and a JSON file, and of 0
- * bytes all algorithms are the same. */
+/* Whether a run has this row already: weir's rows can be in a CSV and a JSON file, and for 0 bytes
+ * all algorithms are the same. */
 static int is_duplicate(const matching *m, const entry *one, const entry *before)
 {
     if (!same_run(one, before))
@@ -240,7 +240,7 @@ static int is_duplicate(const matching *m, const entry *one, const entry *before
         results_note(one->is_b ? m->b : m->a, one->row->path, one->row->line,
                      "the same measurement as %s:%d, or a later cycle of -N; %s",
                      before->row->path, before->row->line,
-                     one->row->failed ? "only that it is wrong counts" : "row left out");
+                     one->row->failed ? "only its failure counts" : "row left out");
     return 1;
 }
 
@@ -254,8 +254,9 @@ static void add_to_side(results_side *side, const results_row *row)
     side->logs[side->starts++] = log(row->median_us);
 }
 
-/* Entries [from, to) have one key. Of a start's cycles (-N) the first stands for all, as they
- * say nothing about other starts; but wrong results are wrong in any of them. */
+/* Makes a pair of entries [from, to), which have the same key. The first of a run's cycles (-N)
+ * represents all, because cycles say nothing about other runs; but wrong results count in any of
+ * them. */
 static void make_pair(matching *m, size_t from, size_t to)
 {
     results_pair *pair = &m->made->pairs[m->made->count++];

@@ -1,13 +1,12 @@
 /*
- * Noise from start to start. Each row has too few starts to know its own, so rows lend
- * each other degrees of freedom: the variance of a row is moderated by a prior fitted to
- * the variances of all rows (Smyth 2004, Statistical Applications in Genetics and
- * Molecular Biology 3, article 3). Some starts go wrong, and a few are not to hide what all
- * others show: centers are trimmed means, variances winsorized ones (Yuen 1974, Biometrika
- * 61, 165-170). Residuals of all rows, in units of each row's scale, are pooled, those of
- * starts that went wrong among them; the tables are a bootstrap that draws from the pool
- * (from normal numbers where the pool is small) and divides by the root of
- * chi-square / freedom, as the scale is not known better.
+ * Noise from run to run. Each row has too few runs to estimate its noise, so rows share degrees of
+ * freedom: the variance of a row is moderated by a prior fitted to the variances of all rows (Smyth
+ * 2004, Statistical Applications in Genetics and Molecular Biology 3, article 3). A few runs are
+ * outliers and must not hide what the others show: centers are trimmed means, variances are
+ * winsorized (Yuen 1974, Biometrika 61, 165-170). The residuals of all rows, in units of each row's
+ * scale, are pooled, including those of outliers. The tables are a bootstrap that draws from the
+ * pool (from a normal distribution if the pool is small) and divides by the root of chi-square /
+ * freedom, because the scale is an estimate.
  */
 #include "results/judge/noise.h"
 
@@ -22,11 +21,11 @@
 
 enum { RESAMPLES = 4000, SEED = 20, POOL_LEAST = 60, PRIOR_ROWS = 8 };
 enum { STARTS_MOST = RESULTS_STARTS_MOST };
-/* Degrees of freedom: a prior that all rows agree on is not believed beyond the first. Where
- * few rows are there, it is the assumption, worth the second, or what the user says, worth
- * the third; where no row has two starts, there is nothing else. */
+/* Degrees of freedom. A prior on which all rows agree counts at most as the first. With few rows
+ * the prior is the assumption, worth the second, or the user's value, worth the third; if no row
+ * has two runs, the prior is all there is, worth the last. */
 static const double prior_most = 50, prior_weak = 2, prior_told = 4, prior_alone = 1000;
-/* Two clocks' readings agree no better than this. */
+/* Clocks are not more exact than this. */
 static const double least_scale = 1e-4;
 
 typedef struct table {
@@ -44,7 +43,7 @@ struct results_noise {
     double expected[STARTS_MOST + 1]; /* expected_squares, once known */
 };
 
-/* How many values at each end do not count for the center; for the scale. */
+/* The number of values at each end that the center leaves out; for the scale. */
 static int cut_of_center(int count)
 {
     return count < 3 ? 0 : count < 5 ? (count - 1) / 2 : count / 5 > 0 ? count / 5 : 1;
@@ -62,8 +61,8 @@ double results_center(double *values, int count)
     return gsl_stats_mean(values + cut, 1, (size_t)(count - 2 * cut));
 }
 
-/* Sum of squares around the mean, of values whose ends were moved to the first value that
- * counts: a start that went wrong does not make all others look uncertain. Sorts. */
+/* Sum of squares around the mean, after the values at the ends were moved to the first value that
+ * counts, so that an outlier does not make all others look uncertain. Sorts. */
 static double winsorized_squares(double *values, int count)
 {
     int cut = cut_of_scale(count);
@@ -88,7 +87,7 @@ int results_paired(const results_pair *pair, double *differences)
     return count;
 }
 
-/* How values lie around their center, inflated by what the center takes of them. */
+/* Deviations of values from their center, inflated for what fitting the center takes away. */
 static void make_residuals(const double *values, int count, double *residuals)
 {
     double sorted[STARTS_MOST];
@@ -98,7 +97,7 @@ static void make_residuals(const double *values, int count, double *residuals)
         residuals[i] = (values[i] - center) * sqrt(count / (count - 1.0));
 }
 
-/* What winsorized_squares is of so many normal numbers, on average. */
+/* The mean of winsorized_squares over so many normal numbers. */
 static double expected_squares(results_noise *noise, int count)
 {
     double values[STARTS_MOST], sum = 0;
@@ -114,8 +113,7 @@ static double expected_squares(results_noise *noise, int count)
     return noise->expected[count] = sum / RESAMPLES;
 }
 
-/* Variance within starts, from the rows' own intervals: a start cannot differ from the
- * next by less. */
+/* Variance within runs, from the rows' own intervals: runs cannot differ by less. */
 static double within(const results_side *side)
 {
     double sum = 0;
@@ -131,7 +129,7 @@ static double within(const results_side *side)
     return known ? sum / known : 0;
 }
 
-/* Adds what values say about the variance, and its degrees of freedom. */
+/* Adds what values contribute to the variance, and its degrees of freedom. */
 static void add_squares(results_noise *noise, const double *values, int count, double *sum,
                         double *d)
 {
@@ -158,7 +156,7 @@ static double own_variance(results_noise *noise, const results_pair *pair, doubl
     return *d > 0 ? fmax(sum / *d, least_scale * least_scale) : 0;
 }
 
-/* The y with trigamma(y) = x, which falls with y. */
+/* The y with trigamma(y) = x; trigamma decreases. */
 static double trigamma_inverse(double x)
 {
     double low = 1e-3, high = 1e4;
@@ -208,7 +206,7 @@ static double assumed_noise(const results_pair *pair, const results_rules *rules
     return is_on_gpu(pair) ? 0.02 : 0.08;
 }
 
-/* The scale of one row. prior 0: the assumption. */
+/* Sets the scale of one row. prior 0: the assumption. */
 static void set_scale(results_pair *pair, const results_rules *rules, double variance, double d,
                       double prior, double prior_freedom)
 {
@@ -224,7 +222,7 @@ static void set_scale(results_pair *pair, const results_rules *rules, double var
     pair->scale = fmax(fmax(pair->scale, sqrt(floor * factor / 2)), least_scale);
 }
 
-/* Adds what a row's starts are off, in units of its scale. */
+/* Adds the deviations of a row's runs, in units of its scale. */
 static void pool_row(results_noise *noise, const results_pair *pair)
 {
     double values[STARTS_MOST], residuals[STARTS_MOST];
@@ -244,7 +242,7 @@ static void pool_row(results_noise *noise, const results_pair *pair)
     }
 }
 
-/* Few residuals are no distribution: normal numbers stand for them. */
+/* If there are too few residuals, normal numbers replace them. */
 static void check_pool(results_noise *noise)
 {
     if (noise->pooled < POOL_LEAST)
@@ -317,7 +315,7 @@ results_noise *results_noise_make(results_comparison *made, const results_rules 
     return noise;
 }
 
-/* The center of so many starts, around nothing. */
+/* Draws the center of so many runs with true center 0. */
 static double draw_center(results_noise *noise, int starts)
 {
     double drawn[STARTS_MOST];

@@ -1,4 +1,4 @@
-/* Suspects: who is one, their file, and the choice of rows by it. */
+/* Suspects: the criterion, their file, and the selection of rows by it. */
 #include "results/judge/suspects.h"
 
 #include "results/read/load.h"
@@ -24,8 +24,8 @@ static void name_row(const results_row *row, char *line)
              row->text[RESULTS_DTYPE], row->text[RESULTS_REDOP], row->nranks, row->bytes);
 }
 
-/* Pairs of one name stand together but for their placement and contender, which are few:
- * a name is looked for among all lines before. */
+/* Pairs of one name are adjacent except for their placement and candidate, of which there are few,
+ * so all earlier lines are searched for a name. */
 int results_suspects_write(const char *path, const results_comparison *comparison,
                            const results_rules *rules)
 {

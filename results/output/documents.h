@@ -1,5 +1,5 @@
 /*
- * What JSON files of results have beside their rows, for writing them again
+ * What JSON files of results contain in addition to their rows, kept for writing them again
  * (results_print_rows_json). Local.
  */
 #ifndef RESULTS_OUTPUT_DOCUMENTS_H
@@ -9,9 +9,9 @@
 
 #include <jansson.h>
 
-/* Keeps a copy of all members of top, an object with a list `results`, but for the results'
- * rows, which have this very path, and lines from first on. Does nothing in a set that does
- * not want documents. */
+/* Keeps a copy of all members of top, an object with a list `results`, except the results' rows,
+ * which have this path and line numbers from `first` on. Does nothing for a set that does not keep
+ * documents. */
 void results_document_keep(results_set *set, const char *path, int first, json_t *top);
 
 #endif

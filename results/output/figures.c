@@ -1,5 +1,6 @@
-/* What is drawn: of each group of rows bandwidth and time by size, a line a contender with
- * its interval, A's dashed; the ratio B/A with its interval; a series of nights. */
+/* What is drawn: for each group of rows, bandwidth and time by size with one line per candidate and
+ * its interval, A's dashed; the ratio B/A with its interval; percent of the ceiling; a series of
+ * nights. */
 #include "results/output/page.h"
 
 #include <math.h>
@@ -18,7 +19,7 @@ static int same_group(const results_row *a, const results_row *b)
     return a->nranks == b->nranks;
 }
 
-/* What a line is of: its contender, and the algorithm if that is part of the key. */
+/* The label of a line: the candidate, and the algorithm if it is part of the key. */
 static void line_name(const results_pair *pair, const results_side *side, char *name, size_t bytes)
 {
     const results_row *row = side->rows[0];
@@ -39,7 +40,7 @@ static results_point point_of(const results_pair *pair, const results_side *side
                            y * exp(half)};
 }
 
-/* One line: the pairs of a group whose side has the name. */
+/* Draws one line: the pairs of a group whose side has this label. */
 static void draw_line(results_plots *plots, const results_group *group, const char *name, int is_b,
                       int dashed, measure what)
 {
@@ -60,7 +61,7 @@ static void draw_line(results_plots *plots, const results_group *group, const ch
         results_plots_line(plots, label, dashed, points, count);
 }
 
-/* Names of a side's lines, in their order; returns how many. */
+/* Collects the labels of a side's lines in their order. Returns their number. */
 static int name_lines(const results_group *group, int is_b, char names[LINES][128])
 {
     int count = 0;
@@ -107,7 +108,7 @@ static results_figure draw_measure(results_plots *plots, const results_group *gr
                                                  : "Bus bandwidth; bands are 95% intervals"};
 }
 
-/* What a line of B's shows of a pair; NaN y: nothing. */
+/* The point of a pair on a line of B; NaN y: none. */
 typedef results_point one_point(const results_pair *pair, const results_machine *machine);
 
 static results_point ratio_point(const results_pair *pair, const results_machine *machine)
@@ -123,7 +124,7 @@ static results_point ceiling_point(const results_pair *pair, const results_machi
     return (results_point){(double)pair->example->bytes, pct, NAN, NAN};
 }
 
-/* A plot with a line for each of B's; none if there is no point. */
+/* Draws a plot with one line per candidate of B; none if there is no point. */
 static results_figure draw_points(const results_page *page, const results_group *group,
                                   const results_axes *axes, one_point *point, const char *caption)
 {

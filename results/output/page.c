@@ -1,5 +1,5 @@
-/* The page: its head, and a section each for the verdicts, the groups of rows, the nights
- * and what else differs between the runs. */
+/* Writes the report: the template, and in it a section each for the verdict, the groups of rows,
+ * the machine, the nights, and what else differs between the runs. */
 #include "results/output/page.h"
 
 #include <math.h>
@@ -80,7 +80,7 @@ static void put_table(const results_page *page, const results_group *group)
     FILE *file = page->file;
     int has_a = page->report->name_a != NULL;
     fputs("<div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th class=\"n\">bytes</th>"
-          "<th>contender</th><th>algorithm</th>", file);
+          "<th>candidate</th><th>algorithm</th>", file);
     fputs(has_a ? "<th class=\"n\">A us</th><th class=\"n\">B us</th><th class=\"n\">A GB/s</th>"
                   "<th class=\"n\">B GB/s</th>"
                 : "<th class=\"n\">us</th><th class=\"n\">busbw GB/s</th>", file);
@@ -193,7 +193,7 @@ static void put_series(const results_page *page, const results_series *series, i
     fputs("</div>\n", file);
 }
 
-/* One night is none. */
+/* A single night is not a history. */
 static int has_history(const results_page *page)
 {
     return page->history && page->history->nseries > 0 && page->history->count > 1;
@@ -239,7 +239,7 @@ static void put_manifests(const results_page *page)
     fputs("<section id=\"what\">\n<h2>What else differs</h2>\n", page->file);
     results_manifest_diff(page->manifest_a, page->manifest_b, put_difference, &made);
     fputs(made.count ? "</tbody></table></div>\n</section>\n"
-                     : "<p>Nothing that the manifests tell.</p>\n</section>\n", page->file);
+                     : "<p>No differences between the manifests.</p>\n</section>\n", page->file);
 }
 
 static void put_navigation(const results_page *page, const results_group *groups, size_t count)

@@ -1,7 +1,4 @@
-/*
- * The report: one HTML page that needs nothing else. Sections are put in order, each under
- * its heading; all names are escaped. Local.
- */
+/* The report: one HTML page that loads nothing. All names are escaped. Local. */
 #ifndef RESULTS_OUTPUT_PAGE_H
 #define RESULTS_OUTPUT_PAGE_H
 
@@ -20,28 +17,28 @@ typedef struct results_page {
     const results_machine *machine;  /* B's */
 } results_page;
 
-/* Adds the plots of all sections, draws them and writes the page. 0, or -1: gnuplot failed,
- * the page is there without plots. */
+/* Draws all plots and writes the page. Returns 0, or -1 if gnuplot failed and the page has no
+ * plots. */
 int results_page_write(const results_page *page);
 
-/* For results_page_write: plots of a comparison, in groups of rows that differ by their size
- * and contender, and of the history. */
+/* Used by results_page_write: the plots of a comparison, in groups of rows that differ in size and
+ * candidate only, and of the history. */
 typedef struct results_figure {
-    int number;              /* of the plot; -1: none */
-    const char *caption;     /* static */
+    int number;              /* number of the plot; -1: none */
+    const char *caption;     /* static storage */
 } results_figure;
 enum { RESULTS_FIGURES = 4, RESULTS_GROUPS = 16 };
 
 typedef struct results_group {
-    const results_pair *pairs; /* the comparison's */
+    const results_pair *pairs; /* part of the comparison's */
     size_t count;
     results_figure figures[RESULTS_FIGURES]; /* bandwidth, time, ratio, ceiling */
 } results_group;
 
-/* Groups of a comparison, the first RESULTS_GROUPS with plots (plots NULL: none). Returns how
- * many; groups has room for most. */
+/* Divides a comparison into groups, the first RESULTS_GROUPS of them with plots (none if
+ * page->plots is NULL). Returns their number; groups has room for `most`. */
 size_t results_groups_make(const results_page *page, results_group *groups, size_t most);
-/* A plot of a series; its number. */
+/* Draws a plot of a series. Returns its number. */
 int results_plot_series(results_plots *plots, const results_series *series);
 
 #endif

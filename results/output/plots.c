@@ -1,4 +1,5 @@
-/* gnuplot: a script in a temporary folder, run once, its SVG files copied into the page. */
+/* Writes a script for gnuplot in a temporary folder, runs it once, and copies the SVG files into
+ * the page. */
 #include "results/output/plots.h"
 
 #include <ctype.h>
@@ -56,7 +57,7 @@ void results_plots_free(results_plots *plots)
     *plots = (results_plots){.count = 0};
 }
 
-/* Inside single quotes gnuplot knows the doubled quote alone. */
+/* Inside single quotes, gnuplot interprets only the doubled quote. */
 static void put_quoted(FILE *file, const char *text)
 {
     fputc('\'', file);
@@ -153,7 +154,7 @@ int results_plots_draw(results_plots *plots)
     return child > 0 && waitpid(child, &status, 0) == child && status == 0 ? 0 : -1;
 }
 
-/* Black becomes the page's colour of text, light or dark. */
+/* Replaces black by the page's text colour, for light and dark pages. */
 static void put_line(const char *line, FILE *page)
 {
     const char *black;

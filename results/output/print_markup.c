@@ -1,5 +1,5 @@
-/* Markdown for a summary of CI, JUnit XML for what shows test results. Names from files are
- * escaped for where they stand. */
+/* Markdown for a CI summary, and JUnit XML for test reports. Names from files are escaped for their
+ * context. */
 #include "results/output/print.h"
 
 #include <math.h>
@@ -18,7 +18,7 @@ void results_put_xml(FILE *file, const char *text)
         }
 }
 
-/* Markdown knows HTML too, and marks that links and emphasis are made of. */
+/* Escapes HTML, and the characters that links and emphasis are made of. */
 void results_put_markdown(FILE *file, const char *text)
 {
     for (; *text; text++)
@@ -85,7 +85,7 @@ void results_print_markdown(FILE *file, const results_report *report)
         results_put_markdown(file, report->name_b);
         fputs("; ", file);
         results_say_noise(file, report);
-        fputs(".\n\n| bytes | collective | type | op | ranks | place | contender | A us | B us | "
+        fputs(".\n\n| bytes | collective | type | op | ranks | place | candidate | A us | B us | "
               "A GB/s | B GB/s | B/A (95%) | verdict |\n"
               "|--:|---|---|---|--:|---|---|--:|--:|--:|--:|--:|---|\n", file);
         for (size_t i = 0; i < c->count; i++)

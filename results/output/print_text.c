@@ -1,4 +1,4 @@
-/* The table for people, and the sentences that other formats share. */
+/* The text table, and the sentences that other formats share. */
 #include "results/output/print.h"
 
 #include <math.h>
@@ -13,24 +13,25 @@ static void put_assumed(FILE *file, const results_comparison *c)
         fprintf(file, "%.2g%%", fmax(c->assumed_gpu, c->assumed_host) * 100);
 }
 
-/* The noise that verdicts rest on, and of what it is made: an assumption is told as itself. */
+/* Writes the noise that the verdicts are based on, and its source; an assumption is named as
+ * such. */
 void results_say_noise(FILE *file, const results_report *report)
 {
     const results_comparison *c = report->comparison;
     int is_assumed = c->assumed_gpu > 0 || c->assumed_host > 0;
     if (isnan(c->noise)) {
-        fputs("no row was compared that could show how times differ from start to start", file);
+        fputs("unknown: no compared row shows how times differ from run to run", file);
     } else if (c->noise_freedom > 0) {
-        fprintf(file, "times differ by %.2g%% from start to start (measured in %zu rows; %s",
+        fprintf(file, "times differ by %.2g%% from run to run (measured in %zu rows; %s",
                 c->noise * 100, c->noise_rows, is_assumed ? "an assumed " : "a prior");
         if (is_assumed)
             put_assumed(file, c);
         fprintf(file, " worth %.2g degrees of freedom)", c->noise_freedom);
     } else {
-        fputs("no row has two starts on a side: noise from start to start is assumed to be ", file);
+        fputs("no row has two runs per side: noise from run to run is assumed to be ", file);
         put_assumed(file, c);
-        fprintf(file, " (--start-noise; more starts in a folder measure it), %.2g%% with what the "
-                "rows' own intervals add", c->noise * 100);
+        fprintf(file, " (--start-noise; a folder with several runs measures it), %.2g%% including the "
+                "rows' own intervals", c->noise * 100);
     }
 }
 
@@ -62,11 +63,11 @@ void results_pair_contender(const results_pair *pair, char *name, size_t bytes)
 static void put_side(FILE *file, const char *letter, const results_set *set, const char *name,
                      const char *contender, const char *hosts, size_t starts)
 {
-    fprintf(file, "# %s: %s: %zu rows, %zu starts", letter, name, set->count, starts);
+    fprintf(file, "# %s: %s: %zu rows, %zu runs", letter, name, set->count, starts);
     if (hosts[0])
         fprintf(file, ", host %s", hosts);
     if (contender[0])
-        fprintf(file, ", contender %s", contender);
+        fprintf(file, ", candidate %s", contender);
     if (set->count > 0 && !results_is_own(set->rows[0].origin))
         fprintf(file, ", times are means");
     fputc('\n', file);

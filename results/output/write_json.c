@@ -1,8 +1,8 @@
 /*
- * Rows as our JSON: documents as -J writes them. What a document that was read has beside
- * its rows (manifest, configuration, times of each iteration, a member that nobody knows)
- * is kept as text while it is read, if the set wants that, and written again around the
- * rows. Rows of other files stand in a document of their own, a result each.
+ * Writes rows as weir's JSON, in documents like those of -J. What a document contained in addition
+ * to its rows (manifest, configuration, times of each iteration, unknown members) is kept as text
+ * when it is read, if the set keeps documents, and is written again around the rows. Rows of other
+ * files are written as a separate document with one result each.
  */
 #include "results/output/documents.h"
 #include "results/output/print.h"
@@ -13,11 +13,12 @@
 #include <string.h>
 
 struct results_document {
-    const char *path;     /* that its rows have too, the very pointer */
+    const char *path;     /* the same pointer as in its rows */
     int first;            /* number of its first result */
-    size_t count;         /* of its results */
-    const char *before, *after; /* members around the results, each with a comma; or "" */
-    const char **results; /* each without its rows */
+    size_t count;         /* number of its results */
+    const char *before, *after; /* members before and after the results, each followed by a
+                                 * comma; or "" */
+    const char **results; /* each result without its rows */
     results_document *next;
 };
 
@@ -45,7 +46,7 @@ static const char *keep_member(results_set *set, const char *key, const json_t *
     return member;
 }
 
-/* Joined by what follows each. */
+/* Joins texts, each followed by a comma and a line feed. */
 static const char *keep_joined(results_set *set, const char **texts, size_t count)
 {
     size_t length = 0, at = 0;
@@ -130,7 +131,7 @@ static int is_of(const results_row *row, const results_document *document)
            (size_t)(row->line - document->first) < document->count;
 }
 
-/* The rows of result `line` from *at on, behind the other members of its text. */
+/* Writes a result's text, and as its last member the rows of result `line` from *at on. */
 static void put_result(FILE *file, const results_set *set, const char *text, const char *path,
                        int line, size_t *at)
 {
@@ -158,7 +159,7 @@ static void put_document(FILE *file, const results_set *set, const results_docum
         fputs(i ? ",\n" : "\n", file);
         put_result(file, set, document->results[i], document->path, document->first + (int)i, &at);
     }
-    /* Each member has its comma behind it: it goes before. */
+    /* The comma after each member is written before it instead. */
     size_t length = strlen(document->after);
     fputc(']', file);
     if (length > 2)
@@ -174,7 +175,7 @@ static int is_loose(const results_set *set, const results_row *row)
     return 1;
 }
 
-/* Returns how many rows belong to no document; puts them if there is a file. */
+/* Returns the number of rows that belong to no document; writes them if file is not NULL. */
 static size_t put_loose(FILE *file, const results_set *set)
 {
     size_t count = 0;

@@ -1,4 +1,4 @@
-/* Sources to files to readers: patterns, folders, stores, and what kind a file is. */
+/* From sources (patterns, folders, stores) to files, and from files to the reader of their kind. */
 #define _GNU_SOURCE /* memmem */
 #include "results/read/load.h"
 #include "results/store/sqlite.h"
@@ -22,7 +22,7 @@ char *results_next_line(char **at, const char *end)
         return NULL;
     char *stop = memchr(line, '\n', (size_t)(end - line));
     *at = stop ? stop + 1 : line + strlen(line);
-    if (!stop) { /* a NUL inside hides the rest of the last line */
+    if (!stop) { /* a NUL inside the last line hides its rest */
         *at = line + (end - line);
         return line;
     }
@@ -67,7 +67,7 @@ results_kind results_kind_of(const results_input *input)
     text += strspn(text, " \t\r\n");
     if (*text == '{' || *text == '[')
         return RESULTS_KIND_JSON;
-    /* A header with columns that were renamed or moved. */
+    /* Perhaps a header with renamed or moved columns. */
     if (strchr(text, ',') && strchr(text, ',') < text + strcspn(text, "\n"))
         return RESULTS_KIND_OWN_CSV;
     return RESULTS_KIND_UNKNOWN;
@@ -90,7 +90,7 @@ void results_read_input(results_set *set, results_input *input, int named)
     case RESULTS_KIND_UNKNOWN: break;
     }
     if (named)
-        results_note(set, input->path, 0, "%s; no result file that is known (results/README.md)",
+        results_note(set, input->path, 0, "%s; not a known kind of result file (docs/user/comparing.md)",
                      memchr(input->text, 0, input->length) ? "binary data" : "text");
 }
 
@@ -130,7 +130,7 @@ static int read_text(results_set *set, const char *path, FILE *file, results_inp
     text[length] = '\0';
     *input = (results_input){results_keep_text(set, path, strlen(path)), text, length};
     if (ferror(file))
-        results_note(set, path, 0, "%s; read as far as it goes", strerror(errno));
+        results_note(set, path, 0, "%s; the rest is not read", strerror(errno));
     return 0;
 }
 
@@ -144,7 +144,7 @@ static int read_file(results_set *set, const char *path, int named)
                          RESULTS_FILE_BYTES);
         else
             results_note(set, path, 0, "%s",
-                         errno == ENOTSUP ? "no regular file" : strerror(errno));
+                         errno == ENOTSUP ? "not a regular file" : strerror(errno));
         return -1;
     }
     int status = read_text(set, path, file, &input);
@@ -166,7 +166,7 @@ static int may_hold_results(const char *name)
            ends_with(name, ".log") || ends_with(name, ".out");
 }
 
-/* CSV before what else has the same run. */
+/* CSV files before other files of the same run. */
 static int by_kind_and_name(const struct dirent **a, const struct dirent **b)
 {
     int first = ends_with((*a)->d_name, ".csv"), second = ends_with((*b)->d_name, ".csv");
@@ -187,7 +187,7 @@ static int read_folder(results_set *set, const char *folder, int depth)
         const char *name = entries[i]->d_name;
         int fits = snprintf(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path;
         if (name[0] == '.' || !fits || stat(path, &about) != 0)
-            ; /* hidden, or a link to nothing */
+            ; /* hidden, or a dangling link */
         else if (S_ISDIR(about.st_mode) && depth < DEPTH)
             read_folder(set, path, depth + 1);
         else if (S_ISREG(about.st_mode) && may_hold_results(name))
@@ -215,12 +215,12 @@ static int read_pattern(results_set *set, const char *pattern)
         for (size_t i = 0; i < found.gl_pathc; i++)
             read_path(set, found.gl_pathv[i]);
     else
-        results_note(set, pattern, 0, "nothing has a name of this pattern");
+        results_note(set, pattern, 0, "no file matches this pattern");
     globfree(&found);
     return status == 0 ? 0 : -1;
 }
 
-/* A run of a store in one file: a word of the store, or its name. */
+/* Reads a run of a store in one file: `latest`, `baseline`, or a run's name. */
 static int read_run(results_set *set, const char *store, const char *source)
 {
     char run[512];

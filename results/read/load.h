@@ -1,14 +1,14 @@
 /*
- * Reading result files into a set: which tool wrote a file is told from its content.
- * All readers take the text of a file (changed while reading, kept by the set), note
- * what they cannot use with its line, and go on behind it. Local.
+ * Reads result files into a set of rows. The content of a file decides which tool wrote it. Readers
+ * modify the text of a file in place (the set owns it), report unusable lines with their number,
+ * and continue with the next line. Local.
  */
 #ifndef RESULTS_READ_LOAD_H
 #define RESULTS_READ_LOAD_H
 
 #include "results/read/rows.h"
 
-/* text: length bytes and a NUL behind them. path: for messages, kept by the caller. */
+/* text: `length` bytes, followed by a NUL. path: for messages; must outlive the set. */
 typedef struct results_input {
     const char *path;
     char *text;
@@ -22,8 +22,8 @@ typedef enum results_kind {
 
 results_kind results_kind_of(const results_input *input);
 
-/* Reads a file of any kind; found: told whether it is of a known one. named: the user
- * named this very file, so one without results is a problem. */
+/* Reads a file of any kind. named: the user named this file, so an unknown kind is reported as a
+ * problem. */
 void results_read_input(results_set *set, results_input *input, int named);
 
 void results_read_csv(results_set *set, results_input *input);
@@ -33,34 +33,33 @@ void results_read_nccl_text(results_set *set, results_input *input);
 void results_read_osu(results_set *set, results_input *input);
 void results_read_imb(results_set *set, results_input *input);
 
-enum { RESULTS_FILE_BYTES = 1 << 28 }; /* the most that is read of a file */
-/* Opens a regular file for reading, and waits for nobody, as a pipe would that stands in its
- * place. NULL with errno, EFBIG for more than most_bytes, ENOTSUP for what is no regular file. */
+enum { RESULTS_FILE_BYTES = 1 << 28 }; /* larger files are not read */
+/* Opens a regular file for reading without blocking, even if the path is a pipe. Returns NULL with
+ * errno set: EFBIG for more than most_bytes, ENOTSUP if it is not a regular file. */
 FILE *results_open(const char *path, long long most_bytes);
 
 /*
- * One source that a user names: a file, a folder (all result files in it and below,
- * in the order of their names), a pattern with * ? [ ], or a word of the store.
- * Returns 0, or -1: noted, there is no such thing. store: folder of run folders, NULL
- * for none.
+ * Reads one source that a user named: a file, a folder (all result files in and below it, in the
+ * order of their names), a pattern with * ? [ ], or a run of the store. store: NULL for none.
+ * Returns 0, or -1 after reporting that there is no such source.
  */
 int results_load(results_set *set, const char *source, const char *store);
 
 /*
- * A store is a folder of run folders, or one file (sqlite.h). `latest` is the one with the
- * last name (they begin with the time); `baseline` is the one whose name stands in the store's file
- * `baseline`. Writes the path; 0, or -1 and path has the reason.
+ * A store is a folder of run folders, or one file (sqlite.h). `latest` is the run with the last
+ * name (names begin with the time); `baseline` is the run whose name is in the store's file
+ * `baseline`. Writes its path and returns 0; or writes the reason to path and returns -1.
  */
 int results_store_find(const char *store, const char *word, char *path, size_t bytes);
-/* Of a run folder that ci/nightly made, the part in which the candidate was screened. */
+/* If path is a run folder of ci/nightly, appends the subfolder of the candidate's screening. */
 void results_store_candidate(char *path, size_t bytes);
-/* Makes a run folder of the store its baseline. 0, or -1 with the reason. */
+/* Makes a run folder of the store its baseline. Returns 0, or -1 with the reason. */
 int results_store_accept(const char *store, const char *name, char *reason, size_t bytes);
 
-/* The next line of *at as a string of its own (the line feed becomes a NUL, a
- * carriage return before it goes), or NULL at the end. */
+/* Returns the next line of *at as a string (its line end is overwritten by NUL), or NULL at the
+ * end. */
 char *results_next_line(char **at, const char *end);
-/* The words of a line, at most so many, which it is cut into; how many. */
+/* Splits a line into words, in place. Returns their number, at most `most`. */
 int results_split(char *line, char **words, int most);
 
 #endif

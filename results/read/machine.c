@@ -1,4 +1,4 @@
-/* The machine beside the results: its files, percent of its ceiling, its links as a table. */
+/* The machine next to the results: its files, percent of its ceiling, the table of its links. */
 #include "results/read/machine.h"
 
 #include "results/read/load.h"
@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whether a path ends with a folder inside ci/nightly's: its files are above. A file further up
- * in any other place may be of another machine. */
+/* Whether a folder belongs to a run folder of ci/nightly, whose files about the machine are in the
+ * folders above. In any other place, a file further up may describe another machine. */
 static int is_inside_night(const char *folder)
 {
     static const char *const inside[] = {"a", "b", "screen", "confirm"};
@@ -22,7 +22,7 @@ static int is_inside_night(const char *folder)
     return 0;
 }
 
-/* The path of a file in the folder of a result, or in that of its night; 0: there is none. */
+/* Finds a file in the folder of a result or of its night. Returns 0 if there is none. */
 static int find(const char *result, const char *name, char *path)
 {
     char folder[PATH_MAX];
@@ -97,7 +97,7 @@ static double most_of(const double *values, int count)
     return most;
 }
 
-/* The higher a value, the stronger its cell's shade; the number is in each cell. */
+/* Higher values get a stronger shade; each cell also contains the number. */
 static void put_matrix(FILE *page, const weiri_links *links, const double *values, int decimals,
                        const char *caption)
 {

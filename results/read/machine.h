@@ -1,7 +1,6 @@
 /*
- * The machine that results come from, if files beside them tell: its links as
- * weir-topo --measure wrote them (links.txt), its structure as weir-topo --json did
- * (topology.json). Local.
+ * The machine on which results were measured, if files next to them describe it: its links
+ * (links.txt of weir-topo --measure) and its structure (topology.json of weir-topo --json). Local.
  */
 #ifndef RESULTS_READ_MACHINE_H
 #define RESULTS_READ_MACHINE_H
@@ -16,20 +15,20 @@ typedef struct results_machine {
     json_t *topology;   /* NULL: none */
 } results_machine;
 
-/* Looks in the folder of the set's first row, and in those above up to the run's (three); links
- * may be named instead (links_path, NULL: look). 0, or -1: links_path cannot be read, noted in
- * the set; what else cannot be is noted and left out. */
+/* Looks for the files in the folder of the set's first row and up to three folders above, as far as
+ * the run's. links_path names the file of links instead (NULL: look for it). Returns 0, or -1 after
+ * reporting that links_path cannot be read. Other unreadable files are reported and ignored. */
 int results_machine_read(results_set *set, const char *links_path, results_machine *machine);
 void results_machine_free(results_machine *machine);
 
-/* The time that the links allow at best for a row's bytes, as its bandwidth counts them, over
- * its median, in percent; NaN: not known. Rows of several machines, or of other memory than
- * the links', have none. */
+/* The least time that the links allow for a row's bytes, counted as by its bandwidth, divided by
+ * its median, in percent. NaN if unknown, for rows of several nodes, or if the row's memory is of
+ * another kind than the links'. */
 double results_machine_pct(const results_machine *machine, const results_row *row, double median_us,
                            double busbw_gbs);
 
-/* Sections of the page: a picture of the structure, and the links as a table whose cells are
- * shaded by their value. 1 if there is anything, else 0 and nothing is written. */
+/* Writes the page's sections about the machine: a picture of the structure, and the links as a
+ * table with shaded cells. Returns 1, or 0 if there is nothing to write. */
 int results_machine_put(const results_machine *machine, FILE *page);
 
 #endif

@@ -1,4 +1,4 @@
-/* Manifests: from JSON to sorted lines, and the difference of two. */
+/* Manifests: from JSON to sorted pairs of path and value, and the difference of two manifests. */
 #include "results/read/manifest.h"
 
 #include "results/read/load.h"
@@ -61,7 +61,7 @@ static int by_path(const void *a, const void *b)
     return strcmp(((const results_fact *)a)->path, ((const results_fact *)b)->path);
 }
 
-/* a.csv has a.json. */
+/* The manifest of a.csv is a.json. */
 static int manifest_path(const char *csv, char *path, size_t bytes)
 {
     size_t length = strlen(csv);
@@ -82,7 +82,7 @@ static int read_one(results_set *set, const char *path, results_manifest *made)
     if (value)
         flatten(&(collector){set, made}, value, "", 0);
     else
-        results_note(set, path, error.line, "the manifest is broken: %.120s", error.text);
+        results_note(set, path, error.line, "invalid manifest: %.120s", error.text);
     json_decref(value);
     if (made->count > 0)
         qsort(made->facts, made->count, sizeof *made->facts, by_path);

@@ -1,5 +1,5 @@
-/* Names: of columns, of collectives and data types in other tools' words, and the bus
- * factor that belongs to a collective. */
+/* Names of columns, names that other tools give collectives and data types, and the bus factor of
+ * each collective. */
 #include "results/read/rows.h"
 
 #include <ctype.h>
@@ -22,7 +22,7 @@ int results_column_find(const char *name)
     return -1;
 }
 
-/* Longer names before those that they begin with. */
+/* Longer names come before those that are their prefixes. */
 static const struct collective {
     const char *letters, *name;
 } collectives[] = {
@@ -35,7 +35,7 @@ static const struct collective {
     {"scatter", "scatter"},
 };
 
-/* Small letters of a name, without what programs add before and behind. */
+/* A name in lower case, without the prefixes and suffixes that programs add. */
 static void plain_letters(const char *name, char *letters, size_t bytes)
 {
     static const char *const behind[] = {"perf", "test", "personalizedexchange"};

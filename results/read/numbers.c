@@ -1,5 +1,5 @@
-/* Numbers as the text that files have: what is read as one, and how our CSV writes those
- * of a column, so that JSON can have them as numbers and lose nothing. */
+/* Numbers as text: which texts are numbers, and how weir's CSV writes the numbers of a column, so
+ * that JSON can have them as numbers without loss. */
 #include "results/read/rows.h"
 
 #include <math.h>
@@ -46,7 +46,7 @@ int results_is_decimal_column(results_column column)
     return form_of(column) > WEIRI_COLUMN_WHOLE;
 }
 
-/* A finite double with three decimals has 313 characters at most. */
+/* A finite double with three decimals has at most 313 characters. */
 enum { NUMBER_BYTES = 512 };
 
 static void print_number(char *text, results_column column, double value)
@@ -66,7 +66,7 @@ const char *results_number_text(results_set *set, results_column column, double 
     return results_keep_text(set, text, strlen(text));
 }
 
-/* No sign but a minus, no zeros before the first digit, not more than 18 digits. */
+/* No sign but a minus, no leading zeros, at most 18 digits. */
 static int is_whole_text(const char *text)
 {
     const char *digits = text + (text[0] == '-');

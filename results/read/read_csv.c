@@ -1,26 +1,26 @@
-/* Reads CSV (RFC 4180): ours of every schema, and rccl-tests'. Columns are found by
- * their names in the header; a header in the middle begins another schema. */
+/* Reads CSV (RFC 4180): weir's of every schema, and rccl-tests'. Columns are found by the names in
+ * the header; another header line in the middle of a file starts another schema. */
 #include "results/read/load.h"
 
 #include <string.h>
 
-/* A quoted field that is longer counts as one that never closes. */
+/* A quoted field longer than QUOTED_BYTES is treated as one that is never closed. */
 enum { FIELDS = 128, QUOTED_BYTES = 4096 };
 
 typedef struct record {
     char *field[FIELDS];
     int count;
-    int line;   /* where it begins */
-    int unclosed; /* a quote that never closes: the record is its first line */
+    int line;   /* line of its start */
+    int unclosed; /* a quote is never closed: the record is its first line */
     int binary;
 } record;
 
 typedef struct reader {
     char *at, *end;
-    int line; /* of at */
+    int line; /* the line of `at` */
 } reader;
 
-/* Where the quoted field that opens at `from` closes, or NULL. */
+/* The end of the quoted field that starts at `from`, or NULL if it is never closed. */
 static char *closing_quote(char *from, const char *end)
 {
     if (end - from > QUOTED_BYTES)
@@ -54,7 +54,7 @@ static void count_lines(reader *in, const char *from, const char *to)
     }
 }
 
-/* One field from in->at; leaves at on what ended it, and NULs nothing yet. */
+/* Finds the end of the field at `from`. Overwrites nothing. */
 static char *field_end(reader *in, char *from, record *made)
 {
     char *at = from;
@@ -82,7 +82,7 @@ static void finish_field(char *from, char *end, int unclosed)
         end[-1] = '\0';
 }
 
-/* The next record that is not an empty line; 0 at the end. */
+/* Reads the next record, skipping empty lines. Returns 0 at the end of the file. */
 static int next_record(reader *in, record *made)
 {
     while (in->at < in->end && (*in->at == '\n' || *in->at == '\r'))
@@ -103,13 +103,13 @@ static int next_record(reader *in, record *made)
     return 1;
 }
 
-/* Whether a record can be read at all. */
+/* Whether a record is usable; reports it if not. */
 static int is_sound(results_set *set, const results_input *input, const record *made, int columns)
 {
     if (made->binary)
         results_note(set, input->path, made->line, "binary data; line left out");
     else if (made->unclosed)
-        results_note(set, input->path, made->line, "a quote that never closes; line left out");
+        results_note(set, input->path, made->line, "a quote is never closed; line left out");
     else if (made->count > FIELDS)
         results_note(set, input->path, made->line, "%d fields; line left out", made->count);
     else if (columns && made->count != columns)
@@ -121,8 +121,8 @@ static int is_sound(results_set *set, const results_input *input, const record *
     return 0;
 }
 
-/* The header of our CSV: which of our columns each field is (-1: none of ours).
- * Returns the number of fields, 0 if a needed column is missing. */
+/* Reads the header of weir's CSV: sets map to the column of each field (-1: unknown). Returns the
+ * number of fields, or 0 if a required column is missing. */
 static int read_header(results_set *set, const results_input *input, const record *header, int *map)
 {
     static const int needed[] = {RESULTS_COLLECTIVE, RESULTS_NRANKS, RESULTS_CONTENDER,
@@ -140,7 +140,7 @@ static int read_header(results_set *set, const results_input *input, const recor
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
         if (!has[needed[i]]) {
             results_note(set, input->path, header->line,
-                         "no column '%s' (results/README.md lists them); rows left out",
+                         "no column '%s' (docs/user/reading-results.md lists them); rows left out",
                          results_column_name((results_column)needed[i]));
             return 0;
         }
@@ -174,8 +174,8 @@ void results_read_csv(results_set *set, results_input *input)
 }
 
 /* rccl-tests: numCycle,collective,[nodes,ranks,ranksPerNode,gpusPerRank,|gpus,]size,
- * type,redop,inplace,time,algbw,busbw,#wrong. The header may lack `nodes`, which the
- * rows have; so fields are counted from the end. */
+ * type,redop,inplace,time,algbw,busbw,#wrong. The header may lack `nodes` although rows have it, so
+ * fields are counted from the end. */
 static void add_rccl(results_set *set, const results_input *input, const record *made,
                      const char *run)
 {
@@ -222,7 +222,7 @@ void results_read_rccl_csv(results_set *set, results_input *input)
             continue;
         if (made.count < 10 || made.count > 14) {
             results_note(set, input->path, made.line,
-                         "%d fields, which no rccl-tests writes (cut off?); line left out",
+                         "%d fields, expected 10 to 14 (cut off?); line left out",
                          made.count);
             continue;
         }

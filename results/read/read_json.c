@@ -1,7 +1,7 @@
 /*
- * Reads JSON with jansson: nccl-tests' -J and ours (which is the same with a manifest and
- * rows), a list of them, rccl-tests' list, MSCCL++'s lines of one object each. "Line" of a
- * message is the number of the result, from 1.
+ * Reads JSON with jansson: the output of -J of nccl-tests and of weir (the same with a manifest and
+ * rows), a list of such documents, rccl-tests' list, and MSCCL++'s lines with one object each. In
+ * messages, "line" is the number of the result, from 1.
  */
 #include "results/output/documents.h"
 #include "results/read/load.h"
@@ -13,8 +13,8 @@
 typedef struct reader {
     results_set *set;
     const results_input *input;
-    results_row common; /* what all rows of the file share */
-    int results;        /* read so far */
+    results_row common; /* what all rows of the file have in common */
+    int results;        /* results read so far */
 } reader;
 
 static int by_value(const void *a, const void *b)
@@ -23,7 +23,7 @@ static int by_value(const void *a, const void *b)
     return (first > second) - (first < second);
 }
 
-/* A string without blanks around it, a number or a flag as text; "" for what is absent. */
+/* A string without surrounding blanks, or a number or flag as text; "" if absent. */
 static const char *text_of(results_set *set, const json_t *value)
 {
     if (json_is_integer(value))
@@ -52,7 +52,7 @@ static void put_number(reader *in, results_row *row, results_column column, doub
     row->text[column] = results_keep_printed(in->set, "%.10g", value);
 }
 
-/* Median and its order statistics' interval, of times that -I wrote. */
+/* Computes the median of the iterations that -I wrote, and the interval of its order statistics. */
 static void read_iterations(reader *in, results_row *row, const json_t *details)
 {
     const json_t *times = json_object_get(details, "times_us");
@@ -136,7 +136,8 @@ static const char *file_part(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* Who ran what: our manifest says, else the arguments and NCCL's version do. */
+/* Reads the program and the candidate: from weir's manifest, else from the arguments and NCCL's
+ * version. */
 static void read_head(reader *in, const json_t *top)
 {
     results_set *set = in->set;
@@ -174,7 +175,7 @@ static void read_head(reader *in, const json_t *top)
     read_devices(in, json_object_get(top, "config"));
 }
 
-/* A field as our CSV has it: text as it is, a number in its column's form. */
+/* A field as weir's CSV has it: strings unchanged, numbers in the format of the column. */
 static const char *field_of(reader *in, results_column column, const json_t *value)
 {
     if (json_is_string(value))
@@ -199,7 +200,7 @@ static void add_row(reader *in, int number, json_t *object)
     results_add(in->set, &row);
 }
 
-/* A result's rows say all that its halves do, and more. */
+/* A result's `rows` contain all that its out-of-place and in-place members do, and more. */
 static void read_result(reader *in, const json_t *result, int number)
 {
     const json_t *rows = json_object_get(result, "rows");
@@ -212,7 +213,7 @@ static void read_result(reader *in, const json_t *result, int number)
         if (json_is_object(json_array_get(rows, i)))
             add_row(in, number, json_array_get(rows, i));
         else
-            results_note(in->set, in->input->path, number, "a row that is no object; left out");
+            results_note(in->set, in->input->path, number, "a row is not an object; left out");
 }
 
 static void read_results(reader *in, json_t *top)
@@ -225,7 +226,7 @@ static void read_results(reader *in, json_t *top)
         read_result(in, json_array_get(results, i), ++in->results);
 }
 
-/* An object that is a row by itself: rccl-tests', MSCCL++'s. */
+/* Reads an object that is one row: rccl-tests', MSCCL++'s. */
 static void read_flat(reader *in, const json_t *object, int number)
 {
     results_set *set = in->set;
@@ -274,7 +275,7 @@ static int is_flat(const json_t *value)
            json_object_get(value, "name");
 }
 
-/* One whole value. Returns whether it held results. */
+/* Reads one JSON value. Returns whether it contained results. */
 static int read_value(reader *in, json_t *value)
 {
     if (is_document(value)) {
@@ -299,7 +300,8 @@ static int read_value(reader *in, json_t *value)
     return found;
 }
 
-/* Lines of one object each. Returns how many had a result; problems are told if any had. */
+/* Reads lines with one object each. Returns how many contained a result; reports problems if any
+ * did. */
 static int read_lines(reader *in)
 {
     const results_input *input = in->input;
@@ -312,7 +314,7 @@ static int read_lines(reader *in)
             read_flat(in, value, number);
             found++;
         } else if (found && line[0] && !value) {
-            results_note(in->set, input->path, number, "no JSON object; line left out");
+            results_note(in->set, input->path, number, "not a JSON object; line left out");
         }
         json_decref(value);
     }
@@ -326,9 +328,9 @@ void results_read_json(results_set *set, results_input *input, int named)
     json_t *value = json_loadb(input->text, input->length, 0, &error);
     if (value) {
         if (!read_value(&in, value) && named)
-            results_note(set, input->path, 0, "JSON without results that are known here");
+            results_note(set, input->path, 0, "JSON without known results");
         json_decref(value);
     } else if (!read_lines(&in)) {
-        results_note(set, input->path, error.line, "JSON is broken: %.120s", error.text);
+        results_note(set, input->path, error.line, "invalid JSON: %.120s", error.text);
     }
 }

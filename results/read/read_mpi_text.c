@@ -1,6 +1,6 @@
 /*
- * Reads what the OSU microbenchmarks and the Intel MPI benchmarks print. Both give the
- * size that a rank contributes; ours is the larger of what a rank sends and receives.
+ * Reads the output of the OSU microbenchmarks and the Intel MPI benchmarks. Both print the size
+ * that one rank contributes; weir's size is the larger of what a rank sends and receives.
  */
 #include "results/read/load.h"
 
@@ -9,7 +9,7 @@
 
 enum { TOKENS = 12 };
 
-/* Collectives in which every rank has a block for every rank. */
+/* Whether every rank has a block for every rank. */
 static int has_blocks(const char *collective)
 {
     return strcmp(collective, "allgather") == 0 || strncmp(collective, "alltoall", 8) == 0;
@@ -20,7 +20,7 @@ typedef struct section {
     const results_input *input;
     results_origin origin;
     int line, number;
-    const char *collective; /* NULL: none of ours */
+    const char *collective; /* NULL: weir does not have it */
     const char *dtype;
     int ranks;
 } section;
@@ -67,7 +67,7 @@ static void read_osu_title(section *in, const char *line)
     in->ranks = in->set->ranks;
     in->number++;
     if (!in->collective)
-        results_note(in->set, in->input->path, in->line, "no collective that is known here: '%s'",
+        results_note(in->set, in->input->path, in->line, "unknown collective '%s'",
                      line + 2);
 }
 
@@ -102,7 +102,7 @@ static void read_imb_title(section *in, const char *line)
     in->ranks = 0;
     in->number++;
     if (!in->collective)
-        results_note(in->set, in->input->path, in->line, "no collective that is known here: '%s'",
+        results_note(in->set, in->input->path, in->line, "unknown collective '%s'",
                      name);
 }
 

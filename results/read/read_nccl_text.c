@@ -1,8 +1,8 @@
 /*
- * Reads the table that nccl-tests print (since 2.10), rccl-tests and our benchmarks
- * too. The line of headings says which columns there are: `error` for `#wrong` and no
- * `root` in older ones, `cputime` with -C, more columns with -I, a time stamp with -S.
- * Lines that are no part of it, as NCCL's debugging output, may stand anywhere between.
+ * Reads the table that nccl-tests (since 2.10), rccl-tests and weir's benchmarks print. The
+ * headings define the columns: older versions have `error` for `#wrong` and no `root`, -C adds
+ * `cputime`, -I more columns, -S a time stamp. Other lines, such as NCCL's debugging output, may
+ * occur anywhere between.
  */
 #include "results/read/load.h"
 
@@ -23,14 +23,14 @@ typedef struct reader {
     char collective[32];
     const char *contender, *run;
     results_origin origin;
-    int ranks;                 /* of this section's list of devices */
+    int ranks;                 /* in this section's list of devices */
     char *hosts[HOSTS];
     int nhosts, columns;       /* 0 columns: no headings yet */
     int count, type, redop, root;
     half halves[HALVES];
 } reader;
 
-/* 22803 is 2.28.3; before 2.9 a digit less. */
+/* 22803 is 2.28.3; versions before 2.9 have one digit less. */
 static const char *nccl_contender(results_set *set, const char *version)
 {
     int code = atoi(version);
@@ -79,7 +79,7 @@ static void read_device(reader *in, const char *line)
         in->hosts[in->nhosts++] = results_keep_text(in->set, host, strlen(host));
 }
 
-/* A program's name in a command that the log shows, or in the file's name. */
+/* Recognises a program's name in a command that the log shows, or in the file's name. */
 static void guess_collective(reader *in, const char *text)
 {
     char word[64];
@@ -103,7 +103,7 @@ static void read_name(reader *in, const char *line)
     const char *known = results_collective(name);
     snprintf(in->collective, sizeof in->collective, "%s", known ? known : "");
     if (!known)
-        results_note(in->set, in->input->path, in->line, "no collective that is known: '%s'", name);
+        results_note(in->set, in->input->path, in->line, "unknown collective '%s'", name);
 }
 
 /* #  size  count  type  redop  root  time  algbw  busbw  #wrong  time ... */
@@ -137,7 +137,7 @@ static void read_headings(reader *in, char *line)
     in->columns = halves && in->type > 0 ? count : 0;
 }
 
-/* `error` was the largest difference before 2.12: 0 or a small number is right. */
+/* Before 2.12, `error` was the largest difference: 0 or a small number is right. */
 static const char *verdict_of(const char *wrong)
 {
     double value;
@@ -176,7 +176,7 @@ static void add_half(reader *in, char **tokens, const half *of, const char *plac
     results_add(in->set, &row);
 }
 
-/* A line of the table begins with two whole numbers. */
+/* Reads a line of the table; it begins with two whole numbers. */
 static void read_row(reader *in, char *line)
 {
     char *tokens[TOKENS];
@@ -193,8 +193,8 @@ static void read_row(reader *in, char *line)
         return;
     }
     if (!in->collective[0]) {
-        results_note(in->set, in->input->path, in->line, "the log does not say which collective "
-                     "this is (old nccl-tests); have it in the file's name; row left out");
+        results_note(in->set, in->input->path, in->line, "the log does not name its collective "
+                     "(old nccl-tests); put it into the file's name; row left out");
         return;
     }
     for (int i = 0; i < HALVES; i++)

@@ -1,5 +1,4 @@
-/* Rows, their memory, their messages, and the checks that every row passes whoever
- * wrote it. */
+/* Rows, their memory, their messages, and the validation of every row, whichever tool wrote it. */
 #include "results/read/rows.h"
 
 #include "base/json.h"
@@ -136,14 +135,14 @@ static size_t plain_character(const char *text)
     return control ? 0 : weiri_utf8_length(text);
 }
 
-/* What a spreadsheet would take for a formula. */
+/* Whether a spreadsheet would take text for a formula. */
 static int is_formula(const char *text)
 {
     return text[0] && strchr("=+-@", text[0]);
 }
 
-/* Whether a name may stand in a terminal, a page and a spreadsheet. Nothing is lost: what
- * may not, is shown with '?' or '_' in its place, and told. */
+/* Whether a name is safe in a terminal, a page and a spreadsheet. Unsafe characters are replaced by
+ * '?' or '_', which is reported. */
 static int is_harmless(const char *text)
 {
     if (is_formula(text))
@@ -168,7 +167,7 @@ static const char *make_harmless(results_set *set, const char *text)
     return kept;
 }
 
-/* Those that a row cannot do without are checked as what they count. */
+/* Required columns, which are validated as numbers. */
 static int is_checked_later(int column)
 {
     return column == RESULTS_NRANKS || column == RESULTS_NNODES || column == RESULTS_BYTES ||
@@ -181,7 +180,7 @@ static void drop_unless_number(results_set *set, results_row *row, int column)
     double number;
     if (!text[0] || results_real(text, &number) == 0)
         return;
-    results_note(set, row->path, row->line, "%s '%s' is no number; left out",
+    results_note(set, row->path, row->line, "%s '%s' is not a number; left out",
                  results_column_name((results_column)column), text);
     row->text[column] = "";
 }
@@ -197,7 +196,7 @@ static int check_text(results_set *set, results_row *row, int column)
     }
     int is_number = results_is_number_column((results_column)column);
     if (!is_number && !is_harmless(text)) {
-        results_note(set, row->path, row->line, "%s '%s' could do harm elsewhere; shown changed",
+        results_note(set, row->path, row->line, "%s '%s' contains unsafe characters; they are replaced",
                      name, text);
         row->text[column] = make_harmless(set, text);
     } else if (is_number && !is_checked_later(column)) {
@@ -216,14 +215,14 @@ static int check_texts(results_set *set, results_row *row)
     return 0;
 }
 
-/* Notes and returns -1 if the text of a column is not the number that it must be. */
+/* Reads a count. Reports it and returns -1 if the text is not a number in the permitted range. */
 static int read_count(results_set *set, results_row *row, int column, unsigned long long least,
                       unsigned long long *value)
 {
     if (results_whole(row->text[column], value) == 0 && *value >= least)
         return 0;
     results_note(set, row->path, row->line,
-                 "%s '%s' is no whole number of %llu or more; row left out",
+                 "%s '%s' is not a whole number of %llu or more; row left out",
                  results_column_name(column), row->text[column], least);
     return -1;
 }
@@ -235,7 +234,7 @@ static int read_shape(results_set *set, results_row *row)
         row->text[RESULTS_NRANKS] = results_keep_printed(set, "%d", set->ranks);
     if (!row->text[RESULTS_NRANKS][0]) {
         results_note(set, row->path, row->line,
-                     "the number of ranks is not told here; give it with --ranks; row left out");
+                     "the file does not state the number of ranks; give --ranks; row left out");
         return -1;
     }
     if (read_count(set, row, RESULTS_NRANKS, 1, &number) != 0)
@@ -252,7 +251,7 @@ static int read_shape(results_set *set, results_row *row)
     return read_count(set, row, RESULTS_BYTES, 0, &row->bytes);
 }
 
-/* A bandwidth, in a file or made of bytes and time. */
+/* A bandwidth as the file states it, else the computed one. */
 static double bandwidth(const char *text, double made)
 {
     double value = made;
@@ -271,7 +270,7 @@ static int read_times(results_set *set, results_row *row)
     const char *text = row->text[RESULTS_MEDIAN_US];
     double factor = results_bus_factor(row->text[RESULTS_COLLECTIVE], row->nranks);
     if (results_real(text, &row->median_us) != 0 || row->median_us <= 0) {
-        results_note(set, row->path, row->line, "median_us '%s' is no time; row left out", text);
+        results_note(set, row->path, row->line, "median_us '%s' is not a time; row left out", text);
         return -1;
     }
     results_real(row->text[RESULTS_CI_LOW_US], &row->low_us);

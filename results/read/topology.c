@@ -1,4 +1,4 @@
-/* The picture of a machine; topology.h says what is in it. */
+/* Draws the picture of a machine: see topology.h. */
 #include "results/read/topology.h"
 
 #include "results/output/print.h"
@@ -7,7 +7,7 @@
 
 enum {
     MOST_NODES = 16,
-    MOST_DEVICES = 64, /* of a kind */
+    MOST_DEVICES = 64, /* of one kind */
     BOX_WIDTH = 116,
     BOX_STEP = 126,
     MARGIN = 10,
@@ -20,7 +20,7 @@ enum {
 
 typedef struct device {
     const json_t *facts;
-    int node, x; /* the column it is in, and its left edge */
+    int node, x; /* its column, and the left edge of its box */
 } device;
 
 typedef struct node {
@@ -33,7 +33,7 @@ typedef struct picture {
     node nodes[MOST_NODES];
     device gpus[MOST_DEVICES], nics[MOST_DEVICES];
     int nnodes, ngpus, nnics, width;
-    int nic_top; /* below the GPUs, or where they would be */
+    int nic_top; /* below the GPUs, or in their place if there are none */
 } picture;
 
 static const char *text_of(const json_t *object, const char *key)
@@ -55,7 +55,7 @@ static int at_most(size_t count, int most)
     return count < (size_t)most ? (int)count : most;
 }
 
-/* A device of an unknown node stands with the first one. */
+/* The column of a device; the first one if its NUMA node is unknown. */
 static int column_of(const picture *p, const json_t *facts)
 {
     int numa = whole_of(facts, "numa");
@@ -104,7 +104,7 @@ static void lay_out(picture *p, const json_t *topology)
         p->nics[i].x += p->nodes[p->nics[i].node].x + MARGIN;
 }
 
-/* Text, cut to what a box holds. */
+/* Writes text, truncated to the width of a box. */
 static void put_text(picture *p, int x, int y, int is_strong, const char *text, int most)
 {
     char cut[128];

@@ -1,4 +1,4 @@
-/* Nights to series, series to levels. */
+/* From the nights of a store to series of times, and from series to changes of level. */
 #include "results/store/history.h"
 
 #include "results/read/load.h"
@@ -15,7 +15,7 @@
 enum { NIGHTS_LEAST = 5 };
 static const double least_t = 6, least_change = 0.02;
 
-/* Sums of the logarithms of the first i values and of their squares; NaNs count for nothing. */
+/* Prefix sums of the logarithms and of their squares; NaNs are skipped. */
 typedef struct sums {
     double *value, *square, *number;
 } sums;
@@ -76,7 +76,7 @@ size_t results_change_points(const double *times, size_t count, size_t *changes,
     return found;
 }
 
-/* The night of a row: the folder below the store in its path. */
+/* The night of a row: the first folder below the store in its path. */
 static size_t night_of(const results_history *made, size_t skip, const results_row *row)
 {
     const char *name = row->path + skip;
@@ -97,7 +97,7 @@ static size_t night_of(const results_history *made, size_t skip, const results_r
 }
 
 typedef struct line {
-    const char *group; /* all but the size */
+    const char *group; /* the key without the size */
     const results_row *row;
     size_t night;
 } line;
@@ -119,7 +119,7 @@ static size_t end_of_size(const line *lines, size_t from, size_t to)
     return at;
 }
 
-/* Several starts a night: the mean of their logarithms. */
+/* Adds a series. For several runs in a night, the mean of their logarithms counts. */
 static void add_series(results_set *set, results_history *made, const line *lines, size_t count)
 {
     double *times = results_keep(set, made->count * sizeof *times);
@@ -137,7 +137,7 @@ static void add_series(results_set *set, results_history *made, const line *line
     one->nchanges = results_change_points(times, made->count, one->changes, RESULTS_CHANGES);
 }
 
-/* Lines [0, count) are one group: its smallest, middle and largest size become series. */
+/* Turns the smallest, middle and largest size of the group in lines [0, count) into series. */
 static void add_group(results_set *set, results_history *made, const line *lines, size_t count)
 {
     size_t sizes = 0;

@@ -1,7 +1,7 @@
 /*
- * Nights of a store as series: of each collective, type, number of ranks and placement the
- * smallest, the middle and the largest size that weir measured, with the nights after which
- * the level changed. Local.
+ * The nights of a store as series: for each collective, type, number of ranks and placement, the
+ * smallest, the middle and the largest size measured for weir, with the nights at which the level
+ * changed. Local.
  */
 #ifndef RESULTS_STORE_HISTORY_H
 #define RESULTS_STORE_HISTORY_H
@@ -11,10 +11,10 @@
 enum { RESULTS_CHANGES = 8 };
 
 typedef struct results_series {
-    const results_row *row;    /* what it is of */
-    const double *times_us;    /* a night each; NaN: not measured */
+    const results_row *row;    /* an example of its rows */
+    const double *times_us;    /* one per night; NaN: not measured */
     size_t nights;
-    size_t changes[RESULTS_CHANGES]; /* the first night of a new level, ascending */
+    size_t changes[RESULTS_CHANGES]; /* the first nights of new levels, ascending */
     size_t nchanges;
 } results_series;
 
@@ -25,13 +25,14 @@ typedef struct results_history {
     size_t nseries;
 } results_history;
 
-/* Everything lives in the set, which gets all nights' rows. 0, or -1: noted. */
+/* Reads all nights. The rows and all memory belong to the set. Returns 0, or -1 after reporting the
+ * problem. */
 int results_history_read(results_set *set, const char *store, results_history *made);
 
 /*
- * Where the level of times changes: binary segmentation, each cut the one with the largest
- * |t| between both sides, taken from 6 on and with 5 nights and 2% between the medians at
- * least. Writes first nights of new levels, ascending; returns how many. NaNs are skipped.
+ * Finds changes of level by binary segmentation: each cut is the one with the largest |t| between
+ * both sides, accepted from 6 on, with at least 5 nights on each side and 2% between the medians.
+ * Writes the first nights of new levels, ascending, and returns their number. Skips NaNs.
  */
 size_t results_change_points(const double *times, size_t count, size_t *changes, size_t most);
 

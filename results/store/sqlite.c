@@ -1,4 +1,4 @@
-/* The store in one SQLite file. Names and values are bound, never part of a statement. */
+/* A store in one SQLite file. Names and values are bound parameters, never part of a statement. */
 #include "results/store/sqlite.h"
 
 #include <sqlite3.h>
@@ -19,7 +19,8 @@ static sqlite3 *open_file(const char *path, int flags, char *reason, size_t byte
     return NULL;
 }
 
-/* A prepared statement with its first texts bound; NULL: the file's error tells why. */
+/* Prepares a statement and binds its first texts. Returns NULL on failure; the file's error has the
+ * reason. */
 static sqlite3_stmt *prepare(sqlite3 *file, const char *statement, int count, ...)
 {
     sqlite3_stmt *made = NULL;
@@ -49,8 +50,8 @@ static void list_columns(char *text, size_t bytes)
                                results_column_name((results_column)i));
 }
 
-/* Whether a file has a column: those of an earlier schema lack the later ones, and a quoted
- * name that is no column's would be read as a text. */
+/* Whether a file has a column: files of an earlier schema lack the later ones, and SQLite would
+ * read a quoted name that is not a column as a string. */
 static int has_column(sqlite3 *file, int column)
 {
     return step_once(prepare(file, "SELECT 1 FROM pragma_table_info('rows') WHERE name = ?", 1,
@@ -77,7 +78,8 @@ static void add_row(results_set *set, const char *path, sqlite3_stmt *from)
     results_add(set, &row);
 }
 
-/* The rows in all of our columns, empty where the file has none; of one run or of all. */
+/* Selects the rows of one run or of all, in all current columns; columns that the file lacks are
+ * empty. */
 static sqlite3_stmt *select_rows(sqlite3 *file, const char *run)
 {
     char statement[STATEMENT_BYTES];
@@ -101,7 +103,7 @@ int results_sqlite_read(results_set *set, const char *path, const char *run)
     while (from && (status = sqlite3_step(from)) == SQLITE_ROW)
         add_row(set, path, from);
     if (status != SQLITE_DONE)
-        results_note(set, path, 0, "%s; read as far as it goes",
+        results_note(set, path, 0, "%s; the rest is not read",
                      file ? sqlite3_errmsg(file) : reason);
     set->files++;
     sqlite3_finalize(from);
@@ -165,13 +167,13 @@ int results_sqlite_find(const char *path, const char *word, char *run, size_t by
 
 /* ------------------------------------------------------------------- writing */
 
-/* SQLITE_ROW: it is there; SQLITE_DONE: it is not. */
+/* Looks for a run. Returns SQLITE_ROW if it exists, SQLITE_DONE if not, or an error. */
 static int look_for(sqlite3 *file, const char *run)
 {
     return step_once(prepare(file, "SELECT 1 FROM rows WHERE run = ? LIMIT 1", 1, run));
 }
 
-/* Begins what a run is added in, with the tables and all of their columns. */
+/* Begins the transaction that adds a run, and creates the tables and missing columns. */
 static int make_tables(sqlite3 *file)
 {
     char names[STATEMENT_BYTES], statement[STATEMENT_BYTES + 256];
@@ -240,7 +242,7 @@ int results_sqlite_add(const results_set *set, const char *path, const char *run
         snprintf(reason, bytes, "it has a run '%.100s' already; names are used once", run);
     else if (!is_added)
         snprintf(reason, bytes, "%s", sqlite3_errmsg(file));
-    sqlite3_close(file); /* what was not committed is undone */
+    sqlite3_close(file); /* undoes what was not committed */
     return is_added ? 0 : -1;
 }
 

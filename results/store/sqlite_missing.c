@@ -1,4 +1,4 @@
-/* The store in one SQLite file, in a build without SQLite. */
+/* The SQLite store in a build without SQLite: every function reports that. */
 #include "results/store/sqlite.h"
 
 static const char why[] =

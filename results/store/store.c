@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* A name of a run folder, not a path that leads out of the store. */
+/* Whether name is the name of a run folder, not a path that leads out of the store. */
 static int is_name(const char *name)
 {
     return name[0] && name[0] != '.' && !strchr(name, '/');

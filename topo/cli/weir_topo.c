@@ -1,7 +1,7 @@
 /*
- * weir-topo: prints a machine as weir sees it, and where it would run each
- * rank. Standard output holds the result only; an error is one line on
- * standard error, and the exit code is 2 for usage, 3 for the environment.
+ * weir-topo prints the hardware of a node, and where weir would run each rank. Standard output
+ * contains the result only; an error is one line on standard error, and the exit code is 2 for
+ * usage, 3 for the environment.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -77,14 +77,14 @@ static weir_status choose_measure(settings *chosen, const char *value)
     return WEIR_OK;
 }
 
-/* What is parsed, and what --help prints. */
+/* The options: what is parsed, and what --help prints. */
 static const struct option_row {
     const char *name;
-    const char *value; /* NULL: the option stands alone */
+    const char *value; /* NULL: the option has no value */
     const char *help;
     option_action action;
 } option_rows[] = {
-    {"--ranks", "N", "place N ranks (default: one a GPU, else one a usable core)", choose_ranks},
+    {"--ranks", "N", "place N ranks (default: one per GPU, else per usable core)", choose_ranks},
     {"--json", NULL, "print one JSON object", choose_json},
     {"--xml", "FILE", "show a recorded machine (hwloc XML) instead of this one", choose_xml},
     {"--save", "FILE", "record the machine as hwloc XML, without names and addresses",
@@ -101,8 +101,8 @@ enum { NOPTIONS = sizeof option_rows / sizeof option_rows[0] };
 static void print_help(void)
 {
     printf("usage: weir-topo [options]\n"
-           "Prints this machine's cores, GPUs and NICs, how near they are, and each rank's "
-           "place; or measures the links between them.\n\n");
+           "Prints this machine's cores, GPUs and NICs, how close they are to each other, and the "
+           "place of each rank; or measures the links between them.\n\n");
     for (int i = 0; i < NOPTIONS; i++) {
         const struct option_row *row = &option_rows[i];
         printf("  %-9s %-5s %s\n", row->name, row->value ? row->value : "", row->help);

@@ -172,7 +172,7 @@ def counted(tag, words):
 
 
 def nvlink(out, gpus, mb_per_s):
-    """All GPUs joined through switches, as hwloc's NVML component tells it."""
+    """All GPUs joined through switches, as hwloc's NVML component reports it."""
     out.line(f'<distances2 type="OSDev" nbobjs="{len(gpus)}" kind="9" '
              'name="NVLinkBandwidth" indexing="gp">')
     out.line("  " + counted("indexes", [str(each) for each in gpus]))

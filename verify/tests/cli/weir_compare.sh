@@ -55,11 +55,11 @@ check "  ... and says so" has 'Verdict: improved'
 check "below the practical threshold it is no alarm" ends_with 0 $program --min-effect 12% "$scratch/a" "$scratch/slow"
 check "one start a side and 5% is inconclusive where noise may be 8%" \
     ends_with 0 $program --start-noise 8% "$scratch/a/r1-x.csv" "$scratch/slow/r1-x.csv"
-check "  ... with the reason" has 'inconclusive: one start on a side'
+check "  ... with the reason" has 'inconclusive: one run per side'
 sed 's/,pass,0$/,fail,17/; s/,20,[0-9.,]*,fail/,20,,,,,,,,,fail/' "$scratch/b/r1-x.csv" >"$scratch/wrong.csv"
 sed 's/,\([0-9.]*\),\([0-9.]*\),,,pass/,1.0,99.0,,,pass/' "$scratch/a/r1-x.csv" >"$scratch/wide.csv"
 check "wide intervals of one start a side" ends_with 0 $program --start-noise 8% "$scratch/wide.csv" "$scratch/slow/r1-x.csv"
-check "  ... add to what is assumed, and both are told" has "is assumed to be 8% .*, [1-9][0-9]+% with what the rows' own"
+check "  ... add to what is assumed, and both are told" has "is assumed to be 8% .*, [1-9][0-9]+% including the rows' own"
 { cat "$scratch/a/r1-x.csv"; sed 's/,cuda,cuda_ipc,/,host,shm,/' "$scratch/b/r1-x.csv"; } >"$scratch/mixed.csv"
 check "what is assumed of GPUs and of the host" ends_with 0 $program "$scratch/mixed.csv" "$scratch/mixed.csv"
 check "  ... is told apart" has "assumed to be 2% on GPUs, 8% on the host"
@@ -71,7 +71,7 @@ grep -v ,512, "$scratch/b/r1-x.csv" >"$scratch/less.csv"
 check "a missing row is named" ends_with 0 $program "$scratch/a/r1-x.csv" "$scratch/less.csv"
 check "  ... with its size" has '^ +512 .*missing in B'
 check "nothing in common ends with 3" ends_with 3 $program --json "$scratch/none.json" results/sample.csv "$scratch/a"
-check "  ... and no noise is told" eval 'has "Noise: no row was compared" && grep -q "\"start_noise\": null" "$scratch/none.json"'
+check "  ... and no noise is told" eval 'has "Noise: unknown: no compared row" && grep -q "\"start_noise\": null" "$scratch/none.json"'
 { echo "$header"; row r 8 10; row r 8 12 nccl:2.28.3; } >"$scratch/two.csv"
 check "contenders of one file against each other" ends_with 0 $program --contender-a nccl --contender-b weir "$scratch/two.csv" "$scratch/two.csv"
 check "  ... is B/A of them" has ' 0\.833 '
@@ -83,7 +83,7 @@ check "a row twice is told with both lines" ends_with 0 $program "$scratch/doubl
 check "  ... by file and line" errs 'double.csv:3: the same measurement as .*double.csv:2, or a later cycle of -N; row left out'
 { cat "$scratch/two.csv"; row r 8 10 | sed 's/,20,[0-9.,]*,pass,0$/,20,,,,,,,,,fail,17/'; } >"$scratch/cycles.csv"
 check "a cycle with wrong results is not left out" ends_with 1 $program "$scratch/two.csv" "$scratch/cycles.csv"
-check "  ... and is told" eval 'has "regressed: wrong results in B" && errs "cycles.csv:4: .* only that it is wrong counts"'
+check "  ... and is told" eval 'has "regressed: wrong results in B" && errs "cycles.csv:4: .* only its failure counts"'
 
 # Bad input: told with its line, the rest compared, names made harmless.
 { head -n 3 "$scratch/a/r1-x.csv"; echo '1,cut,2026'; tail -n 3 "$scratch/a/r1-x.csv"; } >"$scratch/cut.csv"
@@ -97,7 +97,7 @@ check "  ... and is told" errs 'empty.csv: empty file'
 mkdir "$scratch/pipes" && cp "$scratch/a/r1-x.csv" "$scratch/pipes"
 mkfifo "$scratch/pipe.csv" "$scratch/pipes/r2-x.csv" "$scratch/pipes/r1-x.json"
 check "a pipe that nobody writes is not waited for" ends_with 3 timeout 20 $program "$scratch/pipe.csv" "$scratch/a"
-check "  ... and is told" errs 'pipe.csv: no regular file'
+check "  ... and is told" errs 'pipe.csv: not a regular file'
 check "  ... in a folder it is no file" ends_with 0 timeout 20 $program "$scratch/pipes" "$scratch/a"
 if [ -x ./weir-report ]; then
     check "  ... and beside results no manifest" ends_with 0 timeout 20 ./weir-report -o "$scratch/pipes.html" "$scratch/pipes" "$scratch/pipes"

@@ -48,7 +48,7 @@ check "  ... is named with it" grep -q '<td>weir beside nccl:2.30.1</td><td>ring
 mkdir "$scratch/one" && cp -r "$scratch/store/20260101" "$scratch/one"
 check "one night is no history" eval '
     ends_with 0 $program -o "$scratch/one.html" --store "$scratch/one" "$scratch/store/20260102" latest && ! grep -q "nights" "$scratch/one.html"'
-check "  ... and manifests that are alike are said to be" grep -q 'Nothing that the manifests tell' "$scratch/one.html"
+check "  ... and manifests that are alike are said to be" grep -q 'No differences between the manifests' "$scratch/one.html"
 if command -v gnuplot >/dev/null; then
     check "  ... with three plots and one a size" plots 6
 fi

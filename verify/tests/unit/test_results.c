@@ -88,25 +88,25 @@ static void bad_csv(void **state)
     expect("a.csv", OLD_HEADER "\n" ROW "8" TIMES "\n1,r1,2026\n" ROW "16" TIMES "\n", 2,
            "a.csv:3: 3 fields where the header has 28 (cut off?)");
     expect("a.csv", OLD_HEADER "\n" ROW "8,2,20,nan,9,12,11,9,11,0,0,pass,0\n" ROW "16" TIMES "\n",
-           1, "a.csv:2: median_us 'nan' is no time");
+           1, "a.csv:2: median_us 'nan' is not a time");
     expect("a.csv", OLD_HEADER "\n" ROW "8,2,20,0x1p4,9,12,11,9,11,0,0,pass,0\n", 0, "'0x1p4'");
     expect("a.csv", OLD_HEADER "\n" ROW "-8" TIMES "\n", 0, "a.csv:2: bytes '-8'");
     expect("a.csv", OLD_HEADER "\n" ROW "99999999999999999999" TIMES "\n", 0, "a.csv:2: bytes");
     expect("a.csv", OLD_HEADER "\n1,r,u,h,allreduce,host,shm,8,1,weir,\"ring,float,sum\n" ROW "8"
-           TIMES "\n", 1, "a.csv:2: a quote that never closes");
+           TIMES "\n", 1, "a.csv:2: a quote is never closed");
     expect("a.csv", "size,time\n1,2\n", 0, "a.csv:1: no column 'collective'");
     expect("a.csv", OLD_HEADER "\n1,r,u,h,allreduce,host,shm,8,1,weir,ring,float,sum,-1,up,8" TIMES
            "\n", 0, "a.csv:2: placement 'up'");
     expect("a.csv", OLD_HEADER "\n" ROW "8,2,20,5,4,6,6,5,5,1,1,maybe,0\n", 0, "verify 'maybe'");
-    expect("a.txt", "hello\n", 0, "a.txt: text; no result file that is known");
+    expect("a.txt", "hello\n", 0, "a.txt: text; not a known kind of result file");
     expect("a.csv", OLD_HEADER "\n1,r\x01,u,=cmd(),allreduce,host,shm,8,1,weir,ring,float,sum,-1,"
            "out,8" TIMES "\n", 1, "a.csv:2: host '=cmd()' could do harm");
     expect("a.csv", OLD_HEADER "\n1,r,u,h\xff\xc2\x9b,allreduce,host,shm,8,1,weir,ring,float,sum,"
            "-1,out,8" TIMES "\n", 1, "a.csv:2: host");
     expect("a.csv", OLD_HEADER "\n" ROW "8,2,=1+1,5,4,6,6,5,5,1,1,pass,0\n", 1,
-           "a.csv:2: iters '=1+1' is no number");
+           "a.csv:2: iters '=1+1' is not a number");
     expect("a.csv", OLD_HEADER "\n" ROW "8,2,20,=1+1,,,,,,,,fail,17\n", 1,
-           "a.csv:2: median_us '=1+1' is no number");
+           "a.csv:2: median_us '=1+1' is not a number");
     reading made;
     static const char binary[] = OLD_HEADER "\n" ROW "8" TIMES "\n\0\0\0x\n" ROW "16" TIMES "\n";
     read_bytes(&made, "a.csv", binary, sizeof binary - 1);
@@ -227,14 +227,14 @@ static void json_round_trip(void **state)
 static void bad_json_rows(void **state)
 {
     (void)state;
-    expect("j.json", "{\"results\":[{\"rows\":[7]}]}", 0, "j.json:1: a row that is no object");
+    expect("j.json", "{\"results\":[{\"rows\":[7]}]}", 0, "j.json:1: a row is not an object");
     expect("j.json", "{\"results\":[{\"rows\":[]},{\"rows\":[{\"novel\":1}]}]}", 0,
            "j.json:2: unknown column 'novel'");
     expect("j.json", "{\"results\":[{\"rows\":[{}]}]}", 0, "j.json:1: collective is empty");
     expect("j.json", "{\"results\":[{\"rows\":[" JSON_ROW("\"median_us\": -1, ") "]}]}", 0,
-           "j.json:1: median_us '-1.000' is no time");
+           "j.json:1: median_us '-1.000' is not a time");
     expect("j.json", "{\"results\":[{\"rows\":[" JSON_ROW("\"median_us\": [], ") "]}]}", 0,
-           "j.json:1: median_us '' is no time");
+           "j.json:1: median_us '' is not a time");
     expect("j.json", "{\"results\":[5, {\"rows\":[" JSON_ROW(JSON_TIMES "\"wrong\": 0.5, ")
            "]}]}", 1, NULL);
     /* No characters though they look like some: halves of pairs, too long, too large. */
@@ -294,7 +294,7 @@ static void nccl_tests_variants(void **state)
            NULL);
     expect("x.txt", "# nThread 1 nGpus 1\n#   Rank  0 Pid 1 on h device  0 [0x07] V100\n"
            "#       size  count  type    time   algbw   busbw  error\n"
-           "   1024   256   float   10.0   0.1   0.1  0e+00\n", 0, "x.txt:4: the log does not say");
+           "   1024   256   float   10.0   0.1   0.1  0e+00\n", 0, "x.txt:4: the log does not name");
     /* -I, -C and -S: more columns, another name for time, a stamp at the end. */
     expect("x.txt", NCCL_HEAD
            "#  size  count  type  redop  root cputime algbw busbw #wrong i_min i_max i_p99 i_cv% "
@@ -320,13 +320,13 @@ static void other_tools(void **state)
            "\"size\":1024,\"time\":5.5,\"algBw\":1,\"busBw\":1.75}\n"
            "{\"name\":\"allreduce_test\",\"kernel\":0,\"ranks\":8,\"ranksPerNode\":8,"
            "\"size\":2048,\"time\":5.6,\"algBw\":1,\"busBw\":1.75}\n{\"name\":\"allre", 2,
-           "m.json:3: no JSON object");
+           "m.json:3: not a JSON object");
     expect("i.txt", "# Benchmarking Allgather\n# #processes = 4\n"
            " #bytes #repetitions  t_min[usec]  t_max[usec]  t_avg[usec]\n"
            "      0         1000         0.03         0.03         0.03\n"
            "   1024         1000         5.03         6.03         5.53\n", 1, NULL);
     expect("o.txt", "# OSU MPI Allreduce Latency Test v7.0\n# Size       Avg Latency(us)\n"
-           "4                       1.50\n", 0, "o.txt:3: the number of ranks is not told");
+           "4                       1.50\n", 0, "o.txt:3: the file does not state the number of ranks");
 }
 
 static void osu_with_ranks(void **state)
@@ -363,7 +363,7 @@ static void nccl_tests_json(void **state)
     assert_string_equal(made.set.rows[1].text[RESULTS_VERIFY], "off");
     assert_int_equal(made.set.rows[1].nnodes, 1);
     reading_free(&made);
-    expect("x.json", "{\"results\":[{\"size\":8", 0, "x.json:1: JSON is broken");
+    expect("x.json", "{\"results\":[{\"size\":8", 0, "x.json:1: invalid JSON");
 }
 
 /* Texts that the fuzzer starts from. */
