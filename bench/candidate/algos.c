@@ -79,7 +79,7 @@ static void add_all(words *w, weir_collective collective, const char *backend, i
     for (size_t i = 0; i < count; i++) {
         const weir_algo_info *row = &table[i];
         if (row->collective != collective || nranks < row->min_ranks || nranks > row->max_ranks ||
-            strcmp(row->backend, backend) != 0)
+            strcmp(weir_algo_backend_name(row->backend), backend) != 0)
             continue;
         int engines = on_gpus && strcmp(row->name, "ce") == 0;
         add(w, row->name, tunes && engines ? ENGINES_FROM_BYTES : 0, 0);
@@ -220,12 +220,12 @@ typedef struct names {
 } names;
 
 /* A collective's algorithms of one backend, but for names that are there. */
-static void collect(names *known, weir_collective collective, const char *backend)
+static void collect(names *known, weir_collective collective, weir_algo_backend backend)
 {
     size_t count = 0;
     const weir_algo_info *table = weir_algo_list(&count);
     for (size_t i = 0; i < count; i++) {
-        int fits = table[i].collective == collective && strcmp(table[i].backend, backend) == 0;
+        int fits = table[i].collective == collective && table[i].backend == backend;
         for (int j = 0; j < known->count && fits; j++)
             fits = strcmp(known->list[j], table[i].name) != 0;
         if (fits && known->count < BENCH_CANDIDATES_MAX)
@@ -239,11 +239,11 @@ static int refuse_builtin(const char *word, weir_collective collective, const ch
 {
     names known = {.count = 0};
     if (strcmp(backend, "cuda") != 0)
-        collect(&known, collective, "host");
+        collect(&known, collective, WEIR_ALGO_HOST);
     if (strcmp(backend, "host") != 0)
-        collect(&known, collective, "cuda");
+        collect(&known, collective, WEIR_ALGO_CUDA);
     const int on_one = known.count;
-    collect(&known, collective, "net");
+    collect(&known, collective, WEIR_ALGO_INTERNODE);
     size_t used = (size_t)snprintf(bad, bytes, "%s: unknown for %s; known: auto, all", word,
                                    weir_collective_name(collective));
     for (int i = 0; i < known.count && used < bytes; i++)
@@ -338,8 +338,8 @@ void bench_algos_print(FILE *to, const bench_options *options, weir_collective c
         char ranks[32];
         snprintf(ranks, sizeof ranks, "%d-%d", table[i].min_ranks, table[i].max_ranks);
         if (table[i].collective == collective)
-            fprintf(to, "%-20s %-8s %-8s %s\n", table[i].name, table[i].backend, ranks,
-                    table[i].summary);
+            fprintf(to, "%-20s %-8s %-8s %s\n", table[i].name,
+                    weir_algo_backend_name(table[i].backend), ranks, table[i].summary);
     }
     if (options->plan)
         bench_plan_print(to, options);

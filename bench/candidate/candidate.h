@@ -12,33 +12,26 @@
 #include <weir/weir.h>
 #include <weir/algo.h>
 
-/* One call of one collective, as this rank makes it. All counts in elements. */
-typedef struct bench_call {
-    weir_collective collective;
-    weir_dtype dtype;
-    weir_op op;
-    int root;
-    size_t count;
-    const void *in; /* at the contender's home; in place: as weir/weir.h says for the collective */
-    void *out;
+/* The operation that a trial repeats: the call as this rank makes it, with addresses where the
+ * candidate works, and what only MPI and the measurement need. */
+typedef struct bench_operation {
+    weir_call call; /* alltoallv: with the splits of the current step, both kinds */
     int in_place;
-    /* alltoallv: of the current step, one after the other in memory. */
-    const size_t *send_counts, *send_displs, *recv_counts, *recv_displs;
-    const int *mpi_counts;         /* the same four arrays as MPI takes them */
-    const uint64_t *device_counts; /* the same four where the backend's buffers are, for
-                                      contenders that read them there; NULL: not asked for */
-    size_t in_bytes, out_bytes;    /* of this rank's buffers */
-} bench_call;
+    weir_splits splits;               /* alltoallv: what call.splits points to, */
+    weir_device_splits device_splits; /* call.device_splits, which is NULL unless counts on the
+                                         device are asked for, */
+    const int *mpi_counts;            /* and the four arrays as MPI takes them, consecutively */
+} bench_operation;
 
 typedef struct bench_candidate bench_candidate;
 
 typedef struct bench_candidate_ops {
     /* NULL if the contender can make this call, else why not (static or the
      * contender's storage). Local; the same answer on every rank. */
-    const char *(*refuses)(bench_candidate *self, const bench_call *call);
+    const char *(*refuses)(bench_candidate *self, const bench_operation *operation);
     /* Makes the call current. Local. Called again before each timed block, when
-     * another contender may have run in between. call outlives its use. */
-    weir_status (*prepare)(bench_candidate *self, const bench_call *call);
+     * another contender may have run in between. operation outlives its use. */
+    weir_status (*prepare)(bench_candidate *self, const bench_operation *operation);
     /* Runs the current call once. Collective; blocking on the host backend, on GPUs
      * enqueued on the stream of job->gpu. If it fails, weir_last_error() or
      * bench_job_note() holds a line. */
@@ -57,14 +50,15 @@ struct bench_candidate {
     char name[64];      /* CSV's contender: "weir", "mpi:openmpi-4.1.4" */
     char transport[16]; /* CSV's transport; "": not known */
     int peer;           /* 0: weir */
-    int stores_partial; /* 1: may round partial results, as none of weir's own but ring does */
+    int is_foreign;     /* 1: a plan or a kernel of a file, which is in no table */
+    int divides_last;   /* 1: an average is a sum, rounded, and a division */
     int is_users;       /* 1: the user's code, of which weir promises no special values or bits */
     char forced[32];    /* the algorithm it is held to, "fused" or "packet:16x64" (blocks
                            and threads); empty: its own choice */
     size_t least_bytes, most_bytes; /* the sizes it takes part in; most 0: all */
     const bench_home *home; /* where it works, if not in the buffers' own home; else NULL */
     bench_job *job;
-    const bench_call *call;
+    const bench_operation *operation;
     void *state; /* the implementation's */
 };
 
@@ -73,6 +67,9 @@ struct bench_candidate {
 weir_status bench_candidate_create(bench_job *job, const bench_candidate_ops *ops,
                                    size_t state_bytes, bench_candidate **contender);
 void bench_candidate_free(bench_candidate *self);
+/* The row of weir's table for the algorithm of a candidate's last run, as its ops' algo names it;
+ * NULL where it is none of the table's: peers, plans, kernels of files. Local. */
+const weir_algo_info *bench_candidate_info(const bench_candidate *self, const char *algo);
 /* Its rows are weir's: contender and transport. Local. */
 void bench_candidate_name_weir(bench_candidate *self);
 /* For the ops' result, where that is in out; for their algo, if it is what it is held to. */

@@ -23,11 +23,13 @@ static int is_common(weir_collective collective)
            collective == WEIR_COLL_BROADCAST;
 }
 
-static int is_promised(const bench_trial *trial, const bench_result *result)
+/* Whether weir promises the same bits: of what moves data only, and of reductions by its table. */
+static int is_promised(const repeats *r, const bench_result *result)
 {
-    int is_open = strcmp(result->algo, "ring") == 0 || strncmp(result->algo, "plan:", 5) == 0;
-    return !result->peer && !result->is_users &&
-           !(is_open && weirv_is_reduction(trial->row->collective));
+    const weir_algo_info *info = bench_candidate_info(r->contender, result->algo);
+    if (result->peer || result->is_users)
+        return 0;
+    return !weirv_is_reduction(r->trial->row->collective) || (info && info->reproducible);
 }
 
 /* In each repeat another rank comes last. */
@@ -57,7 +59,7 @@ static weir_status run_repeat(repeats *r, int turn)
     weir_status status = turn == 0 ? bench_trial_reset(trial, contender)
                                    : bench_trial_fill(trial, contender);
     if (status == WEIR_OK)
-        status = contender->ops->prepare(contender, &trial->call);
+        status = contender->ops->prepare(contender, &trial->operation);
     bench_job_barrier(trial->job);
     bench_job_phase(trial->job, "repeat of a call", (uint64_t)turn);
     come_late(trial->job, turn);
@@ -181,7 +183,7 @@ static void note(const repeats *r, bench_result *result)
         if (!row->first[0])
             memcpy(row->first, first, sizeof first);
     }
-    if (!first[0] || !is_promised(trial, result))
+    if (!first[0] || !is_promised(r, result))
         return;
     bench_job_say(trial->job, "not the same bits: %s %s, %s", result->contender, result->algo,
                   first);

@@ -17,7 +17,7 @@ static void find(const bench_trial *trial, bench_candidate *contender, char *tex
     else
         weirv_explain(data, out, data->seed - 1, text, FINDINGS_BYTES);
     used = strlen(text);
-    if (contender->ops->result(contender) == trial->call.out)
+    if (contender->ops->result(contender) == trial->operation.call.out)
         weirv_explain_input(data, trial->layout.in, text + used, FINDINGS_BYTES - used);
     for (int i = 0; i < trial->layout.nguards; i++) {
         used += strlen(text + used);

@@ -171,7 +171,7 @@ static void close_window(bench_samples *samples)
 void bench_samples_next(bench_samples *samples, int step)
 {
     const void *result = samples->contender->ops->result(samples->contender);
-    if (!samples->active || result != samples->trial->call.out ||
+    if (!samples->active || result != samples->trial->operation.call.out ||
         entry_bytes(samples) > NOTES_BYTES)
         return;
     close_window(samples);

@@ -126,8 +126,8 @@ void bench_cold_place(bench_trial *trial)
 
 static void point_call(bench_trial *trial, const char *in, const char *out)
 {
-    trial->call.in = bench_buffers_at(trial->buffers, trial->home, in);
-    trial->call.out = bench_buffers_at(trial->buffers, trial->home, out);
+    trial->operation.call.in = bench_buffers_at(trial->buffers, trial->home, in);
+    trial->operation.call.out = bench_buffers_at(trial->buffers, trial->home, out);
 }
 
 void bench_cold_home(bench_trial *trial)

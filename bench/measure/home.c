@@ -38,7 +38,7 @@ weir_status bench_trial_inject(bench_trial *trial, bench_candidate *contender, b
     weir_status status = bench_trial_pull(trial, contender);
     if (status != WEIR_OK)
         return status;
-    void *out = bench_buffers_mirror(trial->buffers, trial->home, trial->call.out);
+    void *out = bench_buffers_mirror(trial->buffers, trial->home, trial->operation.call.out);
     trial->planted += bench_inject(fault, c, &trial->layout, out, at);
     return bench_trial_push(trial);
 }

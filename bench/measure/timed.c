@@ -45,7 +45,7 @@ static weir_status begin_block(void *context)
     if (status == WEIR_OK)
         status = bench_cold_fill(timed->trial);
     if (status == WEIR_OK)
-        status = timed->contender->ops->prepare(timed->contender, &timed->trial->call);
+        status = timed->contender->ops->prepare(timed->contender, &timed->trial->operation);
     if (status == WEIR_OK && timed->trial->options->batched)
         status = bench_batch_open(&timed->batches, timed->trial, timed->contender,
                                   timed->trial->series->batch, timed->trial->options->graph > 0);

@@ -34,23 +34,27 @@ static int takes_steps(const bench_trial *trial)
     return trial->row->collective == WEIR_COLL_ALLTOALLV && trial->splits->dist->nsteps > 1;
 }
 
-static void describe_call(bench_trial *trial)
+static void describe_operation(bench_trial *trial)
 {
     const weirv_case *data = &trial->data;
     const bench_shape *shape = &trial->row->shape;
     size_t element_bytes = weir_dtype_bytes(data->dtype);
-    trial->call = (bench_call){
-        .collective = data->collective,
-        .dtype = data->dtype,
-        .op = data->op,
-        .root = data->root,
-        .count = data->count,
-        .in = trial->layout.in,
-        .out = trial->layout.out,
-        .in_place = data->in_place,
-        .in_bytes = shape->send_elements * element_bytes,
-        .out_bytes = shape->recv_elements * element_bytes,
-    };
+    const int rank = trial->job->rank, nranks = trial->job->nranks;
+    trial->operation = (bench_operation){.call = WEIR_CALL_INIT, .in_place = data->in_place};
+    weir_call *call = &trial->operation.call;
+    call->collective = data->collective;
+    call->dtype = data->dtype;
+    call->op = data->op;
+    call->root = data->root;
+    call->destination = (rank + 1) % nranks; /* sendrecv: around a ring */
+    call->source = (rank + nranks - 1) % nranks;
+    call->in = trial->layout.in;
+    call->out = trial->layout.out;
+    call->count = data->count;
+    call->recv_count = data->collective == WEIR_COLL_SENDRECV ? data->count : 0;
+    call->stream = bench_gpu_stream(trial->job->gpu);
+    call->in_bytes = shape->send_elements * element_bytes;
+    call->out_bytes = shape->recv_elements * element_bytes;
 }
 
 void bench_trial_take_step(bench_trial *trial, int step)
@@ -58,7 +62,7 @@ void bench_trial_take_step(bench_trial *trial, int step)
     if (trial->row->collective != WEIR_COLL_ALLTOALLV)
         return;
     trial->splits->step = step;
-    bench_splits_point(trial->splits, step, &trial->data, &trial->call);
+    bench_splits_point(trial->splits, step, &trial->data, &trial->operation);
 }
 
 void bench_trial_next(bench_trial *trial)
@@ -78,7 +82,7 @@ static weir_status lay_out(bench_trial *trial)
                         trial->in_place, trial->visit, &trial->layout);
     trial->home = &trial->buffers->home;
     describe_data(trial);
-    describe_call(trial);
+    describe_operation(trial);
     if (has_splits)
         status = bench_splits_fill(trial->splits, trial->row->shape.count, element_bytes);
     bench_trial_take_step(trial, 0);
@@ -110,17 +114,14 @@ weir_status bench_trial_reset(bench_trial *trial, const bench_candidate *contend
     return bench_trial_fill(trial, contender);
 }
 
-/* Roundings of an 8- or 16-bit value on its way: a ring rounds at every hop,
- * rails the result of each machine and their sum, the others once. A peer's are not
- * known, nor those of an algorithm from outside: as many as ranks allow. */
+/* How often an 8- or 16-bit value is rounded at most. What is not in weir's table, a peer or the
+ * user's algorithm, may round as often as there are ranks. */
 static int rounding_steps(const bench_trial *trial, bench_candidate *contender)
 {
-    const char *algo = contender->ops->algo(contender);
-    if (contender->stores_partial)
+    const weir_algo_info *info = bench_candidate_info(contender, contender->ops->algo(contender));
+    if (trial->job->nranks == 1 || !info || info->rounding == WEIR_ROUNDING_PER_RANK)
         return trial->job->nranks;
-    if (strcmp(algo, "rails") == 0)
-        return trial->job->nnodes + 1;
-    return *algo && strcmp(algo, "ring") != 0 ? 1 : trial->job->nranks;
+    return info->rounding == WEIR_ROUNDING_PER_NODE ? trial->job->nnodes + 1 : 1;
 }
 
 /* Each oracle that applies to the data: the exact one has a result of its own,
@@ -168,7 +169,7 @@ weir_status bench_trial_compare(bench_trial *trial, bench_candidate *contender,
     for (int i = 0; i < trial->layout.nguards; i++)
         found.overruns += weirv_guard_check(&trial->layout.guards[i]);
     /* A contender with its own place for results overwrites other inputs too. */
-    if (contender->ops->result(contender) == trial->call.out)
+    if (contender->ops->result(contender) == trial->operation.call.out)
         found.inputs_changed += weirv_input_changed(&trial->data, trial->layout.in);
     if (error == MPI_SUCCESS)
         error = weirv_reduce_result(trial->job->mpi, &found);
@@ -195,7 +196,7 @@ static weir_status run_once(bench_trial *trial, bench_candidate *contender)
                                                            : BENCH_FAULT_NONE;
     weir_status status = bench_trial_reset(trial, contender);
     if (status == WEIR_OK)
-        status = contender->ops->prepare(contender, &trial->call);
+        status = contender->ops->prepare(contender, &trial->operation);
     bench_job_barrier(trial->job);
     bench_job_phase(trial->job, "run to be checked", 0);
     if (status == WEIR_OK && !bench_inject_stays_away(fault, &trial->data))
@@ -244,8 +245,8 @@ static weir_status try_special(bench_trial *trial, bench_candidate *contender,
                                bench_result *result)
 {
     weirv_case *data = &trial->data;
-    if (strncmp(contender->forced, "plan:", 5) == 0 && data->op == WEIR_AVG)
-        return WEIR_OK; /* it divides a sum, which may overflow */
+    if (contender->divides_last && data->op == WEIR_AVG)
+        return WEIR_OK; /* the sum may overflow */
     if (!data->exact || contender->peer || contender->is_users ||
         !weirv_is_reduction(data->collective) ||
         trial->row->shape.bytes > SPECIAL_UP_TO_BYTES || bench_result_failed(result))
@@ -276,7 +277,7 @@ static weir_status try_contender(bench_trial *trial, bench_candidate *contender,
     if (trial->row->shape.bytes < contender->least_bytes ||
         (contender->most_bytes && trial->row->shape.bytes > contender->most_bytes))
         return WEIR_OK;
-    const char *refusal = contender->ops->refuses(contender, &trial->call);
+    const char *refusal = contender->ops->refuses(contender, &trial->operation);
     if (refusal) {
         snprintf(result->refusal, sizeof result->refusal, "%s", refusal);
         return WEIR_OK;

@@ -28,7 +28,7 @@ typedef struct bench_trial {
     int in_place, visit;
     bench_layout layout;
     bench_rotation rotation;
-    bench_call call; /* with addresses at home; layout and rotation have the mirror's */
+    bench_operation operation; /* with addresses at home; layout and rotation have the mirror's */
     weirv_case data;
     int injects;     /* the next run is to have the fault of --inject */
     long planted;    /* faults that changed something on this rank */

@@ -31,7 +31,7 @@ void bench_splits_close(bench_splits *splits);
  * one is current then. Local, blocking. */
 weir_status bench_splits_fill(bench_splits *splits, size_t count, size_t element_bytes);
 /* A step's counts, in a case and, if not NULL, a call. Local. */
-void bench_splits_point(const bench_splits *splits, int step, weirv_case *data, bench_call *call);
+void bench_splits_point(const bench_splits *splits, int step, weirv_case *data, bench_operation *operation);
 /* The step that is so many operations behind another. */
 int bench_splits_after(const bench_splits *splits, int step, uint64_t operations);
 

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static weir_status launch(void *state, void *context, const weir_algo_call *call)
+static weir_status plan_launch(void *state, void *context, weir_comm *comm, const weir_call *call)
 {
     const weir_plan *plan = state;
     (void)context;
@@ -15,7 +15,7 @@ static weir_status launch(void *state, void *context, const weir_algo_call *call
         return weiri_fail(WEIR_ERR_INVALID,
                           "plan %s: an executor is required; weir_executor_create makes one",
                           plan->name);
-    if (weir_executor_comm(call->executor) != call->comm)
+    if (weir_executor_comm(call->executor) != comm)
         return weiri_fail(WEIR_ERR_INVALID, "plan %s: the executor is another communicator's",
                           plan->name);
     return weir_executor_run(call->executor, plan, call->in, call->out, call->in_bytes,
@@ -24,7 +24,7 @@ static weir_status launch(void *state, void *context, const weir_algo_call *call
 
 weir_status weir_algo_from_plan(const weir_plan *plan, weir_algo **algo)
 {
-    static const weir_algo_ops ops = {.launch = launch};
+    static const weir_algo_ops ops = {.launch = plan_launch};
     char name[WEIR_ALGO_NAME_BYTES];
     weir_algo *made = NULL;
     if (plan->collective < 0)

@@ -33,7 +33,7 @@ static void run_on(int nranks, on_comm run)
 static weir_status execute(weir_algo *algo, weir_comm *comm, const void *in, void *out,
                            size_t in_bytes, size_t out_bytes)
 {
-    return weir_algo_execute(algo, comm, in, out, in_bytes, out_bytes, WEIR_INT32, WEIR_SUM, NULL,
+    return weir_algo_execute_args(algo, comm, in, out, in_bytes, out_bytes, WEIR_INT32, WEIR_SUM, NULL,
                              NULL, 0, 0, NULL);
 }
 
@@ -100,7 +100,7 @@ static int try_one(weir_comm *comm, weir_algo *algo)
         in[i] = value_of(rank, i);
     memset(out, 0xff, sizeof out);
     EXPECT_OK(&failures,
-              weir_algo_execute(algo, comm, in, out, in_blocks * COUNT * 4, out_blocks * COUNT * 4,
+              weir_algo_execute_args(algo, comm, in, out, in_blocks * COUNT * 4, out_blocks * COUNT * 4,
                                 WEIR_INT32, WEIR_SUM, NULL, NULL, 0, 0, extras));
     int wrong = 0, is_idle = collective == WEIR_COLL_REDUCE && rank != root;
     for (size_t i = 0; i < out_blocks * COUNT && !is_idle; i++)
@@ -124,7 +124,7 @@ static int all_builtins(weir_comm *comm)
     size_t count = 0;
     const weir_algo_info *table = weir_algo_list(&count);
     for (size_t i = 0; i < count; i++)
-        rows += strcmp(table[i].backend, weir_comm_nnodes(comm) > 1 ? "net" : "host") == 0;
+        rows += table[i].backend == (weir_comm_nnodes(comm) > 1 ? WEIR_ALGO_INTERNODE : WEIR_ALGO_HOST);
     EXPECT_OK(&failures, weir_algo_collection_create(comm, NULL, &collection));
     EXPECT(&failures, weir_algo_collection_count(collection) == rows + WEIR_COLL_COUNT);
     EXPECT(&failures, weir_algo_collection_at(collection, rows + WEIR_COLL_COUNT) == NULL);
@@ -163,9 +163,9 @@ static int lengths(weir_comm *comm)
         weir_algo *algo = weir_algo_select(collection, (weir_collective)c, 8);
         EXPECT(&failures, execute(algo, comm, buffer, buffer + 128, 10, 6) == WEIR_ERR_INVALID);
         EXPECT(&failures, execute(algo, comm, NULL, buffer, 8, 8) == WEIR_ERR_INVALID);
-        EXPECT(&failures, weir_algo_execute(algo, comm, buffer, buffer, 8, 8, WEIR_INT32, WEIR_SUM,
+        EXPECT(&failures, weir_algo_execute_args(algo, comm, buffer, buffer, 8, 8, WEIR_INT32, WEIR_SUM,
                                             buffer, NULL, 0, 0, NULL) == WEIR_ERR_INVALID);
-        EXPECT(&failures, weir_algo_execute(algo, comm, buffer, buffer, 8, 8, (weir_dtype)99,
+        EXPECT(&failures, weir_algo_execute_args(algo, comm, buffer, buffer, 8, 8, (weir_dtype)99,
                                             WEIR_SUM, NULL, NULL, 0, 0, NULL) == WEIR_ERR_INVALID);
     }
     weir_algo *gather = weir_algo_select(collection, WEIR_COLL_ALLGATHER, 8);
@@ -202,20 +202,24 @@ static weir_status record_initialise(void *state, weir_comm *comm)
     return weir_comm_barrier(comm);
 }
 
-static weir_status record_key(void *state, const weir_algo_call *call, weir_algo_key *key)
+static weir_status record_key(void *state, weir_comm *comm, const weir_call *call,
+                              weir_algo_key *key)
 {
     const recorder *of = state;
-    const int *given = weir_algo_call_extra(call, "key");
+    const int *given = weir_call_extra(call, "key");
+    (void)comm;
     if (of->fail_key)
         return WEIR_ERR_UNSUPPORTED;
     key->words[0] = (uint64_t)*given;
     return WEIR_OK;
 }
 
-static weir_status record_create(void *state, const weir_algo_call *call, void **context)
+static weir_status record_create(void *state, weir_comm *comm, const weir_call *call,
+                                 void **context)
 {
     recorder *of = state;
-    weir_status status = weir_boot_agree(weir_comm_boot(call->comm),
+    (void)call;
+    weir_status status = weir_boot_agree(weir_comm_boot(comm),
                                          of->fail_create ? WEIR_ERR_NO_MEMORY : WEIR_OK);
     if (status != WEIR_OK)
         return status;
@@ -225,12 +229,13 @@ static weir_status record_create(void *state, const weir_algo_call *call, void *
     return WEIR_OK;
 }
 
-static weir_status record_launch(void *state, void *context, const weir_algo_call *call)
+static weir_status record_launch(void *state, void *context, weir_comm *comm, const weir_call *call)
 {
     recorder *of = state;
-    int all[MOST] = {0}, n = weir_comm_nranks(call->comm);
-    of->last = all[weir_comm_rank(call->comm)] = *(int *)context;
-    weir_status status = weir_boot_allgather(weir_comm_boot(call->comm), all, sizeof *all);
+    (void)call;
+    int all[MOST] = {0}, n = weir_comm_nranks(comm);
+    of->last = all[weir_comm_rank(comm)] = *(int *)context;
+    weir_status status = weir_boot_allgather(weir_comm_boot(comm), all, sizeof *all);
     for (int rank = 1; rank < n; rank++)
         of->unlike += all[rank] != all[0];
     return status;
@@ -258,7 +263,7 @@ static const weir_algo_ops record_ops = {.initialise = record_initialise,
 static weir_status call_with(weir_algo *algo, weir_comm *comm, int key)
 {
     const weir_algo_extra extras[] = {{"key", &key}, {NULL, NULL}};
-    return weir_algo_execute(algo, comm, NULL, NULL, 0, 0, WEIR_INT8, WEIR_SUM, NULL, NULL, 0, 0,
+    return weir_algo_execute_args(algo, comm, NULL, NULL, 0, 0, WEIR_INT8, WEIR_SUM, NULL, NULL, 0, 0,
                              extras);
 }
 
@@ -525,7 +530,7 @@ static int gather(weir_comm *comm, weir_algo *algo, weir_dtype dtype, size_t byt
     if (in_place)
         in = out + rank * bytes;
     boot_fill(in, bytes, (int)rank, round);
-    EXPECT_OK(&failures, weir_algo_execute(algo, comm, in, out, bytes, n * bytes, dtype, WEIR_SUM,
+    EXPECT_OK(&failures, weir_algo_execute_args(algo, comm, in, out, bytes, n * bytes, dtype, WEIR_SUM,
                                            NULL, NULL, 0, 0, NULL));
     for (size_t peer = 0; peer < n; peer++)
         EXPECT(&failures, boot_filled(out + peer * bytes, bytes, (int)peer, round));
@@ -626,7 +631,7 @@ static int execute_plan(weir_comm *comm)
         in[i] = value_of(rank, i);
     for (int call = 0; call < 20 && !failures; call++) {
         memset(out, 0xff, sizeof out);
-        EXPECT_OK(&failures, weir_algo_execute(found, comm, in, out, sizeof in, sizeof out,
+        EXPECT_OK(&failures, weir_algo_execute_args(found, comm, in, out, sizeof in, sizeof out,
                                                WEIR_INT32, WEIR_SUM, NULL, executor, 0, 0, NULL));
         for (size_t i = 0; i < COUNT; i++)
             EXPECT(&failures, out[i] == expected_of(WEIR_COLL_ALLREDUCE, rank, n, i));
