@@ -70,11 +70,12 @@ weir_status weiri_nccl_p2p_create(weiri_nccl_comm *comm)
 }
 
 const weiri_nccl_call *weiri_p2p_next_of(const weiri_nccl_call *calls, size_t count,
-                                         weiri_nccl_kind kind, int peer, size_t *from)
+                                         int sends, int peer, size_t *from)
 {
     while (*from < count) {
         const weiri_nccl_call *call = &calls[(*from)++];
-        if (call->kind == kind && call->root == peer)
+        if (weiri_nccl_is_p2p(call) && weiri_nccl_sends(call) == sends &&
+            weiri_nccl_peer(call) == peer)
             return call;
     }
     return NULL;
@@ -85,8 +86,8 @@ const weiri_nccl_call *weiri_p2p_next_of(const weiri_nccl_call *calls, size_t co
 weir_status weiri_p2p_next_self(const weiri_nccl_comm *comm, const weiri_nccl_call *calls,
                                 size_t count, weiri_p2p_self *self)
 {
-    self->send = weiri_p2p_next_of(calls, count, WEIRI_NCCL_SEND, comm->rank, &self->sends);
-    self->recv = weiri_p2p_next_of(calls, count, WEIRI_NCCL_RECV, comm->rank, &self->recvs);
+    self->send = weiri_p2p_next_of(calls, count, 1, comm->rank, &self->sends);
+    self->recv = weiri_p2p_next_of(calls, count, 0, comm->rank, &self->recvs);
     if (!self->send && !self->recv)
         return WEIR_OK;
     if (!self->send || !self->recv)
@@ -108,8 +109,8 @@ static weir_status serve_self(const weiri_nccl_comm *comm, const weiri_nccl_call
     weiri_p2p_self self = {.sends = 0};
     weir_status status;
     while ((status = weiri_p2p_next_self(comm, calls, count, &self)) == WEIR_OK && self.send)
-        if (comm->device < 0 && self.send->count && self.recv->out != self.send->in)
-            memmove(self.recv->out, self.send->in, weiri_p2p_bytes_of(self.send));
+        if (comm->device < 0 && self.send->call.count && self.recv->call.out != self.send->call.in)
+            memmove(self.recv->call.out, self.send->call.in, weiri_p2p_bytes_of(self.send));
     return status;
 }
 

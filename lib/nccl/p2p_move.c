@@ -23,9 +23,9 @@ typedef struct exchange {
     flow *flows; /* [peer][sends, receives] */
 } exchange;
 
-static void advance(const exchange *x, flow *f, weiri_nccl_kind kind, int peer)
+static void advance(const exchange *x, flow *f, int sends, int peer)
 {
-    f->call = weiri_p2p_next_of(x->calls, x->count, kind, peer, &f->next);
+    f->call = weiri_p2p_next_of(x->calls, x->count, sends, peer, &f->next);
     f->at = 0;
 }
 
@@ -41,7 +41,7 @@ static void pass(const exchange *x, flow *f, int peer, uint64_t bytes)
 {
     f->at += bytes;
     if (f->at == weiri_p2p_bytes_of(f->call))
-        advance(x, f, f->call->kind, peer);
+        advance(x, f, weiri_nccl_sends(f->call), peer);
 }
 
 static weir_status send_some(const exchange *x, flow *f, int peer, int *moved)
@@ -51,7 +51,7 @@ static weir_status send_some(const exchange *x, flow *f, int peer, int *moved)
     while (status == WEIR_OK && f->call && way->has_room(x->comm, peer)) {
         uint64_t bytes = piece_of(x, way, f);
         if (bytes)
-            memcpy(way->outgoing(x->comm, peer), (const char *)f->call->in + f->at, bytes);
+            memcpy(way->outgoing(x->comm, peer), (const char *)f->call->call.in + f->at, bytes);
         status = way->post(x->comm, peer, bytes, weiri_p2p_bytes_of(f->call));
         pass(x, f, peer, bytes);
         *moved = 1;
@@ -77,7 +77,7 @@ static weir_status receive_some(const exchange *x, flow *f, int peer, int *moved
         if (seen != expected)
             return refuse_length(x, peer, expected, seen);
         if (bytes)
-            memcpy((char *)f->call->out + f->at, data, bytes);
+            memcpy((char *)f->call->call.out + f->at, data, bytes);
         status = way->take(x->comm, peer);
         pass(x, f, peer, bytes);
         *moved = 1;
@@ -157,8 +157,8 @@ weir_status weiri_p2p_move(weiri_nccl_comm *comm, const weiri_nccl_call *calls, 
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for sends and receives");
     for (int peer = 0; peer < comm->nranks; peer++)
         if (weiri_p2p_by_host(comm, peer)) {
-            advance(&x, &x.flows[2 * peer], WEIRI_NCCL_SEND, peer);
-            advance(&x, &x.flows[2 * peer + 1], WEIRI_NCCL_RECV, peer);
+            advance(&x, &x.flows[2 * peer], 1, peer);
+            advance(&x, &x.flows[2 * peer + 1], 0, peer);
         }
     weir_status status = move_all(&x);
     free(x.flows);
