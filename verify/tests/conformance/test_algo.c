@@ -177,6 +177,109 @@ static int lengths(weir_comm *comm)
     return failures;
 }
 
+/* weir_run: the algorithm of one call by its name, by an object, and by neither. */
+static int calls_name_algorithms(weir_comm *comm)
+{
+    weir_algo_collection *collection = NULL;
+    const int n = weir_comm_nranks(comm);
+    int in[8], out[8], failures = 0;
+    char before[32];
+    weir_call call = WEIR_CALL_INIT;
+    for (int i = 0; i < 8; i++)
+        in[i] = i;
+    call.dtype = WEIR_INT32;
+    call.in = in;
+    call.out = out;
+    call.count = 8;
+    EXPECT_OK(&failures, weir_run(comm, &call));
+    snprintf(before, sizeof before, "%s", weir_comm_last_algo(comm));
+    call.algo_name = "ring";
+    for (int i = 0; i < 2; i++) {
+        memset(out, 0, sizeof out);
+        EXPECT_OK(&failures, weir_run(comm, &call));
+        EXPECT(&failures, strcmp(weir_comm_last_algo(comm), "ring") == 0 && out[7] == 7 * n);
+    }
+    EXPECT_OK(&failures, weir_allreduce(comm, in, out, 8, WEIR_INT32, WEIR_SUM, NULL));
+    EXPECT(&failures, strcmp(weir_comm_last_algo(comm), before) == 0);
+    EXPECT_OK(&failures, weir_comm_set_algo(comm, WEIR_COLL_ALLREDUCE, "ring"));
+    call.algo_name = "auto"; /* the tuning table, whatever the communicator is set to */
+    EXPECT_OK(&failures, weir_run(comm, &call));
+    EXPECT(&failures, strcmp(weir_comm_last_algo(comm), before) == 0);
+    EXPECT_OK(&failures, weir_comm_set_algo(comm, WEIR_COLL_ALLREDUCE, "auto"));
+    call.algo_name = NULL;
+    EXPECT_OK(&failures, weir_algo_collection_create(comm, NULL, &collection));
+    EXPECT_OK(&failures, weir_algo_find(collection, WEIR_COLL_ALLREDUCE, "ring", &call.algo));
+    memset(out, 0, sizeof out);
+    EXPECT_OK(&failures, weir_run(comm, &call)); /* by its count */
+    EXPECT(&failures, strcmp(weir_comm_last_algo(comm), "ring") == 0 && out[7] == 7 * n);
+    call.count = 0;
+    call.in_bytes = call.out_bytes = sizeof in;
+    memset(out, 0, sizeof out);
+    EXPECT_OK(&failures, weir_run(comm, &call)); /* by its lengths */
+    EXPECT(&failures, out[7] == 7 * n);
+    weir_algo_collection_destroy(collection);
+    return failures;
+}
+
+static void test_a_call_names_its_algorithm(void **state)
+{
+    (void)state;
+    run_on(3, calls_name_algorithms);
+}
+
+static int wrong_calls(weir_comm *comm)
+{
+    char in[8] = {0}, out[8];
+    int failures = 0;
+    weir_call call = WEIR_CALL_INIT;
+    call.in = in;
+    call.out = out;
+    call.count = sizeof in;
+    call.algo_name = "no such";
+    EXPECT(&failures, weir_run(comm, &call) == WEIR_ERR_INVALID);
+    EXPECT(&failures, boot_last_error_has("allreduce has no algorithm 'no such'; known are auto"));
+    call.algo_name = "packet:4x64";
+    EXPECT(&failures, weir_run(comm, &call) == WEIR_ERR_INVALID);
+    call.algo_name = NULL;
+    call.collective = WEIR_COLL_COUNT;
+    EXPECT(&failures, weir_run(comm, &call) == WEIR_ERR_INVALID);
+    EXPECT(&failures, boot_last_error_has("weir_run: unknown collective"));
+    call.collective = WEIR_COLL_ALLREDUCE;
+    call.size = sizeof call - 8;
+    EXPECT(&failures, weir_run(comm, &call) == WEIR_ERR_INVALID);
+    EXPECT(&failures, boot_last_error_has("WEIR_CALL_INIT"));
+    EXPECT(&failures, weir_run(comm, NULL) == WEIR_ERR_INVALID);
+    call.size = sizeof call;
+    EXPECT(&failures, weir_run(NULL, &call) == WEIR_ERR_INVALID);
+    EXPECT_OK(&failures, weir_run(comm, &call));
+    return failures;
+}
+
+static void test_wrong_calls_are_refused(void **state)
+{
+    (void)state;
+    run_on(2, wrong_calls);
+}
+
+static int infos_agree(weir_comm *comm)
+{
+    int failures = 0;
+    const weir_algo_backend own = weir_comm_algo_backend(comm);
+    const weir_algo_info *ring = weir_algo_info_find(own, WEIR_COLL_ALLREDUCE, "ring");
+    const weir_algo_info *packet = weir_algo_info_find(own, WEIR_COLL_ALLREDUCE, "packet:4x64");
+    EXPECT(&failures, strcmp(weir_algo_backend_name(own), "host") == 0);
+    EXPECT(&failures, ring && ring->rounding == WEIR_ROUNDING_PER_RANK && !ring->reproducible);
+    EXPECT(&failures, packet && packet->rounding == WEIR_ROUNDING_ONCE && packet->reproducible);
+    EXPECT(&failures, !weir_algo_info_find(own, WEIR_COLL_ALLREDUCE, "pack"));
+    return failures;
+}
+
+static void test_the_table_says_how_algorithms_round(void **state)
+{
+    (void)state;
+    run_on(2, infos_agree);
+}
+
 static void test_lengths_that_do_not_belong_together_are_refused(void **state)
 {
     (void)state;
@@ -654,6 +757,9 @@ static void test_a_plan_is_an_algorithm(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_call_names_its_algorithm),
+        cmocka_unit_test(test_wrong_calls_are_refused),
+        cmocka_unit_test(test_the_table_says_how_algorithms_round),
         cmocka_unit_test(test_builtins_run_through_execute),
         cmocka_unit_test(test_lengths_that_do_not_belong_together_are_refused),
         cmocka_unit_test(test_contexts_are_kept_and_the_oldest_gives_way),
