@@ -35,7 +35,7 @@ def load():
             ("weir_comm_last_algo", text, (v,)), ("weir_last_error", text, ()),
             ("weir_algo_collection_create", i, (v, v, v)),
             ("weir_algo_collection_destroy", None, (v,)), ("weir_algo_find", i, (v, i, text, v)),
-            ("weir_algo_execute", i, (v, v, v, v, s, s, i, i, v, v, i, i, v)),
+            ("weir_algo_execute_args", i, (v, v, v, v, s, s, i, i, v, v, i, i, v)),
             ("weir_alltoallv_device", i, (v, v, s, v, v, v, s, v, v, i, v))):
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments
@@ -78,7 +78,7 @@ class Communicator:
     def execute(self, collective, data, out, in_bytes, out_bytes, dtype, op=SUM, stream=None):
         """data, out: addresses. Every rank calls it with the same sizes."""
         algorithm = self.choose(collective, max(in_bytes, out_bytes))
-        self.check(self.library.weir_algo_execute(algorithm, self.comm, data, out, in_bytes,
+        self.check(self.library.weir_algo_execute_args(algorithm, self.comm, data, out, in_bytes,
                                                   out_bytes, dtype, op, stream, None, 0, 0, None))
 
     def algorithm(self):

@@ -29,6 +29,14 @@ void bench_candidate_free(bench_candidate *self)
     free(self);
 }
 
+const weir_algo_info *bench_candidate_info(const bench_candidate *self, const char *algo)
+{
+    if (self->peer || self->is_foreign)
+        return NULL;
+    return weir_algo_info_find(weir_comm_algo_backend(self->job->comm),
+                               self->operation->call.collective, algo);
+}
+
 void bench_candidate_name_weir(bench_candidate *self)
 {
     snprintf(self->name, sizeof self->name, "weir");
@@ -38,7 +46,7 @@ void bench_candidate_name_weir(bench_candidate *self)
 
 const void *bench_candidate_out(bench_candidate *self)
 {
-    return self->call->out;
+    return self->operation->call.out;
 }
 
 const char *bench_candidate_forced(bench_candidate *self)

@@ -12,33 +12,26 @@
 #include <weir/weir.h>
 #include <weir/algo.h>
 
-/* One call of one collective, as this rank makes it. All counts in elements. */
-typedef struct bench_call {
-    weir_collective collective;
-    weir_dtype dtype;
-    weir_op op;
-    int root;
-    size_t count;
-    const void *in; /* at the candidate's home; in place: as weir/weir.h says for the collective */
-    void *out;
+/* The operation that a trial repeats: the call as this rank makes it, with addresses where the
+ * candidate works, and what only MPI and the measurement need. */
+typedef struct bench_operation {
+    weir_call call; /* alltoallv: with the splits of the current step, both kinds */
     int in_place;
-    /* alltoallv: of the current step, one after the other in memory. */
-    const size_t *send_counts, *send_displs, *recv_counts, *recv_displs;
-    const int *mpi_counts;         /* the same four arrays as MPI takes them */
-    const uint64_t *device_counts; /* the same four where the backend's buffers are, for
-                                      candidates that read them there; NULL: not asked for */
-    size_t in_bytes, out_bytes;    /* of this rank's buffers */
-} bench_call;
+    weir_splits splits;               /* alltoallv: what call.splits points to, */
+    weir_device_splits device_splits; /* call.device_splits, which is NULL unless counts on the
+                                         device are asked for, */
+    const int *mpi_counts;            /* and the four arrays as MPI takes them, consecutively */
+} bench_operation;
 
 typedef struct bench_candidate bench_candidate;
 
 typedef struct bench_candidate_ops {
     /* NULL if the candidate can make this call, else the reason (static storage, or in the
      * candidate). Local; the same on every rank. */
-    const char *(*refuses)(bench_candidate *self, const bench_call *call);
+    const char *(*refuses)(bench_candidate *self, const bench_operation *operation);
     /* Makes the call current; also called before each timed block, because another candidate may
-     * have run. call must outlive its use. Local. */
-    weir_status (*prepare)(bench_candidate *self, const bench_call *call);
+     * have run. operation must outlive its use. Local. */
+    weir_status (*prepare)(bench_candidate *self, const bench_operation *operation);
     /* Runs the current call once. Collective. Blocking on the host backend; on a GPU it enqueues on
      * the stream of job->gpu. On failure weir_last_error() or bench_job_note() has a line. */
     weir_status (*run)(bench_candidate *self);
@@ -56,15 +49,16 @@ struct bench_candidate {
     char name[64];      /* the CSV column contender: "weir", "mpi:openmpi-4.1.4" */
     char transport[16]; /* the CSV column transport; "": unknown */
     int peer;           /* 0: weir; 1: a peer library */
-    int stores_partial; /* 1: may round partial results; of weir's own algorithms only ring does */
+    int is_foreign;     /* 1: a plan or a kernel of a file, which is not in weir's table */
+    int divides_last;   /* 1: an average is a sum, rounded, followed by a division */
     int is_users;       /* 1: a user's kernel, for which weir promises neither special values nor
                            equal bits */
-    char forced[32];    /* the algorithm that is forced: "fused", or "packet:16x64" with blocks
+    char forced[32];    /* the algorithm that is forced: "push", or "packet:16x64" with blocks
                            and threads; empty: weir's selection */
     size_t least_bytes, most_bytes; /* the sizes that it is measured at; most_bytes 0: no limit */
     const bench_operands *operands; /* the memory it works on; NULL: the buffers' operands */
     bench_job *job;
-    const bench_call *call;
+    const bench_operation *operation;
     void *state; /* the implementation's */
 };
 
@@ -73,6 +67,9 @@ struct bench_candidate {
 weir_status bench_candidate_create(bench_job *job, const bench_candidate_ops *ops,
                                    size_t state_bytes, bench_candidate **candidate);
 void bench_candidate_free(bench_candidate *self);
+/* The row of weir's table for the algorithm of a candidate's last run, as its ops' algo names it;
+ * NULL if it is not in the table: peers, plans, kernels of files. Local. */
+const weir_algo_info *bench_candidate_info(const bench_candidate *self, const char *algo);
 /* Gives the candidate weir's name and transport. Local. */
 void bench_candidate_name_weir(bench_candidate *self);
 /* Implementations of the ops result (the result is in out) and algo (the forced one). */

@@ -80,9 +80,10 @@ static int mpi_reduces(weir_collective collective)
            collective == WEIR_COLL_REDUCE;
 }
 
-static const char *mpi_refuses(bench_candidate *self, const bench_call *call)
+static const char *mpi_refuses(bench_candidate *self, const bench_operation *operation)
 {
     mpi_state *state = self->state;
+    const weir_call *call = &operation->call;
     if (self->job->gpu)
         return "MPI works on memory of the process here";
     if (mpi_reduces(call->collective) && native_type(call->dtype) == MPI_DATATYPE_NULL) {
@@ -99,25 +100,26 @@ static const char *mpi_refuses(bench_candidate *self, const bench_call *call)
     return NULL;
 }
 
-static weir_status mpi_prepare(bench_candidate *self, const bench_call *call)
+static weir_status mpi_prepare(bench_candidate *self, const bench_operation *operation)
 {
     mpi_state *state = self->state;
-    self->call = call;
-    state->type = carrier_type(call->dtype);
-    state->op = native_op(call->op);
-    state->count = (int)call->count;
+    self->operation = operation;
+    state->type = carrier_type(operation->call.dtype);
+    state->op = native_op(operation->call.op);
+    state->count = (int)operation->call.count;
     return WEIR_OK;
 }
 
 /* In place: the whole buffer, which starts at rank 0's block. */
-static void *mpi_in_place_buffer(const bench_call *call)
+static void *mpi_in_place_buffer(const weir_call *call)
 {
     return call->collective == WEIR_COLL_REDUCE_SCATTER ? (void *)(uintptr_t)call->in : call->out;
 }
 
 static void *mpi_result_place(const bench_candidate *self)
 {
-    return self->call->in_place ? mpi_in_place_buffer(self->call) : self->call->out;
+    const weir_call *call = &self->operation->call;
+    return self->operation->in_place ? mpi_in_place_buffer(call) : call->out;
 }
 
 static const void *mpi_result(bench_candidate *self)
@@ -164,26 +166,26 @@ static void mpi_divide(void *values, size_t count, weir_dtype dtype, int nranks)
 
 static int mpi_run_broadcast(bench_candidate *self)
 {
-    const bench_call *c = self->call;
+    const weir_call *c = &self->operation->call;
     const mpi_state *state = self->state;
-    if (!c->in_place && self->job->rank == c->root)
+    if (!self->operation->in_place && self->job->rank == c->root)
         memcpy(c->out, c->in, c->count * weir_dtype_bytes(c->dtype));
     return MPI_Bcast(c->out, state->count, state->type, c->root, self->job->mpi);
 }
 
 static int mpi_run_reduce(bench_candidate *self)
 {
-    const bench_call *c = self->call;
+    const weir_call *c = &self->operation->call;
     const mpi_state *state = self->state;
-    const void *in = c->in_place && self->job->rank == c->root ? MPI_IN_PLACE : c->in;
+    const void *in = self->operation->in_place && self->job->rank == c->root ? MPI_IN_PLACE : c->in;
     return MPI_Reduce(in, c->out, state->count, state->type, state->op, c->root, self->job->mpi);
 }
 
 static int mpi_run_alltoallv(bench_candidate *self)
 {
-    const bench_call *c = self->call;
+    const weir_call *c = &self->operation->call;
     const mpi_state *state = self->state;
-    const int *counts = c->mpi_counts;
+    const int *counts = self->operation->mpi_counts;
     int n = self->job->nranks;
     return MPI_Alltoallv(c->in, counts, counts + n, state->type, c->out, counts + 2 * n,
                          counts + 3 * n, state->type, self->job->mpi);
@@ -192,19 +194,19 @@ static int mpi_run_alltoallv(bench_candidate *self)
 static int mpi_run_sendrecv(bench_candidate *self)
 {
     enum { TAG = 7 };
-    const bench_call *c = self->call;
+    const weir_call *c = &self->operation->call;
     const mpi_state *state = self->state;
-    int rank = self->job->rank, n = self->job->nranks;
-    return MPI_Sendrecv(c->in, state->count, state->type, (rank + 1) % n, TAG, c->out, state->count,
-                        state->type, (rank + n - 1) % n, TAG, self->job->mpi, MPI_STATUS_IGNORE);
+    return MPI_Sendrecv(c->in, state->count, state->type, c->destination, TAG, c->out,
+                        state->count, state->type, c->source, TAG, self->job->mpi,
+                        MPI_STATUS_IGNORE);
 }
 
 static int mpi_run_call(bench_candidate *self)
 {
-    const bench_call *c = self->call;
+    const weir_call *c = &self->operation->call;
     const mpi_state *state = self->state;
     MPI_Comm mpi = self->job->mpi;
-    const void *in = c->in_place ? MPI_IN_PLACE : c->in;
+    const void *in = self->operation->in_place ? MPI_IN_PLACE : c->in;
     switch (c->collective) {
     case WEIR_COLL_ALLREDUCE:
         return MPI_Allreduce(in, c->out, state->count, state->type, state->op, mpi);
@@ -231,7 +233,7 @@ static int mpi_run_call(bench_candidate *self)
 
 static weir_status mpi_run(bench_candidate *self)
 {
-    const bench_call *c = self->call;
+    const weir_call *c = &self->operation->call;
     int error = mpi_run_call(self);
     if (error != MPI_SUCCESS) {
         char text[MPI_MAX_ERROR_STRING];

@@ -51,9 +51,10 @@ static int op_of(weir_op op)
 }
 
 /* The library's average scales before it sums, which is exact only for powers of two. */
-static const char *nccl_refuses(bench_candidate *self, const bench_call *call)
+static const char *nccl_refuses(bench_candidate *self, const bench_operation *operation)
 {
     const nccl_state *state = self->state;
+    const weir_call *call = &operation->call;
     int nranks = self->job->nranks;
     int reduces = weirv_is_reduction(call->collective);
     int is_fp8 = call->dtype == WEIR_FP8_E4M3 || call->dtype == WEIR_FP8_E5M2;
@@ -66,14 +67,14 @@ static const char *nccl_refuses(bench_candidate *self, const bench_call *call)
     return NULL;
 }
 
-static weir_status nccl_prepare(bench_candidate *self, const bench_call *call)
+static weir_status nccl_prepare(bench_candidate *self, const bench_operation *operation)
 {
-    self->call = call;
+    self->operation = operation;
     return WEIR_OK;
 }
 
 /* Sends one block to a rank, or receives one; nothing for an empty block. */
-static vendor_result nccl_send_block(const nccl_state *state, const bench_call *c, size_t at,
+static vendor_result nccl_send_block(const nccl_state *state, const weir_call *c, size_t at,
                                      size_t count, int rank, void *stream)
 {
     size_t width = weir_dtype_bytes(c->dtype);
@@ -83,7 +84,7 @@ static vendor_result nccl_send_block(const nccl_state *state, const bench_call *
                               state->comm, stream);
 }
 
-static vendor_result nccl_recv_block(const nccl_state *state, const bench_call *c, size_t at,
+static vendor_result nccl_recv_block(const nccl_state *state, const weir_call *c, size_t at,
                                      size_t count, int rank, void *stream)
 {
     size_t width = weir_dtype_bytes(c->dtype);
@@ -95,23 +96,23 @@ static vendor_result nccl_recv_block(const nccl_state *state, const bench_call *
 
 static vendor_result nccl_exchange_with(const bench_candidate *self, int rank, void *stream)
 {
-    const bench_call *c = self->call;
+    const weir_call *c = &self->operation->call;
     const nccl_state *state = self->state;
-    int own = self->job->rank, n = self->job->nranks;
     size_t block = c->count, to = (size_t)rank;
     vendor_result result;
     if (c->collective == WEIR_COLL_ALLTOALLV) {
-        result = nccl_send_block(state, c, c->send_displs[to], c->send_counts[to], rank, stream);
+        result = nccl_send_block(state, c, c->splits->send_displs[to], c->splits->send_counts[to],
+                                 rank, stream);
         return result ? result
-                      : nccl_recv_block(state, c, c->recv_displs[to], c->recv_counts[to], rank,
-                                        stream);
+                      : nccl_recv_block(state, c, c->splits->recv_displs[to],
+                                        c->splits->recv_counts[to], rank, stream);
     }
     if (c->collective == WEIR_COLL_ALLTOALL) {
         result = nccl_send_block(state, c, to * block, block, rank, stream);
         return result ? result : nccl_recv_block(state, c, to * block, block, rank, stream);
     }
-    result = rank == (own + 1) % n ? nccl_send_block(state, c, 0, block, rank, stream) : 0;
-    if (result == 0 && rank == (own + n - 1) % n)
+    result = rank == c->destination ? nccl_send_block(state, c, 0, block, rank, stream) : 0;
+    if (result == 0 && rank == c->source)
         result = nccl_recv_block(state, c, 0, block, rank, stream);
     return result;
 }
@@ -128,7 +129,7 @@ static vendor_result nccl_run_group(const bench_candidate *self, void *stream)
 
 static vendor_result nccl_run_call(const bench_candidate *self, void *stream)
 {
-    const bench_call *c = self->call;
+    const weir_call *c = &self->operation->call;
     const nccl_state *state = self->state;
     const bench_vendor *v = &state->vendor;
     int type = type_of(c->dtype), op = op_of(c->op);
@@ -156,7 +157,7 @@ static vendor_result nccl_run_call(const bench_candidate *self, void *stream)
 static weir_status nccl_run(bench_candidate *self)
 {
     return nccl_check(self, nccl_run_call(self, bench_gpu_stream(self->job->gpu)),
-                      weir_collective_name(self->call->collective));
+                      weir_collective_name(self->operation->call.collective));
 }
 
 static const char *nccl_algo(bench_candidate *self)

@@ -13,9 +13,10 @@ typedef struct plan_state {
 } plan_state;
 
 /* Sizes round down to whole blocks, so one may fall out of the range that was checked. */
-static const char *refuses(bench_candidate *self, const bench_call *call)
+static const char *refuses(bench_candidate *self, const bench_operation *operation)
 {
     plan_state *state = self->state;
+    const weir_call *call = &operation->call;
     uint64_t least, most;
     size_t bytes = call->in_bytes > call->out_bytes ? call->in_bytes : call->out_bytes;
     weir_plan_range(state->plan, &least, &most);
@@ -26,16 +27,16 @@ static const char *refuses(bench_candidate *self, const bench_call *call)
     return state->refusal;
 }
 
-static weir_status prepare(bench_candidate *self, const bench_call *call)
+static weir_status prepare(bench_candidate *self, const bench_operation *operation)
 {
-    self->call = call;
+    self->operation = operation;
     return WEIR_OK;
 }
 
 static weir_status run(bench_candidate *self)
 {
     const plan_state *state = self->state;
-    const bench_call *c = self->call;
+    const weir_call *c = &self->operation->call;
     return weir_executor_run(state->executor, state->plan, c->in, c->out, c->in_bytes,
                              c->out_bytes, c->dtype, c->op, bench_gpu_stream(self->job->gpu));
 }
@@ -69,7 +70,8 @@ weir_status bench_candidate_plan_open(bench_job *job, const char *file,
             close_plan(self);
         return status;
     }
-    self->stores_partial = 1; /* on its way from rank to rank, perhaps */
+    self->is_foreign = 1;
+    self->divides_last = 1;
     snprintf(self->forced, sizeof self->forced, "plan:%.26s", weir_plan_name(state->plan));
     bench_candidate_name_weir(self);
     *candidate = self;

@@ -21,7 +21,7 @@ static weir_status run_once(bench_trial *trial, bench_candidate *candidate)
         trial->injects && !candidate->peer ? (bench_fault)trial->options->inject : BENCH_FAULT_NONE;
     weir_status status = bench_trial_reset(trial, candidate);
     if (status == WEIR_OK)
-        status = candidate->ops->prepare(candidate, &trial->call);
+        status = candidate->ops->prepare(candidate, &trial->operation);
     bench_job_barrier(trial->job);
     bench_job_phase(trial->job, "run to be checked", 0);
     if (status == WEIR_OK && !bench_inject_skips_call(fault, &trial->data))
@@ -69,7 +69,7 @@ static int injects_in(const bench_trial *trial, bench_fault_run run)
 static weir_status try_special(bench_trial *trial, bench_candidate *candidate, bench_result *result)
 {
     weirv_case *data = &trial->data;
-    if (strncmp(candidate->forced, "plan:", 5) == 0 && data->op == WEIR_AVG)
+    if (candidate->divides_last && data->op == WEIR_AVG)
         return WEIR_OK; /* a plan divides the sum, which may overflow */
     if (!data->exact || candidate->peer || candidate->is_users ||
         !weirv_is_reduction(data->collective) || trial->row->shape.bytes > SPECIAL_UP_TO_BYTES ||
@@ -101,7 +101,7 @@ static int begin_result(const bench_trial *trial, bench_candidate *candidate, be
     if (bytes < candidate->least_bytes ||
         (candidate->most_bytes && bytes > candidate->most_bytes))
         return 0;
-    const char *refusal = candidate->ops->refuses(candidate, &trial->call);
+    const char *refusal = candidate->ops->refuses(candidate, &trial->operation);
     if (refusal)
         snprintf(result->refusal, sizeof result->refusal, "%s", refusal);
     return refusal == NULL;

@@ -14,17 +14,14 @@ int bench_compare_is_sampled(size_t bytes)
     return bytes > SAMPLED_ABOVE_BYTES;
 }
 
-/* Roundings of an 8- or 16-bit value on its way: a ring rounds at every hop,
- * rails the result of each machine and their sum, the others once. A peer's are not
- * known, nor those of an algorithm from outside: as many as ranks allow. */
+/* How often an 8- or 16-bit value is rounded at most. A peer, or an algorithm that is not in weir's
+ * table, may round once per rank. */
 int bench_rounding_steps(const bench_trial *trial, bench_candidate *candidate)
 {
-    const char *algo = candidate->ops->algo(candidate);
-    if (candidate->stores_partial)
+    const weir_algo_info *info = bench_candidate_info(candidate, candidate->ops->algo(candidate));
+    if (trial->job->nranks == 1 || !info || info->rounding == WEIR_ROUNDING_PER_RANK)
         return trial->job->nranks;
-    if (strcmp(algo, "rails") == 0)
-        return trial->job->nnodes + 1;
-    return *algo && strcmp(algo, "ring") != 0 ? 1 : trial->job->nranks;
+    return info->rounding == WEIR_ROUNDING_PER_NODE ? trial->job->nnodes + 1 : 1;
 }
 
 /* Applies each oracle that fits the data. The exact oracle has its own result, so that no element
@@ -73,7 +70,7 @@ static void find_errors(const bench_trial *trial, bench_candidate *candidate, ch
     else
         weirv_explain(data, out, data->seed - 1, text, FINDINGS_BYTES);
     used = strlen(text);
-    if (candidate->ops->result(candidate) == trial->call.out)
+    if (candidate->ops->result(candidate) == trial->operation.call.out)
         weirv_explain_input(data, trial->layout.in, text + used, FINDINGS_BYTES - used);
     for (int i = 0; i < trial->layout.nguards; i++) {
         used += strlen(text + used);
@@ -127,7 +124,7 @@ weir_status bench_compare_output(bench_trial *trial, bench_candidate *candidate,
     for (int i = 0; i < trial->layout.nguards; i++)
         found.overruns += weirv_guard_check(&trial->layout.guards[i]);
     /* A candidate that puts its result elsewhere may overwrite its input. */
-    if (candidate->ops->result(candidate) == trial->call.out)
+    if (candidate->ops->result(candidate) == trial->operation.call.out)
         found.inputs_changed += weirv_input_changed(&trial->data, trial->layout.in);
     if (error == MPI_SUCCESS)
         error = weirv_reduce_result(trial->job->mpi, &found);

@@ -25,11 +25,14 @@ static int has_common_result(weir_collective collective)
            collective == WEIR_COLL_BROADCAST;
 }
 
-static int is_promised(const bench_trial *trial, const bench_result *result)
+/* Whether weir promises equal bits: always for collectives that move data, for reductions if the
+ * algorithm's row says so. */
+static int is_promised(const repeats *r, const bench_result *result)
 {
-    int is_open = strcmp(result->algo, "ring") == 0 || strncmp(result->algo, "plan:", 5) == 0;
-    return !result->peer && !result->is_users &&
-           !(is_open && weirv_is_reduction(trial->row->collective));
+    const weir_algo_info *info = bench_candidate_info(r->candidate, result->algo);
+    if (result->peer || result->is_users)
+        return 0;
+    return !weirv_is_reduction(r->trial->row->collective) || (info && info->reproducible);
 }
 
 /* In each repeat another rank arrives last. */
@@ -59,7 +62,7 @@ static weir_status run_repeat(repeats *r, int repeat)
     weir_status status =
         repeat == 0 ? bench_trial_reset(trial, candidate) : bench_trial_fill(trial, candidate);
     if (status == WEIR_OK)
-        status = candidate->ops->prepare(candidate, &trial->call);
+        status = candidate->ops->prepare(candidate, &trial->operation);
     bench_job_barrier(trial->job);
     bench_job_phase(trial->job, "repeat of a call", (uint64_t)repeat);
     delay_one_rank(trial->job, repeat);
@@ -183,7 +186,7 @@ static void record_findings(const repeats *r, bench_result *result)
         if (!row->first[0])
             memcpy(row->first, first, sizeof first);
     }
-    if (!first[0] || !is_promised(trial, result))
+    if (!first[0] || !is_promised(r, result))
         return;
     bench_job_say(trial->job, "not the same bits: %s %s, %s", result->candidate, result->algo,
                   first);

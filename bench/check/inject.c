@@ -260,7 +260,7 @@ weir_status bench_inject_trial(bench_trial *trial, bench_candidate *candidate, b
     weir_status status = bench_trial_pull(trial, candidate);
     if (status != WEIR_OK)
         return status;
-    void *out = bench_buffers_mirror(trial->buffers, trial->operands, trial->call.out);
+    void *out = bench_buffers_mirror(trial->buffers, trial->operands, trial->operation.call.out);
     trial->planted += inject_output(fault, c, &trial->layout, out, at);
     return bench_trial_push(trial);
 }

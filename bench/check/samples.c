@@ -173,7 +173,7 @@ static void close_window(bench_samples *samples)
 void bench_samples_next(bench_samples *samples, int step)
 {
     const void *result = samples->candidate->ops->result(samples->candidate);
-    if (!samples->active || result != samples->trial->call.out ||
+    if (!samples->active || result != samples->trial->operation.call.out ||
         entry_bytes(samples) > RECORDS_BYTES)
         return;
     close_window(samples);

@@ -48,7 +48,7 @@ static weir_status timed_begin_block(void *context)
     if (status == WEIR_OK)
         status = bench_cold_fill(timed->trial);
     if (status == WEIR_OK)
-        status = timed->candidate->ops->prepare(timed->candidate, &timed->trial->call);
+        status = timed->candidate->ops->prepare(timed->candidate, &timed->trial->operation);
     if (status == WEIR_OK && timed->trial->options->batched)
         status = bench_batch_open(&timed->batches, timed->trial, timed->candidate,
                                   timed->trial->series->batch, timed->trial->options->graph > 0);

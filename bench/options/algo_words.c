@@ -77,7 +77,7 @@ static void add_all(words *w, weir_collective collective, const char *backend, i
     for (size_t i = 0; i < count; i++) {
         const weir_algo_info *row = &table[i];
         if (row->collective != collective || nranks < row->min_ranks || nranks > row->max_ranks ||
-            strcmp(row->backend, backend) != 0)
+            strcmp(weir_algo_backend_name(row->backend), backend) != 0)
             continue;
         int engines = on_gpus && strcmp(row->name, "ce") == 0;
         add_algorithm(w, row->name, tunes && engines ? ENGINES_FROM_BYTES : 0, 0);
@@ -212,12 +212,12 @@ typedef struct names {
 } names;
 
 /* Adds a collective's algorithms of one backend, without names that are already in the list. */
-static void collect_names(names *known, weir_collective collective, const char *backend)
+static void collect_names(names *known, weir_collective collective, weir_algo_backend backend)
 {
     size_t count = 0;
     const weir_algo_info *table = weir_algo_list(&count);
     for (size_t i = 0; i < count; i++) {
-        int fits = table[i].collective == collective && strcmp(table[i].backend, backend) == 0;
+        int fits = table[i].collective == collective && table[i].backend == backend;
         for (int j = 0; j < known->count && fits; j++)
             fits = strcmp(known->list[j], table[i].name) != 0;
         if (fits && known->count < BENCH_CANDIDATES_MAX)
@@ -232,11 +232,11 @@ static int refuse_builtin(const char *word, weir_collective collective, int back
 {
     names known = {.count = 0};
     if (backend != BENCH_BACKEND_CUDA)
-        collect_names(&known, collective, "host");
+        collect_names(&known, collective, WEIR_ALGO_HOST);
     if (backend != BENCH_BACKEND_HOST)
-        collect_names(&known, collective, "cuda");
+        collect_names(&known, collective, WEIR_ALGO_CUDA);
     const int on_one = known.count;
-    collect_names(&known, collective, "net");
+    collect_names(&known, collective, WEIR_ALGO_INTERNODE);
     size_t used = (size_t)snprintf(bad, bytes, "%s: unknown for %s; known: auto, all", word,
                                    weir_collective_name(collective));
     for (int i = 0; i < known.count && used < bytes; i++)

@@ -61,8 +61,8 @@ void bench_cold_place(bench_trial *trial)
 
 static void point_call(bench_trial *trial, const char *in, const char *out)
 {
-    trial->call.in = bench_buffers_at(trial->buffers, trial->operands, in);
-    trial->call.out = bench_buffers_at(trial->buffers, trial->operands, out);
+    trial->operation.call.in = bench_buffers_at(trial->buffers, trial->operands, in);
+    trial->operation.call.out = bench_buffers_at(trial->buffers, trial->operands, out);
 }
 
 void bench_cold_reset(bench_trial *trial)

@@ -24,23 +24,27 @@ int bench_trial_has_steps(const bench_trial *trial)
     return trial->row->collective == WEIR_COLL_ALLTOALLV && trial->splits->dist->nsteps > 1;
 }
 
-static void describe_call(bench_trial *trial)
+static void describe_operation(bench_trial *trial)
 {
     const weirv_case *data = &trial->data;
     const bench_shape *shape = &trial->row->shape;
     size_t element_bytes = weir_dtype_bytes(data->dtype);
-    trial->call = (bench_call){
-        .collective = data->collective,
-        .dtype = data->dtype,
-        .op = data->op,
-        .root = data->root,
-        .count = data->count,
-        .in = trial->layout.in,
-        .out = trial->layout.out,
-        .in_place = data->in_place,
-        .in_bytes = shape->send_elements * element_bytes,
-        .out_bytes = shape->recv_elements * element_bytes,
-    };
+    const int rank = trial->job->rank, nranks = trial->job->nranks;
+    trial->operation = (bench_operation){.call = WEIR_CALL_INIT, .in_place = data->in_place};
+    weir_call *call = &trial->operation.call;
+    call->collective = data->collective;
+    call->dtype = data->dtype;
+    call->op = data->op;
+    call->root = data->root;
+    call->destination = (rank + 1) % nranks; /* sendrecv: around a ring */
+    call->source = (rank + nranks - 1) % nranks;
+    call->in = trial->layout.in;
+    call->out = trial->layout.out;
+    call->count = data->count;
+    call->recv_count = data->collective == WEIR_COLL_SENDRECV ? data->count : 0;
+    call->stream = bench_gpu_stream(trial->job->gpu);
+    call->in_bytes = shape->send_elements * element_bytes;
+    call->out_bytes = shape->recv_elements * element_bytes;
 }
 
 void bench_trial_set_step(bench_trial *trial, int step)
@@ -48,7 +52,7 @@ void bench_trial_set_step(bench_trial *trial, int step)
     if (trial->row->collective != WEIR_COLL_ALLTOALLV)
         return;
     trial->splits->step = step;
-    bench_splits_point(trial->splits, step, &trial->data, &trial->call);
+    bench_splits_point(trial->splits, step, &trial->data, &trial->operation);
 }
 
 void bench_trial_next(bench_trial *trial)
@@ -68,7 +72,7 @@ weir_status bench_trial_lay_out(bench_trial *trial)
                         trial->round, &trial->layout);
     trial->operands = &trial->buffers->operands;
     describe_data(trial);
-    describe_call(trial);
+    describe_operation(trial);
     if (has_splits)
         status = bench_splits_fill(trial->splits, trial->row->shape.count, element_bytes);
     bench_trial_set_step(trial, 0);

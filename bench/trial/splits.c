@@ -77,7 +77,8 @@ weir_status bench_splits_fill(bench_splits *splits, size_t count, size_t element
                           words * sizeof *splits->counts);
 }
 
-void bench_splits_point(const bench_splits *splits, int step, weirv_case *data, bench_call *call)
+void bench_splits_point(const bench_splits *splits, int step, weirv_case *data,
+                        bench_operation *operation)
 {
     size_t n = (size_t)splits->job->nranks, at = (size_t)step * words_of_step(splits);
     const size_t *counts = splits->counts + at;
@@ -86,17 +87,19 @@ void bench_splits_point(const bench_splits *splits, int step, weirv_case *data, 
     data->recv_counts = counts + 2 * n;
     data->recv_displs = counts + 3 * n;
     data->recv_from = counts + 4 * n;
-    if (!call)
+    if (!operation)
         return;
-    call->send_counts = data->send_counts;
-    call->send_displs = data->send_displs;
-    call->recv_counts = data->recv_counts;
-    call->recv_displs = data->recv_displs;
-    call->mpi_counts = splits->mpi_counts + (size_t)step * MPI_ARRAYS * n;
-    call->device_counts = NULL;
-    if (splits->on_device)
-        call->device_counts = splits->device ? (const uint64_t *)splits->device + at
-                                             : (const uint64_t *)(const void *)counts;
+    operation->splits = (weir_splits){data->send_counts, data->send_displs, data->recv_counts,
+                                      data->recv_displs};
+    operation->call.splits = &operation->splits;
+    operation->mpi_counts = splits->mpi_counts + (size_t)step * MPI_ARRAYS * n;
+    if (splits->on_device) {
+        const uint64_t *words = splits->device ? (const uint64_t *)splits->device + at
+                                               : (const uint64_t *)(const void *)counts;
+        operation->device_splits =
+            (weir_device_splits){words, words + n, words + 2 * n, words + 3 * n};
+        operation->call.device_splits = &operation->device_splits;
+    }
 }
 
 int bench_splits_after(const bench_splits *splits, int step, uint64_t operations)

@@ -31,8 +31,9 @@ void bench_splits_close(bench_splits *splits);
 /* Fills all steps for a count parameter (see bench_dist_elements) and selects the first step.
  * Local, blocking. */
 weir_status bench_splits_fill(bench_splits *splits, size_t count, size_t element_bytes);
-/* Enters a step's counts into data and, if not NULL, into call. Local. */
-void bench_splits_point(const bench_splits *splits, int step, weirv_case *data, bench_call *call);
+/* Enters a step's counts into data and, if not NULL, into operation. Local. */
+void bench_splits_point(const bench_splits *splits, int step, weirv_case *data,
+                        bench_operation *operation);
 /* The step that follows after so many operations. Pure. */
 int bench_splits_after(const bench_splits *splits, int step, uint64_t operations);
 

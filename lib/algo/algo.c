@@ -1,5 +1,5 @@
 /*
- * Algorithms: the object, and the one way to execute any of them.
+ * Algorithms: the object, and the functions that execute any of them.
  */
 #include "algo/algo.h"
 
@@ -71,7 +71,7 @@ const char *weir_algo_summary(const weir_algo *algo)
     return algo->summary;
 }
 
-const void *weir_algo_call_extra(const weir_algo_call *call, const char *name)
+const void *weir_call_extra(const weir_call *call, const char *name)
 {
     for (const weir_algo_extra *extra = call->extras; extra && extra->name; extra++)
         if (strcmp(extra->name, name) == 0)
@@ -98,30 +98,32 @@ int weir_algo_contexts(const weir_algo *algo, const weir_comm *comm)
     return count;
 }
 
-/* What is wrong with a call whatever the algorithm. */
-static weir_status check(const weir_algo *algo, const weir_algo_call *call)
+/* Checks a call, for algorithms of any kind. */
+static weir_status execute_check(const weir_algo *algo, weir_comm *comm, const weir_call *call)
 {
-    weir_status status = WEIR_OK;
     if (!weir_dtype_bytes(call->dtype) || (unsigned)call->op >= WEIR_OP_COUNT)
         return weiri_fail(WEIR_ERR_INVALID, "algorithm %s: unknown data type or operation",
                           algo->name);
     if ((call->in_bytes && !call->in) || (call->out_bytes && !call->out))
         return weiri_fail(WEIR_ERR_INVALID, "algorithm %s: a buffer is NULL", algo->name);
-    if (call->nblocks < 0 || call->nthreads < 0 || call->nthreads > 1024)
+    if (call->blocks < 0 || call->threads < 0 || call->threads > 1024)
         return weiri_fail(WEIR_ERR_INVALID,
                           "algorithm %s: a grid of %d blocks of %d threads; expected 0 or more "
-                          "blocks, 0 to 1024 threads", algo->name, call->nblocks, call->nthreads);
-    if (call->stream && !call->comm->gpu && !call->comm->gpu_comm)
+                          "blocks, 0 to 1024 threads", algo->name, call->blocks, call->threads);
+    if (call->stream && !comm->gpu && !comm->gpu_comm)
         return weiri_fail(WEIR_ERR_INVALID, "algorithm %s: host memory takes no stream",
                           algo->name);
-    if (call->comm->gpu && !algo->is_builtin) {
-        const weiri_gpu_ops *gpu = call->comm->gpu->ops;
-        status = gpu->check_stream(call->comm, call->stream);
-        if (status == WEIR_OK)
-            status = gpu->check_buffer(call->comm, call->in, call->in_bytes);
-        if (status == WEIR_OK)
-            status = gpu->check_buffer(call->comm, call->out, call->out_bytes);
-    }
+    return WEIR_OK;
+}
+
+static weir_status execute_check_gpu(weir_comm *comm, const weir_call *call)
+{
+    const weiri_gpu_ops *gpu = comm->gpu->ops;
+    weir_status status = gpu->check_stream(comm, call->stream);
+    if (status == WEIR_OK)
+        status = gpu->check_buffer(comm, call->in, call->in_bytes);
+    if (status == WEIR_OK)
+        status = gpu->check_buffer(comm, call->out, call->out_bytes);
     return status;
 }
 
@@ -157,14 +159,16 @@ static void note_call(const weir_algo *algo, weir_comm *comm)
     coll->last_algo = coll->executed;
 }
 
-static weir_status execute(weir_algo *algo, const weir_algo_call *call)
+static weir_status execute_call(weir_algo *algo, weir_comm *comm, const weir_call *call)
 {
     void *context = NULL;
-    weir_status status = check(algo, call);
+    weir_status status = execute_check(algo, comm, call);
+    if (status == WEIR_OK && comm->gpu && !algo->is_builtin)
+        status = execute_check_gpu(comm, call);
     if (algo->ops->context_key || algo->ops->initialise) {
-        weiri_algo_place *place = find_place(algo, call->comm);
+        weiri_algo_place *place = find_place(algo, comm);
         if (!place) {
-            status = settle(algo, call->comm, status, &place);
+            status = settle(algo, comm, status, &place);
             if (status != WEIR_OK)
                 return status;
         }
@@ -174,30 +178,68 @@ static weir_status execute(weir_algo *algo, const weir_algo_call *call)
     if (status != WEIR_OK)
         return status;
     if (!algo->is_builtin)
-        note_call(algo, call->comm);
-    return algo->ops->launch(algo->state, context, call);
+        note_call(algo, comm);
+    return algo->ops->launch(algo->state, context, comm, call);
 }
 
-weir_status weir_algo_execute(weir_algo *algo, weir_comm *comm, const void *in, void *out,
-                              size_t in_bytes, size_t out_bytes, weir_dtype dtype, weir_op op,
-                              weir_stream stream, weir_executor *executor, int nblocks,
-                              int nthreads, const weir_algo_extra *extras)
+weir_status weir_algo_execute(weir_algo *algo, weir_comm *comm, const weir_call *call)
+{
+    if (!algo || !comm || !call || call->size != sizeof *call)
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "weir_algo_execute: algo, comm and a call that begins with WEIR_CALL_INIT "
+                          "are required");
+    weir_call full = *call;
+    full.collective = algo->collective;
+    full.scratch = algo->scratch;
+    if (!full.in_bytes && !full.out_bytes)
+        weiri_call_set_lengths(comm, &full);
+    return execute_call(algo, comm, &full);
+}
+
+static int integer_extra(const weir_call *call, const char *name, int fallback)
+{
+    const int *given = weir_call_extra(call, name);
+    return given ? *given : fallback;
+}
+
+weir_status weir_algo_execute_args(weir_algo *algo, weir_comm *comm, const void *in, void *out,
+                                   size_t in_bytes, size_t out_bytes, weir_dtype dtype, weir_op op,
+                                   weir_stream stream, weir_executor *executor, int nblocks,
+                                   int nthreads, const weir_algo_extra *extras)
 {
     if (!algo || !comm)
-        return weiri_fail(WEIR_ERR_INVALID, "weir_algo_execute: algo and comm are required");
-    const weir_algo_call call = {.comm = comm,
-                                 .collective = algo->collective,
-                                 .in = in,
-                                 .out = out,
-                                 .in_bytes = in_bytes,
-                                 .out_bytes = out_bytes,
-                                 .dtype = dtype,
-                                 .op = op,
-                                 .stream = stream,
-                                 .executor = executor,
-                                 .nblocks = nblocks,
-                                 .nthreads = nthreads,
-                                 .extras = extras,
-                                 .scratch = algo->scratch};
-    return execute(algo, &call);
+        return weiri_fail(WEIR_ERR_INVALID, "weir_algo_execute_args: algo and comm are required");
+    weir_call call = {.size = sizeof call,
+                      .collective = algo->collective,
+                      .dtype = dtype,
+                      .op = op,
+                      .in = in,
+                      .out = out,
+                      .stream = stream,
+                      .in_bytes = in_bytes,
+                      .out_bytes = out_bytes,
+                      .blocks = nblocks,
+                      .threads = nthreads,
+                      .extras = extras,
+                      .executor = executor,
+                      .scratch = algo->scratch};
+    call.root = integer_extra(&call, "root", 0);
+    call.destination = integer_extra(&call, "destination", -1);
+    call.source = integer_extra(&call, "source", -1);
+    const weir_splits splits = {
+        weir_call_extra(&call, "send_counts"), weir_call_extra(&call, "send_displs"),
+        weir_call_extra(&call, "recv_counts"), weir_call_extra(&call, "recv_displs")};
+    if (algo->collective == WEIR_COLL_ALLTOALLV)
+        call.splits = &splits;
+    return execute_call(algo, comm, &call);
+}
+
+weir_status weir_run(weir_comm *comm, const weir_call *call)
+{
+    if (WEIRI_UNLIKELY(!call || call->size != sizeof *call))
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "weir_run: a call that begins with WEIR_CALL_INIT is required");
+    if (WEIRI_UNLIKELY(call->algo != NULL))
+        return weir_algo_execute(call->algo, comm, call);
+    return weiri_coll_call(comm, call, NULL);
 }

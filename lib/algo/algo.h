@@ -39,24 +39,18 @@ struct weir_algo {
     weiri_algo_place *places;
 };
 
-/* The context of a call, which is refused with `mine` on this rank unless that is WEIR_OK.
+/* The context of a call, which is rejected with `mine` on this rank unless that is WEIR_OK.
  * Collective. */
 weir_status weiri_context_take(weir_algo *algo, weiri_algo_place *place,
-                               const weir_algo_call *call, weir_status mine, void **context);
+                               const weir_call *call, weir_status mine, void **context);
 /* Destroys all of them. Collective. */
 void weiri_contexts_drop(weir_algo *algo, weiri_algo_place *place);
 
-/* A call in the words of weir/weir.h's collectives. */
-typedef struct weiri_algo_shape {
-    size_t count;         /* elements */
-    size_t element_bytes;
-    size_t send_count, recv_count; /* sendrecv */
-    int root, destination, source;
-    const size_t *send_counts, *send_displs, *recv_counts, *recv_displs;
-} weiri_algo_shape;
-
-/* WEIR_ERR_INVALID: lengths that do not belong together, extras that are missing. Pure. */
-weir_status weiri_algo_shape_of(const weir_algo_call *call, weiri_algo_shape *shape);
+/* Sets the lengths of a call's buffers from its counts. Pure. */
+void weiri_call_set_lengths(const weir_comm *comm, weir_call *call);
+/* Sets the counts from the lengths. Local. WEIR_ERR_INVALID: lengths that do not belong together,
+ * splits that are missing or extend past a buffer. */
+weir_status weiri_call_set_counts(const weir_comm *comm, weir_call *call);
 
 /* The algorithm of a row of weir_algo_list by its number; -1: that which the tuning table
  * chooses. Local. */

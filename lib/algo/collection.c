@@ -62,8 +62,7 @@ static weir_status add_builtin(weir_algo_collection *collection, weir_collective
 
 static int serves(const weir_algo_info *row, const weir_comm *comm)
 {
-    const char *backend = comm->internode ? "net" : weir_backend_name(weir_comm_backend(comm));
-    return strcmp(row->backend, backend) == 0 && comm->nranks >= row->min_ranks &&
+    return row->backend == weir_comm_algo_backend(comm) && comm->nranks >= row->min_ranks &&
            comm->nranks <= row->max_ranks;
 }
 

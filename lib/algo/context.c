@@ -184,22 +184,22 @@ static weir_status retire(const weir_algo *algo, weir_comm *comm, weiri_context 
     return status;
 }
 
-static weir_status check_capture(const weir_algo *algo, const weir_algo_call *call)
+static weir_status check_capture(const weir_algo *algo, weir_comm *comm, const weir_call *call)
 {
-    if (!call->comm->gpu || !call->comm->gpu->ops->captures(call->comm, call->stream))
+    if (!comm->gpu || !comm->gpu->ops->captures(comm, call->stream))
         return WEIR_OK;
     return weiri_fail(WEIR_ERR_UNSUPPORTED,
                       "algorithm %s needs a new context for this call, which cannot be made while "
                       "a stream is captured: make the call once before", algo->name);
 }
 
-static weir_status create(weir_algo *algo, weiri_algo_place *place, const weir_algo_call *call,
+static weir_status create(weir_algo *algo, weiri_algo_place *place, const weir_call *call,
                           const weir_algo_key *key, weir_status mine, int *slot)
 {
     weir_comm *comm = place->comm;
     void *made = NULL;
     if (mine == WEIR_OK)
-        mine = check_capture(algo, call);
+        mine = check_capture(algo, comm, call);
     weir_status status = weir_boot_agree(comm->boot, mine);
     if (status == WEIR_OK)
         status = choose_slot(algo, place, slot);
@@ -209,7 +209,7 @@ static weir_status create(weir_algo *algo, weiri_algo_place *place, const weir_a
     if (context->used)
         status = retire(algo, comm, context);
     if (status == WEIR_OK)
-        status = algo->ops->context_create(algo->state, call, &made);
+        status = algo->ops->context_create(algo->state, comm, call, &made);
     mine = status;
     status = weir_boot_agree(comm->boot, mine);
     if (status != WEIR_OK && mine == WEIR_OK)
@@ -220,15 +220,16 @@ static weir_status create(weir_algo *algo, weiri_algo_place *place, const weir_a
 }
 
 weir_status weiri_context_take(weir_algo *algo, weiri_algo_place *place,
-                               const weir_algo_call *call, weir_status mine, void **context)
+                               const weir_call *call, weir_status mine, void **context)
 {
+    weir_comm *comm = place->comm;
     weir_algo_key key;
     uint32_t common = 0;
     int slot = 0;
     memset(&key, 0, sizeof key);
     if (mine == WEIR_OK)
-        mine = algo->ops->context_key(algo->state, call, &key);
-    weir_status status = decide(algo, call->comm, mine, mine == WEIR_OK ? matching(place, &key) : 0,
+        mine = algo->ops->context_key(algo->state, comm, call, &key);
+    weir_status status = decide(algo, comm, mine, mine == WEIR_OK ? matching(place, &key) : 0,
                                 &common);
     if (status != WEIR_OK)
         return status;
@@ -240,8 +241,8 @@ weir_status weiri_context_take(weir_algo *algo, weiri_algo_place *place,
         return status;
     weiri_context *taken = &place->contexts[slot];
     taken->last_use = ++place->uses;
-    if (call->comm->gpu && !taken->held)
-        taken->held = call->comm->gpu->ops->captures(call->comm, call->stream);
+    if (comm->gpu && !taken->held)
+        taken->held = comm->gpu->ops->captures(comm, call->stream);
     *context = taken->context;
     return WEIR_OK;
 }

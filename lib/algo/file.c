@@ -55,24 +55,25 @@ typedef struct file_context {
     void *kept;             /* on GPUs: dev in device memory */
 } file_context;
 
-static int blocks_of(const weir_algo_call *call)
+static int blocks_of(const weir_comm *comm, const weir_call *call)
 {
-    if (!call->comm->gpu)
+    if (!comm->gpu)
         return 1;
-    return call->nblocks ? call->nblocks : GPU_BLOCKS;
+    return call->blocks ? call->blocks : GPU_BLOCKS;
 }
 
-static weir_status file_key(void *opaque, const weir_algo_call *call, weir_algo_key *key)
+static weir_status file_key(void *opaque, weir_comm *comm, const weir_call *call,
+                            weir_algo_key *key)
 {
     const file_algo *state = opaque;
-    if (call->comm != state->comm)
+    if (comm != state->comm)
         return weiri_fail(WEIR_ERR_INVALID,
                           "kernel %s was compiled for another communicator",
                           weir_kernel_name(state->kernel));
-    if (blocks_of(call) > GPU_BLOCKS_MAX)
+    if (blocks_of(comm, call) > GPU_BLOCKS_MAX)
         return weiri_fail(WEIR_ERR_INVALID, "kernel %s: %d blocks; expected at most %d",
-                          weir_kernel_name(state->kernel), blocks_of(call), GPU_BLOCKS_MAX);
-    key->words[0] = (uint64_t)blocks_of(call);
+                          weir_kernel_name(state->kernel), blocks_of(comm, call), GPU_BLOCKS_MAX);
+    key->words[0] = (uint64_t)blocks_of(comm, call);
     return WEIR_OK;
 }
 
@@ -174,14 +175,15 @@ static weir_status make_channels(file_context *of)
     return status;
 }
 
-static weir_status file_context_create(void *opaque, const weir_algo_call *call, void **context)
+static weir_status file_context_create(void *opaque, weir_comm *comm, const weir_call *call,
+                                       void **context)
 {
     file_context *made = NULL;
     (void)opaque;
-    weir_boot *boot = call->comm->boot;
-    weir_status status = weir_boot_agree(boot, allocate(call->comm, blocks_of(call), &made));
+    weir_boot *boot = comm->boot;
+    weir_status status = weir_boot_agree(boot, allocate(comm, blocks_of(comm, call), &made));
     if (status == WEIR_OK)
-        status = weir_boot_agree(boot, weir_mem_exchange(call->comm, made->scratch, made->all));
+        status = weir_boot_agree(boot, weir_mem_exchange(comm, made->scratch, made->all));
     if (status == WEIR_OK)
         status = weir_boot_agree(boot, join_peers(made));
     if (status == WEIR_OK)
@@ -195,80 +197,83 @@ static weir_status file_context_create(void *opaque, const weir_algo_call *call,
 
 /* -------------------------------------------------------------------- launch */
 
-static void fill_splits(const weir_algo_call *call, const weiri_algo_shape *shape,
-                        weir_kernel_split *splits)
+static void fill_splits(const weir_comm *comm, const weir_call *call, weir_kernel_split *splits)
 {
-    const size_t size = shape->element_bytes;
+    const size_t size = weir_dtype_bytes(call->dtype);
+    const weir_splits *of = call->splits;
     if (call->collective == WEIR_COLL_ALLTOALLV)
-        for (int peer = 0; peer < call->comm->nranks; peer++)
+        for (int peer = 0; peer < comm->nranks; peer++)
             splits[peer] = (weir_kernel_split){
-                shape->send_displs[peer] * size, shape->send_counts[peer] * size,
-                shape->recv_displs[peer] * size, shape->recv_counts[peer] * size};
+                of->send_displs[peer] * size, of->send_counts[peer] * size,
+                of->recv_displs[peer] * size, of->recv_counts[peer] * size};
     if (call->collective != WEIR_COLL_SENDRECV)
         return;
-    if (shape->destination >= 0)
-        splits[shape->destination].send_bytes = call->in_bytes;
-    if (shape->source >= 0)
-        splits[shape->source].recv_bytes = call->out_bytes;
+    if (call->destination >= 0)
+        splits[call->destination].send_bytes = call->in_bytes;
+    if (call->source >= 0)
+        splits[call->source].recv_bytes = call->out_bytes;
 }
 
-static weir_status check_ranks(const weir_algo_call *call, const weiri_algo_shape *shape)
+static weir_status check_ranks(const weir_comm *comm, const weir_call *call)
 {
-    const int n = call->comm->nranks;
-    if (shape->root >= 0 && shape->root < n && shape->destination >= -1 &&
-        shape->destination < n && shape->source >= -1 && shape->source < n)
+    const int n = comm->nranks;
+    if (call->device_splits)
+        return weiri_fail(WEIR_ERR_INVALID, "%s: kernels of files take splits of the host",
+                          weir_collective_name(call->collective));
+    if (call->root >= 0 && call->root < n && call->destination >= -1 && call->destination < n &&
+        call->source >= -1 && call->source < n)
         return WEIR_OK;
     return weiri_fail(WEIR_ERR_INVALID, "%s: root, destination or source is outside the "
                                         "communicator", weir_collective_name(call->collective));
 }
 
-static weir_kernel_args args_of(const file_context *of, const weir_algo_call *call,
-                                const weiri_algo_shape *shape)
+static weir_kernel_args args_of(const file_context *of, const weir_call *call)
 {
-    const size_t slots_bytes = (size_t)call->comm->nranks * of->slot_bytes;
+    const weir_comm *comm = of->comm;
+    const size_t slots_bytes = (size_t)comm->nranks * of->slot_bytes;
     weir_kernel_args args = {
         .in = call->in,
         .out = call->out,
         .in_bytes = call->in_bytes,
         .out_bytes = call->out_bytes,
-        .rank = call->comm->rank,
-        .nranks = call->comm->nranks,
+        .rank = comm->rank,
+        .nranks = comm->nranks,
         .collective = (int32_t)call->collective,
         .dtype = (int32_t)call->dtype,
         .op = (int32_t)call->op,
-        .root = shape->root,
-        .element_bytes = (uint32_t)shape->element_bytes,
+        .root = call->root,
+        .element_bytes = (uint32_t)weir_dtype_bytes(call->dtype),
         .blocks = (uint32_t)of->blocks,
         .slot_bytes = of->slot_bytes,
         .chans = of->kept ? of->kept : of->dev,
         .state = (uint64_t *)(void *)((char *)weir_mem_pointer(of->scratch) + slots_bytes),
-        .guard = call->comm->gpu ? call->comm->gpu->ops->guard(call->comm) : call->comm->guard,
+        .guard = comm->gpu ? comm->gpu->ops->guard(comm) : comm->guard,
     };
-    fill_splits(call, shape, args.splits);
+    fill_splits(comm, call, args.splits);
     return args;
 }
 
-static weir_status file_launch(void *opaque, void *context, const weir_algo_call *call)
+static weir_status file_launch(void *opaque, void *context, weir_comm *comm,
+                               const weir_call *given)
 {
     const file_algo *state = opaque;
     const file_context *of = context;
-    weiri_algo_shape shape;
+    weir_call call = *given;
     weir_params params;
-    weir_status status = weiri_algo_shape_of(call, &shape);
+    weir_status status = weiri_call_set_counts(comm, &call);
     if (status == WEIR_OK)
-        status = check_ranks(call, &shape);
+        status = check_ranks(comm, &call);
     if (status != WEIR_OK)
         return status;
-    const weir_kernel_args args = args_of(of, call, &shape);
-    const size_t ranks = call->comm->gpu ? GPU_RANKS : WEIR_KERNEL_RANKS_MAX;
+    const weir_kernel_args args = args_of(of, &call);
+    const size_t ranks = comm->gpu ? GPU_RANKS : WEIR_KERNEL_RANKS_MAX;
     params.used_bytes = params.alignment = 0;
     params.failed = 0;
     weir_params_bytes(&params, &args,
                       offsetof(weir_kernel_args, splits) + ranks * sizeof(weir_kernel_split),
                       _Alignof(weir_kernel_args));
-    return weir_kernel_launch(state->kernel, of->blocks,
-                              call->nthreads ? call->nthreads : GPU_THREADS, 0, call->stream,
-                              &params);
+    return weir_kernel_launch(state->kernel, of->blocks, call.threads ? call.threads : GPU_THREADS,
+                              0, call.stream, &params);
 }
 
 static void file_destroy(void *opaque)

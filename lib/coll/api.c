@@ -1,5 +1,5 @@
 /*
- * The public collectives: check the arguments, serve a single rank, choose the
+ * The public collectives: fill a weir_call, check it once, serve a single rank, choose the
  * algorithm, run it. Everything here is on the path of an 8-byte allreduce.
  */
 #include "base/error.h"
@@ -10,264 +10,215 @@
 
 #include <string.h>
 
-static weir_status refuse(const weiri_call *call, const char *what)
+/* Counts and displacements below it are more than any memory holds, and cannot overflow when they
+ * are multiplied by an element's bytes and added up over the ranks. */
+enum { COUNT_BITS = 52 };
+_Static_assert((uint64_t)8 * WEIRI_RANKS_MAX << COUNT_BITS <= (uint64_t)1 << 62, "sums fit");
+
+static weir_status call_refuse(const weir_call *call, const char *what)
 {
-    return weiri_fail(WEIR_ERR_INVALID, "weir_%s: %s", weir_collective_name(call->collective),
-                      what);
+    const char *name = weir_collective_name(call->collective);
+    return weiri_fail(WEIR_ERR_INVALID, "weir_%s: %s", name ? name : "run", what);
 }
 
-/* Checks what all collectives share and completes the call. blocks: by how many
- * count is multiplied in the larger buffer. */
-static weir_status prepare(weir_comm *comm, weiri_call *call, size_t blocks, weir_stream stream,
-                           weiri_coll **coll)
+static inline size_t call_elements(const weir_call *call)
 {
-    call->element_bytes = weir_dtype_bytes(call->dtype);
+    if (call->collective == WEIR_COLL_ALLTOALLV)
+        return 0;
+    return call->collective == WEIR_COLL_SENDRECV && call->recv_count > call->count
+               ? call->recv_count
+               : call->count;
+}
+
+static inline void call_derive(weiri_coll *coll, const weir_call *call, size_t element_bytes)
+{
+    coll->elements = call_elements(call);
+    coll->element_bytes = element_bytes;
+    coll->count_bytes = coll->elements * element_bytes;
+}
+
+void weiri_coll_derive(weiri_coll *coll, const weir_call *call)
+{
+    call_derive(coll, call, weir_dtype_bytes(call->dtype));
+}
+
+/* Checks what all collectives share, and derives the call's values. */
+static inline weir_status call_prepare(weir_comm *comm, const weir_call *call, weiri_coll **coll)
+{
+    size_t element_bytes = weir_dtype_bytes(call->dtype);
     if (WEIRI_UNLIKELY(!comm))
-        return refuse(call, "comm is required");
-    if (WEIRI_UNLIKELY(!call->element_bytes || (unsigned)call->op >= WEIR_OP_COUNT))
-        return refuse(call, "unknown data type or operation");
-    if (WEIRI_UNLIKELY(stream && !comm->gpu))
-        return refuse(call, "host memory takes no stream");
-    if (WEIRI_UNLIKELY(call->count > SIZE_MAX / 2 / call->element_bytes / blocks))
-        return refuse(call, "count is too large");
+        return call_refuse(call, "comm is required");
+    if (WEIRI_UNLIKELY(!element_bytes || (unsigned)call->op >= WEIR_OP_COUNT))
+        return call_refuse(call, "unknown data type or operation");
+    if (WEIRI_UNLIKELY(call->stream && !comm->gpu))
+        return call_refuse(call, "host memory takes no stream");
+    if (WEIRI_UNLIKELY((call->count | call->recv_count) >> COUNT_BITS))
+        return call_refuse(call, "count is too large");
     if (WEIRI_UNLIKELY(call->root < 0 || call->root >= comm->nranks))
-        return refuse(call, "root is outside the communicator");
-    call->bytes = call->count * call->element_bytes;
-    call->stream = stream;
-    return weiri_coll_get(comm, coll);
+        return call_refuse(call, "root is outside the communicator");
+    weir_status status = weiri_coll_get(comm, coll);
+    if (WEIRI_LIKELY(status == WEIR_OK))
+        call_derive(*coll, call, element_bytes);
+    return status;
 }
 
-static weir_status need_buffers(const weiri_call *call, int needs_in, int needs_out)
-{
-    if (WEIRI_UNLIKELY(call->count && ((needs_in && !call->in) || (needs_out && !call->out))))
-        return refuse(call, "a buffer is NULL");
-    return WEIR_OK;
-}
-
-static weir_status serve_alone(weiri_coll *coll, const weiri_call *call)
+static weir_status call_copy_single(weiri_coll *coll, const weir_call *call)
 {
     coll->last_algo = "local";
     if (coll->comm->gpu)
-        return coll->comm->gpu->ops->copy_on(coll->comm, call->out, call->in, call->bytes,
+        return coll->comm->gpu->ops->copy_on(coll->comm, call->out, call->in, coll->count_bytes,
                                              call->stream);
     if (call->in != call->out)
-        weiri_copy(call->out, call->in, call->bytes);
+        weiri_copy(call->out, call->in, coll->count_bytes);
     return WEIR_OK;
 }
 
-/* size_bytes: what the tuning table counts. */
-static weir_status dispatch(weiri_coll *coll, weiri_call *call, size_t size_bytes)
+/* Chooses the algorithm for size_bytes, which is what the tuning table counts, and runs it. */
+static weir_status call_dispatch(weiri_coll *coll, const weir_call *call, size_t size_bytes,
+                                 const weiri_choice *choice)
 {
-    const weiri_choice *choice = coll->choices[call->collective];
+    weir_status status = WEIR_OK;
+    if (!choice && WEIRI_UNLIKELY(call->algo_name != NULL))
+        status = weiri_coll_force_name(coll, call->collective, call->algo_name, &choice);
+    if (WEIRI_UNLIKELY(status != WEIR_OK))
+        return status;
+    if (WEIRI_LIKELY(!choice))
+        choice = coll->choices[call->collective];
     while (size_bytes > choice->max_bytes)
         choice++;
     coll->last_algo = choice->name;
-    call->choice = choice;
+    coll->choice = choice;
     weiri_comm_enter(coll->comm, call->collective);
     if (WEIRI_UNLIKELY(coll->comm->gpu_comm != NULL))
         return weiri_internode_coll_gpu(coll, call, size_bytes);
     return choice->algo->run(coll, call);
 }
 
-weir_status weiri_coll_run(weiri_coll *coll, const weiri_call *call, size_t size_bytes)
+weir_status weiri_coll_run(weiri_coll *coll, const weir_call *call, size_t size_bytes)
 {
-    weiri_call own = *call;
-    return dispatch(coll, &own, size_bytes);
+    weiri_coll_derive(coll, call);
+    return call_dispatch(coll, call, size_bytes, NULL);
 }
 
-/* A collective with one count for all ranks. */
-static weir_status serve(weir_comm *comm, weiri_call *call, size_t blocks, int needs_in,
-                         int needs_out, weir_stream stream)
+/* A collective with one count for all ranks. blocks: of count elements, in the larger buffer. */
+static inline weir_status call_one_count(weir_comm *comm, const weir_call *call, size_t blocks,
+                                         int needs_in, int needs_out, const weiri_choice *choices)
 {
     weiri_coll *coll = NULL;
-    weir_status status = prepare(comm, call, blocks, stream, &coll);
-    if (WEIRI_LIKELY(status == WEIR_OK))
-        status = need_buffers(call, needs_in, needs_out);
+    weir_status status = call_prepare(comm, call, &coll);
     if (WEIRI_UNLIKELY(status != WEIR_OK) || call->count == 0)
         return status;
+    if (WEIRI_UNLIKELY((needs_in && !call->in) || (needs_out && !call->out)))
+        return call_refuse(call, "a buffer is NULL");
     if (coll->nranks == 1)
-        return serve_alone(coll, call);
-    return dispatch(coll, call, call->bytes * blocks);
-}
-
-weir_status weir_allreduce(weir_comm *comm, const void *in, void *out, size_t count,
-                           weir_dtype dtype, weir_op op, weir_stream stream)
-{
-    weiri_call call = {.collective = WEIR_COLL_ALLREDUCE,
-                       .in = in,
-                       .out = out,
-                       .count = count,
-                       .dtype = dtype,
-                       .op = op};
-    return serve(comm, &call, 1, 1, 1, stream);
-}
-
-static size_t ranks_of(const weir_comm *comm)
-{
-    return comm ? (size_t)comm->nranks : 1;
-}
-
-weir_status weir_reduce_scatter(weir_comm *comm, const void *in, void *out, size_t count,
-                                weir_dtype dtype, weir_op op, weir_stream stream)
-{
-    weiri_call call = {.collective = WEIR_COLL_REDUCE_SCATTER,
-                       .in = in,
-                       .out = out,
-                       .count = count,
-                       .dtype = dtype,
-                       .op = op};
-    return serve(comm, &call, ranks_of(comm), 1, 1, stream);
-}
-
-weir_status weir_allgather(weir_comm *comm, const void *in, void *out, size_t count,
-                           weir_dtype dtype, weir_stream stream)
-{
-    weiri_call call = {
-        .collective = WEIR_COLL_ALLGATHER, .in = in, .out = out, .count = count, .dtype = dtype};
-    return serve(comm, &call, ranks_of(comm), 1, 1, stream);
-}
-
-weir_status weir_broadcast(weir_comm *comm, const void *in, void *out, size_t count,
-                           weir_dtype dtype, int root, weir_stream stream)
-{
-    weiri_call call = {.collective = WEIR_COLL_BROADCAST,
-                       .in = in,
-                       .out = out,
-                       .count = count,
-                       .dtype = dtype,
-                       .root = root};
-    return serve(comm, &call, 1, comm && comm->rank == root, 1, stream);
-}
-
-weir_status weir_reduce(weir_comm *comm, const void *in, void *out, size_t count, weir_dtype dtype,
-                        weir_op op, int root, weir_stream stream)
-{
-    weiri_call call = {.collective = WEIR_COLL_REDUCE,
-                       .in = in,
-                       .out = out,
-                       .count = count,
-                       .dtype = dtype,
-                       .op = op,
-                       .root = root};
-    return serve(comm, &call, 1, 1, comm && comm->rank == root, stream);
+        return call_copy_single(coll, call);
+    return call_dispatch(coll, call, coll->count_bytes * blocks, choices);
 }
 
 /* ----------------------------------------------------- pairwise collectives */
 
-/* Pairwise calls may have nothing to send or receive and no buffer for it; a
- * pointer to compute with stands in for it. */
-static void complete_buffers(const weiri_coll *coll, weiri_call *call)
+/* Pairwise calls may have nothing to send or to receive, and no buffer for it: a pointer to
+ * compute with replaces it. */
+static const char *pair_from(const weiri_coll *coll, const weir_call *call, size_t count,
+                             size_t displ)
 {
-    char *nothing = (char *)coll->sources;
-    if (!call->in)
-        call->in = nothing;
-    if (!call->out)
-        call->out = nothing;
+    return count ? weiri_in_at(call, displ * coll->element_bytes) : (const char *)coll->sources;
 }
 
-static weir_status refuse_in_place(const weiri_call *call)
+static char *pair_to(const weiri_coll *coll, const weir_call *call, size_t count, size_t displ)
+{
+    return count ? weiri_out_at(call, displ * coll->element_bytes) : (char *)coll->sources;
+}
+
+static weir_status call_refuse_in_place(const weir_call *call)
 {
     if (WEIRI_UNLIKELY(call->in == call->out && call->in))
-        return refuse(call, "in and out are the same buffer; use two");
+        return call_refuse(call, "in and out are the same buffer; use two");
     return WEIR_OK;
 }
 
-weir_status weir_alltoall(weir_comm *comm, const void *in, void *out, size_t count,
-                          weir_dtype dtype, weir_stream stream)
+static inline weir_status call_alltoall(weir_comm *comm, const weir_call *call,
+                                        const weiri_choice *choices)
 {
-    weiri_call call = {
-        .collective = WEIR_COLL_ALLTOALL, .in = in, .out = out, .count = count, .dtype = dtype};
     weiri_coll *coll = NULL;
-    weir_status status = prepare(comm, &call, ranks_of(comm), stream, &coll);
-    if (WEIRI_LIKELY(status == WEIR_OK))
-        status = need_buffers(&call, 1, 1);
-    if (WEIRI_UNLIKELY(status != WEIR_OK) || count == 0)
+    weir_status status = call_prepare(comm, call, &coll);
+    if (WEIRI_UNLIKELY(status != WEIR_OK) || call->count == 0)
         return status;
-    status = refuse_in_place(&call);
+    if (WEIRI_UNLIKELY(!call->in || !call->out))
+        return call_refuse(call, "a buffer is NULL");
+    status = call_refuse_in_place(call);
     if (WEIRI_UNLIKELY(status != WEIR_OK))
         return status;
     if (coll->nranks == 1)
-        return serve_alone(coll, &call);
+        return call_copy_single(coll, call);
+    const size_t bytes = coll->count_bytes;
     for (int peer = 0; peer < coll->nranks; peer++)
-        coll->pairs[peer] = (weiri_pair){call.in + (size_t)peer * call.bytes,
-                                         call.out + (size_t)peer * call.bytes,
-                                         call.bytes,
-                                         call.bytes,
+        coll->pairs[peer] = (weiri_pair){weiri_in_at(call, (size_t)peer * bytes),
+                                         weiri_out_at(call, (size_t)peer * bytes),
+                                         bytes,
+                                         bytes,
                                          1,
                                          1};
-    return dispatch(coll, &call, call.bytes * (size_t)coll->nranks);
+    return call_dispatch(coll, call, bytes * (size_t)coll->nranks, choices);
 }
 
-/* Longer counts than any machine holds; shorter ones cannot overflow when they are
- * multiplied by an element's bytes and added up over the ranks. */
-enum { COUNT_BITS = 52 };
-
-weir_status weir_alltoallv(weir_comm *comm, const void *in, const size_t *send_counts,
-                           const size_t *send_displs, void *out, const size_t *recv_counts,
-                           const size_t *recv_displs, weir_dtype dtype, weir_stream stream)
+/* Fills the pairs of splits on the host. *size_bytes: the larger of what is sent and received. */
+static weir_status call_fill_splits(weiri_coll *coll, const weir_call *call, size_t *size_bytes)
 {
-    weiri_call call = {.collective = WEIR_COLL_ALLTOALLV, .in = in, .out = out, .dtype = dtype};
-    weiri_coll *coll = NULL;
-    weir_status status = prepare(comm, &call, 1, stream, &coll);
-    if (WEIRI_UNLIKELY(status != WEIR_OK))
-        return status;
-    if (WEIRI_UNLIKELY(!send_counts || !send_displs || !recv_counts || !recv_displs))
-        return refuse(&call, "counts and displacements are required");
-    status = refuse_in_place(&call);
-    if (WEIRI_UNLIKELY(status != WEIR_OK))
-        return status;
-    complete_buffers(coll, &call);
-    size_t sent = 0, received = 0, size = call.element_bytes, all = 0;
+    const weir_splits *splits = call->splits;
+    size_t sent = 0, received = 0, size = coll->element_bytes, all = 0;
     for (int peer = 0; peer < coll->nranks; peer++)
-        all |= send_counts[peer] | send_displs[peer] | recv_counts[peer] | recv_displs[peer];
+        all |= splits->send_counts[peer] | splits->send_displs[peer] | splits->recv_counts[peer] |
+               splits->recv_displs[peer];
     if (WEIRI_UNLIKELY(all >> COUNT_BITS))
-        return refuse(&call, "a count or displacement is too large");
+        return call_refuse(call, "a count or displacement is too large");
     for (int peer = 0; peer < coll->nranks; peer++) {
-        size_t send_bytes = send_counts[peer] * size, recv_bytes = recv_counts[peer] * size;
-        coll->pairs[peer] = (weiri_pair){call.in + send_displs[peer] * size,
-                                         call.out + recv_displs[peer] * size,
-                                         send_bytes,
-                                         recv_bytes,
+        size_t send = splits->send_counts[peer], recv = splits->recv_counts[peer];
+        sent += send * size;
+        received += recv * size;
+        coll->pairs[peer] = (weiri_pair){pair_from(coll, call, send, splits->send_displs[peer]),
+                                         pair_to(coll, call, recv, splits->recv_displs[peer]),
+                                         send * size,
+                                         recv * size,
                                          1,
                                          1};
-        sent += send_bytes;
-        received += recv_bytes;
     }
-    if (WEIRI_UNLIKELY((sent && !in) || (received && !out)))
-        return refuse(&call, "a buffer is NULL");
+    *size_bytes = sent > received ? sent : received;
+    if (WEIRI_UNLIKELY((sent && !call->in) || (received && !call->out)))
+        return call_refuse(call, "a buffer is NULL");
     const weiri_pair *self = &coll->pairs[coll->rank];
     if (WEIRI_UNLIKELY(self->send_bytes != self->recv_bytes))
-        return refuse(&call, "this rank's counts for itself differ");
-    return dispatch(coll, &call, sent > received ? sent : received);
+        return call_refuse(call, "this rank's counts for itself differ");
+    return WEIR_OK;
 }
 
-static int fits(uint64_t count, uint64_t displ, size_t elements)
+static int split_fits(uint64_t count, uint64_t displ, size_t elements)
 {
     return !count || (displ <= elements && count <= elements - displ);
 }
 
-/* On the host the arrays are read now. They cannot be refused to the caller alone: peers may
- * have got theirs right, and wait. */
-static weir_status read_splits(weiri_coll *coll, const weiri_call *call,
-                               const weiri_splits *splits)
+/* On the host the arrays are read now. An error cannot be returned by the caller alone: peers may
+ * have correct counts, and wait. */
+static weir_status call_read_device_splits(weiri_coll *coll, const weir_call *call)
 {
-    size_t size = call->element_bytes;
+    const weir_device_splits *splits = call->device_splits;
+    size_t size = coll->element_bytes;
     for (int peer = 0; peer < coll->nranks; peer++) {
         uint64_t send = splits->send_counts[peer], send_at = splits->send_displs[peer];
         uint64_t recv = splits->recv_counts[peer], recv_at = splits->recv_displs[peer];
-        int in_fits = fits(send, send_at, splits->in_bytes / size);
-        if (!in_fits || !fits(recv, recv_at, splits->out_bytes / size)) {
+        int in_fits = split_fits(send, send_at, call->in_bytes / size);
+        if (!in_fits || !split_fits(recv, recv_at, call->out_bytes / size)) {
             weiri_fail(WEIR_ERR_INVALID,
                        "rank %d: weir_alltoallv_device: %llu elements to be %s rank %d, from "
                        "element %llu on, end behind the buffer's %zu bytes",
                        coll->rank, (unsigned long long)(in_fits ? recv : send),
                        in_fits ? "received from" : "sent to", peer,
                        (unsigned long long)(in_fits ? recv_at : send_at),
-                       in_fits ? splits->out_bytes : splits->in_bytes);
+                       in_fits ? call->out_bytes : call->in_bytes);
             return weiri_comm_give_up(coll->comm, WEIR_ERR_INVALID);
         }
-        coll->pairs[peer] = (weiri_pair){call->in + (send ? send_at * size : 0),
-                                         call->out + (recv ? recv_at * size : 0),
+        coll->pairs[peer] = (weiri_pair){pair_from(coll, call, send, send_at),
+                                         pair_to(coll, call, recv, recv_at),
                                          send * size,
                                          recv * size,
                                          1,
@@ -282,35 +233,41 @@ static weir_status read_splits(weiri_coll *coll, const weiri_call *call,
     return weiri_comm_give_up(coll->comm, WEIR_ERR_MISMATCH);
 }
 
-weir_status weir_alltoallv_device(weir_comm *comm, const void *in, size_t in_bytes,
-                                  const uint64_t *send_counts, const uint64_t *send_displs,
-                                  void *out, size_t out_bytes, const uint64_t *recv_counts,
-                                  const uint64_t *recv_displs, weir_dtype dtype,
-                                  weir_stream stream)
+static weir_status call_take_device_splits(weiri_coll *coll, const weir_call *call,
+                                           size_t *size_bytes)
 {
-    const weiri_splits splits = {send_counts, send_displs, recv_counts,
-                                 recv_displs, in_bytes,    out_bytes};
-    weiri_call call = {.collective = WEIR_COLL_ALLTOALLV, .in = in, .out = out, .dtype = dtype};
+    const weir_device_splits *s = call->device_splits;
+    if (WEIRI_UNLIKELY(!s->send_counts || !s->send_displs || !s->recv_counts || !s->recv_displs))
+        return call_refuse(call, "counts and displacements are required");
+    if (WEIRI_UNLIKELY((call->in_bytes && !call->in) || (call->out_bytes && !call->out)))
+        return call_refuse(call, "a buffer is NULL; say 0 bytes where there is none");
+    if (WEIRI_UNLIKELY((call->in_bytes | call->out_bytes) >> WEIRI_SPLIT_BITS))
+        return call_refuse(call, "a buffer is longer than any machine's memory");
+    *size_bytes = call->in_bytes > call->out_bytes ? call->in_bytes : call->out_bytes;
+    weir_status status = call_refuse_in_place(call);
+    return status == WEIR_OK && !coll->comm->gpu ? call_read_device_splits(coll, call) : status;
+}
+
+static weir_status call_alltoallv(weir_comm *comm, const weir_call *call,
+                                  const weiri_choice *choices)
+{
     weiri_coll *coll = NULL;
-    weir_status status = prepare(comm, &call, 1, stream, &coll);
+    size_t size_bytes = 0;
+    const weir_splits *s = call->splits;
+    weir_status status = call_prepare(comm, call, &coll);
     if (WEIRI_UNLIKELY(status != WEIR_OK))
         return status;
-    if (WEIRI_UNLIKELY(!send_counts || !send_displs || !recv_counts || !recv_displs))
-        return refuse(&call, "counts and displacements are required");
-    if (WEIRI_UNLIKELY((in_bytes && !in) || (out_bytes && !out)))
-        return refuse(&call, "a buffer is NULL; say 0 bytes where there is none");
-    if (WEIRI_UNLIKELY((in_bytes | out_bytes) >> WEIRI_SPLIT_BITS))
-        return refuse(&call, "a buffer is longer than any machine's memory");
-    status = refuse_in_place(&call);
-    if (WEIRI_UNLIKELY(status != WEIR_OK))
-        return status;
-    complete_buffers(coll, &call);
-    if (comm->gpu)
-        call.splits = &splits;
-    else
-        status = read_splits(coll, &call, &splits);
-    return status == WEIR_OK ? dispatch(coll, &call, in_bytes > out_bytes ? in_bytes : out_bytes)
-                             : status;
+    if (call->device_splits) {
+        status = call_take_device_splits(coll, call, &size_bytes);
+    } else if (WEIRI_UNLIKELY(!s || !s->send_counts || !s->send_displs || !s->recv_counts ||
+                              !s->recv_displs)) {
+        return call_refuse(call, "counts and displacements are required");
+    } else {
+        status = call_refuse_in_place(call);
+        if (WEIRI_LIKELY(status == WEIR_OK))
+            status = call_fill_splits(coll, call, &size_bytes);
+    }
+    return status == WEIR_OK ? call_dispatch(coll, call, size_bytes, choices) : status;
 }
 
 static int is_peer_or_none(const weir_comm *comm, int peer)
@@ -318,41 +275,205 @@ static int is_peer_or_none(const weir_comm *comm, int peer)
     return peer >= -1 && peer < comm->nranks;
 }
 
+static weir_status call_check_sendrecv(const weir_comm *comm, const weir_call *call)
+{
+    const int to = call->destination, from = call->source;
+    if (WEIRI_UNLIKELY(!is_peer_or_none(comm, to) || !is_peer_or_none(comm, from)))
+        return call_refuse(call, "destination or source is outside the communicator");
+    if (WEIRI_UNLIKELY((to >= 0 && call->count && !call->in) ||
+                       (from >= 0 && call->recv_count && !call->out)))
+        return call_refuse(call, "a buffer is NULL");
+    if (WEIRI_UNLIKELY((to == comm->rank) != (from == comm->rank) ||
+                       (from == comm->rank && call->count != call->recv_count)))
+        return call_refuse(call, "a rank that sends to itself receives the same from itself");
+    return call_refuse_in_place(call);
+}
+
+static weir_status call_sendrecv(weir_comm *comm, const weir_call *call,
+                                 const weiri_choice *choices)
+{
+    weiri_coll *coll = NULL;
+    weir_status status = call_prepare(comm, call, &coll);
+    if (WEIRI_LIKELY(status == WEIR_OK))
+        status = call_check_sendrecv(comm, call);
+    if (WEIRI_UNLIKELY(status != WEIR_OK))
+        return status;
+    memset(coll->pairs, 0, sizeof *coll->pairs * (size_t)coll->nranks);
+    if (call->destination >= 0) {
+        weiri_pair *to = &coll->pairs[call->destination];
+        to->sends = 1;
+        to->from = pair_from(coll, call, call->count, 0);
+        to->send_bytes = call->count * coll->element_bytes;
+    }
+    if (call->source >= 0) {
+        weiri_pair *from = &coll->pairs[call->source];
+        from->receives = 1;
+        from->to = pair_to(coll, call, call->recv_count, 0);
+        from->recv_bytes = call->recv_count * coll->element_bytes;
+    }
+    return call_dispatch(coll, call, coll->count_bytes, choices);
+}
+
+/* ------------------------------------------------------------ the interface */
+
+static inline size_t ranks_of(const weir_comm *comm)
+{
+    return comm ? (size_t)comm->nranks : 1;
+}
+
+static inline int is_root(const weir_comm *comm, const weir_call *call)
+{
+    return comm && comm->rank == call->root;
+}
+
+/* Inline: the named functions know the collective. */
+static inline weir_status call_serve(weir_comm *comm, const weir_call *call,
+                                     const weiri_choice *choices)
+{
+    switch (call->collective) {
+    case WEIR_COLL_ALLREDUCE:
+        return call_one_count(comm, call, 1, 1, 1, choices);
+    case WEIR_COLL_REDUCE_SCATTER:
+    case WEIR_COLL_ALLGATHER:
+        return call_one_count(comm, call, ranks_of(comm), 1, 1, choices);
+    case WEIR_COLL_BROADCAST:
+        return call_one_count(comm, call, 1, is_root(comm, call), 1, choices);
+    case WEIR_COLL_REDUCE:
+        return call_one_count(comm, call, 1, 1, is_root(comm, call), choices);
+    case WEIR_COLL_ALLTOALL:
+        return call_alltoall(comm, call, choices);
+    case WEIR_COLL_ALLTOALLV:
+        return call_alltoallv(comm, call, choices);
+    case WEIR_COLL_SENDRECV:
+        return call_sendrecv(comm, call, choices);
+    case WEIR_COLL_COUNT:
+        break;
+    }
+    return call_refuse(call, "unknown collective");
+}
+
+weir_status weiri_coll_call(weir_comm *comm, const weir_call *call, const weiri_choice *choices)
+{
+    return call_serve(comm, call, choices);
+}
+
+/* Member by member: the compiler clears a struct of this length with an instruction that takes as
+ * long as the rest of a small call. */
+static inline void call_init(weir_call *call, weir_collective collective, weir_dtype dtype,
+                             const void *in, void *out, size_t count, weir_stream stream)
+{
+    call->size = sizeof *call;
+    call->collective = collective;
+    call->dtype = dtype;
+    call->op = WEIR_SUM;
+    call->root = 0;
+    call->destination = -1;
+    call->source = -1;
+    call->in = in;
+    call->out = out;
+    call->count = count;
+    call->recv_count = 0;
+    call->stream = stream;
+    call->splits = NULL;
+    call->device_splits = NULL;
+    call->in_bytes = 0;
+    call->out_bytes = 0;
+    call->algo_name = NULL;
+    call->algo = NULL;
+    call->blocks = 0;
+    call->threads = 0;
+    call->extras = NULL;
+    call->executor = NULL;
+    call->scratch = NULL;
+}
+
+weir_status weir_allreduce(weir_comm *comm, const void *in, void *out, size_t count,
+                           weir_dtype dtype, weir_op op, weir_stream stream)
+{
+    weir_call call;
+    call_init(&call, WEIR_COLL_ALLREDUCE, dtype, in, out, count, stream);
+    call.op = op;
+    return call_serve(comm, &call, NULL);
+}
+
+weir_status weir_reduce_scatter(weir_comm *comm, const void *in, void *out, size_t count,
+                                weir_dtype dtype, weir_op op, weir_stream stream)
+{
+    weir_call call;
+    call_init(&call, WEIR_COLL_REDUCE_SCATTER, dtype, in, out, count, stream);
+    call.op = op;
+    return call_serve(comm, &call, NULL);
+}
+
+weir_status weir_allgather(weir_comm *comm, const void *in, void *out, size_t count,
+                           weir_dtype dtype, weir_stream stream)
+{
+    weir_call call;
+    call_init(&call, WEIR_COLL_ALLGATHER, dtype, in, out, count, stream);
+    return call_serve(comm, &call, NULL);
+}
+
+weir_status weir_broadcast(weir_comm *comm, const void *in, void *out, size_t count,
+                           weir_dtype dtype, int root, weir_stream stream)
+{
+    weir_call call;
+    call_init(&call, WEIR_COLL_BROADCAST, dtype, in, out, count, stream);
+    call.root = root;
+    return call_serve(comm, &call, NULL);
+}
+
+weir_status weir_reduce(weir_comm *comm, const void *in, void *out, size_t count, weir_dtype dtype,
+                        weir_op op, int root, weir_stream stream)
+{
+    weir_call call;
+    call_init(&call, WEIR_COLL_REDUCE, dtype, in, out, count, stream);
+    call.op = op;
+    call.root = root;
+    return call_serve(comm, &call, NULL);
+}
+
+weir_status weir_alltoall(weir_comm *comm, const void *in, void *out, size_t count,
+                          weir_dtype dtype, weir_stream stream)
+{
+    weir_call call;
+    call_init(&call, WEIR_COLL_ALLTOALL, dtype, in, out, count, stream);
+    return call_serve(comm, &call, NULL);
+}
+
+weir_status weir_alltoallv(weir_comm *comm, const void *in, const size_t *send_counts,
+                           const size_t *send_displs, void *out, const size_t *recv_counts,
+                           const size_t *recv_displs, weir_dtype dtype, weir_stream stream)
+{
+    const weir_splits splits = {send_counts, send_displs, recv_counts, recv_displs};
+    weir_call call;
+    call_init(&call, WEIR_COLL_ALLTOALLV, dtype, in, out, 0, stream);
+    call.splits = &splits;
+    return call_serve(comm, &call, NULL);
+}
+
+weir_status weir_alltoallv_device(weir_comm *comm, const void *in, size_t in_bytes,
+                                  const uint64_t *send_counts, const uint64_t *send_displs,
+                                  void *out, size_t out_bytes, const uint64_t *recv_counts,
+                                  const uint64_t *recv_displs, weir_dtype dtype,
+                                  weir_stream stream)
+{
+    const weir_device_splits splits = {send_counts, send_displs, recv_counts, recv_displs};
+    weir_call call;
+    call_init(&call, WEIR_COLL_ALLTOALLV, dtype, in, out, 0, stream);
+    call.device_splits = &splits;
+    call.in_bytes = in_bytes;
+    call.out_bytes = out_bytes;
+    return call_serve(comm, &call, NULL);
+}
+
 weir_status weir_sendrecv(weir_comm *comm, const void *in, size_t send_count, int destination,
                           void *out, size_t recv_count, int source, weir_dtype dtype,
                           weir_stream stream)
 {
-    size_t larger = send_count > recv_count ? send_count : recv_count;
-    weiri_call call = {
-        .collective = WEIR_COLL_SENDRECV, .in = in, .out = out, .count = larger, .dtype = dtype};
-    weiri_coll *coll = NULL;
-    weir_status status = prepare(comm, &call, 1, stream, &coll);
-    if (WEIRI_UNLIKELY(status != WEIR_OK))
-        return status;
-    if (WEIRI_UNLIKELY(!is_peer_or_none(comm, destination) || !is_peer_or_none(comm, source)))
-        return refuse(&call, "destination or source is outside the communicator");
-    if (WEIRI_UNLIKELY((destination >= 0 && send_count && !in) ||
-                       (source >= 0 && recv_count && !out)))
-        return refuse(&call, "a buffer is NULL");
-    if (WEIRI_UNLIKELY((destination == comm->rank) != (source == comm->rank) ||
-                       (source == comm->rank && send_count != recv_count)))
-        return refuse(&call, "a rank that sends to itself receives the same from itself");
-    status = refuse_in_place(&call);
-    if (WEIRI_UNLIKELY(status != WEIR_OK))
-        return status;
-    complete_buffers(coll, &call);
-    memset(coll->pairs, 0, sizeof *coll->pairs * (size_t)coll->nranks);
-    if (destination >= 0) {
-        weiri_pair *to = &coll->pairs[destination];
-        to->sends = 1;
-        to->from = call.in;
-        to->send_bytes = send_count * call.element_bytes;
-    }
-    if (source >= 0) {
-        weiri_pair *from = &coll->pairs[source];
-        from->receives = 1;
-        from->to = call.out;
-        from->recv_bytes = recv_count * call.element_bytes;
-    }
-    return dispatch(coll, &call, call.bytes);
+    weir_call call;
+    call_init(&call, WEIR_COLL_SENDRECV, dtype, in, out, send_count, stream);
+    call.destination = destination;
+    call.source = source;
+    call.recv_count = recv_count;
+    return call_serve(comm, &call, NULL);
 }

@@ -227,22 +227,22 @@ weir_status weiri_post_out(weiri_coll *coll, int rank, void *own, char **pointer
                                 pointer);
 }
 
-void weiri_reduce_into(weiri_coll *coll, const weiri_call *call, size_t first, size_t count,
+void weiri_reduce_into(weiri_coll *coll, const weir_call *call, size_t first, size_t count,
                        char *const *outputs, int noutputs)
 {
-    size_t step = WEIRI_BLOCK_BYTES / call->element_bytes;
-    int streaming = noutputs == 1 && call->bytes >= coll->streaming_from_bytes;
+    size_t step = WEIRI_BLOCK_BYTES / coll->element_bytes;
+    int streaming = noutputs == 1 && coll->count_bytes >= coll->streaming_from_bytes;
     const void *blocks[WEIRI_RANKS_MAX];
     weiri_reduce_fn reduce = weiri_reduce_get(call->dtype, call->op);
     for (size_t at = first; at < first + count; at += step) {
         size_t length = first + count - at < step ? first + count - at : step;
-        size_t offset = at * call->element_bytes;
+        size_t offset = at * coll->element_bytes;
         for (int rank = 0; rank < coll->nranks; rank++)
             blocks[rank] = (const char *)coll->sources[rank] + offset;
         reduce(outputs[0] + offset, blocks, coll->nranks, length, (uint64_t)coll->nranks,
                streaming);
         for (int i = 1; i < noutputs; i++)
-            memcpy(outputs[i] + offset, outputs[0] + offset, length * call->element_bytes);
+            memcpy(outputs[i] + offset, outputs[0] + offset, length * coll->element_bytes);
     }
 }
 

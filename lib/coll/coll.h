@@ -95,32 +95,18 @@ typedef struct weiri_area {
 typedef struct weiri_coll weiri_coll;
 typedef struct weiri_bridge weiri_bridge;
 
-/* Counts and displacements that are read when a call runs: arrays of nranks
- * numbers, in elements, where the backend's buffers are; and the lengths of the
- * buffers, which the host does know. */
-typedef struct weiri_splits {
-    const uint64_t *send_counts, *send_displs, *recv_counts, *recv_displs;
-    size_t in_bytes, out_bytes;
-} weiri_splits;
-
 enum { WEIRI_SPLIT_BITS = 47 }; /* a message's length goes into 48 bits of its header */
 
-/* One call of a collective, checked. Sizes in bytes unless they say count. */
-typedef struct weiri_call {
-    weir_collective collective;
-    const char *in;
-    char *out;
-    size_t count;         /* the collective's count parameter */
-    size_t element_bytes;
-    size_t bytes;         /* count * element_bytes */
-    weir_dtype dtype;
-    weir_op op;
-    int root;
-    weir_stream stream;                 /* GPUs */
-    const weiri_splits *splits;         /* GPUs, alltoallv: instead of pairs; else NULL */
-    const struct weiri_choice *choice; /* by which it is served */
-    int staged; /* of GPUs, across machines: the buffers are copies in host memory */
-} weiri_call;
+/* Positions in a call's buffers, by bytes. */
+static inline const char *weiri_in_at(const weir_call *call, size_t offset_bytes)
+{
+    return (const char *)call->in + offset_bytes;
+}
+
+static inline char *weiri_out_at(const weir_call *call, size_t offset_bytes)
+{
+    return (char *)call->out + offset_bytes;
+}
 
 /* What this rank exchanges with one peer in alltoall(v) and sendrecv. */
 typedef struct weiri_pair {
@@ -130,16 +116,14 @@ typedef struct weiri_pair {
     int sends, receives; /* whether a message travels at all */
 } weiri_pair;
 
-/* What the algorithm table calls the backend of algorithms across machines. */
-#define WEIRI_BACKEND_INTERNODE ((weir_backend)(WEIR_BACKEND_AUTO + 1))
-
-typedef weir_status (*weiri_algo_run)(weiri_coll *coll, const weiri_call *call);
+/* Runs a call that was checked, and whose derived values are in coll. */
+typedef weir_status (*weiri_algo_run)(weiri_coll *coll, const weir_call *call);
 
 /* A row of the algorithm table, as dispatch sees it. */
 typedef struct weiri_algo {
     weir_collective collective;
     const char *name;
-    weir_backend backend;
+    weir_algo_backend backend;
     weiri_algo_run run;
     const struct weiri_gpu_algo *gpu; /* cuda: coll/cuda/kernels.h */
     size_t bridges_from; /* net: on GPUs, calls of so many bytes run their phases inside there */
@@ -166,20 +150,48 @@ struct weiri_coll {
     size_t piece_bytes, result_bytes, message_bytes; /* data behind the flags */
     size_t streaming_from_bytes; /* buffers from this size on are stored around the caches */
     const char *last_algo;
-    char executed[32]; /* what it points to after weir_algo_execute */
+    char executed[32]; /* what it points to after a custom algorithm */
+
+    /* Derived from the current call, which travels unchanged: weiri_coll_derive, and the dispatch
+     * of api.c. */
+    size_t elements;      /* the call's count; sendrecv: the larger one; alltoallv: 0 */
+    size_t element_bytes, count_bytes; /* of one element, of all of these */
+    const struct weiri_choice *choice; /* the row that serves it */
+    int staged; /* GPUs of several nodes: the buffers are copies in host memory */
+
     weiri_area *areas;  /* nranks */
     weiri_pair *pairs;  /* nranks */
     const void **sources; /* nranks, scratch of the reductions */
     weiri_bridge *bridge; /* GPUs across machines: what calls pass through, or NULL */
     weiri_choice choices[WEIR_COLL_COUNT][WEIRI_CHOICES_MAX];
     weiri_choice tuned[WEIR_COLL_COUNT][WEIRI_CHOICES_MAX];
+    weiri_choice forced; /* the algorithm that the current or an earlier call named */
+    weir_collective forced_collective;
 };
 
 /* The communicator's state, made on the first collective. Local. */
 weir_status weiri_coll_get(weir_comm *comm, weiri_coll **coll);
 
-/* Runs a checked call, which counts as size_bytes, by the tuning table. */
-weir_status weiri_coll_run(weiri_coll *coll, const weiri_call *call, size_t size_bytes);
+/* Checks and runs a call. choices: a list as in weiri_coll, whose last entry has no limit, that
+ * selects the algorithm; NULL: that which the call names, else the communicator's list.
+ * Collective, as weir_run, which differs in that it also takes algorithm objects. */
+weir_status weiri_coll_call(weir_comm *comm, const weir_call *call, const weiri_choice *choices);
+
+/* Runs a call whose pairs are filled, without a check, by the communicator's list. size_bytes:
+ * what the tuning table counts. */
+weir_status weiri_coll_run(weiri_coll *coll, const weir_call *call, size_t size_bytes);
+
+/* Computes the values of coll that follow from a call's counts and type. */
+void weiri_coll_derive(weiri_coll *coll, const weir_call *call);
+
+/* coll/select.c: the list of choices that holds a call to one algorithm: by its row and grid (0
+ * and 0: its own); by its name as weir_call.algo_name gives it, where "auto" is the tuning table's
+ * list. Valid until the next call that names one. WEIR_ERR_INVALID lists the known names;
+ * WEIR_ERR_UNSUPPORTED: the row is of another backend. */
+weir_status weiri_coll_force_row(weiri_coll *coll, const weiri_algo *row, int blocks, int threads,
+                                 const weiri_choice **choices);
+weir_status weiri_coll_force_name(weiri_coll *coll, weir_collective collective, const char *name,
+                                  const weiri_choice **choices);
 
 /* coll/select.c: fills tuned and choices from the tuning table, WEIR_TUNING and
  * WEIR_ALGO. WEIR_ERR_INVALID names the file's line or the variable. */
@@ -274,7 +286,7 @@ weir_status weiri_post_out(weiri_coll *coll, int rank, void *own, char **pointer
 
 /* Reduces elements [first, first + count) of every rank's input, given in
  * coll->sources, into the outputs at the same place, block by block. */
-void weiri_reduce_into(weiri_coll *coll, const weiri_call *call, size_t first, size_t count,
+void weiri_reduce_into(weiri_coll *coll, const weir_call *call, size_t first, size_t count,
                        char *const *outputs, int noutputs);
 
 /* Whether the direct form of a copying collective serves buffers of which some

@@ -30,7 +30,7 @@
 
 enum { ROWS_MAX = 256, LINE_BYTES = 256 };
 
-static const weiri_algo *find_algo(weir_backend backend, int collective, const char *name)
+static const weiri_algo *find_algo(weir_algo_backend backend, int collective, const char *name)
 {
     for (size_t i = 0; i < weiri_algo_table_rows; i++)
         if ((int)weiri_algo_table[i].collective == collective &&
@@ -40,7 +40,7 @@ static const weiri_algo *find_algo(weir_backend backend, int collective, const c
     return NULL;
 }
 
-static const weiri_algo *first_algo(weir_backend backend, int collective)
+static const weiri_algo *first_algo(weir_algo_backend backend, int collective)
 {
     for (size_t i = 0; i < weiri_algo_table_rows; i++)
         if ((int)weiri_algo_table[i].collective == collective &&
@@ -49,13 +49,13 @@ static const weiri_algo *first_algo(weir_backend backend, int collective)
     return NULL;
 }
 
-static int is_known(const weiri_algo *row, weir_backend backend, int collective)
+static int is_known(const weiri_algo *row, weir_algo_backend backend, int collective)
 {
     return row->backend == backend && (collective < 0 || (int)row->collective == collective);
 }
 
 /* The names of a collective's algorithms, or (-1) of all collectives', each once, for messages. */
-static const char *known_algos(weir_backend backend, int collective, char *text, size_t bytes)
+static const char *known_algos(weir_algo_backend backend, int collective, char *text, size_t bytes)
 {
     size_t used = 0;
     for (size_t i = 0; i < weiri_algo_table_rows && used < bytes; i++) {
@@ -95,11 +95,11 @@ static int parse_bytes(const char *text, uint64_t *bytes)
     return 0;
 }
 
-static weir_backend backend_of(const weiri_tuning_row *row)
+static weir_algo_backend backend_of(const weiri_tuning_row *row)
 {
     if (strcmp(row->cores, "net") == 0)
-        return WEIRI_BACKEND_INTERNODE;
-    return strcmp(row->cores, "cuda") == 0 ? WEIR_BACKEND_CUDA : WEIR_BACKEND_HOST;
+        return WEIR_ALGO_INTERNODE;
+    return strcmp(row->cores, "cuda") == 0 ? WEIR_ALGO_CUDA : WEIR_ALGO_HOST;
 }
 
 /* "16x64"; -1 if it is neither that nor empty. */
@@ -202,11 +202,11 @@ static weir_status read_rows(const char *path, weiri_tuning_row *rows, size_t *c
     return status;
 }
 
-static weir_backend backend_of_comm(const weiri_coll *coll)
+weir_algo_backend weir_comm_algo_backend(const weir_comm *comm)
 {
-    if (coll->comm->internode)
-        return WEIRI_BACKEND_INTERNODE;
-    return coll->comm->gpu ? WEIR_BACKEND_CUDA : WEIR_BACKEND_HOST;
+    if (comm->internode)
+        return WEIR_ALGO_INTERNODE;
+    return comm->gpu ? WEIR_ALGO_CUDA : WEIR_ALGO_HOST;
 }
 
 static int matches(const weiri_coll *coll, const weiri_tuning_row *row)
@@ -261,12 +261,12 @@ static void take_rows(weiri_coll *coll, int collective, const weiri_tuning_row *
         int blocks, threads;
         parse_bytes(row->max_bytes, &max_bytes);
         parse_grid(row->grid, &blocks, &threads);
-        choices[used++] = choice_of(find_algo(backend_of_comm(coll), collective, row->algo),
+        choices[used++] = choice_of(find_algo(weir_comm_algo_backend(coll->comm), collective, row->algo),
                                     max_bytes, blocks, threads);
     }
     if (used == 0 || choices[used - 1].max_bytes != UINT64_MAX) {
         const weiri_algo *fallback =
-            used ? choices[used - 1].algo : first_algo(backend_of_comm(coll), collective);
+            used ? choices[used - 1].algo : first_algo(weir_comm_algo_backend(coll->comm), collective);
         choices[used] = choice_of(fallback, UINT64_MAX, 0, 0);
     }
 }
@@ -285,7 +285,7 @@ static weir_status apply_environment(weiri_coll *coll)
         return WEIR_OK;
     int found = 0;
     for (int collective = 0; collective < WEIR_COLL_COUNT; collective++) {
-        const weiri_algo *algo = find_algo(backend_of_comm(coll), collective, name);
+        const weiri_algo *algo = find_algo(weir_comm_algo_backend(coll->comm), collective, name);
         if (algo)
             force(coll, collective, algo, 0, 0);
         found |= algo != NULL;
@@ -294,7 +294,7 @@ static weir_status apply_environment(weiri_coll *coll)
     return found ? WEIR_OK
                  : weiri_fail(WEIR_ERR_INVALID, "%s=%s: no collective has it; known are auto%s",
                               weiri_env_name(WEIRI_ENV_ALGO), name,
-                              known_algos(backend_of_comm(coll), -1, known, sizeof known));
+                              known_algos(weir_comm_algo_backend(coll->comm), -1, known, sizeof known));
 }
 
 weir_status weiri_coll_tune(weiri_coll *coll)
@@ -322,6 +322,29 @@ weir_status weiri_coll_tune(weiri_coll *coll)
     return status == WEIR_OK ? apply_environment(coll) : status;
 }
 
+/* The row and the grid (0 and 0: its own) that a name such as "packet:16x64" stands for. */
+static weir_status parse_name(const weiri_coll *coll, weir_collective collective, const char *name,
+                              const weiri_algo **algo, int *blocks, int *threads)
+{
+    weir_algo_backend backend = weir_comm_algo_backend(coll->comm);
+    char word[24] = "", known[256] = "";
+    size_t length = strcspn(name, ":");
+    *blocks = *threads = 0;
+    if (name[length] && (backend != WEIR_ALGO_CUDA || !name[length + 1] ||
+                         parse_grid(name + length + 1, blocks, threads)))
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "algorithm '%s': a grid is blocks x threads, on GPUs: packet:16x64",
+                          name);
+    if (length < sizeof word)
+        memcpy(word, name, length);
+    *algo = find_algo(backend, (int)collective, word);
+    if (!*algo)
+        return weiri_fail(WEIR_ERR_INVALID, "%s has no algorithm '%s'; known are auto%s",
+                          weir_collective_name(collective), name,
+                          known_algos(backend, (int)collective, known, sizeof known));
+    return WEIR_OK;
+}
+
 weir_status weir_comm_set_algo(weir_comm *comm, weir_collective collective, const char *name)
 {
     if (!comm || !name || (unsigned)collective >= WEIR_COLL_COUNT)
@@ -334,24 +357,46 @@ weir_status weir_comm_set_algo(weir_comm *comm, weir_collective collective, cons
         memcpy(coll->choices[collective], coll->tuned[collective], sizeof coll->tuned[collective]);
         return WEIR_OK;
     }
-    weir_backend backend = backend_of_comm(coll);
-    char word[24] = "", known[256] = "";
-    size_t length = strcspn(name, ":");
+    const weiri_algo *algo = NULL;
     int blocks = 0, threads = 0;
-    if (name[length] && (backend != WEIR_BACKEND_CUDA || !name[length + 1] ||
-                         parse_grid(name + length + 1, &blocks, &threads)))
-        return weiri_fail(WEIR_ERR_INVALID,
-                          "algorithm '%s': a grid is blocks x threads, on GPUs: packet:16x64",
-                          name);
-    if (length < sizeof word)
-        memcpy(word, name, length);
-    const weiri_algo *algo = find_algo(backend, (int)collective, word);
-    if (!algo)
-        return weiri_fail(WEIR_ERR_INVALID, "%s has no algorithm '%s'; known are auto%s",
-                          weir_collective_name(collective), name,
-                          known_algos(backend, (int)collective, known, sizeof known));
-    force(coll, (int)collective, algo, blocks, threads);
+    status = parse_name(coll, collective, name, &algo, &blocks, &threads);
+    if (status == WEIR_OK)
+        force(coll, (int)collective, algo, blocks, threads);
+    return status;
+}
+
+weir_status weiri_coll_force_row(weiri_coll *coll, const weiri_algo *row, int blocks, int threads,
+                                 const weiri_choice **choices)
+{
+    if (row->backend != weir_comm_algo_backend(coll->comm))
+        return weiri_fail(WEIR_ERR_UNSUPPORTED, "algorithm %s is of another backend", row->name);
+    if (!blocks != !threads)
+        return weiri_fail(WEIR_ERR_INVALID, "algorithm %s: give blocks and threads, or neither",
+                          row->name);
+    if (row->backend != WEIR_ALGO_CUDA)
+        blocks = threads = 0;
+    coll->forced = choice_of(row, UINT64_MAX, blocks, threads);
+    coll->forced_collective = row->collective;
+    *choices = &coll->forced;
     return WEIR_OK;
+}
+
+weir_status weiri_coll_force_name(weiri_coll *coll, weir_collective collective, const char *name,
+                                  const weiri_choice **choices)
+{
+    const weiri_algo *row = NULL;
+    int blocks = 0, threads = 0;
+    if (strcmp(name, "auto") == 0) {
+        *choices = coll->tuned[collective];
+        return WEIR_OK;
+    }
+    if (coll->forced.algo && coll->forced_collective == collective &&
+        strcmp(coll->forced.name, name) == 0) { /* as in the call before */
+        *choices = &coll->forced;
+        return WEIR_OK;
+    }
+    weir_status status = parse_name(coll, collective, name, &row, &blocks, &threads);
+    return status == WEIR_OK ? weiri_coll_force_row(coll, row, blocks, threads, choices) : status;
 }
 
 const char *weir_comm_last_algo(const weir_comm *comm)

@@ -6,61 +6,68 @@
 
 #include "coll/cuda/kernels.h"
 
-/* X(collective, name, run, summary) */
-#define HOST_ALGOS(X)                                                                              \
-    X(ALLREDUCE, "packet", weiri_allreduce_packet,                                                 \
-      "publish the input, reduce everybody's; one latency, small sizes")                           \
-    X(ALLREDUCE, "packet2", weiri_allreduce_packet2,                                               \
-      "reduce a share, gather the shares, through scratch memory; plain memory")                   \
-    X(ALLREDUCE, "fused", weiri_allreduce_fused,                                                   \
-      "read a share of all, reduce it, write it to all; library memory")                           \
-    X(ALLREDUCE, "ring", weiri_allreduce_ring,                                                     \
-      "partial sums from rank to rank, through scratch memory")                                    \
-    X(REDUCE_SCATTER, "packet", weiri_reduce_scatter_packet,                                       \
-      "publish the input, reduce the own block of everybody's")                                    \
-    X(REDUCE_SCATTER, "direct", weiri_reduce_scatter_direct,                                       \
-      "reduce the own block from everybody's library memory")                                      \
-    X(ALLGATHER, "packet", weiri_allgather_packet, "publish the input, copy everybody's")          \
-    X(ALLGATHER, "direct", weiri_allgather_direct, "copy from everybody's library memory")         \
-    X(BROADCAST, "packet", weiri_broadcast_packet, "the root publishes, the others follow")        \
-    X(BROADCAST, "direct", weiri_broadcast_direct, "copy from the root's library memory")          \
-    X(REDUCE, "packet", weiri_reduce_packet, "publish the input, the root reduces everybody's")    \
-    X(REDUCE, "direct", weiri_reduce_direct,                                                       \
-      "each reduces a share into the root's library memory")                                       \
-    X(ALLTOALL, "packet", weiri_exchange_packet, "messages through scratch memory")                \
-    X(ALLTOALL, "direct", weiri_exchange_direct, "copy from the sender's library memory")          \
-    X(ALLTOALLV, "packet", weiri_exchange_packet, "messages through scratch memory")               \
-    X(ALLTOALLV, "direct", weiri_exchange_direct, "copy from the sender's library memory")         \
-    X(SENDRECV, "packet", weiri_exchange_packet, "messages through scratch memory")                \
-    X(SENDRECV, "direct", weiri_exchange_direct, "copy from the sender's library memory")
+#include <string.h>
 
-/* X(collective, name, run, bridges from, summary); between machines, described in coll/net/.
- * Phases on GPUs pay where they are shorter than the copies that they save: allreduce and
+/* X(collective, name, run, rounding, reproducible, summary); the last but one are those of
+ * weir_algo_info. */
+#define HOST_ALGOS(X)                                                                              \
+    X(ALLREDUCE, "packet", weiri_allreduce_packet, ONCE, 1,                                        \
+      "publish the input, reduce everybody's; one latency, small sizes")                           \
+    X(ALLREDUCE, "packet2", weiri_allreduce_packet2, ONCE, 1,                                      \
+      "reduce a share, gather the shares, through scratch memory; plain memory")                   \
+    X(ALLREDUCE, "fused", weiri_allreduce_fused, ONCE, 1,                                          \
+      "read a share of all, reduce it, write it to all; library memory")                           \
+    X(ALLREDUCE, "ring", weiri_allreduce_ring, PER_RANK, 0,                                        \
+      "partial sums from rank to rank, through scratch memory")                                    \
+    X(REDUCE_SCATTER, "packet", weiri_reduce_scatter_packet, ONCE, 1,                              \
+      "publish the input, reduce the own block of everybody's")                                    \
+    X(REDUCE_SCATTER, "direct", weiri_reduce_scatter_direct, ONCE, 1,                              \
+      "reduce the own block from everybody's library memory")                                      \
+    X(ALLGATHER, "packet", weiri_allgather_packet, ONCE, 1, "publish the input, copy everybody's") \
+    X(ALLGATHER, "direct", weiri_allgather_direct, ONCE, 1,                                        \
+      "copy from everybody's library memory")                                                      \
+    X(BROADCAST, "packet", weiri_broadcast_packet, ONCE, 1,                                        \
+      "the root publishes, the others follow")                                                     \
+    X(BROADCAST, "direct", weiri_broadcast_direct, ONCE, 1, "copy from the root's library memory") \
+    X(REDUCE, "packet", weiri_reduce_packet, ONCE, 1,                                              \
+      "publish the input, the root reduces everybody's")                                           \
+    X(REDUCE, "direct", weiri_reduce_direct, ONCE, 1,                                              \
+      "each reduces a share into the root's library memory")                                       \
+    X(ALLTOALL, "packet", weiri_exchange_packet, ONCE, 1, "messages through scratch memory")       \
+    X(ALLTOALL, "direct", weiri_exchange_direct, ONCE, 1, "copy from the sender's library memory") \
+    X(ALLTOALLV, "packet", weiri_exchange_packet, ONCE, 1, "messages through scratch memory")      \
+    X(ALLTOALLV, "direct", weiri_exchange_direct, ONCE, 1,                                         \
+      "copy from the sender's library memory")                                                     \
+    X(SENDRECV, "packet", weiri_exchange_packet, ONCE, 1, "messages through scratch memory")       \
+    X(SENDRECV, "direct", weiri_exchange_direct, ONCE, 1, "copy from the sender's library memory")
+
+/* X(collective, name, run, rounding, bridges from, summary); between nodes, described in
+ * coll/internode/. Phases on GPUs pay where they are shorter than the copies that they save: allreduce and
  * reduce_scatter from about there on, reduce, whose root copies everything anyway, nowhere. */
 #define NEVER SIZE_MAX
 #define NET_ALGOS(X)                                                                               \
-    X(ALLREDUCE, "rails", weiri_internode_coll_allreduce_rails, 128 << 10,                         \
+    X(ALLREDUCE, "rails", weiri_internode_coll_allreduce_rails, PER_NODE, 128 << 10,               \
       "reduce-scatter inside, exchange of partial results, allgather inside")                      \
-    X(ALLREDUCE, "packet", weiri_internode_coll_relay, NEVER,                                      \
+    X(ALLREDUCE, "packet", weiri_internode_coll_relay, ONCE, NEVER,                                \
       "one message between two machines; small sizes")                                             \
-    X(REDUCE_SCATTER, "rails", weiri_internode_coll_reduce_scatter_rails, 128 << 10,               \
+    X(REDUCE_SCATTER, "rails", weiri_internode_coll_reduce_scatter_rails, PER_NODE, 128 << 10,     \
       "reduce inside for each rank of other machines, send it the result")                         \
-    X(REDUCE_SCATTER, "packet", weiri_internode_coll_relay, NEVER,                                 \
+    X(REDUCE_SCATTER, "packet", weiri_internode_coll_relay, ONCE, NEVER,                           \
       "one message between two machines; small sizes")                                             \
-    X(ALLGATHER, "rails", weiri_internode_coll_allgather_rails, 0,                                 \
+    X(ALLGATHER, "rails", weiri_internode_coll_allgather_rails, ONCE, 0,                           \
       "send the input to each machine, spread what comes inside")                                  \
-    X(ALLGATHER, "packet", weiri_internode_coll_relay, NEVER,                                      \
+    X(ALLGATHER, "packet", weiri_internode_coll_relay, ONCE, NEVER,                                \
       "one message between two machines; small sizes")                                             \
-    X(BROADCAST, "rails", weiri_internode_coll_broadcast_rails, 0,                                 \
+    X(BROADCAST, "rails", weiri_internode_coll_broadcast_rails, ONCE, 0,                           \
       "chunks by turns from the root's machine, broadcast inside")                                 \
-    X(REDUCE, "rails", weiri_internode_coll_reduce_rails, NEVER,                                   \
+    X(REDUCE, "rails", weiri_internode_coll_reduce_rails, PER_NODE, NEVER,                         \
       "reduce inside, the root combines machines")                                                 \
-    X(ALLTOALL, "pairs", weiri_internode_coll_pairs, 0, "messages between each two ranks")         \
-    X(ALLTOALL, "packet", weiri_internode_coll_relay, NEVER,                                       \
+    X(ALLTOALL, "pairs", weiri_internode_coll_pairs, ONCE, 0, "messages between each two ranks")   \
+    X(ALLTOALL, "packet", weiri_internode_coll_relay, ONCE, NEVER,                                 \
       "one message between two machines; small sizes")                                             \
-    X(ALLTOALLV, "pairs", weiri_internode_coll_pairs, 0,                                           \
+    X(ALLTOALLV, "pairs", weiri_internode_coll_pairs, ONCE, 0,                                     \
       "messages between each two ranks, short blocks of two machines in one")                      \
-    X(SENDRECV, "pairs", weiri_internode_coll_pairs, 0, "messages between each two ranks")
+    X(SENDRECV, "pairs", weiri_internode_coll_pairs, ONCE, 0, "messages between each two ranks")
 
 /* X(collective, name, kernel, summary); kernels are described in coll/cuda/. The
  * last row of a collective serves every call. */
@@ -106,18 +113,22 @@
 
 /* Two arrays of one order: what the public sees, and what runs. */
 static const weir_algo_info infos[] = {
-#define ROW(collective, name, run, summary)                                                        \
-    {WEIR_COLL_##collective, name, "host", summary, 2, WEIRI_RANKS_MAX},
+#define INFO(collective, name, backend, summary, max_ranks, rounding, reproducible)                \
+    {WEIR_COLL_##collective, name,      WEIR_ALGO_##backend,      summary, 2,                      \
+     max_ranks,              WEIR_ROUNDING_##rounding, reproducible},
+#define ROW(collective, name, run, rounding, reproducible, summary)                                \
+    INFO(collective, name, HOST, summary, WEIRI_RANKS_MAX, rounding, reproducible)
     HOST_ALGOS(ROW)
 #undef ROW
-#define ROW(collective, name, run, from_bytes, summary)                                            \
-    {WEIR_COLL_##collective, name, "net", summary, 2, WEIRI_RANKS_MAX},
+#define ROW(collective, name, run, rounding, from_bytes, summary)                                  \
+    INFO(collective, name, INTERNODE, summary, WEIRI_RANKS_MAX, rounding, 1)
     NET_ALGOS(ROW)
 #undef ROW
 #define ROW(collective, name, kernel, summary)                                                     \
-    {WEIR_COLL_##collective, name, "cuda", summary, 2, WEIRI_GPU_RANKS_MAX},
+    INFO(collective, name, CUDA, summary, WEIRI_GPU_RANKS_MAX, ONCE, 1)
     CUDA_ALGOS(ROW) COPY_ENGINE_ALGOS(ROW)
 #undef ROW
+#undef INFO
 };
 
 #define GPU_ROW(kernel)                                                                            \
@@ -127,25 +138,42 @@ static const weir_algo_info infos[] = {
     }
 
 const weiri_algo weiri_algo_table[] = {
-#define ROW(collective, name, run, summary)                                                        \
-    {WEIR_COLL_##collective, name, WEIR_BACKEND_HOST, run, NULL, 0},
+#define ROW(collective, name, run, rounding, reproducible, summary)                                \
+    {WEIR_COLL_##collective, name, WEIR_ALGO_HOST, run, NULL, 0},
     HOST_ALGOS(ROW)
 #undef ROW
-#define ROW(collective, name, run, from_bytes, summary)                                            \
-    {WEIR_COLL_##collective, name, WEIRI_BACKEND_INTERNODE, run, NULL, from_bytes},
+#define ROW(collective, name, run, rounding, from_bytes, summary)                                  \
+    {WEIR_COLL_##collective, name, WEIR_ALGO_INTERNODE, run, NULL, from_bytes},
     NET_ALGOS(ROW)
 #undef ROW
 #define ROW(collective, name, kernel, summary)                                                     \
-    {WEIR_COLL_##collective, name, WEIR_BACKEND_CUDA, weiri_cuda_run, GPU_ROW(kernel), 0},
+    {WEIR_COLL_##collective, name, WEIR_ALGO_CUDA, weiri_cuda_run, GPU_ROW(kernel), 0},
     CUDA_ALGOS(ROW)
 #undef ROW
 #define ROW(collective, name, run, summary)                                                        \
-    {WEIR_COLL_##collective, name, WEIR_BACKEND_CUDA, run, NULL, 0},
+    {WEIR_COLL_##collective, name, WEIR_ALGO_CUDA, run, NULL, 0},
     COPY_ENGINE_ALGOS(ROW)
 #undef ROW
 };
 
 const size_t weiri_algo_table_rows = sizeof weiri_algo_table / sizeof *weiri_algo_table;
+
+const char *weir_algo_backend_name(weir_algo_backend backend)
+{
+    static const char *const names[] = {"host", "cuda", "net"};
+    return (unsigned)backend < WEIR_ALGO_BACKENDS ? names[backend] : NULL;
+}
+
+const weir_algo_info *weir_algo_info_find(weir_algo_backend backend, weir_collective collective,
+                                          const char *name)
+{
+    size_t length = strcspn(name, ":");
+    for (size_t i = 0; i < weiri_algo_table_rows; i++)
+        if (infos[i].backend == backend && infos[i].collective == collective &&
+            strlen(infos[i].name) == length && memcmp(infos[i].name, name, length) == 0)
+            return &infos[i];
+    return NULL;
+}
 
 const weir_algo_info *weir_algo_list(size_t *count)
 {

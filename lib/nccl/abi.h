@@ -110,31 +110,39 @@ ncclResult_t weiri_nccl_result_of(weiri_nccl_comm *comm, weir_status status);
 
 /* --------------------------------------------------------------------- calls */
 
-typedef enum weiri_nccl_kind {
-    WEIRI_NCCL_ALLREDUCE,
-    WEIRI_NCCL_REDUCE_SCATTER,
-    WEIRI_NCCL_ALLGATHER,
-    WEIRI_NCCL_BROADCAST,
-    WEIRI_NCCL_REDUCE,
-    WEIRI_NCCL_ALLTOALL,
-    WEIRI_NCCL_SEND,
-    WEIRI_NCCL_RECV
-} weiri_nccl_kind;
-
+/* A call as a group keeps it. */
 typedef struct weiri_nccl_call {
-    weiri_nccl_kind kind;
+    weir_call call;         /* a send is a sendrecv without a source, a receive one without a
+                               destination; types and operations have NCCL's numbers, which are
+                               weir's; op: sum where scale is used */
     ncclComm_t handle;
-    const void *in;
-    void *out;
-    size_t count;
-    ncclDataType_t datatype;
-    ncclRedOp_t op;
-    int root; /* or the peer */
-    cudaStream_t stream;
-    weiri_nccl_scale scale; /* of op, copied because op may be destroyed before the call runs */
+    weiri_nccl_scale scale; /* of a custom operation, which may be destroyed before the call runs */
 } weiri_nccl_call;
 
-/* Runs a collective now. The call has been checked and has its scalar. */
+static inline int weiri_nccl_is_p2p(const weiri_nccl_call *call)
+{
+    return call->call.collective == WEIR_COLL_SENDRECV;
+}
+
+/* Whether a call is a send; of those that are sends or receives. */
+static inline int weiri_nccl_sends(const weiri_nccl_call *call)
+{
+    return call->call.source == -1;
+}
+
+/* Its peer, and the elements that it moves. */
+static inline int weiri_nccl_peer(const weiri_nccl_call *call)
+{
+    return weiri_nccl_sends(call) ? call->call.destination : call->call.source;
+}
+
+static inline size_t weiri_nccl_count(const weiri_nccl_call *call)
+{
+    return weiri_nccl_is_p2p(call) && !weiri_nccl_sends(call) ? call->call.recv_count
+                                                              : call->call.count;
+}
+
+/* Runs a collective now. The call is checked, and has its scale. */
 ncclResult_t weiri_nccl_run(weiri_nccl_comm *comm, const weiri_nccl_call *call);
 
 /* Estimated microseconds of one communicator's calls in a group; negative: unknown. */

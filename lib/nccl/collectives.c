@@ -12,52 +12,38 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const names[] = {"AllReduce", "ReduceScatter", "AllGather", "Broadcast",
-                                    "Reduce",    "AlltoAll",      "Send",      "Recv"};
-
-static int reduces(weiri_nccl_kind kind)
+/* The function's name behind "nccl". */
+static const char *name_of(const weiri_nccl_call *call)
 {
-    return kind == WEIRI_NCCL_ALLREDUCE || kind == WEIRI_NCCL_REDUCE_SCATTER ||
-           kind == WEIRI_NCCL_REDUCE;
+    static const char *const names[WEIR_COLL_COUNT] = {
+        [WEIR_COLL_ALLREDUCE] = "AllReduce", [WEIR_COLL_REDUCE_SCATTER] = "ReduceScatter",
+        [WEIR_COLL_ALLGATHER] = "AllGather", [WEIR_COLL_BROADCAST] = "Broadcast",
+        [WEIR_COLL_REDUCE] = "Reduce",       [WEIR_COLL_ALLTOALL] = "AlltoAll"};
+    if (weiri_nccl_is_p2p(call))
+        return weiri_nccl_sends(call) ? "Send" : "Recv";
+    return names[call->call.collective];
+}
+
+static int call_reduces(const weir_call *call)
+{
+    return call->collective == WEIR_COLL_ALLREDUCE ||
+           call->collective == WEIR_COLL_REDUCE_SCATTER || call->collective == WEIR_COLL_REDUCE;
 }
 
 /* Elements of the input, which a copy has. */
-static size_t elements_of(const weiri_nccl_comm *comm, const weiri_nccl_call *call)
+static size_t elements_of(const weiri_nccl_comm *comm, const weir_call *call)
 {
-    int blocks = call->kind == WEIRI_NCCL_REDUCE_SCATTER || call->kind == WEIRI_NCCL_ALLTOALL;
+    int blocks = call->collective == WEIR_COLL_REDUCE_SCATTER ||
+                 call->collective == WEIR_COLL_ALLTOALL;
     return blocks ? call->count * (size_t)comm->nranks : call->count;
 }
 
-static weir_status dispatch(weir_comm *comm, const weiri_nccl_call *call, const void *in,
-                            weir_op op, weir_stream stream)
-{
-    weir_dtype dtype = (weir_dtype)call->datatype;
-    switch (call->kind) {
-    case WEIRI_NCCL_ALLREDUCE:
-        return weir_allreduce(comm, in, call->out, call->count, dtype, op, stream);
-    case WEIRI_NCCL_REDUCE_SCATTER:
-        return weir_reduce_scatter(comm, in, call->out, call->count, dtype, op, stream);
-    case WEIRI_NCCL_ALLGATHER:
-        return weir_allgather(comm, in, call->out, call->count, dtype, stream);
-    case WEIRI_NCCL_BROADCAST:
-        return weir_broadcast(comm, in, call->out, call->count, dtype, call->root, stream);
-    case WEIRI_NCCL_REDUCE:
-        return weir_reduce(comm, in, call->out, call->count, dtype, op, call->root, stream);
-    case WEIRI_NCCL_ALLTOALL:
-        return weir_alltoall(comm, in, call->out, call->count, dtype, stream);
-    case WEIRI_NCCL_SEND:
-    case WEIRI_NCCL_RECV:
-        break;
-    }
-    return weiri_fail(WEIR_ERR_INTERNAL, "no collective");
-}
-
 /* A copy of the call's input; scale: multiplied, or NULL. */
-static weir_status copy_input(const weiri_nccl_comm *comm, const weiri_nccl_call *call,
+static weir_status copy_input(const weiri_nccl_comm *comm, const weir_call *call,
                               const weiri_nccl_scale *scale, void **made)
 {
-    size_t count = elements_of(comm, call);
-    size_t bytes = count * weir_dtype_bytes((weir_dtype)call->datatype);
+    size_t count = elements_of(comm, call), width = weir_dtype_bytes(call->dtype);
+    size_t bytes = count * width;
     if (comm->device >= 0)
         return weiri_nccl_gpu_copy_of(comm, scale, call->in, bytes, call->stream, made);
     void *copy = malloc(bytes + 1);
@@ -67,14 +53,14 @@ static weir_status copy_input(const weiri_nccl_comm *comm, const weiri_nccl_call
     if (scale) {
         uint64_t scalar = 0;
         memcpy(&scalar, scale->residence == ncclScalarDevice ? scale->there : scale->scalar,
-               weir_dtype_bytes((weir_dtype)call->datatype));
-        weiri_nccl_scale_span(copy, copy, &scalar, (int)call->datatype, 0, 1, count);
+               width);
+        weiri_nccl_scale_span(copy, copy, &scalar, (int)call->dtype, 0, 1, count);
     }
     *made = copy;
     return WEIR_OK;
 }
 
-static void drop_copy(const weiri_nccl_comm *comm, const weiri_nccl_call *call, void *copy)
+static void drop_copy(const weiri_nccl_comm *comm, const weir_call *call, void *copy)
 {
     if (comm->device >= 0)
         weiri_nccl_gpu_drop(copy, call->stream);
@@ -82,24 +68,27 @@ static void drop_copy(const weiri_nccl_comm *comm, const weiri_nccl_call *call, 
         free(copy);
 }
 
-static weir_status run_copied(weiri_nccl_comm *comm, const weiri_nccl_call *call,
-                              const weiri_nccl_scale *scale, weir_stream stream)
+/* The call on a copy of its input. */
+static weir_status run_copied(weiri_nccl_comm *comm, const weir_call *call,
+                              const weiri_nccl_scale *scale)
 {
     void *copy = NULL;
+    weir_call copied = *call;
     if (!call->count)
         return WEIR_OK;
     weir_status status = copy_input(comm, call, scale, &copy);
     if (status != WEIR_OK)
         return status;
-    status = dispatch(comm->comm, call, copy, WEIR_SUM, stream);
+    copied.in = copy;
+    status = weir_run(comm->comm, &copied);
     drop_copy(comm, call, copy);
     return status;
 }
 
 /* Whether blocks would overwrite blocks that are yet to leave. */
-static int is_in_place_alltoall(const weiri_nccl_call *call)
+static int is_in_place_alltoall(const weir_call *call)
 {
-    return call->kind == WEIRI_NCCL_ALLTOALL && call->in == call->out;
+    return call->collective == WEIR_COLL_ALLTOALL && call->in == call->out;
 }
 
 ncclResult_t weiri_nccl_run(weiri_nccl_comm *comm, const weiri_nccl_call *call)
@@ -107,21 +96,19 @@ ncclResult_t weiri_nccl_run(weiri_nccl_comm *comm, const weiri_nccl_call *call)
     if (comm->vendor)
         return weiri_nccl_vendor_run(comm, call);
     const weiri_nccl_scale *scale = call->scale.used ? &call->scale : NULL;
-    weir_stream stream = comm->device >= 0 ? call->stream : NULL;
+    const weir_call *own = &call->call;
     weir_status status = WEIR_OK;
     if (comm->device >= 0)
-        status = weiri_nccl_gpu_order(comm, call->stream);
+        status = weiri_nccl_gpu_order(comm, own->stream);
     if (status == WEIR_OK)
-        status = scale || is_in_place_alltoall(call)
-                     ? run_copied(comm, call, scale, stream)
-                     : dispatch(comm->comm, call, call->in,
-                                reduces(call->kind) ? (weir_op)call->op : WEIR_SUM, stream);
+        status = scale || is_in_place_alltoall(own) ? run_copied(comm, own, scale)
+                                                    : weir_run(comm->comm, own);
     if (status == WEIR_OK && comm->device >= 0)
-        status = weiri_nccl_gpu_ordered(comm, call->stream);
+        status = weiri_nccl_gpu_ordered(comm, own->stream);
     if (status == WEIR_OK && weiri_log_enabled(WEIRI_LOG_INFO))
-        weiri_log(WEIRI_LOG_INFO, "nccl%s, rank %d of %d: %zu x %s by %s", names[call->kind],
-                  comm->rank, comm->nranks, call->count,
-                  weir_dtype_name((weir_dtype)call->datatype), weir_comm_last_algo(comm->comm));
+        weiri_log(WEIRI_LOG_INFO, "nccl%s, rank %d of %d: %zu x %s by %s", name_of(call),
+                  comm->rank, comm->nranks, own->count, weir_dtype_name(own->dtype),
+                  weir_comm_last_algo(comm->comm));
     return weiri_nccl_result_of(comm, status);
 }
 
@@ -129,65 +116,76 @@ ncclResult_t weiri_nccl_run(weiri_nccl_comm *comm, const weiri_nccl_call *call)
 
 static ncclResult_t refuse(const weiri_nccl_call *call, const char *why)
 {
-    return weiri_nccl_fail(ncclInvalidArgument, "nccl%s: %s", names[call->kind], why);
+    return weiri_nccl_fail(ncclInvalidArgument, "nccl%s: %s", name_of(call), why);
 }
 
-static int reads(const weiri_nccl_comm *comm, const weiri_nccl_call *call)
+static int call_reads(const weiri_nccl_comm *comm, const weiri_nccl_call *call)
 {
-    return call->kind != WEIRI_NCCL_RECV &&
-           (call->kind != WEIRI_NCCL_BROADCAST || call->root == comm->rank);
+    if (weiri_nccl_is_p2p(call))
+        return weiri_nccl_sends(call);
+    return call->call.collective != WEIR_COLL_BROADCAST || call->call.root == comm->rank;
 }
 
-static int writes(const weiri_nccl_comm *comm, const weiri_nccl_call *call)
+static int call_writes(const weiri_nccl_comm *comm, const weiri_nccl_call *call)
 {
-    return call->kind != WEIRI_NCCL_SEND &&
-           (call->kind != WEIRI_NCCL_REDUCE || call->root == comm->rank);
+    if (weiri_nccl_is_p2p(call))
+        return !weiri_nccl_sends(call);
+    return call->call.collective != WEIR_COLL_REDUCE || call->call.root == comm->rank;
 }
 
 /* Whether a reduction's operation is one, of its type; puts a custom one's scalar into the call. */
 static int take_op(const weiri_nccl_comm *comm, weiri_nccl_call *call)
 {
-    if (comm->vendor || (unsigned)call->op < ncclNumOps)
+    if (comm->vendor || (unsigned)call->call.op < ncclNumOps)
         return 1;
-    const weiri_nccl_scale *scale = weiri_nccl_scale_of(comm, call->op);
-    if (!scale || scale->datatype != call->datatype)
+    const weiri_nccl_scale *scale = weiri_nccl_scale_of(comm, (ncclRedOp_t)call->call.op);
+    if (!scale || (int)scale->datatype != (int)call->call.dtype)
         return 0;
     call->scale = *scale;
+    call->call.op = WEIR_SUM;
     return 1;
 }
 
+/* NCCL reports wrong arguments where the call is made, also in a group, whose calls weir_run sees
+ * only at its end: hence the checks that weir_run makes, too. */
 static ncclResult_t check(const weiri_nccl_comm *comm, weiri_nccl_call *call)
 {
-    if ((unsigned)call->datatype >= ncclNumTypes)
+    const int root = weiri_nccl_is_p2p(call) ? weiri_nccl_peer(call) : call->call.root;
+    const size_t count = weiri_nccl_count(call);
+    if ((unsigned)call->call.dtype >= ncclNumTypes)
         return refuse(call, "unknown data type");
-    if (reduces(call->kind) && !take_op(comm, call))
+    if (call_reduces(&call->call) && !take_op(comm, call))
         return refuse(call, "unknown operation, or one of another type");
-    if (call->root < 0 || call->root >= comm->nranks)
+    if (root < 0 || root >= comm->nranks)
         return refuse(call, "root or peer is outside the communicator");
-    if (call->count > SIZE_MAX / 16 / (size_t)comm->nranks)
+    if (count > SIZE_MAX / 16 / (size_t)comm->nranks)
         return refuse(call, "count is too large");
-    if (call->count && ((reads(comm, call) && !call->in) || (writes(comm, call) && !call->out)))
+    if (count && ((call_reads(comm, call) && !call->call.in) ||
+                  (call_writes(comm, call) && !call->call.out)))
         return refuse(call, "a buffer is NULL");
     int ended = atomic_load(&comm->async_error);
     if (ended)
         return weiri_nccl_fail((ncclResult_t)ended,
                                "nccl%s: the communicator has failed before or was aborted",
-                               names[call->kind]);
+                               name_of(call));
     return ncclSuccess;
 }
 
 static ncclResult_t run_alone(weiri_nccl_comm *comm, const weiri_nccl_call *call)
 {
-    if (call->kind != WEIRI_NCCL_SEND && call->kind != WEIRI_NCCL_RECV)
+    if (!weiri_nccl_is_p2p(call))
         return weiri_nccl_run(comm, call);
     return weiri_nccl_result_of(comm, weiri_nccl_p2p_run(comm, call, 1));
 }
 
-static ncclResult_t submit(weiri_nccl_call call)
+static ncclResult_t submit(ncclComm_t handle, const weir_call *given)
 {
-    weiri_nccl_comm *comm = weiri_nccl_enter(call.handle);
+    weiri_nccl_call call = {.call = *given, .handle = handle};
+    weiri_nccl_comm *comm = weiri_nccl_enter(handle);
     if (!comm)
         return weiri_nccl_refuse(ncclInvalidArgument);
+    if (comm->device < 0 && !comm->vendor)
+        call.call.stream = NULL; /* memory of the process takes none */
     ncclResult_t result = check(comm, &call);
     if (result != ncclSuccess)
         weiri_nccl_refuse(result);
@@ -201,18 +199,27 @@ static ncclResult_t submit(weiri_nccl_call call)
 
 /* --------------------------------------------------------------- the interface */
 
+/* What all calls have. */
+static weir_call call_of(weir_collective collective, const void *in, void *out, size_t count,
+                         ncclDataType_t datatype, cudaStream_t stream)
+{
+    weir_call call = WEIR_CALL_INIT;
+    call.collective = collective;
+    call.in = in;
+    call.out = out;
+    call.count = count;
+    call.dtype = (weir_dtype)datatype;
+    call.stream = stream;
+    return call;
+}
+
 ncclResult_t ncclAllReduce(const void *sendbuff, void *recvbuff, size_t count,
                            ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
                            cudaStream_t stream)
 {
-    return submit((weiri_nccl_call){.kind = WEIRI_NCCL_ALLREDUCE,
-                                    .handle = comm,
-                                    .in = sendbuff,
-                                    .out = recvbuff,
-                                    .count = count,
-                                    .datatype = datatype,
-                                    .op = op,
-                                    .stream = stream});
+    weir_call call = call_of(WEIR_COLL_ALLREDUCE, sendbuff, recvbuff, count, datatype, stream);
+    call.op = (weir_op)op;
+    return submit(comm, &call);
 }
 WEIRI_NCCL_ALIAS(AllReduce);
 
@@ -220,115 +227,79 @@ ncclResult_t ncclReduceScatter(const void *sendbuff, void *recvbuff, size_t recv
                                ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
                                cudaStream_t stream)
 {
-    return submit((weiri_nccl_call){.kind = WEIRI_NCCL_REDUCE_SCATTER,
-                                    .handle = comm,
-                                    .in = sendbuff,
-                                    .out = recvbuff,
-                                    .count = recvcount,
-                                    .datatype = datatype,
-                                    .op = op,
-                                    .stream = stream});
+    weir_call call =
+        call_of(WEIR_COLL_REDUCE_SCATTER, sendbuff, recvbuff, recvcount, datatype, stream);
+    call.op = (weir_op)op;
+    return submit(comm, &call);
 }
 WEIRI_NCCL_ALIAS(ReduceScatter);
 
 ncclResult_t ncclAllGather(const void *sendbuff, void *recvbuff, size_t sendcount,
                            ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream)
 {
-    return submit((weiri_nccl_call){.kind = WEIRI_NCCL_ALLGATHER,
-                                    .handle = comm,
-                                    .in = sendbuff,
-                                    .out = recvbuff,
-                                    .count = sendcount,
-                                    .datatype = datatype,
-                                    .stream = stream});
+    const weir_call call =
+        call_of(WEIR_COLL_ALLGATHER, sendbuff, recvbuff, sendcount, datatype, stream);
+    return submit(comm, &call);
 }
 WEIRI_NCCL_ALIAS(AllGather);
 
 ncclResult_t ncclBroadcast(const void *sendbuff, void *recvbuff, size_t count,
                            ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream)
 {
-    return submit((weiri_nccl_call){.kind = WEIRI_NCCL_BROADCAST,
-                                    .handle = comm,
-                                    .in = sendbuff,
-                                    .out = recvbuff,
-                                    .count = count,
-                                    .datatype = datatype,
-                                    .root = root,
-                                    .stream = stream});
+    weir_call call = call_of(WEIR_COLL_BROADCAST, sendbuff, recvbuff, count, datatype, stream);
+    call.root = root;
+    return submit(comm, &call);
 }
 WEIRI_NCCL_ALIAS(Broadcast);
 
 ncclResult_t ncclBcast(void *buff, size_t count, ncclDataType_t datatype, int root, ncclComm_t comm,
                        cudaStream_t stream)
 {
-    return submit((weiri_nccl_call){.kind = WEIRI_NCCL_BROADCAST,
-                                    .handle = comm,
-                                    .in = buff,
-                                    .out = buff,
-                                    .count = count,
-                                    .datatype = datatype,
-                                    .root = root,
-                                    .stream = stream});
+    return ncclBroadcast(buff, buff, count, datatype, root, comm, stream);
 }
 WEIRI_NCCL_ALIAS(Bcast);
 
 ncclResult_t ncclReduce(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
                         ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream)
 {
-    return submit((weiri_nccl_call){.kind = WEIRI_NCCL_REDUCE,
-                                    .handle = comm,
-                                    .in = sendbuff,
-                                    .out = recvbuff,
-                                    .count = count,
-                                    .datatype = datatype,
-                                    .op = op,
-                                    .root = root,
-                                    .stream = stream});
+    weir_call call = call_of(WEIR_COLL_REDUCE, sendbuff, recvbuff, count, datatype, stream);
+    call.op = (weir_op)op;
+    call.root = root;
+    return submit(comm, &call);
 }
 WEIRI_NCCL_ALIAS(Reduce);
 
 ncclResult_t ncclAlltoAll(const void *sendbuff, void *recvbuff, size_t count,
                           ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream)
 {
-    return submit((weiri_nccl_call){.kind = WEIRI_NCCL_ALLTOALL,
-                                    .handle = comm,
-                                    .in = sendbuff,
-                                    .out = recvbuff,
-                                    .count = count,
-                                    .datatype = datatype,
-                                    .stream = stream});
+    const weir_call call =
+        call_of(WEIR_COLL_ALLTOALL, sendbuff, recvbuff, count, datatype, stream);
+    return submit(comm, &call);
 }
 WEIRI_NCCL_ALIAS(AlltoAll);
 
 ncclResult_t ncclSend(const void *sendbuff, size_t count, ncclDataType_t datatype, int peer,
                       ncclComm_t comm, cudaStream_t stream)
 {
-    return submit((weiri_nccl_call){.kind = WEIRI_NCCL_SEND,
-                                    .handle = comm,
-                                    .in = sendbuff,
-                                    .count = count,
-                                    .datatype = datatype,
-                                    .root = peer,
-                                    .stream = stream});
+    weir_call call = call_of(WEIR_COLL_SENDRECV, sendbuff, NULL, count, datatype, stream);
+    call.destination = peer;
+    return submit(comm, &call);
 }
 WEIRI_NCCL_ALIAS(Send);
 
 ncclResult_t ncclRecv(void *recvbuff, size_t count, ncclDataType_t datatype, int peer,
                       ncclComm_t comm, cudaStream_t stream)
 {
-    return submit((weiri_nccl_call){.kind = WEIRI_NCCL_RECV,
-                                    .handle = comm,
-                                    .out = recvbuff,
-                                    .count = count,
-                                    .datatype = datatype,
-                                    .root = peer,
-                                    .stream = stream});
+    weir_call call = call_of(WEIR_COLL_SENDRECV, NULL, recvbuff, 0, datatype, stream);
+    call.recv_count = count;
+    call.source = peer == -1 ? -2 : peer; /* -1 would be a send; neither is a rank */
+    return submit(comm, &call);
 }
 WEIRI_NCCL_ALIAS(Recv);
 
-/* One end of a gather or scatter: kind is what root does with the blocks. */
+/* One end of a gather or scatter. */
 typedef struct star {
-    weiri_nccl_kind kind;
+    int root_sends;     /* a scatter */
     const char *blocks; /* on root: nranks of them */
     const char *own;    /* each rank's block */
     size_t count, block_bytes;
@@ -338,9 +309,9 @@ typedef struct star {
     cudaStream_t stream;
 } star;
 
-static ncclResult_t transfer(const star *all, weiri_nccl_kind kind, const char *buffer, int peer)
+static ncclResult_t transfer(const star *all, int sends, const char *buffer, int peer)
 {
-    return kind == WEIRI_NCCL_SEND
+    return sends
                ? ncclSend(buffer, all->count, all->datatype, peer, all->handle, all->stream)
                : ncclRecv((void *)(size_t)buffer, all->count, all->datatype, peer, all->handle,
                           all->stream);
@@ -348,13 +319,12 @@ static ncclResult_t transfer(const star *all, weiri_nccl_kind kind, const char *
 
 static void transfer_all(const star *all, int rank, int nranks)
 {
-    weiri_nccl_kind other = all->kind == WEIRI_NCCL_SEND ? WEIRI_NCCL_RECV : WEIRI_NCCL_SEND;
     int in_place = all->own == all->blocks + (size_t)rank * all->block_bytes;
     for (int peer = 0; rank == all->root && peer < nranks; peer++)
         if (peer != rank || !in_place)
-            transfer(all, all->kind, all->blocks + (size_t)peer * all->block_bytes, peer);
+            transfer(all, all->root_sends, all->blocks + (size_t)peer * all->block_bytes, peer);
     if (rank != all->root || !in_place)
-        transfer(all, other, all->own, all->root);
+        transfer(all, !all->root_sends, all->own, all->root);
 }
 
 static ncclResult_t run_star(star *all, const char *name)
@@ -379,7 +349,7 @@ static ncclResult_t run_star(star *all, const char *name)
 ncclResult_t ncclGather(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
                         int root, ncclComm_t comm, cudaStream_t stream)
 {
-    star all = {WEIRI_NCCL_RECV, recvbuff, sendbuff, count, 0, datatype, root, comm, stream};
+    star all = {0, recvbuff, sendbuff, count, 0, datatype, root, comm, stream};
     return run_star(&all, "ncclGather");
 }
 WEIRI_NCCL_ALIAS(Gather);
@@ -387,7 +357,7 @@ WEIRI_NCCL_ALIAS(Gather);
 ncclResult_t ncclScatter(const void *sendbuff, void *recvbuff, size_t count,
                          ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream)
 {
-    star all = {WEIRI_NCCL_SEND, sendbuff, recvbuff, count, 0, datatype, root, comm, stream};
+    star all = {1, sendbuff, recvbuff, count, 0, datatype, root, comm, stream};
     return run_star(&all, "ncclScatter");
 }
 WEIRI_NCCL_ALIAS(Scatter);

@@ -21,23 +21,24 @@ static const char *machine_of(const weiri_nccl_comm *comm)
 /* Least number of bytes that pass the links of the call's busiest rank in one direction. */
 static double bytes_through(const weiri_nccl_comm *comm, const weiri_nccl_call *call)
 {
-    double bytes = (double)call->count * (double)weir_dtype_bytes((weir_dtype)call->datatype);
+    double bytes = (double)weiri_nccl_count(call) * (double)weir_dtype_bytes(call->call.dtype);
     double others = comm->nranks - 1;
-    switch (call->kind) {
-    case WEIRI_NCCL_ALLREDUCE:
+    switch (call->call.collective) {
+    case WEIR_COLL_ALLREDUCE:
         return 2 * others / comm->nranks * bytes;
-    case WEIRI_NCCL_REDUCE_SCATTER:
-    case WEIRI_NCCL_ALLGATHER:
-    case WEIRI_NCCL_ALLTOALL:
-        return others * bytes; /* count is per block */
-    case WEIRI_NCCL_BROADCAST:
-    case WEIRI_NCCL_REDUCE:
+    case WEIR_COLL_REDUCE_SCATTER:
+    case WEIR_COLL_ALLGATHER:
+    case WEIR_COLL_ALLTOALL:
+        return others * bytes; /* count is a block's */
+    case WEIR_COLL_BROADCAST:
+    case WEIR_COLL_REDUCE:
         return others > 0 ? bytes : 0;
-    case WEIRI_NCCL_SEND:
-    case WEIRI_NCCL_RECV:
+    case WEIR_COLL_ALLTOALLV:
+    case WEIR_COLL_SENDRECV:
+    case WEIR_COLL_COUNT:
         break;
     }
-    return call->root == comm->rank ? 0 : bytes;
+    return weiri_nccl_peer(call) == comm->rank ? 0 : bytes;
 }
 
 float weiri_nccl_estimate(const weiri_nccl_comm *comm, const weiri_nccl_call *calls,
@@ -51,13 +52,13 @@ float weiri_nccl_estimate(const weiri_nccl_comm *comm, const weiri_nccl_call *ca
         return NCCL_UNDEF_FLOAT;
     for (size_t i = 0; i < count; i++) {
         double these = bytes_through(comm, &calls[i]);
-        if (calls[i].kind == WEIRI_NCCL_SEND) {
-            out += these;
-        } else if (calls[i].kind == WEIRI_NCCL_RECV) {
-            in += these;
-        } else {
+        if (!weiri_nccl_is_p2p(&calls[i])) {
             bytes += these;
             launches++;
+        } else if (weiri_nccl_sends(&calls[i])) {
+            out += these;
+        } else {
+            in += these;
         }
     }
     launches += out > 0 || in > 0;

@@ -176,7 +176,7 @@ static ncclResult_t run_collectives(const part *mine, int *has_p2p)
 {
     ncclResult_t result = ncclSuccess;
     for (size_t i = 0; i < mine->ncalls && result == ncclSuccess; i++) {
-        if (mine->calls[i].kind == WEIRI_NCCL_SEND || mine->calls[i].kind == WEIRI_NCCL_RECV)
+        if (weiri_nccl_is_p2p(&mine->calls[i]))
             *has_p2p = 1;
         else
             result = weiri_nccl_run(mine->comm, &mine->calls[i]);

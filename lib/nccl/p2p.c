@@ -79,8 +79,8 @@ static weir_status serve_self(const weiri_nccl_comm *comm, const weiri_nccl_call
     weiri_p2p_self self = {.sends = 0};
     weir_status status;
     while ((status = weiri_p2p_next_self(comm, calls, count, &self)) == WEIR_OK && self.send)
-        if (comm->device < 0 && self.send->count && self.recv->out != self.send->in)
-            memmove(self.recv->out, self.send->in, weiri_p2p_bytes_of(self.send));
+        if (comm->device < 0 && self.send->call.count && self.recv->call.out != self.send->call.in)
+            memmove(self.recv->call.out, self.send->call.in, weiri_p2p_bytes_of(self.send));
     return status;
 }
 

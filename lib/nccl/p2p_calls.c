@@ -1,5 +1,5 @@
 /*
- * The sends and receives of a group, looked up by kind and peer; and the pairing of a rank's sends
+ * The sends and receives of a group, looked up by direction and peer; and the pairing of a rank's sends
  * to itself with its receives. Used by all files that execute sends and receives.
  */
 #include "nccl/p2p_host.h"
@@ -7,11 +7,12 @@
 #include "base/error.h"
 
 const weiri_nccl_call *weiri_p2p_next_call(const weiri_nccl_call *calls, size_t count,
-                                           weiri_nccl_kind kind, int peer, size_t *from)
+                                           int sends, int peer, size_t *from)
 {
     while (*from < count) {
         const weiri_nccl_call *call = &calls[(*from)++];
-        if (call->kind == kind && call->root == peer)
+        if (weiri_nccl_is_p2p(call) && weiri_nccl_sends(call) == sends &&
+            weiri_nccl_peer(call) == peer)
             return call;
     }
     return NULL;
@@ -20,8 +21,8 @@ const weiri_nccl_call *weiri_p2p_next_call(const weiri_nccl_call *calls, size_t 
 weir_status weiri_p2p_next_self(const weiri_nccl_comm *comm, const weiri_nccl_call *calls,
                                 size_t count, weiri_p2p_self *self)
 {
-    self->send = weiri_p2p_next_call(calls, count, WEIRI_NCCL_SEND, comm->rank, &self->sends);
-    self->recv = weiri_p2p_next_call(calls, count, WEIRI_NCCL_RECV, comm->rank, &self->recvs);
+    self->send = weiri_p2p_next_call(calls, count, 1, comm->rank, &self->sends);
+    self->recv = weiri_p2p_next_call(calls, count, 0, comm->rank, &self->recvs);
     if (!self->send && !self->recv)
         return WEIR_OK;
     if (!self->send || !self->recv)

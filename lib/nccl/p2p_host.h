@@ -38,17 +38,12 @@ static inline int weiri_p2p_is_moved_by_host(const weiri_nccl_comm *comm, int ra
 
 static inline uint64_t weiri_p2p_bytes_of(const weiri_nccl_call *call)
 {
-    return call->count * weir_dtype_bytes((weir_dtype)call->datatype);
+    return weiri_nccl_count(call) * weir_dtype_bytes(call->call.dtype);
 }
 
-static inline int weiri_p2p_is_call(const weiri_nccl_call *call)
-{
-    return call->kind == WEIRI_NCCL_SEND || call->kind == WEIRI_NCCL_RECV;
-}
-
-/* The next call of a kind with a peer, from *from on, which is advanced; NULL: none. */
+/* The next send to, or receive from, a peer, from *from on, which is advanced; NULL: none. */
 const weiri_nccl_call *weiri_p2p_next_call(const weiri_nccl_call *calls, size_t count,
-                                           weiri_nccl_kind kind, int peer, size_t *from);
+                                         int sends, int peer, size_t *from);
 
 /* A message of a rank to itself: sends and receives are paired in order. */
 typedef struct weiri_p2p_self {

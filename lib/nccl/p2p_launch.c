@@ -22,19 +22,19 @@ typedef struct launch_state {
 
 static weiri_p2p_call call_args(const weiri_nccl_call *call, int node_rank)
 {
-    int sends = call->kind == WEIRI_NCCL_SEND;
-    return (weiri_p2p_call){sends ? (char *)(uintptr_t)call->in : call->out,
+    int sends = weiri_nccl_sends(call);
+    return (weiri_p2p_call){sends ? (char *)(uintptr_t)call->call.in : call->call.out,
                             weiri_p2p_bytes_of(call), node_rank, sends};
 }
 
 /* Adds the next calls of one direction of a pair to a launch. */
 static void add_flow(launch_state *all, int direction, weiri_p2p_args *args)
 {
-    weiri_nccl_kind kind = direction % 2 ? WEIRI_NCCL_RECV : WEIRI_NCCL_SEND;
+    const int sends = direction % 2 == 0;
     int before = args->ncalls, rank = weiri_comm_name(all->comm->p2p->node, direction / 2);
     for (int i = 0; i < CALLS_EACH; i++) {
         const weiri_nccl_call *call =
-            weiri_p2p_next_call(all->calls, all->count, kind, rank, &all->next[direction]);
+            weiri_p2p_next_call(all->calls, all->count, sends, rank, &all->next[direction]);
         if (!call)
             break;
         int lanes = weiri_p2p_lanes_of(weiri_p2p_bytes_of(call), args->lanes);
@@ -53,13 +53,13 @@ static weir_status add_self(launch_state *all, weiri_p2p_args *args)
     enum { BLOCKS_MAX = 128, BLOCK_BYTES = 64 << 10 };
     weir_status status = weiri_p2p_next_self(all->comm, all->calls, all->count, &all->self);
     const weiri_nccl_call *send = all->self.send, *recv = all->self.recv;
-    if (status != WEIR_OK || !send || !send->count || recv->out == send->in)
+    if (status != WEIR_OK || !send || !send->call.count || recv->call.out == send->call.in)
         return status;
     const uint64_t bytes = weiri_p2p_bytes_of(send), blocks = (bytes - 1) / BLOCK_BYTES + 1;
     if (!args->ncalls)
-        return weiri_nccl_gpu_copy(all->comm, recv->out, send->in, bytes, all->stream);
-    args->own = (weiri_p2p_self_copy){recv->out, send->in, bytes,
-                                      (int32_t)(blocks < BLOCKS_MAX ? blocks : BLOCKS_MAX)};
+        return weiri_nccl_gpu_copy(all->comm, recv->call.out, send->call.in, bytes, all->stream);
+    args->own = (weiri_p2p_self_copy){recv->call.out, send->call.in, bytes,
+                                (int32_t)(blocks < BLOCKS_MAX ? blocks : BLOCKS_MAX)};
     return WEIR_OK;
 }
 
@@ -84,10 +84,10 @@ static weir_status launch_next(launch_state *all, int *launched)
 static int is_first_in_stream(const launch_state *all, size_t which)
 {
     const weiri_nccl_call *call = &all->calls[which];
-    if (!weiri_p2p_is_call(call) || call->stream == all->stream)
+    if (!weiri_nccl_is_p2p(call) || call->call.stream == all->stream)
         return 0;
     for (size_t i = 0; i < which; i++)
-        if (weiri_p2p_is_call(&all->calls[i]) && all->calls[i].stream == call->stream)
+        if (weiri_nccl_is_p2p(&all->calls[i]) && all->calls[i].call.stream == call->call.stream)
             return 0;
     return 1;
 }
@@ -97,10 +97,10 @@ static weir_status join_streams(const launch_state *all, int is_after)
 {
     weir_status status = WEIR_OK;
     for (size_t i = 0; i < all->count && status == WEIR_OK; i++) {
-        cudaStream_t other = all->calls[i].stream;
+        cudaStream_t other = all->calls[i].call.stream;
         if (is_first_in_stream(all, i))
             status = is_after ? weiri_nccl_gpu_follow(all->comm, other, all->stream)
-                              : weiri_nccl_gpu_follow(all->comm, all->stream, other);
+                               : weiri_nccl_gpu_follow(all->comm, all->stream, other);
     }
     return status;
 }
@@ -109,11 +109,11 @@ weir_status weiri_p2p_run_on_gpu(weiri_nccl_comm *comm, const weiri_nccl_call *c
 {
     launch_state all = {.comm = comm, .calls = calls, .count = count};
     size_t first = 0;
-    while (first < count && !weiri_p2p_is_call(&calls[first]))
+    while (first < count && !weiri_nccl_is_p2p(&calls[first]))
         first++;
     if (first == count)
         return WEIR_OK;
-    all.stream = calls[first].stream;
+    all.stream = calls[first].call.stream;
     weir_status status = join_streams(&all, 0);
     for (int launched = 1; launched && status == WEIR_OK;)
         status = launch_next(&all, &launched);

@@ -23,9 +23,9 @@ typedef struct host_exchange {
     host_flow *flows; /* [peer][0: send, 1: receive] */
 } host_exchange;
 
-static void flow_next_call(const host_exchange *x, host_flow *f, weiri_nccl_kind kind, int peer)
+static void flow_next_call(const host_exchange *x, host_flow *f, int sends, int peer)
 {
-    f->call = weiri_p2p_next_call(x->calls, x->count, kind, peer, &f->next);
+    f->call = weiri_p2p_next_call(x->calls, x->count, sends, peer, &f->next);
     f->at = 0;
 }
 
@@ -42,7 +42,7 @@ static void flow_advance(const host_exchange *x, host_flow *f, int peer, uint64_
 {
     f->at += bytes;
     if (f->at == weiri_p2p_bytes_of(f->call))
-        flow_next_call(x, f, f->call->kind, peer);
+        flow_next_call(x, f, weiri_nccl_sends(f->call), peer);
 }
 
 static weir_status flow_send(const host_exchange *x, host_flow *f, int peer, int *moved)
@@ -52,7 +52,7 @@ static weir_status flow_send(const host_exchange *x, host_flow *f, int peer, int
     while (status == WEIR_OK && f->call && transport->has_room(x->comm, peer)) {
         uint64_t bytes = next_piece_bytes(x, transport, f);
         if (bytes)
-            memcpy(transport->outgoing(x->comm, peer), (const char *)f->call->in + f->at, bytes);
+            memcpy(transport->outgoing(x->comm, peer), (const char *)f->call->call.in + f->at, bytes);
         status = transport->post(x->comm, peer, bytes, weiri_p2p_bytes_of(f->call));
         flow_advance(x, f, peer, bytes);
         *moved = 1;
@@ -79,7 +79,7 @@ static weir_status flow_receive(const host_exchange *x, host_flow *f, int peer, 
         if (seen != expected)
             return fail_length(x, peer, expected, seen);
         if (bytes)
-            memcpy((char *)f->call->out + f->at, data, bytes);
+            memcpy((char *)f->call->call.out + f->at, data, bytes);
         status = transport->take(x->comm, peer);
         flow_advance(x, f, peer, bytes);
         *moved = 1;
@@ -160,8 +160,8 @@ weir_status weiri_p2p_run_on_host(weiri_nccl_comm *comm, const weiri_nccl_call *
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for sends and receives");
     for (int peer = 0; peer < comm->nranks; peer++)
         if (weiri_p2p_is_moved_by_host(comm, peer)) {
-            flow_next_call(&x, &x.flows[2 * peer], WEIRI_NCCL_SEND, peer);
-            flow_next_call(&x, &x.flows[2 * peer + 1], WEIRI_NCCL_RECV, peer);
+            flow_next_call(&x, &x.flows[2 * peer], 1, peer);
+            flow_next_call(&x, &x.flows[2 * peer + 1], 0, peer);
         }
     weir_status status = move_all(&x);
     free(x.flows);

@@ -24,7 +24,8 @@ typedef struct staging {
 
 static int is_staged(const staging *s, size_t i)
 {
-    return weiri_p2p_is_call(&s->calls[i]) && weiri_p2p_is_moved_by_host(s->comm, s->calls[i].root);
+    return weiri_nccl_is_p2p(&s->calls[i]) &&
+           weiri_p2p_is_moved_by_host(s->comm, weiri_nccl_peer(&s->calls[i]));
 }
 
 /* Waits for the work before each staged call, and adds up the memory that all need. */
@@ -36,13 +37,13 @@ static weir_status await_staged_streams(const staging *s, uint64_t *sent, uint64
     for (size_t i = 0; i < s->count && status == WEIR_OK; i++) {
         const weiri_nccl_call *call = &s->calls[i];
         uint64_t bytes = weiri_p2p_bytes_of(call);
-        int sends = call->kind == WEIRI_NCCL_SEND;
+        int sends = weiri_nccl_sends(call);
         if (!is_staged(s, i))
             continue;
         *(sends ? sent : received) += bytes;
-        status = gpu->check_buffer(s->node, sends ? call->in : call->out, bytes);
+        status = gpu->check_buffer(s->node, sends ? call->call.in : call->call.out, bytes);
         if (status == WEIR_OK)
-            status = gpu->await(s->node, call->stream);
+            status = gpu->await(s->node, call->call.stream);
     }
     return status;
 }
@@ -61,25 +62,24 @@ static weir_status assign_host_memory(const staging *s, uint64_t sent, uint64_t 
         weiri_nccl_call *call = &s->staged[i];
         if (!is_staged(s, i))
             continue;
-        char **at = call->kind == WEIRI_NCCL_SEND ? &in : &out;
-        call->in = *at;
-        call->out = *at;
+        char **at = weiri_nccl_sends(call) ? &in : &out;
+        call->call.in = *at;
+        call->call.out = *at;
         *at += weiri_p2p_bytes_of(call);
     }
     return status;
 }
 
-/* Copies what is sent to host memory, or what was received from it. */
-static weir_status copy_staged(const staging *s, weiri_nccl_kind kind)
+/* Copies what is sent into host memory, or what was received out of it. */
+static weir_status copy_staged(const staging *s, int sends)
 {
     weir_status status = WEIR_OK;
     for (size_t i = 0; i < s->count && status == WEIR_OK; i++) {
         const weiri_nccl_call *call = &s->calls[i], *staged = &s->staged[i];
-        int sends = kind == WEIRI_NCCL_SEND;
         uint64_t bytes = weiri_p2p_bytes_of(call);
-        if (call->kind == kind && bytes && is_staged(s, i))
-            status = s->node->gpu->ops->copy(s->node, sends ? staged->out : call->out,
-                                             sends ? call->in : staged->in, bytes);
+        if (is_staged(s, i) && weiri_nccl_sends(call) == sends && bytes)
+            status = s->node->gpu->ops->copy(s->node, sends ? staged->call.out : call->call.out,
+                                             sends ? call->call.in : staged->call.in, bytes);
     }
     return status;
 }
@@ -91,12 +91,12 @@ static weir_status run_staged(const staging *s)
     if (status == WEIR_OK && sent + received)
         status = assign_host_memory(s, sent, received);
     if (status == WEIR_OK)
-        status = copy_staged(s, WEIRI_NCCL_SEND);
+        status = copy_staged(s, 1);
     if (status == WEIR_OK)
         status = weiri_p2p_run_on_gpu(s->comm, s->calls, s->count);
     if (status == WEIR_OK)
         status = weiri_p2p_run_on_host(s->comm, s->staged, s->count);
-    return status == WEIR_OK ? copy_staged(s, WEIRI_NCCL_RECV) : status;
+    return status == WEIR_OK ? copy_staged(s, 0) : status;
 }
 
 weir_status weiri_p2p_run_staged(weiri_nccl_comm *comm, const weiri_nccl_call *calls, size_t count)

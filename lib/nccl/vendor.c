@@ -129,41 +129,47 @@ weir_status weiri_nccl_vendor_init(weiri_nccl_comm *comm, weir_status reason)
     return WEIR_OK;
 }
 
-static ncclResult_t all_to_all(const weiri_nccl_comm *comm, const weiri_nccl_call *call)
+static ncclResult_t all_to_all(const weiri_nccl_comm *comm, const weir_call *call)
 {
-    size_t bytes = call->count * weir_dtype_bytes((weir_dtype)call->datatype);
+    const ncclDataType_t type = (ncclDataType_t)call->dtype;
+    size_t bytes = call->count * weir_dtype_bytes(call->dtype);
     ncclResult_t result = real.GroupStart();
     for (int peer = 0; peer < comm->nranks && result == ncclSuccess; peer++) {
         result = real.Send((const char *)call->in + (size_t)peer * bytes, call->count,
-                           call->datatype, peer, comm->vendor, call->stream);
+                           type, peer, comm->vendor, call->stream);
         if (result == ncclSuccess)
             result = real.Recv((char *)call->out + (size_t)peer * bytes, call->count,
-                               call->datatype, peer, comm->vendor, call->stream);
+                               type, peer, comm->vendor, call->stream);
     }
     ncclResult_t end = real.GroupEnd();
     return result == ncclSuccess ? end : result;
 }
 
-static ncclResult_t dispatch(const weiri_nccl_comm *comm, const weiri_nccl_call *c)
+static ncclResult_t dispatch(const weiri_nccl_comm *comm, const weir_call *c)
 {
     ncclComm_t to = comm->vendor;
-    switch (c->kind) {
-    case WEIRI_NCCL_ALLREDUCE:
-        return real.AllReduce(c->in, c->out, c->count, c->datatype, c->op, to, c->stream);
-    case WEIRI_NCCL_REDUCE_SCATTER:
-        return real.ReduceScatter(c->in, c->out, c->count, c->datatype, c->op, to, c->stream);
-    case WEIRI_NCCL_ALLGATHER:
-        return real.AllGather(c->in, c->out, c->count, c->datatype, to, c->stream);
-    case WEIRI_NCCL_BROADCAST:
-        return real.Broadcast(c->in, c->out, c->count, c->datatype, c->root, to, c->stream);
-    case WEIRI_NCCL_REDUCE:
-        return real.Reduce(c->in, c->out, c->count, c->datatype, c->op, c->root, to, c->stream);
-    case WEIRI_NCCL_ALLTOALL:
+    const ncclDataType_t type = (ncclDataType_t)c->dtype;
+    const ncclRedOp_t op = (ncclRedOp_t)c->op;
+    switch (c->collective) {
+    case WEIR_COLL_ALLREDUCE:
+        return real.AllReduce(c->in, c->out, c->count, type, op, to, c->stream);
+    case WEIR_COLL_REDUCE_SCATTER:
+        return real.ReduceScatter(c->in, c->out, c->count, type, op, to, c->stream);
+    case WEIR_COLL_ALLGATHER:
+        return real.AllGather(c->in, c->out, c->count, type, to, c->stream);
+    case WEIR_COLL_BROADCAST:
+        return real.Broadcast(c->in, c->out, c->count, type, c->root, to, c->stream);
+    case WEIR_COLL_REDUCE:
+        return real.Reduce(c->in, c->out, c->count, type, op, c->root, to, c->stream);
+    case WEIR_COLL_ALLTOALL:
         return all_to_all(comm, c);
-    case WEIRI_NCCL_SEND:
-        return real.Send(c->in, c->count, c->datatype, c->root, to, c->stream);
-    case WEIRI_NCCL_RECV:
-        return real.Recv(c->out, c->count, c->datatype, c->root, to, c->stream);
+    case WEIR_COLL_SENDRECV:
+        return c->source == -1
+                   ? real.Send(c->in, c->count, type, c->destination, to, c->stream)
+                   : real.Recv(c->out, c->recv_count, type, c->source, to, c->stream);
+    case WEIR_COLL_ALLTOALLV:
+    case WEIR_COLL_COUNT:
+        break;
     }
     return ncclInternalError;
 }
@@ -171,10 +177,11 @@ static ncclResult_t dispatch(const weiri_nccl_comm *comm, const weiri_nccl_call 
 ncclResult_t weiri_nccl_vendor_run(weiri_nccl_comm *comm, const weiri_nccl_call *call)
 {
     ncclResult_t result = ncclInvalidUsage;
-    if (call->op < ncclNumOps)
-        result = dispatch(comm, call);
+    if ((unsigned)call->call.op < ncclNumOps)
+        result = dispatch(comm, &call->call);
     weiri_log(WEIRI_LOG_INFO, "nccl: call %d, rank %d of %d: %zu elements fell back: result %d",
-              (int)call->kind, comm->rank, comm->nranks, call->count, (int)result);
+              (int)call->call.collective, comm->rank, comm->nranks, weiri_nccl_count(call),
+              (int)result);
     if (result == ncclSuccess)
         return result;
     return weiri_nccl_fail(result, "the library fallen back to: %s", real.GetErrorString(result));
@@ -184,8 +191,8 @@ weir_status weiri_nccl_vendor_p2p(weiri_nccl_comm *comm, const weiri_nccl_call *
 {
     ncclResult_t result = real.GroupStart();
     for (size_t i = 0; i < count && result == ncclSuccess; i++)
-        if (calls[i].kind == WEIRI_NCCL_SEND || calls[i].kind == WEIRI_NCCL_RECV)
-            result = dispatch(comm, &calls[i]);
+        if (weiri_nccl_is_p2p(&calls[i]))
+            result = dispatch(comm, &calls[i].call);
     ncclResult_t end = real.GroupEnd();
     return status_of(result == ncclSuccess ? end : result, "sends and receives");
 }

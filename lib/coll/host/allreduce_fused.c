@@ -13,7 +13,7 @@ enum { ONE_STEP_BYTES = 16384 }; /* of plain memory: one latency beats fewer byt
 
 static const char phase[] = "allreduce (fused)";
 
-static weir_status run_share(weiri_coll *coll, const weiri_call *call)
+static weir_status run_share(weiri_coll *coll, const weir_call *call)
 {
     char *outputs[WEIRI_RANKS_MAX];
     weir_status status = WEIR_OK;
@@ -28,23 +28,23 @@ static weir_status run_share(weiri_coll *coll, const weiri_call *call)
     if (status != WEIR_OK)
         return status;
     weiri_share share =
-        weiri_share_of(call->count, call->element_bytes, coll->rank, coll->nranks);
+        weiri_share_of(call->count, coll->element_bytes, coll->rank, coll->nranks);
     weiri_reduce_into(coll, call, share.first, share.count, outputs, coll->nranks);
     return WEIR_OK;
 }
 
-weir_status weiri_allreduce_fused(weiri_coll *coll, const weiri_call *call)
+weir_status weiri_allreduce_fused(weiri_coll *coll, const weir_call *call)
 {
     int all_in, all_out;
     weir_status status = weiri_coll_begin(coll);
     if (status == WEIR_OK)
-        status = weiri_posts_exchange(coll, call->in, call->bytes, call->out, call->bytes, &all_in,
+        status = weiri_posts_exchange(coll, call->in, coll->count_bytes, call->out, coll->count_bytes, &all_in,
                                       &all_out);
     if (status != WEIR_OK)
         return status;
     if (!all_in || !all_out) {
         weiri_coll_end_all_heard(coll);
-        return call->bytes <= ONE_STEP_BYTES
+        return coll->count_bytes <= ONE_STEP_BYTES
                    ? weiri_algo_give_way(coll, call, "packet", weiri_allreduce_packet)
                    : weiri_algo_give_way(coll, call, "packet2", weiri_allreduce_packet2);
     }

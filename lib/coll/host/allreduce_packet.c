@@ -10,8 +10,8 @@
 static const char phase[] = "allreduce (packet)";
 
 /* Reduces [at, at + bytes) of the current piece; out is the piece's place. */
-static weir_status reduce_part(weiri_coll *coll, weiri_reduce_fn reduce, const weiri_call *call,
-                               const char *in, char *out, size_t at, size_t bytes, size_t total)
+static weir_status reduce_part(weiri_coll *coll, weiri_reduce_fn reduce, const char *in,
+                               char *out, size_t at, size_t bytes, size_t total)
 {
     int parity = (int)(coll->epoch & 1);
     const void **sources = coll->sources;
@@ -26,25 +26,25 @@ static weir_status reduce_part(weiri_coll *coll, weiri_reduce_fn reduce, const w
         if (status != WEIR_OK)
             return status;
     }
-    reduce(out + at, sources, coll->nranks, bytes / call->element_bytes, (uint64_t)coll->nranks, 0);
+    reduce(out + at, sources, coll->nranks, bytes / coll->element_bytes, (uint64_t)coll->nranks, 0);
     return WEIR_OK;
 }
 
-weir_status weiri_allreduce_packet(weiri_coll *coll, const weiri_call *call)
+weir_status weiri_allreduce_packet(weiri_coll *coll, const weir_call *call)
 {
     weiri_reduce_fn reduce = weiri_reduce_get(call->dtype, call->op);
     weir_status status = WEIR_OK;
-    for (size_t done = 0; done < call->bytes && status == WEIR_OK; done += coll->piece_bytes) {
-        size_t total = weiri_piece_at(coll, call->bytes, done);
+    for (size_t done = 0; done < coll->count_bytes && status == WEIR_OK; done += coll->piece_bytes) {
+        size_t total = weiri_piece_at(coll, coll->count_bytes, done);
         status = weiri_coll_begin(coll);
         if (status != WEIR_OK)
             return status;
         weiri_slot *own = weiri_slot_of(coll, coll->rank);
-        weiri_slot_publish(own, coll->epoch, call->in + done, total);
+        weiri_slot_publish(own, coll->epoch, weiri_in_at(call, done), total);
         for (size_t at = 0; at < total && status == WEIR_OK; at += WEIRI_CHUNK_BYTES) {
             size_t bytes = total - at < WEIRI_CHUNK_BYTES ? total - at : WEIRI_CHUNK_BYTES;
-            status = reduce_part(coll, reduce, call, call->in + done, call->out + done, at, bytes,
-                                 total);
+            status = reduce_part(coll, reduce, weiri_in_at(call, done), weiri_out_at(call, done), at,
+                                 bytes, total);
         }
         weiri_coll_end_all_heard(coll);
     }

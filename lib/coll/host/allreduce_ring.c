@@ -13,29 +13,30 @@ static const char phase[] = "allreduce (ring)";
 
 typedef struct ring {
     weiri_coll *coll;
-    const weiri_call *call;
+    const weir_call *call;
     int previous;
 } ring;
 
 static weiri_share share_of(const ring *r, int index)
 {
     int n = r->coll->nranks;
-    return weiri_share_of(r->call->count, r->call->element_bytes, (index % n + n) % n, n);
+    return weiri_share_of(r->call->count, r->coll->element_bytes, (index % n + n) % n, n);
 }
 
 /* Reduces what arrived onto the own input, or just stores it. */
 static void take_piece(const ring *r, const char *arrived, size_t offset, size_t bytes, int adds,
                        int last)
 {
-    const weiri_call *call = r->call;
+    const weir_call *call = r->call;
+    const size_t element_bytes = r->coll->element_bytes;
     if (!adds) {
-        memcpy(call->out + offset, arrived, bytes);
+        memcpy(weiri_out_at(call, offset), arrived, bytes);
         return;
     }
     /* Only the last addition sees all contributions, so it takes the average. */
     weir_op op = call->op == WEIR_AVG && !last ? WEIR_SUM : call->op;
-    const void *sources[2] = {arrived, call->in + offset};
-    weiri_reduce(call->out + offset, sources, 2, bytes / call->element_bytes, call->dtype, op,
+    const void *sources[2] = {arrived, weiri_in_at(call, offset)};
+    weiri_reduce(weiri_out_at(call, offset), sources, 2, bytes / element_bytes, call->dtype, op,
                  (uint64_t)r->coll->nranks, 0);
 }
 
@@ -44,7 +45,7 @@ static weir_status step(const ring *r, const char *from, int out_share, int in_s
                         int last)
 {
     weiri_coll *coll = r->coll;
-    size_t size = r->call->element_bytes;
+    size_t size = r->coll->element_bytes;
     weiri_share sent = share_of(r, out_share), received = share_of(r, in_share);
     weiri_share largest = share_of(r, 0);
     for (size_t done = 0; done < largest.count * size; done += coll->piece_bytes) {
@@ -66,7 +67,7 @@ static weir_status step(const ring *r, const char *from, int out_share, int in_s
     return WEIR_OK;
 }
 
-weir_status weiri_allreduce_ring(weiri_coll *coll, const weiri_call *call)
+weir_status weiri_allreduce_ring(weiri_coll *coll, const weir_call *call)
 {
     int n = coll->nranks, rank = coll->rank;
     ring r = {coll, call, weiri_previous(rank, n)};

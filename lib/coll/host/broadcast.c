@@ -12,14 +12,14 @@
 static const char packet_phase[] = "broadcast (packet)";
 static const char direct_phase[] = "broadcast (direct)";
 
-static void keep_own(weiri_coll *coll, const weiri_call *call)
+static void keep_own(weiri_coll *coll, const weir_call *call)
 {
     if (call->out != call->in)
-        weiri_move(coll, call->out, call->in, call->bytes, call->bytes);
+        weiri_move(coll, call->out, call->in, coll->count_bytes, coll->count_bytes);
 }
 
 /* Only the root stores, so only the root must know that all have finished. */
-static weir_status begin(weiri_coll *coll, const weiri_call *call)
+static weir_status begin(weiri_coll *coll, const weir_call *call)
 {
     if (coll->rank == call->root)
         return weiri_coll_begin(coll);
@@ -27,37 +27,37 @@ static weir_status begin(weiri_coll *coll, const weiri_call *call)
     return WEIR_OK;
 }
 
-static weir_status through_lane(weiri_coll *coll, const weiri_call *call)
+static weir_status through_lane(weiri_coll *coll, const weir_call *call)
 {
     weir_status status;
     if (coll->rank == call->root) {
-        status = weiri_lane_send(coll, call->in, call->bytes);
+        status = weiri_lane_send(coll, call->in, coll->count_bytes);
         keep_own(coll, call);
     } else {
         const char *data;
         coll->epoch++;
         status = weiri_lane_await(coll, call->root, packet_phase, &data);
         if (status == WEIR_OK)
-            memcpy(call->out, data, call->bytes);
+            memcpy(call->out, data, coll->count_bytes);
     }
     weiri_coll_end(coll);
     return status;
 }
 
-weir_status weiri_broadcast_packet(weiri_coll *coll, const weiri_call *call)
+weir_status weiri_broadcast_packet(weiri_coll *coll, const weir_call *call)
 {
     int is_root = coll->rank == call->root;
-    if (call->bytes <= WEIRI_LANE_BYTES)
+    if (coll->count_bytes <= WEIRI_LANE_BYTES)
         return through_lane(coll, call);
-    for (size_t done = 0; done < call->bytes; done += coll->piece_bytes) {
-        size_t total = weiri_piece_at(coll, call->bytes, done);
+    for (size_t done = 0; done < coll->count_bytes; done += coll->piece_bytes) {
+        size_t total = weiri_piece_at(coll, coll->count_bytes, done);
         weir_status status = begin(coll, call);
         weiri_slot *slot = weiri_slot_of(coll, call->root);
         if (status == WEIR_OK && is_root)
-            weiri_slot_publish(slot, coll->epoch, call->in + done, total);
+            weiri_slot_publish(slot, coll->epoch, weiri_in_at(call, done), total);
         else if (status == WEIR_OK)
             status =
-                weiri_slot_follow(coll, slot, call->root, call->out + done, total, packet_phase);
+                weiri_slot_follow(coll, slot, call->root, weiri_out_at(call, done), total, packet_phase);
         if (status != WEIR_OK)
             return status;
         weiri_coll_end(coll);
@@ -67,18 +67,18 @@ weir_status weiri_broadcast_packet(weiri_coll *coll, const weiri_call *call)
     return WEIR_OK;
 }
 
-static int readable(const weiri_coll *coll, const weiri_call *call, const weiri_post *post)
+static int readable(const weiri_coll *coll, const weiri_post *post)
 {
-    return post->in.generation == WEIRI_GENERATION_PLAIN ? weiri_copies_plain(coll, call->bytes)
+    return post->in.generation == WEIRI_GENERATION_PLAIN ? weiri_copies_plain(coll, coll->count_bytes)
                                                          : post->in.generation != 0;
 }
 
-static weir_status lend(weiri_coll *coll, const weiri_call *call)
+static weir_status lend(weiri_coll *coll, const weir_call *call)
 {
     weiri_post *post = coll->areas[coll->rank].post[coll->epoch & 1];
-    post->in = weiri_plain_describe(coll->comm, call->in, call->bytes);
+    post->in = weiri_plain_describe(coll->comm, call->in, coll->count_bytes);
     weir_store_release(&post->flag, coll->epoch);
-    if (!readable(coll, call, post)) {
+    if (!readable(coll, post)) {
         weiri_coll_end(coll);
         return weiri_algo_give_way(coll, call, "packet", weiri_broadcast_packet);
     }
@@ -86,25 +86,25 @@ static weir_status lend(weiri_coll *coll, const weiri_call *call)
     return weiri_coll_end_together(coll, direct_phase);
 }
 
-static weir_status borrow(weiri_coll *coll, const weiri_call *call)
+static weir_status borrow(weiri_coll *coll, const weir_call *call)
 {
     const weiri_post *post = coll->areas[call->root].post[coll->epoch & 1];
     weir_status status =
         weiri_comm_wait(coll->comm, &post->flag, coll->epoch, call->root, direct_phase);
     if (status != WEIR_OK)
         return status;
-    if (!readable(coll, call, post)) {
+    if (!readable(coll, post)) {
         weiri_coll_end(coll);
         return weiri_algo_give_way(coll, call, "packet", weiri_broadcast_packet);
     }
-    status = weiri_fetch(coll, call->root, post->in, call->out, call->bytes, call->bytes);
+    status = weiri_fetch(coll, call->root, post->in, call->out, coll->count_bytes, coll->count_bytes);
     if (status != WEIR_OK)
         return status;
     weiri_coll_end(coll);
     return WEIR_OK;
 }
 
-weir_status weiri_broadcast_direct(weiri_coll *coll, const weiri_call *call)
+weir_status weiri_broadcast_direct(weiri_coll *coll, const weir_call *call)
 {
     weir_status status = begin(coll, call);
     if (status != WEIR_OK)

@@ -299,7 +299,7 @@ static weir_status await_peer(const exchange *x, weiri_waiter *waiter, int peer)
     return weiri_comm_idle(coll->comm, waiter, word, target, peer, x->phase);
 }
 
-static weir_status run(weiri_coll *coll, const weiri_call *call, size_t direct_from_bytes)
+static weir_status run(weiri_coll *coll, const weir_call *call, size_t direct_from_bytes)
 {
     exchange x;
     x.coll = coll;
@@ -328,12 +328,12 @@ static weir_status run(weiri_coll *coll, const weiri_call *call, size_t direct_f
     return x.lends ? await_readers(&x) : WEIR_OK;
 }
 
-weir_status weiri_exchange_packet(weiri_coll *coll, const weiri_call *call)
+weir_status weiri_exchange_packet(weiri_coll *coll, const weir_call *call)
 {
     return run(coll, call, SIZE_MAX);
 }
 
-weir_status weiri_exchange_direct(weiri_coll *coll, const weiri_call *call)
+weir_status weiri_exchange_direct(weiri_coll *coll, const weir_call *call)
 {
     return run(coll, call, WEIRI_MESSAGE_INLINE_BYTES + 1);
 }

@@ -11,25 +11,25 @@
 static const char packet_phase[] = "reduce (packet)";
 static const char direct_phase[] = "reduce (direct)";
 
-static weir_status reduce_piece(weiri_coll *coll, const weiri_call *call, size_t done, size_t total)
+static weir_status reduce_piece(weiri_coll *coll, const weir_call *call, size_t done, size_t total)
 {
     for (int rank = 0; rank < coll->nranks; rank++) {
         weiri_slot *slot = weiri_slot_of(coll, rank);
         coll->sources[rank] = weiri_slot_data(slot, total);
         if (rank == coll->rank) {
-            coll->sources[rank] = call->in + done;
+            coll->sources[rank] = weiri_in_at(call, done);
             continue;
         }
         weir_status status = weiri_slot_await(coll, slot, rank, total, packet_phase);
         if (status != WEIR_OK)
             return status;
     }
-    weiri_reduce(call->out + done, coll->sources, coll->nranks, total / call->element_bytes,
+    weiri_reduce(weiri_out_at(call, done), coll->sources, coll->nranks, total / coll->element_bytes,
                  call->dtype, call->op, (uint64_t)coll->nranks, 0);
     return WEIR_OK;
 }
 
-static weir_status reduce_lanes(weiri_coll *coll, const weiri_call *call)
+static weir_status reduce_lanes(weiri_coll *coll, const weir_call *call)
 {
     coll->epoch++;
     for (int rank = 0; rank < coll->nranks; rank++) {
@@ -45,21 +45,21 @@ static weir_status reduce_lanes(weiri_coll *coll, const weiri_call *call)
     return WEIR_OK;
 }
 
-static weir_status through_lanes(weiri_coll *coll, const weiri_call *call)
+static weir_status through_lanes(weiri_coll *coll, const weir_call *call)
 {
     weir_status status = coll->rank == call->root ? reduce_lanes(coll, call)
-                                                  : weiri_lane_send(coll, call->in, call->bytes);
+                                                  : weiri_lane_send(coll, call->in, coll->count_bytes);
     weiri_coll_end(coll);
     return status;
 }
 
-weir_status weiri_reduce_packet(weiri_coll *coll, const weiri_call *call)
+weir_status weiri_reduce_packet(weiri_coll *coll, const weir_call *call)
 {
     int is_root = coll->rank == call->root;
-    if (call->bytes <= WEIRI_LANE_BYTES)
+    if (coll->count_bytes <= WEIRI_LANE_BYTES)
         return through_lanes(coll, call);
-    for (size_t done = 0; done < call->bytes; done += coll->piece_bytes) {
-        size_t total = weiri_piece_at(coll, call->bytes, done);
+    for (size_t done = 0; done < coll->count_bytes; done += coll->piece_bytes) {
+        size_t total = weiri_piece_at(coll, coll->count_bytes, done);
         weir_status status = WEIR_OK;
         if (is_root) {
             coll->epoch++; /* stores nothing that others read */
@@ -67,7 +67,7 @@ weir_status weiri_reduce_packet(weiri_coll *coll, const weiri_call *call)
         } else {
             status = weiri_coll_begin(coll);
             if (status == WEIR_OK)
-                weiri_slot_publish(weiri_slot_of(coll, coll->rank), coll->epoch, call->in + done,
+                weiri_slot_publish(weiri_slot_of(coll, coll->rank), coll->epoch, weiri_in_at(call, done),
                                    total);
         }
         if (status != WEIR_OK)
@@ -78,18 +78,18 @@ weir_status weiri_reduce_packet(weiri_coll *coll, const weiri_call *call)
 }
 
 /* Only the root's output counts: the others declare an empty buffer. */
-static weir_status exchange_posts(weiri_coll *coll, const weiri_call *call, int *usable)
+static weir_status exchange_posts(weiri_coll *coll, const weir_call *call, int *usable)
 {
     int all_in, all_out;
     int is_root = coll->rank == call->root;
     weir_status status =
-        weiri_posts_exchange(coll, call->in, call->bytes, is_root ? call->out : call->in,
-                             is_root ? call->bytes : 0, &all_in, &all_out);
+        weiri_posts_exchange(coll, call->in, coll->count_bytes, is_root ? call->out : call->in,
+                             is_root ? coll->count_bytes : 0, &all_in, &all_out);
     *usable = status == WEIR_OK && all_in && all_out;
     return status;
 }
 
-weir_status weiri_reduce_direct(weiri_coll *coll, const weiri_call *call)
+weir_status weiri_reduce_direct(weiri_coll *coll, const weir_call *call)
 {
     int usable = 0;
     weir_status status = weiri_coll_begin(coll);
@@ -110,7 +110,7 @@ weir_status weiri_reduce_direct(weiri_coll *coll, const weiri_call *call)
     }
     if (status != WEIR_OK)
         return status;
-    weiri_share share = weiri_share_of(call->count, call->element_bytes, coll->rank, coll->nranks);
+    weiri_share share = weiri_share_of(call->count, coll->element_bytes, coll->rank, coll->nranks);
     weiri_reduce_into(coll, call, share.first, share.count, &out, 1);
     return weiri_coll_end_together(coll, direct_phase);
 }

@@ -10,13 +10,13 @@ static const char packet_phase[] = "reduce_scatter (packet)";
 static const char direct_phase[] = "reduce_scatter (direct)";
 
 /* Publishes bytes at offset done of every block, block after block. */
-static void publish_blocks(weiri_coll *coll, const weiri_call *call, size_t done, size_t bytes)
+static void publish_blocks(weiri_coll *coll, const weir_call *call, size_t done, size_t bytes)
 {
     weiri_slot *own = weiri_slot_of(coll, coll->rank);
     size_t total = bytes * (size_t)coll->nranks;
     char *data = weiri_slot_data(own, total);
     for (int block = 0; block < coll->nranks; block++) {
-        memcpy(data + (size_t)block * bytes, call->in + (size_t)block * call->bytes + done, bytes);
+        memcpy(data + (size_t)block * bytes, weiri_in_at(call, (size_t)block * coll->count_bytes + done), bytes);
         if (total > WEIRI_INLINE_BYTES)
             weir_store_release(&own->flag, weiri_flag(coll->epoch, ((size_t)block + 1) * bytes /
                                                                        WEIRI_CHUNK_BYTES));
@@ -24,7 +24,7 @@ static void publish_blocks(weiri_coll *coll, const weiri_call *call, size_t done
     weiri_slot_advance(coll, own, total);
 }
 
-static weir_status reduce_block(weiri_coll *coll, const weiri_call *call, size_t done, size_t bytes)
+static weir_status reduce_block(weiri_coll *coll, const weir_call *call, size_t done, size_t bytes)
 {
     int parity = (int)(coll->epoch & 1);
     size_t total = bytes * (size_t)coll->nranks, at = bytes * (size_t)coll->rank;
@@ -35,16 +35,16 @@ static weir_status reduce_block(weiri_coll *coll, const weiri_call *call, size_t
             return status;
         coll->sources[rank] = weiri_slot_data(slot, total) + at;
     }
-    weiri_reduce(call->out + done, coll->sources, coll->nranks, bytes / call->element_bytes,
+    weiri_reduce(weiri_out_at(call, done), coll->sources, coll->nranks, bytes / coll->element_bytes,
                  call->dtype, call->op, (uint64_t)coll->nranks, 0);
     return WEIR_OK;
 }
 
-weir_status weiri_reduce_scatter_packet(weiri_coll *coll, const weiri_call *call)
+weir_status weiri_reduce_scatter_packet(weiri_coll *coll, const weir_call *call)
 {
     size_t piece = coll->piece_bytes / (size_t)coll->nranks / WEIR_LINE_BYTES * WEIR_LINE_BYTES;
-    for (size_t done = 0; done < call->bytes; done += piece) {
-        size_t bytes = call->bytes - done < piece ? call->bytes - done : piece;
+    for (size_t done = 0; done < coll->count_bytes; done += piece) {
+        size_t bytes = coll->count_bytes - done < piece ? coll->count_bytes - done : piece;
         weir_status status = weiri_coll_begin(coll);
         if (status != WEIR_OK)
             return status;
@@ -57,12 +57,12 @@ weir_status weiri_reduce_scatter_packet(weiri_coll *coll, const weiri_call *call
     return WEIR_OK;
 }
 
-weir_status weiri_reduce_scatter_direct(weiri_coll *coll, const weiri_call *call)
+weir_status weiri_reduce_scatter_direct(weiri_coll *coll, const weir_call *call)
 {
     int all_in, all_out;
     weir_status status = weiri_coll_begin(coll);
     if (status == WEIR_OK)
-        status = weiri_posts_exchange(coll, call->in, call->bytes * (size_t)coll->nranks, NULL, 0,
+        status = weiri_posts_exchange(coll, call->in, coll->count_bytes * (size_t)coll->nranks, NULL, 0,
                                       &all_in, &all_out);
     if (status != WEIR_OK)
         return status;
@@ -73,7 +73,7 @@ weir_status weiri_reduce_scatter_direct(weiri_coll *coll, const weiri_call *call
     for (int rank = 0; rank < coll->nranks && status == WEIR_OK; rank++) {
         const char *in = NULL;
         status = weiri_post_in(coll, rank, call->in, &in);
-        coll->sources[rank] = in + (size_t)coll->rank * call->bytes;
+        coll->sources[rank] = in + (size_t)coll->rank * coll->count_bytes;
     }
     if (status != WEIR_OK)
         return status;

@@ -10,7 +10,7 @@ enum { AHEAD = 2 };
 
 static char *out_of(const weiri_internode_coll *x, int rank, size_t at)
 {
-    return x->call->out + (size_t)rank * x->call->bytes + at;
+    return weiri_out_at(x->call, (size_t)rank * x->coll->count_bytes + at);
 }
 
 /* A chunk of the own block, to all machines. */
@@ -20,7 +20,7 @@ static weir_status send_chunk(weiri_internode_coll *x, size_t at, size_t bytes)
     for (int step = 1; step < x->internode->nnodes && status == WEIR_OK; step++) {
         int node = (x->internode->node + step) % x->internode->nnodes;
         status = weiri_internode_coll_send(x, weiri_internode_coll_rail(x, node, x->place),
-                                           x->call->in + at, bytes);
+                                           weiri_in_at(x->call, at), bytes);
     }
     return status;
 }
@@ -65,19 +65,19 @@ static weir_status spread_chunk(weiri_internode_coll *x, size_t at, size_t bytes
     return status;
 }
 
-weir_status weiri_internode_coll_allgather_rails(weiri_coll *coll, const weiri_call *call)
+weir_status weiri_internode_coll_allgather_rails(weiri_coll *coll, const weir_call *call)
 {
     weiri_internode_coll x;
     weir_status status = weiri_internode_coll_begin(coll, call, &x);
     size_t chunk = x.internode->slot_bytes, sent = 0, done = 0;
-    while (status == WEIR_OK && done < call->bytes) {
-        if (sent < call->bytes && sent < done + (AHEAD + 1) * chunk) {
-            size_t bytes = weiri_least(call->bytes - sent, chunk);
+    while (status == WEIR_OK && done < coll->count_bytes) {
+        if (sent < coll->count_bytes && sent < done + (AHEAD + 1) * chunk) {
+            size_t bytes = weiri_least(coll->count_bytes - sent, chunk);
             status = send_chunk(&x, sent, bytes);
             sent += bytes;
             continue;
         }
-        size_t bytes = weiri_least(call->bytes - done, chunk);
+        size_t bytes = weiri_least(coll->count_bytes - done, chunk);
         status = spread_chunk(&x, done, bytes);
         done += bytes;
     }

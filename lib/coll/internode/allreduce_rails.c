@@ -48,18 +48,18 @@ static weiri_share share_of(const chunk *c, int rail)
 
 static const char *in_at(const rails *r, size_t element)
 {
-    return r->x.call->in + element * r->x.call->element_bytes;
+    return weiri_in_at(r->x.call, element * r->x.coll->element_bytes);
 }
 
 static char *out_at(const rails *r, size_t element)
 {
-    return r->x.call->out + element * r->x.call->element_bytes;
+    return weiri_out_at(r->x.call, element * r->x.coll->element_bytes);
 }
 
 /* The machine's partial result of a chunk's own part, into partial. */
 static weir_status reduce_inside(const rails *r, const chunk *c, char *partial)
 {
-    const weiri_call *call = r->x.call;
+    const weir_call *call = r->x.call;
     weir_comm *inside = r->x.inside;
     weir_status status = WEIR_OK;
     if (c->even)
@@ -75,7 +75,7 @@ static weir_status reduce_inside(const rails *r, const chunk *c, char *partial)
 
 static weir_status gather_inside(const rails *r, const chunk *c)
 {
-    const weiri_call *call = r->x.call;
+    const weir_call *call = r->x.call;
     weir_comm *inside = r->x.inside;
     weir_status status = WEIR_OK;
     if (c->even)
@@ -104,7 +104,7 @@ static weir_status start(rails *r, const chunk *c, char **partial)
     *partial = NULL;
     if (r->x.place >= r->nrails)
         return reduce_inside(r, c, NULL);
-    size_t bytes = share_of(c, r->x.place).count * r->x.call->element_bytes;
+    size_t bytes = share_of(c, r->x.place).count * r->x.coll->element_bytes;
     weir_status status = weiri_internode_await_room(internode, rail_peer(r, 1), r->x.phase);
     *partial = weiri_internode_outgoing(internode, rail_peer(r, 1));
     char *near = weiri_internode_coll_near(&r->x, *partial);
@@ -131,12 +131,12 @@ static weir_status finish(rails *r, const chunk *c, const char *partial)
         status = weiri_internode_coll_combine(&r->x, senders, partial, total, share.count);
         if (status == WEIR_OK)
             status = weiri_internode_coll_carry(&r->x, out, total,
-                                                share.count * r->x.call->element_bytes);
+                                                share.count * r->x.coll->element_bytes);
     }
     return status == WEIR_OK ? gather_inside(r, c) : status;
 }
 
-weir_status weiri_internode_coll_allreduce_rails(weiri_coll *coll, const weiri_call *call)
+weir_status weiri_internode_coll_allreduce_rails(weiri_coll *coll, const weir_call *call)
 {
     rails r;
     chunk chunks[AHEAD + 1];

@@ -26,14 +26,14 @@ static weir_status send_chunk(weiri_internode_coll *x, const char *data, size_t 
 static weir_status give(weiri_internode_coll *x, size_t at, size_t bytes, int root_place,
                         int sender)
 {
-    const weiri_call *call = x->call;
+    const weir_call *call = x->call;
     int sends = sender == x->place, is_root = root_place == x->place;
-    const char *in = call->in ? call->in + at : NULL;
+    const char *in = call->in ? weiri_in_at(call, at) : NULL;
     weir_status status = sends && is_root ? send_chunk(x, in, bytes) : WEIR_OK;
     if (status == WEIR_OK)
-        status = broadcast_inside(x, in, call->out + at, bytes, root_place);
+        status = broadcast_inside(x, in, weiri_out_at(call, at), bytes, root_place);
     if (status == WEIR_OK && sends && !is_root)
-        status = send_chunk(x, call->out + at, bytes);
+        status = send_chunk(x, weiri_out_at(call, at), bytes);
     return status;
 }
 
@@ -44,19 +44,19 @@ static weir_status get(weiri_internode_coll *x, size_t at, size_t bytes, int fro
     int receives = place == x->place;
     weir_status status = receives ? weiri_internode_coll_receive(x, from, bytes, &data) : WEIR_OK;
     if (status == WEIR_OK)
-        status = broadcast_inside(x, data, x->call->out + at, bytes, place);
+        status = broadcast_inside(x, data, weiri_out_at(x->call, at), bytes, place);
     return status == WEIR_OK && receives ? weiri_internode_take(x->internode, from) : status;
 }
 
-weir_status weiri_internode_coll_broadcast_rails(weiri_coll *coll, const weiri_call *call)
+weir_status weiri_internode_coll_broadcast_rails(weiri_coll *coll, const weir_call *call)
 {
     weiri_internode_coll x;
     weir_status status = weiri_internode_coll_begin(coll, call, &x);
     size_t chunk = x.internode->slot_bytes;
     int node = x.internode->node_of[call->root], root_place = x.internode->place_of[call->root];
     const weiri_node *home = &x.internode->nodes[node];
-    for (size_t at = 0; status == WEIR_OK && at < call->bytes; at += chunk) {
-        size_t bytes = weiri_least(call->bytes - at, chunk);
+    for (size_t at = 0; status == WEIR_OK && at < coll->count_bytes; at += chunk) {
+        size_t bytes = weiri_least(coll->count_bytes - at, chunk);
         int sender = (int)((size_t)root_place + at / chunk) % home->count;
         if (node == x.internode->node)
             status = give(&x, at, bytes, root_place, sender);

@@ -141,7 +141,7 @@ static weir_status exchange_inside(pairs *p)
 {
     const weiri_internode *internode = p->x.internode;
     const weiri_node *own = &internode->nodes[internode->node];
-    weiri_call call = *p->x.call;
+    weir_call call = *p->x.call;
     weiri_coll *inside = NULL;
     size_t most = 0;
     weir_status status = weiri_coll_get(p->x.inside, &inside);
@@ -156,9 +156,9 @@ static weir_status exchange_inside(pairs *p)
         inside->pairs[place] = *pair;
         most = pair->send_bytes > most ? pair->send_bytes : most;
         most = pair->recv_bytes > most ? pair->recv_bytes : most;
-        if (pair->send_bytes && (!call.in || pair->from < call.in))
+        if (pair->send_bytes && (!call.in || pair->from < (const char *)call.in))
             call.in = pair->from;
-        if (pair->recv_bytes && (!call.out || pair->to < call.out))
+        if (pair->recv_bytes && (!call.out || pair->to < (char *)call.out))
             call.out = pair->to;
     }
     const weiri_pair *self = &inside->pairs[0];
@@ -185,7 +185,7 @@ static weir_status begin(pairs *p)
     return p->known ? WEIR_OK : weiri_bundles_send(&p->bundles);
 }
 
-weir_status weiri_internode_coll_pairs(weiri_coll *coll, const weiri_call *call)
+weir_status weiri_internode_coll_pairs(weiri_coll *coll, const weir_call *call)
 {
     pairs p;
     int moved = 0, missing = -1;

@@ -17,7 +17,7 @@ static weir_status begin_on_gpu(weiri_internode_coll *x)
                : status;
 }
 
-weir_status weiri_internode_coll_begin(weiri_coll *coll, const weiri_call *call,
+weir_status weiri_internode_coll_begin(weiri_coll *coll, const weir_call *call,
                                        weiri_internode_coll *x)
 {
     weir_comm *comm = coll->comm;
@@ -30,7 +30,7 @@ weir_status weiri_internode_coll_begin(weiri_coll *coll, const weiri_call *call,
                         .place = comm->local_rank,
                         .count = comm->local_nranks};
     weir_status status = weiri_coll_get(comm->host_comm, &x->local);
-    return status == WEIR_OK && comm->gpu_comm && !call->staged ? begin_on_gpu(x) : status;
+    return status == WEIR_OK && comm->gpu_comm && !coll->staged ? begin_on_gpu(x) : status;
 }
 
 /* Waits for the stream; peers go on meanwhile, whom its kernels may be waiting for. */
@@ -128,10 +128,10 @@ weir_status weiri_internode_coll_receive(weiri_internode_coll *x, int rank, size
 weir_status weiri_internode_coll_spread(weiri_internode_coll *x, const char *mine, size_t bytes,
                                         char *const *to, const size_t *lengths)
 {
-    const weiri_call call = {.collective = WEIR_COLL_ALLTOALLV,
+    const weir_call call = {.size = sizeof call,
+                             .collective = WEIR_COLL_ALLTOALLV,
                              .in = mine,
                              .out = x->call->out,
-                             .element_bytes = 1,
                              .dtype = WEIR_UINT8,
                              .stream = x->stream};
     weiri_coll *inside = NULL;

@@ -24,13 +24,13 @@ typedef struct weiri_internode_coll {
     weir_stream stream; /* GPUs: of these phases */
     char *landing, *stage; /* GPUs: of a message's length, in their memory and in the host's */
     weiri_internode *internode;
-    const weiri_call *call;
+    const weir_call *call;
     const char *phase; /* for reports */
     weir_op op;        /* inside a machine: sum for avg, whose division comes last */
     int place, count;  /* this rank's on its machine, and how many there are */
 } weiri_internode_coll;
 
-weir_status weiri_internode_coll_begin(weiri_coll *coll, const weiri_call *call,
+weir_status weiri_internode_coll_begin(weiri_coll *coll, const weir_call *call,
                                        weiri_internode_coll *x);
 /* Waits until all that was begun has ended, and what was sent needs no more progress from
  * here. status: the call's so far. */
@@ -63,7 +63,7 @@ static inline int weiri_internode_coll_rail(const weiri_internode_coll *x, int n
 /* Elements that a message holds, whole lines of them. */
 static inline size_t weiri_internode_coll_elements(const weiri_internode_coll *x)
 {
-    return x->internode->slot_bytes / WEIR_LINE_BYTES * WEIR_LINE_BYTES / x->call->element_bytes;
+    return x->internode->slot_bytes / WEIR_LINE_BYTES * WEIR_LINE_BYTES / x->coll->element_bytes;
 }
 
 static inline size_t weiri_least(size_t a, size_t b)

@@ -7,8 +7,8 @@
 
 static weir_status send_partial(weiri_internode_coll *x, const char *in, size_t count, int place)
 {
-    const weiri_call *call = x->call;
-    size_t bytes = count * call->element_bytes;
+    const weir_call *call = x->call;
+    size_t bytes = count * x->coll->element_bytes;
     int sends = place == x->place;
     weir_status status =
         sends ? weiri_internode_await_room(x->internode, call->root, x->phase) : WEIR_OK;
@@ -22,14 +22,14 @@ static weir_status send_partial(weiri_internode_coll *x, const char *in, size_t 
 
 static weir_status run_chunk(weiri_internode_coll *x, size_t first, size_t count, size_t number)
 {
-    const weiri_call *call = x->call;
+    const weir_call *call = x->call;
     const weiri_internode *internode = x->internode;
-    size_t at = first * call->element_bytes;
+    size_t at = first * x->coll->element_bytes;
     int senders[WEIRI_RANKS_MAX], is_root = x->coll->rank == call->root;
     if (internode->node != internode->node_of[call->root])
-        return send_partial(x, call->in + at, count, (int)(number % (size_t)x->count));
-    char *out = is_root ? call->out + at : NULL;
-    weir_status status = weir_reduce(x->local->comm, call->in + at, out, count, call->dtype, x->op,
+        return send_partial(x, weiri_in_at(call, at), count, (int)(number % (size_t)x->count));
+    char *out = is_root ? weiri_out_at(call, at) : NULL;
+    weir_status status = weir_reduce(x->local->comm, weiri_in_at(call, at), out, count, call->dtype, x->op,
                                      internode->place_of[call->root], NULL);
     if (status != WEIR_OK || !is_root)
         return status;
@@ -38,7 +38,7 @@ static weir_status run_chunk(weiri_internode_coll *x, size_t first, size_t count
     return weiri_internode_coll_combine(x, senders, out, out, count);
 }
 
-weir_status weiri_internode_coll_reduce_rails(weiri_coll *coll, const weiri_call *call)
+weir_status weiri_internode_coll_reduce_rails(weiri_coll *coll, const weir_call *call)
 {
     weiri_internode_coll x;
     weir_status status = weiri_internode_coll_begin(coll, call, &x);

@@ -118,12 +118,12 @@ static const char *block_of(const relay *r, int rank, int place)
 /* The result of one of this machine's ranks, or of all. */
 static void make_result(const relay *r, int place, char *result)
 {
-    const weiri_call *call = r->x.call;
+    const weir_call *call = r->x.call;
     const void *blocks[WEIRI_RANKS_MAX];
     for (int rank = 0; rank < r->x.coll->nranks; rank++)
         blocks[rank] = block_of(r, rank, place);
     if (!r->all) {
-        weiri_reduce(result, blocks, r->x.coll->nranks, r->block / call->element_bytes,
+        weiri_reduce(result, blocks, r->x.coll->nranks, r->block / r->x.coll->element_bytes,
                      call->dtype, call->op, ranks_of(r), 0);
         return;
     }
@@ -166,18 +166,18 @@ static weir_status lead(relay *r)
 /* This rank's input of a round, in its slot. */
 static void publish(const relay *r)
 {
-    const weiri_call *call = r->x.call;
+    const weir_call *call = r->x.call;
     size_t bytes = contribution_bytes(r);
     weiri_slot *slot = weiri_slot_of(r->x.local, r->x.place);
     char *data = weiri_slot_data(slot, bytes);
     for (size_t block = 0; block < (r->blocks ? ranks_of(r) : 1); block++)
-        memcpy(data + block * r->block, call->in + block * call->bytes + r->done, r->block);
+        memcpy(data + block * r->block, weiri_in_at(call, block * r->x.coll->count_bytes + r->done), r->block);
     weiri_slot_advance(r->x.local, slot, bytes);
 }
 
 static weir_status fetch_result(relay *r)
 {
-    const weiri_call *call = r->x.call;
+    const weir_call *call = r->x.call;
     weiri_coll *local = r->x.local;
     size_t total = result_bytes(r);
     weiri_slot *slot = local->areas[0].result[local->epoch & 1];
@@ -188,7 +188,7 @@ static weir_status fetch_result(relay *r)
     if (r->blocks)
         result += (size_t)r->x.place * (total / (size_t)r->x.count);
     for (size_t block = 0; block < (r->all ? ranks_of(r) : 1); block++)
-        memcpy(call->out + block * call->bytes + r->done, result + block * r->block, r->block);
+        memcpy(weiri_out_at(call, block * r->x.coll->count_bytes + r->done), result + block * r->block, r->block);
     return WEIR_OK;
 }
 
@@ -207,7 +207,7 @@ static weir_status run_round(relay *r)
     return status;
 }
 
-weir_status weiri_internode_coll_relay(weiri_coll *coll, const weiri_call *call)
+weir_status weiri_internode_coll_relay(weiri_coll *coll, const weir_call *call)
 {
     relay r = {.done = 0};
     weir_status status = weiri_internode_coll_begin(coll, call, &r.x);
@@ -219,8 +219,8 @@ weir_status weiri_internode_coll_relay(weiri_coll *coll, const weiri_call *call)
         return r.all ? weiri_algo_give_way(coll, call, "pairs", weiri_internode_coll_pairs)
                      : weiri_algo_give_way(coll, call, "rails",
                                            weiri_internode_coll_reduce_scatter_rails);
-    for (; status == WEIR_OK && r.done < call->bytes; r.done += r.block) {
-        r.block = weiri_least(call->bytes - r.done, most);
+    for (; status == WEIR_OK && r.done < coll->count_bytes; r.done += r.block) {
+        r.block = weiri_least(coll->count_bytes - r.done, most);
         status = run_round(&r);
     }
     return weiri_internode_coll_end(&r.x, status);

@@ -23,16 +23,16 @@ static weir_status copy(weiri_coll *coll, void *to, const void *from, size_t byt
     return bytes ? comm->gpu->ops->copy(comm->gpu_comm, to, from, bytes) : WEIR_OK;
 }
 
-static int is_pairwise(const weiri_call *call)
+static int is_pairwise(const weir_call *call)
 {
     return call->collective == WEIR_COLL_ALLTOALL || call->collective == WEIR_COLL_ALLTOALLV ||
            call->collective == WEIR_COLL_SENDRECV;
 }
 
 /* Whether what is exchanged with a rank stays in the GPU's memory. */
-static int stays(const weiri_coll *coll, const weiri_call *call, size_t rank)
+static int stays(const weiri_coll *coll, const weir_call *call, size_t rank)
 {
-    return !call->staged && is_pairwise(call) &&
+    return !coll->staged && is_pairwise(call) &&
            !weiri_internode_is_remote(coll->comm->internode, (int)rank);
 }
 
@@ -41,7 +41,7 @@ typedef struct blocks {
     size_t in, out;
 } blocks;
 
-static blocks blocks_of(const weiri_coll *coll, const weiri_call *call)
+static blocks blocks_of(const weiri_coll *coll, const weir_call *call)
 {
     size_t n = (size_t)coll->nranks;
     int is_root = call->root == coll->rank;
@@ -62,46 +62,45 @@ static blocks blocks_of(const weiri_coll *coll, const weiri_call *call)
 }
 
 /* Elements [first, first + count) of every block. */
-static weir_status run_piece(weiri_coll *coll, const weiri_call *parent, const blocks *b,
+static weir_status run_piece(weiri_coll *coll, const weir_call *parent, const blocks *b,
                              size_t first, size_t count)
 {
-    weiri_call call = *parent;
+    weir_call call = *parent; /* of a part of the elements, on copies */
     char *in = NULL, *out = NULL;
-    size_t at = first * call.element_bytes;
-    call.count = count;
-    call.bytes = count * call.element_bytes;
-    const size_t most = (size_t)coll->nranks * call.bytes;
+    const size_t parent_bytes = parent->count * coll->element_bytes;
+    const size_t at = first * coll->element_bytes, bytes = count * coll->element_bytes;
+    const size_t most = (size_t)coll->nranks * bytes;
     weir_status status = weiri_bridge_stage(coll, WEIRI_BRIDGE_IN, most, &in);
     if (status == WEIR_OK)
         status = weiri_bridge_stage(coll, WEIRI_BRIDGE_OUT, most, &out);
     for (size_t i = 0; i < b->in && status == WEIR_OK; i++)
         if (!stays(coll, parent, i))
-            status = copy(coll, in + i * call.bytes, parent->in + i * parent->bytes + at,
-                          call.bytes);
+            status = copy(coll, in + i * bytes, weiri_in_at(parent, i * parent_bytes + at), bytes);
     if (status != WEIR_OK)
         return status;
     call.in = in;
     call.out = out;
+    call.count = count;
+    weiri_coll_derive(coll, &call);
     for (size_t i = 0; call.collective == WEIR_COLL_ALLTOALL && i < b->in; i++) {
-        size_t there = i * parent->bytes + at, here = i * call.bytes;
+        size_t there = i * parent_bytes + at, here = i * bytes;
         int is_near = stays(coll, parent, i);
         coll->pairs[i] =
-            (weiri_pair){is_near ? parent->in + there : in + here,
-                         is_near ? parent->out + there : out + here, call.bytes, call.bytes, 1, 1};
+            (weiri_pair){is_near ? weiri_in_at(parent, there) : in + here,
+                         is_near ? weiri_out_at(parent, there) : out + here, bytes, bytes, 1, 1};
     }
-    status = call.choice->algo->run(coll, &call);
+    status = coll->choice->algo->run(coll, &call);
     for (size_t i = 0; i < b->out && status == WEIR_OK; i++)
         if (!stays(coll, parent, i))
-            status = copy(coll, parent->out + i * parent->bytes + at, out + i * call.bytes,
-                          call.bytes);
+            status = copy(coll, weiri_out_at(parent, i * parent_bytes + at), out + i * bytes, bytes);
     return status;
 }
 
-static weir_status run_pieces(weiri_coll *coll, const weiri_call *call)
+static weir_status run_pieces(weiri_coll *coll, const weir_call *call)
 {
     const blocks b = blocks_of(coll, call);
-    size_t n = (size_t)coll->nranks, line = WEIR_LINE_BYTES / call->element_bytes;
-    size_t piece = PIECE_BYTES / n / call->element_bytes / line * line;
+    size_t n = (size_t)coll->nranks, line = WEIR_LINE_BYTES / coll->element_bytes;
+    size_t piece = PIECE_BYTES / n / coll->element_bytes / line * line;
     weir_status status = WEIR_OK;
     for (size_t first = 0; first < call->count && status == WEIR_OK; first += piece) {
         size_t left = call->count - first;
@@ -111,7 +110,7 @@ static weir_status run_pieces(weiri_coll *coll, const weiri_call *call)
 }
 
 /* alltoallv and sendrecv: the pairs' blocks side by side. */
-static weir_status run_pairs(weiri_coll *coll, const weiri_call *call)
+static weir_status run_pairs(weiri_coll *coll, const weir_call *call)
 {
     weiri_pair device[WEIRI_RANKS_MAX];
     char *in = NULL, *out = NULL;
@@ -135,27 +134,26 @@ static weir_status run_pairs(weiri_coll *coll, const weiri_call *call)
         out += pair->recv_bytes;
     }
     if (status == WEIR_OK)
-        status = call->choice->algo->run(coll, call);
+        status = coll->choice->algo->run(coll, call);
     for (size_t peer = 0; peer < n && status == WEIR_OK; peer++)
         if (!stays(coll, call, peer))
             status = copy(coll, device[peer].to, coll->pairs[peer].to, device[peer].recv_bytes);
     return status;
 }
 
-weir_status weiri_internode_coll_gpu(weiri_coll *coll, const weiri_call *parent, size_t size_bytes)
+weir_status weiri_internode_coll_gpu(weiri_coll *coll, const weir_call *call, size_t size_bytes)
 {
     weir_comm *comm = coll->comm;
-    weiri_call call = *parent;
-    if (call.splits)
+    if (call->device_splits)
         return weiri_fail(WEIR_ERR_UNSUPPORTED,
                           "weir_alltoallv_device: across machines the host must know the counts; "
                           "use weir_alltoallv");
-    weir_status status = comm->gpu->ops->await(comm->gpu_comm, call.stream);
+    weir_status status = comm->gpu->ops->await(comm->gpu_comm, call->stream);
     if (status != WEIR_OK)
         return status;
-    call.staged = size_bytes < call.choice->algo->bridges_from;
-    if (call.collective == WEIR_COLL_ALLTOALLV || call.collective == WEIR_COLL_SENDRECV)
-        return run_pairs(coll, &call);
-    return call.staged || is_pairwise(&call) ? run_pieces(coll, &call)
-                                             : call.choice->algo->run(coll, &call);
+    coll->staged = size_bytes < coll->choice->algo->bridges_from;
+    if (call->collective == WEIR_COLL_ALLTOALLV || call->collective == WEIR_COLL_SENDRECV)
+        return run_pairs(coll, call);
+    return coll->staged || is_pairwise(call) ? run_pieces(coll, call)
+                                             : coll->choice->algo->run(coll, call);
 }

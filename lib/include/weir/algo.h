@@ -83,34 +83,15 @@ typedef struct weir_algo weir_algo;
 /* What performs plans; weir/plan.h. */
 typedef struct weir_executor weir_executor;
 
-/* What a call has beyond its buffers: names that the algorithm knows, and data that it
- * reads during the call. A list ends with a name that is NULL. The built-in algorithms
- * and kernels of files know "root" (int; 0 without it), "destination" and "source" (int;
- * sendrecv; -1 for none), and of alltoallv "send_counts", "send_displs", "recv_counts",
- * "recv_displs" (size_t[nranks], in elements). */
+/* An argument of a custom algorithm: a name that it knows, and data that it reads during the
+ * call. A list ends with a name that is NULL. */
 typedef struct weir_algo_extra {
     const char *name;
     const void *pointer;
 } weir_algo_extra;
 
-/* One call, as callbacks see it. Sizes in bytes. */
-typedef struct weir_algo_call {
-    weir_comm *comm;
-    weir_collective collective;
-    const void *in;
-    void *out;
-    size_t in_bytes, out_bytes;
-    weir_dtype dtype;
-    weir_op op;
-    weir_stream stream;
-    weir_executor *executor;
-    int nblocks, nthreads; /* 0: the algorithm's own choice */
-    const weir_algo_extra *extras;
-    weir_mem *scratch; /* the collection's, which its algorithms share; or NULL */
-} weir_algo_call;
-
-/* An extra of a call by its name; NULL if there is none. Pure. */
-WEIR_API const void *weir_algo_call_extra(const weir_algo_call *call, const char *name);
+/* The pointer of a call's extra by its name; NULL if there is none. Pure. */
+WEIR_API const void *weir_call_extra(const weir_call *call, const char *name);
 
 /* What tells contexts apart: calls with equal keys can share one. */
 typedef struct weir_algo_key {
@@ -118,8 +99,9 @@ typedef struct weir_algo_key {
 } weir_algo_key;
 
 /*
- * An algorithm of one's own. Callbacks return WEIR_OK, or an error with weir_last_error set
- * by what failed. The table must outlive the algorithm.
+ * A custom algorithm. Callbacks return WEIR_OK, or an error with weir_last_error set by what
+ * failed. The table must outlive the algorithm. The call that they receive has in_bytes and
+ * out_bytes set, the algorithm's collective, and the collection's scratch memory.
  *
  * Contexts hold what a launch needs and what is dear to make: channels, registered
  * memory, mapped buffers of peers. All ranks always use the same one: whether a context
@@ -135,11 +117,13 @@ typedef struct weir_algo_ops {
      * NULL. */
     weir_status (*initialise)(void *state, weir_comm *comm);
     /* Fills a key that is zeroed. Local. NULL: there are no contexts. */
-    weir_status (*context_key)(void *state, const weir_algo_call *call, weir_algo_key *key);
+    weir_status (*context_key)(void *state, weir_comm *comm, const weir_call *call,
+                               weir_algo_key *key);
     /* Collective: all ranks, each with its own call. If a rank fails, all destroy theirs. */
-    weir_status (*context_create)(void *state, const weir_algo_call *call, void **context);
+    weir_status (*context_create)(void *state, weir_comm *comm, const weir_call *call,
+                                  void **context);
     /* Every call. Local, enqueued on call->stream on GPUs. context is NULL without contexts. */
-    weir_status (*launch)(void *state, void *context, const weir_algo_call *call);
+    weir_status (*launch)(void *state, void *context, weir_comm *comm, const weir_call *call);
     /* Frees a context. No rank's launch uses it any more. On all ranks alike. */
     void (*context_destroy)(void *state, void *context);
     /* Local; frees state. Once, after all contexts are gone. May be NULL. */
@@ -177,22 +161,30 @@ WEIR_API weir_collective weir_algo_collective(const weir_algo *algo);
 WEIR_API const char *weir_algo_summary(const weir_algo *algo);
 
 /*
- * Performs the collective: for every kind of algorithm the same call. Collective, with the
- * rules of weir/weir.h's collectives: blocking on the host, enqueued on stream on GPUs. in_bytes
- * and out_bytes are the lengths of this rank's buffers as weir/weir.h gives them for the
- * collective (allgather: out_bytes = nranks * in_bytes); op does not matter where nothing
- * is reduced. executor: for plans, else NULL. nblocks, nthreads: the grid on GPUs, 0 for the
- * algorithm's own. extras may be NULL.
+ * Runs a call with an algorithm of any kind: the built-in ones, kernels of files, plans and custom
+ * ones. Collective, with the rules of weir/weir.h's collectives: blocking on the host, enqueued on
+ * the call's stream on GPUs. The call's collective must be the algorithm's; its algo_name and algo
+ * are ignored. Either the counts or in_bytes and out_bytes are given: where both lengths are 0 the
+ * counts set them, else the lengths set the counts.
  *
- * WEIR_ERR_INVALID: sizes that do not belong together; WEIR_ERR_MISMATCH: another rank refused
- * its call; WEIR_ERR_UNSUPPORTED: a new context is needed while a stream is captured: make the
- * call once before the capture (a context that a captured call used is never given up);
+ * WEIR_ERR_INVALID: sizes that do not belong together; WEIR_ERR_MISMATCH: another rank
+ * rejected its call; WEIR_ERR_UNSUPPORTED: a new context is needed while a stream is captured (make
+ * the call once before the capture; a context that a captured call used is never evicted);
  * otherwise what the collective or the launch returns.
  */
-WEIR_API weir_status weir_algo_execute(weir_algo *algo, weir_comm *comm, const void *in, void *out,
-                                       size_t in_bytes, size_t out_bytes, weir_dtype dtype,
-                                       weir_op op, weir_stream stream, weir_executor *executor,
-                                       int nblocks, int nthreads, const weir_algo_extra *extras);
+WEIR_API weir_status weir_algo_execute(weir_algo *algo, weir_comm *comm, const weir_call *call);
+
+/* The same with separate arguments, for callers that cannot fill a struct. The lengths of the
+ * buffers give the counts (allgather: out_bytes = nranks * in_bytes); op is ignored where nothing
+ * is reduced; executor is for plans, else NULL; nblocks and nthreads are the grid on GPUs, 0 for
+ * the algorithm's own. extras, which may be NULL, also has the call's other members: "root" (int;
+ * 0 without it), "destination" and "source" (int; sendrecv; -1 without them), and for alltoallv
+ * "send_counts", "send_displs", "recv_counts" and "recv_displs" (size_t[nranks], in elements). */
+WEIR_API weir_status weir_algo_execute_args(weir_algo *algo, weir_comm *comm, const void *in,
+                                            void *out, size_t in_bytes, size_t out_bytes,
+                                            weir_dtype dtype, weir_op op, weir_stream stream,
+                                            weir_executor *executor, int nblocks, int nthreads,
+                                            const weir_algo_extra *extras);
 /* How many contexts it has on a communicator. Local. */
 WEIR_API int weir_algo_contexts(const weir_algo *algo, const weir_comm *comm);
 

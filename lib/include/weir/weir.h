@@ -596,31 +596,108 @@ WEIR_API void weir_portchan_free(weir_portchan *chan);
 /* ------------------------------------------------------------- collectives */
 
 /*
- * Every collective is called by every rank of comm in the same order, with the
- * same count, dtype, op and root (alltoallv and sendrecv: with counts that
- * match pairwise). Counts are in elements. Any count, 0 included, and any
- * alignment is allowed; on GPUs buffers are memory of the communicator's GPU, and
- * one that ends too soon is refused; in and out are either equal where the comment says
- * in place, or do not overlap. On the host the call blocks until out is
- * complete and in may be written again; stream is NULL. On GPUs it puts work into
- * stream, which may be captured in a graph, and does not wait for it. Work of one
- * communicator must not overlap: who uses several streams or graphs lets each wait
- * for the one before (libweir_nccl.so does so by itself).
+ * Every rank of comm calls every collective, in the same order, with the same count, data type,
+ * operation and root; for alltoallv and sendrecv the counts must match pairwise. Counts are in
+ * elements. Any count, 0 included, and any alignment is allowed. in and out are either equal,
+ * where the function's comment says "in place", or do not overlap.
  *
- * Reductions combine contributions in rank order 0, 1, ... n-1 unless the
- * algorithm is "ring", "chain" or "rails", so results are the same bits on every rank.
- * "chain" (reduce on GPUs) ends with the root's: root + 1, ... n-1, 0, ... root. Across
- * machines "rails" combines each machine's ranks in order, rounds, and combines the
- * machines in the order of their first ranks: again the same bits on every rank, and in
- * every call.
- *
- * Across machines a call on GPUs' buffers is blocking, cannot be captured in a graph, and
+ * Host backend: the call blocks until out is complete and in may be written again; stream is
+ * NULL. CUDA backend: the buffers are memory of the communicator's GPU, and undersized ones are
+ * rejected; the call enqueues work on stream, which may be captured in a graph, and returns
+ * without waiting for it. Two calls on one communicator must not overlap: a caller that uses
+ * several streams or graphs makes each of them wait for the previous one (libweir_nccl.so does
+ * this itself). Between nodes, a call on GPU buffers blocks, cannot be captured in a graph, and
  * the host moves the data.
  *
- * Errors: WEIR_ERR_INVALID, WEIR_ERR_MISMATCH (alltoallv, sendrecv: a pair's
- * counts differ), WEIR_ERR_TIMEOUT, WEIR_ERR_ABORTED, WEIR_ERR_PEER. After any
- * of the last four the communicator is aborted.
+ * Reductions combine contributions in rank order 0, 1, ... n-1 and leave the same bits on every
+ * rank and in every run of a call, except that
+ *   "ring"   promises no bits (weir_algo_info.reproducible is 0),
+ *   "chain"  (reduce on GPUs) ends with the root's: root + 1, ... n-1, 0, ... root,
+ *   "rails"  (between nodes) combines each node's ranks in order, rounds, and combines the nodes
+ *            in the order of their first ranks.
+ *
+ * Thread safety: one thread at a time per communicator.
+ *
+ * Errors: WEIR_ERR_INVALID for arguments that are wrong on this rank; WEIR_ERR_MISMATCH if the
+ * counts of a pair differ (alltoallv, sendrecv); WEIR_ERR_TIMEOUT; WEIR_ERR_ABORTED;
+ * WEIR_ERR_PEER. After any of the last four the communicator is aborted.
  */
+
+/* The collectives. The comments give the name that weir_collective_name returns. */
+typedef enum weir_collective {
+    WEIR_COLL_ALLREDUCE,      /* "allreduce" */
+    WEIR_COLL_REDUCE_SCATTER, /* "reduce_scatter" */
+    WEIR_COLL_ALLGATHER,      /* "allgather" */
+    WEIR_COLL_BROADCAST,      /* "broadcast" */
+    WEIR_COLL_REDUCE,         /* "reduce" */
+    WEIR_COLL_ALLTOALL,       /* "alltoall" */
+    WEIR_COLL_ALLTOALLV,      /* "alltoallv" */
+    WEIR_COLL_SENDRECV,       /* "sendrecv" */
+    WEIR_COLL_COUNT
+} weir_collective;
+
+/* Returns the name of a collective ("allreduce"); NULL for an invalid value. */
+WEIR_API const char *weir_collective_name(weir_collective collective);
+
+/* Counts and displacements of alltoallv, in elements: arrays with one entry for each rank.
+ * They stay the caller's. */
+typedef struct weir_splits {
+    const size_t *send_counts, *send_displs, *recv_counts, *recv_displs;
+} weir_splits;
+
+/* The same, read when the call runs rather than when it is made: in device memory of this rank's
+ * GPU on the CUDA backend, in memory of the process on the host. See weir_alltoallv_device. */
+typedef struct weir_device_splits {
+    const uint64_t *send_counts, *send_displs, *recv_counts, *recv_displs;
+} weir_device_splits;
+
+/*
+ * One call of a collective, as one rank makes it. The same struct travels from the caller to the
+ * algorithm: weir_run and weir_algo_execute take it, the named functions below fill it, and the
+ * callbacks of custom algorithms (weir/algo.h) receive it.
+ *
+ * Start from WEIR_CALL_INIT, which sets size and leaves everything else at its default, and set
+ * what the collective needs. The call and what it points to stay the caller's and must not change
+ * until the function that takes it returns; device_splits has its own rule.
+ */
+typedef struct weir_call {
+    size_t size;                /* sizeof(weir_call), as the caller was compiled */
+    weir_collective collective;
+    weir_dtype dtype;
+    weir_op op;                 /* allreduce, reduce_scatter, reduce */
+    int root;                   /* broadcast, reduce: a rank */
+    int destination, source;    /* sendrecv: a rank, or -1 for none */
+    const void *in;
+    void *out;
+    size_t count;               /* elements, as in the named functions; sendrecv: those sent */
+    size_t recv_count;          /* sendrecv: elements to be received */
+    weir_stream stream;         /* CUDA backend: a cudaStream_t; host: NULL */
+    const weir_splits *splits;                /* alltoallv: one of the two */
+    const weir_device_splits *device_splits;
+    size_t in_bytes, out_bytes; /* lengths of the buffers; needed with device_splits and by
+                                   plans, else derived from the counts where both are 0 */
+    const char *algo_name;      /* a built-in algorithm, on GPUs perhaps with its grid:
+                                   "packet", "packet:16x64"; NULL: the tuning table selects */
+    struct weir_algo *algo;     /* any algorithm object (weir/algo.h), in place of algo_name */
+    int blocks, threads;        /* CUDA backend: the grid of algo; 0: the algorithm's own */
+    const struct weir_algo_extra *extras; /* arguments of custom algorithms; may be NULL */
+    struct weir_executor *executor;       /* plans (weir/plan.h) */
+    weir_mem *scratch;          /* what the callbacks of custom algorithms get from their
+                                   collection; callers leave it NULL */
+} weir_call;
+
+#define WEIR_CALL_INIT                                                                             \
+    {                                                                                              \
+        sizeof(weir_call), WEIR_COLL_ALLREDUCE, WEIR_INT8, WEIR_SUM, 0, -1, -1, NULL, NULL, 0, 0,  \
+            NULL, NULL, NULL, 0, 0, NULL, NULL, 0, 0, NULL, NULL, NULL                             \
+    }
+
+/* Runs a call: what every named function below does. Collective; blocking on the host backend,
+ * enqueued on call->stream on the CUDA backend. An algorithm that the call names serves this call
+ * alone and must be the same on every rank. Errors: as above; WEIR_ERR_INVALID also for a wrong
+ * size and for an unknown algorithm, with the known names; WEIR_ERR_UNSUPPORTED for an algorithm
+ * of another backend. */
+WEIR_API weir_status weir_run(weir_comm *comm, const weir_call *call);
 
 /* in, out: count elements. In place: in == out. */
 WEIR_API weir_status weir_allreduce(weir_comm *comm, const void *in, void *out, size_t count,
@@ -647,22 +724,20 @@ WEIR_API weir_status weir_alltoallv(weir_comm *comm, const void *in, const size_
                                     const size_t *recv_counts, const size_t *recv_displs,
                                     weir_dtype dtype, weir_stream stream);
 /*
- * alltoallv whose counts the host need not know: the four arrays, of nranks
- * numbers, in elements, lie in device memory (cuda backend; of this rank's GPU)
- * or in the process's memory (host backend), and are read when the stream gets
- * there, so that a captured call follows what was written into them before each
- * replay. They must not change while the call runs. No exchange beforehand, no
- * wait on the host, no memory is allocated. in_bytes and out_bytes are the
- * lengths of in and out: a split that ends behind its buffer is not carried out.
- * A tight length also lets a small call be served by a small grid. Displacements
- * of empty splits do not matter.
+ * alltoallv whose counts the host need not know. The four arrays, of nranks numbers, in elements,
+ * lie in device memory of this rank's GPU (CUDA backend) or in the process's memory (host
+ * backend), and are read when the stream reaches the call, so that a captured call follows what
+ * was written into them before each replay. They must not change while the call runs. There is
+ * no exchange beforehand, no wait on the host and no allocation. in_bytes and out_bytes are the
+ * lengths of in and out: a split that extends past its buffer is not transferred. A tight length
+ * also lets a small grid serve a small call. Displacements of empty splits are ignored. Between
+ * nodes: WEIR_ERR_UNSUPPORTED on GPU buffers.
  *
- * Errors in the counts are found where the counts are, and nothing is then
- * written outside of out: WEIR_ERR_INVALID on a rank with a split behind its
- * buffer, WEIR_ERR_MISMATCH on one that is sent another count than it expects
- * (so, too, by a rank whose split was refused). The communicator is aborted. On
- * the cuda backend weir_comm_check tells it once the stream has got there, or the
- * next call does; on the host backend the call itself.
+ * Errors in the counts are found where the counts are, and nothing is then written outside of
+ * out: WEIR_ERR_INVALID on a rank with a split that extends past its buffer, WEIR_ERR_MISMATCH
+ * on a rank that is sent another count than it expects (also by a rank whose split was rejected).
+ * The communicator is aborted. The host backend returns the error from this call; on the CUDA
+ * backend weir_comm_check reports it once the stream has reached the call, or the next call does.
  */
 WEIR_API weir_status weir_alltoallv_device(weir_comm *comm, const void *in, size_t in_bytes,
                                            const uint64_t *send_counts,
@@ -676,43 +751,55 @@ WEIR_API weir_status weir_sendrecv(weir_comm *comm, const void *in, size_t send_
                                    int destination, void *out, size_t recv_count, int source,
                                    weir_dtype dtype, weir_stream stream);
 
-/* The collectives. The comments give the name that weir_collective_name returns. */
-typedef enum weir_collective {
-    WEIR_COLL_ALLREDUCE,      /* "allreduce" */
-    WEIR_COLL_REDUCE_SCATTER, /* "reduce_scatter" */
-    WEIR_COLL_ALLGATHER,      /* "allgather" */
-    WEIR_COLL_BROADCAST,      /* "broadcast" */
-    WEIR_COLL_REDUCE,         /* "reduce" */
-    WEIR_COLL_ALLTOALL,       /* "alltoall" */
-    WEIR_COLL_ALLTOALLV,      /* "alltoallv" */
-    WEIR_COLL_SENDRECV,       /* "sendrecv" */
-    WEIR_COLL_COUNT
-} weir_collective;
-
-/* Returns the name of a collective ("allreduce"); NULL for an invalid value. */
-WEIR_API const char *weir_collective_name(weir_collective collective);
-
 /* -------------------------------------------------------------- algorithms */
+
+/* Where an algorithm runs. */
+typedef enum weir_algo_backend {
+    WEIR_ALGO_HOST,      /* memory of the process, ranks of one node */
+    WEIR_ALGO_CUDA,      /* GPU memory, ranks of one node */
+    WEIR_ALGO_INTERNODE, /* ranks of several nodes, either memory */
+    WEIR_ALGO_BACKENDS
+} weir_algo_backend;
+
+/* "host", "cuda", "net"; static storage. */
+WEIR_API const char *weir_algo_backend_name(weir_algo_backend backend);
+/* The backend whose algorithms serve the communicator. Local. */
+WEIR_API weir_algo_backend weir_comm_algo_backend(const weir_comm *comm);
+
+/* How often a reduction rounds an 8- or 16-bit floating-point result, which accumulates in float
+ * within one step; float and double round in every addition. */
+typedef enum weir_rounding {
+    WEIR_ROUNDING_ONCE,     /* after all contributions */
+    WEIR_ROUNDING_PER_NODE, /* each node's partial result, and their combination */
+    WEIR_ROUNDING_PER_RANK  /* up to once for each rank: partial results pass through memory */
+} weir_rounding;
 
 /* One row of the algorithm table. Strings are static. */
 typedef struct weir_algo_info {
     weir_collective collective;
-    const char *name;    /* what --algo and weir_comm_set_algo take */
-    const char *backend; /* "host" or "cuda" */
-    const char *summary; /* one line */
+    const char *name;          /* as --algo, weir_comm_set_algo and weir_call.algo_name take it */
+    weir_algo_backend backend;
+    const char *summary;       /* one line */
     int min_ranks, max_ranks;
+    weir_rounding rounding;    /* of reductions */
+    int reproducible;          /* 1: every rank gets the same bits, in every run of a call; 0: that
+                                  is not promised */
 } weir_algo_info;
 
 /* The table of this build. Local; static storage. */
 WEIR_API const weir_algo_info *weir_algo_list(size_t *count);
-/* Makes comm use the named algorithm for a collective wherever its limits
- * allow, on GPUs perhaps with a grid of blocks x threads ("packet:16x64");
- * "auto" returns to selection by the tuning table. Local, and to be called alike
- * on every rank. WEIR_ERR_INVALID lists the known names. */
+/* The row of a name, which may have a grid ("packet:16x64"); NULL if there is none. Local. */
+WEIR_API const weir_algo_info *weir_algo_info_find(weir_algo_backend backend,
+                                                   weir_collective collective, const char *name);
+/* Makes comm use the named algorithm for a collective wherever its limits allow, on GPUs perhaps
+ * with a grid of blocks x threads ("packet:16x64"); "auto" returns to selection by the tuning
+ * table. Local, not blocking; every rank must make the same call between the same collectives.
+ * WEIR_ERR_INVALID lists the known names. */
 WEIR_API weir_status weir_comm_set_algo(weir_comm *comm, weir_collective collective,
                                         const char *name);
-/* The algorithm that the last collective on comm used, with the grid that a table or
- * weir_comm_set_algo gave it ("packet:16x64"). Valid until the next call on comm. */
+/* The algorithm of the last collective on comm, with its grid if a table, weir_comm_set_algo or
+ * the call gave one ("packet:16x64"); "none" before the first call. Valid until the next call on
+ * comm. Local. */
 WEIR_API const char *weir_comm_last_algo(const weir_comm *comm);
 
 #ifdef __cplusplus

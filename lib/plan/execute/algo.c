@@ -8,7 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static weir_status plan_algo_launch(void *state, void *context, const weir_algo_call *call)
+static weir_status plan_algo_launch(void *state, void *context, weir_comm *comm,
+                                    const weir_call *call)
 {
     const weir_plan *plan = state;
     (void)context;
@@ -16,7 +17,7 @@ static weir_status plan_algo_launch(void *state, void *context, const weir_algo_
         return weiri_fail(WEIR_ERR_INVALID,
                           "plan %s: an executor is required; create one with weir_executor_create",
                           plan->name);
-    if (weir_executor_comm(call->executor) != call->comm)
+    if (weir_executor_comm(call->executor) != comm)
         return weiri_fail(WEIR_ERR_INVALID, "plan %s: the executor belongs to another communicator",
                           plan->name);
     return weir_executor_run(call->executor, plan, call->in, call->out, call->in_bytes,

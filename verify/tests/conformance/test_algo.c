@@ -36,7 +36,7 @@ static void run_on(int nranks, on_comm run)
 static weir_status execute(weir_algo *algo, weir_comm *comm, const void *in, void *out,
                            size_t in_bytes, size_t out_bytes)
 {
-    return weir_algo_execute(algo, comm, in, out, in_bytes, out_bytes, WEIR_INT32, WEIR_SUM, NULL,
+    return weir_algo_execute_args(algo, comm, in, out, in_bytes, out_bytes, WEIR_INT32, WEIR_SUM, NULL,
                              NULL, 0, 0, NULL);
 }
 
@@ -103,7 +103,7 @@ static int try_one(weir_comm *comm, weir_algo *algo)
         in[i] = value_of(rank, i);
     memset(out, 0xff, sizeof out);
     EXPECT_OK(&failures,
-              weir_algo_execute(algo, comm, in, out, in_blocks * COUNT * 4, out_blocks * COUNT * 4,
+              weir_algo_execute_args(algo, comm, in, out, in_blocks * COUNT * 4, out_blocks * COUNT * 4,
                                 WEIR_INT32, WEIR_SUM, NULL, NULL, 0, 0, extras));
     int wrong = 0, is_idle = collective == WEIR_COLL_REDUCE && rank != root;
     for (size_t i = 0; i < out_blocks * COUNT && !is_idle; i++)
@@ -127,7 +127,7 @@ static int all_builtins(weir_comm *comm)
     size_t count = 0;
     const weir_algo_info *table = weir_algo_list(&count);
     for (size_t i = 0; i < count; i++)
-        rows += strcmp(table[i].backend, weir_comm_nnodes(comm) > 1 ? "net" : "host") == 0;
+        rows += table[i].backend == (weir_comm_nnodes(comm) > 1 ? WEIR_ALGO_INTERNODE : WEIR_ALGO_HOST);
     EXPECT_OK(&failures, weir_algo_collection_create(comm, NULL, &collection));
     EXPECT(&failures, weir_algo_collection_count(collection) == rows + WEIR_COLL_COUNT);
     EXPECT(&failures, weir_algo_collection_at(collection, rows + WEIR_COLL_COUNT) == NULL);
@@ -166,9 +166,9 @@ static int lengths(weir_comm *comm)
         weir_algo *algo = weir_algo_select(collection, (weir_collective)c, 8);
         EXPECT(&failures, execute(algo, comm, buffer, buffer + 128, 10, 6) == WEIR_ERR_INVALID);
         EXPECT(&failures, execute(algo, comm, NULL, buffer, 8, 8) == WEIR_ERR_INVALID);
-        EXPECT(&failures, weir_algo_execute(algo, comm, buffer, buffer, 8, 8, WEIR_INT32, WEIR_SUM,
+        EXPECT(&failures, weir_algo_execute_args(algo, comm, buffer, buffer, 8, 8, WEIR_INT32, WEIR_SUM,
                                             buffer, NULL, 0, 0, NULL) == WEIR_ERR_INVALID);
-        EXPECT(&failures, weir_algo_execute(algo, comm, buffer, buffer, 8, 8, (weir_dtype)99,
+        EXPECT(&failures, weir_algo_execute_args(algo, comm, buffer, buffer, 8, 8, (weir_dtype)99,
                                             WEIR_SUM, NULL, NULL, 0, 0, NULL) == WEIR_ERR_INVALID);
     }
     weir_algo *gather = weir_algo_select(collection, WEIR_COLL_ALLGATHER, 8);
@@ -178,6 +178,109 @@ static int lengths(weir_comm *comm)
     EXPECT(&failures, execute(NULL, comm, buffer, buffer, 8, 8) == WEIR_ERR_INVALID);
     weir_algo_collection_destroy(collection);
     return failures;
+}
+
+/* weir_run: the algorithm of one call by its name, by an object, and by neither. */
+static int calls_name_algorithms(weir_comm *comm)
+{
+    weir_algo_collection *collection = NULL;
+    const int n = weir_comm_nranks(comm);
+    int in[8], out[8], failures = 0;
+    char before[32];
+    weir_call call = WEIR_CALL_INIT;
+    for (int i = 0; i < 8; i++)
+        in[i] = i;
+    call.dtype = WEIR_INT32;
+    call.in = in;
+    call.out = out;
+    call.count = 8;
+    EXPECT_OK(&failures, weir_run(comm, &call));
+    snprintf(before, sizeof before, "%s", weir_comm_last_algo(comm));
+    call.algo_name = "ring";
+    for (int i = 0; i < 2; i++) {
+        memset(out, 0, sizeof out);
+        EXPECT_OK(&failures, weir_run(comm, &call));
+        EXPECT(&failures, strcmp(weir_comm_last_algo(comm), "ring") == 0 && out[7] == 7 * n);
+    }
+    EXPECT_OK(&failures, weir_allreduce(comm, in, out, 8, WEIR_INT32, WEIR_SUM, NULL));
+    EXPECT(&failures, strcmp(weir_comm_last_algo(comm), before) == 0);
+    EXPECT_OK(&failures, weir_comm_set_algo(comm, WEIR_COLL_ALLREDUCE, "ring"));
+    call.algo_name = "auto"; /* the tuning table, whatever the communicator is set to */
+    EXPECT_OK(&failures, weir_run(comm, &call));
+    EXPECT(&failures, strcmp(weir_comm_last_algo(comm), before) == 0);
+    EXPECT_OK(&failures, weir_comm_set_algo(comm, WEIR_COLL_ALLREDUCE, "auto"));
+    call.algo_name = NULL;
+    EXPECT_OK(&failures, weir_algo_collection_create(comm, NULL, &collection));
+    EXPECT_OK(&failures, weir_algo_find(collection, WEIR_COLL_ALLREDUCE, "ring", &call.algo));
+    memset(out, 0, sizeof out);
+    EXPECT_OK(&failures, weir_run(comm, &call)); /* by its count */
+    EXPECT(&failures, strcmp(weir_comm_last_algo(comm), "ring") == 0 && out[7] == 7 * n);
+    call.count = 0;
+    call.in_bytes = call.out_bytes = sizeof in;
+    memset(out, 0, sizeof out);
+    EXPECT_OK(&failures, weir_run(comm, &call)); /* by its lengths */
+    EXPECT(&failures, out[7] == 7 * n);
+    weir_algo_collection_destroy(collection);
+    return failures;
+}
+
+static void test_a_call_names_its_algorithm(void **state)
+{
+    (void)state;
+    run_on(3, calls_name_algorithms);
+}
+
+static int wrong_calls(weir_comm *comm)
+{
+    char in[8] = {0}, out[8];
+    int failures = 0;
+    weir_call call = WEIR_CALL_INIT;
+    call.in = in;
+    call.out = out;
+    call.count = sizeof in;
+    call.algo_name = "no such";
+    EXPECT(&failures, weir_run(comm, &call) == WEIR_ERR_INVALID);
+    EXPECT(&failures, boot_last_error_has("allreduce has no algorithm 'no such'; known are auto"));
+    call.algo_name = "packet:4x64";
+    EXPECT(&failures, weir_run(comm, &call) == WEIR_ERR_INVALID);
+    call.algo_name = NULL;
+    call.collective = WEIR_COLL_COUNT;
+    EXPECT(&failures, weir_run(comm, &call) == WEIR_ERR_INVALID);
+    EXPECT(&failures, boot_last_error_has("weir_run: unknown collective"));
+    call.collective = WEIR_COLL_ALLREDUCE;
+    call.size = sizeof call - 8;
+    EXPECT(&failures, weir_run(comm, &call) == WEIR_ERR_INVALID);
+    EXPECT(&failures, boot_last_error_has("WEIR_CALL_INIT"));
+    EXPECT(&failures, weir_run(comm, NULL) == WEIR_ERR_INVALID);
+    call.size = sizeof call;
+    EXPECT(&failures, weir_run(NULL, &call) == WEIR_ERR_INVALID);
+    EXPECT_OK(&failures, weir_run(comm, &call));
+    return failures;
+}
+
+static void test_wrong_calls_are_refused(void **state)
+{
+    (void)state;
+    run_on(2, wrong_calls);
+}
+
+static int infos_agree(weir_comm *comm)
+{
+    int failures = 0;
+    const weir_algo_backend own = weir_comm_algo_backend(comm);
+    const weir_algo_info *ring = weir_algo_info_find(own, WEIR_COLL_ALLREDUCE, "ring");
+    const weir_algo_info *packet = weir_algo_info_find(own, WEIR_COLL_ALLREDUCE, "packet:4x64");
+    EXPECT(&failures, strcmp(weir_algo_backend_name(own), "host") == 0);
+    EXPECT(&failures, ring && ring->rounding == WEIR_ROUNDING_PER_RANK && !ring->reproducible);
+    EXPECT(&failures, packet && packet->rounding == WEIR_ROUNDING_ONCE && packet->reproducible);
+    EXPECT(&failures, !weir_algo_info_find(own, WEIR_COLL_ALLREDUCE, "pack"));
+    return failures;
+}
+
+static void test_the_table_says_how_algorithms_round(void **state)
+{
+    (void)state;
+    run_on(2, infos_agree);
 }
 
 static void test_lengths_that_do_not_belong_together_are_refused(void **state)
@@ -205,20 +308,24 @@ static weir_status record_initialise(void *state, weir_comm *comm)
     return weir_comm_barrier(comm);
 }
 
-static weir_status record_key(void *state, const weir_algo_call *call, weir_algo_key *key)
+static weir_status record_key(void *state, weir_comm *comm, const weir_call *call,
+                              weir_algo_key *key)
 {
     const recorder *of = state;
-    const int *given = weir_algo_call_extra(call, "key");
+    const int *given = weir_call_extra(call, "key");
+    (void)comm;
     if (of->fail_key)
         return WEIR_ERR_UNSUPPORTED;
     key->words[0] = (uint64_t)*given;
     return WEIR_OK;
 }
 
-static weir_status record_create(void *state, const weir_algo_call *call, void **context)
+static weir_status record_create(void *state, weir_comm *comm, const weir_call *call,
+                                 void **context)
 {
     recorder *of = state;
-    weir_status status = weir_boot_agree(weir_comm_boot(call->comm),
+    (void)call;
+    weir_status status = weir_boot_agree(weir_comm_boot(comm),
                                          of->fail_create ? WEIR_ERR_NO_MEMORY : WEIR_OK);
     if (status != WEIR_OK)
         return status;
@@ -228,12 +335,13 @@ static weir_status record_create(void *state, const weir_algo_call *call, void *
     return WEIR_OK;
 }
 
-static weir_status record_launch(void *state, void *context, const weir_algo_call *call)
+static weir_status record_launch(void *state, void *context, weir_comm *comm, const weir_call *call)
 {
     recorder *of = state;
-    int all[MOST] = {0}, n = weir_comm_nranks(call->comm);
-    of->last = all[weir_comm_rank(call->comm)] = *(int *)context;
-    weir_status status = weir_boot_allgather(weir_comm_boot(call->comm), all, sizeof *all);
+    (void)call;
+    int all[MOST] = {0}, n = weir_comm_nranks(comm);
+    of->last = all[weir_comm_rank(comm)] = *(int *)context;
+    weir_status status = weir_boot_allgather(weir_comm_boot(comm), all, sizeof *all);
     for (int rank = 1; rank < n; rank++)
         of->unlike += all[rank] != all[0];
     return status;
@@ -261,7 +369,7 @@ static const weir_algo_ops record_ops = {.initialise = record_initialise,
 static weir_status call_with(weir_algo *algo, weir_comm *comm, int key)
 {
     const weir_algo_extra extras[] = {{"key", &key}, {NULL, NULL}};
-    return weir_algo_execute(algo, comm, NULL, NULL, 0, 0, WEIR_INT8, WEIR_SUM, NULL, NULL, 0, 0,
+    return weir_algo_execute_args(algo, comm, NULL, NULL, 0, 0, WEIR_INT8, WEIR_SUM, NULL, NULL, 0, 0,
                              extras);
 }
 
@@ -531,7 +639,7 @@ static int gather(weir_comm *comm, weir_algo *algo, weir_dtype dtype, size_t byt
     if (in_place)
         in = out + rank * bytes;
     boot_fill(in, bytes, (int)rank, round);
-    EXPECT_OK(&failures, weir_algo_execute(algo, comm, in, out, bytes, n * bytes, dtype, WEIR_SUM,
+    EXPECT_OK(&failures, weir_algo_execute_args(algo, comm, in, out, bytes, n * bytes, dtype, WEIR_SUM,
                                            NULL, NULL, 0, 0, NULL));
     for (size_t peer = 0; peer < n; peer++)
         EXPECT(&failures, boot_filled(out + peer * bytes, bytes, (int)peer, round));
@@ -634,7 +742,7 @@ static int execute_plan(weir_comm *comm)
         in[i] = value_of(rank, i);
     for (int call = 0; call < 20 && !failures; call++) {
         memset(out, 0xff, sizeof out);
-        EXPECT_OK(&failures, weir_algo_execute(found, comm, in, out, sizeof in, sizeof out,
+        EXPECT_OK(&failures, weir_algo_execute_args(found, comm, in, out, sizeof in, sizeof out,
                                                WEIR_INT32, WEIR_SUM, NULL, executor, 0, 0, NULL));
         for (size_t i = 0; i < COUNT; i++)
             EXPECT(&failures, out[i] == expected_of(WEIR_COLL_ALLREDUCE, rank, n, i));
@@ -657,6 +765,9 @@ static void test_a_plan_is_an_algorithm(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_call_names_its_algorithm),
+        cmocka_unit_test(test_wrong_calls_are_refused),
+        cmocka_unit_test(test_the_table_says_how_algorithms_round),
         cmocka_unit_test(test_builtins_run_through_execute),
         cmocka_unit_test(test_lengths_that_do_not_belong_together_are_refused),
         cmocka_unit_test(test_contexts_are_kept_and_the_oldest_gives_way),

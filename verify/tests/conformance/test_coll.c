@@ -271,7 +271,7 @@ static int has_in_place(weir_collective collective)
 /* The rows of other backends are not for this communicator. */
 static int on_host(const weir_algo_info *info)
 {
-    return strcmp(info->backend, "host") == 0;
+    return info->backend == WEIR_ALGO_HOST;
 }
 
 static void each_algo(const bench *b, trial t)

@@ -290,7 +290,7 @@ static void each_algo(rig *r, void (*visit)(rig *r, const weir_algo_info *algo))
     size_t rows;
     const weir_algo_info *list = weir_algo_list(&rows);
     for (size_t i = 0; i < rows && r->failures == 0; i++)
-        if (strcmp(list[i].backend, "cuda") == 0 && list[i].collective != WEIR_COLL_ALLTOALLV)
+        if (list[i].backend == WEIR_ALGO_CUDA && list[i].collective != WEIR_COLL_ALLTOALLV)
             visit(r, &list[i]);
 }
 

@@ -192,7 +192,7 @@ static int algorithms(weir_boot *boot, void *argument)
     for (size_t i = 0; i < rows; i++) {
         char what[96];
         weir_collective collective = list[i].collective;
-        if (strcmp(list[i].backend, "cuda") != 0)
+        if (list[i].backend != WEIR_ALGO_CUDA)
             continue;
         snprintf(what, sizeof what, "%s %s", weir_collective_name(collective), list[i].name);
         if (weir_comm_set_algo(r.comm, collective, list[i].name) != WEIR_OK)

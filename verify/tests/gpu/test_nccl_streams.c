@@ -68,14 +68,16 @@ static const char *runs(const char *group)
     size_t count = 0;
     p2p.lanes = weiri_p2p_lanes_for(1, NRANKS);
     for (; *group; group += 3 + (group[3] == ' '))
-        calls[count++] = (weiri_nccl_call){.kind = *group == 'S'   ? WEIRI_NCCL_SEND
-                                                   : *group == 'R' ? WEIRI_NCCL_RECV
-                                                                   : WEIRI_NCCL_ALLREDUCE,
-                                           .in = memory,
-                                           .out = memory + 1,
-                                           .count = 1,
-                                           .root = group[1] - '0',
-                                           .stream = stream_of(group[2])};
+        calls[count++] = (weiri_nccl_call){
+            .call = {.size = sizeof(weir_call),
+                     .collective = *group == 'A' ? WEIR_COLL_ALLREDUCE : WEIR_COLL_SENDRECV,
+                     .in = memory,
+                     .out = memory + 1,
+                     .count = 1,
+                     .recv_count = 1,
+                     .destination = *group == 'S' ? group[1] - '0' : -1,
+                     .source = *group == 'R' ? group[1] - '0' : -1,
+                     .stream = stream_of(group[2])}};
     done[0] = '\0';
     assert_int_equal(weiri_p2p_run_on_gpu(&comm, calls, count), WEIR_OK);
     return done;

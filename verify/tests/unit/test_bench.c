@@ -351,9 +351,9 @@ static void cold_copies(void **state)
     bench_cold_fill(&trial);
     for (int i = 0; i < COPIES; i++) {
         bench_cold_next(&trial);
-        const float *now = trial.call.in;
+        const float *now = trial.operation.call.in;
         assert_memory_equal(now, in, 80);
-        assert_true(isnan(*(const float *)trial.call.out));
+        assert_true(isnan(*(const float *)trial.operation.call.out));
         assert_true(!last || labs(now - last) > STRIDE / 4);
         met[(now - in - ELEMENTS) / (STRIDE / 4)]++;
         last = now;
@@ -361,11 +361,11 @@ static void cold_copies(void **state)
     for (int i = 0; i < COPIES; i++)
         assert_int_equal(met[i], 1);
     bench_cold_reset(&trial);
-    assert_true(trial.call.in == in && trial.call.out == out);
+    assert_true(trial.operation.call.in == in && trial.operation.call.out == out);
     options.cold = 0;
     bench_cold_place(&trial);
     bench_cold_next(&trial);
-    assert_true(trial.call.in == in && trial.call.out == out);
+    assert_true(trial.operation.call.in == in && trial.operation.call.out == out);
 }
 
 static void cold_pools(void **state)

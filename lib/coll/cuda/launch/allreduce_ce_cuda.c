@@ -78,7 +78,7 @@ static weir_status send_chunk(const plan *p, size_t k)
     for (int i = 1; i < nranks && status == WEIR_OK; i++) {
         int peer = (rank + i) % nranks;
         status = weiri_engines_copy(e, e->outputs[peer] + landing_of(p, rank, k),
-                                    e->call->in + (size_t)peer * p->share + k * p->chunk,
+                                    weiri_in_at(e->call, (size_t)peer * p->share + k * p->chunk),
                                     length_of(p, k));
     }
     return status;
@@ -90,7 +90,6 @@ static weir_status reduce_chunk(const plan *p, size_t k, int blocks)
     const weiri_engines *e = &p->engines;
     const int rank = e->coll->rank;
     const size_t at = (size_t)rank * p->share + k * p->chunk;
-    weiri_call beside = *e->call;
     weiri_gpu_args args;
     weir_status status = weiri_engines_fork(e);
     if (status != WEIR_OK)
@@ -99,13 +98,12 @@ static weir_status reduce_chunk(const plan *p, size_t k, int blocks)
     args.view = e->meeting.view;
     args.bytes = length_of(p, k);
     args.op = (int32_t)e->call->op;
-    args.out = e->call->out + at;
+    args.out = weiri_out_at(e->call, at);
     for (int from = 0; from < e->coll->nranks; from++)
         args.pairs[from].send_at =
-            (uint64_t)(uintptr_t)(from == rank ? e->call->in + at
-                                               : e->call->out + landing_of(p, from, k));
-    beside.stream = (weir_stream)weiri_engines_beside(e);
-    return weiri_cuda_launch(e->coll, &beside, "ce",
+            (uint64_t)(uintptr_t)(from == rank ? weiri_in_at(e->call, at)
+                                               : weiri_out_at(e->call, landing_of(p, from, k)));
+    return weiri_cuda_launch(e->coll, (weir_stream)weiri_engines_beside(e), "ce",
                              weiri_gpu_reduce_landed_kernel(e->call->dtype),
                              (weiri_gpu_shape){blocks, 512}, &args);
 }
@@ -124,7 +122,7 @@ static weir_status push_first(const plan *p)
     args.op = (int32_t)e->call->op;
     args.collective = WEIR_COLL_ALLREDUCE;
     return weiri_cuda_launch(
-        e->coll, e->call, "ce", weiri_gpu_push_kernel(e->call->dtype, e->coll->nranks),
+        e->coll, e->call->stream, "ce", weiri_gpu_push_kernel(e->call->dtype, e->coll->nranks),
         weiri_gpu_push_shape(&args, weiri_cuda_of(e->coll->comm)->processors), &args);
 }
 
@@ -154,7 +152,7 @@ static weir_status gather(const plan *p, size_t at, size_t end)
     weir_status status = WEIR_OK;
     for (int i = 1; i < e->coll->nranks && status == WEIR_OK; i++) {
         int peer = (e->coll->rank + i) % e->coll->nranks;
-        status = weiri_engines_copy(e, e->outputs[peer] + place, e->call->out + place, end - at);
+        status = weiri_engines_copy(e, e->outputs[peer] + place, weiri_out_at(e->call, place), end - at);
     }
     return status;
 }
@@ -177,33 +175,33 @@ static weir_status run(plan *p)
 }
 
 /* What is left behind the shares. */
-static weir_status reduce_rest(weiri_coll *coll, const weiri_call *call, size_t done)
+static weir_status reduce_rest(weiri_coll *coll, const weir_call *call, size_t done)
 {
     const char *name = coll->last_algo;
-    weiri_call rest = *call;
-    if (done == call->bytes)
+    weir_call rest = *call;
+    if (done == coll->count_bytes)
         return WEIR_OK;
-    rest.in += done;
-    rest.out += done;
-    rest.bytes -= done;
-    rest.count = rest.bytes / call->element_bytes;
+    rest.in = weiri_in_at(call, done);
+    rest.out = weiri_out_at(call, done);
+    rest.count -= done / coll->element_bytes;
+    weiri_coll_derive(coll, &rest);
     weir_status status = weiri_cuda_run_general(coll, &rest);
     coll->last_algo = name;
     return status;
 }
 
-weir_status weiri_cuda_allreduce_ce(weiri_coll *coll, const weiri_call *call)
+weir_status weiri_cuda_allreduce_ce(weiri_coll *coll, const weir_call *call)
 {
     plan p;
     weir_status status;
     int before;
-    if (call->bytes < 16 * (size_t)coll->nranks)
+    if (coll->count_bytes < 16 * (size_t)coll->nranks)
         return weiri_cuda_run_general(coll, call);
-    if (!weiri_engines_open(&p.engines, coll, call, call->bytes, &before, &status))
+    if (!weiri_engines_open(&p.engines, coll, call, coll->count_bytes, &before, &status))
         return status == WEIR_OK ? weiri_cuda_run_general(coll, call) : status;
     p.in_place = call->in == call->out;
     p.engines.meeting.in_desc = p.in_place ? p.engines.meeting.out_desc : WEIRI_GPU_PLAIN;
-    divide(&p, call->bytes);
+    divide(&p, coll->count_bytes);
     status = run(&p);
     weiri_engines_close(&p.engines, before);
     return status == WEIR_OK ? reduce_rest(coll, call, p.share * (size_t)coll->nranks) : status;

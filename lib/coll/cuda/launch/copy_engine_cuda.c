@@ -46,7 +46,7 @@ static int find_outputs(weiri_engines *engines, size_t bytes)
     return all != NULL;
 }
 
-int weiri_engines_open(weiri_engines *engines, weiri_coll *coll, const weiri_call *call,
+int weiri_engines_open(weiri_engines *engines, weiri_coll *coll, const weir_call *call,
                        size_t out_bytes, int *before, weir_status *status)
 {
     memset(engines, 0, sizeof *engines);
@@ -72,7 +72,7 @@ void weiri_engines_close(const weiri_engines *engines, int before)
 
 weir_status weiri_engines_barrier(weiri_engines *engines)
 {
-    return weiri_cuda_launch(engines->coll, engines->call, "ce", weiri_gpu_barrier_kernel(),
+    return weiri_cuda_launch(engines->coll, engines->call->stream, "ce", weiri_gpu_barrier_kernel(),
                              (weiri_gpu_shape){1, 32}, &engines->meeting);
 }
 
@@ -115,17 +115,18 @@ weir_status weiri_engines_join(const weiri_engines *engines)
 /* What is for a rank's output. */
 static const char *source_for(const weiri_engines *engines, int rank)
 {
-    const weiri_call *call = engines->call;
-    return call->collective == WEIR_COLL_ALLTOALL ? call->in + (size_t)rank * call->bytes
-                                                  : call->in;
+    const weir_call *call = engines->call;
+    return call->collective == WEIR_COLL_ALLTOALL
+               ? weiri_in_at(call, (size_t)rank * engines->coll->count_bytes)
+               : call->in;
 }
 
 /* This rank's block of every output, the own one beside. */
 static weir_status copy_all(const weiri_engines *engines)
 {
     const weiri_coll *coll = engines->coll;
-    const size_t bytes = engines->call->bytes, at = (size_t)coll->rank * bytes;
-    char *own = engines->call->out + at;
+    const size_t bytes = engines->coll->count_bytes, at = (size_t)coll->rank * bytes;
+    char *own = weiri_out_at(engines->call, at);
     const char *from = source_for(engines, coll->rank);
     int copies_own = own != from && bytes;
     weir_status status = copies_own ? weiri_engines_fork(engines) : WEIR_OK;
@@ -142,12 +143,12 @@ static weir_status copy_all(const weiri_engines *engines)
     return status;
 }
 
-weir_status weiri_cuda_copy_engine(weiri_coll *coll, const weiri_call *call)
+weir_status weiri_cuda_copy_engine(weiri_coll *coll, const weir_call *call)
 {
     weiri_engines engines;
     weir_status status;
     int before;
-    if (!weiri_engines_open(&engines, coll, call, (size_t)coll->nranks * call->bytes, &before,
+    if (!weiri_engines_open(&engines, coll, call, (size_t)coll->nranks * coll->count_bytes, &before,
                             &status))
         return status == WEIR_OK ? weiri_cuda_run_general(coll, call) : status;
     status = weiri_engines_barrier(&engines);

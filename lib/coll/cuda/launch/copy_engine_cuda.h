@@ -8,14 +8,14 @@
 
 typedef struct weiri_engines {
     weiri_coll *coll;
-    const weiri_call *call;
+    const weir_call *call;
     char *outputs[WEIRI_GPU_RANKS_MAX]; /* where each rank's output begins, mapped here */
     weiri_gpu_args meeting;             /* what the ranks tell each other when they meet */
 } weiri_engines;
 
 /* Begins such a call, whose output has so many bytes: 1; then, whatever comes,
  * weiri_engines_close. 0: the output is not symmetric memory, or *status says why not. */
-int weiri_engines_open(weiri_engines *engines, weiri_coll *coll, const weiri_call *call,
+int weiri_engines_open(weiri_engines *engines, weiri_coll *coll, const weir_call *call,
                        size_t out_bytes, int *before, weir_status *status);
 void weiri_engines_close(const weiri_engines *engines, int before);
 

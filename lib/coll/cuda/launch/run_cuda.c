@@ -22,33 +22,33 @@ typedef struct extent {
     size_t in, out;
 } extent;
 
-static extent extent_of_pairs(const weiri_coll *coll, const weiri_call *call)
+static extent extent_of_pairs(const weiri_coll *coll, const weir_call *call)
 {
     extent reach = {0, 0};
     for (int peer = 0; peer < coll->nranks; peer++) {
         const weiri_pair *pair = &coll->pairs[peer];
-        size_t in = pair->send_bytes ? (size_t)(pair->from - call->in) + pair->send_bytes : 0;
-        size_t out = pair->recv_bytes ? (size_t)(pair->to - call->out) + pair->recv_bytes : 0;
+        size_t in = pair->send_bytes ? (size_t)(pair->from - weiri_in_at(call, 0)) + pair->send_bytes : 0;
+        size_t out = pair->recv_bytes ? (size_t)(pair->to - weiri_out_at(call, 0)) + pair->recv_bytes : 0;
         reach.in = in > reach.in ? in : reach.in;
         reach.out = out > reach.out ? out : reach.out;
     }
     return reach;
 }
 
-static extent extent_of(const weiri_coll *coll, const weiri_call *call)
+static extent extent_of(const weiri_coll *coll, const weir_call *call)
 {
     size_t n = (size_t)coll->nranks;
-    if (call->splits)
-        return (extent){call->splits->in_bytes, call->splits->out_bytes};
+    if (call->device_splits)
+        return (extent){call->in_bytes, call->out_bytes};
     switch (call->collective) {
     case WEIR_COLL_REDUCE_SCATTER:
-        return (extent){n * call->bytes, call->bytes};
+        return (extent){n * coll->count_bytes, coll->count_bytes};
     case WEIR_COLL_ALLGATHER:
-        return (extent){call->bytes, n * call->bytes};
+        return (extent){coll->count_bytes, n * coll->count_bytes};
     case WEIR_COLL_BROADCAST:
-        return (extent){coll->rank == call->root ? call->bytes : 0, call->bytes};
+        return (extent){coll->rank == call->root ? coll->count_bytes : 0, coll->count_bytes};
     case WEIR_COLL_REDUCE:
-        return (extent){call->bytes, coll->rank == call->root ? call->bytes : 0};
+        return (extent){coll->count_bytes, coll->rank == call->root ? coll->count_bytes : 0};
     case WEIR_COLL_ALLTOALL:
     case WEIR_COLL_ALLTOALLV:
     case WEIR_COLL_SENDRECV:
@@ -57,7 +57,7 @@ static extent extent_of(const weiri_coll *coll, const weiri_call *call)
     case WEIR_COLL_COUNT:
         break;
     }
-    return (extent){call->bytes, call->bytes};
+    return (extent){coll->count_bytes, coll->count_bytes};
 }
 
 /* Memory that no region holds must at least be this GPU's, and long enough. */
@@ -75,37 +75,38 @@ static weir_status describe(weir_comm *comm, const void *pointer, size_t bytes,
     return WEIR_OK;
 }
 
-weir_status weiri_cuda_check_input(const weiri_coll *coll, const weiri_call *call)
+weir_status weiri_cuda_check_input(const weiri_coll *coll, const weir_call *call)
 {
     weiri_gpu_desc ignored;
     return describe(coll->comm, call->in, extent_of(coll, call).in, &ignored);
 }
 
-static void fill_pairs(const weiri_coll *coll, const weiri_call *call, weiri_gpu_args *args)
+static void fill_pairs(const weiri_coll *coll, const weir_call *call, weiri_gpu_args *args)
 {
     for (int peer = 0; peer < coll->nranks; peer++) {
         const weiri_pair *pair = &coll->pairs[peer];
         weiri_gpu_pair *to = &args->pairs[peer];
         *to = (weiri_gpu_pair){.send_bytes = pair->send_bytes, .recv_bytes = pair->recv_bytes};
         if (pair->send_bytes)
-            to->send_at = (uint64_t)(pair->from - call->in);
+            to->send_at = (uint64_t)(pair->from - weiri_in_at(call, 0));
         if (pair->recv_bytes)
-            to->recv_at = (uint64_t)(pair->to - call->out);
+            to->recv_at = (uint64_t)(pair->to - weiri_out_at(call, 0));
     }
 }
 
 /* The arrays must be this GPU's, lest a kernel dies of them. */
-static weir_status fill_counts(weir_comm *comm, const weiri_call *call, weiri_gpu_args *args)
+static weir_status fill_counts(const weiri_coll *coll, const weir_call *call, weiri_gpu_args *args)
 {
-    const weiri_splits *splits = call->splits;
+    const weir_device_splits *splits = call->device_splits;
+    weir_comm *comm = coll->comm;
     const uint64_t *arrays[] = {splits->send_counts, splits->send_displs, splits->recv_counts,
                                 splits->recv_displs};
     args->counts = (weiri_gpu_counts){splits->send_counts,
                                       splits->send_displs,
                                       splits->recv_counts,
                                       splits->recv_displs,
-                                      splits->in_bytes / call->element_bytes,
-                                      splits->out_bytes / call->element_bytes};
+                                      call->in_bytes / coll->element_bytes,
+                                      call->out_bytes / coll->element_bytes};
     weir_status status = WEIR_OK;
     for (int i = 0; i < 4 && status == WEIR_OK; i++) {
         weiri_gpu_desc ignored;
@@ -122,14 +123,14 @@ static int is_pairwise(weir_collective collective)
 
 /* Kernels count the units of a message in 32 bits. Lengths that the device alone knows are not
  * checked. */
-static weir_status check_messages(const weiri_coll *coll, const weiri_call *call)
+static weir_status check_messages(const weiri_coll *coll, const weir_call *call)
 {
     enum { MOST_GIB = 60 };
     const uint64_t most = (uint64_t)MOST_GIB << 30;
     const int is_one = call->collective == WEIR_COLL_ALLGATHER ||
                        call->collective == WEIR_COLL_BROADCAST;
-    const int npairs = is_pairwise(call->collective) && !call->splits ? coll->nranks : 0;
-    uint64_t longest = is_one ? call->bytes : 0;
+    const int npairs = is_pairwise(call->collective) && !call->device_splits ? coll->nranks : 0;
+    uint64_t longest = is_one ? coll->count_bytes : 0;
     for (int peer = 0; peer < npairs; peer++) {
         const weiri_pair *pair = &coll->pairs[peer];
         longest = pair->send_bytes > longest ? pair->send_bytes : longest;
@@ -142,23 +143,23 @@ static weir_status check_messages(const weiri_coll *coll, const weiri_call *call
                                         coll->rank, (unsigned long long)longest, MOST_GIB);
 }
 
-static weir_status fill(weiri_coll *coll, const weiri_call *call, weiri_gpu_args *args)
+static weir_status fill(weiri_coll *coll, const weir_call *call, weiri_gpu_args *args)
 {
     extent reach = extent_of(coll, call);
     args->view = weiri_cuda_of(coll->comm)->view;
-    args->in = call->in;
-    args->out = call->out;
-    args->count = call->count;
-    args->bytes = call->bytes;
+    args->in = call->in ? call->in : (const char *)coll->sources; /* nothing is read there */
+    args->out = call->out ? call->out : (char *)coll->sources;
+    args->count = coll->elements;
+    args->bytes = coll->count_bytes;
     args->dtype = (int32_t)call->dtype;
     args->op = (int32_t)call->op;
-    args->element_bytes = (uint32_t)call->element_bytes;
+    args->element_bytes = (uint32_t)coll->element_bytes;
     args->root = call->root;
     args->collective = (int32_t)call->collective;
     args->nvlink = coll->comm->gpu->nvlink;
     weir_status status = WEIR_OK;
-    if (call->splits)
-        status = fill_counts(coll->comm, call, args);
+    if (call->device_splits)
+        status = fill_counts(coll, call, args);
     else if (is_pairwise(call->collective))
         fill_pairs(coll, call, args);
     if (status == WEIR_OK)
@@ -211,7 +212,7 @@ static weir_status refuse_kernel(const weir_comm *comm, const char *name, const 
                       threads);
 }
 
-weir_status weiri_cuda_launch(const weiri_coll *coll, const weiri_call *call, const char *name,
+weir_status weiri_cuda_launch(const weiri_coll *coll, weir_stream stream, const char *name,
                               const void *kernel, weiri_gpu_shape shape, weiri_gpu_args *args)
 {
     const weiri_cuda_fit *fit = fit_of(weiri_cuda_of(coll->comm), kernel, shape.threads);
@@ -222,7 +223,7 @@ weir_status weiri_cuda_launch(const weiri_coll *coll, const weiri_call *call, co
     void *arguments[] = {args};
     cudaError_t error = cudaLaunchKernel(kernel, (dim3){(unsigned)shape.blocks, 1, 1},
                                          (dim3){(unsigned)shape.threads, 1, 1}, arguments, 0,
-                                         (cudaStream_t)call->stream);
+                                         (cudaStream_t)stream);
     return error == cudaSuccess ? WEIR_OK : weiri_cuda_fail_launch(coll->comm, error);
 }
 
@@ -260,19 +261,19 @@ weir_status weiri_cuda_ready(weir_comm *comm, weir_stream stream, int *before)
     return status;
 }
 
-static weir_status copy_alone(weiri_coll *coll, const weiri_call *call)
+static weir_status copy_alone(weiri_coll *coll, const weir_call *call)
 {
     return coll->comm->gpu->ops->copy_on(coll->comm, coll->pairs->to, coll->pairs->from,
                                          coll->pairs->send_bytes, call->stream);
 }
 
 /* With an algorithm if that serves the call, else with the general one. */
-static weir_status run_with(weiri_coll *coll, const weiri_call *call, const weiri_algo *algo,
+static weir_status run_with(weiri_coll *coll, const weir_call *call, const weiri_algo *algo,
                             weiri_gpu_shape shape)
 {
     weiri_gpu_args args;
     int before;
-    if (coll->nranks == 1 && !call->splits)
+    if (coll->nranks == 1 && !call->device_splits)
         return copy_alone(coll, call);
     weir_status status = check_messages(coll, call);
     if (status == WEIR_OK)
@@ -288,20 +289,20 @@ static weir_status run_with(weiri_coll *coll, const weiri_call *call, const weir
     }
     if (status == WEIR_OK)
         status = weiri_cuda_launch(
-            coll, call, algo->name, algo->gpu->kernel(call->dtype, coll->nranks),
+            coll, call->stream, algo->name, algo->gpu->kernel(call->dtype, coll->nranks),
             shape.blocks ? shape : algo->gpu->shape(&args, weiri_cuda_of(coll->comm)->processors),
             &args);
     weiri_cuda_leave(coll->comm, before);
     return status;
 }
 
-weir_status weiri_cuda_run(weiri_coll *coll, const weiri_call *call)
+weir_status weiri_cuda_run(weiri_coll *coll, const weir_call *call)
 {
-    return run_with(coll, call, call->choice->algo,
-                    (weiri_gpu_shape){call->choice->blocks, call->choice->threads});
+    return run_with(coll, call, coll->choice->algo,
+                    (weiri_gpu_shape){coll->choice->blocks, coll->choice->threads});
 }
 
-weir_status weiri_cuda_run_general(weiri_coll *coll, const weiri_call *call)
+weir_status weiri_cuda_run_general(weiri_coll *coll, const weir_call *call)
 {
     const weiri_algo *algo = general_algo(call->collective);
     coll->last_algo = algo->name;

@@ -17,14 +17,14 @@ static inline weiri_gpu_desc weiri_cuda_desc(weiri_desc desc)
  * weiri_cuda_leave must follow), what peers have allocated known. Local. */
 weir_status weiri_cuda_ready(weir_comm *comm, weir_stream stream, int *before);
 
-/* Puts a kernel into the call's stream, with a grid cut to what it can have and what
+/* Puts a kernel into a stream, with a grid cut to what it can have and what
  * is resident at once; name: the algorithm's, for messages. Local. */
-weir_status weiri_cuda_launch(const weiri_coll *coll, const weiri_call *call, const char *name,
+weir_status weiri_cuda_launch(const weiri_coll *coll, weir_stream stream, const char *name,
                               const void *kernel, weiri_gpu_shape shape, weiri_gpu_args *args);
 
 /* Whether the call's input can be one. Local. WEIR_ERR_INVALID with what to do. */
-weir_status weiri_cuda_check_input(const weiri_coll *coll, const weiri_call *call);
+weir_status weiri_cuda_check_input(const weiri_coll *coll, const weir_call *call);
 /* The algorithm that serves every call of the collective: its last row. */
-weir_status weiri_cuda_run_general(weiri_coll *coll, const weiri_call *call);
+weir_status weiri_cuda_run_general(weiri_coll *coll, const weir_call *call);
 
 #endif
