@@ -12,15 +12,16 @@
 #include <weir/weir.h>
 #include <weir/algo.h>
 
-/* The operation that a trial repeats: the call as this rank makes it, with addresses where the
- * candidate works, and what only MPI and the measurement need. */
+/* The operation that a trial repeats: the call as this rank makes it, with addresses among the
+ * candidate's operands, and what only MPI and the measurement need. */
 typedef struct bench_operation {
     weir_call call; /* alltoallv: with the splits of the current step, both kinds */
     int in_place;
-    weir_splits splits;               /* alltoallv: what call.splits points to, */
-    weir_device_splits device_splits; /* call.device_splits, which is NULL unless counts on the
-                                         device are asked for, */
-    const int *mpi_counts;            /* and the four arrays as MPI takes them, consecutively */
+    /* alltoallv: the arrays that call.splits and call.device_splits point to (the latter is NULL
+     * without --counts device), and the same four arrays as MPI takes them, consecutively. */
+    weir_splits splits;
+    weir_device_splits device_splits;
+    const int *mpi_counts;
 } bench_operation;
 
 typedef struct bench_candidate bench_candidate;
@@ -29,14 +30,13 @@ typedef struct bench_candidate_ops {
     /* NULL if the candidate can make this call, else the reason (static storage, or in the
      * candidate). Local; the same on every rank. */
     const char *(*refuses)(bench_candidate *self, const bench_operation *operation);
-    /* Makes the call current; also called before each timed block, because another candidate may
-     * have run. operation must outlive its use. Local. */
+    /* Makes the operation current; also called before each timed block, because another candidate
+     * may have run. operation must outlive its use. Local. */
     weir_status (*prepare)(bench_candidate *self, const bench_operation *operation);
-    /* Runs the current call once. Collective. Blocking on the host backend; on a GPU it enqueues on
-     * the stream of job->gpu. On failure weir_last_error() or bench_job_note() has a line. */
+    /* Runs the current operation once. Collective. Blocking on the host backend; on a GPU it enqueues
+     * on the stream of job->gpu. On failure weir_last_error() or bench_job_note() has a line. */
     weir_status (*run)(bench_candidate *self);
-    /* Where the current call puts its result: out, unless the candidate's in-place form differs.
-     * Pure. */
+    /* Where the current operation puts its result: out, unless the in-place form differs. Pure. */
     const void *(*result)(bench_candidate *self);
     /* The algorithm of the last run; "" if unknown. Local. */
     const char *(*algo)(bench_candidate *self);
@@ -49,8 +49,8 @@ struct bench_candidate {
     char name[64];      /* the CSV column contender: "weir", "mpi:openmpi-4.1.4" */
     char transport[16]; /* the CSV column transport; "": unknown */
     int peer;           /* 0: weir; 1: a peer library */
-    int is_foreign;     /* 1: a plan or a kernel of a file, which is not in weir's table */
-    int divides_last;   /* 1: an average is a sum, rounded, followed by a division */
+    int is_foreign;     /* 1: a plan or a kernel of a file, which no table lists */
+    int divides_last;   /* 1: an average is a sum, rounded, and a division */
     int is_users;       /* 1: a user's kernel, for which weir promises neither special values nor
                            equal bits */
     char forced[32];    /* the algorithm that is forced: "push", or "packet:16x64" with blocks
@@ -67,8 +67,8 @@ struct bench_candidate {
 weir_status bench_candidate_create(bench_job *job, const bench_candidate_ops *ops,
                                    size_t state_bytes, bench_candidate **candidate);
 void bench_candidate_free(bench_candidate *self);
-/* The row of weir's table for the algorithm of a candidate's last run, as its ops' algo names it;
- * NULL if it is not in the table: peers, plans, kernels of files. Local. */
+/* The row of weir's algorithm table for the algorithm of the candidate's last run, as its ops' algo
+ * names it; NULL if the table has none: peers, plans, kernels of files. Local. */
 const weir_algo_info *bench_candidate_info(const bench_candidate *self, const char *algo);
 /* Gives the candidate weir's name and transport. Local. */
 void bench_candidate_name_weir(bench_candidate *self);

@@ -196,9 +196,8 @@ static int mpi_run_sendrecv(bench_candidate *self)
     enum { TAG = 7 };
     const weir_call *c = &self->operation->call;
     const mpi_state *state = self->state;
-    return MPI_Sendrecv(c->in, state->count, state->type, c->destination, TAG, c->out,
-                        state->count, state->type, c->source, TAG, self->job->mpi,
-                        MPI_STATUS_IGNORE);
+    return MPI_Sendrecv(c->in, state->count, state->type, c->destination, TAG, c->out, state->count,
+                        state->type, c->source, TAG, self->job->mpi, MPI_STATUS_IGNORE);
 }
 
 static int mpi_run_call(bench_candidate *self)

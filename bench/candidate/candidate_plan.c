@@ -9,11 +9,11 @@
 typedef struct plan_state {
     weir_plan *plan;
     weir_executor *executor;
-    char refusal[64]; /* as bench_result has it */
+    char refusal[64]; /* the length of bench_result.refusal */
 } plan_state;
 
-/* Sizes round down to whole blocks, so one may fall out of the range that was checked. */
-static const char *refuses(bench_candidate *self, const bench_operation *operation)
+/* Sizes are rounded down to whole blocks, so one may leave the range that was checked. */
+static const char *plan_refuses(bench_candidate *self, const bench_operation *operation)
 {
     plan_state *state = self->state;
     const weir_call *call = &operation->call;
@@ -27,21 +27,21 @@ static const char *refuses(bench_candidate *self, const bench_operation *operati
     return state->refusal;
 }
 
-static weir_status prepare(bench_candidate *self, const bench_operation *operation)
+static weir_status plan_prepare(bench_candidate *self, const bench_operation *operation)
 {
     self->operation = operation;
     return WEIR_OK;
 }
 
-static weir_status run(bench_candidate *self)
+static weir_status plan_run(bench_candidate *self)
 {
     const plan_state *state = self->state;
     const weir_call *c = &self->operation->call;
-    return weir_executor_run(state->executor, state->plan, c->in, c->out, c->in_bytes,
-                             c->out_bytes, c->dtype, c->op, bench_gpu_stream(self->job->gpu));
+    return weir_executor_run(state->executor, state->plan, c->in, c->out, c->in_bytes, c->out_bytes,
+                             c->dtype, c->op, bench_gpu_stream(self->job->gpu));
 }
 
-static void close_plan(bench_candidate *self)
+static void plan_close(bench_candidate *self)
 {
     plan_state *state = self->state;
     weir_executor_destroy(state->executor);
@@ -49,14 +49,13 @@ static void close_plan(bench_candidate *self)
     bench_candidate_free(self);
 }
 
-static const bench_candidate_ops ops = {refuses, prepare, run, bench_candidate_out,
-                                        bench_candidate_forced, close_plan};
+static const bench_candidate_ops plan_ops = {
+    plan_refuses, plan_prepare, plan_run, bench_candidate_out, bench_candidate_forced, plan_close};
 
-weir_status bench_candidate_plan_open(bench_job *job, const char *file,
-                                      bench_candidate **candidate)
+weir_status bench_candidate_plan_open(bench_job *job, const char *file, bench_candidate **candidate)
 {
     bench_candidate *self = NULL;
-    weir_status status = bench_candidate_create(job, &ops, sizeof(plan_state), &self);
+    weir_status status = bench_candidate_create(job, &plan_ops, sizeof(plan_state), &self);
     plan_state *state = status == WEIR_OK ? self->state : NULL;
     if (status == WEIR_OK)
         status = weir_plan_read(file, &state->plan);
@@ -64,10 +63,10 @@ weir_status bench_candidate_plan_open(bench_job *job, const char *file,
     if (status == WEIR_OK)
         status = weir_executor_create(job->comm, &state->executor);
     if (status == WEIR_OK)
-        weir_executor_set_checks(state->executor, 0); /* bench_plan_check did */
+        weir_executor_set_checks(state->executor, 0); /* bench_plan_check has checked it */
     if (status != WEIR_OK) {
         if (self)
-            close_plan(self);
+            plan_close(self);
         return status;
     }
     self->is_foreign = 1;

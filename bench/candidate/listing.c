@@ -13,8 +13,7 @@ static void print_builtin(FILE *to, weir_collective collective)
         snprintf(ranks, sizeof ranks, "%d-%d", table[i].min_ranks, table[i].max_ranks);
         if (table[i].collective == collective)
             fprintf(to, "%-20s %-8s %-8s %s\n", table[i].name,
-                    weir_algo_backend_name(table[i].backend), ranks,
-                    table[i].summary);
+                    weir_algo_backend_name(table[i].backend), ranks, table[i].summary);
     }
 }
 

@@ -70,7 +70,7 @@ static weir_status try_special(bench_trial *trial, bench_candidate *candidate, b
 {
     weirv_case *data = &trial->data;
     if (candidate->divides_last && data->op == WEIR_AVG)
-        return WEIR_OK; /* a plan divides the sum, which may overflow */
+        return WEIR_OK; /* the sum may overflow */
     if (!data->exact || candidate->peer || candidate->is_users ||
         !weirv_is_reduction(data->collective) || trial->row->shape.bytes > SPECIAL_UP_TO_BYTES ||
         bench_result_failed(result))
@@ -98,8 +98,7 @@ static int begin_result(const bench_trial *trial, bench_candidate *candidate, be
     result->transport = candidate->transport;
     result->peer = candidate->peer;
     result->is_users = candidate->is_users;
-    if (bytes < candidate->least_bytes ||
-        (candidate->most_bytes && bytes > candidate->most_bytes))
+    if (bytes < candidate->least_bytes || (candidate->most_bytes && bytes > candidate->most_bytes))
         return 0;
     const char *refusal = candidate->ops->refuses(candidate, &trial->operation);
     if (refusal)

@@ -14,8 +14,6 @@ int bench_compare_is_sampled(size_t bytes)
     return bytes > SAMPLED_ABOVE_BYTES;
 }
 
-/* How often an 8- or 16-bit value is rounded at most. A peer, or an algorithm that is not in weir's
- * table, may round once per rank. */
 int bench_rounding_steps(const bench_trial *trial, bench_candidate *candidate)
 {
     const weir_algo_info *info = bench_candidate_info(candidate, candidate->ops->algo(candidate));

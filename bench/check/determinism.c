@@ -25,8 +25,8 @@ static int has_common_result(weir_collective collective)
            collective == WEIR_COLL_BROADCAST;
 }
 
-/* Whether weir promises equal bits: always for collectives that move data, for reductions if the
- * algorithm's row says so. */
+/* 1 if weir promises equal bits: for collectives that only move data, and for reductions by
+ * algorithms that its table calls reproducible. */
 static int is_promised(const repeats *r, const bench_result *result)
 {
     const weir_algo_info *info = bench_candidate_info(r->candidate, result->algo);

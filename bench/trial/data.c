@@ -1,6 +1,7 @@
 /* The data of a trial: see data.h. */
 #include "bench/trial/data.h"
 
+#include "bench/gpu/gpu.h"
 #include "bench/trial/cold.h"
 
 static void describe_data(bench_trial *trial)

@@ -89,8 +89,8 @@ void bench_splits_point(const bench_splits *splits, int step, weirv_case *data,
     data->recv_from = counts + 4 * n;
     if (!operation)
         return;
-    operation->splits = (weir_splits){data->send_counts, data->send_displs, data->recv_counts,
-                                      data->recv_displs};
+    operation->splits =
+        (weir_splits){data->send_counts, data->send_displs, data->recv_counts, data->recv_displs};
     operation->call.splits = &operation->splits;
     operation->mpi_counts = splits->mpi_counts + (size_t)step * MPI_ARRAYS * n;
     if (splits->on_device) {

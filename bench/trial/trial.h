@@ -31,7 +31,7 @@ typedef struct bench_trial {
     int in_place, round;
     bench_layout layout;
     bench_rotation rotation;
-    bench_operation operation; /* addresses among the operands; layout and rotation are in host memory */
+    bench_operation operation; /* with addresses among the operands */
     weirv_case data;
     int injects;                    /* 1: the next run gets the fault of --inject */
     long planted;                   /* injected faults that changed something on this rank */
