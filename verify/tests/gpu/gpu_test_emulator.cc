@@ -210,9 +210,10 @@ int main()
     passes(by_reading<NONE>, "peers' buffers, described in-band", false);
     detects(by_packets<ONE_PARITY>, "packets of all epochs in one buffer", "waited for a packet",
           false);
-    detects(by_packets<HALF_A_PACKET>, "a check of only one of a packet's flags", "wrong data", false);
+    detects(by_packets<HALF_A_PACKET>, "a check of only one of a packet's flags", "wrong data",
+            false);
     detects(from_root<NO_ANSWER>, "a sender that runs ahead of its readers", "waited for a packet",
-          true);
+            true);
     detects(by_packets<EPOCH_NOT_ADVANCED>, "a block that does not advance the epoch", "left epoch word", false);
     detects(by_packets<SKIPPED_WAIT>, "a missing wait", "wrong data", false);
     detects(by_packets<LONE_BARRIER>, "a barrier that one thread does not reach",
