@@ -579,7 +579,8 @@ uint64_t machine::random(uint64_t below)
 }
 
 /* Adds a buffer with at least canary_bytes bytes of canaries after it, and up to 15 more. */
-buffer machine_state::add(int rank, size_t bytes, size_t misalignment, kind kind, size_t canary_bytes)
+buffer machine_state::add(int rank, size_t bytes, size_t misalignment, kind kind,
+                          size_t canary_bytes)
 {
     rank_state &of = ranks[(size_t)rank];
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
