@@ -61,8 +61,8 @@ static const char *runs(const char *group)
 {
     static char memory[2];
     char *boxes[NRANKS] = {memory, memory};
-    weir_comm here = {.nranks = NRANKS};
-    weiri_nccl_p2p p2p = {.here = &here, .count = NRANKS, .mailbox = boxes};
+    weir_comm node = {.nranks = NRANKS};
+    weiri_nccl_p2p p2p = {.node = &node, .count = NRANKS, .mailbox = boxes};
     weiri_nccl_comm comm = {.nranks = NRANKS, .p2p = &p2p};
     weiri_nccl_call calls[8];
     size_t count = 0;
