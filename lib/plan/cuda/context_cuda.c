@@ -17,7 +17,8 @@
 /* Staging buffers up to this length are allocated whether the first call needs them or not. */
 #define SHARED_STAGING_BYTES ((uint64_t)1 << 20)
 
-_Static_assert((int)WEIR_PLAN_BUFFERS == (int)WEIRI_IMAGE_BUFFERS, "bases count alike");
+_Static_assert((int)WEIR_PLAN_BUFFERS == (int)WEIRI_IMAGE_BUFFERS,
+               "images number the buffers as plans do");
 
 static uint64_t align_up(uint64_t bytes)
 {

@@ -4,7 +4,7 @@
  */
 #include <weir/kernel.h>
 
-WEIR_KERNEL_FN int meet(const weir_kernel_args *args)
+WEIR_KERNEL_FN int rank_barrier(const weir_kernel_args *args)
 {
     weir_block_sync();
     int status = weir_barrier(weir_kernel_chans(args, 0), (uint32_t)(args->nranks - 1), weir_tid(),
@@ -37,10 +37,10 @@ WEIR_KERNEL(broadcast, weir_kernel_args, args)
 {
     for (int i = 0; i < args.nranks - 1 && args.rank == args.root; i++)
         put(&args, i, args.in, args.out_bytes);
-    if (weir_block() || meet(&args))
+    if (weir_block() || rank_barrier(&args))
         return;
     copy(args.out, args.rank == args.root ? args.in : slot(&args, args.root), args.out_bytes);
-    meet(&args);
+    rank_barrier(&args);
 }
 
 /* alltoallv and sendrecv. */
@@ -52,13 +52,13 @@ WEIR_KERNEL(exchange, weir_kernel_args, args)
         put(&args, i, args.in + split.send_at, split.send_bytes);
     }
     copy(args.out + own.recv_at, args.in + own.send_at, own.send_bytes);
-    if (weir_block() || meet(&args))
+    if (weir_block() || rank_barrier(&args))
         return;
     for (int i = 0; i < args.nranks - 1; i++) {
         const int peer = weir_kernel_peer(&args, i);
         copy(args.out + args.splits[peer].recv_at, slot(&args, peer), args.splits[peer].recv_bytes);
     }
-    meet(&args);
+    rank_barrier(&args);
 }
 
 /* Sum of int32, in rank order. */
@@ -68,7 +68,7 @@ WEIR_KERNEL(allreduce, weir_kernel_args, args)
     int32_t *out = (int32_t *)(void *)args.out;
     for (int i = 0; i < args.nranks - 1; i++)
         put(&args, i, args.in, args.in_bytes);
-    if (weir_block() || meet(&args))
+    if (weir_block() || rank_barrier(&args))
         return;
     for (size_t at = weir_tid(); at < args.in_bytes / 4; at += weir_nthreads()) {
         uint32_t sum = 0;
@@ -79,7 +79,7 @@ WEIR_KERNEL(allreduce, weir_kernel_args, args)
         }
         out[at] = (int32_t)sum;
     }
-    meet(&args);
+    rank_barrier(&args);
 }
 
 /* Any collective that only moves data, with the last bit wrong. */

@@ -63,7 +63,7 @@ struct words {
 };
 
 /* What weir_algo_from_file creates for a rank. */
-struct node {
+struct rank_memory {
     alignas(128) char scratch[RANKS_MAX * SLOT];
     words sems[BLOCKS_MAX][RANKS_MAX]; /* by the peer's rank */
     weir_memchan_dev dev[BLOCKS_MAX * RANKS_MAX];
@@ -71,14 +71,14 @@ struct node {
     weir_kernel_args args[LAUNCHES];
 };
 
-static void connect(std::vector<node> &nodes, int rank, int nranks, int blocks,
+static void connect(std::vector<rank_memory> &memories, int rank, int nranks, int blocks,
                     const weir_guard &guard)
 {
-    node &own = nodes[(size_t)rank];
+    rank_memory &own = memories[(size_t)rank];
     for (int block = 0; block < blocks; block++)
         for (int i = 0; i < nranks - 1; i++) {
             const int peer = (rank + 1 + i) % nranks, at = block * (nranks - 1) + i;
-            node &other = nodes[(size_t)peer];
+            rank_memory &other = memories[(size_t)peer];
             words &mine = own.sems[block][peer];
             own.dev[at] = {{&other.sems[block][rank].inbound, &mine.inbound, &mine.outbound,
                             &mine.expected},
@@ -107,12 +107,29 @@ static char byte_of(int rank, int round, size_t i)
     return (char)(rank * 57 + round * 13 + (int)(i % 251) + 1);
 }
 
+static weir_kernel_args args_of(const buffer &in, const buffer &out, int rank, int nranks,
+                                int blocks, const weir_guard &guard)
+{
+    weir_kernel_args args;
+    memset(&args, 0, sizeof args);
+    args.in = in.data;
+    args.out = out.data;
+    args.in_bytes = in.bytes;
+    args.out_bytes = out.bytes;
+    args.rank = rank;
+    args.nranks = nranks;
+    args.blocks = (uint32_t)blocks;
+    args.slot_bytes = SLOT;
+    args.guard = guard;
+    return args;
+}
+
 /* Several launches in a row with separate buffers. Returns what went wrong, or "". */
 template <kernel_of kernel> static std::string run_launches(int nranks, int blocks, uint64_t seed)
 {
     static const size_t lengths[LAUNCHES] = {5, 384, 3000, 1537};
     machine m(nranks, seed);
-    std::vector<node> nodes((size_t)nranks);
+    std::vector<rank_memory> memories((size_t)nranks);
     std::vector<buffer> outs;
     buffer none = m.alloc(0, 16, 0, PLAIN);
     for (int round = 0; round < LAUNCHES; round++)
@@ -120,23 +137,14 @@ template <kernel_of kernel> static std::string run_launches(int nranks, int bloc
             const size_t bytes = lengths[round];
             weiri_gpu_args args = m.args(rank, none, none);
             if (round == 0)
-                connect(nodes, rank, nranks, blocks, args.view.guard);
+                connect(memories, rank, nranks, blocks, args.view.guard);
             buffer in = m.alloc_input(rank, bytes, m.random(16), PLAIN);
             outs.push_back(m.alloc(rank, (size_t)nranks * bytes, m.random(16), PLAIN));
             for (size_t i = 0; i < bytes; i++)
                 in.data[i] = byte_of(rank, round, i);
-            weir_kernel_args &own = nodes[(size_t)rank].args[round];
-            memset(&own, 0, sizeof own);
-            own.in = in.data;
-            own.out = outs.back().data;
-            own.in_bytes = bytes;
-            own.out_bytes = (size_t)nranks * bytes;
-            own.rank = rank;
-            own.nranks = nranks;
-            own.blocks = (uint32_t)blocks;
-            own.slot_bytes = SLOT;
-            own.chans = nodes[(size_t)rank].chans;
-            own.guard = args.view.guard;
+            weir_kernel_args &own = memories[(size_t)rank].args[round];
+            own = args_of(in, outs.back(), rank, nranks, blocks, args.view.guard);
+            own.chans = memories[(size_t)rank].chans;
             args.in = (const char *)(const void *)&own;
             m.launch(rank, "allgather", (const void *)emulated<kernel>, {blocks, 8}, args);
         }

@@ -274,7 +274,8 @@ static void faults(uint64_t seeds)
             for (uint64_t count : lengths)
                 if (why.empty() && !(why = faulty(fault, count, seed)).empty())
                     why += "\n" + std::to_string(count) + " elements, seed " + std::to_string(seed);
-        ok(why.empty(), why, "%s is reported and changes nothing outside of the blocks", fault_names[fault]);
+        ok(why.empty(), why, "%s is reported and changes nothing outside of the blocks",
+           fault_names[fault]);
     }
 }
 

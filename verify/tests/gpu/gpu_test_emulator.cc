@@ -210,15 +210,18 @@ int main()
     passes(by_reading<NONE>, "peers' buffers, described in-band", false);
     detects(by_packets<ONE_PARITY>, "packets of all epochs in one buffer", "waited for a packet",
           false);
-    detects(by_packets<HALF_A_PACKET>, "a check of only one of a packet's flags", "wrong data", false);
+    detects(by_packets<HALF_A_PACKET>, "a check of only one of a packet's flags", "wrong data",
+            false);
     detects(from_root<NO_ANSWER>, "a sender that runs ahead of its readers", "waited for a packet",
-          true);
-    detects(by_packets<EPOCH_NOT_ADVANCED>, "a block that does not advance the epoch", "left epoch word", false);
+            true);
+    detects(by_packets<EPOCH_NOT_ADVANCED>, "a block that does not advance the epoch",
+            "left epoch word", false);
     detects(by_packets<SKIPPED_WAIT>, "a missing wait", "wrong data", false);
     detects(by_packets<LONE_BARRIER>, "a barrier that one thread does not reach",
           "ended while others wait in a barrier", false);
     detects(by_packets<OVERRUN>, "a store after the output", "overrun after its end", false);
-    detects(by_reading<NO_LAST_BARRIER>, "a kernel that ends before peers have read its input", "wrong data", false);
+    detects(by_reading<NO_LAST_BARRIER>, "a kernel that ends before peers have read its input",
+            "wrong data", false);
     detects(by_reading<SAME_SIGNAL>, "a barrier's number used twice", "wrong data", false);
     detects(by_reading<SIGNAL_EARLY>, "a signal that precedes the data", "wrong data", false);
     detects_load_after_input();

@@ -259,7 +259,7 @@ static std::string absent_receiver(uint64_t seed, int threads)
     buffer data = t.add(0, (WEIRI_P2P_SLOTS + 1) * WEIRI_P2P_SLOT_BYTES);
     t.launch(0, threads);
     if (t.m.run())
-        return "nobody noticed";
+        return "no rank reported it";
     const weiri_p2p_lane *lane = weiri_p2p_lane_at(t.box(1), 0);
     for (uint64_t at = 0; at < WEIRI_P2P_SLOTS * WEIRI_P2P_SLOT_BYTES; at++)
         if (lane->slot[at / WEIRI_P2P_SLOT_BYTES].data[at % WEIRI_P2P_SLOT_BYTES] !=
@@ -275,7 +275,7 @@ static std::string absent_receiver_of_parts(uint64_t seed, int threads)
         t.add(0, WEIRI_P2P_PART_BYTES);
     t.launch(0, threads);
     if (t.m.run())
-        return "nobody noticed";
+        return "no rank reported it";
     const weiri_p2p_packets *packets = weiri_p2p_packets_at(t.box(1), t.lanes, 0);
     for (uint64_t i = 0; i < WEIRI_P2P_SLOTS; i++)
         for (int packet = 0; packet < 8 + WEIRI_P2P_PACKETS; packet++) {
@@ -441,7 +441,8 @@ int main(int argc, char **argv)
         std::string why;
         for (uint64_t seed = 1; seed <= seeds && why.empty(); seed++)
             why = absent_receiver(seed, threads) + absent_receiver_of_parts(seed, threads);
-        ok(why.empty(), why, "a sender without a receiver ends at its deadline, %d threads", threads);
+        ok(why.empty(), why, "a sender without a receiver ends at its deadline, %d threads",
+           threads);
     }
     std::string stuck;
     for (uint64_t seed = 1; seed <= seeds && stuck.empty(); seed++)

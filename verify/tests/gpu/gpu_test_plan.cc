@@ -520,13 +520,13 @@ static text many_kinds()
     for (int r = 0; r < 2; r++) {
         plan_text::rank &one = all[(size_t)r];
         const int p = 1 - r, id = one.channel(p);
-        const text meet[] = {nop, sync("signal", {id}), sync("wait", {id}), nop};
+        const text handshake[] = {nop, sync("signal", {id}), sync("wait", {id}), nop};
         auto add = [&](const text &op) { one.add(0, op); };
-        auto meets = [&]() { for (const text &op : meet) add(op); };
+        auto add_handshake = [&]() { for (const text &op : handshake) add(op); };
         const int mine = 2 * r, theirs = 2 * p;
         /* chunk mine + 1: fetched from the peer, added to the local one, put back */
         add(move("copy", {local('i', 0, 4)}, {local('s', 0, 4)}));
-        meets();
+        add_handshake();
         add(move("get", {one.remote(p, 's', mine + 1)}, {local('s', 4)}, "memory", {id}));
         add(nop);
         add(move("re", {local('i', mine + 1), local('s', 4)}, {local('s', 5)}));
@@ -544,7 +544,7 @@ static text many_kinds()
         add(move("rres", {local('i', mine), one.remote(p, 's', mine)},
                  {local('o', mine), one.remote(p, 'o', mine)}, "memory", {},
                  plan_text::part(1, 2)));
-        meets();
+        add_handshake();
         (void)theirs;
     }
     return plan_text::plan("allreduce", false, all);

@@ -150,7 +150,7 @@ template <int fault> static std::string through_fifo(uint64_t seed)
 enum { RANKS_MAX = 4, PART = 24, ROUNDS = 7 };
 
 /* One rank: its memory, with a part for each rank, and its proxy's FIFO and channels. */
-struct node {
+struct rank_memory {
     ring fifo;
     unsigned char memory[RANKS_MAX * PART];
     alignas(64) uint64_t inbound[RANKS_MAX], flushed[RANKS_MAX], expected[RANKS_MAX];
@@ -161,7 +161,7 @@ struct node {
 
 struct mesh {
     int nranks;
-    node nodes[RANKS_MAX];
+    rank_memory memories[RANKS_MAX];
 };
 
 static unsigned char byte_of(int rank, int round, int i)
@@ -174,7 +174,7 @@ static void exchange(weiri_gpu_args args)
 {
     mesh *all = (mesh *)(uintptr_t)args.in;
     const int me = args.view.rank, peer = (int)threadIdx.x;
-    node *own = &all->nodes[me];
+    rank_memory *own = &all->memories[me];
     const uint64_t epoch = weiri_gpu_epoch(args.view);
     for (int round = 0; round < ROUNDS; round++) {
         if (peer == me)
@@ -201,7 +201,7 @@ static void serve(weiri_gpu_args args)
 {
     mesh *all = (mesh *)(uintptr_t)args.in;
     const int me = args.view.rank - all->nranks;
-    node *own = &all->nodes[me];
+    rank_memory *own = &all->memories[me];
     const uint64_t epoch = weiri_gpu_epoch(args.view);
     const uint64_t every = (uint64_t)(2 * ROUNDS * (all->nranks - 1));
     weir_waiter waiter = {0, 0};
@@ -212,7 +212,7 @@ static void serve(weiri_gpu_args args)
                 break;
             continue;
         }
-        node *peer = &all->nodes[got.chan];
+        rank_memory *peer = &all->memories[got.chan];
         if (got.op & WEIR_TRIGGER_PUT)
             memcpy(peer->memory + got.to, own->memory + got.from, got.bytes);
         if (got.op & WEIR_TRIGGER_SIGNAL)
@@ -237,7 +237,7 @@ static std::string through_mesh(int nranks, uint64_t seed)
             m.launch(rank, "serve", (const void *)serve, {1, 1}, args);
             continue;
         }
-        node *own = &all->nodes[rank];
+        rank_memory *own = &all->memories[rank];
         net_up(&own->fifo, 1, args.view.guard);
         for (uint32_t peer = 0; peer < (uint32_t)nranks; peer++)
             own->chans[peer] = {own->fifo.fifo,
@@ -252,7 +252,7 @@ static std::string through_mesh(int nranks, uint64_t seed)
     if (!m.run())
         return m.report();
     for (int rank = 0; rank < nranks; rank++)
-        if (all->nodes[rank].failures)
+        if (all->memories[rank].failures)
             return "wrong data";
     return "";
 }

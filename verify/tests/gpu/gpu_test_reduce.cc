@@ -347,7 +347,7 @@ static void back_to_back()
         }
         why = run_all(m, calls, hows);
     }
-    ok(why.empty(), why, "launches of all kernels, one behind the other");
+    ok(why.empty(), why, "launches of all kernels without a pause");
 }
 
 /* Many rounds through the stages, by warps that run ahead of one another. */

@@ -196,25 +196,31 @@ static const char source[] =
     "    weir_kernel_fail(&args.guard, WEIR_ERR_INVALID);\n"
     "}\n";
 
-static int launch(weir_boot *boot, void *argument)
+static int compile(const rig *r, weir_kernel **kernel, weir_kernel **again)
+{
+    char path[512];
+    int failures = 0;
+    EXPECT_OK(&failures, weir_kernel_compile(r->comm, algo_path(path, "g.cu"), "add", kernel));
+    EXPECT_OK(&failures, weir_kernel_compile(r->comm, path, "add", again));
+    EXPECT(&failures, *again && weir_kernel_is_cached(*again));
+    EXPECT(&failures, weir_kernel_compile(r->comm, path, "subtract", again) == WEIR_ERR_INVALID);
+    EXPECT(&failures, boot_last_error_has("it has: add, give_up"));
+    EXPECT(&failures, weir_kernel_compile(r->comm, algo_path(path, "h.cu"), "k", again) ==
+                          WEIR_ERR_INVALID);
+    EXPECT(&failures, boot_last_error_has("h.cu:3: error"));
+    return failures;
+}
+
+static int compile_and_launch(weir_boot *boot, void *argument)
 {
     rig r;
     weir_kernel *kernel = NULL, *again = NULL;
     weir_params params;
-    char path[512];
     uint64_t sum = 0;
-    int failures = 0;
     (void)argument;
     if (open_rig(&r, boot))
         return 1;
-    EXPECT_OK(&failures, weir_kernel_compile(r.comm, algo_path(path, "g.cu"), "add", &kernel));
-    EXPECT_OK(&failures, weir_kernel_compile(r.comm, path, "add", &again));
-    EXPECT(&failures, again && weir_kernel_is_cached(again));
-    EXPECT(&failures, weir_kernel_compile(r.comm, path, "subtract", &again) == WEIR_ERR_INVALID);
-    EXPECT(&failures, boot_last_error_has("it has: add, give_up"));
-    EXPECT(&failures, weir_kernel_compile(r.comm, algo_path(path, "h.cu"), "k", &again) ==
-                          WEIR_ERR_INVALID);
-    EXPECT(&failures, boot_last_error_has("h.cu:3: error"));
+    int failures = compile(&r, &kernel, &again);
     if (failures)
         return close_rig(&r, failures);
     weir_params_clear(&params);
@@ -279,7 +285,7 @@ static void test_kernels_are_compiled_and_launched(void **state)
     need_gpus(1);
     algo_write("g.cu", source);
     algo_write("h.cu", "#include \"weir/kernel.h\"\nWEIR_KERNEL(k, int, args)\n{ nonsense }\n");
-    run_ranks(1, launch, NULL);
+    run_ranks(1, compile_and_launch, NULL);
 }
 
 int main(void)

@@ -116,14 +116,14 @@ static int set_up(void **state)
     return 0;
 }
 
-static void takes(uintptr_t at, size_t bytes)
+static void expect_accepted(uintptr_t at, size_t bytes)
 {
     assert_int_equal(current_mode, cudaStreamCaptureModeGlobal);
     if (check_buffer(&comm, (void *)at, bytes) != WEIR_OK)
         fail_msg("%s", weir_last_error());
 }
 
-static void refuses(uintptr_t at, size_t bytes, const char *words)
+static void expect_rejected(uintptr_t at, size_t bytes, const char *words)
 {
     assert_int_equal(check_buffer(&comm, (void *)at, bytes), WEIR_ERR_INVALID);
     if (!strstr(weir_last_error(), words))
@@ -133,41 +133,42 @@ static void refuses(uintptr_t at, size_t bytes, const char *words)
 static void test_undersized_buffers_are_rejected(void **state)
 {
     (void)state;
-    takes(0x10000, 0x8000);
-    takes(0x17fff, 1);
-    refuses(0x10000, 0x8001, "needs 32769 bytes of a buffer, but its allocation ends after 32768");
-    refuses(0x17fff, 2, "ends after 1:");
-    takes(0x40000, 0x20000); /* across both parts */
-    refuses(0x5fff0, 0x11, "ends after 16");
-    refuses(0x98ff0, 0x11, "16 are left of what weir_mem_alloc gave");
+    expect_accepted(0x10000, 0x8000);
+    expect_accepted(0x17fff, 1);
+    expect_rejected(0x10000, 0x8001,
+                    "needs 32769 bytes of a buffer, but its allocation ends after 32768");
+    expect_rejected(0x17fff, 2, "ends after 1:");
+    expect_accepted(0x40000, 0x20000); /* across both parts */
+    expect_rejected(0x5fff0, 0x11, "ends after 16");
+    expect_rejected(0x98ff0, 0x11, "16 are left of what weir_mem_alloc gave");
 }
 
 static void test_memory_of_other_devices_is_rejected(void **state)
 {
     (void)state;
-    refuses(0x1000, 4, "host memory, but the communicator is on GPU 1");
-    refuses(0x70000, 4, "on GPU 0, but the communicator is on GPU 1");
-    refuses(0x70000, 4, "cudaSetDevice(1)"); /* a rejected buffer is not cached as valid */
+    expect_rejected(0x1000, 4, "host memory, but the communicator is on GPU 1");
+    expect_rejected(0x70000, 4, "on GPU 0, but the communicator is on GPU 1");
+    expect_rejected(0x70000, 4, "cudaSetDevice(1)"); /* a rejected buffer is not cached as valid */
 }
 
 /* Memory that the caller registered may be part of a longer allocation. */
 static void test_registered_memory_may_be_part_of_an_allocation(void **state)
 {
     (void)state;
-    takes(0x10080, 0x1000);
+    expect_accepted(0x10080, 0x1000);
 }
 
 static void test_freed_memory_is_queried_again(void **state)
 {
     (void)state;
     for (int i = 0; i < 100; i++) {
-        takes(0x10000 + (uintptr_t)i, 0x100);
-        takes(0x40000, 0x20000);
+        expect_accepted(0x10000 + (uintptr_t)i, 0x100);
+        expect_accepted(0x40000, 0x20000);
     }
     assert_int_equal(asked, 2);
     /* Freed and replaced by a longer allocation: queried again and accepted. */
     allocations[FIRST].end = 0x20000;
-    takes(0x10000, 0x10000);
+    expect_accepted(0x10000, 0x10000);
     assert_int_equal(asked, 3);
     allocations[FIRST].end = 0x18000;
 }

@@ -194,7 +194,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         AT("put and get by kernels", run_body, &bodies[0]),
         AT("packets of 8 and of 128 bytes", run_body, &bodies[1]),
-        AT("barriers, and a wait for an absent peer that ends at its deadline", run_body, &bodies[2]),
+        AT("barriers, and a wait for an absent peer that ends at its deadline", run_body,
+           &bodies[2]),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests_name("tests", tests, NULL, NULL);

@@ -271,8 +271,8 @@ static void host_arrays(rig *r)
 
 static void faulty_call(rig *r, int fault, size_t count)
 {
-    static const weir_status expected_status[] = {WEIR_ERR_INVALID, WEIR_ERR_INVALID, WEIR_ERR_INVALID,
-                                       WEIR_ERR_MISMATCH};
+    static const weir_status expected_status[] = {WEIR_ERR_INVALID, WEIR_ERR_INVALID,
+                                                  WEIR_ERR_INVALID, WEIR_ERR_MISMATCH};
     for (int from = 0; from < r->nranks; from++)
         for (int to = 0; to < r->nranks; to++)
             r->matrix[0][from][to] = count;

@@ -83,7 +83,7 @@ static struct {
     nodes predecessors;
 } events[NEVENTS];
 static nodes edges[NNODES]; /* predecessors of a node */
-static int nnodes, nevents, relaxed, refuses, keeps_edges, is_unmixed;
+static int nnodes, nevents, relaxed, record_fails, keeps_edges, is_unmixed;
 static char done[LOG_BYTES];
 
 static char letter_of(cudaStream_t stream)
@@ -245,7 +245,7 @@ static int index_of(cudaEvent_t event)
 static cudaError_t fake_record(cudaEvent_t event, cudaStream_t stream)
 {
     const int index = index_of(event), letter = letter_of(stream);
-    if (refuses)
+    if (record_fails)
         return cudaErrorInvalidValue;
     events[index].stream = (char)letter;
     events[index].capture = streams[letter].capture;
@@ -352,7 +352,7 @@ static int set_up(void **state)
     memset(streams, 0, sizeof streams);
     memset(&comm, 0, sizeof comm);
     comm.comm = &here;
-    nevents = nnodes = refuses = keeps_edges = is_unmixed = 0;
+    nevents = nnodes = record_fails = keeps_edges = is_unmixed = 0;
     unsetenv("NCCL_GRAPH_MIXING_SUPPORT");
     *state = &comm;
     return 0;
@@ -430,9 +430,9 @@ static void test_failed_calls_are_not_waited_for(void **state)
     assert_string_equal(calls(comm, "a1"), "graph of a");
     streams['b'].capture = 2;
     assert_int_equal(weiri_nccl_gpu_order(comm, stream_of('b')), WEIR_OK);
-    refuses = 1;
+    record_fails = 1;
     assert_int_equal(weiri_nccl_gpu_ordered(comm, stream_of('b')), WEIR_ERR_SYSTEM);
-    refuses = 0;
+    record_fails = 0;
     assert_string_equal(calls(comm, "c2d2"), "graph of c, d after c");
 }
 

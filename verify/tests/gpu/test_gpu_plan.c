@@ -281,7 +281,7 @@ static int run_two(weir_boot *boot, void *argument)
             b[i] = place(&rigs[i], &use[i]);
             failures += fill_input(&rigs[i], &use[i], &b[i], round + i);
         }
-        for (int turn = 0; turn < 20 && !failures; turn++)
+        for (int repeat = 0; repeat < 20 && !failures; repeat++)
             for (int i = 0; i < 2; i++)
                 if (call(&rigs[i], &use[i], &b[i]) != WEIR_OK)
                     failures += fails(&rigs[i], "one of two communicators");

@@ -322,7 +322,7 @@ static void test_rank_limits(void **state)
 
 /* Without a GPU, or a driver: on every rank, and it says what to do. What it says is
  * printed, because it depends on the machine. */
-static int refused(weir_boot *boot, void *argument)
+static int no_gpu_is_reported(weir_boot *boot, void *argument)
 {
     weir_comm *comm = NULL;
     weir_comm_config config = WEIR_COMM_CONFIG_INIT;
@@ -341,7 +341,7 @@ static void test_without_gpus(void **state)
         print_message("# this machine has GPUs\n");
         skip();
     }
-    run_ranks(3, refused, NULL);
+    run_ranks(3, no_gpu_is_reported, NULL);
 }
 
 int main(void)
@@ -349,7 +349,8 @@ int main(void)
     static int (*const bodies[])(weir_boot *, void *) = {buffers, algorithms, counts};
     const struct CMUnitTest tests[] = {
         AT("unusable buffers are rejected", test_on_two_gpus, (void *)&bodies[0]),
-        AT("unusable buffers are rejected by every algorithm", test_on_two_gpus, (void *)&bodies[1]),
+        AT("unusable buffers are rejected by every algorithm", test_on_two_gpus,
+           (void *)&bodies[1]),
         AT("counts that overflow are rejected", test_on_two_gpus, (void *)&bodies[2]),
         cmocka_unit_test(test_rank_limits),
         cmocka_unit_test(test_without_gpus),

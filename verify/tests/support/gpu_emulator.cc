@@ -288,8 +288,8 @@ void emulator::machine_state::end_thread()
     quiet = 0;
     of->left--;
     if (!of->all_threads.waiting.empty())
-        report_problem("rank %d, %s, block %u: thread %u ended while others wait in a barrier", launch->rank,
-                 launch->name, of->index.x, current->index.x);
+        report_problem("rank %d, %s, block %u: thread %u ended while others wait in a barrier",
+                       launch->rank, launch->name, of->index.x, current->index.x);
     of->all_threads.members--;
     of->warps[current->index.x / WARP].members--;
     if (of->all_threads.members && of->all_threads.waiting.size() == of->all_threads.members)
@@ -306,11 +306,11 @@ void emulator::machine_state::end_launch(int rank)
 {
     rank_state &of = ranks[rank];
     const launched *launch = of.queue.front().get();
-    const uint64_t turns = (launch->number + 1) << WEIRI_GPU_TURN_SHIFT;
-    if (of.state.turns != turns)
+    const uint64_t epoch_word = (launch->number + 1) << WEIRI_GPU_TURN_SHIFT;
+    if (of.state.turns != epoch_word)
         report_problem("rank %d, %s: launch %llu left epoch word %#llx", rank, launch->name,
                  (unsigned long long)launch->number, (unsigned long long)of.state.turns);
-    of.state.turns = turns;
+    of.state.turns = epoch_word;
     of.queue.pop_front();
     placed.of = nullptr;
     if (!of.queue.empty())
@@ -499,9 +499,10 @@ void emulator::machine_state::explain_deadlock()
         size_t in_barrier = 0;
         for (const auto &one : launch->blocks)
             in_barrier += one->all_threads.waiting.size();
-        report_problem("rank %d: launch %llu, %s, %d x %d threads: %u have not ended, %zu are in a barrier",
-                 launch->rank, (unsigned long long)launch->number, launch->name,
-                 launch->shape.blocks, launch->shape.threads, launch->left, in_barrier);
+        report_problem(
+            "rank %d: launch %llu, %s, %d x %d threads: %u have not ended, %zu are in a barrier",
+            launch->rank, (unsigned long long)launch->number, launch->name, launch->shape.blocks,
+            launch->shape.threads, launch->left, in_barrier);
     }
 }
 
@@ -578,7 +579,8 @@ uint64_t machine::random(uint64_t below)
 }
 
 /* Adds a buffer with at least canary_bytes bytes of canaries after it, and up to 15 more. */
-buffer machine_state::add(int rank, size_t bytes, size_t misalignment, kind kind, size_t canary_bytes)
+buffer machine_state::add(int rank, size_t bytes, size_t misalignment, kind kind,
+                          size_t canary_bytes)
 {
     rank_state &of = ranks[(size_t)rank];
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
