@@ -1,6 +1,6 @@
 /*
- * The collectives: a call is checked where it is made, and runs there or at the
- * end of the thread's group. Gather and scatter are sends and receives.
+ * The collectives: a call is checked when it is made, and runs then or at the end of the thread's
+ * group. Gather and scatter consist of sends and receives.
  */
 #include "nccl/gpu.h"
 #include "nccl/scale.h"
@@ -341,7 +341,7 @@ static ncclResult_t run_star(star *all, const char *name)
             ncclInvalidArgument, "%s: root, type, count or a buffer is out of range", name));
     all->block_bytes = all->count * weir_dtype_bytes((weir_dtype)all->datatype);
     ncclGroupStart();
-    if (all->count) /* the blocks must lie apart to be told apart */
+    if (all->count) /* of empty blocks it cannot be determined which is in place */
         transfer_all(all, rank, nranks);
     return ncclGroupEnd();
 }

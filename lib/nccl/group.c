@@ -1,11 +1,10 @@
 /*
- * Groups: what a thread calls between ncclGroupStart and the end of the
- * outermost group is kept, and runs then. First the jobs, which make
- * communicators and the like and meet other ranks on the host: in threads if they
- * concern several communicators, since they may wait for each other. Then the
- * calls of each communicator. On GPUs of one machine, where calls only launch, one
- * thread does all of them; where calls wait for other ranks, each communicator has a
- * thread of its own if there are several.
+ * Groups: what a thread calls between ncclGroupStart and the end of the outermost group is kept,
+ * and runs at that end. First the jobs run, which create communicators or otherwise communicate
+ * with other ranks on the host; jobs on several communicators run in threads, because they may wait
+ * for each other. Then the calls of each communicator run. On the GPUs of one node, where calls
+ * only launch kernels, one thread runs all of them; where calls wait for other ranks, each
+ * communicator gets a thread if there are several.
  */
 #include "nccl/abi.h"
 
@@ -15,7 +14,7 @@
 
 typedef struct group {
     int depth;
-    ncclResult_t error; /* the first call that was refused */
+    ncclResult_t error; /* of the first call that was rejected */
     weiri_nccl_call *calls;
     size_t ncalls, call_room;
     weiri_nccl_job *jobs;
@@ -228,7 +227,7 @@ static int divide(const group *all, part *parts, weiri_nccl_call *sorted)
     return -1;
 }
 
-/* Whether calls only launch: across machines they wait on GPUs, too. */
+/* Whether calls only launch kernels. Across nodes they wait, also on GPUs. */
 static int waits_for_nobody(const weiri_nccl_comm *comm)
 {
     return comm->device >= 0 && (comm->vendor || weir_comm_nnodes(comm->comm) == 1);
@@ -257,7 +256,7 @@ static ncclResult_t run_parts(part *parts, size_t count)
     return result;
 }
 
-/* Communicators work side by side; negative where one's time cannot be told. */
+/* Communicators run concurrently; negative if one's time is unknown. */
 static float estimate_parts(const part *parts, size_t count)
 {
     float longest = 0;
@@ -284,13 +283,13 @@ static ncclResult_t run_calls(const group *all, float *estimate_us)
     if (!parts || !sorted)
         result = no_memory();
     else if ((count = divide(all, parts, sorted)) < 0)
-        result = ncclInvalidArgument; /* the text is there */
+        result = ncclInvalidArgument; /* the error text is set already */
     else if (estimate_us)
         *estimate_us = estimate_parts(parts, (size_t)count);
     else
         result = run_parts(parts, (size_t)count);
     while (count-- > 0)
-        if (parts[count].comm) /* it was not run */
+        if (parts[count].comm) /* it has not run */
             weiri_nccl_leave(parts[count].comm);
     free(sorted);
     free(parts);

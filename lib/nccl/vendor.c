@@ -1,7 +1,7 @@
 /*
- * The hand-over to the real library. It is opened once, when a communicator is
- * asked for that weir cannot make. Its ranks meet by an id of its own, which
- * rank 0 makes and passes on over weir's bootstrap.
+ * The fallback library. It is opened once, when a communicator is requested that weir cannot
+ * create. Its ranks rendezvous by a separate unique id, which rank 0 creates and distributes over
+ * weir's bootstrap.
  */
 #define _GNU_SOURCE /* RTLD_DEEPBIND */
 #include "nccl/vendor.h"
@@ -14,7 +14,8 @@
 #include <pthread.h>
 #include <string.h>
 
-/* X(name) of what is needed; AlltoAll is not in older ones and is made of the others. */
+/* X(name) of the functions needed. Older libraries lack AlltoAll, which is composed of the
+ * others. */
 #define VENDOR_FUNCTIONS(X)                                                                        \
     X(GetUniqueId)                                                                                 \
     X(CommInitRank)                                                                                \
@@ -39,8 +40,8 @@ typedef struct vendor {
 #undef MEMBER
 } vendor;
 
-/* What it calls itself must not come back here where this library is preloaded; the
- * address sanitizer forbids that. */
+/* The library's calls to its own functions must not reach this library if that is preloaded; the
+ * address sanitizer forbids RTLD_DEEPBIND. */
 #ifdef __SANITIZE_ADDRESS__
 enum { OPEN_MODE = RTLD_NOW | RTLD_LOCAL };
 #else
