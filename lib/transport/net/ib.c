@@ -1,6 +1,6 @@
 /*
- * The `ib` wire as a table, and its life: the device that was chosen is opened, with one
- * protection domain and one completion queue; the end takes what callers left.
+ * The ib transport's ops table, open and close. Open chooses a port and opens its device, with one
+ * protection domain and one completion queue. Close also frees what callers have left.
  */
 #include "transport/net/ib.h"
 
@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The GPU of the thread if it has one by now, else the node of its cores. */
+/* Fills in the thread's GPU if it has one already, else the NUMA node of its cores. */
 static void describe_user(int rank, weiri_rdma_user *user)
 {
     char address[16];

@@ -114,13 +114,13 @@ static lie lies[] = {
     {{WEIRI_TCP_PUT, 0, 1, 8, UINT64_MAX}, 32, 0, "check offsets and lengths"},
     {{WEIRI_TCP_PUT, 0, 1, UINT64_MAX, 8}, 32, 0, "check offsets and lengths"},
     {{WEIRI_TCP_SIGNAL, 0, 1, PEER_HAS_BYTES, 1}, 32, 0, "check offsets and lengths"},
-    {{WEIRI_TCP_SIGNAL, 0, 1, 4, 1}, 32, 0, "no multiple of 8"},
+    {{WEIRI_TCP_SIGNAL, 0, 1, 4, 1}, 32, 0, "not a multiple of 8"},
     {{WEIRI_TCP_PUT, 0, 1, 0, 0}, 32, 0, "a put of nothing"},
-    {{WEIRI_TCP_PUT, 3, 1, 0, 8}, 32, 0, "no frame of this version"},
-    {{0x20544547, 0, 0, 0, 0}, 32, 0, "no frame of this version"},
-    {{WEIRI_TCP_ACK, 99, 0, 0, 0}, 32, 0, "no frame of this version"},
-    {{WEIRI_TCP_BYE, 0, 0, 0, UINT64_MAX}, 32, 0, "no frame of this version"},
-    {{WEIRI_TCP_ACK, 4, 0, 0, 0}, 64, 0, "an acknowledgement of what was not sent"},
+    {{WEIRI_TCP_PUT, 3, 1, 0, 8}, 32, 0, "an invalid frame"},
+    {{0x20544547, 0, 0, 0, 0}, 32, 0, "an invalid frame"},
+    {{WEIRI_TCP_ACK, 99, 0, 0, 0}, 32, 0, "an invalid frame"},
+    {{WEIRI_TCP_BYE, 0, 0, 0, UINT64_MAX}, 32, 0, "an invalid frame"},
+    {{WEIRI_TCP_ACK, 4, 0, 0, 0}, 64, 0, "an acknowledgement of frames that were not sent"},
     {{WEIRI_TCP_PUT, 0, 1, 0, 4096}, 20, 1, "is gone"},   /* cut off in its header */
     {{WEIRI_TCP_PUT, 0, 1, 0, 4096}, 2000, 1, "is gone"}, /* and in its payload */
 };
