@@ -1,6 +1,6 @@
 /*
- * The wires of this build: each conforms, and fails as it should. A wire that this
- * machine has no device for is skipped.
+ * Proves that each network transport of this build conforms to net.h and fails as it should.
+ * Transports without a device on this node are skipped.
  *
  *   test_net                     all
  *   test_net NAME                the tests of one transport
@@ -94,5 +94,5 @@ int main(int argc, char **argv)
         snprintf(pattern, sizeof pattern, strchr(argv[1], ':') ? "%s" : "%s:*", argv[1]);
         cmocka_set_test_filter(pattern);
     }
-    return cmocka_run_group_tests_name("wires", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("networks", tests, NULL, NULL);
 }
