@@ -60,7 +60,6 @@ weir_status weiri_transport_select(const weiri_transport_ops **ops)
         if (strcmp(wanted, weir_transport_name((weir_transport)known)) == 0)
             return weiri_fail(WEIR_ERR_UNSUPPORTED,
                               "transport '%s' is not in this build; use shm or auto", wanted);
-    return weiri_fail(WEIR_ERR_INVALID,
-                      "%s=%s: expected auto, shm, cuda_ipc, ib or tcp",
+    return weiri_fail(WEIR_ERR_INVALID, "%s=%s: expected auto, shm, cuda_ipc, ib or tcp",
                       weiri_env_name(WEIRI_ENV_TRANSPORT), wanted);
 }

@@ -1,11 +1,11 @@
 /*
- * Mapped transports: memory that other ranks of the node can map. The ops table serves set-up only;
- * kernels and collectives see pointers and plain data.
+ * Mapped transports: memory that other ranks of the node can map. The ops table serves set-up
+ * only; kernels and collectives see pointers and plain data.
  *
- * A segment is one allocation. Its owner creates it and sends its key (plain bytes) to peers; a peer
- * maps it once and unmaps it after the last use. If outlives_owner is set, the owner may destroy a
- * segment that others have mapped: the memory then lives until the last of them unmaps it. All
- * functions are local and may be called by any thread, for different segments.
+ * A segment is one allocation. Its owner creates it and sends its key (plain bytes) to peers; a
+ * peer maps it once and unmaps it after the last use. If outlives_owner is set, the owner may
+ * destroy a segment that others have mapped: the memory then lives until the last of them unmaps
+ * it. All functions are local and may be called by any thread, for different segments.
  */
 #ifndef WEIR_TRANSPORT_TRANSPORT_H
 #define WEIR_TRANSPORT_TRANSPORT_H
@@ -21,7 +21,7 @@ enum { WEIRI_SEGMENT_MEMFD, WEIRI_SEGMENT_CUDA_FD, WEIRI_SEGMENT_CUDA_IPC };
 typedef struct weiri_segment_key {
     uint32_t kind; /* WEIRI_SEGMENT_* */
     int32_t pid;
-    int32_t fd;      /* -1 if the handle identifies the segment */
+    int32_t fd; /* -1 if the handle identifies the segment */
     int32_t padding;
     uint64_t inode;
     uint64_t bytes;  /* of the mapping */
@@ -60,8 +60,8 @@ typedef struct weiri_transport_ops {
 /* Host memory of one node. */
 extern const weiri_transport_ops weiri_transport_shm;
 
-/* GPU memory of one node, shared as a file descriptor or as a legacy IPC handle; only in builds with
- * CUDA. Both use the thread's current device. */
+/* GPU memory of one node, shared as a file descriptor or as a legacy IPC handle; only in builds
+ * with CUDA. Both use the thread's current device. */
 extern const weiri_transport_ops weiri_transport_cuda_fd;
 extern const weiri_transport_ops weiri_transport_cuda_ipc;
 

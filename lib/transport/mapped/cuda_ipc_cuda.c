@@ -295,7 +295,9 @@ static weir_status ipc_segment_adopt(void *pointer, size_t bytes, weiri_segment 
 
 static weir_status ipc_segment_create(size_t bytes, weiri_segment *segment, weiri_segment_key *key)
 {
-    enum { UNIT_BYTES = 2 << 20 }; /* so that two segments never share an allocation of the driver */
+    enum {
+        UNIT_BYTES = 2 << 20
+    }; /* so that two segments never share an allocation of the driver */
     if (bytes > SIZE_MAX - UNIT_BYTES)
         return no_memory(bytes, "too large");
     size_t rounded = (bytes + UNIT_BYTES - 1) / UNIT_BYTES * UNIT_BYTES;
@@ -349,8 +351,7 @@ static weir_status ipc_segment_map(const weiri_segment_key *key, weiri_segment *
     if (key->pid == (int32_t)getpid())
         return ipc_segment_reach(key, segment);
     memcpy(&handle, key->handle, sizeof handle);
-    cudaError_t error =
-        cudaIpcOpenMemHandle(&mapping, handle, cudaIpcMemLazyEnablePeerAccess);
+    cudaError_t error = cudaIpcOpenMemHandle(&mapping, handle, cudaIpcMemLazyEnablePeerAccess);
     if (error != cudaSuccess)
         return fail_runtime(WEIR_ERR_UNSUPPORTED, error,
                             "a peer's GPU memory cannot be mapped (no peer access?)");

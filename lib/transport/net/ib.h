@@ -1,46 +1,45 @@
 /*
- * Internal structs of the ib network transport: one reliable connected queue pair per endpoint; all
- * endpoints of a network use one device, one protection domain and one completion queue. Everything
- * is protected by the network's lock.
+ * Internal structs of the ib network transport: one reliable connected queue pair per endpoint;
+ * all endpoints of a network use one device, one protection domain and one completion queue.
+ * Everything is protected by the network's lock.
  *
- * Operations. A put is an RDMA write. A signal is an RDMA write of its 8 bytes with immediate data.
- * The queue pair performs them in order, so the word arrives after the puts before it, and the
- * immediate consumes one of the receives that the peer has posted; its completion wakes a peer that
- * sleeps on its completion channel. Receives carry no data; progress posts them again. A word has one
- * writer, so storing its next value is enough: atomic operations, which cost a round trip and are
- * not supported by every device, would gain nothing.
+ * Operations. A put is an RDMA write. A signal is an RDMA write of its 8 bytes with immediate
+ * data. The queue pair performs them in order, so the word arrives after the puts before it, and
+ * the immediate consumes one of the receives that the peer has posted; its completion wakes a peer
+ * that sleeps on its completion channel. Receives carry no data; progress posts them again. A word
+ * has one writer, so storing its next value is enough: atomic operations, which cost a round trip
+ * and are not supported by every device, would gain nothing.
  *
- * Operations are kept in a ring (weiri_ib_op) until the send queue has room. Posting takes as many as
- * fit and requests one completion, for the last, since completions are in order. A word to be
+ * Operations are kept in a ring (weiri_ib_op) until the send queue has room. Posting takes as many
+ * as fit and requests one completion, for the last, since completions are in order. A word to be
  * signalled lies in a table that the device reads (words), one entry per work request, unless the
  * device takes that many bytes inline.
  *
- * Connecting. A queue pair can send as soon as it has the peer's address, but packets to a peer that
- * is not ready yet are lost. Connecting does not wait for the peer, since ranks connect in any order;
- * it ends with an empty write with immediate, the greeting. An end that receives a greeting knows
- * that the peer is ready. If some of its own work is still unanswered, it posts one more empty write
- * (the nudge). If earlier packets were lost, the nudge's packet number is out of sequence for the
- * peer, so the device resends all of them at once instead of after its retransmission timeout. If
- * that timeout expires without any sign of the peer, everything is posted again, until the network's
- * deadline.
+ * Connecting. A queue pair can send as soon as it has the peer's address, but packets to a peer
+ * that is not ready yet are lost. Connecting does not wait for the peer, since ranks connect in
+ * any order; it ends with an empty write with immediate, the greeting. An end that receives a
+ * greeting knows that the peer is ready. If some of its own work is still unanswered, it posts one
+ * more empty write (the nudge). If earlier packets were lost, the nudge's packet number is out of
+ * sequence for the peer, so the device resends all of them at once instead of after its
+ * retransmission timeout. If that timeout expires without any sign of the peer, everything is
+ * posted again, until the network's deadline.
  *
  * Staging. GPU memory that the device cannot register passes through staging buffers (staging.h),
- * in pieces. An end of a network with such memory has slots of pinned, registered memory: an outbox
- * and an inbox. Pieces are posted only once the peer is known to be ready, so they are never posted
- * again.
+ * in pieces. An end of a network with such memory has slots of pinned, registered memory: an
+ * outbox and an inbox. Pieces are posted only once the peer is known to be ready, so they are
+ * never posted again.
  *
  *   from staged memory   Pieces are copied into the outbox in the order of operations, before they
  *                        are posted; a slot is free again when the device has read it.
  *   to staged memory     The sender writes a piece, followed by a header with its destination, into
- *                        the next slot of the peer's inbox, with an immediate that holds its length.
- *                        The peer's progress copies pieces to their destinations, in order, and
- *                        returns the number of pieces copied so far in an immediate (the credit).
- *                        Then those slots are free again and the operations complete.
- *   signals              While pieces are in the peer's inbox, a signal also goes through the inbox:
- *                        the peer stores its word when the pieces before it are in GPU memory.
+ *                        the next slot of the peer's inbox, with an immediate that holds its
+ * length. The peer's progress copies pieces to their destinations, in order, and returns the number
+ * of pieces copied so far in an immediate (the credit). Then those slots are free again and the
+ * operations complete. signals              While pieces are in the peer's inbox, a signal also
+ * goes through the inbox: the peer stores its word when the pieces before it are in GPU memory.
  *
- * Each endpoint has a small control block that devices read and write. An end writes the address of
- * its inbox into the peer's control block once it has one. Memory that both devices reach is
+ * Each endpoint has a small control block that devices read and write. An end writes the address
+ * of its inbox into the peer's control block once it has one. Memory that both devices reach is
  * transferred directly, whether or not other memory is staged.
  */
 #ifndef WEIR_TRANSPORT_NET_IB_H
@@ -52,9 +51,9 @@
 #include "transport/net/net.h"
 
 enum {
-    WEIRI_IB_SENDS = 256,    /* depth of a send queue */
-    WEIRI_IB_RECEIVES = 256, /* receives posted for the peer's immediates */
-    WEIRI_IB_BATCH = 32,     /* most work requests, or receives, per post call */
+    WEIRI_IB_SENDS = 256,            /* depth of a send queue */
+    WEIRI_IB_RECEIVES = 256,         /* receives posted for the peer's immediates */
+    WEIRI_IB_BATCH = 32,             /* most work requests, or receives, per post call */
     WEIRI_IB_CHUNK_BYTES = 16 << 20, /* most bytes per work request */
     WEIRI_IB_TEXT_BYTES = 384,
     WEIRI_IB_SLOTS = 8, /* slots of an inbox and of an outbox */
@@ -64,7 +63,7 @@ enum {
 enum {
     WEIRI_IB_SIGNAL = 1,
     WEIRI_IB_GREETING,
-    WEIRI_IB_INBOX,    /* the address of the peer's inbox is in the control block */
+    WEIRI_IB_INBOX,   /* the address of the peer's inbox is in the control block */
     WEIRI_IB_PIECE,   /* a piece is in the inbox; value: its length without the header */
     WEIRI_IB_CREDIT,  /* value: number of pieces copied out of the inbox so far */
     WEIRI_IB_REFUSAL, /* a piece was addressed to unregistered memory */
@@ -134,7 +133,8 @@ typedef struct weiri_ib_slot {
 typedef struct weiri_ib_outbox {
     weiri_ib_slot slots[WEIRI_IB_SLOTS];
     uint64_t freed, posted, copied, begun;
-    uint64_t next, next_done; /* the operation to copy from next, and the bytes of it already started */
+    uint64_t next,
+        next_done; /* the operation to copy from next, and the bytes of it already started */
 } weiri_ib_outbox;
 
 typedef struct weiri_ib_inbox {
@@ -162,25 +162,25 @@ typedef struct weiri_ib_endpoint {
     weiri_ib_address address;  /* the peer's */
     char peer_name[128];       /* "rank 1 (mlx5_0:1 of node7, 10.9.9.2)" */
 
-    weiri_ib_op *ops;          /* a ring of capacity, a power of two */
+    weiri_ib_op *ops;              /* a ring of capacity, a power of two */
     uint64_t capacity, head, tail; /* head: the next to post */
-    uint64_t head_done;        /* bytes of it already posted */
+    uint64_t head_done;            /* bytes of it already posted */
 
     uint64_t requests, requests_done; /* work requests: posted, completed */
     uint64_t after[WEIRI_IB_SENDS];   /* per request: operations that have arrived with it */
     uint64_t arrived;                 /* operations that are in the peer's memory or inbox */
     weiri_ib_control *control;
     struct ibv_mr *control_mr;
-    uint32_t taken;                   /* consumed receives, to be posted again */
+    uint32_t taken; /* consumed receives, to be posted again */
 
     int has_boxes, has_sent_inbox;
     weiri_ib_outbox out;
     weiri_ib_inbox in;
     weiri_ib_there there;
 
-    uint64_t watched_ns, watched;     /* time and value of the last change of progress */
+    uint64_t watched_ns, watched;      /* time and value of the last change of progress */
     char trouble[WEIRI_IB_TEXT_BYTES]; /* text of the failure, once base.failed is set */
-    int told;                         /* progress has reported the failure */
+    int told;                          /* progress has reported the failure */
 } weiri_ib_endpoint;
 
 typedef struct weiri_ib_net {
@@ -194,15 +194,15 @@ typedef struct weiri_ib_net {
     weiri_rdma_gid gid;
     struct ibv_port_attr attributes;
     struct ibv_device_attr limits;
-    char name[96];        /* "mlx5_0:1" */
+    char name[96]; /* "mlx5_0:1" */
     uint32_t chunk_bytes;
-    int sends, receives;  /* queue depths, within the device's limits */
+    int sends, receives; /* queue depths, within the device's limits */
     int cq_entries;
     int armed;
-    int waiting;          /* an endpoint has work other than completions */
-    int copying;          /* a copy from or to staged memory is in progress */
-    unsigned idle;        /* progress calls since the last progress */
-    int failures;         /* failed endpoints not yet reported */
+    int waiting;   /* an endpoint has work other than completions */
+    int copying;   /* a copy from or to staged memory is in progress */
+    unsigned idle; /* progress calls since the last progress */
+    int failures;  /* failed endpoints not yet reported */
     weiri_ib_endpoint **slots;
     uint32_t nslots, generations;
     weiri_ib_mem *mems;
@@ -284,8 +284,8 @@ void weiri_ib_fail(weiri_ib_endpoint *end, weir_status status, const char *forma
     __attribute__((format(printf, 3, 4)));
 
 /* ib_memory.c */
-weir_status weiri_ib_mem_register(weiri_net *net, void *base, size_t bytes,
-                                  weiri_net_place place, weiri_net_mem **mem);
+weir_status weiri_ib_mem_register(weiri_net *net, void *base, size_t bytes, weiri_net_place place,
+                                  weiri_net_mem **mem);
 void weiri_ib_mem_deregister(weiri_net_mem *mem);
 /* Registered memory by its id, if [address, address + bytes) is in it; else NULL. */
 const weiri_ib_mem *weiri_ib_mem_at(const weiri_ib_net *ib, const weiri_ib_piece_header *label,

@@ -56,8 +56,8 @@ static weir_status widen_queue(weiri_ib_net *ib)
     if (entries < needed)
         return weiri_fail(WEIR_ERR_UNSUPPORTED,
                           "RDMA device %s: its completion queues have room for only %d endpoints; "
-                          "use tcp", ib->port.device,
-                          ib->limits.max_cqe / (ib->sends + ib->receives));
+                          "use tcp",
+                          ib->port.device, ib->limits.max_cqe / (ib->sends + ib->receives));
     int error = ib->verbs->resize_cq(ib->cq, entries);
     if (error)
         return weiri_ib_refused(ib, error > 0 ? error : errno, "a completion queue",
@@ -95,8 +95,7 @@ static weir_status to_init(weiri_ib_net *ib, weiri_ib_endpoint *end)
                                      .port_num = (uint8_t)ib->port.port,
                                      .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
     int error = ib->verbs->modify_qp(
-        end->qp, &attributes,
-        IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+        end->qp, &attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
     return error ? weiri_fail_errno(WEIR_ERR_SYSTEM, error, "RDMA port %s: a queue pair to rank %d",
                                     ib->name, end->base.peer)
                  : WEIR_OK;
@@ -110,7 +109,7 @@ static weir_status make_control(weiri_ib_net *ib, weiri_ib_endpoint *end)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for an endpoint");
     memset(end->control, 0, bytes);
     end->control_mr = ib->verbs->reg_mr(ib->pd, end->control, bytes,
-                                     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+                                        IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
     return end->control_mr ? WEIR_OK : weiri_ib_refused(ib, errno, "memory", bytes);
 }
 
@@ -151,8 +150,8 @@ weir_status weiri_ib_endpoint_create(weiri_net *net, int peer, weiri_endpoint **
     snprintf(end->peer_name, sizeof end->peer_name, "rank %d", peer);
     end->capacity = FIRST_OPS;
     end->ops = malloc(FIRST_OPS * sizeof *end->ops);
-    weir_status status = end->ops ? take_slot(ib, end)
-                                  : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for an endpoint");
+    weir_status status =
+        end->ops ? take_slot(ib, end) : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for an endpoint");
     if (status == WEIR_OK)
         status = widen_queue(ib);
     if (status == WEIR_OK)
@@ -198,8 +197,8 @@ void weiri_ib_endpoint_destroy(weiri_endpoint *endpoint)
 
 /* ------------------------------------------------------------------- connect */
 
-/* The retransmission timeout is 4.096 us << n, with 7 retries. All of them together take half of the
- * deadline: a lost packet, which is more frequent than a lost peer, costs one timeout. */
+/* The retransmission timeout is 4.096 us << n, with 7 retries. All of them together take half of
+ * the deadline: a lost packet, which is more frequent than a lost peer, costs one timeout. */
 static uint8_t answer_time(int timeout_ms)
 {
     enum { LEAST = 14, MOST = 17 }; /* 67 ms, 0.54 s */
@@ -226,8 +225,8 @@ static void fill_path(const weiri_ib_net *ib, const weiri_ib_address *peer,
 
 static int to_receiving(weiri_ib_net *ib, weiri_ib_endpoint *end, const weiri_ib_address *peer)
 {
-    int mtu = (int)ib->attributes.active_mtu < peer->mtu ? (int)ib->attributes.active_mtu
-                                                         : peer->mtu;
+    int mtu =
+        (int)ib->attributes.active_mtu < peer->mtu ? (int)ib->attributes.active_mtu : peer->mtu;
     struct ibv_qp_attr attributes = {
         .qp_state = IBV_QPS_RTR,
         .path_mtu = (enum ibv_mtu)mtu,
@@ -263,10 +262,11 @@ static weir_status check_peer(const weiri_ib_net *ib, const weiri_ib_endpoint *e
                               const weiri_ib_address *peer)
 {
     if (peer->magic != WEIRI_IB_MAGIC || peer->rank != (uint32_t)end->base.peer)
-        return weiri_fail(WEIR_ERR_INVALID,
-                          "transport ib: the address given for rank %d's endpoint is invalid; do all "
-                          "ranks use the same transport and version of weir?",
-                          end->base.peer);
+        return weiri_fail(
+            WEIR_ERR_INVALID,
+            "transport ib: the address given for rank %d's endpoint is invalid; do all "
+            "ranks use the same transport and version of weir?",
+            end->base.peer);
     if (peer->ethernet != ib->port.ethernet ||
         (peer->ethernet && peer->gid_type != (uint8_t)ib->gid.type) ||
         (peer->ethernet &&
@@ -319,8 +319,8 @@ static void name_peer(weiri_ib_endpoint *end, weiri_ib_address *peer)
     peer->device[sizeof peer->device - 1] = peer->host[sizeof peer->host - 1] = '\0';
     memcpy(gid.bytes, peer->gid, sizeof gid.bytes);
     weiri_rdma_gid_text(&gid, address);
-    snprintf(end->peer_name, sizeof end->peer_name, "rank %d (%.24s of %.24s, %s)",
-             end->base.peer, peer->device, peer->host, address);
+    snprintf(end->peer_name, sizeof end->peer_name, "rank %d (%.24s of %.24s, %s)", end->base.peer,
+             peer->device, peer->host, address);
 }
 
 weir_status weiri_ib_endpoint_connect(weiri_endpoint *endpoint, const weiri_net_address *peers)

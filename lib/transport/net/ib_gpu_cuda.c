@@ -66,8 +66,8 @@ int weiri_ib_gpu_address(char address[16])
 
 static weir_status ib_gpu_refuse(const weiri_ib_net *ib, const char *why)
 {
-    return weiri_fail(WEIR_ERR_UNSUPPORTED,
-                      "RDMA device %s cannot reach this GPU's memory: %s", ib->port.device, why);
+    return weiri_fail(WEIR_ERR_UNSUPPORTED, "RDMA device %s cannot reach this GPU's memory: %s",
+                      ib->port.device, why);
 }
 
 /* Checks that this GPU can export its memory and keeps the order of writes. */
@@ -81,7 +81,8 @@ static weir_status check_gpu(const weiri_ib_net *ib, const gpu_functions *cu, CU
     cu->cuDeviceGetAttribute_at(&ordering, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING,
                                 device);
     if (!has_dmabuf)
-        return ib_gpu_refuse(ib, "the GPU's driver does not support dma-buf (it needs the open kernel modules)");
+        return ib_gpu_refuse(
+            ib, "the GPU's driver does not support dma-buf (it needs the open kernel modules)");
     if (ordering < CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER)
         return ib_gpu_refuse(ib, "the GPU does not keep writes of other devices in order");
     return WEIR_OK;

@@ -34,10 +34,11 @@ weir_status weiri_ib_refused(const weiri_ib_net *ib, int error, const char *what
                                 "service; memlock in /etc/security/limits.conf)",
                                 ib->port.device, what, bytes, limit);
     if (error == EFAULT)
-        return weiri_fail_errno(WEIR_ERR_INVALID, error,
-                                "RDMA device %s refuses %s of %zu bytes: part of it is not writable "
-                                "memory of this process",
-                                ib->port.device, what, bytes);
+        return weiri_fail_errno(
+            WEIR_ERR_INVALID, error,
+            "RDMA device %s refuses %s of %zu bytes: part of it is not writable "
+            "memory of this process",
+            ib->port.device, what, bytes);
     return weiri_fail_errno(WEIR_ERR_SYSTEM, error, "RDMA device %s refuses %s of %zu bytes",
                             ib->port.device, what, bytes);
 }
@@ -75,8 +76,8 @@ static weir_status register_gpu(weiri_ib_net *ib, void *base, size_t bytes, weir
     return status;
 }
 
-weir_status weiri_ib_mem_register(weiri_net *net, void *base, size_t bytes,
-                                  weiri_net_place place, weiri_net_mem **mem)
+weir_status weiri_ib_mem_register(weiri_net *net, void *base, size_t bytes, weiri_net_place place,
+                                  weiri_net_mem **mem)
 {
     weiri_ib_net *ib = weiri_ib_of(net);
     weiri_ib_mem *made = calloc(1, sizeof *made);

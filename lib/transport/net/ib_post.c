@@ -70,8 +70,8 @@ static struct ibv_send_wr *add_request(weiri_ib_endpoint *end, ib_batch *batch, 
     return request;
 }
 
-/* Whether an operation must go through the peer's inbox: the device cannot access its destination, or
- * it is a signal that would overtake pieces in the inbox. */
+/* Whether an operation must go through the peer's inbox: the device cannot access its
+ * destination, or it is a signal that would overtake pieces in the inbox. */
 static int goes_to_inbox(const weiri_ib_endpoint *end, const weiri_ib_op *op)
 {
     return op->staged_there || (op->is_signal && end->there.posted != end->there.credited);
@@ -79,14 +79,13 @@ static int goes_to_inbox(const weiri_ib_endpoint *end, const weiri_ib_op *op)
 
 /* Redirects a request to the next slot of the peer's inbox, with its destination in the header. */
 static void redirect_to_inbox(weiri_ib_endpoint *end, struct ibv_send_wr *request, uint64_t memory,
-                     uint64_t before)
+                              uint64_t before)
 {
     const uint64_t slot = end->there.posted++ % WEIRI_IB_SLOTS;
     weiri_ib_piece_header *label = &end->control->labels[(end->requests - 1) % WEIRI_IB_SENDS];
     *label = (weiri_ib_piece_header){.memory = memory, .address = request->wr.rdma.remote_addr};
-    request->sg_list[1] = (struct ibv_sge){.addr = (uint64_t)(uintptr_t)label,
-                                           .length = sizeof *label,
-                                           .lkey = end->control_mr->lkey};
+    request->sg_list[1] = (struct ibv_sge){
+        .addr = (uint64_t)(uintptr_t)label, .length = sizeof *label, .lkey = end->control_mr->lkey};
     request->num_sge = 2;
     request->opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
     request->imm_data = WEIRI_IB_PIECE | request->sg_list[0].length << WEIRI_IB_KIND_BITS;
@@ -229,8 +228,7 @@ int weiri_ib_send_inbox_address(weiri_ib_endpoint *end)
     ib_batch batch;
     if (room(end) == 0)
         return 0;
-    struct ibv_send_wr *request =
-        add_own(end, &batch, IBV_WR_RDMA_WRITE_WITH_IMM, WEIRI_IB_INBOX);
+    struct ibv_send_wr *request = add_own(end, &batch, IBV_WR_RDMA_WRITE_WITH_IMM, WEIRI_IB_INBOX);
     *request->sg_list = (struct ibv_sge){.addr = (uint64_t)(uintptr_t)&end->control->own,
                                          .length = sizeof end->control->own,
                                          .lkey = end->control_mr->lkey};
@@ -291,7 +289,8 @@ static weir_status read_key(const weiri_ib_endpoint *end, const weiri_net_key *k
 {
     memcpy(own, key->bytes, sizeof *own);
     if (own->magic != WEIRI_IB_MAGIC)
-        return weiri_fail(WEIR_ERR_INVALID, "the key does not name memory of %s for the transport ib",
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "the key does not name memory of %s for the transport ib",
                           end->peer_name);
     if (to > own->bytes || bytes > own->bytes - to)
         return weiri_fail(WEIR_ERR_INVALID,

@@ -55,9 +55,11 @@ static void fail_by(weiri_ib_endpoint *end, const struct ibv_wc *completion)
                       end->peer_name, ib->name, what, ib->port.device, ib->gid.index);
         break;
     case IBV_WC_RNR_RETRY_EXC_ERR:
-        weiri_ib_fail(end, WEIR_ERR_TIMEOUT,
-                      "%s accepts no signals from %s (%s): it has stopped, or makes no progress on its "
-                      "network; see where that rank waits", end->peer_name, ib->name, what);
+        weiri_ib_fail(
+            end, WEIR_ERR_TIMEOUT,
+            "%s accepts no signals from %s (%s): it has stopped, or makes no progress on its "
+            "network; see where that rank waits",
+            end->peer_name, ib->name, what);
         break;
     case IBV_WC_REM_ACCESS_ERR:
     case IBV_WC_REM_INV_REQ_ERR:
@@ -67,10 +69,11 @@ static void fail_by(weiri_ib_endpoint *end, const struct ibv_wc *completion)
     case IBV_WC_LOC_PROT_ERR:
     case IBV_WC_LOC_LEN_ERR:
     case IBV_WC_LOC_QP_OP_ERR:
-        weiri_ib_fail(end, WEIR_ERR_SYSTEM,
-                      "%s cannot read the data to be sent to %s (%s): was the memory deregistered or "
-                      "unmapped before the operation was complete?",
-                      ib->name, end->peer_name, what);
+        weiri_ib_fail(
+            end, WEIR_ERR_SYSTEM,
+            "%s cannot read the data to be sent to %s (%s): was the memory deregistered or "
+            "unmapped before the operation was complete?",
+            ib->name, end->peer_name, what);
         break;
     default:
         weiri_ib_fail(end, WEIR_ERR_PEER,
@@ -185,8 +188,8 @@ static void watch_end(weiri_ib_endpoint *end, uint64_t now_ns)
         weiri_ib_fail(end, WEIR_ERR_TIMEOUT,
                       "%s has accepted no data from %s for %d ms, %llu operations wait: it has "
                       "stopped, or makes no progress on its network; see where that rank waits "
-                      "(deadline: WEIR_TIMEOUT_MS)", end->peer_name, ib->name,
-                      ib->base.timeout_ms,
+                      "(deadline: WEIR_TIMEOUT_MS)",
+                      end->peer_name, ib->name, ib->base.timeout_ms,
                       (unsigned long long)(end->base.posted - end->base.completed));
     }
 }

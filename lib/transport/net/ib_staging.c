@@ -82,8 +82,8 @@ static int count_ended(weiri_ib_endpoint *end, const weiri_ib_slot *slots, uint6
     const weiri_staging *stage = &end->ib->stage;
     int moved = 0, done = 1;
     while (*copied < begun && done) {
-        weir_status status = stage->ops->is_done(stage->context,
-                                                 &slots[*copied % WEIRI_IB_SLOTS].stage, &done);
+        weir_status status =
+            stage->ops->is_done(stage->context, &slots[*copied % WEIRI_IB_SLOTS].stage, &done);
         if (status != WEIR_OK) {
             fail_copy(end, status);
             break;
@@ -144,9 +144,8 @@ struct ibv_sge weiri_ib_take_piece(weiri_ib_endpoint *end, uint32_t bytes)
 {
     weiri_ib_slot *slot = &end->out.slots[end->out.posted++ % WEIRI_IB_SLOTS];
     slot->request = end->requests;
-    return (struct ibv_sge){.addr = (uint64_t)(uintptr_t)slot->stage.buffer,
-                            .length = bytes,
-                            .lkey = slot->mr->lkey};
+    return (struct ibv_sge){
+        .addr = (uint64_t)(uintptr_t)slot->stage.buffer, .length = bytes, .lkey = slot->mr->lkey};
 }
 
 void weiri_ib_credited(weiri_ib_endpoint *end, uint32_t pieces)
@@ -166,7 +165,8 @@ void weiri_ib_landed(weiri_ib_endpoint *end, uint32_t bytes)
         bytes > WEIRI_STAGING_BUFFER_BYTES) {
         weiri_ib_fail(end, WEIR_ERR_PEER,
                       "%s sent %u bytes where there is no room for them; do all ranks run the "
-                      "same build of weir?", end->peer_name, bytes);
+                      "same build of weir?",
+                      end->peer_name, bytes);
         return;
     }
     in->slots[in->landed++ % WEIRI_IB_SLOTS].bytes = bytes;
@@ -178,8 +178,8 @@ static void refuse_piece(weiri_ib_endpoint *end, uint32_t bytes)
     weiri_ib_send_immediate(end, WEIRI_IB_REFUSAL, 0);
     weiri_ib_fail(end, WEIR_ERR_SYSTEM,
                   "%s wrote %u bytes to memory that rank %d has not registered, or no longer; keep "
-                  "it registered while peers use its key", end->peer_name, bytes,
-                  end->base.net->rank);
+                  "it registered while peers use its key",
+                  end->peer_name, bytes, end->base.net->rank);
 }
 
 /* Stores a signal's word once all copies have ended; returns whether they have. */
@@ -194,7 +194,8 @@ static int take_signal(weiri_ib_inbox *in, const weiri_ib_slot *slot, uint64_t a
     return 1;
 }
 
-/* Starts copying the next piece to its destination; returns 0 if it must wait or the endpoint failed. */
+/* Starts copying the next piece to its destination; returns 0 if it must wait or the endpoint
+ * failed. */
 static int take_piece(weiri_ib_endpoint *end)
 {
     const weiri_staging *stage = &end->ib->stage;

@@ -51,7 +51,8 @@ static void load(void)
     if (!library) {
         snprintf(trouble, sizeof trouble,
                  "transport ib: %s is not installed on this node; apt-get install libibverbs1 "
-                 "ibverbs-providers, or use tcp", name);
+                 "ibverbs-providers, or use tcp",
+                 name);
         return;
     }
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

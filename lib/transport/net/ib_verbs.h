@@ -44,8 +44,8 @@ typedef struct weiri_verbs {
                                     int fd, int access);
 } weiri_verbs;
 
-/* Returns the library, loaded once per process; any thread. WEIR_ERR_UNSUPPORTED if it is missing or
- * too old; the text names the package. */
+/* Returns the library, loaded once per process; any thread. WEIR_ERR_UNSUPPORTED if it is
+ * missing or too old; the text names the package. */
 weir_status weiri_verbs_load(const weiri_verbs **verbs);
 
 #endif

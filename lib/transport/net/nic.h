@@ -21,9 +21,9 @@ typedef struct weiri_nic_view {
     int distance; /* weiri_nic_distance */
 } weiri_nic_view;
 
-/* Returns the index of the NIC for a rank, or -1 if count is 0. Prefers NICs that are not down, then
- * those with verbs, then the nearest. ordinal selects among equals, so that ranks with the same
- * choice spread over them. Local. */
+/* Returns the index of the NIC for a rank, or -1 if count is 0. Prefers NICs that are not down,
+ * then those with verbs, then the nearest. ordinal selects among equals, so that ranks with the
+ * same choice spread over them. Local. */
 int weiri_nic_pick(const weiri_nic_view *views, int count, int ordinal);
 
 /* How many NICs are as good as the one at index, itself included. */

@@ -159,8 +159,8 @@ static void explain(const weiri_rdma_port *port, const weiri_rdma_user *user, in
         snprintf(why, 256, "one of %d active ports as near to the %s (%s); rank %d takes this one",
                  equals, user->gpu[0] ? "GPU" : "cores", distance, user->ordinal);
     else
-        snprintf(why, 256, "the active port nearest to the %s (%s)",
-                 user->gpu[0] ? "GPU" : "cores", distance);
+        snprintf(why, 256, "the active port nearest to the %s (%s)", user->gpu[0] ? "GPU" : "cores",
+                 distance);
 }
 
 weir_status weiri_rdma_choose(const weiri_rdma_port *ports, int count, const weiri_rdma_user *user,

@@ -27,11 +27,11 @@ typedef struct weiri_rdma_port {
     char device[64]; /* "mlx5_0" */
     int port;        /* from 1 */
     int active;
-    char state[24];  /* "ACTIVE", "DOWN" */
-    int ethernet;    /* link layer: 1 Ethernet (RoCE), 0 InfiniBand */
-    double gbits;    /* 0: unknown */
-    int is_software; /* implemented by the kernel (soft-RoCE), without a NIC */
-    char netdev[32]; /* its Ethernet interface, or empty */
+    char state[24];                   /* "ACTIVE", "DOWN" */
+    int ethernet;                     /* link layer: 1 Ethernet (RoCE), 0 InfiniBand */
+    double gbits;                     /* 0: unknown */
+    int is_software;                  /* implemented by the kernel (soft-RoCE), without a NIC */
+    char netdev[32];                  /* its Ethernet interface, or empty */
     char path[WEIRI_RDMA_PATH_BYTES]; /* of its PCI device in /sys/devices; empty: it has none */
     int numa;                         /* -1: unknown */
     weiri_rdma_gid gids[WEIRI_RDMA_GIDS]; /* the first ones */
@@ -52,8 +52,8 @@ typedef struct weiri_rdma_choice {
     char why[256];
 } weiri_rdma_choice;
 
-/* Lists the ports below sys ("/sys"), sorted by name; the caller frees *ports. It is not an error if
- * there are none. Local. WEIR_ERR_NO_MEMORY. */
+/* Lists the ports below sys ("/sys"), sorted by name; the caller frees *ports. It is not an
+ * error if there are none. Local. WEIR_ERR_NO_MEMORY. */
 weir_status weiri_rdma_ports(const char *sys, weiri_rdma_port **ports, int *count);
 
 /* The path in /sys/devices of a PCI address such as "0000:1b:00.0"; 0 if there is none. */

@@ -15,9 +15,10 @@ weir_status weiri_staging_add(weiri_staging *stage, const weiri_net *net, const 
     if (!stage->context)
         return stage->ops->open(memory, &stage->context);
     if (!stage->ops->holds(stage->context, memory))
-        return weiri_fail(WEIR_ERR_UNSUPPORTED,
-                          "rank %d: transport %s stages memory of one GPU, and %p belongs to another",
-                          net->rank, name, memory);
+        return weiri_fail(
+            WEIR_ERR_UNSUPPORTED,
+            "rank %d: transport %s stages memory of one GPU, and %p belongs to another", net->rank,
+            name, memory);
     return WEIR_OK;
 }
 
@@ -28,7 +29,8 @@ void weiri_staging_close(weiri_staging *stage)
     stage->context = NULL;
 }
 
-weir_status weiri_staging_slot_open(const weiri_staging *stage, size_t bytes, weiri_staging_slot *slot)
+weir_status weiri_staging_slot_open(const weiri_staging *stage, size_t bytes,
+                                    weiri_staging_slot *slot)
 {
     return slot->buffer ? WEIR_OK : stage->ops->slot_open(stage->context, bytes, slot);
 }

@@ -20,7 +20,8 @@ typedef struct weiri_staging_slot {
 } weiri_staging_slot;
 
 typedef struct weiri_staging_ops {
-    /* Creates a context for the GPU that owns the memory. WEIR_ERR_INVALID if it is not GPU memory. */
+    /* Creates a context for the GPU that owns the memory. WEIR_ERR_INVALID if it is not GPU
+     * memory. */
     weir_status (*open)(const void *memory, void **context);
     /* Whether the same GPU owns the memory. */
     int (*holds)(void *context, const void *memory);
@@ -32,7 +33,8 @@ typedef struct weiri_staging_ops {
     void (*slot_close)(void *context, weiri_staging_slot *slot);
     /* Start a copy between the slot's buffer and GPU memory. Copies of one direction are performed
      * in order. */
-    weir_status (*copy_out)(void *context, weiri_staging_slot *slot, const void *from, size_t bytes);
+    weir_status (*copy_out)(void *context, weiri_staging_slot *slot, const void *from,
+                            size_t bytes);
     weir_status (*copy_in)(void *context, weiri_staging_slot *slot, void *to, size_t bytes);
     /* Sets *done if the slot's copy has ended. Does not block. */
     weir_status (*is_done)(void *context, const weiri_staging_slot *slot, int *done);
@@ -41,7 +43,7 @@ typedef struct weiri_staging_ops {
 /* The staging state of a network. */
 typedef struct weiri_staging {
     const weiri_staging_ops *ops; /* NULL in a build without CUDA */
-    void *context;              /* created with the first staged memory; else NULL */
+    void *context;                /* created with the first staged memory; else NULL */
 } weiri_staging;
 
 /* The implementation of this build; NULL without CUDA. */
@@ -53,7 +55,8 @@ weir_status weiri_staging_add(weiri_staging *stage, const weiri_net *net, const 
 /* Call it after all slots are closed. */
 void weiri_staging_close(weiri_staging *stage);
 /* Opens a slot unless it is open; closes a slot if it is open. */
-weir_status weiri_staging_slot_open(const weiri_staging *stage, size_t bytes, weiri_staging_slot *slot);
+weir_status weiri_staging_slot_open(const weiri_staging *stage, size_t bytes,
+                                    weiri_staging_slot *slot);
 void weiri_staging_slot_close(const weiri_staging *stage, weiri_staging_slot *slot);
 
 #endif

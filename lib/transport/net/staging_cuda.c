@@ -122,7 +122,7 @@ static void staging_slot_close(void *context, weiri_staging_slot *slot)
 }
 
 static weir_status staging_copy(const cuda_staging *stage, const weiri_staging_slot *slot, void *to,
-                        const void *from, size_t bytes, enum cudaMemcpyKind kind)
+                                const void *from, size_t bytes, enum cudaMemcpyKind kind)
 {
     cudaStream_t stream = kind == cudaMemcpyDeviceToHost ? stage->out : stage->in;
     int before = enter_device(stage->device);
@@ -158,12 +158,12 @@ static weir_status is_done(void *context, const weiri_staging_slot *slot, int *d
 const weiri_staging_ops *weiri_staging_ops_get(void)
 {
     static const weiri_staging_ops ops = {.open = stage_open,
-                                        .holds = stage_holds,
-                                        .close = stage_close,
-                                        .slot_open = staging_slot_open,
-                                        .slot_close = staging_slot_close,
-                                        .copy_out = copy_out,
-                                        .copy_in = copy_in,
-                                        .is_done = is_done};
+                                          .holds = stage_holds,
+                                          .close = stage_close,
+                                          .slot_open = staging_slot_open,
+                                          .slot_close = staging_slot_close,
+                                          .copy_out = copy_out,
+                                          .copy_in = copy_in,
+                                          .is_done = is_done};
     return &ops;
 }

@@ -2,13 +2,13 @@
  * The tcp network transport: memory of peers over sockets, for nodes without RDMA.
  *
  * An endpoint has several connections to its peer, called streams. Long puts are cut into stripes,
- * which go over all streams but the first. Short operations use the first stream, so that they never
- * queue after megabytes of data. Each stream carries frames: a header, possibly followed by a
- * payload, which the kernel copies directly from and into registered memory.
+ * which go over all streams but the first. Short operations use the first stream, so that they
+ * never queue after megabytes of data. Each stream carries frames: a header, possibly followed by
+ * a payload, which the kernel copies directly from and into registered memory.
  *
- * Order. Streams are independent of each other. Both sides count the frames of each stream. A fence
- * in one stream holds counts for the other streams: the next frame of this stream is processed only
- * after that many frames of the others have been. A fence is sent
+ * Order. Streams are independent of each other. Both sides count the frames of each stream. A
+ * fence in one stream holds counts for the other streams: the next frame of this stream is
+ * processed only after that many frames of the others have been. A fence is sent
  *
  *   - before anything on the first stream if the other streams carry frames that the peer has not
  *     acknowledged, so that a signal never overtakes a stripe;
@@ -46,11 +46,11 @@
 
 enum {
     DEFAULT_STREAMS = 4,
-    OWED_FRAMES = 64,         /* unacknowledged: an acknowledgement is sent at once */
-    OWED_BYTES = 512 << 10,   /* likewise */
-    IDLE_PASSES = 24,         /* progress calls before an acknowledgement is sent alone; until
-                                 then an answer may carry it */
-    GRACE_MS = 500,           /* from a connection's end until it counts as a failure */
+    OWED_FRAMES = 64,       /* unacknowledged: an acknowledgement is sent at once */
+    OWED_BYTES = 512 << 10, /* likewise */
+    IDLE_PASSES = 24,       /* progress calls before an acknowledgement is sent alone; until
+                               then an answer may carry it */
+    GRACE_MS = 500,         /* from a connection's end until it counts as a failure */
     EVENTS = 64,
 };
 
@@ -121,20 +121,21 @@ static void tcp_check_deadline(weiri_tcp_endpoint *end)
     if (end->base.failed != WEIR_OK)
         return;
     if (end->ended_ns && now - end->ended_ns > GRACE_MS * 1000000u)
-        tcp_fail_endpoint(end, weiri_fail(WEIR_ERR_PEER,
-                                      end->has_left
-                                          ? "rank %d at %s has ended its endpoint while rank %d "
+        tcp_fail_endpoint(
+            end, weiri_fail(WEIR_ERR_PEER,
+                            end->has_left ? "rank %d at %s has ended its endpoint while rank %d "
                                             "had outstanding operations; let both finish first"
                                           : "rank %d at %s is gone: it closed a connection to "
                                             "rank %d; see its own messages",
-                                      end->base.peer, end->where, end->job.rank));
+                            end->base.peer, end->where, end->job.rank));
     else if (end->count > 0 && !end->has_left && now - end->moved_ns > timeout_ns)
-        tcp_fail_endpoint(end, weiri_fail(WEIR_ERR_TIMEOUT,
-                                      "rank %d at %s has accepted no data for %d ms, with %llu "
-                                      "operations of rank %d outstanding; is it stuck, cut off, "
-                                      "or slower than WEIR_TIMEOUT_MS allows?",
-                                      end->base.peer, end->where, end->base.net->timeout_ms,
-                                      (unsigned long long)end->count, end->job.rank));
+        tcp_fail_endpoint(end,
+                          weiri_fail(WEIR_ERR_TIMEOUT,
+                                     "rank %d at %s has accepted no data for %d ms, with %llu "
+                                     "operations of rank %d outstanding; is it stuck, cut off, "
+                                     "or slower than WEIR_TIMEOUT_MS allows?",
+                                     end->base.peer, end->where, end->base.net->timeout_ms,
+                                     (unsigned long long)end->count, end->job.rank));
 }
 
 /* --------------------------------------------------------------- open, close */
@@ -273,8 +274,8 @@ static void tcp_mem_deregister(weiri_net_mem *base)
 /* ---------------------------------------------------------------- operations */
 
 /* Checks that the endpoint can take an operation on [to, to + bytes) of the key's memory. */
-static weir_status tcp_check_operation(const weiri_tcp_endpoint *end, const weiri_net_key *given, uint64_t to,
-                         uint64_t bytes, weiri_tcp_key *key)
+static weir_status tcp_check_operation(const weiri_tcp_endpoint *end, const weiri_net_key *given,
+                                       uint64_t to, uint64_t bytes, weiri_tcp_key *key)
 {
     memcpy(key, given->bytes, sizeof *key);
     if (end->base.failed != WEIR_OK)
@@ -291,11 +292,12 @@ static weir_status tcp_check_operation(const weiri_tcp_endpoint *end, const weir
                           "that rank has sent",
                           end->base.peer);
     if (to > key->bytes || bytes > key->bytes - to)
-        return weiri_fail(WEIR_ERR_INVALID,
-                          "transport tcp: %llu bytes at offset %llu exceed the memory of rank %d, which "
-                          "has %llu bytes",
-                          (unsigned long long)bytes, (unsigned long long)to, end->base.peer,
-                          (unsigned long long)key->bytes);
+        return weiri_fail(
+            WEIR_ERR_INVALID,
+            "transport tcp: %llu bytes at offset %llu exceed the memory of rank %d, which "
+            "has %llu bytes",
+            (unsigned long long)bytes, (unsigned long long)to, end->base.peer,
+            (unsigned long long)key->bytes);
     return WEIR_OK;
 }
 
@@ -313,8 +315,8 @@ static weir_status tcp_put(weiri_endpoint *endpoint, const weiri_net_mem *mem, u
     int is_staged = ((const weiri_tcp_mem *)mem)->place == WEIRI_NET_CUDA;
     status = weiri_tcp_queue_put(end, mem->base + at, is_staged, &key, to, bytes);
     /* A short put is sent together with the next operation, usually a signal. */
-    int is_much = bytes > WEIRI_TCP_BUFFER_BYTES ||
-                  end->streams[0]->queued_bytes > WEIRI_TCP_BUFFER_BYTES;
+    int is_much =
+        bytes > WEIRI_TCP_BUFFER_BYTES || end->streams[0]->queued_bytes > WEIRI_TCP_BUFFER_BYTES;
     if (status == WEIR_OK && is_much)
         status = weiri_tcp_write(end, &moved);
     if (status != WEIR_OK)
@@ -330,8 +332,9 @@ static weir_status tcp_signal(weiri_endpoint *endpoint, const weiri_net_key *giv
     int moved;
     weir_status status = tcp_check_operation(end, given, to, sizeof value, &key);
     if (status == WEIR_OK && to % sizeof value != 0)
-        status = weiri_fail(WEIR_ERR_INVALID, "transport tcp: a signal's offset is %llu, expected a "
-                                              "multiple of 8",
+        status = weiri_fail(WEIR_ERR_INVALID,
+                            "transport tcp: a signal's offset is %llu, expected a "
+                            "multiple of 8",
                             (unsigned long long)to);
     if (status != WEIR_OK)
         return status;

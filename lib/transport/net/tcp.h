@@ -68,15 +68,15 @@ typedef struct weiri_tcp_stream {
     uint64_t frames_sent;  /* or queued */
     uint64_t frames_written;
     uint64_t fenced[WEIRI_TCP_MOST_STREAMS]; /* the counts of the latest fence */
-    int is_full;           /* the socket accepted no more data */
-    int write_failed;      /* writing failed; reading reports the reason */
+    int is_full;                             /* the socket accepted no more data */
+    int write_failed;                        /* writing failed; reading reports the reason */
 
     size_t in_begin, in_end;
     char *payload; /* where the rest of the current payload goes */
     size_t payload_left;
-    int is_staged;   /* the payload goes to GPU memory */
+    int is_staged;     /* the payload goes to GPU memory */
     size_t slot_bytes; /* bytes in the slot that is being filled */
-    int awaits_copy; /* nothing can be processed before a copy has ended */
+    int awaits_copy;   /* nothing can be processed before a copy has ended */
     uint64_t frames_done;
     uint64_t awaits[WEIRI_TCP_MOST_STREAMS]; /* counts of the fence that it waits at */
     int is_stalled;
@@ -96,11 +96,11 @@ typedef struct weiri_tcp_op {
 typedef struct weiri_tcp_endpoint {
     weiri_endpoint base;
     struct weiri_tcp_endpoint *next; /* in the network's list */
-    weiri_job job;        /* with the key that the lower rank made */
-    int nstreams;         /* connections made so far */
+    weiri_job job;                   /* with the key that the lower rank made */
+    int nstreams;                    /* connections made so far */
     int is_connected;
     weiri_tcp_stream *streams[WEIRI_TCP_MOST_STREAMS];
-    int next_stream;      /* of the next stripe */
+    int next_stream;                      /* of the next stripe */
     char where[WEIRI_ADDRESS_TEXT_BYTES]; /* the peer's address */
 
     weiri_tcp_op *ops; /* a ring */
@@ -109,11 +109,11 @@ typedef struct weiri_tcp_endpoint {
     uint64_t acked[WEIRI_TCP_MOST_STREAMS];
     uint64_t moved_ns; /* when the peer last accepted data */
 
-    uint64_t owed_frames, owed_bytes; /* processed but not yet acknowledged */
-    int idle_passes;                  /* of progress since the latest arrived */
+    uint64_t owed_frames, owed_bytes;  /* processed but not yet acknowledged */
+    int idle_passes;                   /* of progress since the latest arrived */
     char reason[WEIRI_TCP_TEXT_BYTES]; /* of the failure, if base.failed is set */
-    int has_left;       /* the peer sent a bye frame without an error */
-    uint64_t ended_ns;  /* when a premature end of the peer was noticed; else 0 */
+    int has_left;                      /* the peer sent a bye frame without an error */
+    uint64_t ended_ns;                 /* when a premature end of the peer was noticed; else 0 */
 } weiri_tcp_endpoint;
 
 typedef struct weiri_tcp_mem {
@@ -171,8 +171,7 @@ weir_status weiri_tcp_queue_put(weiri_tcp_endpoint *endpoint, const char *from, 
 weir_status weiri_tcp_queue_signal(weiri_tcp_endpoint *endpoint, const weiri_tcp_key *key,
                                    uint64_t to, uint64_t value);
 /* Queues a bye frame after everything else; text is truncated to fit. */
-weir_status weiri_tcp_queue_bye(weiri_tcp_endpoint *endpoint, weir_status status,
-                                const char *text);
+weir_status weiri_tcp_queue_bye(weiri_tcp_endpoint *endpoint, weir_status status, const char *text);
 /* Writes as much as the sockets accept; sets *moved if that was anything. Fails only if GPU memory
  * cannot be read; a lost peer is reported by reading. */
 weir_status weiri_tcp_write(weiri_tcp_endpoint *endpoint, int *moved);
@@ -183,7 +182,8 @@ void weiri_tcp_acknowledge(weiri_tcp_endpoint *endpoint);
 
 /* ------------------------------------------------------------- tcp_receive.c */
 
-/* Reads and processes available data; sets *moved if there were any. A failure fails the endpoint. */
+/* Reads and processes available data; sets *moved if there were any. A failure fails the
+ * endpoint. */
 weir_status weiri_tcp_read(weiri_tcp_stream *stream, int *moved);
 /* Resumes the streams whose fences are satisfied. */
 weir_status weiri_tcp_resume(weiri_tcp_endpoint *endpoint, int *moved);
@@ -203,7 +203,7 @@ void weiri_tcp_staging_drop(weiri_tcp_stream *stream);
 weir_status weiri_tcp_staging_out(weiri_tcp_stream *stream, weiri_tcp_item *item);
 /* Sets *ready if the item can be written. */
 weir_status weiri_tcp_staging_is_out(weiri_tcp_stream *stream, const weiri_tcp_item *item,
-                                   int *ready);
+                                     int *ready);
 /* The slot to be filled next; NULL if none is free. */
 weiri_tcp_slot *weiri_tcp_staging_room(weiri_tcp_stream *stream);
 /* Starts copying that slot to the payload's destination, and advances the destination. */

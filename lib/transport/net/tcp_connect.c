@@ -1,12 +1,12 @@
 /*
  * Connection set-up of the tcp transport. A network listens on one port. Of two ranks the higher
- * one connects, once per stream, and each time proves (boot/handshake.h) that it knows the key that
- * the lower rank generated for this endpoint and sent in its address. So one port serves all
+ * one connects, once per stream, and each time proves (boot/handshake.h) that it knows the key
+ * that the lower rank generated for this endpoint and sent in its address. So one port serves all
  * endpoints, and connections from other programs are refused.
  *
  * A rank that waits for one peer also accepts the connections of its other endpoints. As ranks
- * connect to lower ranks only, the lowest waiting rank can always continue, whatever order the ranks
- * connect in.
+ * connect to lower ranks only, the lowest waiting rank can always continue, whatever order the
+ * ranks connect in.
  */
 #include "transport/net/tcp.h"
 
@@ -40,8 +40,9 @@ static weir_status choose_address(weiri_tcp_net *net)
                                   named ? ": " : "", named ? variable : "");
     net->has_source = named != NULL;
     weiri_interface_name(&net->listens, name);
-    weiri_log(WEIRI_LOG_INFO, "transport tcp: interface %s, address %s, because %s%s; %d streams per peer",
-              name, weiri_address_text(&net->listens, text),
+    weiri_log(WEIRI_LOG_INFO,
+              "transport tcp: interface %s, address %s, because %s%s; %d streams per peer", name,
+              weiri_address_text(&net->listens, text),
               named ? variable : "it is most likely reachable from other nodes, by ",
               named ? " names it" : variable, net->nstreams);
     return WEIR_OK;
@@ -74,10 +75,9 @@ static weir_status check_guest(void *context, const weiri_job *job, const weiri_
     const weiri_tcp_endpoint *end = endpoint_of(job);
     (void)context;
     if (who->hello.rank != end->base.peer || who->hello.nranks != job->nranks)
-        return weiri_fail(WEIR_ERR_MISMATCH,
-                          "%s says that it is rank %d of %d; rank %d expected rank %d of %d",
-                          who->where, who->hello.rank, who->hello.nranks, job->rank,
-                          end->base.peer, job->nranks);
+        return weiri_fail(
+            WEIR_ERR_MISMATCH, "%s says that it is rank %d of %d; rank %d expected rank %d of %d",
+            who->where, who->hello.rank, who->hello.nranks, job->rank, end->base.peer, job->nranks);
     return WEIR_OK;
 }
 
@@ -137,15 +137,14 @@ weir_status weiri_tcp_listen(weiri_tcp_net *net)
     if (status == WEIR_OK)
         status = weiri_socket_address(net->listener, &net->listens);
     if (status == WEIR_OK)
-        status = weiri_guests_open(&net->job, &host, net->listener, net->job.nranks,
-                                   &net->guests);
+        status = weiri_guests_open(&net->job, &host, net->listener, net->job.nranks, &net->guests);
     return status;
 }
 
 /* ------------------------------------------------------------------ connect */
 
 static weir_status tcp_connect_streams(weiri_tcp_endpoint *end, const weiri_tcp_address *peers,
-                        const weiri_deadline *deadline)
+                                       const weiri_deadline *deadline)
 {
     const weiri_tcp_net *net = (const weiri_tcp_net *)end->base.net;
     weiri_address source = net->listens;
@@ -160,8 +159,8 @@ static weir_status tcp_connect_streams(weiri_tcp_endpoint *end, const weiri_tcp_
         status = weiri_socket_connect(&details, deadline, &fd);
         if (status != WEIR_OK)
             break;
-        status = weiri_handshake_call(&end->job, fd, end->base.peer, &peers->listens,
-                                      &net->listens, deadline);
+        status = weiri_handshake_call(&end->job, fd, end->base.peer, &peers->listens, &net->listens,
+                                      deadline);
         if (status == WEIR_OK)
             status = add_stream(end, fd);
         else
@@ -185,14 +184,14 @@ static weir_status fail_late(const weiri_tcp_endpoint *end, const weiri_tcp_net 
 
 /* Accepts connections, for all endpoints, until this endpoint has its streams. */
 static weir_status tcp_accept_streams(weiri_tcp_endpoint *end, int nstreams,
-                               const weiri_deadline *deadline)
+                                      const weiri_deadline *deadline)
 {
     weiri_tcp_net *net = (weiri_tcp_net *)end->base.net;
     struct pollfd *set = calloc((size_t)weiri_guests_most_watched(&net->guests), sizeof *set);
     weir_status status = WEIR_OK;
     if (!set)
-        return weiri_fail(WEIR_ERR_NO_MEMORY, "rank %d: no memory to await rank %d",
-                          end->job.rank, end->base.peer);
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "rank %d: no memory to await rank %d", end->job.rank,
+                          end->base.peer);
     while (end->nstreams < nstreams && status == WEIR_OK && end->base.failed == WEIR_OK) {
         int entries = weiri_guests_watch(&net->guests, set);
         int left_ms = weiri_deadline_left_ms(deadline);
@@ -265,8 +264,9 @@ weir_status weiri_tcp_endpoint_create(weiri_net *base, int peer, weiri_endpoint 
 {
     weiri_tcp_net *net = (weiri_tcp_net *)base;
     if (peer < 0 || peer >= base->nranks || peer == base->rank)
-        return weiri_fail(WEIR_ERR_INVALID, "transport tcp of rank %d of %d: no endpoint to rank %d",
-                          base->rank, base->nranks, peer);
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "transport tcp of rank %d of %d: no endpoint to rank %d", base->rank,
+                          base->nranks, peer);
     weiri_tcp_endpoint *end = calloc(1, sizeof *end);
     if (!end)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "rank %d: no memory for an endpoint to rank %d",

@@ -52,8 +52,8 @@ static weir_status tcp_stream_ended(weiri_tcp_stream *stream, int error_number)
 /* -------------------------------------------------------------------- frames */
 
 /* The memory that a frame writes to; NULL if the range is not within registered memory. */
-static const weiri_tcp_mem *target_of(const weiri_tcp_stream *stream,
-                                      const weiri_tcp_frame *frame, uint64_t bytes)
+static const weiri_tcp_mem *target_of(const weiri_tcp_stream *stream, const weiri_tcp_frame *frame,
+                                      uint64_t bytes)
 {
     const weiri_tcp_net *net = (const weiri_tcp_net *)stream->endpoint->base.net;
     const weiri_tcp_mem *mem = weiri_tcp_mem_of(net, frame->memory);
@@ -63,7 +63,7 @@ static const weiri_tcp_mem *target_of(const weiri_tcp_stream *stream,
 }
 
 static weir_status tcp_fail_target(const weiri_tcp_stream *stream, const weiri_tcp_frame *frame,
-                           uint64_t bytes)
+                                   uint64_t bytes)
 {
     const weiri_tcp_endpoint *end = stream->endpoint;
     const weiri_tcp_net *net = (const weiri_tcp_net *)end->base.net;
@@ -159,8 +159,8 @@ static weir_status do_bye(weiri_tcp_stream *stream, const weiri_tcp_frame *frame
     return weiri_fail(WEIR_ERR_PEER, "rank %d at %s failed: %s", end->base.peer, end->where, text);
 }
 
-/* Bytes that must follow the header in the buffer before the frame can be processed; SIZE_MAX if the
- * frame is invalid. */
+/* Bytes that must follow the header in the buffer before the frame can be processed; SIZE_MAX if
+ * the frame is invalid. */
 static size_t rest_bytes(const weiri_tcp_stream *stream, const weiri_tcp_frame *frame)
 {
     switch (frame->kind) {
@@ -304,9 +304,9 @@ static weir_status read_once(weiri_tcp_stream *stream, size_t *got, int *is_dry)
         parts[nparts++] = (struct iovec){room, payload};
     /* A header follows only if the payload can be read to its end. */
     if (payload == stream->payload_left)
-        parts[nparts++] = (struct iovec){stream->in + stream->in_end,
-                                         payload ? WEIRI_TCP_AHEAD_BYTES
-                                                 : sizeof stream->in - stream->in_end};
+        parts[nparts++] =
+            (struct iovec){stream->in + stream->in_end,
+                           payload ? WEIRI_TCP_AHEAD_BYTES : sizeof stream->in - stream->in_end};
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = (size_t)nparts};
     ssize_t had;
     do

@@ -17,18 +17,19 @@
 #include <sys/uio.h>
 
 enum {
-    STRIPED_BYTES = 256 << 10,   /* longer puts are cut into stripes */
+    STRIPED_BYTES = 256 << 10, /* longer puts are cut into stripes */
     STRIPE_BYTES_MIN = 64 << 10,
     STRIPE_BYTES_MAX = 1 << 20,
-    MOST_PARTS = 64,             /* iovecs per write */
-    PASS_BYTES = 1 << 20,        /* written to one stream before the next one */
-    SCANNED_OPS = 256,           /* checked for an overlap; more count as overlapping */
+    MOST_PARTS = 64,      /* iovecs per write */
+    PASS_BYTES = 1 << 20, /* written to one stream before the next one */
+    SCANNED_OPS = 256,    /* checked for an overlap; more count as overlapping */
 };
 
 /* ------------------------------------------------------------------- queues */
 
 /* Doubles a ring and moves its elements to its beginning. Returns NULL if there is no memory. */
-static void *ring_grow(void *ring, size_t element_bytes, size_t *capacity, size_t *head, size_t count)
+static void *ring_grow(void *ring, size_t element_bytes, size_t *capacity, size_t *head,
+                       size_t count)
 {
     size_t wider = *capacity ? 2 * *capacity : 16, before = *capacity - *head;
     char *made = malloc(wider * element_bytes);
@@ -50,8 +51,8 @@ static void *ring_grow(void *ring, size_t element_bytes, size_t *capacity, size_
 static weir_status no_memory(const weiri_tcp_endpoint *end)
 {
     return weiri_fail(WEIR_ERR_NO_MEMORY,
-                      "rank %d: no memory for more operations under way to rank %d",
-                      end->job.rank, end->base.peer);
+                      "rank %d: no memory for more operations under way to rank %d", end->job.rank,
+                      end->base.peer);
 }
 
 static weiri_tcp_item *item_at(const weiri_tcp_stream *stream, size_t index)
@@ -63,7 +64,7 @@ static weiri_tcp_item *append_item(weiri_tcp_stream *stream)
 {
     if (stream->count == stream->capacity) {
         void *wider = ring_grow(stream->items, sizeof *stream->items, &stream->capacity,
-                           &stream->head, stream->count);
+                                &stream->head, stream->count);
         if (!wider)
             return NULL;
         stream->items = wider;
@@ -101,8 +102,8 @@ static void commit_op(weiri_tcp_endpoint *end)
     end->base.posted++;
 }
 
-/* Makes the stream's next frame wait for the given number of frames of the other streams, unless the
- * peer has acknowledged them or an earlier fence already waits for as many. */
+/* Makes the stream's next frame wait for the given number of frames of the other streams, unless
+ * the peer has acknowledged them or an earlier fence already waits for as many. */
 static weir_status queue_fence(weiri_tcp_stream *stream, const uint64_t *counts)
 {
     const weiri_tcp_endpoint *end = stream->endpoint;
@@ -136,8 +137,8 @@ static weir_status queue_stripe(weiri_tcp_stream *stream, const char *from, int 
     weiri_tcp_item *item = append_item(stream);
     if (!item)
         return no_memory(stream->endpoint);
-    item->frame = (weiri_tcp_frame){
-        .kind = WEIRI_TCP_PUT, .memory = key->id, .to = to, .value = bytes};
+    item->frame =
+        (weiri_tcp_frame){.kind = WEIRI_TCP_PUT, .memory = key->id, .to = to, .value = bytes};
     item->payload = from;
     item->payload_bytes = bytes;
     item->is_staged = is_staged;
@@ -247,8 +248,8 @@ weir_status weiri_tcp_queue_signal(weiri_tcp_endpoint *end, const weiri_tcp_key 
     weiri_tcp_item *item = status == WEIR_OK ? append_item(stream) : NULL;
     if (!item)
         return no_memory(end);
-    item->frame = (weiri_tcp_frame){
-        .kind = WEIRI_TCP_SIGNAL, .memory = key->id, .to = to, .value = value};
+    item->frame =
+        (weiri_tcp_frame){.kind = WEIRI_TCP_SIGNAL, .memory = key->id, .to = to, .value = value};
     op->memory = key->id;
     op->to = to;
     op->bytes = sizeof value;
@@ -266,8 +267,8 @@ weir_status weiri_tcp_queue_bye(weiri_tcp_endpoint *end, weir_status why, const 
     if (!item)
         return no_memory(end);
     size_t bytes = strnlen(text, WEIRI_TCP_TEXT_BYTES / 2);
-    item->frame = (weiri_tcp_frame){
-        .kind = WEIRI_TCP_BYE, .to = (uint64_t)(int64_t)why, .value = bytes};
+    item->frame =
+        (weiri_tcp_frame){.kind = WEIRI_TCP_BYE, .to = (uint64_t)(int64_t)why, .value = bytes};
     item->payload = text;
     item->payload_bytes = bytes;
     return WEIR_OK;
@@ -349,8 +350,8 @@ static size_t header_bytes(const weiri_tcp_item *item)
     return sizeof item->frame + item->frame.nstreams * sizeof *item->counts;
 }
 
-/* Adds the rest of an item, of which sent bytes are written, to parts; returns its length. A fence's
- * counts follow its frame in memory. */
+/* Adds the rest of an item, of which sent bytes are written, to parts; returns its length. A
+ * fence's counts follow its frame in memory. */
 static size_t add_parts(const weiri_tcp_item *item, size_t sent, struct iovec *parts, int *nparts)
 {
     size_t head = header_bytes(item), total = head + item->payload_bytes;
@@ -358,8 +359,8 @@ static size_t add_parts(const weiri_tcp_item *item, size_t sent, struct iovec *p
         parts[(*nparts)++] = (struct iovec){(char *)(uintptr_t)&item->frame + sent, head - sent};
     size_t skip = sent > head ? sent - head : 0;
     if (skip < item->payload_bytes)
-        parts[(*nparts)++] = (struct iovec){(char *)(uintptr_t)item->payload + skip,
-                                            item->payload_bytes - skip};
+        parts[(*nparts)++] =
+            (struct iovec){(char *)(uintptr_t)item->payload + skip, item->payload_bytes - skip};
     return total - sent;
 }
 

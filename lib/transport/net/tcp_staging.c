@@ -36,11 +36,11 @@ weir_status weiri_tcp_staging_prepare(weiri_tcp_endpoint *end)
     for (int i = 0; stage->context && i < end->nstreams; i++)
         for (int j = 0; j < WEIRI_TCP_SLOTS && status == WEIR_OK; j++) {
             weiri_tcp_stream *stream = end->streams[i];
-            status = weiri_staging_slot_open(stage, WEIRI_STAGING_BUFFER_BYTES,
-                                           &stream->out[j].stage);
+            status =
+                weiri_staging_slot_open(stage, WEIRI_STAGING_BUFFER_BYTES, &stream->out[j].stage);
             if (status == WEIR_OK)
                 status = weiri_staging_slot_open(stage, WEIRI_STAGING_BUFFER_BYTES,
-                                               &stream->into[j].stage);
+                                                 &stream->into[j].stage);
         }
     return status;
 }
@@ -63,8 +63,8 @@ weir_status weiri_tcp_staging_out(weiri_tcp_stream *stream, weiri_tcp_item *item
         weiri_tcp_slot *slot = &stream->out[j];
         if (slot->is_busy)
             continue;
-        weir_status status = stage->ops->copy_out(stage->context, &slot->stage, item->payload,
-                                                  item->payload_bytes);
+        weir_status status =
+            stage->ops->copy_out(stage->context, &slot->stage, item->payload, item->payload_bytes);
         if (status != WEIR_OK)
             return status;
         slot->is_busy = 1;
@@ -76,7 +76,7 @@ weir_status weiri_tcp_staging_out(weiri_tcp_stream *stream, weiri_tcp_item *item
 }
 
 weir_status weiri_tcp_staging_is_out(weiri_tcp_stream *stream, const weiri_tcp_item *item,
-                                   int *ready)
+                                     int *ready)
 {
     const weiri_staging *stage = stage_of(stream->endpoint);
     weir_status status = WEIR_OK;

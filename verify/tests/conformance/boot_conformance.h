@@ -1,7 +1,7 @@
 /*
- * Conformance suite of bootstraps. Every rank calls boot_conformance() with the bootstrap under test;
- * it returns the number of failed expectations, each printed on standard error, and leaves the
- * bootstrap usable.
+ * Conformance suite of bootstraps. Every rank calls boot_conformance() with the bootstrap under
+ * test; it returns the number of failed expectations, each printed on standard error, and leaves
+ * the bootstrap usable.
  */
 #ifndef VERIFY_TESTS_CONFORMANCE_BOOT_CONFORMANCE_H
 #define VERIFY_TESTS_CONFORMANCE_BOOT_CONFORMANCE_H

@@ -1,13 +1,13 @@
 /*
- * Conformance suite of network transports (lib/transport/net/net.h). Every rank of a bootstrap calls
- * net_conformance(), which returns the number of failed expectations, each printed on standard error.
- * The fault tests (net_fault_*) run separately, each in new ranks, since a failed endpoint never
- * recovers.
+ * Conformance suite of network transports (lib/transport/net/net.h). Every rank of a bootstrap
+ * calls net_conformance(), which returns the number of failed expectations, each printed on
+ * standard error. The fault tests (net_fault_*) run separately, each in new ranks, since a failed
+ * endpoint never recovers.
  *
  * Every rank registers one memory: words that peers signal, then the source area of its puts, then
  * one destination area for each rank. All ranks run the same checks in step, and synchronise by
- * signals of the network under test. A rank that waits makes progress on the network, and sometimes
- * sleeps on its descriptor.
+ * signals of the network under test. A rank that waits makes progress on the network, and
+ * sometimes sleeps on its descriptor.
  */
 #ifndef VERIFY_TESTS_CONFORMANCE_NET_CONFORMANCE_H
 #define VERIFY_TESTS_CONFORMANCE_NET_CONFORMANCE_H
@@ -35,11 +35,11 @@ typedef struct net_side {
     const weiri_net_ops *ops;
     weiri_net *net;
     weiri_endpoint *ends[NET_RANKS];
-    unsigned char *own, *words;       /* the words are normally at the start of own */
-    weiri_net_mem *mem, *words_mem;  /* words_mem: NULL, they are in mem */
+    unsigned char *own, *words;     /* the words are normally at the start of own */
+    weiri_net_mem *mem, *words_mem; /* words_mem: NULL, they are in mem */
     weiri_net_key keys[NET_RANKS];  /* of every rank's memory */
     weiri_net_key word_keys[NET_RANKS];
-    uint64_t epoch;                  /* barriers so far */
+    uint64_t epoch; /* barriers so far */
 } net_side;
 
 /* Replaces host memory by another kind for the memory that all ranks share first. */
@@ -52,14 +52,14 @@ typedef struct net_memory {
 } net_memory;
 
 static const net_memory *net_memory_used; /* NULL: host memory */
-static int net_brief;                /* fewer iterations, the same on all ranks */
+static int net_brief;                     /* fewer iterations, the same on all ranks */
 
 /* ------------------------------------------------------------------- set-up */
 
 /* Runs body in nranks ranks. All must end with 0; the last one by SIGKILL if it is to be killed. If
  * there is no such network, the test is skipped. */
 static inline void net_run_ranks(int nranks, int (*body)(weir_boot *boot, void *argument),
-                                  void *argument, int last_is_killed)
+                                 void *argument, int last_is_killed)
 {
     int codes[MOST_RANKS];
     if (weir_boot_fork_run(nranks, body, argument, LIMIT_MS, codes) != WEIR_OK)
@@ -91,12 +91,11 @@ static inline void net_connect_all(net_side *side, weiri_endpoint **ends, int *f
     for (int peer = 0; peer < nranks; peer++)
         if (peer != rank)
             EXPECT_OK(failures, side->ops->endpoint_create(side->net, peer, &ends[peer],
-                                                            &all[rank * nranks + peer]));
+                                                           &all[rank * nranks + peer]));
     EXPECT_OK(failures, weir_boot_allgather(side->boot, all, (size_t)nranks * sizeof *all));
     for (int i = 1; i < nranks && !*failures; i++) {
         int peer = (rank + i) % nranks;
-        EXPECT_OK(failures,
-                  side->ops->endpoint_connect(ends[peer], &all[peer * nranks + rank]));
+        EXPECT_OK(failures, side->ops->endpoint_connect(ends[peer], &all[peer * nranks + rank]));
         EXPECT(failures, ends[peer]->net == side->net && ends[peer]->peer == peer);
         EXPECT(failures, ends[peer]->posted == 0 && ends[peer]->completed == 0);
     }
@@ -104,8 +103,7 @@ static inline void net_connect_all(net_side *side, weiri_endpoint **ends, int *f
 }
 
 static inline weiri_net_mem *net_share_at(net_side *side, void *base, size_t bytes,
-                                            weiri_net_place place, weiri_net_key *keys,
-                                            int *failures)
+                                          weiri_net_place place, weiri_net_key *keys, int *failures)
 {
     weiri_net_mem *mem = NULL;
     EXPECT_OK(failures, side->ops->mem_register(side->net, base, bytes, place, &mem));
@@ -116,7 +114,7 @@ static inline weiri_net_mem *net_share_at(net_side *side, void *base, size_t byt
 }
 
 static inline weiri_net_mem *net_share(net_side *side, void *base, size_t bytes,
-                                         weiri_net_key *keys, int *failures)
+                                       weiri_net_key *keys, int *failures)
 {
     return net_share_at(side, base, bytes, WEIRI_NET_HOST, keys, failures);
 }
@@ -146,24 +144,23 @@ static inline void net_share_words(net_side *side, int *failures)
         side->word_keys[side->rank] = side->mem->key;
     if (net_memory_used && net_memory_used->words_apart) {
         side->words = memset(apart, 0, sizeof apart);
-        side->words_mem =
-            net_share(side, apart, sizeof apart, side->word_keys, failures);
+        side->words_mem = net_share(side, apart, sizeof apart, side->word_keys, failures);
     } else {
-        EXPECT_OK(failures, weir_boot_allgather(side->boot, side->word_keys,
-                                                sizeof *side->word_keys));
+        EXPECT_OK(failures,
+                  weir_boot_allgather(side->boot, side->word_keys, sizeof *side->word_keys));
     }
 }
 
 /* Opens the network and connects all ranks. Collective. Returns whether all ranks succeeded. */
 static inline int net_side_open(net_side *side, weir_boot *boot, weir_transport transport,
-                                  int timeout_ms, int *failures)
+                                int timeout_ms, int *failures)
 {
     int rank = weir_boot_rank(boot), nranks = weir_boot_nranks(boot), alike = 1;
     *side = (net_side){
         .boot = boot, .rank = rank, .nranks = nranks, .ops = weiri_net_ops_of(transport)};
     weir_status statuses[NET_RANKS] = {WEIR_OK};
-    statuses[rank] = side->ops ? side->ops->open(rank, nranks, timeout_ms, &side->net)
-                                : WEIR_ERR_UNSUPPORTED;
+    statuses[rank] =
+        side->ops ? side->ops->open(rank, nranks, timeout_ms, &side->net) : WEIR_ERR_UNSUPPORTED;
     if (side->ops && statuses[rank] != WEIR_OK)
         fprintf(stderr, "# no wire: %s\n", weir_last_error());
     EXPECT_OK(failures, weir_boot_allgather(boot, statuses, sizeof *statuses));
@@ -184,8 +181,9 @@ static inline int net_side_open(net_side *side, weir_boot *boot, weir_transport 
     if (test_memory)
         side->own = test_memory->room(bytes, &registered);
     memset(side->own, 0, NET_WORDS_BYTES);
-    side->mem = net_share_at(side, registered, bytes, test_memory ? test_memory->place : WEIRI_NET_HOST,
-                               side->keys, failures);
+    side->mem =
+        net_share_at(side, registered, bytes, test_memory ? test_memory->place : WEIRI_NET_HOST,
+                     side->keys, failures);
     net_share_words(side, failures);
     return 1;
 }
@@ -250,20 +248,17 @@ static inline weir_status net_flush(net_side *side, const weiri_endpoint *end)
     return net_await(side, &end->completed, end->posted);
 }
 
-static inline weir_status net_put(net_side *side, int peer, size_t at, size_t to,
-                                   size_t bytes)
+static inline weir_status net_put(net_side *side, int peer, size_t at, size_t to, size_t bytes)
 {
     weiri_net_lock(side->net);
     weir_status status = side->ops->put(side->ends[peer], side->mem, NET_WORDS_BYTES + at,
-                                         &side->keys[peer], net_destination(side->rank) + to,
-                                         bytes);
+                                        &side->keys[peer], net_destination(side->rank) + to, bytes);
     weiri_net_unlock(side->net);
     return status;
 }
 
 /* Sets one of this rank's words at the peer. */
-static inline weir_status net_signal(net_side *side, weiri_endpoint *end, int extra,
-                                      uint64_t value)
+static inline weir_status net_signal(net_side *side, weiri_endpoint *end, int extra, uint64_t value)
 {
     uint64_t to = (uint64_t)(extra ? NET_EXTRA_WORDS : 0) + 8 * (uint64_t)side->rank;
     weiri_net_lock(side->net);
@@ -327,7 +322,7 @@ static inline void net_check_put(net_side *side, size_t bytes, int round, int *f
 
 static inline void net_check_sizes(net_side *side, int *failures)
 {
-    static const size_t large[] = {255,   4095,   4096,   16384,       65535,
+    static const size_t large[] = {255,   4095,   4096,   16384,         65535,
                                    65537, 100003, 262144, (1 << 20) + 5, (3 << 20) + 17};
     for (size_t bytes = 0; bytes <= 70 && !*failures; bytes += net_brief ? 7 : 1)
         net_check_put(side, bytes, (int)bytes, failures);
@@ -335,8 +330,8 @@ static inline void net_check_sizes(net_side *side, int *failures)
         net_check_put(side, large[i], (int)i, failures);
 }
 
-/* Puts of many lengths, each followed by a signal, without waiting: a rank that sees a signal sees all
- * data put before it. */
+/* Puts of many lengths, each followed by a signal, without waiting: a rank that sees a signal
+ * sees all data put before it. */
 static inline void net_check_order(net_side *side, int *failures)
 {
     enum { ROUNDS = 12, SLOT = NET_AREA_BYTES / ROUNDS };
@@ -350,13 +345,12 @@ static inline void net_check_order(net_side *side, int *failures)
     EXPECT_OK(failures, net_barrier(side));
     for (int slot = 0; slot < ROUNDS; slot++) {
         EXPECT_OK(failures, net_put(side, right, (size_t)slot * SLOT, (size_t)slot * SLOT,
-                                     lengths[slot % 6]));
+                                    lengths[slot % 6]));
         EXPECT_OK(failures, net_signal(side, side->ends[right], 1, before + 1 + (unsigned)slot));
     }
     for (int slot = 0; slot < ROUNDS && !*failures; slot++) {
         const unsigned char *at = side->own + net_destination(left) + slot * SLOT;
-        EXPECT_OK(failures,
-                  net_await(side, net_word(side, left, 1), before + 1 + (unsigned)slot));
+        EXPECT_OK(failures, net_await(side, net_word(side, left, 1), before + 1 + (unsigned)slot));
         EXPECT(failures, boot_filled(at, lengths[slot % 6], left, slot));
     }
     EXPECT_OK(failures, net_barrier(side));
@@ -404,8 +398,8 @@ static inline void net_check_many(net_side *side, int *failures)
                 continue;
             EXPECT_OK(failures, net_put(side, peer, (size_t)i * EACH, (size_t)i * EACH, EACH));
             if (i % 3 == 0)
-                EXPECT_OK(failures, net_signal(side, side->ends[peer], 1,
-                                                before + 1 + (unsigned)i));
+                EXPECT_OK(failures,
+                          net_signal(side, side->ends[peer], 1, before + 1 + (unsigned)i));
         }
     EXPECT_OK(failures, net_barrier(side));
     for (int peer = 0; peer < nranks && !*failures; peer++) {
@@ -468,7 +462,7 @@ static inline void net_check_endpoints(net_side *side, int *failures)
             continue;
         weiri_net_lock(side->net);
         EXPECT_OK(failures, side->ops->put(more[peer], side->mem, NET_WORDS_BYTES,
-                                            &side->keys[peer], net_destination(rank), 100000));
+                                           &side->keys[peer], net_destination(rank), 100000));
         weiri_net_unlock(side->net);
         EXPECT_OK(failures, net_put(side, peer, 0, 200000, 50000));
         EXPECT_OK(failures, net_signal(side, more[peer], 1, before + 1));
@@ -504,7 +498,7 @@ static inline void net_check_memories(net_side *side, int *failures)
         weiri_net_lock(side->net);
         for (int i = COUNT - 1; i >= 0 && !*failures; i--)
             EXPECT_OK(failures, side->ops->put(side->ends[right], side->mem, NET_WORDS_BYTES,
-                                                &keys[i][right], 0, 1000 * (size_t)i + 1));
+                                               &keys[i][right], 0, 1000 * (size_t)i + 1));
         weiri_net_unlock(side->net);
         EXPECT_OK(failures, net_barrier(side));
         for (int i = 0; i < COUNT && !*failures; i++) {
@@ -533,7 +527,7 @@ static inline void net_check_refusals(net_side *side, int *failures)
     weiri_net_lock(side->net);
     for (int i = 0; i < 5; i++)
         EXPECT(failures, side->ops->put(end, side->mem, wrong[i].at, &side->keys[peer], 0,
-                                         wrong[i].bytes) == WEIR_ERR_INVALID);
+                                        wrong[i].bytes) == WEIR_ERR_INVALID);
     EXPECT(failures, end->posted == posted);
     EXPECT_OK(failures, side->ops->put(end, side->mem, whole, &side->keys[peer], whole, 0));
     weiri_net_unlock(side->net);
@@ -614,8 +608,8 @@ static inline void net_expect_failed(net_side *side, int peer, int *failures)
     int moved = 0;
     snprintf(name, sizeof name, "rank %d", peer);
     weir_status status = net_await_failure(side);
-    EXPECT(failures, status == WEIR_ERR_PEER || status == WEIR_ERR_TIMEOUT ||
-                         status == WEIR_ERR_SYSTEM);
+    EXPECT(failures,
+           status == WEIR_ERR_PEER || status == WEIR_ERR_TIMEOUT || status == WEIR_ERR_SYSTEM);
     EXPECT(failures, boot_last_error_has(name));
     EXPECT(failures, side->ends[peer]->failed == status);
     EXPECT(failures, net_move(side, &moved) != WEIR_OK ||
@@ -625,7 +619,7 @@ static inline void net_expect_failed(net_side *side, int peer, int *failures)
 
 /* Opens the network for a fault test. */
 static inline int net_fault_open(net_side *side, weir_boot *boot, weir_transport transport,
-                                  int *failures)
+                                 int *failures)
 {
     if (net_side_open(side, boot, transport, NET_FAULT_TIMEOUT_MS, failures))
         return 1;
@@ -738,8 +732,8 @@ static inline int net_fault_beyond(weir_boot *boot, weir_transport transport)
     int told = 1;
     if (side.rank == 0) {
         weiri_net_lock(side.net);
-        told = side.ops->put(side.ends[1], side.mem, 0, &side.keys[1], side.mem->bytes - 7,
-                              8) == WEIR_ERR_INVALID;
+        told = side.ops->put(side.ends[1], side.mem, 0, &side.keys[1], side.mem->bytes - 7, 8) ==
+               WEIR_ERR_INVALID;
         weiri_net_unlock(side.net);
         weir_boot_send(boot, &told, sizeof told, 1, 0);
     } else {

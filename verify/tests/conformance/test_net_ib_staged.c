@@ -1,9 +1,9 @@
 /*
- * Proves that the ib transport conforms with memory that its device cannot access and must stage: the
- * conformance suite with a stand-in for the GPU, on a node with an RDMA device. Of three ranks the
- * first and the last have such memory, and the last one's signalled words are in it, too; the middle
- * one has host memory. So every case occurs: staged source, staged destination, and both, with
- * signals to host memory and to staged memory.
+ * Proves that the ib transport conforms with memory that its device cannot access and must stage:
+ * the conformance suite with a stand-in for the GPU, on a node with an RDMA device. Of three ranks
+ * the first and the last have such memory, and the last one's signalled words are in it, too; the
+ * middle one has host memory. So every case occurs: staged source, staged destination, and both,
+ * with signals to host memory and to staged memory.
  */
 #include "verify/tests/support/staging_standin.h"
 #include "transport/net/ib.h"

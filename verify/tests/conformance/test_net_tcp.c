@@ -1,6 +1,7 @@
 /*
- * Proves that the tcp transport refuses unauthenticated connections to its port, and rejects invalid
- * frames from a peer: the test writes frames into a stream that the transport itself never sends.
+ * Proves that the tcp transport refuses unauthenticated connections to its port, and rejects
+ * invalid frames from a peer: the test writes frames into a stream that the transport itself never
+ * sends.
  */
 #include "transport/net/tcp.h"
 #include "verify/tests/conformance/net_conformance.h"
@@ -187,8 +188,7 @@ static int acknowledge_late(weir_boot *boot, void *argument)
         }
         double limit_s = now_s() + 5;
         while (side.rank == 0 && *net_word(&side, 1, 1) < value && now_s() < limit_s)
-            EXPECT_OK(&failures,
-                      weiri_tcp_read(((weiri_tcp_endpoint *)end)->streams[0], &moved));
+            EXPECT_OK(&failures, weiri_tcp_read(((weiri_tcp_endpoint *)end)->streams[0], &moved));
         if (side.rank == 0)
             weiri_tcp_acknowledge((weiri_tcp_endpoint *)end);
         EXPECT_OK(&failures, weir_boot_barrier(boot));

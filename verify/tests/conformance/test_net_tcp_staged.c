@@ -1,6 +1,6 @@
 /*
- * Proves that the tcp transport conforms with memory that it cannot access and must stage: the whole
- * conformance suite with a stand-in for the GPU.
+ * Proves that the tcp transport conforms with memory that it cannot access and must stage: the
+ * whole conformance suite with a stand-in for the GPU.
  */
 #include "verify/tests/support/staging_standin.h"
 #include "transport/net/tcp.h"

@@ -1,7 +1,7 @@
 /*
- * Measures a network transport between two ranks: a stream of puts in one direction, and a ping-pong
- * of a put with a signal. net_speed() is called by both ranks; rank 0 prints a table on standard
- * output: bytes of a put, 1e9 bytes a second of the stream, microseconds one way of the
+ * Measures a network transport between two ranks: a stream of puts in one direction, and a
+ * ping-pong of a put with a signal. net_speed() is called by both ranks; rank 0 prints a table on
+ * standard output: bytes of a put, 1e9 bytes a second of the stream, microseconds one way of the
  * ping-pong (the median of its round trips, halved).
  */
 #ifndef VERIFY_TESTS_PERF_NET_SPEED_H

@@ -1,8 +1,8 @@
 /*
- * Test double: a GPU whose memory a network transport must stage. The memory is mapped twice: at the
- * registered address without access rights, so that a transport that loads, stores or passes it to a
- * socket or a device fails; and at the address that the test and the double's copies use. Copies are
- * performed late, in order, after their completion has been queried a few times.
+ * Test double: a GPU whose memory a network transport must stage. The memory is mapped twice: at
+ * the registered address without access rights, so that a transport that loads, stores or passes
+ * it to a socket or a device fails; and at the address that the test and the double's copies use.
+ * Copies are performed late, in order, after their completion has been queried a few times.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* memfd_create */
