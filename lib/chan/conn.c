@@ -18,15 +18,15 @@ typedef struct greeting {
 } greeting;
 
 static weir_status conn_exchange(weir_comm *comm, int peer, int tag, const void *mine, void *theirs,
-                        size_t bytes)
+                                 size_t bytes)
 {
     weir_status status = weir_boot_send(comm->boot, mine, bytes, peer, tag);
     return status == WEIR_OK ? weir_boot_recv(comm->boot, theirs, bytes, peer, tag) : status;
 }
 
 /* Chooses the transport to a peer; opens it if it is a network. */
-static weir_status conn_choose_transport(weir_comm *comm, int peer, weir_transport wanted, weir_transport *chosen,
-                          weiri_net **net)
+static weir_status conn_choose_transport(weir_comm *comm, int peer, weir_transport wanted,
+                                         weir_transport *chosen, weiri_net **net)
 {
     weir_transport mapped = comm->memory->transport;
     const char *name = weir_transport_name(wanted);
@@ -45,9 +45,8 @@ static weir_status conn_choose_transport(weir_comm *comm, int peer, weir_transpo
         *chosen = WEIR_TRANSPORT_TCP;
     }
     if (weiri_network_of(*chosen) < 0 || (maps && wanted == WEIR_TRANSPORT_SHM))
-        return weiri_fail(WEIR_ERR_UNSUPPORTED,
-                          "rank %d cannot reach rank %d over %s; use %s", comm->rank,
-                          peer, name ? name : "an unknown transport",
+        return weiri_fail(WEIR_ERR_UNSUPPORTED, "rank %d cannot reach rank %d over %s; use %s",
+                          comm->rank, peer, name ? name : "an unknown transport",
                           maps ? weir_transport_name(mapped) : "a network (ib, tcp)");
     weir_status status = weiri_comm_net(comm, *chosen, net);
     if (status != WEIR_OK)
@@ -81,7 +80,8 @@ static weir_status conn_connect_endpoint(weir_conn *conn, const weiri_net_addres
     weir_status status = net->ops->endpoint_connect(conn->endpoint, address);
     weiri_net_unlock(net);
     int32_t mine = status, theirs = WEIR_OK;
-    weir_status exchanged = conn_exchange(conn->comm, conn->peer, conn->tag, &mine, &theirs, sizeof mine);
+    weir_status exchanged =
+        conn_exchange(conn->comm, conn->peer, conn->tag, &mine, &theirs, sizeof mine);
     if (status == WEIR_OK && exchanged == WEIR_OK && theirs != WEIR_OK)
         status = peer_failed(conn, theirs);
     return status != WEIR_OK ? status : exchanged;
@@ -92,7 +92,8 @@ static weir_status conn_agree(weir_conn *conn, weir_status status, const weiri_n
 {
     greeting mine = {.status = status, .transport = (int32_t)conn->transport}, theirs;
     mine.address = *address;
-    weir_status exchanged = conn_exchange(conn->comm, conn->peer, conn->tag, &mine, &theirs, sizeof mine);
+    weir_status exchanged =
+        conn_exchange(conn->comm, conn->peer, conn->tag, &mine, &theirs, sizeof mine);
     if (status != WEIR_OK || exchanged != WEIR_OK)
         return status != WEIR_OK ? status : exchanged;
     if (theirs.status != WEIR_OK)

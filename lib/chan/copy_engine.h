@@ -21,7 +21,8 @@ weir_status weiri_copy_engine_try(weiri_copy_engine *engine, const void *from, u
 /* Waits for outstanding work, then frees the engine. NULL is allowed. */
 void weiri_copy_engine_free(weiri_copy_engine *engine);
 /* Both enqueue their operation and return at once. Addresses are those that this GPU uses. */
-weir_status weiri_copy_engine_copy(weiri_copy_engine *engine, void *to, const void *from, size_t bytes);
+weir_status weiri_copy_engine_copy(weiri_copy_engine *engine, void *to, const void *from,
+                                   size_t bytes);
 weir_status weiri_copy_engine_store(weiri_copy_engine *engine, uint64_t *word, uint64_t value);
 /* Returns the stream's error, if it has one. */
 weir_status weiri_copy_engine_check(weiri_copy_engine *engine);

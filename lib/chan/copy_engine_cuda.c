@@ -19,7 +19,7 @@ enum { TRIED_BYTES = 8 };
 struct weiri_copy_engine {
     int device;
     cudaStream_t stream;
-    void *scratch; /* for weiri_copy_engine_try */
+    void *scratch;                                 /* for weiri_copy_engine_try */
     __typeof__(&cuStreamWriteValue64) write_value; /* NULL: a host function stores instead */
 };
 
@@ -64,7 +64,8 @@ weir_status weiri_copy_engine_create(const weir_comm *comm, weiri_copy_engine **
     if (status == WEIR_OK)
         status = copy_engine_status(cudaDeviceGetStreamPriorityRange(NULL, &highest));
     if (status == WEIR_OK)
-        status = copy_engine_status(cudaStreamCreateWithPriority(&made->stream, cudaStreamNonBlocking, highest));
+        status = copy_engine_status(
+            cudaStreamCreateWithPriority(&made->stream, cudaStreamNonBlocking, highest));
     if (status == WEIR_OK)
         status = copy_engine_status(cudaMalloc(&made->scratch, TRIED_BYTES));
     void *found = status == WEIR_OK ? find_write_value(made->device) : NULL;
@@ -110,11 +111,13 @@ void weiri_copy_engine_free(weiri_copy_engine *engine)
     free(engine);
 }
 
-weir_status weiri_copy_engine_copy(weiri_copy_engine *engine, void *to, const void *from, size_t bytes)
+weir_status weiri_copy_engine_copy(weiri_copy_engine *engine, void *to, const void *from,
+                                   size_t bytes)
 {
     if (!bytes)
         return WEIR_OK;
-    return copy_engine_status(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, engine->stream));
+    return copy_engine_status(
+        cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, engine->stream));
 }
 
 typedef struct late_store {
@@ -129,8 +132,8 @@ static void store_now(void *argument)
     free(what);
 }
 
-/* Used if the driver cannot store words: slower, as one of CUDA's threads has to run. There the host
- * and the GPU use the same address for pinned memory. */
+/* Used if the driver cannot store words: slower, as one of CUDA's threads has to run. There the
+ * host and the GPU use the same address for pinned memory. */
 static weir_status store_by_host(weiri_copy_engine *engine, uint64_t *word, uint64_t value)
 {
     late_store *what = malloc(sizeof *what);
@@ -149,11 +152,11 @@ weir_status weiri_copy_engine_store(weiri_copy_engine *engine, uint64_t *word, u
         return store_by_host(engine, word, value);
     /* By default the store is ordered after everything that the stream wrote, for any observer. */
     CUresult result = engine->write_value((CUstream)engine->stream, (CUdeviceptr)(uintptr_t)word,
-                                         value, CU_STREAM_WRITE_VALUE_DEFAULT);
+                                          value, CU_STREAM_WRITE_VALUE_DEFAULT);
     if (result == CUDA_SUCCESS)
         return WEIR_OK;
-    return weiri_fail(WEIR_ERR_SYSTEM, "cannot enqueue a signal on the GPU's stream (CUDA error %d)",
-                      (int)result);
+    return weiri_fail(WEIR_ERR_SYSTEM,
+                      "cannot enqueue a signal on the GPU's stream (CUDA error %d)", (int)result);
 }
 
 weir_status weiri_copy_engine_check(weiri_copy_engine *engine)

@@ -30,7 +30,8 @@ void weiri_copy_engine_free(weiri_copy_engine *engine)
     (void)engine;
 }
 
-weir_status weiri_copy_engine_copy(weiri_copy_engine *engine, void *to, const void *from, size_t bytes)
+weir_status weiri_copy_engine_copy(weiri_copy_engine *engine, void *to, const void *from,
+                                   size_t bytes)
 {
     (void)engine, (void)to, (void)from, (void)bytes;
     return copy_engine_absent();

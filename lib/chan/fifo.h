@@ -53,12 +53,12 @@ typedef struct weiri_fifo {
     weir_fifo_dev device; /* for producers of this communicator's backend */
     void *memory;         /* tail and slots, in host memory that kernels can access */
     size_t bytes;
-    uint64_t *heads;      /* head and tail_seen, in the producers' memory */
+    uint64_t *heads; /* head and tail_seen, in the producers' memory */
     int pinned;
 } weiri_fifo;
 
-/* Creates a FIFO of at least the given number of slots, rounded up to a power of two. Host producers
- * write to the eventfd wake if *asleep is set. Local. */
+/* Creates a FIFO of at least the given number of slots, rounded up to a power of two. Host
+ * producers write to the eventfd wake if *asleep is set. Local. */
 weir_status weiri_fifo_create(weir_comm *comm, unsigned slots, int wake, const uint64_t *asleep,
                               weiri_fifo *fifo);
 void weiri_fifo_destroy(weiri_fifo *fifo);

@@ -10,7 +10,8 @@
 
 typedef struct weiri_port_counters {
     weiri_word inbound; /* signals received; stored by the peer's proxy */
-    weiri_word flushed; /* 1 + the ticket of the last completed flush; stored by this rank's proxy */
+    weiri_word
+        flushed; /* 1 + the ticket of the last completed flush; stored by this rank's proxy */
     weiri_word reached; /* marks reached; stored by this rank's copy engine */
 } weiri_port_counters;
 

@@ -3,8 +3,8 @@
  *
  *   host   mapped host memory: the proxy's thread copies and stores, so everything is complete when
  *          the function returns
- *   copy   mapped GPU memory: the copy engine copies on the connection's stream. A signal is a plain
- *          store while the stream is idle. After a copy the stream itself stores it, so the thread
+ *   copy   mapped GPU memory: the copy engine copies on the connection's stream. A signal is a
+ * plain store while the stream is idle. After a copy the stream itself stores it, so the thread
  *          neither waits nor calls CUDA: the word that the stream stored last shows its progress.
  *   net    memory reached over a network: the network's put and signal
  */
@@ -73,7 +73,8 @@ static weir_status copy_signal(weir_portchan *chan, uint64_t value)
     }
     stream->copying = 0;
     stream->last = (weiri_port_mark){word, value};
-    return weiri_copy_engine_store(stream->engine, &chan->sem->port.remote_there->inbound.value, value);
+    return weiri_copy_engine_store(stream->engine, &chan->sem->port.remote_there->inbound.value,
+                                   value);
 }
 
 static weir_status copy_flush(weir_portchan *chan, weiri_port_mark *mark)
@@ -84,7 +85,8 @@ static weir_status copy_flush(weir_portchan *chan, weiri_port_mark *mark)
     if (stream->copying) {
         stream->copying = 0;
         stream->last = (weiri_port_mark){&port->own->reached.value, ++port->marks};
-        status = weiri_copy_engine_store(stream->engine, &port->own_there->reached.value, port->marks);
+        status =
+            weiri_copy_engine_store(stream->engine, &port->own_there->reached.value, port->marks);
     }
     *mark = stream->last;
     return status;
@@ -162,8 +164,9 @@ static weir_status choose_copy(weir_portchan *chan)
         return WEIR_OK;
     weir_status status = weiri_copy_engine_create(conn->comm, &conn->stream.engine);
     if (status == WEIR_OK)
-        status = weiri_copy_engine_try(conn->stream.engine, chan->remote_bytes < 8 ? NULL : chan->remote,
-                                 &chan->sem->port.own_there->reached.value);
+        status =
+            weiri_copy_engine_try(conn->stream.engine, chan->remote_bytes < 8 ? NULL : chan->remote,
+                                  &chan->sem->port.own_there->reached.value);
     return status;
 }
 

@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Finds a free channel number, growing the table if necessary. The caller holds the proxy's lock. */
+/* Finds a free channel number, growing the table if necessary. The caller holds the proxy's
+ * lock. */
 static weir_status portchan_take_number(weir_proxy *proxy, weir_portchan *chan)
 {
     uint32_t id = 0;

@@ -1,6 +1,6 @@
 /*
- * A proxy's life: creating it, starting and stopping its thread, freeing it. The thread's work is in
- * proxy_triggers.c and proxy_idle.c; port channels are in portchan.c.
+ * A proxy's life: creating it, starting and stopping its thread, freeing it. The thread's work is
+ * in proxy_triggers.c and proxy_idle.c; port channels are in portchan.c.
  */
 #define _GNU_SOURCE
 #include "chan/port.h"
@@ -42,8 +42,8 @@ weir_status weir_proxy_create(weir_comm *comm, const weir_proxy_config *config, 
         status = weiri_fifo_create(comm, made->config.fifo_slots, made->wake, &made->asleep,
                                    &made->fifo);
     if (status == WEIR_OK)
-        status = weiri_gpu_keep(comm, &made->fifo.device, sizeof made->fifo.device,
-                                &made->kept_fifo);
+        status =
+            weiri_gpu_keep(comm, &made->fifo.device, sizeof made->fifo.device, &made->kept_fifo);
     if (status == WEIR_OK)
         *proxy = made;
     else
@@ -93,7 +93,8 @@ void weir_proxy_wake(weir_proxy *proxy)
     const uint64_t one = 1;
     weir_store_relaxed(&proxy->woken, 1);
     if (write(proxy->wake, &one, sizeof one) < 0)
-        weir_store_relaxed(&proxy->woken, 1); /* the eventfd is full, so it wakes the thread anyway */
+        weir_store_relaxed(&proxy->woken,
+                           1); /* the eventfd is full, so it wakes the thread anyway */
 }
 
 weir_status weir_proxy_status(weir_proxy *proxy)
@@ -168,7 +169,8 @@ weir_status weir_proxy_stop(weir_proxy *proxy)
     if (status != WEIR_OK)
         return status;
     if (weir_load_acquire(proxy->comm->guard.abort_word))
-        return weiri_fail(WEIR_ERR_ABORTED, "rank %d: the communicator was aborted while the proxy was running",
+        return weiri_fail(WEIR_ERR_ABORTED,
+                          "rank %d: the communicator was aborted while the proxy was running",
                           proxy->comm->rank);
     proxy->unfilled = !weiri_fifo_peek(&proxy->fifo.end, &trigger);
     proxy->unfinished = weiri_proxy_is_busy(proxy);

@@ -82,8 +82,8 @@ void weiri_proxy_bind(const weir_proxy *proxy)
         CPU_ZERO(&mine);
         CPU_SET((size_t)proxy->config.cpu, &mine);
         if (sched_setaffinity(0, sizeof mine, &mine) < 0)
-            weiri_log(WEIRI_LOG_WARN, "the proxy cannot run on processor %d: %s",
-                      proxy->config.cpu, strerror(errno));
+            weiri_log(WEIRI_LOG_WARN, "the proxy cannot run on processor %d: %s", proxy->config.cpu,
+                      strerror(errno));
         return;
     }
     if (sched_getaffinity(0, sizeof mine, &mine) < 0)

@@ -1,12 +1,11 @@
 /*
  * How a proxy's thread waits for work. It polls for a while after the last work. Then it sets
  * asleep, checks for work once more, and sleeps until a host thread that pushes a trigger sees
- * asleep and writes to the eventfd, or until a network's descriptor becomes readable. Kernels cannot
- * wake a thread, so on GPUs the proxy naps instead, for longer the longer it has been idle.
+ * asleep and writes to the eventfd, or until a network's descriptor becomes readable. Kernels
+ * cannot wake a thread, so on GPUs the proxy naps instead, for longer the longer it has been idle.
  */
 #define _GNU_SOURCE
 #include "chan/port.h"
-
 
 #include <poll.h>
 #include <sched.h>
@@ -18,7 +17,8 @@ enum {
     NAP_MIN_NS = 20000,
     NAP_MAX_NS = 10000000,
     BLIND_NAP_NS = 1000000, /* longest nap if a network has no descriptor to poll */
-    SLEEP_NS = 200000000,   /* longest sleep if producers wake it: the abort flag is checked as often */
+    SLEEP_NS =
+        200000000, /* longest sleep if producers wake it: the abort flag is checked as often */
 };
 
 /* Adds the networks' descriptors to those that wake the thread. Returns 0 if a network has work. */

@@ -34,7 +34,8 @@ static int is_within(uint64_t at, uint64_t bytes, size_t memory_bytes)
     return at <= memory_bytes && bytes <= memory_bytes - at;
 }
 
-static weir_status trigger_check(const weir_proxy *proxy, const weir_trigger *trigger, weir_portchan **chan)
+static weir_status trigger_check(const weir_proxy *proxy, const weir_trigger *trigger,
+                                 weir_portchan **chan)
 {
     const uint32_t known = WEIR_TRIGGER_PUT | WEIR_TRIGGER_SIGNAL | WEIR_TRIGGER_FLUSH;
     weir_portchan *found = trigger->chan < proxy->nchans ? proxy->chans[trigger->chan] : NULL;
@@ -47,12 +48,13 @@ static weir_status trigger_check(const weir_proxy *proxy, const weir_trigger *tr
     if (trigger->op & WEIR_TRIGGER_PUT &&
         (!is_within(trigger->to, trigger->bytes, found->remote_bytes) ||
          !is_within(trigger->from, trigger->bytes, found->local_bytes)))
-        return weiri_fail(WEIR_ERR_INVALID,
-                          "a put of %llu bytes from offset %llu of %zu bytes to offset %llu of rank "
-                          "%d's %zu bytes exceeds the memory",
-                          (unsigned long long)trigger->bytes, (unsigned long long)trigger->from,
-                          found->local_bytes, (unsigned long long)trigger->to,
-                          found->sem->conn->peer, found->remote_bytes);
+        return weiri_fail(
+            WEIR_ERR_INVALID,
+            "a put of %llu bytes from offset %llu of %zu bytes to offset %llu of rank "
+            "%d's %zu bytes exceeds the memory",
+            (unsigned long long)trigger->bytes, (unsigned long long)trigger->from,
+            found->local_bytes, (unsigned long long)trigger->to, found->sem->conn->peer,
+            found->remote_bytes);
     *chan = found;
     return WEIR_OK;
 }

@@ -104,10 +104,11 @@ static weir_status sem_exchange(weir_conn *conn, const void *mine, void *theirs,
 
 static weir_status sem_peer_failed(const weir_conn *conn, int32_t status)
 {
-    return weiri_fail((weir_status)status,
-                      "rank %d could not create its end of a semaphore with rank %d; see that rank's "
-                      "own message",
-                      conn->peer, conn->comm->rank);
+    return weiri_fail(
+        (weir_status)status,
+        "rank %d could not create its end of a semaphore with rank %d; see that rank's "
+        "own message",
+        conn->peer, conn->comm->rank);
 }
 
 static weiri_net *net_of(const weir_conn *conn)

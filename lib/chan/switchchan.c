@@ -19,17 +19,19 @@ struct weir_switchchan {
     void *kept; /* GPUs only: copy of device in GPU memory */
 };
 
-static weir_status switchchan_gather(weir_mem *const *members, int count, weir_switchchan_dev *device)
+static weir_status switchchan_gather(weir_mem *const *members, int count,
+                                     weir_switchchan_dev *device)
 {
     device->count = (uint32_t)count;
     device->bytes = weir_mem_bytes(members[0]);
     for (int i = 0; i < count; i++) {
         device->members[i] = weir_mem_pointer(members[i]);
         if (weir_mem_bytes(members[i]) != device->bytes)
-            return weiri_fail(WEIR_ERR_INVALID,
-                              "the members of a switch channel have %zu and %zu bytes; expected equal "
-                              "lengths",
-                              device->bytes, weir_mem_bytes(members[i]));
+            return weiri_fail(
+                WEIR_ERR_INVALID,
+                "the members of a switch channel have %zu and %zu bytes; expected equal "
+                "lengths",
+                device->bytes, weir_mem_bytes(members[i]));
         if (!device->members[i])
             return weiri_fail(WEIR_ERR_UNSUPPORTED,
                               "member %d of a switch channel is not mapped here; it is on another "
@@ -75,15 +77,16 @@ void weir_switchchan_free(weir_switchchan *chan)
     free(chan);
 }
 
-static weir_status switchchan_check_range(const weir_switchchan *chan, const void *other, size_t offset_bytes,
-                              size_t bytes)
+static weir_status switchchan_check_range(const weir_switchchan *chan, const void *other,
+                                          size_t offset_bytes, size_t bytes)
 {
     if (!chan || (!other && bytes))
         return weiri_fail(WEIR_ERR_INVALID, "a switch channel and a buffer are required");
     if (chan->comm->gpu)
-        return weiri_fail(WEIR_ERR_UNSUPPORTED,
-                          "host functions cannot access GPU memory; use weir_switchchan_device in a "
-                          "kernel");
+        return weiri_fail(
+            WEIR_ERR_UNSUPPORTED,
+            "host functions cannot access GPU memory; use weir_switchchan_device in a "
+            "kernel");
     if (offset_bytes > chan->device.bytes || bytes > chan->device.bytes - offset_bytes)
         return weiri_fail(WEIR_ERR_INVALID,
                           "%zu bytes at offset %zu exceed the switch channel's %zu bytes", bytes,

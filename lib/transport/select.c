@@ -1,4 +1,4 @@
-/* Which transports this build has, and the choice among them. */
+/* The mapped transports of this build, and the choice by WEIR_TRANSPORT. */
 #include "transport/transport.h"
 
 #include "base/env.h"
@@ -50,7 +50,7 @@ weir_status weiri_transport_select(const weiri_transport_ops **ops)
             *ops = built[i];
             return WEIR_OK;
         }
-    /* Between machines wires; inside one, memory. */
+    /* A network transport joins nodes; within a node, ranks map memory. */
     if (strcmp(wanted, weir_transport_name(WEIR_TRANSPORT_IB)) == 0 ||
         strcmp(wanted, weir_transport_name(WEIR_TRANSPORT_TCP)) == 0) {
         *ops = built[0];
@@ -60,7 +60,6 @@ weir_status weiri_transport_select(const weiri_transport_ops **ops)
         if (strcmp(wanted, weir_transport_name((weir_transport)known)) == 0)
             return weiri_fail(WEIR_ERR_UNSUPPORTED,
                               "transport '%s' is not in this build; use shm or auto", wanted);
-    return weiri_fail(WEIR_ERR_INVALID,
-                      "%s=%s: expected auto, shm, cuda_ipc, ib or tcp",
+    return weiri_fail(WEIR_ERR_INVALID, "%s=%s: expected auto, shm, cuda_ipc, ib or tcp",
                       weiri_env_name(WEIRI_ENV_TRANSPORT), wanted);
 }

@@ -1,12 +1,11 @@
 /*
- * Transports: how a rank makes memory that others can address, and how it
- * addresses theirs. The table serves set-up only; kernels and collectives see
- * mapped pointers and plain data.
+ * Mapped transports: memory that other ranks of the node can map. The ops table serves set-up
+ * only; kernels and collectives see pointers and plain data.
  *
- * A segment is one allocation. Its owner creates it and publishes its key
- * (plain bytes) by any means; a peer maps it with that key, once, and unmaps it
- * when the last user is gone. The owner may destroy a segment while others
- * still have it mapped: the memory then lives until the last of them unmaps.
+ * A segment is one allocation. Its owner creates it and sends its key (plain bytes) to peers; a
+ * peer maps it once and unmaps it after the last use. If outlives_owner is set, the owner may
+ * destroy a segment that others have mapped: the memory then lives until the last of them unmaps
+ * it. All functions are local and may be called by any thread, for different segments.
  */
 #ifndef WEIR_TRANSPORT_TRANSPORT_H
 #define WEIR_TRANSPORT_TRANSPORT_H
@@ -15,69 +14,68 @@
 
 enum { WEIRI_KEY_HANDLE_BYTES = 64 };
 
-/* How a segment is handed on: which table maps it. */
+/* The kind of a key, which determines the table that maps it. */
 enum { WEIRI_SEGMENT_MEMFD, WEIRI_SEGMENT_CUDA_FD, WEIRI_SEGMENT_CUDA_IPC };
 
 /* What another process needs to map a segment. */
 typedef struct weiri_segment_key {
     uint32_t kind; /* WEIRI_SEGMENT_* */
     int32_t pid;
-    int32_t fd;      /* -1: the handle says it */
+    int32_t fd; /* -1 if the handle identifies the segment */
     int32_t padding;
     uint64_t inode;
     uint64_t bytes;  /* of the mapping */
-    uint64_t offset; /* where the segment begins in the mapping */
+    uint64_t offset; /* of the segment in the mapping */
     unsigned char handle[WEIRI_KEY_HANDLE_BYTES];
 } weiri_segment_key;
 
-/* A segment in this process: its owner's end, or a peer's mapping. */
+/* A segment in this process: the owner's allocation, or a mapping of a peer's. */
 typedef struct weiri_segment {
-    const struct weiri_transport_ops *ops; /* who made it; NULL: empty */
+    const struct weiri_transport_ops *ops; /* NULL if empty */
     void *base;
     size_t bytes;    /* of the mapping, a multiple of the page size */
-    int fd;          /* the owner's, else -1 */
-    uint64_t handle; /* the transport's own */
-    void *mapping;   /* where the mapping begins, if not at base */
+    int fd;          /* of the owner; else -1 */
+    uint64_t handle; /* defined by the transport */
+    void *mapping;   /* start of the mapping if it is not base */
 } weiri_segment;
 
 typedef struct weiri_transport_ops {
     weir_transport transport;
-    /* Allocates at least bytes (> 0), zeroed, page aligned, backed by memory
-     * from the start. WEIR_ERR_NO_MEMORY if the machine cannot hold it. */
+    /* Allocates at least bytes (> 0), zeroed, page-aligned, and backed by memory at once. The
+     * caller owns *segment until segment_destroy. WEIR_ERR_NO_MEMORY. */
     weir_status (*segment_create)(size_t bytes, weiri_segment *segment, weiri_segment_key *key);
-    /* Maps a peer's segment. WEIR_ERR_PEER: its owner is gone or has destroyed
-     * it; WEIR_ERR_UNSUPPORTED: the transport does not reach the owner. */
+    /* Maps a peer's segment; the caller owns the mapping. WEIR_ERR_PEER if the owner has ended or
+     * has destroyed it; WEIR_ERR_UNSUPPORTED if the transport cannot reach the owner. */
     weir_status (*segment_map)(const weiri_segment_key *key, weiri_segment *segment);
-    /* Ends a creation, an adoption or a mapping. segment becomes empty. */
+    /* Undoes segment_create, segment_adopt or segment_map; *segment becomes empty. */
     void (*segment_destroy)(weiri_segment *segment);
-    /* Makes a caller's memory a segment; the memory stays the caller's. NULL
-     * where that cannot be; WEIR_ERR_UNSUPPORTED where it is not such memory. */
+    /* Makes the caller's memory a segment; the caller still owns the memory. The slot is NULL if
+     * the transport cannot do that. WEIR_ERR_UNSUPPORTED if the memory is not of its kind. */
     weir_status (*segment_adopt)(void *pointer, size_t bytes, weiri_segment *segment,
                                  weiri_segment_key *key);
-    /* Whether an owner may free a segment that others have mapped. */
+    /* Whether an owner may destroy a segment that others have mapped. */
     int outlives_owner;
 } weiri_transport_ops;
 
-/* Host memory of one machine. */
+/* Host memory of one node. */
 extern const weiri_transport_ops weiri_transport_shm;
 
-/* Memory of the GPUs of one machine, by two ways to hand it on: as a file
- * descriptor, or as a legacy IPC handle (in a build with CUDA). For the thread's
- * current device. */
+/* GPU memory of one node, shared as a file descriptor or as a legacy IPC handle; only in builds
+ * with CUDA. Both use the thread's current device. */
 extern const weiri_transport_ops weiri_transport_cuda_fd;
 extern const weiri_transport_ops weiri_transport_cuda_ipc;
 
-/* The table that maps segments of a kind; NULL where this build has none. */
+/* The table that maps segments of a kind; NULL if this build has none. */
 const weiri_transport_ops *weiri_transport_of(uint32_t kind);
 
-/* Maps a peer's segment by what its key says. */
+/* Maps a peer's segment with the table that its key names. */
 weir_status weiri_segment_map(const weiri_segment_key *key, weiri_segment *segment);
-/* Ends a creation, an adoption or a mapping; an empty segment may be given. */
+/* Undoes a creation, an adoption or a mapping; segment may be empty. */
 void weiri_segment_destroy(weiri_segment *segment);
 
 /* The transport that WEIR_TRANSPORT asks for, or the default. Local.
  * WEIR_ERR_INVALID for an unknown name, WEIR_ERR_UNSUPPORTED for one that this
- * build or machine lacks. */
+ * build or node lacks. */
 weir_status weiri_transport_select(const weiri_transport_ops **ops);
 
 #endif

@@ -1,4 +1,4 @@
-/* What the driver tells of memory of a GPU, for those who are given some. */
+/* Queries of the CUDA driver about GPU memory that a user passes in. */
 #ifndef WEIR_TRANSPORT_MAPPED_CUDA_IPC_H
 #define WEIR_TRANSPORT_MAPPED_CUDA_IPC_H
 
@@ -11,8 +11,8 @@ typedef struct weiri_cuda_range {
                      a range of addresses, others may be joined */
 } weiri_cuda_range;
 
-/* The allocation that an address lies in. Returns 0; -1 where the driver does not tell. Local; some
- * hundred nanoseconds. */
+/* Finds the allocation that contains an address. Returns 0, or -1 if the driver does not know it.
+ * Local; takes some hundred nanoseconds. */
 int weiri_cuda_range_of(uintptr_t address, weiri_cuda_range *range);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Memory of a GPU that other processes of the machine can map. There are two
- * ways to hand it on, and a communicator tries them in this order:
+ * GPU memory that other processes of the node can map. There are two methods, which a communicator
+ * tries in this order:
  *
  *   file descriptors   memory of the driver's virtual memory management; a peer
  *                      takes the descriptor with pidfd_getfd. Such memory lives
@@ -10,8 +10,7 @@
  *                      key. It must not be freed while a peer has it mapped.
  *
  * The driver's functions are looked up at run time, so that programs start on
- * machines without a driver. The thread's current device is where memory comes
- * from and is mapped.
+ * nodes without a driver. Memory is allocated on, and mapped to, the thread's current device.
  */
 #define _GNU_SOURCE
 #include "transport/mapped/cuda_ipc.h"
@@ -50,19 +49,18 @@ typedef struct driver_functions {
 #undef DRIVER_POINTER
 } driver_functions;
 
-/* The driver's functions; NULL if one is missing. Loaded once, by any thread:
- * all would find the same. */
+/* The driver's functions; NULL if one is missing. Loaded once; threads that race find the same. */
 static const driver_functions *driver(void)
 {
     static driver_functions functions;
-    static int state; /* 0: not looked up yet, 1: there, -1: not */
+    static int state; /* 0: not looked up yet, 1: found, -1: not found */
     int known = __atomic_load_n(&state, __ATOMIC_ACQUIRE);
     if (known)
         return known > 0 ? &functions : NULL;
     driver_functions found = {0};
     void *library = dlopen("libcuda.so.1", RTLD_NOW);
     int complete = library != NULL;
-    /* A second version of this function has the name that headers give it. */
+    /* Headers define the name of a function with several versions. */
 #define NAME_OF(name) #name
 #define VERSIONED(name) NAME_OF(name)
 #define DRIVER_LOOKUP(name)                                                                        \
@@ -84,7 +82,7 @@ int weiri_cuda_range_of(uintptr_t address, weiri_cuda_range *range)
     const driver_functions *cu = driver();
     CUdeviceptr begin = 0;
     size_t bytes = 0;
-    int legacy = 0; /* what has a legacy handle is an allocation of its own */
+    int legacy = 0; /* memory with a legacy handle is a separate allocation */
     if (!cu || cu->cuMemGetAddressRange_at(&begin, &bytes, (CUdeviceptr)address) != CUDA_SUCCESS ||
         address - begin >= bytes)
         return -1;
@@ -118,8 +116,8 @@ static CUmemAllocationProp properties_of(int device)
     };
 }
 
-/* Maps an allocation where this process has room and opens it to the current
- * device. On success *base is set. */
+/* Maps an allocation at a free address and gives the current device access to it. Sets *base on
+ * success. */
 static weir_status map_allocation(const driver_functions *cu, CUmemGenericAllocationHandle handle,
                                   size_t bytes, CUdeviceptr *base)
 {
@@ -208,7 +206,7 @@ static weir_status fd_segment_create(size_t bytes, weiri_segment *segment, weiri
     return WEIR_OK;
 }
 
-/* Another process's descriptor as one of this process, or -1 with errno. */
+/* Duplicates another process's descriptor into this process; -1 with errno on failure. */
 static int take_descriptor(int pid, int fd)
 {
 #if defined(SYS_pidfd_open) && defined(SYS_pidfd_getfd)
@@ -260,7 +258,7 @@ static weir_status fd_segment_map(const weiri_segment_key *key, weiri_segment *s
 
 /* --------------------------------------------------------------- legacy IPC */
 
-/* Whose end of a segment this is. */
+/* How this process came by a segment. */
 enum { ALLOCATED = 1, ADOPTED, MAPPED };
 
 static weir_status ipc_segment_adopt(void *pointer, size_t bytes, weiri_segment *segment,
@@ -272,10 +270,10 @@ static weir_status ipc_segment_adopt(void *pointer, size_t bytes, weiri_segment 
     cudaIpcMemHandle_t handle;
     if (cu && cu->cuMemGetAddressRange_at(&begin, &whole, (CUdeviceptr)(uintptr_t)pointer) !=
                   CUDA_SUCCESS)
-        return weiri_fail(WEIR_ERR_UNSUPPORTED, "this is no memory of a GPU");
+        return weiri_fail(WEIR_ERR_UNSUPPORTED, "the memory is not GPU memory");
     uint64_t offset = (uint64_t)(uintptr_t)pointer - begin;
     if (bytes > whole - offset)
-        return weiri_fail(WEIR_ERR_INVALID, "the memory ends %zu bytes before it should",
+        return weiri_fail(WEIR_ERR_INVALID, "the memory ends %zu bytes too early",
                           (size_t)(bytes - (whole - offset)));
     cudaError_t error = cudaIpcGetMemHandle(&handle, pointer);
     if (error != cudaSuccess)
@@ -297,7 +295,9 @@ static weir_status ipc_segment_adopt(void *pointer, size_t bytes, weiri_segment 
 
 static weir_status ipc_segment_create(size_t bytes, weiri_segment *segment, weiri_segment_key *key)
 {
-    enum { UNIT_BYTES = 2 << 20 }; /* so that two never share an allocation of the driver */
+    enum {
+        UNIT_BYTES = 2 << 20
+    }; /* so that two segments never share an allocation of the driver */
     if (bytes > SIZE_MAX - UNIT_BYTES)
         return no_memory(bytes, "too large");
     size_t rounded = (bytes + UNIT_BYTES - 1) / UNIT_BYTES * UNIT_BYTES;
@@ -317,8 +317,8 @@ static weir_status ipc_segment_create(size_t bytes, weiri_segment *segment, weir
     return status;
 }
 
-/* Memory of this process, whose ranks may have GPUs of their own: a handle cannot be opened
- * where it was made, and need not be. */
+/* Memory of this process, whose ranks may use different GPUs: an IPC handle cannot be opened in the
+ * process that made it, and need not be. */
 static weir_status ipc_segment_reach(const weiri_segment_key *key, weiri_segment *segment)
 {
     void *pointer = (void *)(uintptr_t)key->inode;
@@ -351,8 +351,7 @@ static weir_status ipc_segment_map(const weiri_segment_key *key, weiri_segment *
     if (key->pid == (int32_t)getpid())
         return ipc_segment_reach(key, segment);
     memcpy(&handle, key->handle, sizeof handle);
-    cudaError_t error =
-        cudaIpcOpenMemHandle(&mapping, handle, cudaIpcMemLazyEnablePeerAccess);
+    cudaError_t error = cudaIpcOpenMemHandle(&mapping, handle, cudaIpcMemLazyEnablePeerAccess);
     if (error != cudaSuccess)
         return fail_runtime(WEIR_ERR_UNSUPPORTED, error,
                             "a peer's GPU memory cannot be mapped (no peer access?)");

@@ -1,9 +1,8 @@
 /*
- * Shared memory of one machine without names: a segment is a memfd, and a peer
- * opens it through /proc/PID/fd. Nothing exists in a file system, so nothing
- * stays behind however a rank ends, and the size of /dev/shm does not matter.
- * The inode in the key tells a segment from a later one that reuses its
- * descriptor.
+ * Host memory shared by the ranks of one node. A segment is a memfd, which a peer opens through
+ * /proc/PID/fd. It has no name in any file system, so nothing stays behind however a rank ends,
+ * and the size of /dev/shm does not matter. The inode in the key distinguishes a segment from a
+ * later one with the same descriptor.
  */
 #define _GNU_SOURCE
 #include "transport/transport.h"
@@ -24,8 +23,7 @@
 
 enum { HUGE_PAGE_BYTES = 2 << 20 };
 
-/* Bytes of memory the kernel says it can still give without swapping, or
- * SIZE_MAX if it does not say. */
+/* Bytes of memory that the kernel can provide without swapping; SIZE_MAX if unknown. */
 static size_t available_bytes(void)
 {
     FILE *file = fopen("/proc/meminfo", "re");
@@ -40,8 +38,8 @@ static size_t available_bytes(void)
     return kilobytes * 1024;
 }
 
-/* Backs the whole segment with memory now, so that no store into it can fail
- * later. Large ones get huge pages where the system allows them. */
+/* Backs the whole segment with memory, so that no later store into it can fail. Large segments use
+ * huge pages if the system allows them. */
 static int populate(int fd, void *base, size_t bytes)
 {
     if (bytes >= HUGE_PAGE_BYTES)
@@ -91,8 +89,8 @@ static weir_status shm_segment_create(size_t bytes, weiri_segment *segment, weir
         status = weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot inspect shared memory");
         goto unmap;
     }
-    *segment = (weiri_segment){
-        .ops = &weiri_transport_shm, .base = base, .bytes = rounded, .fd = fd};
+    *segment =
+        (weiri_segment){.ops = &weiri_transport_shm, .base = base, .bytes = rounded, .fd = fd};
     *key = (weiri_segment_key){.kind = WEIRI_SEGMENT_MEMFD,
                                .pid = (int32_t)getpid(),
                                .fd = fd,
@@ -133,10 +131,9 @@ static weir_status shm_segment_map(const weiri_segment_key *key, weiri_segment *
     struct stat info;
     weir_status status = WEIR_OK;
     void *base = MAP_FAILED;
-    if (fstat(fd, &info) < 0 || info.st_ino != key->inode ||
-        (uint64_t)info.st_size != key->bytes)
-        status = weiri_fail(WEIR_ERR_PEER, "process %d has freed that shared memory",
-                            (int)key->pid);
+    if (fstat(fd, &info) < 0 || info.st_ino != key->inode || (uint64_t)info.st_size != key->bytes)
+        status =
+            weiri_fail(WEIR_ERR_PEER, "process %d has freed that shared memory", (int)key->pid);
     else if ((base = mmap(NULL, key->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)) ==
              MAP_FAILED)
         status = no_memory(key->bytes, errno);
@@ -145,8 +142,8 @@ static weir_status shm_segment_map(const weiri_segment_key *key, weiri_segment *
         return status;
     if (key->bytes >= HUGE_PAGE_BYTES)
         madvise(base, key->bytes, MADV_HUGEPAGE);
-    *segment = (weiri_segment){
-        .ops = &weiri_transport_shm, .base = base, .bytes = key->bytes, .fd = -1};
+    *segment =
+        (weiri_segment){.ops = &weiri_transport_shm, .base = base, .bytes = key->bytes, .fd = -1};
     return WEIR_OK;
 }
 

@@ -1,6 +1,6 @@
 /*
- * The `ib` wire as a table, and its life: the device that was chosen is opened, with one
- * protection domain and one completion queue; the end takes what callers left.
+ * The ib transport's ops table, open and close. Open chooses a port and opens its device, with one
+ * protection domain and one completion queue. Close also frees what callers have left.
  */
 #include "transport/net/ib.h"
 
@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The GPU of the thread if it has one by now, else the node of its cores. */
+/* Fills in the thread's GPU if it has one already, else the NUMA node of its cores. */
 static void describe_user(int rank, weiri_rdma_user *user)
 {
     char address[16];
@@ -68,11 +68,13 @@ static weir_status open_device(weiri_ib_net *ib)
     if (!found)
         return weiri_fail(WEIR_ERR_UNSUPPORTED,
                           "RDMA device %s: libibverbs has no driver for it; apt-get install "
-                          "ibverbs-providers, or use tcp", ib->port.device);
+                          "ibverbs-providers, or use tcp",
+                          ib->port.device);
     if (!ib->device)
         return weiri_fail_errno(WEIR_ERR_UNSUPPORTED, error,
                                 "RDMA device %s cannot be opened (is /dev/infiniband given to this "
-                                "container, and may this user write there?)", ib->port.device);
+                                "container, and may this user write there?)",
+                                ib->port.device);
     return WEIR_OK;
 }
 
@@ -141,8 +143,8 @@ static weir_status open_net(int rank, int nranks, int timeout_ms, weiri_net **ne
     weiri_ib_net *ib = calloc(1, sizeof *ib);
     if (!ib)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a network transport");
-    ib->base = (weiri_net){
-        .ops = &weiri_net_ib, .rank = rank, .nranks = nranks, .timeout_ms = timeout_ms};
+    ib->base =
+        (weiri_net){.ops = &weiri_net_ib, .rank = rank, .nranks = nranks, .timeout_ms = timeout_ms};
     pthread_mutex_init(&ib->base.lock, NULL);
     ib->stage.ops = weiri_staging_ops_get();
     weir_status status = choose_port(ib);

@@ -1,6 +1,6 @@
 /*
- * One end of a reliable connection: its queue pair is made ready to receive at once, learns the
- * peer's address by endpoint_connect, and is taken apart with whatever is still under way.
+ * Endpoints of the ib transport: creating a queue pair, connecting it to the peer's, reconnecting
+ * while the peer is not ready, and destroying it together with outstanding work.
  */
 #include "transport/net/ib.h"
 
@@ -16,11 +16,11 @@
 
 static uint32_t first_packet_of(const weiri_ib_endpoint *end)
 {
-    /* Packets of an older queue pair with the same number should not fit. */
+    /* Differs between queue pairs with the same number, so that stale packets are not accepted. */
     return (uint32_t)(weir_clock_ns() >> 10 ^ (uint64_t)end->generation << 12) & 0xffffff;
 }
 
-/* A place in the wire's table, which grows. */
+/* Assigns a slot in the network's table, growing it if necessary. */
 static weir_status take_slot(weiri_ib_net *ib, weiri_ib_endpoint *end)
 {
     uint32_t slot = 0;
@@ -42,7 +42,7 @@ static weir_status take_slot(weiri_ib_net *ib, weiri_ib_endpoint *end)
     return WEIR_OK;
 }
 
-/* Room for all completions that can be there at once: none is ever lost. */
+/* Makes room in the completion queue for all completions that can be pending, so none is lost. */
 static weir_status widen_queue(weiri_ib_net *ib)
 {
     int needed = 0, entries = ib->cq_entries;
@@ -55,9 +55,9 @@ static weir_status widen_queue(weiri_ib_net *ib)
     entries = entries < ib->limits.max_cqe ? entries : ib->limits.max_cqe;
     if (entries < needed)
         return weiri_fail(WEIR_ERR_UNSUPPORTED,
-                          "RDMA device %s: its completion queues have room for %d endpoints, more "
-                          "are asked for; use tcp", ib->port.device,
-                          ib->limits.max_cqe / (ib->sends + ib->receives));
+                          "RDMA device %s: its completion queues have room for only %d endpoints; "
+                          "use tcp",
+                          ib->port.device, ib->limits.max_cqe / (ib->sends + ib->receives));
     int error = ib->verbs->resize_cq(ib->cq, entries);
     if (error)
         return weiri_ib_refused(ib, error > 0 ? error : errno, "a completion queue",
@@ -66,7 +66,7 @@ static weir_status widen_queue(weiri_ib_net *ib)
     return WEIR_OK;
 }
 
-/* With inline data for a word where the device has that. */
+/* Creates the queue pair, with inline data for a word if the device supports it. */
 static weir_status make_pair(weiri_ib_net *ib, weiri_ib_endpoint *end)
 {
     static const uint32_t inline_bytes[] = {64, 8, 0};
@@ -76,7 +76,7 @@ static weir_status make_pair(weiri_ib_net *ib, weiri_ib_endpoint *end)
             .recv_cq = ib->cq,
             .cap = {.max_send_wr = (uint32_t)ib->sends,
                     .max_recv_wr = (uint32_t)ib->receives,
-                    .max_send_sge = 2, /* a piece and its label */
+                    .max_send_sge = 2, /* a piece and its header */
                     .max_recv_sge = 1,
                     .max_inline_data = inline_bytes[i]},
             .qp_type = IBV_QPT_RC,
@@ -95,8 +95,7 @@ static weir_status to_init(weiri_ib_net *ib, weiri_ib_endpoint *end)
                                      .port_num = (uint8_t)ib->port.port,
                                      .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
     int error = ib->verbs->modify_qp(
-        end->qp, &attributes,
-        IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+        end->qp, &attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
     return error ? weiri_fail_errno(WEIR_ERR_SYSTEM, error, "RDMA port %s: a queue pair to rank %d",
                                     ib->name, end->base.peer)
                  : WEIR_OK;
@@ -110,7 +109,7 @@ static weir_status make_control(weiri_ib_net *ib, weiri_ib_endpoint *end)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for an endpoint");
     memset(end->control, 0, bytes);
     end->control_mr = ib->verbs->reg_mr(ib->pd, end->control, bytes,
-                                     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+                                        IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
     return end->control_mr ? WEIR_OK : weiri_ib_refused(ib, errno, "memory", bytes);
 }
 
@@ -151,8 +150,8 @@ weir_status weiri_ib_endpoint_create(weiri_net *net, int peer, weiri_endpoint **
     snprintf(end->peer_name, sizeof end->peer_name, "rank %d", peer);
     end->capacity = FIRST_OPS;
     end->ops = malloc(FIRST_OPS * sizeof *end->ops);
-    weir_status status = end->ops ? take_slot(ib, end)
-                                  : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for an endpoint");
+    weir_status status =
+        end->ops ? take_slot(ib, end) : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for an endpoint");
     if (status == WEIR_OK)
         status = widen_queue(ib);
     if (status == WEIR_OK)
@@ -188,7 +187,7 @@ void weiri_ib_endpoint_destroy(weiri_endpoint *endpoint)
     weiri_ib_boxes_close(end);
     if (end->slot != UINT32_MAX)
         ib->slots[end->slot] = NULL;
-    /* What it has left in the queue would take the room of others. */
+    /* Its completions that are left in the queue would take up room of other endpoints. */
     if (end->qp)
         weiri_ib_reap(ib);
     free(end->control);
@@ -198,8 +197,8 @@ void weiri_ib_endpoint_destroy(weiri_endpoint *endpoint)
 
 /* ------------------------------------------------------------------- connect */
 
-/* Time for an answer is 4.096 us << n, and 8 are sent: half of the deadline in all, since more
- * packets are lost than peers, and a lost one costs the first. */
+/* The retransmission timeout is 4.096 us << n, with 7 retries. All of them together take half of
+ * the deadline: a lost packet, which is more frequent than a lost peer, costs one timeout. */
 static uint8_t answer_time(int timeout_ms)
 {
     enum { LEAST = 14, MOST = 17 }; /* 67 ms, 0.54 s */
@@ -215,7 +214,7 @@ static void fill_path(const weiri_ib_net *ib, const weiri_ib_address *peer,
     struct ibv_ah_attr *path = &attributes->ah_attr;
     path->port_num = (uint8_t)ib->port.port;
     path->dlid = peer->lid;
-    /* Within a subnet of InfiniBand the short address is enough. */
+    /* Within an InfiniBand subnet the LID is enough. */
     path->is_global = ib->port.ethernet || !peer->lid || memcmp(peer->gid, ib->gid.bytes, 8) != 0;
     if (path->is_global) {
         memcpy(path->grh.dgid.raw, peer->gid, sizeof peer->gid);
@@ -226,15 +225,15 @@ static void fill_path(const weiri_ib_net *ib, const weiri_ib_address *peer,
 
 static int to_receiving(weiri_ib_net *ib, weiri_ib_endpoint *end, const weiri_ib_address *peer)
 {
-    int mtu = (int)ib->attributes.active_mtu < peer->mtu ? (int)ib->attributes.active_mtu
-                                                         : peer->mtu;
+    int mtu =
+        (int)ib->attributes.active_mtu < peer->mtu ? (int)ib->attributes.active_mtu : peer->mtu;
     struct ibv_qp_attr attributes = {
         .qp_state = IBV_QPS_RTR,
         .path_mtu = (enum ibv_mtu)mtu,
         .dest_qp_num = peer->number,
         .rq_psn = peer->first_packet,
         .max_dest_rd_atomic = 1,
-        .min_rnr_timer = 1, /* 10 us: a peer that is late with receives is soon asked again */
+        .min_rnr_timer = 1, /* 10 us: soon retry a peer that has no receive posted */
     };
     fill_path(ib, peer, &attributes);
     return ib->verbs->modify_qp(end->qp, &attributes,
@@ -249,7 +248,7 @@ static int to_sending(weiri_ib_net *ib, weiri_ib_endpoint *end)
         .qp_state = IBV_QPS_RTS,
         .timeout = answer_time(ib->base.timeout_ms),
         .retry_cnt = 7,
-        .rnr_retry = 7, /* for ever; the wire's deadline ends it */
+        .rnr_retry = 7, /* without limit; the network's deadline ends it */
         .sq_psn = end->first_packet,
         .max_rd_atomic = 1,
     };
@@ -258,29 +257,30 @@ static int to_sending(weiri_ib_net *ib, weiri_ib_endpoint *end)
                                     IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
-/* Whether two ports can talk at all. */
+/* Checks that the two ports can communicate. */
 static weir_status check_peer(const weiri_ib_net *ib, const weiri_ib_endpoint *end,
                               const weiri_ib_address *peer)
 {
     if (peer->magic != WEIRI_IB_MAGIC || peer->rank != (uint32_t)end->base.peer)
-        return weiri_fail(WEIR_ERR_INVALID,
-                          "transport ib: what should be the address of rank %d's endpoint is not; "
-                          "do all ranks use the same transport and version of weir?",
-                          end->base.peer);
+        return weiri_fail(
+            WEIR_ERR_INVALID,
+            "transport ib: the address given for rank %d's endpoint is invalid; do all "
+            "ranks use the same transport and version of weir?",
+            end->base.peer);
     if (peer->ethernet != ib->port.ethernet ||
         (peer->ethernet && peer->gid_type != (uint8_t)ib->gid.type) ||
         (peer->ethernet &&
          weiri_rdma_gid_is_ipv4(peer->gid) != weiri_rdma_gid_is_ipv4(ib->gid.bytes)))
         return weiri_fail(WEIR_ERR_PEER,
                           "transport ib: %s and this rank's %s (GID %d, %s) are of different "
-                          "kinds; choose alike with %s and %s",
+                          "kinds; choose the same kind with %s and %s",
                           end->peer_name, ib->name, ib->gid.index,
                           weiri_rdma_gid_type_name(ib->gid.type), "WEIR_IB_HCA",
                           "WEIR_IB_GID_INDEX");
     return WEIR_OK;
 }
 
-/* To ready to send, and the greeting. */
+/* Makes the queue pair ready to send and posts the greeting. */
 static int join(weiri_ib_net *ib, weiri_ib_endpoint *end)
 {
     int error = to_receiving(ib, end, &end->address);
@@ -291,7 +291,8 @@ static int join(weiri_ib_net *ib, weiri_ib_endpoint *end)
     return error;
 }
 
-/* Nothing has arrived, so all is posted again. Completions from before are not ours any more. */
+/* Nothing has arrived, so everything is posted again. A new generation number makes completions of
+ * the old queue pair state invalid. */
 void weiri_ib_rejoin(weiri_ib_endpoint *end)
 {
     struct ibv_qp_attr attributes = {.qp_state = IBV_QPS_RESET};
@@ -307,7 +308,7 @@ void weiri_ib_rejoin(weiri_ib_endpoint *end)
         error = join(ib, end);
     }
     if (error)
-        weiri_ib_fail(end, WEIR_ERR_PEER, "transport ib: %s does not answer %s: %s",
+        weiri_ib_fail(end, WEIR_ERR_PEER, "transport ib: %s does not respond to %s: %s",
                       end->peer_name, ib->name, strerror(error));
 }
 
@@ -318,8 +319,8 @@ static void name_peer(weiri_ib_endpoint *end, weiri_ib_address *peer)
     peer->device[sizeof peer->device - 1] = peer->host[sizeof peer->host - 1] = '\0';
     memcpy(gid.bytes, peer->gid, sizeof gid.bytes);
     weiri_rdma_gid_text(&gid, address);
-    snprintf(end->peer_name, sizeof end->peer_name, "rank %d (%.24s of %.24s, %s)",
-             end->base.peer, peer->device, peer->host, address);
+    snprintf(end->peer_name, sizeof end->peer_name, "rank %d (%.24s of %.24s, %s)", end->base.peer,
+             peer->device, peer->host, address);
 }
 
 weir_status weiri_ib_endpoint_connect(weiri_endpoint *endpoint, const weiri_net_address *peers)

@@ -1,6 +1,6 @@
 /*
- * Memory that an `ib` wire has registered, with its device or, where that does not take a GPU's, to
- * be staged; and why a device refuses some.
+ * Registered memory of the ib transport: registered with the device, or staged if the device does
+ * not accept GPU memory; and the error text if a device refuses memory.
  */
 #include "transport/net/ib.h"
 
@@ -34,10 +34,11 @@ weir_status weiri_ib_refused(const weiri_ib_net *ib, int error, const char *what
                                 "service; memlock in /etc/security/limits.conf)",
                                 ib->port.device, what, bytes, limit);
     if (error == EFAULT)
-        return weiri_fail_errno(WEIR_ERR_INVALID, error,
-                                "RDMA device %s refuses %s of %zu bytes: not all of it is memory "
-                                "of this process that may be written",
-                                ib->port.device, what, bytes);
+        return weiri_fail_errno(
+            WEIR_ERR_INVALID, error,
+            "RDMA device %s refuses %s of %zu bytes: part of it is not writable "
+            "memory of this process",
+            ib->port.device, what, bytes);
     return weiri_fail_errno(WEIR_ERR_SYSTEM, error, "RDMA device %s refuses %s of %zu bytes",
                             ib->port.device, what, bytes);
 }
@@ -60,7 +61,7 @@ static void fill_key(const weiri_ib_mem *mem, weiri_net_key *key)
     memcpy(key->bytes, &own, sizeof own);
 }
 
-/* By the device itself where it can, else through the stage. */
+/* Registers GPU memory with the device if possible, else marks it as staged. */
 static weir_status register_gpu(weiri_ib_net *ib, void *base, size_t bytes, weiri_ib_mem *mem)
 {
     const int is_first = !ib->stage.context;
@@ -75,8 +76,8 @@ static weir_status register_gpu(weiri_ib_net *ib, void *base, size_t bytes, weir
     return status;
 }
 
-weir_status weiri_ib_mem_register(weiri_net *net, void *base, size_t bytes,
-                                  weiri_net_place place, weiri_net_mem **mem)
+weir_status weiri_ib_mem_register(weiri_net *net, void *base, size_t bytes, weiri_net_place place,
+                                  weiri_net_mem **mem)
 {
     weiri_ib_net *ib = weiri_ib_of(net);
     weiri_ib_mem *made = calloc(1, sizeof *made);
@@ -85,7 +86,7 @@ weir_status weiri_ib_mem_register(weiri_net *net, void *base, size_t bytes,
     weir_status status = WEIR_OK;
     made->id = ++ib->registrations;
     made->is_host = place == WEIRI_NET_HOST;
-    if (bytes > 0) /* an empty one can be named, too; devices know of none */
+    if (bytes > 0) /* an empty range has a key, but devices do not register it */
         status = made->is_host ? register_host(ib, base, bytes, &made->mr)
                                : register_gpu(ib, base, bytes, made);
     if (status != WEIR_OK) {

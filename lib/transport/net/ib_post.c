@@ -1,9 +1,9 @@
 /*
- * Operations into work requests: the ring of those that wait, and what the queue pair is given of
- * it. Positions in rings and queues only grow; their place is the rest by the length.
+ * Turns operations into work requests: the ring of waiting operations, and posting from it to the
+ * queue pair. Positions in rings and queues only grow; an index is the position modulo the length.
  *
- * A request's number (wr_id) names the endpoint and the count of requests, so that completions
- * of endpoints that are gone, or of work before an error, are told apart.
+ * A request's number (wr_id) contains the endpoint and the number of the request, so that
+ * completions of destroyed endpoints, or of work before an error, are recognised.
  */
 #include "transport/net/ib.h"
 
@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Puts from this length on start at once; shorter ones wait for the signal that follows, or for
- * the next progress, and go with it. */
+/* Puts of at least this length are posted at once; shorter ones are posted together with the signal
+ * that follows, or by the next progress. */
 enum { AT_ONCE_BYTES = 4096 };
 
 static uint64_t request_number(const weiri_ib_endpoint *end, uint64_t request, int is_receive)
@@ -57,7 +57,7 @@ static uint64_t room(const weiri_ib_endpoint *end)
     return (uint64_t)end->ib->sends - (end->requests - end->requests_done);
 }
 
-/* One more request in a batch; after it, so many operations are complete. */
+/* Adds a request to a batch; after is the number of operations that have arrived with it. */
 static struct ibv_send_wr *add_request(weiri_ib_endpoint *end, ib_batch *batch, uint64_t after)
 {
     struct ibv_send_wr *request = &batch->requests[batch->count];
@@ -70,23 +70,22 @@ static struct ibv_send_wr *add_request(weiri_ib_endpoint *end, ib_batch *batch, 
     return request;
 }
 
-/* Whether it has to go by the peer's inbox: nothing else gets there, or it would overtake what is
- * in there. */
+/* Whether an operation must go through the peer's inbox: the device cannot access its
+ * destination, or it is a signal that would overtake pieces in the inbox. */
 static int goes_to_inbox(const weiri_ib_endpoint *end, const weiri_ib_op *op)
 {
     return op->staged_there || (op->is_signal && end->there.posted != end->there.credited);
 }
 
-/* Makes a request one for the peer's inbox, which is for the same place in the end. */
-static void redirect(weiri_ib_endpoint *end, struct ibv_send_wr *request, uint64_t memory,
-                     uint64_t before)
+/* Redirects a request to the next slot of the peer's inbox, with its destination in the header. */
+static void redirect_to_inbox(weiri_ib_endpoint *end, struct ibv_send_wr *request, uint64_t memory,
+                              uint64_t before)
 {
     const uint64_t slot = end->there.posted++ % WEIRI_IB_SLOTS;
     weiri_ib_piece_header *label = &end->control->labels[(end->requests - 1) % WEIRI_IB_SENDS];
     *label = (weiri_ib_piece_header){.memory = memory, .address = request->wr.rdma.remote_addr};
-    request->sg_list[1] = (struct ibv_sge){.addr = (uint64_t)(uintptr_t)label,
-                                           .length = sizeof *label,
-                                           .lkey = end->control_mr->lkey};
+    request->sg_list[1] = (struct ibv_sge){
+        .addr = (uint64_t)(uintptr_t)label, .length = sizeof *label, .lkey = end->control_mr->lkey};
     request->num_sge = 2;
     request->opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
     request->imm_data = WEIRI_IB_PIECE | request->sg_list[0].length << WEIRI_IB_KIND_BITS;
@@ -111,7 +110,7 @@ static void add_signal(weiri_ib_endpoint *end, ib_batch *batch, const weiri_ib_o
     request->wr.rdma.remote_addr = op->remote;
     request->wr.rdma.rkey = op->rkey;
     if (goes_to_inbox(end, op))
-        redirect(end, request, op->memory, after - 1);
+        redirect_to_inbox(end, request, op->memory, after - 1);
 }
 
 uint32_t weiri_ib_piece_bytes(const weiri_ib_endpoint *end, const weiri_ib_op *op, uint64_t done)
@@ -122,7 +121,7 @@ uint32_t weiri_ib_piece_bytes(const weiri_ib_endpoint *end, const weiri_ib_op *o
     return left < most ? (uint32_t)left : most;
 }
 
-/* The next piece of a put; 1 if that was the last. */
+/* Adds the next piece of a put; returns 1 if it was the last one. */
 static int add_piece(weiri_ib_endpoint *end, ib_batch *batch, const weiri_ib_op *op, uint64_t after)
 {
     uint32_t length = weiri_ib_piece_bytes(end, op, end->head_done);
@@ -140,24 +139,25 @@ static int add_piece(weiri_ib_endpoint *end, ib_batch *batch, const weiri_ib_op 
     request->wr.rdma.remote_addr = op->remote + end->head_done;
     request->wr.rdma.rkey = op->rkey;
     if (goes_to_inbox(end, op))
-        redirect(end, request, op->memory, after - 1);
+        redirect_to_inbox(end, request, op->memory, after - 1);
     end->head_done = is_last ? 0 : end->head_done + length;
     return is_last;
 }
 
-/* Hands a batch to the device. */
-static int ring(weiri_ib_endpoint *end, ib_batch *batch)
+/* Posts a batch. */
+static int post_batch(weiri_ib_endpoint *end, ib_batch *batch)
 {
     struct ibv_send_wr *bad = NULL;
     batch->requests[batch->count - 1].send_flags |= IBV_SEND_SIGNALED;
     int error = ibv_post_send(end->qp, batch->requests, &bad);
     if (error)
-        weiri_ib_fail(end, WEIR_ERR_SYSTEM, "RDMA port %s takes no work for %s: %s",
+        weiri_ib_fail(end, WEIR_ERR_SYSTEM, "RDMA port %s cannot post work for %s: %s",
                       end->ib->name, end->peer_name, strerror(error > 0 ? error : errno));
     return !error;
 }
 
-/* Whether the next piece of an operation is here, and has a place there. */
+/* Whether the next piece of an operation is in the outbox and the peer's inbox has a free slot, as
+ * far as it needs them. */
 static int can_go(const weiri_ib_endpoint *end, const weiri_ib_op *op)
 {
     const weiri_ib_there *there = &end->there;
@@ -167,12 +167,12 @@ static int can_go(const weiri_ib_endpoint *end, const weiri_ib_op *op)
            (there->is_known && there->posted < there->credited + WEIRI_IB_SLOTS);
 }
 
-/* Fills a batch with what can go; how many operations will be sent with it. */
+/* Fills a batch with requests; returns the number of operations that will be sent with it. */
 static uint64_t fill(weiri_ib_endpoint *end, ib_batch *batch)
 {
     const uint64_t most = room(end) < WEIRI_IB_BATCH ? room(end) : WEIRI_IB_BATCH;
     uint64_t sent = end->base.sent;
-    batch->count = 0; /* the rest is filled as it is used */
+    batch->count = 0; /* the other members are set as they are used */
     while ((uint64_t)batch->count < most && end->head != end->tail) {
         const weiri_ib_op *op = &end->ops[end->head & (end->capacity - 1)];
         int whole = 1;
@@ -196,14 +196,14 @@ int weiri_ib_post(weiri_ib_endpoint *end)
         uint64_t sent = fill(end, &batch);
         if (batch.count == 0)
             break;
-        if (ring(end, &batch))
+        if (post_batch(end, &batch))
             end->base.sent = sent;
         moved = 1;
     }
     return moved;
 }
 
-/* A write of no operation's. */
+/* Posts a write that belongs to no operation. */
 static struct ibv_send_wr *add_own(weiri_ib_endpoint *end, ib_batch *batch,
                                    enum ibv_wr_opcode opcode, uint32_t immediate)
 {
@@ -220,7 +220,7 @@ int weiri_ib_send_immediate(weiri_ib_endpoint *end, uint32_t kind, uint64_t valu
     if (room(end) == 0)
         return 0;
     add_own(end, &batch, IBV_WR_RDMA_WRITE_WITH_IMM, kind | (uint32_t)value << WEIRI_IB_KIND_BITS);
-    return ring(end, &batch);
+    return post_batch(end, &batch);
 }
 
 int weiri_ib_send_inbox_address(weiri_ib_endpoint *end)
@@ -228,15 +228,14 @@ int weiri_ib_send_inbox_address(weiri_ib_endpoint *end)
     ib_batch batch;
     if (room(end) == 0)
         return 0;
-    struct ibv_send_wr *request =
-        add_own(end, &batch, IBV_WR_RDMA_WRITE_WITH_IMM, WEIRI_IB_INBOX);
+    struct ibv_send_wr *request = add_own(end, &batch, IBV_WR_RDMA_WRITE_WITH_IMM, WEIRI_IB_INBOX);
     *request->sg_list = (struct ibv_sge){.addr = (uint64_t)(uintptr_t)&end->control->own,
                                          .length = sizeof end->control->own,
                                          .lkey = end->control_mr->lkey};
     request->num_sge = 1;
     request->wr.rdma.remote_addr = end->address.inbox;
     request->wr.rdma.rkey = end->address.inbox_rkey;
-    return ring(end, &batch);
+    return post_batch(end, &batch);
 }
 
 void weiri_ib_nudge(weiri_ib_endpoint *end)
@@ -245,13 +244,13 @@ void weiri_ib_nudge(weiri_ib_endpoint *end)
     if (!end->connected_ns || end->requests == end->requests_done || room(end) == 0)
         return;
     add_own(end, &batch, IBV_WR_RDMA_WRITE, 0);
-    ring(end, &batch);
+    post_batch(end, &batch);
 }
 
 /* ----------------------------------------------------------------- operations */
 
-/* A place at the end of the ring, which grows; NULL: no memory. Until the peer is known to be
- * there, what was posted may have to be posted again. */
+/* A new element at the end of the ring, which grows; NULL if there is no memory. Until the peer is
+ * known to be ready, posted operations stay in the ring, as they may have to be posted again. */
 static weiri_ib_op *next_op(weiri_ib_endpoint *end)
 {
     uint64_t oldest = end->open ? end->head : 0;
@@ -284,17 +283,18 @@ static weir_status take(weiri_ib_endpoint *end, const weiri_ib_op *op, int at_on
     return WEIR_OK;
 }
 
-/* The key as ours, if [to, to + bytes) is in the memory that it names. */
+/* Decodes a key; checks that [to, to + bytes) lies within the memory that it names. */
 static weir_status read_key(const weiri_ib_endpoint *end, const weiri_net_key *key, uint64_t to,
                             uint64_t bytes, weiri_ib_key *own)
 {
     memcpy(own, key->bytes, sizeof *own);
     if (own->magic != WEIRI_IB_MAGIC)
-        return weiri_fail(WEIR_ERR_INVALID, "no key of the transport ib for memory of %s",
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "the key does not name memory of %s for the transport ib",
                           end->peer_name);
     if (to > own->bytes || bytes > own->bytes - to)
         return weiri_fail(WEIR_ERR_INVALID,
-                          "%llu bytes at offset %llu: beyond %s's memory of %llu bytes",
+                          "%llu bytes at offset %llu exceed %s's memory of %llu bytes",
                           (unsigned long long)bytes, (unsigned long long)to, end->peer_name,
                           (unsigned long long)own->bytes);
     return WEIR_OK;
@@ -332,7 +332,7 @@ weir_status weiri_ib_signal(weiri_endpoint *endpoint, const weiri_net_key *key, 
     if (status != WEIR_OK)
         return status;
     if ((theirs.base + to) % sizeof value)
-        return weiri_fail(WEIR_ERR_INVALID, "a signal to offset %llu: expected a multiple of 8",
+        return weiri_fail(WEIR_ERR_INVALID, "a signal's offset is %llu, expected a multiple of 8",
                           (unsigned long long)to);
     const weiri_ib_op op = {.remote = theirs.base + to,
                             .value = value,

@@ -1,6 +1,6 @@
 /*
- * Completions of an `ib` wire: operations that have arrived, immediates that have come, and
- * endpoints that fail, with what to do about it; sleeping until there is one.
+ * Progress of the ib transport: handles completions (operations that have arrived, immediates of
+ * peers, failures), checks deadlines, and prepares a thread's sleep until the next completion.
  */
 #include "transport/net/ib.h"
 
@@ -13,8 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* How many calls without any completion pass between looks at the clock; and, where packets are
- * the work of this machine's processors, until calls give way to it, every so many. */
+/* Progress calls without a completion between two checks of deadlines; and between two sched_yield
+ * calls if the device is software, which needs the processors. */
 enum { IDLE_CALLS = 512, IDLE_CALLS_OF_SOFTWARE = 128, GIVE_WAY_CALLS = 4 };
 
 void weiri_ib_fail(weiri_ib_endpoint *end, weir_status status, const char *format, ...)
@@ -32,12 +32,12 @@ void weiri_ib_fail(weiri_ib_endpoint *end, weir_status status, const char *forma
 static void fail_refused(weiri_ib_endpoint *end, const char *what)
 {
     weiri_ib_fail(end, WEIR_ERR_PEER,
-                  "%s refuses what %s wrote (%s): the memory is not registered there any more; "
+                  "%s refuses data written by %s (%s): the memory is no longer registered there; "
                   "deregister only when no peer writes to it",
                   end->peer_name, end->ib->name, what);
 }
 
-/* What a completion with an error means, and what to do. */
+/* Fails an endpoint according to a completion with an error. */
 static void fail_by(weiri_ib_endpoint *end, const struct ibv_wc *completion)
 {
     const weiri_ib_net *ib = end->ib;
@@ -49,15 +49,17 @@ static void fail_by(weiri_ib_endpoint *end, const struct ibv_wc *completion)
             break;
         }
         weiri_ib_fail(end, WEIR_ERR_PEER,
-                      "%s does not answer %s any more (%s): its process has ended, or the path is "
+                      "%s no longer responds to %s (%s): its process has ended, or the path is "
                       "cut; look at that rank first, then at both ports (ibv_devinfo) and the path "
                       "(ibv_rc_pingpong -d %s -g %d)",
                       end->peer_name, ib->name, what, ib->port.device, ib->gid.index);
         break;
     case IBV_WC_RNR_RETRY_EXC_ERR:
-        weiri_ib_fail(end, WEIR_ERR_TIMEOUT,
-                      "%s takes no signals from %s (%s): it has stopped, or does not progress its "
-                      "wire; look where that rank stands", end->peer_name, ib->name, what);
+        weiri_ib_fail(
+            end, WEIR_ERR_TIMEOUT,
+            "%s accepts no signals from %s (%s): it has stopped, or makes no progress on its "
+            "network; see where that rank waits",
+            end->peer_name, ib->name, what);
         break;
     case IBV_WC_REM_ACCESS_ERR:
     case IBV_WC_REM_INV_REQ_ERR:
@@ -67,15 +69,16 @@ static void fail_by(weiri_ib_endpoint *end, const struct ibv_wc *completion)
     case IBV_WC_LOC_PROT_ERR:
     case IBV_WC_LOC_LEN_ERR:
     case IBV_WC_LOC_QP_OP_ERR:
-        weiri_ib_fail(end, WEIR_ERR_SYSTEM,
-                      "%s cannot read what goes to %s (%s): was that memory deregistered or "
-                      "unmapped before the operation was complete?",
-                      ib->name, end->peer_name, what);
+        weiri_ib_fail(
+            end, WEIR_ERR_SYSTEM,
+            "%s cannot read the data to be sent to %s (%s): was the memory deregistered or "
+            "unmapped before the operation was complete?",
+            ib->name, end->peer_name, what);
         break;
     default:
         weiri_ib_fail(end, WEIR_ERR_PEER,
                       "the queue pair of %s to %s has failed (%s, vendor's code %u): that rank "
-                      "wrote where it must not, or the port went down; see dmesg",
+                      "wrote to invalid memory, or the port went down; see dmesg",
                       ib->name, end->peer_name, what, completion->vendor_err);
     }
 }
@@ -96,12 +99,12 @@ void weiri_ib_settle(weiri_ib_endpoint *end)
     end->base.completed = in_inbox ? before : end->arrived;
 }
 
-/* An immediate has come. */
+/* Handles an immediate of the peer. */
 static void receive(weiri_ib_endpoint *end, uint32_t immediate)
 {
     const uint32_t value = immediate >> WEIRI_IB_KIND_BITS;
     end->taken++;
-    if (!end->open) /* whatever has come, the peer is there */
+    if (!end->open) /* any immediate proves that the peer is ready */
         weiri_ib_nudge(end);
     end->open = 1;
     switch (immediate & ((1u << WEIRI_IB_KIND_BITS) - 1)) {
@@ -117,7 +120,7 @@ static void receive(weiri_ib_endpoint *end, uint32_t immediate)
     case WEIRI_IB_REFUSAL:
         fail_refused(end, "staged");
         break;
-    default: /* signals and greetings need no more */
+    default: /* signals and greetings need no action */
         break;
     }
 }
@@ -128,7 +131,7 @@ static void complete(weiri_ib_endpoint *end, const struct ibv_wc *completion)
         receive(end, completion->imm_data);
         return;
     }
-    /* The low half of the request's count, which is at most a queue's depth behind. */
+    /* The low half of the request's number, which is at most a queue's depth behind. */
     uint32_t behind = (uint32_t)end->requests - (uint32_t)(completion->wr_id >> 32);
     uint64_t request = end->requests - behind;
     end->requests_done = request + 1;
@@ -158,7 +161,7 @@ int weiri_ib_reap(weiri_ib_net *ib)
 
 /* ------------------------------------------------------------------ deadlines */
 
-/* Nobody has answered, nor come, since this end connected. */
+/* Fails an endpoint whose peer has not become ready before the deadline. */
 static void watch_arrival(weiri_ib_endpoint *end, uint64_t now_ns, uint64_t limit_ns)
 {
     const weiri_ib_net *ib = end->ib;
@@ -183,10 +186,10 @@ static void watch_end(weiri_ib_endpoint *end, uint64_t now_ns)
         end->watched_ns = waits ? now_ns : 0;
     } else if (now_ns - end->watched_ns >= limit_ns) {
         weiri_ib_fail(end, WEIR_ERR_TIMEOUT,
-                      "%s has taken nothing from %s for %d ms, %llu operations wait: it has "
-                      "stopped, or does not progress its wire; look where that rank stands "
-                      "(deadline: WEIR_TIMEOUT_MS)", end->peer_name, ib->name,
-                      ib->base.timeout_ms,
+                      "%s has accepted no data from %s for %d ms, %llu operations wait: it has "
+                      "stopped, or makes no progress on its network; see where that rank waits "
+                      "(deadline: WEIR_TIMEOUT_MS)",
+                      end->peer_name, ib->name, ib->base.timeout_ms,
                       (unsigned long long)(end->base.posted - end->base.completed));
     }
 }
@@ -199,8 +202,8 @@ static void watch(weiri_ib_net *ib)
             watch_end(ib->slots[i], now_ns);
 }
 
-/* The failure of an endpoint that has not been told yet. */
-static weir_status tell(weiri_ib_net *ib)
+/* Returns the failure of an endpoint that has not been reported yet. */
+static weir_status report_failure(weiri_ib_net *ib)
 {
     for (uint32_t i = 0; i < ib->nslots; i++) {
         weiri_ib_endpoint *end = ib->slots[i];
@@ -215,7 +218,7 @@ static weir_status tell(weiri_ib_net *ib)
 
 /* ------------------------------------------------------------------- progress */
 
-/* What woke the sleeper is taken off the channel. */
+/* Removes the event that woke a sleeping thread from the completion channel. */
 static void disarm(weiri_ib_net *ib)
 {
     struct ibv_cq *cq;
@@ -264,7 +267,7 @@ weir_status weiri_ib_progress(weiri_net *net, int *moved)
     if (ib->port.is_software && ib->idle >= IDLE_CALLS_OF_SOFTWARE &&
         ib->idle % GIVE_WAY_CALLS == 0)
         sched_yield();
-    return ib->failures > 0 ? tell(ib) : WEIR_OK;
+    return ib->failures > 0 ? report_failure(ib) : WEIR_OK;
 }
 
 int weiri_ib_arm(weiri_net *net, int *descriptor)
@@ -272,11 +275,11 @@ int weiri_ib_arm(weiri_net *net, int *descriptor)
     weiri_ib_net *ib = weiri_ib_of(net);
     watch(ib);
     if (post_all(ib) || ib->failures > 0 || ib->copying)
-        return 0; /* no descriptor tells of a copy */
+        return 0; /* no descriptor reports the end of a copy */
     if (ibv_req_notify_cq(ib->cq, 0) != 0)
         return 0;
     ib->armed = 1;
-    /* What came before the notice was asked for gives none. */
+    /* Completions from before the notification was requested cause none. */
     if (weiri_ib_reap(ib))
         return 0;
     *descriptor = ib->channel->fd;

@@ -1,6 +1,6 @@
 /*
- * Staged memory of a GPU on an `ib` wire (ib_wire.h explains the way): the boxes of an endpoint,
- * pieces that are copied into its outbox, and those that a peer has written into its inbox.
+ * Staged GPU memory of the ib transport (ib.h explains the protocol): an endpoint's boxes, pieces
+ * that are copied into its outbox, and pieces that the peer has written into its inbox.
  */
 #include "transport/net/ib.h"
 
@@ -45,8 +45,8 @@ weir_status weiri_ib_boxes_open(weiri_ib_endpoint *end)
         end->control->own.rkeys[i] = end->in.slots[i].mr->rkey;
     }
     end->has_boxes = status == WEIR_OK;
-    /* Tells the card now if the peer is there, since nobody may progress the wire before that
-     * peer puts something. */
+    /* If the peer is ready, send it the inbox address now: this rank may make no progress until
+     * the peer's next put. */
     weiri_ib_empty_inbox(end);
     return status;
 }
@@ -75,15 +75,15 @@ static void fail_copy(weiri_ib_endpoint *end, weir_status status)
     weiri_ib_fail(end, status, "%s: %s", end->peer_name, weir_last_error());
 }
 
-/* Counts the first copies that have ended, of those up to begun. */
+/* Advances *copied over the copies that have ended, up to begun. */
 static int count_ended(weiri_ib_endpoint *end, const weiri_ib_slot *slots, uint64_t begun,
                        uint64_t *copied)
 {
     const weiri_staging *stage = &end->ib->stage;
     int moved = 0, done = 1;
     while (*copied < begun && done) {
-        weir_status status = stage->ops->is_done(stage->context,
-                                                 &slots[*copied % WEIRI_IB_SLOTS].stage, &done);
+        weir_status status =
+            stage->ops->is_done(stage->context, &slots[*copied % WEIRI_IB_SLOTS].stage, &done);
         if (status != WEIR_OK) {
             fail_copy(end, status);
             break;
@@ -101,7 +101,7 @@ int weiri_ib_is_copying(const weiri_ib_endpoint *end)
 
 /* -------------------------------------------------------------------- outbox */
 
-/* The next operation with something to copy out; NULL: there is none. */
+/* The next operation with data to copy to the outbox; NULL if there is none. */
 static const weiri_ib_op *next_source(weiri_ib_endpoint *end)
 {
     weiri_ib_outbox *out = &end->out;
@@ -144,14 +144,13 @@ struct ibv_sge weiri_ib_take_piece(weiri_ib_endpoint *end, uint32_t bytes)
 {
     weiri_ib_slot *slot = &end->out.slots[end->out.posted++ % WEIRI_IB_SLOTS];
     slot->request = end->requests;
-    return (struct ibv_sge){.addr = (uint64_t)(uintptr_t)slot->stage.buffer,
-                            .length = bytes,
-                            .lkey = slot->mr->lkey};
+    return (struct ibv_sge){
+        .addr = (uint64_t)(uintptr_t)slot->stage.buffer, .length = bytes, .lkey = slot->mr->lkey};
 }
 
 void weiri_ib_credited(weiri_ib_endpoint *end, uint32_t pieces)
 {
-    /* The immediate has the low bits of a count that is at most all slots ahead. */
+    /* The immediate holds the low bits of a counter that is at most WEIRI_IB_SLOTS ahead. */
     const uint32_t bits = UINT32_MAX >> WEIRI_IB_KIND_BITS;
     end->there.credited += (pieces - (uint32_t)end->there.credited) & bits;
     weiri_ib_settle(end);
@@ -166,23 +165,24 @@ void weiri_ib_landed(weiri_ib_endpoint *end, uint32_t bytes)
         bytes > WEIRI_STAGING_BUFFER_BYTES) {
         weiri_ib_fail(end, WEIR_ERR_PEER,
                       "%s sent %u bytes where there is no room for them; do all ranks run the "
-                      "same build of weir?", end->peer_name, bytes);
+                      "same build of weir?",
+                      end->peer_name, bytes);
         return;
     }
     in->slots[in->landed++ % WEIRI_IB_SLOTS].bytes = bytes;
 }
 
-/* Nobody knows the memory that a piece is for: this end has failed, and so has the peer's. */
-static void refuse(weiri_ib_endpoint *end, uint32_t bytes)
+/* A piece is addressed to unregistered memory: fails both ends. */
+static void refuse_piece(weiri_ib_endpoint *end, uint32_t bytes)
 {
     weiri_ib_send_immediate(end, WEIRI_IB_REFUSAL, 0);
     weiri_ib_fail(end, WEIR_ERR_SYSTEM,
                   "%s wrote %u bytes to memory that rank %d has not registered, or no longer; keep "
-                  "it registered while peers use its key", end->peer_name, bytes,
-                  end->base.net->rank);
+                  "it registered while peers use its key",
+                  end->peer_name, bytes, end->base.net->rank);
 }
 
-/* Stores a signal's word, behind all copies; whether they have ended. */
+/* Stores a signal's word once all copies have ended; returns whether they have. */
 static int take_signal(weiri_ib_inbox *in, const weiri_ib_slot *slot, uint64_t address)
 {
     uint64_t value;
@@ -194,23 +194,24 @@ static int take_signal(weiri_ib_inbox *in, const weiri_ib_slot *slot, uint64_t a
     return 1;
 }
 
-/* Begins to copy the next piece on; 0: it has to wait, or the endpoint has failed. */
+/* Starts copying the next piece to its destination; returns 0 if it must wait or the endpoint
+ * failed. */
 static int take_piece(weiri_ib_endpoint *end)
 {
     const weiri_staging *stage = &end->ib->stage;
     weiri_ib_inbox *in = &end->in;
     weiri_ib_slot *slot = &in->slots[in->begun % WEIRI_IB_SLOTS];
-    weiri_ib_piece_header label;
-    memcpy(&label, slot->stage.buffer + slot->bytes, sizeof label);
-    const weiri_ib_mem *mem = weiri_ib_mem_at(end->ib, &label, slot->bytes);
+    weiri_ib_piece_header header;
+    memcpy(&header, slot->stage.buffer + slot->bytes, sizeof header);
+    const weiri_ib_mem *mem = weiri_ib_mem_at(end->ib, &header, slot->bytes);
     if (!mem || (mem->is_host && slot->bytes != sizeof(uint64_t))) {
-        refuse(end, slot->bytes);
+        refuse_piece(end, slot->bytes);
         return 0;
     }
     if (mem->is_host)
-        return take_signal(in, slot, label.address);
+        return take_signal(in, slot, header.address);
     weir_status status = stage->ops->copy_in(stage->context, &slot->stage,
-                                             (void *)(uintptr_t)label.address, slot->bytes);
+                                             (void *)(uintptr_t)header.address, slot->bytes);
     if (status != WEIR_OK)
         fail_copy(end, status);
     in->begun += status == WEIR_OK;

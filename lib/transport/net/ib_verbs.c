@@ -1,4 +1,4 @@
-/* Loads libibverbs and looks its functions up, once a process. */
+/* Loads libibverbs and looks up its functions, once per process. */
 #include "transport/net/ib_verbs.h"
 
 #include "base/error.h"
@@ -11,11 +11,11 @@
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static weiri_verbs loaded;
-static char trouble[256]; /* why not, if not */
+static char trouble[256]; /* error text if loading failed */
 
 static const struct row {
     const char *name;
-    size_t at; /* in weiri_verbs */
+    size_t at; /* offset in weiri_verbs */
     int optional;
 } rows[] = {
     {"ibv_get_device_list", offsetof(weiri_verbs, get_device_list), 0},
@@ -50,8 +50,9 @@ static void load(void)
     void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     if (!library) {
         snprintf(trouble, sizeof trouble,
-                 "transport ib: %s is not on this machine; apt-get install libibverbs1 "
-                 "ibverbs-providers, or use tcp", name);
+                 "transport ib: %s is not installed on this node; apt-get install libibverbs1 "
+                 "ibverbs-providers, or use tcp",
+                 name);
         return;
     }
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

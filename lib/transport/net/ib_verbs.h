@@ -1,7 +1,7 @@
 /*
- * libibverbs, loaded when the first `ib` wire is opened: a machine without it runs everything
- * else. Only its headers are needed to build. What the headers define inline (polling, posting)
- * goes through the device's own table and is called as usual.
+ * libibverbs, loaded at run time when an ib transport is opened first, so that a node without it
+ * runs everything else. Building needs only its headers. Functions that the headers define inline
+ * (polling, posting) use the device's own table and are called as usual.
  */
 #ifndef WEIR_TRANSPORT_NET_IB_VERBS_H
 #define WEIR_TRANSPORT_NET_IB_VERBS_H
@@ -10,7 +10,7 @@
 
 #include <infiniband/verbs.h>
 
-/* The headers' macros of these names would call the library itself. */
+/* The headers define macros of these names, which would call the library directly. */
 #undef ibv_query_port
 #undef ibv_reg_mr
 
@@ -39,13 +39,13 @@ typedef struct weiri_verbs {
     int (*destroy_qp)(struct ibv_qp *qp);
     const char *(*wc_status_str)(enum ibv_wc_status status);
     int (*fork_init)(void);
-    /* NULL where the library is older. */
+    /* NULL if the library is older. */
     struct ibv_mr *(*reg_dmabuf_mr)(struct ibv_pd *pd, uint64_t offset, size_t bytes, uint64_t iova,
                                     int fd, int access);
 } weiri_verbs;
 
-/* The library, loaded once a process; any thread. WEIR_ERR_UNSUPPORTED: it is not there, or too
- * old; the text names the package. */
+/* Returns the library, loaded once per process; any thread. WEIR_ERR_UNSUPPORTED if it is
+ * missing or too old; the text names the package. */
 weir_status weiri_verbs_load(const weiri_verbs **verbs);
 
 #endif

@@ -93,7 +93,8 @@ typedef struct weiri_net_ops {
 
     /* Called once per communicator and transport, when the first connection needs the network;
      * without a lock. Local. Chooses devices and logs the choice with its reason. On success the
-     * caller owns *net and must close it. WEIR_ERR_UNSUPPORTED if this node has no usable device. */
+     * caller owns *net and must close it. WEIR_ERR_UNSUPPORTED if this node has no usable
+     * device. */
     weir_status (*open)(int rank, int nranks, int timeout_ms, weiri_net **net);
     /* Called when the communicator is destroyed, when no other thread uses the network; without the
      * lock. Frees the network together with any endpoints and registrations that are left. NULL is
@@ -118,8 +119,8 @@ typedef struct weiri_net_ops {
      * registration; the network owns *mem until mem_deregister or close. WEIR_ERR_NO_MEMORY if the
      * system's limit of registered memory is reached; WEIR_ERR_UNSUPPORTED if the transport does
      * not take memory of that place. */
-    weir_status (*mem_register)(weiri_net *net, void *base, size_t bytes,
-                                weiri_net_place place, weiri_net_mem **mem);
+    weir_status (*mem_register)(weiri_net *net, void *base, size_t bytes, weiri_net_place place,
+                                weiri_net_mem **mem);
     /* Called when no operation on the memory is outstanding, on this rank or at a peer. */
     void (*mem_deregister)(weiri_net_mem *mem);
 

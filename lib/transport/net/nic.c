@@ -1,8 +1,8 @@
-/* The rule by which a network card is chosen. */
+/* The rule by which a NIC is chosen. */
 #include "transport/net/nic.h"
 
 /* Smaller is better: state first, then kind, then distance. */
-static int cost(const weiri_nic_view *view)
+static int nic_cost(const weiri_nic_view *view)
 {
     return (view->up == 0 ? 100 : 0) + (view->verbs ? 0 : 10) + view->distance;
 }
@@ -11,13 +11,13 @@ int weiri_nic_pick(const weiri_nic_view *views, int count, int ordinal)
 {
     int best = -1;
     for (int i = 0; i < count; i++)
-        if (best < 0 || cost(&views[i]) < cost(&views[best]))
+        if (best < 0 || nic_cost(&views[i]) < nic_cost(&views[best]))
             best = i;
     if (best < 0)
         return -1;
     int skip = ordinal % weiri_nic_equals(views, count, best);
     for (int i = best; i < count; i++)
-        if (cost(&views[i]) == cost(&views[best]) && skip-- == 0)
+        if (nic_cost(&views[i]) == nic_cost(&views[best]) && skip-- == 0)
             return i;
     return best;
 }
@@ -26,7 +26,7 @@ int weiri_nic_equals(const weiri_nic_view *views, int count, int index)
 {
     int equals = 0;
     for (int i = 0; i < count; i++)
-        equals += cost(&views[i]) == cost(&views[index]);
+        equals += nic_cost(&views[i]) == nic_cost(&views[index]);
     return equals;
 }
 

@@ -1,6 +1,6 @@
 /*
- * Which RDMA port, and which of its GIDs, serves a rank: the rule of nic.h over the ports of this
- * machine, what the environment asks for, and the reason in words.
+ * Chooses an RDMA port and one of its GIDs for a rank: applies the rule of nic.h to the ports of
+ * this node, or what the environment asks for, and writes the reason as text.
  */
 #include "transport/net/rdma_port.h"
 
@@ -61,7 +61,7 @@ const char *weiri_rdma_gid_type_name(weiri_rdma_gid_type type)
     return names[type];
 }
 
-/* Larger is better. A link-local address means nothing beyond its link. */
+/* Larger is better. A link-local address is not valid beyond its link. */
 static int gid_worth(const weiri_rdma_gid *gid)
 {
     int link_local = gid->bytes[0] == 0xfe && (gid->bytes[1] & 0xc0) == 0x80;
@@ -141,7 +141,7 @@ static weir_status refuse(const weiri_rdma_port *ports, int count, const char *w
                           weiri_env_name(WEIRI_ENV_IB_HCA), wanted, there);
     if (count == 0)
         return weiri_fail(WEIR_ERR_UNSUPPORTED,
-                          "transport ib: this machine has no RDMA device (/sys/class/infiniband); "
+                          "transport ib: this node has no RDMA device (/sys/class/infiniband); "
                           "load its driver, or use tcp");
     return weiri_fail(WEIR_ERR_UNSUPPORTED,
                       "transport ib: no RDMA port is active: %s; plug in its cable, set its "
@@ -159,8 +159,8 @@ static void explain(const weiri_rdma_port *port, const weiri_rdma_user *user, in
         snprintf(why, 256, "one of %d active ports as near to the %s (%s); rank %d takes this one",
                  equals, user->gpu[0] ? "GPU" : "cores", distance, user->ordinal);
     else
-        snprintf(why, 256, "the active port nearest to the %s (%s)",
-                 user->gpu[0] ? "GPU" : "cores", distance);
+        snprintf(why, 256, "the active port nearest to the %s (%s)", user->gpu[0] ? "GPU" : "cores",
+                 distance);
 }
 
 weir_status weiri_rdma_choose(const weiri_rdma_port *ports, int count, const weiri_rdma_user *user,

@@ -51,9 +51,8 @@ static void read_gids(const char *ports_path, weiri_rdma_port *port)
 {
     char line[128];
     int empty = 0;
-    for (int index = 0; index < GIDS_LOOKED_AT && empty < GIDS_EMPTY &&
-                        port->ngids < WEIRI_RDMA_GIDS;
-         index++) {
+    for (int index = 0;
+         index < GIDS_LOOKED_AT && empty < GIDS_EMPTY && port->ngids < WEIRI_RDMA_GIDS; index++) {
         weiri_rdma_gid *gid = &port->gids[port->ngids];
         if (!read_line(line, sizeof line, "%s/%d/gids/%d", ports_path, port->port, index))
             break;
@@ -67,8 +66,8 @@ static void read_gids(const char *ports_path, weiri_rdma_port *port)
                       index) &&
             strcmp(line, "RoCE v2") == 0)
             gid->type = WEIRI_GID_ROCE_2;
-        if (!port->netdev[0] && read_line(line, sizeof line, "%s/%d/gid_attrs/ndevs/%d",
-                                          ports_path, port->port, index))
+        if (!port->netdev[0] &&
+            read_line(line, sizeof line, "%s/%d/gid_attrs/ndevs/%d", ports_path, port->port, index))
             snprintf(port->netdev, sizeof port->netdev, "%.31s", line);
         port->ngids++;
     }
@@ -137,8 +136,7 @@ static void read_place(const char *sys, weiri_rdma_port *port)
 {
     char link[PATH_BYTES], own[WEIRI_RDMA_PATH_BYTES];
     snprintf(link, sizeof link, "%s/class/infiniband/%s", sys, port->device);
-    port->is_software =
-        device_path(sys, link, own) && strncmp(own, "/devices/virtual/", 17) == 0;
+    port->is_software = device_path(sys, link, own) && strncmp(own, "/devices/virtual/", 17) == 0;
     snprintf(link, sizeof link, "%s/class/infiniband/%s/device", sys, port->device);
     if (!device_path(sys, link, port->path) && port->netdev[0]) {
         snprintf(link, sizeof link, "%s/class/net/%s/device", sys, port->netdev);

@@ -1,7 +1,7 @@
 /*
- * The RDMA ports of this machine as Linux tells them in /sys, without any driver's library; and
- * the choice among them for a rank, with the reason in words. The `ib` wire opens what is chosen
- * here, weir-topo shows it.
+ * The RDMA ports of this node, read from Linux's /sys without any driver library; and the choice of
+ * a port for a rank, with the reason as text. The ib transport opens the chosen port; weir-topo
+ * shows it.
  */
 #ifndef WEIR_TRANSPORT_NET_RDMA_PORT_H
 #define WEIR_TRANSPORT_NET_RDMA_PORT_H
@@ -27,47 +27,47 @@ typedef struct weiri_rdma_port {
     char device[64]; /* "mlx5_0" */
     int port;        /* from 1 */
     int active;
-    char state[24];  /* "ACTIVE", "DOWN" */
-    int ethernet;    /* link layer: 1 Ethernet (RoCE), 0 InfiniBand */
-    double gbits;    /* 0: unknown */
-    int is_software; /* a part of the kernel (soft-RoCE), no card */
-    char netdev[32]; /* its Ethernet interface, or empty */
+    char state[24];                   /* "ACTIVE", "DOWN" */
+    int ethernet;                     /* link layer: 1 Ethernet (RoCE), 0 InfiniBand */
+    double gbits;                     /* 0: unknown */
+    int is_software;                  /* implemented by the kernel (soft-RoCE), without a NIC */
+    char netdev[32];                  /* its Ethernet interface, or empty */
     char path[WEIRI_RDMA_PATH_BYTES]; /* of its PCI device in /sys/devices; empty: it has none */
     int numa;                         /* -1: unknown */
     weiri_rdma_gid gids[WEIRI_RDMA_GIDS]; /* the first ones */
     int ngids;
 } weiri_rdma_port;
 
-/* Whom a port is to serve. */
+/* The rank that a port is chosen for. */
 typedef struct weiri_rdma_user {
     char gpu[WEIRI_RDMA_PATH_BYTES]; /* the GPU's path in /sys/devices; empty: none */
     int numa;                        /* of its cores, if it has no GPU; -1: unknown */
     int ordinal;                     /* spreads ranks over equal ports */
 } weiri_rdma_user;
 
-/* What was chosen, and why. */
+/* A choice, and its reason. */
 typedef struct weiri_rdma_choice {
     int port; /* index in the table */
     int gid;  /* index in its gids */
     char why[256];
 } weiri_rdma_choice;
 
-/* The ports below sys ("/sys"), in the order of names; the caller frees *ports. A machine without
- * any is no error. Local. WEIR_ERR_NO_MEMORY. */
+/* Lists the ports below sys ("/sys"), sorted by name; the caller frees *ports. It is not an
+ * error if there are none. Local. WEIR_ERR_NO_MEMORY. */
 weir_status weiri_rdma_ports(const char *sys, weiri_rdma_port **ports, int *count);
 
 /* The path in /sys/devices of a PCI address such as "0000:1b:00.0"; 0 if there is none. */
 int weiri_rdma_pci_path(const char *sys, const char *address, char path[WEIRI_RDMA_PATH_BYTES]);
 /* Its NUMA node; -1: unknown. */
 int weiri_rdma_numa_of(const char *sys, const char *address);
-/* The NUMA node that all cores are on which this process may run; -1: several, or unknown. */
+/* The NUMA node of the cores that this process may run on; -1 if there are several, or unknown. */
 int weiri_rdma_own_numa(const char *sys);
 weiri_nic_distance weiri_rdma_distance(const weiri_rdma_user *user, const weiri_rdma_port *port);
 
-/* Chooses a port by state and distance and one of its GIDs. wanted_hca ("mlx5_0", "mlx5_0:1") and
- * wanted_gid (an index, or -1) override, NULL and -1 do not. Local. WEIR_ERR_UNSUPPORTED: none
- * serves (no device, no active port, no GID); WEIR_ERR_INVALID: what is wanted is not there. The
- * text says what is there and what to do. */
+/* Chooses a port by state and distance, and one of its GIDs. wanted_hca ("mlx5_0", "mlx5_0:1") and
+ * wanted_gid (an index) override the choice unless NULL and -1. Local. WEIR_ERR_UNSUPPORTED if no
+ * port is usable (no device, no active port, no GID); WEIR_ERR_INVALID if the wanted port or GID
+ * does not exist. The error text lists the alternatives and the remedy. */
 weir_status weiri_rdma_choose(const weiri_rdma_port *ports, int count, const weiri_rdma_user *user,
                               const char *wanted_hca, long wanted_gid, weiri_rdma_choice *choice);
 

@@ -1,4 +1,5 @@
-/* A wire's stage: opened with the first memory that needs it, for one GPU. */
+/* The staging state of a network: a context for one GPU, created with the first memory that needs
+ * staging. */
 #include "transport/net/staging.h"
 
 #include "base/error.h"
@@ -8,15 +9,16 @@ weir_status weiri_staging_add(weiri_staging *stage, const weiri_net *net, const 
     const char *name = weir_transport_name(net->ops->transport);
     if (!stage->ops)
         return weiri_fail(WEIR_ERR_UNSUPPORTED,
-                          "rank %d: the %s wire takes host memory only, since this build has no "
+                          "rank %d: transport %s takes host memory only, since this build has no "
                           "CUDA",
                           net->rank, name);
     if (!stage->context)
         return stage->ops->open(memory, &stage->context);
     if (!stage->ops->holds(stage->context, memory))
-        return weiri_fail(WEIR_ERR_UNSUPPORTED,
-                          "rank %d: the %s wire stages memory of one GPU, and %p is none of it",
-                          net->rank, name, memory);
+        return weiri_fail(
+            WEIR_ERR_UNSUPPORTED,
+            "rank %d: transport %s stages memory of one GPU, and %p belongs to another", net->rank,
+            name, memory);
     return WEIR_OK;
 }
 
@@ -27,7 +29,8 @@ void weiri_staging_close(weiri_staging *stage)
     stage->context = NULL;
 }
 
-weir_status weiri_staging_slot_open(const weiri_staging *stage, size_t bytes, weiri_staging_slot *slot)
+weir_status weiri_staging_slot_open(const weiri_staging *stage, size_t bytes,
+                                    weiri_staging_slot *slot)
 {
     return slot->buffer ? WEIR_OK : stage->ops->slot_open(stage->context, bytes, slot);
 }

@@ -1,4 +1,4 @@
-/* A build without CUDA: there is no GPU memory to stage. */
+/* Staging in a build without CUDA: not available. */
 #include "transport/net/staging.h"
 
 const weiri_staging_ops *weiri_staging_ops_get(void)

@@ -1,31 +1,31 @@
 /*
- * The tcp wire: memory of peers by sockets, for machines that have nothing better.
+ * The tcp network transport: memory of peers over sockets, for nodes without RDMA.
  *
- * An endpoint has several connections to its peer, streams. Puts that are long are cut
- * into stripes over all streams but the first; what is short goes by the first, so that
- * it never stands behind megabytes. Each stream carries frames, a header and perhaps a
- * payload, which the kernel copies straight from and into registered memory.
+ * An endpoint has several connections to its peer, called streams. Long puts are cut into stripes,
+ * which go over all streams but the first. Short operations use the first stream, so that they
+ * never queue after megabytes of data. Each stream carries frames: a header, possibly followed by
+ * a payload, which the kernel copies directly from and into registered memory.
  *
- * Order. Streams do not wait for one another by themselves. Both sides count the frames
- * of each stream, and a fence in one stream says how many frames of the others must have
- * been taken before the next frame of this one is. A fence stands
+ * Order. Streams are independent of each other. Both sides count the frames of each stream. A
+ * fence in one stream holds counts for the other streams: the next frame of this stream is
+ * processed only after that many frames of the others have been. A fence is sent
  *
- *   - before whatever goes by the first stream, if there is anything on the others that
- *     the peer has not acknowledged: so a signal never overtakes a stripe;
- *   - before the stripes of a put that overlaps an operation under way, so that of two
- *     puts to one place the later one stays.
+ *   - before anything on the first stream if the other streams carry frames that the peer has not
+ *     acknowledged, so that a signal never overtakes a stripe;
+ *   - before the stripes of a put that overlaps an outstanding operation, so that the later of two
+ *     puts to the same place prevails.
  *
- * A fence waits for earlier operations only, and each stream is in the order of posting:
- * the earliest operation that has not arrived is never held up.
+ * A fence waits for earlier operations only, and each stream is in posting order, so the earliest
+ * operation that has not arrived is never delayed.
  *
- * Acknowledgements carry the counts of frames that were taken. They ride in front of what
- * is sent anyway, go when much has arrived, and else once there is nothing more to
- * read, or the thread goes to sleep.
+ * Acknowledgements carry the counts of processed frames. They are sent in front of other data, or
+ * once many frames or bytes are unacknowledged, or when nothing more arrives, or before the thread
+ * sleeps.
  *
- * Ends. A peer that ends its endpoint says so; whatever else closes a connection is a
- * failure, as is a frame that cannot be. A failed endpoint tells its peer why, hangs up
- * and repeats its reason to everybody who asks. Everything that is under way has a
- * deadline, renewed whenever the peer takes something.
+ * End. A peer that destroys its endpoint sends a bye frame; any other closing of a connection is a
+ * failure, as is an invalid frame. A failed endpoint sends its peer the reason, closes the
+ * connections, and returns the same reason from every later call. Outstanding operations have a
+ * deadline, which is renewed whenever the peer accepts data.
  */
 #include "transport/net/tcp.h"
 
@@ -46,20 +46,20 @@
 
 enum {
     DEFAULT_STREAMS = 4,
-    OWED_FRAMES = 64,         /* acknowledged at once */
-    OWED_BYTES = 512 << 10,   /* likewise */
-    IDLE_PASSES = 24,         /* of progress, before what is owed is sent alone: the time of an
-                                 answer that it can go with */
-    GRACE_MS = 500,           /* between a peer's going and our calling it a failure */
+    OWED_FRAMES = 64,       /* unacknowledged: an acknowledgement is sent at once */
+    OWED_BYTES = 512 << 10, /* likewise */
+    IDLE_PASSES = 24,       /* progress calls before an acknowledgement is sent alone; until
+                               then an answer may carry it */
+    GRACE_MS = 500,         /* from a connection's end until it counts as a failure */
     EVENTS = 64,
 };
 
 _Static_assert(sizeof(weiri_tcp_key) <= WEIRI_NET_KEY_BYTES, "a key fits");
 _Static_assert(sizeof(weiri_tcp_frame) == 32, "frames have no padding");
 _Static_assert(sizeof(weiri_tcp_frame) == offsetof(weiri_tcp_item, counts),
-               "counts lie right behind their frame");
+               "counts follow their frame immediately");
 
-/* ------------------------------------------------------------ endpoints' ends */
+/* -------------------------------------------------------- events and failures */
 
 void weiri_tcp_watch(weiri_tcp_stream *stream)
 {
@@ -72,7 +72,7 @@ void weiri_tcp_watch(weiri_tcp_stream *stream)
     if (stream->fd < 0 || events == stream->events)
         return;
     struct epoll_event watch = {.events = events, .data.ptr = stream};
-    /* A closed connection is reported whatever is asked for. */
+    /* epoll reports a closed connection regardless of the requested events. */
     if (stream->is_ended)
         epoll_ctl(net->epoll, EPOLL_CTL_DEL, stream->fd, NULL);
     else
@@ -85,56 +85,57 @@ void weiri_tcp_hang_up(weiri_tcp_endpoint *end)
     for (int i = 0; i < end->nstreams; i++) {
         weiri_tcp_stream *stream = end->streams[i];
         if (stream->fd >= 0)
-            close(stream->fd); /* epoll forgets it */
+            close(stream->fd); /* also removes it from epoll */
         stream->fd = -1;
         stream->count = 0;
     }
 }
 
-/* The calling thread's last error is why the endpoint serves no more. */
-static void fail_endpoint(weiri_tcp_endpoint *end, weir_status status)
+/* Fails the endpoint for good, with the calling thread's last error as the reason. */
+static void tcp_fail_endpoint(weiri_tcp_endpoint *end, weir_status status)
 {
     int moved;
     if (end->base.failed != WEIR_OK)
         return;
-    snprintf(end->reason, sizeof end->reason, "tcp wire: %s", weir_last_error());
+    snprintf(end->reason, sizeof end->reason, "transport tcp: %s", weir_last_error());
     end->base.failed = status;
     weiri_tcp_stream *first = end->streams[0];
     if (!end->has_left && first->fd >= 0 && first->head_sent == 0) {
-        first->count = 0; /* nothing else matters now */
+        first->count = 0; /* replaced by the bye frame */
         if (weiri_tcp_queue_bye(end, status, weir_last_error()) == WEIR_OK)
             weiri_tcp_write(end, &moved);
     }
     weiri_tcp_hang_up(end);
 }
 
-static weir_status why_failed(const weiri_tcp_endpoint *end)
+static weir_status tcp_return_failure(const weiri_tcp_endpoint *end)
 {
     return weiri_fail(end->base.failed, "%s", end->reason);
 }
 
-/* Fails what has been waited for too long. */
-static void check_time(weiri_tcp_endpoint *end)
+/* Fails the endpoint if a deadline has passed. */
+static void tcp_check_deadline(weiri_tcp_endpoint *end)
 {
     uint64_t now = weir_clock_ns();
     uint64_t timeout_ns = (uint64_t)end->base.net->timeout_ms * 1000000u;
     if (end->base.failed != WEIR_OK)
         return;
     if (end->ended_ns && now - end->ended_ns > GRACE_MS * 1000000u)
-        fail_endpoint(end, weiri_fail(WEIR_ERR_PEER,
-                                      end->has_left
-                                          ? "rank %d at %s has ended its endpoint while rank %d "
-                                            "had operations under way; let both finish first"
+        tcp_fail_endpoint(
+            end, weiri_fail(WEIR_ERR_PEER,
+                            end->has_left ? "rank %d at %s has ended its endpoint while rank %d "
+                                            "had outstanding operations; let both finish first"
                                           : "rank %d at %s is gone: it closed a connection to "
-                                            "rank %d; see what it says itself",
-                                      end->base.peer, end->where, end->job.rank));
+                                            "rank %d; see its own messages",
+                            end->base.peer, end->where, end->job.rank));
     else if (end->count > 0 && !end->has_left && now - end->moved_ns > timeout_ns)
-        fail_endpoint(end, weiri_fail(WEIR_ERR_TIMEOUT,
-                                      "rank %d at %s has taken nothing for %d ms, with %llu "
-                                      "operations of rank %d under way; is it stuck, cut off, "
-                                      "or slower than WEIR_TIMEOUT_MS allows?",
-                                      end->base.peer, end->where, end->base.net->timeout_ms,
-                                      (unsigned long long)end->count, end->job.rank));
+        tcp_fail_endpoint(end,
+                          weiri_fail(WEIR_ERR_TIMEOUT,
+                                     "rank %d at %s has accepted no data for %d ms, with %llu "
+                                     "operations of rank %d outstanding; is it stuck, cut off, "
+                                     "or slower than WEIR_TIMEOUT_MS allows?",
+                                     end->base.peer, end->where, end->base.net->timeout_ms,
+                                     (unsigned long long)end->count, end->job.rank));
 }
 
 /* --------------------------------------------------------------- open, close */
@@ -162,7 +163,7 @@ static void tcp_close(weiri_net *base)
     free(net);
 }
 
-/* The descriptor that idle threads poll: of all streams, and of the next deadline. */
+/* Opens the descriptor that idle threads poll: it covers all streams and the next deadline. */
 static weir_status open_descriptors(weiri_tcp_net *net)
 {
     struct epoll_event watch = {.events = EPOLLIN};
@@ -170,7 +171,7 @@ static weir_status open_descriptors(weiri_tcp_net *net)
     net->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     if (net->epoll < 0 || net->timer < 0 ||
         epoll_ctl(net->epoll, EPOLL_CTL_ADD, net->timer, &watch) != 0)
-        return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "rank %d: tcp wire: epoll%s",
+        return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "rank %d: transport tcp: epoll%s",
                                 net->base.rank, errno == EMFILE ? "; raise 'ulimit -n'" : "");
     return WEIR_OK;
 }
@@ -184,7 +185,7 @@ static weir_status tcp_open(int rank, int nranks, int timeout_ms, weiri_net **op
         return status;
     weiri_tcp_net *net = calloc(1, sizeof *net);
     if (!net)
-        return weiri_fail(WEIR_ERR_NO_MEMORY, "rank %d: no memory for a tcp wire", rank);
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "rank %d: no memory for the tcp transport", rank);
     net->base = (weiri_net){
         .ops = &weiri_net_tcp, .rank = rank, .nranks = nranks, .timeout_ms = timeout_ms};
     pthread_mutex_init(&net->base.lock, NULL);
@@ -212,8 +213,8 @@ weiri_tcp_mem *weiri_tcp_mem_of(const weiri_tcp_net *net, uint64_t id)
     return net->mems[slot];
 }
 
-/* A slot for one more memory, wire->nmems if there is no room for it. */
-static uint32_t free_slot(weiri_tcp_net *net)
+/* A free slot for registered memory; net->nmems if there is no memory for one. */
+static uint32_t tcp_free_mem_slot(weiri_tcp_net *net)
 {
     uint32_t slot = 0;
     while (slot < net->nmems && net->mems[slot])
@@ -235,14 +236,14 @@ static weir_status tcp_mem_register(weiri_net *base, void *memory, size_t bytes,
 {
     weiri_tcp_net *net = (weiri_tcp_net *)base;
     if (bytes == 0)
-        place = WEIRI_NET_HOST; /* nothing is copied */
+        place = WEIRI_NET_HOST; /* an empty range needs no staging */
     weir_status status = WEIR_OK;
     if (place == WEIRI_NET_CUDA)
         status = weiri_tcp_staging_add(net, memory);
     if (status != WEIR_OK)
         return status;
     weiri_tcp_mem *mem = calloc(1, sizeof *mem);
-    uint32_t slot = mem ? free_slot(net) : 0;
+    uint32_t slot = mem ? tcp_free_mem_slot(net) : 0;
     if (!mem || slot == net->nmems) {
         free(mem);
         return weiri_fail(WEIR_ERR_NO_MEMORY, "rank %d: no memory to register %zu bytes",
@@ -272,30 +273,31 @@ static void tcp_mem_deregister(weiri_net_mem *base)
 
 /* ---------------------------------------------------------------- operations */
 
-/* Whether the endpoint takes operations on [to, to + bytes) of the key's memory. */
-static weir_status check(const weiri_tcp_endpoint *end, const weiri_net_key *given, uint64_t to,
-                         uint64_t bytes, weiri_tcp_key *key)
+/* Checks that the endpoint can take an operation on [to, to + bytes) of the key's memory. */
+static weir_status tcp_check_operation(const weiri_tcp_endpoint *end, const weiri_net_key *given,
+                                       uint64_t to, uint64_t bytes, weiri_tcp_key *key)
 {
     memcpy(key, given->bytes, sizeof *key);
     if (end->base.failed != WEIR_OK)
-        return why_failed(end);
+        return tcp_return_failure(end);
     if (end->has_left)
-        return weiri_fail(WEIR_ERR_PEER, "tcp wire: rank %d at %s has ended its endpoint",
+        return weiri_fail(WEIR_ERR_PEER, "transport tcp: rank %d at %s has ended its endpoint",
                           end->base.peer, end->where);
     if (!end->is_connected)
-        return weiri_fail(WEIR_ERR_INVALID, "tcp wire: rank %d is not connected to rank %d",
+        return weiri_fail(WEIR_ERR_INVALID, "transport tcp: rank %d is not connected to rank %d",
                           end->job.rank, end->base.peer);
     if (key->magic != MAGIC_KEY || key->rank != end->base.peer)
         return weiri_fail(WEIR_ERR_INVALID,
-                          "tcp wire: that is no key of a memory of rank %d; use the one that it "
-                          "handed on",
+                          "transport tcp: the key does not name memory of rank %d; use one that "
+                          "that rank has sent",
                           end->base.peer);
     if (to > key->bytes || bytes > key->bytes - to)
-        return weiri_fail(WEIR_ERR_INVALID,
-                          "tcp wire: %llu bytes at offset %llu leave the memory of rank %d, which "
-                          "has %llu",
-                          (unsigned long long)bytes, (unsigned long long)to, end->base.peer,
-                          (unsigned long long)key->bytes);
+        return weiri_fail(
+            WEIR_ERR_INVALID,
+            "transport tcp: %llu bytes at offset %llu exceed the memory of rank %d, which "
+            "has %llu bytes",
+            (unsigned long long)bytes, (unsigned long long)to, end->base.peer,
+            (unsigned long long)key->bytes);
     return WEIR_OK;
 }
 
@@ -307,18 +309,18 @@ static weir_status tcp_put(weiri_endpoint *endpoint, const weiri_net_mem *mem, u
     int moved;
     weir_status status = weiri_net_check_source(mem, at, bytes);
     if (status == WEIR_OK)
-        status = check(end, given, to, bytes, &key);
+        status = tcp_check_operation(end, given, to, bytes, &key);
     if (status != WEIR_OK)
         return status;
     int is_staged = ((const weiri_tcp_mem *)mem)->place == WEIRI_NET_CUDA;
     status = weiri_tcp_queue_put(end, mem->base + at, is_staged, &key, to, bytes);
-    /* What is short goes with what comes next, a signal as a rule. */
-    int is_much = bytes > WEIRI_TCP_BUFFER_BYTES ||
-                  end->streams[0]->queued_bytes > WEIRI_TCP_BUFFER_BYTES;
+    /* A short put is sent together with the next operation, usually a signal. */
+    int is_much =
+        bytes > WEIRI_TCP_BUFFER_BYTES || end->streams[0]->queued_bytes > WEIRI_TCP_BUFFER_BYTES;
     if (status == WEIR_OK && is_much)
         status = weiri_tcp_write(end, &moved);
     if (status != WEIR_OK)
-        fail_endpoint(end, status);
+        tcp_fail_endpoint(end, status);
     return status;
 }
 
@@ -328,10 +330,11 @@ static weir_status tcp_signal(weiri_endpoint *endpoint, const weiri_net_key *giv
     weiri_tcp_endpoint *end = (weiri_tcp_endpoint *)endpoint;
     weiri_tcp_key key;
     int moved;
-    weir_status status = check(end, given, to, sizeof value, &key);
+    weir_status status = tcp_check_operation(end, given, to, sizeof value, &key);
     if (status == WEIR_OK && to % sizeof value != 0)
-        status = weiri_fail(WEIR_ERR_INVALID, "tcp wire: a signal's offset, %llu, is no multiple "
-                                              "of 8",
+        status = weiri_fail(WEIR_ERR_INVALID,
+                            "transport tcp: a signal's offset is %llu, expected a "
+                            "multiple of 8",
                             (unsigned long long)to);
     if (status != WEIR_OK)
         return status;
@@ -340,14 +343,14 @@ static weir_status tcp_signal(weiri_endpoint *endpoint, const weiri_net_key *giv
     if (status == WEIR_OK)
         status = weiri_tcp_write(end, &moved);
     if (status != WEIR_OK)
-        fail_endpoint(end, status);
+        tcp_fail_endpoint(end, status);
     return status;
 }
 
 /* ------------------------------------------------------------------ progress */
 
-/* Acts on what epoll says of a stream. */
-static void serve(weiri_tcp_stream *stream, uint32_t events, int *moved)
+/* Handles the events of a stream. */
+static void tcp_serve(weiri_tcp_stream *stream, uint32_t events, int *moved)
 {
     weiri_tcp_endpoint *end = stream->endpoint;
     if (end->base.failed != WEIR_OK || end->has_left || stream->fd < 0)
@@ -361,13 +364,13 @@ static void serve(weiri_tcp_stream *stream, uint32_t events, int *moved)
     if (status == WEIR_OK)
         status = weiri_tcp_resume(end, moved);
     if (status != WEIR_OK)
-        fail_endpoint(end, status);
+        tcp_fail_endpoint(end, status);
     else if (end->has_left)
         weiri_tcp_hang_up(end);
 }
 
-/* Looks at all streams. Whether anything but a first stream had something. */
-static int serve_all(weiri_tcp_net *net, int *moved)
+/* Handles the events of all streams. Returns whether any stream but a first one had events. */
+static int tcp_serve_epoll(weiri_tcp_net *net, int *moved)
 {
     struct epoll_event ready[EVENTS];
     int count = epoll_wait(net->epoll, ready, EVENTS, 0), others = 0;
@@ -376,7 +379,7 @@ static int serve_all(weiri_tcp_net *net, int *moved)
         uint64_t expirations;
         if (stream) {
             others |= stream->index > 0;
-            serve(stream, ready[i].events, moved);
+            tcp_serve(stream, ready[i].events, moved);
         } else if (read(net->timer, &expirations, sizeof expirations) > 0) {
             continue; /* every pass that moves nothing looks at the deadlines */
         }
@@ -384,22 +387,22 @@ static int serve_all(weiri_tcp_net *net, int *moved)
     return others;
 }
 
-/* Where there are few peers and only first streams have had something lately, those are
- * read without asking epoll: a small message then takes a system call less. */
-static void serve_some(weiri_tcp_net *net, int *moved)
+/* With few peers, and if lately only first streams had events, reads those without calling
+ * epoll_wait, which saves a system call per small message. */
+static void tcp_serve_streams(weiri_tcp_net *net, int *moved)
 {
     enum { FEW = 4, PASSES_BETWEEN_LOOKS = 8 };
     int peers = 0;
     for (const weiri_tcp_endpoint *end = net->endpoints; end && peers <= FEW; end = end->next)
         peers++;
     if (peers > FEW || net->passes++ % PASSES_BETWEEN_LOOKS == 0) {
-        if (serve_all(net, moved))
-            net->passes = 0; /* looks again in the next pass */
+        if (tcp_serve_epoll(net, moved))
+            net->passes = 0; /* call epoll_wait again in the next pass */
         return;
     }
     for (weiri_tcp_endpoint *end = net->endpoints; end; end = end->next)
         if (end->is_connected && end->streams[0]->events & EPOLLIN)
-            serve(end->streams[0], EPOLLIN, moved);
+            tcp_serve(end->streams[0], EPOLLIN, moved);
 }
 
 static weir_status tcp_progress(weiri_net *base, int *moved)
@@ -407,7 +410,7 @@ static weir_status tcp_progress(weiri_net *base, int *moved)
     weiri_tcp_net *net = (weiri_tcp_net *)base;
     weiri_tcp_endpoint *worst = NULL;
     *moved = 0;
-    serve_some(net, moved);
+    tcp_serve_streams(net, moved);
     for (weiri_tcp_endpoint *end = net->endpoints; end; end = end->next) {
         if (end->is_connected && end->base.failed == WEIR_OK && !end->has_left) {
             int due = end->owed_frames >= OWED_FRAMES || end->owed_bytes >= OWED_BYTES;
@@ -419,17 +422,17 @@ static weir_status tcp_progress(weiri_net *base, int *moved)
             if (status == WEIR_OK)
                 status = weiri_tcp_write(end, moved);
             if (status != WEIR_OK)
-                fail_endpoint(end, status);
+                tcp_fail_endpoint(end, status);
         }
         if (!*moved)
-            check_time(end);
+            tcp_check_deadline(end);
         if (end->base.failed != WEIR_OK)
             worst = end;
     }
-    return worst ? why_failed(worst) : WEIR_OK;
+    return worst ? tcp_return_failure(worst) : WEIR_OK;
 }
 
-/* The earliest moment at which something that is under way is late; UINT64_MAX: none. */
+/* The earliest deadline of any endpoint; UINT64_MAX if there is none. */
 static uint64_t next_deadline(const weiri_tcp_net *net)
 {
     uint64_t first = UINT64_MAX;
@@ -457,8 +460,8 @@ static int tcp_arm(weiri_net *base, int *descriptor)
         weiri_tcp_acknowledge(end);
         weir_status status = weiri_tcp_write(end, &moved);
         if (status != WEIR_OK)
-            fail_endpoint(end, status);
-        /* Neither memory of GPUs nor the next pass can be polled for. */
+            tcp_fail_endpoint(end, status);
+        /* Copies of GPU memory and data that are ready to be written have no descriptor. */
         for (int i = 0; i < end->nstreams; i++)
             if (status != WEIR_OK || weiri_tcp_staging_copies(end->streams[i]) ||
                 (end->streams[i]->count > 0 && !end->streams[i]->is_full))
@@ -466,7 +469,7 @@ static int tcp_arm(weiri_net *base, int *descriptor)
     }
     uint64_t at = next_deadline(net);
     if (at != UINT64_MAX) {
-        at += 1000000u; /* a deadline has passed only after its moment */
+        at += 1000000u; /* the deadline must have passed when the timer expires */
         when.it_value.tv_sec = (time_t)(at / 1000000000u);
         when.it_value.tv_nsec = (long)(at % 1000000000u);
     }

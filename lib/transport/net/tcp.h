@@ -1,5 +1,6 @@
 /*
- * The tcp wire's insides, shared by tcp*.c; tcp.c says how the wire works.
+ * Internal structs and functions of the tcp transport, shared by tcp*.c. tcp.c explains streams,
+ * fences and acknowledgements. Everything is protected by the network's lock.
  */
 #ifndef WEIR_TRANSPORT_NET_TCP_H
 #define WEIR_TRANSPORT_NET_TCP_H
@@ -10,10 +11,10 @@
 
 enum {
     WEIRI_TCP_MOST_STREAMS = 8,
-    WEIRI_TCP_BUFFER_BYTES = 16384, /* what is read at once where no payload is awaited */
-    WEIRI_TCP_AHEAD_BYTES = 128,    /* what is read behind a payload: the next frame's header */
+    WEIRI_TCP_BUFFER_BYTES = 16384, /* read at once if no payload is expected */
+    WEIRI_TCP_AHEAD_BYTES = 128,    /* read after a payload: the next frame's header */
     WEIRI_TCP_TEXT_BYTES = 384,
-    WEIRI_TCP_SLOTS = 2, /* of a stream, each way, for memory of a GPU */
+    WEIRI_TCP_SLOTS = 2, /* staging slots per stream and direction */
 };
 
 /* Kinds of frames. */
@@ -25,7 +26,7 @@ enum {
     WEIRI_TCP_BYE = 0x31455942,    /* to is a status; value bytes of text follow */
 };
 
-/* The header of a frame as it stands on the wire: all ranks have the same byte order. */
+/* The header of a frame, as transmitted; all ranks have the same byte order. */
 typedef struct weiri_tcp_frame {
     uint32_t kind;
     uint32_t nstreams; /* counts of a fence or an acknowledgement */
@@ -34,12 +35,12 @@ typedef struct weiri_tcp_frame {
     uint64_t value;
 } weiri_tcp_frame;
 
-/* A place for what is staged. */
+/* A staging slot. */
 typedef struct weiri_tcp_slot {
     weiri_staging_slot stage;
-    int is_busy;     /* a copy, or for sending a payload, is in it */
-    int is_copied;   /* for sending: the payload is there */
-    uint64_t frames; /* for receiving: how many are taken when the copy has ended */
+    int is_busy;     /* holds a copy in progress, or (sending) a payload */
+    int is_copied;   /* sending: the payload has been copied into it */
+    uint64_t frames; /* receiving: frames that are processed once the copy has ended */
 } weiri_tcp_slot;
 
 /* A frame that waits to be written. */
@@ -48,17 +49,17 @@ typedef struct weiri_tcp_item {
     uint64_t counts[WEIRI_TCP_MOST_STREAMS]; /* as many as frame.nstreams */
     const char *payload;
     size_t payload_bytes;
-    int is_staged;        /* the payload is a GPU's, */
-    weiri_tcp_slot *slot; /* and this is where it is copied to first; NULL: not begun */
+    int is_staged;        /* the payload is in GPU memory; */
+    weiri_tcp_slot *slot; /* where it is copied to first; NULL before the copy starts */
 } weiri_tcp_item;
 
 struct weiri_tcp_endpoint;
 
-/* One connection. Both sides count frames that move data, puts and signals. */
+/* One connection. Both sides count the frames that move data (puts and signals). */
 typedef struct weiri_tcp_stream {
     struct weiri_tcp_endpoint *endpoint;
     int index, fd;
-    uint32_t events; /* what epoll watches it for */
+    uint32_t events; /* registered with epoll */
 
     weiri_tcp_item *items; /* a ring */
     size_t capacity, head, count;
@@ -67,17 +68,17 @@ typedef struct weiri_tcp_stream {
     uint64_t frames_sent;  /* or queued */
     uint64_t frames_written;
     uint64_t fenced[WEIRI_TCP_MOST_STREAMS]; /* the counts of the latest fence */
-    int is_full;           /* the socket took no more */
-    int write_failed;           /* writing failed; reading tells why */
+    int is_full;                             /* the socket accepted no more data */
+    int write_failed;                        /* writing failed; reading reports the reason */
 
     size_t in_begin, in_end;
     char *payload; /* where the rest of the current payload goes */
     size_t payload_left;
-    int is_staged;   /* that is a GPU's memory */
-    size_t slot_bytes; /* of the payload, in the buffer that fills now */
-    int awaits_copy; /* nothing can be taken before one has ended */
+    int is_staged;     /* the payload goes to GPU memory */
+    size_t slot_bytes; /* bytes in the slot that is being filled */
+    int awaits_copy;   /* nothing can be processed before a copy has ended */
     uint64_t frames_done;
-    uint64_t awaits[WEIRI_TCP_MOST_STREAMS]; /* counts of the fence it stands at */
+    uint64_t awaits[WEIRI_TCP_MOST_STREAMS]; /* counts of the fence that it waits at */
     int is_stalled;
     int is_ended; /* the peer closed it */
     weiri_tcp_slot out[WEIRI_TCP_SLOTS], into[WEIRI_TCP_SLOTS];
@@ -85,8 +86,8 @@ typedef struct weiri_tcp_stream {
     unsigned char in[WEIRI_TCP_BUFFER_BYTES];
 } weiri_tcp_stream;
 
-/* An operation that was posted and is not known to have arrived: done when the peer has
- * acknowledged so many frames of each stream. */
+/* An outstanding operation: complete once the peer has acknowledged the given number of frames of
+ * each stream. */
 typedef struct weiri_tcp_op {
     uint64_t memory, to, bytes;
     uint64_t needs[WEIRI_TCP_MOST_STREAMS];
@@ -94,25 +95,25 @@ typedef struct weiri_tcp_op {
 
 typedef struct weiri_tcp_endpoint {
     weiri_endpoint base;
-    struct weiri_tcp_endpoint *next; /* of the wire */
-    weiri_job job;        /* with the key that the lower rank made */
-    int nstreams;         /* connections made so far */
+    struct weiri_tcp_endpoint *next; /* in the network's list */
+    weiri_job job;                   /* with the key that the lower rank made */
+    int nstreams;                    /* connections made so far */
     int is_connected;
     weiri_tcp_stream *streams[WEIRI_TCP_MOST_STREAMS];
-    int next_stream;      /* of the next stripe */
+    int next_stream;                      /* of the next stripe */
     char where[WEIRI_ADDRESS_TEXT_BYTES]; /* the peer's address */
 
     weiri_tcp_op *ops; /* a ring */
     size_t capacity, head, count;
     size_t nsent; /* of these, in order, whose frames are written */
     uint64_t acked[WEIRI_TCP_MOST_STREAMS];
-    uint64_t moved_ns; /* when the peer was last seen to take something */
+    uint64_t moved_ns; /* when the peer last accepted data */
 
-    uint64_t owed_frames, owed_bytes; /* that arrived and are not acknowledged */
-    int idle_passes;                  /* of progress since the latest arrived */
-    char reason[WEIRI_TCP_TEXT_BYTES]; /* why it serves no more, if base.failed says so */
-    int has_left;       /* the peer ended it in good order */
-    uint64_t ended_ns;  /* when it turned out that the peer went too early; 0: it did not */
+    uint64_t owed_frames, owed_bytes;  /* processed but not yet acknowledged */
+    int idle_passes;                   /* of progress since the latest arrived */
+    char reason[WEIRI_TCP_TEXT_BYTES]; /* of the failure, if base.failed is set */
+    int has_left;                      /* the peer sent a bye frame without an error */
+    uint64_t ended_ns;                 /* when a premature end of the peer was noticed; else 0 */
 } weiri_tcp_endpoint;
 
 typedef struct weiri_tcp_mem {
@@ -126,9 +127,9 @@ typedef struct weiri_tcp_net {
     weiri_job job; /* its key is not used */
     int nstreams;
     weiri_address listens;
-    int has_source; /* WEIR_SOCKET_IFNAME says where to leave by */
+    int has_source; /* WEIR_SOCKET_IFNAME names the interface to connect from */
     int listener, epoll, timer;
-    unsigned passes; /* of progress since epoll was last asked for more than the first streams */
+    unsigned passes; /* progress calls since the last epoll_wait */
     weiri_guests guests;
     weiri_tcp_endpoint *endpoints;
     weiri_tcp_mem **mems; /* by slot */
@@ -136,7 +137,7 @@ typedef struct weiri_tcp_net {
     weiri_staging stage;
 } weiri_tcp_net;
 
-/* What WEIRI_NET_ADDRESS_BYTES hold. */
+/* Contents of a weiri_net_address. */
 typedef struct weiri_tcp_address {
     uint64_t magic;
     int32_t rank, nranks;
@@ -146,7 +147,7 @@ typedef struct weiri_tcp_address {
     uint8_t key[WEIRI_KEY_BYTES];
 } weiri_tcp_address;
 
-/* What WEIRI_NET_KEY_BYTES hold. */
+/* Contents of a weiri_net_key. */
 typedef struct weiri_tcp_key {
     uint64_t magic, id, bytes;
     int32_t rank;
@@ -155,7 +156,7 @@ typedef struct weiri_tcp_key {
 
 /* ------------------------------------------------------------- tcp_connect.c */
 
-/* Chooses the interface and listens there. */
+/* Chooses the interface and listens on it. */
 weir_status weiri_tcp_listen(weiri_tcp_net *net);
 weir_status weiri_tcp_endpoint_create(weiri_net *net, int peer, weiri_endpoint **endpoint,
                                       weiri_net_address *own);
@@ -169,54 +170,54 @@ weir_status weiri_tcp_queue_put(weiri_tcp_endpoint *endpoint, const char *from, 
                                 const weiri_tcp_key *key, uint64_t to, uint64_t bytes);
 weir_status weiri_tcp_queue_signal(weiri_tcp_endpoint *endpoint, const weiri_tcp_key *key,
                                    uint64_t to, uint64_t value);
-/* The last word of this end, behind all that is queued; text is cut to what fits. */
-weir_status weiri_tcp_queue_bye(weiri_tcp_endpoint *endpoint, weir_status status,
-                                const char *text);
-/* Writes what the sockets take now. *moved is set if that was anything. Fails if a GPU's
- * memory cannot be read; else it is reading that tells of a peer that is gone. */
+/* Queues a bye frame after everything else; text is truncated to fit. */
+weir_status weiri_tcp_queue_bye(weiri_tcp_endpoint *endpoint, weir_status status, const char *text);
+/* Writes as much as the sockets accept; sets *moved if that was anything. Fails only if GPU memory
+ * cannot be read; a lost peer is reported by reading. */
 weir_status weiri_tcp_write(weiri_tcp_endpoint *endpoint, int *moved);
-/* The peer has so many frames of each stream. 0: more than were sent. */
+/* Processes an acknowledgement. Returns 0 if it counts more frames than were sent. */
 int weiri_tcp_acknowledged(weiri_tcp_endpoint *endpoint, const uint64_t *counts);
-/* Has the peer told what has arrived here. */
+/* Queues an acknowledgement if frames are unacknowledged. */
 void weiri_tcp_acknowledge(weiri_tcp_endpoint *endpoint);
 
 /* ------------------------------------------------------------- tcp_receive.c */
 
-/* Reads what is there. *moved is set if that was anything. A failure is the endpoint's. */
+/* Reads and processes available data; sets *moved if there were any. A failure fails the
+ * endpoint. */
 weir_status weiri_tcp_read(weiri_tcp_stream *stream, int *moved);
-/* Goes on with streams whose fences have fallen. */
+/* Resumes the streams whose fences are satisfied. */
 weir_status weiri_tcp_resume(weiri_tcp_endpoint *endpoint, int *moved);
 
-/* Goes on with what waited for copies into a GPU's memory. */
+/* Completes copies into GPU memory and resumes the streams that waited for them. */
 weir_status weiri_tcp_settle_copies(weiri_tcp_endpoint *endpoint, int *moved);
 
 /* --------------------------------------------------------------- tcp_staging.c */
 
-/* Memory of a GPU was registered: all streams need buffers. WEIR_ERR_UNSUPPORTED. */
+/* Called when GPU memory is registered: gives all streams staging slots. WEIR_ERR_UNSUPPORTED. */
 weir_status weiri_tcp_staging_add(weiri_tcp_net *net, const void *memory);
-/* Gives the endpoint's streams buffers, if the wire needs them. */
+/* Allocates staging slots for the endpoint's streams, if GPU memory is registered. */
 weir_status weiri_tcp_staging_prepare(weiri_tcp_endpoint *endpoint);
-/* Frees a stream's buffers, behind the copies that use them. */
+/* Frees a stream's staging slots, after the copies that use them. */
 void weiri_tcp_staging_drop(weiri_tcp_stream *stream);
-/* Begins to copy an item's payload out, if a buffer is free; its payload is there then. */
+/* Starts copying an item's payload into a slot, if one is free, and points the item to it. */
 weir_status weiri_tcp_staging_out(weiri_tcp_stream *stream, weiri_tcp_item *item);
-/* Whether an item can be written. */
+/* Sets *ready if the item can be written. */
 weir_status weiri_tcp_staging_is_out(weiri_tcp_stream *stream, const weiri_tcp_item *item,
-                                   int *ready);
-/* The buffer that fills next; NULL: none is free. */
+                                     int *ready);
+/* The slot to be filled next; NULL if none is free. */
 weiri_tcp_slot *weiri_tcp_staging_room(weiri_tcp_stream *stream);
-/* Begins to copy that buffer to where the payload goes, and that goes on behind it. */
+/* Starts copying that slot to the payload's destination, and advances the destination. */
 weir_status weiri_tcp_staging_in(weiri_tcp_stream *stream, size_t bytes, int ends_frame);
-/* Adds the frames whose copies have ended; *ended is set if a buffer is free again. */
+/* Adds the number of frames whose copies have ended; sets *ended if a slot became free. */
 weir_status weiri_tcp_staging_settle(weiri_tcp_stream *stream, uint64_t *frames, int *ended);
-/* Whether copies into GPU memory are under way. */
+/* Whether copies into GPU memory are in progress. */
 int weiri_tcp_staging_copies(const weiri_tcp_stream *stream);
 
 /* -------------------------------------------------------------------- tcp.c */
 
-/* Registered memory by its id; NULL: none. */
+/* Registered memory by its id; NULL if there is none. */
 weiri_tcp_mem *weiri_tcp_mem_of(const weiri_tcp_net *net, uint64_t id);
-/* Has epoll watch the stream for what it needs now. */
+/* Registers with epoll for the events that the stream needs now. */
 void weiri_tcp_watch(weiri_tcp_stream *stream);
 /* Closes the connections. */
 void weiri_tcp_hang_up(weiri_tcp_endpoint *endpoint);

@@ -1,12 +1,12 @@
 /*
- * How the ends of a tcp wire come together. A wire listens at one port. Of two ranks
- * the higher one calls, once for each stream, and proves each time (boot/handshake.h)
- * that it knows the key that the lower rank made for this endpoint and that travelled
- * in its address. So one port serves all endpoints, and a stranger none.
+ * Connection set-up of the tcp transport. A network listens on one port. Of two ranks the higher
+ * one connects, once per stream, and each time proves (boot/handshake.h) that it knows the key
+ * that the lower rank generated for this endpoint and sent in its address. So one port serves all
+ * endpoints, and connections from other programs are refused.
  *
- * Who waits for one caller takes in those of the wire's other endpoints as well: a
- * caller waits for lower ranks only, so whatever order the ranks connect in, the
- * lowest of those that wait goes on.
+ * A rank that waits for one peer also accepts the connections of its other endpoints. As ranks
+ * connect to lower ranks only, the lowest waiting rank can always continue, whatever order the
+ * ranks connect in.
  */
 #include "transport/net/tcp.h"
 
@@ -36,18 +36,19 @@ static weir_status choose_address(weiri_tcp_net *net)
     char text[WEIRI_ADDRESS_TEXT_BYTES], name[IF_NAMESIZE];
     weir_status status = weiri_interface_address(named, NULL, &net->listens);
     if (status != WEIR_OK)
-        return weiri_fail_context(status, "the tcp wire of rank %d%s%s", net->base.rank,
+        return weiri_fail_context(status, "the tcp transport of rank %d%s%s", net->base.rank,
                                   named ? ": " : "", named ? variable : "");
     net->has_source = named != NULL;
     weiri_interface_name(&net->listens, name);
-    weiri_log(WEIRI_LOG_INFO, "tcp wire: interface %s, address %s, because %s%s; %d streams a peer",
-              name, weiri_address_text(&net->listens, text),
-              named ? variable : "it is the likeliest to be reached from other machines, by ",
+    weiri_log(WEIRI_LOG_INFO,
+              "transport tcp: interface %s, address %s, because %s%s; %d streams per peer", name,
+              weiri_address_text(&net->listens, text),
+              named ? variable : "it is most likely reachable from other nodes, by ",
               named ? " names it" : variable, net->nstreams);
     return WEIR_OK;
 }
 
-/* Whether the endpoint is one that the guest may belong to. */
+/* Whether the endpoint still waits for connections of its peer. */
 static int expects_guests(const weiri_tcp_endpoint *end)
 {
     return end->job.rank < end->base.peer && !end->is_connected && end->base.failed == WEIR_OK &&
@@ -74,17 +75,16 @@ static weir_status check_guest(void *context, const weiri_job *job, const weiri_
     const weiri_tcp_endpoint *end = endpoint_of(job);
     (void)context;
     if (who->hello.rank != end->base.peer || who->hello.nranks != job->nranks)
-        return weiri_fail(WEIR_ERR_MISMATCH,
-                          "%s says that it is rank %d of %d; rank %d expected rank %d of %d",
-                          who->where, who->hello.rank, who->hello.nranks, job->rank,
-                          end->base.peer, job->nranks);
+        return weiri_fail(
+            WEIR_ERR_MISMATCH, "%s says that it is rank %d of %d; rank %d expected rank %d of %d",
+            who->where, who->hello.rank, who->hello.nranks, job->rank, end->base.peer, job->nranks);
     return WEIR_OK;
 }
 
 /* ------------------------------------------------------------------ streams */
 
-/* A peer that is gone without a word, its machine included, is noticed after about the
- * timeout. What it merely does not take is the deadline's business, which comes first. */
+/* Detects a peer whose whole node has disappeared after about the timeout. A peer that merely
+ * accepts no data is detected earlier, by the endpoint's deadline. */
 static void keep_alive(int fd, int timeout_ms)
 {
     enum { PROBES = 3 };
@@ -98,7 +98,7 @@ static void keep_alive(int fd, int timeout_ms)
     setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &user_ms, sizeof user_ms);
 }
 
-/* Takes a connection that has passed the handshake as the endpoint's next stream. */
+/* Adds a connection that has passed the handshake as the endpoint's next stream. */
 static weir_status add_stream(weiri_tcp_endpoint *end, int fd)
 {
     weiri_tcp_stream *stream = malloc(sizeof *stream);
@@ -107,7 +107,7 @@ static weir_status add_stream(weiri_tcp_endpoint *end, int fd)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "rank %d: no memory for a stream to rank %d",
                           end->job.rank, end->base.peer);
     }
-    /* All but the buffer. */
+    /* The receive buffer need not be cleared. */
     memset(stream, 0, offsetof(weiri_tcp_stream, in));
     stream->endpoint = end;
     stream->fd = fd;
@@ -137,15 +137,14 @@ weir_status weiri_tcp_listen(weiri_tcp_net *net)
     if (status == WEIR_OK)
         status = weiri_socket_address(net->listener, &net->listens);
     if (status == WEIR_OK)
-        status = weiri_guests_open(&net->job, &host, net->listener, net->job.nranks,
-                                   &net->guests);
+        status = weiri_guests_open(&net->job, &host, net->listener, net->job.nranks, &net->guests);
     return status;
 }
 
 /* ------------------------------------------------------------------ connect */
 
-static weir_status call(weiri_tcp_endpoint *end, const weiri_tcp_address *peers,
-                        const weiri_deadline *deadline)
+static weir_status tcp_connect_streams(weiri_tcp_endpoint *end, const weiri_tcp_address *peers,
+                                       const weiri_deadline *deadline)
 {
     const weiri_tcp_net *net = (const weiri_tcp_net *)end->base.net;
     weiri_address source = net->listens;
@@ -160,8 +159,8 @@ static weir_status call(weiri_tcp_endpoint *end, const weiri_tcp_address *peers,
         status = weiri_socket_connect(&details, deadline, &fd);
         if (status != WEIR_OK)
             break;
-        status = weiri_handshake_call(&end->job, fd, end->base.peer, &peers->listens,
-                                      &net->listens, deadline);
+        status = weiri_handshake_call(&end->job, fd, end->base.peer, &peers->listens, &net->listens,
+                                      deadline);
         if (status == WEIR_OK)
             status = add_stream(end, fd);
         else
@@ -183,16 +182,16 @@ static weir_status fail_late(const weiri_tcp_endpoint *end, const weiri_tcp_net 
                       weiri_env_name(WEIRI_ENV_SOCKET_IFNAME));
 }
 
-/* Takes in callers, of all endpoints, until this one has its streams. */
-static weir_status await_calls(weiri_tcp_endpoint *end, int nstreams,
-                               const weiri_deadline *deadline)
+/* Accepts connections, for all endpoints, until this endpoint has its streams. */
+static weir_status tcp_accept_streams(weiri_tcp_endpoint *end, int nstreams,
+                                      const weiri_deadline *deadline)
 {
     weiri_tcp_net *net = (weiri_tcp_net *)end->base.net;
     struct pollfd *set = calloc((size_t)weiri_guests_most_watched(&net->guests), sizeof *set);
     weir_status status = WEIR_OK;
     if (!set)
-        return weiri_fail(WEIR_ERR_NO_MEMORY, "rank %d: no memory to await rank %d",
-                          end->job.rank, end->base.peer);
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "rank %d: no memory to await rank %d", end->job.rank,
+                          end->base.peer);
     while (end->nstreams < nstreams && status == WEIR_OK && end->base.failed == WEIR_OK) {
         int entries = weiri_guests_watch(&net->guests, set);
         int left_ms = weiri_deadline_left_ms(deadline);
@@ -217,8 +216,8 @@ static weir_status check_address(const weiri_tcp_endpoint *end, const weiri_tcp_
     if (peers->magic != MAGIC_ADDRESS || peers->nstreams < 1 ||
         peers->nstreams > WEIRI_TCP_MOST_STREAMS)
         return weiri_fail(WEIR_ERR_INVALID,
-                          "rank %d: what was given as rank %d's address is none of a tcp wire of "
-                          "this version",
+                          "rank %d: the address given for rank %d is not one of this version's tcp "
+                          "transport",
                           end->job.rank, end->base.peer);
     if (peers->rank != end->base.peer || peers->nranks != end->job.nranks)
         return weiri_fail(WEIR_ERR_MISMATCH,
@@ -241,9 +240,9 @@ weir_status weiri_tcp_endpoint_connect(weiri_endpoint *endpoint, const weiri_net
     if (end->job.rank > endpoint->peer) {
         memcpy(end->job.key, peers.key, sizeof end->job.key);
         weiri_address_text(&peers.listens, end->where);
-        status = call(end, &peers, &deadline);
+        status = tcp_connect_streams(end, &peers, &deadline);
     } else {
-        status = await_calls(end, peers.nstreams, &deadline);
+        status = tcp_accept_streams(end, peers.nstreams, &deadline);
     }
     for (int i = 0; i < end->nstreams && status == WEIR_OK; i++) {
         struct epoll_event watch = {.events = EPOLLIN, .data.ptr = end->streams[i]};
@@ -255,7 +254,7 @@ weir_status weiri_tcp_endpoint_connect(weiri_endpoint *endpoint, const weiri_net
     if (status == WEIR_OK)
         status = weiri_tcp_staging_prepare(end);
     end->is_connected = status == WEIR_OK;
-    return status == WEIR_OK ? status : weiri_fail_context(status, "tcp wire");
+    return status == WEIR_OK ? status : weiri_fail_context(status, "transport tcp");
 }
 
 /* ------------------------------------------------------------------- create */
@@ -265,8 +264,9 @@ weir_status weiri_tcp_endpoint_create(weiri_net *base, int peer, weiri_endpoint 
 {
     weiri_tcp_net *net = (weiri_tcp_net *)base;
     if (peer < 0 || peer >= base->nranks || peer == base->rank)
-        return weiri_fail(WEIR_ERR_INVALID, "tcp wire of rank %d of %d: no endpoint to rank %d",
-                          base->rank, base->nranks, peer);
+        return weiri_fail(WEIR_ERR_INVALID,
+                          "transport tcp of rank %d of %d: no endpoint to rank %d", base->rank,
+                          base->nranks, peer);
     weiri_tcp_endpoint *end = calloc(1, sizeof *end);
     if (!end)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "rank %d: no memory for an endpoint to rank %d",
@@ -293,11 +293,11 @@ weir_status weiri_tcp_endpoint_create(weiri_net *base, int peer, weiri_endpoint 
     return WEIR_OK;
 }
 
-/* Says good-bye, unless there is something that could not be written: who is cut off in
- * the middle of a frame had better notice. What has arrived and was not read would
- * make the system reset the connection, and the peer lose the last of what it was
- * sent; hence it is read. */
-static void part(weiri_tcp_endpoint *end)
+/* Sends a bye frame and shuts the streams down. If a frame is only partly written, the bye frame
+ * cannot be sent either, and the peer reports a failure, as it should. Unread data would make the
+ * system reset the connection, and the peer would lose the last data sent to it; hence they are
+ * read. */
+static void tcp_leave(weiri_tcp_endpoint *end)
 {
     enum { MOST_READS = 1000 };
     char scratch[4096];
@@ -319,7 +319,7 @@ void weiri_tcp_endpoint_destroy(weiri_endpoint *endpoint)
 {
     weiri_tcp_endpoint *end = (weiri_tcp_endpoint *)endpoint;
     weiri_tcp_net *net = (weiri_tcp_net *)endpoint->net;
-    part(end);
+    tcp_leave(end);
     weiri_tcp_hang_up(end);
     weiri_tcp_endpoint **at = &net->endpoints;
     while (*at != end)

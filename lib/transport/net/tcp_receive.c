@@ -1,10 +1,10 @@
 /*
- * The receiving half of the tcp wire: what streams bring is checked against the
- * registered memory and goes there. tcp.c explains streams and fences.
+ * The receiving half of the tcp transport: checks incoming frames against the registered memory and
+ * performs them. tcp.c explains streams and fences.
  *
- * A read that awaits the rest of a payload puts it where it belongs, and the next
- * frame's header behind it into the stream's buffer; one that awaits a header fills the
- * buffer, from which what is short is copied.
+ * If a payload is incomplete, a read places its rest directly at the destination and the next
+ * frame's header into the stream's buffer. Otherwise a read fills the buffer, from which short
+ * payloads are copied.
  */
 #include "transport/net/tcp.h"
 
@@ -17,11 +17,11 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-enum { PASS_BYTES = 1 << 20 /* of one stream, before the others have their turn */ };
+enum { PASS_BYTES = 1 << 20 /* read from one stream before the next one */ };
 
 /* ------------------------------------------------------------------ failures */
 
-static weir_status impossible(const weiri_tcp_stream *stream, const char *what)
+static weir_status tcp_fail_invalid(const weiri_tcp_stream *stream, const char *what)
 {
     const weiri_tcp_endpoint *end = stream->endpoint;
     return weiri_fail(WEIR_ERR_SYSTEM,
@@ -29,9 +29,9 @@ static weir_status impossible(const weiri_tcp_stream *stream, const char *what)
                       end->base.peer, end->where, end->job.rank, what);
 }
 
-/* The peer closed the connection. A word of farewell would have come before, but on the
- * first stream. */
-static weir_status ended(weiri_tcp_stream *stream, int error_number)
+/* The peer closed a connection. A bye frame, which comes on the first stream, would have been
+ * processed before. */
+static weir_status tcp_stream_ended(weiri_tcp_stream *stream, int error_number)
 {
     weiri_tcp_endpoint *end = stream->endpoint;
     stream->is_ended = 1;
@@ -42,18 +42,18 @@ static weir_status ended(weiri_tcp_stream *stream, int error_number)
     }
     if (error_number)
         return weiri_fail_errno(WEIR_ERR_PEER, error_number,
-                                "rank %d at %s is gone; see what it says itself", end->base.peer,
+                                "rank %d at %s is gone; see its own messages", end->base.peer,
                                 end->where);
     return weiri_fail(WEIR_ERR_PEER,
-                      "rank %d at %s is gone: it closed the connection; see what it says itself",
+                      "rank %d at %s is gone: it closed the connection; see its own messages",
                       end->base.peer, end->where);
 }
 
 /* -------------------------------------------------------------------- frames */
 
-/* The memory that a frame's bytes go to, NULL if they must not. */
-static const weiri_tcp_mem *target_of(const weiri_tcp_stream *stream,
-                                      const weiri_tcp_frame *frame, uint64_t bytes)
+/* The memory that a frame writes to; NULL if the range is not within registered memory. */
+static const weiri_tcp_mem *target_of(const weiri_tcp_stream *stream, const weiri_tcp_frame *frame,
+                                      uint64_t bytes)
 {
     const weiri_tcp_net *net = (const weiri_tcp_net *)stream->endpoint->base.net;
     const weiri_tcp_mem *mem = weiri_tcp_mem_of(net, frame->memory);
@@ -62,8 +62,8 @@ static const weiri_tcp_mem *target_of(const weiri_tcp_stream *stream,
     return mem;
 }
 
-static weir_status refused(const weiri_tcp_stream *stream, const weiri_tcp_frame *frame,
-                           uint64_t bytes)
+static weir_status tcp_fail_target(const weiri_tcp_stream *stream, const weiri_tcp_frame *frame,
+                                   uint64_t bytes)
 {
     const weiri_tcp_endpoint *end = stream->endpoint;
     const weiri_tcp_net *net = (const weiri_tcp_net *)end->base.net;
@@ -91,9 +91,9 @@ static weir_status begin_put(weiri_tcp_stream *stream, const weiri_tcp_frame *fr
 {
     const weiri_tcp_mem *mem = target_of(stream, frame, frame->value);
     if (!mem)
-        return refused(stream, frame, frame->value);
+        return tcp_fail_target(stream, frame, frame->value);
     if (frame->value == 0)
-        return impossible(stream, "a put of nothing");
+        return tcp_fail_invalid(stream, "a put of nothing");
     stream->payload = mem->base.base + frame->to;
     stream->payload_left = frame->value;
     stream->is_staged = mem->place == WEIRI_NET_CUDA;
@@ -107,10 +107,10 @@ static weir_status do_signal(weiri_tcp_stream *stream, const weiri_tcp_frame *fr
 {
     const weiri_tcp_mem *mem = target_of(stream, frame, sizeof(uint64_t));
     if (!mem)
-        return refused(stream, frame, sizeof(uint64_t));
+        return tcp_fail_target(stream, frame, sizeof(uint64_t));
     char *word = mem->base.base + frame->to;
     if ((uintptr_t)word % sizeof(uint64_t) != 0)
-        return impossible(stream, "a signal to an address that is no multiple of 8");
+        return tcp_fail_invalid(stream, "a signal to an address that is not a multiple of 8");
     if (mem->place == WEIRI_NET_CUDA) {
         memcpy(weiri_tcp_staging_room(stream)->stage.buffer, &frame->value, sizeof frame->value);
         stream->payload = word;
@@ -121,8 +121,8 @@ static weir_status do_signal(weiri_tcp_stream *stream, const weiri_tcp_frame *fr
     return WEIR_OK;
 }
 
-/* Whether a frame has to wait until copies into a GPU's memory have ended: whatever
- * moves data, but a put that is copied behind them. */
+/* Whether a frame must wait until copies into GPU memory have ended: true for all frames that move
+ * data, except puts to GPU memory, whose copies are ordered after them. */
 static int must_await_copies(const weiri_tcp_stream *stream, const weiri_tcp_frame *frame)
 {
     const weiri_tcp_net *net = (const weiri_tcp_net *)stream->endpoint->base.net;
@@ -133,7 +133,7 @@ static int must_await_copies(const weiri_tcp_stream *stream, const weiri_tcp_fra
            (frame->kind == WEIRI_TCP_PUT && mem && mem->place != WEIRI_NET_CUDA);
 }
 
-static int fence_has_fallen(const weiri_tcp_stream *stream)
+static int fence_is_satisfied(const weiri_tcp_stream *stream)
 {
     const weiri_tcp_endpoint *end = stream->endpoint;
     for (int i = 0; i < end->nstreams; i++)
@@ -142,7 +142,7 @@ static int fence_has_fallen(const weiri_tcp_stream *stream)
     return 1;
 }
 
-/* The peer has ended the endpoint, in good order or for a reason. */
+/* The peer has destroyed its endpoint, regularly or after a failure. */
 static weir_status do_bye(weiri_tcp_stream *stream, const weiri_tcp_frame *frame, const char *said)
 {
     weiri_tcp_endpoint *end = stream->endpoint;
@@ -159,8 +159,8 @@ static weir_status do_bye(weiri_tcp_stream *stream, const weiri_tcp_frame *frame
     return weiri_fail(WEIR_ERR_PEER, "rank %d at %s failed: %s", end->base.peer, end->where, text);
 }
 
-/* Bytes that must be in the buffer behind the header before the frame can be taken;
- * SIZE_MAX: it is none. */
+/* Bytes that must follow the header in the buffer before the frame can be processed; SIZE_MAX if
+ * the frame is invalid. */
 static size_t rest_bytes(const weiri_tcp_stream *stream, const weiri_tcp_frame *frame)
 {
     switch (frame->kind) {
@@ -192,12 +192,12 @@ static weir_status do_frame(weiri_tcp_stream *stream, const weiri_tcp_frame *fra
         return do_signal(stream, frame);
     case WEIRI_TCP_FENCE:
         memcpy(stream->awaits, counts, sizeof counts);
-        stream->is_stalled = !fence_has_fallen(stream);
+        stream->is_stalled = !fence_is_satisfied(stream);
         return WEIR_OK;
     case WEIRI_TCP_ACK:
         return weiri_tcp_acknowledged(stream->endpoint, counts)
                    ? WEIR_OK
-                   : impossible(stream, "an acknowledgement of what was not sent");
+                   : tcp_fail_invalid(stream, "an acknowledgement of frames that were not sent");
     default:
         return do_bye(stream, frame, (const char *)rest);
     }
@@ -205,7 +205,7 @@ static weir_status do_frame(weiri_tcp_stream *stream, const weiri_tcp_frame *fra
 
 /* ------------------------------------------------------------------ reading */
 
-/* Where the next bytes of a payload go; 0: nowhere now. */
+/* Room for the next bytes of a payload, in bytes; 0 if no staging slot is free. */
 static size_t payload_room(weiri_tcp_stream *stream, char **room)
 {
     *room = stream->payload;
@@ -237,7 +237,7 @@ static weir_status payload_came(weiri_tcp_stream *stream, size_t bytes)
     return WEIR_OK;
 }
 
-static weir_status digest_payload(weiri_tcp_stream *stream)
+static weir_status stream_copy_payload(weiri_tcp_stream *stream)
 {
     size_t there = stream->in_end - stream->in_begin;
     char *room;
@@ -255,8 +255,8 @@ static int can_go_on(const weiri_tcp_stream *stream)
     return !stream->is_stalled && !stream->awaits_copy && !stream->endpoint->has_left;
 }
 
-/* Takes what is in the buffer, as far as it goes. */
-static weir_status digest(weiri_tcp_stream *stream)
+/* Processes the frames in the buffer, as far as possible. */
+static weir_status stream_process(weiri_tcp_stream *stream)
 {
     weir_status status = WEIR_OK;
     weiri_tcp_frame frame;
@@ -264,7 +264,7 @@ static weir_status digest(weiri_tcp_stream *stream)
         size_t there = stream->in_end - stream->in_begin;
         const unsigned char *at = stream->in + stream->in_begin;
         if (stream->payload_left > 0 && there > 0) {
-            status = digest_payload(stream);
+            status = stream_copy_payload(stream);
             continue;
         }
         if (there < sizeof frame)
@@ -272,7 +272,7 @@ static weir_status digest(weiri_tcp_stream *stream)
         memcpy(&frame, at, sizeof frame);
         size_t rest = rest_bytes(stream, &frame);
         if (rest == SIZE_MAX)
-            return impossible(stream, "what is no frame of this version");
+            return tcp_fail_invalid(stream, "an invalid frame");
         if (there - sizeof frame < rest)
             break;
         stream->awaits_copy = must_await_copies(stream, &frame);
@@ -289,7 +289,7 @@ static weir_status digest(weiri_tcp_stream *stream)
     return status;
 }
 
-/* One read of *got bytes; *is_dry if nothing is there any more now. */
+/* One system call, which reads *got bytes; sets *is_dry if no more data are available. */
 static weir_status read_once(weiri_tcp_stream *stream, size_t *got, int *is_dry)
 {
     struct iovec parts[2];
@@ -302,11 +302,11 @@ static weir_status read_once(weiri_tcp_stream *stream, size_t *got, int *is_dry)
         return WEIR_OK;
     if (payload > 0)
         parts[nparts++] = (struct iovec){room, payload};
-    /* Behind a part of a payload there is no header. */
+    /* A header follows only if the payload can be read to its end. */
     if (payload == stream->payload_left)
-        parts[nparts++] = (struct iovec){stream->in + stream->in_end,
-                                         payload ? WEIRI_TCP_AHEAD_BYTES
-                                                 : sizeof stream->in - stream->in_end};
+        parts[nparts++] =
+            (struct iovec){stream->in + stream->in_end,
+                           payload ? WEIRI_TCP_AHEAD_BYTES : sizeof stream->in - stream->in_end};
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = (size_t)nparts};
     ssize_t had;
     do
@@ -315,7 +315,7 @@ static weir_status read_once(weiri_tcp_stream *stream, size_t *got, int *is_dry)
     if (had < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
         return WEIR_OK;
     if (had <= 0)
-        return ended(stream, had < 0 ? errno : 0);
+        return tcp_stream_ended(stream, had < 0 ? errno : 0);
     *got = (size_t)had;
     *is_dry = *got < parts[0].iov_len + (nparts > 1 ? parts[1].iov_len : 0);
     size_t direct = *got < payload ? *got : payload;
@@ -325,7 +325,7 @@ static weir_status read_once(weiri_tcp_stream *stream, size_t *got, int *is_dry)
 
 weir_status weiri_tcp_read(weiri_tcp_stream *stream, int *moved)
 {
-    weir_status status = digest(stream);
+    weir_status status = stream_process(stream);
     size_t got = 0;
     int is_dry = 0;
     for (size_t pass = 0; status == WEIR_OK && !is_dry && pass < PASS_BYTES; pass += got) {
@@ -335,7 +335,7 @@ weir_status weiri_tcp_read(weiri_tcp_stream *stream, int *moved)
         if (got > 0)
             *moved = 1;
         if (status == WEIR_OK && got > 0)
-            status = digest(stream);
+            status = stream_process(stream);
     }
     return status;
 }
@@ -345,13 +345,13 @@ weir_status weiri_tcp_resume(weiri_tcp_endpoint *end, int *moved)
     weir_status status = WEIR_OK;
     for (int i = 0; i < end->nstreams && status == WEIR_OK && !end->has_left; i++) {
         weiri_tcp_stream *stream = end->streams[i];
-        if (!stream->is_stalled || !fence_has_fallen(stream))
+        if (!stream->is_stalled || !fence_is_satisfied(stream))
             continue;
         stream->is_stalled = 0;
         *moved = 1;
         status = weiri_tcp_read(stream, moved);
         weiri_tcp_watch(stream);
-        i = -1; /* what it brought may be what another one waits for */
+        i = -1; /* the frames processed may satisfy the fences of others */
     }
     return status;
 }

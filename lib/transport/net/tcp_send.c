@@ -1,9 +1,9 @@
 /*
- * The sending half of the tcp wire: operations become frames in the queues of streams,
- * and queues are written. tcp.c explains streams and fences.
+ * The sending half of the tcp transport: turns operations into frames in the streams' queues, and
+ * writes the queues. tcp.c explains streams and fences.
  *
- * A queue refers to the payload where it lies; the writer gathers headers and payloads
- * of many frames into one call. So a put and the signal behind it leave in one segment.
+ * A queue refers to payloads in place. The writer gathers the headers and payloads of many frames
+ * into one system call, so that a put and the signal after it leave in one segment.
  */
 #include "transport/net/tcp.h"
 
@@ -17,18 +17,19 @@
 #include <sys/uio.h>
 
 enum {
-    STRIPED_BYTES = 256 << 10,   /* puts of so many bytes are cut into stripes */
+    STRIPED_BYTES = 256 << 10, /* longer puts are cut into stripes */
     STRIPE_BYTES_MIN = 64 << 10,
     STRIPE_BYTES_MAX = 1 << 20,
-    MOST_PARTS = 64,             /* of one write */
-    PASS_BYTES = 1 << 20,        /* of one stream, before the others have their turn */
-    SCANNED_OPS = 256,           /* looked at for an overlap */
+    MOST_PARTS = 64,      /* iovecs per write */
+    PASS_BYTES = 1 << 20, /* written to one stream before the next one */
+    SCANNED_OPS = 256,    /* checked for an overlap; more count as overlapping */
 };
 
 /* ------------------------------------------------------------------- queues */
 
-/* Room for one more element of a ring; the ring's elements begin at its start again. */
-static void *grow(void *ring, size_t element_bytes, size_t *capacity, size_t *head, size_t count)
+/* Doubles a ring and moves its elements to its beginning. Returns NULL if there is no memory. */
+static void *ring_grow(void *ring, size_t element_bytes, size_t *capacity, size_t *head,
+                       size_t count)
 {
     size_t wider = *capacity ? 2 * *capacity : 16, before = *capacity - *head;
     char *made = malloc(wider * element_bytes);
@@ -50,8 +51,8 @@ static void *grow(void *ring, size_t element_bytes, size_t *capacity, size_t *he
 static weir_status no_memory(const weiri_tcp_endpoint *end)
 {
     return weiri_fail(WEIR_ERR_NO_MEMORY,
-                      "rank %d: no memory for more operations under way to rank %d",
-                      end->job.rank, end->base.peer);
+                      "rank %d: no memory for more operations under way to rank %d", end->job.rank,
+                      end->base.peer);
 }
 
 static weiri_tcp_item *item_at(const weiri_tcp_stream *stream, size_t index)
@@ -62,8 +63,8 @@ static weiri_tcp_item *item_at(const weiri_tcp_stream *stream, size_t index)
 static weiri_tcp_item *append_item(weiri_tcp_stream *stream)
 {
     if (stream->count == stream->capacity) {
-        void *wider = grow(stream->items, sizeof *stream->items, &stream->capacity,
-                           &stream->head, stream->count);
+        void *wider = ring_grow(stream->items, sizeof *stream->items, &stream->capacity,
+                                &stream->head, stream->count);
         if (!wider)
             return NULL;
         stream->items = wider;
@@ -83,7 +84,7 @@ static weiri_tcp_op *op_at(const weiri_tcp_endpoint *end, size_t index)
 static weiri_tcp_op *append_op(weiri_tcp_endpoint *end)
 {
     if (end->count == end->capacity) {
-        void *wider = grow(end->ops, sizeof *end->ops, &end->capacity, &end->head, end->count);
+        void *wider = ring_grow(end->ops, sizeof *end->ops, &end->capacity, &end->head, end->count);
         if (!wider)
             return NULL;
         end->ops = wider;
@@ -101,9 +102,9 @@ static void commit_op(weiri_tcp_endpoint *end)
     end->base.posted++;
 }
 
-/* Lets the stream's next frame wait for the given frames of the others, if the peer has
- * neither acknowledged them nor been told to wait for as many already. */
-static weir_status fence(weiri_tcp_stream *stream, const uint64_t *counts)
+/* Makes the stream's next frame wait for the given number of frames of the other streams, unless
+ * the peer has acknowledged them or an earlier fence already waits for as many. */
+static weir_status queue_fence(weiri_tcp_stream *stream, const uint64_t *counts)
 {
     const weiri_tcp_endpoint *end = stream->endpoint;
     int needed = 0;
@@ -116,7 +117,7 @@ static weir_status fence(weiri_tcp_stream *stream, const uint64_t *counts)
         return no_memory(end);
     item->frame = (weiri_tcp_frame){.kind = WEIRI_TCP_FENCE, .nstreams = (uint32_t)end->nstreams};
     memcpy(item->counts, counts, sizeof item->counts);
-    item->counts[stream->index] = 0; /* what is on the same stream comes first anyway */
+    item->counts[stream->index] = 0; /* frames of the same stream are in order anyway */
     memcpy(stream->fenced, item->counts, sizeof stream->fenced);
     return WEIR_OK;
 }
@@ -136,8 +137,8 @@ static weir_status queue_stripe(weiri_tcp_stream *stream, const char *from, int 
     weiri_tcp_item *item = append_item(stream);
     if (!item)
         return no_memory(stream->endpoint);
-    item->frame = (weiri_tcp_frame){
-        .kind = WEIRI_TCP_PUT, .memory = key->id, .to = to, .value = bytes};
+    item->frame =
+        (weiri_tcp_frame){.kind = WEIRI_TCP_PUT, .memory = key->id, .to = to, .value = bytes};
     item->payload = from;
     item->payload_bytes = bytes;
     item->is_staged = is_staged;
@@ -146,7 +147,7 @@ static weir_status queue_stripe(weiri_tcp_stream *stream, const char *from, int 
     return WEIR_OK;
 }
 
-/* Whether an operation under way may write where this one does. */
+/* Whether an outstanding operation may write to the same range. */
 static int overlaps(const weiri_tcp_endpoint *end, uint64_t memory, uint64_t to, uint64_t bytes)
 {
     if (end->count > SCANNED_OPS)
@@ -159,7 +160,7 @@ static int overlaps(const weiri_tcp_endpoint *end, uint64_t memory, uint64_t to,
     return 0;
 }
 
-/* The stream with the least to do, but the first, which is for what is short. */
+/* The stream with the least queued data, except the first, which is for short operations. */
 static weiri_tcp_stream *next_stream(weiri_tcp_endpoint *end)
 {
     weiri_tcp_stream *best = NULL;
@@ -185,7 +186,7 @@ static weir_status queue_stripes(weiri_tcp_endpoint *end, weiri_tcp_op *op, cons
     while (done < op->bytes) {
         weiri_tcp_stream *stream = next_stream(end);
         uint64_t bytes = op->bytes - done < stripe ? op->bytes - done : stripe;
-        weir_status status = fenced ? fence(stream, counts) : WEIR_OK;
+        weir_status status = fenced ? queue_fence(stream, counts) : WEIR_OK;
         if (status == WEIR_OK)
             status = queue_stripe(stream, from + done, is_staged, key, op->to + done, bytes);
         if (status != WEIR_OK)
@@ -196,14 +197,14 @@ static weir_status queue_stripes(weiri_tcp_endpoint *end, weiri_tcp_op *op, cons
     return WEIR_OK;
 }
 
-/* On the first stream: behind what was sent on the others. What is staged goes in pieces
- * that fit its buffers. */
+/* Queues a short put on the first stream, ordered after everything on the other streams. Staged
+ * puts are cut to the size of a staging buffer. */
 static weir_status queue_short(weiri_tcp_endpoint *end, weiri_tcp_op *op, const char *from,
                                int is_staged, const weiri_tcp_key *key)
 {
     uint64_t counts[WEIRI_TCP_MOST_STREAMS];
     counts_sent(end, counts);
-    weir_status status = fence(end->streams[0], counts);
+    weir_status status = queue_fence(end->streams[0], counts);
     for (uint64_t done = 0; status == WEIR_OK && done < op->bytes;) {
         uint64_t bytes = op->bytes - done;
         if (is_staged && bytes > WEIRI_STAGING_BUFFER_BYTES)
@@ -243,12 +244,12 @@ weir_status weiri_tcp_queue_signal(weiri_tcp_endpoint *end, const weiri_tcp_key 
     if (!op)
         return no_memory(end);
     counts_sent(end, counts);
-    weir_status status = fence(stream, counts);
+    weir_status status = queue_fence(stream, counts);
     weiri_tcp_item *item = status == WEIR_OK ? append_item(stream) : NULL;
     if (!item)
         return no_memory(end);
-    item->frame = (weiri_tcp_frame){
-        .kind = WEIRI_TCP_SIGNAL, .memory = key->id, .to = to, .value = value};
+    item->frame =
+        (weiri_tcp_frame){.kind = WEIRI_TCP_SIGNAL, .memory = key->id, .to = to, .value = value};
     op->memory = key->id;
     op->to = to;
     op->bytes = sizeof value;
@@ -261,13 +262,13 @@ weir_status weiri_tcp_queue_bye(weiri_tcp_endpoint *end, weir_status why, const 
 {
     uint64_t counts[WEIRI_TCP_MOST_STREAMS];
     counts_sent(end, counts);
-    weir_status status = fence(end->streams[0], counts);
+    weir_status status = queue_fence(end->streams[0], counts);
     weiri_tcp_item *item = status == WEIR_OK ? append_item(end->streams[0]) : NULL;
     if (!item)
         return no_memory(end);
     size_t bytes = strnlen(text, WEIRI_TCP_TEXT_BYTES / 2);
-    item->frame = (weiri_tcp_frame){
-        .kind = WEIRI_TCP_BYE, .to = (uint64_t)(int64_t)why, .value = bytes};
+    item->frame =
+        (weiri_tcp_frame){.kind = WEIRI_TCP_BYE, .to = (uint64_t)(int64_t)why, .value = bytes};
     item->payload = text;
     item->payload_bytes = bytes;
     return WEIR_OK;
@@ -275,7 +276,7 @@ weir_status weiri_tcp_queue_bye(weiri_tcp_endpoint *end, weir_status why, const 
 
 /* --------------------------------------------------------- acknowledgements */
 
-/* Counts the operations whose frames the system has. */
+/* Advances sent: operations all of whose frames have been written. */
 static void note_sent(weiri_tcp_endpoint *end)
 {
     for (; end->nsent < end->count; end->nsent++, end->base.sent++) {
@@ -286,8 +287,8 @@ static void note_sent(weiri_tcp_endpoint *end)
     }
 }
 
-/* Counts what is sent and what has arrived; an operation on nothing has at once. */
-static void settle(weiri_tcp_endpoint *end)
+/* Advances sent and completed; an empty operation is complete at once. */
+static void count_completed(weiri_tcp_endpoint *end)
 {
     note_sent(end);
     while (end->count > 0) {
@@ -309,13 +310,13 @@ int weiri_tcp_acknowledged(weiri_tcp_endpoint *end, const uint64_t *counts)
             return 0;
     memcpy(end->acked, counts, (size_t)end->nstreams * sizeof *counts);
     end->moved_ns = weir_clock_ns();
-    settle(end);
+    count_completed(end);
     return 1;
 }
 
-/* Room for an acknowledgement: the one that still waits, which a later one contains; else in
- * front of what waits, for nothing that waits there says what has arrived here, but behind a
- * frame that is written in part. NULL: no memory. */
+/* Returns the item for an acknowledgement: one that is still queued, as a later one supersedes it;
+ * else a new one at the front of the queue, which is independent of what is queued there, but after
+ * a frame that is partly written. NULL if there is no memory. */
 static weiri_tcp_item *acknowledgement(weiri_tcp_stream *stream)
 {
     size_t at = stream->head_sent > 0;
@@ -335,7 +336,7 @@ void weiri_tcp_acknowledge(weiri_tcp_endpoint *end)
 {
     weiri_tcp_item *item = end->owed_frames ? acknowledgement(end->streams[0]) : NULL;
     if (!item)
-        return; /* without memory later */
+        return; /* nothing to acknowledge, or no memory: a later call tries again */
     item->frame.nstreams = (uint32_t)end->nstreams;
     for (int i = 0; i < end->nstreams; i++)
         item->counts[i] = end->streams[i]->frames_done;
@@ -349,8 +350,8 @@ static size_t header_bytes(const weiri_tcp_item *item)
     return sizeof item->frame + item->frame.nstreams * sizeof *item->counts;
 }
 
-/* Adds what is left of an item behind its first sent bytes; returns how many bytes. A
- * fence's counts lie right behind its frame. */
+/* Adds the rest of an item, of which sent bytes are written, to parts; returns its length. A
+ * fence's counts follow its frame in memory. */
 static size_t add_parts(const weiri_tcp_item *item, size_t sent, struct iovec *parts, int *nparts)
 {
     size_t head = header_bytes(item), total = head + item->payload_bytes;
@@ -358,12 +359,12 @@ static size_t add_parts(const weiri_tcp_item *item, size_t sent, struct iovec *p
         parts[(*nparts)++] = (struct iovec){(char *)(uintptr_t)&item->frame + sent, head - sent};
     size_t skip = sent > head ? sent - head : 0;
     if (skip < item->payload_bytes)
-        parts[(*nparts)++] = (struct iovec){(char *)(uintptr_t)item->payload + skip,
-                                            item->payload_bytes - skip};
+        parts[(*nparts)++] =
+            (struct iovec){(char *)(uintptr_t)item->payload + skip, item->payload_bytes - skip};
     return total - sent;
 }
 
-static void written(weiri_tcp_stream *stream, size_t bytes)
+static void stream_note_written(weiri_tcp_stream *stream, size_t bytes)
 {
     stream->head_sent += bytes;
     while (stream->count > 0) {
@@ -383,8 +384,8 @@ static void written(weiri_tcp_stream *stream, size_t bytes)
     }
 }
 
-/* Has the first payloads of GPUs copied out, as far as there are buffers. */
-static weir_status stage(weiri_tcp_stream *stream)
+/* Starts copying the first GPU payloads into staging slots, as far as slots are free. */
+static weir_status stream_stage_payloads(weiri_tcp_stream *stream)
 {
     enum { AHEAD = 16 };
     weir_status status = WEIR_OK;
@@ -398,11 +399,11 @@ static weir_status stage(weiri_tcp_stream *stream)
     return status;
 }
 
-/* The parts of the next write: of the items from the first to one that is not ready. */
+/* Collects the parts of the next write, up to the first item that is not ready. */
 static weir_status gather(weiri_tcp_stream *stream, struct iovec *parts, int *nparts,
                           size_t *offered)
 {
-    weir_status status = stage(stream);
+    weir_status status = stream_stage_payloads(stream);
     int ready = 1;
     for (size_t i = 0; i < stream->count && *nparts + 2 <= MOST_PARTS; i++) {
         const weiri_tcp_item *item = item_at(stream, i);
@@ -415,7 +416,7 @@ static weir_status gather(weiri_tcp_stream *stream, struct iovec *parts, int *np
     return status;
 }
 
-/* One write; *taken is the bytes it took, 0 if there is nothing to write now. */
+/* One system call; *taken is the number of bytes written, 0 if nothing can be written now. */
 static weir_status write_once(weiri_tcp_stream *stream, size_t *taken)
 {
     struct iovec parts[MOST_PARTS];
@@ -431,13 +432,13 @@ static weir_status write_once(weiri_tcp_stream *stream, size_t *taken)
         put = sendmsg(stream->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     while (put < 0 && errno == EINTR);
     if (put >= 0) {
-        written(stream, (size_t)put);
+        stream_note_written(stream, (size_t)put);
         stream->is_full = (size_t)put < offered;
         *taken = (size_t)put;
         return WEIR_OK;
     }
     stream->is_full = 1;
-    /* A peer that is gone: what it said last is still to be read, and tells why. */
+    /* If the peer is gone, its last frame is still to be read and may contain the reason. */
     stream->write_failed = errno != EAGAIN && errno != EWOULDBLOCK;
     return WEIR_OK;
 }
@@ -459,6 +460,6 @@ weir_status weiri_tcp_write(weiri_tcp_endpoint *end, int *moved)
         }
         weiri_tcp_watch(stream);
     }
-    settle(end);
+    count_completed(end);
     return status;
 }

@@ -1,11 +1,11 @@
 /*
- * Memory of a GPU on the tcp wire: payloads pass through pinned memory (staging.h). Each stream
- * has two slots each way, so that one is copied while the other is on its way through the
- * socket, and no stream waits for another's.
+ * GPU memory in the tcp transport: payloads pass through pinned staging buffers (staging.h). Each
+ * stream has two slots per direction, so that one is copied while the other one passes through the
+ * socket, and streams do not wait for each other.
  *
- * Sending: the first payloads of a queue are copied out ahead of being written. Receiving:
- * what a slot holds is copied in when it is full or the payload ends, and a frame counts as
- * taken only once its copies have ended; what else the stream brings waits for that.
+ * Sending: the first payloads of a queue are copied to slots before they are written. Receiving: a
+ * slot is copied to GPU memory when it is full or the payload ends. A frame counts as processed
+ * only once its copies have ended; later frames of the stream wait for that.
  */
 #include "transport/net/tcp.h"
 
@@ -18,7 +18,7 @@ static const weiri_staging *stage_of(const weiri_tcp_endpoint *end)
     return &((const weiri_tcp_net *)end->base.net)->stage;
 }
 
-/* ------------------------------------------------------------------- buffers */
+/* --------------------------------------------------------------------- slots */
 
 weir_status weiri_tcp_staging_add(weiri_tcp_net *net, const void *memory)
 {
@@ -36,11 +36,11 @@ weir_status weiri_tcp_staging_prepare(weiri_tcp_endpoint *end)
     for (int i = 0; stage->context && i < end->nstreams; i++)
         for (int j = 0; j < WEIRI_TCP_SLOTS && status == WEIR_OK; j++) {
             weiri_tcp_stream *stream = end->streams[i];
-            status = weiri_staging_slot_open(stage, WEIRI_STAGING_BUFFER_BYTES,
-                                           &stream->out[j].stage);
+            status =
+                weiri_staging_slot_open(stage, WEIRI_STAGING_BUFFER_BYTES, &stream->out[j].stage);
             if (status == WEIR_OK)
                 status = weiri_staging_slot_open(stage, WEIRI_STAGING_BUFFER_BYTES,
-                                               &stream->into[j].stage);
+                                                 &stream->into[j].stage);
         }
     return status;
 }
@@ -63,8 +63,8 @@ weir_status weiri_tcp_staging_out(weiri_tcp_stream *stream, weiri_tcp_item *item
         weiri_tcp_slot *slot = &stream->out[j];
         if (slot->is_busy)
             continue;
-        weir_status status = stage->ops->copy_out(stage->context, &slot->stage, item->payload,
-                                                  item->payload_bytes);
+        weir_status status =
+            stage->ops->copy_out(stage->context, &slot->stage, item->payload, item->payload_bytes);
         if (status != WEIR_OK)
             return status;
         slot->is_busy = 1;
@@ -76,7 +76,7 @@ weir_status weiri_tcp_staging_out(weiri_tcp_stream *stream, weiri_tcp_item *item
 }
 
 weir_status weiri_tcp_staging_is_out(weiri_tcp_stream *stream, const weiri_tcp_item *item,
-                                   int *ready)
+                                     int *ready)
 {
     const weiri_staging *stage = stage_of(stream->endpoint);
     weir_status status = WEIR_OK;
@@ -115,7 +115,7 @@ weir_status weiri_tcp_staging_settle(weiri_tcp_stream *stream, uint64_t *frames,
 {
     const weiri_staging *stage = stage_of(stream->endpoint);
     for (int j = 0; j < WEIRI_TCP_SLOTS; j++) {
-        /* The older copy first. */
+        /* In the order in which the copies were started. */
         weiri_tcp_slot *slot = &stream->into[(stream->into_next + j) % WEIRI_TCP_SLOTS];
         int done = 0;
         if (!slot->is_busy)

@@ -1,8 +1,7 @@
 /*
- * What every bootstrap must do. boot_conformance() is called by every rank with
- * whatever bootstrap is to be judged; it returns how many expectations failed,
- * each of which it has printed on standard error. At the end the bootstrap is
- * as usable as before.
+ * Conformance suite of bootstraps. Every rank calls boot_conformance() with the bootstrap under
+ * test; it returns the number of failed expectations, each printed on standard error, and leaves
+ * the bootstrap usable.
  */
 #ifndef VERIFY_TESTS_CONFORMANCE_BOOT_CONFORMANCE_H
 #define VERIFY_TESTS_CONFORMANCE_BOOT_CONFORMANCE_H

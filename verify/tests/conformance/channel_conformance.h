@@ -1,12 +1,11 @@
 /*
- * What the channels of every transport must do. channel_conformance() is called
- * by every rank of a communicator; each pair of ranks connects over the given
- * transport and tries one call after the other. It returns how many
- * expectations failed, each of which it has printed on standard error.
+ * Conformance suite of memory channels over any transport. Every rank of a communicator calls
+ * channel_conformance(); each pair of ranks connects over the given transport and tests each call.
+ * It returns the number of failed expectations, each printed on standard error.
  *
- * Every end has data memory in two halves, the first of which is the source of
- * its transfers and the second the destination of the peer's, and memory for
- * packets. Both ends run the same checks at the same time, in step.
+ * Every end has data memory in two halves, the first of which is the source of its transfers and
+ * the second the destination of the peer's, and memory for packets. Both ends run the same checks
+ * at the same time, in step.
  */
 #ifndef VERIFY_TESTS_CONFORMANCE_CHANNEL_CONFORMANCE_H
 #define VERIFY_TESTS_CONFORMANCE_CHANNEL_CONFORMANCE_H

@@ -1,8 +1,7 @@
 /*
- * What the port channels of every transport must do, for callers on the host.
- * port_conformance() is called by every rank of a communicator; each pair of ranks
- * connects over the given transport and tries one call after the other. It returns how
- * many expectations failed, each of which it has printed on standard error.
+ * Conformance suite of port channels over any transport, for callers on the host. Every rank of a
+ * communicator calls port_conformance(); each pair of ranks connects over the given transport and
+ * tests each call. It returns the number of failed expectations, each printed on standard error.
  *
  * Every end has memory in two halves, the first of which is the source of its puts and
  * the second the destination of the peer's. Both ends run the same checks in step.

@@ -1,7 +1,7 @@
 /*
- * Communicators across nodes, which are emulated on one: ranks with different values
- * of WEIR_HOSTID, joined by the wire of shared memory. Who sits where, every collective
- * over even, ragged and interleaved machines, memory, and how things end.
+ * Proves that communicators across nodes work: placement, every collective over even, ragged and
+ * interleaved nodes, memory, and failures. The nodes are emulated on one: ranks with different
+ * values of WEIR_HOSTID, joined by the network over shared memory (support/net_shm.c).
  */
 #include "verify/tests/support/internode_ranks.h"
 

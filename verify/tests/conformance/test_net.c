@@ -1,6 +1,6 @@
 /*
- * The wires of this build: each conforms, and fails as it should. A wire that this
- * machine has no device for is skipped.
+ * Proves that each network transport of this build conforms to net.h and fails as it should.
+ * Transports without a device on this node are skipped.
  *
  *   test_net                     all
  *   test_net NAME                the tests of one transport
@@ -37,21 +37,25 @@ static int come_and_go(weir_boot *boot, weir_transport transport)
     return net_fault_leaks(boot, transport, 200);
 }
 
-#define ROWS(word, transport)                                                                     \
-    {word ": 2 ranks conform", test_subject, NULL, NULL,                                          \
-     &(subject){transport, 2, net_conformance, 0}},                                              \
-        {word ": 3 ranks conform", test_subject, NULL, NULL,                                      \
-         &(subject){transport, 3, net_conformance, 0}},                                          \
-        {word ": a killed peer is named", test_subject, NULL, NULL,                               \
-         &(subject){transport, 2, net_fault_killed, 1}},                                         \
-        {word ": a peer that does not progress runs into the deadline", test_subject, NULL, NULL, \
-         &(subject){transport, 2, net_fault_silent, 0}},                                         \
-        {word ": a key of memory that is gone is refused", test_subject, NULL, NULL,              \
-         &(subject){transport, 2, net_fault_stale_key, 0}},                                      \
-        {word ": a put beyond the peer's memory is refused", test_subject, NULL, NULL,            \
-         &(subject){transport, 2, net_fault_beyond, 0}},                                         \
-        {word ": 200 set-ups leave nothing behind", test_subject, NULL, NULL,                     \
-         &(subject){transport, 2, come_and_go, 0}}
+#define ROWS(word, transport)                                                                      \
+    {word ": 2 ranks conform", test_subject, NULL, NULL,                                           \
+     &(subject){transport, 2, net_conformance, 0}},                                                \
+        {word ": 3 ranks conform", test_subject, NULL, NULL,                                       \
+         &(subject){transport, 3, net_conformance, 0}},                                            \
+        {word ": a killed peer is named", test_subject, NULL, NULL,                                \
+         &(subject){transport, 2, net_fault_killed, 1}},                                           \
+        {word ": a peer that does not progress runs into the deadline", test_subject, NULL, NULL,  \
+         &(subject){transport, 2, net_fault_silent, 0}},                                           \
+        {word ": a key of memory that is gone is refused", test_subject, NULL, NULL,               \
+         &(subject){transport, 2, net_fault_stale_key, 0}},                                        \
+        {word ": a put beyond the peer's memory is refused", test_subject, NULL, NULL,             \
+         &(subject){transport, 2, net_fault_beyond, 0}},                                           \
+    {                                                                                              \
+        word ": 200 set-ups leave nothing behind", test_subject, NULL, NULL, &(subject)            \
+        {                                                                                          \
+            transport, 2, come_and_go, 0                                                           \
+        }                                                                                          \
+    }
 
 /* One rank of a job over several hosts. */
 static int join(char **words)
@@ -94,5 +98,5 @@ int main(int argc, char **argv)
         snprintf(pattern, sizeof pattern, strchr(argv[1], ':') ? "%s" : "%s:*", argv[1]);
         cmocka_set_test_filter(pattern);
     }
-    return cmocka_run_group_tests_name("wires", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("networks", tests, NULL, NULL);
 }

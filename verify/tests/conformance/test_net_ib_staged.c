@@ -1,9 +1,9 @@
 /*
- * The ib wire with memory that its device cannot reach, staged: the conformance suite, with a
- * stand-in for the GPU, on a machine with an RDMA device. Of three ranks the first and the last
- * have such memory, and the last one's words are in there, too; the middle one has host memory.
- * So from rank to rank there is every case: staged where it comes from, where it goes, and both,
- * with signals beside it and within it.
+ * Proves that the ib transport conforms with memory that its device cannot access and must stage:
+ * the conformance suite with a stand-in for the GPU, on a node with an RDMA device. Of three ranks
+ * the first and the last have such memory, and the last one's signalled words are in it, too; the
+ * middle one has host memory. So every case occurs: staged source, staged destination, and both,
+ * with signals to host memory and to staged memory.
  */
 #include "verify/tests/support/staging_standin.h"
 #include "transport/net/ib.h"
@@ -13,15 +13,15 @@ static void adapt(weiri_net *net)
     weiri_ib_of(net)->stage.ops = standin_ops();
 }
 
-static const net_bed words_apart = {WEIRI_NET_CUDA, adapt, make_room, 1};
-static const net_bed words_within = {WEIRI_NET_CUDA, adapt, make_room, 0};
+static const net_memory words_apart = {WEIRI_NET_CUDA, adapt, make_room, 1};
+static const net_memory words_within = {WEIRI_NET_CUDA, adapt, make_room, 0};
 
 /* ------------------------------------------------------------------- bodies */
 
 static int conform(weir_boot *boot)
 {
     int failures = net_conformance(boot, WEIR_TRANSPORT_IB);
-    EXPECT(&failures, failures == NO_NET || !net_bed_used || copies_made > 0);
+    EXPECT(&failures, failures == NO_NET || !net_memory_used || copies_made > 0);
     return failures;
 }
 
@@ -35,42 +35,42 @@ static int name_what_is_gone(weir_boot *boot)
 {
     enum { BYTES = 4096 };
     int failures = 0;
-    net_party party;
+    net_side side;
     weiri_net_key keys[NET_RANKS];
-    if (!net_fault_open(&party, boot, WEIR_TRANSPORT_IB, &failures))
+    if (!net_fault_open(&side, boot, WEIR_TRANSPORT_IB, &failures))
         return failures ? failures : NO_NET;
-    char *gone = party.mem->base + net_landing(0);
-    weiri_net_mem *mem = net_share_at(&party, gone, BYTES, WEIRI_NET_CUDA, keys, &failures);
-    EXPECT_OK(&failures, net_barrier(&party));
-    memset(party.own + net_landing(0), NET_CANARY, BYTES);
-    party.ops->mem_deregister(mem);
+    char *gone = side.mem->base + net_destination(0);
+    weiri_net_mem *mem = net_share_at(&side, gone, BYTES, WEIRI_NET_CUDA, keys, &failures);
+    EXPECT_OK(&failures, net_barrier(&side));
+    memset(side.own + net_destination(0), NET_CANARY, BYTES);
+    side.ops->mem_deregister(mem);
     EXPECT_OK(&failures, weir_boot_barrier(boot));
-    if (party.rank == 0) {
-        weiri_net_lock(party.net);
-        EXPECT_OK(&failures, party.ops->put(party.ends[1], party.mem, 0, &keys[1], 0, 64));
-        weiri_net_unlock(party.net);
+    if (side.rank == 0) {
+        weiri_net_lock(side.net);
+        EXPECT_OK(&failures, side.ops->put(side.ends[1], side.mem, 0, &keys[1], 0, 64));
+        weiri_net_unlock(side.net);
     }
-    net_expect_failed(&party, 1 - party.rank, &failures);
-    EXPECT(&failures, boot_last_error_has(party.rank == 0 ? "refuses" : "has not registered"));
-    EXPECT(&failures, net_all_are(party.own + net_landing(0), BYTES, NET_CANARY));
+    net_expect_failed(&side, 1 - side.rank, &failures);
+    EXPECT(&failures, boot_last_error_has(side.rank == 0 ? "refuses" : "has not registered"));
+    EXPECT(&failures, net_all_are(side.own + net_destination(0), BYTES, NET_CANARY));
     weir_boot_barrier(boot);
-    net_party_close(&party);
+    net_side_close(&side);
     return failures;
 }
 
 /* The ranks meet, with nothing under way between them any more, and stop progressing. */
-static void settle(net_party *party, int *failures)
+static void settle(net_side *side, int *failures)
 {
-    EXPECT_OK(failures, net_barrier(party));
-    EXPECT_OK(failures, net_flush(party, party->ends[1 - party->rank]));
-    EXPECT_OK(failures, weir_boot_barrier(party->boot));
+    EXPECT_OK(failures, net_barrier(side));
+    EXPECT_OK(failures, net_flush(side, side->ends[1 - side->rank]));
+    EXPECT_OK(failures, weir_boot_barrier(side->boot));
 }
 
-static int open_quietly(net_party *party, weir_boot *boot, int *failures)
+static int open_quietly(net_side *side, weir_boot *boot, int *failures)
 {
-    if (!net_fault_open(party, boot, WEIR_TRANSPORT_IB, failures))
+    if (!net_fault_open(side, boot, WEIR_TRANSPORT_IB, failures))
         return 0;
-    settle(party, failures);
+    settle(side, failures);
     return 1;
 }
 
@@ -78,21 +78,21 @@ static int open_quietly(net_party *party, weir_boot *boot, int *failures)
 static int stay_awake(weir_boot *boot)
 {
     int failures = 0, descriptor = -1, armed = 0;
-    net_party party;
-    if (!open_quietly(&party, boot, &failures))
+    net_side side;
+    if (!open_quietly(&side, boot, &failures))
         return failures ? failures : NO_NET;
-    if (party.rank == 0) {
+    if (side.rank == 0) {
         const uint64_t before = copies_made;
-        EXPECT_OK(&failures, net_put(&party, 1, 0, 0, 64));
-        weiri_net_lock(party.net);
+        EXPECT_OK(&failures, net_put(&side, 1, 0, 0, 64));
+        weiri_net_lock(side.net);
         while (!armed && copies_made == before)
-            armed = party.ops->arm(party.net, &descriptor);
-        weiri_net_unlock(party.net);
+            armed = side.ops->arm(side.net, &descriptor);
+        weiri_net_unlock(side.net);
         EXPECT(&failures, copies_made != before);
     }
     EXPECT_OK(&failures, weir_boot_barrier(boot));
-    settle(&party, &failures);
-    net_party_close(&party);
+    settle(&side, &failures);
+    net_side_close(&side);
     return failures;
 }
 
@@ -102,24 +102,24 @@ static int fill_inbox(weir_boot *boot)
 {
     enum { LOOK_MS = 50, DEADLINE_MS = 300 };
     int failures = 0, moved = 0;
-    net_party party;
-    if (!open_quietly(&party, boot, &failures))
+    net_side side;
+    if (!open_quietly(&side, boot, &failures))
         return failures ? failures : NO_NET;
-    if (party.rank == 0) {
-        const weiri_endpoint *end = party.ends[1];
+    if (side.rank == 0) {
+        const weiri_endpoint *end = side.ends[1];
         const uint64_t done = end->completed;
         double limit_s = now_s() + LOOK_MS * 1e-3;
-        EXPECT_OK(&failures, net_put(&party, 1, 0, 0, 1000));
+        EXPECT_OK(&failures, net_put(&side, 1, 0, 0, 1000));
         while (now_s() < limit_s)
-            EXPECT_OK(&failures, net_move(&party, &moved));
+            EXPECT_OK(&failures, net_move(&side, &moved));
         EXPECT(&failures, end->sent == end->posted && end->completed == done);
-        party.net->timeout_ms = DEADLINE_MS;
-        EXPECT_OK(&failures, net_put(&party, 1, 0, 0, NET_AREA_BYTES));
-        EXPECT(&failures, net_await_failure(&party) == WEIR_ERR_TIMEOUT);
+        side.net->timeout_ms = DEADLINE_MS;
+        EXPECT_OK(&failures, net_put(&side, 1, 0, 0, NET_AREA_BYTES));
+        EXPECT(&failures, net_await_failure(&side) == WEIR_ERR_TIMEOUT);
         EXPECT(&failures, boot_last_error_has("rank 1") && end->sent < end->posted);
     }
     weir_boot_barrier(boot);
-    net_party_close(&party);
+    net_side_close(&side);
     return failures;
 }
 
@@ -129,23 +129,23 @@ static int hold_device(weir_boot *boot)
 {
     enum { LOOK_MS = 50 };
     int failures = 0, moved = 0;
-    net_party party;
-    if (!open_quietly(&party, boot, &failures))
+    net_side side;
+    if (!open_quietly(&side, boot, &failures))
         return failures ? failures : NO_NET;
-    boot_fill(net_source(&party), NET_AREA_BYTES, party.rank, 5);
-    if (party.rank == 0) {
+    boot_fill(net_source(&side), NET_AREA_BYTES, side.rank, 5);
+    if (side.rank == 0) {
         double limit_s = now_s() + LOOK_MS * 1e-3;
         for (uint64_t i = 1; i <= WEIRI_IB_RECEIVES + 1; i++)
-            EXPECT_OK(&failures, net_signal(&party, party.ends[1], 1, i));
-        EXPECT_OK(&failures, net_put(&party, 1, 0, 0, NET_AREA_BYTES));
+            EXPECT_OK(&failures, net_signal(&side, side.ends[1], 1, i));
+        EXPECT_OK(&failures, net_put(&side, 1, 0, 0, NET_AREA_BYTES));
         while (now_s() < limit_s)
-            EXPECT_OK(&failures, net_move(&party, &moved));
+            EXPECT_OK(&failures, net_move(&side, &moved));
     }
     EXPECT_OK(&failures, weir_boot_barrier(boot));
-    settle(&party, &failures);
-    const unsigned char *landed = party.own + net_landing(0);
-    EXPECT(&failures, party.rank == 0 || boot_filled(landed, NET_AREA_BYTES, 0, 5));
-    net_party_close(&party);
+    settle(&side, &failures);
+    const unsigned char *landed = side.own + net_destination(0);
+    EXPECT(&failures, side.rank == 0 || boot_filled(landed, NET_AREA_BYTES, 0, 5));
+    net_side_close(&side);
     return failures;
 }
 
@@ -154,13 +154,13 @@ static int hold_device(weir_boot *boot)
 typedef struct subject {
     int (*body)(weir_boot *boot);
     int nranks;
-    const net_bed *beds[3]; /* each rank's; NULL: host memory */
+    const net_memory *memories[3]; /* each rank's; NULL: host memory */
 } subject;
 
 static int run_body(weir_boot *boot, void *argument)
 {
     const subject *what = argument;
-    net_bed_used = what->beds[weir_boot_rank(boot)];
+    net_memory_used = what->memories[weir_boot_rank(boot)];
     net_brief = 1; /* test_net has done it all */
     return what->body(boot);
 }
@@ -173,7 +173,7 @@ static void test_subject(void **state)
 
 int main(int argc, char **argv)
 {
-    const net_bed *const apart = &words_apart, *const within = &words_within;
+    const net_memory *const apart = &words_apart, *const within = &words_within;
     cmocka_set_message_output(CM_OUTPUT_TAP);
     const struct CMUnitTest tests[] = {
         AT("staged and host memory conform", test_subject,

@@ -1,6 +1,7 @@
 /*
- * What the tcp wire does about strangers on its port, and about a peer that sends what
- * cannot be: every frame that its own code never writes is written into a stream here.
+ * Proves that the tcp transport refuses unauthenticated connections to its port, and rejects
+ * invalid frames from a peer: the test writes frames into a stream that the transport itself never
+ * sends.
  */
 #include "transport/net/tcp.h"
 #include "verify/tests/conformance/net_conformance.h"
@@ -114,13 +115,13 @@ static lie lies[] = {
     {{WEIRI_TCP_PUT, 0, 1, 8, UINT64_MAX}, 32, 0, "check offsets and lengths"},
     {{WEIRI_TCP_PUT, 0, 1, UINT64_MAX, 8}, 32, 0, "check offsets and lengths"},
     {{WEIRI_TCP_SIGNAL, 0, 1, PEER_HAS_BYTES, 1}, 32, 0, "check offsets and lengths"},
-    {{WEIRI_TCP_SIGNAL, 0, 1, 4, 1}, 32, 0, "no multiple of 8"},
+    {{WEIRI_TCP_SIGNAL, 0, 1, 4, 1}, 32, 0, "not a multiple of 8"},
     {{WEIRI_TCP_PUT, 0, 1, 0, 0}, 32, 0, "a put of nothing"},
-    {{WEIRI_TCP_PUT, 3, 1, 0, 8}, 32, 0, "no frame of this version"},
-    {{0x20544547, 0, 0, 0, 0}, 32, 0, "no frame of this version"},
-    {{WEIRI_TCP_ACK, 99, 0, 0, 0}, 32, 0, "no frame of this version"},
-    {{WEIRI_TCP_BYE, 0, 0, 0, UINT64_MAX}, 32, 0, "no frame of this version"},
-    {{WEIRI_TCP_ACK, 4, 0, 0, 0}, 64, 0, "an acknowledgement of what was not sent"},
+    {{WEIRI_TCP_PUT, 3, 1, 0, 8}, 32, 0, "an invalid frame"},
+    {{0x20544547, 0, 0, 0, 0}, 32, 0, "an invalid frame"},
+    {{WEIRI_TCP_ACK, 99, 0, 0, 0}, 32, 0, "an invalid frame"},
+    {{WEIRI_TCP_BYE, 0, 0, 0, UINT64_MAX}, 32, 0, "an invalid frame"},
+    {{WEIRI_TCP_ACK, 4, 0, 0, 0}, 64, 0, "an acknowledgement of frames that were not sent"},
     {{WEIRI_TCP_PUT, 0, 1, 0, 4096}, 20, 1, "is gone"},   /* cut off in its header */
     {{WEIRI_TCP_PUT, 0, 1, 0, 4096}, 2000, 1, "is gone"}, /* and in its payload */
 };
@@ -129,18 +130,18 @@ static int tell_lie(weir_boot *boot, void *argument)
 {
     const lie *what = argument;
     int failures = 0;
-    net_party party;
-    if (!net_fault_open(&party, boot, WEIR_TRANSPORT_TCP, &failures))
+    net_side side;
+    if (!net_fault_open(&side, boot, WEIR_TRANSPORT_TCP, &failures))
         return 1;
-    EXPECT(&failures, party.mem->bytes == PEER_HAS_BYTES);
-    EXPECT_OK(&failures, net_barrier(&party));
+    EXPECT(&failures, side.mem->bytes == PEER_HAS_BYTES);
+    EXPECT_OK(&failures, net_barrier(&side));
     EXPECT_OK(&failures, weir_boot_barrier(boot)); /* before it hears the lie */
-    if (party.rank == 1) {
+    if (side.rank == 1) {
         unsigned char data[4096];
-        int fd = ((weiri_tcp_endpoint *)party.ends[0])->streams[0]->fd;
+        int fd = ((weiri_tcp_endpoint *)side.ends[0])->streams[0]->fd;
         weiri_tcp_frame frame = what->frame;
         weiri_tcp_key key;
-        memcpy(&key, party.keys[0].bytes, sizeof key);
+        memcpy(&key, side.keys[0].bytes, sizeof key);
         frame.memory = frame.memory ? key.id : 77;
         memset(data, 0xff, sizeof data);
         memcpy(data, &frame, sizeof frame);
@@ -148,13 +149,13 @@ static int tell_lie(weir_boot *boot, void *argument)
         if (what->hangs_up)
             shutdown(fd, SHUT_RDWR);
     }
-    weir_status status = net_await_failure(&party);
+    weir_status status = net_await_failure(&side);
     EXPECT(&failures, status == WEIR_ERR_SYSTEM || status == WEIR_ERR_PEER);
-    EXPECT(&failures, boot_last_error_has(party.rank ? "rank 0 at " : "rank 1 at "));
-    EXPECT(&failures, (party.rank == 1 && what->hangs_up) || boot_last_error_has(what->expected));
-    EXPECT(&failures, party.rank == 0 || what->hangs_up || boot_last_error_has("failed: "));
+    EXPECT(&failures, boot_last_error_has(side.rank ? "rank 0 at " : "rank 1 at "));
+    EXPECT(&failures, (side.rank == 1 && what->hangs_up) || boot_last_error_has(what->expected));
+    EXPECT(&failures, side.rank == 0 || what->hangs_up || boot_last_error_has("failed: "));
     weir_boot_barrier(boot);
-    net_party_close(&party);
+    net_side_close(&side);
     return failures;
 }
 
@@ -173,32 +174,31 @@ static int acknowledge_late(weir_boot *boot, void *argument)
 {
     (void)argument;
     int failures = 0;
-    net_party party;
-    if (!net_fault_open(&party, boot, WEIR_TRANSPORT_TCP, &failures))
+    net_side side;
+    if (!net_fault_open(&side, boot, WEIR_TRANSPORT_TCP, &failures))
         return 1;
-    weiri_endpoint *end = party.ends[1 - party.rank];
-    EXPECT_OK(&failures, net_barrier(&party));
+    weiri_endpoint *end = side.ends[1 - side.rank];
+    EXPECT_OK(&failures, net_barrier(&side));
     EXPECT_OK(&failures, weir_boot_barrier(boot));
     for (uint64_t value = 1; value <= 3; value++) {
         int moved = 0;
-        if (party.rank == 1) {
-            EXPECT_OK(&failures, net_signal(&party, end, 1, value));
-            EXPECT_OK(&failures, net_move(&party, &moved));
+        if (side.rank == 1) {
+            EXPECT_OK(&failures, net_signal(&side, end, 1, value));
+            EXPECT_OK(&failures, net_move(&side, &moved));
         }
         double limit_s = now_s() + 5;
-        while (party.rank == 0 && *net_word(&party, 1, 1) < value && now_s() < limit_s)
-            EXPECT_OK(&failures,
-                      weiri_tcp_read(((weiri_tcp_endpoint *)end)->streams[0], &moved));
-        if (party.rank == 0)
+        while (side.rank == 0 && *net_word(&side, 1, 1) < value && now_s() < limit_s)
+            EXPECT_OK(&failures, weiri_tcp_read(((weiri_tcp_endpoint *)end)->streams[0], &moved));
+        if (side.rank == 0)
             weiri_tcp_acknowledge((weiri_tcp_endpoint *)end);
         EXPECT_OK(&failures, weir_boot_barrier(boot));
     }
-    EXPECT(&failures, *net_word(&party, 1, 1) == (party.rank == 0 ? 3 : 0));
-    EXPECT_OK(&failures, net_barrier(&party));
-    EXPECT_OK(&failures, net_flush(&party, end));
-    EXPECT_OK(&failures, net_barrier(&party));
+    EXPECT(&failures, *net_word(&side, 1, 1) == (side.rank == 0 ? 3 : 0));
+    EXPECT_OK(&failures, net_barrier(&side));
+    EXPECT_OK(&failures, net_flush(&side, end));
+    EXPECT_OK(&failures, net_barrier(&side));
     weir_boot_barrier(boot);
-    net_party_close(&party);
+    net_side_close(&side);
     return failures;
 }
 

@@ -1,6 +1,6 @@
 /*
- * The tcp wire with memory that it cannot touch, staged: the whole conformance suite, with a
- * stand-in for the GPU.
+ * Proves that the tcp transport conforms with memory that it cannot access and must stage: the
+ * whole conformance suite with a stand-in for the GPU.
  */
 #include "verify/tests/support/staging_standin.h"
 #include "transport/net/tcp.h"
@@ -12,12 +12,12 @@ static void adapt(weiri_net *net)
 
 /* -------------------------------------------------------------------- tests */
 
-static const net_bed bed = {WEIRI_NET_CUDA, adapt, make_room, 0};
+static const net_memory test_memory = {WEIRI_NET_CUDA, adapt, make_room, 0};
 
 static int conform_staged(weir_boot *boot, void *argument)
 {
     (void)argument;
-    net_bed_used = &bed;
+    net_memory_used = &test_memory;
     int failures = net_conformance(boot, WEIR_TRANSPORT_TCP);
     EXPECT(&failures, copies_made > 0);
     return failures;
@@ -26,7 +26,7 @@ static int conform_staged(weir_boot *boot, void *argument)
 static int silent_staged(weir_boot *boot, void *argument)
 {
     (void)argument;
-    net_bed_used = &bed;
+    net_memory_used = &test_memory;
     return net_fault_silent(boot, WEIR_TRANSPORT_TCP);
 }
 

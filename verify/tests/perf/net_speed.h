@@ -1,7 +1,7 @@
 /*
- * How fast a wire is between two ranks: a stream of puts one way, and a put with a signal
- * to and fro. net_speed() is called by both ranks; rank 0 prints a table on standard
- * output: bytes of a put, 1e9 bytes a second of the stream, microseconds one way of the
+ * Measures a network transport between two ranks: a stream of puts in one direction, and a
+ * ping-pong of a put with a signal. net_speed() is called by both ranks; rank 0 prints a table on
+ * standard output: bytes of a put, 1e9 bytes a second of the stream, microseconds one way of the
  * ping-pong (the median of its round trips, halved).
  */
 #ifndef VERIFY_TESTS_PERF_NET_SPEED_H
@@ -26,53 +26,53 @@ typedef struct speed_room {
 
 /* Progresses until the value at word is at least so high; sleeps when nothing moved for
  * some ten microseconds. */
-static inline weir_status speed_await(net_party *party, const uint64_t *word, uint64_t value)
+static inline weir_status speed_await(net_side *side, const uint64_t *word, uint64_t value)
 {
     weir_status status = WEIR_OK;
     for (int idle = 0; weir_load_acquire(word) < value && status == WEIR_OK; idle++) {
         int moved;
-        status = net_move(party, &moved);
+        status = net_move(side, &moved);
         if (moved)
             idle = 0;
         else if (idle > SPEED_PASSES)
-            net_sleep(party);
+            net_sleep(side);
     }
     return status;
 }
 
-static inline weir_status speed_put(net_party *party, const speed_room *room, size_t bytes,
+static inline weir_status speed_put(net_side *side, const speed_room *room, size_t bytes,
                                     uint64_t slot)
 {
     uint64_t at = slot * bytes;
-    weiri_net_lock(party->net);
-    weir_status status = party->ops->put(party->ends[1], room->mem, 0, &room->keys[1], at, bytes);
-    weiri_net_unlock(party->net);
+    weiri_net_lock(side->net);
+    weir_status status = side->ops->put(side->ends[1], room->mem, 0, &room->keys[1], at, bytes);
+    weiri_net_unlock(side->net);
     return status;
 }
 
 /* Rank 0 keeps a window of puts under way for a second. */
-static inline weir_status speed_stream(net_party *party, const speed_room *room, size_t bytes,
+static inline weir_status speed_stream(net_side *side, const speed_room *room, size_t bytes,
                                        uint64_t *ended, double *gbs)
 {
     const double seconds = 1;
-    weiri_endpoint *end = party->ends[1 - party->rank];
+    weiri_endpoint *end = side->ends[1 - side->rank];
     weir_status status = WEIR_OK;
     ++*ended;
-    if (party->rank == 1)
-        return speed_await(party, net_word(party, 0, 1), *ended);
+    if (side->rank == 1)
+        return speed_await(side, net_word(side, 0, 1), *ended);
     uint64_t window = SPEED_WINDOW_BYTES / bytes, begun = end->posted;
     window = window > 1024 ? 1024 : window < 2 ? 2 : window;
     double start_s = now_s();
     while (now_s() - start_s < seconds && status == WEIR_OK) {
         while (status == WEIR_OK && end->posted < end->completed + window)
-            status = speed_put(party, room, bytes, end->posted % (window + 1));
+            status = speed_put(side, room, bytes, end->posted % (window + 1));
         if (status == WEIR_OK)
-            status = speed_await(party, &end->completed, end->completed + 1);
+            status = speed_await(side, &end->completed, end->completed + 1);
     }
     if (status == WEIR_OK)
-        status = speed_await(party, &end->completed, end->posted);
+        status = speed_await(side, &end->completed, end->posted);
     *gbs = (double)(end->posted - begun) * (double)bytes / (now_s() - start_s) * 1e-9;
-    return status == WEIR_OK ? net_signal(party, end, 1, *ended) : status;
+    return status == WEIR_OK ? net_signal(side, end, 1, *ended) : status;
 }
 
 static inline int speed_earlier(const void *a, const void *b)
@@ -81,24 +81,24 @@ static inline int speed_earlier(const void *a, const void *b)
     return (first > second) - (first < second);
 }
 
-static inline weir_status speed_ping_pong(net_party *party, size_t bytes, uint64_t *rounds,
+static inline weir_status speed_ping_pong(net_side *side, size_t bytes, uint64_t *rounds,
                                           double *one_way_us)
 {
     static double trips[SPEED_TRIPS];
-    const int peer = 1 - party->rank;
-    const uint64_t *word = net_word(party, peer, 0);
+    const int peer = 1 - side->rank;
+    const uint64_t *word = net_word(side, peer, 0);
     weir_status status = WEIR_OK;
     for (int trip = 0; trip < SPEED_TRIPS && status == WEIR_OK; trip++) {
         double start_s = now_s();
         ++*rounds;
-        if (party->rank == 1)
-            status = speed_await(party, word, *rounds);
+        if (side->rank == 1)
+            status = speed_await(side, word, *rounds);
         if (status == WEIR_OK)
-            status = net_put(party, peer, 0, 0, bytes);
+            status = net_put(side, peer, 0, 0, bytes);
         if (status == WEIR_OK)
-            status = net_signal(party, party->ends[peer], 0, *rounds);
-        if (status == WEIR_OK && party->rank == 0)
-            status = speed_await(party, word, *rounds);
+            status = net_signal(side, side->ends[peer], 0, *rounds);
+        if (status == WEIR_OK && side->rank == 0)
+            status = speed_await(side, word, *rounds);
         trips[trip] = (now_s() - start_s) * 1e6;
     }
     qsort(trips, SPEED_TRIPS, sizeof *trips, speed_earlier);
@@ -111,28 +111,28 @@ static inline int net_speed(weir_boot *boot, weir_transport transport)
     static const size_t sizes[] = {8, 1024, 8192, 65536, 262144, 1 << 20, 4 << 20};
     int failures = 0;
     uint64_t ended = 0;
-    net_party party;
+    net_side side;
     speed_room room = {.bytes = NULL};
-    if (!net_party_open(&party, boot, transport, NET_TIMEOUT_MS, &failures)) {
-        net_party_close(&party);
+    if (!net_side_open(&side, boot, transport, NET_TIMEOUT_MS, &failures)) {
+        net_side_close(&side);
         return failures ? failures : NO_NET;
     }
     room.bytes = malloc(SPEED_ROOM_BYTES);
     memset(room.bytes, 1, SPEED_ROOM_BYTES);
-    room.mem = net_share(&party, room.bytes, SPEED_ROOM_BYTES, room.keys, &failures);
+    room.mem = net_share(&side, room.bytes, SPEED_ROOM_BYTES, room.keys, &failures);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes && !failures; i++) {
         double gbs = 0, one_way_us = 0;
-        EXPECT_OK(&failures, net_barrier(&party));
-        EXPECT_OK(&failures, speed_stream(&party, &room, sizes[i], &ended, &gbs));
-        EXPECT_OK(&failures, speed_ping_pong(&party, sizes[i], &party.epoch, &one_way_us));
-        if (party.rank == 0)
+        EXPECT_OK(&failures, net_barrier(&side));
+        EXPECT_OK(&failures, speed_stream(&side, &room, sizes[i], &ended, &gbs));
+        EXPECT_OK(&failures, speed_ping_pong(&side, sizes[i], &side.epoch, &one_way_us));
+        if (side.rank == 0)
             printf("%10zu B  %7.3f GB/s  %9.2f us\n", sizes[i], gbs, one_way_us);
     }
-    EXPECT_OK(&failures, net_barrier(&party));
+    EXPECT_OK(&failures, net_barrier(&side));
     weir_boot_barrier(boot);
     if (room.mem)
-        party.ops->mem_deregister(room.mem);
-    net_party_close(&party);
+        side.ops->mem_deregister(room.mem);
+    net_side_close(&side);
     free(room.bytes);
     return failures;
 }

@@ -1,6 +1,6 @@
 /*
- * Ranks of several machines, which are emulated on one: ranks with different values of
- * WEIR_HOSTID. What tests of them share.
+ * Helpers for tests of communicators across nodes that are emulated on one node: ranks with
+ * different values of WEIR_HOSTID.
  */
 #ifndef VERIFY_TESTS_SUPPORT_INTERNODE_RANKS_H
 #define VERIFY_TESTS_SUPPORT_INTERNODE_RANKS_H
@@ -12,12 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The machine of each rank, a letter each. */
+/* The node of each rank, one letter per rank. */
 typedef struct layout {
     const char *machines;
     int nnodes;
     const char *transport; /* NULL: shm */
-    int gpus; /* stand-ins for them */
+    int gpus; /* whether the ranks have stand-ins for GPUs */
 } layout;
 
 static inline int ranks_of(const layout *where)

@@ -79,12 +79,12 @@ typedef struct shm_endpoint {
     struct shm_endpoint *next;
     weiri_segment inbound_segment, outbound_segment;
     ring *inbound, *outbound;
-    int peer_pid, pidfd; /* pidfd is -1 if the kernel has no pidfd_open */
+    int peer_pid, pidfd;               /* pidfd is -1 if the kernel has no pidfd_open */
     operation *first, *last;           /* not yet written completely */
     operation *written, *written_last; /* written, not yet read by the peer */
     uint64_t written_of_first;         /* bytes of first, including its header */
     header arriving;
-    uint64_t arrived; /* bytes of the arriving operation, including its header */
+    uint64_t arrived;  /* bytes of the arriving operation, including its header */
     unsigned idle;     /* consecutive progress calls without any progress */
     uint64_t stuck_ns; /* time of the first check without progress; 0 after any */
 } shm_endpoint;
@@ -160,8 +160,8 @@ static weir_status shm_endpoint_create(weiri_net *net, int peer, weiri_endpoint 
     if (!made)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for an endpoint to rank %d", peer);
     made->inbound_segment.fd = made->outbound_segment.fd = made->pidfd = -1;
-    weir_status status = weiri_transport_shm.segment_create(sizeof(ring), &made->inbound_segment,
-                                                            &address.key);
+    weir_status status =
+        weiri_transport_shm.segment_create(sizeof(ring), &made->inbound_segment, &address.key);
     if (status != WEIR_OK) {
         free(made);
         return status;
@@ -189,10 +189,11 @@ static weir_status shm_endpoint_connect(weiri_endpoint *endpoint, const weiri_ne
         return weiri_fail(WEIR_ERR_INVALID, "transport shm: not rank %d's address", endpoint->peer);
     weir_status status = weiri_segment_map(&address.key, &end->outbound_segment);
     if (status != WEIR_OK)
-        return weiri_fail_context(status,
-                                  "transport shm: rank %d cannot reach rank %d, which must be on the "
-                                  "same node; use another transport",
-                                  endpoint->net->rank, endpoint->peer);
+        return weiri_fail_context(
+            status,
+            "transport shm: rank %d cannot reach rank %d, which must be on the "
+            "same node; use another transport",
+            endpoint->net->rank, endpoint->peer);
     end->outbound = end->outbound_segment.base;
     end->peer_pid = address.pid;
 #ifdef SYS_pidfd_open
@@ -201,8 +202,8 @@ static weir_status shm_endpoint_connect(weiri_endpoint *endpoint, const weiri_ne
     return WEIR_OK;
 }
 
-static weir_status shm_mem_register(weiri_net *net, void *base, size_t bytes,
-                                    weiri_net_place place, weiri_net_mem **mem)
+static weir_status shm_mem_register(weiri_net *net, void *base, size_t bytes, weiri_net_place place,
+                                    weiri_net_mem **mem)
 {
     shm_net *on = (shm_net *)net;
     uint32_t id = 0;
@@ -236,7 +237,8 @@ static weir_status shm_post(weiri_endpoint *endpoint, header head, const char *f
 {
     shm_endpoint *end = (shm_endpoint *)endpoint;
     if (endpoint->failed != WEIR_OK)
-        return weiri_fail(endpoint->failed, "transport shm: the endpoint to rank %d has already failed",
+        return weiri_fail(endpoint->failed,
+                          "transport shm: the endpoint to rank %d has already failed",
                           endpoint->peer);
     operation *made = malloc(sizeof *made);
     if (!made)
@@ -253,7 +255,7 @@ static weir_status shm_post(weiri_endpoint *endpoint, header head, const char *f
 }
 
 static weir_status shm_check_target(const weiri_endpoint *endpoint, const shm_key *key, uint64_t to,
-                                uint64_t bytes)
+                                    uint64_t bytes)
 {
     if (key->memory < MEMORIES_MAX && to <= key->bytes && bytes <= key->bytes - to)
         return WEIR_OK;
@@ -283,7 +285,8 @@ static weir_status shm_signal(weiri_endpoint *endpoint, const weiri_net_key *key
     memcpy(&target, key->bytes, sizeof target);
     weir_status status = shm_check_target(endpoint, &target, to, sizeof value);
     if (status == WEIR_OK && to % sizeof value)
-        status = weiri_fail(WEIR_ERR_INVALID, "transport shm: a signal's offset is a multiple of 8");
+        status =
+            weiri_fail(WEIR_ERR_INVALID, "transport shm: a signal's offset is a multiple of 8");
     if (status != WEIR_OK)
         return status;
     return shm_post(endpoint, (header){SIGNAL, target.memory, to, 0, value}, NULL);
@@ -319,8 +322,8 @@ static void shm_write(shm_endpoint *end, int *moved)
         operation *op = end->first;
         uint64_t *done = &end->written_of_first, total = sizeof op->head + op->head.bytes;
         int in_head = *done < sizeof op->head;
-        const char *from = in_head ? (const char *)&op->head + *done
-                                   : op->from + (*done - sizeof op->head);
+        const char *from =
+            in_head ? (const char *)&op->head + *done : op->from + (*done - sizeof op->head);
         size_t bytes = smaller(room, in_head ? sizeof op->head - *done : total - *done);
         if (bytes)
             ring_copy_in(out, head, from, bytes);
@@ -401,8 +404,7 @@ static weir_status shm_read(shm_endpoint *end, int *moved)
         end->arrived += bytes;
         if (in_head && end->arrived == sizeof *op)
             status = shm_check_header(end);
-        if (status != WEIR_OK || end->arrived < sizeof *op ||
-            end->arrived < sizeof *op + op->bytes)
+        if (status != WEIR_OK || end->arrived < sizeof *op || end->arrived < sizeof *op + op->bytes)
             continue;
         if (op->kind == SIGNAL)
             weir_store_release((uint64_t *)(void *)(net->memories[op->memory]->base + op->to),
@@ -440,7 +442,8 @@ static weir_status shm_check_peer(shm_endpoint *end)
     if (!pending || !end->stuck_ns)
         end->stuck_ns = weir_clock_ns();
     else if (weir_clock_ns() - end->stuck_ns > (uint64_t)end->base.net->timeout_ms * 1000000u)
-        return shm_fail(end, WEIR_ERR_TIMEOUT, "has made no progress before the deadline; see where it waits");
+        return shm_fail(end, WEIR_ERR_TIMEOUT,
+                        "has made no progress before the deadline; see where it waits");
     return WEIR_OK;
 }
 

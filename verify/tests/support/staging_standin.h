@@ -1,8 +1,8 @@
 /*
- * A stand-in for the GPU whose memory a wire has to stage. It is mapped twice: where it is
- * registered, without any access, so that a wire that loads, stores or hands it to a socket or
- * a device fails; and where the test and the stand-in's copies see it. Copies are carried out
- * late, in order, when they have been asked after a few times.
+ * Test double: a GPU whose memory a network transport must stage. The memory is mapped twice: at
+ * the registered address without access rights, so that a transport that loads, stores or passes
+ * it to a socket or a device fails; and at the address that the test and the double's copies use.
+ * Copies are performed late, in order, after their completion has been queried a few times.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* memfd_create */

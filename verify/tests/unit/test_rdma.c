@@ -260,20 +260,20 @@ static int may_unplug;
 static int unplugged(weir_boot *boot, void *argument)
 {
     int failures = 0;
-    net_party party;
+    net_side side;
     (void)argument;
-    if (!net_fault_open(&party, boot, WEIR_TRANSPORT_IB, &failures))
+    if (!net_fault_open(&side, boot, WEIR_TRANSPORT_IB, &failures))
         return NO_NET;
-    EXPECT_OK(&failures, net_barrier(&party));
+    EXPECT_OK(&failures, net_barrier(&side));
     weir_boot_barrier(boot);
-    if (party.rank == 0)
+    if (side.rank == 0)
         EXPECT(&failures, system("ip link set dummy0 down") == 0);
     weir_boot_barrier(boot);
-    net_signal(&party, party.ends[1 - party.rank], 0, party.epoch + 1);
-    net_expect_failed(&party, 1 - party.rank, &failures);
+    net_signal(&side, side.ends[1 - side.rank], 0, side.epoch + 1);
+    net_expect_failed(&side, 1 - side.rank, &failures);
     EXPECT(&failures, boot_last_error_has("rxe0:1"));
     weir_boot_barrier(boot);
-    net_party_close(&party);
+    net_side_close(&side);
     return failures;
 }
 
@@ -304,44 +304,44 @@ static int by_size(const void *a, const void *b)
 }
 
 /* With 128 puts under way, to one place. */
-static void stream(net_party *party, const measured *what, int *failures)
+static void stream(net_side *side, const measured *what, int *failures)
 {
     enum { UNDER_WAY = 128 };
-    weiri_endpoint *end = party->ends[1 - party->rank];
+    weiri_endpoint *end = side->ends[1 - side->rank];
     double start_s = now_s();
     int moved;
-    if (party->rank == 1)
+    if (side->rank == 1)
         return;
     for (int i = 0; i < what->count && !*failures; i++) {
-        while (end->posted - end->completed >= UNDER_WAY && net_move(party, &moved) == WEIR_OK)
+        while (end->posted - end->completed >= UNDER_WAY && net_move(side, &moved) == WEIR_OK)
             continue;
-        EXPECT_OK(failures, net_put(party, 1, 0, 0, what->bytes));
+        EXPECT_OK(failures, net_put(side, 1, 0, 0, what->bytes));
     }
-    while (end->completed < end->posted && net_move(party, &moved) == WEIR_OK)
+    while (end->completed < end->posted && net_move(side, &moved) == WEIR_OK)
         continue;
     EXPECT(failures, end->completed == end->posted);
     printf("%.2f\n", what->count * (double)what->bytes / (now_s() - start_s) / (1 << 20));
 }
 
-static void bounce(net_party *party, const measured *what, int *failures)
+static void bounce(net_side *side, const measured *what, int *failures)
 {
-    const int peer = 1 - party->rank;
-    const uint64_t *word = net_word(party, peer, 1);
+    const int peer = 1 - side->rank;
+    const uint64_t *word = net_word(side, peer, 1);
     double *trips_us = calloc((size_t)what->count, sizeof *trips_us);
     int moved;
     for (int i = 0; i < what->count && !*failures; i++) {
         double start_s = now_s();
         for (int turn = 0; turn < 2; turn++)
-            if (turn == party->rank)
-                EXPECT_OK(failures, net_signal(party, party->ends[peer], 1, (uint64_t)i + 1));
+            if (turn == side->rank)
+                EXPECT_OK(failures, net_signal(side, side->ends[peer], 1, (uint64_t)i + 1));
             else
                 while (weir_load_acquire(word) < (uint64_t)i + 1 &&
-                       net_move(party, &moved) == WEIR_OK)
+                       net_move(side, &moved) == WEIR_OK)
                     continue;
         trips_us[i] = (now_s() - start_s) * 1e6;
     }
     qsort(trips_us, (size_t)what->count, sizeof *trips_us, by_size);
-    if (party->rank == 0)
+    if (side->rank == 0)
         printf("%.2f\n", trips_us[what->count / 2] / 2);
     free(trips_us);
 }
@@ -350,14 +350,14 @@ static int measure_rank(weir_boot *boot, void *argument)
 {
     const measured *what = argument;
     int failures = 0;
-    net_party party;
-    if (!net_party_open(&party, boot, WEIR_TRANSPORT_IB, NET_TIMEOUT_MS, &failures))
+    net_side side;
+    if (!net_side_open(&side, boot, WEIR_TRANSPORT_IB, NET_TIMEOUT_MS, &failures))
         return NO_NET;
-    EXPECT_OK(&failures, net_barrier(&party));
-    (what->bytes ? stream : bounce)(&party, what, &failures);
+    EXPECT_OK(&failures, net_barrier(&side));
+    (what->bytes ? stream : bounce)(&side, what, &failures);
     fflush(stdout);
     weir_boot_barrier(boot);
-    net_party_close(&party);
+    net_side_close(&side);
     return failures;
 }
 
