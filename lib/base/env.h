@@ -15,7 +15,7 @@
     X(BACKEND, "WEIR_BACKEND", "auto", "where buffers live: auto, host, cuda")                    \
     X(TRANSPORT, "WEIR_TRANSPORT", "auto", "how bytes move: auto, shm, cuda_ipc, ib, tcp")        \
     X(ALGO, "WEIR_ALGO", "auto", "algorithm of every collective that has one of this name")       \
-    X(TUNING, "WEIR_TUNING", "(built in)", "a file of tuning rows, in place of the built-in table") \
+    X(TUNING, "WEIR_TUNING", "(built in)", "a file of tuning rows, instead of the built-in table")\
     X(TIMEOUT_MS, "WEIR_TIMEOUT_MS", "30000", "timeout of every wait, in milliseconds")           \
     X(SOCKET_IFNAME, "WEIR_SOCKET_IFNAME", "(first usable)",                                      \
       "network interface of the TCP bootstrap and transport: names or prefixes (eth0,ib), "       \
