@@ -1,11 +1,11 @@
-/* A field of RFC 4180, for all who write CSV. */
+/* Writing fields of CSV (RFC 4180). */
 #ifndef WEIR_BASE_CSV_H
 #define WEIR_BASE_CSV_H
 
 #include <stdio.h>
 #include <string.h>
 
-/* Writes text as one field, in quotes where it must be. */
+/* Writes text as one field, quoted if necessary. */
 static inline void weiri_csv_write_field(FILE *file, const char *text)
 {
     if (!text[strcspn(text, ",\"\r\n")]) {

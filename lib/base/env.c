@@ -1,4 +1,4 @@
-/* Look-up in the table of environment variables. */
+/* Look-up in the table of environment variables, and its help text. */
 #include "base/env.h"
 
 #include "base/error.h"
@@ -50,10 +50,10 @@ weir_status weiri_env_long(weiri_env_key key, long low, long high, long fallback
 int weiri_env_timeout_ms(void)
 {
     enum { DEFAULT_MS = 30000, LONGEST_MS = 86400000 };
-    static atomic_flag told = ATOMIC_FLAG_INIT;
+    static atomic_flag has_warned = ATOMIC_FLAG_INIT;
     long value = DEFAULT_MS;
     if (weiri_env_long(WEIRI_ENV_TIMEOUT_MS, 1, LONGEST_MS, DEFAULT_MS, &value) != WEIR_OK) {
-        if (!atomic_flag_test_and_set(&told))
+        if (!atomic_flag_test_and_set(&has_warned))
             weiri_log(WEIRI_LOG_WARN, "%s; using %d", weir_last_error(), DEFAULT_MS);
         return DEFAULT_MS;
     }

@@ -1,4 +1,4 @@
-/* Files of measured links; links.h says what they hold. */
+/* Reading and writing files of measured links, and the bound of weiri_links_floor_us. */
 #include "base/links.h"
 
 #include "base/error.h"
@@ -43,10 +43,10 @@ typedef struct reader {
     const char *path;
     int line;
     char text[LINE_BYTES];
-    char *words[WORDS + 1]; /* one more, to see that there are too many */
+    char *words[WORDS + 1]; /* one more, to detect excess words */
     int nwords;
     char machine[WEIRI_LINKS_WORD_BYTES], backend[WEIRI_LINKS_WORD_BYTES];
-    weiri_links *links; /* once the number of endpoints is known */
+    weiri_links *links; /* NULL until the number of endpoints is known */
 } reader;
 
 static weir_status refuse(const reader *in, const char *expected)
@@ -65,7 +65,7 @@ static void split(reader *in)
             in->words[in->nwords++] = word;
 }
 
-/* A number from 0 to most; -1: it is none. */
+/* Parses a number from 0 to most; -1 if it is not one. */
 static double number(const char *word, double most)
 {
     char *end;
@@ -181,7 +181,7 @@ weir_status weiri_links_read(const char *path, weiri_links **links)
 
 /* ------------------------------------------------------------------- writing */
 
-/* Numbers keep their digits however small: 0 is "not measured". */
+/* Small numbers keep their digits, since 0 means "not measured". */
 void weiri_links_write(const weiri_links *links, FILE *to)
 {
     int n = links->endpoints;

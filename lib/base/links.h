@@ -1,19 +1,19 @@
 /*
- * The links of a machine, as measured: what bytes can do at best, against which collectives
- * are held. weir-topo --measure writes the file; benchmarks and reports read it.
+ * The measured links of a node: upper bounds of bandwidth and lower bounds of latency, with which
+ * collectives are compared. weir-topo --measure writes the file; benchmarks and reports read it.
  *
- * The file is text, a line each, words between blanks, '#' begins a comment:
+ * The file is text, one record per line, words separated by blanks, comments from '#' on:
  *
  *   weir-links 1
- *   machine DIGEST          of the machine's structure (topo/topo.h)
- *   backend host|cuda       whose memory
+ *   machine DIGEST          digest of the hardware (topo/topo.h)
+ *   backend host|cuda       whose memory was measured
  *   endpoints N             cores or GPUs, numbered from 0
- *   pair FROM TO GBS US     TO reads what FROM has written: bandwidth of one such link
- *                           alone, and the time until a word that FROM stores is seen
- *   together BYTES GBS      every endpoint reads so many bytes from the next one at the
- *                           same time: what the slowest gets; in order of BYTES
+ *   pair FROM TO GBS US     TO reads what FROM has written: bandwidth of this link alone, and
+ *                           the time until a word that FROM stores is seen
+ *   together BYTES GBS      every endpoint reads BYTES from the next one at the same time:
+ *                           bandwidth of the slowest; in increasing order of BYTES
  *
- * GBS is 1e9 bytes a second, US microseconds; 0 stands for "not measured".
+ * GBS is 1e9 bytes per second, US microseconds; 0 means "not measured".
  */
 #ifndef WEIR_BASE_LINKS_H
 #define WEIR_BASE_LINKS_H
@@ -32,19 +32,19 @@ typedef struct weiri_links {
     double bytes[WEIRI_LINKS_SIZES_MAX], together_gbs[WEIRI_LINKS_SIZES_MAX];
 } weiri_links;
 
-/* Zeroed, for so many endpoints, 1 to the maximum. WEIR_ERR_NO_MEMORY. */
+/* Creates zeroed links of this many endpoints, 1 to the maximum. */
 weir_status weiri_links_create(int endpoints, weiri_links **links);
-/* Reads a file. WEIR_ERR_INVALID names file and line, what was expected; WEIR_ERR_SYSTEM: it
+/* Reads a file. WEIR_ERR_INVALID with file and line if it is malformed; WEIR_ERR_SYSTEM if it
  * cannot be read. */
 weir_status weiri_links_read(const char *path, weiri_links **links);
-/* Write errors stay in to (ferror). */
+/* Writes the file; the caller checks ferror. */
 void weiri_links_write(const weiri_links *links, FILE *to);
-/* NULL is allowed. */
+/* Frees links; NULL is allowed. */
 void weiri_links_free(weiri_links *links);
 
-/* The shortest time in which so many bytes can come to every endpoint: the latency of the
- * fastest link, and the bytes at the bandwidth that all links together have for them (between
- * measured sizes in proportion to the logarithm of the bytes). 0: not measured. */
+/* Returns a lower bound of the time in which every endpoint can receive this many bytes: the
+ * latency of the fastest link plus the bytes at the bandwidth of all links together, which is
+ * interpolated between measured sizes by the logarithm of the bytes. 0 if not measured. */
 double weiri_links_floor_us(const weiri_links *links, double bytes);
 
 #endif

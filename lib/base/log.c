@@ -15,7 +15,7 @@ static const char *const level_names[] = {"error", "warn", "info", "debug"};
 static atomic_int log_rank = -1;
 static atomic_int log_level = -1;
 
-/* -1: no level. */
+/* Returns the level of a name; -1 if there is none. */
 static int find_level(const char *wanted)
 {
     int level = WEIRI_LOG_DEBUG;
@@ -24,7 +24,7 @@ static int find_level(const char *wanted)
     return level;
 }
 
-/* The first of all threads to ask sets the level, and it alone warns. */
+/* The first thread that needs the level sets it, and is the only one to warn. */
 static int level_from_environment(void)
 {
     const char *wanted = weiri_env(WEIRI_ENV_LOG);

@@ -1,8 +1,7 @@
 /*
- * The log: one line an event on standard error, "weir[rank] level: text",
- * filtered by WEIR_LOG (error, warn, info, debug; default warn, also where it
- * is none of these, which the first line then says). Lines are written whole,
- * so ranks do not mix within a line.
+ * The log: one line per event on standard error, "weir[rank] level: text", filtered by WEIR_LOG
+ * (error, warn, info, debug). The default is warn; an invalid value is logged once and counts as
+ * warn. Each line is written with one call, so that lines of several ranks do not mix.
  */
 #ifndef WEIR_BASE_LOG_H
 #define WEIR_BASE_LOG_H
@@ -14,7 +13,7 @@ typedef enum weiri_log_level {
     WEIRI_LOG_DEBUG
 } weiri_log_level;
 
-/* The rank that lines name; -1 (the start) for none. Process wide. */
+/* Sets the rank in the lines of this process; -1, the initial value, for none. Thread-safe. */
 void weiri_log_set_rank(int rank);
 int weiri_log_enabled(weiri_log_level level);
 void weiri_log(weiri_log_level level, const char *format, ...)

@@ -14,9 +14,9 @@ enum { WEIRI_KEY_BYTES = 16, WEIRI_MAC_BYTES = 16, WEIRI_NONCE_BYTES = 16 };
 
 void weiri_mac(const uint8_t key[WEIRI_KEY_BYTES], const void *data, size_t bytes,
                uint8_t mac[WEIRI_MAC_BYTES]);
-/* 1 if equal. How long it takes does not depend on where the two differ. */
+/* Returns 1 if equal, in a time that does not depend on where they differ. */
 int weiri_mac_equal(const uint8_t a[WEIRI_MAC_BYTES], const uint8_t b[WEIRI_MAC_BYTES]);
-/* Fills data from the operating system's generator. WEIR_ERR_SYSTEM. */
+/* Fills data with random bytes of the operating system. WEIR_ERR_SYSTEM. */
 weir_status weiri_random(void *data, size_t bytes);
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * Creating and ending a communicator. Creation is three exchanges over the
- * bootstrap: everyone's scratch memory or the reason it has none, a mapping of
- * every peer's, and agreement that all of that worked. Before them ranks tell on
- * which machine they are; those of several get a communicator across machines.
+ * Creating and destroying a communicator. The ranks first exchange their placement; those of
+ * several nodes get a communicator with sub-communicators (internode/internode_comm.c). Within a
+ * node, creation consists of three agreed steps over the bootstrap: every rank creates its scratch
+ * segment, the ranks exchange keys and properties, and every rank maps all peers.
  */
 #define _GNU_SOURCE
 #include "comm/comm.h"
@@ -28,14 +28,14 @@ enum {
     DEFAULT_AREA_BYTES = 1 << 20,
 };
 
-/* What a rank tells the others at creation. */
+/* What each rank sends to the others at creation. */
 typedef struct introduction {
     uint64_t host;
-    uint64_t job;     /* rank 0's counts */
-    uint64_t address; /* of job in that rank, for trying to read it */
+    uint64_t job;     /* a random number; rank 0's is used */
+    uint64_t address; /* of job in that process, to test whether it can be read */
     uint64_t area_bytes;
     int32_t pid;
-    int32_t backend; /* weir_backend: what it was asked for */
+    int32_t backend; /* weir_backend: the requested one */
     weiri_segment_key scratch;
     cpu_set_t cores;
 } introduction;
@@ -48,21 +48,21 @@ static size_t page_set_bytes(void)
 
 _Static_assert(sizeof(cpu_set_t) == WEIRI_CORES_BYTES, "a placement holds the cores");
 
-static void own_cores(int rank, cpu_set_t *cores)
+static void comm_own_cores(int rank, cpu_set_t *cores)
 {
     CPU_ZERO(cores);
     if (sched_getaffinity(0, sizeof *cores, cores) < 0)
         CPU_SET((size_t)rank % CPU_SETSIZE, cores);
 }
 
-static weir_status introduce(weir_comm *comm, introduction *mine)
+static weir_status comm_introduce(weir_comm *comm, introduction *mine)
 {
     memset(mine, 0, sizeof *mine);
     mine->host = weiri_host_id();
     mine->pid = (int32_t)getpid();
     mine->backend = (int32_t)comm->asked;
     mine->area_bytes = comm->area_bytes;
-    own_cores(comm->rank, &mine->cores);
+    comm_own_cores(comm->rank, &mine->cores);
     if (getrandom(&mine->job, sizeof mine->job, 0) != sizeof mine->job)
         return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot read random bytes");
     mine->address = (uint64_t)(uintptr_t)&mine->job;
@@ -70,8 +70,8 @@ static weir_status introduce(weir_comm *comm, introduction *mine)
     return comm->transport->segment_create(comm->scratch_bytes, &own->scratch, &mine->scratch);
 }
 
-/* Fills in who sits where. WEIR_ERR_UNSUPPORTED if a transport is missing. */
-static weir_status place_ranks(weir_comm *comm, const introduction *all)
+/* Counts nodes and local ranks, and compares configurations. */
+static weir_status comm_place_ranks(weir_comm *comm, const introduction *all)
 {
     const introduction *mine = &all[comm->rank];
     comm->job = all[0].job;
@@ -100,7 +100,7 @@ static weir_status place_ranks(weir_comm *comm, const introduction *all)
     return WEIR_OK;
 }
 
-static weir_status map_peer(weir_comm *comm, int rank, const introduction *who)
+static weir_status comm_map_peer(weir_comm *comm, int rank, const introduction *who)
 {
     weiri_peer *peer = &comm->peers[rank];
     peer->pid = who->pid;
@@ -121,18 +121,18 @@ static weir_status map_peer(weir_comm *comm, int rank, const introduction *who)
     return WEIR_OK;
 }
 
-static weir_status map_peers(weir_comm *comm, const introduction *all)
+static weir_status comm_map_peers(weir_comm *comm, const introduction *all)
 {
-    weir_status status = place_ranks(comm, all);
+    weir_status status = comm_place_ranks(comm, all);
     comm->reads_plain = 1;
     for (int rank = 0; rank < comm->nranks && status == WEIR_OK; rank++)
-        status = map_peer(comm, rank, &all[rank]);
+        status = comm_map_peer(comm, rank, &all[rank]);
     if (status == WEIR_OK)
         weir_store_release(&comm->peers[comm->rank].page->reads.value, comm->reads_plain);
     return status;
 }
 
-/* Local clean-up; peers may still be running. */
+/* Frees everything. Local; peers may still be running. */
 static void comm_free(weir_comm *comm)
 {
     if (comm->coll)
@@ -143,7 +143,7 @@ static void comm_free(weir_comm *comm)
         weiri_region_unmap_all(comm);
         weiri_region_free_all(comm);
     }
-    weiri_comm_wires_close(comm);
+    weiri_comm_nets_close(comm);
     if (comm->gpu)
         comm->gpu->ops->destroy(comm);
     for (int rank = 0; comm->peers && rank < comm->nranks; rank++) {
@@ -158,7 +158,7 @@ static void comm_free(weir_comm *comm)
     free(comm);
 }
 
-static weir_status make_tables(weir_comm *comm)
+static weir_status comm_make_tables(weir_comm *comm)
 {
     comm->peers = calloc((size_t)comm->nranks, sizeof *comm->peers);
     comm->regions = calloc(WEIRI_REGIONS_MAX, sizeof *comm->regions);
@@ -174,14 +174,14 @@ static weir_status make_tables(weir_comm *comm)
     return WEIR_OK;
 }
 
-/* What config asks for, in whole pages. */
-static weir_status size_scratch(weir_comm *comm, const weir_comm_config *config)
+/* Computes the sizes of scratch memory, in whole pages. */
+static weir_status comm_size_scratch(weir_comm *comm, const weir_comm_config *config)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     size_t area = config->scratch_bytes ? config->scratch_bytes : DEFAULT_AREA_BYTES;
     if (area > SIZE_MAX / 2)
         return weiri_fail(WEIR_ERR_NO_MEMORY,
-                          "scratch_bytes is %zu, more than any machine holds; 0 is the default",
+                          "scratch_bytes is %zu, more than any node has; 0 selects the default",
                           area);
     size_t least = weiri_comm_least_area_bytes(comm->nranks);
     if (area < least)
@@ -192,8 +192,8 @@ static weir_status size_scratch(weir_comm *comm, const weir_comm_config *config)
     return WEIR_OK;
 }
 
-/* What a caller or, on its wish, the environment asks for. */
-static weir_status choose_backend(weir_backend wanted, weir_backend *asked)
+/* Determines the requested backend: the configuration's, or with auto the environment's. */
+static weir_status comm_choose_backend(weir_backend wanted, weir_backend *asked)
 {
     const char *name = weiri_env(WEIRI_ENV_BACKEND);
     *asked = wanted;
@@ -216,7 +216,7 @@ static weir_status choose_backend(weir_backend wanted, weir_backend *asked)
     return WEIR_OK;
 }
 
-/* The local part: everything that can fail before ranks talk. */
+/* The local part of creation, before the first exchange. */
 static weir_status comm_new(weir_boot *boot, const weir_comm_config *config, weir_comm **comm)
 {
     weir_comm *made = calloc(1, sizeof *made);
@@ -230,14 +230,14 @@ static weir_status comm_new(weir_boot *boot, const weir_comm_config *config, wei
     weir_status status = weiri_transport_select(&made->transport);
     made->memory = made->transport;
     if (status == WEIR_OK)
-        status = choose_backend(config->backend, &made->asked);
+        status = comm_choose_backend(config->backend, &made->asked);
     if (status == WEIR_OK)
-        status = size_scratch(made, config);
+        status = comm_size_scratch(made, config);
     if (status == WEIR_OK && made->nranks > WEIRI_RANKS_MAX)
         status = weiri_fail(WEIR_ERR_UNSUPPORTED, "%d ranks: at most %d are supported on the host",
                             made->nranks, WEIRI_RANKS_MAX);
     if (status == WEIR_OK)
-        status = make_tables(made);
+        status = comm_make_tables(made);
     if (status == WEIR_OK)
         *comm = made;
     else
@@ -245,9 +245,8 @@ static weir_status comm_new(weir_boot *boot, const weir_comm_config *config, wei
     return status;
 }
 
-/* The exchanges. On failure the caller frees. */
-/* What waits watch. */
-static void set_guard(weir_comm *comm)
+/* Fills in the guard of waits. */
+static void comm_set_guard(weir_comm *comm)
 {
     weiri_comm_page *page = comm->peers[comm->rank].page;
     comm->where = &page->where;
@@ -256,15 +255,16 @@ static void set_guard(weir_comm *comm)
     comm->guard.record = &page->where.wait;
 }
 
+/* The exchanges of creation. On failure the caller frees comm. */
 static weir_status comm_join(weir_comm *comm, introduction *all, int device)
 {
-    weir_status status = weir_boot_agree(comm->boot, introduce(comm, &all[comm->rank]));
+    weir_status status = weir_boot_agree(comm->boot, comm_introduce(comm, &all[comm->rank]));
     if (status == WEIR_OK)
         status = weir_boot_allgather(comm->boot, all, sizeof *all);
     if (status == WEIR_OK)
-        status = weir_boot_agree(comm->boot, map_peers(comm, all));
+        status = weir_boot_agree(comm->boot, comm_map_peers(comm, all));
     if (status == WEIR_OK)
-        set_guard(comm);
+        comm_set_guard(comm);
     for (int rank = 0; rank < comm->nranks && status == WEIR_OK; rank++)
         comm->reads_plain &= (int)weir_load_acquire(&comm->peers[rank].page->reads.value);
     if (status == WEIR_OK && comm->asked != WEIR_BACKEND_HOST)
@@ -278,7 +278,7 @@ weir_status weiri_comm_create_node(weir_boot *boot, const weir_comm_config *conf
     weir_comm *made = NULL;
     introduction *all = calloc((size_t)weir_boot_nranks(boot), sizeof *all);
     weir_status status = all ? comm_new(boot, config, &made)
-                             : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for the introductions");
+                             : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for the exchange");
     status = weir_boot_agree(boot, status);
     if (made) {
         made->parent = whole;
@@ -292,21 +292,21 @@ weir_status weiri_comm_create_node(weir_boot *boot, const weir_comm_config *conf
             comm_free(made);
         return status;
     }
-    weiri_log(WEIRI_LOG_INFO, "communicator of %d ranks on %d machine(s), %zu bytes of scratch%s",
+    weiri_log(WEIRI_LOG_INFO, "communicator of %d ranks on %d node(s), %zu bytes of scratch%s",
               made->nranks, made->nnodes, made->scratch_bytes,
               made->oversubscribed ? ", more ranks than cores" : "");
     *comm = made;
     return WEIR_OK;
 }
 
-/* Where every rank sits. Collective; agreed. *nhosts: how many machines. */
-static weir_status find_placements(weir_boot *boot, weiri_placement *placements, int *nhosts)
+/* Exchanges the ranks' placements and counts the nodes. Collective. */
+static weir_status comm_find_placements(weir_boot *boot, weiri_placement *placements, int *nhosts)
 {
     int rank = weir_boot_rank(boot), nranks = weir_boot_nranks(boot);
     cpu_set_t cores;
     placements[rank] = (weiri_placement){
         .host = weiri_host_id(), .hardware = weiri_hardware_id(), .pid = (int32_t)getpid()};
-    own_cores(rank, &cores);
+    comm_own_cores(rank, &cores);
     memcpy(placements[rank].cores, &cores, sizeof cores);
     weir_status status = weir_boot_allgather(boot, placements, sizeof *placements);
     *nhosts = 0;
@@ -319,15 +319,15 @@ static weir_status find_placements(weir_boot *boot, weiri_placement *placements,
     return status;
 }
 
-/* A wire is for ranks of several machines, and these share memory. */
-static weir_status check_transport(void)
+/* Rejects network transports for ranks of one node, which share memory. */
+static weir_status comm_check_transport(void)
 {
     const char *wanted = weiri_env(WEIRI_ENV_TRANSPORT);
     if (wanted && (strcmp(wanted, weir_transport_name(WEIR_TRANSPORT_IB)) == 0 ||
                    strcmp(wanted, weir_transport_name(WEIR_TRANSPORT_TCP)) == 0))
         return weiri_fail(WEIR_ERR_UNSUPPORTED,
-                          "transport '%s' joins machines, and all ranks sit on one; use shm or "
-                          "auto, or ranks with different values of %s",
+                          "transport '%s' connects nodes, but all ranks are on one node; use shm "
+                          "or auto, or ranks with different values of %s",
                           wanted, weiri_env_name(WEIRI_ENV_HOSTID));
     return WEIR_OK;
 }
@@ -344,17 +344,18 @@ weir_status weir_comm_create(weir_boot *boot, const weir_comm_config *config, we
         status = weiri_fail(WEIR_ERR_NO_MEMORY, "no memory to place the ranks");
     status = weir_boot_agree(boot, status);
     if (status == WEIR_OK)
-        status = find_placements(boot, placements, &nhosts);
+        status = comm_find_placements(boot, placements, &nhosts);
     if (status == WEIR_OK && nhosts > 1)
         status = weiri_internode_comm_create(boot, &own, placements, comm);
-    else if (status == WEIR_OK && (status = weir_boot_agree(boot, check_transport())) == WEIR_OK)
+    else if (status == WEIR_OK &&
+             (status = weir_boot_agree(boot, comm_check_transport())) == WEIR_OK)
         status = weiri_comm_create_node(boot, &own, NULL, NULL, comm);
     free(placements);
     return status;
 }
 
-/* GPU memory is freed only when no peer has it mapped any more. */
-static weir_status leave(weir_comm *comm)
+/* Unmaps peers' GPU memory, and waits until all peers have unmapped this rank's. */
+static weir_status comm_unmap_gpu(weir_comm *comm)
 {
     weiri_region_unmap_all(comm);
     comm->gpu->ops->unmap(comm);
@@ -391,7 +392,7 @@ weir_status weir_comm_destroy(weir_comm *comm)
         comm->gpu->ops->quiesce(comm);
     weir_status status = weiri_comm_last_barrier(comm);
     if (comm->gpu) {
-        const weir_status left = leave(comm);
+        const weir_status left = comm_unmap_gpu(comm);
         status = status == WEIR_OK ? left : status;
     }
     comm_free(comm);
@@ -407,7 +408,7 @@ void weiri_comm_abort_for(weir_comm *comm, uint64_t reason)
         weiri_internode_abort(here->parent->internode, reason);
 }
 
-static void set_abort_words(weir_comm *comm, uint64_t reason)
+static void comm_set_abort_words(weir_comm *comm, uint64_t reason)
 {
     for (int rank = 0; rank < comm->nranks; rank++) {
         uint64_t none = 0;
@@ -418,11 +419,11 @@ static void set_abort_words(weir_comm *comm, uint64_t reason)
 
 void weiri_comm_abort_node(weir_comm *comm, uint64_t reason)
 {
-    set_abort_words(comm, reason);
+    comm_set_abort_words(comm, reason);
     if (comm->parent && comm->parent->gpu_comm)
-        set_abort_words(comm->parent->gpu_comm, reason);
+        comm_set_abort_words(comm->parent->gpu_comm, reason);
     if (comm->parent && comm->parent->host_comm)
-        set_abort_words(comm->parent->host_comm, reason);
+        comm_set_abort_words(comm->parent->host_comm, reason);
 }
 
 void weir_comm_abort(weir_comm *comm)

@@ -1,16 +1,16 @@
 /*
- * The communicator inside: who the ranks are, the memory they share, and how
- * waits end.
+ * The communicator: its ranks, the memory that they share, and how waits end.
  *
- * Every rank owns one scratch segment that all peers map when the communicator
- * is created. It begins with a page set (weiri_comm_page) and goes on with the
- * area that the collectives lay out themselves. Words in it have one writer:
- * the owner, except for the abort word, which any rank sets.
+ * Every rank of a node owns one scratch segment, which all ranks of the node map when the
+ * communicator is created. It begins with a weiri_comm_page; the rest, the area, belongs to the
+ * collectives. Each word of it has one writer, the owner, except for the abort word, which any rank
+ * sets.
  *
- * Memory that a rank allocates later gets a record in its page's directory.
- * A peer that meets a (region, generation, offset) triple looks the record up
- * and maps the segment then, without any exchange; so no collective decision
- * hangs on what one rank has cached.
+ * Memory that a rank allocates later has a record in the directory of its page. A peer that
+ * receives a descriptor (region, generation, offset) looks the record up and maps the segment
+ * then, without communication; so no collective decision depends on what one rank has mapped.
+ *
+ * docs/developer/memory-model.md describes layout, memory order and waits.
  */
 #ifndef WEIR_COMM_COMM_H
 #define WEIR_COMM_COMM_H
@@ -27,86 +27,87 @@
 #define WEIRI_UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 
 enum {
-    WEIRI_REGIONS_MAX = WEIRI_GPU_REGIONS_MAX, /* live allocations a rank */
+    WEIRI_REGIONS_MAX = WEIRI_GPU_REGIONS_MAX, /* live allocations per rank */
     WEIRI_RANKS_MAX = WEIR_RANKS_MAX,
-    WEIRI_NETWORKS = 3,      /* transports that can be wires: ib, tcp, shm */
+    WEIRI_NETWORKS = 3,      /* network transports: ib, tcp, and shm between emulated nodes */
 };
 
-/* The least area that the collectives of n ranks can work in: a part of its own
- * and one for each rank. Known here, so that a communicator that is too small
- * is refused when it is made; coll/coll.c asserts that its layout fits. */
+/* The smallest area that the collectives of n ranks need: a fixed part and one for each rank. It is
+ * defined here so that a communicator with too little scratch memory is rejected when it is
+ * created; coll/coll.c asserts that its layout fits. */
 enum { WEIRI_AREA_LEAST_BYTES = 53248, WEIRI_AREA_LEAST_BYTES_EACH = 2304 };
 static inline size_t weiri_comm_least_area_bytes(int nranks)
 {
     return WEIRI_AREA_LEAST_BYTES + (size_t)nranks * WEIRI_AREA_LEAST_BYTES_EACH;
 }
 
-/* Why a communicator was aborted: the value of its abort words. The first
- * reason to reach a rank stays, so that each can tell it. */
+/* The reason of an abort: the value of an abort word. The first reason that reaches a rank stays.
+ * */
 enum {
-    WEIRI_ABORT_ASKED = 1, /* by weir_comm_abort, or by a wait that failed */
-    /* WEIR_ABORTED_BY_KERNEL: by one of this rank's, which has left why in the rank's record */
-    WEIRI_ABORT_DEATH = WEIR_ABORTED_BY_KERNEL + 1, /* plus the rank that has died */
+    WEIRI_ABORT_ASKED = 1, /* weir_comm_abort was called, or a wait failed */
+    /* WEIR_ABORTED_BY_KERNEL: a kernel of this rank failed; its wait record has the cause */
+    WEIRI_ABORT_DEATH = WEIR_ABORTED_BY_KERNEL + 1, /* plus the rank whose process has ended */
 };
 
-/* The first value of weiri_hash_bytes. */
+/* The initial value for weiri_hash_bytes. */
 #define WEIRI_HASH_START 0xcbf29ce484222325u
 
-/* A word that peers poll, alone on its line. */
+/* A word that peers poll, with a cache line of its own. */
 typedef struct weiri_word {
     _Alignas(WEIR_LINE_BYTES) uint64_t value;
 } weiri_word;
 
-/* A rank's allocation as peers see it; generation 0 while there is none. Its
- * owner fills key first and publishes generation last. */
+/* The directory entry of an allocation; generation is 0 if there is none. The owner writes key
+ * first and publishes it with generation (release). */
 typedef struct weiri_region_record {
     weiri_segment_key key;
     uint64_t generation;
 } weiri_region_record;
 
-/* Text in shared memory: whole words, so that a reader beside the writer gets
- * old or new ones but never reads beyond them. */
+/* Text in shared memory, stored word by word: a concurrent reader gets old or new words, but never
+ * reads beyond the end. */
 enum { WEIRI_TEXT_WORDS = 4, WEIRI_TEXT_BYTES = WEIRI_TEXT_WORDS * 8 };
 
-/* Where a rank stands, as its peers see it: for weir_comm_report. The lines of
- * the fast path come first. */
+/* The state of a rank, for weir_comm_report. The cache line that the fast path writes comes first.
+ * */
 typedef struct weiri_where {
-    _Alignas(WEIR_LINE_BYTES) uint64_t call; /* of collectives: number << 8 | which; 0: none yet */
-    uint64_t iteration;                      /* weir_comm_note's */
+    _Alignas(WEIR_LINE_BYTES) uint64_t call; /* latest: count << 8 | weir_collective; 0: none */
+    uint64_t iteration;                      /* from weir_comm_note */
     uint64_t note[WEIRI_TEXT_WORDS];
     _Alignas(WEIR_LINE_BYTES) weir_wait_record wait;
-    uint64_t phase[WEIRI_TEXT_WORDS]; /* of a wait of kind WORD */
-    uint64_t answered;                /* non-zero: after an abort, the above is final */
+    uint64_t phase[WEIRI_TEXT_WORDS]; /* what a wait of kind WEIR_WAIT_WORD is part of */
+    uint64_t answered;                /* 1: after an abort, the fields above are final */
 } weiri_where;
 
-/* How a rank introduces its GPU, in this order of exchanges. */
+/* What a rank publishes about its GPU during set-up, in the order of the exchanges. */
 typedef struct weiri_gpu_info {
-    int32_t found;       /* weir_status of having a device; WEIR_OK: the next two are known */
+    int32_t found;       /* weir_status of the search; if WEIR_OK, the next two fields are valid */
     int32_t device;
     char bus[16];        /* "0000:19:00.0" */
-    int32_t status;      /* of the last exchange */
-    int32_t shares;      /* this rank was told that ranks may share a GPU */
-    int32_t nvlink;      /* joins it with all peers' */
+    int32_t status;      /* this rank's outcome in the latest exchange */
+    int32_t shares;      /* this rank allows ranks to share a GPU */
+    int32_t nvlink;      /* NVLink connects it with all peers' GPUs */
     int32_t processors;  /* multiprocessors */
     weiri_segment_key scratch;
 } weiri_gpu_info;
 
+/* The beginning of a rank's scratch segment. Written by its owner, except for abort. */
 typedef struct weiri_comm_page {
-    weiri_word abort;    /* non-zero: every wait of this rank ends, for that reason */
+    weiri_word abort;    /* non-zero: the reason for which every wait of this rank ends */
     weiri_word barrier;  /* barriers that this rank has entered */
-    weiri_word changes;  /* how often this rank has made or freed a region */
-    weiri_word finished; /* 1: this rank has done its part in everything, and ends */
-    weiri_word reads;    /* 1: this rank may read every peer's plain memory */
-    weiri_word votes[2]; /* algo/context.c: by parity, this rank's vote on a context */
-    weiri_word report;   /* rank 0's: who prints the report; see comm/report.c */
-    weiri_word followed[WEIRI_GPU_RANKS_MAX]; /* changes of each rank that this GPU knows */
+    weiri_word changes;  /* how many regions this rank has created or freed */
+    weiri_word finished; /* 1: this rank has begun to destroy the communicator */
+    weiri_word reads;    /* 1: this rank may read every peer's unregistered memory */
+    weiri_word votes[2]; /* algo/context.c: this rank's vote on a context, by parity */
+    weiri_word report;   /* rank 0's page: the rank that prints the report; see report.c */
+    weiri_word followed[WEIRI_GPU_RANKS_MAX]; /* changes of each rank that this GPU has mapped */
     weiri_gpu_info gpu;
     weiri_where where;
     weiri_region_record directory[WEIRI_REGIONS_MAX];
 } weiri_comm_page;
 
-/* A buffer as it travels in-band: 16 bytes. generation 0: not shareable;
- * WEIRI_GENERATION_PLAIN: plain memory at the address in offset (plain.h). */
+/* A buffer as ranks send it to each other: 16 bytes. generation 0: not shareable;
+ * WEIRI_GENERATION_PLAIN: unregistered memory at the address in offset (node/peer_copy.h). */
 #define WEIRI_GENERATION_PLAIN UINT32_MAX
 typedef struct weiri_desc {
     uint32_t region;
@@ -114,19 +115,19 @@ typedef struct weiri_desc {
     uint64_t offset;
 } weiri_desc;
 
-/* A live allocation of this rank. */
+/* An allocation of this rank. */
 typedef struct weiri_region {
     weiri_segment segment;
-    size_t bytes;        /* as asked for */
-    uint64_t change;     /* which of this rank's changes made it, or freed it */
+    size_t bytes;        /* as requested */
+    uint64_t change;     /* the value of changes when it was created, or freed */
     uint32_t generation; /* of the latest use of this entry */
-    int known;           /* GPUs: all peers have it mapped */
-    int adopted;         /* the caller's memory */
-    weiri_desc *symmetric; /* what it is on every rank, or NULL; owned */
-    int freed;           /* peers may still have it mapped, so its memory waits for them */
+    int known;           /* GPUs: all peers have mapped it */
+    int adopted;         /* registered memory of the caller */
+    weiri_desc *symmetric; /* its descriptor on every rank, or NULL; owned */
+    int freed;           /* freed, but its memory stays until peers have unmapped it */
 } weiri_region;
 
-/* A peer's region mapped here. */
+/* The mapping of a peer's region. */
 typedef struct weiri_mapping {
     weiri_segment segment;
     uint32_t generation; /* 0: none */
@@ -134,11 +135,11 @@ typedef struct weiri_mapping {
 } weiri_mapping;
 
 typedef struct weiri_peer {
-    int pid, pidfd; /* pidfd -1 where the system has none, or for the own rank */
+    int pid, pidfd; /* pidfd: -1 if the system has none, and for the calling rank */
     weiri_segment scratch;
     weiri_comm_page *page; /* in scratch */
-    char *area;            /* behind the page: the collectives' */
-    weiri_mapping *mappings; /* WEIRI_REGIONS_MAX */
+    char *area;            /* the collectives' part of scratch */
+    weiri_mapping *mappings; /* WEIRI_REGIONS_MAX entries */
     uint64_t changes_seen;
 } weiri_peer;
 
@@ -149,117 +150,117 @@ struct weir_comm {
     weir_boot *owned_boot; /* of weir_comm_split: destroyed with the communicator; else NULL */
     const weiri_transport_ops *transport; /* of the scratch segments */
     const weiri_transport_ops *memory;    /* of weir_mem_alloc */
-    struct weiri_gpu *gpu;                /* NULL: the host backend */
-    weir_backend asked;
+    struct weiri_gpu *gpu;                /* NULL on the host backend */
+    weir_backend asked;                   /* the backend that was requested */
     int rank, nranks, nnodes, local_rank, local_nranks;
-    int oversubscribed;  /* this machine has more ranks than cores allowed to them */
-    int reads_plain;     /* all ranks may read each other's plain memory */
-    uint64_t job;        /* the same random number on every rank */
+    int oversubscribed;  /* the ranks of this node outnumber the cores that they may use */
+    int reads_plain;     /* all ranks may read each other's unregistered memory */
+    uint64_t job;        /* a random number, equal on all ranks */
     weir_guard guard;
     size_t scratch_bytes, area_bytes;
-    weiri_peer *peers;   /* nranks entries, the own one included */
+    weiri_peer *peers;   /* nranks entries, including the calling rank */
     weiri_region *regions;
     int nregions;        /* entries ever used */
     uint64_t barriers;
-    weiri_where *where; /* the own one */
+    weiri_where *where; /* this rank's state record */
     const char *noted;  /* the text that is in where->note */
-    uint64_t calls;     /* of collectives */
-    uint64_t votes;     /* that this rank took part in */
-    /* Across machines: the communicator of this machine's ranks in host memory, on GPUs
-     * another one that has their memory, and the paths to the other machines. The whole
-     * has no peers and regions of its own. */
+    uint64_t calls;     /* collectives called */
+    uint64_t votes;     /* votes that this rank took part in */
+    /* Several nodes: the sub-communicators of this node's ranks, in host memory and, on the cuda
+     * backend, in GPU memory, and the paths to the other nodes. peers and regions are unused. */
     weir_comm *host_comm, *gpu_comm;
-    int hardware_rank;      /* among the ranks that share this one's cores and GPUs */
+    int hardware_rank;      /* this rank's index among the ranks on the same hardware */
     struct weiri_internode *internode;
     weir_boot *local_boot;
-    int *members;        /* this machine's ranks */
-    /* Of such a local one: what it is a part of, and its ranks' numbers there. */
+    int *members;        /* this node's ranks */
+    /* Sub-communicators: the parent, and the ranks' numbers in it; else NULL. */
     weir_comm *parent;
     const int *names;
-    void *coll;          /* the collectives' state, made on first use */
+    void *coll;          /* the collectives' state, created on first use */
     void (*coll_destroy)(void *coll);
-    void *sem_slab;      /* the semaphores' memory, made on first use */
+    void *sem_slab;      /* the semaphores' memory, created on first use */
     void (*sem_slab_destroy)(void *slab);
     struct weiri_net *nets[WEIRI_NETWORKS]; /* comm/internode/networks.h; opened on first use */
 };
 
-/* The communicator that has the memory of this machine's ranks: a part of a whole one
- * across machines, or comm itself; and the number that a rank of this machine has there. */
+/* Returns the communicator that holds the memory of this node's ranks: the GPU or host
+ * sub-communicator, or comm itself. */
 static inline weir_comm *weiri_comm_node(weir_comm *comm)
 {
     if (comm->gpu_comm)
         return comm->gpu_comm;
     return comm->host_comm ? comm->host_comm : comm;
 }
+/* Returns the number that a rank of this node has in the sub-communicators, or in comm itself. */
 int weiri_comm_place(const weir_comm *comm, int rank);
-/* Whether this rank maps memory of another one. */
+/* Returns 1 if this rank maps memory of another rank. */
 int weiri_comm_maps(const weir_comm *comm, int rank);
 
-/* Ends every wait of every rank; reason as in the abort word, with the number of a dead
- * rank in the whole communicator. Local. */
+/* Ends every wait of every rank. reason is a value of the abort word; a dead rank in it is numbered
+ * as in the parent. Local. */
 void weiri_comm_abort_for(weir_comm *comm, uint64_t reason);
-/* The same on this machine only: the others know it. */
+/* The same on this node only, when the other nodes already know. */
 void weiri_comm_abort_node(weir_comm *comm, uint64_t reason);
-/* This rank alone has found what ends the call for all, whose text is the last error: tells
- * it in the log and ends all ranks' waits. Returns status. Local. */
+/* For a failure that only this rank has detected: logs the last error, ends the waits of all ranks,
+ * and returns status. Local. */
 weir_status weiri_comm_give_up(weir_comm *comm, weir_status status);
 
-/* A rank's number as the caller knows it. */
+/* Returns the number of a rank in the parent, if there is one: the number that users know. */
 static inline int weiri_comm_name(const weir_comm *comm, int rank)
 {
     return comm->names && rank >= 0 ? comm->names[rank] : rank;
 }
 
-/* Waits until *word >= target; the word belongs to peer. On failure says what
- * was waited for (phase, peer, expected, seen), aborts the communicator and
- * returns WEIR_ERR_TIMEOUT, WEIR_ERR_ABORTED or WEIR_ERR_PEER. */
+/* Waits until *word, which peer writes, is at least target. On failure the error line has the
+ * phase, the peer and the values; the communicator is aborted, and WEIR_ERR_TIMEOUT,
+ * WEIR_ERR_ABORTED or WEIR_ERR_PEER returned. */
 weir_status weiri_comm_wait_slow(weir_comm *comm, const uint64_t *word, uint64_t target, int peer,
                                  const char *phase);
 
 static inline weir_status weiri_comm_wait(weir_comm *comm, const uint64_t *word, uint64_t target,
                                           int peer, const char *phase)
 {
-    /* A few polls here: when ranks have cores of their own the word is close. */
+    /* A few polls inline: if each rank has a core, the word arrives soon. */
     for (int poll = 0; poll < 16; poll++)
         if (WEIRI_LIKELY(weir_load_acquire(word) >= target))
             return WEIR_OK;
     return weiri_comm_wait_slow(comm, word, target, peer, phase);
 }
 
-/* After so many polls a wait looks whether a rank has died. */
+/* A wait checks for dead ranks once in this many polls. */
 enum { WEIRI_POLLS_PER_LIFE_CHECK = 4096 };
 
-/* The state of a wait between its polls; start it zeroed. */
+/* The state of a wait between its polls. Initialise it with zeros. */
 typedef struct weiri_waiter {
     weir_waiter polls;
-    int suspicions;    /* how often a dead peer was seen */
-    int is_for_one;    /* the awaited rank's death matters alone */
-    uint64_t noted_ns; /* the start of the slow wait that the record tells of */
-    uint64_t aborted_ns; /* when an abort was seen first */
+    int suspicions;    /* how many checks have found a dead peer */
+    int is_for_one;    /* only the death of the rank being waited on matters */
+    uint64_t noted_ns; /* the start of the slow wait in the record; 0: none */
+    uint64_t aborted_ns; /* when an abort was first seen */
 } weiri_waiter;
 
-/* For loops that wait for several things at once: after a round without
- * progress. One of them is that peer's word reaches target. */
+/* For loops that wait for several conditions: call it after an iteration without progress, with one
+ * of them, that peer's word reaches target. */
 weir_status weiri_comm_idle(weir_comm *comm, weiri_waiter *waiter, const uint64_t *word,
                             uint64_t target, int peer, const char *phase);
-/* The same for a rank by its number in the whole communicator. */
+/* The same for a rank by its number in the parent. */
 weir_status weiri_comm_idle_for(weir_comm *comm, weiri_waiter *waiter, const uint64_t *word,
                                 uint64_t target, int name, const char *phase);
 
-/* After such a loop has succeeded: this rank waits no more. */
+/* Clears the wait record after such a loop has succeeded. */
 static inline void weiri_comm_idle_end(weir_comm *comm, const weiri_waiter *waiter)
 {
     if (WEIRI_UNLIKELY(waiter->noted_ns))
         weir_store_release(&comm->where->wait.kind, WEIR_WAIT_NONE);
 }
 
-/* Whether a peer's process has ended; never the own one. */
+/* Returns 1 if a peer's process has ended; 0 for the calling rank. */
 int weiri_comm_is_dead(const weir_comm *comm, int peer);
 
 /* The barrier that weir_comm_destroy ends with, or WEIR_ERR_ABORTED without waiting. */
 weir_status weiri_comm_last_barrier(weir_comm *comm);
 
-/* Tells all that this rank has done its part in everything that was called. */
+/* Sets this rank's finished word: it has done its part in all calls. */
 void weiri_comm_finish(weir_comm *comm);
 
 static inline int weiri_comm_has_finished(const weir_comm *comm, int peer)
@@ -267,10 +268,10 @@ static inline int weiri_comm_has_finished(const weir_comm *comm, int peer)
     return weir_load_acquire(&comm->peers[peer].page->finished.value) != 0;
 }
 
-/* Notes that a collective is called: one store, to a line of this rank's own. */
+/* Records the call of a collective: one store to a cache line of this rank. */
 static inline void weiri_comm_enter(weir_comm *comm, weir_collective collective)
 {
-    if (WEIRI_LIKELY(!comm->parent)) /* else the caller's call is what counts */
+    if (WEIRI_LIKELY(!comm->parent)) /* a parent has recorded the call already */
         weir_store_relaxed(&comm->where->call, ++comm->calls << 8 | (uint64_t)collective);
 }
 
@@ -296,23 +297,23 @@ static inline void weiri_text_load(char *text, const uint64_t *words)
     text[WEIRI_TEXT_BYTES] = '\0';
 }
 
-/* How many cores the ranks of this machine may use together, given each rank's
- * affinity mask (comm/node/host.c). */
 enum { WEIRI_SPINS_ALONE = 4096, WEIRI_SPINS_SHARED = 2 }; /* polls before yielding */
+/* Returns the number of cores that ranks may use together, given their affinity masks
+ * (node/host.c). */
 int weiri_host_cores(const void *masks, size_t stride_bytes, int count);
-/* Goes on with a hash (FNV-1a, 64 bit) over more bytes. */
+/* Continues a hash (FNV-1a, 64 bit) over more bytes. */
 uint64_t weiri_hash_bytes(uint64_t hash, const void *bytes, size_t length);
-/* A number that is equal on ranks which can share memory: the machine, its
- * boot, the process namespace and WEIR_HOSTID. */
+/* Returns a number that is equal on ranks that can share memory: a hash of host name, boot id,
+ * process namespace and WEIR_HOSTID. */
 uint64_t weiri_host_id(void);
-/* The same without WEIR_HOSTID: equal on ranks that share cores. */
+/* The same without WEIR_HOSTID: equal on ranks on the same hardware. */
 uint64_t weiri_hardware_id(void);
 
-/* The own buffer [pointer, pointer + bytes) as peers can address it;
- * generation 0 if it is not within an allocation of this communicator. */
+/* Returns the descriptor of this rank's buffer [pointer, pointer + bytes); generation 0 if it is
+ * not within an allocation of this communicator. */
 weiri_desc weiri_region_describe(const weir_comm *comm, const void *pointer, size_t bytes);
 
-/* A peer's buffer, mapped on first sight. */
+/* Map a peer's region, on first use, and return the address of a buffer in it. */
 weir_status weiri_region_map(weir_comm *comm, int rank, weiri_desc desc);
 static inline weir_status weiri_region_pointer(weir_comm *comm, int rank, weiri_desc desc,
                                                char **pointer)
@@ -327,13 +328,13 @@ static inline weir_status weiri_region_pointer(weir_comm *comm, int rank, weiri_
     return WEIR_OK;
 }
 
-/* Whether every peer has mapped an own region, on GPUs. */
+/* Returns 1 if every peer has mapped this rank's region (cuda backend). */
 int weiri_region_known(weir_comm *comm, weiri_desc desc);
 
-/* Unmaps what peers have freed since the last call and nobody here imports; on
- * GPUs also maps what they have made. */
+/* Unmaps regions that peers have freed since the last call, unless they are imported; on the cuda
+ * backend also maps regions that peers have created. */
 void weiri_region_sweep(weir_comm *comm);
-/* Ends all mappings of peers' regions; then frees the own ones. */
+/* Unmap all regions of peers; free all regions of this rank. */
 void weiri_region_unmap_all(weir_comm *comm);
 void weiri_region_free_all(weir_comm *comm);
 

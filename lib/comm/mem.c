@@ -1,8 +1,8 @@
 /*
- * Registered memory: the public face of regions. A weir_mem is a piece of an
- * own region, a piece of a peer's region (imported), or plain memory of this
- * process that no peer can map (staged). Networks may know it, too: then a handle
- * carries their keys, and an import that cannot be mapped is those keys alone.
+ * Registered memory. A weir_mem is a part of one of this rank's regions, a part of a peer's region
+ * (imported), or unregistered memory of this process that peers cannot map (staged). It may also be
+ * registered with networks: its handle then carries their keys, and an import that cannot be mapped
+ * consists of these keys alone.
  */
 #include "base/error.h"
 #include "comm/comm.h"
@@ -37,7 +37,7 @@ weir_status weir_mem_alloc(weir_comm *comm, size_t bytes, weir_mem **mem)
     if (status != WEIR_OK)
         return status;
     void *base = here->regions[id].segment.base;
-    /* Not by its address: an empty one may begin where another one ends. */
+    /* Not looked up by address: an empty region may begin where another one ends. */
     weiri_desc desc = {(uint32_t)id, here->regions[id].generation, 0};
     status = weiri_mem_make(
         (weir_mem){comm, base, bytes, WEIRI_MEM_ALLOCATED, comm->rank, desc, NULL}, mem);
@@ -118,13 +118,13 @@ int weir_mem_shareable(const weir_mem *mem)
     return mem->desc.generation != 0;
 }
 
-/* What a rank brings to weir_mem_symmetric. */
+/* What each rank sends in weir_mem_symmetric. */
 typedef struct symmetric_part {
     uint64_t bytes;
     weiri_desc desc;
 } symmetric_part;
 
-/* Notes who has what, and on GPUs maps it all. Local. */
+/* Stores all ranks' descriptors and maps their regions. Local. */
 static weir_status take_parts(weir_mem *mem, const symmetric_part *parts)
 {
     weir_comm *comm = weiri_comm_node(mem->comm);

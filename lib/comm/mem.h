@@ -1,4 +1,4 @@
-/* Registered memory inside. */
+/* The definition of weir_mem. */
 #ifndef WEIR_COMM_MEM_H
 #define WEIR_COMM_MEM_H
 
@@ -9,12 +9,12 @@ struct weir_mem {
     void *pointer;
     size_t bytes;
     enum { WEIRI_MEM_ALLOCATED, WEIRI_MEM_REGISTERED, WEIRI_MEM_IMPORTED } kind;
-    int owner;              /* rank whose region it lies in */
+    int owner;              /* the rank that owns the memory */
     weiri_desc desc;        /* generation 0: staged */
-    weiri_mem_nets *nets; /* owned */
+    weiri_mem_nets *nets; /* registrations or keys for networks; owned */
 };
 
-/* Makes an object of this content, whose wires it adds. */
+/* Creates an object with this content and an empty nets. */
 weir_status weiri_mem_make(weir_mem content, weir_mem **mem);
 
 #endif

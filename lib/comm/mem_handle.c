@@ -1,6 +1,6 @@
 /*
- * Handles of registered memory: what they hold, how they are told from damaged and
- * foreign ones, and how they travel over the bootstrap.
+ * Handles of registered memory: their content, how damaged and foreign ones are recognised, and
+ * sending them over the bootstrap.
  */
 #include "base/error.h"
 #include "comm/mem.h"
@@ -15,9 +15,9 @@ typedef struct handle_content {
     uint64_t bytes;
     weiri_desc desc;
     int32_t owner;
-    int32_t known[WEIRI_NETWORKS]; /* which of the keys are there */
+    int32_t known[WEIRI_NETWORKS]; /* which of the keys are valid */
     weiri_net_key keys[WEIRI_NETWORKS];
-    uint64_t check; /* hash of all of the above: tells a damaged handle */
+    uint64_t check; /* hash of the fields above, to detect damage */
 } handle_content;
 
 _Static_assert(sizeof(handle_content) == 256, "no padding, which the check would not cover");
@@ -34,7 +34,7 @@ weir_status weiri_mem_wired(const weir_mem *mem, weiri_net *net, const weiri_net
     if (mem->kind == WEIRI_MEM_IMPORTED)
         return weiri_fail(WEIR_ERR_INVALID, "rank %d's memory is not this rank's to send from",
                           mem->owner);
-    /* An empty one is registered, too: signals and empty puts name it. */
+    /* Empty memory is registered, too: signals and empty puts refer to it. */
     weir_status status = weiri_mem_wires_add(mem->nets, net, mem->pointer, mem->bytes,
                                              mem->comm->gpu ? WEIRI_NET_CUDA : WEIRI_NET_HOST);
     if (status == WEIR_OK)
@@ -54,7 +54,7 @@ weir_status weiri_mem_wire_key(const weir_mem *mem, weir_transport transport, we
     return WEIR_OK;
 }
 
-/* The keys of the own memory for all wires that are open, or of a peer's as they came. */
+/* Fills in the keys for all open networks: of this rank's memory, or as received from the owner. */
 static weir_status add_keys(const weir_mem *mem, handle_content *content)
 {
     for (int network = 0; network < WEIRI_NETWORKS; network++) {
@@ -65,7 +65,7 @@ static weir_status add_keys(const weir_mem *mem, handle_content *content)
             continue;
         const weiri_net_mem *own = NULL;
         weir_status status = weiri_mem_wired(mem, net, &own);
-        if (status == WEIR_ERR_UNSUPPORTED) /* memory of a GPU may serve mappings alone */
+        if (status == WEIR_ERR_UNSUPPORTED) /* a network may be unable to register GPU memory */
             continue;
         if (status != WEIR_OK)
             return status;
@@ -119,7 +119,7 @@ static weir_status check_handle(const weir_comm *comm, const handle_content *con
     return WEIR_OK;
 }
 
-/* A handle of this rank's own memory: no mapping, the region itself. */
+/* Imports a handle of this rank's own memory, without a mapping. */
 static weir_status own_pointer(weir_comm *comm, weiri_desc desc, char **pointer)
 {
     if (desc.region >= (uint32_t)comm->nregions || !comm->regions[desc.region].segment.base ||
@@ -167,7 +167,7 @@ weir_status weir_mem_import(weir_comm *comm, const weir_mem_handle *handle, weir
     return WEIR_OK;
 }
 
-/* What weir_mem_send sends: a handle, or why there is none. */
+/* What weir_mem_send sends: a handle, or the status of its failure. */
 typedef struct mem_letter {
     int32_t status;
     weir_mem_handle handle;

@@ -1,13 +1,12 @@
 /*
- * Where every rank stands, in words. Each rank keeps a record of itself
- * (weiri_where) in the page that all ranks map: what its caller noted, the
- * collective it called last, and, once a wait has become slow, whom it waits
- * for. So a rank that is stopped or dead is still described, by what it wrote
- * before; whether it is, the system says: a pidfd for death, /proc for a stop.
+ * weir_comm_check, weir_comm_note and weir_comm_report. Each rank keeps a state record
+ * (weiri_where) in its page, which all ranks of the node map: the caller's note, the latest
+ * collective and, once a wait has become slow, the rank being waited on. A rank that is stopped or
+ * dead is therefore still described by what it wrote before; the system reports its state (a pidfd
+ * for death, /proc for a stop).
  *
- * Across machines a rank's record lies where its own machine maps it; the others have a
- * copy, which it sends when it ends for a reason that is reported. The loss of its path
- * tells its death.
+ * Between nodes each rank sends a copy of its record when a failure is reported. There the loss of
+ * the network path stands for death.
  */
 #include "comm/comm.h"
 
@@ -22,25 +21,25 @@
 #include <unistd.h>
 
 enum {
-    ANSWER_MS = 500, /* for living ranks to say where they stood */
-    OTHERS_MS = 1000, /* for ranks of a machine that is to print for others */
-    PRINT_MS = 2000, /* for the rank that prints */
+    ANSWER_MS = 500, /* wait for the final records of running ranks */
+    OTHERS_MS = 1000, /* wait for a rank of another node to start printing */
+    PRINT_MS = 2000, /* wait for the rank that prints */
     LINE_BYTES = 400,
 };
 
-/* The report word of rank 0's page: 0, then 1 + the rank that prints, then that
- * with PRINTED. */
+/* The report word of rank 0's page is 0, then 1 + the rank that prints, then that value with this
+ * bit. */
 static const uint64_t printed = (uint64_t)1 << 32;
 
 typedef enum life { RUNS, STOPPED, DEAD } life;
 
-static void nap(void)
+static void report_nap(void)
 {
     const struct timespec while_ns = {.tv_nsec = 2000000};
     nanosleep(&while_ns, NULL);
 }
 
-/* The state letter of a process in /proc, 0 if there is none to be read. */
+/* Returns the state letter of a process from /proc, 0 if it cannot be read. */
 static char state_letter(int pid)
 {
     char path[64], text[512];
@@ -51,70 +50,72 @@ static char state_letter(int pid)
     size_t length = fread(text, 1, sizeof text - 1, file);
     fclose(file);
     text[length] = '\0';
-    /* The name before it may hold blanks and parentheses. */
+    /* The process name before it may contain blanks and parentheses. */
     const char *end = strrchr(text, ')');
     return end && end[1] == ' ' ? end[2] : 0;
 }
 
-static int is_remote(const weir_comm *comm, int rank)
+static int report_is_remote(const weir_comm *comm, int rank)
 {
     return comm->internode && weiri_internode_is_remote(comm->internode, rank);
 }
 
-/* Where a rank's record is read. */
-static const weiri_where *where_of(const weir_comm *comm, int rank)
+/* Returns the record of a rank: in its page, or the copy that it sent. */
+static const weiri_where *report_record_of(const weir_comm *comm, int rank)
 {
-    if (is_remote(comm, rank))
+    if (report_is_remote(comm, rank))
         return comm->internode->peers[rank].mirror;
     if (comm->internode)
         return &comm->host_comm->peers[comm->internode->place_of[rank]].page->where;
     return &comm->peers[rank].page->where;
 }
 
-static int has_answered(const weir_comm *comm, int rank)
+static int report_has_answered(const weir_comm *comm, int rank)
 {
-    if (is_remote(comm, rank))
+    if (report_is_remote(comm, rank))
         return weir_load_acquire(&comm->internode->peers[rank].words->answered) != 0;
-    return weir_load_acquire(&where_of(comm, rank)->answered) != 0;
+    return weir_load_acquire(&report_record_of(comm, rank)->answered) != 0;
 }
 
-/* A rank that has said where it stood, or has finished, and ended then, was not the
+/* A rank whose record is final, or that has finished, and whose process has ended was not the
  * cause: it counts as running. */
-static life life_of(const weir_comm *comm, int rank)
+static life report_state_of(const weir_comm *comm, int rank)
 {
     if (rank == comm->rank)
         return RUNS;
-    if (is_remote(comm, rank))
-        return weiri_internode_is_lost(comm->internode, rank) && !has_answered(comm, rank) ? DEAD
-                                                                                           : RUNS;
+    if (report_is_remote(comm, rank))
+        return weiri_internode_is_lost(comm->internode, rank) && !report_has_answered(comm, rank)
+                   ? DEAD
+                   : RUNS;
     if (comm->internode)
-        return life_of(comm->host_comm, comm->internode->place_of[rank]);
+        return report_state_of(comm->host_comm, comm->internode->place_of[rank]);
     char letter = state_letter(comm->peers[rank].pid);
     if (letter == 'T' || letter == 't')
         return STOPPED;
     if (!weiri_comm_is_dead(comm, rank))
         return RUNS;
-    return has_answered(comm, rank) || weiri_comm_has_finished(comm, rank) ? RUNS : DEAD;
+    return report_has_answered(comm, rank) || weiri_comm_has_finished(comm, rank) ? RUNS : DEAD;
 }
 
-/* Says for good where this rank stands. */
-static void answer(const weir_comm *comm)
+/* Marks this rank's record as final. */
+static void report_answer(const weir_comm *comm)
 {
     weir_store_release(&comm->where->answered, 1);
     if (comm->internode)
         weiri_internode_answer(comm->internode);
 }
 
-/* A kernel that failed has left where it stood, and only this rank knows of it so far. One
- * that a peer's abort ended may have left where it waited. */
-static weir_status aborted(weir_comm *comm)
+/* Turns the record of a failed kernel, which only this rank can see so far, into an error, and
+ * aborts the other ranks. A kernel that a peer's abort ended may have left the record of its wait.
+ * */
+static weir_status report_cause_of_abort(weir_comm *comm)
 {
     const weir_wait_record *record = &comm->where->wait;
     if (weir_load_acquire(comm->guard.abort_word) != WEIR_ABORTED_BY_KERNEL ||
         weir_load_acquire(&record->kind) == WEIR_WAIT_NONE)
         return weiri_fail(WEIR_ERR_ABORTED, "the communicator was aborted");
     weiri_comm_abort_for(comm, WEIRI_ABORT_ASKED);
-    answer(comm);
+    report_answer(comm);
     if (record->kind == WEIR_WAIT_FAILED) {
         weir_status status = (weir_status)-(int)record->expected;
         return weiri_fail(status, "rank %d: a kernel failed: %s", comm->rank,
@@ -147,12 +148,12 @@ weir_status weir_comm_check(weir_comm *comm)
     if (comm->internode)
         weiri_internode_poll(comm->internode);
     for (int rank = 0; rank < comm->nranks; rank++)
-        if (life_of(comm, rank) == DEAD)
+        if (report_state_of(comm, rank) == DEAD)
             return weiri_fail(WEIR_ERR_PEER, "rank %d has died", rank);
     if (weir_load_acquire(comm->guard.abort_word))
-        return aborted(comm);
+        return report_cause_of_abort(comm);
     for (int rank = 0; rank < comm->nranks; rank++)
-        if (life_of(comm, rank) == STOPPED)
+        if (report_state_of(comm, rank) == STOPPED)
             return weiri_fail(WEIR_ERR_TIMEOUT, "rank %d is stopped", rank);
     return WEIR_OK;
 }
@@ -175,8 +176,8 @@ typedef struct writer {
     size_t bytes, used;
 } writer;
 
-static void put(writer *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void put(writer *w, const char *format, ...)
+static void report_print(writer *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void report_print(writer *w, const char *format, ...)
 {
     size_t left = w->used < w->bytes ? w->bytes - w->used : 0;
     va_list arguments;
@@ -186,7 +187,7 @@ static void put(writer *w, const char *format, ...)
     w->used += more > 0 ? (size_t)more : 0;
 }
 
-static void put_wait(writer *w, const weiri_where *where)
+static void report_wait(writer *w, const weiri_where *where)
 {
     static const char *const kinds[] = {"", "", "a semaphore", "packets"};
     char phase[WEIRI_TEXT_BYTES + 1];
@@ -194,82 +195,82 @@ static void put_wait(writer *w, const weiri_where *where)
     int64_t peer = (int64_t)weir_load_relaxed(&where->wait.peer);
     uint64_t expected = weir_load_relaxed(&where->wait.expected);
     if (kind == WEIR_WAIT_NONE || kind > WEIR_WAIT_PACKET) {
-        put(w, "; in no long wait of weir");
+        report_print(w, "; in no long wait of weir");
         return;
     }
     weiri_text_load(phase, where->phase);
-    put(w, "; waits in %s", kind == WEIR_WAIT_WORD ? phase : kinds[kind]);
+    report_print(w, "; waits in %s", kind == WEIR_WAIT_WORD ? phase : kinds[kind]);
     if (peer >= 0)
-        put(w, " for rank %d", (int)peer);
+        report_print(w, " for rank %d", (int)peer);
     if (expected)
-        put(w, ": expected %llu, seen %llu", (unsigned long long)expected,
+        report_print(w, ": expected %llu, seen %llu", (unsigned long long)expected,
             (unsigned long long)weir_load_relaxed(&where->wait.seen));
 }
 
-/* What the rank's record says. */
-static void put_place(writer *w, const weiri_where *where)
+/* The rank's note, latest collective and wait. */
+static void report_position(writer *w, const weiri_where *where)
 {
     char note[WEIRI_TEXT_BYTES + 1];
     uint64_t call = weir_load_relaxed(&where->call);
     weiri_text_load(note, where->note);
     if (*note)
-        put(w, "%s, iteration %llu; ", note,
+        report_print(w, "%s, iteration %llu; ", note,
             (unsigned long long)weir_load_relaxed(&where->iteration));
     if (call)
-        put(w, "%s, call %llu", weir_collective_name((weir_collective)(call & 0xff)),
+        report_print(w, "%s, call %llu", weir_collective_name((weir_collective)(call & 0xff)),
             (unsigned long long)(call >> 8));
     else
-        put(w, "no collective yet");
-    put_wait(w, where);
+        report_print(w, "no collective yet");
+    report_wait(w, where);
 }
 
-static void put_rank(writer *w, const weir_comm *comm, int rank, life state)
+static void report_rank(writer *w, const weir_comm *comm, int rank, life state)
 {
-    const weiri_where *where = where_of(comm, rank);
+    const weiri_where *where = report_record_of(comm, rank);
     int aborted = weir_load_acquire(comm->guard.abort_word) != 0;
-    int unknown = is_remote(comm, rank) && !has_answered(comm, rank);
-    put(w, "  rank %d (pid %d", rank,
+    int unknown = report_is_remote(comm, rank) && !report_has_answered(comm, rank);
+    report_print(w, "  rank %d (pid %d", rank,
         comm->internode ? comm->internode->pids[rank] : comm->peers[rank].pid);
     if (comm->internode)
-        put(w, ", machine %d", comm->internode->node_of[rank]);
-    put(w, "): ");
+        report_print(w, ", node %d", comm->internode->node_of[rank]);
+    report_print(w, "): ");
     if (unknown) {
-        put(w, "%s; on another machine\n", state == DEAD ? "dead" : "no answer");
+        report_print(w, "%s; on another node\n", state == DEAD ? "dead" : "no answer");
         return;
     }
     if (state == STOPPED)
-        put(w, "stopped (state T); last seen in ");
+        report_print(w, "stopped (state T); last seen in ");
     else if (state == DEAD)
-        put(w, "dead; last seen in ");
-    else if (aborted && !has_answered(comm, rank))
-        put(w, "no answer; last seen in ");
-    put_place(w, where);
-    put(w, "\n");
+        report_print(w, "dead; last seen in ");
+    else if (aborted && !report_has_answered(comm, rank))
+        report_print(w, "no answer; last seen in ");
+    report_position(w, where);
+    report_print(w, "\n");
 }
 
-static void put_head(writer *w, const weir_comm *comm, const life *lives)
+static void report_head(writer *w, const weir_comm *comm, const life *lives)
 {
     int lost = 0;
-    put(w, "weir: where %d ranks stand (deadline %llu ms):", comm->nranks,
+    report_print(w, "weir: where %d ranks stand (deadline %llu ms):", comm->nranks,
         (unsigned long long)(comm->guard.timeout_ns / 1000000));
     for (int rank = 0; rank < comm->nranks; rank++)
         if (lives[rank] != RUNS)
-            put(w, "%s rank %d is %s", lost++ ? "," : "", rank,
+            report_print(w, "%s rank %d is %s", lost++ ? "," : "", rank,
                 lives[rank] == DEAD ? "dead" : "stopped");
-    put(w, "%s\n", lost ? "" : " all run; one is slow or stuck");
+    report_print(w, "%s\n", lost ? "" : " all run; one is slow or stuck");
 }
 
-/* After an abort: until those who can have said where they stood. */
+/* After an abort: waits until all running ranks have final records. */
 static void await_answers(weir_comm *comm)
 {
     uint64_t end_ns = weir_clock_ns() + ANSWER_MS * 1000000ull;
-    answer(comm);
+    report_answer(comm);
     for (int rank = 0; rank < comm->nranks; rank++)
-        while (!has_answered(comm, rank) && life_of(comm, rank) == RUNS &&
+        while (!report_has_answered(comm, rank) && report_state_of(comm, rank) == RUNS &&
                weir_clock_ns() < end_ns) {
             if (comm->internode)
                 weiri_internode_poll(comm->internode);
-            nap();
+            report_nap();
         }
 }
 
@@ -280,16 +281,16 @@ int weir_comm_report(weir_comm *comm, char *text, size_t bytes)
     if (weir_load_acquire(comm->guard.abort_word))
         await_answers(comm);
     for (int rank = 0; rank < comm->nranks; rank++)
-        lives[rank] = life_of(comm, rank);
-    put_head(&w, comm, lives);
+        lives[rank] = report_state_of(comm, rank);
+    report_head(&w, comm, lives);
     for (int rank = 0; rank < comm->nranks; rank++)
-        put_rank(&w, comm, rank, lives[rank]);
+        report_rank(&w, comm, rank, lives[rank]);
     return (int)w.used;
 }
 
 /* ------------------------------------------------------------------ only once */
 
-static void print(weir_comm *comm, int fd)
+static void report_write(weir_comm *comm, int fd)
 {
     char text[WEIRI_RANKS_MAX * LINE_BYTES];
     size_t length = (size_t)weir_comm_report(comm, text, sizeof text);
@@ -302,14 +303,15 @@ static void print(weir_comm *comm, int fd)
     }
 }
 
-/* Whether the rank cannot print any more, whatever it has said. */
-static int is_lost(const weir_comm *comm, int rank)
+/* Returns 1 if the rank can no longer print, even if its record is final. */
+static int report_is_lost(const weir_comm *comm, int rank)
 {
-    return life_of(comm, rank) != RUNS || (rank != comm->rank && weiri_comm_is_dead(comm, rank));
+    return report_state_of(comm, rank) != RUNS ||
+           (rank != comm->rank && weiri_comm_is_dead(comm, rank));
 }
 
-/* Whether an earlier machine prints for this one, which one of its ranks does that has
- * answered. Then this rank waits until it has: all may end then. */
+/* Returns 1 if a rank of an earlier node prints the report for this one: one whose record is final.
+ * This rank then waits until it has printed, so that its process may exit afterwards. */
 static int other_machine_prints(weir_comm *comm)
 {
     uint64_t start_ns = weir_clock_ns();
@@ -322,10 +324,10 @@ static int other_machine_prints(weir_comm *comm)
                 continue;
             if (weir_load_acquire(&comm->internode->peers[rank].words->printed))
                 return 1;
-            prints |= has_answered(comm, rank);
+            prints |= report_has_answered(comm, rank);
             waits |= !weiri_internode_is_lost(comm->internode, rank);
         }
-        nap();
+        report_nap();
     }
     return prints && waits;
 }
@@ -335,23 +337,23 @@ int weir_comm_report_once(weir_comm *comm, int fd)
     const weir_comm *here = comm->host_comm ? comm->host_comm : comm;
     uint64_t *word = &here->peers[0].page->report.value;
     uint64_t mine = (uint64_t)here->rank + 1, end_ns = weir_clock_ns() + PRINT_MS * 1000000ull;
-    answer(comm);
+    report_answer(comm);
     if (other_machine_prints(comm))
         return 0;
     while (weir_clock_ns() < end_ns) {
         uint64_t holder = weir_load_acquire(word);
         if (holder & printed)
             return 0;
-        if ((!holder || is_lost(here, (int)holder - 1)) &&
+        if ((!holder || report_is_lost(here, (int)holder - 1)) &&
             __atomic_compare_exchange_n(word, &holder, mine, 0, __ATOMIC_ACQ_REL,
                                         __ATOMIC_ACQUIRE)) {
-            print(comm, fd);
+            report_write(comm, fd);
             weir_store_release(word, mine | printed);
             if (comm->internode)
                 weiri_internode_printed(comm->internode);
             return 1;
         }
-        nap();
+        report_nap();
     }
     return 0;
 }

@@ -49,7 +49,7 @@ weir_status weiri_split_exchange(weir_boot *boot, int color, int key, weiri_spli
     split_wish *wishes = calloc((size_t)nranks, sizeof *wishes);
     weir_status status = wishes && group->members
                              ? WEIR_OK
-                             : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory to split %d ranks", nranks);
+                             : weiri_fail(WEIR_ERR_NO_MEMORY, "no memory to split ranks");
     status = weir_boot_agree(boot, status);
     if (status == WEIR_OK) {
         wishes[rank] = (split_wish){color, key};

@@ -1,14 +1,14 @@
 /*
- * Waits that do not end at once, and how they fail. A wait polls, then yields,
- * and every so often looks whether the communicator was aborted, the awaited
- * peer has died, or the deadline has passed. The rank that finds a reason
- * first aborts all others, and each says where it stood, in its last error and
- * in its record (comm/report.c). A death is told on with the abort, so every
- * rank names the dead one. A rank that had begun to destroy the communicator has done
- * its part, and its death matters to who waits for it alone, as does everybody's in
- * sends and receives. Who aborts may have done its part, too, so waits go on for a
- * moment then. Where a communicator is part of one across machines, a
- * wait moves the wire on, too, and ranks have their numbers there.
+ * The slow path of waits, and how waits fail. A wait polls, then yields between polls, and
+ * regularly checks whether the communicator was aborted, a relevant rank has died, or the deadline
+ * has passed. The rank that detects a reason first aborts all others; each rank reports its
+ * position in its last error and in its state record (report.c). A death is passed on with the
+ * abort, so that every rank names the dead one.
+ *
+ * A rank that has begun to destroy the communicator has done its part: its death affects only ranks
+ * that wait for it. In sends and receives (is_for_one) that holds for every rank. The aborting rank
+ * may have done its part before it aborted, so waits continue for a moment after an abort. In a
+ * sub-communicator a wait also progresses the network, and ranks are numbered as in the parent.
  */
 #define _GNU_SOURCE
 #include "comm/comm.h"
@@ -35,8 +35,8 @@ int weiri_comm_is_dead(const weir_comm *comm, int peer)
     return poll(&ended, 1, 0) > 0;
 }
 
-/* The name of a rank whose death matters to a wait for another one; -1: none. */
-static int find_dead(const weir_comm *comm, const weiri_waiter *waiter, int awaited)
+/* Returns the parent's number of a dead rank whose death affects a wait for `awaited`; -1: none. */
+static int wait_find_dead(const weir_comm *comm, const weiri_waiter *waiter, int awaited)
 {
     const weiri_internode *internode = comm->parent ? comm->parent->internode : NULL;
     if (internode && weiri_internode_is_remote(internode, awaited) &&
@@ -51,8 +51,9 @@ static int find_dead(const weir_comm *comm, const weiri_waiter *waiter, int awai
     return -1;
 }
 
-/* Whether an abort was seen so long ago that what its rank had done before is here. */
-static int has_settled(weiri_waiter *waiter)
+/* Returns 1 if an abort was seen so long ago that earlier writes of the aborting rank have
+ * arrived. */
+static int wait_has_settled(weiri_waiter *waiter)
 {
     const uint64_t now_ns = weir_clock_ns();
     if (!waiter->aborted_ns)
@@ -60,14 +61,14 @@ static int has_settled(weiri_waiter *waiter)
     return now_ns - waiter->aborted_ns > GRACE_NS;
 }
 
-/* One unsuccessful poll. dead is set to a dead rank's name on WEIR_ERR_PEER. A rank
- * that did its part and ended looks dead, too, until the word it wrote is seen:
- * so the first sight only raises a suspicion. */
-static weir_status step(weir_comm *comm, weiri_waiter *waiter, int awaited, int *dead)
+/* Called after an unsuccessful poll. On WEIR_ERR_PEER *dead is the dead rank's number in the
+ * parent. A rank that did its part and then ended is also dead, and the word that it wrote may not
+ * have been polled yet: so only the second check that finds a dead rank counts. */
+static weir_status wait_step(weir_comm *comm, weiri_waiter *waiter, int awaited, int *dead)
 {
     int status = weir_waiter_step(&waiter->polls, &comm->guard);
     if (status == WEIR_ERR_ABORTED) {
-        if (!has_settled(waiter))
+        if (!wait_has_settled(waiter))
             return WEIR_OK;
         uint64_t reason = weir_load_acquire(comm->guard.abort_word);
         if (reason < WEIRI_ABORT_DEATH)
@@ -76,13 +77,13 @@ static weir_status step(weir_comm *comm, weiri_waiter *waiter, int awaited, int 
         return WEIR_ERR_PEER;
     }
     if (status == 0 && waiter->polls.polls % WEIRI_POLLS_PER_LIFE_CHECK == 0 &&
-        (*dead = find_dead(comm, waiter, awaited)) >= 0 && waiter->suspicions++)
+        (*dead = wait_find_dead(comm, waiter, awaited)) >= 0 && waiter->suspicions++)
         status = WEIR_ERR_PEER;
     return (weir_status)status;
 }
 
-/* Where a wait stands, into this rank's record. */
-static void note(weir_comm *comm, const uint64_t *word, uint64_t target, int peer,
+/* Writes the state of a wait into this rank's record. */
+static void wait_note(weir_comm *comm, const uint64_t *word, uint64_t target, int peer,
                  const char *phase)
 {
     weir_wait_record *record = &comm->where->wait;
@@ -93,8 +94,8 @@ static void note(weir_comm *comm, const uint64_t *word, uint64_t target, int pee
     weir_store_release(&record->kind, WEIR_WAIT_WORD);
 }
 
-/* The tail of a failing wait: the reason in words, for every status. */
-static weir_status fail(weir_comm *comm, weir_status status, int dead, const char *where)
+/* Completes a failed wait: error line, log, abort and final record. */
+static weir_status wait_fail(weir_comm *comm, weir_status status, int dead, const char *where)
 {
     int rank = weiri_comm_name(comm, comm->rank);
     if (status == WEIR_ERR_PEER)
@@ -125,17 +126,17 @@ weir_status weiri_comm_idle_for(weir_comm *comm, weiri_waiter *waiter, const uin
     int dead = -1;
     if (comm->parent && comm->parent->internode)
         weiri_internode_poll(comm->parent->internode);
-    weir_status status = step(comm, waiter, peer, &dead);
+    weir_status status = wait_step(comm, waiter, peer, &dead);
     if (WEIRI_LIKELY(status == WEIR_OK && waiter->polls.started_ns == waiter->noted_ns))
         return WEIR_OK;
     waiter->noted_ns = waiter->polls.started_ns;
-    note(comm, word, target, peer, phase);
+    wait_note(comm, word, target, peer, phase);
     if (status == WEIR_OK)
         return WEIR_OK;
     char where[160];
     snprintf(where, sizeof where, "in %s, waiting for rank %d: expected %llu, seen %llu", phase,
              peer, (unsigned long long)target, (unsigned long long)weir_load_acquire(word));
-    return fail(comm, status, dead, where);
+    return wait_fail(comm, status, dead, where);
 }
 
 weir_status weiri_comm_wait_slow(weir_comm *comm, const uint64_t *word, uint64_t target, int peer,

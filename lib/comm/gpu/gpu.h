@@ -1,82 +1,80 @@
 /*
- * The seam between the communicator and CUDA: gpu_cuda.c fills it, gpu_none.c
- * says that a build has none. A communicator on GPUs (comm->gpu) has, on each
- * rank, one device, a scratch segment in its memory that all peers map, a table
- * of all mapped regions that kernels read, and a stream of its own for set-up
- * work.
+ * The ops table between the communicator and CUDA: gpu_cuda.c implements it, gpu_none.c stands for
+ * builds without CUDA. On each rank a communicator with GPUs (comm->gpu) has one device, a scratch
+ * segment in its memory that all peers map, a table of all mapped regions for kernels, and a stream
+ * for set-up work.
  */
 #ifndef WEIR_COMM_GPU_GPU_H
 #define WEIR_COMM_GPU_GPU_H
 
 #include "comm/comm.h"
 
-/* All are local except join, and only join is called on the host backend. */
+/* All operations except join are local and are called on the cuda backend only. */
 typedef struct weiri_gpu_ops {
-    /* Chooses the backend with all ranks, which have asked for the same (not
-     * host), and for cuda sets it up: comm->gpu and comm->memory. The peers'
-     * pages are mapped. Collective; agreed. WEIR_ERR_UNSUPPORTED where cuda was
-     * asked for and cannot be, with the reason. */
+    /* Chooses the backend together with all ranks, which request the same one (auto or cuda), and
+     * for cuda sets up comm->gpu and comm->memory. The peers' pages are already mapped. Collective;
+     * agreed. WEIR_ERR_UNSUPPORTED if cuda was requested and cannot be used. */
     weir_status (*join)(weir_comm *comm, weir_backend asked, int device);
     /* Waits until this rank's kernels have ended. */
     void (*quiesce)(weir_comm *comm);
-    /* Ends the mappings of peers' scratch memory. */
+    /* Unmaps peers' scratch memory. */
     void (*unmap)(weir_comm *comm);
-    /* After a barrier behind that: frees all, comm->gpu too. */
+    /* After a barrier that follows unmap: frees everything, including comm->gpu. */
     void (*destroy)(weir_comm *comm);
-    /* Makes the GPU the calling thread's current one; *before gets what was, for leave. */
+    /* Makes the communicator's GPU current for the calling thread; *before gets the previous one,
+     * for leave. */
     weir_status (*enter)(const weir_comm *comm, int *before);
     void (*leave)(const weir_comm *comm, int before);
-    /* Makes rank's region known to kernels. */
+    /* Enters a rank's region, mapped at base, into the kernels' table. */
     void (*know)(weir_comm *comm, int rank, int region, void *base);
-    /* A caller's GPU memory as a segment, between enter and leave. WEIR_ERR_UNSUPPORTED for
-     * other memory. */
+    /* Makes a segment of a caller's GPU memory; called between enter and leave.
+     * WEIR_ERR_UNSUPPORTED for other memory. */
     weir_status (*adopt)(weir_comm *comm, void *pointer, size_t bytes, weiri_segment *segment,
                          weiri_segment_key *key);
     /* Copies between memory of the process and of the device; blocking. */
     weir_status (*copy)(weir_comm *comm, void *to, const void *from, size_t bytes);
-    /* Copies between buffers of the device, in the order of a stream. */
+    /* Enqueues a copy between buffers of the device into a stream. */
     weir_status (*copy_on)(weir_comm *comm, void *to, const void *from, size_t bytes,
                            weir_stream stream);
-    /* Waits until a stream of the caller's has ended. WEIR_ERR_UNSUPPORTED where it is
-     * captured. */
+    /* Waits until all work of a stream is complete. WEIR_ERR_UNSUPPORTED if it is being captured.
+     * */
     weir_status (*await)(weir_comm *comm, weir_stream stream);
-    /* Begins a copy between host memory, best pinned, and buffers of the device, in the order
-     * of a stream; and looks whether all that is in a stream has ended. Not blocking. */
+    /* Enqueue a copy between host memory, preferably pinned, and device memory into a stream; and
+     * check whether all work of a stream is complete. Non-blocking. */
     weir_status (*begin_copy)(weir_comm *comm, void *to, const void *from, size_t bytes,
                               weir_stream stream);
     weir_status (*poll)(weir_comm *comm, weir_stream stream, uint64_t *ended);
-    /* Whether work on a stream is being recorded into a graph. */
+    /* Returns 1 if a stream is being captured into a graph. */
     int (*captures)(const weir_comm *comm, weir_stream stream);
-    /* Whether memory can be a buffer of so many bytes, for kernels on this GPU, and a stream
-     * can take them. */
+    /* Check that memory is a buffer of this many bytes that kernels on this GPU can use, and that a
+     * stream belongs to this GPU. */
     weir_status (*check_buffer)(const weir_comm *comm, const void *pointer, size_t bytes);
     weir_status (*check_stream)(const weir_comm *comm, weir_stream stream);
     /* Clears device memory; blocking. */
     weir_status (*clear)(weir_comm *comm, void *to, size_t bytes);
-    /* Copies plain data that kernels are to use into device memory; release
-     * frees it. */
+    /* Copies data for kernels into new device memory, which release frees. */
     weir_status (*keep)(weir_comm *comm, const void *data, size_t bytes, void **kept);
     void (*release)(weir_comm *comm, void *kept);
-    /* Lets kernels and copies use host memory in whole pages; *there is where they see it. */
+    /* Maps whole pages of host memory for kernels and copies; *there is the device address. */
     weir_status (*pin)(weir_comm *comm, void *memory, size_t bytes, void **there);
     void (*unpin)(weir_comm *comm, void *memory);
-    /* The guard that waits in kernels watch. */
+    /* Returns the guard for waits in kernels. */
     weir_guard (*guard)(const weir_comm *comm);
 } weiri_gpu_ops;
 
-/* What the communicator knows of its GPU; the rest is gpu_cuda.c's. */
+/* The part of a GPU's state that is known outside of CUDA code; weiri_cuda has the rest. */
 struct weiri_gpu {
     const weiri_gpu_ops *ops;
-    int device;           /* as CUDA counts */
+    int device;           /* CUDA device number */
     size_t scratch_bytes; /* of device memory */
-    int nvlink;           /* joins all ranks' GPUs: atomics between them are native, and stores of
-                             128 bytes arrive whole. The same on all ranks */
+    int nvlink;           /* 1: NVLink connects all ranks' GPUs, so that atomics between them are
+                             native and 128-byte stores arrive as a whole. Equal on all ranks */
 };
 
 /* NULL in a build without CUDA. */
 const weiri_gpu_ops *weiri_gpu_ops_get(void);
 
-/* With a GPU, around what works on the current one: segments are made and mapped there. */
+/* Select the communicator's GPU, if there is one, around calls that work on the current device. */
 static inline weir_status weiri_gpu_enter(const weir_comm *comm, int *before)
 {
     return comm->gpu ? comm->gpu->ops->enter(comm, before) : WEIR_OK;
@@ -94,8 +92,8 @@ static inline void weiri_gpu_know(weir_comm *comm, int rank, int region, void *b
         comm->gpu->ops->know(comm, rank, region, base);
 }
 
-/* Plain data that kernels read: a copy of it in the GPU's memory, which weiri_gpu_release
- * frees. Without a GPU they read the data where it is, and *kept stays as it was, NULL. */
+/* Copies data that kernels read into GPU memory, which weiri_gpu_release frees. Without a GPU the
+ * data is used in place, and *kept stays NULL. */
 static inline weir_status weiri_gpu_keep(weir_comm *comm, const void *data, size_t bytes,
                                          void **kept)
 {

@@ -1,10 +1,9 @@
 /*
- * Whether the GPU of a communicator can use what a caller gives: a buffer must be memory
- * of that GPU, as much as the call needs, a stream must be that GPU's (CUDA may run a
- * kernel on whatever GPU the stream has, where our memory is not mapped). The driver is
- * asked once an allocation or stream; only good answers are remembered, so that what came
- * in the place of something else is never refused for its sake. (A shorter allocation in the
- * place of a freed one passes; a kernel then finds out.)
+ * Checks of callers' buffers and streams: a buffer must be memory of the communicator's GPU and
+ * large enough, and a stream must belong to that GPU, since CUDA runs a kernel on the GPU of its
+ * stream, where weir's memory is not mapped. The driver is queried once per allocation or stream.
+ * Only positive answers are cached, so that new memory at a known address is never rejected
+ * wrongly. (A smaller allocation in place of a freed one passes; the kernel then faults.)
  */
 #include "comm/gpu/gpu_cuda.h"
 
@@ -16,8 +15,8 @@ static int is_within(const weiri_cuda_span *span, uintptr_t at, size_t bytes)
     return at >= span->begin && at < span->end && bytes <= span->end - at;
 }
 
-/* A buffer that begins in memory of weir_mem_alloc but ends behind it; what a caller
- * has registered may be a part of more. */
+/* Rejects a buffer that begins in memory of weir_mem_alloc and exceeds it. Registered memory may be
+ * part of a larger allocation. */
 static weir_status check_own(const weir_comm *comm, const void *pointer, size_t bytes)
 {
     for (int id = 0; id < comm->nregions; id++) {
@@ -53,7 +52,7 @@ static weir_status check_owner(const weir_comm *comm, const void *pointer)
     return WEIR_OK;
 }
 
-/* How far memory goes from here on; 0 where the driver does not tell. */
+/* Returns the bytes from pointer to the end of its allocation; 0 if the driver does not know. */
 static uintptr_t end_of(uintptr_t at, uintptr_t needed, uintptr_t *begin)
 {
     weiri_cuda_range range, next;
@@ -71,7 +70,7 @@ static void remember(weiri_cuda *cuda, uintptr_t begin, uintptr_t end)
     cuda->spans[cuda->next_span++ % WEIRI_CUDA_SPANS] = (weiri_cuda_span){begin, end};
 }
 
-/* Asks the driver, and remembers a good answer. */
+/* Queries the driver, and caches a positive answer. */
 static weir_status ask_about_buffer(const weir_comm *comm, const void *pointer, size_t bytes)
 {
     weiri_cuda *cuda = weiri_cuda_of(comm);
@@ -113,17 +112,17 @@ weir_status weiri_cuda_check_stream(const weir_comm *comm, weir_stream stream)
     weiri_cuda *cuda = weiri_cuda_of(comm);
     int own = comm->gpu->device, device = own;
     for (int i = 0; i < WEIRI_CUDA_STREAMS; i++)
-        if (stream == cuda->streams[i]) /* NULL, the current GPU's, is there from the start */
+        if (stream == cuda->streams[i]) /* includes NULL, the default stream */
             return WEIR_OK;
 #if CUDART_VERSION >= 12080
     enum cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
     cudaError_t error = cudaStreamIsCapturing((cudaStream_t)stream, &capture);
     if (error == cudaSuccess && capture != cudaStreamCaptureStatusNone)
-        return WEIR_OK; /* to ask for the device would end the capture */
+        return WEIR_OK; /* querying the device would invalidate the capture */
     if (error == cudaSuccess)
         error = cudaStreamGetDevice((cudaStream_t)stream, &device);
     if (error != cudaSuccess) {
-        cudaGetLastError(); /* the launch will tell */
+        cudaGetLastError(); /* the launch will report it */
         return WEIR_OK;
     }
 #endif

@@ -1,7 +1,7 @@
 /*
- * The GPU of a communicator and what peers map of it. Setting up is a few exchanges
- * through the ranks' pages: who has a device (gpu_device_cuda.c); whether all can take
- * each other's memory as file descriptors, else as legacy handles.
+ * The GPU of a communicator, and the GPU memory that peers map. Set-up exchanges the ranks'
+ * outcomes through their pages: which devices they have (gpu_device_cuda.c), and whether all of
+ * them can share memory by file descriptors, else by legacy IPC handles.
  */
 #include "comm/gpu/gpu_cuda.h"
 
@@ -141,8 +141,8 @@ static void gpu_release(weir_comm *comm, void *kept)
     }
 }
 
-/* No running kernel looks at the entry: its owner names a region to others only
- * once they have told that they know it, and frees it only when it is idle. */
+/* No running kernel reads the entry: the owner uses a region in collectives only after all peers
+ * have followed its creation, and frees it only when it is idle. */
 static void gpu_know(weir_comm *comm, int rank, int region, void *base)
 {
     char *pointer = base;
@@ -178,7 +178,7 @@ static weir_status gpu_await(weir_comm *comm, weir_stream stream)
                        "cannot ask a stream for its state");
     if (status == WEIR_OK && capture != cudaStreamCaptureStatusNone)
         status = weiri_fail(WEIR_ERR_UNSUPPORTED,
-                            "a call across machines cannot be captured in a graph: the host moves "
+                            "a call between nodes cannot be captured in a graph: the host moves "
                             "its data; call it outside");
     if (status == WEIR_OK)
         status = check(cudaStreamSynchronize((cudaStream_t)stream), "work on a stream failed");
@@ -217,7 +217,7 @@ static int gpu_captures(const weir_comm *comm, weir_stream stream)
     enum cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
     if (weiri_cuda_enter(comm, &before) == WEIR_OK &&
         cudaStreamIsCapturing((cudaStream_t)stream, &capture) != cudaSuccess)
-        cudaGetLastError(); /* the default stream beside another one that is captured */
+        cudaGetLastError(); /* the default stream, while another stream is being captured */
     weiri_cuda_leave(comm, before);
     return capture != cudaStreamCaptureStatusNone;
 }
@@ -277,7 +277,7 @@ static weir_guard gpu_guard(const weir_comm *comm)
 
 /* ------------------------------------------------------------------- set-up */
 
-/* The page, with the abort word and the record of waits, for kernels. */
+/* Maps this rank's page, with the abort word and the wait record, for kernels. */
 static weir_status register_page(const weir_comm *comm, weiri_cuda *cuda)
 {
     enum { POLLS_BEFORE_CLOCK = 1 << 14 };
@@ -348,8 +348,8 @@ static weir_status map_scratch(const weir_comm *comm, int rank, weiri_segment *s
                               comm->rank, own->bus, rank, peer->bus);
 }
 
-/* Everybody's scratch memory by one way of handing memory on. Collective: the
- * worst outcome of all ranks, alike on all, which then all try the next way or fail. */
+/* Shares all ranks' scratch memory by one transport. Collective. Returns the worst outcome of all
+ * ranks on all of them, so that all try the next transport or fail. */
 static weir_status share_scratch(weir_comm *comm, weiri_cuda *cuda, const weiri_transport_ops *way)
 {
     weir_status status = way->segment_create(WEIRI_CUDA_SCRATCH_BYTES, &cuda->scratch[comm->rank],
@@ -439,7 +439,7 @@ static const weiri_gpu_ops ops = {
     .guard = gpu_guard,
 };
 
-/* Whether NVLink joins this rank's GPU with all others. */
+/* Returns 1 if NVLink connects this rank's GPU with all others. */
 static int joins_all(const weir_comm *comm)
 {
     const char *buses[WEIRI_GPU_RANKS_MAX];
@@ -448,7 +448,7 @@ static int joins_all(const weir_comm *comm)
     return weiri_cuda_joins(comm->gpu->device, buses[comm->rank], buses, comm->nranks);
 }
 
-/* What all cards have in common. */
+/* Computes what all ranks' GPUs have in common. */
 static void compare_cards(const weir_comm *comm, weiri_cuda *cuda)
 {
     cuda->base.nvlink = 1;
@@ -460,7 +460,7 @@ static void compare_cards(const weir_comm *comm, weiri_cuda *cuda)
     }
 }
 
-/* All ranks have a device. Collective; agreed. */
+/* Sets up the GPU, once all ranks have a device. Collective; agreed. */
 static weir_status set_up(weir_comm *comm, int device)
 {
     weiri_cuda *cuda = calloc(1, sizeof *cuda);
@@ -494,7 +494,7 @@ static weir_status set_up(weir_comm *comm, int device)
         weiri_log(WEIRI_LOG_INFO, "GPU %d, memory shared by %s, %s", device,
                   comm->memory == &weiri_transport_cuda_fd ? "file descriptors" : "IPC handles",
                   cuda->base.nvlink ? "NVLink between all GPUs"
-                                    : "not all GPUs joined by NVLink: no packets of 128 bytes");
+                                    : "not all GPUs connected by NVLink: no LL128");
     return status; /* a failed communicator is freed by its caller, comm->gpu with it */
 }
 

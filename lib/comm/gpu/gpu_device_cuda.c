@@ -1,6 +1,6 @@
 /*
- * Which GPU each rank has, and why the ranks may have none: the driver, the devices
- * that a process sees, two ranks on one GPU, more ranks than a host's kernels serve.
+ * Choosing each rank's GPU, and the reasons why ranks cannot have one: the driver, the devices that
+ * the process sees, two ranks on one GPU, or more ranks per node than kernels support.
  */
 #include "comm/gpu/gpu_cuda.h"
 
@@ -9,8 +9,8 @@
 
 #include <string.h>
 
-/* Why CUDA does not even count its devices. */
-static weir_status refuse_driver(cudaError_t error)
+/* Explains a failure of cudaGetDeviceCount. */
+static weir_status fail_driver(cudaError_t error)
 {
     int driver = 0, runtime = 0;
     cudaGetLastError();
@@ -28,13 +28,13 @@ static weir_status refuse_driver(cudaError_t error)
                       driver ? cudaGetErrorString(error) : "there is no GPU driver");
 }
 
-/* Looks for this rank's device: the one asked for, else by local rank. */
+/* Finds this rank's device: the requested one, else by local rank. */
 static weir_status find_device(const weir_comm *comm, int wanted, weiri_gpu_info *card)
 {
     int count = 0;
     cudaError_t error = cudaGetDeviceCount(&count);
     if (error != cudaSuccess)
-        return refuse_driver(error);
+        return fail_driver(error);
     if (count == 0)
         return weiri_fail(WEIR_ERR_UNSUPPORTED,
                           "backend cuda: this process sees no GPU; use the host backend, or give "
@@ -63,13 +63,13 @@ weir_status weiri_cuda_exchange(weir_comm *comm, weir_status mine)
     return met != WEIR_OK ? met : worst;
 }
 
-static int is_told_to_share(void)
+static int is_sharing_allowed_here(void)
 {
     const char *value = weiri_env(WEIRI_ENV_ALLOW_SHARED_GPU);
     return value && strcmp(value, "1") == 0;
 }
 
-/* Of ranks with different environments all must be told, lest some go on alone. */
+/* Sharing must be allowed on all ranks: their environments may differ, and they must agree. */
 static int allows_sharing(const weir_comm *comm)
 {
     int all = 1;
@@ -78,12 +78,12 @@ static int allows_sharing(const weir_comm *comm)
     return all;
 }
 
-/* Why the ranks cannot have GPUs, judged alike by all; the cards are there. */
-static weir_status judge(const weir_comm *comm)
+/* Checks the ranks' devices; all ranks reach the same result. */
+static weir_status check_devices(const weir_comm *comm)
 {
     if (comm->nranks > WEIRI_GPU_RANKS_MAX)
         return weiri_fail(WEIR_ERR_UNSUPPORTED,
-                          "backend cuda: %d ranks; at most %d GPUs of one machine are supported: "
+                          "backend cuda: %d ranks; at most %d GPUs of one node are supported: "
                           "start fewer ranks, or use the host backend",
                           comm->nranks, WEIRI_GPU_RANKS_MAX);
     for (int rank = 0; rank < comm->nranks; rank++)
@@ -100,10 +100,10 @@ static weir_status judge(const weir_comm *comm)
 weir_status weiri_cuda_choose_device(weir_comm *comm, int wanted, weir_status *worst)
 {
     weiri_gpu_info *card = weiri_cuda_card(comm, comm->rank);
-    card->shares = is_told_to_share();
+    card->shares = is_sharing_allowed_here();
     weir_status status = find_device(comm, wanted, card);
     *worst = weiri_cuda_exchange(comm, status);
     if (*worst == WEIR_OK)
-        *worst = status = judge(comm);
+        *worst = status = check_devices(comm);
     return status;
 }

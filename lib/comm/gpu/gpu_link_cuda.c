@@ -1,17 +1,17 @@
 /*
- * Whether NVLink joins this rank's GPU with its peers'. Over NVLink, and within one GPU, a store
- * of 128 bytes arrives whole, and atomic operations on a peer's memory are atomic; over PCIe
- * neither is so. CUDA tells of devices that this process sees whether atomics are native to the
- * link; of others, where a launcher has left each rank one device, the driver's management
- * library (NVML) does, which goes by bus ids. Where neither knows, the answer is no.
+ * Whether NVLink connects this rank's GPU with its peers'. Over NVLink, and within one GPU, a
+ * 128-byte store arrives as a whole, and atomic operations on a peer's memory are atomic; over
+ * PCIe neither holds. For devices that this process sees, CUDA reports whether the link supports
+ * native atomics. For others, if a launcher gives each rank one device only, the driver's
+ * management library (NVML) is queried by bus id. If neither knows, the answer is no.
  */
 #include "comm/gpu/gpu_cuda.h"
 
 #include <dlfcn.h>
 #include <string.h>
 
-/* As nvml.h of the driver declares them; an nvmlReturn_t is an int, 0 for success, an
- * nvmlDevice_t a pointer. */
+/* As declared in the driver's nvml.h; nvmlReturn_t is an int, 0 for success, nvmlDevice_t a
+ * pointer. */
 typedef struct nvml {
     void *library;
     int (*init)(void);
@@ -22,7 +22,7 @@ typedef struct nvml {
 
 enum { NVML_P2P_NVLINK = 2, NVML_P2P_OK = 0 };
 
-/* 0 if the library has no such function. */
+/* Returns 0 if the library lacks the function. */
 static int look_up(const nvml *from, const char *name, void *function)
 {
     void *symbol = dlsym(from->library, name);
@@ -30,7 +30,7 @@ static int look_up(const nvml *from, const char *name, void *function)
     return symbol != NULL;
 }
 
-/* library is NULL where NVML cannot be used. */
+/* library is NULL if NVML cannot be used. */
 static nvml open_nvml(void)
 {
     nvml found = {.library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL)};

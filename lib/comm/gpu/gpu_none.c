@@ -1,4 +1,4 @@
-/* A build without CUDA. */
+/* The ops table of a build without CUDA. */
 #include "comm/gpu/gpu.h"
 
 const weiri_gpu_ops *weiri_gpu_ops_get(void)

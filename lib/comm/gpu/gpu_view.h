@@ -1,6 +1,4 @@
-/*
- * A communicator on GPUs as its kernels see it: plain data.
- */
+/* The communicator as kernels see it: plain data. */
 #ifndef WEIR_COMM_GPU_GPU_VIEW_H
 #define WEIR_COMM_GPU_GPU_VIEW_H
 
@@ -8,18 +6,18 @@
 
 enum {
     WEIRI_GPU_RANKS_MAX = WEIR_GPU_RANKS_MAX,
-    WEIRI_GPU_REGIONS_MAX = 512, /* live allocations a rank */
+    WEIRI_GPU_REGIONS_MAX = 512, /* live allocations per rank */
     WEIRI_GPU_TURN_SHIFT = 16,   /* a launch has fewer blocks than 2^16 */
 };
 
-/* The changing state of a communicator, in this rank's device memory; kernels of
- * one communicator run one after another. */
+/* The changing state of a communicator, in this rank's device memory. Kernels of one communicator
+ * do not overlap. */
 typedef struct weiri_gpu_state {
     uint64_t turns; /* epoch of the next launch, 1 or more, << WEIRI_GPU_TURN_SHIFT, and
                        while a launch runs what its blocks have added to that */
 } weiri_gpu_state;
 
-/* A communicator as kernels see it. */
+/* The communicator on one rank. */
 typedef struct weiri_gpu_view {
     int32_t rank, nranks;
     weiri_gpu_state *state;

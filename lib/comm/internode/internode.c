@@ -1,6 +1,6 @@
 /*
- * Making and ending the part of a communicator that crosses machines: who sits where,
- * the wire, and the connections, one after another in an order that all ranks share.
+ * Creating and destroying the paths between nodes: placement of the ranks, the network, and the
+ * connections, which all ranks make in one order.
  */
 #include "comm/internode/internode.h"
 
@@ -12,11 +12,11 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { PATIENCE = 10 /* times the deadline: a peer that computes is not gone */ };
+enum { PATIENCE = 10 /* times the deadline: a peer may be computing */ };
 
-/* ---------------------------------------------------------------- who is where */
+/* ---------------------------------------------------------------- placement */
 
-static void count_machines(weiri_internode *internode, const weiri_placement *placements)
+static void internode_count_nodes(weiri_internode *internode, const weiri_placement *placements)
 {
     int n = internode->parent->nranks;
     for (int rank = 0; rank < n; rank++) {
@@ -30,7 +30,8 @@ static void count_machines(weiri_internode *internode, const weiri_placement *pl
     }
 }
 
-static weir_status place_ranks(weiri_internode *internode, const weiri_placement *placements)
+static weir_status internode_place_ranks(weiri_internode *internode,
+                                         const weiri_placement *placements)
 {
     size_t n = (size_t)internode->parent->nranks;
     internode->nodes = calloc(n, sizeof *internode->nodes);
@@ -41,7 +42,7 @@ static weir_status place_ranks(weiri_internode *internode, const weiri_placement
     if (!internode->nodes || !internode->node_of || !internode->place_of || !internode->pids ||
         !internode->peers)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for the tables of %zu ranks", n);
-    count_machines(internode, placements);
+    internode_count_nodes(internode, placements);
     internode->node = internode->node_of[internode->parent->rank];
     internode->fewest = internode->parent->nranks;
     for (int m = 0; m < internode->nnodes; m++) {
@@ -50,7 +51,7 @@ static weir_status place_ranks(weiri_internode *internode, const weiri_placement
         internode->most = node->count > internode->most ? node->count : internode->most;
         node->ranks = calloc((size_t)node->count, sizeof *node->ranks);
         if (!node->ranks)
-            return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a machine's ranks");
+            return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for a node's ranks");
     }
     for (int rank = 0; rank < internode->parent->nranks; rank++)
         internode->nodes[internode->node_of[rank]].ranks[internode->place_of[rank]] = rank;
@@ -58,9 +59,9 @@ static weir_status place_ranks(weiri_internode *internode, const weiri_placement
     return WEIR_OK;
 }
 
-/* ------------------------------------------------------------------- the wire */
+/* ------------------------------------------------------------------ network */
 
-/* The wire that is asked for, or the first that serves, the best one first. */
+/* Opens the requested network, or the best one that works. */
 static weir_status open_net(weiri_internode *internode)
 {
     static const weir_transport order[] = {WEIR_TRANSPORT_IB, WEIR_TRANSPORT_TCP,
@@ -82,12 +83,13 @@ static weir_status open_net(weiri_internode *internode)
     }
     if (!internode->net && status == WEIR_OK)
         status = weiri_fail(WEIR_ERR_UNSUPPORTED,
-                            "transport '%s' does not join machines in this build; use tcp or auto",
+                            "transport '%s' does not connect nodes in this build; use tcp or auto",
                             any ? "auto" : wanted);
     return status;
 }
 
-/* Ranks of unlike machines may have found unlike wires; then all take what all have. */
+/* Ranks of different nodes may have opened different networks; all then use the one that all have.
+ * */
 static weir_status agree_on_net(weiri_internode *internode, weir_status mine)
 {
     weir_comm *parent = internode->parent;
@@ -166,7 +168,7 @@ weir_status weiri_internode_create(weir_comm *parent, const weiri_placement *pla
                                                        "no memory for paths to other machines"));
     made->parent = parent;
     made->local = parent->host_comm;
-    weir_status status = place_ranks(made, placements);
+    weir_status status = internode_place_ranks(made, placements);
     if (status == WEIR_OK)
         status = open_net(made);
     status = agree_on_net(made, status);

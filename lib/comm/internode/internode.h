@@ -1,37 +1,35 @@
 /*
- * What a communicator across machines has beyond that of its own machine: where every
- * rank sits, a wire with an endpoint to each rank of the other machines, and messages.
+ * The paths of a communicator to other nodes: where every rank is, a network with an endpoint to
+ * each remote rank (a rank of another node), and messages.
  *
- * Window. Each rank registers one memory with its wire. For each remote peer it holds
- * a line of words that the peer sets by signals, the peer's record of where it stands,
- * and two rings of slots: an outbox that messages are put from, and an inbox that they
- * arrive in. Every rank knows the layout of every window.
+ * Window. Each rank registers one block of memory, its window, with the network. For each remote
+ * peer it holds a line of words, which the peer sets by signals; a mirror, the copy of the peer's
+ * state record; and two rings of slots: an outbox from which messages are put, and an inbox in
+ * which they arrive. Every rank knows the layout of all windows. The words, written by the peer
+ * and read here:
  *
- *   arrived    messages that the peer has put into the inbox, ever
- *   consumed   messages of ours that the peer has taken out of its inbox, ever
- *   abort      why the peer ended all waits (WEIRI_ABORT_*); 0: it did not
- *   answered   1: the peer's record is final
- *   printed    1: the peer has printed the report for all
- *   finished   1: the peer has done its part in everything that was called
+ *   arrived    messages that the peer has put into this inbox, in total
+ *   consumed   messages of this rank that the peer has taken from its inbox, in total
+ *   abort      the reason for which the peer ended all waits (WEIRI_ABORT_*); 0: none
+ *   answered   1: the mirror is final
+ *   printed    1: the peer has printed the report for all ranks
+ *   finished   1: the peer has done its part in all calls
  *   left       1: the peer needs nothing from this rank any more
- *   meeting    barriers that the peer has entered for its machine
+ *   meeting    barriers that the peer has entered as its node's leader
  *
- * Messages. A message is a head and at most slot_bytes of data, one put and one signal.
- * Between two ranks they arrive in order; message m uses slot m % WEIRI_INTERNODE_SLOTS of
- * both rings. So a slot may be written again when consumed says that message
- * m - WEIRI_INTERNODE_SLOTS was taken: then it has also left the outbox. A receiver tells
- * what it took after every half ring. All ranks call the same collectives in the same
- * order, so messages need no tags; the head's length is compared where callers may
- * disagree.
+ * Messages. A message is a head and at most slot_bytes of data: one put and one signal. Messages
+ * between two ranks arrive in order; message m uses slot m % WEIRI_INTERNODE_SLOTS of both rings. A
+ * slot may be reused once consumed shows that message m - WEIRI_INTERNODE_SLOTS was taken, because
+ * that message has then also left the outbox. A receiver signals consumed after every half ring.
+ * All ranks call the same collectives in the same order, so messages need no tags; the length in
+ * the head is compared where callers may disagree.
  *
- * Pairs. Sends and receives between two ranks, which the other ranks know nothing of, are
- * in no order with collectives. Their messages go through a window of their own, which is
- * opened where there are such calls: another weiri_internode with the same ranks, wire and
- * endpoints, for nothing but messages.
+ * Pairs. Sends and receives between two ranks, of which the other ranks do not know, are not
+ * ordered with collectives. Their messages use a second window, which is created on first use:
+ * another weiri_internode with the same ranks, network and endpoints, used for messages only.
  *
- * Who waits progresses the wire: weiri_internode_poll is part of every wait of the
- * communicator, of those inside the machine, too, so that what is on its way from here
- * goes on. Any thread may poll; one thread sends and receives.
+ * Progress. Waits drive the network: weiri_internode_poll is part of every wait of the communicator
+ * and its sub-communicators. Any thread may poll; one thread sends and receives.
  */
 #ifndef WEIR_COMM_INTERNODE_INTERNODE_H
 #define WEIR_COMM_INTERNODE_INTERNODE_H
@@ -46,97 +44,97 @@ typedef struct weiri_internode_words {
     uint64_t consumed, abort, answered, finished, left, meeting, printed;
 } weiri_internode_words;
 
-/* In front of a message's data. */
+/* Precedes the data of a message. */
 typedef struct weiri_internode_head {
     _Alignas(WEIR_LINE_BYTES) uint64_t bytes; /* of data in this message */
-    uint64_t total_bytes; /* of what the sender sends in several, or the same */
+    uint64_t total_bytes; /* of the whole transfer, if it consists of several messages */
 } weiri_internode_head;
 
 typedef struct weiri_node {
-    int count;  /* its ranks, */
-    int *ranks; /* in order; the first is its leader */
+    int count;  /* ranks of the node */
+    int *ranks; /* in order; the first is the node's leader */
 } weiri_node;
 
-/* The path to a rank of another machine; endpoint NULL for the others. */
+/* The path to a rank; endpoint is NULL for ranks of this node. */
 typedef struct weiri_internode_peer {
     weiri_endpoint *endpoint;
     weiri_net_key key; /* of its window */
-    int here, there;    /* its place in this window, this rank's in its */
+    int here, there;    /* the peer's index in this window, and this rank's in the peer's */
     weiri_internode_words *words;
-    weiri_where *mirror; /* where it stood, once it has told */
+    weiri_where *mirror; /* the copy of its state record, valid once answered is set */
     char *inbox, *outbox;
-    uint64_t inbox_there, words_there, mirror_there; /* offsets in its window */
-    uint64_t sent, taken, credited; /* messages; credited: taken as the peer knows it */
+    uint64_t inbox_there, words_there, mirror_there; /* offsets in the peer's window */
+    uint64_t sent, taken, credited; /* messages; credited: taken as last signalled */
 } weiri_internode_peer;
 
 typedef struct weiri_internode {
     weir_comm *parent, *local;
     weiri_net *net;
-    int nnodes, node; /* this rank's; machines are in order of their first ranks */
+    int nnodes, node; /* node: this rank's; nodes are in the order of their first ranks */
     weiri_node *nodes;
-    int *node_of, *place_of; /* of each rank: its machine, and which of its ranks it is */
+    int *node_of, *place_of; /* for each rank: its node, and its index in that node */
     int32_t *pids;
-    int fewest, most;    /* ranks of a machine */
-    int nremote;         /* ranks of other machines */
-    size_t slot_bytes;   /* the longest message's data */
+    int fewest, most;    /* the smallest and largest number of ranks of a node */
+    int nremote;         /* ranks of other nodes */
+    size_t slot_bytes;   /* the largest data of a message */
     size_t window_bytes; /* of this rank's window */
-    weir_mem *memory;    /* the window: memory that the machine's ranks map */
+    weir_mem *memory;    /* the window; the ranks of this node map it, too */
     char *window;
     weiri_net_mem *mem;
-    weiri_where *told_from; /* in the window: a copy of the own record */
+    weiri_where *told_from; /* in the window: what is sent of this rank's state record */
     weiri_internode_peer *peers;  /* nranks */
     uint64_t barriers;
     uint64_t polls;
-    uint64_t lost_ns; /* since when an endpoint is known to have failed; 0: none */
-    int lost;         /* its peer */
-    int aborted;      /* an abort of another machine was passed on here */
-    int told, answered; /* ours was told; the own record was */
-    int finished;       /* likewise, that this rank has done its part */
-    struct weiri_internode *pairs; /* NULL until they are opened */
+    uint64_t lost_ns; /* when the failure of an endpoint was first seen; 0: none */
+    int lost;         /* the peer of that endpoint */
+    int aborted;      /* an abort of another node was passed on to this node */
+    int told, answered; /* this rank has signalled its abort; its final record */
+    int finished;       /* this rank has signalled that it has done its part */
+    struct weiri_internode *pairs; /* NULL until it is created */
 } weiri_internode;
 
-/* Where every rank sits, as each knows it before there is a communicator. */
+/* Where a rank runs, as the ranks exchange it before they create a communicator. */
 enum { WEIRI_CORES_BYTES = 128 };
 typedef struct weiri_placement {
     uint64_t host;
-    uint64_t hardware; /* machines that WEIR_HOSTID tells apart may share it, and its cores */
+    uint64_t hardware; /* equal for nodes that only WEIR_HOSTID distinguishes; they share cores */
     int32_t pid;
     int32_t padding;
     unsigned char cores[WEIRI_CORES_BYTES]; /* a cpu_set_t */
 } weiri_placement;
 
-/* Makes the wire and the paths. Collective over the whole communicator's bootstrap;
- * agreed. whole has rank, nranks, guard and local. */
+/* Opens the network and creates the paths. Collective over the parent's bootstrap; agreed. The
+ * parent has rank, nranks, guard and host_comm. */
 weir_status weiri_internode_create(weir_comm *parent, const weiri_placement *placements,
                                    weiri_internode **internode);
-/* Makes net->pairs, once; they end with net. Collective over the whole communicator's
- * bootstrap; agreed. */
+/* Creates internode->pairs, if it does not exist; destroyed with internode. Collective over the
+ * parent's bootstrap; agreed. */
 weir_status weiri_internode_open_pairs(weiri_internode *internode);
-/* Local; NULL is allowed. */
+/* Frees all paths. Local; NULL is allowed. */
 void weiri_internode_destroy(weiri_internode *internode);
-/* Makes the window and tells its keys; collective and agreed as well. For the two above. */
+/* Creates the window and exchanges the keys, for the two functions above. Collective; agreed. */
 weir_status weiri_internode_window_create(weiri_internode *internode);
-/* Local; also of one that was not made wholly, or not at all. */
+/* Frees the window, even if it was created in part or not at all. Local. */
 void weiri_internode_window_destroy(weiri_internode *internode);
-/* Tells every peer that this rank has done its part in everything. */
+/* Signals every remote peer that this rank has done its part in all calls. */
 void weiri_internode_finish(weiri_internode *internode);
-/* Says goodbye to every peer, and waits for theirs for a short time. */
+/* Signals every remote peer that this rank leaves, and waits for their signals for a short time. */
 void weiri_internode_leave(weiri_internode *internode);
 
-/* Moves the wire on and passes on aborts and losses of other machines. Local, any
- * thread. */
+/* Progresses the network, and passes aborts and losses of other nodes on to this node. Local,
+ * thread-safe. */
 void weiri_internode_poll(weiri_internode *internode);
-/* Tells all other machines' ranks an abort. Local, any thread. */
+/* Signals an abort to all remote ranks. Local, thread-safe. */
 void weiri_internode_abort(weiri_internode *internode, uint64_t reason);
-/* Tells them where this rank stands, for good. */
+/* Sends them the final state record of this rank. */
 void weiri_internode_answer(weiri_internode *internode);
-/* Tells them that the report is printed. */
+/* Signals to them that the report has been printed. */
 void weiri_internode_printed(weiri_internode *internode);
-/* Whether the path to a rank has failed although it had not finished. */
+/* Returns 1 if the path to a rank has failed before the rank had finished. */
 int weiri_internode_is_lost(const weiri_internode *internode, int rank);
-/* Whether it has failed at all: nothing comes from there any more. */
+/* Returns 1 if the path has failed at all, so that nothing arrives any more. */
 int weiri_internode_is_gone(const weiri_internode *internode, int rank);
-/* Machines meet; called by their leaders. */
+/* A barrier of the nodes, called by their leaders. */
 weir_status weiri_internode_barrier(weiri_internode *internode);
 
 static inline int weiri_internode_is_remote(const weiri_internode *internode, int rank)
@@ -146,26 +144,26 @@ static inline int weiri_internode_is_remote(const weiri_internode *internode, in
 
 /* ----------------------------------------------------------------- messages */
 
-/* Whether the next message to a peer has a slot. */
+/* Returns 1 if there is a free slot for the next message to a peer. */
 static inline int weiri_internode_has_room(const weiri_internode_peer *peer)
 {
     return weir_load_acquire(&peer->words->consumed) + WEIRI_INTERNODE_SLOTS > peer->sent;
 }
 
-/* Whether a message of a peer is there. */
+/* Returns 1 if a message of a peer has arrived. */
 static inline int weiri_internode_has_arrived(const weiri_internode_peer *peer)
 {
     return weir_load_acquire(&peer->words->arrived) > peer->taken;
 }
 
-/* A slot's size with its head. */
+/* The size of a slot including the head. */
 static inline size_t weiri_internode_stride(const weiri_internode *internode)
 {
     return sizeof(weiri_internode_head) + internode->slot_bytes;
 }
 
-/* The data of the next message to a peer, which must have room; and of the next one
- * from it, which must have arrived. */
+/* Return the data of the next message to a peer, for which there must be a slot, and of the next
+ * one from a peer, which must have arrived. */
 static inline char *weiri_internode_outgoing(const weiri_internode *internode, int rank)
 {
     const weiri_internode_peer *peer = &internode->peers[rank];
@@ -185,18 +183,18 @@ static inline const weiri_internode_head *weiri_internode_head_of(const char *da
     return (const weiri_internode_head *)(const void *)(data - sizeof(weiri_internode_head));
 }
 
-/* Waits for room; for arrival. */
+/* Wait for a free slot, and for the arrival of a message. */
 weir_status weiri_internode_await_room(weiri_internode *internode, int rank, const char *phase);
 weir_status weiri_internode_await(weiri_internode *internode, int rank, const char *phase);
-/* Queues what was written to weiri_internode_outgoing: the next poll sends it. Not blocking. */
+/* Queues the message written to weiri_internode_outgoing; the next poll sends it. Non-blocking. */
 weir_status weiri_internode_post(weiri_internode *internode, int rank, size_t bytes,
                                  size_t total_bytes);
-/* The same, and sends it. */
+/* The same, and progresses the network at once. */
 weir_status weiri_internode_send(weiri_internode *internode, int rank, size_t bytes,
                                  size_t total_bytes);
-/* Gives the slot of weiri_internode_incoming back. Not blocking. */
+/* Releases the slot of weiri_internode_incoming. Non-blocking. */
 weir_status weiri_internode_take(weiri_internode *internode, int rank);
-/* Waits until what was sent needs no more progress from here. */
+/* Waits until the messages sent need no more progress by this rank. */
 weir_status weiri_internode_flush(weiri_internode *internode, const char *phase);
 
 #endif

@@ -1,9 +1,8 @@
 /*
- * A communicator across machines. It owns an ordinary communicator of the ranks of its
- * own machine, in which everything inside the machine stays as it is (memory, barrier,
- * aborts, deaths, the record that a report is made of), and the paths to the others. On
- * GPUs it owns two: one has the GPUs' memory, and the other, in host memory, the rest,
- * since between machines the host moves the data.
+ * A communicator of several nodes. It owns a host sub-communicator of the ranks of its node, in
+ * which everything within the node works as usual (memory, barrier, aborts, deaths, state
+ * records), on the cuda backend also a GPU sub-communicator with the GPUs' memory, and the paths
+ * to the other nodes. Between nodes the host moves the data.
  */
 #include "comm/internode/internode_comm.h"
 
@@ -27,13 +26,13 @@ int weiri_comm_maps(const weir_comm *comm, int rank)
                            : comm->peers[rank].page != NULL;
 }
 
-/* This machine's ranks, by their placements. */
-static weir_status create_local(weir_comm *comm, const weir_comm_config *config,
+/* Finds the ranks of this node by their placements, and creates the sub-communicators. */
+static weir_status create_sub_communicators(weir_comm *comm, const weir_comm_config *config,
                                 const weiri_placement *placements)
 {
     comm->members = calloc((size_t)comm->nranks, sizeof *comm->members);
     if (!comm->members)
-        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for the ranks of a machine");
+        return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for the ranks of a node");
     int count = 0;
     for (int rank = 0; rank < comm->nranks; rank++) {
         int first = 1;
@@ -52,7 +51,7 @@ static weir_status create_local(weir_comm *comm, const weir_comm_config *config,
                                         &comm->host_comm);
     if (status != WEIR_OK || !comm->host_comm->gpu)
         return status;
-    weir_comm_config on_host = *config; /* whoever has a GPU has asked for it */
+    weir_comm_config on_host = *config; /* for the host sub-communicator */
     on_host.backend = WEIR_BACKEND_HOST;
     comm->gpu_comm = comm->host_comm;
     comm->host_comm = NULL;
@@ -60,8 +59,8 @@ static weir_status create_local(weir_comm *comm, const weir_comm_config *config,
                                   &comm->host_comm);
 }
 
-/* Ranks that act as different machines share one's cores. */
-static void count_sharers(weir_comm *comm, const weiri_placement *placements)
+/* Nodes that only WEIR_HOSTID distinguishes share the cores of one host. */
+static void check_oversubscription(weir_comm *comm, const weiri_placement *placements)
 {
     unsigned char masks[WEIRI_RANKS_MAX][WEIRI_CORES_BYTES];
     int count = 0;
@@ -74,8 +73,8 @@ static void count_sharers(weir_comm *comm, const weiri_placement *placements)
     comm->host_comm->guard.spins = WEIRI_SPINS_SHARED;
 }
 
-/* What callers and the collectives read of a communicator. */
-static void take_over(weir_comm *comm)
+/* Copies the properties that callers and collectives read. */
+static void copy_node_properties(weir_comm *comm)
 {
     const weir_comm *local = comm->host_comm;
     const weir_comm *here = comm->gpu_comm ? comm->gpu_comm : local;
@@ -91,27 +90,27 @@ static void take_over(weir_comm *comm)
     comm->job = local->job;
 }
 
-/* What a machine chose. */
+/* What the ranks of a node have chosen. */
 typedef struct choice {
     uint64_t job;
     uint64_t has_gpus;
 } choice;
 
-/* One machine may have found GPUs and another none. */
-static weir_status compare(weir_comm *comm, const choice *all)
+/* Some nodes may have found GPUs and others none. */
+static weir_status compare_choices(weir_comm *comm, const choice *all)
 {
     comm->job = all[0].job;
     for (int rank = 0; rank < comm->nranks; rank++)
         if (all[rank].has_gpus != all[comm->rank].has_gpus)
             return weiri_fail(WEIR_ERR_MISMATCH,
-                              "the backend differs: rank %d has %s, rank %d %s; say which with %s",
+                              "the backend differs: rank %d has %s, rank %d %s; set %s",
                               comm->rank, comm->gpu ? "cuda" : "host", rank,
                               all[rank].has_gpus ? "cuda" : "host",
                               weiri_env_name(WEIRI_ENV_BACKEND));
     return WEIR_OK;
 }
 
-static weir_status compare_all(weir_comm *comm)
+static weir_status agree_on_choices(weir_comm *comm)
 {
     choice *all = calloc((size_t)comm->nranks, sizeof *all);
     weir_status status = weir_boot_agree(
@@ -121,12 +120,12 @@ static weir_status compare_all(weir_comm *comm)
         status = weir_boot_allgather(comm->boot, all, sizeof *all);
     }
     if (status == WEIR_OK)
-        status = weir_boot_agree(comm->boot, compare(comm, all));
+        status = weir_boot_agree(comm->boot, compare_choices(comm, all));
     free(all);
     return status;
 }
 
-static void free_all(weir_comm *comm)
+static void internode_comm_free(weir_comm *comm)
 {
     if (comm->coll)
         comm->coll_destroy(comm->coll);
@@ -134,7 +133,7 @@ static void free_all(weir_comm *comm)
         comm->sem_slab_destroy(comm->sem_slab);
     if (comm->internode)
         comm->nets[weiri_network_of(comm->internode->net->ops->transport)] = NULL;
-    weiri_comm_wires_close(comm);
+    weiri_comm_nets_close(comm);
     weiri_internode_destroy(comm->internode);
     comm->internode = NULL;
     weir_comm *parts[] = {comm->gpu_comm, comm->host_comm};
@@ -165,24 +164,24 @@ weir_status weiri_internode_comm_create(weir_boot *boot, const weir_comm_config 
         status = weiri_fail(WEIR_ERR_UNSUPPORTED, "%d ranks: at most %d are supported",
                             made->nranks, WEIRI_RANKS_MAX);
     else
-        status = create_local(made, config, placements);
+        status = create_sub_communicators(made, config, placements);
     status = weir_boot_agree(boot, status);
     if (status == WEIR_OK) {
-        count_sharers(made, placements);
-        take_over(made);
-        status = compare_all(made);
+        check_oversubscription(made, placements);
+        copy_node_properties(made);
+        status = agree_on_choices(made);
     }
     if (status == WEIR_OK)
         status = weiri_internode_create(made, placements, &made->internode);
     if (status != WEIR_OK) {
-        free_all(made);
+        internode_comm_free(made);
         return status;
     }
     weiri_log(WEIRI_LOG_INFO,
-              "communicator of %d ranks on %d machines over %s, %zu bytes for paths to them",
+              "communicator of %d ranks on %d nodes over %s, %zu bytes for paths between nodes",
               made->nranks, made->nnodes, weir_transport_name(made->internode->net->ops->transport),
               made->internode->window_bytes);
-    /* Connections and memory use it, too. */
+    /* Connections and registered memory use the same network. */
     made->nets[weiri_network_of(made->internode->net->ops->transport)] = made->internode->net;
     *comm = made;
     return WEIR_OK;
@@ -193,12 +192,12 @@ weir_status weiri_internode_comm_destroy(weir_comm *comm)
     weir_boot *owned_boot = comm->owned_boot;
     const weir_status status = weiri_comm_last_barrier(comm);
     weiri_internode_leave(comm->internode);
-    free_all(comm);
+    internode_comm_free(comm);
     weir_boot_destroy(owned_boot);
     return status;
 }
 
-/* The machine's ranks meet, its leader meets the others', and the ranks meet again. */
+/* A barrier within the node, one among the nodes' leaders, and another one within the node. */
 weir_status weiri_internode_comm_barrier(weir_comm *comm)
 {
     weir_status status = weir_comm_barrier(comm->host_comm);

@@ -1,6 +1,6 @@
 /*
- * Messages between ranks of different machines, and waiting for them. A wait is one of
- * the machine's own communicator, so aborts, deaths and the deadline end it, too.
+ * Messages between ranks of different nodes, and waiting for them. A wait is one of the host
+ * sub-communicator, so that aborts, deaths and the deadline end it.
  */
 #include "comm/internode/internode.h"
 
@@ -8,8 +8,8 @@
 
 #include <stddef.h>
 
-static weir_status await_word(weiri_internode *internode, const uint64_t *word, uint64_t target,
-                              int rank, const char *phase)
+static weir_status message_await_word(weiri_internode *internode, const uint64_t *word,
+                                      uint64_t target, int rank, const char *phase)
 {
     weiri_waiter waiter = {.polls = {0, 0}};
     while (weir_load_acquire(word) < target) {
@@ -27,18 +27,18 @@ weir_status weiri_internode_await_room(weiri_internode *internode, int rank, con
     const weiri_internode_peer *peer = &internode->peers[rank];
     if (peer->sent < WEIRI_INTERNODE_SLOTS)
         return WEIR_OK;
-    return await_word(internode, &peer->words->consumed, peer->sent + 1 - WEIRI_INTERNODE_SLOTS,
-                      rank, phase);
+    return message_await_word(internode, &peer->words->consumed,
+                              peer->sent + 1 - WEIRI_INTERNODE_SLOTS, rank, phase);
 }
 
 weir_status weiri_internode_await(weiri_internode *internode, int rank, const char *phase)
 {
     const weiri_internode_peer *peer = &internode->peers[rank];
-    return await_word(internode, &peer->words->arrived, peer->taken + 1, rank, phase);
+    return message_await_word(internode, &peer->words->arrived, peer->taken + 1, rank, phase);
 }
 
-/* The tail of an operation that the wire refused: nothing can go on after it. */
-static weir_status give_up(weiri_internode *internode, weir_status status)
+/* For an operation that the network rejected: aborts the communicator. */
+static weir_status message_give_up(weiri_internode *internode, weir_status status)
 {
     weiri_comm_abort_for(internode->local, WEIRI_ABORT_ASKED);
     return weiri_fail_context(status, "rank %d", internode->parent->rank);
@@ -64,7 +64,7 @@ weir_status weiri_internode_post(weiri_internode *internode, int rank, size_t by
             ops->signal(peer->endpoint, &peer->key,
                         peer->words_there + offsetof(weiri_internode_words, arrived), peer->sent);
     weiri_net_unlock(internode->net);
-    return status == WEIR_OK ? WEIR_OK : give_up(internode, status);
+    return status == WEIR_OK ? WEIR_OK : message_give_up(internode, status);
 }
 
 weir_status weiri_internode_send(weiri_internode *internode, int rank, size_t bytes,
@@ -91,7 +91,7 @@ weir_status weiri_internode_take(weiri_internode *internode, int rank)
         peer->endpoint, &peer->key, peer->words_there + offsetof(weiri_internode_words, consumed),
         peer->taken);
     weiri_net_unlock(internode->net);
-    return status == WEIR_OK ? WEIR_OK : give_up(internode, status);
+    return status == WEIR_OK ? WEIR_OK : message_give_up(internode, status);
 }
 
 weir_status weiri_internode_flush(weiri_internode *internode, const char *phase)
@@ -112,7 +112,7 @@ weir_status weiri_internode_flush(weiri_internode *internode, const char *phase)
 
 weir_status weiri_internode_barrier(weiri_internode *internode)
 {
-    static const char phase[] = "barrier of machines";
+    static const char phase[] = "barrier of nodes";
     const weiri_net_ops *ops = internode->net->ops;
     weir_status status = WEIR_OK;
     internode->barriers++;
@@ -126,11 +126,11 @@ weir_status weiri_internode_barrier(weiri_internode *internode)
     }
     weiri_net_unlock(internode->net);
     if (status != WEIR_OK)
-        return give_up(internode, status);
+        return message_give_up(internode, status);
     for (int m = 0; m < internode->nnodes && status == WEIR_OK; m++) {
         int rank = internode->nodes[m].ranks[0];
         if (m != internode->node)
-            status = await_word(internode, &internode->peers[rank].words->meeting,
+            status = message_await_word(internode, &internode->peers[rank].words->meeting,
                                 internode->barriers, rank, phase);
     }
     return status == WEIR_OK ? weiri_internode_flush(internode, phase) : status;

@@ -1,11 +1,11 @@
 /*
- * What machines tell each other when something ends: aborts, the loss of a peer, where
- * ranks stood, and goodbyes.
+ * What nodes signal to each other when something ends: aborts, the loss of a peer, state records,
+ * and that they leave.
  *
- * Who finds a reason to end all waits sets the abort words of its machine and tells all
- * ranks of the others, each of which sets those of its own machine. A path that fails
- * is a loss, unless its rank has finished; a rank that did its part and ended without a
- * word looks so, too, until what it sent is seen, so a loss counts after a grace.
+ * A rank that detects a reason to end all waits sets the abort words of its node and signals all
+ * remote ranks, each of which sets the abort words of its own node. A path that fails is a loss,
+ * unless its rank has finished. A rank that did its part and ended looks the same until what it
+ * sent has been seen, so a loss only counts after GRACE_NS.
  */
 #include "comm/internode/internode.h"
 
@@ -17,11 +17,11 @@
 enum {
     POLLS_PER_LOOK = 64,
     GRACE_NS = 100 * 1000 * 1000,
-    TELL_NS = 200 * 1000 * 1000,    /* for words to get on their way */
-    LEAVE_NS = 2000 * 1000 * 1000,  /* for goodbyes */
+    TELL_NS = 200 * 1000 * 1000,    /* for signals to be sent */
+    LEAVE_NS = 2000 * 1000 * 1000,  /* for the peers' left words */
 };
 
-static int failed(const weiri_internode_peer *peer)
+static int watch_has_failed(const weiri_internode_peer *peer)
 {
     return peer->endpoint && peer->endpoint->failed != WEIR_OK &&
            !weir_load_acquire(&peer->words->finished);
@@ -29,7 +29,7 @@ static int failed(const weiri_internode_peer *peer)
 
 int weiri_internode_is_lost(const weiri_internode *internode, int rank)
 {
-    return failed(&internode->peers[rank]);
+    return watch_has_failed(&internode->peers[rank]);
 }
 
 int weiri_internode_is_gone(const weiri_internode *internode, int rank)
@@ -38,8 +38,8 @@ int weiri_internode_is_gone(const weiri_internode *internode, int rank)
     return end && end->failed != WEIR_OK;
 }
 
-/* Aborts and losses that this rank does not know yet. */
-static void look(weiri_internode *internode)
+/* Looks for new aborts and losses. */
+static void watch_check(weiri_internode *internode)
 {
     for (int rank = 0; rank < internode->parent->nranks; rank++) {
         const weiri_internode_peer *peer = &internode->peers[rank];
@@ -50,7 +50,7 @@ static void look(weiri_internode *internode)
             internode->aborted = 1;
             weiri_comm_abort_node(internode->local, reason);
         }
-        if (failed(peer) && !internode->lost_ns) {
+        if (watch_has_failed(peer) && !internode->lost_ns) {
             internode->lost_ns = weir_clock_ns();
             internode->lost = rank;
         }
@@ -68,12 +68,13 @@ void weiri_internode_poll(weiri_internode *internode)
     weiri_net_lock(internode->net);
     weir_status status = internode->net->ops->progress(internode->net, &moved);
     if (moved || status != WEIR_OK || ++internode->polls % POLLS_PER_LOOK == 0)
-        look(internode);
+        watch_check(internode);
     weiri_net_unlock(internode->net);
 }
 
-/* Until what was posted is on its way, or for a short time; the lock is held. */
-static void push(weiri_internode *internode)
+/* Progresses the network until everything posted has been sent, for a short time at most. The lock
+ * is held. */
+static void watch_flush(weiri_internode *internode)
 {
     uint64_t end_ns = weir_clock_ns() + TELL_NS;
     for (int pending = 1; pending && weir_clock_ns() < end_ns;) {
@@ -88,8 +89,8 @@ static void push(weiri_internode *internode)
     }
 }
 
-/* Sets a word at every remote rank; the lock is held. */
-static void tell(weiri_internode *internode, size_t word, uint64_t value)
+/* Sets a word at every remote rank. The lock is held. */
+static void watch_signal_all(weiri_internode *internode, size_t word, uint64_t value)
 {
     for (int rank = 0; rank < internode->parent->nranks; rank++) {
         weiri_internode_peer *peer = &internode->peers[rank];
@@ -104,8 +105,8 @@ void weiri_internode_abort(weiri_internode *internode, uint64_t reason)
     weiri_net_lock(internode->net);
     if (!internode->told) {
         internode->told = 1;
-        tell(internode, offsetof(weiri_internode_words, abort), reason);
-        push(internode);
+        watch_signal_all(internode, offsetof(weiri_internode_words, abort), reason);
+        watch_flush(internode);
     }
     weiri_net_unlock(internode->net);
 }
@@ -124,8 +125,8 @@ void weiri_internode_answer(weiri_internode *internode)
                     (uint64_t)((char *)internode->told_from - internode->window), &peer->key,
                     peer->mirror_there, sizeof *internode->told_from);
         }
-        tell(internode, offsetof(weiri_internode_words, answered), 1);
-        push(internode);
+        watch_signal_all(internode, offsetof(weiri_internode_words, answered), 1);
+        watch_flush(internode);
     }
     weiri_net_unlock(internode->net);
 }
@@ -133,12 +134,12 @@ void weiri_internode_answer(weiri_internode *internode)
 void weiri_internode_printed(weiri_internode *internode)
 {
     weiri_net_lock(internode->net);
-    tell(internode, offsetof(weiri_internode_words, printed), 1);
-    push(internode);
+    watch_signal_all(internode, offsetof(weiri_internode_words, printed), 1);
+    watch_flush(internode);
     weiri_net_unlock(internode->net);
 }
 
-static int all_have_left(const weiri_internode *internode)
+static int watch_all_have_left(const weiri_internode *internode)
 {
     for (int rank = 0; rank < internode->parent->nranks; rank++) {
         const weiri_internode_peer *peer = &internode->peers[rank];
@@ -154,8 +155,8 @@ void weiri_internode_finish(weiri_internode *internode)
     weiri_net_lock(internode->net);
     if (!internode->finished) {
         internode->finished = 1;
-        tell(internode, offsetof(weiri_internode_words, finished), 1);
-        push(internode);
+        watch_signal_all(internode, offsetof(weiri_internode_words, finished), 1);
+        watch_flush(internode);
     }
     weiri_net_unlock(internode->net);
 }
@@ -165,10 +166,10 @@ void weiri_internode_leave(weiri_internode *internode)
     const struct timespec nap = {.tv_nsec = 100000};
     uint64_t end_ns = weir_clock_ns() + LEAVE_NS;
     weiri_net_lock(internode->net);
-    tell(internode, offsetof(weiri_internode_words, left), 1);
-    push(internode);
+    watch_signal_all(internode, offsetof(weiri_internode_words, left), 1);
+    watch_flush(internode);
     weiri_net_unlock(internode->net);
-    while (!all_have_left(internode) && weir_clock_ns() < end_ns) {
+    while (!watch_all_have_left(internode) && weir_clock_ns() < end_ns) {
         int moved = 0;
         weiri_net_lock(internode->net);
         internode->net->ops->progress(internode->net, &moved);

@@ -1,7 +1,4 @@
-/*
- * Windows: their layout, which every rank knows of every window, and the keys by which
- * peers put into them.
- */
+/* Windows: their layout, which every rank knows of every window, and the exchange of their keys. */
 #include "comm/internode/internode.h"
 
 #include "base/error.h"
@@ -9,13 +6,13 @@
 #include <stdlib.h>
 
 enum {
-    BOXES_BYTES = 8 << 20, /* all boxes of a rank, if slots get the size that they may */
+    BOXES_BYTES = 8 << 20, /* all inboxes and outboxes of a rank, unless slot sizes are limited */
     SLOT_LEAST_BYTES = 8 << 10,
     SLOT_MOST_BYTES = 128 << 10,
 };
 
-/* Which of rank's remote peers another one is. */
-static int place_at(const weiri_internode *internode, int rank, int peer)
+/* Returns the index of peer among the remote peers of rank. */
+static int window_index_of(const weiri_internode *internode, int rank, int peer)
 {
     int place = 0;
     for (int other = 0; other < peer; other++)
@@ -28,8 +25,8 @@ static int remote_count_of(const weiri_internode *internode, int rank)
     return internode->parent->nranks - internode->nodes[internode->node_of[rank]].count;
 }
 
-/* Slots have one size everywhere: what the rank with most remote peers can have. */
-static void size_slots(weiri_internode *internode)
+/* Slots have the same size on all ranks, given by the rank with the most remote peers. */
+static void window_size_slots(weiri_internode *internode)
 {
     size_t most = (size_t)(internode->parent->nranks - internode->fewest);
     size_t bytes = BOXES_BYTES / 2 / WEIRI_INTERNODE_SLOTS / most / 4096 * 4096;
@@ -42,14 +39,14 @@ static uint64_t mirrors_at(const weiri_internode *internode, int rank)
     return (uint64_t)remote_count_of(internode, rank) * sizeof(weiri_internode_words);
 }
 
-/* Behind the mirrors is one more, which the own record is copied to. */
+/* After the mirrors there is one more record, the source of copies of this rank's own. */
 static uint64_t boxes_at(const weiri_internode *internode, int rank)
 {
     return mirrors_at(internode, rank) +
            (uint64_t)(remote_count_of(internode, rank) + 1) * sizeof(weiri_where);
 }
 
-static void lay_out(weiri_internode *internode)
+static void window_lay_out(weiri_internode *internode)
 {
     int own = internode->parent->rank;
     size_t ring = WEIRI_INTERNODE_SLOTS * weiri_internode_stride(internode);
@@ -59,8 +56,8 @@ static void lay_out(weiri_internode *internode)
         weiri_internode_peer *peer = &internode->peers[rank];
         if (internode->node_of[rank] == internode->node)
             continue;
-        peer->here = place_at(internode, own, rank);
-        peer->there = place_at(internode, rank, own);
+        peer->here = window_index_of(internode, own, rank);
+        peer->there = window_index_of(internode, rank, own);
         size_t here = (size_t)peer->here, there = (size_t)peer->there;
         peer->words = (weiri_internode_words *)(void *)internode->window + here;
         peer->mirror =
@@ -73,7 +70,7 @@ static void lay_out(weiri_internode *internode)
     }
 }
 
-static weir_status make_window(weiri_internode *internode)
+static weir_status window_allocate(weiri_internode *internode)
 {
     size_t ring = WEIRI_INTERNODE_SLOTS * weiri_internode_stride(internode);
     internode->window_bytes =
@@ -83,7 +80,7 @@ static weir_status make_window(weiri_internode *internode)
     if (status != WEIR_OK)
         return status;
     internode->window = weir_mem_pointer(internode->memory);
-    lay_out(internode);
+    window_lay_out(internode);
     weiri_net_lock(internode->net);
     status =
         internode->net->ops->mem_register(internode->net, internode->window,
@@ -92,7 +89,7 @@ static weir_status make_window(weiri_internode *internode)
     return status;
 }
 
-static weir_status exchange_keys(weiri_internode *internode)
+static weir_status window_exchange_keys(weiri_internode *internode)
 {
     const weir_comm *parent = internode->parent;
     weiri_net_key *keys = calloc((size_t)parent->nranks, sizeof *keys);
@@ -112,9 +109,9 @@ weir_status weiri_internode_window_create(weiri_internode *internode)
 {
     internode->memory = NULL;
     internode->mem = NULL;
-    size_slots(internode);
-    weir_status status = weir_boot_agree(internode->parent->boot, make_window(internode));
-    return status == WEIR_OK ? exchange_keys(internode) : status;
+    window_size_slots(internode);
+    weir_status status = weir_boot_agree(internode->parent->boot, window_allocate(internode));
+    return status == WEIR_OK ? window_exchange_keys(internode) : status;
 }
 
 void weiri_internode_window_destroy(weiri_internode *internode)

@@ -1,4 +1,4 @@
-/* The wires of a communicator, and registrations of memory with them. */
+/* Opening the networks of a communicator, and registering memory with them. */
 #include "comm/internode/networks.h"
 
 #include "base/error.h"
@@ -8,7 +8,7 @@ weiri_net *weiri_comm_open_net(const weir_comm *comm, int network)
     return __atomic_load_n(&comm->nets[network], __ATOMIC_ACQUIRE);
 }
 
-weir_status weiri_comm_wire_over(weir_comm *comm, const weiri_net_ops *ops, weiri_net **net)
+weir_status weiri_comm_net_over(weir_comm *comm, const weiri_net_ops *ops, weiri_net **net)
 {
     int network = weiri_network_of(ops->transport);
     weiri_net *opened = weiri_comm_open_net(comm, network);
@@ -31,10 +31,10 @@ weir_status weiri_comm_net(weir_comm *comm, weir_transport transport, weiri_net 
     if (network < 0 || !ops)
         return weiri_fail(WEIR_ERR_UNSUPPORTED, "this build has no network transport %s",
                           weir_transport_name(transport));
-    return weiri_comm_wire_over(comm, ops, net);
+    return weiri_comm_net_over(comm, ops, net);
 }
 
-void weiri_comm_wires_close(weir_comm *comm)
+void weiri_comm_nets_close(weir_comm *comm)
 {
     for (int network = 0; network < WEIRI_NETWORKS; network++) {
         if (comm->nets[network])

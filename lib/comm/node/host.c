@@ -1,4 +1,4 @@
-/* Which ranks share a machine, and how many of its cores they may use. */
+/* Identifiers of the node and hardware of a rank, and the number of cores available to ranks. */
 #define _GNU_SOURCE
 #include "comm/comm.h"
 

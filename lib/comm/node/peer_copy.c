@@ -1,4 +1,4 @@
-/* Copies out of a peer's address space. */
+/* Copies from a peer's address space with process_vm_readv. */
 #define _GNU_SOURCE
 #include "comm/node/peer_copy.h"
 

@@ -1,19 +1,17 @@
 /*
- * Regions: this rank's allocations, their records in the shared directory, and
- * the peers' regions mapped here. A directory entry is reused with a higher
- * generation, so a mapping of an earlier one is recognised and replaced.
+ * Regions: this rank's allocations, their records in the shared directory, and the mappings of
+ * peers' regions. A directory entry is reused with a higher generation, so that a mapping of an
+ * earlier region is recognised and replaced.
  *
- * On the host a mapping is made when a collective first meets the region. On
- * GPUs, where kernels meet it, every rank maps all regions of its peers soon:
- * each rank counts its changes (regions made and freed), and its peers follow
- * them and tell how far they are. A region whose making all peers have followed
- * may be named to their kernels.
+ * On the host a region is mapped when a collective first uses it. On GPUs, where kernels use it,
+ * every rank maps all regions of its peers in advance: each rank counts its changes (regions
+ * created and freed), and its peers follow these changes and publish how far they have followed.
+ * Kernels of peers may be given a region once all peers have followed its creation.
  *
- * A mapping stays until its owner has freed the region; weiri_region_sweep,
- * called where memory is allocated or freed, at barriers, and on GPUs before
- * collectives, then unmaps it. A mapping that weir_mem_import made stays until
- * the last importer is gone. Memory that must not be freed while others have it
- * mapped waits until all peers have followed.
+ * A mapping stays until the owner has freed the region; weiri_region_sweep then unmaps it. It is
+ * called where memory is allocated or freed, at barriers, and on GPUs before collectives. A mapping
+ * made by weir_mem_import stays until its last import is freed. Memory that must not be freed while
+ * peers have it mapped stays until all peers have followed.
  */
 #include "comm/comm.h"
 
@@ -24,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int is_free(const weiri_region *region)
+static int region_is_free(const weiri_region *region)
 {
     return !region->segment.ops;
 }
@@ -32,12 +30,12 @@ static int is_free(const weiri_region *region)
 static int find_free_entry(const weir_comm *comm)
 {
     for (int id = 0; id < comm->nregions; id++)
-        if (is_free(&comm->regions[id]))
+        if (region_is_free(&comm->regions[id]))
             return id;
     return comm->nregions < WEIRI_REGIONS_MAX ? comm->nregions : -1;
 }
 
-static uint64_t count_change(weir_comm *comm)
+static uint64_t region_count_change(weir_comm *comm)
 {
     weiri_word *changes = &comm->peers[comm->rank].page->changes;
     weir_store_release(&changes->value, changes->value + 1);
@@ -71,7 +69,7 @@ weir_status weiri_region_create(weir_comm *comm, void *adopted, size_t bytes, in
     region->known = region->freed = 0;
     region->symmetric = NULL;
     weir_store_release(&record->generation, region->generation);
-    region->change = count_change(comm);
+    region->change = region_count_change(comm);
     if (entry == comm->nregions)
         comm->nregions++;
     weiri_gpu_know(comm, comm->rank, entry, region->segment.base);
@@ -79,7 +77,7 @@ weir_status weiri_region_create(weir_comm *comm, void *adopted, size_t bytes, in
     return WEIR_OK;
 }
 
-static int all_followed(const weir_comm *comm, uint64_t change)
+static int region_all_followed(const weir_comm *comm, uint64_t change)
 {
     for (int rank = 0; rank < comm->nranks; rank++)
         if (rank != comm->rank &&
@@ -92,7 +90,7 @@ int weiri_region_known(weir_comm *comm, weiri_desc desc)
 {
     weiri_region *region = &comm->regions[desc.region];
     if (!region->known)
-        region->known = all_followed(comm, region->change);
+        region->known = region_all_followed(comm, region->change);
     return region->known;
 }
 
@@ -100,7 +98,7 @@ void weiri_region_free(weir_comm *comm, int id)
 {
     weiri_region *region = &comm->regions[id];
     weir_store_release(&comm->peers[comm->rank].page->directory[id].generation, 0);
-    region->change = count_change(comm);
+    region->change = region_count_change(comm);
     region->freed = 1;
     free(region->symmetric);
     region->symmetric = NULL;
@@ -121,7 +119,7 @@ weiri_desc weiri_region_describe(const weir_comm *comm, const void *pointer, siz
     return (weiri_desc){0, 0, 0};
 }
 
-static void unmap(weiri_mapping *mapping)
+static void region_unmap(weiri_mapping *mapping)
 {
     weiri_segment_destroy(&mapping->segment);
     mapping->generation = 0;
@@ -144,7 +142,7 @@ weir_status weiri_region_map(weir_comm *comm, int rank, weiri_desc desc)
     if (weir_load_acquire(&record->generation) != desc.generation)
         return weiri_fail(WEIR_ERR_PEER, "rank %d has freed region %u", rank, desc.region);
     if (mapping->generation)
-        unmap(mapping);
+        region_unmap(mapping);
     int before = -1;
     weir_status status = weiri_gpu_enter(comm, &before);
     if (status == WEIR_OK)
@@ -152,9 +150,9 @@ weir_status weiri_region_map(weir_comm *comm, int rank, weiri_desc desc)
     weiri_gpu_leave(comm, before);
     if (status != WEIR_OK)
         return weiri_fail_context(status, "rank %d's region %u", rank, desc.region);
-    /* Had the owner reused the entry meanwhile, key would have named the new one. */
+    /* If the owner has reused the entry in the meantime, key may be that of the new region. */
     if (weir_load_acquire(&record->generation) != desc.generation) {
-        unmap(mapping);
+        region_unmap(mapping);
         return weiri_fail(WEIR_ERR_PEER, "rank %d has freed region %u", rank, desc.region);
     }
     mapping->generation = desc.generation;
@@ -162,29 +160,28 @@ weir_status weiri_region_map(weir_comm *comm, int rank, weiri_desc desc)
     return WEIR_OK;
 }
 
-/* One region of a peer after a change: a mapping of what is gone is undone, and
- * on GPUs what is there is mapped. What cannot be mapped stays unknown here, and
- * the next collective on it says why. */
-static void follow_region(weir_comm *comm, int rank, int id)
+/* Follows a change of one region of a peer: unmaps a freed region, and on GPUs maps a new one. If
+ * that fails, the next collective that uses the region reports the error. */
+static void region_follow(weir_comm *comm, int rank, int id)
 {
     weiri_mapping *mapping = &comm->peers[rank].mappings[id];
     uint64_t generation = weir_load_acquire(&comm->peers[rank].page->directory[id].generation);
     if (mapping->generation == generation || mapping->users)
         return;
     if (mapping->generation)
-        unmap(mapping);
+        region_unmap(mapping);
     if (generation && comm->gpu)
         weiri_region_map(comm, rank, (weiri_desc){(uint32_t)id, (uint32_t)generation, 0});
 }
 
-static void follow(weir_comm *comm, int rank)
+static void region_follow_peer(weir_comm *comm, int rank)
 {
     weiri_peer *peer = &comm->peers[rank];
     uint64_t changes = weir_load_acquire(&peer->page->changes.value);
     if (changes == peer->changes_seen || rank == comm->rank)
         return;
     for (int id = 0; id < WEIRI_REGIONS_MAX; id++)
-        follow_region(comm, rank, id);
+        region_follow(comm, rank, id);
     peer->changes_seen = changes;
     if (comm->gpu)
         weir_store_release(&comm->peers[comm->rank].page->followed[rank].value, changes);
@@ -193,10 +190,10 @@ static void follow(weir_comm *comm, int rank)
 void weiri_region_sweep(weir_comm *comm)
 {
     for (int rank = 0; rank < comm->nranks; rank++)
-        follow(comm, rank);
+        region_follow_peer(comm, rank);
     for (int id = 0; id < comm->nregions; id++) {
         weiri_region *region = &comm->regions[id];
-        if (region->freed && !is_free(region) && all_followed(comm, region->change))
+        if (region->freed && !region_is_free(region) && region_all_followed(comm, region->change))
             weiri_segment_destroy(&region->segment);
     }
 }
@@ -205,7 +202,7 @@ void weiri_region_unmap_all(weir_comm *comm)
 {
     for (int rank = 0; rank < comm->nranks; rank++)
         for (int id = 0; comm->peers[rank].mappings && id < WEIRI_REGIONS_MAX; id++)
-            unmap(&comm->peers[rank].mappings[id]);
+            region_unmap(&comm->peers[rank].mappings[id]);
 }
 
 void weiri_region_free_all(weir_comm *comm)

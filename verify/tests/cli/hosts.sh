@@ -71,8 +71,8 @@ fi
             "$bench" --transport tcp -b 64K -e 64K -n 1000000 -T 2 &&
             [ "$(grep -x '[ab]: .*' "$out" | sort | uniq -c | xargs)" = '2 a: 4 2 b: 4' ] &&
             [ "$(grep -c 'where 4 ranks stand' "$err")" -eq 2 ] &&
-            grep -q 'rank 0 .*, machine 0): timed loop' "$err" &&
-            grep -q 'rank 2 .*, machine 1): timed loop' "$err"
+            grep -q 'rank 0 .*, node 0): timed loop' "$err" &&
+            grep -q 'rank 2 .*, node 1): timed loop' "$err"
     }
 }
 

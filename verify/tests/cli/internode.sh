@@ -64,7 +64,7 @@ stays_away() {
     bench "$1" allreduce -b 4K -e 4K -n 1 -w 0 -T 2 --inject skip-signal
     status=1
     [ "$code" -eq 4 ] && [ "$(grep -c "where $2 ranks stand" "$scratch/err")" -eq 1 ] &&
-        grep -q "rank $(($2 - 1)) (pid [0-9]*, machine $3)" "$scratch/err" && status=0
+        grep -q "rank $(($2 - 1)) (pid [0-9]*, node $3)" "$scratch/err" && status=0
     check "a rank of $2 stays away: exit code 4, one report for $(($3 + 1)) machines" $status
 }
 stays_away aab 3 1
@@ -72,6 +72,6 @@ stays_away abbccc 6 2
 
 run ci/mpirun -np 2 ./bench_allreduce --transport tcp -b 8 -e 8
 status=1
-[ "$code" -eq 2 ] && grep -q 'joins machines, and all ranks sit on one' "$scratch/err" && status=0
+[ "$code" -eq 2 ] && grep -q 'connects nodes, but all ranks are on one node' "$scratch/err" && status=0
 check "tcp inside one machine is refused" $status
 finish

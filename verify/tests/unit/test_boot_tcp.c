@@ -459,7 +459,7 @@ static int root_is_late_or_dies(weir_boot *boot, void *argument)
     if (rank == 1) {
         setenv("WEIR_TIMEOUT_MS", "400", 1);
         EXPECT(&failures, weir_boot_tcp_create(&id, 1, 3, &tcp) == WEIR_ERR_TIMEOUT);
-        EXPECT(&failures, boot_last_error_has("rank 0 has not come"));
+        EXPECT(&failures, boot_last_error_has("rank 0 has not joined yet"));
         unsetenv("WEIR_TIMEOUT_MS");
     }
     EXPECT_OK(&failures, weir_boot_barrier(boot));
