@@ -148,8 +148,8 @@ static int write_plot_data(const char *folder, char **files, int count)
     if (plots < 0)
         fprintf(stderr, "plot: %s: %s\n", folder, strerror(errno));
     else if (plots == 0 && set.problems == 0)
-        fprintf(stderr, "plot: nothing to draw: no row of %d file%s has a time; a benchmark's --csv "
-                        "FILE writes some\n", count, count == 1 ? "" : "s");
+        fprintf(stderr, "plot: nothing to draw: no row of %d file%s has a time; a benchmark's "
+                        "--csv FILE writes some\n", count, count == 1 ? "" : "s");
     results_set_free(&set);
     return plots > 0 ? 0 : plots == 0 ? EXIT_USAGE : EXIT_NOTHING;
 }
