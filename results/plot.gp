@@ -1,5 +1,5 @@
 # Draws one plot of one collective. Called by results/plot, which loads the
-# settings that series.awk wrote and sets
+# settings that weir-report --plot-data wrote and sets
 #
 #   measure  "bandwidth" or "latency"
 #   format   "png" or "svg"

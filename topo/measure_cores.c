@@ -102,7 +102,8 @@ static void measure_together(study *all, int rank)
     for (size_t bytes = SMALLEST_BYTES; bytes <= all->largest_bytes; bytes *= STEP) {
         double slowest_us[REPEATS];
         for (int repeat = 0; repeat < REPEATS; repeat++) {
-            all->times_us[rank] = time_transfer(all, rank, (rank + 1) % all->nranks, 1, bytes, repeat);
+            all->times_us[rank] =
+                time_transfer(all, rank, (rank + 1) % all->nranks, 1, bytes, repeat);
             barrier(all);
             slowest_us[repeat] = 0;
             for (int i = 0; i < all->nranks; i++)
@@ -112,7 +113,8 @@ static void measure_together(study *all, int rank)
         }
         if (rank == 0) {
             links->bytes[links->nsizes] = (double)bytes;
-            links->together_gbs[links->nsizes++] = (double)bytes / least(slowest_us, REPEATS) * 1e-3;
+            links->together_gbs[links->nsizes++] =
+                (double)bytes / least(slowest_us, REPEATS) * 1e-3;
         }
     }
 }
@@ -145,7 +147,8 @@ static void measure_pair(study *all, int rank, int from, int to, uint64_t *sent)
     int takes_part = rank == from || rank == to;
     size_t at = (size_t)from * (size_t)all->nranks + (size_t)to;
     for (int repeat = 0; repeat < REPEATS; repeat++) {
-        reads_us[repeat] = time_transfer(all, rank, from, rank == to, takes_part ? PAIR_BYTES : 0, repeat);
+        reads_us[repeat] = time_transfer(all, rank, from, rank == to,
+                                         takes_part ? PAIR_BYTES : 0, repeat);
         words_us[repeat] = takes_part ? ping_pong(all, rank == from, sent) : 0;
         *sent += takes_part ? 0 : PING_PONGS;
         barrier(all);

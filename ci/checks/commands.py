@@ -59,7 +59,7 @@ def make_targets():
 
 def program_exists(name):
     if name.startswith("bench_"):
-        return glob.glob(f"bench/{name}.c") or name.count("_") > 1 or not glob.glob("bench/bench_*.c")
+        return glob.glob(f"bench/{name}.c")
     if name.startswith("weir-"):
         source = f"weir_{name[5:]}.c"
         return any(path.endswith("/" + source) or path == f"lib/plan/cli/{source}" for path in listing()) \
@@ -71,6 +71,7 @@ def program_exists(name):
 @functools.lru_cache(maxsize=None)
 def path_exists(path, base):
     """Whether a path exists from the top or from the document's folder, or is made by a command."""
+    path = re.sub(r"[A-Z]{3,}", "*", path)  # a placeholder, as in NAME.c
     return all(glob.glob(choice) or glob.glob(os.path.join(base, choice)) or ignored(choice)
                for choice in expand(path))
 
@@ -103,6 +104,8 @@ def check_command(command, base):
     programs = [match for match in PROGRAM.finditer(command)]
     for index, match in enumerate(programs):
         name = match.group(1)
+        if name.startswith("bench_") and not re.match(r"\./|bench_\w+ +-", command[match.start():]):
+            continue  # perhaps a type or a function
         if name.startswith(("bench_", "weir-")) and not program_exists(name):
             yield "missing program", name
             continue

@@ -51,7 +51,7 @@ static const option_row options[] = {
          "noise from run to run if few rows measure it (default 8% host, 2% GPU)"),
     TEXT("--contender", "NAME", contender, "compare this candidate only, such as weir or nccl"),
     TEXT("--contender-a", "NAME", rules.contender_a, "compare this candidate of A ..."),
-    TEXT("--contender-b", "NAME", rules.contender_b, "... with this one of B; both may be the same file"),
+    TEXT("--contender-b", "NAME", rules.contender_b, "... with this of B; A and B may be one file"),
     TEXT("--ranks", "N", ranks, "number of ranks, for files that do not state it (OSU)"),
     TEXT("--only", "FILE", only, "compare only the rows that a file of suspects names"),
     TEXT("--suspects", "FILE", suspects, "write the rows worth measuring again, for ci/nightly"),

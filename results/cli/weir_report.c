@@ -1,6 +1,7 @@
 /* weir-report: results, a comparison and the history of a store as one HTML page. */
 #include "results/read/load.h"
 #include "results/output/page.h"
+#include "results/output/series.h"
 
 #include <errno.h>
 #include <string.h>
@@ -136,8 +137,27 @@ static void material_free(material *m)
     results_set_free(&m->nights);
 }
 
+/* weir-report --plot-data FOLDER FILE...: the data of results/plot, which calls this. */
+static int write_plot_data(const char *folder, char **files, int count)
+{
+    results_set set;
+    results_set_init(&set, 0, stderr);
+    for (int i = 0; i < count; i++)
+        results_load(&set, files[i], NULL);
+    int plots = results_series_write(&set, folder, stdout);
+    if (plots < 0)
+        fprintf(stderr, "plot: %s: %s\n", folder, strerror(errno));
+    else if (plots == 0 && set.problems == 0)
+        fprintf(stderr, "plot: nothing to draw: no row of %d file%s has a time; a benchmark's "
+                        "--csv FILE writes some\n", count, count == 1 ? "" : "s");
+    results_set_free(&set);
+    return plots > 0 ? 0 : plots == 0 ? EXIT_USAGE : EXIT_NOTHING;
+}
+
 int main(int argc, char **argv)
 {
+    if (argc > 3 && strcmp(argv[1], "--plot-data") == 0)
+        return write_plot_data(argv[2], argv + 3, argc - 3);
     settings s;
     material m = {.comparison = {.count = 0}};
     results_rules rules = results_rules_default();

@@ -91,7 +91,7 @@ static const char *read_words(results_expectation *made, char **words, int count
         return "expected a number above 0 before the unit";
     for (int i = 2; i < count - 3; i++)
         if (read_option(made, words[i]) != 0)
-            return "expected words are dtype=, op=, ranks=, place=, contender=, algo=, algbw, busbw";
+            return "expected dtype=, op=, ranks=, place=, contender=, algo=, algbw, busbw";
     return NULL;
 }
 

@@ -32,7 +32,7 @@ typedef struct results_expectation {
     int is_time, is_algbw;
     double value;
     results_outcome outcome;
-    const results_pair *worst; /* the row that misses it most, or satisfies it by the least; NULL if absent */
+    const results_pair *worst; /* the row that is worst by this line; NULL if absent */
     double got;                /* value of `worst` in the expectation's unit; NaN: its results
                                 * are wrong */
 } results_expectation;

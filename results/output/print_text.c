@@ -30,8 +30,8 @@ void results_say_noise(FILE *file, const results_report *report)
     } else {
         fputs("no row has two runs per side: noise from run to run is assumed to be ", file);
         put_assumed(file, c);
-        fprintf(file, " (--start-noise; a folder with several runs measures it), %.2g%% including the "
-                "rows' own intervals", c->noise * 100);
+        fprintf(file, " (--start-noise; a folder with several runs measures it), %.2g%% including "
+                "the rows' own intervals", c->noise * 100);
     }
 }
 

@@ -90,7 +90,8 @@ void results_read_input(results_set *set, results_input *input, int named)
     case RESULTS_KIND_UNKNOWN: break;
     }
     if (named)
-        results_note(set, input->path, 0, "%s; not a known kind of result file (docs/user/comparing.md)",
+        results_note(set, input->path, 0,
+                     "%s; not a known kind of result file (docs/user/comparing.md)",
                      memchr(input->text, 0, input->length) ? "binary data" : "text");
 }
 

@@ -131,10 +131,7 @@ static int read_header(results_set *set, const results_input *input, const recor
     int has[RESULTS_COLUMNS] = {0};
     for (int i = 0; i < header->count; i++) {
         map[i] = results_column_find(header->field[i]);
-        if (map[i] < 0)
-            results_note(set, input->path, header->line, "unknown column '%s'; left out",
-                         header->field[i]);
-        else
+        if (map[i] >= 0)
             has[map[i]] = 1;
     }
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
@@ -144,6 +141,10 @@ static int read_header(results_set *set, const results_input *input, const recor
                          results_column_name((results_column)needed[i]));
             return 0;
         }
+    for (int i = 0; i < header->count; i++)
+        if (map[i] < 0)
+            results_note(set, input->path, header->line, "unknown column '%s'; left out",
+                         header->field[i]);
     return header->count;
 }
 

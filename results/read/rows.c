@@ -196,8 +196,8 @@ static int check_text(results_set *set, results_row *row, int column)
     }
     int is_number = results_is_number_column((results_column)column);
     if (!is_number && !is_harmless(text)) {
-        results_note(set, row->path, row->line, "%s '%s' contains unsafe characters; they are replaced",
-                     name, text);
+        results_note(set, row->path, row->line,
+                     "%s '%s' contains unsafe characters; they are replaced", name, text);
         row->text[column] = make_harmless(set, text);
     } else if (is_number && !is_checked_later(column)) {
         drop_unless_number(set, row, column);

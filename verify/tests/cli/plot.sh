@@ -22,10 +22,10 @@ check "an empty file is a usage error" ends_with 2 results/plot "$scratch/empty.
 check "an empty file: named" one_line_says empty.csv empty
 echo "size,time" >"$scratch/other.csv"
 check "another header is a usage error" ends_with 2 results/plot "$scratch/other.csv"
-check "another header: names the column" one_line_says other.csv "'collective'" results/README.md
+check "another header: names the column" one_line_says other.csv "'collective'" docs/user/reading-results.md
 header | sed 's/busbw_gbs/speed/' >"$scratch/renamed.csv"
 check "a renamed column is a usage error" ends_with 2 results/plot "$scratch/renamed.csv"
-check "a renamed column: named" one_line_says "'busbw_gbs'"
+check "a renamed column: named" one_line_says "'speed'"
 header >"$scratch/header.csv"
 check "a header alone is a usage error" ends_with 2 results/plot "$scratch/header.csv"
 check "a header alone: says there is nothing" one_line_says "nothing to draw"
@@ -101,7 +101,7 @@ check "two collectives are two plots" \
 
 { header; row weir ring out 8 10; row weir ring out 64 11 | cut -c 1-40; } >"$scratch/cut.csv"
 check "a file that was cut off is drawn" ends_with 0 results/plot -o "$plots" "$scratch/cut.csv"
-check "the row that was cut off is named" one_line_says "line 3" "cut off"
+check "the row that was cut off is named" one_line_says "cut.csv:3:" "cut off"
 
 { header; row weir ring out 8 10 | sed 's/,1,0.5,pass/,0,0,pass/'; } >"$scratch/single.csv"
 check "one rank has latency" ends_with 0 results/plot -o "$plots" "$scratch/single.csv"

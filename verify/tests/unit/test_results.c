@@ -100,7 +100,7 @@ static void bad_csv(void **state)
     expect("a.csv", OLD_HEADER "\n" ROW "8,2,20,5,4,6,6,5,5,1,1,maybe,0\n", 0, "verify 'maybe'");
     expect("a.txt", "hello\n", 0, "a.txt: text; not a known kind of result file");
     expect("a.csv", OLD_HEADER "\n1,r\x01,u,=cmd(),allreduce,host,shm,8,1,weir,ring,float,sum,-1,"
-           "out,8" TIMES "\n", 1, "a.csv:2: host '=cmd()' could do harm");
+           "out,8" TIMES "\n", 1, "a.csv:2: host '=cmd()' contains unsafe characters");
     expect("a.csv", OLD_HEADER "\n1,r,u,h\xff\xc2\x9b,allreduce,host,shm,8,1,weir,ring,float,sum,"
            "-1,out,8" TIMES "\n", 1, "a.csv:2: host");
     expect("a.csv", OLD_HEADER "\n" ROW "8,2,=1+1,5,4,6,6,5,5,1,1,pass,0\n", 1,
