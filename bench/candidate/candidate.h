@@ -33,8 +33,9 @@ typedef struct bench_candidate_ops {
     /* Makes the operation current; also called before each timed block, because another candidate
      * may have run. operation must outlive its use. Local. */
     weir_status (*prepare)(bench_candidate *self, const bench_operation *operation);
-    /* Runs the current operation once. Collective. Blocking on the host backend; on a GPU it enqueues
-     * on the stream of job->gpu. On failure weir_last_error() or bench_job_note() has a line. */
+    /* Runs the current operation once. Collective. Blocking on the host backend; on a GPU it
+     * enqueues on the stream of job->gpu. On failure weir_last_error() or bench_job_note() has a
+     * line. */
     weir_status (*run)(bench_candidate *self);
     /* Where the current operation puts its result: out, unless the in-place form differs. Pure. */
     const void *(*result)(bench_candidate *self);

@@ -12,8 +12,8 @@
 weir_status bench_compare_output(bench_trial *trial, bench_candidate *candidate,
                                  weirv_result *check);
 /* How often a value of 8 or 16 bits may be rounded on its way through the candidate at most. What
- * is not in weir's table (a peer, a plan, a kernel of a file) may round as often as there are ranks.
- * Pure. */
+ * is not in weir's table (a peer, a plan, a kernel of a file) may round as often as there are
+ * ranks. Pure. */
 int bench_rounding_steps(const bench_trial *trial, bench_candidate *candidate);
 /* 1 if the MPI reference compares only windows of an output of this size. Pure. */
 int bench_compare_is_sampled(size_t bytes);

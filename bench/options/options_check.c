@@ -115,8 +115,9 @@ static int check_algo(const bench_options *options, weir_collective collective, 
         return bad_usage(problem, "--tune tries every algorithm: leave --algo %s out",
                          options->algo);
     if (options->tune_path && (options->dtype == BENCH_ALL || options->op == BENCH_ALL))
-        return bad_usage(problem, "--tune: a tuning table applies to all types and operations; give "
-                                  "one type and one operation");
+        return bad_usage(problem,
+                         "--tune: a tuning table applies to all types and operations; give "
+                         "one type and one operation");
     if (bench_options_plan_only(options))
         return 0;
     if (bench_algos_check(options, collective, bad, sizeof bad) == 0)

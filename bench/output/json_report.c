@@ -23,125 +23,125 @@ weir_status bench_json_report_open(bench_json_report *report, const bench_run *r
 {
     report->run = run;
     report->ceiling = ceiling;
-    report->json = (bench_json){.file = fopen(path, "w")};
+    report->json = (weiri_json_writer){.file = fopen(path, "w")};
     if (report->json.file)
         return WEIR_OK;
     return bench_job_note(run->job, WEIR_ERR_INVALID, "-J %s: %s; give a file that can be written",
                           path, strerror(errno));
 }
 
-static void put_flag(bench_json *json, const char *key, int value)
+static void put_flag(weiri_json_writer *json, const char *key, int value)
 {
-    bench_json_put_text(json, key, value ? "true" : "false");
+    weiri_json_put_text(json, key, value ? "true" : "false");
 }
 
-static void report_put_environment(bench_json *json)
+static void report_put_environment(weiri_json_writer *json)
 {
-    bench_json_key(json, "env");
-    bench_json_open_list(json);
+    weiri_json_key(json, "env");
+    weiri_json_open_list(json);
     for (char **variable = environ; *variable; variable++)
         if (bench_environment_allows(*variable))
-            bench_json_text(json, *variable);
-    bench_json_close_list(json);
+            weiri_json_add_text(json, *variable);
+    weiri_json_close_list(json);
 }
 
-static void put_devices(bench_json *json, const bench_rank_info *infos, int nranks)
+static void put_devices(weiri_json_writer *json, const bench_rank_info *infos, int nranks)
 {
-    bench_json_key(json, "devices");
-    bench_json_open_list(json);
+    weiri_json_key(json, "devices");
+    weiri_json_open_list(json);
     for (int i = 0; i < nranks; i++) {
-        bench_json_open_object(json);
-        bench_json_put_whole(json, "rank", infos[i].rank);
-        bench_json_put_whole(json, "group", 0);
-        bench_json_put_whole(json, "pid", infos[i].pid);
-        bench_json_put_text(json, "hostname", infos[i].host);
-        bench_json_put_whole(json, "device", infos[i].device);
-        bench_json_put_text(json, "device_hex", infos[i].gpu.bus);
-        bench_json_put_text(json, "device_info",
+        weiri_json_open_object(json);
+        weiri_json_put_whole(json, "rank", infos[i].rank);
+        weiri_json_put_whole(json, "group", 0);
+        weiri_json_put_whole(json, "pid", infos[i].pid);
+        weiri_json_put_text(json, "hostname", infos[i].host);
+        weiri_json_put_whole(json, "device", infos[i].device);
+        weiri_json_put_text(json, "device_hex", infos[i].gpu.bus);
+        weiri_json_put_text(json, "device_info",
                             infos[i].gpu.name[0] ? infos[i].gpu.name : infos[i].place);
-        bench_json_close_object(json);
+        weiri_json_close_object(json);
     }
-    bench_json_close_list(json);
+    weiri_json_close_list(json);
 }
 
-static void put_config(bench_json *json, const bench_run *run, const bench_rank_info *infos)
+static void put_config(weiri_json_writer *json, const bench_run *run, const bench_rank_info *infos)
 {
     const bench_options *o = run->options;
-    bench_json_key(json, "config");
-    bench_json_open_object(json);
-    bench_json_put_whole(json, "nthreads", o->nthreads);
-    bench_json_put_whole(json, "ngpus", o->ngpus);
-    bench_json_put_whole(json, "minimum_bytes", (long long)o->min_bytes);
-    bench_json_put_whole(json, "maximum_bytes", (long long)o->max_bytes);
+    weiri_json_key(json, "config");
+    weiri_json_open_object(json);
+    weiri_json_put_whole(json, "nthreads", o->nthreads);
+    weiri_json_put_whole(json, "ngpus", o->ngpus);
+    weiri_json_put_whole(json, "minimum_bytes", (long long)o->min_bytes);
+    weiri_json_put_whole(json, "maximum_bytes", (long long)o->max_bytes);
     if (o->step_factor > 1)
-        bench_json_put_whole(json, "step_factor", (long long)o->step_factor);
+        weiri_json_put_whole(json, "step_factor", (long long)o->step_factor);
     else
-        bench_json_put_whole(json, "step_bytes", (long long)o->step_bytes);
-    bench_json_put_whole(json, "warmup_iters", o->warmups < 0 ? 0 : o->warmups);
-    bench_json_put_whole(json, "iterations", o->iterations);
-    bench_json_put_whole(json, "aggregated_iterations", o->aggregate);
-    bench_json_put_whole(json, "validation", bench_options_verifies(o) ? o->checks : 0);
-    bench_json_put_whole(json, "graph", o->graph);
+        weiri_json_put_whole(json, "step_bytes", (long long)o->step_bytes);
+    weiri_json_put_whole(json, "warmup_iters", o->warmups < 0 ? 0 : o->warmups);
+    weiri_json_put_whole(json, "iterations", o->iterations);
+    weiri_json_put_whole(json, "aggregated_iterations", o->aggregate);
+    weiri_json_put_whole(json, "validation", bench_options_verifies(o) ? o->checks : 0);
+    weiri_json_put_whole(json, "graph", o->graph);
     put_flag(json, "blocking_collectives", o->blocking);
     put_flag(json, "per_iter_timing", o->per_iteration);
-    bench_json_put_whole(json, "per_iter_skip", o->skip);
+    weiri_json_put_whole(json, "per_iter_skip", o->skip);
     put_flag(json, "parallel_init", 0);
     put_devices(json, infos, run->job->nranks);
-    bench_json_close_object(json);
+    weiri_json_close_object(json);
 }
 
-static void put_cost(bench_json *json, const bench_cost *cost)
+static void put_cost(weiri_json_writer *json, const bench_cost *cost)
 {
-    bench_json_key(json, "wall_time");
-    bench_json_open_object(json);
-    bench_json_put_real(json, "timing_s", cost->timing_s);
-    bench_json_put_real(json, "verification_s", cost->verification_s);
-    bench_json_close_object(json);
+    weiri_json_key(json, "wall_time");
+    weiri_json_open_object(json);
+    weiri_json_put_real(json, "timing_s", cost->timing_s);
+    weiri_json_put_real(json, "verification_s", cost->verification_s);
+    weiri_json_close_object(json);
 }
 
-static void put_determinism(bench_json *json, const bench_determinism *found)
+static void put_determinism(weiri_json_writer *json, const bench_determinism *found)
 {
     if (!found->nrows)
         return;
-    bench_json_key(json, "determinism");
-    bench_json_open_list(json);
+    weiri_json_key(json, "determinism");
+    weiri_json_open_list(json);
     for (int i = 0; i < found->nrows; i++) {
         const bench_determinism_row *row = &found->rows[i];
-        bench_json_open_object(json);
-        bench_json_put_text(json, "algorithm", row->name);
-        bench_json_put_whole(json, "repeats", BENCH_REPEATS);
-        bench_json_put_whole(json, "ranks_compared", found->nranks);
-        bench_json_put_whole(json, "results", row->results);
-        bench_json_put_whole(json, "unlike_repeats", row->differing_repeats);
-        bench_json_put_whole(json, "unlike_ranks", row->differing_ranks);
-        bench_json_put_text(json, "first", row->first);
-        bench_json_close_object(json);
+        weiri_json_open_object(json);
+        weiri_json_put_text(json, "algorithm", row->name);
+        weiri_json_put_whole(json, "repeats", BENCH_REPEATS);
+        weiri_json_put_whole(json, "ranks_compared", found->nranks);
+        weiri_json_put_whole(json, "results", row->results);
+        weiri_json_put_whole(json, "unlike_repeats", row->differing_repeats);
+        weiri_json_put_whole(json, "unlike_ranks", row->differing_ranks);
+        weiri_json_put_text(json, "first", row->first);
+        weiri_json_close_object(json);
     }
-    bench_json_close_list(json);
+    weiri_json_close_list(json);
 }
 
 /* Everything after the last row; end_time may be NULL. */
-static void put_end(bench_json *json, const bench_json_totals *totals, const char *end_time)
+static void put_end(weiri_json_writer *json, const bench_json_totals *totals, const char *end_time)
 {
-    bench_json_close_list(json);
-    bench_json_key(json, "out_of_bounds");
-    bench_json_open_object(json);
-    bench_json_put_whole(json, "count", totals->failed);
+    weiri_json_close_list(json);
+    weiri_json_key(json, "out_of_bounds");
+    weiri_json_open_object(json);
+    weiri_json_put_whole(json, "count", totals->failed);
     put_flag(json, "okay", totals->failed == 0);
-    bench_json_close_object(json);
-    bench_json_key(json, "average_bus_bandwidth");
-    bench_json_open_object(json);
-    bench_json_put_real(json, "bandwidth", totals->busbw_gbs);
-    bench_json_put_text(json, "okay", "unchecked");
-    bench_json_close_object(json);
+    weiri_json_close_object(json);
+    weiri_json_key(json, "average_bus_bandwidth");
+    weiri_json_open_object(json);
+    weiri_json_put_real(json, "bandwidth", totals->busbw_gbs);
+    weiri_json_put_text(json, "okay", "unchecked");
+    weiri_json_close_object(json);
     put_cost(json, totals->cost);
     put_determinism(json, totals->found);
-    bench_json_key(json, "errors");
-    bench_json_open_list(json);
-    bench_json_close_list(json);
+    weiri_json_key(json, "errors");
+    weiri_json_open_list(json);
+    weiri_json_close_list(json);
     if (end_time)
-        bench_json_put_text(json, "end_time", end_time);
-    bench_json_close_object(json);
+        weiri_json_put_text(json, "end_time", end_time);
+    weiri_json_close_object(json);
     fputc('\n', json->file);
 }
 
@@ -149,7 +149,7 @@ static void put_end(bench_json *json, const bench_json_totals *totals, const cha
  * nothing is left of it. A pipe has none before the last. */
 static void put_end_for_now(const bench_json_report *report, const bench_json_totals *totals)
 {
-    bench_json end = report->json;
+    weiri_json_writer end = report->json;
     long at = ftell(end.file);
     if (at < 0)
         return;
@@ -160,140 +160,140 @@ static void put_end_for_now(const bench_json_report *report, const bench_json_to
 void bench_json_report_begin(bench_json_report *report, const bench_rank_info *infos,
                              const bench_json_totals *totals)
 {
-    bench_json *json = &report->json;
+    weiri_json_writer *json = &report->json;
     const bench_run *run = report->run;
     if (!json->file)
         return;
-    bench_json_open_object(json);
-    bench_json_put_whole(json, "version", SCHEMA);
-    bench_json_put_text(json, "start_time", run->local);
-    bench_json_key(json, "args");
-    bench_json_open_list(json);
+    weiri_json_open_object(json);
+    weiri_json_put_whole(json, "version", SCHEMA);
+    weiri_json_put_text(json, "start_time", run->local);
+    weiri_json_key(json, "args");
+    weiri_json_open_list(json);
     for (int i = 0; i < run->argc; i++)
-        bench_json_text(json, run->argv[i]);
-    bench_json_close_list(json);
+        weiri_json_add_text(json, run->argv[i]);
+    weiri_json_close_list(json);
     report_put_environment(json);
-    bench_json_put_whole(json, "nccl_version", 0);
+    weiri_json_put_whole(json, "nccl_version", 0);
     put_config(json, run, infos);
-    bench_json_key(json, "manifest");
+    weiri_json_key(json, "manifest");
     bench_manifest_put(json, run, infos);
-    bench_json_key(json, "results");
-    bench_json_open_list(json);
+    weiri_json_key(json, "results");
+    weiri_json_open_list(json);
     report->begun = 1;
     put_end_for_now(report, totals);
 }
 
-static void report_put_known(bench_json *json, const char *key, int value)
+static void report_put_known(weiri_json_writer *json, const char *key, int value)
 {
     if (value >= 0)
-        bench_json_put_whole(json, key, value);
+        weiri_json_put_whole(json, key, value);
 }
 
-static void report_put_clocks(bench_json *json, const bench_clocks *clocks)
+static void report_put_clocks(weiri_json_writer *json, const bench_clocks *clocks)
 {
     char reasons[BENCH_REASONS_BYTES];
     if (!clocks->samples)
         return;
     bench_clocks_reasons(clocks, reasons);
-    bench_json_key(json, "gpu");
-    bench_json_open_object(json);
-    bench_json_put_whole(json, "samples", clocks->samples);
-    bench_json_put_whole(json, "throttled", clocks->throttled);
-    bench_json_put_text(json, "throttle_reasons", reasons);
+    weiri_json_key(json, "gpu");
+    weiri_json_open_object(json);
+    weiri_json_put_whole(json, "samples", clocks->samples);
+    weiri_json_put_whole(json, "throttled", clocks->throttled);
+    weiri_json_put_text(json, "throttle_reasons", reasons);
     report_put_known(json, "sm_mhz", clocks->sm_mhz);
     report_put_known(json, "memory_mhz", clocks->memory_mhz);
     report_put_known(json, "power_w", clocks->power_w);
     report_put_known(json, "temperature_c", clocks->temperature_c);
-    bench_json_close_object(json);
+    weiri_json_close_object(json);
 }
 
 static void put_half(bench_json_report *report, const char *key, const bench_row *row,
                      const bench_result *result)
 {
-    bench_json *json = &report->json;
+    weiri_json_writer *json = &report->json;
     const bench_run *run = report->run;
     int good = result && result->timed && !bench_result_failed(result);
-    bench_json_key(json, key);
+    weiri_json_key(json, key);
     if (!result) {
-        bench_json_null(json);
+        weiri_json_add_null(json);
         return;
     }
     double time_us = run->options->cpu_time ? result->cpu_us : result->time_us;
-    bench_json_open_object(json);
-    bench_json_put_real(json, run->options->cpu_time ? "cpu_time" : "time", good ? time_us : NAN);
-    bench_json_put_real(json, "alg_bw", good ? bench_algbw_gbs(row, result->time_us) : NAN);
-    bench_json_put_real(json, "bus_bw", good ? bench_busbw_gbs(row, result->time_us) : NAN);
-    bench_json_key(json, "nwrong");
+    weiri_json_open_object(json);
+    weiri_json_put_real(json, run->options->cpu_time ? "cpu_time" : "time", good ? time_us : NAN);
+    weiri_json_put_real(json, "alg_bw", good ? bench_algbw_gbs(row, result->time_us) : NAN);
+    weiri_json_put_real(json, "bus_bw", good ? bench_busbw_gbs(row, result->time_us) : NAN);
+    weiri_json_key(json, "nwrong");
     if (result->checked)
-        bench_json_whole(json, (long long)(result->check.wrong + result->check.overruns +
+        weiri_json_add_whole(json, (long long)(result->check.wrong + result->check.overruns +
                                            result->check.inputs_changed));
     else
-        bench_json_null(json);
-    bench_json_put_text(json, "special", bench_outcome_name(result->special));
-    bench_json_put_text(json, "determinism", bench_determinism_name(&result->determinism));
+        weiri_json_add_null(json);
+    weiri_json_put_text(json, "special", bench_outcome_name(result->special));
+    weiri_json_put_text(json, "determinism", bench_determinism_name(&result->determinism));
     if (report->ceiling->links)
-        bench_json_put_real(json, "ceiling_pct", bench_ceiling_pct(report->ceiling, row, result));
+        weiri_json_put_real(json, "ceiling_pct", bench_ceiling_pct(report->ceiling, row, result));
     if (result->timed)
         report_put_clocks(json, &result->clocks);
-    bench_json_close_object(json);
+    weiri_json_close_object(json);
 }
 
-static void report_put_times(bench_json *json, const double *times_us, int count)
+static void report_put_times(weiri_json_writer *json, const double *times_us, int count)
 {
-    bench_json_open_list(json);
+    weiri_json_open_list(json);
     for (int i = 0; i < count; i++)
-        bench_json_real(json, times_us[i]);
-    bench_json_close_list(json);
+        weiri_json_add_real(json, times_us[i]);
+    weiri_json_close_list(json);
 }
 
-static void put_per_iteration(bench_json *json, const bench_run *run, const char *key,
+static void put_per_iteration(weiri_json_writer *json, const bench_run *run, const char *key,
                               const bench_row *row, const bench_result *result)
 {
     const bench_stats *stats = &result->per_iter;
     int skipped = result->iterations - (int)stats->samples;
-    bench_json_key(json, key);
-    bench_json_open_object(json);
-    bench_json_put_whole(json, "skipped_iterations", skipped);
-    bench_json_put_real(json, "min_us", stats->min);
-    bench_json_put_real(json, "max_us", stats->max);
-    bench_json_put_real(json, "avg_us", stats->mean);
-    bench_json_put_real(json, "p50_us", stats->median);
-    bench_json_put_real(json, "p95_us", stats->p95);
-    bench_json_put_real(json, "p99_us", stats->p99);
-    bench_json_put_real(json, "stdev_us", stats->stdev);
-    bench_json_put_real(json, "cv_pct", bench_stats_cv_pct(stats));
-    bench_json_key(json, "times_us");
+    weiri_json_key(json, key);
+    weiri_json_open_object(json);
+    weiri_json_put_whole(json, "skipped_iterations", skipped);
+    weiri_json_put_real(json, "min_us", stats->min);
+    weiri_json_put_real(json, "max_us", stats->max);
+    weiri_json_put_real(json, "avg_us", stats->mean);
+    weiri_json_put_real(json, "p50_us", stats->median);
+    weiri_json_put_real(json, "p95_us", stats->p95);
+    weiri_json_put_real(json, "p99_us", stats->p99);
+    weiri_json_put_real(json, "stdev_us", stats->stdev);
+    weiri_json_put_real(json, "cv_pct", bench_stats_cv_pct(stats));
+    weiri_json_key(json, "times_us");
     report_put_times(json, result->slowest_us, result->iterations);
     if (row->nranks > 1) {
-        bench_json_key(json, "per_process_max_times_us");
-        bench_json_open_list(json);
+        weiri_json_key(json, "per_process_max_times_us");
+        weiri_json_open_list(json);
         for (int rank = 0; rank < run->job->nranks; rank++)
             report_put_times(json, result->all_us + (size_t)rank * (size_t)result->iterations,
                              result->iterations);
-        bench_json_close_list(json);
+        weiri_json_close_list(json);
     }
-    bench_json_close_object(json);
+    weiri_json_close_object(json);
 }
 
-static void put_record(bench_json *json, const bench_record *record)
+static void put_record(weiri_json_writer *json, const bench_record *record)
 {
-    bench_json_open_object(json);
+    weiri_json_open_object(json);
     for (int i = 0; i < BENCH_COLUMNS; i++) {
-        bench_json_key(json, bench_columns[i].name);
+        weiri_json_key(json, bench_columns[i].name);
         if (bench_columns[i].is_number)
-            bench_json_number(json, record->text[i]);
+            weiri_json_add_number(json, record->text[i]);
         else
-            bench_json_text(json, record->text[i]);
+            weiri_json_add_text(json, record->text[i]);
     }
-    bench_json_close_object(json);
+    weiri_json_close_object(json);
 }
 
 static void put_rows(bench_json_report *report, const bench_row *row)
 {
-    bench_json *json = &report->json;
+    weiri_json_writer *json = &report->json;
     bench_record record;
-    bench_json_key(json, "rows");
-    bench_json_open_list(json);
+    weiri_json_key(json, "rows");
+    weiri_json_open_list(json);
     for (int placement = 0; placement < row->placements; placement++)
         for (int i = 0; i < row->ncandidates; i++) {
             const bench_result *result = &row->results[placement][i];
@@ -302,7 +302,7 @@ static void put_rows(bench_json_report *report, const bench_row *row)
             bench_record_fill(&record, report->run, report->ceiling, row, placement, result);
             put_record(json, &record);
         }
-    bench_json_close_list(json);
+    weiri_json_close_list(json);
 }
 
 void bench_json_report_row(bench_json_report *report, const bench_row *row,
@@ -310,18 +310,18 @@ void bench_json_report_row(bench_json_report *report, const bench_row *row,
 {
     static const char *const halves[] = {"out_of_place", "in_place"};
     static const char *const details[] = {"out_of_place_per_iter", "in_place_per_iter"};
-    bench_json *json = &report->json;
+    weiri_json_writer *json = &report->json;
     char root[16];
     int iterations = 0;
     if (!json->file)
         return;
     snprintf(root, sizeof root, "%6d", row->root);
-    bench_json_open_object(json);
-    bench_json_put_whole(json, "size", (long long)row->shape.bytes);
-    bench_json_put_whole(json, "count", (long long)row->shape.count);
-    bench_json_put_text(json, "type", weir_dtype_name(row->dtype));
-    bench_json_put_text(json, "redop", bench_row_op_name(row));
-    bench_json_put_text(json, "root", root);
+    weiri_json_open_object(json);
+    weiri_json_put_whole(json, "size", (long long)row->shape.bytes);
+    weiri_json_put_whole(json, "count", (long long)row->shape.count);
+    weiri_json_put_text(json, "type", weir_dtype_name(row->dtype));
+    weiri_json_put_text(json, "redop", bench_row_op_name(row));
+    weiri_json_put_text(json, "root", root);
     for (int i = 0; i < BENCH_PLACEMENTS; i++) {
         const bench_result *result = &row->results[i][row->primary[i]];
         put_half(report, halves[i], row, i < row->placements ? result : NULL);
@@ -332,18 +332,18 @@ void bench_json_report_row(bench_json_report *report, const bench_row *row,
             put_per_iteration(json, report->run, details[i], row, result);
     }
     bench_cost cost = bench_row_cost(row);
-    bench_json_put_whole(json, "actual_iterations", iterations);
-    bench_json_put_text(json, "experiment_name", "");
+    weiri_json_put_whole(json, "actual_iterations", iterations);
+    weiri_json_put_text(json, "experiment_name", "");
     put_cost(json, &cost);
     put_rows(report, row);
-    bench_json_close_object(json);
+    weiri_json_close_object(json);
     put_end_for_now(report, totals);
     fflush(json->file);
 }
 
 weir_status bench_json_report_end(bench_json_report *report, const bench_json_totals *totals)
 {
-    bench_json *json = &report->json;
+    weiri_json_writer *json = &report->json;
     char now[24];
     if (!json->file)
         return WEIR_OK;

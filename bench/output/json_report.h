@@ -12,7 +12,7 @@
 #include "bench/job/run.h"
 
 typedef struct bench_json_report {
-    bench_json json; /* file NULL: no report, all calls do nothing */
+    weiri_json_writer json; /* file NULL: no report, all calls do nothing */
     const bench_run *run;
     const bench_ceiling *ceiling;
     int begun;

@@ -11,7 +11,8 @@
 enum { BENCH_MANIFEST_SCHEMA = 2 };
 
 /* Writes the object. infos: one entry per rank. */
-void bench_manifest_put(bench_json *json, const bench_run *run, const bench_rank_info *infos);
+void bench_manifest_put(weiri_json_writer *json, const bench_run *run,
+                        const bench_rank_info *infos);
 /* Writes the file beside --csv; none if the CSV is not a regular file. WEIR_ERR_INVALID, noted in
  * the job, if it cannot be written. */
 weir_status bench_manifest_write(const bench_run *run, const bench_rank_info *infos);

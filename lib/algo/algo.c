@@ -185,9 +185,10 @@ static weir_status execute_call(weir_algo *algo, weir_comm *comm, const weir_cal
 weir_status weir_algo_execute(weir_algo *algo, weir_comm *comm, const weir_call *call)
 {
     if (!algo || !comm || !call || call->size != sizeof *call)
-        return weiri_fail(WEIR_ERR_INVALID,
-                          "weir_algo_execute: algo, comm and a call that begins with WEIR_CALL_INIT "
-                          "are required");
+        return weiri_fail(
+            WEIR_ERR_INVALID,
+            "weir_algo_execute: algo, comm and a call that begins with WEIR_CALL_INIT "
+            "are required");
     weir_call full = *call;
     full.collective = algo->collective;
     full.scratch = algo->scratch;

@@ -157,7 +157,7 @@ static weir_status tell_failure(const weir_kernel *kernel, weir_status status)
 {
     weir_comm *comm = weiri_comm_node(kernel->comm);
     const weir_wait_record *record = &comm->where->wait;
-    int rank = weiri_comm_name(comm, comm->rank);
+    int rank = weiri_comm_parent_rank(comm, comm->rank);
     if (status == WEIR_ERR_TIMEOUT && record->kind != WEIR_WAIT_NONE)
         weiri_fail(status,
                    "rank %d: deadline of %llu ms passed in kernel %s; it waits for rank %lld: "

@@ -3,14 +3,14 @@
 
 #include <math.h>
 
-static void write_line_break(bench_json *json, int indent)
+static void write_line_break(weiri_json_writer *json, int indent)
 {
     fprintf(json->file, "\n%*s", indent, "");
     json->break_indent = 0;
 }
 
 /* Writes what precedes a key, or a value without a key: a comma, and a line break or a blank. */
-static void write_separator(bench_json *json, int is_key)
+static void write_separator(weiri_json_writer *json, int is_key)
 {
     uint64_t bit = (uint64_t)1 << json->depth;
     int is_first = !(json->filled & bit);
@@ -23,15 +23,15 @@ static void write_separator(bench_json *json, int is_key)
         fputc(',', json->file);
     if (json->break_indent)
         write_line_break(json, json->break_indent - 1);
-    else if (json->layout == BENCH_JSON_INDENTED)
+    else if (json->layout == WEIRI_JSON_INDENTED)
         write_line_break(json, 2 * json->depth);
-    else if (json->layout == BENCH_JSON_LINES && is_key)
+    else if (json->layout == WEIRI_JSON_LINES && is_key)
         fputc('\n', json->file);
-    else if (json->layout == BENCH_JSON_INLINE && !is_first)
+    else if (json->layout == WEIRI_JSON_INLINE && !is_first)
         fputc(' ', json->file);
 }
 
-static void open_level(bench_json *json, char bracket)
+static void open_level(weiri_json_writer *json, char bracket)
 {
     write_separator(json, 0);
     fputc(bracket, json->file);
@@ -39,13 +39,13 @@ static void open_level(bench_json *json, char bracket)
     json->filled &= ~((uint64_t)1 << json->depth);
 }
 
-static void close_level(bench_json *json, char bracket)
+static void close_level(weiri_json_writer *json, char bracket)
 {
     int is_filled = json->filled >> json->depth & 1;
     json->depth--;
     if (json->break_indent)
         write_line_break(json, json->break_indent - 1);
-    else if (json->layout == BENCH_JSON_INDENTED && is_filled)
+    else if (json->layout == WEIRI_JSON_INDENTED && is_filled)
         write_line_break(json, 2 * json->depth);
     fputc(bracket, json->file);
 }
@@ -86,12 +86,12 @@ static void write_string(FILE *file, const char *text)
     fputc('"', file);
 }
 
-void bench_json_break(bench_json *json, int indent)
+void weiri_json_break(weiri_json_writer *json, int indent)
 {
     json->break_indent = 1 + indent;
 }
 
-void bench_json_key(bench_json *json, const char *key)
+void weiri_json_key(weiri_json_writer *json, const char *key)
 {
     write_separator(json, 1);
     write_string(json->file, key);
@@ -99,120 +99,120 @@ void bench_json_key(bench_json *json, const char *key)
     json->after_key = 1;
 }
 
-void bench_json_open_object(bench_json *json)
+void weiri_json_open_object(weiri_json_writer *json)
 {
     open_level(json, '{');
 }
 
-void bench_json_close_object(bench_json *json)
+void weiri_json_close_object(weiri_json_writer *json)
 {
     close_level(json, '}');
 }
 
-void bench_json_open_list(bench_json *json)
+void weiri_json_open_list(weiri_json_writer *json)
 {
     open_level(json, '[');
 }
 
-void bench_json_close_list(bench_json *json)
+void weiri_json_close_list(weiri_json_writer *json)
 {
     close_level(json, ']');
 }
 
-void bench_json_text(bench_json *json, const char *text)
+void weiri_json_add_text(weiri_json_writer *json, const char *text)
 {
     write_separator(json, 0);
     write_string(json->file, text);
 }
 
-void bench_json_whole(bench_json *json, long long value)
+void weiri_json_add_whole(weiri_json_writer *json, long long value)
 {
     write_separator(json, 0);
     fprintf(json->file, "%lld", value);
 }
 
-void bench_json_unsigned(bench_json *json, unsigned long long value)
+void weiri_json_unsigned(weiri_json_writer *json, unsigned long long value)
 {
     write_separator(json, 0);
     fprintf(json->file, "%llu", value);
 }
 
-void bench_json_flag(bench_json *json, int value)
+void weiri_json_add_flag(weiri_json_writer *json, int value)
 {
     write_separator(json, 0);
     fputs(value ? "true" : "false", json->file);
 }
 
-void bench_json_real_digits(bench_json *json, double value, int digits)
+void weiri_json_real_digits(weiri_json_writer *json, double value, int digits)
 {
     if (!isfinite(value)) {
-        bench_json_null(json);
+        weiri_json_add_null(json);
         return;
     }
     write_separator(json, 0);
     fprintf(json->file, "%.*g", digits, value);
 }
 
-void bench_json_real(bench_json *json, double value)
+void weiri_json_add_real(weiri_json_writer *json, double value)
 {
-    bench_json_real_digits(json, value, 17);
+    weiri_json_real_digits(json, value, 17);
 }
 
-void bench_json_number(bench_json *json, const char *text)
+void weiri_json_add_number(weiri_json_writer *json, const char *text)
 {
     const char *digits = text + (text[0] == '-');
     if (digits[0] < '0' || digits[0] > '9') {
-        bench_json_null(json);
+        weiri_json_add_null(json);
         return;
     }
     write_separator(json, 0);
     fputs(text, json->file);
 }
 
-void bench_json_null(bench_json *json)
+void weiri_json_add_null(weiri_json_writer *json)
 {
     write_separator(json, 0);
     fputs("null", json->file);
 }
 
-void bench_json_put_text(bench_json *json, const char *key, const char *text)
+void weiri_json_put_text(weiri_json_writer *json, const char *key, const char *text)
 {
-    bench_json_key(json, key);
-    bench_json_text(json, text);
+    weiri_json_key(json, key);
+    weiri_json_add_text(json, text);
 }
 
-void bench_json_put_whole(bench_json *json, const char *key, long long value)
+void weiri_json_put_whole(weiri_json_writer *json, const char *key, long long value)
 {
-    bench_json_key(json, key);
-    bench_json_whole(json, value);
+    weiri_json_key(json, key);
+    weiri_json_add_whole(json, value);
 }
 
-void bench_json_put_flag(bench_json *json, const char *key, int value)
+void weiri_json_put_flag(weiri_json_writer *json, const char *key, int value)
 {
-    bench_json_key(json, key);
-    bench_json_flag(json, value);
+    weiri_json_key(json, key);
+    weiri_json_add_flag(json, value);
 }
 
-void bench_json_put_real(bench_json *json, const char *key, double value)
+void weiri_json_put_real(weiri_json_writer *json, const char *key, double value)
 {
-    bench_json_key(json, key);
-    bench_json_real(json, value);
+    weiri_json_key(json, key);
+    weiri_json_add_real(json, value);
 }
 
-void bench_json_put_null(bench_json *json, const char *key)
+void weiri_json_put_null(weiri_json_writer *json, const char *key)
 {
-    bench_json_key(json, key);
-    bench_json_null(json);
+    weiri_json_key(json, key);
+    weiri_json_add_null(json);
 }
 
-void bench_json_put_object(bench_json *json, const char *key)
+void weiri_json_put_object(weiri_json_writer *json, const char *key)
 {
-    bench_json_key(json, key);
-    bench_json_open_object(json);
+    weiri_json_key(json, key);
+    weiri_json_open_object(json);
 }
 
-void bench_json_put_list(bench_json *json, const char *key)
+void weiri_json_put_list(weiri_json_writer *json, const char *key)
 {
-    bench_json_key(json, key);
-    bench_json_open_list(json);
+    weiri_json_key(json, key);
+    weiri_json_open_list(json);
 }

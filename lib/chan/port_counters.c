@@ -74,7 +74,7 @@ void weiri_port_slab_destroy(weiri_port_slab *slab)
 {
     if (!slab)
         return;
-    weiri_mem_wires_drop(&slab->nets);
+    weiri_mem_nets_deregister(&slab->nets);
     for (int peer = 0; peer < slab->comm->nranks; peer++)
         port_slab_unpin(slab, &slab->peers[peer]);
     port_slab_unpin(slab, &slab->own);
@@ -91,10 +91,10 @@ weir_status weiri_port_slab_open(weiri_port_slab *slab, int end, weiri_net *net,
     weir_store_relaxed(&counters->flushed.value, 0);
     weir_store_relaxed(&counters->reached.value, 0);
     *own = (weiri_port_end){.own = counters,
-                            .own_there = (weiri_port_counters *)(void *)slab->own.there + end};
+                            .own_on_device = (weiri_port_counters *)(void *)slab->own.there + end};
     if (!net)
         return WEIR_OK;
-    weir_status status = weiri_mem_wires_add(&slab->nets, net, slab->own.segment.base,
+    weir_status status = weiri_mem_nets_register(&slab->nets, net, slab->own.segment.base,
                                              slab->own.segment.bytes, WEIRI_NET_HOST);
     if (status == WEIR_OK)
         address->key = slab->nets.own[weiri_network_of(net->ops->transport)]->key;
@@ -119,7 +119,7 @@ weir_status weiri_port_slab_join(weiri_port_slab *slab, int peer, weiri_net *net
         status = weiri_fail(WEIR_ERR_MISMATCH, "rank %d's semaphore lies outside its memory", peer);
     if (status == WEIR_OK) {
         own->remote = (weiri_port_counters *)(void *)((char *)of->segment.base + address->at);
-        own->remote_there = (weiri_port_counters *)(void *)(of->there + address->at);
+        own->remote_on_device = (weiri_port_counters *)(void *)(of->there + address->at);
     }
     return status;
 }

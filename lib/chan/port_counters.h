@@ -17,8 +17,8 @@ typedef struct weiri_port_counters {
 
 /* One end of a semaphore as its port channels use it. The proxy's thread writes sent and marks. */
 typedef struct weiri_port_end {
-    weiri_port_counters *own, *own_there;       /* this end's: host address, address for kernels */
-    weiri_port_counters *remote, *remote_there; /* the peer's, mapped; NULL over a network */
+    weiri_port_counters *own, *own_on_device; /* this end's: host address, address for kernels */
+    weiri_port_counters *remote, *remote_on_device; /* the peer's, mapped; NULL over a network */
     weiri_net_key remote_key;                   /* over a network: the peer's slab */
     uint64_t remote_at;                         /* offset of the peer's counters in its slab */
     uint64_t sent, marks;                       /* signals sent; marks given to the copy engine */

@@ -73,7 +73,7 @@ static weir_status copy_signal(weir_portchan *chan, uint64_t value)
     }
     stream->copying = 0;
     stream->last = (weiri_port_mark){word, value};
-    return weiri_copy_engine_store(stream->engine, &chan->sem->port.remote_there->inbound.value,
+    return weiri_copy_engine_store(stream->engine, &chan->sem->port.remote_on_device->inbound.value,
                                    value);
 }
 
@@ -85,8 +85,8 @@ static weir_status copy_flush(weir_portchan *chan, weiri_port_mark *mark)
     if (stream->copying) {
         stream->copying = 0;
         stream->last = (weiri_port_mark){&port->own->reached.value, ++port->marks};
-        status =
-            weiri_copy_engine_store(stream->engine, &port->own_there->reached.value, port->marks);
+        status = weiri_copy_engine_store(stream->engine, &port->own_on_device->reached.value,
+                                         port->marks);
     }
     *mark = stream->last;
     return status;
@@ -102,7 +102,7 @@ static weir_status net_put(weir_portchan *chan, uint64_t to, uint64_t from, uint
     weiri_net *net = endpoint->net;
     weiri_net_lock(net);
     weir_status status =
-        net->ops->put(endpoint, chan->local_wired, from, &chan->remote_key, to, bytes);
+        net->ops->put(endpoint, chan->local_net_mem, from, &chan->remote_key, to, bytes);
     weiri_net_unlock(net);
     return status;
 }
@@ -149,9 +149,9 @@ static weir_status choose_net(weir_portchan *chan, const weir_mem *remote, const
 {
     const weir_conn *conn = chan->sem->conn;
     chan->ops = &net_ops;
-    weir_status status = weiri_mem_wire_key(remote, conn->transport, &chan->remote_key);
+    weir_status status = weiri_mem_net_key(remote, conn->transport, &chan->remote_key);
     if (status == WEIR_OK)
-        status = weiri_mem_wired(local, conn->endpoint->net, &chan->local_wired);
+        status = weiri_mem_net_registration(local, conn->endpoint->net, &chan->local_net_mem);
     return status;
 }
 
@@ -166,7 +166,7 @@ static weir_status choose_copy(weir_portchan *chan)
     if (status == WEIR_OK)
         status =
             weiri_copy_engine_try(conn->stream.engine, chan->remote_bytes < 8 ? NULL : chan->remote,
-                                  &chan->sem->port.own_there->reached.value);
+                                  &chan->sem->port.own_on_device->reached.value);
     return status;
 }
 

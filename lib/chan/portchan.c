@@ -35,8 +35,8 @@ static weir_status portchan_fill_device(weir_portchan *chan)
     weir_comm *comm = sem->conn->comm;
     weiri_sem_words *words = weir_mem_pointer(sem->local);
     chan->device = (weir_portchan_dev){.fifo = chan->proxy->fifo.device,
-                                       .inbound = &sem->port.own_there->inbound.value,
-                                       .flushed = &sem->port.own_there->flushed.value,
+                                       .inbound = &sem->port.own_on_device->inbound.value,
+                                       .flushed = &sem->port.own_on_device->flushed.value,
                                        .expected = &words->port_expected,
                                        .id = chan->id,
                                        .remote_bytes = chan->remote_bytes,

@@ -178,7 +178,7 @@ weiri_share weiri_share_of(size_t count_all, size_t element_bytes, int rank, int
 
 static int mappable(weiri_desc desc)
 {
-    return desc.generation != 0 && desc.generation != WEIRI_GENERATION_PLAIN;
+    return desc.generation != 0 && desc.generation != WEIRI_GENERATION_UNREGISTERED;
 }
 
 weir_status weiri_posts_exchange(weiri_coll *coll, const void *in, size_t in_bytes, const void *out,
@@ -186,7 +186,7 @@ weir_status weiri_posts_exchange(weiri_coll *coll, const void *in, size_t in_byt
 {
     int parity = (int)(coll->epoch & 1);
     weiri_post *own = coll->areas[coll->rank].post[parity];
-    own->in = weiri_plain_describe(coll->comm, in, in_bytes);
+    own->in = weiri_peer_copy_describe(coll->comm, in, in_bytes);
     own->out = weiri_region_describe(coll->comm, out, out_bytes);
     weir_store_release(&own->flag, coll->epoch);
     *all_in = mappable(own->in);
@@ -263,8 +263,8 @@ int weiri_copies_plain(const weiri_coll *coll, size_t bytes)
 weir_status weiri_fetch(weiri_coll *coll, int rank, weiri_desc desc, void *to, size_t bytes,
                         size_t total_bytes)
 {
-    if (desc.generation == WEIRI_GENERATION_PLAIN)
-        return weiri_plain_read(coll->comm, rank, desc, to, bytes);
+    if (desc.generation == WEIRI_GENERATION_UNREGISTERED)
+        return weiri_peer_copy_read(coll->comm, rank, desc, to, bytes);
     char *from = NULL;
     weir_status status = weiri_region_pointer(coll->comm, rank, desc, &from);
     if (status == WEIR_OK)

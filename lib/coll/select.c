@@ -261,12 +261,14 @@ static void take_rows(weiri_coll *coll, int collective, const weiri_tuning_row *
         int blocks, threads;
         parse_bytes(row->max_bytes, &max_bytes);
         parse_grid(row->grid, &blocks, &threads);
-        choices[used++] = choice_of(find_algo(weir_comm_algo_backend(coll->comm), collective, row->algo),
-                                    max_bytes, blocks, threads);
+        choices[used++] =
+            choice_of(find_algo(weir_comm_algo_backend(coll->comm), collective, row->algo),
+                      max_bytes, blocks, threads);
     }
     if (used == 0 || choices[used - 1].max_bytes != UINT64_MAX) {
         const weiri_algo *fallback =
-            used ? choices[used - 1].algo : first_algo(weir_comm_algo_backend(coll->comm), collective);
+            used ? choices[used - 1].algo
+                 : first_algo(weir_comm_algo_backend(coll->comm), collective);
         choices[used] = choice_of(fallback, UINT64_MAX, 0, 0);
     }
 }
@@ -292,9 +294,10 @@ static weir_status apply_environment(weiri_coll *coll)
     }
     char known[512] = "";
     return found ? WEIR_OK
-                 : weiri_fail(WEIR_ERR_INVALID, "%s=%s: no collective has it; known are auto%s",
-                              weiri_env_name(WEIRI_ENV_ALGO), name,
-                              known_algos(weir_comm_algo_backend(coll->comm), -1, known, sizeof known));
+                 : weiri_fail(
+                       WEIR_ERR_INVALID, "%s=%s: no collective has it; known are auto%s",
+                       weiri_env_name(WEIRI_ENV_ALGO), name,
+                       known_algos(weir_comm_algo_backend(coll->comm), -1, known, sizeof known));
 }
 
 weir_status weiri_coll_tune(weiri_coll *coll)

@@ -42,8 +42,9 @@
     X(SENDRECV, "direct", weiri_exchange_direct, ONCE, 1, "copy from the sender's library memory")
 
 /* X(collective, name, run, rounding, bridges from, summary); between nodes, described in
- * coll/internode/. Phases on GPUs pay where they are shorter than the copies that they save: allreduce and
- * reduce_scatter from about there on, reduce, whose root copies everything anyway, nowhere. */
+ * coll/internode/. Phases on GPUs pay where they are shorter than the copies that they save:
+ * allreduce and reduce_scatter from about there on, reduce, whose root copies everything anyway,
+ * nowhere. */
 #define NEVER SIZE_MAX
 #define NET_ALGOS(X)                                                                               \
     X(ALLREDUCE, "rails", weiri_internode_coll_allreduce_rails, PER_NODE, 128 << 10,               \

@@ -114,7 +114,7 @@ static weir_status comm_map_peer(weir_comm *comm, int rank, const introduction *
 #ifdef SYS_pidfd_open
         peer->pidfd = (int)syscall(SYS_pidfd_open, who->pid, 0);
 #endif
-        comm->reads_plain &= weiri_plain_probe(who->pid, who->address, who->job);
+        comm->reads_plain &= weiri_peer_copy_probe(who->pid, who->address, who->job);
     }
     peer->page = peer->scratch.base;
     peer->area = (char *)peer->scratch.base + page_set_bytes();
@@ -367,7 +367,7 @@ void weiri_comm_finish(weir_comm *comm)
     const weir_comm *here = comm->host_comm ? comm->host_comm : comm;
     weir_store_release(&here->peers[here->rank].page->finished.value, 1);
     if (comm->internode)
-        weiri_internode_finish(comm->internode);
+        weiri_internode_signal_finished(comm->internode);
 }
 
 weir_status weiri_comm_last_barrier(weir_comm *comm)

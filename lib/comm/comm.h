@@ -107,8 +107,9 @@ typedef struct weiri_comm_page {
 } weiri_comm_page;
 
 /* A buffer as ranks send it to each other: 16 bytes. generation 0: not shareable;
- * WEIRI_GENERATION_PLAIN: unregistered memory at the address in offset (node/peer_copy.h). */
-#define WEIRI_GENERATION_PLAIN UINT32_MAX
+ * WEIRI_GENERATION_UNREGISTERED: unregistered memory at the address in offset (node/peer_copy.h).
+ */
+#define WEIRI_GENERATION_UNREGISTERED UINT32_MAX
 typedef struct weiri_desc {
     uint32_t region;
     uint32_t generation;
@@ -192,7 +193,7 @@ static inline weir_comm *weiri_comm_node(weir_comm *comm)
     return comm->host_comm ? comm->host_comm : comm;
 }
 /* Returns the number that a rank of this node has in the sub-communicators, or in comm itself. */
-int weiri_comm_place(const weir_comm *comm, int rank);
+int weiri_comm_node_rank(const weir_comm *comm, int rank);
 /* Returns 1 if this rank maps memory of another rank. */
 int weiri_comm_maps(const weir_comm *comm, int rank);
 
@@ -206,7 +207,7 @@ void weiri_comm_abort_node(weir_comm *comm, uint64_t reason);
 weir_status weiri_comm_give_up(weir_comm *comm, weir_status status);
 
 /* Returns the number of a rank in the parent, if there is one: the number that users know. */
-static inline int weiri_comm_name(const weir_comm *comm, int rank)
+static inline int weiri_comm_parent_rank(const weir_comm *comm, int rank)
 {
     return comm->names && rank >= 0 ? comm->names[rank] : rank;
 }

@@ -185,12 +185,12 @@ void weir_mem_free(weir_mem *mem)
     if (!mem)
         return;
     weir_comm *comm = weiri_comm_node(mem->comm);
-    weiri_mem_wires_drop(mem->nets);
+    weiri_mem_nets_deregister(mem->nets);
     free(mem->nets);
     if (mem->kind == WEIRI_MEM_ALLOCATED)
         weiri_region_free(comm, (int)mem->desc.region);
     if (mem->kind == WEIRI_MEM_IMPORTED && mem->owner != mem->comm->rank && mem->pointer) {
-        int place = weiri_comm_place(mem->comm, mem->owner);
+        int place = weiri_comm_node_rank(mem->comm, mem->owner);
         weiri_mapping *mapping = &comm->peers[place].mappings[mem->desc.region];
         if (--mapping->users == 0) {
             weiri_segment_destroy(&mapping->segment);

@@ -29,20 +29,21 @@ static uint64_t check_of(const handle_content *content)
     return weiri_hash_bytes(WEIRI_HASH_START, content, offsetof(handle_content, check));
 }
 
-weir_status weiri_mem_wired(const weir_mem *mem, weiri_net *net, const weiri_net_mem **own)
+weir_status weiri_mem_net_registration(const weir_mem *mem, weiri_net *net,
+                                       const weiri_net_mem **own)
 {
     if (mem->kind == WEIRI_MEM_IMPORTED)
         return weiri_fail(WEIR_ERR_INVALID, "rank %d's memory is not this rank's to send from",
                           mem->owner);
     /* Empty memory is registered, too: signals and empty puts refer to it. */
-    weir_status status = weiri_mem_wires_add(mem->nets, net, mem->pointer, mem->bytes,
+    weir_status status = weiri_mem_nets_register(mem->nets, net, mem->pointer, mem->bytes,
                                              mem->comm->gpu ? WEIRI_NET_CUDA : WEIRI_NET_HOST);
     if (status == WEIR_OK)
         *own = mem->nets->own[weiri_network_of(net->ops->transport)];
     return status;
 }
 
-weir_status weiri_mem_wire_key(const weir_mem *mem, weir_transport transport, weiri_net_key *key)
+weir_status weiri_mem_net_key(const weir_mem *mem, weir_transport transport, weiri_net_key *key)
 {
     int network = weiri_network_of(transport);
     if (mem->kind != WEIRI_MEM_IMPORTED || !mem->nets->known[network])
@@ -64,7 +65,7 @@ static weir_status add_keys(const weir_mem *mem, handle_content *content)
         if (mem->kind == WEIRI_MEM_IMPORTED || !net)
             continue;
         const weiri_net_mem *own = NULL;
-        weir_status status = weiri_mem_wired(mem, net, &own);
+        weir_status status = weiri_mem_net_registration(mem, net, &own);
         if (status == WEIR_ERR_UNSUPPORTED) /* a network may be unable to register GPU memory */
             continue;
         if (status != WEIR_OK)
@@ -140,7 +141,7 @@ weir_status weir_mem_import(weir_comm *comm, const weir_mem_handle *handle, weir
         return status;
     char *pointer = NULL;
     weir_comm *here = weiri_comm_node(comm);
-    int own = content.owner == comm->rank, place = weiri_comm_place(comm, content.owner);
+    int own = content.owner == comm->rank, place = weiri_comm_node_rank(comm, content.owner);
     int mapped = !own && weiri_comm_maps(comm, content.owner) && content.desc.generation != 0;
     if (own && content.desc.generation)
         status = own_pointer(here, content.desc, &pointer);

@@ -102,7 +102,7 @@ static void report_answer(const weir_comm *comm)
 {
     weir_store_release(&comm->where->answered, 1);
     if (comm->internode)
-        weiri_internode_answer(comm->internode);
+        weiri_internode_send_record(comm->internode);
 }
 
 /* Turns the record of a failed kernel, which only this rank can see so far, into an error, and

@@ -43,7 +43,7 @@ static int wait_find_dead(const weir_comm *comm, const weiri_waiter *waiter, int
         weiri_internode_is_gone(internode, awaited))
         return awaited;
     for (int peer = 0; peer < comm->nranks; peer++) {
-        const int name = weiri_comm_name(comm, peer);
+        const int name = weiri_comm_parent_rank(comm, peer);
         const int is_other = waiter->is_for_one || weiri_comm_has_finished(comm, peer);
         if ((name == awaited || !is_other) && weiri_comm_is_dead(comm, peer))
             return name;
@@ -97,7 +97,7 @@ static void wait_note(weir_comm *comm, const uint64_t *word, uint64_t target, in
 /* Completes a failed wait: error line, log, abort and final record. */
 static weir_status wait_fail(weir_comm *comm, weir_status status, int dead, const char *where)
 {
-    int rank = weiri_comm_name(comm, comm->rank);
+    int rank = weiri_comm_parent_rank(comm, comm->rank);
     if (status == WEIR_ERR_PEER)
         weiri_fail(status, "rank %d: rank %d has died; %s", rank, dead, where);
     else if (status == WEIR_ERR_TIMEOUT)
@@ -110,14 +110,15 @@ static weir_status wait_fail(weir_comm *comm, weir_status status, int dead, cons
                                                        : WEIRI_ABORT_ASKED);
     weir_store_release(&comm->where->answered, 1);
     if (comm->parent && comm->parent->internode)
-        weiri_internode_answer(comm->parent->internode);
+        weiri_internode_send_record(comm->parent->internode);
     return status;
 }
 
 weir_status weiri_comm_idle(weir_comm *comm, weiri_waiter *waiter, const uint64_t *word,
                             uint64_t target, int peer, const char *phase)
 {
-    return weiri_comm_idle_for(comm, waiter, word, target, weiri_comm_name(comm, peer), phase);
+    return weiri_comm_idle_for(comm, waiter, word, target, weiri_comm_parent_rank(comm, peer),
+                               phase);
 }
 
 weir_status weiri_comm_idle_for(weir_comm *comm, weiri_waiter *waiter, const uint64_t *word,

@@ -1,7 +1,7 @@
 /*
  * Memory allocation and registration. Allocations of ncclMemAlloc are kept in a list, so that
- * ncclMemFree recognises what it is given. A registration, or a window, is an object of this process
- * whose address is its handle.
+ * ncclMemFree recognises what it is given. A registration, or a window, is an object of this
+ * process whose address is its handle.
  */
 #include "nccl/gpu.h"
 

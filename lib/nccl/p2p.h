@@ -21,8 +21,8 @@
  * launch replays correctly.
  *
  * Messages of a direction pass in order, and the pieces of a message in rounds of one piece per
- * lane. A block that serves several lanes of a pair serves all of them in a round before the next. So
- * each end waits only for what the other does earlier in that order, however the lanes are
+ * lane. A block that serves several lanes of a pair serves all of them in a round before the next.
+ * So each end waits only for what the other does earlier in that order, however the lanes are
  * distributed.
  */
 #ifndef WEIR_NCCL_P2P_H

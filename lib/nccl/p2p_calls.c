@@ -1,6 +1,6 @@
 /*
- * The sends and receives of a group, looked up by direction and peer; and the pairing of a rank's sends
- * to itself with its receives. Used by all files that execute sends and receives.
+ * The sends and receives of a group, looked up by direction and peer; and the pairing of a rank's
+ * sends to itself with its receives. Used by all files that execute sends and receives.
  */
 #include "nccl/p2p_host.h"
 

@@ -31,7 +31,7 @@ static weiri_p2p_call call_args(const weiri_nccl_call *call, int node_rank)
 static void add_flow(launch_state *all, int direction, weiri_p2p_args *args)
 {
     const int sends = direction % 2 == 0;
-    int before = args->ncalls, rank = weiri_comm_name(all->comm->p2p->node, direction / 2);
+    int before = args->ncalls, rank = weiri_comm_parent_rank(all->comm->p2p->node, direction / 2);
     for (int i = 0; i < CALLS_EACH; i++) {
         const weiri_nccl_call *call =
             weiri_p2p_next_call(all->calls, all->count, sends, rank, &all->next[direction]);

@@ -52,7 +52,8 @@ static weir_status flow_send(const host_exchange *x, host_flow *f, int peer, int
     while (status == WEIR_OK && f->call && transport->has_room(x->comm, peer)) {
         uint64_t bytes = next_piece_bytes(x, transport, f);
         if (bytes)
-            memcpy(transport->outgoing(x->comm, peer), (const char *)f->call->call.in + f->at, bytes);
+            memcpy(transport->outgoing(x->comm, peer), (const char *)f->call->call.in + f->at,
+                   bytes);
         status = transport->post(x->comm, peer, bytes, weiri_p2p_bytes_of(f->call));
         flow_advance(x, f, peer, bytes);
         *moved = 1;

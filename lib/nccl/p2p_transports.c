@@ -16,12 +16,12 @@ static weiri_p2p_lane *mailbox_lane(const weiri_nccl_p2p *p2p, int owner, int pe
 
 static weiri_p2p_lane *own_lane(const weiri_nccl_comm *comm, int peer)
 {
-    return mailbox_lane(comm->p2p, comm->p2p->node_rank, weiri_comm_place(comm->comm, peer));
+    return mailbox_lane(comm->p2p, comm->p2p->node_rank, weiri_comm_node_rank(comm->comm, peer));
 }
 
 static weiri_p2p_lane *peer_lane(const weiri_nccl_comm *comm, int peer)
 {
-    return mailbox_lane(comm->p2p, weiri_comm_place(comm->comm, peer), comm->p2p->node_rank);
+    return mailbox_lane(comm->p2p, weiri_comm_node_rank(comm->comm, peer), comm->p2p->node_rank);
 }
 
 static uint64_t mailbox_piece_bytes(const weiri_nccl_comm *comm)

@@ -7,38 +7,38 @@
 #include <math.h>
 #include <string.h>
 
-static void put_real(bench_json *json, const char *key, double value)
+static void put_real(weiri_json_writer *json, const char *key, double value)
 {
-    bench_json_key(json, key);
-    bench_json_real_digits(json, value, 9);
+    weiri_json_key(json, key);
+    weiri_json_real_digits(json, value, 9);
 }
 
-static void put_side(bench_json *json, const char *key, const results_side *side)
+static void put_side(weiri_json_writer *json, const char *key, const results_side *side)
 {
-    bench_json_put_object(json, key);
-    bench_json_put_whole(json, "starts", side->starts);
+    weiri_json_put_object(json, key);
+    weiri_json_put_whole(json, "starts", side->starts);
     put_real(json, "median_us", side->median_us);
     put_real(json, "busbw_gbs", side->busbw_gbs);
     if (side->starts > 0) {
-        bench_json_put_text(json, "contender", side->rows[0]->text[RESULTS_CONTENDER]);
-        bench_json_put_text(json, "algo", side->rows[0]->text[RESULTS_ALGO]);
+        weiri_json_put_text(json, "contender", side->rows[0]->text[RESULTS_CONTENDER]);
+        weiri_json_put_text(json, "algo", side->rows[0]->text[RESULTS_ALGO]);
     }
-    bench_json_put_flag(json, "failed", side->failed != NULL);
-    bench_json_close_object(json);
+    weiri_json_put_flag(json, "failed", side->failed != NULL);
+    weiri_json_close_object(json);
 }
 
-static void put_pair(bench_json *json, const results_pair *pair)
+static void put_pair(weiri_json_writer *json, const results_pair *pair)
 {
     const results_row *row = pair->example;
-    bench_json_break(json, 4);
-    bench_json_open_object(json);
-    bench_json_key(json, "bytes");
-    bench_json_unsigned(json, row->bytes);
-    bench_json_put_text(json, "collective", row->text[RESULTS_COLLECTIVE]);
-    bench_json_put_text(json, "dtype", row->text[RESULTS_DTYPE]);
-    bench_json_put_text(json, "redop", row->text[RESULTS_REDOP]);
-    bench_json_put_whole(json, "nranks", row->nranks);
-    bench_json_put_text(json, "placement", row->text[RESULTS_PLACEMENT]);
+    weiri_json_break(json, 4);
+    weiri_json_open_object(json);
+    weiri_json_key(json, "bytes");
+    weiri_json_unsigned(json, row->bytes);
+    weiri_json_put_text(json, "collective", row->text[RESULTS_COLLECTIVE]);
+    weiri_json_put_text(json, "dtype", row->text[RESULTS_DTYPE]);
+    weiri_json_put_text(json, "redop", row->text[RESULTS_REDOP]);
+    weiri_json_put_whole(json, "nranks", row->nranks);
+    weiri_json_put_text(json, "placement", row->text[RESULTS_PLACEMENT]);
     put_side(json, "a", &pair->a);
     put_side(json, "b", &pair->b);
     put_real(json, "ratio", pair->ratio);
@@ -46,37 +46,37 @@ static void put_pair(bench_json *json, const results_pair *pair)
     put_real(json, "high", pair->high);
     put_real(json, "p", pair->p);
     put_real(json, "p_corrected", pair->p_corrected);
-    bench_json_put_whole(json, "pairs", pair->paired);
-    bench_json_put_text(json, "verdict", results_verdict_name(pair->verdict));
-    bench_json_put_text(json, "reason", pair->reason);
-    bench_json_close_object(json);
+    weiri_json_put_whole(json, "pairs", pair->paired);
+    weiri_json_put_text(json, "verdict", results_verdict_name(pair->verdict));
+    weiri_json_put_text(json, "reason", pair->reason);
+    weiri_json_close_object(json);
 }
 
-static void put_expectation(bench_json *json, const results_expectation *one)
+static void put_expectation(weiri_json_writer *json, const results_expectation *one)
 {
     char about[1400];
-    bench_json_break(json, 4);
-    bench_json_open_object(json);
-    bench_json_put_whole(json, "line", one->line);
-    bench_json_put_text(json, "text", one->text);
-    bench_json_put_text(json, "outcome", results_outcome_name(one->outcome));
+    weiri_json_break(json, 4);
+    weiri_json_open_object(json);
+    weiri_json_put_whole(json, "line", one->line);
+    weiri_json_put_text(json, "text", one->text);
+    weiri_json_put_text(json, "outcome", results_outcome_name(one->outcome));
     put_real(json, "got", one->worst ? one->got : NAN);
     results_expect_describe(one, about, sizeof about);
-    bench_json_put_text(json, "about", about);
-    bench_json_close_object(json);
+    weiri_json_put_text(json, "about", about);
+    weiri_json_close_object(json);
 }
 
 /* An array of the top-level object, each value on a separate line; close_section ends it. */
-static void open_section(bench_json *json, const char *key)
+static void open_section(weiri_json_writer *json, const char *key)
 {
-    bench_json_break(json, 2);
-    bench_json_put_list(json, key);
+    weiri_json_break(json, 2);
+    weiri_json_put_list(json, key);
 }
 
-static void close_section(bench_json *json)
+static void close_section(weiri_json_writer *json)
 {
-    bench_json_break(json, 2);
-    bench_json_close_list(json);
+    weiri_json_break(json, 2);
+    weiri_json_close_list(json);
 }
 
 void results_print_json(FILE *file, const results_report *report)
@@ -84,17 +84,17 @@ void results_print_json(FILE *file, const results_report *report)
     const results_comparison *c = report->comparison;
     const results_expectations *e = report->expectations;
     size_t problems = report->b->problems + (report->a ? report->a->problems : 0);
-    bench_json json = {.file = file, .layout = BENCH_JSON_INLINE};
-    bench_json_open_object(&json);
-    bench_json_put_whole(&json, "schema", 1);
-    bench_json_put_whole(&json, "problems", (long long)problems);
-    bench_json_put_text(&json, "a", report->name_a ? report->name_a : "");
-    bench_json_put_text(&json, "b", report->name_b);
-    bench_json_put_text(&json, "verdict", results_verdict_name(c->overall));
+    weiri_json_writer json = {.file = file, .layout = WEIRI_JSON_INLINE};
+    weiri_json_open_object(&json);
+    weiri_json_put_whole(&json, "schema", 1);
+    weiri_json_put_whole(&json, "problems", (long long)problems);
+    weiri_json_put_text(&json, "a", report->name_a ? report->name_a : "");
+    weiri_json_put_text(&json, "b", report->name_b);
+    weiri_json_put_text(&json, "verdict", results_verdict_name(c->overall));
     put_real(&json, "min_effect", report->rules->min_effect);
     put_real(&json, "alpha", report->rules->alpha);
     put_real(&json, "start_noise", c->noise);
-    bench_json_put_flag(&json, "start_noise_measured", c->noise_freedom > 0);
+    weiri_json_put_flag(&json, "start_noise_measured", c->noise_freedom > 0);
     open_section(&json, "rows");
     for (size_t i = 0; i < c->count; i++)
         put_pair(&json, &c->pairs[i]);
@@ -103,7 +103,7 @@ void results_print_json(FILE *file, const results_report *report)
     for (size_t i = 0; i < e->count; i++)
         put_expectation(&json, &e->list[i]);
     close_section(&json);
-    bench_json_close_object(&json);
+    weiri_json_close_object(&json);
     fputc('\n', file);
 }
 

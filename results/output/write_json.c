@@ -109,20 +109,20 @@ void results_document_keep(results_set *set, const char *path, int first, json_t
 
 static void put_row(FILE *file, const results_row *row)
 {
-    bench_json json = {.file = file, .layout = BENCH_JSON_INLINE};
-    bench_json_open_object(&json);
+    weiri_json_writer json = {.file = file, .layout = WEIRI_JSON_INLINE};
+    weiri_json_open_object(&json);
     for (int i = 0; i < RESULTS_COLUMNS; i++) {
         results_column column = (results_column)i;
         const char *text = row->text[i];
-        bench_json_key(&json, results_column_name(column));
+        weiri_json_key(&json, results_column_name(column));
         if (results_is_number_column(column) && !text[0])
-            bench_json_null(&json);
+            weiri_json_add_null(&json);
         else if (results_is_number_text(column, text))
-            bench_json_number(&json, text);
+            weiri_json_add_number(&json, text);
         else
-            bench_json_text(&json, text);
+            weiri_json_add_text(&json, text);
     }
-    bench_json_close_object(&json);
+    weiri_json_close_object(&json);
 }
 
 static int is_of(const results_row *row, const results_document *document)

@@ -61,12 +61,12 @@ WEIRI_GPU_FN void gather_receive_desc(const weiri_gpu_args &args, allgather_stat
     }
     const weiri_gpu_cell *cell = weiri_gpu_cell_of(view, view.rank, peer);
     weiri_gpu_desc out = weiri_gpu_receive(view, (const char *)cell->out, 0, epoch, peer);
-    if (out != WEIRI_GPU_PLAIN) {
+    if (out != WEIRI_GPU_UNMAPPED) {
         g->to[peer] = weiri_gpu_address(view, peer, out) + own_at;
     } else {
         send->lanes = weiri_gpu_lanes_for(mine.blocks);
     }
-    if (args.out_desc == WEIRI_GPU_PLAIN) {
+    if (args.out_desc == WEIRI_GPU_UNMAPPED) {
         receive->at = args.out + (uint64_t)peer * args.bytes;
         receive->bytes = args.bytes;
         receive->lanes = weiri_gpu_lanes_for(mine.blocks);
@@ -136,8 +136,8 @@ WEIRI_GPU_FN void allgather_blocks(const weiri_gpu_args &args, allgather_state *
     weiri_gpu_prefetch(args.in + mine.at, mine.bytes, threadIdx.x, blockDim.x);
     for (int peer = (int)threadIdx.x; peer < view.nranks; peer += (int)blockDim.x)
         if (peer != view.rank && mine.bytes)
-            weiri_gpu_send_descs(view, peer, epoch, WEIRI_GPU_PLAIN, args.out_desc);
-    weiri_gpu_turn(view, epoch);
+            weiri_gpu_send_descs(view, peer, epoch, WEIRI_GPU_UNMAPPED, args.out_desc);
+    weiri_gpu_advance_epoch(view, epoch);
     if (!mine.bytes)
         return;
     for (int peer = (int)threadIdx.x; peer < view.nranks; peer += (int)blockDim.x)

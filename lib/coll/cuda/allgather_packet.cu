@@ -31,7 +31,7 @@ WEIRI_GPU_FN void gather_packets(const weiri_gpu_args &args, uint64_t epoch)
         if (own != args.in)
             weiri_gpu_store_nth<EVEN>(own, i, bytes, word);
     }
-    weiri_gpu_turn(view, epoch);
+    weiri_gpu_advance_epoch(view, epoch);
     const char *slots = weiri_gpu_slot(view, view.rank, 0, epoch, WEIRI_GPU_MESSAGE);
 #pragma unroll 1
     for (uint32_t i = first; i < packets; i += step) {

@@ -38,7 +38,7 @@ static __global__ void __launch_bounds__(THREADS_MAX, 1)
     for (uint32_t unit = first; unit < units; unit += step)
         weiri_gpu_send_lines_to<exact>(view, part, epoch, 0, unit, ~0u,
                                        (unit == first ? own : load(unit)).word);
-    weiri_gpu_turn(view, epoch);
+    weiri_gpu_advance_epoch(view, epoch);
     for (uint32_t unit = first; unit < units; unit += step) {
         uint64_t totals[2];
         weiri_gpu_reduce_lines<dtype, exact>(view, part, args.op, epoch, unit,

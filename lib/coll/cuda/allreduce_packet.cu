@@ -45,7 +45,7 @@ static __device__ __forceinline__ void reduce_one(const weiri_gpu_args &args, un
     const uint64_t epoch = weiri_gpu_epoch(view);
     if (has_word)
         weiri_gpu_send_all<exact>(view, epoch, 0, i, own);
-    weiri_gpu_turn(view, epoch);
+    weiri_gpu_advance_epoch(view, epoch);
     if (has_word)
         weiri_gpu_store_next(args.out + at, reduce_word<dtype, exact>(args, epoch, i, own), left,
                              even);
@@ -61,7 +61,7 @@ static __device__ __forceinline__ void reduce_many(const weiri_gpu_args &args, s
     for (size_t i = first; i < nwords; i += step)
         weiri_gpu_send_all<exact>(view, epoch, 0, i,
                                   weiri_gpu_load_word(args.in + 8 * i, args.bytes - 8 * i));
-    weiri_gpu_turn(view, epoch);
+    weiri_gpu_advance_epoch(view, epoch);
     for (size_t i = first; i < nwords; i += step) {
         uint64_t own = weiri_gpu_load_word(args.in + 8 * i, args.bytes - 8 * i);
         weiri_gpu_store_word(args.out + 8 * i, reduce_word<dtype, exact>(args, epoch, i, own),

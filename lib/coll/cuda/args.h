@@ -58,9 +58,9 @@ typedef struct weiri_gpu_cell {
 #define WEIRI_GPU_SCRATCH_BYTES (WEIRI_GPU_STAGE_AT + 2 * WEIRI_GPU_STAGE_BYTES)
 
 /* Descriptor of a buffer: (region + 1) << 48 | offset. Given only once every peer has mapped the
- * region, otherwise WEIRI_GPU_PLAIN. */
+ * region, otherwise WEIRI_GPU_UNMAPPED. */
 typedef uint64_t weiri_gpu_desc;
-#define WEIRI_GPU_PLAIN ((weiri_gpu_desc)0)
+#define WEIRI_GPU_UNMAPPED ((weiri_gpu_desc)0)
 
 /* What this rank exchanges with one peer in a pairwise collective. */
 typedef struct weiri_gpu_pair {

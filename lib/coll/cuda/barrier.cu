@@ -16,13 +16,13 @@ extern "C" __global__ void weiri_gpu_barrier_ranks(const __grid_constant__ weiri
     int signals = peer < view.nranks && peer != view.rank;
     if (signals)
         weiri_gpu_send_descs(view, peer, epoch, args.in_desc, args.out_desc);
-    weiri_gpu_turn(view, epoch);
+    weiri_gpu_advance_epoch(view, epoch);
     if (signals) {
         weiri_gpu_desc in, out;
         weiri_gpu_receive_descs(view, peer, epoch, &in, &out);
         const weiri_gpu_desc promised = args.pairs[peer].recv_at;
-        const int in_place = args.in_desc != WEIRI_GPU_PLAIN;
-        if (promised && (out != promised || in_place != (in != WEIRI_GPU_PLAIN)))
+        const int in_place = args.in_desc != WEIRI_GPU_UNMAPPED;
+        if (promised && (out != promised || in_place != (in != WEIRI_GPU_UNMAPPED)))
             weiri_gpu_fail(view, WEIR_ERR_TIMEOUT, peer, WEIR_WAIT_WORD, promised, out);
     }
     weiri_gpu_barrier(view, epoch, 1);

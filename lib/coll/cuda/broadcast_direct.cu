@@ -275,7 +275,7 @@ WEIRI_GPU_FN void send_desc_to_all(const weiri_gpu_args &args, uint64_t epoch)
         return;
     for (int peer = (int)threadIdx.x; peer < view.nranks; peer += (int)blockDim.x)
         if (peer != view.rank)
-            weiri_gpu_send_descs(view, peer, epoch, WEIRI_GPU_PLAIN, args.out_desc);
+            weiri_gpu_send_descs(view, peer, epoch, WEIRI_GPU_UNMAPPED, args.out_desc);
 }
 
 WEIRI_GPU_FN void receive_descs(const weiri_gpu_args &args, broadcast_state *s, uint64_t epoch)
@@ -290,7 +290,7 @@ WEIRI_GPU_FN void receive_descs(const weiri_gpu_args &args, broadcast_state *s, 
         if (peer != view.rank)
             out = weiri_gpu_receive(view, (const char *)cell->out, 0, epoch, peer);
         s->out[peer] = out;
-        plain |= out == WEIRI_GPU_PLAIN;
+        plain |= out == WEIRI_GPU_UNMAPPED;
     }
     plain = __syncthreads_or(plain);
     if (!threadIdx.x)
@@ -310,7 +310,7 @@ static __global__ void __launch_bounds__(512)
         send_desc_to_all(args, epoch);
     if (has_part && view.rank == args.root)
         root_prefetch(args, p);
-    weiri_gpu_turn(view, epoch);
+    weiri_gpu_advance_epoch(view, epoch);
     if (!has_part)
         return;
     receive_descs(args, &s, epoch);

@@ -124,7 +124,7 @@ static __global__ void __launch_bounds__(THREADS_MAX)
                              view.scratch[args.root] +
                                  weiri_gpu_ll128_slot_at<exact>(view, view.rank, epoch, 0),
                              epoch, 0, 0);
-    weiri_gpu_turn(view, epoch);
+    weiri_gpu_advance_epoch(view, epoch);
     if (!is_root) {
         forward<exact>(args, w, epoch);
     } else if (!w.first) {

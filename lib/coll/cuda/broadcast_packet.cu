@@ -56,7 +56,7 @@ static __global__ void __launch_bounds__(512)
     } else {
         root_send<8, true>(args, epoch, peers, first, step);
     }
-    weiri_gpu_turn(view, epoch);
+    weiri_gpu_advance_epoch(view, epoch);
     if (view.rank != args.root)
         weiri_gpu_receive_message(view, args.root, args.out, args.bytes, epoch, first, step);
     for (uint32_t peer = first; peer < (uint32_t)view.nranks; peer += step)

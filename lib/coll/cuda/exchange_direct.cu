@@ -170,7 +170,7 @@ WEIRI_GPU_FN void send_credits(const weiri_gpu_args &args, const exchange_state 
         const weiri_gpu_pair &pair = x->pair[peer];
         if (peer != view.rank && is_long(x, pair.recv_bytes))
             weiri_gpu_send_descs(view, peer, epoch, pair.recv_bytes,
-                                 args.out_desc == WEIRI_GPU_PLAIN ? WEIRI_GPU_PLAIN
+                                 args.out_desc == WEIRI_GPU_UNMAPPED ? WEIRI_GPU_UNMAPPED
                                                                   : args.out_desc + pair.recv_at);
     }
 }
@@ -222,10 +222,10 @@ WEIRI_GPU_FN void await_credits(const weiri_gpu_args &args, exchange_state *x, u
         int state = has_lane(view, x, peer) ? MAPPED : NOT_SERVED;
         if (state == MAPPED && peer != view.rank) {
             uint64_t bytes;
-            weiri_gpu_desc at = WEIRI_GPU_PLAIN;
+            weiri_gpu_desc at = WEIRI_GPU_UNMAPPED;
             await_credit(args, x, peer, epoch, &bytes, &at);
             x->credit[peer] = at;
-            state = at == WEIRI_GPU_PLAIN ? STAGED : MAPPED;
+            state = at == WEIRI_GPU_UNMAPPED ? STAGED : MAPPED;
             if (bytes != x->pair[peer].send_bytes)
                 state = REFUSED;
             if (state == REFUSED && bytes)
@@ -292,7 +292,8 @@ WEIRI_GPU_FN int set_up_streams(const weiri_gpu_args &args, exchange_state *x, u
         come->at = args.out + pair.recv_at;
         come->bytes = pair.recv_bytes;
         come->lanes = come->lane = 0;
-        if (args.out_desc == WEIRI_GPU_PLAIN && peer != view.rank && is_long(x, pair.recv_bytes)) {
+        if (args.out_desc == WEIRI_GPU_UNMAPPED && peer != view.rank &&
+            is_long(x, pair.recv_bytes)) {
             uint64_t header = weiri_gpu_receive_header(view, peer, epoch);
             if (weiri_gpu_header_bytes(header) == pair.recv_bytes)
                 come->lanes = weiri_gpu_lanes_for(header >> WEIRI_GPU_HEADER_SHIFT);
@@ -376,7 +377,7 @@ WEIRI_GPU_FN void exchange_all(const weiri_gpu_args &args, exchange_state *x)
         divide_lanes(args.view, x);
     }
     weiri_gpu_send_short(args, x->pair, x->packet_bytes, any_long ? x->lanes : NULL, epoch, lane);
-    weiri_gpu_turn(args.view, epoch);
+    weiri_gpu_advance_epoch(args.view, epoch);
     if (any_long)
         exchange_send_long(args, x, epoch);
     weiri_gpu_receive_short(args, x->pair, x->packet_bytes, epoch, lane);

@@ -67,7 +67,7 @@ static __device__ __forceinline__ void exchange_units(const weiri_gpu_args &args
         if (!same || !in_place)
             store(view.rank, unit, words[0]);
     }
-    weiri_gpu_turn(view, epoch);
+    weiri_gpu_advance_epoch(view, epoch);
     for (uint32_t unit = first; unit < units; unit += step) {
         weiri_gpu_receive_lines<exact>(view, part, epoch, 0, unit, words);
 #pragma unroll

@@ -25,7 +25,7 @@ static __global__ void __launch_bounds__(512)
         weiri_gpu_send_message(view, peer, args.in + (uint64_t)peer * bytes, bytes, epoch,
                                lane.worker, lane.workers);
     }
-    weiri_gpu_turn(view, epoch);
+    weiri_gpu_advance_epoch(view, epoch);
     for (uint32_t i = lane.first; i <= npeers; i += lane.step) {
         int peer = weiri_gpu_rank_after(view, (int)i);
         char *to = args.out + (uint64_t)peer * bytes;

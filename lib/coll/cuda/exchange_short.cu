@@ -16,7 +16,7 @@ static __global__ void __launch_bounds__(512)
     if (!threadIdx.x && own.send_bytes != own.recv_bytes)
         weiri_gpu_fail_mismatch(view, view.rank, own.recv_bytes, own.send_bytes);
     weiri_gpu_send_short(args, args.pairs, packet_bytes, NULL, epoch, lane);
-    weiri_gpu_turn(view, epoch);
+    weiri_gpu_advance_epoch(view, epoch);
     weiri_gpu_receive_short(args, args.pairs, packet_bytes, epoch, lane);
 }
 

@@ -140,7 +140,7 @@ static __global__ void __launch_bounds__(THREADS_MAX)
             ll128_load<exact>(args, w, unit, words);
         ll128_scatter<exact>(args, w, unit, epoch, words);
     }
-    weiri_gpu_turn(view, epoch);
+    weiri_gpu_advance_epoch(view, epoch);
     for (uint32_t unit = w.first; unit < w.units; unit += w.step)
         ll128_reduce<dtype, exact>(args, w, unit, epoch);
     for (uint32_t unit = w.first; unit < w.units && w.gathers; unit += w.step)

@@ -26,7 +26,7 @@ static __device__ __forceinline__ int push_find_outputs(const weiri_gpu_args &ar
     const unsigned stored_to = scatters || args.chunk_bytes ? 0 : outs;
     int stages_results = 0;
     if (args.chunk_bytes)
-        weiri_gpu_turn(args.view, epoch);
+        weiri_gpu_advance_epoch(args.view, epoch);
     else
         stages_results = weiri_gpu_barrier_buffers(args, epoch, 0, stored_to, buffers);
     for (int r = 0; r < args.view.nranks; r++)

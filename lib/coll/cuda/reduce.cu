@@ -52,7 +52,7 @@ static __global__ void __launch_bounds__(THREADS_MAX)
     }
     if (sends_empty && peer != args.root)
         weiri_gpu_send(weiri_gpu_slot(view, peer, view.rank, epoch, 1), 0, epoch, 0);
-    weiri_gpu_turn(view, epoch);
+    weiri_gpu_advance_epoch(view, epoch);
     if (is_root)
         root_receive<dtype, exact>(args, epoch, first, step);
     else if (sends_empty)

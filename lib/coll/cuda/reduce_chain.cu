@@ -141,7 +141,7 @@ static __global__ void __launch_bounds__(THREADS_MAX, 2)
 {
     const uint64_t epoch = weiri_gpu_epoch(args.view);
     const chain c = plan_chain(args);
-    weiri_gpu_turn(args.view, epoch);
+    weiri_gpu_advance_epoch(args.view, epoch);
     weiri_gpu_barrier(args.view, epoch, 1);
     for (uint32_t round = 0; round < c.rounds; round++)
         chain_round<dtype>(args, c, epoch, round);

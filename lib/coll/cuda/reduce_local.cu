@@ -20,7 +20,7 @@ static __global__ void __launch_bounds__(512)
                                   blockIdx.x * blockDim.x + threadIdx.x, gridDim.x * blockDim.x);
 }
 
-extern "C" const void *weiri_gpu_reduce_landed_kernel(weir_dtype dtype)
+extern "C" const void *weiri_gpu_reduce_local_kernel(weir_dtype dtype)
 {
     static const void *const kernels[] = WEIRI_GPU_OF_TYPES(reduce_local);
     return weiri_gpu_of_type(kernels, dtype);

@@ -53,7 +53,7 @@ static __global__ void __launch_bounds__(THREADS_MAX)
             load_blocks<exact>(args, i, even, sent);
         weiri_gpu_send_each<exact>(view, epoch, 0, i, sent);
     }
-    weiri_gpu_turn(view, epoch);
+    weiri_gpu_advance_epoch(view, epoch);
     for (size_t i = first; i < nwords; i += step) {
         uint64_t words[WEIRI_GPU_RANKS_MAX][1], total[1];
         uint64_t own = weiri_gpu_load_next(own_block + 8 * i, args.bytes - 8 * i, even);

@@ -15,7 +15,8 @@ static void place_own(weiri_coll *coll, const weir_call *call)
 {
     char *own = weiri_out_at(call, (size_t)coll->rank * coll->count_bytes);
     if (own != call->in)
-        weiri_move(coll, own, call->in, coll->count_bytes, coll->count_bytes * (size_t)coll->nranks);
+        weiri_move(coll, own, call->in, coll->count_bytes,
+                   coll->count_bytes * (size_t)coll->nranks);
 }
 
 weir_status weiri_allgather_packet(weiri_coll *coll, const weir_call *call)
@@ -26,7 +27,8 @@ weir_status weiri_allgather_packet(weiri_coll *coll, const weir_call *call)
         weir_status status = weiri_coll_begin(coll);
         if (status != WEIR_OK)
             return status;
-        weiri_slot_publish(weiri_slot_of(coll, coll->rank), coll->epoch, weiri_in_at(call, done), total);
+        weiri_slot_publish(weiri_slot_of(coll, coll->rank), coll->epoch, weiri_in_at(call, done),
+                           total);
         if (done == 0)
             place_own(coll, call);
         for (int rank = weiri_next(coll->rank, n); rank != coll->rank; rank = weiri_next(rank, n)) {
@@ -46,7 +48,8 @@ weir_status weiri_allgather_direct(weiri_coll *coll, const weir_call *call)
     int all_in, all_out;
     weir_status status = weiri_coll_begin(coll);
     if (status == WEIR_OK)
-        status = weiri_posts_exchange(coll, call->in, coll->count_bytes, NULL, 0, &all_in, &all_out);
+        status =
+            weiri_posts_exchange(coll, call->in, coll->count_bytes, NULL, 0, &all_in, &all_out);
     if (status != WEIR_OK)
         return status;
     if (!all_in && !weiri_copies_plain(coll, coll->count_bytes)) {
@@ -57,8 +60,8 @@ weir_status weiri_allgather_direct(weiri_coll *coll, const weir_call *call)
     int n = coll->nranks;
     for (int rank = weiri_next(coll->rank, n); rank != coll->rank; rank = weiri_next(rank, n)) {
         status = weiri_fetch(coll, rank, coll->areas[rank].post[coll->epoch & 1]->in,
-                             weiri_out_at(call, (size_t)rank * coll->count_bytes), coll->count_bytes,
-                             coll->count_bytes * (size_t)n);
+                             weiri_out_at(call, (size_t)rank * coll->count_bytes),
+                             coll->count_bytes, coll->count_bytes * (size_t)n);
         if (status != WEIR_OK)
             return status;
     }

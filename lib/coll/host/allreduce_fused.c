@@ -38,8 +38,8 @@ weir_status weiri_allreduce_fused(weiri_coll *coll, const weir_call *call)
     int all_in, all_out;
     weir_status status = weiri_coll_begin(coll);
     if (status == WEIR_OK)
-        status = weiri_posts_exchange(coll, call->in, coll->count_bytes, call->out, coll->count_bytes, &all_in,
-                                      &all_out);
+        status = weiri_posts_exchange(coll, call->in, coll->count_bytes, call->out,
+                                      coll->count_bytes, &all_in, &all_out);
     if (status != WEIR_OK)
         return status;
     if (!all_in || !all_out) {

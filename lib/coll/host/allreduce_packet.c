@@ -34,7 +34,8 @@ weir_status weiri_allreduce_packet(weiri_coll *coll, const weir_call *call)
 {
     weiri_reduce_fn reduce = weiri_reduce_get(call->dtype, call->op);
     weir_status status = WEIR_OK;
-    for (size_t done = 0; done < coll->count_bytes && status == WEIR_OK; done += coll->piece_bytes) {
+    for (size_t done = 0; done < coll->count_bytes && status == WEIR_OK;
+         done += coll->piece_bytes) {
         size_t total = weiri_piece_at(coll, coll->count_bytes, done);
         status = weiri_coll_begin(coll);
         if (status != WEIR_OK)
@@ -43,8 +44,8 @@ weir_status weiri_allreduce_packet(weiri_coll *coll, const weir_call *call)
         weiri_slot_publish(own, coll->epoch, weiri_in_at(call, done), total);
         for (size_t at = 0; at < total && status == WEIR_OK; at += WEIRI_CHUNK_BYTES) {
             size_t bytes = total - at < WEIRI_CHUNK_BYTES ? total - at : WEIRI_CHUNK_BYTES;
-            status = reduce_part(coll, reduce, weiri_in_at(call, done), weiri_out_at(call, done), at,
-                                 bytes, total);
+            status = reduce_part(coll, reduce, weiri_in_at(call, done), weiri_out_at(call, done),
+                                 at, bytes, total);
         }
         weiri_coll_end_all_heard(coll);
     }

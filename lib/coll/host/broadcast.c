@@ -56,8 +56,8 @@ weir_status weiri_broadcast_packet(weiri_coll *coll, const weir_call *call)
         if (status == WEIR_OK && is_root)
             weiri_slot_publish(slot, coll->epoch, weiri_in_at(call, done), total);
         else if (status == WEIR_OK)
-            status =
-                weiri_slot_follow(coll, slot, call->root, weiri_out_at(call, done), total, packet_phase);
+            status = weiri_slot_follow(coll, slot, call->root, weiri_out_at(call, done), total,
+                                       packet_phase);
         if (status != WEIR_OK)
             return status;
         weiri_coll_end(coll);
@@ -69,14 +69,15 @@ weir_status weiri_broadcast_packet(weiri_coll *coll, const weir_call *call)
 
 static int readable(const weiri_coll *coll, const weiri_post *post)
 {
-    return post->in.generation == WEIRI_GENERATION_PLAIN ? weiri_copies_plain(coll, coll->count_bytes)
-                                                         : post->in.generation != 0;
+    return post->in.generation == WEIRI_GENERATION_UNREGISTERED
+               ? weiri_copies_plain(coll, coll->count_bytes)
+               : post->in.generation != 0;
 }
 
 static weir_status lend(weiri_coll *coll, const weir_call *call)
 {
     weiri_post *post = coll->areas[coll->rank].post[coll->epoch & 1];
-    post->in = weiri_plain_describe(coll->comm, call->in, coll->count_bytes);
+    post->in = weiri_peer_copy_describe(coll->comm, call->in, coll->count_bytes);
     weir_store_release(&post->flag, coll->epoch);
     if (!readable(coll, post)) {
         weiri_coll_end(coll);
@@ -97,7 +98,8 @@ static weir_status borrow(weiri_coll *coll, const weir_call *call)
         weiri_coll_end(coll);
         return weiri_algo_give_way(coll, call, "packet", weiri_broadcast_packet);
     }
-    status = weiri_fetch(coll, call->root, post->in, call->out, coll->count_bytes, coll->count_bytes);
+    status =
+        weiri_fetch(coll, call->root, post->in, call->out, coll->count_bytes, coll->count_bytes);
     if (status != WEIR_OK)
         return status;
     weiri_coll_end(coll);

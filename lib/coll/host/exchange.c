@@ -79,8 +79,9 @@ static void send_first(exchange *x, int peer)
     }
     weiri_desc desc = {0, 0, 0};
     if (pair->send_bytes >= x->direct_from_bytes)
-        desc = weiri_plain_describe(coll->comm, pair->from, pair->send_bytes);
-    if (desc.generation == WEIRI_GENERATION_PLAIN && !weiri_copies_plain(coll, pair->send_bytes))
+        desc = weiri_peer_copy_describe(coll->comm, pair->from, pair->send_bytes);
+    if (desc.generation == WEIRI_GENERATION_UNREGISTERED &&
+        !weiri_copies_plain(coll, pair->send_bytes))
         desc.generation = 0;
     if (desc.generation) {
         message->kind = WEIRI_MESSAGE_DIRECT;

@@ -47,8 +47,9 @@ static weir_status reduce_lanes(weiri_coll *coll, const weir_call *call)
 
 static weir_status through_lanes(weiri_coll *coll, const weir_call *call)
 {
-    weir_status status = coll->rank == call->root ? reduce_lanes(coll, call)
-                                                  : weiri_lane_send(coll, call->in, coll->count_bytes);
+    weir_status status = coll->rank == call->root
+                             ? reduce_lanes(coll, call)
+                             : weiri_lane_send(coll, call->in, coll->count_bytes);
     weiri_coll_end(coll);
     return status;
 }
@@ -67,8 +68,8 @@ weir_status weiri_reduce_packet(weiri_coll *coll, const weir_call *call)
         } else {
             status = weiri_coll_begin(coll);
             if (status == WEIR_OK)
-                weiri_slot_publish(weiri_slot_of(coll, coll->rank), coll->epoch, weiri_in_at(call, done),
-                                   total);
+                weiri_slot_publish(weiri_slot_of(coll, coll->rank), coll->epoch,
+                                   weiri_in_at(call, done), total);
         }
         if (status != WEIR_OK)
             return status;

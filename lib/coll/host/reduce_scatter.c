@@ -16,7 +16,8 @@ static void publish_blocks(weiri_coll *coll, const weir_call *call, size_t done,
     size_t total = bytes * (size_t)coll->nranks;
     char *data = weiri_slot_data(own, total);
     for (int block = 0; block < coll->nranks; block++) {
-        memcpy(data + (size_t)block * bytes, weiri_in_at(call, (size_t)block * coll->count_bytes + done), bytes);
+        memcpy(data + (size_t)block * bytes,
+               weiri_in_at(call, (size_t)block * coll->count_bytes + done), bytes);
         if (total > WEIRI_INLINE_BYTES)
             weir_store_release(&own->flag, weiri_flag(coll->epoch, ((size_t)block + 1) * bytes /
                                                                        WEIRI_CHUNK_BYTES));
@@ -62,8 +63,8 @@ weir_status weiri_reduce_scatter_direct(weiri_coll *coll, const weir_call *call)
     int all_in, all_out;
     weir_status status = weiri_coll_begin(coll);
     if (status == WEIR_OK)
-        status = weiri_posts_exchange(coll, call->in, coll->count_bytes * (size_t)coll->nranks, NULL, 0,
-                                      &all_in, &all_out);
+        status = weiri_posts_exchange(coll, call->in, coll->count_bytes * (size_t)coll->nranks,
+                                      NULL, 0, &all_in, &all_out);
     if (status != WEIR_OK)
         return status;
     if (!all_in) {

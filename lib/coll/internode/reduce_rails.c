@@ -29,8 +29,8 @@ static weir_status run_chunk(weiri_internode_coll *x, size_t first, size_t count
     if (internode->node != internode->node_of[call->root])
         return send_partial(x, weiri_in_at(call, at), count, (int)(number % (size_t)x->count));
     char *out = is_root ? weiri_out_at(call, at) : NULL;
-    weir_status status = weir_reduce(x->local->comm, weiri_in_at(call, at), out, count, call->dtype, x->op,
-                                     internode->place_of[call->root], NULL);
+    weir_status status = weir_reduce(x->local->comm, weiri_in_at(call, at), out, count, call->dtype,
+                                     x->op, internode->place_of[call->root], NULL);
     if (status != WEIR_OK || !is_root)
         return status;
     for (int m = 0; m < internode->nnodes; m++)

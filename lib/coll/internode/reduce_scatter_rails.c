@@ -26,8 +26,9 @@ static weir_status serve_evenly(weiri_internode_coll *x, int node)
                            : weiri_internode_outgoing(x->internode, to);
     char *near = weiri_internode_coll_near(x, partial);
     if (status == WEIR_OK)
-        status = weir_reduce_scatter(x->inside, weiri_in_at(call, (size_t)first * x->coll->count_bytes), near,
-                                     call->count, call->dtype, x->op, x->stream);
+        status =
+            weir_reduce_scatter(x->inside, weiri_in_at(call, (size_t)first * x->coll->count_bytes),
+                                near, call->count, call->dtype, x->op, x->stream);
     if (status == WEIR_OK)
         status = weiri_internode_coll_carry(x, partial, near, x->coll->count_bytes);
     return status == WEIR_OK && !is_own
@@ -55,8 +56,9 @@ static weir_status serve_chunk(weiri_internode_coll *x, int node, size_t first, 
         if (is_mine)
             near = weiri_internode_coll_near(x, partial);
         if (status == WEIR_OK)
-            status = weir_reduce(x->inside, weiri_in_at(call, (size_t)to * x->coll->count_bytes + at), near, count,
-                                 call->dtype, x->op, root, x->stream);
+            status =
+                weir_reduce(x->inside, weiri_in_at(call, (size_t)to * x->coll->count_bytes + at),
+                            near, count, call->dtype, x->op, root, x->stream);
         if (status == WEIR_OK && is_mine)
             status = weiri_internode_coll_carry(x, partial, near, bytes);
         if (status == WEIR_OK && is_mine && !is_own)
@@ -79,7 +81,8 @@ static weir_status run_chunk(weiri_internode_coll *x, size_t first, size_t count
     }
     for (int m = 0; m < nnodes; m++)
         senders[m] = weiri_internode_coll_rail(x, m, x->place);
-    char *out = weiri_out_at(call, first * x->coll->element_bytes), *total = weiri_internode_coll_far(x, out);
+    char *out = weiri_out_at(call, first * x->coll->element_bytes),
+         *total = weiri_internode_coll_far(x, out);
     if (status == WEIR_OK)
         status = weiri_internode_coll_combine(x, senders, total, total, count);
     return status == WEIR_OK

@@ -171,7 +171,8 @@ static void publish(const relay *r)
     weiri_slot *slot = weiri_slot_of(r->x.local, r->x.place);
     char *data = weiri_slot_data(slot, bytes);
     for (size_t block = 0; block < (r->blocks ? ranks_of(r) : 1); block++)
-        memcpy(data + block * r->block, weiri_in_at(call, block * r->x.coll->count_bytes + r->done), r->block);
+        memcpy(data + block * r->block, weiri_in_at(call, block * r->x.coll->count_bytes + r->done),
+               r->block);
     weiri_slot_advance(r->x.local, slot, bytes);
 }
 
@@ -188,7 +189,8 @@ static weir_status fetch_result(relay *r)
     if (r->blocks)
         result += (size_t)r->x.place * (total / (size_t)r->x.count);
     for (size_t block = 0; block < (r->all ? ranks_of(r) : 1); block++)
-        memcpy(weiri_out_at(call, block * r->x.coll->count_bytes + r->done), result + block * r->block, r->block);
+        memcpy(weiri_out_at(call, block * r->x.coll->count_bytes + r->done),
+               result + block * r->block, r->block);
     return WEIR_OK;
 }
 

@@ -92,7 +92,8 @@ static weir_status run_piece(weiri_coll *coll, const weir_call *parent, const bl
     status = coll->choice->algo->run(coll, &call);
     for (size_t i = 0; i < b->out && status == WEIR_OK; i++)
         if (!stays(coll, parent, i))
-            status = copy(coll, weiri_out_at(parent, i * parent_bytes + at), out + i * bytes, bytes);
+            status =
+                copy(coll, weiri_out_at(parent, i * parent_bytes + at), out + i * bytes, bytes);
     return status;
 }
 

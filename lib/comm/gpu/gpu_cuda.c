@@ -299,7 +299,7 @@ static weir_status register_page(const weir_comm *comm, weiri_cuda *cuda)
 
 static weir_status make_own(const weir_comm *comm, weiri_cuda *cuda)
 {
-    static const weiri_gpu_state first = {.turns = (uint64_t)1 << WEIRI_GPU_TURN_SHIFT};
+    static const weiri_gpu_state first = {.turns = (uint64_t)1 << WEIRI_GPU_EPOCH_SHIFT};
     size_t table_bytes = sizeof(char *) * WEIRI_GPU_REGIONS_MAX * WEIRI_GPU_RANKS_MAX;
     weir_status status =
         check(cudaStreamCreateWithFlags(&cuda->side, cudaStreamNonBlocking), "no CUDA stream");
@@ -336,8 +336,8 @@ static void drop_scratch(const weir_comm *comm, weiri_cuda *cuda)
 
 static weir_status map_scratch(const weir_comm *comm, int rank, weiri_segment *segment)
 {
-    const weiri_gpu_info *own = weiri_cuda_card(comm, comm->rank),
-                         *peer = weiri_cuda_card(comm, rank);
+    const weiri_gpu_info *own = weiri_cuda_info_of(comm, comm->rank),
+                         *peer = weiri_cuda_info_of(comm, rank);
     weir_status status = weiri_segment_map(&peer->scratch, segment);
     if (status == WEIR_OK)
         return WEIR_OK;
@@ -353,7 +353,7 @@ static weir_status map_scratch(const weir_comm *comm, int rank, weiri_segment *s
 static weir_status share_scratch(weir_comm *comm, weiri_cuda *cuda, const weiri_transport_ops *way)
 {
     weir_status status = way->segment_create(WEIRI_CUDA_SCRATCH_BYTES, &cuda->scratch[comm->rank],
-                                             &weiri_cuda_card(comm, comm->rank)->scratch);
+                                             &weiri_cuda_info_of(comm, comm->rank)->scratch);
     weir_status worst = weiri_cuda_exchange(comm, status);
     if (worst != WEIR_OK)
         goto drop;
@@ -444,7 +444,7 @@ static int joins_all(const weir_comm *comm)
 {
     const char *buses[WEIRI_GPU_RANKS_MAX];
     for (int rank = 0; rank < comm->nranks; rank++)
-        buses[rank] = weiri_cuda_card(comm, rank)->bus;
+        buses[rank] = weiri_cuda_info_of(comm, rank)->bus;
     return weiri_cuda_joins(comm->gpu->device, buses[comm->rank], buses, comm->nranks);
 }
 
@@ -453,7 +453,7 @@ static void compare_cards(const weir_comm *comm, weiri_cuda *cuda)
 {
     cuda->base.nvlink = 1;
     for (int rank = 0; rank < comm->nranks; rank++) {
-        const weiri_gpu_info *card = weiri_cuda_card(comm, rank);
+        const weiri_gpu_info *card = weiri_cuda_info_of(comm, rank);
         cuda->base.nvlink &= card->nvlink;
         if (card->processors < cuda->processors)
             cuda->processors = card->processors;
@@ -476,8 +476,8 @@ static weir_status set_up(weir_comm *comm, int device)
     status = weiri_cuda_enter(comm, &before);
     if (status == WEIR_OK)
         status = make_own(comm, cuda);
-    weiri_cuda_card(comm, comm->rank)->nvlink = joins_all(comm);
-    weiri_cuda_card(comm, comm->rank)->processors = cuda->processors;
+    weiri_cuda_info_of(comm, comm->rank)->nvlink = joins_all(comm);
+    weiri_cuda_info_of(comm, comm->rank)->processors = cuda->processors;
     status = weir_boot_agree(comm->boot, status);
     if (status == WEIR_OK) {
         compare_cards(comm, cuda);

@@ -63,7 +63,7 @@ void weiri_cuda_trust_buffer(const weir_comm *comm, const void *pointer, size_t 
 weir_status weiri_cuda_check_stream(const weir_comm *comm, weir_stream stream);
 
 /* Returns the GPU information in a rank's page. */
-static inline weiri_gpu_info *weiri_cuda_card(const weir_comm *comm, int rank)
+static inline weiri_gpu_info *weiri_cuda_info_of(const weir_comm *comm, int rank)
 {
     return &comm->peers[rank].page->gpu;
 }

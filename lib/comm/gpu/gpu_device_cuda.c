@@ -53,11 +53,11 @@ static weir_status find_device(const weir_comm *comm, int wanted, weiri_gpu_info
 weir_status weiri_cuda_exchange(weir_comm *comm, weir_status mine)
 {
     weir_status worst = WEIR_OK;
-    weiri_cuda_card(comm, comm->rank)->status = mine;
+    weiri_cuda_info_of(comm, comm->rank)->status = mine;
     weir_status met = weir_boot_barrier(comm->boot);
     for (int rank = 0; met == WEIR_OK && rank < comm->nranks; rank++)
-        if (weiri_cuda_card(comm, rank)->status < worst)
-            worst = (weir_status)weiri_cuda_card(comm, rank)->status;
+        if (weiri_cuda_info_of(comm, rank)->status < worst)
+            worst = (weir_status)weiri_cuda_info_of(comm, rank)->status;
     if (met == WEIR_OK)
         met = weir_boot_barrier(comm->boot);
     return met != WEIR_OK ? met : worst;
@@ -74,7 +74,7 @@ static int allows_sharing(const weir_comm *comm)
 {
     int all = 1;
     for (int rank = 0; rank < comm->nranks; rank++)
-        all &= weiri_cuda_card(comm, rank)->shares;
+        all &= weiri_cuda_info_of(comm, rank)->shares;
     return all;
 }
 
@@ -88,18 +88,19 @@ static weir_status check_devices(const weir_comm *comm)
                           comm->nranks, WEIRI_GPU_RANKS_MAX);
     for (int rank = 0; rank < comm->nranks; rank++)
         for (int other = 0; other < rank && !allows_sharing(comm); other++)
-            if (strcmp(weiri_cuda_card(comm, rank)->bus, weiri_cuda_card(comm, other)->bus) == 0)
+            if (strcmp(weiri_cuda_info_of(comm, rank)->bus, weiri_cuda_info_of(comm, other)->bus) ==
+                0)
                 return weiri_fail(WEIR_ERR_UNSUPPORTED,
                                   "backend cuda: ranks %d and %d would share the GPU at %s; start "
                                   "fewer ranks, or set %s=1 on all",
-                                  other, rank, weiri_cuda_card(comm, rank)->bus,
+                                  other, rank, weiri_cuda_info_of(comm, rank)->bus,
                                   weiri_env_name(WEIRI_ENV_ALLOW_SHARED_GPU));
     return WEIR_OK;
 }
 
 weir_status weiri_cuda_choose_device(weir_comm *comm, int wanted, weir_status *worst)
 {
-    weiri_gpu_info *card = weiri_cuda_card(comm, comm->rank);
+    weiri_gpu_info *card = weiri_cuda_info_of(comm, comm->rank);
     card->shares = is_sharing_allowed_here();
     weir_status status = find_device(comm, wanted, card);
     *worst = weiri_cuda_exchange(comm, status);

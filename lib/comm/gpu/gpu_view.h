@@ -7,13 +7,13 @@
 enum {
     WEIRI_GPU_RANKS_MAX = WEIR_GPU_RANKS_MAX,
     WEIRI_GPU_REGIONS_MAX = 512, /* live allocations per rank */
-    WEIRI_GPU_TURN_SHIFT = 16,   /* a launch has fewer blocks than 2^16 */
+    WEIRI_GPU_EPOCH_SHIFT = 16,   /* a launch has fewer blocks than 2^16 */
 };
 
 /* The changing state of a communicator, in this rank's device memory. Kernels of one communicator
  * do not overlap. */
 typedef struct weiri_gpu_state {
-    uint64_t turns; /* epoch of the next launch, 1 or more, << WEIRI_GPU_TURN_SHIFT, and
+    uint64_t turns; /* epoch of the next launch, 1 or more, << WEIRI_GPU_EPOCH_SHIFT, and
                        while a launch runs what its blocks have added to that */
 } weiri_gpu_state;
 

@@ -117,7 +117,7 @@ weir_status weiri_internode_window_create(weiri_internode *internode);
 /* Frees the window, even if it was created in part or not at all. Local. */
 void weiri_internode_window_destroy(weiri_internode *internode);
 /* Signals every remote peer that this rank has done its part in all calls. */
-void weiri_internode_finish(weiri_internode *internode);
+void weiri_internode_signal_finished(weiri_internode *internode);
 /* Signals every remote peer that this rank leaves, and waits for their signals for a short time. */
 void weiri_internode_leave(weiri_internode *internode);
 
@@ -127,7 +127,7 @@ void weiri_internode_poll(weiri_internode *internode);
 /* Signals an abort to all remote ranks. Local, thread-safe. */
 void weiri_internode_abort(weiri_internode *internode, uint64_t reason);
 /* Sends them the final state record of this rank. */
-void weiri_internode_answer(weiri_internode *internode);
+void weiri_internode_send_record(weiri_internode *internode);
 /* Signals to them that the report has been printed. */
 void weiri_internode_printed(weiri_internode *internode);
 /* Returns 1 if the path to a rank has failed before the rank had finished. */

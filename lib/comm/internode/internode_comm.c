@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-int weiri_comm_place(const weir_comm *comm, int rank)
+int weiri_comm_node_rank(const weir_comm *comm, int rank)
 {
     return comm->internode ? comm->internode->place_of[rank] : rank;
 }

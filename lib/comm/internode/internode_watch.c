@@ -111,7 +111,7 @@ void weiri_internode_abort(weiri_internode *internode, uint64_t reason)
     weiri_net_unlock(internode->net);
 }
 
-void weiri_internode_answer(weiri_internode *internode)
+void weiri_internode_send_record(weiri_internode *internode)
 {
     weiri_net_lock(internode->net);
     if (!internode->answered) {
@@ -150,7 +150,7 @@ static int watch_all_have_left(const weiri_internode *internode)
     return 1;
 }
 
-void weiri_internode_finish(weiri_internode *internode)
+void weiri_internode_signal_finished(weiri_internode *internode)
 {
     weiri_net_lock(internode->net);
     if (!internode->finished) {

@@ -45,7 +45,7 @@ void weiri_comm_nets_close(weir_comm *comm)
 
 /* ------------------------------------------------------------------- memory */
 
-weir_status weiri_mem_wires_add(weiri_mem_nets *nets, weiri_net *net, void *base, size_t bytes,
+weir_status weiri_mem_nets_register(weiri_mem_nets *nets, weiri_net *net, void *base, size_t bytes,
                                 weiri_net_place place)
 {
     weiri_net_mem **mem = &nets->own[weiri_network_of(net->ops->transport)];
@@ -57,7 +57,7 @@ weir_status weiri_mem_wires_add(weiri_mem_nets *nets, weiri_net *net, void *base
     return status;
 }
 
-void weiri_mem_wires_drop(weiri_mem_nets *nets)
+void weiri_mem_nets_deregister(weiri_mem_nets *nets)
 {
     for (int network = 0; network < WEIRI_NETWORKS; network++) {
         weiri_net_mem *mem = nets->own[network];

@@ -41,14 +41,15 @@ typedef struct weiri_mem_nets {
 } weiri_mem_nets;
 
 /* Registers [base, base + bytes) with a network unless that is done. Local. */
-weir_status weiri_mem_wires_add(weiri_mem_nets *nets, weiri_net *net, void *base, size_t bytes,
+weir_status weiri_mem_nets_register(weiri_mem_nets *nets, weiri_net *net, void *base, size_t bytes,
                                 weiri_net_place place);
 /* Ends all registrations. */
-void weiri_mem_wires_drop(weiri_mem_nets *nets);
+void weiri_mem_nets_deregister(weiri_mem_nets *nets);
 
 /* Return the registration of this rank's memory with a network, which is made on first use, and the
  * key of a peer's memory. WEIR_ERR_UNSUPPORTED if the peer has not exported it for this network. */
-weir_status weiri_mem_wired(const weir_mem *mem, weiri_net *net, const weiri_net_mem **own);
-weir_status weiri_mem_wire_key(const weir_mem *mem, weir_transport transport, weiri_net_key *key);
+weir_status weiri_mem_net_registration(const weir_mem *mem, weiri_net *net,
+                                       const weiri_net_mem **own);
+weir_status weiri_mem_net_key(const weir_mem *mem, weir_transport transport, weiri_net_key *key);
 
 #endif

@@ -9,7 +9,7 @@
 
 enum { LONGEST_BYTES = 1 << 30 }; /* of one system call */
 
-int weiri_plain_probe(int pid, uint64_t address, uint64_t expected)
+int weiri_peer_copy_probe(int pid, uint64_t address, uint64_t expected)
 {
     uint64_t seen = ~expected;
     struct iovec here = {.iov_base = &seen, .iov_len = sizeof seen};
@@ -18,7 +18,7 @@ int weiri_plain_probe(int pid, uint64_t address, uint64_t expected)
            seen == expected;
 }
 
-weir_status weiri_plain_read(const weir_comm *comm, int rank, weiri_desc desc, void *to,
+weir_status weiri_peer_copy_read(const weir_comm *comm, int rank, weiri_desc desc, void *to,
                              size_t bytes)
 {
     for (size_t done = 0; done < bytes;) {

@@ -10,22 +10,22 @@
 
 /* Returns 1 if this process can read the word at address in another process, whose value is
  * expected. Local. */
-int weiri_plain_probe(int pid, uint64_t address, uint64_t expected);
+int weiri_peer_copy_probe(int pid, uint64_t address, uint64_t expected);
 
 /* Returns the descriptor of a buffer that peers only read: of its region, else of unregistered
  * memory if ranks may read that, else generation 0. */
-static inline weiri_desc weiri_plain_describe(const weir_comm *comm, const void *pointer,
+static inline weiri_desc weiri_peer_copy_describe(const weir_comm *comm, const void *pointer,
                                               size_t bytes)
 {
     weiri_desc desc = weiri_region_describe(comm, pointer, bytes);
     if (desc.generation == 0 && comm->reads_plain)
-        desc = (weiri_desc){0, WEIRI_GENERATION_PLAIN, (uint64_t)(uintptr_t)pointer};
+        desc = (weiri_desc){0, WEIRI_GENERATION_UNREGISTERED, (uint64_t)(uintptr_t)pointer};
     return desc;
 }
 
 /* Copies bytes from a rank's unregistered memory. WEIR_ERR_PEER if the process or memory is gone.
  * */
-weir_status weiri_plain_read(const weir_comm *comm, int rank, weiri_desc desc, void *to,
+weir_status weiri_peer_copy_read(const weir_comm *comm, int rank, weiri_desc desc, void *to,
                              size_t bytes);
 
 #endif

@@ -63,60 +63,60 @@ static void plan_cli_print_text(const char *file, const weir_plan *plan,
 
 /* -------------------------------------------------------------------------- JSON */
 
-static void plan_cli_json_number(bench_json *json, const char *key, uint32_t number)
+static void plan_cli_json_number(weiri_json_writer *json, const char *key, uint32_t number)
 {
     if (number == WEIR_PLAN_NOWHERE)
-        bench_json_put_null(json, key);
+        weiri_json_put_null(json, key);
     else
-        bench_json_put_whole(json, key, number);
+        weiri_json_put_whole(json, key, number);
 }
 
-static void plan_cli_json_violation(bench_json *json, const weir_plan *plan,
+static void plan_cli_json_violation(weiri_json_writer *json, const weir_plan *plan,
                                     const weir_plan_violation *at)
 {
     const char *kind = plan_cli_kind_at(plan, at);
-    bench_json_break(json, 4);
-    bench_json_open_object(json);
-    bench_json_put_text(json, "fault", weir_plan_fault_name(at->fault));
-    bench_json_put_whole(json, "rank", at->rank);
+    weiri_json_break(json, 4);
+    weiri_json_open_object(json);
+    weiri_json_put_text(json, "fault", weir_plan_fault_name(at->fault));
+    weiri_json_put_whole(json, "rank", at->rank);
     plan_cli_json_number(json, "thread_block", at->block);
     plan_cli_json_number(json, "op", at->op);
     if (kind)
-        bench_json_put_text(json, "name", kind);
-    bench_json_put_text(json, "text", at->text);
-    bench_json_close_object(json);
+        weiri_json_put_text(json, "name", kind);
+    weiri_json_put_text(json, "text", at->text);
+    weiri_json_close_object(json);
 }
 
-static void plan_cli_json_verdict(bench_json *json, const weir_plan_report *report,
+static void plan_cli_json_verdict(weiri_json_writer *json, const weir_plan_report *report,
                                   weir_status status)
 {
     if (status == WEIR_OK) {
-        bench_json_put_flag(json, "proves_result", report->proves_result);
-        bench_json_put_flag(json, "all_lengths", report->all_lengths);
-        bench_json_put_whole(json, "max_turns", report->max_turns);
-        bench_json_put_whole(json, "root", report->root);
+        weiri_json_put_flag(json, "proves_result", report->proves_result);
+        weiri_json_put_flag(json, "all_lengths", report->all_lengths);
+        weiri_json_put_whole(json, "max_turns", report->max_turns);
+        weiri_json_put_whole(json, "root", report->root);
     } else if (!report->nviolations) {
-        bench_json_put_text(json, "error", weir_last_error());
+        weiri_json_put_text(json, "error", weir_last_error());
     }
 }
 
-static void plan_cli_json_file(bench_json *json, const char *file, const weir_plan *plan,
+static void plan_cli_json_file(weiri_json_writer *json, const char *file, const weir_plan *plan,
                                const weir_plan_report *report, weir_status status)
 {
-    bench_json_break(json, 2);
-    bench_json_open_object(json);
-    bench_json_put_text(json, "file", file);
-    bench_json_put_flag(json, "accepted", status == WEIR_OK);
+    weiri_json_break(json, 2);
+    weiri_json_open_object(json);
+    weiri_json_put_text(json, "file", file);
+    weiri_json_put_flag(json, "accepted", status == WEIR_OK);
     if (plan) {
-        bench_json_put_text(json, "collective", weir_plan_collective(plan));
-        bench_json_put_whole(json, "ranks", weir_plan_nranks(plan));
+        weiri_json_put_text(json, "collective", weir_plan_collective(plan));
+        weiri_json_put_whole(json, "ranks", weir_plan_nranks(plan));
     }
     plan_cli_json_verdict(json, report, status);
-    bench_json_put_list(json, "violations");
+    weiri_json_put_list(json, "violations");
     for (unsigned i = 0; i < report->nviolations; i++)
         plan_cli_json_violation(json, plan, &report->violations[i]);
-    bench_json_close_list(json);
-    bench_json_close_object(json);
+    weiri_json_close_list(json);
+    weiri_json_close_object(json);
 }
 
 /* ------------------------------------------------------------------------- files */
@@ -124,7 +124,7 @@ static void plan_cli_json_file(bench_json *json, const char *file, const weir_pl
 /* Checks one file. Violations are printed to standard output; an unreadable plan is reported there
  * only if several files are checked, because main prints the failure of a single one. */
 static weir_status plan_cli_check_file(const char *file, const settings *chosen,
-                                       weir_plan_report *report, bench_json *json)
+                                       weir_plan_report *report, weiri_json_writer *json)
 {
     weir_plan *plan = NULL;
     memset(report, 0, sizeof *report);
@@ -143,20 +143,20 @@ weir_status command_check(const settings *chosen)
 {
     weir_plan_report *report = malloc(sizeof *report);
     weir_status worst = WEIR_OK;
-    bench_json json = {.file = stdout, .layout = BENCH_JSON_INLINE};
+    weiri_json_writer json = {.file = stdout, .layout = WEIRI_JSON_INLINE};
     int rejected = 0;
     if (!report)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "no memory for the report");
     if (chosen->json)
-        bench_json_open_list(&json);
+        weiri_json_open_list(&json);
     for (int i = 0; i < chosen->nwords; i++) {
         weir_status status = plan_cli_check_file(chosen->words[i], chosen, report, &json);
         rejected += status != WEIR_OK;
         worst = worst == WEIR_OK ? status : worst;
     }
     if (chosen->json) {
-        bench_json_break(&json, 0);
-        bench_json_close_list(&json);
+        weiri_json_break(&json, 0);
+        weiri_json_close_list(&json);
         putchar('\n');
     }
     free(report);

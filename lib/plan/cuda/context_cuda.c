@@ -151,7 +151,7 @@ static void local_fill(const weiri_plan_context *context, const local_layout *at
     const weiri_program *program = context->program;
     const uint32_t *initial = weiri_program_semaphores(program);
     uint64_t *semaphores = (uint64_t *)(void *)(memory + at->semaphores);
-    const weiri_gpu_state first = {.turns = (uint64_t)1 << WEIRI_GPU_TURN_SHIFT};
+    const weiri_gpu_state first = {.turns = (uint64_t)1 << WEIRI_GPU_EPOCH_SHIFT};
     memcpy(memory + at->state, &first, sizeof first);
     for (uint32_t i = 0; i < 2 * program->nsemaphores; i++)
         semaphores[i] = initial[i % program->nsemaphores];

@@ -29,7 +29,7 @@ static weir_status describe_buffer(weir_comm *comm, const void *pointer, uint64_
                                    weiri_gpu_desc *described)
 {
     const weiri_desc desc = weiri_region_describe(comm, pointer, bytes);
-    *described = WEIRI_GPU_PLAIN;
+    *described = WEIRI_GPU_UNMAPPED;
     if (!desc.generation)
         return weiri_cuda_check_buffer(comm, pointer, bytes);
     if (weiri_region_known(comm, desc))
@@ -42,7 +42,7 @@ weir_status weiri_device_check_buffer(weir_executor *executor, const weiri_plan_
                                       int *can)
 {
     *can = 0;
-    *desc = WEIRI_GPU_PLAIN;
+    *desc = WEIRI_GPU_UNMAPPED;
     const uint64_t bytes = weiri_device_staging_bytes(context, which);
     if (!pointer && bytes)
         return WEIR_OK;
@@ -50,7 +50,7 @@ weir_status weiri_device_check_buffer(weir_executor *executor, const weiri_plan_
     if (!bytes)
         return WEIR_OK;
     weir_status status = describe_buffer(executor->comm, pointer, bytes, desc);
-    *can = !context->reached[which] || *desc != WEIRI_GPU_PLAIN;
+    *can = !context->reached[which] || *desc != WEIRI_GPU_UNMAPPED;
     return status;
 }
 
@@ -106,7 +106,7 @@ static weir_status find_buffers(weir_executor *executor, const weiri_plan_contex
     weiri_device_context *own = context->own;
     weiri_placement *placement = &found->placement;
     *placement = weiri_executor_place(context, context->program->rank, call);
-    weiri_gpu_desc desc[2] = {WEIRI_GPU_PLAIN, WEIRI_GPU_PLAIN};
+    weiri_gpu_desc desc[2] = {WEIRI_GPU_UNMAPPED, WEIRI_GPU_UNMAPPED};
     const int nbuffers = placement->one_region ? 1 : 2;
     const char *at[2];
     for (int which = 0; which < nbuffers; which++) {
@@ -130,9 +130,9 @@ static weir_status find_buffers(weir_executor *executor, const weiri_plan_contex
     placement->in = (char *)at[0] + (placement->one_region ? placement->in_offset : 0);
     if (placement->one_region) {
         placement->out = (char *)at[0] + placement->out_offset;
-        const int mapped = desc[0] != WEIRI_GPU_PLAIN;
-        found->in = mapped ? desc[0] + placement->in_offset : WEIRI_GPU_PLAIN;
-        found->out = mapped ? desc[0] + placement->out_offset : WEIRI_GPU_PLAIN;
+        const int mapped = desc[0] != WEIRI_GPU_UNMAPPED;
+        found->in = mapped ? desc[0] + placement->in_offset : WEIRI_GPU_UNMAPPED;
+        found->out = mapped ? desc[0] + placement->out_offset : WEIRI_GPU_UNMAPPED;
     } else {
         placement->out = (char *)at[1];
     }

@@ -52,7 +52,8 @@ static void plan_json_place_group(weiri_json *in, const weiri_plan_block *block,
     const weiri_plan_gpu *gpu = weiri_json_gpu(in);
     const weiri_plan_list *list = &block->channels[WEIRI_PLAN_SWITCH];
     if (id >= list->count || gpu->ids[list->first + id] >= gpu->nswitches) {
-        weiri_json_reject(in, "switch_channel_id %u; the thread block has %u switch channels", id, list->count);
+        weiri_json_reject(in, "switch_channel_id %u; the thread block has %u switch channels", id,
+                          list->count);
         return;
     }
     ref->place = WEIRI_PLAN_GROUP;

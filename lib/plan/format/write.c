@@ -14,7 +14,7 @@
 #include <string.h>
 
 typedef struct writer {
-    bench_json json;
+    weiri_json_writer json;
     const weiri_plan_gpu *gpu;
     const weiri_plan_block *block;
 } writer;
@@ -24,47 +24,47 @@ typedef struct writer {
 static void plan_write_key(writer *to, const char *key)
 {
     if (key)
-        bench_json_key(&to->json, key);
+        weiri_json_key(&to->json, key);
 }
 
 static void plan_write_open_object(writer *to, const char *key)
 {
     plan_write_key(to, key);
-    bench_json_open_object(&to->json);
+    weiri_json_open_object(&to->json);
 }
 
 static void plan_write_close_object(writer *to)
 {
-    bench_json_close_object(&to->json);
+    weiri_json_close_object(&to->json);
 }
 
 static void plan_write_open_array(writer *to, const char *key)
 {
     plan_write_key(to, key);
-    bench_json_open_list(&to->json);
+    weiri_json_open_list(&to->json);
 }
 
 static void plan_write_close_array(writer *to)
 {
-    bench_json_close_list(&to->json);
+    weiri_json_close_list(&to->json);
 }
 
 static void plan_write_number(writer *to, const char *key, uint64_t number)
 {
     plan_write_key(to, key);
-    bench_json_unsigned(&to->json, number);
+    weiri_json_unsigned(&to->json, number);
 }
 
 static void plan_write_flag(writer *to, const char *key, int flag)
 {
     plan_write_key(to, key);
-    bench_json_flag(&to->json, flag);
+    weiri_json_add_flag(&to->json, flag);
 }
 
 static void plan_write_text(writer *to, const char *key, const char *text)
 {
     plan_write_key(to, key);
-    bench_json_text(&to->json, text);
+    weiri_json_add_text(&to->json, text);
 }
 
 static void plan_write_ids(writer *to, const char *key, uint32_t first, uint32_t count)
@@ -325,7 +325,7 @@ weir_status weir_plan_print(const weir_plan *plan, char **text, size_t *bytes)
 {
     char *made = NULL;
     size_t length = 0;
-    writer to = {.json = {.file = open_memstream(&made, &length), .layout = BENCH_JSON_INDENTED}};
+    writer to = {.json = {.file = open_memstream(&made, &length), .layout = WEIRI_JSON_INDENTED}};
     if (!to.json.file)
         return weiri_fail(WEIR_ERR_NO_MEMORY, "%s: no memory to print the plan", plan->file);
     plan_write_plan(&to, plan);
@@ -341,7 +341,7 @@ weir_status weir_plan_print(const weir_plan *plan, char **text, size_t *bytes)
 
 weir_status weir_plan_write(const weir_plan *plan, const char *file)
 {
-    writer to = {.json = {.file = fopen(file, "wb"), .layout = BENCH_JSON_INDENTED}};
+    writer to = {.json = {.file = fopen(file, "wb"), .layout = WEIRI_JSON_INDENTED}};
     if (!to.json.file)
         return weiri_fail_errno(WEIR_ERR_SYSTEM, errno, "cannot write the plan %s", file);
     plan_write_plan(&to, plan);

@@ -260,7 +260,7 @@ static int plan_host_find_obstacle(const weiri_host_launch *launch, const weiri_
     if (block->post >= 0) {
         what->word = &coll->areas[block->post].post[coll->epoch & 1]->flag;
         what->target = coll->epoch;
-        what->peer = weiri_comm_name(coll->comm, block->post);
+        what->peer = weiri_comm_parent_rank(coll->comm, block->post);
         return 1;
     }
     if (step->kind == WEIRI_STEP_COPY || step->kind == WEIRI_STEP_REDUCE) {

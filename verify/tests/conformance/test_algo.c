@@ -36,8 +36,8 @@ static void run_on(int nranks, on_comm run)
 static weir_status execute(weir_algo *algo, weir_comm *comm, const void *in, void *out,
                            size_t in_bytes, size_t out_bytes)
 {
-    return weir_algo_execute_args(algo, comm, in, out, in_bytes, out_bytes, WEIR_INT32, WEIR_SUM, NULL,
-                             NULL, 0, 0, NULL);
+    return weir_algo_execute_args(algo, comm, in, out, in_bytes, out_bytes, WEIR_INT32, WEIR_SUM,
+                                  NULL, NULL, 0, 0, NULL);
 }
 
 /* ----------------------------------------------------------------- built-ins */
@@ -102,9 +102,9 @@ static int try_one(weir_comm *comm, weir_algo *algo)
     for (size_t i = 0; i < in_blocks * COUNT; i++)
         in[i] = value_of(rank, i);
     memset(out, 0xff, sizeof out);
-    EXPECT_OK(&failures,
-              weir_algo_execute_args(algo, comm, in, out, in_blocks * COUNT * 4, out_blocks * COUNT * 4,
-                                WEIR_INT32, WEIR_SUM, NULL, NULL, 0, 0, extras));
+    EXPECT_OK(&failures, weir_algo_execute_args(algo, comm, in, out, in_blocks * COUNT * 4,
+                                                out_blocks * COUNT * 4, WEIR_INT32, WEIR_SUM, NULL,
+                                                NULL, 0, 0, extras));
     int wrong = 0, is_idle = collective == WEIR_COLL_REDUCE && rank != root;
     for (size_t i = 0; i < out_blocks * COUNT && !is_idle; i++)
         wrong += out[i] != expected_of(collective, rank, n, i);
@@ -127,7 +127,8 @@ static int all_builtins(weir_comm *comm)
     size_t count = 0;
     const weir_algo_info *table = weir_algo_list(&count);
     for (size_t i = 0; i < count; i++)
-        rows += table[i].backend == (weir_comm_nnodes(comm) > 1 ? WEIR_ALGO_INTERNODE : WEIR_ALGO_HOST);
+        rows +=
+            table[i].backend == (weir_comm_nnodes(comm) > 1 ? WEIR_ALGO_INTERNODE : WEIR_ALGO_HOST);
     EXPECT_OK(&failures, weir_algo_collection_create(comm, NULL, &collection));
     EXPECT(&failures, weir_algo_collection_count(collection) == rows + WEIR_COLL_COUNT);
     EXPECT(&failures, weir_algo_collection_at(collection, rows + WEIR_COLL_COUNT) == NULL);
@@ -166,8 +167,9 @@ static int lengths(weir_comm *comm)
         weir_algo *algo = weir_algo_select(collection, (weir_collective)c, 8);
         EXPECT(&failures, execute(algo, comm, buffer, buffer + 128, 10, 6) == WEIR_ERR_INVALID);
         EXPECT(&failures, execute(algo, comm, NULL, buffer, 8, 8) == WEIR_ERR_INVALID);
-        EXPECT(&failures, weir_algo_execute_args(algo, comm, buffer, buffer, 8, 8, WEIR_INT32, WEIR_SUM,
-                                            buffer, NULL, 0, 0, NULL) == WEIR_ERR_INVALID);
+        EXPECT(&failures,
+               weir_algo_execute_args(algo, comm, buffer, buffer, 8, 8, WEIR_INT32, WEIR_SUM,
+                                      buffer, NULL, 0, 0, NULL) == WEIR_ERR_INVALID);
         EXPECT(&failures, weir_algo_execute_args(algo, comm, buffer, buffer, 8, 8, (weir_dtype)99,
                                             WEIR_SUM, NULL, NULL, 0, 0, NULL) == WEIR_ERR_INVALID);
     }
@@ -369,8 +371,8 @@ static const weir_algo_ops record_ops = {.initialise = record_initialise,
 static weir_status call_with(weir_algo *algo, weir_comm *comm, int key)
 {
     const weir_algo_extra extras[] = {{"key", &key}, {NULL, NULL}};
-    return weir_algo_execute_args(algo, comm, NULL, NULL, 0, 0, WEIR_INT8, WEIR_SUM, NULL, NULL, 0, 0,
-                             extras);
+    return weir_algo_execute_args(algo, comm, NULL, NULL, 0, 0, WEIR_INT8, WEIR_SUM, NULL, NULL, 0,
+                                  0, extras);
 }
 
 static int keep_and_evict(weir_comm *comm)
@@ -639,8 +641,8 @@ static int gather(weir_comm *comm, weir_algo *algo, weir_dtype dtype, size_t byt
     if (in_place)
         in = out + rank * bytes;
     boot_fill(in, bytes, (int)rank, round);
-    EXPECT_OK(&failures, weir_algo_execute_args(algo, comm, in, out, bytes, n * bytes, dtype, WEIR_SUM,
-                                           NULL, NULL, 0, 0, NULL));
+    EXPECT_OK(&failures, weir_algo_execute_args(algo, comm, in, out, bytes, n * bytes, dtype,
+                                                WEIR_SUM, NULL, NULL, 0, 0, NULL));
     for (size_t peer = 0; peer < n; peer++)
         EXPECT(&failures, boot_filled(out + peer * bytes, bytes, (int)peer, round));
     EXPECT(&failures, boot_filled(in, bytes, (int)rank, round));

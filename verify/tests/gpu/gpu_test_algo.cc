@@ -99,7 +99,7 @@ template <kernel_of kernel> static void emulated(weiri_gpu_args args)
     const weir_kernel_args *own = (const weir_kernel_args *)(const void *)args.in;
     const uint64_t epoch = weiri_gpu_epoch(args.view);
     kernel(*own);
-    weiri_gpu_turn(args.view, epoch);
+    weiri_gpu_advance_epoch(args.view, epoch);
 }
 
 static char byte_of(int rank, int round, size_t i)

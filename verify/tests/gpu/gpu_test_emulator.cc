@@ -41,7 +41,7 @@ template <int fault> static void by_packets(weiri_gpu_args args)
     for (int peer = 0; peer < view.nranks; peer++)
         weiri_gpu_send(weiri_gpu_slot(view, peer, view.rank, slots, 0), i, epoch, in[i]);
     if (fault != EPOCH_NOT_ADVANCED || blockIdx.x)
-        weiri_gpu_turn(view, epoch);
+        weiri_gpu_advance_epoch(view, epoch);
     if (fault == LONE_BARRIER && threadIdx.x)
         __syncthreads();
     for (int peer = 0; peer < view.nranks; peer++) {
@@ -78,7 +78,7 @@ template <int fault> static void from_root(weiri_gpu_args args)
     } else if (fault != NO_ANSWER) {
         weiri_gpu_send(weiri_gpu_slot(view, 0, view.rank, epoch, 0), i, epoch, 0);
     }
-    weiri_gpu_turn(view, epoch);
+    weiri_gpu_advance_epoch(view, epoch);
     if (view.rank)
         out[i] = weiri_gpu_receive(view, weiri_gpu_slot(view, view.rank, 0, epoch, 0), i, epoch, 0);
     else if (fault != NO_ANSWER)
@@ -102,7 +102,7 @@ template <int fault> static void by_reading(weiri_gpu_args args)
     in[i] |= mark;
     if (peer < view.nranks)
         weiri_gpu_send_descs(view, peer, epoch, args.in_desc, 0);
-    weiri_gpu_turn(view, epoch);
+    weiri_gpu_advance_epoch(view, epoch);
     if (peer < view.nranks) {
         weiri_gpu_desc out;
         weiri_gpu_receive_descs(view, peer, epoch, &ins[peer], &out);

@@ -27,7 +27,7 @@ static void kernel(weiri_gpu_args args)
         weiri_p2p_exchange<true>(mine);
     else
         weiri_p2p_exchange<false>(mine);
-    weiri_gpu_turn(args.view, epoch);
+    weiri_gpu_advance_epoch(args.view, epoch);
 }
 
 /* The length of message i of a round; ~0 if it is not sent. */

@@ -64,7 +64,7 @@ struct rank_end {
     weiri_program *program = nullptr;
     weiri_image image = {};
     char *segment = nullptr;
-    weiri_gpu_state state = {(uint64_t)1 << WEIRI_GPU_TURN_SHIFT};
+    weiri_gpu_state state = {(uint64_t)1 << WEIRI_GPU_EPOCH_SHIFT};
     std::vector<uint64_t> semaphores, barriers;
     std::vector<uint32_t> initial;
     std::vector<weiri_image_channel> channels;
@@ -90,7 +90,7 @@ struct setting {
 static void run_image(weiri_gpu_args args)
 {
     const one_launch *launch = (const one_launch *)(uintptr_t)args.in;
-    weiri_gpu_turn(args.view, weiri_gpu_epoch(args.view));
+    weiri_gpu_advance_epoch(args.view, weiri_gpu_epoch(args.view));
     ((void (*)(weiri_image_args))launch->kernel)(launch->args);
 }
 
@@ -337,7 +337,7 @@ void context::launch()
 static void serve(weiri_gpu_args args)
 {
     proxy *own = (proxy *)(uintptr_t)args.in;
-    weiri_gpu_turn(args.view, weiri_gpu_epoch(args.view));
+    weiri_gpu_advance_epoch(args.view, weiri_gpu_epoch(args.view));
     const uint64_t triggers = (uint64_t)args.bytes;
     weir_waiter waiter = {0, 0};
     while (own->end.taken < triggers) {

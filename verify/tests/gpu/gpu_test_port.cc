@@ -64,7 +64,7 @@ template <int fault> static void produce(weiri_gpu_args args)
             status = weir_fifo_wait(&of->fifo, ticket);
         of->wrong += status != 0;
     }
-    weiri_gpu_turn(args.view, epoch);
+    weiri_gpu_advance_epoch(args.view, epoch);
 }
 
 template <int fault> static int peek(const weiri_fifo_end *end, weir_trigger *trigger)
@@ -105,7 +105,7 @@ template <int fault> static void consume(weiri_gpu_args args)
         of->wrong += memcmp(&good, &got, sizeof good) != 0;
         weiri_fifo_pop(&of->end);
     }
-    weiri_gpu_turn(args.view, epoch);
+    weiri_gpu_advance_epoch(args.view, epoch);
 }
 
 static void net_up(ring *of, uint32_t shift, const weir_guard &guard)
@@ -193,7 +193,7 @@ static void exchange(weiri_gpu_args args)
         }
         __syncthreads();
     }
-    weiri_gpu_turn(args.view, epoch);
+    weiri_gpu_advance_epoch(args.view, epoch);
 }
 
 /* The proxy of rank `rank - nranks`. */
@@ -221,7 +221,7 @@ static void serve(weiri_gpu_args args)
             weir_store_release(&own->flushed[got.chan], own->fifo.end.taken + 1);
         weiri_fifo_pop(&own->fifo.end);
     }
-    weiri_gpu_turn(args.view, epoch);
+    weiri_gpu_advance_epoch(args.view, epoch);
 }
 
 static std::string through_mesh(int nranks, uint64_t seed)

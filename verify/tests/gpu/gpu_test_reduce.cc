@@ -137,7 +137,7 @@ static running launch(machine &m, const call &what, const placing &how)
         args.root = what.root;
         args.collective = what.of->collective;
         if (what.of->collective == WEIR_COLL_REDUCE && rank != what.root)
-            args.out_desc = WEIRI_GPU_PLAIN;
+            args.out_desc = WEIRI_GPU_UNMAPPED;
         m.launch(rank, what.of->name, what.of->kernel(what.dtype, m.nranks()), what.shape, args);
     }
     return made;

@@ -79,8 +79,8 @@ static int gathered(rig *r, size_t bytes, int round)
 
 static weir_status gather(rig *r, weir_algo *algo, size_t bytes, int blocks, int threads)
 {
-    return weir_algo_execute_args(algo, r->comm, r->in, r->out, bytes, r->n * bytes, WEIR_INT8, WEIR_SUM,
-                             r->stream, NULL, blocks, threads, NULL);
+    return weir_algo_execute_args(algo, r->comm, r->in, r->out, bytes, r->n * bytes, WEIR_INT8,
+                                  WEIR_SUM, r->stream, NULL, blocks, threads, NULL);
 }
 
 /* ------------------------------------------------------------------- gathering */

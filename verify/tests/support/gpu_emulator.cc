@@ -306,7 +306,7 @@ void emulator::machine_state::end_launch(int rank)
 {
     rank_state &of = ranks[rank];
     const launched *launch = of.queue.front().get();
-    const uint64_t epoch_word = (launch->number + 1) << WEIRI_GPU_TURN_SHIFT;
+    const uint64_t epoch_word = (launch->number + 1) << WEIRI_GPU_EPOCH_SHIFT;
     if (of.state.turns != epoch_word)
         report_problem("rank %d, %s: launch %llu left epoch word %#llx", rank, launch->name,
                  (unsigned long long)launch->number, (unsigned long long)of.state.turns);
@@ -549,7 +549,7 @@ machine::machine(int nranks, uint64_t seed) : its(new machine_state)
     its->ranks = std::vector<rank_state>((size_t)nranks);
     its->regions.resize(WEIRI_GPU_RANKS_MAX * (size_t)WEIRI_GPU_REGIONS_MAX);
     for (rank_state &rank : its->ranks) {
-        rank.state.turns = (uint64_t)1 << WEIRI_GPU_TURN_SHIFT;
+        rank.state.turns = (uint64_t)1 << WEIRI_GPU_EPOCH_SHIFT;
         void *scratch = mmap(nullptr, WEIRI_GPU_SCRATCH_BYTES, PROT_READ | PROT_WRITE,
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (scratch == MAP_FAILED) {
@@ -598,7 +598,7 @@ buffer machine_state::add(int rank, size_t bytes, size_t misalignment, kind kind
     memset(room + at - CANARY_BYTES, CANARY, CANARY_BYTES);
     memset(room + at, GARBAGE, bytes);
     memset(room + at + bytes, CANARY, canary_bytes);
-    buffer made = {room + at, bytes, WEIRI_GPU_PLAIN};
+    buffer made = {room + at, bytes, WEIRI_GPU_UNMAPPED};
     buffers.push_back({room, made.data, (pages + 1) * page, bytes, canary_bytes, rank});
     if (kind == MAPPED) {
         regions[(size_t)rank * WEIRI_GPU_REGIONS_MAX + (size_t)of.regions] = room;

@@ -42,7 +42,7 @@
 
 namespace emulator {
 
-/* Whether peers can map a buffer; the desc of others is WEIRI_GPU_PLAIN. */
+/* Whether peers can map a buffer; the desc of others is WEIRI_GPU_UNMAPPED. */
 enum kind { PLAIN, MAPPED };
 
 /* Memory of one rank between canaries; lives as long as its machine. */

@@ -122,8 +122,8 @@ static inline void standin_slot_close(void *context, weiri_staging_slot *slot)
     *slot = (weiri_staging_slot){.buffer = NULL};
 }
 
-static inline weir_status standin_copy_out(void *context, weiri_staging_slot *slot, const void *from,
-                                           size_t bytes)
+static inline weir_status standin_copy_out(void *context, weiri_staging_slot *slot,
+                                           const void *from, size_t bytes)
 {
     standin *gpu = context;
     assert_true(bytes <= WEIRI_STAGING_BUFFER_BYTES && gpu->count < MOST_COPIES);

@@ -278,21 +278,21 @@ static void json_text(void **state)
 {
     char text[256] = "";
     FILE *file = fmemopen(text, sizeof text, "w");
-    bench_json json = {.file = file};
+    weiri_json_writer json = {.file = file};
     (void)state;
     assert_non_null(file);
-    bench_json_open_object(&json);
-    bench_json_key(&json, "a\"b");
-    bench_json_open_list(&json);
-    bench_json_whole(&json, -1);
-    bench_json_real(&json, 0.5);
-    bench_json_real(&json, NAN);
-    bench_json_text(&json, "tab\t");
-    bench_json_close_list(&json);
-    bench_json_key(&json, "c");
-    bench_json_open_object(&json);
-    bench_json_close_object(&json);
-    bench_json_close_object(&json);
+    weiri_json_open_object(&json);
+    weiri_json_key(&json, "a\"b");
+    weiri_json_open_list(&json);
+    weiri_json_add_whole(&json, -1);
+    weiri_json_add_real(&json, 0.5);
+    weiri_json_add_real(&json, NAN);
+    weiri_json_add_text(&json, "tab\t");
+    weiri_json_close_list(&json);
+    weiri_json_key(&json, "c");
+    weiri_json_open_object(&json);
+    weiri_json_close_object(&json);
+    weiri_json_close_object(&json);
     fclose(file);
     assert_string_equal(text, "{\n\"a\\\"b\": [-1,0.5,null,\"tab\\u0009\"],\n\"c\": {}}");
 }

@@ -188,7 +188,8 @@ static int false_host(weir_boot *boot, void *argument)
     weir_unique_id ids[2] = {{{0}}};
     weir_boot *tcp = NULL;
     if (rank == 0) {
-        weiri_rendezvous_point meeting = {.address = {.ip = {127, 0, 0, 1}}, .key = "the true secret"};
+        weiri_rendezvous_point meeting = {.address = {.ip = {127, 0, 0, 1}},
+                                          .key = "the true secret"};
         EXPECT_OK(&failures, weiri_socket_listen(&meeting.address, &listener));
         EXPECT_OK(&failures, weiri_socket_address(listener, &meeting.address));
         weiri_unique_id_encode(&meeting, &ids[0]);

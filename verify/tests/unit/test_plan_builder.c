@@ -125,7 +125,8 @@ static const char *call_wrongly(const two *t, int which)
         return "weir_plan_put_signal: rank 0: a memory channel; expected a port channel";
     case 12:
         weir_plan_pipeline_begin(t->b, 1000, 1);
-        return "weir_plan_pipeline_begin: unit_bytes 1000, num_chunks 1; expected a positive multiple of";
+        return "weir_plan_pipeline_begin: unit_bytes 1000, num_chunks 1; expected a positive "
+               "multiple of";
     case 13:
         weir_plan_pipeline_begin(t->b, 1024, 1);
         weir_plan_copy(weir_plan_slice(t->out[0], 0, 2), two_chunks, 0);

@@ -292,9 +292,11 @@ static void nccl_tests_variants(void **state)
            "#       size  count  type    time   algbw   busbw  error     time   algbw   busbw "
            " error\n   1024   256   float   10.0   0.1   0.1  0e+00   10.1  0.1  0.1  1e-06\n", 2,
            NULL);
-    expect("x.txt", "# nThread 1 nGpus 1\n#   Rank  0 Pid 1 on h device  0 [0x07] V100\n"
+    expect("x.txt",
+           "# nThread 1 nGpus 1\n#   Rank  0 Pid 1 on h device  0 [0x07] V100\n"
            "#       size  count  type    time   algbw   busbw  error\n"
-           "   1024   256   float   10.0   0.1   0.1  0e+00\n", 0, "x.txt:4: the log does not name");
+           "   1024   256   float   10.0   0.1   0.1  0e+00\n",
+           0, "x.txt:4: the log does not name");
     /* -I, -C and -S: more columns, another name for time, a stamp at the end. */
     expect("x.txt", NCCL_HEAD
            "#  size  count  type  redop  root cputime algbw busbw #wrong i_min i_max i_p99 i_cv% "
@@ -325,8 +327,10 @@ static void other_tools(void **state)
            " #bytes #repetitions  t_min[usec]  t_max[usec]  t_avg[usec]\n"
            "      0         1000         0.03         0.03         0.03\n"
            "   1024         1000         5.03         6.03         5.53\n", 1, NULL);
-    expect("o.txt", "# OSU MPI Allreduce Latency Test v7.0\n# Size       Avg Latency(us)\n"
-           "4                       1.50\n", 0, "o.txt:3: the file does not state the number of ranks");
+    expect("o.txt",
+           "# OSU MPI Allreduce Latency Test v7.0\n# Size       Avg Latency(us)\n"
+           "4                       1.50\n",
+           0, "o.txt:3: the file does not state the number of ranks");
 }
 
 static void osu_with_ranks(void **state)

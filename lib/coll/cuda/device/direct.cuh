@@ -75,18 +75,19 @@ WEIRI_GPU_FN int weiri_gpu_barrier_buffers(const weiri_gpu_args &args, uint64_t 
     }
     if (peer < view.nranks && peer != view.rank)
         weiri_gpu_send_descs(view, peer, epoch, in, out);
-    weiri_gpu_turn(view, epoch);
+    weiri_gpu_advance_epoch(view, epoch);
     if (peer < view.nranks) {
         if (peer != view.rank)
             weiri_gpu_receive_descs(view, peer, epoch, &in, &out);
-        plain = (loads && in == WEIRI_GPU_PLAIN) || (outs >> peer & 1 && out == WEIRI_GPU_PLAIN);
+        plain =
+            (loads && in == WEIRI_GPU_UNMAPPED) || (outs >> peer & 1 && out == WEIRI_GPU_UNMAPPED);
         if (peer == view.rank) {
             buffers->in[peer] = args.in;
             buffers->out[peer] = args.out;
         } else {
-            if (in != WEIRI_GPU_PLAIN)
+            if (in != WEIRI_GPU_UNMAPPED)
                 buffers->in[peer] = weiri_gpu_address(view, peer, in);
-            if (out != WEIRI_GPU_PLAIN)
+            if (out != WEIRI_GPU_UNMAPPED)
                 buffers->out[peer] = weiri_gpu_address(view, peer, out);
         }
         weiri_gpu_fence();

@@ -52,7 +52,7 @@ WEIRI_GPU_FN void weiri_gpu_compare_header(const weiri_gpu_view &view, const wei
     if (pair.recv_bytes <= packet_bytes) {
         weiri_gpu_cell *cell = weiri_gpu_cell_at(view, peer, view.rank, 0);
         weir_packet16_write(cell->in, (uint32_t)epoch, 0);
-        weir_packet16_write(cell->out, (uint32_t)epoch, WEIRI_GPU_PLAIN);
+        weir_packet16_write(cell->out, (uint32_t)epoch, WEIRI_GPU_UNMAPPED);
     }
 }
 

@@ -6,7 +6,7 @@
  *
  *   1. reads the epoch (weiri_gpu_epoch) in every thread,
  *   2. sends whatever it can send without waiting,
- *   3. calls weiri_gpu_turn exactly once in all threads of all blocks, which is a
+ *   3. calls weiri_gpu_advance_epoch exactly once in all threads of all blocks, which is a
  *      __syncthreads and advances the epoch for the next launch. It is called here
  *      rather than at the end so that its latency overlaps with the packets in flight,
  *   4. waits for its peers and does the rest of its work.
@@ -44,7 +44,7 @@
  * for the loaded value before its input loads are issued. */
 WEIRI_GPU_FN uint64_t weiri_gpu_epoch(const weiri_gpu_view &view)
 {
-    return weir_load_relaxed(&view.state->turns + threadIdx.y) >> WEIRI_GPU_TURN_SHIFT;
+    return weir_load_relaxed(&view.state->turns + threadIdx.y) >> WEIRI_GPU_EPOCH_SHIFT;
 }
 
 /* Compiler barrier: values computed from the epoch stay after the loads that precede this call. */
@@ -60,15 +60,15 @@ WEIRI_GPU_FN void weiri_gpu_keep_after_loads(uint64_t *epoch)
 /* Advances the epoch. Called once per launch by all threads of all blocks, after all of them have
  * read the epoch. Every block adds its part of one epoch; the sum is complete when the last block
  * has added, and no block waits for it. */
-WEIRI_GPU_FN void weiri_gpu_turn(const weiri_gpu_view &view, uint64_t epoch)
+WEIRI_GPU_FN void weiri_gpu_advance_epoch(const weiri_gpu_view &view, uint64_t epoch)
 {
-    const uint64_t one = (uint64_t)1 << WEIRI_GPU_TURN_SHIFT;
+    const uint64_t one = (uint64_t)1 << WEIRI_GPU_EPOCH_SHIFT;
     uint64_t *turns = &view.state->turns;
     __syncthreads();
     if (threadIdx.x)
         return;
     if (gridDim.x == 1)
-        *turns = (epoch + 1) << WEIRI_GPU_TURN_SHIFT;
+        *turns = (epoch + 1) << WEIRI_GPU_EPOCH_SHIFT;
     else
         atomicAdd((unsigned long long *)turns, blockIdx.x ? 1 : one - (gridDim.x - 1));
 }
@@ -198,13 +198,14 @@ WEIRI_GPU_FN void weiri_gpu_receive_descs(const weiri_gpu_view &view, int peer, 
         if (status) {
             weiri_gpu_fail(view, status, peer, WEIR_WAIT_PACKET, epoch,
                            weir_load_relaxed(cell->in) >> 32);
-            *in = *out = WEIRI_GPU_PLAIN;
+            *in = *out = WEIRI_GPU_UNMAPPED;
             return;
         }
     }
 }
 
-/* The address, mapped on this rank, of what a rank's descriptor names; not for WEIRI_GPU_PLAIN. */
+/* The address, mapped on this rank, of what a rank's descriptor names; not for WEIRI_GPU_UNMAPPED.
+ */
 WEIRI_GPU_FN char *weiri_gpu_address(const weiri_gpu_view &view, int rank, weiri_gpu_desc desc)
 {
     size_t region = (size_t)(desc >> 48) - 1;

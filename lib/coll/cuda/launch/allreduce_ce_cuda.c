@@ -104,7 +104,7 @@ static weir_status reduce_chunk(const plan *p, size_t k, int blocks)
             (uint64_t)(uintptr_t)(from == rank ? weiri_in_at(e->call, at)
                                                : weiri_out_at(e->call, landing_of(p, from, k)));
     return weiri_cuda_launch(e->coll, (weir_stream)weiri_engines_beside(e), "ce",
-                             weiri_gpu_reduce_landed_kernel(e->call->dtype),
+                             weiri_gpu_reduce_local_kernel(e->call->dtype),
                              (weiri_gpu_shape){blocks, 512}, &args);
 }
 
@@ -152,7 +152,8 @@ static weir_status gather(const plan *p, size_t at, size_t end)
     weir_status status = WEIR_OK;
     for (int i = 1; i < e->coll->nranks && status == WEIR_OK; i++) {
         int peer = (e->coll->rank + i) % e->coll->nranks;
-        status = weiri_engines_copy(e, e->outputs[peer] + place, weiri_out_at(e->call, place), end - at);
+        status =
+            weiri_engines_copy(e, e->outputs[peer] + place, weiri_out_at(e->call, place), end - at);
     }
     return status;
 }
@@ -200,7 +201,7 @@ weir_status weiri_cuda_allreduce_ce(weiri_coll *coll, const weir_call *call)
     if (!weiri_engines_open(&p.engines, coll, call, coll->count_bytes, &before, &status))
         return status == WEIR_OK ? weiri_cuda_run_general(coll, call) : status;
     p.in_place = call->in == call->out;
-    p.engines.meeting.in_desc = p.in_place ? p.engines.meeting.out_desc : WEIRI_GPU_PLAIN;
+    p.engines.meeting.in_desc = p.in_place ? p.engines.meeting.out_desc : WEIRI_GPU_UNMAPPED;
     divide(&p, coll->count_bytes);
     status = run(&p);
     weiri_engines_close(&p.engines, before);

@@ -17,12 +17,12 @@ extern "C" {
 
 /* A kernel of one block and at least as many threads as ranks, in which all
  * ranks meet. pairs[peer].recv_at: the desc that the peer's out_desc must be, or
- * 0 if it does not matter; then in_desc must be WEIRI_GPU_PLAIN on all ranks or on none. */
+ * 0 if it does not matter; then in_desc must be WEIRI_GPU_UNMAPPED on all ranks or on none. */
 const void *weiri_gpu_barrier_kernel(void);
 
 /* A kernel that reduces what all ranks' contributions are by now in this GPU's memory:
  * args.bytes at the address in pairs[rank].send_at each, into args.out. Any grid. */
-const void *weiri_gpu_reduce_landed_kernel(weir_dtype dtype);
+const void *weiri_gpu_reduce_local_kernel(weir_dtype dtype);
 
 #ifdef __cplusplus
 }

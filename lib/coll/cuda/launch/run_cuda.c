@@ -27,8 +27,10 @@ static extent extent_of_pairs(const weiri_coll *coll, const weir_call *call)
     extent reach = {0, 0};
     for (int peer = 0; peer < coll->nranks; peer++) {
         const weiri_pair *pair = &coll->pairs[peer];
-        size_t in = pair->send_bytes ? (size_t)(pair->from - weiri_in_at(call, 0)) + pair->send_bytes : 0;
-        size_t out = pair->recv_bytes ? (size_t)(pair->to - weiri_out_at(call, 0)) + pair->recv_bytes : 0;
+        size_t in =
+            pair->send_bytes ? (size_t)(pair->from - weiri_in_at(call, 0)) + pair->send_bytes : 0;
+        size_t out =
+            pair->recv_bytes ? (size_t)(pair->to - weiri_out_at(call, 0)) + pair->recv_bytes : 0;
         reach.in = in > reach.in ? in : reach.in;
         reach.out = out > reach.out ? out : reach.out;
     }
@@ -65,7 +67,7 @@ static weir_status describe(weir_comm *comm, const void *pointer, size_t bytes,
                             weiri_gpu_desc *described)
 {
     weiri_desc desc = weiri_region_describe(comm, pointer, bytes);
-    *described = WEIRI_GPU_PLAIN;
+    *described = WEIRI_GPU_UNMAPPED;
     if (!bytes)
         return WEIR_OK;
     if (!desc.generation)

@@ -317,9 +317,9 @@ WEIRI_GPU_FN void weiri_image_await_peer(const weiri_image_launch &run, int peer
     }
     if (run.args->announces == WEIRI_IMAGE_ANNOUNCES_FOR_LOADS)
         weiri_gpu_fence();
-    if (in != WEIRI_GPU_PLAIN)
+    if (in != WEIRI_GPU_UNMAPPED)
         bases[0] = weiri_gpu_address(view, peer, in);
-    if (out != WEIRI_GPU_PLAIN)
+    if (out != WEIRI_GPU_UNMAPPED)
         bases[1] = weiri_gpu_address(view, peer, out);
 }
 

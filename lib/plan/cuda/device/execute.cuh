@@ -3,8 +3,8 @@
  *
  *   1. loads the launch's epoch and its first page; if the plan needs it, the first block
  *      announces this rank's buffers to all peers,
- *   2. enters the launch in stream order (weiri_gpu_turn), waits for the peers' announcements,
- *      and turns the operands of the page into addresses,
+ *   2. enters the launch in stream order (weiri_gpu_advance_epoch), waits for the peers'
+ * announcements, and turns the operands of the page into addresses,
  *   3. executes steps until there are no more.
  *
  * All blocks of the grid must be resident, as they wait for each other and for peers.
@@ -219,7 +219,7 @@ static __global__ void __launch_bounds__(WEIRI_IMAGE_THREADS_MAX, 1)
     weiri_image_begin(&run);
     if (announces && !blockIdx.x)
         weiri_image_announce(run);
-    weiri_gpu_turn(args.view, run.epoch);
+    weiri_gpu_advance_epoch(args.view, run.epoch);
     if (does & WEIRI_IMAGE_DOES_OTHERS && !blockIdx.x)
         weiri_image_reset_next(run);
     if (announces) {
