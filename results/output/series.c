@@ -49,9 +49,8 @@ static void append(char *text, const char *separator, const char *more)
 {
     if (!more[0])
         return;
-    if (text[0])
-        strncat(text, separator, TEXT_BYTES - 1 - strlen(text));
-    strncat(text, more, TEXT_BYTES - 1 - strlen(text));
+    size_t used = strlen(text);
+    snprintf(text + used, TEXT_BYTES - used, "%s%s", used ? separator : "", more);
 }
 
 /* The words of a title for a value of a column; "" if it says nothing. */
