@@ -50,7 +50,9 @@ static void append(char *text, const char *separator, const char *more)
     if (!more[0])
         return;
     size_t used = strlen(text);
-    snprintf(text + used, TEXT_BYTES - used, "%s%s", used ? separator : "", more);
+    int length = snprintf(text + used, TEXT_BYTES - used, "%s%s", used ? separator : "", more);
+    if (length < 0)
+        text[used] = '\0';
 }
 
 /* The words of a title for a value of a column; "" if it says nothing. */
