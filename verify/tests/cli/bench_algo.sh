@@ -1,12 +1,13 @@
 #!/bin/bash
-# Kernels of files in the benchmarks: --algo FILE:NAME measures and checks them, whatever
-# the file is called; what does not compile, or is not there, is a usage error on every rank,
-# and a wrong kernel is found out.
+# --algo FILE:NAME of the benchmarks: a kernel from a source file is measured and verified
+# whatever characters the file's name contains; a source that does not compile, a missing file
+# and a missing kernel are usage errors on every rank; wrong results of a kernel are found.
+# Run from the repository's root.
 set -u
 . verify/tests/support/tap.sh
 
 [ -x ./bench_allgather ] || {
-    skip "kernels of files" "bench_allgather is not built; run make"
+    skip "kernels from source files" "bench_allgather is not built; run make"
     tap_done
 }
 export XDG_CACHE_HOME=$scratch
@@ -14,7 +15,7 @@ kernels=verify/tests/gpu/bench_kernels.cu
 short=(-n 10 -w 1 --visits 1 --backend host)
 
 bench() { ci/mpirun -np "$1" "./bench_$2" "${short[@]}" "${@:3}"; }
-# The CSV's rows of the kernel $1: how many, none of them failed.
+# rows KERNEL COUNT: the CSV has exactly COUNT rows of that kernel that passed verification.
 rows() {
     awk -F, -v kernel="$1" -v count="$2" '
         $11 == kernel && $27 == "pass" && $28 == 0 { found++ }
@@ -23,40 +24,40 @@ rows() {
 says() { grep -qF -- "$1" "$out" "$err"; }
 
 example=lib/algo/examples/allgather.cu
-check "an allgather is measured beside weir's own" ends_with 0 bench 4 allgather \
+check "an allgather kernel from a file is measured together with the built-in algorithms" ends_with 0 bench 4 allgather \
     --algo "auto,$example:allgather" -b 64 -e 256K -f 64 --csv "$scratch/a.csv"
-check "and told in the CSV, out of place and in place" rows allgather 6
-check "the example has some 60 lines" test "$(wc -l <$example)" -le 66
-check "--list-algos shows it" ends_with 0 ./bench_allgather --algo "$example:allgather" --list-algos
-check "with the built-in ones" eval 'says "kernel of $example" && says "packet"'
+check "the CSV has the kernel's passing rows, out of place and in place" rows allgather 6
+check "the example kernel has at most 66 lines" test "$(wc -l <$example)" -le 66
+check "--list-algos accepts a kernel from a file" ends_with 0 ./bench_allgather --algo "$example:allgather" --list-algos
+check "--list-algos shows the kernel and the built-in algorithms" eval 'says "kernel of $example" && says "packet"'
 
 odd="$scratch/a b,c'd\"e\$(touch ran);\`touch ran\`.cu"
 cp "$example" "$odd"
-check "a file of any name" ends_with 0 bench 3 allgather --algo "$odd:allgather" \
+check "a file whose name has shell and CSV metacharacters is compiled and measured" ends_with 0 bench 3 allgather --algo "$odd:allgather" \
     -b 300 -e 300 -d int8 --csv "$scratch/a.csv"
-check "is a kernel of that file, not of another" eval 'rows allgather 2 && [ ! -e ran ]'
+check "a file whose name has shell metacharacters gives passing rows and runs no command" eval 'rows allgather 2 && [ ! -e ran ]'
 
-check "a broadcast" ends_with 0 bench 2 broadcast --algo "$kernels:broadcast" -b 4 -e 4K -f 32 -r 1
-check "an alltoallv" ends_with 0 bench 3 alltoallv --algo "$kernels:exchange" -b 24 -e 9K -f 16
-check "a sendrecv" ends_with 0 bench 2 sendrecv --algo "$kernels:exchange" -b 4 -e 4K -f 32
-check "an allreduce" ends_with 0 bench 3 allreduce --algo "$kernels:allreduce" -d int32 \
+check "a broadcast kernel with root 1 gives correct results" ends_with 0 bench 2 broadcast --algo "$kernels:broadcast" -b 4 -e 4K -f 32 -r 1
+check "an alltoallv kernel gives correct results" ends_with 0 bench 3 alltoallv --algo "$kernels:exchange" -b 24 -e 9K -f 16
+check "a sendrecv kernel gives correct results" ends_with 0 bench 2 sendrecv --algo "$kernels:exchange" -b 4 -e 4K -f 32
+check "an allreduce kernel gives correct results" ends_with 0 bench 3 allreduce --algo "$kernels:allreduce" -d int32 \
     -b 4 -e 4K -f 32
-check "a kernel that is wrong" ends_with 1 ./bench_allreduce "${short[@]}" \
+check "a kernel with wrong results ends with exit code 1" ends_with 1 ./bench_allreduce "${short[@]}" \
     --algo "$kernels:wrong" -b 4K -e 4K
-check "is told with its wrong element" says "element"
+check "a kernel with wrong results is reported with the wrong element" says "element"
 
 printf '#include "weir/kernel.h"\nWEIR_KERNEL(k, weir_kernel_args, args)\n{ oops }\n' \
     >"$scratch/b.cu"
-check "a source that does not compile" ends_with 2 ./bench_allgather --algo "$scratch/b.cu:k"
-check "is told with its place" eval 'grep -q "b.cu:3:.*oops" "$err" && ! says "Avg bus"'
-check "a kernel that is not there" ends_with 2 ./bench_allgather --algo "$example:gather"
-check "is told with those that are" says "it has: allgather"
-check "a file that is not there" ends_with 2 ./bench_allgather --algo "$scratch/absent.cu:k"
-check "is told before anything starts" one_line_says "absent.cu:k" "No such file"
-check "a name that is none" ends_with 2 ./bench_allgather --algo "$example:"
-check "an unknown word still names what is known" \
+check "a kernel that does not compile is a usage error" ends_with 2 ./bench_allgather --algo "$scratch/b.cu:k"
+check "a kernel that does not compile is reported with file and line, and nothing is measured" eval 'grep -q "b.cu:3:.*oops" "$err" && ! says "Avg bus"'
+check "a kernel that the file does not define is a usage error" ends_with 2 ./bench_allgather --algo "$example:gather"
+check "a missing kernel is reported with the kernels that the file defines" says "it has: allgather"
+check "a missing source file is a usage error" ends_with 2 ./bench_allgather --algo "$scratch/absent.cu:k"
+check "a missing source file is reported in one line" one_line_says "absent.cu:k" "No such file"
+check "an empty kernel name is a usage error" ends_with 2 ./bench_allgather --algo "$example:"
+check "an unknown algorithm is reported with the known names and the FILE.cu:NAME form" \
     eval 'ends_with 2 ./bench_allgather --algo nope && one_line_says nope packet FILE.cu:NAME'
-check "what is known is named once, what needs several machines apart" \
+check "the known algorithms are listed once, those that need several nodes separately" \
     eval 'ends_with 2 ./bench_allreduce --backend host --algo nope &&
         one_line_says "auto, all, packet, packet2, fused, ring; only across nodes: rails; or a"'
 tap_done

@@ -1,11 +1,12 @@
 #!/bin/sh
-# The command line of the benchmarks: help from the option table, lists, and
-# every usage error as one line with its remedy, nothing on standard output, and
-# the right exit code. TAP on standard output; run from the top folder.
+# The command line of the benchmarks: the help text, the lists, and usage errors. Each usage
+# error is one line that names the remedy, with nothing on standard output and the documented
+# exit code. Run from the repository's root.
 . verify/tests/support/bench_tap.inc
 [ -x ./bench_allreduce ] || skip_all "command line" "bench_allreduce is not built; run make"
 
-# refuses CODE PATTERN ARGUMENTS: bench_allreduce, unless $program says other.
+# refuses CODE PATTERN ARGUMENTS: $program (default: bench_allreduce) ends with CODE, prints
+# nothing on standard output and one line that matches PATTERN on standard error.
 refuses() {
     expected=$1 pattern=$2
     shift 2
@@ -13,11 +14,11 @@ refuses() {
     status=1
     [ "$code" -eq "$expected" ] && [ ! -s "$scratch/out" ] &&
         [ "$(wc -l <"$scratch/err")" -eq 1 ] && grep -q -e "$pattern" "$scratch/err" && status=0
-    check "refused with $expected: ${program:-bench_allreduce} $(echo "$*" | sed "s:$scratch/::g")" \
+    check "exit code $expected and one line: ${program:-bench_allreduce} $(echo "$*" | sed "s:$scratch/::g")" \
         $status
 }
 
-# shows NAME PATTERN...: the last run ended with 0 and its output has each.
+# shows NAME PATTERN...: the last run ended with 0 and its output matches every pattern.
 shows() {
     name=$1 status=0
     shift
@@ -29,30 +30,30 @@ shows() {
 }
 
 run ./bench_allreduce --help
-shows "--help has nccl-tests' options" '-b, --minbytes' '-e, --maxbytes' '-i, --stepbytes' \
+shows "--help lists nccl-tests' options" '-b, --minbytes' '-e, --maxbytes' '-i, --stepbytes' \
     '-f, --stepfactor' '-n, --iters' '-w, --warmup_iters' '-m, --agg_iters' '-c, --check' \
     '-o, --op' '-d, --datatype' '-r, --root' '-G, --cudagraph' '-z, --blocking' \
     '-C, --report_cputime' '-a, --average' '-I, --per_iter' '-K, --per_iter_skip' \
     '-N, --run_cycles' '-T, --timeout' '-J, --output_file' '-S, --report_timestamps' \
     '-M, --memory' '-R, --local_register' '-u, --unalign'
-shows "--help has weir's options" '--csv FILE' '--backend auto|host|cuda' \
+shows "--help lists weir's own options" '--csv FILE' '--backend auto|host|cuda' \
     '--transport auto|shm|cuda_ipc|ib|tcp' '--algo auto|all|NAME' '--peer mpi|nccl|PATH' \
     '--verify mpi|exact|both|off' '--plan FILE' '--seed N' '--list-algos' '--until PERCENT' \
     '--mode throughput|latency' --determinism
 status=0
 awk 'length > 100 { exit 1 }' "$scratch/out" || status=1
-check "--help fits 100 columns" $status
+check "no line of --help exceeds 100 columns" $status
 run ./bench_allreduce -h
-shows "-h is --help" 'usage: '
+shows "-h prints the help" 'usage: '
 run ./bench_allreduce --version
-shows "--version" '^weir [0-9]'
+shows "--version prints the version" '^weir [0-9]'
 run ./bench_allreduce --help-env
 shows "--help-env lists the environment" WEIR_TIMEOUT_MS WEIR_ALGO
 for program in allreduce allgather alltoallv alltoall reduce_scatter broadcast reduce sendrecv; do
     run "./bench_$program" --list-algos
     status=1
     [ "$code" -eq 0 ] && [ "$(wc -l <"$scratch/out")" -ge 2 ] && status=0
-    check "bench_$program --list-algos names algorithms" $status
+    check "bench_$program --list-algos lists at least two lines" $status
 done
 program=
 
@@ -92,7 +93,7 @@ program=bench_allgather
 refuses 2 'allgather and allgather have rows of the same name' --algo "$kernel,$kernel"
 program=
 refuses 2 '--peer mpi and --peer mpi have rows of the same name' --peer mpi --peer mpi
-# A build with CUDA finds no GPU, one without has no use for one.
+# Without a visible GPU a build with CUDA ends with 3; a build without CUDA ends with 2.
 CUDA_VISIBLE_DEVICES=''
 export CUDA_VISIBLE_DEVICES
 run ./bench_allreduce --backend cuda
@@ -101,7 +102,7 @@ case $code in
 2) grep -q 'no CUDA backend' "$scratch/err" && status=0 ;;
 3) grep -q 'no GPU can be used: .*--backend host' "$scratch/err" && status=0 ;;
 esac
-check "--backend cuda without a GPU (exit code $code)" $status
+check "--backend cuda without a GPU is refused with the remedy (exit code $code)" $status
 refuses 2 'one of auto|shm' --transport pigeon
 refuses 2 'use shm or auto' --transport ib
 refuses 2 '--peer nccl: .*--peer mpi' --peer nccl
@@ -116,7 +117,7 @@ printf '# a letter\nallreduce 2 any - ring\nallreduce is fast' >"$scratch/letter
 cp "$scratch/letter" "$scratch/tuned"
 refuses 2 'line 3 is no row of a tuning table' --tune="$scratch/tuned"
 cmp -s "$scratch/letter" "$scratch/tuned" && [ ! -e "$scratch/tuned.new" ]
-check "and stays as it is" $?
+check "--tune leaves an invalid tuning table unchanged and no temporary file" $?
 refuses 2 'one file' --csv "$scratch/a.json" -J "$scratch/a.json"
 refuses 2 'the manifest of --csv .*has that name' --csv "$scratch/b.csv" -J "$scratch/b.json"
 refuses 2 'the manifest of --csv .*has that name' --csv "$scratch/b.csv" -J "$scratch/./b.json"
@@ -147,7 +148,7 @@ export PMI_SIZE
 refuses 3 'the launcher started 4 processes' -b 8 -e 8
 unset PMI_SIZE
 
-# Words to split.
+# The arguments are split into words.
 for arguments in --help --list-algos '--inject list' '-b 8 -e 8 -n 1'; do
     status=0
     if [ -w /dev/full ]; then
@@ -158,7 +159,7 @@ for arguments in --help --list-algos '--inject list' '-b 8 -e 8 -n 1'; do
     # shellcheck disable=SC2086
     ./bench_allreduce $arguments >&- 2>"$scratch/err"
     [ $? -eq 3 ] && [ "$(grep -c 'standard output' "$scratch/err")" -eq 1 ] || status=1
-    check "an output that is full or closed ends with 3: $arguments" $status
+    check "full or closed standard output is reported once, exit code 3: $arguments" $status
 done
 
 cat >"$scratch/links" <<'END'
@@ -171,18 +172,18 @@ together 8 1
 END
 run ci/mpirun -np 2 ./bench_allreduce -b 1K -e 1K -n 5 --ceiling "$scratch/links" --csv "$scratch/a.csv"
 status=1
-# 1024 bytes at 1 GB/s and 1 ns are 1.025 us.
+# 1024 bytes at 1 GB/s, plus a latency of 1 ns, take 1.025 us.
 [ "$code" -eq 0 ] && grep -q '^# Ceiling .*of what 2 measured links allow' "$scratch/out" &&
     awk -F , 'NR > 1 && ($41 * $19 < 102 || $41 * $19 > 103) { bad = 1 } END { exit bad || NR != 3 }' \
         "$scratch/a.csv" && status=0
-check "--ceiling: percent of what the links allow" $status
+check "--ceiling gives the percentage of the measured links' limit" $status
 ! grep -q warning "$scratch/err"
-check "and no warning" $?
+check "--ceiling with matching links prints no warning" $?
 run ./bench_allreduce -b 1K -e 1K -n 5 --ceiling "$scratch/links"
 status=1
 [ "$code" -eq 0 ] && [ "$(grep -c 'warning: --ceiling .*2 endpoints, and there are 1 ranks' "$scratch/err")" -eq 1 ] &&
     status=0
-check "--ceiling of another number of ranks: a warning" $status
+check "--ceiling with links of another number of ranks prints one warning" $status
 sed -i 's/host/cuda/' "$scratch/links"
 refuses 2 'links of other memory' --ceiling "$scratch/links"
 refuses 2 'cannot open' --ceiling "$scratch/none"
@@ -191,29 +192,30 @@ run ./bench_allreduce -b 8 -e 8T -f 1099511627776 -n 1
 status=1
 [ "$code" -eq 0 ] && grep -q 'warning: -e 8796093022208 .*reduced to' "$scratch/err" &&
     [ "$(grep -c '^ ' "$scratch/out")" -eq 1 ] && status=0
-check "-e beyond the memory is reduced with a warning" $status
+check "-e above the memory's size is reduced, with a warning" $status
 
 run ci/mpirun -np 3 ./bench_allreduce -b 64 -e 32
 status=1
 [ "$code" -eq 2 ] && [ "$(grep -c '^bench_allreduce: ' "$scratch/err")" -eq 1 ] && status=0
-check "3 ranks refuse as one: one line, exit code $code" $status
+check "a usage error on 3 ranks is reported once, exit code $code" $status
 
-# unlike PATTERN ARGUMENTS: mpirun with a command line for each rank; all end at once with 2.
-unlike() {
+# ranks_differ PATTERN ARGUMENTS: mpirun with one command line per rank; the job ends with 2 and
+# one line that matches PATTERN.
+ranks_differ() {
     pattern=$1
     shift
     run ci/mpirun -np 1 "$@"
     status=1
     [ "$code" -eq 2 ] && [ "$(grep -c '^bench_' "$scratch/err")" -eq 1 ] &&
         grep -q -e "$pattern" "$scratch/err" && status=0
-    check "ranks that differ end as one: $pattern" $status
+    check "ranks with different command lines all end with 2 and one line: $pattern" $status
 }
-unlike 'rank 1 has -e 16 where rank 0 has -e 8: ' ./bench_allreduce -b 8 -e 8 -n 10 : \
+ranks_differ 'rank 1 has -e 16 where rank 0 has -e 8: ' ./bench_allreduce -b 8 -e 8 -n 10 : \
     -np 1 ./bench_allreduce -b 8 -e 16 -f 2 -n 12
-unlike 'rank 1 has bench_allgather where rank 0 has bench_allreduce: ' \
+ranks_differ 'rank 1 has bench_allgather where rank 0 has bench_allreduce: ' \
     ./bench_allreduce -b 8 -e 8 -n 1 : -np 1 ./bench_allgather -b 8 -e 8 -n 1
-unlike 'unknown option --nope' ./bench_allreduce -b 8 -e 8 -n 1 : -np 1 ./bench_allreduce --nope
+ranks_differ 'unknown option --nope' ./bench_allreduce -b 8 -e 8 -n 1 : -np 1 ./bench_allreduce --nope
 run ci/mpirun -np 1 ./bench_allreduce -b 8 -e 8 -n 1 --csv "$scratch/a.csv" -I 1 --transport shm : \
     -np 1 ./bench_allreduce -b 8 -e 8 -n 1
-ends "what rank 0 alone reads may differ" 0
+ends "options that only rank 0 reads may differ between ranks" 0
 finish

@@ -1,34 +1,34 @@
 #!/bin/sh
-# What a benchmark does for GPUs, on a stand-in for one (gpu_standin.c): data reach
-# the contender's memory and come back, timed batches are checked, faults are found
-# there. TAP on standard output; run from the top folder.
+# The GPU code path of the benchmarks on a simulated GPU (support/gpu_standin.c): data are copied
+# to the candidate's memory and back, timed batches and graph replays are verified, and faults
+# in them are found. Run from the repository's root.
 . verify/tests/support/bench_tap.inc
-export WEIR_BACKEND=host # under the stand-in, also where there are GPUs
+export WEIR_BACKEND=host # the simulated GPU needs the host backend, also where there are GPUs
 bin=${O:-build}/tests
 [ -x "$bin/bench_allreduce_standin" ] || skip_all "GPU benchmarks" "not built; run make tests"
 
 for program in allreduce reduce_scatter reduce broadcast allgather alltoall alltoallv sendrecv; do
     run ci/mpirun -np 3 "$bin/bench_${program}_standin" -b 8 -e 64K -f 16 -T 5
-    ends "$program: every result is right" 0
+    ends "bench_$program on a simulated GPU gives correct results" 0
 done
 run ci/mpirun -np 2 "$bin/bench_allreduce_standin" -b 1K -e 1K -n 5 -G 3 --csv "$scratch/a.csv"
-ends "-G 3 is three replays of -n operations" 0
-check "the CSV has as many iterations" \
+ends "-G 3 measures graph replays with correct results" 0
+check "-G 3 gives 3 iterations in the CSV" \
     "$(awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "iters") at = i }
         NR > 1 && $at != 3 { bad = 1 } END { exit bad }' "$scratch/a.csv"; echo $?)"
 for arguments in "-G 1" "--cold" "--cold -G 2" "-u 3" "--buffers plain" "-R 2" "--mode latency" \
     "-z 1" "-m 3" "--verify exact" "-w 2" "--until 50%" "-d bfloat16 -o max" "--algo all" "-c 0" "--determinism"; do
     # shellcheck disable=SC2086
     run ci/mpirun -np 2 "$bin/bench_allreduce_standin" -b 4K -e 32K -f 8 $arguments
-    ends "with $arguments" 0
+    ends "bench_allreduce on a simulated GPU gives correct results with $arguments" 0
 done
 for fault in flip-bit replay; do
     run ci/mpirun -np 2 "$bin/bench_allreduce_standin" -b 4K -e 4K -n 4 --inject $fault@timed
-    ends "$fault in a timed batch is found" 1
+    ends "fault $fault in a timed batch is found" 1
     run ci/mpirun -np 2 "$bin/bench_allgather_standin" -b 4K -e 4K -G 4 -n 4 --inject $fault@timed
-    ends "$fault in a replay is found" 1
+    ends "fault $fault in a graph replay is found" 1
 done
 run ci/mpirun -np 2 "$bin/bench_allreduce_standin" -b 8 -e 8 --peer mpi
-ends "--peer mpi takes no part" 0
-check "and that is said" "$(grep -q 'takes no part.*memory of the process' "$scratch/out"; echo $?)"
+ends "--peer mpi that cannot use GPU memory does not fail the run" 0
+check "the output says that --peer mpi takes no part, and why" "$(grep -q 'takes no part.*memory of the process' "$scratch/out"; echo $?)"
 finish

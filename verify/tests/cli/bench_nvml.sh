@@ -1,13 +1,14 @@
 #!/bin/sh
-# The state of GPUs beside their times: read, told, and throttling flagged. The GPU and the
-# driver's library are stand-ins. TAP on standard output; run from the top folder.
+# GPU clocks, power and temperature (NVML) in the results: they are sampled during measurements,
+# written to the header, the CSV, the manifest and -J, and throttled rows are flagged. GPU and NVML
+# library are simulated (support/gpu_standin.c, nvml_standin.c). Run from the repository's root.
 . verify/tests/support/bench_tap.inc
-export WEIR_BACKEND=host # under the stand-in, also where there are GPUs
+export WEIR_BACKEND=host # the simulated GPU needs the host backend, also where there are GPUs
 bin=${O:-build}/tests
 [ -x "$bin/bench_allreduce_standin" ] || skip_all "GPU state" "not built; run make tests"
 command -v "${CC:-cc}" >/dev/null || skip_all "GPU state" "no compiler"
 
-# library FOLDER FLAG...: builds a stand-in there, under the library's own name.
+# library FOLDER FLAG...: builds a simulated libnvidia-ml.so.1 in that folder.
 library() {
     folder=$scratch/$1
     shift
@@ -16,7 +17,7 @@ library() {
         verify/tests/support/nvml_standin.c || exit 3
 }
 
-# bench FOLDER ARGUMENT...: among 2 ranks, with the stand-in of that folder.
+# bench FOLDER ARGUMENT...: bench_allreduce with 2 ranks and the library of that folder.
 bench() {
     folder=$scratch/$1
     shift
@@ -24,13 +25,13 @@ bench() {
         "$bin/bench_allreduce_standin" -b 1K -e 1K -n 2 -G 12 --csv "$scratch/a.csv" "$@"
 }
 
-# column NAME: its value in the first row.
+# column NAME: prints the value of that CSV column in the first row.
 column() {
     awk -F, -v name="$1" 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == name) at = i }
         NR == 2 { print $at }' "$scratch/a.csv"
 }
 
-# is NAME VALUE...: the columns gpu_samples, gpu_throttled, ... are these.
+# columns_are NAME VALUE...: the columns gpu_samples, gpu_throttled, ... have these values.
 columns_are() {
     name=$1
     shift
@@ -41,7 +42,7 @@ columns_are() {
     done
 }
 
-# says NAME PATTERN FILE: the last run's output has it once.
+# says NAME PATTERN FILE: exactly one line of the last run's out or err matches.
 says() {
     check "$1" "$([ "$(grep -c -e "$2" "$scratch/$3")" -eq 1 ]; echo $?)"
 }
@@ -55,13 +56,13 @@ library bare -DSTANDIN_BARE
 library lost -DSTANDIN_LOST
 
 bench good --determinism -J "$scratch/j.json"
-ends "a GPU that is well" 0
-columns_are "a GPU that is well" 8 0 none 1980 3201 412 51
-says "its state is in the header" \
+ends "a GPU that is not throttled" 0
+columns_are "a GPU that is not throttled" 8 0 none 1980 3201 412 51
+says "the GPU's state is in the header" \
     '^# State of the GPUs (NVML, driver 580.1), .*: SM 1980 MHz, memory 3201 MHz, 412 W, 51 C$' out
-check "nothing is flagged" "$(grep -c throttled "$scratch/out")"
-check "special values passed, and so says the CSV" "$([ "$(column special)" = pass ]; echo $?)"
-check "determinism likewise" "$([ "$(column determinism)" = same ]; echo $?)"
+check "a GPU that is not throttled is not flagged" "$(grep -c throttled "$scratch/out")"
+check "the CSV says that special values passed" "$([ "$(column special)" = pass ]; echo $?)"
+check "the CSV says that results are deterministic" "$([ "$(column determinism)" = same ]; echo $?)"
 if command -v python3 >/dev/null 2>&1; then
     status=1
     python3 - "$scratch/a.json" "$scratch/j.json" 2>"$scratch/err" <<'END' && status=0
@@ -76,29 +77,29 @@ half = report["results"][0]["out_of_place"]
 assert half["gpu"]["samples"] == 8 and half["gpu"]["throttle_reasons"] == "none"
 assert half["special"] == "pass" and half["determinism"] == "same"
 END
-    check "the manifest and -J have it too" $status
+    check "the manifest and -J contain the GPU's state" $status
 fi
 
 bench held -J "$scratch/j.json"
-ends "a GPU that is held down on one rank" 0
-columns_are "held down" 8 4 power-cap+heat 1305 3201 700 88
-says "a remark names the row" \
+ends "a GPU that is throttled on one rank" 0
+columns_are "a GPU that is throttled on one rank" 8 4 power-cap+heat 1305 3201 700 88
+says "a throttled row is flagged with size, candidate, samples and reasons" \
     'out of place, 1024 B, weir .*throttled in 4 of 8 readings: power-cap+heat; .* 1305 MHz' out
 
 bench renamed
-columns_are "the reasons' newer name" 8 4 power-cap+heat 1305 3201 700 88
+columns_are "throttle reasons under NVML's newer function name" 8 4 power-cap+heat 1305 3201 700 88
 bench lacks
-ends "a library without throttle reasons" 0
-columns_are "what it lacks is empty" 8 0 unknown 1980 '' 412 51
-says "and told once" 'rank 0: libnvidia-ml.so.1 has no nvml.*ThrottleReasons.*throttling$' out
+ends "NVML without throttle reasons" 0
+columns_are "NVML without throttle reasons leaves its fields empty" 8 0 unknown 1980 '' 412 51
+says "NVML without throttle reasons is reported once" 'rank 0: libnvidia-ml.so.1 has no nvml.*ThrottleReasons.*throttling$' out
 
 for kind in fails bare lost none; do
     bench $kind
-    ends "a library that $kind" 0
-    columns_are "$kind" 0 '' '' '' '' '' ''
+    ends "NVML library '$kind' does not fail the run" 0
+    columns_are "NVML library '$kind'" 0 '' '' '' '' '' ''
 done
 bench fails
-says "a library that does not start is told" 'libnvidia-ml.so.1, start: Driver Not Loaded' out
+says "an NVML library that fails to initialise is reported" 'libnvidia-ml.so.1, start: Driver Not Loaded' out
 bench none
-says "a machine without it is told" 'rank 0: libnvidia-ml.so.1 cannot be opened' out
+says "a missing NVML library is reported" 'rank 0: libnvidia-ml.so.1 cannot be opened' out
 finish

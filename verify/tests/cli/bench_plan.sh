@@ -1,6 +1,7 @@
 #!/bin/bash
-# Plans in the benchmarks: --plan FILE measures and checks one, beside weir's own algorithms
-# and peers; a plan that is wrong, or does not fit the run, ends it before anything starts.
+# --plan FILE of the benchmarks: a plan is measured and verified together with the built-in
+# algorithms and peers; a plan that is incorrect, or does not match the run, is rejected before
+# anything is measured. Run from the repository's root.
 set -u
 . verify/tests/support/tap.sh
 
@@ -11,16 +12,16 @@ set -u
 short=(-n 10 -w 1 --visits 1 --backend host)
 bench() { ci/mpirun -np "$1" "./bench_$2" "${short[@]}" "${@:3}"; }
 says() { grep -qF -- "$1" "$out" "$err"; }
-# The CSV's rows of the algorithm $1: how many, none of them failed.
+# rows ALGORITHM COUNT: the CSV has exactly COUNT rows of it that passed verification.
 rows() {
     awk -F, -v algo="$1" -v count="$2" '
         $10 == "weir" && $11 == algo && $27 == "pass" && $28 == 0 { found++ }
         END { exit found != count }' "$scratch/a.csv"
 }
 
-# ref KEY VALUE INDEX SIZE: a chunk reference.
+# ref KEY VALUE INDEX SIZE: prints a chunk reference.
 ref() { printf '{"%s": %s, "index": %d, "size": %d}' "$1" "$2" "$3" "$4"; }
-# move NAME SOURCES DESTINATIONS [MORE]: an operation on memory channels.
+# move NAME SOURCES DESTINATIONS [MORE]: prints an operation on memory channels.
 move() {
     printf '{"name": "%s", "channel_type": "memory", "src_buff": [%s], "dst_buff": [%s]%s}, ' \
         "$1" "$2" "$3" "${4:-}"
@@ -28,8 +29,8 @@ move() {
 on() { printf '{"name": "%s", "channel_type": "memory", "channel_ids": [%s]}, ' "$1" "$2"; }
 fence='{"name": "nop"}, '
 
-# One rank of a plan among $2, a thread block with operations $3; $4: chunks of its input,
-# output and scratch; $5: the buffer that peers have of each other.
+# rank RANK NRANKS OPERATIONS CHUNKS BUFFER: prints one rank of a plan, with one thread block.
+# CHUNKS: numbers of input, output and scratch chunks; BUFFER: the buffer that peers access.
 rank() {
     local peers="" ids="" remotes="" i=0 peer
     for ((peer = 0; peer < $2; peer++)); do
@@ -45,7 +46,8 @@ rank() {
     "remote_buffer_ids": [%s]}]}]}' "$1" "$in" "$out_" "$scratch_" "${peers:2}" \
         "${remotes:2}" "${3%, }" "${ids:2}" "${ids:2}"
 }
-# plan NAME COLLECTIVE NRANKS CHUNKS BUFFER [KEYS]: with operations from ops RANK NRANKS.
+# plan NAME COLLECTIVE NRANKS CHUNKS BUFFER [KEYS]: prints a plan; `ops RANK NRANKS` prints the
+# operations of a rank.
 plan() {
     local r list=""
     for ((r = 0; r < $3; r++)); do list+=", $(rank "$r" "$3" "$(ops "$r" "$3")" "$4" "$5")"; done
@@ -54,7 +56,7 @@ plan() {
 }
 all() { seq -s ', ' 0 $(($1 - 2)); }
 
-# Each rank puts its block into all outputs, and copies it into its own.
+# Each rank puts its block into the outputs of all peers, and copies it into its own output.
 ops() {
     local i
     move copy "$(ref type '"i"' 0 1)" "$(ref type '"o"' "$1" 1)"
@@ -73,7 +75,7 @@ for n in 3 4; do plan gather$n allgather $n "1 $n 0" o >"$scratch/gather$n.json"
 plan a_name_that_is_longer_than_a_row allgather 2 "1 2 0" o \
     ', "min_message_size": 256, "max_message_size": 4096' >"$scratch/ranged.json"
 
-# Two ranks put their inputs into each other's scratch, and reduce.
+# Two ranks put their inputs into each other's scratch buffer, then reduce.
 ops() {
     move put "$(ref type '"i"' 0 1)" "$(ref buffer_id 0 0 1)" ', "channel_ids": [0]'
     printf '%s' "$fence"
@@ -87,33 +89,33 @@ ops() {
 }
 plan sum2 allreduce 2 "1 1 1" s >"$scratch/sum2.json"
 reduce=', "reduce_op": "max"' plan max2 allreduce 2 "1 1 1" s >"$scratch/max2.json"
-# One that forgets what the peer has put.
+# An incorrect allreduce, which ignores the peer's contribution.
 ops() { move copy "$(ref type '"i"' 0 1)" "$(ref type '"o"' 0 1)"; }
 plan wrong allreduce 2 "1 1 1" s >"$scratch/wrong.json"
 
 if ! ends_with 0 ./bench_allgather --plan "$scratch/gather4.json" --list-algos &&
     says "reads no plans"; then
-    skip "plans" "a build without jansson"
+    skip "plans" "built without jansson"
     tap_done
 fi
 check "--list-algos shows the plan" says "plan:gather4         any      4        plan gather4 of"
-check "with the built-in algorithms" says "packet"
+check "--list-algos with a plan also shows the built-in algorithms" says "packet"
 
 for n in 3 4; do
-    check "an allgather of $n ranks, sizes that do not divide too" ends_with 0 bench $n allgather \
+    check "an allgather plan of $n ranks is correct, also for sizes that its chunks do not divide" ends_with 0 bench $n allgather \
         --plan "$scratch/gather$n.json" -b 1000 -e 30000 -f 30 -d int8 --csv "$scratch/a.csv"
-    check "is told in the CSV, out of place and in place" rows plan:gather$n 4
+    check "the CSV has the allgather plan of $n ranks, out of place and in place" rows plan:gather$n 4
 done
-check "an allreduce, beside weir's own and MPI, in graphs" ends_with 0 bench 2 allreduce \
+check "an allreduce plan runs in graphs together with a built-in algorithm and MPI" ends_with 0 bench 2 allreduce \
     --plan "$scratch/sum2.json" --algo auto --peer mpi -G 2 -b 8 -e 32K -f 4096 --csv "$scratch/a.csv"
-check "has rows of its own" eval 'rows plan:sum2 4 && grep -q ",mpi:" "$scratch/a.csv"'
-check "any operation, and determinism" ends_with 0 bench 2 allreduce --plan "$scratch/sum2.json" \
+check "the CSV has rows of the allreduce plan and of MPI" eval 'rows plan:sum2 4 && grep -q ",mpi:" "$scratch/a.csv"'
+check "a plan without a fixed operation runs every operation, with --determinism" ends_with 0 bench 2 allreduce --plan "$scratch/sum2.json" \
     -b 4K -e 4K -o all -d half --determinism
-check "a plan's own operation" ends_with 0 bench 2 allreduce --plan "$scratch/max2.json" \
+check "a plan with a fixed operation runs that operation" ends_with 0 bench 2 allreduce --plan "$scratch/max2.json" \
     -b 4K -e 4K -o max
-check "not another" ends_with 2 bench 2 allreduce --plan "$scratch/max2.json" -b 4K -e 4K
-check "is told" says "reduces with max"
-# refuses WORD...: $arguments end with 2 and these words, and measure nothing.
+check "a plan with a fixed operation is rejected for another operation" ends_with 2 bench 2 allreduce --plan "$scratch/max2.json" -b 4K -e 4K
+check "the plan's fixed operation is named in the error" says "reduces with max"
+# refuses WORD...: the command $arguments ends with 2, prints every word, and measures nothing.
 refuses() {
     local word
     ends_with 2 "${arguments[@]}" || return 1
@@ -121,19 +123,19 @@ refuses() {
     ! says "Avg bus" && ! says "out-of-place"
 }
 arguments=(./bench_allgather --plan "$scratch/gather4.json")
-check "a plan for another number of ranks" refuses "is for 4 ranks" "has 1" "mpirun -np 4"
+check "a plan for another number of ranks is rejected with the command to use" refuses "is for 4 ranks" "has 1" "mpirun -np 4"
 arguments=(bench 2 allreduce --plan "$scratch/wrong.json")
-check "a plan that is wrong" refuses "rank 0" "op 0 (copy)" "the contribution of rank 1 is missing"
+check "an incorrect plan is rejected with rank, operation and missing contribution" refuses "rank 0" "op 0 (copy)" "the contribution of rank 1 is missing"
 arguments=(./bench_allreduce --plan "$scratch/gather4.json")
-check "a plan for another collective" refuses "is a plan for allgather" "measures allreduce"
+check "a plan for another collective is rejected" refuses "is a plan for allgather" "measures allreduce"
 arguments=(./bench_allgather --plan "$scratch/ranged.json" -b 256 -e 8K)
-check "sizes outside the plan's" refuses "256 to 4096 bytes" "-e is 8192"
-check "sizes within" ends_with 0 bench 2 allgather --plan "$scratch/ranged.json" -b 256 -e 4K -f 16 \
+check "message sizes outside the plan's range are rejected" refuses "256 to 4096 bytes" "-e is 8192"
+check "message sizes within the plan's range are measured" ends_with 0 bench 2 allgather --plan "$scratch/ranged.json" -b 256 -e 4K -f 16 \
     --csv "$scratch/a.csv"
-check "a long name is cut" rows plan:a_name_that_is_longer_than 4
+check "a plan's long name is truncated in the CSV" rows plan:a_name_that_is_longer_than 4
 echo '{"name": "x",' >"$scratch/bad.json"
 arguments=(./bench_allgather --plan "$scratch/bad.json")
-check "what is no JSON" refuses "bad.json:2:" "expected a plan in JSON"
+check "malformed JSON is rejected with file and line" refuses "bad.json:2:" "expected a plan in JSON"
 # Rank 1 puts its input into the output of rank 0.
 ops() {
     [ "$1" = 1 ] && move copy "$(ref type '"i"' 0 1)" "$(ref type '"o"' 0 1)"
@@ -148,12 +150,12 @@ ops() {
 }
 plan rooted broadcast 2 "1 1 0" o >"$scratch/rooted.json"
 arguments=(bench 2 broadcast --plan "$scratch/rooted.json")
-check "another root" refuses "its root is rank 1: give -r 1"
-check "the plan's root" ends_with 0 "${arguments[@]}" -r 1 -b 4K -e 4K
+check "a rooted plan is rejected for another root, and its root is named" refuses "its root is rank 1: give -r 1"
+check "a rooted plan runs with its root" ends_with 0 "${arguments[@]}" -r 1 -b 4K -e 4K
 arguments=(./bench_broadcast --plan "$scratch/bad.json" -r all)
-check "roots in turn" refuses "a plan has one root"
+check "-r all is rejected with a plan" refuses "a plan has one root"
 arguments=(./bench_alltoallv --plan "$scratch/gather4.json")
-check "alltoallv" refuses "equal blocks" bench_alltoall
+check "--plan is rejected by bench_alltoallv" refuses "equal blocks" bench_alltoall
 arguments=(./bench_allgather --plan "$scratch/gather4.json" --tune "$scratch/t")
-check "--tune" refuses "leave one out"
+check "--plan together with --tune is rejected" refuses "leave one out"
 tap_done

@@ -1,22 +1,22 @@
 #!/bin/sh
-# Whole runs of the benchmarks under the launcher: every program, several rank
-# counts, odd sizes, both kinds of memory, options that change the measurement,
-# and what happens when data is wrong. TAP on standard output; run from the top
-# folder.
+# Complete runs of the benchmarks under mpirun: every program with several rank counts and odd
+# sizes, registered and unregistered memory, options that change the measurement, the output files
+# (CSV, JSON, manifest, tuning table), and wrong data, which must not give a time. Run from the
+# repository's root.
 . verify/tests/support/bench_tap.inc
 [ -x ./bench_allreduce ] || skip_all "runs" "bench_allreduce is not built; run make"
 programs="allreduce allgather alltoallv alltoall reduce_scatter broadcast reduce sendrecv"
 csv=$scratch/a.csv
 
-# bench RANKS PROGRAM ARGUMENTS
+# bench RANKS PROGRAM ARGUMENTS: runs bench_PROGRAM.
 bench() {
     ranks=$1 program=$2
     shift 2
     run ci/mpirun -np "$ranks" "./bench_$program" "$@"
 }
 
-# passes NAME ROWS: exit code 0, and exactly that many CSV rows, all passed,
-# with as many fields as the header, a positive time and an interval around it.
+# passes NAME ROWS: exit code 0, and exactly that many CSV rows. Each has passed verification and
+# has as many fields as the header, a positive time and a confidence interval that contains it.
 passes() {
     status=1
     [ "$code" -eq 0 ] && awk -F, -v rows="$2" '
@@ -31,71 +31,71 @@ for program in $programs; do
     case $program in alltoall*|sendrecv) places=1 ;; *) places=2 ;; esac
     for ranks in 1 3 5; do
         bench $ranks "$program" -b 8 -e 32K -f 64 -n 6 -w 1 --peer mpi --csv "$csv"
-        passes "bench_$program, $ranks ranks, with MPI in the same run" $((2 * 2 * places + places * 2))
+        passes "bench_$program with $ranks ranks is correct, with MPI in the same run" $((2 * 2 * places + places * 2))
     done
     bench 2 "$program" -b 1000 -e 3001 -i 667 -n 4 -w 1 -d bfloat16 --buffers plain -u 1 --csv "$csv"
-    passes "bench_$program, plain memory, shifted by an element" $((4 * places))
+    passes "bench_$program is correct in unregistered memory, shifted by an element" $((4 * places))
 done
 
 bench 4 allreduce -d all -o all -b 1 -e 1K -f 9 -n 2 -w 0 --csv "$csv"
-passes "every type and operation, odd sizes" $((12 * 5 * 4 * 2))
+passes "allreduce is correct for every type and operation, at odd sizes" $((12 * 5 * 4 * 2))
 bench 3 reduce -r all -b 64 -e 64 -n 2 --csv "$csv"
-passes "every root" 6
+passes "-r all measures every root" 6
 for level in 1 2; do
     bench 3 allreduce -R $level -b 8 -e 64K -f 128 -n 4 --csv "$csv"
     passes "-R $level registers the buffers" 4
 done
 bench 2 allreduce -b 64 -e 64 -n 5 -c 3 -z 1 -m 3 --csv "$csv"
-passes "-z 1 with -m and three checks" 2
+passes "-z 1 together with -m and three checks is correct" 2
 bench 2 allreduce -b 64 -e 64 -n 1 -z 3 --csv "$csv"
-passes "-z 3, one iteration" 2
+passes "-z 3 with one iteration is correct" 2
 run ./bench_sendrecv -b 0 -e 1M -f 1024 -n 2 --csv "$csv"
 status=1
 [ "$code" -eq 0 ] && [ "$(tail -n 1 "$csv" | cut -d , -f 16,27)" = 1048576,pass ] && status=0
-check "-b 0 with a factor" $status
+check "-b 0 with a step factor reaches the largest size" $status
 run ./bench_allgather -b 0 -e 64 -f 2 -d double -n 2 --csv "$csv"
 status=1
 [ "$code" -eq 0 ] && [ "$(awk -F, '$15 == "out" { printf "%s ", $16 }' "$csv")" = "0 16 32 64 " ] &&
     status=0
-check "sizes that round to the same elements are one row" $status
+check "sizes that round to the same element count give one row" $status
 bench 2 allreduce -b 64 -e 64 -n 4 -N 3 --csv "$csv"
 passes "-N repeats the sweep" 6
 
-# One rank: its interval narrows on the busiest machine.
+# With one rank the interval becomes narrow even on a busy machine.
 bench 1 allreduce -b 4K -e 4K --until 100% --csv "$csv"
-passes "--until ends by itself" 2
+passes "--until ends when the interval is narrow enough" 2
 status=1
 grep -q 'until the median.s interval is +- 100%' "$scratch/out" &&
     ! grep -q 'not reached' "$scratch/out" && status=0
-check "--until that is reached says nothing more" $status
+check "--until that is reached is not reported as missed" $status
 bench 2 allreduce -b 512K -e 512K --until 0.00001% -T 1 --csv "$csv"
-passes "--until ends when its time is up" 2
+passes "--until ends when the time limit is reached" 2
 status=1
 [ "$(grep -c -- '--until 1e-05% not reached, the median is +- .*% after' "$scratch/out")" -eq 2 ] &&
     [ "$(awk -F, 'NR > 1 && $18 < 40' "$csv" | wc -l)" -eq 0 ] && status=0
-check "and says how wide the interval still is, after more iterations" $status
+check "--until that is missed reports the interval's width, after at least 40 iterations" $status
 
 for program in allreduce alltoallv reduce_scatter; do
     case $program in alltoallv) places=1 ;; *) places=2 ;; esac
     bench 3 $program -b 1000 -e 256K -f 250 -n 5 -w 1 --cold --peer mpi --csv "$csv"
-    passes "--cold, bench_$program" $((4 * places))
+    passes "bench_$program --cold is correct" $((4 * places))
 done
 status=1
 grep -q '^# Buffers: weir memory, cold: .* last-level cache of [0-9]* MiB; ' "$scratch/out" &&
     status=0
-check "the header says cold" $status
+check "the header says that buffers are cold" $status
 bench 3 allreduce -b 64 -e 64 -n 40 -m 2 --mode latency --peer mpi --csv "$csv"
-passes "--mode latency" 4
+passes "--mode latency is correct" 4
 status=1
 [ "$(grep -c ': start skew [0-9.]* us median, [0-9.]* us p99$' "$scratch/out")" -eq 4 ] &&
     grep -q '^# Timing: latency: ' "$scratch/out" && status=0
-check "and tells how far apart the ranks started" $status
+check "--mode latency reports the start skew of the ranks" $status
 
 bench 3 broadcast -b 1K -e 1K -n 30 --peer mpi --csv "$csv"
 status=1
 [ "$(grep -c 'ratio [0-9.]* \[[0-9.]*, [0-9.]*\], \(faster\|slower\|no difference shown\)$' \
     "$scratch/out")" -eq 2 ] && status=0
-check "a ratio comes with its interval and what that shows" $status
+check "the ratio to a peer is reported with its interval and a conclusion" $status
 
 algos=$(./bench_allreduce --list-algos | awk '$2 == "host" { print $1 }')
 bench 2 allreduce -b 1K -e 1K -n 4 --algo all --csv "$csv"
@@ -107,22 +107,22 @@ for algo in $algos; do
     bench 2 allreduce -b 1K -e 1K -n 4 --algo "$algo" --csv "$csv"
     status=1
     [ "$code" -eq 0 ] && [ "$(awk -F, 'NR > 1 && $27 != "pass"' "$csv" | wc -l)" -eq 0 ] && status=0
-    check "--algo $algo" $status
+    check "--algo $algo is correct" $status
 done
 bench 2 allreduce -b 1K -e 1K -n 4 --algo "$(echo "$algos" | tr '\n' ,)auto" --csv "$csv"
 status=1
 [ "$code" -eq 0 ] && [ "$(awk -F, 'NR > 1 { print $15, $11 }' "$csv" | sort | uniq -d | wc -l)" -eq 0 ] &&
     [ "$(wc -l <"$csv")" -gt 4 ] && status=0
-check "a list that ends with auto measures each once, too" $status
+check "--algo with a list that ends with auto measures each algorithm once" $status
 
 bench 2 allreduce -b 1K -e 1K -n 4 --algo ring,packet --csv "$csv"
 status=1
 [ "$code" -eq 0 ] && [ "$(awk -F, '$15 == "out" { printf "%s ", $11 }' "$csv")" = "ring packet " ] &&
     status=0
-check "--algo takes a list" $status
+check "--algo with a list measures exactly those algorithms" $status
 
-# The table that --tune writes is one that the library reads, and a second run leaves
-# the rows of other collectives alone.
+# The library reads the tuning table that --tune writes; a second run keeps the rows of other
+# collectives.
 tuned=$scratch/tuned
 bench 2 allreduce -b 64 -e 256K -f 16 -n 8 --tune "$tuned"
 bench 2 allgather -b 64 -e 256K -f 16 -n 8 --tune "$tuned"
@@ -130,39 +130,39 @@ bench 2 allgather -b 64 -e 256K -f 16 -n 8 --tune "$tuned"
 status=1
 [ "$code" -eq 0 ] && [ "$(grep -c '^allreduce .* - ' "$tuned")" -eq 1 ] &&
     [ "$(grep -c '^allgather .* - ' "$tuned")" -eq 1 ] && status=0
-check "--tune writes a table, collective by collective" $status
+check "--tune writes a table and keeps the rows of other collectives" $status
 sed 's/^allreduce .*/allreduce 2 any - ring/' "$tuned" >"$scratch/ring"
 WEIR_TUNING=$scratch/ring bench 2 allreduce -b 1K -e 1K -n 4
 status=1
 [ "$code" -eq 0 ] && grep -q '^# Algorithms of weir   : ring 1024 B$' "$scratch/out" && status=0
-check "the library reads that table" $status
+check "the library selects algorithms by the table that --tune wrote" $status
 
 bench 3 allreduce -b 1000 -e 40000 -f 40 -n 4 -d half --algo all --determinism --csv "$csv"
 status=1
 [ "$code" -eq 0 ] && [ "$(grep -c '^# Determinism .*: same bits in 10 repeats and on 3 ranks$' \
     "$scratch/out")" -eq "$(echo "$algos" | wc -l)" ] && status=0
-check "--determinism says of each algorithm whether its bits are the same" $status
+check "--determinism reports for each algorithm whether results are bitwise equal" $status
 bench 3 reduce -b 1000 -e 1000 -n 4 --peer mpi --determinism --csv "$csv"
 status=1
 [ "$code" -eq 0 ] && grep -q '^# Determinism  *: mpi:.*: same bits in 10 repeats$' "$scratch/out" &&
     status=0
-check "likewise of a peer; where one rank has the result, ranks are not compared" $status
+check "--determinism covers peers, and does not compare ranks where only one has the result" $status
 
 bench 2 allreduce -b 64 -e 64 -n 4 -c 0 --csv "$csv"
 status=1
 [ "$code" -eq 0 ] && [ "$(grep -c ',off,0,none,off,off,0,,,,,,,,,$' "$csv")" -eq 2 ] && status=0
-check "-c 0 checks nothing and says so" $status
+check "-c 0 verifies nothing, and the CSV says so" $status
 grep -q '^# Wall time  .* timing [0-9.]* s, verification 0.0000 s$' "$scratch/out"
 check "-c 0 spends no time on verification" $?
 
 bench 2 allreduce -b 64 -e 64 -n 4 -d half --peer mpi --csv "$csv"
-passes "MPI takes no part where it lacks the type" 2
+passes "MPI is left out where it lacks the type" 2
 
 bench 4 alltoallv -b 128 -e 128 -n 4
 status=1
 [ "$code" -eq 0 ] && awk '/^ / { found = $1 == 112 && $2 == 8 } END { exit !found }' \
     "$scratch/out" && status=0
-check "alltoallv has nccl-tests' byte counts" $status
+check "alltoallv reports nccl-tests' byte counts" $status
 
 bench 3 allreduce -b 64 -e 64 -n 4 --csv "$csv"
 status=1
@@ -173,7 +173,7 @@ if [ "$cores" -lt 3 ]; then
 else
     ! grep -q 'preflight: .* ranks share' "$scratch/err" && status=0
 fi
-check "the preflight tells of shared cores, and only of those" $status
+check "the preflight reports shared cores if and only if ranks share cores" $status
 
 # JSON, with per-iteration times.
 bench 3 allreduce -b 64 -e 1K -f 16 -n 7 -I 1 -K 2 -J "$scratch/a.json"
@@ -195,7 +195,7 @@ for key in "timing_s", "verification_s":
     parts = [row["wall_time"][key] for row in run["results"]]
     assert min(parts) > 0 and abs(sum(parts) - run["wall_time"][key]) < 1e-4
 END
-    check "JSON is nccl-tests' schema, without the environment, with its costs" $status
+    check "-J follows nccl-tests' schema, with wall times and without PATH and HOME" $status
 fi
 
 run ./bench_allreduce -b 8 -e 8 -w 1 --visits 1 -I 1 -K 2001 -J "$scratch/a.json"
@@ -203,9 +203,9 @@ status=1
 [ "$code" -eq 0 ] && grep -q '^#  *out of place, 8 B, .*-K 2001 leaves none of [0-9]* iterations' \
     "$scratch/out" && [ "$(awk '/^ / { print $10, $11, $12, $13 }' "$scratch/out")" = "nan nan nan nan" ] &&
     grep -q '"p99_us": null' "$scratch/a.json" && status=0
-check "-K that leaves no iteration says so, and no numbers" $status
+check "-K that leaves no iteration is reported, and gives no numbers" $status
 
-# Endless, and stopped while it measures, which takes much longer than to write a row.
+# An endless run is killed while it measures, which takes much longer than writing a row.
 if command -v python3 >/dev/null 2>&1; then
     ./bench_allreduce -b 4M -e 4M -n 1500 -w 0 -N 0 -c 0 -J "$scratch/e.json" >"$scratch/out" 2>"$scratch/err" &
     endless=$!
@@ -221,17 +221,17 @@ import json, sys
 run = json.load(open(sys.argv[1]))
 assert len(run["results"]) >= 2 and run["out_of_bounds"]["count"] == 0 and "end_time" not in run
 END
-    check "JSON of an endless run is whole after each row" $status
+    check "the JSON file of an endless run is complete after each row" $status
 fi
 
-# The manifest: beside the CSV and in -J, true, and without secrets.
+# The manifest, next to the CSV and in -J, is correct and contains no secrets.
 rm -f "$scratch/m.json"
 WEIR_BOOT_SECRET=hidden-1 AWS_SECRET=hidden-2 GITHUB_TOKEN=hidden-3 WEIR_ALGO=auto \
     bench 3 allreduce -b 64 -e 64 -n 4 --csv "$scratch/m.csv" -J "$scratch/j.json"
 status=1
 [ "$code" -eq 0 ] && [ -s "$scratch/m.json" ] &&
     ! grep -rl hidden- "$scratch/m.json" "$scratch/j.json" "$scratch/m.csv" && status=0
-check "no secret of the environment is written" $status
+check "no secret of the environment is written to CSV, JSON or manifest" $status
 if command -v python3 >/dev/null 2>&1; then
     status=1
     python3 - "$scratch/m.json" "$scratch/j.json" "$scratch/m.csv" 2>"$scratch/err" <<'END' && status=0
@@ -253,11 +253,11 @@ options = beside["options"]
 assert options["min_bytes"] == options["max_bytes"] == 64 and options["iterations"] == 4
 assert "-n" in beside["arguments"]
 END
-    check "the manifest is JSON, the same in both places, and true" $status
+    check "the manifest is the same next to the CSV and in -J, and is correct" $status
 fi
 
-# What -J has is what the CSV has, and reading and writing it loses nothing: of several contenders,
-# with times of each iteration, and of alltoallv.
+# -J has the same rows as the CSV, and reading and writing it loses nothing: with several
+# candidates, with per-iteration times, and for alltoallv.
 same_json() {
     python3 -c 'import json, sys
 a, b = (json.load(open(path)) for path in sys.argv[1:])
@@ -265,19 +265,19 @@ sys.exit(a != b or not all(result["rows"] for result in a["results"]))' "$1" "$2
 }
 if [ -x ./weir-compare ] && command -v python3 >/dev/null 2>&1; then
     for arguments in "allreduce -I 1 -K 1" "alltoallv --dist zipf:1.2"; do
-        # Words to split.
+        # The arguments are split into words.
         # shellcheck disable=SC2086
         bench 2 $arguments -b 8 -e 4K -f 8 -n 6 --peer mpi --csv "$scratch/c.csv" -J "$scratch/j.json"
         run ./weir-compare --csv "$scratch/back.csv" --rows-json "$scratch/back.json" "$scratch/j.json"
         status=1
         [ "$code" -eq 0 ] && [ ! -s "$scratch/err" ] && cmp "$scratch/c.csv" "$scratch/back.csv" &&
             same_json "$scratch/j.json" "$scratch/back.json" && status=0
-        check "JSON of ${arguments%% *} is read and written again, and has the CSV's rows" $status
+        check "-J of ${arguments%% *} reads back identically and has the CSV's rows" $status
     done
     run ./weir-compare "$scratch" "$scratch"
     status=1
     ! grep -q 'same measurement as .*c.csv' "$scratch/err" && status=0
-    check "a CSV and the JSON of the same run are one run" $status
+    check "a CSV and the JSON of the same run are not counted as two measurements" $status
 fi
 mkdir "$scratch/n.json"
 bench 1 allreduce -b 64 -e 64 -n 2 --csv "$scratch/n.csv"
@@ -286,7 +286,7 @@ ends "a manifest that cannot be written is a usage error" 2
 # Wrong data.
 if command -v "${MPICC:-mpicc}" >/dev/null 2>&1 &&
     "${MPICC:-mpicc}" -shared -fPIC -o "$scratch/faults.so" verify/tests/support/bench_faults.c; then
-    # fault KIND ARGUMENTS: 3 ranks with wrong data.
+    # fault KIND ARGUMENTS: bench_allreduce with 3 ranks and an injected fault (bench_faults.c).
     fault() {
         kind=$1
         shift
@@ -295,11 +295,11 @@ if command -v "${MPICC:-mpicc}" >/dev/null 2>&1 &&
     }
     fault none --peer mpi
     passes "without a fault the preloaded library changes nothing" 4
-    # failed NAME CONTENDER ROWS: that many of its rows failed, without numbers.
+    # failed NAME CANDIDATE ROWS: exit code 1, and that many of its rows failed, without times.
     failed() {
         status=1
-        [ "$code" -eq 1 ] && awk -F, -v contender="$2" -v rows="$3" '
-            NR > 1 && index($10, contender) == 1 && $27 == "fail" {
+        [ "$code" -eq 1 ] && awk -F, -v candidate="$2" -v rows="$3" '
+            NR > 1 && index($10, candidate) == 1 && $27 == "fail" {
                 n++
                 for (i = 19; i <= 26; i++) if ($i != "") bad = 1
                 if ($28 < 1) bad = 1
@@ -308,29 +308,29 @@ if command -v "${MPICC:-mpicc}" >/dev/null 2>&1 &&
         check "$1" $status
     }
     fault peer --peer mpi
-    failed "a wrong peer: exit code 1, no number" mpi 2
+    failed "wrong results of a peer give exit code 1 and no times" mpi 2
     status=1
     grep -q 'wrong data: mpi.*rank 2, element 1: got .*, expected' "$scratch/err" && status=0
-    check "the first mismatch is told: rank, element, got, expected" $status
+    check "the first mismatch is reported with rank, element, actual and expected value" $status
     status=1
     [ "$(awk -F, '$10 == "weir" && $27 == "pass" && $19 > 0' "$csv" | wc -l)" -eq 2 ] && status=0
-    check "weir's own rows are not harmed by a wrong peer" $status
+    check "a peer's wrong results leave weir's rows intact" $status
     fault reference
-    failed "wrong results of weir: exit code 1, no number" weir 2
+    failed "wrong results of weir give exit code 1 and no times" weir 2
     status=1
     awk '/^ / && $9 == 1 { row = 1 } /Out of bounds values : 2 FAILED/ { foot = 1 }
          END { exit !(row && foot) }' "$scratch/out" && status=0
-    check "the table's row and footer show it" $status
+    check "wrong results are shown in the table's row and footer" $status
     fault late
-    failed "wrong after the timed loop: the timing is withdrawn" weir 2
+    failed "wrong results after the timed loop remove the times" weir 2
     fault late --cold
-    failed "likewise with --cold" weir 2
+    failed "wrong results after the timed loop remove the times with --cold" weir 2
     if [ "$(uname -m)" = x86_64 ]; then
         fault flush
         status=1
         [ "$code" -eq 1 ] &&
             grep -q 'special value (subnormal.*got -*0, expected [0-9.]*e-' "$scratch/err" && status=0
-        check "a processor that flushes subnormal numbers: wrong data" $status
+        check "flushing subnormal numbers to zero is reported as wrong data" $status
     fi
 else
     tap_number=$((tap_number + 1))

@@ -1,14 +1,14 @@
 #!/bin/sh
-# A vendor's library as a peer: found, named, tried in a child first, measured in each of
-# its modes and checked. The GPU and the library are stand-ins. TAP on standard output; run
-# from the top folder.
+# A vendor's collective library as a peer (--peer PATH): it is found, opened in a child process
+# first, named with its version, measured in each of its modes and verified. GPU and library are
+# simulated (support/gpu_standin.c, vendor_standin.c). Run from the repository's root.
 . verify/tests/support/bench_tap.inc
-export WEIR_BACKEND=host # under the stand-in, also where there are GPUs
+export WEIR_BACKEND=host # the simulated GPU needs the host backend, also where there are GPUs
 bin=${O:-build}/tests
 [ -x "$bin/bench_allreduce_standin" ] || skip_all "vendor libraries" "not built; run make tests"
 command -v "${MPICC:-mpicc}" >/dev/null || skip_all "vendor libraries" "no mpicc"
 
-# library NAME FLAGS: builds a stand-in.
+# library NAME FLAGS: builds a simulated vendor library.
 library() {
     name=$1
     shift
@@ -20,12 +20,12 @@ library libcrash.so -DSTANDIN_CRASHES
 library liblacks.so -DSTANDIN_LACKS
 library libwrong.so -DSTANDIN_WRONG
 
-# says NAME PATTERN: standard error of the last run has it.
+# says NAME PATTERN: standard error of the last run matches.
 says() {
     check "$1" "$(grep -q -e "$2" "$scratch/err"; echo $?)"
 }
 
-# in_csv NAME WORD COUNT: so many rows of that contender, all of them right.
+# in_csv NAME CANDIDATE COUNT: the CSV has COUNT rows of it, all correct and with times.
 in_csv() {
     check "$1" "$(awk -F, -v word="$2" -v count="$3" '
         NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
@@ -36,36 +36,36 @@ in_csv() {
 for program in allreduce reduce_scatter reduce broadcast allgather alltoall alltoallv sendrecv; do
     run ci/mpirun -np 2 "$bin/bench_${program}_standin" -b 1K -e 16K -f 16 -n 5 -G 4 -T 10 \
         --peer "$scratch/libnccl.so.2" --csv "$scratch/a.csv"
-    ends "$program with the library" 0
+    ends "bench_$program runs with a vendor library as peer" 0
     rows=4
     case $program in alltoall* | sendrecv) rows=2 ;; esac
-    in_csv "$program: its default mode is right" nccl:2.28.3 $rows
-    in_csv "$program: symmetric windows are right" nccl:2.28.3:symmetric $rows
-    in_csv "$program: copy engines are right" nccl:2.28.3:zero-cta $rows
+    in_csv "bench_$program: the peer's default mode is correct" nccl:2.28.3 $rows
+    in_csv "bench_$program: the peer's symmetric windows are correct" nccl:2.28.3:symmetric $rows
+    in_csv "bench_$program: the peer's copy engines are correct" nccl:2.28.3:zero-cta $rows
 done
-check "the best mode is named" "$(grep -q 'best of nccl:2.28.3 is ' "$scratch/out"; echo $?)"
+check "the peer's fastest mode is reported" "$(grep -q 'best of nccl:2.28.3 is ' "$scratch/out"; echo $?)"
 run ci/mpirun -np 2 "$bin/bench_allreduce_standin" -b 1K -e 1K -n 5 --peer "$scratch/libold.so" \
     --csv "$scratch/a.csv"
-ends "an old library" 0
-in_csv "has its default mode" nccl:2.18.5 2
-check "and no other" "$(grep -c nccl:2.18.5: "$scratch/a.csv")"
+ends "an old vendor library runs" 0
+in_csv "an old vendor library is measured in its default mode" nccl:2.18.5 2
+check "an old vendor library is measured in no other mode" "$(grep -c nccl:2.18.5: "$scratch/a.csv")"
 run env WEIR_NCCL_SO="$scratch/libnccl.so.2" ci/mpirun -np 2 "$bin/bench_allreduce_standin" \
     -b 1K -e 1K -n 5 --peer nccl:symmetric --csv "$scratch/a.csv"
-ends "WEIR_NCCL_SO and one mode" 0
-in_csv "which is measured" nccl:2.28.3:symmetric 2
-in_csv "alone" nccl:2.28.3 0
+ends "--peer nccl:MODE takes the library from WEIR_NCCL_SO" 0
+in_csv "--peer nccl:MODE measures that mode" nccl:2.28.3:symmetric 2
+in_csv "--peer nccl:MODE measures no other mode" nccl:2.28.3 0
 run "$bin/bench_allreduce_standin" -b 1K -e 1K --peer "$scratch/libcrash.so"
-ends "a library that crashes" 3
-says "is told" 'libcrash.so crashes when it is opened'
+ends "a vendor library that crashes when it is opened ends the run with 3" 3
+says "a vendor library that crashes is reported" 'libcrash.so crashes when it is opened'
 run "$bin/bench_allreduce_standin" -b 1K -e 1K --peer "$scratch/liblacks.so"
-ends "a library that lacks a function" 3
-says "is told, with the function" 'liblacks.so has no ncclAllReduce'
+ends "a vendor library that lacks a function ends the run with 3" 3
+says "a vendor library that lacks a function is reported with that function" 'liblacks.so has no ncclAllReduce'
 run "$bin/bench_allreduce_standin" -b 1K -e 1K --peer "$scratch/none.so"
-ends "a library that is not there" 3
-says "is told" 'none.so: cannot open'
+ends "a missing vendor library ends the run with 3" 3
+says "a missing vendor library is reported" 'none.so: cannot open'
 run ci/mpirun -np 2 "$bin/bench_allreduce_standin" -b 1K -e 1K -n 5 --peer "$scratch/libwrong.so"
-ends "a library with wrong results" 1
-says "is told by name" 'wrong data: nccl:2.28.3'
+ends "wrong results of a vendor library end the run with 1" 1
+says "wrong results of a vendor library are reported with its name and version" 'wrong data: nccl:2.28.3'
 run "$bin/bench_allreduce_standin" --peer nccl:fast
-ends "an unknown mode" 2
+ends "an unknown mode of a peer is a usage error" 2
 finish

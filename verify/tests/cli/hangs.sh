@@ -1,7 +1,7 @@
 #!/bin/bash
-# A rank that is stopped or killed, whichever it is and whatever the others do
-# then: the job ends within its deadline and five seconds, one report says where
-# every rank stands, in rank order, and nothing stays behind.
+# Hang detection: after a rank is stopped (SIGSTOP) or killed, or does not start, the job ends
+# at most five seconds after its deadline, prints one report with the state of every rank in rank
+# order, and leaves no process and no shared memory. Run from the repository's root.
 set -u
 # shellcheck source=verify/tests/support/tap.sh
 . verify/tests/support/tap.sh
@@ -17,7 +17,7 @@ now_ms() { date +%s%3N; }
 
 shared_names() { find /dev/shm -mindepth 1 -user "$(id -u)" 2>/dev/null | grep -v vader | sort; }
 
-# Whether any of these processes runs; a zombie does not.
+# any_runs PID...: 0 if any of these processes runs; zombies do not count.
 any_runs() {
     local pid stat
     for pid; do
@@ -27,9 +27,9 @@ any_runs() {
     return 1
 }
 
-# hang SIGNAL RANK ARGUMENTS: 4 ranks, one of which gets the signal while it
-# works. The exit code goes to $code, the time from the signal to the end to
-# $took_ms, the ranks' process ids to $pids.
+# hang SIGNAL RANK ARGUMENTS: runs 4 ranks and sends the signal to one of them while they work.
+# Sets $code to the exit code, $took_ms to the time from the signal to the end of the job, and
+# $pids to the ranks' process ids.
 hang() {
     local signal=$1 rank=$2 job tries
     shift 2
@@ -54,8 +54,8 @@ hang() {
     took_ms=$(($(now_ms) - start))
 }
 
-# One report that names the lost rank, with a line for each rank, in order, and
-# at least one that shows what a survivor waited for.
+# reports STATE RANK: standard error has exactly one report. It names the lost rank and has a
+# line for each rank, in rank order.
 reports() {
     local state=$1 rank=$2
     awk -v state="$state" -v rank="$rank" '
@@ -95,36 +95,36 @@ left_nothing() {
 
 has_code() { [ "$code" -eq "$1" ]; }
 
-# One long timed block without checks, so that the signal comes in a collective.
+# One long timed block without verification, so that the signal arrives during a collective.
 for rank in 0 2; do
-    check "a benchmark runs" hang STOP $rank -n 1000000 -c 0
-    check "rank $rank stopped in a collective: exit code 4" has_code 4
-    check "rank $rank stopped: in time" ended_in_time
-    check "rank $rank stopped: one report, in rank order" reports stopped $rank
-    check "rank $rank stopped: what the others waited for" says_what_was_awaited $rank
-    check "rank $rank stopped: nothing is left" left_nothing
-    # Open MPI's launcher tells of the signal, not of the ranks' code.
-    check "a benchmark runs" hang KILL $rank -n 1000000 -c 0
-    check "rank $rank killed: in time" ended_in_time
-    check "rank $rank killed: one report, in rank order" reports dead $rank
-    check "rank $rank killed: nothing is left" left_nothing
+    check "a benchmark runs until rank $rank is stopped" hang STOP $rank -n 1000000 -c 0
+    check "rank $rank stopped in a collective: the job ends with 4" has_code 4
+    check "rank $rank stopped: the job ends in time" ended_in_time
+    check "rank $rank stopped: one report lists every rank in rank order" reports stopped $rank
+    check "rank $rank stopped: the report shows what the other ranks waited for" says_what_was_awaited $rank
+    check "rank $rank stopped: no process and no shared memory is left" left_nothing
+    # The exit code is not checked: Open MPI's launcher returns the signal, not the ranks' code.
+    check "a benchmark runs until rank $rank is killed" hang KILL $rank -n 1000000 -c 0
+    check "rank $rank killed: the job ends in time" ended_in_time
+    check "rank $rank killed: one report lists every rank in rank order" reports dead $rank
+    check "rank $rank killed: no process and no shared memory is left" left_nothing
 done
-# Small blocks: most of the time goes to MPI, in checks and agreement.
-check "a benchmark runs" hang STOP 1 -n 1 -w 0 --algo packet -c 20
-check "a rank stopped between collectives: exit code 4" has_code 4
-check "a rank stopped between collectives: in time" ended_in_time
-check "a rank stopped between collectives: one report" reports stopped 1
-check "a rank stopped between collectives: nothing is left" left_nothing
+# Small blocks: ranks spend most of the time in MPI, for verification and agreement.
+check "a benchmark runs until rank 1 is stopped between collectives" hang STOP 1 -n 1 -w 0 --algo packet -c 20
+check "a rank stopped between collectives: the job ends with 4" has_code 4
+check "a rank stopped between collectives: the job ends in time" ended_in_time
+check "a rank stopped between collectives: one report lists every rank" reports stopped 1
+check "a rank stopped between collectives: no process and no shared memory is left" left_nothing
 
-# A rank does not come to the first meeting.
+# missing RANK: 3 ranks, one of which does not start in time for the bootstrap.
 # shellcheck disable=SC2016  # expanded by the ranks
 missing() {
     LATE=$1 timeout 60 ci/mpirun -np 3 bash -c \
         'case ${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-0}} in "$LATE") sleep 50 ;; esac
          exec ./bench_allreduce -b 8 -e 8 -T 1'
 }
-# One report of three ranks in order, in which that rank is silent.
-reports_set_up() {
+# reports_missing_rank RANK: one report of three ranks in rank order, in which RANK gave no answer.
+reports_missing_rank() {
     awk -v silent="$1" '
         BEGIN { lines = 0 }
         /^weir: where 3 ranks stand in set-up \(deadline 1000 ms\): bench_allreduce$/ { heads++ }
@@ -137,9 +137,9 @@ reports_set_up() {
 }
 for rank in 0 2; do
     started=$(now_ms)
-    check "rank $rank does not come: exit code 4" ends_with 4 missing $rank
+    check "rank $rank does not start: the job ends with 4" ends_with 4 missing $rank
     took_ms=$(($(now_ms) - started))
-    check "rank $rank does not come: in time" ended_in_time
-    check "rank $rank does not come: one report in rank order" reports_set_up $rank
+    check "rank $rank does not start: the job ends in time" ended_in_time
+    check "rank $rank does not start: one report in rank order shows it without answer" reports_missing_rank $rank
 done
 tap_done

@@ -1,26 +1,28 @@
 #!/bin/bash
-# Two emulated hosts (ci/hosts): the tcp wire between them over IPv4 and IPv6, a cable
-# that is cut, an interface that is not there, a launcher over both, and a benchmark ($BENCH).
+# Two emulated hosts (ci/hosts): the tcp transport between them over IPv4 and IPv6, a cut cable, a
+# missing interface, mpirun across both hosts, and a benchmark (BENCH=./bench_allreduce) on them.
 cd "$(dirname "$0")/../../.." || exit 3
 # shellcheck source=verify/tests/support/tap.sh
 . verify/tests/support/tap.sh
 
-wires=${O:-build}/tests/test_net
+net_tests=${O:-build}/tests/test_net
 bench=${BENCH:-./bench_allreduce}
 hosts='timeout -k 5 60 ci/hosts'
 
-# Each host runs one rank of two; the address is that of rank 0. What a host's shell
-# expands is not for this one to.
+# Each host runs one of two ranks; the address is that of rank 0. The shell on the emulated host
+# expands the variables.
 # shellcheck disable=SC2016
 rank_of='exec "$0" tcp "$1" "$HOST_RANK" 2 "weir0:$2"'
 
-names=("the tcp wire conforms between hosts" "the tcp wire conforms over IPv6"
-    "a cut cable is named at both ends within the deadline"
-    "one connection a peer will do" "the interface that was chosen is logged, and why"
-    "an interface that is not there is refused by name"
-    "a launcher starts half of the ranks on each host"
-    "an allreduce of two ranks a host is right"
-    "a host that is lost ends all four ranks with 4, and both hosts report")
+names=("the tcp transport passes the conformance suite between hosts over IPv4"
+    "the tcp transport passes the conformance suite between hosts over IPv6"
+    "a cut cable is reported with the peer's address at both ends within the deadline"
+    "the tcp transport passes the conformance suite with one connection per peer"
+    "the chosen interface is logged with the reason"
+    "a missing interface is reported with its name and the available ones"
+    "mpirun starts half of the ranks on each host"
+    "an allreduce with two ranks per host is correct"
+    "losing a host ends all four ranks with 4 and a report on both hosts")
 
 $hosts --each true >"$out" 2>"$err"
 if [ $? -eq 77 ]; then
@@ -30,28 +32,28 @@ fi
 
 # shellcheck disable=SC2086
 {
-    conform() { ends_with 0 $hosts --each sh -c "$rank_of" "$wires" conform 10.77.0.1:5000; }
+    conform() { ends_with 0 $hosts --each sh -c "$rank_of" "$net_tests" conform 10.77.0.1:5000; }
     conform_six() {
-        ends_with 0 $hosts -6 --each sh -c "$rank_of" "$wires" conform '[fd77::1]:5000'
+        ends_with 0 $hosts -6 --each sh -c "$rank_of" "$net_tests" conform '[fd77::1]:5000'
     }
     cut_cable() {
-        HOSTS_CUT_AFTER=1 ends_with 0 $hosts --each sh -c "$rank_of" "$wires" cut 10.77.0.1:5000 &&
+        HOSTS_CUT_AFTER=1 ends_with 0 $hosts --each sh -c "$rank_of" "$net_tests" cut 10.77.0.1:5000 &&
             grep -q 'rank 0 at 10.77.0.1:' "$err" && grep -q 'rank 1 at 10.77.0.2:' "$err"
     }
     one_stream() {
         WEIR_SOCKET_STREAMS=1 \
-            ends_with 0 $hosts --each sh -c "$rank_of" "$wires" conform 10.77.0.1:5000
+            ends_with 0 $hosts --each sh -c "$rank_of" "$net_tests" conform 10.77.0.1:5000
     }
     logged() {
-        WEIR_LOG=info ends_with 0 $hosts --each sh -c "$rank_of" "$wires" conform 10.77.0.1:5000 &&
+        WEIR_LOG=info ends_with 0 $hosts --each sh -c "$rank_of" "$net_tests" conform 10.77.0.1:5000 &&
             grep -q 'interface weir0, address 10.77.0.2.*because.*WEIR_SOCKET_IFNAME' "$err" &&
             WEIR_LOG=info WEIR_SOCKET_IFNAME=weir0 \
-                ends_with 0 $hosts --each sh -c "$rank_of" "$wires" conform 10.77.0.1:5000 &&
+                ends_with 0 $hosts --each sh -c "$rank_of" "$net_tests" conform 10.77.0.1:5000 &&
             grep -q 'because WEIR_SOCKET_IFNAME names it' "$err"
     }
     absent() {
         WEIR_SOCKET_IFNAME=eth77 \
-            $hosts --each sh -c "$rank_of" "$wires" conform 10.77.0.1:5000 >"$out" 2>"$err"
+            $hosts --each sh -c "$rank_of" "$net_tests" conform 10.77.0.1:5000 >"$out" 2>"$err"
         grep -q "WEIR_SOCKET_IFNAME.*'eth77' is not up.*weir0" "$err"
     }
     launched() {
@@ -63,7 +65,7 @@ fi
         ends_with 0 $hosts -np 4 "$bench" --transport tcp -b 8 -e 512 -f 64 -w 1 -n 2 &&
             grep -q 'Out of bounds values : 0 OK' "$out"
     }
-    # mpirun ends what is left when the first rank has ended; it is to leave time for a report.
+    # mpirun kills the other ranks when the first one has ended; they need time for their report.
     lost() {
         # shellcheck disable=SC2016
         HOSTS_CUT_AFTER=3 OMPI_MCA_odls_base_sigkill_timeout=2 ends_with 4 $hosts -np 4 \

@@ -1,15 +1,14 @@
 #!/bin/sh
-# The injection matrix: every fault of --inject in every collective that can have
-# it. Each must end with exit code 1 (skip-signal: 4) and be
-# diagnosed as what it is. Prints its table as comments; TAP on standard output; run from the top
-# folder.
+# Fault injection: every fault of --inject in every collective to which it applies. Each run must
+# end with exit code 1 (skip-signal: 4) and print the diagnosis of that fault. The matrix of
+# results is printed as TAP comments. Run from the repository's root.
 #
-#   verify/tests/cli/inject.sh                  on the host, among 3 ranks, and more than the matrix
+#   verify/tests/cli/inject.sh                  the matrix on the host with 3 ranks, and further checks
 #   BACKEND=cuda verify/tests/cli/inject.sh     the matrix on GPUs
-#   BACKEND=standin verify/tests/cli/inject.sh  a part of it on a stand-in for a GPU
+#   BACKEND=standin verify/tests/cli/inject.sh  the matrix on a simulated GPU
 #
-# NP is the number of ranks, GPUS the number of GPUs to use (what there is), PROGRAMS and FAULTS the
-# parts of the matrix. Where there are GPUs for several jobs, collectives take turns on them.
+# NP: number of ranks; GPUS: number of GPUs to use (default: all); PROGRAMS, FAULTS: rows and
+# columns of the matrix. With enough GPUs for several jobs, the collectives run in parallel lanes.
 . verify/tests/support/bench_tap.inc
 backend=${BACKEND:-host}
 [ -x ./bench_allreduce ] || skip_all "injection ($backend)" "bench_allreduce is not built; run make"
@@ -22,7 +21,7 @@ np=${NP:-3} lanes=1 suffix='' deadline_s=2 limit_s=30
 
 case $backend in
 host)
-    lanes=2 # much of a job is starting and ending it
+    lanes=2 # starting and ending a job takes much of its time
     export WEIR_BACKEND=host
     ;;
 standin)
@@ -47,12 +46,12 @@ esac
 
 devices=${CUDA_VISIBLE_DEVICES:-$(seq -s, 0 $((lanes * np - 1)))}
 
-# program NAME: the command of a collective.
+# program NAME: prints the command of a collective.
 program() {
     if [ -n "$suffix" ]; then echo "${O:-build}/tests/bench_$1$suffix"; else echo "./bench_$1"; fi
 }
 
-# diagnosis FAULT PROGRAM: what standard error must say, as a pattern.
+# diagnosis FAULT PROGRAM: prints the pattern that standard error must match.
 diagnosis() {
     lost="never written"
     moved="equals rank [0-9]*'s chunk"
@@ -77,20 +76,21 @@ diagnosis() {
     esac
 }
 
-# has PROGRAM FAULT: special values are reduced ones; ranks are compared where all
-# have the same result.
-has() {
+# fault_applies PROGRAM FAULT: special values need a reduction; ranks are compared where all have
+# the same result.
+fault_applies() {
     case $2 in
     lose-*|unstable-bit) case $1 in *reduce*) return 0 ;; *) return 1 ;; esac ;;
     rank-bit) case $1 in allreduce|broadcast|allgather) return 0 ;; *) return 1 ;; esac ;;
     esac
 }
 
-# inject PROGRAM LANE: a line "FAULT CODE STATUS" for each fault; what a missed one wrote stays.
+# inject PROGRAM LANE: prints a line "FAULT CODE STATUS" for each fault; keeps the output of a
+# fault that was missed.
 inject() {
     command=$(program "$1")
-    # Open MPI 4 fails if another mpirun makes their common session folder at the same time.
-    # shellcheck disable=SC2154  # bench_tap.inc makes it
+    # Open MPI 4 fails if another mpirun makes the session folder, which they share, at the same time.
+    # shellcheck disable=SC2154  # set by bench_tap.inc
     export OMPI_MCA_orte_tmpdir_base="$scratch/lane$2"
     mkdir -p "$OMPI_MCA_orte_tmpdir_base"
     if [ "$backend" = cuda ] && [ "$lanes" -gt 1 ]; then
@@ -98,14 +98,14 @@ inject() {
         export CUDA_VISIBLE_DEVICES
     fi
     for fault in $faults; do
-        has "$1" "$fault" || continue
+        fault_applies "$1" "$fault" || continue
         expected=1
         [ "$fault" = skip-signal ] && expected=4
         case $fault in unstable-bit|rank-bit) option=--determinism ;; *) option= ;; esac
-        # Uneven blocks of two ranks are one block: there is nothing to swap.
+        # alltoallv's uneven distribution gives two ranks a single block: nothing could be swapped.
         [ "$1$np" = alltoallv2 ] && option="$option --dist uniform"
         said=$scratch/$1.$fault
-        # shellcheck disable=SC2086  # an option, or none
+        # shellcheck disable=SC2086  # one option or none
         timeout "$limit_s" ci/mpirun -np "$np" "$command" -b 4K -e 4K -n 1 -w 0 -T "$deadline_s" \
             --inject "$fault" $option >"$said" 2>&1
         code=$?
@@ -116,22 +116,23 @@ inject() {
     done
 }
 
-# Every program, so many at a time as there are lanes; each lane has GPUs of its own.
+# Runs every program. Lanes run in parallel, each on its own GPUs; programs are dealt out to the
+# lanes round-robin.
 run_matrix() {
     lane=0
     while [ "$lane" -lt "$lanes" ]; do
-        turn=0
+        index=0
         for name in $programs; do
-            [ $((turn % lanes)) -eq "$lane" ] && inject "$name" "$lane" >"$scratch/$name.done"
-            turn=$((turn + 1))
+            [ $((index % lanes)) -eq "$lane" ] && inject "$name" "$lane" >"$scratch/$name.done"
+            index=$((index + 1))
         done &
         lane=$((lane + 1))
     done
     wait
 }
 
-# tell PROGRAM: a test for each fault, and a line of the table.
-tell() {
+# report PROGRAM: a check for each fault, and a line of the table.
+report() {
     line="# $(printf '%-15s' "$1")"
     for fault in $faults; do
         found=$(grep "^$fault " "$scratch/$1.done")
@@ -144,7 +145,7 @@ tell() {
             : >"$scratch/out"
             mv "$scratch/$1.$fault" "$scratch/err" 2>/dev/null
             check "bench_$1$suffix finds $fault" "$status"
-        elif has "$1" "$fault"; then
+        elif fault_applies "$1" "$fault"; then
             word=MISSED
             check "bench_$1$suffix finds $fault" 1
         fi
@@ -157,76 +158,76 @@ $line"
 run_matrix
 table="# $(printf '%-15s' "$backend, $np ranks")"
 for fault in $faults; do table="$table $fault"; done
-for name in $programs; do tell "$name"; done
+for name in $programs; do report "$name"; done
 echo "$table"
 [ "$backend" = host ] || finish
 
-check "--inject list names fourteen faults" "$([ "$(echo "$listed" | wc -l)" -eq 14 ]; echo $?)"
+check "--inject list prints fourteen faults" "$([ "$(echo "$listed" | wc -l)" -eq 14 ]; echo $?)"
 run ci/mpirun -np 4 ./bench_allreduce -b 4K -e 4K -n 1
 check "without a fault nothing is found" "$code"
 
-# The missing rank and the range by name; types of one and two bytes.
+# The diagnosis names the missing rank and the range of elements, in types of every width.
 run ci/mpirun -np 4 ./bench_allreduce -b 8K -e 8K -n 1 --inject drop-chunk
 status=1
 [ "$code" -eq 1 ] &&
     grep -q 'rank 3: elements 0\.\.511, 512 wrong: .*sum lacks rank 0' "$scratch/err" && status=0
-check "drop-chunk: the missing rank and the range are named" $status
+check "drop-chunk: the diagnosis names the missing rank and the range of elements" $status
 for type in f8e4m3 bfloat16 int8 double; do
     run ci/mpirun -np 3 ./bench_allreduce -d $type -b 6000 -e 6000 -n 1 --inject drop-rank
     status=1
     [ "$code" -eq 1 ] && [ "$(grep -c 'sum lacks rank 0' "$scratch/err")" -ge 3 ] && status=0
-    check "drop-rank in $type" $status
+    check "drop-rank in $type: the diagnosis names the missing rank" $status
 done
 
-# Special values: in each type that has them, and nowhere else.
+# Special values: found in each type that has them, rejected for the others.
 for type in f8e4m3 f8e5m2 half bfloat16; do
     run ci/mpirun -np 3 ./bench_allreduce -d $type -o max -b 600 -e 600 -n 1 -w 0 --algo ring \
         --inject lose-nan
     status=1
     [ "$code" -eq 1 ] && grep -q 'special value (NaN).*got 0, expected nan' "$scratch/err" && status=0
-    check "lose-nan in $type" $status
+    check "lose-nan in $type: a lost NaN is found" $status
 done
 run ci/mpirun -np 2 ./bench_allreduce -d int32 -b 4K -e 4K -n 1 -w 0 --inject lose-nan
-ends "a fault that no element can have is refused" 2
+ends "lose-nan on a type without NaN is a usage error" 2
 run ./bench_allreduce --verify mpi --inject lose-nan
-ends "a fault that MPI's reference cannot see is refused" 2
+ends "lose-nan with --verify mpi, which cannot find it, is a usage error" 2
 
-# Determinism: what nobody promises is told, but no wrong data.
+# Determinism: a difference that no algorithm excludes is reported, but is not wrong data.
 run ci/mpirun -np 3 ./bench_allreduce -b 4K -e 4K -n 1 -w 0 --algo ring --determinism --inject rank-bit
 status=1
-told='ring: same bits in 10 repeats; other bits on the ranks in 2 of 2 results; first in float sum'
-[ "$code" -eq 0 ] && grep -q "^# Determinism .*: $told, 4096 bytes, .*: rank 2, element 0: got " \
+expected='ring: same bits in 10 repeats; other bits on the ranks in 2 of 2 results; first in float sum'
+[ "$code" -eq 0 ] && grep -q "^# Determinism .*: $expected, 4096 bytes, .*: rank 2, element 0: got " \
     "$scratch/out" && status=0
-check "a ring with other bits on a rank is told, and passes" $status
+check "ring results that differ in bits between ranks are reported, with exit code 0" $status
 run ./bench_allreduce --inject rank-bit
-ends "a fault of repeats is refused without them" 2
+ends "rank-bit without --determinism is a usage error" 2
 
-# Timed iterations: a call that did not happen, a chunk that is missing.
-told='timed iteration 2 of weir [a-z].*, float [a-z]*, [0-9]* bytes, out of place'
+# Timed iterations: a call that did not run, a missing chunk.
+expected='timed iteration 2 of weir [a-z].*, float [a-z]*, [0-9]* bytes, out of place'
 for program in $programs; do
     run ci/mpirun -np 3 "./bench_$program" -b 4K -e 4K -n 4 -w 1 --inject replay@timed
     status=1
     [ "$code" -eq 1 ] &&
-        grep -q "$told: rank .*: equals the previous" "$scratch/err" && status=0
-    check "bench_$program finds a stale timed iteration" $status
+        grep -q "$expected: rank .*: equals the previous" "$scratch/err" && status=0
+    check "bench_$program finds a stale result of a timed iteration" $status
 done
 run ci/mpirun -np 3 ./bench_allreduce -b 64K -e 64K -n 4 --inject drop-chunk@timed
-ends "a chunk that is missing in a timed iteration" 1
+ends "a chunk that is missing in a timed iteration is found" 1
 run timeout 30 ci/mpirun -np 3 ./bench_allreduce -b 64 -e 64 -n 4 -T 1 --inject skip-signal@timed
-ends "a rank that skips a timed iteration" 4
+ends "a rank that skips a timed iteration ends the job with 4" 4
 run ./bench_allreduce --inject modify-input@timed
-ends "a change that new data would hide is refused" 2
+ends "modify-input@timed, which fresh data would hide, is a usage error" 2
 
 run ci/mpirun -np 3 ./bench_allreduce -b 64 -e 64 -n 1 -o max --inject drop-chunk --verify mpi
-ends "--verify mpi alone finds it too" 1
+ends "--verify mpi alone finds drop-chunk" 1
 run ci/mpirun -np 3 ./bench_allreduce -b 64 -e 64 -n 1 --inject drop-chunk --verify exact
-ends "--verify exact alone finds it too" 1
+ends "--verify exact alone finds drop-chunk" 1
 run ci/mpirun -np 2 ./bench_allreduce -b 64 -e 64 -n 1 -d int8 --inject swap-bytes
-ends "elements of one byte have no order of bytes: refused" 2
+ends "swap-bytes on a one-byte type is a usage error" 2
 run ci/mpirun -np 2 ./bench_allreduce -b 0 -e 0 -n 1 --inject flip-bit
-ends "a fault that changes nothing is refused" 2
+ends "a fault on a message of 0 bytes is a usage error" 2
 run ./bench_allreduce --inject nope
-ends "an unknown fault is refused" 2
+ends "an unknown fault is a usage error" 2
 run ./bench_allreduce --inject replay -c 0
-ends "faults without checks are refused" 2
+ends "a fault without verification is a usage error" 2
 finish

@@ -1,8 +1,8 @@
 #!/bin/sh
-# The benchmarks across nodes, which are emulated on one: ranks with different values
-# of WEIR_HOSTID, joined by tcp. Programs over 2, 3 and 4 machines, even, ragged and
-# interleaved, the columns that say so, faults that must be found, and a rank that is
-# stopped. TAP on standard output; run from the top folder.
+# The benchmarks across nodes, emulated on one host by different values of WEIR_HOSTID and
+# connected by tcp: every program and algorithm on 2, 3 and 4 nodes with even, uneven and
+# interleaved placements; injected faults are found; a rank that stays away is reported. Run from
+# the repository's root.
 . verify/tests/support/bench_tap.inc
 [ -x ./bench_allreduce ] || skip_all "across nodes" "bench_allreduce is not built; run make"
 programs="allreduce allgather alltoallv alltoall reduce_scatter broadcast reduce sendrecv"
@@ -10,26 +10,26 @@ csv=$scratch/a.csv
 export WEIR_BACKEND=host
 export OMPI_MCA_odls_base_sigkill_timeout=0
 
-# bench LAYOUT PROGRAM ARGUMENTS: LAYOUT has a letter for each rank, that of its machine.
+# bench LAYOUT PROGRAM ARGUMENTS: LAYOUT has one letter per rank, which names the rank's node.
 bench() {
     layout=$1 binary=./bench_$2
-    machines=$(echo "$layout" | fold -w 1 | sort -u | wc -l)
+    nodes=$(echo "$layout" | fold -w 1 | sort -u | wc -l)
     shift 2
     arguments=$*
     set --
-    for machine in $(echo "$layout" | fold -w 1); do
-        # Arguments are words without blanks.
+    for node in $(echo "$layout" | fold -w 1); do
+        # The arguments are words without blanks.
         # shellcheck disable=SC2086
-        set -- "$@" ${1:+:} -np 1 env WEIR_HOSTID="$machine" "$binary" $arguments
+        set -- "$@" ${1:+:} -np 1 env WEIR_HOSTID="$node" "$binary" $arguments
     done
     run ci/mpirun "$@"
 }
 
-# passes NAME: exit code 0, and every row passed, of the layout's machines over tcp.
+# passes NAME: exit code 0; every row passed and shows the layout's number of nodes and tcp.
 passes() {
     status=1
-    [ "$code" -eq 0 ] && awk -F, -v machines="$machines" '
-        NR > 1 && ($27 != "pass" || $28 != 0 || $9 != machines || $7 != "tcp") { bad = 1 }
+    [ "$code" -eq 0 ] && awk -F, -v nodes="$nodes" '
+        NR > 1 && ($27 != "pass" || $28 != 0 || $9 != nodes || $7 != "tcp") { bad = 1 }
         END { exit bad || NR < 2 }' "$csv" && status=0
     check "$1" $status
 }
@@ -43,29 +43,29 @@ for program in $programs; do
         # shellcheck disable=SC2086
         bench $layout "$program" -b 4 -e 400K -f 317 -n 3 -w 1 --visits 1 --algo all \
             --determinism --transport tcp --csv "$csv" $roots
-        passes "$program: ranks on machines $layout, every algorithm"
+        passes "bench_$program: every algorithm is correct with ranks on nodes $layout"
     done
 done
 bench aabb allreduce -d half -o all -b 1K -e 32K -f 32 -n 2 -w 1 --visits 1 --algo all --csv "$csv"
-passes "allreduce: 2 + 2 ranks, every operation of half"
+passes "bench_allreduce: every operation on half is correct on 2 + 2 ranks"
 for program in allreduce reduce_scatter reduce; do
     bench abbccc $program -d all -o all -b 12K -e 12K -n 1 -w 0 --visits 1 --algo all --csv "$csv"
-    passes "$program: 1 + 2 + 3 ranks, every type and operation"
+    passes "bench_$program: every type and operation is correct on 1 + 2 + 3 ranks"
 done
 
 for fault in drop-rank swap-chunks lose-nan; do
     bench aab allreduce -b 4K -e 4K -n 1 -w 0 --inject "$fault"
-    ends "$fault is found" 1
+    ends "fault $fault across 2 nodes is found" 1
 done
 bench abbccc allreduce -b 64K -e 64K -n 1 -w 0 --inject drop-rank
-ends "drop-rank is found among 3 machines" 1
-# stays_away LAYOUT RANKS LAST: the last rank, on machine LAST, stays away.
+ends "fault drop-rank across 3 nodes is found" 1
+# stays_away LAYOUT RANKS LAST: the last rank, on node LAST, skips a collective.
 stays_away() {
     bench "$1" allreduce -b 4K -e 4K -n 1 -w 0 -T 2 --inject skip-signal
     status=1
     [ "$code" -eq 4 ] && [ "$(grep -c "where $2 ranks stand" "$scratch/err")" -eq 1 ] &&
         grep -q "rank $(($2 - 1)) (pid [0-9]*, node $3)" "$scratch/err" && status=0
-    check "a rank of $2 stays away: exit code 4, one report for $(($3 + 1)) machines" $status
+    check "a rank of $2 that stays away: exit code 4 and one report for $(($3 + 1)) nodes" $status
 }
 stays_away aab 3 1
 stays_away abbccc 6 2
@@ -73,5 +73,5 @@ stays_away abbccc 6 2
 run ci/mpirun -np 2 ./bench_allreduce --transport tcp -b 8 -e 8
 status=1
 [ "$code" -eq 2 ] && grep -q 'connects nodes, but all ranks are on one node' "$scratch/err" && status=0
-check "tcp inside one machine is refused" $status
+check "--transport tcp with all ranks on one node is a usage error" $status
 finish

@@ -1,6 +1,7 @@
 #!/bin/bash
-# The way in: make's targets, the installation of what is missing, the test
-# runner, the launcher, and a program built against the installed library.
+# The build system: make's targets, ci/deps (which installs missing packages; apt-get is simulated),
+# the test runner, the launcher, and programs built against the installed library. Run from the
+# repository's root.
 set -u
 . verify/tests/support/tap.sh
 
@@ -10,33 +11,33 @@ root=$PWD
 says() { grep -qE -- "$1" "$out"; }
 silent() { [ ! -s "$out" ] && [ ! -s "$err" ]; }
 
-check "make help" ends_with 0 make help
+check "make help ends with 0" ends_with 0 make help
 for target in all run test lint config install plot clean; do
     check "make help lists $target" says "make $target +[a-zA-Z]"
 done
-check "make config" ends_with 0 make config
+check "make config ends with 0" ends_with 0 make config
 for probe in compiler MPI hwloc cmocka GSL gnuplot verbs nvcc processor; do
     check "make config shows $probe" says "^  $probe +[^ ]"
 done
-check "make config without MPI" ends_with 0 make config MPICC=absent MPIRUN=absent
-check "what is left out is said, with its package" says "WITHOUT the benchmarks: .*libopenmpi-dev"
-check "an unknown BUILD is refused" ends_with 2 make BUILD=fast
-check "an unknown BUILD is named" one_line_says "BUILD=fast" release
-check ".ci/run is the README's test command" \
+check "make config without MPI ends with 0" ends_with 0 make config MPICC=absent MPIRUN=absent
+check "make config without MPI names what is left out and the missing package" says "WITHOUT the benchmarks: .*libopenmpi-dev"
+check "an unknown BUILD is a usage error" ends_with 2 make BUILD=fast
+check "an unknown BUILD is reported with the known ones" one_line_says "BUILD=fast" release
+check ".ci/run runs make test, which the README names" \
     eval 'grep -q "^exec make test$" .ci/run && grep -q "^make test" README.md'
 
 # ------------------------------------------------------------------- ci/deps
-# A machine is a folder of commands: those of this one, less some, plus stubs.
-machine() {
+# fake_path: fills $bin, a folder used as PATH, with this machine's commands and simulated ones.
+fake_path() {
     local name
-    bin=$scratch/machine
+    bin=$scratch/path
     rm -rf "$bin"
     mkdir "$bin"
     for name in sh cc g++ make pkg-config mpicc mpirun gnuplot codespell sed mktemp rm tail env dash bash; do
         ln -s "$(command -v $name)" "$bin/$name"
     done
     stub id 'echo 0'
-    # "Installs" gnuplot, and notes how it was called.
+    # The simulated apt-get records its arguments and "installs" gnuplot.
     stub apt-get "echo \"\$*\" >>'$scratch/apt'
         case \$* in *install*gnuplot-nox*) PATH=$PATH ln -s /bin/true '$bin/gnuplot' ;; esac"
     rm -f "$scratch/apt"
@@ -54,46 +55,46 @@ for name in cc g++ make pkg-config mpicc mpirun gnuplot codespell; do
     command -v $name >/dev/null || complete=$name
 done
 if [ $complete = yes ] && pkg-config --exists hwloc cmocka gsl jansson sqlite3; then
-    machine
-    check "deps: a complete machine" ends_with 0 deps
-    check "deps: says nothing when all is there" silent
-    check "deps: installs nothing when all is there" test ! -e "$scratch/apt"
+    fake_path
+    check "deps: ends with 0 if nothing is missing" ends_with 0 deps
+    check "deps: prints nothing if nothing is missing" silent
+    check "deps: does not call apt-get if nothing is missing" test ! -e "$scratch/apt"
 
-    machine && rm "$bin/gnuplot"
-    check "deps: gnuplot is missing" ends_with 0 deps
-    check "deps: says what it installs, in one line" one_line_says installing gnuplot-nox
-    check "deps: refreshes the lists first" apt_got '(^| )update$'
-    check "deps: installs what is missing" apt_got 'install .*gnuplot-nox'
-    check "deps: and nothing else" eval '! apt_got "openmpi|cmocka|hwloc|gsl|jansson|sqlite|gcc"'
-    check "deps: the second time, nothing" ends_with 0 deps
-    check "deps: the second time, silent" silent
+    fake_path && rm "$bin/gnuplot"
+    check "deps: installs a missing gnuplot" ends_with 0 deps
+    check "deps: reports in one line what it installs" one_line_says installing gnuplot-nox
+    check "deps: updates the package lists" apt_got '(^| )update$'
+    check "deps: calls apt-get install for the missing package" apt_got 'install .*gnuplot-nox'
+    check "deps: installs no package that is present" eval '! apt_got "openmpi|cmocka|hwloc|gsl|jansson|sqlite|gcc"'
+    check "deps: a second call ends with 0" ends_with 0 deps
+    check "deps: a second call prints nothing" silent
 
-    machine && rm "$bin/gnuplot" && stub id 'echo 1000'
-    check "deps: neither root nor sudo" ends_with 3 deps
-    check "deps: gives root's command" one_line_says gnuplot-nox "apt-get install -y"
+    fake_path && rm "$bin/gnuplot" && stub id 'echo 1000'
+    check "deps: without root and sudo ends with 3" ends_with 3 deps
+    check "deps: without root and sudo prints the command for root" one_line_says gnuplot-nox "apt-get install -y"
     # shellcheck disable=SC2016 # expanded by the stub
     stub sudo 'echo "$*" >>'"$scratch"'/sudo; [ "$1" != -n ] || shift; exec "$@"'
-    check "deps: through sudo" ends_with 0 deps
-    check "deps: sudo never asks when nobody can answer" grep -q '^-n env' "$scratch/sudo"
+    check "deps: installs through sudo" ends_with 0 deps
+    check "deps: calls sudo so that it never asks for a password without a terminal" grep -q '^-n env' "$scratch/sudo"
 
-    machine && rm "$bin/gnuplot" "$bin/apt-get"
-    check "deps: no apt-get" ends_with 3 deps
-    check "deps: names the packages" one_line_says gnuplot-nox "package manager"
+    fake_path && rm "$bin/gnuplot" "$bin/apt-get"
+    check "deps: without apt-get ends with 3" ends_with 3 deps
+    check "deps: without apt-get names the packages" one_line_says gnuplot-nox "package manager"
 
-    machine && rm "$bin/gnuplot" && stub apt-get 'echo E: no route >&2; exit 100'
-    check "deps: apt-get fails" ends_with 3 deps
-    check "deps: shows why, and the command" \
+    fake_path && rm "$bin/gnuplot" && stub apt-get 'echo E: no route >&2; exit 100'
+    check "deps: a failing apt-get ends with 3" ends_with 3 deps
+    check "deps: a failing apt-get is reported with its error and the command" \
         eval 'grep -q "no route" "$err" && grep -q "apt-get install -y gnuplot-nox" "$err"'
 
-    machine && rm "$bin/gnuplot" && stub apt-get 'exit 0'
-    check "deps: apt-get lies" ends_with 3 deps
-    check "deps: names what is still missing" grep -q "still missing.*gnuplot-nox" "$err"
+    fake_path && rm "$bin/gnuplot" && stub apt-get 'exit 0'
+    check "deps: apt-get that installs nothing ends with 3" ends_with 3 deps
+    check "deps: names the package that is still missing after apt-get" grep -q "still missing.*gnuplot-nox" "$err"
 
-    machine && rm "$bin/mpicc" "$bin/mpirun" && stub apt-get "echo \"\$*\" >>'$scratch/apt'; exit 1"
-    check "deps: no MPI" ends_with 3 deps
-    check "deps: asks for Open MPI" apt_got 'install .*libopenmpi-dev openmpi-bin'
+    fake_path && rm "$bin/mpicc" "$bin/mpirun" && stub apt-get "echo \"\$*\" >>'$scratch/apt'; exit 1"
+    check "deps: without MPI and with a failing apt-get ends with 3" ends_with 3 deps
+    check "deps: without MPI installs Open MPI's packages" apt_got 'install .*libopenmpi-dev openmpi-bin'
 else
-    skip "deps" "this machine is not complete itself (make deps)"
+    skip "deps" "this machine lacks a dependency itself (make deps)"
 fi
 
 # ---------------------------------------------------------------- verify/tests/run
@@ -105,18 +106,18 @@ last_line_is() { [ "$(tail -n 1 "$out")" = "$1" ]; }
 runner() { verify/tests/run -l "${limit:-20}" "$@"; }
 
 test_file good.sh 'echo 1..2; echo ok 1 - a; echo "ok 2 - b # SKIP no such device"'
-check "runner: passed and skipped" ends_with 0 runner "$scratch/good.sh"
-check "runner: counts both" last_line_is "1 passed, 0 failed, 1 skipped"
+check "runner: passed and skipped tests end with 0" ends_with 0 runner "$scratch/good.sh"
+check "runner: counts passed and skipped tests" last_line_is "1 passed, 0 failed, 1 skipped"
 check "runner: a skip is shown with its reason" says "# SKIP no such device"
 test_file bad.sh 'echo 1..1; echo not ok 1 - sum is wrong; echo "# got 4"; echo because >&2; exit 1'
-check "runner: a failure" ends_with 1 runner "$scratch/good.sh" "$scratch/bad.sh"
-check "runner: counts it once" last_line_is "1 passed, 1 failed, 1 skipped"
+check "runner: a failing test ends with 1" ends_with 1 runner "$scratch/good.sh" "$scratch/bad.sh"
+check "runner: counts a failing test once" last_line_is "1 passed, 1 failed, 1 skipped"
 check "runner: shows the failing line, its notes and standard error" \
     eval 'says "not ok 1 - sum is wrong" && says "# got 4" && says "because"'
 # shellcheck disable=SC2016 # $$ is the test's
 test_file crash.sh 'echo 1..2; echo ok 1 - a; kill -SEGV $$'
 check "runner: a crash fails" ends_with 1 runner "$scratch/crash.sh"
-check "runner: a crash is told" says "ended by signal 11"
+check "runner: a crash is reported with the signal" says "ended by signal 11"
 test_file silent.sh 'exit 0'
 check "runner: a missing plan fails" ends_with 1 runner "$scratch/silent.sh"
 test_file short.sh 'echo 1..3; echo ok 1 - a'
@@ -127,49 +128,49 @@ test_file hang.sh "sleep 300 & echo \$! >$scratch/left; echo 1..1; sleep 300"
 limit=1
 check "runner: a hang is stopped" ends_with 1 runner "$scratch/hang.sh"
 limit=
-check "runner: a hang is told" says "limit of 1 s"
-# A process that ended and that nobody has waited for is gone as well.
+check "runner: a hang is reported with the time limit" says "limit of 1 s"
+# gone PID: the process has ended; a zombie counts as ended.
 gone() { ! grep -q '^State:[^Z]*$' "/proc/$1/status" 2>/dev/null; }
-check "runner: nothing of it runs on" eval 'gone "$(cat "$scratch/left")"'
-# Each of the two ends well only if the other runs at the same time.
+check "runner: kills the background processes of a test that hangs" eval 'gone "$(cat "$scratch/left")"'
+# Each of the two tests passes only if the other one runs at the same time.
 for pair in "one two" "two one"; do
     test_file "${pair% *}.sh" "touch $scratch/${pair% *}.runs; for i in \$(seq 100); do
 [ -e $scratch/${pair#* }.runs ] && echo 1..1 && echo ok && exit; sleep 0.1; done; exit 1"
 done
-check "runner: files beside the others" ends_with 0 runner -b "no* tw?.sh" "$scratch/good.sh" \
+check "runner: -b runs files at the same time as others" ends_with 0 runner -b "no* tw?.sh" "$scratch/good.sh" \
     "$scratch/one.sh" "$scratch/two.sh"
-check "runner: counts those, too" last_line_is "3 passed, 0 failed, 1 skipped"
-check "runner: a failure beside" ends_with 1 runner -b "bad.sh" "$scratch/good.sh" "$scratch/bad.sh"
+check "runner: counts the tests of files run by -b" last_line_is "3 passed, 0 failed, 1 skipped"
+check "runner: a failure in a file run by -b ends with 1" ends_with 1 runner -b "bad.sh" "$scratch/good.sh" "$scratch/bad.sh"
 # shellcheck disable=SC2016 # the test's
 test_file nice.sh 'echo 1..1
     { chrt --pid $$ | grep -q IDLE || [ "$(nice)" = 19 ]; } && echo ok || echo not ok'
-check "runner: files that take what the others leave" ends_with 0 runner -b "tw?.sh" -n "nice.sh" \
+check "runner: -n runs files at idle priority" ends_with 0 runner -b "tw?.sh" -n "nice.sh" \
     "$scratch/one.sh" "$scratch/two.sh" "$scratch/nice.sh"
-check "runner: counts those, too" last_line_is "3 passed, 0 failed, 0 skipped"
-check "runner: only those that are named" ends_with 1 runner -n "other.sh" "$scratch/nice.sh"
-check "runner: a failure among them" ends_with 1 runner -n "bad.sh" "$scratch/good.sh" \
+check "runner: counts the tests of files run by -n" last_line_is "3 passed, 0 failed, 0 skipped"
+check "runner: a file that -n does not match runs at normal priority" ends_with 1 runner -n "other.sh" "$scratch/nice.sh"
+check "runner: a failure in a file run by -n ends with 1" ends_with 1 runner -n "bad.sh" "$scratch/good.sh" \
     "$scratch/bad.sh"
-check "runner: a filter" ends_with 0 runner -t good "$scratch/good.sh" "$scratch/bad.sh"
-check "runner: a filter that matches nothing fails" ends_with 1 runner -t none "$scratch/good.sh"
-check "runner: no test at all fails" ends_with 1 runner
-check "runner: and still counts" last_line_is "0 passed, 0 failed, 0 skipped"
-check "runner: an unknown option" ends_with 2 runner -x
+check "runner: -t runs only matching files" ends_with 0 runner -t good "$scratch/good.sh" "$scratch/bad.sh"
+check "runner: -t that matches nothing ends with 1" ends_with 1 runner -t none "$scratch/good.sh"
+check "runner: no file at all ends with 1" ends_with 1 runner
+check "runner: no file at all is counted as 0 tests" last_line_is "0 passed, 0 failed, 0 skipped"
+check "runner: an unknown option is a usage error" ends_with 2 runner -x
 
 # ----------------------------------------------------------------- ci/mpirun
 if command -v mpirun >/dev/null; then
-    check "mpirun: more ranks than cores start" ends_with 0 ci/mpirun -np $(($(nproc) + 2)) echo here
-    check "mpirun: all of them" test "$(grep -c here "$out")" -eq $(($(nproc) + 2))
-    check "mpirun: a program's status comes back" ends_with 4 ci/mpirun -np 1 sh -c 'exit 4'
+    check "ci/mpirun: starts more ranks than there are cores" ends_with 0 ci/mpirun -np $(($(nproc) + 2)) echo here
+    check "ci/mpirun: every one of these ranks runs" test "$(grep -c here "$out")" -eq $(($(nproc) + 2))
+    check "ci/mpirun: returns the program's exit code" ends_with 4 ci/mpirun -np 1 sh -c 'exit 4'
 else
     skip "mpirun" "no MPI (make deps)"
 fi
-check "mpirun: no launcher" ends_with 3 env MPIRUN=/absent/mpirun ci/mpirun -np 2 true
-check "mpirun: no launcher, with the remedy" one_line_says /absent/mpirun MPIRUN ci/deps
+check "ci/mpirun: a missing launcher ends with 3" ends_with 3 env MPIRUN=/absent/mpirun ci/mpirun -np 2 true
+check "ci/mpirun: a missing launcher is reported with the remedy" one_line_says /absent/mpirun MPIRUN ci/deps
 
 # -------------------------------------------------------------- make install
 stage=$scratch/stage
 prefix=/opt/weir
-check "make install" ends_with 0 make install DESTDIR="$stage" PREFIX=$prefix
+check "make install ends with 0" ends_with 0 make install DESTDIR="$stage" PREFIX=$prefix
 installed=$stage$prefix
 for path in include/weir/weir.h include/weir/device.h include/weir/port_device.h \
     include/weir/target.h \
@@ -187,11 +188,11 @@ exported() { nm -D --defined-only "$installed/lib/$1" | awk '{ print $NF }'; }
 check "libweir.so exports the public functions" eval 'exported libweir.so | grep -qx weir_comm_create'
 check "libweir.so exports nothing else" eval '! exported libweir.so | grep -qv "^weir_"'
 check "libweir_nccl.so exports NCCL's functions" eval 'exported libweir_nccl.so | grep -qx ncclAllReduce'
-check "libweir_nccl.so exports nothing of weir" eval '! exported libweir_nccl.so | grep -q "^weir"'
-check "installed: nothing names the staging folder" eval '! grep -rqI "$stage" "$installed"'
+check "libweir_nccl.so exports no function of weir" eval '! exported libweir_nccl.so | grep -q "^weir"'
+check "installed: no file contains the path of the staging folder" eval '! grep -rqI "$stage" "$installed"'
 
-# As users may compile them, with neither extensions nor another header before: $1 the
-# language, $2 its standard, $3 the header. MPI's own classes for C++ are left out.
+# header_alone LANGUAGE STANDARD HEADER: compiles a file that only includes the header, without
+# language extensions and without MPI's C++ classes.
 header_alone() {
     local compiler=cc
     [[ $3 != */mpi.h ]] || compiler=mpicc
@@ -200,12 +201,12 @@ header_alone() {
 }
 headers=$(cd "$installed/include" && echo weir/*.h)
 for path in $headers; do
-    check "$path alone is C11" ends_with 0 header_alone c c11 "$path"
+    check "<$path> alone compiles as C11" ends_with 0 header_alone c c11 "$path"
     if command -v g++ >/dev/null; then
-        check "$path alone is C++11" ends_with 0 header_alone c++ c++11 "$path"
+        check "<$path> alone compiles as C++11" ends_with 0 header_alone c++ c++11 "$path"
     fi
 done
-# Calls that a header leaves to its macros.
+# A kernel that uses the macros of kernel.h.
 cat >"$scratch/kernel.c" <<'C'
 #include <weir/kernel.h>
 
@@ -216,11 +217,11 @@ WEIR_KERNEL(copy, weir_kernel_args, args)
     memcpy(args.out, args.in, weir_tid() + weir_clock_ns() % 2);
 }
 C
-kernel_is() { cc -x "$1" "-std=$2" -Wall -Wextra -Werror -c -o "$scratch/kernel.o" \
+compile_kernel() { cc -x "$1" "-std=$2" -Wall -Wextra -Werror -c -o "$scratch/kernel.o" \
     -I"$installed/include" "$scratch/kernel.c"; }
-check "a kernel compiles as C11" ends_with 0 kernel_is c c11
+check "a kernel that includes <weir/kernel.h> compiles as C11" ends_with 0 compile_kernel c c11
 if command -v g++ >/dev/null; then
-    check "a kernel compiles as C++11" ends_with 0 kernel_is c++ c++11
+    check "a kernel that includes <weir/kernel.h> compiles as C++11" ends_with 0 compile_kernel c++ c++11
 fi
 
 cat >"$scratch/program.c" <<'C'
@@ -236,7 +237,7 @@ int main(void)
     return 0;
 }
 C
-# A program that is linked with NCCL runs with the link.
+# nccl_program: links a program with the compatibility link libnccl.so.2.
 nccl_program() {
     echo 'int ncclGetVersion(int *version);
         int main(void)
@@ -246,14 +247,14 @@ nccl_program() {
         }' >"$scratch/nccl.c"
     cc -o "$scratch/nccl" "$scratch/nccl.c" -L"$installed/lib/weir/compat" -lnccl
 }
-check "a program links with NCCL's name" ends_with 0 nccl_program
-check "it needs NCCL's soname" eval 'readelf -d "$scratch/nccl" | grep -q "libnccl.so.2"'
-check "it runs" ends_with 0 env LD_LIBRARY_PATH="$installed/lib/weir/compat" "$scratch/nccl"
+check "a program links with -lnccl against the compatibility link" ends_with 0 nccl_program
+check "a program linked with -lnccl needs libnccl.so.2" eval 'readelf -d "$scratch/nccl" | grep -q "libnccl.so.2"'
+check "a program linked with -lnccl runs" ends_with 0 env LD_LIBRARY_PATH="$installed/lib/weir/compat" "$scratch/nccl"
 
 flags_of() {
     PKG_CONFIG_PATH=$installed/lib/pkgconfig PKG_CONFIG_SYSROOT_DIR=$stage pkg-config "$@"
 }
-# pkg-config's answers are words to split.
+# The output of pkg-config is split into words.
 # shellcheck disable=SC2046
 compile_shared() {
     cc -Wall -Wextra -Werror -o "$scratch/shared" "$scratch/program.c" $(flags_of --cflags --libs weir)
@@ -263,12 +264,12 @@ compile_static() {
     cc -o "$scratch/static" "$scratch/program.c" $(flags_of --cflags weir) \
         "$installed/lib/libweir.a" -pthread -lm -ldl -lrt
 }
-check "a program compiles against the installed library" ends_with 0 compile_shared
-check "it runs" ends_with 0 env LD_LIBRARY_PATH="$installed/lib" "$scratch/shared"
-check "it sees the library's version" says "^weir $(flags_of --modversion weir) .* 8$"
-check "it needs the soname" eval 'readelf -d "$scratch/shared" | grep -q "libweir.so.0"'
-check "it links statically too" ends_with 0 compile_static
-check "and runs" ends_with 0 "$scratch/static"
+check "a program compiles against the installed shared library" ends_with 0 compile_shared
+check "a program linked with libweir.so runs" ends_with 0 env LD_LIBRARY_PATH="$installed/lib" "$scratch/shared"
+check "a program linked with libweir.so prints the version that weir.pc names" says "^weir $(flags_of --modversion weir) .* 8$"
+check "a program linked with libweir.so needs libweir.so.0" eval 'readelf -d "$scratch/shared" | grep -q "libweir.so.0"'
+check "a program links with libweir.a" ends_with 0 compile_static
+check "a program linked with libweir.a runs" ends_with 0 "$scratch/static"
 mpi_program() {
     echo '#include <weir/mpi.h>
         #include <weir/plan.h>
@@ -280,10 +281,10 @@ mpi_program() {
     mpicc -o "$scratch/mpi" "$scratch/mpi.c" $(flags_of --cflags --libs weir-mpi)
 }
 if command -v mpicc >/dev/null; then
-    check "a program compiles with the MPI bootstrap" ends_with 0 mpi_program
-    check "it needs no shared library of weir" eval '! readelf -d "$scratch/mpi" | grep -q libweir'
+    check "a program with the MPI bootstrap compiles by weir-mpi.pc" ends_with 0 mpi_program
+    check "a program with the MPI bootstrap needs no shared library of weir" eval '! readelf -d "$scratch/mpi" | grep -q libweir'
 else
-    skip "a program compiles with the MPI bootstrap" "no MPI (make deps)"
+    skip "a program with the MPI bootstrap compiles by weir-mpi.pc" "no MPI (make deps)"
 fi
 cd "$root" || exit 3
 tap_done

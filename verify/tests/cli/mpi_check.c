@@ -1,14 +1,12 @@
 /*
- * Verification checked end to end under mpirun: every collective is performed
- * correctly (wide integers, float and double by MPI itself, 8-bit integers and
- * smaller floats in rank order after an MPI allgather), then
+ * End-to-end check of verification, run by mpi_verify.sh under mpirun. Every collective is performed
+ * correctly by MPI (reductions of 8-bit integers and small floats: in rank order after an MPI
+ * allgather), for every type and operation. Verification must
  *
- *   - nothing wrong must be found in any case;
- *   - a fault injected into every case that it applies to must be found in
- *     every one of them, for each fault of the list below.
+ *   - find nothing wrong if no fault is injected;
+ *   - find each fault of the list below in every case to which it applies.
  *
- * One TAP line for each fault and collective from rank 0; exit code 1 if any is
- * not ok.
+ * Rank 0 prints one TAP line per fault and collective. Exit code 1 if any is not ok.
  */
 #include "verify/number.h"
 #include "verify/verify.h"
@@ -20,13 +18,13 @@
 typedef enum fault {
     NONE,
     FLIP,    /* one wrong bit in the last element of the last rank */
-    SWAP,    /* two chunks change places on the last rank */
+    SWAP,    /* two chunks are swapped on the last rank */
     STALE,   /* the last rank delivers what another seed would give */
     MISSING, /* the last rank's contribution is left out */
     TAIL,    /* the last element is not written on the last rank */
-    OVERRUN, /* one byte behind out on the last rank */
+    OVERRUN, /* one byte after the end of out is written on the last rank */
     INPUT,   /* one element of the last rank's input changes */
-    STRAY,   /* writes to out where nothing may be written */
+    STRAY,   /* elements of out that must stay untouched are written */
     FAULTS
 } fault;
 
@@ -41,7 +39,7 @@ typedef struct buffers {
 
 enum { SEED = 1234, MISALIGN = 3 };
 
-/* Pairs exchange different counts, some of them zero; gaps lie between the
+/* Every pair of ranks exchanges a different count, some of them zero. There are gaps between the
  * blocks that a rank receives. */
 static void make_layout(weirv_case *c, size_t *layout)
 {
@@ -97,8 +95,8 @@ static double combine(weir_op op, double a, double x)
     }
 }
 
-/* One element of the reduction for floats below 32 bits: accumulated in float,
- * rounded once. x: rank 0's element; the next ranks' follow at stride bytes. */
+/* Reduces one element of a float type below 32 bits: accumulated in float, rounded once. x is rank
+ * 0's element; those of the next ranks follow at a distance of stride bytes. */
 static void reduce_small_float(const weirv_case *c, const unsigned char *x, size_t stride,
                                unsigned char *out)
 {
@@ -111,7 +109,7 @@ static void reduce_small_float(const weirv_case *c, const unsigned char *x, size
     weirv_encode(c->dtype, c->op == WEIR_AVG ? sum / c->nranks : sum, out);
 }
 
-/* The same for 8-bit integers, whose sums Open MPI's vector code saturates. */
+/* As above for 8-bit integers, because Open MPI's vector code saturates their sums. */
 static void reduce_small_integer(const weirv_case *c, const unsigned char *x, size_t stride,
                                  unsigned char *out)
 {
@@ -149,7 +147,7 @@ static MPI_Op op_of(weir_op op)
     return ops[op];
 }
 
-/* What a reduction sees of a rank that is left out. */
+/* Fills the input of a rank that is left out of a reduction. */
 static void neutral_input(const weirv_case *c, void *in, size_t elements)
 {
     size_t width = weir_dtype_bytes(c->dtype);
@@ -157,7 +155,7 @@ static void neutral_input(const weirv_case *c, void *in, size_t elements)
         memset(in, 0, elements * width);
         return;
     }
-    /* max and min do not notice rank 0's data again; prod becomes another. */
+    /* A second copy of rank 0's data leaves max and min unchanged, and changes prod. */
     weirv_fill(in, 0, elements, c->dtype, c->op, 0, c->seed);
 }
 
@@ -187,7 +185,7 @@ static void divide(const weirv_case *c, void *values, size_t count)
     }
 }
 
-/* The reduction of all ranks' whole inputs, in a new array. */
+/* Returns the reduction of all ranks' complete inputs in a new array, which the caller frees. */
 static void *reduce_all(const weirv_case *c, const void *in, size_t elements)
 {
     size_t width = weir_dtype_bytes(c->dtype);
@@ -262,8 +260,8 @@ static void do_collective(const weirv_case *c, void *in, void *out)
 
 /* ------------------------------------------------------------------ faults */
 
-/* The rank whose result a fault spoils: the last that has one. */
-static int victim_of(const weirv_case *c)
+/* The rank whose result a fault changes: the last one that has a result. */
+static int target_rank(const weirv_case *c)
 {
     return c->collective == WEIR_COLL_REDUCE ? c->root : c->nranks - 1;
 }
@@ -278,7 +276,7 @@ static int applies(fault f, const weirv_case *c)
     return f != NONE;
 }
 
-static void spoil_input(fault f, const weirv_case *c, void *in)
+static void inject_into_input(fault f, const weirv_case *c, void *in)
 {
     size_t elements = weirv_send_elements(c);
     if (f == STALE) {
@@ -300,21 +298,21 @@ static void swap_chunks(unsigned char *out, size_t bytes, size_t width)
     }
 }
 
-/* The flipped bit is the exponent's highest, which changes zero too. */
-static void spoil_output(fault f, const weirv_case *c, buffers *b)
+/* The flipped bit is the highest of the exponent, so that zero changes too. */
+static void inject_into_output(fault f, const weirv_case *c, buffers *b)
 {
     size_t width = weir_dtype_bytes(c->dtype), bytes = weirv_recv_elements(c) * width;
     unsigned char *out = b->out;
-    int victim = c->rank == victim_of(c);
-    if (f == FLIP && victim)
+    int is_target = c->rank == target_rank(c);
+    if (f == FLIP && is_target)
         out[bytes - 1] ^= 0x40;
-    if (f == SWAP && victim)
+    if (f == SWAP && is_target)
         swap_chunks(out, bytes, width);
-    if (f == TAIL && victim)
+    if (f == TAIL && is_target)
         weirv_poison(out + bytes - width, width);
-    if (f == OVERRUN && victim)
+    if (f == OVERRUN && is_target)
         out[bytes] ^= 1;
-    if (f == INPUT && victim)
+    if (f == INPUT && is_target)
         ((unsigned char *)b->in)[width / 2] ^= 1;
     if (f == STRAY && c->collective == WEIR_COLL_ALLTOALLV)
         memset(out, 1, width);
@@ -329,11 +327,11 @@ static void run_case(fault f, weirv_case *c, weirv_result *result)
     buffers b;
     make_buffers(c, &b);
     memset(result, 0, sizeof *result);
-    spoil_input(f, c, b.in);
+    inject_into_input(f, c, b.in);
     do_collective(c, b.in, b.out);
     if (f == STALE || f == MISSING)
         weirv_fill_input(c, b.in);
-    spoil_output(f, c, &b);
+    inject_into_output(f, c, &b);
     if (weirv_check(MPI_COMM_WORLD, c, b.out, 1, result) != MPI_SUCCESS)
         MPI_Abort(MPI_COMM_WORLD, 3);
     result->overruns = weirv_guard_check(&b.guard);
@@ -342,7 +340,7 @@ static void run_case(fault f, weirv_case *c, weirv_result *result)
     free_buffers(&b);
 }
 
-/* As expected: nothing without a fault, else what the fault should show. */
+/* Whether the result is right: nothing found without a fault, else the fault's symptoms. */
 static int as_expected(fault f, const weirv_case *c, const weirv_result *result)
 {
     if (!applies(f, c))
@@ -353,13 +351,13 @@ static int as_expected(fault f, const weirv_case *c, const weirv_result *result)
     if (f == INPUT)
         return !result->wrong && result->inputs_changed == 1;
     if (f == FLIP || f == TAIL)
-        return result->wrong == 1 && result->has_first && result->first.rank == victim_of(c) &&
+        return result->wrong == 1 && result->has_first && result->first.rank == target_rank(c) &&
                !result->overruns && !result->inputs_changed;
     return result->wrong > 0 && result->has_first && !result->overruns;
 }
 
-/* An integer result of all ones would make TAIL a correct result; the seed is
- * one that has none in the last place. */
+/* If the last integer of a result were all ones, as the poison is, TAIL would not be a fault; the
+ * seed avoids such a result. */
 static int run_dtype(fault f, weirv_case *c, size_t count)
 {
     int ops = weirv_is_reduction(c->collective) ? WEIR_OP_COUNT : 1, failed = 0;
@@ -382,7 +380,7 @@ static int run_dtype(fault f, weirv_case *c, size_t count)
     return failed;
 }
 
-/* Counts that cross the blocks of a check are too slow for every type. */
+/* Counts above the block size of verification are too slow to test with every type. */
 static int run_collective(fault f, weirv_case *c)
 {
     int failed = 0;
@@ -400,7 +398,7 @@ static int run_collective(fault f, weirv_case *c)
     return failed;
 }
 
-/* All collectives; returns how many cases went otherwise than expected. */
+/* Runs all collectives; returns the number of cases with an unexpected verdict. */
 static int run_fault(fault f, weirv_case *c)
 {
     int failed = 0;

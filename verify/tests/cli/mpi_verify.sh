@@ -1,8 +1,7 @@
 #!/bin/sh
-# Verification end to end: verify/tests/cli/mpi_check.c under mpirun, with 1, 2, 3
-# and 5 ranks. It performs every collective correctly and with every fault that
-# verification claims to find, and says for each whether the verdict was right.
-# Runs from the repository's root; TAP on standard output.
+# Verification end to end: runs verify/tests/cli/mpi_check.c under mpirun with 1, 2, 3 and 5 ranks.
+# It performs every collective correctly and with every fault that verification claims to find, and
+# reports for each whether the verdict was correct. Run from the repository's root.
 set -u
 
 build=${O:-build}
@@ -26,15 +25,15 @@ if ! "$mpicc" -std=gnu11 -O2 -Ilib/include -Ilib -I. -o "$program" verify/tests/
     exit 1
 fi
 
-# A launch that died before its last line shows as a failing line of its own.
+# The exit code is a check of its own, so that a crash before the last line fails too.
 for ranks in 1 2 3 5; do
     timeout 120 ci/mpirun -np "$ranks" "$program" 2>"$log"
     code=$?
     if [ "$code" -eq 0 ]; then
-        echo "ok - $ranks ranks ended with exit code 0"
+        echo "ok - mpi_check with $ranks ranks ended with exit code 0"
     else
         sed 's/^/# /' "$log"
-        echo "not ok - $ranks ranks ended with exit code $code"
+        echo "not ok - mpi_check with $ranks ranks ended with exit code $code"
     fi
 done | awk '
     /^(not )?ok - / {

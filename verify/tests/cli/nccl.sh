@@ -1,19 +1,19 @@
 #!/bin/bash
-# The NCCL-shaped library as programs meet it: what it exports, its name, ctypes on memory of
-# the process (nccl_checks.py), what it logs, and its hand-over to another library, for which
-# nccl_standin.c stands in. TAP on standard output; run from the top folder.
+# libweir_nccl.so as programs use it: exported symbols and soname, calls by ctypes on host memory
+# (clients/nccl_checks.py), log lines, and the fallback to another library (simulated by
+# support/nccl_standin.c); also python/weir_ctypes.py. Run from the repository's root.
 . verify/tests/support/tap.sh
 O=${O:-build}
 library=$PWD/$O/libweir_nccl.so
 if [ ! -f "$library" ]; then
-    skip "the NCCL-shaped library" "not built; run make"
+    skip "libweir_nccl.so" "not built; run make"
     tap_done
 fi
 export NCCL_SO_PATH=$library
-export WEIR_BACKEND=host # also where there are GPUs
+export WEIR_BACKEND=host # host memory, also where there are GPUs
 unset WEIR_NCCL_FALLBACK
 
-# What the header declares, under both names, and nothing else.
+# The exported symbols are those that the header declares, with the prefixes nccl and mccl.
 exports_the_header() {
     grep -ho 'nccl[A-Z][A-Za-z]*(' lib/nccl/weir_nccl.h | tr -d '(' | sort -u >"$scratch/declared"
     sed 's/^nccl/mccl/' "$scratch/declared" | sort - "$scratch/declared" >"$scratch/expected"
@@ -21,24 +21,24 @@ exports_the_header() {
     diff "$scratch/expected" "$out" >"$err"
 }
 if command -v nm >/dev/null; then
-    check "NCCL's and MCCL's functions are exported and nothing else" exports_the_header
-    is_called_nccl() { readelf -d "$library" | grep -q 'SONAME.*\[libnccl.so.2\]'; }
-    check "it is called libnccl.so.2" is_called_nccl
+    check "libweir_nccl.so exports the functions of NCCL and MCCL and nothing else" exports_the_header
+    has_nccl_soname() { readelf -d "$library" | grep -q 'SONAME.*\[libnccl.so.2\]'; }
+    check "the soname of libweir_nccl.so is libnccl.so.2" has_nccl_soname
 else
     skip "exported functions" "no nm; apt-get install binutils"
 fi
-check "compat/ has it by that name" test "$library" -ef "$O/compat/libnccl.so.2"
+check "build/compat/libnccl.so.2 is libweir_nccl.so" test "$library" -ef "$O/compat/libnccl.so.2"
 
-# The clients, where they are absent, and one that prints a table of nccl-tests.
-says() { # word, command...
+# The clients' scripts: without the client, and with a simulated program of nccl-tests.
+says() { # pattern, command...
     local word=$1
     shift
     "$@" >"$out" 2>"$err" </dev/null
     grep -q "$word" "$out"
 }
 export LIBRARY=$library
-check "PyTorch that is absent is skipped" says "torch: skipped" env PYTHON=/nonexistent verify/tests/clients/torch.sh
-check "nccl-tests that is absent is skipped" says "nccl-tests: skipped" env NCCL_TESTS= verify/tests/clients/nccl_tests.sh
+check "torch.sh says that it skips a missing PyTorch" says "torch: skipped" env PYTHON=/nonexistent verify/tests/clients/torch.sh
+check "nccl_tests.sh says that it skips missing nccl-tests" says "nccl-tests: skipped" env NCCL_TESTS= verify/tests/clients/nccl_tests.sh
 cat >"$scratch/all_reduce_perf" <<'END'
 #!/bin/sh
 echo "    33554432       8388608     float     sum      -1    207.9  161.38  282.42       0    208.6  160.85  281.49    N/A"
@@ -47,12 +47,12 @@ echo "# Avg bus bandwidth    : 141.07 "
 END
 chmod +x "$scratch/all_reduce_perf"
 if command -v "${MPIRUN:-mpirun}" >/dev/null; then
-    one() {
+    nccl_tests_with() { # wrong elements, exit code, pattern
         WRONG=$1 LEAST_GPUS=0 NCCL_TESTS=$scratch PROGRAMS=all_reduce ends_with "$2" \
             verify/tests/clients/nccl_tests.sh processes && grep -q "$3" "$out"
     }
-    check "a table of nccl-tests passes" one 0 0 'all_reduce .* 2 *0 *141.07  pass'
-    check "one with a wrong element fails" one 3 1 'all_reduce .* 2 *3 *141.07  FAIL'
+    check "nccl_tests.sh passes a table without wrong elements" nccl_tests_with 0 0 'all_reduce .* 2 *0 *141.07  pass'
+    check "nccl_tests.sh fails a table with wrong elements" nccl_tests_with 3 1 'all_reduce .* 2 *3 *141.07  FAIL'
 else
     skip "tables of nccl-tests" "no mpirun"
 fi
@@ -68,7 +68,7 @@ asan | tsan)
     ;;
 esac
 
-# Its lines become ours.
+# The checks of nccl_checks.py become checks of this file.
 python3 verify/tests/clients/nccl_checks.py >"$scratch/checks" 2>"$err" </dev/null
 checks_status=$?
 while IFS= read -r line; do
@@ -78,15 +78,15 @@ while IFS= read -r line; do
     '#'*) echo "$line" ;;
     esac
 done <"$scratch/checks"
-check "all checks ran" test $checks_status -eq 0
-check "the checks end with their plan" grep -q '^1\.\.' "$scratch/checks"
+check "nccl_checks.py ends with 0" test $checks_status -eq 0
+check "nccl_checks.py prints its plan" grep -q '^1\.\.' "$scratch/checks"
 
 checks() { python3 verify/tests/clients/nccl_checks.py "$@"; }
 logs() { WEIR_LOG=info ends_with 0 checks collectives && grep -q "$1" "$err"; }
-check "WEIR_LOG=info says what a call was and which algorithm ran" \
+check "WEIR_LOG=info logs each call with rank, type, count and algorithm" \
     logs 'ncclReduce, rank 1 of 3: 997 x int32 by [a-z]'
 
-# weir/weir.h and weir/algo.h by ctypes: three ranks by torchrun's environment.
+# python/weir_ctypes.py with three ranks, started by torchrun's environment variables.
 by_ctypes() {
     local rank status=0
     export MASTER_ADDR=127.0.0.1 WORLD_SIZE=3 LIBWEIR=$PWD/$O/libweir.so
@@ -99,20 +99,20 @@ by_ctypes() {
     wait
     [ $status -eq 0 ] && grep -q '^packet packet ring [a-z]* [a-z]* named$' "$out" && [ ! -s "$scratch/rank1" ]
 }
-check "by ctypes, a communicator picks an algorithm by size" by_ctypes
+check "weir_ctypes.py: a communicator selects an algorithm by size on 3 ranks" by_ctypes
 alone() { env -u RANK -u WORLD_SIZE -u MASTER_ADDR -u MASTER_PORT -u WEIR_BOOT_PORT "$@" python3 -B python/weir_ctypes.py; }
-check "without torchrun's environment it is usage" eval 'ends_with 2 alone && one_line_says "RANK, WORLD_SIZE, MASTER_PORT;" torchrun'
-check "  ... and with a part of it" eval 'ends_with 2 alone RANK=0 WORLD_SIZE=two MASTER_PORT=1 MASTER_ADDR=x && one_line_says " WORLD_SIZE;" &&
+check "weir_ctypes.py: missing environment variables are reported in one line, exit code 2" eval 'ends_with 2 alone && one_line_says "RANK, WORLD_SIZE, MASTER_PORT;" torchrun'
+check "weir_ctypes.py: exactly the missing or invalid environment variables are named" eval 'ends_with 2 alone RANK=0 WORLD_SIZE=two MASTER_PORT=1 MASTER_ADDR=x && one_line_says " WORLD_SIZE;" &&
     ends_with 2 alone RANK=0 WORLD_SIZE=2 MASTER_PORT=1 && one_line_says "MASTER_ADDR;"'
 
-# No GPU for a communicator that must have one.
+# A communicator that needs a GPU where none is visible.
 export WEIR_BACKEND=cuda CUDA_VISIBLE_DEVICES=
-check "what cannot be made is refused" ends_with 0 checks no_fallback
+check "a communicator that needs a GPU is refused where there is none" ends_with 0 checks no_fallback
 if "${CC:-cc}" -shared -fPIC -Ilib/include -Ilib -o "$scratch/standin.so" verify/tests/support/nccl_standin.c 2>"$err"; then
-    WEIR_NCCL_FALLBACK=$scratch/standin.so check "or made by the library to fall back to" \
+    WEIR_NCCL_FALLBACK=$scratch/standin.so check "WEIR_NCCL_FALLBACK: the fallback library creates the communicator" \
         ends_with 0 checks fallback
 else
-    skip "falling back" "no compiler"
+    skip "WEIR_NCCL_FALLBACK" "no compiler"
 fi
-WEIR_NCCL_FALLBACK=$library check "which is not the library itself" ends_with 0 checks no_fallback
+WEIR_NCCL_FALLBACK=$library check "WEIR_NCCL_FALLBACK: libweir_nccl.so is not accepted as its own fallback" ends_with 0 checks no_fallback
 tap_done

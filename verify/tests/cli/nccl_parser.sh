@@ -1,8 +1,8 @@
 #!/bin/sh
-# A parser made for nccl-tests reads the benchmarks' standard output unchanged.
-# The parser (nccl_table.awk) is first tried on text of nccl-tests' shape, good
-# and broken; then on ours, whose numbers must agree with the CSV of the same
-# run. TAP on standard output; run from the top folder.
+# A parser written for nccl-tests reads the benchmarks' standard output unchanged. The parser
+# (support/nccl_table.awk) is first tested on valid and broken output of nccl-tests, then reads the
+# output of the benchmarks, whose numbers must agree with the CSV of the same run. Run from the
+# repository's root.
 . verify/tests/support/bench_tap.inc
 [ -x ./bench_allreduce ] || skip_all "parser" "bench_allreduce is not built; run make"
 parser=verify/tests/support/nccl_table.awk
@@ -27,7 +27,7 @@ cat >"$scratch/sample" <<'END'
 #
 END
 
-# parse FILE: the parsed lines in out.
+# parse FILE: leaves the parsed lines in $scratch/out.
 parse() {
     run awk -f "$parser" "$1"
 }
@@ -36,21 +36,21 @@ parse "$scratch/sample"
 status=1
 [ "$code" -eq 0 ] && grep -qx 'row 33554432 8388608 float sum -1 207.9 161.38 282.42 0 208.6 160.85 281.49 N/A' \
     "$scratch/out" && grep -qx 'devices 2' "$scratch/out" && status=0
-check "the parser reads nccl-tests' text" $status
+check "the parser reads the output of nccl-tests" $status
 sed 's/  207.9/  fast/' "$scratch/sample" >"$scratch/broken"
 parse "$scratch/broken"
-ends "the parser refuses a word in a number column" 1
+ends "the parser rejects a word in a number column" 1
 sed 's/  161.38//' "$scratch/sample" >"$scratch/broken"
 parse "$scratch/broken"
-ends "the parser refuses a missing column" 1
+ends "the parser rejects a missing column" 1
 grep -v Avg "$scratch/sample" >"$scratch/broken"
 parse "$scratch/broken"
-ends "the parser refuses a missing footer" 1
+ends "the parser rejects a missing footer" 1
 sed 's/^# Using/Using/' "$scratch/sample" >"$scratch/broken"
 parse "$scratch/broken"
-ends "the parser refuses a line that is neither comment nor row" 1
+ends "the parser rejects a line that is neither comment nor row" 1
 
-# agrees NAME: the parsed rows' bandwidths are the CSV's, to the table's digits.
+# agrees NAME: times and bandwidths of the parsed rows equal the CSV's, within rounding.
 agrees() {
     awk -F, 'NR > 1 && $10 == "weir" { print $16, $15, $26, $19 }' "$scratch/a.csv" \
         >"$scratch/csv"
@@ -75,20 +75,20 @@ for program in allreduce allgather alltoallv sendrecv; do
     status=1
     [ "$code" -eq 0 ] && grep -qx 'devices 3' "$scratch/out" && grep -qx 'errors 0 OK' "$scratch/out" &&
         [ "$(grep -c '^row' "$scratch/out")" -eq 4 ] && status=0
-    check "bench_$program with a peer is read" $status
+    check "the parser reads the table of bench_$program with a peer" $status
     agrees "bench_$program: table and CSV agree"
 done
 run ci/mpirun -np 2 ./bench_allreduce -b 64 -e 256 -f 4 -n 6 -I 1 -S 1 -M 1 -C 1
 cp "$scratch/out" "$scratch/text"
 parse "$scratch/text"
-ends "per-iteration columns and time stamps are read" 0
+ends "the parser reads per-iteration columns and time stamps" 0
 run ci/mpirun -np 2 ./bench_reduce -d all -o all -b 8 -e 8 -n 2
 cp "$scratch/out" "$scratch/text"
 parse "$scratch/text"
 status=1
 [ "$code" -eq 0 ] && [ "$(grep -c '^row' "$scratch/out")" -eq 60 ] && status=0
-check "every type and operation is read" $status
+check "the parser reads the rows of every type and operation" $status
 status=0
 grep -v '^#' "$scratch/text" | grep -qv '^ .*[0-9]$' && status=1
-check "standard output holds comments and rows only" $status
+check "standard output has only comments and rows" $status
 finish

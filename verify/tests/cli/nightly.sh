@@ -1,10 +1,12 @@
 #!/bin/bash
-# ci/nightly: the plan, a night with stand-ins for benchmarks (one that became slower, one
-# that hangs, one that crashes), going on after an interruption, and a small real night.
+# ci/nightly: its plan; nightly runs with simulated benchmarks (one slower, one that hangs, one that
+# crashes); resuming an interrupted run; and a small run of the real benchmark. Run from the
+# repository's root.
 set -u
 . verify/tests/support/tap.sh
 
-# A build whose benchmark needs no MPI: $1 folder, $2 factor on 4096 bytes, $3 extra lines.
+# build FOLDER FACTOR LINES: a build with a simulated bench_allreduce, which needs no MPI. FACTOR
+# multiplies its times at 4096 bytes; LINES are shell commands that it runs first.
 build() {
     mkdir -p "$1"
     cat >"$1/bench_allreduce" <<STUB
@@ -23,7 +25,7 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
-# The round stands in the name; noise is 1%, the same on every night.
+# The CSV's name contains the round. The noise is 1%, the same in every run.
 awk -v low="$low" -v high="$high" -v type="$type" -v csv="$csv" -v factor="$factor" '
     BEGIN {
         name = csv; sub(/.*\//, "", name); round = substr(name, 2) + 0
@@ -65,50 +67,50 @@ types = float bfloat16
 options = -b 8 -e 32768
 END
 
-check "--dry-run prints a plan" ends_with 0 ci/nightly --dry-run --matrix "$scratch/matrix"
-check "  ... of each cell" eval 'has "^sums-n4-float: env RANKS=4 DIR/bench_allreduce -d float -b 8" && has "^sums-n4-bfloat16: "'
+check "--dry-run ends with 0" ends_with 0 ci/nightly --dry-run --matrix "$scratch/matrix"
+check "--dry-run prints the command of each cell of the matrix" eval 'has "^sums-n4-float: env RANKS=4 DIR/bench_allreduce -d float -b 8" && has "^sums-n4-bfloat16: "'
 for example in ci/examples/matrix-*.ini; do
-    check "$(basename "$example") has a plan" ends_with 0 ci/nightly --dry-run --matrix "$example"
+    check "--dry-run accepts the example $(basename "$example")" ends_with 0 ci/nightly --dry-run --matrix "$example"
 done
 for wrong in "--matrix /none" --matrix "--matrix $scratch/matrix" "--matrix $scratch/matrix --dry-run --rounds 0" --bogus; do
-    # Words to split.
+    # The arguments are split into words.
     # shellcheck disable=SC2086
-    check "usage: ${wrong//$scratch/}" ends_with 2 ci/nightly $wrong
+    check "usage error: ${wrong//$scratch/}" ends_with 2 ci/nightly $wrong
 done
 printf '[x]\nprogram = rm\nranks = 2\n' >"$scratch/bad"
-check "a program that is no benchmark is refused" ends_with 2 ci/nightly --dry-run --matrix "$scratch/bad"
+check "a program that is not a benchmark is a usage error" ends_with 2 ci/nightly --dry-run --matrix "$scratch/bad"
 printf '[x]\nprogram = bench_reduce\nrank = 2\n' >"$scratch/bad"
-check "an unknown key is refused" ends_with 2 ci/nightly --dry-run --matrix "$scratch/bad"
-check "  ... by file and line" has 'bad:3: no key'
+check "an unknown key of the matrix is a usage error" ends_with 2 ci/nightly --dry-run --matrix "$scratch/bad"
+check "an unknown key of the matrix is reported with file and line" has 'bad:3: no key'
 if [ ! -x ./weir-compare ]; then
-    skip "nights" "weir-compare is not built here"
+    skip "nightly runs" "weir-compare is not built here"
     tap_done
 fi
 
-check "a night without a change ends with 0" night 0 quiet same
-check "a night with one row 1.10x slower ends with 1" night 1 loud slow
+check "a nightly run without a change ends with 0" night 0 quiet same
+check "a nightly run with one row 1.10x slower ends with 1" night 1 loud slow
 run=$(folder loud)
-check "  ... names that row, in both types" eval '[ "$(grep -cE "^ +4096 .* (float|bfloat16) .*regressed" "$run/verdict.txt")" -eq 2 ] && grep -q "^2 regressed" "$run/verdict.md"'
-check "  ... measured again, and that alone" eval '[ "$(ls "$run"/confirm/a/*.csv | wc -l)" -ge 12 ] && ! grep -q ",8," "$run"/confirm/b/r1-sums-n4-float-4096-sum.csv'
-check "  ... the folder is complete" eval '[ -s "$run/plan" ] && [ -s "$run/log" ] && [ -s "$run/verdict.json" ] && [ -s "$run/verdict.xml" ] && [ -f "$run/screen/a/r1-sums-n4-float.json" ]'
+check "the slower row is named as regressed in both types" eval '[ "$(grep -cE "^ +4096 .* (float|bfloat16) .*regressed" "$run/verdict.txt")" -eq 2 ] && grep -q "^2 regressed" "$run/verdict.md"'
+check "only the slower row is measured again to confirm it" eval '[ "$(ls "$run"/confirm/a/*.csv | wc -l)" -ge 12 ] && ! grep -q ",8," "$run"/confirm/b/r1-sums-n4-float-4096-sum.csv'
+check "the run's folder has plan, log, verdicts and manifests" eval '[ -s "$run/plan" ] && [ -s "$run/log" ] && [ -s "$run/verdict.json" ] && [ -s "$run/verdict.xml" ] && [ -f "$run/screen/a/r1-sums-n4-float.json" ]'
 rm "$run/verdict.txt" "$run/confirm/b/r6-sums-n4-float-4096-sum.csv" "$run/screen/a/r3-sums-n4-float.csv"
 touch "$scratch/mark"
-check "an interrupted night goes on" night 1 loud slow --resume "$(basename "$run")"
-check "  ... with what was missing alone" eval '[ "$(find "$run" -name "r*.csv" -newer "$scratch/mark" | wc -l)" -eq 2 ] && [ -s "$run/verdict.txt" ]'
-check "another plan is no continuation" night 2 loud slow --resume "$(basename "$run")" --rounds 4
-check "a build that crashes in a cell ends with 3" night 3 crashed crash
+check "an interrupted run is resumed with the same result" night 1 loud slow --resume "$(basename "$run")"
+check "a resumed run measures only what was missing" eval '[ "$(find "$run" -name "r*.csv" -newer "$scratch/mark" | wc -l)" -eq 2 ] && [ -s "$run/verdict.txt" ]'
+check "resuming with another plan is a usage error" night 2 loud slow --resume "$(basename "$run")" --rounds 4
+check "a benchmark that crashes in a cell ends the run with 3" night 3 crashed crash
 run=$(folder crashed)
-check "  ... is named with its last words" grep -q 'screen b r1-sums-n4-bfloat16: ended with 139: a GPU fell off' "$run/failures"
-check "  ... is left alone after two" eval '[ "$(wc -l <"$run/failures")" -eq 2 ]'
-check "  ... and the rest is judged" grep -q '0 regressed.*no difference.*13 missing in B' "$run/verdict.txt"
-check "a build that hangs in a cell ends with 3" night 3 hung hang --limit 1 --rounds 1 --confirm 1
-check "  ... is named" grep -q 'hung; ended after 1 s' "$(folder hung)/failures"
+check "a crash is recorded with cell, status and last line of output" grep -q 'screen b r1-sums-n4-bfloat16: ended with 139: a GPU fell off' "$run/failures"
+check "a cell that crashed twice is not run again" eval '[ "$(wc -l <"$run/failures")" -eq 2 ]'
+check "the other cells are judged, and the crashed cell's rows are reported missing" grep -q '0 regressed.*no difference.*13 missing in B' "$run/verdict.txt"
+check "a benchmark that hangs in a cell ends the run with 3" night 3 hung hang --limit 1 --rounds 1 --confirm 1
+check "a hang is recorded with the time limit" grep -q 'hung; ended after 1 s' "$(folder hung)/failures"
 
 if [ -x ./bench_allreduce ]; then
     printf '[nightly]\nrounds = 2\nconfirm = 1\nlimit = 60\n[real]\nprogram = bench_allreduce\nranks = 2\noptions = --backend host -b 64K -e 64K -n 12 -c 0\n' >"$scratch/matrix"
     cp -f "$PWD/bench_allreduce" "$scratch/base/bench_allreduce"
     real_night() { night 0 real base || night 1 real base; }
-    check "a small night of the real benchmark, a build beside itself" real_night
-    check "  ... 4 starts" eval '[ "$(ls "$(folder real)"/screen/?/r*.csv | wc -l)" -ge 4 ]'
+    check "a small run of the real benchmark against itself ends with 0 or 1" real_night
+    check "the small run starts the benchmark at least 4 times" eval '[ "$(ls "$(folder real)"/screen/?/r*.csv | wc -l)" -ge 4 ]'
 fi
 tap_done

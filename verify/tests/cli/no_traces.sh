@@ -1,23 +1,23 @@
 #!/bin/bash
-# Whatever way ranks end, nothing stays behind: no file in /dev/shm or /tmp, no
-# System V object, no process. The victims are the forked ranks of
-# `test_comm_faults hold`; each case kills some of them with SIGKILL.
+# Killed ranks leave nothing: no file in /dev/shm or /tmp, no System V object, no process. Each case
+# kills some of the forked ranks of `test_comm_faults hold` with SIGKILL. Run from the repository's
+# root.
 #
-# Other programs of the machine make files, too. Where the system allows it, the
-# test runs in name spaces of its own, with an empty /dev/shm and /tmp, and sees
-# every trace; elsewhere it looks for names with "weir" in them.
+# Other programs create files, too. Where the system allows it, the test runs in private namespaces
+# with an empty /dev/shm and /tmp and sees every file; elsewhere it looks for names that contain
+# "weir".
 set -u
 victims=$(realpath "${O:-build}")/tests/test_comm_faults
 
-# /tmp is not hidden where the checkout or the build lies in it.
+# /tmp is not replaced if it contains the checkout or the build.
 case $PWD:$victims in
 /tmp/* | *:/tmp/*) private=(/dev/shm) ;;
 *) private=(/dev/shm /tmp) ;;
 esac
-if [ -z "${IN_OWN_SPACE:-}" ] &&
+if [ -z "${IN_NAMESPACE:-}" ] &&
     unshare -r -m -i mount -t tmpfs none /dev/shm 2>/dev/null; then
     # shellcheck disable=SC2016  # expanded by the inner shell
-    IN_OWN_SPACE=1 exec unshare -r -m -i bash -c '
+    IN_NAMESPACE=1 exec unshare -r -m -i bash -c '
         script=$1
         shift
         for folder; do mount -t tmpfs none "$folder" || exit 3; done
@@ -26,20 +26,21 @@ fi
 # shellcheck source=verify/tests/support/tap.sh
 . verify/tests/support/tap.sh
 
-# What there is now: every name in private folders, those with "weir" elsewhere.
+# Lists every file of private folders, files with "weir" in their name elsewhere, and in a private
+# namespace all System V objects.
 listing() {
     local folder
     for folder in /dev/shm /tmp; do
-        if [ -n "${IN_OWN_SPACE:-}" ] && [[ " ${private[*]} " == *" $folder "* ]]; then
+        if [ -n "${IN_NAMESPACE:-}" ] && [[ " ${private[*]} " == *" $folder "* ]]; then
             ls -A "$folder"
         else
             find "$folder" -maxdepth 1 -name '*weir*' ! -path "$PWD"
         fi
     done
-    if [ -n "${IN_OWN_SPACE:-}" ]; then ipcs; fi
+    if [ -n "${IN_NAMESPACE:-}" ]; then ipcs; fi
 }
 
-# The runner's process id goes to $runner, the ranks' to $ranks, in their order.
+# Sets $runner to the process id of the ranks' parent, and $ranks to those of the ranks in order.
 start_victims() {
     local tries
     : >"$out"
@@ -54,8 +55,7 @@ start_victims() {
     [ ${#ranks[@]} -eq 4 ]
 }
 
-# Whether any of these processes runs. A zombie does not: when its parent reaps
-# it is not its affair.
+# any_runs PID...: 0 if any of these processes runs; zombies do not count.
 any_runs() {
     local pid stat
     for pid; do
@@ -65,7 +65,7 @@ any_runs() {
     return 1
 }
 
-# Within 20 seconds none of these processes is left.
+# all_gone PID...: 0 if all of these processes end within 20 seconds; kills the others.
 all_gone() {
     local tries
     for ((tries = 0; tries < 400; tries++)); do
@@ -76,7 +76,7 @@ all_gone() {
     return 1
 }
 
-# $1: the words runner, one, all or everything; who is killed.
+# leaves_nothing WHO: kills the runner, one rank, all ranks, or everything; 0 if nothing remains.
 leaves_nothing() {
     local doomed
     listing >"$scratch/before"
@@ -93,14 +93,14 @@ leaves_nothing() {
     diff "$scratch/before" "$scratch/after" >"$out"
 }
 
-# The listing would show what it is for.
+# The listing shows a new file and a new System V object.
 sees_traces() {
     local id status=0
     listing >"$scratch/before"
     touch "/dev/shm/weir.$$"
     listing | cmp -s - "$scratch/before" && status=1
     rm -f "/dev/shm/weir.$$"
-    if [ -n "${IN_OWN_SPACE:-}" ]; then
+    if [ -n "${IN_NAMESPACE:-}" ]; then
         id=$(ipcmk -M 4096 | grep -o '[0-9]*$')
         listing | cmp -s - "$scratch/before" && status=1
         ipcrm -m "$id"
@@ -109,9 +109,9 @@ sees_traces() {
     return "$status"
 }
 
-check "traces would be seen" sees_traces
-check "a killed rank leaves nothing, and the others end" leaves_nothing one
+check "a leftover file and System V object are found" sees_traces
+check "a killed rank leaves nothing, and the other ranks end" leaves_nothing one
 check "all ranks killed leave nothing" leaves_nothing all
-check "ranks end with their killed runner and leave nothing" leaves_nothing runner
-check "everything killed at once leaves nothing" leaves_nothing everything
+check "ranks end when their parent is killed, and leave nothing" leaves_nothing runner
+check "parent and ranks killed at once leave nothing" leaves_nothing everything
 tap_done

@@ -1,6 +1,7 @@
 #!/bin/bash
-# Whether verify/tests/support/sanitize tells findings from none, and skips where it must. The sanitizer and
-# the launcher are stubs.
+# verify/tests/support/sanitize: it reports the sanitizer's findings by exit code and output, and
+# skips where there are too few GPUs. Sanitizer and launcher are simulated. Run from the
+# repository's root.
 set -u
 . verify/tests/support/tap.sh
 
@@ -25,23 +26,23 @@ done
 [ "$KIND" != wrong ]
 END
 chmod +x "$scratch/launch"
-# examine KIND ARGUMENTS...: with stubs of that kind.
+# examine KIND ARGUMENTS...: runs sanitize with a simulated run of that kind.
 examine() {
     local kind=$1
     shift
     KIND=$kind GPUS=2 COMPUTE_SANITIZER=stub MPIRUN="$scratch/launch" verify/tests/support/sanitize "$@"
 }
 
-check "nothing found" ends_with 0 examine none bench_allreduce bench_reduce
-check "each tool and program has its line" \
+check "a run without findings ends with 0" ends_with 0 examine none bench_allreduce bench_reduce
+check "each tool and program has a line" \
     eval "says '^memcheck +bench_reduce .* clean$' && says '^racecheck +bench_allreduce .* clean$'"
-check "one rank's invalid write" ends_with 1 examine memory bench_allreduce
-check "is counted and shown" eval "says ' 1 found$' && says 'Invalid __global__ write'"
-check "hazards" ends_with 1 examine race bench_allreduce
-check "are counted" says '^racecheck .* 4 found$'
-check "wrong data" ends_with 1 examine wrong bench_allreduce
-check "no summary is no success" ends_with 3 examine silent bench_allreduce
-check "too few GPUs: skipped" ends_with 0 env GPUS=1 COMPUTE_SANITIZER=stub verify/tests/support/sanitize
-check "and that is said" says 'skipped: 2 ranks need as many GPUs, here are 1'
-check "an option that is none" ends_with 2 verify/tests/support/sanitize -x
+check "an invalid write on one rank ends with 1" ends_with 1 examine memory bench_allreduce
+check "an invalid write is counted and shown" eval "says ' 1 found$' && says 'Invalid __global__ write'"
+check "race hazards end with 1" ends_with 1 examine race bench_allreduce
+check "race hazards of all ranks are counted" says '^racecheck .* 4 found$'
+check "a program that fails without findings ends with 1" ends_with 1 examine wrong bench_allreduce
+check "a run without the sanitizer's summary ends with 3" ends_with 3 examine silent bench_allreduce
+check "too few GPUs end with 0" ends_with 0 env GPUS=1 COMPUTE_SANITIZER=stub verify/tests/support/sanitize
+check "too few GPUs are reported as the reason to skip" says 'skipped: 2 ranks need as many GPUs, here are 1'
+check "an unknown option is a usage error" ends_with 2 verify/tests/support/sanitize -x
 tap_done

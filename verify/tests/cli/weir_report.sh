@@ -1,6 +1,7 @@
 #!/bin/bash
-# weir-report: one page that needs nothing else, its plots, nights and differences, and
-# names that would do harm.
+# weir-report: one self-contained HTML page with plots, the history of nightly runs, differences
+# between manifests, and links and topology; names from input files are escaped. Run from the
+# repository's root.
 set -u
 . verify/tests/support/tap.sh
 
@@ -17,7 +18,7 @@ has() { grep -qF -- "$1" "$page"; }
 lacks() { ! grep -qF -- "$1" "$page"; }
 plots() { [ "$(grep -c '<svg' "$page")" -eq "$1" ]; }
 
-# 30 nights; from the 16th on 1 MiB is 8% slower.
+# 30 nightly runs; from the 16th on, 1 MiB is 8% slower.
 for ((n = 1; n <= 30; n++)); do
     night=$scratch/store/202601$(printf %02d $n)
     mkdir -p "$night"
@@ -30,39 +31,40 @@ for ((n = 1; n <= 30; n++)); do
     echo "{\"run_id\":\"n$n\",\"build\":{\"commit\":\"<b>c$((n / 16))\"},\"host\":\"same\"}" >"$night/a.json"
 done
 
-check "a report of one file" ends_with 0 $program -o "$page" results/sample.csv
-check "  ... is one whole page" eval 'has "<!DOCTYPE html>" && has "</html>" && [ "$(wc -c <"$page")" -lt 500000 ]'
-check "  ... that loads nothing and runs nothing" eval '! grep -qE "<script|src=|href=\"http|url\(http|@import" "$page"'
+check "a report of one file ends with 0" ends_with 0 $program -o "$page" results/sample.csv
+check "the report is one complete HTML page" eval 'has "<!DOCTYPE html>" && has "</html>" && [ "$(wc -c <"$page")" -lt 500000 ]'
+check "the page loads no other file and runs no script" eval '! grep -qE "<script|src=|href=\"http|url\(http|@import" "$page"'
 if command -v gnuplot >/dev/null; then
-    check "  ... with two plots" plots 2
+    check "the report of one file has two plots" plots 2
 fi
-check "  ... and a link to its results, which are no verdict" eval 'has ">Results</a>" && lacks "Verdict"'
-check "a store: its nights against the first" ends_with 0 $program -o "$page" --store "$scratch/store" "$scratch/store/20260101" latest
-check "  ... finds where the level changed" has "changed with the night 20260116"
-check "  ... once" eval '[ "$(grep -c "changed with the night" "$page")" -eq 1 ]'
-check "  ... and what else differs, escaped" eval 'has "build.commit" && has "&lt;b&gt;c1" && lacks "<b>c1"'
-check "  ... not what is the same" lacks "<td>same</td>"
+check "the report of one file links its results and has no verdict" eval 'has ">Results</a>" && lacks "Verdict"'
+check "a report of a store's latest run against the first ends with 0" ends_with 0 $program -o "$page" --store "$scratch/store" "$scratch/store/20260101" latest
+check "the history names the run with which the level changed" has "changed with the night 20260116"
+check "the history reports the change of level once" eval '[ "$(grep -c "changed with the night" "$page")" -eq 1 ]'
+check "differences between manifests are listed, with HTML escaped" eval 'has "build.commit" && has "&lt;b&gt;c1" && lacks "<b>c1"'
+check "manifest entries that are equal are not listed" lacks "<td>same</td>"
 sed 's/,weir,ring,/,nccl:2.30.1,,/; s/,n1,/,m1,/' "$scratch/store/20260101/a.csv" >"$scratch/peer.csv"
-check "another contender beside weir" ends_with 0 $program -o "$scratch/cross.html" "$scratch/peer.csv" "$scratch/store/20260130"
-check "  ... is named with it" grep -q '<td>weir beside nccl:2.30.1</td><td>ring</td>' "$scratch/cross.html"
+check "a peer's results compared with weir's end with 0" ends_with 0 $program -o "$scratch/cross.html" "$scratch/peer.csv" "$scratch/store/20260130"
+check "a comparison with a peer names both candidates and the algorithm" grep -q '<td>weir beside nccl:2.30.1</td><td>ring</td>' "$scratch/cross.html"
 mkdir "$scratch/one" && cp -r "$scratch/store/20260101" "$scratch/one"
-check "one night is no history" eval '
+check "a store with one run gives no history" eval '
     ends_with 0 $program -o "$scratch/one.html" --store "$scratch/one" "$scratch/store/20260102" latest && ! grep -q "nights" "$scratch/one.html"'
-check "  ... and manifests that are alike are said to be" grep -q 'No differences between the manifests' "$scratch/one.html"
+check "equal manifests are reported as equal" grep -q 'No differences between the manifests' "$scratch/one.html"
 if command -v gnuplot >/dev/null; then
-    check "  ... with three plots and one a size" plots 6
+    check "the report of a store has three plots and one per size" plots 6
 fi
-# A real browser's idea of the page: every section and plot has its place in it.
+# A real browser parses the page; every section and plot must be in its document.
 browser=$(command -v chromium || command -v google-chrome || true)
 if [ -n "$browser" ] && command -v gnuplot >/dev/null; then
-    seen() {
+    browser_sees_all() {
         timeout 60 "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$scratch/browser" \
             --dump-dom "file://$page" >"$out" 2>"$err" </dev/null
         [ "$(grep -c '<svg' "$out")" -eq 6 ] && [ "$(grep -c '</section>' "$out")" -eq 4 ]
     }
-    check "a browser sees its sections and plots" seen
-    # Nothing stands out of the page at the width of a desk or of a phone, with all rows open. A
-    # browser's window has a least width, so the page is in frames, without its ban on scripts.
+    check "a browser's document has all sections and plots" browser_sees_all
+    # The page does not scroll sideways at the width of a desktop or phone screen, with all rows
+    # open. Browser windows have a minimum width, so the page is shown in frames, without its
+    # Content-Security-Policy.
     fits() {
         local text width
         text=$(sed 's/<meta http-equiv="Content-Security-Policy"[^>]*>//; s/<details>/<details open>/
@@ -80,13 +82,14 @@ if [ -n "$browser" ] && command -v gnuplot >/dev/null; then
             --dump-dom "file://$scratch/frames.html" >"$out" 2>"$err" </dev/null
         grep -qF '<title>0 of 1280, 0 of 390</title>' "$out"
     }
-    check "  ... all within the width of a desk's screen and a phone's" fits
+    check "the page fits the width of desktop and phone screens" fits
 fi
 { echo "$header"; sed -n 2p "$scratch/store/20260101/a.csv" | sed "s|,weir,|,\"<script>x</script>' ; system('touch $scratch/owned')\",|"; } >"$scratch/evil.csv"
-check "a name that is a script" ends_with 0 $program -o "$page" "$scratch/evil.csv"
-check "  ... is text in the page" eval 'lacks "<script" && has "&lt;script"'
-check "  ... and runs nowhere" test ! -e "$scratch/owned"
-# The machine: the fast link is at 100 GB/s with 1 us, so 1 KiB in 5 us is at 20% and 1 MiB at 20%.
+check "a report with a script as a name ends with 0" ends_with 0 $program -o "$page" "$scratch/evil.csv"
+check "a script as a name is escaped in the page" eval 'lacks "<script" && has "&lt;script"'
+check "a shell command in a name is not run" test ! -e "$scratch/owned"
+# Links and topology: the fast link has 100 GB/s and 1 us, so 1 KiB in 5 us reaches 20%, as does
+# 1 MiB.
 machine=$scratch/machine/screen/b
 mkdir -p "$machine"
 cp "$scratch/store/20260101/a.csv" "$machine/r1-x.csv"
@@ -101,38 +104,38 @@ together 8 100
 END
 ./weir-topo --xml topo/machines/8-gpu-8-nic.xml --json >"$scratch/machine/topology.json" 2>/dev/null ||
     echo '{"processor": "P", "numa": [], "gpus": [{"name": "<i>g"}], "nics": []}' >"$scratch/machine/topology.json"
-check "links and topology beside the results" ends_with 0 $program -o "$page" "$machine/r1-x.csv"
-check "  ... are a section with a picture and a table of links" \
+check "links and topology in the results' folders are read" ends_with 0 $program -o "$page" "$machine/r1-x.csv"
+check "links and topology give a section with a picture and a table" \
     eval 'has "id=\"machine\"" && has "class=\"machine\"" && has " style=\"width:" && has ">90.0<" && has "--heat:70%" && has "GB/s of one link alone"'
 if [ -n "$browser" ] && command -v gnuplot >/dev/null; then
-    check "  ... which desks and phones have in their width" fits
+    check "the section of links and topology fits desktop and phone screens" fits
 fi
-check "  ... and percent of the ceiling" eval 'has "% of ceiling" && has "Percent of what the machine"'
+check "rows have their percentage of the links' ceiling" eval 'has "% of ceiling" && has "Percent of what the machine"'
 if [ -e /tmp/links.txt ] || [ -e /tmp/topology.json ] || [ -e /links.txt ] || [ -e /topology.json ]; then
-    skip "  ... those of the working folder are not for results elsewhere" "/tmp has some of its own"
+    skip "links and topology of the working folder are not used for results elsewhere" "/tmp or / contains such files"
 else
     elsewhere=$(mktemp /tmp/weir-report-XXXXXX.csv)
     cp "$scratch/store/20260101/a.csv" "$elsewhere"
     (cd "$scratch/machine" && "$OLDPWD/$program" -o "$page" "$elsewhere") >"$out" 2>"$err"
-    check "  ... those of the working folder are not for results elsewhere" eval 'has "</html>" && lacks "id=\"machine\""'
+    check "links and topology of the working folder are not used for results elsewhere" eval 'has "</html>" && lacks "id=\"machine\""'
     rm -f "$elsewhere"
 fi
 mkdir -p "$scratch/machine/other/c"
 cp "$machine/r1-x.csv" "$scratch/machine/other/c"
-check "files of the machine further up are not taken for B's" eval \
+check "links and topology two folders up are not used outside nightly's folder layout" eval \
     'ends_with 0 $program -o "$page" "$scratch/machine/other/c/r1-x.csv" && lacks "id=\"machine\""'
 echo '{"processor": "<b>p", "numa": [{"numa": -7, "memory_bytes": "x"}, 5], "gpus": [{"name": "<i>g", "nic": 99999999999}, null, []], "nics": {}}' \
     >"$scratch/machine/topology.json"
-check "a topology of nonsense" ends_with 0 $program -o "$page" "$machine/r1-x.csv"
-check "  ... is shown as far as it goes, escaped" eval 'has "&lt;b&gt;p" && lacks "<b>p" && lacks "<i>g"'
+check "a topology with invalid values ends with 0" ends_with 0 $program -o "$page" "$machine/r1-x.csv"
+check "a topology with invalid values is shown as far as possible, escaped" eval 'has "&lt;b&gt;p" && lacks "<b>p" && lacks "<i>g"'
 echo '{"numa": [' >"$scratch/machine/topology.json"
 sed -i 's/^pair 1 0 .*/pair 1 0 fast/' "$scratch/machine/links.txt"
-check "broken files of the machine are named" eval 'ends_with 0 $program -o "$page" "$machine/r1-x.csv" &&
+check "malformed links and topology are reported with file and line, and left out" eval 'ends_with 0 $program -o "$page" "$machine/r1-x.csv" &&
     grep -q "links.txt:6: " "$err" && grep -q "topology.json:" "$err" && lacks "id=\"machine\""'
-check "  ... and end with 3 if they were asked for" ends_with 3 $program -o "$page" --links "$scratch/machine/links.txt" "$machine/r1-x.csv"
-check "nothing to report ends with 3" ends_with 3 $program -o "$page" "$scratch/none"
-check "no source is usage" ends_with 2 $program
+check "malformed links given by --links end with 3" ends_with 3 $program -o "$page" --links "$scratch/machine/links.txt" "$machine/r1-x.csv"
+check "a missing source ends with 3" ends_with 3 $program -o "$page" "$scratch/none"
+check "no source is a usage error" ends_with 2 $program
 check "a page that cannot be written ends with 3" ends_with 3 $program -o "$scratch/none/page" results/sample.csv
-check "--help" ends_with 0 $program --help
-check "it leaves nothing behind" eval '[ -z "$(ls "$TMPDIR")" ]'
+check "--help ends with 0" ends_with 0 $program --help
+check "weir-report leaves no temporary files" eval '[ -z "$(ls "$TMPDIR")" ]'
 tap_done

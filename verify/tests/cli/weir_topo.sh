@@ -1,8 +1,7 @@
 #!/bin/sh
-# The command line of weir-topo: what it prints about recorded machines and
-# this one, that its JSON is JSON, that a recording reads back as the same
-# machine, and that every error is one line with the right exit code. TAP on
-# standard output; run from the top folder. WEIR_TOPO names another program.
+# The command line of weir-topo: the summary of recorded machines and of this one, JSON output,
+# recordings that read back as the same machine, measured links, and errors, each one line with
+# the documented exit code. Run from the repository's root; WEIR_TOPO names another program.
 
 program=${WEIR_TOPO:-./weir-topo}
 machines=topo/machines
@@ -11,7 +10,7 @@ failed=0
 scratch=$(mktemp -d) || exit 3
 trap 'rm -rf "$scratch"' EXIT
 
-# check NAME STATUS: one TAP line.
+# check NAME STATUS: prints one TAP line.
 check() {
     number=$((number + 1))
     if [ "$2" -eq 0 ]; then
@@ -23,7 +22,7 @@ check() {
     fi
 }
 
-# plain ARGUMENTS: as text, without the folders.
+# plain ARGUMENTS: prints them without folder names.
 plain() {
     printf '%s\n' "$*" | sed "s:$scratch/::g; s:$machines/::g"
 }
@@ -33,14 +32,14 @@ skip() {
     echo "ok $number - $1 # SKIP $2"
 }
 
-# run ARGUMENTS: leaves out, err, and the exit code in $code.
+# run ARGUMENTS: runs weir-topo; leaves its output in $scratch/out and err, its exit code in $code.
 run() {
     "$program" "$@" >"$scratch/out" 2>"$scratch/err"
     code=$?
 }
 
-# shows NAME PATTERN...: the last run ended with 0, was silent on standard
-# error, and its output holds every pattern.
+# shows NAME PATTERN...: the last run ended with 0, printed nothing on standard error, and its
+# output matches every pattern.
 shows() {
     name=$1
     shift
@@ -52,7 +51,8 @@ shows() {
     check "$name" $status
 }
 
-# refuses CODE PATTERN ARGUMENTS: one line on standard error, nothing else.
+# refuses CODE PATTERN ARGUMENTS: weir-topo ends with CODE and prints only one line, which matches
+# PATTERN, on standard error.
 refuses() {
     expected=$1
     pattern=$2
@@ -63,7 +63,7 @@ refuses() {
     [ "$(wc -l <"$scratch/err")" -eq 1 ] || status=1
     [ ! -s "$scratch/out" ] || status=1
     grep -q -e "$pattern" "$scratch/err" || status=1
-    check "weir-topo $(plain "$*") is refused with $expected" $status
+    check "exit code $expected and one line: weir-topo $(plain "$*")" $status
 }
 
 is_json() {
@@ -91,13 +91,13 @@ shows "8 GPUs: ranks, their NICs, NVLink and switches" \
     "8 GPUs (NVIDIA GPU 80GB), 8 NICs" "^   7     1  cuda7   mlx5_7 " "^cuda0 .*nv450" \
     "^cuda5 .*switch"
 run --xml $machines/4-gpu-1-nic.xml --ranks=16
-shows "4 GPUs, 16 ranks: cores are shared and said to be" "^  15 .*(shared by 2 ranks)"
+shows "4 GPUs, 16 ranks: cores that are shared are marked" "^  15 .*(shared by 2 ranks)"
 run --xml $machines/2-core.xml --ranks 2
 shows "2 cores, 2 ranks: one core each" "^   0     0  -  .* 1  0$" "^   1     0  -  .* 1  1$"
 run --xml $machines/2-core.xml
 status=0
 grep -q "GPU:" "$scratch/out" && status=1
-check "without GPUs there is no table of distances" $status
+check "without GPUs there is no table of GPU distances" $status
 
 json_of
 json_of --xml $machines/8-gpu-8-nic.xml --ranks 16
@@ -116,21 +116,21 @@ check "a recording of this machine has this machine's digest" $status
 
 status=1
 grep -q -i -e "name=\"hostname\"" -e "name=\"address\"" "$scratch/saved.xml" || status=0
-check "a recording tells neither host name nor addresses" $status
+check "a recording contains neither host name nor addresses" $status
 
 if command -v taskset >/dev/null 2>&1 && [ "$(nproc)" -ge 2 ]; then
     cpu=$(taskset -pc $$ | sed 's/.*: *\([0-9]*\).*/\1/')
     taskset -c "$cpu" "$program" >"$scratch/out" 2>"$scratch/err"
     code=$?
-    shows "a process bound to one thread is told so" "this process may use 1 on 1"
+    shows "a process that is bound to one hardware thread is reported as bound" "this process may use 1 on 1"
 else
-    skip "a process bound to one thread is told so" "needs taskset and two cores"
+    skip "a process that is bound to one hardware thread is reported as bound" "needs taskset and two cores"
 fi
 
 run --help
 shows "--help lists every option" --ranks --json --xml --save --version --help
 run --version
-shows "--version names the version" "weir-topo: weir [0-9]"
+shows "--version prints the version" "weir-topo: weir [0-9]"
 
 refuses 2 "unknown option --frobnicate" --frobnicate
 refuses 2 "unknown option machine" machine
@@ -151,12 +151,12 @@ unset HWLOC_LIBXML
 refuses 2 "cannot write" --save "$scratch/none/x.xml"
 
 run --measure "$scratch/links" --ranks 3
-shows "the links between cores are measured" 'between 3 cores' 'GB/s of the slowest'
+shows "--measure measures the links between cores" 'between 3 cores' 'GB/s of the slowest'
 status=1
 [ "$(grep -c '^pair ' "$scratch/links")" -eq 6 ] && [ "$(grep -c '^together ' "$scratch/links")" -ge 5 ] &&
     awk '$1 == "pair" && ($4 <= 0 || $5 <= 0) { bad = 1 } $1 == "together" && $3 <= 0 { bad = 1 }
         END { exit bad }' "$scratch/links" && status=0
-check "each pair has a bandwidth and a latency, and so have all together" $status
+check "--measure writes bandwidth and latency of each pair, and the bandwidth of all together" $status
 refuses 2 "give --ranks 2 to" --measure "$scratch/links" --ranks 1
 refuses 2 "recorded machine cannot be measured" --measure "$scratch/links" --xml $machines/4-gpu-1-nic.xml
 refuses 2 "none/links" --measure "$scratch/none/links" --ranks 2
@@ -166,9 +166,9 @@ if [ -w /dev/full ]; then
     code=$?
     status=1
     [ "$code" -eq 3 ] && grep -q "standard output" "$scratch/err" && status=0
-    check "a full disk behind standard output ends with 3" $status
+    check "standard output on a full disk ends with 3" $status
 else
-    skip "a full disk behind standard output ends with 3" "needs /dev/full"
+    skip "standard output on a full disk ends with 3" "needs /dev/full"
 fi
 
 if command -v python3 >/dev/null 2>&1; then
@@ -177,9 +177,9 @@ if command -v python3 >/dev/null 2>&1; then
     for machine in "$machines"/*.xml; do
         cmp -s "$machine" "$scratch/${machine##*/}" || status=1
     done
-    check "the recorded machines are what their recipe writes" $status
+    check "the recorded machines equal the output of their generator" $status
 else
-    skip "the recorded machines are what their recipe writes" "needs python3"
+    skip "the recorded machines equal the output of their generator" "needs python3"
 fi
 
 echo "1..$number"
