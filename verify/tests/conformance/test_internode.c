@@ -357,7 +357,6 @@ int main(void)
                   mixed_gpus = {"abcab", 3, NULL, 1}, stairs_gpus = {"abbccc", 3, "tcp", 1},
                   crowd = {"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaabbbbbbbbbbbbbbbbbbbbbb", 2,
                            NULL, 0};
-    cmocka_set_message_output(CM_OUTPUT_TAP);
     const struct CMUnitTest tests[] = {
         AT("2 + 2 ranks know their places", test_places, &even),
         AT("interleaved ranks of 3 machines know their places", test_places, &mixed),
@@ -380,5 +379,5 @@ int main(void)
         AT("tcp: who computes for longer than the deadline is not gone", test_patience, &streams),
         AT("40 communicators leave nothing behind", test_come_and_go, &even),
     };
-    return cmocka_run_group_tests_name("across nodes", tests, NULL, NULL);
+    return RUN_TESTS("across nodes", tests);
 }

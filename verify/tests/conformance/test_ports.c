@@ -534,7 +534,6 @@ static unsigned tiny = 1, small = 8, whole = 0;
 int main(int argc, char **argv)
 {
     char pattern[32];
-    cmocka_set_message_output(CM_OUTPUT_TAP);
     const struct CMUnitTest tests[] = {
         AT("shm: port channels conform", test_conforms, &shm),
         AT("tcp: port channels conform", test_conforms, &tcp),
@@ -557,5 +556,5 @@ int main(int argc, char **argv)
         snprintf(pattern, sizeof pattern, "%s*", argv[1]);
         cmocka_set_test_filter(pattern);
     }
-    return cmocka_run_group_tests_name("ports", tests, NULL, NULL);
+    return RUN_TESTS("ports", tests);
 }
